@@ -8,7 +8,7 @@
 #include "src/forecast/explanation.h"
 #include "src/forecast/forecast.h"
 #include "src/planner/sweep.h"
-#include "src/planner/workforce.h"
+#include "src/planner/worker_pool.h"
 #include "src/report/compare_report.h"
 #include "src/report/explain_report.h"
 #include "src/report/json_values.h"
@@ -141,10 +141,10 @@ Answer<Sweeping> Sweep(const Input& input, const std::vector<std::string>& vary)
   const Source source(input);
   study::SweepRun run(study::SweepQuestion{source.name(), input.set, vary, {}});
   if (auto ready = run.Prepare(); !ready) return WrongInput(ready.error());
-  const auto workforce = planner::OwnThreads(
+  const auto pool = planner::MakeThreadPool(
       planner::WorkOf([&run](const planner::Settings& settings) { return run.Forecast(settings); }),
       0);
-  const auto result = run.Run(*workforce, nullptr);
+  const auto result = run.Run(*pool, nullptr);
   if (!result) return FailureOf(result.error());
   Sweeping sweeping;
   for (std::int64_t row = 0; row < run.grid().rows(); ++row) {
@@ -180,9 +180,9 @@ Answer<Planning> Plan(const Input& input, const PlanQuestion& question) {
     const auto good = study::CheckPlanFolder(question.folder, question.force);
     if (!good) return FailureOf(good.error());
   }
-  const auto workforce = planner::OwnThreads(
+  const auto pool = planner::MakeThreadPool(
       [&search](const std::string& item) { return search.Work(item); }, question.threads);
-  auto report = search.Run(*workforce, nullptr);
+  auto report = search.Run(*pool, nullptr);
   if (!report) return FailureOf(report.error());
   report->seconds = stopwatch.Seconds();
   if (!question.folder.empty() && !report->best.empty()) {

@@ -8,8 +8,8 @@
 // made durable, and renamed.
 namespace stepcast {
 
-// A name in the folder of `target` that nothing is likely to have: ".NAME.1f0e2d3c4b5a6978".
-// Whoever makes it makes it exclusively, and takes another if it exists.
+// A name in the folder of `target` that nothing is likely to have: ".NAME.1f0e2d3c4b5a6978". It is
+// created exclusively; if the name exists, another is taken.
 std::string TemporaryName(const std::string& target);
 
 // Writes a folder's entries to the disk, so that a rename in it outlasts a power failure. False,
@@ -26,7 +26,7 @@ class SignalsHeldBack {
   SignalsHeldBack(const SignalsHeldBack&) = delete;
   SignalsHeldBack& operator=(const SignalsHeldBack&) = delete;
 
-  // For signal handlers, and for whoever is about to end the process: waits until no other thread
+  // For signal handlers, and for code that is about to end the process: waits until no other thread
   // holds signals back, and keeps further ones from it. Gives up after some seconds: a file system
   // may hang. The process must end next.
   static void LetFinish();

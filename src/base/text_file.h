@@ -16,8 +16,8 @@ inline constexpr std::size_t kLargestInputFile = std::size_t{16} << 20;
 // directory or a device, cannot be read, is larger than kLargestInputFile, or is not text.
 std::optional<std::string> ReadTextFile(const std::string& path, Diagnostics& diagnostics);
 
-// The same for what other tools wrote: it need not be text (terminals' escape sequences). Whoever
-// takes it apart checks it.
+// The same for what other tools wrote: it need not be text (terminals' escape sequences). A caller
+// that takes it apart checks it.
 std::optional<std::string> ReadAnyFile(const std::string& path, Diagnostics& diagnostics);
 
 // Whether `text`, read from `file`, is what an input file may hold: UTF-8 without control

@@ -31,7 +31,7 @@ Benchmark KernelBenchmark(const std::vector<Kernel>& kernels, int repetitions);
 // The memory is at least four times `cache`, the device's.
 Benchmark OptimizerBenchmark(const std::vector<std::int64_t>& elements, Bytes cache,
                              int repetitions);
-// What it moves: parameter, gradient and two moments read, all but the gradient written.
+// Its traffic: parameter, gradient and two moments read, all but the gradient written.
 constexpr Bytes OptimizerBytes(std::int64_t elements) { return Bytes(28 * elements); }
 
 Benchmark CopyBenchmark(program::CopyDirection direction, const std::vector<Bytes>& sizes,

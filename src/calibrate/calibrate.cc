@@ -540,7 +540,7 @@ Attempt<double> Calibrator::CollectiveBudget() {
 Attempt<void> Calibrator::MeasureCollectives() {
   std::vector<GroupShape> shapes = ShapesOf(node_of_rank_);
   if (shapes.empty()) {
-    outcome_.warnings.emplace_back("one rank alone has nobody to communicate with: no collectives");
+    outcome_.warnings.emplace_back("one rank has no peers to communicate with: no collectives");
     return {};
   }
   std::erase_if(shapes, [&](const GroupShape& shape) {

@@ -24,8 +24,8 @@
 // Measures what operations cost where a backend runs them, and makes a profile of it.
 namespace stepcast::calibrate {
 
-// What can be measured by itself. Launch and memory are also measured with any other part that
-// makes a profile's section of kernels.
+// A part of a calibration that can be measured by itself. Launch and memory are also measured with
+// any other part that makes a profile's section of kernels.
 enum class Part : std::uint8_t {
   kLaunch,       // issue and start of kernels; with several ranks issue of collectives
   kMemory,       // memory-bound kernels by bytes
@@ -59,14 +59,14 @@ struct Options {
   Bytes from, to;
   std::vector<int> group_sizes;  // of the groups that communicate; empty: all that groups.h finds
   std::string name;              // the profile's
-  // What the provenance begins with: machine, driver, libraries, date, command, version. Results
-  // of a state hold where the entries of `machine` are the same.
+  // The beginning of the provenance: machine, driver, libraries, date, command, version. Results of
+  // a state hold where the entries of `machine` are the same.
   std::vector<std::pair<std::string, std::string>> machine;
   std::vector<std::pair<std::string, std::string>> run;
   std::string state;  // of an interrupted calibration; empty: none. Rank 0's counts.
   Observer observer;
-  // What rank 0's device says of itself now; null, or nothing: it cannot tell. All ranks have one,
-  // or none has.
+  // The present state of rank 0's device; null, or nothing: it has none. All ranks have one, or
+  // none has.
   std::function<std::optional<runtime::DeviceHealth>()> health;
   // Seconds since the calibration began, on rank 0; null: by the clock.
   std::function<double()> elapsed;

@@ -9,8 +9,8 @@
 
 namespace stepcast::calibrate {
 
-// What a calibration has measured so far, so that an interrupted one can go on: results by key, and
-// the machine and options that they hold for. As text:
+// Results of a calibration so far, so that an interrupted one can go on: results by key, and the
+// machine and options that they hold for. As text:
 //
 //   stepcast calibration state 1
 //   host, 4 ranks on 2 nodes, quick, ...

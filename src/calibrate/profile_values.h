@@ -19,7 +19,7 @@ struct Fitted;
 // Five significant digits: no measurement has more.
 Time RoundedTime(double seconds);
 // How much longer something takes beside something else, three decimals; not less than 1: what ran
-// faster in company was measured at another moment.
+// faster beside others was measured at another time.
 double SlowDown(double beside, double alone);
 
 // The medians as times that do not fall with the size.

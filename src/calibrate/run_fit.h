@@ -8,7 +8,7 @@
 #include "src/calibration/learned_runs.h"
 #include "src/calibration/run_settings.h"
 
-// What measured runs teach: how well each is predicted from the others, and with which settings
+// Statistics of measured runs: how well each is predicted from the others, and with which settings
 // forecasts are off.
 namespace stepcast::calibrate {
 
@@ -21,7 +21,7 @@ struct MeasuredRun {
 struct Configuration {
   calibration::LearnedRun run;
   std::vector<std::size_t> members;  // of the measured runs
-  // What the others say of it; none where no other is like it.
+  // Its prediction from the others; none where no other is similar.
   std::optional<calibration::LearnedRuns::Estimate> left_out{};
 };
 

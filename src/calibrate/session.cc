@@ -69,7 +69,7 @@ constexpr Time kBatch = Seconds(10);
 
 struct Session::Running {
   std::vector<std::vector<double>> samples;  // by key
-  std::vector<std::size_t> wanted;           // of the batch under way
+  std::vector<std::size_t> wanted;           // of the batch in progress
   std::size_t per_step = 1;                  // samples that a step gives for a key, at least
 };
 

@@ -21,9 +21,9 @@ namespace stepcast::calibrate {
 
 // Called on rank 0 only.
 struct Observer {
-  // What is measured now, for a line of progress.
+  // The present measurement, for a line of progress.
   std::function<void(const std::string& what)> progress;
-  // Something was completed: this is the state to keep.
+  // A measurement was completed: the state to store.
   std::function<runtime::Attempt<void>(const std::string& state)> save;
 };
 
@@ -35,8 +35,8 @@ class Session {
   // The benchmark of some of the keys, by their positions: one probe for each, in their order.
   using Build = std::function<Benchmark(const std::vector<std::size_t>& wanted)>;
 
-  // A result for each key: what is known from before, the rest measured, repeated until enough.
-  // `expected` is how long one operation is thought to take; long ones are repeated less.
+  // A result for each key: from an earlier calibration, or measured and repeated until precise
+  // enough. `expected` is how long one operation is thought to take; long ones are repeated less.
   runtime::Attempt<std::vector<Summary>> Measure(const std::vector<std::string>& keys,
                                                  Repetition repetition, Time expected,
                                                  const Build& build);

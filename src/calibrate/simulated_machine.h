@@ -36,7 +36,7 @@ class EchoJob : public runtime::Job {
   EchoJob(int ranks, int nodes);
   const runtime::Place& place() const override { return place_; }
   runtime::Attempt<void> Barrier() override { return {}; }
-  // What rank 0 gave, from every rank; "<node> <host>" becomes that of each rank.
+  // Rank 0's text, from every rank; "<node> <host>" becomes that of each rank.
   runtime::Attempt<std::vector<std::string>> Gather(std::string bytes) override;
   runtime::Attempt<std::string> Broadcast(std::string bytes) override { return bytes; }
 

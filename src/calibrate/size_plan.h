@@ -34,7 +34,7 @@ std::size_t LeastRuns(std::size_t least, double seconds, bool briefly);
 // An operation this long is not warmed up: its own beginning is a small part of it.
 constexpr double kNeedsNoWarmup = 1;  // seconds
 
-// What to measure after `measured`, when `left` seconds are left. Requires that `measured` is
+// The sizes to measure after `measured`, when `left` seconds are left. Requires that `measured` is
 // empty or holds the first sizes.
 NextSizes Next(const SizePlan& plan, std::size_t least, const MeasuredSizes& measured, double left);
 

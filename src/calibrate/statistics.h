@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <vector>
 
-// What is kept of repeated measurements: order statistics, which a few interrupted repetitions do
-// not move.
+// Summary of repeated measurements: order statistics, which a few interrupted repetitions do not
+// move.
 namespace stepcast::calibrate {
 
 // The value below which the part `q` of `values` lies (0 to 1), linear between neighbours. Requires

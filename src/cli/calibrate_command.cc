@@ -287,7 +287,7 @@ Outcome Report(const CalibrateOptions& options, const std::string& host,
           fmt::format("these ranks have no groups of {0} that are alike: {0}",
                       measured.no_group_of),
           measured.groups_of.empty()
-              ? "one rank alone communicates with nobody"
+              ? "one rank does not communicate"
               : fmt::format("there are groups of {}", fmt::join(measured.groups_of, ", "))}});
   }
   const std::string path = OutputPath(options, host);

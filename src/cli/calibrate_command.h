@@ -18,7 +18,7 @@ struct CalibrateOptions {
   std::vector<int> groups;               // sizes of groups; empty: all that there are
   std::string output;                    // empty: <host>.yaml
   std::string resume;                    // the state file; empty: none
-  int ranks = 0;                         // threads, where nobody launched ranks; 0: a rank a core
+  int ranks = 0;                         // threads, without a launcher; 0: a rank a core
   std::string timeout = "120 s";
   bool json = false;
   std::string command;  // the whole command line, for the provenance

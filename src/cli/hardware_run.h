@@ -33,7 +33,7 @@ struct HardwareReport {
   std::function<Outcome(const scenario::Scenario&, const validate::Execution&)> write;
 };
 
-// Finds out by the environment who launched this process (runtime/launch.h). Under a launcher each
+// Finds this process's launcher by the environment (runtime/launch.h). Under a launcher each
 // process is one rank, rank 0 alone has something to say, and all exit with its status; without one
 // this process runs all ranks of the plan as threads. A run that fails ends the process from within
 // (runtime/watch.h).

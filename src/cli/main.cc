@@ -93,7 +93,7 @@ std::string ReasonOf(const std::exception& error) {
   return error.what();
 }
 
-// What a thread cannot tell anybody ends the process with a sentence, too.
+// An exception that leaves a thread ends the process with a sentence, too.
 [[noreturn]] void EndByException() {
   report::RemoveUnfinishedFiles();
   std::string reason = "a thread could not go on";

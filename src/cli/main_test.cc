@@ -333,7 +333,7 @@ TEST_F(MainTest, PlansThatCannotMeanAnythingExitWith2) {
   }
 }
 
-// What became of the plans is said of each of them; what some frameworks lack is said.
+// Every plan has a verdict; settings that some frameworks lack are named.
 TEST_F(MainTest, PlanAccountsForEveryPlan) {
   const std::string plan = "plan " + Path("toy.yaml") +
                            " --framework ddp,fsdp2 --vary data_parallel.prefetch=1,null --best 1 ";

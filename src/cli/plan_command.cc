@@ -55,7 +55,7 @@ Outcome Report(const PlanOptions& options, study::PlanSearch& search,
 
 // At rank 0.
 Outcome Work(const PlanOptions& options, study::PlanSearch& search, const Stopwatch& stopwatch,
-             planner::Workforce& workforce) {
+             planner::WorkerPool& pool) {
   AskedFile page;
   if (auto failed = page.Create(options.report)) return *failed;
   if (auto fault = CheckEmit(options.emit)) return *std::move(fault);
@@ -65,7 +65,7 @@ Outcome Work(const PlanOptions& options, study::PlanSearch& search, const Stopwa
     return *failed;
   }
   const std::int64_t known = kept.store() == nullptr ? 0 : kept.store()->kept().load();
-  auto report = search.Run(workforce, kept.store());
+  auto report = search.Run(pool, kept.store());
   if (report) report->seconds = stopwatch.Seconds();
   Outcome outcome = report ? Report(options, search, *report, page) : OutcomeOf(report.error());
   outcome.messages += outcome.status == kFailed ? kept.HowToGoOn() : kept.WhatWasKnown(known);
@@ -86,10 +86,8 @@ Outcome Plan(const PlanOptions& options) {
       },
       .fingerprint = [search] { return search->Fingerprint(); },
       .work = [search](const std::string& item) { return search->Work(item); },
-      .run =
-          [&options, &stopwatch, search](planner::Workforce& workforce) {
-            return Work(options, *search, stopwatch, workforce);
-          },
+      .run = [&options, &stopwatch, search](
+                 planner::WorkerPool& pool) { return Work(options, *search, stopwatch, pool); },
   });
 }
 

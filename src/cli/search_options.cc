@@ -62,8 +62,8 @@ constexpr const char* kPlanFooter =
     "  memory      the lowest peak\n"
     "\n"
     "Prints the best plans, the Pareto front of step time, memory and GPUs, what 10 % more of\n"
-    "each resource or one step along each setting would change, and what became of all the\n"
-    "others. docs/planning.md lists the values that are tried and how the bounds are proved.\n"
+    "each resource or the neighbouring values of each setting would change, and the verdicts on\n"
+    "the other plans. docs/planning.md lists the values that are tried and proves the bounds.\n"
     "\n"
     "--vary replaces the values of a setting, or adds one (VALUES as for sweep); --fix keeps it "
     "as\n"
@@ -73,8 +73,8 @@ constexpr const char* kPlanFooter =
     "start,\n"
     "internevo and nanotron.\n"
     "\n"
-    "Of plans that are as good as one before them only that one is ranked, with the settings that\n"
-    "make no difference: their steps take as long to within 0.05 %, and they need no less memory "
+    "Of plans that tie only the first is ranked, with the settings that make no difference:\n"
+    "their steps take as long to within 0.05 %, and the others need no less memory "
     "to\n"
     "within 1 %.\n"
     "\n"
@@ -143,7 +143,7 @@ void AddPlan(Command app, PlanOptions& plan) {
   command.AddFlag("--no-front", plan.no_front,
                   "Leave out the Pareto front, which takes most of the time");
   AddCount(command, "--why", plan.why, 1, kMostRows,
-           "Name so many of the nearest losers, and why they lost");
+           "Name so many runners-up, with the reason of each");
   AddOutput(command, "--store", plan.store,
             "Keep bounds and forecasts in FILE, and go on from those that are there");
   AddCount(command, "--threads", plan.threads, 1, kMostThreads,

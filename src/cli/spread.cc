@@ -20,8 +20,8 @@ using runtime::Failure;
 
 Outcome RunAlone(const SpreadCommand& command) {
   if (auto end = command.prepare()) return std::move(*end);
-  const auto workforce = planner::OwnThreads(command.work, command.threads);
-  return command.run(*workforce);
+  const auto pool = planner::MakeThreadPool(command.work, command.threads);
+  return command.run(*pool);
 }
 
 // What a rank does that has an understanding with all others.
@@ -34,10 +34,10 @@ Outcome TakePart(const SpreadCommand& command, Member& member) {
   if (!mailbox) fail(mailbox.error());
   try {
     if (member.rank() == 0) {
-      const auto workforce = planner::AllRanks(**mailbox, command.work, threads);
-      return command.run(*workforce);
+      const auto pool = planner::MakeMpiPool(**mailbox, command.work, threads);
+      return command.run(*pool);
     }
-    const auto served = planner::Serve(**mailbox, command.work, threads);
+    const auto served = planner::RunWorker(**mailbox, command.work, threads);
     if (!served) fail(served.error());
   } catch (const std::bad_alloc&) {
     fail({"out of memory", true});
@@ -71,7 +71,7 @@ Outcome RunMember(const SpreadCommand& command, Member& member,
 
 Outcome RunSpread(const SpreadCommand& command) {
   const auto launch = runtime::FindLaunch([](const char* name) { return std::getenv(name); });
-  // Work of this kind needs no launcher: whoever left torchrun's variables did not mean it.
+  // Work of this kind needs no launcher: torchrun's variables are ignored.
   const bool ranks = launch && launch->launcher == runtime::Launcher::kMpi && launch->ranks > 1;
   if (!ranks) return RunAlone(command);
   auto limit = std::make_unique<runtime::StartLimit>(*launch);

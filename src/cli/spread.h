@@ -5,7 +5,7 @@
 #include <string>
 
 #include "src/cli/outcome.h"
-#include "src/planner/workforce.h"
+#include "src/planner/worker_pool.h"
 
 // Commands that spread independent pieces of work over all cores: of this process, or of all ranks
 // if mpirun (or srun with PMI) started several.
@@ -22,7 +22,7 @@ struct SpreadCommand {
   // What is done with an item.
   planner::Work work;
   // Called at rank 0 alone.
-  std::function<Outcome(planner::Workforce& workforce)> run;
+  std::function<Outcome(planner::WorkerPool& pool)> run;
 };
 
 // A rank that dies, hangs or fails ends all of them with a sentence that names it

@@ -26,7 +26,7 @@ std::string Text(const SweepOptions& options, const planner::SweepGrid& grid,
 }
 
 Outcome Work(const SweepOptions& options, study::SweepRun& run, const Stopwatch& stopwatch,
-             planner::Workforce& workforce) {
+             planner::WorkerPool& pool) {
   const planner::SweepGrid& grid = run.grid();
   AskedFile page;
   if (auto failed = page.Create(options.report)) return *failed;
@@ -37,7 +37,7 @@ Outcome Work(const SweepOptions& options, study::SweepRun& run, const Stopwatch&
           options.store, [&] { return run.Facts(); }, combinations)) {
     return *failed;
   }
-  const auto result = run.Run(workforce, kept.store());
+  const auto result = run.Run(pool, kept.store());
   if (!result) {
     Outcome failed = OutcomeOf(result.error());
     // Rows of a scenario that is wrong are of no use to the one that is put right.
@@ -79,10 +79,8 @@ Outcome Sweep(const SweepOptions& options) {
       .fingerprint = [run] { return study::ToText(run->Facts()); },
       .work = planner::WorkOf(
           [run](const planner::Settings& settings) { return run->Forecast(settings); }),
-      .run =
-          [&options, &stopwatch, run](planner::Workforce& workforce) {
-            return Work(options, *run, stopwatch, workforce);
-          },
+      .run = [&options, &stopwatch,
+              run](planner::WorkerPool& pool) { return Work(options, *run, stopwatch, pool); },
   });
 }
 

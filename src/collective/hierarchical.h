@@ -29,7 +29,7 @@ class Hierarchical final : public StepList {
  private:
   int nodes_;
   int group_;   // ranks of a node
-  int inside_;  // steps of a stage; none where there is nobody else
+  int inside_;  // steps of a stage; none where there is no other rank
   int across_;
 };
 

@@ -18,12 +18,12 @@ struct Interpretation {
   std::vector<std::int64_t> sent;      // [participant]: bytes
   std::vector<std::int64_t> received;  // [participant]: bytes
   // Empty, or what went wrong: workers that wait for ever, messages of another size than expected,
-  // messages that nobody received.
+  // messages that were not received.
   std::string fault;
 };
 
-// `contributions`: [rank][address], all of the partition's size. Whoever can go on does so, the
-// lowest number first or last: no result may depend on it.
+// `contributions`: [rank][address], all of the partition's size. A participant that can go on does
+// so, the lowest number first or last: no result may depend on it.
 Interpretation Interpret(const StepList& list,
                          const std::vector<std::vector<std::int64_t>>& contributions,
                          bool lowest_first);

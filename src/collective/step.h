@@ -4,7 +4,7 @@
 
 namespace stepcast::collective {
 
-// Nobody to receive from or to send to.
+// No rank to receive from or to send to.
 inline constexpr std::int32_t kNobody = -1;
 
 // Part `part` of `count` blocks: block, block + stride, block + 2 stride, ..., modulo the number of

@@ -11,7 +11,7 @@
 
 namespace stepcast::collective {
 
-// A collective, step by step: who sends which chunk to whom, in which order.
+// A collective, step by step: which rank sends which chunk to which, in which order.
 //
 // Participants are the ranks of the group, 0 to ranks() - 1 in group order, and after them the
 // switches that reduce or multicast. Each participant has the same number of workers: one for each

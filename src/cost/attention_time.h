@@ -14,11 +14,10 @@
 // head sizes. Outside (extrapolated):
 //   sequence   below the first as on it, in the same time; beyond the last at its throughput
 //   head size  likewise
-//   heads      by what they fill. A thread block computes kQueryRows rows of one head, so a core
-//   has
-//              b = heads x sequence / kQueryRows of them, which take as long as max(b,
-//              multiprocessors): as many as there are multiprocessors run at once, and fewer are
-//              not faster.
+//   heads      by the thread blocks they fill. A block computes kQueryRows rows of one head, so a
+//              core has b = heads x sequence / kQueryRows of them, which take as long as
+//              max(b, multiprocessors): as many as there are multiprocessors run at once, and fewer
+//              are not faster.
 // Under a window a core takes as much of the time without one as it computes of the scores.
 namespace stepcast::cost {
 

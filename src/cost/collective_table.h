@@ -5,7 +5,7 @@
 #include "src/calibration/calibration.h"
 #include "src/cost/demand.h"
 
-// Times of collectives that somebody measured, read between the measured sizes.
+// Measured times of collectives, interpolated between the measured sizes.
 //
 //   at a point            its time                                              measured
 //   between two points    linear in time over the logarithm of the size:        interpolated

@@ -6,7 +6,7 @@
 #include "src/cost/demand.h"
 
 // Times of collectives between the sizes that were measured. A law knows where protocols change and
-// where start-up costs give way to a rate; measurements say by how much it is wrong. So the law's
+// where start-up costs turn into a rate; measurements say by how much it is wrong. So the law's
 // time is multiplied by measured over law, which is interpolated between the measured sizes: its
 // logarithm is linear in the logarithm of the size. Beyond the ends the factor stays.
 //

@@ -8,17 +8,19 @@
 // The arithmetic of a matrix product as tiles in waves over the multiprocessors: why a product one
 // row larger can take a wave more, and why thin ones reach less.
 //
-//   a library cuts the m x n outcome into tiles, one thread block each, in one of the profile's
-//   shapes, either way round; with little of it, it cuts k as well into 2, 4, 8 or 16 parts
-//   (split-K) of at least 512, whose FP32 outcomes a second kernel adds up; tiles     = batch
-//   ceil(m / tile_m) ceil(n / tile_n) parts waves     = ceil(tiles / multiprocessors) one wave  = 2
-//   tile_m tile_n (k / parts + fill) / (peak / multiprocessors x efficiency of the
-//               shape)                            `fill`: loading the pipeline and storing the tile
-//   adding up = start_latency + 8 batch m n parts bytes over the achieved memory bandwidth
+// A library cuts the m x n result into tiles, one thread block each, in one of the profile's
+// shapes, either way round; where the result is small, it cuts k as well into 2, 4, 8 or 16 parts
+// (split-K) of at least 512, whose FP32 results a second kernel adds up:
 //
-// and the library takes the fastest of all shapes and parts (cuBLAS and its heuristics come close;
-// Nvidia, "Matrix Multiplication Background User's Guide", sections 3 and 4, describes tile and
-// wave quantisation).
+//   tiles     = batch x ceil(m / tile_m) x ceil(n / tile_n) x parts
+//   waves     = ceil(tiles / multiprocessors)
+//   one wave  = 2 tile_m tile_n (k / parts + fill)
+//               / (peak / multiprocessors x efficiency of the shape)
+//   adding up = start_latency + 8 batch m n parts bytes / achieved memory bandwidth
+//
+// `fill`: loading the pipeline and storing the tile. The library takes the fastest of all shapes
+// and parts (cuBLAS and its heuristics come close; Nvidia, "Matrix Multiplication Background User's
+// Guide", sections 3 and 4, describes tile and wave quantisation).
 namespace stepcast::cost {
 
 struct TileSetting {

@@ -26,7 +26,7 @@ class KernelMemo {
 
  private:
   // All that a price depends on beside device and profile (kernel_price.h): not the name, and not
-  // who issues the kernel.
+  // which code issues the kernel.
   struct Key {
     std::uint32_t kind = 0;  // with layout, data type and the generation of attention
     std::int64_t batch = 0, m = 0, n = 0, k = 0, flops = 0, read = 0, written = 0;

@@ -88,7 +88,7 @@ std::vector<nccl::PcieSlot> SlotsOf(const topology::NodeType& node, DeviceKind k
 
 // Where a PCIe switch hangs, by way of other switches or none.
 struct Top {
-  int at = 0;  // the switch that is linked to a processor; itself where no way leads to one
+  int at = 0;  // the switch that is linked to a processor; itself where no route leads to one
   double bandwidth = std::numeric_limits<double>::infinity();  // of the narrowest link to it
 };
 

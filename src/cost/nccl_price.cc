@@ -326,7 +326,7 @@ const NcclPricer::Group& NcclPricer::GroupOf(CollectiveKind kind, const Communic
       IsExchange(kind) ? std::string() : ForcedAlgorithm(setting_.overrides, FunctionOf(kind));
   if (!forced) return group;
   if (setting_.collnet && shape.nodes > 1) return group;
-  // Groups whose nodes hold different numbers of ranks are nobody's shape.
+  // Groups whose nodes hold different numbers of ranks have no shape.
   if (static_cast<int>(shape.gpus.size()) * shape.nodes != shape.ranks) return group;
   FindCurves(kind, path, shape, /*like_these=*/true, group);
   if (group.empty()) FindCurves(kind, path, shape, /*like_these=*/false, group);
@@ -503,7 +503,7 @@ void NcclPricer::SetShares(CollectiveKind kind, Bytes bytes, const Communication
 std::optional<CollectivePrice> NcclPricer::PriceWith(CollectiveKind kind, Bytes bytes,
                                                      const CommunicationPath& path,
                                                      const GroupShape& shape, bool use_curves) {
-  STEPCAST_CHECK(path.ranks > 1 && path.ranks == shape.ranks, "a group talks to somebody");
+  STEPCAST_CHECK(path.ranks > 1 && path.ranks == shape.ranks, "a group has at least two ranks");
   const std::optional<Estimate> estimate = OnLinks(kind, bytes, path, Machine(shape, own_));
   if (!estimate) return std::nullopt;
   const LinkTimes links = estimate->Fastest(kind, bytes, path);

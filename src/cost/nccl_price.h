@@ -102,7 +102,7 @@ class NcclPricer {
                                        const topology::CommunicationPath& path,
                                        const GroupShape& shape);
 
-  // What the law says alone, without curves.
+  // The law's time, without curves.
   std::optional<CollectivePrice> PriceByLaw(CollectiveKind kind, Bytes bytes,
                                             const topology::CommunicationPath& path,
                                             const GroupShape& shape);
@@ -188,7 +188,7 @@ class NcclPricer {
   std::map<std::pair<CollectiveKind, GroupShape>, Group> groups_;
 };
 
-// What forecasts call NCCL's algorithms: "ring", "nvls_tree".
+// Names of NCCL's algorithms in forecasts: "ring", "nvls_tree".
 const char* AlgorithmName(nccl::Algorithm algorithm);
 
 }  // namespace stepcast::cost

@@ -97,7 +97,7 @@ TEST(NcclPrice, CarriesCurvesOverToOtherNumbersOfRanksOfANode) {
 }
 
 // Five GPUs of a DGX-1: the fifth has NVLinks to one of the others alone, so a ring comes back from
-// it through that one. What was measured on four and six, whose rings need nobody in between, says
+// it through that one. What was measured on four and six, whose rings need no GPU in between, says
 // nothing about that: 20 % too slow there is no reason to expect it here.
 TEST(NcclPrice, DoesNotCarryDirectRingsOverToRelayedOnes) {
   const auto scenario = On("dgx-1-v100", 1, "software: {nccl: \"2.21\"}\n");

@@ -182,7 +182,7 @@ struct PriceCache::Machine {
     return *groups.back();
   }
 
-  // Of collectives that had a price without a word of complaint.
+  // Cached prices of collectives that were priced without diagnostics.
   const CollectivePrice* Known(const program::Collective& collective, const Group& group) const {
     const auto found = collectives.find({collective.kind, collective.bytes, &group});
     return found == collectives.end() ? nullptr : &found->second;

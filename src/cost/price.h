@@ -53,8 +53,8 @@ Result<Prices> Price(const program::Program& program, const scenario::Scenario& 
 
 class GroupLoads;
 
-// What pricing finds out about machines, kernels and groups of ranks, kept for the programs and
-// scenarios that come next. Not to be used by two threads at once.
+// Caches prices of kernels and groups of ranks, by machine, for later programs and scenarios. Not
+// to be used by two threads at once.
 class PriceCache {
  public:
   PriceCache();

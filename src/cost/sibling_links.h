@@ -50,8 +50,8 @@ class SiblingLinks {
     std::span<const GroupLoads::Load> loads;  // the nodes looked at are numbered from 0
     double scale = 1;
   };
-  // What the links carry of a collective that all groups run, by link. Requires a group of at least
-  // two ranks on a real topology. Fails as flow does, where there is no way between ranks.
+  // Bytes by link of a collective that all groups run. Requires a group of at least two ranks on a
+  // real topology. Fails as flow does, where there is no route between ranks.
   tl::expected<OnLinks, network::Fault> Of(std::string_view algorithm, CollectiveKind kind) const;
 
  private:

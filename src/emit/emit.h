@@ -12,7 +12,7 @@
 // that start them.
 namespace stepcast::emit {
 
-// What was written, and what was not and why, by file name.
+// Files that were written, and those that were not, with the reason.
 struct Emission {
   std::vector<std::string> written;
   std::vector<std::pair<std::string, std::string>> left_out;

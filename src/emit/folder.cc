@@ -135,7 +135,7 @@ std::optional<FolderFailure> InTheWay(const std::string& path, bool force) {
                               Quoted(path, "'", PATH_MAX)),
                   "name another folder");
   }
-  // The folder is replaced as a whole: whoever stands in it would not see what was written.
+  // The folder is replaced as a whole: a shell in it would not see the new files.
   if (HoldsWorkingFolder(path)) {
     return Exists(path,
                   fmt::format("the command runs in this folder, which would be replaced: {}",
@@ -247,7 +247,7 @@ tl::expected<void, FolderFailure> WriteFolder(const std::string& path,
     if (!SyncFolder(folder.string())) return tl::unexpected(Failure("write", path, errno));
   }
 
-  // An empty folder gives way to a rename, a full one is moved aside first.
+  // A rename replaces an empty folder; a full one is moved aside first.
   if (::rename(name.c_str(), target.c_str()) != 0) {
     if (errno != ENOTEMPTY && errno != EEXIST) {
       return tl::unexpected(Failure("write", path, errno));

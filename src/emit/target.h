@@ -7,9 +7,9 @@
 #include "src/scenario/scenario.h"
 #include "tl/expected.hpp"
 
-// What a plan looks like in the files of those who run it. Each function gives the whole text of
-// one file, or a sentence about why that program cannot run this plan: a setting that it does not
-// have is never left out in silence.
+// A plan in the files of the frameworks that run it. Each function gives the whole text of one
+// file, or a sentence about why that program cannot run this plan: a setting that it does not have
+// is never left out in silence.
 namespace stepcast::emit {
 
 using Target = tl::expected<std::string, std::string>;

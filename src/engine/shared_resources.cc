@@ -82,7 +82,7 @@ void SharedResources::Finish(Activity activity) {
                                    [activity](const User& u) { return u.activity == activity; });
     *user = resource.users.back();
     resource.users.pop_back();
-    // Those who were held back here may now run faster.
+    // Activities that this resource limited may now run faster.
     if (totals_[r] > kWhole) Change(r);
     totals_[r] -= use.share;
   }
@@ -140,8 +140,8 @@ void SharedResources::Solve() {
     Reach(r);
   }
   changed_.clear();
-  // The list grows while it is read. A resource that is no longer over-subscribed, because somebody
-  // finished, is on it too, and stops nobody.
+  // The list grows while it is read. A resource that is no longer over-subscribed, because an
+  // activity finished, is on it too, and limits none.
   for (std::size_t i = 0; i < reached_resources_.size(); ++i) {
     Resource& resource = resources_[reached_resources_[i]];
     resource.left = kCapacity;
@@ -174,15 +174,16 @@ void SharedResources::Solve() {
   }
 }
 
-// The rate at which those who are not fixed yet would use the resource up; full if they would not.
+// The rate at which the activities that are not fixed yet would use the resource up; full if they
+// would not.
 std::uint64_t SharedResources::LevelOf(std::uint32_t r) const {
   const Resource& resource = resources_[r];
   if (resource.not_fixed <= resource.left >> kRateBits) return kFullRate;
   return resource.left / resource.not_fixed;
 }
 
-// Moves all resources of the lowest level from the heap to `lowest_`; none if no resource stops
-// anybody any more.
+// Moves all resources of the lowest level from the heap to `lowest_`; none if no resource limits an
+// activity any more.
 std::uint64_t SharedResources::FindLowest() {
   lowest_.clear();
   std::uint64_t level = kFullRate;
@@ -203,7 +204,8 @@ std::uint64_t SharedResources::FindLowest() {
   return level;
 }
 
-// All who are used up at this level, so that what is alike is treated alike to the last bit.
+// All resources that are used up at this level, so that equal activities get equal rates to the
+// last bit.
 void SharedResources::FixUsersOfLowest(std::uint64_t level) {
   for (const std::uint32_t r : lowest_) {
     for (const User& user : resources_[r].users) {

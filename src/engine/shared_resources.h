@@ -31,7 +31,7 @@ namespace stepcast::engine {
 //   It is what SimGrid's linear max-min solver does (src/kernel/lmm of simgrid/simgrid), with equal
 //   weights and with 1 as the bound of every rate.
 //
-//   A share above 1 bounds the rate of its activity, whoever else is there: at share 4 it is at
+//   A share above 1 bounds the rate of its activity, whatever else runs: at share 4 it is at
 //   most a quarter. What others take elsewhere then slows the activity only where it takes more
 //   than the bound does.
 //
@@ -39,8 +39,8 @@ namespace stepcast::engine {
 //   level of the SMs is 1 / 1.1, so both run at rate 0.909; the product takes a tenth longer while
 //   the collective is there.
 //
-// What is solved
-//   A resource whose shares add up to no more than 1 stops nobody, for no rate exceeds 1. So only
+// Scope of a solve
+//   A resource whose shares add up to no more than 1 limits nothing, for no rate exceeds 1. So only
 //   the over-subscribed resources count, and a start or finish concerns only the activities that
 //   are linked to it through such resources, one after the other. When there are none, the ordinary
 //   case, nothing is solved and no end moves. What starts and finishes at one instant is solved
@@ -50,7 +50,7 @@ namespace stepcast::engine {
 // Numbers
 //   Shares are whole multiples of 2^-24 and rates of 2^-38, rounded down (a share above 1 up, so
 //   that its activity keeps its bound); remaining work is exact,
-//   in units of 2^-38 ps; ends are rounded up to a picosecond. Hence an activity that nobody slows
+//   in units of 2^-38 ps; ends are rounded up to a picosecond. Hence an activity that is uncontended
 //   ends at exactly start + work, work is neither lost nor won however often rates change, no
 //   resource is ever used beyond its capacity, and no end comes too early. Rounding a rate x down
 //   makes an end late by less than 4e-12 / x of the time it covers, a second by less than 4 ps at a
@@ -127,7 +127,7 @@ class SharedResources {
   }
   // Settled.
   std::uint64_t rate_units(Activity activity) const { return activities_[activity].rate; }
-  // What is left to do at `now`, which is not before the last Settle.
+  // Remaining work at `now`, which is not before the last Settle.
   Work Remaining(Activity activity, Time now) const {
     const Running& running = activities_[activity];
     const Work done = Done(now - running.since, running.rate);
@@ -156,7 +156,7 @@ class SharedResources {
     std::uint32_t share = 0;  // more than none
   };
   struct Resource {
-    bool changed = false;         // over-subscribed, and somebody came or went
+    bool changed = false;         // over-subscribed, and its activities have changed
     std::uint64_t left = 0;       // of the capacity, during a solve, in units of 2^-62
     std::uint64_t not_fixed = 0;  // shares of the activities whose rate is not fixed yet
     std::uint64_t level = 0;      // the rate at which those use it up, in units of 2^-38
@@ -187,7 +187,7 @@ class SharedResources {
   bool unsettled_ = false;
   std::vector<Activity> started_;       // since the last Settle; some may have finished
   std::vector<std::uint32_t> changed_;  // resources
-  // What a solve concerns.
+  // Resources and activities of a solve.
   std::uint32_t solve_ = 0;
   std::vector<std::uint32_t> reached_resources_;
   std::vector<Activity> reached_activities_;

@@ -108,8 +108,9 @@ TEST(SharedResourcesTest, ProductBesideACollective) {
 
 TEST(SharedResourcesTest, AShareAboveOneBoundsTheRate) {
   // A collective that four siblings run over one card: at a quarter of the rate, 40 ns for 10 ns of
-  // work, whoever is there. At that rate it needs a tenth of the multiprocessors of which it would
-  // need 0.4, and the product beside it keeps 0.9: not 1 / 1.4, and the collective not 1 / 5.6.
+  // work, whatever else runs. At that rate it needs a tenth of the multiprocessors of which it
+  // would need 0.4, and the product beside it keeps 0.9: not 1 / 1.4, and the collective not 1 /
+  // 5.6.
   Stepwise resources(2, 2);
   const std::vector<Use> product = {Of(0, 1)};
   const std::vector<Use> collective = {Of(0, 0.4), Of(1, 4)};
@@ -250,7 +251,7 @@ void CheckFair(const SharedResources& resources, const std::vector<Plan>& plans)
     RC_ASSERT(resources.rate(a) > 0);
     RC_ASSERT(resources.rate(a) <= 1);
     if (resources.rate(a) == 1) continue;
-    // Max-min fair: some resource of `a` is used up, and nobody runs faster there than `a`.
+    // Max-min fair: some resource of `a` is used up, and no activity runs faster there than `a`.
     bool held_back = false;
     for (const Use& use : plans[a].uses) {
       bool fastest = true;

@@ -11,10 +11,10 @@
 #include "fmt/format.h"
 #include "src/base/check.h"
 #include "src/base/nccl_tests_convention.h"
-#include "src/cost/carry.h"
 #include "src/cost/price.h"
+#include "src/cost/route_collectives.h"
 #include "src/lowering/process_groups.h"
-#include "src/network/carriage.h"
+#include "src/network/collective_traffic.h"
 #include "src/network/message.h"
 #include "src/parallel/group_layout.h"
 #include "src/program/program.h"
@@ -56,7 +56,7 @@ Result<program::ProcessGroup> GroupByName(const Scenario& scenario, const std::s
   }
   if (layout->size() < 2) {
     return BadGroup(option,
-                    fmt::format("the plan's group has a single rank, which has nobody to "
+                    fmt::format("the plan's group has a single rank, which has no peer to "
                                 "communicate with: {}",
                                 Quoted(name)),
                     "name a group of several ranks, or give --ranks and --nodes");
@@ -133,14 +133,14 @@ Result<std::vector<Time>> TimesAlone(const Scenario& scenario, program::Program&
   for (program::Index i = 0; i < program.collectives.size(); ++i) {
     program.step.push_back({.opcode = program::Opcode::kCollective, .operand = i});
   }
-  const cost::CarriedClass only{&program, &prices, &program.groups};
-  const auto carriage = cost::Carry(scenario, {&only, 1}, 1);
-  if (!carriage) return tl::unexpected(carriage.error());
-  for (const std::uint32_t number : carriage->numbers.front()) {
-    const network::Carriage::Collective& carried = carriage->collectives[number];
-    times.push_back(carriage->messages
-                        ? carried.delay + network::RunMessages(*carried.traffic).ends.front()
-                        : carried.flow.latency + carried.flow.work);
+  const cost::RoutedClass only{&program, &prices, &program.groups};
+  const auto traffic = cost::RouteCollectives(scenario, {&only, 1}, 1);
+  if (!traffic) return tl::unexpected(traffic.error());
+  for (const std::uint32_t number : traffic->numbers.front()) {
+    const network::CollectiveTraffic::Collective& routed = traffic->collectives[number];
+    times.push_back(traffic->messages
+                        ? routed.delay + network::RunMessages(*routed.traffic).ends.front()
+                        : routed.flow.latency + routed.flow.work);
   }
   return times;
 }
@@ -162,7 +162,7 @@ Result<std::vector<Time>> TimesOfAll(const Scenario& scenario, const program::Pr
     one.collectives = {program.collectives[i]};
     own.collectives = {prices.collectives[i]};
     std::vector<simulate::RankClass> classes;
-    std::vector<cost::CarriedClass> carried;  // [class]
+    std::vector<cost::RoutedClass> routed;  // [class]
     for (const std::vector<program::ProcessGroup>& group : groups) {
       for (const int rank : group.front().ranks) {
         classes.push_back({.program = &one,
@@ -170,12 +170,12 @@ Result<std::vector<Time>> TimesOfAll(const Scenario& scenario, const program::Pr
                            .representative = rank,
                            .groups = &group,
                            .records = false});
-        carried.push_back({&one, &own, &group});
+        routed.push_back({&one, &own, &group});
       }
     }
-    const auto carriage = cost::Carry(scenario, carried, 1);
-    if (!carriage) return tl::unexpected(carriage.error());
-    const auto timelines = simulate::Simulate(classes, {.carriage = &*carriage});
+    const auto traffic = cost::RouteCollectives(scenario, routed, 1);
+    if (!traffic) return tl::unexpected(traffic.error());
+    const auto timelines = simulate::Simulate(classes, {.traffic = &*traffic});
     STEPCAST_CHECK(timelines.has_value(), "one collective does not deadlock");
     Time last;
     for (const program::Timeline& timeline : *timelines) {

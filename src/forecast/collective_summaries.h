@@ -11,8 +11,8 @@
 
 namespace stepcast::forecast {
 
-// What a step of the run does of each collective on each group, by collective, then group.
-// `counts` are the program's; `step` is one that the timeline shows.
+// A step's calls of each collective on each group, by collective, then group. `counts` are the
+// program's; `step` is one that the timeline shows.
 std::vector<CollectiveSummary> SummariseCollectives(const program::Program& program,
                                                     const cost::Prices& prices,
                                                     const StepCounts& counts,

@@ -79,7 +79,7 @@ TEST(CriticalPath, GoesThroughTheHost) {
               Part(PathPartKind::kOperation, 1, 16, 30)});
 }
 
-// A collective that is ready at 10 and starts at 25, though its communicator is free: somebody else
+// A collective that is ready at 10 and starts at 25, though its communicator is free: another rank
 // was late. What lies before the interval is cut off.
 TEST(CriticalPath, NamesLatePartnersAndCutsAtTheBegin) {
   program::Timeline timeline;

@@ -40,15 +40,15 @@ const char* OperationName(const Kernel& kernel) {
 const char* ResourceName(cost::Resource resource) {
   switch (cost::KindOf(resource)) {
     case cost::Resource::kCompute:
-      return Name(Lever::kCompute);
+      return Name(MachineResource::kCompute);
     case cost::Resource::kMemory:
-      return Name(Lever::kDeviceMemory);
+      return Name(MachineResource::kDeviceMemory);
     case cost::Resource::kScaleUp:
-      return Name(Lever::kScaleUp);
+      return Name(MachineResource::kScaleUp);
     case cost::Resource::kNetwork:
-      return Name(Lever::kNetwork);
+      return Name(MachineResource::kNetwork);
     case cost::Resource::kHostLink:
-      return Name(Lever::kHostLink);
+      return Name(MachineResource::kHostLink);
     default:
       return "";
   }
@@ -118,7 +118,7 @@ class PathShares {
     const Time length = part.end - part.start;
     switch (part.kind) {
       case PathPartKind::kHost:
-        Add("issuing instructions", Name(Lever::kLaunch), length, Time());
+        Add("issuing instructions", Name(MachineResource::kLaunch), length, Time());
         return;
       case PathPartKind::kPartners:
         Add("waiting for other ranks", "", length, Time());
@@ -131,7 +131,7 @@ class PathShares {
     }
     const Described described = Describe(run_, run_.program.step[part.instruction]);
     if (described.demand.alone() == Time()) {
-      Add(described.name, Name(Lever::kLaunch), length, Time());
+      Add(described.name, Name(MachineResource::kLaunch), length, Time());
       return;
     }
     // A part may be cut at the step's begin; what is left of it is its end.

@@ -15,7 +15,7 @@
 // Why a step takes as long as it does and needs as much memory: what `explain` prints.
 namespace stepcast::forecast {
 
-// What of the critical path is of one kind.
+// The critical path's time of one kind.
 struct PathShare {
   std::string operation;  // "matrix products", "all_gather data", "host", ...
   std::string bound_by;   // "compute", "device memory", "network", "latency", ...; "" : nothing

@@ -61,7 +61,7 @@ TEST(Explain, SaysWhatFasterLinksBring) {
   ASSERT_TRUE(explained.has_value() && explained->speed_that_hides.has_value());
   EXPECT_NEAR(*explained->speed_that_hides, 63.4, 0.7);
   ASSERT_EQ(explained->what_if.size(), 1u);
-  EXPECT_EQ(explained->what_if[0].lever, Lever::kNetwork);
+  EXPECT_EQ(explained->what_if[0].resource, MachineResource::kNetwork);
   EXPECT_NEAR(explained->what_if[0].step_time.seconds(), 0.205 - 0.00727, 1e-5);
 }
 
@@ -81,7 +81,7 @@ TEST(Faster, LinksThatSiblingsShareFallFirst) {
   share(price.demand, cost::Resource::kNetworkLinks) = 4;
   EXPECT_EQ(price.demand.alone(), Milliseconds(40));
   const auto at = [&](double factor) {
-    return Faster(prices, Lever::kNetwork, factor).collectives.front().demand;
+    return Faster(prices, MachineResource::kNetwork, factor).collectives.front().demand;
   };
   EXPECT_EQ(at(2).alone(), Milliseconds(20));
   EXPECT_EQ(at(4).alone(), Milliseconds(10));

@@ -17,8 +17,8 @@ struct ExposedCall {
 };
 
 // All calls that are exposed for some time, in host order; together the breakdown's exposed
-// communication of the interval that `step` ends. Where several are under way at an exposed
-// instant it counts for the one that was ready first.
+// communication of the interval that `step` ends. Where several are in flight at an exposed instant
+// it counts for the one that was ready first.
 std::vector<ExposedCall> ExposedCalls(const ClassRun& run, std::uint32_t step);
 
 }  // namespace stepcast::forecast

@@ -80,7 +80,7 @@ SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks&
                                       .barrier = barrier,
                                       .recording = recording,
                                       .until_repetition = until_repetition,
-                                      .carriage = ranks.carriage ? &*ranks.carriage : nullptr});
+                                      .traffic = ranks.traffic ? &*ranks.traffic : nullptr});
     STEPCAST_CHECK(timelines.has_value(), "a lowered program does not deadlock");
     run.timelines = *timelines;
     run.ends.assign(static_cast<std::size_t>(steps), Time());

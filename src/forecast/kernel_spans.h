@@ -10,7 +10,7 @@
 #include "src/program/timeline.h"
 
 // When kernels run, on any stream, in an interval of a timeline. Mostly one runs at a time: then an
-// instant is its, and nobody has to be asked who comes first.
+// instant is its, and no order among them is needed.
 namespace stepcast::forecast {
 
 struct KernelSpan {

@@ -50,7 +50,7 @@ Case AnyCase() {
 }
 
 // Whose an instant is, looked up instant by instant: the compute stream's kernel comes first, then
-// the earliest phase; -1: nobody's.
+// the earliest phase; -1: none.
 int OwnerOf(const Case& any, std::int64_t instant) {
   int owner = -1;
   bool owner_computes = false;
@@ -74,16 +74,16 @@ RC_GTEST_PROP(KernelSpansProperty, EveryInstantIsThePhasesThatHoldsItFirst, ()) 
       KernelSpansOf(any.program, any.timeline, Picoseconds(kStart), Picoseconds(kEnd));
   const Breakdown result = BreakDown(any.program, any.timeline, Picoseconds(kStart),
                                      Picoseconds(kEnd), Picoseconds(kEnd), kernels);
-  std::int64_t phases[program::kPhases] = {}, nobody = 0;
+  std::int64_t phases[program::kPhases] = {}, idle = 0;
   for (std::int64_t instant = kStart; instant < kEnd; ++instant) {
     const int owner = OwnerOf(any, instant);
-    ++(owner < 0 ? nobody : phases[owner]);
+    ++(owner < 0 ? idle : phases[owner]);
   }
   for (int phase = 0; phase < program::kPhases; ++phase) {
     RC_ASSERT(result.time.phase[phase] == Picoseconds(phases[phase]));
   }
-  RC_ASSERT(Length(kernels.gaps) == Picoseconds(nobody));
-  RC_ASSERT(result.time.idle == Picoseconds(nobody));
+  RC_ASSERT(Length(kernels.gaps) == Picoseconds(idle));
+  RC_ASSERT(result.time.idle == Picoseconds(idle));
 }
 
 // Clusters neither overlap nor leave out a span, and with the gaps they fill the interval.

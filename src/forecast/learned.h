@@ -10,7 +10,7 @@
 // operation; what runs add to the step is a part of it by itself.
 namespace stepcast::forecast {
 
-// What its difference from a measurement may depend on.
+// The settings on which a forecast's error may depend.
 calibration::RunSettings SettingsOf(const scenario::Scenario& scenario);
 
 // The part of the simulated time that the step is expected to take: 1 without runs. It depends on

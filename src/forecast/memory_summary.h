@@ -12,8 +12,8 @@
 // Memory of a scenario's devices and nodes beside what a program allocates.
 namespace stepcast::forecast {
 
-// What a rank takes from its device beside its allocator, with so many communicators: nothing in
-// textbook data parallelism, and nothing where the profile does not say.
+// Device memory of a rank outside of its allocator, with so many communicators: nothing in textbook
+// data parallelism, and nothing where the profile does not say.
 Bytes OutsideAllocator(const scenario::Scenario& scenario, std::size_t communicators);
 
 // By such a part what the framework's allocator holds on the scenario's devices may be above the

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "src/cost/carry.h"
 #include "src/cost/device_speed.h"
+#include "src/cost/route_collectives.h"
 #include "src/parallel/axis.h"
 #include "src/parallel/rank_classes.h"
 #include "src/plan/rank_grid.h"
@@ -146,7 +146,7 @@ Result<SimulatedRanks> SimulatedRanksOf(const scenario::Scenario& scenario,
   }
   if (analytic) return ranks;
 
-  std::vector<cost::CarriedClass> carried;  // [rank]
+  std::vector<cost::RoutedClass> routed;  // [rank]
   const auto count = static_cast<int>(kinds.labels().size());
   for (int rank = 0; rank < count; ++rank) {
     const Kinds::Kind& kind = kinds.Of(rank);
@@ -154,7 +154,7 @@ Result<SimulatedRanks> SimulatedRanksOf(const scenario::Scenario& scenario,
     std::vector<ProcessGroup> groups = lowering::GroupsOf(own.lowered.program, rank);
     const bool as_before = !ranks.groups.empty() && SameRanks(groups, ranks.groups.back());
     if (!as_before) ranks.groups.push_back(std::move(groups));
-    carried.push_back({&own.lowered.program, &own.prices, &ranks.groups.back(), rank});
+    routed.push_back({&own.lowered.program, &own.prices, &ranks.groups.back(), rank});
     const int of = classes.class_of[static_cast<std::size_t>(rank)];
     ranks.classes.push_back(
         {.program = &own.lowered.program,
@@ -163,9 +163,9 @@ Result<SimulatedRanks> SimulatedRanksOf(const scenario::Scenario& scenario,
          .groups = &ranks.groups.back(),
          .records = classes.classes[static_cast<std::size_t>(of)].representative == rank});
   }
-  auto carriage = cost::Carry(scenario, carried, steps);
-  if (!carriage) return tl::unexpected(std::move(carriage.error()));
-  ranks.carriage.emplace(std::move(*carriage));
+  auto traffic = cost::RouteCollectives(scenario, routed, steps);
+  if (!traffic) return tl::unexpected(std::move(traffic.error()));
+  ranks.traffic.emplace(std::move(*traffic));
   return ranks;
 }
 

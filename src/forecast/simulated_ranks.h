@@ -9,7 +9,7 @@
 #include "src/base/diagnostic.h"
 #include "src/cost/prices.h"
 #include "src/forecast/priced_class.h"
-#include "src/network/carriage.h"
+#include "src/network/collective_traffic.h"
 #include "src/program/program.h"
 #include "src/scenario/scenario.h"
 #include "src/simulate/simulate.h"
@@ -33,14 +33,14 @@ struct SimulatedRanks {
 
   std::vector<simulate::RankClass> classes{};
   std::vector<Shown> shown{};  // by lowest rank
-  std::optional<network::Carriage> carriage{};
-  // What `classes` points to, beside `lowered`.
+  std::optional<network::CollectiveTraffic> traffic{};
+  // Storage that `classes` points to, beside `lowered`.
   std::deque<std::vector<program::ProcessGroup>> groups{};
   std::deque<cost::Prices> slowed{};
 };
 
 // `lowered` must outlive the result; `steps`: how often the step is run at least. Errors: those of
-// cost::Carry.
+// cost::RouteCollectives.
 Result<SimulatedRanks> SimulatedRanksOf(const scenario::Scenario& scenario,
                                         std::span<const PricedClass> lowered, int steps);
 

@@ -142,7 +142,7 @@ TEST(TimeBreakdown, TheHostsWorkIsNoPhase) {
   EXPECT_EQ(result.time.exposed_communication, Picoseconds(20));
 }
 
-// A collective that nobody waits for is not exposed: the device is idle for another reason.
+// A collective that no operation waits for is not exposed: the device is idle for another reason.
 TEST(TimeBreakdown, CommunicationWithoutAWaiterIsIdle) {
   program::Timeline timeline;
   timeline.operations = {Ran(0, 0, 10), Ran(2, 10, 30), Ran(3, 30, 40)};

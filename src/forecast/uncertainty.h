@@ -35,7 +35,7 @@
 // measurements are expected within 1.645 s.
 namespace stepcast::forecast {
 
-// What an instant of a step is spent on, and the name of the residual that counts.
+// The kind of operation that an instant of a step is spent on, and the name of its residual.
 enum class Part : std::uint8_t {
   kGemm,           // "gemm"
   kAttention,      // "attention"

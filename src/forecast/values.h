@@ -13,7 +13,7 @@
 #include "src/memory/bytes_by_category.h"
 #include "src/program/program.h"
 
-// What a forecast says: values, all units stated, that reports print.
+// A forecast's figures, all units stated, as reports print them.
 namespace stepcast::forecast {
 
 using memory::BytesByCategory;
@@ -25,16 +25,15 @@ using memory::BytesByCategory;
 struct TimeBreakdown {
   std::array<Time, program::kPhases> phase;  // by program::Phase
   Time exposed_communication;
-  // What waits for a collective waits for another member of its group to reach it.
+  // The collective waited for has not been reached by another member of its group.
   Time imbalance;
-  // What waits for an exchange waits for a peer that has not begun it: its part of the pipeline has
-  // nothing to do.
+  // The exchange waited for has not been begun by a peer: this stage of the pipeline is idle.
   Time pipeline_bubble;
   Time idle;
   // The device stands still while the host gives cached memory back and takes new: the driver's
   // calls of allocator flushes (memory/driver_calls.h).
   Time allocator_flushes;
-  // What measured runs add to the simulated step, or take from it: of no phase. Zero without runs.
+  // Correction of the simulated step by measured runs: of no phase. Zero without runs.
   Time learned;
 };
 
@@ -83,7 +82,7 @@ struct MemoryForecast {
   Bytes capacity;
   Bytes padding;     // the part of at_peak that only fills shards to equal length
   bool fits = true;  // reserved + outside <= capacity, and the hosts have room
-  // What the ranks of one node keep in its memory and on its drives; zero without offload.
+  // Offloaded state of the ranks of one node, in its memory and on its drives.
   Bytes host, host_capacity;
   Bytes drives, drives_capacity;
   bool offloads() const { return host > Bytes() || drives > Bytes(); }
@@ -134,7 +133,7 @@ struct Forecast {
   double mfu = 0;  // model FLOPs, full attention, no recomputation, over the peak of all GPUs
   double hfu = 0;  // what the devices execute, recomputation included
   TimeBreakdown time;
-  Time communication_total;  // a collective was under way, on any communicator, per step
+  Time communication_total;  // a collective was in flight, on any communicator, per step
   std::vector<CollectiveSummary> collectives;  // by collective, then group
   MemoryForecast memory;  // of a class that does not fit, else of the highest peak
   // By first rank; empty where all ranks are one class.

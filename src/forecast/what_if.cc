@@ -63,62 +63,62 @@ bool Hidden(const Run& run, double part) {
 
 }  // namespace
 
-const char* Name(Lever lever) {
-  switch (lever) {
-    case Lever::kCompute:
+const char* Name(MachineResource resource) {
+  switch (resource) {
+    case MachineResource::kCompute:
       return "compute";
-    case Lever::kDeviceMemory:
+    case MachineResource::kDeviceMemory:
       return "device memory";
-    case Lever::kScaleUp:
+    case MachineResource::kScaleUp:
       return "links in the node";
-    case Lever::kNetwork:
+    case MachineResource::kNetwork:
       return "network";
-    case Lever::kHostLink:
+    case MachineResource::kHostLink:
       return "link to the host";
-    case Lever::kCollectiveLatency:
+    case MachineResource::kCollectiveLatency:
       return "collectives' latency";
-    case Lever::kLaunch:
+    case MachineResource::kLaunch:
       return "host";
   }
   return "";
 }
 
-cost::Prices Faster(cost::Prices prices, Lever lever, double factor) {
-  const auto kernels = [&](Resource resource) {
-    for (Demand& demand : prices.kernels) Speed(demand, resource, factor, Operation::kOnDevice);
+cost::Prices Faster(cost::Prices prices, MachineResource resource, double factor) {
+  const auto kernels = [&](Resource limited) {
+    for (Demand& demand : prices.kernels) Speed(demand, limited, factor, Operation::kOnDevice);
   };
-  const auto collectives = [&](Resource resource) {
+  const auto collectives = [&](Resource limited) {
     for (cost::CollectivePrice& price : prices.collectives) {
-      Speed(price.demand, resource, factor, Operation::kCollective);
+      Speed(price.demand, limited, factor, Operation::kCollective);
       price.bandwidth_bound = Scaled(price.bandwidth_bound, factor);
     }
     for (std::vector<cost::MessagePrice>& messages : prices.exchanges) {
       for (cost::MessagePrice& price : messages) {
-        Speed(price.demand, resource, factor, Operation::kCollective);
+        Speed(price.demand, limited, factor, Operation::kCollective);
         price.bandwidth_bound = Scaled(price.bandwidth_bound, factor);
       }
     }
   };
-  switch (lever) {
-    case Lever::kCompute:
+  switch (resource) {
+    case MachineResource::kCompute:
       kernels(Resource::kCompute);
       break;
-    case Lever::kDeviceMemory:
+    case MachineResource::kDeviceMemory:
       kernels(Resource::kMemory);
       for (Demand& demand : prices.copies)
         Speed(demand, Resource::kMemory, factor, Operation::kOnDevice);
       break;
-    case Lever::kScaleUp:
+    case MachineResource::kScaleUp:
       collectives(Resource::kScaleUp);
       break;
-    case Lever::kNetwork:
+    case MachineResource::kNetwork:
       collectives(Resource::kNetwork);
       break;
-    case Lever::kHostLink:
+    case MachineResource::kHostLink:
       for (Demand& demand : prices.copies)
         Speed(demand, Resource::kHostLink, factor, Operation::kOnDevice);
       break;
-    case Lever::kCollectiveLatency:
+    case MachineResource::kCollectiveLatency:
       for (cost::CollectivePrice& price : prices.collectives) {
         price.demand.latency = Scaled(price.demand.latency, factor);
       }
@@ -128,7 +128,7 @@ cost::Prices Faster(cost::Prices prices, Lever lever, double factor) {
         }
       }
       break;
-    case Lever::kLaunch:
+    case MachineResource::kLaunch:
       for (Time* issue : {&prices.issue_kernel, &prices.issue_copy, &prices.issue_collective,
                           &prices.dispatch.module, &prices.dispatch.autograd}) {
         *issue = Scaled(*issue, factor);
@@ -142,13 +142,13 @@ Result<std::vector<WhatIf>> WhatIfFaster(const scenario::Scenario& scenario,
                                          const std::vector<PricedClass>& classes, const Run& run,
                                          double factor) {
   std::vector<WhatIf> result;
-  for (const Lever lever : kLevers) {
+  for (const MachineResource resource : kMachineResources) {
     const auto changed = SimulateAt(scenario, Changed(classes, [&](cost::Prices prices) {
-                                      return Faster(std::move(prices), lever, factor);
+                                      return Faster(std::move(prices), resource, factor);
                                     }));
     if (!changed) return tl::unexpected(changed.error());
     if (StepTime(*changed) != StepTime(run)) {
-      result.push_back({.lever = lever, .step_time = StepTime(*changed)});
+      result.push_back({.resource = resource, .step_time = StepTime(*changed)});
     }
   }
   return result;

@@ -9,34 +9,35 @@
 #include "src/forecast/forecast.h"
 #include "src/scenario/scenario.h"
 
-// The same step on a machine that is better in one respect: the program is run again at other
-// prices, so what hides behind what is worked out anew.
+// The same step on a machine with more of one resource: the program is simulated again at other
+// prices, so overlap is computed anew.
 namespace stepcast::forecast {
 
-enum class Lever : std::uint8_t {
+enum class MachineResource : std::uint8_t {
   kCompute,            // matrix products and attention
   kDeviceMemory,       // kernels that memory bandwidth limits
   kScaleUp,            // collectives over NVLink or PCIe inside a node
   kNetwork,            // collectives over the network
   kHostLink,           // copies between host and device
-  kCollectiveLatency,  // what a collective takes however small it is
+  kCollectiveLatency,  // the time of a collective of no bytes
   kLaunch,             // host time to issue kernels, copies and collectives
 };
-inline constexpr Lever kLevers[] = {
-    Lever::kCompute,  Lever::kDeviceMemory,      Lever::kScaleUp, Lever::kNetwork,
-    Lever::kHostLink, Lever::kCollectiveLatency, Lever::kLaunch};
-const char* Name(Lever lever);  // "compute", "device memory", ...
+inline constexpr MachineResource kMachineResources[] = {
+    MachineResource::kCompute, MachineResource::kDeviceMemory, MachineResource::kScaleUp,
+    MachineResource::kNetwork, MachineResource::kHostLink,     MachineResource::kCollectiveLatency,
+    MachineResource::kLaunch};
+const char* Name(MachineResource resource);  // "compute", "device memory", ...
 
-// `prices` where the lever is `factor` times as fast. An operation that several resources hold up
-// gets faster only as far as the next one lets it.
-cost::Prices Faster(cost::Prices prices, Lever lever, double factor);
+// `prices` where the resource is `factor` times as fast. An operation that several resources bound
+// gets faster only up to the next bound.
+cost::Prices Faster(cost::Prices prices, MachineResource resource, double factor);
 
 struct WhatIf {
-  Lever lever = Lever::kCompute;
+  MachineResource resource = MachineResource::kCompute;
   Time step_time;
 };
 
-// One for each lever that changes anything of `run`, which is of these classes. Errors: as
+// One for each resource that changes anything of `run`, which is of these classes. Errors: as
 // Simulate.
 Result<std::vector<WhatIf>> WhatIfFaster(const scenario::Scenario& scenario,
                                          const std::vector<PricedClass>& classes, const Run& run,

@@ -9,7 +9,7 @@
 
 namespace stepcast::forecast {
 
-// What a micro-batch of a scenario is made of: the same for many plans, so the last few are kept.
+// The work of a micro-batch of a scenario: the same for many plans, so the last few are cached.
 class WorkCache {
  public:
   struct Work {
@@ -17,7 +17,7 @@ class WorkCache {
     MicroBatchFlops flops;
   };
 
-  // Stays as long as somebody holds it.
+  // Stays as long as it is referenced.
   std::shared_ptr<const Work> Of(const scenario::Scenario& scenario);
 
  private:

@@ -5,7 +5,8 @@
 
 #include "src/base/rates.h"
 
-// What the names of GPU types imply, for formats that describe a machine and leave this out.
+// Figures that the names of GPU types imply, for formats that describe a machine and leave this
+// out.
 namespace stepcast::formats {
 
 struct GpuModel {

@@ -19,7 +19,7 @@ struct ImportedTopology {
   std::vector<std::string> notes;
 };
 
-// What the user adds to it.
+// The user's additions to it.
 struct ImportOptions {
   std::string gpu;                     // names topologies/gpus/<gpu>.yaml; empty: not given
   std::optional<Bandwidth> nic_speed;  // of each NIC's port, where the input does not tell
@@ -38,7 +38,7 @@ inline constexpr const char* kFabricNote =
     "the input says nothing of what joins nodes: one non-blocking switch at the speed of the NICs' "
     "ports";
 
-// What is taken where nothing says how nodes are joined.
+// The default where the input does not describe the network between nodes.
 inline topology::Fabric OneSwitch(Bandwidth port) {
   topology::Fabric fabric;
   fabric.kind = topology::FabricKind::kOneSwitch;

@@ -14,12 +14,12 @@
 // export_chrome_trace; Kineto's Chrome trace JSON): the layers with their times and gradients, and
 // the collectives of the step.
 //
-// What is used: user annotations `ProfilerStep#N` (the steps); operators with `Sequence number`,
-// which ties an autograd node to the operator of forward that made it; the engine's
+// Events that are read: user annotations `ProfilerStep#N` (the steps); operators with `Sequence
+// number`, which ties an autograd node to the operator of forward that made it; the engine's
 // `evaluate_function` events, among them AccumulateGrad, which is where a parameter's gradient is
 // ready, with `Input Dims` where shapes were recorded; launches and kernels, tied by `correlation`;
-// NCCL's kernels with `Collective name`, `In msg nelems`, `dtype` and `Group size`
-// (pytorch/kineto libkineto/src/output_json.cpp, pytorch torch/csrc/profiler/util.cpp).
+// NCCL's kernels with `Collective name`, `In msg nelems`, `dtype` and `Group size` (pytorch/kineto
+// libkineto/src/output_json.cpp, pytorch torch/csrc/profiler/util.cpp).
 //
 // Times are those of the slower of host and device: at a moment of the host, the later of that
 // moment and the end of the kernels that were launched before it. Communication is left out; what

@@ -11,7 +11,7 @@
 #include "src/base/diagnostic.h"
 #include "src/base/time.h"
 
-// What the programs of nccl-tests print (all_reduce_perf and its like), and what they write with
+// The output of nccl-tests' programs (all_reduce_perf and its like), and the files they write with
 // -J.
 //
 // Text: the columns are those that the heading names, so old releases ("error" for "#wrong", no

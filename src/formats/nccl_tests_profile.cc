@@ -67,7 +67,7 @@ class Merger {
     if (ranks < 2) {
       Report("nccl-tests.no-ranks", run.location,
              ranks == 0 ? "the log does not tell how many ranks took part"
-                        : "a single rank communicates with nobody",
+                        : "a single rank does not communicate",
              ranks == 0 ? "give --ranks" : "measure with several ranks");
       return std::nullopt;
     }

@@ -893,7 +893,7 @@ class Reader {
         continue;
       }
       Report("topology.impossible", At(gpu).location,
-             fmt::format("no way leads from this GPU to a NIC without another GPU between: {}",
+             fmt::format("no route leads from this GPU to a NIC without another GPU between: {}",
                          Quoted(At(gpu).bus)),
              "put its <pci> below the <cpu> that it hangs on");
     }

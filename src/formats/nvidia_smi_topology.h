@@ -6,7 +6,7 @@
 #include "src/base/diagnostic.h"
 #include "src/formats/imported_topology.h"
 
-// What `nvidia-smi topo -m` prints: a matrix of GPUs and NICs with the class of the way between
+// The output of `nvidia-smi topo -m`: a matrix of GPUs and NICs with the class of the route between
 // each two (NV18, PIX, PXB, PHB, NODE, SYS), CPU and NUMA affinity of the GPUs, and a legend that
 // names the NICs. Tabs or blanks part the columns; terminals' escape sequences are passed over; old
 // releases print the NICs' own names in the matrix.

@@ -43,7 +43,7 @@ struct ShardedUnit {
   Range full;      // the parameters as the kernels read them
   Range kept;      // reshard_after_forward: k
   Index gather_done = kNone, copy_out_done = kNone, kept_written = kNone;  // events
-  bool gather_issued = false;  // a gather is under way or its result waits for copy-out
+  bool gather_issued = false;  // a gather is in flight or its result waits for copy-out
   bool unsharded = false;      // the full parameters exist
   bool has_kept = false;
   // Gradients.

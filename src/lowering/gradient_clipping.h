@@ -16,8 +16,7 @@
 //  * FullyShardedDataParallel.clip_grad_norm_ (fsdp1): tensor by tensor; the sum of squares is
 //    all-reduced. Before torch 2.0 the host read the norm (`if clip_coef < 1`).
 //  * Megatron-LM (megatron/core/optimizer/clip_grads.py @ 0293807e): a multi-tensor norm of the
-//  main
-//    gradients of this rank, summed over the ranks, which the host reads (.item()) before it
+//    main gradients of this rank, summed over the ranks, which the host reads (.item()) before it
 //    decides whether to scale; here it always does.
 //  * nanotron (nanotron/optim/clip_grads.py): tensor by tensor, whole gradients on every rank.
 // DeepSpeed takes the norm in any case and multiplies while it unscales (deepspeed_update.h).

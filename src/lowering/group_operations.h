@@ -10,7 +10,7 @@ namespace stepcast::lowering {
 
 // The collectives inside of layers (model::GroupOperation): for each set of axes a communicator and
 // a stream of its own, as a process group of PyTorch has. A collective begins when the compute
-// stream has done what was issued before it; who uses the result waits for its end.
+// stream has done what was issued before it; an operation that uses the result waits for its end.
 class GroupOperations {
  public:
   GroupOperations(const plan::Plan& plan, StreamId compute, ProgramBuilder& builder)

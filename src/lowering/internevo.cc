@@ -195,7 +195,7 @@ class InternEvo final : public Technique {
     under_way_ = std::move(sent);
   }
 
-  // Waits for the bucket under way, and copies it back into its gradients.
+  // Waits for the bucket in flight, and copies it back into its gradients.
   void CopyBack() {
     if (!under_way_) return;
     builder_.Wait(step_.compute(), under_way_->reduced);

@@ -334,7 +334,7 @@ TEST(Lowering, DataFlowsFitTheirPrograms) {
   }
 }
 
-// Nothing is said that nobody asked for.
+// Without a request there are no notes.
 TEST(Lowering, LeavesTheDataFlowOutUnlessAskedFor) {
   const auto program = Lowered(kLayers, {});
   EXPECT_TRUE(program.data_flow.empty());

@@ -15,9 +15,8 @@ namespace stepcast::lowering {
 //    gradient's matrix product adds to them in place (gradient accumulation fusion); of vectors and
 //    of what is only looked up autograd makes a gradient that a kernel then adds.
 //  * Overlap: in the last micro-batch a full bucket is scaled by 1 / ranks on the compute stream
-//  and
-//    reduced at once. Without it there is one bucket, reduced after the backward while nothing is
-//    computed.
+//    and reduced at once. Without it there is one bucket, reduced after the backward while nothing
+//    is computed.
 //  * Distributed optimizer: buckets are reduce-scattered; a rank updates its part of every bucket,
 //    and the parameters are gathered bucket by bucket. With overlap_param_gather a bucket is
 //    gathered in the next forward: waiting for one sends off the one after it.

@@ -42,7 +42,7 @@ void ParameterCoordinator::Free(int parameter) {
 }
 
 ParameterCoordinator::Fetched ParameterCoordinator::Fetch() {
-  STEPCAST_CHECK(next_ < static_cast<std::int64_t>(visits_.size()), "a visit nobody knows of");
+  STEPCAST_CHECK(next_ < static_cast<std::int64_t>(visits_.size()), "an unknown visit");
   const Parameters& needed = visits_[next_];
   Fetched fetched;
   std::size_t unseen = 0;

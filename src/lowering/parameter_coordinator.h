@@ -28,7 +28,7 @@ class ParameterCoordinator {
   void BeginMicroBatch();
 
   struct Fetched {
-    Parameters gather{};    // needed now, nobody has asked for them
+    Parameters gather{};    // needed now, not requested before
     Parameters wait{};      // needed now, on their way
     Parameters prefetch{};  // asked for ahead
   };

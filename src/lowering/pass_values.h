@@ -11,8 +11,8 @@ namespace stepcast::lowering {
 // What a micro-batch's passes carry in the data flow: a word of 32 bits on each rank, which is made
 // from those that messages of other stages and collectives inside layers bring, which goes into
 // those that leave, and which gradients are made from. So a message or a collective that is
-// missing, late, or with somebody else shows in the parameters. All-gathers carry the word, sums
-// small integers made of it, which are exact. Without a data flow, or where nothing is communicated
+// missing, late, or on another rank shows in the parameters. All-gathers carry the word, sums small
+// integers made of it, which are exact. Without a data flow, or where nothing is communicated
 // inside of passes, all calls do nothing.
 //
 // validate/plain_passes.h says the same without programs.

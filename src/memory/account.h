@@ -11,8 +11,8 @@
 #include "src/memory/driver_calls.h"
 #include "src/program/program.h"
 
-// What one rank's memory did in a run: values that a replay (replay.h) finds and every table, chart
-// and trace shows.
+// A rank's memory in a run: values that a replay (replay.h) finds and every table, chart and trace
+// shows.
 namespace stepcast::memory {
 
 // Where a program's memory comes from.
@@ -71,7 +71,7 @@ struct Account {
 std::uint32_t StepOfPeak(const program::Program& program, const Account& account,
                          std::uint32_t first, std::uint32_t last);
 
-// What is allocated after a number of changes.
+// Allocated bytes after a number of changes.
 class Balance {
  public:
   void Apply(const program::Program& program, const Change& change) {

@@ -7,9 +7,9 @@
 
 namespace stepcast::memory {
 
-// What a program has allocated in its host order, every free taking effect where it stands. No run
-// has less at its peak: deferred frees, and what the allocator caches or loses in pieces, only come
-// on top.
+// A program's allocated bytes in host order, every free taking effect where it stands. No run has
+// less at its peak: deferred frees, and what the allocator caches or loses in pieces, only come on
+// top.
 class HostOrder {
  public:
   void Run(const program::Program& program, std::span<const program::Instruction> instructions);

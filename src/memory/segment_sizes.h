@@ -18,7 +18,7 @@ constexpr std::int64_t RoundUp(std::int64_t size, std::int64_t granule) {
   return (size + granule - 1) / granule * granule;
 }
 
-// What a request is rounded up to.
+// Rounding of requests.
 constexpr std::int64_t BlockSize(std::int64_t size) {
   return std::max(kMinBlockSize, RoundUp(size, kMinBlockSize));
 }

@@ -285,7 +285,7 @@ TEST(LayerOperatorsTest, DropoutKeepsAByteAnElement) {
   const LayerWork work = WorkOf(kOptions, 4, [](LayerOperators& operators, Operand x) {
     return operators.Dropout(x, "drop");
   });
-  ASSERT_EQ(work.saved.size(), 1U);  // the mask; nobody needs the input
+  ASSERT_EQ(work.saved.size(), 1U);  // the mask; the input is not needed
   EXPECT_EQ(work.saved[0].bytes, Bytes(16 * 4));
   EXPECT_EQ(Forward(work, "drop").written, Bytes(16 * 4 * (2 + 1)));
   EXPECT_EQ(Backward(work, "drop.dgrad").kernel.read, Bytes(16 * 4 * (2 + 1)));

@@ -66,8 +66,7 @@ struct Share {
 // The forms with the score matrix:
 //   kMath          mask and softmax are kernels of their own
 //   kMathFp32      the same, the softmax in FP32 and cast to 16 bits (Hugging Face's eager
-//   attention;
-//                  kMath under autocast)
+//                  attention; kMath under autocast)
 //   kFusedSoftmax  one kernel (Megatron-LM's scaled_upper_triang_masked_softmax), which reads what
 //                  the causal mask leaves alone
 enum class Attention : std::uint8_t { kFlash, kMath, kFlash1, kFlash3, kFusedSoftmax, kMathFp32 };

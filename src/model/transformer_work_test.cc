@@ -585,7 +585,7 @@ RC_GTEST_PROP(TransformerWorkLaws, GradientKernelsWriteTheirTensors, ()) {
   }
 }
 
-// The kernels of a module name all of its parameters, nobody else's, and stand together; every
+// The kernels of a module name all of its parameters, no other module's, and stand together; every
 // parameter has a module that runs forward and, where it gets its gradient, backward.
 RC_GTEST_PROP(TransformerWorkLaws, KernelsNameTheirModulesParameters, ()) {
   const Architecture a = AnyArchitecture();

@@ -200,10 +200,11 @@ TEST(CommunicatorModelTest, MeasuredChoicesOf2_27) {
 
 // 2.30 weighs NVLS otherwise: n channels of min(2 x bw x efficiency x (n - 1) / n, inter) GB/s on
 // the bus, against 360 of the rings of H200 and 720 of B200.
-//   H200  5 GPUs: 5 x min(2 x 60 x 0.85 x 4/5, 60) = 300; 6: 6 x min(2 x 50 x 0.85 x 5/6, 60) =
-//   360,
-//         as much as the ring but with 25 us of latency instead of 42.4
-//   B200  7 GPUs: 7 x min(2 x 90 x 0.74 x 6/7, 90) = 630; 8: 8 x min(2 x 80 x 0.74 x 7/8, 90) = 720
+//   H200  5 GPUs: 5 x min(2 x 60 x 0.85 x 4/5, 60) = 300
+//         6 GPUs: 6 x min(2 x 50 x 0.85 x 5/6, 60) = 360, as much as the ring but with 25 us of
+//         latency instead of 42.4
+//   B200  7 GPUs: 7 x min(2 x 90 x 0.74 x 6/7, 90) = 630
+//         8 GPUs: 8 x min(2 x 80 x 0.74 x 7/8, 90) = 720
 TEST(CommunicatorModelTest, LaterReleasesNeedMoreGpusForNvls) {
   const auto chosen = [](const Node& node) {
     const CommunicatorModel model(MakeCommunicator(node, 1, Version::kV230));

@@ -3,7 +3,7 @@
 #include "src/nccl/link_bandwidth.h"
 #include "src/nccl/node.h"
 
-// Machines for the tests of this room.
+// Machines for the tests of this package.
 namespace stepcast::nccl {
 
 // The first `gpus` of eight Hopper or Blackwell GPUs on NVSwitch; each has a PCIe switch that it

@@ -189,7 +189,7 @@ class Attempts {
     return order;
   }
 
-  // The GPU whose own card this is; -1 when it is nobody's first choice.
+  // The GPU whose own card this is; -1: no GPU's first choice.
   int OwnerOf(int nic) const {
     for (int gpu : local_gpus_[Index(nic)]) {
       const std::vector<int>& cards = local_nics_[Index(gpu)];

@@ -25,8 +25,7 @@ struct SearchRequest {
 //     take farther paths, let rings change cards, and then go to the next slower speed while that
 //     is more than 0.49 of the one found.
 //  3. Double the channels and halve their speed, unless the speed is below 25, or below 50 with
-//  more
-//     than four channels on GPUs after Ampere; never for NVLS.
+//     more than four channels on GPUs after Ampere; never for NVLS.
 //  4. Raise the speed as far as the links allow: of rings both, of trees that inside the node, of
 //     NVLS that of the cards.
 //

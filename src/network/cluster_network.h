@@ -24,8 +24,8 @@ struct LinkChange {
   std::optional<Bandwidth> bandwidth;  // what all parallel links together carry; none: they failed
 };
 
-// A flat cluster is one switch; its link's latency lies on the way up. Fails where ranks have no
-// way to each other, the flat cluster no link, or a change names links that do not exist.
+// A flat cluster is one switch; its link's latency lies on the link up. Fails where ranks have no
+// route to each other, the flat cluster no link, or a change names links that do not exist.
 tl::expected<ClusterNetwork, std::vector<Fault>> NetworkOf(
     const topology::Cluster& cluster, std::span<const LinkChange> changes = {});
 

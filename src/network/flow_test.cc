@@ -80,7 +80,7 @@ TEST(FlowTest, BothAreSlowedAlike) {
   EXPECT_NEAR(ends[1].seconds() * 1e3, 520, 1);
 }
 
-// One slow link slows the ring to its pace: 1.5 GB through 10 or 1 GB/s.
+// One slow link slows the ring to its rate: 1.5 GB through 10 or 1 GB/s.
 TEST(FlowTest, ASlowLinkSlowsTheRing) {
   const Ring ring = AllReduce(4, 1'000'000'000);
   const std::vector<int> places = {0, 1, 2, 3};

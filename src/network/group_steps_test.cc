@@ -22,12 +22,12 @@ std::vector<int> Ranks(int count) {
   return ranks;
 }
 
-struct Carried {
+struct Rates {
   std::string_view algorithm;
   double gigabytes = 0;  // bytes of the buffer over the time that links are busy
 };
 
-Carried Carry(const Cluster& cluster, const std::vector<int>& ranks, std::string_view algorithm,
+Rates RatesOf(const Cluster& cluster, const std::vector<int>& ranks, std::string_view algorithm,
               CollectiveKind kind = CollectiveKind::kAllReduce) {
   const ClusterNetwork network = NetworkOf(cluster).value();
   const PlacedSteps steps = GroupSteps(cluster, network).Make(ranks, algorithm, kind, kSize);
@@ -45,7 +45,7 @@ void ExpectTheRingsBandwidth(const Cluster& cluster) {
   const std::vector<int> ranks = Ranks(cluster.devices());
   const double n = cluster.devices();
   const double priced = cluster.PathOf(ranks).ring_bandwidth.gigabytes_per_second();
-  EXPECT_GT(Carry(cluster, ranks, "ring").gigabytes, 0.999 * priced * n / (2 * (n - 1)));
+  EXPECT_GT(RatesOf(cluster, ranks, "ring").gigabytes, 0.999 * priced * n / (2 * (n - 1)));
 }
 
 TEST(GroupStepsTest, RingsUseTheLinksThatPricesCountOn) {
@@ -65,14 +65,14 @@ TEST(GroupStepsTest, RingsAndTreesOfSeveralNodesKeepToDirectNvLinks) {
   for (const int nodes : {2, 3, 4}) {
     const Cluster cluster(topology::CubeMeshNode(), topology::OneSwitch(), nodes);
     ExpectTheRingsBandwidth(cluster);
-    EXPECT_GT(Carry(cluster, Ranks(8 * nodes), "ring").gigabytes, 0.999 * 64 / 2);
+    EXPECT_GT(RatesOf(cluster, Ranks(8 * nodes), "ring").gigabytes, 0.999 * 64 / 2);
     // Two nodes pass S over the NICs, more pass up to 2 S; a pair of trees is cut after its
     // interior nodes' two children.
-    EXPECT_GT(Carry(cluster, Ranks(8 * nodes), "tree").gigabytes, 0.45 * 64 / 2) << nodes;
+    EXPECT_GT(RatesOf(cluster, Ranks(8 * nodes), "tree").gigabytes, 0.45 * 64 / 2) << nodes;
   }
   // Six rings of one node, cut open to chains: on each link S/6 up and S/6 down of 25 GB/s.
   const Cluster one(topology::CubeMeshNode(), std::nullopt, 1);
-  EXPECT_NEAR(Carry(one, Ranks(8), "tree").gigabytes, 25 * 6 / 2.0, 1);
+  EXPECT_NEAR(RatesOf(one, Ranks(8), "tree").gigabytes, 25 * 6 / 2.0, 1);
 }
 
 // Eight NICs of 50 GB/s, each out and in for one channel: 400 GB/s.
@@ -80,7 +80,8 @@ TEST(GroupStepsTest, EveryNicSendsForOneChannel) {
   for (const int nodes : {2, 3}) {
     const Cluster cluster(topology::SwitchedNode(), topology::OneSwitch(), nodes);
     const double n = 8 * nodes;
-    EXPECT_NEAR(Carry(cluster, Ranks(8 * nodes), "ring").gigabytes, 400 * n / (2 * (n - 1)), 0.01);
+    EXPECT_NEAR(RatesOf(cluster, Ranks(8 * nodes), "ring").gigabytes, 400 * n / (2 * (n - 1)),
+                0.01);
   }
 }
 
@@ -89,7 +90,7 @@ TEST(GroupStepsTest, EveryNicSendsForOneChannel) {
 // than S over 400 GB/s of NICs.
 TEST(GroupStepsTest, TreesAreChainsInsideNodes) {
   const Cluster cluster(topology::SwitchedNode(), topology::OneSwitch(), 2);
-  const Carried tree = Carry(cluster, Ranks(16), "tree");
+  const Rates tree = RatesOf(cluster, Ranks(16), "tree");
   EXPECT_EQ(tree.algorithm, "tree");
   EXPECT_NEAR(tree.gigabytes, 450 * 16 / 28.0, 0.1);
 }
@@ -97,23 +98,23 @@ TEST(GroupStepsTest, TreesAreChainsInsideNodes) {
 TEST(GroupStepsTest, TakesTheAlgorithmWhereItCanRun) {
   const Cluster one(topology::SwitchedNode(), std::nullopt, 1);
   const Cluster two(topology::SwitchedNode(), topology::OneSwitch(), 2);
-  EXPECT_EQ(Carry(one, Ranks(8), "nvls").algorithm, "nvls");
-  EXPECT_EQ(Carry(one, Ranks(8), "nvls", CollectiveKind::kAllGather).algorithm, "nvls");
-  EXPECT_NE(Carry(two, Ranks(16), "nvls_tree").algorithm, "ring");
-  EXPECT_EQ(Carry(two, Ranks(16), "collnet_direct").algorithm, "collnet");
-  EXPECT_EQ(Carry(two, {3, 11}, "pat", CollectiveKind::kAllGather).algorithm, "pat");
-  EXPECT_EQ(Carry(two, Ranks(16), "pat", CollectiveKind::kAllGather).algorithm, "ring");
-  EXPECT_EQ(Carry(two, Ranks(16), "table").algorithm, "ring");
+  EXPECT_EQ(RatesOf(one, Ranks(8), "nvls").algorithm, "nvls");
+  EXPECT_EQ(RatesOf(one, Ranks(8), "nvls", CollectiveKind::kAllGather).algorithm, "nvls");
+  EXPECT_NE(RatesOf(two, Ranks(16), "nvls_tree").algorithm, "ring");
+  EXPECT_EQ(RatesOf(two, Ranks(16), "collnet_direct").algorithm, "collnet");
+  EXPECT_EQ(RatesOf(two, {3, 11}, "pat", CollectiveKind::kAllGather).algorithm, "pat");
+  EXPECT_EQ(RatesOf(two, Ranks(16), "pat", CollectiveKind::kAllGather).algorithm, "ring");
+  EXPECT_EQ(RatesOf(two, Ranks(16), "table").algorithm, "ring");
   // Ranks 0 to 8: not as many in each node.
-  EXPECT_EQ(Carry(two, Ranks(9), "nvls_tree").algorithm, "ring");
-  EXPECT_GT(Carry(two, Ranks(16), "ring", CollectiveKind::kBroadcast).gigabytes, 300);
+  EXPECT_EQ(RatesOf(two, Ranks(9), "nvls_tree").algorithm, "ring");
+  EXPECT_GT(RatesOf(two, Ranks(16), "ring", CollectiveKind::kBroadcast).gigabytes, 300);
 }
 
 // One GPU of each node, all over the NICs near it.
 TEST(GroupStepsTest, ReplicasKeepToTheirRail) {
   const Cluster cluster(topology::SwitchedNode(), topology::Rails(), 4);
-  const Carried carried = Carry(cluster, {5, 13, 21, 29}, "ring");
-  EXPECT_GE(carried.gigabytes, 50 * 4 / 6.0);
+  const Rates rates = RatesOf(cluster, {5, 13, 21, 29}, "ring");
+  EXPECT_GE(rates.gigabytes, 50 * 4 / 6.0);
 }
 
 }  // namespace

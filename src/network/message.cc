@@ -239,7 +239,7 @@ void Simulation<List>::AddJob(const MessageJob& job, int number) {
   casts_.push_back({first_party, static_cast<std::uint32_t>(parties_.size()), 0});
 }
 
-// Only links on which all lines together can put more than they carry make anybody wait.
+// Messages wait only for links on which all lines together can put more than the link carries.
 template <typename List>
 void Simulation<List>::FindCrowdedLinks(bool one_call_at_a_time) {
   std::vector<double> most(queues_.size());
@@ -397,8 +397,8 @@ bool Simulation<List>::Send(Worker& worker, std::int64_t now) {
     WaitFor(line, worker);
     return false;
   }
-  // A worker that sends on this line alone, over links where nobody is in the way, need not be
-  // woken: nobody sees whether it waits or its message does.
+  // A worker that sends on this line alone, over links without other traffic, need not be woken:
+  // whether it waits or its message does makes no difference.
   worker.waits_to_send = free > now && (line.crossings > 0 || worker.only_line == kNone);
   if (worker.waits_to_send) {
     worker.waits_for = kNone;
@@ -560,7 +560,7 @@ Deadlock Simulation<List>::Explain() const {
         workers_.begin() + call.first_worker, workers_.end(), [&](const Worker& worker) {
           return &parties_[worker.party] == &party && worker.waits_for != kNone;
         });
-    STEPCAST_CHECK(first != workers_.end(), "who is not done waits");
+    STEPCAST_CHECK(first != workers_.end(), "a worker that is not done waits");
     const int peer = list.ParticipantOf(first->step.receive_from);
     const std::uint32_t offset = first_call_[static_cast<std::size_t>(party.job)];
     Deadlock::Waiting waiting{.job = party.job,

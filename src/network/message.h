@@ -21,10 +21,9 @@
 // notice each other, a crowded link is never idle, and nothing is carried twice.
 //
 // A worker sends over a connection when its last message over it has left, and in another stage of
-// the algorithm when all it sent has left: it works ahead of its
-// receiver only as far as messages are under way. NCCL bounds that, too, by eight slots a
-// connection (NCCL_STEPS, 4 MiB); links inside a cluster hold less than that, latency x bandwidth,
-// so there are no credits.
+// the algorithm when all it sent has left: it works ahead of its receiver only as far as messages
+// are in flight. NCCL bounds that, too, by eight slots a connection (NCCL_STEPS, 4 MiB); links
+// inside a cluster hold less than that, latency x bandwidth, so there are no credits.
 namespace stepcast::network {
 
 // The collectives of one communicator. Every rank enters its first at `start`, and its next one
@@ -52,8 +51,8 @@ struct Deadlock {
     int job = 0;
     int rank = 0;
     int call = 0;  // of the job's calls
-    int peer = 0;  // whom it waits for: a rank, or from ranks() on a switch
-    // What the peer does meanwhile: a call, or -1 where it has made all of its calls.
+    int peer = 0;  // the peer it waits for: a rank, or from ranks() on a switch
+    // The peer's present call, or -1 where it has made all of its calls.
     int peer_call = 0;
   };
   std::vector<Waiting> waiting{};  // a line for each rank that waits, in order
@@ -67,8 +66,8 @@ tl::expected<MessageRun, Deadlock> RunMessages(const Network& network,
 // One collective alone, from time zero. It never waits for ever.
 MessageRun RunMessages(const Traffic& traffic);
 
-// The same network, driven from outside: a job's calls start when someone says so, one at a time,
-// in any order and any number of times, and someone asks what happens next.
+// The same network, driven by its caller: a job's calls are started one at a time, in any order and
+// any number of times, and events are drawn by next() and Advance.
 class MessageNetwork {
  public:
   // [job]: the calls it may make. All traffics are on `network`, and outlive this.
@@ -81,7 +80,7 @@ class MessageNetwork {
   // last call must have ended.
   void Start(std::uint32_t job, std::uint32_t call, Time at) { engine_->Start(job, call, at); }
   bool idle() const { return engine_->idle(); }
-  // When something happens next. Requires !idle().
+  // The time of the next event. Requires !idle().
   Time next() const { return engine_->next(); }
   // Lets all happen that happens at next(), and appends the jobs whose call ended then: every rank
   // is done and every message has arrived. Requires !idle().

@@ -229,7 +229,7 @@ TEST(MessageTest, CrowdedLinksKeepTheirBandwidth) {
   });
 }
 
-// Two rings that share all links, the second starting while the first is under way, started from
+// Two rings that share all links, the second starting while the first is in flight, started from
 // outside, do what they do in one batch; and they can be started again.
 TEST(MessageTest, DrivenFromOutsideItIsTheSame) {
   const Network network = Star(6);

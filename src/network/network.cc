@@ -205,7 +205,7 @@ tl::expected<Path, Fault> Network::Router::Look(int from, int to) {
   if (!path) path = Search(from, to, /*nvlink_only=*/false);
   if (path) return *std::move(path);
   return tl::unexpected(Fault{
-      fmt::format("no way leads from {} to {}", network_.PlaceName(from), network_.PlaceName(to)),
+      fmt::format("no route leads from {} to {}", network_.PlaceName(from), network_.PlaceName(to)),
       "join them with a link or a switch, or take another algorithm"});
 }
 
@@ -224,7 +224,7 @@ void Network::Router::Reach(int device, const Distance& distance, int link) {
   if (link >= 0) visit.over.push_back(link);
 }
 
-// Dijkstra's algorithm; then back along all shortest ways, farthest device first, so that a
+// Dijkstra's algorithm; then back along all shortest routes, farthest device first, so that a
 // device's part is complete when it is divided among the links by which it arrived.
 std::optional<Path> Network::Router::Search(int from, int to, bool nvlink_only) {
   ++search_;

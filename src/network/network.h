@@ -10,7 +10,7 @@
 #include "src/base/time.h"
 #include "tl/expected.hpp"
 
-// Links between the places where a collective's participants are, and the ways over them.
+// Links between the places where a collective's participants are, and the routes over them.
 namespace stepcast::network {
 
 // One direction of a link.
@@ -28,16 +28,16 @@ struct Share {
   double part = 1;
 };
 
-// A way from one place to another. A transfer cuts through: it is on every link of its way at once,
-// at the rate of the narrowest, and reaches the other end `latency` after it has left. No switch
-// takes a whole message in before it sends it on. Where several ways are equally short each carries
-// a part, in proportion to the bandwidth of its links.
+// A route from one place to another. A transfer cuts through: it is on every link of its route at
+// once, at the rate of the narrowest, and reaches the other end `latency` after it has left. No
+// switch takes a whole message in before it sends it on. Where several routes are equally short
+// each carries a part, in proportion to the bandwidth of its links.
 struct Path {
   Time latency{};
   std::vector<Share> shares{};
 };
 
-// What is impossible about a network.
+// A mistake in a network's description.
 struct Fault {
   std::string message;
   std::string hint;
@@ -49,10 +49,10 @@ struct Fault {
 // only the node's own ranks reach them.
 class Network {
  public:
-  // What a network is made of.
+  // A network's devices, links and places.
   class Description {
    public:
-    // `forwards`: a switch, a CPU or a NIC; GPUs end ways. `node` is -1 for the fabric; ways
+    // `forwards`: a switch, a CPU or a NIC; GPUs end routes. `node` is -1 for the fabric; routes
     // between two places lead through their own nodes and the fabric. Names appear in faults and
     // reports.
     int AddDevice(std::string name, bool forwards, int node = -1);
@@ -90,7 +90,7 @@ class Network {
   std::string PlaceName(int place) const;
   bool Forwards(int place) const;  // on devices that forward: not a rank's
 
-  // Finds ways; keeps what it needs for that between calls. One thread at a time.
+  // Finds routes; keeps its working memory between calls. One thread at a time.
   class Router;
 
  private:
@@ -102,7 +102,7 @@ class Network {
   }
 
   Description description_;
-  // [device]: links. Those into devices that end ways are left out of `onward_`, so that a switch
+  // [device]: links. Those into devices that end routes are left out of `onward_`, so that a switch
   // with thousands of GPUs is not searched GPU by GPU.
   std::vector<std::vector<int>> onward_;
   std::vector<std::vector<int>> in_;
@@ -113,7 +113,7 @@ class Network::Router {
   explicit Router(const Network& network) : network_(network) {}
   // Shortest by latency, then by links crossed. Two places that NVLink joins use nothing else,
   // whatever its latency (NCCL ranks kinds of paths in the same way, src/graph/paths.cc). Of a
-  // place on itself: nothing is crossed. Fails where no way leads there.
+  // place on itself: nothing is crossed. Fails where no route leads there.
   tl::expected<Path, Fault> Find(int from, int to);
 
  private:
@@ -126,7 +126,7 @@ class Network::Router {
     std::uint32_t search = 0;  // the one that the rest belongs to
     Distance distance;
     std::vector<int> over;  // the links by which it is reached in this distance
-    double arriving = 0;    // part of the transfer, while the way is traced back
+    double arriving = 0;    // part of the transfer, while the route is traced back
   };
 
   tl::expected<Path, Fault> Look(int from, int to);

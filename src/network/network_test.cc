@@ -81,7 +81,7 @@ TEST(NetworkTest, RanksDoNotForward) {
 }
 
 // Two planes of 30 and 20 GB/s between two GPUs: three fifths of a transfer over one, two fifths
-// over the other, all links on the way with latency 1 us each.
+// over the other, all links of the route with latency 1 us each.
 TEST(RouterTest, DividesAmongPlanes) {
   Network::Description description;
   const int a = description.AddDevice("a", false);
@@ -149,7 +149,7 @@ TEST(RouterTest, SaysWhereNothingLeads) {
   EXPECT_TRUE(router.Find(0, 4).has_value());
   const auto nothing = router.Find(0, 5);
   ASSERT_FALSE(nothing.has_value());
-  EXPECT_EQ(nothing.error().message, "no way leads from node0/gpu0 to node1/switch");
+  EXPECT_EQ(nothing.error().message, "no route leads from node0/gpu0 to node1/switch");
 }
 
 }  // namespace

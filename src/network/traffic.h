@@ -11,11 +11,11 @@
 #include "src/network/network.h"
 #include "tl/expected.hpp"
 
-// A collective's steps on a network: who has a connection to whom, on which links, and how fast.
-// All fidelities read this.
+// A collective's steps on a network: which ranks are connected, over which links, and how fast. All
+// fidelities read this.
 namespace stepcast::network {
 
-// What carries the messages of one worker to another, one after the other.
+// A connection: carries the messages of one worker to another, one after the other.
 //
 //   A message of b bytes that is sent at t takes b / rate to leave, and its last byte arrives
 //   another `latency` later. The next message of the connection leaves after it.
@@ -41,8 +41,8 @@ struct Connection {
 
 class Traffic {
  public:
-  // `places`: [participant]. The list and the network must outlive it. Fails where two who have a
-  // message for each other have no way to each other.
+  // `places`: [participant]. The list and the network must outlive it. Fails where two participants
+  // that exchange messages have no route.
   static tl::expected<Traffic, Fault> Make(const collective::StepList& list, const Network& network,
                                            std::span<const int> places);
   // With the network's router, which knows the ways again that it has found before.
@@ -76,7 +76,7 @@ class Traffic {
   // The same for each stage by itself, added up: what the links are busy with.
   Time transfer() const { return transfer_; }
 
-  // What each link carries in all.
+  // The total load of a link.
   struct Load {
     int link = 0;
     double bytes = 0;

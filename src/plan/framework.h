@@ -35,7 +35,7 @@ struct FrameworkTraits {
   const char* name;
   int first_stage, last_stage;   // ZeRO stages that it has
   const char* stages = "";       // what it does, as a stage: "keeps full copies, which is stage 0"
-  const char* other_stage = "";  // a hint to whoever wants another one: "zero_stage: 0, or ..."
+  const char* other_stage = "";  // a hint for another one: "zero_stage: 0, or ..."
   // PyTorch's own: its checkpoints without reentrant autograd, its optimizers, which can update
   // tensor by tensor.
   bool of_pytorch = false;

@@ -8,12 +8,12 @@
 
 #include "src/plan/plan.h"
 
-// A plan as somebody states it: only what was said. Complete() fills in the rest by the documented
-// defaults; whether it can exist is legality.h.
 namespace stepcast::parallel {
 struct NamedSchedule;
 }  // namespace stepcast::parallel
 
+// A plan as the scenario states it: only the given settings. Complete() fills in the rest by the
+// documented defaults; whether it can exist is legality.h.
 namespace stepcast::plan {
 
 struct Request : DataParallelRequest, TrainingRequest {

@@ -116,16 +116,16 @@ Work WorkOf(const SearchProblem& problem) {
   };
 }
 
-Answers::Answers(std::int64_t plans, Workforce& workforce, ResultStore* store,
+Answers::Answers(std::int64_t plans, WorkerPool& pool, ResultStore* store,
                  std::function<std::string(std::int64_t)> key)
-    : plans_(plans), workforce_(workforce), store_(store), key_(std::move(key)) {
+    : plans_(plans), pool_(pool), store_(store), key_(std::move(key)) {
   STEPCAST_CHECK(store == nullptr || key_, "a store needs keys");
 }
 
 tl::expected<void, std::string> Answers::Screen(
     const std::function<void(std::int64_t, Screened)>& done) {
   bool readable = true;
-  const auto run = workforce_.Run(
+  const auto run = pool_.Run(
       {.count = (plans_ + kBlock - 1) / kBlock,
        .item = [](std::int64_t block) { return ItemOf(Question::kScreen, block * kBlock); },
        .done =
@@ -169,7 +169,7 @@ tl::expected<std::vector<Answer>, std::string> Answers::Ask(
       return (kForecast ? "forecast\n" : "bound\n") + key_(plan(index));
     };
   }
-  const auto evaluated = Evaluate(list, workforce_, store_);
+  const auto evaluated = Evaluate(list, pool_, store_);
   if (!evaluated) return tl::unexpected(evaluated.error());
   if (!readable) {
     if (store_ != nullptr) store_->MarkDamaged();

@@ -7,23 +7,23 @@
 
 #include "src/planner/result_store.h"
 #include "src/planner/search_problem.h"
-#include "src/planner/workforce.h"
+#include "src/planner/worker_pool.h"
 #include "tl/expected.hpp"
 
-// What a search asks of its plans, many at a time: answered by all threads of one process or of
-// several, and kept in a store where that was dear.
+// Bounds and forecasts of plans, many at a time: computed on a worker pool, and the expensive ones
+// kept in a store.
 namespace stepcast::planner {
 
-// The work whose items are such questions. `problem` must outlive it.
+// The work whose items are these queries. `problem` must outlive it.
 Work WorkOf(const SearchProblem& problem);
 
 class Answers {
  public:
-  // The workforce does WorkOf a problem of so many plans. `store` may be null; it knows bounds of
-  // programs and forecasts by `key`, which must say all that they depend on beside the store's
-  // facts. Both must outlive this. Errors of all that is asked: a sentence, why the store cannot be
+  // The pool does WorkOf a problem of so many plans. `store` may be null; it holds bounds of
+  // programs and forecasts by `key`, which must contain all that they depend on beside the store's
+  // facts. Both must outlive this. Errors of all functions: a sentence, why the store cannot be
   // written or ranks cannot be reached.
-  Answers(std::int64_t plans, Workforce& workforce, ResultStore* store = nullptr,
+  Answers(std::int64_t plans, WorkerPool& pool, ResultStore* store = nullptr,
           std::function<std::string(std::int64_t plan)> key = {});
 
   std::int64_t plans() const { return plans_; }
@@ -39,7 +39,7 @@ class Answers {
   tl::expected<std::vector<Answer>, std::string> Ask(const std::vector<std::int64_t>& plans);
 
   const std::int64_t plans_;
-  Workforce& workforce_;
+  WorkerPool& pool_;
   ResultStore* const store_;
   const std::function<std::string(std::int64_t)> key_;
 };

@@ -242,8 +242,8 @@ Result<Bounds::OfItsProgram> Bounds::LookAtProgram(const Scenario& scenario, boo
   OfItsProgram result;
   Bound& bound = result.bound;
   bound.step_time = std::max({kernels->step_time,
-                              UndisturbedStepTime(program, *prices, barrier, analytic, repeated),
-                              DisturbedComputeTime(program, *prices, analytic, repeated)});
+                              UncontendedStepTime(program, *prices, barrier, analytic, repeated),
+                              ContendedComputeTime(program, *prices, analytic, repeated)});
   bound.memory = std::max(kernels->memory, PeakInHostOrder(program, repeated));
   SayWhetherItFits(scenario, static_cast<int>(program.communicators.size()), bound);
   if (digest && analytic) result.digest = DigestOf(program, repeated, *prices);

@@ -10,22 +10,22 @@
 #include "src/base/time.h"
 #include "src/scenario/scenario.h"
 
-// What a plan cannot be better than, for a small part of what its forecast costs. Both bounds are
-// proved from what the simulator is, not fitted to what it says (docs/planning.md has the proofs),
-// and tests hold them against it over random plans of every framework.
+// Lower bounds of a plan's step time and memory, for a small part of the cost of its forecast. Both
+// are proved from the simulator's rules, not fitted to its results (docs/planning.md has the
+// proofs), and tests compare them with it over random plans of every framework.
 namespace stepcast::planner {
 
 struct Bound {
   Time step_time{};       // the forecast's is no less
   Bytes memory{};         // nor its peak
-  Bytes needed{};         // nor what it reserves and has outside of the allocator
-  bool fits = true;       // false: the forecast says that it does not fit
-  bool fits_host = true;  // as far as it is the devices that lack memory
+  Bytes needed{};         // nor the memory it reserves and has outside of the allocator
+  bool fits = true;       // false: its forecast does not fit
+  bool fits_host = true;  // of the hosts
   // It needs at least so much more than there is; negative: at most so much stays free.
   Bytes over{};
 };
 
-// Keeps what plans share; not to be used by two threads at once.
+// Caches what plans share; not to be used by two threads at once.
 class Bounds {
  public:
   Bounds();

@@ -65,7 +65,7 @@ Settings ToSettings(const std::string& text) {
   return settings;
 }
 
-tl::expected<void, std::string> Evaluate(const EvaluationList& list, Workforce& workforce,
+tl::expected<void, std::string> Evaluate(const EvaluationList& list, WorkerPool& pool,
                                          ResultStore* store) {
   const auto& key = list.key ? list.key : list.item;
   std::vector<std::int64_t> left;  // what the store does not know; unused without a store
@@ -85,16 +85,15 @@ tl::expected<void, std::string> Evaluate(const EvaluationList& list, Workforce& 
   const auto count = store == nullptr ? list.count : static_cast<std::int64_t>(left.size());
   if (list.begun) list.begun(list.count - count);
   if (count > 0) {
-    const auto run =
-        workforce.Run({.count = count,
-                       .item = [&](std::int64_t index) { return list.item(at(index)); },
-                       .done =
-                           [&](std::int64_t index, std::string result) {
-                             const bool more = list.done(at(index), result);
-                             if (store == nullptr) return more;
-                             store->Put(key(at(index)), std::move(result));
-                             return more && store->good();
-                           }});
+    const auto run = pool.Run({.count = count,
+                               .item = [&](std::int64_t index) { return list.item(at(index)); },
+                               .done =
+                                   [&](std::int64_t index, std::string result) {
+                                     const bool more = list.done(at(index), result);
+                                     if (store == nullptr) return more;
+                                     store->Put(key(at(index)), std::move(result));
+                                     return more && store->good();
+                                   }});
     if (!run) return tl::unexpected(run.error().message);
   }
   if (store == nullptr) return {};

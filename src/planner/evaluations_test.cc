@@ -37,7 +37,7 @@ class EvaluationsTest : public testing::Test {
   // Evaluates 0 to count - 1 to their squares; how many had to be worked out.
   std::int64_t Run(std::int64_t count, ResultStore* store, std::int64_t enough_after) {
     std::atomic<std::int64_t> worked{0};
-    const auto workforce = OwnThreads(
+    const auto pool = MakeThreadPool(
         [&](const std::string& item) {
           ++worked;
           const std::int64_t number = std::stoll(item);
@@ -55,7 +55,7 @@ class EvaluationsTest : public testing::Test {
                         return static_cast<std::int64_t>(done_.size()) < enough_after;
                       },
                   .begun = [&](std::int64_t known) { known_ = known; }},
-                 *workforce, store);
+                 *pool, store);
     EXPECT_TRUE(evaluated.has_value());
     return worked;
   }

@@ -15,7 +15,7 @@ class PerThread {
  public:
   explicit PerThread(std::function<std::unique_ptr<T>()> make) : make_(std::move(make)) {}
 
-  // The calling thread's; nobody else uses it.
+  // The calling thread's; no other thread uses it.
   T& Own() {
     const std::lock_guard lock(mutex_);
     std::unique_ptr<T>& own = of_thread_[std::this_thread::get_id()];

@@ -32,7 +32,7 @@ struct PlanPart {
   // that the framework does not have.
   std::vector<std::pair<std::string, std::string>> fixed;
   std::vector<SweepAxis> axes;
-  std::vector<std::string> absent;    // keys of axes that need not be taken out for their default
+  std::vector<std::string> absent;    // keys of axes that are absent at their default
   std::int64_t first = 0, plans = 1;  // numbers [first, first + plans)
 };
 

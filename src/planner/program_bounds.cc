@@ -109,7 +109,7 @@ class Recurrence {
   // included. If all times that they touch grew by the same twice in a row they go on like that:
   // what is not touched does not grow, and a host that waits for nothing grows by what issuing
   // takes, here no more than the others; a time that came from one of these would have grown by
-  // less than the others. So these have no say in the others' any more.
+  // less than the others. They can no longer determine the maximum.
   void Repeat(std::span<const Instruction> all, const Repeated& repeated) {
     const auto part = all.subspan(repeated.first, repeated.last - repeated.first);
     const bool host_waits =
@@ -303,7 +303,7 @@ double CostOfLane(const Lane& lane, const ComputeStream& compute,
 
 }  // namespace
 
-Time UndisturbedStepTime(const Program& program, const cost::Prices& prices, bool barrier,
+Time UncontendedStepTime(const Program& program, const cost::Prices& prices, bool barrier,
                          bool counts_collectives, const Repeated& repeated) {
   Recurrence recurrence(program, prices, counts_collectives);
   recurrence.Run(program.prologue);
@@ -322,7 +322,7 @@ Time UndisturbedStepTime(const Program& program, const cost::Prices& prices, boo
   return least;
 }
 
-Time DisturbedComputeTime(const Program& program, const cost::Prices& prices,
+Time ContendedComputeTime(const Program& program, const cost::Prices& prices,
                           bool counts_collectives, const Repeated& repeated) {
   // How often each operation is issued: first on the compute stream, then elsewhere by stream (by
   // communicator, for collectives).

@@ -132,7 +132,7 @@ std::int64_t ResultStore::Number(const char* query) {
   return sqlite3_column_int64(statement.get(), 0);
 }
 
-// Looks without changing anything: whoever mistypes a name must not find another database altered.
+// Reads without changing anything: a mistyped name must not alter another database.
 std::optional<StoreFault> ResultStore::Recognise() {
   std::error_code error;
   if (!std::filesystem::exists(path_, error) || std::filesystem::file_size(path_, error) == 0) {
@@ -312,7 +312,7 @@ tl::expected<void, std::string> ResultStore::Finish() {
 }
 
 // Each commit takes what has come during the one before: results that come fast share one, and a
-// single one waits for nobody.
+// single one does not wait.
 void ResultStore::WriteAsTheyCome() {
   std::unique_lock lock(mutex_);
   for (;;) {

@@ -23,8 +23,8 @@ struct sqlite3_stmt;
 // the last moments survive that of the machine.
 namespace stepcast::planner {
 
-// What the results of a store depend on beside their keys: the program, the files that were read,
-// the settings. A store is for one list of facts.
+// An input of a store's results beside their keys: the program, a file that was read, a setting. A
+// store is for one list of facts.
 struct StoreFact {
   std::string name;   // "grid", "file models/gpt2.yaml"; unique in the list
   std::string value;  // shown where it differs, unless it is a digest
@@ -54,7 +54,7 @@ class ResultStore {
   std::optional<std::string> Find(const std::string& key);
   // Takes a result; a thread of the store writes it. A key that is there already keeps its result.
   void Put(std::string key, std::string result);
-  // A result of this store cannot be read: what it keeps is of no use to a later run.
+  // A result of this store cannot be read: the file is of no use to a later run.
   void MarkDamaged() { damaged_ = true; }
   // MarkDamaged was called, or SQLite found the file malformed.
   bool damaged() const { return damaged_.load(); }
@@ -65,7 +65,7 @@ class ResultStore {
   // before it stays good.
   tl::expected<void, std::string> Finish();
 
-  // How many results are safe in the file, for signal handlers.
+  // How many results are in the file, for signal handlers.
   const std::atomic<std::int64_t>& kept() const { return kept_; }
   const std::string& path() const { return path_; }
 

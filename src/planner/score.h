@@ -14,7 +14,7 @@ namespace stepcast::planner {
 TimePerToken TimePerTokenOf(const PlanFacts& facts, Time step_time);
 
 struct Score {
-  bool flushes = false;  // plans whose allocator has to give segments back come last
+  bool flushes = false;  // plans whose allocator flushes its cache come last
   double first = 0;
   TimePerToken time_per_token{};
   std::int64_t memory = 0;
@@ -31,8 +31,8 @@ struct Point {
   std::int64_t plan = 0;
 };
 
-// `a` is at least as good in everything, and better in something or the first of equals. What
-// dominates a bound dominates whatever is no better than the bound.
+// `a` is at least as good in everything, and better in something or the first of equals. A point
+// that dominates a bound dominates every plan with that bound.
 bool Dominates(const Point& a, const Point& b);
 
 double GpuSecondsPerToken(const PlanFacts& facts, Time step_time);

@@ -10,7 +10,7 @@
 
 #include "src/base/check.h"
 #include "src/planner/score.h"
-#include "src/planner/workforce.h"
+#include "src/planner/worker_pool.h"
 
 namespace stepcast::planner {
 namespace {
@@ -34,7 +34,7 @@ class Searcher {
     if (known_ == nullptr) {
       if (auto screened = Screen(); !screened) return tl::unexpected(screened.error());
     } else {
-      result_.fates = known_->fates;
+      result_.verdicts = known_->verdicts;
       result_.facts = known_->facts;
       result_.bounds = known_->bounds;
       result_.sharp = known_->sharp;
@@ -42,7 +42,7 @@ class Searcher {
       result_.programs = known_->programs;
       for (const auto& [plan, outcome] : known_->outcomes) Share(plan, outcome);
     }
-    pending_.assign(result_.fates.size(), true);
+    pending_.assign(result_.verdicts.size(), true);
     for (std::int64_t plan = 0; plan < answers_.plans(); ++plan) {
       if (LeftOut(plan)) pending_[At(plan)] = false;
       if (pending_[At(plan)]) Judge(plan);
@@ -53,7 +53,7 @@ class Searcher {
     NameTheRest();
     const Ranking ranking = Rank();
     result_.best = ranking.best;
-    result_.as_good = AsGoodAs(ranking.best);
+    result_.ties = TiesOf(ranking.best);
     if (ranked_.empty()) found = FindNearest();
     if (!found) return tl::unexpected(found.error());
     return std::move(result_);
@@ -63,8 +63,8 @@ class Searcher {
   std::size_t At(std::int64_t plan) const { return static_cast<std::size_t>(plan); }
 
   bool LeftOut(std::int64_t plan) const {
-    const Fate fate = result_.fates[At(plan)];
-    return fate == Fate::kIllegal || fate == Fate::kSame;
+    const Verdict verdict = result_.verdicts[At(plan)];
+    return verdict == Verdict::kIllegal || verdict == Verdict::kSame;
   }
 
   void Report() {
@@ -74,7 +74,7 @@ class Searcher {
 
   Finding Screen() {
     const auto plans = static_cast<std::size_t>(answers_.plans());
-    result_.fates.assign(plans, Fate::kBound);
+    result_.verdicts.assign(plans, Verdict::kBound);
     result_.facts.resize(plans);
     result_.bounds.resize(plans);
     result_.sharp.assign(plans, false);
@@ -82,9 +82,9 @@ class Searcher {
     return answers_.Screen([&](std::int64_t plan, Screened screened) {
       result_.facts[At(plan)] = screened.facts;
       result_.bounds[At(plan)] = screened.bound;
-      if (screened.same_as_another) result_.fates[At(plan)] = Fate::kSame;
+      if (screened.same_as_another) result_.verdicts[At(plan)] = Verdict::kSame;
       if (!screened.illegal_code.empty()) {
-        result_.fates[At(plan)] = Fate::kIllegal;
+        result_.verdicts[At(plan)] = Verdict::kIllegal;
         result_.illegal[screened.illegal_code].Add(screened.illegal_message);
       }
       constexpr std::int64_t kPause = 64;
@@ -113,15 +113,15 @@ class Searcher {
     const Bound& bound = result_.bounds[At(plan)];
     const PlanFacts& facts = result_.facts[At(plan)];
     if (!MayFit(bound, facts)) {
-      End(plan, Fate::kDoesNotFit);
+      End(plan, Verdict::kDoesNotFit);
     } else if (!MeetsDeadline(facts, bound.step_time)) {
-      End(plan, Fate::kTooSlow);
+      End(plan, Verdict::kTooSlow);
     }
   }
 
-  void End(std::int64_t plan, Fate fate) {
+  void End(std::int64_t plan, Verdict verdict) {
     pending_[At(plan)] = false;
-    result_.fates[At(plan)] = fate;
+    result_.verdicts[At(plan)] = verdict;
   }
 
   Score ScoreOf(std::int64_t plan, Time step_time, Bytes memory) const {
@@ -222,11 +222,11 @@ class Searcher {
         TakeSharper(plan, sharper);
         if (!sharper.illegal_code.empty()) {
           result_.illegal[sharper.illegal_code].Add(sharper.illegal_message);
-          End(plan, Fate::kIllegal);
+          End(plan, Verdict::kIllegal);
         }
         continue;
       }
-      End(plan, Fate::kSimulated);
+      End(plan, Verdict::kSimulated);
       Outcome& outcome = stage->outcomes[i];
       if (Feasible(plan, outcome)) {
         Score score = ScoreOf(plan, outcome.step_time, outcome.memory);
@@ -267,7 +267,7 @@ class Searcher {
   std::int64_t Leader(const std::vector<std::int64_t>& best, std::int64_t plan) const {
     if (!options_.kind) return -1;
     for (const std::int64_t other : best) {
-      if (AsGood(result_.outcomes.at(other), result_.outcomes.at(plan)) &&
+      if (Tied(result_.outcomes.at(other), result_.outcomes.at(plan)) &&
           options_.kind(other) == options_.kind(plan)) {
         return other;
       }
@@ -275,9 +275,9 @@ class Searcher {
     return -1;
   }
 
-  std::map<std::int64_t, std::vector<std::int64_t>> AsGoodAs(
+  std::map<std::int64_t, std::vector<std::int64_t>> TiesOf(
       const std::vector<std::int64_t>& best) const {
-    std::map<std::int64_t, std::vector<std::int64_t>> as_good;
+    std::map<std::int64_t, std::vector<std::int64_t>> ties;
     std::size_t ranked = 0;  // of the best
     for (const Score& score : ranked_) {
       if (ranked < best.size() && best[ranked] == score.plan) {
@@ -287,10 +287,10 @@ class Searcher {
       const std::vector<std::int64_t> before(best.begin(),
                                              best.begin() + static_cast<std::ptrdiff_t>(ranked));
       const std::int64_t leader = Leader(before, score.plan);
-      if (leader >= 0) as_good[leader].push_back(score.plan);
+      if (leader >= 0) ties[leader].push_back(score.plan);
     }
-    for (auto& [leader, plans] : as_good) std::sort(plans.begin(), plans.end());
-    return as_good;
+    for (auto& [leader, plans] : ties) std::sort(plans.begin(), plans.end());
+    return ties;
   }
 
   void AddToFront(const Point& point) {
@@ -305,8 +305,8 @@ class Searcher {
     return found == front_.end() ? nullptr : &*found;
   }
 
-  // Best first: who has the best bound is looked at more closely, until nobody's bound is better
-  // than the last of the best.
+  // Best first: the plan with the best bound is evaluated next, until no bound is better than the
+  // last of the best.
   Finding FindBest() {
     std::priority_queue<Score, std::vector<Score>, std::greater<>> queue;
     {
@@ -372,7 +372,7 @@ class Searcher {
     return {};
   }
 
-  // Whose bound is not good enough: is it the winner's doing, or another's?
+  // Bound not good enough: excluded by the winner, or by another plan?
   void NameTheRest() {
     if (ranked_.empty()) return;
     const std::int64_t winner = ranked_.begin()->plan;
@@ -383,7 +383,7 @@ class Searcher {
     for (std::int64_t plan = 0; plan < answers_.plans(); ++plan) {
       if (!pending_[At(plan)]) continue;
       const bool by_winner = !options_.pareto || Dominates(best, PointOfBound(plan));
-      End(plan, by_winner ? Fate::kBound : Fate::kDominated);
+      End(plan, by_winner ? Verdict::kBound : Verdict::kDominated);
     }
   }
 
@@ -492,34 +492,34 @@ const char* Name(Target target) {
   return "";
 }
 
-const char* Name(Fate fate) {
-  switch (fate) {
-    case Fate::kIllegal:
+const char* Name(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kIllegal:
       return "illegal";
-    case Fate::kSame:
+    case Verdict::kSame:
       return "same";
-    case Fate::kDoesNotFit:
+    case Verdict::kDoesNotFit:
       return "does_not_fit";
-    case Fate::kTooSlow:
+    case Verdict::kTooSlow:
       return "too_slow";
-    case Fate::kBound:
+    case Verdict::kBound:
       return "bound";
-    case Fate::kDominated:
+    case Verdict::kDominated:
       return "dominated";
-    case Fate::kSimulated:
+    case Verdict::kSimulated:
       return "simulated";
   }
   return "";
 }
 
-std::int64_t SearchResult::Count(Fate fate) const {
-  return std::count(fates.begin(), fates.end(), fate);
+std::int64_t SearchResult::Count(Verdict verdict) const {
+  return std::count(verdicts.begin(), verdicts.end(), verdict);
 }
 
 bool SearchResult::UnequalTokens() const {
   std::int64_t tokens = 0;
-  for (std::size_t plan = 0; plan < fates.size(); ++plan) {
-    if (fates[plan] == Fate::kIllegal) continue;
+  for (std::size_t plan = 0; plan < verdicts.size(); ++plan) {
+    if (verdicts[plan] == Verdict::kIllegal) continue;
     if (tokens == 0) tokens = facts[plan].tokens;
     if (facts[plan].tokens != tokens) return true;
   }
@@ -542,7 +542,7 @@ Bytes HeadroomOf(const Goal& goal, const PlanFacts& facts) {
   return goal.headroom + Bytes(std::llround(part));
 }
 
-bool AsGood(const Outcome& plan, const Outcome& other) {
+bool Tied(const Outcome& plan, const Outcome& other) {
   constexpr double kTime = 5e-4, kMemory = 0.01;
   return std::abs(other.step_time / plan.step_time - 1) <= kTime &&
          static_cast<double>(other.memory.count()) >=
@@ -552,14 +552,14 @@ bool AsGood(const Outcome& plan, const Outcome& other) {
 tl::expected<SearchResult, std::string> Search(Answers& answers, const Goal& goal,
                                                const SearchOptions& options,
                                                const SearchResult* known) {
-  STEPCAST_CHECK(options.best >= 1, "somebody must be best");
+  STEPCAST_CHECK(options.best >= 1, "at least one plan is ranked");
   return Searcher(answers, goal, options, known).Run();
 }
 
 SearchResult Search(const SearchProblem& problem, const Goal& goal, const SearchOptions& options,
                     const SearchResult* known) {
-  const auto workforce = OwnThreads(WorkOf(problem), options.threads);
-  Answers answers(problem.plans, *workforce);
+  const auto pool = MakeThreadPool(WorkOf(problem), options.threads);
+  Answers answers(problem.plans, *pool);
   auto result = Search(answers, goal, options, known);
   STEPCAST_CHECK(result.has_value(), "threads and no store have nothing to fail at");
   return *std::move(result);

@@ -34,7 +34,7 @@ bool Feasible(const Goal& goal, const PlanFacts& facts, const Outcome& outcome) 
 
 // Time for a token, in units in which it is a whole number: 4,096 divides by every number of tokens
 // here.
-std::int64_t PaceOf(const PlanFacts& facts, Time step_time) {
+std::int64_t TimeForAToken(const PlanFacts& facts, Time step_time) {
   constexpr std::int64_t kTokens = 4096;
   RC_ASSERT(kTokens % facts.tokens == 0);
   return step_time.picoseconds() * (kTokens / facts.tokens);
@@ -60,7 +60,7 @@ std::vector<std::int64_t> Ranked(const SearchProblem& problem, const Goal& goal)
     } else if (goal.target == Target::kMemory) {
       first = static_cast<double>(outcome.memory.count());
     }
-    keys.emplace_back(outcome.flushes > 0, first, PaceOf(screened.facts, outcome.step_time),
+    keys.emplace_back(outcome.flushes > 0, first, TimeForAToken(screened.facts, outcome.step_time),
                       outcome.memory.count(), plan);
   }
   std::sort(keys.begin(), keys.end());
@@ -80,16 +80,16 @@ std::vector<std::int64_t> Front(const SearchProblem& problem, const Goal& goal) 
   for (const std::int64_t plan : Ranked(problem, goal)) {
     const Outcome outcome = problem.simulate(plan);
     const PlanFacts facts = problem.screen(plan).facts;
-    points.push_back({plan, facts.gpus, PaceOf(facts, outcome.step_time), outcome.memory});
+    points.push_back({plan, facts.gpus, TimeForAToken(facts, outcome.step_time), outcome.memory});
   }
   std::vector<Point> front;
   for (const Point& point : points) {
     const bool dominated = std::any_of(points.begin(), points.end(), [&](const Point& other) {
-      const bool as_good =
+      const bool no_worse =
           other.time <= point.time && other.memory <= point.memory && other.gpus <= point.gpus;
       const bool better =
           other.time < point.time || other.memory < point.memory || other.gpus < point.gpus;
-      return as_good && (better || other.plan < point.plan);
+      return no_worse && (better || other.plan < point.plan);
     });
     if (!dominated) front.push_back(point);
   }
@@ -108,7 +108,7 @@ std::vector<std::int64_t> WithoutAlike(const SearchProblem& problem, const Searc
   for (const std::int64_t plan : ranked) {
     const bool alike = std::any_of(best.begin(), best.end(), [&](std::int64_t other) {
       return options.kind(other) == options.kind(plan) &&
-             AsGood(problem.simulate(other), problem.simulate(plan));
+             Tied(problem.simulate(other), problem.simulate(plan));
     });
     if (!alike) best.push_back(plan);
   }
@@ -125,9 +125,10 @@ void CheckExact(const SearchProblem& problem, const Goal& goal, const SearchOpti
   RC_ASSERT(result.pareto == front);
   // Everything is accounted for, and what was simulated is what it is.
   std::int64_t all = 0;
-  for (int fate = 0; fate < kFates; ++fate) all += result.Count(static_cast<Fate>(fate));
+  for (int verdict = 0; verdict < kVerdicts; ++verdict)
+    all += result.Count(static_cast<Verdict>(verdict));
   RC_ASSERT(all == problem.plans);
-  RC_ASSERT(result.Count(Fate::kSimulated) >= static_cast<std::int64_t>(best.size()));
+  RC_ASSERT(result.Count(Verdict::kSimulated) >= static_cast<std::int64_t>(best.size()));
   for (const std::int64_t plan : best) {
     RC_ASSERT(result.outcomes.at(plan).step_time == problem.simulate(plan).step_time);
   }
@@ -137,9 +138,9 @@ void CheckExact(const SearchProblem& problem, const Goal& goal, const SearchOpti
   const SearchResult again = Search(problem, goal, single);
   RC_ASSERT(again.best == result.best);
   RC_ASSERT(again.pareto == result.pareto);
-  RC_ASSERT(again.fates == result.fates);
+  RC_ASSERT(again.verdicts == result.verdicts);
   RC_ASSERT(again.nearest == result.nearest);
-  RC_ASSERT(again.as_good == result.as_good);
+  RC_ASSERT(again.ties == result.ties);
   RC_ASSERT(again.shared == result.shared);
 }
 
@@ -326,12 +327,12 @@ TEST(SearchTest, SaysWhatBecameOfPlans) {
   const SearchResult result = Search(problem, {}, {.best = 1});
   EXPECT_THAT(result.best, ElementsAre(1));
   EXPECT_THAT(result.pareto, ElementsAre(1));
-  EXPECT_EQ(result.fates[0], Fate::kDoesNotFit);
-  EXPECT_EQ(result.fates[1], Fate::kSimulated);
-  EXPECT_EQ(result.fates[kPlans - 1], Fate::kBound);
+  EXPECT_EQ(result.verdicts[0], Verdict::kDoesNotFit);
+  EXPECT_EQ(result.verdicts[1], Verdict::kSimulated);
+  EXPECT_EQ(result.verdicts[kPlans - 1], Verdict::kBound);
   EXPECT_LE(simulated, 16);
-  EXPECT_EQ(result.Count(Fate::kSimulated), simulated);
-  EXPECT_EQ(result.Count(Fate::kBound), kPlans - 1 - simulated);
+  EXPECT_EQ(result.Count(Verdict::kSimulated), simulated);
+  EXPECT_EQ(result.Count(Verdict::kBound), kPlans - 1 - simulated);
 
   // With three times the memory the first would be best.
   Goal roomier;
@@ -420,12 +421,12 @@ TEST(SearchTest, TooSlowComesNearerThanTooLarge) {
   const SearchResult result = Search(problem, goal, {.best = 1});
   EXPECT_THAT(result.best, ElementsAre());
   EXPECT_THAT(result.nearest, ElementsAre(2));
-  EXPECT_EQ(result.Count(Fate::kTooSlow), 3);
+  EXPECT_EQ(result.Count(Verdict::kTooSlow), 3);
 }
 
 // Steps of ten plans take as long to the fourth digit. Those of one kind that need no less memory
 // are one entry; what needs less, or is of another kind, is one of its own.
-TEST(SearchTest, PlansThatAreAsGoodAreOneEntry) {
+TEST(SearchTest, TiesAreOneEntry) {
   const auto outcome_of = [](std::int64_t plan) {
     return Outcome{.step_time = Seconds(10) + Microseconds(plan),
                    .memory = Bytes(plan == 3 ? 500 : 1000 + plan),
@@ -444,12 +445,12 @@ TEST(SearchTest, PlansThatAreAsGoodAreOneEntry) {
   options.kind = [](std::int64_t plan) { return plan == 7 ? "another" : "one"; };
   const SearchResult result = Search(problem, {}, options);
   EXPECT_THAT(result.best, ElementsAre(0, 3, 7));
-  ASSERT_EQ(result.as_good.size(), 1U);
-  EXPECT_THAT(result.as_good.at(0), ElementsAre(1, 2, 4, 5, 6, 8, 9));
+  ASSERT_EQ(result.ties.size(), 1U);
+  EXPECT_THAT(result.ties.at(0), ElementsAre(1, 2, 4, 5, 6, 8, 9));
 }
 
-// Ninety plans that are as good as the first: the ranking ends with the 64th and has one entry.
-TEST(SearchTest, RankingEndsWhereTooManyAreAsGood) {
+// Ninety plans that tie with the first: the ranking ends with the 64th and has one entry.
+TEST(SearchTest, RankingEndsWhereTooManyTie) {
   const auto bounds = [&](std::int64_t plan) {
     Screened screened;
     screened.facts = {.gpus = 8, .tokens = 10, .capacity = Bytes(2000)};
@@ -519,11 +520,11 @@ TEST(SearchTest, HeadroomLeavesOutWhatFitsTooTightly) {
 }
 
 // In turn for each reason; what does not fit by how little it lacks, among what would be better.
-TEST(SearchTest, NamesTheNearestLosersOfEachReason) {
+TEST(SearchTest, NamesRunnersUpOfEachReason) {
   SearchResult result;
-  const auto add = [&](Fate fate, std::int64_t time, std::int64_t over, bool simulated) {
-    const auto plan = static_cast<std::int64_t>(result.fates.size());
-    result.fates.push_back(fate);
+  const auto add = [&](Verdict verdict, std::int64_t time, std::int64_t over, bool simulated) {
+    const auto plan = static_cast<std::int64_t>(result.verdicts.size());
+    result.verdicts.push_back(verdict);
     result.facts.push_back({.gpus = 8, .tokens = 10, .capacity = Bytes(100)});
     result.bounds.push_back({.step_time = Seconds(time), .fits = over <= 0, .over = Bytes(over)});
     if (simulated) {
@@ -531,18 +532,18 @@ TEST(SearchTest, NamesTheNearestLosersOfEachReason) {
           .step_time = Seconds(time), .memory = Bytes(1), .fits = over <= 0, .over = Bytes(over)};
     }
   };
-  add(Fate::kSimulated, 10, -5, true);  // 0: the best
-  add(Fate::kDoesNotFit, 2, 900, false);
-  add(Fate::kDoesNotFit, 9, 3, false);   // 2: lacks less
-  add(Fate::kDoesNotFit, 11, 1, false);  // not better than the best if it did fit
-  add(Fate::kBound, 30, -5, false);
-  add(Fate::kBound, 12, -5, false);     // 5
-  add(Fate::kSimulated, 13, -5, true);  // 6
-  add(Fate::kIllegal, 1, -5, false);
+  add(Verdict::kSimulated, 10, -5, true);  // 0: the best
+  add(Verdict::kDoesNotFit, 2, 900, false);
+  add(Verdict::kDoesNotFit, 9, 3, false);   // 2: lacks less
+  add(Verdict::kDoesNotFit, 11, 1, false);  // not better than the best if it did fit
+  add(Verdict::kBound, 30, -5, false);
+  add(Verdict::kBound, 12, -5, false);     // 5
+  add(Verdict::kSimulated, 13, -5, true);  // 6
+  add(Verdict::kIllegal, 1, -5, false);
   result.best = {0};
   const auto kind = [](std::int64_t plan) { return fmt::format("{}", plan); };
-  EXPECT_THAT(NearLosers(result, {}, 3, kind), ElementsAre(6, 5, 2));
-  EXPECT_THAT(NearLosers(result, {}, 9, kind), ElementsAre(6, 5, 4, 2, 1));
+  EXPECT_THAT(RunnersUp(result, {}, 3, kind), ElementsAre(6, 5, 2));
+  EXPECT_THAT(RunnersUp(result, {}, 9, kind), ElementsAre(6, 5, 4, 2, 1));
 }
 
 }  // namespace

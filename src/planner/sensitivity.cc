@@ -58,30 +58,30 @@ tl::expected<Sensitivity, SensitivityFault> SensitivityOf(
     sensitivity.more_memory_outcome = with_more->outcomes.at(with_more->best.front());
   }
 
-  std::vector<std::int64_t> unknown;  // plans of notches that were not simulated
-  std::vector<std::size_t> asked_by;  // which
+  std::vector<std::int64_t> unknown;  // neighbours that were not simulated
+  std::vector<std::size_t> position;  // theirs in sensitivity.neighbours
   for (const PlanSpace::Neighbour& neighbour : space.NeighboursOf(winner)) {
-    Notch& notch = sensitivity.notches.emplace_back();
-    notch.key = neighbour.key;
-    notch.from = ValueOf(space, winner, neighbour.key);
-    notch.to = neighbour.value;
+    NeighbouringSetting& setting = sensitivity.neighbours.emplace_back();
+    setting.key = neighbour.key;
+    setting.from = ValueOf(space, winner, neighbour.key);
+    setting.to = neighbour.value;
     const auto known = result.outcomes.find(neighbour.plan);
     if (known != result.outcomes.end()) {
-      notch.outcome = known->second;
-      notch.illegal_message = notch.outcome.illegal_message;
+      setting.outcome = known->second;
+      setting.illegal_message = setting.outcome.illegal_message;
     } else if (const Screened screened = screen(neighbour.plan); !screened.illegal_code.empty()) {
-      notch.illegal_message = screened.illegal_message;
+      setting.illegal_message = screened.illegal_message;
     } else {
       unknown.push_back(neighbour.plan);
-      asked_by.push_back(sensitivity.notches.size() - 1);
+      position.push_back(sensitivity.neighbours.size() - 1);
     }
   }
   const auto outcomes = answers.Simulate(unknown);
   if (!outcomes) return failed(outcomes.error());
   for (std::size_t i = 0; i < unknown.size(); ++i) {
-    Notch& notch = sensitivity.notches[asked_by[i]];
-    notch.outcome = (*outcomes)[i];
-    notch.illegal_message = notch.outcome.illegal_message;
+    NeighbouringSetting& setting = sensitivity.neighbours[position[i]];
+    setting.outcome = (*outcomes)[i];
+    setting.illegal_message = setting.outcome.illegal_message;
   }
   return sensitivity;
 }

@@ -15,24 +15,25 @@
 #include "src/scenario/scenario.h"
 #include "tl/expected.hpp"
 
-// What would change the answer: a little more of each resource, or one step along each setting.
+// The best plan's sensitivity: to more of each resource, and to the neighbouring values of each
+// setting.
 namespace stepcast::planner {
 
-// The winner with one setting a step further, to a value that was tried.
-struct Notch {
+// The winner with one setting changed to the next value of its axis.
+struct NeighbouringSetting {
   std::string key, from, to;
   std::string illegal_message;  // empty: it exists
   Outcome outcome;
 };
 
 struct Sensitivity {
-  // The winner's step on a machine that is 10 % better in one respect; those that change it, the
-  // most helpful first. The first is what bounds the step.
+  // The winner's step on a machine with 10 % more of one resource; of resources that change it, the
+  // most effective first. The first is what bounds the step.
   std::vector<forecast::WhatIf> faster;
   // The best plan if devices had 10 % more memory, where it is another.
   std::optional<std::int64_t> with_more_memory;
   Outcome more_memory_outcome;
-  std::vector<Notch> notches;  // in the order of the settings
+  std::vector<NeighbouringSetting> neighbours;  // in the order of the settings
 };
 
 inline constexpr double kMore = 0.1;

@@ -29,12 +29,11 @@ struct ShortProgram {
   Repeated repeated;
 };
 
-// What lowering::Lower gives for the scenario, written with fewer micro-batches where those in the
-// middle of a step repeat one another: the instructions are the same one after the other, and so
-// are their tables, but events, what they use (Instruction::first_use), labels and micro-batch
-// numbers; what waits waits for the same records. The
-// middle of the shorter program is looked at; where it does not repeat, and where the step is
-// short, the program is lowered as a whole.
+// The programs of lowering::Lower for the scenario, written with fewer micro-batches where those in
+// the middle of a step repeat one another: the instructions are the same one after the other, and
+// so are their tables, but events, what they use (Instruction::first_use), labels and micro-batch
+// numbers; what waits waits for the same records. The middle of the shorter program is looked at;
+// where it does not repeat, and where the step is short, the program is lowered as a whole.
 ShortProgram LowerShort(const scenario::Scenario& scenario);
 
 }  // namespace stepcast::planner

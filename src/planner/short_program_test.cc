@@ -193,12 +193,12 @@ TEST(ShortProgramLaws, StandsForTheWholeProgram) {
     for (const bool barrier : {false, true}) {
       for (const bool collectives : {false, true}) {
         RC_ASSERT(
-            UndisturbedStepTime(shorter.program, *prices, barrier, collectives, shorter.repeated) ==
-            UndisturbedStepTime(whole, *whole_prices, barrier, collectives));
+            UncontendedStepTime(shorter.program, *prices, barrier, collectives, shorter.repeated) ==
+            UncontendedStepTime(whole, *whole_prices, barrier, collectives));
       }
     }
-    RC_ASSERT(DisturbedComputeTime(shorter.program, *prices, true, shorter.repeated) ==
-              DisturbedComputeTime(whole, *whole_prices, true));
+    RC_ASSERT(ContendedComputeTime(shorter.program, *prices, true, shorter.repeated) ==
+              ContendedComputeTime(whole, *whole_prices, true));
     RC_ASSERT(PeakInHostOrder(shorter.program, shorter.repeated) == PeakInHostOrder(whole));
   });
   EXPECT_GE(all, 30);

@@ -121,7 +121,7 @@ Work WorkOf(Forecasting forecasting) {
   };
 }
 
-tl::expected<SweepResult, std::string> Sweep(const SweepGrid& grid, Workforce& workforce,
+tl::expected<SweepResult, std::string> Sweep(const SweepGrid& grid, WorkerPool& pool,
                                              ResultStore* store, const Progress& progress) {
   SweepResult result;
   result.rows.resize(static_cast<std::size_t>(grid.rows()));
@@ -141,7 +141,7 @@ tl::expected<SweepResult, std::string> Sweep(const SweepGrid& grid, Workforce& w
                       return true;
                     },
                 .begun = [&](std::int64_t known) { result.known = known; }},
-               workforce, store);
+               pool, store);
   if (!evaluated) return tl::unexpected(evaluated.error());
   if (!readable) {
     if (store != nullptr) store->MarkDamaged();

@@ -14,7 +14,7 @@
 #include "src/planner/evaluations.h"
 #include "src/planner/result_store.h"
 #include "src/planner/sweep_grid.h"
-#include "src/planner/workforce.h"
+#include "src/planner/worker_pool.h"
 #include "tl/expected.hpp"
 
 // Forecasts every combination of a grid, on all cores of one machine or of several.
@@ -40,8 +40,8 @@ struct SweepRow {
   Bytes needed() const { return reserved + outside; }
 };
 
-// Whether steps of some legal rows train more tokens than those of others: how long they take then
-// says little by itself, and rows are compared by the time for a token.
+// Whether steps of some legal rows train more tokens than those of others: step times are then not
+// comparable, and rows are compared by the time per token.
 bool UnequalTokens(const std::vector<SweepRow>& rows);
 
 // The row that a forecast, or the mistakes of a combination, make.
@@ -56,23 +56,23 @@ using Forecasting = std::function<Result<forecast::Forecast>(const Settings&)>;
 // The same as work whose items are settings (ToText) and whose results are rows (ToBytes).
 Work WorkOf(Forecasting forecasting);
 
-// How many rows are done, and how many of them the store knew. Never called from two threads at
-// once, but from different ones.
+// How many rows are done, and how many of them came from the store. Never called from two threads
+// at once, but from different ones.
 using Progress = std::function<void(std::int64_t done, std::int64_t known)>;
 
 struct SweepResult {
   // One entry per row of the grid, in its order, whatever the number of threads.
   std::vector<SweepRow> rows;
-  std::int64_t known = 0;  // rows that the store knew
+  std::int64_t known = 0;  // rows that came from the store
 };
 
-// The workforce does WorkOf. `store` may be null. The error is a sentence: the store cannot be
+// The pool does WorkOf. `store` may be null. The error is a sentence: the store cannot be
 // written or read, ranks cannot be reached.
-tl::expected<SweepResult, std::string> Sweep(const SweepGrid& grid, Workforce& workforce,
+tl::expected<SweepResult, std::string> Sweep(const SweepGrid& grid, WorkerPool& pool,
                                              ResultStore* store = nullptr,
                                              const Progress& progress = {});
 
-// The mistakes that every row has, in the order of the first row: those that no combination cures.
+// The mistakes that every row has, in the order of the first row.
 Diagnostics CommonFaults(const std::vector<SweepRow>& rows);
 
 }  // namespace stepcast::planner

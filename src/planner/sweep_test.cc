@@ -49,8 +49,8 @@ Result<forecast::Forecast> Evaluated(const Settings& settings) {
 }
 
 std::vector<SweepRow> SweepOn(int threads, const SweepGrid& grid, const Progress& progress = {}) {
-  const auto workforce = OwnThreads(WorkOf(Evaluated), threads);
-  return Sweep(grid, *workforce, nullptr, progress).value().rows;
+  const auto pool = MakeThreadPool(WorkOf(Evaluated), threads);
+  return Sweep(grid, *pool, nullptr, progress).value().rows;
 }
 
 TEST(SweepTest, RowsHoldWhatTheirCombinationGives) {

@@ -5,7 +5,7 @@
 
 #include "src/base/time.h"
 
-// How fast steps train that do not have as many tokens.
+// Compares steps of unequal tokens.
 namespace stepcast::planner {
 
 // An exact fraction. Among steps of as many tokens its order is that of their times.

@@ -60,11 +60,11 @@ enum class EffectKind : std::uint8_t {
   //   reduce-scatter   elements in source -> elements / ranks in target
   //   all-gather       elements / ranks in source -> elements in target
   //   broadcast        elements in source of the group's first rank -> elements in target
-  // In place as NCCL has it: all-reduce and broadcast with source = target; the rank's own part
-  // of the whole as target (reduce-scatter) or source (all-gather). The collective's own data type
-  // is what is sent and added up in; where source or target have another one, their values are
-  // converted on the way, in memory that whoever runs the program sets aside (only
-  // `framework: reference`, which leaves copies out, has such collectives).
+  // In place as NCCL has it: all-reduce and broadcast with source = target; the rank's own part of
+  // the whole as target (reduce-scatter) or source (all-gather). The collective's own data type is
+  // what is sent and added up in; where source or target have another one, their values are
+  // converted on the way, in memory that the backend sets aside (only `framework: reference`, which
+  // leaves copies out, has such collectives).
   kCollective,
 };
 

@@ -343,7 +343,7 @@ class RaceCheck {
   };
   struct BufferState {
     bool allocated = false;
-    bool initialised = false;  // by the prologue, or whoever filled it before
+    bool initialised = false;  // by the prologue, or before the program
     bool reuses = false;       // memory that may have been something else: see `allocations_`
     std::uint16_t owner = 0;
     Position allocated_at;
@@ -641,7 +641,7 @@ class RaceCheck {
                     program_.streams[buffer.owner].name, Who(used_at, release)));
   }
 
-  // Found again where somebody has to be told.
+  // Found again only for a report.
   Position PositionOf(const Access& access) const {
     std::uint32_t count = 0;
     for (const std::uint32_t pass : {0U, 1U, 2U}) {

@@ -4,10 +4,10 @@
 
 #include "src/calibrate/calibrate.h"
 
-// What `stepcast calibrate` says about the profile that it wrote to `path`.
+// The output of `stepcast calibrate`, which wrote the profile to `path`.
 namespace stepcast::report {
 
-// What was measured, how well, and a line of start and rate through each curve.
+// The measured curves, their precision, and a line of start and rate through each.
 std::string CalibrationText(const std::string& path, const calibrate::Outcome& measured);
 
 // {"stepcast": 1, "profile": path, "name", "provenance": {}, "fits": [{"of", "points", "start_s",

@@ -8,7 +8,7 @@
 
 // Pieces of Vega-Lite specifications that several pages share. Colours are the variables of
 // page.css, so that light, dark and print need no other specification. For the .cc files of this
-// room only.
+// package only.
 namespace stepcast::report {
 
 // A word of the data and the colour variable that stands for it ("--forward").

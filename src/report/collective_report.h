@@ -4,7 +4,7 @@
 
 #include "src/forecast/collective_forecast.h"
 
-// What `stepcast collective` shows: the table of nccl-tests, with algorithm and provenance.
+// The output of `stepcast collective`: the table of nccl-tests, with algorithm and provenance.
 namespace stepcast::report {
 
 // `name` is the scenario's.

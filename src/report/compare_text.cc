@@ -98,7 +98,7 @@ std::string TimeTable(const Forecast& a, const Forecast& b) {
   }
   table.AddRule();
   row("step", a.step_time, b.step_time);
-  row("communication under way", a.communication_total, b.communication_total);
+  row("communication in flight", a.communication_total, b.communication_total);
   return table.ToString();
 }
 

@@ -5,7 +5,7 @@
 #include "src/scenario/scenario.h"
 #include "src/validate/execution.h"
 
-// What an execution was like, for people and as one JSON document (docs/formats.md).
+// An execution's figures, as text and as one JSON document (docs/formats.md).
 namespace stepcast::report {
 
 std::string ExecutionText(const scenario::Scenario& scenario, const validate::Execution& execution);

@@ -29,7 +29,7 @@ std::string ExplainJson(const scenario::Scenario& scenario,
   }
   Json what_if = Json::array();
   for (const forecast::WhatIf& change : explanation.what_if) {
-    what_if.push_back({{"faster", Name(change.lever)},
+    what_if.push_back({{"faster", Name(change.resource)},
                        {"factor", forecast::kFaster},
                        {"step_time_s", JsonSeconds(change.step_time)}});
   }

@@ -5,8 +5,8 @@
 #include "src/forecast/explanation.h"
 #include "src/scenario/scenario.h"
 
-// What `explain` prints: the critical path, exposed communication, what faster parts would bring,
-// and what is in memory at the peak.
+// The output of `explain`: the critical path, exposed communication, the effect of faster
+// resources, and what is in memory at the peak.
 namespace stepcast::report {
 
 std::string ExplainText(const scenario::Scenario& scenario,

@@ -72,7 +72,7 @@ std::string WhatIfTable(const forecast::Explanation& explanation) {
                {"gain %", Align::kRight}});
   const Time step = explanation.forecast.step_time;
   for (const forecast::WhatIf& change : explanation.what_if) {
-    table.AddRow({Name(change.lever), Milliseconds(change.step_time),
+    table.AddRow({Name(change.resource), Milliseconds(change.step_time),
                   Decimal(100 * (1 - change.step_time.seconds() / step.seconds()), 2)});
   }
   return "\n" + table.ToString();

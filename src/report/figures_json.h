@@ -4,7 +4,7 @@
 #include "src/report/json_values.h"
 
 // The parts of the JSON documents that hold figures of a step, be they forecast or measured. For
-// the .cc files of this room only.
+// the .cc files of this package only.
 namespace stepcast::report {
 
 Json TimeJson(const forecast::TimeBreakdown& time);  // "time_s"

@@ -252,7 +252,7 @@ Table CollectiveRows(const forecast::Forecast& forecast) {
 std::string CollectiveTable(const forecast::Forecast& forecast) {
   if (forecast.collectives.empty()) return "no collectives\n";
   std::string out = CollectiveRows(forecast).ToString();
-  out += fmt::format("under way {} ms of the step, exposed {} ms\n",
+  out += fmt::format("in flight {} ms of the step, exposed {} ms\n",
                      Milliseconds(forecast.communication_total),
                      Milliseconds(forecast.time.exposed_communication));
   return out;

@@ -12,7 +12,7 @@
 // newline.
 namespace stepcast::report {
 
-// What was trained, on what and how.
+// Model, cluster and plan.
 std::string Header(const scenario::Scenario& scenario);
 
 // The same without the name: "model" and what it is, and so on.

@@ -13,7 +13,7 @@
 // A JSON document that is being written; keys keep the order in which they were added. Reading
 // JSON, and the text of numbers and strings, is nlohmann-json's, whose interface this follows as
 // far as it goes. That library takes a second to include, hence here only json.cc does. For the .cc
-// files of this room only.
+// files of this package only.
 namespace stepcast::report {
 
 class Json {

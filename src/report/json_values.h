@@ -7,7 +7,7 @@
 #include "src/report/json.h"
 #include "src/scenario/resolved.h"
 
-// Values as the JSON documents hold them. For the .cc files of this room only.
+// Values as the JSON documents hold them. For the .cc files of this package only.
 namespace stepcast::report {
 
 // Seconds, correctly rounded: 12.5 ms is 0.0125 and not 0.012500000000000001.

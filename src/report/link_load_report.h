@@ -8,7 +8,7 @@
 #include "src/topology/cluster.h"
 #include "src/topology/link_load.h"
 
-// What `topology show --links` shows: how much of a collective crosses each link.
+// The output of `topology show --links`: how much of a collective crosses each link.
 namespace stepcast::report {
 
 // Links that are alike and carry the same share a line; the busiest come first.

@@ -11,8 +11,7 @@
 #include "src/program/timeline.h"
 #include "src/report/page.h"
 
-// What a rank's allocator had handed out, by category, over one step. For the .cc files of this
-// room only.
+// A rank's allocated memory, by category, over one step. For the .cc files of this package only.
 namespace stepcast::report {
 
 // From `start` until the next one's.

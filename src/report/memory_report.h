@@ -8,7 +8,7 @@
 #include "src/forecast/values.h"
 #include "src/scenario/scenario.h"
 
-// What `memory` shows: for each ZeRO stage, the textbook formula beside the simulated peak.
+// The output of `memory`: for each ZeRO stage, the textbook formula beside the simulated peak.
 namespace stepcast::report {
 
 struct StageMemory {

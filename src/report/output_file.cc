@@ -60,7 +60,7 @@ std::string Refusal(const std::string& path, const char* reason) {
 }
 
 // Links, pipes and devices that are the caller's own or the system's. Those of another user lead
-// where that user wants; in a folder that all may write to, /tmp say, anybody can put one. The
+// where that user wants; in a folder that all may write to, /tmp say, any user can put one. The
 // system's user owns "/": not the number 0 in a container's user namespace.
 bool IsTrusted(const struct stat& status) {
   struct stat root = {};

@@ -14,7 +14,7 @@
 // A report as one HTML page that needs no other file and no network: the question, the answer in
 // large figures, then sections of charts and tables. Vega-Lite draws the charts; what is written
 // here are data and specifications. Every chart has tables that say the same without it. For the
-// .cc files of this room only.
+// .cc files of this package only.
 namespace stepcast::report {
 
 enum class Tone : std::uint8_t { kPlain, kGood, kBad };
@@ -48,7 +48,7 @@ class ChartData {
   std::vector<Column> columns_;
 };
 
-// What a tooltip, and the keyboard, tell of a row.
+// Text of a row's tooltip, also by keyboard.
 struct ChartTip {
   std::string field;
   std::string title;
@@ -57,7 +57,7 @@ struct ChartTip {
 };
 
 struct Chart {
-  std::string label;  // what it shows, for those who do not see it
+  std::string label;  // what it shows, for screen readers
   Json spec;          // Vega-Lite; its data are named "rows", and "focus" is the row to stress
   ChartData data;
   std::vector<ChartTip> tips;
@@ -88,7 +88,7 @@ struct Page {
   std::vector<PageFigure> answer{};
   std::vector<std::string> warnings{};
   std::vector<PageSection> sections{};
-  // What else belongs to the question, folded away: a heading and preformatted text.
+  // Further figures, folded away: a heading and preformatted text.
   std::vector<std::pair<std::string, std::string>> appendices{};
 };
 

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-// What every report page carries along, embedded when stepcast is built: the charting libraries and
+// The contents of every report page, embedded when stepcast is built: the charting libraries and
 // the page's own style and script.
 namespace stepcast::report {
 

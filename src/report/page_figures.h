@@ -7,7 +7,7 @@
 #include "src/report/page.h"
 #include "src/report/timeline_chart.h"
 
-// Pieces of pages that describe a step. For the .cc files of this room only.
+// Pieces of pages that describe a step. For the .cc files of this package only.
 namespace stepcast::report {
 
 // Forward, backward, optimizer, exposed communication, idle.
@@ -21,7 +21,7 @@ void AddBreakdown(ChartData& data, const std::string& bar, const forecast::TimeB
 // Step time, throughput, utilization and memory of a forecast as the page's large figures.
 std::vector<PageFigure> AnswerOf(const forecast::Forecast& forecast);
 
-// What the compute streams of all its classes do in the forecast's step, a lane a class.
+// The compute streams of all its classes in the forecast's step, a lane a class.
 std::vector<Lane> LanesOfClasses(const forecast::Run& run);
 
 // The forecast's step in the timeline of one of its classes.

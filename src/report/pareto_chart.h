@@ -9,7 +9,7 @@
 #include "src/base/time.h"
 #include "src/report/page.h"
 
-// Step time against memory of many plans or combinations. For the .cc files of this room only.
+// Step time against memory of many plans or combinations. For the .cc files of this package only.
 namespace stepcast::report {
 
 struct ParetoPoint {

@@ -6,7 +6,7 @@
 #include "src/forecast/values.h"
 #include "src/scenario/resolved.h"
 
-// What two plans differ in, in the order in which reports show it.
+// The settings in which two plans differ, in the order of reports.
 namespace stepcast::report {
 
 struct SettingPair {

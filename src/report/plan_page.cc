@@ -124,9 +124,9 @@ std::string PlanPage(const SearchView& view) {
     page.sections.push_back(SensitivitySection(view));
   }
   if (!view.became.empty()) {
-    PageSection section{.heading = "What became of the plans"};
+    PageSection section{.heading = "Verdicts on the plans"};
     Table table({{"plans", Align::kLeft}, {"number", Align::kRight}});
-    for (const auto& [fate, count] : view.became) table.AddRow({fate, Grouped(count)});
+    for (const auto& [verdict, count] : view.became) table.AddRow({verdict, Grouped(count)});
     table.AddRule();
     table.AddRow({"all", Grouped(view.space)});
     section.tables.push_back({.caption = "Each plan once", .table = std::move(table)});

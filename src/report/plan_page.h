@@ -24,7 +24,7 @@ struct SearchedPlan {
   bool on_front = false;    // nothing is at least as good in step time, memory and GPUs
 };
 
-// What a search found, as its page needs it.
+// A search's result, as its page needs it.
 struct SearchView {
   std::string title;                                         // the scenario's name
   std::vector<std::pair<std::string, std::string>> about{};  // "model" and what it is, and so on
@@ -32,14 +32,14 @@ struct SearchView {
   std::int64_t space = 0;                                    // how many plans there are
   std::vector<SearchedPlan> plans{};
   std::vector<std::size_t> best{};  // of `plans`, best first; empty: none fits
-  // What became of the plans, and of how many; together they are all of the space.
+  // How many plans have each verdict; together they are all of the space.
   std::vector<std::pair<std::string, std::int64_t>> became{};
-  // What would change the best plan: a heading and rows of what changes and the step time then.
+  // The best plan's sensitivity: a heading and rows of changes and the step time then.
   std::vector<std::pair<std::string, Time>> sensitivity{};
 };
 
 // A search for the best plan as one HTML page: the best, step time against memory of all that were
-// simulated, what became of the others, and what would change the best.
+// simulated, the verdicts on the others, and the best plan's sensitivity.
 std::string PlanPage(const SearchView& view);
 
 }  // namespace stepcast::report

@@ -15,9 +15,9 @@
 namespace stepcast::report {
 namespace {
 
-using planner::Fate;
 using planner::Goal;
 using planner::Target;
+using planner::Verdict;
 
 // What columns of their own show.
 bool HasColumn(std::string_view key) {
@@ -151,10 +151,10 @@ std::string PlansTable(const PlanReport& report, const std::vector<PlanRow>& row
 }
 
 std::string Others(std::int64_t count) {
-  return count == 1 ? "1 other plan is" : fmt::format("{} other plans are", Grouped(count));
+  return count == 1 ? "1 other plan ties" : fmt::format("{} other plans tie", Grouped(count));
 }
 
-// What is to be known of plans in a table beside their figures.
+// Notes below a table of plans.
 std::string NotesOn(const std::vector<PlanRow>& rows) {
   std::string out;
   int rank = 0;
@@ -167,20 +167,19 @@ std::string NotesOn(const std::vector<PlanRow>& rows) {
           "({} {} in the steps that were simulated)\n",
           rank, row.outcome.flushes, row.outcome.flushes == 1 ? "time" : "times");
     }
-    if (row.as_good == 0) continue;
+    if (row.ties == 0) continue;
     std::vector<std::string> settings;
     for (const auto& [key, values] : row.no_difference) {
       std::vector<std::string> words = values;
       std::replace(words.begin(), words.end(), std::string("null"), std::string("default"));
       settings.push_back(fmt::format("{} {}", ShortKey(key), fmt::join(words, " or ")));
     }
-    out += fmt::format("{} as good as plan {}: {}\n", Others(row.as_good), rank,
-                       fmt::join(settings, ", "));
+    out += fmt::format("{} with plan {}: {}\n", Others(row.ties), rank, fmt::join(settings, ", "));
   }
   return out;
 }
 
-// What the best leaves free.
+// Memory that the best plan leaves free.
 std::string HeadroomText(const PlanRow& row) {
   constexpr double kLittle = 0.02, kHundred = 100;
   const Bytes free = Bytes(0) - row.outcome.over;
@@ -194,7 +193,7 @@ std::string HeadroomText(const PlanRow& row) {
   return out + "\n";
 }
 
-// Why a plan of that memory will not do; empty: it will.
+// Why a plan of that memory is rejected; empty: it is not.
 std::string LackText(const Goal& goal, const planner::PlanFacts& facts, Bytes needed, Bytes over,
                      const char* at_least) {
   const Bytes lacks = Lacks(goal, facts, over);
@@ -222,14 +221,14 @@ std::string WhyText(const Goal& goal, const PlanRow& row) {
     if (!MeetsDeadline(goal, row.facts, row.outcome.step_time)) return "too slow for the deadline";
     return "simulated, and not among the best";
   }
-  if (row.fate == Fate::kDoesNotFit) {
+  if (row.verdict == Verdict::kDoesNotFit) {
     return LackText(goal, row.facts, row.bound.needed, row.bound.over, " at least");
   }
-  if (row.fate == Fate::kTooSlow) return "too slow for the deadline, by its bound";
-  return row.fate == Fate::kDominated ? "dominated, by its bound" : "bound";
+  if (row.verdict == Verdict::kTooSlow) return "too slow for the deadline, by its bound";
+  return row.verdict == Verdict::kDominated ? "dominated, by its bound" : "bound";
 }
 
-std::string LosersTable(const Goal& goal, const std::vector<PlanRow>& rows) {
+std::string RunnersUpTable(const Goal& goal, const std::vector<PlanRow>& rows) {
   const ByteUnit unit = UnitOf(rows);
   Table table({{"framework", Align::kLeft},
                {"ZeRO"},
@@ -275,7 +274,7 @@ std::string SensitivityText(const PlanReport& report) {
   for (const forecast::WhatIf& what_if : sensitivity.faster) {
     constexpr double kShown = 0.005;  // per cent
     if (std::abs(Change(what_if.step_time, winner.step_time)) < kShown) continue;
-    faster.AddRow({Name(what_if.lever), Milliseconds(what_if.step_time),
+    faster.AddRow({Name(what_if.resource), Milliseconds(what_if.step_time),
                    PerCent(Change(what_if.step_time, winner.step_time))});
   }
   if (report.with_more_memory) {
@@ -287,7 +286,8 @@ std::string SensitivityText(const PlanReport& report) {
   }
   out += faster.ToString();
   if (!sensitivity.faster.empty() && sensitivity.faster.front().step_time < winner.step_time) {
-    out += fmt::format("what bounds the step most: {}\n", Name(sensitivity.faster.front().lever));
+    out +=
+        fmt::format("what bounds the step most: {}\n", Name(sensitivity.faster.front().resource));
   }
   if (report.with_more_memory) {
     const PlanRow& row = *report.with_more_memory;
@@ -297,58 +297,60 @@ std::string SensitivityText(const PlanReport& report) {
                        model::Name(row.values.training.activation_checkpointing),
                        OtherSettings(row).empty() ? "" : ", ", OtherSettings(row));
   }
-  if (sensitivity.notches.empty()) return out;
+  if (sensitivity.neighbours.empty()) return out;
   Bytes most = Needed(winner);
-  for (const planner::Notch& notch : sensitivity.notches) {
-    most = std::max(most, Needed(notch.outcome));
+  for (const planner::NeighbouringSetting& neighbour : sensitivity.neighbours) {
+    most = std::max(most, Needed(neighbour.outcome));
   }
-  // Steps of unequal tokens are compared by tokens per second; notches have the winner's GPUs.
+  // Steps of unequal tokens are compared by tokens per second; neighbouring settings have the
+  // winner's GPUs.
   const bool unequal_tokens = report.result->UnequalTokens();
   const ByteUnit unit = UnitFor(most);
-  Table notches({{"the best, with", Align::kLeft},
-                 {"instead of", Align::kLeft},
-                 {"step ms"},
-                 {unequal_tokens ? "change % for a token" : "change %"},
-                 {fmt::format("peak {}", unit.name)},
-                 {fmt::format("needs {}", unit.name)},
-                 {"", Align::kLeft}});
+  Table neighbours({{"the best, with", Align::kLeft},
+                    {"instead of", Align::kLeft},
+                    {"step ms"},
+                    {unequal_tokens ? "change % for a token" : "change %"},
+                    {fmt::format("peak {}", unit.name)},
+                    {fmt::format("needs {}", unit.name)},
+                    {"", Align::kLeft}});
   const auto shown = [](const std::string& value) {
     return value == "null" ? std::string("default") : value;
   };
-  for (const planner::Notch& notch : sensitivity.notches) {
-    const bool exists = notch.illegal_message.empty();
+  for (const planner::NeighbouringSetting& neighbour : sensitivity.neighbours) {
+    const bool exists = neighbour.illegal_message.empty();
     if (!exists) {
-      notches.AddRow({fmt::format("{} {}", ShortKey(notch.key), shown(notch.to)), shown(notch.from),
-                      "-", "-", "-", "-", notch.illegal_message});
+      neighbours.AddRow({fmt::format("{} {}", ShortKey(neighbour.key), shown(neighbour.to)),
+                         shown(neighbour.from), "-", "-", "-", "-", neighbour.illegal_message});
       continue;
     }
     const double change = unequal_tokens ? Change(winner.tokens_per_second_per_gpu,
-                                                  notch.outcome.tokens_per_second_per_gpu)
-                                         : Change(notch.outcome.step_time, winner.step_time);
-    notches.AddRow({fmt::format("{} {}", ShortKey(notch.key), shown(notch.to)), shown(notch.from),
-                    Milliseconds(notch.outcome.step_time), PerCent(change),
-                    In(unit, notch.outcome.memory), In(unit, Needed(notch.outcome)),
-                    LackText(report.goal, report.best.front().facts, notch.outcome)});
+                                                  neighbour.outcome.tokens_per_second_per_gpu)
+                                         : Change(neighbour.outcome.step_time, winner.step_time);
+    neighbours.AddRow({fmt::format("{} {}", ShortKey(neighbour.key), shown(neighbour.to)),
+                       shown(neighbour.from), Milliseconds(neighbour.outcome.step_time),
+                       PerCent(change), In(unit, neighbour.outcome.memory),
+                       In(unit, Needed(neighbour.outcome)),
+                       LackText(report.goal, report.best.front().facts, neighbour.outcome)});
   }
-  return out + "\n" + notches.ToString();
+  return out + "\n" + neighbours.ToString();
 }
 
 // Why a plan was not simulated: "cannot exist", "dominated: ..."
-std::string FateText(Fate fate) {
-  switch (fate) {
-    case Fate::kIllegal:
+std::string VerdictText(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kIllegal:
       return "cannot exist";
-    case Fate::kSame:
-      return "the same as another: a setting does nothing there";
-    case Fate::kDoesNotFit:
-      return "cannot fit: so its bound says";
-    case Fate::kTooSlow:
-      return "cannot meet the deadline: so its bound says";
-    case Fate::kBound:
+    case Verdict::kSame:
+      return "the same as another: a setting has no effect there";
+    case Verdict::kDoesNotFit:
+      return "cannot fit, by its bound";
+    case Verdict::kTooSlow:
+      return "cannot meet the deadline, by its bound";
+    case Verdict::kBound:
       return "cannot be among the best, and the best needs no more memory and GPUs";
-    case Fate::kDominated:
+    case Verdict::kDominated:
       return "dominated: another is at least as fast with no more memory and GPUs";
-    case Fate::kSimulated:  // WhatBecame says more of these
+    case Verdict::kSimulated:  // VerdictCounts says more of these
       return "simulated";
   }
   return "";
@@ -387,13 +389,14 @@ std::string IllegalTable(const planner::SearchResult& result) {
 
 std::string CountsText(const PlanReport& report) {
   const planner::SearchResult& result = *report.result;
-  Table table({{"plans"}, {"what became of them", Align::kLeft}});
-  for (const auto& [fate, count] : WhatBecame(report)) table.AddRow({Grouped(count), fate});
+  Table table({{"plans"}, {"verdict", Align::kLeft}});
+  for (const auto& [verdict, count] : VerdictCounts(report))
+    table.AddRow({Grouped(count), verdict});
   table.AddRule();
   table.AddRow({Grouped(report.space), "all"});
   std::string out = table.ToString();
   const auto further =
-      static_cast<std::int64_t>(result.outcomes.size()) - result.Count(Fate::kSimulated);
+      static_cast<std::int64_t>(result.outcomes.size()) - result.Count(Verdict::kSimulated);
   if (further > 0) {
     out += fmt::format("{} of those that bounds left out {} simulated to find the nearest\n",
                        Grouped(further), further == 1 ? "was" : "were");
@@ -427,10 +430,10 @@ Json RowJson(const Goal& goal, const PlanRow& row) {
       {"allocator_flushes", outcome.flushes},
       {"gpus", row.facts.gpus},
       {"tokens", row.facts.tokens}};
-  if (row.as_good > 0) {
+  if (row.ties > 0) {
     Json settings = Json::object();
     for (const auto& [key, values] : row.no_difference) settings[key] = values;
-    json["as_good"] = {{"plans", row.as_good}, {"settings", std::move(settings)}};
+    json["as_good"] = {{"plans", row.ties}, {"settings", std::move(settings)}};
   }
   if (goal.tokens > 0) json["training_s"] = TrainingSeconds(goal, row.facts, outcome.step_time);
   if (goal.gpu_hour_price > 0) {
@@ -450,25 +453,25 @@ Json SensitivityJson(const PlanReport& report) {
   Json faster = Json::array();
   for (const forecast::WhatIf& what_if : sensitivity.faster) {
     faster.push_back(
-        {{"resource", Name(what_if.lever)}, {"step_time_s", JsonSeconds(what_if.step_time)}});
+        {{"resource", Name(what_if.resource)}, {"step_time_s", JsonSeconds(what_if.step_time)}});
   }
-  Json notches = Json::array();
-  for (const planner::Notch& notch : sensitivity.notches) {
-    const bool exists = notch.illegal_message.empty();
-    notches.push_back(
-        {{"key", notch.key},
-         {"from", notch.from},
-         {"to", notch.to},
-         {"reason", notch.illegal_message},
-         {"step_time_s", exists ? Json(JsonSeconds(notch.outcome.step_time)) : Json()},
-         {"peak_bytes", exists ? Json(notch.outcome.memory.count()) : Json()},
-         {"fits", exists ? Json(notch.outcome.fits) : Json()}});
+  Json neighbours = Json::array();
+  for (const planner::NeighbouringSetting& neighbour : sensitivity.neighbours) {
+    const bool exists = neighbour.illegal_message.empty();
+    neighbours.push_back(
+        {{"key", neighbour.key},
+         {"from", neighbour.from},
+         {"to", neighbour.to},
+         {"reason", neighbour.illegal_message},
+         {"step_time_s", exists ? Json(JsonSeconds(neighbour.outcome.step_time)) : Json()},
+         {"peak_bytes", exists ? Json(neighbour.outcome.memory.count()) : Json()},
+         {"fits", exists ? Json(neighbour.outcome.fits) : Json()}});
   }
   return Json{
       {"more", planner::kMore},
       {"resources", std::move(faster)},
       {"memory", report.with_more_memory ? RowJson(report.goal, *report.with_more_memory) : Json()},
-      {"settings", std::move(notches)}};
+      {"settings", std::move(neighbours)}};
 }
 
 }  // namespace
@@ -489,21 +492,21 @@ std::string TargetText(const Goal& goal, bool unequal_tokens) {
   return "";
 }
 
-std::vector<std::pair<std::string, std::int64_t>> WhatBecame(const PlanReport& report) {
+std::vector<std::pair<std::string, std::int64_t>> VerdictCounts(const PlanReport& report) {
   const planner::SearchResult& result = *report.result;
   const Goal& goal = report.goal;
   std::vector<std::pair<std::string, std::int64_t>> became;
-  for (int i = 0; i < planner::kFates; ++i) {
-    const auto fate = static_cast<Fate>(i);
-    if (fate == Fate::kSimulated) continue;
-    if (const std::int64_t count = result.Count(fate); count > 0) {
-      became.emplace_back(FateText(fate), count);
+  for (int i = 0; i < planner::kVerdicts; ++i) {
+    const auto verdict = static_cast<Verdict>(i);
+    if (verdict == Verdict::kSimulated) continue;
+    if (const std::int64_t count = result.Count(verdict); count > 0) {
+      became.emplace_back(VerdictText(verdict), count);
     }
   }
   std::int64_t good = 0, too_large = 0, too_slow = 0, illegal = 0;
   for (const auto& [plan, outcome] : result.outcomes) {
     const auto at = static_cast<std::size_t>(plan);
-    if (result.fates[at] != Fate::kSimulated) continue;
+    if (result.verdicts[at] != Verdict::kSimulated) continue;
     const planner::PlanFacts& facts = result.facts[at];
     if (!outcome.illegal_message.empty()) {
       ++illegal;
@@ -565,7 +568,7 @@ std::string PlanText(const PlanReport& report) {
   for (const std::string& note : report.notes) out += fmt::format("note   {}\n", note);
   out += "\n";
   if (report.best.empty()) {
-    const bool legal = report.result->Count(Fate::kIllegal) < report.space;
+    const bool legal = report.result->Count(Verdict::kIllegal) < report.space;
     out += !legal          ? "no plan can exist\n"
            : goal.deadline ? "no plan fits and meets the deadline; those that come nearest:\n\n"
            : HeadroomOf(goal, report.result->facts.front()) > Bytes(0)
@@ -588,8 +591,8 @@ std::string PlanText(const PlanReport& report) {
         PlansTable(report, report.pareto, false) + NotesOn(report.pareto) + "\n";
   }
   if (report.sensitivity) out += SensitivityText(report) + "\n";
-  if (!report.losers.empty()) {
-    out += "the nearest losers\n" + LosersTable(goal, report.losers) + "\n";
+  if (!report.runners_up.empty()) {
+    out += "runners-up\n" + RunnersUpTable(goal, report.runners_up) + "\n";
   }
   return out + CountsText(report);
 }
@@ -645,9 +648,9 @@ std::string PlanCsv(const PlanReport& report) {
 std::string PlanJson(const PlanReport& report) {
   const planner::SearchResult& result = *report.result;
   Json pruned = Json::object();
-  for (const Fate fate : {Fate::kIllegal, Fate::kSame, Fate::kDoesNotFit, Fate::kTooSlow,
-                          Fate::kBound, Fate::kDominated}) {
-    pruned[Name(fate)] = result.Count(fate);
+  for (const Verdict verdict : {Verdict::kIllegal, Verdict::kSame, Verdict::kDoesNotFit,
+                                Verdict::kTooSlow, Verdict::kBound, Verdict::kDominated}) {
+    pruned[Name(verdict)] = result.Count(verdict);
   }
   Json illegal = Json::object();
   for (const auto& [code, reason] : result.illegal) {
@@ -659,11 +662,11 @@ std::string PlanJson(const PlanReport& report) {
         {"count", reason.count}, {"example", reasons[0]["reason"]}, {"reasons", reasons}};
   }
   Json became = Json::array();
-  for (const auto& [what, count] : WhatBecame(report)) {
+  for (const auto& [what, count] : VerdictCounts(report)) {
     became.push_back({{"what", what}, {"count", count}});
   }
   Json losers = Json::array();
-  for (const PlanRow& row : report.losers) {
+  for (const PlanRow& row : report.runners_up) {
     Json set = Json::object();
     for (const auto& [key, value] : row.settings) set[key] = value;
     const Shown shown = ShownOf(row);

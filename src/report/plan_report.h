@@ -10,10 +10,10 @@
 #include "src/planner/sensitivity.h"
 #include "src/scenario/scenario.h"
 
-// What `plan` shows.
+// The output of `plan`.
 namespace stepcast::report {
 
-// A plan that is shown, with what it is made of.
+// A plan in a table, with its settings.
 struct PlanRow {
   std::int64_t plan = 0;
   std::vector<std::pair<std::string, std::string>> settings;  // overrides of the scenario
@@ -21,11 +21,11 @@ struct PlanRow {
   planner::PlanFacts facts;
   planner::Outcome outcome;  // of a simulated plan
   bool simulated = true;
-  planner::Fate fate = planner::Fate::kSimulated;
+  planner::Verdict verdict = planner::Verdict::kSimulated;
   planner::Bound bound;
-  // Of a ranked plan: how many others are as good (planner::AsGood), and the settings that tell
-  // them from it, with all values that make no difference, its own first.
-  std::int64_t as_good = 0;
+  // Of a ranked plan: how many others tie with it (planner::Tied), and the settings that differ,
+  // with all values that make no difference, its own first.
+  std::int64_t ties = 0;
   std::vector<std::pair<std::string, std::vector<std::string>>> no_difference;
 };
 
@@ -35,23 +35,23 @@ struct PlanReport {
   std::int64_t space = 0;
   const planner::SearchResult* result = nullptr;
   std::vector<PlanRow> best, pareto, nearest;
-  std::vector<PlanRow> losers;  // where asked for
+  std::vector<PlanRow> runners_up;  // with --why
   std::optional<planner::Sensitivity> sensitivity;
   std::optional<PlanRow> with_more_memory;
-  std::vector<std::string> notes;  // what was asked for and is of no effect somewhere
+  std::vector<std::string> notes;  // settings without effect for some frameworks
   double seconds = 0;
 };
 
 // "the shortest step"; "the least time for a token" where steps have unequal tokens
 std::string TargetText(const planner::Goal& goal, bool unequal_tokens);
-// Every way in which plans ended and how many did, "cannot exist" and so on; together all of them.
-std::vector<std::pair<std::string, std::int64_t>> WhatBecame(const PlanReport& report);
+// How many plans have each verdict, "cannot exist" and so on; together all of them.
+std::vector<std::pair<std::string, std::int64_t>> VerdictCounts(const PlanReport& report);
 
 // Why a simulated plan is no answer; empty where it is one.
 std::string Reason(const planner::Goal& goal, const PlanRow& row);
 
 std::string PlanText(const PlanReport& report);
-// The best, the front and the nearest misses, one record each, first field which list.
+// The best, the front and the nearest to fitting, one record each, first field which list.
 std::string PlanCsv(const PlanReport& report);
 // The document of `plan --json`, version 1. Everything but its last key, `run`, depends on the
 // input alone.

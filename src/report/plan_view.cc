@@ -38,20 +38,20 @@ SearchView ViewOf(const PlanReport& report, std::vector<std::pair<std::string, s
       view.best.push_back(found->second);
     }
   }
-  view.became = WhatBecame(report);
+  view.became = VerdictCounts(report);
   if (!report.sensitivity) return view;
   for (const forecast::WhatIf& faster : report.sensitivity->faster) {
     constexpr double kHundred = 100;
     view.sensitivity.emplace_back(
-        fmt::format("{} {:.0f} % faster", Name(faster.lever), kHundred * planner::kMore),
+        fmt::format("{} {:.0f} % faster", Name(faster.resource), kHundred * planner::kMore),
         faster.step_time);
   }
-  for (const planner::Notch& notch : report.sensitivity->notches) {
-    if (!notch.illegal_message.empty()) continue;
+  for (const planner::NeighbouringSetting& neighbour : report.sensitivity->neighbours) {
+    if (!neighbour.illegal_message.empty()) continue;
     view.sensitivity.emplace_back(
-        fmt::format("{} = {} instead of {}{}", notch.key, notch.to, notch.from,
-                    notch.outcome.fits ? "" : ", which does not fit"),
-        notch.outcome.step_time);
+        fmt::format("{} = {} instead of {}{}", neighbour.key, neighbour.to, neighbour.from,
+                    neighbour.outcome.fits ? "" : ", which does not fit"),
+        neighbour.outcome.step_time);
   }
   return view;
 }

@@ -11,8 +11,8 @@
 
 namespace stepcast::report {
 
-// What `plan` found, as its page shows it. `about`: of the scenario, "model" and what it is, and so
-// on; `name`: what tells a plan from the others.
+// The result of `plan`, as its page shows it. `about`: of the scenario, "model" and its name, and
+// so on; `name`: what tells a plan from the others.
 SearchView ViewOf(const PlanReport& report, std::vector<std::pair<std::string, std::string>> about,
                   const std::function<std::string(std::int64_t plan)>& name);
 

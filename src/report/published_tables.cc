@@ -352,8 +352,8 @@ std::vector<PublishedTable> PublishedTables(const PublishedAccuracy& accuracy) {
 std::string PublishedPreface() {
   return "Errors are forecast minus measured, per cent of measured: mean, median and p90 of their "
          "sizes, bias with its sign. rank: Spearman's correlation. Profiles may be fitted to rows "
-         "marked fit, never to those marked check. A: all that matters is stated; B: something was "
-         "assumed.";
+         "marked fit, never to those marked check. A: the source specifies the run completely; B: "
+         "something was assumed.";
 }
 
 std::string PublishedCounts(const PublishedAccuracy& accuracy) {

@@ -6,7 +6,7 @@
 #include "src/report/table.h"
 #include "src/validate/published.h"
 
-// What text, document and page say about published steps. For the .cc files of this room only.
+// Tables of published steps, for text, document and page. For the .cc files of this package only.
 namespace stepcast::report {
 
 struct PublishedTable {

@@ -8,7 +8,7 @@
 #include "src/validate/accuracy_figures.h"
 #include "src/validate/measured_runs.h"
 
-// What `calibrate runs` has learned, and how well.
+// The output of `calibrate runs`: what was learned from runs, and how precisely.
 namespace stepcast::report {
 
 struct RunsReport {

@@ -7,7 +7,7 @@
 #include "src/parallel/schedule_timing.h"
 #include "src/report/terminal_style.h"
 
-// What `stepcast schedule` prints.
+// The output of `stepcast schedule`.
 namespace stepcast::report {
 
 // A schedule and what it amounts to with equal stages and free communication.

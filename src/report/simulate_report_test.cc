@@ -84,7 +84,7 @@ TEST(SimulateReportTest, ThePageSaysWhatWasForecastAndWhereTimeAndMemoryGo) {
       "all_reduce  data       2           3.00     9.000  ring LL128        24  modelled\n"
       "all_gather  data       1          <0.01     0.010  table              -  "
       "extrapolated\n"
-      "under way 9.000 ms of the step, exposed 4.000 ms\n"
+      "in flight 9.000 ms of the step, exposed 4.000 ms\n"
       "\n"
       "memory of rank 1             GiB\n"
       "--------------------------------\n"

@@ -11,7 +11,7 @@
 #include "src/planner/time_per_token.h"
 #include "src/report/number_text.h"
 
-// What `sweep` shows, one row per combination in the grid's order. `rows` has the grid's length.
+// The output of `sweep`, one row per combination in the grid's order. `rows` has the grid's length.
 namespace stepcast::report {
 
 // A table for people, with the fastest combination that fits below it. Keys are headings by their
@@ -37,7 +37,7 @@ std::string Reason(const planner::SweepRow& row);
 // The last part of an axis's dotted key, unless another key ends alike.
 std::string ShortName(const planner::SweepGrid& grid, std::size_t axis);
 
-// What a device has beyond what the row needs, with a minus where that is less.
+// Device memory that the row leaves free, negative where it lacks some.
 std::string Left(ByteUnit unit, const planner::SweepRow& row);
 
 // The unit of a table of the rows' memory.

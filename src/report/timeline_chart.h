@@ -12,10 +12,10 @@
 #include "src/report/table.h"
 
 // One step of a timeline for people to look at: streams and host as lanes, operations as bars. For
-// the .cc files of this room only.
+// the .cc files of this package only.
 namespace stepcast::report {
 
-// What an operation is for; the colour of its bar.
+// The purpose of an operation; the colour of its bar.
 enum class BarKind : std::uint8_t {
   kForward,
   kBackward,

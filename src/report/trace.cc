@@ -195,8 +195,8 @@ class Document {
 
   const char* Separator() { return std::exchange(first_event_, false) ? "" : ","; }
 
-  // An end of an arrow: the slice of a track that is under way at a time. Viewers draw it from the
-  // first slice's end.
+  // An end of an arrow: the slice of a track that covers a time. Viewers draw it from the first
+  // slice's end.
   struct ArrowEnd {
     int process = 0, track = 0;
     Time time;
@@ -551,7 +551,8 @@ class Writer {
     show_instant();
   }
 
-  // An event marks the last operation issued on its stream; who waits for the event waits for that.
+  // An event marks the last operation issued on its stream; a wait for the event waits for that
+  // operation.
   void Arrows() {
     const std::size_t streams = program_.streams.size();
     std::vector<Index> last(streams, kNone);                   // records

@@ -19,10 +19,10 @@ constexpr std::string_view kGreeting = "stepcast 2";
 constexpr std::size_t kNumber = 32;
 constexpr std::size_t kLongestHello = 4096;
 constexpr std::size_t kMostUnproved = 128;
-// A guest answers the greeting at once. One that has not may stay as long as there is room...
-constexpr milliseconds kPatience(2000);
-// ... and that long when others wait.
-constexpr milliseconds kLeast(250);
+// A guest answers the greeting at once. One that has not keeps its place for so long...
+constexpr milliseconds kProofTimeout(2000);
+// ... and for so long when all places are taken.
+constexpr milliseconds kProofTimeoutWhenFull(250);
 
 // What a code is made over; each part with its length, so that no two contexts are the same bytes.
 std::string Context(std::string_view side, int port, std::string_view host_number,
@@ -108,7 +108,7 @@ Attempt<std::optional<Guest>> Admission::Hear(Unproved& unproved) {
   const std::string context = Context("guest", port(), unproved.number, number);
   if (reader.bad() || !reader.at_end() || number.size() != kNumber ||
       !IsCodeOf(code, secret_, context, hello)) {
-    // Unproved, but a hint to whoever has set another secret.
+    // Not authenticated, but a hint for a rank with another secret.
     ByteWriter refusal;
     refusal.Text("");
     refusal.Text("");
@@ -141,8 +141,8 @@ Attempt<std::optional<Guest>> Admission::Next(Deadline deadline) {
     }
     const auto now = steady_clock::now();
     const bool full = no_room_ || unproved_.size() >= kMostUnproved;
-    const milliseconds patience = full ? kLeast : kPatience;
-    while (!unproved_.empty() && now >= unproved_.front().come + patience) {
+    const milliseconds timeout = full ? kProofTimeoutWhenFull : kProofTimeout;
+    while (!unproved_.empty() && now >= unproved_.front().come + timeout) {
       TurnAway(0);
       if (full) break;  // one place is enough for now
     }
@@ -150,7 +150,7 @@ Attempt<std::optional<Guest>> Admission::Next(Deadline deadline) {
     // Without a connection of its own to give up, it waits for others to end theirs.
     constexpr milliseconds kPause(50);
     Deadline next = deadline;
-    if (!unproved_.empty()) next = std::min(next, unproved_.front().come + patience);
+    if (!unproved_.empty()) next = std::min(next, unproved_.front().come + timeout);
     if (no_room_ && unproved_.empty()) {
       next = std::min(next, now + kPause);
       no_room_ = false;

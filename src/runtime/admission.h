@@ -17,10 +17,10 @@
 //   guest   number g, hello, code     code: HMAC of the secret over "guest", port, h, g, hello
 //   host    answer, code              code: HMAC of the secret over "host", port, h, g, answer
 //
-// Both numbers are new for each connection, so that nothing can be said again later; the port is in
-// the codes, so that nobody can pass them on between two ports. The secret itself is never sent.
-// What follows is neither encrypted nor authenticated: whoever can change packets on the way can
-// change that (docs/security.md).
+// Both numbers are new for each connection, so that no message can be replayed; the port is in the
+// codes, so that they cannot be relayed from another port. The secret itself is never sent. What
+// follows is neither encrypted nor authenticated: an attacker who can change packets on the way can
+// change it (docs/security.md).
 namespace stepcast::runtime {
 
 // A guest that has proved that it knows the secret.
@@ -35,8 +35,8 @@ struct Guest {
   std::string secret{};
 };
 
-// The host's side: takes connections side by side. None is waited for alone, and what a stranger
-// may cost is bounded: a message of 4 KiB, two seconds, one of 128 places.
+// The host's side: takes connections side by side. None blocks another, and what an unauthenticated
+// connection costs is bounded: a message of 4 KiB, two seconds, one of 128 places.
 class Admission {
  public:
   Admission(Listener listener, std::string secret);
@@ -61,7 +61,7 @@ class Admission {
   };
 
   Attempt<void> AcceptAll();
-  // What one has sent: a guest, nothing yet, or a failure of a stranger.
+  // The state of a connection: authenticated, undecided, or refused with the reason.
   Attempt<std::optional<Guest>> Hear(Unproved& unproved);
   void TurnAway(std::size_t index);
 

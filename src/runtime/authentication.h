@@ -7,10 +7,10 @@
 // Proofs that a message comes from a process that knows a secret.
 namespace stepcast::runtime {
 
-// From the operating system's generator: nobody can foretell them.
+// From the operating system's generator: unpredictable.
 std::string RandomBytes(std::size_t size);
 
-// HMAC-SHA-256 (RFC 2104): 32 bytes that nobody can make who does not know the secret.
+// HMAC-SHA-256 (RFC 2104): 32 bytes that cannot be made without the secret.
 std::string AuthenticationCode(std::string_view secret, std::string_view message);
 
 // Whether `code` is that of the message. Takes the same time wherever they differ.

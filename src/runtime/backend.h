@@ -13,7 +13,7 @@
 #include "src/runtime/device_health.h"
 #include "src/runtime/job.h"
 
-// What a step program can be run on. Two exist: host/ (CPU, MPI or threads) and cuda/ (CUDA,
+// Hardware that runs step programs. Two exist: host/ (CPU, MPI or threads) and cuda/ (CUDA,
 // cuBLASLt, NCCL).
 namespace stepcast::runtime {
 
@@ -32,10 +32,10 @@ class Backend {
   // Machine, driver and library versions, as a profile's provenance names them.
   virtual std::vector<std::pair<std::string, std::string>> Describe() const = 0;
 
-  // What this process' first device says of itself now; nothing where it cannot tell.
+  // The present state of this process' first device; nothing where it has none.
   virtual std::optional<DeviceHealth> Health() const { return std::nullopt; }
 
-  // What the device's last cache holds; zero: of no account.
+  // Size of the device's last-level cache; zero: irrelevant.
   virtual Bytes CacheSize() const { return Bytes(); }
   // Whether products take their time by how their operands lie.
   virtual bool ProductsByLayout() const { return false; }

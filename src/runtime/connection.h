@@ -33,8 +33,8 @@ class Connection {
   Attempt<void> Send(std::string_view message, Deadline deadline);
   Attempt<std::string> Receive(Deadline deadline);
 
-  // For those who poll() several connections at once. Queue never waits: what does not fit into the
-  // socket stays here until the next Queue or Flush.
+  // For callers that poll() several connections at once. Queue never waits: what does not fit into
+  // the socket stays here until the next Queue or Flush.
   Attempt<void> Queue(std::string_view message);
   Attempt<void> Flush();
   std::size_t queued() const { return outbox_.size(); }

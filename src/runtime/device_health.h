@@ -5,7 +5,7 @@
 
 namespace stepcast::runtime {
 
-// What a device says of itself at a moment.
+// A device's clocks, power and temperature at an instant.
 struct DeviceHealth {
   int clock_mhz = 0;  // of the multiprocessors
   int watts = 0;      // drawn

@@ -23,7 +23,7 @@ using program::Instruction;
 using program::kNone;
 using program::Opcode;
 
-// Until the common start, for rank 0's word of it to reach everybody.
+// Until the common start, so that rank 0's message reaches all ranks before it.
 constexpr std::int64_t kStartDelayNanoseconds = 5'000'000;
 // A wait of the host that took less was satisfied already; looking takes time, too.
 constexpr Time kLookTime = Microseconds(5);

@@ -5,13 +5,12 @@
 
 #include "src/runtime/device.h"
 
-// The ranks of a run and what they say to each other besides the program's own communication:
-// start-up, gathering of results, failures. Three kinds: started by mpirun or srun (MPI), started
-// with torchrun's environment (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT; TCP), or threads of one
-// process.
+// The ranks of a run and their communication besides the program's own: start-up, gathering of
+// results, failures. Three kinds: started by mpirun or srun (MPI), started with torchrun's
+// environment (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT; TCP), or threads of one process.
 namespace stepcast::runtime {
 
-// Where a rank is.
+// A rank's placement.
 struct Place {
   int rank = 0;
   int ranks = 1;

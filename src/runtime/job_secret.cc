@@ -46,7 +46,7 @@ Attempt<std::string> ReadSecret(const std::string& path) {
   if (!plain) return tl::unexpected(Failure{fmt::format("'{}' is not a plain file", path)});
   if (!IsPrivate(status)) {
     return tl::unexpected(Failure{fmt::format(
-        "'{}' must belong to the user that runs the ranks, and nobody else may read or write it "
+        "'{}' must belong to the user that runs the ranks, and no other user may read or write it "
         "(chmod 600)",
         path)});
   }

@@ -5,7 +5,7 @@
 
 #include "src/runtime/device.h"
 
-// The secret that the ranks of a job know and nobody else. Whoever starts them gives it to all
+// The secret that only the ranks of a job know. Their launcher gives it to all
 // (STEPCAST_JOB_SECRET, STEPCAST_JOB_SECRET_FILE). Where all ranks are of one machine, rank 0 can
 // leave it to the others in a file that only their user may read.
 namespace stepcast::runtime {
@@ -13,8 +13,8 @@ namespace stepcast::runtime {
 // Fewer bytes could be guessed.
 inline constexpr std::size_t kShortestSecret = 16;
 
-// What the file holds, without the line end. Failures: it is not a plain file of this user's that
-// nobody else may read or write, or holds too little.
+// The file's contents, without the line end. Failures: it is not a plain file of this user's that
+// other users may not read or write, or holds too little.
 Attempt<std::string> ReadSecret(const std::string& path);
 
 // The file of a job of this user on this machine.

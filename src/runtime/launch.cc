@@ -13,7 +13,7 @@
 #include "src/base/check.h"
 #include "src/runtime/job_secret.h"
 #include "src/runtime/mpi_job.h"
-#include "src/runtime/places.h"
+#include "src/runtime/rank_placement.h"
 
 namespace stepcast::runtime {
 namespace {

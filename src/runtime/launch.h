@@ -17,9 +17,9 @@
 namespace stepcast::runtime {
 
 enum class Launcher : std::uint8_t {
-  kNone,  // nobody: this process runs all ranks, as threads
+  kNone,  // no launcher: this process runs all ranks, as threads
   kMpi,   // mpirun, or srun with PMI
-  kTcp,   // torchrun, or whoever sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT
+  kTcp,   // torchrun, or another launcher that sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT
 };
 
 struct Launch {
@@ -32,8 +32,9 @@ struct Launch {
 // Null where a variable is not set.
 using Environment = std::function<const char*(const char* name)>;
 
-// MPI comes first: mpirun may pass on a shell's RANK. RANK without WORLD_SIZE is somebody else's.
-// Errors: launch.missing-variable, launch.bad-variable, launch.bad-secret, launch.missing-secret.
+// MPI comes first: mpirun may pass on a shell's RANK. RANK without WORLD_SIZE belongs to another
+// program. Errors: launch.missing-variable, launch.bad-variable, launch.bad-secret,
+// launch.missing-secret.
 Result<Launch> FindLaunch(const Environment& environment);
 
 // Ends the process, with status 1 and a sentence on stderr, unless it is destroyed in time: MPI
@@ -47,7 +48,7 @@ class StartLimit {
   StartLimit& operator=(const StartLimit&) = delete;
   ~StartLimit();
 
-  // Later than a rendezvous by TCP ends by itself, which names who is missing.
+  // Later than a rendezvous by TCP ends by itself, which names the missing ranks.
   static std::chrono::milliseconds Of(const Launch& launch);
 
  private:

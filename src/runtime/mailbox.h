@@ -6,17 +6,17 @@
 
 #include "src/runtime/device.h"
 
-// Letters between ranks that have no order in common: who has done its work asks for more, whoever
-// that is (job.h is for what all ranks do together).
+// Point-to-point messages between ranks in no common order: a worker that has finished its items
+// asks for more at any time. Operations that all ranks call in the same order are those of job.h.
 namespace stepcast::runtime {
 
-struct Letter {
+struct Message {
   int from = 0;
   std::string bytes;
 };
 
-// Letters from one rank to another arrive in the order they were posted. One thread of a rank uses
-// its mailbox at a time. A rank that is gone need not be a Failure: the watch is for that
+// Messages from one rank to another arrive in the order in which they were sent. One thread of a
+// rank uses its mailbox at a time. A rank that has died need not be a Failure: the watch reports it
 // (watch.h).
 class Mailbox {
  public:
@@ -24,11 +24,11 @@ class Mailbox {
   virtual int rank() const = 0;
   virtual int ranks() const = 0;
 
-  // Never waits. What has not left yet leaves during later calls.
-  virtual Attempt<void> Post(int rank, std::string bytes) = 0;
-  // The next letter of anybody; nothing if none comes for so long.
-  virtual Attempt<std::optional<Letter>> Receive(std::chrono::microseconds patience) = 0;
-  // Waits until everything posted has left.
+  // Never blocks. Bytes that have not left yet leave during later calls.
+  virtual Attempt<void> Send(int rank, std::string bytes) = 0;
+  // The next message from any rank; nothing if none comes before the timeout.
+  virtual Attempt<std::optional<Message>> Receive(std::chrono::microseconds timeout) = 0;
+  // Waits until all messages have left.
   virtual Attempt<void> Flush() = 0;
 };
 

@@ -14,7 +14,7 @@
 #include "fmt/format.h"
 #include "src/runtime/mpi_failure.h"
 #include "src/runtime/mpi_session.h"
-#include "src/runtime/places.h"
+#include "src/runtime/rank_placement.h"
 
 namespace stepcast::runtime {
 namespace {
@@ -95,7 +95,7 @@ class MpiJob final : public Job {
     for (const std::string& host : *hosts) lines += host + "\n";
     auto known = Broadcast(std::move(lines));
     if (!known) return tl::unexpected(known.error());
-    std::vector<Whereabouts> ranks;
+    std::vector<RankPlacement> ranks;
     for (std::size_t begin = 0; begin < known->size();) {
       const std::size_t end = known->find('\n', begin);
       ranks.push_back({known->substr(begin, end - begin), -1});

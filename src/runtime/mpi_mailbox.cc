@@ -35,8 +35,8 @@ class MpiMailbox final : public Mailbox {
   int rank() const override { return rank_; }
   int ranks() const override { return ranks_; }
 
-  Attempt<void> Post(int rank, std::string bytes) override {
-    STEPCAST_CHECK(bytes.size() <= INT_MAX, "a letter is one message of MPI");
+  Attempt<void> Send(int rank, std::string bytes) override {
+    STEPCAST_CHECK(bytes.size() <= INT_MAX, "a message is one MPI message");
     // A deque: the bytes must not move while they are sent.
     Sending& sending = sending_.emplace_back();
     sending.bytes = std::move(bytes);
@@ -45,37 +45,37 @@ class MpiMailbox final : public Mailbox {
                     fmt::format("send to rank {}", rank));
   }
 
-  Attempt<std::optional<Letter>> Receive(microseconds patience) override {
-    const auto end = steady_clock::now() + patience;
+  Attempt<std::optional<Message>> Receive(microseconds timeout) override {
+    const auto end = steady_clock::now() + timeout;
     Pause pause;
     for (;;) {
-      if (auto sent = ForgetWhatHasLeft(); !sent) return tl::unexpected(sent.error());
+      if (auto sent = ReleaseSent(); !sent) return tl::unexpected(sent.error());
       int there = 0;
-      MPI_Message message = MPI_MESSAGE_NULL;
+      MPI_Message matched = MPI_MESSAGE_NULL;
       MPI_Status status;
       if (auto probed =
-              CheckMpi(MPI_Improbe(MPI_ANY_SOURCE, kTag, communicator_, &there, &message, &status),
-                       "look for letters");
+              CheckMpi(MPI_Improbe(MPI_ANY_SOURCE, kTag, communicator_, &there, &matched, &status),
+                       "look for messages");
           !probed) {
         return tl::unexpected(probed.error());
       }
       if (there != 0) {
-        Letter letter;
-        letter.from = status.MPI_SOURCE;
+        Message message;
+        message.from = status.MPI_SOURCE;
         int size = 0;
         MPI_Get_count(&status, MPI_BYTE, &size);
-        letter.bytes.resize(static_cast<std::size_t>(size));
+        message.bytes.resize(static_cast<std::size_t>(size));
         MPI_Request request = MPI_REQUEST_NULL;
-        const std::string doing = fmt::format("receive from rank {}", letter.from);
+        const std::string doing = fmt::format("receive from rank {}", message.from);
         if (auto begun = CheckMpi(
-                MPI_Imrecv(letter.bytes.data(), size, MPI_BYTE, &message, &request), doing);
+                MPI_Imrecv(message.bytes.data(), size, MPI_BYTE, &matched, &request), doing);
             !begun) {
           return tl::unexpected(begun.error());
         }
         if (auto got = WaitFor(request, doing); !got) return tl::unexpected(got.error());
-        return letter;
+        return message;
       }
-      if (steady_clock::now() >= end) return std::optional<Letter>();
+      if (steady_clock::now() >= end) return std::optional<Message>();
       pause.Take();
     }
   }
@@ -94,7 +94,7 @@ class MpiMailbox final : public Mailbox {
     MPI_Request request = MPI_REQUEST_NULL;
   };
 
-  // Waiting must not hold a core that somebody else could compute on.
+  // Sleeps rather than spins: the core is free for computation.
   class Pause {
    public:
     void Take() {
@@ -117,7 +117,7 @@ class MpiMailbox final : public Mailbox {
     }
   }
 
-  Attempt<void> ForgetWhatHasLeft() {
+  Attempt<void> ReleaseSent() {
     while (!sending_.empty()) {
       int done = 0;
       if (auto tested =

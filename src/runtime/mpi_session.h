@@ -4,7 +4,7 @@
 
 #include "src/runtime/device.h"
 
-// MPI belongs to the process: it is started once, whoever asks first, and ended once.
+// MPI belongs to the process: it is started once, by the first caller, and ended once.
 namespace stepcast::runtime {
 
 class MpiSession {
@@ -14,9 +14,8 @@ class MpiSession {
   // MPI cannot serve several threads, or when it was ended before. A process that no launcher
   // started is a job of one rank. A launcher that does not find its other ranks ends the process.
   //
-  // While they wait, MPI's calls give the core to whoever else wants it (mpi_yield_when_idle),
-  // unless the environment says otherwise. Errors come back from MPI's calls and do not end the
-  // process.
+  // While they wait, MPI's calls yield the core to other threads (mpi_yield_when_idle), unless the
+  // environment says otherwise. Errors come back from MPI's calls and do not end the process.
   static Attempt<MpiSession*> Start();
 
   // The session that runs; null before Start and after Finish.
@@ -31,7 +30,7 @@ class MpiSession {
   // "Open MPI v4.1.4, ..." as the library calls itself, one line.
   std::string LibraryVersion() const;
 
-  // Ends MPI: all ranks call it, each once its communicators are freed and nothing is under way.
+  // Ends MPI: all ranks call it, each once its communicators are freed and nothing is in flight.
   // mpirun takes a rank that ends without it for a failed one.
   void Finish();
 

@@ -18,7 +18,7 @@
 #include "src/runtime/byte_stream.h"
 #include "src/runtime/connection.h"
 #include "src/runtime/job_secret.h"
-#include "src/runtime/places.h"
+#include "src/runtime/rank_placement.h"
 
 namespace stepcast::runtime {
 namespace {
@@ -31,9 +31,9 @@ constexpr std::string_view kRefused = "refused";  // with a reason, and rank 0 f
 constexpr std::string_view kWelcome = "welcome";  // all have come; the guest says kHere
 constexpr std::string_view kHere = "here";
 // How long a port may take to answer: something else may listen there and never do.
-constexpr milliseconds kKnock(2000);
+constexpr milliseconds kConnectTimeout(2000);
 
-std::string Who(const Place& place) {
+std::string RankOnHost(const Place& place) {
   return fmt::format("rank {} on '{}'", place.rank, place.host);
 }
 
@@ -89,7 +89,8 @@ class TcpJob final : public Job {
 
  private:
   Failure Gone(std::size_t rank, const Failure& failure) const {
-    return {fmt::format("{} cannot be reached any more: {}", Who(places_[rank]), failure.message)};
+    return {fmt::format("{} cannot be reached any more: {}", RankOnHost(places_[rank]),
+                        failure.message)};
   }
 
   std::vector<Place> places_;
@@ -112,7 +113,7 @@ std::string Hello(const Rendezvous& rendezvous, const std::string& process) {
 struct Arrival {
   std::uint64_t ranks = 0;
   std::uint64_t rank = 0;
-  Whereabouts whereabouts;
+  RankPlacement placement;
   std::string process;
 };
 
@@ -121,17 +122,17 @@ std::optional<Arrival> ReadHello(std::string_view bytes) {
   Arrival arrival;
   arrival.ranks = hello.Number();
   arrival.rank = hello.Number();
-  arrival.whereabouts.host = Printable(hello.Text());
-  arrival.whereabouts.local_rank = static_cast<int>(hello.Signed());
+  arrival.placement.host = Printable(hello.Text());
+  arrival.placement.local_rank = static_cast<int>(hello.Signed());
   arrival.process = hello.Text();
   if (hello.bad()) return std::nullopt;
   return arrival;
 }
 
-std::string WritePlaces(const std::vector<Whereabouts>& ranks) {
+std::string WritePlacements(const std::vector<RankPlacement>& ranks) {
   ByteWriter writer;
   writer.Text(kWelcome);
-  for (const Whereabouts& rank : ranks) {
+  for (const RankPlacement& rank : ranks) {
     writer.Text(rank.host);
     writer.Signed(rank.local_rank);
   }
@@ -172,13 +173,13 @@ Attempt<std::string> InterfaceOf(const Rendezvous& rendezvous) {
                           Quoted(rendezvous.address), HostName())});
 }
 
-Attempt<Listener> OpenDoor(const Rendezvous& rendezvous, const std::string& interface) {
+Attempt<Listener> OpenListener(const Rendezvous& rendezvous, const std::string& interface) {
   const int first = FirstPort(rendezvous);
   Failure last;
   for (int port = first; port < std::min(first + kPorts, 65536); ++port) {
-    auto door = Listener::Open(interface, port);
-    if (door) return door;
-    last = door.error();
+    auto listener = Listener::Open(interface, port);
+    if (listener) return listener;
+    last = listener.error();
   }
   return tl::unexpected(Failure{fmt::format(
       "rank 0 cannot listen on any of the {} ports from {}: {}", kPorts, first, last.message)});
@@ -205,35 +206,36 @@ std::string Missing(const std::vector<std::optional<Connection>>& connections) {
   return text;
 }
 
-// Rank 0, from the first rank that comes to the last.
-class Reception {
+// Rank 0: accepts connections until all ranks have come.
+class RendezvousServer {
  public:
-  Reception(const Rendezvous& rendezvous, std::string interface, Listener door, std::string secret)
+  RendezvousServer(const Rendezvous& rendezvous, std::string interface, Listener listener,
+                   std::string secret)
       : rendezvous_(rendezvous),
         interface_(std::move(interface)),
-        admission_(std::move(door), std::move(secret)),
+        admission_(std::move(listener), std::move(secret)),
         deadline_(steady_clock::now() + rendezvous.timeout),
         connections_(static_cast<std::size_t>(rendezvous.ranks)),
-        whereabouts_(connections_.size()),
+        placements_(connections_.size()),
         processes_(connections_.size()) {
-    whereabouts_[0] = {HostName(), rendezvous.local_rank};
+    placements_[0] = {HostName(), rendezvous.local_rank};
   }
 
-  ~Reception() {
+  ~RendezvousServer() {
     const std::string strangers = admission_.Strangers();
     if (strangers.empty() || !rendezvous_.note) return;
     rendezvous_.note(
         fmt::format("rank 0 turned away {}, at port {}", strangers, admission_.port()));
   }
-  Reception(const Reception&) = delete;
-  Reception& operator=(const Reception&) = delete;
+  RendezvousServer(const RendezvousServer&) = delete;
+  RendezvousServer& operator=(const RendezvousServer&) = delete;
 
   Attempt<std::unique_ptr<Job>> Run() {
     // A rank that was welcomed and whose connection has ended since comes again.
     do {
       if (auto all = ReceiveAll(); !all) return tl::unexpected(all.error());
     } while (!WelcomeAll());
-    return std::make_unique<TcpJob>(PlacesOf(whereabouts_), 0, std::move(connections_), interface_);
+    return std::make_unique<TcpJob>(PlacesOf(placements_), 0, std::move(connections_), interface_);
   }
 
  private:
@@ -259,7 +261,7 @@ class Reception {
       reason = "a rank is of another version of stepcast than rank 0";
     } else if (arrival->ranks != ranks) {
       reason = fmt::format("rank {} on '{}' was started as one of {}, rank 0 as one of {}",
-                           arrival->rank, arrival->whereabouts.host, arrival->ranks, ranks);
+                           arrival->rank, arrival->placement.host, arrival->ranks, ranks);
     } else if (arrival->rank < 1 || arrival->rank >= ranks ||
                (connections_[arrival->rank] && processes_[arrival->rank] != arrival->process)) {
       reason = fmt::format("two processes were started as rank {}", arrival->rank);
@@ -269,17 +271,17 @@ class Reception {
       return tl::unexpected(Failure{reason});
     }
     if (!guest.Answer(Answer(kHeard))) return {};  // it comes again
-    whereabouts_[arrival->rank] = arrival->whereabouts;
+    placements_[arrival->rank] = arrival->placement;
     processes_[arrival->rank] = arrival->process;
     connections_[arrival->rank] = std::move(guest.connection);
     welcomed_.erase(arrival->rank);
     return {};
   }
 
-  // Whether all know that all have come. One that does not answer may have given this connection
-  // up, while rank 0 was stopped say, and waits to be received on another.
+  // Whether all know that all have come. One that does not answer may have given up this
+  // connection, while rank 0 was stopped say, and connects again.
   bool WelcomeAll() {
-    const std::string welcome = WritePlaces(whereabouts_);
+    const std::string welcome = WritePlacements(placements_);
     bool all = true;
     for (std::size_t rank = 1; rank < connections_.size(); ++rank) {
       if (welcomed_.contains(rank)) continue;
@@ -302,7 +304,7 @@ class Reception {
   Admission admission_;
   const Deadline deadline_;
   std::vector<std::optional<Connection>> connections_;  // by rank
-  std::vector<Whereabouts> whereabouts_;
+  std::vector<RankPlacement> placements_;
   std::vector<std::string> processes_;
   std::set<std::size_t> welcomed_;
 };
@@ -310,8 +312,8 @@ class Reception {
 Attempt<std::unique_ptr<Job>> Receive(const Rendezvous& rendezvous) {
   const auto interface = InterfaceOf(rendezvous);
   if (!interface) return tl::unexpected(interface.error());
-  auto door = OpenDoor(rendezvous, *interface);
-  if (!door) return tl::unexpected(door.error());
+  auto listener = OpenListener(rendezvous, *interface);
+  if (!listener) return tl::unexpected(listener.error());
   SharedSecret file(rendezvous.run_id);
   std::string secret = rendezvous.secret;
   if (secret.empty()) {
@@ -319,7 +321,9 @@ Attempt<std::unique_ptr<Job>> Receive(const Rendezvous& rendezvous) {
     if (!written) return tl::unexpected(written.error());
     secret = *std::move(written);
   }
-  return Reception(rendezvous, *interface, std::move(*door), SecretOfRun(secret, rendezvous)).Run();
+  return RendezvousServer(rendezvous, *interface, std::move(*listener),
+                          SecretOfRun(secret, rendezvous))
+      .Run();
 }
 
 // What a rank is told once it is heard.
@@ -333,8 +337,8 @@ Attempt<std::unique_ptr<Job>> BeWelcomed(const Rendezvous& rendezvous, Connectio
   const auto ranks = static_cast<std::size_t>(rendezvous.ranks);
   ByteReader reader(*welcome);
   const bool welcomed = reader.Text() == kWelcome;
-  std::vector<Whereabouts> whereabouts(ranks);
-  for (Whereabouts& rank : whereabouts) {
+  std::vector<RankPlacement> placements(ranks);
+  for (RankPlacement& rank : placements) {
     rank.host = Printable(reader.Text());
     rank.local_rank = static_cast<int>(reader.Signed());
   }
@@ -345,26 +349,26 @@ Attempt<std::unique_ptr<Job>> BeWelcomed(const Rendezvous& rendezvous, Connectio
   std::string interface = connection.OwnAddress();
   std::vector<std::optional<Connection>> connections(ranks);
   connections[0].emplace(std::move(connection));
-  return std::make_unique<TcpJob>(PlacesOf(whereabouts), rendezvous.rank, std::move(connections),
+  return std::make_unique<TcpJob>(PlacesOf(placements), rendezvous.rank, std::move(connections),
                                   std::move(interface));
 }
 
-Attempt<std::unique_ptr<Job>> Visit(const Rendezvous& rendezvous) {
+Attempt<std::unique_ptr<Job>> FindRank0(const Rendezvous& rendezvous) {
   const Deadline deadline = steady_clock::now() + rendezvous.timeout;
   const std::string hello = Hello(rendezvous, RandomBytes(16));
   const SharedSecret file(rendezvous.run_id);
   const int first = FirstPort(rendezvous);
-  std::string last = "nobody answered";
+  std::string last = "no answer";
   std::string answered;  // counts more than the ports behind that one, where nothing listens
-  for (int knock = 0; steady_clock::now() < deadline; ++knock) {
-    const int port = first + knock % kPorts;
+  for (int attempt = 0; steady_clock::now() < deadline; ++attempt) {
+    const int port = first + attempt % kPorts;
     if (port > 65535) continue;
     // The usual case: rank 0 is not there yet, and none of the ports is open.
-    if (knock % kPorts == kPorts - 1) std::this_thread::sleep_for(milliseconds(50));
-    const Deadline patience = std::min(deadline, steady_clock::now() + kKnock);
-    auto connection = Connect(rendezvous.address, port, patience);
+    if (attempt % kPorts == kPorts - 1) std::this_thread::sleep_for(milliseconds(50));
+    const Deadline attempt_deadline = std::min(deadline, steady_clock::now() + kConnectTimeout);
+    auto connection = Connect(rendezvous.address, port, attempt_deadline);
     if (!connection) {
-      if (knock % kPorts == 0) last = connection.error().message;
+      if (attempt % kPorts == 0) last = connection.error().message;
       continue;
     }
     // Rank 0 may have written it only now, and another than a job before.
@@ -379,10 +383,10 @@ Attempt<std::unique_ptr<Job>> Visit(const Rendezvous& rendezvous) {
       secret = **std::move(read);
     }
     const auto answer =
-        Introduce(*connection, port, SecretOfRun(secret, rendezvous), hello, patience);
+        Introduce(*connection, port, SecretOfRun(secret, rendezvous), hello, attempt_deadline);
     if (!answer) {
-      // A process that says nothing tells less than one that has said something.
-      const bool silent = steady_clock::now() >= patience;
+      // An answer is a better explanation than silence.
+      const bool silent = steady_clock::now() >= attempt_deadline;
       if (answered.empty() || !silent) {
         answered = fmt::format("port {}: {}", port, answer.error().message);
       }
@@ -411,7 +415,7 @@ bool IsLoopback(const std::string& address) {
 Attempt<std::unique_ptr<Job>> JoinTcp(const Rendezvous& given) {
   Rendezvous rendezvous = given;
   rendezvous.one_machine = given.one_machine || IsLoopback(given.address);
-  return rendezvous.rank == 0 ? Receive(rendezvous) : Visit(rendezvous);
+  return rendezvous.rank == 0 ? Receive(rendezvous) : FindRank0(rendezvous);
 }
 
 }  // namespace stepcast::runtime

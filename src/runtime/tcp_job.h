@@ -21,8 +21,8 @@ struct Rendezvous {
   int local_rank = -1;       // LOCAL_RANK; -1: not known
   bool one_machine = false;  // all ranks are known to be on one
   std::string run_id;        // tells jobs apart that meet at one address
-  // What all ranks know and others do not. Empty, where they are on one machine: rank 0 draws one
-  // and leaves it in a file for this user alone (job_secret.h).
+  // The job's secret, known to its ranks only. Empty where they are on one machine: rank 0 draws
+  // one and writes it into a file that only this user may read (job_secret.h).
   std::string secret;
   std::chrono::seconds timeout = std::chrono::seconds(120);  // until all ranks have come
   // Told, at rank 0, of connections that were turned away: a sentence without full stop, once.
@@ -34,8 +34,8 @@ inline constexpr int kPorts = 16;
 bool IsLoopback(const std::string& address);
 
 // All ranks call this. Rank 0 listens at the interface that MASTER_ADDR belongs to. Ranks prove to
-// each other that they know the secret; connections that do not are turned away and disturb
-// nothing. Failures name who did not come, or where nobody was found.
+// each other that they know the secret; connections that do not are refused and disturb nothing.
+// Failures name the ranks that are missing, or the address at which rank 0 was not found.
 Attempt<std::unique_ptr<Job>> JoinTcp(const Rendezvous& rendezvous);
 
 }  // namespace stepcast::runtime

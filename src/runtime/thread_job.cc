@@ -9,7 +9,7 @@
 
 #include "fmt/format.h"
 #include "src/base/check.h"
-#include "src/runtime/places.h"
+#include "src/runtime/rank_placement.h"
 
 namespace stepcast::runtime {
 namespace {

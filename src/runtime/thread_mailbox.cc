@@ -8,55 +8,55 @@
 namespace stepcast::runtime {
 namespace {
 
-struct Office {
+struct Queues {
   std::mutex mutex;
   std::condition_variable changed;
-  std::vector<std::deque<Letter>> boxes;  // guarded by mutex
+  std::vector<std::deque<Message>> by_rank;  // guarded by mutex
 };
 
 class ThreadMailbox final : public Mailbox {
  public:
-  ThreadMailbox(std::shared_ptr<Office> office, int rank)
-      : office_(std::move(office)), rank_(rank) {}
+  ThreadMailbox(std::shared_ptr<Queues> queues, int rank)
+      : queues_(std::move(queues)), rank_(rank) {}
 
   int rank() const override { return rank_; }
-  int ranks() const override { return static_cast<int>(office_->boxes.size()); }
+  int ranks() const override { return static_cast<int>(queues_->by_rank.size()); }
 
-  Attempt<void> Post(int rank, std::string bytes) override {
+  Attempt<void> Send(int rank, std::string bytes) override {
     {
-      const std::lock_guard lock(office_->mutex);
-      office_->boxes[static_cast<std::size_t>(rank)].push_back({rank_, std::move(bytes)});
+      const std::lock_guard lock(queues_->mutex);
+      queues_->by_rank[static_cast<std::size_t>(rank)].push_back({rank_, std::move(bytes)});
     }
-    office_->changed.notify_all();
+    queues_->changed.notify_all();
     return {};
   }
 
-  Attempt<std::optional<Letter>> Receive(std::chrono::microseconds patience) override {
-    std::unique_lock lock(office_->mutex);
-    std::deque<Letter>& box = office_->boxes[static_cast<std::size_t>(rank_)];
-    if (!office_->changed.wait_for(lock, patience, [&] { return !box.empty(); })) {
-      return std::optional<Letter>();
+  Attempt<std::optional<Message>> Receive(std::chrono::microseconds timeout) override {
+    std::unique_lock lock(queues_->mutex);
+    std::deque<Message>& box = queues_->by_rank[static_cast<std::size_t>(rank_)];
+    if (!queues_->changed.wait_for(lock, timeout, [&] { return !box.empty(); })) {
+      return std::optional<Message>();
     }
-    Letter letter = std::move(box.front());
+    Message message = std::move(box.front());
     box.pop_front();
-    return letter;
+    return message;
   }
 
   Attempt<void> Flush() override { return {}; }
 
  private:
-  const std::shared_ptr<Office> office_;
+  const std::shared_ptr<Queues> queues_;
   const int rank_;
 };
 
 }  // namespace
 
 std::vector<std::unique_ptr<Mailbox>> MakeThreadMailboxes(int ranks) {
-  const auto office = std::make_shared<Office>();
-  office->boxes.resize(static_cast<std::size_t>(ranks));
+  const auto queues = std::make_shared<Queues>();
+  queues->by_rank.resize(static_cast<std::size_t>(ranks));
   std::vector<std::unique_ptr<Mailbox>> mailboxes;
   for (int rank = 0; rank < ranks; ++rank) {
-    mailboxes.push_back(std::make_unique<ThreadMailbox>(office, rank));
+    mailboxes.push_back(std::make_unique<ThreadMailbox>(queues, rank));
   }
   return mailboxes;
 }

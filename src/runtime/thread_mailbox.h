@@ -7,8 +7,8 @@
 
 namespace stepcast::runtime {
 
-// Mailboxes of ranks that are threads of one process, one for each, for tests of what is done with
-// letters. Each rank's thread uses its own.
+// Mailboxes of ranks that are threads of one process, one for each, for tests. Each rank's thread
+// uses its own.
 std::vector<std::unique_ptr<Mailbox>> MakeThreadMailboxes(int ranks);
 
 }  // namespace stepcast::runtime

@@ -30,15 +30,15 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// How long rank 0 listens for a better cause before it decides.
+// How long rank 0 waits for a cause that counts more before it decides.
 constexpr milliseconds kMoment(300);
-// How long another rank waits for rank 0's decision before it speaks and ends by itself.
-constexpr milliseconds kPatience(2000);
-// How long the speaker stays reachable after rank 0's end, so that others see that there is one.
+// How long another rank waits for rank 0's decision before it reports its own cause and ends.
+constexpr milliseconds kDecisionTimeout(2000);
+// How long the reporting rank stays reachable after rank 0's end, so that the others find it.
 constexpr milliseconds kLinger(1000);
 constexpr milliseconds kProbe(500);
 
-enum class Word : std::uint8_t { kBeat, kFailed, kInterrupted, kEnd, kBye };
+enum class MessageKind : std::uint8_t { kHeartbeat, kFailed, kInterrupted, kEnd, kBye };
 
 // Why a run may end; what comes first in this list counts most.
 enum class Kind : std::uint8_t { kOutOfMemory, kDied, kFailed, kSilent, kHangs, kInterrupted };
@@ -55,7 +55,7 @@ bool CountsMore(const Cause& a, const Cause& b) {
 }
 
 // How far a rank is.
-struct Beat {
+struct Heartbeat {
   Stage stage = Stage::kSettingUp;
   std::uint64_t operations = 0;
   std::uint32_t step = 0;
@@ -66,7 +66,7 @@ struct LocalRank {
   Progress progress;
   std::atomic<Stage> stage = Stage::kSettingUp;
 
-  Beat Now() const {
+  Heartbeat Now() const {
     return {stage.load(), progress.operations.load(), progress.step.load(),
             progress.instruction.load()};
   }
@@ -81,9 +81,9 @@ std::string Seconds(milliseconds time) {
 std::atomic<int> wake_end = -1;
 std::atomic<int> signal_taken = 0;
 std::atomic<std::int64_t> signal_time = 0;  // of the first, ns; zero: none
-std::atomic<bool> ending = false;           // the process says its last words
+std::atomic<bool> ending = false;           // the process is in BeforeExit
 
-// What both ways of watching have in common: the thread, the local ranks, causes and the end.
+// Common to both kinds of watch: the thread, the local ranks, causes and the end.
 class WatchThread : public Watch {
  public:
   WatchThread(std::vector<Place> places, std::vector<int> local, const WatchOptions& options,
@@ -92,7 +92,7 @@ class WatchThread : public Watch {
         options_(options),
         interval_(std::clamp(options.timeout / 10, milliseconds(20), milliseconds(250))),
         end_(std::move(end)),
-        beats_(places_.size()) {
+        heartbeats_(places_.size()) {
     for (const int rank : local) local_.try_emplace(rank);
     std::array<int, 2> ends{};
     STEPCAST_CHECK(::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) == 0, "a pipe can be made");
@@ -133,7 +133,7 @@ class WatchThread : public Watch {
     std::int64_t first = 0;
     if (!signal_time.compare_exchange_strong(first, now)) {
       // Often the same is sent twice, to the process and to its group, and another thread takes it.
-      return now - first < kPatience / std::chrono::nanoseconds(1);
+      return now - first < kDecisionTimeout / std::chrono::nanoseconds(1);
     }
     signal_taken = signal;
     const int error = errno;  // a handler's, which the interrupted code must not see
@@ -160,45 +160,47 @@ class WatchThread : public Watch {
     thread_.join();
   }
 
-  // What the two ways differ in; all in the watch's thread.
+  // What the two kinds of watch do differently; all in the watch's thread.
   virtual void Listen(std::vector<pollfd>& entries) = 0;
-  virtual void Hear() = 0;
-  virtual void Speak() = 0;  // once an interval
+  virtual void ReceiveMessages() = 0;
+  virtual void SendHeartbeats() = 0;  // once an interval
   virtual void Consider(Cause cause) = 0;
-  virtual void Leave() = 0;                // the run went well
-  virtual void LastWords(int status) = 0;  // what is still to do when all is said
+  virtual void Leave() = 0;                 // the run went well
+  virtual void BeforeExit(int status) = 0;  // after the sentence is printed
   virtual Deadline NextDecision() const = 0;
   virtual void Decide() = 0;
 
   [[noreturn]] void EndProcess(int status, const std::string& sentence) {
     ending = true;
     end_(status, sentence);
-    LastWords(status);
+    BeforeExit(status);
     ::_exit(status);
   }
 
   const Place& place(int rank) const { return places_[static_cast<std::size_t>(rank)]; }
 
-  std::string Who(int rank) const { return fmt::format("rank {} on '{}'", rank, place(rank).host); }
+  std::string RankOnHost(int rank) const {
+    return fmt::format("rank {} on '{}'", rank, place(rank).host);
+  }
 
   // Failures of the executor name their rank, but its host only if there are several.
   std::string Named(int rank, const std::string& message) const {
     const std::string plain = fmt::format("rank {}", rank);
     const std::string on_host = fmt::format("{} on {}", plain, place(rank).host);
-    for (const std::string& name : {Who(rank), on_host, plain}) {
+    for (const std::string& name : {RankOnHost(rank), on_host, plain}) {
       if (message.starts_with(name + ":") || message.starts_with(name + ",")) {
-        return Who(rank) + message.substr(name.size());
+        return RankOnHost(rank) + message.substr(name.size());
       }
     }
-    return fmt::format("{}: {}", Who(rank), message);
+    return fmt::format("{}: {}", RankOnHost(rank), message);
   }
 
   // Steps count from 1 here, warm-up included, as in the executor's own failures.
   std::string Doing(int rank) const {
-    const Beat& beat = beats_[static_cast<std::size_t>(rank)];
+    const Heartbeat& heartbeat = heartbeats_[static_cast<std::size_t>(rank)];
     const program::Program* const program =
         programs_known_ ? programs_[static_cast<std::size_t>(rank)] : nullptr;
-    switch (beat.stage) {
+    switch (heartbeat.stage) {
       case Stage::kSettingUp:
         return "it was setting up";
       case Stage::kReporting:
@@ -208,39 +210,42 @@ class WatchThread : public Watch {
       case Stage::kRunning:
         break;
     }
-    if (program != nullptr && beat.instruction == program::kNone) return "it was in the prologue";
-    if (program == nullptr || beat.instruction >= program->step.size()) {
-      return fmt::format("it was between operations of step {}", beat.step + 1);
+    if (program != nullptr && heartbeat.instruction == program::kNone)
+      return "it was in the prologue";
+    if (program == nullptr || heartbeat.instruction >= program->step.size()) {
+      return fmt::format("it was between operations of step {}", heartbeat.step + 1);
     }
     return fmt::format("it was at {} in step {}",
-                       program::Describe(*program, program->step[beat.instruction]), beat.step + 1);
+                       program::Describe(*program, program->step[heartbeat.instruction]),
+                       heartbeat.step + 1);
   }
 
-  void TakeLocalBeats() {
-    for (const auto& [rank, state] : local_) TakeBeat(rank, state.Now());
+  void TakeLocalHeartbeats() {
+    for (const auto& [rank, state] : local_) TakeHeartbeat(rank, state.Now());
   }
 
-  void TakeBeat(int rank, const Beat& beat) {
-    Beat& known = beats_[static_cast<std::size_t>(rank)];
-    if (known.operations != beat.operations || known.stage != beat.stage) {
+  void TakeHeartbeat(int rank, const Heartbeat& heartbeat) {
+    Heartbeat& known = heartbeats_[static_cast<std::size_t>(rank)];
+    if (known.operations != heartbeat.operations || known.stage != heartbeat.stage) {
       progressed_ = steady_clock::now();
     }
-    known = beat;
+    known = heartbeat;
   }
 
   void CheckForHang() {
     if (steady_clock::now() - progressed_ < options_.timeout) return;
     // What is left when all have run takes as long as it takes, writing a long trace, say; and so
     // does a forecast.
-    if (std::all_of(beats_.begin(), beats_.end(),
-                    [](const Beat& beat) { return beat.stage >= Stage::kReporting; })) {
+    if (std::all_of(heartbeats_.begin(), heartbeats_.end(), [](const Heartbeat& heartbeat) {
+          return heartbeat.stage >= Stage::kReporting;
+        })) {
       return;
     }
     // The rank that has done least is what the others wait for.
     int behind = 0;
-    for (int rank = 1; rank < static_cast<int>(beats_.size()); ++rank) {
-      const Beat& own = beats_[static_cast<std::size_t>(rank)];
-      const Beat& least = beats_[static_cast<std::size_t>(behind)];
+    for (int rank = 1; rank < static_cast<int>(heartbeats_.size()); ++rank) {
+      const Heartbeat& own = heartbeats_[static_cast<std::size_t>(rank)];
+      const Heartbeat& least = heartbeats_[static_cast<std::size_t>(behind)];
       if (std::pair(own.stage, own.operations) < std::pair(least.stage, least.operations)) {
         behind = rank;
       }
@@ -248,15 +253,15 @@ class WatchThread : public Watch {
     Consider({.kind = Kind::kHangs,
               .rank = behind,
               .sentence = fmt::format("no operation has finished for {}: {} is {}; {}",
-                                      Seconds(options_.timeout), Who(behind),
-                                      beats_.size() == 1 ? "alone" : "the furthest behind",
+                                      Seconds(options_.timeout), RankOnHost(behind),
+                                      heartbeats_.size() == 1 ? "alone" : "the furthest behind",
                                       Doing(behind))});
   }
 
   // Whether this process itself did not run for a while that ended just now (SIGSTOP): what it
   // finds of the others then is its own doing, and they have spoken about it.
-  bool WasStopped() const { return steady_clock::now() < woken_ + kPatience; }
-  // The others do not hear of this rank for that long before they end.
+  bool WasStopped() const { return steady_clock::now() < woken_ + kDecisionTimeout; }
+  // How long the other ranks go without a heartbeat of this one before they end.
   virtual milliseconds Silence() const = 0;
 
   const std::map<int, LocalRank>& local() const { return local_; }
@@ -271,23 +276,24 @@ class WatchThread : public Watch {
   }
 
   void Run() {
-    Deadline next_beat = steady_clock::now();
+    Deadline next_heartbeat = steady_clock::now();
     std::vector<pollfd> entries;
-    Deadline running = next_beat;
+    Deadline running = next_heartbeat;
     for (;;) {
       const auto now = steady_clock::now();
-      if (now >= next_beat) {
-        TakeLocalBeats();
-        Speak();
-        next_beat = now + interval_;
+      if (now >= next_heartbeat) {
+        TakeLocalHeartbeats();
+        SendHeartbeats();
+        next_heartbeat = now + interval_;
       }
       if (now >= NextDecision()) Decide();
       entries.assign(1, {.fd = wake_read_, .events = POLLIN, .revents = 0});
       Listen(entries);
-      const auto pause = std::chrono::ceil<milliseconds>(std::min(next_beat, NextDecision()) - now);
+      const auto pause =
+          std::chrono::ceil<milliseconds>(std::min(next_heartbeat, NextDecision()) - now);
       ::poll(entries.data(), entries.size(),
              static_cast<int>(std::clamp<std::int64_t>(pause.count(), 0, 1000)));
-      // Somewhat less than what the others wait: they count from a beat before.
+      // Somewhat less than the others' timeout: they count from an earlier heartbeat.
       const auto awake = steady_clock::now();
       if (awake - std::exchange(running, awake) >= Silence() - 2 * interval_) woken_ = awake;
       std::array<char, 64> bytes;
@@ -309,7 +315,7 @@ class WatchThread : public Watch {
         failures.swap(failures_);
       }
       for (Cause& failure : failures) Consider(std::move(failure));
-      Hear();
+      ReceiveMessages();
     }
   }
 
@@ -327,7 +333,7 @@ class WatchThread : public Watch {
   std::vector<Cause> failures_;  // guarded by mutex_
 
   // Of the watch's thread.
-  std::vector<Beat> beats_;  // by rank
+  std::vector<Heartbeat> heartbeats_;  // by rank
   Deadline progressed_;
   Deadline woken_;  // when this process went on after it had stood still
   bool interrupted_ = false;
@@ -335,7 +341,7 @@ class WatchThread : public Watch {
   std::thread thread_;
 };
 
-// Causes that have been heard of, until there is one to end with.
+// Collects causes until it is decided with which the run ends.
 class Verdict {
  public:
   void Consider(Cause cause) {
@@ -376,96 +382,99 @@ class ThreadWatch final : public WatchThread {
 
  private:
   void Listen(std::vector<pollfd>&) override {}
-  void Hear() override {}
-  void Speak() override { CheckForHang(); }
+  void ReceiveMessages() override {}
+  void SendHeartbeats() override { CheckForHang(); }
   void Consider(Cause cause) override { verdict_.Consider(std::move(cause)); }
   void Leave() override {}
-  void LastWords(int) override {}
-  milliseconds Silence() const override { return std::chrono::hours(24 * 365); }  // nobody else
+  void BeforeExit(int) override {}
+  milliseconds Silence() const override {
+    return std::chrono::hours(24 * 365);
+  }  // no other process
   Deadline NextDecision() const override { return verdict_.decided_at(); }
   void Decide() override { EndProcess(verdict_.cause().status, verdict_.cause().sentence); }
 
   Verdict verdict_;
 };
 
-// Where ranks can be reached.
-struct Door {
+// Where a rank's watch listens.
+struct Endpoint {
   std::string host;
   int port = 0;
   std::vector<std::string> addresses;
 };
 
-void Write(ByteWriter& writer, const Door& door) {
-  writer.Text(door.host);
-  writer.Number(static_cast<std::uint64_t>(door.port));
-  writer.Number(door.addresses.size());
-  for (const std::string& address : door.addresses) writer.Text(address);
+void Write(ByteWriter& writer, const Endpoint& endpoint) {
+  writer.Text(endpoint.host);
+  writer.Number(static_cast<std::uint64_t>(endpoint.port));
+  writer.Number(endpoint.addresses.size());
+  for (const std::string& address : endpoint.addresses) writer.Text(address);
 }
 
-Door ReadDoor(ByteReader& reader) {
-  Door door;
-  door.host = Printable(reader.Text());
-  door.port = static_cast<int>(reader.Number() & 0xFFFF);
-  door.addresses.resize(reader.Count());
-  for (std::string& address : door.addresses) address = reader.Text();
-  return door;
+Endpoint ReadEndpoint(ByteReader& reader) {
+  Endpoint endpoint;
+  endpoint.host = Printable(reader.Text());
+  endpoint.port = static_cast<int>(reader.Number() & 0xFFFF);
+  endpoint.addresses.resize(reader.Count());
+  for (std::string& address : endpoint.addresses) address = reader.Text();
+  return endpoint;
 }
 
-Attempt<Connection> Knock(const Door& door, const std::string& own_host, milliseconds patience) {
-  std::vector<std::string> addresses = door.addresses;
+Attempt<Connection> ConnectTo(const Endpoint& endpoint, const std::string& own_host,
+                              milliseconds timeout) {
+  std::vector<std::string> addresses = endpoint.addresses;
   // Loopback leads to another machine's rank only by mistake; on one machine it is the surest.
   const auto loopback = [](const std::string& address) { return address.starts_with("127."); };
-  if (door.host == own_host) {
+  if (endpoint.host == own_host) {
     std::stable_partition(addresses.begin(), addresses.end(), loopback);
   } else {
     std::erase_if(addresses, loopback);
   }
   Failure last{"it has no address"};
   for (const std::string& address : addresses) {
-    auto connection = Connect(address, door.port, steady_clock::now() + patience);
+    auto connection = Connect(address, endpoint.port, steady_clock::now() + timeout);
     if (connection) return connection;
-    last = {fmt::format("{}:{}: {}", address, door.port, connection.error().message)};
+    last = {fmt::format("{}:{}: {}", address, endpoint.port, connection.error().message)};
   }
   return tl::unexpected(last);
 }
 
-std::string ToBytes(Word word) {
+std::string ToBytes(MessageKind kind) {
   ByteWriter writer;
-  writer.Number(static_cast<std::uint64_t>(word));
+  writer.Number(static_cast<std::uint64_t>(kind));
   return writer.Take();
 }
 
-std::string ToBytes(const Beat& beat) {
+std::string ToBytes(const Heartbeat& heartbeat) {
   ByteWriter writer;
-  writer.Number(static_cast<std::uint64_t>(Word::kBeat));
-  writer.Number(static_cast<std::uint64_t>(beat.stage));
-  writer.Number(beat.operations);
-  writer.Number(beat.step);
-  writer.Number(beat.instruction);
+  writer.Number(static_cast<std::uint64_t>(MessageKind::kHeartbeat));
+  writer.Number(static_cast<std::uint64_t>(heartbeat.stage));
+  writer.Number(heartbeat.operations);
+  writer.Number(heartbeat.step);
+  writer.Number(heartbeat.instruction);
   return writer.Take();
 }
 
-Beat ReadBeat(ByteReader& reader) {
-  Beat beat;
-  beat.stage = static_cast<Stage>(
+Heartbeat ReadHeartbeat(ByteReader& reader) {
+  Heartbeat heartbeat;
+  heartbeat.stage = static_cast<Stage>(
       std::min(reader.Number(), static_cast<std::uint64_t>(Stage::kForecasting)));
-  beat.operations = reader.Number();
-  beat.step = static_cast<std::uint32_t>(reader.Number());
-  beat.instruction = static_cast<program::Index>(reader.Number());
-  return beat;
+  heartbeat.operations = reader.Number();
+  heartbeat.step = static_cast<std::uint32_t>(reader.Number());
+  heartbeat.instruction = static_cast<program::Index>(reader.Number());
+  return heartbeat;
 }
 
 std::string ToBytes(const Cause& cause) {
   ByteWriter writer;
-  writer.Number(static_cast<std::uint64_t>(cause.kind == Kind::kInterrupted ? Word::kInterrupted
-                                                                            : Word::kFailed));
+  writer.Number(static_cast<std::uint64_t>(
+      cause.kind == Kind::kInterrupted ? MessageKind::kInterrupted : MessageKind::kFailed));
   writer.Number(static_cast<std::uint64_t>(cause.kind));
   writer.Number(static_cast<std::uint64_t>(cause.status));
   writer.Text(cause.sentence);
   return writer.Take();
 }
 
-// What ends a run is a failure, whatever another rank says.
+// A run that is ended by another rank has failed, whatever status that rank sends.
 int FailureStatus(std::uint64_t status) {
   return static_cast<int>(std::clamp<std::uint64_t>(status, 1, 255));
 }
@@ -482,7 +491,7 @@ Cause ReadCause(ByteReader& reader, int rank) {
 
 std::string ToBytesEnd(int status) {
   ByteWriter writer;
-  writer.Number(static_cast<std::uint64_t>(Word::kEnd));
+  writer.Number(static_cast<std::uint64_t>(MessageKind::kEnd));
   writer.Number(static_cast<std::uint64_t>(status));
   return writer.Take();
 }
@@ -491,16 +500,16 @@ std::string ToBytesEnd(int status) {
 struct Neighbour {
   Connection connection;
   Deadline heard;
-  bool gone = false;  // said bye, or was lost and is accounted for
+  bool gone = false;  // sent kBye, or was lost and is accounted for
 };
 
 class ProcessWatch : public WatchThread {
  public:
-  ProcessWatch(const std::vector<Place>& places, int rank, std::vector<Door> doors,
+  ProcessWatch(const std::vector<Place>& places, int rank, std::vector<Endpoint> endpoints,
                Listener listener, const WatchOptions& options, End end)
       : WatchThread(places, {rank}, options, std::move(end)),
         rank_(rank),
-        doors_(std::move(doors)),
+        endpoints_(std::move(endpoints)),
         listener_(std::move(listener)) {
     // Not all of it, so that all sides have ended by then.
     const milliseconds timeout = options.timeout;
@@ -518,24 +527,24 @@ class ProcessWatch : public WatchThread {
     }
   }
 
-  void Hear() override {
+  void ReceiveMessages() override {
     for (auto& [rank, neighbour] : neighbours_) {
       while (!neighbour.gone) {
         auto message = neighbour.connection.Take();
         if (!message) {
           neighbour.gone = true;
           if (WasStopped()) EndProcess(1, "");
-          Lost(rank, fmt::format("{} has ended unexpectedly", Who(rank)), Kind::kDied);
+          Lost(rank, fmt::format("{} has ended unexpectedly", RankOnHost(rank)), Kind::kDied);
           break;
         }
         if (!message->has_value()) break;
         neighbour.heard = steady_clock::now();
         ByteReader reader(**message);
-        const auto word = static_cast<Word>(reader.Number());
-        if (word == Word::kBye) {
+        const auto kind = static_cast<MessageKind>(reader.Number());
+        if (kind == MessageKind::kBye) {
           neighbour.gone = true;
         } else {
-          Message(rank, word, reader);
+          OnMessage(rank, kind, reader);
         }
       }
       if (!neighbour.gone) (void)neighbour.connection.Flush();
@@ -544,13 +553,14 @@ class ProcessWatch : public WatchThread {
     for (auto& [rank, neighbour] : neighbours_) {
       if (neighbour.gone || now - neighbour.heard < silence_) continue;
       neighbour.gone = true;
-      Lost(rank, fmt::format("{} has not been heard of for {}", Who(rank), Seconds(silence_)),
+      Lost(rank,
+           fmt::format("{} has not been heard of for {}", RankOnHost(rank), Seconds(silence_)),
            Kind::kSilent);
     }
   }
 
-  void Say(Neighbour& neighbour, std::string_view message) {
-    // What is not taken is not worth keeping: beats tell the present.
+  void Send(Neighbour& neighbour, std::string_view message) {
+    // Heartbeats that do not fit into the socket are dropped: only the latest one counts.
     constexpr std::size_t kEnough = 1 << 14;
     if (!neighbour.gone && neighbour.connection.queued() < kEnough) {
       (void)neighbour.connection.Queue(message);
@@ -559,26 +569,26 @@ class ProcessWatch : public WatchThread {
 
   milliseconds Silence() const override { return silence_; }
 
-  void Speak() override {
-    const std::string beat = ToBytes(local().at(rank_).Now());
-    for (auto& [rank, neighbour] : neighbours_) Say(neighbour, beat);
+  void SendHeartbeats() override {
+    const std::string heartbeat = ToBytes(local().at(rank_).Now());
+    for (auto& [rank, neighbour] : neighbours_) Send(neighbour, heartbeat);
     if (rank_ == 0) CheckForHang();
   }
 
   // A socket that is closed before all that came was read takes back what was written last, so
   // both sides read up to the other's bye.
   void Leave() override {
-    for (auto& [rank, neighbour] : neighbours_) Say(neighbour, ToBytes(Word::kBye));
-    Drain(kPatience);
+    for (auto& [rank, neighbour] : neighbours_) Send(neighbour, ToBytes(MessageKind::kBye));
+    Drain(kDecisionTimeout);
   }
 
-  void Drain(milliseconds patience) {
-    const Deadline deadline = steady_clock::now() + patience;
+  void Drain(milliseconds timeout) {
+    const Deadline deadline = steady_clock::now() + timeout;
     for (auto& [rank, neighbour] : neighbours_) {
       while (!neighbour.gone) {
         const auto message = neighbour.connection.Receive(deadline);
         ByteReader reader(message ? std::string_view(*message) : std::string_view());
-        neighbour.gone = !message || static_cast<Word>(reader.Number()) == Word::kBye;
+        neighbour.gone = !message || static_cast<MessageKind>(reader.Number()) == MessageKind::kBye;
       }
     }
   }
@@ -587,21 +597,22 @@ class ProcessWatch : public WatchThread {
     neighbours_.emplace(rank, Neighbour{std::move(connection), steady_clock::now()});
   }
 
-  virtual void Message(int rank, Word word, ByteReader& reader) = 0;
+  virtual void OnMessage(int rank, MessageKind kind, ByteReader& reader) = 0;
   virtual void Lost(int rank, const std::string& sentence, Kind kind) = 0;
 
   const int rank_;
-  const std::vector<Door> doors_;  // by rank
-  Listener listener_;              // stays open: it shows that this rank lives
+  const std::vector<Endpoint> endpoints_;  // by rank
+  Listener listener_;                      // stays open: other ranks probe it
   milliseconds silence_;
   std::map<int, Neighbour> neighbours_;  // by rank
 };
 
 class Rank0Watch final : public ProcessWatch {
  public:
-  Rank0Watch(const std::vector<Place>& places, std::vector<Door> doors, Listener listener,
+  Rank0Watch(const std::vector<Place>& places, std::vector<Endpoint> endpoints, Listener listener,
              std::map<int, Connection> others, const WatchOptions& options, End end)
-      : ProcessWatch(places, 0, std::move(doors), std::move(listener), options, std::move(end)) {
+      : ProcessWatch(places, 0, std::move(endpoints), std::move(listener), options,
+                     std::move(end)) {
     for (auto& [rank, connection] : others) Meet(rank, std::move(connection));
     Begin();
   }
@@ -609,9 +620,10 @@ class Rank0Watch final : public ProcessWatch {
   void Finish() override { Stop(); }
 
  private:
-  void Message(int rank, Word word, ByteReader& reader) override {
-    if (word == Word::kBeat) TakeBeat(rank, ReadBeat(reader));
-    if (word == Word::kFailed || word == Word::kInterrupted) Consider(ReadCause(reader, rank));
+  void OnMessage(int rank, MessageKind kind, ByteReader& reader) override {
+    if (kind == MessageKind::kHeartbeat) TakeHeartbeat(rank, ReadHeartbeat(reader));
+    if (kind == MessageKind::kFailed || kind == MessageKind::kInterrupted)
+      Consider(ReadCause(reader, rank));
   }
   void Lost(int rank, const std::string& sentence, Kind kind) override {
     Consider({.kind = kind, .rank = rank, .sentence = sentence + "; " + Doing(rank)});
@@ -626,16 +638,17 @@ class Rank0Watch final : public ProcessWatch {
     }
     EndProcess(verdict_.cause().status, verdict_.cause().sentence);
   }
-  void LastWords(int) override { Drain(kLinger); }
+  void BeforeExit(int) override { Drain(kLinger); }
 
   Verdict verdict_;
 };
 
 class OtherRankWatch final : public ProcessWatch {
  public:
-  OtherRankWatch(const std::vector<Place>& places, int rank, std::vector<Door> doors,
+  OtherRankWatch(const std::vector<Place>& places, int rank, std::vector<Endpoint> endpoints,
                  Listener listener, Connection to_rank_0, const WatchOptions& options, End end)
-      : ProcessWatch(places, rank, std::move(doors), std::move(listener), options, std::move(end)) {
+      : ProcessWatch(places, rank, std::move(endpoints), std::move(listener), options,
+                     std::move(end)) {
     Meet(0, std::move(to_rank_0));
     Begin();
   }
@@ -643,31 +656,31 @@ class OtherRankWatch final : public ProcessWatch {
   void Finish() override { Stop(); }
 
  private:
-  void Message(int rank, Word word, ByteReader& reader) override {
-    if (word == Word::kBeat) TakeBeat(rank, ReadBeat(reader));
-    if (word == Word::kEnd) EndProcess(FailureStatus(reader.Number()), "");
+  void OnMessage(int rank, MessageKind kind, ByteReader& reader) override {
+    if (kind == MessageKind::kHeartbeat) TakeHeartbeat(rank, ReadHeartbeat(reader));
+    if (kind == MessageKind::kEnd) EndProcess(FailureStatus(reader.Number()), "");
   }
 
-  // Rank 0 decides; what it does not decide in time, this rank does.
+  // Rank 0 decides; if it does not in time, this rank does.
   void Consider(Cause cause) override {
     if (own_ && !CountsMore(cause, *own_)) return;
-    if (!own_) patience_ = steady_clock::now() + kPatience;
+    if (!own_) decision_at_ = steady_clock::now() + kDecisionTimeout;
     Neighbour& rank_0 = neighbours_.at(0);
     if (!rank_0.gone) (void)rank_0.connection.Queue(ToBytes(cause));
     own_ = std::move(cause);
   }
-  Deadline NextDecision() const override { return patience_; }
+  Deadline NextDecision() const override { return decision_at_; }
   void Decide() override { EndProcess(own_->status, own_->sentence); }
 
   void Lost(int rank, const std::string& sentence, Kind) override {
     if (ALowerRankLives()) EndProcess(1, "");
-    speaks_for_all_ = true;
+    reports_ = true;
     EndProcess(1, sentence + "; " + Doing(rank));
   }
 
-  // The end of the process closes the door that shows others that there is somebody to speak.
-  void LastWords(int) override {
-    if (speaks_for_all_ && rank_ + 1 < ranks()) std::this_thread::sleep_for(kLinger);
+  // Keeps the endpoint open, so that higher ranks find that this rank reports.
+  void BeforeExit(int) override {
+    if (reports_ && rank_ + 1 < ranks()) std::this_thread::sleep_for(kLinger);
   }
 
   bool ALowerRankLives() const {
@@ -676,8 +689,8 @@ class OtherRankWatch final : public ProcessWatch {
       std::vector<std::future<bool>> probes;
       for (int rank = first; rank < std::min(first + kAtOnce, rank_); ++rank) {
         probes.push_back(std::async(std::launch::async, [this, rank] {
-          const auto& door = doors_[static_cast<std::size_t>(rank)];
-          return Knock(door, place(rank_).host, kProbe).has_value();
+          const auto& endpoint = endpoints_[static_cast<std::size_t>(rank)];
+          return ConnectTo(endpoint, place(rank_).host, kProbe).has_value();
         }));
       }
       bool lives = false;
@@ -688,11 +701,11 @@ class OtherRankWatch final : public ProcessWatch {
   }
 
   std::optional<Cause> own_;
-  Deadline patience_ = kNever;
-  bool speaks_for_all_ = false;
+  Deadline decision_at_ = kNever;
+  bool reports_ = false;
 };
 
-// At rank 0: everybody's connection.
+// At rank 0: the connections of all other ranks.
 Attempt<std::map<int, Connection>> ReceiveAll(Admission& admission, int ranks,
                                               milliseconds timeout) {
   const Deadline deadline = steady_clock::now() + timeout;
@@ -716,13 +729,14 @@ Attempt<std::map<int, Connection>> ReceiveAll(Admission& admission, int ranks,
 }
 
 // At another rank.
-Attempt<Connection> Visit(const Door& rank_0, const Place& own, std::string_view secret) {
-  auto connection = Knock(rank_0, own.host, kPatience);
+Attempt<Connection> ConnectToRank0(const Endpoint& rank_0, const Place& own,
+                                   std::string_view secret) {
+  auto connection = ConnectTo(rank_0, own.host, kDecisionTimeout);
   if (!connection) return connection;
   ByteWriter hello;
   hello.Number(static_cast<std::uint64_t>(own.rank));
-  const auto answer =
-      Introduce(*connection, rank_0.port, secret, hello.Take(), steady_clock::now() + kPatience);
+  const auto answer = Introduce(*connection, rank_0.port, secret, hello.Take(),
+                                steady_clock::now() + kDecisionTimeout);
   if (!answer) return tl::unexpected(answer.error());
   return connection;
 }
@@ -742,27 +756,27 @@ Attempt<std::unique_ptr<Watch>> Watch::OverJob(Job& job, const WatchOptions& opt
   const std::string interface = job.interface();
   auto listener = Listener::Open(interface, 0);
   if (!listener) return tl::unexpected(listener.error());
-  ByteWriter door;
-  Write(door, {own.host, listener->port(),
-               interface.empty() ? OwnAddresses() : std::vector<std::string>{interface}});
-  const auto doors_as_bytes = job.Gather(door.Take());
-  if (!doors_as_bytes) return tl::unexpected(doors_as_bytes.error());
+  ByteWriter endpoint;
+  Write(endpoint, {own.host, listener->port(),
+                   interface.empty() ? OwnAddresses() : std::vector<std::string>{interface}});
+  const auto endpoint_bytes = job.Gather(endpoint.Take());
+  if (!endpoint_bytes) return tl::unexpected(endpoint_bytes.error());
   ByteWriter book;
   if (own.rank == 0) {
     book.Text(RandomBytes(32));  // the secret of the watch
-    for (const std::string& bytes : *doors_as_bytes) book.Text(bytes);
+    for (const std::string& bytes : *endpoint_bytes) book.Text(bytes);
   }
   const auto shared = job.Broadcast(book.Take());
   if (!shared) return tl::unexpected(shared.error());
   ByteReader reader(*shared);
   const std::string secret = reader.Text();
-  std::vector<Door> doors;
+  std::vector<Endpoint> endpoints;
   std::vector<Place> places;
   for (int rank = 0; rank < own.ranks; ++rank) {
     const std::string bytes = reader.Text();
     ByteReader of_rank(bytes);
-    doors.push_back(ReadDoor(of_rank));
-    places.push_back({.rank = rank, .ranks = own.ranks, .host = doors.back().host});
+    endpoints.push_back(ReadEndpoint(of_rank));
+    places.push_back({.rank = rank, .ranks = own.ranks, .host = endpoints.back().host});
   }
   places[static_cast<std::size_t>(own.rank)] = own;
 
@@ -773,21 +787,21 @@ Attempt<std::unique_ptr<Watch>> Watch::OverJob(Job& job, const WatchOptions& opt
       options.note(fmt::format("rank 0's watch turned away {}", strangers));
     }
     if (!others) return tl::unexpected(others.error());
-    return std::make_unique<Rank0Watch>(places, std::move(doors), admission.TakeListener(),
+    return std::make_unique<Rank0Watch>(places, std::move(endpoints), admission.TakeListener(),
                                         std::move(*others), options, std::move(end));
   }
   const Deadline deadline = steady_clock::now() + kMeeting;
   for (;;) {
-    auto connection = Visit(doors[0], own, secret);
+    auto connection = ConnectToRank0(endpoints[0], own, secret);
     if (connection) {
-      return std::make_unique<OtherRankWatch>(places, own.rank, std::move(doors),
+      return std::make_unique<OtherRankWatch>(places, own.rank, std::move(endpoints),
                                               std::move(*listener), std::move(*connection), options,
                                               std::move(end));
     }
     if (steady_clock::now() >= deadline) {
       return tl::unexpected(Failure{
           fmt::format("rank {} on '{}' cannot reach rank 0 on '{}', which watches over the run: {}",
-                      own.rank, own.host, doors[0].host, connection.error().message)});
+                      own.rank, own.host, endpoints[0].host, connection.error().message)});
     }
     std::this_thread::sleep_for(kProbe);
   }

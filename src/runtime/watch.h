@@ -13,26 +13,28 @@
 #include "src/runtime/executor.h"
 #include "src/runtime/job.h"
 
-// Watches over a run from a thread of its own. When a rank dies, hangs or fails, or somebody
-// interrupts it, the run ends on all ranks, and one sentence says why.
+// Watches over a run from a thread of its own. When a rank dies, hangs, fails or is interrupted,
+// the run ends on all ranks, and one sentence says why.
 //
 // Ranks in processes of their own have a connection to rank 0 for this alone (TCP, also under MPI:
-// MPI may be what hangs). A few times a second each says how far it is; rank 0 answers. So
+// MPI may be what hangs). A few times a second each sends a heartbeat that says how far it is; rank
+// 0 answers. So
 //   a rank that dies       closes its connection; nothing that could fail later hides that
 //   a rank or link that is stopped   is not heard of any more
 //   a run that hangs       finishes no operation on any rank for `timeout`
 //   a rank that fails      tells rank 0
-//   rank 0's own end       is noticed by all others; the lowest that is left speaks
+//   rank 0's own end       is noticed by all others; the lowest that is left reports it
 // Rank 0 waits a moment before it decides, because one cause has many effects: a death counts more
-// than what fails after it. Then it speaks, tells the others to end, and ends itself. Every rank
-// ends itself when rank 0 is gone. Ranks that are threads of one process are watched in memory.
+// than what fails after it. Then it prints the sentence, tells the others to end, and ends itself.
+// Every rank ends itself when rank 0 is gone. Ranks that are threads of one process are watched in
+// memory.
 //
 // These connections are between processes that prove to know a secret, which rank 0 draws and gives
 // to the others through the job (admission.h); what they say of statuses, ranks and operations is
 // checked, and their text made printable.
 namespace stepcast::runtime {
 
-// What a rank does as a whole; operations are named only while it runs.
+// A rank's phase; operations are named only in kRunning.
 enum class Stage : std::uint8_t { kSettingUp, kRunning, kReporting, kForecasting };
 
 struct WatchOptions {
@@ -43,9 +45,9 @@ struct WatchOptions {
 
 class Watch {
  public:
-  // What is done just before the process exits with `status`: the sentence is said (empty: another
-  // rank says it), unfinished files are removed. A status above 128 is the signal that interrupted
-  // the run. Called once, from the watch's thread; no destructors run after it.
+  // Called just before the process exits with `status`: prints the sentence (empty: another rank
+  // prints it) and removes unfinished files. A status above 128 is the signal that interrupted the
+  // run. Called once, from the watch's thread; no destructors run after it.
   using End = std::function<void(int status, const std::string& sentence)>;
 
   // One rank of several processes. All ranks of the job call this together.
@@ -54,10 +56,10 @@ class Watch {
   static std::unique_ptr<Watch> OverThreads(const std::vector<Place>& places,
                                             const WatchOptions& options, End end);
 
-  // Without Finish this is a rank that fails: others end as if it had died.
+  // Destroyed without Finish, the rank has failed: the others end as if it had died.
   virtual ~Watch() = default;
 
-  // What this rank, of this process, tells of itself.
+  // Progress of a rank of this process; the device writes it.
   virtual Progress& progress(int rank) = 0;
   virtual void SetStage(int rank, Stage stage) = 0;
   // For naming operations: [rank] what it runs. They must outlive the watch, and their indices must

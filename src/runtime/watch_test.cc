@@ -18,7 +18,7 @@
 #include "gtest/gtest.h"
 #include "src/program/program.h"
 #include "src/runtime/connection.h"
-#include "src/runtime/places.h"
+#include "src/runtime/rank_placement.h"
 #include "src/runtime/tcp_job.h"
 #include "src/runtime/thread_job.h"
 
@@ -75,7 +75,7 @@ extern "C" void PassOn(int signal) { Watch::TakeSignal(signal); }
   (*watch)->SetStage(rank, Stage::kRunning);
   (*watch)->progress(rank).step = 6;
   (*watch)->progress(rank).instruction = 0;
-  // Everybody has told where it is.
+  // All ranks have sent a heartbeat.
   std::this_thread::sleep_for(milliseconds(600));
   if (!(*job)->Barrier()) ::_exit(92);
   body(**job, **watch);

@@ -12,7 +12,7 @@
 //   name: h100-sxm
 //   provenance: {machine: ..., software: ..., when: ..., how: ...}   # free keys, at least one
 //   kernels:                                   # each section may be missing, none of its keys may
-//     gemm:                                    # the data types that somebody measured, one or more
+//     gemm:                                    # the data types that were measured, one or more
 //       bf16: {max_efficiency: 0.795, half_flops: 3900000000}
 //     attention_forward_efficiency: 0.35
 //     attention_backward_efficiency: 0.28

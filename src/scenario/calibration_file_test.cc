@@ -254,8 +254,8 @@ TEST_P(ShippedProfileTest, IsWholeAndPlausible) {
   EXPECT_EQ(profile->name, GetParam());
   EXPECT_TRUE(profile->kernels && profile->links && profile->memory);
   EXPECT_TRUE(calibration::Check(*profile).empty());
-  // Every one of these devices multiplies in 16 bits, and none beats the best product that anybody
-  // found: 87 % of the peak (A100 SXM). A tile that is never filled anew comes a little closer.
+  // Every one of these devices multiplies in 16 bits, and none is faster than the best product that
+  // was found: 87 % of the peak (A100 SXM). A tile that is never filled anew comes a little closer.
   const auto at = static_cast<std::size_t>(DataType::kFp16);
   double best = profile->kernels->gemm[at].max_efficiency;
   for (const calibration::GemmTile& tile : profile->kernels->gemm_tiling[at].tiles) {

@@ -12,7 +12,7 @@
 #include "src/scenario/topology_file.h"
 #include "src/topology/cluster.h"
 
-// What an InputCache holds; for those who fill it.
+// What an InputCache holds; for the readers that fill it.
 namespace stepcast::scenario {
 
 // A file's tree, and what was wrong without keeping it from having one.

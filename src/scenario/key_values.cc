@@ -14,7 +14,7 @@
 namespace stepcast::scenario {
 namespace {
 
-// More than that are no choice, and nobody means all of them.
+// Ranges with more values are mistakes.
 constexpr std::int64_t kMostNumbers = 16;
 
 // What a reader says that gets this value for the key.

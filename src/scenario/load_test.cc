@@ -481,7 +481,7 @@ TEST(Load, WarnsAboutTablesOfOtherGroups) {
   EXPECT_EQ(WarningsWithTables(table(4, 4), hybrid), std::vector<std::string>{});
   EXPECT_EQ(WarningsWithTables(table(2, 2), hybrid), std::vector<std::string>{});
   EXPECT_EQ(WarningsWithTables(table(8, 1), hybrid).size(), 1u);
-  // Nobody communicates.
+  // No rank communicates.
   EXPECT_EQ(WarningsWithTables(table(2, 1), {"cluster.topology.devices=1"}),
             std::vector<std::string>{});
 }
@@ -588,7 +588,7 @@ TEST(Load, AnswersForFilesThatCannotBeRead) {
   EXPECT_EQ(Mistakes(LoadString("")), std::vector<std::string>{"s.yaml:1:1 file.empty"});
 }
 
-// A sweep's threads share one cache; whoever comes first makes the value, and everybody gets it.
+// A sweep's threads share one cache; the first thread makes a value, and all threads get it.
 TEST(InputCache, IsSharedBetweenThreads) {
   InputCache cache;
   std::vector<std::string> resolved(8);

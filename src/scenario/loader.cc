@@ -457,8 +457,8 @@ class Loader::Reading {
     return Node(std::move(path), "calibration");
   }
 
-  // A profile that holds, say, only the tables somebody measured takes the rest from the one of the
-  // GPU type; so does a `kernels` section that was measured in part.
+  // A profile that holds, say, only measured tables takes the rest from the one of the GPU type; so
+  // does a `kernels` section that was measured in part.
   std::shared_ptr<const calibration::Calibration> Filled(
       std::shared_ptr<const calibration::Calibration> profile, const Node& source,
       const topology::Gpu& gpu) {
@@ -487,7 +487,7 @@ class Loader::Reading {
     if (defaults != nullptr) {
       if (measured && defaults->kernels.has_value()) {
         for (std::string& key : calibration::Complete(*defaults->kernels, *filled->kernels)) {
-          // Types that the scenario does not compute in are nobody's concern.
+          // Types that the scenario does not compute in are not checked.
           if (key.starts_with("gemm.") && key != computes) continue;
           taken.push_back("kernels." + key);
         }
@@ -657,7 +657,7 @@ class Loader::Reading {
     }
   }
 
-  // NCCL would go on without; whoever asks for it wants to know.
+  // NCCL would go on without; a scenario that asks for it is told.
   void CheckReduction(const ScenarioFile& file) {
     if (!file.nccl_collnet.value_or(false) || scenario_.cluster == nullptr) return;
     if (scenario_.cluster->flat() || scenario_.cluster->nodes() == 1) return;

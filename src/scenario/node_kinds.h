@@ -9,7 +9,7 @@
 //
 // What a rank does by itself is priced on its own kind of node. So is its side of what it does with
 // others, as if all nodes were of that kind; and because they finish together, that takes what it
-// takes on the slower kind: rings and trees go at the pace of their slowest link.
+// takes on the slower kind: rings and trees go at the rate of their slowest link.
 namespace stepcast::scenario {
 
 int KindCount(const Scenario& scenario);

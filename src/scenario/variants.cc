@@ -135,8 +135,7 @@ const Variants::Option& Variants::OptionOf(const std::string& text) {
   return options_.emplace(text, std::move(option)).first->second;
 }
 
-// An option that is not understood, or whose value is none, is no value: whoever reads all finds
-// out.
+// An option that is not understood, or whose value is none, is no value: reading all finds out.
 Variants::Option Variants::MakeOption(const std::string& text) {
   Option option;
   const std::size_t equals = std::min(text.find('='), text.size());

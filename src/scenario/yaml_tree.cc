@@ -181,7 +181,7 @@ class TreeBuilder final : public YAML::EventHandler {
   YamlTree root_;
 };
 
-// A stream over text that somebody else holds.
+// A stream over text that it does not own.
 class TextBuffer final : public std::streambuf {
  public:
   explicit TextBuffer(std::string_view text) {

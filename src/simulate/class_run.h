@@ -40,7 +40,7 @@ class Couplings {
   virtual engine::SharedResources& joint_resources() = 0;
 };
 
-// What is in flight: on a stream, or of a communicator. Streams come first.
+// An operation in flight: on a stream, or of a communicator. Streams come first.
 using Runner = std::uint32_t;
 
 enum class StreamState : std::uint8_t {
@@ -151,7 +151,7 @@ class ClassRun {
   // Puts host tasks, which are known early, into the timeline, and what is in flight as if it went
   // on for ever.
   void FinishTimeline(bool cut);
-  // What keeps it from going on, one sentence for each host and stream.
+  // Why it cannot go on, one sentence for each host and stream.
   void ExplainHost(std::vector<std::string>& blocked) const;
   std::string DescribeItem(const Stream& stream) const;
   std::string DescribeRecord(WaitFor wait_for) const;

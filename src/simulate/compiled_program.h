@@ -17,7 +17,7 @@ namespace stepcast::simulate {
 using program::Index;
 using program::kNone;
 
-// What an operation takes, in the solver's terms.
+// An operation's cost, in the solver's terms.
 struct Cost {
   Time latency;
   Time work;
@@ -63,7 +63,7 @@ struct StreamRange {
 inline constexpr std::uint32_t kLaunchQueue = 1024;
 inline constexpr std::uint32_t kLaunchBlock = 128;
 
-// What the host does by itself: a host task, or a change of memory (no duration).
+// A host operation: a host task, or a change of memory (no duration).
 struct HostItem {
   Time begin;  // after the begin of its span
   Time duration;
@@ -77,7 +77,7 @@ struct HostSpan {
   Time length;
   std::uint32_t first_item = 0;  // CompiledProgram::host_items
   std::uint32_t item_count = 0;
-  // What ends it: a kHostWaitEvent; a full launch queue (kNone); or the prologue's or step's end.
+  // Its end: a kHostWaitEvent; a full launch queue (kNone); or the prologue's or step's end.
   Index wait = program::kNone;
   bool ends_pass = false;
   std::uint32_t target = program::kNone;  // as in Item
@@ -109,7 +109,8 @@ struct WaitFor {
   std::uint32_t count = 0;
 };
 
-// What a wait (of a stream or the host) waits for in `pass`: 0 is the prologue, s + 1 step s.
+// The record that a wait (of a stream or the host) waits for in `pass`: 0 is the prologue, s + 1
+// step s.
 inline WaitFor Resolve(std::uint32_t target, std::uint32_t other, std::uint8_t steps_before,
                        std::uint32_t pass) {
   if (pass > steps_before && target != program::kNone) return {target, pass - steps_before};

@@ -212,16 +212,16 @@ void Simulation::Match(std::uint32_t place, std::uint32_t other, Time start) {
 void Simulation::StartTransfer(std::uint32_t j) {
   Joint& joint = joints_[j];
   joint.parts.clear();
-  std::uint32_t number = network::Carriage::kNowhere;
+  std::uint32_t number = network::CollectiveTraffic::kLocal;
   for (const std::uint32_t place : joint.ends) {
     const Place& at = places_[place];
     joint.parts.push_back(
         {at.rank_class, &classes_[at.rank_class].compiled().message_costs[at.message]});
     ExchangeState& exchange = exchanges_[first_communicator_[at.rank_class] + at.communicator];
     if (--exchange.waiting == 0) classes_[at.rank_class].BeginCollective(at.communicator, now_);
-    if (options_.carriage == nullptr) continue;
-    const std::uint32_t own = options_.carriage->message_numbers[at.rank_class][at.message];
-    if (own != network::Carriage::kNowhere) number = own;
+    if (options_.traffic == nullptr) continue;
+    const std::uint32_t own = options_.traffic->message_numbers[at.rank_class][at.message];
+    if (own != network::CollectiveTraffic::kLocal) number = own;
   }
   Start(j, number);
 }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/cost/prices.h"
-#include "src/network/carriage.h"
+#include "src/network/collective_traffic.h"
 #include "src/program/program.h"
 #include "src/program/timeline.h"
 #include "tl/expected.hpp"
@@ -29,15 +29,14 @@
 //             member has reached it. It goes on at one rate for all its members, the slowest
 //             member's, and ends for all at the same time. Where members' prices differ, the
 //             longest latency and the longest work count.
-//             Options::carriage puts collectives on links, too, where those of different ranks
+//             Options::traffic puts collectives on links, too, where those of different ranks
 //             meet. As flows they share links like everything else. Message by message, a network
 //             of messages (network/message.h) carries them: a rank's shares of links then count
 //             for nothing, those of compute and memory as ever, and the collective ends when its
 //             work is done and its last message has arrived.
 //   Exchange  Takes its turn on its communicator like a collective. Each of its messages starts
-//   when
-//             the exchange of the other end, the k-th receive for the k-th send, has been reached,
-//             too, and then goes on at one rate for its two ends, with the longer of their
+//             when the exchange of the other end, the k-th receive for the k-th send, has been
+//             reached, too, and then goes on at one rate for its two ends, with the longer of their
 //             latencies and works. Its record starts when its last message does, and ends when all
 //             have ended.
 //   Step end  When everything that was issued in the step has finished, the host's part included.
@@ -63,7 +62,7 @@ struct RankClass {
   const std::vector<bool>* marked = nullptr;
 };
 
-// What timelines hold beside the ends of steps.
+// Contents of timelines beside the ends of steps.
 enum class Recording : std::uint8_t {
   kAll,
   kMarked,  // marked operations, and when memory changes
@@ -80,7 +79,7 @@ struct Options {
   // waits, are Time::Max()). Without effect with a barrier, or message by message.
   bool until_repetition = false;
   // How collectives go over the links between ranks; null: they only use what is their ranks' own.
-  const network::Carriage* carriage = nullptr;
+  const network::CollectiveTraffic* traffic = nullptr;
   // Whether detached classes run ahead. For tests: it shows in nothing but speed.
   bool run_ahead = true;
 };
@@ -95,7 +94,7 @@ struct Repetition {
   bool host = true;
 };
 
-// Work was left and nothing could happen any more: one sentence for each blocked stream or host,
+// Operations were left and no event could happen: one sentence for each blocked stream or host,
 // naming the rank, the operation and what it waits for.
 struct Deadlock {
   std::vector<std::string> blocked;
@@ -108,9 +107,9 @@ struct Deadlock {
 // Messages go between the classes of the two ranks, on communicators of one name; positions are
 // those in the group that the representative itself is in (the layout's, where there is one). Where
 // a class stands for several positions of a group that peers name by position, one of each class of
-// messages is shared with the peer, and the others follow its pace.
-// Times are exact and deterministic: same input, same records. Programs must be free of wrong
-// indices (Validate), and prices have an entry for each entry of their program's tables.
+// messages is shared with the peer, and the others have its rate. Times are exact and
+// deterministic: same input, same records. Programs must be free of wrong indices (Validate), and
+// prices have an entry for each entry of their program's tables.
 //
 // One timeline for each class, in their order. The prologue takes its time but leaves no records.
 tl::expected<std::vector<program::Timeline>, Deadlock> Simulate(std::span<const RankClass> classes,
@@ -118,8 +117,8 @@ tl::expected<std::vector<program::Timeline>, Deadlock> Simulate(std::span<const 
 
 class Simulation;
 
-// The same, run after run in the same memory: for those who simulate many programs. Not to be used
-// by two threads at once.
+// The same, run after run in the same memory: for simulating many programs. Not to be used by two
+// threads at once.
 class Simulator {
  public:
   Simulator();

@@ -425,7 +425,7 @@ TEST(SimulateTest, TheSlowestMemberSetsThePace) {
 
 TEST(SimulateTest, MembersPricesMayDiffer) {
   // The longest latency, 3, and the longest work, 10. Rank 0 would be done in 5 with all its SMs;
-  // at the common pace it needs half of them, so that its kernel (half) runs at full rate.
+  // at the common rate it needs half of them, so that its kernel (half) runs at full rate.
   Rank light(0, 2);
   Rank heavy(1, 2);
   const Index data0 = light->AddCommunicator("data", {0, 1});
@@ -597,7 +597,7 @@ TEST(SimulateTest, ASimulatorForgetsTheRunBefore) {
 // Ranks 0 and 1 on one switch, 2 and 3 on another: pairs {0, 2} and {1, 3} meet on the link between
 // the switches. Every link has 10 GB/s and no latency, so an all-reduce of 100 kB between two ranks
 // takes 10 us alone.
-network::Carriage TwoPairs(bool messages) {
+network::CollectiveTraffic TwoPairs(bool messages) {
   network::Network::Description description;
   for (int rank = 0; rank < 4; ++rank) {
     description.AddDevice("rank" + std::to_string(rank), false);
@@ -614,20 +614,20 @@ network::Carriage TwoPairs(bool messages) {
   link(2, b);
   link(3, b);
   link(a, b);
-  network::Carriage carriage;
-  carriage.messages = messages;
-  carriage.cluster = std::make_unique<network::ClusterNetwork>(
+  network::CollectiveTraffic traffic;
+  traffic.messages = messages;
+  traffic.cluster = std::make_unique<network::ClusterNetwork>(
       network::ClusterNetwork{network::Network::Make(std::move(description)).value()});
   for (const std::vector<int>& ranks : {std::vector<int>{0, 2}, std::vector<int>{1, 3}}) {
-    network::Carriage::Collective& carried = carriage.collectives.emplace_back();
-    carried.list = std::make_unique<collective::Ring>(collective::Ring::Options{
+    network::CollectiveTraffic::Collective& routed = traffic.collectives.emplace_back();
+    routed.list = std::make_unique<collective::Ring>(collective::Ring::Options{
         CollectiveKind::kAllReduce, Bytes(100'000), {{0, 1}}, /*loops=*/10});
-    carried.traffic = std::make_unique<network::Traffic>(
-        network::Traffic::Make(*carried.list, carriage.cluster->network, ranks).value());
-    carried.flow = network::DemandOf(*carried.traffic);
+    routed.traffic = std::make_unique<network::Traffic>(
+        network::Traffic::Make(*routed.list, traffic.cluster->network, ranks).value());
+    routed.flow = network::DemandOf(*routed.traffic);
   }
-  carriage.numbers = {{0}, {1}, {0}, {1}};
-  return carriage;
+  traffic.numbers = {{0}, {1}, {0}, {1}};
+  return traffic;
 }
 
 // The second pair begins after 5 us, when the first has done half. Both go on at half their rates:
@@ -649,16 +649,16 @@ TEST(Links, AreSharedByThoseWhoMeetThere) {
   EXPECT_EQ(InNanoseconds((*apart)[0].step_ends[0]), 10'000);
   EXPECT_EQ(InNanoseconds((*apart)[1].step_ends[0]), 15'000);
 
-  const network::Carriage flows = TwoPairs(false);
-  const auto shared = Simulate(classes, {.carriage = &flows});
+  const network::CollectiveTraffic flows = TwoPairs(false);
+  const auto shared = Simulate(classes, {.traffic = &flows});
   ASSERT_TRUE(shared.has_value());
   for (std::size_t rank = 0; rank < 4; ++rank) {
     EXPECT_NEAR((*shared)[rank].step_ends[0].microseconds(), rank % 2 == 0 ? 15 : 20, 0.001);
   }
 
   // Messages queue instead, and take turns by whole messages of half a microsecond.
-  const network::Carriage messages = TwoPairs(true);
-  const auto queued = Simulate(classes, {.carriage = &messages});
+  const network::CollectiveTraffic messages = TwoPairs(true);
+  const auto queued = Simulate(classes, {.traffic = &messages});
   ASSERT_TRUE(queued.has_value());
   for (std::size_t rank = 0; rank < 4; ++rank) {
     EXPECT_NEAR((*queued)[rank].step_ends[0].microseconds(), rank % 2 == 0 ? 15 : 20, 1);
@@ -671,13 +671,13 @@ TEST(Links, LeaveWhoIsAloneAsPriced) {
   const Index all = rank->AddCommunicator("pair", {0, 2});
   rank->Step().Communicate(0, rank.Collective(CollectiveKind::kAllReduce, all, 10'000));
   for (const bool by_message : {false, true}) {
-    network::Carriage carriage = TwoPairs(by_message);
-    carriage.numbers = {{0}, {0}};
+    network::CollectiveTraffic traffic = TwoPairs(by_message);
+    traffic.numbers = {{0}, {0}};
     RankClass other = rank.Class();
     other.representative = 2;
     other.records = false;
     const auto timelines =
-        Simulate(std::vector<RankClass>{rank.Class(), other}, {.steps = 3, .carriage = &carriage});
+        Simulate(std::vector<RankClass>{rank.Class(), other}, {.steps = 3, .traffic = &traffic});
     ASSERT_TRUE(timelines.has_value());
     for (int step = 0; step < 3; ++step) {
       const auto at = static_cast<std::size_t>(step);

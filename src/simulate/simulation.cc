@@ -80,9 +80,9 @@ void Simulation::SetUp() {
   const auto count = static_cast<std::uint32_t>(given_.size());
   now_ = Time();
   watched_ = 0;
-  // Message by message, what is under way in the network is no part of the state.
+  // Message by message, the messages in flight are not part of the state.
   options_.until_repetition = options_.until_repetition && !options_.barrier &&
-                              (options_.carriage == nullptr || !options_.carriage->messages);
+                              (options_.traffic == nullptr || !options_.traffic->messages);
   watch_passes_ = options_.barrier || options_.until_repetition;
   state_.ended = 0;
   state_before_.ended = 0;
@@ -122,8 +122,8 @@ void Simulation::SetUp() {
     class_of_activity_.resize(first_activity + classes_[c].runners(), c);
   }
   std::uint32_t links = 0;
-  if (options_.carriage != nullptr && !options_.carriage->messages) {
-    links = static_cast<std::uint32_t>(options_.carriage->cluster->network.links());
+  if (options_.traffic != nullptr && !options_.traffic->messages) {
+    links = static_cast<std::uint32_t>(options_.traffic->cluster->network.links());
   }
   if (joint_count_ > 0) {
     joint_.Reset(count * cost::kResources + links,
@@ -133,7 +133,7 @@ void Simulation::SetUp() {
 }
 
 void Simulation::Compile() {
-  const bool links = options_.carriage == nullptr || !options_.carriage->messages;
+  const bool links = options_.traffic == nullptr || !options_.traffic->messages;
   std::vector<std::uint32_t> firsts;  // by compiled program: the first class that runs it
   compiled_of_.assign(given_.size(), 0);
   for (std::uint32_t c = 0; c < given_.size(); ++c) {
@@ -169,7 +169,7 @@ void Simulation::LinkCommunicators() {
   std::size_t communicators = 0;
   for (const RankClass& given : given_) communicators += given.program->communicators.size();
   rendezvous_of_.assign(communicators, kNone);
-  if (given_.size() == 1 && options_.carriage == nullptr) return;
+  if (given_.size() == 1 && options_.traffic == nullptr) return;
 
   std::map<std::string_view, std::vector<std::uint32_t>> by_name;
   std::size_t at = 0;
@@ -201,7 +201,7 @@ void Simulation::LinkCommunicators() {
     }
   }
   if (given_.size() > 1) FindAbsentMembers();
-  if (options_.carriage != nullptr) return;
+  if (options_.traffic != nullptr) return;
   for (std::uint32_t& r : rendezvous_of_) {
     if (rendezvous_[r].members.size() == 1 && rendezvous_[r].absent.empty()) r = kNone;
   }
@@ -438,10 +438,10 @@ void Simulation::Start(std::uint32_t j, std::uint32_t number) {
     latency = std::max(latency, part.cost->latency);
     work = std::max(work, part.cost->work);
   }
-  const bool carried = number != network::Carriage::kNowhere;
-  const bool on_links = carried && !options_.carriage->messages;
+  const bool routed = number != network::CollectiveTraffic::kLocal;
+  const bool on_links = routed && !options_.traffic->messages;
   const network::FlowDemand* flow =
-      on_links ? &options_.carriage->collectives[number].flow : nullptr;
+      on_links ? &options_.traffic->collectives[number].flow : nullptr;
   if (on_links) {
     latency = std::max(latency, flow->latency);
     work = std::max(work, flow->work);
@@ -467,7 +467,7 @@ void Simulation::Start(std::uint32_t j, std::uint32_t number) {
   }
   joint.work = work;
   joint.open = 1;
-  if (carried && options_.carriage->messages) {
+  if (routed && options_.traffic->messages) {
     joint.open = 2;
     SendMessages(j, number);
   }
@@ -530,7 +530,7 @@ void Simulation::StartCollective(std::uint32_t r) {
     classes_[member.rank_class].BeginCollective(member.communicator, now_);
     joints_[r].parts.push_back({member.rank_class, &CostOf(member)});
   }
-  Start(r, CarriedAs(rendezvous_[r].members.front()));
+  Start(r, TrafficNumberOf(rendezvous_[r].members.front()));
 }
 
 // Ends it for all its members, which may have reached the next.
@@ -550,9 +550,9 @@ bool Simulation::SameCollective(const program::Collective& a, const program::Col
 
 // Messages.
 
-std::uint32_t Simulation::CarriedAs(const Member& member) const {
-  if (options_.carriage == nullptr) return network::Carriage::kNowhere;
-  return options_.carriage
+std::uint32_t Simulation::TrafficNumberOf(const Member& member) const {
+  if (options_.traffic == nullptr) return network::CollectiveTraffic::kLocal;
+  return options_.traffic
       ->numbers[member.rank_class][classes_[member.rank_class].TargetAt(member.communicator)];
 }
 
@@ -561,15 +561,15 @@ std::uint32_t Simulation::CarriedAs(const Member& member) const {
 void Simulation::SetUpMessages() {
   messages_.reset();
   messages_awaited_ = Time::Max();
-  if (options_.carriage == nullptr || !options_.carriage->messages) return;
+  if (options_.traffic == nullptr || !options_.traffic->messages) return;
   for (std::size_t j = 0; j < joint_count_; ++j) joints_[j].calls.clear();
   for (std::size_t r = 0; r < rendezvous_count_; ++r) {
     const Member& first = rendezvous_[r].members.front();
     const program::Program& program = *given_[first.rank_class].program;
     for (Index i = 0; i < program.collectives.size(); ++i) {
-      const std::uint32_t number = options_.carriage->numbers[first.rank_class][i];
+      const std::uint32_t number = options_.traffic->numbers[first.rank_class][i];
       if (program.collectives[i].communicator == first.communicator &&
-          number != network::Carriage::kNowhere) {
+          number != network::CollectiveTraffic::kLocal) {
         joints_[r].calls.push_back(number);
       }
     }
@@ -581,8 +581,9 @@ void Simulation::SetUpMessages() {
           rendezvous_count_ +
           exchanges_[first_communicator_[c] + exchange.communicator].first_place;
       for (std::size_t i = 0; i < exchange.messages.size(); ++i, ++message) {
-        const std::uint32_t number = options_.carriage->message_numbers[c][message];
-        if (number != network::Carriage::kNowhere) joints_[first + i].calls.push_back(number);
+        const std::uint32_t number = options_.traffic->message_numbers[c][message];
+        if (number != network::CollectiveTraffic::kLocal)
+          joints_[first + i].calls.push_back(number);
       }
     }
   }
@@ -593,10 +594,10 @@ void Simulation::SetUpMessages() {
     calls.erase(std::unique(calls.begin(), calls.end()), calls.end());
     jobs.emplace_back();
     for (const std::uint32_t number : calls) {
-      jobs.back().push_back(options_.carriage->collectives[number].traffic.get());
+      jobs.back().push_back(options_.traffic->collectives[number].traffic.get());
     }
   }
-  messages_ = std::make_unique<network::MessageNetwork>(options_.carriage->cluster->network,
+  messages_ = std::make_unique<network::MessageNetwork>(options_.traffic->cluster->network,
                                                         std::move(jobs));
 }
 
@@ -604,7 +605,7 @@ void Simulation::SendMessages(std::uint32_t j, std::uint32_t number) {
   const std::vector<std::uint32_t>& calls = joints_[j].calls;
   const auto call = std::lower_bound(calls.begin(), calls.end(), number) - calls.begin();
   messages_->Start(j, static_cast<std::uint32_t>(call),
-                   now_ + options_.carriage->collectives[number].delay);
+                   now_ + options_.traffic->collectives[number].delay);
   AwaitMessages();
 }
 

@@ -90,8 +90,8 @@ class Simulation final : public Couplings {
     std::uint32_t mismatched = kNone;  // the place of the other end, which does not agree with this
   };
 
-  // What several classes do together: the current collective of a rendezvous, then, by the sender's
-  // place, the messages between two.
+  // Joint operations of several classes: the current collective of a rendezvous, then, by the
+  // sender's place, the messages between two.
   enum class Stage : std::uint8_t { kArriving, kComplete, kLatency, kShares, kFixed };
   struct Part {
     std::uint32_t rank_class = 0;
@@ -101,12 +101,12 @@ class Simulation final : public Couplings {
     Stage stage = Stage::kArriving;
     Time next = Time::Max();  // kComplete: it starts; else as an operation
     Time work;
-    std::vector<Part> parts;          // in flight: who takes part
+    std::vector<Part> parts;          // in flight: its participants
     std::vector<std::uint32_t> ends;  // of a message: one place or two
     std::vector<engine::SharedResources::Use> uses;
-    // Those that go message by message: their numbers in the carriage, ascending.
+    // Those that go message by message: their numbers in the traffic, ascending.
     std::vector<std::uint32_t> calls;
-    // What the current one still waits for: its work, its messages.
+    // The current one's unfinished parts: its work, its messages.
     std::uint32_t open = 0;
   };
   // All that decides what comes, at the end of a pass.
@@ -149,7 +149,7 @@ class Simulation final : public Couplings {
   }
   void QueueJoint(std::uint32_t joint);
   void OnJoint(std::uint32_t joint);
-  // Its parts are known, and its number in the carriage.
+  // Its parts are known, and its number in the traffic.
   void Start(std::uint32_t joint, std::uint32_t number);
   void BeginWork(std::uint32_t joint);
   // Its work is done, or its messages have arrived.
@@ -179,8 +179,8 @@ class Simulation final : public Couplings {
   void ExplainExchange(const ClassRun& run, std::uint32_t communicator, const std::string& subject,
                        Deadlock& deadlock) const;
 
-  // Which of the carriage's collectives the member has reached.
-  std::uint32_t CarriedAs(const Member& member) const;
+  // Which of the traffic's collectives the member has reached.
+  std::uint32_t TrafficNumberOf(const Member& member) const;
   void SendMessages(std::uint32_t joint, std::uint32_t number);
   void AwaitMessages();
   void OnMessages();

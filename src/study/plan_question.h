@@ -28,7 +28,7 @@ struct PlanQuestion {
   bool fewer_nodes = false;
   bool no_front = false;  // leave out the Pareto front
   int best = 5;
-  int why = 0;      // how many near losers to name
+  int why = 0;      // how many runners-up to name
   int threads = 0;  // of each process; 0: one for each core that it may use
   // Told how many plans have bounds and how many were simulated; from several threads, one at a
   // time. May be empty.

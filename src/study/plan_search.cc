@@ -115,8 +115,8 @@ class PlanSearch::Impl {
 
   std::string Work(const std::string& item) const { return work_(item); }
 
-  Answer<report::PlanReport> Run(planner::Workforce& workforce, planner::ResultStore* store) {
-    planner::Answers answers(space_->size(), workforce, store,
+  Answer<report::PlanReport> Run(planner::WorkerPool& pool, planner::ResultStore* store) {
+    planner::Answers answers(space_->size(), pool, store,
                              [this](std::int64_t plan) { return KeyOf(plan); });
     const planner::SearchOptions search_options{.best = question_.best,
                                                 .pareto = !question_.no_front,
@@ -134,11 +134,12 @@ class PlanSearch::Impl {
     report.space = space_->size();
     report.result = &result;
     report.best = Rows(result, result.best);
-    for (report::PlanRow& row : report.best) NameAsGood(result, row);
+    for (report::PlanRow& row : report.best) NameTies(result, row);
     report.pareto = Rows(result, result.pareto);
     report.nearest = Rows(result, result.nearest);
     if (question_.why > 0) {
-      report.losers = Rows(result, planner::NearLosers(result, goal_, question_.why, source_.kind));
+      report.runners_up =
+          Rows(result, planner::RunnersUp(result, goal_, question_.why, source_.kind));
     }
     if (!result.best.empty()) {
       auto sensitivity = planner::SensitivityOf(*space_, answers, goal_, search_options, result,
@@ -189,8 +190,8 @@ class PlanSearch::Impl {
     for (const planner::PlanPart& part : space_->parts()) {
       std::int64_t legal = 0;
       for (std::int64_t plan = part.first; plan < part.first + part.plans; ++plan) {
-        const planner::Fate fate = result.fates[static_cast<std::size_t>(plan)];
-        legal += fate == planner::Fate::kIllegal ? 0 : 1;
+        const planner::Verdict verdict = result.verdicts[static_cast<std::size_t>(plan)];
+        legal += verdict == planner::Verdict::kIllegal ? 0 : 1;
       }
       const std::string name = plan::Name(part.framework);
       auto known = std::find_if(frameworks.begin(), frameworks.end(),
@@ -210,11 +211,11 @@ class PlanSearch::Impl {
     }
   }
 
-  // Which settings differ between the plan and those that are as good.
-  void NameAsGood(const planner::SearchResult& result, report::PlanRow& row) const {
-    const auto found = result.as_good.find(row.plan);
-    if (found == result.as_good.end()) return;
-    row.as_good = static_cast<std::int64_t>(found->second.size());
+  // Which settings differ between the plan and its ties.
+  void NameTies(const planner::SearchResult& result, report::PlanRow& row) const {
+    const auto found = result.ties.find(row.plan);
+    if (found == result.ties.end()) return;
+    row.ties = static_cast<std::int64_t>(found->second.size());
     // A key that is left out has its default.
     const auto value_in = [](const planner::Settings& settings, const std::string& key) {
       const auto setting = std::find_if(settings.begin(), settings.end(),
@@ -267,7 +268,7 @@ class PlanSearch::Impl {
     row.settings = space_->Settings(plan);
     if (const auto scenario = LoadPlan(plan)) row.values = scenario->plan;
     row.facts = result.facts[at];
-    row.fate = result.fates[at];
+    row.verdict = result.verdicts[at];
     row.bound = result.bounds[at];
     const auto outcome = result.outcomes.find(plan);
     row.simulated = outcome != result.outcomes.end();
@@ -303,9 +304,8 @@ Result<void> PlanSearch::Prepare() { return impl_->Prepare(); }
 std::vector<planner::StoreFact> PlanSearch::Facts() const { return impl_->Facts(); }
 std::string PlanSearch::Fingerprint() const { return impl_->Fingerprint(); }
 std::string PlanSearch::Work(const std::string& item) const { return impl_->Work(item); }
-Answer<report::PlanReport> PlanSearch::Run(planner::Workforce& workforce,
-                                           planner::ResultStore* store) {
-  return impl_->Run(workforce, store);
+Answer<report::PlanReport> PlanSearch::Run(planner::WorkerPool& pool, planner::ResultStore* store) {
+  return impl_->Run(pool, store);
 }
 const scenario::Scenario& PlanSearch::base() const { return impl_->base(); }
 Result<scenario::Scenario> PlanSearch::ScenarioOf(std::int64_t plan) {

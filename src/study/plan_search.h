@@ -8,7 +8,7 @@
 #include "src/forecast/forecast.h"
 #include "src/planner/result_store.h"
 #include "src/planner/search.h"
-#include "src/planner/workforce.h"
+#include "src/planner/worker_pool.h"
 #include "src/report/plan_report.h"
 #include "src/scenario/load.h"
 #include "src/scenario/variants.h"
@@ -31,11 +31,11 @@ class PlanSearch {
   std::vector<planner::StoreFact> Facts() const;
   // What ranks must agree on: they speak of plans by their numbers.
   std::string Fingerprint() const;
-  // What is done with an item of the workforce.
+  // What is done with an item of the pool.
   std::string Work(const std::string& item) const;
 
   // The answer, which points into this. `store` may be null.
-  Answer<report::PlanReport> Run(planner::Workforce& workforce, planner::ResultStore* store);
+  Answer<report::PlanReport> Run(planner::WorkerPool& pool, planner::ResultStore* store);
 
   // The scenario around which plans are searched.
   const scenario::Scenario& base() const;

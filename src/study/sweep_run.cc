@@ -88,15 +88,14 @@ Result<forecast::Forecast> SweepRun::Forecast(const planner::Settings& settings)
   return forecast;
 }
 
-Answer<planner::SweepResult> SweepRun::Run(planner::Workforce& workforce,
-                                           planner::ResultStore* store) {
+Answer<planner::SweepResult> SweepRun::Run(planner::WorkerPool& pool, planner::ResultStore* store) {
   planner::Progress progress;
   if (question_.progress) {
     progress = [&](std::int64_t done, std::int64_t known) {
       question_.progress(done, known, grid_->rows());
     };
   }
-  auto result = planner::Sweep(*grid_, workforce, store, progress);
+  auto result = planner::Sweep(*grid_, pool, store, progress);
   if (!result) return Failed(result.error());
   // A mistake that every row has, and that the scenario has without --vary too, is not about the
   // combinations.

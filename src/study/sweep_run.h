@@ -13,7 +13,7 @@
 #include "src/planner/result_store.h"
 #include "src/planner/sweep.h"
 #include "src/planner/sweep_grid.h"
-#include "src/planner/workforce.h"
+#include "src/planner/worker_pool.h"
 #include "src/scenario/load.h"
 #include "src/scenario/variants.h"
 #include "src/study/failure.h"
@@ -45,7 +45,7 @@ class SweepRun {
 
   // The rows, in the grid's order. Combinations that are illegal by themselves are rows; a mistake
   // that is there without `vary` too is wrong input. `store` may be null.
-  Answer<planner::SweepResult> Run(planner::Workforce& workforce, planner::ResultStore* store);
+  Answer<planner::SweepResult> Run(planner::WorkerPool& pool, planner::ResultStore* store);
 
   const planner::SweepGrid& grid() const { return *grid_; }
   // The scenario of the first row; null where there can be none.

@@ -226,7 +226,7 @@ class Checker {
       for (int from = 0; from < to; ++from) {
         if (meet(static_cast<Vertex>(from), static_cast<Vertex>(to))) continue;
         Add("node.links",
-            fmt::format("the only way from gpu{} to gpu{} leads through another GPU or a NIC, "
+            fmt::format("the only route from gpu{} to gpu{} leads through another GPU or a NIC, "
                         "which do not forward",
                         from, to),
             "add their PCIe links");
@@ -240,7 +240,7 @@ class Checker {
       }
       if (found) continue;
       Add("node.links",
-          fmt::format("no way leads from gpu{} to a NIC without another GPU between", gpu),
+          fmt::format("no route leads from gpu{} to a NIC without another GPU between", gpu),
           "several nodes communicate over NICs: link the GPU with one over PCIe");
       return;
     }

@@ -128,7 +128,7 @@ TEST(FaultsOf, GpusDoNotForward) {
   EXPECT_NE(faults[0].message.find("from gpu0 to gpu2"), std::string::npos);
 }
 
-// A NIC linked to GPU 0 alone: fine for one node, but GPU 1 has no way out of it.
+// A NIC linked to GPU 0 alone: fine for one node, but GPU 1 has no route out of it.
 TEST(FaultsOf, EveryGpuNeedsAWayToANic) {
   NodeType node;
   node.devices = {2, 0, 0, 0, 1};
@@ -139,7 +139,7 @@ TEST(FaultsOf, EveryGpuNeedsAWayToANic) {
   EXPECT_TRUE(FaultsOf(node, OneSwitch(), 1).empty());
   const std::vector<Fault> faults = FaultsOf(node, OneSwitch(), 2);
   ASSERT_EQ(faults.size(), 1u);
-  EXPECT_EQ(faults[0].message, "no way leads from gpu1 to a NIC without another GPU between");
+  EXPECT_EQ(faults[0].message, "no route leads from gpu1 to a NIC without another GPU between");
 }
 
 // Rules are cheap to write and links are not: 3 x 1000 x 1000 pairs must not be built.

@@ -73,7 +73,7 @@ TEST(LinkLoad, BetweenNodesEachNicCarriesItsChannel) {
     EXPECT_DOUBLE_EQ(BytesOf(*loads, "leaf0", nic), 3.5 * kMegabyte);
     into_switch += BytesOf(*loads, "node0/gpu" + std::to_string(i), "node0/nvswitch0");
   }
-  // Three hops of 14 MB, and the last GPU of each channel's way to the NIC of another (PXN).
+  // Three hops of 14 MB, and the last GPU of each channel's route to the NIC of another (PXN).
   EXPECT_DOUBLE_EQ(into_switch, 4 * 14.0 * kMegabyte);
 }
 

@@ -175,7 +175,7 @@ Route Joined(Route first, const Route& second) {
   return first;
 }
 
-// The way of one channel through a node.
+// The route of one channel through a node.
 struct Passage {
   const Cycle* cycle = nullptr;  // null: a single GPU
   std::size_t left_out = 0;      // the hop of the cycle that the network takes the place of

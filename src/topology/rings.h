@@ -34,11 +34,11 @@ struct NodeRings {
 // `gpus` ascending, none twice, at least one; every pair connected.
 NodeRings BuildNodeRings(const NodeRoutes& routes, const std::vector<int>& gpus);
 
-// What a node does for the `channels` rings of a group that spans several nodes. Channel c enters
-// and leaves the node through the NIC rails[c] (NCCL's rail-aligned rings, src/graph/connect.cc):
-// it leaves from the GPU that owns the NIC. It enters by another GPU as near to the NIC if that is
-// the owner's neighbour in the ring; else by the owner itself, and then the ring's last GPU reaches
-// the NIC through the owner's memory where NVLink leads there (NCCL's PXN, src/graph/paths.cc).
+// A node's part of the `channels` rings of a group that spans several nodes. Channel c enters and
+// leaves the node through the NIC rails[c] (NCCL's rail-aligned rings, src/graph/connect.cc): it
+// leaves from the GPU that owns the NIC. It enters by another GPU as near to the NIC if that is the
+// owner's neighbour in the ring; else by the owner itself, and then the ring's last GPU reaches the
+// NIC through the owner's memory where NVLink leads there (NCCL's PXN, src/graph/paths.cc).
 struct NodeTraffic {
   std::vector<int> rails;           // [channel]: NIC
   std::vector<Time> exit_latency;   // [channel]: last GPU to NIC

@@ -66,7 +66,7 @@ TEST(NodeRoutes, TheWayFromANicIsTheWayToItReversed) {
   EXPECT_EQ(routes.DistanceToNic(3, 0).latency, Nanoseconds(1100));
 }
 
-// Two equally short ways of unequal width: GPU 0 to GPU 1 over two switches, 30 and 10 GB/s.
+// Two equally short routes of unequal width: GPU 0 to GPU 1 over two switches, 30 and 10 GB/s.
 TEST(NodeRoutes, DividesByBandwidthWithinALatencyTie) {
   NodeType node;
   node.devices = {2, 0, 2, 0, 0};
@@ -110,7 +110,7 @@ TEST(NodeRoutes, DealsSharedNicsOut) {
   EXPECT_EQ(NodeRoutes(wide).NicsOf(0), (std::vector<int>{0, 1, 2, 3}));
 }
 
-// Whatever way is taken, what leaves the source and what reaches the target is everything, and
+// Whatever route is taken, what leaves the source and what reaches the target is everything, and
 // every device in between hands on what it gets.
 TEST(NodeRoutes, SharesFlowWithoutLoss) {
   for (const NodeType& node : {SwitchedNode(), PcieNode(), CubeMeshNode(), MeshNode(5)}) {

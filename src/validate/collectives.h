@@ -16,8 +16,8 @@
 // Every published measurement of a collective against the forecast of the same machine.
 //
 // A source is forecast with the profile of its GPU type, its own fit points before those of other
-// sources: so would somebody who had measured half of it. Points that are held back are read by
-// nothing, here or elsewhere.
+// sources: as after measuring half of it. Points that are held back are read by nothing, here or
+// elsewhere.
 namespace stepcast::validate {
 
 enum class Role : std::uint8_t { kFit, kHeldBack, kUncertain };
@@ -51,7 +51,7 @@ struct CollectivePoint {
   std::string algorithm, protocol;
   int channels = 0;
   cost::Provenance provenance = cost::Provenance::kModelled;
-  // What the source says ran; empty: nothing.
+  // The algorithm that ran, by the source; empty: not stated.
   std::string documented_algorithm, documented_protocol;
 
   // (forecast - measured) / measured
@@ -88,8 +88,8 @@ struct CollectiveAccuracy {
   std::size_t documented() const;
   std::size_t as_documented() const;
 
-  // What is aimed at, on held-back points: median at most 5 %, nine of ten within 15 %, and every
-  // documented choice.
+  // Target on held-back points: median at most 5 %, nine of ten within 15 %, and every documented
+  // choice.
   static constexpr double kMedianTarget = 0.05;
   static constexpr double kP90Target = 0.15;
   bool MeetsTargets() const;

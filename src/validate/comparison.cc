@@ -100,7 +100,7 @@ Comparison Compare(const forecast::Run& forecast, const Execution& execution) {
     if (!parts[i].always && parts[i].time == Time() && measured[i].time == Time()) continue;
     comparison.time.push_back({parts[i].name, 0, parts[i].time, measured[i].time});
   }
-  comparison.communication = {"communication under way", 0, expected.communication_total,
+  comparison.communication = {"communication in flight", 0, expected.communication_total,
                               figures.communication_total};
   comparison.peak = {expected.memory.peak, figures.memory.peak};
 

@@ -38,7 +38,7 @@ struct OperationPair {
 struct Comparison {
   TimePair step;
   std::vector<TimePair> time;  // forward, backward, optimizer, exposed communication, idle
-  TimePair communication;      // under way
+  TimePair communication;      // in flight
   // Sums over the operations of one step: kernels by name, copies by direction, collectives by kind
   // and group; in the order in which the program first has them.
   std::vector<TimePair> kinds;

@@ -74,9 +74,9 @@ RankRun Rank(int rank, program::Timeline timeline, Bytes peak) {
   return run;
 }
 
-// Three steps, the first and the last to keep the middle one company. Rank 0 ends its steps at 10,
-// 20 and 30 ms, rank 1 at 11, 22 and 33: the step lasts from 11 to 22 ms, and rank 1 is critical.
-// There: idle [11, 12), the kernel [12, 18), the all-reduce [18, 22).
+// Three steps; the middle one has a neighbour on both sides. Rank 0 ends its steps at 10, 20 and 30
+// ms, rank 1 at 11, 22 and 33: the step lasts from 11 to 22 ms, and rank 1 is critical. There: idle
+// [11, 12), the kernel [12, 18), the all-reduce [18, 22).
 Execution MiddleStep() {
   program::Timeline first, second;
   AddStep(first, Ms(1), Ms(7), Ms(10));

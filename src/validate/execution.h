@@ -13,7 +13,7 @@
 #include "src/runtime/job.h"
 #include "src/scenario/scenario.h"
 
-// What an execution was like: every rank's measurement, and the figures that a forecast has, too.
+// An execution: every rank's measurement, and the figures that a forecast has, too.
 namespace stepcast::validate {
 
 // One rank's part.
@@ -51,7 +51,7 @@ struct Execution {
 };
 
 // How many steps the executor must measure for `steps` step times. Without barriers a step is
-// measured between the ends of two, in the company of its successor: one leads in, one leads out.
+// measured between the ends of two, while its successor runs: one leads in, one leads out.
 int StepsToMeasure(int steps, bool barrier);
 
 // Sums up the measurements of all ranks, which measured StepsToMeasure steps. `barrier`: as the

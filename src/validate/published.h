@@ -17,8 +17,8 @@
 // Every published measurement of a training step against the forecast of the same run.
 namespace stepcast::validate {
 
-// What the obvious rival does: it looks up the measured run that is most like this one among those
-// that may be fitted, takes its share of the GPUs' peak, and divides. No simulation at all.
+// The baseline: looks up the measured run that is most like this one among those that may be
+// fitted, takes its share of the GPUs' peak, and divides. No simulation at all.
 //
 // Most like: on the same GPU type, the least sum of squares of log2 of the ratios of parameters,
 // sequence length, GPUs, micro-batch size and micro-batches, plus 4 (two doublings) for each of
@@ -75,7 +75,7 @@ struct Coverage {
   std::size_t inside = 0;
 };
 
-// What is left between fit rows and forecasts: for a profile's residual "step" or "memory".
+// Residuals of fit rows: for a profile's residual "step" or "memory".
 struct FitResidual {
   std::string gpu, of;
   std::size_t cases = 0;
@@ -125,10 +125,10 @@ struct PublishedAccuracy {
   std::vector<FitResidual> FitResiduals() const;
   std::vector<PlanChoice> Choices() const;
 
-  // What is aimed at, on check rows: each source's own limits; a bias within 3 % and a rank
-  // correlation of at least 0.97 of step times; at most half of the rival's mean error where the
-  // source has fit rows, and again above 64 GPUs; a mean error of memory of at most 6 %; no case
-  // that ran forecast as not fitting beyond the range of the forecast.
+  // Target on check rows: each source's own limits; a bias within 3 % and a rank correlation of at
+  // least 0.97 of step times; at most half of the rival's mean error where the source has fit rows,
+  // and again above 64 GPUs; a mean error of memory of at most 6 %; no case that ran forecast as
+  // not fitting beyond the range of the forecast.
   std::vector<PublishedAim> Aims() const;
   bool MeetsAims() const;
 };

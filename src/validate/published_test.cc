@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // A data root with published steps alone. Layers take the time that they are given, and the one
-// device of a flat cluster has nobody to wait for, so that a step lasts micro-batches x (forward +
+// device of a flat cluster waits for no other, so that a step lasts micro-batches x (forward +
 // backward) + update, which is 40 ms for one micro-batch of the list below.
 class Published : public testing::Test {
  protected:

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""tools/cluster, and what becomes of a run on it when a rank dies, a link stops or somebody
+"""tools/cluster, and what becomes of a run on it when a rank dies, a link stops or a user
 interrupts it. Needs root, network namespaces and mpirun; skips, and says so, without."""
 
 import atexit
@@ -161,7 +161,7 @@ class CommandLine(unittest.TestCase):
     def test_says_that_it_needs_root(self):
         words = ["status"]
         if os.geteuid() == 0:
-            # The script comes over a pipe: nobody need not be allowed to read it.
+            # The script comes over a pipe: the user 'nobody' may not be allowed to read it.
             done = subprocess.run(["setpriv", "--reuid", "65534", "--clear-groups",
                                    "/usr/bin/python3", "-", *words],
                                   input=pathlib.Path(CLUSTER).read_text(), capture_output=True,

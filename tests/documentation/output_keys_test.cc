@@ -21,7 +21,7 @@ using Keys = std::set<std::string>;
 
 // Mappings whose keys are the input's.
 const Keys kOfTheInput = {"plan.set", "plan.as_good.settings", "row.set", "losers[].set"};
-// Their members count plans by fate, which a sentence names.
+// Their keys count plans by verdict, which a sentence names.
 const Keys kNamedInText = {"pruned"};
 
 // The paths of all values of a document: "space", "losers[].reason", "illegal.CODE.count". A plan

@@ -788,7 +788,7 @@ class ScriptTest(EmitTest):
         text = (plan / "launch.sh").read_text()
         self.assertIn("export PYTORCH_CUDA_ALLOC_CONF='expandable_segments:True'\n", text)
         self.assertIn("export TORCH_ALLOW_TF32_CUBLAS_OVERRIDE='1'\n", text)
-        # FP32 was TF32 then, unless somebody said otherwise.
+        # FP32 was TF32 then by default.
         plan, _ = self.emit(DDP, "--set=training.precision=fp32", "--set=software.torch=1.11")
         self.assertIn("export NVIDIA_TF32_OVERRIDE='0'\n", (plan / "launch.sh").read_text())
 

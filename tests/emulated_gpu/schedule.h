@@ -71,7 +71,7 @@ bool CallFails(const char* name);
 [[noreturn]] void Die(const std::string& mistake);
 
 // What runs on a GPU for the first time is loaded, which waits until the GPU is idle. A collective
-// under way may wait for a partner that waits for this GPU: that is a mistake.
+// in flight may wait for a partner that waits for this GPU: that is a mistake.
 void Load(int gpu, const std::string& code);
 void CollectiveSubmitted(const OperationRef& collective);
 

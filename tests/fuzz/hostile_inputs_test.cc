@@ -1,6 +1,6 @@
-// Inputs that somebody chose to do harm, and the shipped files cut and bent, through every reader:
-// none may crash, hang or be without a diagnostic. The laws are checked in read_inputs.cc; the fuzz
-// targets look for more of the kind.
+// Inputs made to do harm, and the shipped files cut and bent, through every reader: none may crash,
+// hang or be without a diagnostic. The laws are checked in read_inputs.cc; the fuzz targets look
+// for more of the kind.
 
 #include <algorithm>
 #include <filesystem>

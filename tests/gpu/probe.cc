@@ -15,7 +15,7 @@
 #include "src/base/bytes.h"
 #include "src/base/data_type.h"
 #include "src/base/time.h"
-#include "src/runtime/cuda/stand_ins.h"
+#include "src/runtime/cuda/synthetic_kernels.h"
 
 namespace stepcast::runtime::cuda {
 namespace {

@@ -1,5 +1,5 @@
 // A collective holds multiprocessors and memory bandwidth: what that costs it and the kernels
-// beside it, against what somebody measured.
+// beside it, against a measurement.
 
 #include <algorithm>
 #include <cstddef>

@@ -106,8 +106,7 @@ TEST(ModelStates, PaddingIsReported) {
 // what it works with. A bucket holds one of the ten layers' gradients, 0.2 bytes per parameter.
 //   stage 0: gradients, the same behind one another and in FP32 at once: 2 + 2 + 4
 //   stage 1: all gradients when the first is in the bucket (2 - 0.2 + 0.2); tensors that reach into
-//   a
-//            rank's part are kept whole: two layers, as parts are 5/32 of one
+//            a rank's part are kept whole: two layers, as parts are 5/32 of one
 //   stage 2: two layers kept, and in the step one of them in FP64 for its norm: 2 + 4; more than a
 //            gradient that waits, the full bucket, its copy in owners' order and the two kept
 //   stage 3: gradients have their flat buffer throughout; beside it the bucket, one layer's

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Files that somebody else wrote, and a system that refuses: every end is a sentence and a status."""
+"""Files from other users, and a system that refuses: every end is a sentence and a status."""
 
 import os
 import pathlib

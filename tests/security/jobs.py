@@ -120,7 +120,7 @@ class Job:
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         return self.processes[rank]
 
-    def door(self, rank=0):
+    def listening_port(self, rank=0):
         """The port where a rank, which has been started, listens."""
         pid = self.processes[rank].pid
         return wait_for(lambda: listening(pid))[0][1]

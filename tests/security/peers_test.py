@@ -22,7 +22,7 @@ STEPCAST = os.path.abspath("src/cli/stepcast")
 LIAR = os.path.abspath("tests/security/lying_rank")
 PROBE = os.path.abspath("tests/security/libenvironment_probe.so")
 GREETING = b"stepcast 2"
-BEAT, FAILED, INTERRUPTED, END, BYE = range(5)
+HEARTBEAT, FAILED, INTERRUPTED, END, BYE = range(5)
 
 
 def code(secret, context, message):
@@ -59,7 +59,7 @@ def secret_of(job):
     return hmac.new(SECRET.encode(), run, hashlib.sha256).digest()
 
 
-def door(port, host=b"east", addresses=(b"127.0.0.1",)):
+def endpoint(port, host=b"east", addresses=(b"127.0.0.1",)):
     return (text(host) + number(port) + number(len(addresses)) +
             b"".join(text(address) for address in addresses))
 
@@ -84,7 +84,7 @@ class AnotherRankTest(PeersTest):
     def setUp(self):
         self.job = Job(self, ranks=2)
         self.job.start(0)
-        self.port = self.job.door()
+        self.port = self.job.listening_port()
 
     def arrive(self, rank=1, ranks=2, host=b"east"):
         """The connection to rank 0, and its answer to this hello."""
@@ -92,13 +92,13 @@ class AnotherRankTest(PeersTest):
         hello = (number(ranks) + number(rank) + text(host) + signed(-1) + text(os.urandom(16)))
         return connection, Reader(introduce(connection, self.port, secret_of(self.job), hello))
 
-    def meet(self, own_door=None):
+    def meet(self, own_endpoint=None):
         """As far as the watch's secret: the connection, the secret, rank 0's port."""
         connection, answer = self.arrive()
         self.assertEqual(answer.text(), b"heard")
         self.assertEqual(Reader(receive_frame(connection)).text(), b"welcome")
         connection.sendall(frame(b"here"))
-        connection.sendall(frame(own_door or door(1)))
+        connection.sendall(frame(own_endpoint or endpoint(1)))
         book = Reader(receive_frame(connection))
         secret, first = book.text(), Reader(book.text())
         first.text()
@@ -125,7 +125,7 @@ class AnotherRankTest(PeersTest):
         for status in (0, 256, 1 << 32):
             with self.subTest(status=status):
                 self.setUp()
-                _, secret, port = self.meet(own_door=door(1, host=ESCAPES))
+                _, secret, port = self.meet(own_endpoint=endpoint(1, host=ESCAPES))
                 watch = self.watch(port, secret)
                 watch.sendall(frame(number(FAILED) + number(2) + number(status) +
                                     text(b"oh" + ESCAPES)))
@@ -136,13 +136,13 @@ class AnotherRankTest(PeersTest):
                 self.assertRegex(error, r"oh\\x1b")
 
     def test_a_host_with_escapes_that_dies(self):
-        connection, secret, port = self.meet(own_door=door(1, host=ESCAPES))
+        connection, secret, port = self.meet(own_endpoint=endpoint(1, host=ESCAPES))
         self.watch(port, secret).close()
         self.expect_failure(self.job.end(), 0, r"rank 1 on '\\x1b.*' has ended unexpectedly")
         connection.close()
 
     def test_more_addresses_than_there_are(self):
-        _, secret, port = self.meet(own_door=text(b"east") + number(1) + number(1 << 60))
+        _, secret, port = self.meet(own_endpoint=text(b"east") + number(1) + number(1 << 60))
         self.watch(port, secret).close()
         self.expect_failure(self.job.end(), 0, "rank 1 on 'east' has ended unexpectedly")
 
@@ -163,7 +163,7 @@ class AnotherRankTest(PeersTest):
                 self.setUp()
                 _, secret, port = self.meet()
                 watch = self.watch(port, secret)
-                watch.sendall(frame(number(BEAT) + number(stage) + number(5) + number(7) +
+                watch.sendall(frame(number(HEARTBEAT) + number(stage) + number(5) + number(7) +
                                     number(instruction)))
                 watch.close()
                 self.expect_failure(self.job.end(), 0, doing)
@@ -192,7 +192,7 @@ class Rank0Test(PeersTest):
         other = receive_frame(job)
         listener = self.listen(0)
         port, secret = listener.getsockname()[1], os.urandom(32)
-        job.sendall(frame(text(secret) + text(door(port, host)) + text(other)))
+        job.sendall(frame(text(secret) + text(endpoint(port, host)) + text(other)))
         connection, _ = listener.accept()
         self.addCleanup(connection.close)
         connection.settimeout(10)

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Nobody who does not know a job's secret gets into it, holds it up or ends it: on loopback, and in
+"""A process without a job's secret cannot join it, delay it or end it: on loopback, and in
 network namespaces where this user may make some."""
 
 import collections
@@ -85,7 +85,7 @@ class StrangersTest(RanksTest):
     def test_wrong_frames_end_nothing(self):
         job = Job(self)
         job.start(0)
-        port = job.door()
+        port = job.listening_port()
         for message in (b"GET / HTTP/1.1\r\n\r\n", frame(ESCAPES), frame(b""), frame(b"\xff" * 4096),
                         struct.pack("<Q", 1 << 40), struct.pack("<Q", (1 << 32) - 1) + b"x" * 65536):
             try:
@@ -107,7 +107,7 @@ class StrangersTest(RanksTest):
         """As version 1 of the protocol greeted: words, run, ranks, rank, host, local rank."""
         job = Job(self)
         job.start(0)
-        port = job.door()
+        port = job.listening_port()
         run = f"127.0.0.1:{job.port} ".encode()
         for rank in (1, 2):
             self.connect(port).sendall(frame(text(b"stepcast job 1") + text(run) +
@@ -119,7 +119,7 @@ class StrangersTest(RanksTest):
     def test_more_connections_than_rank_0_may_have(self):
         job = Job(self)
         job.start(0, ["sh", "-c", 'ulimit -n 64; exec "$@"', "sh"])
-        port = job.door()
+        port = job.listening_port()
         held = []
         for _ in range(200):
             held.append(self.connect(port))
@@ -141,10 +141,10 @@ class StrangersTest(RanksTest):
 
 
 class HealthyJobsTest(RanksTest):
-    def test_rank_0_stops_while_another_knocks(self):
+    def test_rank_0_stops_while_another_connects(self):
         job = Job(self, ranks=2)
         first = job.start(0)
-        job.door()
+        job.listening_port()
         first.send_signal(signal.SIGSTOP)
         job.start(1)
         time.sleep(5)  # it gives two connections up
@@ -225,13 +225,13 @@ class Attacker(threading.Thread):
 
 def record(job):
     """What rank 1 proves to rank 0 on a connection that leads through here."""
-    door = socket.create_server(("127.0.0.1", 0))
-    real = socket.create_connection(("127.0.0.1", job.door()), timeout=10)
-    port = door.getsockname()[1]
+    server = socket.create_server(("127.0.0.1", 0))
+    real = socket.create_connection(("127.0.0.1", job.listening_port()), timeout=10)
+    port = server.getsockname()[1]
     visitor = subprocess.Popen([RANK], env=dict(job.environment, RANK="1", MASTER_PORT=str(port)),
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        through, _ = door.accept()
+        through, _ = server.accept()
         with through, real:
             through.sendall(real.recv(4096))
             time.sleep(0.5)
@@ -239,7 +239,7 @@ def record(job):
     finally:
         visitor.kill()
         visitor.wait()
-        door.close()
+        server.close()
 
 
 SCENARIO = """\
@@ -313,7 +313,7 @@ class FortyAttackersTest(RanksTest):
 
         job = Job(self, rounds=3)
         job.start(0)
-        port = job.door()
+        port = job.listening_port()
         Attacker.recorded.append(record(job))
         self.assertGreater(len(Attacker.recorded[0]), 64)
         attackers = [Attacker(number, port, job) for number in range(40)]

@@ -187,7 +187,7 @@ TEST_F(PlanStoreTest, WhatIsNotThisScenariosStoreIsRefused) {
   refused(fmt::format("{} sweep '{}/scenario.yaml' --vary data_parallel.overlap=all --store '{}'",
                       kBinary, folder_, store_),
           "the command was 'plan' and is 'sweep'");
-  // A comment changes nothing, but nobody can know that without reading.
+  // A comment changes nothing, but the digest of a file cannot know that.
   std::ofstream(folder_ + "/scenario.yaml", std::ios::app) << "# larger\n";
   refused(Stored(""), "scenario.yaml has changed");
   sqlite3* connection = nullptr;

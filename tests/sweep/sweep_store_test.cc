@@ -199,7 +199,7 @@ TEST_F(SweepStoreTest, WhatIsNotThisSweepsStoreIsRefused) {
   refused(Stored("--set training.sequence_length=64"),
           "--set was '' and is 'training.sequence_length=64'");
   refused(Stored("--vary data_parallel.overlap=all"), "--vary data_parallel.overlap is new");
-  // A comment changes nothing, but nobody can know that without reading.
+  // A comment changes nothing, but the digest of a file cannot know that.
   std::ofstream(folder_ + "/scenario.yaml", std::ios::app) << "# larger\n";
   refused(Stored(""), "scenario.yaml has changed");
   sqlite3* connection = nullptr;

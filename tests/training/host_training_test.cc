@@ -167,7 +167,7 @@ std::string Train(const scenario::Scenario& scenario, const Weights& plain, runt
                          right);
     }
   }
-  // All operations of the measured steps were timed, and nobody ended before it started.
+  // All operations of the measured steps were timed, and none ended before it started.
   std::size_t operations = 0;
   for (const program::Instruction& instruction : program.step) {
     using program::Opcode;

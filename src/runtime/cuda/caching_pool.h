@@ -12,7 +12,7 @@
 // A caching allocator by the rules of PyTorch's (c10/cuda/CUDACachingAllocator.cpp): memory comes
 // from the device in segments, is cut into blocks, and goes back to a free list of the stream it
 // was allocated on, so that a step that has run once asks the device for nothing any more. Reuse
-// follows host order: whoever allocates on the same stream later runs later.
+// follows host order: what is allocated on the same stream later runs later.
 namespace stepcast::runtime::cuda {
 
 // Where segments come from: cudaMalloc, or a stand-in in tests.
@@ -31,8 +31,8 @@ class CachingPool {
   CachingPool& operator=(const CachingPool&) = delete;
   ~CachingPool();
 
-  // nullptr: the device has no memory left, even without the segments that nobody uses. Aligned to
-  // 512 bytes as far as segments are.
+  // nullptr: the device has no memory left, even after unused segments were freed. Aligned to 512
+  // bytes as far as segments are.
   std::byte* Allocate(Bytes size, std::uint16_t stream);
   // The block becomes free for its stream. `block` came from Allocate.
   void Release(std::byte* block);

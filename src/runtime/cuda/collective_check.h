@@ -21,7 +21,7 @@ Attempt<void> CheckCollective(const program::Program& program,
                               const program::Collective& collective, int rank,
                               Communicators& communicators, cudaStream_t stream);
 
-// What the check expects: the numbers that group rank `member` gives, and those that it gets.
+// The expected values: the numbers that group rank `member` gives, and those that it gets.
 std::vector<float> CheckedSource(const program::Collective& collective, int member, int ranks);
 std::vector<float> CheckedTarget(const program::Collective& collective, int member, int ranks);
 

@@ -38,7 +38,7 @@ class Communicators {
 
   // A partner that is gone, as far as NCCL has noticed.
   Attempt<void> CheckPartners() const;
-  // Ends everything that is under way, so that nobody waits for a partner that is gone.
+  // Aborts all that is in flight, so that no rank waits for a partner that is gone.
   void Abort();
 
  private:

@@ -55,7 +55,7 @@ cudaError_t Describe(int ordinal, Device& device) {
 std::string Fill(std::vector<Device>& devices) {
   int count = 0;
   if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) {
-    cudaGetLastError();  // the runtime would hand the error to whoever asks next
+    cudaGetLastError();  // the runtime would return the error to the next caller
     return cudaGetErrorString(error);
   }
   if (count == 0) return cudaGetErrorString(cudaErrorNoDevice);

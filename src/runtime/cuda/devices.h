@@ -6,8 +6,8 @@
 #include "src/base/bytes.h"
 #include "src/base/rates.h"
 
-// What CUDA finds on this machine: the GPUs that this process may use and the versions of the
-// software between it and them. A machine without a GPU or a driver is an answer, not an error.
+// CUDA on this machine: the GPUs that this process may use and the versions of the software between
+// it and them. A machine without a GPU or a driver is an answer, not an error.
 namespace stepcast::runtime::cuda {
 
 struct Version {
@@ -26,7 +26,7 @@ struct Device {
   int compute_capability_major = 0;  // 9 and 0 for an H100, whose code is called sm_90
   int compute_capability_minor = 0;
   int multiprocessors = 0;  // streaming multiprocessors (SMs)
-  Bytes memory;             // all of it, whoever uses it at present
+  Bytes memory;             // all of it, used or not
   Bytes cache;              // the last one (L2)
   int memory_clock_khz = 0;
   int memory_bus_bits = 0;

@@ -15,7 +15,7 @@
 #include "src/runtime/cuda/launch_plan.h"
 #include "src/runtime/device.h"
 
-// What effects do to the program's buffers, as kernels (effects.h).
+// Effects on the program's buffers, as kernels (effects.h).
 namespace stepcast::runtime::cuda {
 
 class EffectLaunches {

@@ -17,7 +17,7 @@
 // in their order. Launches return what CUDA says of them; none at all is made of an empty list.
 namespace stepcast::runtime::cuda {
 
-// What differs from step to step.
+// Arguments that differ from step to step.
 struct StepValues {
   std::uint32_t step = 0;
   values::AdamW adamw;  // of update `step` + 1

@@ -13,12 +13,12 @@
 // Error codes of CUDA, NCCL and cuBLASLt as failures. `doing` completes "while ...".
 namespace stepcast::runtime::cuda {
 
-// Also clears the error, which CUDA would otherwise hand to whoever asks next.
+// Also clears the error, which CUDA would otherwise return to the next caller.
 Attempt<void> Check(cudaError_t error, std::string_view doing);
 Attempt<void> Check(ncclResult_t result, std::string_view doing);
 Attempt<void> Check(cublasStatus_t status, std::string_view doing);
 
-// What cudaEventQuery or cudaStreamQuery answered. CUDA keeps "not ready" as the last error, where
+// The result of cudaEventQuery or cudaStreamQuery. CUDA keeps "not ready" as the last error, where
 // the check of the next kernel's launch would find it: this clears it.
 cudaError_t Answered(cudaError_t state);
 

@@ -15,7 +15,7 @@
 #include "src/runtime/cuda/collective_check.h"
 #include "src/runtime/cuda/collective_operands.h"
 #include "src/runtime/cuda/failure.h"
-#include "src/runtime/cuda/stand_ins.h"
+#include "src/runtime/cuda/synthetic_kernels.h"
 
 namespace stepcast::runtime::cuda {
 namespace {

@@ -37,7 +37,7 @@ namespace stepcast::runtime::cuda {
 // the program's buffers (effect_launches.h), and all else works on operands of the device's own
 // (operand_arenas.h).
 //
-// What the program launches is launched once when the device is made, before communicators are:
+// Every kernel of the program is launched once when the device is made, before communicators are:
 // CUDA loads a kernel when it is launched first and waits for the GPU meanwhile, which would never
 // end beside a collective whose partner waits for this rank (CUDA C++ Programming Guide, "Lazy
 // Loading").
@@ -47,7 +47,7 @@ namespace stepcast::runtime::cuda {
 // Replay, Synchronise, TakeTimes, Read and what only asks may be called (step_graph.h).
 //
 // While the host waits it looks after NCCL: a communicator that reports an error ends the wait with
-// a Failure, and everything under way is aborted when the device is destroyed.
+// a Failure, and all that is in flight is aborted when the device is destroyed.
 class GpuDevice final : public runtime::Device {
  public:
   // On GPU `ordinal`. All ranks of the job call this together. The program must outlive the device.
@@ -109,7 +109,7 @@ class GpuDevice final : public runtime::Device {
   // Whether the communicator's last collective is on another stream.
   bool MustWaitFor(program::Index communicator, std::uint16_t stream) const;
   Attempt<void> LaunchExchange(const program::Instruction& instruction);
-  // What was started last on a communicator is on this stream.
+  // The stream of the last operation on a communicator.
   Attempt<void> EndTurn(program::Index communicator, std::uint16_t stream);
   StepSource Step() const;
   Attempt<void> CheckSums();

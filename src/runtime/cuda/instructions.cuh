@@ -86,7 +86,7 @@ __device__ inline void CopyAsync(void* shared, const void* global, bool present)
                : "memory");
 }
 __device__ inline void EndCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// Until at most the latest kPending groups of copies are under way.
+// Until at most the latest kPending groups of copies are in flight.
 template <int kPending>
 __device__ inline void WaitForCopies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");

@@ -18,7 +18,7 @@
 #include "src/runtime/cuda/effects.h"
 #include "src/runtime/cuda/launch_plan.h"
 #include "src/runtime/cuda/products.h"
-#include "src/runtime/cuda/stand_ins.h"
+#include "src/runtime/cuda/synthetic_kernels.h"
 #include "src/runtime/values/clipping.h"
 #include "src/runtime/values/gradients.h"
 #include "src/runtime/values/number_types.h"
@@ -322,7 +322,7 @@ TEST(InitialValues, AreTheHosts) {
   EXPECT_EQ(target.Values(DataType::kBf16), expected);
 }
 
-TEST(StandIns, RandomOperandsAreNeverZeroAndStayFinite) {
+TEST(SyntheticKernels, RandomOperandsAreNeverZeroAndStayFinite) {
   STEPCAST_NEEDS_A_GPU();
   for (const DataType type : {DataType::kFp32, DataType::kBf16, DataType::kFp16}) {
     Array array(64000);
@@ -341,7 +341,7 @@ TEST(StandIns, RandomOperandsAreNeverZeroAndStayFinite) {
   }
 }
 
-TEST(StandIns, TrafficStaysInItsArenas) {
+TEST(SyntheticKernels, TrafficStaysInItsArenas) {
   STEPCAST_NEEDS_A_GPU();
   // Guards of 4 KiB around the arena that is written.
   Array input(1 << 20);
@@ -368,7 +368,7 @@ TEST(StandIns, TrafficStaysInItsArenas) {
   }
 }
 
-TEST(StandIns, SpinLastsAsLongAsGiven) {
+TEST(SyntheticKernels, SpinLastsAsLongAsGiven) {
   STEPCAST_NEEDS_A_GPU();
   cudaEvent_t begin, end;
   ASSERT_EQ(cudaEventCreate(&begin), cudaSuccess);
@@ -605,7 +605,7 @@ TEST_P(FusedAttention, IsAttention) {
   ExpectNear(dv.Values(type), core.dv, 0.03, "gradient of values");
 }
 
-TEST(FusedAttention, StandInsHaveRoom) {
+TEST(FusedAttention, SyntheticKernelsHaveRoom) {
   STEPCAST_NEEDS_A_GPU();
   for (const bool backward : {false, true}) {
     const Attention attention{backward, DataType::kBf16, 128, 1000, 8, 2, true};

@@ -11,7 +11,7 @@
 #include "src/program/program.h"
 #include "src/runtime/device.h"
 
-// What a GPU runs for each operation of a program, decided once, before anything runs.
+// The launches of each operation of a program on a GPU, decided once, before anything runs.
 //
 // What effects say is done on the program's buffers. The rest of a kernel's work has operands that
 // the program does not name; it is done on stand-ins: an arena of random numbers for each data type
@@ -59,7 +59,7 @@ struct Work {
   int times = 1;                                   // that the product is made
   program::Index product_effect = program::kNone;  // the gradient that the product writes
   program::Index attention = program::kNone;       // a fused one
-  // What a memory-bound kernel moves besides its effects.
+  // Traffic of a memory-bound kernel besides its effects.
   Bytes read, written;
   // Where its stand-ins begin: two operands of products, in the arena of their type; everything
   // else in that of `LaunchPlan::traffic_type`.
@@ -94,7 +94,7 @@ inline constexpr Bytes kHostPiece = MiB(64);
 
 LaunchPlan MakeLaunchPlan(const program::Program& program, GradientRule gradients);
 
-// What one rank sends and receives when a collective has `elements` in all.
+// Elements that one rank sends and receives in a collective of `elements` in all.
 struct CollectiveParts {
   std::int64_t sent = 0, received = 0;  // elements
 };
@@ -103,7 +103,7 @@ CollectiveParts PartsOf(CollectiveKind kind, std::int64_t elements, std::int64_t
 // Sizes in arenas are rounded up to this.
 Bytes AlignedInArena(Bytes size);
 
-// What operands take when they lie one behind the other at multiples of 256 bytes.
+// Bytes of operands that lie one behind the other at multiples of 256 bytes.
 Bytes InputOf(const Attention& attention);
 Bytes OutputOf(const Attention& attention);
 

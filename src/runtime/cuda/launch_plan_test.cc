@@ -214,7 +214,7 @@ TEST(LaunchPlan, TrafficBeyondTheArenaWraps) {
   EXPECT_EQ(plan.step[0].read, GiB(3));
 }
 
-TEST(LaunchPlan, CollectivesWithoutEffectsUseStandIns) {
+TEST(LaunchPlan, CollectivesWithoutEffectsUseSyntheticKernels) {
   TestProgram program(2);
   const Index data = program.AddCommunicator("data", {0, 1});
   const Index all_reduce = program.AddCollective(CollectiveKind::kAllReduce, data, KiB(8));

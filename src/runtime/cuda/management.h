@@ -7,8 +7,8 @@
 
 #include "src/runtime/device_health.h"
 
-// What NVML, the driver's management library, tells about a GPU (CUDA's number). The library comes
-// with the driver and is looked for when one of these is called.
+// NVML, the driver's management library, about a GPU (CUDA's number). The library comes with the
+// driver and is looked for when one of these is called.
 namespace stepcast::runtime::cuda {
 
 // Driver version, power limit, highest clocks; what it does not tell is left out.

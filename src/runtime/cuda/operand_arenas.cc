@@ -6,7 +6,7 @@
 #include "fmt/format.h"
 #include "src/runtime/cuda/failure.h"
 #include "src/runtime/cuda/products.h"
-#include "src/runtime/cuda/stand_ins.h"
+#include "src/runtime/cuda/synthetic_kernels.h"
 
 namespace stepcast::runtime::cuda {
 

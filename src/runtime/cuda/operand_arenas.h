@@ -40,7 +40,7 @@ class OperandArenas {
 
   std::byte* workspace(std::uint16_t stream) const { return workspaces_[stream]; }  // of products
   std::byte* host() const { return host_; }                                         // pinned
-  // What all of it takes on the device.
+  // Bytes of all arenas on the device.
   Bytes size() const { return size_; }
 
  private:

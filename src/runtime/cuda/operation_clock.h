@@ -44,8 +44,8 @@ class OperationClock {
   Attempt<void> SetAnchor();
   Time Now() const;
 
-  // What is issued next is the operation. After Begin the stream may be made to wait, which Waited
-  // says: the operation is ready before and starts after it.
+  // The operation is issued next. After Begin the stream may be made to wait, which Waited says:
+  // the operation is ready before and starts after it.
   Attempt<Timed> Begin(OperationId operation, std::uint16_t stream);
   Attempt<void> Waited(Timed& timed, std::uint16_t stream);
   Attempt<void> End(Timed timed, std::uint16_t stream);
@@ -56,10 +56,10 @@ class OperationClock {
   Attempt<void> CollectDone();
   // All that was issued is done.
   Attempt<void> CollectAll();
-  // The same, if it is a while since the last time and there is somebody to tell.
+  // The same, if it is a while since the last time and there is a callback.
   Attempt<void> CollectNowAndThen();
   std::vector<OperationTimes> Take();  // by their ends
-  // Null: nobody.
+  // Null: no callback.
   void ReportTo(Progress* progress) { progress_ = progress; }
 
   // Between BeginCapture and EndCapture operations become part of a graph, whose events record
@@ -75,7 +75,7 @@ class OperationClock {
 
  private:
   using HostClock = std::chrono::steady_clock;
-  // What a stream last did, if nothing came after it.
+  // A stream's last operation, if nothing came after it.
   struct StreamEnd {
     cudaEvent_t event = nullptr;
     std::uint64_t operation = 0;  // counted over all of the device's

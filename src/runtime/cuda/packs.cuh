@@ -37,7 +37,7 @@ inline __device__ std::int64_t ItemStride() {
   return static_cast<std::int64_t>(gridDim.x) * blockDim.x;
 }
 
-// What a thread has of an array: every `stride`th item from `first` on.
+// A thread's part of an array: every `stride`th item from `first` on.
 struct Share {
   std::int64_t first, stride;
 };

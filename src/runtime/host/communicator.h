@@ -34,14 +34,14 @@ class Communicator {
   // the collective. `elements` are those of the whole.
   Attempt<void> Run(const program::Collective& collective, std::int64_t elements, Side source,
                     Side target);
-  // In turn: a collective that carries nobody's values, on memory of its own that is not zero.
+  // In turn: a collective without values, on memory of its own that is not zero.
   Attempt<void> RunEmpty(const program::Collective& collective);
   // In turn.
   Attempt<void> Exchange(std::span<const MessageCall> messages);
   // The turn is over: the next one's begins.
   void EndTurn();
 
-  // Nobody waits here any more.
+  // No rank waits here any more.
   void Close();
 
   // Runs the collective on small whole numbers and looks at every element of the result. All

@@ -29,7 +29,7 @@ namespace stepcast::runtime::host {
 //   memory-bound,      the effects; then the rest of the bytes that they say they move
 //   optimizer, copies
 //   collectives        the effects, the collective itself among them; without one, the same
-//                      number of bytes of nobody's
+//                      number of scratch bytes
 //   exchanges          the bytes of the program's buffers that its uses name
 //
 // It cannot capture steps.

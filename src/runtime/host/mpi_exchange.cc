@@ -77,7 +77,7 @@ Attempt<void> MpiExchange::Run(std::span<const MessageCall> messages) {
   return done;
 }
 
-// As much as may be under way at once.
+// The most that may be in flight at once.
 Attempt<void> MpiExchange::Post(std::size_t at) {
   for (;;) {
     Lane& lane = lanes_[at];

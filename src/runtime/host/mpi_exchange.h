@@ -27,7 +27,7 @@ class MpiExchange {
   struct Lane {
     program::MessageDirection direction = program::MessageDirection::kSend;
     int peer = 0;
-    std::deque<const MessageCall*> messages{};  // the first is under way
+    std::deque<const MessageCall*> messages{};  // the first is in flight
     std::int64_t size = 0;                      // its own, as sent; as received
     bool begun = false;                         // its size has been posted
     bool open = false;                          // ... and has arrived

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "src/runtime/host/wide_loops.h"
+#include "src/runtime/host/simd_kernels.h"
 #include "src/runtime/mpi_failure.h"
 #include "src/runtime/values/number_types.h"
 
@@ -15,10 +15,10 @@ namespace {
 
 // What Open MPI's TCP sends at once is 64 KiB with its header (btl_tcp_eager_limit).
 constexpr std::int64_t kPieceBytes = 60 << 10;
-// How many pieces are under way at once: 1.9 MiB, which keeps a link of 1 Gbit/s busy through 15 ms
+// How many pieces are in flight at once: 1.9 MiB, which keeps a link of 1 Gbit/s busy through 15 ms
 // in which a rank does not get a core, and one of 100 Gbit/s through the latency of its messages.
 constexpr std::int64_t kSlots = 32;
-// Tags are piece numbers; MPI promises so many. Pieces so far apart are never under way together.
+// Tags are piece numbers; MPI promises so many. Pieces so far apart are never in flight together.
 constexpr std::int64_t kTags = 32768;
 constexpr long kPauseNanoseconds = 50'000;
 

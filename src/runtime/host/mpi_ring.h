@@ -15,7 +15,7 @@
 // the core that another rank's computation needs: with more ranks than cores, a waiting rank here
 // sleeps and looks again every 50 us.
 //
-// Parts go around in pieces, a slice of each part, which are under way independently: while one
+// Parts go around in pieces, a slice of each part, which are in flight independently: while one
 // piece is added, others are on the wire. Pieces are small enough for MPI to send them at once.
 // What is larger it announces first, and the receiver's answer then queues on its own link behind
 // all that the ring has put there: a collective would take a third longer than its bytes, by how
@@ -53,7 +53,7 @@ class MpiRing {
   struct Slice {
     std::int64_t begin = 0, count = 0;  // elements
   };
-  // Where a piece under way is kept.
+  // Where a piece in flight is kept.
   struct Slot {
     std::int64_t piece = 0;
     int step = 0;

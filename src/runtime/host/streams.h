@@ -28,7 +28,7 @@ struct Position {
 // nothing to do, or wait for each other, sleep. Issuing and waiting is for one thread, the host's.
 //
 // When work fails, nothing that has not begun is run any more; queues then empty at once, so that
-// nobody waits for ever.
+// no thread waits for ever.
 class Streams {
  public:
   // Runs on the stream's thread. May set `start` to when the work itself began, if it had to wait
@@ -61,7 +61,7 @@ class Streams {
   // As if work had failed: drops what has not begun.
   void Stop();
 
-  // What ran since the last call, in order of (end, issue).
+  // Operations that ran since the last call, in order of (end, issue).
   std::vector<OperationTimes> TakeTimes();
   std::vector<WaitTimes> TakeWaits();
 

@@ -201,7 +201,7 @@ void Meeting::Work(int position) const {
   const std::int64_t size = SizeOf(call.type);
   switch (call.kind) {
     case CollectiveKind::kAllReduce: {
-      // Nobody but this member reads or writes these elements of any buffer.
+      // Only this member reads or writes these elements of any buffer.
       const std::int64_t begin = call.elements * position / members;
       const std::int64_t end = call.elements * (position + 1) / members;
       values::WithStorageType(call.type, [&](auto storage) {
@@ -291,7 +291,8 @@ std::map<std::string, std::weak_ptr<Hub>>& Registry() {
 
 Attempt<std::unique_ptr<Transport>> ConnectThreads(Job& job) {
   const Place& place = job.place();
-  // Rank 0 puts a hub under a name that no other process has; who finds it is in this process.
+  // Rank 0 puts a hub under a name that no other process has; a rank that finds it is in this
+  // process.
   std::shared_ptr<Hub> hub;
   std::string name;
   if (place.rank == 0) {

@@ -60,7 +60,7 @@ class Transport {
                                                  const std::vector<int>& ranks) = 0;
 
   // This rank takes part in nothing more. Where the transport can tell them, partners that wait for
-  // it get a Failure that says why; under MPI they wait until somebody ends the run. Any thread.
+  // it get a Failure that says why; under MPI they wait until the run is ended. Any thread.
   virtual void Abandon(const std::string& why) = 0;
 
   // "threads of one process", "Open MPI ..."

@@ -25,7 +25,7 @@ constexpr std::int64_t kManyElements = 10'001;
 constexpr std::int64_t kMoreElements = 10'003;
 #else
 constexpr std::int64_t kManyElements = 90'001;
-// More pieces than are under way at once.
+// More pieces than are in flight at once.
 constexpr std::int64_t kMoreElements = 600'001;
 #endif
 
@@ -44,7 +44,7 @@ std::string CheckOne(const Group& group, CollectiveKind kind, DataType type, std
   const bool scatters = kind == CollectiveKind::kReduceScatter;
   const std::int64_t sent = gathers ? part : whole;
   const std::int64_t received = scatters ? part : whole;
-  // One more element at the end that nobody may touch.
+  // One guard element at the end.
   const T guard = values::FromFp32<T>(99.0f);
   std::vector<T> source(static_cast<std::size_t>(whole) + 1, guard);
   std::vector<T> target(static_cast<std::size_t>(whole) + 1, guard);
@@ -89,7 +89,7 @@ std::byte ByteOf(const Group& group, int from, int to, int number, std::int64_t 
                                 number * 3 + at % 251);
 }
 
-// An exchange of messages of these sizes to each of some members, who are sent to by members in the
+// An exchange of messages of these sizes to each of some members, which receive from members in the
 // same places on the other side.
 std::string CheckExchange(const Group& group, const std::vector<int>& distances,
                           const std::vector<std::int64_t>& sizes) {
@@ -99,7 +99,7 @@ std::string CheckExchange(const Group& group, const std::vector<int>& distances,
   std::vector<std::vector<std::byte>> data;
   const auto add = [&](MessageDirection direction, int peer, int number) {
     const std::int64_t size = sizes[static_cast<std::size_t>(number)];
-    // One more byte at the end that nobody may touch.
+    // One guard byte at the end.
     std::vector<std::byte>& bytes =
         data.emplace_back(static_cast<std::size_t>(size) + 1, std::byte{99});
     if (direction == MessageDirection::kSend) {

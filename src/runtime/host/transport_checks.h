@@ -4,7 +4,7 @@
 
 #include "src/runtime/host/transport.h"
 
-// What every transport must do, tried by all ranks together; for the tests of each.
+// Checks of a transport, run by all ranks together; for the tests of each.
 namespace stepcast::runtime::host {
 
 // Exchanges of one message, both ways around a ring, with every member, with itself and of several

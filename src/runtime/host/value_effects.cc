@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "src/base/check.h"
-#include "src/runtime/host/wide_loops.h"
+#include "src/runtime/host/simd_kernels.h"
 #include "src/runtime/values/clipping.h"
 #include "src/runtime/values/gradients.h"
 #include "src/runtime/values/number_types.h"

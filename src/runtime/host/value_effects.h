@@ -6,8 +6,8 @@
 #include "src/program/data_flow.h"
 #include "src/runtime/device.h"
 
-// What operations do to the training's values, on memory: program/data_flow.h with the arithmetic
-// of runtime/values.
+// Effects of operations on the training's values, in memory: program/data_flow.h with the
+// arithmetic of runtime/values.
 namespace stepcast::runtime::host {
 
 // An effect and where its ranges lie in memory; null where the effect has none.

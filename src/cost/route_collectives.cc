@@ -1,4 +1,4 @@
-#include "src/cost/carry.h"
+#include "src/cost/route_collectives.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -22,11 +22,11 @@
 namespace stepcast::cost {
 namespace {
 
-using network::Carriage;
+using network::CollectiveTraffic;
 using network::Traffic;
 using program::Index;
 
-// How closely the pace of messages is found.
+// Bisections of the rate at which messages are sent.
 constexpr int kHalvings = 24;
 
 Diagnostics NoNetwork(const scenario::Scenario& scenario, const network::Fault& fault) {
@@ -47,13 +47,13 @@ std::int64_t MessagesOf(const Traffic& traffic) {
   return messages;
 }
 
-class Carrier {
+class Router {
  public:
-  Carrier(const scenario::Scenario& scenario, int steps) : scenario_(scenario), run_steps_(steps) {
-    carriage_.messages = scenario.network == scenario::Fidelity::kMessage;
+  Router(const scenario::Scenario& scenario, int steps) : scenario_(scenario), run_steps_(steps) {
+    traffic_.messages = scenario.network == scenario::Fidelity::kMessage;
   }
 
-  Result<Carriage> Run(std::span<const CarriedClass> classes) {
+  Result<CollectiveTraffic> Run(std::span<const RoutedClass> classes) {
     std::vector<network::LinkChange> changes;
     for (const scenario::SlowLink& slow : scenario_.slow_links) {
       changes.push_back({slow.from, slow.to, slow.bandwidth});
@@ -66,15 +66,15 @@ class Carrier {
       }
       return tl::unexpected(std::move(diagnostics));
     }
-    carriage_.cluster = std::make_unique<network::ClusterNetwork>(*std::move(made));
-    steps_.emplace(*scenario_.cluster, *carriage_.cluster);
-    link_loads_.emplace(*scenario_.cluster, *carriage_.cluster);
+    traffic_.cluster = std::make_unique<network::ClusterNetwork>(*std::move(made));
+    steps_.emplace(*scenario_.cluster, *traffic_.cluster);
+    link_loads_.emplace(*scenario_.cluster, *traffic_.cluster);
     for (std::size_t c = 0; c < classes.size(); ++c) {
-      const CarriedClass& own = classes[c];
+      const RoutedClass& own = classes[c];
       if (c > 0 && own.groups == classes[c - 1].groups && own.program == classes[c - 1].program &&
           own.program->exchanges.empty()) {
-        carriage_.numbers.push_back(carriage_.numbers.back());
-        carriage_.message_numbers.emplace_back();
+        traffic_.numbers.push_back(traffic_.numbers.back());
+        traffic_.message_numbers.emplace_back();
         continue;
       }
       if (c == 0 || own.program != classes[c - 1].program) CountCalls(*own.program);
@@ -91,7 +91,7 @@ class Carrier {
                            static_cast<double>(messages_) / 1e9, kMostMessages / 1'000'000'000),
            .hint = "take --network flow, in which collectives share links without messages"}});
     }
-    return std::move(carriage_);
+    return std::move(traffic_);
   }
 
  private:
@@ -111,7 +111,7 @@ class Carrier {
     count(program.step, run_steps_);
   }
 
-  tl::expected<void, Diagnostics> AddClass(const CarriedClass& own) {
+  tl::expected<void, Diagnostics> AddClass(const RoutedClass& own) {
     const program::Program& program = *own.program;
     const std::vector<program::ProcessGroup>& groups = *own.groups;
     std::vector<int> ids;  // [group]
@@ -122,11 +122,11 @@ class Carrier {
       ids.push_back(found->second);
       is_new.push_back(added);
     }
-    std::vector<std::uint32_t>& numbers = carriage_.numbers.emplace_back();
+    std::vector<std::uint32_t>& numbers = traffic_.numbers.emplace_back();
     for (Index i = 0; i < program.collectives.size(); ++i) {
       const Index group = program.communicators[program.collectives[i].communicator].group;
       if (groups[group].ranks.size() < 2) {
-        numbers.push_back(Carriage::kNowhere);
+        numbers.push_back(CollectiveTraffic::kLocal);
         continue;
       }
       const program::Collective& collective = program.collectives[i];
@@ -143,8 +143,8 @@ class Carrier {
     return AddMessages(own);
   }
 
-  tl::expected<void, Diagnostics> AddMessages(const CarriedClass& own) {
-    std::vector<std::uint32_t>& numbers = carriage_.message_numbers.emplace_back();
+  tl::expected<void, Diagnostics> AddMessages(const RoutedClass& own) {
+    std::vector<std::uint32_t>& numbers = traffic_.message_numbers.emplace_back();
     for (Index e = 0; e < own.program->exchanges.size(); ++e) {
       const program::Exchange& exchange = own.program->exchanges[e];
       const program::ProcessGroup& group =
@@ -155,7 +155,7 @@ class Carrier {
         const int peer =
             exchange.PeerPosition(message, position, static_cast<int>(group.ranks.size()));
         if (message.direction == program::MessageDirection::kReceive || peer == position) {
-          numbers.push_back(Carriage::kNowhere);
+          numbers.push_back(CollectiveTraffic::kLocal);
           continue;
         }
         const std::vector<int> ends = {own.rank, group.ranks[static_cast<std::size_t>(peer)]};
@@ -191,25 +191,25 @@ class Carrier {
       if (is_new) messages_ += call.times * message_counts_[known->second];
       return known->second;
     }
-    Carriage::Collective carried;
+    CollectiveTraffic::Collective routed;
     std::int64_t messages = 0;
-    if (carriage_.messages) {
+    if (traffic_.messages) {
       if (messages_ > kMostMessages) return 0U;  // refused anyway
       network::PlacedSteps placed = steps_->Make(ranks, call.algorithm, call.kind, call.bytes);
-      auto traffic = Traffic::Make(*placed.list, carriage_.cluster->network, placed.places);
+      auto traffic = Traffic::Make(*placed.list, traffic_.cluster->network, placed.places);
       if (!traffic) return tl::unexpected(std::move(traffic.error()));
       messages = MessagesOf(*traffic);
-      carried.list = std::move(placed.list);
-      if (messages <= kMostMessages) Pace(*traffic, call.price, carried);
+      routed.list = std::move(placed.list);
+      if (messages <= kMostMessages) Throttle(*traffic, call.price, routed);
     } else {
       const auto load = LoadOf(ranks, group, call.algorithm, call.kind);
       if (!load) return tl::unexpected(load.error());
-      carried.flow = FlowOf(**load, call.bytes, call.price);
+      routed.flow = FlowOf(**load, call.bytes, call.price);
     }
     messages_ += call.times * messages;
     message_counts_.push_back(messages);
-    const auto number = static_cast<std::uint32_t>(carriage_.collectives.size());
-    carriage_.collectives.push_back(std::move(carried));
+    const auto number = static_cast<std::uint32_t>(traffic_.collectives.size());
+    traffic_.collectives.push_back(std::move(routed));
     numbers_.emplace(key, number);
     return number;
   }
@@ -248,7 +248,8 @@ class Carrier {
                : priced;
   }
 
-  static void Pace(const Traffic& traffic, const Demand& price, Carriage::Collective& carried) {
+  static void Throttle(const Traffic& traffic, const Demand& price,
+                       CollectiveTraffic::Collective& routed) {
     const Time links = traffic.transfer();
     const Time work = LongerWork(price.work, links);
     const Time total = price.latency + work;
@@ -267,15 +268,15 @@ class Carrier {
       part = fast;
       alone = time_at(part);
     }
-    carried.delay = std::max(Time(), total - alone);
-    carried.traffic = std::make_unique<Traffic>(traffic.Slowed(part));
+    routed.delay = std::max(Time(), total - alone);
+    routed.traffic = std::make_unique<Traffic>(traffic.Slowed(part));
   }
 
   using Key = std::tuple<int, CollectiveKind, std::int64_t, std::string_view, Time, Time>;
 
   const scenario::Scenario& scenario_;
   const int run_steps_;
-  Carriage carriage_;
+  CollectiveTraffic traffic_;
   std::optional<network::GroupSteps> steps_;
   std::optional<LinkLoads> link_loads_;
   std::vector<std::int64_t> times_;  // [collective]: how often the class runs it
@@ -289,9 +290,9 @@ class Carrier {
 
 }  // namespace
 
-Result<Carriage> Carry(const scenario::Scenario& scenario, std::span<const CarriedClass> classes,
-                       int steps) {
-  return Carrier(scenario, steps).Run(classes);
+Result<CollectiveTraffic> RouteCollectives(const scenario::Scenario& scenario,
+                                           std::span<const RoutedClass> classes, int steps) {
+  return Router(scenario, steps).Run(classes);
 }
 
 }  // namespace stepcast::cost

@@ -1,4 +1,4 @@
-#include "src/runtime/host/wide_loops.h"
+#include "src/runtime/host/simd_kernels.h"
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ std::vector<float> Numbers(std::uint32_t seed) {
 }
 
 // Bit by bit what the element's own function says; this file is compiled for no vectors.
-TEST(WideLoops, GradientsAreThoseOfTheElements) {
+TEST(SimdKernels, GradientsAreThoseOfTheElements) {
   const std::vector<float> source = Numbers(1);
   for (const std::int64_t first : {std::int64_t{0}, (std::int64_t{1} << 32) - 500}) {
     for (const bool add : {false, true}) {
@@ -39,7 +39,7 @@ TEST(WideLoops, GradientsAreThoseOfTheElements) {
   }
 }
 
-TEST(WideLoops, SumsAreThoseOfTheElements) {
+TEST(SimdKernels, SumsAreThoseOfTheElements) {
   const std::vector<float> a = Numbers(3);
   for (const float divisor : {1.0f, 3.0f}) {
     std::vector<float> b = Numbers(4);

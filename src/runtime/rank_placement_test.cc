@@ -1,4 +1,4 @@
-#include "src/runtime/places.h"
+#include "src/runtime/rank_placement.h"
 
 #include <vector>
 

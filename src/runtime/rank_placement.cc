@@ -1,4 +1,4 @@
-#include "src/runtime/places.h"
+#include "src/runtime/rank_placement.h"
 
 #include <unistd.h>
 
@@ -22,11 +22,11 @@ std::string HostName() {
   return name.data();
 }
 
-std::vector<Place> PlacesOf(const std::vector<Whereabouts>& ranks) {
+std::vector<Place> PlacesOf(const std::vector<RankPlacement>& ranks) {
   std::vector<Node> nodes;
   std::vector<Place> places;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    const Whereabouts& own = ranks[rank];
+    const RankPlacement& own = ranks[rank];
     std::size_t node = 0;
     while (node < nodes.size() &&
            (nodes[node].host != own.host ||

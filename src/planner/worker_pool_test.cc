@@ -1,4 +1,4 @@
-#include "src/planner/workforce.h"
+#include "src/planner/worker_pool.h"
 
 #include <atomic>
 #include <cstdint>
@@ -20,16 +20,16 @@ namespace {
 std::string Doubled(const std::string& item) { return item + item; }
 
 // What a run did with each item.
-std::map<std::int64_t, std::string> RunAll(Workforce& workforce, std::int64_t count) {
+std::map<std::int64_t, std::string> RunAll(WorkerPool& pool, std::int64_t count) {
   std::map<std::int64_t, std::string> results;
-  const auto run = workforce.Run({.count = count,
-                                  .item = [](std::int64_t i) { return "i" + std::to_string(i); },
-                                  .done =
-                                      [&](std::int64_t i, std::string result) {
-                                        EXPECT_TRUE(results.emplace(i, std::move(result)).second)
-                                            << "twice: " << i;
-                                        return true;
-                                      }});
+  const auto run = pool.Run({.count = count,
+                             .item = [](std::int64_t i) { return "i" + std::to_string(i); },
+                             .done =
+                                 [&](std::int64_t i, std::string result) {
+                                   EXPECT_TRUE(results.emplace(i, std::move(result)).second)
+                                       << "twice: " << i;
+                                   return true;
+                                 }});
   EXPECT_TRUE(run.has_value());
   return results;
 }
@@ -42,7 +42,7 @@ void ExpectAll(const std::map<std::int64_t, std::string>& results, std::int64_t 
 }
 
 // Rank 0 does `lead`, the others serve it until it ends. How many items the others worked on.
-std::int64_t OverRanks(int ranks, int threads, const std::function<void(Workforce&)>& lead) {
+std::int64_t OverRanks(int ranks, int threads, const std::function<void(WorkerPool&)>& lead) {
   const auto mailboxes = runtime::MakeThreadMailboxes(ranks);
   std::atomic<std::int64_t> elsewhere{0};
   std::vector<std::thread> others;
@@ -52,35 +52,34 @@ std::int64_t OverRanks(int ranks, int threads, const std::function<void(Workforc
         ++elsewhere;
         return Doubled(item);
       };
-      EXPECT_TRUE(Serve(*mailboxes[static_cast<std::size_t>(rank)], work, threads).has_value());
+      EXPECT_TRUE(RunWorker(*mailboxes[static_cast<std::size_t>(rank)], work, threads).has_value());
     });
   }
   {
-    const auto workforce = AllRanks(*mailboxes[0], Doubled, threads);
-    lead(*workforce);
+    const auto pool = MakeMpiPool(*mailboxes[0], Doubled, threads);
+    lead(*pool);
   }
   for (std::thread& other : others) other.join();
   return elsewhere;
 }
 
-TEST(WorkforceTest, ThreadsDoEachItemOnce) {
+TEST(WorkerPoolTest, ThreadsDoEachItemOnce) {
   for (const int threads : {0, 1, 7}) {
-    const auto workforce = OwnThreads(Doubled, threads);
-    ExpectAll(RunAll(*workforce, 1000), 1000);
-    ExpectAll(RunAll(*workforce, 0), 0);
-    ExpectAll(RunAll(*workforce, 1), 1);
+    const auto pool = MakeThreadPool(Doubled, threads);
+    ExpectAll(RunAll(*pool, 1000), 1000);
+    ExpectAll(RunAll(*pool, 0), 0);
+    ExpectAll(RunAll(*pool, 1), 1);
   }
 }
 
-TEST(WorkforceTest, RanksDoEachItemOnceInEveryRun) {
-  OverRanks(4, 2, [](Workforce& workforce) {
-    for (const std::int64_t count : {2000, 0, 1, 3, 500})
-      ExpectAll(RunAll(workforce, count), count);
+TEST(WorkerPoolTest, RanksDoEachItemOnceInEveryRun) {
+  OverRanks(4, 2, [](WorkerPool& pool) {
+    for (const std::int64_t count : {2000, 0, 1, 3, 500}) ExpectAll(RunAll(pool, count), count);
   });
 }
 
 // Rank 0's only thread waits until another rank has done something.
-TEST(WorkforceTest, OtherRanksTakePart) {
+TEST(WorkerPoolTest, OtherRanksTakePart) {
   const auto mailboxes = runtime::MakeThreadMailboxes(2);
   std::atomic<bool> helped{false};
   std::thread other([&] {
@@ -88,37 +87,37 @@ TEST(WorkforceTest, OtherRanksTakePart) {
       helped = true;
       return Doubled(item);
     };
-    EXPECT_TRUE(Serve(*mailboxes[1], work, 1).has_value());
+    EXPECT_TRUE(RunWorker(*mailboxes[1], work, 1).has_value());
   });
   {
     const auto work = [&](const std::string& item) {
       while (!helped) std::this_thread::yield();
       return Doubled(item);
     };
-    const auto workforce = AllRanks(*mailboxes[0], work, 1);
-    ExpectAll(RunAll(*workforce, 50), 50);
+    const auto pool = MakeMpiPool(*mailboxes[0], work, 1);
+    ExpectAll(RunAll(*pool, 50), 50);
   }
   other.join();
   EXPECT_TRUE(helped);
 }
 
-TEST(WorkforceTest, EnoughEndsARunAndNotTheNext) {
-  const auto few = [](Workforce& workforce) {
+TEST(WorkerPoolTest, EnoughEndsARunAndNotTheNext) {
+  const auto few = [](WorkerPool& pool) {
     std::int64_t calls = 0;
     const auto run =
-        workforce.Run({.count = 1'000'000,
-                       .item = [](std::int64_t i) { return "i" + std::to_string(i); },
-                       .done = [&](std::int64_t, const std::string&) { return ++calls < 20; }});
+        pool.Run({.count = 1'000'000,
+                  .item = [](std::int64_t i) { return "i" + std::to_string(i); },
+                  .done = [&](std::int64_t, const std::string&) { return ++calls < 20; }});
     EXPECT_TRUE(run.has_value());
     EXPECT_EQ(calls, 20);
-    ExpectAll(RunAll(workforce, 300), 300);
+    ExpectAll(RunAll(pool, 300), 300);
   };
   OverRanks(3, 2, few);
-  const auto threads = OwnThreads(Doubled, 3);
+  const auto threads = MakeThreadPool(Doubled, 3);
   few(*threads);
 }
 
-TEST(WorkforceTest, OutOfMemoryReachesTheCaller) {
+TEST(WorkerPoolTest, OutOfMemoryReachesTheCaller) {
   const auto work = [](const std::string& item) -> std::string {
     if (item == "i7") throw std::bad_alloc();
     return item;
@@ -126,21 +125,21 @@ TEST(WorkforceTest, OutOfMemoryReachesTheCaller) {
   const WorkList list{.count = 100,
                       .item = [](std::int64_t i) { return "i" + std::to_string(i); },
                       .done = [](std::int64_t, const std::string&) { return true; }};
-  const auto threads = OwnThreads(work, 3);
+  const auto threads = MakeThreadPool(work, 3);
   EXPECT_THROW(static_cast<void>(threads->Run(list)), std::bad_alloc);
   const auto mailboxes = runtime::MakeThreadMailboxes(1);
-  const auto ranks = AllRanks(*mailboxes[0], work, 3);
+  const auto ranks = MakeMpiPool(*mailboxes[0], work, 3);
   EXPECT_THROW(static_cast<void>(ranks->Run(list)), std::bad_alloc);
 }
 
-RC_GTEST_PROP(WorkforceLaws, EachItemIsDoneOnceOnAnyNumberOfRanksAndThreads, ()) {
+RC_GTEST_PROP(WorkerPoolProperties, EachItemIsDoneOnceOnAnyNumberOfRanksAndThreads, ()) {
   const auto ranks = *rc::gen::inRange(1, 5);
   const auto threads = *rc::gen::inRange(1, 4);
   const auto counts =
       *rc::gen::container<std::vector<std::int64_t>>(3, rc::gen::inRange<std::int64_t>(0, 60));
-  OverRanks(ranks, threads, [&](Workforce& workforce) {
+  OverRanks(ranks, threads, [&](WorkerPool& pool) {
     for (const std::int64_t count : counts) {
-      const auto results = RunAll(workforce, count);
+      const auto results = RunAll(pool, count);
       RC_ASSERT(static_cast<std::int64_t>(results.size()) == count);
     }
   });

@@ -3,7 +3,7 @@
 #include "src/runtime/cuda/instructions.cuh"
 #include "src/runtime/cuda/launch.h"
 #include "src/runtime/cuda/packs.cuh"
-#include "src/runtime/cuda/stand_ins.h"
+#include "src/runtime/cuda/synthetic_kernels.h"
 #include "src/runtime/values/number_types.h"
 #include "src/runtime/values/random_values.h"
 
@@ -25,7 +25,7 @@ __global__ void FillFp8Kernel(std::uint8_t* at, std::int64_t elements, std::uint
   }
 }
 
-constexpr int kInFlight = 4;  // loads of 16 bytes that a thread has under way
+constexpr int kInFlight = 4;  // loads of 16 bytes that a thread has in flight
 
 // A chunk is what a block reads and writes at a time.
 struct Span {

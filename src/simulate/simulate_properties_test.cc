@@ -675,7 +675,7 @@ Seen SeenUntil(const Timeline& timeline, Time time) {
   return seen;
 }
 
-// What is under way in (start, end], as it looks from `end`.
+// Operations in flight in (start, end], as seen from `end`.
 Seen SeenIn(const Case& any, const Timeline& timeline, Time start, Time end, int step, bool host) {
   Seen seen;
   const auto from_end = [&](Time time) { return std::min(std::max(time, start), end) - end; };

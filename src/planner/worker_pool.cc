@@ -1,4 +1,4 @@
-#include "src/planner/workforce.h"
+#include "src/planner/worker_pool.h"
 
 #include <unistd.h>
 
@@ -30,16 +30,16 @@ using runtime::Attempt;
 using runtime::ByteReader;
 using runtime::ByteWriter;
 using runtime::Failure;
-using runtime::Letter;
 using runtime::Mailbox;
+using runtime::Message;
 
 int Threads(int threads) {
   return threads > 0 ? threads : oneapi::tbb::info::default_concurrency();
 }
 
-class ThreadForce final : public Workforce {
+class ThreadPool final : public WorkerPool {
  public:
-  ThreadForce(Work work, int threads)
+  ThreadPool(Work work, int threads)
       : work_(std::move(work)),
         threads_(Threads(threads)),
         control_(oneapi::tbb::global_control::max_allowed_parallelism,
@@ -50,7 +50,7 @@ class ThreadForce final : public Workforce {
     std::atomic<bool> enough{false};
     std::mutex reporting;
     arena_.execute([&] {
-      // Items differ widely in cost (an illegal combination is nothing), so they are dealt out one
+      // Items differ widely in cost (an illegal combination costs nothing), so they are taken one
       // at a time.
       oneapi::tbb::parallel_for(
           oneapi::tbb::blocked_range<std::int64_t>(0, list.count, 1),
@@ -73,13 +73,12 @@ class ThreadForce final : public Workforce {
   oneapi::tbb::task_arena arena_;
 };
 
-// Between rank 0 and the others. A worker's letter: results and how many items more it would like.
-// Rank 0's: items; none means that there never will be more. A worker's last letter, after that, is
-// empty.
+// Messages between rank 0 and the workers. A worker's: results and how many more items it asks for.
+// Rank 0's: items; none means the end. A worker's last message, after that, is empty.
 std::string ToBytes(const std::vector<std::pair<std::int64_t, std::string>>& entries,
-                    std::int64_t wish) {
+                    std::int64_t requested) {
   ByteWriter writer;
-  writer.Signed(wish);
+  writer.Signed(requested);
   writer.Number(entries.size());
   for (const auto& [index, bytes] : entries) {
     writer.Signed(index);
@@ -89,14 +88,14 @@ std::string ToBytes(const std::vector<std::pair<std::int64_t, std::string>>& ent
 }
 
 struct Entries {
-  std::int64_t wish = 0;
+  std::int64_t requested = 0;
   std::vector<std::pair<std::int64_t, std::string>> entries;
 };
 
-Attempt<Entries> ToEntries(const Letter& letter) {
-  ByteReader reader(letter.bytes);
+Attempt<Entries> ToEntries(const Message& message) {
+  ByteReader reader(message.bytes);
   Entries result;
-  result.wish = reader.Signed();
+  result.requested = reader.Signed();
   result.entries.resize(reader.Count());
   for (auto& [index, bytes] : result.entries) {
     index = reader.Signed();
@@ -104,12 +103,12 @@ Attempt<Entries> ToEntries(const Letter& letter) {
   }
   if (reader.bad() || !reader.at_end()) {
     return tl::unexpected(
-        Failure{"rank " + std::to_string(letter.from) + " sent what cannot be read"});
+        Failure{"rank " + std::to_string(message.from) + " sent a message that cannot be read"});
   }
   return result;
 }
 
-constexpr std::chrono::microseconds kPatience(1000);
+constexpr std::chrono::microseconds kReceiveTimeout(1000);
 
 // As many of them as the system grants; throws std::system_error where it grants none.
 template <typename Body>
@@ -125,14 +124,14 @@ void StartThreads(int count, std::vector<std::thread>& threads, const Body& body
   }
 }
 
-// The threads of rank 0. They stay from run to run, and what they know with them (thread_local).
-class OwnCrew {
+// The threads of rank 0. They stay from run to run, and their thread_local caches with them.
+class Rank0Threads {
  public:
-  explicit OwnCrew(int threads) {
-    StartThreads(threads, threads_, [this] { TakePart(); });
+  explicit Rank0Threads(int threads) {
+    StartThreads(threads, threads_, [this] { Loop(); });
   }
 
-  ~OwnCrew() {
+  ~Rank0Threads() {
     {
       const std::lock_guard lock(mutex_);
       ending_ = true;
@@ -141,7 +140,7 @@ class OwnCrew {
     for (std::thread& thread : threads_) thread.join();
   }
 
-  // Every thread calls it once; it must stay until Join.
+  // Every thread calls `part` once; it must stay until Join.
   void Begin(const std::function<void()>& part) {
     {
       const std::lock_guard lock(mutex_);
@@ -152,7 +151,7 @@ class OwnCrew {
     changed_.notify_all();
   }
 
-  // Returns when all threads are through, with what one of them has thrown.
+  // Returns when all threads are done; rethrows the exception of one of them.
   void Join() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return working_ == 0; });
@@ -160,7 +159,7 @@ class OwnCrew {
   }
 
  private:
-  void TakePart() {
+  void Loop() {
     std::unique_lock lock(mutex_);
     for (std::int64_t run = 0;;) {
       changed_.wait(lock, [&] { return ending_ || run_ != run; });
@@ -191,25 +190,25 @@ class OwnCrew {
 };
 
 // At rank 0.
-class RankForce final : public Workforce {
+class MpiPool final : public WorkerPool {
  public:
-  RankForce(Mailbox& mailbox, Work work, int threads)
+  MpiPool(Mailbox& mailbox, Work work, int threads)
       : mailbox_(mailbox),
         work_(std::move(work)),
-        wishes_(static_cast<std::size_t>(mailbox.ranks()), 0),
-        crew_(Threads(threads)) {
-    STEPCAST_CHECK(mailbox.rank() == 0, "rank 0 hands out the work");
+        requested_(static_cast<std::size_t>(mailbox.ranks()), 0),
+        threads_of_rank_0_(Threads(threads)) {
+    STEPCAST_CHECK(mailbox.rank() == 0, "rank 0 distributes the items");
   }
 
-  ~RankForce() override {
-    // A rank that cannot be reached is the watch's affair.
+  ~MpiPool() override {
+    // The watch reports a rank that cannot be reached.
     for (int rank = 1; rank < mailbox_.ranks(); ++rank) {
-      if (!mailbox_.Post(rank, ToBytes({}, 0))) return;
+      if (!mailbox_.Send(rank, ToBytes({}, 0))) return;
     }
     for (int left = mailbox_.ranks() - 1; left > 0;) {
-      const auto letter = mailbox_.Receive(kPatience);
-      if (!letter) return;
-      if (*letter && (*letter)->bytes.empty()) --left;
+      const auto message = mailbox_.Receive(kReceiveTimeout);
+      if (!message) return;
+      if (*message && (*message)->bytes.empty()) --left;
     }
     [[maybe_unused]] const auto flushed = mailbox_.Flush();
   }
@@ -234,13 +233,12 @@ class RankForce final : public Workforce {
         throw;
       }
     };
-    crew_.Begin(part);
-    // Whatever is thrown here, the crew works with what stands in this function until it has
-    // joined.
+    threads_of_rank_0_.Begin(part);
+    // The threads use this function's variables until Join, also when something is thrown here.
     Attempt<void> served;
     std::exception_ptr thrown;
     try {
-      served = ServeOthers(list, report, [&] {
+      served = FeedWorkers(list, report, [&] {
         const std::lock_guard lock(reporting);
         return enough_ || finished == list.count;
       });
@@ -248,73 +246,73 @@ class RankForce final : public Workforce {
       thrown = std::current_exception();
     }
     if (!served || thrown) enough_ = true;
-    crew_.Join();
+    threads_of_rank_0_.Join();
     if (thrown) std::rethrow_exception(thrown);
     return served;
   }
 
  private:
   template <typename Report, typename Over>
-  Attempt<void> ServeOthers(const WorkList& list, const Report& report, const Over& over) {
+  Attempt<void> FeedWorkers(const WorkList& list, const Report& report, const Over& over) {
     for (int rank = 1; rank < mailbox_.ranks(); ++rank) {
-      if (auto given = Give(list, rank); !given) return given;
+      if (auto given = SendItems(list, rank); !given) return given;
     }
     while (!over()) {
-      const auto letter = mailbox_.Receive(kPatience);
-      if (!letter) return tl::unexpected(letter.error());
-      if (!*letter) continue;
-      const int from = (*letter)->from;
-      auto entries = ToEntries(**letter);
+      const auto message = mailbox_.Receive(kReceiveTimeout);
+      if (!message) return tl::unexpected(message.error());
+      if (!*message) continue;
+      const int from = (*message)->from;
+      auto entries = ToEntries(**message);
       if (!entries) return tl::unexpected(entries.error());
       for (auto& [index, result] : entries->entries) {
-        // Results of a run that had enough come late.
+        // Results of a run that was ended early may still arrive.
         if (index >= first_ && index < first_ + list.count) {
           report(index - first_, std::move(result));
         }
       }
-      wishes_[static_cast<std::size_t>(from)] += entries->wish;
-      if (auto given = Give(list, from); !given) return given;
+      requested_[static_cast<std::size_t>(from)] += entries->requested;
+      if (auto given = SendItems(list, from); !given) return given;
     }
     first_ += list.count;
     return {};
   }
 
-  // Of what is left, at most what the rank has asked for, and towards the end so little that all
+  // Sends at most as many items as the rank has asked for, and few towards the end, so that all
   // ranks end together.
-  Attempt<void> Give(const WorkList& list, int rank) {
-    std::int64_t& wish = wishes_[static_cast<std::size_t>(rank)];
+  Attempt<void> SendItems(const WorkList& list, int rank) {
+    std::int64_t& requested = requested_[static_cast<std::size_t>(rank)];
     const std::int64_t left = enough_ ? 0 : std::max<std::int64_t>(list.count - next_, 0);
-    const std::int64_t lot =
-        std::min(wish, std::max<std::int64_t>(left / (2 * mailbox_.ranks()), 1));
+    const std::int64_t batch =
+        std::min(requested, std::max<std::int64_t>(left / (2 * mailbox_.ranks()), 1));
     std::vector<std::pair<std::int64_t, std::string>> items;
     if (left == 0) return {};
-    for (std::int64_t i = 0; i < lot; ++i) {
+    for (std::int64_t i = 0; i < batch; ++i) {
       const std::int64_t index = next_++;
       if (index >= list.count) break;
       items.emplace_back(first_ + index, list.item(index));
     }
     if (items.empty()) return {};
-    wish -= static_cast<std::int64_t>(items.size());
-    return mailbox_.Post(rank, ToBytes(items, 0));
+    requested -= static_cast<std::int64_t>(items.size());
+    return mailbox_.Send(rank, ToBytes(items, 0));
   }
 
   Mailbox& mailbox_;
   const Work work_;
-  std::vector<std::int64_t> wishes_;  // by rank: items asked for and not yet given
-  std::int64_t first_ = 0;  // items of earlier runs, so that numbers never mean two things
+  std::vector<std::int64_t> requested_;  // by rank: items asked for and not yet sent
+  std::int64_t first_ = 0;               // items of earlier runs: indices are unique over all runs
   std::atomic<std::int64_t> next_{0};
   std::atomic<bool> enough_{false};
-  OwnCrew crew_;  // ends before what it works on
+  Rank0Threads threads_of_rank_0_;  // destroyed first: its threads use the members above
 };
 
 // The threads of another rank: items in, results out.
-class Crew {
+class WorkerThreads {
  public:
-  Crew(const Work& work, int threads) {
-    StartThreads(threads, threads_, [this, &work] { TakePart(work); });
+  WorkerThreads(const Work& work, int threads) {
+    StartThreads(threads, threads_, [this, &work] { Loop(work); });
   }
 
-  ~Crew() {
+  ~WorkerThreads() {
     {
       const std::lock_guard lock(mutex_);
       ending_ = true;
@@ -338,14 +336,14 @@ class Crew {
     return std::exchange(results_, {});
   }
 
-  // Whether a thread has had to wait for items since this was asked last.
+  // Whether a thread has waited for items since the last call.
   bool TakeIdle() {
     const std::lock_guard lock(mutex_);
     return std::exchange(idle_, false);
   }
 
  private:
-  void TakePart(const Work& work) {
+  void Loop(const Work& work) {
     std::unique_lock lock(mutex_);
     for (;;) {
       if (items_.empty()) idle_ = true;
@@ -379,38 +377,38 @@ class Crew {
 
 }  // namespace
 
-std::unique_ptr<Workforce> OwnThreads(Work work, int threads) {
-  return std::make_unique<ThreadForce>(std::move(work), threads);
+std::unique_ptr<WorkerPool> MakeThreadPool(Work work, int threads) {
+  return std::make_unique<ThreadPool>(std::move(work), threads);
 }
 
-std::unique_ptr<Workforce> AllRanks(Mailbox& mailbox, Work work, int threads) {
-  return std::make_unique<RankForce>(mailbox, std::move(work), threads);
+std::unique_ptr<WorkerPool> MakeMpiPool(Mailbox& mailbox, Work work, int threads) {
+  return std::make_unique<MpiPool>(mailbox, std::move(work), threads);
 }
 
-Attempt<void> Serve(Mailbox& mailbox, const Work& work, int threads) {
+Attempt<void> RunWorker(Mailbox& mailbox, const Work& work, int threads) {
   const std::int64_t most = std::int64_t{1024} * Threads(threads);
   std::int64_t stock = std::int64_t{2} * Threads(threads);  // items to have at hand
   std::int64_t expected = 0;                                // asked for or at hand
-  Crew crew(work, Threads(threads));
+  WorkerThreads workers(work, Threads(threads));
   for (;;) {
-    auto results = crew.TakeResults();
+    auto results = workers.TakeResults();
     expected -= static_cast<std::int64_t>(results.size());
-    // Rows that are done faster than letters go need a larger stock.
-    if (crew.TakeIdle() && !results.empty()) stock = std::min(2 * stock, most);
-    const std::int64_t wish = std::max<std::int64_t>(stock - expected, 0);
-    if (wish > 0 || !results.empty()) {
-      expected += wish;
-      if (auto sent = mailbox.Post(0, ToBytes(results, wish)); !sent) return sent;
+    // Items that are done faster than messages arrive need a larger stock.
+    if (workers.TakeIdle() && !results.empty()) stock = std::min(2 * stock, most);
+    const std::int64_t requested = std::max<std::int64_t>(stock - expected, 0);
+    if (requested > 0 || !results.empty()) {
+      expected += requested;
+      if (auto sent = mailbox.Send(0, ToBytes(results, requested)); !sent) return sent;
     }
-    const auto letter = mailbox.Receive(kPatience);
-    if (!letter) return tl::unexpected(letter.error());
-    if (!*letter) continue;
-    auto entries = ToEntries(**letter);
+    const auto message = mailbox.Receive(kReceiveTimeout);
+    if (!message) return tl::unexpected(message.error());
+    if (!*message) continue;
+    auto entries = ToEntries(**message);
     if (!entries) return tl::unexpected(entries.error());
     if (entries->entries.empty()) break;
-    crew.Add(std::move(entries->entries));
+    workers.Add(std::move(entries->entries));
   }
-  if (auto sent = mailbox.Post(0, ""); !sent) return sent;
+  if (auto sent = mailbox.Send(0, ""); !sent) return sent;
   return mailbox.Flush();
 }
 

@@ -13,11 +13,11 @@
 #include "src/network/traffic.h"
 
 // How the collectives and messages of step programs go over a cluster's links: values that the
-// simulator runs on. cost/carry.h makes it.
+// simulator runs on. cost/route_collectives.h makes it.
 namespace stepcast::network {
 
-struct Carriage {
-  static constexpr std::uint32_t kNowhere = std::numeric_limits<std::uint32_t>::max();
+struct CollectiveTraffic {
+  static constexpr std::uint32_t kLocal = std::numeric_limits<std::uint32_t>::max();
 
   struct Collective {
     // As flows: its latency, its work, and what it uses of links during that.
@@ -31,9 +31,9 @@ struct Carriage {
   std::unique_ptr<const ClusterNetwork> cluster{};
   bool messages = false;  // message by message; else as flows
   std::vector<Collective> collectives{};
-  // [class of ranks][collective of its program]: in `collectives`; kNowhere: it crosses no link.
+  // [class of ranks][collective of its program]: in `collectives`; kLocal: it crosses no link.
   std::vector<std::vector<std::uint32_t>> numbers{};
-  // [class of ranks][message of its program, numbered through all exchanges]: likewise; kNowhere
+  // [class of ranks][message of its program, numbered through all exchanges]: likewise; kLocal
   // for those it receives, which are their senders'.
   std::vector<std::vector<std::uint32_t>> message_numbers{};
 };

@@ -2,9 +2,10 @@
 
 #include <cstdint>
 
-// What ranks compute most of while others communicate, over FP32, for whatever vector registers the
-// processor has. The same bits on all of them: no operation is contracted or reordered. With more
-// ranks than cores, and cores that also carry the messages, it counts what they take.
+// The ranks' most frequent computations beside communication, over FP32, for whatever vector
+// registers the processor has. The same bits on all of them: no operation is contracted or
+// reordered. With more ranks than cores, and cores that also carry the messages, it counts what
+// they take.
 namespace stepcast::runtime::host {
 
 // target[i] = scale gradient(source[i]) (values::QuadraticGradient), or that more. The elements are

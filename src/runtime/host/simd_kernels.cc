@@ -1,4 +1,4 @@
-#include "src/runtime/host/wide_loops.h"
+#include "src/runtime/host/simd_kernels.h"
 
 #include "src/runtime/values/exact_arithmetic.h"
 #include "src/runtime/values/gradients.h"
