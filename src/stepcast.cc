@@ -1,21 +1,31 @@
 #include "src/stepcast.h"
 
-#include "nlohmann/json.hpp"
+#include <chrono>
+#include <functional>
+
 #include "src/base/diagnostic.h"
 #include "src/base/files_read.h"
-#include "src/cli/compare_command.h"
-#include "src/cli/explain_command.h"
-#include "src/cli/memory_command.h"
-#include "src/cli/outcome.h"
-#include "src/cli/plan_command.h"
-#include "src/cli/simulate_command.h"
-#include "src/cli/sweep_command.h"
+#include "src/forecast/explanation.h"
+#include "src/forecast/forecast.h"
+#include "src/planner/sweep.h"
+#include "src/planner/workforce.h"
+#include "src/report/compare_report.h"
+#include "src/report/explain_report.h"
+#include "src/report/json_values.h"
+#include "src/report/memory_report.h"
+#include "src/report/plan_report.h"
+#include "src/report/simulate_json.h"
+#include "src/report/sweep_report.h"
+#include "src/scenario/load.h"
 #include "src/scenario/memory_document.h"
+#include "src/study/comparison.h"
+#include "src/study/plan_folder.h"
+#include "src/study/plan_search.h"
+#include "src/study/stage_memory.h"
+#include "src/study/sweep_run.h"
 
 namespace stepcast::library {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // The scenario as a command takes it: a path, or the name of the text for the life of this object.
 class Source {
@@ -30,180 +40,219 @@ class Source {
   std::optional<scenario::MemoryDocument> document_;
 };
 
-Failure FailureOf(const cli::Outcome& outcome) {
+// The wall-clock time since a function was called, for the key `run` of its document.
+class Stopwatch {
+ public:
+  double Seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+
+ private:
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+tl::unexpected<Failure> WrongInput(const Diagnostics& diagnostics) {
   Failure failure;
-  for (const Diagnostic& diagnostic : outcome.diagnostics) {
+  for (const Diagnostic& diagnostic : diagnostics) {
     failure.mistakes.push_back({diagnostic.code, diagnostic.location.file, diagnostic.location.line,
                                 diagnostic.location.column, diagnostic.message, diagnostic.hint});
   }
-  if (failure.mistakes.empty()) failure.reason = outcome.messages;
-  return failure;
+  return tl::unexpected(std::move(failure));
 }
 
-// Runs a command. Its answer may be no: that is in the document.
-template <typename Command, typename Options>
-Answer<std::string> Ask(Command command, Options& options) {
-  options.json = true;
-  const FilesRead files;  // none of which an output may replace
-  const cli::Outcome outcome = command(options);
-  if (outcome.status == cli::kWrongInput || outcome.status == cli::kFailed) {
-    return tl::unexpected(FailureOf(outcome));
-  }
-  return outcome.output;
+tl::unexpected<Failure> FailureOf(const study::Failure& failure) {
+  if (!failure.mistakes.empty()) return WrongInput(failure.mistakes);
+  return tl::unexpected(Failure{{}, failure.reason});
 }
 
-template <typename T>
-std::optional<T> Number(const Json& value) {
-  if (value.is_null()) return std::nullopt;
-  return value.get<T>();
+MemoryFigures Figures(const forecast::MemoryForecast& memory) {
+  return {memory.peak.count(), memory.reserved.count(), memory.outside.count(),
+          memory.capacity.count(), memory.fits};
 }
 
-MemoryFigures Figures(const Json& memory, std::int64_t capacity) {
-  return {memory.at("peak_bytes").get<std::int64_t>(),
-          memory.at("reserved_bytes").get<std::int64_t>(),
-          memory.at("outside_bytes").get<std::int64_t>(), capacity, memory.at("fits").get<bool>()};
-}
-
-SweepRow RowOf(const Json& row) {
+SweepRow RowOf(std::vector<std::pair<std::string, std::string>> set, const planner::SweepRow& row) {
   SweepRow made;
-  for (const auto& [key, value] : row.at("set").items()) {
-    made.set.emplace_back(key, value.get<std::string>());
-  }
-  made.status = row.at("status").get<std::string>();
-  made.reason = row.at("reason").get<std::string>();
-  made.step_time = Number<double>(row.at("step_time_s"));
-  made.tokens_per_second_per_gpu = Number<double>(row.at("tokens_per_s_per_gpu"));
-  made.peak = Number<std::int64_t>(row.at("peak_bytes"));
-  made.reserved = Number<std::int64_t>(row.at("reserved_bytes"));
-  made.outside = Number<std::int64_t>(row.at("outside_bytes"));
-  made.capacity = Number<std::int64_t>(row.at("capacity_bytes"));
+  made.set = std::move(set);
+  made.status = planner::Name(row.status);
+  made.reason = report::Reason(row);
+  if (row.status == planner::RowStatus::kIllegal) return made;
+  made.step_time = report::JsonSeconds(row.step_time);
+  made.tokens_per_second_per_gpu = row.tokens_per_second_per_gpu;
+  made.peak = row.peak.count();
+  made.reserved = row.reserved.count();
+  made.outside = row.outside.count();
+  made.capacity = row.capacity.count();
   return made;
 }
 
-cli::SimulateOptions SimulateOptions(const Input& input, const Source& source) {
-  cli::SimulateOptions options;
-  options.scenario = source.name();
-  options.set = input.set;
-  return options;
+SweepRow RowOf(const planner::Goal& goal, const report::PlanRow& row) {
+  const planner::Outcome& outcome = row.outcome;
+  return {.set = row.settings,
+          .status = outcome.fits ? "ok" : "does_not_fit",
+          .reason = report::Reason(goal, row),
+          .step_time = report::JsonSeconds(outcome.step_time),
+          .tokens_per_second_per_gpu = outcome.tokens_per_second_per_gpu,
+          .peak = outcome.memory.count(),
+          .reserved = outcome.reserved.count(),
+          .outside = outcome.outside.count(),
+          .capacity = row.facts.capacity.count()};
+}
+
+struct Simulated {
+  scenario::Scenario scenario;
+  forecast::Forecast forecast;
+  std::string json;
+};
+
+Answer<Simulated> SimulateAndShow(const Source& source, const Input& input) {
+  const Stopwatch stopwatch;
+  scenario::InputCache cache;
+  auto scenario = scenario::Load(source.name(), input.set, cache);
+  if (!scenario) return WrongInput(scenario.error());
+  auto run = forecast::Simulate(*scenario);
+  if (!run) return WrongInput(run.error());
+  std::string json = report::SimulateJson(*scenario, run->forecast, stopwatch.Seconds());
+  return Simulated{*std::move(scenario), std::move(run->forecast), std::move(json)};
 }
 
 }  // namespace
 
 Answer<Simulation> Simulate(const Input& input) {
   const Source source(input);
-  cli::SimulateOptions options = SimulateOptions(input, source);
-  auto text = Ask(cli::Simulate, options);
-  if (!text) return tl::unexpected(std::move(text.error()));
-  const Json document = Json::parse(*text);
+  auto simulated = SimulateAndShow(source, input);
+  if (!simulated) return tl::unexpected(std::move(simulated.error()));
+  const forecast::Forecast& forecast = simulated->forecast;
   Simulation simulation;
-  simulation.step_time = document.at("step_time_s").get<double>();
-  simulation.tokens_per_second = document.at("tokens_per_s").get<double>();
-  simulation.tokens_per_second_per_gpu = document.at("tokens_per_s_per_gpu").get<double>();
-  simulation.mfu = Number<double>(document.at("mfu"));
-  simulation.hfu = Number<double>(document.at("hfu"));
-  const Json& memory = document.at("memory");
-  simulation.memory = Figures(memory, memory.at("capacity_bytes").get<std::int64_t>());
-  simulation.warnings = document.at("warnings").get<std::vector<std::string>>();
-  simulation.json = *std::move(text);
+  simulation.step_time = report::JsonSeconds(forecast.step_time);
+  simulation.tokens_per_second = forecast.tokens_per_second;
+  simulation.tokens_per_second_per_gpu = forecast.tokens_per_second_per_gpu;
+  if (forecast.has_flops) {
+    simulation.mfu = forecast.mfu;
+    simulation.hfu = forecast.hfu;
+  }
+  simulation.memory = Figures(forecast.memory);
+  simulation.warnings = simulated->scenario.warnings;
+  simulation.json = std::move(simulated->json);
   return simulation;
 }
 
 Answer<Sweeping> Sweep(const Input& input, const std::vector<std::string>& vary) {
+  const Stopwatch stopwatch;
   const Source source(input);
-  cli::SweepOptions options;
-  options.scenario = source.name();
-  options.set = input.set;
-  options.vary = vary;
-  auto text = Ask(cli::Sweep, options);
-  if (!text) return tl::unexpected(std::move(text.error()));
+  study::SweepRun run(study::SweepQuestion{source.name(), input.set, vary, {}});
+  if (auto ready = run.Prepare(); !ready) return WrongInput(ready.error());
+  const auto workforce = planner::OwnThreads(
+      planner::WorkOf([&run](const planner::Settings& settings) { return run.Forecast(settings); }),
+      0);
+  const auto result = run.Run(*workforce, nullptr);
+  if (!result) return FailureOf(result.error());
   Sweeping sweeping;
-  const Json document = Json::parse(*text);
-  for (const Json& row : document.at("rows")) sweeping.rows.push_back(RowOf(row));
-  sweeping.json = *std::move(text);
+  for (std::int64_t row = 0; row < run.grid().rows(); ++row) {
+    sweeping.rows.push_back(
+        RowOf(run.grid().Row(row), result->rows[static_cast<std::size_t>(row)]));
+  }
+  sweeping.json = report::SweepJson(run.grid(), result->rows, stopwatch.Seconds());
   return sweeping;
 }
 
 Answer<Planning> Plan(const Input& input, const PlanQuestion& question) {
+  const Stopwatch stopwatch;
   const Source source(input);
-  cli::PlanOptions options;
-  options.scenario = source.name();
-  options.set = input.set;
-  options.vary = question.vary;
-  options.fix = question.fix;
-  options.framework = question.framework;
-  options.target = question.target;
-  options.deadline = question.deadline;
-  options.tokens = question.tokens;
-  options.price = question.price;
-  options.headroom = question.headroom;
-  options.fewer_nodes = question.fewer_nodes;
-  options.best = question.best;
-  options.why = question.why;
-  options.threads = question.threads;
-  options.emit = {question.folder, question.force};
-  auto text = Ask(cli::Plan, options);
-  if (!text) return tl::unexpected(std::move(text.error()));
+  const FilesRead files;  // none of which the folder may replace
+  study::PlanQuestion asked;
+  asked.scenario = source.name();
+  asked.set = input.set;
+  asked.vary = question.vary;
+  asked.fix = question.fix;
+  asked.framework = question.framework;
+  asked.target = question.target;
+  asked.deadline = question.deadline;
+  asked.tokens = question.tokens;
+  asked.price = question.price;
+  asked.headroom = question.headroom;
+  asked.fewer_nodes = question.fewer_nodes;
+  asked.best = question.best;
+  asked.why = question.why;
+  asked.threads = question.threads;
+  study::PlanSearch search(asked);
+  if (auto ready = search.Prepare(); !ready) return WrongInput(ready.error());
+  if (!question.folder.empty()) {
+    const auto good = study::CheckPlanFolder(question.folder, question.force);
+    if (!good) return FailureOf(good.error());
+  }
+  const auto workforce = planner::OwnThreads(
+      [&search](const std::string& item) { return search.Work(item); }, question.threads);
+  auto report = search.Run(*workforce, nullptr);
+  if (!report) return FailureOf(report.error());
+  report->seconds = stopwatch.Seconds();
+  if (!question.folder.empty() && !report->best.empty()) {
+    const auto best = search.ScenarioOf(report->best.front().plan);
+    if (!best) return WrongInput(best.error());
+    const auto written =
+        study::WritePlanFolder(*best, source.name(), question.folder, question.force);
+    if (!written) return FailureOf(written.error());
+  }
   Planning planning;
-  const Json document = Json::parse(*text);
-  for (const Json& row : document.at("best")) planning.best.push_back(RowOf(row));
-  planning.json = *std::move(text);
+  for (const report::PlanRow& row : report->best) {
+    planning.best.push_back(RowOf(report->goal, row));
+  }
+  planning.json = report::PlanJson(*report);
   return planning;
 }
 
 Answer<StagesMemory> Memory(const Input& input, bool max_micro_batch) {
+  const Stopwatch stopwatch;
   const Source source(input);
-  cli::MemoryOptions options;
-  options.scenario = source.name();
-  options.set = input.set;
-  options.max_micro_batch = max_micro_batch;
-  auto text = Ask(cli::Memory, options);
-  if (!text) return tl::unexpected(std::move(text.error()));
+  const auto known = study::MemoryOfStages({source.name(), input.set, max_micro_batch});
+  if (!known) return WrongInput(known.error());
   StagesMemory memory;
-  const Json document = Json::parse(*text);
-  const auto capacity = document.at("capacity_bytes").get<std::int64_t>();
-  for (const Json& stage : document.at("stages")) {
+  for (const report::StageMemory& stage : known->report.stages) {
     StageMemory made;
-    made.stage = stage.at("stage").get<int>();
-    if (!stage.at("simulated").is_null()) made.simulated = Figures(stage.at("simulated"), capacity);
-    if (const auto limit = stage.find("max_micro_batch"); limit != stage.end()) {
-      made.max_micro_batch = limit->at("micro_batch_size").get<std::int64_t>();
-    }
+    made.stage = stage.stage;
+    if (stage.simulated) made.simulated = Figures(*stage.simulated);
+    if (stage.limit) made.max_micro_batch = stage.limit->largest;
     memory.stages.push_back(made);
   }
-  memory.json = *std::move(text);
+  memory.json = report::MemoryJson(known->scenario, known->report, stopwatch.Seconds());
   return memory;
 }
 
 Answer<Document> Compare(const Input& a, const Input& b) {
+  const Stopwatch stopwatch;
   const Source of_a(a);
   const Source of_b(b);
-  cli::CompareOptions options;
-  options.a = of_a.name();
-  options.b = of_b.name();
-  options.set_a = a.set;
-  options.set_b = b.set;
-  auto text = Ask(cli::Compare, options);
-  if (!text) return tl::unexpected(std::move(text.error()));
-  return Document{*std::move(text)};
+  const auto both = study::Compare({of_a.name(), of_b.name(), {}, a.set, b.set});
+  if (!both) return WrongInput(both.error());
+  return Document{report::CompareJson({of_a.name(), &both->a, &both->of_a},
+                                      {of_b.name(), &both->b, &both->of_b}, stopwatch.Seconds())};
 }
 
 Answer<Document> Explain(const Input& input) {
+  const Stopwatch stopwatch;
   const Source source(input);
-  cli::ExplainOptions options;
-  options.scenario = source.name();
-  options.set = input.set;
-  auto text = Ask(cli::Explain, options);
-  if (!text) return tl::unexpected(std::move(text.error()));
-  return Document{*std::move(text)};
+  scenario::InputCache cache;
+  const auto scenario = scenario::Load(source.name(), input.set, cache);
+  if (!scenario) return WrongInput(scenario.error());
+  const auto explanation = forecast::Explain(*scenario);
+  if (!explanation) return WrongInput(explanation.error());
+  return Document{report::ExplainJson(*scenario, *explanation, stopwatch.Seconds())};
 }
 
 Answer<Document> Emit(const Input& input, const std::string& folder, bool force) {
   const Source source(input);
-  cli::SimulateOptions options = SimulateOptions(input, source);
-  options.emit = {folder, force};
-  auto text = Ask(cli::Simulate, options);
-  if (!text) return tl::unexpected(std::move(text.error()));
-  return Document{*std::move(text)};
+  const FilesRead files;  // none of which the folder may replace
+  scenario::InputCache cache;
+  if (auto scenario = scenario::Load(source.name(), input.set, cache); !scenario) {
+    return WrongInput(scenario.error());
+  }
+  if (const auto good = study::CheckPlanFolder(folder, force); !good) {
+    return FailureOf(good.error());
+  }
+  auto simulated = SimulateAndShow(source, input);
+  if (!simulated) return tl::unexpected(std::move(simulated.error()));
+  const auto written = study::WritePlanFolder(simulated->scenario, source.name(), folder, force);
+  if (!written) return FailureOf(written.error());
+  return Document{std::move(simulated->json)};
 }
 
 }  // namespace stepcast::library

@@ -3,14 +3,14 @@
 #include <utility>
 
 #include "src/cli/output_failure.h"
-#include "src/cli/output_paths.h"
+#include "src/study/output_paths.h"
 
 namespace stepcast::cli {
 
 std::optional<Outcome> AskedFile::Create(const std::string& path) {
   if (path.empty()) return std::nullopt;
   path_ = path;
-  if (auto wrong = ReplacesInput(path_)) return wrong;
+  if (auto wrong = study::ReplacesInput(path_)) return WrongInput({*std::move(wrong)});
   auto file = report::OutputFile::Create(path);
   if (!file) return CannotCreate(path, file.error());
   file_.emplace(std::move(*file));
@@ -25,7 +25,7 @@ std::optional<Outcome> AskedFile::WriteBy(
     const std::function<tl::expected<void, std::string>(report::OutputFile&)>& put) {
   if (!file_) return std::nullopt;
   // Some files are read only during the work.
-  if (auto wrong = ReplacesInput(path_)) return wrong;
+  if (auto wrong = study::ReplacesInput(path_)) return WrongInput({*std::move(wrong)});
   auto written = put(*file_);
   if (written) written = file_->Commit();
   file_.reset();

@@ -29,13 +29,13 @@
 #include "src/cli/backends.h"
 #include "src/cli/member.h"
 #include "src/cli/output_failure.h"
-#include "src/cli/output_paths.h"
 #include "src/cli/stopwatch.h"
 #include "src/report/calibration_report.h"
 #include "src/report/calibration_yaml.h"
 #include "src/report/output_file.h"
 #include "src/runtime/launch.h"
 #include "src/runtime/thread_job.h"
+#include "src/study/output_paths.h"
 
 namespace stepcast::cli {
 namespace {
@@ -240,7 +240,7 @@ std::optional<Outcome> Unwritable(const std::string& path) {
 
 std::optional<Outcome> CheckFiles(const CalibrateOptions& options, const std::string& host) {
   const std::string output = OutputPath(options, host);
-  if (auto wrong = ReplacesInput(output)) return wrong;
+  if (auto wrong = study::ReplacesInput(output)) return WrongInput({*std::move(wrong)});
   if (auto failed = Unwritable(output)) return failed;
   return Unwritable(options.resume);
 }

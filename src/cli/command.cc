@@ -7,7 +7,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/diagnostic.h"
-#include "src/cli/output_paths.h"
+#include "src/study/output_paths.h"
 
 namespace stepcast::cli {
 namespace {
@@ -155,7 +155,7 @@ bool IsOutput(const CLI::Option& option) {
 // script leaves it, and what is written is not what is read.
 Diagnostics WrongValues(const CLI::App& app) {
   Diagnostics faults;
-  std::vector<NamedPath> inputs, outputs;
+  std::vector<study::NamedPath> inputs, outputs;
   for (const CLI::Option* option : Deepest(app).get_options()) {
     const std::string name = option->get_positional() ? option->get_name(true) : option->get_name();
     for (const std::string& value : option->results()) {
@@ -170,7 +170,7 @@ Diagnostics WrongValues(const CLI::App& app) {
       }
     }
   }
-  const Diagnostics same = CheckOutputPaths(inputs, outputs);
+  const Diagnostics same = study::CheckOutputPaths(inputs, outputs);
   faults.insert(faults.end(), same.begin(), same.end());
   return faults;
 }

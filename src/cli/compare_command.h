@@ -1,16 +1,11 @@
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "src/cli/outcome.h"
+#include "src/study/comparison.h"
 
 namespace stepcast::cli {
 
-struct CompareOptions {
-  std::string a, b;                       // scenarios or plans; b empty: the same as a
-  std::vector<std::string> set;           // of both
-  std::vector<std::string> set_a, set_b;  // of one
+struct CompareOptions : study::ComparisonQuestion {
   bool json = false;
 };
 

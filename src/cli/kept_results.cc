@@ -8,7 +8,7 @@
 
 #include "fmt/format.h"
 #include "src/base/diagnostic.h"
-#include "src/cli/output_paths.h"
+#include "src/study/output_paths.h"
 
 namespace stepcast::cli {
 
@@ -16,7 +16,7 @@ std::optional<Outcome> KeptResults::Open(
     const std::string& path, const std::function<std::vector<planner::StoreFact>()>& facts,
     const std::string& what) {
   if (path.empty()) return std::nullopt;
-  if (auto wrong = ReplacesInput(path)) return wrong;
+  if (auto wrong = study::ReplacesInput(path)) return WrongInput({*std::move(wrong)});
   path_ = path;
   what_ = what;
   std::error_code error;

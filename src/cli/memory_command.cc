@@ -1,99 +1,21 @@
 #include "src/cli/memory_command.h"
 
-#include <utility>
-
-#include "fmt/format.h"
 #include "src/cli/stopwatch.h"
 #include "src/cli/warnings.h"
-#include "src/forecast/forecast.h"
-#include "src/forecast/memory_formula.h"
-#include "src/forecast/micro_batch_limit.h"
 #include "src/report/memory_report.h"
-#include "src/scenario/load.h"
 
 namespace stepcast::cli {
-namespace {
-
-std::string Messages(const Diagnostics& faults) {
-  std::string text;
-  for (const Diagnostic& fault : faults) {
-    if (!text.empty()) text += "; ";
-    text += fault.message;
-  }
-  return text;
-}
-
-report::StageMemory OtherStage(const MemoryOptions& options, const scenario::Scenario& own,
-                               int stage, scenario::InputCache& cache) {
-  report::StageMemory memory;
-  memory.stage = stage;
-  std::vector<std::string> set = options.set;
-  set.push_back(fmt::format("data_parallel.zero_stage={}", stage));
-  const auto scenario = scenario::Load(options.scenario, set, cache);
-  if (!scenario) {
-    // The textbook does not care what the framework can do.
-    scenario::Scenario textbook = own;
-    textbook.plan.data_parallel.zero_stage = stage;
-    memory.formula = forecast::MemoryFormula(textbook);
-    memory.reason = Messages(scenario.error());
-    return memory;
-  }
-  memory.formula = forecast::MemoryFormula(*scenario);
-  const auto run = forecast::Simulate(*scenario);
-  if (run) {
-    memory.simulated = run->forecast.memory;
-  } else {
-    memory.reason = Messages(run.error());
-  }
-  if (run && options.max_micro_batch) {
-    if (auto limit = forecast::FindMicroBatchLimit(*scenario)) memory.limit = *std::move(limit);
-  }
-  return memory;
-}
-
-Diagnostic GivenActivations(const MemoryOptions& options) {
-  return {"command.no-micro-batch",
-          {"command line", 0, 0},
-          fmt::format("the activations of a layer list are given, whatever the micro-batch: {}",
-                      Quoted(options.scenario)),
-          "leave --max-micro-batch out, or name a model by its dimensions"};
-}
-
-}  // namespace
 
 Outcome Memory(const MemoryOptions& options) {
   const Stopwatch stopwatch;
-  scenario::InputCache cache;
-  const auto scenario = scenario::Load(options.scenario, options.set, cache);
-  if (!scenario) return WrongInput(scenario.error());
-  if (options.max_micro_batch && scenario->model->is_layer_list()) {
-    return WrongInput({GivenActivations(options)});
-  }
-  const auto own = forecast::Simulate(*scenario);
-  if (!own) return WrongInput(own.error());
-  const forecast::MemoryForecast& own_memory = own->forecast.memory;
-
-  report::MemoryReport report;
-  bool some_fits = own_memory.fits;
-  report.own_stage = scenario->plan.data_parallel.zero_stage;
-  for (int stage = 0; stage <= 3; ++stage) {
-    if (stage == report.own_stage) {
-      report.stages.push_back({stage, forecast::MemoryFormula(*scenario), own_memory, ""});
-      if (!options.max_micro_batch) continue;
-      auto limit = forecast::FindMicroBatchLimit(*scenario);
-      if (!limit) return WrongInput(limit.error());
-      some_fits = limit->largest > 0;
-      report.stages.back().limit = *std::move(limit);
-    } else {
-      report.stages.push_back(OtherStage(options, *scenario, stage, cache));
-    }
-  }
-
+  const auto memory = study::MemoryOfStages(options);
+  if (!memory) return WrongInput(memory.error());
   Outcome outcome;
-  outcome.status = some_fits ? kDone : kAnswerIsNo;
-  outcome.output = options.json ? report::MemoryJson(*scenario, report, stopwatch.Seconds())
-                                : report::MemoryText(*scenario, report);
-  outcome.messages = Warnings(*scenario);
+  outcome.status = memory->fits ? kDone : kAnswerIsNo;
+  outcome.output = options.json
+                       ? report::MemoryJson(memory->scenario, memory->report, stopwatch.Seconds())
+                       : report::MemoryText(memory->scenario, memory->report);
+  outcome.messages = Warnings(memory->scenario);
   return outcome;
 }
 

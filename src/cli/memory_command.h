@@ -1,17 +1,12 @@
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "src/cli/outcome.h"
+#include "src/study/stage_memory.h"
 
 namespace stepcast::cli {
 
-struct MemoryOptions {
-  std::string scenario;
-  std::vector<std::string> set;  // "KEY=VALUE"
+struct MemoryOptions : study::MemoryQuestion {
   bool json = false;
-  bool max_micro_batch = false;  // also the largest micro-batch that fits, at each stage
 };
 
 // The answer is no when the scenario's own stage does not fit; with `max_micro_batch`, when no

@@ -12,4 +12,8 @@ Outcome Failed(const std::string& reason) {
   return {kFailed, "", "stepcast: " + Quoted(reason, "", std::string::npos) + "\n"};
 }
 
+Outcome OutcomeOf(const study::Failure& failure) {
+  return failure.mistakes.empty() ? Failed(failure.reason) : WrongInput(failure.mistakes);
+}
+
 }  // namespace stepcast::cli

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "src/base/diagnostic.h"
+#include "src/study/failure.h"
 
 namespace stepcast::cli {
 
@@ -32,5 +33,8 @@ Outcome WrongInput(const Diagnostics& diagnostics);
 
 // A sentence about what went wrong, without a full stop.
 Outcome Failed(const std::string& reason);
+
+// One of the two.
+Outcome OutcomeOf(const study::Failure& failure);
 
 }  // namespace stepcast::cli

@@ -17,7 +17,7 @@ struct SpreadCommand {
   // Called first, on every rank: reads the input. An outcome is the end; rank 0 prints it.
   std::function<std::optional<Outcome>()> prepare;
   // Called next if there are several ranks, on every rank: text that must be the same on all, or
-  // they would not do the same work (run_facts.h).
+  // they would not do the same work (study/run_facts.h).
   std::function<std::string()> fingerprint;
   // What is done with an item.
   planner::Work work;

@@ -20,6 +20,7 @@
 #include "src/cost/collective_table.h"
 #include "src/cost/copy_price.h"
 #include "src/cost/exact_time.h"
+#include "src/cost/group_loads.h"
 #include "src/cost/kernel_memo.h"
 #include "src/cost/kernel_price.h"
 #include "src/cost/nccl_price.h"
@@ -105,7 +106,7 @@ struct PriceCache::Machine {
     }
   };
 
-  explicit Machine(const Scenario& scenario)
+  Machine(const Scenario& scenario, GroupLoads& group_loads)
       : cluster(scenario.cluster),
         calibration(scenario.calibration),
         gpu(scenario.gpu),
@@ -115,7 +116,8 @@ struct PriceCache::Machine {
         collnet(scenario.nccl_collnet),
         analytic(scenario.network == scenario::Fidelity::kAnalytic),
         version(scenario.plan.software.nccl),
-        driver(scenario.plan.software.driver) {
+        driver(scenario.plan.software.driver),
+        loads(group_loads) {
     auto setting = NcclSettingOf(scenario);
     if (!setting) return;
     setting->gpu = &*gpu;  // the scenario may not live as long
@@ -141,14 +143,14 @@ struct PriceCache::Machine {
     }
     if (message) return AddMessages(wanted, *message);
     const std::vector<int>& ranks = wanted.ranks;
-    groups.push_back(std::make_unique<const Group>(
-        Group{.ranks = ranks,
-              .message = std::nullopt,
-              .layout = wanted.layout,
-              .path = cluster->PathOf(ranks),
-              .shape = nccl ? ShapeOf(ranks, cluster->gpus_per_node()) : GroupShape(),
-              .siblings = analytic ? std::make_unique<SiblingLinks>(*cluster, ranks, wanted.layout)
-                                   : nullptr}));
+    groups.push_back(std::make_unique<const Group>(Group{
+        .ranks = ranks,
+        .message = std::nullopt,
+        .layout = wanted.layout,
+        .path = cluster->PathOf(ranks),
+        .shape = nccl ? ShapeOf(ranks, cluster->gpus_per_node()) : GroupShape(),
+        .siblings = analytic ? std::make_unique<SiblingLinks>(*cluster, ranks, wanted.layout, loads)
+                             : nullptr}));
     return *groups.back();
   }
 
@@ -168,15 +170,15 @@ struct PriceCache::Machine {
     };
     const std::vector<int> ends =
         message.by_distance ? group.ranks : pair_of(group.ranks, message.from, message.to);
-    groups.push_back(std::make_unique<const Group>(Group{
-        .ranks = group.ranks,
-        .message = message,
-        .layout = group.layout,
-        .path = cluster->PathOf(ends),
-        .shape = nccl ? ShapeOf(ends, cluster->gpus_per_node()) : GroupShape(),
-        .siblings =
-            analytic ? std::make_unique<SiblingLinks>(*cluster, group.ranks, group.layout, pairs_of)
-                     : nullptr}));
+    groups.push_back(std::make_unique<const Group>(
+        Group{.ranks = group.ranks,
+              .message = message,
+              .layout = group.layout,
+              .path = cluster->PathOf(ends),
+              .shape = nccl ? ShapeOf(ends, cluster->gpus_per_node()) : GroupShape(),
+              .siblings = analytic ? std::make_unique<SiblingLinks>(*cluster, group.ranks,
+                                                                    group.layout, loads, pairs_of)
+                                   : nullptr}));
     return *groups.back();
   }
 
@@ -210,6 +212,7 @@ struct PriceCache::Machine {
   const bool collnet;
   const bool analytic;
   const plan::Version version, driver;
+  GroupLoads& loads;
   std::optional<NcclPricer> nccl;  // none: textbook, or hop by hop
   std::vector<std::unique_ptr<const Group>> groups;
   SharedLinks shared_links;
@@ -591,7 +594,7 @@ class Pricer {
       Demand& demand = *all[i].demand;
       const SharedLinks::Busy& links = (*busy)[use_of[i]];
       // What was measured on these links, alone as here, may have gone over them in another way.
-      const bool known = !std::get<SiblingLinks*>(all[i].use)->shared() &&
+      const bool known = !std::get<const SiblingLinks*>(all[i].use)->shared() &&
                          demand.provenance < Provenance::kTransferred;
       for (std::size_t link = 0; link < links.size(); ++link) {
         double& share = demand.share[static_cast<std::size_t>(Resource::kNodeLinks) + link];
@@ -764,7 +767,7 @@ Result<Prices> Price(const Program& program, const Scenario& scenario) {
   return PriceCache().Price(program, scenario);
 }
 
-PriceCache::PriceCache() = default;
+PriceCache::PriceCache() : loads_(std::make_unique<GroupLoads>()) {}
 PriceCache::~PriceCache() = default;
 
 PriceCache::Machine& PriceCache::MachineOf(const Scenario& scenario) {
@@ -772,7 +775,7 @@ PriceCache::Machine& PriceCache::MachineOf(const Scenario& scenario) {
                                   [&](const auto& machine) { return machine->IsOf(scenario); });
   if (found != machines_.end()) return **found;
   if (machines_.size() == kMostMachines) machines_.clear();
-  return *machines_.emplace_back(std::make_unique<Machine>(scenario));
+  return *machines_.emplace_back(std::make_unique<Machine>(scenario, *loads_));
 }
 
 PriceCache::Device& PriceCache::DeviceOf(const Scenario& scenario) {

@@ -51,6 +51,8 @@ namespace stepcast::cost {
 
 Result<Prices> Price(const program::Program& program, const scenario::Scenario& scenario);
 
+class GroupLoads;
+
 // What pricing finds out about machines, kernels and groups of ranks, kept for the programs and
 // scenarios that come next. Not to be used by two threads at once.
 class PriceCache {
@@ -71,6 +73,7 @@ class PriceCache {
   Machine& MachineOf(const scenario::Scenario& scenario);
   Device& DeviceOf(const scenario::Scenario& scenario);
 
+  std::unique_ptr<GroupLoads> loads_;  // outlives the machines
   std::vector<std::unique_ptr<Machine>> machines_;
   std::vector<std::unique_ptr<Device>> devices_;
 };

@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
+#include <set>
+#include <string_view>
 #include <utility>
+
+#include "src/cost/group_loads.h"
 
 namespace stepcast::cost {
 namespace {
@@ -48,21 +52,25 @@ std::vector<Link> Deciding(std::vector<Link> links, std::size_t most) {
 tl::expected<std::vector<SharedLinks::Busy>, network::Fault> SharedLinks::Of(
     const std::vector<Use>& uses) {
   if (const auto found = known_.find(uses); found != known_.end()) return found->second;
-  std::map<std::string, Link> in_node, to_network;
+  std::map<std::string_view, Link> in_node, to_network;
   for (std::size_t use = 0; use < uses.size(); ++use) {
     const auto& [group, algorithm, kind] = uses[use];
-    const auto loads = group->Of(algorithm, kind);
-    if (!loads) return tl::unexpected(loads.error());
-    for (const SiblingLinks::Load& load : *loads) {
+    const auto on_links = group->Of(algorithm, kind);
+    if (!on_links) return tl::unexpected(on_links.error());
+    for (const GroupLoads::Load& load : on_links->loads) {
       Link& link = (load.scale_up ? in_node : to_network)[load.link];
       link.resize(uses.size());
-      link[use] = load.busy;
+      link[use] = load.busy * on_links->scale;
     }
   }
   std::vector<Busy> result(uses.size(), Busy{});
-  const auto add = [&](std::map<std::string, Link>& by_name, Resource first, int most) {
+  const auto add = [&](std::map<std::string_view, Link>& by_name, Resource first, int most) {
+    // Nodes are copies, and so are most of their links.
     std::vector<Link> links;
-    for (auto& [name, link] : by_name) links.push_back(std::move(link));
+    std::set<Link> seen;
+    for (auto& [name, link] : by_name) {
+      if (seen.insert(link).second) links.push_back(std::move(link));
+    }
     auto at = static_cast<std::size_t>(first) - static_cast<std::size_t>(Resource::kNodeLinks);
     for (const Link& link : Deciding(std::move(links), static_cast<std::size_t>(most))) {
       for (std::size_t use = 0; use < uses.size(); ++use) result[use][at] = link[use];

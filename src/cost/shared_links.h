@@ -25,7 +25,7 @@ inline constexpr int kSharedLinks = kResources - static_cast<int>(Resource::kNod
 class SharedLinks {
  public:
   // A group with its siblings, the algorithm and the kind of a collective.
-  using Use = std::tuple<SiblingLinks*, std::string, CollectiveKind>;
+  using Use = std::tuple<const SiblingLinks*, std::string, CollectiveKind>;
   // Seconds for each byte of the size that a use keeps each of the links busy: in the order of
   // resources from kNodeLinks on.
   using Busy = std::array<double, kSharedLinks>;

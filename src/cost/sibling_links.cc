@@ -100,14 +100,15 @@ bool ShareNodes(const std::vector<std::vector<int>>& groups, int gpus, int nodes
 }  // namespace
 
 SiblingLinks::SiblingLinks(const topology::Cluster& cluster, const std::vector<int>& ranks,
-                           const parallel::GroupLayout& layout)
-    : SiblingLinks(cluster, ranks, layout, [](const std::vector<int>& group) {
+                           const parallel::GroupLayout& layout, GroupLoads& loads)
+    : SiblingLinks(cluster, ranks, layout, loads, [](const std::vector<int>& group) {
         return std::vector<std::vector<int>>{group};
       }) {}
 
 SiblingLinks::SiblingLinks(const topology::Cluster& cluster, const std::vector<int>& ranks,
-                           const parallel::GroupLayout& layout, const Lists& lists)
-    : cluster_(&cluster) {
+                           const parallel::GroupLayout& layout, GroupLoads& loads,
+                           const Lists& lists)
+    : cluster_(&cluster), loads_(&loads) {
   if (ranks.size() < 2 || cluster.flat()) return;
   const int gpus = cluster.gpus_per_node();
   ListsAround around(ranks, layout, gpus, lists);
@@ -140,39 +141,11 @@ SiblingLinks::SiblingLinks(const topology::Cluster& cluster, const std::vector<i
   count_ = shared_ || !one_node;
 }
 
-tl::expected<std::span<const SiblingLinks::Load>, network::Fault> SiblingLinks::Of(
-    std::string_view algorithm, CollectiveKind kind) {
+tl::expected<SiblingLinks::OnLinks, network::Fault> SiblingLinks::Of(std::string_view algorithm,
+                                                                     CollectiveKind kind) const {
   STEPCAST_CHECK(!groups_.empty(), "only groups on links load them");
-  const std::pair key(std::string(algorithm), kind);
-  auto found = known_.find(key);
-  if (found == known_.end()) {
-    auto loads = WorkOut(algorithm, kind);
-    if (!loads) return tl::unexpected(std::move(loads.error()));
-    found = known_.emplace(key, *std::move(loads)).first;
-  }
-  return found->second;
-}
-
-tl::expected<std::vector<SiblingLinks::Load>, network::Fault> SiblingLinks::WorkOut(
-    std::string_view algorithm, CollectiveKind kind) {
-  if (!network_) {
-    if (nodes_ < cluster_->nodes()) {
-      part_ = std::make_unique<const topology::Cluster>(*cluster_->node_type(), *cluster_->fabric(),
-                                                        nodes_);
-    }
-    const topology::Cluster& cluster = part_ == nullptr ? *cluster_ : *part_;
-    auto network = network::NetworkOf(cluster);
-    if (!network) return tl::unexpected(network.error().front());
-    network_.emplace(*std::move(network));
-    loads_.emplace(cluster, *network_);
-  }
-  const network::Network& links = network_->network;
-  std::vector<double> busy(static_cast<std::size_t>(links.links()));
-  for (const std::vector<int>& group : groups_) {
-    const auto load = loads_->Of(group, algorithm, kind);
-    if (!load) return tl::unexpected(load.error());
-    for (const auto& [link, seconds] : load->busy) busy[link] += seconds;
-  }
+  const auto loads = loads_->Of(*cluster_, nodes_, groups_, algorithm, kind);
+  if (!loads) return tl::unexpected(loads.error());
   // A ring's links carry (N - 1) / N of the buffer: more of it in all of a group than in a part.
   double scale = 1;
   const auto here = static_cast<int>(groups_.front().size());
@@ -180,19 +153,7 @@ tl::expected<std::vector<SiblingLinks::Load>, network::Fault> SiblingLinks::Work
     constexpr Bytes kAny = GiB(1);
     scale = WireBytesPerRank(kind, kAny, ranks_) / WireBytesPerRank(kind, kAny, here);
   }
-  bool nvlink = false;
-  for (int id = 0; id < links.links() && !nvlink; ++id) nvlink = links.link(id).nvlink;
-  std::vector<Load> loads;
-  for (int id = 0; id < links.links(); ++id) {
-    const double seconds = busy[static_cast<std::size_t>(id)];
-    if (seconds == 0) continue;
-    loads.push_back({.link = links.LinkName(id),
-                     .scale_up = nvlink ? links.link(id).nvlink : links.IsInsideNode(id),
-                     .busy = seconds * scale});
-  }
-  std::sort(loads.begin(), loads.end(),
-            [](const Load& a, const Load& b) { return a.link < b.link; });
-  return loads;
+  return OnLinks{.loads = **loads, .scale = scale};
 }
 
 }  // namespace stepcast::cost

@@ -1,18 +1,12 @@
 #pragma once
 
 #include <functional>
-#include <map>
-#include <memory>
-#include <optional>
 #include <span>
-#include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "src/base/collective_kind.h"
-#include "src/cost/link_loads.h"
-#include "src/network/cluster_network.h"
+#include "src/cost/group_loads.h"
 #include "src/network/network.h"
 #include "src/parallel/group_layout.h"
 #include "src/topology/cluster.h"
@@ -37,12 +31,13 @@ class SiblingLinks {
   // pairs of which the first sends to the second.
   using Lists = std::function<std::vector<std::vector<int>>(const std::vector<int>& group)>;
 
-  // `ranks`: a group of `layout`. `cluster` outlives this.
+  // `ranks`: a group of `layout`. `cluster` outlives this, and so do `loads`, which all groups of
+  // all clusters may share.
   SiblingLinks(const topology::Cluster& cluster, const std::vector<int>& ranks,
-               const parallel::GroupLayout& layout);
+               const parallel::GroupLayout& layout, GroupLoads& loads);
   // Collectives of the algorithm "pairwise" alone: of messages of S bytes, a kScatter of 2 S.
   SiblingLinks(const topology::Cluster& cluster, const std::vector<int>& ranks,
-               const parallel::GroupLayout& layout, const Lists& lists);
+               const parallel::GroupLayout& layout, GroupLoads& loads, const Lists& lists);
 
   // Whether there are links of which a path of the group does not say all: siblings use them, too,
   // or they lead to other nodes.
@@ -50,30 +45,23 @@ class SiblingLinks {
   // Whether siblings use them, as far as this looks.
   bool shared() const { return shared_; }
 
-  struct Load {
-    std::string link;       // as the network calls it, with the nodes looked at numbered from 0
-    bool scale_up = false;  // GPUs of a node meet over it; else it leads to the network
-    double busy = 0;        // with all groups together, in seconds for each byte of the size
+  // What links carry, with all groups together, for one byte of the size: `loads` times `scale`.
+  struct OnLinks {
+    std::span<const GroupLoads::Load> loads;  // the nodes looked at are numbered from 0
+    double scale = 1;
   };
   // What the links carry of a collective that all groups run, by link. Requires a group of at least
   // two ranks on a real topology. Fails as flow does, where there is no way between ranks.
-  tl::expected<std::span<const Load>, network::Fault> Of(std::string_view algorithm,
-                                                         CollectiveKind kind);
+  tl::expected<OnLinks, network::Fault> Of(std::string_view algorithm, CollectiveKind kind) const;
 
  private:
-  tl::expected<std::vector<Load>, network::Fault> WorkOut(std::string_view algorithm,
-                                                          CollectiveKind kind);
-
   const topology::Cluster* cluster_;
   int ranks_ = 0;                         // of the group, or of a pair
   std::vector<std::vector<int>> groups_;  // on `nodes`, the group itself first
   bool shared_ = false;
   bool count_ = false;
-  int nodes_ = 0;                                  // that they are on, numbered from 0
-  std::unique_ptr<const topology::Cluster> part_;  // so many nodes; null: the cluster has no more
-  std::optional<network::ClusterNetwork> network_;
-  std::optional<LinkLoads> loads_;
-  std::map<std::pair<std::string, CollectiveKind>, std::vector<Load>> known_;
+  int nodes_ = 0;  // that they are on, numbered from 0
+  GroupLoads* loads_;
 };
 
 }  // namespace stepcast::cost

@@ -174,6 +174,15 @@ Time StepTimeOf(const std::vector<Time>& ends, const SteadyState& steady) {
   return Mean(ends[steady.last] - StartOf(ends, steady), steady.count);
 }
 
+std::optional<TimeRange> RangeOf(const Program& program, const cost::Prices& prices,
+                                 const Timeline& timeline, Time start, Time end,
+                                 const KernelSpans& kernels, std::uint32_t steps, Time step_time,
+                                 const std::vector<calibration::Residual>& residuals) {
+  PartTimes exposed = ExposedTimes(program, timeline, prices, start, end, kernels);
+  for (Time& part : exposed) part = Mean(part, steps);
+  return StepTimeRange(exposed, step_time, residuals);
+}
+
 void SummariseTime(const ClassRun& run, const SteadyState& steady,
                    const std::vector<calibration::Residual>& residuals, Forecast& forecast) {
   const Time start = StartOf(run.timeline.step_ends, steady);
@@ -195,9 +204,8 @@ void SummariseTime(const ClassRun& run, const SteadyState& steady,
   forecast.time.pipeline_bubble = Mean(sum.time.pipeline_bubble, steady.count);
   attributed +=
       forecast.time.exposed_communication + forecast.time.imbalance + forecast.time.pipeline_bubble;
-  PartTimes exposed = ExposedTimes(run.program, run.timeline, run.prices, start, end, kernels);
-  for (Time& part : exposed) part = Mean(part, steady.count);
-  forecast.step_time_range = StepTimeRange(exposed, forecast.step_time, residuals);
+  forecast.step_time_range = RangeOf(run.program, run.prices, run.timeline, start, end, kernels,
+                                     steady.count, forecast.step_time, residuals);
   // What a mean over several steps rounds off is idle.
   forecast.time.idle = forecast.step_time - attributed;
 }
@@ -368,6 +376,14 @@ Forecaster::Forecaster(Forecaster&&) noexcept = default;
 Forecaster& Forecaster::operator=(Forecaster&&) noexcept = default;
 
 Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
+  return Evaluate(scenario, false);
+}
+
+Result<Forecast> Forecaster::EvaluateWithRange(const scenario::Scenario& scenario) {
+  return Evaluate(scenario, true);
+}
+
+Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, bool with_range) {
   const auto work = workspace_->works.Of(scenario);
   std::vector<PricedClass> lowered;
   const KindScenarios kinds(scenario);
@@ -388,6 +404,7 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
 
   // Memory needs times where frees are deferred; else nothing but the ends of steps is needed.
   std::vector<memory::DeferredFrees> frees;               // by lowered class
+  frees.reserve(lowered.size());
   std::vector<std::vector<bool>> marked(lowered.size());  // likewise
   bool deferred = false;
   for (std::size_t i = 0; i < lowered.size(); ++i) {
@@ -420,6 +437,13 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
   Forecast forecast;
   forecast.step_time = StepTimeOf(run.ends, run.steady);
   memory::Usage usage;
+  std::size_t critical = 0;  // of those shown
+  const auto own_end = [&](std::size_t shown) {
+    return run.timelines[ranks->shown[shown].index].step_ends[run.steady.last];
+  };
+  for (std::size_t i = 1; i < ranks->shown.size(); ++i) {
+    if (own_end(i) > own_end(critical)) critical = i;
+  }
   for (const SimulatedRanks::Shown& shown : ranks->shown) {
     const Program& program = lowered[shown.lowered].lowered.program;
     const scenario::Scenario& on = kinds[lowered[shown.lowered].kind];
@@ -431,9 +455,28 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario) {
     forecast.memory = std::move(memory);
     forecast.memory.rank = ranks->classes[shown.index].representative;
   }
+  const PricedClass& own = lowered[ranks->shown[critical].lowered];
+  const Program& program = own.lowered.program;
+  const std::size_t simulated = ranks->shown[critical].index;
+  if (with_range) {
+    for (std::size_t i = 0; i < ranks->classes.size(); ++i) {
+      ranks->classes[i].records = i == simulated;
+    }
+    run = RunToSteadyState(simulator, *ranks, barrier, simulate::Recording::kAll, false);
+    const Time start = StartOf(run.ends, run.steady), end = run.ends[run.steady.last];
+    const Timeline& timeline = run.timelines[simulated];
+    forecast.step_time_range =
+        RangeOf(program, *ranks->classes[simulated].prices, timeline, start, end,
+                KernelSpansOf(program, timeline, start, end), run.steady.count, forecast.step_time,
+                kinds[own.kind].calibration->residuals);
+  }
   AddFlushes(usage, forecast);
   FillThroughput(scenario, work->flops, forecast);
   ApplyRuns(scenario, forecast);
+  if (with_range) {
+    WidenByUnknownHost(scenario, program, StepCounts(program), *ranks->classes[simulated].prices,
+                       forecast);
+  }
   return forecast;
 }
 

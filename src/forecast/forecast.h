@@ -60,9 +60,9 @@ Result<Run> Simulate(const scenario::Scenario& scenario);
 Result<std::vector<PricedClass>> PricedClassesOf(const scenario::Scenario& scenario);
 Result<Run> SimulateAt(const scenario::Scenario& scenario, const std::vector<PricedClass>& classes);
 
-// Forecasts one scenario after another, for sweeps and searches: step time, throughput and memory
-// as Simulate gives them, to the picosecond and the byte. Where the time goes, its range and the
-// collectives stay empty. It goes the same way as Simulate, in the same memory again and again; it
+// Forecasts one scenario after another, for sweeps, searches and comparisons: step time, throughput
+// and memory as Simulate gives them, to the picosecond and the byte, and where it is asked for the
+// range of the step time. Where the time goes and the collectives stay empty. It goes the same way as Simulate, in the same memory again and again; it
 // keeps works, prices and replays by value, records no more than these figures need, and leaves out
 // the validation of programs. Not to be used by two threads at once.
 class Forecaster {
@@ -73,9 +73,14 @@ class Forecaster {
   Forecaster& operator=(Forecaster&&) noexcept;
 
   Result<Forecast> Evaluate(const scenario::Scenario& scenario);
+  // With the range, for which the ranks that end the step last are simulated once more, operation by
+  // operation.
+  Result<Forecast> EvaluateWithRange(const scenario::Scenario& scenario);
 
  private:
   struct Workspace;
+  Result<Forecast> Evaluate(const scenario::Scenario& scenario, bool with_range);
+
   std::unique_ptr<Workspace> workspace_;
 };
 

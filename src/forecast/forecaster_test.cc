@@ -79,6 +79,14 @@ void CheckSame(const Forecast& a, const Forecast& b) {
   RC_ASSERT(a.memory.allocator_flushes == b.memory.allocator_flushes);
 }
 
+void CheckSameRange(const Forecast& a, const Forecast& b) {
+  RC_ASSERT(a.step_time_range.has_value() == b.step_time_range.has_value());
+  if (!a.step_time_range) return;
+  RC_ASSERT(a.step_time_range->low == b.step_time_range->low);
+  RC_ASSERT(a.step_time_range->high == b.step_time_range->high);
+  RC_ASSERT(a.unknown_host.has_value() == b.unknown_host.has_value());
+}
+
 // One Forecaster goes through them all, so that what it keeps from one shows in the next. A plan
 // comes on several numbers of nodes, as in a sweep.
 TEST(ForecasterTest, EveryFigureIsThatOfSimulate) {
@@ -96,6 +104,10 @@ TEST(ForecasterTest, EveryFigureIsThatOfSimulate) {
       RC_ASSERT(row.has_value());
       RC_ASSERT(single.has_value());
       CheckSame(*row, single->forecast);
+      const auto with_range = forecaster.EvaluateWithRange(*scenario);
+      RC_ASSERT(with_range.has_value());
+      CheckSame(*with_range, single->forecast);
+      CheckSameRange(*with_range, single->forecast);
     }
   });
 }

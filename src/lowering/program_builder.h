@@ -194,12 +194,14 @@ class ProgramBuilder {
  private:
   program::Instruction& Emit(program::Opcode opcode, StreamId stream, Index operand) {
     if (describes_data_flow_) BeginEffects();
-    program::Instruction& instruction = section_->emplace_back(stamp_);
-    instruction.opcode = opcode;
-    instruction.stream = stream;
-    instruction.operand = operand;
-    instruction.first_use = static_cast<Index>(program_.uses.size());
-    return instruction;
+    section_->push_back({.opcode = opcode,
+                         .phase = stamp_.phase,
+                         .stream = stream,
+                         .operand = operand,
+                         .first_use = static_cast<Index>(program_.uses.size()),
+                         .micro_batch = stamp_.micro_batch,
+                         .label = stamp_.label});
+    return section_->back();
   }
   void Operate(program::Opcode opcode, StreamId stream, Index operand) {
     Operate(opcode, stream, operand, TakeUses());

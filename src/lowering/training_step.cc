@@ -265,6 +265,13 @@ TrainingStep::OperationEntries TrainingStep::AddOperations(
     }
   }
   entries.unreleased = model::LeftToTheNextKernel(operations);
+  entries.plain.resize(operations.size());
+  for (std::size_t i = entries.first_kernel + 1; i < entries.last_kernel; ++i) {
+    const model::Operation& own = operations[i];
+    entries.plain[i] = !own.group && own.creates.empty() && own.gradients.empty() &&
+                       own.uses.empty() && own.begins.empty() && own.ends.empty() &&
+                       own.waits.empty();
+  }
   return entries;
 }
 
@@ -643,8 +650,13 @@ void TrainingStep::RunLayer(Technique& technique, Technique::Pass pass, int laye
       forward ? layer == chunk().first_layer : backward && layer + 1 == chunk().end_layer;
   const bool ends = forward ? layer + 1 == chunk().end_layer : backward && layer == last_layer_;
   for (std::size_t i = 0; i < operations.size(); ++i) {
-    const model::Operation& operation = operations[i];
     technique.BeforeOperator(pass, layer, i);
+    if (entries.plain[i]) {
+      builder_.Run(compute(), entries.kernels[i]);
+      technique.AfterOperator(pass, layer, i);
+      continue;
+    }
+    const model::Operation& operation = operations[i];
     if (begins && i == 0) messages_.AwaitInput(pass_);
     for (const int value : operation.begins) {
       builder_.Allocate(compute(), entries_[work_of(layer)].communicated[value]);

@@ -106,7 +106,10 @@ class TrainingStep {
   // What a list of operations has in the program's tables, in their order: a kernel or a collective
   // each.
   struct OperationEntries {
-    std::vector<Index> kernels{};                   // kNone: a group operation
+    std::vector<Index> kernels{};  // kNone: a group operation
+    // By operation: it is a kernel between the first and the last, makes and releases nothing, and
+    // nothing of what is said of operations holds for it. Most are.
+    std::vector<bool> plain{};
     std::vector<GroupOperations::Entry> groups{};   // by operation; empty where there are none
     std::vector<int> unfinished{};                  // group operations nothing of it waits for
     std::vector<model::ValueUse> unreleased{};      // of what is communicated

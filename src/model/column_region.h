@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "src/model/fp8_copies.h"
 #include "src/model/layer_tape.h"
 
 namespace stepcast::model {
@@ -18,6 +19,7 @@ struct ColumnRegion {
   // By layer, in the order of backward. Takes the input where it has been gathered again.
   std::vector<std::function<void(std::optional<LayerTape::Value>)>> weight_gradients;
   std::optional<LayerTape::Value> gathered;
+  std::optional<Fp8Copies> gathered_in_fp8;
 };
 
 }  // namespace stepcast::model

@@ -101,37 +101,86 @@ Kernel LayerOperators::Memory(std::string name, std::int64_t flops, Bytes read,
           .written = written};
 }
 
+std::optional<Fp8Copies> LayerOperators::CastToFp8(const Operand& x, std::string_view module) {
+  if (options_.compute != DataType::kFp8) return std::nullopt;
+  if (fp8_copied_ == x.value) return fp8_copies_;
+  const Bytes bytes(Elements(x));
+  fp8_copied_ = x.value;
+  fp8_copies_ = {.rows = tape_->Make(Joined(module, " input in FP8"), bytes),
+                 .columns = tape_->Make(Joined(module, " input in FP8, transposed"), bytes)};
+  tape_->Run(Memory(Joined(module, ".input.cast"), 0, Size(x), 2 * bytes), {x.value},
+             {fp8_copies_.rows, fp8_copies_.columns});
+  return fp8_copies_;
+}
+
+std::optional<Fp8Copies> LayerOperators::CastGradientToFp8(Value gradient, const Operand& of,
+                                                           std::string name) {
+  if (options_.compute != DataType::kFp8) return std::nullopt;
+  const Bytes bytes(Elements(of));
+  const Fp8Copies copies{.rows = tape_->MakeScratch(bytes), .columns = tape_->MakeScratch(bytes)};
+  tape_->RunBackward(Memory(std::move(name), 0, Size(of), 2 * bytes), {gradient},
+                     {copies.rows, copies.columns});
+  return copies;
+}
+
 Operand LayerOperators::Linear(Operand x, std::string_view module, std::int64_t out,
                                ModulePositions parameters) {
   if (x.fp32) x = Cast(x, module);
   const std::int64_t in = x.width;
+  const std::optional<Fp8Copies> low = CastToFp8(x, module);
   const Operand y = Make(Joined(module, " output"), out, x.tokens);
   const Bytes bias = parameters.bias >= 0 ? BytesOfElements(out) : Bytes();
   Kernel forward = Gemm(std::string(module), x.tokens, out, in);
   forward.read += bias;
-  tape_->Keep(x.region ? x.region->kept : x.value);
-  tape_->Run(std::move(forward), {x.value}, {y.value}, parameters.all());
-  const auto weight_gradients = [=, this](std::optional<Value> gathered) {
-    const Value dy = tape_->GradientOf(y.value);
+  const bool regathers = x.region && x.region->kept != x.value;
+  tape_->Keep(low && !regathers ? low->columns : x.region ? x.region->kept : x.value);
+  const bool casts_weight = low && options_.casts_weights;
+  const Kernel weight_cast =
+      Memory(Joined(module, ".weight.cast"), 0, BytesOfElements(in * out), Bytes(in * out));
+  if (casts_weight) {
+    const Value weight = tape_->Make(Joined(module, " weight in FP8"), Bytes(in * out));
+    tape_->Run(weight_cast, {}, {weight}, parameters.all());
+    tape_->Run(std::move(forward), {low->rows, weight}, {y.value}, parameters.all());
+  } else {
+    tape_->Run(std::move(forward), {low ? low->rows : x.value}, {y.value}, parameters.all());
+  }
+  const auto weight_gradients = [=, this](Value dy, std::optional<Value> gathered) {
     Kernel weight =
         Gemm(Joined(module, ".wgrad"), out, in, x.tokens, ProductLayout::kWeightGradient);
-    const Value operand = gathered ? *gathered : x.region ? x.region->kept : x.value;
-    tape_->RunBackward(std::move(weight), {dy, operand}, {}, {parameters.weight}, parameters.all());
+    if (gathered && low) {
+      // What has been gathered again is cast again, once for all that share it.
+      std::optional<Fp8Copies>& copies = x.region->gathered_in_fp8;
+      if (!copies) {
+        copies = CastGradientToFp8(*gathered, x, Joined(module, ".gathered.cast"));
+      }
+      gathered = copies->columns;
+    }
+    const Value kept = low ? low->columns : x.region ? x.region->kept : x.value;
+    tape_->RunBackward(std::move(weight), {dy, gathered.value_or(kept)}, {}, {parameters.weight},
+                       parameters.all());
     if (parameters.bias < 0) return;
-    tape_->RunBackward(Memory(Joined(module, ".bias.grad"), Elements(y), Size(y), bias), {dy}, {},
-                       {parameters.bias}, parameters.all());
+    tape_->RunBackward(Memory(Joined(module, ".bias.grad"), Elements(y), Size(y), bias),
+                       {tape_->GradientOf(y.value)}, {}, {parameters.bias}, parameters.all());
   };
   tape_->OnBackward([=, this] {
     if (x.region) x.region->begin_backward();
     const Value dy = tape_->GradientOf(y.value);
+    const std::optional<Fp8Copies> low_dy =
+        CastGradientToFp8(dy, y, Joined(module, ".output_grad.cast"));
+    if (casts_weight) {
+      tape_->RunBackward(weight_cast, {}, {tape_->MakeScratch(Bytes(in * out))}, {},
+                         parameters.all());
+    }
     const Value dx = tape_->MakeGradient(x.value);
     tape_->RunBackward(
-        Gemm(Joined(module, ".dgrad"), x.tokens, in, out, ProductLayout::kInputGradient), {dy},
-        {dx}, {}, parameters.all());
+        Gemm(Joined(module, ".dgrad"), x.tokens, in, out, ProductLayout::kInputGradient),
+        {low_dy ? low_dy->rows : dy}, {dx}, {}, parameters.all());
+    const Value operand = low_dy ? low_dy->columns : dy;
     if (x.region) {
-      x.region->weight_gradients.push_back(weight_gradients);
+      x.region->weight_gradients.push_back(
+          [=](std::optional<Value> gathered) { weight_gradients(operand, gathered); });
     } else {
-      weight_gradients(std::nullopt);
+      weight_gradients(operand, std::nullopt);
     }
     tape_->Deliver(x.value, dx);
   });

@@ -12,6 +12,7 @@
 #include "src/base/data_type.h"
 #include "src/base/kernel.h"
 #include "src/model/architecture.h"
+#include "src/model/fp8_copies.h"
 #include "src/model/layer_tape.h"
 #include "src/model/layer_work.h"
 
@@ -67,7 +68,9 @@ class LayerOperators {
   Operand Input(std::int64_t width);
 
   // y = x W + b. One GEMM forward; backward the input's gradient, then the weight's, then the
-  // bias's as a reduction over tokens. Keeps x, or under autocast its copy in 16 bits.
+  // bias's as a reduction over tokens. Keeps x, or under autocast its copy in 16 bits, with FP8 its
+  // transposed copy in 8. FP8 casts inputs, output gradients and weights (the latter for every
+  // micro-batch, or once a step: WorkOptions::casts_weights).
   Operand Linear(Operand x, std::string_view module, std::int64_t out, ModulePositions parameters);
   // Tensor parallelism (arXiv 1909.08053, 2205.05198). Between EnterColumns and LeaveRows each rank
   // computes with its own columns of the one weight and rows of the next. Without it they return x.
@@ -174,6 +177,12 @@ class LayerOperators {
 
   // Autocast's copy in 16 bits.
   Operand Cast(Operand x, std::string_view module);
+  // With FP8, of a product's input and of a gradient: one pass reads it and writes both copies,
+  // with scales from the step before (delayed scaling). Products that share an input share its
+  // copies.
+  std::optional<Fp8Copies> CastToFp8(const Operand& x, std::string_view module);
+  std::optional<Fp8Copies> CastGradientToFp8(LayerTape::Value gradient, const Operand& of,
+                                             std::string name);
   Operand EagerRmsNorm(Operand x, std::string_view module, ModulePositions parameters);
   Operand ComplexRotary(Operand x, std::string_view module, std::int64_t head_size);
   Operand HalvesRotary(Operand x, std::string_view module, std::int64_t head_size);
@@ -187,6 +196,8 @@ class LayerOperators {
   DataType element_;                                  // of activations
   std::int64_t element_size_;                         // bytes
   std::vector<std::function<void()>> sums_of_parts_;  // for AddUpParts
+  LayerTape::Value fp8_copied_ = -1;                  // what CastToFp8 made fp8_copies_ of
+  Fp8Copies fp8_copies_;
   LayerTape::Value last_sum_ = -1;  // what Add made last: a compiled norm of it fuses with it
 };
 

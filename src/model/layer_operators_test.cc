@@ -91,14 +91,23 @@ TEST(LayerOperatorsTest, SizesFollowTheComputeType) {
   EXPECT_EQ(Forward(fp32, "fc").read, Bytes(4 * (16 * 4 + 4 * 6 + 6)));
   EXPECT_EQ(Forward(fp32, "fc").data_type, DataType::kFp32);
 
-  // fp8: operands of products in one byte, everything else in two.
+  // fp8: operands of products in one byte, everything else in two. The input is cast into two
+  // copies, of which backward needs one; so are the weight, for either product, and the gradient.
   options.compute = DataType::kFp8;
   const LayerWork fp8 = LinearWork(options);
   EXPECT_EQ(Forward(fp8, "fc").data_type, DataType::kFp8);
   EXPECT_EQ(Forward(fp8, "fc").read, Bytes(16 * 4 + 4 * 6 + 2 * 6));
   EXPECT_EQ(Forward(fp8, "fc").written, Bytes(2 * 16 * 6));
-  EXPECT_EQ(Saved(fp8), Bytes(2 * 16 * 4));
+  EXPECT_EQ(Saved(fp8), Bytes(16 * 4));
+  EXPECT_EQ(Forward(fp8, "fc.input.cast").read, Bytes(2 * 16 * 4));
+  EXPECT_EQ(Forward(fp8, "fc.input.cast").written, Bytes(2 * 16 * 4));
+  EXPECT_EQ(Forward(fp8, "fc.weight.cast").read, Bytes(2 * 4 * 6));
+  EXPECT_EQ(Forward(fp8, "fc.weight.cast").written, Bytes(4 * 6));
+  EXPECT_EQ(Backward(fp8, "fc.output_grad.cast").kernel.written, Bytes(2 * 16 * 6));
+  EXPECT_EQ(Backward(fp8, "fc.weight.cast").kernel.written, Bytes(4 * 6));
   EXPECT_EQ(Backward(fp8, "fc.bias.grad").kernel.data_type, DataType::kBf16);
+  options.casts_weights = false;
+  EXPECT_EQ(LinearWork(options).forward.size(), 2U);
 }
 
 TEST(LayerOperatorsTest, RmsNormKeepsOneNumberPerToken) {

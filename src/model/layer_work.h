@@ -18,10 +18,9 @@
 //    makes it, so the sum over all layers counts it once. It comes to life with the taker's first
 //    kernel; until then it is a temporary of the maker.
 //  * The indices of the tokens belong to the data loader and are not counted.
-//  * Element size: 4 bytes in fp32, else 2 (autocast: below). In fp8 only matrix products change:
-//  their operands
-//    cross memory as one byte, casts being fused into the kernels around; what is kept stays in 16
-//    bits, and attention runs in bf16.
+//  * Element size: 4 bytes in fp32, else 2 (autocast: below). In fp8 only the products of blocks
+//    change: kernels cast their operands to one byte an element, and backward keeps those of
+//    inputs; attention and the head run in bf16.
 //  * With tensor parallelism all sizes are those of one rank.
 namespace stepcast::model {
 
@@ -49,6 +48,9 @@ struct WorkOptions {
   // torch.autocast over FP32 parameters: embeddings, residuals and norms are FP32, and every matrix
   // product casts its input.
   bool autocast = false;
+  // FP8 copies of weights are made for every micro-batch, since its forward has gathered them anew
+  // or nothing tells layers that they are the same; Megatron-LM does (`is_first_microbatch`).
+  bool casts_weights = true;
   // Layers divided among the ranks of a group, in time and memory: heads, hidden units and
   // vocabulary over `tensor` ranks (Shoeybi et al. 2019, arXiv 1909.08053), and, between those
   // regions, the tokens too (sequence parallelism, Korthikanti et al. 2022, arXiv 2205.05198).

@@ -202,7 +202,10 @@ LayerWork EmbeddingWork(const Architecture& a, const WorkOptions& options) {
   return tape.Finish(x.value, Checkpointing::kNone, false, options.splits_backward);
 }
 
-LayerWork HeadWork(const Architecture& a, const WorkOptions& options) {
+// FP8 is for the blocks: Transformer Engine's layers and torchao's filter leave the head in 16
+// bits.
+LayerWork HeadWork(const Architecture& a, WorkOptions options) {
+  if (options.compute == DataType::kFp8) options.compute = ActivationType(options.compute);
   const ModuleNames& names = NamesOf(a.family);
   const std::vector<ModuleParameter> parameters = HeadParameters(a);
   LayerTape tape(ActivationType(options.compute), options.compiled);

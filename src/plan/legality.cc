@@ -11,6 +11,7 @@
 #include "src/parallel/pipeline_schedule.h"
 #include "src/parallel/schedule_check.h"
 #include "src/plan/data_parallel_settings.h"
+#include "src/plan/training_settings.h"
 
 namespace stepcast::plan {
 namespace {
@@ -28,7 +29,8 @@ class Checker {
     CheckBatch();
     CheckFramework();
     CheckLoop();
-    CheckKeys();
+    CheckKeys("training", TrainingSettings());
+    CheckKeys("data_parallel", DataParallelSettings());
     CheckBuckets();
     CheckShards();
     CheckReshard();
@@ -645,16 +647,16 @@ class Checker {
     }
   }
 
-  void CheckKeys() {
+  void CheckKeys(std::string_view section, const auto& settings) {
     if (!request_.framework) return;
-    for (const DataParallelSetting& setting : DataParallelSettings()) {
-      if (!setting.IsGiven(request_) || setting.UseOf(*request_.framework) != nullptr) continue;
+    for (const auto& setting : settings) {
+      if (!setting.IsGiven(request_) || setting.uses.Has(*request_.framework)) continue;
       std::string having;
-      for (const SettingUse& use : setting.uses) {
+      for (const SettingUse& use : setting.uses.said()) {
         having += having.empty() ? "" : ", ";
         having += plan::Name(use.framework);
       }
-      Add(fmt::format("data_parallel.{}", setting.key), "plan.key-not-of-framework",
+      Add(fmt::format("{}.{}", section, setting.key), "plan.key-not-of-framework",
           fmt::format("{} has no setting {}", plan::Name(*request_.framework), setting.key),
           fmt::format("remove it; frameworks that have it: {}", having));
     }
@@ -813,15 +815,31 @@ std::vector<std::string> TypesNotOfFramework(const Request& request) {
   return left_out;
 }
 
+std::vector<std::string> KeysWithoutEffectOnLayerLists(const Request& request) {
+  std::vector<std::string> sentences;
+  for (const TrainingSetting& setting : TrainingSettings()) {
+    if (!setting.of_architectures || !setting.IsGiven(request)) continue;
+    sentences.push_back(fmt::format(
+        "training.{} has no effect on a layer list, whose times and activations are given",
+        setting.key));
+  }
+  return sentences;
+}
+
 std::vector<std::string> KeysWithoutEffect(const Request& request) {
   std::vector<std::string> sentences;
-  for (const DataParallelSetting& setting : DataParallelSettings()) {
-    if (!setting.IsGiven(request) || setting.HasEffect(*request.framework, *request.zero_stage)) {
-      continue;
+  const auto append = [&](std::string_view section, const auto& settings) {
+    for (const auto& setting : settings) {
+      if (!setting.IsGiven(request) ||
+          setting.uses.HasEffect(*request.framework, *request.zero_stage)) {
+        continue;
+      }
+      sentences.push_back(fmt::format("{}.{} has no effect with framework {} at stage {}", section,
+                                      setting.key, Name(*request.framework), *request.zero_stage));
     }
-    sentences.push_back(fmt::format("data_parallel.{} has no effect with framework {} at stage {}",
-                                    setting.key, Name(*request.framework), *request.zero_stage));
-  }
+  };
+  append("training", TrainingSettings());
+  append("data_parallel", DataParallelSettings());
   if (request.tensor.value_or(1) == 1 && request.sequence_parallel.value_or(false)) {
     sentences.emplace_back(
         "parallelism.sequence_parallel has no effect without parallelism.tensor");

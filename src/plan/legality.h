@@ -65,5 +65,7 @@ std::vector<std::string> TypesNotOfFramework(const Request& request);
 
 // Sentences about what was requested and does nothing. The request must be legal.
 std::vector<std::string> KeysWithoutEffect(const Request& request);
+// And of what does nothing to a layer list, whose times and activations are given.
+std::vector<std::string> KeysWithoutEffectOnLayerLists(const Request& request);
 
 }  // namespace stepcast::plan

@@ -2,54 +2,6 @@
 
 namespace stepcast::plan {
 
-const char* Name(Optimizer optimizer) {
-  switch (optimizer) {
-    case Optimizer::kAdamW:
-      return "adamw";
-    case Optimizer::kSgd:
-      return "sgd";
-  }
-  return "";
-}
-
-const char* Name(OptimizerImplementation implementation) {
-  switch (implementation) {
-    case OptimizerImplementation::kFused:
-      return "fused";
-    case OptimizerImplementation::kForeach:
-      return "foreach";
-    case OptimizerImplementation::kSingle:
-      return "single";
-  }
-  return "";
-}
-
-const char* Name(HostWaits waits) {
-  switch (waits) {
-    case HostWaits::kNever:
-      return "never";
-    case HostWaits::kStep:
-      return "step";
-    case HostWaits::kUpdate:
-      return "update";
-    case HostWaits::kMicroBatch:
-      return "micro_batch";
-    case HostWaits::kPhase:
-      return "phase";
-  }
-  return "";
-}
-
-const char* Name(CheckpointMode mode) {
-  switch (mode) {
-    case CheckpointMode::kSync:
-      return "sync";
-    case CheckpointMode::kAsync:
-      return "async";
-  }
-  return "";
-}
-
 std::int64_t OptimizerBytesPerParameter(const Training& training) {
   const std::int64_t moments = training.optimizer == Optimizer::kAdamW ? 2 : 1;
   const std::int64_t master = SizeOf(training.parameter_dtype) < SizeOf(DataType::kFp32) ? 1 : 0;
@@ -72,6 +24,7 @@ model::WorkOptions WorkOptionsOf(const Plan& plan) {
           .activation_function = training.activation_function,
           .repeat_kv = training.repeat_kv,
           .autocast = training.autocast,
+          .casts_weights = !TraitsOf(plan.data_parallel.framework).megatron_layers,
           .tensor = plan.parallelism.tensor,
           .sequence_parallel = plan.parallelism.sequence_parallel,
           .regathers = TraitsOf(plan.data_parallel.framework).megatron_layers,

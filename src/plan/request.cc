@@ -6,6 +6,7 @@
 #include "src/base/check.h"
 #include "src/parallel/named_schedules.h"
 #include "src/plan/data_parallel_settings.h"
+#include "src/plan/training_settings.h"
 
 namespace stepcast::plan {
 namespace {
@@ -55,14 +56,13 @@ model::Implementation DefaultRotary(const Request& request, bool compile) {
 
 Training CompleteTraining(const Request& request, std::int64_t data) {
   Training training;
-  training.sequence_length = *request.sequence_length;
-  training.micro_batch_size = *request.micro_batch_size;
+  for (const TrainingSetting& setting : TrainingSettings()) setting.ApplyGiven(request, training);
+  // Below: defaults that depend on other settings, and notations of their own.
   training.gradient_accumulation =
       request.gradient_accumulation
           ? *request.gradient_accumulation
           : *request.global_batch_size / (training.micro_batch_size * data);
   training.global_batch_size = training.micro_batch_size * training.gradient_accumulation * data;
-  training.precision = *request.precision;
   // Matrix products alone run in 8 bits or in TF32; nothing is kept or reduced in them.
   const DataType kept = ComputeType(training.precision);
   training.parameter_dtype = request.parameter_dtype.value_or(kept);
@@ -80,7 +80,6 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
   } else if (request.framework == Framework::kNanotron) {
     training.gradient_dtype = training.reduce_dtype = DataType::kFp32;
   }
-  training.optimizer = *request.optimizer;
   // torch/optim/adamw.py: foreach by default on CUDA since 2.0.
   const bool one_by_one =
       (request.framework == Framework::kDdp || request.framework == Framework::kFsdp1) &&
@@ -89,19 +88,13 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
       TraitsOf(*request.framework).fused_update ? OptimizerImplementation::kFused
       : one_by_one                              ? OptimizerImplementation::kSingle
                                                 : OptimizerImplementation::kForeach);
-  training.activation_checkpointing =
-      request.activation_checkpointing.value_or(model::Checkpointing::kNone);
   training.checkpointed_blocks = request.checkpointed_blocks.value_or(model::Share());
-  training.activation_offload = request.activation_offload.value_or(false);
-  training.attention = request.attention.value_or(model::Attention::kFlash);
   training.checkpoint_early_stop =
       request.checkpoint_early_stop.value_or(StopsRecomputationEarly(request));
-  training.compile = request.compile.value_or(false);
   training.loss =
       request.loss.value_or(training.compile                            ? model::Loss::kFused
                             : TraitsOf(*request.framework).apex_kernels ? model::Loss::kInPlace
                                                                         : model::Loss::kEager);
-  training.host_waits = request.host_waits.value_or(HostWaits::kNever);
   training.norm = request.norm.value_or(DefaultNorm(request, training.compile));
   training.rotary = request.rotary.value_or(DefaultRotary(request, training.compile));
   // megatron/training/arguments.py: bias_swiglu_fusion is on.
@@ -115,7 +108,6 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
   training.repeat_kv = request.repeat_kv.value_or(model::IsUnfused(training.rotary));
   training.autocast =
       request.framework == Framework::kDdp && SizeOf(training.parameter_dtype) > SizeOf(kept);
-  training.step_barrier = request.step_barrier.value_or(false);
   training.gradient_clipping = request.gradient_clipping;
   training.data_loading = request.data_loading;
   training.checkpoint_saving = request.checkpoint_saving;
@@ -178,7 +170,9 @@ DataParallel CompleteDataParallel(const Request& request, const Training& traini
   DataParallel data_parallel;
   data_parallel.zero_stage = *request.zero_stage;
   data_parallel.framework = *request.framework;
-  ApplyGiven(request, data_parallel);
+  for (const DataParallelSetting& setting : DataParallelSettings()) {
+    setting.ApplyGiven(request, data_parallel);
+  }
   // Below: defaults that depend on more than the setting, and notations of their own.
   // DeepSpeed overlaps by default at stage 3 alone (deepspeed/runtime/zero/config.py).
   const bool deepspeed = data_parallel.framework == Framework::kDeepSpeed;

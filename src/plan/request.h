@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "src/base/data_type.h"
-#include "src/base/kernel.h"
 #include "src/plan/plan.h"
 
 // A plan as somebody states it: only what was said. Complete() fills in the rest by the documented
@@ -18,35 +16,7 @@ struct NamedSchedule;
 
 namespace stepcast::plan {
 
-struct Request : DataParallelRequest {
-  std::optional<std::int64_t> sequence_length;
-  std::optional<std::int64_t> micro_batch_size;
-  std::optional<std::int64_t> gradient_accumulation;
-  std::optional<std::int64_t> global_batch_size;
-  std::optional<DataType> precision;
-  std::optional<DataType> parameter_dtype;
-  std::optional<DataType> gradient_dtype;
-  std::optional<DataType> reduce_dtype;
-  std::optional<Optimizer> optimizer;
-  std::optional<OptimizerImplementation> optimizer_implementation;
-  std::optional<model::Checkpointing> activation_checkpointing;
-  std::optional<model::Share> checkpointed_blocks;
-  std::optional<bool> activation_offload;
-  std::optional<model::Attention> attention;
-  std::optional<bool> checkpoint_early_stop;
-  std::optional<bool> compile;
-  std::optional<model::Loss> loss;
-  std::optional<HostWaits> host_waits;
-  std::optional<model::Implementation> norm;
-  std::optional<model::Implementation> rotary;
-  std::optional<model::Implementation> activation_function;
-  std::optional<bool> repeat_kv;
-  std::optional<bool> step_barrier;
-  std::optional<double> gradient_clipping;
-  std::optional<DataLoading> data_loading;
-  std::optional<CheckpointSaving> checkpoint_saving;
-  std::optional<Dispatch> dispatch;
-
+struct Request : DataParallelRequest, TrainingRequest {
   std::optional<std::int64_t> data;
   std::optional<std::int64_t> tensor;
   std::optional<std::int64_t> pipeline;

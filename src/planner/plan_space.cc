@@ -14,6 +14,7 @@
 #include "src/plan/data_parallel_settings.h"
 #include "src/plan/legality.h"
 #include "src/plan/request.h"
+#include "src/plan/training_settings.h"
 
 namespace stepcast::planner {
 namespace {
@@ -62,10 +63,11 @@ SweepAxis Axis(std::string key, const std::vector<std::int64_t>& numbers) {
 SweepAxis Switch(std::string key) { return {std::move(key), {"false", "true"}}; }
 
 // The values that the table of settings has for the framework.
-SweepAxis Tried(Framework framework, std::string_view key) {
-  const plan::SettingUse* use = plan::FindDataParallelSetting(key)->UseOf(framework);
-  STEPCAST_CHECK(use != nullptr && !use->tried.empty(), "the table has values to try");
-  return {Key(key), {use->tried.begin(), use->tried.end()}};
+SweepAxis Tried(Framework framework, int stage, std::string_view key) {
+  const auto values =
+      plan::FindSetting(plan::DataParallelSettings(), key)->uses.Tried(framework, stage);
+  STEPCAST_CHECK(!values.empty(), "the table has values to try");
+  return {Key(key), {values.begin(), values.end()}};
 }
 
 // Micro-batches of which every rank gets a whole number.
@@ -118,25 +120,25 @@ std::vector<SweepAxis> ReferenceAxes(const Around& around, int stage) {
     axes.push_back(
         BucketSizes(around, SizeOf(plan::WrittenGradientType(around.scenario.plan.training))));
   } else {
-    axes.push_back(Tried(Framework::kReference, "prefetch"));
-    axes.push_back(Tried(Framework::kReference, "reshard_after_forward"));
+    axes.push_back(Tried(Framework::kReference, stage, "prefetch"));
+    axes.push_back(Tried(Framework::kReference, stage, "reshard_after_forward"));
   }
   if (stage >= 2 && MayAccumulate(around)) axes.push_back(Switch(Key("accumulate_unsharded")));
   if (stage >= 1) axes.push_back(ShardGroups(around));
   return axes;
 }
 
-std::vector<SweepAxis> Fsdp1Axes(const Around& around) {
-  std::vector<SweepAxis> axes = {Tried(Framework::kFsdp1, "backward_prefetch"),
-                                 Tried(Framework::kFsdp1, "forward_prefetch"),
-                                 Tried(Framework::kFsdp1, "limit_all_gathers")};
+std::vector<SweepAxis> Fsdp1Axes(const Around& around, int stage) {
+  std::vector<SweepAxis> axes = {Tried(Framework::kFsdp1, stage, "backward_prefetch"),
+                                 Tried(Framework::kFsdp1, stage, "forward_prefetch"),
+                                 Tried(Framework::kFsdp1, stage, "limit_all_gathers")};
   if (MayAccumulate(around)) axes.push_back(Switch(Key("accumulate_unsharded")));
   axes.push_back(ShardGroups(around));
   return axes;
 }
 
 std::vector<SweepAxis> Fsdp2Axes(const Around& around, int stage) {
-  std::vector<SweepAxis> axes = {Tried(Framework::kFsdp2, "prefetch")};
+  std::vector<SweepAxis> axes = {Tried(Framework::kFsdp2, stage, "prefetch")};
   if (stage == 3 && around.per_node > 1 && around.per_node < around.devices) {
     axes.push_back({Key("reshard_after_forward"), {"true", fmt::format("{}", around.per_node)}});
   }
@@ -172,7 +174,7 @@ std::vector<SweepAxis> MegatronAxes(const Around& around, int stage) {
     buckets.values.push_back(fmt::format("{} MiB", mib));
   std::vector<SweepAxis> axes = {std::move(buckets)};
   if (stage == 1) {
-    axes.push_back(Tried(Framework::kMegatron, "overlap_param_gather"));
+    axes.push_back(Tried(Framework::kMegatron, stage, "overlap_param_gather"));
     axes.push_back(ShardGroups(around));
   }
   return axes;
@@ -185,9 +187,9 @@ std::vector<SweepAxis> DerivedAxes(const Around& around, Framework framework, in
       return ReferenceAxes(around, stage);
     case Framework::kDdp:
       return {BucketSizes(around, SizeOf(around.scenario.plan.training.gradient_dtype)),
-              Tried(Framework::kDdp, "gradient_as_bucket_view")};
+              Tried(Framework::kDdp, stage, "gradient_as_bucket_view")};
     case Framework::kFsdp1:
-      return Fsdp1Axes(around);
+      return Fsdp1Axes(around, stage);
     case Framework::kFsdp2:
       return Fsdp2Axes(around, stage);
     case Framework::kDeepSpeed:
@@ -208,12 +210,11 @@ std::vector<SweepAxis> DerivedAxes(const Around& around, Framework framework, in
 std::vector<SweepAxis> FrameworkAxes(const Around& around, Framework framework, int stage) {
   std::vector<SweepAxis> axes = DerivedAxes(around, framework, stage);
   for (const plan::DataParallelSetting& setting : plan::DataParallelSettings()) {
-    const plan::SettingUse* use = setting.UseOf(framework);
-    if (use == nullptr || use->tried.empty() || !use->HasEffect(stage)) continue;
+    if (setting.uses.Tried(framework, stage).empty()) continue;
     const bool there = std::any_of(axes.begin(), axes.end(), [&](const SweepAxis& axis) {
       return axis.key == Key(setting.key);
     });
-    if (!there) axes.push_back(Tried(framework, setting.key));
+    if (!there) axes.push_back(Tried(framework, stage, setting.key));
   }
   return axes;
 }
@@ -225,13 +226,19 @@ std::vector<int> StagesOf(Framework framework) {
   return stages;
 }
 
-// The framework has the key, or it is none of data parallelism's.
+// The framework has the key, or it is none of the settings that some frameworks have.
 bool IsFor(Framework framework, std::string_view key) {
-  if (!key.starts_with(kSection)) return true;
-  key.remove_prefix(std::string_view(kSection).size());
+  const std::size_t dot = key.find('.');
+  const std::string_view section = key.substr(0, dot);
+  key.remove_prefix(std::min(dot, key.size() - 1) + 1);
   const std::string_view word = key.substr(0, key.find('.'));
-  const plan::DataParallelSetting* setting = plan::FindDataParallelSetting(word);
-  return setting == nullptr || setting->UseOf(framework) != nullptr;
+  const auto is_of = [&](const auto* setting) {
+    return setting == nullptr || setting->uses.Has(framework);
+  };
+  if (section == "training") return is_of(plan::FindSetting(plan::TrainingSettings(), word));
+  if (section == "data_parallel")
+    return is_of(plan::FindSetting(plan::DataParallelSettings(), word));
+  return true;
 }
 
 Diagnostic Fault(const char* code, std::string option, std::string message, std::string hint) {

@@ -411,16 +411,10 @@ Json RowJson(const Goal& goal, const PlanRow& row) {
   Json set = Json::object();
   for (const auto& [key, value] : row.settings) set[key] = value;
   const planner::Outcome& outcome = row.outcome;
-  const std::string lack = LackText(goal, row.facts, outcome);
-  const bool feasible = MeetsDeadline(goal, row.facts, outcome.step_time);
   Json json{
       {"set", std::move(set)},
       {"status", outcome.fits ? "ok" : "does_not_fit"},
-      {"reason", !outcome.fits
-                     ? fmt::format("needs {} more than the device has", FormatBytes(outcome.over))
-                 : !lack.empty() ? lack
-                 : feasible      ? ""
-                                 : "too slow for the deadline"},
+      {"reason", Reason(goal, row)},
       {"step_time_s", JsonSeconds(outcome.step_time)},
       {"tokens_per_s_per_gpu", outcome.tokens_per_second_per_gpu},
       {"peak_bytes", outcome.memory.count()},
@@ -529,6 +523,17 @@ std::vector<std::pair<std::string, std::int64_t>> WhatBecame(const PlanReport& r
   add(too_slow, "simulated: miss the deadline");
   add(good, goal.deadline ? "simulated: fit and meet the deadline" : "simulated: fit");
   return became;
+}
+
+std::string Reason(const planner::Goal& goal, const PlanRow& row) {
+  const planner::Outcome& outcome = row.outcome;
+  if (!outcome.fits) {
+    return fmt::format("needs {} more than the device has", FormatBytes(outcome.over));
+  }
+  const std::string lack = LackText(goal, row.facts, outcome);
+  if (!lack.empty()) return lack;
+  const bool feasible = MeetsDeadline(goal, row.facts, outcome.step_time);
+  return feasible ? "" : "too slow for the deadline";
 }
 
 std::string PlanText(const PlanReport& report) {

@@ -47,6 +47,9 @@ std::string TargetText(const planner::Goal& goal, bool unequal_tokens);
 // Every way in which plans ended and how many did, "cannot exist" and so on; together all of them.
 std::vector<std::pair<std::string, std::int64_t>> WhatBecame(const PlanReport& report);
 
+// Why a simulated plan is no answer; empty where it is one.
+std::string Reason(const planner::Goal& goal, const PlanRow& row);
+
 std::string PlanText(const PlanReport& report);
 // The best, the front and the nearest misses, one record each, first field which list.
 std::string PlanCsv(const PlanReport& report);

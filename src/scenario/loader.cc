@@ -832,22 +832,9 @@ class Loader::Reading {
           "cluster.slow_links has no effect with cluster.network analytic; take flow or message");
     }
     if (!scenario_.model->is_layer_list()) return;
-    const auto warn = [&](bool given, std::string_view key) {
-      if (!given) return;
-      scenario_.warnings.push_back(fmt::format(
-          "training.{} has no effect on a layer list, whose times and activations are given", key));
-    };
-    warn(file.request.activation_checkpointing.has_value(), "activation_checkpointing");
-    warn(file.request.checkpointed_blocks.has_value(), "checkpointed_blocks");
-    warn(file.request.attention.has_value(), "attention");
-    warn(file.request.checkpoint_early_stop.has_value(), "checkpoint_early_stop");
-    warn(file.request.compile.has_value(), "compile");
-    warn(file.request.loss.has_value(), "loss");
-    warn(file.request.norm.has_value(), "norm");
-    warn(file.request.rotary.has_value(), "rotary");
-    warn(file.request.activation_function.has_value(), "activation_function");
-    warn(file.request.repeat_kv.has_value(), "repeat_kv");
-    warn(file.request.dispatch.has_value(), "dispatch");
+    for (std::string& sentence : plan::KeysWithoutEffectOnLayerLists(file.request)) {
+      scenario_.warnings.push_back(std::move(sentence));
+    }
   }
 
   // "scenarios/bucket-sweep/scenario.yaml" is called bucket-sweep, "mine.yaml" mine.

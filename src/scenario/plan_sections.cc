@@ -16,6 +16,7 @@
 #include "src/base/check.h"
 #include "src/parallel/named_schedules.h"
 #include "src/plan/data_parallel_settings.h"
+#include "src/plan/training_settings.h"
 
 namespace stepcast::scenario {
 namespace {
@@ -23,7 +24,6 @@ namespace {
 // Generous: no machine is larger, and products of them stay inside 64 bits.
 constexpr IntegerRange kRanks = {1, 10'000'000};
 constexpr IntegerRange kSequences = {1, 1'000'000'000};
-constexpr IntegerRange kTokens = {1, std::int64_t{1} << 20};
 constexpr IntegerRange kElements = {0, 1'000'000'000'000'000};
 
 // A key of a section. `read` sets what it stands for anew, from a mapping that may hold other keys,
@@ -32,13 +32,6 @@ struct SectionKey {
   std::string_view name;
   void (*read)(MappingReader& reader, plan::Request& request);
 };
-
-// The types that values are kept and reduced in; 8 bits are for computing only.
-std::optional<DataType> ReadKeptType(MappingReader& reader, std::string_view key) {
-  return reader.ReadWord<DataType>(
-      key, Need::kOptional,
-      {{"fp32", DataType::kFp32}, {"bf16", DataType::kBf16}, {"fp16", DataType::kFp16}});
-}
 
 std::optional<plan::Version> ToVersion(std::optional<std::pair<int, int>> numbers) {
   if (!numbers.has_value()) return std::nullopt;
@@ -147,34 +140,8 @@ std::optional<Dispatch> ReadDispatch(MappingReader& reader) {
   return Dispatch{.module = *module, .autograd = *autograd};
 }
 
-std::optional<model::Implementation> ReadImplementation(MappingReader& reader,
-                                                        std::string_view key) {
-  using model::Implementation;
-  return reader.ReadWord<Implementation>(
-      key, Need::kOptional,
-      {{"eager", Implementation::kEager},
-       {"fused", Implementation::kFused},
-       {"compiled", Implementation::kCompiled},
-       {"apex", Implementation::kApex},
-       {"transformer_engine", Implementation::kTransformerEngine},
-       {"huggingface", Implementation::kHuggingFace}});
-}
-
+// Settings of `training` with a notation of their own.
 constexpr SectionKey kTrainingKeys[] = {
-    {"sequence_length",
-     [](MappingReader& reader, plan::Request& request) {
-       request.sequence_length = reader.ReadInteger("sequence_length", Need::kRequired, kTokens);
-     }},
-    {"micro_batch_size",
-     [](MappingReader& reader, plan::Request& request) {
-       request.micro_batch_size =
-           reader.ReadInteger("micro_batch_size", Need::kRequired, kSequences);
-     }},
-    {"gradient_accumulation",
-     [](MappingReader& reader, plan::Request& request) {
-       request.gradient_accumulation =
-           reader.ReadInteger("gradient_accumulation", Need::kOptional, kSequences);
-     }},
     {"global_batch_size",
      [](MappingReader& reader, plan::Request& request) {
        request.global_batch_size =
@@ -188,92 +155,8 @@ constexpr SectionKey kTrainingKeys[] = {
              "add one of them with an integer; gbs = mbs x grad_acc x dp");
        }
      }},
-    {"precision",
-     [](MappingReader& reader, plan::Request& request) {
-       request.precision = reader.ReadWord<DataType>("precision", Need::kRequired,
-                                                     {{"bf16", DataType::kBf16},
-                                                      {"fp16", DataType::kFp16},
-                                                      {"fp32", DataType::kFp32},
-                                                      {"tf32", DataType::kTf32},
-                                                      {"fp8", DataType::kFp8}});
-     }},
-    {"parameter_dtype",
-     [](MappingReader& reader, plan::Request& request) {
-       request.parameter_dtype = ReadKeptType(reader, "parameter_dtype");
-     }},
-    {"gradient_dtype",
-     [](MappingReader& reader, plan::Request& request) {
-       request.gradient_dtype = ReadKeptType(reader, "gradient_dtype");
-     }},
-    {"reduce_dtype",
-     [](MappingReader& reader, plan::Request& request) {
-       request.reduce_dtype = ReadKeptType(reader, "reduce_dtype");
-     }},
-    {"optimizer",
-     [](MappingReader& reader, plan::Request& request) {
-       request.optimizer = reader.ReadWord<plan::Optimizer>(
-           "optimizer", Need::kRequired,
-           {{"adamw", plan::Optimizer::kAdamW}, {"sgd", plan::Optimizer::kSgd}});
-     }},
-    {"optimizer_implementation",
-     [](MappingReader& reader, plan::Request& request) {
-       request.optimizer_implementation = reader.ReadWord<plan::OptimizerImplementation>(
-           "optimizer_implementation", Need::kOptional,
-           {{"fused", plan::OptimizerImplementation::kFused},
-            {"foreach", plan::OptimizerImplementation::kForeach},
-            {"single", plan::OptimizerImplementation::kSingle}});
-     }},
-    {"activation_checkpointing",
-     [](MappingReader& reader, plan::Request& request) {
-       request.activation_checkpointing = reader.ReadWord<model::Checkpointing>(
-           "activation_checkpointing", Need::kOptional,
-           {{"none", model::Checkpointing::kNone},
-            {"selective", model::Checkpointing::kSelective},
-            {"selective_op", model::Checkpointing::kSelectiveOp},
-            {"full", model::Checkpointing::kFull}});
-     }},
     {"checkpointed_blocks",
      [](MappingReader& reader, plan::Request& request) { ReadShare(reader, request); }},
-    {"activation_offload",
-     [](MappingReader& reader, plan::Request& request) {
-       request.activation_offload = reader.ReadBoolean("activation_offload", Need::kOptional);
-     }},
-    {"attention",
-     [](MappingReader& reader, plan::Request& request) {
-       request.attention =
-           reader.ReadWord<model::Attention>("attention", Need::kOptional,
-                                             {{"flash", model::Attention::kFlash},
-                                              {"flash1", model::Attention::kFlash1},
-                                              {"flash3", model::Attention::kFlash3},
-                                              {"math", model::Attention::kMath},
-                                              {"math_fp32", model::Attention::kMathFp32},
-                                              {"fused_softmax", model::Attention::kFusedSoftmax}});
-     }},
-    {"checkpoint_early_stop",
-     [](MappingReader& reader, plan::Request& request) {
-       request.checkpoint_early_stop = reader.ReadBoolean("checkpoint_early_stop", Need::kOptional);
-     }},
-    {"compile",
-     [](MappingReader& reader, plan::Request& request) {
-       request.compile = reader.ReadBoolean("compile", Need::kOptional);
-     }},
-    {"loss",
-     [](MappingReader& reader, plan::Request& request) {
-       request.loss = reader.ReadWord<model::Loss>("loss", Need::kOptional,
-                                                   {{"eager", model::Loss::kEager},
-                                                    {"in_place", model::Loss::kInPlace},
-                                                    {"fused", model::Loss::kFused}});
-     }},
-    {"host_waits",
-     [](MappingReader& reader, plan::Request& request) {
-       request.host_waits =
-           reader.ReadWord<plan::HostWaits>("host_waits", Need::kOptional,
-                                            {{"never", plan::HostWaits::kNever},
-                                             {"step", plan::HostWaits::kStep},
-                                             {"update", plan::HostWaits::kUpdate},
-                                             {"micro_batch", plan::HostWaits::kMicroBatch},
-                                             {"phase", plan::HostWaits::kPhase}});
-     }},
     {"gradient_clipping",
      [](MappingReader& reader, plan::Request& request) {
        ReadGradientClipping(reader, request, reader.diagnostics());
@@ -289,24 +172,6 @@ constexpr SectionKey kTrainingKeys[] = {
        if (auto saving = reader.ReadMapping("checkpoint_saving", Need::kOptional)) {
          ReadCheckpointSaving(*saving, request);
        }
-     }},
-    {"norm", [](MappingReader& reader,
-                plan::Request& request) { request.norm = ReadImplementation(reader, "norm"); }},
-    {"rotary",
-     [](MappingReader& reader, plan::Request& request) {
-       request.rotary = ReadImplementation(reader, "rotary");
-     }},
-    {"activation_function",
-     [](MappingReader& reader, plan::Request& request) {
-       request.activation_function = ReadImplementation(reader, "activation_function");
-     }},
-    {"repeat_kv",
-     [](MappingReader& reader, plan::Request& request) {
-       request.repeat_kv = reader.ReadBoolean("repeat_kv", Need::kOptional);
-     }},
-    {"step_barrier",
-     [](MappingReader& reader, plan::Request& request) {
-       request.step_barrier = reader.ReadBoolean("step_barrier", Need::kOptional);
      }},
     {"dispatch",
      [](MappingReader& reader, plan::Request& request) {
@@ -448,16 +313,15 @@ void ReadPowerSgd(MappingReader& reader, plan::Request& request) {
 }
 
 // A word of a list, by its position.
-std::optional<std::size_t> ReadOneOf(std::span<const char* const> words, std::string_view key,
-                                     Need need, MappingReader& reader) {
-  const std::vector<std::string_view> texts(words.begin(), words.end());
+std::optional<std::size_t> ReadOneOf(const std::vector<std::string_view>& words,
+                                     std::string_view key, Need need, MappingReader& reader) {
   const std::optional<Node> node =
-      reader.ReadNode(key, need, fmt::format("one of {}", fmt::join(texts, ", ")));
-  return node ? ReadWordIndex(*node, texts, reader.diagnostics()) : std::nullopt;
+      reader.ReadNode(key, need, fmt::format("one of {}", fmt::join(words, ", ")));
+  return node ? ReadWordIndex(*node, words, reader.diagnostics()) : std::nullopt;
 }
 
 void ReadFramework(MappingReader& reader, plan::Request& request) {
-  std::vector<const char*> names;
+  std::vector<std::string_view> names;
   for (const plan::FrameworkTraits& traits : plan::kFrameworkTraits) names.push_back(traits.name);
   request.framework.reset();
   if (const auto word = ReadOneOf(names, "framework", Need::kRequired, reader)) {
@@ -507,21 +371,37 @@ const SectionKey* FindKey(std::span<const SectionKey> keys, std::string_view nam
   return found == keys.end() ? nullptr : &*found;
 }
 
-// A row of the table of settings.
-void ReadSetting(const plan::DataParallelSetting& setting, MappingReader& reader,
-                 plan::Request& request) {
-  if (const auto* type = std::get_if<plan::SwitchSetting>(&setting.type)) {
-    request.*type->given = reader.ReadBoolean(setting.key, Need::kOptional);
-  } else if (const auto* count = std::get_if<plan::CountSetting>(&setting.type)) {
-    request.*count->given =
-        reader.ReadInteger(setting.key, Need::kOptional, {count->least, count->most});
-  } else if (const auto* word = std::get_if<plan::WordSetting>(&setting.type)) {
-    word->give(request, ReadOneOf(word->words, setting.key, Need::kOptional, reader));
+// A row of a table of settings. `own`: the readers of notations of their own.
+template <typename Given, typename Kept>
+void ReadSetting(const plan::Setting<Given, Kept>& setting, std::span<const SectionKey> own,
+                 MappingReader& reader, plan::Request& request) {
+  const Need need = setting.required ? Need::kRequired : Need::kOptional;
+  if (const auto* type = std::get_if<plan::SwitchSetting<Given, Kept>>(&setting.type)) {
+    request.*type->given = reader.ReadBoolean(setting.key, need);
+  } else if (const auto* count = std::get_if<plan::CountSetting<Given, Kept>>(&setting.type)) {
+    request.*count->given = reader.ReadInteger(setting.key, need, {count->least, count->most});
+  } else if (const auto* word = std::get_if<plan::WordSetting<Given, Kept>>(&setting.type)) {
+    word->give(request, ReadOneOf(word->words, setting.key, need, reader));
   } else {
-    const SectionKey* own = FindKey(kDataParallelKeys, setting.key);
-    STEPCAST_CHECK(own != nullptr, "a notation of its own has a reader");
-    own->read(reader, request);
+    const SectionKey* notation = FindKey(own, setting.key);
+    STEPCAST_CHECK(notation != nullptr, "a notation of its own has a reader");
+    notation->read(reader, request);
   }
+}
+
+void ReadSettings(const auto& settings, std::span<const SectionKey> own, MappingReader& reader,
+                  plan::Request& request) {
+  for (const auto& setting : settings) ReadSetting(setting, own, reader, request);
+}
+
+// Empty: the table has no such row.
+ReadKey ReaderOfSetting(const auto& settings, std::string_view key,
+                        std::span<const SectionKey> own) {
+  const auto* setting = plan::FindSetting(settings, key);
+  if (setting == nullptr) return {};
+  return [setting, own](MappingReader& reader, plan::Request& request) {
+    ReadSetting(*setting, own, reader, request);
+  };
 }
 
 void ReadSection(std::span<const SectionKey> keys, MappingReader& reader, plan::Request& request) {
@@ -535,7 +415,8 @@ void ReadSoftware(MappingReader& reader, plan::Request& request) {
   ReadSection(kSoftwareKeys, reader, request);
 }
 void ReadTraining(MappingReader& reader, plan::Request& request) {
-  ReadSection(kTrainingKeys, reader, request);
+  ReadSettings(plan::TrainingSettings(), kTrainingKeys, reader, request);
+  reader.Finish();
 }
 void ReadParallelism(MappingReader& reader, plan::Request& request) {
   ReadSection(kParallelismKeys, reader, request);
@@ -544,9 +425,7 @@ void ReadDataParallel(MappingReader& reader, plan::Request& request) {
   for (const char* key : {"zero_stage", "framework"}) {
     FindKey(kDataParallelKeys, key)->read(reader, request);
   }
-  for (const plan::DataParallelSetting& setting : plan::DataParallelSettings()) {
-    ReadSetting(setting, reader, request);
-  }
+  ReadSettings(plan::DataParallelSettings(), kDataParallelKeys, reader, request);
   reader.Finish();
 }
 
@@ -562,16 +441,13 @@ ReadKey ReaderOf(std::string_view section, std::string_view key) {
     });
     return read;
   }
+  if (section == "training") return ReaderOfSetting(plan::TrainingSettings(), key, kTrainingKeys);
   if (section == "data_parallel") {
-    if (const plan::DataParallelSetting* setting = plan::FindDataParallelSetting(key)) {
-      return [setting](MappingReader& reader, plan::Request& request) {
-        ReadSetting(*setting, reader, request);
-      };
-    }
+    ReadKey read = ReaderOfSetting(plan::DataParallelSettings(), key, kDataParallelKeys);
+    if (read) return read;
   }
   std::span<const SectionKey> keys;
   if (section == "software") keys = kSoftwareKeys;
-  if (section == "training") keys = kTrainingKeys;
   if (section == "parallelism") keys = kParallelismKeys;
   if (section == "data_parallel") keys = kDataParallelKeys;
   const SectionKey* found = FindKey(keys, key);

@@ -9,6 +9,7 @@
 #include "src/base/check.h"
 #include "src/base/quantity.h"
 #include "src/plan/data_parallel_settings.h"
+#include "src/plan/training_settings.h"
 
 namespace stepcast::scenario {
 namespace {
@@ -107,57 +108,29 @@ Resolved CheckpointSaving(const plan::CheckpointSaving& saving) {
                   {"bandwidth", Text(ExactBandwidth(saving.bandwidth))}}};
 }
 
-Mapping Training(const plan::Training& training, bool layer_times_given) {
-  Mapping mapping;
-  mapping.emplace_back("sequence_length", Integer(training.sequence_length));
-  mapping.emplace_back("micro_batch_size", Integer(training.micro_batch_size));
-  mapping.emplace_back("gradient_accumulation", Integer(training.gradient_accumulation));
-  mapping.emplace_back("precision", Text(stepcast::Name(training.precision)));
-  mapping.emplace_back("parameter_dtype", Text(stepcast::Name(training.parameter_dtype)));
-  mapping.emplace_back("gradient_dtype", Text(stepcast::Name(training.gradient_dtype)));
-  mapping.emplace_back("reduce_dtype", Text(stepcast::Name(training.reduce_dtype)));
-  mapping.emplace_back("optimizer", Text(plan::Name(training.optimizer)));
-  mapping.emplace_back("optimizer_implementation",
-                       Text(plan::Name(training.optimizer_implementation)));
-  if (!layer_times_given) {
-    mapping.emplace_back("activation_checkpointing",
-                         Text(model::Name(training.activation_checkpointing)));
-    if (training.activation_checkpointing == model::Checkpointing::kFull ||
-        training.activation_checkpointing == model::Checkpointing::kSelectiveOp) {
-      mapping.emplace_back("checkpoint_early_stop", Boolean(training.checkpoint_early_stop));
-    }
-    if (training.activation_checkpointing != model::Checkpointing::kNone) {
-      const model::Share& share = training.checkpointed_blocks;
-      mapping.emplace_back("checkpointed_blocks",
-                           Text(share.all() ? "all" : fmt::format("{}/{}", share.part, share.of)));
-    }
-    mapping.emplace_back("attention", Text(model::Name(training.attention)));
-    mapping.emplace_back("compile", Boolean(training.compile));
-    mapping.emplace_back("loss", Text(model::Name(training.loss)));
-    mapping.emplace_back("norm", Text(model::Name(training.norm)));
-    mapping.emplace_back("rotary", Text(model::Name(training.rotary)));
-    mapping.emplace_back("activation_function", Text(model::Name(training.activation_function)));
-    mapping.emplace_back("repeat_kv", Boolean(training.repeat_kv));
+// Settings of `training` with a notation of their own; nothing where there is nothing to say.
+std::optional<Resolved> OwnValue(const plan::Training& training, std::string_view key) {
+  if (key == "global_batch_size") return std::nullopt;  // gradient_accumulation says it
+  if (key == "checkpointed_blocks") {
+    const model::Share& share = training.checkpointed_blocks;
+    return Text(share.all() ? "all" : fmt::format("{}/{}", share.part, share.of));
   }
-  mapping.emplace_back("activation_offload", Boolean(training.activation_offload));
-  mapping.emplace_back("host_waits", Text(plan::Name(training.host_waits)));
-  if (training.gradient_clipping) {
-    mapping.emplace_back("gradient_clipping", Text(fmt::format("{}", *training.gradient_clipping)));
+  if (key == "gradient_clipping") {
+    if (!training.gradient_clipping) return std::nullopt;
+    return Text(fmt::format("{}", *training.gradient_clipping));
   }
-  if (training.data_loading) {
-    mapping.emplace_back("data_loading", DataLoading(*training.data_loading));
+  if (key == "data_loading") {
+    return training.data_loading ? std::optional(DataLoading(*training.data_loading))
+                                 : std::nullopt;
   }
-  if (training.checkpoint_saving) {
-    mapping.emplace_back("checkpoint_saving", CheckpointSaving(*training.checkpoint_saving));
+  if (key == "checkpoint_saving") {
+    return training.checkpoint_saving ? std::optional(CheckpointSaving(*training.checkpoint_saving))
+                                      : std::nullopt;
   }
-  mapping.emplace_back("step_barrier", Boolean(training.step_barrier));
-  if (training.dispatch != Dispatch()) {
-    Mapping dispatch;
-    dispatch.emplace_back("module", Text(ExactTime(training.dispatch.module)));
-    dispatch.emplace_back("autograd", Text(ExactTime(training.dispatch.autograd)));
-    mapping.emplace_back("dispatch", Resolved{std::move(dispatch)});
-  }
-  return mapping;
+  STEPCAST_CHECK(key == "dispatch", "a notation of its own is known here");
+  if (training.dispatch == Dispatch()) return std::nullopt;
+  return Resolved{Mapping{{"module", Text(ExactTime(training.dispatch.module))},
+                          {"autograd", Text(ExactTime(training.dispatch.autograd))}}};
 }
 
 Resolved ReshardValue(const plan::ReshardAfterForward& reshard) {
@@ -191,7 +164,7 @@ Resolved PowerSgd(const plan::PowerSgd& powersgd) {
                   {"warm_start", Boolean(powersgd.warm_start)}}};
 }
 
-// Settings with a notation of their own; nothing where there is nothing to say.
+// And of `data_parallel`.
 std::optional<Resolved> OwnValue(const Scenario& scenario, std::string_view key) {
   const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
   if (key == "bucket_size" || key == "first_bucket_size") {
@@ -214,23 +187,49 @@ std::optional<Resolved> OwnValue(const Scenario& scenario, std::string_view key)
   return DeepSpeed(data_parallel);
 }
 
+// The value of a row of a table of settings; nothing for notations of their own.
+template <typename Given, typename Kept>
+std::optional<Resolved> ValueOf(const plan::Setting<Given, Kept>& setting, const Kept& plan) {
+  if (const auto* type = std::get_if<plan::SwitchSetting<Given, Kept>>(&setting.type)) {
+    return Boolean(plan.*type->kept);
+  }
+  if (const auto* count = std::get_if<plan::CountSetting<Given, Kept>>(&setting.type)) {
+    return Integer(plan.*count->kept);
+  }
+  if (const auto* word = std::get_if<plan::WordSetting<Given, Kept>>(&setting.type)) {
+    return Text(word->name(plan));
+  }
+  return std::nullopt;
+}
+
+// Appends the settings that the scenario has and that have an effect. `own` gives those with a
+// notation of their own.
+void AppendSettings(const auto& settings, const Scenario& scenario, const auto& plan,
+                    const auto& own, Mapping& mapping) {
+  const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
+  for (const auto& setting : settings) {
+    if (!setting.uses.HasEffect(data_parallel.framework, data_parallel.zero_stage)) continue;
+    if (setting.of_architectures && scenario.model->is_layer_list()) continue;
+    if (setting.shown != nullptr && !setting.shown(plan)) continue;
+    auto value = ValueOf(setting, plan);
+    if (!value) value = OwnValue(own, setting.key);
+    if (value) mapping.emplace_back(setting.key, *std::move(value));
+  }
+}
+
+Mapping Training(const Scenario& scenario) {
+  Mapping mapping;
+  const plan::Training& training = scenario.plan.training;
+  AppendSettings(plan::TrainingSettings(), scenario, training, training, mapping);
+  return mapping;
+}
+
 Mapping DataParallel(const Scenario& scenario) {
   const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
   Mapping mapping;
   mapping.emplace_back("zero_stage", Integer(data_parallel.zero_stage));
   mapping.emplace_back("framework", Text(plan::Name(data_parallel.framework)));
-  for (const plan::DataParallelSetting& setting : plan::DataParallelSettings()) {
-    if (!setting.HasEffect(data_parallel.framework, data_parallel.zero_stage)) continue;
-    if (const auto* type = std::get_if<plan::SwitchSetting>(&setting.type)) {
-      mapping.emplace_back(setting.key, Boolean(data_parallel.*type->value));
-    } else if (const auto* count = std::get_if<plan::CountSetting>(&setting.type)) {
-      mapping.emplace_back(setting.key, Integer(data_parallel.*count->value));
-    } else if (const auto* word = std::get_if<plan::WordSetting>(&setting.type)) {
-      mapping.emplace_back(setting.key, Text(word->words[word->word(data_parallel)]));
-    } else if (auto own = OwnValue(scenario, setting.key)) {
-      mapping.emplace_back(setting.key, *std::move(own));
-    }
-  }
+  AppendSettings(plan::DataParallelSettings(), scenario, data_parallel, scenario, mapping);
   return mapping;
 }
 
@@ -305,7 +304,7 @@ Resolved Resolve(const Scenario& scenario, const Sources& sources) {
   if (!communication.empty()) {
     root.emplace_back("communication", Resolved{std::move(communication)});
   }
-  root.emplace_back("training", Resolved{Training(plan.training, scenario.model->is_layer_list())});
+  root.emplace_back("training", Resolved{Training(scenario)});
   Mapping parallelism{{"data", Integer(plan.parallelism.data)},
                       {"tensor", Integer(plan.parallelism.tensor)},
                       {"pipeline", Integer(plan.parallelism.pipeline)},

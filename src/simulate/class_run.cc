@@ -239,7 +239,9 @@ bool ClassRun::RunAhead(std::uint32_t s) {
     if (in_flight_[other].activity != Activity::kShares) limit = std::min(limit, next_[other]);
   }
   struct Sharer {
-    std::uint64_t rate;  // without the stream's operation
+    ConcurrentSets::Profile profile;
+    std::uint64_t rate;         // without the stream's operation
+    std::uint64_t beside_rate;  // with it, in the set `beside`
     SharedWork left;
     SharedWork done;
   };
@@ -247,15 +249,27 @@ bool ClassRun::RunAhead(std::uint32_t s) {
   const std::size_t count = sharers_.size();
   for (std::size_t i = 0; i < count; ++i) {
     const InFlight& sharer = in_flight_[sharers_[i]];
-    sharers[i] = {.rate = sharer.rate, .left = LeftOf(sharer, now_), .done = 0};
+    sharers[i] = {.profile = sharer.profile,
+                  .rate = sharer.rate,
+                  .beside_rate = 0,
+                  .left = LeftOf(sharer, now_),
+                  .done = 0};
   }
 
   Stream& stream = streams_[s];
   bool advanced = false, slowed = false;
+  std::uint32_t span = kNone;  // that of the operation before
+  Time span_begin;
+  ConcurrentSets::Set beside_set = ConcurrentSets::kEmpty;
   while (stream.state != StreamState::kDone) {
     const Item& item = compiled_->items[stream.item];
-    if (item.kind != Item::Kind::kOperation || !KnowsSpan(SpanOf(item, stream.pass))) break;
-    const Time issued = span_begins_[SpanOf(item, stream.pass)] + item.issued;
+    if (item.kind != Item::Kind::kOperation) break;
+    if (const std::uint32_t own = SpanOf(item, stream.pass); own != span) {
+      if (!KnowsSpan(own)) break;
+      span = own;
+      span_begin = span_begins_[own];
+    }
+    const Time issued = span_begin + item.issued;
     const Time start = std::max(now_, issued);
     const Cost& cost = compiled_->costs[item.target];
     const Time begin = start + cost.latency;
@@ -264,13 +278,18 @@ bool ClassRun::RunAhead(std::uint32_t s) {
       const Beside& beside = BesideSharers(item.target);
       end = begin + beside.work;
       if (end >= limit) break;
+      if (beside.set != beside_set) {
+        beside_set = beside.set;
+        for (std::size_t i = 0; i < count; ++i) {
+          sharers[i].beside_rate = sets_->RateOf(beside_set, sharers[i].profile);
+        }
+      }
       bool none_ends = true, moves = false;
       for (std::size_t i = 0; i < count; ++i) {
         Sharer& sharer = sharers[i];
-        const std::uint64_t rate = sets_->RateOf(beside.set, in_flight_[sharers_[i]].profile);
-        moves = moves || rate != sharer.rate;
+        moves = moves || sharer.beside_rate != sharer.rate;
         sharer.done = SharedResources::Done(begin - now_, sharer.rate) +
-                      SharedResources::Done(end - begin, rate);
+                      SharedResources::Done(end - begin, sharer.beside_rate);
         none_ends = none_ends && sharer.done < sharer.left;
       }
       if (!none_ends) break;
@@ -287,10 +306,12 @@ bool ClassRun::RunAhead(std::uint32_t s) {
     }
     for (std::size_t i = 0; i < count; ++i) sharers[i].left -= sharers[i].done;
     if (issued > now_) held_up_by_issue_ = std::max(held_up_by_issue_, issued);
-    stream.issued = issued;
-    stream.ready = stream.start = start;
     now_ = end;
     advanced = true;
+    if (records_operations_) {
+      stream.issued = issued;
+      stream.ready = stream.start = start;
+    }
     Complete(s, end);
     if (now_ >= until_) break;  // it has ended a pass
   }

@@ -390,7 +390,8 @@ void Simulation::SettleJoint() {
     }
     const std::uint32_t c = class_of_activity_[activity];
     classes_[c].MoveEnd(activity - classes_[c].first_activity(), end);
-    QueueClass(c, classes_[c].next());
+    // What else it has to do has been followed.
+    QueueClass(c, end);
   }
 }
 

@@ -19,12 +19,14 @@ namespace stepcast::topology {
 struct LinkSpec {
   Time latency;
   Bandwidth bandwidth;  // one direction
+  friend bool operator==(const LinkSpec&, const LinkSpec&) = default;
 };
 
 // Devices of one kind in a node: "nvswitch[0, 3]".
 struct DeviceSet {
   DeviceKind kind = DeviceKind::kGpu;
   std::vector<int> indices;  // as written, none twice
+  friend bool operator==(const DeviceSet&, const DeviceSet&) = default;
 };
 
 // Which pairs of two sets are linked.
@@ -45,6 +47,7 @@ struct LinkRule {
   Join join = Join::kInOrder;
   int count = 1;  // parallel links of each pair
   LinkSpec link;  // of one of them
+  friend bool operator==(const LinkRule&, const LinkRule&) = default;
 };
 
 // The pairs (index in `from`'s kind, index in `to`'s kind) that a rule links, in a fixed order.
@@ -70,6 +73,7 @@ struct Host {
   Bandwidth memory_bandwidth;       // of all its channels
   Bytes nvme;                       // of its drives; zero: none
   Bandwidth nvme_read, nvme_write;  // of all drives together
+  friend bool operator==(const Host&, const Host&) = default;
 };
 
 // One server, or one rack where NVLink spans the rack: the devices among which NVLink runs.
@@ -84,6 +88,8 @@ struct NodeType {
   // Of a core of the host at a framework's code, against the reference host's, which published host
   // costs are of (calibration::FrameworkCosts).
   double host_speed = 1;
+
+  friend bool operator==(const NodeType&, const NodeType&) = default;
 
   int Count(DeviceKind kind) const { return devices[static_cast<std::size_t>(kind)]; }
 };
@@ -106,6 +112,7 @@ struct Fabric {
   LinkSpec uplink;         // leaf to spine, each direction; fat-tree: see SetOversubscription
   bool sharp = false;      // its switches reduce what passes through them
   double oversubscription = 1;  // fat-tree, for output: bandwidth below a leaf over that above it
+  friend bool operator==(const Fabric&, const Fabric&) = default;
 };
 
 // Sets a fat tree's uplinks so that a full leaf has `ratio` times as much bandwidth to its nodes as

@@ -13,6 +13,7 @@
 
 #include "fmt/format.h"
 #include "oneapi/tbb/blocked_range.h"
+#include "oneapi/tbb/enumerable_thread_specific.h"
 #include "oneapi/tbb/parallel_for.h"
 #include "src/forecast/forecast.h"
 #include "src/forecast/throughput.h"
@@ -168,8 +169,8 @@ void Describe(const scenario::Scenario& scenario, const PublishedCase& row,
   outcome.surely_over = std::max(Bytes(), (range ? range->low : need) - memory.capacity);
 }
 
-void Simulate(const PublishedCase& row, const std::string& file, scenario::InputCache& cache,
-              Entry& entry) {
+void Forecast(const PublishedCase& row, const std::string& file, scenario::InputCache& cache,
+              forecast::Forecaster& forecaster, Entry& entry) {
   PublishedOutcome& outcome = entry.outcome;
   if (!row.not_simulated.empty()) {
     outcome.reason = row.not_simulated;
@@ -185,9 +186,9 @@ void Simulate(const PublishedCase& row, const std::string& file, scenario::Input
   if (!scenario) return fail(scenario.error());
   entry.neighbour = NeighbourOf(*scenario, row, outcome.source);
   if (!entry.asked) return;
-  const auto run = forecast::Simulate(*scenario);
-  if (!run) return fail(run.error());
-  Describe(*scenario, row, run->forecast, outcome);
+  const auto forecast = forecaster.EvaluateWithRange(*scenario);
+  if (!forecast) return fail(forecast.error());
+  Describe(*scenario, row, *forecast, outcome);
 }
 
 const Neighbour* Nearest(const std::vector<Entry>& entries, const Neighbour& own,
@@ -458,13 +459,14 @@ Result<PublishedAccuracy> ComparePublished(const std::string& source) {
   }
 
   scenario::InputCache cache;
+  oneapi::tbb::enumerable_thread_specific<forecast::Forecaster> forecasters;
   // Cases differ widely in cost, so they are dealt out one at a time.
   oneapi::tbb::parallel_for(
       oneapi::tbb::blocked_range<std::size_t>(0, entries.size(), 1),
       [&](const oneapi::tbb::blocked_range<std::size_t>& range) {
         for (std::size_t i = range.begin(); i != range.end(); ++i) {
           const PublishedCase& row = accuracy.CaseOf(entries[i].outcome);
-          Simulate(row, row.location.file, cache, entries[i]);
+          Forecast(row, row.location.file, cache, forecasters.local(), entries[i]);
         }
       },
       oneapi::tbb::simple_partitioner());

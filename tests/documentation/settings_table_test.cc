@@ -1,4 +1,4 @@
-// docs/formats.md has the table of data_parallel's settings that the program has.
+// docs/formats.md has the tables of settings that the program has.
 //
 //   bazel test //tests/documentation:settings_table_test
 //   bazel run //tests/documentation:settings_table_test -- --update     # writes it anew
@@ -12,14 +12,12 @@
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 #include "src/plan/data_parallel_settings.h"
+#include "src/plan/training_settings.h"
 
 namespace stepcast {
 namespace {
 
 constexpr const char* kDocument = "docs/formats.md";
-constexpr std::string_view kBegin = "<!-- settings of data_parallel: begin -->\n";
-constexpr std::string_view kEnd = "<!-- settings of data_parallel: end -->";
-
 bool update = false;
 
 // "fsdp2", "reference (stages 1 to 3)", "megatron (stage 1: a note)".
@@ -37,16 +35,20 @@ std::string Text(const plan::SettingUse& use) {
   return both.empty() ? traits.name : fmt::format("{} ({})", traits.name, both);
 }
 
-std::string Table() {
+std::string Frameworks(std::span<const plan::SettingUse> uses) {
+  std::string text;
+  for (const plan::SettingUse& use : uses) {
+    if (use.first_stage > use.last_stage) continue;  // taken, without effect
+    text += (text.empty() ? "" : ", ") + Text(use);
+  }
+  return text.empty() ? "all" : text;
+}
+
+std::string Table(const auto& settings) {
   std::string table = "| key | value | frameworks | default |\n|---|---|---|---|\n";
-  for (const plan::DataParallelSetting& setting : plan::DataParallelSettings()) {
-    std::string uses;
-    for (const plan::SettingUse& use : setting.uses) {
-      if (use.first_stage > use.last_stage) continue;  // taken, without effect
-      uses += (uses.empty() ? "" : ", ") + Text(use);
-    }
-    table += fmt::format("| `{}` | {} | {} | {} |\n", setting.key, setting.values, uses,
-                         setting.default_value);
+  for (const auto& setting : settings) {
+    table += fmt::format("| `{}` | {} | {} | {} |\n", setting.key, setting.values,
+                         Frameworks(setting.uses.said()), setting.default_value);
   }
   return table;
 }
@@ -56,21 +58,29 @@ std::string Read(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-TEST(SettingsTable, IsTheProgramsOwn) {
-  const std::string document = Read(kDocument);
-  const std::size_t begin = document.find(kBegin), end = document.find(kEnd);
+void ExpectTable(const char* section, const std::string& table) {
+  const char* const workspace = std::getenv("BUILD_WORKSPACE_DIRECTORY");
+  ASSERT_TRUE(!update || workspace != nullptr) << "--update needs bazel run";
+  const std::string path = update ? fmt::format("{}/{}", workspace, kDocument) : kDocument;
+  const std::string document = Read(path);
+  const std::string begin_line = fmt::format("<!-- settings of {}: begin -->\n", section);
+  const std::size_t begin = document.find(begin_line);
+  const std::size_t end = document.find(fmt::format("<!-- settings of {}: end -->", section));
   ASSERT_NE(begin, std::string::npos);
   ASSERT_NE(end, std::string::npos);
-  const std::size_t content = begin + kBegin.size();
+  const std::size_t content = begin + begin_line.size();
   if (update) {
-    const char* const workspace = std::getenv("BUILD_WORKSPACE_DIRECTORY");
-    ASSERT_NE(workspace, nullptr) << "--update needs bazel run";
-    std::ofstream(fmt::format("{}/{}", workspace, kDocument), std::ios::binary)
-        << document.substr(0, content) << Table() << document.substr(end);
+    std::ofstream(path, std::ios::binary)
+        << document.substr(0, content) << table << document.substr(end);
     return;
   }
-  EXPECT_EQ(document.substr(content, end - content), Table())
+  EXPECT_EQ(document.substr(content, end - content), table)
       << "bazel run //tests/documentation:settings_table_test -- --update";
+}
+
+TEST(SettingsTable, OfTraining) { ExpectTable("training", Table(plan::TrainingSettings())); }
+TEST(SettingsTable, OfDataParallel) {
+  ExpectTable("data_parallel", Table(plan::DataParallelSettings()));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "src/cli/varied.h"
+#include "src/study/varied.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -9,7 +9,7 @@
 #include "src/scenario/load.h"
 #include "src/scenario/variants.h"
 
-namespace stepcast::cli {
+namespace stepcast::study {
 namespace {
 
 using planner::SweepAxis;
@@ -116,4 +116,4 @@ Diagnostics Varied::WrongValues(const std::vector<SweepAxis>& axes) {
   return wrong;
 }
 
-}  // namespace stepcast::cli
+}  // namespace stepcast::study

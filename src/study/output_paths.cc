@@ -1,4 +1,4 @@
-#include "src/cli/output_paths.h"
+#include "src/study/output_paths.h"
 
 #include <limits.h>
 
@@ -10,7 +10,7 @@
 #include "fmt/format.h"
 #include "src/base/files_read.h"
 
-namespace stepcast::cli {
+namespace stepcast::study {
 namespace {
 
 namespace fs = std::filesystem;
@@ -42,12 +42,11 @@ bool LiesIn(const std::string& file, const std::string& folder) {
              outer->end();
 }
 
-Outcome Replaces(const std::string& output, const std::string& input) {
-  return WrongInput(
-      {{"command.same-file",
-        {output, 0, 0},
-        fmt::format("this would replace a file that was read: {}", Quoted(input, "'", PATH_MAX)),
-        "name another to write to"}});
+Diagnostic Replaces(const std::string& output, const std::string& input) {
+  return {"command.same-file",
+          {output, 0, 0},
+          fmt::format("this would replace a file that was read: {}", Quoted(input, "'", PATH_MAX)),
+          "name another to write to"};
 }
 
 }  // namespace
@@ -73,18 +72,18 @@ Diagnostics CheckOutputPaths(const std::vector<NamedPath>& inputs,
   return faults;
 }
 
-std::optional<Outcome> ReplacesInput(const std::string& path) {
+std::optional<Diagnostic> ReplacesInput(const std::string& path) {
   for (const std::string& input : FilesRead::PathsOfThread()) {
     if (SameFile(input, path)) return Replaces(path, input);
   }
   return std::nullopt;
 }
 
-std::optional<Outcome> ReplacesInputIn(const std::string& folder) {
+std::optional<Diagnostic> ReplacesInputIn(const std::string& folder) {
   for (const std::string& input : FilesRead::PathsOfThread()) {
     if (LiesIn(input, folder)) return Replaces(folder, input);
   }
   return std::nullopt;
 }
 
-}  // namespace stepcast::cli
+}  // namespace stepcast::study

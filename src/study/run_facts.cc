@@ -1,4 +1,4 @@
-#include "src/cli/run_facts.h"
+#include "src/study/run_facts.h"
 
 #include <filesystem>
 #include <fstream>
@@ -9,7 +9,7 @@
 #include "src/base/files_read.h"
 #include "src/scenario/data_root.h"
 
-namespace stepcast::cli {
+namespace stepcast::study {
 namespace {
 
 // Numbers may change from build to build without a change of the version.
@@ -49,4 +49,4 @@ std::string ToText(const std::vector<planner::StoreFact>& facts) {
   return text;
 }
 
-}  // namespace stepcast::cli
+}  // namespace stepcast::study

@@ -9,10 +9,10 @@
 #include "src/scenario/input_cache.h"
 
 // What --vary asks for, held to the scenario: for all commands that vary keys.
-namespace stepcast::cli {
+namespace stepcast::study {
 
 // The value that takes a key out, so that its default holds.
-inline constexpr std::string_view kTakenOut = "null";
+inline constexpr std::string_view kDefaultValue = "null";
 
 class Varied {
  public:
@@ -36,4 +36,4 @@ class Varied {
   scenario::InputCache& cache_;
 };
 
-}  // namespace stepcast::cli
+}  // namespace stepcast::study

@@ -1,4 +1,4 @@
-#include "src/cli/output_paths.h"
+#include "src/study/output_paths.h"
 
 #include <filesystem>
 #include <fstream>
@@ -7,7 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace stepcast::cli {
+namespace stepcast::study {
 namespace {
 
 TEST(OutputPathsTest, AnOutputIsNeitherAnInputNorAnotherOutput) {
@@ -33,4 +33,4 @@ TEST(OutputPathsTest, AnOutputIsNeitherAnInputNorAnotherOutput) {
 }
 
 }  // namespace
-}  // namespace stepcast::cli
+}  // namespace stepcast::study

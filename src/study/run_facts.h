@@ -6,7 +6,7 @@
 
 #include "src/planner/result_store.h"
 
-namespace stepcast::cli {
+namespace stepcast::study {
 
 // What every result of a command depends on, for stores and for ranks that must agree: the command,
 // this build of the program (a digest of its file), the --set options and the files that were read
@@ -18,4 +18,4 @@ std::vector<planner::StoreFact> RunFacts(const std::string& command,
 // The facts as one text, for comparing.
 std::string ToText(const std::vector<planner::StoreFact>& facts);
 
-}  // namespace stepcast::cli
+}  // namespace stepcast::study

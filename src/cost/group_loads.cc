@@ -1,0 +1,82 @@
+#include "src/cost/group_loads.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <utility>
+
+#include "src/cost/link_loads.h"
+#include "src/network/cluster_network.h"
+#include "src/topology/node_type.h"
+
+namespace stepcast::cost {
+
+namespace {
+
+std::optional<topology::Fabric> FabricOf(const topology::Cluster& cluster) {
+  if (cluster.fabric() == nullptr) return std::nullopt;
+  return *cluster.fabric();
+}
+
+}  // namespace
+
+struct GroupLoads::Nodes {
+  Nodes(const topology::Cluster& of, int nodes) : cluster(*of.node_type(), FabricOf(of), nodes) {}
+
+  bool IsOf(const topology::Cluster& other, int nodes) const {
+    return cluster.nodes() == nodes && *cluster.node_type() == *other.node_type() &&
+           FabricOf(cluster) == FabricOf(other);
+  }
+
+  const topology::Cluster cluster;
+  std::optional<network::ClusterNetwork> network;
+  std::optional<LinkLoads> loads;
+};
+
+GroupLoads::GroupLoads() = default;
+GroupLoads::~GroupLoads() = default;
+
+tl::expected<const GroupLoads::Nodes*, network::Fault> GroupLoads::NodesOf(
+    const topology::Cluster& cluster, int nodes) {
+  const auto known = std::find_if(nodes_.begin(), nodes_.end(),
+                                  [&](const auto& one) { return one->IsOf(cluster, nodes); });
+  if (known != nodes_.end()) return known->get();
+  auto added = std::make_unique<Nodes>(cluster, nodes);
+  auto network = network::NetworkOf(added->cluster);
+  if (!network) return tl::unexpected(network.error().front());
+  added->network.emplace(*std::move(network));
+  added->loads.emplace(added->cluster, *added->network);
+  return nodes_.emplace_back(std::move(added)).get();
+}
+
+tl::expected<const std::vector<GroupLoads::Load>*, network::Fault> GroupLoads::Of(
+    const topology::Cluster& cluster, int nodes, const Groups& groups, std::string_view algorithm,
+    CollectiveKind kind) {
+  const auto on = NodesOf(cluster, nodes);
+  if (!on) return tl::unexpected(on.error());
+  const Key key(*on, groups, algorithm, kind);
+  if (const auto found = known_.find(key); found != known_.end()) return &found->second;
+  const network::Network& links = (*on)->network->network;
+  std::vector<double> busy(static_cast<std::size_t>(links.links()));
+  for (const std::vector<int>& group : groups) {
+    const auto load = (*on)->loads->Of(group, algorithm, kind);
+    if (!load) return tl::unexpected(load.error());
+    for (const auto& [link, seconds] : load->busy) busy[link] += seconds;
+  }
+  bool nvlink = false;
+  for (int id = 0; id < links.links() && !nvlink; ++id) nvlink = links.link(id).nvlink;
+  std::vector<Load> loads;
+  for (int id = 0; id < links.links(); ++id) {
+    const double seconds = busy[static_cast<std::size_t>(id)];
+    if (seconds == 0) continue;
+    loads.push_back({.link = links.LinkName(id),
+                     .scale_up = nvlink ? links.link(id).nvlink : links.IsInsideNode(id),
+                     .busy = seconds});
+  }
+  std::sort(loads.begin(), loads.end(),
+            [](const Load& a, const Load& b) { return a.link < b.link; });
+  if (known_.size() == kMostKnown) known_.clear();
+  return &known_.emplace(key, std::move(loads)).first->second;
+}
+
+}  // namespace stepcast::cost

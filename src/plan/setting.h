@@ -1,0 +1,171 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "src/plan/framework.h"
+
+// A setting of a plan as a row of a table: how it is written, where it is kept, which frameworks
+// have it and at which ZeRO stages it does something, what a search tries, what documents say of
+// it. The reader, the rule that refuses settings of other frameworks, the warnings about settings
+// without effect, the resolved scenario, the plan space and the tables of docs/formats.md follow
+// from the rows (training_settings.h, data_parallel_settings.h).
+//
+// `Given` holds what was said, as members of type std::optional; `Kept` what holds.
+namespace stepcast::plan {
+
+// How a framework has a setting.
+struct SettingUse {
+  Framework framework = Framework::kReference;
+  // ZeRO stages at which it does something; first beyond last: it is taken and does nothing.
+  int first_stage = 0, last_stage = 3;
+  const char* note = "";  // for documents: "with overlap"
+  // Values that a search tries, if what it tries does not depend on model and cluster
+  // (planner/plan_space.cc).
+  std::vector<const char*> tried = {};
+
+  bool HasEffect(int stage) const { return stage >= first_stage && stage <= last_stage; }
+};
+
+// The framework has it at the stages from first to last.
+SettingUse At(Framework framework, int first, int last, const char* note = "",
+              std::vector<const char*> tried = {});
+// At every stage.
+SettingUse Of(Framework framework, const char* note = "", std::vector<const char*> tried = {});
+// What is one framework's way: `reference` takes it, and the textbook has none.
+SettingUse TakenByReference();
+
+// All of them. Empty: every framework has the setting, at every stage.
+class SettingUses {
+ public:
+  SettingUses();
+  SettingUses(std::initializer_list<SettingUse> uses);
+
+  bool Has(Framework framework) const;
+  bool HasEffect(Framework framework, int stage) const;
+  // Values that a search tries with the framework at the stage.
+  std::span<const char* const> Tried(Framework framework, int stage) const;
+  std::span<const SettingUse> said() const { return uses_; }
+
+ private:
+  const SettingUse* Find(Framework framework) const;
+  std::vector<SettingUse> uses_;
+};
+
+// How a value is written, and where it is kept.
+template <typename Given, typename Kept>
+struct SwitchSetting {
+  std::optional<bool> Given::*given;
+  bool Kept::*kept;
+};
+template <typename Given, typename Kept>
+struct CountSetting {
+  std::optional<std::int64_t> Given::*given;
+  std::int64_t Kept::*kept;
+  std::int64_t least, most;
+};
+template <typename Given, typename Kept>
+struct WordSetting {
+  std::vector<std::string_view> words;
+  bool (*is_given)(const Given& given);
+  void (*give)(Given& given, std::optional<std::size_t> word);  // its position
+  void (*apply)(const Given& given, Kept& kept);                // requires that it is given
+  std::string_view (*name)(const Kept& kept);
+};
+// A notation of its own, which the reader and the resolved scenario have by its key.
+template <typename Given>
+struct OwnSetting {
+  bool (*is_given)(const Given& given);
+};
+
+template <typename Given, typename Kept>
+using SettingType = std::variant<SwitchSetting<Given, Kept>, CountSetting<Given, Kept>,
+                                 WordSetting<Given, Kept>, OwnSetting<Given>>;
+
+template <typename Given, typename Kept>
+struct Setting {
+  const char* key;  // "bucket_size"
+  SettingType<Given, Kept> type;
+  bool required = false;
+  // No default: gcc 12 fails on one of this type in a template.
+  SettingUses uses;
+  // Layer lists have given times and activations: it does nothing to them.
+  bool of_architectures = false;
+  // Whether the resolved scenario has it; null: wherever it has an effect.
+  bool (*shown)(const Kept& kept) = nullptr;
+  const char* values;         // for documents, in Markdown
+  const char* default_value;  // likewise
+
+  bool IsGiven(const Given& request) const {
+    return std::visit(
+        [&](const auto& setting) {
+          if constexpr (requires { setting.given; }) {
+            return (request.*setting.given).has_value();
+          } else {
+            return setting.is_given(request);
+          }
+        },
+        type);
+  }
+
+  // Puts what was said in the place of the default: switches, counts and words.
+  void ApplyGiven(const Given& request, Kept& plan) const {
+    if (!IsGiven(request)) return;
+    std::visit(
+        [&](const auto& setting) {
+          if constexpr (requires { setting.given; }) {
+            plan.*setting.kept = *(request.*setting.given);
+          } else if constexpr (requires { setting.apply; }) {
+            setting.apply(request, plan);
+          }
+        },
+        type);
+  }
+};
+
+template <typename Owner, typename Value>
+Owner OwnerOf(Value Owner::*member);
+
+// The words of an enumeration, in the order in which messages list them.
+template <auto given, auto kept, auto... values>
+auto Words() {
+  using Given = decltype(OwnerOf(given));
+  using Kept = decltype(OwnerOf(kept));
+  using Word = std::remove_reference_t<decltype(std::declval<Kept>().*kept)>;
+  return WordSetting<Given, Kept>{
+      .words = {Name(values)...},
+      .is_given = [](const Given& request) { return (request.*given).has_value(); },
+      .give =
+          [](Given& request, std::optional<std::size_t> word) {
+            constexpr Word kWords[] = {values...};
+            (request.*given).reset();
+            if (word) request.*given = kWords[*word];
+          },
+      .apply = [](const Given& request, Kept& plan) { plan.*kept = *(request.*given); },
+      .name = [](const Kept& plan) { return std::string_view(Name(plan.*kept)); }};
+}
+
+template <auto given>
+auto OwnNotation() {
+  using Given = decltype(OwnerOf(given));
+  return OwnSetting<Given>{[](const Given& request) { return (request.*given).has_value(); }};
+}
+
+// nullptr: there is none of this name.
+template <typename Rows>
+auto FindSetting(const Rows& rows, std::string_view key) -> decltype(&rows[0]) {
+  for (const auto& setting : rows) {
+    if (setting.key == key) return &setting;
+  }
+  return nullptr;
+}
+
+}  // namespace stepcast::plan

@@ -1,0 +1,53 @@
+#include "src/plan/training.h"
+
+namespace stepcast::plan {
+
+const char* Name(Optimizer optimizer) {
+  switch (optimizer) {
+    case Optimizer::kAdamW:
+      return "adamw";
+    case Optimizer::kSgd:
+      return "sgd";
+  }
+  return "";
+}
+
+const char* Name(OptimizerImplementation implementation) {
+  switch (implementation) {
+    case OptimizerImplementation::kFused:
+      return "fused";
+    case OptimizerImplementation::kForeach:
+      return "foreach";
+    case OptimizerImplementation::kSingle:
+      return "single";
+  }
+  return "";
+}
+
+const char* Name(HostWaits waits) {
+  switch (waits) {
+    case HostWaits::kNever:
+      return "never";
+    case HostWaits::kStep:
+      return "step";
+    case HostWaits::kUpdate:
+      return "update";
+    case HostWaits::kMicroBatch:
+      return "micro_batch";
+    case HostWaits::kPhase:
+      return "phase";
+  }
+  return "";
+}
+
+const char* Name(CheckpointMode mode) {
+  switch (mode) {
+    case CheckpointMode::kSync:
+      return "sync";
+    case CheckpointMode::kAsync:
+      return "async";
+  }
+  return "";
+}
+
+}  // namespace stepcast::plan

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "src/base/data_type.h"
+#include "src/base/kernel.h"
+#include "src/model/recomputation.h"
+#include "src/plan/host_work.h"
+
+// The section `training`: what was said, and what holds. Keys, values and documentation are rows of
+// training_settings.h.
+namespace stepcast::plan {
+
+enum class Optimizer : std::uint8_t { kAdamW, kSgd };
+// How the framework runs the update: one kernel over all tensors, the multi-tensor chain that needs
+// a temporary copy of them all, or that chain for one tensor after the other.
+enum class OptimizerImplementation : std::uint8_t { kFused, kForeach, kSingle };
+
+// Where the training loop reads a value from the device (a loss, a norm, a counter of steps), so
+// that the host waits until all that was issued on the compute stream is done: nowhere, at the end
+// of each step, before each update, or after the backward of each micro-batch. kPhase: until all
+// streams are done, after every forward, every backward and the update, as timers do that
+// synchronise (DeepSpeed's wall_clock_breakdown, Megatron-LM before 3.0).
+enum class HostWaits : std::uint8_t { kNever, kStep, kUpdate, kMicroBatch, kPhase };
+
+const char* Name(Optimizer optimizer);
+const char* Name(OptimizerImplementation implementation);
+const char* Name(HostWaits waits);
+
+// Defaults that hold whatever the framework are those written here.
+struct Training {
+  std::int64_t sequence_length = 0;
+  std::int64_t micro_batch_size = 0;
+  std::int64_t gradient_accumulation = 1;
+  std::int64_t global_batch_size = 0;  // = micro_batch_size x gradient_accumulation x data
+  DataType precision = DataType::kBf16;
+  DataType parameter_dtype = DataType::kBf16;
+  DataType gradient_dtype = DataType::kBf16;
+  DataType reduce_dtype = DataType::kBf16;
+  Optimizer optimizer = Optimizer::kAdamW;
+  OptimizerImplementation optimizer_implementation = OptimizerImplementation::kFused;
+  model::Checkpointing activation_checkpointing = model::Checkpointing::kNone;
+  model::Share checkpointed_blocks{};  // which part of the blocks that holds for
+  bool activation_offload = false;     // what blocks keep waits for backward in the host's memory
+  model::Attention attention = model::Attention::kFlash;
+  bool checkpoint_early_stop = false;  // full recomputation: model::WorkOptions
+  model::Loss loss = model::Loss::kEager;
+  bool compile = false;  // memory-bound kernels are fused: model::WorkOptions
+  HostWaits host_waits = HostWaits::kNever;
+  model::Implementation norm = model::Implementation::kFused;
+  model::Implementation rotary = model::Implementation::kFused;
+  model::Implementation activation_function = model::Implementation::kEager;
+  bool repeat_kv = false;  // model::WorkOptions
+  // Follows from the rest: kernels compute in fewer bits than parameters have, and no framework
+  // casts these (ddp).
+  bool autocast = false;
+  // The largest norm of all gradients together: they are scaled down to it before the update.
+  std::optional<double> gradient_clipping;
+  std::optional<DataLoading> data_loading;
+  std::optional<CheckpointSaving> checkpoint_saving;
+  bool step_barrier = false;   // measure one step between barriers instead of the steady interval
+  Dispatch dispatch;           // of the framework; zero: launches alone
+  bool dispatch_known = true;  // false: no source says it, and forecasts leave it out
+  friend bool operator==(const Training&, const Training&) = default;
+};
+
+struct TrainingRequest {
+  std::optional<std::int64_t> sequence_length;
+  std::optional<std::int64_t> micro_batch_size;
+  std::optional<std::int64_t> gradient_accumulation;
+  std::optional<std::int64_t> global_batch_size;
+  std::optional<DataType> precision;
+  std::optional<DataType> parameter_dtype;
+  std::optional<DataType> gradient_dtype;
+  std::optional<DataType> reduce_dtype;
+  std::optional<Optimizer> optimizer;
+  std::optional<OptimizerImplementation> optimizer_implementation;
+  std::optional<model::Checkpointing> activation_checkpointing;
+  std::optional<model::Share> checkpointed_blocks;
+  std::optional<bool> activation_offload;
+  std::optional<model::Attention> attention;
+  std::optional<bool> checkpoint_early_stop;
+  std::optional<bool> compile;
+  std::optional<model::Loss> loss;
+  std::optional<HostWaits> host_waits;
+  std::optional<model::Implementation> norm;
+  std::optional<model::Implementation> rotary;
+  std::optional<model::Implementation> activation_function;
+  std::optional<bool> repeat_kv;
+  std::optional<bool> step_barrier;
+  std::optional<double> gradient_clipping;
+  std::optional<DataLoading> data_loading;
+  std::optional<CheckpointSaving> checkpoint_saving;
+  std::optional<Dispatch> dispatch;
+};
+
+}  // namespace stepcast::plan

@@ -1,0 +1,260 @@
+#include "src/plan/training_settings.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace stepcast::plan {
+namespace {
+
+using Given = TrainingRequest;
+using Switch = SwitchSetting<Given, Training>;
+using Count = CountSetting<Given, Training>;
+
+// Generous: no machine is larger, and products of them stay inside 64 bits.
+constexpr std::int64_t kMostTokens = std::int64_t{1} << 20;
+constexpr std::int64_t kMostSequences = 1'000'000'000;
+
+bool HasCheckpoints(const Training& training) {
+  return training.activation_checkpointing != model::Checkpointing::kNone;
+}
+// Whole blocks, or operations of them: their last product may be left out.
+bool Recomputes(const Training& training) {
+  return training.activation_checkpointing == model::Checkpointing::kFull ||
+         training.activation_checkpointing == model::Checkpointing::kSelectiveOp;
+}
+
+std::vector<TrainingSetting> Rows() {
+  return {
+      {.key = "sequence_length",
+       .type = Count{&Given::sequence_length, &Training::sequence_length, 1, kMostTokens},
+       .required = true,
+       .uses = {},
+       .values = "tokens, from 1; at most the model's learned positions",
+       .default_value = "required"},
+      {.key = "micro_batch_size",
+       .type = Count{&Given::micro_batch_size, &Training::micro_batch_size, 1, kMostSequences},
+       .required = true,
+       .uses = {},
+       .values = "mbs, sequences per GPU per forward and backward",
+       .default_value = "required"},
+      {.key = "gradient_accumulation",
+       .type = Count{&Given::gradient_accumulation, &Training::gradient_accumulation, 1,
+                     kMostSequences},
+       .uses = {},
+       .values = "grad_acc, micro-batches per step",
+       .default_value = "exactly one of these two;"},
+      {.key = "global_batch_size",
+       .type = OwnNotation<&Given::global_batch_size>(),
+       .uses = {},
+       .values = "gbs = mbs x grad_acc x dp, sequences per step",
+       .default_value = "the other follows"},
+      {.key = "precision",
+       .type = Words<&Given::precision, &Training::precision, DataType::kBf16, DataType::kFp16,
+                     DataType::kFp32, DataType::kTf32, DataType::kFp8>(),
+       .required = true,
+       .uses = {},
+       .values = "compute: `bf16`, `fp16`, `fp32`, `tf32` (fp32 in memory, matrix products on "
+                 "tensor cores: PyTorch's `allow_tf32`), `fp8`; the GPU must have it. PyTorch "
+                 "multiplied fp32 matrices in TF32 by default before 1.12: say `tf32` then",
+       .default_value = "required"},
+      {.key = "parameter_dtype",
+       .type = Words<&Given::parameter_dtype, &Training::parameter_dtype, DataType::kFp32,
+                     DataType::kBf16, DataType::kFp16>(),
+       .uses = {},
+       .values = "what a rank keeps: `fp32`, `bf16`, `fp16`",
+       .default_value = "`precision`; `bf16` for `fp8`, `fp32` for `tf32`. With 16 bits, the "
+                        "optimizer holds FP32 master weights"},
+      {.key = "gradient_dtype",
+       .type = Words<&Given::gradient_dtype, &Training::gradient_dtype, DataType::kFp32,
+                     DataType::kBf16, DataType::kFp16>(),
+       .uses = {},
+       .values = "what gradients accumulate in: `fp32`, `bf16`, `fp16`; fsdp1 and fsdp2 always "
+                 "take `parameter_dtype`",
+       .default_value = "`parameter_dtype`"},
+      {.key = "reduce_dtype",
+       .type = Words<&Given::reduce_dtype, &Training::reduce_dtype, DataType::kFp32,
+                     DataType::kBf16, DataType::kFp16>(),
+       .uses = {},
+       .values = "what is reduced on the wire: `fp32`, `bf16`, `fp16`",
+       .default_value = "`parameter_dtype`; with fsdp1 and fsdp2 `precision` (`bf16` for `fp8`, "
+                        "`fp32` for `tf32`)"},
+      {.key = "optimizer",
+       .type = Words<&Given::optimizer, &Training::optimizer, Optimizer::kAdamW, Optimizer::kSgd>(),
+       .required = true,
+       .uses = {},
+       .values = "`adamw` or `sgd` (with momentum)",
+       .default_value = "required"},
+      {.key = "optimizer_implementation",
+       .type = Words<&Given::optimizer_implementation, &Training::optimizer_implementation,
+                     OptimizerImplementation::kFused, OptimizerImplementation::kForeach,
+                     OptimizerImplementation::kSingle>(),
+       .uses = {},
+       .values = "`fused` (one kernel) or `foreach` (a chain of kernels over all tensors, AdamW's "
+                 "with one temporary for each tensor) or `single` (the chain for one tensor after "
+                 "the other: `foreach=False`, Composer's DecoupledAdamW; ddp, fsdp1, fsdp2). "
+                 "Tensors are those that the optimizer has: parameters; with fsdp2 the local parts "
+                 "of them; with fsdp1 flat parameters, or with `use_orig_params` as much of the "
+                 "original ones as a rank holds; with deepspeed one flat partition",
+       .default_value = "`fused` for reference, megatron and deepspeed; `single` for ddp and fsdp1 "
+                        "before torch 2.0; else `foreach`"},
+      {.key = "activation_checkpointing",
+       .type = Words<&Given::activation_checkpointing, &Training::activation_checkpointing,
+                     model::Checkpointing::kNone, model::Checkpointing::kSelective,
+                     model::Checkpointing::kSelectiveOp, model::Checkpointing::kFull>(),
+       .uses = {},
+       .of_architectures = true,
+       .values = "`none`, `selective` (the attention core is recomputed), `selective_op` "
+                 "(torchtitan's policy: the core and every second matrix product are kept), `full` "
+                 "(only a block's input is kept)",
+       .default_value = "`none`"},
+      {.key = "checkpoint_early_stop",
+       .type = Switch{&Given::checkpoint_early_stop, &Training::checkpoint_early_stop},
+       .uses = {},
+       .of_architectures = true,
+       .shown = Recomputes,
+       .values = "`true`: recomputation ends when all that backward needs is there, so a block's "
+                 "last product does not run twice",
+       .default_value = "`true` for ddp, fsdp1 and fsdp2 since torch 2.1, else `false`"},
+      {.key = "checkpointed_blocks",
+       .type = OwnNotation<&Given::checkpointed_blocks>(),
+       .uses = {},
+       .of_architectures = true,
+       .shown = HasCheckpoints,
+       .values = "which blocks that holds for: `all`, or a part of them, evenly spaced: `1/2` is "
+                 "every second block, `2/3` two of three; the others keep everything",
+       .default_value = "`all`"},
+      {.key = "attention",
+       .type = Words<&Given::attention, &Training::attention, model::Attention::kFlash,
+                     model::Attention::kFlash1, model::Attention::kFlash3, model::Attention::kMath,
+                     model::Attention::kMathFp32, model::Attention::kFusedSoftmax>(),
+       .uses = {},
+       .of_architectures = true,
+       .values = "`flash` (fused: FlashAttention-2, what PyTorch runs), `flash1`, `flash3` (the "
+                 "other generations), `math` (score matrix in memory; mask and softmax are kernels "
+                 "of their own), `math_fp32` (the softmax in FP32, whose result is kept and cast, "
+                 "as Hugging Face's `eager`; `math` under autocast is the same) or `fused_softmax` "
+                 "(mask and softmax are one kernel, as in Megatron-LM)",
+       .default_value = "`flash`"},
+      {.key = "compile",
+       .type = Switch{&Given::compile, &Training::compile},
+       .uses = {},
+       .of_architectures = true,
+       .values = "`true`: memory-bound kernels of a block are fused as torch.compile does",
+       .default_value = "`false`"},
+      {.key = "loss",
+       .type = Words<&Given::loss, &Training::loss, model::Loss::kEager, model::Loss::kInPlace,
+                     model::Loss::kFused>(),
+       .uses = {},
+       .of_architectures = true,
+       .values = "cross entropy: `eager` (FP32 copies of the logits in memory), `in_place` "
+                 "(Megatron-LM's: one FP32 copy, worked on where it lies) or `fused` (one kernel)",
+       .default_value = "`eager`; megatron: `in_place`; `fused` with `compile`"},
+      {.key = "norm",
+       .type = Words<&Given::norm, &Training::norm, model::Implementation::kEager,
+                     model::Implementation::kFused, model::Implementation::kCompiled,
+                     model::Implementation::kApex, model::Implementation::kTransformerEngine,
+                     model::Implementation::kHuggingFace>(),
+       .uses = {},
+       .of_architectures = true,
+       .values = "whose kernels compute norms: `fused` (one kernel: PyTorch's since 2.9, Liger's), "
+                 "`eager` and `huggingface` (an RMSNorm operation by operation in FP32: 36 bytes "
+                 "an element instead of 4, and 6 instead of 2 kept; layer norms are one kernel), "
+                 "`compiled` (one kernel with the residual before it; also flash-attn's "
+                 "`dropout_add_layer_norm`), `apex`, `transformer_engine` (one kernel; gradients "
+                 "of layer norms' weights are added up in two stages, bounded by bandwidth, where "
+                 "PyTorch's kernel walks all tokens, `kernels.token_sum_time`)",
+       .default_value = "`compiled` with `compile`; `apex` for megatron and internevo; `fused` for "
+                        "reference; else `eager` with PyTorch before 2.9, then `fused`"},
+      {.key = "rotary",
+       .type = Words<&Given::rotary, &Training::rotary, model::Implementation::kEager,
+                     model::Implementation::kFused, model::Implementation::kCompiled,
+                     model::Implementation::kApex, model::Implementation::kTransformerEngine,
+                     model::Implementation::kHuggingFace>(),
+       .uses = {},
+       .of_architectures = true,
+       .values = "whose kernels turn queries and keys: `eager` (complex numbers in FP32, as "
+                 "torchtitan and Meta's Llama: 20 bytes an element instead of 4), `huggingface` "
+                 "(halves in 16 bits: 20), the other words as above (one kernel)",
+       .default_value = "`compiled` with `compile`; `apex` for megatron; `fused` for internevo and "
+                        "reference; else `eager`"},
+      {.key = "activation_function",
+       .type =
+           Words<&Given::activation_function, &Training::activation_function,
+                 model::Implementation::kEager, model::Implementation::kFused,
+                 model::Implementation::kCompiled, model::Implementation::kApex,
+                 model::Implementation::kTransformerEngine, model::Implementation::kHuggingFace>(),
+       .uses = {},
+       .of_architectures = true,
+       .values = "whose kernels compute GELU or SwiGLU: `eager` (GELU is one kernel; SiLU and its "
+                 "product are two, and SiLU's result is kept), `huggingface` (GPT-2's NewGELU: "
+                 "eight kernels, 36 bytes an element instead of 4, and 8 instead of 2 kept; SwiGLU "
+                 "as `eager`), the other words as above (one kernel)",
+       .default_value = "`compiled` with `compile`; `fused` for megatron; else `eager`"},
+      {.key = "repeat_kv",
+       .type = Switch{&Given::repeat_kv, &Training::repeat_kv},
+       .uses = {},
+       .of_architectures = true,
+       .values = "`true`: models with grouped queries copy keys and values for every head before "
+                 "`flash` attention, and keep the copies (`repeat_kv` of torchtitan, Meta's Llama "
+                 "and Hugging Face); `math` does so in any case",
+       .default_value = "`true` where `rotary` is `eager` or `huggingface`"},
+      {.key = "activation_offload",
+       .type = Switch{&Given::activation_offload, &Training::activation_offload},
+       .uses = {},
+       .values =
+           "`true`: what blocks keep for backward is copied to the host's memory, beside the next "
+           "block's kernels, and back beside the backward of the block after; needs `node.host`",
+       .default_value = "`false`"},
+      {.key = "host_waits",
+       .type = Words<&Given::host_waits, &Training::host_waits, HostWaits::kNever, HostWaits::kStep,
+                     HostWaits::kUpdate, HostWaits::kMicroBatch, HostWaits::kPhase>(),
+       .uses = {},
+       .values =
+           "where the training loop reads a value from the device, and the host waits until the "
+           "compute stream is done: `never`, `step` (at its end: the loss), `update` (before each: "
+           "the norm of the gradients), `micro_batch` (after each backward); `phase`: after every "
+           "forward, every backward and the update, until all streams are done, as timers do that "
+           "synchronise (DeepSpeed's `wall_clock_breakdown`, Megatron-LM before 3.0). Buffers that "
+           "other streams use are then free before more are asked for",
+       .default_value = "`never`"},
+      {.key = "gradient_clipping",
+       .type = OwnNotation<&Given::gradient_clipping>(),
+       .uses = {},
+       .values = "the largest norm of all gradients together, such as `1.0`, or `none`",
+       .default_value = "`none`"},
+      {.key = "data_loading",
+       .type = OwnNotation<&Given::data_loading>(),
+       .uses = {},
+       .values = "a mapping, below",
+       .default_value = "micro-batches are there when they are needed"},
+      {.key = "checkpoint_saving",
+       .type = OwnNotation<&Given::checkpoint_saving>(),
+       .uses = {},
+       .values = "a mapping, below",
+       .default_value = "none is saved"},
+      {.key = "step_barrier",
+       .type = Switch{&Given::step_barrier, &Training::step_barrier},
+       .uses = {},
+       .values =
+           "`true`: measure one step between barriers instead of the steady interval between steps",
+       .default_value = "`false`"},
+      {.key = "dispatch",
+       .type = OwnNotation<&Given::dispatch>(),
+       .uses = {},
+       .of_architectures = true,
+       .values = "host time of eager execution before a kernel is launched: `{module: TIME, "
+                 "autograd: TIME}`, for kernels that a module's code issues (forward, and where it "
+                 "is run again) and for those of autograd; compiled blocks take none",
+       .default_value = "the profile's `host.dispatch` of the framework, else, by framework, those "
+                        "of the profile's `frameworks`"},
+  };
+}
+
+}  // namespace
+
+std::span<const TrainingSetting> TrainingSettings() {
+  static const std::vector<TrainingSetting> rows = Rows();
+  return rows;
+}
+
+}  // namespace stepcast::plan

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/base/diagnostic.h"
+#include "src/forecast/forecast.h"
+#include "src/planner/result_store.h"
+#include "src/planner/search.h"
+#include "src/planner/workforce.h"
+#include "src/report/plan_report.h"
+#include "src/scenario/load.h"
+#include "src/scenario/variants.h"
+#include "src/study/failure.h"
+#include "src/study/plan_question.h"
+
+namespace stepcast::study {
+
+// A search of the plans around a scenario. Prepare comes first; then any number of threads may
+// Work, and one may Run.
+class PlanSearch {
+ public:
+  explicit PlanSearch(PlanQuestion question);
+  ~PlanSearch();
+
+  // Reads what all plans have in common. Errors: wrong input is what no plan cures, as with sweeps.
+  Result<void> Prepare();
+  // What bounds and forecasts depend on besides the settings of their plans: neither the goal nor
+  // which plans there are.
+  std::vector<planner::StoreFact> Facts() const;
+  // What ranks must agree on: they speak of plans by their numbers.
+  std::string Fingerprint() const;
+  // What is done with an item of the workforce.
+  std::string Work(const std::string& item) const;
+
+  // The answer, which points into this. `store` may be null.
+  Answer<report::PlanReport> Run(planner::Workforce& workforce, planner::ResultStore* store);
+
+  // The scenario around which plans are searched.
+  const scenario::Scenario& base() const;
+  // The scenario of a plan, resolved.
+  Result<scenario::Scenario> ScenarioOf(std::int64_t plan);
+  // The settings that make the plan; those that have their defaults are left out.
+  std::string NameOf(std::int64_t plan) const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace stepcast::study

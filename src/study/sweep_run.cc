@@ -1,0 +1,162 @@
+#include "src/study/sweep_run.h"
+
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <utility>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "src/base/files_read.h"
+#include "src/planner/evaluations.h"
+#include "src/study/run_facts.h"
+
+namespace stepcast::study {
+namespace {
+
+std::string OptionOf(const std::pair<std::string, std::string>& setting) {
+  std::string option;
+  option.reserve(setting.first.size() + 1 + setting.second.size());
+  option.append(setting.first).push_back('=');
+  return option.append(setting.second);
+}
+
+std::string OptionThatVaries(const std::pair<std::string, std::string>& setting) {
+  return fmt::format("--vary {}={}", setting.first, setting.second);
+}
+
+// What varies is set as --set does it; a mistake in it is one of --vary.
+Diagnostics WithVaried(Diagnostics faults, const planner::Settings& settings) {
+  for (Diagnostic& fault : faults) {
+    for (const auto& setting : settings) {
+      if (fault.location.file == fmt::format("--set {}={}", setting.first, setting.second)) {
+        fault.location.file = OptionThatVaries(setting);
+      }
+    }
+  }
+  return faults;
+}
+
+bool SameMessage(const Diagnostic& a, const Diagnostic& b) {
+  return a.code == b.code && a.message == b.message;
+}
+
+// A plain number, or one with a unit of letters: nothing that names a file.
+bool IsANumber(const std::string& value) {
+  constexpr const char* kDigits = "0123456789";
+  const std::size_t unit = value.find_first_not_of(kDigits);
+  return unit != 0 &&
+         (unit == std::string::npos || value.find_first_of("./{[\"'", unit) == std::string::npos);
+}
+
+}  // namespace
+
+SweepRun::SweepRun(SweepQuestion question)
+    : question_(std::move(question)),
+      varied_(question_.scenario, question_.set, cache_),
+      workers_([this] { return std::make_unique<Worker>(question_, cache_); }) {}
+
+Result<void> SweepRun::Prepare() {
+  const FilesRead files;
+  if (auto made = MakeGrid(); !made) return made;
+  first_ = scenario::Load(question_.scenario, Overrides(grid_->Row(0)), cache_);
+  ReadOtherFiles();
+  files_ = files.digests();
+  return {};
+}
+
+std::vector<planner::StoreFact> SweepRun::Facts() const {
+  std::vector<planner::StoreFact> facts = RunFacts("sweep", question_.set, files_);
+  std::string order;
+  for (const planner::SweepAxis& axis : grid_->axes()) {
+    facts.push_back({fmt::format("--vary {}", axis.key),
+                     fmt::format("{}", fmt::join(axis.values, ",")), false});
+    order += fmt::format("{}{}", order.empty() ? "" : ", ", axis.key);
+  }
+  facts.push_back({"the order of --vary", std::move(order), false});
+  return facts;
+}
+
+Result<forecast::Forecast> SweepRun::Forecast(const planner::Settings& settings) {
+  Worker& worker = workers_.Own();
+  worker.overrides.clear();
+  for (const auto& setting : settings) worker.overrides.push_back(OptionOf(setting));
+  const auto scenario = worker.variants.Load(worker.overrides);
+  if (!scenario) return tl::unexpected(WithVaried(scenario.error(), settings));
+  auto forecast = worker.forecaster.Evaluate(**scenario);
+  if (!forecast) return tl::unexpected(WithVaried(std::move(forecast.error()), settings));
+  return forecast;
+}
+
+Answer<planner::SweepResult> SweepRun::Run(planner::Workforce& workforce,
+                                           planner::ResultStore* store) {
+  planner::Progress progress;
+  if (question_.progress) {
+    progress = [&](std::int64_t done, std::int64_t known) {
+      question_.progress(done, known, grid_->rows());
+    };
+  }
+  auto result = planner::Sweep(*grid_, workforce, store, progress);
+  if (!result) return Failed(result.error());
+  // A mistake that every row has, and that the scenario has without --vary too, is not about the
+  // combinations.
+  if (const Diagnostics common = planner::CommonFaults(result->rows); !common.empty()) {
+    const auto base = scenario::Load(question_.scenario, question_.set, cache_);
+    if (!base) {
+      Diagnostics faults;
+      std::copy_if(
+          common.begin(), common.end(), std::back_inserter(faults), [&](const Diagnostic& fault) {
+            return std::any_of(base.error().begin(), base.error().end(),
+                               [&](const Diagnostic& other) { return SameMessage(fault, other); });
+          });
+      if (!faults.empty()) return WrongInput(std::move(faults));
+    }
+  }
+  return *std::move(result);
+}
+
+std::vector<std::string> SweepRun::Overrides(const planner::Settings& settings) const {
+  std::vector<std::string> set = question_.set;
+  for (const auto& setting : settings) set.push_back(OptionOf(setting));
+  return set;
+}
+
+Result<void> SweepRun::MakeGrid() {
+  std::vector<planner::SweepAxis> axes;
+  Diagnostics faults;
+  const auto add = [&](Diagnostics more) { faults.insert(faults.end(), more.begin(), more.end()); };
+  for (const std::string& text : question_.vary) {
+    auto axis = varied_.ReadAxis(text);
+    if (axis) {
+      axes.push_back(std::move(*axis));
+    } else {
+      add(std::move(axis.error()));
+    }
+  }
+  if (!faults.empty()) return tl::unexpected(std::move(faults));
+  auto grid = planner::SweepGrid::Of(std::move(axes));
+  if (!grid) return tl::unexpected(std::move(grid.error()));
+  grid_ = std::move(*grid);
+  faults = varied_.WrongValues(grid_->axes());
+  if (!faults.empty()) return tl::unexpected(std::move(faults));
+  return {};
+}
+
+// The files that other rows than the first read, so that they are among the facts. Only these
+// keys name any.
+void SweepRun::ReadOtherFiles() {
+  static_cast<void>(scenario::Load(question_.scenario, question_.set, cache_));
+  for (const planner::SweepAxis& axis : grid_->axes()) {
+    const std::string& key = axis.key;
+    if (!key.starts_with("model") && !key.starts_with("calibration") && key != "cluster" &&
+        !key.starts_with("cluster.topology")) {
+      continue;
+    }
+    for (const std::string& value : axis.values) {
+      if (IsANumber(value)) continue;
+      static_cast<void>(scenario::Load(question_.scenario, Overrides({{key, value}}), cache_));
+    }
+  }
+}
+
+}  // namespace stepcast::study

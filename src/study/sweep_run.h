@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/base/diagnostic.h"
+#include "src/forecast/forecast.h"
+#include "src/planner/per_thread.h"
+#include "src/planner/result_store.h"
+#include "src/planner/sweep.h"
+#include "src/planner/sweep_grid.h"
+#include "src/planner/workforce.h"
+#include "src/scenario/load.h"
+#include "src/scenario/variants.h"
+#include "src/study/failure.h"
+#include "src/study/varied.h"
+
+namespace stepcast::study {
+
+struct SweepQuestion {
+  std::string scenario;
+  std::vector<std::string> set;   // "KEY=VALUE"
+  std::vector<std::string> vary;  // "KEY=V1,V2,...", ranges, "KEY=all"
+  // Told how many of all rows are done, and how many of those the store had; from several threads,
+  // one at a time. May be empty.
+  std::function<void(std::int64_t done, std::int64_t known, std::int64_t rows)> progress;
+};
+
+// Forecasts of every combination of values. Prepare comes first; then any number of threads may
+// Forecast, and one may Run.
+class SweepRun {
+ public:
+  explicit SweepRun(SweepQuestion question);
+
+  // Reads what all rows have in common. Errors: wrong input is what no combination cures: a file
+  // that cannot be read, a key that does not exist.
+  Result<void> Prepare();
+  // What the results depend on besides the settings of their rows.
+  std::vector<planner::StoreFact> Facts() const;
+  Result<forecast::Forecast> Forecast(const planner::Settings& settings);
+
+  // The rows, in the grid's order. Combinations that are illegal by themselves are rows; a mistake
+  // that is there without `vary` too is wrong input. `store` may be null.
+  Answer<planner::SweepResult> Run(planner::Workforce& workforce, planner::ResultStore* store);
+
+  const planner::SweepGrid& grid() const { return *grid_; }
+  // The scenario of the first row; null where there can be none.
+  const scenario::Scenario* first() const { return *first_ ? &**first_ : nullptr; }
+
+ private:
+  // What a thread keeps from one row to the next.
+  struct Worker {
+    Worker(const SweepQuestion& question, scenario::InputCache& cache)
+        : variants(question.scenario, question.set, cache) {}
+
+    scenario::Variants variants;
+    forecast::Forecaster forecaster;
+    std::vector<std::string> overrides;  // of the row
+  };
+
+  std::vector<std::string> Overrides(const planner::Settings& settings) const;
+  Result<void> MakeGrid();
+  void ReadOtherFiles();
+
+  const SweepQuestion question_;
+  scenario::InputCache cache_;
+  Varied varied_;
+  std::optional<planner::SweepGrid> grid_;
+  std::optional<Result<scenario::Scenario>> first_;
+  std::map<std::string, std::string> files_;
+  planner::PerThread<Worker> workers_;
+};
+
+}  // namespace stepcast::study
