@@ -31,7 +31,7 @@ inline constexpr ProductLayout kProductLayouts[] = {
 // Whose code issues a kernel in eager execution; what that takes the host differs by more than an
 // order of magnitude.
 enum class Issuer : std::uint8_t {
-  kFramework,  // a technique's hooks, the optimizer, a compiled graph: the launch alone
+  kFramework,  // a sharding strategy's hooks, the optimizer, a compiled graph: the launch alone
   kModule,     // a module's forward, in Python, also when it is run again
   kAutograd,   // the autograd engine
 };

@@ -24,7 +24,7 @@ namespace {
 using program::BufferUse;
 using program::kNone;
 
-class Ddp final : public Technique {
+class Ddp final : public ShardingStrategy {
  public:
   explicit Ddp(TrainingStep& step)
       : step_(step),
@@ -200,8 +200,8 @@ class Ddp final : public Technique {
 
 program::Program LowerDdp(const scenario::Scenario& scenario, const LowerOptions& options) {
   TrainingStep step(scenario, options);
-  Ddp technique(step);
-  return step.Write(technique);
+  Ddp strategy(step);
+  return step.Write(strategy);
 }
 
 }  // namespace stepcast::lowering

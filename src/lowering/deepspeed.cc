@@ -35,7 +35,7 @@ struct SentBucket {
   Range widened;  // offloaded: what it owns, in FP32
 };
 
-class DeepSpeed final : public Technique {
+class DeepSpeed final : public ShardingStrategy {
  public:
   explicit DeepSpeed(TrainingStep& step)
       : step_(step),
@@ -534,8 +534,8 @@ class DeepSpeed final : public Technique {
 
 program::Program LowerDeepSpeed(const scenario::Scenario& scenario, const LowerOptions& options) {
   TrainingStep step(scenario, options);
-  DeepSpeed technique(step);
-  return step.Write(technique);
+  DeepSpeed strategy(step);
+  return step.Write(strategy);
 }
 
 }  // namespace stepcast::lowering

@@ -27,7 +27,7 @@ namespace {
 using program::BufferUse;
 using program::Category;
 
-class Stage3 final : public Technique {
+class Stage3 final : public ShardingStrategy {
  public:
   explicit Stage3(TrainingStep& step)
       : step_(step),
@@ -278,8 +278,8 @@ class Stage3 final : public Technique {
 program::Program LowerDeepSpeedStage3(const scenario::Scenario& scenario,
                                       const LowerOptions& options) {
   TrainingStep step(scenario, options);
-  Stage3 technique(step);
-  return step.Write(technique);
+  Stage3 strategy(step);
+  return step.Write(strategy);
 }
 
 }  // namespace stepcast::lowering

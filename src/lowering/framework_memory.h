@@ -4,7 +4,7 @@
 
 #include "src/lowering/training_step.h"
 
-// What every real framework has in memory beside its technique.
+// What every real framework has in memory beside its strategy.
 namespace stepcast::lowering {
 
 // One cuBLAS workspace for each stream that runs matrix products, for the life of the process.

@@ -56,7 +56,7 @@ struct Channel {
   Index issued = kNone, done = kNone;  // events
 };
 
-class Fsdp1 final : public Technique {
+class Fsdp1 final : public ShardingStrategy {
  public:
   explicit Fsdp1(TrainingStep& step)
       : step_(step),
@@ -506,8 +506,8 @@ std::int64_t GradientPredivideFactor(std::int64_t ranks) {
 
 program::Program LowerFsdp1(const scenario::Scenario& scenario, const LowerOptions& options) {
   TrainingStep step(scenario, options);
-  Fsdp1 technique(step);
-  return step.Write(technique);
+  Fsdp1 strategy(step);
+  return step.Write(strategy);
 }
 
 }  // namespace stepcast::lowering

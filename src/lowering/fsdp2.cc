@@ -55,7 +55,7 @@ struct ShardedUnit {
   bool has_accumulated = false;
 };
 
-class Fsdp2 final : public Technique {
+class Fsdp2 final : public ShardingStrategy {
  public:
   explicit Fsdp2(TrainingStep& step)
       : step_(step),
@@ -585,8 +585,8 @@ class Fsdp2 final : public Technique {
 
 program::Program LowerFsdp2(const scenario::Scenario& scenario, const LowerOptions& options) {
   TrainingStep step(scenario, options);
-  Fsdp2 technique(step);
-  return step.Write(technique);
+  Fsdp2 strategy(step);
+  return step.Write(strategy);
 }
 
 }  // namespace stepcast::lowering

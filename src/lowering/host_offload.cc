@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/lowering/data_loading_and_saving.h"
 #include "src/lowering/deepspeed_buckets.h"
-#include "src/lowering/host_work.h"
 #include "src/model/model.h"
 
 namespace stepcast::lowering {

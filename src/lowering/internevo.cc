@@ -42,7 +42,7 @@ struct SentBucket {
   Index reduced = kNone;  // event
 };
 
-class InternEvo final : public Technique {
+class InternEvo final : public ShardingStrategy {
  public:
   explicit InternEvo(TrainingStep& step)
       : step_(step),
@@ -271,8 +271,8 @@ class InternEvo final : public Technique {
 
 program::Program LowerInternEvo(const scenario::Scenario& scenario, const LowerOptions& options) {
   TrainingStep step(scenario, options);
-  InternEvo technique(step);
-  return step.Write(technique);
+  InternEvo strategy(step);
+  return step.Write(strategy);
 }
 
 }  // namespace stepcast::lowering

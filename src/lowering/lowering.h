@@ -24,7 +24,8 @@ struct LoweredClass {
 std::vector<LoweredClass> Lower(const scenario::Scenario& scenario,
                                 const std::vector<model::LayerWork>* works = nullptr);
 
-// The program of one rank. One file per technique writes it (reference.cc, ddp.cc, fsdp1.cc, ...).
+// The program of one rank. One file per sharding strategy writes it (reference.cc, ddp.cc,
+// fsdp1.cc, ...).
 program::Program LowerRank(const scenario::Scenario& scenario, const LowerOptions& options = {});
 
 // Whether programs of the plan can say what they do to values (LowerOptions::data_flow), and so be

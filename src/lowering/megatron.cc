@@ -48,7 +48,7 @@ struct MadeGradient {
   bool exists = false;  // this micro-batch has contributed to it
 };
 
-class Megatron final : public Technique {
+class Megatron final : public ShardingStrategy {
  public:
   explicit Megatron(TrainingStep& step)
       : step_(step),
@@ -424,8 +424,8 @@ class Megatron final : public Technique {
 
 program::Program LowerMegatron(const scenario::Scenario& scenario, const LowerOptions& options) {
   TrainingStep step(scenario, options);
-  Megatron technique(step);
-  return step.Write(technique);
+  Megatron strategy(step);
+  return step.Write(strategy);
 }
 
 }  // namespace stepcast::lowering

@@ -29,7 +29,7 @@ using program::BufferUse;
 using program::Category;
 using program::kNone;
 
-class Nanotron final : public Technique {
+class Nanotron final : public ShardingStrategy {
  public:
   explicit Nanotron(TrainingStep& step)
       : step_(step),
@@ -319,8 +319,8 @@ class Nanotron final : public Technique {
 
 program::Program LowerNanotron(const scenario::Scenario& scenario, const LowerOptions& options) {
   TrainingStep step(scenario, options);
-  Nanotron technique(step);
-  return step.Write(technique);
+  Nanotron strategy(step);
+  return step.Write(strategy);
 }
 
 }  // namespace stepcast::lowering

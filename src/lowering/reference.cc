@@ -53,7 +53,7 @@ struct BucketParameters {
   Index gathered = kNone;  // event
 };
 
-class Reference final : public Technique {
+class Reference final : public ShardingStrategy {
  public:
   explicit Reference(TrainingStep& step)
       : step_(step),
@@ -661,8 +661,8 @@ class Reference final : public Technique {
 
 program::Program LowerReference(const scenario::Scenario& scenario, const LowerOptions& options) {
   TrainingStep step(scenario, options);
-  Reference technique(step);
-  return step.Write(technique);
+  Reference strategy(step);
+  return step.Write(strategy);
 }
 
 }  // namespace stepcast::lowering

@@ -19,7 +19,7 @@ struct ShardedState {
   Range parameters{}, optimizer{}, gradient{};
   bool has_gradient = false;  // the gradient is there: WriteShardedUpdate uses and releases it
   Pieces parts{};
-  std::vector<UpdatedTensor> updated{};  // the technique says it
+  std::vector<UpdatedTensor> updated{};  // the sharding strategy says it
 };
 
 // Describes the three buffers, whose names begin with the text `name`, and allocates all but the

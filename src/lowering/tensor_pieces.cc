@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/lowering/fair_shares.h"
+#include "src/lowering/balanced_partition.h"
 
 namespace stepcast::lowering {
 
@@ -88,7 +88,7 @@ void TensorPieces::CutAcross(const model::Model& model, std::span<const Group> b
       tensors_of_cell[cell].push_back(tensor);
     }
   }
-  const auto shares = FairShares(cells, static_cast<int>(ranks));
+  const auto shares = BalancedPartition(cells, static_cast<int>(ranks));
   // How much of each rank's part is taken.
   const std::vector<std::int64_t> none(static_cast<std::size_t>(ranks), 0);
   std::vector<std::vector<std::int64_t>> in_bucket(buckets.size(), none);

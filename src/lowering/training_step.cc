@@ -146,7 +146,7 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
       options_(options),
       stage_(scenario, plan::StageOf(scenario.plan, options.rank)),
       builder_(options),
-      host_work_(scenario, stage_, builder_),
+      loading_and_saving_(scenario, stage_, builder_),
       own_works_(options.works != nullptr
                      ? std::vector<model::LayerWork>()
                      : model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan))),
@@ -345,7 +345,7 @@ void TrainingStep::AddTensors() {
   }
 }
 
-void TrainingStep::FindReads(Technique& technique) {
+void TrainingStep::FindReads(ShardingStrategy& strategy) {
   const auto append = [&](Entries buffers) {
     for (const Index buffer : buffers) {
       if (builder_.SizeOf(buffer) > Bytes()) reads_.push_back(builder_.ReadsAll(buffer));
@@ -359,7 +359,7 @@ void TrainingStep::FindReads(Technique& technique) {
   for (std::size_t layer = 0; layer < work_of_layer_.size(); ++layer) {
     LayerReads& reads = layer_reads_.emplace_back();
     reads.first = reads_.size();
-    technique.AppendParameterReads(static_cast<int>(layer), reads_);
+    strategy.AppendParameterReads(static_cast<int>(layer), reads_);
     reads_.erase(std::remove_if(reads_.begin() + static_cast<std::ptrdiff_t>(reads.first),
                                 reads_.end(), [](const auto& use) { return use.size == Bytes(); }),
                  reads_.end());
@@ -407,9 +407,9 @@ void TrainingStep::FindLastPasses() {
   }
 }
 
-program::Program TrainingStep::Write(Technique& technique) {
+program::Program TrainingStep::Write(ShardingStrategy& strategy) {
   builder_.SetOptimizer(plan().training.optimizer == plan::Optimizer::kAdamW);
-  technique.WritePrologue();
+  strategy.WritePrologue();
   offload_.WritePrologue();
   inputs_ = AddInputs();
   messages_.WritePrologue(inputs_);
@@ -424,24 +424,24 @@ program::Program TrainingStep::Write(Technique& technique) {
   } else if (plan().training.host_waits != plan::HostWaits::kNever) {
     drained_.emplace_back(compute(), builder_.AddEvent("read by the host"));
   }
-  host_work_.WritePrologue(slots_);  // its streams are the host's
-  FindReads(technique);
+  loading_and_saving_.WritePrologue(slots_);  // its streams are the host's
+  FindReads(strategy);
   Reserve();
   builder_.BeginStep();
   builder_.SetPhase(Phase::kForward);
-  technique.BeginStep();
-  for (pass_ = 0; pass_ < stage_.passes().size(); ++pass_) WritePass(technique);
+  strategy.BeginStep();
+  for (pass_ = 0; pass_ < stage_.passes().size(); ++pass_) WritePass(strategy);
   WaitOnHost(plan::HostWaits::kUpdate);
   builder_.SetPhase(Phase::kOptimizer);
   builder_.SetLabel(builder_.AddLabel("optimizer"));
-  technique.WriteUpdate();
-  host_work_.EndStep();
+  strategy.WriteUpdate();
+  loading_and_saving_.EndStep();
   builder_.SetLabel(program::kNone);
   WaitOnHost(plan::HostWaits::kStep);
   return builder_.Take();
 }
 
-void TrainingStep::WritePass(Technique& technique) {
+void TrainingStep::WritePass(ShardingStrategy& strategy) {
   const parallel::Action& pass = stage_.passes()[pass_];
   micro_batch_ = pass.micro_batch;
   builder_.SetMicroBatch(micro_batch_);
@@ -451,11 +451,11 @@ void TrainingStep::WritePass(Technique& technique) {
     builder_.SetPhase(Phase::kForward);
     messages_.BeforePass(pass_);
     if (first_chunk) {
-      host_work_.BeginMicroBatch(micro_batch_, slot());
-      technique.BeginForward();
+      loading_and_saving_.BeginMicroBatch(micro_batch_, slot());
+      strategy.BeginForward();
     }
     for (int layer = chunk().first_layer; layer < chunk().end_layer; ++layer) {
-      WriteForward(technique, layer);
+      WriteForward(strategy, layer);
     }
     builder_.SetLabel(program::kNone);
     messages_.AfterPass(pass_);
@@ -470,18 +470,18 @@ void TrainingStep::WritePass(Technique& technique) {
   while (last_layer_ + 1 < chunk().end_layer && BackwardOf(last_layer_).empty()) ++last_layer_;
   for (int layer = chunk().end_layer - 1; layer >= chunk().first_layer; --layer) {
     if (task() == parallel::Task::kBackwardWeight) {
-      WriteWeights(technique, layer);
+      WriteWeights(strategy, layer);
     } else {
-      WriteBackward(technique, layer);
+      WriteBackward(strategy, layer);
     }
   }
   builder_.SetLabel(program::kNone);
   messages_.AfterPass(pass_);
   if (ends_micro_batch_[pass_]) {
-    technique.EndBackward();
+    strategy.EndBackward();
     WaitOnHost(plan::HostWaits::kMicroBatch);
   }
-  if (first_chunk && parallel::EndsBackward(task())) host_work_.EndMicroBatch(slot());
+  if (first_chunk && parallel::EndsBackward(task())) loading_and_saving_.EndMicroBatch(slot());
 }
 
 // Contributions to come: those of the pass, and one where another chunk of the stage has the
@@ -647,21 +647,21 @@ Index TrainingStep::HandedBack(int layer) const {
 
 // The first and the last kernel name the parameters and, in backward, what has been kept: with
 // stream order in between, that is enough for the validator to see every hazard of the layer.
-void TrainingStep::RunLayer(Technique& technique, Technique::Pass pass, int layer,
+void TrainingStep::RunLayer(ShardingStrategy& strategy, ShardingStrategy::Pass pass, int layer,
                             const OperationEntries& entries,
                             const std::vector<model::Operation>& operations,
                             const Entries& activations) {
   const LayerReads& reads = layer_reads_[layer];
-  const bool forward = pass == Technique::Pass::kForward;
+  const bool forward = pass == ShardingStrategy::Pass::kForward;
   const bool weights = task() == parallel::Task::kBackwardWeight;
   // Of what the next layer handed back, and to the one before.
-  const bool backward = pass == Technique::Pass::kBackward && !weights;
-  const bool follows = technique.follows_operators();
+  const bool backward = pass == ShardingStrategy::Pass::kBackward && !weights;
+  const bool follows = strategy.follows_operators();
   const bool begins =
       forward ? layer == chunk().first_layer : backward && layer + 1 == chunk().end_layer;
   const bool ends = forward ? layer + 1 == chunk().end_layer : backward && layer == last_layer_;
   for (std::size_t i = 0; i < operations.size(); ++i) {
-    if (follows) technique.BeforeOperator(pass, layer, i);
+    if (follows) strategy.BeforeOperator(pass, layer, i);
     if (const std::size_t end = follows ? i : entries.plain_end[i]; end > i) {
       builder_.Run(compute(), std::span(entries.kernels).subspan(i, end - i));
       i = end - 1;
@@ -690,7 +690,7 @@ void TrainingStep::RunLayer(Technique& technique, Technique::Pass pass, int laye
       }
       groups_.Issue(entries.groups[i], BufferOf(operation.group->source, layer),
                     BufferOf(operation.group->target, layer));
-      if (follows) technique.AfterOperator(pass, layer, i);
+      if (follows) strategy.AfterOperator(pass, layer, i);
       continue;
     }
     for (const int waited : operation.waits) builder_.Wait(compute(), entries.groups[waited].done);
@@ -732,11 +732,11 @@ void TrainingStep::RunLayer(Technique& technique, Technique::Pass pass, int laye
     }
     if (backward && i == entries.last_kernel) HandBack(layer - 1);
     if (ends && i == entries.last_kernel) forward ? EndForward() : EndBackward();
-    RunKernel(technique, layer, operation, kernel);
+    RunKernel(strategy, layer, operation, kernel);
     for (const int value : operation.ends) {
       builder_.Release(entries_[work_of(layer)].communicated[value]);
     }
-    if (follows) technique.AfterOperator(pass, layer, i);
+    if (follows) strategy.AfterOperator(pass, layer, i);
   }
   for (const int group : entries.unfinished) pending_.events.push_back(entries.groups[group].done);
   for (const model::ValueUse& use : entries.unreleased) {
@@ -757,13 +757,13 @@ void TrainingStep::HandBack(int layer) {
                buffer);
 }
 
-void TrainingStep::RunKernel(Technique& technique, int layer, const model::Operation& operation,
-                             Index kernel) {
+void TrainingStep::RunKernel(ShardingStrategy& strategy, int layer,
+                             const model::Operation& operation, Index kernel) {
   for (const Index event : pending_.events) builder_.Wait(compute(), event);
   ready_.clear();
   for (const int position : operation.gradients) {
     const int tensor = model().layers[layer].tensors[position];
-    technique.WriteGradient(layer, tensor);
+    strategy.WriteGradient(layer, tensor);
     contributed_[tensor] = true;
     if (--missing_[tensor] == 0) ready_.push_back(tensor);
   }
@@ -773,16 +773,16 @@ void TrainingStep::RunKernel(Technique& technique, int layer, const model::Opera
   pending_.buffers.clear();
   // Reverse registration order, as in GradientReadyOrder.
   if (ready_.size() > 1) std::sort(ready_.begin(), ready_.end(), std::greater<>());
-  for (const int tensor : ready_) technique.GradientReady(tensor);
+  for (const int tensor : ready_) strategy.GradientReady(tensor);
 }
 
-void TrainingStep::WriteForward(Technique& technique, int layer) {
+void TrainingStep::WriteForward(ShardingStrategy& strategy, int layer) {
   const model::LayerWork& work = works_[work_of(layer)];
   const Work& entries = entries_[work_of(layer)];
   builder_.SetLabel(labels_[layer]);
-  technique.BeforeForward(layer);
+  strategy.BeforeForward(layer);
   for (const Index buffer : entries.forward_transient) builder_.Allocate(compute(), buffer);
-  RunLayer(technique, Technique::Pass::kForward, layer, entries.forward, work.forward,
+  RunLayer(strategy, ShardingStrategy::Pass::kForward, layer, entries.forward, work.forward,
            Saved(slot(), layer));
   for (const Index buffer : entries.forward_transient) builder_.Release(buffer);
   const bool keeps = work.input != model::LayerWork::kNone;
@@ -790,23 +790,23 @@ void TrainingStep::WriteForward(Technique& technique, int layer) {
     builder_.Release(Received());
   }
   offload_.AfterForward(layer);
-  technique.AfterForward(layer);
+  strategy.AfterForward(layer);
 }
 
-void TrainingStep::WriteBackward(Technique& technique, int layer) {
+void TrainingStep::WriteBackward(ShardingStrategy& strategy, int layer) {
   const model::LayerWork& work = works_[work_of(layer)];
   const Work& entries = entries_[work_of(layer)];
   const bool whole = task() == parallel::Task::kBackward;
   const bool from_stage = layer + 1 == chunk().end_layer;
   builder_.SetLabel(labels_[layer]);
-  technique.BeforeBackward(layer);
+  strategy.BeforeBackward(layer);
   offload_.BeforeBackward(layer);
-  RunLayer(technique, Technique::Pass::kRecompute, layer, entries.recompute, work.recompute,
+  RunLayer(strategy, ShardingStrategy::Pass::kRecompute, layer, entries.recompute, work.recompute,
            entries.recomputed);
   const Entries& transient = whole ? entries.backward_transient : entries.input_transient;
   for (const Index buffer : transient) builder_.Allocate(compute(), buffer);
   if (whole) BeginContributions(layer);
-  RunLayer(technique, Technique::Pass::kBackward, layer,
+  RunLayer(strategy, ShardingStrategy::Pass::kBackward, layer,
            whole ? entries.backward : entries.backward_input, BackwardOf(layer),
            entries.recomputed);
   if (whole) EndContributions();
@@ -822,7 +822,7 @@ void TrainingStep::WriteBackward(Technique& technique, int layer) {
     if (whole || !KeptForWeights(work, i)) builder_.Release(saved[i]);
   }
   if (from_stage && !keeps_gradient) messages_.ReleaseReceivedGradient(pass_);
-  technique.AfterBackward(layer);
+  strategy.AfterBackward(layer);
 }
 
 Entries TrainingStep::DeferredHere(int slot, int layer) const {
@@ -840,21 +840,21 @@ Index TrainingStep::ReceivedForWeights(int layer) const {
   return messages_.ReceivedGradient(pass_);
 }
 
-void TrainingStep::WriteWeights(Technique& technique, int layer) {
+void TrainingStep::WriteWeights(ShardingStrategy& strategy, int layer) {
   const model::LayerWork& work = works_[work_of(layer)];
   const Work& entries = entries_[work_of(layer)];
   builder_.SetLabel(labels_[layer]);
-  technique.BeforeBackward(layer);
+  strategy.BeforeBackward(layer);
   for (const Index buffer : entries.weight_transient) builder_.Allocate(compute(), buffer);
   BeginContributions(layer);
-  RunLayer(technique, Technique::Pass::kBackward, layer, entries.backward_weight,
+  RunLayer(strategy, ShardingStrategy::Pass::kBackward, layer, entries.backward_weight,
            work.backward_weight.operations, entries.recomputed);
   EndContributions();
   for (const Index buffer : entries.weight_transient) builder_.Release(buffer);
   for (const Index buffer : DeferredHere(slot(), layer)) builder_.Release(buffer);
   if (ReceivedForWeights(layer) != program::kNone) messages_.ReleaseReceivedGradient(pass_);
   for (const int kept : work.saved_for_weights) builder_.Release(Saved(slot(), layer)[kept]);
-  technique.AfterBackward(layer);
+  strategy.AfterBackward(layer);
 }
 
 // What this layer contributes to a tied tensor, until it is added to the others'.

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "src/lowering/activation_offload.h"
+#include "src/lowering/data_loading_and_saving.h"
 #include "src/lowering/group_operations.h"
-#include "src/lowering/host_work.h"
 #include "src/lowering/lower_options.h"
 #include "src/lowering/pass_values.h"
 #include "src/lowering/pipeline_stage.h"
@@ -17,19 +17,19 @@
 #include "src/plan/plan.h"
 #include "src/scenario/scenario.h"
 
-// The part of a training step that every data-parallel technique shares: micro-batches, layers
-// forward and backward, recomputation, activations. A technique adds what it is about: where
-// parameters and gradients live, and what is communicated when.
+// The part of a training step that every sharding strategy shares: micro-batches, layers
+// forward and backward, recomputation, activations. A sharding strategy adds what it is about:
+// where parameters and gradients live, and what is communicated when.
 namespace stepcast::lowering {
 
-// What a technique does at the points of a step, in host order. Layers and tensors are indices
-// into the model.
-class Technique {
+// What a sharding strategy does at the points of a step, in host order. Layers and tensors are
+// indices into the model.
+class ShardingStrategy {
  public:
   // Which of a layer's lists of operators runs (model::LayerWork).
   enum class Pass : std::uint8_t { kForward, kRecompute, kBackward };
 
-  virtual ~Technique() = default;
+  virtual ~ShardingStrategy() = default;
 
   // Allocates what lives from step to step. Runs before the first step.
   virtual void WritePrologue() = 0;
@@ -44,8 +44,8 @@ class Technique {
   // Updates the parameters; the last part of the step.
   virtual void WriteUpdate() = 0;
 
-  // Around each operator of a layer, for techniques that follow modules: what they do may stand
-  // before and after its kernel, and they may say what ranges it reads (ProgramBuilder::Use).
+  // Around each operator of a layer, for sharding strategies that follow modules: what they do may
+  // stand before and after its kernel, and they may say what ranges it reads (ProgramBuilder::Use).
   // Called where it says that it follows them.
   virtual bool follows_operators() const { return false; }
   virtual void BeforeOperator(Pass /*pass*/, int /*layer*/, std::size_t /*op*/) {}
@@ -67,7 +67,7 @@ class TrainingStep {
   TrainingStep(const scenario::Scenario& scenario, const LowerOptions& options);
 
   // Writes prologue and step. Once.
-  program::Program Write(Technique& technique);
+  program::Program Write(ShardingStrategy& strategy);
 
   const scenario::Scenario& scenario() const { return scenario_; }
   // This rank's part of the model.
@@ -147,16 +147,16 @@ class TrainingStep {
   void AddWork(const model::LayerWork& work, const model::Layer* sample);
   void AddLayers();
   void AddTensors();
-  void FindReads(Technique& technique);
+  void FindReads(ShardingStrategy& strategy);
   // Which passes contribute to which gradients last.
   void FindLastPasses();
   // Said of the next kernel, from reads_.
   void UseReads(std::size_t first, std::size_t end);
-  void WritePass(Technique& technique);
-  void WriteForward(Technique& technique, int layer);
-  void WriteBackward(Technique& technique, int layer);
+  void WritePass(ShardingStrategy& strategy);
+  void WriteForward(ShardingStrategy& strategy, int layer);
+  void WriteBackward(ShardingStrategy& strategy, int layer);
   // The part of backward that is the gradients of weights.
-  void WriteWeights(Technique& technique, int layer);
+  void WriteWeights(ShardingStrategy& strategy, int layer);
   // Before a backward; before and after a layer's operations that give gradients.
   void BeginGradients();
   void BeginContributions(int layer);
@@ -164,11 +164,12 @@ class TrainingStep {
   // What the layer's backward runs in the present pass.
   const std::vector<model::Operation>& BackwardOf(int layer) const;
   // One pass's list of operations. `activations`: what its operations create.
-  void RunLayer(Technique& technique, Technique::Pass pass, int layer,
+  void RunLayer(ShardingStrategy& strategy, ShardingStrategy::Pass pass, int layer,
                 const OperationEntries& entries, const std::vector<model::Operation>& operations,
                 const Entries& activations);
   // With the gradients that are complete after it, once what was left to it is there.
-  void RunKernel(Technique& technique, int layer, const model::Operation& operation, Index kernel);
+  void RunKernel(ShardingStrategy& strategy, int layer, const model::Operation& operation,
+                 Index kernel);
   OperationEntries AddOperations(const std::vector<model::Operation>& operations, Issuer issuer);
   Index BufferOf(const model::ValueUse& use, int layer) const;
   // The kernel is the last one before the backward of the layer: it writes the gradient that group
@@ -212,7 +213,7 @@ class TrainingStep {
   const LowerOptions options_;
   const PipelineStage stage_;
   ProgramBuilder builder_;
-  HostWork host_work_;
+  DataLoadingAndSaving loading_and_saving_;
   const std::vector<model::LayerWork> own_works_;  // empty where they are known
   const std::vector<model::LayerWork>& works_;
   std::vector<int> work_of_layer_;

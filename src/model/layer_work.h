@@ -86,7 +86,7 @@ struct LayerWork {
   std::vector<Operation> backward;
   // Besides what is saved: temporaries alive at once while the layer's forward, or backward,
   // runs (activation gradients, softmax scratch, unsaved outputs). Gradients of parameters are not
-  // among them: where those live is the technique's business.
+  // among them: where those live is the sharding strategy's business.
   Bytes forward_transient;
   Bytes backward_transient;
   // The same tensor by tensor, as they are at the height: an allocator hands out each by itself.

@@ -1,5 +1,5 @@
-// Lowered programs of all techniques, executed on the GPUs of this machine, against plain data
-// parallelism: the same bits, issued one by one and replayed as a graph. One rank, with
+// Lowered programs of all sharding strategies, executed on the GPUs of this machine, against plain
+// data parallelism: the same bits, issued one by one and replayed as a graph. One rank, with
 // communicators of one rank, and as many ranks as there are GPUs. Skipped without a GPU.
 
 #include <cuda_runtime.h>

@@ -1,6 +1,6 @@
-// Lowered programs of all techniques, executed for real on the host backend, against plain data
-// parallelism: the same bits. Ranks are threads of this process; a second test starts this binary
-// again under mpirun, and ranks are then processes.
+// Lowered programs of all sharding strategies, executed for real on the host backend, against plain
+// data parallelism: the same bits. Ranks are threads of this process; a second test starts this
+// binary again under mpirun, and ranks are then processes.
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -128,7 +128,7 @@ void ExpectSameBits(const std::string& model, int ranks, const std::string& trai
   }
 }
 
-// All techniques, each with all that it can do to values.
+// All sharding strategies, each with all that it can do to values.
 std::vector<std::string> DataParallelPlans(int ranks) {
   std::vector<std::string> plans;
   const auto add = [&](const std::string& base, std::vector<std::string> variants) {

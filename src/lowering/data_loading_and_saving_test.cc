@@ -1,4 +1,4 @@
-#include "src/lowering/host_work.h"
+#include "src/lowering/data_loading_and_saving.h"
 
 #include <gtest/gtest.h>
 
@@ -187,7 +187,7 @@ TEST(CheckpointSaving, AsyncTakesHostMemory) {
 }
 
 // Whatever the plan, what hosts do beside it leaves its programs free of races.
-TEST(HostWork, EveryPlanStaysFreeOfRaces) {
+TEST(DataLoadingAndSaving, EveryPlanStaysFreeOfRaces) {
   for (const std::string plan :
        {"zero_stage: 0, framework: reference", "zero_stage: 2, framework: reference",
         "zero_stage: 3, framework: reference", "zero_stage: 3, framework: fsdp1",

@@ -12,7 +12,7 @@
 //
 // Data loading (torch.utils.data.DataLoader). Without workers the host makes each micro-batch
 // before it starts its forward. Workers make micro-batches in turn, `workers` at a time, and are
-// asked for another one whenever one is taken, so that workers x prefetch are made or under way;
+// asked for another one whenever one is taken, so that workers x prefetch are made or in flight;
 // the host waits for the one it needs. Together they are a stream that makes one every time /
 // workers: it holds the training up where a step takes less than its micro-batches take the
 // workers. A copy to the device follows on the compute stream; from memory that is not pinned, the
@@ -24,9 +24,10 @@
 // States that every rank has are saved by the first of them; hybrid sharding saves one copy.
 namespace stepcast::lowering {
 
-class HostWork {
+class DataLoadingAndSaving {
  public:
-  HostWork(const scenario::Scenario& scenario, const PipelineStage& stage, ProgramBuilder& builder);
+  DataLoadingAndSaving(const scenario::Scenario& scenario, const PipelineStage& stage,
+                       ProgramBuilder& builder);
 
   // So many micro-batches are between their forward and their backward.
   void WritePrologue(int slots);

@@ -1,4 +1,4 @@
-#include "src/lowering/fair_shares.h"
+#include "src/lowering/balanced_partition.h"
 
 #include <array>
 #include <map>
@@ -73,7 +73,7 @@ struct SplitVertex {
 
 }  // namespace
 
-std::vector<std::vector<std::int64_t>> FairShares(std::span<const Cell> cells, int ranks) {
+std::vector<std::vector<std::int64_t>> BalancedPartition(std::span<const Cell> cells, int ranks) {
   EdgeColouring colouring(ranks);
   std::map<int, SplitVertex> rows, columns;
   const auto vertex_of = [&](std::map<int, SplitVertex>& side, int key) {

@@ -1,4 +1,4 @@
-#include "src/lowering/host_work.h"
+#include "src/lowering/data_loading_and_saving.h"
 
 #include <algorithm>
 
@@ -33,16 +33,16 @@ bool SharesStates(const plan::DataParallel& data_parallel) { return data_paralle
 
 }  // namespace
 
-HostWork::HostWork(const scenario::Scenario& scenario, const PipelineStage& stage,
-                   ProgramBuilder& builder)
+DataLoadingAndSaving::DataLoadingAndSaving(const scenario::Scenario& scenario,
+                                           const PipelineStage& stage, ProgramBuilder& builder)
     : scenario_(scenario), stage_(stage), training_(scenario.plan.training), builder_(builder) {}
 
-Index HostWork::Given(const char* name, Time time) {
+Index DataLoadingAndSaving::Given(const char* name, Time time) {
   return builder_.AddKernel(
       {.name = name, .kind = KernelKind::kGiven, .given = time, .on_host = true});
 }
 
-void HostWork::WritePrologue(int slots) {
+void DataLoadingAndSaving::WritePrologue(int slots) {
   loads_ = training_.data_loading.has_value() && (stage_.first() || stage_.last());
   if (loads_) {
     const auto& loading = training_.data_loading;
@@ -70,7 +70,7 @@ void HostWork::WritePrologue(int slots) {
   }
 }
 
-void HostWork::BeginMicroBatch(std::int64_t micro_batch, int slot) {
+void DataLoadingAndSaving::BeginMicroBatch(std::int64_t micro_batch, int slot) {
   if (!loads_) return;
   const auto& loading = training_.data_loading;
   if (loading->workers == 0) {
@@ -96,11 +96,11 @@ void HostWork::BeginMicroBatch(std::int64_t micro_batch, int slot) {
   builder_.HostWait(copied_);
 }
 
-void HostWork::EndMicroBatch(int slot) {
+void DataLoadingAndSaving::EndMicroBatch(int slot) {
   if (!inputs_.empty()) builder_.Release(inputs_[static_cast<std::size_t>(slot)]);
 }
 
-void HostWork::EndStep() {
+void DataLoadingAndSaving::EndStep() {
   const auto& saving = training_.checkpoint_saving;
   if (!saving) return;
   const CheckpointBytes bytes = CheckpointBytesOf(scenario_, stage_.model());

@@ -1,4 +1,4 @@
-#include "src/lowering/fair_shares.h"
+#include "src/lowering/balanced_partition.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -11,14 +11,14 @@
 namespace stepcast::lowering {
 namespace {
 
-TEST(FairShares, SharesACellEvenly) {
-  EXPECT_EQ(FairShares(std::vector<Cell>{{0, 0, 9}}, 3),
+TEST(BalancedPartition, SharesACellEvenly) {
+  EXPECT_EQ(BalancedPartition(std::vector<Cell>{{0, 0, 9}}, 3),
             (std::vector<std::vector<std::int64_t>>{{3, 3, 3}}));
-  EXPECT_EQ(FairShares(std::vector<Cell>{{0, 0, 1}, {0, 1, 1}}, 2),
+  EXPECT_EQ(BalancedPartition(std::vector<Cell>{{0, 0, 1}, {0, 1, 1}}, 2),
             (std::vector<std::vector<std::int64_t>>{{1, 0}, {0, 1}}));
 }
 
-RC_GTEST_PROP(FairShares, NoRankGetsMoreThanItsPartOfARowOrColumn, ()) {
+RC_GTEST_PROP(BalancedPartition, NoRankGetsMoreThanItsPartOfARowOrColumn, ()) {
   const int ranks = *rc::gen::inRange(1, 9);
   const int rows = *rc::gen::inRange(1, 7), columns = *rc::gen::inRange(1, 7);
   std::vector<Cell> cells;
@@ -28,7 +28,7 @@ RC_GTEST_PROP(FairShares, NoRankGetsMoreThanItsPartOfARowOrColumn, ()) {
       cells.push_back({row, column, *rc::gen::inRange<std::int64_t>(0, 40)});
     }
   }
-  const auto shares = FairShares(cells, ranks);
+  const auto shares = BalancedPartition(cells, ranks);
   RC_ASSERT(shares.size() == cells.size());
   std::map<int, std::vector<std::int64_t>> of_row, of_column;
   for (std::size_t c = 0; c < cells.size(); ++c) {

@@ -23,6 +23,6 @@ struct Cell {
 // multigraph between rows and columns, to be coloured with the ranks so that no vertex sees a
 // colour more often than it must. Vertices of more than `ranks` edges are split; then a proper
 // edge colouring exists (Koenig 1916) and is found by flipping alternating paths.
-std::vector<std::vector<std::int64_t>> FairShares(std::span<const Cell> cells, int ranks);
+std::vector<std::vector<std::int64_t>> BalancedPartition(std::span<const Cell> cells, int ranks);
 
 }  // namespace stepcast::lowering
