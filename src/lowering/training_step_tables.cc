@@ -1,0 +1,245 @@
+// The tables of the program: what layers, tensors and lists of operations have in them, before any
+// pass is written.
+#include <algorithm>
+#include <cstddef>
+#include <string>
+
+#include "src/base/check.h"
+#include "src/base/kernel.h"
+#include "src/lowering/training_step.h"
+#include "src/parallel/axis.h"
+#include "src/plan/rank_grid.h"
+
+namespace stepcast::lowering {
+
+using program::Category;
+
+namespace {
+
+constexpr auto kTensorAxis = static_cast<std::size_t>(parallel::Axis::kTensor);
+
+}  // namespace
+
+// `sample`: the first layer that does it; null if none does.
+void TrainingStep::AddWork(const model::LayerWork& work, const model::Layer* sample) {
+  Work& entries = entries_.emplace_back();
+  entries.forward = AddOperations(work.forward, Issuer::kModule);
+  entries.recompute = AddOperations(work.recompute, Issuer::kModule);
+  entries.backward = AddOperations(work.backward, Issuer::kAutograd);
+  entries.backward_input = AddOperations(work.backward_input.operations, Issuer::kAutograd);
+  entries.backward_weight = AddOperations(work.backward_weight.operations, Issuer::kAutograd);
+
+  const Index name = builder_.AddText(sample != nullptr ? sample->name : "unused");
+  const Index first_recomputed = builder_.buffers();
+  for (const model::Activation& activation : work.recomputed) {
+    builder_.AddBuffer(builder_.Named(name, "/" + activation.name + " (recomputed)"),
+                       activation.bytes, Category::kActivation);
+  }
+  entries.recomputed = Entries(first_recomputed, builder_.buffers());
+  const Index first_communicated = builder_.buffers();
+  for (const model::Activation& value : work.communicated) {
+    builder_.AddBuffer(builder_.Named(name, "/" + value.name + " (communicated)"), value.bytes,
+                       Category::kActivation);
+  }
+  entries.communicated = Entries(first_communicated, builder_.buffers());
+  if (work.handed_back > Bytes()) {
+    for (Index& buffer : entries.handed_back) {
+      buffer = builder_.AddBuffer(builder_.Named(name, "/gradient of the output"), work.handed_back,
+                                  Category::kActivation);
+    }
+  }
+  // Blocks come one after another with the same tensors, whose memory is used again and again
+  // between the block's begin and its end: one piece stands for it. The tensors of a layer that
+  // comes once are handed out one by one, and what is between them is lost in pieces.
+  const bool once = sample != nullptr && sample->kind != model::LayerKind::kBlock;
+  const auto add_transient = [&](const char* part, Bytes all, const std::vector<Bytes>& tensors) {
+    const Index first = builder_.buffers();
+    const program::NameParts parts = builder_.Named(name, part);
+    if (once) {
+      for (const Bytes bytes : tensors) builder_.AddBuffer(parts, bytes, Category::kActivation);
+    } else if (all > Bytes(0)) {
+      builder_.AddBuffer(parts, all, Category::kActivation);
+    }
+    return Entries(first, builder_.buffers());
+  };
+  entries.forward_transient =
+      add_transient("/forward temporaries", work.forward_transient, work.forward_temporaries);
+  entries.backward_transient =
+      add_transient("/backward temporaries", work.backward_transient, work.backward_temporaries);
+  const auto add_part = [&](const model::LayerWork::BackwardPart& part) {
+    return add_transient("/backward temporaries", part.transient, part.temporaries);
+  };
+  entries.input_transient = add_part(work.backward_input);
+  entries.weight_transient = add_part(work.backward_weight);
+}
+
+TrainingStep::OperationEntries TrainingStep::AddOperations(
+    const std::vector<model::Operation>& operations, Issuer issuer) {
+  // A compiled block's kernels are launched by one call; a layer list's times hold all there is.
+  const bool eager = !plan().training.compile;
+  OperationEntries entries;
+  entries.kernels.reserve(operations.size());
+  entries.first_kernel = operations.size();
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    const model::Operation& operation = operations[i];
+    if (operation.group) {
+      communicates_ = true;
+      entries.groups.resize(operations.size());
+      entries.groups[i] = groups_.Add(*operation.group);
+      entries.kernels.push_back(program::kNone);
+      entries.unfinished.push_back(static_cast<int>(i));
+      continue;
+    }
+    const Index kernel = builder_.AddKernel(operation.kernel);
+    if (eager && operation.kernel.kind != KernelKind::kGiven) builder_.SetIssuer(kernel, issuer);
+    entries.kernels.push_back(kernel);
+    entries.first_kernel = std::min(entries.first_kernel, i);
+    entries.last_kernel = i;
+    for (const int waited : operation.waits) {
+      std::erase_if(entries.unfinished, [&](int group) {
+        return group <= waited && entries.groups[group].stream == entries.groups[waited].stream;
+      });
+    }
+  }
+  entries.plain_end.resize(operations.size());
+  for (std::size_t i = operations.size(); i-- > 0;) {
+    const model::Operation& own = operations[i];
+    const bool plain = i > entries.first_kernel && i < entries.last_kernel && !own.group &&
+                       own.creates.empty() && own.gradients.empty() && own.uses.empty() &&
+                       own.defers.empty() && own.begins.empty() && own.ends.empty() &&
+                       own.waits.empty();
+    const bool goes_on = plain && entries.plain_end[i + 1] > i + 1;
+    entries.plain_end[i] = goes_on ? entries.plain_end[i + 1] : i + (plain ? 1 : 0);
+  }
+  entries.unreleased = model::LeftToTheNextKernel(operations);
+  return entries;
+}
+
+void TrainingStep::AddLayers() {
+  // By work: of its first tensor; the others' follow.
+  std::vector<Index> saved_texts;
+  saved_texts.reserve(works_.size());
+  for (const model::LayerWork& work : works_) {
+    saved_texts.push_back(builder_.texts());
+    for (const model::Activation& activation : work.saved) {
+      builder_.AddText("/" + activation.name);
+    }
+  }
+  layers_of_tensor_.assign(model().tensors.size(), 0);
+  const std::size_t layers = model().layers.size();
+  saved_.resize(static_cast<std::size_t>(slots_) * layers, Entries(0, 0));
+  deferred_.resize(saved_.size(), Entries(0, 0));
+  for (std::size_t index = 0; index < model().layers.size(); ++index) {
+    const model::Layer& layer = model().layers[index];
+    labels_.push_back(builder_.AddLabel(layer.name));
+    const Index name = builder_.AddText(layer.name);
+    for (int slot = 0; slot < slots_; ++slot) {
+      const Index first = builder_.buffers();
+      Index text = saved_texts[work_of_layer_[index]];
+      for (const model::Activation& activation : works_[work_of_layer_[index]].saved) {
+        builder_.AddBuffer({.first = name, .second = text++}, activation.bytes,
+                           Category::kActivation);
+      }
+      saved_[static_cast<std::size_t>(slot) * layers + index] = Entries(first, builder_.buffers());
+      const Index first_deferred = builder_.buffers();
+      for (const model::Activation& gradient : works_[work_of_layer_[index]].deferred) {
+        builder_.AddBuffer(builder_.Named(name, "/" + gradient.name), gradient.bytes,
+                           Category::kActivation);
+      }
+      deferred_[static_cast<std::size_t>(slot) * layers + index] =
+          Entries(first_deferred, builder_.buffers());
+    }
+    if (plan().training.activation_offload && layer.kind == model::LayerKind::kBlock) {
+      offload_.AddBlock(static_cast<int>(index), saved_[index]);
+    }
+    for (const int tensor : layer.tensors) ++layers_of_tensor_[tensor];
+  }
+}
+
+void TrainingStep::AddTensors() {
+  first_elements_.reserve(model().tensors.size());
+  tied_contribution_.reserve(model().tensors.size());
+  std::int64_t elements = 0;
+  std::size_t whole = 0;
+  const std::int64_t elements_of_others =
+      plan::GridOf(plan()).At(rank())[kTensorAxis] * stage_.whole_model().parameter_count();
+  for (std::size_t t = 0; t < model().tensors.size(); ++t) {
+    const model::Tensor& tensor = model().tensors[t];
+    const auto in_whole = static_cast<std::size_t>(stage_.whole_tensor(static_cast<int>(t)));
+    for (; whole < in_whole; ++whole) elements += stage_.whole_model().tensors[whole].elements;
+    // The other ranks of a tensor-parallel group have as many elements of their own; those of whole
+    // tensors are the first one's on all.
+    const bool divided = tensor.division != model::Division::kWhole;
+    first_elements_.push_back(elements + (divided ? elements_of_others : 0));
+    tied_contribution_.push_back(
+        layers_of_tensor_[t] == 1
+            ? program::kNone
+            : builder_.AddBuffer(builder_.Named(tensor.name, ".grad (tied)"),
+                                 BytesOf(tensor.elements, plan().training.precision),
+                                 Category::kGradient));
+  }
+}
+
+void TrainingStep::FindReads(ShardingStrategy& strategy) {
+  const auto append = [&](Entries buffers) {
+    for (const Index buffer : buffers) {
+      if (builder_.SizeOf(buffer) > Bytes()) reads_.push_back(builder_.ReadsAll(buffer));
+    }
+  };
+  std::size_t expected = 2 * model().tensors.size();
+  for (const int work : work_of_layer_) {
+    expected += works_[work].saved.size() + works_[work].recomputed.size();
+  }
+  reads_.reserve(expected);
+  for (std::size_t layer = 0; layer < work_of_layer_.size(); ++layer) {
+    LayerReads& reads = layer_reads_.emplace_back();
+    reads.first = reads_.size();
+    strategy.AppendParameterReads(static_cast<int>(layer), reads_);
+    reads_.erase(std::remove_if(reads_.begin() + static_cast<std::ptrdiff_t>(reads.first),
+                                reads_.end(), [](const auto& use) { return use.size == Bytes(); }),
+                 reads_.end());
+    reads.parameters = reads_.size();
+    for (int slot = 0; slot < slots_; ++slot) {
+      append(saved_[static_cast<std::size_t>(slot) * work_of_layer_.size() + layer]);
+      append(entries_[work_of_layer_[layer]].recomputed);
+      if (slot == 0) reads.activations = reads_.size() - reads.parameters;
+    }
+    reads.weights = reads_.size();
+    if (!plan().parallelism.splits_backward) continue;
+    for (int slot = 0; slot < slots_; ++slot) {
+      const Entries& saved = Saved(slot, static_cast<int>(layer));
+      for (const int kept : works_[work_of_layer_[layer]].saved_for_weights) {
+        reads_.push_back(builder_.ReadsAll(saved[kept]));
+      }
+      append(DeferredHere(slot, static_cast<int>(layer)));
+      if (slot == 0) reads.left = reads_.size() - reads.weights;
+    }
+  }
+}
+
+void TrainingStep::FindLastPasses() {
+  const std::vector<parallel::Action>& passes = stage_.passes();
+  last_pass_of_tensor_.assign(model().tensors.size(), 0);
+  ends_micro_batch_.assign(passes.size(), false);
+  std::vector<std::size_t> last_of_chunk(stage_.chunks().size());
+  std::vector<std::size_t> last_of_micro_batch;
+  for (std::size_t pass = 0; pass < passes.size(); ++pass) {
+    if (!parallel::EndsBackward(passes[pass].task)) continue;
+    last_of_chunk[messages_.stage().chunk_of[pass]] = pass;
+    const auto micro_batch = static_cast<std::size_t>(passes[pass].micro_batch);
+    last_of_micro_batch.resize(std::max(last_of_micro_batch.size(), micro_batch + 1));
+    last_of_micro_batch[micro_batch] = pass;
+  }
+  for (const std::size_t pass : last_of_micro_batch) ends_micro_batch_[pass] = true;
+  for (std::size_t number = 0; number < stage_.chunks().size(); ++number) {
+    const PipelineStage::Chunk& chunk = stage_.chunks()[number];
+    for (int layer = chunk.first_layer; layer < chunk.end_layer; ++layer) {
+      for (const int tensor : model().layers[layer].tensors) {
+        std::size_t& last = last_pass_of_tensor_[tensor];
+        last = std::max(last, last_of_chunk[number]);
+      }
+    }
+  }
+}
+
+}  // namespace stepcast::lowering
