@@ -56,9 +56,15 @@ std::vector<TrainingSetting> Rows() {
                      DataType::kFp32, DataType::kTf32, DataType::kFp8>(),
        .required = true,
        .uses = {},
-       .values = "compute: `bf16`, `fp16`, `fp32`, `tf32` (fp32 in memory, matrix products on "
-                 "tensor cores: PyTorch's `allow_tf32`), `fp8`; the GPU must have it. PyTorch "
-                 "multiplied fp32 matrices in TF32 by default before 1.12: say `tf32` then",
+       .values =
+           "compute: `bf16`, `fp16`, `fp32`, `tf32` (fp32 in memory, matrix products on "
+           "tensor cores: PyTorch's `allow_tf32`), `fp8` (the products of blocks, with a scale a "
+           "tensor, as Transformer Engine's and torchao's layers multiply: inputs, output "
+           "gradients and weights "
+           "are cast by kernels of their own, megatron's weights once a step; backward keeps "
+           "inputs in one byte; "
+           "attention and head stay in bf16); the GPU must have it. PyTorch "
+           "multiplied fp32 matrices in TF32 by default before 1.12: say `tf32` then",
        .default_value = "required"},
       {.key = "parameter_dtype",
        .type = Words<&Given::parameter_dtype, &Training::parameter_dtype, DataType::kFp32,

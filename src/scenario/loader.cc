@@ -12,7 +12,6 @@
 #include "fmt/ranges.h"
 #include "src/base/quantity.h"
 #include "src/base/text_file.h"
-#include "src/calibration/find_table.h"
 #include "src/calibration/on_device.h"
 #include "src/formats/schedule_csv.h"
 #include "src/model/stage.h"
@@ -24,13 +23,12 @@
 #include "src/scenario/calibration_file.h"
 #include "src/scenario/data_root.h"
 #include "src/scenario/document.h"
+#include "src/scenario/files_meant.h"
 #include "src/scenario/input_contents.h"
-#include "src/scenario/memory_document.h"
 #include "src/scenario/model_file.h"
-#include "src/scenario/overrides.h"
-#include "src/scenario/plan_file.h"
 #include "src/scenario/resolved_scenario.h"
 #include "src/scenario/scenario_file.h"
+#include "src/scenario/scenario_warnings.h"
 #include "src/scenario/shared_inputs.h"
 #include "src/scenario/topology_file.h"
 
@@ -42,43 +40,6 @@ namespace {
 
 // How positions in overrides begin.
 constexpr std::string_view kOption = "--set ";
-
-// The folder of the data root that holds what a key names.
-std::string_view ShippedFolder(std::string_view key) {
-  return key == "model" ? "models" : key.ends_with("calibration") ? "calibration" : "topologies";
-}
-
-// The data root's files that may have been meant by one that was not found: for a name without a
-// folder ("h100") all of the key's folder that contain it; else the nearest of its folder.
-std::vector<std::string> FilesMeant(std::string_view path, std::string_view key) {
-  const std::string root = DataRoot();
-  std::string folder = FolderOf(path);
-  const bool bare = folder.empty();
-  if (root.empty() || path.starts_with('/')) return {};
-  const std::string word(bare ? path : path.substr(folder.size() + 1));
-  if (bare) folder = ShippedFolder(key);
-  std::vector<std::string> names;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(root + "/" + folder, error), end;
-       !error && entry != end; entry.increment(error)) {
-    if (entry->path().extension() == ".yaml") names.push_back(entry->path().filename().string());
-  }
-  std::sort(names.begin(), names.end());  // the same hint on every machine
-  const std::string with_ending = bare && !word.ends_with(".yaml") ? word + ".yaml" : word;
-  std::vector<std::string> meant;
-  if (std::find(names.begin(), names.end(), with_ending) != names.end()) {
-    meant.push_back(with_ending);
-  } else if (bare) {
-    std::copy_if(names.begin(), names.end(), std::back_inserter(meant),
-                 [&](const std::string& name) { return name.find(word) != std::string::npos; });
-  }
-  if (meant.empty()) {
-    const std::string_view nearest = NearestWord(with_ending, {names.begin(), names.end()});
-    if (!nearest.empty()) meant.emplace_back(nearest);
-  }
-  for (std::string& name : meant) name = fmt::format("{}/{}", folder, name);
-  return meant;
-}
 
 // Orders mistakes as the user meets them: file by file, each from top to bottom.
 void SortByPosition(Diagnostics& diagnostics) {
@@ -202,7 +163,7 @@ class Loader::Reading {
       kind.dispatch =
           DispatchBy(kind.calibration.get(), kind.cluster->host_speed(), stated).value_or(stated);
     }
-    Warn(read_);
+    AppendWarnings(read_, scenario_);
   }
 
   // What the framework's code takes the host, where it runs and the scenario says nothing: on this
@@ -749,94 +710,6 @@ class Loader::Reading {
     }
   }
 
-  // A table holds for exactly its number of ranks and nodes; on a flat cluster, whose devices are
-  // nodes of their own wherever they are, for its number of ranks. A profile with none of this
-  // plan's would otherwise be left out of the forecast without a word, and one of another number of
-  // nodes taken without one.
-  void WarnOfOtherTables() {
-    if (scenario_.calibration == nullptr || scenario_.calibration->collectives.empty()) return;
-    const parallel::RankGrid grid = plan::GridOf(scenario_.plan);
-    if (grid.Degree(parallel::kData) == 1) return;
-    const auto shape = [](int ranks, int nodes) {
-      return fmt::format("{} ranks on {} {}", ranks, nodes, nodes == 1 ? "node" : "nodes");
-    };
-    // Of all ranks, of those that share a copy of the states, and of those with the same part of
-    // it: the groups of rank 0 stand for all.
-    std::vector<std::string> planned;
-    std::vector<int> sizes;
-    for (const parallel::AxisSet axes :
-         {parallel::kData, parallel::kShard, parallel::AxisSet(parallel::Axis::kReplica)}) {
-      const std::vector<int> ranks = grid.Group(0, axes);
-      const auto count = static_cast<int>(ranks.size());
-      if (count == 1) continue;
-      planned.push_back(shape(count, scenario_.cluster->PathOf(ranks).nodes));
-      if (std::find(sizes.begin(), sizes.end(), count) == sizes.end()) sizes.push_back(count);
-    }
-    if (scenario_.cluster->flat() && WarnOfNodesThatDiffer(sizes, shape)) return;
-    std::vector<std::string> measured;
-    for (const calibration::CollectiveTable& table : scenario_.calibration->collectives) {
-      std::string own = shape(table.ranks, table.nodes);
-      if (std::find(planned.begin(), planned.end(), own) != planned.end()) return;
-      if (std::find(measured.begin(), measured.end(), own) == measured.end()) {
-        measured.push_back(std::move(own));
-      }
-    }
-    scenario_.warnings.push_back(fmt::format(
-        "the calibration profile's collectives were measured over {}; none of them is used, "
-        "because "
-        "this plan has {}{}",
-        fmt::join(measured, ", "), planned.front(),
-        scenario_.cluster->flat() ? " (every device of a flat cluster is a node)" : ""));
-  }
-
-  // Says which tables of other numbers of nodes a flat cluster takes for groups of these sizes.
-  // Whether there are any.
-  template <typename Shape>
-  bool WarnOfNodesThatDiffer(const std::vector<int>& sizes, const Shape& shape) {
-    std::vector<std::string> taken;
-    const auto& tables = scenario_.calibration->collectives;
-    for (const calibration::CollectiveTable& table : tables) {
-      if (table.nodes == table.ranks) continue;
-      if (std::find(sizes.begin(), sizes.end(), table.ranks) == sizes.end()) continue;
-      if (calibration::FindTableOfFlatCluster(tables, table.collective, table.ranks) != &table) {
-        continue;
-      }
-      std::string own = shape(table.ranks, table.nodes);
-      if (std::find(taken.begin(), taken.end(), own) == taken.end()) {
-        taken.push_back(std::move(own));
-      }
-    }
-    if (taken.empty()) return false;
-    scenario_.warnings.push_back(fmt::format(
-        "this flat cluster takes collectives that were measured over {}; every device of a flat "
-        "cluster is a node, and the calibration profile has no table of that",
-        fmt::join(taken, ", ")));
-    return true;
-  }
-
-  void Warn(const ScenarioFile& file) {
-    for (std::string& sentence : plan::KeysWithoutEffect(file.request)) {
-      scenario_.warnings.push_back(std::move(sentence));
-    }
-    const bool nccl =
-        file.nccl_algo.has_value() || file.nccl_proto.has_value() || file.nccl_collnet.has_value();
-    if (nccl && (!scenario_.gpu.has_value() || scenario_.gpu->compute_capability == 0 ||
-                 scenario_.cluster->flat())) {
-      scenario_.warnings.emplace_back(
-          "communication.nccl_algo, nccl_proto and nccl_collnet have no effect here: NCCL is "
-          "modelled on CUDA devices in a topology that is not flat");
-    }
-    WarnOfOtherTables();
-    if (!scenario_.slow_links.empty() && scenario_.network == Fidelity::kAnalytic) {
-      scenario_.warnings.push_back(
-          "cluster.slow_links has no effect with cluster.network analytic; take flow or message");
-    }
-    if (!scenario_.model->is_layer_list()) return;
-    for (std::string& sentence : plan::KeysWithoutEffectOnLayerLists(file.request)) {
-      scenario_.warnings.push_back(std::move(sentence));
-    }
-  }
-
   // "scenarios/bucket-sweep/scenario.yaml" is called bucket-sweep, "mine.yaml" mine.
   std::string DefaultName() const {
     const std::filesystem::path path(file_);
@@ -858,92 +731,6 @@ class Loader::Reading {
   std::vector<std::string> warnings_;          // that do not depend on the plan
   std::map<std::int64_t, std::shared_ptr<const topology::Cluster>> clusters_;  // by nodes
 };
-
-Result<OpenedScenario> OpenScenario(const std::string& path, InputCache& cache) {
-  const auto opened = [](const Document& document, const std::string& file) {
-    OpenedScenario scenario{.root = nullptr, .mistakes = document.mistakes, .file = file};
-    if (document.root) scenario.root = document.root->tree();
-    return scenario;
-  };
-  if (const auto document = MemoryDocument::Find(path)) {
-    const auto read = cache.contents().documents.Get(path, [&]() -> Result<Document> {
-      Document parsed;
-      parsed.root = ParseDocument(document->text, document->title, parsed.mistakes);
-      if (parsed.root) parsed.root = ScenarioOfPlan(*parsed.root, parsed.mistakes);
-      return parsed;
-    });
-    return opened(**read, document->title);
-  }
-  const std::optional<std::string> found = FindInput(path, "");
-  if (!found.has_value()) {
-    return tl::make_unexpected(Diagnostics{
-        {"file.not-found", {path, 0, 0}, "there is no such file", PlacesTried(path, "")}});
-  }
-  const auto document = cache.contents().documents.Get(*found, [&]() -> Result<Document> {
-    Document read;
-    read.root = ReadDocument(*found, read.mistakes);
-    if (read.root) read.root = ScenarioOfPlan(*read.root, read.mistakes);
-    return read;
-  });
-  return opened(**document, *found);
-}
-
-namespace {
-
-// Of options that take out keys which are not there: those that no reader knows. The readers alone
-// can tell, and do when the key stands there; that an empty mapping is no value of most does not
-// matter.
-Diagnostics UnknownKeys(const OpenedScenario& scenario, const std::vector<std::string>& options,
-                        InputCache& cache) {
-  OpenedScenario asked{.root = scenario.root, .mistakes = {}, .file = scenario.file};
-  struct Asked {
-    std::string option, key;
-    std::size_t place = 0;
-  };
-  std::map<std::string, Asked> asked_at;  // by the file of its positions
-  for (const std::string& option : options) {
-    const std::string key = option.substr(0, option.find('='));
-    const std::string present = key + "={}";
-    Diagnostics ignored;
-    if (auto changed = WithOverride(asked.root, present, ignored)) asked.root = *changed;
-    asked_at.emplace("--set " + present, Asked{option, key, asked_at.size()});
-  }
-  const auto read = Loader(std::move(asked), cache).Read();
-  std::map<std::size_t, Diagnostics> unknown;  // in the order of the options
-  if (read) return {};
-  for (const Diagnostic& fault : read.error()) {
-    const auto asked_for = asked_at.find(fault.location.file);
-    if (asked_for == asked_at.end()) continue;
-    const auto& [option, key, place] = asked_for->second;
-    // What is said of the key itself is said of the mapping.
-    const bool of_another = !fault.message.starts_with(Quoted(key));
-    if (fault.code != "input.unknown-key" && (fault.code != "input.wrong-kind" || !of_another)) {
-      continue;
-    }
-    unknown[place].push_back(fault);
-    unknown[place].back().location.file = "--set " + option;
-  }
-  Diagnostics all;
-  for (const auto& [place, faults] : unknown) all.insert(all.end(), faults.begin(), faults.end());
-  return all;
-}
-
-}  // namespace
-
-void Override(const std::vector<std::string>& overrides, OpenedScenario& scenario,
-              InputCache& cache) {
-  if (scenario.root == nullptr) return;
-  std::vector<std::string> without_effect;
-  for (const std::string& option : overrides) {
-    auto changed = WithOverride(scenario.root, option, scenario.mistakes);
-    if (!changed) continue;
-    if (*changed == scenario.root) without_effect.push_back(option);
-    scenario.root = *std::move(changed);
-  }
-  if (without_effect.empty()) return;
-  const Diagnostics unknown = UnknownKeys(scenario, without_effect, cache);
-  scenario.mistakes.insert(scenario.mistakes.end(), unknown.begin(), unknown.end());
-}
 
 Loader::Loader(OpenedScenario opened, InputCache& cache) {
   if (opened.root == nullptr) {

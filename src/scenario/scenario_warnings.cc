@@ -1,0 +1,109 @@
+#include "src/scenario/scenario_warnings.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "src/calibration/find_table.h"
+#include "src/parallel/axis.h"
+#include "src/parallel/rank_grid.h"
+#include "src/plan/legality.h"
+#include "src/plan/rank_grid.h"
+
+namespace stepcast::scenario {
+namespace {
+
+// Says which tables of other numbers of nodes a flat cluster takes for groups of these sizes.
+// Whether there are any.
+template <typename Shape>
+bool WarnOfNodesThatDiffer(const std::vector<int>& sizes, const Shape& shape, Scenario& scenario) {
+  std::vector<std::string> taken;
+  const auto& tables = scenario.calibration->collectives;
+  for (const calibration::CollectiveTable& table : tables) {
+    if (table.nodes == table.ranks) continue;
+    if (std::find(sizes.begin(), sizes.end(), table.ranks) == sizes.end()) continue;
+    if (calibration::FindTableOfFlatCluster(tables, table.collective, table.ranks) != &table) {
+      continue;
+    }
+    std::string own = shape(table.ranks, table.nodes);
+    if (std::find(taken.begin(), taken.end(), own) == taken.end()) {
+      taken.push_back(std::move(own));
+    }
+  }
+  if (taken.empty()) return false;
+  scenario.warnings.push_back(fmt::format(
+      "this flat cluster takes collectives that were measured over {}; every device of a flat "
+      "cluster is a node, and the calibration profile has no table of that",
+      fmt::join(taken, ", ")));
+  return true;
+}
+
+// A table holds for exactly its number of ranks and nodes; on a flat cluster, whose devices are
+// nodes of their own wherever they are, for its number of ranks. A profile with none of this
+// plan's would otherwise be left out of the forecast without a word, and one of another number of
+// nodes taken without one.
+void WarnOfOtherTables(Scenario& scenario) {
+  if (scenario.calibration == nullptr || scenario.calibration->collectives.empty()) return;
+  const parallel::RankGrid grid = plan::GridOf(scenario.plan);
+  if (grid.Degree(parallel::kData) == 1) return;
+  const auto shape = [](int ranks, int nodes) {
+    return fmt::format("{} ranks on {} {}", ranks, nodes, nodes == 1 ? "node" : "nodes");
+  };
+  // Of all ranks, of those that share a copy of the states, and of those with the same part of
+  // it: the groups of rank 0 stand for all.
+  std::vector<std::string> planned;
+  std::vector<int> sizes;
+  for (const parallel::AxisSet axes :
+       {parallel::kData, parallel::kShard, parallel::AxisSet(parallel::Axis::kReplica)}) {
+    const std::vector<int> ranks = grid.Group(0, axes);
+    const auto count = static_cast<int>(ranks.size());
+    if (count == 1) continue;
+    planned.push_back(shape(count, scenario.cluster->PathOf(ranks).nodes));
+    if (std::find(sizes.begin(), sizes.end(), count) == sizes.end()) sizes.push_back(count);
+  }
+  if (scenario.cluster->flat() && WarnOfNodesThatDiffer(sizes, shape, scenario)) return;
+  std::vector<std::string> measured;
+  for (const calibration::CollectiveTable& table : scenario.calibration->collectives) {
+    std::string own = shape(table.ranks, table.nodes);
+    if (std::find(planned.begin(), planned.end(), own) != planned.end()) return;
+    if (std::find(measured.begin(), measured.end(), own) == measured.end()) {
+      measured.push_back(std::move(own));
+    }
+  }
+  scenario.warnings.push_back(fmt::format(
+      "the calibration profile's collectives were measured over {}; none of them is used, "
+      "because "
+      "this plan has {}{}",
+      fmt::join(measured, ", "), planned.front(),
+      scenario.cluster->flat() ? " (every device of a flat cluster is a node)" : ""));
+}
+
+}  // namespace
+
+void AppendWarnings(const ScenarioFile& file, Scenario& scenario) {
+  for (std::string& sentence : plan::KeysWithoutEffect(file.request)) {
+    scenario.warnings.push_back(std::move(sentence));
+  }
+  const bool nccl =
+      file.nccl_algo.has_value() || file.nccl_proto.has_value() || file.nccl_collnet.has_value();
+  if (nccl && (!scenario.gpu.has_value() || scenario.gpu->compute_capability == 0 ||
+               scenario.cluster->flat())) {
+    scenario.warnings.emplace_back(
+        "communication.nccl_algo, nccl_proto and nccl_collnet have no effect here: NCCL is "
+        "modelled on CUDA devices in a topology that is not flat");
+  }
+  WarnOfOtherTables(scenario);
+  if (!scenario.slow_links.empty() && scenario.network == Fidelity::kAnalytic) {
+    scenario.warnings.push_back(
+        "cluster.slow_links has no effect with cluster.network analytic; take flow or message");
+  }
+  if (!scenario.model->is_layer_list()) return;
+  for (std::string& sentence : plan::KeysWithoutEffectOnLayerLists(file.request)) {
+    scenario.warnings.push_back(std::move(sentence));
+  }
+}
+
+}  // namespace stepcast::scenario
