@@ -270,7 +270,7 @@ TrainingStep::OperationEntries TrainingStep::AddOperations(
     const model::Operation& own = operations[i];
     entries.plain[i] = !own.group && own.creates.empty() && own.gradients.empty() &&
                        own.uses.empty() && own.begins.empty() && own.ends.empty() &&
-                       own.waits.empty();
+                       own.waits.empty() && own.defers.empty();
   }
   return entries;
 }
