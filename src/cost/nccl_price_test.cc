@@ -5,13 +5,17 @@
 #include <numeric>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
 #include "src/cost/collective_bounds.h"
+#include "src/cost/nccl_communicators.h"
+#include "src/cost/nccl_node.h"
 #include "src/cost/nccl_setting.h"
+#include "src/nccl/graphs.h"
 #include "src/scenario/load.h"
 
 namespace stepcast::cost {
@@ -335,6 +339,24 @@ TEST(NcclPrice, FasterNvlinksMakeTransfersShorter) {
   EXPECT_EQ(price.demand.provenance, Provenance::kTransferred);
 }
 
+// How NCCL joins the devices of whole nodes: it searches rings and trees at speeds from a list, and
+// faster cards may give it others, for all algorithms.
+std::vector<std::tuple<nccl::Pattern, int, nccl::PathType, nccl::PathType, int, bool>>
+ShapesOfGraphs(const scenario::Scenario& scenario, int nodes) {
+  const auto setting = NcclSettingOf(scenario);
+  const std::vector<int> gpus = {0, 1, 2, 3, 4, 5, 6, 7};
+  const nccl::Node node =
+      NcclNode(*setting->cluster->node_type(), setting->gpu->compute_capability,
+               nodes == 1 ? Bandwidth() : setting->cluster->fabric()->link.bandwidth, gpus);
+  const nccl::Graphs graphs = FindCommunicator(node, nodes, setting->version).graphs;
+  std::vector<std::tuple<nccl::Pattern, int, nccl::PathType, nccl::PathType, int, bool>> shapes;
+  for (const nccl::Graph& graph : {graphs.ring, graphs.tree, graphs.nvls}) {
+    shapes.emplace_back(graph.pattern, graph.channels, graph.type_intra, graph.type_inter,
+                        graph.cross_nic, graph.same_channels);
+  }
+  return shapes;
+}
+
 RC_GTEST_PROP(NcclPrice, FasterLinksAreNeverSlowerForTheSameChoice, ()) {
   const auto kind = *rc::gen::elementOf(
       std::vector<CollectiveKind>(std::begin(kCollectiveKinds), std::end(kCollectiveKinds)));
@@ -351,7 +373,8 @@ RC_GTEST_PROP(NcclPrice, FasterLinksAreNeverSlowerForTheSameChoice, ()) {
   // Into how many parts NCCL cuts an exchange's messages follows from the cards, too.
   const bool same =
       (nvlinks || !IsExchange(kind)) && std::string_view(before.algorithm) == after.algorithm &&
-      std::string_view(before.protocol) == after.protocol && before.channels == after.channels;
+      std::string_view(before.protocol) == after.protocol && before.channels == after.channels &&
+      ShapesOfGraphs(slow, nodes) == ShapesOfGraphs(fast, nodes);
   RC_LOG() << Name(kind) << " " << bytes.count() << " B on " << nodes
            << " nodes: " << before.algorithm << " " << before.protocol << " "
            << before.demand.alone().microseconds() << " us, with NVLinks of " << nvlink

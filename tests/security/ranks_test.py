@@ -242,6 +242,12 @@ def record(job):
         server.close()
 
 
+def parent(process):
+    """Of a folder in /proc."""
+    status = (process / "status").read_text()
+    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("PPid:")))
+
+
 SCENARIO = """\
 stepcast: 1
 name: three ranks
@@ -275,7 +281,9 @@ class MpirunTest(RanksTest):
             while job.poll() is None:
                 for process in pathlib.Path("/proc").iterdir():
                     try:
-                        if process.name.isdigit() and os.readlink(process / "exe") == own:
+                        if not process.name.isdigit() or parent(process) != job.pid:
+                            continue  # jobs of other tests run the same program
+                        if os.readlink(process / "exe") == own:
                             # An exec changes the link to the executable before it closes what the
                             # process inherited: mpirun's own sockets.
                             inherited = listening(job.pid)
