@@ -59,6 +59,8 @@ TEST(ModelFileTest, ShippedModelsHaveTheirParameterCounts) {
       {"mpt-7b", 6'649'286'656},
       {"mpt-30b", 29'957'200'896},
       {"mpt-70b", 64'862'437'376},
+      {"nemotron4-15b", 15'628'775'424},
+      {"nemotron4-340b", 341'029'195'776},
   };
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator("models")) {
