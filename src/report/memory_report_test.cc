@@ -14,7 +14,12 @@ scenario::Scenario Scenario() {
   scenario::Scenario scenario;
   scenario.name = "toy";
   model::LayerList list;
-  list.layers.push_back({"block", 1, {1000}, Milliseconds(1), Milliseconds(2), Bytes()});
+  list.layers.push_back({.name = "block",
+                         .repeat = 1,
+                         .parameters = {1000},
+                         .forward = Milliseconds(1),
+                         .backward = Milliseconds(2),
+                         .activation = Bytes()});
   scenario.model = std::make_shared<model::Model>(model::Build("one block", list));
   scenario.cluster = std::make_shared<topology::Cluster>(topology::FlatCluster{
       2, GiB(16), "", topology::LinkSpec{Microseconds(5), Bandwidth::GigabytesPerSecond(25)}});

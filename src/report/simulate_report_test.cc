@@ -13,7 +13,12 @@ scenario::Scenario Scenario() {
   scenario::Scenario scenario;
   scenario.name = "toy";
   model::LayerList list;
-  list.layers.push_back({"block", 2, {500'000, 500}, Milliseconds(1), Milliseconds(2), Bytes()});
+  list.layers.push_back({.name = "block",
+                         .repeat = 2,
+                         .parameters = {500'000, 500},
+                         .forward = Milliseconds(1),
+                         .backward = Milliseconds(2),
+                         .activation = Bytes()});
   scenario.model = std::make_shared<model::Model>(model::Build("two blocks", list));
   scenario.cluster = std::make_shared<topology::Cluster>(topology::FlatCluster{
       4, GiB(80), "", topology::LinkSpec{Microseconds(5), Bandwidth::GigabytesPerSecond(25)}});
