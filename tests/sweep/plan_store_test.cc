@@ -99,7 +99,8 @@ TEST_F(PlanStoreTest, KilledTenTimesNothingIsLost) {
       continue;
     }
     ++kills;
-    EXPECT_EQ(Read("out"), "");
+    // Nothing, unless it was killed while it wrote what it had found.
+    EXPECT_TRUE(undisturbed.starts_with(Read("out"))) << Read("out");
     // Looking makes the store whole again, which the next run should have to do by itself.
     if (kills % 4 != 0) continue;
     const std::int64_t now = Kept();
