@@ -113,12 +113,12 @@ std::optional<Fp8Copies> LayerOperators::CastToFp8(const Operand& x, std::string
   return fp8_copies_;
 }
 
-std::optional<Fp8Copies> LayerOperators::CastGradientToFp8(Value gradient, const Operand& of,
-                                                           std::string name) {
+std::optional<Fp8Copies> LayerOperators::CastToFp8InBackward(Value value, const Operand& of,
+                                                             std::string name) {
   if (options_.compute != DataType::kFp8) return std::nullopt;
   const Bytes bytes(Elements(of));
   const Fp8Copies copies{.rows = tape_->MakeScratch(bytes), .columns = tape_->MakeScratch(bytes)};
-  tape_->RunBackward(Memory(std::move(name), 0, Size(of), 2 * bytes), {gradient},
+  tape_->RunBackward(Memory(std::move(name), 0, Size(of), 2 * bytes), {value},
                      {copies.rows, copies.columns});
   return copies;
 }
@@ -132,7 +132,7 @@ Operand LayerOperators::Linear(Operand x, std::string_view module, std::int64_t 
   const Bytes bias = parameters.bias >= 0 ? BytesOfElements(out) : Bytes();
   Kernel forward = Gemm(std::string(module), x.tokens, out, in);
   forward.read += bias;
-  const bool regathers = x.region && x.region->kept != x.value;
+  const bool regathers = x.region && options_.sequence_parallel && options_.regathers;
   tape_->Keep(low && !regathers ? low->columns : x.region ? x.region->kept : x.value);
   const bool casts_weight = low && options_.casts_weights;
   const Kernel weight_cast =
@@ -151,7 +151,7 @@ Operand LayerOperators::Linear(Operand x, std::string_view module, std::int64_t 
       // What has been gathered again is cast again, once for all that share it.
       std::optional<Fp8Copies>& copies = x.region->gathered_in_fp8;
       if (!copies) {
-        copies = CastGradientToFp8(*gathered, x, Joined(module, ".gathered.cast"));
+        copies = CastToFp8InBackward(*gathered, x, Joined(module, ".gathered.cast"));
       }
       gathered = copies->columns;
     }
@@ -166,7 +166,7 @@ Operand LayerOperators::Linear(Operand x, std::string_view module, std::int64_t 
     if (x.region) x.region->begin_backward();
     const Value dy = tape_->GradientOf(y.value);
     const std::optional<Fp8Copies> low_dy =
-        CastGradientToFp8(dy, y, Joined(module, ".output_grad.cast"));
+        CastToFp8InBackward(dy, y, Joined(module, ".output_grad.cast"));
     if (casts_weight) {
       tape_->RunBackward(weight_cast, {}, {tape_->MakeScratch(Bytes(in * out))}, {},
                          parameters.all());

@@ -183,8 +183,8 @@ class LayerOperators {
   // with scales from the step before (delayed scaling). Products that share an input share its
   // copies.
   std::optional<Fp8Copies> CastToFp8(const Operand& x, std::string_view module);
-  std::optional<Fp8Copies> CastGradientToFp8(LayerTape::Value gradient, const Operand& of,
-                                             std::string name);
+  std::optional<Fp8Copies> CastToFp8InBackward(LayerTape::Value value, const Operand& of,
+                                               std::string name);
   Operand EagerRmsNorm(Operand x, std::string_view module, ModulePositions parameters);
   Operand ComplexRotary(Operand x, std::string_view module, std::int64_t head_size);
   Operand HalvesRotary(Operand x, std::string_view module, std::int64_t head_size);

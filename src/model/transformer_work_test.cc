@@ -551,6 +551,20 @@ RC_GTEST_PROP(TransformerWorkLaws, KeptBytesHaveAClosedForm, ()) {
   RC_ASSERT(Sum(BlockOf(a, options).saved) == tokens * bytes);
 }
 
+// Two ranks divide a block. FP8 keeps the inputs of products in one byte instead of two: both
+// norms' outputs, which are whole on each rank, and what the feed-forward part hands to its second
+// product; of the attention's output, which the fused core keeps, a copy in one byte.
+TEST(TransformerWorkTest, Fp8KeepsInputsOfDividedProductsInOneByte) {
+  const Architecture a = Llama31With8B();
+  WorkOptions options = Options(1, 64);
+  options.tensor = 2;
+  const std::int64_t in_16_bits = Sum(BlockOf(a, options).saved);
+  options.compute = DataType::kFp8;
+  const std::int64_t query = a.heads * a.head_size / 2;
+  EXPECT_EQ(in_16_bits - Sum(BlockOf(a, options).saved),
+            64 * (2 * a.hidden + a.feed_forward / 2 - query));
+}
+
 RC_GTEST_PROP(TransformerWorkLaws, BackwardIsTwiceForward, ()) {
   const auto works = TransformerWork(AnyArchitecture(), AnyOptions());
   for (const LayerWork& work : works) {
