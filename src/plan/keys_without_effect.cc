@@ -1,0 +1,102 @@
+// Settings that are given and change nothing: warnings, not mistakes.
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "fmt/format.h"
+#include "src/base/data_type.h"
+#include "src/plan/data_parallel_settings.h"
+#include "src/plan/legality.h"
+#include "src/plan/training_settings.h"
+
+namespace stepcast::plan {
+namespace {
+
+void AppendDeepSpeedKeysWithoutEffect(const Request& request, std::vector<std::string>& sentences) {
+  if (!request.deepspeed) return;
+  const auto append = [&](const auto& settings) {
+    for (const auto& setting : settings) {
+      if (!((*request.deepspeed).*setting.given) || setting.HasEffect(*request.zero_stage))
+        continue;
+      sentences.push_back(fmt::format("data_parallel.deepspeed.{} has no effect at stage {}",
+                                      setting.key, *request.zero_stage));
+    }
+  };
+  append(kDeepSpeedSizes);
+  append(kDeepSpeedSwitches);
+  append(kDeepSpeedOffload);
+}
+
+}  // namespace
+
+std::vector<std::string> KeysWithoutEffectOnLayerLists(const Request& request) {
+  std::vector<std::string> sentences;
+  for (const TrainingSetting& setting : TrainingSettings()) {
+    if (!setting.of_architectures || !setting.IsGiven(request)) continue;
+    sentences.push_back(fmt::format(
+        "training.{} has no effect on a layer list, whose times and activations are given",
+        setting.key));
+  }
+  return sentences;
+}
+
+std::vector<std::string> KeysWithoutEffect(const Request& request) {
+  std::vector<std::string> sentences;
+  const auto append = [&](std::string_view section, const auto& settings) {
+    for (const auto& setting : settings) {
+      if (!setting.IsGiven(request) ||
+          setting.uses.HasEffect(*request.framework, *request.zero_stage)) {
+        continue;
+      }
+      sentences.push_back(fmt::format("{}.{} has no effect with framework {} at stage {}", section,
+                                      setting.key, Name(*request.framework), *request.zero_stage));
+    }
+  };
+  append("training", TrainingSettings());
+  append("data_parallel", DataParallelSettings());
+  if (request.tensor.value_or(1) == 1 && request.sequence_parallel.value_or(false)) {
+    sentences.emplace_back(
+        "parallelism.sequence_parallel has no effect without parallelism.tensor");
+  }
+  if (request.pipeline.value_or(1) == 1) {
+    const std::pair<const char*, bool> keys[] = {
+        {"schedule", request.schedule.has_value()},
+        {"virtual_stages", request.virtual_stages.has_value()},
+        {"stage_layers", request.stage_layers.has_value()}};
+    for (const auto& [key, given] : keys) {
+      if (!given) continue;
+      sentences.push_back(
+          fmt::format("parallelism.{} has no effect without parallelism.pipeline", key));
+    }
+  }
+  AppendDeepSpeedKeysWithoutEffect(request, sentences);
+  const DataType parameters = request.parameter_dtype.value_or(ComputeType(*request.precision));
+  if (IsFsdp(*request.framework) && request.gradient_dtype &&
+      *request.gradient_dtype != parameters) {
+    sentences.push_back(
+        fmt::format("training.gradient_dtype has no effect with framework {}, which keeps "
+                    "gradients in the type of the parameters: {}",
+                    Name(*request.framework), Name(parameters)));
+  }
+  if (TraitsOf(*request.framework).textbook && request.dispatch) {
+    sentences.emplace_back(
+        "training.dispatch has no effect with framework reference, which leaves the host out");
+  } else if (request.compile.value_or(false) && request.dispatch) {
+    sentences.emplace_back(
+        "training.dispatch has no effect with training.compile: one call launches a block's "
+        "kernels");
+  }
+  // Without a bucket size there are no buckets of which one could be the first.
+  const bool sized = request.bucket_size && std::holds_alternative<Bytes>(*request.bucket_size);
+  const bool default_size =
+      !request.bucket_size && request.overlap.value_or(true) && *request.zero_stage <= 2;
+  if (request.framework == Framework::kReference && request.first_bucket_size && !sized &&
+      !default_size) {
+    sentences.emplace_back("data_parallel.first_bucket_size has no effect without bucket_size");
+  }
+  return sentences;
+}
+
+}  // namespace stepcast::plan
