@@ -1,7 +1,12 @@
 #include "src/cli/sweep_command.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "fmt/format.h"
 #include "src/cli/asked_file.h"
@@ -10,6 +15,7 @@
 #include "src/cli/spread.h"
 #include "src/cli/stopwatch.h"
 #include "src/cli/warnings.h"
+#include "src/report/stage_rows.h"
 #include "src/report/sweep_page.h"
 #include "src/report/sweep_report.h"
 #include "src/study/run_facts.h"
@@ -23,6 +29,32 @@ std::string Text(const SweepOptions& options, const planner::SweepGrid& grid,
   if (options.jsonl) return report::SweepJsonLines(grid, result.rows);
   if (options.csv) return report::SweepCsv(grid, result.rows);
   return report::SweepText(grid, result.rows);
+}
+
+// The rows that the page draws stage by stage: those that fit, of a pipeline, unless they are too
+// many to look at.
+Result<std::vector<report::StageRows>> RowsToDraw(const planner::SweepResult& result,
+                                                  study::SweepRun& run) {
+  constexpr std::ptrdiff_t kMostPlans = 8;
+  std::vector<report::StageRows> drawn;
+  const auto fits = [](const planner::SweepRow& row) {
+    return row.status == planner::RowStatus::kOk;
+  };
+  const scenario::Scenario* first = run.first();
+  if (first == nullptr || first->plan.parallelism.pipeline == 1 ||
+      std::count_if(result.rows.begin(), result.rows.end(), fits) > kMostPlans) {
+    return drawn;
+  }
+  for (std::size_t row = 0; row < result.rows.size(); ++row) {
+    if (!fits(result.rows[row])) continue;
+    const planner::Settings settings = run.grid().Row(static_cast<std::int64_t>(row));
+    const auto simulated = run.Simulate(settings);
+    if (!simulated) return tl::unexpected(simulated.error());
+    std::string name;
+    for (const auto& [key, value] : settings) name += (name.empty() ? "" : ", ") + value;
+    drawn.push_back(report::StageRowsOf(std::move(name), *simulated));
+  }
+  return drawn;
 }
 
 Outcome Work(const SweepOptions& options, study::SweepRun& run, const Stopwatch& stopwatch,
@@ -49,10 +81,17 @@ Outcome Work(const SweepOptions& options, study::SweepRun& run, const Stopwatch&
     return failed;
   }
   const scenario::Scenario* first = run.first();
+  std::vector<report::StageRows> stages;
+  if (!options.report.empty()) {
+    auto drawn = RowsToDraw(*result, run);
+    if (!drawn) return WrongInput(drawn.error());
+    stages = *std::move(drawn);
+  }
   if (auto failed = page.Write([&] {
         // The scenario of the first row, if there can be one, says what is varied.
         return report::SweepPage(first != nullptr ? first->name : options.scenario,
-                                 AskedOf(options.scenario, options.set), grid, result->rows);
+                                 AskedOf(options.scenario, options.set), grid, result->rows,
+                                 stages);
       })) {
     failed->messages += kept.WhatWasKnown(result->known);
     return *failed;

@@ -11,6 +11,7 @@ std::vector<TimePart> PartsOf(const TimeBreakdown& time) {
   return {
       {"forward", "forward", phase(Phase::kForward)},
       {"backward", "backward", phase(Phase::kBackward)},
+      {"backward of weights", "backward_weight", phase(Phase::kBackwardWeight), false},
       {"optimizer", "optimizer", phase(Phase::kOptimizer)},
       {"checkpoint saving", "checkpoint_saving", phase(Phase::kCheckpoint), false},
       {"exposed communication", "exposed_communication", time.exposed_communication},

@@ -125,20 +125,29 @@ void TrainingStep::WritePass(ShardingStrategy& strategy) {
     WaitOnHost(plan::HostWaits::kPhase);
     return;
   }
-  builder_.SetPhase(Phase::kBackward);
+  const bool weights = task() == parallel::Task::kBackwardWeight;
+  builder_.SetPhase(weights ? Phase::kBackwardWeight : Phase::kBackward);
   messages_.BeforePass(pass_);
   strategy.BeginPass();
   turned_back_ = false;
+  // An embedding by itself has no gradient of inputs.
+  const bool weights_alone = task() != parallel::Task::kBackward &&
+                             std::all_of(work_of_layer_.begin() + chunk().first_layer,
+                                         work_of_layer_.begin() + chunk().end_layer, [&](int work) {
+                                           return works_[work].backward_input.operations.empty();
+                                         });
+  begins_backward_ = !weights || weights_alone;
   BeginGradients();
   last_layer_ = chunk().first_layer;
   while (last_layer_ + 1 < chunk().end_layer && BackwardOf(last_layer_).empty()) ++last_layer_;
   for (int layer = chunk().end_layer - 1; layer >= chunk().first_layer; --layer) {
-    if (task() == parallel::Task::kBackwardWeight) {
+    if (weights) {
       WriteWeights(strategy, layer);
     } else {
       WriteBackward(strategy, layer);
     }
   }
+  if (weights_alone && !weights) messages_.AwaitInput(pass_);
   builder_.SetLabel(program::kNone);
   strategy.EndPass();
   messages_.AfterPass(pass_);
@@ -322,9 +331,13 @@ void TrainingStep::RunLayer(ShardingStrategy& strategy, ShardingStrategy::Pass p
   // Of what the next layer handed back, and to the one before.
   const bool backward = pass == ShardingStrategy::Pass::kBackward && !weights;
   const bool follows = strategy.follows_operators();
-  const bool begins =
-      forward ? layer == chunk().first_layer : backward && layer + 1 == chunk().end_layer;
+  const bool begins = forward ? layer == chunk().first_layer
+                              : pass == ShardingStrategy::Pass::kBackward && begins_backward_ &&
+                                    layer + 1 == chunk().end_layer;
   const bool ends = forward ? layer + 1 == chunk().end_layer : backward && layer == last_layer_;
+  // The pass ends with a collective, and its result is what goes to another stage.
+  const bool hands_on =
+      ends && !entries.unreleased.empty() && !(forward ? chunk().last : chunk().first);
   for (std::size_t i = 0; i < operations.size(); ++i) {
     if (follows) strategy.BeforeOperator(pass, layer, i);
     if (const std::size_t end = follows ? i : entries.plain_end[i]; end > i) {
@@ -376,17 +389,14 @@ void TrainingStep::RunLayer(ShardingStrategy& strategy, ShardingStrategy::Pass p
     }
     if (!forward && !turned_back_) {
       turned_back_ = true;
-      if (weights) {
+      if (!begins_backward_) {
         values_.ContinueBackward(word());
       } else {
         values_.TurnBack(chunk().number, word());
       }
     }
     if (begins && i == entries.first_kernel) forward ? BeginForward() : BeginBackward();
-    for (const auto& [buffer, use] : pending_.buffers) {
-      builder_.Use(builder_.ReadsAll(buffer));
-      values_.Take(use, buffer);
-    }
+    TakePending();
     for (const model::ValueUse& use : operation.uses) {
       const Index buffer = BufferOf(use, layer);
       builder_.Use(use.write ? builder_.WritesAll(buffer) : builder_.ReadsAll(buffer));
@@ -396,7 +406,7 @@ void TrainingStep::RunLayer(ShardingStrategy& strategy, ShardingStrategy::Pass p
       if (use.write) values_.Give(use, BufferOf(use, layer));
     }
     if (backward && i == entries.last_kernel) HandBack(layer - 1);
-    if (ends && i == entries.last_kernel) forward ? EndForward() : EndBackward();
+    if (ends && i == entries.last_kernel && !hands_on) forward ? EndForward() : EndBackward();
     RunKernel(strategy, layer, operation, kernel);
     for (const int value : operation.ends) {
       builder_.Release(entries_[work_of(layer)].communicated[value]);
@@ -406,6 +416,20 @@ void TrainingStep::RunLayer(ShardingStrategy& strategy, ShardingStrategy::Pass p
   for (const int group : entries.unfinished) pending_.events.push_back(entries.groups[group].done);
   for (const model::ValueUse& use : entries.unreleased) {
     pending_.buffers.emplace_back(BufferOf(use, layer), use);
+  }
+  if (!hands_on) return;
+  if (handing_on_ == program::kNone) {
+    handing_on_ = builder_.AddKernel({.name = "hand on", .kind = KernelKind::kGiven});
+  }
+  TakePending();
+  forward ? EndForward() : EndBackward();
+  RunKernel(strategy, layer, {}, handing_on_);
+}
+
+void TrainingStep::TakePending() {
+  for (const auto& [buffer, use] : pending_.buffers) {
+    builder_.Use(builder_.ReadsAll(buffer));
+    values_.Take(use, buffer);
   }
 }
 

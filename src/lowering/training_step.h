@@ -179,6 +179,8 @@ class TrainingStep {
   void RunLayer(ShardingStrategy& strategy, ShardingStrategy::Pass pass, int layer,
                 const OperationEntries& entries, const std::vector<model::Operation>& operations,
                 const Entries& activations);
+  // Said of the next kernel: it reads what was left to it.
+  void TakePending();
   // With the gradients that are complete after it, once what was left to it is there.
   void RunKernel(ShardingStrategy& strategy, int layer, const model::Operation& operation,
                  Index kernel);
@@ -233,6 +235,7 @@ class TrainingStep {
   ActivationOffload offload_;
   GroupOperations groups_;
   Pending pending_;
+  Index handing_on_ = program::kNone;         // a kernel, to end passes that end with a collective
   bool communicates_ = false;                 // inside of layers
   std::vector<Work> entries_;                 // by work
   int slots_ = 1;                             // micro-batches whose activations have room
@@ -258,6 +261,7 @@ class TrainingStep {
   PassValues values_;
   std::vector<std::vector<Index>> inputs_;  // by chunk and slot; of the first chunk none
   bool turned_back_ = false;                // the pass is a backward that has begun
+  bool begins_backward_ = false;            // the pass is the first of a backward to do anything
   int last_layer_ = 0;                      // of the present backward
 };
 

@@ -42,6 +42,9 @@ std::vector<int> ChunkLayers(const Model& whole, std::span<const std::int64_t> b
   std::vector<int> begins{0};
   int layer = 0;
   for (const std::int64_t of_chunk : blocks) {
+    if (begins.size() == 1 && of_chunk == 0) {
+      while (whole.layers[static_cast<std::size_t>(layer)].kind != LayerKind::kBlock) ++layer;
+    }
     std::int64_t left = of_chunk;
     while (left > 0) {
       STEPCAST_CHECK(layer < static_cast<int>(whole.layers.size()),

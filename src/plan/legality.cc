@@ -328,6 +328,16 @@ class Checker {
             "give the number of blocks of each stage, or of each chunk in the order of the layers");
         return;
       }
+      for (std::size_t chunk = 0; chunk < layers.size(); ++chunk) {
+        const bool ends = chunk == 0 || chunk + 1 == layers.size();
+        if (layers[chunk] > 0 || (ends && facts_.has_ends)) continue;
+        Add("parallelism.stage_layers", "plan.stage-layers",
+            fmt::format("stage_layers[{}] is 0, and that stage would have nothing to do", chunk),
+            facts_.has_ends
+                ? "only the first, which has the embedding, and the last, which has the "
+                  "head, may be without a block"
+                : "give each stage a layer of the list or more");
+      }
       const std::int64_t sum = std::accumulate(layers.begin(), layers.end(), std::int64_t{0});
       if (facts_.blocks && sum != *facts_.blocks) {
         Add("parallelism.stage_layers", "plan.stage-layers",

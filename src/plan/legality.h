@@ -36,6 +36,7 @@ struct Facts {
   std::optional<std::int64_t> max_positions;  // longest sequence the model can take; 0: no limit
   std::optional<std::int64_t> layers;         // of the model
   std::optional<std::int64_t> blocks;         // of the model: what a pipeline's stages share out
+  bool has_ends = true;                       // the model has an embedding and a head
   bool tied_embeddings = false;               // embedding and head use one tensor
   // What tensor parallelism divides, by its name: "num_attention_heads"; empty: nothing is known.
   std::vector<std::pair<std::string, std::int64_t>> divided{};

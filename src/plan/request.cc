@@ -216,7 +216,7 @@ RequestedSchedule ScheduleOf(const Request& request) {
   schedule.name = request.schedule.value_or(interleaves ? "interleaved_1f1b" : "1f1b");
   if (request.listed_schedule == nullptr) schedule.named = parallel::FindSchedule(schedule.name);
   std::int64_t chunks = 1;
-  if (schedule.named != nullptr && schedule.named->chunks > 0) chunks = schedule.named->chunks;
+  if (schedule.named != nullptr) chunks = schedule.named->chunks > 0 ? schedule.named->chunks : 2;
   if (request.listed_schedule != nullptr) {
     chunks = std::max<std::int64_t>(
         parallel::Chunks(*request.listed_schedule) / request.pipeline.value_or(1), 1);

@@ -55,6 +55,8 @@ const char* Name(Phase phase) {
       return "optimizer";
     case Phase::kCheckpoint:
       return "checkpoint saving";
+    case Phase::kBackwardWeight:
+      return "backward of weights";
   }
   return "";
 }

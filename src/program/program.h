@@ -53,10 +53,11 @@ enum class Category : std::uint8_t {
 };
 inline constexpr int kCategories = 6;
 
-// The part of the step that an operation belongs to; recomputation is backward, and kCheckpoint the
-// saving of a checkpoint that the device waits for.
-enum class Phase : std::uint8_t { kForward, kBackward, kOptimizer, kCheckpoint };
-inline constexpr int kPhases = 4;
+// The part of the step that an operation belongs to; recomputation is backward, kBackwardWeight the
+// gradients of weights where a pipeline's schedule parts them from those of inputs, and kCheckpoint
+// the saving of a checkpoint that the device waits for.
+enum class Phase : std::uint8_t { kForward, kBackward, kOptimizer, kCheckpoint, kBackwardWeight };
+inline constexpr int kPhases = 5;
 
 enum class Opcode : std::uint8_t {
   kKernel,         // operand: kernels

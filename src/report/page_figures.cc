@@ -18,6 +18,7 @@ namespace {
 constexpr std::pair<std::string_view, const char*> kPartColours[] = {
     {"forward", "--forward"},
     {"backward", "--backward"},
+    {"backward_weight", "--backward-weight"},
     {"optimizer", "--optimizer"},
     {"checkpoint_saving", "--host"},
     {"exposed_communication", "--communication"},

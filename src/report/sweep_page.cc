@@ -394,7 +394,8 @@ Table RowTable(const SweepGrid& grid, const std::vector<SweepRow>& rows, ByteUni
 
 std::string SweepPage(const std::string& title,
                       const std::vector<std::pair<std::string, std::string>>& about,
-                      const SweepGrid& grid, const std::vector<SweepRow>& rows) {
+                      const SweepGrid& grid, const std::vector<SweepRow>& rows,
+                      const std::vector<StageRows>& stages) {
   STEPCAST_CHECK(static_cast<std::int64_t>(rows.size()) == grid.rows(), "a row per combination");
   Page page;
   page.kind = "Sweep over combinations";
@@ -443,6 +444,7 @@ std::string SweepPage(const std::string& title,
                            .tone = Tone::kBad});
   }
 
+  if (!stages.empty()) page.sections.push_back(StagesSection(stages));
   const SweepCharts charts(grid, rows, best);
   const bool drawable = std::any_of(rows.begin(), rows.end(), [](const SweepRow& row) {
     return row.status != RowStatus::kIllegal;

@@ -6,14 +6,16 @@
 
 #include "src/planner/sweep.h"
 #include "src/planner/sweep_grid.h"
+#include "src/report/stage_rows.h"
 
 namespace stepcast::report {
 
 // A sweep as one HTML page: its best row, figures along an axis as lines, two axes as a heat map,
 // step time against memory, and the rows. `about`: of the scenario that was varied, "model" and
-// what it is, and so on; may be empty.
+// what it is, and so on; may be empty. `stages`: of rows to draw one above the other; may be empty.
 std::string SweepPage(const std::string& title,
                       const std::vector<std::pair<std::string, std::string>>& about,
-                      const planner::SweepGrid& grid, const std::vector<planner::SweepRow>& rows);
+                      const planner::SweepGrid& grid, const std::vector<planner::SweepRow>& rows,
+                      const std::vector<StageRows>& stages = {});
 
 }  // namespace stepcast::report

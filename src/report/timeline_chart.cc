@@ -38,6 +38,8 @@ BarKind KindOf(const Instruction& instruction) {
       return BarKind::kForward;
     case program::Phase::kBackward:
       return BarKind::kBackward;
+    case program::Phase::kBackwardWeight:
+      return BarKind::kBackwardWeight;
     case program::Phase::kCheckpoint:
       return BarKind::kHost;
     case program::Phase::kOptimizer:
@@ -202,7 +204,8 @@ Table LongestTable(const std::vector<Lane>& lanes) {
 
 Json Spec(const std::vector<Lane>& lanes, double length) {
   constexpr std::array<const char*, kBarKinds> kColours = {
-      "--forward", "--backward", "--optimizer", "--communication", "--copy", "--host", "--wait"};
+      "--forward", "--backward", "--backward-weight", "--optimizer", "--communication", "--copy",
+      "--host",    "--wait"};
   std::array<bool, kBarKinds> present{};
   Json names = Json::array();
   for (const Lane& lane : lanes) {
@@ -249,6 +252,8 @@ const char* Name(BarKind kind) {
       return "forward";
     case BarKind::kBackward:
       return "backward";
+    case BarKind::kBackwardWeight:
+      return "backward of weights";
     case BarKind::kOptimizer:
       return "optimizer";
     case BarKind::kCommunication:

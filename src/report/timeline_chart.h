@@ -19,13 +19,14 @@ namespace stepcast::report {
 enum class BarKind : std::uint8_t {
   kForward,
   kBackward,
+  kBackwardWeight,
   kOptimizer,
   kCommunication,
   kCopy,
   kHost,
   kWait,
 };
-inline constexpr int kBarKinds = 7;
+inline constexpr int kBarKinds = 8;
 const char* Name(BarKind kind);  // "forward", ..., "host", "host waits"
 
 // A run of one program, of which [start, end) is shown.

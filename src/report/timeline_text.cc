@@ -23,7 +23,7 @@ struct Ink {
   int colour;
 };
 constexpr std::array<Ink, kBarKinds> kInks = {
-    {{'F', 75}, {'B', 176}, {'O', 79}, {'C', 214}, {'M', 186}, {'H', 250}, {'W', 240}}};
+    {{'F', 75}, {'B', 176}, {'G', 211}, {'O', 79}, {'C', 214}, {'M', 186}, {'H', 250}, {'W', 240}}};
 
 // What takes how much of each cell of a row.
 using Cell = std::array<std::int64_t, kBarKinds>;

@@ -496,6 +496,7 @@ class Loader::Reading {
     const model::Architecture* architecture =
         scenario_.model == nullptr ? nullptr
                                    : std::get_if<model::Architecture>(&scenario_.model->source);
+    facts.has_ends = architecture != nullptr;
     facts.tied_embeddings = architecture != nullptr && architecture->tie_embeddings;
     if (architecture != nullptr && architecture->position == model::Position::kLearned) {
       facts.max_positions = architecture->max_positions;

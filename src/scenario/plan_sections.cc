@@ -255,7 +255,7 @@ constexpr SectionKey kParallelismKeys[] = {
        if (!nodes) return;
        std::vector<std::int64_t> layers;
        for (const Node& node : *nodes) {
-         if (const auto count = ReadInteger(node, kAxis, reader.diagnostics())) {
+         if (const auto count = ReadInteger(node, {0, kAxis.most}, reader.diagnostics())) {
            layers.push_back(*count);
          }
        }

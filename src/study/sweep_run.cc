@@ -88,6 +88,12 @@ Result<forecast::Forecast> SweepRun::Forecast(const planner::Settings& settings)
   return forecast;
 }
 
+Result<forecast::Run> SweepRun::Simulate(const planner::Settings& settings) {
+  const auto scenario = scenario::Load(question_.scenario, Overrides(settings), cache_);
+  if (!scenario) return tl::unexpected(WithVaried(scenario.error(), settings));
+  return forecast::Simulate(*scenario);
+}
+
 Answer<planner::SweepResult> SweepRun::Run(planner::WorkerPool& pool, planner::ResultStore* store) {
   planner::Progress progress;
   if (question_.progress) {

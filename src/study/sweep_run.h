@@ -42,6 +42,8 @@ class SweepRun {
   // What the results depend on besides the settings of their rows.
   std::vector<planner::StoreFact> Facts() const;
   Result<forecast::Forecast> Forecast(const planner::Settings& settings);
+  // The same with all that was recorded on the way.
+  Result<forecast::Run> Simulate(const planner::Settings& settings);
 
   // The rows, in the grid's order. Combinations that are illegal by themselves are rows; a mistake
   // that is there without `vary` too is wrong input. `store` may be null.

@@ -79,8 +79,7 @@ class Ranks {
         Communicate(*operation.group, layer);
         continue;
       }
-      for (const ValueUse& use : pending_) Take(use, pending_layer_);
-      pending_.clear();
+      TakePending();
       for (const ValueUse& use : operation.uses) {
         if (!use.write) Take(use, layer);
       }
@@ -97,6 +96,12 @@ class Ranks {
       pending_.push_back(use);
       pending_layer_ = layer;
     }
+  }
+
+  // What a list has left to the next kernel, or to the message to another stage.
+  void TakePending() {
+    for (const ValueUse& use : pending_) Take(use, pending_layer_);
+    pending_.clear();
   }
 
   // The gradient that another stage sends: the word as it is.
@@ -223,6 +228,7 @@ PlainPasses::Seeds PlainPasses::Of(int data_rank, std::uint32_t step, int micro_
          layer < stages_[static_cast<std::size_t>(stage) + 1]; ++layer) {
       ranks.Run(work(layer).forward, layer, -1, type, [](const Operation&) {});
     }
+    if (stage + 1 < stages) ranks.TakePending();
     onwards.push_back(ranks.words());
   }
   const auto take = [&](int layer, const Operation& operation) {
@@ -263,6 +269,7 @@ PlainPasses::Seeds PlainPasses::Of(int data_rank, std::uint32_t step, int micro_
                 hands_back ? layer - 1 : -1, type,
                 [&](const Operation& operation) { take(layer, operation); });
     }
+    if (stage > 0) ranks.TakePending();
     if (!split) continue;
     const Words handed_on = ranks.words();
     for (int layer = last; layer >= first; --layer) {

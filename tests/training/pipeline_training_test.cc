@@ -219,6 +219,30 @@ TEST(PipelineTraining, WithVirtualStages) {
   }
 }
 
+// The embedding and the head by themselves: what the embedding hands on is the outcome of a
+// collective.
+TEST(PipelineTraining, WithStagesWithoutBlocks) {
+  for (const char* schedule : {"1f1b, stage_layers: [0, 4]", "1f1b, stage_layers: [4, 0]",
+                               "interleaved_1f1b, virtual_stages: 2, stage_layers: [0, 2, 2, 0]",
+                               "zb_v, stage_layers: [0, 3, 1, 0]"}) {
+    for (const char* model : {kLlama, kTied}) {
+      for (const int tensor : {1, 2}) {
+        for (const bool sequence_parallel : {false, true}) {
+          Check({.model = model,
+                 .stages = 2,
+                 .data = 2,
+                 .training = "precision: bf16, gradient_accumulation: 4",
+                 .data_parallel = schedule[0] == 'z' ? "zero_stage: 1, framework: reference"
+                                                     : "zero_stage: 1, framework: megatron",
+                 .tensor = tensor,
+                 .sequence_parallel = sequence_parallel,
+                 .schedule = schedule});
+        }
+      }
+    }
+  }
+}
+
 TEST(PipelineTraining, WithVirtualStagesThatRecompute) {
   for (const char* blocks : {"checkpointed_blocks: first 1", "checkpoint_segment: 2"}) {
     Check({.model = kEightBlocks,
