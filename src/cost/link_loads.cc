@@ -1,5 +1,7 @@
 #include "src/cost/link_loads.h"
 
+#include <algorithm>
+
 #include "src/base/rates.h"
 #include "src/network/traffic.h"
 
@@ -29,6 +31,21 @@ tl::expected<LinkLoads::Load, network::Fault> LinkLoads::Of(std::span<const int>
         static_cast<std::uint32_t>(of_link.link),
         of_link.bytes / static_cast<double>(bandwidth.bytes_per_second()) / reference);
   }
+  return load;
+}
+
+tl::expected<LinkLoads::Load, network::Fault> LinkLoads::OfMessage(int from, int to) {
+  const auto path = router_.Find(from, to);
+  if (!path) return tl::unexpected(path.error());
+  Load load;
+  load.busy.reserve(path->shares.size());
+  for (const network::Share& share : path->shares) {
+    const Bandwidth bandwidth = network_.link(share.link).bandwidth;
+    const double busy = share.part / static_cast<double>(bandwidth.bytes_per_second());
+    load.busy.emplace_back(static_cast<std::uint32_t>(share.link), busy);
+    load.transfer = std::max(load.transfer, busy);
+  }
+  std::sort(load.busy.begin(), load.busy.end());
   return load;
 }
 

@@ -34,6 +34,8 @@ class LinkLoads {
   // `ranks` and `algorithm` as GroupSteps::Make takes them.
   tl::expected<Load, network::Fault> Of(std::span<const int> ranks, std::string_view algorithm,
                                         CollectiveKind kind);
+  // Of a message from one rank to another, for each of its bytes.
+  tl::expected<Load, network::Fault> OfMessage(int from, int to);
 
  private:
   const network::Network& network_;

@@ -13,6 +13,8 @@
 #include "fmt/format.h"
 #include "src/base/check.h"
 #include "src/cost/link_loads.h"
+#include "src/cost/priced_flow.h"
+#include "src/cost/scenario_network.h"
 #include "src/network/analytic.h"
 #include "src/network/cluster_network.h"
 #include "src/network/flow.h"
@@ -29,16 +31,6 @@ using program::Index;
 // Bisections of the rate at which messages are sent.
 constexpr int kHalvings = 24;
 
-Diagnostics NoNetwork(const scenario::Scenario& scenario, const network::Fault& fault) {
-  // A network that falls apart does so by what was taken from it.
-  const std::size_t slow = fault.change < 0 ? 0 : static_cast<std::size_t>(fault.change);
-  return {{.code = "cost.no-network",
-           .location = scenario.slow_links.empty() ? scenario.cluster_location
-                                                   : scenario.slow_links[slow].location,
-           .message = fmt::format("collectives have no links to go over: {}", fault.message),
-           .hint = fault.hint}};
-}
-
 std::int64_t MessagesOf(const Traffic& traffic) {
   std::int64_t messages = 0;
   for (const network::Connection& connection : traffic.connections()) {
@@ -54,21 +46,13 @@ class Router {
   }
 
   Result<CollectiveTraffic> Run(std::span<const RoutedClass> classes) {
-    std::vector<network::LinkChange> changes;
-    for (const scenario::SlowLink& slow : scenario_.slow_links) {
-      changes.push_back({slow.from, slow.to, slow.bandwidth});
-    }
-    auto made = network::NetworkOf(*scenario_.cluster, changes);
-    if (!made) {
-      Diagnostics diagnostics;
-      for (const network::Fault& fault : made.error()) {
-        diagnostics.push_back(NoNetwork(scenario_, fault).front());
-      }
-      return tl::unexpected(std::move(diagnostics));
-    }
-    traffic_.cluster = std::make_unique<network::ClusterNetwork>(*std::move(made));
+    auto made = NetworkOf(scenario_);
+    if (!made) return tl::unexpected(std::move(made.error()));
+    traffic_.cluster = std::move(*made);
+    traffic_.links = static_cast<std::uint32_t>(traffic_.cluster->network.links());
     steps_.emplace(*scenario_.cluster, *traffic_.cluster);
     link_loads_.emplace(*scenario_.cluster, *traffic_.cluster);
+    router_.emplace(traffic_.cluster->network);
     for (std::size_t c = 0; c < classes.size(); ++c) {
       const RoutedClass& own = classes[c];
       if (c > 0 && own.groups == classes[c - 1].groups && own.program == classes[c - 1].program &&
@@ -160,8 +144,9 @@ class Router {
         }
         const std::vector<int> ends = {own.rank, group.ranks[static_cast<std::size_t>(peer)]};
         const int id = group_ids_.emplace(ends, static_cast<int>(group_ids_.size())).first->second;
-        const auto added = Add({.kind = CollectiveKind::kScatter,
-                                .bytes = 2 * message.bytes,
+        const auto added = Add({.message = true,
+                                .kind = CollectiveKind::kScatter,
+                                .bytes = traffic_.messages ? 2 * message.bytes : message.bytes,
                                 .algorithm = "pairwise",
                                 .price = own.prices->exchanges[e][i].demand,
                                 .times = exchange_times_[e]},
@@ -174,6 +159,7 @@ class Router {
   }
 
   struct Call {
+    bool message = false;
     CollectiveKind kind = CollectiveKind::kAllReduce;
     Bytes bytes;
     const char* algorithm = "";
@@ -196,13 +182,14 @@ class Router {
     if (traffic_.messages) {
       if (messages_ > kMostMessages) return 0U;  // refused anyway
       network::PlacedSteps placed = steps_->Make(ranks, call.algorithm, call.kind, call.bytes);
-      auto traffic = Traffic::Make(*placed.list, traffic_.cluster->network, placed.places);
+      auto traffic =
+          Traffic::Make(*placed.list, traffic_.cluster->network, placed.places, *router_);
       if (!traffic) return tl::unexpected(std::move(traffic.error()));
       messages = MessagesOf(*traffic);
       routed.list = std::move(placed.list);
       if (messages <= kMostMessages) Throttle(*traffic, call.price, routed);
     } else {
-      const auto load = LoadOf(ranks, group, call.algorithm, call.kind);
+      const auto load = LoadOf(ranks, group, call);
       if (!load) return tl::unexpected(load.error());
       routed.flow = FlowOf(**load, call.bytes, call.price);
     }
@@ -215,37 +202,23 @@ class Router {
   }
 
   tl::expected<const LinkLoads::Load*, network::Fault> LoadOf(const std::vector<int>& ranks,
-                                                              int group, const char* algorithm,
-                                                              CollectiveKind kind) {
-    const auto found = loads_.find({group, algorithm, kind});
+                                                              int group, const Call& call) {
+    const std::tuple key(group, std::string_view(call.algorithm), call.kind);
+    const auto found = loads_.find(key);
     if (found != loads_.end()) return &found->second;
-    auto load = link_loads_->Of(ranks, algorithm, kind);
+    auto load = call.message ? link_loads_->OfMessage(ranks.front(), ranks.back())
+                             : link_loads_->Of(ranks, call.algorithm, call.kind);
     if (!load) return tl::unexpected(load.error());
-    return &loads_.emplace(std::tuple(group, algorithm, kind), *std::move(load)).first->second;
+    return &loads_.emplace(key, *std::move(load)).first->second;
   }
 
   static network::FlowDemand FlowOf(const LinkLoads::Load& load, Bytes bytes, const Demand& price) {
-    const auto scale = static_cast<double>(bytes.count());
-    const auto needed =
-        Time::FromPicoseconds(static_cast<std::int64_t>(load.transfer * scale * 1e12));
-    network::FlowDemand flow;
-    flow.latency = price.latency;
-    flow.work = LongerWork(price.work, needed);
-    if (flow.work == Time()) return flow;
-    for (const auto& [link, seconds] : load.busy) {
-      const double share = std::min(1.0, seconds * scale / flow.work.seconds());
-      const std::uint32_t part = engine::SharedResources::Share(share);
+    network::FlowDemand flow{.latency = price.latency, .work = FlowWork(load, bytes, price)};
+    for (const auto& [link, busy] : load.busy) {
+      const auto part = engine::SharedResources::Share(FlowShare(busy, bytes, flow.work));
       if (part > 0) flow.uses.push_back({.resource = link, .share = part});
     }
     return flow;
-  }
-
-  // Rounding alone does not make the links decide.
-  static Time LongerWork(Time priced, Time needed) {
-    return static_cast<double>(needed.picoseconds()) >
-                   static_cast<double>(priced.picoseconds()) * (1 + 1e-6)
-               ? needed
-               : priced;
   }
 
   static void Throttle(const Traffic& traffic, const Demand& price,
@@ -279,6 +252,7 @@ class Router {
   CollectiveTraffic traffic_;
   std::optional<network::GroupSteps> steps_;
   std::optional<LinkLoads> link_loads_;
+  std::optional<network::Network::Router> router_;
   std::vector<std::int64_t> times_;  // [collective]: how often the class runs it
   std::vector<std::int64_t> exchange_times_;
   std::map<std::vector<int>, int> group_ids_;

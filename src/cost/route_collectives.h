@@ -10,16 +10,16 @@
 #include "src/program/program.h"
 #include "src/scenario/scenario.h"
 
-// Routes priced collectives, and the messages of exchanges, over the cluster's links. A message of
-// S bytes goes as a scatter of 2 S over its two ranks, of which the root keeps a half.
+// Routes priced collectives, and the messages of exchanges, over the cluster's links, for every
+// rank of a run. Message by message, a message of S bytes goes as a scatter of 2 S over its two
+// ranks, of which the root keeps a half.
 //
 // Which rank sends which bytes to which follows from the price's algorithm (network/group_steps.h);
 // the uncontended duration follows from the price. Where the links need longer than the price's
 // work for what the algorithm puts on them, because a spine is too narrow or a link is slow, they
 // decide.
 //
-//   flow      latency as priced; work W, the longer of the price's and the links'; of link l, with
-//             b_l bytes at bandwidth B_l, the share b_l / (B_l W).
+//   flow      as cost/priced_flow.h says; one flow for each group.
 //   message   connections send at the price's rate, the part (links' work) / W of what links allow,
 //             and the collective starts later by what its latency exceeds that of its messages. If
 //             the messages' own latency is more than the price has, they send faster, at most as

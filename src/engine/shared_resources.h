@@ -72,7 +72,7 @@ class SharedResources {
   // The part of a resource that an activity uses at rate 1.
   struct Use {
     std::uint32_t resource = 0;
-    std::uint32_t share = 0;  // in units of 2^-24
+    std::uint64_t share = 0;  // in units of 2^-24
   };
   static constexpr std::uint32_t kWhole = 1u << 24;
   static constexpr int kMostShare = 128;
@@ -153,7 +153,7 @@ class SharedResources {
   };
   struct User {
     Activity activity = 0;
-    std::uint32_t share = 0;  // more than none
+    std::uint64_t share = 0;  // more than none
   };
   struct Resource {
     bool changed = false;         // over-subscribed, and its activities have changed

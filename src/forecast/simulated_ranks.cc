@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <utility>
 
 #include "src/cost/device_speed.h"
+#include "src/cost/flow_classes.h"
 #include "src/cost/route_collectives.h"
 #include "src/parallel/axis.h"
 #include "src/parallel/rank_classes.h"
@@ -22,13 +25,16 @@ class Kinds {
   struct Kind {
     std::size_t lowered = 0;
     double speed = 1;
+    const program::Program* program = nullptr;
     const cost::Prices* prices = nullptr;
   };
 
   Kinds(const scenario::Scenario& scenario, std::span<const PricedClass> lowered,
         std::deque<cost::Prices>& slowed) {
     const parallel::RankGrid grid = plan::GridOf(scenario.plan);
-    for (std::size_t i = 0; i < lowered.size(); ++i) kinds_.push_back({i, 1, &lowered[i].prices});
+    for (std::size_t i = 0; i < lowered.size(); ++i) {
+      kinds_.push_back({i, 1, &lowered[i].lowered.program, &lowered[i].prices});
+    }
     const std::int64_t stages = grid.Degree(parallel::Axis::kPipeline);
     labels_.reserve(static_cast<std::size_t>(grid.ranks()));
     for (int rank = 0; rank < grid.ranks(); ++rank) {
@@ -46,11 +52,16 @@ class Kinds {
       if (known != kinds_.end()) continue;
       slowed.push_back(
           cost::AtSpeed(lowered[own].lowered.program, lowered[own].prices, slow.speed));
-      kinds_.push_back({own, slow.speed, &slowed.back()});
+      kinds_.push_back({own, slow.speed, &lowered[own].lowered.program, &slowed.back()});
     }
   }
 
   const std::vector<std::int64_t>& labels() const { return labels_; }  // [rank]; equal: alike
+  std::vector<cost::FlowKind> flow_kinds() const {
+    std::vector<cost::FlowKind> kinds;
+    for (const Kind& kind : kinds_) kinds.push_back({kind.program, kind.prices});
+    return kinds;
+  }
   const Kind& Of(int rank) const {
     return kinds_[static_cast<std::size_t>(labels_[static_cast<std::size_t>(rank)])];
   }
@@ -73,35 +84,42 @@ std::vector<parallel::GroupLayout> LayoutsOf(std::span<const PricedClass> lowere
   return layouts;
 }
 
-// The groups of each layout.
-std::vector<std::vector<std::vector<int>>> GroupsOf(
-    const std::vector<parallel::GroupLayout>& layouts) {
-  std::vector<std::vector<std::vector<int>>> groups;
-  for (const parallel::GroupLayout& layout : layouts) groups.push_back(layout.Groups());
-  return groups;
-}
-
-// The groups of a class of ranks. All of its ranks are in groups of the same colours, and each
-// colour is stood for by its first group, in which classes meet.
-std::vector<ProcessGroup> GroupsOfClass(const program::Program& program,
-                                        const std::vector<parallel::GroupLayout>& layouts,
-                                        const std::vector<std::vector<std::vector<int>>>& all,
-                                        const parallel::Classes& classes, int rank) {
-  std::vector<ProcessGroup> own = program.groups;
-  for (ProcessGroup& group : own) {
-    const auto layout = static_cast<std::size_t>(
-        std::find(layouts.begin(), layouts.end(), group.layout) - layouts.begin());
-    const std::vector<std::vector<int>>& groups = all[layout];
-    const std::vector<int>& colours = classes.group_colours[layout];
-    const int first = group.layout.First(rank);
-    std::size_t at = 0;
-    while (groups[at].front() != first) ++at;
-    std::size_t stands = 0;
-    while (colours[stands] != colours[at]) ++stands;
-    group.ranks = groups[stands];
+// Of meetings that begin with the groups of the layouts: the first of each colour stands for all.
+class GroupsOfClasses {
+ public:
+  GroupsOfClasses(const std::vector<parallel::GroupLayout>& layouts,
+                  const parallel::Classes& classes)
+      : layouts_(layouts) {
+    std::size_t meeting = 0;
+    for (const parallel::GroupLayout& layout : layouts) {
+      std::map<int, const std::vector<int>*>& stands = stands_.emplace_back();
+      for (std::vector<int>& group : layout.Groups()) {
+        const int first = group.front();
+        const int colour = classes.meeting_colours[meeting++];
+        const auto [known, added] = known_.try_emplace(colour);
+        if (added) known->second = std::move(group);
+        stands.emplace(first, &known->second);
+      }
+    }
   }
-  return own;
-}
+
+  // The groups of a class of ranks: all of its ranks are in groups of the same colours, in which
+  // classes meet.
+  std::vector<ProcessGroup> Of(const program::Program& program, int rank) const {
+    std::vector<ProcessGroup> own = program.groups;
+    for (ProcessGroup& group : own) {
+      const auto layout = static_cast<std::size_t>(
+          std::find(layouts_.begin(), layouts_.end(), group.layout) - layouts_.begin());
+      group.ranks = *stands_[layout].at(group.layout.First(rank));
+    }
+    return own;
+  }
+
+ private:
+  const std::vector<parallel::GroupLayout>& layouts_;
+  std::map<int, std::vector<int>> known_;                       // by colour
+  std::vector<std::map<int, const std::vector<int>*>> stands_;  // [layout], by first rank
+};
 
 bool SameRanks(const std::vector<ProcessGroup>& a, const std::vector<ProcessGroup>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
@@ -123,28 +141,44 @@ Result<SimulatedRanks> SimulatedRanksOf(const scenario::Scenario& scenario,
   }
   const Kinds kinds(scenario, lowered, ranks.slowed);
   const std::vector<parallel::GroupLayout> layouts = LayoutsOf(lowered);
-  const std::vector<std::vector<std::vector<int>>> groups =
-      analytic ? GroupsOf(layouts) : std::vector<std::vector<std::vector<int>>>();
-  const parallel::Classes classes = parallel::ClassesOf(kinds.labels(), layouts, {}, {});
-  for (const parallel::RankClass& own : classes.classes) {
-    const int rank = own.representative;
-    const Kinds::Kind& kind = kinds.Of(rank);
-    ranks.shown.push_back(
-        {.index = analytic ? ranks.classes.size() : static_cast<std::size_t>(rank),
-         .lowered = kind.lowered,
-         .ranks = static_cast<int>(own.ranks.size()),
-         .members = own.ranks,
-         .speed = kind.speed});
-    if (!analytic) continue;
-    const program::Program& program = lowered[kind.lowered].lowered.program;
-    ranks.groups.push_back(GroupsOfClass(program, layouts, groups, classes, rank));
-    ranks.classes.push_back({.program = &program,
-                             .prices = kind.prices,
-                             .representative = rank,
-                             .ranks = ranks.shown.back().members,
-                             .groups = &ranks.groups.back()});
+  const parallel::Classes alike =
+      parallel::ClassesOf(kinds.labels(), parallel::GroupMeetings(layouts), {});
+  for (const parallel::RankClass& own : alike.classes) {
+    const Kinds::Kind& kind = kinds.Of(own.representative);
+    ranks.shown.push_back({.index = static_cast<std::size_t>(own.representative),
+                           .lowered = kind.lowered,
+                           .ranks = static_cast<int>(own.ranks.size()),
+                           .members = own.ranks,
+                           .speed = kind.speed});
   }
-  if (analytic) return ranks;
+  if (scenario.network != scenario::Fidelity::kMessage) {
+    std::optional<cost::FlowClasses> flows;
+    if (!analytic) {
+      auto made = cost::FlowClassesOf(scenario, kinds.labels(), kinds.flow_kinds(), layouts);
+      if (!made) return tl::unexpected(std::move(made.error()));
+      flows.emplace(*std::move(made));
+      ranks.traffic.emplace(std::move(flows->traffic));
+    }
+    const parallel::Classes& classes = analytic ? alike : flows->classes;
+    const GroupsOfClasses groups(layouts, classes);
+    for (const parallel::RankClass& own : classes.classes) {
+      const Kinds::Kind& kind = kinds.Of(own.representative);
+      const program::Program& program = lowered[kind.lowered].lowered.program;
+      ranks.groups.push_back(groups.Of(program, own.representative));
+      ranks.members.push_back(own.ranks);
+      ranks.classes.push_back({.program = &program,
+                               .prices = kind.prices,
+                               .representative = own.representative,
+                               .ranks = ranks.members.back(),
+                               .groups = &ranks.groups.back(),
+                               .records = false});
+    }
+    for (SimulatedRanks::Shown& shown : ranks.shown) {
+      shown.index = static_cast<std::size_t>(classes.class_of[shown.index]);
+      ranks.classes[shown.index].records = true;
+    }
+    return ranks;
+  }
 
   std::vector<cost::RoutedClass> routed;  // [rank]
   const auto count = static_cast<int>(kinds.labels().size());
@@ -155,13 +189,13 @@ Result<SimulatedRanks> SimulatedRanksOf(const scenario::Scenario& scenario,
     const bool as_before = !ranks.groups.empty() && SameRanks(groups, ranks.groups.back());
     if (!as_before) ranks.groups.push_back(std::move(groups));
     routed.push_back({&own.lowered.program, &own.prices, &ranks.groups.back(), rank});
-    const int of = classes.class_of[static_cast<std::size_t>(rank)];
+    const int of = alike.class_of[static_cast<std::size_t>(rank)];
     ranks.classes.push_back(
         {.program = &own.lowered.program,
          .prices = kind.prices,
          .representative = rank,
          .groups = &ranks.groups.back(),
-         .records = classes.classes[static_cast<std::size_t>(of)].representative == rank});
+         .records = alike.classes[static_cast<std::size_t>(of)].representative == rank});
   }
   auto traffic = cost::RouteCollectives(scenario, routed, steps);
   if (!traffic) return tl::unexpected(std::move(traffic.error()));

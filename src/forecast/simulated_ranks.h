@@ -19,8 +19,10 @@ namespace stepcast::forecast {
 // The classes of ranks that a scenario's forecast simulates, and the network that joins them.
 //
 // Analytic: the coarsest classes whose ranks run one program in equivalent surroundings: lowered
-// classes, and of those the parts that slow devices set apart. With the network as flows or message
-// by message every rank is simulated, and of each such class the first one is shown.
+// classes, and of those the parts that slow devices set apart. With the network as flows, those of
+// them that links tell apart are classes of their own (cost/flow_classes.h); message by message
+// every rank is simulated. Either way the first rank of each class by programs and devices alone is
+// shown.
 struct SimulatedRanks {
   // A class that is part of the answer: it stands for so many ranks.
   struct Shown {
@@ -36,11 +38,12 @@ struct SimulatedRanks {
   std::optional<network::CollectiveTraffic> traffic{};
   // Storage that `classes` points to, beside `lowered`.
   std::deque<std::vector<program::ProcessGroup>> groups{};
+  std::deque<std::vector<int>> members{};
   std::deque<cost::Prices> slowed{};
 };
 
 // `lowered` must outlive the result; `steps`: how often the step is run at least. Errors: those of
-// cost::RouteCollectives.
+// cost::FlowClassesOf and cost::RouteCollectives.
 Result<SimulatedRanks> SimulatedRanksOf(const scenario::Scenario& scenario,
                                         std::span<const PricedClass> lowered, int steps);
 

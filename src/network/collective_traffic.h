@@ -30,8 +30,11 @@ struct CollectiveTraffic {
 
   std::unique_ptr<const ClusterNetwork> cluster{};
   bool messages = false;  // message by message; else as flows
+  // As flows: so many links, or kinds of links of which each carries the same, are what they use.
+  std::uint32_t links = 0;
   std::vector<Collective> collectives{};
-  // [class of ranks][collective of its program]: in `collectives`; kLocal: it crosses no link.
+  // [class of ranks][collective of its program]: in `collectives`; kLocal: it crosses no link. What
+  // counts is what the first member of a group says.
   std::vector<std::vector<std::uint32_t>> numbers{};
   // [class of ranks][message of its program, numbered through all exchanges]: likewise; kLocal
   // for those it receives, which are their senders'.

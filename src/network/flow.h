@@ -21,7 +21,7 @@ namespace stepcast::network {
 struct FlowDemand {
   Time latency{};
   Time work{};
-  std::vector<engine::SharedResources::Use> uses{};  // the resources are the network's links
+  std::vector<engine::SharedResources::Use> uses{};  // of links
 };
 FlowDemand DemandOf(const Traffic& traffic);
 

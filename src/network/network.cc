@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <utility>
 
 #include "fmt/format.h"
@@ -177,14 +178,103 @@ std::vector<Fault> Network::FaultsOfParts() const {
   return faults;
 }
 
+int Network::Router::NodeOf(int place) const {
+  return network_.description_.devices_[At(network_.DevicesOf(place).front())].node;
+}
+
+void Network::Router::FindCopies() {
+  const auto& devices = network_.description_.devices_;
+  int nodes = 0;
+  for (const auto& device : devices) nodes = std::max(nodes, device.node + 1);
+  std::vector<int> index(devices.size());  // among the devices of its node
+  std::vector<int> size(At(nodes));
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    if (devices[i].node >= 0) index[i] = size[At(devices[i].node)]++;
+  }
+  // What is known of a node's links, with devices of its own by their index, and others as they
+  // are.
+  std::vector<std::vector<std::int64_t>> looks(At(nodes));
+  links_of_.assign(At(nodes), {});
+  for (int id = 0; id < network_.links(); ++id) {
+    const Link& link = network_.link(id);
+    const int ends[] = {devices[At(link.from)].node, devices[At(link.to)].node};
+    for (int end = 0; end < 2; ++end) {
+      const int node = ends[end];
+      if (node < 0 || (end == 1 && node == ends[0])) continue;
+      links_of_[At(node)].push_back(id);
+      std::vector<std::int64_t>& look = looks[At(node)];
+      for (const int device : {link.from, link.to}) {
+        const bool own = devices[At(device)].node == node;
+        look.push_back(own ? index[At(device)] : -1 - device);
+      }
+      look.push_back(link.latency.picoseconds());
+      look.push_back(link.bandwidth.bytes_per_second());
+      look.push_back(link.nvlink ? 1 : 0);
+    }
+  }
+  std::map<std::vector<std::int64_t>, int> kinds;
+  std::vector<int> kind_of;  // [node]
+  for (std::vector<std::int64_t>& look : looks) {
+    kind_of.push_back(kinds.emplace(std::move(look), static_cast<int>(kinds.size())).first->second);
+  }
+  std::map<std::pair<int, int>, int> numbers;
+  for (int place = 0; place < network_.places(); ++place) {
+    const std::vector<int>& on = network_.DevicesOf(place);
+    const int node = NodeOf(place);
+    const bool copied = on.size() == 1 && node >= 0;
+    const auto key =
+        copied ? std::pair(kind_of[At(node)], index[At(on.front())]) : std::pair(-1, place);
+    alike_.push_back(numbers.emplace(key, static_cast<int>(numbers.size())).first->second);
+  }
+}
+
+Network::Router::Known Network::Router::Generalised(const Path& path, int node_from,
+                                                    int node_to) const {
+  Known known{.latency = path.latency, .parts = {}};
+  for (const Share& share : path.shares) {
+    Known::Part part{.of = Known::Of::kNetwork, .link = share.link, .part = share.part};
+    const auto look = [&](int node, Known::Of of) {
+      if (node < 0 || part.of != Known::Of::kNetwork) return;
+      const std::vector<int>& links = links_of_[At(node)];
+      const auto found = std::lower_bound(links.begin(), links.end(), share.link);
+      if (found == links.end() || *found != share.link) return;
+      part.of = of;
+      part.link = static_cast<int>(found - links.begin());
+    };
+    look(node_from, Known::Of::kFrom);
+    look(node_to, Known::Of::kTo);
+    known.parts.push_back(part);
+  }
+  return known;
+}
+
+Path Network::Router::Between(const Known& known, int node_from, int node_to) const {
+  Path path{.latency = known.latency, .shares = {}};
+  path.shares.reserve(known.parts.size());
+  for (const Known::Part& part : known.parts) {
+    int link = part.link;
+    if (part.of != Known::Of::kNetwork) {
+      link = links_of_[At(part.of == Known::Of::kFrom ? node_from : node_to)][At(part.link)];
+    }
+    path.shares.push_back({link, part.part});
+  }
+  return path;
+}
+
 tl::expected<Path, Fault> Network::Router::Find(int from, int to) {
   if (from == to) return Path();
-  const std::uint64_t key = static_cast<std::uint64_t>(from) << 32 | static_cast<std::uint32_t>(to);
-  if (const auto known = known_.find(key); known != known_.end()) return known->second;
+  if (alike_.empty()) FindCopies();
+  const int node_from = NodeOf(from), node_to = NodeOf(to);
+  const std::uint64_t key = static_cast<std::uint64_t>(alike_[At(from)]) << 32 |
+                            static_cast<std::uint64_t>(alike_[At(to)]) << 1 |
+                            (node_from == node_to ? 1 : 0);
+  if (const auto known = known_.find(key); known != known_.end()) {
+    return Between(known->second, node_from, node_to);
+  }
   auto path = Look(from, to);
   if (!path) return path;
   if (known_.size() == kMostKnown) known_.clear();
-  known_.emplace(key, *path);
+  known_.emplace(key, Generalised(*path, node_from, node_to));
   return path;
 }
 

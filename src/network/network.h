@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "src/base/rates.h"
@@ -128,6 +130,22 @@ class Network::Router {
     std::vector<int> over;  // the links by which it is reached in this distance
     double arriving = 0;    // part of the transfer, while the route is traced back
   };
+  // A route between two places, for all pairs of places alike.
+  struct Known {
+    enum class Of : std::uint8_t { kNetwork, kFrom, kTo };
+    struct Part {
+      Of of = Of::kNetwork;
+      int link = 0;  // in the network, or among those of the node
+      double part = 1;
+    };
+    Time latency;
+    std::vector<Part> parts;
+  };
+
+  void FindCopies();
+  Known Generalised(const Path& path, int node_from, int node_to) const;
+  Path Between(const Known& known, int node_from, int node_to) const;
+  int NodeOf(int place) const;
 
   tl::expected<Path, Fault> Look(int from, int to);
   std::optional<Path> Search(int from, int to, bool nvlink_only);
@@ -137,8 +155,12 @@ class Network::Router {
   static constexpr std::size_t kMostKnown = 65'536;
 
   const Network& network_;
-  std::unordered_map<std::uint64_t, Path> known_;  // by places: channels go the same ways
-  std::vector<Visit> visits_;                      // [device], once there was a search
+  // Clusters are made of copies of a node, and a route leads through the nodes at its ends and the
+  // fabric alone: between copies that hang on the same switches it is a copy, too.
+  std::vector<int> alike_;                  // [place]: equal for the same place in copies of a node
+  std::vector<std::vector<int>> links_of_;  // [node]: in the same order in its copies
+  std::unordered_map<std::uint64_t, Known> known_;  // by places alike
+  std::vector<Visit> visits_;                       // [device], once there was a search
   std::uint32_t search_ = 0;
   std::vector<std::pair<Distance, int>> open_;  // a heap, nearest first
 };

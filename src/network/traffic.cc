@@ -135,11 +135,22 @@ tl::expected<void, Fault> Traffic::Route(Network::Router& router) {
 }
 
 void Traffic::Divide() {
-  const auto links = static_cast<std::size_t>(network_->links());
-  std::vector<double> weight(links);  // of a stage
-  std::vector<double> bytes(links);   // of a stage, a lower bound
-  std::vector<double> all_bytes(links);
-  std::vector<double> load(links);
+  // Of a large network a collective crosses a few links: those, ascending, and of each share which.
+  std::vector<int> links;
+  links.reserve(shares_.size());
+  for (const Share& share : shares_) links.push_back(share.link);
+  std::sort(links.begin(), links.end());
+  links.erase(std::unique(links.begin(), links.end()), links.end());
+  std::vector<std::uint32_t> link_of;
+  link_of.reserve(shares_.size());
+  for (const Share& share : shares_) {
+    link_of.push_back(static_cast<std::uint32_t>(
+        std::lower_bound(links.begin(), links.end(), share.link) - links.begin()));
+  }
+  std::vector<double> weight(links.size());  // of a stage
+  std::vector<double> bytes(links.size());   // of a stage, a lower bound
+  std::vector<double> all_bytes(links.size());
+  std::vector<double> load(links.size());
   int stages = 1;
   for (const Connection& connection : connections_) stages = std::max(stages, connection.stage + 1);
   for (int stage = 0; stage < stages; ++stage) {
@@ -148,20 +159,22 @@ void Traffic::Divide() {
     for (const Connection& connection : connections_) {
       if (connection.stage != stage) continue;
       const auto least = std::max<std::int64_t>(0, connection.bytes - connection.blocks);
-      for (const Share& share : SharesOf(connection)) {
-        const auto link = static_cast<std::size_t>(share.link);
-        weight[link] += share.part * WeightOf(connection);
-        bytes[link] += share.part * static_cast<double>(least) * list_->loops();
-        all_bytes[link] += share.part * static_cast<double>(least) * list_->loops();
-        load[link] += share.part * static_cast<double>(connection.bytes) * list_->loops();
+      for (std::uint32_t use = 0; use < connection.uses; ++use) {
+        const double part = shares_[connection.first_use + use].part;
+        const std::uint32_t link = link_of[connection.first_use + use];
+        weight[link] += part * WeightOf(connection);
+        bytes[link] += part * static_cast<double>(least) * list_->loops();
+        all_bytes[link] += part * static_cast<double>(least) * list_->loops();
+        load[link] += part * static_cast<double>(connection.bytes) * list_->loops();
       }
     }
     double longest = 0;
     for (Connection& connection : connections_) {
       if (connection.stage != stage) continue;
       double rate = std::numeric_limits<double>::infinity();
-      for (const Share& share : SharesOf(connection)) {
-        const auto link = static_cast<std::size_t>(share.link);
+      for (std::uint32_t use = 0; use < connection.uses; ++use) {
+        const Share& share = shares_[connection.first_use + use];
+        const std::uint32_t link = link_of[connection.first_use + use];
         const auto bandwidth =
             static_cast<double>(network_->link(share.link).bandwidth.bytes_per_second());
         // Alone, it has all of the link to the last byte.
@@ -177,13 +190,13 @@ void Traffic::Divide() {
     }
     transfer_ += Time::FromPicoseconds(static_cast<std::int64_t>(longest * 1e12));
   }
-  for (std::size_t link = 0; link < links; ++link) {
+  for (std::size_t i = 0; i < links.size(); ++i) {
     const auto bandwidth =
-        static_cast<double>(network_->link(static_cast<int>(link)).bandwidth.bytes_per_second());
-    bandwidth_bound_ = std::max(
-        bandwidth_bound_,
-        Time::FromPicoseconds(static_cast<std::int64_t>(all_bytes[link] / bandwidth * 1e12)));
-    if (load[link] > 0) loads_.push_back({static_cast<int>(link), load[link]});
+        static_cast<double>(network_->link(links[i]).bandwidth.bytes_per_second());
+    bandwidth_bound_ =
+        std::max(bandwidth_bound_,
+                 Time::FromPicoseconds(static_cast<std::int64_t>(all_bytes[i] / bandwidth * 1e12)));
+    if (load[i] > 0) loads_.push_back({links[i], load[i]});
   }
 }
 

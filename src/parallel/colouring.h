@@ -20,7 +20,8 @@ struct LabelledGraph {
 // The coarsest stable colouring: nodes of one colour have the same label and, for each colour and
 // edge label, the same number of such neighbours. Colours are numbered in the order of their first
 // nodes. (Colour refinement, also called the 1-dimensional Weisfeiler-Leman algorithm; the classes
-// are the coarsest equitable partition. Rounds until nothing changes, each sorting the edges.)
+// are the coarsest equitable partition. Rounds until nothing changes, each in the time that looking
+// at all edges takes; some ten where all is a few edges from all.)
 std::vector<int> StableColours(const LabelledGraph& graph);
 
 }  // namespace stepcast::parallel

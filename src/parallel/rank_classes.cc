@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <map>
-#include <tuple>
 #include <utility>
 
 #include "src/base/check.h"
@@ -12,12 +11,25 @@ namespace stepcast::parallel {
 namespace {
 
 // What a node of the graph is, so that a rank and a link never have one colour.
-enum class Kind : std::int64_t { kRank, kGroup, kLink };
+enum class Kind : std::int64_t { kRank, kMeeting, kLink };
 
 }  // namespace
 
-Classes ClassesOf(std::span<const std::int64_t> rank_labels, std::span<const GroupLayout> layouts,
-                  std::span<const std::int64_t> link_labels, std::span<const LinkUse> uses) {
+std::vector<Meeting> GroupMeetings(std::span<const GroupLayout> layouts) {
+  std::vector<Meeting> meetings;
+  for (std::size_t layout = 0; layout < layouts.size(); ++layout) {
+    for (const std::vector<int>& group : layouts[layout].Groups()) {
+      Meeting& meeting = meetings.emplace_back();
+      meeting.label = static_cast<std::int64_t>(layout);
+      meeting.ranks.reserve(group.size());
+      for (const int rank : group) meeting.ranks.push_back({.to = rank});
+    }
+  }
+  return meetings;
+}
+
+Classes ClassesOf(std::span<const std::int64_t> rank_labels, std::span<const Meeting> meetings,
+                  std::span<const std::int64_t> link_labels) {
   LabelledGraph graph;
   std::map<std::pair<Kind, std::int64_t>, std::int64_t> labels;
   const auto add_node = [&](Kind kind, std::int64_t label) {
@@ -26,26 +38,20 @@ Classes ClassesOf(std::span<const std::int64_t> rank_labels, std::span<const Gro
     return static_cast<int>(graph.labels.size()) - 1;
   };
   const auto ranks = static_cast<int>(rank_labels.size());
+  const auto links = static_cast<int>(link_labels.size());
   for (const std::int64_t label : rank_labels) add_node(Kind::kRank, label);
-  std::map<std::pair<int, int>, int> node_of_group;
-  std::vector<int> first_group;  // [layout]
-  for (std::size_t layout = 0; layout < layouts.size(); ++layout) {
-    STEPCAST_CHECK(layouts[layout].ranks() == ranks, "a layout is over the ranks that there are");
-    first_group.push_back(static_cast<int>(graph.labels.size()));
-    for (const std::vector<int>& group : layouts[layout].Groups()) {
-      const int node = add_node(Kind::kGroup, static_cast<std::int64_t>(layout));
-      node_of_group.emplace(std::pair(static_cast<int>(layout), group.front()), node);
-      for (const int rank : group) graph.edges.push_back({rank, node, 0});
-    }
-  }
-  const auto first_link = static_cast<int>(graph.labels.size());
   for (const std::int64_t label : link_labels) add_node(Kind::kLink, label);
-  for (const LinkUse& use : uses) {
-    const auto group = node_of_group.find({use.layout, use.first_rank});
-    STEPCAST_CHECK(group != node_of_group.end() && use.link >= 0 &&
-                       use.link < static_cast<int>(link_labels.size()),
-                   "a use is of a link, by a group");
-    graph.edges.push_back({group->second, first_link + use.link, use.load});
+  const int first_meeting = ranks + links;
+  for (const Meeting& meeting : meetings) {
+    const int node = add_node(Kind::kMeeting, meeting.label);
+    for (const Meeting::Edge& rank : meeting.ranks) {
+      STEPCAST_CHECK(rank.to >= 0 && rank.to < ranks, "those who meet are ranks");
+      graph.edges.push_back({rank.to, node, rank.label});
+    }
+    for (const Meeting::Edge& link : meeting.links) {
+      STEPCAST_CHECK(link.to >= 0 && link.to < links, "what a meeting loads is a link");
+      graph.edges.push_back({ranks + link.to, node, link.label});
+    }
   }
   const std::vector<int> colours = StableColours(graph);
 
@@ -66,11 +72,8 @@ Classes ClassesOf(std::span<const std::int64_t> rank_labels, std::span<const Gro
     if (number == classes.classes.size()) classes.classes.push_back({.representative = rank});
     classes.classes[number].ranks.push_back(rank);
   }
-  for (std::size_t layout = 0; layout < layouts.size(); ++layout) {
-    classes.group_colours.push_back(
-        renumbered(first_group[layout], first_group[layout] + layouts[layout].groups()));
-  }
-  classes.link_colours = renumbered(first_link, static_cast<int>(graph.labels.size()));
+  classes.link_colours = renumbered(ranks, first_meeting);
+  classes.meeting_colours = renumbered(first_meeting, static_cast<int>(graph.labels.size()));
   return classes;
 }
 

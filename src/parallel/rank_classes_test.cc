@@ -18,12 +18,30 @@
 namespace stepcast::parallel {
 namespace {
 
+struct LinkUse {
+  int layout = 0;
+  int first_rank = 0;  // which group of that layout: its lowest rank
+  int link = 0;
+  std::int64_t load = 0;
+};
+
 // Four GPUs a node, one card for two of them: `cards[node]` in any unit.
 struct Sample {
   std::vector<std::int64_t> labels;
   std::vector<GroupLayout> layouts;
   std::vector<std::int64_t> links;
   std::vector<LinkUse> uses;
+
+  // Among all groups, layout after layout.
+  std::size_t NumberOf(int layout, int first_rank) const {
+    std::size_t number = 0;
+    for (int before = 0; before < layout; ++before) {
+      number += static_cast<std::size_t>(layouts[static_cast<std::size_t>(before)].groups());
+    }
+    const auto groups = layouts[static_cast<std::size_t>(layout)].Groups();
+    for (std::size_t i = 0; groups[i].front() != first_rank; ++i) ++number;
+    return number;
+  }
 };
 
 // Hybrid sharding over nodes of `gpus` that share `cards` cards each; replicas cross them.
@@ -43,7 +61,11 @@ Sample HybridSharding(int nodes, int gpus, int cards) {
 }
 
 Classes ClassesOf(const Sample& sample) {
-  return parallel::ClassesOf(sample.labels, sample.layouts, sample.links, sample.uses);
+  std::vector<Meeting> meetings = GroupMeetings(sample.layouts);
+  for (const LinkUse& use : sample.uses) {
+    meetings[sample.NumberOf(use.layout, use.first_rank)].links.push_back({use.link, use.load});
+  }
+  return parallel::ClassesOf(sample.labels, meetings, sample.links);
 }
 
 TEST(RankClasses, EqualSurroundingsMakeOneClass) {
@@ -51,7 +73,7 @@ TEST(RankClasses, EqualSurroundingsMakeOneClass) {
   ASSERT_EQ(classes.classes.size(), 1U);
   EXPECT_EQ(classes.classes[0].representative, 0);
   EXPECT_EQ(classes.classes[0].ranks.size(), 12U);
-  EXPECT_EQ(classes.group_colours[1], (std::vector<int>{0, 0, 0, 0}));
+  EXPECT_EQ(classes.meeting_colours, (std::vector<int>{0, 0, 0, 1, 1, 1, 1}));
 }
 
 // Three GPUs share one card, the fourth has its own: two classes in every node.
@@ -77,6 +99,21 @@ TEST(RankClasses, ASlowDeviceSplitsThoseThatMeetIt) {
   EXPECT_EQ(classes.classes[1].ranks, (std::vector<int>{1}));     // its shard group
   EXPECT_EQ(classes.classes[2].ranks, (std::vector<int>{2, 4}));  // its replicas
   EXPECT_EQ(classes.classes[3].ranks, (std::vector<int>{3, 5}));
+}
+
+// Messages from each rank to the next but one: a link that the first of them crosses alone tells
+// all ranks of its chain apart, and those of the other chain stay alike.
+TEST(RankClasses, MessagesTellTheirEndsApart) {
+  const std::vector<std::int64_t> ranks(6, 0);
+  std::vector<Meeting> meetings;
+  for (int rank = 0; rank < 6; ++rank) {
+    meetings.push_back({.ranks = {{rank, 0}, {(rank + 2) % 6, 1}}, .links = {}});
+  }
+  const std::vector<std::int64_t> links(1, 0);
+  EXPECT_EQ(parallel::ClassesOf(ranks, meetings, links).classes.size(), 1U);
+  meetings[0].links = {{0, 7}};
+  const Classes classes = parallel::ClassesOf(ranks, meetings, links);
+  EXPECT_EQ(classes.class_of, (std::vector<int>{0, 1, 2, 1, 3, 1}));
 }
 
 Sample AnySample() {
@@ -126,11 +163,7 @@ RC_GTEST_PROP(RankClasses, ColoursAreStableAndClassesPartition, ()) {
     std::map<std::pair<int, int>, std::int64_t> loads;
     for (const LinkUse& use : sample.uses) {
       if (use.link != static_cast<int>(link)) continue;
-      const GroupLayout& layout = sample.layouts[static_cast<std::size_t>(use.layout)];
-      const std::vector<std::vector<int>> groups = layout.Groups();
-      std::size_t number = 0;
-      while (groups[number].front() != use.first_rank) ++number;
-      const int colour = classes.group_colours[static_cast<std::size_t>(use.layout)][number];
+      const int colour = classes.meeting_colours[sample.NumberOf(use.layout, use.first_rank)];
       loads[{use.layout, colour}] += use.load;
     }
     carried[classes.link_colours[link]].insert(loads);
@@ -190,7 +223,7 @@ RC_GTEST_PROP(RankClasses, FlowOnClassesIsFlowOnAllRanks, ()) {
   for (int layout = 0; layout < 2; ++layout) {
     const auto groups = sample.layouts[static_cast<std::size_t>(layout)].Groups();
     for (std::size_t g = 0; g < groups.size(); ++g) {
-      const int colour = classes.group_colours[static_cast<std::size_t>(layout)][g];
+      const int colour = classes.meeting_colours[sample.NumberOf(layout, groups[g].front())];
       const std::size_t number =
           colour_of.emplace(std::pair(layout, colour), colour_of.size()).first->second;
       activities.push_back({layout, groups[g].front(), number});

@@ -39,8 +39,8 @@ namespace {
 std::string NetworkLine(const scenario::Scenario& scenario) {
   if (scenario.network == scenario::Fidelity::kAnalytic) return "";
   std::string line = scenario.network == scenario::Fidelity::kFlow
-                         ? "network    flow: every rank simulated, collectives share links"
-                         : "network    message: every rank simulated, messages queue on links";
+                         ? "network    flow: the collectives of all ranks share links"
+                         : "network    message: the messages of all ranks queue on links";
   if (!scenario.slow_links.empty()) {
     line += fmt::format("; {} {} worse than described", scenario.slow_links.size(),
                         scenario.slow_links.size() == 1 ? "link is" : "links are");

@@ -618,6 +618,7 @@ network::CollectiveTraffic TwoPairs(bool messages) {
   traffic.messages = messages;
   traffic.cluster = std::make_unique<network::ClusterNetwork>(
       network::ClusterNetwork{network::Network::Make(std::move(description)).value()});
+  traffic.links = static_cast<std::uint32_t>(traffic.cluster->network.links());
   for (const std::vector<int>& ranks : {std::vector<int>{0, 2}, std::vector<int>{1, 3}}) {
     network::CollectiveTraffic::Collective& routed = traffic.collectives.emplace_back();
     routed.list = std::make_unique<collective::Ring>(collective::Ring::Options{

@@ -123,7 +123,7 @@ void Simulation::SetUp() {
   }
   std::uint32_t links = 0;
   if (options_.traffic != nullptr && !options_.traffic->messages) {
-    links = static_cast<std::uint32_t>(options_.traffic->cluster->network.links());
+    links = options_.traffic->links;
   }
   if (joint_count_ > 0) {
     joint_.Reset(count * cost::kResources + links,
@@ -451,7 +451,8 @@ void Simulation::Start(std::uint32_t j, std::uint32_t number) {
   const auto add = [&](std::span<const SharedResources::Use> own, std::uint32_t from, Time alone) {
     for (SharedResources::Use use : own) {
       use.resource += from;
-      if (alone < work) use.share = static_cast<std::uint32_t>(use.share * (alone / work));
+      if (alone < work)
+        use.share = static_cast<std::uint64_t>(static_cast<double>(use.share) * (alone / work));
       joint.uses.push_back(use);
     }
   };

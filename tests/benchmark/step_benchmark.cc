@@ -106,13 +106,15 @@ void Row(benchmark::State& state, const char* text) {
 BENCHMARK_CAPTURE(Row, fsdp2_llama3_8b_128_ranks, kFsdp2Llama)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(Row, megatron_llama3_405b_16384_ranks, kLlama405b)->Unit(benchmark::kMillisecond);
 
-// Every rank simulated, collectives as flows on the cluster's links.
+// Collectives as flows on the cluster's links, on classes of ranks.
 void ForecastFlows(benchmark::State& state, const char* text) {
   ForecastAt(state, text, scenario::Fidelity::kFlow);
 }
 BENCHMARK_CAPTURE(ForecastFlows, ddp_32_layers_512_ranks, kDdpList)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(ForecastFlows, ddp_llama2_7b_512_ranks, kDdpLlama)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(ForecastFlows, fsdp2_llama3_8b_128_ranks, kFsdp2Llama)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(ForecastFlows, megatron_llama3_405b_16384_ranks, kLlama405b)
     ->Unit(benchmark::kMillisecond);
 
 // Where the time goes, for the largest of them.

@@ -1,0 +1,36 @@
+#include "src/cost/scenario_network.h"
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+
+namespace stepcast::cost {
+
+Diagnostics NoNetwork(const scenario::Scenario& scenario, const network::Fault& fault) {
+  // A network that falls apart does so by what was taken from it.
+  const std::size_t slow = fault.change < 0 ? 0 : static_cast<std::size_t>(fault.change);
+  return {{.code = "cost.no-network",
+           .location = scenario.slow_links.empty() ? scenario.cluster_location
+                                                   : scenario.slow_links[slow].location,
+           .message = fmt::format("collectives have no links to go over: {}", fault.message),
+           .hint = fault.hint}};
+}
+
+Result<std::unique_ptr<const network::ClusterNetwork>> NetworkOf(
+    const scenario::Scenario& scenario) {
+  std::vector<network::LinkChange> changes;
+  for (const scenario::SlowLink& slow : scenario.slow_links) {
+    changes.push_back({slow.from, slow.to, slow.bandwidth});
+  }
+  auto made = network::NetworkOf(*scenario.cluster, changes);
+  if (made) return std::make_unique<const network::ClusterNetwork>(*std::move(made));
+  Diagnostics diagnostics;
+  for (const network::Fault& fault : made.error()) {
+    diagnostics.push_back(NoNetwork(scenario, fault).front());
+  }
+  return tl::unexpected(std::move(diagnostics));
+}
+
+}  // namespace stepcast::cost
