@@ -270,6 +270,12 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
        "zb_h1 parts backward into gradients of inputs and of weights, and what is recomputed runs "
        "as a whole: full"},
       {[](Request& r) {
+         r.pipeline = 4;
+         r.stage_layers = {4, 0, 4, 4};
+       },
+       "parallelism.stage_layers", "plan.stage-layers",
+       "stage_layers[1] is 0, and that stage would have nothing to do"},
+      {[](Request& r) {
          r.activation_checkpointing = model::Checkpointing::kSelective;
          r.checkpoint_segment = 4;
        },
