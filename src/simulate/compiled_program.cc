@@ -10,6 +10,7 @@
 #include "src/cost/demand.h"
 #include "src/engine/shared_resources.h"
 #include "src/program/description.h"
+#include "src/program/instruction_head.h"
 
 namespace stepcast::simulate {
 
@@ -48,6 +49,11 @@ Cost CostOf(const cost::Demand& demand, bool links, bool both_ways, ConcurrentSe
   return cost;
 }
 
+// They have the same CostOf.
+bool SameCost(const cost::Demand& a, const cost::Demand& b) {
+  return a.latency == b.latency && a.work == b.work && a.share == b.share;
+}
+
 // All of a program and its prices that BuildQueues reads.
 void TakeKey(const program::Program& program, const cost::Prices& prices,
              std::vector<std::int64_t>& key) {
@@ -75,8 +81,7 @@ void TakeKey(const program::Program& program, const cost::Prices& prices,
   for (const program::HostTask& task : program.host_tasks) *at++ = task.duration.picoseconds();
   for (const auto* instructions : {&program.prologue, &program.step}) {
     for (const Instruction& instruction : *instructions) {
-      *at++ = std::int64_t{instruction.operand} << 32 | std::int64_t{instruction.stream} << 8 |
-              static_cast<std::int64_t>(instruction.opcode);
+      *at++ = static_cast<std::int64_t>(program::HeadOf(instruction));
     }
   }
 }
@@ -85,11 +90,18 @@ void TakeKey(const program::Program& program, const cost::Prices& prices,
 
 void CompiledProgram::Build(const program::Program& program, const cost::Prices& prices,
                             const std::vector<bool>* marked, bool links, ConcurrentSets& sets) {
-  BuildCosts(program, prices, links, sets);
+  const bool as_before = BuildCosts(program, prices, links, sets);
   TakeKey(program, prices, key_);
-  if (key_ != queues_of_) {
+  const bool same_queues = key_ == queues_of_;
+  if (!same_queues) {
     BuildQueues(program, prices);
     std::swap(key_, queues_of_);
+  }
+  const bool same_marks = marked == nullptr ? marks_.empty() : *marked == marks_;
+  if (as_before && same_queues && same_marks) return;
+  if (!same_marks) {
+    marks_.clear();
+    if (marked != nullptr) marks_ = *marked;
   }
   BuildStretches(marked);
 }
@@ -120,19 +132,29 @@ void CompiledProgram::BuildStretches(const std::vector<bool>* marked) {
   }
 }
 
-void CompiledProgram::BuildCosts(const program::Program& program, const cost::Prices& prices,
+bool CompiledProgram::BuildCosts(const program::Program& program, const cost::Prices& prices,
                                  bool links, ConcurrentSets& sets) {
   STEPCAST_CHECK(prices.kernels.size() == program.kernels.size() &&
                      prices.copies.size() == program.copies.size() &&
                      prices.collectives.size() == program.collectives.size() &&
                      prices.exchanges.size() == program.exchanges.size(),
                  "everything in a program has its price");
-  costs.clear();
-  for (const cost::Demand& demand : prices.kernels) {
-    costs.push_back(CostOf(demand, true, false, sets));
-  }
-  for (const cost::Demand& demand : prices.copies) {
-    costs.push_back(CostOf(demand, true, false, sets));
+  // Rows of a sweep have most of them in common.
+  const std::size_t count = prices.kernels.size() + prices.copies.size();
+  bool as_before = costs.size() == count && profiles_of_ == sets.cleared();
+  if (profiles_of_ != sets.cleared()) costs.clear();
+  profiles_of_ = sets.cleared();
+  const std::size_t known = std::min(costs.size(), count);
+  costs.resize(count);
+  priced_.resize(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const cost::Demand& demand =
+        i < prices.kernels.size() ? prices.kernels[i] : prices.copies[i - prices.kernels.size()];
+    if (i < known && SameCost(priced_[i], demand)) continue;
+    priced_[i] = demand;
+    const Cost cost = CostOf(demand, true, false, sets);
+    as_before = as_before && cost.latency == costs[i].latency && cost.work == costs[i].work;
+    costs[i] = cost;
   }
   // Ingress matters where messages are received beside collectives.
   const bool both_ways = !program.exchanges.empty();
@@ -141,6 +163,7 @@ void CompiledProgram::BuildCosts(const program::Program& program, const cost::Pr
     collective_costs.push_back(CostOf(price.demand, links, both_ways, sets));
   }
   AddExchanges(program, prices, links, sets);
+  return as_before;
 }
 
 void CompiledProgram::BuildQueues(const program::Program& program, const cost::Prices& prices) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "src/base/time.h"
+#include "src/cost/demand.h"
 #include "src/cost/prices.h"
 #include "src/program/program.h"
 #include "src/program/wait_target.h"
@@ -152,7 +153,8 @@ struct CompiledProgram {
              const std::vector<bool>* marked, bool links, ConcurrentSets& sets);
 
  private:
-  void BuildCosts(const program::Program& program, const cost::Prices& prices, bool links,
+  // True: kernels and copies take what they took before.
+  bool BuildCosts(const program::Program& program, const cost::Prices& prices, bool links,
                   ConcurrentSets& sets);
   void BuildQueues(const program::Program& program, const cost::Prices& prices);
   void BuildStretches(const std::vector<bool>* marked);
@@ -163,6 +165,9 @@ struct CompiledProgram {
                        std::span<const program::WaitTarget> targets, bool in_prologue);
 
   std::vector<std::int64_t> queues_of_;  // all that queues and spans follow from
+  std::vector<cost::Demand> priced_;     // what `costs` are of
+  std::uint32_t profiles_of_ = 0;        // ConcurrentSets::cleared()
+  std::vector<bool> marks_;              // what `stretches` stop at
   // Room for building.
   std::vector<std::int64_t> key_;
   program::WaitTargets wait_targets_;
