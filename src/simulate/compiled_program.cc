@@ -97,38 +97,44 @@ void CompiledProgram::Build(const program::Program& program, const cost::Prices&
     BuildQueues(program, prices);
     std::swap(key_, queues_of_);
   }
-  const bool same_marks = marked == nullptr ? marks_.empty() : *marked == marks_;
-  if (as_before && same_queues && same_marks) return;
-  if (!same_marks) {
-    marks_.clear();
-    if (marked != nullptr) marks_ = *marked;
-  }
-  BuildStretches(marked);
+  if (!as_before || !same_queues || marked != nullptr || marked_ != nullptr) ++build_;
+  marked_ = marked;
+  stretches_.resize(items.size());
 }
 
-void CompiledProgram::BuildStretches(const std::vector<bool>* marked) {
-  stretches.resize(items.size());
-  const auto build = [&](std::uint32_t begin, std::uint32_t end, const std::vector<bool>* marks) {
+void CompiledProgram::FindRuns() {
+  const auto find = [this](std::uint32_t begin, std::uint32_t end) {
     for (std::uint32_t i = end; i-- > begin;) {
-      const Item& item = items[i];
-      if (item.kind != Item::Kind::kOperation) continue;
-      const Cost& cost = costs[item.target];
-      Stretch& own = stretches[i];
-      own = {.rest = cost.latency + cost.work, .latest = Time(), .end = i + 1};
-      own.latest = item.issued + own.rest;
-      if (i + 1 == end || items[i + 1].kind != Item::Kind::kOperation ||
-          items[i + 1].span != item.span || (marks != nullptr && (*marks)[item.instruction])) {
-        continue;
-      }
-      const Stretch& behind = stretches[i + 1];
-      own.rest += behind.rest;
-      own.latest = std::max(item.issued + own.rest, behind.latest);
-      own.end = behind.end;
+      const bool goes_on = i + 1 < end && items[i + 1].kind == Item::Kind::kOperation &&
+                           items[i + 1].span == items[i].span;
+      items[i].run_end = goes_on ? items[i + 1].run_end : i + 1;
     }
   };
   for (const StreamRange& range : streams) {
-    build(range.begin, range.step, nullptr);
-    build(range.step, range.end, marked);
+    find(range.begin, range.step);
+    find(range.step, range.end);
+  }
+}
+
+void CompiledProgram::FindStretch(std::uint32_t item) const {
+  std::uint32_t end = items[item].run_end;
+  if (marked_ != nullptr && items[item].span >= prologue_spans) {
+    std::uint32_t last = item;
+    while (last + 1 < end && !(*marked_)[items[last].instruction]) ++last;
+    end = last + 1;
+  }
+  Stretch behind = {.rest = Time(), .latest = Time(), .end = end, .build = build_};
+  std::uint32_t i = end;
+  // The last of them may be known.
+  if (stretches_[end - 1].build == build_) {
+    for (i = item; stretches_[i].build != build_;) ++i;
+    behind = stretches_[i];
+  }
+  while (i-- > item) {
+    const Cost& cost = costs[items[i].target];
+    behind.rest += cost.latency + cost.work;
+    behind.latest = std::max(items[i].issued + behind.rest, behind.latest);
+    stretches_[i] = behind;
   }
 }
 
@@ -235,6 +241,7 @@ void CompiledProgram::BuildQueues(const program::Program& program, const cost::P
   AddInstructions(program, prices, program.prologue, wait_targets_.prologue, true);
   prologue_spans = static_cast<std::uint32_t>(spans.size());
   AddInstructions(program, prices, program.step, wait_targets_.step, false);
+  FindRuns();
 }
 
 void CompiledProgram::AddExchanges(const program::Program& program, const cost::Prices& prices,
