@@ -198,22 +198,25 @@ class ProgramBuilder {
   program::Program Take();
 
  private:
-  program::Instruction& Emit(program::Opcode opcode, StreamId stream, Index operand) {
+  void Emit(program::Opcode opcode, StreamId stream, Index operand, UseRange uses) {
     if (describes_data_flow_) BeginEffects();
-    program::Instruction& instruction = section_->emplace_back(stamp_);
+    program::Instruction instruction = stamp_;
     instruction.opcode = opcode;
     instruction.stream = stream;
     instruction.operand = operand;
-    instruction.first_use = static_cast<Index>(program_.uses.size());
-    return instruction;
+    instruction.first_use = uses.first;
+    instruction.use_count = uses.count;
+    section_->push_back(instruction);
+  }
+  // What uses nothing.
+  void Emit(program::Opcode opcode, StreamId stream, Index operand) {
+    Emit(opcode, stream, operand, {.first = taken_uses_, .count = 0});
   }
   void Operate(program::Opcode opcode, StreamId stream, Index operand) {
     Operate(opcode, stream, operand, TakeUses());
   }
   void Operate(program::Opcode opcode, StreamId stream, Index operand, UseRange uses) {
-    program::Instruction& instruction = Emit(opcode, stream, operand);
-    instruction.first_use = uses.first;
-    instruction.use_count = uses.count;
+    Emit(opcode, stream, operand, uses);
     if (!pending_.empty()) AddEffects();
   }
   // Those that no operation has yet.

@@ -568,7 +568,8 @@ class Reference final : public ShardingStrategy {
 
   void Update(std::span<const int> buckets) {
     std::int64_t elements = 0;
-    std::vector<BufferUse> uses;
+    std::vector<BufferUse>& uses = uses_;
+    uses.clear();
     std::vector<program::Effect> updates;
     for (const int index : buckets) {
       const GradientBucket& bucket = buckets_[index];
@@ -586,9 +587,10 @@ class Reference final : public ShardingStrategy {
         buckets.size() == 1
             ? KernelsOfBucket(buckets_[buckets.front()].shard)
             : updates_.emplace_back(Updates{.kernels = AddUpdateKernels(elements)}).kernels;
+    const UseRange all = builder_.AddUses(uses);
     for (std::size_t i = 0; i < kernels.size(); ++i) {
       if (i + 1 == kernels.size()) builder_.With(updates);
-      builder_.Run(step_.compute(), kernels[i], uses);
+      builder_.Run(step_.compute(), kernels[i], all);
     }
   }
 
@@ -648,7 +650,7 @@ class Reference final : public ShardingStrategy {
   Index communicator_ = kNone, replica_communicator_ = kNone;
   Index layer_done_ = kNone, update_done_ = kNone;
   std::vector<Updates> updates_;
-  std::vector<BufferUse> uses_;  // of the collective being written
+  std::vector<BufferUse> uses_;  // of the operation being written
   std::vector<int> order_;       // of the tensors in buckets
   std::vector<GradientBucket> buckets_;
   std::vector<BucketParameters> parameters_;       // by bucket, up to stage 2

@@ -1,5 +1,8 @@
 #include "src/memory/deferred_frees.h"
 
+#include <algorithm>
+#include <cstdint>
+
 namespace stepcast::memory {
 
 using program::Index;
@@ -30,12 +33,18 @@ DeferredFrees::DeferredFrees(const Program& program) {
   std::vector<Recorded> recorded;
   std::vector<LastUse> last_uses;
   // Streams that are recorded for some buffer: uses on others are never waited for.
-  std::vector<bool> records(program.streams.size());
-  for (const Instruction& instruction : program.step) {
-    if (instruction.opcode != Opcode::kRecordStream) continue;
-    records[instruction.stream] = true;
-    if (numbers.empty()) numbers.resize(program.buffers.size(), kNone);
-    Index& number = numbers[instruction.operand];
+  std::vector<std::uint8_t> records(program.streams.size());
+  const auto next_record = [&program](auto from) {
+    return std::find_if(from, program.step.end(), [](const Instruction& instruction) {
+      return instruction.opcode == Opcode::kRecordStream;
+    });
+  };
+  auto at = next_record(program.step.begin());
+  if (at == program.step.end()) return;
+  numbers.resize(program.buffers.size(), kNone);
+  for (; at != program.step.end(); at = next_record(at + 1)) {
+    records[at->stream] = 1;
+    Index& number = numbers[at->operand];
     if (number != kNone) continue;
     number = static_cast<Index>(states.size());
     states.emplace_back();
@@ -44,14 +53,13 @@ DeferredFrees::DeferredFrees(const Program& program) {
     while (last != kNone && recorded[last].stream != stream) last = recorded[last].before;
     return last != kNone;
   };
-  if (states.empty()) return;
   free_.resize(program.step.size());
   number_.resize(program.step.size());
   first_.push_back(0);
   for (Index i = 0; i < program.step.size(); ++i) {
     const Instruction& instruction = program.step[i];
-    const bool matters = instruction.use_count > 0 && records[instruction.stream];
-    for (Index u = 0; matters && u < instruction.use_count; ++u) {
+    if (instruction.use_count > 0 && records[instruction.stream] == 0) continue;
+    for (Index u = 0; u < instruction.use_count; ++u) {
       const Index number = numbers[program.uses[instruction.first_use + u].buffer];
       if (number == kNone) continue;
       std::uint32_t& last = states[number].use;

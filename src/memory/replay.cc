@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/memory/caching_allocator.h"
+#include "src/program/instruction_head.h"
 
 namespace stepcast::memory {
 namespace {
@@ -532,12 +533,11 @@ Usage Timed(const Program& program, const Timeline& timeline, const DeferredFree
 struct Replayer::Workspace {
   using Key = std::vector<std::int64_t>;
   struct Known {
-    std::uint64_t hash = 0;
     Key key;
     Usage usage;
   };
 
-  // Sets `key` and `hash`.
+  // Sets `key`, of which `key_size` words count.
   void TakeKey(const Program& program, std::size_t steps, std::uint32_t described,
                const Device& device) {
     const std::initializer_list<std::int64_t> first = {
@@ -547,8 +547,9 @@ struct Replayer::Workspace {
         static_cast<std::int64_t>(device.allocator),
         static_cast<std::int64_t>(program.streams.size()),
         static_cast<std::int64_t>(program.buffers.size())};
-    key.resize(first.size() + 2 * program.buffers.size() + program.prologue.size() +
-               program.step.size() + 1);
+    const std::size_t most = first.size() + 2 * program.buffers.size() + program.prologue.size() +
+                             program.step.size() + 1;
+    if (key.size() < most) key.resize(most);
     auto at = std::copy(first.begin(), first.end(), key.begin());
     for (const program::Buffer& buffer : program.buffers) {
       *at++ = buffer.size.count();
@@ -557,33 +558,22 @@ struct Replayer::Workspace {
     // Which instructions change memory cannot be foreseen: all are written, the others over again.
     const auto add = [&at](const std::vector<Instruction>& instructions) {
       for (const Instruction& instruction : instructions) {
-        *at = static_cast<std::int64_t>(instruction.opcode) << 48 |
-              static_cast<std::int64_t>(instruction.stream) << 32 | instruction.operand;
+        *at = static_cast<std::int64_t>(program::HeadOf(instruction));
         at += ChangesMemory(instruction) ? 1 : 0;
       }
     };
     add(program.prologue);
     *at++ = -1;
     add(program.step);
-    key.resize(static_cast<std::size_t>(at - key.begin()));
-    // FNV's way over words, in four lanes that do not wait for one another.
-    std::array<std::uint64_t, 4> lanes = {1, 2, 3, 4};
-    const auto mix = [](std::uint64_t& lane, std::int64_t word) {
-      lane = (lane ^ static_cast<std::uint64_t>(word)) * 0x9e3779b97f4a7c15;
-      lane ^= lane >> 32;
-    };
-    std::size_t i = 0;
-    for (; i + lanes.size() <= key.size(); i += lanes.size()) {
-      for (std::size_t lane = 0; lane < lanes.size(); ++lane) mix(lanes[lane], key[i + lane]);
-    }
-    for (; i < key.size(); ++i) mix(lanes[0], key[i]);
-    hash = 0;
-    for (const std::uint64_t lane : lanes) mix(hash, static_cast<std::int64_t>(lane));
+    key_size = static_cast<std::size_t>(at - key.begin());
   }
 
+  // Rows differ where their keys begin: in sizes of buffers.
   const Usage* Find() const {
     for (const Known& one : known) {
-      if (one.hash == hash && one.key == key) return &one.usage;
+      if (one.key.size() == key_size && std::equal(one.key.begin(), one.key.end(), key.begin())) {
+        return &one.usage;
+      }
     }
     return nullptr;
   }
@@ -592,15 +582,14 @@ struct Replayer::Workspace {
   void Keep(const Usage& usage) {
     Known& oldest = known[next];
     next = (next + 1) % known.size();
-    oldest.hash = hash;
-    std::swap(oldest.key, key);
+    oldest.key.assign(key.begin(), key.begin() + static_cast<std::ptrdiff_t>(key_size));
     oldest.usage = usage;
   }
 
   Requests requests;
   ProgramOrderReplay replay;
   Key key;
-  std::uint64_t hash = 0;
+  std::size_t key_size = 0;
   // Rows of a sweep that need the same are near one another.
   std::array<Known, 16> known;
   std::size_t next = 0;

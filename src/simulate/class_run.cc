@@ -270,7 +270,7 @@ bool ClassRun::RunAhead(std::uint32_t s) {
       span_begin = span_begins_[own];
     }
     if (count == 0 && !record_all_) {
-      const Stretch& stretch = compiled_->stretches[stream.item];
+      const Stretch& stretch = compiled_->StretchFrom(stream.item);
       const Time end = now_ + stretch.rest;
       // None of them waits until it is issued.
       if (end >= span_begin + stretch.latest && end < limit) {

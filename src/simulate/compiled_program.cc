@@ -10,6 +10,7 @@
 #include "src/cost/demand.h"
 #include "src/engine/shared_resources.h"
 #include "src/program/description.h"
+#include "src/program/instruction_head.h"
 
 namespace stepcast::simulate {
 
@@ -48,6 +49,11 @@ Cost CostOf(const cost::Demand& demand, bool links, bool both_ways, ConcurrentSe
   return cost;
 }
 
+// They have the same CostOf.
+bool SameCost(const cost::Demand& a, const cost::Demand& b) {
+  return a.latency == b.latency && a.work == b.work && a.share == b.share;
+}
+
 // All of a program and its prices that BuildQueues reads.
 void TakeKey(const program::Program& program, const cost::Prices& prices,
              std::vector<std::int64_t>& key) {
@@ -75,8 +81,7 @@ void TakeKey(const program::Program& program, const cost::Prices& prices,
   for (const program::HostTask& task : program.host_tasks) *at++ = task.duration.picoseconds();
   for (const auto* instructions : {&program.prologue, &program.step}) {
     for (const Instruction& instruction : *instructions) {
-      *at++ = std::int64_t{instruction.operand} << 32 | std::int64_t{instruction.stream} << 8 |
-              static_cast<std::int64_t>(instruction.opcode);
+      *at++ = static_cast<std::int64_t>(program::HeadOf(instruction));
     }
   }
 }
@@ -85,54 +90,77 @@ void TakeKey(const program::Program& program, const cost::Prices& prices,
 
 void CompiledProgram::Build(const program::Program& program, const cost::Prices& prices,
                             const std::vector<bool>* marked, bool links, ConcurrentSets& sets) {
-  BuildCosts(program, prices, links, sets);
+  const bool as_before = BuildCosts(program, prices, links, sets);
   TakeKey(program, prices, key_);
-  if (key_ != queues_of_) {
+  const bool same_queues = key_ == queues_of_;
+  if (!same_queues) {
     BuildQueues(program, prices);
     std::swap(key_, queues_of_);
   }
-  BuildStretches(marked);
+  if (!as_before || !same_queues || marked != nullptr || marked_ != nullptr) ++build_;
+  marked_ = marked;
+  stretches_.resize(items.size());
 }
 
-void CompiledProgram::BuildStretches(const std::vector<bool>* marked) {
-  stretches.resize(items.size());
-  const auto build = [&](std::uint32_t begin, std::uint32_t end, const std::vector<bool>* marks) {
+void CompiledProgram::FindRuns() {
+  const auto find = [this](std::uint32_t begin, std::uint32_t end) {
     for (std::uint32_t i = end; i-- > begin;) {
-      const Item& item = items[i];
-      if (item.kind != Item::Kind::kOperation) continue;
-      const Cost& cost = costs[item.target];
-      Stretch& own = stretches[i];
-      own = {.rest = cost.latency + cost.work, .latest = Time(), .end = i + 1};
-      own.latest = item.issued + own.rest;
-      if (i + 1 == end || items[i + 1].kind != Item::Kind::kOperation ||
-          items[i + 1].span != item.span || (marks != nullptr && (*marks)[item.instruction])) {
-        continue;
-      }
-      const Stretch& behind = stretches[i + 1];
-      own.rest += behind.rest;
-      own.latest = std::max(item.issued + own.rest, behind.latest);
-      own.end = behind.end;
+      const bool goes_on = i + 1 < end && items[i + 1].kind == Item::Kind::kOperation &&
+                           items[i + 1].span == items[i].span;
+      items[i].run_end = goes_on ? items[i + 1].run_end : i + 1;
     }
   };
   for (const StreamRange& range : streams) {
-    build(range.begin, range.step, nullptr);
-    build(range.step, range.end, marked);
+    find(range.begin, range.step);
+    find(range.step, range.end);
   }
 }
 
-void CompiledProgram::BuildCosts(const program::Program& program, const cost::Prices& prices,
+void CompiledProgram::FindStretch(std::uint32_t item) const {
+  std::uint32_t end = items[item].run_end;
+  if (marked_ != nullptr && items[item].span >= prologue_spans) {
+    std::uint32_t last = item;
+    while (last + 1 < end && !(*marked_)[items[last].instruction]) ++last;
+    end = last + 1;
+  }
+  Stretch behind = {.rest = Time(), .latest = Time(), .end = end, .build = build_};
+  std::uint32_t i = end;
+  // The last of them may be known.
+  if (stretches_[end - 1].build == build_) {
+    for (i = item; stretches_[i].build != build_;) ++i;
+    behind = stretches_[i];
+  }
+  while (i-- > item) {
+    const Cost& cost = costs[items[i].target];
+    behind.rest += cost.latency + cost.work;
+    behind.latest = std::max(items[i].issued + behind.rest, behind.latest);
+    stretches_[i] = behind;
+  }
+}
+
+bool CompiledProgram::BuildCosts(const program::Program& program, const cost::Prices& prices,
                                  bool links, ConcurrentSets& sets) {
   STEPCAST_CHECK(prices.kernels.size() == program.kernels.size() &&
                      prices.copies.size() == program.copies.size() &&
                      prices.collectives.size() == program.collectives.size() &&
                      prices.exchanges.size() == program.exchanges.size(),
                  "everything in a program has its price");
-  costs.clear();
-  for (const cost::Demand& demand : prices.kernels) {
-    costs.push_back(CostOf(demand, true, false, sets));
-  }
-  for (const cost::Demand& demand : prices.copies) {
-    costs.push_back(CostOf(demand, true, false, sets));
+  // Rows of a sweep have most of them in common.
+  const std::size_t count = prices.kernels.size() + prices.copies.size();
+  bool as_before = costs.size() == count && profiles_of_ == sets.cleared();
+  if (profiles_of_ != sets.cleared()) costs.clear();
+  profiles_of_ = sets.cleared();
+  const std::size_t known = std::min(costs.size(), count);
+  costs.resize(count);
+  priced_.resize(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const cost::Demand& demand =
+        i < prices.kernels.size() ? prices.kernels[i] : prices.copies[i - prices.kernels.size()];
+    if (i < known && SameCost(priced_[i], demand)) continue;
+    priced_[i] = demand;
+    const Cost cost = CostOf(demand, true, false, sets);
+    as_before = as_before && cost.latency == costs[i].latency && cost.work == costs[i].work;
+    costs[i] = cost;
   }
   // Ingress matters where messages are received beside collectives.
   const bool both_ways = !program.exchanges.empty();
@@ -141,6 +169,7 @@ void CompiledProgram::BuildCosts(const program::Program& program, const cost::Pr
     collective_costs.push_back(CostOf(price.demand, links, both_ways, sets));
   }
   AddExchanges(program, prices, links, sets);
+  return as_before;
 }
 
 void CompiledProgram::BuildQueues(const program::Program& program, const cost::Prices& prices) {
@@ -212,6 +241,7 @@ void CompiledProgram::BuildQueues(const program::Program& program, const cost::P
   AddInstructions(program, prices, program.prologue, wait_targets_.prologue, true);
   prologue_spans = static_cast<std::uint32_t>(spans.size());
   AddInstructions(program, prices, program.step, wait_targets_.step, false);
+  FindRuns();
 }
 
 void CompiledProgram::AddExchanges(const program::Program& program, const cost::Prices& prices,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "src/base/time.h"
+#include "src/cost/demand.h"
 #include "src/cost/prices.h"
 #include "src/program/program.h"
 #include "src/program/wait_target.h"
@@ -37,6 +38,8 @@ struct Item {
   // kCollective, kExchange: which of its communicator's in this prologue or step. kWait: the slot
   // of the record in the prologue, or kNone.
   std::uint32_t other = 0;
+  // kOperation: the item after the operations that follow it, issued in the same span.
+  std::uint32_t run_end = 0;
   Kind kind = Kind::kOperation;
   std::uint8_t steps_before = 0;  // kWait: `target` means that of so many steps before
 };
@@ -44,9 +47,10 @@ struct Item {
 // Operations one after another on a stream, issued in one span, of which the last alone may be
 // recorded: from an item on.
 struct Stretch {
-  Time rest;              // what they take one after the other if nothing interrupts them
-  Time latest;            // the most of: when one is issued, and what it and those behind it take
-  std::uint32_t end = 0;  // item
+  Time rest;                // what they take one after the other if nothing interrupts them
+  Time latest;              // the most of: when one is issued, and what it and those behind it take
+  std::uint32_t end = 0;    // item
+  std::uint32_t build = 0;  // the one that it is known of
 };
 
 // Items [begin, step) are the prologue's, [step, end) the step's.
@@ -120,8 +124,7 @@ inline WaitFor Resolve(std::uint32_t target, std::uint32_t other, std::uint8_t s
 struct CompiledProgram {
   std::vector<StreamRange> streams;
   std::vector<Item> items;
-  std::vector<Stretch> stretches;  // by item; of operations alone
-  std::vector<HostSpan> spans;     // the prologue's, then the step's
+  std::vector<HostSpan> spans;  // the prologue's, then the step's
   std::uint32_t prologue_spans = 0;
   std::vector<HostItem> host_items;
   std::vector<Cost> costs;  // of kernels, then copies
@@ -148,14 +151,24 @@ struct CompiledProgram {
   // use the rank's shares of links. Programs that differ in sizes and in what operations take, as
   // rows of a sweep do, have the same queues and spans: these are then left as they are. `marked`:
   // by instruction of the step, what is recorded where not everything is; null: nothing.
+  // It is read until the next call.
   void Build(const program::Program& program, const cost::Prices& prices,
              const std::vector<bool>* marked, bool links, ConcurrentSets& sets);
 
+  // From an item on, which is an operation. Found when it is first asked for: beside what runs at
+  // the same time it is not asked for.
+  const Stretch& StretchFrom(std::uint32_t item) const {
+    if (stretches_[item].build != build_) FindStretch(item);
+    return stretches_[item];
+  }
+
  private:
-  void BuildCosts(const program::Program& program, const cost::Prices& prices, bool links,
+  // True: kernels and copies take what they took before.
+  bool BuildCosts(const program::Program& program, const cost::Prices& prices, bool links,
                   ConcurrentSets& sets);
   void BuildQueues(const program::Program& program, const cost::Prices& prices);
-  void BuildStretches(const std::vector<bool>* marked);
+  void FindStretch(std::uint32_t item) const;
+  void FindRuns();
   void AddExchanges(const program::Program& program, const cost::Prices& prices, bool links,
                     ConcurrentSets& sets);
   void AddInstructions(const program::Program& program, const cost::Prices& prices,
@@ -163,6 +176,11 @@ struct CompiledProgram {
                        std::span<const program::WaitTarget> targets, bool in_prologue);
 
   std::vector<std::int64_t> queues_of_;  // all that queues and spans follow from
+  std::vector<cost::Demand> priced_;     // what `costs` are of
+  std::uint32_t profiles_of_ = 0;        // ConcurrentSets::cleared()
+  const std::vector<bool>* marked_ = nullptr;
+  mutable std::vector<Stretch> stretches_;  // by item; of operations alone
+  std::uint32_t build_ = 0;
   // Room for building.
   std::vector<std::int64_t> key_;
   program::WaitTargets wait_targets_;

@@ -17,6 +17,7 @@ constexpr std::size_t kMostSets = 4096;
 }  // namespace
 
 void ConcurrentSets::Clear() {
+  ++cleared_;
   uses_.clear();
   first_use_ = {0, 0};
   profiles_.clear();
@@ -48,7 +49,8 @@ ConcurrentSets::Profile ConcurrentSets::Intern(std::span<const Use> uses) {
 
 ConcurrentSets::Set ConcurrentSets::FindStep(Set set, Profile profile, bool with,
                                              std::uint64_t key) {
-  std::vector<Profile> profiles;
+  std::vector<Profile>& profiles = step_;
+  profiles.clear();
   for (std::uint32_t m = first_member_[set]; m < first_member_[set + 1]; ++m) {
     profiles.push_back(members_[m].profile);
   }

@@ -45,6 +45,8 @@ class ConcurrentSets {
   // Forgets everything if that is more than a few thousand sets; profiles and sets from before then
   // mean nothing. For owners that simulate program after program.
   void Trim();
+  // How often that was.
+  std::uint32_t cleared() const { return cleared_; }
 
  private:
   struct Member {
@@ -73,6 +75,7 @@ class ConcurrentSets {
   Set SetOf(const std::vector<Profile>& profiles);
   void AddEdge(std::uint64_t key, Set to);
 
+  std::uint32_t cleared_ = 0;
   std::vector<Use> uses_;
   std::vector<std::uint32_t> first_use_;  // by profile, and one more
   std::map<std::vector<std::uint64_t>, Profile> profiles_;
@@ -82,7 +85,9 @@ class ConcurrentSets {
   std::vector<Edge> edges_;                   // open addressing
   std::size_t edge_count_ = 0;
   engine::SharedResources solver_;
-  std::vector<std::uint64_t> key_;  // room
+  // Room.
+  std::vector<std::uint64_t> key_;
+  std::vector<Profile> step_;
 };
 
 }  // namespace stepcast::simulate
