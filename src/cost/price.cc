@@ -430,14 +430,14 @@ class Pricer {
     prices_.collectives.reserve(program_.collectives.size());
     for (const program::Collective& collective : program_.collectives) {
       const PriceCache::Machine::Group& group = GroupOf(collective.communicator);
-      if (const CollectivePrice* known = machine_.Known(collective, group)) {
-        prices_.collectives.push_back(*known);
-        continue;
+      const CollectivePrice* known = machine_.Known(collective, group);
+      CollectivePrice price = known != nullptr ? *known : PriceOneCollective(collective, group);
+      if (known == nullptr) {
+        if (Endless(price.demand)) ReportEndless(collective, group);
+        if (diagnostics_.empty()) machine_.Remember(collective, group, price);
       }
-      const CollectivePrice price = PriceOneCollective(collective, group);
+      TakeMultiprocessors(collective.multiprocessors, 1, price.demand, price.channels);
       prices_.collectives.push_back(price);
-      if (Endless(price.demand)) ReportEndless(collective, group);
-      if (diagnostics_.empty()) machine_.Remember(collective, group, price);
     }
   }
 
@@ -496,7 +496,21 @@ class Pricer {
       if (Endless(price.demand)) ReportEndless(MessageOf(bytes));
       if (diagnostics_.empty()) machine_.Remember(shift, group, price);
     }
-    return EndOfMessage(price, sends, exchange.messages.size());
+    MessagePrice end = EndOfMessage(price, sends, exchange.messages.size());
+    TakeMultiprocessors(exchange.multiprocessors, static_cast<double>(exchange.messages.size()),
+                        end.demand, end.channels);
+    return end;
+  }
+
+  // What does not run on as many as the library would take has the library's time. Copy engines
+  // neither fill nor empty a buffer in between: one read, one write for each byte.
+  void TakeMultiprocessors(const std::optional<int>& multiprocessors, double operations,
+                           Demand& demand, int& channels) const {
+    if (!multiprocessors || !scenario_.gpu || demand.work == Time()) return;
+    channels = *multiprocessors;
+    demand.share[static_cast<std::size_t>(Resource::kCompute)] =
+        *multiprocessors / operations / scenario_.gpu->multiprocessors;
+    if (*multiprocessors == 0) demand.share[static_cast<std::size_t>(Resource::kMemory)] *= 2 / 3.0;
   }
 
   static std::string MessageOf(Bytes bytes) {

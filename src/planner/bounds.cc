@@ -43,7 +43,7 @@ struct WorkKey {
   std::shared_ptr<const topology::Cluster> cluster;
   std::shared_ptr<const calibration::Calibration> calibration;
   std::array<std::int64_t, 7> numbers{};
-  std::array<std::uint8_t, 15> kinds{};
+  std::array<std::uint8_t, 17> kinds{};
   std::vector<std::int64_t> stage_layers{};
 
   auto Tie() const { return std::tie(model, cluster, calibration, numbers, kinds, stage_layers); }
@@ -55,19 +55,20 @@ WorkKey KeyOf(const Scenario& scenario) {
   const plan::Parallelism& axes = scenario.plan.parallelism;
   const model::WorkOptions options = plan::WorkOptionsOf(scenario.plan);
   const auto number = [](auto value) { return static_cast<std::uint8_t>(value); };
-  return {scenario.model,
-          scenario.cluster,
-          scenario.calibration,
-          {training.micro_batch_size, training.sequence_length, axes.data, axes.tensor,
-           axes.context, axes.pipeline, axes.virtual_stages},
-          {number(training.precision), number(training.activation_checkpointing),
-           number(training.attention), number(training.loss), number(training.compile),
-           number(training.norm), number(training.rotary), number(training.activation_function),
-           number(training.repeat_kv), number(training.autocast),
-           number(training.checkpoint_early_stop), number(axes.sequence_parallel),
-           number(options.regathers), number(options.splits_backward),
-           number(plan::TraitsOf(scenario.plan.data_parallel.framework).textbook)},
-          axes.stage_layers};
+  return {
+      scenario.model,
+      scenario.cluster,
+      scenario.calibration,
+      {training.micro_batch_size, training.sequence_length, axes.data, axes.tensor, axes.context,
+       axes.pipeline, axes.virtual_stages},
+      {number(training.precision), number(training.activation_checkpointing),
+       number(training.attention), number(training.loss), number(training.compile),
+       number(training.norm), number(training.rotary), number(training.activation_function),
+       number(training.repeat_kv), number(training.autocast), number(training.tensor_overlap),
+       number(training.checkpoint_early_stop), number(axes.sequence_parallel),
+       number(options.regathers), number(options.fuses_products), number(options.splits_backward),
+       number(plan::TraitsOf(scenario.plan.data_parallel.framework).textbook)},
+      axes.stage_layers};
 }
 
 Result<MicroBatch> WorkOut(const Scenario& scenario) {
