@@ -223,6 +223,43 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
        "parallelism.tensor", "plan.axis-not-of-framework",
        "tensor parallelism of ddp is not supported: 2"},
       {[](Request& r) {
+         r.framework = Framework::kMegatron;
+         r.zero_stage = 1;
+         r.tensor_overlap = model::TensorOverlap::kUserBuffers;
+       },
+       "training.tensor_overlap", "plan.tensor-overlap",
+       "user_buffers overlaps the collectives of sequence parallelism, and there are none"},
+      {[](Request& r) {
+         r.framework = Framework::kFsdp2;
+         r.zero_stage = 3;
+         r.tensor = 2;
+         r.sequence_parallel = true;
+         r.tensor_overlap = model::TensorOverlap::kAsync;
+       },
+       "training.tensor_overlap", "plan.tensor-overlap",
+       "async is a pass of the compiler, and compile is false"},
+      {[](Request& r) {
+         r.framework = Framework::kMegatron;
+         r.zero_stage = 1;
+         r.tensor = 2;
+         r.sequence_parallel = true;
+         r.compile = true;
+         r.tensor_overlap = model::TensorOverlap::kAsync;
+       },
+       "training.tensor_overlap", "plan.tensor-overlap",
+       "async is PyTorch's, and the framework is megatron"},
+      {[](Request& r) {
+         r.framework = Framework::kMegatron;
+         r.zero_stage = 1;
+         r.tensor = 2;
+         r.sequence_parallel = true;
+         r.sequence_length = 1020;
+         r.micro_batch_size = 1;
+         r.tensor_overlap = model::TensorOverlap::kUserBuffers;
+       },
+       "training.tensor_overlap", "plan.tensor-overlap",
+       "2 ranks with 4 pieces each do not divide 1020 tokens of a micro-batch"},
+      {[](Request& r) {
          r.pipeline = 2;
          r.schedule = "gpipe";
          r.virtual_stages = 2;
@@ -269,6 +306,20 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
        "training.activation_checkpointing", "plan.axis-not-supported-with",
        "zb_h1 parts backward into gradients of inputs and of weights, and what is recomputed runs "
        "as a whole: full"},
+      {[](Request& r) {
+         r.activation_checkpointing = model::Checkpointing::kSelective;
+         r.checkpoint_segment = 4;
+       },
+       "training.checkpoint_segment", "plan.no-checkpoints",
+       "activation_checkpointing is selective, and checkpoint_segment is 4"},
+      {[](Request& r) {
+         r.activation_checkpointing = model::Checkpointing::kFull;
+         r.checkpoint_segment = 4;
+         r.checkpoint_early_stop = true;
+       },
+       "training.checkpoint_segment", "plan.segments",
+       "recomputation that ends early is modelled for single blocks, checkpoint_early_stop is "
+       "true, and checkpoint_segment is 4"},
       {[](Request& r) {
          r.pipeline = 2;
          r.schedule = "zb_h1";
