@@ -486,6 +486,10 @@ class Pricer {
       return price;
     }
     const PriceCache::Machine::Group& group = RouteOf(exchange, all, from, to);
+    if (exchange.multiprocessors == 0 && kernels_ != nullptr && links_ != nullptr &&
+        group.path.nodes == 1 && group.path.intra_bandwidth > Bandwidth()) {
+      return PriceByCopyEngines(bytes, sends, group.path);
+    }
     const program::Collective shift = {.kind = CollectiveKind::kSendRecv,
                                        .communicator = exchange.communicator,
                                        .bytes = bytes,
@@ -502,15 +506,26 @@ class Pricer {
     return end;
   }
 
-  // What does not run on as many as the library would take has the library's time. Copy engines
-  // neither fill nor empty a buffer in between: one read, one write for each byte.
+  MessagePrice PriceByCopyEngines(Bytes bytes, bool sends, const CommunicationPath& path) {
+    MessagePrice price = {
+        .demand = PricePeerCopy(bytes, path, *scenario_.gpu, *kernels_, *links_),
+        .bandwidth_bound = BandwidthBound(CollectiveKind::kSendRecv, bytes, path)};
+    auto& share = price.demand.share;
+    if (!sends) {
+      share[static_cast<std::size_t>(Resource::kScaleUpIn)] =
+          std::exchange(share[static_cast<std::size_t>(Resource::kScaleUp)], 0);
+    }
+    if (Endless(price.demand)) ReportEndless(MessageOf(bytes));
+    return price;
+  }
+
+  // What takes other multiprocessors than the library would still has the library's time.
   void TakeMultiprocessors(const std::optional<int>& multiprocessors, double operations,
                            Demand& demand, int& channels) const {
     if (!multiprocessors || !scenario_.gpu || demand.work == Time()) return;
     channels = *multiprocessors;
     demand.share[static_cast<std::size_t>(Resource::kCompute)] =
         *multiprocessors / operations / scenario_.gpu->multiprocessors;
-    if (*multiprocessors == 0) demand.share[static_cast<std::size_t>(Resource::kMemory)] *= 2 / 3.0;
   }
 
   static std::string MessageOf(Bytes bytes) {

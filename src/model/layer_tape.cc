@@ -448,8 +448,8 @@ LayerWork LayerTape::Finish(std::optional<Value> output, const Keeping& keeping)
     return saved[v] < 0 && forward_communicated[v] == 0;
   };
   // What is not kept of the input passes by.
-  const std::vector<Value> given =
-      keeping.continues_segment ? std::vector<Value>{*input_} : std::vector<Value>();
+  const std::vector<Piece> given =
+      keeping.continues_segment ? std::vector<Piece>{*input_} : std::vector<Piece>();
   work.forward_temporaries = output ? Peak(forward_, forward_passing, given, {*output})
                                     : Peak(forward_, forward_passing, given, {});
   const std::vector<char> backward_communicated = CommunicatedIn(backward_);
