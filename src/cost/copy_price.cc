@@ -36,6 +36,20 @@ Demand PriceHostCopy(Bytes bytes, const HostLink& link, const calibration::Kerne
   return CopyDemand(kernels.start_latency + link.latency, work, Resource::kHostLink);
 }
 
+Demand PricePeerCopy(Bytes bytes, const topology::CommunicationPath& path, const topology::Gpu& gpu,
+                     const calibration::KernelCosts& kernels, const calibration::LinkCosts& links) {
+  const double efficiency = path.intra_is_nvlink ? links.nvlink_efficiency : links.pcie_efficiency;
+  const Time work = TimeOf({1, 1}, bytes, Achieved(path.intra_bandwidth, efficiency));
+  STEPCAST_CHECK(work >= TimeOf({1, 1}, bytes, path.intra_bandwidth),
+                 "a copy is never faster than the links");
+  Demand demand = CopyDemand(kernels.start_latency + path.intra_latency, work, Resource::kScaleUp);
+  if (work > Time()) {
+    demand.share[static_cast<std::size_t>(Resource::kMemory)] =
+        TimeOf({1, 1}, bytes, gpu.memory_bandwidth) / work;
+  }
+  return demand;
+}
+
 Demand PriceMeasuredCopy(Bytes bytes, const calibration::Curve& curve, bool on_device,
                          Time start_latency, bool latency_counts) {
   Demand demand = DemandOf(TimeFromCurve(curve, bytes), start_latency, latency_counts);

@@ -5,6 +5,7 @@
 #include "src/base/time.h"
 #include "src/calibration/calibration.h"
 #include "src/cost/demand.h"
+#include "src/topology/communication_path.h"
 #include "src/topology/gpu.h"
 
 // Copies by the bandwidth of what they cross.
@@ -28,6 +29,12 @@ Demand PriceDeviceCopy(Bytes bytes, const topology::Gpu& gpu,
 
 Demand PriceHostCopy(Bytes bytes, const HostLink& link, const calibration::KernelCosts& kernels,
                      const calibration::LinkCosts& links);
+
+// By copy engines from one GPU to another of its node, which take no multiprocessors and fill no
+// buffer in between: a copy's start and the links' latency, and the links at their efficiency; read
+// once here, written once there. Requires path.nodes = 1 and path.intra_bandwidth > 0.
+Demand PricePeerCopy(Bytes bytes, const topology::CommunicationPath& path, const topology::Gpu& gpu,
+                     const calibration::KernelCosts& kernels, const calibration::LinkCosts& links);
 
 // `latency_counts` false leaves the start out.
 Demand PriceMeasuredCopy(Bytes bytes, const calibration::Curve& curve, bool on_device,

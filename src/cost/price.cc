@@ -430,14 +430,14 @@ class Pricer {
     prices_.collectives.reserve(program_.collectives.size());
     for (const program::Collective& collective : program_.collectives) {
       const PriceCache::Machine::Group& group = GroupOf(collective.communicator);
-      if (const CollectivePrice* known = machine_.Known(collective, group)) {
-        prices_.collectives.push_back(*known);
-        continue;
+      const CollectivePrice* known = machine_.Known(collective, group);
+      CollectivePrice price = known != nullptr ? *known : PriceOneCollective(collective, group);
+      if (known == nullptr) {
+        if (Endless(price.demand)) ReportEndless(collective, group);
+        if (diagnostics_.empty()) machine_.Remember(collective, group, price);
       }
-      const CollectivePrice price = PriceOneCollective(collective, group);
+      TakeMultiprocessors(collective.multiprocessors, 1, price.demand, price.channels);
       prices_.collectives.push_back(price);
-      if (Endless(price.demand)) ReportEndless(collective, group);
-      if (diagnostics_.empty()) machine_.Remember(collective, group, price);
     }
   }
 
@@ -486,6 +486,10 @@ class Pricer {
       return price;
     }
     const PriceCache::Machine::Group& group = RouteOf(exchange, all, from, to);
+    if (exchange.multiprocessors == 0 && kernels_ != nullptr && links_ != nullptr &&
+        group.path.nodes == 1 && group.path.intra_bandwidth > Bandwidth()) {
+      return PriceByCopyEngines(bytes, sends, group.path);
+    }
     const program::Collective shift = {.kind = CollectiveKind::kSendRecv,
                                        .communicator = exchange.communicator,
                                        .bytes = bytes,
@@ -496,7 +500,32 @@ class Pricer {
       if (Endless(price.demand)) ReportEndless(MessageOf(bytes));
       if (diagnostics_.empty()) machine_.Remember(shift, group, price);
     }
-    return EndOfMessage(price, sends, exchange.messages.size());
+    MessagePrice end = EndOfMessage(price, sends, exchange.messages.size());
+    TakeMultiprocessors(exchange.multiprocessors, static_cast<double>(exchange.messages.size()),
+                        end.demand, end.channels);
+    return end;
+  }
+
+  MessagePrice PriceByCopyEngines(Bytes bytes, bool sends, const CommunicationPath& path) {
+    MessagePrice price = {
+        .demand = PricePeerCopy(bytes, path, *scenario_.gpu, *kernels_, *links_),
+        .bandwidth_bound = BandwidthBound(CollectiveKind::kSendRecv, bytes, path)};
+    auto& share = price.demand.share;
+    if (!sends) {
+      share[static_cast<std::size_t>(Resource::kScaleUpIn)] =
+          std::exchange(share[static_cast<std::size_t>(Resource::kScaleUp)], 0);
+    }
+    if (Endless(price.demand)) ReportEndless(MessageOf(bytes));
+    return price;
+  }
+
+  // What takes other multiprocessors than the library would still has the library's time.
+  void TakeMultiprocessors(const std::optional<int>& multiprocessors, double operations,
+                           Demand& demand, int& channels) const {
+    if (!multiprocessors || !scenario_.gpu || demand.work == Time()) return;
+    channels = *multiprocessors;
+    demand.share[static_cast<std::size_t>(Resource::kCompute)] =
+        *multiprocessors / operations / scenario_.gpu->multiprocessors;
   }
 
   static std::string MessageOf(Bytes bytes) {

@@ -20,7 +20,7 @@
 //                                      from published curves or the profile's law (nccl_price.h);
 //                                      else ring or tree over the links between the ranks
 //   messages      as a shift (send_recv) between the two ranks, beside what the same positions of
-//                 other groups send at the same time
+//                 groups send at the same time; those of copy engines inside a node as copies
 //   copies        copy_price.h         the profile's curves, else memory or PCIe bandwidth
 //   issue         the profile's `launch` for a kernel and a copy, `collective_launch` for a
 //                 collective: what an eager framework's CPU spends before it goes on; before it

@@ -618,6 +618,23 @@ TEST(PriceTest, AMessageTakesItsLink) {
   EXPECT_EQ(sent->exchanges.front().front().bandwidth_bound, Milliseconds(1));
 }
 
+// NVLink at half of 100 GB/s, and a copy's start; no multiprocessors.
+TEST(PriceTest, CopyEnginesTakeTheLinkAlone) {
+  const Scenario scenario = NodesScenario(1);
+  const program::Message send = {program::MessageDirection::kSend, 1, Bytes(50'000'000)};
+  Program program = WithMessage(0, {0, 1}, send);
+  const auto by_library = Price(program, scenario);
+  program.exchanges.front().multiprocessors = 0;
+  const auto by_engines = Price(program, scenario);
+  ASSERT_TRUE(by_library && by_engines);
+  const Demand& demand = by_engines->exchanges.front().front().demand;
+  EXPECT_EQ(demand.work, Milliseconds(1));
+  EXPECT_EQ(ShareOf(demand, Resource::kCompute), 0);
+  EXPECT_EQ(ShareOf(demand, Resource::kScaleUp), 1);
+  EXPECT_GT(ShareOf(demand, Resource::kMemory), 0);
+  EXPECT_LE(demand.alone(), by_library->exchanges.front().front().demand.alone());
+}
+
 // Inside a node over NVLink, between nodes over the network; where both GPUs of a node send to the
 // next one at the same time, as two pipelines side by side do, they share its one card.
 TEST(PriceTest, MessagesOfSiblingGroupsShareCards) {

@@ -206,6 +206,9 @@ void AddParallelism(const plan::Plan& plan, Arguments& arguments) {
   arguments.Add("pipeline-model-parallel-size", plan.parallelism.pipeline);
   arguments.Add("context-parallel-size", plan.parallelism.context);
   if (plan.parallelism.sequence_parallel) arguments.Flag("sequence-parallel");
+  if (plan.training.tensor_overlap == model::TensorOverlap::kUserBuffers) {
+    arguments.Flag("tp-comm-overlap");
+  }
   AddStages(plan.parallelism, arguments);
   if (data_parallel.zero_stage == 1) {
     arguments.Flag("use-distributed-optimizer");

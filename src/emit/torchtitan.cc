@@ -151,6 +151,9 @@ Target TorchtitanConfig(const scenario::Scenario& scenario,
       plan.parallelism.data / data_parallel.shard_group_size, data_parallel.shard_group_size,
       std::get<bool>(data_parallel.reshard_after_forward) ? "always" : "never",
       plan.parallelism.tensor, plan.parallelism.pipeline, plan.parallelism.context);
+  if (training.tensor_overlap == model::TensorOverlap::kAsync) {
+    text += "enable_async_tensor_parallel = true\n";
+  }
   text += "\n[activation_checkpoint]\n";
   switch (training.activation_checkpointing) {
     case model::Checkpointing::kNone:

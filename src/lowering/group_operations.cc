@@ -36,22 +36,55 @@ const GroupOperations::Group& GroupOperations::GroupOf(parallel::AxisSet axes) {
 
 GroupOperations::Entry GroupOperations::Add(const model::GroupOperation& operation) {
   const Group& group = GroupOf(operation.axes);
-  return {.stream = group.stream,
-          .collective = builder_.AddCollective({.kind = operation.collective,
-                                                .communicator = group.communicator,
-                                                .bytes = operation.bytes,
-                                                .data_type = operation.type}),
-          .ready = group.ready,
-          .done = builder_.AddEvent(NameOf(operation.axes) + ": done")};
+  Entry entry{.stream = group.stream,
+              .ready = group.ready,
+              .done = builder_.AddEvent(NameOf(operation.axes) + ": done")};
+  if (operation.collective == CollectiveKind::kSendRecv) {
+    using program::MessageDirection;
+    entry.exchange = builder_.AddExchange({.communicator = group.communicator,
+                                           .data_type = operation.type,
+                                           .peers = program::PeerNaming::kDistance,
+                                           .messages = {{.direction = MessageDirection::kSend,
+                                                         .peer = operation.distance,
+                                                         .bytes = operation.bytes},
+                                                        {.direction = MessageDirection::kReceive,
+                                                         .peer = -operation.distance,
+                                                         .bytes = operation.bytes}},
+                                           .multiprocessors = operation.multiprocessors});
+    return entry;
+  }
+  entry.collective = builder_.AddCollective({.kind = operation.collective,
+                                             .communicator = group.communicator,
+                                             .bytes = operation.bytes,
+                                             .data_type = operation.type,
+                                             .multiprocessors = operation.multiprocessors});
+  return entry;
 }
 
-void GroupOperations::Issue(const Entry& entry, Index source, Index target) {
+program::BufferUse GroupOperations::RangeOf(const model::ValueUse& use, Index buffer,
+                                            bool write) const {
+  const Bytes piece(builder_.SizeOf(buffer).count() / use.range.pieces);
+  return {.buffer = buffer, .write = write, .offset = use.range.piece * piece, .size = piece};
+}
+
+void GroupOperations::Issue(const Entry& entry, const model::GroupOperation& operation,
+                            Index source, Index target) {
   builder_.WaitForStream(entry.stream, compute_, entry.ready);
-  const program::Collective& collective = builder_.CollectiveAt(entry.collective);
-  builder_.With(Collected(At(target, 0, collective.data_type), At(source, 0, collective.data_type),
-                          collective.bytes.count() / SizeOf(collective.data_type)));
-  if (source != target) builder_.Use(builder_.ReadsAll(source));
-  builder_.Communicate(entry.stream, entry.collective, {builder_.WritesAll(target)});
+  const program::BufferUse read = RangeOf(operation.source, source, false);
+  const program::BufferUse write = RangeOf(operation.target, target, true);
+  if (entry.exchange != program::kNone) {
+    builder_.Exchange(entry.stream, entry.exchange, {read, write});
+  } else {
+    const program::Collective& collective = builder_.CollectiveAt(entry.collective);
+    const auto at = [&](const program::BufferUse& use) {
+      return program::Elements{
+          .buffer = use.buffer, .offset = use.offset, .type = collective.data_type};
+    };
+    builder_.With(
+        Collected(at(write), at(read), collective.bytes.count() / SizeOf(collective.data_type)));
+    if (source != target) builder_.Use(read);
+    builder_.Communicate(entry.stream, entry.collective, {write});
+  }
   builder_.Record(entry.stream, entry.done);
 }
 

@@ -8,9 +8,10 @@
 
 namespace stepcast::lowering {
 
-// The collectives inside of layers (model::GroupOperation): for each set of axes a communicator and
-// a stream of its own, as a process group of PyTorch has. A collective begins when the compute
-// stream has done what was issued before it; an operation that uses the result waits for its end.
+// The collectives and messages inside of layers (model::GroupOperation): for each set of axes a
+// communicator and a stream of its own, as a process group of PyTorch has. A collective begins when
+// the compute stream has done what was issued before it; an operation that uses the result waits
+// for its end.
 class GroupOperations {
  public:
   GroupOperations(const plan::Plan& plan, StreamId compute, ProgramBuilder& builder)
@@ -19,12 +20,17 @@ class GroupOperations {
   // What a group operation is in the program.
   struct Entry {
     StreamId stream = 0;
-    Index collective = program::kNone;
+    // Of messages the exchange, else the collective.
+    Index collective = program::kNone, exchange = program::kNone;
     Index ready = program::kNone, done = program::kNone;  // events
   };
   Entry Add(const model::GroupOperation& operation);
 
-  void Issue(const Entry& entry, Index source, Index target);
+  // `source`, `target`: the buffers of the operation's values.
+  void Issue(const Entry& entry, const model::GroupOperation& operation, Index source,
+             Index target);
+  // The bytes of a value's buffer that are used.
+  program::BufferUse RangeOf(const model::ValueUse& use, Index buffer, bool write) const;
 
  private:
   struct Group {

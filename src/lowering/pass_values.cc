@@ -80,27 +80,36 @@ void PassValues::EndBackward(Index sent) {
 
 void PassValues::ContinueBackward(int word) { present_ = BackwardOf(word); }
 
+Bytes PassValues::PartOf(const model::ValueUse& use, Index buffer) const {
+  return Bytes(builder_.SizeOf(buffer).count() / use.range.pieces / use.parts);
+}
+
 void PassValues::Take(const model::ValueUse& use, Index buffer) {
-  const Bytes part(builder_.SizeOf(buffer).count() / use.parts);
+  const Bytes part = PartOf(use, buffer);
   if (!on() || part < kWord) return;
-  for (int i = 0; i < use.parts; ++i) {
+  const int first = use.range.piece * use.parts;
+  for (int i = first; i < first + use.parts; ++i) {
     // Who has all parts of a gathered value has the same word afterwards.
+    const bool begins = use.content == model::ValueUse::Content::kGathered && i == 0;
     Mix({.buffer = buffer, .offset = i * part, .type = DataType::kFp32},
-        use.gathered && i == 0 ? Elements() : Word(present_), i);
+        begins ? Elements() : Word(present_), i);
   }
 }
 
 void PassValues::Give(const model::ValueUse& use, Index buffer) {
-  const Bytes part(builder_.SizeOf(buffer).count() / use.parts);
+  const Bytes part = PartOf(use, buffer);
   if (!on() || part < kWord) return;
   const Elements word = Word(present_);
   builder_.Use(Reads(word.buffer, word.offset, kWord));
-  if (use.gathered) {
-    builder_.With(Move(At(buffer, 0, DataType::kFp32), word, 1));
+  const int first = use.range.piece * use.parts;
+  if (use.content != model::ValueUse::Content::kSum) {
+    for (int i = first; i < first + use.parts; ++i) {
+      builder_.With(Move({.buffer = buffer, .offset = i * part, .type = DataType::kFp32}, word, 1));
+    }
     return;
   }
   const std::int64_t numbers = kWord.count() / SizeOf(use.type);
-  for (int i = 0; i < use.parts; ++i) {
+  for (int i = first; i < first + use.parts; ++i) {
     for (std::int64_t n = 0; n < numbers; ++n) {
       Elements place{.buffer = buffer, .offset = i * part, .type = use.type};
       builder_.With({.kind = program::EffectKind::kGradient,

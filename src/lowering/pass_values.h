@@ -11,9 +11,9 @@ namespace stepcast::lowering {
 // What a micro-batch's passes carry in the data flow: a word of 32 bits on each rank, which is made
 // from those that messages of other stages and collectives inside layers bring, which goes into
 // those that leave, and which gradients are made from. So a message or a collective that is
-// missing, late, or on another rank shows in the parameters. All-gathers carry the word, sums small
-// integers made of it, which are exact. Without a data flow, or where nothing is communicated
-// inside of passes, all calls do nothing.
+// missing, late, or on another rank shows in the parameters. All-gathers and messages carry the
+// word, sums small integers made of it, which are exact. Without a data flow, or where nothing is
+// communicated inside of passes, all calls do nothing.
 //
 // validate/plain_passes.h says the same without programs.
 class PassValues {
@@ -55,6 +55,8 @@ class PassValues {
   program::Elements Word(int at) const;
   // What a message of at least a word carries; else no place.
   program::Elements Carried(Index received);
+  // What has a word of its own at its start.
+  Bytes PartOf(const model::ValueUse& use, Index buffer) const;
   // The present pass's word from itself (unless it `begins`) and what has come.
   void Mix(program::Elements received, program::Elements also, std::int64_t salt);
   void HandOn(Index sent);

@@ -71,6 +71,7 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
 program::Program TrainingStep::Write(ShardingStrategy& strategy) {
   builder_.SetOptimizer(plan().training.optimizer == plan::Optimizer::kAdamW);
   strategy.WritePrologue();
+  for (const auto& [name, buffer] : registered_) builder_.Allocate(compute(), buffer);
   offload_.WritePrologue();
   inputs_ = AddInputs();
   messages_.WritePrologue(inputs_);
@@ -301,7 +302,7 @@ Index TrainingStep::BufferOf(const model::ValueUse& use, int layer) const {
     case model::ValueUse::Table::kRecomputed:
       return Recomputed(layer)[use.index];
     case model::ValueUse::Table::kCommunicated:
-      return entries.communicated[use.index];
+      return entries.communicated[static_cast<std::size_t>(use.index)];
     case model::ValueUse::Table::kDeferred:
       return Deferred(slot(), layer)[use.index];
     case model::ValueUse::Table::kHandedBack:
@@ -348,13 +349,14 @@ void TrainingStep::RunLayer(ShardingStrategy& strategy, ShardingStrategy::Pass p
     const model::Operation& operation = operations[i];
     if (begins && i == 0) messages_.AwaitInput(pass_);
     for (const int value : operation.begins) {
-      builder_.Allocate(compute(), entries_[work_of(layer)].communicated[value]);
+      builder_.Allocate(compute(),
+                        entries_[work_of(layer)].communicated[static_cast<std::size_t>(value)]);
     }
     for (const int created : operation.creates) {
       // It is there already, received from the stage before.
       if (forward && ReceivesInto(layer, created)) continue;
       builder_.Allocate(compute(), activations[created]);
-      builder_.Use(builder_.WritesAll(activations[created]));
+      if (!operation.group) builder_.Use(builder_.WritesAll(activations[created]));
     }
     for (const int deferred : operation.defers) {
       const Index buffer = Deferred(slot(), layer)[deferred];
@@ -366,7 +368,7 @@ void TrainingStep::RunLayer(ShardingStrategy& strategy, ShardingStrategy::Pass p
       for (const int waited : operation.waits) {
         builder_.Wait(entries.groups[i].stream, entries.groups[waited].done);
       }
-      groups_.Issue(entries.groups[i], BufferOf(operation.group->source, layer),
+      groups_.Issue(entries.groups[i], *operation.group, BufferOf(operation.group->source, layer),
                     BufferOf(operation.group->target, layer));
       if (follows) strategy.AfterOperator(pass, layer, i);
       continue;
@@ -399,7 +401,7 @@ void TrainingStep::RunLayer(ShardingStrategy& strategy, ShardingStrategy::Pass p
     TakePending();
     for (const model::ValueUse& use : operation.uses) {
       const Index buffer = BufferOf(use, layer);
-      builder_.Use(use.write ? builder_.WritesAll(buffer) : builder_.ReadsAll(buffer));
+      builder_.Use(groups_.RangeOf(use, buffer, use.write));
       if (!use.write) values_.Take(use, buffer);
     }
     for (const model::ValueUse& use : operation.uses) {
@@ -409,7 +411,7 @@ void TrainingStep::RunLayer(ShardingStrategy& strategy, ShardingStrategy::Pass p
     if (ends && i == entries.last_kernel && !hands_on) forward ? EndForward() : EndBackward();
     RunKernel(strategy, layer, operation, kernel);
     for (const int value : operation.ends) {
-      builder_.Release(entries_[work_of(layer)].communicated[value]);
+      builder_.Release(entries_[work_of(layer)].communicated[static_cast<std::size_t>(value)]);
     }
     if (follows) strategy.AfterOperator(pass, layer, i);
   }
@@ -442,7 +444,7 @@ void TrainingStep::HandBack(int layer) {
   if (works_[work_of(layer)].handed_back == Bytes()) return;
   values_.Give({.table = model::ValueUse::Table::kHandedBack,
                 .type = plan::ComputeType(plan().training.precision),
-                .gathered = true},
+                .content = model::ValueUse::Content::kGathered},
                buffer);
 }
 

@@ -127,7 +127,7 @@ class TrainingStep {
   struct Work {
     OperationEntries forward, recompute, backward, backward_input, backward_weight;
     std::vector<Entries> recomputed;  // buffers, by its place among those of a segment that do it
-    Entries communicated;             // buffers
+    std::vector<Index> communicated{};
     // Of even and of odd layers: a layer makes the one while it reads the other.
     Index handed_back[2] = {program::kNone, program::kNone};
     Entries forward_transient, backward_transient;  // buffers
@@ -150,6 +150,8 @@ class TrainingStep {
   };
 
   void AddWork(const model::LayerWork& work, const model::Layer* sample);
+  // The one of this name, for all layers.
+  Index RegisteredBuffer(const model::Activation& value);
   void AddLayers();
   void AddTensors();
   void FindReads(ShardingStrategy& strategy);
@@ -235,9 +237,10 @@ class TrainingStep {
   ActivationOffload offload_;
   GroupOperations groups_;
   Pending pending_;
-  Index handing_on_ = program::kNone;         // a kernel, to end passes that end with a collective
-  bool communicates_ = false;                 // inside of layers
-  std::vector<Work> entries_;                 // by work
+  Index handing_on_ = program::kNone;  // a kernel, to end passes that end with a collective
+  std::vector<std::pair<std::string, Index>> registered_;  // buffers that stay, by name
+  bool communicates_ = false;                              // inside of layers
+  std::vector<Work> entries_;                              // by work
   int slots_ = 1;                             // micro-batches whose activations have room
   std::vector<int> slot_of_pass_;             // by pass
   std::vector<Entries> saved_;                // buffers by slot and layer

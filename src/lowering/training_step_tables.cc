@@ -43,12 +43,15 @@ void TrainingStep::AddWork(const model::LayerWork& work, const model::Layer* sam
     }
     entries.recomputed.emplace_back(first_recomputed, builder_.buffers());
   }
-  const Index first_communicated = builder_.buffers();
   for (const model::Activation& value : work.communicated) {
-    builder_.AddBuffer(builder_.Named(name, "/" + value.name + " (communicated)"), value.bytes,
-                       Category::kActivation);
+    if (value.registered) {
+      entries.communicated.push_back(RegisteredBuffer(value));
+      continue;
+    }
+    entries.communicated.push_back(
+        builder_.AddBuffer(builder_.Named(name, "/" + value.name + " (communicated)"), value.bytes,
+                           Category::kActivation));
   }
-  entries.communicated = Entries(first_communicated, builder_.buffers());
   if (work.handed_back > Bytes()) {
     for (Index& buffer : entries.handed_back) {
       buffer = builder_.AddBuffer(builder_.Named(name, "/gradient of the output"), work.handed_back,
@@ -78,6 +81,16 @@ void TrainingStep::AddWork(const model::LayerWork& work, const model::Layer* sam
   };
   entries.input_transient = add_part(work.backward_input);
   entries.weight_transient = add_part(work.backward_weight);
+}
+
+Index TrainingStep::RegisteredBuffer(const model::Activation& value) {
+  const auto known = std::find_if(registered_.begin(), registered_.end(), [&](const auto& other) {
+    return other.first == value.name && builder_.SizeOf(other.second) == value.bytes;
+  });
+  if (known != registered_.end()) return known->second;
+  const Index buffer = builder_.AddBuffer(value.name, value.bytes, Category::kCommunication);
+  registered_.emplace_back(value.name, buffer);
+  return buffer;
 }
 
 TrainingStep::OperationEntries TrainingStep::AddOperations(

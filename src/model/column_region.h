@@ -13,13 +13,28 @@ namespace stepcast::model {
 // backward the gradients of their input are added up over the ranks while those of their weights
 // are computed.
 struct ColumnRegion {
-  LayerTape::Value kept = -1;  // what their weight gradients need: the input, or a part of it
+  // What forward products read where it is not the operand itself: parts of the tokens, as they
+  // come, or a copy in FP8.
+  std::vector<LayerTape::Piece> inputs;
+  bool in_fp8 = false;
+  // What weight gradients need: the input, or a part of it.
+  std::vector<LayerTape::Value> kept;
   // Before the first backward kernel of the region.
   std::function<void()> begin_backward;
   // By layer, in the order of backward. Takes the input where it has been gathered again.
   std::vector<std::function<void(std::optional<LayerTape::Value>)>> weight_gradients;
   std::optional<LayerTape::Value> gathered;
-  std::optional<Fp8Copies> gathered_in_fp8;
+  std::optional<LayerTape::Value> gathered_columns;  // its FP8 copy for weight gradients
+};
+
+// The product that ends a divided region (LayerOperators::LeaveRows).
+struct RowRegion {
+  // What the product writes, where that is summed up piece by piece, and what follows each piece.
+  std::vector<LayerTape::Piece> outputs;
+  std::function<void(int)> made;
+  // In backward the gradient of its output, gathered: in pieces, or in FP8. Empty: the tape's.
+  std::vector<LayerTape::Piece> gradient;
+  bool in_fp8 = false;
 };
 
 }  // namespace stepcast::model

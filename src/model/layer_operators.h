@@ -27,6 +27,7 @@
 namespace stepcast::model {
 
 struct ColumnRegion;
+struct RowRegion;
 
 // An activation: `width` elements for each of `tokens`. With sequence parallelism those are a
 // rank's part of the micro-batch's between the regions that tensor parallelism divides.
@@ -37,6 +38,8 @@ struct Operand {
   bool fp32 = false;  // under autocast, where kernels compute in 16 bits
   // What EnterColumns made; null: anything else.
   std::shared_ptr<ColumnRegion> region{};
+  // What Linear made for LeaveRows; null: anything else.
+  std::shared_ptr<RowRegion> rows{};
 };
 
 // Where a module's parameters stand in Layer::tensors; -1: it has none.
@@ -50,6 +53,13 @@ struct ModulePositions {
     if (bias >= 0) positions.push_back(bias);
     return positions;
   }
+};
+
+// A linear layer, or one of those that are one product.
+struct LinearModule {
+  std::string_view name;
+  std::int64_t out = 0;
+  ModulePositions parameters;
 };
 
 // The dimensions of an attention core.
@@ -72,6 +82,10 @@ class LayerOperators {
   // transposed copy in 8. FP8 casts inputs, output gradients and weights (the latter for every
   // micro-batch, or once a step: WorkOptions::casts_weights).
   Operand Linear(Operand x, std::string_view module, std::int64_t out, ModulePositions parameters);
+  // Several that share their input as one product, whose gradient's parts a copy puts together if
+  // they do not lie side by side (`joins`).
+  std::vector<Operand> Linears(Operand x, std::string_view name,
+                               const std::vector<LinearModule>& modules, bool joins);
   // Tensor parallelism (arXiv 1909.08053, 2205.05198). Between EnterColumns and LeaveRows each rank
   // computes with its own columns of the one weight and rows of the next. Without it they return x.
   //
@@ -80,12 +94,16 @@ class LayerOperators {
   // the region do not wait for: those follow behind it, as Megatron-LM issues them
   // (core/tensor_parallel/layers.py, LinearWithGradAccumulationAndAsyncCommunication). What was
   // gathered is kept, or only the rank's own part, and gathered again beside the gradients of the
-  // inputs (WorkOptions::regathers).
-  Operand EnterColumns(Operand x);
+  // inputs (WorkOptions::regathers). What is gathered again is gathered in FP8 where products are
+  // in FP8: each rank casts its part first (Transformer Engine). `name`: of what follows.
+  Operand EnterColumns(Operand x, std::string_view name);
   // Adds up what the ranks have made (all-reduce, reduce-scatter); backward gathers the gradient
   // with sequence parallelism. `module` may have a bias, which is added to the sum: backward its
   // gradient, a reduction over tokens.
   Operand LeaveRows(Operand x, std::string_view module, ModulePositions parameters);
+  // A linear layer and LeaveRows, where WorkOptions::tensor_overlap says so piece by piece.
+  Operand LinearRows(Operand x, std::string_view module, std::int64_t out,
+                     ModulePositions parameters);
   // The sum on every rank, with sequence parallelism too: an all-reduce.
   Operand AddUp(Operand x);
   // The gradients of norms and of what else is applied to a part of the tokens, added up over the
@@ -170,6 +188,42 @@ class LayerOperators {
   // A kernel of backward that adds up the gradients of parameters over a part of the tokens.
   void RunPartGradients(Kernel kernel, LayerTape::Values reads, std::vector<int> gradients,
                         const ModulePositions& parameters);
+  // What a product reads or writes for every token: all of them together, or each for its part of
+  // the tokens.
+  using Pieces = std::vector<LayerTape::Piece>;
+  struct Factor {
+    Pieces pieces{};
+    bool by_tokens = false;
+  };
+  // One kernel, or one for each piece of the tokens, which `made` follows.
+  void RunProduct(bool forward, const Kernel& product, const Factor& input,
+                  std::optional<LayerTape::Value> also, const Factor& output,
+                  const std::vector<int>& parameters, const std::function<void(int)>& made = {});
+  std::vector<Operand> Product(Operand x, std::string_view name,
+                               const std::vector<LinearModule>& modules, bool joins,
+                               std::shared_ptr<RowRegion> rows);
+  // The ranks' parts of an activation: the own one and, received one by one, the others', which
+  // make up a new value.
+  Pieces ExchangeParts(bool forward, LayerTape::Value own, LayerTape::Value others);
+  // Of a rank's part of the tokens, of which parts are cast before they are gathered its FP8 copy;
+  // and how many bytes of it all parts have.
+  LayerTape::Value Gatherable(bool forward, LayerTape::Value part, Bytes bytes, std::string name);
+  // A collective beside products that do not need its result.
+  LayerTape::Collective Beside(CollectiveKind kind) const;
+  // Backward of LeaveRows: the gradient of `sum`, gathered, is that of `x`.
+  void LeaveSum(const Operand& x, const Operand& sum, std::string_view module,
+                ModulePositions parameters);
+  bool overlaps() const {
+    return options_.tensor_overlap != TensorOverlap::kNone && options_.sequence_parallel &&
+           options_.tensor > 1;
+  }
+  bool user_buffers() const {
+    return overlaps() && options_.tensor_overlap == TensorOverlap::kUserBuffers;
+  }
+  // Parts of tokens are cast before they are gathered.
+  bool gathers_fp8() const {
+    return options_.compute == DataType::kFp8 && options_.sequence_parallel && options_.regathers;
+  }
   // Runs a kernel that makes FP32 numbers of `from` for every token, and has the ranks of a divided
   // vocabulary add them up; without one the numbers are not told apart from what the kernel does.
   std::optional<LayerTape::Value> AgreedRows(Kernel kernel, LayerTape::Value from, std::string name,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "src/base/check.h"
@@ -30,20 +31,32 @@ void LayerTape::Keep(Value value) {
   variables_[of == kNoValue ? value : of].kept = true;
 }
 
+void LayerTape::Register(Value value, std::string name) {
+  variables_[value].registered = true;
+  variables_[value].name = std::move(name);
+}
+
 LayerTape::Use LayerTape::UseOf(Values reads, Values writes) const {
   STEPCAST_CHECK(reads.size() + writes.size() <= Use::kMost, "an operator with too many operands");
   Use use{.reads = reads.size()};
   for (const Values& values : {reads, writes}) {
-    for (const Value value : values) {
-      const Value of = variables_[value].alias_of;
-      use.values[use.count++] = of == kNoValue ? value : of;
+    for (const Piece& piece : values) {
+      const Value of = variables_[piece.value].alias_of;
+      use.ranges[use.count] = piece.range;
+      use.values[use.count++] = of == kNoValue ? piece.value : of;
     }
   }
   return use;
 }
 
+void LayerTape::NoteWriter(Value value) {
+  Variable& variable = variables_[value];
+  variable.writer = static_cast<int>(forward_.size());
+  if (variable.first_writer < 0) variable.first_writer = variable.writer;
+}
+
 void LayerTape::Run(Kernel kernel, Values reads, Values writes, std::vector<int> parameters) {
-  for (const Value value : writes) variables_[value].writer = static_cast<int>(forward_.size());
+  for (const Piece& piece : writes) NoteWriter(piece.value);
   Recorded& recorded = forward_.emplace_back();
   recorded.use = UseOf(reads, writes);
   recorded.module = module_;
@@ -51,29 +64,27 @@ void LayerTape::Run(Kernel kernel, Values reads, Values writes, std::vector<int>
   recorded.operation.parameters = std::move(parameters);
 }
 
-LayerTape::Recorded LayerTape::Collective(CollectiveKind collective, parallel::AxisSet axes,
-                                          DataType type, Value source, Value target) const {
+LayerTape::Recorded LayerTape::RecordedOf(const Collective& collective, Piece source,
+                                          Piece target) const {
   Recorded recorded;
   recorded.use = UseOf({source}, {target});
-  recorded.source = recorded.use.values[0];
-  recorded.target = recorded.use.values[1];
-  recorded.operation.group = {.collective = collective,
-                              .axes = axes,
-                              .bytes = std::max(variables_[source].bytes, variables_[target].bytes),
-                              .type = type};
+  recorded.operation.group = {.collective = collective.kind,
+                              .axes = collective.axes,
+                              .distance = collective.distance,
+                              .multiprocessors = collective.multiprocessors,
+                              .bytes = std::max(BytesIn(source), BytesIn(target)),
+                              .type = collective.type};
   return recorded;
 }
 
-void LayerTape::Communicate(CollectiveKind collective, parallel::AxisSet axes, DataType type,
-                            Value source, Value target) {
-  if (source != target) variables_[target].writer = static_cast<int>(forward_.size());
-  forward_.push_back(Collective(collective, axes, type, source, target));
+void LayerTape::Communicate(const Collective& collective, Piece source, Piece target) {
+  if (source.value != target.value) NoteWriter(target.value);
+  forward_.push_back(RecordedOf(collective, source, target));
   forward_.back().module = module_;
 }
 
-void LayerTape::CommunicateBackward(CollectiveKind collective, parallel::AxisSet axes,
-                                    DataType type, Value source, Value target) {
-  backward_.push_back(Collective(collective, axes, type, source, target));
+void LayerTape::CommunicateBackward(const Collective& collective, Piece source, Piece target) {
+  backward_.push_back(RecordedOf(collective, source, target));
 }
 
 void LayerTape::OnBackward(std::function<void()> differentiate) {
@@ -136,11 +147,11 @@ std::vector<Bytes> LayerTape::Peak(std::span<const Recorded> list, const Counted
     if (life.first < 0) life.first = i;
     life.last = i;
   };
-  for (const Value value : pinned_from_start) use_at(value, 0);
+  for (const Piece& pinned : pinned_from_start) use_at(pinned.value, 0);
   for (int i = 0; i < end; ++i) {
     for (const Value value : list[i].use.all()) use_at(value, i);
   }
-  for (const Value value : pinned_to_end) use_at(value, end - 1);
+  for (const Piece& pinned : pinned_to_end) use_at(pinned.value, end - 1);
 
   std::vector<Bytes> change(list.size() + 1);
   for (std::size_t v = 0; v < lives.size(); ++v) {
@@ -170,7 +181,7 @@ std::vector<char> LayerTape::CommunicatedIn(std::span<const Recorded> list) cons
   std::vector<char> communicated(variables_.size(), 0);
   for (const Recorded& recorded : list) {
     if (!recorded.operation.group) continue;
-    communicated[recorded.source] = communicated[recorded.target] = 1;
+    communicated[recorded.use.source()] = communicated[recorded.use.target()] = 1;
   }
   return communicated;
 }
@@ -180,8 +191,17 @@ void LayerTape::Place(std::span<const Recorded> list, const Places& place,
   for (const Recorded& recorded : list) operations.push_back(recorded.operation);
   const std::vector<char> communicated = CommunicatedIn(list);
   std::map<Value, ValueUse> places;
-  std::map<Value, int> last_use;   // of values with buffers of their own: operation
-  std::map<Value, int> in_flight;  // by the group operation that touched it last
+  struct Own {            // of values with buffers of their own: operations
+    int last = -1;        // that uses it
+    int last_group = -1;  // among them
+  };
+  std::map<Value, Own> own;
+  struct Touch {
+    int group = 0;  // operation
+    PieceRange range;
+    bool write = false;
+  };
+  std::map<Value, std::vector<Touch>> in_flight;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const Recorded& recorded = list[i];
     Operation& operation = operations[i];
@@ -196,50 +216,59 @@ void LayerTape::Place(std::span<const Recorded> list, const Places& place,
         } else {
           at->second = {.table = ValueUse::Table::kCommunicated,
                         .index = static_cast<int>(work.communicated.size())};
-          work.communicated.push_back({variables_[value].name, variables_[value].bytes});
-          operation.begins.push_back(at->second.index);
+          work.communicated.push_back({.name = variables_[value].name,
+                                       .bytes = variables_[value].bytes,
+                                       .registered = variables_[value].registered});
+          if (!variables_[value].registered) operation.begins.push_back(at->second.index);
         }
       }
-      if (at->second.table == ValueUse::Table::kCommunicated) {
-        last_use[value] = static_cast<int>(i);
+      const bool writes = recorded.use.Writes(u);
+      const PieceRange& range = recorded.use.ranges[u];
+      if (at->second.table == ValueUse::Table::kCommunicated && !variables_[value].registered) {
+        own[value].last = static_cast<int>(i);
+        if (operation.group) own[value].last_group = static_cast<int>(i);
       }
-      if (const auto pending = in_flight.find(value); pending != in_flight.end()) {
+      for (const Touch& touch : in_flight[value]) {
+        if (!(touch.write || writes) || !range.Overlaps(touch.range)) continue;
         // A stream of group operations is in order by itself.
-        const GroupOperation& before = *operations[pending->second].group;
+        const GroupOperation& before = *operations[touch.group].group;
         if (!operation.group || operation.group->axes != before.axes) {
-          operation.waits.push_back(pending->second);
+          operation.waits.push_back(touch.group);
         }
       }
       if (!operation.group) {
         ValueUse use = at->second;
-        use.write = recorded.use.Writes(u);
+        use.write = writes;
+        use.range = range;
         operation.uses.push_back(use);
       }
     }
     if (!operation.group) {
       // What it has waited for is over, and with it what ran before that on the same stream.
       for (const int waited : operation.waits) {
-        std::erase_if(in_flight, [&](const auto& entry) {
-          return entry.second <= waited &&
-                 operations[entry.second].group->axes == operations[waited].group->axes;
-        });
+        for (auto& [value, touches] : in_flight) {
+          std::erase_if(touches, [&](const Touch& touch) {
+            return touch.group <= waited &&
+                   operations[touch.group].group->axes == operations[waited].group->axes;
+          });
+        }
       }
       std::sort(operation.waits.begin(), operation.waits.end());
       operation.waits.erase(std::unique(operation.waits.begin(), operation.waits.end()),
                             operation.waits.end());
       continue;
     }
-    in_flight[recorded.source] = in_flight[recorded.target] = static_cast<int>(i);
-    operation.group->source = places.at(recorded.source);
-    operation.group->target = places.at(recorded.target);
-    const Bytes whole = operation.group->bytes;
-    for (ValueUse* use : {&operation.group->source, &operation.group->target}) {
-      const Bytes own =
-          variables_[use == &operation.group->source ? recorded.source : recorded.target].bytes;
-      const Bytes other =
-          variables_[use == &operation.group->source ? recorded.target : recorded.source].bytes;
-      if (own == whole && other < whole) {
-        use->parts = static_cast<int>(whole.count() / other.count());
+    const Piece source(recorded.use.source(), recorded.use.ranges[0]);
+    const Piece target(recorded.use.target(), recorded.use.ranges[1]);
+    GroupOperation& group = *operation.group;
+    for (const auto& [piece, other, use] :
+         {std::tuple(source, target, &group.source), std::tuple(target, source, &group.target)}) {
+      in_flight[piece.value].push_back(
+          {.group = static_cast<int>(i), .range = piece.range, .write = use == &group.target});
+      *use = places.at(piece.value);
+      use->range = piece.range;
+      if (BytesIn(piece) == group.bytes && BytesIn(other) < group.bytes) {
+        use->parts = static_cast<int>(group.bytes.count() / BytesIn(other).count());
       }
     }
   }
@@ -249,37 +278,39 @@ void LayerTape::Place(std::span<const Recorded> list, const Places& place,
     if (!operation.group) continue;
     for (ValueUse* use : {&operation.group->source, &operation.group->target}) {
       use->type = operation.group->type;
-      use->gathered = operation.group->collective == CollectiveKind::kAllGather;
+      use->content =
+          operation.group->collective == CollectiveKind::kAllGather  ? ValueUse::Content::kGathered
+          : operation.group->collective == CollectiveKind::kSendRecv ? ValueUse::Content::kSent
+                                                                     : ValueUse::Content::kSum;
       ValueUse& most = seen.emplace(std::pair(use->table, use->index), *use).first->second;
-      if (use->parts > most.parts) most = *use;
+      if (use->range.pieces * use->parts > most.range.pieces * most.parts) most = *use;
     }
   }
   for (Operation& operation : operations) {
     for (ValueUse& use : operation.uses) {
       const ValueUse& as = seen.at({use.table, use.index});
-      use.parts = as.parts;
+      use.parts = as.parts * as.range.pieces / use.range.pieces;
       use.type = as.type;
-      use.gathered = as.gathered;
+      use.content = as.content;
     }
   }
-  // A buffer is free after the kernel that used it last, or after the one that has waited for the
-  // group operation that did; if none has, the end of the list does.
-  for (const auto& [value, last] : last_use) {
-    int end = last;
-    if (operations[last].group) {
-      end = -1;
-      for (std::size_t i = static_cast<std::size_t>(last) + 1; i < operations.size(); ++i) {
-        const bool waits = std::any_of(
-            operations[i].waits.begin(), operations[i].waits.end(), [&, at = last](int waited) {
-              return waited >= at && operations[waited].group->axes == operations[at].group->axes;
-            });
-        if (waits && !operations[i].group) {
-          end = static_cast<int>(i);
-          break;
-        }
-      }
+  // A buffer is free after the kernel that used it last, or after a later one if that is the first
+  // behind which the last group operation on it has been waited for; if none is, the next list's
+  // first kernel frees it.
+  for (const auto& [value, uses] : own) {
+    bool over = uses.last_group < 0;
+    for (std::size_t i = static_cast<std::size_t>(std::max(uses.last_group, 0));
+         i < operations.size(); ++i) {
+      if (operations[i].group) continue;
+      over = over || std::any_of(operations[i].waits.begin(), operations[i].waits.end(),
+                                 [&, at = uses.last_group](int waited) {
+                                   return waited >= at && operations[waited].group->axes ==
+                                                              operations[at].group->axes;
+                                 });
+      if (!over || static_cast<int>(i) < uses.last) continue;
+      operations[i].ends.push_back(places.at(value).index);
+      break;
     }
-    if (end >= 0) operations[end].ends.push_back(places.at(value).index);
   }
 }
 
@@ -359,7 +390,9 @@ LayerWork LayerTape::Finish(std::optional<Value> output, const Keeping& keeping)
     std::vector<int> created;
     if (op == 0 && input_ && index[*input_] >= 0) created.push_back(index[*input_]);
     for (const Value value : forward_[op].use.all()) {
-      if (variables_[value].writer == op && index[value] >= 0) created.push_back(index[value]);
+      if (variables_[value].first_writer == op && index[value] >= 0) {
+        created.push_back(index[value]);
+      }
     }
     return created;
   };
@@ -415,8 +448,8 @@ LayerWork LayerTape::Finish(std::optional<Value> output, const Keeping& keeping)
     return saved[v] < 0 && forward_communicated[v] == 0;
   };
   // What is not kept of the input passes by.
-  const std::vector<Value> given =
-      keeping.continues_segment ? std::vector<Value>{*input_} : std::vector<Value>();
+  const std::vector<Piece> given =
+      keeping.continues_segment ? std::vector<Piece>{*input_} : std::vector<Piece>();
   work.forward_temporaries = output ? Peak(forward_, forward_passing, given, {*output})
                                     : Peak(forward_, forward_passing, given, {});
   const std::vector<char> backward_communicated = CommunicatedIn(backward_);

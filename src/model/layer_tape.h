@@ -39,6 +39,13 @@ namespace stepcast::model {
 class LayerTape {
  public:
   using Value = int;  // a tensor: an activation, its gradient, or scratch
+  // A value, or one of several equal parts of it.
+  struct Piece {
+    Piece(Value value) : value(value) {}  // NOLINT
+    Piece(Value value, PieceRange range) : value(value), range(range) {}
+    Value value;
+    PieceRange range;
+  };
 
   // `element` is the type of activations and their gradients.
   // With `fuses_sums` contributions to one gradient are added up by a kernel that runs anyway,
@@ -54,17 +61,27 @@ class LayerTape {
   // The same tensor under another name, with a gradient of its own.
   Value Alias(Value value);
 
+  // Collectives use memory that is set up once and kept: only of what is communicated and not
+  // saved. Values of one name, such as a module's in forward and when it is run again, share it.
+  void Register(Value value, std::string name);
+
   // Of an operator: a few, in braces or in a vector.
-  struct Values : std::span<const Value> {
-    Values(std::initializer_list<Value> values) : span(values.begin(), values.size()) {}  // NOLINT
-    Values(const std::vector<Value>& values) : span(values) {}                            // NOLINT
+  struct Values : std::span<const Piece> {
+    Values(std::initializer_list<Piece> values) : span(values.begin(), values.size()) {}  // NOLINT
+    Values(const std::vector<Piece>& values) : span(values) {}                            // NOLINT
   };
   // `parameters`, `gradients` here and below: see Operation.
   void Run(Kernel kernel, Values reads, Values writes, std::vector<int> parameters = {});
   // A collective among the ranks along `axes`, from one value to another, or in place. Its size is
   // that of the larger of the two; the smaller one is a rank's part.
-  void Communicate(CollectiveKind collective, parallel::AxisSet axes, DataType type, Value source,
-                   Value target);
+  struct Collective {
+    CollectiveKind kind = CollectiveKind::kAllReduce;
+    parallel::AxisSet axes;
+    DataType type = DataType::kBf16;
+    int distance = 0;                      // GroupOperation
+    std::optional<int> multiprocessors{};  // likewise
+  };
+  void Communicate(const Collective& collective, Piece source, Piece target);
   void OnBackward(std::function<void()> differentiate);
 
   // The operators between the two are of the module, which selective recomputation may drop and run
@@ -84,8 +101,7 @@ class LayerTape {
   Value MakeScratch(Bytes bytes);
   void RunBackward(Kernel kernel, Values reads, Values writes, std::vector<int> gradients = {},
                    std::vector<int> parameters = {});
-  void CommunicateBackward(CollectiveKind collective, parallel::AxisSet axes, DataType type,
-                           Value source, Value target);
+  void CommunicateBackward(const Collective& collective, Piece source, Piece target);
 
   // Runs the backward and returns the work. `output` is what the layer hands to the next one; none
   // if it ends in the loss. Once.
@@ -103,17 +119,23 @@ class LayerTape {
     std::string name;
     Bytes bytes;
     bool kept = false;
-    int writer = -1;  // forward operator; -1: the layer's input, or not of the forward
+    bool registered = false;
+    // Forward operators, the first and the last; -1: the layer's input, or not of the forward.
+    int first_writer = -1, writer = -1;
     Value gradient = kNoValue;
     Value alias_of = kNoValue;
   };
   struct Use {
     static constexpr std::size_t kMost = 6;
     std::array<Value, kMost> values{};
+    std::array<PieceRange, kMost> ranges{};
     std::size_t count = 0;
     std::size_t reads = 0;  // so many of them come first; the others are written
     std::span<const Value> all() const { return {values.data(), count}; }
     bool Writes(std::size_t i) const { return i >= reads; }
+    // Of a group operation.
+    Value source() const { return values[0]; }
+    Value target() const { return values[1]; }
   };
   static constexpr Value kNoValue = -1;
 
@@ -121,14 +143,17 @@ class LayerTape {
     Operation operation;
     Use use;
     Module module = Module::kNone;
-    Value source = kNoValue, target = kNoValue;  // of a group operation
   };
   // Where values lie that group operations of a list read or write.
   using Places = std::function<std::optional<ValueUse>(Value)>;
 
   Use UseOf(Values reads, Values writes) const;
-  Recorded Collective(CollectiveKind collective, parallel::AxisSet axes, DataType type,
-                      Value source, Value target) const;
+  Bytes BytesIn(const Piece& piece) const {
+    return Bytes(variables_[piece.value].bytes.count() / piece.range.pieces);
+  }
+  Recorded RecordedOf(const Collective& collective, Piece source, Piece target) const;
+  // By the forward operator that is recorded next.
+  void NoteWriter(Value value);
   // Values that group operations of the list read or write.
   std::vector<char> CommunicatedIn(std::span<const Recorded> list) const;
   // The list's operations with what group operations of it make necessary: uses, waits, and buffers

@@ -58,10 +58,6 @@ LayerTape::Parts LayerTape::PartsOfBackward() {
         value = fresh;
       }
     }
-    if (group) {
-      recorded.source = now(recorded.source);
-      recorded.target = now(recorded.target);
-    }
     (of_weights[i] != 0 ? parts.weight : parts.input).push_back(std::move(recorded));
   }
   if (input_ && variables_[*input_].gradient != kNoValue) {
@@ -143,7 +139,7 @@ void LayerTape::SplitBackward(std::optional<Value> output_gradient, std::vector<
         from_start, to_end);
     for (const Bytes bytes : part.temporaries) part.transient += bytes;
   };
-  std::vector<Value> from_start, to_end;
+  std::vector<Piece> from_start, to_end;
   if (output_gradient) from_start.push_back(*output_gradient);
   if (parts.input_gradient != kNoValue) to_end.push_back(parts.input_gradient);
   finish(parts.input, from_start, to_end, work.backward_input);

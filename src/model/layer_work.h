@@ -62,6 +62,11 @@ struct WorkOptions {
   // With sequence parallelism: of what a divided layer takes, a rank keeps its part, and gathers
   // the whole again for the gradients of the weights (Megatron-LM); else it keeps the whole.
   bool regathers = false;
+  // How products and the collectives before and behind them share time.
+  TensorOverlap tensor_overlap = TensorOverlap::kNone;
+  // Products that share an input and are divided by columns are one: queries, keys and values, and
+  // the two of SwiGLU.
+  bool fuses_products = false;
   // With sequence parallelism: the gradients of what is applied to a part of the tokens are added
   // up over the ranks at the end of each layer's backward.
   bool adds_up_parts = false;
@@ -75,6 +80,8 @@ struct WorkOptions {
 struct Activation {
   std::string name;  // "mlp.gate_proj output"
   Bytes bytes;
+  // Of what is communicated: its memory is set up once and kept; values of one name share it.
+  bool registered = false;
 };
 
 // The work of one layer for one micro-batch, in execution order.

@@ -42,14 +42,15 @@ LayerWork ListedWork(const ListedLayer& layer, const WorkOptions& options) {
   // has communicated.
   const auto pass = [&](const char* name, Time time,
                         const std::vector<ListedCommunication>& communication, bool forward,
-                        const std::vector<Value>& reads, const std::vector<Value>& makes) {
+                        const std::vector<LayerTape::Piece>& reads,
+                        const std::vector<LayerTape::Piece>& makes) {
     const bool divided = options.tensor > 1;
     const std::size_t parts = divided ? communication.size() + 1 : 1;
-    std::vector<Value> arrived = reads;
+    std::vector<LayerTape::Piece> arrived = reads;
     for (std::size_t i = 0; i < parts; ++i) {
       Kernel kernel{
           .name = layer.name + name, .kind = KernelKind::kGiven, .given = PartOf(time, i, parts)};
-      std::vector<Value> written;
+      std::vector<LayerTape::Piece> written;
       if (forward && i == 0 && activation) written.push_back(*activation);
       std::optional<std::pair<Value, Value>> message;
       if (i + 1 < parts) {
@@ -77,16 +78,16 @@ LayerWork ListedWork(const ListedLayer& layer, const WorkOptions& options) {
       const parallel::AxisSet axis = communication[i].axis;
       const auto [source, target] = *message;
       if (forward) {
-        tape.Communicate(communication[i].collective, axis, DataType::kBf16, source, target);
+        tape.Communicate({communication[i].collective, axis, DataType::kBf16}, source, target);
       } else {
-        tape.CommunicateBackward(communication[i].collective, axis, DataType::kBf16, source,
+        tape.CommunicateBackward({communication[i].collective, axis, DataType::kBf16}, source,
                                  target);
       }
       arrived.push_back(target);
     }
   };
   pass(".forward", layer.forward, layer.forward_communication, true, {},
-       output ? std::vector<Value>{*output} : std::vector<Value>());
+       output ? std::vector<LayerTape::Piece>{*output} : std::vector<LayerTape::Piece>());
   tape.OnBackward([&] {
     if (!splits) {
       pass(".backward", layer.backward, layer.backward_communication, false, {}, {});
@@ -99,7 +100,7 @@ LayerWork ListedWork(const ListedLayer& layer, const WorkOptions& options) {
     pass(".backward_input", layer.backward - weights, layer.backward_communication, false, {given},
          {made});
     tape.Deliver(*input, made);
-    std::vector<Value> reads{given};
+    std::vector<LayerTape::Piece> reads{given};
     if (activation) reads.push_back(*activation);
     tape.RunBackward(
         {.name = layer.name + ".backward_weight", .kind = KernelKind::kGiven, .given = weights},

@@ -16,6 +16,15 @@
 // whatever uses its result waits for it, and nothing else does.
 namespace stepcast::model {
 
+// One of `pieces` equal parts, behind one another, of a value.
+struct PieceRange {
+  int piece = 0, pieces = 1;
+  bool Overlaps(const PieceRange& other) const {
+    return pieces != other.pieces || piece == other.piece;
+  }
+  friend bool operator==(const PieceRange&, const PieceRange&) = default;
+};
+
 // A value that a group operation reads or writes, by its place in one of LayerWork's tables.
 struct ValueUse {
   // kHandedBack: of backward, the gradient of the layer's output, as the next layer made it or the
@@ -24,18 +33,25 @@ struct ValueUse {
   Table table = Table::kSaved;
   int index = 0;
   bool write = false;
-  // So many equal parts, one of each rank of a group: the whole that an all-gather makes or a
-  // reduce-scatter takes. Otherwise 1.
+  PieceRange range{};
+  // The range is so many equal parts, one of each rank of a group: the whole that an all-gather
+  // makes or a reduce-scatter takes. Otherwise 1.
   int parts = 1;
   DataType type = DataType::kBf16;  // as it is communicated
-  bool gathered = false;            // by an all-gather; else added up
+  // How it comes to be on another rank: added up, gathered, or as it was sent.
+  enum class Content : std::uint8_t { kSum, kGathered, kSent };
+  Content content = Content::kSum;
   friend bool operator==(const ValueUse&, const ValueUse&) = default;
 };
 
-// A collective over the ranks along `axes` of the grid.
+// A collective over the ranks along `axes` of the grid. kSendRecv: each sends to the rank that is
+// `distance` further on around the group.
 struct GroupOperation {
   CollectiveKind collective = CollectiveKind::kAllReduce;
   parallel::AxisSet axes;
+  int distance = 0;
+  // See program::Collective.
+  std::optional<int> multiprocessors{};
   Bytes bytes{};  // as nccl-tests count: of an all-gather and a reduce-scatter the whole
   DataType type = DataType::kBf16;
   ValueUse source{}, target{};  // the same value: in place

@@ -18,7 +18,7 @@ TEST(LeftToTheNextKernel, IsWhatNoKernelOfTheListEnds) {
                                .index = value,
                                .write = true,
                                .parts = 4,
-                               .gathered = true};
+                               .content = ValueUse::Content::kGathered};
     operation.begins = {value};
     return operation;
   };

@@ -18,6 +18,10 @@ using Value = LayerTape::Value;
 constexpr parallel::AxisSet kTensor = parallel::Axis::kTensor;
 constexpr std::int64_t kFp32Size = 4;
 
+// Those of a collective, by Transformer Engine's defaults
+// (transformer_engine/pytorch/module/base.py, initialize_ub: num_sm).
+constexpr int kUserBufferMultiprocessors = 16;
+
 std::string Joined(std::string_view module, std::string_view suffix) {
   std::string name(module);
   name += suffix;
@@ -26,44 +30,159 @@ std::string Joined(std::string_view module, std::string_view suffix) {
 
 }  // namespace
 
-Operand LayerOperators::EnterColumns(Operand x) {
+LayerTape::Collective LayerOperators::Beside(CollectiveKind kind) const {
+  LayerTape::Collective collective{kind, kTensor, element_};
+  if (user_buffers()) collective.multiprocessors = kUserBufferMultiprocessors;
+  return collective;
+}
+
+// FP8 is gathered as it lies, two numbers as one of 16 bits.
+Value LayerOperators::Gatherable(bool forward, Value part, Bytes bytes, std::string name) {
+  if (!gathers_fp8()) return part;
+  const Bytes low(bytes.count() / element_size_);
+  const Value cast = forward ? tape_->Make(name + " in FP8", low) : tape_->MakeScratch(low);
+  Kernel kernel = Memory(std::move(name) + ".cast", 0, bytes, low);
+  if (forward) {
+    tape_->Run(std::move(kernel), {part}, {cast});
+  } else {
+    tape_->RunBackward(std::move(kernel), {part}, {cast});
+  }
+  return cast;
+}
+
+LayerOperators::Pieces LayerOperators::ExchangeParts(bool forward, Value own, Value others) {
+  const bool ring = user_buffers();
+  const auto ranks = static_cast<int>(options_.tensor);
+  Pieces parts{own};
+  for (int i = 1; i < ranks; ++i) {
+    // Around a ring each hands on what it has received last; else all take theirs from its owner.
+    const LayerTape::Piece source = ring ? parts.back() : LayerTape::Piece(own);
+    parts.emplace_back(others, PieceRange{.piece = i - 1, .pieces = ranks - 1});
+    const LayerTape::Collective message{.kind = CollectiveKind::kSendRecv,
+                                        .axes = kTensor,
+                                        .type = element_,
+                                        .distance = ring ? 1 : ranks - i,
+                                        .multiprocessors = 0};
+    if (forward) {
+      tape_->Communicate(message, source, parts.back());
+    } else {
+      tape_->CommunicateBackward(message, source, parts.back());
+    }
+  }
+  return parts;
+}
+
+Operand LayerOperators::EnterColumns(Operand x, std::string_view name) {
   if (options_.tensor == 1) return x;
   const auto region = std::make_shared<ColumnRegion>();
   if (!options_.sequence_parallel) {
     Operand whole = x;
     whole.value = tape_->Alias(x.value);
     whole.region = region;
-    region->kept = x.value;
+    region->inputs = {x.value};
+    region->kept = {x.value};
     region->begin_backward = [] {};
     tape_->OnBackward([=, this] {
       const Value gradient = tape_->GradientOf(whole.value);
-      tape_->CommunicateBackward(CollectiveKind::kAllReduce, kTensor, element_, gradient, gradient);
+      tape_->CommunicateBackward({CollectiveKind::kAllReduce, kTensor, element_}, gradient,
+                                 gradient);
       for (const auto& weight_gradients : region->weight_gradients) weight_gradients(std::nullopt);
+      region->weight_gradients.clear();  // which refer to the region
       tape_->Deliver(x.value, gradient);
     });
     return whole;
   }
   Operand whole = Make("gathered", x.width, x.tokens * options_.tensor);
   whole.region = region;
-  tape_->Communicate(CollectiveKind::kAllGather, kTensor, element_, x.value, whole.value);
-  region->kept = options_.regathers ? x.value : whole.value;
-  const Bytes bytes = Size(whole);
-  region->begin_backward = [=, this, &options = options_] {
-    if (!options.regathers || region->gathered) return;
+  region->in_fp8 = gathers_fp8();
+  const Value part = Gatherable(true, x.value, Size(x), "gathered.input");
+  const Bytes bytes(Size(whole).count() / (region->in_fp8 ? element_size_ : 1));
+  if (overlaps()) {
+    const Value others = tape_->Make(
+        "gathered from others", Bytes(bytes.count() / options_.tensor * (options_.tensor - 1)));
+    if (user_buffers()) tape_->Register(others, Joined(name, " user buffer: gathered input"));
+    region->inputs = ExchangeParts(true, part, others);
+    region->kept = {part, others};
+  } else {
+    const Value all = region->in_fp8 ? tape_->Make("gathered in FP8", bytes) : whole.value;
+    tape_->Communicate({CollectiveKind::kAllGather, kTensor, element_}, part, all);
+    region->inputs = {all};
+    region->kept = {all};
+  }
+  if (options_.regathers) region->kept = {part};
+  region->begin_backward = [=, this, region = region.get()] {
+    if (!options_.regathers || region->gathered) return;
     region->gathered = tape_->MakeScratch(bytes);
-    tape_->CommunicateBackward(CollectiveKind::kAllGather, kTensor, element_, x.value,
-                               *region->gathered);
+    if (user_buffers()) {
+      tape_->Register(*region->gathered, Joined(name, " user buffer: input gathered again"));
+    }
+    tape_->CommunicateBackward(Beside(CollectiveKind::kAllGather), part, *region->gathered);
   };
   tape_->OnBackward([=, this, value = whole.value] {
-    const Value part = tape_->MakeGradient(x.value);
-    tape_->CommunicateBackward(CollectiveKind::kReduceScatter, kTensor, element_,
-                               tape_->GradientOf(value), part);
+    const Value gradient = tape_->GradientOf(value);
+    const Value scattered = tape_->MakeGradient(x.value);
+    if (user_buffers()) {
+      tape_->Register(gradient, Joined(name, " user buffer: gradient of the input"));
+    }
+    tape_->CommunicateBackward(Beside(CollectiveKind::kReduceScatter), gradient, scattered);
     for (const auto& weight_gradients : region->weight_gradients) {
       weight_gradients(region->gathered);
     }
-    tape_->Deliver(x.value, part);
+    region->weight_gradients.clear();  // which refer to the region
+    tape_->Deliver(x.value, scattered);
   });
   return whole;
+}
+
+Operand LayerOperators::LinearRows(Operand x, std::string_view module, std::int64_t out,
+                                   ModulePositions parameters) {
+  if (options_.tensor == 1) return Linear(x, module, out, parameters);
+  ModulePositions weight = parameters, bias = parameters;
+  weight.bias = -1;
+  const auto rows = std::make_shared<RowRegion>();
+  const auto product = [&] {
+    return Product(x, module, {{module, out, weight}}, false, rows).front();
+  };
+  if (!overlaps()) return LeaveRows(product(), module, bias);
+
+  const auto ranks = static_cast<int>(options_.tensor);
+  const Operand sum = Make(Joined(module, " output's part"), out, x.tokens / ranks);
+  if (user_buffers()) {
+    const Value whole = tape_->Make("", BytesOfElements(x.tokens * out));
+    tape_->Register(whole, Joined(module, " user buffer: output"));
+    for (int i = 0; i < kPiecesOfUserBuffers; ++i) {
+      rows->outputs.emplace_back(whole, PieceRange{.piece = i, .pieces = kPiecesOfUserBuffers});
+    }
+    rows->made = [=, this, outputs = rows->outputs](int i) {
+      tape_->Communicate(Beside(CollectiveKind::kReduceScatter), outputs[i],
+                         {sum.value, PieceRange{.piece = i, .pieces = kPiecesOfUserBuffers}});
+    };
+    const Operand y = product();
+    LeaveSum(y, sum, module, bias);
+    return sum;
+  }
+  // Each rank makes the others' parts first and its own last, and adds up what it is sent.
+  const Value made =
+      tape_->Make(Joined(module, " output's parts"), BytesOfElements(x.tokens * out));
+  const Value received = tape_->Make(Joined(module, " output's parts, received"),
+                                     BytesOfElements(x.tokens / ranks * (ranks - 1) * out));
+  for (int i = 0; i < ranks; ++i) {
+    rows->outputs.emplace_back(made, PieceRange{.piece = i, .pieces = ranks});
+  }
+  rows->made = [=, this, outputs = rows->outputs](int i) {
+    if (i + 1 == ranks) return;
+    tape_->Communicate({.kind = CollectiveKind::kSendRecv,
+                        .axes = kTensor,
+                        .type = element_,
+                        .distance = i + 1,
+                        .multiprocessors = 0},
+                       outputs[i], {received, PieceRange{.piece = i, .pieces = ranks - 1}});
+  };
+  const Operand y = product();
+  tape_->Run(Memory(Joined(module, ".sum"), Elements(sum) * ranks, Size(sum) * ranks, Size(sum)),
+             {rows->outputs.back(), received}, {sum.value});
+  LeaveSum(y, sum, module, bias);
+  return sum;
 }
 
 Operand LayerOperators::LeaveRows(Operand x, std::string_view module, ModulePositions parameters) {
@@ -71,28 +190,53 @@ Operand LayerOperators::LeaveRows(Operand x, std::string_view module, ModulePosi
   Operand sum = x;
   if (options_.sequence_parallel) {
     sum = Make(Joined(module, " output's part"), x.width, x.tokens / options_.tensor);
-    tape_->Communicate(CollectiveKind::kReduceScatter, kTensor, element_, x.value, sum.value);
+    tape_->Communicate({CollectiveKind::kReduceScatter, kTensor, element_}, x.value, sum.value);
   } else {
     AddUp(x);
   }
+  LeaveSum(x, sum, module, parameters);
+  return sum;
+}
+
+void LayerOperators::LeaveSum(const Operand& x, const Operand& sum, std::string_view module,
+                              ModulePositions parameters) {
   tape_->OnBackward([=, this] {
     const Value gradient = tape_->GradientOf(sum.value);
     if (options_.sequence_parallel) {
-      const Value whole = tape_->MakeGradient(x.value);
-      tape_->CommunicateBackward(CollectiveKind::kAllGather, kTensor, element_, gradient, whole);
-      tape_->Deliver(x.value, whole);
+      const bool low = x.rows && gathers_fp8();
+      const Value part =
+          x.rows ? Gatherable(false, gradient, Size(sum), Joined(module, ".output_grad"))
+                 : gradient;
+      const Bytes whole(Elements(x) * (low ? 1 : element_size_));
+      if (x.rows && overlaps()) {
+        const Value others =
+            tape_->MakeScratch(Bytes(whole.count() / options_.tensor * (options_.tensor - 1)));
+        if (user_buffers()) {
+          tape_->Register(others, Joined(module, " user buffer: gathered gradient"));
+        }
+        x.rows->gradient = ExchangeParts(false, part, others);
+        x.rows->in_fp8 = low;
+      } else {
+        const Value all = tape_->MakeScratch(whole);
+        tape_->CommunicateBackward({CollectiveKind::kAllGather, kTensor, element_}, part, all);
+        if (low) {
+          x.rows->gradient = {all};
+          x.rows->in_fp8 = true;
+        } else {
+          tape_->Deliver(x.value, all);
+        }
+      }
     }
     if (parameters.bias < 0) return;
     RunPartGradients(
         Memory(Joined(module, ".bias.grad"), Elements(sum), Size(sum), BytesOfElements(sum.width)),
         {gradient}, {parameters.bias}, parameters);
   });
-  return sum;
 }
 
 Operand LayerOperators::AddUp(Operand x) {
   if (options_.tensor > 1) {
-    tape_->Communicate(CollectiveKind::kAllReduce, kTensor, element_, x.value, x.value);
+    tape_->Communicate({CollectiveKind::kAllReduce, kTensor, element_}, x.value, x.value);
   }
   return x;
 }
@@ -109,7 +253,7 @@ void LayerOperators::RunPartGradients(Kernel kernel, LayerTape::Values reads,
   const std::string name = Joined(kernel.name, ".add");
   tape_->RunBackward(std::move(kernel), reads, {made}, {}, parameters.all());
   sums_of_parts_.push_back([=, this, gradients = std::move(gradients)] {
-    tape_->CommunicateBackward(CollectiveKind::kAllReduce, kTensor, element_, made, made);
+    tape_->CommunicateBackward({CollectiveKind::kAllReduce, kTensor, element_}, made, made);
     tape_->RunBackward(Memory(name, 0, bytes, bytes), {made}, {}, gradients, parameters.all());
   });
 }
@@ -127,7 +271,7 @@ Operand LayerOperators::PartOfTokens(Operand x, std::string_view module) {
   tape_->Run(Memory(Joined(module, ".part"), 0, Size(part), Size(part)), {x.value}, {part.value});
   tape_->OnBackward([=, this] {
     const Value whole = tape_->MakeGradient(x.value);
-    tape_->CommunicateBackward(CollectiveKind::kAllGather, kTensor, element_,
+    tape_->CommunicateBackward({CollectiveKind::kAllGather, kTensor, element_},
                                tape_->GradientOf(part.value), whole);
     tape_->Deliver(x.value, whole);
   });
@@ -142,7 +286,7 @@ std::optional<Value> LayerOperators::AgreedRows(Kernel kernel, Value from, std::
   }
   const Value rows = tape_->Make(std::move(name), Bytes(tokens_ * numbers * kFp32Size));
   tape_->Run(std::move(kernel), {from}, {rows});
-  tape_->Communicate(CollectiveKind::kAllReduce, kTensor, DataType::kFp32, rows, rows);
+  tape_->Communicate({CollectiveKind::kAllReduce, kTensor, DataType::kFp32}, rows, rows);
   return rows;
 }
 

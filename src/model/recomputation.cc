@@ -52,6 +52,18 @@ const char* Name(Implementation implementation) {
   return "";
 }
 
+const char* Name(TensorOverlap overlap) {
+  switch (overlap) {
+    case TensorOverlap::kNone:
+      return "none";
+    case TensorOverlap::kUserBuffers:
+      return "user_buffers";
+    case TensorOverlap::kAsync:
+      return "async";
+  }
+  return "";
+}
+
 const char* Name(Loss loss) {
   switch (loss) {
     case Loss::kEager:

@@ -114,6 +114,22 @@ constexpr bool IsUnfused(Implementation implementation) {
   return implementation == Implementation::kEager || implementation == Implementation::kHuggingFace;
 }
 
+// With tensor and sequence parallelism, how products of blocks run beside the collectives whose
+// results they take or whose operands they make:
+//   kNone         as a stream beside the other happens to let them
+//   kUserBuffers  Transformer Engine's user buffers (transformer_engine/pytorch/module/base.py,
+//                 initialize_ub, its defaults): all-gathers before products, forward and of output
+//                 gradients, as a ring exchange by copy engines with the product in as many pieces
+//                 as there are ranks; reduce-scatters behind products in 4 pieces, on 16
+//                 multiprocessors; what has no product that depends on it ("bulk") on 16, too
+//   kAsync        PyTorch's asynchronous tensor parallelism (torch/distributed/_symmetric_memory):
+//                 in as many pieces as there are ranks, each sent straight to where it is needed by
+//                 copy engines
+enum class TensorOverlap : std::uint8_t { kNone, kUserBuffers, kAsync };
+// Of a product whose result user buffers add up: each rank's part of the tokens divides by it.
+inline constexpr int kPiecesOfUserBuffers = 4;
+
+const char* Name(TensorOverlap overlap);             // "none", "user_buffers", "async"
 const char* Name(Implementation implementation);     // "fused", "eager", "compiled", ...
 const char* Name(Loss loss);                         // "eager", "in_place", "fused"
 const char* Name(Checkpointing checkpointing);       // "none", "selective", ...

@@ -1,7 +1,10 @@
 #include "src/model/transformer_work.h"
 
+#include <initializer_list>
 #include <optional>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "src/base/check.h"
 #include "src/model/layer_operators.h"
@@ -15,6 +18,7 @@ namespace {
 struct CoreNames {
   std::string_view core, query_rotary, key_rotary, key_repeat, value_repeat;
   std::string_view attention_dropout, attention_residual, product, dropout, residual;
+  std::string_view query_key_value, gate_up;  // products of several modules
 };
 
 constexpr CoreNames kGpt2CoreNames = {.core = "attn.core",
@@ -26,7 +30,9 @@ constexpr CoreNames kGpt2CoreNames = {.core = "attn.core",
                                       .attention_residual = "attn.residual",
                                       .product = "",
                                       .dropout = "mlp.dropout",
-                                      .residual = "mlp.residual"};
+                                      .residual = "mlp.residual",
+                                      .query_key_value = "",
+                                      .gate_up = ""};
 constexpr CoreNames kMptCoreNames = {.core = "attn.core",
                                      .query_rotary = "",
                                      .key_rotary = "",
@@ -36,7 +42,9 @@ constexpr CoreNames kMptCoreNames = {.core = "attn.core",
                                      .attention_residual = "attn.residual",
                                      .product = "",
                                      .dropout = "resid_ffn_dropout",
-                                     .residual = "ffn.residual"};
+                                     .residual = "ffn.residual",
+                                     .query_key_value = "",
+                                     .gate_up = ""};
 constexpr CoreNames kLlamaCoreNames = {.core = "self_attn.core",
                                        .query_rotary = "self_attn.rotary_query",
                                        .key_rotary = "self_attn.rotary_key",
@@ -46,7 +54,9 @@ constexpr CoreNames kLlamaCoreNames = {.core = "self_attn.core",
                                        .attention_residual = "self_attn.residual",
                                        .product = "mlp.product",
                                        .dropout = "mlp.dropout",
-                                       .residual = "mlp.residual"};
+                                       .residual = "mlp.residual",
+                                       .query_key_value = "self_attn.qkv_proj",
+                                       .gate_up = "mlp.gate_up_proj"};
 
 const CoreNames& CoreNamesOf(Family family) {
   if (family == Family::kGpt2) return kGpt2CoreNames;
@@ -102,13 +112,25 @@ class Block {
     return operators_.Linear(x, module, out, Find(parameters_, module));
   }
 
+  // Those that share their input: one product, where the framework has it so.
+  std::vector<Operand> Linears(
+      const Operand& x, std::string_view name,
+      std::initializer_list<std::pair<std::string_view, std::int64_t>> modules, bool joins) {
+    std::vector<Operand> ys;
+    std::vector<LinearModule> together;
+    for (const auto& [module, out] : modules) {
+      if (options_.fuses_products) {
+        together.push_back({module, out, Find(parameters_, module)});
+      } else {
+        ys.push_back(Linear(x, module, out));
+      }
+    }
+    return options_.fuses_products ? operators_.Linears(x, name, together, joins) : ys;
+  }
+
   // The second of a pair of linear layers, whose result the ranks add up; its bias comes behind it.
   Operand Rows(Operand x, std::string_view module) {
-    const ModulePositions all = Find(parameters_, module);
-    if (options_.tensor == 1) return operators_.Linear(x, module, a_.hidden, all);
-    ModulePositions weight = all, bias = all;
-    weight.bias = -1;
-    return operators_.LeaveRows(operators_.Linear(x, module, a_.hidden, weight), module, bias);
+    return operators_.LinearRows(x, module, a_.hidden, Find(parameters_, module));
   }
 
   Operand AttentionOf(Operand x) {
@@ -130,7 +152,7 @@ class Block {
       tape_.EndModule();
       return y;
     };
-    x = operators_.EnterColumns(x);
+    x = operators_.EnterColumns(x, "qkv");
     if (HasFusedAttention(a_.family)) {
       // Without repeated heads, queries, keys and values are views of the one output.
       const Operand all = Linear(x, names_.query_key_value, query_width + 2 * key_width);
@@ -140,9 +162,11 @@ class Block {
       return core(query, operators_.RepeatHeads(key, core_names_.key_repeat, group),
                   operators_.RepeatHeads(value, core_names_.value_repeat, group));
     }
-    Operand query = Linear(x, names_.query, query_width);
-    Operand key = Linear(x, names_.key, key_width);
-    Operand value = Linear(x, names_.value, key_width);
+    // The core's backward writes three gradients, which lie apart.
+    const std::vector<Operand> all = Linears(
+        x, core_names_.query_key_value,
+        {{names_.query, query_width}, {names_.key, key_width}, {names_.value, key_width}}, true);
+    Operand query = all[0], key = all[1], value = all[2];
     query = operators_.Rotary(query, core_names_.query_rotary, a_.head_size);
     key = operators_.Rotary(key, core_names_.key_rotary, a_.head_size);
     if (!flash || options_.repeat_kv) {
@@ -163,7 +187,7 @@ class Block {
 
   Operand FeedForwardOf(Operand x) {
     const std::int64_t width = a_.feed_forward / options_.tensor;
-    x = operators_.EnterColumns(x);
+    x = operators_.EnterColumns(x, "fc1");
     if (a_.activator != Activator::kSwiGlu) {
       const Operand up = Linear(x, names_.up, width);
       return Rows(a_.activator == Activator::kGelu ? operators_.Gelu(up, names_.activator)
@@ -171,13 +195,19 @@ class Block {
                   names_.down);
     }
     if (!IsUnfused(options_.activation_function)) {
-      const Operand gate = Linear(x, names_.gate, width);
-      const Operand up = Linear(x, names_.up, width);
-      return Rows(operators_.GatedSilu(gate, up, names_.activator), names_.down);
+      const std::vector<Operand> both =
+          Linears(x, core_names_.gate_up, {{names_.gate, width}, {names_.up, width}}, false);
+      return Rows(operators_.GatedSilu(both[0], both[1], names_.activator), names_.down);
     }
-    const Operand gate = operators_.Silu(Linear(x, names_.gate, width), names_.activator);
-    const Operand up = Linear(x, names_.up, width);
-    return Rows(operators_.Multiply(gate, up, core_names_.product), names_.down);
+    if (!options_.fuses_products) {
+      const Operand gate = operators_.Silu(Linear(x, names_.gate, width), names_.activator);
+      const Operand up = Linear(x, names_.up, width);
+      return Rows(operators_.Multiply(gate, up, core_names_.product), names_.down);
+    }
+    const std::vector<Operand> both =
+        Linears(x, core_names_.gate_up, {{names_.gate, width}, {names_.up, width}}, true);
+    const Operand gate = operators_.Silu(both[0], names_.activator);
+    return Rows(operators_.Multiply(gate, both[1], core_names_.product), names_.down);
   }
 
   Operand Residual(Operand x, Operand branch, std::string_view dropout, std::string_view name) {
@@ -221,6 +251,7 @@ LayerWork EmbeddingWork(const Architecture& a, const WorkOptions& options) {
 // bits.
 LayerWork HeadWork(const Architecture& a, WorkOptions options) {
   if (options.compute == DataType::kFp8) options.compute = ActivationType(options.compute);
+  options.tensor_overlap = TensorOverlap::kNone;  // of blocks, too
   const ModuleNames& names = NamesOf(a.family);
   const std::vector<ModuleParameter> parameters = HeadParameters(a);
   LayerTape tape(ActivationType(options.compute), options.compiled);
@@ -230,8 +261,9 @@ LayerWork HeadWork(const Architecture& a, WorkOptions options) {
   const Operand normalized =
       operators.Norm(x, names.final_norm, a.normalization, Find(parameters, names.final_norm));
   const std::string_view weight = a.tie_embeddings ? names.embedding : names.head;
-  const Operand logits = operators.Linear(operators.EnterColumns(normalized), names.head,
-                                          VocabularyOfRank(a, options), Find(parameters, weight));
+  const Operand logits =
+      operators.Linear(operators.EnterColumns(normalized, names.head), names.head,
+                       VocabularyOfRank(a, options), Find(parameters, weight));
   operators.CrossEntropy(logits, "loss");
   return tape.Finish(std::nullopt, {.splits_backward = options.splits_backward});
 }

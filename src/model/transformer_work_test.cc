@@ -1,8 +1,11 @@
 #include "src/model/transformer_work.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -584,6 +587,140 @@ TEST(TransformerWorkTest, Fp8KeepsInputsOfDividedProductsInOneByte) {
   const std::int64_t query = a.heads * a.head_size / 2;
   EXPECT_EQ(in_16_bits - Sum(BlockOf(a, options).saved),
             64 * (2 * a.hidden + a.feed_forward / 2 - query));
+}
+
+// Megatron-LM's linear_qkv and linear_fc1.
+TEST(TransformerWorkTest, ProductsThatShareAnInputAreOne) {
+  const Architecture a = Llama31With8B();
+  WorkOptions options = Options(1, 64);
+  options.activation_function = Implementation::kFused;
+  const LayerWork apart = BlockOf(a, options);
+  options.fuses_products = true;
+  const LayerWork fused = BlockOf(a, options);
+  const Kernel* product = Find(fused, "self_attn.qkv_proj");
+  ASSERT_NE(product, nullptr);
+  EXPECT_EQ(product->n, (a.heads + 2 * a.kv_heads) * a.head_size);
+  product = Find(fused, "mlp.gate_up_proj");
+  ASSERT_NE(product, nullptr);
+  EXPECT_EQ(product->n, 2 * a.feed_forward);
+  EXPECT_EQ(Find(fused, "mlp.gate_proj"), nullptr);
+  EXPECT_EQ(ModelFlops(fused.forward), ModelFlops(apart.forward));
+  EXPECT_EQ(ModelFlops(fused.backward), ModelFlops(apart.backward));
+  EXPECT_EQ(Sum(fused.saved), Sum(apart.saved));
+  // Nothing adds up gradients of the shared inputs; the three of the core are put side by side.
+  const auto adds = [](const LayerWork& work, std::string_view name) {
+    return std::count_if(work.backward.begin(), work.backward.end(),
+                         [&](const Operation& op) { return op.kernel.name.ends_with(name); });
+  };
+  EXPECT_EQ(adds(apart, "norm output.grad.add"), 3);
+  EXPECT_EQ(adds(fused, "norm output.grad.add"), 0);
+  EXPECT_EQ(adds(fused, "qkv_proj.output_grad.join"), 1);
+}
+
+struct Communication {
+  std::int64_t messages = 0, message_bytes = 0, gathered = 0, scattered = 0;
+  std::set<int> distances{}, multiprocessors{};
+};
+
+Communication CommunicationOf(const std::vector<Operation>& operations) {
+  Communication sum;
+  for (const Operation& op : operations) {
+    if (!op.group) continue;
+    if (op.group->multiprocessors) sum.multiprocessors.insert(*op.group->multiprocessors);
+    if (op.group->collective == CollectiveKind::kSendRecv) {
+      ++sum.messages;
+      sum.message_bytes += op.group->bytes.count();
+      sum.distances.insert(op.group->distance);
+    } else if (op.group->collective == CollectiveKind::kAllGather) {
+      sum.gathered += op.group->bytes.count();
+    } else {
+      sum.scattered += op.group->bytes.count();
+    }
+  }
+  return sum;
+}
+
+// What is gathered before products comes in t - 1 messages of a rank's part, what is added up in
+// four pieces; in backward the gradients of outputs come in messages, inputs beside.
+TEST(TransformerWorkTest, UserBuffersGatherPieceByPiece) {
+  const Architecture a = Llama31With8B();
+  WorkOptions options = Options(1, 64);
+  options.tensor = 4;
+  options.sequence_parallel = options.regathers = options.fuses_products = true;
+  const LayerWork plain = BlockOf(a, options);
+  options.tensor_overlap = TensorOverlap::kUserBuffers;
+  const LayerWork work = BlockOf(a, options);
+  const std::int64_t whole = 64 * a.hidden * 2;
+  const Communication forward = CommunicationOf(work.forward);
+  EXPECT_EQ(forward.messages, 2 * 3);
+  EXPECT_EQ(forward.message_bytes, 2 * whole * 3 / 4);
+  EXPECT_EQ(forward.distances, std::set<int>{1});
+  EXPECT_EQ(forward.gathered, 0);
+  EXPECT_EQ(forward.scattered, 2 * whole);
+  EXPECT_EQ(forward.multiprocessors, (std::set<int>{0, 16}));
+  const Communication backward = CommunicationOf(work.backward);
+  EXPECT_EQ(backward.messages, 2 * 3);
+  EXPECT_EQ(backward.gathered, 2 * whole);
+  EXPECT_EQ(backward.scattered, 2 * whole);
+
+  EXPECT_EQ(Find(work, "self_attn.qkv_proj")->m, 16);
+  EXPECT_EQ(Find(work, "self_attn.o_proj")->m, 16);
+  EXPECT_EQ(Find(work, "mlp.down_proj.dgrad")->m, 16);
+  EXPECT_EQ(Find(work, "mlp.gate_up_proj.dgrad")->m, 64);
+  EXPECT_EQ(Find(work, "mlp.gate_up_proj.wgrad")->k, 64);
+  EXPECT_EQ(ModelFlops(work.forward), ModelFlops(plain.forward));
+  EXPECT_EQ(ModelFlops(work.backward), ModelFlops(plain.backward));
+  // Ten buffers, four of them without the rank's own part.
+  std::set<std::string> names;
+  std::int64_t bytes = 0;
+  for (const Activation& value : work.communicated) {
+    if (!value.registered) continue;
+    EXPECT_TRUE(names.insert(value.name).second) << value.name;
+    bytes += value.bytes.count();
+  }
+  EXPECT_EQ(names.size(), 10u);
+  EXPECT_EQ(bytes, 6 * whole + 4 * whole * 3 / 4);
+}
+
+// Messages straight from every rank to every other; what is added up in as many pieces.
+TEST(TransformerWorkTest, AsynchronousTensorParallelismSendsToEveryRank) {
+  const Architecture a = Llama31With8B();
+  WorkOptions options = Options(1, 64);
+  options.tensor = 4;
+  options.sequence_parallel = options.compiled = true;
+  options.tensor_overlap = TensorOverlap::kAsync;
+  const LayerWork work = BlockOf(a, options);
+  const std::int64_t whole = 64 * a.hidden * 2;
+  const Communication forward = CommunicationOf(work.forward);
+  EXPECT_EQ(forward.messages, 4 * 3);
+  EXPECT_EQ(forward.message_bytes, 4 * whole * 3 / 4);
+  EXPECT_EQ(forward.distances, (std::set<int>{1, 2, 3}));
+  EXPECT_EQ(forward.gathered + forward.scattered, 0);
+  EXPECT_EQ(forward.multiprocessors, std::set<int>{0});
+  EXPECT_EQ(Find(work, "mlp.down_proj")->m, 16);
+  for (const Activation& value : work.communicated) EXPECT_FALSE(value.registered) << value.name;
+}
+
+// Each rank casts its part, and half as many bytes are gathered; sums stay in 16 bits.
+TEST(TransformerWorkTest, Fp8IsGatheredInOneByte) {
+  const Architecture a = Llama31With8B();
+  WorkOptions options = Options(1, 64);
+  options.compute = DataType::kFp8;
+  options.tensor = 4;
+  options.casts_weights = false;
+  options.sequence_parallel = options.regathers = options.fuses_products = true;
+  const std::int64_t whole = 64 * a.hidden * 2;
+  for (const TensorOverlap overlap : {TensorOverlap::kNone, TensorOverlap::kUserBuffers}) {
+    options.tensor_overlap = overlap;
+    const LayerWork work = BlockOf(a, options);
+    const Communication forward = CommunicationOf(work.forward);
+    const bool whole_at_once = overlap == TensorOverlap::kNone;
+    EXPECT_EQ(forward.gathered, whole_at_once ? 2 * whole / 2 : 0);
+    EXPECT_EQ(forward.message_bytes, whole_at_once ? 0 : 2 * whole / 2 * 3 / 4);
+    EXPECT_EQ(forward.scattered, 2 * whole);
+    EXPECT_EQ(Find(work, "gathered.input.cast")->written, Bytes(16 * a.hidden));
+    EXPECT_EQ(Find(work, "mlp.down_proj.output_grad.cast")->written, Bytes(16 * a.hidden));
+  }
 }
 
 RC_GTEST_PROP(TransformerWorkLaws, BackwardIsTwiceForward, ()) {

@@ -54,6 +54,9 @@ struct FrameworkTraits {
   // takes and gathers the whole again in backward, and gradients of what is applied to parts of the
   // tokens are added up once a step.
   bool megatron_layers = false;
+  // Queries, keys and values are one product, and so are SwiGLU's two (Megatron-LM's linear_qkv and
+  // linear_fc1, nanotron's qkv_proj and gate_up_proj).
+  bool fuses_products = false;
   // Pipeline stages wait for what they receive, and send when they have made it.
   bool blocking_messages = false;
   // Apex's or Transformer Engine's layer norm, a loss that overwrites its logits.
@@ -103,6 +106,7 @@ inline constexpr FrameworkTraits kFrameworkTraits[] = {
      .pipelines = true,
      .tensor_parallel = true,
      .megatron_layers = true,
+     .fuses_products = true,
      .blocking_messages = true,
      .apex_kernels = true,
      .clipping = ClippingKernels::kApex},
@@ -120,6 +124,7 @@ inline constexpr FrameworkTraits kFrameworkTraits[] = {
      .other_stage = "zero_stage: 1 or 0, or framework: reference or fsdp2",
      .fused_update = true,
      .searched_by_default = false,
+     .fuses_products = true,
      .clipping = ClippingKernels::kTensorByTensor},
 };
 

@@ -140,7 +140,52 @@ class Checker {
           "leave it at 1; the data, tensor and pipeline axes are supported");
     }
     if (request_.tensor.value_or(1) > 1) CheckTensor(*request_.tensor);
+    CheckTensorOverlap(request_.tensor_overlap.value_or(model::TensorOverlap::kNone));
     if (request_.pipeline.value_or(1) > 1) CheckPipeline(*request_.pipeline);
+  }
+
+  void CheckTensorOverlap(model::TensorOverlap overlap) {
+    using model::TensorOverlap;
+    if (overlap == TensorOverlap::kNone) return;
+    const auto refuse = [&](std::string message, const char* hint) {
+      Add("training.tensor_overlap", "plan.tensor-overlap", std::move(message), hint);
+    };
+    const std::int64_t ranks = request_.tensor.value_or(1);
+    if (ranks == 1 || !request_.sequence_parallel.value_or(false)) {
+      refuse(fmt::format("{} overlaps the collectives of sequence parallelism, and there are none",
+                         model::Name(overlap)),
+             "write parallelism.tensor and sequence_parallel: true, or tensor_overlap: none");
+    }
+    if (overlap == TensorOverlap::kUserBuffers && Is(Framework::kFsdp2)) {
+      refuse("user_buffers are Transformer Engine's, and the framework is fsdp2",
+             "write tensor_overlap: async, or framework: megatron");
+    }
+    if (overlap == TensorOverlap::kAsync && Is(Framework::kMegatron)) {
+      refuse("async is PyTorch's, and the framework is megatron",
+             "write tensor_overlap: user_buffers, or framework: fsdp2");
+    }
+    if (overlap == TensorOverlap::kAsync && !request_.compile.value_or(false)) {
+      refuse("async is a pass of the compiler, and compile is false",
+             "write training.compile: true, or tensor_overlap: none");
+    }
+    if (overlap == TensorOverlap::kAsync &&
+        request_.activation_checkpointing == model::Checkpointing::kSelectiveOp) {
+      refuse("async replaces the products that selective_op counts",
+             "write activation_checkpointing: none or full, or tensor_overlap: none");
+    }
+    if (facts_.node_devices && *facts_.node_devices % ranks != 0) {
+      refuse(fmt::format("{} reach the GPUs of one node, and {} ranks do not divide its {}",
+                         model::Name(overlap), ranks, *facts_.node_devices),
+             "choose a parallelism.tensor that divides a node's GPUs, or tensor_overlap: none");
+    }
+    const std::int64_t tokens =
+        request_.micro_batch_size.value_or(0) * request_.sequence_length.value_or(0);
+    if (overlap == TensorOverlap::kUserBuffers &&
+        tokens % (ranks * model::kPiecesOfUserBuffers) != 0) {
+      refuse(fmt::format("{} ranks with {} pieces each do not divide {} tokens of a micro-batch",
+                         ranks, model::kPiecesOfUserBuffers, tokens),
+             "choose another micro_batch_size or sequence_length, or tensor_overlap: none");
+    }
   }
 
   void CheckTensor(std::int64_t ranks) {

@@ -40,8 +40,9 @@ struct Facts {
   bool tied_embeddings = false;               // embedding and head use one tensor
   // What tensor parallelism divides, by its name: "num_attention_heads"; empty: nothing is known.
   std::vector<std::pair<std::string, std::int64_t>> divided{};
-  std::optional<std::int64_t> tensors;  // of the model
-  std::string device = "the device";    // the GPU type's name
+  std::optional<std::int64_t> tensors;       // of the model
+  std::optional<std::int64_t> node_devices;  // of the smallest node; none: there are no nodes
+  std::string device = "the device";         // the GPU type's name
   // Whether the nodes' memory, and their NVMe drives, are described: what states are offloaded to.
   std::optional<bool> host_memory, nvme;
   std::array<bool, kDataTypeCount> computes = {true, true, true, true,

@@ -223,6 +223,43 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
        "parallelism.tensor", "plan.axis-not-of-framework",
        "tensor parallelism of ddp is not supported: 2"},
       {[](Request& r) {
+         r.framework = Framework::kMegatron;
+         r.zero_stage = 1;
+         r.tensor_overlap = model::TensorOverlap::kUserBuffers;
+       },
+       "training.tensor_overlap", "plan.tensor-overlap",
+       "user_buffers overlaps the collectives of sequence parallelism, and there are none"},
+      {[](Request& r) {
+         r.framework = Framework::kFsdp2;
+         r.zero_stage = 3;
+         r.tensor = 2;
+         r.sequence_parallel = true;
+         r.tensor_overlap = model::TensorOverlap::kAsync;
+       },
+       "training.tensor_overlap", "plan.tensor-overlap",
+       "async is a pass of the compiler, and compile is false"},
+      {[](Request& r) {
+         r.framework = Framework::kMegatron;
+         r.zero_stage = 1;
+         r.tensor = 2;
+         r.sequence_parallel = true;
+         r.compile = true;
+         r.tensor_overlap = model::TensorOverlap::kAsync;
+       },
+       "training.tensor_overlap", "plan.tensor-overlap",
+       "async is PyTorch's, and the framework is megatron"},
+      {[](Request& r) {
+         r.framework = Framework::kMegatron;
+         r.zero_stage = 1;
+         r.tensor = 2;
+         r.sequence_parallel = true;
+         r.sequence_length = 1020;
+         r.micro_batch_size = 1;
+         r.tensor_overlap = model::TensorOverlap::kUserBuffers;
+       },
+       "training.tensor_overlap", "plan.tensor-overlap",
+       "2 ranks with 4 pieces each do not divide 1020 tokens of a micro-batch"},
+      {[](Request& r) {
          r.pipeline = 2;
          r.schedule = "gpipe";
          r.virtual_stages = 2;

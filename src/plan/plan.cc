@@ -30,6 +30,8 @@ model::WorkOptions WorkOptionsOf(const Plan& plan) {
           .tensor = plan.parallelism.tensor,
           .sequence_parallel = plan.parallelism.sequence_parallel,
           .regathers = TraitsOf(plan.data_parallel.framework).megatron_layers,
+          .tensor_overlap = training.tensor_overlap,
+          .fuses_products = TraitsOf(plan.data_parallel.framework).fuses_products,
           .adds_up_parts = plan.parallelism.sequence_parallel &&
                            !TraitsOf(plan.data_parallel.framework).megatron_layers,
           .splits_backward = plan.parallelism.splits_backward};

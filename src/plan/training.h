@@ -54,6 +54,7 @@ struct Training {
   model::Implementation rotary = model::Implementation::kFused;
   model::Implementation activation_function = model::Implementation::kEager;
   bool repeat_kv = false;  // model::WorkOptions
+  model::TensorOverlap tensor_overlap = model::TensorOverlap::kNone;
   // Follows from the rest: kernels compute in fewer bits than parameters have, and no framework
   // casts these (ddp).
   bool autocast = false;
@@ -92,6 +93,7 @@ struct TrainingRequest {
   std::optional<model::Implementation> rotary;
   std::optional<model::Implementation> activation_function;
   std::optional<bool> repeat_kv;
+  std::optional<model::TensorOverlap> tensor_overlap;
   std::optional<bool> step_barrier;
   std::optional<double> gradient_clipping;
   std::optional<DataLoading> data_loading;

@@ -235,6 +235,26 @@ std::vector<TrainingSetting> Rows() {
                  "`flash` attention, and keep the copies (`repeat_kv` of torchtitan, Meta's Llama "
                  "and Hugging Face); `math` does so in any case",
        .default_value = "`true` where `rotary` is `eager` or `huggingface`"},
+      {.key = "tensor_overlap",
+       .type = Words<&Given::tensor_overlap, &Training::tensor_overlap, model::TensorOverlap::kNone,
+                     model::TensorOverlap::kUserBuffers, model::TensorOverlap::kAsync>(),
+       .uses = {Of(Framework::kMegatron), Of(Framework::kFsdp2)},
+       .of_architectures = true,
+       .shown =
+           [](const Training& training) {
+             return training.tensor_overlap != model::TensorOverlap::kNone;
+           },
+       .values =
+           "how products of blocks and the collectives of tensor parallelism overlap, with "
+           "sequence "
+           "parallelism: `none` (as streams beside each other do), `user_buffers` (megatron with "
+           "Transformer Engine, `--tp-comm-overlap`: all-gathers as a ring exchange by copy "
+           "engines, a piece of the product for each rank's part; reduce-scatters in 4 pieces, on "
+           "16 multiprocessors; what no product waits for on 16, too; buffers that are set up "
+           "once), `async` (fsdp2 with `compile`: PyTorch's asynchronous tensor parallelism, "
+           "torchtitan's `enable_async_tensor_parallel`: pieces that copy engines move straight to "
+           "where they are needed)",
+       .default_value = "`none`"},
       {.key = "activation_offload",
        .type = Switch{&Given::activation_offload, &Training::activation_offload},
        .uses = {},

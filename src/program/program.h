@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -134,6 +135,9 @@ struct Collective {
   Bytes bytes{};
   DataType data_type = DataType::kBf16;
   bool average = false;  // a sum that is then divided by the number of ranks
+  // That it runs on; 0: copy engines move the bytes; none: as many as the communication library
+  // takes.
+  std::optional<int> multiprocessors{};
   friend bool operator==(const Collective&, const Collective&) = default;
 };
 
@@ -159,6 +163,7 @@ struct Exchange {
   DataType data_type = DataType::kBf16;
   PeerNaming peers = PeerNaming::kPosition;
   std::vector<Message> messages{};
+  std::optional<int> multiprocessors{};  // as a collective's
 
   // The peer's position in a group of so many, seen from a position in it.
   int PeerPosition(const Message& message, int own_position, int group_size) const {

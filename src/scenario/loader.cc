@@ -513,6 +513,7 @@ class Loader::Reading {
     }
     if (scenario_.cluster != nullptr) {
       facts.devices = scenario_.cluster->devices();
+      if (!scenario_.cluster->flat()) facts.node_devices = scenario_.cluster->gpus_per_node();
       const auto take_host = [&](const topology::NodeType* node) {
         const bool host = node != nullptr && node->host.has_value();
         facts.host_memory = facts.host_memory.value_or(true) && host;

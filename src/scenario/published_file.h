@@ -50,6 +50,7 @@ inline constexpr CaseKey kCaseKeys[] = {
     {"global_batch_size", "training", "global_batch_size"},
     {"tensor", "parallelism", "tensor"},
     {"sequence_parallel", "parallelism", "sequence_parallel"},
+    {"tensor_overlap", "training", "tensor_overlap"},
     {"pipeline", "parallelism", "pipeline"},
     {"virtual_stages", "parallelism", "virtual_stages"},
     {"stage_layers", "parallelism", "stage_layers"},

@@ -87,7 +87,9 @@ class Ranks {
         if (use.write) Give(use, layer);
       }
       if (i == last_kernel && hands_back_to >= 0) {
-        Give({.table = ValueUse::Table::kHandedBack, .type = type, .gathered = true},
+        Give({.table = ValueUse::Table::kHandedBack,
+              .type = type,
+              .content = ValueUse::Content::kGathered},
              hands_back_to);
       }
       taken(operation);
@@ -107,7 +109,7 @@ class Ranks {
   // The gradient that another stage sends: the word as it is.
   void Receive(int layer) {
     for (std::size_t rank = 0; rank < words_.size(); ++rank) {
-      values_[rank][KeyOf({.table = ValueUse::Table::kHandedBack}, layer)] = {words_[rank]};
+      ValueOf(rank, {.table = ValueUse::Table::kHandedBack}, layer)[0] = words_[rank];
     }
   }
 
@@ -115,32 +117,48 @@ class Ranks {
   using Key = std::tuple<int, ValueUse::Table, int>;
   static Key KeyOf(const ValueUse& use, int layer) { return {layer, use.table, use.index}; }
 
+  // The words of the use's range, in a value that has at least as many.
+  static std::size_t First(const ValueUse& use) {
+    return static_cast<std::size_t>(use.range.piece * use.parts);
+  }
+  static std::size_t End(const ValueUse& use) {
+    return First(use) + static_cast<std::size_t>(use.parts);
+  }
+  Words& ValueOf(std::size_t rank, const ValueUse& use, int layer) {
+    Words& value = values_[rank][KeyOf(use, layer)];
+    if (value.size() < End(use)) value.resize(End(use));
+    return value;
+  }
+
   void Take(const ValueUse& use, int layer) {
+    const bool gathered = use.content == ValueUse::Content::kGathered;
     for (std::size_t rank = 0; rank < words_.size(); ++rank) {
-      Words& value = values_[rank][KeyOf(use, layer)];
-      value.resize(static_cast<std::size_t>(use.parts));
-      for (int part = 0; part < use.parts; ++part) {
-        words_[rank] = values::MixedPass(value[static_cast<std::size_t>(part)],
-                                         use.gathered && part == 0 ? 0 : words_[rank], part);
+      const Words& value = ValueOf(rank, use, layer);
+      for (std::size_t part = First(use); part < End(use); ++part) {
+        words_[rank] = values::MixedPass(value[part], gathered && part == 0 ? 0 : words_[rank],
+                                         static_cast<std::int64_t>(part));
       }
     }
   }
 
   void Give(const ValueUse& use, int layer) {
     for (std::size_t rank = 0; rank < words_.size(); ++rank) {
-      Words& value = values_[rank][KeyOf(use, layer)];
-      value.resize(static_cast<std::size_t>(use.parts));
-      for (int part = 0; part < use.parts; ++part) {
-        value[static_cast<std::size_t>(part)] =
-            use.gathered ? words_[rank] : Emitted(words_[rank], one_word_ ? 0 : part, use.type);
+      Words& value = ValueOf(rank, use, layer);
+      for (std::size_t part = First(use); part < End(use); ++part) {
+        value[part] = use.content != ValueUse::Content::kSum
+                          ? words_[rank]
+                          : Emitted(words_[rank], one_word_ ? 0 : static_cast<int>(part), use.type);
       }
     }
   }
 
   void Communicate(const model::GroupOperation& group, int layer) {
     std::vector<Words> sources;
-    for (auto& of_rank : values_) sources.push_back(of_rank[KeyOf(group.source, layer)]);
-    for (Words& source : sources) source.resize(static_cast<std::size_t>(group.source.parts));
+    for (std::size_t rank = 0; rank < values_.size(); ++rank) {
+      const Words& value = ValueOf(rank, group.source, layer);
+      sources.emplace_back(value.begin() + static_cast<std::ptrdiff_t>(First(group.source)),
+                           value.begin() + static_cast<std::ptrdiff_t>(End(group.source)));
+    }
     const auto added = [&](std::size_t part) {
       std::uint32_t sum = sources[0][part];
       for (std::size_t rank = 1; rank < sources.size(); ++rank) {
@@ -148,18 +166,25 @@ class Ranks {
       }
       return sum;
     };
+    const std::size_t first = First(group.target);
     for (std::size_t rank = 0; rank < values_.size(); ++rank) {
-      Words& target = values_[rank][KeyOf(group.target, layer)];
+      Words& target = ValueOf(rank, group.target, layer);
       switch (group.collective) {
         case CollectiveKind::kAllGather:
-          target.clear();
-          for (const Words& source : sources) target.push_back(source[0]);
+          for (std::size_t from = 0; from < sources.size(); ++from) {
+            target[first + from] = sources[from][0];
+          }
           break;
         case CollectiveKind::kReduceScatter:
-          target = {added(rank)};
+          target[first] = added(rank);
+          break;
+        case CollectiveKind::kSendRecv:
+          target[first] =
+              sources[(rank + sources.size() - static_cast<std::size_t>(group.distance)) %
+                      sources.size()][0];
           break;
         default:
-          target = {added(0)};
+          target[first] = added(0);
           break;
       }
     }

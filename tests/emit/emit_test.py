@@ -56,6 +56,7 @@ TORCHTITAN_KEYS = {
                  "max_norm": (float, int)},
     "parallelism": {"data_parallel_replicate_degree": int, "data_parallel_shard_degree": int,
                     "fsdp_reshard_after_forward": str, "tensor_parallel_degree": int,
+                    "enable_async_tensor_parallel": bool,
                     "pipeline_parallel_degree": int, "context_parallel_degree": int},
     "activation_checkpoint": {"mode": str, "selective_ac_option": str},
     "float8": {"recipe_name": str},
@@ -89,6 +90,7 @@ MEGATRON_OPTIONS = {
     "num-distributed-optimizer-instances": int, "overlap-grad-reduce": None,
     "no-align-grad-reduce": None, "no-align-param-gather": None,
     "overlap-param-gather-with-optimizer-step": None, "sequence-parallel": None,
+    "tp-comm-overlap": None,
     "num-virtual-stages-per-pipeline-rank": int, "pipeline-model-parallel-layout": str,
     "ddp-bucket-size": int, "clip-grad": float, "no-masked-softmax-fusion": None,
     "cpu-offloading-num-layers": int, "norm-epsilon": float, "rotary-base": int,
@@ -406,6 +408,10 @@ class TorchtitanTest(EmitTest):
         parallelism = self.config(axes % "true")["parallelism"]
         self.assertEqual(parallelism["data_parallel_shard_degree"], 16)
         self.assertEqual(parallelism["tensor_parallel_degree"], 8)
+        self.assertNotIn("enable_async_tensor_parallel", parallelism)
+        parallelism = self.config(axes % "true", "--set=training.compile=true",
+                                  "--set=training.tensor_overlap=async")["parallelism"]
+        self.assertTrue(parallelism["enable_async_tensor_parallel"])
         said = self.config(axes % "false")
         self.assertIn("not torchtitan.toml: its tensor parallelism divides the tokens", said)
         self.assertIn("not pytorch_fsdp2.py: the module shards over data-parallel ranks", said)
@@ -495,6 +501,9 @@ class MegatronTest(EmitTest):
         self.assertEqual(arguments["tensor-model-parallel-size"], "2")
         self.assertEqual(arguments["pipeline-model-parallel-size"], "2")
         self.assertIn("sequence-parallel", arguments)
+        self.assertNotIn("tp-comm-overlap", arguments)
+        self.assertIn("tp-comm-overlap",
+                      self.arguments(*grid, "--set=training.tensor_overlap=user_buffers"))
         self.assertEqual(arguments["num-virtual-stages-per-pipeline-rank"], "2")
         self.assertNotIn("pipeline-model-parallel-layout", arguments)
         self.assertNotIn("no-align-grad-reduce", arguments)

@@ -38,27 +38,34 @@ struct Plan {
   int virtual_stages = 1;
   std::string schedule{};  // where it is not the framework's own
   int micro_batches = 2;
+  std::string overlap{};  // training.tensor_overlap, of a transformer
 };
+
+constexpr const char* kBlocks = R"({
+  kind: layers,
+  layers: [{name: block, repeat: 4, parameters: [24, 7], forward: 20 us, backward: 40 us,
+            activation: 64 B, output: 16 B, communication: {
+              forward: [[all_reduce, tensor, 64 B], [all_gather, tensor, 64 B]],
+              backward: [[reduce_scatter, tensor, 64 B]]}}],
+  optimizer_step: 20 us})";
+constexpr const char* kTransformer = R"({
+  kind: transformer, family: llama, num_hidden_layers: 1, hidden_size: 16,
+  num_attention_heads: 4, intermediate_size: 8, vocab_size: 12})";
 
 scenario::Scenario Loaded(const Plan& plan) {
   const std::string text = fmt::format(
       R"(
 stepcast: 1
-model:
-  kind: layers
-  layers: [{{name: block, repeat: 4, parameters: [24, 7], forward: 20 us, backward: 40 us,
-             activation: 64 B, output: 16 B, communication: {{
-               forward: [[all_reduce, tensor, 64 B], [all_gather, tensor, 64 B]],
-               backward: [[reduce_scatter, tensor, 64 B]]}}}}]
-  optimizer_step: 20 us
+model: {}
 cluster:
   topology: {{kind: flat, devices: {}, gpu: h100-sxm, link: {{latency: 5 us, bandwidth: 25 GB/s}}}}
-training: {{sequence_length: 8, micro_batch_size: 1, optimizer: adamw, precision: bf16,
-            gradient_accumulation: {}}}
+training: {{sequence_length: {}, micro_batch_size: 1, optimizer: adamw, precision: bf16,
+            gradient_accumulation: {}{}}}
 parallelism: {{pipeline: {}, tensor: {}, sequence_parallel: {}, {}}}
 data_parallel: {{{}}}
 )",
-      plan.stages * plan.data * plan.tensor, plan.micro_batches, plan.stages, plan.tensor,
+      plan.overlap.empty() ? kBlocks : kTransformer, plan.stages * plan.data * plan.tensor,
+      plan.overlap.empty() ? 8 : 16, plan.micro_batches, plan.overlap, plan.stages, plan.tensor,
       plan.sequence_parallel,
       plan.schedule.empty() ? fmt::format("virtual_stages: {}", plan.virtual_stages)
                             : "schedule: " + plan.schedule,
@@ -217,6 +224,10 @@ TEST(Mutations, OfCommunicationShow) {
       {2, 2, "zero_stage: 1, framework: reference", 1, false, 1, "zb_h1"},
       {2, 1, "zero_stage: 0, framework: reference", 2, false, 1, "zb_v"},
       {2, 1, "zero_stage: 0, framework: reference", 1, false, 1, "dualpipe_v", 4},
+      {1, 1, "zero_stage: 0, framework: megatron", 4, true, 1, "", 1,
+       ", tensor_overlap: user_buffers"},
+      {1, 1, "zero_stage: 3, framework: fsdp2", 4, true, 1, "", 1,
+       ", compile: true, tensor_overlap: async"},
   };
   int mutants = 0, explained_ones = 0;
   std::string survivors;

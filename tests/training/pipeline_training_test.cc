@@ -55,6 +55,7 @@ struct Case {
   bool sequence_parallel = false;
   int virtual_stages = 1;
   std::string schedule{};  // where it is not the framework's own
+  int tokens = 8;          // of a sequence
 };
 
 scenario::Scenario Loaded(const Case& one) {
@@ -64,12 +65,12 @@ stepcast: 1
 model: {}
 cluster:
   topology: {{kind: flat, devices: {}, gpu: h100-sxm, link: {{latency: 5 us, bandwidth: 25 GB/s}}}}
-training: {{sequence_length: 8, micro_batch_size: 1, optimizer: adamw, {}}}
+training: {{sequence_length: {}, micro_batch_size: 1, optimizer: adamw, {}}}
 parallelism: {{pipeline: {}, tensor: {}, sequence_parallel: {}, {}}}
 data_parallel: {{{}}}
 )",
-                  one.model, one.stages * one.data * one.tensor, one.training, one.stages,
-                  one.tensor, one.sequence_parallel,
+                  one.model, one.stages * one.data * one.tensor, one.tokens, one.training,
+                  one.stages, one.tensor, one.sequence_parallel,
                   one.schedule.empty() ? fmt::format("virtual_stages: {}", one.virtual_stages)
                                        : "schedule: " + one.schedule,
                   one.data_parallel);
@@ -167,6 +168,48 @@ TEST(TensorParallelTraining, GoesWithPipelinesAndRecomputation) {
       }
     }
   }
+}
+
+constexpr const char* kFourHeads = R"(
+  kind: transformer
+  family: llama
+  num_hidden_layers: 2
+  hidden_size: 16
+  num_attention_heads: 4
+  intermediate_size: 12
+  vocab_size: 12
+)";
+
+// Products in pieces, with what moves them.
+TEST(TensorParallelTraining, PieceByPiece) {
+  const std::pair<const char*, const char*> overlaps[] = {
+      {"zero_stage: 1, framework: megatron", "tensor_overlap: user_buffers"},
+      {"zero_stage: 3, framework: fsdp2", "tensor_overlap: async, compile: true"}};
+  for (const auto& [framework, overlap] : overlaps) {
+    for (const int tensor : {2, 4}) {
+      for (const int data : {1, 2}) {
+        for (const char* recomputation : {"none", "full"}) {
+          Check({.model = kFourHeads,
+                 .stages = 1,
+                 .data = data,
+                 .training = fmt::format("precision: bf16, gradient_accumulation: 2, "
+                                         "activation_checkpointing: {}, {}",
+                                         recomputation, overlap),
+                 .data_parallel = framework,
+                 .tensor = tensor,
+                 .sequence_parallel = true,
+                 .tokens = 16});
+        }
+      }
+    }
+  }
+  Check({.model = kFourHeads,
+         .stages = 2,
+         .training = "precision: bf16, gradient_accumulation: 4, tensor_overlap: user_buffers",
+         .data_parallel = "zero_stage: 0, framework: megatron",
+         .tensor = 2,
+         .sequence_parallel = true,
+         .tokens = 16});
 }
 
 TEST(PipelineTraining, IsThatOfPlainDataParallelism) {
