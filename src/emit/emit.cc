@@ -153,9 +153,10 @@ std::vector<std::string> Notes(const scenario::Scenario& scenario) {
         "activation checkpointing ({}, {} blocks) is part of the model's code, unless torchtitan "
         "runs it",
         model::Name(training.activation_checkpointing),
-        blocks.all()       ? std::string("all")
-        : blocks.first > 0 ? fmt::format("the {}", model::Text(blocks))
-                           : fmt::format("{} of the", model::Text(blocks))));
+        training.checkpoint_segment > 1 ? fmt::format("segments of {}", training.checkpoint_segment)
+        : blocks.all()                  ? std::string("all")
+        : blocks.first > 0              ? fmt::format("the {}", model::Text(blocks))
+                                        : fmt::format("{} of the", model::Text(blocks))));
   }
   if (!megatron && std::holds_alternative<model::Architecture>(scenario.model->source)) {
     note(fmt::format(

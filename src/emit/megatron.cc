@@ -1,6 +1,11 @@
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "fmt/format.h"
 #include "src/emit/target.h"
@@ -163,7 +168,7 @@ void AddTraining(const plan::Training& training, Arguments& arguments) {
       arguments.Add("recompute-method",
                     training.checkpointed_blocks.first > 0 ? "block" : "uniform");
       arguments.Add("recompute-num-layers",
-                    std::max<std::int64_t>(1, training.checkpointed_blocks.first));
+                    std::max(training.checkpoint_segment, training.checkpointed_blocks.first));
       break;
     case model::Checkpointing::kSelective:
       arguments.Add("recompute-granularity", "selective");
@@ -174,14 +179,44 @@ void AddTraining(const plan::Training& training, Arguments& arguments) {
   }
 }
 
+// Stages of as many blocks each are what Megatron-LM makes by itself; others are laid out: E is the
+// embedding, t a block, L the head, | the border of a (virtual) stage, in the order of the layers
+// (docs/user-guide/features/pipeline_parallel_layout.md).
+void AddStages(const plan::Parallelism& parallelism, Arguments& arguments) {
+  if (parallelism.pipeline == 1) return;
+  const std::vector<std::int64_t>& blocks = parallelism.stage_layers;
+  const bool equal =
+      std::adjacent_find(blocks.begin(), blocks.end(), std::not_equal_to<>()) == blocks.end();
+  if (equal) {
+    if (parallelism.virtual_stages > 1) {
+      arguments.Add("num-virtual-stages-per-pipeline-rank", parallelism.virtual_stages);
+    }
+    return;
+  }
+  std::string layout = "E";
+  for (std::size_t stage = 0; stage < blocks.size(); ++stage) {
+    layout += fmt::format("{}t*{}", stage == 0 ? "" : "|", blocks[stage]);
+  }
+  arguments.Add("pipeline-model-parallel-layout", layout + ",L");
+}
+
 void AddParallelism(const plan::Plan& plan, Arguments& arguments) {
   const plan::DataParallel& data_parallel = plan.data_parallel;
   arguments.Add("tensor-model-parallel-size", plan.parallelism.tensor);
   arguments.Add("pipeline-model-parallel-size", plan.parallelism.pipeline);
   arguments.Add("context-parallel-size", plan.parallelism.context);
+  if (plan.parallelism.sequence_parallel) arguments.Flag("sequence-parallel");
+  AddStages(plan.parallelism, arguments);
   if (data_parallel.zero_stage == 1) {
     arguments.Flag("use-distributed-optimizer");
     if (data_parallel.overlap_param_gather) arguments.Flag("overlap-param-gather");
+    if (data_parallel.overlap_param_gather_with_optimizer_step) {
+      arguments.Flag("overlap-param-gather-with-optimizer-step");
+    }
+    if (data_parallel.overlap_param_gather && plan.parallelism.virtual_stages > 1 &&
+        !data_parallel.align_param_gather) {
+      arguments.Flag("no-align-param-gather");
+    }
     if (data_parallel.optimizer_cpu_offload) {
       // megatron/training/arguments.py: it goes through the precision-aware optimizer.
       arguments.Flag("use-precision-aware-optimizer");
@@ -196,6 +231,7 @@ void AddParallelism(const plan::Plan& plan, Arguments& arguments) {
   }
   if (data_parallel.overlap) {
     arguments.Flag("overlap-grad-reduce");
+    if (!data_parallel.align_grad_reduce) arguments.Flag("no-align-grad-reduce");
     if (data_parallel.bucket_size) {
       // Its buckets are counted in parameters.
       arguments.Add("ddp-bucket-size",

@@ -71,6 +71,12 @@ std::string Training(const scenario::Scenario& scenario) {
             ? fmt::format("CHECKPOINTED_BLOCKS = {}  # the first ones\n", blocks.first)
             : fmt::format("CHECKPOINTED_BLOCKS = ({}, {})  # part of the blocks, evenly spaced\n",
                           blocks.part, blocks.of);
+    if (training.checkpoint_segment > 1) {
+      text += fmt::format(
+          "CHECKPOINT_SEGMENT = {}  # blocks under one checkpoint, reentrant as "
+          "torch.utils.checkpoint.checkpoint_sequential's\n",
+          training.checkpoint_segment);
+    }
   }
   text += fmt::format("ACTIVATION_OFFLOAD = {}\n", Boolean(training.activation_offload));
   text += fmt::format(
@@ -389,6 +395,9 @@ Target Fsdp1(const scenario::Scenario& scenario) {
 Target Fsdp2(const scenario::Scenario& scenario) {
   const plan::Plan& plan = scenario.plan;
   const plan::DataParallel& data_parallel = plan.data_parallel;
+  if (plan.parallelism.tensor > 1) {
+    return CannotRun("the module shards over data-parallel ranks alone: parallelism.tensor");
+  }
   if (data_parallel.prefetch == 0) {
     return CannotRun(
         "fully_shard cannot be kept from gathering the next unit of backward: prefetch 0");

@@ -97,6 +97,10 @@ std::string Obstacle(const plan::Plan& plan) {
     return "its fsdp_reshard_after_forward is always or never, not a number of ranks";
   }
   if (data_parallel.prefetch != 1) return "it gathers one unit ahead: prefetch";
+  if (plan.parallelism.tensor > 1 && !plan.parallelism.sequence_parallel) {
+    return "its tensor parallelism divides the tokens between layers, too: "
+           "parallelism.sequence_parallel";
+  }
   if (data_parallel.accumulate_unsharded && training.gradient_accumulation > 1) {
     return "it reduces gradients in every micro-batch: accumulate_unsharded";
   }
@@ -142,10 +146,11 @@ Target TorchtitanConfig(const scenario::Scenario& scenario,
       training.compile, *training.gradient_clipping);
   text += fmt::format(
       "\n[parallelism]\ndata_parallel_replicate_degree = {}\ndata_parallel_shard_degree = {}\n"
-      "fsdp_reshard_after_forward = \"{}\"\ntensor_parallel_degree = 1\n"
-      "pipeline_parallel_degree = 1\ncontext_parallel_degree = 1\n",
+      "fsdp_reshard_after_forward = \"{}\"\ntensor_parallel_degree = {}\n"
+      "pipeline_parallel_degree = {}\ncontext_parallel_degree = {}\n",
       plan.parallelism.data / data_parallel.shard_group_size, data_parallel.shard_group_size,
-      std::get<bool>(data_parallel.reshard_after_forward) ? "always" : "never");
+      std::get<bool>(data_parallel.reshard_after_forward) ? "always" : "never",
+      plan.parallelism.tensor, plan.parallelism.pipeline, plan.parallelism.context);
   text += "\n[activation_checkpoint]\n";
   switch (training.activation_checkpointing) {
     case model::Checkpointing::kNone:

@@ -25,11 +25,12 @@ Bytes Activations(const scenario::Scenario& scenario, const lowering::PipelineSt
     for (const model::Activation& activation : activations) bytes += activation.bytes;
     return bytes;
   };
-  Bytes saved, recomputed;  // `saved` of all micro-batches in flight
+  Bytes saved;              // of all micro-batches in flight
+  Bytes again, recomputed;  // of the present segment so far; most
   // Offloaded, two blocks' are on the device at once.
   Bytes largest;
   int offloaded = 0;
-  const std::vector<int> of_layers = model::WorkOfLayers(model, options);
+  const std::vector<int> of_layers = stage.WorkOfLayers(options);
   const auto chunk_of = [&](std::size_t layer) {
     std::size_t chunk = 0;
     while (static_cast<int>(layer) >= stage.chunks()[chunk].end_layer) ++chunk;
@@ -40,7 +41,9 @@ Bytes Activations(const scenario::Scenario& scenario, const lowering::PipelineSt
   std::vector<Bytes> all(stage.chunks().size()), left(stage.chunks().size());
   for (std::size_t i = 0; i < of_layers.size(); ++i) {
     const Bytes own = sum(works[of_layers[i]].saved);
-    recomputed = std::max(recomputed, sum(works[of_layers[i]].recomputed));
+    again = (works[of_layers[i]].continues_segment ? again : Bytes()) +
+            sum(works[of_layers[i]].recomputed);
+    recomputed = std::max(recomputed, again);
     if (scenario.plan.training.activation_offload &&
         model.layers[i].kind == model::LayerKind::kBlock) {
       largest = std::max(largest, own);

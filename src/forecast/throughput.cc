@@ -1,6 +1,9 @@
 #include "src/forecast/throughput.h"
 
+#include <vector>
+
 #include "src/model/model.h"
+#include "src/model/stage.h"
 
 namespace stepcast::forecast {
 
@@ -15,7 +18,9 @@ MicroBatchFlops FlopsOf(const scenario::Scenario& scenario,
                         const std::vector<model::LayerWork>& works) {
   MicroBatchFlops flops;
   const model::WorkOptions options = plan::WorkOptionsOf(scenario.plan);
-  for (const int index : model::WorkOfLayers(*scenario.model, options)) {
+  const std::vector<int> begins =
+      model::ChunkLayers(*scenario.model, scenario.plan.parallelism.stage_layers);
+  for (const int index : model::WorkOfLayers(*scenario.model, options, begins)) {
     const model::LayerWork& work = works[index];
     for (const auto& op : work.forward) flops.once += static_cast<double>(op.kernel.model_flops);
     for (const auto& op : work.backward) flops.once += static_cast<double>(op.kernel.model_flops);

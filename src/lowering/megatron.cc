@@ -14,6 +14,7 @@
 #include "src/lowering/gradient_buckets.h"
 #include "src/lowering/gradient_clipping.h"
 #include "src/lowering/host_offload.h"
+#include "src/lowering/megatron_alignment.h"
 #include "src/lowering/model_state.h"
 #include "src/lowering/operations.h"
 #include "src/lowering/parameter_update.h"
@@ -40,6 +41,8 @@ struct BucketState {
   Pieces own;                                        // what lies in the shard
   Index updated = kNone, gathered = kNone;           // events, distributed optimizer
   bool gather_sent = false, gather_awaited = false;  // in this step
+  bool reduced = false;                              // in this step: its reduction is sent off
+  std::size_t chunk = 0;                             // of the stage
 };
 
 // The gradient that autograd makes of a tensor whose kernel does not add to the main gradient.
@@ -57,6 +60,10 @@ class Megatron final : public ShardingStrategy {
         groups_(ProcessGroupsOf(plan_, step.rank())),
         distributed_(plan_.data_parallel.zero_stage == 1),
         gathers_in_forward_(plan_.data_parallel.overlap_param_gather),
+        aligns_reductions_(plan_.data_parallel.overlap && plan_.data_parallel.align_grad_reduce &&
+                           step.stage().chunks().size() > 1),
+        alignment_(MegatronAlignmentOf(step.stage())),
+        updates_apart_(plan_.data_parallel.overlap_param_gather_with_optimizer_step),
         operations_(builder_),
         buckets_(step, operations_),
         clipping_(step),
@@ -86,7 +93,11 @@ class Megatron final : public ShardingStrategy {
   }
 
   void BeginStep() override {
-    for (BucketState& state : states_) state.gather_sent = state.gather_awaited = false;
+    for (BucketState& state : states_) {
+      // The update before has sent for the first virtual stage's.
+      state.gather_sent = GathersInUpdate(state.chunk);
+      state.gather_awaited = state.reduced = false;
+    }
     // One memset of all buckets.
     Bytes written;
     for (const GradientBucket& bucket : buckets_.all()) {
@@ -95,6 +106,20 @@ class Megatron final : public ShardingStrategy {
     }
     operations_.Traffic(Bytes(), written);
     operations_.Run(step_.compute(), "zero_gradients");
+  }
+
+  void BeginPass() override {
+    if (!plan_.data_parallel.align_param_gather || communicator_ == kNone) return;
+    for (const std::size_t chunk : alignment_.gathered_before[step_.pass()]) SendGathers(chunk);
+  }
+
+  void EndPass() override {
+    if (!aligns_reductions_ || !buckets_.reduces()) return;
+    if (const auto chunk = alignment_.reduced_after[step_.pass()]) {
+      for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
+        if (states_[bucket].chunk == *chunk) Reduce(bucket);
+      }
+    }
   }
 
   // The hook before a module's forward: its parameters must be there; then the next bucket's
@@ -106,7 +131,8 @@ class Megatron final : public ShardingStrategy {
       if (std::exchange(states_[bucket].gather_awaited, true)) continue;
       SendGather(bucket);
       builder_.Wait(step_.compute(), states_[bucket].gathered);
-      if (bucket > 0) SendGather(bucket - 1);
+      if (plan_.data_parallel.align_param_gather || bucket == 0) continue;
+      if (states_[bucket - 1].chunk == states_[bucket].chunk) SendGather(bucket - 1);
     }
   }
   void AfterForward(int) override {}
@@ -137,41 +163,42 @@ class Megatron final : public ShardingStrategy {
   void GradientReady(int tensor) override {
     if (made_[tensor].range) AddMade(tensor);
     if (!step_.completes(tensor) || !buckets_.reduces()) return;
-    if (buckets_.Fill(tensor) && OverlapsReduction()) Reduce(buckets_.bucket_of(tensor));
+    const bool full = buckets_.Fill(tensor);
+    if (full && OverlapsReduction() && !aligns_reductions_) Reduce(buckets_.bucket_of(tensor));
   }
 
   void EndBackward() override {
     if (!step_.last_pass()) return;
-    for (std::size_t bucket = 0; buckets_.reduces() && bucket < buckets_.size(); ++bucket) {
-      if (!OverlapsReduction()) Reduce(bucket);
-      buckets_.Await(bucket);
+    if (buckets_.reduces()) {
+      for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
+        if (plan_.data_parallel.overlap && !states_[bucket].reduced) Reduce(bucket);
+      }
+      for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
+        if (!states_[bucket].reduced) Reduce(bucket);
+        buckets_.Await(bucket);
+      }
     }
     tied_.AddUp(step_.compute(), [this](int tensor) { return buckets_.Slot(tensor).place; });
   }
 
   void WriteUpdate() override {
+    ParameterUpdate all(step_), first(step_), others(step_);
     std::int64_t elements = 0;
-    ParameterUpdate update(step_);
     for (std::size_t i = 0; i < buckets_.size(); ++i) {
-      const GradientBucket& bucket = buckets_[i];
-      const BucketState& state = states_[i];
-      elements += bucket.own.elements;
-      update.ReadsGradients(bucket.gradients);
-      if (!offload_.optimizer()) update.WritesState(state.optimizer);
-      update.WritesState(state.parameters);
-      const Range parameters = OwnPart(bucket, state.parameters);
-      for (const Piece& piece : state.own) {
-        update.Updates(parameters.At(piece.offset), bucket.own.At(piece.offset),
-                       state.optimizer.At(piece.offset), bucket.own.elements, piece.elements,
-                       tied_.Counts(piece.tensor));
-      }
+      elements += buckets_[i].own.elements;
+      AddTo(all, i);
+      if (updates_apart_) AddTo(states_[i].chunk == 0 ? first : others, i);
     }
-    const auto tensors = static_cast<std::int64_t>(made_.size());
+    all.Clip(clipping_, static_cast<std::int64_t>(made_.size()), GradientType(), elements);
     if (offload_.optimizer()) {
-      update.Clip(clipping_, tensors, GradientType(), elements);
       UpdateOnHost();
+    } else if (updates_apart_) {
+      first.Write(Updated(true, false));
+      for (BucketState& state : states_) state.gather_sent = state.chunk != 0;
+      SendGathers(0);
+      others.Write(Updated(false, true));
     } else {
-      update.Write(clipping_, tensors, GradientType(), Updated(elements));
+      all.Write(Updated(true, true));
     }
     if (!distributed_ || gathers_in_forward_ || communicator_ == kNone) return;
     for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
@@ -186,8 +213,11 @@ class Megatron final : public ShardingStrategy {
   // (core/pipeline_parallel/schedules.py, core/distributed/distributed_data_parallel.py).
   bool OverlapsReduction() const {
     return plan_.data_parallel.overlap &&
-           (step_.stage().first() || step_.stage().chunks().size() > 1);
+           (step_.stage().first() || step_.stage().chunks().size() > 1 ||
+            !plan_.data_parallel.align_grad_reduce);
   }
+  // The update sends for the parameters of the stage's chunk.
+  bool GathersInUpdate(std::size_t chunk) const { return updates_apart_ && chunk == 0; }
 
   DataType GradientType() const { return plan_.training.gradient_dtype; }
   DataType ParameterType() const { return plan_.training.parameter_dtype; }
@@ -206,26 +236,61 @@ class Megatron final : public ShardingStrategy {
                                                                Elements(tensor));
   }
 
-  // Tensors in reverse registration order; a bucket is closed once it holds its size.
+  // To what updates the bucket's part.
+  void AddTo(ParameterUpdate& update, std::size_t index) {
+    const GradientBucket& bucket = buckets_[index];
+    const BucketState& state = states_[index];
+    update.ReadsGradients(bucket.gradients);
+    if (!offload_.optimizer()) update.WritesState(state.optimizer);
+    update.WritesState(state.parameters);
+    const Range parameters = OwnPart(bucket, state.parameters);
+    for (const Piece& piece : state.own) {
+      update.Updates(parameters.At(piece.offset), bucket.own.At(piece.offset),
+                     state.optimizer.At(piece.offset), bucket.own.elements, piece.elements,
+                     tied_.Counts(piece.tensor));
+    }
+  }
+
+  // Tensors in reverse registration order; a bucket is closed once it holds its size, and with the
+  // first tensor of a chunk. With the distributed optimizer embeddings that stages share have a
+  // bucket each, so that its ranks have the same parts of them on all stages.
   void AddBuckets() {
     order_.resize(step_.model().tensors.size());
     std::iota(order_.rbegin(), order_.rend(), 0);
-    const bool cut =
-        OverlapsReduction() && step_.stage().first() && plan_.data_parallel.bucket_size.has_value();
-    const std::int64_t limit =
+    const bool cut = OverlapsReduction() && step_.stage().first() && !updates_apart_ &&
+                     plan_.data_parallel.bucket_size.has_value();
+    const std::int64_t size =
         cut ? plan_.data_parallel.bucket_size->count() / SizeOf(GradientType())
             : std::numeric_limits<std::int64_t>::max();
+    const std::vector<std::size_t> chunks = ChunksOfTensors();
     const std::int64_t alignment =
         distributed_ ? std::lcm(ShardRanks(), kBucketAlignment) : std::int64_t{1};
     FlatLayout open;
     std::size_t first = 0;
     for (std::size_t i = 0; i < order_.size(); ++i) {
+      const std::size_t chunk = chunks[order_[i]];
+      const bool ends = i + 1 == order_.size() || chunks[order_[i + 1]] != chunk ||
+                        (distributed_ && (tied_.Has(order_[i]) || tied_.Has(order_[i + 1])));
+      const std::int64_t limit = chunk == 0 ? size : std::numeric_limits<std::int64_t>::max();
       open.Append(order_[i], Elements(order_[i]), distributed_ ? kParameterAlignment : 1);
-      if (open.elements < limit && i + 1 < order_.size()) continue;
+      if (open.elements < limit && !ends) continue;
       open.Cut(ShardRanks(), alignment);
       AddBucket(std::span(order_).subspan(first, i + 1 - first), std::exchange(open, FlatLayout()));
+      states_.back().chunk = chunk;
       first = i + 1;
     }
+  }
+
+  // By tensor: the first chunk of the stage that has it.
+  std::vector<std::size_t> ChunksOfTensors() const {
+    std::vector<std::size_t> chunks(step_.model().tensors.size(), 0);
+    for (std::size_t chunk = step_.stage().chunks().size(); chunk-- > 0;) {
+      const PipelineStage::Chunk& layers = step_.stage().chunks()[chunk];
+      for (int layer = layers.first_layer; layer < layers.end_layer; ++layer) {
+        for (const int tensor : step_.model().layers[layer].tensors) chunks[tensor] = chunk;
+      }
+    }
+    return chunks;
   }
 
   void AddBucket(std::span<const int> tensors, FlatLayout layout) {
@@ -337,6 +402,7 @@ class Megatron final : public ShardingStrategy {
   }
 
   void Reduce(std::size_t index) {
+    states_[index].reduced = true;
     const GradientBucket& bucket = buckets_[index];
     // What lies between the tensors is not scaled.
     operations_.Updates(bucket.gradients);
@@ -349,6 +415,13 @@ class Megatron final : public ShardingStrategy {
     buckets_.Reduce(index);
   }
 
+  // In the order of their use: buckets lie in reverse order.
+  void SendGathers(std::size_t chunk) {
+    for (std::size_t bucket = buckets_.size(); bucket-- > 0;) {
+      if (states_[bucket].chunk == chunk) SendGather(bucket);
+    }
+  }
+
   void SendGather(std::size_t index) {
     BucketState& state = states_[index];
     if (std::exchange(state.gather_sent, true)) return;
@@ -359,12 +432,16 @@ class Megatron final : public ShardingStrategy {
   }
 
   // The optimizer has the parts of parameters that lie in a rank's part of the buckets: here those
-  // of the rank with most of them, for which the others wait.
-  UpdatedTensors Updated(std::int64_t elements) const {
+  // of the rank with most of them, for which the others wait. Of the first chunk, of the others.
+  UpdatedTensors Updated(bool of_first, bool of_others) const {
     std::vector<const FlatLayout*> layouts;
-    for (const GradientBucket& bucket : buckets_.all()) layouts.push_back(&bucket.layout);
+    UpdatedTensors updated;
+    for (std::size_t i = 0; i < buckets_.size(); ++i) {
+      if (!(states_[i].chunk == 0 ? of_first : of_others)) continue;
+      layouts.push_back(&buckets_[i].layout);
+      updated.elements += buckets_[i].own.elements;
+    }
     const std::int64_t fullest = FullestRank(layouts);
-    UpdatedTensors updated{.elements = elements, .tensors = {}};
     for (const FlatLayout* layout : layouts) {
       for (const Piece& piece : PartsOf(*layout, fullest)) {
         updated.tensors.push_back({.tensor = piece.tensor, .elements = piece.elements});
@@ -382,14 +459,15 @@ class Megatron final : public ShardingStrategy {
       const GradientBucket& bucket = buckets_[i];
       const BucketState& state = states_[i];
       const Range parameters = OwnPart(bucket, state.parameters);
-      for (std::size_t t = 0; !gathers_in_forward_ && t < bucket.tensors.size(); ++t) {
+      const bool whole = !gathers_in_forward_ || GathersInUpdate(state.chunk);
+      for (std::size_t t = 0; whole && t < bucket.tensors.size(); ++t) {
         const int tensor = bucket.tensors[t];
         AddParameterState(step_, Parameter(tensor).place, step_.first_element(tensor),
                           Elements(tensor));
       }
       for (const Piece& piece : state.own) {
         const std::int64_t element = step_.first_element(piece.tensor) + piece.first;
-        if (gathers_in_forward_) {
+        if (!whole) {
           AddParameterState(step_, parameters.At(piece.offset), element, piece.elements);
         }
         AddOptimizerState(step_, state.optimizer.At(piece.offset), bucket.own.elements, element,
@@ -404,6 +482,10 @@ class Megatron final : public ShardingStrategy {
   const ProcessGroups groups_;
   const bool distributed_;
   const bool gathers_in_forward_;
+  const bool aligns_reductions_;
+  const MegatronAlignment alignment_;
+  // The optimizer updates the first chunk apart from the others.
+  const bool updates_apart_;
   StreamId communication_ = 0;
   Index communicator_ = kNone;
   Operations operations_;

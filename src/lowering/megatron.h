@@ -17,6 +17,14 @@ namespace stepcast::lowering {
 //  * Overlap: in the last micro-batch a full bucket is scaled by 1 / ranks on the compute stream
 //    and reduced at once. Without it there is one bucket, reduced after the backward while nothing
 //    is computed.
+//  * In a pipeline (core/pipeline_parallel/schedules.py, megatron/training/training.py) every
+//    virtual stage has buckets of its own, and all but the first one of the first stage have one.
+//    With align_grad_reduce stage r reduces a virtual stage's gradients r passes of backward after
+//    the last of its micro-batches: when the last stage has its own; the rest at the end. With
+//    align_param_gather the parameters of the first two virtual stages are gathered before the
+//    first forward, and those of one behind them r passes before the one ahead of it begins here.
+//    With overlap_param_gather_with_optimizer_step the first virtual stage's are gathered between
+//    its update and the others'.
 //  * Distributed optimizer: buckets are reduce-scattered; a rank updates its part of every bucket,
 //    and the parameters are gathered bucket by bucket. With overlap_param_gather a bucket is
 //    gathered in the next forward: waiting for one sends off the one after it.

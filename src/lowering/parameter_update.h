@@ -30,13 +30,15 @@ class ParameterUpdate {
     AppendJoined(updates_, OptimizerUpdate(parameters, gradients, states, stride, elements));
   }
 
-  // Clips the gradients alone. Once, and not with Write.
+  // Clips the gradients. Once.
   void Clip(GradientClipping& clipping, std::int64_t gradient_tensors, DataType type,
             std::int64_t elements) {
     clipping.Write(gradient_tensors, elements, type, gradients_, clipped_);
   }
 
-  // The framework has the gradients in `gradient_tensors` tensors of `type`. Once.
+  // Updates parameters with gradients that are clipped, if they are to be. Once.
+  void Write(const UpdatedTensors& updated);
+  // Both. The framework has the gradients in `gradient_tensors` tensors of `type`.
   void Write(GradientClipping& clipping, std::int64_t gradient_tensors, DataType type,
              const UpdatedTensors& updated);
 

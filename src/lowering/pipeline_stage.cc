@@ -78,4 +78,10 @@ PipelineStage::PipelineStage(const scenario::Scenario& scenario, int stage)
   in_flight_ = parallel::MostInFlight(schedule)[at];
 }
 
+std::vector<int> PipelineStage::WorkOfLayers(const model::WorkOptions& options) const {
+  std::vector<int> begins;
+  for (const Chunk& chunk : chunks_) begins.push_back(chunk.first_layer);
+  return model::WorkOfLayers(model(), options, begins);
+}
+
 }  // namespace stepcast::lowering

@@ -34,6 +34,8 @@ class PipelineStage {
     int before = 0, behind = 0;          // the stages of the neighbouring chunks
   };
   const std::vector<Chunk>& chunks() const { return chunks_; }
+  // What each layer of model() does (model::WorkOfLayers).
+  std::vector<int> WorkOfLayers(const model::WorkOptions& options) const;
   int chunks_of_all() const { return stages_ * static_cast<int>(chunks_.size()); }
   // Of a pass: which of chunks().
   std::size_t chunk_of(const parallel::Action& pass) const {

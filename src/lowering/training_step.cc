@@ -34,7 +34,7 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
                      ? std::vector<model::LayerWork>()
                      : model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan))),
       works_(options.works != nullptr ? *options.works : own_works_),
-      work_of_layer_(model::WorkOfLayers(stage_.model(), plan::WorkOptionsOf(scenario.plan))),
+      work_of_layer_(stage_.WorkOfLayers(plan::WorkOptionsOf(scenario.plan))),
       offload_(builder_),
       groups_(scenario.plan, program::Program::kComputeStream, builder_),
       messages_(MessagesOf(scenario, stage_, works_), builder_),
@@ -115,16 +115,19 @@ void TrainingStep::WritePass(ShardingStrategy& strategy) {
       loading_and_saving_.BeginMicroBatch(micro_batch_, slot());
       strategy.BeginForward();
     }
+    strategy.BeginPass();
     for (int layer = chunk().first_layer; layer < chunk().end_layer; ++layer) {
       WriteForward(strategy, layer);
     }
     builder_.SetLabel(program::kNone);
+    strategy.EndPass();
     messages_.AfterPass(pass_);
     WaitOnHost(plan::HostWaits::kPhase);
     return;
   }
   builder_.SetPhase(Phase::kBackward);
   messages_.BeforePass(pass_);
+  strategy.BeginPass();
   turned_back_ = false;
   BeginGradients();
   last_layer_ = chunk().first_layer;
@@ -137,6 +140,7 @@ void TrainingStep::WritePass(ShardingStrategy& strategy) {
     }
   }
   builder_.SetLabel(program::kNone);
+  strategy.EndPass();
   messages_.AfterPass(pass_);
   if (ends_micro_batch_[pass_]) {
     strategy.EndBackward();
@@ -286,7 +290,7 @@ Index TrainingStep::BufferOf(const model::ValueUse& use, int layer) const {
     case model::ValueUse::Table::kSaved:
       return Saved(slot(), layer)[use.index];
     case model::ValueUse::Table::kRecomputed:
-      return entries.recomputed[use.index];
+      return Recomputed(layer)[use.index];
     case model::ValueUse::Table::kCommunicated:
       return entries.communicated[use.index];
     case model::ValueUse::Table::kDeferred:
@@ -462,14 +466,12 @@ void TrainingStep::WriteBackward(ShardingStrategy& strategy, int layer) {
   builder_.SetLabel(labels_[layer]);
   strategy.BeforeBackward(layer);
   offload_.BeforeBackward(layer);
-  RunLayer(strategy, ShardingStrategy::Pass::kRecompute, layer, entries.recompute, work.recompute,
-           entries.recomputed);
+  Recompute(strategy, layer);
   const Entries& transient = whole ? entries.backward_transient : entries.input_transient;
   for (const Index buffer : transient) builder_.Allocate(compute(), buffer);
   if (whole) BeginContributions(layer);
   RunLayer(strategy, ShardingStrategy::Pass::kBackward, layer,
-           whole ? entries.backward : entries.backward_input, BackwardOf(layer),
-           entries.recomputed);
+           whole ? entries.backward : entries.backward_input, BackwardOf(layer), Recomputed(layer));
   if (whole) EndContributions();
   for (const Index buffer : transient) builder_.Release(buffer);
   const bool keeps_gradient = !whole && work.defers_gradient_of_output;
@@ -477,13 +479,28 @@ void TrainingStep::WriteBackward(ShardingStrategy& strategy, int layer) {
   if (handed_back != program::kNone && !from_stage && !keeps_gradient) {
     builder_.Release(handed_back);
   }
-  for (const Index buffer : entries.recomputed) builder_.Release(buffer);
+  for (const Index buffer : Recomputed(layer)) builder_.Release(buffer);
   const Entries& saved = Saved(slot(), layer);
   for (std::size_t i = 0; i < work.saved.size(); ++i) {
     if (whole || !KeptForWeights(work, i)) builder_.Release(saved[i]);
   }
   if (from_stage && !keeps_gradient) messages_.ReleaseReceivedGradient(pass_);
   strategy.AfterBackward(layer);
+}
+
+void TrainingStep::Recompute(ShardingStrategy& strategy, int layer) {
+  const auto continues = [&](int other) {
+    return other < chunk().end_layer && works_[work_of(other)].continues_segment;
+  };
+  if (continues(layer + 1)) return;  // with the segment's last
+  int first = layer;
+  while (continues(first)) --first;
+  for (int again = first; again <= layer; ++again) {
+    builder_.SetLabel(labels_[again]);
+    RunLayer(strategy, ShardingStrategy::Pass::kRecompute, again,
+             entries_[work_of(again)].recompute, works_[work_of(again)].recompute,
+             Recomputed(again));
+  }
 }
 
 Entries TrainingStep::DeferredHere(int slot, int layer) const {
@@ -509,7 +526,7 @@ void TrainingStep::WriteWeights(ShardingStrategy& strategy, int layer) {
   for (const Index buffer : entries.weight_transient) builder_.Allocate(compute(), buffer);
   BeginContributions(layer);
   RunLayer(strategy, ShardingStrategy::Pass::kBackward, layer, entries.backward_weight,
-           work.backward_weight.operations, entries.recomputed);
+           work.backward_weight.operations, Recomputed(layer));
   EndContributions();
   for (const Index buffer : entries.weight_transient) builder_.Release(buffer);
   for (const Index buffer : DeferredHere(slot(), layer)) builder_.Release(buffer);

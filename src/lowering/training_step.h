@@ -39,6 +39,9 @@ class ShardingStrategy {
   virtual void AfterForward(int layer) = 0;
   virtual void BeforeBackward(int layer) = 0;
   virtual void AfterBackward(int layer) = 0;
+  // A pass of the stage (TrainingStep::pass), around its kernels and inside of its messages.
+  virtual void BeginPass() {}
+  virtual void EndPass() {}
   // All backward kernels of a micro-batch are issued.
   virtual void EndBackward() {}
   // Updates the parameters; the last part of the step.
@@ -87,6 +90,7 @@ class TrainingStep {
   }
   // No later pass contributes to the gradient of the tensor; there is no later pass.
   bool completes(int tensor) const { return pass_ == last_pass_of_tensor_[tensor]; }
+  std::size_t pass() const { return pass_; }  // of the stage's
   bool last_pass() const { return pass_ + 1 == stage_.passes().size(); }
 
   // The number of a tensor's first element among all elements of the whole model.
@@ -122,7 +126,8 @@ class TrainingStep {
   // share what lives during a pass alone.
   struct Work {
     OperationEntries forward, recompute, backward, backward_input, backward_weight;
-    Entries recomputed, communicated;  // buffers
+    std::vector<Entries> recomputed;  // buffers, by its place among those of a segment that do it
+    Entries communicated;             // buffers
     // Of even and of odd layers: a layer makes the one while it reads the other.
     Index handed_back[2] = {program::kNone, program::kNone};
     Entries forward_transient, backward_transient;  // buffers
@@ -163,6 +168,13 @@ class TrainingStep {
   void EndContributions();
   // What the layer's backward runs in the present pass.
   const std::vector<model::Operation>& BackwardOf(int layer) const;
+  // Before the layer's backward: what it or, if it is the last of a segment, the segment's layers
+  // do again.
+  void Recompute(ShardingStrategy& strategy, int layer);
+  // What the layer recomputes.
+  const Entries& Recomputed(int layer) const {
+    return entries_[work_of(layer)].recomputed[place_in_segment_[layer]];
+  }
   // One pass's list of operations. `activations`: what its operations create.
   void RunLayer(ShardingStrategy& strategy, ShardingStrategy::Pass pass, int layer,
                 const OperationEntries& entries, const std::vector<model::Operation>& operations,
@@ -217,6 +229,7 @@ class TrainingStep {
   const std::vector<model::LayerWork> own_works_;  // empty where they are known
   const std::vector<model::LayerWork>& works_;
   std::vector<int> work_of_layer_;
+  std::vector<std::size_t> place_in_segment_;  // by layer: among the segment's of the same work
   ActivationOffload offload_;
   GroupOperations groups_;
   Pending pending_;

@@ -30,12 +30,19 @@ void TrainingStep::AddWork(const model::LayerWork& work, const model::Layer* sam
   entries.backward_weight = AddOperations(work.backward_weight.operations, Issuer::kAutograd);
 
   const Index name = builder_.AddText(sample != nullptr ? sample->name : "unused");
-  const Index first_recomputed = builder_.buffers();
-  for (const model::Activation& activation : work.recomputed) {
-    builder_.AddBuffer(builder_.Named(name, "/" + activation.name + " (recomputed)"),
-                       activation.bytes, Category::kActivation);
+  const std::int64_t places = work.continues_segment
+                                  ? std::min(plan().training.checkpoint_segment,
+                                             static_cast<std::int64_t>(model().layers.size())) -
+                                        1
+                                  : std::int64_t{1};
+  for (std::int64_t place = 0; place < places; ++place) {
+    const Index first_recomputed = builder_.buffers();
+    for (const model::Activation& activation : work.recomputed) {
+      builder_.AddBuffer(builder_.Named(name, "/" + activation.name + " (recomputed)"),
+                         activation.bytes, Category::kActivation);
+    }
+    entries.recomputed.emplace_back(first_recomputed, builder_.buffers());
   }
-  entries.recomputed = Entries(first_recomputed, builder_.buffers());
   const Index first_communicated = builder_.buffers();
   for (const model::Activation& value : work.communicated) {
     builder_.AddBuffer(builder_.Named(name, "/" + value.name + " (communicated)"), value.bytes,
@@ -132,6 +139,11 @@ void TrainingStep::AddLayers() {
   for (std::size_t index = 0; index < model().layers.size(); ++index) {
     const model::Layer& layer = model().layers[index];
     labels_.push_back(builder_.AddLabel(layer.name));
+    const auto continues = [&](std::size_t at) {
+      return works_[work_of_layer_[at]].continues_segment;
+    };
+    place_in_segment_.push_back(
+        continues(index) && continues(index - 1) ? place_in_segment_.back() + 1 : 0);
     const Index name = builder_.AddText(layer.name);
     for (int slot = 0; slot < slots_; ++slot) {
       const Index first = builder_.buffers();
@@ -201,7 +213,7 @@ void TrainingStep::FindReads(ShardingStrategy& strategy) {
     reads.parameters = reads_.size();
     for (int slot = 0; slot < slots_; ++slot) {
       append(saved_[static_cast<std::size_t>(slot) * work_of_layer_.size() + layer]);
-      append(entries_[work_of_layer_[layer]].recomputed);
+      append(Recomputed(static_cast<int>(layer)));
       if (slot == 0) reads.activations = reads_.size() - reads.parameters;
     }
     reads.weights = reads_.size();

@@ -41,7 +41,7 @@ LayerWork WorkOf(const WorkOptions& options, std::int64_t width, Operator&& op) 
   LayerTape tape(ActivationType(options.compute));
   LayerOperators operators(options, tape);
   const Operand y = op(operators, operators.Input(width));
-  return tape.Finish(y.value, Checkpointing::kNone);
+  return tape.Finish(y.value, {});
 }
 
 LayerWork LinearWork(const WorkOptions& options) {
@@ -392,7 +392,7 @@ TEST(LayerOperatorsTest, CrossEntropyIsInFp32) {
   LayerOperators operators(kOptions, tape);
   const Operand x = operators.Input(4);
   operators.CrossEntropy(operators.Linear(x, "head", 10, {.weight = 0, .bias = -1}), "loss");
-  const LayerWork work = tape.Finish(std::nullopt, Checkpointing::kNone);
+  const LayerWork work = tape.Finish(std::nullopt, {});
   EXPECT_EQ(Saved(work), Bytes(16 * 4 * 2 + 16 * 10 * (2 + 4)));
   EXPECT_EQ(work.forward_transient, Bytes(16 * 10 * 4));
   EXPECT_EQ(work.backward_transient, Bytes(16 * 10 * (4 + 4)));
@@ -406,7 +406,7 @@ TEST(LayerOperatorsTest, CrossEntropyInFp32NeedsNoCast) {
   LayerTape tape(DataType::kFp32);
   LayerOperators operators(options, tape);
   operators.CrossEntropy(operators.Linear(operators.Input(4), "head", 10, {.weight = 0}), "loss");
-  const LayerWork work = tape.Finish(std::nullopt, Checkpointing::kNone);
+  const LayerWork work = tape.Finish(std::nullopt, {});
   EXPECT_EQ(work.forward.size(), 3U);
   EXPECT_EQ(Saved(work), Bytes(16 * 4 * 4 + 16 * 10 * (4 + 4)));
   EXPECT_EQ(work.backward_transient, Bytes(16 * 10 * (4 + 4)));
@@ -418,7 +418,7 @@ LayerWork EmbeddingWork(std::int64_t micro_batch_size, bool shared) {
   LayerTape tape(DataType::kBf16);
   LayerOperators operators(options, tape);
   const Operand x = operators.Lookup("wte", 100, 4, 0, shared);
-  return tape.Finish(operators.AddPositions(x, "wpe", 32, 1).value, Checkpointing::kNone);
+  return tape.Finish(operators.AddPositions(x, "wpe", 32, 1).value, {});
 }
 
 // The positions' table is looked up after the tokens', so its gradient comes first.

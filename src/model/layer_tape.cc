@@ -283,9 +283,8 @@ void LayerTape::Place(std::span<const Recorded> list, const Places& place,
   }
 }
 
-LayerWork LayerTape::Finish(std::optional<Value> output, Checkpointing checkpointing,
-                            bool stops_early, const RecomputedModules& modules,
-                            bool splits_backward) {
+LayerWork LayerTape::Finish(std::optional<Value> output, const Keeping& keeping) {
+  const Checkpointing checkpointing = keeping.checkpointing;
   const std::size_t activations = variables_.size();
   std::optional<Value> output_gradient;
   if (output) {
@@ -294,9 +293,10 @@ LayerWork LayerTape::Finish(std::optional<Value> output, Checkpointing checkpoin
   }
   for (auto it = differentiate_.rbegin(); it != differentiate_.rend(); ++it) (*it)();
 
-  const auto dropped = [&](int op) { return op >= 0 && modules.Has(forward_[op].module); };
+  const auto dropped = [&](int op) { return op >= 0 && keeping.modules.Has(forward_[op].module); };
   // Where each kept activation goes: its index in `saved` and in `recomputed`, or -1.
   LayerWork work;
+  work.continues_segment = keeping.continues_segment;
   std::vector<int> saved(variables_.size(), -1), recomputed(variables_.size(), -1);
   // A tensor of a dropped module that operators outside it keep too (its output) stays as well; but
   // a norm's, which is all that dropping one is for.
@@ -336,8 +336,8 @@ LayerWork LayerTape::Finish(std::optional<Value> output, Checkpointing checkpoin
                (used_outside[v] != 0 && forward_[variable.writer].module != Module::kNorm);
         break;
       case Checkpointing::kFull:
-        recompute = !is_input;
-        save = is_input;
+        recompute = !is_input || keeping.continues_segment;
+        save = !recompute;
         break;
       case Checkpointing::kSelectiveOp:
         save = is_input || outcome;
@@ -355,9 +355,9 @@ LayerWork LayerTape::Finish(std::optional<Value> output, Checkpointing checkpoin
     }
   }
 
-  const auto creates = [&](int op, const std::vector<int>& index, bool with_input) {
+  const auto creates = [&](int op, const std::vector<int>& index) {
     std::vector<int> created;
-    if (with_input && op == 0 && input_ && index[*input_] >= 0) created.push_back(index[*input_]);
+    if (op == 0 && input_ && index[*input_] >= 0) created.push_back(index[*input_]);
     for (const Value value : forward_[op].use.all()) {
       if (variables_[value].writer == op && index[value] >= 0) created.push_back(index[value]);
     }
@@ -366,7 +366,7 @@ LayerWork LayerTape::Finish(std::optional<Value> output, Checkpointing checkpoin
   if (output) work.output = variables_[*output].bytes;
   const int operators = static_cast<int>(forward_.size());
   int needed = operators;  // of what is recomputed as a whole: the operators before
-  if (stops_early) {
+  if (keeping.stops_early) {
     needed = 0;
     for (const Variable& variable : variables_) {
       if (variable.kept) needed = std::max(needed, variable.writer + 1);
@@ -388,9 +388,9 @@ LayerWork LayerTape::Finish(std::optional<Value> output, Checkpointing checkpoin
   for (int op = 0; op < operators; ++op) {
     if (!again(op) || kept_operator[op] != 0) continue;
     recompute.push_back(forward_[op]);
-    recompute.back().operation.creates = creates(op, recomputed, false);
+    recompute.back().operation.creates = creates(op, recomputed);
   }
-  for (int op = 0; op < operators; ++op) forward_[op].operation.creates = creates(op, saved, true);
+  for (int op = 0; op < operators; ++op) forward_[op].operation.creates = creates(op, saved);
 
   using Table = ValueUse::Table;
   const auto in_table = [](const std::vector<int>& index, Table table, Value v) {
@@ -414,8 +414,11 @@ LayerWork LayerTape::Finish(std::optional<Value> output, Checkpointing checkpoin
   const auto forward_passing = [&](Value v) {
     return saved[v] < 0 && forward_communicated[v] == 0;
   };
-  work.forward_temporaries = output ? Peak(forward_, forward_passing, {}, {*output})
-                                    : Peak(forward_, forward_passing, {}, {});
+  // What is not kept of the input passes by.
+  const std::vector<Value> given =
+      keeping.continues_segment ? std::vector<Value>{*input_} : std::vector<Value>();
+  work.forward_temporaries = output ? Peak(forward_, forward_passing, given, {*output})
+                                    : Peak(forward_, forward_passing, given, {});
   const std::vector<char> backward_communicated = CommunicatedIn(backward_);
   if (output_gradient && backward_communicated[*output_gradient] != 0) {
     work.handed_back = variables_[*output_gradient].bytes;
@@ -453,7 +456,7 @@ LayerWork LayerTape::Finish(std::optional<Value> output, Checkpointing checkpoin
   }
   work.forward_transient = Sum(work.forward_temporaries);
   work.backward_transient = Sum(work.backward_temporaries);
-  if (splits_backward) SplitBackward(output_gradient, std::move(saved), work);
+  if (keeping.splits_backward) SplitBackward(output_gradient, std::move(saved), work);
   return work;
 }
 

@@ -33,7 +33,7 @@
 //     tape.RunBackward(backward_kernel, {tape.GradientOf(y)}, {dx});
 //     tape.Deliver(x, dx);
 //   });
-//   LayerWork work = tape.Finish(y, Checkpointing::kNone);
+//   LayerWork work = tape.Finish(y, {});
 namespace stepcast::model {
 
 class LayerTape {
@@ -89,12 +89,14 @@ class LayerTape {
 
   // Runs the backward and returns the work. `output` is what the layer hands to the next one; none
   // if it ends in the loss. Once.
-  // `stops_early`: see WorkOptions::recompute_stops_early.
-  // `modules`: those that Checkpointing::kSelective recomputes.
-  // `splits_backward`: see WorkOptions; without recomputation.
-  LayerWork Finish(std::optional<Value> output, Checkpointing checkpointing,
-                   bool stops_early = false, const RecomputedModules& modules = {},
-                   bool splits_backward = false);
+  struct Keeping {
+    Checkpointing checkpointing = Checkpointing::kNone;
+    bool stops_early = false;        // see WorkOptions::recompute_stops_early
+    RecomputedModules modules{};     // those that Checkpointing::kSelective recomputes
+    bool continues_segment = false;  // see LayerWork; with Checkpointing::kFull
+    bool splits_backward = false;    // see WorkOptions; without recomputation
+  };
+  LayerWork Finish(std::optional<Value> output, const Keeping& keeping);
 
  private:
   struct Variable {

@@ -59,7 +59,7 @@ class ExampleLayer {
       tape_.Pass(y, x);
       tape_.Pass(y, s);
     });
-    return tape_.Finish(y, checkpointing);
+    return tape_.Finish(y, {.checkpointing = checkpointing});
   }
 
  private:
@@ -126,7 +126,7 @@ TEST(LayerTapeTest, FullKeepsAnInputThatBackwardDoesNotNeed) {
       tape.RunBackward(Named("a.grad"), {tape.GradientOf(y)}, {dx});
       tape.Deliver(x, dx);
     });
-    const LayerWork work = tape.Finish(y, checkpointing);
+    const LayerWork work = tape.Finish(y, {.checkpointing = checkpointing});
     const bool again = checkpointing != Checkpointing::kNone;
     EXPECT_EQ(NamesOf(work.saved), again ? Names{"x"} : Names{});
     // What is not saved passes by.

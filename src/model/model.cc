@@ -1,5 +1,6 @@
 #include "src/model/model.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <utility>
@@ -104,7 +105,7 @@ LayerWork ListedWork(const ListedLayer& layer, const WorkOptions& options) {
         {.name = layer.name + ".backward_weight", .kind = KernelKind::kGiven, .given = weights},
         reads, {}, all, all);
   });
-  LayerWork work = tape.Finish(output, Checkpointing::kNone, false, {}, splits);
+  LayerWork work = tape.Finish(output, {.splits_backward = splits});
   work.output = layer.output;
   return work;
 }
@@ -160,16 +161,20 @@ std::vector<LayerWork> BuildWork(const Model& model, const WorkOptions& options)
   return works;
 }
 
-std::vector<int> WorkOfLayers(const Model& model, const WorkOptions& options) {
-  const bool some = options.checkpointing != Checkpointing::kNone &&
-                    !options.checkpointed_blocks.all() && !model.is_layer_list();
+std::vector<int> WorkOfLayers(const Model& model, const WorkOptions& options,
+                              std::span<const int> begins) {
+  const bool differ = options.checkpointing != Checkpointing::kNone && !model.is_layer_list();
+  const auto other = [&](std::int64_t block) {
+    return !options.checkpointed_blocks.Has(block) || block % options.checkpoint_segment != 0;
+  };
   std::vector<int> works;
   works.reserve(model.layers.size());
   std::int64_t block = 0;
-  for (const Layer& layer : model.layers) {
-    const bool plain =
-        some && layer.kind == LayerKind::kBlock && !options.checkpointed_blocks.Has(block++);
-    works.push_back(plain ? kPlainBlock : layer.work);
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    const Layer& layer = model.layers[i];
+    if (std::find(begins.begin(), begins.end(), static_cast<int>(i)) != begins.end()) block = 0;
+    const bool is_other = differ && layer.kind == LayerKind::kBlock && other(block++);
+    works.push_back(is_other ? kOtherBlock : layer.work);
   }
   return works;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -36,9 +37,10 @@ Model Build(std::string name, const LayerList& list);
 // ignores the batch: its times and activations are those of one micro-batch as given.
 std::vector<LayerWork> BuildWork(const Model& model, const WorkOptions& options);
 
-// Which of them each layer does: Layer::work, but for blocks that are not checkpointed while others
-// are.
-std::vector<int> WorkOfLayers(const Model& model, const WorkOptions& options);
+// Which of them each layer does: Layer::work, but for blocks whose checkpoints are other than the
+// others'. Which those are is counted anew from the layers `begins` on: a pipeline's chunks.
+std::vector<int> WorkOfLayers(const Model& model, const WorkOptions& options,
+                              std::span<const int> begins = {});
 
 // What the optimizer adds to a step of a layer list: its given time for all parameters on one
 // device; zero for an architecture (the update is then priced as a kernel).

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <string>
 
@@ -29,7 +30,7 @@ struct RecomputedModules {
     return (module == Module::kAttentionCore && core_attn) ||
            (module == Module::kFeedForward && mlp) || (module == Module::kNorm && layernorm);
   }
-  friend bool operator==(const RecomputedModules&, const RecomputedModules&) = default;
+  friend auto operator<=>(const RecomputedModules&, const RecomputedModules&) = default;
 };
 // Their words, and the member of each.
 struct RecomputedModuleName {
@@ -54,7 +55,7 @@ struct Share {
     if (first > 0) return block < first;
     return (2 * (block + 1) * part + of) / (2 * of) > (2 * block * part + of) / (2 * of);
   }
-  friend bool operator==(const Share&, const Share&) = default;
+  friend auto operator<=>(const Share&, const Share&) = default;
 };
 
 // How the attention core runs: fused, without the score matrix in memory, or as separate kernels.

@@ -51,8 +51,10 @@ std::vector<int> ChunkLayers(const Model& whole, std::span<const std::int64_t> b
     begins.push_back(layer);
   }
   for (std::size_t rest = static_cast<std::size_t>(layer); rest < whole.layers.size(); ++rest) {
-    STEPCAST_CHECK(whole.layers[rest].kind != LayerKind::kBlock, "chunks have the model's blocks");
+    STEPCAST_CHECK(blocks.empty() || whole.layers[rest].kind != LayerKind::kBlock,
+                   "chunks have the model's blocks");
   }
+  if (blocks.empty()) begins.push_back(0);
   begins.back() = static_cast<int>(whole.layers.size());
   return begins;
 }

@@ -25,7 +25,8 @@ int Blocks(const Model& model);
 
 // Where chunks begin, and where the last one ends: chunk c has the layers [result[c],
 // result[c + 1]), blocks[c] of which are blocks. The embedding comes with the first block, the head
-// with the last. Requires that `blocks` are 1 or more and add up to Blocks(whole).
+// with the last. Requires that `blocks` are 1 or more and add up to Blocks(whole); none: one chunk
+// has all.
 std::vector<int> ChunkLayers(const Model& whole, std::span<const std::int64_t> blocks);
 
 }  // namespace stepcast::model

@@ -75,15 +75,18 @@ class Block {
         tape_(ActivationType(options.compute), options.compiled),
         operators_(options, tape_) {}
 
-  LayerWork Work() {
+  LayerWork Work(bool continues_segment = false) {
     operators_.AddUpParts();
     const Operand x = operators_.Input(a_.hidden);
     const Operand between = Residual(x, Projection(AttentionOf(Norm(x, names_.attention_norm))),
                                      core_names_.attention_dropout, core_names_.attention_residual);
     const Operand y = Residual(between, FeedForward(Norm(between, names_.feed_forward_norm)),
                                core_names_.dropout, core_names_.residual);
-    return tape_.Finish(y.value, options_.checkpointing, options_.recompute_stops_early,
-                        options_.recomputed_modules, options_.splits_backward);
+    return tape_.Finish(y.value, {.checkpointing = options_.checkpointing,
+                                  .stops_early = options_.recompute_stops_early,
+                                  .modules = options_.recomputed_modules,
+                                  .continues_segment = continues_segment,
+                                  .splits_backward = options_.splits_backward});
   }
 
  private:
@@ -213,7 +216,7 @@ LayerWork EmbeddingWork(const Architecture& a, const WorkOptions& options) {
     x = operators.LeaveRows(x, names.embedding, {});
   }
   if (a.dropout) x = operators.Dropout(x, "embedding_dropout");
-  return tape.Finish(x.value, Checkpointing::kNone, false, {}, options.splits_backward);
+  return tape.Finish(x.value, {.splits_backward = options.splits_backward});
 }
 
 // FP8 is for the blocks: Transformer Engine's layers and torchao's filter leave the head in 16
@@ -232,7 +235,7 @@ LayerWork HeadWork(const Architecture& a, WorkOptions options) {
   const Operand logits = operators.Linear(operators.EnterColumns(normalized), names.head,
                                           VocabularyOfRank(a, options), Find(parameters, weight));
   operators.CrossEntropy(logits, "loss");
-  return tape.Finish(std::nullopt, Checkpointing::kNone, false, {}, options.splits_backward);
+  return tape.Finish(std::nullopt, {.splits_backward = options.splits_backward});
 }
 
 }  // namespace
@@ -247,6 +250,8 @@ std::vector<LayerWork> TransformerWork(const Architecture& architecture,
     WorkOptions plain = options;
     plain.checkpointing = Checkpointing::kNone;
     works.push_back(Block(architecture, plain).Work());
+  } else if (options.checkpoint_segment > 1) {
+    works.push_back(Block(architecture, options).Work(true));
   }
   return works;
 }

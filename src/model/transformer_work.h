@@ -22,8 +22,9 @@ namespace stepcast::model {
 // The head keeps its input, the normalised one, the logits and the FP32 log-softmax; at the height
 // of its backward (2 + 4 + 4 + 4) bytes per token and vocabulary entry are alive in 16 bits.
 //
-// Where only some blocks are checkpointed, a fourth work is that of a block which is not.
-inline constexpr int kPlainBlock = 3;
+// Where blocks differ, a fourth work is that of a block which is not checkpointed
+// (checkpointed_blocks) or which a segment's first one is checkpointed for (checkpoint_segment).
+inline constexpr int kOtherBlock = 3;
 
 std::vector<LayerWork> TransformerWork(const Architecture& architecture,
                                        const WorkOptions& options);

@@ -254,6 +254,27 @@ TEST(TransformerWorkTest, FullKeepsTheBlocksInput) {
   }
 }
 
+// A block behind the first of a segment keeps nothing: its input passes by in forward, and is
+// recomputed with the rest.
+TEST(TransformerWorkTest, ASegmentsOtherBlocksKeepNothing) {
+  WorkOptions options = Options(1, 512, Checkpointing::kFull);
+  const Architecture a = Llama31With8B();
+  const LayerWork first = BlockOf(a, options);
+  options.checkpoint_segment = 2;
+  const std::vector<LayerWork> works = TransformerWork(a, options);
+  ASSERT_EQ(works.size(), 4);
+  const LayerWork& other = works[kOtherBlock];
+  EXPECT_TRUE(other.continues_segment);
+  EXPECT_FALSE(works[1].continues_segment);
+  EXPECT_TRUE(other.saved.empty());
+  EXPECT_EQ(other.input, LayerWork::kNone);
+  EXPECT_EQ(Sum(other.recomputed), Sum(first.recomputed) + 2 * 512 * a.hidden);
+  EXPECT_EQ(ModelFlops(other.recompute), ModelFlops(other.forward));
+  // At the height, in the feed-forward, the block's input is gone.
+  EXPECT_EQ(other.forward_transient, first.forward_transient);
+  EXPECT_EQ(other.backward_transient, first.backward_transient);
+}
+
 // PyTorch stops recomputing when the last tensor that backward needs is there: the input of a
 // block's last matrix product. That product, 8 of 24 h^2 (GPT) and one of three of the SwiGLU, and
 // its residual are left out; what is recomputed and kept is the same.

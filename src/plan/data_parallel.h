@@ -51,6 +51,10 @@ struct DataParallel {
   bool accumulate_unsharded = false;
   std::int64_t shard_group_size = 0;  // ranks that share one copy of the states; = data: no hybrid
   bool overlap_param_gather = false;  // megatron, stage 1: gather during the next forward
+  // megatron in a pipeline: all stages send off reductions, or gathers, at the same moment
+  bool align_grad_reduce = true, align_param_gather = false;
+  // megatron with virtual stages: the first one's parameters are gathered beside the other's update
+  bool overlap_param_gather_with_optimizer_step = false;
   bool gradient_as_bucket_view = false;                         // ddp
   bool find_unused_parameters = false;                          // ddp
   WrappedUnits units = WrappedUnits::kBlock;                    // fsdp1, fsdp2
@@ -78,7 +82,8 @@ struct DataParallelRequest {
   std::optional<ReshardAfterForward> reshard_after_forward;
   std::optional<bool> accumulate_unsharded;
   std::optional<std::int64_t> shard_group_size;
-  std::optional<bool> overlap_param_gather;
+  std::optional<bool> overlap_param_gather, align_grad_reduce, align_param_gather;
+  std::optional<bool> overlap_param_gather_with_optimizer_step;
   std::optional<bool> gradient_as_bucket_view;
   std::optional<bool> find_unused_parameters;
   std::optional<WrappedUnits> units;

@@ -76,6 +76,27 @@ std::vector<DataParallelSetting> Rows() {
        .values = "`true`: the distributed optimizer gathers parameters bucket by bucket during the "
                  "next forward",
        .default_value = "`overlap`"},
+      {.key = "align_grad_reduce",
+       .type = Switch{&Given::align_grad_reduce, &DataParallel::align_grad_reduce},
+       .uses = {Of(kMegatron, "in a pipeline, with overlap")},
+       .values = "`true`: a virtual stage's gradients are reduced when the last stage of the "
+                 "pipeline has them, on all stages at once; without virtual stages the first "
+                 "stage alone reduces bucket by bucket. `false`: when they are there",
+       .default_value = "`true`"},
+      {.key = "align_param_gather",
+       .type = Switch{&Given::align_param_gather, &DataParallel::align_param_gather},
+       .uses = {At(kMegatron, 1, 1, "with virtual stages and `overlap_param_gather`")},
+       .values = "`true`: a virtual stage's parameters are gathered as soon as the one before "
+                 "begins on the last stage of the pipeline, on all stages at once; `false`: when "
+                 "its forward begins",
+       .default_value = "`true`"},
+      {.key = "overlap_param_gather_with_optimizer_step",
+       .type = Switch{&Given::overlap_param_gather_with_optimizer_step,
+                      &DataParallel::overlap_param_gather_with_optimizer_step},
+       .uses = {At(kMegatron, 1, 1, "with virtual stages and `overlap_param_gather`")},
+       .values = "`true`: the first virtual stage is updated by itself, and its parameters are "
+                 "gathered while the others are updated; its gradients are one bucket",
+       .default_value = "`false`"},
       {.key = "optimizer_cpu_offload",
        .type = Switch{&Given::optimizer_cpu_offload, &DataParallel::optimizer_cpu_offload},
        .uses = {At(kMegatron, 1, 1, "with `--optimizer-offload-fraction 1`")},

@@ -468,30 +468,7 @@ class Checker {
                       plan::Name(*request_.framework)),
           "write fused or foreach, or framework: ddp, fsdp1 or fsdp2");
     }
-    if (request_.checkpointed_blocks && !request_.checkpointed_blocks->all() &&
-        request_.activation_checkpointing.value_or(model::Checkpointing::kNone) ==
-            model::Checkpointing::kNone) {
-      Add("training.checkpointed_blocks", "plan.no-checkpoints",
-          fmt::format("nothing is recomputed, and checkpointed_blocks is {}",
-                      model::Text(*request_.checkpointed_blocks)),
-          "write activation_checkpointing: full, selective or selective_op, or leave it out");
-    }
-    if (request_.checkpointed_blocks && request_.checkpointed_blocks->first > 0 &&
-        request_.virtual_stages.value_or(1) > 1) {
-      Add("training.checkpointed_blocks", "plan.axis-not-supported-with",
-          fmt::format("the first blocks of every virtual stage are not modelled, and "
-                      "checkpointed_blocks is {}",
-                      model::Text(*request_.checkpointed_blocks)),
-          "write all, a part such as 1/2, or virtual_stages: 1");
-    }
-    const model::Checkpointing checkpointing =
-        request_.activation_checkpointing.value_or(model::Checkpointing::kNone);
-    if (request_.recompute_modules && checkpointing != model::Checkpointing::kSelective) {
-      Add("training.recompute_modules", "plan.no-checkpoints",
-          fmt::format("recompute_modules is '{}', and activation_checkpointing is {}",
-                      model::Text(*request_.recompute_modules), model::Name(checkpointing)),
-          "write activation_checkpointing: selective, or leave it out");
-    }
+    CheckRecomputation();
     if (request_.activation_offload.value_or(false) && facts_.host_memory && !*facts_.host_memory) {
       Add("training.activation_offload", "plan.no-host-memory",
           "activation_offload is true, and the cluster's topology does not say what memory its "
@@ -520,6 +497,58 @@ class Checker {
       Add("software.expandable_segments", "plan.no-allocator",
           "reference has no caching allocator, and expandable_segments is true",
           "leave expandable_segments out, or choose the framework that runs");
+    }
+  }
+
+  void CheckRecomputation() {
+    const model::Checkpointing checkpointing =
+        request_.activation_checkpointing.value_or(model::Checkpointing::kNone);
+    const model::Share blocks = request_.checkpointed_blocks.value_or(model::Share());
+    if (!blocks.all() && checkpointing == model::Checkpointing::kNone) {
+      Add("training.checkpointed_blocks", "plan.no-checkpoints",
+          fmt::format("nothing is recomputed, and checkpointed_blocks is {}", model::Text(blocks)),
+          "write activation_checkpointing: full, selective or selective_op, or leave it out");
+    }
+    if (request_.recompute_modules && checkpointing != model::Checkpointing::kSelective) {
+      Add("training.recompute_modules", "plan.no-checkpoints",
+          fmt::format("recompute_modules is '{}', and activation_checkpointing is {}",
+                      model::Text(*request_.recompute_modules), model::Name(checkpointing)),
+          "write activation_checkpointing: selective, or leave it out");
+    }
+    if (request_.checkpoint_segment.value_or(1) > 1) CheckSegments(checkpointing, blocks);
+  }
+
+  // The blocks between a segment's first and its last are made again as a whole.
+  void CheckSegments(model::Checkpointing checkpointing, const model::Share& blocks) {
+    const auto refuse = [&](const char* code, std::string_view rule, const char* hint) {
+      Add("training.checkpoint_segment", code,
+          fmt::format("{}, and checkpoint_segment is {}", rule, *request_.checkpoint_segment),
+          hint);
+    };
+    if (checkpointing != model::Checkpointing::kFull) {
+      refuse("plan.no-checkpoints",
+             fmt::format("activation_checkpointing is {}", model::Name(checkpointing)),
+             "segments of blocks are for activation_checkpointing: full; leave it out");
+    }
+    if (!blocks.all()) {
+      refuse("plan.segments", fmt::format("checkpointed_blocks is {}", model::Text(blocks)),
+             "write checkpointed_blocks: all, or checkpoint_segment: 1");
+    }
+    if (request_.checkpoint_early_stop.value_or(false)) {
+      refuse("plan.segments",
+             "recomputation that ends early is modelled for single blocks, "
+             "checkpoint_early_stop is true",
+             "write checkpoint_early_stop: false, as reentrant checkpoints have it");
+    }
+    if (request_.activation_offload.value_or(false)) {
+      refuse("plan.segments",
+             "offloading is modelled for blocks that keep something each, activation_offload is "
+             "true",
+             "write activation_offload: false, or checkpoint_segment: 1");
+    }
+    if (request_.framework && request_.zero_stage.value_or(0) == 3) {
+      refuse("plan.segments", "parameters are gathered for a block at a time, zero_stage is 3",
+             "write zero_stage: 0, 1 or 2, or checkpoint_segment: 1");
     }
   }
 
@@ -563,11 +592,31 @@ class Checker {
 
   void CheckMegatron() {
     CheckMegatronTypes();
+    if (request_.overlap_param_gather_with_optimizer_step.value_or(false)) CheckGatherInUpdate();
     if (request_.overlap_param_gather.value_or(false) && !request_.overlap.value_or(true)) {
       Add("data_parallel.overlap_param_gather", "plan.overlap",
           "megatron gathers parameters in the next forward only where gradients are reduced "
           "during backward, overlap is false and overlap_param_gather is true",
           "write overlap: true, or overlap_param_gather: false");
+    }
+  }
+
+  // megatron/training/arguments.py.
+  void CheckGatherInUpdate() {
+    const auto refuse = [&](const char* rule, const char* hint) {
+      Add("data_parallel.overlap_param_gather_with_optimizer_step", "plan.overlap",
+          fmt::format("{}, and overlap_param_gather_with_optimizer_step is true", rule), hint);
+    };
+    if (request_.virtual_stages.value_or(1) == 1) {
+      refuse("the first virtual stage is updated before the others, virtual_stages is 1",
+             "write virtual_stages: 2 or more, or leave it out");
+    }
+    if (!request_.overlap_param_gather.value_or(request_.overlap.value_or(true))) {
+      refuse("overlap_param_gather is false", "write overlap_param_gather: true, or leave it out");
+    }
+    if (request_.optimizer_cpu_offload.value_or(false)) {
+      refuse("the host updates all parameters, optimizer_cpu_offload is true",
+             "write optimizer_cpu_offload: false, or leave it out");
     }
   }
 

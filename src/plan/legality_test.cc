@@ -270,6 +270,20 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
        "zb_h1 parts backward into gradients of inputs and of weights, and what is recomputed runs "
        "as a whole: full"},
       {[](Request& r) {
+         r.activation_checkpointing = model::Checkpointing::kSelective;
+         r.checkpoint_segment = 4;
+       },
+       "training.checkpoint_segment", "plan.no-checkpoints",
+       "activation_checkpointing is selective, and checkpoint_segment is 4"},
+      {[](Request& r) {
+         r.activation_checkpointing = model::Checkpointing::kFull;
+         r.checkpoint_segment = 4;
+         r.checkpoint_early_stop = true;
+       },
+       "training.checkpoint_segment", "plan.segments",
+       "recomputation that ends early is modelled for single blocks, checkpoint_early_stop is "
+       "true, and checkpoint_segment is 4"},
+      {[](Request& r) {
          r.pipeline = 2;
          r.schedule = "zb_h1";
          r.framework = Framework::kMegatron;

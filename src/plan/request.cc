@@ -16,10 +16,10 @@ constexpr Bytes kDefaultBucket = MiB(25);
 constexpr Bytes kDdpFirstBucket = MiB(1);
 
 // torch.utils.checkpoint.set_checkpoint_early_stop: on since 2.1, where frameworks use PyTorch's
-// own checkpoints without reentrant autograd. DeepSpeed and Megatron bring their own, which
-// recompute the whole block.
+// own checkpoints without reentrant autograd; checkpoint_sequential's are reentrant. DeepSpeed and
+// Megatron bring their own, which recompute the whole block.
 bool StopsRecomputationEarly(const Request& request) {
-  return TraitsOf(*request.framework).of_pytorch &&
+  return TraitsOf(*request.framework).of_pytorch && request.checkpoint_segment.value_or(1) == 1 &&
          request.torch.value_or(Software().torch) >= Version{2, 1};
 }
 
@@ -90,6 +90,7 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
                                                           : OptimizerImplementation::kForeach);
   training.recompute_modules = request.recompute_modules.value_or(model::RecomputedModules());
   training.checkpointed_blocks = request.checkpointed_blocks.value_or(model::Share());
+  training.checkpoint_segment = request.checkpoint_segment.value_or(1);
   training.checkpoint_early_stop =
       request.checkpoint_early_stop.value_or(StopsRecomputationEarly(request));
   training.loss =
@@ -197,6 +198,11 @@ DataParallel CompleteDataParallel(const Request& request, const Training& traini
   data_parallel.overlap_param_gather = data_parallel.framework == Framework::kMegatron &&
                                        data_parallel.zero_stage == 1 &&
                                        request.overlap_param_gather.value_or(data_parallel.overlap);
+  const bool gathers = data_parallel.overlap_param_gather && request.virtual_stages.value_or(1) > 1;
+  data_parallel.align_grad_reduce = request.align_grad_reduce.value_or(true);
+  data_parallel.align_param_gather = gathers && request.align_param_gather.value_or(true);
+  data_parallel.overlap_param_gather_with_optimizer_step =
+      gathers && request.overlap_param_gather_with_optimizer_step.value_or(false);
   data_parallel.powersgd = Complete(request.powersgd.value_or(PowerSgdRequest()));
   CompleteFsdp1(request, data_parallel);
   return data_parallel;

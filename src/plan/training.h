@@ -43,6 +43,7 @@ struct Training {
   model::Checkpointing activation_checkpointing = model::Checkpointing::kNone;
   model::RecomputedModules recompute_modules{};  // by selective recomputation
   model::Share checkpointed_blocks{};            // which part of the blocks that holds for
+  std::int64_t checkpoint_segment = 1;           // blocks under one checkpoint
   bool activation_offload = false;  // what blocks keep waits for backward in the host's memory
   model::Attention attention = model::Attention::kFlash;
   bool checkpoint_early_stop = false;  // full recomputation: model::WorkOptions
@@ -80,6 +81,7 @@ struct TrainingRequest {
   std::optional<model::Checkpointing> activation_checkpointing;
   std::optional<model::RecomputedModules> recompute_modules;
   std::optional<model::Share> checkpointed_blocks;
+  std::optional<std::int64_t> checkpoint_segment;
   std::optional<bool> activation_offload;
   std::optional<model::Attention> attention;
   std::optional<bool> checkpoint_early_stop;

@@ -13,9 +13,13 @@ using Count = CountSetting<Given, Training>;
 // Generous: no machine is larger, and products of them stay inside 64 bits.
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 20;
 constexpr std::int64_t kMostSequences = 1'000'000'000;
+constexpr std::int64_t kMostBlocks = 1'000'000;
 
 bool HasCheckpoints(const Training& training) {
   return training.activation_checkpointing != model::Checkpointing::kNone;
+}
+bool ChecksWholeBlocks(const Training& training) {
+  return training.activation_checkpointing == model::Checkpointing::kFull;
 }
 bool IsSelective(const Training& training) {
   return training.activation_checkpointing == model::Checkpointing::kSelective;
@@ -132,7 +136,8 @@ std::vector<TrainingSetting> Rows() {
        .shown = Recomputes,
        .values = "`true`: recomputation ends when all that backward needs is there, so a block's "
                  "last product does not run twice",
-       .default_value = "`true` for ddp, fsdp1 and fsdp2 since torch 2.1, else `false`"},
+       .default_value = "`true` for ddp, fsdp1 and fsdp2 since torch 2.1, else, and with "
+                        "`checkpoint_segment`, `false`"},
       {.key = "checkpointed_blocks",
        .type = OwnNotation<&Given::checkpointed_blocks>(),
        .uses = {},
@@ -143,6 +148,18 @@ std::vector<TrainingSetting> Rows() {
            "second block, `2/3` two of three; or `first 4`, so many of each pipeline stage "
            "(Megatron-LM's `--recompute-method block`); the others keep everything",
        .default_value = "`all`"},
+      {.key = "checkpoint_segment",
+       .type = Count{&Given::checkpoint_segment, &Training::checkpoint_segment, 1, kMostBlocks},
+       .uses = {Of(Framework::kReference), Of(Framework::kDdp), Of(Framework::kDeepSpeed),
+                Of(Framework::kMegatron)},
+       .of_architectures = true,
+       .shown = ChecksWholeBlocks,
+       .values = "blocks under one checkpoint, from 1: the input of the first one is kept, and "
+                 "backward runs all of them again before it comes to the last (Megatron-LM's "
+                 "`--recompute-method uniform --recompute-num-layers`, PyTorch's "
+                 "`checkpoint_sequential`); each pipeline stage begins a new one. The square root "
+                 "of the number of blocks keeps least",
+       .default_value = "1"},
       {.key = "attention",
        .type = Words<&Given::attention, &Training::attention, model::Attention::kFlash,
                      model::Attention::kFlash1, model::Attention::kFlash3, model::Attention::kMath,

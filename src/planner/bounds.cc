@@ -42,31 +42,25 @@ struct WorkKey {
   std::shared_ptr<const model::Model> model;
   std::shared_ptr<const topology::Cluster> cluster;
   std::shared_ptr<const calibration::Calibration> calibration;
-  std::array<std::int64_t, 7> numbers{};
-  std::array<std::uint8_t, 15> kinds{};
+  model::WorkOptions options;
+  std::array<std::int64_t, 4> axes{};
+  bool textbook = false;
   std::vector<std::int64_t> stage_layers{};
 
-  auto Tie() const { return std::tie(model, cluster, calibration, numbers, kinds, stage_layers); }
+  auto Tie() const {
+    return std::tie(model, cluster, calibration, options, axes, textbook, stage_layers);
+  }
   friend bool operator<(const WorkKey& a, const WorkKey& b) { return a.Tie() < b.Tie(); }
 };
 
 WorkKey KeyOf(const Scenario& scenario) {
-  const plan::Training& training = scenario.plan.training;
   const plan::Parallelism& axes = scenario.plan.parallelism;
-  const model::WorkOptions options = plan::WorkOptionsOf(scenario.plan);
-  const auto number = [](auto value) { return static_cast<std::uint8_t>(value); };
   return {scenario.model,
           scenario.cluster,
           scenario.calibration,
-          {training.micro_batch_size, training.sequence_length, axes.data, axes.tensor,
-           axes.context, axes.pipeline, axes.virtual_stages},
-          {number(training.precision), number(training.activation_checkpointing),
-           number(training.attention), number(training.loss), number(training.compile),
-           number(training.norm), number(training.rotary), number(training.activation_function),
-           number(training.repeat_kv), number(training.autocast),
-           number(training.checkpoint_early_stop), number(axes.sequence_parallel),
-           number(options.regathers), number(options.splits_backward),
-           number(plan::TraitsOf(scenario.plan.data_parallel.framework).textbook)},
+          plan::WorkOptionsOf(scenario.plan),
+          {axes.data, axes.context, axes.pipeline, axes.virtual_stages},
+          plan::TraitsOf(scenario.plan.data_parallel.framework).textbook,
           axes.stage_layers};
 }
 
@@ -103,21 +97,22 @@ Result<MicroBatch> WorkOut(const Scenario& scenario) {
   MicroBatch result;
   for (int stage = 0; stage < scenario.plan.parallelism.pipeline; ++stage) {
     const lowering::PipelineStage part(scenario, stage);
-    const std::vector<int> of_layers = model::WorkOfLayers(part.model(), options);
+    const std::vector<int> of_layers = part.WorkOfLayers(options);
     MicroBatch::Stage& needs = result.stages.emplace_back(
         MicroBatch::Stage{.activations = {}, .parameters = part.model().parameter_count()});
     Time own;
-    Bytes alive;
+    Bytes alive, again;  // kept; recomputed in the layer's segment so far
     for (std::size_t layer = 0; layer < of_layers.size(); ++layer) {
       const auto w = static_cast<std::size_t>(of_layers[layer]);
       own += times[w];
+      again = (works[w].continues_segment ? again : Bytes()) + sum(works[w].recomputed);
       if (offloads && part.model().layers[layer].kind == model::LayerKind::kBlock) continue;
       alive += saved[w];
       // In two parts, the first runs beside all that is saved.
       const Bytes transient = options.splits_backward ? std::min(works[w].backward_transient,
                                                                  works[w].backward_input.transient)
                                                       : works[w].backward_transient;
-      needs.activations = std::max(needs.activations, alive + sum(works[w].recomputed) + transient);
+      needs.activations = std::max(needs.activations, alive + again + transient);
     }
     result.kernels = std::max(result.kernels, own);
   }

@@ -34,7 +34,7 @@ model:
   layers:
     - {name: embedding, repeat: 1, parameters: [4000000], forward: 1 ms, backward: 1 ms,
        activation: 3 MiB}
-    - {name: block, repeat: 3, parameters: [3000000, 1000], forward: 5 ms, backward: 11 ms,
+    - {name: block, repeat: 4, parameters: [3000000, 1000], forward: 5 ms, backward: 11 ms,
        activation: 64 MiB}
   optimizer_step: 2 ms
 cluster:
@@ -71,6 +71,18 @@ Case AnyPlan() {
   const std::string framework = *rc::gen::elementOf(
       std::vector<std::string>{"reference", "ddp", "fsdp1", "fsdp2", "deepspeed", "megatron"});
   any.set.push_back("data_parallel.framework=" + framework);
+  const bool divides = framework == "reference" || framework == "megatron";
+  if (divides && *rc::gen::arbitrary<bool>()) {
+    if (!layers) vary("parallelism.tensor", {"1", "2", "4"});
+    if (!layers) vary("parallelism.sequence_parallel", {"false", "true"});
+    vary("parallelism.pipeline", {"1", "2", "2", "4"});
+    if (*rc::gen::arbitrary<bool>()) vary("parallelism.virtual_stages", {"1", "2"});
+    vary("training.gradient_accumulation", {"2", "4", "8"});
+  }
+  if (!layers && *rc::gen::inRange(0, 4) == 0) {
+    any.set.emplace_back("training.activation_checkpointing=full");
+    vary("training.checkpoint_segment", {"1", "4", "12"});
+  }
   if (framework == "reference") {
     vary("data_parallel.zero_stage", {"0", "1", "2", "3"});
     vary("data_parallel.overlap", {"true", "false"});

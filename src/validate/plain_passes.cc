@@ -173,13 +173,11 @@ PlainPasses::PlainPasses(const scenario::Scenario& scenario)
     : scenario_(scenario),
       apart_(scenario.plan.parallelism.pipeline == 1 && scenario.plan.parallelism.tensor == 1),
       ranks_(static_cast<int>(scenario.plan.parallelism.tensor)),
-      stages_(scenario.plan.parallelism.pipeline == 1
-                  ? std::vector<int>{0, static_cast<int>(scenario.model->layers.size())}
-                  : model::ChunkLayers(*scenario.model, scenario.plan.parallelism.stage_layers)) {
+      stages_(model::ChunkLayers(*scenario.model, scenario.plan.parallelism.stage_layers)) {
   if (apart_) return;
   const model::WorkOptions options = plan::WorkOptionsOf(scenario.plan);
   works_ = model::BuildWork(*scenario.model, options);
-  work_of_layer_ = model::WorkOfLayers(*scenario.model, options);
+  work_of_layer_ = model::WorkOfLayers(*scenario.model, options, stages_);
   if (!scenario.plan.parallelism.splits_backward) return;
   split_.assign(stages_.size() - 1,
                 std::vector<bool>(
@@ -248,7 +246,13 @@ PlainPasses::Seeds PlainPasses::Of(int data_rank, std::uint32_t step, int micro_
       return values::MixedPass(onwards[static_cast<std::size_t>(stage)][rank], 0, stages + stage);
     });
     for (int layer = last; layer >= first; --layer) {
-      ranks.Run(work(layer).recompute, layer, -1, type, [](const Operation&) {});
+      // A segment runs again before the backward of its last layer.
+      int from = layer;
+      while (work(from).continues_segment) --from;
+      const bool later = layer < last && work(layer + 1).continues_segment;
+      for (int again = from; again <= layer && !later; ++again) {
+        ranks.Run(work(again).recompute, again, -1, type, [](const Operation&) {});
+      }
       if (layer == last && receives) {
         each([&](std::size_t rank, std::uint32_t word) {
           return values::MixedPass(received[rank], word, stage);

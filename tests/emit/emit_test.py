@@ -87,6 +87,9 @@ MEGATRON_OPTIONS = {
     "tensor-model-parallel-size": int, "pipeline-model-parallel-size": int,
     "context-parallel-size": int, "use-distributed-optimizer": None, "overlap-param-gather": None,
     "num-distributed-optimizer-instances": int, "overlap-grad-reduce": None,
+    "no-align-grad-reduce": None, "no-align-param-gather": None,
+    "overlap-param-gather-with-optimizer-step": None, "sequence-parallel": None,
+    "num-virtual-stages-per-pipeline-rank": int, "pipeline-model-parallel-layout": str,
     "ddp-bucket-size": int, "clip-grad": float, "no-masked-softmax-fusion": None,
     "cpu-offloading-num-layers": int, "norm-epsilon": float, "rotary-base": int,
     "use-rope-scaling": None, "rope-scaling-factor": float,
@@ -397,6 +400,16 @@ class TorchtitanTest(EmitTest):
         self.assertEqual(parallelism["data_parallel_shard_degree"], 8)
         self.assertEqual(parallelism["data_parallel_replicate_degree"], 16)
 
+    def test_tensor_parallelism(self):
+        """128 ranks as 16 x 8."""
+        axes = "--set=parallelism={tensor: 8, sequence_parallel: %s}"
+        parallelism = self.config(axes % "true")["parallelism"]
+        self.assertEqual(parallelism["data_parallel_shard_degree"], 16)
+        self.assertEqual(parallelism["tensor_parallel_degree"], 8)
+        said = self.config(axes % "false")
+        self.assertIn("not torchtitan.toml: its tensor parallelism divides the tokens", said)
+        self.assertIn("not pytorch_fsdp2.py: the module shards over data-parallel ranks", said)
+
     def test_a_flavour_is_its_whole_model(self):
         """What has the depth and width of Llama-3.1 8B, and another vocabulary, feed-forward width
         or rotary base, is another model."""
@@ -472,6 +485,33 @@ class MegatronTest(EmitTest):
         self.assertEqual(float(arguments["norm-epsilon"]), 1e-5)
         self.assertIn("use-rope-scaling", arguments)
         self.assertEqual(float(arguments["rope-scaling-factor"]), 8)
+
+    def test_axes(self):
+        """2 x 2 x 2 of 8 GPUs; 12 blocks in four chunks, equal or not."""
+        grid = ("--set=parallelism={tensor: 2, pipeline: 2, virtual_stages: 2, "
+                "sequence_parallel: true}", "--set=training.global_batch_size=null",
+                "--set=training.gradient_accumulation=4")
+        arguments = self.arguments(*grid)
+        self.assertEqual(arguments["tensor-model-parallel-size"], "2")
+        self.assertEqual(arguments["pipeline-model-parallel-size"], "2")
+        self.assertIn("sequence-parallel", arguments)
+        self.assertEqual(arguments["num-virtual-stages-per-pipeline-rank"], "2")
+        self.assertNotIn("pipeline-model-parallel-layout", arguments)
+        self.assertNotIn("no-align-grad-reduce", arguments)
+        self.assertNotIn("no-align-param-gather", arguments)
+        arguments = self.arguments(
+            *grid, "--set=parallelism.stage_layers=[2, 4, 4, 2]",
+            "--set=data_parallel.align_grad_reduce=false",
+            "--set=data_parallel.align_param_gather=false",
+            "--set=data_parallel.overlap_param_gather_with_optimizer_step=true",
+            "--set=training.activation_checkpointing=full", "--set=training.checkpoint_segment=2")
+        self.assertEqual(arguments["pipeline-model-parallel-layout"], "Et*2|t*4|t*4|t*2,L")
+        self.assertNotIn("num-virtual-stages-per-pipeline-rank", arguments)
+        for flag in ("no-align-grad-reduce", "no-align-param-gather",
+                     "overlap-param-gather-with-optimizer-step"):
+            self.assertIn(flag, arguments)
+        self.assertEqual(arguments["recompute-method"], "uniform")
+        self.assertEqual(arguments["recompute-num-layers"], "2")
 
     def test_positions(self):
         """Megatron-LM's own defaults are 10000 and 1e-5; learned positions have no base."""

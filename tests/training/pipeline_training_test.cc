@@ -114,6 +114,16 @@ constexpr const char* kLlama = R"(
   vocab_size: 11
 )";
 
+constexpr const char* kEightBlocks = R"(
+  kind: transformer
+  family: llama
+  num_hidden_layers: 8
+  hidden_size: 8
+  num_attention_heads: 2
+  intermediate_size: 12
+  vocab_size: 11
+)";
+
 TEST(TensorParallelTraining, IsThatOfPlainDataParallelism) {
   const std::vector<std::string> plans = {
       "zero_stage: 0, framework: reference", "zero_stage: 1, framework: reference",
@@ -141,7 +151,7 @@ TEST(TensorParallelTraining, GoesWithPipelinesAndRecomputation) {
     for (const char* framework : {"reference", "megatron"}) {
       for (const int stages : {2, 4}) {
         for (const bool sequence_parallel : {false, true}) {
-          for (const char* recomputation : {"none", "full"}) {
+          for (const char* recomputation : {"none", "full", "full, checkpoint_segment: 2"}) {
             if (model == kCommunicating && recomputation[0] == 'f') continue;
             Check({.model = model,
                    .stages = stages,
@@ -191,7 +201,10 @@ TEST(PipelineTraining, WithVirtualStages) {
   for (const char* model : {kCommunicating, kLlama, kTied}) {
     for (const char* plan :
          {"zero_stage: 0, framework: reference", "zero_stage: 1, framework: reference",
-          "zero_stage: 0, framework: megatron", "zero_stage: 1, framework: megatron"}) {
+          "zero_stage: 0, framework: megatron", "zero_stage: 1, framework: megatron",
+          "zero_stage: 1, framework: megatron, overlap: false",
+          "zero_stage: 1, framework: megatron, align_grad_reduce: false, align_param_gather: false",
+          "zero_stage: 1, framework: megatron, overlap_param_gather_with_optimizer_step: true"}) {
       for (const int tensor : {1, 2}) {
         Check({.model = model,
                .stages = 2,
@@ -203,6 +216,21 @@ TEST(PipelineTraining, WithVirtualStages) {
                .virtual_stages = 2});
       }
     }
+  }
+}
+
+TEST(PipelineTraining, WithVirtualStagesThatRecompute) {
+  for (const char* blocks : {"checkpointed_blocks: first 1", "checkpoint_segment: 2"}) {
+    Check({.model = kEightBlocks,
+           .stages = 2,
+           .data = 1,
+           .training = fmt::format("precision: bf16, gradient_accumulation: 2, "
+                                   "activation_checkpointing: full, {}",
+                                   blocks),
+           .data_parallel = "zero_stage: 0, framework: megatron",
+           .tensor = 2,
+           .sequence_parallel = true,
+           .virtual_stages = 2});
   }
 }
 
