@@ -64,11 +64,17 @@ struct PowerDraw {
   friend bool operator==(const PowerDraw&, const PowerDraw&) = default;
 };
 
-// How well a generation of fused attention runs: a kernel of `flops` takes (flops + half_flops) /
-// (efficiency x peak), as with GemmEfficiency. Zero: nothing is known.
+// How well a generation of fused attention runs, with heads of 128: a kernel of `flops` over
+// sequences of n takes (flops (1 + half_length / n) + half_flops) / (efficiency x peak). half_flops
+// is what a partly filled device wastes, as with GemmEfficiency; half_length is the length at which
+// half of the best rate is reached, because a block of queries has work that does not grow with the
+// keys: tiles on the diagonal that the mask half covers, first loads and last stores. Heads of 64
+// and 256 reach `head_64` and `head_256` of the rate. Zero: nothing is known.
 struct AttentionEfficiency {
   double forward = 0, backward = 0;
   double forward_half_flops = 0, backward_half_flops = 0;
+  double forward_half_length = 0, backward_half_length = 0;
+  double head_64 = 1, head_256 = 1;
   friend bool operator==(const AttentionEfficiency&, const AttentionEfficiency&) = default;
 };
 
@@ -114,7 +120,10 @@ struct KernelCosts {
   // latency, not its bandwidth. Zero: not known, bandwidth rules.
   Time token_sum_time;
   std::array<GemmTiling, kDataTypeCount> gemm_tiling;  // by DataType
-  std::array<AttentionEfficiency, 3> attention;        // by generation of FlashAttention, less one
+  // The part of their rate that matrix products keep whose operands have rows that 2 bytes alone
+  // divide (cost/unaligned_products.h). Zero: not known, nothing is lost.
+  double gemm_unaligned = 0;
+  std::array<AttentionEfficiency, 3> attention;  // by generation of FlashAttention, less one
   PowerDraw power;
   // Devices of one type are not equally fast under arithmetic: standard deviation of their times
   // over the typical time. A step waits for the slowest (cost/slowest_device.h).

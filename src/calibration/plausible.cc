@@ -20,6 +20,7 @@ constexpr Bytes kLargestMemory = GiB(1024);
 // Products reach half of their best speed below this size on any device: 100 Tflop is a tenth of a
 // second on the fastest one.
 constexpr double kLargestHalfFlops = 1e14;
+constexpr double kLongestHalfLength = 1e5;
 constexpr double kLargestFill = 1e5;
 constexpr double kMostVariation = 0.2;
 constexpr double kMostWatts = 1e5;
@@ -92,6 +93,25 @@ void CheckAttention(const KernelCosts& kernels, Checker& checker) {
                   fmt::format("must lie between 0 and {:.0e} flops: {}", kLargestHalfFlops, half),
                   "it is the size of a kernel that reaches half of the best speed, in flops");
     }
+    for (const auto& [key, half] : {std::pair("forward_half_length", attention.forward_half_length),
+                                    {"backward_half_length", attention.backward_half_length}}) {
+      if (half >= 0 && half <= kLongestHalfLength) continue;
+      checker.Add(fmt::format("{}.{}", field, key),
+                  fmt::format("must lie between 0 and {}: {}", kLongestHalfLength, half),
+                  "it is the length of sequences that reach half of the best speed, in tokens");
+    }
+    for (const auto& [key, part] :
+         {std::pair("head_64", attention.head_64), {"head_256", attention.head_256}}) {
+      if (part > 0 && part * std::max(attention.forward, attention.backward) <= 1) continue;
+      checker.Add(fmt::format("{}.{}", field, key),
+                  fmt::format("such heads would reach more than the peak, or nothing: {}", part),
+                  "it is their rate over that of heads of 128");
+    }
+  }
+  if (!(kernels.gemm_unaligned >= 0 && kernels.gemm_unaligned <= 1)) {
+    checker.Add("kernels.gemm_unaligned",
+                fmt::format("must lie between 0 and 1: {}", kernels.gemm_unaligned),
+                "it is the part of their rate that unaligned products keep");
   }
   if (!(kernels.variation >= 0 && kernels.variation <= kMostVariation)) {
     checker.Add("kernels.variation",

@@ -25,8 +25,8 @@ class KernelMemo {
   std::size_t size() const { return entries_.size(); }
 
  private:
-  // All that a price depends on beside device and profile (kernel_price.h): not the name, and not
-  // which code issues the kernel.
+  // All that a price depends on beside device and profile (kernel_price.h): not the name, and which
+  // code issues the kernel only as far as it is a compiled graph's product.
   struct Key {
     std::uint32_t kind = 0;  // with layout, data type and the generation of attention
     std::int64_t batch = 0, m = 0, n = 0, k = 0, flops = 0, read = 0, written = 0;
@@ -42,7 +42,9 @@ class KernelMemo {
   };
 
   static Key KeyOf(const Kernel& kernel) {
-    return {.kind = static_cast<std::uint32_t>(kernel.layout) << 24 |
+    const bool compiled = kernel.kind == KernelKind::kGemm && kernel.issuer == Issuer::kFramework;
+    return {.kind = static_cast<std::uint32_t>(compiled) << 31 |
+                    static_cast<std::uint32_t>(kernel.layout) << 24 |
                     static_cast<std::uint32_t>(kernel.kind) << 16 |
                     static_cast<std::uint32_t>(kernel.data_type) << 8 | kernel.flash,
             .batch = kernel.batch,

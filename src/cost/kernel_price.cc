@@ -11,6 +11,8 @@
 #include "src/cost/exact_time.h"
 #include "src/cost/gemm_tiles.h"
 #include "src/cost/measured_time.h"
+#include "src/cost/slowest_device.h"
+#include "src/cost/unaligned_products.h"
 
 namespace stepcast::cost {
 namespace {
@@ -94,16 +96,57 @@ std::optional<MeasuredTime> FindMeasured(const Kernel& kernel, const KernelSetti
   return std::nullopt;
 }
 
+// The rate of heads of this size over that of heads of 128: between the sizes that are known by the
+// logarithm of the size.
+double RateOfHeads(const AttentionEfficiency& attention, std::int64_t size) {
+  if (size <= 0) return 1;
+  const double doublings = std::clamp(std::log2(static_cast<double>(size) / 128), -1.0, 1.0);
+  return doublings < 0 ? std::pow(attention.head_64, -doublings)
+                       : std::pow(attention.head_256, doublings);
+}
+
+// Flops of keys that a block of queries pays for whatever their number (AttentionEfficiency). In
+// flops of the kernel, whose queries see half of the keys before them, or a window of n.
+double FixedFlops(const Kernel& kernel, double half_length) {
+  if (half_length == 0 || kernel.m == 0) return 0;
+  const auto window = static_cast<double>(kernel.n);
+  const double seen = window - window * window / (2 * static_cast<double>(kernel.m));
+  return static_cast<double>(kernel.flops) * half_length / (2 * seen);
+}
+
 // The efficiency of an attention kernel's generation and direction, and the flops it wastes.
 std::pair<double, double> AttentionOf(const Kernel& kernel, const calibration::KernelCosts& costs) {
   const bool forward = kernel.kind == KernelKind::kAttention;
   const AttentionEfficiency& own = costs.attention[kernel.flash - 1];
   if (own.forward != 0) {
-    return forward ? std::pair(own.forward, own.forward_half_flops)
-                   : std::pair(own.backward, own.backward_half_flops);
+    const double rate = RateOfHeads(own, kernel.k);
+    return forward
+               ? std::pair(own.forward * rate,
+                           own.forward_half_flops + FixedFlops(kernel, own.forward_half_length))
+               : std::pair(own.backward * rate,
+                           own.backward_half_flops + FixedFlops(kernel, own.backward_half_length));
   }
   if (kernel.flash != 2) return {};
   return {forward ? costs.attention_forward_efficiency : costs.attention_backward_efficiency, 0};
+}
+
+// The part of its clock that the device holds under an attention core that takes this long in a
+// short run. It draws as much less than products do as its rate is lower than the best tiles', so
+// that only fast ones, or a board with little power, lose by it.
+double AttentionClock(const Kernel& kernel, Time short_run, FlopRate peak,
+                      const KernelSetting& setting) {
+  const calibration::KernelCosts& costs = setting.costs;
+  const auto type = static_cast<std::size_t>(kernel.data_type);
+  double best = costs.gemm[type].max_efficiency;
+  for (const calibration::GemmTile& tile : costs.gemm_tiling[type].tiles) {
+    best = std::max(best, tile.efficiency);
+  }
+  if (best == 0 || short_run == Time()) return 1;
+  const double reached = static_cast<double>(kernel.flops) / short_run.seconds() /
+                         static_cast<double>(peak.flops_per_second());
+  return SustainedClock(
+      {.idle = costs.power.idle, .products = costs.power.products * std::min(1.0, reached / best)},
+      setting.gpu.power_limit);
 }
 
 // What sums over tokens take at least.
@@ -156,12 +199,16 @@ Demand PriceGivenKernel(const Kernel& kernel) {
   return demand;
 }
 
-tl::expected<Demand, KernelFault> PriceKernel(const Kernel& kernel, const KernelSetting& setting) {
-  if (kernel.kind == KernelKind::kGiven) return PriceGivenKernel(kernel);
+namespace {
+
+// `rate`: of arithmetic, the part that is left of it (unaligned_products.h).
+tl::expected<Demand, KernelFault> PriceAtRate(const Kernel& kernel, const KernelSetting& setting,
+                                              double rate) {
   const topology::Gpu& gpu = setting.gpu;
   const calibration::KernelCosts& costs = setting.costs;
   const FlopRate peak = gpu.PeakOf(kernel.data_type);
-  if (const auto measured = FindMeasured(kernel, setting)) {
+  if (auto measured = FindMeasured(kernel, setting)) {
+    if (rate < 1) measured->time = ScaledTime(measured->time, 1 / rate);
     return PriceMeasured(kernel, *measured, setting);
   }
 
@@ -172,28 +219,28 @@ tl::expected<Demand, KernelFault> PriceKernel(const Kernel& kernel, const Kernel
   const Bandwidth bandwidth = memory_efficiency == 0
                                   ? gpu.memory_bandwidth  // the arithmetic rules
                                   : Achieved(gpu.memory_bandwidth, memory_efficiency);
+  const double clock = SustainedClock(costs.power, gpu.power_limit);
   Roofline roofline;
   Time start_latency = costs.start_latency;
   switch (kernel.kind) {
     case KernelKind::kGemm: {
       const auto& tiling = costs.gemm_tiling[static_cast<std::size_t>(kernel.data_type)];
       if (peak != FlopRate() && !tiling.empty()) {
-        roofline.arithmetic =
-            TiledArithmetic(kernel, {.tiling = tiling,
-                                     .peak = peak,
-                                     .multiprocessors = gpu.multiprocessors,
-                                     .memory = bandwidth,
-                                     .start_latency = costs.start_latency,
-                                     .clock = SustainedClock(costs.power, gpu.power_limit)});
+        roofline.arithmetic = TiledArithmetic(kernel, {.tiling = tiling,
+                                                       .peak = peak,
+                                                       .multiprocessors = gpu.multiprocessors,
+                                                       .memory = bandwidth,
+                                                       .start_latency = costs.start_latency,
+                                                       .clock = clock * rate});
         start_latency = tiling.start;
         break;
       }
       const auto& gemm = costs.gemm[static_cast<std::size_t>(kernel.data_type)];
       if (peak == FlopRate()) return tl::unexpected(KernelFault::kNoPeak);
       if (gemm.max_efficiency == 0) return tl::unexpected(KernelFault::kNoEfficiency);
-      roofline.arithmetic = TimeOf(
-          kernel.flops + static_cast<std::int64_t>(std::llround(gemm.half_flops)),
-          Achieved(peak, gemm.max_efficiency * SustainedClock(costs.power, gpu.power_limit)));
+      roofline.arithmetic =
+          TimeOf(kernel.flops + static_cast<std::int64_t>(std::llround(gemm.half_flops)),
+                 Achieved(peak, gemm.max_efficiency * clock * rate));
       break;
     }
     case KernelKind::kAttention:
@@ -202,9 +249,11 @@ tl::expected<Demand, KernelFault> PriceKernel(const Kernel& kernel, const Kernel
       {
         const auto [efficiency, half_flops] = AttentionOf(kernel, costs);
         if (efficiency == 0) return tl::unexpected(KernelFault::kNoEfficiency);
-        roofline.arithmetic =
+        const Time short_run =
             TimeFor(kernel.flops + static_cast<std::int64_t>(std::llround(half_flops)),
                     peak.Scaled(efficiency));
+        roofline.arithmetic =
+            ScaledTime(short_run, 1 / AttentionClock(kernel, short_run, peak, setting));
         break;
       }
     case KernelKind::kMemoryBound:
@@ -229,6 +278,30 @@ tl::expected<Demand, KernelFault> PriceKernel(const Kernel& kernel, const Kernel
                      kernel.kind == KernelKind::kOptimizer,
                  "a kernel is never faster than the device's peak");
   return demand;
+}
+
+}  // namespace
+
+tl::expected<Demand, KernelFault> PriceKernel(const Kernel& kernel, const KernelSetting& setting) {
+  if (kernel.kind == KernelKind::kGiven) return PriceGivenKernel(kernel);
+  const double rate =
+      kernel.kind == KernelKind::kGemm ? UnalignedRate(kernel, setting.costs.gemm_unaligned) : 1;
+  auto own = PriceAtRate(kernel, setting, rate);
+  if (rate == 1 || !own || kernel.issuer != Issuer::kFramework) return own;
+  // A compiled graph fills rows up where that pays.
+  const PaddedProduct filled = Padded(kernel);
+  auto padded = PriceAtRate(filled.product, setting, 1);
+  if (!padded) return own;
+  const Kernel copies{.kind = KernelKind::kMemoryBound, .read = filled.copied};
+  const auto copied = PriceAtRate(copies, setting, 1);
+  if (!copied) return own;
+  const Time whole = padded->work + copied->latency + copied->work;
+  if (padded->latency + whole >= own->latency + own->work) return own;
+  for (double& share : padded->share) share *= padded->work / whole;
+  double& memory = ShareOf(*padded, Resource::kMemory);
+  memory = std::min(1.0, memory + copied->work / whole);
+  padded->work = whole;
+  return padded;
 }
 
 }  // namespace stepcast::cost

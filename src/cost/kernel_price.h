@@ -17,9 +17,11 @@
 //   kind           arithmetic
 //   kGemm          tiles in waves (gemm_tiles.h), with the tiling's start for the latency; without
 //                  tiles (flops + half_flops) / (peak of the data type x max_efficiency);
-//                  both at the clock that the board's power holds
-//   kAttention,    (flops + half_flops) / (peak of the data type x efficiency of its generation and
-//   kAttentionGradient  direction)
+//                  both at the clock that the board's power holds, and slower where rows are no
+//                  multiple of 16 bytes (unaligned_products.h)
+//   kAttention,    (flops (1 + half_length / sequence) + half_flops) / (peak of the data type x
+//   kAttentionGradient  efficiency of its generation, direction and size of heads), at the clock
+//                  that the board's power holds under what it draws
 //   kMemoryBound,  flops / FP32 peak: vector work, which traffic hides
 //   kOptimizer
 // Sums over tokens take at least token_sum_time for each token, and as often as there are blocks of

@@ -94,6 +94,46 @@ TEST_F(KernelPriceTest, MeasuredProductsHaveTheClockThatPowerHolds) {
   EXPECT_NEAR(time(4096), 2e-3, 1e-9);
 }
 
+// A block of queries has work that does not grow with the keys: half of the best rate at
+// half_length. Slow kernels draw little power; fast ones lose clock.
+TEST_F(KernelPriceTest, AttentionHasARateByLengthHeadsAndPower) {
+  topology::Gpu gpu = gpu_;
+  calibration::KernelCosts costs = costs_;
+  costs.attention[2] = {
+      .forward = 0.4, .backward = 0.2, .forward_half_length = 1024, .head_64 = 0.5, .head_256 = 2};
+  const auto seconds = [&](std::int64_t length, std::int64_t head, std::int64_t window = 0) {
+    const std::int64_t keys = window == 0 ? length : window;
+    const std::int64_t pairs = length * keys - keys * keys / 2;
+    const Kernel core{.kind = KernelKind::kAttention,
+                      .m = length,
+                      .n = keys,
+                      .k = head,
+                      .flops = 1'000'000 * pairs,
+                      .read = Bytes(1),
+                      .written = Bytes(1),
+                      .flash = 3};
+    const auto demand = PriceKernel(core, {.gpu = gpu, .costs = costs});
+    EXPECT_TRUE(demand.has_value());
+    return demand.value_or(Demand()).work.seconds();
+  };
+  const double best = 1e6 * 1024 * 512 / (100e12 * 0.4);  // without what does not grow
+  EXPECT_NEAR(seconds(1024, 128), 2 * best, 1e-9);
+  EXPECT_NEAR(seconds(4096, 128), 16 * best * 1.25, 1e-9);
+  EXPECT_NEAR(seconds(1024, 64), 4 * best, 1e-9);
+  EXPECT_NEAR(seconds(1024, 256), best, 1e-9);
+  EXPECT_NEAR(seconds(1024, 512), best, 1e-9);
+  // Under a window every query pays the same for fewer keys.
+  EXPECT_NEAR(seconds(4096, 128, 1024) - seconds(4096, 128, 512),
+              1e6 * (4096.0 * 512 - (1024.0 * 1024 - 512 * 512) / 2) / (100e12 * 0.4), 1e-9);
+
+  costs.power = {.idle = 100, .products = 4800};
+  gpu.power_limit = 700;
+  // At 0.32 of the peak it draws 0.4 of what products at 0.8 do: (700 - 100) / (0.4 x 4800).
+  EXPECT_NEAR(seconds(4096, 128), 16 * best * 1.25 * std::cbrt(3.2), 1e-9);
+  gpu.power_limit = 2100;
+  EXPECT_NEAR(seconds(4096, 128), 16 * best * 1.25, 1e-9);
+}
+
 TEST_F(KernelPriceTest, LargeProductIsBoundByArithmetic) {
   // (76e9 + 4e9) flops / (100e12 x 0.8 flop/s) = 1 ms.
   // (100e6 + 50e6) B / (1e12 x 0.5 B/s) = 300 us: 0.3 of the time.

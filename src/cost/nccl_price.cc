@@ -333,6 +333,14 @@ const NcclPricer::Group& NcclPricer::GroupOf(CollectiveKind kind, const Communic
   return group;
 }
 
+const NcclPricer::Anchor& NcclPricer::Group::ExactAt(Bytes bytes) const {
+  const auto around = std::find_if(exact.begin(), exact.end(), [&](const Anchor& anchor) {
+    const auto& fit = anchor.curve->fit;
+    return fit.front().first <= bytes && bytes <= fit.back().first;
+  });
+  return around == exact.end() ? exact.front() : *around;
+}
+
 void NcclPricer::FindCurves(CollectiveKind kind, const CommunicationPath& path,
                             const GroupShape& shape, bool like_these, Group& group) {
   const std::string forced =
@@ -377,28 +385,21 @@ void NcclPricer::FindCurves(CollectiveKind kind, const CommunicationPath& path,
   };
   const auto find_exact = [&](CollectiveKind wanted) {
     consider(wanted, [&](const CollectiveCurve& curve, const LinkSpeeds& speeds) {
-      if (group.exact.curve != nullptr || curve.ranks != shape.ranks ||
-          curve.nodes != shape.nodes) {
-        return;
+      if (curve.ranks != shape.ranks || curve.nodes != shape.nodes) return;
+      Anchor anchor{.curve = &curve, .shape = shape, .speeds = speeds, .law = {}};
+      for (const auto& [size, time] : curve.fit) {
+        anchor.law.push_back(OnLinks(kind, size, path, Machine(shape, speeds))->total());
       }
-      group.exact.curve = &curve;
-      group.exact.speeds = speeds;
+      group.exact.push_back(std::move(anchor));
       group.like_these = like_these;
     });
   };
   find_exact(kind);
-  if (group.exact.curve == nullptr && twin) {
+  if (group.exact.empty() && twin) {
     find_exact(*twin);
-    group.is_twin = group.exact.curve != nullptr;
+    group.is_twin = !group.exact.empty();
   }
-  if (group.exact.curve != nullptr) {
-    group.exact.shape = shape;
-    for (const auto& [size, time] : group.exact.curve->fit) {
-      group.exact.law.push_back(
-          OnLinks(kind, size, path, Machine(shape, group.exact.speeds))->total());
-    }
-    return;
-  }
+  if (!group.exact.empty()) return;
   const nccl::PathType ring_type = CommunicatorOf(shape).ring_type;
   const auto neighbours_of = [&](CollectiveKind wanted) {
     consider(wanted, [&](const CollectiveCurve& curve, const LinkSpeeds& speeds) {
@@ -512,9 +513,10 @@ std::optional<CollectivePrice> NcclPricer::PriceWith(CollectiveKind kind, Bytes 
   Provenance provenance = Provenance::kModelled;
   if (use_curves) {
     const Group& group = GroupOf(kind, path, shape);
-    if (group.exact.curve != nullptr) {
-      const CurveFactor measured = FactorOnCurve(group.exact.curve->fit, group.exact.law,
-                                                 static_cast<double>(bytes.count()));
+    if (!group.exact.empty()) {
+      const Anchor& exact = group.ExactAt(bytes);
+      const CurveFactor measured =
+          FactorOnCurve(exact.curve->fit, exact.law, static_cast<double>(bytes.count()));
       time *= measured.factor;
       provenance =
           group.is_twin || !group.like_these ? Provenance::kTransferred : measured.provenance;

@@ -131,13 +131,14 @@ class NcclPricer {
   };
   // The curves that speak for a group.
   struct Group {
-    Anchor exact;  // of the collective or its twin
+    std::vector<Anchor> exact;  // of the collective or its twin, the most trusted first
     bool is_twin = false;
     bool like_these = true;  // whether `exact` was measured on links like these
     Anchor below, above;     // of other numbers of ranks, the nearest
-    bool empty() const {
-      return exact.curve == nullptr && below.curve == nullptr && above.curve == nullptr;
-    }
+    bool empty() const { return exact.empty() && below.curve == nullptr && above.curve == nullptr; }
+    // Of the exact ones that which speaks for a size: the most trusted that was measured around it,
+    // else the most trusted. Requires one.
+    const Anchor& ExactAt(Bytes bytes) const;
   };
 
   // A group's tuner.

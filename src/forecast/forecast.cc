@@ -11,6 +11,7 @@
 #include "src/base/check.h"
 #include "src/base/kernel.h"
 #include "src/cost/price.h"
+#include "src/cost/slowest_device.h"
 #include "src/forecast/collective_summaries.h"
 #include "src/forecast/host_costs.h"
 #include "src/forecast/learned.h"
@@ -177,14 +178,16 @@ Time StepTimeOf(const std::vector<Time>& ends, const SteadyState& steady) {
 std::optional<TimeRange> RangeOf(const Program& program, const cost::Prices& prices,
                                  const Timeline& timeline, Time start, Time end,
                                  const KernelSpans& kernels, std::uint32_t steps, Time step_time,
-                                 const std::vector<calibration::Residual>& residuals) {
+                                 const calibration::Calibration& profile, int devices) {
   PartTimes exposed = ExposedTimes(program, timeline, prices, start, end, kernels);
   for (Time& part : exposed) part = Mean(part, steps);
-  return StepTimeRange(exposed, step_time, residuals);
+  const double slowest =
+      profile.kernels ? cost::SlowestDevice(profile.kernels->variation, devices) - 1 : 0;
+  return StepTimeRange(exposed, step_time, profile.residuals, slowest);
 }
 
 void SummariseTime(const ClassRun& run, const SteadyState& steady,
-                   const std::vector<calibration::Residual>& residuals, Forecast& forecast) {
+                   const calibration::Calibration& profile, int devices, Forecast& forecast) {
   const Time start = StartOf(run.timeline.step_ends, steady);
   const Time end = run.timeline.step_ends[steady.last];
   const KernelSpans kernels = KernelSpansOf(run.program, run.timeline, start, end);
@@ -205,7 +208,7 @@ void SummariseTime(const ClassRun& run, const SteadyState& steady,
   attributed +=
       forecast.time.exposed_communication + forecast.time.imbalance + forecast.time.pipeline_bubble;
   forecast.step_time_range = RangeOf(run.program, run.prices, run.timeline, start, end, kernels,
-                                     steady.count, forecast.step_time, residuals);
+                                     steady.count, forecast.step_time, profile, devices);
   // What a mean over several steps rounds off is idle.
   forecast.time.idle = forecast.step_time - attributed;
 }
@@ -333,7 +336,7 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedCla
     own.memory = memory::Record(own.program, own.timeline, DeviceOf(on, own.program),
                                 {.described = steady.last});
     Forecast& forecast = figures.emplace_back();
-    SummariseTime(own, steady, on.calibration->residuals, forecast);
+    SummariseTime(own, steady, *on.calibration, on.cluster->devices(), forecast);
     forecast.memory = SummariseMemory(on, own.program, own.memory.usage);
     forecast.memory.rank = own.first_rank;
   }
@@ -471,7 +474,7 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, bool w
     forecast.step_time_range =
         RangeOf(program, *ranks->classes[simulated].prices, timeline, start, end,
                 KernelSpansOf(program, timeline, start, end), run.steady.count, forecast.step_time,
-                kinds[own.kind].calibration->residuals);
+                *kinds[own.kind].calibration, scenario.cluster->devices());
   }
   AddFlushes(usage, forecast);
   FillThroughput(scenario, work->flops, forecast);

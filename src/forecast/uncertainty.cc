@@ -15,8 +15,6 @@ using program::Opcode;
 constexpr std::string_view kStep = "step";
 constexpr std::string_view kSource = "source";
 constexpr std::string_view kMemory = "memory";
-// The normal distribution's standard deviation over its median absolute deviation.
-constexpr double kDeviations = 1.4826;
 
 Part PartOf(KernelKind kind) {
   switch (kind) {
@@ -124,7 +122,8 @@ PartTimes ExposedTimes(const program::Program& program, const program::Timeline&
 }
 
 std::optional<TimeRange> StepTimeRange(const PartTimes& exposed, Time step_time,
-                                       const std::vector<calibration::Residual>& residuals) {
+                                       const std::vector<calibration::Residual>& residuals,
+                                       double slowest_device) {
   std::array<std::optional<double>, kParts> known;
   std::optional<double> largest;
   for (std::size_t i = 0; i < kParts; ++i) {
@@ -136,9 +135,9 @@ std::optional<TimeRange> StepTimeRange(const PartTimes& exposed, Time step_time,
   if (!largest && !step && !source) return std::nullopt;
   const double unknown = step || source ? 0 : *largest;
   known[static_cast<std::size_t>(Part::kGiven)] = 0;
-  double variance = std::pow(std::hypot(step.value_or(0), source.value_or(0)) *
-                                 static_cast<double>(step_time.picoseconds()),
-                             2);
+  const double whole =
+      std::hypot(step.value_or(0), source.value_or(0), slowest_device / kNineOfTen);
+  double variance = std::pow(whole * static_cast<double>(step_time.picoseconds()), 2);
   for (std::size_t i = 0; i < kParts; ++i) {
     variance +=
         std::pow(known[i].value_or(unknown) * static_cast<double>(exposed[i].picoseconds()), 2);
@@ -158,7 +157,7 @@ std::optional<BytesRange> MemoryRange(Bytes peak,
 double MemoryError(const std::vector<calibration::Residual>& residuals) {
   constexpr double kOfPublishedPeaks = 0.032;
   const std::optional<double> deviation = DeviationOf(kMemory, residuals);
-  return deviation ? kNineOfTen * *deviation : kOfPublishedPeaks;
+  return deviation ? std::min(kOfPublishedPeaks, kNineOfTen * *deviation) : kOfPublishedPeaks;
 }
 
 }  // namespace stepcast::forecast

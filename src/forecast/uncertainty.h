@@ -26,11 +26,13 @@
 // does so for all of them. Between parts they are independent. So a step whose parts are exposed
 // for the times T_i has the standard deviation
 //
-//   s = sqrt(sum over parts of (r_i T_i)^2 + (r_step T)^2 + (r_source T)^2)
+//   s = sqrt(sum over parts of (r_i T_i)^2 + (r_step T)^2 + (r_source T)^2 + (v T / 1.645)^2)
 //
 // where r_step is what remains between steps of one source that were measured and forecasts of
-// them, whatever the parts, and r_source by how much sources as a whole are off: other code, other
-// software, another cluster than those that the profile was fitted to. What a collective hides
+// them, whatever the parts, and r_source by how much steps of a source are off to which nothing was
+// fitted: other code, other software, another cluster. v is by what the slowest of all devices is
+// forecast to be slower than a typical one (cost/slowest_device.h): how unequal the devices of a
+// cluster are is not known, so they may cost nothing or twice as much. What a collective hides
 // behind kernels counts for nothing, also where a longer one would come to light. Nine of ten
 // measurements are expected within 1.645 s.
 namespace stepcast::forecast {
@@ -60,19 +62,27 @@ PartTimes ExposedTimes(const program::Program& program, const program::Timeline&
 // How many standard deviations around the mean hold nine of ten values of a normal distribution.
 inline constexpr double kNineOfTen = 1.6449;
 
+// The normal distribution's standard deviation over its median absolute deviation.
+inline constexpr double kDeviations = 1.4826;
+
+// Half of a range over the residual that it follows from.
+inline constexpr double kHalfWidthOfResidual = kNineOfTen * kDeviations;
+
 // Within which nine of ten measurements of a step time are expected. A part without a residual
 // counts with the largest of the other parts, unless the profile has one of whole steps, which then
 // covers it. None where the profile has neither.
 std::optional<TimeRange> StepTimeRange(const PartTimes& exposed, Time step_time,
-                                       const std::vector<calibration::Residual>& residuals);
+                                       const std::vector<calibration::Residual>& residuals,
+                                       double slowest_device = 0);
 
 // The same for a peak of memory, by the residual "memory".
 std::optional<BytesRange> MemoryRange(Bytes peak,
                                       const std::vector<calibration::Residual>& residuals);
 
-// By such a part what a caching allocator holds may be above the forecast: as MemoryRange. Where
-// the profile has no residual of memory, 0.032: nine of ten published peaks of runs that their
-// source specifies completely lie within (docs/accuracy.md, "Peak memory", rows check A).
+// By such a part what a caching allocator holds may be above the forecast, when it is judged
+// whether a plan fits: as MemoryRange, and at most 0.032, within which nine of ten published peaks
+// lie of runs whose source specifies allocator, model and plan (docs/uncertainty.md). MemoryRange
+// covers runs of which less is known, too.
 double MemoryError(const std::vector<calibration::Residual>& residuals);
 
 }  // namespace stepcast::forecast

@@ -76,6 +76,22 @@ TEST(Uncertainty, OfSourcesComesOnTop) {
               1e-9);
 }
 
+// Devices that make a step 4 % longer may make it 8 % longer, or none; 3 % of sources come on top.
+TEST(Uncertainty, OfDevicesGrowsWithTheirNumber) {
+  const PartTimes exposed = Exposed(Seconds(6), {}, Seconds(4));
+  const double sources = 0.03 / kFactor;
+  EXPECT_NEAR(Half(StepTimeRange(exposed, Seconds(10), {{"source", 0, sources}}, 0.04)), 0.5, 1e-6);
+  EXPECT_NEAR(Half(StepTimeRange(exposed, Seconds(10), {{"source", 0, sources}}, 0)), 0.3, 1e-6);
+  EXPECT_FALSE(StepTimeRange(exposed, Seconds(10), {}, 0.04).has_value());
+}
+
+// A wide range of peaks of anybody's runs does not make plans leave that much free.
+TEST(Uncertainty, OfWhatFitsIsAtMostThatOfCompleteRuns) {
+  EXPECT_EQ(MemoryError({}), 0.032);
+  EXPECT_EQ(MemoryError({{"memory", 0, 0.1}}), 0.032);
+  EXPECT_NEAR(MemoryError({{"memory", 0, 0.01}}), kFactor * 0.01, 1e-9);
+}
+
 TEST(Uncertainty, NeverReachesBelowZero) {
   const auto range = StepTimeRange(Exposed(Seconds(1), {}, {}), Seconds(1), {{"gemm", 0.9, 0}});
   EXPECT_EQ(range->low, Time());

@@ -58,6 +58,9 @@ struct WorkOptions {
   // vocabulary over `tensor` ranks (Shoeybi et al. 2019, arXiv 1909.08053), and, between those
   // regions, the tokens too (sequence parallelism, Korthikanti et al. 2022, arXiv 2205.05198).
   std::int64_t tensor = 1;
+  // A rank's part of the vocabulary is filled up to a multiple of this: rows of matrix products
+  // then stay aligned. Work and activations have the words that are added, parameters do not.
+  std::int64_t vocabulary_multiple = 1;
   bool sequence_parallel = false;
   // With sequence parallelism: of what a divided layer takes, a rank keeps its part, and gathers
   // the whole again for the gradients of the weights (Megatron-LM); else it keeps the whole.

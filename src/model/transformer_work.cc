@@ -225,7 +225,9 @@ class Block {
 };
 
 std::int64_t VocabularyOfRank(const Architecture& a, const WorkOptions& options) {
-  return (a.vocabulary + options.tensor - 1) / options.tensor;
+  const std::int64_t words = (a.vocabulary + options.tensor - 1) / options.tensor;
+  const std::int64_t multiple = options.vocabulary_multiple;
+  return (words + multiple - 1) / multiple * multiple;
 }
 
 LayerWork EmbeddingWork(const Architecture& a, const WorkOptions& options) {

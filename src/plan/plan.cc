@@ -8,6 +8,11 @@ std::int64_t OptimizerBytesPerParameter(const Training& training) {
   return (moments + master) * SizeOf(DataType::kFp32);
 }
 
+namespace {
+// Megatron-LM's --make-vocab-size-divisible-by, of every rank's part.
+constexpr std::int64_t kMegatronVocabularyMultiple = 128;
+}  // namespace
+
 model::WorkOptions WorkOptionsOf(const Plan& plan) {
   const Training& training = plan.training;
   return {.micro_batch_size = training.micro_batch_size,
@@ -28,6 +33,9 @@ model::WorkOptions WorkOptionsOf(const Plan& plan) {
           .autocast = training.autocast,
           .casts_weights = !TraitsOf(plan.data_parallel.framework).megatron_layers,
           .tensor = plan.parallelism.tensor,
+          .vocabulary_multiple = TraitsOf(plan.data_parallel.framework).megatron_layers
+                                     ? kMegatronVocabularyMultiple
+                                     : 1,
           .sequence_parallel = plan.parallelism.sequence_parallel,
           .regathers = TraitsOf(plan.data_parallel.framework).megatron_layers,
           .tensor_overlap = training.tensor_overlap,

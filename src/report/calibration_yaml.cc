@@ -122,12 +122,15 @@ void WriteAttention(const KernelCosts& kernels, Writer& writer) {
   for (std::size_t i = 0; i < kernels.attention.size(); ++i) {
     const calibration::AttentionEfficiency& attention = kernels.attention[i];
     if (!known(attention)) continue;
-    writer.Entry(2,
-                 "{}: {{forward: {}, backward: {}, forward_half_flops: {}, backward_half_flops: "
-                 "{}}}",
-                 calibration::kFlashNames[i], attention.forward, attention.backward,
-                 std::llround(attention.forward_half_flops),
-                 std::llround(attention.backward_half_flops));
+    writer.Entry(
+        2,
+        "{}: {{forward: {}, backward: {}, forward_half_flops: {}, backward_half_flops: "
+        "{}, forward_half_length: {}, backward_half_length: {}, head_64: {}, head_256: "
+        "{}}}",
+        calibration::kFlashNames[i], attention.forward, attention.backward,
+        std::llround(attention.forward_half_flops), std::llround(attention.backward_half_flops),
+        std::llround(attention.forward_half_length), std::llround(attention.backward_half_length),
+        attention.head_64, attention.head_256);
   }
   if (kernels.power != calibration::PowerDraw()) {
     writer.Entry(1, "power: {{idle_watts: {}, products_watts: {}}}", kernels.power.idle,
@@ -158,6 +161,7 @@ void WriteKernels(const KernelCosts& kernels, Writer& writer) {
   }
   WriteAttention(kernels, writer);
   const std::pair<std::string_view, double> efficiencies[] = {
+      {"gemm_unaligned", kernels.gemm_unaligned},
       {"variation", kernels.variation},
       {"attention_forward_efficiency", kernels.attention_forward_efficiency},
       {"attention_backward_efficiency", kernels.attention_backward_efficiency},

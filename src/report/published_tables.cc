@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -233,6 +235,41 @@ PublishedTable Counted(std::string title, std::string heading, const PublishedAc
   return table;
 }
 
+PublishedTable Transfer(const PublishedAccuracy& accuracy) {
+  PublishedTable table{
+      .title = "Ranges of a source that is not known yet",
+      .columns = {{"check rows", Align::kLeft},
+                  {"sources"},
+                  {"half-width %"},
+                  {"residual"},
+                  {"rows"},
+                  {"inside"},
+                  {"inside %"}},
+      .rows = {},
+      .note =
+          "half-width: nine of ten measured values lie within so much of the forecast, sources "
+          "counted by the root of their rows; residual: the same as a profile's `source` or "
+          "`memory`. inside: of each "
+          "source's rows, those within what the other sources say."};
+  const auto add = [&](std::string what, const validate::TransferError& transfer) {
+    if (transfer.cases == 0) return;
+    table.rows.push_back(
+        {std::move(what), fmt::format("{}", transfer.sources), PerCent(transfer.half_width),
+         fmt::format("{:.3f}", transfer.residual), fmt::format("{}", transfer.cases),
+         fmt::format("{}", transfer.inside),
+         PerCent(static_cast<double>(transfer.inside) / static_cast<double>(transfer.cases))});
+  };
+  add("step time", accuracy.StepTimeTransfer({}));
+  for (const auto& [what, least, most] :
+       {std::tuple("step time, up to 64 GPUs", 1, validate::kSmall),
+        std::tuple("step time, 65 to 511 GPUs", validate::kSmall + 1, 511),
+        std::tuple("step time, 512 GPUs and more", 512, std::numeric_limits<int>::max())}) {
+    add(what, accuracy.StepTimeTransfer({.least_devices = least, .most_devices = most}));
+  }
+  add("peak memory", accuracy.MemoryTransfer({}));
+  return table;
+}
+
 PublishedTable NotSimulated(const PublishedAccuracy& accuracy) {
   std::vector<std::pair<std::string, const PublishedOutcome*>> cases;
   for (const PublishedOutcome& outcome : accuracy.outcomes) {
@@ -341,8 +378,8 @@ PublishedTable AimsTable(const PublishedAccuracy& accuracy) {
 
 std::vector<PublishedTable> PublishedTables(const PublishedAccuracy& accuracy) {
   std::vector<PublishedTable> tables;
-  for (auto make : {Headline, StepTimes, LargeSteps, Memories, Choices, AimsTable, Residuals, Worst,
-                    NotSimulated, TooLarge, StandIns}) {
+  for (auto make : {Headline, StepTimes, LargeSteps, Memories, Choices, AimsTable, Transfer,
+                    Residuals, Worst, NotSimulated, TooLarge, StandIns}) {
     PublishedTable table = make(accuracy);
     if (!table.rows.empty()) tables.push_back(std::move(table));
   }

@@ -140,6 +140,10 @@ void ReadAttention(MappingReader& kernels, calibration::KernelCosts& costs) {
     attention.backward = Decimal(*figures, "backward");
     attention.forward_half_flops = half("forward_half_flops");
     attention.backward_half_flops = half("backward_half_flops");
+    attention.forward_half_length = half("forward_half_length");
+    attention.backward_half_length = half("backward_half_length");
+    attention.head_64 = figures->ReadDecimal("head_64", Need::kOptional, {}).value_or(1);
+    attention.head_256 = figures->ReadDecimal("head_256", Need::kOptional, {}).value_or(1);
     figures->Finish();
   }
   section->Finish();
@@ -359,6 +363,7 @@ calibration::KernelCosts ReadKernels(MappingReader& section, Diagnostics& diagno
       costs.attention[1].forward != 0 ? 0 : efficiency("attention_forward_efficiency");
   costs.attention_backward_efficiency =
       costs.attention[1].backward != 0 ? 0 : efficiency("attention_backward_efficiency");
+  costs.gemm_unaligned = section.ReadDecimal("gemm_unaligned", Need::kOptional, {}).value_or(0);
   costs.memory_efficiency = efficiency("memory_efficiency");
   costs.variation = section.ReadDecimal("variation", Need::kOptional, {}).value_or(0);
   costs.token_sum_time =

@@ -461,6 +461,14 @@ class Loader::Reading {
       }
       if (!filled->memory.has_value()) filled->memory = defaults->memory;
       if (filled->frameworks == nullptr) filled->frameworks = defaults->frameworks;
+      // How far forecasts of anybody's runs are off is no measurement of one machine.
+      for (const calibration::Residual& residual : defaults->residuals) {
+        const bool general = residual.of == "source" || residual.of == "memory";
+        const bool stated = std::any_of(
+            filled->residuals.begin(), filled->residuals.end(),
+            [&](const calibration::Residual& own) { return own.of == residual.of; });
+        if (general && !stated) filled->residuals.push_back(residual);
+      }
     }
     const std::vector<std::string_view> lacking = missing(*filled);
     if (!lacking.empty()) {

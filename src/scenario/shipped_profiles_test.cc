@@ -1,6 +1,7 @@
 // What the shipped data sheets and calibration profiles must have in common.
 
 #include <cstddef>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -37,6 +38,25 @@ TEST(ShippedProfiles, CoverWhatTheDeviceComputesIn) {
                          profile->kernels->gemm[at].max_efficiency > 0;
       EXPECT_EQ(known, gpu->PeakOf(type) > FlopRate()) << name << " " << Name(type);
     }
+  }
+}
+
+// How far forecasts of anybody's runs are off is no property of a GPU type: all say it, and the
+// same.
+TEST(ShippedProfiles, SayHowWellStepsAndPeaksAreForecast) {
+  std::map<std::string, double> general;
+  for (const std::string name : kGpus) {
+    const auto profile = LoadCalibration(PathOf("calibration/", name));
+    ASSERT_TRUE(profile.has_value()) << name;
+    std::map<std::string, double> own;
+    for (const calibration::Residual& residual : profile->residuals) {
+      if (residual.of == "source" || residual.of == "memory") {
+        own[residual.of] = residual.interpolation;
+      }
+    }
+    EXPECT_EQ(own.size(), 2u) << name;
+    if (general.empty()) general = own;
+    EXPECT_EQ(own, general) << name;
   }
 }
 

@@ -145,6 +145,29 @@ void ReadHost(MappingReader& reader, NodeType& node_type) {
   node_type.host = host;
 }
 
+// "750 W": a whole number of watts.
+std::optional<int> ReadWatts(MappingReader& reader, std::string_view key) {
+  const auto text = reader.ReadText(key, Need::kOptional);
+  if (!text) return std::nullopt;
+  constexpr int kMostWatts = 100'000;
+  std::string_view number = *text;
+  if (number.ends_with('W')) {
+    number.remove_suffix(1);
+    while (number.ends_with(' ')) number.remove_suffix(1);
+    int watts = 0;
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), watts);
+    if (error == std::errc() && end == number.data() + number.size() && watts >= 1 &&
+        watts <= kMostWatts) {
+      return watts;
+    }
+  }
+  reader.Report(
+      key, "input.bad-quantity",
+      fmt::format("power is a whole number of watts, from 1 to {}: {}", kMostWatts, Quoted(*text)),
+      "write for example '700 W'");
+  return std::nullopt;
+}
+
 // The GPU's data sheet, and the node without its name.
 std::optional<topology::Gpu> ReadNode(MappingReader& reader, NodeType& node_type,
                                       Diagnostics& diagnostics) {
@@ -153,6 +176,7 @@ std::optional<topology::Gpu> ReadNode(MappingReader& reader, NodeType& node_type
   if (const auto name = reader.ReadText("gpu", Need::kRequired)) {
     gpu = FindGpu(*name, FolderOf(reader.node().file()), reader.LocationOf("gpu"), diagnostics);
   }
+  if (const auto watts = ReadWatts(reader, "power_limit"); watts && gpu) gpu->power_limit = *watts;
   const auto word = [](topology::Processor processor) {
     return Word<topology::Processor>{Name(processor), processor};
   };

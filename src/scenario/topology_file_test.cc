@@ -257,6 +257,23 @@ TEST(NodeTopology, AHostHasASpeedWithOrWithoutAMemory) {
   EXPECT_EQ(Mistakes(with("{speed: 2, memory: 1 TiB}")).size(), 1u);
 }
 
+// What a board may draw is set by who runs it, and is no part of the chip's data sheet.
+TEST(NodeTopology, ANodeMayLimitThePowerOfItsGpus) {
+  const auto with = [](std::string_view limit) {
+    return With(kServer, "  links:", "  power_limit: " + std::string(limit) + "\n  links:");
+  };
+  Diagnostics diagnostics;
+  const auto plain = Read(kServer, diagnostics);
+  const auto limited = Read(with("450 W"), diagnostics);
+  ASSERT_TRUE(plain && limited) << Format(diagnostics);
+  const auto limit = [](const Topology& topology) { return topology.gpu->power_limit; };
+  EXPECT_EQ(limit(*limited), 450);
+  EXPECT_NE(limit(*plain), 450);
+  for (const char* wrong : {"450", "0 W", "-3 W", "4.5 W", "450 V", "W", "1000000 W"}) {
+    EXPECT_EQ(Mistakes(with(wrong)), std::vector<std::string>{"5:16 input.bad-quantity"}) << wrong;
+  }
+}
+
 TEST(NodeTopology, NeedsANumberOfNodes) {
   Diagnostics diagnostics;
   const auto server = Read(kServer, diagnostics);

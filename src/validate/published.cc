@@ -17,6 +17,7 @@
 #include "oneapi/tbb/parallel_for.h"
 #include "src/forecast/forecast.h"
 #include "src/forecast/throughput.h"
+#include "src/forecast/uncertainty.h"
 #include "src/scenario/data_root.h"
 #include "src/scenario/load.h"
 #include "src/validate/measured_runs.h"
@@ -238,6 +239,49 @@ AccuracyFigures Collect(const PublishedAccuracy& accuracy, const Selection& sele
   return FiguresOf(pairs);
 }
 
+// A check row of a source, and by how much it is off the forecast, in parts of the forecast.
+struct Deviation {
+  std::size_t source = 0;
+  double size = 0;
+  bool selected = false;
+};
+
+// Within which nine of ten of the rows lie that are not of the source `without`. `rows`: of each
+// source.
+double NineOfTen(const std::vector<Deviation>& ascending, const std::map<std::size_t, double>& rows,
+                 std::size_t without) {
+  double all = 0;
+  for (const auto& [source, count] : rows) all += source == without ? 0 : std::sqrt(count);
+  double counted = 0;
+  double half = 0;
+  for (const Deviation& row : ascending) {
+    if (row.source == without) continue;
+    half = row.size;
+    counted += 1 / std::sqrt(rows.at(row.source));
+    if (counted >= 0.9 * all) break;
+  }
+  return half;
+}
+
+TransferError TransferOf(std::vector<Deviation> deviations) {
+  std::sort(deviations.begin(), deviations.end(),
+            [](const Deviation& a, const Deviation& b) { return a.size < b.size; });
+  std::map<std::size_t, double> rows;
+  for (const Deviation& row : deviations) rows[row.source] += 1;
+  TransferError transfer;
+  transfer.sources = rows.size();
+  transfer.half_width = NineOfTen(deviations, rows, std::numeric_limits<std::size_t>::max());
+  transfer.residual = transfer.half_width / forecast::kHalfWidthOfResidual;
+  std::map<std::size_t, double> by_others;
+  for (const auto& [source, count] : rows) by_others[source] = NineOfTen(deviations, rows, source);
+  for (const Deviation& row : deviations) {
+    if (!row.selected) continue;
+    transfer.cases += 1;
+    if (row.size <= by_others[row.source]) transfer.inside += 1;
+  }
+  return transfer;
+}
+
 const std::optional<Time>& Of(const Rival& rival, bool from_small) {
   return from_small ? rival.from_small : rival.step_time;
 }
@@ -319,6 +363,33 @@ Coverage PublishedAccuracy::MemoryCoverage(const Selection& selection) const {
     }
   }
   return coverage;
+}
+
+TransferError PublishedAccuracy::StepTimeTransfer(const Selection& selection) const {
+  std::vector<Deviation> deviations;
+  for (const PublishedOutcome& outcome : outcomes) {
+    const PublishedCase& row = CaseOf(outcome);
+    if (!outcome.simulated() || row.split != Split::kCheck || !row.step_time) continue;
+    deviations.push_back({outcome.source, std::abs(*row.step_time / outcome.forecast - 1),
+                          Selected(outcome, selection)});
+  }
+  return TransferOf(std::move(deviations));
+}
+
+TransferError PublishedAccuracy::MemoryTransfer(const Selection& selection) const {
+  std::vector<Deviation> deviations;
+  for (const PublishedOutcome& outcome : outcomes) {
+    if (!outcome.simulated() || CaseOf(outcome).split != Split::kCheck) continue;
+    for (const MemoryOutcome& memory : outcome.memory) {
+      if (memory.forecast == Bytes()) continue;
+      deviations.push_back({outcome.source,
+                            std::abs(static_cast<double>(memory.measured.count()) /
+                                         static_cast<double>(memory.forecast.count()) -
+                                     1),
+                            Selected(outcome, selection)});
+    }
+  }
+  return TransferOf(std::move(deviations));
 }
 
 std::vector<FitResidual> PublishedAccuracy::FitResiduals() const {

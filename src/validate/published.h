@@ -75,6 +75,16 @@ struct Coverage {
   std::size_t inside = 0;
 };
 
+// How well the ranges of sources that are not known yet hold: each source's check rows against what
+// the check rows of all others say. A source counts by the root of its rows: between counting
+// sources, of which a few say little, and counting rows, which err together within a source.
+struct TransferError {
+  std::size_t sources = 0;
+  std::size_t cases = 0, inside = 0;  // inside: within what the other sources say
+  double half_width = 0;  // nine of ten of all sources: |measured / forecast - 1| at most
+  double residual = 0;    // as a profile's `source` or `memory` (forecast/uncertainty.h)
+};
+
 // Residuals of fit rows: for a profile's residual "step" or "memory".
 struct FitResidual {
   std::string gpu, of;
@@ -123,6 +133,9 @@ struct PublishedAccuracy {
   Coverage StepTimeCoverage(const Selection& selection) const;
   Coverage MemoryCoverage(const Selection& selection) const;
   std::vector<FitResidual> FitResiduals() const;
+  // Of all check rows; `inside` and `cases` of those that are selected.
+  TransferError StepTimeTransfer(const Selection& selection) const;
+  TransferError MemoryTransfer(const Selection& selection) const;
   std::vector<PlanChoice> Choices() const;
 
   // Target on check rows: each source's own limits; a bias within 3 % and a rank correlation of at

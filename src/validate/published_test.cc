@@ -142,5 +142,26 @@ TEST_F(Published, ReportsMistakesOfFilesAndUnknownSources) {
   EXPECT_EQ(unknown.error()[0].hint, "there are: a");
 }
 
+// Every source is judged by the others alone, and counts once: the two that are 10 and 20 % off say
+// nothing of one that is 50 % off, which in turn covers them.
+TEST_F(Published, RangesOfASourceFollowFromTheOtherSources) {
+  Write("a",
+        "  - {name: a1, split: check, quality: A, step_time: 44 ms}\n"
+        "  - {name: a2, split: check, quality: A, step_time: 44 ms}\n"
+        "  - {name: a3, split: fit, quality: A, step_time: 400 ms}\n");
+  Write("b", "  - {name: b1, split: check, quality: A, step_time: 32 ms}\n");
+  Write("c", "  - {name: c1, split: check, quality: A, step_time: 60 ms}\n");
+  const auto accuracy = ComparePublished("");
+  ASSERT_TRUE(accuracy.has_value()) << Format(accuracy.error());
+  const TransferError all = accuracy->StepTimeTransfer({});
+  EXPECT_EQ(all.sources, 3u);
+  EXPECT_EQ(all.cases, 4u);
+  EXPECT_EQ(all.inside, 3u);
+  EXPECT_NEAR(all.half_width, 0.5, 1e-9);
+  EXPECT_NEAR(all.residual * 1.4826 * 1.6449, 0.5, 1e-9);
+  EXPECT_EQ(accuracy->StepTimeTransfer({.least_devices = 2}).cases, 0u);
+  EXPECT_EQ(accuracy->MemoryTransfer({}).sources, 0u);
+}
+
 }  // namespace
 }  // namespace stepcast::validate

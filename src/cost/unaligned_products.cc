@@ -1,0 +1,72 @@
+#include "src/cost/unaligned_products.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+
+#include "src/base/data_type.h"
+
+namespace stepcast::cost {
+namespace {
+
+constexpr std::int64_t kWidest = 16;  // bytes
+constexpr std::int64_t kNarrowest = 2;
+
+// An operand: which dimension its rows have, and which counts them.
+struct Operand {
+  std::int64_t Kernel::*row;
+  std::int64_t Kernel::*rows;
+};
+
+std::array<Operand, 2> OperandsOf(ProductLayout layout) {
+  switch (layout) {
+    case ProductLayout::kForward:
+      return {{{&Kernel::k, &Kernel::m}, {&Kernel::k, &Kernel::n}}};
+    case ProductLayout::kInputGradient:
+      return {{{&Kernel::k, &Kernel::m}, {&Kernel::n, &Kernel::k}}};
+    case ProductLayout::kWeightGradient:
+      return {{{&Kernel::m, &Kernel::k}, {&Kernel::n, &Kernel::k}}};
+  }
+  return {};
+}
+
+// The largest load, in bytes, that divides a row.
+std::int64_t LoadOf(std::int64_t row, std::int64_t element) {
+  std::int64_t load = kWidest;
+  while (load > kNarrowest && row * element % load != 0) load /= 2;
+  return load;
+}
+
+}  // namespace
+
+double UnalignedRate(const Kernel& product, double unaligned) {
+  if (unaligned == 0) return 1;
+  std::int64_t load = kWidest;
+  for (const Operand& operand : OperandsOf(product.layout)) {
+    load = std::min(load, LoadOf(product.*operand.row, SizeOf(product.data_type)));
+  }
+  if (load == kWidest) return 1;
+  return std::pow(unaligned, std::log2(static_cast<double>(kWidest) / static_cast<double>(load)) /
+                                 std::log2(static_cast<double>(kWidest) / kNarrowest));
+}
+
+PaddedProduct Padded(const Kernel& product) {
+  const std::int64_t element = SizeOf(product.data_type);
+  const std::int64_t multiple = kWidest / element;
+  PaddedProduct padded{.product = product, .copied = {}};
+  const auto operands = OperandsOf(product.layout);
+  for (const Operand& operand : operands) {
+    std::int64_t& row = padded.product.*operand.row;
+    row = (row + multiple - 1) / multiple * multiple;
+  }
+  for (const Operand& operand : operands) {
+    const std::int64_t before = product.*operand.row * product.*operand.rows;
+    const std::int64_t after = padded.product.*operand.row * padded.product.*operand.rows;
+    if (after != before) padded.copied += Bytes(product.batch * element * (before + after));
+  }
+  padded.product.flops = 2 * product.batch * padded.product.m * padded.product.n * padded.product.k;
+  return padded;
+}
+
+}  // namespace stepcast::cost
