@@ -1,0 +1,201 @@
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "src/model/column_region.h"
+#include "src/model/layer_operators.h"
+
+// Linear layers: matrix products, whole or piece by piece, with their casts to FP8.
+namespace stepcast::model {
+namespace {
+
+using Value = LayerTape::Value;
+
+std::string Joined(std::string_view module, std::string_view suffix) {
+  std::string name(module);
+  name += suffix;
+  return name;
+}
+
+}  // namespace
+
+Operand LayerOperators::Linear(Operand x, std::string_view module, std::int64_t out,
+                               ModulePositions parameters) {
+  return Product(std::move(x), module, {{module, out, parameters}}, false, nullptr).front();
+}
+
+std::vector<Operand> LayerOperators::Linears(Operand x, std::string_view name,
+                                             const std::vector<LinearModule>& modules, bool joins) {
+  return Product(std::move(x), name, modules, joins, nullptr);
+}
+
+void LayerOperators::RunProduct(bool forward, const Kernel& product, const Factor& input,
+                                std::optional<Value> also, const Factor& output,
+                                const std::vector<int>& parameters,
+                                const std::function<void(int)>& made) {
+  const std::size_t pieces = std::max(input.by_tokens ? input.pieces.size() : 1,
+                                      output.by_tokens ? output.pieces.size() : 1);
+  const auto of = [](const Factor& factor, std::size_t i) {
+    return factor.by_tokens ? Pieces{factor.pieces[i]} : factor.pieces;
+  };
+  const auto count = static_cast<std::int64_t>(pieces);
+  Kernel kernel = product;
+  if (pieces > 1) {
+    const Kernel whole = Gemm(product.name, product.m, product.n, product.k, product.layout);
+    kernel = Gemm(product.name, product.m / count, product.n, product.k, product.layout);
+    kernel.read += product.read - whole.read;  // a bias, each time
+  }
+  for (std::size_t i = 0; i < pieces; ++i) {
+    Pieces reads = of(input, i);
+    if (also) reads.push_back(*also);
+    if (forward) {
+      tape_->Run(kernel, reads, of(output, i), parameters);
+    } else {
+      tape_->RunBackward(kernel, reads, of(output, i), {}, parameters);
+    }
+    if (made) made(static_cast<int>(i));
+  }
+}
+
+std::vector<Operand> LayerOperators::Product(Operand x, std::string_view name,
+                                             const std::vector<LinearModule>& modules, bool joins,
+                                             std::shared_ptr<RowRegion> rows) {
+  if (x.fp32) x = Cast(x, name);
+  const std::int64_t in = x.width;
+  std::int64_t out = 0, biases = 0;
+  std::vector<int> parameters, weights;
+  for (const LinearModule& module : modules) {
+    out += module.out;
+    if (module.parameters.bias >= 0) biases += module.out;
+    for (const int position : module.parameters.all()) parameters.push_back(position);
+    weights.push_back(module.parameters.weight);
+  }
+  const bool fp8 = options_.compute == DataType::kFp8;
+  const bool gathered_fp8 = x.region && x.region->in_fp8;
+  const std::optional<Fp8Copies> low =
+      gathered_fp8 ? std::nullopt : CastToFp8(x, modules.front().name);
+  std::vector<Operand> ys;
+  for (const LinearModule& module : modules) {
+    ys.push_back(Make(Joined(module.name, " output"), module.out, x.tokens));
+  }
+  if (rows) ys.front().rows = rows;
+  Kernel forward = Gemm(std::string(name), x.tokens, out, in);
+  forward.read += BytesOfElements(biases);
+  const bool regathers = x.region && options_.sequence_parallel && options_.regathers;
+  std::vector<Value> kept{x.value};
+  if (x.region) kept = x.region->kept;
+  if (low && !regathers) kept = {low->columns};
+  for (const Value value : kept) tape_->Keep(value);
+
+  const bool casts_weight = fp8 && options_.casts_weights;
+  const Kernel weight_cast =
+      Memory(Joined(name, ".weight.cast"), 0, BytesOfElements(in * out), Bytes(in * out));
+  std::optional<Value> weight;
+  if (casts_weight) {
+    weight = tape_->Make(Joined(name, " weight in FP8"), Bytes(in * out));
+    tape_->Run(weight_cast, {}, {*weight}, parameters);
+  }
+  Factor input{.pieces = {x.value}}, output;
+  if (x.region) input = {.pieces = x.region->inputs, .by_tokens = x.region->inputs.size() > 1};
+  if (low) input = {.pieces = {low->rows}};
+  for (const Operand& y : ys) output.pieces.push_back(y.value);
+  if (rows && !rows->outputs.empty()) output = {.pieces = rows->outputs, .by_tokens = true};
+  RunProduct(true, forward, input, weight, output, parameters,
+             rows ? rows->made : std::function<void(int)>());
+
+  // `dy`: as the product reads it; `gathered`: the input.
+  const auto weight_gradients = [=, this](const Pieces& dy, std::optional<Value> gathered) {
+    if (gathered && fp8) {
+      // What has been gathered again is turned or cast once for all that share it.
+      std::optional<Value>& columns = x.region->gathered_columns;
+      if (!columns && gathered_fp8) {
+        const Bytes bytes(Elements(x));
+        columns = tape_->MakeScratch(bytes);
+        tape_->RunBackward(
+            Memory(Joined(modules.front().name, ".gathered.transpose"), 0, bytes, bytes),
+            {*gathered}, {*columns});
+      } else if (!columns) {
+        columns = CastToFp8InBackward(*gathered, x, Joined(modules.front().name, ".gathered.cast"))
+                      ->columns;
+      }
+      gathered = columns;
+    }
+    Pieces reads = dy;
+    if (gathered) {
+      reads.push_back(*gathered);
+    } else {
+      for (const Value value : kept) reads.push_back(value);
+    }
+    tape_->RunBackward(
+        Gemm(Joined(name, ".wgrad"), out, in, x.tokens, ProductLayout::kWeightGradient), reads, {},
+        weights, parameters);
+    for (std::size_t i = 0; i < modules.size(); ++i) {
+      const LinearModule& module = modules[i];
+      if (module.parameters.bias < 0) continue;
+      tape_->RunBackward(Memory(Joined(module.name, ".bias.grad"), Elements(ys[i]), Size(ys[i]),
+                                BytesOfElements(module.out)),
+                         {tape_->GradientOf(ys[i].value)}, {}, {module.parameters.bias},
+                         module.parameters.all());
+    }
+  };
+  tape_->OnBackward([=, this] {
+    if (x.region) x.region->begin_backward();
+    const Bytes low_bytes(x.tokens * out);
+    const bool gathered = rows && !rows->gradient.empty();
+    Factor gradient{.by_tokens = gathered && rows->gradient.size() > 1};
+    Pieces dy;  // the same as wholes, which the weights' gradients read
+    if (gathered) {
+      gradient.pieces = rows->gradient;
+      for (const LayerTape::Piece& piece : gradient.pieces) {
+        if (dy.empty() || dy.back().value != piece.value) dy.emplace_back(piece.value);
+      }
+    } else {
+      for (const Operand& y : ys) dy.push_back(tape_->GradientOf(y.value));
+    }
+    if (joins && dy.size() > 1) {
+      const Bytes bytes = BytesOfElements(x.tokens * out);
+      const Value joined = tape_->MakeScratch(bytes);
+      tape_->RunBackward(Memory(Joined(name, ".output_grad.join"), 0, bytes, bytes), dy, {joined});
+      dy = {joined};
+    }
+    if (!gathered) gradient.pieces = dy;
+    Pieces operand = dy;
+    if (gathered && rows->in_fp8) {
+      const Value columns = tape_->MakeScratch(low_bytes);
+      operand = {columns};
+      // The product of the input's gradient does not wait for it.
+    } else if (fp8) {
+      const Fp8Copies copies{.rows = tape_->MakeScratch(low_bytes),
+                             .columns = tape_->MakeScratch(low_bytes)};
+      tape_->RunBackward(Memory(Joined(name, ".output_grad.cast"), 0,
+                                BytesOfElements(x.tokens * out), 2 * low_bytes),
+                         dy, {copies.rows, copies.columns});
+      gradient = {.pieces = {copies.rows}};
+      operand = {copies.columns};
+    }
+    if (casts_weight) {
+      tape_->RunBackward(weight_cast, {}, {tape_->MakeScratch(Bytes(in * out))}, {}, parameters);
+    }
+    const Value dx = tape_->MakeGradient(x.value);
+    RunProduct(false,
+               Gemm(Joined(name, ".dgrad"), x.tokens, in, out, ProductLayout::kInputGradient),
+               gradient, std::nullopt, {.pieces = {dx}}, parameters);
+    if (gathered && rows->in_fp8) {
+      tape_->RunBackward(Memory(Joined(name, ".output_grad.transpose"), 0, low_bytes, low_bytes),
+                         dy, operand);
+    }
+    if (x.region) {
+      x.region->weight_gradients.push_back(
+          [=](std::optional<Value> again) { weight_gradients(operand, again); });
+    } else {
+      weight_gradients(operand, std::nullopt);
+    }
+    tape_->Deliver(x.value, dx);
+  });
+  return ys;
+}
+
+}  // namespace stepcast::model
