@@ -27,7 +27,7 @@
 #include "src/calibrate/calibrate.h"
 #include "src/calibrate/device_runner.h"
 #include "src/cli/backends.h"
-#include "src/cli/member.h"
+#include "src/cli/distributed_session.h"
 #include "src/cli/output_failure.h"
 #include "src/cli/stopwatch.h"
 #include "src/report/calibration_report.h"
@@ -341,24 +341,24 @@ Outcome RunThreads(const CalibrateOptions& options, MadeBackend backend) {
   return outcome;
 }
 
-Outcome RunMember(const CalibrateOptions& options, MadeBackend backend, Member& member,
-                  std::unique_ptr<runtime::StartLimit> limit) {
+Outcome RunInSession(const CalibrateOptions& options, MadeBackend backend,
+                     DistributedSession& session, std::unique_ptr<runtime::StartLimit> limit) {
   const Stopwatch stopwatch;
   auto setting = Prepare(options, std::move(backend));
   runtime::WatchOptions watch_options;
   if (setting) watch_options = setting->watch;
-  if (auto watched = member.StartWatch(watch_options); !watched) {
+  if (auto watched = session.StartWatch(watch_options); !watched) {
     return Failed(watched.error().message);
   }
   limit.reset();
-  const std::string host = member.job().place().host;
+  const std::string host = session.job().place().host;
   std::optional<Outcome> end;
   if (!setting) end = WrongInput(setting.error());
-  if (!end && member.rank() == 0) end = CheckFiles(options, host);
-  if (end = member.Agree(end); end) return std::move(*end);
+  if (!end && session.rank() == 0) end = CheckFiles(options, host);
+  if (end = session.Agree(end); end) return std::move(*end);
   DescribeRun(options, *setting);
-  const calibrate::Outcome measured = Measure(options, *setting, member.job(), member.watch());
-  if (member.rank() != 0) return {};
+  const calibrate::Outcome measured = Measure(options, *setting, session.job(), session.watch());
+  if (session.rank() != 0) return {};
   return Report(options, host, measured, stopwatch.Seconds());
 }
 
@@ -380,9 +380,10 @@ Outcome Calibrate(const CalibrateOptions& options) {
   auto limit = std::make_unique<runtime::StartLimit>(*launch);
   auto job = runtime::Join(*launch);
   if (!job) return Failed(job.error().message);
-  auto member = std::make_shared<Member>(std::move(*job));
-  Outcome outcome = RunMember(options, std::move(backend), *member, std::move(limit));
-  if (member->watched()) outcome.end = [member](ExitStatus status) { return member->End(status); };
+  auto session = std::make_shared<DistributedSession>(std::move(*job));
+  Outcome outcome = RunInSession(options, std::move(backend), *session, std::move(limit));
+  if (session->watched())
+    outcome.end = [session](ExitStatus status) { return session->End(status); };
   return outcome;
 }
 

@@ -9,7 +9,7 @@
 #include "src/base/text_file.h"
 #include "src/calibrate/run_fit.h"
 #include "src/calibration/learned_runs.h"
-#include "src/cli/asked_file.h"
+#include "src/cli/optional_output.h"
 #include "src/report/runs_report.h"
 #include "src/scenario/data_root.h"
 #include "src/validate/measured_runs.h"
@@ -76,7 +76,7 @@ RunsReport Learn(const std::string& path, std::vector<validate::SimulatedRun> ru
 }  // namespace
 
 Outcome CalibrateRuns(const CalibrateRunsOptions& options) {
-  AskedFile output;
+  OptionalOutput output;
   if (auto failed = output.Create(options.output)) return *std::move(failed);
   auto runs = validate::SimulateRuns(options.runs, options.scenario, options.set);
   if (!runs) return WrongInput(runs.error());

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "src/cli/asked_file.h"
+#include "src/cli/optional_output.h"
 #include "src/cli/outcome.h"
 
 namespace stepcast::cli {
@@ -22,7 +22,7 @@ class DocumentSection {
 
  private:
   std::string before_, after_;
-  AskedFile file_;
+  OptionalOutput file_;
 };
 
 }  // namespace stepcast::cli

@@ -16,7 +16,7 @@
 #include "src/base/check.h"
 #include "src/base/quantity.h"
 #include "src/cli/backends.h"
-#include "src/cli/member.h"
+#include "src/cli/distributed_session.h"
 #include "src/cli/rank_yield.h"
 #include "src/lowering/lowering.h"
 #include "src/plan/rank_grid.h"
@@ -340,25 +340,25 @@ Outcome RunThreads(const HardwareOptions& options, const HardwareReport& report,
   return outcome;
 }
 
-Outcome RunMember(const HardwareOptions& options, const HardwareReport& report,
-                  const runtime::Launch& launch, MadeBackend backend,
-                  const runtime::WatchOptions& watch_options, Member& member,
-                  std::unique_ptr<runtime::StartLimit> limit) {
-  if (auto watched = member.StartWatch(watch_options); !watched) {
+Outcome RunInSession(const HardwareOptions& options, const HardwareReport& report,
+                     const runtime::Launch& launch, MadeBackend backend,
+                     const runtime::WatchOptions& watch_options, DistributedSession& session,
+                     std::unique_ptr<runtime::StartLimit> limit) {
+  if (auto watched = session.StartWatch(watch_options); !watched) {
     return Failed(watched.error().message);
   }
   limit.reset();
   auto setting = Prepare(options, launch, std::move(backend));
   std::optional<Outcome> end;
   if (!setting) end = WrongInput(setting.error());
-  if (!end && member.rank() == 0) end = report.prepare(setting->scenario);
-  if (end = member.Agree(end); end) return std::move(*end);
+  if (!end && session.rank() == 0) end = report.prepare(setting->scenario);
+  if (end = session.Agree(end); end) return std::move(*end);
 
   const Programs named = ProgramsOf(*setting);
-  member.SetPrograms(named.classes, named.of_rank);
-  const program::Program program = LowerFor(*setting, member.rank());
-  const std::string other = member.FirstThatDiffers(
-      Fingerprint(options, member.rank() == 0 ? program : LowerFor(*setting, 0)));
+  session.SetPrograms(named.classes, named.of_rank);
+  const program::Program program = LowerFor(*setting, session.rank());
+  const std::string other = session.FirstThatDiffers(
+      Fingerprint(options, session.rank() == 0 ? program : LowerFor(*setting, 0)));
   if (!other.empty()) {
     end = WrongInput(
         {{.code = "launch.different-plans",
@@ -367,9 +367,9 @@ Outcome RunMember(const HardwareOptions& options, const HardwareReport& report,
           .hint = "give all ranks the same scenario, the same files that it names, and the same "
                   "options"}});
   }
-  if (end = member.Agree(end); end) return std::move(*end);
-  auto yields = RunRankOrFail(options, *setting, program, named, member.job(), member.watch());
-  if (member.rank() != 0) return {};
+  if (end = session.Agree(end); end) return std::move(*end);
+  auto yields = RunRankOrFail(options, *setting, program, named, session.job(), session.watch());
+  if (session.rank() != 0) return {};
   return Report(options, report, *setting, named.classes, std::move(yields));
 }
 
@@ -389,10 +389,11 @@ Outcome RunOnHardware(const HardwareOptions& options, const HardwareReport& repo
   auto limit = std::make_unique<runtime::StartLimit>(*launch);
   auto job = runtime::Join(*launch);
   if (!job) return Failed(job.error().message);
-  auto member = std::make_shared<Member>(std::move(*job));
-  Outcome outcome = RunMember(options, report, *launch, std::move(backend), watch_options, *member,
-                              std::move(limit));
-  if (member->watched()) outcome.end = [member](ExitStatus status) { return member->End(status); };
+  auto session = std::make_shared<DistributedSession>(std::move(*job));
+  Outcome outcome = RunInSession(options, report, *launch, std::move(backend), watch_options,
+                                 *session, std::move(limit));
+  if (session->watched())
+    outcome.end = [session](ExitStatus status) { return session->End(status); };
   return outcome;
 }
 

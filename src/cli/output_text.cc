@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "src/cli/asked_file.h"
+#include "src/cli/optional_output.h"
 
 namespace stepcast::cli {
 
@@ -12,7 +12,7 @@ Outcome PutText(const std::string& file, std::string text) {
     outcome.output = std::move(text);
     return outcome;
   }
-  AskedFile output;
+  OptionalOutput output;
   if (auto failed = output.Create(file)) return *std::move(failed);
   if (auto failed = output.Write([&] { return std::move(text); })) return *std::move(failed);
   return outcome;

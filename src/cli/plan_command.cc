@@ -4,10 +4,10 @@
 #include <optional>
 #include <utility>
 
-#include "src/cli/asked_file.h"
+#include "src/cli/distributed_command.h"
 #include "src/cli/kept_results.h"
+#include "src/cli/optional_output.h"
 #include "src/cli/page_subject.h"
-#include "src/cli/spread.h"
 #include "src/cli/stopwatch.h"
 #include "src/cli/warnings.h"
 #include "src/report/plan_page.h"
@@ -31,7 +31,7 @@ std::optional<Outcome> EmitBest(const PlanOptions& options, study::PlanSearch& s
 }
 
 Outcome Report(const PlanOptions& options, study::PlanSearch& search,
-               const report::PlanReport& report, AskedFile& page) {
+               const report::PlanReport& report, OptionalOutput& page) {
   if (auto failed = page.Write([&] {
         const auto name = [&](std::int64_t plan) { return search.NameOf(plan); };
         return report::PlanPage(
@@ -56,7 +56,7 @@ Outcome Report(const PlanOptions& options, study::PlanSearch& search,
 // At rank 0.
 Outcome Work(const PlanOptions& options, study::PlanSearch& search, const Stopwatch& stopwatch,
              planner::WorkerPool& pool) {
-  AskedFile page;
+  OptionalOutput page;
   if (auto failed = page.Create(options.report)) return *failed;
   if (auto fault = CheckEmit(options.emit)) return *std::move(fault);
   KeptResults kept;
@@ -77,7 +77,7 @@ Outcome Work(const PlanOptions& options, study::PlanSearch& search, const Stopwa
 Outcome Plan(const PlanOptions& options) {
   const Stopwatch stopwatch;
   const auto search = std::make_shared<study::PlanSearch>(options);
-  return RunSpread({
+  return RunDistributed({
       .scenario = options.scenario,
       .threads = options.threads,
       .prepare = [search]() -> std::optional<Outcome> {

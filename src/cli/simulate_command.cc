@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "src/cli/asked_file.h"
+#include "src/cli/optional_output.h"
 #include "src/cli/stopwatch.h"
 #include "src/cli/trace_file.h"
 #include "src/cli/trace_folder.h"
@@ -69,7 +69,7 @@ Outcome Simulate(const SimulateOptions& options) {
   if (auto fault = CheckEmit(options.emit)) return *std::move(fault);
   TraceFolder traces;
   if (auto failed = traces.Create(options.trace_dir)) return *failed;
-  AskedFile page;
+  OptionalOutput page;
   if (auto failed = page.Create(options.report)) return *failed;
 
   const auto run = forecast::Simulate(*scenario);

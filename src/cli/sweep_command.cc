@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "src/cli/asked_file.h"
+#include "src/cli/distributed_command.h"
 #include "src/cli/kept_results.h"
+#include "src/cli/optional_output.h"
 #include "src/cli/page_subject.h"
-#include "src/cli/spread.h"
 #include "src/cli/stopwatch.h"
 #include "src/cli/warnings.h"
 #include "src/report/stage_rows.h"
@@ -60,7 +60,7 @@ Result<std::vector<report::StageRows>> RowsToDraw(const planner::SweepResult& re
 Outcome Work(const SweepOptions& options, study::SweepRun& run, const Stopwatch& stopwatch,
              planner::WorkerPool& pool) {
   const planner::SweepGrid& grid = run.grid();
-  AskedFile page;
+  OptionalOutput page;
   if (auto failed = page.Create(options.report)) return *failed;
   KeptResults kept;
   const std::string combinations =
@@ -108,7 +108,7 @@ Outcome Work(const SweepOptions& options, study::SweepRun& run, const Stopwatch&
 Outcome Sweep(const SweepOptions& options) {
   const Stopwatch stopwatch;
   const auto run = std::make_shared<study::SweepRun>(options);
-  return RunSpread({
+  return RunDistributed({
       .scenario = options.scenario,
       .threads = options.threads,
       .prepare = [run]() -> std::optional<Outcome> {

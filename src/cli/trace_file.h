@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "src/cli/asked_file.h"
+#include "src/cli/optional_output.h"
 #include "src/cli/outcome.h"
 #include "src/report/trace.h"
 
@@ -22,7 +22,7 @@ class TraceFile {
                                int steps);
 
  private:
-  AskedFile file_;
+  OptionalOutput file_;
 };
 
 }  // namespace stepcast::cli

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "fmt/format.h"
-#include "src/cli/asked_file.h"
+#include "src/cli/optional_output.h"
 #include "src/cli/stopwatch.h"
 #include "src/cli/trace_file.h"
 #include "src/cli/warnings.h"
@@ -46,7 +46,7 @@ Outcome Validate(const ValidateOptions& options) {
   std::optional<forecast::Run> forecast;
   HardwareReport report;
   TraceFile trace;
-  AskedFile page;
+  OptionalOutput page;
   report.prepare = [&](const scenario::Scenario& scenario) -> std::optional<Outcome> {
     if (auto failed = trace.Create(options.trace)) return failed;
     if (auto failed = page.Create(options.report)) return failed;

@@ -1,14 +1,14 @@
 #include "src/cli/validate_published_command.h"
 
-#include "src/cli/asked_file.h"
 #include "src/cli/document_section.h"
+#include "src/cli/optional_output.h"
 #include "src/report/published_accuracy.h"
 #include "src/validate/published.h"
 
 namespace stepcast::cli {
 
 Outcome ValidatePublished(const ValidatePublishedOptions& options) {
-  AskedFile page;
+  OptionalOutput page;
   if (auto failed = page.Create(options.html)) return *failed;
   DocumentSection section;
   if (auto failed = section.Open(options.update, "published steps")) return *failed;

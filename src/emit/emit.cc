@@ -153,10 +153,11 @@ std::vector<std::string> Notes(const scenario::Scenario& scenario) {
         "activation checkpointing ({}, {} blocks) is part of the model's code, unless torchtitan "
         "runs it",
         model::Name(training.activation_checkpointing),
-        training.checkpoint_segment > 1 ? fmt::format("segments of {}", training.checkpoint_segment)
-        : blocks.all()                  ? std::string("all")
-        : blocks.first > 0              ? fmt::format("the {}", model::Text(blocks))
-                                        : fmt::format("{} of the", model::Text(blocks))));
+        training.blocks_per_checkpoint > 1
+            ? fmt::format("checkpoints of {}", training.blocks_per_checkpoint)
+        : blocks.all()     ? std::string("all")
+        : blocks.first > 0 ? fmt::format("the {}", model::Text(blocks))
+                           : fmt::format("{} of the", model::Text(blocks))));
   }
   if (!megatron && std::holds_alternative<model::Architecture>(scenario.model->source)) {
     note(fmt::format(

@@ -168,7 +168,7 @@ void AddTraining(const plan::Training& training, Arguments& arguments) {
       arguments.Add("recompute-method",
                     training.checkpointed_blocks.first > 0 ? "block" : "uniform");
       arguments.Add("recompute-num-layers",
-                    std::max(training.checkpoint_segment, training.checkpointed_blocks.first));
+                    std::max(training.blocks_per_checkpoint, training.checkpointed_blocks.first));
       break;
     case model::Checkpointing::kSelective:
       arguments.Add("recompute-granularity", "selective");

@@ -71,11 +71,11 @@ std::string Training(const scenario::Scenario& scenario) {
             ? fmt::format("CHECKPOINTED_BLOCKS = {}  # the first ones\n", blocks.first)
             : fmt::format("CHECKPOINTED_BLOCKS = ({}, {})  # part of the blocks, evenly spaced\n",
                           blocks.part, blocks.of);
-    if (training.checkpoint_segment > 1) {
+    if (training.blocks_per_checkpoint > 1) {
       text += fmt::format(
-          "CHECKPOINT_SEGMENT = {}  # blocks under one checkpoint, reentrant as "
+          "BLOCKS_PER_CHECKPOINT = {}  # blocks under one checkpoint, reentrant as "
           "torch.utils.checkpoint.checkpoint_sequential's\n",
-          training.checkpoint_segment);
+          training.blocks_per_checkpoint);
     }
   }
   text += fmt::format("ACTIVATION_OFFLOAD = {}\n", Boolean(training.activation_offload));

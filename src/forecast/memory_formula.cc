@@ -26,7 +26,7 @@ Bytes Activations(const scenario::Scenario& scenario, const lowering::PipelineSt
     return bytes;
   };
   Bytes saved;              // of all micro-batches in flight
-  Bytes again, recomputed;  // of the present segment so far; most
+  Bytes again, recomputed;  // of the present checkpoint so far; most
   // Offloaded, two blocks' are on the device at once.
   Bytes largest;
   int offloaded = 0;
@@ -41,7 +41,7 @@ Bytes Activations(const scenario::Scenario& scenario, const lowering::PipelineSt
   std::vector<Bytes> all(stage.chunks().size()), left(stage.chunks().size());
   for (std::size_t i = 0; i < of_layers.size(); ++i) {
     const Bytes own = sum(works[of_layers[i]].saved);
-    again = (works[of_layers[i]].continues_segment ? again : Bytes()) +
+    again = (works[of_layers[i]].continues_checkpoint ? again : Bytes()) +
             sum(works[of_layers[i]].recomputed);
     recomputed = std::max(recomputed, again);
     if (scenario.plan.training.activation_offload &&

@@ -210,7 +210,7 @@ std::vector<std::vector<std::string>> Plans() {
   for (const char* policy : {"selective", "full"}) {
     with({std::string("training.activation_checkpointing=") + policy}, {});
     if (policy[0] == 'f') {
-      with({"training.activation_checkpointing=full", "training.checkpoint_segment=5"},
+      with({"training.activation_checkpointing=full", "training.blocks_per_checkpoint=5"},
            {"training.attention=math"});
     }
     with({std::string("training.activation_checkpointing=") + policy, key("framework=fsdp2"),
@@ -276,17 +276,17 @@ TEST(Lowering, OffloadedActivationsLeaveTheDeviceAndComeBack) {
 }
 
 // GPT-2's 12 blocks under checkpoints of four: forward keeps three inputs of 2 x 128 tokens of 768
-// in 16 bits; at the begin of the backward of a segment's last block, the inputs of the three
-// blocks behind its first are there again, once for each segment, and what all four compute between
-// input and output: four times what one does.
-TEST(Lowering, SegmentsOfBlocksRunAgainTogether) {
+// in 16 bits; at the begin of the backward of a checkpoint's last block, the inputs of the three
+// blocks behind its first are there again, once for each checkpoint, and what all four compute
+// between input and output: four times what one does.
+TEST(Lowering, BlocksOfOneCheckpointRunAgainTogether) {
   struct Alive {
     int inputs = 0, recomputed = 0, most_inputs = 0, most_recomputed = 0, made = 0;
   };
-  const auto count = [](const char* segment) {
+  const auto count = [](const char* blocks) {
     const program::Program program =
         Lowered(kTransformer, {"training.activation_checkpointing=full",
-                               std::string("training.checkpoint_segment=") + segment});
+                               std::string("training.blocks_per_checkpoint=") + blocks});
     EXPECT_TRUE(program::Validate(program).empty());
     Alive alive;
     for (const program::Instruction& instruction : program.step) {

@@ -516,9 +516,9 @@ void TrainingStep::WriteBackward(ShardingStrategy& strategy, int layer) {
 
 void TrainingStep::Recompute(ShardingStrategy& strategy, int layer) {
   const auto continues = [&](int other) {
-    return other < chunk().end_layer && works_[work_of(other)].continues_segment;
+    return other < chunk().end_layer && works_[work_of(other)].continues_checkpoint;
   };
-  if (continues(layer + 1)) return;  // with the segment's last
+  if (continues(layer + 1)) return;  // with the checkpoint's last
   int first = layer;
   while (continues(first)) --first;
   for (int again = first; again <= layer; ++again) {

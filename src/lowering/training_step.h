@@ -126,7 +126,8 @@ class TrainingStep {
   // share what lives during a pass alone.
   struct Work {
     OperationEntries forward, recompute, backward, backward_input, backward_weight;
-    std::vector<Entries> recomputed;  // buffers, by its place among those of a segment that do it
+    std::vector<Entries>
+        recomputed;  // buffers, by its place among those of a checkpoint that do it
     std::vector<Index> communicated{};
     // Of even and of odd layers: a layer makes the one while it reads the other.
     Index handed_back[2] = {program::kNone, program::kNone};
@@ -170,12 +171,12 @@ class TrainingStep {
   void EndContributions();
   // What the layer's backward runs in the present pass.
   const std::vector<model::Operation>& BackwardOf(int layer) const;
-  // Before the layer's backward: what it or, if it is the last of a segment, the segment's layers
-  // do again.
+  // Before the layer's backward: what it does again, or, where it is the last of its checkpoint, all
+  // layers of that.
   void Recompute(ShardingStrategy& strategy, int layer);
   // What the layer recomputes.
   const Entries& Recomputed(int layer) const {
-    return entries_[work_of(layer)].recomputed[place_in_segment_[layer]];
+    return entries_[work_of(layer)].recomputed[place_in_checkpoint_[layer]];
   }
   // One pass's list of operations. `activations`: what its operations create.
   void RunLayer(ShardingStrategy& strategy, ShardingStrategy::Pass pass, int layer,
@@ -233,7 +234,8 @@ class TrainingStep {
   const std::vector<model::LayerWork> own_works_;  // empty where they are known
   const std::vector<model::LayerWork>& works_;
   std::vector<int> work_of_layer_;
-  std::vector<std::size_t> place_in_segment_;  // by layer: among the segment's of the same work
+  std::vector<std::size_t>
+      place_in_checkpoint_;  // by layer: among the checkpoint's of the same work
   ActivationOffload offload_;
   GroupOperations groups_;
   Pending pending_;

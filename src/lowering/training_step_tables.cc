@@ -30,8 +30,8 @@ void TrainingStep::AddWork(const model::LayerWork& work, const model::Layer* sam
   entries.backward_weight = AddOperations(work.backward_weight.operations, Issuer::kAutograd);
 
   const Index name = builder_.AddText(sample != nullptr ? sample->name : "unused");
-  const std::int64_t places = work.continues_segment
-                                  ? std::min(plan().training.checkpoint_segment,
+  const std::int64_t places = work.continues_checkpoint
+                                  ? std::min(plan().training.blocks_per_checkpoint,
                                              static_cast<std::int64_t>(model().layers.size())) -
                                         1
                                   : std::int64_t{1};
@@ -153,10 +153,10 @@ void TrainingStep::AddLayers() {
     const model::Layer& layer = model().layers[index];
     labels_.push_back(builder_.AddLabel(layer.name));
     const auto continues = [&](std::size_t at) {
-      return works_[work_of_layer_[at]].continues_segment;
+      return works_[work_of_layer_[at]].continues_checkpoint;
     };
-    place_in_segment_.push_back(
-        continues(index) && continues(index - 1) ? place_in_segment_.back() + 1 : 0);
+    place_in_checkpoint_.push_back(
+        continues(index) && continues(index - 1) ? place_in_checkpoint_.back() + 1 : 0);
     const Index name = builder_.AddText(layer.name);
     for (int slot = 0; slot < slots_; ++slot) {
       const Index first = builder_.buffers();

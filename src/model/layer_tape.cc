@@ -327,7 +327,7 @@ LayerWork LayerTape::Finish(std::optional<Value> output, const Keeping& keeping)
   const auto dropped = [&](int op) { return op >= 0 && keeping.modules.Has(forward_[op].module); };
   // Where each kept activation goes: its index in `saved` and in `recomputed`, or -1.
   LayerWork work;
-  work.continues_segment = keeping.continues_segment;
+  work.continues_checkpoint = keeping.continues_checkpoint;
   std::vector<int> saved(variables_.size(), -1), recomputed(variables_.size(), -1);
   // A tensor of a dropped module that operators outside it keep too (its output) stays as well; but
   // a norm's, which is all that dropping one is for.
@@ -367,7 +367,7 @@ LayerWork LayerTape::Finish(std::optional<Value> output, const Keeping& keeping)
                (used_outside[v] != 0 && forward_[variable.writer].module != Module::kNorm);
         break;
       case Checkpointing::kFull:
-        recompute = !is_input || keeping.continues_segment;
+        recompute = !is_input || keeping.continues_checkpoint;
         save = !recompute;
         break;
       case Checkpointing::kSelectiveOp:
@@ -449,7 +449,7 @@ LayerWork LayerTape::Finish(std::optional<Value> output, const Keeping& keeping)
   };
   // What is not kept of the input passes by.
   const std::vector<Piece> given =
-      keeping.continues_segment ? std::vector<Piece>{*input_} : std::vector<Piece>();
+      keeping.continues_checkpoint ? std::vector<Piece>{*input_} : std::vector<Piece>();
   work.forward_temporaries = output ? Peak(forward_, forward_passing, given, {*output})
                                     : Peak(forward_, forward_passing, given, {});
   const std::vector<char> backward_communicated = CommunicatedIn(backward_);

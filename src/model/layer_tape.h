@@ -107,10 +107,10 @@ class LayerTape {
   // if it ends in the loss. Once.
   struct Keeping {
     Checkpointing checkpointing = Checkpointing::kNone;
-    bool stops_early = false;        // see WorkOptions::recompute_stops_early
-    RecomputedModules modules{};     // those that Checkpointing::kSelective recomputes
-    bool continues_segment = false;  // see LayerWork; with Checkpointing::kFull
-    bool splits_backward = false;    // see WorkOptions; without recomputation
+    bool stops_early = false;           // see WorkOptions::recompute_stops_early
+    RecomputedModules modules{};        // those that Checkpointing::kSelective recomputes
+    bool continues_checkpoint = false;  // see LayerWork; with Checkpointing::kFull
+    bool splits_backward = false;       // see WorkOptions; without recomputation
   };
   LayerWork Finish(std::optional<Value> output, const Keeping& keeping);
 

@@ -32,8 +32,8 @@ struct WorkOptions {
   Checkpointing checkpointing = Checkpointing::kNone;
   RecomputedModules recomputed_modules{};  // by kSelective
   Share checkpointed_blocks{};             // the others keep everything
-  // Blocks that run again together: all but the first of such a segment keep nothing.
-  std::int64_t checkpoint_segment = 1;
+  // Blocks under one checkpoint, which run again together: all but the first keep nothing.
+  std::int64_t blocks_per_checkpoint = 1;
   Attention attention = Attention::kFlash;
   // Full recomputation ends as soon as everything that backward needs is there again: the last
   // matrix product of a block and its residual are not run twice (torch.utils.checkpoint without
@@ -91,12 +91,12 @@ struct Activation {
 struct LayerWork {
   std::vector<Activation> saved;  // live from forward to the end of the layer's backward
   std::vector<Operation> forward;
-  // Run at the start of the layer's backward, or of its segment's; empty without recomputation.
+  // Run at the start of the layer's backward, or of its checkpoint's; empty without recomputation.
   // `recomputed` lives from there to the end of the layer's backward.
   std::vector<Activation> recomputed;
   std::vector<Operation> recompute;
-  // A block behind the first of its segment: its input is recomputed, too.
-  bool continues_segment = false;
+  // A block behind the first of its checkpoint: its input is recomputed, too.
+  bool continues_checkpoint = false;
   std::vector<Operation> backward;
   // Besides what is saved: temporaries alive at once while the layer's forward, or backward,
   // runs (activation gradients, softmax scratch, unsaved outputs). Gradients of parameters are not

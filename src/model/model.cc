@@ -166,7 +166,7 @@ std::vector<int> WorkOfLayers(const Model& model, const WorkOptions& options,
                               std::span<const int> begins) {
   const bool differ = options.checkpointing != Checkpointing::kNone && !model.is_layer_list();
   const auto other = [&](std::int64_t block) {
-    return !options.checkpointed_blocks.Has(block) || block % options.checkpoint_segment != 0;
+    return !options.checkpointed_blocks.Has(block) || block % options.blocks_per_checkpoint != 0;
   };
   std::vector<int> works;
   works.reserve(model.layers.size());

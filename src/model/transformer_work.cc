@@ -85,7 +85,7 @@ class Block {
         tape_(ActivationType(options.compute), options.compiled),
         operators_(options, tape_) {}
 
-  LayerWork Work(bool continues_segment = false) {
+  LayerWork Work(bool continues_checkpoint = false) {
     operators_.AddUpParts();
     const Operand x = operators_.Input(a_.hidden);
     const Operand between = Residual(x, Projection(AttentionOf(Norm(x, names_.attention_norm))),
@@ -95,7 +95,7 @@ class Block {
     return tape_.Finish(y.value, {.checkpointing = options_.checkpointing,
                                   .stops_early = options_.recompute_stops_early,
                                   .modules = options_.recomputed_modules,
-                                  .continues_segment = continues_segment,
+                                  .continues_checkpoint = continues_checkpoint,
                                   .splits_backward = options_.splits_backward});
   }
 
@@ -282,7 +282,7 @@ std::vector<LayerWork> TransformerWork(const Architecture& architecture,
     WorkOptions plain = options;
     plain.checkpointing = Checkpointing::kNone;
     works.push_back(Block(architecture, plain).Work());
-  } else if (options.checkpoint_segment > 1) {
+  } else if (options.blocks_per_checkpoint > 1) {
     works.push_back(Block(architecture, options).Work(true));
   }
   return works;

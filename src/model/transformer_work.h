@@ -23,7 +23,7 @@ namespace stepcast::model {
 // of its backward (2 + 4 + 4 + 4) bytes per token and vocabulary entry are alive in 16 bits.
 //
 // Where blocks differ, a fourth work is that of a block which is not checkpointed
-// (checkpointed_blocks) or which a segment's first one is checkpointed for (checkpoint_segment).
+// (checkpointed_blocks) or which lies behind the first of its checkpoint (blocks_per_checkpoint).
 inline constexpr int kOtherBlock = 3;
 
 std::vector<LayerWork> TransformerWork(const Architecture& architecture,

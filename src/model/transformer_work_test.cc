@@ -257,18 +257,18 @@ TEST(TransformerWorkTest, FullKeepsTheBlocksInput) {
   }
 }
 
-// A block behind the first of a segment keeps nothing: its input passes by in forward, and is
+// A block behind the first of its checkpoint keeps nothing: its input passes by in forward, and is
 // recomputed with the rest.
-TEST(TransformerWorkTest, ASegmentsOtherBlocksKeepNothing) {
+TEST(TransformerWorkTest, ACheckpointsOtherBlocksKeepNothing) {
   WorkOptions options = Options(1, 512, Checkpointing::kFull);
   const Architecture a = Llama31With8B();
   const LayerWork first = BlockOf(a, options);
-  options.checkpoint_segment = 2;
+  options.blocks_per_checkpoint = 2;
   const std::vector<LayerWork> works = TransformerWork(a, options);
   ASSERT_EQ(works.size(), 4);
   const LayerWork& other = works[kOtherBlock];
-  EXPECT_TRUE(other.continues_segment);
-  EXPECT_FALSE(works[1].continues_segment);
+  EXPECT_TRUE(other.continues_checkpoint);
+  EXPECT_FALSE(works[1].continues_checkpoint);
   EXPECT_TRUE(other.saved.empty());
   EXPECT_EQ(other.input, LayerWork::kNone);
   EXPECT_EQ(Sum(other.recomputed), Sum(first.recomputed) + 2 * 512 * a.hidden);

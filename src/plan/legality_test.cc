@@ -314,18 +314,18 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
        "stage_layers[1] is 0, and that stage would have nothing to do"},
       {[](Request& r) {
          r.activation_checkpointing = model::Checkpointing::kSelective;
-         r.checkpoint_segment = 4;
+         r.blocks_per_checkpoint = 4;
        },
-       "training.checkpoint_segment", "plan.no-checkpoints",
-       "activation_checkpointing is selective, and checkpoint_segment is 4"},
+       "training.blocks_per_checkpoint", "plan.no-checkpoints",
+       "activation_checkpointing is selective, and blocks_per_checkpoint is 4"},
       {[](Request& r) {
          r.activation_checkpointing = model::Checkpointing::kFull;
-         r.checkpoint_segment = 4;
+         r.blocks_per_checkpoint = 4;
          r.checkpoint_early_stop = true;
        },
-       "training.checkpoint_segment", "plan.segments",
+       "training.blocks_per_checkpoint", "plan.checkpoints",
        "recomputation that ends early is modelled for single blocks, checkpoint_early_stop is "
-       "true, and checkpoint_segment is 4"},
+       "true, and blocks_per_checkpoint is 4"},
       {[](Request& r) {
          r.pipeline = 2;
          r.schedule = "zb_h1";
@@ -535,7 +535,7 @@ TEST(Check, KeepsCommunicationHooksToDdp) {
             Codes{"plan.comm-hook data_parallel.powersgd.start_powerSGD_iter"});
 }
 
-TEST(Check, HostWorkNeedsWhatItTakes) {
+TEST(Check, LoadingAndSavingNeedWhatTheyTake) {
   Request request = Legal();
   request.data_loading.emplace();
   request.data_loading->time = Milliseconds(3);

@@ -21,7 +21,7 @@ model::WorkOptions WorkOptionsOf(const Plan& plan) {
           .checkpointing = training.activation_checkpointing,
           .recomputed_modules = training.recompute_modules,
           .checkpointed_blocks = training.checkpointed_blocks,
-          .checkpoint_segment = training.checkpoint_segment,
+          .blocks_per_checkpoint = training.blocks_per_checkpoint,
           .attention = training.attention,
           .recompute_stops_early = training.checkpoint_early_stop,
           .loss = training.loss,

@@ -19,7 +19,8 @@ constexpr Bytes kDdpFirstBucket = MiB(1);
 // own checkpoints without reentrant autograd; checkpoint_sequential's are reentrant. DeepSpeed and
 // Megatron bring their own, which recompute the whole block.
 bool StopsRecomputationEarly(const Request& request) {
-  return TraitsOf(*request.framework).of_pytorch && request.checkpoint_segment.value_or(1) == 1 &&
+  return TraitsOf(*request.framework).of_pytorch &&
+         request.blocks_per_checkpoint.value_or(1) == 1 &&
          request.torch.value_or(Software().torch) >= Version{2, 1};
 }
 
@@ -90,7 +91,7 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
                                                           : OptimizerImplementation::kForeach);
   training.recompute_modules = request.recompute_modules.value_or(model::RecomputedModules());
   training.checkpointed_blocks = request.checkpointed_blocks.value_or(model::Share());
-  training.checkpoint_segment = request.checkpoint_segment.value_or(1);
+  training.blocks_per_checkpoint = request.blocks_per_checkpoint.value_or(1);
   training.checkpoint_early_stop =
       request.checkpoint_early_stop.value_or(StopsRecomputationEarly(request));
   training.loss =

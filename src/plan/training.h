@@ -6,7 +6,7 @@
 #include "src/base/data_type.h"
 #include "src/base/kernel.h"
 #include "src/model/recomputation.h"
-#include "src/plan/host_work.h"
+#include "src/plan/data_loading_and_saving.h"
 
 // The section `training`: what was said, and what holds. Keys, values and documentation are rows of
 // training_settings.h.
@@ -43,7 +43,7 @@ struct Training {
   model::Checkpointing activation_checkpointing = model::Checkpointing::kNone;
   model::RecomputedModules recompute_modules{};  // by selective recomputation
   model::Share checkpointed_blocks{};            // which part of the blocks that holds for
-  std::int64_t checkpoint_segment = 1;           // blocks under one checkpoint
+  std::int64_t blocks_per_checkpoint = 1;        // blocks under one checkpoint
   bool activation_offload = false;  // what blocks keep waits for backward in the host's memory
   model::Attention attention = model::Attention::kFlash;
   bool checkpoint_early_stop = false;  // full recomputation: model::WorkOptions
@@ -82,7 +82,7 @@ struct TrainingRequest {
   std::optional<model::Checkpointing> activation_checkpointing;
   std::optional<model::RecomputedModules> recompute_modules;
   std::optional<model::Share> checkpointed_blocks;
-  std::optional<std::int64_t> checkpoint_segment;
+  std::optional<std::int64_t> blocks_per_checkpoint;
   std::optional<bool> activation_offload;
   std::optional<model::Attention> attention;
   std::optional<bool> checkpoint_early_stop;

@@ -137,7 +137,7 @@ std::vector<TrainingSetting> Rows() {
        .values = "`true`: recomputation ends when all that backward needs is there, so a block's "
                  "last product does not run twice",
        .default_value = "`true` for ddp, fsdp1 and fsdp2 since torch 2.1, else, and with "
-                        "`checkpoint_segment`, `false`"},
+                        "`blocks_per_checkpoint`, `false`"},
       {.key = "checkpointed_blocks",
        .type = OwnNotation<&Given::checkpointed_blocks>(),
        .uses = {},
@@ -148,8 +148,9 @@ std::vector<TrainingSetting> Rows() {
            "second block, `2/3` two of three; or `first 4`, so many of each pipeline stage "
            "(Megatron-LM's `--recompute-method block`); the others keep everything",
        .default_value = "`all`"},
-      {.key = "checkpoint_segment",
-       .type = Count{&Given::checkpoint_segment, &Training::checkpoint_segment, 1, kMostBlocks},
+      {.key = "blocks_per_checkpoint",
+       .type =
+           Count{&Given::blocks_per_checkpoint, &Training::blocks_per_checkpoint, 1, kMostBlocks},
        .uses = {Of(Framework::kReference), Of(Framework::kDdp), Of(Framework::kDeepSpeed),
                 Of(Framework::kMegatron)},
        .of_architectures = true,

@@ -101,11 +101,11 @@ Result<MicroBatch> WorkOut(const Scenario& scenario) {
     MicroBatch::Stage& needs = result.stages.emplace_back(
         MicroBatch::Stage{.activations = {}, .parameters = part.model().parameter_count()});
     Time own;
-    Bytes alive, again;  // kept; recomputed in the layer's segment so far
+    Bytes alive, again;  // kept; recomputed of the layer's checkpoint so far
     for (std::size_t layer = 0; layer < of_layers.size(); ++layer) {
       const auto w = static_cast<std::size_t>(of_layers[layer]);
       own += times[w];
-      again = (works[w].continues_segment ? again : Bytes()) + sum(works[w].recomputed);
+      again = (works[w].continues_checkpoint ? again : Bytes()) + sum(works[w].recomputed);
       if (offloads && part.model().layers[layer].kind == model::LayerKind::kBlock) continue;
       alive += saved[w];
       // In two parts, the first runs beside all that is saved.

@@ -81,7 +81,7 @@ Case AnyPlan() {
   }
   if (!layers && *rc::gen::inRange(0, 4) == 0) {
     any.set.emplace_back("training.activation_checkpointing=full");
-    vary("training.checkpoint_segment", {"1", "4", "12"});
+    vary("training.blocks_per_checkpoint", {"1", "4", "12"});
   }
   if (framework == "reference") {
     vary("data_parallel.zero_stage", {"0", "1", "2", "3"});

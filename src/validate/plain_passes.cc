@@ -277,10 +277,10 @@ PlainPasses::Seeds PlainPasses::Of(int data_rank, std::uint32_t step, int micro_
       return values::MixedPass(onwards[static_cast<std::size_t>(stage)][rank], 0, stages + stage);
     });
     for (int layer = last; layer >= first; --layer) {
-      // A segment runs again before the backward of its last layer.
+      // The blocks of a checkpoint run again before the backward of its last layer.
       int from = layer;
-      while (work(from).continues_segment) --from;
-      const bool later = layer < last && work(layer + 1).continues_segment;
+      while (work(from).continues_checkpoint) --from;
+      const bool later = layer < last && work(layer + 1).continues_checkpoint;
       for (int again = from; again <= layer && !later; ++again) {
         ranks.Run(work(again).recompute, again, -1, type, [](const Operation&) {});
       }

@@ -513,7 +513,7 @@ class MegatronTest(EmitTest):
             "--set=data_parallel.align_grad_reduce=false",
             "--set=data_parallel.align_param_gather=false",
             "--set=data_parallel.overlap_param_gather_with_optimizer_step=true",
-            "--set=training.activation_checkpointing=full", "--set=training.checkpoint_segment=2")
+            "--set=training.activation_checkpointing=full", "--set=training.blocks_per_checkpoint=2")
         self.assertEqual(arguments["pipeline-model-parallel-layout"], "Et*2|t*4|t*4|t*2,L")
         self.assertNotIn("num-virtual-stages-per-pipeline-rank", arguments)
         for flag in ("no-align-grad-reduce", "no-align-param-gather",

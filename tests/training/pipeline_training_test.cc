@@ -152,7 +152,7 @@ TEST(TensorParallelTraining, GoesWithPipelinesAndRecomputation) {
     for (const char* framework : {"reference", "megatron"}) {
       for (const int stages : {2, 4}) {
         for (const bool sequence_parallel : {false, true}) {
-          for (const char* recomputation : {"none", "full", "full, checkpoint_segment: 2"}) {
+          for (const char* recomputation : {"none", "full", "full, blocks_per_checkpoint: 2"}) {
             if (model == kCommunicating && recomputation[0] == 'f') continue;
             Check({.model = model,
                    .stages = stages,
@@ -287,7 +287,7 @@ TEST(PipelineTraining, WithStagesWithoutBlocks) {
 }
 
 TEST(PipelineTraining, WithVirtualStagesThatRecompute) {
-  for (const char* blocks : {"checkpointed_blocks: first 1", "checkpoint_segment: 2"}) {
+  for (const char* blocks : {"checkpointed_blocks: first 1", "blocks_per_checkpoint: 2"}) {
     Check({.model = kEightBlocks,
            .stages = 2,
            .data = 1,

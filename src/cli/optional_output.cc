@@ -1,4 +1,4 @@
-#include "src/cli/asked_file.h"
+#include "src/cli/optional_output.h"
 
 #include <utility>
 
@@ -7,7 +7,7 @@
 
 namespace stepcast::cli {
 
-std::optional<Outcome> AskedFile::Create(const std::string& path) {
+std::optional<Outcome> OptionalOutput::Create(const std::string& path) {
   if (path.empty()) return std::nullopt;
   path_ = path;
   if (auto wrong = study::ReplacesInput(path_)) return WrongInput({*std::move(wrong)});
@@ -17,11 +17,11 @@ std::optional<Outcome> AskedFile::Create(const std::string& path) {
   return std::nullopt;
 }
 
-std::optional<Outcome> AskedFile::Write(const std::function<std::string()>& text) {
+std::optional<Outcome> OptionalOutput::Write(const std::function<std::string()>& text) {
   return WriteBy([&](report::OutputFile& file) { return file.Write(text()); });
 }
 
-std::optional<Outcome> AskedFile::WriteBy(
+std::optional<Outcome> OptionalOutput::WriteBy(
     const std::function<tl::expected<void, std::string>(report::OutputFile&)>& put) {
   if (!file_) return std::nullopt;
   // Some files are read only during the work.

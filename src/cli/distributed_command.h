@@ -11,7 +11,7 @@
 // if mpirun (or srun with PMI) started several.
 namespace stepcast::cli {
 
-struct SpreadCommand {
+struct DistributedCommand {
   std::string scenario;  // names the command's input where ranks do not agree
   int threads = 0;       // of each rank; 0: one for each core that it may use
   // Called first, on every rank: reads the input. An outcome is the end; rank 0 prints it.
@@ -27,6 +27,6 @@ struct SpreadCommand {
 
 // A rank that dies, hangs or fails ends all of them with a sentence that names it
 // (runtime/watch.h).
-Outcome RunSpread(const SpreadCommand& command);
+Outcome RunDistributed(const DistributedCommand& command);
 
 }  // namespace stepcast::cli

@@ -12,7 +12,7 @@ namespace stepcast::cli {
 
 // A file that an option names, if it does: a page, a trace, a document. It appears when it is
 // complete, and replaces no file that was read.
-class AskedFile {
+class OptionalOutput {
  public:
   // Before the work, so that a folder that does not exist is noticed at once. An outcome is a
   // failure.

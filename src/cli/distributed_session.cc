@@ -1,4 +1,4 @@
-#include "src/cli/member.h"
+#include "src/cli/distributed_session.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -78,12 +78,12 @@ Result<std::chrono::milliseconds> ReadTimeout(const std::string& text) {
 }
 
 template <typename T>
-T Member::OrFail(Attempt<T> attempt) {
+T DistributedSession::OrFail(Attempt<T> attempt) {
   if (!attempt) watch_->Fail(rank(), attempt.error());
   if constexpr (!std::is_void_v<T>) return std::move(*attempt);
 }
 
-Attempt<void> Member::StartWatch(runtime::WatchOptions options) {
+Attempt<void> DistributedSession::StartWatch(runtime::WatchOptions options) {
   options.note = Say;
   auto watch = Watch::OverJob(*job_, options, SayAtTheEnd);
   if (!watch) return tl::unexpected(watch.error());
@@ -91,15 +91,15 @@ Attempt<void> Member::StartWatch(runtime::WatchOptions options) {
   return {};
 }
 
-void Member::SetPrograms(std::vector<program::Program> programs,
-                         const std::vector<std::size_t>& program_of_rank) {
+void DistributedSession::SetPrograms(std::vector<program::Program> programs,
+                                     const std::vector<std::size_t>& program_of_rank) {
   programs_ = std::move(programs);
   std::vector<const program::Program*> of_ranks;
   for (const std::size_t index : program_of_rank) of_ranks.push_back(&programs_[index]);
   watch_->SetPrograms(std::move(of_ranks));
 }
 
-std::optional<Outcome> Member::Agree(const std::optional<Outcome>& own) {
+std::optional<Outcome> DistributedSession::Agree(const std::optional<Outcome>& own) {
   runtime::ByteWriter writer;
   writer.Number(own ? 1 : 0);
   writer.Number(own ? static_cast<std::uint64_t>(own->status) : 0);
@@ -121,7 +121,7 @@ std::optional<Outcome> Member::Agree(const std::optional<Outcome>& own) {
   return Outcome{FailureOf(StatusOf(status)), "", ""};
 }
 
-std::string Member::FirstThatDiffers(const std::string& own) {
+std::string DistributedSession::FirstThatDiffers(const std::string& own) {
   runtime::ByteWriter writer;
   writer.Text(own);
   writer.Text(job_->place().host);
@@ -133,7 +133,7 @@ std::string Member::FirstThatDiffers(const std::string& own) {
   return "";
 }
 
-ExitStatus Member::End(ExitStatus status) {
+ExitStatus DistributedSession::End(ExitStatus status) {
   const std::string agreed = OrFail(job_->Broadcast(fmt::format("{}", static_cast<int>(status))));
   OrFail(job_->Barrier());
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) ::signal(number, SIG_IGN);

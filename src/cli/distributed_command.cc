@@ -1,4 +1,4 @@
-#include "src/cli/spread.h"
+#include "src/cli/distributed_command.h"
 
 #include <chrono>
 #include <cstdlib>
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "src/cli/member.h"
+#include "src/cli/distributed_session.h"
 #include "src/runtime/launch.h"
 #include "src/runtime/mailbox.h"
 #include "src/runtime/mpi_mailbox.h"
@@ -18,22 +18,22 @@ namespace {
 
 using runtime::Failure;
 
-Outcome RunAlone(const SpreadCommand& command) {
+Outcome RunAlone(const DistributedCommand& command) {
   if (auto end = command.prepare()) return std::move(*end);
   const auto pool = planner::MakeThreadPool(command.work, command.threads);
   return command.run(*pool);
 }
 
 // What a rank does that has an understanding with all others.
-Outcome TakePart(const SpreadCommand& command, Member& member) {
-  const auto fail = [&](const Failure& failure) { member.watch().Fail(member.rank(), failure); };
+Outcome TakePart(const DistributedCommand& command, DistributedSession& session) {
+  const auto fail = [&](const Failure& failure) { session.watch().Fail(session.rank(), failure); };
   const int threads = command.threads > 0
                           ? command.threads
-                          : planner::ThreadsOfRank(member.job().place().local_ranks);
+                          : planner::ThreadsOfRank(session.job().place().local_ranks);
   const auto mailbox = runtime::OpenMpiMailbox();
   if (!mailbox) fail(mailbox.error());
   try {
-    if (member.rank() == 0) {
+    if (session.rank() == 0) {
       const auto pool = planner::MakeMpiPool(**mailbox, command.work, threads);
       return command.run(*pool);
     }
@@ -45,15 +45,15 @@ Outcome TakePart(const SpreadCommand& command, Member& member) {
   return {};
 }
 
-Outcome RunMember(const SpreadCommand& command, Member& member,
-                  std::unique_ptr<runtime::StartLimit> limit) {
-  if (auto watched = member.StartWatch({}); !watched) return Failed(watched.error().message);
+Outcome RunInSession(const DistributedCommand& command, DistributedSession& session,
+                     std::unique_ptr<runtime::StartLimit> limit) {
+  if (auto watched = session.StartWatch({}); !watched) return Failed(watched.error().message);
   limit.reset();
   // Nothing that a rank does here takes a known time, so that none is taken for a hang.
-  member.watch().SetStage(member.rank(), runtime::Stage::kForecasting);
+  session.watch().SetStage(session.rank(), runtime::Stage::kForecasting);
   std::optional<Outcome> end = command.prepare();
-  if (end = member.Agree(end); end) return std::move(*end);
-  const std::string other = member.FirstThatDiffers(command.fingerprint());
+  if (end = session.Agree(end); end) return std::move(*end);
+  const std::string other = session.FirstThatDiffers(command.fingerprint());
   if (!other.empty()) {
     end = WrongInput(
         {{.code = "launch.different-work",
@@ -63,13 +63,13 @@ Outcome RunMember(const SpreadCommand& command, Member& member,
                                  other),
           .hint = "give all ranks the same program, the same options and the same files"}});
   }
-  if (end = member.Agree(end); end) return std::move(*end);
-  return TakePart(command, member);
+  if (end = session.Agree(end); end) return std::move(*end);
+  return TakePart(command, session);
 }
 
 }  // namespace
 
-Outcome RunSpread(const SpreadCommand& command) {
+Outcome RunDistributed(const DistributedCommand& command) {
   const auto launch = runtime::FindLaunch([](const char* name) { return std::getenv(name); });
   // Work of this kind needs no launcher: torchrun's variables are ignored.
   const bool ranks = launch && launch->launcher == runtime::Launcher::kMpi && launch->ranks > 1;
@@ -77,9 +77,10 @@ Outcome RunSpread(const SpreadCommand& command) {
   auto limit = std::make_unique<runtime::StartLimit>(*launch);
   auto job = runtime::Join(*launch);
   if (!job) return Failed(job.error().message);
-  auto member = std::make_shared<Member>(std::move(*job));
-  Outcome outcome = RunMember(command, *member, std::move(limit));
-  if (member->watched()) outcome.end = [member](ExitStatus status) { return member->End(status); };
+  auto session = std::make_shared<DistributedSession>(std::move(*job));
+  Outcome outcome = RunInSession(command, *session, std::move(limit));
+  if (session->watched())
+    outcome.end = [session](ExitStatus status) { return session->End(status); };
   return outcome;
 }
 

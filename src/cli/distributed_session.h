@@ -27,9 +27,9 @@ void Say(const std::string& sentence);
 Result<std::chrono::milliseconds> ReadTimeout(const std::string& text);
 
 // One rank of several processes. What fails between ranks ends the process (runtime/watch.h).
-class Member {
+class DistributedSession {
  public:
-  explicit Member(std::unique_ptr<runtime::Job> job) : job_(std::move(job)) {}
+  explicit DistributedSession(std::unique_ptr<runtime::Job> job) : job_(std::move(job)) {}
 
   bool watched() const { return watch_ != nullptr; }
   runtime::Attempt<void> StartWatch(runtime::WatchOptions options);

@@ -1,0 +1,74 @@
+// States in the memory of the host.
+#include <string_view>
+
+#include "fmt/format.h"
+#include "src/plan/legality_rules.h"
+
+namespace stepcast::plan {
+namespace {
+
+class OffloadRules : public Rules {
+ public:
+  using Rules::Rules;
+
+  void CheckOffload() {
+    if (request_.cpu_offload.value_or(false)) CheckCpuOffload();
+    const bool offloads = request_.optimizer_cpu_offload.value_or(false);
+    if (offloads) {
+      CheckHostMemory("optimizer_cpu_offload");
+      CheckOtherAxes("optimizer_cpu_offload");
+    }
+    if (request_.overlap_cpu_optimizer_d2h_h2d.value_or(false) && !offloads) {
+      Add("data_parallel.overlap_cpu_optimizer_d2h_h2d", "plan.cpu-offload",
+          "overlap_cpu_optimizer_d2h_h2d is true, and optimizer_cpu_offload is false",
+          "write optimizer_cpu_offload: true, or leave it out");
+    }
+  }
+
+ private:
+  void CheckHostMemory(const char* key) {
+    if (facts_.host_memory.value_or(true)) return;
+    Add(fmt::format("data_parallel.{}", key), "plan.no-host-memory",
+        fmt::format(
+            "{} is true, and the cluster's topology does not say what memory its hosts have", key),
+        "add node.host with memory and memory_bandwidth to the topology");
+  }
+
+  // What ranks of other axes have in the node's memory is not modelled.
+  void CheckOtherAxes(const char* key) {
+    if (request_.ranks_per_replica() == 1) return;
+    Add(fmt::format("data_parallel.{}", key), "plan.axis-not-supported-with",
+        fmt::format("{} goes with data parallelism alone, and a replica has {} ranks", key,
+                    request_.ranks_per_replica()),
+        fmt::format("leave the other axes at 1, or write {}: false", key));
+  }
+
+  void CheckCpuOffload() {
+    CheckHostMemory("cpu_offload");
+    CheckOtherAxes("cpu_offload");
+    if (request_.gradient_clipping) {
+      Add("training.gradient_clipping", "plan.cpu-offload",
+          fmt::format("clipping on the host is not modelled: cpu_offload is true and "
+                      "gradient_clipping is {}",
+                      *request_.gradient_clipping),
+          "write gradient_clipping: none, or cpu_offload: false");
+    }
+    // torch/distributed/fsdp/fully_sharded_data_parallel.py, the docstring's list of limitations.
+    if (Is(Framework::kFsdp1) && request_.gradient_accumulation.value_or(1) > 1 &&
+        !request_.accumulate_unsharded.value_or(false)) {
+      Add("data_parallel.cpu_offload", "plan.cpu-offload",
+          fmt::format("fsdp1 adds gradients up on the device alone (no_sync) where they are "
+                      "offloaded, and gradient_accumulation is {}",
+                      *request_.gradient_accumulation),
+          "write accumulate_unsharded: true, or gradient_accumulation: 1");
+    }
+  }
+};
+
+}  // namespace
+
+void CheckOffload(const Request& request, const Facts& facts, std::vector<Violation>& violations) {
+  OffloadRules(request, facts, violations).CheckOffload();
+}
+
+}  // namespace stepcast::plan
