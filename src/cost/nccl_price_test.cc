@@ -382,7 +382,9 @@ RC_GTEST_PROP(NcclPrice, FasterLinksAreNeverSlowerForTheSameChoice, ()) {
            << " " << after.demand.alone().microseconds() << " us\n";
   RC_CLASSIFY(same);
   if (nvlinks) RC_ASSERT(same);  // NCCL does not know of them
-  if (same) {
+  // What was published of machines like the faster one speaks for it, though what the law makes of
+  // another machine's curve for the slower one may be less by as much as measurements differ.
+  if (same && before.demand.provenance == after.demand.provenance) {
     RC_ASSERT(after.demand.alone().picoseconds() <= before.demand.alone().picoseconds() + 10);
   }
 }
