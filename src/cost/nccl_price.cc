@@ -366,10 +366,15 @@ void NcclPricer::FindCurves(CollectiveKind kind, const CommunicationPath& path,
         links = {.speeds = {.nvlink = 1, .network = own_.network}, .like_these = false};
       }
     }
-    if (path.nodes > 1 && !Alike(file.network, path.inter_bandwidth)) {
-      if (!whole_nodes || file.network == Bandwidth()) return std::nullopt;
-      links.speeds.network = Ratio(file.network, path.inter_bandwidth);
-      links.like_these = false;
+    if (path.nodes > 1) {
+      const bool alike = Alike(file.network, path.inter_bandwidth);
+      const bool known = whole_nodes && file.network != Bandwidth();
+      if (!alike && !known) return std::nullopt;
+      links.like_these = links.like_these && alike;
+      // A curve that is scaled is so from the machine that it was measured on, however near.
+      if (!links.like_these && known) {
+        links.speeds.network = Ratio(file.network, path.inter_bandwidth);
+      }
     }
     return links;
   };
