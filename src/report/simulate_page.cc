@@ -66,8 +66,7 @@ PageSection TimelineSection(const scenario::Scenario& scenario, const forecast::
         "collectives wait for the last of their ranks, so this one shows what the others cost it.",
         rank, Grouped(ranks))};
   }
-  section.chart = std::move(figure.chart);
-  if (!figure.note.empty()) section.notes.push_back(std::move(figure.note));
+  Draw(figure, section);
   section.tables.push_back(
       {.caption = "How busy each stream is", .table = std::move(figure.lanes)});
   section.tables.push_back(
@@ -84,8 +83,7 @@ PageSection ClassesSection(const forecast::Run& run) {
   section.paragraphs = {
       "A row for the first rank of each class: what its compute stream does when. Gaps are waits "
       "for other ranks, for communication and for the host."};
-  section.chart = std::move(figure.chart);
-  if (!figure.note.empty()) section.notes.push_back(std::move(figure.note));
+  Draw(figure, section);
   return section;
 }
 

@@ -30,8 +30,7 @@ PageSection StagesSection(const std::vector<StageRows>& plans) {
   section.paragraphs = {
       "A row for each stage of each plan that fits, all along one axis: what its compute stream "
       "does when. Gaps are waits for other stages, for communication and for the host."};
-  section.chart = std::move(figure.chart);
-  if (!figure.note.empty()) section.notes.push_back(std::move(figure.note));
+  Draw(figure, section);
   return section;
 }
 

@@ -368,4 +368,9 @@ TimelineFigure TimelineChart(std::vector<Lane> lanes, Time length, const std::st
   return {std::move(chart), std::move(note), std::move(lane_table), std::move(longest)};
 }
 
+void Draw(TimelineFigure& figure, PageSection& section) {
+  section.chart = std::move(figure.chart);
+  if (!figure.note.empty()) section.notes.push_back(std::move(figure.note));
+}
+
 }  // namespace stepcast::report

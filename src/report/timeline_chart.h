@@ -67,6 +67,9 @@ struct TimelineFigure {
   Table longest;     // the longest operations
 };
 
+// Moves the chart and its note into a section; the tables stay.
+void Draw(TimelineFigure& figure, PageSection& section);
+
 // `length`: of the window.
 TimelineFigure TimelineChart(std::vector<Lane> lanes, Time length, const std::string& label);
 

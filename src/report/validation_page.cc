@@ -132,8 +132,7 @@ PageSection TimelineSection(const forecast::Run& forecast, const validate::Execu
       "The forecast's step above the measured step that took the median time, on rank {}, the last "
       "of {} to finish it. Both begin at zero.",
       execution.critical_rank, execution.ranks.size())};
-  section.chart = std::move(figure.chart);
-  if (!figure.note.empty()) section.notes.push_back(std::move(figure.note));
+  Draw(figure, section);
   section.tables.push_back(
       {.caption = "How busy each stream is", .table = std::move(figure.lanes)});
   section.tables.push_back(
