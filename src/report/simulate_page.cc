@@ -62,9 +62,10 @@ PageSection TimelineSection(const scenario::Scenario& scenario, const forecast::
                     Grouped(ranks), rank)};
   } else {
     section.paragraphs = {fmt::format(
-        "One step in the steady state, stream by stream, on rank {}. All {} ranks were simulated; "
-        "collectives wait for the last of their ranks, so this one shows what the others cost it.",
-        rank, Grouped(ranks))};
+        "One step in the steady state, stream by stream, on rank {}. Of ranks that nothing tells "
+        "apart, links included, one was simulated. Collectives wait for the last of their ranks, "
+        "so this one shows what the others cost it.",
+        rank)};
   }
   Draw(figure, section);
   section.tables.push_back(
