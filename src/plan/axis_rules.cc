@@ -213,7 +213,7 @@ class AxisRules : public Rules {
   // What goes with a schedule, and what does not.
   void CheckWithSchedule(const RequestedSchedule& schedule) {
     const bool standard =
-        schedule.name == (request_.virtual_stages.value_or(1) > 1 ? "interleaved_1f1b" : "1f1b");
+        schedule.name == (schedule.virtual_stages > 1 ? "interleaved_1f1b" : "1f1b");
     if (Is(Framework::kMegatron) && (!standard || request_.listed_schedule != nullptr)) {
       Add("parallelism.schedule", "plan.schedule-not-of-framework",
           fmt::format("megatron runs 1f1b, or with virtual_stages interleaved_1f1b, and schedule "
