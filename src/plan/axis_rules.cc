@@ -87,7 +87,7 @@ class AxisRules : public Rules {
       Add("parallelism.tensor", "plan.axis-not-of-framework",
           fmt::format("tensor parallelism of {} is not supported: {}",
                       plan::Name(*request_.framework), ranks),
-          "leave it at 1, or write framework: megatron, fsdp2 or reference");
+          "leave it at 1, or write framework: megatron, fsdp2, internevo or reference");
     }
     for (const auto& [name, extent] : facts_.divided) {
       if (extent % ranks == 0) continue;

@@ -32,7 +32,8 @@ std::vector<ParallelismSetting> Rows() {
        .type = Count{&Given::tensor, &Parallelism::tensor, 1, kMostOfAnAxis},
        .uses = {},
        .values =
-           "t, the ranks among which layers are divided (`reference`, `megatron`, `fsdp2`): heads, "
+           "t, the ranks among which layers are divided (`reference`, `megatron`, `fsdp2`, "
+           "`internevo`): heads, "
            "hidden units of the feed-forward layer and vocabulary (arXiv 1909.08053). t divides "
            "the numbers of query and of key-value heads and the intermediate size; a vocabulary is "
            "rounded up",
