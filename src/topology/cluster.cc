@@ -13,6 +13,7 @@
 
 #include "src/base/check.h"
 #include "src/topology/graph.h"
+#include "src/topology/hash_collisions.h"
 #include "src/topology/rings.h"
 #include "src/topology/routes.h"
 
@@ -110,6 +111,8 @@ class Nodes final : public Cluster::Implementation {
   const NodeRings& RingsOf(const std::vector<int>& gpus) const;
   const NodeTraffic& TrafficOf(const std::vector<int>& gpus, int channels) const;
   Hop HopBetween(const NodeTraffic& from, const NodeTraffic& to, bool same_unit) const;
+  // By how much collisions of hashed connections slow the group's ring, `channels` wide.
+  double CollisionsOf(const std::vector<NodeMembers>& members, std::size_t channels) const;
   int UnitOf(int node) const {
     return fabric_->kind == FabricKind::kOneSwitch ? 0 : node / fabric_->nodes_per_unit;
   }
@@ -122,6 +125,7 @@ class Nodes final : public Cluster::Implementation {
   mutable std::mutex mutex_;
   mutable std::map<std::vector<int>, NodeRings> rings_;
   mutable std::map<std::pair<std::vector<int>, int>, NodeTraffic> traffic_;
+  mutable std::map<std::map<std::int64_t, std::int64_t>, double> collisions_;
 };
 
 std::vector<NodeMembers> Nodes::MembersByNode(std::span<const int> ranks) const {
@@ -198,6 +202,49 @@ Nodes::Hop Nodes::HopBetween(const NodeTraffic& from, const NodeTraffic& to, boo
   return hop;
 }
 
+// A ring leaves a unit where its next node lies in another one. Nodes that the group has not in the
+// unit are taken to leave it as often as its own: they belong to its siblings, whose rings run at
+// the same time.
+double Nodes::CollisionsOf(const std::vector<NodeMembers>& members, std::size_t channels) const {
+  const Fabric& fabric = *fabric_;
+  struct Unit {
+    std::int64_t members = 0, leaving = 0;
+  };
+  std::map<int, Unit> units;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const int unit = UnitOf(members[i].node);
+    ++units[unit].members;
+    if (UnitOf(members[(i + 1) % members.size()].node) != unit) ++units[unit].leaving;
+  }
+  const bool rails = fabric.kind == FabricKind::kRailOptimised;
+  const std::int64_t nics = node_type_.Count(DeviceKind::kNic);
+  const std::int64_t leaves = rails ? std::min(fabric.rails, static_cast<int>(channels)) : 1;
+  const std::int64_t nics_of_a_leaf = rails ? (nics + fabric.rails - 1) / fabric.rails : nics;
+  std::map<std::int64_t, std::int64_t> leaves_by_connections;
+  for (const auto& [number, unit] : units) {
+    if (unit.leaving == 0) continue;
+    const std::int64_t nodes =
+        std::min(fabric.nodes_per_unit, nodes_ - number * fabric.nodes_per_unit);
+    const std::int64_t leaving = (nodes * unit.leaving + unit.members - 1) / unit.members;
+    // As many come in as go out.
+    leaves_by_connections[leaving * nics_of_a_leaf * fabric.connections] += 2 * leaves;
+  }
+  if (leaves_by_connections.empty()) return 1;
+  const std::lock_guard lock(mutex_);
+  const auto [known, is_new] = collisions_.try_emplace(leaves_by_connections);
+  if (is_new) {
+    std::vector<HashedLeaves> hashed;
+    for (const auto& [connections, count] : leaves_by_connections) {
+      hashed.push_back({.leaves = count, .connections = connections});
+    }
+    known->second = ExpectedSlowdown(
+        hashed, fabric.spines,
+        static_cast<double>(fabric.link.bandwidth.bytes_per_second()) / fabric.connections /
+            static_cast<double>(fabric.uplink.bandwidth.bytes_per_second()));
+  }
+  return known->second;
+}
+
 CommunicationPath Nodes::PathOf(std::span<const int> ranks) const {
   CommunicationPath path;
   path.ranks = static_cast<int>(ranks.size());
@@ -245,6 +292,13 @@ CommunicationPath Nodes::PathOf(std::span<const int> ranks) const {
       if (is_new) hop->second = HopBetween(*traffic[i], *traffic[next], same_unit);
       inter = std::min(inter, hop->second.rate * count);
       path.inter_latency = std::max(path.inter_latency, hop->second.latency);
+    }
+    if (fabric_->kind != FabricKind::kOneSwitch && fabric_->routing.choice == RouteChoice::kEcmp) {
+      const double slowdown = CollisionsOf(members, channels);
+      if (slowdown > 1) {
+        inter = std::min(inter, static_cast<double>(fabric_->link.bandwidth.bytes_per_second()) *
+                                    static_cast<double>(channels) / slowdown);
+      }
     }
     path.inter_bandwidth = Rounded(inter);
     path.ring_bandwidth = path.inter_bandwidth;
