@@ -35,6 +35,7 @@ Bandwidth Rounded(double bytes_per_second) {
 
 class Cluster::Implementation {
  public:
+  using Collisions = Cluster::Collisions;
   virtual ~Implementation() = default;
   virtual int devices() const = 0;
   virtual int nodes() const = 0;
@@ -44,7 +45,7 @@ class Cluster::Implementation {
   virtual const NodeType* node_type() const { return nullptr; }
   virtual const Fabric* fabric() const { return nullptr; }
   virtual const FlatCluster* flat_cluster() const { return nullptr; }
-  virtual CommunicationPath PathOf(std::span<const int> ranks) const = 0;
+  virtual CommunicationPath PathOf(std::span<const int> ranks, Collisions collisions) const = 0;
 };
 
 namespace {
@@ -60,7 +61,7 @@ class Flat final : public Cluster::Implementation {
   Bytes device_memory() const override { return description_.memory; }
   const FlatCluster* flat_cluster() const override { return &description_; }
 
-  CommunicationPath PathOf(std::span<const int> ranks) const override {
+  CommunicationPath PathOf(std::span<const int> ranks, Collisions /*collisions*/) const override {
     CommunicationPath path;
     path.ranks = static_cast<int>(ranks.size());
     path.nodes = path.ranks;
@@ -96,7 +97,7 @@ class Nodes final : public Cluster::Implementation {
   const NodeType* node_type() const override { return &node_type_; }
   const Fabric* fabric() const override { return fabric_ ? &*fabric_ : nullptr; }
 
-  CommunicationPath PathOf(std::span<const int> ranks) const override;
+  CommunicationPath PathOf(std::span<const int> ranks, Collisions collisions) const override;
 
  private:
   // One network hop of every channel, from a node to the next.
@@ -226,8 +227,8 @@ double Nodes::CollisionsOf(const std::vector<NodeMembers>& members, std::size_t 
     const std::int64_t nodes =
         std::min(fabric.nodes_per_unit, nodes_ - number * fabric.nodes_per_unit);
     const std::int64_t leaving = (nodes * unit.leaving + unit.members - 1) / unit.members;
-    // As many come in as go out.
-    leaves_by_connections[leaving * nics_of_a_leaf * fabric.connections] += 2 * leaves;
+    // They come down to the next unit from the spines that they have gone up to, all together.
+    leaves_by_connections[leaving * nics_of_a_leaf * fabric.connections] += leaves;
   }
   if (leaves_by_connections.empty()) return 1;
   const std::lock_guard lock(mutex_);
@@ -245,7 +246,7 @@ double Nodes::CollisionsOf(const std::vector<NodeMembers>& members, std::size_t 
   return known->second;
 }
 
-CommunicationPath Nodes::PathOf(std::span<const int> ranks) const {
+CommunicationPath Nodes::PathOf(std::span<const int> ranks, Collisions collisions) const {
   CommunicationPath path;
   path.ranks = static_cast<int>(ranks.size());
   const std::vector<NodeMembers> members = MembersByNode(ranks);
@@ -293,7 +294,8 @@ CommunicationPath Nodes::PathOf(std::span<const int> ranks) const {
       inter = std::min(inter, hop->second.rate * count);
       path.inter_latency = std::max(path.inter_latency, hop->second.latency);
     }
-    if (fabric_->kind != FabricKind::kOneSwitch && fabric_->routing.choice == RouteChoice::kEcmp) {
+    if (collisions == Collisions::kExpected && fabric_->kind != FabricKind::kOneSwitch &&
+        fabric_->routing.choice == RouteChoice::kEcmp) {
       const double slowdown = CollisionsOf(members, channels);
       if (slowdown > 1) {
         inter = std::min(inter, static_cast<double>(fabric_->link.bandwidth.bytes_per_second()) *
@@ -335,9 +337,9 @@ double Cluster::host_speed() const { return node_type() == nullptr ? 1 : node_ty
 const Fabric* Cluster::fabric() const { return implementation_->fabric(); }
 const FlatCluster* Cluster::flat_cluster() const { return implementation_->flat_cluster(); }
 
-CommunicationPath Cluster::PathOf(std::span<const int> ranks) const {
+CommunicationPath Cluster::PathOf(std::span<const int> ranks, Collisions collisions) const {
   STEPCAST_CHECK(!ranks.empty(), "a group has ranks");
-  return implementation_->PathOf(ranks);
+  return implementation_->PathOf(ranks, collisions);
 }
 
 }  // namespace stepcast::topology

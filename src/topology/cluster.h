@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -52,7 +53,10 @@ class Cluster {
   // On a fat tree with oversubscription k that is 1/k of what its NICs carry. Where connections are
   // hashed (RouteChoice::kEcmp) a group that leaves its leaf has the expected rate of its slowest
   // connection (hash_collisions.h), so that a lucky hash may do better.
-  CommunicationPath PathOf(std::span<const int> ranks) const;
+  // kIgnored: for those who follow each connection to the uplink that its hash says.
+  enum class Collisions : std::uint8_t { kExpected, kIgnored };
+  CommunicationPath PathOf(std::span<const int> ranks,
+                           Collisions collisions = Collisions::kExpected) const;
 
  private:
   std::unique_ptr<Implementation> implementation_;
