@@ -199,7 +199,7 @@ DataParallel CompleteDataParallel(const Request& request, const Training& traini
   data_parallel.overlap_param_gather = data_parallel.framework == Framework::kMegatron &&
                                        data_parallel.zero_stage == 1 &&
                                        request.overlap_param_gather.value_or(data_parallel.overlap);
-  const bool gathers = data_parallel.overlap_param_gather && request.virtual_stages.value_or(1) > 1;
+  const bool gathers = data_parallel.overlap_param_gather && ScheduleOf(request).virtual_stages > 1;
   data_parallel.align_grad_reduce = request.align_grad_reduce.value_or(true);
   data_parallel.align_param_gather = gathers && request.align_param_gather.value_or(true);
   data_parallel.overlap_param_gather_with_optimizer_step =
@@ -222,7 +222,8 @@ RequestedSchedule ScheduleOf(const Request& request) {
     chunks = std::max<std::int64_t>(
         parallel::Chunks(*request.listed_schedule) / request.pipeline.value_or(1), 1);
   }
-  schedule.virtual_stages = request.virtual_stages.value_or(chunks);
+  const bool pipeline = request.pipeline.value_or(1) > 1;
+  schedule.virtual_stages = pipeline ? request.virtual_stages.value_or(chunks) : 1;
   return schedule;
 }
 
