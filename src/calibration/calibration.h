@@ -128,6 +128,10 @@ struct KernelCosts {
   // Devices of one type are not equally fast under arithmetic: standard deviation of their times
   // over the typical time. A step waits for the slowest (cost/slowest_device.h).
   double variation = 0;
+  // A kernel is not equally fast at every launch: standard deviation over its mean time on one
+  // device, from launch to launch. Ranks that wait for one another wait for whichever was late
+  // since they last did (cost/jitter.h).
+  double jitter = 0;
   Time start_latency;      // shortest time any kernel takes on the device
   Time launch;             // host time to issue one kernel (eager)
   Time collective_launch;  // host time to issue one collective
@@ -165,6 +169,9 @@ struct LinkCosts {
   Time ring_base, tree_base;                              // once per collective
   Time ring_nvlink_hop, ring_pcie_hop, ring_network_hop;  // per step over such a hop
   Time tree_nvlink_hop, tree_pcie_hop, tree_network_hop;
+  // Standard deviation of a collective's time over its mean, from call to call and from group to
+  // group (cost/jitter.h).
+  double jitter = 0;
 };
 
 // Device memory that the framework's allocator does not see, and library workspaces.

@@ -23,6 +23,7 @@ constexpr double kLargestHalfFlops = 1e14;
 constexpr double kLongestHalfLength = 1e5;
 constexpr double kLargestFill = 1e5;
 constexpr double kMostVariation = 0.2;
+constexpr double kMostJitter = 1;
 constexpr double kMostWatts = 1e5;
 constexpr double kScatter = 0.8;
 // Beside something else things scatter, but hardly run faster.
@@ -35,6 +36,12 @@ class Checker {
     if (value > 0 && value <= 1) return;  // also refuses what is not a number
     Add(std::move(field), fmt::format("an efficiency lies above 0 and at most at 1: {}", value),
         "it is the achieved part of a peak: 0.75 for 75 %");
+  }
+
+  void Jitter(std::string field, double value) {
+    if (value >= 0 && value <= kMostJitter) return;
+    Add(std::move(field), fmt::format("must lie between 0 and {}: {}", kMostJitter, value),
+        "it is the standard deviation of times over their mean: 0.02 for 2 %");
   }
 
   void Duration(std::string field, Time value, Time longest) {
@@ -118,6 +125,7 @@ void CheckAttention(const KernelCosts& kernels, Checker& checker) {
                 fmt::format("must lie between 0 and {}: {}", kMostVariation, kernels.variation),
                 "it is the standard deviation of devices' times over their typical time");
   }
+  checker.Jitter("kernels.jitter", kernels.jitter);
   const PowerDraw& power = kernels.power;
   if (power != PowerDraw() && !(power.idle >= 0 && power.idle <= kMostWatts && power.products > 0 &&
                                 power.products <= kMostWatts)) {
@@ -160,6 +168,7 @@ void CheckKernels(const KernelCosts& kernels, Checker& checker) {
 }
 
 void CheckLinks(const LinkCosts& links, Checker& checker) {
+  checker.Jitter("links.jitter", links.jitter);
   checker.Efficiency("links.nvlink_efficiency", links.nvlink_efficiency);
   checker.Efficiency("links.pcie_efficiency", links.pcie_efficiency);
   checker.Efficiency("links.network_efficiency", links.network_efficiency);

@@ -13,9 +13,13 @@ namespace stepcast::cost {
 
 namespace {
 
+// These few nodes stand for all, so what one hash would do to them says nothing: collisions are in
+// the path (Cluster::PathOf), as they are to be expected.
 std::optional<topology::Fabric> FabricOf(const topology::Cluster& cluster) {
   if (cluster.fabric() == nullptr) return std::nullopt;
-  return *cluster.fabric();
+  topology::Fabric fabric = *cluster.fabric();
+  fabric.routing = {};
+  return fabric;
 }
 
 }  // namespace

@@ -147,7 +147,7 @@ struct PriceCache::Machine {
         .ranks = ranks,
         .message = std::nullopt,
         .layout = wanted.layout,
-        .path = cluster->PathOf(ranks),
+        .path = PathOf(ranks),
         .shape = nccl ? ShapeOf(ranks, cluster->gpus_per_node()) : GroupShape(),
         .siblings = analytic ? std::make_unique<SiblingLinks>(*cluster, ranks, wanted.layout, loads)
                              : nullptr}));
@@ -174,12 +174,18 @@ struct PriceCache::Machine {
         Group{.ranks = group.ranks,
               .message = message,
               .layout = group.layout,
-              .path = cluster->PathOf(ends),
+              .path = PathOf(ends),
               .shape = nccl ? ShapeOf(ends, cluster->gpus_per_node()) : GroupShape(),
               .siblings = analytic ? std::make_unique<SiblingLinks>(*cluster, group.ranks,
                                                                     group.layout, loads, pairs_of)
                                    : nullptr}));
     return *groups.back();
+  }
+
+  // Flows and messages meet on links themselves.
+  topology::CommunicationPath PathOf(const std::vector<int>& ranks) const {
+    return cluster->PathOf(ranks, analytic ? topology::Cluster::Collisions::kExpected
+                                           : topology::Cluster::Collisions::kIgnored);
   }
 
   // Cached prices of collectives that were priced without diagnostics.

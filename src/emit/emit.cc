@@ -105,6 +105,8 @@ const char* Describe(plan::HostWaits waits) {
       return "the training loop reads a value from the device after each backward";
     case plan::HostWaits::kPhase:
       return "the training loop synchronises after every forward, every backward and the update";
+    case plan::HostWaits::kLaunch:
+      return "CUDA_LAUNCH_BLOCKING=1 is set: the host waits for everything that it launches";
   }
   return "";
 }

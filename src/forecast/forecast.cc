@@ -10,6 +10,7 @@
 
 #include "src/base/check.h"
 #include "src/base/kernel.h"
+#include "src/cost/jitter.h"
 #include "src/cost/price.h"
 #include "src/cost/slowest_device.h"
 #include "src/forecast/collective_summaries.h"
@@ -272,6 +273,20 @@ Result<Run> Simulate(const scenario::Scenario& scenario) {
   return SimulateAt(scenario, *std::move(classes));
 }
 
+// Beside the prices, so that bounds of steps, which hold without it, hold with it.
+void AddJitter(const scenario::Scenario& scenario, const Program& program, cost::Prices& prices) {
+  const calibration::Calibration* profile = scenario.calibration.get();
+  if (profile == nullptr) return;
+  const plan::Parallelism& axes = scenario.plan.parallelism;
+  const bool kernels = profile->kernels && scenario.gpu &&
+                       !plan::TraitsOf(scenario.plan.data_parallel.framework).textbook;
+  cost::AddJitter(program,
+                  {.kernels = kernels ? profile->kernels->jitter : 0,
+                   .collectives = profile->links ? profile->links->jitter : 0,
+                   .devices = axes.data * axes.tensor * axes.pipeline * axes.context},
+                  prices);
+}
+
 Result<std::vector<PricedClass>> PricedClassesOf(const scenario::Scenario& scenario) {
   std::vector<PricedClass> classes;
   const KindScenarios kinds(scenario);
@@ -284,6 +299,7 @@ Result<std::vector<PricedClass>> PricedClassesOf(const scenario::Scenario& scena
       STEPCAST_CHECK(violations.empty(), "a lowered program has no race and no leak");
       auto prices = cost::Price(own.program, kinds[kind]);
       if (!prices) return tl::unexpected(std::move(prices.error()));
+      AddJitter(kinds[kind], own.program, *prices);
       classes.push_back({.lowered = std::move(own), .prices = std::move(*prices), .kind = kind});
     }
   }
@@ -399,6 +415,7 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, bool w
       auto prices = workspace_->prices.Price(lowered.back().lowered.program, kinds[kind]);
       if (!prices) return tl::unexpected(std::move(prices.error()));
       lowered.back().prices = std::move(*prices);
+      AddJitter(kinds[kind], lowered.back().lowered.program, lowered.back().prices);
       if (auto checked = CheckClock(scenario, lowered.back()); !checked) {
         return tl::unexpected(std::move(checked.error()));
       }

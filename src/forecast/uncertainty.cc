@@ -155,9 +155,8 @@ std::optional<BytesRange> MemoryRange(Bytes peak,
 }
 
 double MemoryError(const std::vector<calibration::Residual>& residuals) {
-  constexpr double kOfPublishedPeaks = 0.032;
   const std::optional<double> deviation = DeviationOf(kMemory, residuals);
-  return deviation ? std::min(kOfPublishedPeaks, kNineOfTen * *deviation) : kOfPublishedPeaks;
+  return deviation ? std::min(kSpecifiedMemory, kNineOfTen * *deviation) : kSpecifiedMemory;
 }
 
 }  // namespace stepcast::forecast

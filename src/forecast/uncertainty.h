@@ -79,10 +79,13 @@ std::optional<TimeRange> StepTimeRange(const PartTimes& exposed, Time step_time,
 std::optional<BytesRange> MemoryRange(Bytes peak,
                                       const std::vector<calibration::Residual>& residuals);
 
+// Within which nine of ten published peaks lie of runs whose source specifies allocator, model and
+// plan: stepcast validate published, "Ranges of a source that is not known yet". A scenario is as
+// completely specified; MemoryRange covers runs of which less is known, too.
+inline constexpr double kSpecifiedMemory = 0.036;
+
 // By such a part what a caching allocator holds may be above the forecast, when it is judged
-// whether a plan fits: as MemoryRange, and at most 0.032, within which nine of ten published peaks
-// lie of runs whose source specifies allocator, model and plan (docs/uncertainty.md). MemoryRange
-// covers runs of which less is known, too.
+// whether a plan fits and how much a plan leaves free: as MemoryRange, and at most kSpecifiedMemory.
 double MemoryError(const std::vector<calibration::Residual>& residuals);
 
 }  // namespace stepcast::forecast

@@ -87,8 +87,8 @@ TEST(Uncertainty, OfDevicesGrowsWithTheirNumber) {
 
 // A wide range of peaks of anybody's runs does not make plans leave that much free.
 TEST(Uncertainty, OfWhatFitsIsAtMostThatOfCompleteRuns) {
-  EXPECT_EQ(MemoryError({}), 0.032);
-  EXPECT_EQ(MemoryError({{"memory", 0, 0.1}}), 0.032);
+  EXPECT_EQ(MemoryError({}), kSpecifiedMemory);
+  EXPECT_EQ(MemoryError({{"memory", 0, 0.1}}), kSpecifiedMemory);
   EXPECT_NEAR(MemoryError({{"memory", 0, 0.01}}), kFactor * 0.01, 1e-9);
 }
 

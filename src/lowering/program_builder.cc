@@ -71,7 +71,7 @@ void ProgramBuilder::Use(std::span<const BufferUse> uses) {
 }
 
 void ProgramBuilder::Run(StreamId stream, std::span<const Index> kernels) {
-  if (describes_data_flow_) {
+  if (describes_data_flow_ || !awaited_.empty()) {
     for (const Index kernel : kernels) Run(stream, kernel);
     return;
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -107,6 +108,11 @@ class ProgramBuilder {
   // Whether effects and state are wanted. Where they are not, these calls do nothing; ask first
   // where finding out what to say takes time.
   bool describes_data_flow() const { return describes_data_flow_; }
+  // From now on the host waits for each operation of the step on this stream; `event` carries it.
+  void WaitForLaunches(StreamId stream, Index event) {
+    awaited_.resize(std::max<std::size_t>(awaited_.size(), stream + 1u), program::kNone);
+    awaited_[stream] = event;
+  }
   // An effect of the kernel or collective that is written next; several stand in order.
   void With(const program::Effect& effect);
   void With(std::span<const program::Effect> effects);
@@ -218,6 +224,9 @@ class ProgramBuilder {
   void Operate(program::Opcode opcode, StreamId stream, Index operand, UseRange uses) {
     Emit(opcode, stream, operand, uses);
     if (!pending_.empty()) AddEffects();
+    if (stream >= awaited_.size() || awaited_[stream] == program::kNone) return;
+    Emit(program::Opcode::kRecordEvent, stream, awaited_[stream]);
+    Emit(program::Opcode::kHostWaitEvent, 0, awaited_[stream]);
   }
   // Those that no operation has yet.
   UseRange TakeUses() {
@@ -231,6 +240,7 @@ class ProgramBuilder {
   program::Program program_;
   std::vector<program::Instruction>* section_ = &program_.prologue;
   std::vector<program::Effect> pending_;  // of the operation that is written next
+  std::vector<Index> awaited_;            // [stream]: see WaitForLaunches; kNone: it does not wait
   Index taken_uses_ = 0;                  // so many belong to operations
   program::Instruction stamp_;            // phase, label and micro-batch of what follows
 };

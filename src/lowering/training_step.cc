@@ -77,19 +77,23 @@ program::Program TrainingStep::Write(ShardingStrategy& strategy) {
   messages_.WritePrologue(inputs_);
   values_.WritePrologue(slots_ * static_cast<int>(stage_.chunks().size()), communicates_,
                         plan().parallelism.splits_backward);
-  if (plan().training.host_waits == plan::HostWaits::kPhase) {
+  const plan::HostWaits waits = plan().training.host_waits;
+  if (waits == plan::HostWaits::kPhase || waits == plan::HostWaits::kLaunch) {
     for (StreamId stream = 0; stream < builder_.streams(); ++stream) {
       if (stream != compute() && messages_.CarriesBeside(stream)) continue;
       drained_.emplace_back(stream,
                             builder_.AddEvent({.first = builder_.AddNumbered("drained ", stream)}));
     }
-  } else if (plan().training.host_waits != plan::HostWaits::kNever) {
+  } else if (waits != plan::HostWaits::kNever) {
     drained_.emplace_back(compute(), builder_.AddEvent("read by the host"));
   }
   loading_and_saving_.WritePrologue(slots_);  // its streams are the host's
   FindReads(strategy);
   Reserve();
   builder_.BeginStep();
+  if (waits == plan::HostWaits::kLaunch) {
+    for (const auto& [stream, event] : drained_) builder_.WaitForLaunches(stream, event);
+  }
   builder_.SetPhase(Phase::kForward);
   strategy.BeginStep();
   for (pass_ = 0; pass_ < stage_.passes().size(); ++pass_) WritePass(strategy);

@@ -59,6 +59,30 @@ TEST(TrainingStep, TimersThatSynchroniseWaitForEveryStream) {
   EXPECT_EQ(timed.step.back().opcode, Opcode::kHostWaitEvent);
 }
 
+// CUDA_LAUNCH_BLOCKING=1: the host waits for everything that it launches, on every stream.
+TEST(TrainingStep, SynchronousLaunchesAreWaitedForOneByOne) {
+  for (const std::string framework : {"ddp", "megatron", "fsdp2", "deepspeed"}) {
+    const auto blocking = Lowered(
+        "gradient_accumulation: 2, host_waits: launch",
+        fmt::format("zero_stage: {}, framework: {}", framework == "fsdp2" ? 3 : 0, framework));
+    const auto launched = [](const Instruction& instruction) {
+      return instruction.opcode == Opcode::kKernel || instruction.opcode == Opcode::kCollective ||
+             instruction.opcode == Opcode::kCopy || instruction.opcode == Opcode::kExchange;
+    };
+    int launches = 0;
+    for (std::size_t i = 0; i < blocking.step.size(); ++i) {
+      if (!launched(blocking.step[i])) continue;
+      ++launches;
+      ASSERT_LT(i + 2, blocking.step.size());
+      EXPECT_EQ(blocking.step[i + 1].opcode, Opcode::kRecordEvent);
+      EXPECT_EQ(blocking.step[i + 1].stream, blocking.step[i].stream);
+      EXPECT_EQ(blocking.step[i + 2].opcode, Opcode::kHostWaitEvent);
+      EXPECT_EQ(blocking.step[i + 2].operand, blocking.step[i + 1].operand);
+    }
+    EXPECT_GT(launches, 20) << framework;
+  }
+}
+
 // Who issues the kernels of a phase: modules in forward and where it is run again, autograd in
 // backward, the framework in hooks and the update.
 std::vector<Issuer> Issuers(const program::Program& program, const std::string& name) {

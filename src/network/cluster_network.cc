@@ -26,6 +26,23 @@ std::vector<Fault> Apply(std::span<const LinkChange> changes, Network::Descripti
   return faults;
 }
 
+WayChoice ChoiceOf(const topology::Fabric& fabric) {
+  WayChoice choice{.connections = fabric.connections,
+                   .seed = static_cast<std::uint64_t>(fabric.routing.seed)};
+  switch (fabric.routing.choice) {
+    case topology::RouteChoice::kAdaptive:
+      choice.by = WayChoice::By::kAll;
+      break;
+    case topology::RouteChoice::kStatic:
+      choice.by = WayChoice::By::kDestination;
+      break;
+    case topology::RouteChoice::kEcmp:
+      choice.by = WayChoice::By::kHash;
+      break;
+  }
+  return choice;
+}
+
 tl::expected<ClusterNetwork, std::vector<Fault>> FlatNetwork(const topology::FlatCluster& flat,
                                                              std::span<const LinkChange> changes) {
   if (!flat.link) {
@@ -86,6 +103,7 @@ tl::expected<ClusterNetwork, std::vector<Fault>> NetworkOf(const topology::Clust
     }
   }
   for (const int gpu : gpus) description.AddPlace({gpu});
+  if (fabric) description.Choose(ChoiceOf(*fabric));
 
   std::vector<int> switch_places;
   for (std::vector<int>& switches : node_switches) {

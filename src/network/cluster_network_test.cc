@@ -1,8 +1,11 @@
 #include "src/network/cluster_network.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <map>
 #include <memory>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -95,6 +98,55 @@ TEST(ClusterNetworkTest, GpusMeetInTheFabricsSwitches) {
   EXPECT_TRUE(router.Find(0, built.fabric_switch).has_value());
   // From one rail to another, in another unit: PCIe, NIC, leaf, spine, leaf, NIC, PCIe.
   EXPECT_GT(router.Find(0, 31)->latency, router.Find(0, 8)->latency);
+}
+
+// The spines of a route from a rank to another, and how much of the transfer each carries.
+std::map<std::string, double> Spines(topology::Fabric fabric, int from, int to) {
+  const ClusterNetwork built = NetworkOf(Cluster(topology::SwitchedNode(), fabric, 8)).value();
+  Network::Router router(built.network);
+  std::map<std::string, double> up, down;
+  const Path path = router.Find(from, to).value();
+  for (const Share& share : path.shares) {
+    const std::string name = built.network.LinkName(share.link);
+    const std::size_t end = name.find(" to ");
+    if (name.starts_with("spine")) down[name.substr(0, end)] += share.part;
+    if (name.find(" to spine") != std::string::npos) up[name.substr(end + 4)] += share.part;
+  }
+  EXPECT_EQ(up.size(), down.size());
+  double whole = 0;
+  for (const auto& [spine, part] : up) {
+    EXPECT_NEAR(down[spine], part, 1e-12) << spine;
+    whole += part;
+  }
+  EXPECT_NEAR(whole, up.empty() ? 0 : 1, 1e-12);
+  return up;
+}
+
+TEST(ClusterNetworkTest, RoutingChoosesSpines) {
+  topology::Fabric fabric = topology::FatTree(1);  // two nodes below a leaf, 4 spines
+  EXPECT_EQ(Spines(fabric, 0, 16).size(), 4U);
+  fabric.routing.choice = topology::RouteChoice::kStatic;
+  EXPECT_EQ(Spines(fabric, 0, 16).size(), 1U);
+  EXPECT_EQ(Spines(fabric, 0, 16), Spines(fabric, 9, 16));  // one for each destination
+  EXPECT_TRUE(Spines(fabric, 0, 8).empty());                // below one leaf
+  fabric.routing.choice = topology::RouteChoice::kEcmp;
+  fabric.connections = 1;
+  std::map<std::string, int> taken;
+  for (int seed = 0; seed < 64; ++seed) {
+    fabric.routing.seed = seed;
+    const auto spines = Spines(fabric, 0, 16);
+    EXPECT_EQ(spines.size(), 1U);
+    EXPECT_EQ(spines, Spines(fabric, 0, 16));
+    ++taken[spines.begin()->first];
+  }
+  // Each of 4 is taken by 16 of 64, with a standard deviation of 3.5.
+  EXPECT_EQ(taken.size(), 4U);
+  for (const auto& [spine, times] : taken) EXPECT_NEAR(times, 16, 12) << spine;
+  fabric.connections = 3;
+  for (int seed = 0; seed < 8; ++seed) {
+    fabric.routing.seed = seed;
+    EXPECT_LE(Spines(fabric, 0, 16).size(), 3U);
+  }
 }
 
 }  // namespace

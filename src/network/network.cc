@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "fmt/format.h"
@@ -12,6 +13,14 @@ namespace stepcast::network {
 namespace {
 
 std::size_t At(int index) { return static_cast<std::size_t>(index); }
+
+// Every bit of the number in every bit of the result (splitmix64).
+std::uint64_t Mixed(std::uint64_t number) {
+  number += 0x9e3779b97f4a7c15;
+  number = (number ^ number >> 30) * 0xbf58476d1ce4e5b9;
+  number = (number ^ number >> 27) * 0x94d049bb133111eb;
+  return number ^ number >> 31;
+}
 
 }  // namespace
 
@@ -265,6 +274,14 @@ tl::expected<Path, Fault> Network::Router::Find(int from, int to) {
   if (from == to) return Path();
   if (alike_.empty()) FindCopies();
   const int node_from = NodeOf(from), node_to = NodeOf(to);
+  if (network_.description_.choice_.by != WayChoice::By::kAll && node_from != node_to) {
+    const std::uint64_t key = static_cast<std::uint64_t>(from) << 32 | static_cast<unsigned>(to);
+    if (const auto known = chosen_.find(key); known != chosen_.end()) return known->second;
+    auto path = Look(from, to);
+    if (!path) return path;
+    if (chosen_.size() == kMostKnown) chosen_.clear();
+    return chosen_.emplace(key, *std::move(path)).first->second;
+  }
   const std::uint64_t key = static_cast<std::uint64_t>(alike_[At(from)]) << 32 |
                             static_cast<std::uint64_t>(alike_[At(to)]) << 1 |
                             (node_from == node_to ? 1 : 0);
@@ -312,6 +329,48 @@ void Network::Router::Reach(int device, const Distance& distance, int link) {
     return;
   }
   if (link >= 0) visit.over.push_back(link);
+}
+
+void Network::Router::Divide(int from, int to, int device, std::vector<double>& parts) const {
+  const std::vector<int>& over = visits_[At(device)].over;
+  const double arriving = visits_[At(device)].arriving;
+  parts.assign(over.size(), 0);
+  if (over.size() == 1) {
+    parts[0] = arriving;
+    return;
+  }
+  const auto& devices = network_.description_.devices_;
+  const WayChoice& choice = network_.description_.choice_;
+  const bool fabric =
+      devices[At(device)].node < 0 && std::all_of(over.begin(), over.end(), [&](int id) {
+        return devices[At(network_.link(id).from)].node < 0;
+      });
+  if (!fabric || choice.by == WayChoice::By::kAll) {
+    double sum = 0;
+    for (const int id : over)
+      sum += static_cast<double>(network_.link(id).bandwidth.bytes_per_second());
+    for (std::size_t i = 0; i < over.size(); ++i) {
+      parts[i] =
+          arriving * static_cast<double>(network_.link(over[i]).bandwidth.bytes_per_second()) / sum;
+    }
+    return;
+  }
+  // In whatever order the search came upon them, ways are numbered by their links.
+  std::vector<std::size_t> ways(over.size());
+  std::iota(ways.begin(), ways.end(), std::size_t{0});
+  std::sort(ways.begin(), ways.end(),
+            [&](std::size_t a, std::size_t b) { return over[a] < over[b]; });
+  if (choice.by == WayChoice::By::kDestination) {
+    // The ports of a leaf are those of its nodes, or one of each of its nodes.
+    parts[ways[At(to + NodeOf(to)) % ways.size()]] = arriving;
+    return;
+  }
+  const std::uint64_t pair = static_cast<std::uint64_t>(from) << 32 | static_cast<unsigned>(to);
+  for (int connection = 0; connection < choice.connections; ++connection) {
+    const std::uint64_t hash =
+        Mixed(Mixed(Mixed(choice.seed) ^ pair) ^ static_cast<std::uint64_t>(connection));
+    parts[ways[hash % ways.size()]] += arriving / choice.connections;
+  }
 }
 
 // Dijkstra's algorithm; then back along all shortest routes, farthest device first, so that a
@@ -372,6 +431,7 @@ std::optional<Path> Network::Router::Search(int from, int to, bool nvlink_only) 
     ends.push_back(target);
     total += arriving_over(target);
   }
+  std::vector<double> parts;
   open_.clear();
   for (const int end : ends) {
     visits_[At(end)].arriving = ends.size() == 1 ? 1 : arriving_over(end) / total;
@@ -383,10 +443,11 @@ std::optional<Path> Network::Router::Search(int from, int to, bool nvlink_only) 
     const int device = farthest->second;
     open_.erase(farthest);
     const Visit& visit = visits_[At(device)];
-    const double sum = arriving_over(device);
-    for (const int id : visit.over) {
-      const double part =
-          visit.over.size() == 1 ? visit.arriving : visit.arriving * bandwidth(id) / sum;
+    Divide(from, to, device, parts);
+    for (std::size_t i = 0; i < visit.over.size(); ++i) {
+      if (parts[i] == 0) continue;
+      const int id = visit.over[i];
+      const double part = parts[i];
       path.shares.push_back({id, part});
       const int before = network_.link(id).from;
       Visit& earlier = visits_[At(before)];

@@ -33,7 +33,8 @@ struct Share {
 // A route from one place to another. A transfer cuts through: it is on every link of its route at
 // once, at the rate of the narrowest, and reaches the other end `latency` after it has left. No
 // switch takes a whole message in before it sends it on. Where several routes are equally short
-// each carries a part, in proportion to the bandwidth of its links.
+// each carries a part, in proportion to the bandwidth of its links; through the fabric as WayChoice
+// says.
 struct Path {
   Time latency{};
   std::vector<Share> shares{};
@@ -44,6 +45,18 @@ struct Fault {
   std::string message;
   std::string hint;
   int change = -1;  // the number of the LinkChange that is wrong; -1: none (cluster_network.h)
+};
+
+// Which of several equally short ways through the fabric a transfer takes.
+struct WayChoice {
+  enum class By : std::uint8_t {
+    kAll,          // every one carries a part
+    kDestination,  // one for each destination, dealt out in order
+    kHash,         // one for each connection between two places
+  };
+  By by = By::kAll;
+  int connections = 1;     // of two places; each carries as much
+  std::uint64_t seed = 0;  // of the hash
 };
 
 // Devices, directed links, and places: a rank's GPU, or the switches that reduce and multicast
@@ -64,6 +77,7 @@ class Network {
     // The links between two devices, both ways, carry `bandwidth` together each way from now on;
     // none: they are taken away. False where there is no such link.
     bool Change(std::string_view from, std::string_view to, std::optional<Bandwidth> bandwidth);
+    void Choose(const WayChoice& choice) { choice_ = choice; }
     // A place on one device, or spread over several alike. Places are numbered from 0.
     int AddPlace(std::vector<int> devices);
 
@@ -77,6 +91,7 @@ class Network {
     std::vector<Device> devices_;
     std::vector<Link> links_;
     std::vector<std::vector<int>> places_;
+    WayChoice choice_;
   };
 
   // All that is wrong: links without bandwidth or with a negative latency, places without a link,
@@ -150,6 +165,8 @@ class Network::Router {
   tl::expected<Path, Fault> Look(int from, int to);
   std::optional<Path> Search(int from, int to, bool nvlink_only);
   void Reach(int device, const Distance& distance, int link);
+  // Of what arrives at `device`, the part over each of the links by which it does.
+  void Divide(int from, int to, int device, std::vector<double>& parts) const;
 
   // Beyond so many all are forgotten.
   static constexpr std::size_t kMostKnown = 65'536;
@@ -160,6 +177,7 @@ class Network::Router {
   std::vector<int> alike_;                  // [place]: equal for the same place in copies of a node
   std::vector<std::vector<int>> links_of_;  // [node]: in the same order in its copies
   std::unordered_map<std::uint64_t, Known> known_;  // by places alike
+  std::unordered_map<std::uint64_t, Path> chosen_;  // by places: where ways are chosen
   std::vector<Visit> visits_;                       // [device], once there was a search
   std::uint32_t search_ = 0;
   std::vector<std::pair<Distance, int>> open_;  // a heap, nearest first

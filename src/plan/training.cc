@@ -36,6 +36,8 @@ const char* Name(HostWaits waits) {
       return "micro_batch";
     case HostWaits::kPhase:
       return "phase";
+    case HostWaits::kLaunch:
+      return "launch";
   }
   return "";
 }

@@ -21,8 +21,9 @@ enum class OptimizerImplementation : std::uint8_t { kFused, kForeach, kSingle };
 // that the host waits until all that was issued on the compute stream is done: nowhere, at the end
 // of each step, before each update, or after the backward of each micro-batch. kPhase: until all
 // streams are done, after every forward, every backward and the update, as timers do that
-// synchronise (DeepSpeed's wall_clock_breakdown, Megatron-LM before 3.0).
-enum class HostWaits : std::uint8_t { kNever, kStep, kUpdate, kMicroBatch, kPhase };
+// synchronise (DeepSpeed's wall_clock_breakdown, Megatron-LM before 3.0). kLaunch: until what was
+// launched is done, after every kernel, copy and collective (CUDA_LAUNCH_BLOCKING=1).
+enum class HostWaits : std::uint8_t { kNever, kStep, kUpdate, kMicroBatch, kPhase, kLaunch };
 
 const char* Name(Optimizer optimizer);
 const char* Name(OptimizerImplementation implementation);

@@ -265,7 +265,8 @@ std::vector<TrainingSetting> Rows() {
        .default_value = "`false`"},
       {.key = "host_waits",
        .type = Words<&Given::host_waits, &Training::host_waits, HostWaits::kNever, HostWaits::kStep,
-                     HostWaits::kUpdate, HostWaits::kMicroBatch, HostWaits::kPhase>(),
+                     HostWaits::kUpdate, HostWaits::kMicroBatch, HostWaits::kPhase,
+                     HostWaits::kLaunch>(),
        .uses = {},
        .values =
            "where the training loop reads a value from the device, and the host waits until the "
@@ -273,7 +274,11 @@ std::vector<TrainingSetting> Rows() {
            "the norm of the gradients), `micro_batch` (after each backward); `phase`: after every "
            "forward, every backward and the update, until all streams are done, as timers do that "
            "synchronise (DeepSpeed's `wall_clock_breakdown`, Megatron-LM before 3.0). Buffers that "
-           "other streams use are then free before more are asked for",
+           "other streams use are then free before more are asked for. `launch`: after every "
+           "kernel, "
+           "copy and collective (`CUDA_LAUNCH_BLOCKING=1`): nothing overlaps, and what issuing "
+           "takes "
+           "is never hidden",
        .default_value = "`never`"},
       {.key = "gradient_clipping",
        .type = OwnNotation<&Given::gradient_clipping>(),

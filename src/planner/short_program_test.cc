@@ -65,7 +65,7 @@ Case AnyPlan() {
   }
   any.set.push_back(fmt::format("training.gradient_accumulation={}", *rc::gen::inRange(16, 41)));
   vary("training.step_barrier", {"false", "true"});
-  vary("training.host_waits", {"never", "micro_batch", "phase"});
+  vary("training.host_waits", {"never", "micro_batch", "phase", "launch"});
   const std::string framework = *rc::gen::elementOf(
       std::vector<std::string>{"reference", "ddp", "fsdp1", "fsdp2", "deepspeed", "deepspeed",
                                "megatron", "internevo", "nanotron"});

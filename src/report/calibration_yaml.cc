@@ -163,6 +163,7 @@ void WriteKernels(const KernelCosts& kernels, Writer& writer) {
   const std::pair<std::string_view, double> efficiencies[] = {
       {"gemm_unaligned", kernels.gemm_unaligned},
       {"variation", kernels.variation},
+      {"jitter", kernels.jitter},
       {"attention_forward_efficiency", kernels.attention_forward_efficiency},
       {"attention_backward_efficiency", kernels.attention_backward_efficiency},
       {"memory_efficiency", kernels.memory_efficiency},
@@ -192,6 +193,7 @@ void WriteLinks(const calibration::LinkCosts& links, Writer& writer) {
   writer.Entry(1, "nvlink_efficiency: {}", links.nvlink_efficiency);
   writer.Entry(1, "pcie_efficiency: {}", links.pcie_efficiency);
   writer.Entry(1, "network_efficiency: {}", links.network_efficiency);
+  if (links.jitter != 0) writer.Entry(1, "jitter: {}", links.jitter);
   const auto algorithm = [&](std::string_view name, Time base, Time nvlink, Time pcie,
                              Time network) {
     writer.Entry(1, "{}: {{base: {}, nvlink_hop: {}, pcie_hop: {}, network_hop: {}}}", name,

@@ -101,6 +101,7 @@ calibration::KernelCosts AnyKernels() {
       kernels.power = {.idle = 100, .products = static_cast<double>(Between(1, 2000))};
       kernels.token_sum_time = AnyTime(100);
       kernels.variation = 0.015;
+      kernels.jitter = 0.02;
     }
     kernels.attention_forward_efficiency = AnyEfficiency();
     kernels.attention_backward_efficiency = AnyEfficiency();
@@ -183,6 +184,7 @@ RC_GTEST_PROP(CalibrationYamlTest, IsReadBackToTheSameValues, ()) {
     RC_ASSERT(read->kernels->power == wrote.kernels->power);
     RC_ASSERT(read->kernels->token_sum_time == wrote.kernels->token_sum_time);
     RC_ASSERT(read->kernels->variation == wrote.kernels->variation);
+    RC_ASSERT(read->kernels->jitter == wrote.kernels->jitter);
     RC_ASSERT(read->kernels->gemm_surface == wrote.kernels->gemm_surface);
     RC_ASSERT(read->kernels->gemm_input_gradient_surface ==
               wrote.kernels->gemm_input_gradient_surface);

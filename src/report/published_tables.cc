@@ -210,10 +210,12 @@ PublishedTable Headline(const PublishedAccuracy& accuracy) {
   add("of sources that profiles were fitted to", {.fitted_source = true});
   add("of sources that were never fitted", {.fitted_source = false});
   constexpr int kNode = 8, kLarge = 512;
+  constexpr double kNearlyFull = 0.9;
   add("up to 8 GPUs", {.most_devices = kNode});
   add("9 to 64 GPUs", {.least_devices = kNode + 1, .most_devices = validate::kSmall});
   add("65 to 511 GPUs", {.least_devices = validate::kSmall + 1, .most_devices = kLarge - 1});
   add("512 GPUs and more", {.least_devices = kLarge});
+  add("devices that are more than 90 % full", {.least_filled = kNearlyFull});
   // Of one source all these say the same.
   if (accuracy.sources.size() == 1 || table.rows.size() < 2) table.rows.clear();
   return table;
@@ -247,10 +249,11 @@ PublishedTable Transfer(const PublishedAccuracy& accuracy) {
                   {"inside %"}},
       .rows = {},
       .note =
-          "half-width: nine of ten measured values lie within so much of the forecast, sources "
-          "counted by the root of their rows; residual: the same as a profile's `source` or "
-          "`memory`. inside: of each "
-          "source's rows, those within what the other sources say."};
+          "inside: of each source's rows, those within what the other sources say, at a level at "
+          "which nine of ten rows are, sources counted by the root of their rows. half-width: what "
+          "all sources together say at that level; residual: the same as a profile's `source` or "
+          "`memory`. Of runs that are specified completely the allocator's peaks count, and the "
+          "half-width is the error by which it is judged whether a plan fits."};
   const auto add = [&](std::string what, const validate::TransferError& transfer) {
     if (transfer.cases == 0) return;
     table.rows.push_back(
@@ -267,6 +270,7 @@ PublishedTable Transfer(const PublishedAccuracy& accuracy) {
     add(what, accuracy.StepTimeTransfer({.least_devices = least, .most_devices = most}));
   }
   add("peak memory", accuracy.MemoryTransfer({}));
+  add("peak memory of runs that are specified completely", accuracy.SpecifiedMemoryTransfer());
   return table;
 }
 

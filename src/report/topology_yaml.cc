@@ -47,6 +47,10 @@ std::string FabricText(const topology::Fabric& fabric) {
         fabric.nodes_per_unit, fabric.spines, ExactTime(fabric.uplink.latency),
         fabric.oversubscription);
   }
+  if (fabric.kind != topology::FabricKind::kOneSwitch) {
+    text += fmt::format("  routing: {}\n  connections: {}\n", Name(fabric.routing.choice),
+                        fabric.connections);
+  }
   if (fabric.sharp) text += "  sharp: true\n";
   return text;
 }

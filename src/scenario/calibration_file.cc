@@ -366,6 +366,7 @@ calibration::KernelCosts ReadKernels(MappingReader& section, Diagnostics& diagno
   costs.gemm_unaligned = section.ReadDecimal("gemm_unaligned", Need::kOptional, {}).value_or(0);
   costs.memory_efficiency = efficiency("memory_efficiency");
   costs.variation = section.ReadDecimal("variation", Need::kOptional, {}).value_or(0);
+  costs.jitter = section.ReadDecimal("jitter", Need::kOptional, {}).value_or(0);
   costs.token_sum_time =
       section.ReadTime("token_sum_time", Need::kOptional, Zero::kAllowed).value_or(Time());
   costs.start_latency = Duration(section, "start_latency");
@@ -464,6 +465,7 @@ calibration::LinkCosts ReadLinks(MappingReader& section) {
   costs.nvlink_efficiency = Decimal(section, "nvlink_efficiency");
   costs.pcie_efficiency = Decimal(section, "pcie_efficiency");
   costs.network_efficiency = Decimal(section, "network_efficiency");
+  costs.jitter = section.ReadDecimal("jitter", Need::kOptional, {}).value_or(0);
   if (auto ring = section.ReadMapping("ring", Need::kRequired)) {
     costs.ring_base = Duration(*ring, "base");
     costs.ring_nvlink_hop = Duration(*ring, "nvlink_hop");

@@ -312,24 +312,26 @@ class Loader::Reading {
       return;
     }
     for (const OtherNodes& other : file.other_nodes) *nodes += other.nodes;
-    scenario_.cluster = ClusterOf(topology, nodes, LocationOf(root_, "cluster.nodes"));
+    scenario_.cluster =
+        ClusterOf(topology, nodes, LocationOf(root_, "cluster.nodes"), file.routing);
     if (scenario_.cluster != nullptr) LoadOtherNodes(file);
   }
 
   // Null where it cannot be built, which is reported.
   std::shared_ptr<const topology::Cluster> ClusterOf(
       const std::shared_ptr<const Topology>& topology, std::optional<std::int64_t> nodes,
-      const Location& location) {
+      const Location& location, const RoutingRequest& routing) {
     Diagnostics mistakes;
     // The topology is held by the cache, so that its address stands for it.
-    const auto cluster =
-        contents_.clusters.Get(fmt::format("{}x{}", fmt::ptr(topology.get()), nodes.value_or(0)),
-                               [&]() -> Result<topology::Cluster> {
-                                 std::optional<topology::Cluster> built =
-                                     BuildCluster(*topology, nodes, location, mistakes);
-                                 if (built.has_value()) return *std::move(built);
-                                 return tl::make_unexpected(mistakes);
-                               });
+    const auto cluster = contents_.clusters.Get(
+        fmt::format("{}x{} by {} {}", fmt::ptr(topology.get()), nodes.value_or(0),
+                    routing.choice ? Name(*routing.choice) : "", routing.seed.value_or(-1)),
+        [&]() -> Result<topology::Cluster> {
+          std::optional<topology::Cluster> built =
+              BuildCluster(*topology, nodes, location, mistakes, routing);
+          if (built.has_value()) return *std::move(built);
+          return tl::make_unexpected(mistakes);
+        });
     if (cluster.has_value()) return *cluster;
     // Again, for the positions of this scenario.
     if (mistakes.empty()) BuildCluster(*topology, nodes, location, mistakes);
@@ -347,7 +349,7 @@ class Loader::Reading {
                    return ReadTopology(node, diagnostics);
                  });
       if (topology == nullptr) continue;
-      auto cluster = ClusterOf(topology, scenario_.cluster->nodes(), other.location);
+      auto cluster = ClusterOf(topology, scenario_.cluster->nodes(), other.location, file.routing);
       if (cluster == nullptr) continue;
       if (cluster->gpus_per_node() != scenario_.cluster->gpus_per_node()) {
         Report("scenario.mixed-nodes", other.location,
@@ -464,9 +466,9 @@ class Loader::Reading {
       // How far forecasts of anybody's runs are off is no measurement of one machine.
       for (const calibration::Residual& residual : defaults->residuals) {
         const bool general = residual.of == "source" || residual.of == "memory";
-        const bool stated = std::any_of(
-            filled->residuals.begin(), filled->residuals.end(),
-            [&](const calibration::Residual& own) { return own.of == residual.of; });
+        const bool stated =
+            std::any_of(filled->residuals.begin(), filled->residuals.end(),
+                        [&](const calibration::Residual& own) { return own.of == residual.of; });
         if (general && !stated) filled->residuals.push_back(residual);
       }
     }

@@ -11,6 +11,8 @@
 #include "src/plan/data_parallel_settings.h"
 #include "src/plan/parallelism_settings.h"
 #include "src/plan/training_settings.h"
+#include "src/topology/cluster.h"
+#include "src/topology/node_type.h"
 
 namespace stepcast::scenario {
 namespace {
@@ -57,6 +59,11 @@ Mapping Cluster(const Scenario& scenario, const Sources& sources) {
   if (!scenario.cluster->flat()) cluster.emplace_back("nodes", Integer(first));
   cluster.emplace_back("collective_algorithm", Text(Name(scenario.algorithm)));
   cluster.emplace_back("network", Text(Name(scenario.network)));
+  if (const topology::Fabric* fabric = scenario.cluster->fabric();
+      fabric != nullptr && fabric->routing != topology::Routing()) {
+    cluster.emplace_back("routing", Text(Name(fabric->routing.choice)));
+    cluster.emplace_back("routing_seed", Integer(fabric->routing.seed));
+  }
   if (!scenario.other_nodes.empty()) {
     Resolved::Sequence kinds;
     for (std::size_t i = 0; i < scenario.other_nodes.size(); ++i) {

@@ -1,5 +1,6 @@
 #include "src/scenario/scenario_file.h"
 
+#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -8,6 +9,8 @@
 
 namespace stepcast::scenario {
 namespace {
+
+constexpr std::int64_t kMostSeed = std::numeric_limits<std::int64_t>::max();
 
 constexpr std::int64_t kFormatVersion = 1;
 
@@ -82,6 +85,8 @@ void ReadCluster(MappingReader& reader, ScenarioFile& file, Diagnostics& diagnos
                                            {{"analytic", Fidelity::kAnalytic},
                                             {"flow", Fidelity::kFlow},
                                             {"message", Fidelity::kMessage}});
+  file.routing.choice = ReadRouting(reader, "routing");
+  file.routing.seed = reader.ReadInteger("routing_seed", Need::kOptional, {0, kMostSeed});
   if (const auto links = reader.ReadSequence("slow_links", Need::kOptional)) {
     for (const Node& node : *links) ReadSlowLink(node, file, diagnostics);
   }

@@ -9,6 +9,7 @@
 #include "src/plan/request.h"
 #include "src/scenario/document.h"
 #include "src/scenario/scenario.h"
+#include "src/scenario/topology_file.h"
 
 namespace stepcast::scenario {
 
@@ -37,6 +38,7 @@ struct ScenarioFile {
   nccl::Overrides nccl_overrides;
   std::optional<bool> nccl_collnet;
   std::optional<Fidelity> network;
+  RoutingRequest routing;
   std::vector<SlowLink> slow_links;
   std::vector<SlowDevice> slow_devices;  // without ranks
   std::vector<OtherNodes> other_nodes;

@@ -12,6 +12,8 @@
 #include "src/parallel/rank_grid.h"
 #include "src/plan/legality.h"
 #include "src/plan/rank_grid.h"
+#include "src/topology/cluster.h"
+#include "src/topology/node_type.h"
 
 namespace stepcast::scenario {
 namespace {
@@ -99,6 +101,13 @@ void AppendWarnings(const ScenarioFile& file, Scenario& scenario) {
   if (!scenario.slow_links.empty() && scenario.network == Fidelity::kAnalytic) {
     scenario.warnings.push_back(
         "cluster.slow_links has no effect with cluster.network analytic; take flow or message");
+  }
+  const topology::Fabric* fabric = scenario.cluster->fabric();
+  const bool spines = fabric != nullptr && fabric->kind != topology::FabricKind::kOneSwitch;
+  if ((file.routing.choice || file.routing.seed) && !spines) {
+    scenario.warnings.emplace_back(
+        "cluster.routing and routing_seed have no effect here: the topology's fabric has no spines "
+        "to choose from; take a rail-optimised fabric or a fat-tree");
   }
   if (!scenario.model->is_layer_list()) return;
   for (std::string& sentence : plan::KeysWithoutEffectOnLayerLists(file.request)) {

@@ -221,6 +221,16 @@ std::optional<topology::Gpu> ReadNode(MappingReader& reader, NodeType& node_type
   return gpu;
 }
 
+}  // namespace
+
+std::optional<topology::RouteChoice> ReadRouting(MappingReader& reader, const char* key) {
+  using enum topology::RouteChoice;
+  return reader.ReadWord<topology::RouteChoice>(
+      key, Need::kOptional, {{"adaptive", kAdaptive}, {"static", kStatic}, {"ecmp", kEcmp}});
+}
+
+namespace {
+
 std::optional<Fabric> ReadFabric(MappingReader& reader, const NodeType& node_type) {
   Fabric fabric;
   const auto kind = reader.ReadWord<FabricKind>("kind", Need::kRequired,
@@ -233,6 +243,13 @@ std::optional<Fabric> ReadFabric(MappingReader& reader, const NodeType& node_typ
   if (const auto link = ReadLink(reader, "link", Need::kRequired)) fabric.link = *link;
   fabric.sharp = reader.ReadBoolean("sharp", Need::kOptional).value_or(false);
   const int nics = node_type.Count(topology::DeviceKind::kNic);
+  if (*kind != FabricKind::kOneSwitch) {
+    fabric.routing.choice =
+        ReadRouting(reader, "routing").value_or(topology::RouteChoice::kAdaptive);
+    fabric.connections = static_cast<int>(
+        reader.ReadInteger("connections", Need::kOptional, {1, topology::kMostConnections})
+            .value_or(fabric.connections));
+  }
   if (*kind == FabricKind::kRailOptimised) {
     const auto nodes =
         reader.ReadInteger("nodes_per_unit", Need::kRequired, {1, topology::kMostDevices});
@@ -353,7 +370,8 @@ Result<Topology> LoadTopology(const std::string& path) {
 
 std::optional<topology::Cluster> BuildCluster(const Topology& topology,
                                               std::optional<std::int64_t> nodes,
-                                              const Location& location, Diagnostics& diagnostics) {
+                                              const Location& location, Diagnostics& diagnostics,
+                                              const RoutingRequest& routing) {
   if (const auto* flat = std::get_if<FlatCluster>(&topology.description)) {
     if (!nodes) return topology::Cluster(*flat);
     diagnostics.push_back({"topology.nodes", location,
@@ -384,7 +402,10 @@ std::optional<topology::Cluster> BuildCluster(const Topology& topology,
          fault.hint});
   }
   if (!faults.empty()) return std::nullopt;
-  return topology::Cluster(description.node_type, description.fabric, static_cast<int>(*nodes));
+  std::optional<Fabric> fabric = description.fabric;
+  if (fabric && routing.choice) fabric->routing.choice = *routing.choice;
+  if (fabric && routing.seed) fabric->routing.seed = *routing.seed;
+  return topology::Cluster(description.node_type, std::move(fabric), static_cast<int>(*nodes));
 }
 
 }  // namespace stepcast::scenario

@@ -32,6 +32,8 @@
 //
 // Fabrics, `link` being each NIC's port:
 //   {kind: one-switch, link: {latency, bandwidth}}
+// With spines, `routing` (adaptive, static, ecmp; default adaptive) and `connections`, the queue
+// pairs between two NICs that ecmp tells apart (default 2).
 //   {kind: rail-optimised, link: ..., nodes_per_unit, rails (default: the node's NICs), spines,
 //    uplink: {latency, bandwidth}}               # uplink: one leaf to one spine
 //   {kind: fat-tree, link: ..., nodes_per_leaf, spines, uplink: {latency}, oversubscription
@@ -65,10 +67,18 @@ struct Topology {
 std::optional<Topology> ReadTopology(const Node& node, Diagnostics& diagnostics);
 Result<Topology> LoadTopology(const std::string& path);
 
+// A scenario's own routing, in the place of its fabric's.
+struct RoutingRequest {
+  std::optional<topology::RouteChoice> choice;
+  std::optional<std::int64_t> seed;
+};
+std::optional<topology::RouteChoice> ReadRouting(MappingReader& reader, const char* key);
+
 // The cluster of `nodes` nodes; nothing for a flat one. What is wrong with that number is reported
 // at `location`, where it stands or is missing.
 std::optional<topology::Cluster> BuildCluster(const Topology& topology,
                                               std::optional<std::int64_t> nodes,
-                                              const Location& location, Diagnostics& diagnostics);
+                                              const Location& location, Diagnostics& diagnostics,
+                                              const RoutingRequest& routing = {});
 
 }  // namespace stepcast::scenario

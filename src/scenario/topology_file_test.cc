@@ -314,6 +314,36 @@ TEST(NodeTopology, ReadsEveryFabric) {
   }
 }
 
+TEST(NodeTopology, ReadsRouting) {
+  const std::string tree =
+      "fabric: {kind: fat-tree, link: {latency: 1 us, bandwidth: 80 Gbps}, nodes_per_leaf: 2, "
+      "spines: 4, uplink: {latency: 1 us}";
+  const auto fabric = [&](const std::string& more, const RoutingRequest& own = {}) {
+    Diagnostics diagnostics;
+    const auto topology = Read(fmt::format("{}{}{}}}\n", kServer, tree, more), diagnostics);
+    EXPECT_TRUE(topology.has_value()) << Format(diagnostics);
+    return *BuildCluster(*topology, 4, {}, diagnostics, own)->fabric();
+  };
+  using enum topology::RouteChoice;
+  EXPECT_EQ(fabric("").routing.choice, kAdaptive);
+  EXPECT_EQ(fabric("").connections, 2);
+  EXPECT_EQ(fabric(", routing: static").routing.choice, kStatic);
+  EXPECT_EQ(fabric(", routing: ecmp, connections: 8").routing.choice, kEcmp);
+  EXPECT_EQ(fabric(", routing: ecmp, connections: 8").connections, 8);
+  // A scenario's own goes before the file's.
+  const topology::Fabric own = fabric(", routing: ecmp", {.choice = kStatic, .seed = 7});
+  EXPECT_EQ(own.routing.choice, kStatic);
+  EXPECT_EQ(own.routing.seed, 7);
+  EXPECT_EQ(Mistakes(fmt::format("{}{}, routing: hash, connections: 0}}\n", kServer, tree)).size(),
+            2U);
+  // One switch has nothing to choose from.
+  EXPECT_EQ(Mistakes(fmt::format("{}fabric: {{kind: one-switch, link: {{latency: 1 us, bandwidth: "
+                                 "80 Gbps}}, routing: ecmp}}\n",
+                                 kServer))
+                .size(),
+            1U);
+}
+
 TEST(NodeTopology, ReportsAllMistakesAtOnce) {
   EXPECT_EQ(Mistakes("name: mine\n"
                      "node:\n"

@@ -13,6 +13,7 @@
 
 #include "src/base/check.h"
 #include "src/topology/graph.h"
+#include "src/topology/hash_collisions.h"
 #include "src/topology/rings.h"
 #include "src/topology/routes.h"
 
@@ -34,6 +35,7 @@ Bandwidth Rounded(double bytes_per_second) {
 
 class Cluster::Implementation {
  public:
+  using Collisions = Cluster::Collisions;
   virtual ~Implementation() = default;
   virtual int devices() const = 0;
   virtual int nodes() const = 0;
@@ -43,7 +45,7 @@ class Cluster::Implementation {
   virtual const NodeType* node_type() const { return nullptr; }
   virtual const Fabric* fabric() const { return nullptr; }
   virtual const FlatCluster* flat_cluster() const { return nullptr; }
-  virtual CommunicationPath PathOf(std::span<const int> ranks) const = 0;
+  virtual CommunicationPath PathOf(std::span<const int> ranks, Collisions collisions) const = 0;
 };
 
 namespace {
@@ -59,7 +61,7 @@ class Flat final : public Cluster::Implementation {
   Bytes device_memory() const override { return description_.memory; }
   const FlatCluster* flat_cluster() const override { return &description_; }
 
-  CommunicationPath PathOf(std::span<const int> ranks) const override {
+  CommunicationPath PathOf(std::span<const int> ranks, Collisions /*collisions*/) const override {
     CommunicationPath path;
     path.ranks = static_cast<int>(ranks.size());
     path.nodes = path.ranks;
@@ -95,7 +97,7 @@ class Nodes final : public Cluster::Implementation {
   const NodeType* node_type() const override { return &node_type_; }
   const Fabric* fabric() const override { return fabric_ ? &*fabric_ : nullptr; }
 
-  CommunicationPath PathOf(std::span<const int> ranks) const override;
+  CommunicationPath PathOf(std::span<const int> ranks, Collisions collisions) const override;
 
  private:
   // One network hop of every channel, from a node to the next.
@@ -110,6 +112,8 @@ class Nodes final : public Cluster::Implementation {
   const NodeRings& RingsOf(const std::vector<int>& gpus) const;
   const NodeTraffic& TrafficOf(const std::vector<int>& gpus, int channels) const;
   Hop HopBetween(const NodeTraffic& from, const NodeTraffic& to, bool same_unit) const;
+  // By how much collisions of hashed connections slow the group's ring, `channels` wide.
+  double CollisionsOf(const std::vector<NodeMembers>& members, std::size_t channels) const;
   int UnitOf(int node) const {
     return fabric_->kind == FabricKind::kOneSwitch ? 0 : node / fabric_->nodes_per_unit;
   }
@@ -122,6 +126,7 @@ class Nodes final : public Cluster::Implementation {
   mutable std::mutex mutex_;
   mutable std::map<std::vector<int>, NodeRings> rings_;
   mutable std::map<std::pair<std::vector<int>, int>, NodeTraffic> traffic_;
+  mutable std::map<std::map<std::int64_t, std::int64_t>, double> collisions_;
 };
 
 std::vector<NodeMembers> Nodes::MembersByNode(std::span<const int> ranks) const {
@@ -198,7 +203,50 @@ Nodes::Hop Nodes::HopBetween(const NodeTraffic& from, const NodeTraffic& to, boo
   return hop;
 }
 
-CommunicationPath Nodes::PathOf(std::span<const int> ranks) const {
+// A ring leaves a unit where its next node lies in another one. Nodes that the group has not in the
+// unit are taken to leave it as often as its own: they belong to its siblings, whose rings run at
+// the same time.
+double Nodes::CollisionsOf(const std::vector<NodeMembers>& members, std::size_t channels) const {
+  const Fabric& fabric = *fabric_;
+  struct Unit {
+    std::int64_t members = 0, leaving = 0;
+  };
+  std::map<int, Unit> units;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const int unit = UnitOf(members[i].node);
+    ++units[unit].members;
+    if (UnitOf(members[(i + 1) % members.size()].node) != unit) ++units[unit].leaving;
+  }
+  const bool rails = fabric.kind == FabricKind::kRailOptimised;
+  const std::int64_t nics = node_type_.Count(DeviceKind::kNic);
+  const std::int64_t leaves = rails ? std::min(fabric.rails, static_cast<int>(channels)) : 1;
+  const std::int64_t nics_of_a_leaf = rails ? (nics + fabric.rails - 1) / fabric.rails : nics;
+  std::map<std::int64_t, std::int64_t> leaves_by_connections;
+  for (const auto& [number, unit] : units) {
+    if (unit.leaving == 0) continue;
+    const std::int64_t nodes =
+        std::min(fabric.nodes_per_unit, nodes_ - number * fabric.nodes_per_unit);
+    const std::int64_t leaving = (nodes * unit.leaving + unit.members - 1) / unit.members;
+    // They come down to the next unit from the spines that they have gone up to, all together.
+    leaves_by_connections[leaving * nics_of_a_leaf * fabric.connections] += leaves;
+  }
+  if (leaves_by_connections.empty()) return 1;
+  const std::lock_guard lock(mutex_);
+  const auto [known, is_new] = collisions_.try_emplace(leaves_by_connections);
+  if (is_new) {
+    std::vector<HashedLeaves> hashed;
+    for (const auto& [connections, count] : leaves_by_connections) {
+      hashed.push_back({.leaves = count, .connections = connections});
+    }
+    known->second = ExpectedSlowdown(
+        hashed, fabric.spines,
+        static_cast<double>(fabric.link.bandwidth.bytes_per_second()) / fabric.connections /
+            static_cast<double>(fabric.uplink.bandwidth.bytes_per_second()));
+  }
+  return known->second;
+}
+
+CommunicationPath Nodes::PathOf(std::span<const int> ranks, Collisions collisions) const {
   CommunicationPath path;
   path.ranks = static_cast<int>(ranks.size());
   const std::vector<NodeMembers> members = MembersByNode(ranks);
@@ -246,6 +294,14 @@ CommunicationPath Nodes::PathOf(std::span<const int> ranks) const {
       inter = std::min(inter, hop->second.rate * count);
       path.inter_latency = std::max(path.inter_latency, hop->second.latency);
     }
+    if (collisions == Collisions::kExpected && fabric_->kind != FabricKind::kOneSwitch &&
+        fabric_->routing.choice == RouteChoice::kEcmp) {
+      const double slowdown = CollisionsOf(members, channels);
+      if (slowdown > 1) {
+        inter = std::min(inter, static_cast<double>(fabric_->link.bandwidth.bytes_per_second()) *
+                                    static_cast<double>(channels) / slowdown);
+      }
+    }
     path.inter_bandwidth = Rounded(inter);
     path.ring_bandwidth = path.inter_bandwidth;
   }
@@ -281,9 +337,9 @@ double Cluster::host_speed() const { return node_type() == nullptr ? 1 : node_ty
 const Fabric* Cluster::fabric() const { return implementation_->fabric(); }
 const FlatCluster* Cluster::flat_cluster() const { return implementation_->flat_cluster(); }
 
-CommunicationPath Cluster::PathOf(std::span<const int> ranks) const {
+CommunicationPath Cluster::PathOf(std::span<const int> ranks, Collisions collisions) const {
   STEPCAST_CHECK(!ranks.empty(), "a group has ranks");
-  return implementation_->PathOf(ranks);
+  return implementation_->PathOf(ranks, collisions);
 }
 
 }  // namespace stepcast::topology

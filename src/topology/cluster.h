@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -49,8 +50,13 @@ class Cluster {
   // entering and leaving every node by its rail. Links are divided among the channels that cross
   // them. The uplinks of a leaf are divided among the nodes below it: a group that leaves its leaf
   // counts on its nodes' share of them, because the other nodes' traffic leaves at the same time.
-  // On a fat tree with oversubscription k that is 1/k of what its NICs carry.
-  CommunicationPath PathOf(std::span<const int> ranks) const;
+  // On a fat tree with oversubscription k that is 1/k of what its NICs carry. Where connections are
+  // hashed (RouteChoice::kEcmp) a group that leaves its leaf has the expected rate of its slowest
+  // connection (hash_collisions.h), so that a lucky hash may do better.
+  // kIgnored: for those who follow each connection to the uplink that its hash says.
+  enum class Collisions : std::uint8_t { kExpected, kIgnored };
+  CommunicationPath PathOf(std::span<const int> ranks,
+                           Collisions collisions = Collisions::kExpected) const;
 
  private:
   std::unique_ptr<Implementation> implementation_;

@@ -1,6 +1,7 @@
 #include "src/topology/cluster.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <random>
 #include <thread>
@@ -13,6 +14,7 @@
 #include "rapidcheck/gtest.h"
 #include "src/topology/faults.h"
 #include "src/topology/graph.h"
+#include "src/topology/hash_collisions.h"
 #include "src/topology/sample_nodes.h"
 
 namespace stepcast::topology {
@@ -53,6 +55,43 @@ TEST(PathOf, StaysInsideANode) {
   EXPECT_EQ(path.inter_bandwidth, Bandwidth());
   EXPECT_EQ(path.intra_latency, Nanoseconds(500));
   EXPECT_TRUE(path.intra_is_nvlink);
+}
+
+// Leaves of two nodes under 4 spines, with 8 uplinks' worth of NICs below each: all 16 NICs of a
+// leaf of this ring's siblings leave it when every other node is the group's, and one node's 8
+// otherwise.
+TEST(PathOf, HashedConnectionsMeet) {
+  Fabric fabric = FatTree(1);
+  fabric.spines = 16;
+  SetOversubscription(fabric, 8, 1);  // uplinks as wide as NICs
+  const auto path = [&](RouteChoice choice, std::vector<int> ranks, int connections = 2) {
+    fabric.routing.choice = choice;
+    fabric.connections = connections;
+    return Cluster(SwitchedNode(), fabric, 64).PathOf(ranks).inter_bandwidth.gigabytes_per_second();
+  };
+  using enum RouteChoice;
+  const std::vector<int> one_leaf = RankRange(0, 16), all = RankRange(0, 512);
+  EXPECT_EQ(path(kEcmp, one_leaf), path(kAdaptive, one_leaf));
+  EXPECT_EQ(path(kStatic, all), path(kAdaptive, all));
+  // 16 connections of half a NIC's rate each over 16 uplinks of 32 leaves.
+  const std::array leaves = {HashedLeaves{.leaves = 32, .connections = 16}};
+  EXPECT_NEAR(path(kEcmp, all), 400 / ExpectedSlowdown(leaves, 16, 0.5), 1e-6);
+  EXPECT_LT(path(kEcmp, all), 0.5 * path(kAdaptive, all));
+  // The more connections, the more evenly they spread.
+  EXPECT_GT(path(kEcmp, all, 8), path(kEcmp, all, 2));
+  EXPECT_LT(path(kEcmp, all, 1), path(kEcmp, all, 2));
+  // Every other node: its siblings leave, too.
+  std::vector<int> strided;
+  for (int node = 0; node < 64; node += 2) strided.push_back(8 * node);
+  EXPECT_LT(path(kEcmp, strided) / path(kAdaptive, strided),
+            path(kEcmp, all) / path(kAdaptive, all));
+  // More nodes are never faster.
+  double last = path(kEcmp, RankRange(0, 32));
+  for (int nodes = 6; nodes <= 64; nodes += 2) {
+    const double now = path(kEcmp, RankRange(0, 8 * nodes));
+    EXPECT_LE(now, last) << nodes << " nodes";
+    last = now;
+  }
 }
 
 // 8 NICs of 50 GB/s. GPU, PCIe switch, NIC 300 ns; two ports 800 ns; NIC, PCIe switch, GPU 300 ns.

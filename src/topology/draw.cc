@@ -205,6 +205,9 @@ std::string DrawFabric(const Fabric& fabric, int nodes, int nics_per_node) {
     if (fabric.kind == FabricKind::kFatTree) {
       text += fmt::format(", oversubscription {}", fabric.oversubscription);
     }
+    if (fabric.routing.choice != RouteChoice::kAdaptive) {
+      text += fmt::format(", routing {}", Name(fabric.routing.choice));
+    }
     text += '\n';
     add("nic", "leaf", ports, fabric.link);
     add("leaf", "spine", static_cast<std::int64_t>(leaves) * fabric.spines, fabric.uplink);

@@ -21,6 +21,7 @@ inline constexpr int kMostNodeDevices = 1024;  // of one kind in a node
 inline constexpr int kMostNodeLinks = 20'000;  // pairs linked in a node
 inline constexpr int kMostParallelLinks = 1024;
 inline constexpr int kMostDevices = 1'000'000;  // of a cluster
+inline constexpr int kMostConnections = 1024;   // queue pairs between two NICs
 inline constexpr int kMostSpines = 1024;
 constexpr Time kMostLatency = Seconds(1);
 constexpr Bandwidth kMostBandwidth = Bandwidth::GigabytesPerSecond(1'000'000);

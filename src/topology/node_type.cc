@@ -44,6 +44,18 @@ const char* Name(FabricKind kind) {
   return "";
 }
 
+const char* Name(RouteChoice choice) {
+  switch (choice) {
+    case RouteChoice::kAdaptive:
+      return "adaptive";
+    case RouteChoice::kStatic:
+      return "static";
+    case RouteChoice::kEcmp:
+      return "ecmp";
+  }
+  return "";
+}
+
 std::vector<std::pair<int, int>> PairsOf(const LinkRule& rule) {
   const std::vector<int>& from = rule.from.indices;
   const std::vector<int>& to = rule.to.indices;

@@ -102,6 +102,20 @@ enum class FabricKind : std::uint8_t {
 };
 const char* Name(FabricKind kind);  // "one-switch", "rail-optimised", "fat-tree"
 
+// How what leaves a leaf is spread over the spines.
+enum class RouteChoice : std::uint8_t {
+  kAdaptive,  // over all of them at any time: InfiniBand's adaptive routing, packets sprayed
+  kStatic,    // every destination has one spine, dealt out in order: InfiniBand's forwarding tables
+  kEcmp,      // every connection has one spine, by a hash: equal-cost multi-path of Ethernet
+};
+const char* Name(RouteChoice choice);  // "adaptive", "static", "ecmp"
+
+struct Routing {
+  RouteChoice choice = RouteChoice::kAdaptive;
+  std::int64_t seed = 0;  // of the hash
+  friend bool operator==(const Routing&, const Routing&) = default;
+};
+
 // The network between nodes: two tiers at most.
 struct Fabric {
   FabricKind kind = FabricKind::kOneSwitch;
@@ -111,6 +125,11 @@ struct Fabric {
   int spines = 0;          // every leaf has one uplink to every spine
   LinkSpec uplink;         // leaf to spine, each direction; fat-tree: see SetOversubscription
   bool sharp = false;      // its switches reduce what passes through them
+  Routing routing{};
+  // Queue pairs between two NICs that exchange data, each of which a hash sends its own way. NCCL
+  // runs every ring and tree twice (connect.cc, "Duplicate channels") and has a queue pair for each
+  // (NCCL_IB_QPS_PER_CONNECTION, by default 1).
+  int connections = 2;
   double oversubscription = 1;  // fat-tree, for output: bandwidth below a leaf over that above it
   friend bool operator==(const Fabric&, const Fabric&) = default;
 };

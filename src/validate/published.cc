@@ -163,8 +163,12 @@ void Describe(const scenario::Scenario& scenario, const PublishedCase& row,
                             : memory.reserved + memory.outside;
     outcome.memory.push_back({measured.kind, measured.peak, bytes, RangeOf(memory, bytes)});
   }
-  if (memory.fits) return;
   const Bytes need = memory.reserved + memory.outside;
+  if (memory.capacity > Bytes()) {
+    outcome.filled =
+        static_cast<double>(need.count()) / static_cast<double>(memory.capacity.count());
+  }
+  if (memory.fits) return;
   outcome.over = need - memory.capacity;
   const std::optional<forecast::BytesRange> range = RangeOf(memory, need);
   outcome.surely_over = std::max(Bytes(), (range ? range->low : need) - memory.capacity);
@@ -246,10 +250,10 @@ struct Deviation {
   bool selected = false;
 };
 
-// Within which nine of ten of the rows lie that are not of the source `without`. `rows`: of each
-// source.
-double NineOfTen(const std::vector<Deviation>& ascending, const std::map<std::size_t, double>& rows,
-                 std::size_t without) {
+// Within which the part `level` of the rows lies that are not of the source `without`. `rows`: of
+// each source.
+double WidthAt(double level, const std::vector<Deviation>& ascending,
+               const std::map<std::size_t, double>& rows, std::size_t without) {
   double all = 0;
   for (const auto& [source, count] : rows) all += source == without ? 0 : std::sqrt(count);
   double counted = 0;
@@ -258,27 +262,38 @@ double NineOfTen(const std::vector<Deviation>& ascending, const std::map<std::si
     if (row.source == without) continue;
     half = row.size;
     counted += 1 / std::sqrt(rows.at(row.source));
-    if (counted >= 0.9 * all) break;
+    if (counted >= level * all) break;
   }
   return half;
 }
 
 TransferError TransferOf(std::vector<Deviation> deviations) {
+  constexpr double kNineOfTen = 0.9, kLevels = 200;
   std::sort(deviations.begin(), deviations.end(),
             [](const Deviation& a, const Deviation& b) { return a.size < b.size; });
   std::map<std::size_t, double> rows;
   for (const Deviation& row : deviations) rows[row.source] += 1;
   TransferError transfer;
   transfer.sources = rows.size();
-  transfer.half_width = NineOfTen(deviations, rows, std::numeric_limits<std::size_t>::max());
-  transfer.residual = transfer.half_width / forecast::kHalfWidthOfResidual;
-  std::map<std::size_t, double> by_others;
-  for (const auto& [source, count] : rows) by_others[source] = NineOfTen(deviations, rows, source);
-  for (const Deviation& row : deviations) {
-    if (!row.selected) continue;
-    transfer.cases += 1;
-    if (row.size <= by_others[row.source]) transfer.inside += 1;
+  for (double step = kNineOfTen * kLevels; step <= kLevels; ++step) {
+    const double level = step / kLevels;
+    transfer.cases = transfer.inside = 0;
+    std::map<std::size_t, double> by_others;
+    for (const auto& [source, count] : rows) {
+      by_others[source] = WidthAt(level, deviations, rows, source);
+    }
+    std::size_t inside = 0;  // of all
+    for (const Deviation& row : deviations) {
+      const bool holds = row.size <= by_others[row.source];
+      inside += holds ? 1 : 0;
+      if (!row.selected) continue;
+      transfer.cases += 1;
+      transfer.inside += holds ? 1 : 0;
+    }
+    transfer.half_width = WidthAt(level, deviations, rows, std::numeric_limits<std::size_t>::max());
+    if (static_cast<double>(inside) >= kNineOfTen * static_cast<double>(deviations.size())) break;
   }
+  transfer.residual = transfer.half_width / forecast::kHalfWidthOfResidual;
   return transfer;
 }
 
@@ -296,7 +311,8 @@ bool PublishedAccuracy::Selected(const PublishedOutcome& outcome,
          (!selection.quality || *selection.quality == row.quality) &&
          (!selection.large || outcome.devices > kSmall) &&
          (!selection.fitted_source || *selection.fitted_source == IsFitted(outcome.source)) &&
-         outcome.devices >= selection.least_devices && outcome.devices <= selection.most_devices;
+         outcome.filled >= selection.least_filled && outcome.devices >= selection.least_devices &&
+         outcome.devices <= selection.most_devices;
 }
 
 bool PublishedAccuracy::IsFitted(std::size_t source) const {
@@ -376,20 +392,38 @@ TransferError PublishedAccuracy::StepTimeTransfer(const Selection& selection) co
   return TransferOf(std::move(deviations));
 }
 
-TransferError PublishedAccuracy::MemoryTransfer(const Selection& selection) const {
+namespace {
+
+// Of check rows, as far as `counts` says of their memory.
+TransferError MemoryTransferOf(const PublishedAccuracy& accuracy, const Selection& selection,
+                               const auto& counts) {
   std::vector<Deviation> deviations;
-  for (const PublishedOutcome& outcome : outcomes) {
-    if (!outcome.simulated() || CaseOf(outcome).split != Split::kCheck) continue;
+  for (const PublishedOutcome& outcome : accuracy.outcomes) {
+    const PublishedCase& row = accuracy.CaseOf(outcome);
+    if (!outcome.simulated() || row.split != Split::kCheck) continue;
     for (const MemoryOutcome& memory : outcome.memory) {
-      if (memory.forecast == Bytes()) continue;
+      if (memory.forecast == Bytes() || !counts(row, memory)) continue;
       deviations.push_back({outcome.source,
                             std::abs(static_cast<double>(memory.measured.count()) /
                                          static_cast<double>(memory.forecast.count()) -
                                      1),
-                            Selected(outcome, selection)});
+                            accuracy.Selected(outcome, selection)});
     }
   }
   return TransferOf(std::move(deviations));
+}
+
+}  // namespace
+
+TransferError PublishedAccuracy::MemoryTransfer(const Selection& selection) const {
+  return MemoryTransferOf(*this, selection,
+                          [](const PublishedCase&, const MemoryOutcome&) { return true; });
+}
+
+TransferError PublishedAccuracy::SpecifiedMemoryTransfer() const {
+  return MemoryTransferOf(*this, {}, [](const PublishedCase& row, const MemoryOutcome& memory) {
+    return row.quality == scenario::Quality::kA && memory.kind != scenario::MemoryKind::kDriver;
+  });
 }
 
 std::vector<FitResidual> PublishedAccuracy::FitResiduals() const {

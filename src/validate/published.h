@@ -52,7 +52,8 @@ struct PublishedOutcome {
   Time forecast;
   std::optional<forecast::TimeRange> range;  // of the forecast
   std::vector<MemoryOutcome> memory;
-  Bytes over;  // by how much it is forecast not to fit; zero: it fits
+  double filled = 0;  // what is forecast to be needed, of the device's memory
+  Bytes over;         // by how much it is forecast not to fit; zero: it fits
   // The same with the smallest memory that its range allows; the whole where there is none.
   Bytes surely_over;
   Rival rival;
@@ -77,11 +78,13 @@ struct Coverage {
 
 // How well the ranges of sources that are not known yet hold: each source's check rows against what
 // the check rows of all others say. A source counts by the root of its rows: between counting
-// sources, of which a few say little, and counting rows, which err together within a source.
+// sources, of which a few say little, and counting rows, which err together within a source. Rows
+// within what nine of ten of the others lie in are fewer than nine of ten, because no source is
+// quite like the others; so the level is raised until nine of ten of all rows are.
 struct TransferError {
   std::size_t sources = 0;
   std::size_t cases = 0, inside = 0;  // inside: within what the other sources say
-  double half_width = 0;  // nine of ten of all sources: |measured / forecast - 1| at most
+  double half_width = 0;  // that part of the rows of all sources: |measured / forecast - 1| at most
   double residual = 0;    // as a profile's `source` or `memory` (forecast/uncertainty.h)
 };
 
@@ -100,6 +103,7 @@ struct Selection {
   bool large = false;  // only more than 64 GPUs
   // Of sources that have rows which profiles may be fitted to, or of those that have none.
   std::optional<bool> fitted_source{};
+  double least_filled = 0;  // only devices that are forecast to be filled at least so far
   // Only so many GPUs, both included.
   int least_devices = 0, most_devices = std::numeric_limits<int>::max();
 };
@@ -136,6 +140,8 @@ struct PublishedAccuracy {
   // Of all check rows; `inside` and `cases` of those that are selected.
   TransferError StepTimeTransfer(const Selection& selection) const;
   TransferError MemoryTransfer(const Selection& selection) const;
+  // Of runs that are specified completely, by what the allocator says, not the driver.
+  TransferError SpecifiedMemoryTransfer() const;
   std::vector<PlanChoice> Choices() const;
 
   // Target on check rows: each source's own limits; a bias within 3 % and a rank correlation of at
