@@ -79,10 +79,9 @@ void ProgramBuilder::Run(StreamId stream, std::span<const Index> kernels) {
   instruction.opcode = Opcode::kKernel;
   instruction.stream = stream;
   instruction.first_use = TakeUses().first;
-  for (const Index kernel : kernels) {
-    instruction.operand = kernel;
-    section_->push_back(instruction);
-  }
+  section_->insert(section_->end(), kernels.size(), instruction);
+  std::size_t at = section_->size() - kernels.size();
+  for (const Index kernel : kernels) (*section_)[at++].operand = kernel;
 }
 
 void ProgramBuilder::BeginEffects() {
