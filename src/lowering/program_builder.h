@@ -203,10 +203,13 @@ class ProgramBuilder {
   program::Program Take();
 
  private:
-  // Entries are written where they stay, field by field. A copy in wide words of what was just
-  // written in narrow ones waits until that has reached the cache.
   void Emit(program::Opcode opcode, StreamId stream, Index operand, UseRange uses) {
     if (describes_data_flow_) BeginEffects();
+    Append(opcode, stream, operand, uses);
+  }
+  // Entries are written where they stay, field by field. A copy in wide words of what was just
+  // written in narrow ones waits until that has reached the cache.
+  void Append(program::Opcode opcode, StreamId stream, Index operand, UseRange uses) {
     program::Instruction& instruction = section_->emplace_back();
     instruction.opcode = opcode;
     instruction.phase = stamp_.phase;
