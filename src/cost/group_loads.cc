@@ -47,7 +47,7 @@ tl::expected<GroupLoads::Nodes*, network::Fault> GroupLoads::NodesOf(
   auto network = network::NetworkOf(added->cluster);
   if (!network) return tl::unexpected(network.error().front());
   added->network.emplace(*std::move(network));
-  added->loads.emplace(added->cluster, *added->network);
+  added->loads.emplace(*added->network);
   const network::Network& links = added->network->network;
   for (int id = 0; id < links.links(); ++id) {
     const auto next = static_cast<std::uint32_t>(links_.size());
