@@ -61,7 +61,7 @@ struct Channel {
 class Classifier {
  public:
   Classifier(const scenario::Scenario& scenario, std::span<const std::int64_t> labels,
-             std::span<const FlowKind> kinds, std::span<const parallel::GroupLayout> layouts)
+             std::span<const PricedKind> kinds, std::span<const parallel::GroupLayout> layouts)
       : scenario_(scenario), labels_(labels), kinds_(kinds), layouts_(layouts) {}
 
   Result<FlowClasses> Run() {
@@ -69,7 +69,7 @@ class Classifier {
     if (!made) return tl::unexpected(std::move(made.error()));
     CollectiveTraffic& traffic = result_.traffic;
     traffic.cluster = std::move(*made);
-    loads_of_.emplace(*scenario_.cluster, *traffic.cluster);
+    loads_of_.emplace(*traffic.cluster);
     most_used_.assign(static_cast<std::size_t>(traffic.cluster->network.links()), 0);
     most_of_call_ = most_used_;
     if (auto added = AddGroups(); !added) {
@@ -84,20 +84,29 @@ class Classifier {
   }
 
  private:
-  const FlowKind& KindOf(int rank) const {
+  const PricedKind& KindOf(int rank) const {
     return kinds_[static_cast<std::size_t>(labels_[static_cast<std::size_t>(rank)])];
   }
 
-  GroupCalls CallsOf(const FlowKind& kind, std::size_t layout) const {
+  // Of the labels of a group's ranks.
+  std::vector<PricedKind> KindsOf(const std::vector<std::int64_t>& labels) const {
+    std::vector<PricedKind> kinds;
+    for (const std::int64_t label : labels) {
+      kinds.push_back(kinds_[static_cast<std::size_t>(label)]);
+    }
+    return kinds;
+  }
+
+  GroupCalls CallsOf(const std::vector<PricedKind>& kinds, std::size_t layout) const {
     GroupCalls calls;
-    const program::Program& program = *kind.program;
+    const program::Program& program = *kinds.front().program;
     for (Index c = 0; c < program.communicators.size(); ++c) {
       if (program.groups[program.communicators[c].group].layout != layouts_[layout]) continue;
       std::vector<Calls> own;
       for (Index i = 0; i < program.collectives.size(); ++i) {
         const program::Collective& collective = program.collectives[i];
         if (collective.communicator != c) continue;
-        const CollectivePrice& price = kind.prices->collectives[i];
+        const CollectivePrice& price = SlowestPrice(kinds, i);
         const Pattern pattern(price.algorithm, collective.kind);
         const auto known = std::find(calls.patterns.begin(), calls.patterns.end(), pattern);
         const auto at = static_cast<std::size_t>(known - calls.patterns.begin());
@@ -150,16 +159,15 @@ class Classifier {
       if (meeting.ranks.size() < 2) continue;
       ranks.clear();
       for (const Meeting::Edge& rank : meeting.ranks) ranks.push_back(rank.to);
-      const std::int64_t label = labels_[static_cast<std::size_t>(ranks.front())];
-      const auto key = std::pair(label, meeting.label);
+      const auto key = std::pair(LabelsOf(ranks), meeting.label);
       auto calls = calls_.find(key);
       if (calls == calls_.end()) {
-        calls = calls_
-                    .emplace(key, CallsOf(KindOf(ranks.front()),
-                                          static_cast<std::size_t>(meeting.label)))
-                    .first;
+        const auto layout = static_cast<std::size_t>(meeting.label);
+        calls = calls_.emplace(key, CallsOf(KindsOf(key.first), layout)).first;
       }
-      std::vector<std::int64_t> look = {meeting.label, label};
+      std::vector<std::int64_t> look = {meeting.label};
+      look.insert(look.end(), key.first.begin(), key.first.end());
+      look.push_back(-1);
       for (const auto& [algorithm, kind] : calls->second.patterns) {
         auto load = loads_of_->Of(ranks, algorithm, kind);
         if (!load) return tl::unexpected(load.error());
@@ -172,7 +180,18 @@ class Classifier {
     return {};
   }
 
-  std::vector<Channel> ChannelsOf(const FlowKind& kind) const {
+  // Of a group's ranks: the first one's, then the others', each once.
+  std::vector<std::int64_t> LabelsOf(const std::vector<int>& ranks) const {
+    std::vector<std::int64_t> labels;
+    for (const int rank : ranks) {
+      const std::int64_t label = labels_[static_cast<std::size_t>(rank)];
+      if (!labels.empty() && labels.back() == label) continue;
+      if (std::find(labels.begin(), labels.end(), label) == labels.end()) labels.push_back(label);
+    }
+    return labels;
+  }
+
+  std::vector<Channel> ChannelsOf(const PricedKind& kind) const {
     std::vector<Channel> channels;
     for (Index e = 0; e < kind.program->exchanges.size(); ++e) {
       const program::Exchange& exchange = kind.program->exchanges[e];
@@ -204,7 +223,7 @@ class Classifier {
 
   // A meeting for each rank and each peer that it sends to.
   tl::expected<void, network::Fault> AddMessages() {
-    for (const FlowKind& kind : kinds_) channels_.push_back(ChannelsOf(kind));
+    for (const PricedKind& kind : kinds_) channels_.push_back(ChannelsOf(kind));
     first_channel_.reserve(labels_.size());
     for (int rank = 0; rank < static_cast<int>(labels_.size()); ++rank) {
       first_channel_.push_back(meetings_.size());
@@ -313,7 +332,7 @@ class Classifier {
   }
 
   void AddClass(int rank) {
-    const FlowKind& kind = KindOf(rank);
+    const PricedKind& kind = KindOf(rank);
     const program::Program& program = *kind.program;
     std::vector<std::uint32_t>& numbers = result_.traffic.numbers.emplace_back();
     for (Index i = 0; i < program.collectives.size(); ++i) {
@@ -328,9 +347,11 @@ class Classifier {
       if (group.ranks.front().to != rank) continue;
       const auto number = static_cast<std::int64_t>(
           std::find(layouts_.begin(), layouts_.end(), layout) - layouts_.begin());
-      const GroupCalls& calls =
-          calls_.at(std::pair(labels_[static_cast<std::size_t>(rank)], number));
-      const CollectivePrice& price = kind.prices->collectives[i];
+      std::vector<int> ranks;
+      for (const Meeting::Edge& member : group.ranks) ranks.push_back(member.to);
+      const std::vector<std::int64_t> labels = LabelsOf(ranks);
+      const GroupCalls& calls = calls_.at(std::pair(labels, number));
+      const CollectivePrice& price = SlowestPrice(KindsOf(labels), i);
       const auto pattern = std::find(calls.patterns.begin(), calls.patterns.end(),
                                      Pattern(price.algorithm, collective.kind));
       numbers.back() = NumberOf(colour, static_cast<std::size_t>(pattern - calls.patterns.begin()),
@@ -340,7 +361,7 @@ class Classifier {
   }
 
   void AddMessagesOf(int rank) {
-    const FlowKind& kind = KindOf(rank);
+    const PricedKind& kind = KindOf(rank);
     const std::size_t first = first_channel_[static_cast<std::size_t>(rank)];
     std::vector<Channel>& channels =
         channels_[static_cast<std::size_t>(labels_[static_cast<std::size_t>(rank)])];
@@ -386,11 +407,12 @@ class Classifier {
 
   const scenario::Scenario& scenario_;
   std::span<const std::int64_t> labels_;
-  std::span<const FlowKind> kinds_;
+  std::span<const PricedKind> kinds_;
   std::span<const parallel::GroupLayout> layouts_;
   FlowClasses result_;
   std::optional<LinkLoads> loads_of_;
-  std::map<std::pair<std::int64_t, std::int64_t>, GroupCalls> calls_;  // by kind and layout
+  // By the kinds of a group's ranks and its layout.
+  std::map<std::pair<std::vector<std::int64_t>, std::int64_t>, GroupCalls> calls_;
   std::vector<Meeting> meetings_;                    // all groups, then the messages
   std::vector<std::vector<LinkLoads::Load>> loads_;  // [meeting][pattern]
   std::vector<std::vector<Channel>> channels_;       // [kind]
@@ -408,7 +430,7 @@ class Classifier {
 
 Result<FlowClasses> FlowClassesOf(const scenario::Scenario& scenario,
                                   std::span<const std::int64_t> labels,
-                                  std::span<const FlowKind> kinds,
+                                  std::span<const PricedKind> kinds,
                                   std::span<const parallel::GroupLayout> layouts) {
   return Classifier(scenario, labels, kinds, layouts).Run();
 }

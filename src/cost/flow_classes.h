@@ -5,11 +5,10 @@
 #include <vector>
 
 #include "src/base/diagnostic.h"
-#include "src/cost/prices.h"
+#include "src/cost/priced_kind.h"
 #include "src/network/collective_traffic.h"
 #include "src/parallel/group_layout.h"
 #include "src/parallel/rank_classes.h"
-#include "src/program/program.h"
 #include "src/scenario/scenario.h"
 
 // Flow on classes: of ranks that nothing tells apart, not even on links, one is simulated.
@@ -27,12 +26,6 @@
 // The colouring takes loads to be equal that are so within 1e-9.
 namespace stepcast::cost {
 
-// What the ranks of a label run.
-struct FlowKind {
-  const program::Program* program = nullptr;
-  const Prices* prices = nullptr;
-};
-
 struct FlowClasses {
   // The meetings are first of all the groups of the layouts (parallel::GroupMeetings).
   parallel::Classes classes;
@@ -40,11 +33,11 @@ struct FlowClasses {
   network::CollectiveTraffic traffic;
 };
 
-// `labels`: [rank] in `kinds`. `layouts`: all that the programs have groups of. Errors:
-// cost.no-network.
+// `labels`: [rank] in `kinds`: what it runs. `layouts`: all that the programs have groups of. In a
+// group of several kinds the price that takes longest counts. Errors: cost.no-network.
 Result<FlowClasses> FlowClassesOf(const scenario::Scenario& scenario,
                                   std::span<const std::int64_t> labels,
-                                  std::span<const FlowKind> kinds,
+                                  std::span<const PricedKind> kinds,
                                   std::span<const parallel::GroupLayout> layouts);
 
 }  // namespace stepcast::cost

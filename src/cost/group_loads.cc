@@ -35,6 +35,8 @@ struct GroupLoads::Nodes {
   const topology::Cluster cluster;
   std::optional<network::ClusterNetwork> network;
   std::optional<LinkLoads> loads;
+  std::vector<const std::pair<const std::string, std::uint32_t>*> links;  // [link]: in links_
+  bool nvlink = false;                                                    // some of them
 };
 
 GroupLoads::GroupLoads() = default;
@@ -49,7 +51,13 @@ tl::expected<GroupLoads::Nodes*, network::Fault> GroupLoads::NodesOf(
   auto network = network::NetworkOf(added->cluster);
   if (!network) return tl::unexpected(network.error().front());
   added->network.emplace(*std::move(network));
-  added->loads.emplace(added->cluster, *added->network);
+  added->loads.emplace(*added->network);
+  const network::Network& links = added->network->network;
+  for (int id = 0; id < links.links(); ++id) {
+    const auto next = static_cast<std::uint32_t>(links_.size());
+    added->links.push_back(&*links_.try_emplace(links.LinkName(id), next).first);
+    added->nvlink = added->nvlink || links.link(id).nvlink;
+  }
   return nodes_.emplace_back(std::move(added)).get();
 }
 
@@ -67,18 +75,16 @@ tl::expected<const std::vector<GroupLoads::Load>*, network::Fault> GroupLoads::O
     if (!load) return tl::unexpected(load.error());
     for (const auto& [link, seconds] : load->busy) busy[link] += seconds;
   }
-  bool nvlink = false;
-  for (int id = 0; id < links.links() && !nvlink; ++id) nvlink = links.link(id).nvlink;
   std::vector<Load> loads;
   for (int id = 0; id < links.links(); ++id) {
-    const double seconds = busy[static_cast<std::size_t>(id)];
-    if (seconds == 0) continue;
-    loads.push_back({.link = links.LinkName(id),
-                     .scale_up = nvlink ? links.link(id).nvlink : links.IsInsideNode(id),
-                     .busy = seconds});
+    const auto at = static_cast<std::size_t>(id);
+    if (busy[at] == 0) continue;
+    const auto& [name, number] = *(*on)->links[at];
+    loads.push_back({.link = number,
+                     .name = name,
+                     .scale_up = (*on)->nvlink ? links.link(id).nvlink : links.IsInsideNode(id),
+                     .busy = busy[at]});
   }
-  std::sort(loads.begin(), loads.end(),
-            [](const Load& a, const Load& b) { return a.link < b.link; });
   if (known_.size() == kMostKnown) known_.clear();
   return &known_.emplace(key, std::move(loads)).first->second;
 }

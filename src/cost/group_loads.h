@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "src/base/collective_kind.h"
@@ -21,7 +23,9 @@ namespace stepcast::cost {
 class GroupLoads {
  public:
   struct Load {
-    std::string link;       // as the network calls it
+    // The same in clusters of more nodes, of whatever kind, as far as links are called the same.
+    std::uint32_t link = 0;
+    std::string_view name;  // as the network calls it
     bool scale_up = false;  // GPUs of a node meet over it; else it leads to the network
     double busy = 0;        // with all groups together, in seconds for each byte of the size
   };
@@ -30,9 +34,9 @@ class GroupLoads {
   GroupLoads();
   ~GroupLoads();
 
-  // By link, in the order of their names; without links that carry nothing. `groups` are on the
-  // first `nodes` nodes of a cluster on a real topology. Fails as flow does, where there is no way
-  // between ranks. The answer lives until the next one is asked for.
+  // By link of the network; without links that carry nothing. `groups` are on the first `nodes`
+  // nodes of a cluster on a real topology. Fails as flow does, where there is no way between ranks.
+  // The answer lives until the next one is asked for.
   tl::expected<const std::vector<Load>*, network::Fault> Of(const topology::Cluster& cluster,
                                                             int nodes, const Groups& groups,
                                                             std::string_view algorithm,
@@ -49,6 +53,7 @@ class GroupLoads {
 
   std::vector<std::unique_ptr<Nodes>> nodes_;
   std::map<Key, std::vector<Load>> known_;
+  std::unordered_map<std::string, std::uint32_t> links_;  // by name: Load::link
 };
 
 }  // namespace stepcast::cost

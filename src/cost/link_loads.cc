@@ -12,8 +12,8 @@ constexpr Bytes kReference = GiB(4);
 
 }  // namespace
 
-LinkLoads::LinkLoads(const topology::Cluster& cluster, const network::ClusterNetwork& network)
-    : network_(network.network), steps_(cluster, network), router_(network.network) {}
+LinkLoads::LinkLoads(const network::ClusterNetwork& network)
+    : network_(network.network), steps_(network), router_(network.network) {}
 
 tl::expected<LinkLoads::Load, network::Fault> LinkLoads::Of(std::span<const int> ranks,
                                                             std::string_view algorithm,

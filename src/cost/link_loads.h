@@ -12,7 +12,6 @@
 #include "src/network/cluster_network.h"
 #include "src/network/group_steps.h"
 #include "src/network/network.h"
-#include "src/topology/cluster.h"
 #include "tl/expected.hpp"
 
 namespace stepcast::cost {
@@ -28,8 +27,8 @@ class LinkLoads {
     std::vector<std::pair<std::uint32_t, double>> busy;
   };
 
-  // Both outlive this.
-  LinkLoads(const topology::Cluster& cluster, const network::ClusterNetwork& network);
+  // The network outlives this.
+  explicit LinkLoads(const network::ClusterNetwork& network);
 
   // `ranks` and `algorithm` as GroupSteps::Make takes them.
   tl::expected<Load, network::Fault> Of(std::span<const int> ranks, std::string_view algorithm,

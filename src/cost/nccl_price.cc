@@ -289,12 +289,14 @@ NcclPricer::Estimate NcclPricer::EstimateExchange(CollectiveKind kind, Bytes byt
 }
 
 std::optional<NcclPricer::Estimate> NcclPricer::EstimateOf(CollectiveKind kind, Bytes bytes,
-                                                           const Machine& machine) {
+                                                           const Machine& machine, const Way& way) {
   if (IsExchange(kind)) return EstimateExchange(kind, bytes, machine);
   const Communicator& communicator = CommunicatorOf(machine);
   const nccl::CommunicatorModel& model = communicator.model;
   const nccl::Collective collective{.function = FunctionOf(kind), .bytes = bytes};
-  const std::optional<nccl::Choice> choice = model.Choose(collective);
+  if (way && !model.PredictedTime(collective, way->first, way->second)) return std::nullopt;
+  const std::optional<nccl::Choice> choice =
+      way ? model.WithResources(collective, way->first, way->second) : model.Choose(collective);
   if (!choice) return std::nullopt;
   Estimate estimate;
   estimate.algorithm = AlgorithmName(choice->algorithm);
@@ -460,8 +462,8 @@ std::optional<double> NcclPricer::CorrectionBy(const Anchor& anchor, Bytes bytes
 
 std::optional<NcclPricer::Estimate> NcclPricer::OnLinks(CollectiveKind kind, Bytes bytes,
                                                         const CommunicationPath& path,
-                                                        const Machine& machine) {
-  std::optional<Estimate> estimate = EstimateOf(kind, bytes, machine);
+                                                        const Machine& machine, const Way& way) {
+  std::optional<Estimate> estimate = EstimateOf(kind, bytes, machine, way);
   if (!estimate) return std::nullopt;
   const LinkSpeeds& speeds = machine.second;
   CommunicationPath there = path;
@@ -472,10 +474,12 @@ std::optional<NcclPricer::Estimate> NcclPricer::OnLinks(CollectiveKind kind, Byt
   const LinkTimes links = estimate->Fastest(kind, bytes, there);
   // What the fabric does to a transfer, whether or not NCCL knows.
   const calibration::LinkCosts& costs = *setting_.links;
+  // LL sends a flag of four bytes with every four bytes of data.
+  const double sent = estimate->tuned && estimate->protocol == nccl::Protocol::kLl ? 2 : 1;
   const double transfer =
-      std::max(links.intra.microseconds() /
-                   (path.intra_is_nvlink ? costs.nvlink_efficiency : costs.pcie_efficiency),
-               links.inter.microseconds() / costs.network_efficiency);
+      sent * std::max(links.intra.microseconds() /
+                          (path.intra_is_nvlink ? costs.nvlink_efficiency : costs.pcie_efficiency),
+                      links.inter.microseconds() / costs.network_efficiency);
   estimate->transfer = std::max(estimate->transfer, transfer);
   estimate->wire = links.latency.microseconds();
   return estimate;
@@ -508,9 +512,10 @@ void NcclPricer::SetShares(CollectiveKind kind, Bytes bytes, const Communication
 
 std::optional<CollectivePrice> NcclPricer::PriceWith(CollectiveKind kind, Bytes bytes,
                                                      const CommunicationPath& path,
-                                                     const GroupShape& shape, bool use_curves) {
+                                                     const GroupShape& shape, bool use_curves,
+                                                     const Way& way) {
   STEPCAST_CHECK(path.ranks > 1 && path.ranks == shape.ranks, "a group has at least two ranks");
-  const std::optional<Estimate> estimate = OnLinks(kind, bytes, path, Machine(shape, own_));
+  const std::optional<Estimate> estimate = OnLinks(kind, bytes, path, Machine(shape, own_), way);
   if (!estimate) return std::nullopt;
   const LinkTimes links = estimate->Fastest(kind, bytes, path);
 
@@ -573,6 +578,25 @@ std::optional<CollectivePrice> NcclPricer::PriceByLaw(CollectiveKind kind, Bytes
                                                       const CommunicationPath& path,
                                                       const GroupShape& shape) {
   return PriceWith(kind, bytes, LinksOf(path, shape), shape, false);
+}
+
+std::optional<NcclPricer::FasterChoice> NcclPricer::FasterByLaw(CollectiveKind kind, Bytes bytes,
+                                                                const CommunicationPath& path,
+                                                                const GroupShape& shape) {
+  if (IsExchange(kind)) return std::nullopt;
+  const CommunicationPath links = LinksOf(path, shape);
+  const std::optional<CollectivePrice> taken = PriceWith(kind, bytes, links, shape, false);
+  if (!taken) return std::nullopt;
+  FasterChoice choice{.taken = *taken, .fastest = *taken};
+  for (const nccl::Algorithm algorithm : nccl::kAlgorithms) {
+    for (const nccl::Protocol protocol : nccl::kProtocols) {
+      const auto other =
+          PriceWith(kind, bytes, links, shape, false, std::pair(algorithm, protocol));
+      if (other && other->demand.alone() < choice.fastest.demand.alone()) choice.fastest = *other;
+    }
+  }
+  const double part = choice.fastest.demand.alone().seconds() / taken->demand.alone().seconds();
+  return part <= 1 - kLeastFaster ? std::optional(choice) : std::nullopt;
 }
 
 void NcclPricer::AddShares(CollectiveKind kind, Bytes bytes, const CommunicationPath& path,

@@ -107,6 +107,20 @@ class NcclPricer {
                                             const topology::CommunicationPath& path,
                                             const GroupShape& shape);
 
+  // What NCCL takes for a collective, and what would be fastest of all that it may take here: both
+  // by the law, without curves, which there are of its own choices alone. The least by which it is
+  // faster is the law's median error on measurements that it was not fitted to (`validate
+  // collectives`: held back, without curves).
+  static constexpr double kLeastFaster = 0.09;
+  struct FasterChoice {
+    CollectivePrice taken, fastest;
+  };
+  // None where by the law nothing is so much faster, for exchanges, of which NCCL chooses no
+  // algorithm, and where the settings exclude all.
+  std::optional<FasterChoice> FasterByLaw(CollectiveKind kind, Bytes bytes,
+                                          const topology::CommunicationPath& path,
+                                          const GroupShape& shape);
+
   // Channels, and the shares of what they hold, for a price that came from elsewhere: a table of
   // the user's. Leaves it as it is where NCCL could not do the collective.
   void AddShares(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path,
@@ -158,7 +172,10 @@ class NcclPricer {
   const nccl::ExchangeModel& ExchangeOf(const Machine& machine);
   topology::CommunicationPath LinksOf(const topology::CommunicationPath& path,
                                       const GroupShape& shape);
-  std::optional<Estimate> EstimateOf(CollectiveKind kind, Bytes bytes, const Machine& machine);
+  // An algorithm and a protocol, where it is not NCCL that chooses.
+  using Way = std::optional<std::pair<nccl::Algorithm, nccl::Protocol>>;
+  std::optional<Estimate> EstimateOf(CollectiveKind kind, Bytes bytes, const Machine& machine,
+                                     const Way& way = {});
   Estimate EstimateExchange(CollectiveKind kind, Bytes bytes, const Machine& machine);
   const Group& GroupOf(CollectiveKind kind, const topology::CommunicationPath& path,
                        const GroupShape& shape);
@@ -167,11 +184,13 @@ class NcclPricer {
                   const GroupShape& shape, bool like_these, Group& group);
   std::optional<CollectivePrice> PriceWith(CollectiveKind kind, Bytes bytes,
                                            const topology::CommunicationPath& path,
-                                           const GroupShape& shape, bool use_curves);
+                                           const GroupShape& shape, bool use_curves,
+                                           const Way& way = {});
   // The law on a group's links: an estimate that is not faster than they are. `path` is that of
   // the cluster's own links.
   std::optional<Estimate> OnLinks(CollectiveKind kind, Bytes bytes,
-                                  const topology::CommunicationPath& path, const Machine& machine);
+                                  const topology::CommunicationPath& path, const Machine& machine,
+                                  const Way& way = {});
   // None where the topology has no such group, or the settings exclude what was measured.
   std::optional<Anchor> AnchorOf(const calibration::CollectiveCurve& curve,
                                  const LinkSpeeds& speeds);

@@ -16,6 +16,7 @@
 #include "src/cost/nccl_node.h"
 #include "src/cost/nccl_setting.h"
 #include "src/nccl/graphs.h"
+#include "src/nccl/overrides.h"
 #include "src/scenario/load.h"
 
 namespace stepcast::cost {
@@ -387,6 +388,40 @@ RC_GTEST_PROP(NcclPrice, FasterLinksAreNeverSlowerForTheSameChoice, ()) {
   if (same && before.demand.provenance == after.demand.provenance) {
     RC_ASSERT(after.demand.alone().picoseconds() <= before.demand.alone().picoseconds() + 10);
   }
+}
+
+// Where a faster card makes NCCL choose what is slower, the choice that was faster is named: with
+// the time that it has when it is forced.
+RC_GTEST_PROP(NcclPrice, AFasterCardIsSlowerByNcclsChoiceAloneWhichIsSaid, ()) {
+  const auto kind = *rc::gen::element(CollectiveKind::kAllReduce, CollectiveKind::kAllGather,
+                                      CollectiveKind::kReduceScatter, CollectiveKind::kBroadcast);
+  const Bytes bytes(std::int64_t{1} << *rc::gen::inRange(10, 33));
+  const int nodes = *rc::gen::element(2, 4);
+  const std::vector<double> ports = {3.125, 12.5, 25, 37.5, 50, 100};
+  const auto port = *rc::gen::inRange<std::size_t>(1, ports.size());
+  const auto slow = On(WithLinks(25, ports[*rc::gen::inRange<std::size_t>(0, port)]), nodes);
+  const auto fast = On(WithLinks(25, ports[port]), nodes);
+  const Group before = Everybody(slow), after = Everybody(fast);
+  NcclPricer pricer(*NcclSettingOf(fast));
+  const auto own = pricer.PriceByLaw(kind, bytes, after.path, after.shape);
+  const auto choice = pricer.FasterByLaw(kind, bytes, after.path, after.shape);
+  RC_CLASSIFY(choice.has_value(), "NCCL's choice is not the fastest");
+  if (choice) {
+    RC_ASSERT(choice->taken.demand.alone() == own->demand.alone());
+    std::string algorithm = choice->fastest.algorithm;
+    std::erase(algorithm, '_');
+    NcclSetting forced = *NcclSettingOf(fast);
+    forced.overrides.algorithms = *nccl::ParseAlgorithms(algorithm, {});
+    forced.overrides.protocols = *nccl::ParseProtocols(choice->fastest.protocol, {});
+    const auto price = NcclPricer(forced).PriceByLaw(kind, bytes, after.path, after.shape);
+    RC_ASSERT(price.has_value());
+    RC_ASSERT(price->demand.alone() == choice->fastest.demand.alone());
+  }
+  if (ShapesOfGraphs(slow, nodes) != ShapesOfGraphs(fast, nodes)) return;
+  const auto slower =
+      NcclPricer(*NcclSettingOf(slow)).PriceByLaw(kind, bytes, before.path, before.shape);
+  const double part = slower->demand.alone().seconds() / own->demand.alone().seconds();
+  RC_ASSERT(part > 1 - NcclPricer::kLeastFaster || choice.has_value());
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "fmt/format.h"
@@ -50,9 +51,10 @@ class Router {
     if (!made) return tl::unexpected(std::move(made.error()));
     traffic_.cluster = std::move(*made);
     traffic_.links = static_cast<std::uint32_t>(traffic_.cluster->network.links());
-    steps_.emplace(*scenario_.cluster, *traffic_.cluster);
-    link_loads_.emplace(*scenario_.cluster, *traffic_.cluster);
+    steps_.emplace(*traffic_.cluster);
+    link_loads_.emplace(*traffic_.cluster);
     router_.emplace(traffic_.cluster->network);
+    for (const RoutedClass& own : classes) kind_of_rank_[own.rank] = {own.program, own.prices};
     for (std::size_t c = 0; c < classes.size(); ++c) {
       const RoutedClass& own = classes[c];
       if (c > 0 && own.groups == classes[c - 1].groups && own.program == classes[c - 1].program &&
@@ -95,16 +97,35 @@ class Router {
     count(program.step, run_steps_);
   }
 
+  // The number of a group that ranks of a class are in.
+  int IdOf(const std::vector<int>& ranks, const RoutedClass& own) {
+    const auto [id, added] = group_ids_.emplace(ranks, static_cast<int>(group_ids_.size()));
+    if (added) AddKinds(own, ranks);
+    return id->second;
+  }
+
+  // Of the next group: the kinds of its ranks, as far as they are known.
+  void AddKinds(const RoutedClass& own, const std::vector<int>& ranks) {
+    std::vector<PricedKind>& kinds = kinds_of_group_.emplace_back();
+    kinds.push_back({own.program, own.prices});
+    for (const int rank : ranks) {
+      const auto known = kind_of_rank_.find(rank);
+      if (known == kind_of_rank_.end() || known->second == kinds.back()) continue;
+      if (std::find(kinds.begin(), kinds.end(), known->second) == kinds.end()) {
+        kinds.push_back(known->second);
+      }
+    }
+  }
+
   tl::expected<void, Diagnostics> AddClass(const RoutedClass& own) {
     const program::Program& program = *own.program;
     const std::vector<program::ProcessGroup>& groups = *own.groups;
     std::vector<int> ids;  // [group]
     std::vector<bool> is_new;
     for (const program::ProcessGroup& group : groups) {
-      const auto [found, added] =
-          group_ids_.emplace(group.ranks, static_cast<int>(group_ids_.size()));
-      ids.push_back(found->second);
-      is_new.push_back(added);
+      const std::size_t known = kinds_of_group_.size();
+      ids.push_back(IdOf(group.ranks, own));
+      is_new.push_back(kinds_of_group_.size() > known);
     }
     std::vector<std::uint32_t>& numbers = traffic_.numbers.emplace_back();
     for (Index i = 0; i < program.collectives.size(); ++i) {
@@ -114,7 +135,8 @@ class Router {
         continue;
       }
       const program::Collective& collective = program.collectives[i];
-      const CollectivePrice& price = own.prices->collectives[i];
+      const CollectivePrice& price =
+          SlowestPrice(kinds_of_group_[static_cast<std::size_t>(ids[group])], i);
       const auto added = Add({.kind = collective.kind,
                               .bytes = collective.bytes,
                               .algorithm = price.algorithm,
@@ -143,14 +165,13 @@ class Router {
           continue;
         }
         const std::vector<int> ends = {own.rank, group.ranks[static_cast<std::size_t>(peer)]};
-        const int id = group_ids_.emplace(ends, static_cast<int>(group_ids_.size())).first->second;
         const auto added = Add({.message = true,
                                 .kind = CollectiveKind::kScatter,
                                 .bytes = traffic_.messages ? 2 * message.bytes : message.bytes,
                                 .algorithm = "pairwise",
                                 .price = own.prices->exchanges[e][i].demand,
                                 .times = exchange_times_[e]},
-                               ends, id, /*is_new=*/true);
+                               ends, IdOf(ends, own), /*is_new=*/true);
         if (!added) return tl::unexpected(NoNetwork(scenario_, added.error()));
         numbers.push_back(*added);
       }
@@ -255,7 +276,9 @@ class Router {
   std::optional<network::Network::Router> router_;
   std::vector<std::int64_t> times_;  // [collective]: how often the class runs it
   std::vector<std::int64_t> exchange_times_;
+  std::unordered_map<int, PricedKind> kind_of_rank_;
   std::map<std::vector<int>, int> group_ids_;
+  std::vector<std::vector<PricedKind>> kinds_of_group_;
   std::map<Key, std::uint32_t> numbers_;
   std::vector<std::int64_t> message_counts_;  // [number]
   std::map<std::tuple<int, std::string_view, CollectiveKind>, LinkLoads::Load> loads_;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "src/base/diagnostic.h"
+#include "src/cost/priced_kind.h"
 #include "src/cost/prices.h"
 #include "src/network/collective_traffic.h"
 #include "src/program/program.h"
@@ -24,6 +25,8 @@
 //             and the collective starts later by what its latency exceeds that of its messages. If
 //             the messages' own latency is more than the price has, they send faster, at most as
 //             fast as links allow.
+//
+// Between nodes of several kinds the price that takes longest counts (cost/priced_kind.h).
 //
 // Uncontended, on healthy links with a rate to spare, both take the time of the price: flow
 // exactly, message but for the ends of pipelines.

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "src/scenario/node_kinds.h"
+#include "src/topology/cluster.h"
 
 namespace stepcast::cost {
 
@@ -24,7 +26,11 @@ Result<std::unique_ptr<const network::ClusterNetwork>> NetworkOf(
   for (const scenario::SlowLink& slow : scenario.slow_links) {
     changes.push_back({slow.from, slow.to, slow.bandwidth});
   }
-  auto made = network::NetworkOf(*scenario.cluster, changes);
+  // The first nodes' switches join all nodes, each kind by links of its own.
+  const topology::Cluster& cluster = *scenario.cluster;
+  auto made = cluster.flat()
+                  ? network::NetworkOf(cluster, changes)
+                  : network::NetworkOf(scenario::NodesOf(scenario), cluster.fabric(), changes);
   if (made) return std::make_unique<const network::ClusterNetwork>(*std::move(made));
   Diagnostics diagnostics;
   for (const network::Fault& fault : made.error()) {

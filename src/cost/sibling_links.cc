@@ -13,12 +13,12 @@
 namespace stepcast::cost {
 namespace {
 
-// Nodes below one leaf share its uplinks. A leaf that leaves no room for others is not looked at as
-// a whole.
-int NodesOfLeaf(const topology::Cluster& cluster, int most) {
+// Nodes below one leaf share its uplinks: a leaf is looked at as a whole or, where it is larger
+// than that, node by node.
+int NodesOfLeaf(const topology::Cluster& cluster) {
   const topology::Fabric& fabric = *cluster.fabric();
   const bool tree = fabric.kind == topology::FabricKind::kFatTree;
-  return tree && 2 * fabric.nodes_per_unit <= most ? fabric.nodes_per_unit : 1;
+  return tree && fabric.nodes_per_unit <= SiblingLinks::kMostBelowLeaf ? fabric.nodes_per_unit : 1;
 }
 
 // The lists of a group, and of other groups as far as they have to do with some of the nodes.
@@ -78,10 +78,11 @@ class ListsAround {
 };
 
 // Whether what a link carries grows with the number of nodes even where there are many: as
-// (N - 1) / N. An inner node of a tree has its neighbours in the tree alone, and a card that talks
-// to switches that reduce sends the buffer once.
-bool GrowsWithRanks(std::string_view algorithm) {
-  return !algorithm.ends_with("tree") && !algorithm.starts_with("collnet");
+// (N - 1) / N. An inner node of a tree has its neighbours in the tree alone, a chain passes on the
+// whole buffer, and a card that talks to switches that reduce sends it once.
+bool GrowsWithRanks(std::string_view algorithm, CollectiveKind kind) {
+  return !algorithm.ends_with("tree") && !algorithm.starts_with("collnet") &&
+         kind != CollectiveKind::kBroadcast && kind != CollectiveKind::kReduce;
 }
 
 // Whether ranks of several groups are on one node.
@@ -118,12 +119,13 @@ SiblingLinks::SiblingLinks(const topology::Cluster& cluster, const std::vector<i
     one_node = one_node && own.front() / gpus == own.back() / gpus;
   }
   // A small cluster is looked at as it is, fabric and all.
+  const int leaf = one_node || cluster.nodes() == 1 ? 1 : NodesOfLeaf(cluster);
+  const int most = std::max(kMostNodes, 2 * leaf);
   std::set<int> nodes;
-  if (cluster.nodes() <= kMostNodes) {
+  if (cluster.nodes() <= most) {
     for (int node = 0; node < cluster.nodes(); ++node) nodes.insert(node);
   } else {
-    nodes =
-        around.Nodes(one_node ? 1 : NodesOfLeaf(cluster, kMostNodes), cluster.nodes(), kMostNodes);
+    nodes = around.Nodes(leaf, cluster.nodes(), static_cast<std::size_t>(most));
   }
   for (const int node : nodes) around.Add(node);
   nodes_ = static_cast<int>(nodes.size());
@@ -149,7 +151,7 @@ tl::expected<SiblingLinks::OnLinks, network::Fault> SiblingLinks::Of(std::string
   // A ring's links carry (N - 1) / N of the buffer: more of it in all of a group than in a part.
   double scale = 1;
   const auto here = static_cast<int>(groups_.front().size());
-  if (here < ranks_ && GrowsWithRanks(algorithm)) {
+  if (here < ranks_ && GrowsWithRanks(algorithm, kind)) {
     constexpr Bytes kAny = GiB(1);
     scale = WireBytesPerRank(kind, kAny, ranks_) / WireBytesPerRank(kind, kAny, here);
   }

@@ -22,10 +22,12 @@ namespace stepcast::cost {
 // Loads are those of flow (link_loads.h), added up over groups. Siblings that have no node in
 // common with the group, nor with one that has, and so on, are left out: what they share are links
 // above the leaves, of which a path counts its nodes' part alone (Cluster::PathOf). Nodes are
-// copies, so groups on more than kMostNodes nodes are looked at on that many.
+// copies, so groups on more than kMostNodes nodes are looked at on that many, or on two whole
+// leaves where these are larger, up to kMostBelowLeaf nodes each.
 class SiblingLinks {
  public:
   static constexpr int kMostNodes = 16;
+  static constexpr int kMostBelowLeaf = 64;
 
   // The lists of ranks that communicate at the same time, of a group's ranks: the group itself, or
   // pairs of which the first sends to the second.

@@ -4,15 +4,21 @@
 #include <cctype>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "fmt/format.h"
 #include "src/base/check.h"
 #include "src/base/nccl_tests_convention.h"
+#include "src/cost/nccl_price.h"
+#include "src/cost/nccl_setting.h"
 #include "src/cost/price.h"
+#include "src/cost/priced_kind.h"
 #include "src/cost/route_collectives.h"
+#include "src/forecast/simulated_ranks.h"
 #include "src/lowering/process_groups.h"
 #include "src/network/collective_traffic.h"
 #include "src/network/message.h"
@@ -22,6 +28,7 @@
 #include "src/scenario/node_kinds.h"
 #include "src/simulate/simulate.h"
 #include "src/topology/cluster.h"
+#include "src/topology/communication_path.h"
 
 namespace stepcast::forecast {
 namespace {
@@ -30,9 +37,8 @@ using parallel::GroupLayout;
 using scenario::Scenario;
 
 // In small letters, as the output has its words.
-std::optional<std::string> ProtocolOf(const cost::CollectivePrice& price) {
+std::string ProtocolOf(const cost::CollectivePrice& price) {
   std::string name = price.protocol;
-  if (name.empty()) return std::nullopt;
   std::transform(name.begin(), name.end(), name.begin(),
                  [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
   return name;
@@ -145,13 +151,54 @@ Result<std::vector<Time>> TimesAlone(const Scenario& scenario, program::Program&
   return times;
 }
 
+// The program in all groups of its layout at once, each rank by itself.
+struct AllRanks {
+  AllRanks(const program::Program& program, const cost::Prices& prices) {
+    for (const std::vector<int>& ranks : program.groups.front().layout.Groups()) {
+      groups.push_back({{.name = program.groups.front().name, .ranks = ranks}});
+    }
+    for (const std::vector<program::ProcessGroup>& group : groups) {
+      for (const int rank : group.front().ranks) {
+        classes.push_back({.program = &program,
+                           .prices = &prices,
+                           .representative = rank,
+                           .groups = &group,
+                           .records = false});
+        routed.push_back({&program, &prices, &group, rank});
+      }
+    }
+  }
+  std::vector<std::vector<program::ProcessGroup>> groups;
+  std::vector<simulate::RankClass> classes;
+  std::vector<cost::RoutedClass> routed;  // [class]
+};
+
+Result<std::vector<program::Timeline>> RunAll(const Scenario& scenario,
+                                              const program::Program& program,
+                                              const cost::Prices& prices) {
+  const auto simulated = [](std::span<const simulate::RankClass> classes,
+                            const network::CollectiveTraffic& traffic) {
+    auto timelines = simulate::Simulate(classes, {.traffic = &traffic});
+    STEPCAST_CHECK(timelines.has_value(), "one collective does not deadlock");
+    return *std::move(timelines);
+  };
+  if (scenario.network == scenario::Fidelity::kFlow) {
+    const GroupLayout& layout = program.groups.front().layout;
+    const std::vector<std::int64_t> alike(static_cast<std::size_t>(layout.ranks()), 0);
+    const cost::PricedKind kind{&program, &prices};
+    const auto ranks = FlowRanksOf(scenario, alike, {&kind, 1}, {layout});
+    if (!ranks) return tl::unexpected(ranks.error());
+    return simulated(ranks->classes, *ranks->traffic);
+  }
+  const AllRanks all(program, prices);
+  const auto traffic = cost::RouteCollectives(scenario, all.routed, 1);
+  if (!traffic) return tl::unexpected(traffic.error());
+  return simulated(all.classes, *traffic);
+}
+
 // How long each of them takes when all groups of the layout run it at the same time.
 Result<std::vector<Time>> TimesOfAll(const Scenario& scenario, const program::Program& program,
                                      const cost::Prices& prices) {
-  std::vector<std::vector<program::ProcessGroup>> groups;
-  for (const std::vector<int>& ranks : program.groups.front().layout.Groups()) {
-    groups.push_back({{.name = program.groups.front().name, .ranks = ranks}});
-  }
   program::Program one = program;
   one.streams.push_back({.name = "nccl"});
   one.step.push_back({.opcode = program::Opcode::kCollective, .operand = 0});
@@ -161,22 +208,8 @@ Result<std::vector<Time>> TimesOfAll(const Scenario& scenario, const program::Pr
   for (program::Index i = 0; i < program.collectives.size(); ++i) {
     one.collectives = {program.collectives[i]};
     own.collectives = {prices.collectives[i]};
-    std::vector<simulate::RankClass> classes;
-    std::vector<cost::RoutedClass> routed;  // [class]
-    for (const std::vector<program::ProcessGroup>& group : groups) {
-      for (const int rank : group.front().ranks) {
-        classes.push_back({.program = &one,
-                           .prices = &own,
-                           .representative = rank,
-                           .groups = &group,
-                           .records = false});
-        routed.push_back({&one, &own, &group});
-      }
-    }
-    const auto traffic = cost::RouteCollectives(scenario, routed, 1);
-    if (!traffic) return tl::unexpected(traffic.error());
-    const auto timelines = simulate::Simulate(classes, {.traffic = &*traffic});
-    STEPCAST_CHECK(timelines.has_value(), "one collective does not deadlock");
+    const auto timelines = RunAll(scenario, one, own);
+    if (!timelines) return tl::unexpected(timelines.error());
     Time last;
     for (const program::Timeline& timeline : *timelines) {
       last = std::max(last, timeline.step_ends.front());
@@ -186,27 +219,66 @@ Result<std::vector<Time>> TimesOfAll(const Scenario& scenario, const program::Pr
   return times;
 }
 
-// Across kinds of nodes a collective takes what it takes on the slower one.
-Result<cost::Prices> SlowestPrices(const program::Program& program, const Scenario& scenario) {
-  const std::vector<std::vector<int>> groups =
-      program.groups.front().layout.groups() > 1
-          ? program.groups.front().layout.Groups()
-          : std::vector<std::vector<int>>{program.groups.front().ranks};
+// The kinds of nodes that the groups are on.
+std::vector<int> KindsOf(const program::ProcessGroup& own, const Scenario& scenario) {
+  if (own.layout.groups() < 2) return scenario::KindsOf(scenario, own.ranks);
   std::vector<int> ranks;
-  for (const std::vector<int>& group : groups)
+  for (const std::vector<int>& group : own.layout.Groups()) {
     ranks.insert(ranks.end(), group.begin(), group.end());
-  std::optional<cost::Prices> slowest;
-  for (const int kind : scenario::KindsOf(scenario, ranks)) {
+  }
+  return scenario::KindsOf(scenario, ranks);
+}
+
+struct SlowestPrices {
+  cost::Prices prices;
+  std::vector<int> kinds;  // [collective]: the kind of nodes on which it takes so long
+};
+
+// Across kinds of nodes a collective takes what it takes on the slower one.
+Result<SlowestPrices> SlowestPricesOf(const program::Program& program, const Scenario& scenario) {
+  std::optional<SlowestPrices> slowest;
+  for (const int kind : KindsOf(program.groups.front(), scenario)) {
     auto own = cost::Price(program, scenario::OfKind(scenario, kind));
-    if (!own) return own;
-    if (!slowest) slowest = *own;
+    if (!own) return tl::unexpected(std::move(own.error()));
+    if (!slowest) slowest = {*own, std::vector<int>(own->collectives.size(), kind)};
     for (std::size_t i = 0; i < own->collectives.size(); ++i) {
-      cost::CollectivePrice& price = slowest->collectives[i];
-      if (own->collectives[i].demand.alone() > price.demand.alone()) price = own->collectives[i];
+      cost::CollectivePrice& price = slowest->prices.collectives[i];
+      if (own->collectives[i].demand.alone() <= price.demand.alone()) continue;
+      price = own->collectives[i];
+      slowest->kinds[i] = kind;
     }
   }
   return *std::move(slowest);
 }
+
+// What NCCL could have taken that is faster, on one kind of nodes.
+class OtherChoices {
+ public:
+  OtherChoices(const Scenario& scenario, int kind, const std::vector<int>& ranks)
+      : scenario_(scenario::OfKind(scenario, kind)),
+        path_(scenario_.cluster->PathOf(ranks)),
+        shape_(cost::ShapeOf(ranks, scenario_.cluster->gpus_per_node())) {
+    if (auto setting = cost::NcclSettingOf(scenario_)) pricer_.emplace(std::move(*setting));
+  }
+  OtherChoices(const OtherChoices&) = delete;
+  OtherChoices& operator=(const OtherChoices&) = delete;
+
+  std::optional<FasterChoice> Faster(const program::Collective& collective) {
+    if (!pricer_) return std::nullopt;
+    const auto choice = pricer_->FasterByLaw(collective.kind, collective.bytes, path_, shape_);
+    if (!choice) return std::nullopt;
+    return FasterChoice{.algorithm = choice->fastest.algorithm,
+                        .protocol = ProtocolOf(choice->fastest),
+                        .time = choice->fastest.demand.alone(),
+                        .of_own = choice->taken.demand.alone()};
+  }
+
+ private:
+  const Scenario scenario_;  // of one kind; the pricer points into it
+  const topology::CommunicationPath path_;
+  const cost::GroupShape shape_;
+  std::optional<cost::NcclPricer> pricer_;
+};
 
 }  // namespace
 
@@ -244,22 +316,29 @@ Result<CollectiveForecast> ForecastCollective(const Scenario& scenario, Collecti
                                    .bytes = NcclTestsSize(op, asked, forecast.ranks),
                                    .data_type = DataType::kFp32});
   }
-  const auto prices = SlowestPrices(program, scenario);
-  if (!prices) return tl::unexpected(prices.error());
+  const auto slowest = SlowestPricesOf(program, scenario);
+  if (!slowest) return tl::unexpected(slowest.error());
+  const cost::Prices& prices = slowest->prices;
   const auto times = group.siblings && scenario.network != scenario::Fidelity::kAnalytic
-                         ? TimesOfAll(scenario, program, *prices)
-                         : TimesAlone(scenario, program, *prices);
+                         ? TimesOfAll(scenario, program, prices)
+                         : TimesAlone(scenario, program, prices);
   if (!times) return tl::unexpected(times.error());
   forecast.network = scenario.network;
+  std::map<int, OtherChoices> others;  // by kind of nodes
   for (std::size_t i = 0; i < program.collectives.size(); ++i) {
-    const cost::CollectivePrice& price = prices->collectives[i];
-    forecast.rows.push_back(
-        {.size = program.collectives[i].bytes,
-         .time = (*times)[i],
-         .algorithm = price.algorithm,
-         .protocol = ProtocolOf(price),
-         .channels = price.channels > 0 ? std::optional(price.channels) : std::nullopt,
-         .provenance = price.demand.provenance});
+    const cost::CollectivePrice& price = prices.collectives[i];
+    const std::string protocol = ProtocolOf(price);
+    CollectiveRow& row = forecast.rows.emplace_back(
+        CollectiveRow{.size = program.collectives[i].bytes,
+                      .time = (*times)[i],
+                      .algorithm = price.algorithm,
+                      .protocol = protocol.empty() ? std::nullopt : std::optional(protocol),
+                      .channels = price.channels > 0 ? std::optional(price.channels) : std::nullopt,
+                      .provenance = price.demand.provenance});
+    if (!row.protocol) continue;  // a table of the user's, or the textbook
+    const int kind = slowest->kinds[i];
+    const auto other = others.try_emplace(kind, scenario, kind, program.groups.front().ranks).first;
+    row.faster = other->second.Faster(program.collectives[i]);
   }
   return forecast;
 }

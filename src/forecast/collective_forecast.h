@@ -16,6 +16,15 @@
 // no copies.
 namespace stepcast::forecast {
 
+// Another algorithm or protocol that NCCL may take and does not, although by the law of prices,
+// without what was measured, it would be faster (cost/nccl_price.h).
+struct FasterChoice {
+  std::string algorithm;
+  std::string protocol;
+  Time time;    // by the law
+  Time of_own;  // of NCCL's own choice, by the law, too
+};
+
 struct CollectiveRow {
   Bytes size;                           // as nccl-tests counts it (base/nccl_tests_convention.h)
   Time time;                            // of the group that ends last
@@ -23,6 +32,7 @@ struct CollectiveRow {
   std::optional<std::string> protocol;  // "simple", ...; none where a cost model has no protocols
   std::optional<int> channels;          // likewise
   cost::Provenance provenance = cost::Provenance::kModelled;
+  std::optional<FasterChoice> faster{};  // none: NCCL's choice is fastest, or is not modelled
 };
 
 struct CollectiveForecast {

@@ -91,66 +91,75 @@ Compared Compare(const scenario::Scenario& scenario) {
   return compared;
 }
 
-// Nodes of any number of GPUs and cards, below one switch or two levels of them.
+// Nodes of one or two kinds, of any number of GPUs and cards, below one switch or two levels of
+// them.
 struct AnyCluster {
   std::string text;
   int gpus = 1;
   int nodes = 1;
+  int kinds = 1;
 };
+
+// A topology of nodes of so many GPUs, each line behind `indent`.
+std::string DrawTopology(int gpus, std::string_view indent) {
+  const int switches = gpus % 2 == 0 ? *rc::gen::element(1, 2) : 1;
+  const int nics = *rc::gen::element(1, 2);
+  const bool nvlink = *rc::gen::arbitrary<bool>();
+  const std::vector<std::string> lines = {
+      "name: any",
+      "node:",
+      fmt::format("  gpu: {}", nvlink ? "h100-sxm" : "l40s"),
+      "  processor: amd",
+      fmt::format("  devices: {{gpu: {}, pcie_switch: {}, cpu: 1, nic: {}{}}}", gpus, switches,
+                  nics, nvlink ? ", nvswitch: 1" : ""),
+      "  links:",
+      fmt::format("    - {{kind: pcie, from: gpu, to: pcie_switch, latency: 150 ns, bandwidth: {} "
+                  "GB/s}}",
+                  *rc::gen::element(16, 32)),
+      "    - {kind: pcie, from: nic, to: cpu, latency: 150 ns, bandwidth: 16 GB/s}",
+      fmt::format("    - {{kind: pcie, from: pcie_switch, to: cpu, latency: 150 ns, bandwidth: {} "
+                  "GB/s}}",
+                  *rc::gen::element(16, 32)),
+      nvlink ? "    - {kind: nvlink, from: gpu, to: nvswitch, count: 4, latency: 250 ns, "
+               "bandwidth: 25 GB/s}"
+             : "",
+      "fabric:",
+      *rc::gen::arbitrary<bool>()
+          ? std::string("  kind: one-switch")
+          : fmt::format("  kind: fat-tree\n{0}  nodes_per_leaf: {1}\n{0}  spines: {2}\n"
+                        "{0}  uplink: {{latency: 300 ns}}\n{0}  oversubscription: {3}",
+                        indent, *rc::gen::inRange(1, 4), *rc::gen::inRange(1, 3),
+                        *rc::gen::element(1, 2, 4)),
+      fmt::format("  link: {{latency: 600 ns, bandwidth: {} Gbps}}",
+                  *rc::gen::element(25, 100, 400))};
+  std::string text;
+  for (const std::string& line : lines) text += fmt::format("{}{}\n", indent, line);
+  return text;
+}
 
 AnyCluster DrawCluster() {
   AnyCluster cluster;
   cluster.gpus = *rc::gen::element(1, 2, 3, 4);
-  cluster.nodes = *rc::gen::inRange(1, 7);
-  const int switches = cluster.gpus % 2 == 0 ? *rc::gen::element(1, 2) : 1;
-  const int nics = *rc::gen::element(1, 2);
-  std::string links = fmt::format(
-      "        - {{kind: pcie, from: gpu, to: pcie_switch, latency: 150 ns, bandwidth: {} GB/s}}\n"
-      "        - {{kind: pcie, from: nic, to: cpu, latency: 150 ns, bandwidth: 16 GB/s}}\n"
-      "        - {{kind: pcie, from: pcie_switch, to: cpu, latency: 150 ns, bandwidth: {} GB/s}}\n",
-      *rc::gen::element(16, 32), *rc::gen::element(16, 32));
-  const bool nvlink = *rc::gen::arbitrary<bool>();
-  if (nvlink) {
-    links +=
-        "        - {kind: nvlink, from: gpu, to: nvswitch, count: 4, latency: 250 ns, "
-        "bandwidth: 25 GB/s}\n";
-  }
-  std::string fabric = "      kind: one-switch\n";
-  if (*rc::gen::arbitrary<bool>()) {
-    fabric = fmt::format(
-        "      kind: fat-tree\n      nodes_per_leaf: {}\n      spines: {}\n"
-        "      uplink: {{latency: 300 ns}}\n      oversubscription: {}\n",
-        *rc::gen::inRange(1, 4), *rc::gen::inRange(1, 3), *rc::gen::element(1, 2, 4));
-  }
+  const int first = *rc::gen::inRange(1, 7);
+  const int others = *rc::gen::weightedElement<int>({{3, 0}, {1, 1}, {1, 2}, {1, 3}});
+  cluster.nodes = first + others;
+  cluster.kinds = others > 0 ? 2 : 1;
   std::string broken;
   if (*rc::gen::weightedElement<bool>({{2, false}, {1, true}})) {
-    broken += fmt::format(
-        "  slow_links: [{{from: node{}/gpu{}, to: node0/pcie_switch0, bandwidth: 3 GB/s}}]\n", 0,
-        0);
+    broken += "  slow_links: [{from: node0/gpu0, to: node0/pcie_switch0, bandwidth: 3 GB/s}]\n";
   }
   if (*rc::gen::weightedElement<bool>({{2, false}, {1, true}})) {
     broken += fmt::format("  slow_devices: [{{device: node{}/gpu{}, speed: 0.8}}]\n",
                           *rc::gen::inRange(0, cluster.nodes), *rc::gen::inRange(0, cluster.gpus));
   }
   cluster.text = fmt::format(
-      R"(
-stepcast: 1
-model: models/gpt2.yaml
-cluster:
-  nodes: {}
-  network: flow
-{}  topology:
-    name: any
-    node:
-      gpu: {}
-      processor: amd
-      devices: {{gpu: {}, pcie_switch: {}, cpu: 1, nic: {}{}}}
-      links:
-{}    fabric:
-{}      link: {{latency: 600 ns, bandwidth: {} Gbps}}
-)",
-      cluster.nodes, broken, nvlink ? "h100-sxm" : "l40s", cluster.gpus, switches, nics,
-      nvlink ? ", nvswitch: 1" : "", links, fabric, *rc::gen::element(25, 100, 400));
+      "stepcast: 1\nmodel: models/gpt2.yaml\ncluster:\n  nodes: {}\n  network: flow\n{}  "
+      "topology:\n{}",
+      first, broken, DrawTopology(cluster.gpus, "    "));
+  if (others > 0) {
+    cluster.text += fmt::format("  other_nodes:\n    - nodes: {}\n      topology:\n{}", others,
+                                DrawTopology(cluster.gpus, "        "));
+  }
   return cluster;
 }
 
@@ -193,7 +202,8 @@ RC_GTEST_PROP(FlowClasses, GiveEveryRankTheTimesOfFlowOnAllRanks, ()) {
   const Compared compared = Compare(Loaded(text));
   RC_LOG() << compared.classes << " classes\n";
   RC_TAG(compared.classes > 1 ? "several classes" : "one class");
-  RC_ASSERT(compared.worst < 1e-9);
+  // Between kinds of nodes a flow goes at the slower one's price, its shares rounded once more.
+  RC_ASSERT(compared.worst < (cluster.kinds > 1 ? 1e-7 : 1e-9));
 }
 
 constexpr const char* kTwoLeaves = R"(

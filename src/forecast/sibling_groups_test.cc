@@ -9,11 +9,14 @@
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
+#include "src/base/bytes.h"
 #include "src/base/collective_kind.h"
 #include "src/base/diagnostic.h"
+#include "src/base/quantity.h"
 #include "src/forecast/collective_forecast.h"
 #include "src/forecast/forecast.h"
 #include "src/scenario/load.h"
+#include "src/topology/cluster.h"
 
 namespace stepcast::forecast {
 namespace {
@@ -223,11 +226,87 @@ RC_GTEST_PROP(SiblingGroups, AnalyticStepsTakeAsLongAsFlow, ()) {
   const double analytic = StepSeconds(text, {});
   const double flow = StepSeconds(text, {"cluster.network=flow"});
   RC_LOG() << text << " analytic " << analytic << " flow " << flow << "\n";
-  // Of more nodes the analytic price looks at a part (src/cost/sibling_links.h). In a step, rounding
-  // moves what runs beside what.
+  // Of more nodes the analytic price looks at a part (src/cost/sibling_links.h). In a step,
+  // rounding moves what runs beside what.
   const double tolerance = cluster.nodes > 16 ? 1.02 : 1.005;
   RC_ASSERT(analytic <= flow * tolerance);
   RC_ASSERT(flow <= analytic * tolerance);
+}
+
+// Leaves of up to 32 nodes with narrow ways to the spines, and groups on a node, on a part of a
+// leaf's nodes or on whole leaves, each of which is like all others.
+std::string DrawLargeLeaves() {
+  const int below = *rc::gen::element(2, 3, 5, 8, 12, 16, 24, 32);
+  const int nodes = below * *rc::gen::inRange(2, 4);
+  std::vector<int> shards = {2};
+  for (int size = 2; size <= nodes; ++size) {
+    const bool whole = below % size == 0 || size % below == 0;
+    if (whole && nodes % size == 0) shards.push_back(2 * size);
+  }
+  return fmt::format(
+      R"(
+stepcast: 1
+model:
+  kind: layers
+  layers:
+    - {{name: block, repeat: 4, parameters: [8388608, 4096], forward: {} us, backward: {} us,
+       activation: 1 MiB}}
+  optimizer_step: 100 us
+cluster:
+  nodes: {}
+  topology:
+    name: large leaves
+    node:
+      gpu: h100-sxm
+      processor: amd
+      devices: {{gpu: 2, pcie_switch: 2, cpu: 1, nic: 2, nvswitch: 1}}
+      links:
+        - {{kind: pcie, from: gpu, to: pcie_switch, latency: 150 ns, bandwidth: 64 GB/s}}
+        - {{kind: pcie, from: nic, to: pcie_switch, latency: 150 ns, bandwidth: 64 GB/s}}
+        - {{kind: pcie, from: pcie_switch, to: cpu, latency: 150 ns, bandwidth: 64 GB/s}}
+        - {{kind: nvlink, from: gpu, to: nvswitch, count: 18, latency: 250 ns, bandwidth: 25 GB/s}}
+    fabric:
+      kind: fat-tree
+      nodes_per_leaf: {}
+      spines: 2
+      uplink: {{latency: 300 ns}}
+      oversubscription: {}
+      link: {{latency: 600 ns, bandwidth: 200 Gbps}}
+training: {{sequence_length: 1024, micro_batch_size: 1, gradient_accumulation: 2, precision: bf16,
+           optimizer: adamw}}
+data_parallel: {{zero_stage: 3, framework: fsdp2, shard_group_size: {}}}
+)",
+      *rc::gen::element(100, 1000, 10000), *rc::gen::element(200, 2000, 20000), nodes, below,
+      *rc::gen::element(1, 2, 3, 4, 6, 8), *rc::gen::elementOf(shards));
+}
+
+RC_GTEST_PROP(SiblingGroups, AnalyticStepsTakeAsLongAsFlowAboveLargeLeaves, ()) {
+  const std::string text = DrawLargeLeaves();
+  const double analytic = StepSeconds(text, {});
+  const double flow = StepSeconds(text, {"cluster.network=flow"});
+  RC_LOG() << text << " analytic " << analytic << " flow " << flow << "\n";
+  RC_ASSERT(analytic <= flow * 1.02);
+  RC_ASSERT(flow <= analytic * 1.02);
+}
+
+RC_GTEST_PROP(SiblingGroups, AnalyticCollectivesTakeAsLongAsFlowAboveLargeLeaves, ()) {
+  const std::string text = DrawLargeLeaves();
+  const scenario::Scenario scenario = Loaded(text, {});
+  const int shard = static_cast<int>(scenario.plan.data_parallel.shard_group_size);
+  const int ranks = scenario.cluster->devices();
+  const std::string name = shard == 1       ? "replica"
+                           : shard == ranks ? "shard"
+                                            : *rc::gen::element<std::string>("shard", "replica");
+  const auto op = *rc::gen::element(CollectiveKind::kAllReduce, CollectiveKind::kAllGather,
+                                    CollectiveKind::kReduceScatter, CollectiveKind::kBroadcast);
+  const Bytes size = MiB(*rc::gen::element(1, 16, 256));
+  const CollectiveGroup all{.name = name, .ranks = {}, .nodes = {}, .siblings = true};
+  const double analytic = CollectiveSeconds(text, "analytic", op, all, size);
+  const double flow = CollectiveSeconds(text, "flow", op, all, size);
+  RC_LOG() << text << Name(op) << " " << name << " " << FormatBytes(size) << " analytic "
+           << analytic << " flow " << flow << "\n";
+  RC_ASSERT(analytic <= flow * 1.02);
+  RC_ASSERT(flow <= analytic * 1.02);
 }
 
 }  // namespace

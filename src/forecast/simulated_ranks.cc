@@ -57,8 +57,8 @@ class Kinds {
   }
 
   const std::vector<std::int64_t>& labels() const { return labels_; }  // [rank]; equal: alike
-  std::vector<cost::FlowKind> flow_kinds() const {
-    std::vector<cost::FlowKind> kinds;
+  std::vector<cost::PricedKind> priced() const {
+    std::vector<cost::PricedKind> kinds;
     for (const Kind& kind : kinds_) kinds.push_back({kind.program, kind.prices});
     return kinds;
   }
@@ -126,7 +126,38 @@ bool SameRanks(const std::vector<ProcessGroup>& a, const std::vector<ProcessGrou
                     [](const auto& one, const auto& other) { return one.ranks == other.ranks; });
 }
 
+// One rank of each class, in the groups that stand for those of all its ranks.
+void AddClasses(const parallel::Classes& classes, std::span<const std::int64_t> labels,
+                std::span<const cost::PricedKind> kinds,
+                const std::vector<parallel::GroupLayout>& layouts, SimulatedRanks& ranks) {
+  const GroupsOfClasses groups(layouts, classes);
+  for (const parallel::RankClass& own : classes.classes) {
+    const auto label = labels[static_cast<std::size_t>(own.representative)];
+    const cost::PricedKind& kind = kinds[static_cast<std::size_t>(label)];
+    ranks.groups.push_back(groups.Of(*kind.program, own.representative));
+    ranks.members.push_back(own.ranks);
+    ranks.classes.push_back({.program = kind.program,
+                             .prices = kind.prices,
+                             .representative = own.representative,
+                             .ranks = ranks.members.back(),
+                             .groups = &ranks.groups.back(),
+                             .records = false});
+  }
+}
+
 }  // namespace
+
+Result<SimulatedRanks> FlowRanksOf(const scenario::Scenario& scenario,
+                                   std::span<const std::int64_t> labels,
+                                   std::span<const cost::PricedKind> kinds,
+                                   const std::vector<parallel::GroupLayout>& layouts) {
+  auto flows = cost::FlowClassesOf(scenario, labels, kinds, layouts);
+  if (!flows) return tl::unexpected(std::move(flows.error()));
+  SimulatedRanks ranks;
+  ranks.traffic.emplace(std::move(flows->traffic));
+  AddClasses(flows->classes, labels, kinds, layouts, ranks);
+  return ranks;
+}
 
 Result<SimulatedRanks> SimulatedRanksOf(const scenario::Scenario& scenario,
                                         std::span<const PricedClass> lowered, int steps) {
@@ -154,25 +185,13 @@ Result<SimulatedRanks> SimulatedRanksOf(const scenario::Scenario& scenario,
   if (scenario.network != scenario::Fidelity::kMessage) {
     std::optional<cost::FlowClasses> flows;
     if (!analytic) {
-      auto made = cost::FlowClassesOf(scenario, kinds.labels(), kinds.flow_kinds(), layouts);
+      auto made = cost::FlowClassesOf(scenario, kinds.labels(), kinds.priced(), layouts);
       if (!made) return tl::unexpected(std::move(made.error()));
       flows.emplace(*std::move(made));
       ranks.traffic.emplace(std::move(flows->traffic));
     }
     const parallel::Classes& classes = analytic ? alike : flows->classes;
-    const GroupsOfClasses groups(layouts, classes);
-    for (const parallel::RankClass& own : classes.classes) {
-      const Kinds::Kind& kind = kinds.Of(own.representative);
-      const program::Program& program = lowered[kind.lowered].lowered.program;
-      ranks.groups.push_back(groups.Of(program, own.representative));
-      ranks.members.push_back(own.ranks);
-      ranks.classes.push_back({.program = &program,
-                               .prices = kind.prices,
-                               .representative = own.representative,
-                               .ranks = ranks.members.back(),
-                               .groups = &ranks.groups.back(),
-                               .records = false});
-    }
+    AddClasses(classes, kinds.labels(), kinds.priced(), layouts, ranks);
     for (SimulatedRanks::Shown& shown : ranks.shown) {
       shown.index = static_cast<std::size_t>(classes.class_of[shown.index]);
       ranks.classes[shown.index].records = true;

@@ -1,15 +1,18 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "src/base/diagnostic.h"
+#include "src/cost/priced_kind.h"
 #include "src/cost/prices.h"
 #include "src/forecast/priced_class.h"
 #include "src/network/collective_traffic.h"
+#include "src/parallel/group_layout.h"
 #include "src/program/program.h"
 #include "src/scenario/scenario.h"
 #include "src/simulate/simulate.h"
@@ -46,5 +49,13 @@ struct SimulatedRanks {
 // cost::FlowClassesOf and cost::RouteCollectives.
 Result<SimulatedRanks> SimulatedRanksOf(const scenario::Scenario& scenario,
                                         std::span<const PricedClass> lowered, int steps);
+
+// Collectives as flows on the cluster's links: one rank of each class that neither labels nor links
+// tell apart; nothing of it is `shown`. `labels`: [rank] in `kinds`; `layouts`: all that their
+// programs have groups of, in which every rank is. Programs and prices outlive the result.
+Result<SimulatedRanks> FlowRanksOf(const scenario::Scenario& scenario,
+                                   std::span<const std::int64_t> labels,
+                                   std::span<const cost::PricedKind> kinds,
+                                   const std::vector<parallel::GroupLayout>& layouts);
 
 }  // namespace stepcast::forecast

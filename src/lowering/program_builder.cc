@@ -14,7 +14,7 @@ using program::Opcode;
 namespace {
 
 template <typename T>
-Index Append(std::vector<T>& table, T entry) {
+Index AddTo(std::vector<T>& table, T entry) {
   table.push_back(std::move(entry));
   return static_cast<Index>(table.size() - 1);
 }
@@ -25,7 +25,7 @@ Index Distinct(std::vector<T>& table, const T& entry, Same same) {
   const auto found =
       std::find_if(table.begin(), table.end(), [&](const T& other) { return same(other, entry); });
   if (found != table.end()) return static_cast<Index>(found - table.begin());
-  return Append(table, entry);
+  return AddTo(table, entry);
 }
 
 }  // namespace
@@ -35,18 +35,18 @@ Index ProgramBuilder::AddNumbered(std::string_view text, std::size_t number) {
 }
 
 StreamId ProgramBuilder::AddStream(std::string name) {
-  return static_cast<StreamId>(Append(program_.streams, {.name = std::move(name)}));
+  return static_cast<StreamId>(AddTo(program_.streams, {.name = std::move(name)}));
 }
 
 Index ProgramBuilder::AddCommunicator(std::string name, const parallel::GroupLayout& layout) {
   if (layout.size() == 1) return program::kNone;
-  const Index group = Append(
-      program_.groups, {.name = name, .ranks = layout.Ranks(program_.rank), .layout = layout});
-  return Append(program_.communicators, {.name = std::move(name), .group = group});
+  const Index group = AddTo(program_.groups,
+                            {.name = name, .ranks = layout.Ranks(program_.rank), .layout = layout});
+  return AddTo(program_.communicators, {.name = std::move(name), .group = group});
 }
 
 Index ProgramBuilder::AddKernel(Kernel kernel) {
-  return Append(program_.kernels, std::move(kernel));
+  return AddTo(program_.kernels, std::move(kernel));
 }
 
 Index ProgramBuilder::AddCollective(const program::Collective& collective) {
@@ -58,7 +58,7 @@ Index ProgramBuilder::AddExchange(const program::Exchange& exchange) {
 }
 
 Index ProgramBuilder::AddLabel(std::string_view label) {
-  return Append(program_.labels, std::string(label));
+  return AddTo(program_.labels, std::string(label));
 }
 
 void ProgramBuilder::Use(std::span<const BufferUse> uses) {
@@ -75,14 +75,8 @@ void ProgramBuilder::Run(StreamId stream, std::span<const Index> kernels) {
     for (const Index kernel : kernels) Run(stream, kernel);
     return;
   }
-  program::Instruction instruction = stamp_;
-  instruction.opcode = Opcode::kKernel;
-  instruction.stream = stream;
-  instruction.first_use = TakeUses().first;
-  for (const Index kernel : kernels) {
-    instruction.operand = kernel;
-    section_->push_back(instruction);
-  }
+  const UseRange uses{.first = TakeUses().first, .count = 0};
+  for (const Index kernel : kernels) Append(Opcode::kKernel, stream, kernel, uses);
 }
 
 void ProgramBuilder::BeginEffects() {
@@ -122,7 +116,7 @@ program::Program ProgramBuilder::Take() {
 
 void ProgramBuilder::RunOnHost(std::string_view name, Time duration) {
   Emit(Opcode::kHostTask, 0,
-       Append(program_.host_tasks, {.name = std::string(name), .duration = duration}));
+       AddTo(program_.host_tasks, {.name = std::string(name), .duration = duration}));
 }
 
 void ProgramBuilder::Copy(StreamId stream, const program::Copy& copy,

@@ -122,7 +122,12 @@ class ProgramBuilder {
   // Ranges that the operation written next uses, beside what is said in the call that writes it. An
   // empty range is no use.
   void Use(const program::BufferUse& use) {
-    if (use.size > Bytes(0)) program_.uses.push_back(use);
+    if (use.size == Bytes(0)) return;
+    program::BufferUse& added = program_.uses.emplace_back();
+    added.buffer = use.buffer;
+    added.write = use.write;
+    added.offset = use.offset;
+    added.size = use.size;
   }
   void Use(std::span<const program::BufferUse> uses);
   // None of them is empty.
@@ -206,13 +211,20 @@ class ProgramBuilder {
  private:
   void Emit(program::Opcode opcode, StreamId stream, Index operand, UseRange uses) {
     if (describes_data_flow_) BeginEffects();
-    program::Instruction instruction = stamp_;
+    Append(opcode, stream, operand, uses);
+  }
+  // Entries are written where they stay, field by field. A copy in wide words of what was just
+  // written in narrow ones waits until that has reached the cache.
+  void Append(program::Opcode opcode, StreamId stream, Index operand, UseRange uses) {
+    program::Instruction& instruction = section_->emplace_back();
     instruction.opcode = opcode;
+    instruction.phase = stamp_.phase;
     instruction.stream = stream;
     instruction.operand = operand;
     instruction.first_use = uses.first;
     instruction.use_count = uses.count;
-    section_->push_back(instruction);
+    instruction.micro_batch = stamp_.micro_batch;
+    instruction.label = stamp_.label;
   }
   // What uses nothing.
   void Emit(program::Opcode opcode, StreamId stream, Index operand) {

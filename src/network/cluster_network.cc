@@ -73,13 +73,22 @@ tl::expected<ClusterNetwork, std::vector<Fault>> FlatNetwork(const topology::Fla
 tl::expected<ClusterNetwork, std::vector<Fault>> NetworkOf(const topology::Cluster& cluster,
                                                            std::span<const LinkChange> changes) {
   if (cluster.flat()) return FlatNetwork(*cluster.flat_cluster(), changes);
-  const topology::NodeType& type = *cluster.node_type();
-  const std::optional<topology::Fabric> fabric =
-      cluster.fabric() == nullptr ? std::nullopt : std::optional(*cluster.fabric());
-  const topology::Graph graph = topology::BuildClusterGraph(type, fabric, cluster.nodes());
+  const topology::Fabric* fabric = cluster.fabric();
+  const topology::NodesOfType all{cluster.node_type(),
+                                  fabric == nullptr ? topology::LinkSpec() : fabric->link,
+                                  cluster.nodes()};
+  return NetworkOf({all}, fabric, changes);
+}
+
+tl::expected<ClusterNetwork, std::vector<Fault>> NetworkOf(std::vector<topology::NodesOfType> nodes,
+                                                           const topology::Fabric* fabric,
+                                                           std::span<const LinkChange> changes) {
+  const topology::Graph graph = topology::BuildClusterGraph(nodes, fabric);
+  std::size_t count = 0;
+  for (const topology::NodesOfType& alike : nodes) count += static_cast<std::size_t>(alike.nodes);
 
   Network::Description description;
-  std::vector<std::vector<int>> node_switches(static_cast<std::size_t>(cluster.nodes()));
+  std::vector<std::vector<int>> node_switches(count);
   std::vector<int> leaves;
   std::vector<int> spines;
   std::vector<int> gpus;
@@ -107,7 +116,7 @@ tl::expected<ClusterNetwork, std::vector<Fault>> NetworkOf(const topology::Clust
 
   std::vector<int> switch_places;
   for (std::vector<int>& switches : node_switches) {
-    if (!switches.empty()) switch_places.push_back(description.AddPlace(std::move(switches)));
+    switch_places.push_back(switches.empty() ? -1 : description.AddPlace(std::move(switches)));
   }
   int fabric_switch = -1;
   if (!spines.empty() || !leaves.empty()) {
@@ -118,7 +127,8 @@ tl::expected<ClusterNetwork, std::vector<Fault>> NetworkOf(const topology::Clust
   }
   auto network = Network::Make(std::move(description));
   if (!network) return tl::unexpected(std::move(network.error()));
-  return ClusterNetwork{*std::move(network), std::move(switch_places), fabric_switch};
+  return ClusterNetwork{*std::move(network), std::move(switch_places), fabric_switch,
+                        std::move(nodes)};
 }
 
 }  // namespace stepcast::network

@@ -15,7 +15,9 @@
 #include "src/collective/pat.h"
 #include "src/collective/ring.h"
 #include "src/network/direct_chains.h"
+#include "src/topology/device.h"
 #include "src/topology/node_type.h"
+#include "src/topology/nodes_of_type.h"
 #include "src/topology/rings.h"
 
 namespace stepcast::network {
@@ -30,52 +32,67 @@ constexpr Bytes kChunk = KiB(512);
 
 }  // namespace
 
-GroupSteps::GroupSteps(const topology::Cluster& cluster, const ClusterNetwork& network)
-    : cluster_(cluster), network_(network) {
-  if (!cluster.flat()) routes_ = std::make_unique<topology::NodeRoutes>(*cluster.node_type());
+GroupSteps::GroupSteps(const ClusterNetwork& network) : network_(network) {
+  for (const topology::NodesOfType& alike : network.nodes) {
+    gpus_per_node_ = alike.type->Count(topology::DeviceKind::kGpu);
+    routes_.push_back(std::make_unique<const topology::NodeRoutes>(*alike.type));
+  }
+}
+
+const topology::NodeRoutes* GroupSteps::RoutesOf(int node) const {
+  for (std::size_t i = 0; i < routes_.size(); ++i) {
+    node -= network_.nodes[i].nodes;
+    if (node < 0) return routes_[i].get();
+  }
+  return nullptr;
 }
 
 GroupSteps::Members GroupSteps::MembersOf(std::span<const int> ranks) const {
   Members members;
   std::map<int, std::size_t> index_of;
-  const int per_node = cluster_.gpus_per_node();
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    const auto [found, added] = index_of.emplace(ranks[i] / per_node, members.nodes.size());
+    const int number = ranks[i] / gpus_per_node_;
+    const auto [found, added] = index_of.emplace(number, members.nodes.size());
     if (added) {
       members.nodes.emplace_back();
       members.gpus.emplace_back();
+      members.routes.push_back(RoutesOf(number));
+      members.switches.push_back(flat() ? -1
+                                        : network_.node_switches[static_cast<std::size_t>(number)]);
     }
     members.nodes[found->second].push_back(static_cast<int>(i));
-    members.gpus[found->second].push_back(ranks[i] % per_node);
+    members.gpus[found->second].push_back(ranks[i] % gpus_per_node_);
   }
   for (const std::vector<int>& node : members.nodes) {
     members.most = std::max(members.most, node.size());
     members.even = members.even && node.size() == members.nodes.front().size();
   }
-  members.first_node = ranks.front() / per_node;
   return members;
 }
 
 int GroupSteps::RailsOf(const Members& members) const {
-  if (cluster_.flat() || members.nodes.size() == 1) return 1;
+  if (flat() || members.nodes.size() == 1) return 1;
   std::size_t rails = members.most;
-  for (const std::vector<int>& gpus : members.gpus) {
-    std::vector<int> ascending = gpus;
+  for (std::size_t k = 0; k < members.gpus.size(); ++k) {
+    std::vector<int> ascending = members.gpus[k];
     std::sort(ascending.begin(), ascending.end());
-    rails = std::min({rails, gpus.size(), topology::RailsOf(*routes_, ascending).size()});
+    rails = std::min(
+        {rails, ascending.size(), topology::RailsOf(*members.routes[k], ascending).size()});
   }
   return static_cast<int>(std::max<std::size_t>(1, rails));
 }
 
-std::vector<std::size_t> GroupSteps::NearRail(const std::vector<int>& gpus, std::size_t rail,
-                                              std::size_t rails) const {
+std::vector<std::size_t> GroupSteps::NearRail(const Members& members, std::size_t node,
+                                              std::size_t rail, std::size_t rails) {
+  const std::vector<int>& gpus = members.gpus[node];
+  const topology::NodeRoutes& routes = *members.routes[node];
   std::vector<int> ascending = gpus;
   std::sort(ascending.begin(), ascending.end());
-  const std::vector<int> nics = topology::RailsOf(*routes_, ascending);
+  const std::vector<int> nics = topology::RailsOf(routes, ascending);
   const int nic = nics[rail * nics.size() / rails];
   std::vector<std::size_t> near;
   for (std::size_t i = 0; i < gpus.size(); ++i) {
-    const std::vector<int>& own = routes_->NicsOf(gpus[i]);
+    const std::vector<int>& own = routes.NicsOf(gpus[i]);
     if (std::find(own.begin(), own.end(), nic) != own.end()) near.push_back(i);
   }
   return near;
@@ -84,10 +101,11 @@ std::vector<std::size_t> GroupSteps::NearRail(const std::vector<int>& gpus, std:
 std::vector<std::vector<int>> GroupSteps::RingOrders(const Members& members) const {
   std::vector<std::vector<int>> orders;
   const std::size_t nodes = members.nodes.size();
-  if (nodes == 1 && !cluster_.flat()) {
+  if (nodes == 1 && !flat()) {
     std::vector<int> ascending = members.gpus.front();
     std::sort(ascending.begin(), ascending.end());
-    for (const topology::Cycle& cycle : topology::BuildNodeRings(*routes_, ascending).cycles) {
+    for (const topology::Cycle& cycle :
+         topology::BuildNodeRings(*members.routes.front(), ascending).cycles) {
       std::vector<int>& order = orders.emplace_back();
       for (const int gpu : cycle.gpus) {
         const auto at = std::find(members.gpus.front().begin(), members.gpus.front().end(), gpu);
@@ -99,8 +117,8 @@ std::vector<std::vector<int>> GroupSteps::RingOrders(const Members& members) con
   }
   const auto rails = static_cast<std::size_t>(RailsOf(members));
   std::vector<DirectChains> direct;
-  for (std::size_t k = 0; k < nodes && !cluster_.flat(); ++k) {
-    direct.emplace_back(*routes_, members.gpus[k]);
+  for (std::size_t k = 0; k < nodes && !flat(); ++k) {
+    direct.emplace_back(*members.routes[k], members.gpus[k]);
   }
   for (std::size_t channel = 0; channel < rails; ++channel) {
     // The rail from node k to the next; with more than two rails none twice in a row.
@@ -113,8 +131,8 @@ std::vector<std::vector<int>> GroupSteps::RingOrders(const Members& members) con
       const std::vector<int>& node = members.nodes[k];
       if (!direct.empty()) {
         const std::vector<std::size_t> chain =
-            direct[k].Lay(NearRail(members.gpus[k], rail_from((k + nodes - 1) % nodes), rails),
-                          NearRail(members.gpus[k], rail_from(k), rails), /*both_ways=*/false);
+            direct[k].Lay(NearRail(members, k, rail_from((k + nodes - 1) % nodes), rails),
+                          NearRail(members, k, rail_from(k), rails), /*both_ways=*/false);
         for (const std::size_t position : chain) order.push_back(node[position]);
         if (!chain.empty()) continue;
       }
@@ -141,7 +159,7 @@ std::vector<Tree> GroupSteps::Trees(const Members& members) const {
     tree[static_cast<std::size_t>(above)].children.push_back(below);
     tree[static_cast<std::size_t>(below)].parent = above;
   };
-  if (members.nodes.size() == 1 && !cluster_.flat()) {
+  if (members.nodes.size() == 1 && !flat()) {
     const std::vector<std::vector<int>> rings = RingOrders(members);
     if (rings.size() > 1) {  // over direct NVLinks: each is a chain where it is cut open
       for (const std::vector<int>& ring : rings) {
@@ -154,8 +172,8 @@ std::vector<Tree> GroupSteps::Trees(const Members& members) const {
   const auto over_nodes = collective::DoubleBinaryTree(static_cast<int>(members.nodes.size()));
   const auto rails = static_cast<std::size_t>(RailsOf(members));
   std::vector<DirectChains> direct;
-  for (std::size_t k = 0; k < members.nodes.size() && !cluster_.flat(); ++k) {
-    direct.emplace_back(*routes_, members.gpus[k]);
+  for (std::size_t k = 0; k < members.nodes.size() && !flat(); ++k) {
+    direct.emplace_back(*members.routes[k], members.gpus[k]);
   }
   for (std::size_t rail = 0; rail < rails; ++rail) {
     for (const Tree& between : over_nodes) {
@@ -198,7 +216,9 @@ PlacedSteps GroupSteps::Make(std::span<const int> ranks, std::string_view algori
   const auto nodes = static_cast<int>(members.nodes.size());
   const auto per_node = static_cast<int>(members.most);
   const bool all_reduce = kind == CollectiveKind::kAllReduce;
-  const bool switches = members.even && per_node > 1 && !network_.node_switches.empty();
+  const bool switches = members.even && per_node > 1 &&
+                        std::all_of(members.switches.begin(), members.switches.end(),
+                                    [](int place) { return place >= 0; });
 
   // Lists that count by nodes: their rank m g + h is the h-th member of the m-th node.
   const auto places_by_node = [&] {
@@ -209,11 +229,7 @@ PlacedSteps GroupSteps::Make(std::span<const int> ranks, std::string_view algori
     return places;
   };
   const auto add_switches = [&](std::vector<int>& places) {
-    for (const std::vector<int>& node : members.nodes) {
-      const int rank = ranks[static_cast<std::size_t>(node.front())];
-      places.push_back(
-          network_.node_switches[static_cast<std::size_t>(rank / cluster_.gpus_per_node())]);
-    }
+    places.insert(places.end(), members.switches.begin(), members.switches.end());
   };
 
   PlacedSteps steps;

@@ -11,7 +11,6 @@
 #include "src/collective/step_list.h"
 #include "src/collective/tree.h"
 #include "src/network/cluster_network.h"
-#include "src/topology/cluster.h"
 #include "src/topology/routes.h"
 
 // The step lists that groups of a cluster's ranks use, and where their participants are.
@@ -36,8 +35,8 @@ struct PlacedSteps {
 
 class GroupSteps {
  public:
-  // Both outlive this.
-  GroupSteps(const topology::Cluster& cluster, const ClusterNetwork& network);
+  // The network outlives this.
+  explicit GroupSteps(const ClusterNetwork& network);
 
   // `ranks`: distinct, two at least; the root of a collective that has one is the first.
   // `algorithm` as prices name it.
@@ -48,23 +47,27 @@ class GroupSteps {
   // The members of a group by node: their numbers in the group.
   struct Members {
     std::vector<std::vector<int>> nodes;
-    std::vector<std::vector<int>> gpus;  // of the node, in the same places
-    bool even = true;                    // as many in every node
-    std::size_t most = 0;                // in a node
-    int first_node = 0;
+    std::vector<std::vector<int>> gpus;               // of the node, in the same places
+    std::vector<const topology::NodeRoutes*> routes;  // of the node; null on a flat cluster
+    std::vector<int> switches;                        // the node's, as a place; -1: none
+    bool even = true;                                 // as many in every node
+    std::size_t most = 0;                             // in a node
   };
   Members MembersOf(std::span<const int> ranks) const;
+  const topology::NodeRoutes* RoutesOf(int node) const;
+  bool flat() const { return routes_.empty(); }
   // Channels between nodes.
   int RailsOf(const Members& members) const;
-  // Positions in `gpus` of those that own the NIC of the `rail`th of `rails`.
-  std::vector<std::size_t> NearRail(const std::vector<int>& gpus, std::size_t rail,
-                                    std::size_t rails) const;
+  // Positions among the GPUs of the `node`th node of those that own the NIC of the `rail`th of
+  // `rails`.
+  static std::vector<std::size_t> NearRail(const Members& members, std::size_t node,
+                                           std::size_t rail, std::size_t rails);
   std::vector<std::vector<int>> RingOrders(const Members& members) const;
   std::vector<collective::Tree> Trees(const Members& members) const;
 
-  const topology::Cluster& cluster_;
   const ClusterNetwork& network_;
-  std::unique_ptr<topology::NodeRoutes> routes_;  // null on a flat cluster
+  int gpus_per_node_ = 1;
+  std::vector<std::unique_ptr<const topology::NodeRoutes>> routes_;  // [ClusterNetwork::nodes]
 };
 
 }  // namespace stepcast::network

@@ -30,7 +30,7 @@ struct Rates {
 Rates RatesOf(const Cluster& cluster, const std::vector<int>& ranks, std::string_view algorithm,
               CollectiveKind kind = CollectiveKind::kAllReduce) {
   const ClusterNetwork network = NetworkOf(cluster).value();
-  const PlacedSteps steps = GroupSteps(cluster, network).Make(ranks, algorithm, kind, kSize);
+  const PlacedSteps steps = GroupSteps(network).Make(ranks, algorithm, kind, kSize);
   const auto traffic = Traffic::Make(*steps.list, network.network, steps.places);
   if (!traffic) {
     ADD_FAILURE() << traffic.error().message;

@@ -10,6 +10,7 @@
 
 #include "src/base/rates.h"
 #include "src/base/time.h"
+#include "src/network/link_set.h"
 #include "tl/expected.hpp"
 
 // Links between the places where a collective's participants are, and the routes over them.
@@ -127,11 +128,16 @@ class Network {
 
 class Network::Router {
  public:
-  explicit Router(const Network& network) : network_(network) {}
+  explicit Router(const Network& network) : network_(network), crossed_(network.links()) {}
   // Shortest by latency, then by links crossed. Two places that NVLink joins use nothing else,
   // whatever its latency (NCCL ranks kinds of paths in the same way, src/graph/paths.cc). Of a
   // place on itself: nothing is crossed. Fails where no route leads there.
   tl::expected<Path, Fault> Find(int from, int to);
+  // Empty, for whatever goes over the routes that were found.
+  LinkSet& NoLinks() {
+    crossed_.Clear();
+    return crossed_;
+  }
 
  private:
   struct Distance {
@@ -181,6 +187,7 @@ class Network::Router {
   std::vector<Visit> visits_;                       // [device], once there was a search
   std::uint32_t search_ = 0;
   std::vector<std::pair<Distance, int>> open_;  // a heap, nearest first
+  LinkSet crossed_;
 };
 
 }  // namespace stepcast::network

@@ -42,7 +42,7 @@ tl::expected<Traffic, Fault> Traffic::Make(const StepList& list, const Network& 
   Traffic traffic(list, network, places);
   if (auto routed = traffic.Route(router); !routed)
     return tl::unexpected(std::move(routed.error()));
-  traffic.Divide();
+  traffic.Divide(router.NoLinks());
   return traffic;
 }
 
@@ -134,19 +134,11 @@ tl::expected<void, Fault> Traffic::Route(Network::Router& router) {
   return {};
 }
 
-void Traffic::Divide() {
-  // Of a large network a collective crosses a few links: those, ascending, and of each share which.
-  std::vector<int> links;
-  links.reserve(shares_.size());
-  for (const Share& share : shares_) links.push_back(share.link);
-  std::sort(links.begin(), links.end());
-  links.erase(std::unique(links.begin(), links.end()), links.end());
-  std::vector<std::uint32_t> link_of;
+void Traffic::Divide(LinkSet& crossed) {
+  std::vector<std::uint32_t> link_of;  // of each share: its number among those crossed
   link_of.reserve(shares_.size());
-  for (const Share& share : shares_) {
-    link_of.push_back(static_cast<std::uint32_t>(
-        std::lower_bound(links.begin(), links.end(), share.link) - links.begin()));
-  }
+  for (const Share& share : shares_) link_of.push_back(crossed.Add(share.link));
+  const std::vector<int>& links = crossed.links();
   std::vector<double> weight(links.size());  // of a stage
   std::vector<double> bytes(links.size());   // of a stage, a lower bound
   std::vector<double> all_bytes(links.size());
@@ -198,6 +190,8 @@ void Traffic::Divide() {
                  Time::FromPicoseconds(static_cast<std::int64_t>(all_bytes[i] / bandwidth * 1e12)));
     if (load[i] > 0) loads_.push_back({links[i], load[i]});
   }
+  std::sort(loads_.begin(), loads_.end(),
+            [](const Load& a, const Load& b) { return a.link < b.link; });
 }
 
 }  // namespace stepcast::network

@@ -8,6 +8,7 @@
 #include "src/base/rates.h"
 #include "src/base/time.h"
 #include "src/collective/step_list.h"
+#include "src/network/link_set.h"
 #include "src/network/network.h"
 #include "tl/expected.hpp"
 
@@ -87,7 +88,7 @@ class Traffic {
   Traffic(const collective::StepList& list, const Network& network, std::span<const int> places);
   void Connect();
   tl::expected<void, Fault> Route(Network::Router& router);
-  void Divide();
+  void Divide(LinkSet& crossed);
 
   const collective::StepList* list_;
   const Network* network_;

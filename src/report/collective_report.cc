@@ -4,6 +4,7 @@
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
+#include "src/base/time.h"
 #include "src/report/csv.h"
 #include "src/report/json_values.h"
 #include "src/report/number_text.h"
@@ -16,13 +17,44 @@ using forecast::CollectiveForecast;
 using forecast::CollectiveRow;
 
 // A division by a power of ten is rounded correctly, a product with 1e-6 is not.
-double Microseconds(const CollectiveRow& row) {
+double Microseconds(Time time) {
   constexpr double kPicoseconds = 1e6;
-  return static_cast<double>(row.time.picoseconds()) / kPicoseconds;
+  return static_cast<double>(time.picoseconds()) / kPicoseconds;
 }
 
 std::string ChannelsText(const CollectiveRow& row) {
   return row.channels ? fmt::format("{}", *row.channels) : "-";
+}
+
+// Where NCCL does not take what is fastest.
+std::string FasterChoicesText(const CollectiveForecast& forecast) {
+  Table table({{"size", Align::kRight},
+               {"NCCL's choice", Align::kLeft},
+               {"time us"},
+               {"faster", Align::kLeft},
+               {"time us"}});
+  bool any = false;
+  for (const CollectiveRow& row : forecast.rows) {
+    if (!row.faster) continue;
+    any = true;
+    table.AddRow({FormatBytes(row.size), row.algorithm + " " + row.protocol.value_or("-"),
+                  fmt::format("{:.2f}", Microseconds(row.faster->of_own)),
+                  row.faster->algorithm + " " + row.faster->protocol,
+                  fmt::format("{:.2f}", Microseconds(row.faster->time))});
+  }
+  if (!any) return "";
+  return "\nNCCL chooses by its own constants; by the formula of prices, without what was "
+         "measured, "
+         "another\nalgorithm or protocol is faster (communication.nccl_algo, nccl_proto):\n" +
+         table.ToString();
+}
+
+Json FasterChoiceJson(const CollectiveRow& row) {
+  if (!row.faster) return {};
+  return Json{{"algorithm", row.faster->algorithm},
+              {"protocol", row.faster->protocol},
+              {"time_us", Microseconds(row.faster->time)},
+              {"nccl_choice_time_us", Microseconds(row.faster->of_own)}};
 }
 
 const char* NetworkName(scenario::Fidelity network) {
@@ -63,12 +95,12 @@ std::string CollectiveText(const std::string& name, const CollectiveForecast& fo
                {"cost is", Align::kLeft}});
   for (const CollectiveRow& row : forecast.rows) {
     table.AddRow({fmt::format("{}", row.size.count()), FormatBytes(row.size),
-                  fmt::format("{:.2f}", Microseconds(row)),
+                  fmt::format("{:.2f}", Microseconds(row.time)),
                   fmt::format("{:.2f}", forecast.AlgorithmBandwidth(row)),
                   fmt::format("{:.2f}", forecast.BusBandwidth(row)), row.algorithm,
                   row.protocol.value_or("-"), ChannelsText(row), cost::Name(row.provenance)});
   }
-  return out + table.ToString();
+  return out + table.ToString() + FasterChoicesText(forecast);
 }
 
 std::string CollectiveCsv(const CollectiveForecast& forecast) {
@@ -78,7 +110,8 @@ std::string CollectiveCsv(const CollectiveForecast& forecast) {
     out += CsvRecord(
         {std::string(Name(forecast.op)), fmt::format("{}", forecast.ranks),
          fmt::format("{}", forecast.nodes), fmt::format("{}", row.size.count()),
-         fmt::format("{}", Microseconds(row)), fmt::format("{}", forecast.AlgorithmBandwidth(row)),
+         fmt::format("{}", Microseconds(row.time)),
+         fmt::format("{}", forecast.AlgorithmBandwidth(row)),
          fmt::format("{}", forecast.BusBandwidth(row)), row.algorithm, row.protocol.value_or(""),
          row.channels ? fmt::format("{}", *row.channels) : "", cost::Name(row.provenance)});
   }
@@ -89,13 +122,14 @@ std::string CollectiveJson(const std::string& name, const CollectiveForecast& fo
   Json rows = Json::array();
   for (const CollectiveRow& row : forecast.rows) {
     rows.push_back(Json{{"size_bytes", row.size.count()},
-                        {"time_us", Microseconds(row)},
+                        {"time_us", Microseconds(row.time)},
                         {"algbw_gb_s", forecast.AlgorithmBandwidth(row)},
                         {"busbw_gb_s", forecast.BusBandwidth(row)},
                         {"algorithm", row.algorithm},
                         {"protocol", row.protocol ? Json(*row.protocol) : Json()},
                         {"channels", row.channels ? Json(*row.channels) : Json()},
-                        {"provenance", cost::Name(row.provenance)}});
+                        {"provenance", cost::Name(row.provenance)},
+                        {"faster_choice", FasterChoiceJson(row)}});
   }
   return Text(Json{{"stepcast", 1},
                    {"scenario", name},

@@ -563,11 +563,6 @@ class Loader::Reading {
   void CheckOtherNodes(const ScenarioFile& file) {
     if (file.other_nodes.empty()) return;
     const Location location = LocationOf(root_, "cluster.other_nodes");
-    if (file.network.value_or(Fidelity::kAnalytic) != Fidelity::kAnalytic) {
-      Report("scenario.mixed-network", location,
-             "links of several kinds of nodes are followed by cluster.network analytic alone",
-             "take network: analytic, or nodes of one kind");
-    }
     if (scenario_.model != nullptr && scenario_.model->is_layer_list()) {
       Report("scenario.mixed-layers", location,
              "a layer list gives the times of one kind of device, and the cluster has several",

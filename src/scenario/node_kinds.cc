@@ -4,6 +4,8 @@
 #include <cstddef>
 
 #include "src/base/check.h"
+#include "src/topology/cluster.h"
+#include "src/topology/node_type.h"
 
 namespace stepcast::scenario {
 
@@ -28,6 +30,21 @@ std::vector<int> KindsOf(const Scenario& scenario, std::span<const int> ranks) {
   std::sort(kinds.begin(), kinds.end());
   kinds.erase(std::unique(kinds.begin(), kinds.end()), kinds.end());
   return kinds;
+}
+
+std::vector<topology::NodesOfType> NodesOf(const Scenario& scenario) {
+  const auto alike = [](const topology::Cluster& cluster, int nodes) {
+    const topology::Fabric* fabric = cluster.fabric();
+    return topology::NodesOfType{cluster.node_type(),
+                                 fabric == nullptr ? topology::LinkSpec() : fabric->link, nodes};
+  };
+  int first = scenario.cluster->nodes();
+  for (const KindOfNode& kind : scenario.other_nodes) first -= kind.nodes;
+  std::vector<topology::NodesOfType> nodes = {alike(*scenario.cluster, first)};
+  for (const KindOfNode& kind : scenario.other_nodes) {
+    nodes.push_back(alike(*kind.cluster, kind.nodes));
+  }
+  return nodes;
 }
 
 Scenario OfKind(const Scenario& scenario, int kind) {

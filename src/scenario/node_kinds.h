@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "src/scenario/scenario.h"
+#include "src/topology/nodes_of_type.h"
 
 // Clusters of several kinds of nodes (Scenario::other_nodes). Kind 0 is that of the first nodes.
 //
@@ -17,6 +18,8 @@ int KindCount(const Scenario& scenario);
 int KindOfRank(const Scenario& scenario, int rank);
 // The kinds that ranks are of, ascending, each once.
 std::vector<int> KindsOf(const Scenario& scenario, std::span<const int> ranks);
+// All nodes, kind by kind. Requires a cluster that is not flat, and lives as long as the scenario.
+std::vector<topology::NodesOfType> NodesOf(const Scenario& scenario);
 // The scenario if all nodes of its cluster were of that kind.
 Scenario OfKind(const Scenario& scenario, int kind);
 

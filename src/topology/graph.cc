@@ -36,12 +36,6 @@ class Builder {
   int next_id_ = 0;
 };
 
-std::size_t DevicesOf(const NodeType& node_type) {
-  std::size_t devices = 0;
-  for (int count : node_type.devices) devices += static_cast<std::size_t>(count);
-  return devices;
-}
-
 }  // namespace
 
 std::string Name(const Device& device) {
@@ -62,24 +56,36 @@ Graph BuildNodeGraph(const NodeType& node_type) {
 }
 
 Graph BuildClusterGraph(const NodeType& node_type, const std::optional<Fabric>& fabric, int nodes) {
+  const NodesOfType all{&node_type, fabric ? fabric->link : LinkSpec(), nodes};
+  return BuildClusterGraph({&all, 1}, fabric ? &*fabric : nullptr);
+}
+
+Graph BuildClusterGraph(std::span<const NodesOfType> nodes, const Fabric* fabric) {
   Graph graph;
   Builder builder(graph);
-  const std::size_t stride = DevicesOf(node_type);
-  for (int node = 0; node < nodes; ++node) builder.AddNode(node_type, node);
-  for (int node = 0; node < nodes; ++node) {
-    const Vertex first = stride * static_cast<std::size_t>(node);
-    for (const LinkRule& rule : node_type.links) {
+  std::vector<const NodesOfType*> of_node;
+  std::vector<Vertex> first_of_node;
+  for (const NodesOfType& alike : nodes) {
+    for (int node = 0; node < alike.nodes; ++node) {
+      first_of_node.push_back(graph.devices.size());
+      builder.AddNode(*alike.type, static_cast<int>(of_node.size()));
+      of_node.push_back(&alike);
+    }
+  }
+  for (std::size_t node = 0; node < of_node.size(); ++node) {
+    const NodeType& type = *of_node[node]->type;
+    const Vertex first = first_of_node[node];
+    for (const LinkRule& rule : type.links) {
       for (const auto& [from, to] : PairsOf(rule)) {
-        builder.AddLink(first + VertexOf(node_type, rule.from.kind, from),
-                        first + VertexOf(node_type, rule.to.kind, to), rule.kind, rule.link,
-                        rule.count);
+        builder.AddLink(first + VertexOf(type, rule.from.kind, from),
+                        first + VertexOf(type, rule.to.kind, to), rule.kind, rule.link, rule.count);
       }
     }
   }
-  if (!fabric) return graph;
+  if (fabric == nullptr) return graph;
 
   const Vertex first_leaf = graph.devices.size();
-  const int leaves = LeafCount(*fabric, nodes);
+  const int leaves = LeafCount(*fabric, static_cast<int>(of_node.size()));
   const int spines = fabric->kind == FabricKind::kOneSwitch ? 0 : fabric->spines;
   for (int leaf = 0; leaf < leaves; ++leaf) {
     builder.AddDevice({DeviceKind::kLeafSwitch, -1, leaf});
@@ -87,12 +93,12 @@ Graph BuildClusterGraph(const NodeType& node_type, const std::optional<Fabric>& 
   for (int spine = 0; spine < spines; ++spine) {
     builder.AddDevice({DeviceKind::kSpineSwitch, -1, spine});
   }
-  for (int node = 0; node < nodes; ++node) {
-    for (int nic = 0; nic < node_type.Count(DeviceKind::kNic); ++nic) {
-      builder.AddLink(
-          stride * static_cast<std::size_t>(node) + VertexOf(node_type, DeviceKind::kNic, nic),
-          first_leaf + static_cast<Vertex>(LeafOf(*fabric, node, nic)), LinkKind::kNetwork,
-          fabric->link, 1);
+  for (std::size_t node = 0; node < of_node.size(); ++node) {
+    const NodeType& type = *of_node[node]->type;
+    for (int nic = 0; nic < type.Count(DeviceKind::kNic); ++nic) {
+      const auto leaf = static_cast<Vertex>(LeafOf(*fabric, static_cast<int>(node), nic));
+      builder.AddLink(first_of_node[node] + VertexOf(type, DeviceKind::kNic, nic),
+                      first_leaf + leaf, LinkKind::kNetwork, of_node[node]->link, 1);
     }
   }
   const Vertex first_spine = first_leaf + static_cast<Vertex>(leaves);

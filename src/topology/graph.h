@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "src/base/time.h"
 #include "src/topology/device.h"
 #include "src/topology/node_type.h"
+#include "src/topology/nodes_of_type.h"
 
 // Nodes and clusters as graphs. Only topology code and what draws or writes it down use this
 // header; others ask a Cluster (cluster.h).
@@ -50,6 +52,9 @@ Graph BuildNodeGraph(const NodeType& node_type);
 // `nodes` copies of a node and the fabric's switches, every link in both directions. Node n's
 // devices have the vertices n * d to (n + 1) * d - 1, with d devices a node.
 Graph BuildClusterGraph(const NodeType& node_type, const std::optional<Fabric>& fabric, int nodes);
+// Nodes of several types, each with its own links to the fabric's switches: node by node, in order.
+// `fabric` may be null, for a node that stands alone.
+Graph BuildClusterGraph(std::span<const NodesOfType> nodes, const Fabric* fabric);
 
 // The fabric by arithmetic, for `nodes` nodes of `nics` NICs each.
 int LeafCount(const Fabric& fabric, int nodes);
