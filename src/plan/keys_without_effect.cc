@@ -70,6 +70,21 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
       sentences.push_back(
           fmt::format("parallelism.{} has no effect without parallelism.pipeline", key));
     }
+    const std::pair<const char*, bool> messages[] = {
+        {"overlap_p2p_comm", request.overlap_p2p_comm.has_value()},
+        {"batch_p2p_sync", request.batch_p2p_sync.has_value()},
+        {"scatter_gather_tensors_in_pipeline",
+         request.scatter_gather_tensors_in_pipeline.has_value()}};
+    for (const auto& [key, given] : messages) {
+      if (!given || request.framework != Framework::kMegatron) continue;
+      sentences.push_back(
+          fmt::format("data_parallel.{} has no effect without parallelism.pipeline", key));
+    }
+  } else if (request.scatter_gather_tensors_in_pipeline.value_or(false) &&
+             (request.tensor.value_or(1) == 1 || request.sequence_parallel.value_or(false))) {
+    sentences.emplace_back(
+        "data_parallel.scatter_gather_tensors_in_pipeline has no effect where each rank sends what "
+        "it alone has: without parallelism.tensor, or with sequence_parallel");
   }
   AppendDeepSpeedKeysWithoutEffect(request, sentences);
   const DataType parameters = request.parameter_dtype.value_or(ComputeType(*request.precision));
