@@ -70,7 +70,7 @@ Target Program(const scenario::Scenario& scenario, const model::NumericalConstan
              "# trains on made-up data, for timing.\n"
              "if [ $# -eq 0 ]; then\n"
              "  set -- --mock-data --tokenizer-type NullTokenizer --vocab-size \"$VOCABULARY\" \\\n"
-             "    --make-vocab-size-divisible-by 1 --train-iters 20 --lr 1e-4\n"
+             "    --train-iters 20 --lr 1e-4\n"
              "fi\n"
              "# shellcheck disable=SC2046\n"
              "set -- \"${MEGATRON:?set MEGATRON to a checkout of Megatron-LM}/pretrain_gpt.py\" "

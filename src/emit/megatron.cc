@@ -42,6 +42,13 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
   if (training.activation_checkpointing == model::Checkpointing::kSelectiveOp) {
     return "its recomputation is full, or of the attention core: activation_checkpointing";
   }
+  if (plan.data_parallel.scatter_gather_tensors_in_pipeline) {
+    return "since 2023 each rank sends whole tensors: "
+           "data_parallel.scatter_gather_tensors_in_pipeline";
+  }
+  if (!plan.data_parallel.batch_p2p_sync) {
+    return "no argument turns the waiting after messages off: data_parallel.batch_p2p_sync";
+  }
   const model::Share& blocks = training.checkpointed_blocks;
   if (training.activation_checkpointing != model::Checkpointing::kNone && !blocks.all() &&
       (blocks.first == 0 || training.activation_checkpointing != model::Checkpointing::kFull)) {
@@ -92,6 +99,9 @@ void AddModel(const model::Architecture& model, const model::NumericalConstants&
       arguments.Flag("use-rope-scaling");
       arguments.Add("rope-scaling-factor", constants.rotary_scaling->factor);
     }
+  }
+  if (training.make_vocab_size_divisible_by != 128) {
+    arguments.Add("make-vocab-size-divisible-by", training.make_vocab_size_divisible_by);
   }
   arguments.Add("seq-length", training.sequence_length);
   arguments.Add(
@@ -209,7 +219,16 @@ void AddParallelism(const plan::Plan& plan, Arguments& arguments) {
   if (plan.training.tensor_overlap == model::TensorOverlap::kUserBuffers) {
     arguments.Flag("tp-comm-overlap");
   }
+  if (!plan.training.async_tensor_model_parallel_allreduce) {
+    arguments.Flag("no-async-tensor-model-parallel-allreduce");
+  }
   AddStages(plan.parallelism, arguments);
+  if (plan.parallelism.virtual_stages > 1 && !data_parallel.overlap_p2p_comm) {
+    arguments.Flag("no-overlap-p2p-communication");
+  }
+  if (!data_parallel.gradient_accumulation_fusion) {
+    arguments.Flag("no-gradient-accumulation-fusion");
+  }
   if (data_parallel.zero_stage == 1) {
     arguments.Flag("use-distributed-optimizer");
     if (data_parallel.overlap_param_gather) arguments.Flag("overlap-param-gather");

@@ -17,6 +17,7 @@
 #include "src/lowering/model_state.h"
 #include "src/lowering/operations.h"
 #include "src/lowering/process_groups.h"
+#include "src/lowering/tied_gradients.h"
 #include "src/lowering/training_step.h"
 
 namespace stepcast::lowering {
@@ -49,15 +50,17 @@ class DeepSpeed final : public ShardingStrategy {
         offload_(step),
         operations_(builder_),
         gradients_(step, operations_, type_),
-        chunks_(step, operations_) {
+        chunks_(step, operations_),
+        tied_(step) {
     const std::int64_t shards = stage_ == 0 ? 1 : Ranks();
     flat_ = FlatOrder(step.model(), shards, settings_.round_robin_gradients && stage_ > 0);
-    if (stage_ > 0) own_first_ = groups_.rank * flat_.part();
+    if (stage_ > 0) own_first_ = groups_.data.Index(groups_.rank) * flat_.part();
   }
 
   void WritePrologue() override {
     reduction_ = overlap_ ? builder_.AddStream("reduction") : step_.compute();
     communicator_ = builder_.AddCommunicator("data", groups_.data);
+    tied_.WritePrologue();
     AllocateFrameworkWorkspaces(step_, {step_.compute()});
     const std::int64_t count = step_.model().parameter_count();
     parameters_ = Add("flat parameters", flat_.padded(), type_, Category::kParameter, count);
@@ -101,17 +104,25 @@ class DeepSpeed final : public ShardingStrategy {
   void GradientReady(int tensor) override {
     gradients_.Complete(tensor);
     if (stage_ == 0) return;
-    MakeBucketBuffers();
+    // The pipeline's engine makes them when it reduces.
+    if (step_.stage().stages() == 1) MakeBucketBuffers();
     if (!accumulators_.empty()) Accumulate(tensor);
     if (ReducesInHooks() && Reduces()) Fill(tensor);
   }
 
   void EndBackward() override {
+    if (step_.last_micro_batch()) {
+      tied_.AddUp(step_.compute(), [this](int tensor) {
+        return accumulators_.empty() ? gradients_.place(tensor)
+                                     : accumulators_[static_cast<std::size_t>(tensor)].place;
+      });
+    }
     if (stage_ == 0) {
       if (step_.last_micro_batch()) chunks_.Reduce(gradients_);
       return;
     }
     if (!Reduces()) return;
+    MakeBucketBuffers();
     if (!ReducesInHooks()) {
       for (const int tensor : reduce_order_) Fill(tensor);
     }
@@ -166,7 +177,9 @@ class DeepSpeed final : public ShardingStrategy {
       const DataType kept = plan_.training.gradient_dtype;
       const program::Elements source =
           stage_ == 0 ? gradients_.range(tensor).At(first) : kept_.At(offset);
-      squares.push_back(update_->SquaresOf(source, elements, stage_ == 0 ? Ranks() : 1));
+      if (tied_.Counts(tensor)) {
+        squares.push_back(update_->SquaresOf(source, elements, stage_ == 0 ? Ranks() : 1));
+      }
       AppendJoined(moves, Move(At(group_.flat, offset, kept), source, elements));
       AppendJoined(updates,
                    update_->UpdateOf(group_, Parameter(tensor).At(first), offset, elements));
@@ -513,7 +526,8 @@ class DeepSpeed final : public ShardingStrategy {
 
   Operations operations_;
   LocalGradients gradients_;
-  ChunkedReduction chunks_;          // stage 0
+  ChunkedReduction chunks_;  // stage 0
+  TiedGradients tied_;
   std::vector<Range> accumulators_;  // by tensor; empty: 16-bit gradients add up themselves
   std::vector<bool> has_accumulator_;
   std::vector<int> reduce_order_;

@@ -20,6 +20,9 @@ namespace stepcast::lowering {
 //  * The step updates the own part; then one all-gather of the flat tensor, which nothing overlaps.
 //  * Stage 0 reduces after backward, 5e8 elements at a time, in registration order, and updates
 //    everything on every rank.
+//  * In a pipeline (deepspeed/runtime/pipe/engine.py, module.py) the gradients of embeddings that
+//    stages share are added up after the last backward; then all are reduced, and the norm is summed
+//    over the ranks that have other parts of the model, too.
 // Weights with and without decay are taken to be one parameter group.
 program::Program LowerDeepSpeed(const scenario::Scenario& scenario, const LowerOptions& options);
 

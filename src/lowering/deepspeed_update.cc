@@ -5,6 +5,8 @@
 #include "src/lowering/effects.h"
 #include "src/lowering/framework_update.h"
 #include "src/lowering/model_state.h"
+#include "src/parallel/axis.h"
+#include "src/plan/rank_grid.h"
 
 namespace stepcast::lowering {
 
@@ -22,11 +24,17 @@ DeepSpeedUpdate::DeepSpeedUpdate(TrainingStep& step, Index communicator)
   scalar_ = builder_.AddBuffer("gradient norm", Bytes(8), Category::kWorkspace);
   builder_.Allocate(step.compute(), scalar_);
   reduced_ = builder_.AddEvent("overflow known");
-  if (communicator_ == kNone) return;
-  all_reduce_ = builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
-                                        .communicator = communicator_,
-                                        .bytes = Bytes(4),
-                                        .data_type = DataType::kFp32});
+  const auto add = [&](Index over) {
+    if (over == kNone) return;
+    all_reduces_.push_back(builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
+                                                   .communicator = over,
+                                                   .bytes = Bytes(4),
+                                                   .data_type = DataType::kFp32}));
+  };
+  add(communicator_);
+  const parallel::AxisSet parts =
+      parallel::AxisSet(parallel::Axis::kTensor) | parallel::Axis::kPipeline;
+  add(builder_.AddCommunicator("model", plan::GridOf(step.plan()).Layout(parts)));
 }
 
 Index DeepSpeedUpdate::MemoryKernel(const char* name, std::int64_t elements,
@@ -74,10 +82,12 @@ void DeepSpeedUpdate::AddState(const UpdateGroup& group, std::int64_t offset, st
 }
 
 void DeepSpeedUpdate::AgreeOnScalar(std::span<const program::Effect> then) {
-  if (all_reduce_ == kNone) return;
-  builder_.With(Collected(At(scalar_, 0, DataType::kFp32), At(scalar_, 0, DataType::kFp32), 1));
-  builder_.With(then);
-  builder_.Communicate(step_.compute(), all_reduce_, {builder_.WritesAll(scalar_)});
+  const program::Elements latest = At(scalar_, 0, DataType::kFp32);
+  for (std::size_t i = 0; i < all_reduces_.size(); ++i) {
+    builder_.With(Collected(latest, latest, 1));
+    if (i + 1 == all_reduces_.size()) builder_.With(then);
+    builder_.Communicate(step_.compute(), all_reduces_[i], {builder_.WritesAll(scalar_)});
+  }
 }
 
 void DeepSpeedUpdate::CheckOverflow(StreamId stream, std::int64_t tensors, std::int64_t elements,
@@ -127,7 +137,7 @@ void DeepSpeedUpdate::TakeNorm(std::int64_t tensors, std::int64_t elements,
       builder_.With(squares);
     }
     builder_.Run(step_.compute(), cast, all);
-    if (tensor + 1 == tensors && clips && all_reduce_ == kNone) builder_.With(add);
+    if (tensor + 1 == tensors && clips && all_reduces_.empty()) builder_.With(add);
     builder_.Run(step_.compute(), norm, {builder_.ReadsAll(wide), builder_.WritesAll(scalar_)});
     builder_.Release(wide);
   }

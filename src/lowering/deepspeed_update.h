@@ -72,9 +72,9 @@ class DeepSpeedUpdate {
   // The optimizer sees FP32 alone.
   plan::Training fp32_;
   Index communicator_;
-  Index scalar_ = program::kNone;      // buffer: two FP32 numbers, the latest and the sum
-  Index reduced_ = program::kNone;     // event
-  Index all_reduce_ = program::kNone;  // collective
+  Index scalar_ = program::kNone;   // buffer: two FP32 numbers, the latest and the sum
+  Index reduced_ = program::kNone;  // event
+  std::vector<Index> all_reduces_;  // collectives: over data, over the parts of the model
 };
 
 }  // namespace stepcast::lowering

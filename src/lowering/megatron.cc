@@ -371,13 +371,15 @@ class Megatron final : public ShardingStrategy {
     if (overlap) builder_.WaitForStream(step_.compute(), to_device_, returned_);
   }
 
-  // Fused are the weights of linear layers; a layer list's times hold all that there is.
+  // Fused are the weights of linear layers, unless gradient_accumulation_fusion is off; a layer
+  // list's times hold all that there is.
   void AddMadeGradients() {
     const model::Model& model = step_.model();
     made_.resize(model.tensors.size());
     if (model.is_layer_list()) return;
     std::vector<bool> multiplied(model.tensors.size(), false);
     for (const model::Layer& layer : model.layers) {
+      if (!plan_.data_parallel.gradient_accumulation_fusion) break;
       if (layer.kind == model::LayerKind::kEmbedding) continue;
       for (const int tensor : layer.tensors) {
         if (model.tensors[tensor].shape.size() > 1) multiplied[tensor] = true;

@@ -48,10 +48,52 @@ std::vector<std::size_t> TakersOf(const PipelineStage& stage) {
   return takers;
 }
 
-// Slots of the passes' activations, by chunk, and of the gradients that backwards receive. Where a
-// receive is posted a pass ahead, its slot is taken then; what another chunk of the stage makes,
-// when it is made.
-void FindSlots(const PipelineStage& stage, bool ahead, StageMessages::Stage& messages) {
+// Exchanges of stages whose messages do not overlap. Megatron-LM (core/pipeline_parallel/
+// schedules.py): with one chunk a stage a send is joined with a receive between a forward and a
+// backward alone. With several, a batch behind each pass sends what it made and receives for the
+// next one; behind each backward of the steady phase, for the next forward and the next backward.
+// DeepSpeed (deepspeed/runtime/pipe/schedule.py, TrainSchedule): a message each, and between a
+// forward and a backward the gradient is received first.
+void FindExchanges(const PipelineStage& stage, bool batches, StageMessages::Stage& messages) {
+  const std::vector<parallel::Action>& passes = stage.passes();
+  const auto forward = [&](std::size_t pass) {
+    return passes[pass].task == parallel::Task::kForward;
+  };
+  const auto turns = [&](std::size_t pass) {
+    return pass + 1 < passes.size() && forward(pass) != forward(pass + 1);
+  };
+  const std::size_t forwards = passes.size() / 2;
+  const auto chunks = static_cast<int>(stage.chunks().size());
+  const int before_steady =
+      2 * (stage.stages() - stage.stage() - 1) + (chunks - 1) * stage.stages();
+  const std::size_t warm_up = std::min(static_cast<std::size_t>(before_steady), forwards);
+  for (std::size_t pass = 0; pass < passes.size(); ++pass) {
+    const auto is_steady = [&](std::size_t other) {
+      return other >= warm_up && other + warm_up < passes.size();
+    };
+    ExchangesBehind behind = ExchangesBehind::kTogether;
+    std::size_t ahead = 1;
+    if (!batches) {
+      behind =
+          forward(pass) && turns(pass) ? ExchangesBehind::kReceiveFirst : ExchangesBehind::kApart;
+    } else if (chunks == 1) {
+      if (!turns(pass)) behind = ExchangesBehind::kApart;
+    } else if (is_steady(pass) && forward(pass)) {
+      behind = ExchangesBehind::kNone;
+      ahead = 0;
+    } else if (is_steady(pass + 1) && forward(pass + 1)) {
+      ahead = 2;
+    } else if (forward(pass) && turns(pass)) {
+      behind = ExchangesBehind::kApart;  // there is nothing between warm-up and cool-down
+    }
+    messages.behind.push_back(behind);
+    messages.posted.push_back(std::min(pass + 1 + ahead, passes.size()));
+  }
+}
+
+// Slots of the passes' activations, by chunk, and of the gradients that backwards receive: taken
+// when their receives are posted, or when another chunk of the stage makes what is received.
+void FindSlots(const PipelineStage& stage, StageMessages::Stage& messages) {
   const std::vector<parallel::Action>& passes = stage.passes();
   messages.slots.assign(passes.size(), -1);
   messages.gradient_slots.assign(passes.size(), -1);
@@ -78,26 +120,28 @@ void FindSlots(const PipelineStage& stage, bool ahead, StageMessages::Stage& mes
   };
   for (std::size_t pass = 0; pass < passes.size(); ++pass) {
     take(pass);
-    if (ahead) take(pass + 1);
+    if (messages.stages > 1 && messages.style == MessageStyle::kOverlapped) take(pass + 1);
     if (messages.takers[pass] != StageMessages::Stage::kNoPass) take(messages.takers[pass]);
     OfChunk& chunk = chunks[messages.chunk_of[pass]];
-    if (!parallel::EndsBackward(passes[pass].task)) continue;
-    chunk.activations.Free(messages.slots[pass]);
-    chunk.gradients.Free(messages.gradient_slots[pass]);
+    if (parallel::EndsBackward(passes[pass].task)) {
+      chunk.activations.Free(messages.slots[pass]);
+      chunk.gradients.Free(messages.gradient_slots[pass]);
+    }
+    if (messages.posted.empty()) continue;
+    for (std::size_t next = pass + 1; next < messages.posted[pass]; ++next) take(next);
   }
 }
 
-// Where stages have several chunks, messages run beside passes (Megatron-LM's overlap_p2p_comm).
 MessageStyle StyleOf(const plan::Plan& plan) {
   const bool blocks = plan::TraitsOf(plan.data_parallel.framework).blocking_messages &&
-                      plan.parallelism.virtual_stages == 1;
+                      !plan.data_parallel.overlap_p2p_comm;
   return blocks ? MessageStyle::kBlocking : MessageStyle::kOverlapped;
 }
 
 }  // namespace
 
 StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const PipelineStage& stage,
-                                const std::vector<model::LayerWork>& works) {
+                                const std::vector<model::LayerWork>& works, int rank) {
   const MessageStyle style = StyleOf(scenario.plan);
   StageMessages::Stage messages{
       .stage = stage.stage(),
@@ -110,7 +154,21 @@ StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const Pipeli
     messages.chunk_of.push_back(stage.chunk_of(pass));
   }
   messages.takers = TakersOf(stage);
-  FindSlots(stage, stage.stages() > 1 && style == MessageStyle::kOverlapped, messages);
+  const bool deepspeed = scenario.plan.data_parallel.framework == plan::Framework::kDeepSpeed;
+  if (stage.stages() > 1 && style == MessageStyle::kBlocking) {
+    FindExchanges(stage, !deepspeed, messages);
+  }
+  if (deepspeed) {
+    messages.host_waits = MessageWaits::kGathered;
+  } else if (!scenario.plan.data_parallel.batch_p2p_sync) {
+    messages.host_waits = MessageWaits::kNever;
+  }
+  if (deepspeed || scenario.plan.data_parallel.scatter_gather_tensors_in_pipeline) {
+    const parallel::RankGrid grid = plan::GridOf(scenario.plan);
+    messages.parts = grid.Degree(parallel::Axis::kTensor);
+    messages.own_part = grid.At(rank)[static_cast<std::size_t>(parallel::Axis::kTensor)];
+  }
+  FindSlots(stage, messages);
   // What a chunk hands on is what its last layer makes.
   const auto output = [&](const model::Layer& layer) {
     return works[static_cast<std::size_t>(layer.work)].output;

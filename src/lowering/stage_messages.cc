@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/base/collective_kind.h"
+#include "src/parallel/axis.h"
 
 namespace stepcast::lowering {
 
@@ -21,8 +23,8 @@ constexpr StreamId kCompute = program::Program::kComputeStream;
 
 }  // namespace
 
-StageMessages::StageMessages(const Stage& stage, ProgramBuilder& builder)
-    : stage_(stage), builder_(builder) {
+StageMessages::StageMessages(const Stage& stage, GroupOperations& groups, ProgramBuilder& builder)
+    : stage_(stage), groups_(groups), builder_(builder) {
   STEPCAST_CHECK(stage.passes.size() == stage.slots.size(), "every pass has a slot");
 }
 
@@ -117,11 +119,23 @@ void StageMessages::WritePrologue(std::vector<std::vector<Index>> inputs) {
     MakeLegs();
     return;
   }
+  for (std::size_t number = 0; number < stage_.chunks.size(); ++number) {
+    const Stage::Chunk& chunk = stage_.chunks[number];
+    if (!chunk.first && Scatters(chunk.received)) {
+      buffers_[number].activations = MakeGather("activations received: a part", chunk.received);
+    }
+    if (!chunk.last && Scatters(chunk.sent)) {
+      buffers_[number].gradients = MakeGather("gradients received: a part", chunk.sent);
+    }
+  }
   stream_ = builder_.AddStream("nccl pipeline");
   communicator_ = builder_.AddCommunicator("pipeline", stage_.pipeline);
   before_ = builder_.AddEvent("messages may begin");
   after_ = builder_.AddEvent("messages have moved");
-  for (StreamId stream = 0; stream < builder_.streams(); ++stream) {
+  const StreamId waited = stage_.host_waits == MessageWaits::kAlways     ? builder_.streams()
+                          : stage_.host_waits == MessageWaits::kGathered ? kCompute + 1
+                                                                         : 0;
+  for (StreamId stream = 0; stream < waited; ++stream) {
     drained_.push_back(
         builder_.AddEvent({.first = builder_.AddNumbered("device synchronised ", stream)}));
   }
@@ -169,6 +183,7 @@ void StageMessages::PostReceive(std::size_t pass) {
 }
 
 void StageMessages::AfterPass(std::size_t pass) {
+  if (stage_.stages == 1) return;
   if (stage_.style == MessageStyle::kOverlapped) {
     SendOverlapped(pass);
   } else {
@@ -187,24 +202,51 @@ void StageMessages::SendOverlapped(std::size_t pass) {
   builder_.Release(buffer);
 }
 
+bool StageMessages::Scatters(Bytes bytes) const {
+  return stage_.parts > 1 && bytes.count() % (stage_.parts * SizeOf(stage_.type)) == 0;
+}
+
+StageMessages::Gather StageMessages::MakeGather(const char* name, Bytes bytes) {
+  Gather gather{.operation = {.collective = CollectiveKind::kAllGather,
+                              .axes = parallel::Axis::kTensor,
+                              .bytes = bytes,
+                              .type = stage_.type}};
+  gather.entry = groups_.Add(gather.operation);
+  gather.part =
+      builder_.AddBuffer(name, Bytes(bytes.count() / stage_.parts), Category::kActivation);
+  return gather;
+}
+
 void StageMessages::ExchangeBlocking(std::size_t pass) {
-  const std::size_t next = pass + 1;
-  const bool ends = next == stage_.passes.size();
-  AddSend(pass);
-  // Fused only between a forward and a backward.
-  if (ends || IsForward(next) == IsForward(pass)) {
+  const ExchangesBehind behind = stage_.behind[pass];
+  const auto receive = [&] {
+    for (posted_ = std::max(posted_, pass + 1); posted_ < stage_.posted[pass]; ++posted_) {
+      AddReceive(posted_);
+    }
+  };
+  if (behind == ExchangesBehind::kReceiveFirst) {
+    receive();
     RunBlocking();
   }
-  if (ends) return;
-  AddReceive(next);
-  posted_ = next + 1;
+  AddSend(pass);
+  if (behind == ExchangesBehind::kNone) return;
+  if (behind == ExchangesBehind::kApart) RunBlocking();
+  receive();
   RunBlocking();
 }
 
 void StageMessages::AddReceive(std::size_t pass) {
   if (!Receives(pass)) return;
-  const Index buffer = InputOf(pass);
-  builder_.Allocate(kCompute, buffer);
+  const Index whole = InputOf(pass);
+  builder_.Allocate(kCompute, whole);
+  const Buffers& buffers = buffers_[stage_.chunk_of[pass]];
+  const Gather& gather = IsForward(pass) ? buffers.activations : buffers.gradients;
+  const bool in_parts = gather.part != kNone;
+  const Index buffer = in_parts ? gather.part : whole;
+  if (in_parts) {
+    builder_.Allocate(kCompute, buffer);
+    gathers_.emplace_back(&gather, whole);
+  }
   messages_.push_back({.direction = MessageDirection::kReceive,
                        .peer = Giver(pass),
                        .bytes = builder_.SizeOf(buffer)});
@@ -214,10 +256,14 @@ void StageMessages::AddReceive(std::size_t pass) {
 void StageMessages::AddSend(std::size_t pass) {
   if (!Sends(pass)) return;
   const Index buffer = OutputOf(pass);
-  messages_.push_back({.direction = MessageDirection::kSend,
-                       .peer = Taker(pass),
-                       .bytes = builder_.SizeOf(buffer)});
-  uses_.push_back(builder_.ReadsAll(buffer));
+  program::BufferUse use = builder_.ReadsAll(buffer);
+  if (Scatters(use.size)) {
+    use.size = Bytes(use.size.count() / stage_.parts);
+    use.offset = stage_.own_part * use.size;
+  }
+  messages_.push_back(
+      {.direction = MessageDirection::kSend, .peer = Taker(pass), .bytes = use.size});
+  uses_.push_back(use);
 }
 
 void StageMessages::RunBlocking() {
@@ -232,10 +278,18 @@ void StageMessages::RunBlocking() {
   }
   messages_.clear();
   uses_.clear();
-  for (std::size_t stream = 0; stream < drained_.size(); ++stream) {
-    builder_.Record(static_cast<StreamId>(stream), drained_[stream]);
+  if (stage_.host_waits != MessageWaits::kGathered || !gathers_.empty()) {
+    for (std::size_t stream = 0; stream < drained_.size(); ++stream) {
+      builder_.Record(static_cast<StreamId>(stream), drained_[stream]);
+    }
+    for (const Index event : drained_) builder_.HostWait(event);
   }
-  for (const Index event : drained_) builder_.HostWait(event);
+  for (const auto& [gather, whole] : gathers_) {
+    groups_.Issue(gather->entry, gather->operation, gather->part, whole);
+    builder_.Wait(kCompute, gather->entry.done);
+    builder_.Release(gather->part);
+  }
+  gathers_.clear();
 }
 
 Index StageMessages::AllocateOutput(std::size_t pass) {

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "src/base/bytes.h"
 #include "src/base/data_type.h"
+#include "src/lowering/group_operations.h"
 #include "src/lowering/program_builder.h"
+#include "src/model/operation.h"
 #include "src/parallel/group_layout.h"
 #include "src/parallel/pipeline_schedule.h"
 #include "src/program/program.h"
@@ -21,12 +24,28 @@ enum class MessageStyle : std::uint8_t {
   // The textbook's: each direction has a stream and a communicator of its own; a pass's receive is
   // posted before the pass ahead of it runs, and nothing waits for a send.
   kOverlapped,
-  // Megatron-LM's without interleaving (core/pipeline_parallel/schedules.py,
-  // p2p_communication.py): one exchange at a time, batched on the pipeline's communicator; between
-  // a forward and a backward the send of the one and the receive of the other are one exchange. The
-  // compute stream waits for each, and after each the host waits for the device (batch_p2p_sync,
-  // on by default).
+  // One exchange at a time, on the pipeline's communicator, and the compute stream waits for it:
+  //  * Megatron-LM's where messages do not overlap (core/pipeline_parallel/schedules.py,
+  //    p2p_communication.py): batches, after which the host waits for the device (batch_p2p_sync);
+  //  * DeepSpeed's (deepspeed/runtime/pipe/engine.py, schedule.py): a message each. Where layers are
+  //    divided it goes in parts (PartitionedTensor), and the host reads the numbers that describe
+  //    them, which go along and are left out here.
   kBlocking,
+};
+
+// kBlocking: what is exchanged behind a pass, and what its receives are for (Stage::posted).
+enum class ExchangesBehind : std::uint8_t {
+  kApart,     // what the pass sends; then what is received
+  kTogether,  // both as one
+  kReceiveFirst,
+  kNone,  // the next pass's has it
+};
+
+// kBlocking: behind which exchanges the host waits for the device.
+enum class MessageWaits : std::uint8_t {
+  kNever,
+  kAlways,    // all that has been issued
+  kGathered,  // what has been issued on the compute stream, before parts are gathered
 };
 
 class StageMessages {
@@ -36,6 +55,16 @@ class StageMessages {
     int stages = 1;
     parallel::GroupLayout pipeline{};  // the ranks of all stages that hand on to each other
     MessageStyle style = MessageStyle::kOverlapped;
+    std::vector<ExchangesBehind> behind{};  // [pass], kBlocking
+    // [pass] passes whose receives are posted when what is exchanged behind it is, counted from the
+    // first; kBlocking
+    std::vector<std::size_t> posted{};
+    MessageWaits host_waits = MessageWaits::kAlways;
+    // kBlocking: so many ranks that divide layers have the same activations. Each sends one part of
+    // them, its own, and receivers gather the whole (Megatron-LM's
+    // scatter_gather_tensors_in_pipeline until 2023). 1: each sends all.
+    int parts = 1;
+    int own_part = 0;
     // The stage's parts of the layers: what each hands on, and which stages have its neighbours.
     struct Chunk {
       bool first = true, last = true;  // of all stages'
@@ -54,7 +83,7 @@ class StageMessages {
     std::vector<std::size_t> takers{};
   };
 
-  StageMessages(const Stage& stage, ProgramBuilder& builder);
+  StageMessages(const Stage& stage, GroupOperations& groups, ProgramBuilder& builder);
 
   const Stage& stage() const { return stage_; }
 
@@ -135,19 +164,29 @@ class StageMessages {
   Index OutputOf(std::size_t pass) const;
   void PostReceive(std::size_t pass);
   void SendOverlapped(std::size_t pass);
-  // What the pass sends and what the one after it takes.
   void ExchangeBlocking(std::size_t pass);
   void AddReceive(std::size_t pass);
   void AddSend(std::size_t pass);
   void RunBlocking();
+  // Messages of so many bytes go in parts.
+  bool Scatters(Bytes bytes) const;
+  // Where parts of a chunk's activations, or of its gradients, are gathered.
+  struct Gather {
+    model::GroupOperation operation{};
+    GroupOperations::Entry entry{};
+    Index part = program::kNone;  // buffer: what a rank receives
+  };
+  Gather MakeGather(const char* name, Bytes bytes);
 
   const Stage stage_;
+  GroupOperations& groups_;
   ProgramBuilder& builder_;
   std::vector<std::vector<Index>> inputs_;
   // Buffers of a chunk.
   struct Buffers {
     std::vector<Index> received_gradients{};  // by gradient slot
     Index sent_activations = program::kNone, sent_gradients = program::kNone;
+    Gather activations{}, gradients{};
   };
   std::vector<Buffers> buffers_;
   // kOverlapped
@@ -159,7 +198,8 @@ class StageMessages {
   std::vector<Index> drained_;                              // events by stream
   std::vector<program::Message> messages_;                  // of the exchange that is made
   std::vector<program::BufferUse> uses_;
-  std::size_t posted_ = 0;  // passes whose receive has been posted
+  std::vector<std::pair<const Gather*, Index>> gathers_;  // behind it, into which buffers
+  std::size_t posted_ = 0;                                // passes whose receive has been posted
 };
 
 }  // namespace stepcast::lowering

@@ -37,7 +37,7 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
       work_of_layer_(stage_.WorkOfLayers(plan::WorkOptionsOf(scenario.plan))),
       offload_(builder_),
       groups_(scenario.plan, program::Program::kComputeStream, builder_),
-      messages_(MessagesOf(scenario, stage_, works_), builder_),
+      messages_(MessagesOf(scenario, stage_, works_, options.rank), groups_, builder_),
       values_({.chunks = stage_.chunks_of_all(),
                .batch_part = plan::BatchPartOf(scenario.plan, options.rank),
                .one_word = !plan::AddsUpPartsOfTokens(scenario.plan)},

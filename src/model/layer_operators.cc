@@ -543,6 +543,26 @@ Operand LayerOperators::Dropout(Operand x, std::string_view module) {
   return y;
 }
 
+Operand LayerOperators::DropoutAdd(Operand x, Operand branch, std::string_view module) {
+  const Bytes mask_size = Bytes(Elements(x) * kMaskSize);
+  const Operand sum = Make(std::string(module), x.width, x.tokens, x.fp32);
+  const Value mask = tape_->Make(Joined(module, " mask"), mask_size);
+  tape_->Keep(mask);
+  tape_->Run(
+      Memory(std::string(module), 3 * Elements(x), Size(x) + Size(branch), Size(sum) + mask_size),
+      {x.value, branch.value}, {sum.value, mask});
+  last_sum_ = sum.value;
+  tape_->OnBackward([=, this] {
+    tape_->Pass(sum.value, x.value);
+    const Value d_branch = tape_->MakeGradient(branch.value);
+    tape_->RunBackward(
+        Memory(Joined(module, ".dgrad"), 2 * Elements(x), Size(sum) + mask_size, Size(branch)),
+        {tape_->GradientOf(sum.value)}, {d_branch});
+    tape_->Deliver(branch.value, d_branch);
+  });
+  return sum;
+}
+
 Operand LayerOperators::Lookup(std::string_view module, std::int64_t rows, std::int64_t width,
                                int weight, bool shared) {
   const Bytes indices = Bytes(tokens_ * kIndexSize);

@@ -152,6 +152,8 @@ class LayerOperators {
   // silu(gate) up as one kernel, with one for both gradients; keeps both.
   Operand GatedSilu(Operand gate, Operand up, std::string_view module);
   Operand Dropout(Operand x, std::string_view module);  // keeps a mask of one byte an element
+  // x + dropout(branch) as one kernel, as Megatron-LM's bias_dropout_add; keeps the mask.
+  Operand DropoutAdd(Operand x, Operand branch, std::string_view module);
 
   // Rows of a table, one per token. Its gradient is dense: zeros, and the tokens' rows added up.
   // `shared`: the table also is the head's, and its two gradients are added at the end.

@@ -65,11 +65,16 @@ struct WorkOptions {
   // With sequence parallelism: of what a divided layer takes, a rank keeps its part, and gathers
   // the whole again for the gradients of the weights (Megatron-LM); else it keeps the whole.
   bool regathers = false;
+  // Without sequence parallelism: the gradient of what a divided layer takes is added up beside the
+  // products of its weights' gradients; else behind them.
+  bool sums_beside_weights = true;
   // How products and the collectives before and behind them share time.
   TensorOverlap tensor_overlap = TensorOverlap::kNone;
   // Products that share an input and are divided by columns are one: queries, keys and values, and
   // the two of SwiGLU.
   bool fuses_products = false;
+  // Dropout and the residual behind it are one kernel (Megatron-LM's bias_dropout_add).
+  bool fuses_dropout_add = false;
   // With sequence parallelism: the gradients of what is applied to a part of the tokens are added
   // up over the ranks at the end of each layer's backward.
   bool adds_up_parts = false;

@@ -84,10 +84,14 @@ Operand LayerOperators::EnterColumns(Operand x, std::string_view name) {
     region->begin_backward = [] {};
     tape_->OnBackward([=, this] {
       const Value gradient = tape_->GradientOf(whole.value);
-      tape_->CommunicateBackward({CollectiveKind::kAllReduce, kTensor, element_}, gradient,
-                                 gradient);
+      const auto add_up = [&] {
+        tape_->CommunicateBackward({CollectiveKind::kAllReduce, kTensor, element_}, gradient,
+                                   gradient);
+      };
+      if (options_.sums_beside_weights) add_up();
       for (const auto& weight_gradients : region->weight_gradients) weight_gradients(std::nullopt);
       region->weight_gradients.clear();  // which refer to the region
+      if (!options_.sums_beside_weights) add_up();
       tape_->Deliver(x.value, gradient);
     });
     return whole;

@@ -211,6 +211,7 @@ class Block {
   }
 
   Operand Residual(Operand x, Operand branch, std::string_view dropout, std::string_view name) {
+    if (a_.dropout && options_.fuses_dropout_add) return operators_.DropoutAdd(x, branch, name);
     if (a_.dropout) branch = operators_.Dropout(branch, dropout);
     return operators_.Add(x, branch, name);
   }

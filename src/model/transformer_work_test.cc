@@ -640,6 +640,48 @@ TEST(TransformerWorkTest, ProductsThatShareAnInputAreOne) {
   EXPECT_EQ(adds(fused, "qkv_proj.output_grad.join"), 1);
 }
 
+// Megatron-LM's bias_dropout_add: a pass over what dropout would write and the residual read goes,
+// twice a block, and nothing else changes.
+TEST(TransformerWorkTest, DropoutAndResidualAreOneKernel) {
+  Architecture a = Gpt2Small();
+  a.dropout = true;
+  WorkOptions options = Options(2, 64);
+  const LayerWork apart = BlockOf(a, options);
+  options.fuses_dropout_add = true;
+  const LayerWork fused = BlockOf(a, options);
+  const auto traffic = [](const std::vector<Operation>& operations) {
+    Bytes sum;
+    for (const Operation& op : operations) sum += op.kernel.read + op.kernel.written;
+    return sum;
+  };
+  const Bytes stream(2 * 64 * a.hidden * 2);
+  EXPECT_EQ(fused.forward.size() + 2, apart.forward.size());
+  EXPECT_EQ(traffic(fused.forward) + 4 * stream, traffic(apart.forward));
+  EXPECT_EQ(fused.backward.size(), apart.backward.size());
+  EXPECT_EQ(traffic(fused.backward), traffic(apart.backward));
+  EXPECT_EQ(Sum(fused.saved), Sum(apart.saved));
+}
+
+// Without sequence parallelism: the sum of the input's gradients begins before the product of the
+// weight's gradient, or behind it.
+TEST(TransformerWorkTest, SumsBesideOrBehindWeightGradients) {
+  const Architecture a = Llama31With8B();
+  WorkOptions options = Options(1, 64);
+  options.tensor = 2;
+  for (const bool beside : {true, false}) {
+    options.sums_beside_weights = beside;
+    const LayerWork work = BlockOf(a, options);
+    const auto first_sum = std::find_if(work.backward.begin(), work.backward.end(),
+                                        [](const Operation& op) { return op.group.has_value(); });
+    ASSERT_NE(first_sum, work.backward.end());
+    const auto product = std::find_if(
+        work.backward.begin(), work.backward.end(),
+        [](const auto& op) { return !op.group && op.kernel.name == "mlp.gate_proj.wgrad"; });
+    ASSERT_NE(product, work.backward.end());
+    EXPECT_EQ(first_sum < product, beside);
+  }
+}
+
 struct Communication {
   std::int64_t messages = 0, message_bytes = 0, gathered = 0, scattered = 0;
   std::set<int> distances{}, multiprocessors{};

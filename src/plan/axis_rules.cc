@@ -87,7 +87,20 @@ class AxisRules : public Rules {
       Add("parallelism.tensor", "plan.axis-not-of-framework",
           fmt::format("tensor parallelism of {} is not supported: {}",
                       plan::Name(*request_.framework), ranks),
-          "leave it at 1, or write framework: megatron, fsdp2, internevo or reference");
+          "leave it at 1, or write framework: megatron, deepspeed, fsdp2, internevo or reference");
+    }
+    if (Is(Framework::kDeepSpeed) && request_.zero_stage.value_or(0) >= 2) {
+      Add("parallelism.tensor", "plan.axis-not-supported-with",
+          fmt::format(
+              "tensor parallelism of deepspeed goes with zero_stage 0 and 1 here, and it is "
+              "{}",
+              *request_.zero_stage),
+          "write zero_stage: 1, or leave tensor at 1");
+    }
+    if (Is(Framework::kDeepSpeed) && request_.sequence_parallel.value_or(false)) {
+      Add("parallelism.sequence_parallel", "plan.axis-not-of-framework",
+          "Megatron-DeepSpeed's layers have no sequence parallelism over tensor-parallel ranks",
+          "write sequence_parallel: false, or framework: megatron");
     }
     for (const auto& [name, extent] : facts_.divided) {
       if (extent % ranks == 0) continue;
@@ -215,6 +228,7 @@ class AxisRules : public Rules {
   void CheckWithSchedule(const RequestedSchedule& schedule) {
     const bool standard =
         schedule.name == (schedule.virtual_stages > 1 ? "interleaved_1f1b" : "1f1b");
+    if (Is(Framework::kDeepSpeed)) CheckDeepSpeedPipeline(schedule);
     if (Is(Framework::kMegatron) && (!standard || request_.listed_schedule != nullptr)) {
       Add("parallelism.schedule", "plan.schedule-not-of-framework",
           fmt::format("megatron runs 1f1b, or with virtual_stages interleaved_1f1b, and schedule "
@@ -247,6 +261,33 @@ class AxisRules : public Rules {
                       "recomputed runs as a whole: {}",
                       schedule.name, model::Name(checkpointing)),
           "write activation_checkpointing: none, or schedule: 1f1b");
+    }
+  }
+
+  // deepspeed/runtime/pipe/engine.py and schedule.py.
+  void CheckDeepSpeedPipeline(const RequestedSchedule& schedule) {
+    if (request_.zero_stage.value_or(0) >= 2) {
+      Add("data_parallel.zero_stage", "plan.axis-not-of-framework",
+          fmt::format("ZeRO-2 and ZeRO-3 are incompatible with deepspeed's pipelines, and "
+                      "zero_stage is {}",
+                      *request_.zero_stage),
+          "write zero_stage: 1 or 0, or parallelism.pipeline: 1");
+    }
+    if (schedule.name != "1f1b" || request_.listed_schedule != nullptr) {
+      Add("parallelism.schedule", "plan.schedule-not-of-framework",
+          fmt::format("deepspeed runs 1f1b, and schedule is {}", schedule.name),
+          "leave schedule and virtual_stages out, or write framework: megatron or reference");
+    }
+    if (request_.overlap.value_or(false)) {
+      Add("data_parallel.overlap", "plan.overlap",
+          "deepspeed's pipelines reduce gradients after the last backward, and overlap is true",
+          "write overlap: false, or leave it out");
+    }
+    if (request_.deepspeed && request_.deepspeed->offload_optimizer.value_or(
+                                  OffloadDevice::kNone) != OffloadDevice::kNone) {
+      Add("data_parallel.deepspeed.offload_optimizer", "plan.axis-not-supported-with",
+          "the optimizer of deepspeed's pipelines stays on the device here",
+          "write offload_optimizer: none, or parallelism.pipeline: 1");
     }
   }
 

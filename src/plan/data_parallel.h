@@ -55,6 +55,14 @@ struct DataParallel {
   bool align_grad_reduce = true, align_param_gather = false;
   // megatron with virtual stages: the first one's parameters are gathered beside the other's update
   bool overlap_param_gather_with_optimizer_step = false;
+  // megatron: gradients of products go into the main gradients as they are made; else autograd
+  // makes them and a hook adds them
+  bool gradient_accumulation_fusion = true;
+  // megatron in a pipeline: messages run beside passes (with virtual stages), or else one exchange
+  // at a time, after which the host waits; and each rank of a tensor-parallel group carries its
+  // part
+  bool overlap_p2p_comm = false, batch_p2p_sync = true;
+  bool scatter_gather_tensors_in_pipeline = false;
   bool gradient_as_bucket_view = false;                         // ddp
   bool find_unused_parameters = false;                          // ddp
   WrappedUnits units = WrappedUnits::kBlock;                    // fsdp1, fsdp2
@@ -84,6 +92,8 @@ struct DataParallelRequest {
   std::optional<std::int64_t> shard_group_size;
   std::optional<bool> overlap_param_gather, align_grad_reduce, align_param_gather;
   std::optional<bool> overlap_param_gather_with_optimizer_step;
+  std::optional<bool> gradient_accumulation_fusion;
+  std::optional<bool> overlap_p2p_comm, batch_p2p_sync, scatter_gather_tensors_in_pipeline;
   std::optional<bool> gradient_as_bucket_view;
   std::optional<bool> find_unused_parameters;
   std::optional<WrappedUnits> units;

@@ -97,6 +97,47 @@ std::vector<DataParallelSetting> Rows() {
        .values = "`true`: the first virtual stage is updated by itself, and its parameters are "
                  "gathered while the others are updated; its gradients are one bucket",
        .default_value = "`false`"},
+      {.key = "gradient_accumulation_fusion",
+       .type = Switch{&Given::gradient_accumulation_fusion,
+                      &DataParallel::gradient_accumulation_fusion},
+       .uses = {Of(kMegatron)},
+       .shown =
+           [](const DataParallel& data_parallel) {
+             return !data_parallel.gradient_accumulation_fusion;
+           },
+       .values = "`true`: products of weights' gradients add to the main gradients themselves; "
+                 "`false`: autograd makes gradients, and hooks add them, as before 3.0 (2022)",
+       .default_value = "`true`"},
+      {.key = "overlap_p2p_comm",
+       .type = Switch{&Given::overlap_p2p_comm, &DataParallel::overlap_p2p_comm},
+       .uses = {Of(kMegatron, "in a pipeline with virtual stages")},
+       .without = "pipeline",
+       .shown = [](const DataParallel& data_parallel) { return data_parallel.overlap_p2p_comm; },
+       .values = "`true`: a pass's messages run beside the next one; `false`: one batch of sends "
+                 "and receives at a time, for which the compute stream waits, as without virtual "
+                 "stages, and before 2023 always",
+       .default_value = "`true` with virtual stages"},
+      {.key = "batch_p2p_sync",
+       .type = Switch{&Given::batch_p2p_sync, &DataParallel::batch_p2p_sync},
+       .uses = {Of(kMegatron, "in a pipeline, without `overlap_p2p_comm`")},
+       .without = "pipeline",
+       .shown = [](const DataParallel& data_parallel) { return !data_parallel.batch_p2p_sync; },
+       .values = "`true`: after each batch of messages the host waits for the device",
+       .default_value = "`true`"},
+      {.key = "scatter_gather_tensors_in_pipeline",
+       .type = Switch{&Given::scatter_gather_tensors_in_pipeline,
+                      &DataParallel::scatter_gather_tensors_in_pipeline},
+       .uses = {Of(kMegatron,
+                   "in a pipeline with tensor and without sequence parallelism, without "
+                   "`overlap_p2p_comm`")},
+       .without = "pipeline",
+       .shown =
+           [](const DataParallel& data_parallel) {
+             return data_parallel.scatter_gather_tensors_in_pipeline;
+           },
+       .values = "`true`: each of t tensor-parallel ranks sends one t-th of a message, and the "
+                 "receivers gather the whole, as before 2023",
+       .default_value = "`false`"},
       {.key = "optimizer_cpu_offload",
        .type = Switch{&Given::optimizer_cpu_offload, &DataParallel::optimizer_cpu_offload},
        .uses = {At(kMegatron, 1, 1, "with `--optimizer-offload-fraction 1`")},

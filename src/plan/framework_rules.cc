@@ -53,11 +53,41 @@ class FrameworkRules : public Rules {
   void CheckMegatron() {
     CheckMegatronTypes();
     if (request_.overlap_param_gather_with_optimizer_step.value_or(false)) CheckGatherInUpdate();
+    if (request_.pipeline.value_or(1) > 1) CheckMegatronMessages(*request_.pipeline);
     if (request_.overlap_param_gather.value_or(false) && !request_.overlap.value_or(true)) {
       Add("data_parallel.overlap_param_gather", "plan.overlap",
           "megatron gathers parameters in the next forward only where gradients are reduced "
           "during backward, overlap is false and overlap_param_gather is true",
           "write overlap: true, or overlap_param_gather: false");
+    }
+  }
+
+  // megatron/core/pipeline_parallel/schedules.py, and the versions of p2p_communication.py. Two
+  // neighbours that are one rank would take activations for gradients in a batch.
+  void CheckMegatronMessages(std::int64_t stages) {
+    const bool interleaves = request_.virtual_stages.value_or(1) > 1;
+    const bool overlaps = request_.overlap_p2p_comm.value_or(interleaves);
+    const auto refuse = [&](const char* key, const char* rule, const char* hint) {
+      Add(fmt::format("data_parallel.{}", key), "plan.overlap", rule, hint);
+    };
+    if (overlaps && !interleaves) {
+      refuse("overlap_p2p_comm",
+             "megatron overlaps messages with virtual stages alone, overlap_p2p_comm is true and "
+             "virtual_stages is 1",
+             "write parallelism.virtual_stages: 2 or more, or leave it out");
+    }
+    if (!overlaps && interleaves && stages == 2) {
+      refuse(
+          "overlap_p2p_comm",
+          "megatron interleaves two stages with overlapping messages alone, and overlap_p2p_comm "
+          "is false",
+          "write parallelism.pipeline: 3 or more, or overlap_p2p_comm: true");
+    }
+    if (overlaps && request_.scatter_gather_tensors_in_pipeline.value_or(false)) {
+      refuse("scatter_gather_tensors_in_pipeline",
+             "versions of megatron that overlap messages send them whole, and "
+             "scatter_gather_tensors_in_pipeline is true",
+             "write overlap_p2p_comm: false, or scatter_gather_tensors_in_pipeline: false");
     }
   }
 

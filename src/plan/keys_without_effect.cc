@@ -47,20 +47,26 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
   std::vector<std::string> sentences;
   const auto append = [&](std::string_view section, const auto& settings) {
     for (const auto& setting : settings) {
-      if (!setting.IsGiven(request) ||
-          setting.uses.HasEffect(*request.framework, *request.zero_stage)) {
-        continue;
+      if (!setting.IsGiven(request)) continue;
+      if (!setting.uses.HasEffect(*request.framework, *request.zero_stage)) {
+        sentences.push_back(fmt::format("{}.{} has no effect with framework {} at stage {}",
+                                        section, setting.key, Name(*request.framework),
+                                        *request.zero_stage));
+      } else if (!setting.without.empty() && DegreeOf(request, setting.without) <= 1) {
+        sentences.push_back(fmt::format("{}.{} has no effect without parallelism.{}", section,
+                                        setting.key, setting.without));
       }
-      sentences.push_back(fmt::format("{}.{} has no effect with framework {} at stage {}", section,
-                                      setting.key, Name(*request.framework), *request.zero_stage));
     }
   };
   append("training", TrainingSettings());
   append("data_parallel", DataParallelSettings());
-  for (const ParallelismSetting& setting : ParallelismSettings()) {
-    if (!setting.IsGiven(request) || DoesSomething(setting, request)) continue;
-    sentences.push_back(fmt::format("parallelism.{} has no effect without parallelism.{}",
-                                    setting.key, setting.without));
+  append("parallelism", ParallelismSettings());
+  if (request.pipeline.value_or(1) > 1 &&
+      request.scatter_gather_tensors_in_pipeline.value_or(false) &&
+      (request.tensor.value_or(1) == 1 || request.sequence_parallel.value_or(false))) {
+    sentences.emplace_back(
+        "data_parallel.scatter_gather_tensors_in_pipeline has no effect where each rank sends what "
+        "it alone has: without parallelism.tensor, or with sequence_parallel");
   }
   AppendDeepSpeedKeysWithoutEffect(request, sentences);
   const DataType parameters = request.parameter_dtype.value_or(ComputeType(*request.precision));

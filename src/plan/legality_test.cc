@@ -489,6 +489,61 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
        },
        "data_parallel.reshard_after_forward", "plan.reshard",
        "reshard_after_forward 8 does not divide shard_group_size 4"},
+      {[](Request& r) {
+         r.framework = Framework::kMegatron;
+         r.pipeline = 2;
+         r.overlap_p2p_comm = true;
+       },
+       "data_parallel.overlap_p2p_comm", "plan.overlap",
+       "megatron overlaps messages with virtual stages alone, overlap_p2p_comm is true and "
+       "virtual_stages is 1"},
+      {[](Request& r) {
+         r.framework = Framework::kMegatron;
+         r.pipeline = 2;
+         r.virtual_stages = 2;
+         r.overlap_p2p_comm = false;
+       },
+       "data_parallel.overlap_p2p_comm", "plan.overlap",
+       "megatron interleaves two stages with overlapping messages alone, and overlap_p2p_comm is "
+       "false"},
+      {[](Request& r) {
+         r.framework = Framework::kMegatron;
+         r.pipeline = 2;
+         r.virtual_stages = 2;
+         r.scatter_gather_tensors_in_pipeline = true;
+       },
+       "data_parallel.scatter_gather_tensors_in_pipeline", "plan.overlap",
+       "versions of megatron that overlap messages send them whole, and "
+       "scatter_gather_tensors_in_pipeline is true"},
+      {[](Request& r) {
+         r.framework = Framework::kDeepSpeed;
+         r.pipeline = 2;
+         r.zero_stage = 2;
+       },
+       "data_parallel.zero_stage", "plan.axis-not-of-framework",
+       "ZeRO-2 and ZeRO-3 are incompatible with deepspeed's pipelines, and zero_stage is 2"},
+      {[](Request& r) {
+         r.framework = Framework::kDeepSpeed;
+         r.pipeline = 2;
+         r.virtual_stages = 2;
+       },
+       "parallelism.schedule", "plan.schedule-not-of-framework",
+       "deepspeed runs 1f1b, and schedule is interleaved_1f1b"},
+      {[](Request& r) {
+         r.framework = Framework::kDeepSpeed;
+         r.zero_stage = 1;
+         r.pipeline = 2;
+         r.overlap = true;
+       },
+       "data_parallel.overlap", "plan.overlap",
+       "deepspeed's pipelines reduce gradients after the last backward, and overlap is true"},
+      {[](Request& r) {
+         r.framework = Framework::kDeepSpeed;
+         r.tensor = 2;
+         r.sequence_parallel = true;
+       },
+       "parallelism.sequence_parallel", "plan.axis-not-of-framework",
+       "Megatron-DeepSpeed's layers have no sequence parallelism over tensor-parallel ranks"},
   };
   for (const Case& bad : cases) {
     Request request = Legal();

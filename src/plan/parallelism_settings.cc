@@ -32,7 +32,8 @@ std::vector<ParallelismSetting> Rows() {
        .type = Count{&Given::tensor, &Parallelism::tensor, 1, kMostOfAnAxis},
        .uses = {},
        .values =
-           "t, the ranks among which layers are divided (`reference`, `megatron`, `fsdp2`, "
+           "t, the ranks among which layers are divided (`reference`, `megatron`, `deepspeed`, "
+           "`fsdp2`, "
            "`internevo`): heads, "
            "hidden units of the feed-forward layer and vocabulary (arXiv 1909.08053). t divides "
            "the numbers of query and of key-value heads and the intermediate size; a vocabulary is "
@@ -41,7 +42,8 @@ std::vector<ParallelismSetting> Rows() {
       {.key = "pipeline",
        .type = Count{&Given::pipeline, &Parallelism::pipeline, 1, kMostOfAnAxis},
        .uses = {},
-       .values = "P, the stages of a pipeline (`reference` and `megatron`). The blocks of the "
+       .values = "P, the stages of a pipeline (`reference`, `megatron` and `deepspeed`). The "
+                 "blocks of the "
                  "model are shared out among them; the embedding comes with the first, the head "
                  "with the last",
        .default_value = "1"},

@@ -20,9 +20,4 @@ std::span<const ParallelismSetting> ParallelismSettings();
 std::int64_t DegreeOf(const Parallelism& axes, std::string_view axis);
 std::int64_t DegreeOf(const ParallelismRequest& request, std::string_view axis);
 
-// False: it belongs to an axis of one rank.
-inline bool DoesSomething(const ParallelismSetting& setting, const ParallelismRequest& request) {
-  return setting.without.empty() || DegreeOf(request, setting.without) > 1;
-}
-
 }  // namespace stepcast::plan

@@ -8,10 +8,7 @@ std::int64_t OptimizerBytesPerParameter(const Training& training) {
   return (moments + master) * SizeOf(DataType::kFp32);
 }
 
-namespace {
-// Megatron-LM's --make-vocab-size-divisible-by, of every rank's part.
-constexpr std::int64_t kMegatronVocabularyMultiple = 128;
-}  // namespace
+namespace {}  // namespace
 
 model::WorkOptions WorkOptionsOf(const Plan& plan) {
   const Training& training = plan.training;
@@ -34,12 +31,16 @@ model::WorkOptions WorkOptionsOf(const Plan& plan) {
           .casts_weights = !TraitsOf(plan.data_parallel.framework).megatron_layers,
           .tensor = plan.parallelism.tensor,
           .vocabulary_multiple = TraitsOf(plan.data_parallel.framework).megatron_layers
-                                     ? kMegatronVocabularyMultiple
+                                     ? training.make_vocab_size_divisible_by
                                      : 1,
           .sequence_parallel = plan.parallelism.sequence_parallel,
           .regathers = TraitsOf(plan.data_parallel.framework).megatron_layers,
+          // Megatron-DeepSpeed's layers are Megatron-LM's of before October 2021.
+          .sums_beside_weights = training.async_tensor_model_parallel_allreduce &&
+                                 plan.data_parallel.framework != Framework::kDeepSpeed,
           .tensor_overlap = training.tensor_overlap,
           .fuses_products = TraitsOf(plan.data_parallel.framework).fuses_products,
+          .fuses_dropout_add = TraitsOf(plan.data_parallel.framework).megatron_layers,
           .adds_up_parts = plan.parallelism.sequence_parallel &&
                            !TraitsOf(plan.data_parallel.framework).megatron_layers,
           .splits_backward = plan.parallelism.splits_backward};

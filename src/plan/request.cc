@@ -204,6 +204,13 @@ DataParallel CompleteDataParallel(const Request& request, const Training& traini
   data_parallel.align_param_gather = gathers && request.align_param_gather.value_or(true);
   data_parallel.overlap_param_gather_with_optimizer_step =
       gathers && request.overlap_param_gather_with_optimizer_step.value_or(false);
+  data_parallel.overlap_p2p_comm =
+      data_parallel.framework == Framework::kMegatron && request.pipeline.value_or(1) > 1 &&
+      request.overlap_p2p_comm.value_or(ScheduleOf(request).virtual_stages > 1);
+  data_parallel.scatter_gather_tensors_in_pipeline =
+      request.scatter_gather_tensors_in_pipeline.value_or(false) &&
+      request.pipeline.value_or(1) > 1 && request.tensor.value_or(1) > 1 &&
+      !request.sequence_parallel.value_or(false);
   data_parallel.powersgd = Complete(request.powersgd.value_or(PowerSgdRequest()));
   CompleteFsdp1(request, data_parallel);
   return data_parallel;

@@ -100,7 +100,7 @@ struct Setting {
   SettingUses uses;
   // Layer lists have given times and activations: it does nothing to them.
   bool of_architectures = false;
-  // The degree of the same section without which (1) it does nothing; empty: there is none.
+  // The degree of `parallelism` without which (1) it does nothing; empty: there is none.
   std::string_view without = "";
   // Whether the resolved scenario has it; null: wherever it has an effect.
   bool (*shown)(const Kept& kept) = nullptr;

@@ -56,6 +56,8 @@ struct Training {
   model::Implementation activation_function = model::Implementation::kEager;
   bool repeat_kv = false;  // model::WorkOptions
   model::TensorOverlap tensor_overlap = model::TensorOverlap::kNone;
+  bool async_tensor_model_parallel_allreduce = true;  // megatron: WorkOptions::sums_beside_weights
+  std::int64_t make_vocab_size_divisible_by = 128;    // megatron: a rank's words
   // Follows from the rest: kernels compute in fewer bits than parameters have, and no framework
   // casts these (ddp).
   bool autocast = false;
@@ -95,6 +97,8 @@ struct TrainingRequest {
   std::optional<model::Implementation> activation_function;
   std::optional<bool> repeat_kv;
   std::optional<model::TensorOverlap> tensor_overlap;
+  std::optional<bool> async_tensor_model_parallel_allreduce;
+  std::optional<std::int64_t> make_vocab_size_divisible_by;
   std::optional<bool> step_barrier;
   std::optional<double> gradient_clipping;
   std::optional<DataLoading> data_loading;

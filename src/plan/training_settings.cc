@@ -256,6 +256,28 @@ std::vector<TrainingSetting> Rows() {
            "torchtitan's `enable_async_tensor_parallel`: pieces that copy engines move straight to "
            "where they are needed)",
        .default_value = "`none`"},
+      {.key = "async_tensor_model_parallel_allreduce",
+       .type = Switch{&Given::async_tensor_model_parallel_allreduce,
+                      &Training::async_tensor_model_parallel_allreduce},
+       .uses = {Of(Framework::kMegatron, "with tensor parallelism")},
+       .of_architectures = true,
+       .shown =
+           [](const Training& training) { return !training.async_tensor_model_parallel_allreduce; },
+       .values = "`true`: without sequence parallelism, backward adds up the gradients of a linear "
+                 "layer's input beside the product of its weight's; `false`: behind it, as before "
+                 "October 2021 and in Megatron-DeepSpeed",
+       .default_value = "`true`"},
+      {.key = "make_vocab_size_divisible_by",
+       .type = Count{&Given::make_vocab_size_divisible_by, &Training::make_vocab_size_divisible_by,
+                     1, kMostTokens},
+       .uses = {Of(Framework::kMegatron)},
+       .of_architectures = true,
+       .shown =
+           [](const Training& training) { return training.make_vocab_size_divisible_by != 128; },
+       .values =
+           "a rank's part of the vocabulary is filled up to a multiple of it, from 1: rows of "
+           "the head's products then stay aligned",
+       .default_value = "`128`"},
       {.key = "activation_offload",
        .type = Switch{&Given::activation_offload, &Training::activation_offload},
        .uses = {},

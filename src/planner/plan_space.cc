@@ -360,11 +360,18 @@ class Builder {
 
   // Settings of a pipeline vary where there is one.
   bool DoesSomethingAt(const Degrees& degrees, std::string_view key) const {
-    if (!key.starts_with(kAxes)) return true;
-    const auto* setting =
-        plan::FindSetting(plan::ParallelismSettings(), key.substr(std::string_view(kAxes).size()));
-    return setting == nullptr || setting->without.empty() ||
-           DegreeIn(degrees, setting->without) > 1;
+    const std::size_t dot = key.find('.');
+    if (dot == std::string_view::npos) return true;
+    const std::string_view word = key.substr(dot + 1);
+    const auto does = [&](const auto* setting) {
+      return setting == nullptr || setting->without.empty() ||
+             DegreeIn(degrees, setting->without) > 1;
+    };
+    if (key.starts_with(kAxes)) return does(plan::FindSetting(plan::ParallelismSettings(), word));
+    if (key.starts_with(kSection)) {
+      return does(plan::FindSetting(plan::DataParallelSettings(), word));
+    }
+    return true;
   }
 
   // The blocks of the scenario's stages are those of its own number of chunks.

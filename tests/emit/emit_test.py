@@ -89,6 +89,8 @@ MEGATRON_OPTIONS = {
     "context-parallel-size": int, "use-distributed-optimizer": None, "overlap-param-gather": None,
     "num-distributed-optimizer-instances": int, "overlap-grad-reduce": None,
     "no-align-grad-reduce": None, "no-align-param-gather": None,
+    "no-overlap-p2p-communication": None, "no-gradient-accumulation-fusion": None,
+    "no-async-tensor-model-parallel-allreduce": None, "make-vocab-size-divisible-by": int,
     "overlap-param-gather-with-optimizer-step": None, "sequence-parallel": None,
     "tp-comm-overlap": None,
     "num-virtual-stages-per-pipeline-rank": int, "pipeline-model-parallel-layout": str,
@@ -521,6 +523,26 @@ class MegatronTest(EmitTest):
             self.assertIn(flag, arguments)
         self.assertEqual(arguments["recompute-method"], "uniform")
         self.assertEqual(arguments["recompute-num-layers"], "2")
+
+    def test_older_versions(self):
+        arguments = self.arguments()
+        for flag in ("no-overlap-p2p-communication", "no-gradient-accumulation-fusion",
+                     "no-async-tensor-model-parallel-allreduce", "make-vocab-size-divisible-by"):
+            self.assertNotIn(flag, arguments)
+        grid = ("--set=parallelism={tensor: 2, pipeline: 4, virtual_stages: 3}",
+                "--set=training.global_batch_size=null", "--set=training.gradient_accumulation=4",
+                "--set=data_parallel.overlap_p2p_comm=false")
+        arguments = self.arguments(
+            *grid, "--set=data_parallel.gradient_accumulation_fusion=false",
+            "--set=training.async_tensor_model_parallel_allreduce=false",
+            "--set=training.make_vocab_size_divisible_by=64")
+        for flag in ("no-overlap-p2p-communication", "no-gradient-accumulation-fusion",
+                     "no-async-tensor-model-parallel-allreduce"):
+            self.assertIn(flag, arguments)
+        self.assertEqual(arguments["make-vocab-size-divisible-by"], "64")
+        for key in ("scatter_gather_tensors_in_pipeline=true", "batch_p2p_sync=false"):
+            arguments = self.arguments(*grid, f"--set=data_parallel.{key}")
+            self.assertIn("not megatron.args: ", arguments)
 
     def test_positions(self):
         """Megatron-LM's own defaults are 10000 and 1e-5; learned positions have no base."""

@@ -1,4 +1,5 @@
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -259,6 +260,76 @@ TEST(PipelineTraining, WithVirtualStages) {
                .virtual_stages = 2});
       }
     }
+  }
+}
+
+// Messages of Megatron-LM before 2023: in batches for which all waits, also with virtual stages,
+// and in parts.
+TEST(PipelineTraining, WithBatchesOfMessages) {
+  for (const char* plan :
+       {"overlap_p2p_comm: false", "overlap_p2p_comm: false, batch_p2p_sync: false",
+        "overlap_p2p_comm: false, scatter_gather_tensors_in_pipeline: true"}) {
+    for (const auto& [micro_batches, tensor] : {std::pair(4, 1), std::pair(8, 2)}) {
+      Check({.model = tensor == 1 ? kEight : kEightBlocks,
+             .stages = 4,
+             .data = 1,
+             .training = fmt::format("precision: bf16, gradient_accumulation: {}", micro_batches),
+             .data_parallel = fmt::format("zero_stage: 0, framework: megatron, {}", plan),
+             .tensor = tensor,
+             .virtual_stages = 2});
+    }
+  }
+  for (const char* model : {kCommunicating, kLlama, kTied}) {
+    Check({.model = model,
+           .stages = 2,
+           .data = 2,
+           .training = "precision: bf16, gradient_accumulation: 4",
+           .data_parallel =
+               "zero_stage: 1, framework: megatron, scatter_gather_tensors_in_pipeline: true",
+           .tensor = 2});
+  }
+}
+
+TEST(PipelineTraining, AsMegatronDidIn2021) {
+  for (const char* model : {kLlama, kTied}) {
+    Check({.model = model,
+           .stages = 2,
+           .data = 2,
+           .training = "precision: bf16, gradient_accumulation: 4, "
+                       "async_tensor_model_parallel_allreduce: false",
+           .data_parallel = "zero_stage: 0, framework: megatron, overlap: false, "
+                            "gradient_accumulation_fusion: false, "
+                            "scatter_gather_tensors_in_pipeline: true",
+           .tensor = 2});
+  }
+}
+
+TEST(PipelineTraining, OfDeepSpeed) {
+  for (const char* stage : {"0", "1"}) {
+    for (const char* model : {kCommunicating, kLlama, kTied}) {
+      for (const int tensor : {1, 2}) {
+        for (const char* training : {"precision: bf16", "precision: bf16, gradient_dtype: fp32",
+                                     "precision: fp32, gradient_clipping: 1"}) {
+          // Stage 0 adds up in the parameters' type.
+          if (stage[0] == '0' && std::string_view(training).ends_with("dtype: fp32")) continue;
+          Check({.model = model,
+                 .stages = 2,
+                 .data = 2,
+                 .training = fmt::format("{}, gradient_accumulation: 4", training),
+                 .data_parallel = fmt::format(
+                     "zero_stage: {}, framework: deepspeed, deepspeed: {{reduce_bucket_size: 100}}",
+                     stage),
+                 .tensor = tensor});
+        }
+      }
+    }
+    Check({.model = kEight,
+           .stages = 4,
+           .data = 1,
+           .training = "precision: bf16, gradient_accumulation: 8",
+           .data_parallel = fmt::format(
+               "zero_stage: {}, framework: deepspeed, deepspeed: {{reduce_bucket_size: 100}}",
+               stage)});
   }
 }
 
