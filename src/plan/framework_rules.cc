@@ -67,7 +67,7 @@ class FrameworkRules : public Rules {
       Add("data_parallel.overlap_param_gather_with_optimizer_step", "plan.overlap",
           fmt::format("{}, and overlap_param_gather_with_optimizer_step is true", rule), hint);
     };
-    if (request_.virtual_stages.value_or(1) == 1) {
+    if (ScheduleOf(request_).virtual_stages == 1) {
       refuse("the first virtual stage is updated before the others, virtual_stages is 1",
              "write virtual_stages: 2 or more, or leave it out");
     }

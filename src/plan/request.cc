@@ -199,7 +199,7 @@ DataParallel CompleteDataParallel(const Request& request, const Training& traini
   data_parallel.overlap_param_gather = data_parallel.framework == Framework::kMegatron &&
                                        data_parallel.zero_stage == 1 &&
                                        request.overlap_param_gather.value_or(data_parallel.overlap);
-  const bool gathers = data_parallel.overlap_param_gather && request.virtual_stages.value_or(1) > 1;
+  const bool gathers = data_parallel.overlap_param_gather && ScheduleOf(request).virtual_stages > 1;
   data_parallel.align_grad_reduce = request.align_grad_reduce.value_or(true);
   data_parallel.align_param_gather = gathers && request.align_param_gather.value_or(true);
   data_parallel.overlap_param_gather_with_optimizer_step =
@@ -222,8 +222,22 @@ RequestedSchedule ScheduleOf(const Request& request) {
     chunks = std::max<std::int64_t>(
         parallel::Chunks(*request.listed_schedule) / request.pipeline.value_or(1), 1);
   }
-  schedule.virtual_stages = request.virtual_stages.value_or(chunks);
+  const bool pipeline = request.pipeline.value_or(1) > 1;
+  schedule.virtual_stages = pipeline ? request.virtual_stages.value_or(chunks) : 1;
   return schedule;
+}
+
+std::vector<std::int64_t> StageLayersOf(const ParallelismRequest& request, std::int64_t blocks,
+                                        std::int64_t chunks) {
+  if (request.stage_layers) return *request.stage_layers;
+  const int embedding = request.account_for_embedding_in_pipeline_split.value_or(false) ? 1 : 0;
+  const int head = request.account_for_loss_in_pipeline_split.value_or(false) ? 1 : 0;
+  const std::int64_t counted = blocks + embedding + head;
+  if (counted % chunks != 0) return {};
+  std::vector<std::int64_t> layers(static_cast<std::size_t>(chunks), counted / chunks);
+  layers.front() -= embedding;
+  layers.back() -= head;
+  return layers;
 }
 
 std::optional<std::int64_t> DataDegree(const Request& request,
@@ -259,8 +273,11 @@ Plan Complete(const Request& request, std::int64_t devices, std::int64_t blocks)
     plan.parallelism.splits_backward = schedule.named != nullptr
                                            ? schedule.named->splits_backward
                                            : parallel::SplitsBackward(*request.listed_schedule);
-    plan.parallelism.stage_layers = request.stage_layers.value_or(
-        std::vector<std::int64_t>(static_cast<std::size_t>(chunks), blocks / chunks));
+    plan.parallelism.stage_layers = StageLayersOf(request, blocks, chunks);
+    plan.parallelism.account_for_embedding_in_pipeline_split =
+        request.account_for_embedding_in_pipeline_split.value_or(false);
+    plan.parallelism.account_for_loss_in_pipeline_split =
+        request.account_for_loss_in_pipeline_split.value_or(false);
   }
   plan.data_parallel = CompleteDataParallel(request, plan.training, *data);
   plan.software = {request.torch.value_or(Software().torch), request.nccl.value_or(Software().nccl),
