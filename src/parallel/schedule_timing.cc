@@ -14,26 +14,28 @@ std::int64_t PassDurations::Of(const ScheduleEntry& entry) const {
     return vocabulary->part == VocabularyPass::Part::kS ? vocabulary_s : vocabulary_t;
   }
   std::int64_t slots = 0;
-  for (const Action& action : ActionsOf(entry)) {
-    switch (action.task) {
-      case Task::kForward:
-        slots += forward;
-        break;
-      case Task::kBackward:
-        slots += backward.value_or(backward_input + backward_weight);
-        break;
-      case Task::kBackwardInput:
-        slots += backward_input;
-        break;
-      case Task::kBackwardWeight:
-        slots += backward_weight;
-        break;
-    }
-  }
+  for (const Action& action : ActionsOf(entry)) slots += Of(action);
   return slots;
 }
 
-ScheduleTiming Time(const PipelineSchedule& schedule, const PassDurations& durations) {
+std::int64_t PassDurations::Of(const Action& action) const {
+  switch (action.task) {
+    case Task::kForward:
+      return forward;
+    case Task::kBackward:
+      return backward.value_or(backward_input + backward_weight);
+    case Task::kBackwardInput:
+      return backward_input;
+    case Task::kBackwardWeight:
+      return backward_weight;
+  }
+  return 0;
+}
+
+namespace {
+
+template <typename DurationOf>
+ScheduleTiming TimeBy(const PipelineSchedule& schedule, const DurationOf& duration_of) {
   ScheduleTiming timing;
   std::size_t entries = 0;
   for (const PipelineSchedule::Stage& stage : schedule.stages) {
@@ -52,13 +54,29 @@ ScheduleTiming Time(const PipelineSchedule& schedule, const PassDurations& durat
     for (const EntryAt& needed : dependencies.Of(at)) begin = std::max(begin, span(needed).end);
     const auto stage = static_cast<std::size_t>(at.stage);
     const std::int64_t duration =
-        durations.Of(schedule.stages[stage].entries[static_cast<std::size_t>(at.entry)]);
+        duration_of(schedule.stages[stage].entries[static_cast<std::size_t>(at.entry)]);
     span(at) = {begin, begin + duration};
     busy[stage] += duration;
     timing.slots = std::max(timing.slots, begin + duration);
   }
   for (const std::int64_t slots : busy) timing.idle.push_back(timing.slots - slots);
   return timing;
+}
+
+}  // namespace
+
+ScheduleTiming Time(const PipelineSchedule& schedule, const PassDurations& durations) {
+  return TimeBy(schedule, [&](const ScheduleEntry& entry) { return durations.Of(entry); });
+}
+
+ScheduleTiming Time(const PipelineSchedule& schedule, std::span<const PassDurations> chunks) {
+  return TimeBy(schedule, [&](const ScheduleEntry& entry) {
+    std::int64_t slots = 0;
+    for (const Action& action : ActionsOf(entry)) {
+      slots += chunks[static_cast<std::size_t>(action.chunk)].Of(action);
+    }
+    return slots;
+  });
 }
 
 }  // namespace stepcast::parallel

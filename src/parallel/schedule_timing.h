@@ -2,12 +2,13 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "src/parallel/pipeline_schedule.h"
 
-// When a schedule's passes run if all stages are equal and communication is free: the drawings and
-// closed forms of papers.
+// When a schedule's passes run if communication is free: the drawings and closed forms of papers,
+// whose stages are equal, and bounds of others.
 namespace stepcast::parallel {
 
 // In slots, of one chunk.
@@ -21,6 +22,7 @@ struct PassDurations {
   std::int64_t vocabulary_s = 0;
   std::int64_t vocabulary_t = 0;
 
+  std::int64_t Of(const Action& action) const;
   std::int64_t Of(const ScheduleEntry& entry) const;  // 0 for passes of parameters
 };
 
@@ -37,5 +39,9 @@ struct ScheduleTiming {
 // Each stage runs its list in order, each entry as soon as what it needs is done. Of a schedule
 // without mistakes (schedule_check.h).
 ScheduleTiming Time(const PipelineSchedule& schedule, const PassDurations& durations);
+
+// The same where chunks differ: [chunk]. Passes of a pair run one after the other, and the
+// vocabulary's take no time.
+ScheduleTiming Time(const PipelineSchedule& schedule, std::span<const PassDurations> chunks);
 
 }  // namespace stepcast::parallel

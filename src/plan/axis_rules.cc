@@ -115,6 +115,7 @@ class AxisRules : public Rules {
     if (schedule.named != nullptr) CheckNamedSchedule(*schedule.named, schedule.virtual_stages);
     if (request_.listed_schedule != nullptr) CheckListedSchedule(schedule.virtual_stages);
     CheckWithSchedule(schedule);
+    CheckCountedEnds();
     CheckStageLayers(stages * schedule.virtual_stages);
     if (facts_.tied_embeddings && Is(Framework::kReference) &&
         request_.zero_stage.value_or(0) >= 2) {
@@ -287,7 +288,7 @@ class AxisRules : public Rules {
       }
       return;
     }
-    if (!facts_.blocks || *facts_.blocks % stages == 0) return;
+    if (!facts_.blocks || !StageLayersOf(request_, *facts_.blocks, stages).empty()) return;
     if (*facts_.blocks < stages) {
       Add("parallelism.pipeline", "plan.stage-layers",
           fmt::format("the model has {} blocks, fewer than pipeline: {}", *facts_.blocks, stages),
@@ -295,8 +296,36 @@ class AxisRules : public Rules {
       return;
     }
     Add("parallelism.pipeline", "plan.stage-layers",
-        fmt::format("{} blocks do not divide into {} equal stages", *facts_.blocks, stages),
+        fmt::format("{} blocks{} do not divide into {} equal stages", *facts_.blocks,
+                    CountedEnds(request_), stages),
         "choose a divisor, or say how many each stage has: stage_layers: [...]");
+  }
+
+  // " and the head", where equal parts count it as a block.
+  static const char* CountedEnds(const Request& request) {
+    const bool embedding = request.account_for_embedding_in_pipeline_split.value_or(false);
+    const bool head = request.account_for_loss_in_pipeline_split.value_or(false);
+    if (embedding && head) return ", the embedding and the head";
+    return embedding ? " and the embedding" : head ? " and the head" : "";
+  }
+
+  void CheckCountedEnds() {
+    const std::pair<const char*, const std::optional<bool>&> ends[] = {
+        {"account_for_embedding_in_pipeline_split",
+         request_.account_for_embedding_in_pipeline_split},
+        {"account_for_loss_in_pipeline_split", request_.account_for_loss_in_pipeline_split}};
+    for (const auto& [key, given] : ends) {
+      if (!given.value_or(false)) continue;
+      if (!facts_.has_ends) {
+        Add(fmt::format("parallelism.{}", key), "plan.stage-layers",
+            fmt::format("a layer list has neither embedding nor head, and {} is true", key),
+            "leave it out, or write stage_layers: [...]");
+      } else if (request_.stage_layers) {
+        Add(fmt::format("parallelism.{}", key), "plan.stage-layers",
+            fmt::format("stage_layers says how many blocks each stage has, and {} is true", key),
+            "write one of the two");
+      }
+    }
   }
 
   bool axes_supported_ = true;

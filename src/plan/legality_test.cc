@@ -313,6 +313,15 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
        "parallelism.stage_layers", "plan.stage-layers",
        "stage_layers[1] is 0, and that stage would have nothing to do"},
       {[](Request& r) {
+         r.pipeline = 4;
+         r.stage_layers = {4, 4, 4, 4};
+         r.account_for_loss_in_pipeline_split = true;
+       },
+       "parallelism.account_for_loss_in_pipeline_split", "plan.stage-layers",
+       "stage_layers says how many blocks each stage has, and account_for_loss_in_pipeline_split "
+       "is "
+       "true"},
+      {[](Request& r) {
          r.activation_checkpointing = model::Checkpointing::kSelective;
          r.blocks_per_checkpoint = 4;
        },

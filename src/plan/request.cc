@@ -227,6 +227,19 @@ RequestedSchedule ScheduleOf(const Request& request) {
   return schedule;
 }
 
+std::vector<std::int64_t> StageLayersOf(const ParallelismRequest& request, std::int64_t blocks,
+                                        std::int64_t chunks) {
+  if (request.stage_layers) return *request.stage_layers;
+  const int embedding = request.account_for_embedding_in_pipeline_split.value_or(false) ? 1 : 0;
+  const int head = request.account_for_loss_in_pipeline_split.value_or(false) ? 1 : 0;
+  const std::int64_t counted = blocks + embedding + head;
+  if (counted % chunks != 0) return {};
+  std::vector<std::int64_t> layers(static_cast<std::size_t>(chunks), counted / chunks);
+  layers.front() -= embedding;
+  layers.back() -= head;
+  return layers;
+}
+
 std::optional<std::int64_t> DataDegree(const Request& request,
                                        std::optional<std::int64_t> devices) {
   if (request.data) return request.data;
@@ -260,8 +273,11 @@ Plan Complete(const Request& request, std::int64_t devices, std::int64_t blocks)
     plan.parallelism.splits_backward = schedule.named != nullptr
                                            ? schedule.named->splits_backward
                                            : parallel::SplitsBackward(*request.listed_schedule);
-    plan.parallelism.stage_layers = request.stage_layers.value_or(
-        std::vector<std::int64_t>(static_cast<std::size_t>(chunks), blocks / chunks));
+    plan.parallelism.stage_layers = StageLayersOf(request, blocks, chunks);
+    plan.parallelism.account_for_embedding_in_pipeline_split =
+        request.account_for_embedding_in_pipeline_split.value_or(false);
+    plan.parallelism.account_for_loss_in_pipeline_split =
+        request.account_for_loss_in_pipeline_split.value_or(false);
   }
   plan.data_parallel = CompleteDataParallel(request, plan.training, *data);
   plan.software = {request.torch.value_or(Software().torch), request.nccl.value_or(Software().nccl),

@@ -32,6 +32,12 @@ struct RequestedSchedule {
 };
 RequestedSchedule ScheduleOf(const Request& request);
 
+// How many of the model's blocks each of so many chunks has: as requested, or equal parts, in which
+// the embedding and the head count as a block each if the request says so. Empty: they do not
+// divide.
+std::vector<std::int64_t> StageLayersOf(const ParallelismRequest& request, std::int64_t blocks,
+                                        std::int64_t chunks);
+
 // The data-parallel degree: as requested, else the devices over the other axes. Nothing when they
 // do not divide, or neither is known.
 std::optional<std::int64_t> DataDegree(const Request& request, std::optional<std::int64_t> devices);

@@ -1,6 +1,8 @@
 #include "src/plan/request.h"
 
+#include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
@@ -40,6 +42,24 @@ TEST(Complete, GivesTheAccumulationOfTheFourMillionTokenRecipe) {
   request.global_batch_size = 1024;
   EXPECT_EQ(Complete(request, 128).training.gradient_accumulation, 4);
   EXPECT_EQ(Complete(request, 512).training.gradient_accumulation, 1);
+}
+
+// Llama 3's 126 blocks on 16 stages of 8 chunks: with embedding and head they are 128.
+TEST(Complete, EqualStagesCountTheEndsAsBlocks) {
+  Request request = Minimal(Framework::kMegatron, 1);
+  request.pipeline = 4;
+  EXPECT_EQ(StageLayersOf(request, 12, 4), (std::vector<std::int64_t>{3, 3, 3, 3}));
+  EXPECT_TRUE(StageLayersOf(request, 11, 4).empty());
+  request.account_for_loss_in_pipeline_split = true;
+  EXPECT_EQ(StageLayersOf(request, 11, 4), (std::vector<std::int64_t>{3, 3, 3, 2}));
+  request.account_for_embedding_in_pipeline_split = true;
+  const std::vector<std::int64_t> layers = StageLayersOf(request, 126, 128);
+  ASSERT_EQ(layers.size(), 128U);
+  EXPECT_EQ(layers.front(), 0);
+  EXPECT_EQ(layers[1], 1);
+  EXPECT_EQ(layers.back(), 0);
+  EXPECT_EQ(Complete(request, 4, 14).parallelism.stage_layers,
+            (std::vector<std::int64_t>{3, 4, 4, 3}));
 }
 
 TEST(Complete, ChoosesTypesByPrecision) {

@@ -17,6 +17,8 @@
 #include "src/lowering/lowering.h"
 #include "src/lowering/pipeline_stage.h"
 #include "src/model/model.h"
+#include "src/plan/pipeline.h"
+#include "src/planner/pipeline_bounds.h"
 #include "src/planner/program_bounds.h"
 #include "src/planner/program_digest.h"
 #include "src/planner/short_program.h"
@@ -34,7 +36,8 @@ struct MicroBatch {
     Bytes activations;  // most that are alive at once, temporaries of backward included
     std::int64_t parameters = 0;
   };
-  std::vector<Stage> stages;  // of the pipeline
+  std::vector<Stage> stages;      // of the pipeline
+  std::vector<ChunkWork> chunks;  // likewise, in the order of the layers
 };
 
 // What MicroBatch depends on; shared inputs stand for themselves while the key holds them.
@@ -65,18 +68,29 @@ WorkKey KeyOf(const Scenario& scenario) {
 }
 
 Result<MicroBatch> WorkOut(const Scenario& scenario) {
-  const model::Model& model = *scenario.model;
   const model::WorkOptions options = plan::WorkOptionsOf(scenario.plan);
-  const auto works = model::BuildWork(model, options);
+  const auto works = model::BuildWork(*scenario.model, options);
+  // What each layer runs in a pass.
+  constexpr std::size_t kPasses = 4;
+  const auto passes_of = [](const model::LayerWork& work) {
+    return std::array<std::array<const std::vector<model::Operation>*, 2>, kPasses>{
+        {{&work.forward, nullptr},
+         {&work.recompute, &work.backward},
+         {&work.backward_input.operations, nullptr},
+         {&work.backward_weight.operations, nullptr}}};
+  };
+  const auto for_each_kernel = [&](const auto& pass, const auto& visit) {
+    for (const std::vector<model::Operation>* operations : pass) {
+      if (operations == nullptr) continue;
+      for (const model::Operation& operation : *operations) visit(operation.kernel);
+    }
+  };
   program::Program kernels;
-  std::vector<std::size_t> first;  // of each work's kernels
   for (const model::LayerWork& work : works) {
-    first.push_back(kernels.kernels.size());
-    for (const auto& op : work.forward) kernels.kernels.push_back(op.kernel);
-    for (const auto& op : work.recompute) kernels.kernels.push_back(op.kernel);
-    for (const auto& op : work.backward) kernels.kernels.push_back(op.kernel);
+    for (const auto& pass : passes_of(work)) {
+      for_each_kernel(pass, [&](const Kernel& kernel) { kernels.kernels.push_back(kernel); });
+    }
   }
-  first.push_back(kernels.kernels.size());
   const auto prices = cost::Price(kernels, scenario);
   if (!prices) return tl::unexpected(prices.error());
   const auto sum = [](const std::vector<model::Activation>& activations) {
@@ -84,10 +98,15 @@ Result<MicroBatch> WorkOut(const Scenario& scenario) {
     for (const model::Activation& activation : activations) bytes += activation.bytes;
     return bytes;
   };
-  std::vector<Time> times(works.size());
+  std::vector<std::array<Time, kPasses>> times(works.size());
   std::vector<Bytes> saved(works.size());
+  std::size_t next = 0;
   for (std::size_t w = 0; w < works.size(); ++w) {
-    for (std::size_t k = first[w]; k < first[w + 1]; ++k) times[w] += prices->kernels[k].alone();
+    const auto passes = passes_of(works[w]);
+    for (std::size_t pass = 0; pass < kPasses; ++pass) {
+      for_each_kernel(passes[pass],
+                      [&](const Kernel&) { times[w][pass] += prices->kernels[next++].alone(); });
+    }
     saved[w] = sum(works[w].saved);
   }
   // Stages wait for each other: no step is shorter than the work of the one with most to do. Of a
@@ -95,24 +114,38 @@ Result<MicroBatch> WorkOut(const Scenario& scenario) {
   // there; what blocks saved may be on the host, in part even then.
   const bool offloads = scenario.plan.training.activation_offload;
   MicroBatch result;
-  for (int stage = 0; stage < scenario.plan.parallelism.pipeline; ++stage) {
+  const std::int64_t stages = scenario.plan.parallelism.pipeline;
+  result.chunks.resize(static_cast<std::size_t>(stages * scenario.plan.parallelism.virtual_stages));
+  for (int stage = 0; stage < stages; ++stage) {
     const lowering::PipelineStage part(scenario, stage);
     const std::vector<int> of_layers = part.WorkOfLayers(options);
     MicroBatch::Stage& needs = result.stages.emplace_back(
         MicroBatch::Stage{.activations = {}, .parameters = part.model().parameter_count()});
     Time own;
-    Bytes alive, again;  // kept; recomputed of the layer's checkpoint so far
-    for (std::size_t layer = 0; layer < of_layers.size(); ++layer) {
-      const auto w = static_cast<std::size_t>(of_layers[layer]);
-      own += times[w];
-      again = (works[w].continues_checkpoint ? again : Bytes()) + sum(works[w].recomputed);
-      if (offloads && part.model().layers[layer].kind == model::LayerKind::kBlock) continue;
-      alive += saved[w];
-      // In two parts, the first runs beside all that is saved.
-      const Bytes transient = options.splits_backward ? std::min(works[w].backward_transient,
-                                                                 works[w].backward_input.transient)
-                                                      : works[w].backward_transient;
-      needs.activations = std::max(needs.activations, alive + again + transient);
+    for (const lowering::PipelineStage::Chunk& chunk : part.chunks()) {
+      ChunkWork& does = result.chunks[static_cast<std::size_t>(chunk.number)];
+      std::array<Time, kPasses> time{};
+      Bytes again;  // recomputed of the layer's checkpoint so far
+      for (int l = chunk.first_layer; l < chunk.end_layer; ++l) {
+        const auto layer = static_cast<std::size_t>(l);
+        const auto w = static_cast<std::size_t>(of_layers[layer]);
+        for (std::size_t pass = 0; pass < kPasses; ++pass) time[pass] += times[w][pass];
+        again = (works[w].continues_checkpoint ? again : Bytes()) + sum(works[w].recomputed);
+        if (offloads && part.model().layers[layer].kind == model::LayerKind::kBlock) continue;
+        does.saved += saved[w];
+        // In two parts, the first runs beside all that is saved.
+        const Bytes transient =
+            options.splits_backward
+                ? std::min(works[w].backward_transient, works[w].backward_input.transient)
+                : works[w].backward_transient;
+        does.backward = std::max(does.backward, does.saved + again + transient);
+      }
+      does.passes = {.forward = time[0].picoseconds(),
+                     .backward_input = time[2].picoseconds(),
+                     .backward_weight = time[3].picoseconds(),
+                     .backward = time[1].picoseconds()};
+      own += time[0] + time[1];
+      needs.activations = std::max(needs.activations, does.backward);
     }
     result.kernels = std::max(result.kernels, own);
   }
@@ -160,6 +193,16 @@ Bytes GatheredParameters(const Scenario& scenario, std::int64_t parameters) {
   return BytesOf(parameters, plan::ComputeType(scenario.plan.training.precision));
 }
 
+// Of a stage with so many parameters: states, and beside them gradients, activations, or, where
+// gradients are kept while activations are alive, both.
+Bytes MemoryBeside(const Scenario& scenario, std::int64_t parameters, Bytes activations,
+                   bool keeps_gradients) {
+  const Bytes gradients = FullGradients(scenario, parameters);
+  const Bytes active = activations + GatheredParameters(scenario, parameters);
+  return States(scenario, parameters) +
+         (keeps_gradients ? gradients + active : std::max(gradients, active));
+}
+
 // Whether so much at the peak, with `communicators`, can fit.
 void SayWhetherItFits(const Scenario& scenario, int communicators, Bound& bound) {
   bound.needed =
@@ -182,6 +225,8 @@ void SayWhetherItFits(const Scenario& scenario, int communicators, Bound& bound)
 struct Bounds::Kept {
   // By what is quick to compare, then by the training itself.
   std::map<WorkKey, std::vector<std::pair<plan::Training, Result<MicroBatch>>>> works;
+  // Valid until the next call.
+  Result<const MicroBatch*> WorkOf(const Scenario& scenario);
 };
 
 Bounds::Bounds() : kept_(std::make_unique<Kept>()) {}
@@ -189,34 +234,56 @@ Bounds::~Bounds() = default;
 Bounds::Bounds(Bounds&&) noexcept = default;
 Bounds& Bounds::operator=(Bounds&&) noexcept = default;
 
-Result<Bound> Bounds::OfKernels(const Scenario& scenario) {
+Result<const MicroBatch*> Bounds::Kept::WorkOf(const Scenario& scenario) {
   // A profile that is completed for each scenario has a new address each time: nothing of it is
   // found again.
   constexpr std::size_t kMostKept = 4096;
-  if (kept_->works.size() >= kMostKept) kept_->works.clear();
+  if (works.size() >= kMostKept) works.clear();
   plan::Training training = scenario.plan.training;
   training.gradient_accumulation = 1;  // of these a micro-batch knows nothing
   training.global_batch_size = 0;
-  auto& kept = kept_->works[KeyOf(scenario)];
+  auto& kept = works[KeyOf(scenario)];
   auto found = std::find_if(kept.begin(), kept.end(),
                             [&](const auto& entry) { return entry.first == training; });
   if (found == kept.end()) found = kept.emplace(kept.end(), training, WorkOut(scenario));
   if (!found->second) return tl::unexpected(found->second.error());
-  const MicroBatch& micro_batch = *found->second;
+  return &*found->second;
+}
+
+Result<Bound> Bounds::OfKernels(const Scenario& scenario) {
+  const auto found = kept_->WorkOf(scenario);
+  if (!found) return tl::unexpected(found.error());
+  const MicroBatch& micro_batch = **found;
   const std::int64_t count = scenario.plan.training.gradient_accumulation;
   Bound bound;
   bound.step_time = micro_batch.kernels * count;
-  // DeepSpeed's stage 0 and Megatron accumulate in other ways; two micro-batches tell nothing of
-  // them.
+  // Megatron's gradients have memory of their own from the start. DeepSpeed's stage 0 accumulates
+  // in another way; two micro-batches tell nothing of it.
   const Framework framework = scenario.plan.data_parallel.framework;
-  const bool accumulates =
-      count > 1 && (framework == Framework::kDdp || framework == Framework::kReference);
+  const bool keeps =
+      framework == Framework::kMegatron ||
+      (count > 1 && (framework == Framework::kDdp || framework == Framework::kReference));
   for (const MicroBatch::Stage& stage : micro_batch.stages) {
-    const Bytes gradients = FullGradients(scenario, stage.parameters);
-    const Bytes active = stage.activations + GatheredParameters(scenario, stage.parameters);
-    bound.memory = std::max(bound.memory,
-                            States(scenario, stage.parameters) +
-                                (accumulates ? gradients + active : std::max(gradients, active)));
+    bound.memory =
+        std::max(bound.memory, MemoryBeside(scenario, stage.parameters, stage.activations, keeps));
+  }
+  SayWhetherItFits(scenario, scenario.plan.parallelism.data > 1 ? 1 : 0, bound);
+  return bound;
+}
+
+Result<Bound> Bounds::OfPipeline(const Scenario& scenario, Bound bound) {
+  const auto found = kept_->WorkOf(scenario);
+  if (!found) return tl::unexpected(found.error());
+  const MicroBatch& micro_batch = **found;
+  const parallel::PipelineSchedule schedule = plan::ScheduleOf(scenario.plan);
+  bound.step_time = std::max(bound.step_time, PipelineStepTime(schedule, micro_batch.chunks));
+  const std::vector<Bytes> activations = ActivationsInFlight(schedule, micro_batch.chunks);
+  // Before the first backward has ended only Megatron has gradients.
+  const bool keeps = scenario.plan.data_parallel.framework == Framework::kMegatron;
+  for (std::size_t stage = 0; stage < activations.size(); ++stage) {
+    bound.memory = std::max(
+        bound.memory,
+        MemoryBeside(scenario, micro_batch.stages[stage].parameters, activations[stage], keeps));
   }
   SayWhetherItFits(scenario, scenario.plan.parallelism.data > 1 ? 1 : 0, bound);
   return bound;
@@ -227,7 +294,9 @@ Result<Bounds::OfItsProgram> Bounds::LookAtProgram(const Scenario& scenario, boo
   if (!kernels) return tl::unexpected(std::move(kernels.error()));
   // A program by itself says nothing of the stages that it waits for.
   if (scenario.plan.parallelism.pipeline > 1) {
-    return OfItsProgram{.bound = *std::move(kernels), .digest = {}};
+    auto bound = OfPipeline(scenario, *kernels);
+    if (!bound) return tl::unexpected(std::move(bound.error()));
+    return OfItsProgram{.bound = *std::move(bound), .digest = {}};
   }
   const auto [program, repeated] = LowerShort(scenario);
   const auto prices = cost::Price(program, scenario);

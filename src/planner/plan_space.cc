@@ -367,12 +367,14 @@ class Builder {
            DegreeIn(degrees, setting->without) > 1;
   }
 
-  // The blocks of the scenario's stages are those of its own number of stages.
+  // The blocks of the scenario's stages are those of its own number of chunks.
   void FixDegrees(const Degrees& degrees, PlanPart& part) const {
     constexpr const char* kStageLayers = "parallelism.stage_layers";
     part.fixed.insert(part.fixed.end(), degrees.begin(), degrees.end());
-    if (DegreeIn(degrees, "pipeline") != scenario_.plan.parallelism.pipeline && Has(kStageLayers) &&
-        Given(kStageLayers) == nullptr) {
+    const bool others = DegreeIn(degrees, "pipeline") != scenario_.plan.parallelism.pipeline ||
+                        Given("parallelism.virtual_stages") != nullptr ||
+                        Given("parallelism.schedule") != nullptr;
+    if (others && Has(kStageLayers) && Given(kStageLayers) == nullptr) {
       part.fixed.emplace_back(kStageLayers, kDefaultValue);
     }
   }
