@@ -400,6 +400,29 @@ TEST(TransformerWorkTest, PartsOfBackwardKeepInputsAndGradientsOfOutputs) {
   EXPECT_EQ(ModelFlops(weight), products);
 }
 
+// With FP8 the products' inputs and the gradients of their outputs stay as their copies of one
+// byte, turned for the weights' products; norms keep 16 bits.
+TEST(TransformerWorkTest, PartsOfAnFp8BackwardKeepCopiesOfOneByte) {
+  WorkOptions options = Options(1, 8192);
+  options.compute = DataType::kFp8;
+  options.splits_backward = true;
+  const LayerWork block = BlockOf(Llama31With8B(), options);
+  constexpr std::int64_t kTokens = 8192, kHidden = 4096, kFeedForward = 14336, kKeys = 1024;
+  EXPECT_EQ(Sum(block.deferred),
+            kTokens * (kHidden + 2 * kKeys + kHidden + 2 * kFeedForward + kHidden) +
+                2 * kTokens * 2 * kHidden);
+  std::int64_t kept = 0;
+  for (const int saved : block.saved_for_weights) {
+    kept += block.saved[static_cast<std::size_t>(saved)].bytes.count();
+  }
+  // The inputs of queries, keys and values; of the output projection; of gate and up; of down. Then
+  // what both norms take.
+  EXPECT_EQ(kept,
+            kTokens * (3 * kHidden + kFeedForward) + 2 * kTokens * 2 * kHidden + 2 * 4 * kTokens);
+  EXPECT_EQ(block.backward_input.operations.size() + block.backward_weight.operations.size(),
+            block.backward.size());
+}
+
 TEST(TransformerWorkTest, EmbeddingAndHeadAreNotRecomputed) {
   const auto none = TransformerWork(Gpt2Small(), Options(1, 512));
   const auto full = TransformerWork(Gpt2Small(), Options(1, 512, Checkpointing::kFull));

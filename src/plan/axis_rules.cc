@@ -87,7 +87,7 @@ class AxisRules : public Rules {
       Add("parallelism.tensor", "plan.axis-not-of-framework",
           fmt::format("tensor parallelism of {} is not supported: {}",
                       plan::Name(*request_.framework), ranks),
-          "leave it at 1, or write framework: megatron, fsdp2 or reference");
+          "leave it at 1, or write framework: megatron, fsdp2, internevo or reference");
     }
     if (Is(Framework::kDeepSpeed) && request_.zero_stage.value_or(0) >= 2) {
       Add("parallelism.tensor", "plan.axis-not-supported-with",
@@ -226,7 +226,7 @@ class AxisRules : public Rules {
   // What goes with a schedule, and what does not.
   void CheckWithSchedule(const RequestedSchedule& schedule) {
     const bool standard =
-        schedule.name == (request_.virtual_stages.value_or(1) > 1 ? "interleaved_1f1b" : "1f1b");
+        schedule.name == (schedule.virtual_stages > 1 ? "interleaved_1f1b" : "1f1b");
     if (Is(Framework::kDeepSpeed)) CheckDeepSpeedPipeline(schedule);
     if (Is(Framework::kMegatron) && (!standard || request_.listed_schedule != nullptr)) {
       Add("parallelism.schedule", "plan.schedule-not-of-framework",

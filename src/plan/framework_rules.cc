@@ -65,7 +65,7 @@ class FrameworkRules : public Rules {
   // megatron/core/pipeline_parallel/schedules.py, and the versions of p2p_communication.py. Two
   // neighbours that are one rank would take activations for gradients in a batch.
   void CheckMegatronMessages(std::int64_t stages) {
-    const bool interleaves = request_.virtual_stages.value_or(1) > 1;
+    const bool interleaves = ScheduleOf(request_).virtual_stages > 1;
     const bool overlaps = request_.overlap_p2p_comm.value_or(interleaves);
     const auto refuse = [&](const char* key, const char* rule, const char* hint) {
       Add(fmt::format("data_parallel.{}", key), "plan.overlap", rule, hint);
@@ -97,7 +97,7 @@ class FrameworkRules : public Rules {
       Add("data_parallel.overlap_param_gather_with_optimizer_step", "plan.overlap",
           fmt::format("{}, and overlap_param_gather_with_optimizer_step is true", rule), hint);
     };
-    if (request_.virtual_stages.value_or(1) == 1) {
+    if (ScheduleOf(request_).virtual_stages == 1) {
       refuse("the first virtual stage is updated before the others, virtual_stages is 1",
              "write virtual_stages: 2 or more, or leave it out");
     }

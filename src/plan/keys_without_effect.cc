@@ -9,6 +9,7 @@
 #include "src/base/data_type.h"
 #include "src/plan/data_parallel_settings.h"
 #include "src/plan/legality.h"
+#include "src/plan/parallelism_settings.h"
 #include "src/plan/training_settings.h"
 
 namespace stepcast::plan {
@@ -56,20 +57,12 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
   };
   append("training", TrainingSettings());
   append("data_parallel", DataParallelSettings());
-  if (request.tensor.value_or(1) == 1 && request.sequence_parallel.value_or(false)) {
-    sentences.emplace_back(
-        "parallelism.sequence_parallel has no effect without parallelism.tensor");
+  for (const ParallelismSetting& setting : ParallelismSettings()) {
+    if (!setting.IsGiven(request) || DoesSomething(setting, request)) continue;
+    sentences.push_back(fmt::format("parallelism.{} has no effect without parallelism.{}",
+                                    setting.key, setting.without));
   }
   if (request.pipeline.value_or(1) == 1) {
-    const std::pair<const char*, bool> keys[] = {
-        {"schedule", request.schedule.has_value()},
-        {"virtual_stages", request.virtual_stages.has_value()},
-        {"stage_layers", request.stage_layers.has_value()}};
-    for (const auto& [key, given] : keys) {
-      if (!given) continue;
-      sentences.push_back(
-          fmt::format("parallelism.{} has no effect without parallelism.pipeline", key));
-    }
     const std::pair<const char*, bool> messages[] = {
         {"overlap_p2p_comm", request.overlap_p2p_comm.has_value()},
         {"batch_p2p_sync", request.batch_p2p_sync.has_value()},

@@ -9,11 +9,8 @@
 #include "src/base/data_type.h"
 #include "src/model/layer_work.h"
 #include "src/plan/data_parallel.h"
+#include "src/plan/parallelism.h"
 #include "src/plan/training.h"
-
-namespace stepcast::parallel {
-struct PipelineSchedule;
-}  // namespace stepcast::parallel
 
 // How the model is trained: the scenario's `training`, `parallelism`, `data_parallel` and
 // `software` sections, every default filled in. Keys and defaults: docs/formats.md.
@@ -36,25 +33,6 @@ struct Software {
   // PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (engine/caching_allocator.h).
   bool expandable_segments = false;
   friend bool operator==(const Software&, const Software&) = default;
-};
-
-struct Parallelism {
-  std::int64_t data = 1;
-  std::int64_t tensor = 1;
-  std::int64_t pipeline = 1;
-  std::int64_t context = 1;
-  std::int64_t expert = 1;
-  // With tensor parallelism: between the divided regions the tokens are, too.
-  bool sequence_parallel = false;
-  // Of pipelines: how stages order their passes (ScheduleOf, pipeline.h), how many chunks of the
-  // model each has, and how many of the model's blocks each chunk has, in the order of the layers.
-  // A schedule that a file lists is `listed`, under the file's name.
-  std::string schedule = "sequential";
-  std::shared_ptr<const parallel::PipelineSchedule> listed = nullptr;
-  bool splits_backward = false;  // it has passes of gradients of inputs alone
-  std::int64_t virtual_stages = 1;
-  std::vector<std::int64_t> stage_layers = {};
-  friend bool operator==(const Parallelism&, const Parallelism&) = default;
 };
 
 struct Plan {

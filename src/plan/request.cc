@@ -199,14 +199,14 @@ DataParallel CompleteDataParallel(const Request& request, const Training& traini
   data_parallel.overlap_param_gather = data_parallel.framework == Framework::kMegatron &&
                                        data_parallel.zero_stage == 1 &&
                                        request.overlap_param_gather.value_or(data_parallel.overlap);
-  const bool gathers = data_parallel.overlap_param_gather && request.virtual_stages.value_or(1) > 1;
+  const bool gathers = data_parallel.overlap_param_gather && ScheduleOf(request).virtual_stages > 1;
   data_parallel.align_grad_reduce = request.align_grad_reduce.value_or(true);
   data_parallel.align_param_gather = gathers && request.align_param_gather.value_or(true);
   data_parallel.overlap_param_gather_with_optimizer_step =
       gathers && request.overlap_param_gather_with_optimizer_step.value_or(false);
   data_parallel.overlap_p2p_comm =
       data_parallel.framework == Framework::kMegatron && request.pipeline.value_or(1) > 1 &&
-      request.overlap_p2p_comm.value_or(request.virtual_stages.value_or(1) > 1);
+      request.overlap_p2p_comm.value_or(ScheduleOf(request).virtual_stages > 1);
   data_parallel.scatter_gather_tensors_in_pipeline =
       request.scatter_gather_tensors_in_pipeline.value_or(false) &&
       request.pipeline.value_or(1) > 1 && request.tensor.value_or(1) > 1 &&
@@ -229,7 +229,8 @@ RequestedSchedule ScheduleOf(const Request& request) {
     chunks = std::max<std::int64_t>(
         parallel::Chunks(*request.listed_schedule) / request.pipeline.value_or(1), 1);
   }
-  schedule.virtual_stages = request.virtual_stages.value_or(chunks);
+  const bool pipeline = request.pipeline.value_or(1) > 1;
+  schedule.virtual_stages = pipeline ? request.virtual_stages.value_or(chunks) : 1;
   return schedule;
 }
 

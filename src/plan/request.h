@@ -16,31 +16,15 @@ struct NamedSchedule;
 // documented defaults; whether it can exist is legality.h.
 namespace stepcast::plan {
 
-struct Request : DataParallelRequest, TrainingRequest {
-  std::optional<std::int64_t> data;
-  std::optional<std::int64_t> tensor;
-  std::optional<std::int64_t> pipeline;
-  std::optional<std::int64_t> context;
-  std::optional<std::int64_t> expert;
-  std::optional<bool> sequence_parallel;
-  std::optional<std::string> schedule;
-  // Of a schedule that a file lists, under whose name `schedule` has it.
-  std::shared_ptr<const parallel::PipelineSchedule> listed_schedule;
-  std::optional<std::int64_t> virtual_stages;
-  std::optional<std::vector<std::int64_t>> stage_layers;
-
+struct Request : DataParallelRequest, TrainingRequest, ParallelismRequest {
   std::optional<Version> torch;
   std::optional<Version> nccl;
   std::optional<bool> expandable_segments;
   std::optional<Version> driver;
-
-  // Ranks that hold one replica: the product of the axes other than data.
-  std::int64_t ranks_per_replica() const {
-    return tensor.value_or(1) * pipeline.value_or(1) * context.value_or(1) * expert.value_or(1);
-  }
 };
 
-// What a request says of its pipeline's schedule, with defaults.
+// What a request says of its pipeline's schedule, with defaults. Without a pipeline every stage is
+// the whole model: one chunk.
 struct RequestedSchedule {
   std::string name;
   const parallel::NamedSchedule* named = nullptr;  // nullptr: a file lists it

@@ -17,7 +17,8 @@
 // have it and at which ZeRO stages it does something, what a search tries, what documents say of
 // it. The reader, the rule that refuses settings of other frameworks, the warnings about settings
 // without effect, the resolved scenario, the plan space and the tables of docs/formats.md follow
-// from the rows (training_settings.h, data_parallel_settings.h).
+// from the rows (training_settings.h,
+// parallelism_settings.h, data_parallel_settings.h).
 //
 // `Given` holds what was said, as members of type std::optional; `Kept` what holds.
 namespace stepcast::plan {
@@ -99,6 +100,8 @@ struct Setting {
   SettingUses uses;
   // Layer lists have given times and activations: it does nothing to them.
   bool of_architectures = false;
+  // The degree of the same section without which (1) it does nothing; empty: there is none.
+  std::string_view without = "";
   // Whether the resolved scenario has it; null: wherever it has an effect.
   bool (*shown)(const Kept& kept) = nullptr;
   const char* values;         // for documents, in Markdown

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string_view>
@@ -10,11 +12,12 @@
 #include "fmt/ranges.h"
 #include "src/base/check.h"
 #include "src/base/quantity.h"
-#include "src/model/model.h"
 #include "src/plan/data_parallel_settings.h"
 #include "src/plan/legality.h"
+#include "src/plan/parallelism_settings.h"
 #include "src/plan/request.h"
 #include "src/plan/training_settings.h"
+#include "src/planner/plan_axes.h"
 
 namespace stepcast::planner {
 namespace {
@@ -24,199 +27,24 @@ using scenario::Scenario;
 
 constexpr const char* kNodes = "cluster.nodes";
 constexpr const char* kDevices = "cluster.topology.devices";  // of a flat cluster
-constexpr const char* kMicroBatch = "training.micro_batch_size";
 constexpr const char* kAccumulation = "training.gradient_accumulation";
 constexpr const char* kGlobalBatch = "training.global_batch_size";
-constexpr const char* kCheckpointing = "training.activation_checkpointing";
 constexpr const char* kFramework = "data_parallel.framework";
 constexpr const char* kStage = "data_parallel.zero_stage";
 constexpr const char* kSection = "data_parallel.";
-// What is left out of a scenario has its default.
-constexpr const char* kDefault = "null";
+constexpr const char* kAxes = "parallelism.";
 
-std::string Key(std::string_view name) { return fmt::format("{}{}", kSection, name); }
-std::string DeepSpeedKey(std::string_view name) {
-  return fmt::format("{}deepspeed.{}", kSection, name);
+// The degrees of the axes beside data. Micro-batches and shards depend on what they leave to it.
+bool IsDegree(std::string_view key) {
+  return key == "parallelism.tensor" || key == "parallelism.pipeline" ||
+         key == "parallelism.context" || key == "parallelism.expert";
 }
-
-// What the values of axes are derived from.
-struct Around {
-  const Scenario& scenario;
-  std::int64_t devices = 1;
-  std::int64_t per_node = 1;
-  bool flat = false;
-};
 
 std::vector<std::int64_t> PowersOfTwoUpTo(std::int64_t most) {
   std::vector<std::int64_t> values;
   for (std::int64_t n = 1; n < most; n *= 2) values.push_back(n);
   values.push_back(most);
   return values;
-}
-
-SweepAxis Axis(std::string key, const std::vector<std::int64_t>& numbers) {
-  SweepAxis axis{std::move(key), {}};
-  for (const std::int64_t number : numbers) axis.values.push_back(fmt::format("{}", number));
-  return axis;
-}
-
-SweepAxis Switch(std::string key) { return {std::move(key), {"false", "true"}}; }
-
-// The values that the table of settings has for the framework.
-SweepAxis Tried(Framework framework, int stage, std::string_view key) {
-  const auto values =
-      plan::FindSetting(plan::DataParallelSettings(), key)->uses.Tried(framework, stage);
-  STEPCAST_CHECK(!values.empty(), "the table has values to try");
-  return {Key(key), {values.begin(), values.end()}};
-}
-
-// Micro-batches of which every rank gets a whole number.
-std::vector<std::int64_t> MicroBatches(const Around& around) {
-  const plan::Training& training = around.scenario.plan.training;
-  if (training.global_batch_size % around.devices != 0) return {training.micro_batch_size};
-  const std::int64_t each = training.global_batch_size / around.devices;
-  std::set<std::int64_t> values;
-  for (std::int64_t d = 1; d * d <= each; ++d) {
-    if (each % d != 0) continue;
-    values.insert(d);
-    values.insert(each / d);
-  }
-  std::erase_if(values, [&](std::int64_t value) {
-    return value > plan::kMostTokens / training.sequence_length;
-  });
-  return {values.begin(), values.end()};
-}
-
-// Buckets up to the first that holds all gradients: beyond it, all sizes are one plan.
-SweepAxis BucketSizes(const Around& around, std::int64_t bytes_per_element) {
-  const std::int64_t all = around.scenario.model->parameter_count() * bytes_per_element;
-  SweepAxis axis{Key("bucket_size"), {}};
-  for (const int mib : {1, 5, 10, 25, 50, 100, 200, 400}) {
-    axis.values.push_back(fmt::format("{} MiB", mib));
-    if (MiB(mib).count() >= all) break;
-  }
-  return axis;
-}
-
-// A node, powers of two of nodes, and all ranks.
-SweepAxis ShardGroups(const Around& around) {
-  SweepAxis axis{Key("shard_group_size"), {}};
-  for (std::int64_t ranks = std::max<std::int64_t>(around.per_node, 2); ranks < around.devices;
-       ranks *= 2) {
-    if (around.devices % ranks == 0) axis.values.push_back(fmt::format("{}", ranks));
-  }
-  axis.values.push_back(fmt::format("{}", around.devices));
-  return axis;
-}
-
-// Only where there may be something to accumulate.
-bool MayAccumulate(const Around& around) {
-  return around.scenario.plan.training.global_batch_size > around.devices;
-}
-
-std::vector<SweepAxis> ReferenceAxes(const Around& around, int stage) {
-  std::vector<SweepAxis> axes;
-  if (stage < 3) {
-    axes.push_back(
-        BucketSizes(around, SizeOf(plan::WrittenGradientType(around.scenario.plan.training))));
-  } else {
-    axes.push_back(Tried(Framework::kReference, stage, "prefetch"));
-    axes.push_back(Tried(Framework::kReference, stage, "reshard_after_forward"));
-  }
-  if (stage >= 2 && MayAccumulate(around)) axes.push_back(Switch(Key("accumulate_unsharded")));
-  if (stage >= 1) axes.push_back(ShardGroups(around));
-  return axes;
-}
-
-std::vector<SweepAxis> Fsdp1Axes(const Around& around, int stage) {
-  std::vector<SweepAxis> axes = {Tried(Framework::kFsdp1, stage, "backward_prefetch"),
-                                 Tried(Framework::kFsdp1, stage, "forward_prefetch"),
-                                 Tried(Framework::kFsdp1, stage, "limit_all_gathers")};
-  if (MayAccumulate(around)) axes.push_back(Switch(Key("accumulate_unsharded")));
-  axes.push_back(ShardGroups(around));
-  return axes;
-}
-
-std::vector<SweepAxis> Fsdp2Axes(const Around& around, int stage) {
-  std::vector<SweepAxis> axes = {Tried(Framework::kFsdp2, stage, "prefetch")};
-  if (stage == 3 && around.per_node > 1 && around.per_node < around.devices) {
-    axes.push_back({Key("reshard_after_forward"), {"true", fmt::format("{}", around.per_node)}});
-  }
-  if (MayAccumulate(around)) axes.push_back(Switch(Key("accumulate_unsharded")));
-  axes.push_back(ShardGroups(around));
-  return axes;
-}
-
-std::vector<SweepAxis> DeepSpeedAxes(const Around& around, int stage) {
-  if (stage == 0) return {};
-  std::vector<SweepAxis> axes = {
-      Axis(DeepSpeedKey("reduce_bucket_size"), {200'000'000, 500'000'000, 1'000'000'000})};
-  const topology::NodeType* node = around.scenario.cluster->node_type();
-  const bool host = node != nullptr && node->host.has_value();
-  if (host) axes.push_back({DeepSpeedKey("offload_optimizer"), {"none", "cpu"}});
-  if (stage < 3) {
-    axes.push_back(Switch(Key("overlap")));
-    return axes;
-  }
-  axes.push_back(
-      Axis(DeepSpeedKey("stage3_prefetch_bucket_size"), {10'000'000, 50'000'000, 200'000'000}));
-  axes.push_back(Axis(DeepSpeedKey("stage3_param_persistence_threshold"), {100'000, 1'000'000}));
-  if (around.per_node > 1 && around.per_node < around.devices) {
-    axes.push_back(Axis(DeepSpeedKey("zero_hpz_partition_size"), {1, around.per_node}));
-  }
-  if (host) axes.push_back({DeepSpeedKey("offload_param"), {"none", "cpu"}});
-  return axes;
-}
-
-std::vector<SweepAxis> MegatronAxes(const Around& around, int stage) {
-  SweepAxis buckets{Key("bucket_size"), {kDefault}};
-  for (const int mib : {25, 50, 100, 200, 400})
-    buckets.values.push_back(fmt::format("{} MiB", mib));
-  std::vector<SweepAxis> axes = {std::move(buckets)};
-  if (stage == 1) {
-    axes.push_back(Tried(Framework::kMegatron, stage, "overlap_param_gather"));
-    axes.push_back(ShardGroups(around));
-  }
-  return axes;
-}
-
-// What depends on model and cluster, and its order: the first plans win ties.
-std::vector<SweepAxis> DerivedAxes(const Around& around, Framework framework, int stage) {
-  switch (framework) {
-    case Framework::kReference:
-      return ReferenceAxes(around, stage);
-    case Framework::kDdp:
-      return {BucketSizes(around, SizeOf(around.scenario.plan.training.gradient_dtype)),
-              Tried(Framework::kDdp, stage, "gradient_as_bucket_view")};
-    case Framework::kFsdp1:
-      return Fsdp1Axes(around, stage);
-    case Framework::kFsdp2:
-      return Fsdp2Axes(around, stage);
-    case Framework::kDeepSpeed:
-      return DeepSpeedAxes(around, stage);
-    case Framework::kMegatron:
-      return MegatronAxes(around, stage);
-    case Framework::kInternEvo:
-      return {ShardGroups(around)};
-    case Framework::kNanotron:
-      if (stage > 0) return {};
-      return {
-          BucketSizes(around, SizeOf(plan::ComputeType(around.scenario.plan.training.precision)))};
-  }
-  return {};
-}
-
-// And every other setting of which the table has values to try.
-std::vector<SweepAxis> FrameworkAxes(const Around& around, Framework framework, int stage) {
-  std::vector<SweepAxis> axes = DerivedAxes(around, framework, stage);
-  for (const plan::DataParallelSetting& setting : plan::DataParallelSettings()) {
-    if (setting.uses.Tried(framework, stage).empty()) continue;
-    const bool there = std::any_of(axes.begin(), axes.end(), [&](const SweepAxis& axis) {
-      return axis.key == Key(setting.key);
-    });
-    if (!there) axes.push_back(Tried(framework, stage, setting.key));
-  }
-  return axes;
 }
 
 std::vector<int> StagesOf(Framework framework) {
@@ -241,6 +69,12 @@ bool IsFor(Framework framework, std::string_view key) {
   return true;
 }
 
+std::int64_t CombinationsOf(const std::vector<SweepAxis>& axes) {
+  std::int64_t combinations = 1;
+  for (const SweepAxis& axis : axes) combinations *= static_cast<std::int64_t>(axis.values.size());
+  return combinations;
+}
+
 Diagnostic Fault(const char* code, std::string option, std::string message, std::string hint) {
   return {code, {std::move(option), 0, 0}, std::move(message), std::move(hint)};
 }
@@ -248,11 +82,11 @@ Diagnostic Fault(const char* code, std::string option, std::string message, std:
 class Builder {
  public:
   Builder(const Scenario& scenario, const SpaceOptions& options)
-      : options_(options), around_{.scenario = scenario} {
-    const topology::Cluster& cluster = *scenario.cluster;
-    around_.flat = cluster.flat();
-    around_.per_node = around_.flat ? 1 : cluster.gpus_per_node();
-    const std::int64_t most = around_.flat ? cluster.devices() : cluster.nodes();
+      : options_(options),
+        scenario_(scenario),
+        flat_(scenario.cluster->flat()),
+        per_node_(flat_ ? 1 : scenario.cluster->gpus_per_node()) {
+    const std::int64_t most = flat_ ? scenario.cluster->devices() : scenario.cluster->nodes();
     std::vector<std::int64_t> nodes = {most};  // a flat cluster: devices
     if (const SweepAxis* given = Given(NodesKey())) {
       nodes.clear();
@@ -266,6 +100,8 @@ class Builder {
       nodes = PowersOfTwoUpTo(most);
     }
     nodes_ = std::move(nodes);
+    std::copy_if(options.vary.begin(), options.vary.end(), std::back_inserter(degrees_),
+                 [](const SweepAxis& axis) { return IsDegree(axis.key); });
   }
 
   Result<std::vector<PlanPart>> Run() {
@@ -274,10 +110,16 @@ class Builder {
     const std::vector<Framework> frameworks = Frameworks();
     CheckWhoHasWhat(frameworks);
     if (!faults_.empty()) return tl::unexpected(std::move(faults_));
+    for (const Framework framework : frameworks) {
+      parts_of_grid_ += static_cast<std::int64_t>(Stages(framework).size());
+    }
+    const std::int64_t grids = CombinationsOf(degrees_);
     for (const std::int64_t nodes : nodes_) {
-      around_.devices = nodes * around_.per_node;
-      for (const Framework framework : frameworks) {
-        for (const int stage : Stages(framework)) AddPart(nodes, framework, stage);
+      for (std::int64_t grid = 0; grid < grids; ++grid) {
+        const Degrees degrees = DegreesOf(grid);
+        for (const Framework framework : frameworks) {
+          for (const int stage : Stages(framework)) AddPart(nodes, degrees, framework, stage);
+        }
       }
     }
     NoteTypes();
@@ -286,10 +128,46 @@ class Builder {
     return std::move(parts_);
   }
   std::vector<std::string> TakeNotes() { return std::move(notes_); }
+  const std::vector<SweepAxis>& degrees() const { return degrees_; }
+  std::int64_t parts_of_grid() const { return parts_of_grid_; }
 
  private:
-  const char* NodesKey() const { return around_.flat ? kDevices : kNodes; }
-  const plan::DataParallel& base() const { return around_.scenario.plan.data_parallel; }
+  using Degrees = std::vector<std::pair<std::string, std::string>>;
+
+  const char* NodesKey() const { return flat_ ? kDevices : kNodes; }
+  const plan::DataParallel& base() const { return scenario_.plan.data_parallel; }
+
+  // Those that vary, of the grid of this number; the last varies fastest.
+  Degrees DegreesOf(std::int64_t grid) const {
+    Degrees degrees;
+    std::int64_t stride = CombinationsOf(degrees_);
+    for (const SweepAxis& axis : degrees_) {
+      const auto count = static_cast<std::int64_t>(axis.values.size());
+      stride /= count;
+      degrees.emplace_back(axis.key, axis.values[static_cast<std::size_t>(grid / stride % count)]);
+    }
+    return degrees;
+  }
+
+  // The ranks of an axis: as it varies, or the scenario's.
+  std::int64_t DegreeIn(const Degrees& degrees, std::string_view axis) const {
+    for (const auto& [key, value] : degrees) {
+      if (key == fmt::format("parallelism.{}", axis)) {
+        return std::max<std::int64_t>(std::atoll(value.c_str()), 1);
+      }
+    }
+    return plan::DegreeOf(scenario_.plan.parallelism, axis);
+  }
+
+  // On grids that do not divide the devices there is no plan: whatever is tried, it is refused.
+  Surroundings SurroundingsOf(std::int64_t nodes, const Degrees& degrees) const {
+    const std::int64_t tensor = DegreeIn(degrees, "tensor");
+    const std::int64_t others = tensor * DegreeIn(degrees, "pipeline") *
+                                DegreeIn(degrees, "context") * DegreeIn(degrees, "expert");
+    return {.scenario = scenario_,
+            .data = std::max<std::int64_t>(nodes * per_node_ / others, 1),
+            .data_per_node = std::max<std::int64_t>(per_node_ / tensor, 1)};
+  }
 
   const SweepAxis* Given(std::string_view key) const {
     const auto found = std::find_if(options_.vary.begin(), options_.vary.end(),
@@ -435,7 +313,7 @@ class Builder {
     return stages;
   }
 
-  void AddPart(std::int64_t nodes, Framework framework, int stage) {
+  void AddPart(std::int64_t nodes, const Degrees& degrees, Framework framework, int stage) {
     PlanPart part;
     part.framework = framework;
     const bool own = framework == base().framework && stage == base().zero_stage;
@@ -443,7 +321,11 @@ class Builder {
     FixTypes(framework, stage, part);
     if (nodes_.size() > 1 || Given(NodesKey()) != nullptr) {
       part.fixed.emplace_back(NodesKey(), fmt::format("{}", nodes));
-      if (Has("parallelism.data")) part.fixed.emplace_back("parallelism.data", kDefault);
+    }
+    FixDegrees(degrees, part);
+    if ((nodes_.size() > 1 || Given(NodesKey()) != nullptr || !degrees.empty()) &&
+        Has("parallelism.data")) {
+      part.fixed.emplace_back("parallelism.data", kDefaultValue);
     }
     if (own) {
       part.fixed.emplace_back(kFramework, plan::Name(framework));
@@ -453,14 +335,7 @@ class Builder {
       part.fixed.emplace_back("data_parallel", fmt::format("{{framework: {}, zero_stage: {}}}",
                                                            plan::Name(framework), stage));
     }
-    std::vector<SweepAxis> axes;
-    axes.push_back(Axis(kMicroBatch, MicroBatches(around_)));
-    if (!around_.scenario.model->is_layer_list()) {
-      axes.push_back({kCheckpointing, {"none", "selective", "full"}});
-    }
-    for (SweepAxis& axis : FrameworkAxes(around_, framework, stage))
-      axes.push_back(std::move(axis));
-    for (SweepAxis& axis : axes) {
+    for (SweepAxis& axis : TriedAxes(SurroundingsOf(nodes, degrees), framework, stage)) {
       known_.insert(axis.key);
       if (Fixed(axis.key)) continue;
       if (const SweepAxis* given = Given(axis.key)) axis.values = given->values;
@@ -470,7 +345,7 @@ class Builder {
       const auto same = std::find_if(part.axes.begin(), part.axes.end(),
                                      [&](const SweepAxis& own) { return own.key == axis.key; });
       if (same != part.axes.end() || axis.key == kFramework || axis.key == kStage ||
-          axis.key == NodesKey()) {
+          axis.key == NodesKey() || IsDegree(axis.key) || !DoesSomethingAt(degrees, axis.key)) {
         continue;
       }
       if (IsFor(framework, axis.key)) part.axes.push_back(axis);
@@ -483,22 +358,41 @@ class Builder {
     parts_.push_back(std::move(part));
   }
 
+  // Settings of a pipeline vary where there is one.
+  bool DoesSomethingAt(const Degrees& degrees, std::string_view key) const {
+    if (!key.starts_with(kAxes)) return true;
+    const auto* setting =
+        plan::FindSetting(plan::ParallelismSettings(), key.substr(std::string_view(kAxes).size()));
+    return setting == nullptr || setting->without.empty() ||
+           DegreeIn(degrees, setting->without) > 1;
+  }
+
+  // The blocks of the scenario's stages are those of its own number of stages.
+  void FixDegrees(const Degrees& degrees, PlanPart& part) const {
+    constexpr const char* kStageLayers = "parallelism.stage_layers";
+    part.fixed.insert(part.fixed.end(), degrees.begin(), degrees.end());
+    if (DegreeIn(degrees, "pipeline") != scenario_.plan.parallelism.pipeline && Has(kStageLayers) &&
+        Given(kStageLayers) == nullptr) {
+      part.fixed.emplace_back(kStageLayers, kDefaultValue);
+    }
+  }
+
   bool Has(const std::string& key) const { return options_.has_key && options_.has_key(key); }
 
   // One global batch for all plans, however the scenario says it, unless accumulation varies.
   void FixBatch(PlanPart& part) const {
     if (Given(kAccumulation) != nullptr) {
-      if (Has(kGlobalBatch)) part.fixed.emplace_back(kGlobalBatch, kDefault);
+      if (Has(kGlobalBatch)) part.fixed.emplace_back(kGlobalBatch, kDefaultValue);
     } else if (!Has(kGlobalBatch)) {
-      if (Has(kAccumulation)) part.fixed.emplace_back(kAccumulation, kDefault);
+      if (Has(kAccumulation)) part.fixed.emplace_back(kAccumulation, kDefaultValue);
       part.fixed.emplace_back(kGlobalBatch,
-                              fmt::format("{}", around_.scenario.plan.training.global_batch_size));
+                              fmt::format("{}", scenario_.plan.training.global_batch_size));
     }
   }
 
   // The scenario's types are its framework's; a framework that cannot have one has its own default.
   void FixTypes(Framework framework, int stage, PlanPart& part) {
-    const plan::Training& training = around_.scenario.plan.training;
+    const plan::Training& training = scenario_.plan.training;
     plan::Request recipe;
     recipe.framework = framework;
     recipe.zero_stage = stage;
@@ -515,7 +409,7 @@ class Builder {
                             : key == "training.gradient_dtype" ? training.gradient_dtype
                                                                : training.reduce_dtype;
       without_type_[fmt::format("{}: {}", key, Name(type))].insert(plan::Name(framework));
-      part.fixed.emplace_back(std::move(key), kDefault);
+      part.fixed.emplace_back(std::move(key), kDefaultValue);
     }
   }
 
@@ -543,7 +437,11 @@ class Builder {
   }
 
   const SpaceOptions& options_;
-  Around around_;
+  const Scenario& scenario_;
+  bool flat_;
+  std::int64_t per_node_;
+  std::vector<SweepAxis> degrees_;  // those of options_.vary
+  std::int64_t parts_of_grid_ = 0;
   std::vector<std::int64_t> nodes_;
   std::set<std::string> known_;  // keys that vary by default
   std::vector<PlanPart> parts_;
@@ -581,6 +479,8 @@ Result<PlanSpace> PlanSpace::Around(const Scenario& scenario, const SpaceOptions
                                             "the frameworks do not have that zero_stage")});
   }
   space.parts_ = std::move(*parts);
+  space.degrees_ = builder.degrees();
+  space.parts_of_grid_ = builder.parts_of_grid();
   return space;
 }
 
@@ -605,7 +505,7 @@ std::vector<std::pair<std::string, std::string>> PlanSpace::Settings(std::int64_
     rest /= count;
   }
   std::erase_if(settings, [&](const auto& setting) {
-    return setting.second == kDefault &&
+    return setting.second == kDefaultValue &&
            std::find(part.absent.begin(), part.absent.end(), setting.first) != part.absent.end();
   });
   return settings;
@@ -635,8 +535,9 @@ std::string PlanSpace::KindOf(std::int64_t plan) const {
 }
 
 std::vector<PlanSpace::Neighbour> PlanSpace::NeighboursOf(std::int64_t plan) const {
-  const PlanPart& part = PartOf(plan);
   std::vector<Neighbour> neighbours;
+  AppendOtherGrids(plan, neighbours);
+  const PlanPart& part = PartOf(plan);
   std::int64_t stride = part.plans;
   for (const SweepAxis& axis : part.axes) {
     const auto count = static_cast<std::int64_t>(axis.values.size());
@@ -649,6 +550,45 @@ std::vector<PlanSpace::Neighbour> PlanSpace::NeighboursOf(std::int64_t plan) con
     }
   }
   return neighbours;
+}
+
+void PlanSpace::AppendOtherGrids(std::int64_t plan, std::vector<Neighbour>& neighbours) const {
+  const PlanPart& part = PartOf(plan);
+  const auto settings = Settings(plan);
+  const std::int64_t grids = CombinationsOf(degrees_);
+  const std::int64_t grid = (&part - parts_.data()) / parts_of_grid_ % grids;
+  std::int64_t stride = grids;
+  for (const SweepAxis& axis : degrees_) {
+    const auto count = static_cast<std::int64_t>(axis.values.size());
+    stride /= count;
+    const std::int64_t at = grid / stride % count;
+    for (const std::int64_t other : {at - 1, at + 1}) {
+      if (other < 0 || other >= count) continue;
+      const PlanPart& there = *(&part + (other - at) * stride * parts_of_grid_);
+      if (const auto number = NumberIn(there, settings)) {
+        neighbours.push_back({axis.key, axis.values[static_cast<std::size_t>(other)], *number});
+      }
+    }
+  }
+}
+
+std::optional<std::int64_t> PlanSpace::NumberIn(
+    const PlanPart& part, const std::vector<std::pair<std::string, std::string>>& settings) {
+  std::int64_t number = 0;
+  for (const SweepAxis& axis : part.axes) {
+    const auto setting = std::find_if(settings.begin(), settings.end(),
+                                      [&](const auto& pair) { return pair.first == axis.key; });
+    // What Settings leaves out is at its default; what the other part does not have has the first.
+    const bool said = setting != settings.end();
+    auto found =
+        std::find(axis.values.begin(), axis.values.end(), said ? setting->second : kDefaultValue);
+    if (found == axis.values.end()) {
+      if (said) return std::nullopt;
+      found = axis.values.begin();
+    }
+    number = number * static_cast<std::int64_t>(axis.values.size()) + (found - axis.values.begin());
+  }
+  return part.first + number;
 }
 
 }  // namespace stepcast::planner

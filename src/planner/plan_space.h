@@ -11,9 +11,9 @@
 #include "src/planner/sweep_grid.h"
 #include "src/scenario/scenario.h"
 
-// Which plans there are to choose from: for each number of nodes, framework and ZeRO stage the
-// cross product of the settings that do something there. docs/planning.md lists the values that are
-// tried.
+// Which plans there are to choose from: for each number of nodes, degrees of the axes that vary,
+// framework and ZeRO stage the cross product of the settings that do something there.
+// docs/planning.md lists the values that are tried.
 namespace stepcast::planner {
 
 struct SpaceOptions {
@@ -67,8 +67,18 @@ class PlanSpace {
 
  private:
   const PlanPart& PartOf(std::int64_t plan) const;
+  // Neighbours with other degrees, which are plans of other parts.
+  void AppendOtherGrids(std::int64_t plan, std::vector<Neighbour>& neighbours) const;
+  // The plan of a part that has these settings, and the first value of what they do not name;
+  // nothing if it has no such value.
+  static std::optional<std::int64_t> NumberIn(
+      const PlanPart& part, const std::vector<std::pair<std::string, std::string>>& settings);
 
+  // For each number of nodes and each combination of the degrees, the last varying fastest, as many
+  // parts: one for each framework and stage.
   std::vector<PlanPart> parts_;
+  std::vector<SweepAxis> degrees_;
+  std::int64_t parts_of_grid_ = 1;
   std::vector<std::string> notes_;
   std::int64_t size_ = 0;
 };

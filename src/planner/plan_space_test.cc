@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/scenario/load.h"
@@ -111,6 +112,53 @@ TEST_F(PlanSpaceTest, NeighboursDifferInOneStep) {
     EXPECT_THAT(space->Settings(neighbour.plan), Contains(Pair(neighbour.key, neighbour.value)));
   }
   EXPECT_THAT(plans, ElementsAre(2, 12, 6, 8));
+}
+
+// 32 ranks; a part for each grid, with the micro-batches and shards of its own data parallelism,
+// and with settings of a pipeline where there is one.
+TEST_F(PlanSpaceTest, DegreesHaveSpacesOfTheirOwn) {
+  options_.frameworks = {plan::Framework::kMegatron};
+  options_.vary = {{"parallelism.tensor", {"1", "2"}},
+                   {"parallelism.virtual_stages", {"1", "2"}},
+                   {"parallelism.pipeline", {"1", "2"}}};
+  options_.fix = {"training.activation_checkpointing", "data_parallel.overlap_param_gather"};
+  const auto space = Space();
+  ASSERT_TRUE(space.has_value());
+  ASSERT_EQ(space->parts().size(), 4U * 2);
+  std::set<std::string> shards, micro_batches;
+  std::int64_t whole = 0;
+  for (std::int64_t plan = 0; plan < space->size(); ++plan) {
+    std::vector<std::string> set;
+    for (const auto& [key, value] : space->Settings(plan)) {
+      set.push_back(fmt::format("{}={}", key, value));
+    }
+    const auto scenario = scenario::LoadText(kScenario, "test", set, cache_);
+    if (!scenario) {  // one micro-batch does not interleave
+      EXPECT_EQ(scenario.error().front().code, "plan.schedule") << Format(scenario.error());
+      continue;
+    }
+    EXPECT_THAT(scenario->warnings, IsEmpty()) << fmt::format("{}", fmt::join(set, "\n"));
+    const plan::Plan& found = scenario->plan;
+    EXPECT_EQ(found.training.global_batch_size, 256);
+    whole += found.data_parallel.shard_group_size == found.parallelism.data;
+    if (found.parallelism.tensor == 2 && found.parallelism.pipeline == 2) {
+      shards.insert(fmt::format("{}", found.data_parallel.shard_group_size));
+      micro_batches.insert(fmt::format("{}", found.training.micro_batch_size));
+    }
+  }
+  EXPECT_GE(whole, space->size() / 4);
+  // Eight replicas, of which a node has four columns: its own and all; 32 sequences each.
+  EXPECT_THAT(shards, testing::UnorderedElementsAre("4", "8"));
+  EXPECT_THAT(micro_batches, testing::UnorderedElementsAre("1", "2", "4", "8", "16", "32"));
+
+  // What the grids share has neighbours in the next grid.
+  const auto neighbours = space->NeighboursOf(0);
+  ASSERT_GE(neighbours.size(), 2U);
+  EXPECT_EQ(neighbours[0].key, "parallelism.tensor");
+  EXPECT_EQ(neighbours[1].key, "parallelism.pipeline");
+  for (const auto& neighbour : neighbours) {
+    EXPECT_THAT(space->Settings(neighbour.plan), Contains(Pair(neighbour.key, neighbour.value)));
+  }
 }
 
 // Stage 2's axes end with accumulation and three shard groups: plan 3 accumulates, plan 0 does not.

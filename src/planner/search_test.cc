@@ -7,8 +7,12 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <mutex>
 #include <string>
+#include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "fmt/format.h"
@@ -32,10 +36,10 @@ bool Feasible(const Goal& goal, const PlanFacts& facts, const Outcome& outcome) 
          TrainingSeconds(goal, facts, outcome.step_time) <= goal.deadline->seconds();
 }
 
-// Time for a token, in units in which it is a whole number: 4,096 divides by every number of tokens
+// Time for a token, in units in which it is a whole number: 2^20 divides by every number of tokens
 // here.
 std::int64_t TimeForAToken(const PlanFacts& facts, Time step_time) {
-  constexpr std::int64_t kTokens = 4096;
+  constexpr std::int64_t kTokens = 1 << 20;
   RC_ASSERT(kTokens % facts.tokens == 0);
   return step_time.picoseconds() * (kTokens / facts.tokens);
 }
@@ -251,12 +255,50 @@ std::string AnySmallScenario() {
                      *rc::gen::element(100, 1'000, 20'000), stage, framework);
 }
 
+// A part of the space around a scenario: at most so many plans, from any place.
+void CheckSpace(const std::string& text, const SpaceOptions& options, scenario::InputCache& cache) {
+  const auto base = scenario::LoadText(text, "test", {}, cache);
+  RC_ASSERT(base.has_value());
+  const auto space = PlanSpace::Around(*base, options);
+  RC_ASSERT(space.has_value());
+  const std::int64_t count = std::min<std::int64_t>(space->size(), 24);
+  const std::int64_t first = *rc::gen::inRange<std::int64_t>(0, space->size() - count + 1);
+  const std::int64_t stride =
+      *rc::gen::inRange<std::int64_t>(1, (space->size() - first) / count + 1);
+  std::vector<Result<scenario::Scenario>> scenarios;
+  for (std::int64_t plan = 0; plan < count; ++plan) {
+    std::vector<std::string> set;
+    for (const auto& [key, value] : space->Settings(first + plan * stride)) {
+      set.push_back(fmt::format("{}={}", key, value));
+    }
+    scenarios.push_back(scenario::LoadText(text, "test", set, cache));
+  }
+  const PlanSource source{
+      .plans = count,
+      .load = [&](std::int64_t plan) { return scenarios[static_cast<std::size_t>(plan)]; },
+      // Samples leave out the plans that others are the same as.
+      .has_twin = [](std::int64_t) { return false; }};
+  SearchProblem problem = ProblemOf(source);
+  // The definition looks at every outcome again and again.
+  std::map<std::int64_t, Outcome> outcomes;
+  std::mutex mutex;
+  problem.simulate = [&, simulate = std::move(problem.simulate)](std::int64_t plan) {
+    {
+      const std::scoped_lock lock(mutex);
+      if (const auto found = outcomes.find(plan); found != outcomes.end()) return found->second;
+    }
+    const Outcome outcome = simulate(plan);
+    const std::scoped_lock lock(mutex);
+    return outcomes.emplace(plan, outcome).first->second;
+  };
+  Goal goal;
+  goal.target = *rc::gen::elementOf(std::vector<Target>(std::begin(kTargets), std::end(kTargets)));
+  CheckExact(problem, goal, {.best = *rc::gen::inRange(1, 6), .threads = 2});
+}
+
 TEST(SearchTest, AThousandSpacesAreSearchedExactly) {
   scenario::InputCache cache;
   const auto search_one = [&] {
-    const std::string text = AnySmallScenario();
-    const auto base = scenario::LoadText(text, "test", {}, cache);
-    RC_ASSERT(base.has_value());
     SpaceOptions options;
     options.nodes = *rc::gen::arbitrary<bool>();
     options.fix = {"data_parallel.zero_stage"};
@@ -265,35 +307,50 @@ TEST(SearchTest, AThousandSpacesAreSearchedExactly) {
     if (*rc::gen::inRange(0, 3) == 0) {
       options.vary = {{"training.gradient_accumulation", {"1", "2", "4"}}};
     }
-    const auto space = PlanSpace::Around(*base, options);
-    RC_ASSERT(space.has_value());
-    // At most so many, from any place.
-    const std::int64_t count = std::min<std::int64_t>(space->size(), 24);
-    const std::int64_t first = *rc::gen::inRange<std::int64_t>(0, space->size() - count + 1);
-    const std::int64_t stride =
-        *rc::gen::inRange<std::int64_t>(1, (space->size() - first) / count + 1);
-    std::vector<Result<scenario::Scenario>> scenarios;
-    for (std::int64_t plan = 0; plan < count; ++plan) {
-      std::vector<std::string> set;
-      for (const auto& [key, value] : space->Settings(first + plan * stride)) {
-        set.push_back(fmt::format("{}={}", key, value));
-      }
-      scenarios.push_back(scenario::LoadText(text, "test", set, cache));
-    }
-    const PlanSource source{
-        .plans = count,
-        .load = [&](std::int64_t plan) { return scenarios[static_cast<std::size_t>(plan)]; },
-        // Samples leave out the plans that others are the same as.
-        .has_twin = [](std::int64_t) { return false; }};
-    const SearchProblem problem = ProblemOf(source);
-    Goal goal;
-    goal.target =
-        *rc::gen::elementOf(std::vector<Target>(std::begin(kTargets), std::end(kTargets)));
-    CheckExact(problem, goal, {.best = *rc::gen::inRange(1, 6), .threads = 2});
+    CheckSpace(AnySmallScenario(), options, cache);
   };
   // A hundred cases of ten spaces each.
   rc::detail::checkGTest([&] {
     for (int i = 0; i < 10; ++i) search_one();
+  });
+}
+
+// Divided layers, pipelines, virtual stages and data parallelism of GPT-2 on a node, and
+// recomputation where the schedule has it: plans of one class of ranks and of several.
+constexpr const char* kDividedScenario = R"(
+stepcast: 1
+model: models/gpt2.yaml
+cluster: {{topology: topologies/{}.yaml, nodes: {}}}
+training: {{sequence_length: {}, micro_batch_size: 1, global_batch_size: {}, precision: bf16,
+           optimizer: adamw}}
+data_parallel: {{zero_stage: {}, framework: {}}}
+)";
+
+TEST(SearchTest, SpacesOfTensorAndPipelineParallelismAreSearchedExactly) {
+  scenario::InputCache cache;
+  rc::detail::checkGTest([&] {
+    const auto [framework, stage] = *rc::gen::element<std::pair<const char*, int>>(
+        std::pair("megatron", 0), std::pair("megatron", 1), std::pair("reference", 0),
+        std::pair("reference", 1), std::pair("fsdp2", 3));
+    SpaceOptions options;
+    options.fix = {"data_parallel.zero_stage"};
+    options.has_key = [](const std::string& key) { return key == "training.global_batch_size"; };
+    options.vary = {{"parallelism.tensor", {"1", "2", "4"}},
+                    {"parallelism.sequence_parallel", {"false", "true"}}};
+    if (std::string_view(framework) != "fsdp2") {
+      options.vary.push_back({"parallelism.pipeline", {"1", "2", "4"}});
+      if (*rc::gen::arbitrary<bool>()) {
+        options.vary.push_back({"parallelism.virtual_stages", {"1", "3"}});
+      } else if (std::string_view(framework) == "reference") {
+        options.vary.push_back(
+            {"parallelism.schedule", {"gpipe", "1f1b", "zb_h1", "interleaved_1f1b"}});
+      }
+    }
+    CheckSpace(
+        fmt::format(kDividedScenario, *rc::gen::element("dgx-a100", "pcie-8gpu", "l40s-4x25g"),
+                    *rc::gen::inRange(1, 3), *rc::gen::element(128, 1024),
+                    *rc::gen::element(16, 32), stage, framework),
+        options, cache);
   });
 }
 

@@ -11,6 +11,9 @@
 // The combinations of a sweep: the cross product of its axes.
 namespace stepcast::planner {
 
+// The value that takes a key out of the scenario, so that its default holds.
+inline constexpr const char* kDefaultValue = "null";
+
 // One key of the scenario (dotted path) and the values it takes, as the user wrote them.
 struct SweepAxis {
   std::string key;

@@ -18,6 +18,7 @@
 #include "src/base/check.h"
 #include "src/parallel/named_schedules.h"
 #include "src/plan/data_parallel_settings.h"
+#include "src/plan/parallelism_settings.h"
 #include "src/plan/training_settings.h"
 
 namespace stepcast::scenario {
@@ -213,25 +214,8 @@ constexpr SectionKey kTrainingKeys[] = {
      }},
 };
 
-// Smaller, so that the product of all five stays inside 64 bits.
-constexpr IntegerRange kAxis = {1, 10'000};
+// And of `parallelism`.
 constexpr SectionKey kParallelismKeys[] = {
-    {"data",
-     [](MappingReader& reader, plan::Request& request) {
-       request.data = reader.ReadInteger("data", Need::kOptional, kRanks);
-     }},
-    {"tensor",
-     [](MappingReader& reader, plan::Request& request) {
-       request.tensor = reader.ReadInteger("tensor", Need::kOptional, kAxis);
-     }},
-    {"sequence_parallel",
-     [](MappingReader& reader, plan::Request& request) {
-       request.sequence_parallel = reader.ReadBoolean("sequence_parallel", Need::kOptional);
-     }},
-    {"pipeline",
-     [](MappingReader& reader, plan::Request& request) {
-       request.pipeline = reader.ReadInteger("pipeline", Need::kOptional, kAxis);
-     }},
     {"schedule",
      [](MappingReader& reader, plan::Request& request) {
        const auto name = reader.ReadText("schedule", Need::kOptional);
@@ -245,29 +229,17 @@ constexpr SectionKey kParallelismKeys[] = {
        }
        request.schedule = *name;
      }},
-    {"virtual_stages",
-     [](MappingReader& reader, plan::Request& request) {
-       request.virtual_stages = reader.ReadInteger("virtual_stages", Need::kOptional, {1, 64});
-     }},
     {"stage_layers",
      [](MappingReader& reader, plan::Request& request) {
        const auto nodes = reader.ReadSequence("stage_layers", Need::kOptional);
        if (!nodes) return;
        std::vector<std::int64_t> layers;
        for (const Node& node : *nodes) {
-         if (const auto count = ReadInteger(node, {0, kAxis.most}, reader.diagnostics())) {
+         if (const auto count = ReadInteger(node, {0, 10'000}, reader.diagnostics())) {
            layers.push_back(*count);
          }
        }
        if (layers.size() == nodes->size()) request.stage_layers = std::move(layers);
-     }},
-    {"context",
-     [](MappingReader& reader, plan::Request& request) {
-       request.context = reader.ReadInteger("context", Need::kOptional, kAxis);
-     }},
-    {"expert",
-     [](MappingReader& reader, plan::Request& request) {
-       request.expert = reader.ReadInteger("expert", Need::kOptional, kAxis);
      }},
 };
 
@@ -451,7 +423,8 @@ void ReadTraining(MappingReader& reader, plan::Request& request) {
   reader.Finish();
 }
 void ReadParallelism(MappingReader& reader, plan::Request& request) {
-  ReadSection(kParallelismKeys, reader, request);
+  ReadSettings(plan::ParallelismSettings(), kParallelismKeys, reader, request);
+  reader.Finish();
 }
 void ReadDataParallel(MappingReader& reader, plan::Request& request) {
   for (const char* key : {"zero_stage", "framework"}) {
@@ -474,13 +447,15 @@ ReadKey ReaderOf(std::string_view section, std::string_view key) {
     return read;
   }
   if (section == "training") return ReaderOfSetting(plan::TrainingSettings(), key, kTrainingKeys);
+  if (section == "parallelism") {
+    return ReaderOfSetting(plan::ParallelismSettings(), key, kParallelismKeys);
+  }
   if (section == "data_parallel") {
     ReadKey read = ReaderOfSetting(plan::DataParallelSettings(), key, kDataParallelKeys);
     if (read) return read;
   }
   std::span<const SectionKey> keys;
   if (section == "software") keys = kSoftwareKeys;
-  if (section == "parallelism") keys = kParallelismKeys;
   if (section == "data_parallel") keys = kDataParallelKeys;
   const SectionKey* found = FindKey(keys, key);
   return found == nullptr ? ReadKey() : ReadKey(found->read);

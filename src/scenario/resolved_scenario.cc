@@ -9,6 +9,7 @@
 #include "src/base/check.h"
 #include "src/base/quantity.h"
 #include "src/plan/data_parallel_settings.h"
+#include "src/plan/parallelism_settings.h"
 #include "src/plan/training_settings.h"
 
 namespace stepcast::scenario {
@@ -131,6 +132,14 @@ std::optional<Resolved> OwnValue(const plan::Training& training, std::string_vie
                           {"autograd", Text(ExactTime(training.dispatch.autograd))}}};
 }
 
+std::optional<Resolved> OwnValue(const plan::Parallelism& axes, std::string_view key) {
+  if (key == "schedule") return Text(axes.schedule);
+  STEPCAST_CHECK(key == "stage_layers", "a notation of its own is known here");
+  Resolved::Sequence layers;
+  for (const std::int64_t count : axes.stage_layers) layers.push_back(Integer(count));
+  return Resolved{std::move(layers)};
+}
+
 Resolved ReshardValue(const plan::ReshardAfterForward& reshard) {
   if (const bool* whether = std::get_if<bool>(&reshard)) return Boolean(*whether);
   return Integer(std::get<std::int64_t>(reshard));
@@ -222,6 +231,13 @@ Mapping Training(const Scenario& scenario) {
   return mapping;
 }
 
+Mapping Parallelism(const Scenario& scenario) {
+  Mapping mapping;
+  const plan::Parallelism& axes = scenario.plan.parallelism;
+  AppendSettings(plan::ParallelismSettings(), scenario, axes, axes, mapping);
+  return mapping;
+}
+
 Mapping DataParallel(const Scenario& scenario) {
   const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
   Mapping mapping;
@@ -303,22 +319,7 @@ Resolved Resolve(const Scenario& scenario, const Sources& sources) {
     root.emplace_back("communication", Resolved{std::move(communication)});
   }
   root.emplace_back("training", Resolved{Training(scenario)});
-  Mapping parallelism{{"data", Integer(plan.parallelism.data)},
-                      {"tensor", Integer(plan.parallelism.tensor)},
-                      {"pipeline", Integer(plan.parallelism.pipeline)},
-                      {"context", Integer(plan.parallelism.context)},
-                      {"expert", Integer(plan.parallelism.expert)}};
-  if (plan.parallelism.tensor > 1) {
-    parallelism.emplace_back("sequence_parallel", Boolean(plan.parallelism.sequence_parallel));
-  }
-  if (plan.parallelism.pipeline > 1) {
-    parallelism.emplace_back("schedule", Text(plan.parallelism.schedule));
-    parallelism.emplace_back("virtual_stages", Integer(plan.parallelism.virtual_stages));
-    Resolved::Sequence layers;
-    for (const std::int64_t count : plan.parallelism.stage_layers) layers.push_back(Integer(count));
-    parallelism.emplace_back("stage_layers", Resolved{std::move(layers)});
-  }
-  root.emplace_back("parallelism", Resolved{std::move(parallelism)});
+  root.emplace_back("parallelism", Resolved{Parallelism(scenario)});
   root.emplace_back("data_parallel", Resolved{DataParallel(scenario)});
   return {std::move(root)};
 }

@@ -169,7 +169,7 @@ class PlanSearch::Impl {
   std::string NameOf(std::int64_t plan) const {
     std::string name;
     for (const auto& [key, value] : space_->Settings(plan)) {
-      if (value == kDefaultValue) continue;
+      if (value == planner::kDefaultValue) continue;
       name +=
           fmt::format("{}{} = {}", name.empty() ? "" : ", ", key.substr(key.rfind('.') + 1), value);
     }
@@ -220,7 +220,7 @@ class PlanSearch::Impl {
     const auto value_in = [](const planner::Settings& settings, const std::string& key) {
       const auto setting = std::find_if(settings.begin(), settings.end(),
                                         [&](const auto& one) { return one.first == key; });
-      return setting == settings.end() ? std::string(kDefaultValue) : setting->second;
+      return setting == settings.end() ? std::string(planner::kDefaultValue) : setting->second;
     };
     std::vector<planner::Settings> alike;
     std::vector<std::string> keys;

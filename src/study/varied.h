@@ -11,9 +11,6 @@
 // What --vary asks for, held to the scenario: for all commands that vary keys.
 namespace stepcast::study {
 
-// The value that takes a key out, so that its default holds.
-inline constexpr std::string_view kDefaultValue = "null";
-
 class Varied {
  public:
   // The scenario and what is set in it beside what varies. All must outlive this.

@@ -12,6 +12,7 @@
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 #include "src/plan/data_parallel_settings.h"
+#include "src/plan/parallelism_settings.h"
 #include "src/plan/training_settings.h"
 
 namespace stepcast {
@@ -53,6 +54,16 @@ std::string Table(const auto& settings) {
   return table;
 }
 
+// Which frameworks have an axis is a rule of its own (TraitsOf): the values say it.
+std::string TableOfAxes() {
+  std::string table = "| key | value | default |\n|---|---|---|\n";
+  for (const plan::ParallelismSetting& setting : plan::ParallelismSettings()) {
+    table +=
+        fmt::format("| `{}` | {} | {} |\n", setting.key, setting.values, setting.default_value);
+  }
+  return table;
+}
+
 std::string Read(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
@@ -79,6 +90,7 @@ void ExpectTable(const char* section, const std::string& table) {
 }
 
 TEST(SettingsTable, OfTraining) { ExpectTable("training", Table(plan::TrainingSettings())); }
+TEST(SettingsTable, OfParallelism) { ExpectTable("parallelism", TableOfAxes()); }
 TEST(SettingsTable, OfDataParallel) {
   ExpectTable("data_parallel", Table(plan::DataParallelSettings()));
 }

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace stepcast::parallel {
+struct PipelineSchedule;
+}  // namespace stepcast::parallel
+
+// The section `parallelism`: what was said, and what holds. Keys, values and documentation are rows
+// of parallelism_settings.h.
+namespace stepcast::plan {
+
+// Ranks along each axis of the grid, and how a pipeline runs.
+struct Parallelism {
+  std::int64_t data = 1;
+  std::int64_t tensor = 1;
+  std::int64_t pipeline = 1;
+  std::int64_t context = 1;
+  std::int64_t expert = 1;
+  // With tensor parallelism: between the divided regions the tokens are, too.
+  bool sequence_parallel = false;
+  // Of pipelines: how stages order their passes (ScheduleOf, pipeline.h), how many chunks of the
+  // model each has, and how many of the model's blocks each chunk has, in the order of the layers.
+  // A schedule that a file lists is `listed`, under the file's name.
+  std::string schedule = "sequential";
+  std::shared_ptr<const parallel::PipelineSchedule> listed = nullptr;
+  bool splits_backward = false;  // it has passes of gradients of inputs alone
+  std::int64_t virtual_stages = 1;
+  std::vector<std::int64_t> stage_layers = {};
+  friend bool operator==(const Parallelism&, const Parallelism&) = default;
+};
+
+struct ParallelismRequest {
+  std::optional<std::int64_t> data;
+  std::optional<std::int64_t> tensor;
+  std::optional<std::int64_t> pipeline;
+  std::optional<std::int64_t> context;
+  std::optional<std::int64_t> expert;
+  std::optional<bool> sequence_parallel;
+  std::optional<std::string> schedule;
+  // Of a schedule that a file lists, under whose name `schedule` has it.
+  std::shared_ptr<const parallel::PipelineSchedule> listed_schedule;
+  std::optional<std::int64_t> virtual_stages;
+  std::optional<std::vector<std::int64_t>> stage_layers;
+
+  // Ranks that hold one replica: the product of the axes other than data.
+  std::int64_t ranks_per_replica() const {
+    return tensor.value_or(1) * pipeline.value_or(1) * context.value_or(1) * expert.value_or(1);
+  }
+};
+
+}  // namespace stepcast::plan

@@ -1,0 +1,120 @@
+#include "src/plan/parallelism_settings.h"
+
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "src/base/check.h"
+
+namespace stepcast::plan {
+namespace {
+
+using Given = ParallelismRequest;
+using Switch = SwitchSetting<Given, Parallelism>;
+using Count = CountSetting<Given, Parallelism>;
+
+// Generous: no machine is larger. The product of all five degrees stays inside 64 bits.
+constexpr std::int64_t kMostRanks = 10'000'000;
+constexpr std::int64_t kMostOfAnAxis = 10'000;
+constexpr std::int64_t kMostVirtualStages = 64;
+
+bool IsDivided(const Parallelism& axes) { return axes.tensor > 1; }
+bool IsPipeline(const Parallelism& axes) { return axes.pipeline > 1; }
+
+std::vector<ParallelismSetting> Rows() {
+  return {
+      {.key = "data",
+       .type = Count{&Given::data, &Parallelism::data, 1, kMostRanks},
+       .uses = {},
+       .values = "dp, the data-parallel degree",
+       .default_value = "the devices over the other axes"},
+      {.key = "tensor",
+       .type = Count{&Given::tensor, &Parallelism::tensor, 1, kMostOfAnAxis},
+       .uses = {},
+       .values =
+           "t, the ranks among which layers are divided (`reference`, `megatron`, `fsdp2`, "
+           "`internevo`): heads, "
+           "hidden units of the feed-forward layer and vocabulary (arXiv 1909.08053). t divides "
+           "the numbers of query and of key-value heads and the intermediate size; a vocabulary is "
+           "rounded up",
+       .default_value = "1"},
+      {.key = "pipeline",
+       .type = Count{&Given::pipeline, &Parallelism::pipeline, 1, kMostOfAnAxis},
+       .uses = {},
+       .values = "P, the stages of a pipeline (`reference` and `megatron`). The blocks of the "
+                 "model are shared out among them; the embedding comes with the first, the head "
+                 "with the last",
+       .default_value = "1"},
+      {.key = "context",
+       .type = Count{&Given::context, &Parallelism::context, 1, kMostOfAnAxis},
+       .uses = {},
+       .values = "1; more is not supported yet",
+       .default_value = "1"},
+      {.key = "expert",
+       .type = Count{&Given::expert, &Parallelism::expert, 1, kMostOfAnAxis},
+       .uses = {},
+       .values = "1; more is not supported yet",
+       .default_value = "1"},
+      {.key = "sequence_parallel",
+       .type = Switch{&Given::sequence_parallel, &Parallelism::sequence_parallel},
+       .uses = {},
+       .without = "tensor",
+       .shown = IsDivided,
+       .values = "between the divided layers a rank has 1/t of the tokens (arXiv 2205.05198)",
+       .default_value = "false"},
+      {.key = "schedule",
+       .type = OwnNotation<&Given::schedule>(),
+       .uses = {},
+       .without = "pipeline",
+       .shown = IsPipeline,
+       .values = "the order of a stage's passes: `1f1b`, `interleaved_1f1b` (`megatron` has these "
+                 "two), `gpipe`, `breadth_first`, `zb_h1`, `zb_v`, `dualpipe_v`, or a CSV file of "
+                 "actions ([below](#pipeline-schedules)), relative to the scenario's folder; "
+                 "`stepcast schedule` draws it",
+       .default_value = "`1f1b`; with virtual stages `interleaved_1f1b`"},
+      {.key = "virtual_stages",
+       .type = Count{&Given::virtual_stages, &Parallelism::virtual_stages, 1, kMostVirtualStages},
+       .uses = {},
+       .without = "pipeline",
+       .shown = IsPipeline,
+       .values =
+           "v, the chunks of layers of a stage: stage s has chunks s, s + P, s + 2P, ... with "
+           "`interleaved_1f1b` (the number of micro-batches is a multiple of P) and "
+           "`breadth_first`; chunks s and 2P-1-s with `zb_v` and `dualpipe_v` (at least 2P "
+           "micro-batches); a CSV file's own",
+       .default_value = "1; 2 with schedules of several chunks"},
+      {.key = "stage_layers",
+       .type = OwnNotation<&Given::stage_layers>(),
+       .uses = {},
+       .without = "pipeline",
+       .shown = IsPipeline,
+       .values =
+           "a list: how many blocks each stage has, with virtual stages each chunk in the order of "
+           "the layers; in a layer list every layer is a block; 0 for the first, which has the "
+           "embedding besides, or the last, which has the head",
+       .default_value = "equal parts"},
+  };
+}
+
+const Count& FindAxis(std::string_view axis) {
+  const ParallelismSetting* const setting = FindSetting(ParallelismSettings(), axis);
+  STEPCAST_CHECK(setting != nullptr && std::holds_alternative<Count>(setting->type),
+                 "the table has the axis, and its degree is a number");
+  return std::get<Count>(setting->type);
+}
+
+}  // namespace
+
+std::span<const ParallelismSetting> ParallelismSettings() {
+  static const std::vector<ParallelismSetting> kRows = Rows();
+  return kRows;
+}
+
+std::int64_t DegreeOf(const Parallelism& axes, std::string_view axis) {
+  return axes.*FindAxis(axis).kept;
+}
+std::int64_t DegreeOf(const ParallelismRequest& request, std::string_view axis) {
+  return (request.*FindAxis(axis).given).value_or(1);
+}
+
+}  // namespace stepcast::plan
