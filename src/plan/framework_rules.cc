@@ -65,7 +65,7 @@ class FrameworkRules : public Rules {
   // megatron/core/pipeline_parallel/schedules.py, and the versions of p2p_communication.py. Two
   // neighbours that are one rank would take activations for gradients in a batch.
   void CheckMegatronMessages(std::int64_t stages) {
-    const bool interleaves = request_.virtual_stages.value_or(1) > 1;
+    const bool interleaves = ScheduleOf(request_).virtual_stages > 1;
     const bool overlaps = request_.overlap_p2p_comm.value_or(interleaves);
     const auto refuse = [&](const char* key, const char* rule, const char* hint) {
       Add(fmt::format("data_parallel.{}", key), "plan.overlap", rule, hint);
