@@ -10,6 +10,12 @@ std::int64_t OptimizerBytesPerParameter(const Training& training) {
 
 namespace {}  // namespace
 
+Framework LayersOf(const Plan& plan) {
+  const Framework framework = plan.data_parallel.framework;
+  const bool divided = plan.parallelism.tensor > 1 || plan.parallelism.pipeline > 1;
+  return framework == Framework::kDeepSpeed && divided ? Framework::kMegatron : framework;
+}
+
 model::WorkOptions WorkOptionsOf(const Plan& plan) {
   const Training& training = plan.training;
   return {.micro_batch_size = training.micro_batch_size,

@@ -42,18 +42,27 @@ data_parallel: {zero_stage: 0, framework: megatron}
 plan::Training TrainingOf(const std::vector<std::string>& set) {
   InputCache cache;
   const auto scenario = LoadText(kScenario, "test", set, cache);
-  EXPECT_TRUE(scenario.has_value());
+  EXPECT_TRUE(scenario.has_value()) << Format(scenario.error());
   return scenario->plan.training;
 }
 
 TEST(FrameworkCostsFile, CostsAreTheFrameworksOnEveryGpu) {
-  const Dispatch megatron{.module = Microseconds(112), .autograd = Microseconds(28)};
+  const Dispatch megatron{.module = Microseconds(117), .autograd = Microseconds(36)};
   for (const char* topology : {"dgx-a100", "dgx-a100-40gb", "dgx-h100"}) {
     const std::string cluster = std::string("cluster.topology=topologies/") + topology + ".yaml";
     EXPECT_EQ(TrainingOf({cluster}).dispatch, megatron) << topology;
     EXPECT_TRUE(TrainingOf({cluster}).dispatch_known);
     EXPECT_FALSE(TrainingOf({cluster, "data_parallel.framework=ddp"}).dispatch_known);
   }
+}
+
+// DeepSpeed has no layers: those that ranks divide, or have in stages, are Megatron-LM's.
+TEST(FrameworkCostsFile, LayersOfDividedDeepSpeedAreMegatrons) {
+  const std::string deepspeed = "data_parallel.framework=deepspeed";
+  EXPECT_FALSE(TrainingOf({deepspeed}).dispatch_known);
+  const plan::Training megatron = TrainingOf({});
+  EXPECT_EQ(TrainingOf({deepspeed, "parallelism.pipeline=2"}).dispatch, megatron.dispatch);
+  EXPECT_EQ(TrainingOf({deepspeed, "parallelism.tensor=2"}).dispatch, megatron.dispatch);
 }
 
 TEST(FrameworkCostsFile, CompiledBlocksAndGivenTimesAreKnown) {
