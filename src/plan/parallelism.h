@@ -31,9 +31,6 @@ struct Parallelism {
   bool splits_backward = false;  // it has passes of gradients of inputs alone
   std::int64_t virtual_stages = 1;
   std::vector<std::int64_t> stage_layers = {};
-  // Parts that are equal count the embedding, the head (with the loss) as a block each.
-  bool account_for_embedding_in_pipeline_split = false;
-  bool account_for_loss_in_pipeline_split = false;
   friend bool operator==(const Parallelism&, const Parallelism&) = default;
 };
 
@@ -49,6 +46,7 @@ struct ParallelismRequest {
   std::shared_ptr<const parallel::PipelineSchedule> listed_schedule;
   std::optional<std::int64_t> virtual_stages;
   std::optional<std::vector<std::int64_t>> stage_layers;
+  // Parts that are equal count the embedding, the head (with the loss) as a block each.
   std::optional<bool> account_for_embedding_in_pipeline_split;
   std::optional<bool> account_for_loss_in_pipeline_split;
 

@@ -96,21 +96,16 @@ std::vector<ParallelismSetting> Rows() {
            "embedding besides, or the last, which has the head",
        .default_value = "equal parts"},
       {.key = "account_for_embedding_in_pipeline_split",
-       .type = Switch{&Given::account_for_embedding_in_pipeline_split,
-                      &Parallelism::account_for_embedding_in_pipeline_split},
+       .type = OwnNotation<&Given::account_for_embedding_in_pipeline_split>(),
        .uses = {},
        .without = "pipeline",
-       .shown =
-           [](const Parallelism& axes) { return axes.account_for_embedding_in_pipeline_split; },
        .values = "equal parts count the embedding as a block: the first chunk has one block fewer "
                  "(Megatron-LM's setting of that name)",
        .default_value = "false"},
       {.key = "account_for_loss_in_pipeline_split",
-       .type = Switch{&Given::account_for_loss_in_pipeline_split,
-                      &Parallelism::account_for_loss_in_pipeline_split},
+       .type = OwnNotation<&Given::account_for_loss_in_pipeline_split>(),
        .uses = {},
        .without = "pipeline",
-       .shown = [](const Parallelism& axes) { return axes.account_for_loss_in_pipeline_split; },
        .values = "likewise the head, with the loss: the last chunk has one block fewer",
        .default_value = "false"},
   };

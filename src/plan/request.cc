@@ -281,10 +281,6 @@ Plan Complete(const Request& request, std::int64_t devices, std::int64_t blocks)
                                            ? schedule.named->splits_backward
                                            : parallel::SplitsBackward(*request.listed_schedule);
     plan.parallelism.stage_layers = StageLayersOf(request, blocks, chunks);
-    plan.parallelism.account_for_embedding_in_pipeline_split =
-        request.account_for_embedding_in_pipeline_split.value_or(false);
-    plan.parallelism.account_for_loss_in_pipeline_split =
-        request.account_for_loss_in_pipeline_split.value_or(false);
   }
   plan.data_parallel = CompleteDataParallel(request, plan.training, *data);
   plan.software = {request.torch.value_or(Software().torch), request.nccl.value_or(Software().nccl),

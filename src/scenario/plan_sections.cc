@@ -229,6 +229,16 @@ constexpr SectionKey kParallelismKeys[] = {
        }
        request.schedule = *name;
      }},
+    {"account_for_embedding_in_pipeline_split",
+     [](MappingReader& reader, plan::Request& request) {
+       request.account_for_embedding_in_pipeline_split =
+           reader.ReadBoolean("account_for_embedding_in_pipeline_split", Need::kOptional);
+     }},
+    {"account_for_loss_in_pipeline_split",
+     [](MappingReader& reader, plan::Request& request) {
+       request.account_for_loss_in_pipeline_split =
+           reader.ReadBoolean("account_for_loss_in_pipeline_split", Need::kOptional);
+     }},
     {"stage_layers",
      [](MappingReader& reader, plan::Request& request) {
        const auto nodes = reader.ReadSequence("stage_layers", Need::kOptional);

@@ -141,6 +141,7 @@ std::optional<Resolved> OwnValue(const plan::Training& training, std::string_vie
 
 std::optional<Resolved> OwnValue(const plan::Parallelism& axes, std::string_view key) {
   if (key == "schedule") return Text(axes.schedule);
+  if (key.starts_with("account_for_")) return std::nullopt;  // stage_layers says it
   STEPCAST_CHECK(key == "stage_layers", "a notation of its own is known here");
   Resolved::Sequence layers;
   for (const std::int64_t count : axes.stage_layers) layers.push_back(Integer(count));
