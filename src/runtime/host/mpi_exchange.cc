@@ -86,15 +86,16 @@ Attempt<void> MpiExchange::Post(std::size_t at) {
     if (!lane.begun) {
       lane.begun = true;
       lane.size = message.bytes;
-      if (Attempt<void> done = PostPiece(at, &lane.size, sizeof lane.size, /*size=*/true); !done) {
+      if (Attempt<void> done = PostPiece(at, &lane.size, sizeof lane.size, Piece::kSize); !done) {
         return done;
       }
     }
     const int most = lane.open ? kMostPieces : lane.sends() ? kPiecesAhead : 0;
     while (lane.posted < message.bytes && lane.outstanding < most) {
       const std::int64_t bytes = std::min(kPieceBytes, message.bytes - lane.posted);
-      Attempt<void> done =
-          PostPiece(at, message.data + lane.posted, static_cast<int>(bytes), /*size=*/false);
+      const bool last = lane.posted + bytes == message.bytes;
+      Attempt<void> done = PostPiece(at, message.data + lane.posted, static_cast<int>(bytes),
+                                     last ? Piece::kLast : Piece::kInner);
       if (!done) return done;
       lane.posted += bytes;
       ++lane.outstanding;
@@ -106,20 +107,20 @@ Attempt<void> MpiExchange::Post(std::size_t at) {
   }
 }
 
-Attempt<void> MpiExchange::PostPiece(std::size_t at, void* data, int bytes, bool size) {
+Attempt<void> MpiExchange::PostPiece(std::size_t at, void* data, int bytes, Piece piece) {
   const Lane& lane = lanes_[at];
   MPI_Request request = MPI_REQUEST_NULL;
   int result = MPI_SUCCESS;
   if (!lane.sends()) {
     result = MPI_Irecv(data, bytes, MPI_BYTE, lane.peer, kTag, communicator_, &request);
-  } else if (size) {
+  } else if (piece != Piece::kInner) {
     result = MPI_Issend(data, bytes, MPI_BYTE, lane.peer, kTag, communicator_, &request);
   } else {
     result = MPI_Isend(data, bytes, MPI_BYTE, lane.peer, kTag, communicator_, &request);
   }
   if (Attempt<void> done = CheckMpi(result, lane.sends() ? "send" : "receive"); !done) return done;
   pending_.push_back(request);
-  requests_.push_back({.lane = at, .bytes = size ? -1 : bytes});
+  requests_.push_back({.lane = at, .bytes = piece == Piece::kSize ? -1 : bytes});
   return {};
 }
 
