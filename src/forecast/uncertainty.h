@@ -85,7 +85,8 @@ std::optional<BytesRange> MemoryRange(Bytes peak,
 inline constexpr double kSpecifiedMemory = 0.036;
 
 // By such a part what a caching allocator holds may be above the forecast, when it is judged
-// whether a plan fits and how much a plan leaves free: as MemoryRange, and at most kSpecifiedMemory.
+// whether a plan fits and how much a plan leaves free: as MemoryRange, and at most
+// kSpecifiedMemory.
 double MemoryError(const std::vector<calibration::Residual>& residuals);
 
 }  // namespace stepcast::forecast

@@ -54,8 +54,8 @@ constexpr DataType ComputeType(DataType precision) {
 // parameters: k = 12.
 std::int64_t OptimizerBytesPerParameter(const Training& training);
 
-// Whose code the model's layers are. DeepSpeed has none: where ranks divide layers or have stages of
-// them under it, they are Megatron-LM's (Megatron-DeepSpeed).
+// Whose code the model's layers are. DeepSpeed has none: where ranks divide layers or have stages
+// of them under it, they are Megatron-LM's (Megatron-DeepSpeed).
 Framework LayersOf(const Plan& plan);
 
 // One micro-batch on one rank, as the model's work is asked for.
