@@ -364,6 +364,10 @@ class JsonReader {
                                                : "this is not JSON: unexpected text",
                     "the run may have ended early: repeat it");
       return tl::unexpected(std::move(check_.mistakes));
+    } catch (const Json::out_of_range&) {
+      check_.Report("file.not-json", {file_, 1, 1}, "this JSON has a number that is too large",
+                    "name the file that nccl-tests wrote with -J");
+      return tl::unexpected(std::move(check_.mistakes));
     }
     if (!document.is_object() || !document.contains("results") || !document["results"].is_array()) {
       check_.Report("nccl-tests.no-table", {file_, 1, 1},

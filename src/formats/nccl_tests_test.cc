@@ -166,6 +166,7 @@ TEST(NcclTests, ReadsJson) {
   EXPECT_EQ(CodeOf(kJson.substr(0, 300)), "file.not-json");
   EXPECT_EQ(CodeOf(Changed(kJson, "\"nwrong\":0.0", "\"nwrong\":2.0")), "nccl-tests.wrong-results");
   EXPECT_EQ(CodeOf("{\"results\":[]}"), "nccl-tests.cut-off");
+  EXPECT_EQ(CodeOf("{\"results\":[22e1111111111111]}"), "file.not-json");
   EXPECT_EQ(CodeOf("{}"), "nccl-tests.no-table");
 }
 
