@@ -110,6 +110,22 @@ struct AnyCluster {
   int nodes = 0;
 };
 
+// What is trained on all of these clusters.
+std::string AnyTraining() {
+  return fmt::format(R"(
+stepcast: 1
+model:
+  kind: layers
+  layers:
+    - {{name: block, repeat: 4, parameters: [8388608, 4096], forward: {} us, backward: {} us,
+       activation: 1 MiB}}
+  optimizer_step: 100 us
+training: {{sequence_length: 1024, micro_batch_size: 1, gradient_accumulation: 2, precision: bf16,
+           optimizer: adamw}}
+)",
+                     *rc::gen::element(100, 1000, 10000), *rc::gen::element(200, 2000, 20000));
+}
+
 AnyCluster DrawCluster(int most_nodes) {
   AnyCluster cluster;
   const int switches = *rc::gen::element(1, 2, 4);
@@ -148,15 +164,8 @@ AnyCluster DrawCluster(int most_nodes) {
         "      uplink: {{latency: 300 ns}}\n      oversubscription: {}\n",
         *rc::gen::inRange(1, 4), *rc::gen::element(1, 2));
   }
-  cluster.text = fmt::format(
-      R"(
-stepcast: 1
-model:
-  kind: layers
-  layers:
-    - {{name: block, repeat: 4, parameters: [8388608, 4096], forward: {} us, backward: {} us,
-       activation: 1 MiB}}
-  optimizer_step: 100 us
+  cluster.text = AnyTraining() + fmt::format(
+                                     R"(
 cluster:
   nodes: {}
   topology:
@@ -168,12 +177,11 @@ cluster:
       links:
 {}    fabric:
 {}      link: {{latency: 600 ns, bandwidth: {} Gbps}}
-training: {{sequence_length: 1024, micro_batch_size: 1, gradient_accumulation: 2, precision: bf16,
-           optimizer: adamw}}
 )",
-      *rc::gen::element(100, 1000, 10000), *rc::gen::element(200, 2000, 20000), cluster.nodes,
-      nvlink ? "h100-sxm" : "l40s", *rc::gen::element<std::string>("amd", "intel-sapphire-rapids"),
-      cluster.gpus, switches, nics, nvlink ? ", nvswitch: 1" : "", links, fabric, port);
+                                     cluster.nodes, nvlink ? "h100-sxm" : "l40s",
+                                     *rc::gen::element<std::string>("amd", "intel-sapphire-rapids"),
+                                     cluster.gpus, switches, nics, nvlink ? ", nvswitch: 1" : "",
+                                     links, fabric, port);
   return cluster;
 }
 
@@ -243,15 +251,8 @@ std::string DrawLargeLeaves() {
     const bool whole = below % size == 0 || size % below == 0;
     if (whole && nodes % size == 0) shards.push_back(2 * size);
   }
-  return fmt::format(
-      R"(
-stepcast: 1
-model:
-  kind: layers
-  layers:
-    - {{name: block, repeat: 4, parameters: [8388608, 4096], forward: {} us, backward: {} us,
-       activation: 1 MiB}}
-  optimizer_step: 100 us
+  return AnyTraining() + fmt::format(
+                             R"(
 cluster:
   nodes: {}
   topology:
@@ -272,12 +273,10 @@ cluster:
       uplink: {{latency: 300 ns}}
       oversubscription: {}
       link: {{latency: 600 ns, bandwidth: 200 Gbps}}
-training: {{sequence_length: 1024, micro_batch_size: 1, gradient_accumulation: 2, precision: bf16,
-           optimizer: adamw}}
 data_parallel: {{zero_stage: 3, framework: fsdp2, shard_group_size: {}}}
 )",
-      *rc::gen::element(100, 1000, 10000), *rc::gen::element(200, 2000, 20000), nodes, below,
-      *rc::gen::element(1, 2, 3, 4, 6, 8), *rc::gen::elementOf(shards));
+                             nodes, below, *rc::gen::element(1, 2, 3, 4, 6, 8),
+                             *rc::gen::elementOf(shards));
 }
 
 RC_GTEST_PROP(SiblingGroups, AnalyticStepsTakeAsLongAsFlowAboveLargeLeaves, ()) {
