@@ -640,6 +640,37 @@ TEST(TransformerWorkTest, ProductsThatShareAnInputAreOne) {
   EXPECT_EQ(adds(fused, "qkv_proj.output_grad.join"), 1);
 }
 
+// Four ranks, two key-value heads: a rank makes a quarter of the one product's columns, which are
+// gathered and hold its quarter of the queries and the one key and value head that they use.
+// Backward adds up what the two ranks of a head have made: each column's gradient, scattered.
+TEST(TransformerWorkTest, RanksThatShareKeyValueHeadsGatherThem) {
+  Architecture a = Llama31With8B();
+  a.kv_heads = 2;
+  WorkOptions options = Options(1, 64);
+  options.tensor = 4;
+  options.fuses_products = true;
+  const LayerWork work = BlockOf(a, options);
+  const std::int64_t columns = (a.heads + 2 * 2) * a.head_size;
+  EXPECT_EQ(Find(work, "self_attn.qkv_proj")->n, columns / 4);
+  const Kernel* core = Find(work, "self_attn.core");
+  EXPECT_EQ(core->batch, a.heads / 4);
+  EXPECT_EQ(core->key_heads, 1);
+  const auto of_kind = [](const std::vector<Operation>& operations, CollectiveKind kind) {
+    std::vector<Bytes> sizes;
+    for (const Operation& op : operations) {
+      if (op.group && op.group->collective == kind) sizes.push_back(op.group->bytes);
+    }
+    return sizes;
+  };
+  EXPECT_EQ(of_kind(work.forward, CollectiveKind::kAllGather),
+            std::vector<Bytes>{Bytes(64 * columns * 2)});
+  EXPECT_EQ(of_kind(work.backward, CollectiveKind::kReduceScatter),
+            std::vector<Bytes>{Bytes(64 * columns * 2)});
+  // One head to a rank: nothing is gathered.
+  a.kv_heads = 4;
+  EXPECT_TRUE(of_kind(BlockOf(a, options).forward, CollectiveKind::kAllGather).empty());
+}
+
 // Megatron-LM's bias_dropout_add: a pass over what dropout would write and the residual read goes,
 // twice a block, and nothing else changes.
 TEST(TransformerWorkTest, DropoutAndResidualAreOneKernel) {
