@@ -74,6 +74,31 @@ TEST(TransformerWorkTest, AFusedSoftmaxReadsHalfAMatrixLessAndNeedsNoMask) {
   EXPECT_EQ(Sum(fused.saved), Sum(apart.saved));
 }
 
+// Megatron-LM's kernel takes four heads a thread block, eight of short sequences. Two heads are
+// cast, scaled and masked first, in FP32, which reads and writes 2 + 4, 4 + 4 and 4 + 4 bytes a
+// score; the softmax then reads 4 bytes where it would read 1 (half a matrix of 2), and is cast
+// back.
+TEST(TransformerWorkTest, AFusedSoftmaxTakesFourHeadsAtATime) {
+  Architecture a = Gpt2Small();
+  WorkOptions options = Options(1, 256, Checkpointing::kNone, Attention::kFusedSoftmax);
+  options.tensor = 6;  // 2 heads on each rank
+  const LayerWork stepwise = BlockOf(a, options);
+  const std::int64_t scores = 2 * 256 * 256;
+  EXPECT_EQ(Find(stepwise, "attn.core.scores.cast")->written, Bytes(4 * scores));
+  EXPECT_EQ(Find(stepwise, "attn.core.scale")->read, Bytes(4 * scores));
+  EXPECT_EQ(Find(stepwise, "attn.core.mask")->written, Bytes(4 * scores));
+  EXPECT_EQ(Find(stepwise, "attn.core.softmax")->read, Bytes(4 * scores));
+  EXPECT_EQ(Find(stepwise, "attn.core.softmax.cast")->written, Bytes(2 * scores));
+  EXPECT_EQ(Find(stepwise, "attn.core.scores.cast.dgrad")->written, Bytes(2 * scores));
+  options.micro_batch_size = 2;
+  const LayerWork fused = BlockOf(a, options);
+  EXPECT_EQ(Find(fused, "attn.core.mask"), nullptr);
+  EXPECT_EQ(Find(fused, "attn.core.softmax")->read, Bytes(2 * scores));
+  // Four heads of 128 tokens leave half a thread block empty, which the kernel does not do.
+  options.sequence_length = 128;
+  EXPECT_NE(Find(BlockOf(a, options), "attn.core.mask"), nullptr);
+}
+
 // PyTorch's kernel walks all tokens for 32 columns; in stages bandwidth alone bounds the sums.
 TEST(TransformerWorkTest, StagedNormSumsDoNotWaitForTokens) {
   WorkOptions options = Options(2, 64);
