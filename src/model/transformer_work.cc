@@ -278,7 +278,7 @@ class Block {
                                                 {{names_.gate, width}, {names_.up, width}}, false);
       return Rows(operators_.GatedSilu(both[0], both[1], names_.activator), names_.down);
     }
-    if (!options_.fuses_products) {
+    if (!options_.fuses_products && !targets.linear_fc1) {
       const Operand gate = operators_.Silu(AdaptedLinear(x, names_.gate, width), names_.activator);
       const Operand up = AdaptedLinear(x, names_.up, width);
       return Rows(operators_.Multiply(gate, up, core_names_.product), names_.down);

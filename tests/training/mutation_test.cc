@@ -38,8 +38,11 @@ struct Plan {
   int virtual_stages = 1;
   std::string schedule{};  // where it is not the framework's own
   int micro_batches = 2;
-  std::string overlap{};  // training.tensor_overlap, of a transformer
+  std::string training{};  // more of it, of a transformer
 };
+
+constexpr const char* kAdapters =
+    ", lora: {rank: 2, targets: linear_qkv linear_proj linear_fc1 linear_fc2, all_to_all: true}";
 
 constexpr const char* kBlocks = R"({
   kind: layers,
@@ -64,8 +67,8 @@ training: {{sequence_length: {}, micro_batch_size: 1, optimizer: adamw, precisio
 parallelism: {{pipeline: {}, tensor: {}, sequence_parallel: {}, {}}}
 data_parallel: {{{}}}
 )",
-      plan.overlap.empty() ? kBlocks : kTransformer, plan.stages * plan.data * plan.tensor,
-      plan.overlap.empty() ? 8 : 16, plan.micro_batches, plan.overlap, plan.stages, plan.tensor,
+      plan.training.empty() ? kBlocks : kTransformer, plan.stages * plan.data * plan.tensor,
+      plan.training.empty() ? 8 : 16, plan.micro_batches, plan.training, plan.stages, plan.tensor,
       plan.sequence_parallel,
       plan.schedule.empty() ? fmt::format("virtual_stages: {}", plan.virtual_stages)
                             : "schedule: " + plan.schedule,
@@ -231,6 +234,10 @@ TEST(Mutations, OfCommunicationShow) {
        ", tensor_overlap: user_buffers"},
       {1, 1, "zero_stage: 3, framework: fsdp2", 4, true, 1, "", 1,
        ", compile: true, tensor_overlap: async"},
+      {1, 2, "zero_stage: 0, framework: ddp", 1, false, 1, "", 2, kAdapters},
+      {1, 2, "zero_stage: 3, framework: fsdp2", 1, false, 1, "", 2, kAdapters},
+      {1, 2, "zero_stage: 2, framework: deepspeed", 1, false, 1, "", 2, kAdapters},
+      {1, 2, "zero_stage: 1, framework: megatron", 2, true, 1, "", 2, kAdapters},
   };
   int mutants = 0, explained_ones = 0;
   std::string survivors;
