@@ -96,6 +96,12 @@ TEST(ArchitectureTest, NamesAreThoseOfTheModelFile) {
   EXPECT_STREQ(Name(Position::kAlibi), "alibi");
 }
 
+TEST(ArchitectureTest, AdaptedLayersAreWrittenByTheirFirstNames) {
+  EXPECT_EQ(Text(AdaptedLayers()), "");
+  EXPECT_EQ(Text({.query = true, .value = true, .projection = true, .down = true}),
+            "q_proj v_proj linear_proj linear_fc2");
+}
+
 TEST(ArchitectureTest, AdaptersStandBesideLayersThatExist) {
   const auto message = [](Architecture a, const Lora& lora) {
     a.lora = lora;

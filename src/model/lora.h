@@ -2,6 +2,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <string>
 
 #include "src/base/data_type.h"
 
@@ -25,7 +26,7 @@ struct AdaptedLayerName {
   const char* name;
   bool AdaptedLayers::*member;
 };
-// The first name of a member is the one that is written.
+// The first name of a member is the one that is written (Text).
 inline constexpr AdaptedLayerName kAdaptedLayerNames[] = {
     {"linear_qkv", &AdaptedLayers::linear_qkv},
     {"q_proj", &AdaptedLayers::query},
@@ -38,6 +39,9 @@ inline constexpr AdaptedLayerName kAdaptedLayerNames[] = {
     {"up_proj", &AdaptedLayers::up},
     {"linear_fc2", &AdaptedLayers::down},
     {"down_proj", &AdaptedLayers::down}};
+
+// "linear_qkv linear_proj".
+std::string Text(const AdaptedLayers& layers);
 
 // Generous: no adapter is of a higher rank.
 inline constexpr std::int64_t kMostRank = 1 << 14;

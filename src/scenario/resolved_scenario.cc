@@ -118,15 +118,8 @@ Resolved CheckpointSaving(const plan::CheckpointSaving& saving) {
 }
 
 Resolved Lora(const model::Lora& lora) {
-  std::string targets;
-  for (const auto& known : model::kAdaptedLayerNames) {
-    const std::string_view name = known.name;
-    if (!(lora.targets.*known.member) || name == "o_proj" || name == "down_proj") continue;
-    targets += targets.empty() ? "" : " ";
-    targets += name;
-  }
   return {Mapping{{"rank", Integer(lora.rank)},
-                  {"targets", Text(std::move(targets))},
+                  {"targets", Text(model::Text(lora.targets))},
                   {"dropout", Text(fmt::format("{}", lora.dropout))},
                   {"all_to_all", Boolean(lora.all_to_all)}}};
 }

@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -111,6 +113,16 @@ std::string Explained(const program::Program& program, const Instruction& instru
            "more often than they need";
   }
   if (instruction.opcode != Opcode::kCollective) return "";
+  const std::span<const program::BufferUse> uses(program.uses.data() + instruction.first_use,
+                                                 instruction.use_count);
+  const bool has_values = std::any_of(
+      program.data_flow.effects.begin(), program.data_flow.effects.end(),
+      [&](const program::Effect& effect) {
+        return std::any_of(uses.begin(), uses.end(), [&](const program::BufferUse& use) {
+          return use.buffer == effect.source.buffer || use.buffer == effect.target.buffer;
+        });
+      });
+  if (!has_values) return "frozen parameters have no values that training would change";
   const program::Collective& collective = program.collectives[instruction.operand];
   if (instruction.phase == program::Phase::kForward &&
       collective.kind == CollectiveKind::kAllGather) {
