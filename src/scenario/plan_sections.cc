@@ -190,8 +190,9 @@ void ReadLora(MappingReader& reader, plan::Request& request) {
     lora.targets.*known->member = true;
   }
   reader.Finish();
-  if (!rank || !targets || reader.failed()) return;
-  lora.rank = *rank;
+  // Also with mistakes, so that the other rules know that there are adapters.
+  lora.rank = rank.value_or(0);
+  if (lora.targets == model::AdaptedLayers()) lora.targets.linear_qkv = true;
   request.lora = lora;
 }
 
