@@ -63,7 +63,7 @@ std::vector<Operand> AdapterOperators::AddColumns(const Operand& x, const Operan
   for (const Operand& y : ys) {
     parts.push_back({name, y.width, parts.empty() ? adapter.b : ModulePositions()});
   }
-  const std::vector<Operand> made = products_.Linears(low, name, parts, false);
+  const std::vector<Operand> made = products_.Linears(low, name, parts, Outputs::kSideBySide);
   for (std::size_t i = 0; i < ys.size(); ++i) {
     const Operand scaled = products_.Scale(made[i], Name(adapter, ".lora_scale"));
     ys[i] = products_.Add(ys[i], scaled, Name(adapter, ".lora_add"));

@@ -54,6 +54,16 @@ class LoraRules : public Rules {
                       plan::Name(*request_.framework), tensor),
           "write framework: megatron or reference, or tensor: 1");
     }
+    const model::AdaptedLayers& targets = request_.lora->targets;
+    const bool parts = targets.query || targets.key || targets.value;
+    for (const auto& [name, extent, columns] : facts_.divided) {
+      if (!parts || name != "num_key_value_heads" || extent >= tensor) continue;
+      Add("training.lora.targets", "plan.lora",
+          fmt::format("ranks that share key-value heads have one product of queries, keys and "
+                      "values: num_key_value_heads is {} and tensor is {}",
+                      extent, tensor),
+          "write linear_qkv");
+    }
     if (request_.lora->rank % tensor == 0) return;
     Add("training.lora.rank", "plan.lora",
         fmt::format("the ranks of a tensor-parallel group divide the columns of an adapter's first "
