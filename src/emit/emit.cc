@@ -149,6 +149,13 @@ std::vector<std::string> Notes(const scenario::Scenario& scenario) {
   const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
   const auto note = [&](std::string text) { notes.push_back(std::move(text)); };
   const bool megatron = data_parallel.framework == plan::Framework::kMegatron;
+  if (const model::Lora& lora = training.lora; lora.adapts()) {
+    note(
+        fmt::format("adapters (LoRA, rank {}, beside {}, dropout {}) and frozen parameters in {} "
+                    "are part of the "
+                    "model's code, as Hugging Face's PEFT makes it",
+                    lora.rank, model::Text(lora.targets), lora.dropout, Name(lora.frozen_dtype)));
+  }
   if (!megatron && training.activation_checkpointing != model::Checkpointing::kNone) {
     const model::Share& blocks = training.checkpointed_blocks;
     note(fmt::format(

@@ -38,6 +38,9 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
   if (architecture->projection_bias != architecture->feed_forward_bias) {
     return "its linear layers have biases everywhere or nowhere";
   }
+  if (training.lora.adapts()) {
+    return "it has no adapters, which NeMo and Megatron-Bridge add to it: training.lora";
+  }
   if (training.compile) return "it does not compile blocks with torch.compile: training.compile";
   if (training.activation_checkpointing == model::Checkpointing::kSelectiveOp) {
     return "its recomputation is full, or of the attention core: activation_checkpointing";

@@ -65,6 +65,7 @@ std::string Obstacle(const plan::Plan& plan) {
   if (data_parallel.framework != plan::Framework::kFsdp2) {
     return "the plan's framework is not fsdp2 (torchtitan's DDP has buckets of its own size)";
   }
+  if (training.lora.adapts()) return "it has no adapters: training.lora";
   if (training.parameter_dtype != DataType::kFp32) {
     return "it keeps parameters in FP32: training.parameter_dtype";
   }

@@ -26,7 +26,7 @@ calibration::RunSettings SettingsOf(const scenario::Scenario& scenario) {
   const plan::Parallelism& parallelism = scenario.plan.parallelism;
   const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
   calibration::RunSettings settings;
-  settings.sizes = {scenario.model->parameter_count(),
+  settings.sizes = {scenario.model->all_parameter_count(),
                     training.sequence_length,
                     scenario.cluster->devices(),
                     training.micro_batch_size,

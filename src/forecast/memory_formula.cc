@@ -106,7 +106,9 @@ BytesByCategory OfStage(const scenario::Scenario& scenario,
   const auto set = [&result](Category category, Bytes bytes) {
     result[static_cast<std::size_t>(category)] = bytes;
   };
-  set(Category::kParameter, sharded_from(3, SizeOf(training.parameter_dtype)));
+  const Bytes frozen = model::FrozenBytes(pipeline.model());
+  set(Category::kParameter, sharded_from(3, SizeOf(training.parameter_dtype)) +
+                                Spread(frozen.count(), stage >= 3 ? shards : 1));
   set(Category::kGradient,
       whole_gradients ? Bytes(parameters * gradient_bytes) : sharded_from(2, gradient_bytes));
   set(Category::kOptimizer, sharded_from(1, plan::OptimizerBytesPerParameter(training)));

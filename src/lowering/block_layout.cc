@@ -23,6 +23,12 @@ BlockLayout::BlockLayout(const model::Model& model, std::span<const int> tensors
   }
 }
 
+BlockLayout BlockLayout::Before(std::int64_t elements) const {
+  BlockLayout other = *this;
+  other.shard_ += elements;
+  return other;
+}
+
 BlockLayout BlockLayout::Over(std::int64_t ranks) const {
   BlockLayout other = *this;
   other.ranks_ = ranks;

@@ -27,6 +27,8 @@ class BlockLayout {
   // `lengths`: of each tensor's blocks over so many ranks.
   BlockLayout(const model::Model& model, std::span<const int> tensors,
               std::span<const std::int64_t> lengths, std::int64_t ranks);
+  // With so many elements more behind each rank's blocks.
+  BlockLayout Before(std::int64_t elements) const;
   // The same full tensors, with their padding, cut for another number of ranks, which divides them.
   BlockLayout Over(std::int64_t ranks) const;
 

@@ -33,15 +33,18 @@ struct ShardedUnit {
   std::vector<int> tensors;
   std::vector<std::int64_t> tensor_elements;  // of this rank, by tensor, padded rows included
   std::int64_t shard_elements = 0;            // of all of them
-  std::int64_t gathered_elements = 0;         // shard_elements x ranks
+  std::int64_t gathered_elements = 0;         // of all ranks, frozen ones, too
   BlockLayout blocks;                         // of the shards; with a data flow
+  BlockLayout gather_blocks;                  // the same before the frozen ones
   BlockLayout kept_blocks;                    // of what reshard_after_forward: k keeps
   bool empty = false;                         // no elements
+  bool has_backward = true;                   // else nothing before it, or of it, is trained
   ShardedState state;
   // Parameters.
   Range gathered;  // result of the all-gather
   Range full;      // the parameters as the kernels read them
   Range kept;      // reshard_after_forward: k
+  Range frozen;    // this rank's shard of what is not trained
   Index gather_done = kNone, copy_out_done = kNone, kept_written = kNone;  // events
   bool gather_issued = false;  // a gather is in flight or its result waits for copy-out
   bool unsharded = false;      // the full parameters exist
@@ -68,6 +71,9 @@ class Fsdp2 final : public ShardingStrategy {
         gradients_(step, operations_, compute_type_),
         clipping_(step),
         offload_(step) {}
+
+  // Sharded and gathered with what is trained.
+  bool keeps_frozen() const override { return true; }
 
   void WritePrologue() override {
     copy_in_stream_ = builder_.AddStream("all-gather copy-in");
@@ -145,7 +151,7 @@ class Fsdp2 final : public ShardingStrategy {
     if (order_.root < 0 && layer == static_cast<int>(step_.model().layers.size()) - 1) {
       FinishForwardGathers();
     }
-    if (layer != units_[unit].last_layer) return;
+    if (layer != units_[unit].last_layer || !units_[unit].has_backward) return;
     if (prefetch() == 0) HoldGatherUntilComputed();
     Unshard(unit);
     PrefetchAfter(unit, -1, prefetch());
@@ -227,7 +233,7 @@ class Fsdp2 final : public ShardingStrategy {
   // What this rank puts into the gather buffer.
   Range Slice(const ShardedUnit& u, bool from_kept) const {
     if (!from_kept) {
-      return u.gathered.Share(groups_.shard_index(), u.shard_elements);
+      return u.gathered.Share(groups_.shard_index(), u.shard_elements + u.frozen.elements);
     }
     return u.gathered.Share(KeptIndex(), u.gathered_elements / KeptRanks());
   }
@@ -247,13 +253,13 @@ class Fsdp2 final : public ShardingStrategy {
       if (alike) return units_[index - 1].tensor_elements;
     }
     std::vector<std::int64_t> elements;
-    for (const int t : own) {
-      const model::Tensor& tensor = tensors[t];
-      const std::int64_t rows = tensor.shape.empty() ? 1 : tensor.shape.front();
-      const std::int64_t row = rows == 0 ? 0 : tensor.elements / rows;
-      elements.push_back(Shard(rows, ShardRanks()).length() * row);
-    }
+    for (const int t : own) elements.push_back(ShardElements(tensors[t]));
     return elements;
+  }
+  std::int64_t ShardElements(const model::Tensor& tensor) const {
+    const std::int64_t rows = tensor.shape.empty() ? 1 : tensor.shape.front();
+    const std::int64_t row = rows == 0 ? 0 : tensor.elements / rows;
+    return Shard(rows, ShardRanks()).length() * row;
   }
 
   void AddUnit(int index) {
@@ -270,12 +276,27 @@ class Fsdp2 final : public ShardingStrategy {
     for (const int t : unit.tensors) exact += model.tensors[t].elements;
     u.tensor_elements = ShardElements(index);
     for (const std::int64_t elements : u.tensor_elements) u.shard_elements += elements;
-    u.gathered_elements = u.shard_elements * ranks;
+    std::int64_t frozen = 0, exact_frozen = 0;
+    for (const int t : unit.frozen) {
+      const model::Tensor& tensor = model.frozen[static_cast<std::size_t>(t)];
+      frozen += ShardElements(tensor);
+      exact_frozen += tensor.elements;
+    }
+    u.frozen = operations_.AddRange(
+        builder_.Named(name, "/frozen shard"), frozen,
+        unit.frozen.empty() ? compute_type_ : model::FrozenType(model, unit.frozen.front()),
+        Category::kParameter);
+    if (frozen > 0) operations_.Allocate(step_.compute(), u.frozen);
+    u.gathered_elements = (u.shard_elements + frozen) * ranks;
     u.empty = u.gathered_elements == 0;
+    u.has_backward = std::any_of(unit.layers.begin(), unit.layers.end(), [this](int layer) {
+      return !step_.works()[static_cast<std::size_t>(step_.work_of(layer))].backward.empty();
+    });
     Pieces parts;
     if (builder_.describes_data_flow()) {
       u.blocks = BlockLayout(model, u.tensors, u.tensor_elements, ranks);
-      if (kept_communicator_ != kNone) u.kept_blocks = u.blocks.Over(KeptRanks());
+      u.gather_blocks = u.blocks.Before(frozen);
+      if (kept_communicator_ != kNone) u.kept_blocks = u.gather_blocks.Over(KeptRanks());
       for (const BlockLayout::Block& block : u.blocks.blocks()) {
         parts.push_back(u.blocks.Own(block, groups_.shard_index()));
       }
@@ -287,13 +308,16 @@ class Fsdp2 final : public ShardingStrategy {
       u.state.updated.push_back({.tensor = u.tensors[i], .elements = u.tensor_elements[i]});
     }
     const DataType reduced_in = plan_.training.reduce_dtype;
+    const auto gathered = [&](const char* what) {
+      return operations_.AddRange(builder_.Named(name, what), u.gathered_elements, compute_type_,
+                                  Category::kCommunication, exact + exact_frozen);
+    };
     const auto whole = [&](const char* what, std::int64_t elements, DataType type,
                            Category category) {
       return operations_.AddRange(builder_.Named(name, what), elements, type, category, exact);
     };
-    u.gathered =
-        whole("/gather buffer", u.gathered_elements, compute_type_, Category::kCommunication);
-    u.full = whole("/parameters", u.gathered_elements, compute_type_, Category::kCommunication);
+    u.gathered = gathered("/gather buffer");
+    u.full = gathered("/parameters");
     if (kept_communicator_ != kNone && !u.root) {
       u.kept = operations_.AddRange(builder_.Named(name, "/kept shard"),
                                     Shard(u.gathered_elements, KeptRanks()).length(), compute_type_,
@@ -304,7 +328,7 @@ class Fsdp2 final : public ShardingStrategy {
     u.kept_written = builder_.AddEvent(builder_.Named(name, " kept"));
 
     u.reduce_input =
-        whole("/reduce-scatter input", u.gathered_elements, reduced_in, Category::kGradient);
+        whole("/reduce-scatter input", u.shard_elements * ranks, reduced_in, Category::kGradient);
     u.reduce_output =
         operations_.AddShard(builder_.Named(name, "/reduce-scatter output"), u.shard_elements,
                              reduced_in, Category::kGradient, exact, ranks);
@@ -326,7 +350,7 @@ class Fsdp2 final : public ShardingStrategy {
   void PrefetchAfter(int unit, int direction, std::int64_t count) {
     for (std::int64_t distance = 1; distance <= count; ++distance) {
       const int next = order_.Later(unit, direction * distance);
-      if (next < 0) return;
+      if (next < 0 || (direction < 0 && !units_[next].has_backward)) return;
       IssueGather(units_[next]);
     }
   }
@@ -349,8 +373,9 @@ class Fsdp2 final : public ShardingStrategy {
     operations_.Allocate(copy_in_stream_, u.gathered);
     const Range slice = Slice(u, from_kept);
     operations_.Reads(source);
+    if (!from_kept && u.frozen.elements > 0) operations_.Reads(u.frozen);
     operations_.Writes(slice);
-    const BlockLayout& layout = from_kept ? u.kept_blocks : u.blocks;
+    const BlockLayout& layout = from_kept ? u.kept_blocks : u.gather_blocks;
     for (const BlockLayout::Block& block : layout.blocks()) {
       const Piece own = layout.Own(block, from_kept ? KeptIndex() : groups_.shard_index());
       builder_.With(Move(slice.At(own.offset), source.At(own.offset), own.elements));
@@ -379,7 +404,7 @@ class Fsdp2 final : public ShardingStrategy {
     operations_.Reads(u.gathered);
     operations_.Writes(u.full);
     // What was gathered from kept shards stands in parts of that size.
-    const BlockLayout& layout = u.has_kept ? u.kept_blocks : u.blocks;
+    const BlockLayout& layout = u.has_kept ? u.kept_blocks : u.gather_blocks;
     for (const BlockLayout::Block& block : layout.blocks()) {
       builder_.With(
           InBlocks(Move(u.full.At(block.full_offset), u.gathered.At(block.offset), block.elements),
@@ -423,6 +448,10 @@ class Fsdp2 final : public ShardingStrategy {
   void PostBackward(int index) {
     ShardedUnit& u = units_[index];
     if (u.empty) return;
+    if (u.shard_elements == 0) {  // all of it is frozen
+      Reshard(u);
+      return;
+    }
     const bool put_off = !Synchronises();
     if (u.accumulated) {
       if (!u.has_accumulated) {

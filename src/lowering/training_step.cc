@@ -71,6 +71,7 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
 program::Program TrainingStep::Write(ShardingStrategy& strategy) {
   builder_.SetOptimizer(plan().training.optimizer == plan::Optimizer::kAdamW);
   strategy.WritePrologue();
+  if (!strategy.keeps_frozen() && !model().frozen.empty()) AllocateFrozen();
   for (const auto& [name, buffer] : registered_) builder_.Allocate(compute(), buffer);
   offload_.WritePrologue();
   inputs_ = AddInputs();

@@ -33,6 +33,8 @@ class ShardingStrategy {
 
   // Allocates what lives from step to step. Runs before the first step.
   virtual void WritePrologue() = 0;
+  // It has a place for parameters that are not trained; else each rank has all of them.
+  virtual bool keeps_frozen() const { return false; }
   virtual void BeginStep() {}
   virtual void BeginForward() {}
   virtual void BeforeForward(int layer) = 0;
@@ -156,6 +158,8 @@ class TrainingStep {
   void AddLayers();
   void AddTensors();
   void FindReads(ShardingStrategy& strategy);
+  // Parameters that are not trained, a buffer a layer; a tied one is the first layer's.
+  void AllocateFrozen();
   // Which passes contribute to which gradients last.
   void FindLastPasses();
   // Said of the next kernel, from reads_.
@@ -171,8 +175,8 @@ class TrainingStep {
   void EndContributions();
   // What the layer's backward runs in the present pass.
   const std::vector<model::Operation>& BackwardOf(int layer) const;
-  // Before the layer's backward: what it does again, or, where it is the last of its checkpoint, all
-  // layers of that.
+  // Before the layer's backward: what it does again, or, where it is the last of its checkpoint,
+  // all layers of that.
   void Recompute(ShardingStrategy& strategy, int layer);
   // What the layer recomputes.
   const Entries& Recomputed(int layer) const {
@@ -248,6 +252,7 @@ class TrainingStep {
   std::vector<Entries> saved_;                // buffers by slot and layer
   std::vector<Entries> deferred_;             // the same
   std::vector<Index> labels_;                 // by layer
+  std::vector<Index> frozen_;                 // buffers by layer; kNone: nothing; or empty
   std::vector<std::int64_t> first_elements_;  // by tensor
   std::vector<int> layers_of_tensor_;         // contributions to each gradient
   std::vector<Index> tied_contribution_;      // buffers by tensor; kNone: not tied

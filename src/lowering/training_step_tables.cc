@@ -205,6 +205,24 @@ void TrainingStep::AddTensors() {
   }
 }
 
+void TrainingStep::AllocateFrozen() {
+  std::vector<bool> counted(model().frozen.size(), false);
+  for (const model::Layer& layer : model().layers) {
+    Bytes bytes;
+    for (const int tensor : layer.frozen) {
+      if (counted[tensor]) continue;
+      counted[tensor] = true;
+      bytes += model::FrozenBytes(model(), tensor);
+    }
+    frozen_.push_back(
+        bytes == Bytes()
+            ? program::kNone
+            : builder_.AddBuffer(builder_.Named(builder_.AddText(layer.name), "/frozen parameters"),
+                                 bytes, Category::kParameter));
+    if (frozen_.back() != program::kNone) builder_.Allocate(compute(), frozen_.back());
+  }
+}
+
 void TrainingStep::FindReads(ShardingStrategy& strategy) {
   const auto append = [&](Entries buffers) {
     for (const Index buffer : buffers) {
@@ -220,6 +238,9 @@ void TrainingStep::FindReads(ShardingStrategy& strategy) {
     LayerReads& reads = layer_reads_.emplace_back();
     reads.first = reads_.size();
     strategy.AppendParameterReads(static_cast<int>(layer), reads_);
+    if (!frozen_.empty() && frozen_[layer] != program::kNone) {
+      reads_.push_back(builder_.ReadsAll(frozen_[layer]));
+    }
     reads_.erase(std::remove_if(reads_.begin() + static_cast<std::ptrdiff_t>(reads.first),
                                 reads_.end(), [](const auto& use) { return use.size == Bytes(); }),
                  reads_.end());

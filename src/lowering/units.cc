@@ -7,6 +7,19 @@
 namespace stepcast::lowering {
 namespace {
 
+// Of the lists of the unit's layers: ascending, each once.
+std::vector<int> Owned(const model::Model& model, const Unit& unit,
+                       std::vector<int> model::Layer::*used) {
+  std::vector<int> owned;
+  for (const int layer : unit.layers) {
+    const std::vector<int>& own = model.layers[layer].*used;
+    owned.insert(owned.end(), own.begin(), own.end());
+  }
+  std::sort(owned.begin(), owned.end());
+  owned.erase(std::unique(owned.begin(), owned.end()), owned.end());
+  return owned;
+}
+
 // Groups layers by `unit_of_layer` (any labels), units in the order of their first layers.
 Units Group(const model::Model& model, const std::vector<int>& unit_of_layer) {
   Units result;
@@ -15,18 +28,15 @@ Units Group(const model::Model& model, const std::vector<int>& unit_of_layer) {
     int& unit = unit_of_label[unit_of_layer[i]];
     if (unit < 0) {
       unit = static_cast<int>(result.units.size());
-      result.units.push_back({.name = model.layers[i].name, .layers = {}, .tensors = {}});
+      result.units.push_back(
+          {.name = model.layers[i].name, .layers = {}, .tensors = {}, .frozen = {}});
     }
     result.units[unit].layers.push_back(static_cast<int>(i));
     result.of_layer.push_back(unit);
   }
   for (Unit& unit : result.units) {
-    for (const int layer : unit.layers) {
-      const auto& tensors = model.layers[layer].tensors;
-      unit.tensors.insert(unit.tensors.end(), tensors.begin(), tensors.end());
-    }
-    std::sort(unit.tensors.begin(), unit.tensors.end());
-    unit.tensors.erase(std::unique(unit.tensors.begin(), unit.tensors.end()), unit.tensors.end());
+    unit.tensors = Owned(model, unit, &model::Layer::tensors);
+    unit.frozen = Owned(model, unit, &model::Layer::frozen);
     for (const int tensor : unit.tensors) unit.elements += model.tensors[tensor].elements;
     if (unit.layers.size() > 1) unit.name = "root";
   }
@@ -70,9 +80,10 @@ Units UnitPerLayer(const model::Model& model) {
 
 Units WrappedUnitsOf(const model::Model& model, const plan::DataParallel& plan) {
   const int root = static_cast<int>(model.layers.size());
-  std::vector<int> users(model.tensors.size(), 0);
+  std::vector<int> users(model.tensors.size(), 0), of_frozen(model.frozen.size(), 0);
   for (const model::Layer& layer : model.layers) {
     for (const int tensor : layer.tensors) ++users[tensor];
+    for (const int tensor : layer.frozen) ++of_frozen[tensor];
   }
   std::vector<int> label(model.layers.size(), root);
   std::int64_t block = 0;
@@ -81,7 +92,9 @@ Units WrappedUnitsOf(const model::Model& model, const plan::DataParallel& plan) 
     const model::Layer& layer = model.layers[i];
     if (plan.units == plan::WrappedUnits::kModel) continue;
     const bool shares = std::any_of(layer.tensors.begin(), layer.tensors.end(),
-                                    [&](int tensor) { return users[tensor] > 1; });
+                                    [&](int tensor) { return users[tensor] > 1; }) ||
+                        std::any_of(layer.frozen.begin(), layer.frozen.end(),
+                                    [&](int tensor) { return of_frozen[tensor] > 1; });
     if (layer.kind == model::LayerKind::kBlock) {
       if (block++ % plan.unit_blocks == 0) first_of_unit = static_cast<int>(i);
       label[i] = first_of_unit;

@@ -12,11 +12,12 @@
 namespace stepcast::lowering {
 
 struct Unit {
-  std::string name;          // of its first layer, or "root"
-  std::vector<int> layers;   // ascending; forward needs it from the first to the last of them
-  std::vector<int> tensors;  // owned, registration order
-  std::int64_t elements = 0;
-  bool root = false;  // all that is in no unit of its own: UnitPerBlock, UnitPerModule
+  std::string name;           // of its first layer, or "root"
+  std::vector<int> layers;    // ascending; forward needs it from the first to the last of them
+  std::vector<int> tensors;   // owned, registration order
+  std::vector<int> frozen;    // the same of Model::frozen
+  std::int64_t elements = 0;  // of tensors
+  bool root = false;          // all that is in no unit of its own: UnitPerBlock, UnitPerModule
 };
 
 struct Units {

@@ -1,5 +1,8 @@
 #include "src/model/architecture.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "fmt/format.h"
 
 namespace stepcast::model {
@@ -88,6 +91,8 @@ void CheckFamily(const Architecture& a, Faults& faults) {
   }
 }
 
+bool HasFusedProducts(Family family) { return family == Family::kGpt2 || family == Family::kMpt; }
+
 }  // namespace
 
 Architecture TypicalOf(Family family) {
@@ -147,6 +152,44 @@ std::vector<ArchitectureFault> Check(const Architecture& a) {
   faults.Matrix("vocab_size", a.vocabulary, a.hidden);
   if (a.position == Position::kLearned) {
     faults.Matrix("max_position_embeddings", a.max_positions, a.hidden);
+  }
+  return faults.Take();
+}
+
+std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
+  Faults faults;
+  const AdaptedLayers& targets = a.lora.targets;
+  const auto refuse = [&](std::string message, std::string hint) {
+    faults.Add("targets", std::move(message), std::move(hint));
+  };
+  if (targets == AdaptedLayers()) {
+    refuse("no linear layer has an adapter: nothing is trained",
+           "name some, for example linear_qkv linear_proj, or q_proj v_proj");
+  }
+  const bool parts = targets.query || targets.key || targets.value;
+  if (parts && HasFusedProducts(a.family)) {
+    refuse(fmt::format("queries, keys and values of the family {} are one linear layer",
+                       Name(a.family)),
+           "write linear_qkv");
+  } else if (parts && targets.linear_qkv) {
+    refuse("linear_qkv has the adapter of queries, keys and values together",
+           "write linear_qkv, or q_proj, k_proj and v_proj");
+  }
+  if (targets.gate && a.activator != Activator::kSwiGlu) {
+    refuse(fmt::format("the feed-forward of this model has no gate: activation is {}",
+                       Name(a.activator)),
+           "write linear_fc1");
+  } else if ((targets.gate || targets.up) && targets.linear_fc1) {
+    refuse("linear_fc1 has the adapter of all that the feed-forward begins with",
+           "write linear_fc1, or gate_proj and up_proj");
+  }
+  const std::int64_t narrowest =
+      std::min({a.hidden, a.heads * a.head_size, a.kv_heads * a.head_size, a.feed_forward});
+  if (a.lora.rank > narrowest) {
+    faults.Add("rank",
+               fmt::format("rank must be at most the width of the narrowest linear layer, {}: {}",
+                           narrowest, a.lora.rank),
+               "adapters of low rank are what LoRA is about: 8 to 64");
   }
   return faults.Take();
 }

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "src/model/lora.h"
+
 // A decoder-only transformer by its dimensions: what a model YAML file or a Hugging Face
 // config.json states.
 namespace stepcast::model {
@@ -39,6 +41,7 @@ struct Architecture {
   bool dropout = false;               // residual and embedding dropout are active in training
   bool attention_dropout = false;     // so is dropout of the attention weights
   std::int64_t attention_window = 0;  // a token sees at most so many before it; 0 = all of them
+  Lora lora{};                        // how it is trained: with adapters, all else frozen
 };
 
 // What the released models of a family have in common: normalisation, activation, positions,
@@ -53,6 +56,8 @@ struct ArchitectureFault {
   std::string hint;
 };
 std::vector<ArchitectureFault> Check(const Architecture& architecture);
+// What its adapters cannot be, the same; fields of `lora`: "targets". Not a part of Check.
+std::vector<ArchitectureFault> CheckLora(const Architecture& architecture);
 
 // The words of the model file: "gpt2", "layernorm", "gelu", "learned".
 const char* Name(Family family);

@@ -96,5 +96,34 @@ TEST(ArchitectureTest, NamesAreThoseOfTheModelFile) {
   EXPECT_STREQ(Name(Position::kAlibi), "alibi");
 }
 
+TEST(ArchitectureTest, AdaptedLayersAreWrittenByTheirFirstNames) {
+  EXPECT_EQ(Text(AdaptedLayers()), "");
+  EXPECT_EQ(Text({.query = true, .value = true, .projection = true, .down = true}),
+            "q_proj v_proj linear_proj linear_fc2");
+}
+
+TEST(ArchitectureTest, AdaptersStandBesideLayersThatExist) {
+  const auto message = [](Architecture a, const Lora& lora) {
+    a.lora = lora;
+    const std::vector<ArchitectureFault> faults = CheckLora(a);
+    return faults.empty() ? "" : faults.front().field + ": " + faults.front().message;
+  };
+  const Lora qkv{.rank = 8, .targets = {.linear_qkv = true}};
+  EXPECT_EQ(message(Gpt2Small(), qkv), "");
+  EXPECT_EQ(message(Llama2With7B(), {.rank = 8}),
+            "targets: no linear layer has an adapter: nothing is trained");
+  EXPECT_EQ(message(Gpt2Small(), {.rank = 8, .targets = {.query = true}}),
+            "targets: queries, keys and values of the family gpt2 are one linear layer");
+  EXPECT_EQ(message(Llama2With7B(), {.rank = 8, .targets = {.linear_qkv = true, .key = true}}),
+            "targets: linear_qkv has the adapter of queries, keys and values together");
+  EXPECT_EQ(message(Gpt2Small(), {.rank = 8, .targets = {.gate = true}}),
+            "targets: the feed-forward of this model has no gate: activation is gelu");
+  EXPECT_EQ(message(Llama2With7B(), {.rank = 8, .targets = {.linear_fc1 = true, .up = true}}),
+            "targets: linear_fc1 has the adapter of all that the feed-forward begins with");
+  // Keys of Llama 3.1 are 1024 wide.
+  EXPECT_EQ(message(Llama31With8B(), {.rank = 1025, .targets = {.linear_qkv = true}}),
+            "rank: rank must be at most the width of the narrowest linear layer, 1024: 1025");
+}
+
 }  // namespace
 }  // namespace stepcast::model

@@ -79,7 +79,7 @@ Operand LayerOperators::EagerRmsNorm(Operand x, std::string_view module,
     normalised = tape_->Make(Joined(module, " normalised"), narrow);
     tape_->Run(kernel(".type_as", 0, wide, narrow), {scaled}, {normalised}, all);
   }
-  tape_->Keep(normalised);
+  if (!parameters.frozen) tape_->Keep(normalised);
   const Operand y = Make(Joined(module, " output"), x.width, x.tokens, x.fp32);
   tape_->Run(kernel(".weight", elements, narrow + weights, narrow), {normalised}, {y.value}, all);
 
@@ -93,9 +93,11 @@ Operand LayerOperators::EagerRmsNorm(Operand x, std::string_view module,
     const Value dy = tape_->GradientOf(y.value);
     const Value d_normalised = tape_->MakeScratch(narrow);
     backward(".weight.dgrad", elements, narrow + weights, narrow, {dy}, {d_normalised});
-    const Value products = tape_->MakeScratch(narrow);
-    backward(".weight.products", elements, 2 * narrow, narrow, {dy, normalised}, {products});
-    backward(".wgrad", elements, narrow, weights, {products}, {}, {parameters.weight});
+    if (!parameters.frozen) {
+      const Value products = tape_->MakeScratch(narrow);
+      backward(".weight.products", elements, 2 * narrow, narrow, {dy, normalised}, {products});
+      backward(".wgrad", elements, narrow, weights, {products}, {}, {parameters.weight});
+    }
     Value d_scaled = d_normalised;
     if (casts) {
       d_scaled = tape_->MakeScratch(wide);

@@ -5,6 +5,9 @@
 #include <vector>
 
 // The parameter tensors of a model and the layers that use them.
+//
+// Tensors that training does not change are listed apart: they have no gradients, no optimizer
+// states, and nothing of theirs is reduced.
 namespace stepcast::model {
 
 // What tensor parallelism does to a tensor. The ranks of a group have
@@ -24,6 +27,7 @@ struct Tensor {
   // With sequence parallelism a rank's gradient is of its part of the tokens alone (norms, and what
   // is added behind a reduction); the ranks add theirs up.
   bool sequence_parallel = false;
+  bool of_block = false;
 };
 
 enum class LayerKind : std::uint8_t { kEmbedding, kBlock, kHead };
@@ -36,7 +40,8 @@ struct Layer {
   // Indices into Model::tensors. The layer's operators call them by their position here. A tied
   // tensor stands in two layers (GPT-2: embedding and head); the first one owns it.
   std::vector<int> tensors;
-  int work = 0;  // which LayerWork; identical layers share one
+  std::vector<int> frozen{};  // the same of Model::frozen
+  int work = 0;               // which LayerWork; identical layers share one
 };
 
 }  // namespace stepcast::model

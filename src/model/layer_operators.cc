@@ -108,11 +108,18 @@ Kernel LayerOperators::Memory(std::string name, std::int64_t flops, Bytes read,
           .written = written};
 }
 
-std::optional<Fp8Copies> LayerOperators::CastToFp8(const Operand& x, std::string_view module) {
+std::optional<Fp8Copies> LayerOperators::CastToFp8(const Operand& x, std::string_view module,
+                                                   bool frozen) {
   if (options_.compute != DataType::kFp8) return std::nullopt;
   if (fp8_copied_ == x.value) return fp8_copies_;
   const Bytes bytes(Elements(x));
   fp8_copied_ = x.value;
+  if (frozen) {
+    const Value rows = tape_->Make(Joined(module, " input in FP8"), bytes);
+    fp8_copies_ = {.rows = rows, .columns = rows};
+    tape_->Run(Memory(Joined(module, ".input.cast"), 0, Size(x), bytes), {x.value}, {rows});
+    return fp8_copies_;
+  }
   fp8_copies_ = {.rows = tape_->Make(Joined(module, " input in FP8"), bytes),
                  .columns = tape_->Make(Joined(module, " input in FP8, transposed"), bytes)};
   tape_->Run(Memory(Joined(module, ".input.cast"), 0, Size(x), 2 * bytes), {x.value},
@@ -142,7 +149,7 @@ Operand LayerOperators::Norm(Operand x, std::string_view module, Normalization n
   if (staged && x.fp32) x = Cast(x, module);
   // LayerNorm has a mean and a reciprocal deviation per token, RMSNorm only the latter.
   const Bytes statistics = Bytes(x.tokens * kFp32Size * (rms ? 1 : 2));
-  const Bytes weights(x.width * (parameters.bias >= 0 ? 2 : 1) * ElementSize(x));
+  const Bytes weights(x.width * (parameters.biased() ? 2 : 1) * ElementSize(x));
   const std::int64_t flops = kNormFlops * Elements(x);
   tape_->Keep(x.value);
   const Operand y = Make(Joined(module, " output"), x.width, x.tokens, x.fp32 && !compiled);
@@ -164,6 +171,10 @@ Operand LayerOperators::Norm(Operand x, std::string_view module, Normalization n
     tape_->RunBackward(
         Memory(Joined(module, ".dgrad"), flops, Size(x) + Size(y) + weights + statistics, Size(x)),
         {dy}, {dx}, {}, parameters.all());
+    if (parameters.frozen) {
+      tape_->Deliver(x.value, dx);
+      return;
+    }
     std::vector<int> gradients{parameters.weight};
     if (parameters.bias >= 0) gradients.push_back(parameters.bias);
     const Bytes again = compiled ? Bytes() : Size(x) + Size(y) + statistics;
@@ -486,6 +497,19 @@ Operand LayerOperators::Add(Operand x, Operand y, std::string_view name) {
   return sum;
 }
 
+Operand LayerOperators::Scale(Operand x, std::string_view name) {
+  if (options_.compiled) return x;
+  const Operand y = Make(Joined(name, " output"), x.width, x.tokens, x.fp32);
+  tape_->Run(Memory(std::string(name), Elements(x), Size(x), Size(y)), {x.value}, {y.value});
+  tape_->OnBackward([=, this] {
+    const Value dx = tape_->MakeGradient(x.value);
+    tape_->RunBackward(Memory(Joined(name, ".dgrad"), Elements(x), Size(y), Size(x)),
+                       {tape_->GradientOf(y.value)}, {dx});
+    tape_->Deliver(x.value, dx);
+  });
+  return y;
+}
+
 Operand LayerOperators::GatedSilu(Operand gate, Operand up, std::string_view module) {
   const std::int64_t flops = (kSiluFlops + 1) * Elements(gate);
   const Operand product = Make(Joined(module, " output"), gate.width, gate.tokens);
@@ -594,7 +618,9 @@ Operand LayerOperators::Lookup(std::string_view module, std::int64_t rows, std::
   const Bytes indices = Bytes(tokens_ * kIndexSize);
   const Operand y = Make(Joined(module, " output"), width, tokens_, options_.autocast);
   const Bytes table(rows * width * ElementSize(y));
-  tape_->Run(Memory(std::string(module), 0, Size(y) + indices, Size(y)), {}, {y.value}, {weight});
+  tape_->Run(Memory(std::string(module), 0, Size(y) + indices, Size(y)), {}, {y.value},
+             weight >= 0 ? std::vector<int>{weight} : std::vector<int>());
+  if (weight < 0) return y;  // it is frozen
   tape_->OnBackward([=, this] {
     const Bytes touched(std::min(rows, tokens_) * width * ElementSize(y));
     std::vector<int> gradients{weight};
@@ -616,12 +642,13 @@ Operand LayerOperators::AddPositions(Operand x, std::string_view module, std::in
   const Bytes size(elements * ElementSize(x));
   const Value positions = tape_->Make(Joined(module, " output"), size);
   tape_->Run(Memory(std::string(module), 0, size + Bytes(s * kIndexSize), size), {}, {positions},
-             {weight});
+             weight >= 0 ? std::vector<int>{weight} : std::vector<int>());
   const std::string name = Joined(module, ".add");
   const Operand sum = Make(Joined(name, " output"), x.width, x.tokens, x.fp32);
   tape_->Run(Memory(name, Elements(x), Size(x) + size, Size(x)), {x.value, positions}, {sum.value});
   tape_->OnBackward([=, this] {
     tape_->Pass(sum.value, x.value);
+    if (weight < 0) return;
     Value gradient = tape_->GradientOf(sum.value);
     if (options_.micro_batch_size > 1) {
       const Value reduced = tape_->MakeScratch(size);

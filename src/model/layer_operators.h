@@ -46,6 +46,11 @@ struct Operand {
 struct ModulePositions {
   int weight = -1;
   int bias = -1;
+  // It has a weight, and perhaps a bias, which are not trained: no positions, no gradients.
+  bool frozen = false;
+  bool frozen_bias = false;
+
+  bool biased() const { return bias >= 0 || frozen_bias; }
 
   std::vector<int> all() const {
     std::vector<int> positions;
@@ -98,8 +103,9 @@ class LayerOperators {
   // (core/tensor_parallel/layers.py, LinearWithGradAccumulationAndAsyncCommunication). What was
   // gathered is kept, or only the rank's own part, and gathered again beside the gradients of the
   // inputs (WorkOptions::regathers). What is gathered again is gathered in FP8 where products are
-  // in FP8: each rank casts its part first (Transformer Engine). `name`: of what follows.
-  Operand EnterColumns(Operand x, std::string_view name);
+  // in FP8: each rank casts its part first (Transformer Engine); `as_it_is`: unless something else
+  // takes the whole, too. `name`: of what follows.
+  Operand EnterColumns(Operand x, std::string_view name, bool as_it_is = false);
   // Adds up what the ranks have made (all-reduce, reduce-scatter); backward gathers the gradient
   // with sequence parallelism. `module` may have a bias, which is added to the sum: backward its
   // gradient, a reduction over tokens.
@@ -121,6 +127,12 @@ class LayerOperators {
   // A rank's part of the tokens, of an activation that all have; backward gathers the gradient.
   // Without sequence parallelism x itself.
   Operand PartOfTokens(Operand x, std::string_view module);
+  // Of a rank's part of the features the whole, as Megatron-LM gathers along the last dimension:
+  // an all-gather and a copy. Backward takes the rank's part of the gradient.
+  Operand GatherFeatures(Operand x, std::string_view module);
+  // Of a rank's part of the features all features of its part of the tokens: an all-to-all, and
+  // another one in backward.
+  Operand FeaturesToTokens(Operand x, std::string_view module);
 
   // One fused kernel, which keeps x and, for RMSNorm, one FP32 number per token; the statistics of
   // LayerNorm are left out as in the paper. An unfused RMSNorm keeps x in FP32, the number and what
@@ -153,6 +165,8 @@ class LayerOperators {
                         const AttentionShape& shape);
 
   Operand Add(Operand x, Operand y, std::string_view name);
+  // x times a constant; in compiled code the kernel that reads it does so.
+  Operand Scale(Operand x, std::string_view name);
   Operand Multiply(Operand x, Operand y, std::string_view name);  // keeps both
   Operand Gelu(Operand x, std::string_view module);               // keeps x; NewGELU four
   Operand Silu(Operand x, std::string_view module);               // keeps x
@@ -247,7 +261,8 @@ class LayerOperators {
   // With FP8, of a product's input and of a gradient: one pass reads it and writes both copies,
   // with scales from the step before (delayed scaling). Products that share an input share its
   // copies.
-  std::optional<Fp8Copies> CastToFp8(const Operand& x, std::string_view module);
+  // Of a frozen weight there is no gradient, which needs the second copy: both are the first.
+  std::optional<Fp8Copies> CastToFp8(const Operand& x, std::string_view module, bool frozen);
   std::optional<Fp8Copies> CastToFp8InBackward(LayerTape::Value value, const Operand& of,
                                                std::string name);
   Operand EagerRmsNorm(Operand x, std::string_view module, ModulePositions parameters);

@@ -28,7 +28,9 @@ LayerTape::Value LayerTape::Alias(Value value) {
 
 void LayerTape::Keep(Value value) {
   const Value of = variables_[value].alias_of;
-  variables_[of == kNoValue ? value : of].kept = true;
+  const Value kept = of == kNoValue ? value : of;
+  variables_[kept].kept = true;
+  kept_for_.emplace_back(kept, differentiate_.size());  // an operator keeps, then says how it ends
 }
 
 void LayerTape::Register(Value value, std::string name) {
@@ -314,6 +316,42 @@ void LayerTape::Place(std::span<const Recorded> list, const Places& place,
   }
 }
 
+void LayerTape::DropGradientOfInput() {
+  std::vector<char> wanted(variables_.size(), 0), used(differentiate_.size(), 0);
+  std::vector<Recorded> needed;
+  for (std::size_t i = backward_.size(); i-- > 0;) {
+    const Recorded& recorded = backward_[i];
+    bool needs = !recorded.operation.gradients.empty();
+    for (std::size_t u = recorded.use.reads; u < recorded.use.count; ++u) {
+      needs = needs || wanted[recorded.use.values[u]] != 0;
+    }
+    if (!needs) continue;
+    for (const Value value : recorded.use.all()) wanted[value] = 1;
+    used[recorded.differentiates] = 1;
+    needed.push_back(recorded);
+  }
+  std::reverse(needed.begin(), needed.end());
+  backward_ = std::move(needed);
+  for (Variable& variable : variables_) variable.kept = false;
+  // Kernels that an operator runs for itself alone do not say what they read of what it keeps.
+  for (const auto& [value, operation] : kept_for_) {
+    if (used[operation] != 0 || wanted[value] != 0) variables_[value].kept = true;
+  }
+  if (input_) variables_[*input_].gradient = kNoValue;
+}
+
+void LayerTape::KeepInputs(const RecomputedModules& modules) {
+  for (const Recorded& recorded : forward_) {
+    if (!modules.Has(recorded.module)) continue;
+    for (std::size_t u = 0; u < recorded.use.reads; ++u) {
+      Variable& variable = variables_[recorded.use.values[u]];
+      if (variable.writer < 0 || !modules.Has(forward_[variable.writer].module)) {
+        variable.kept = true;
+      }
+    }
+  }
+}
+
 LayerWork LayerTape::Finish(std::optional<Value> output, const Keeping& keeping) {
   const Checkpointing checkpointing = keeping.checkpointing;
   const std::size_t activations = variables_.size();
@@ -322,7 +360,15 @@ LayerWork LayerTape::Finish(std::optional<Value> output, const Keeping& keeping)
     output_gradient = MakeGradient(*output);
     variables_[*output].gradient = *output_gradient;
   }
-  for (auto it = differentiate_.rbegin(); it != differentiate_.rend(); ++it) (*it)();
+  for (std::size_t i = differentiate_.size(); i-- > 0;) {
+    const std::size_t first = backward_.size();
+    differentiate_[i]();
+    for (std::size_t op = first; op < backward_.size(); ++op) backward_[op].differentiates = i;
+  }
+  if (!keeping.input_has_gradient) DropGradientOfInput();
+  if (keeping.keeps_inputs_of_modules && checkpointing == Checkpointing::kSelective) {
+    KeepInputs(keeping.modules);
+  }
 
   const auto dropped = [&](int op) { return op >= 0 && keeping.modules.Has(forward_[op].module); };
   // Where each kept activation goes: its index in `saved` and in `recomputed`, or -1.

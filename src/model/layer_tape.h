@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/base/bytes.h"
@@ -111,6 +112,11 @@ class LayerTape {
     RecomputedModules modules{};        // those that Checkpointing::kSelective recomputes
     bool continues_checkpoint = false;  // see LayerWork; with Checkpointing::kFull
     bool splits_backward = false;       // see WorkOptions; without recomputation
+    // Nothing before the layer is trained: what only the gradient of its input needs is neither run
+    // nor kept.
+    bool input_has_gradient = true;
+    // Parameters are frozen: a module that is recomputed may take what nothing else keeps.
+    bool keeps_inputs_of_modules = false;
   };
   LayerWork Finish(std::optional<Value> output, const Keeping& keeping);
 
@@ -143,6 +149,7 @@ class LayerTape {
     Operation operation;
     Use use;
     Module module = Module::kNone;
+    std::size_t differentiates = 0;  // backward: the place in differentiate_
   };
   // Where values lie that group operations of a list read or write.
   using Places = std::function<std::optional<ValueUse>(Value)>;
@@ -167,6 +174,10 @@ class LayerTape {
   std::vector<Bytes> Peak(std::span<const Recorded> list, const Counted& counted,
                           Values pinned_from_start, Values pinned_to_end) const;
 
+  // Leaves out of the backward what no gradient of a parameter comes of, and what was kept for it.
+  void DropGradientOfInput();
+  // Of the modules that are recomputed.
+  void KeepInputs(const RecomputedModules& modules);
   // layer_tape_parts.cc: LayerWork's two parts of backward. `saved`: by value, its index there.
   struct Parts {
     std::vector<Recorded> input, weight;
@@ -181,6 +192,7 @@ class LayerTape {
   std::optional<Value> input_;
   std::vector<Recorded> forward_;
   std::vector<std::function<void()>> differentiate_;
+  std::vector<std::pair<Value, std::size_t>> kept_for_;  // and the place in differentiate_
   std::vector<Recorded> backward_;
   Module module_ = Module::kNone;  // that the next operator is of
 };

@@ -119,17 +119,52 @@ std::int64_t Model::parameter_count() const {
   return count;
 }
 
+std::int64_t Model::frozen_count() const {
+  std::int64_t count = 0;
+  for (const Tensor& tensor : frozen) count += tensor.elements;
+  return count;
+}
+
+Model Adapted(const Model& model, const Lora& lora) {
+  Architecture architecture = std::get<Architecture>(model.source);
+  architecture.lora = lora;
+  STEPCAST_CHECK(CheckLora(architecture).empty(), "impossible adapters");
+  return Build(model.name, architecture);
+}
+
+DataType FrozenType(const Model& model, int frozen) {
+  const auto* architecture = std::get_if<Architecture>(&model.source);
+  const DataType type = architecture == nullptr ? DataType::kBf16 : architecture->lora.frozen_dtype;
+  if (type != DataType::kFp8) return type;
+  const Tensor& tensor = model.frozen[static_cast<std::size_t>(frozen)];
+  return tensor.of_block && tensor.shape.size() > 1 ? DataType::kFp8 : DataType::kBf16;
+}
+
+Bytes FrozenBytes(const Model& model, int frozen) {
+  return BytesOf(model.frozen[static_cast<std::size_t>(frozen)].elements,
+                 FrozenType(model, frozen));
+}
+
+Bytes FrozenBytes(const Model& model) {
+  Bytes bytes;
+  for (std::size_t t = 0; t < model.frozen.size(); ++t) {
+    bytes += FrozenBytes(model, static_cast<int>(t));
+  }
+  return bytes;
+}
+
 Model Build(std::string name, const Architecture& architecture) {
   STEPCAST_CHECK(Check(architecture).empty(), "an impossible architecture");
   TransformerLayout layout = LayOut(architecture);
   return {.name = std::move(name),
           .tensors = std::move(layout.tensors),
+          .frozen = std::move(layout.frozen),
           .layers = std::move(layout.layers),
           .source = architecture};
 }
 
 Model Build(std::string name, const LayerList& list) {
-  Model model{.name = std::move(name), .tensors = {}, .layers = {}, .source = list};
+  Model model{.name = std::move(name), .tensors = {}, .frozen = {}, .layers = {}, .source = list};
   for (std::size_t i = 0; i < list.layers.size(); ++i) {
     const ListedLayer& listed = list.layers[i];
     STEPCAST_CHECK(listed.repeat >= 1, "a layer that does not occur");

@@ -6,6 +6,8 @@
 #include <variant>
 #include <vector>
 
+#include "src/base/bytes.h"
+#include "src/base/data_type.h"
 #include "src/base/time.h"
 #include "src/model/architecture.h"
 #include "src/model/layer.h"
@@ -19,12 +21,15 @@ namespace stepcast::model {
 
 struct Model {
   std::string name;
-  std::vector<Tensor> tensors;  // registration order
-  std::vector<Layer> layers;    // execution order of forward
+  std::vector<Tensor> tensors;   // that are trained; registration order
+  std::vector<Tensor> frozen{};  // the others
+  std::vector<Layer> layers;     // execution order of forward
   // Where it came from: the source of the work.
   std::variant<Architecture, LayerList> source;
 
-  std::int64_t parameter_count() const;  // every tensor once, tied ones too
+  std::int64_t parameter_count() const;  // that are trained; every tensor once, tied ones too
+  std::int64_t frozen_count() const;     // likewise
+  std::int64_t all_parameter_count() const { return parameter_count() + frozen_count(); }
   // Layer times are inputs: there is no FLOP count, so MFU has no meaning.
   bool is_layer_list() const { return std::holds_alternative<LayerList>(source); }
 };
@@ -32,6 +37,12 @@ struct Model {
 // Build a model. The description must satisfy Check() (architecture.h) or be a checked layer list.
 Model Build(std::string name, const Architecture& architecture);
 Model Build(std::string name, const LayerList& list);
+// The model with adapters: its own parameters frozen. Of an architecture that satisfies CheckLora.
+Model Adapted(const Model& model, const Lora& lora);
+// What the model keeps frozen tensors in, by the place in Model::frozen; all of them.
+DataType FrozenType(const Model& model, int frozen);
+Bytes FrozenBytes(const Model& model, int frozen);
+Bytes FrozenBytes(const Model& model);
 
 // The work of each distinct layer for one micro-batch, indexed as WorkOfLayers says. A layer list
 // ignores the batch: its times and activations are those of one micro-batch as given.

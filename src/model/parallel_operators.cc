@@ -74,7 +74,7 @@ LayerOperators::Pieces LayerOperators::ExchangeParts(bool forward, Value own, Va
   return parts;
 }
 
-Operand LayerOperators::EnterColumns(Operand x, std::string_view name) {
+Operand LayerOperators::EnterColumns(Operand x, std::string_view name, bool as_it_is) {
   if (options_.tensor == 1) return x;
   const auto region = std::make_shared<ColumnRegion>();
   if (!options_.sequence_parallel) {
@@ -100,8 +100,9 @@ Operand LayerOperators::EnterColumns(Operand x, std::string_view name) {
   }
   Operand whole = Make("gathered", x.width, x.tokens * options_.tensor);
   whole.region = region;
-  region->in_fp8 = gathers_fp8();
-  const Value part = Gatherable(true, x.value, Size(x), "gathered.input");
+  region->in_fp8 = gathers_fp8() && (!as_it_is || overlaps());
+  const Value part =
+      region->in_fp8 ? Gatherable(true, x.value, Size(x), "gathered.input") : x.value;
   const Bytes bytes(Size(whole).count() / (region->in_fp8 ? element_size_ : 1));
   if (overlaps()) {
     const Value others = tape_->Make(
@@ -176,6 +177,7 @@ Operand LayerOperators::LinearRows(Operand x, std::string_view module, std::int6
   if (options_.tensor == 1) return Linear(x, module, out, parameters);
   ModulePositions weight = parameters, bias = parameters;
   weight.bias = -1;
+  weight.frozen_bias = false;
   const auto rows = std::make_shared<RowRegion>();
   const auto product = [&] {
     return Product(x, module, {{module, out, weight}}, Outputs::kOne, rows).front();
@@ -313,6 +315,61 @@ Operand LayerOperators::PartOfTokens(Operand x, std::string_view module) {
     tape_->Deliver(x.value, whole);
   });
   return part;
+}
+
+Operand LayerOperators::GatherFeatures(Operand x, std::string_view module) {
+  if (options_.tensor == 1) return x;
+  const Operand whole = Make(Joined(module, " gathered"), x.width * options_.tensor, x.tokens);
+  const Value parts = tape_->Make(Joined(module, " gathered parts"), Size(whole));
+  tape_->Communicate({CollectiveKind::kAllGather, kTensor, element_}, x.value, parts);
+  tape_->Run(Memory(Joined(module, ".cat"), 0, Size(whole), Size(whole)), {parts}, {whole.value});
+  tape_->OnBackward([=, this] {
+    const Value own = tape_->MakeGradient(x.value);
+    tape_->RunBackward(Memory(Joined(module, ".split"), 0, Size(x), Size(x)),
+                       {tape_->GradientOf(whole.value)}, {own});
+    tape_->Deliver(x.value, own);
+  });
+  return whole;
+}
+
+Operand LayerOperators::FeaturesToTokens(Operand x, std::string_view module) {
+  const auto ranks = static_cast<int>(options_.tensor);
+  const Operand y =
+      Make(Joined(module, " of the tokens"), x.width * options_.tensor, x.tokens / options_.tensor);
+  // Each rank has a piece for each other one, and puts together its own and those that it receives.
+  const auto exchange = [=, this](bool forward, Value whole, Value made, std::string name) {
+    const Bytes others(Size(x).count() / ranks * (ranks - 1));
+    const Value received =
+        forward ? tape_->Make(name + " received", others) : tape_->MakeScratch(others);
+    for (int i = 1; i < ranks; ++i) {
+      const LayerTape::Collective message{
+          .kind = CollectiveKind::kSendRecv, .axes = kTensor, .type = element_, .distance = i};
+      const LayerTape::Piece source(whole, PieceRange{.piece = i - 1, .pieces = ranks});
+      const LayerTape::Piece target(received, PieceRange{.piece = i - 1, .pieces = ranks - 1});
+      if (forward) {
+        tape_->Communicate(message, source, target);
+      } else {
+        tape_->CommunicateBackward(message, source, target);
+      }
+    }
+    const LayerTape::Piece own(whole, PieceRange{.piece = ranks - 1, .pieces = ranks});
+    Kernel cat = Memory(name + ".cat", 0, Size(x), Size(x));
+    if (forward) {
+      tape_->Run(std::move(cat), {own, received}, {made});
+    } else {
+      tape_->RunBackward(std::move(cat), {own, received}, {made});
+    }
+  };
+  exchange(true, x.value, y.value, Joined(module, ".to_tokens"));
+  tape_->OnBackward([=, this] {
+    const Value pieces = tape_->MakeScratch(Size(x));
+    tape_->RunBackward(Memory(Joined(module, ".to_features.split"), 0, Size(x), Size(x)),
+                       {tape_->GradientOf(y.value)}, {pieces});
+    const Value dx = tape_->MakeGradient(x.value);
+    exchange(false, pieces, dx, Joined(module, ".to_features"));
+    tape_->Deliver(x.value, dx);
+  });
+  return y;
 }
 
 std::optional<Value> LayerOperators::AgreedRows(Kernel kernel, Value from, std::string name,

@@ -70,14 +70,15 @@ std::vector<Operand> LayerOperators::Product(Operand x, std::string_view name,
   std::vector<int> parameters, weights;
   for (const LinearModule& module : modules) {
     out += module.out;
-    if (module.parameters.bias >= 0) biases += module.out;
+    if (module.parameters.biased()) biases += module.out;
     for (const int position : module.parameters.all()) parameters.push_back(position);
-    weights.push_back(module.parameters.weight);
+    if (module.parameters.weight >= 0) weights.push_back(module.parameters.weight);
   }
+  const bool frozen = weights.empty();
   const bool fp8 = options_.compute == DataType::kFp8;
   const bool gathered_fp8 = x.region && x.region->in_fp8;
   const std::optional<Fp8Copies> low =
-      gathered_fp8 ? std::nullopt : CastToFp8(x, modules.front().name);
+      gathered_fp8 ? std::nullopt : CastToFp8(x, modules.front().name, frozen);
   std::vector<Operand> ys;
   if (outputs == Outputs::kOne) {
     ys.push_back(Make(Joined(name, " output"), out, x.tokens));
@@ -93,7 +94,9 @@ std::vector<Operand> LayerOperators::Product(Operand x, std::string_view name,
   std::vector<Value> kept{x.value};
   if (x.region) kept = x.region->kept;
   if (low && !regathers) kept = {low->columns};
-  for (const Value value : kept) tape_->Keep(value);
+  if (!frozen) {
+    for (const Value value : kept) tape_->Keep(value);
+  }
 
   const bool casts_weight = fp8 && options_.casts_weights;
   const Kernel weight_cast =
@@ -149,7 +152,7 @@ std::vector<Operand> LayerOperators::Product(Operand x, std::string_view name,
     }
   };
   tape_->OnBackward([=, this] {
-    if (x.region) x.region->begin_backward();
+    if (x.region && !frozen) x.region->begin_backward();
     const Bytes low_bytes(x.tokens * out);
     const bool gathered = rows && !rows->gradient.empty();
     Factor gradient{.by_tokens = gathered && rows->gradient.size() > 1};
@@ -170,7 +173,15 @@ std::vector<Operand> LayerOperators::Product(Operand x, std::string_view name,
     }
     if (!gathered) gradient.pieces = dy;
     Pieces operand = dy;
-    if (gathered && rows->in_fp8) {
+    if (frozen) {
+      if (fp8 && !(gathered && rows->in_fp8)) {
+        const Value cast = tape_->MakeScratch(low_bytes);
+        tape_->RunBackward(Memory(Joined(name, ".output_grad.cast"), 0,
+                                  BytesOfElements(x.tokens * out), low_bytes),
+                           dy, {cast});
+        gradient = {.pieces = {cast}};
+      }
+    } else if (gathered && rows->in_fp8) {
       const Value columns = tape_->MakeScratch(low_bytes);
       operand = {columns};
       // The product of the input's gradient does not wait for it.
@@ -190,6 +201,10 @@ std::vector<Operand> LayerOperators::Product(Operand x, std::string_view name,
     RunProduct(false,
                Gemm(Joined(name, ".dgrad"), x.tokens, in, out, ProductLayout::kInputGradient),
                gradient, std::nullopt, {.pieces = {dx}}, parameters);
+    if (frozen) {
+      tape_->Deliver(x.value, dx);
+      return;
+    }
     if (gathered && rows->in_fp8) {
       tape_->RunBackward(Memory(Joined(name, ".output_grad.transpose"), 0, low_bytes, low_bytes),
                          dy, operand);

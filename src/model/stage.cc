@@ -7,27 +7,48 @@
 
 namespace stepcast::model {
 
-StageModel StageOf(const Model& whole, std::span<const int> layers) {
-  StageModel stage{
-      .model = {.name = whole.name, .tensors = {}, .layers = {}, .source = whole.source},
-      .layers = {layers.begin(), layers.end()},
-      .tensors = {}};
+namespace {
+
+// The tensors that the layers use, by `used`, in the order of `all`: `kept` gets them, and their
+// indices in `all` come back.
+std::vector<int> KeepUsed(const Model& whole, std::span<const int> layers,
+                          std::vector<int> Layer::*used, const std::vector<Tensor>& all,
+                          std::vector<Tensor>& kept) {
+  std::vector<int> indices;
   for (const int layer : layers) {
-    const std::vector<int>& tensors = whole.layers[static_cast<std::size_t>(layer)].tensors;
-    stage.tensors.insert(stage.tensors.end(), tensors.begin(), tensors.end());
+    const std::vector<int>& own = whole.layers[static_cast<std::size_t>(layer)].*used;
+    indices.insert(indices.end(), own.begin(), own.end());
   }
-  std::sort(stage.tensors.begin(), stage.tensors.end());
-  stage.tensors.erase(std::unique(stage.tensors.begin(), stage.tensors.end()), stage.tensors.end());
-  for (const int tensor : stage.tensors) {
-    stage.model.tensors.push_back(whole.tensors[static_cast<std::size_t>(tensor)]);
+  std::sort(indices.begin(), indices.end());
+  indices.erase(std::unique(indices.begin(), indices.end()), indices.end());
+  for (const int tensor : indices) kept.push_back(all[static_cast<std::size_t>(tensor)]);
+  return indices;
+}
+
+// Indices of all tensors to those among `kept`.
+void Renumber(std::vector<int>& tensors, const std::vector<int>& kept) {
+  for (int& tensor : tensors) {
+    tensor = static_cast<int>(std::lower_bound(kept.begin(), kept.end(), tensor) - kept.begin());
   }
+}
+
+}  // namespace
+
+StageModel StageOf(const Model& whole, std::span<const int> layers) {
+  StageModel stage{.model = {.name = whole.name,
+                             .tensors = {},
+                             .frozen = {},
+                             .layers = {},
+                             .source = whole.source},
+                   .layers = {layers.begin(), layers.end()},
+                   .tensors = {}};
+  stage.tensors = KeepUsed(whole, layers, &Layer::tensors, whole.tensors, stage.model.tensors);
+  const std::vector<int> frozen =
+      KeepUsed(whole, layers, &Layer::frozen, whole.frozen, stage.model.frozen);
   for (const int layer : layers) {
     Layer& own = stage.model.layers.emplace_back(whole.layers[static_cast<std::size_t>(layer)]);
-    for (int& tensor : own.tensors) {
-      tensor =
-          static_cast<int>(std::lower_bound(stage.tensors.begin(), stage.tensors.end(), tensor) -
-                           stage.tensors.begin());
-    }
+    Renumber(own.tensors, stage.tensors);
+    Renumber(own.frozen, frozen);
   }
   return stage;
 }

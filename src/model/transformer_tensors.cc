@@ -25,7 +25,9 @@ constexpr ModuleNames kGpt2Names = {.embedding = "transformer.wte",
                                     .gate = "",
                                     .up = "mlp.c_fc",
                                     .activator = "mlp.act",
-                                    .down = "mlp.c_proj"};
+                                    .down = "mlp.c_proj",
+                                    .linear_qkv = "attn.c_attn",
+                                    .linear_fc1 = "mlp.c_fc"};
 
 constexpr ModuleNames kMptNames = {.embedding = "transformer.wte",
                                    .positions = "transformer.wpe",
@@ -44,7 +46,9 @@ constexpr ModuleNames kMptNames = {.embedding = "transformer.wte",
                                    .gate = "",
                                    .up = "ffn.up_proj",
                                    .activator = "ffn.act",
-                                   .down = "ffn.down_proj"};
+                                   .down = "ffn.down_proj",
+                                   .linear_qkv = "attn.Wqkv",
+                                   .linear_fc1 = "ffn.up_proj"};
 
 constexpr ModuleNames kLlamaNames = {.embedding = "model.embed_tokens",
                                      .positions = "",
@@ -63,9 +67,12 @@ constexpr ModuleNames kLlamaNames = {.embedding = "model.embed_tokens",
                                      .gate = "mlp.gate_proj",
                                      .up = "mlp.up_proj",
                                      .activator = "mlp.act_fn",
-                                     .down = "mlp.down_proj"};
+                                     .down = "mlp.down_proj",
+                                     .linear_qkv = "self_attn.qkv_proj",
+                                     .linear_fc1 = "mlp.gate_up_proj"};
 
 using Parameters = std::vector<ModuleParameter>;
+using Of = ModuleParameter::Of;
 
 // Linear layers come in pairs: the first is divided by its outputs, the second by its inputs, so
 // that what lies between them stays on its rank (Shoeybi et al. 2019, arXiv 1909.08053).
@@ -81,20 +88,45 @@ void AppendLinear(const Architecture& a, std::string_view module, std::int64_t i
     std::swap(shape[0], shape[1]);
     weight = by_outputs ? Division::kDimension1 : Division::kDimension0;
   }
-  parameters.push_back({module, false, std::move(shape), weight});
+  const bool frozen = a.lora.adapts();
+  parameters.push_back({module, Of::kWeight, std::move(shape), weight, false, frozen});
   if (!bias) return;
   // Behind rows the bias is added to the sum.
+  parameters.push_back({module,
+                        Of::kBias,
+                        {out},
+                        by_outputs ? Division::kDimension0 : Division::kWhole,
+                        !by_outputs,
+                        frozen});
+}
+
+// The first matrix is divided as the linear layer is, by what it makes or by what it takes; the
+// second one by what it makes (NVIDIA/NeMo, nemo/collections/llm/peft/utils.py,
+// ParallelLinearAdapter).
+void AppendAdapter(const Architecture& a, bool adapted, std::string_view module, std::int64_t in,
+                   std::int64_t out, Pairing pairing, Parameters& parameters) {
+  if (!a.lora.adapts() || !adapted) return;
   parameters.push_back(
-      {module, true, {out}, by_outputs ? Division::kDimension0 : Division::kWhole, !by_outputs});
+      {module,
+       Of::kLoraA,
+       {a.lora.rank, in},
+       pairing == Pairing::kColumns ? Division::kDimension0 : Division::kDimension1});
+  parameters.push_back({module, Of::kLoraB, {out, a.lora.rank}, Division::kDimension0});
 }
 
 void AppendNorm(const Architecture& a, std::string_view module, Parameters& parameters) {
-  parameters.push_back({module, false, {a.hidden}, Division::kWhole, true});
-  if (a.norm_bias) parameters.push_back({module, true, {a.hidden}, Division::kWhole, true});
+  const bool frozen = a.lora.adapts();
+  parameters.push_back({module, Of::kWeight, {a.hidden}, Division::kWhole, true, frozen});
+  if (!a.norm_bias) return;
+  parameters.push_back({module, Of::kBias, {a.hidden}, Division::kWhole, true, frozen});
 }
 
 std::string TensorName(std::string_view prefix, const ModuleParameter& parameter) {
-  return fmt::format("{}{}.{}", prefix, parameter.module, parameter.bias ? "bias" : "weight");
+  const char* what = "weight";
+  if (parameter.of == Of::kBias) what = "bias";
+  if (parameter.of == Of::kLoraA) what = "lora_A.weight";
+  if (parameter.of == Of::kLoraB) what = "lora_B.weight";
+  return fmt::format("{}{}.{}", prefix, parameter.module, what);
 }
 
 }  // namespace
@@ -119,9 +151,20 @@ bool HasFusedAttention(Family family) { return family == Family::kGpt2 || family
 std::vector<ModuleParameter> EmbeddingParameters(const Architecture& a) {
   const ModuleNames& names = NamesOf(a.family);
   Parameters parameters;
-  parameters.push_back({names.embedding, false, {a.vocabulary, a.hidden}, Division::kDimension0});
+  const bool frozen = a.lora.adapts();
+  parameters.push_back({names.embedding,
+                        Of::kWeight,
+                        {a.vocabulary, a.hidden},
+                        Division::kDimension0,
+                        false,
+                        frozen});
   if (a.position == Position::kLearned) {
-    parameters.push_back({names.positions, false, {a.max_positions, a.hidden}});
+    parameters.push_back({names.positions,
+                          Of::kWeight,
+                          {a.max_positions, a.hidden},
+                          Division::kWhole,
+                          false,
+                          frozen});
   }
   return parameters;
 }
@@ -130,32 +173,42 @@ std::vector<ModuleParameter> BlockParameters(const Architecture& a) {
   const ModuleNames& names = NamesOf(a.family);
   const std::int64_t query = a.heads * a.head_size;
   const std::int64_t key = a.kv_heads * a.head_size;
+  const AdaptedLayers& adapted = a.lora.targets;
   Parameters parameters;
+  const auto linear = [&](std::string_view module, std::int64_t in, std::int64_t out, bool bias,
+                          Pairing pairing, bool has_adapter) {
+    AppendLinear(a, module, in, out, bias, pairing, parameters);
+    AppendAdapter(a, has_adapter, module, in, out, pairing, parameters);
+  };
+  const auto feed_forward = [&] {
+    const bool gated = a.activator == Activator::kSwiGlu;
+    const bool bias = a.feed_forward_bias;
+    if (gated) {
+      linear(names.gate, a.hidden, a.feed_forward, bias, Pairing::kColumns, adapted.gate);
+    }
+    linear(names.up, a.hidden, a.feed_forward, bias, Pairing::kColumns,
+           adapted.up || (!gated && adapted.linear_fc1));
+    AppendAdapter(a, gated && adapted.linear_fc1, names.linear_fc1, a.hidden, 2 * a.feed_forward,
+                  Pairing::kColumns, parameters);
+    linear(names.down, a.feed_forward, a.hidden, bias, Pairing::kRows, adapted.down);
+  };
   if (HasFusedAttention(a.family)) {
     AppendNorm(a, names.attention_norm, parameters);
-    AppendLinear(a, names.query_key_value, a.hidden, query + 2 * key, a.attention_bias,
-                 Pairing::kColumns, parameters);
-    AppendLinear(a, names.projection, query, a.hidden, a.projection_bias, Pairing::kRows,
-                 parameters);
+    linear(names.query_key_value, a.hidden, query + 2 * key, a.attention_bias, Pairing::kColumns,
+           adapted.linear_qkv);
+    linear(names.projection, query, a.hidden, a.projection_bias, Pairing::kRows,
+           adapted.projection);
     AppendNorm(a, names.feed_forward_norm, parameters);
-    AppendLinear(a, names.up, a.hidden, a.feed_forward, a.feed_forward_bias, Pairing::kColumns,
-                 parameters);
-    AppendLinear(a, names.down, a.feed_forward, a.hidden, a.feed_forward_bias, Pairing::kRows,
-                 parameters);
+    feed_forward();
     return parameters;
   }
-  AppendLinear(a, names.query, a.hidden, query, a.attention_bias, Pairing::kColumns, parameters);
-  AppendLinear(a, names.key, a.hidden, key, a.attention_bias, Pairing::kColumns, parameters);
-  AppendLinear(a, names.value, a.hidden, key, a.attention_bias, Pairing::kColumns, parameters);
-  AppendLinear(a, names.projection, query, a.hidden, a.projection_bias, Pairing::kRows, parameters);
-  if (a.activator == Activator::kSwiGlu) {
-    AppendLinear(a, names.gate, a.hidden, a.feed_forward, a.feed_forward_bias, Pairing::kColumns,
-                 parameters);
-  }
-  AppendLinear(a, names.up, a.hidden, a.feed_forward, a.feed_forward_bias, Pairing::kColumns,
-               parameters);
-  AppendLinear(a, names.down, a.feed_forward, a.hidden, a.feed_forward_bias, Pairing::kRows,
-               parameters);
+  linear(names.query, a.hidden, query, a.attention_bias, Pairing::kColumns, adapted.query);
+  linear(names.key, a.hidden, key, a.attention_bias, Pairing::kColumns, adapted.key);
+  linear(names.value, a.hidden, key, a.attention_bias, Pairing::kColumns, adapted.value);
+  AppendAdapter(a, adapted.linear_qkv, names.linear_qkv, a.hidden, query + 2 * key,
+                Pairing::kColumns, parameters);
+  linear(names.projection, query, a.hidden, a.projection_bias, Pairing::kRows, adapted.projection);
+  feed_forward();
   // Registered after the modules that they run before.
   AppendNorm(a, names.attention_norm, parameters);
   AppendNorm(a, names.feed_forward_norm, parameters);
@@ -168,9 +221,11 @@ std::vector<ModuleParameter> HeadParameters(const Architecture& a) {
   AppendNorm(a, names.final_norm, parameters);
   // The head is an nn.Linear in every family.
   parameters.push_back({a.tie_embeddings ? names.embedding : names.head,
-                        false,
+                        Of::kWeight,
                         {a.vocabulary, a.hidden},
-                        Division::kDimension0});
+                        Division::kDimension0,
+                        false,
+                        a.lora.adapts()});
   return parameters;
 }
 
@@ -180,9 +235,12 @@ TransformerLayout LayOut(const Architecture& a) {
   const auto append = [&layout](Layer& layer, std::string_view prefix, ModuleParameter parameter) {
     std::int64_t elements = 1;
     for (const std::int64_t extent : parameter.shape) elements *= extent;
-    layer.tensors.push_back(static_cast<int>(layout.tensors.size()));
-    layout.tensors.push_back({TensorName(prefix, parameter), std::move(parameter.shape), elements,
-                              parameter.division, parameter.sequence_parallel});
+    std::vector<int>& indices = parameter.frozen ? layer.frozen : layer.tensors;
+    std::vector<Tensor>& tensors = parameter.frozen ? layout.frozen : layout.tensors;
+    indices.push_back(static_cast<int>(tensors.size()));
+    std::string name = TensorName(prefix, parameter);
+    tensors.push_back({std::move(name), std::move(parameter.shape), elements, parameter.division,
+                       parameter.sequence_parallel, layer.kind == LayerKind::kBlock});
   };
 
   Layer embedding{.name = std::string(names.embedding),
@@ -192,7 +250,8 @@ TransformerLayout LayOut(const Architecture& a) {
   for (ModuleParameter& parameter : EmbeddingParameters(a)) {
     append(embedding, "", std::move(parameter));
   }
-  const int embedding_weight = embedding.tensors.front();
+  const bool frozen = a.lora.adapts();
+  const int embedding_weight = (frozen ? embedding.frozen : embedding.tensors).front();
   layout.layers.push_back(std::move(embedding));
 
   const Parameters block_parameters = BlockParameters(a);
@@ -200,7 +259,7 @@ TransformerLayout LayOut(const Architecture& a) {
     Layer block{.name = fmt::format("{}.{}", names.blocks, i),
                 .kind = LayerKind::kBlock,
                 .tensors = {},
-                .work = 1};
+                .work = frozen && i == 0 ? kFirstBlock : 1};
     const std::string prefix = block.name + ".";
     for (const ModuleParameter& parameter : block_parameters) append(block, prefix, parameter);
     layout.layers.push_back(std::move(block));
@@ -209,7 +268,7 @@ TransformerLayout LayOut(const Architecture& a) {
   Layer head{.name = std::string(names.head), .kind = LayerKind::kHead, .tensors = {}, .work = 2};
   for (ModuleParameter& parameter : HeadParameters(a)) {
     if (parameter.module == names.embedding) {
-      head.tensors.push_back(embedding_weight);
+      (frozen ? head.frozen : head.tensors).push_back(embedding_weight);
     } else {
       append(head, "", std::move(parameter));
     }

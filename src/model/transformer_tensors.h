@@ -17,6 +17,8 @@ struct ModuleNames {
   std::string_view embedding, positions, blocks, final_norm, head;
   std::string_view attention_norm, attention, query, key, value, query_key_value, projection;
   std::string_view feed_forward_norm, feed_forward, gate, up, activator, down;
+  // What is one linear layer, or with some frameworks one product.
+  std::string_view linear_qkv, linear_fc1;
 };
 const ModuleNames& NamesOf(Family family);
 
@@ -25,14 +27,16 @@ bool HasFusedAttention(Family family);
 
 struct ModuleParameter {
   std::string_view module;  // one of the family's ModuleNames
-  bool bias = false;        // else the weight
+  // The weight, or of its adapter the matrix that the input or the result is multiplied by.
+  enum class Of : std::uint8_t { kWeight, kBias, kLoraA, kLoraB } of = Of::kWeight;
   std::vector<std::int64_t> shape;
   Division division = Division::kWhole;
   bool sequence_parallel = false;  // see Tensor
+  bool frozen = false;
 };
 
 // The parameters of one layer in registration order. A tied head's weight is the embedding's:
-// module `embedding`, last in HeadParameters.
+// module `embedding`, last in HeadParameters. With adapters: theirs behind each linear layer's.
 std::vector<ModuleParameter> EmbeddingParameters(const Architecture& architecture);
 std::vector<ModuleParameter> BlockParameters(const Architecture& architecture);
 std::vector<ModuleParameter> HeadParameters(const Architecture& architecture);
@@ -40,9 +44,12 @@ std::vector<ModuleParameter> HeadParameters(const Architecture& architecture);
 // All tensors, and the layers that use them: embedding, blocks, head. Layer::work is 0 for the
 // embedding, 1 for every block, 2 for the head.
 struct TransformerLayout {
-  std::vector<Tensor> tensors;
+  std::vector<Tensor> tensors, frozen;
   std::vector<Layer> layers;
 };
 TransformerLayout LayOut(const Architecture& architecture);
+
+// Layer::work of the first block where it has one of its own (transformer_work.h).
+inline constexpr int kFirstBlock = 4;
 
 }  // namespace stepcast::model

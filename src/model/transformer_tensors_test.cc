@@ -6,6 +6,7 @@
 
 #include "gtest/gtest.h"
 #include "src/model/example_architectures.h"
+#include "src/model/lora.h"
 
 namespace stepcast::model {
 namespace {
@@ -121,6 +122,46 @@ TEST(TransformerTensorsTest, MptBlock) {
     EXPECT_EQ(layout.tensors[i].shape, expected[i].second);
   }
   EXPECT_EQ(layout.tensors.back().name, "transformer.norm_f.weight");
+}
+
+std::int64_t Sum(const std::vector<Tensor>& tensors) {
+  std::int64_t count = 0;
+  for (const Tensor& tensor : tensors) count += tensor.elements;
+  return count;
+}
+
+// Llama 2 70B, h = 8192, 1024 for keys and for values. Queries, keys and values as one layer and
+// the projection, rank 16: 16 (8192 + 10240) + 16 (8192 + 8192) = 557,056 in each of 80 blocks.
+// One by one: 16 (2 x (8192 + 8192) + 2 x (8192 + 1024)) = 819,200.
+TEST(TransformerTensorsTest, AdaptersAreAllThatIsTrained) {
+  Architecture a = LlamaLike(80, 8192, 64, 8, 28672, 32000);
+  const std::int64_t plain = Count(a);
+  a.lora = {.rank = 16, .targets = {.linear_qkv = true, .projection = true}};
+  EXPECT_TRUE(CheckLora(a).empty());
+  TransformerLayout layout = LayOut(a);
+  EXPECT_EQ(Sum(layout.tensors), 44'564'480);
+  EXPECT_EQ(Sum(layout.frozen), plain);
+  ASSERT_EQ(layout.layers[1].tensors.size(), 4U);
+  EXPECT_EQ(layout.tensors[0].name, "model.layers.0.self_attn.qkv_proj.lora_A.weight");
+  EXPECT_EQ(layout.tensors[1].name, "model.layers.0.self_attn.qkv_proj.lora_B.weight");
+  EXPECT_EQ(layout.tensors[2].shape, (Shape{16, 8192}));
+  EXPECT_EQ(layout.tensors[2].division, Division::kDimension1);
+  EXPECT_TRUE(layout.layers.front().tensors.empty());
+  EXPECT_EQ(layout.layers.front().frozen, (std::vector<int>{0}));
+
+  a.lora.targets = {.query = true, .key = true, .value = true, .projection = true};
+  EXPECT_EQ(Sum(LayOut(a).tensors), 80 * 819'200);
+
+  // All linear layers of GPT-2: 4 (768 + 2304 + 768 + 768 + 768 + 3072 + 3072 + 768) a block.
+  Architecture gpt2 = Gpt2Small();
+  gpt2.lora = {
+      .rank = 4,
+      .targets = {.linear_qkv = true, .projection = true, .linear_fc1 = true, .down = true}};
+  EXPECT_TRUE(CheckLora(gpt2).empty());
+  EXPECT_EQ(Sum(LayOut(gpt2).tensors), 12 * 4 * 12'288);
+  EXPECT_EQ(Sum(LayOut(gpt2).frozen), 124'439'808);
+  // The head reads the embedding's tensor, frozen or not.
+  EXPECT_EQ(LayOut(gpt2).layers.back().frozen.back(), 0);
 }
 
 TEST(TransformerTensorsTest, LayersStandInExecutionOrder) {

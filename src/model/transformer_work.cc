@@ -2,11 +2,13 @@
 
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "src/base/check.h"
+#include "src/model/adapter_operators.h"
 #include "src/model/layer_operators.h"
 #include "src/model/layer_tape.h"
 #include "src/model/transformer_tensors.h"
@@ -64,14 +66,42 @@ const CoreNames& CoreNamesOf(Family family) {
   return kLlamaCoreNames;
 }
 
-ModulePositions Find(const std::vector<ModuleParameter>& parameters, std::string_view module) {
-  ModulePositions positions;
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    if (parameters[i].module != module) continue;
-    (parameters[i].bias ? positions.bias : positions.weight) = static_cast<int>(i);
+// Positions are those of parameters that are trained.
+template <typename Visit>
+void ForEachOf(const std::vector<ModuleParameter>& parameters, std::string_view module,
+               const Visit& visit) {
+  int position = 0;
+  for (const ModuleParameter& parameter : parameters) {
+    if (parameter.module == module) visit(parameter.of, parameter.frozen ? -1 : position);
+    if (!parameter.frozen) ++position;
   }
-  STEPCAST_CHECK(positions.weight >= 0, "a module without a weight");
+}
+
+ModulePositions Find(const std::vector<ModuleParameter>& parameters, std::string_view module) {
+  using Of = ModuleParameter::Of;
+  ModulePositions positions;
+  ForEachOf(parameters, module, [&](Of of, int position) {
+    if (of == Of::kWeight) {
+      positions.weight = position;
+      positions.frozen = position < 0;
+    } else if (of == Of::kBias) {
+      positions.bias = position;
+      positions.frozen_bias = position < 0;
+    }
+  });
+  STEPCAST_CHECK(positions.weight >= 0 || positions.frozen, "a module without a weight");
   return positions;
+}
+
+// Nothing: the module has none.
+std::optional<AdapterModule> FindAdapter(const std::vector<ModuleParameter>& parameters,
+                                         std::string_view module) {
+  AdapterModule adapter{.name = module};
+  ForEachOf(parameters, module, [&](ModuleParameter::Of of, int position) {
+    if (of == ModuleParameter::Of::kLoraA) adapter.a = {.weight = position};
+    if (of == ModuleParameter::Of::kLoraB) adapter.b = {.weight = position};
+  });
+  return adapter.a.weight >= 0 ? std::optional(adapter) : std::nullopt;
 }
 
 class Block {
@@ -83,9 +113,15 @@ class Block {
         core_names_(CoreNamesOf(architecture.family)),
         parameters_(BlockParameters(architecture)),
         tape_(ActivationType(options.compute), options.compiled),
-        operators_(options, tape_) {}
+        operators_(options, tape_),
+        adapters_(options, architecture.lora, tape_) {}
 
-  LayerWork Work(bool continues_checkpoint = false) {
+  struct Place {
+    bool continues_checkpoint = false;
+    bool first = false;  // of the model
+  };
+  LayerWork Work() { return Work(Place()); }
+  LayerWork Work(Place place) {
     operators_.AddUpParts();
     const Operand x = operators_.Input(a_.hidden);
     const Operand between = Residual(x, Projection(AttentionOf(Norm(x, names_.attention_norm))),
@@ -95,8 +131,10 @@ class Block {
     return tape_.Finish(y.value, {.checkpointing = options_.checkpointing,
                                   .stops_early = options_.recompute_stops_early,
                                   .modules = options_.recomputed_modules,
-                                  .continues_checkpoint = continues_checkpoint,
-                                  .splits_backward = options_.splits_backward});
+                                  .continues_checkpoint = place.continues_checkpoint,
+                                  .splits_backward = options_.splits_backward,
+                                  .input_has_gradient = !place.first || !a_.lora.adapts(),
+                                  .keeps_inputs_of_modules = a_.lora.adapts()});
   }
 
  private:
@@ -107,13 +145,49 @@ class Block {
     return y;
   }
 
+  // What the first of a pair of linear layers takes: as it came, and as a whole.
+  struct Entered {
+    Operand before, whole;
+  };
+
   // Of a rank: `out` is its part.
-  Operand Linear(Operand x, std::string_view module, std::int64_t out) {
+  Operand Linear(const Operand& x, std::string_view module, std::int64_t out) {
     return operators_.Linear(x, module, out, Find(parameters_, module));
   }
+  Operand AdaptedLinear(const Entered& x, std::string_view module, std::int64_t out) {
+    const std::pair<std::string_view, std::int64_t> modules[] = {{module, out}};
+    return WithAdapters(x, module, modules, {Linear(x.whole, module, out)}).front();
+  }
 
-  // Those that share their input: one product, where the framework has it so.
+  Entered Enter(const Operand& x, std::string_view name, bool adapted) {
+    return {.before = x, .whole = operators_.EnterColumns(x, name, adapted)};
+  }
+
+  // What the linear layers make, with what their adapters make.
+  std::vector<Operand> WithAdapters(
+      const Entered& x, std::string_view together,
+      std::span<const std::pair<std::string_view, std::int64_t>> modules, std::vector<Operand> ys) {
+    if (!a_.lora.adapts()) return ys;
+    if (const auto adapter = FindAdapter(parameters_, together)) {
+      return adapters_.AddColumns(x.before, x.whole, *adapter, std::move(ys));
+    }
+    for (std::size_t i = 0; i < ys.size(); ++i) {
+      if (const auto adapter = FindAdapter(parameters_, modules[i].first)) {
+        ys[i] = adapters_.AddColumns(x.before, x.whole, *adapter, {ys[i]}).front();
+      }
+    }
+    return ys;
+  }
+
+  // Those that share their input: one product, where the framework has it so. `together`: what
+  // their common adapter is called.
   std::vector<Operand> Linears(
+      const Entered& x, std::string_view name, std::string_view together,
+      std::initializer_list<std::pair<std::string_view, std::int64_t>> modules, Outputs outputs) {
+    return WithAdapters(x, together, std::span(modules.begin(), modules.size()),
+                        BaseLinears(x.whole, name, modules, outputs));
+  }
+  std::vector<Operand> BaseLinears(
       const Operand& x, std::string_view name,
       std::initializer_list<std::pair<std::string_view, std::int64_t>> modules, Outputs outputs) {
     std::vector<Operand> ys;
@@ -130,7 +204,9 @@ class Block {
 
   // The second of a pair of linear layers, whose result the ranks add up; its bias comes behind it.
   Operand Rows(Operand x, std::string_view module) {
-    return operators_.LinearRows(x, module, a_.hidden, Find(parameters_, module));
+    const Operand y = operators_.LinearRows(x, module, a_.hidden, Find(parameters_, module));
+    const auto adapter = FindAdapter(parameters_, module);
+    return adapter ? adapters_.AddRows(x, *adapter, y) : y;
   }
 
   // Key-value heads are fewer than the ranks: several have the same one.
@@ -142,12 +218,12 @@ class Block {
   }
 
   // Of a family whose queries, keys and values have weights of their own.
-  std::array<Operand, 3> QueryKeyValue(const Operand& x, std::int64_t query_width,
+  std::array<Operand, 3> QueryKeyValue(const Entered& x, std::int64_t query_width,
                                        std::int64_t key_width) {
     const std::int64_t key_columns = a_.kv_heads * a_.head_size / options_.tensor;
     // The core's backward writes three gradients, which lie apart.
     const std::vector<Operand> made = Linears(
-        x, core_names_.query_key_value,
+        x, core_names_.query_key_value, names_.linear_qkv,
         {{names_.query, query_width}, {names_.key, key_columns}, {names_.value, key_columns}},
         shares_key_heads() ? Outputs::kOne : Outputs::kApart);
     if (!shares_key_heads()) return {made[0], made[1], made[2]};
@@ -156,7 +232,8 @@ class Block {
                                   {query_width, key_width, key_width});
   }
 
-  Operand AttentionOf(Operand x) {
+  Operand AttentionOf(const Operand& normalized) {
+    const AdaptedLayers& targets = a_.lora.targets;
     const bool flash = FlashGeneration(options_.attention) > 0;
     const std::int64_t heads = a_.heads / options_.tensor;
     const std::int64_t kv_heads = std::max<std::int64_t>(a_.kv_heads / options_.tensor, 1);
@@ -175,10 +252,11 @@ class Block {
       tape_.EndModule();
       return y;
     };
-    x = operators_.EnterColumns(x, "qkv");
+    const Entered x = Enter(normalized, "qkv",
+                            targets.linear_qkv || targets.query || targets.key || targets.value);
     if (HasFusedAttention(a_.family)) {
       // Without repeated heads, queries, keys and values are views of the one output.
-      const Operand all = Linear(x, names_.query_key_value, ColumnsOfRank());
+      const Operand all = AdaptedLinear(x, names_.query_key_value, ColumnsOfRank());
       if (!shares_key_heads() && (flash || group == 1)) return core(all);
       const std::array<std::int64_t, 3> widths = {query_width, key_width, key_width};
       const auto [query, key, value] =
@@ -207,27 +285,30 @@ class Block {
     return y;
   }
 
-  Operand FeedForwardOf(Operand x) {
+  Operand FeedForwardOf(const Operand& normalized) {
     const std::int64_t width = a_.feed_forward / options_.tensor;
-    x = operators_.EnterColumns(x, "fc1");
+    const AdaptedLayers& targets = a_.lora.targets;
+    const Entered x = Enter(normalized, "fc1", targets.linear_fc1 || targets.gate || targets.up);
     if (a_.activator != Activator::kSwiGlu) {
-      const Operand up = Linear(x, names_.up, width);
+      const Operand up = AdaptedLinear(x, names_.up, width);
       return Rows(a_.activator == Activator::kGelu ? operators_.Gelu(up, names_.activator)
                                                    : operators_.SquaredRelu(up, names_.activator),
                   names_.down);
     }
     if (!IsUnfused(options_.activation_function)) {
-      const std::vector<Operand> both = Linears(
-          x, core_names_.gate_up, {{names_.gate, width}, {names_.up, width}}, Outputs::kSideBySide);
+      const std::vector<Operand> both =
+          Linears(x, core_names_.gate_up, names_.linear_fc1,
+                  {{names_.gate, width}, {names_.up, width}}, Outputs::kSideBySide);
       return Rows(operators_.GatedSilu(both[0], both[1], names_.activator), names_.down);
     }
-    if (!options_.fuses_products) {
-      const Operand gate = operators_.Silu(Linear(x, names_.gate, width), names_.activator);
-      const Operand up = Linear(x, names_.up, width);
+    if (!options_.fuses_products && !targets.linear_fc1) {
+      const Operand gate = operators_.Silu(AdaptedLinear(x, names_.gate, width), names_.activator);
+      const Operand up = AdaptedLinear(x, names_.up, width);
       return Rows(operators_.Multiply(gate, up, core_names_.product), names_.down);
     }
-    const std::vector<Operand> both = Linears(
-        x, core_names_.gate_up, {{names_.gate, width}, {names_.up, width}}, Outputs::kApart);
+    const std::vector<Operand> both =
+        Linears(x, core_names_.gate_up, names_.linear_fc1,
+                {{names_.gate, width}, {names_.up, width}}, Outputs::kApart);
     const Operand gate = operators_.Silu(both[0], names_.activator);
     return Rows(operators_.Multiply(gate, both[1], core_names_.product), names_.down);
   }
@@ -245,6 +326,7 @@ class Block {
   std::vector<ModuleParameter> parameters_;
   LayerTape tape_;
   LayerOperators operators_;
+  AdapterOperators adapters_;
 };
 
 std::int64_t VocabularyOfRank(const Architecture& a, const WorkOptions& options) {
@@ -269,7 +351,8 @@ LayerWork EmbeddingWork(const Architecture& a, const WorkOptions& options) {
     x = operators.LeaveRows(x, names.embedding, {});
   }
   if (a.dropout) x = operators.Dropout(x, "embedding_dropout");
-  return tape.Finish(x.value, {.splits_backward = options.splits_backward});
+  return tape.Finish(x.value, {.splits_backward = options.splits_backward,
+                               .input_has_gradient = !a.lora.adapts()});
 }
 
 // FP8 is for the blocks: Transformer Engine's layers and torchao's filter leave the head in 16
@@ -295,8 +378,9 @@ LayerWork HeadWork(const Architecture& a, WorkOptions options) {
 
 }  // namespace
 
-std::vector<LayerWork> TransformerWork(const Architecture& architecture,
-                                       const WorkOptions& options) {
+std::vector<LayerWork> TransformerWork(const Architecture& architecture, WorkOptions options) {
+  // Kept in FP8, weights are not cast.
+  if (architecture.lora.frozen_dtype == DataType::kFp8) options.casts_weights = false;
   std::vector<LayerWork> works;
   works.push_back(EmbeddingWork(architecture, options));
   works.push_back(Block(architecture, options).Work());
@@ -306,7 +390,17 @@ std::vector<LayerWork> TransformerWork(const Architecture& architecture,
     plain.checkpointing = Checkpointing::kNone;
     works.push_back(Block(architecture, plain).Work());
   } else if (options.blocks_per_checkpoint > 1) {
-    works.push_back(Block(architecture, options).Work(true));
+    works.push_back(Block(architecture, options).Work({.continues_checkpoint = true}));
+  }
+  if (architecture.lora.adapts()) {
+    while (works.size() < kFirstBlock) works.push_back(works[1]);  // no block does it
+    // A checkpoint around the block runs it again only where its input has a gradient: then the
+    // embedding's output has one (Hugging Face's enable_input_require_grads, NeMo's hook).
+    const bool whole = options.checkpointing != Checkpointing::kNone &&
+                       options.checkpointing != Checkpointing::kSelective;
+    const bool norms =
+        options.checkpointing == Checkpointing::kSelective && options.recomputed_modules.layernorm;
+    works.push_back(whole || norms ? works[1] : Block(architecture, options).Work({.first = true}));
   }
   return works;
 }

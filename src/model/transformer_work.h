@@ -26,7 +26,8 @@ namespace stepcast::model {
 // (checkpointed_blocks) or which lies behind the first of its checkpoint (blocks_per_checkpoint).
 inline constexpr int kOtherBlock = 3;
 
-std::vector<LayerWork> TransformerWork(const Architecture& architecture,
-                                       const WorkOptions& options);
+// With adapters (lora.h) a fifth one, kFirstBlock, is that of the model's first block: before its
+// first adapter nothing is trained, and backward ends there.
+std::vector<LayerWork> TransformerWork(const Architecture& architecture, WorkOptions options);
 
 }  // namespace stepcast::model

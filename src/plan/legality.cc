@@ -200,6 +200,7 @@ class Checker : public Rules {
           "write fused or foreach, or framework: ddp, fsdp1 or fsdp2");
     }
     CheckRecomputation();
+    CheckLora(request_, facts_, violations_);
     if (request_.activation_offload.value_or(false) && facts_.host_memory && !*facts_.host_memory) {
       Add("training.activation_offload", "plan.no-host-memory",
           "activation_offload is true, and the cluster's topology does not say what memory its "

@@ -55,6 +55,14 @@ model::Implementation DefaultRotary(const Request& request, bool compile) {
   }
 }
 
+}  // namespace
+
+DataType FrozenType(const Request& request) {
+  return request.frozen_dtype.value_or(ComputeType(request.precision.value_or(DataType::kBf16)));
+}
+
+namespace {
+
 Training CompleteTraining(const Request& request, std::int64_t data) {
   Training training;
   for (const TrainingSetting& setting : TrainingSettings()) setting.ApplyGiven(request, training);
@@ -111,6 +119,8 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
   training.repeat_kv = request.repeat_kv.value_or(model::IsUnfused(training.rotary));
   training.autocast =
       request.framework == Framework::kDdp && SizeOf(training.parameter_dtype) > SizeOf(kept);
+  training.lora = request.lora.value_or(model::Lora());
+  training.lora.frozen_dtype = FrozenType(request);
   training.gradient_clipping = request.gradient_clipping;
   training.data_loading = request.data_loading;
   training.checkpoint_saving = request.checkpoint_saving;

@@ -42,6 +42,9 @@ std::vector<std::int64_t> StageLayersOf(const ParallelismRequest& request, std::
 // do not divide, or neither is known.
 std::optional<std::int64_t> DataDegree(const Request& request, std::optional<std::int64_t> devices);
 
+// What frozen parameters are kept in, where the precision is known.
+DataType FrozenType(const Request& request);
+
 // The plan with every default filled in. The request must be legal (legality.h) on a cluster of
 // `devices`, for a model of so many blocks.
 Plan Complete(const Request& request, std::int64_t devices, std::int64_t blocks = 1);

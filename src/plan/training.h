@@ -5,6 +5,7 @@
 
 #include "src/base/data_type.h"
 #include "src/base/kernel.h"
+#include "src/model/lora.h"
 #include "src/model/recomputation.h"
 #include "src/plan/data_loading_and_saving.h"
 
@@ -58,6 +59,7 @@ struct Training {
   model::TensorOverlap tensor_overlap = model::TensorOverlap::kNone;
   bool async_tensor_model_parallel_allreduce = true;  // megatron: WorkOptions::sums_beside_weights
   std::int64_t make_vocab_size_divisible_by = 128;    // megatron: a rank's words
+  model::Lora lora{};                                 // adapters, if it has a rank
   // Follows from the rest: kernels compute in fewer bits than parameters have, and no framework
   // casts these (ddp).
   bool autocast = false;
@@ -99,6 +101,8 @@ struct TrainingRequest {
   std::optional<model::TensorOverlap> tensor_overlap;
   std::optional<bool> async_tensor_model_parallel_allreduce;
   std::optional<std::int64_t> make_vocab_size_divisible_by;
+  std::optional<model::Lora> lora;  // frozen_dtype stands by itself
+  std::optional<DataType> frozen_dtype;
   std::optional<bool> step_barrier;
   std::optional<double> gradient_clipping;
   std::optional<DataLoading> data_loading;

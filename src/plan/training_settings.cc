@@ -24,6 +24,7 @@ bool ChecksWholeBlocks(const Training& training) {
 bool IsSelective(const Training& training) {
   return training.activation_checkpointing == model::Checkpointing::kSelective;
 }
+bool Adapts(const Training& training) { return training.lora.adapts(); }
 // Whole blocks, or operations of them: their last product may be left out.
 bool Recomputes(const Training& training) {
   return training.activation_checkpointing == model::Checkpointing::kFull ||
@@ -280,6 +281,24 @@ std::vector<TrainingSetting> Rows() {
            "a rank's part of the vocabulary is filled up to a multiple of it, from 1: rows of "
            "the head's products then stay aligned",
        .default_value = "`128`"},
+      {.key = "lora",
+       .type = OwnNotation<&Given::lora>(),
+       .uses = {Of(Framework::kReference, "stages 0 to 2"), Of(Framework::kDdp),
+                Of(Framework::kFsdp2), Of(Framework::kMegatron),
+                Of(Framework::kDeepSpeed, "stages 0 to 2")},
+       .of_architectures = true,
+       .shown = Adapts,
+       .values = "a mapping, below: adapters of low rank are trained, all else is frozen",
+       .default_value = "all parameters are trained"},
+      {.key = "frozen_dtype",
+       .type = OwnNotation<&Given::frozen_dtype>(),
+       .uses = {},
+       .of_architectures = true,
+       .shown = Adapts,
+       .values = "with `lora`, what frozen parameters are kept in: `fp32`, `bf16`, `fp16`, or, "
+                 "with `precision: fp8`, `fp8` (the matrices of blocks: one byte an element, and "
+                 "no casts; NeMo's `fp8_params`)",
+       .default_value = "`precision`; `bf16` for `fp8`, `fp32` for `tf32`"},
       {.key = "activation_offload",
        .type = Switch{&Given::activation_offload, &Training::activation_offload},
        .uses = {},

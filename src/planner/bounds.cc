@@ -33,8 +33,9 @@ using scenario::Scenario;
 struct MicroBatch {
   Time kernels;  // all of the stage with most to do, each alone, one after the other
   struct Stage {
-    Bytes activations;  // most that are alive at once, temporaries of backward included
-    std::int64_t parameters = 0;
+    Bytes activations;            // most that are alive at once, temporaries of backward included
+    std::int64_t parameters = 0;  // that are trained
+    Bytes frozen;
   };
   std::vector<Stage> stages;      // of the pipeline
   std::vector<ChunkWork> chunks;  // likewise, in the order of the layers
@@ -119,8 +120,10 @@ Result<MicroBatch> WorkOut(const Scenario& scenario) {
   for (int stage = 0; stage < stages; ++stage) {
     const lowering::PipelineStage part(scenario, stage);
     const std::vector<int> of_layers = part.WorkOfLayers(options);
-    MicroBatch::Stage& needs = result.stages.emplace_back(
-        MicroBatch::Stage{.activations = {}, .parameters = part.model().parameter_count()});
+    MicroBatch::Stage& needs =
+        result.stages.emplace_back(MicroBatch::Stage{.activations = {},
+                                                     .parameters = part.model().parameter_count(),
+                                                     .frozen = model::FrozenBytes(part.model())});
     Time own;
     for (const lowering::PipelineStage::Chunk& chunk : part.chunks()) {
       ChunkWork& does = result.chunks[static_cast<std::size_t>(chunk.number)];
@@ -193,13 +196,21 @@ Bytes GatheredParameters(const Scenario& scenario, std::int64_t parameters) {
   return BytesOf(parameters, plan::ComputeType(scenario.plan.training.precision));
 }
 
-// Of a stage with so many parameters: states, and beside them gradients, activations, or, where
-// gradients are kept while activations are alive, both.
-Bytes MemoryBeside(const Scenario& scenario, std::int64_t parameters, Bytes activations,
+// What of frozen parameters is there from the first step to the last.
+Bytes Frozen(const Scenario& scenario, Bytes frozen) {
+  const plan::DataParallel& plan = scenario.plan.data_parallel;
+  const bool shared = plan.zero_stage == 3 || plan::IsFsdp(plan.framework);
+  return Spread(frozen.count(), shared ? plan.shard_group_size : 1);
+}
+
+// Of a stage: states, and beside them gradients, activations, or, where gradients are kept while
+// activations are alive, both.
+Bytes MemoryBeside(const Scenario& scenario, const MicroBatch::Stage& stage, Bytes activations,
                    bool keeps_gradients) {
+  const std::int64_t parameters = stage.parameters;
   const Bytes gradients = FullGradients(scenario, parameters);
   const Bytes active = activations + GatheredParameters(scenario, parameters);
-  return States(scenario, parameters) +
+  return States(scenario, parameters) + Frozen(scenario, stage.frozen) +
          (keeps_gradients ? gradients + active : std::max(gradients, active));
 }
 
@@ -264,8 +275,7 @@ Result<Bound> Bounds::OfKernels(const Scenario& scenario) {
       framework == Framework::kMegatron ||
       (count > 1 && (framework == Framework::kDdp || framework == Framework::kReference));
   for (const MicroBatch::Stage& stage : micro_batch.stages) {
-    bound.memory =
-        std::max(bound.memory, MemoryBeside(scenario, stage.parameters, stage.activations, keeps));
+    bound.memory = std::max(bound.memory, MemoryBeside(scenario, stage, stage.activations, keeps));
   }
   SayWhetherItFits(scenario, scenario.plan.parallelism.data > 1 ? 1 : 0, bound);
   return bound;
@@ -282,8 +292,7 @@ Result<Bound> Bounds::OfPipeline(const Scenario& scenario, Bound bound) {
   const bool keeps = scenario.plan.data_parallel.framework == Framework::kMegatron;
   for (std::size_t stage = 0; stage < activations.size(); ++stage) {
     bound.memory = std::max(
-        bound.memory,
-        MemoryBeside(scenario, micro_batch.stages[stage].parameters, activations[stage], keeps));
+        bound.memory, MemoryBeside(scenario, micro_batch.stages[stage], activations[stage], keeps));
   }
   SayWhetherItFits(scenario, scenario.plan.parallelism.data > 1 ? 1 : 0, bound);
   return bound;

@@ -60,7 +60,7 @@ std::string ExecutionJson(const scenario::Scenario& scenario, const validate::Ex
       {"tokens_per_s_per_gpu", figures.tokens_per_second_per_gpu},
       {"mfu", utilization(figures.mfu)},
       {"hfu", utilization(figures.hfu)},
-      {"parameters", scenario.model->parameter_count()},
+      {"parameters", scenario.model->all_parameter_count()},
       {"time_s", TimeJson(figures.time)},
       {"communication", CommunicationJson(figures)},
       {"memory", Memory(figures.memory)},

@@ -115,6 +115,14 @@ std::string Range(const std::optional<forecast::TimeRange>& range) {
 
 }  // namespace
 
+std::string ParametersText(const model::Model& model) {
+  std::string text = fmt::format("{} parameters", Grouped(model.all_parameter_count()));
+  if (!model.frozen.empty()) {
+    text += fmt::format(", {} of them trained", Grouped(model.parameter_count()));
+  }
+  return text;
+}
+
 std::string Header(const scenario::Scenario& scenario) {
   std::string out = scenario.name + "\n\n";
   for (const auto& [what, text] : Facts(scenario)) out += fmt::format("{:<10} {}\n", what, text);
@@ -123,7 +131,7 @@ std::string Header(const scenario::Scenario& scenario) {
 
 std::vector<std::pair<std::string, std::string>> Facts(const scenario::Scenario& scenario) {
   const model::Model& model = *scenario.model;
-  return {{"model", fmt::format("{}, {} parameters", model.name, Grouped(model.parameter_count()))},
+  return {{"model", fmt::format("{}, {}", model.name, ParametersText(model))},
           {"cluster", Cluster(scenario)},
           {"plan", Plan(scenario.plan)},
           {"batch", Batch(scenario.plan)},

@@ -14,6 +14,8 @@ namespace stepcast::report {
 
 // Model, cluster and plan.
 std::string Header(const scenario::Scenario& scenario);
+// "7 000 000 parameters", and where some are frozen how many are trained.
+std::string ParametersText(const model::Model& model);
 
 // The same without the name: "model" and what it is, and so on.
 std::vector<std::pair<std::string, std::string>> Facts(const scenario::Scenario& scenario);

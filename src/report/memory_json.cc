@@ -60,7 +60,7 @@ std::string MemoryJson(const scenario::Scenario& scenario, const MemoryReport& r
   return Text(Json{
       {"stepcast", 1},
       {"scenario", scenario.name},
-      {"parameters", scenario.model->parameter_count()},
+      {"parameters", scenario.model->all_parameter_count()},
       {"capacity_bytes", LeastMemory(scenario).count()},
       {"stage", report.own_stage},
       {"stages", std::move(stages)},

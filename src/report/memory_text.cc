@@ -4,6 +4,7 @@
 #include "fmt/format.h"
 #include "src/base/quantity.h"
 #include "src/report/categories.h"
+#include "src/report/figures_text.h"
 #include "src/report/memory_report.h"
 #include "src/report/number_text.h"
 #include "src/report/simulate_text.h"
@@ -90,12 +91,12 @@ std::string Capacity(const scenario::Scenario& scenario) {
 std::string MemoryText(const scenario::Scenario& scenario, const MemoryReport& report) {
   const model::Model& model = *scenario.model;
   std::string out = fmt::format(
-      "{}\n\nmodel      {}, {} parameters\n"
+      "{}\n\nmodel      {}, {}\n"
       "framework  {}, {} data-parallel ranks\n"
       "capacity   {}\n\n"
       "The formula knows the model's states and activations and nothing of the framework's\n"
       "buffers; the simulated categories are those alive at the simulated peak.\n",
-      scenario.name, model.name, Grouped(model.parameter_count()),
+      scenario.name, model.name, ParametersText(model),
       plan::Name(scenario.plan.data_parallel.framework), Grouped(scenario.plan.parallelism.data),
       Capacity(scenario));
   Bytes most;

@@ -21,7 +21,7 @@ std::string SimulateJson(const scenario::Scenario& scenario, const forecast::For
       {"tokens_per_s_per_gpu", forecast.tokens_per_second_per_gpu},
       {"mfu", utilization(forecast.mfu)},
       {"hfu", utilization(forecast.hfu)},
-      {"parameters", scenario.model->parameter_count()},
+      {"parameters", scenario.model->all_parameter_count()},
       {"time_s", TimeJson(forecast.time)},
       {"communication", CommunicationJson(forecast)},
       {"memory", MemoryJson(forecast.memory)},
@@ -29,6 +29,9 @@ std::string SimulateJson(const scenario::Scenario& scenario, const forecast::For
       {"resolved", ToJson(scenario.resolved)},
       {"warnings", scenario.warnings},
   };
+  if (!scenario.model->frozen.empty()) {
+    document["trained_parameters"] = scenario.model->parameter_count();
+  }
   if (const auto& unknown = forecast.unknown_host) {
     document["unknown_host"] = {{"framework", unknown->framework},
                                 {"like", unknown->like},

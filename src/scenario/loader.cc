@@ -14,6 +14,9 @@
 #include "src/base/text_file.h"
 #include "src/calibration/on_device.h"
 #include "src/formats/schedule_csv.h"
+#include "src/model/architecture.h"
+#include "src/model/lora.h"
+#include "src/model/model.h"
 #include "src/model/stage.h"
 #include "src/parallel/axis.h"
 #include "src/parallel/rank_grid.h"
@@ -291,6 +294,29 @@ class Loader::Reading {
     scenario_.model = Shared(
         contents_.models, *file.model, scenario::LoadModel,
         [](const Node& node, Diagnostics& diagnostics) { return ReadModel(node, diagnostics); });
+    plain_model_ = scenario_.model;
+  }
+
+  // The model with the adapters that the plan says. The last one is kept: plans seldom differ in
+  // it.
+  void AdaptModel(const ScenarioFile& file) {
+    scenario_.model = plain_model_;
+    if (!file.request.lora || plain_model_ == nullptr || plain_model_->is_layer_list()) return;
+    model::Lora lora = *file.request.lora;
+    lora.frozen_dtype = plan::FrozenType(file.request);
+    if (adapted_model_ == nullptr || adapted_lora_ != lora) {
+      model::Architecture architecture = std::get<model::Architecture>(plain_model_->source);
+      architecture.lora = lora;
+      const std::vector<model::ArchitectureFault> faults = model::CheckLora(architecture);
+      for (const model::ArchitectureFault& fault : faults) {
+        Report("model.lora", LocationOf(root_, "training.lora." + fault.field),
+               fmt::format("'training.lora.{}': {}", fault.field, fault.message), fault.hint);
+      }
+      if (!faults.empty()) return;
+      adapted_lora_ = lora;
+      adapted_model_ = std::make_shared<const model::Model>(model::Adapted(*plain_model_, lora));
+    }
+    scenario_.model = adapted_model_;
   }
 
   void LoadCluster(const ScenarioFile& file) {
@@ -553,6 +579,7 @@ class Loader::Reading {
   }
 
   void CheckTogether(const ScenarioFile& file) {
+    AdaptModel(file);
     CheckCosts(file, CheckPlan(file));
     CheckStepTime(file);
     CheckReduction(file);
@@ -733,6 +760,8 @@ class Loader::Reading {
   ScenarioFile read_;
   Scenario scenario_;
   Sources sources_;
+  std::shared_ptr<const model::Model> plain_model_, adapted_model_;
+  model::Lora adapted_lora_;
   bool profile_believed_ = false;              // as that of the device
   std::optional<std::int64_t> cluster_nodes_;  // that the scenario's cluster is of
   std::vector<std::string> warnings_;          // that do not depend on the plan

@@ -16,6 +16,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/check.h"
+#include "src/model/lora.h"
 #include "src/parallel/named_schedules.h"
 #include "src/plan/data_parallel_settings.h"
 #include "src/plan/parallelism_settings.h"
@@ -163,6 +164,38 @@ void ReadCheckpointSaving(MappingReader& reader, plan::Request& request) {
       .every = *every, .mode = mode.value_or(plan::CheckpointMode::kSync), .bandwidth = *bandwidth};
 }
 
+void ReadLora(MappingReader& reader, plan::Request& request) {
+  model::Lora lora;
+  const auto rank = reader.ReadInteger("rank", Need::kRequired, {1, model::kMostRank});
+  const auto targets = reader.ReadText("targets", Need::kRequired);
+  lora.dropout = reader.ReadDecimal("dropout", Need::kOptional, {0, 0.99}).value_or(0);
+  lora.all_to_all = reader.ReadBoolean("all_to_all", Need::kOptional).value_or(false);
+  std::vector<std::string> names;
+  for (const auto& known : model::kAdaptedLayerNames) names.emplace_back(known.name);
+  const std::string_view words = targets ? std::string_view(*targets) : std::string_view();
+  for (std::size_t begin = 0; targets && begin <= words.size();) {
+    const std::size_t end = std::min(words.find(' ', begin), words.size());
+    const std::string_view word = words.substr(begin, end - begin);
+    begin = end + 1;
+    const auto* known =
+        std::find_if(std::begin(model::kAdaptedLayerNames), std::end(model::kAdaptedLayerNames),
+                     [&](const auto& entry) { return word == entry.name; });
+    if (known == std::end(model::kAdaptedLayerNames)) {
+      reader.Report("targets", "input.unknown-word",
+                    fmt::format("{} has a linear layer that is not known: {}",
+                                Quoted(reader.PathOf("targets")), Quoted(word)),
+                    fmt::format("write some of {}, with one space between", fmt::join(names, " ")));
+      continue;
+    }
+    lora.targets.*known->member = true;
+  }
+  reader.Finish();
+  // Also with mistakes, so that the other rules know that there are adapters.
+  lora.rank = rank.value_or(0);
+  if (lora.targets == model::AdaptedLayers()) lora.targets.linear_qkv = true;
+  request.lora = lora;
+}
+
 std::optional<Dispatch> ReadDispatch(MappingReader& reader) {
   const auto module = reader.ReadTime("module", Need::kRequired, Zero::kAllowed);
   const auto autograd = reader.ReadTime("autograd", Need::kRequired, Zero::kAllowed);
@@ -205,6 +238,18 @@ constexpr SectionKey kTrainingKeys[] = {
        if (auto saving = reader.ReadMapping("checkpoint_saving", Need::kOptional)) {
          ReadCheckpointSaving(*saving, request);
        }
+     }},
+    {"lora",
+     [](MappingReader& reader, plan::Request& request) {
+       if (auto lora = reader.ReadMapping("lora", Need::kOptional)) ReadLora(*lora, request);
+     }},
+    {"frozen_dtype",
+     [](MappingReader& reader, plan::Request& request) {
+       request.frozen_dtype = reader.ReadWord<DataType>("frozen_dtype", Need::kOptional,
+                                                        {{"fp32", DataType::kFp32},
+                                                         {"bf16", DataType::kBf16},
+                                                         {"fp16", DataType::kFp16},
+                                                         {"fp8", DataType::kFp8}});
      }},
     {"dispatch",
      [](MappingReader& reader, plan::Request& request) {

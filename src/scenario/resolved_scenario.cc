@@ -8,6 +8,7 @@
 #include "fmt/format.h"
 #include "src/base/check.h"
 #include "src/base/quantity.h"
+#include "src/model/lora.h"
 #include "src/plan/data_parallel_settings.h"
 #include "src/plan/parallelism_settings.h"
 #include "src/plan/training_settings.h"
@@ -116,6 +117,13 @@ Resolved CheckpointSaving(const plan::CheckpointSaving& saving) {
                   {"bandwidth", Text(ExactBandwidth(saving.bandwidth))}}};
 }
 
+Resolved Lora(const model::Lora& lora) {
+  return {Mapping{{"rank", Integer(lora.rank)},
+                  {"targets", Text(model::Text(lora.targets))},
+                  {"dropout", Text(fmt::format("{}", lora.dropout))},
+                  {"all_to_all", Boolean(lora.all_to_all)}}};
+}
+
 // Settings of `training` with a notation of their own; nothing where there is nothing to say.
 std::optional<Resolved> OwnValue(const plan::Training& training, std::string_view key) {
   if (key == "global_batch_size") return std::nullopt;  // gradient_accumulation says it
@@ -133,6 +141,8 @@ std::optional<Resolved> OwnValue(const plan::Training& training, std::string_vie
     return training.checkpoint_saving ? std::optional(CheckpointSaving(*training.checkpoint_saving))
                                       : std::nullopt;
   }
+  if (key == "lora") return Lora(training.lora);
+  if (key == "frozen_dtype") return Text(Name(training.lora.frozen_dtype));
   STEPCAST_CHECK(key == "dispatch", "a notation of its own is known here");
   if (training.dispatch == Dispatch()) return std::nullopt;
   return Resolved{Mapping{{"module", Text(ExactTime(training.dispatch.module))},

@@ -116,7 +116,7 @@ Neighbour NeighbourOf(const scenario::Scenario& scenario, const PublishedCase& r
   neighbour.source = source;
   neighbour.fit = row.split == Split::kFit;
   neighbour.gpu = scenario.cluster->gpu();
-  neighbour.sizes = {static_cast<double>(scenario.model->parameter_count()),
+  neighbour.sizes = {static_cast<double>(scenario.model->all_parameter_count()),
                      static_cast<double>(training.sequence_length),
                      static_cast<double>(scenario.cluster->devices()),
                      static_cast<double>(training.micro_batch_size),

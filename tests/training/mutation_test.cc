@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,8 +40,11 @@ struct Plan {
   int virtual_stages = 1;
   std::string schedule{};  // where it is not the framework's own
   int micro_batches = 2;
-  std::string overlap{};  // training.tensor_overlap, of a transformer
+  std::string training{};  // more of it, of a transformer
 };
+
+constexpr const char* kAdapters =
+    ", lora: {rank: 2, targets: linear_qkv linear_proj linear_fc1 linear_fc2, all_to_all: true}";
 
 constexpr const char* kBlocks = R"({
   kind: layers,
@@ -64,8 +69,8 @@ training: {{sequence_length: {}, micro_batch_size: 1, optimizer: adamw, precisio
 parallelism: {{pipeline: {}, tensor: {}, sequence_parallel: {}, {}}}
 data_parallel: {{{}}}
 )",
-      plan.overlap.empty() ? kBlocks : kTransformer, plan.stages * plan.data * plan.tensor,
-      plan.overlap.empty() ? 8 : 16, plan.micro_batches, plan.overlap, plan.stages, plan.tensor,
+      plan.training.empty() ? kBlocks : kTransformer, plan.stages * plan.data * plan.tensor,
+      plan.training.empty() ? 8 : 16, plan.micro_batches, plan.training, plan.stages, plan.tensor,
       plan.sequence_parallel,
       plan.schedule.empty() ? fmt::format("virtual_stages: {}", plan.virtual_stages)
                             : "schedule: " + plan.schedule,
@@ -108,6 +113,16 @@ std::string Explained(const program::Program& program, const Instruction& instru
            "more often than they need";
   }
   if (instruction.opcode != Opcode::kCollective) return "";
+  const std::span<const program::BufferUse> uses(program.uses.data() + instruction.first_use,
+                                                 instruction.use_count);
+  const bool has_values = std::any_of(
+      program.data_flow.effects.begin(), program.data_flow.effects.end(),
+      [&](const program::Effect& effect) {
+        return std::any_of(uses.begin(), uses.end(), [&](const program::BufferUse& use) {
+          return use.buffer == effect.source.buffer || use.buffer == effect.target.buffer;
+        });
+      });
+  if (!has_values) return "frozen parameters have no values that training would change";
   const program::Collective& collective = program.collectives[instruction.operand];
   if (instruction.phase == program::Phase::kForward &&
       collective.kind == CollectiveKind::kAllGather) {
@@ -231,6 +246,10 @@ TEST(Mutations, OfCommunicationShow) {
        ", tensor_overlap: user_buffers"},
       {1, 1, "zero_stage: 3, framework: fsdp2", 4, true, 1, "", 1,
        ", compile: true, tensor_overlap: async"},
+      {1, 2, "zero_stage: 0, framework: ddp", 1, false, 1, "", 2, kAdapters},
+      {1, 2, "zero_stage: 3, framework: fsdp2", 1, false, 1, "", 2, kAdapters},
+      {1, 2, "zero_stage: 2, framework: deepspeed", 1, false, 1, "", 2, kAdapters},
+      {1, 2, "zero_stage: 1, framework: megatron", 2, true, 1, "", 2, kAdapters},
   };
   int mutants = 0, explained_ones = 0;
   std::string survivors;

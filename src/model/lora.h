@@ -1,0 +1,63 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+
+#include "src/base/data_type.h"
+
+// Low-rank adaptation (Hu et al. 2021, arXiv 2106.09685): the model's own parameters are frozen,
+// and beside some linear layers y = x W stands an adapter, y + s (x A) B, whose two matrices of
+// `rank` columns and rows are all that is trained.
+namespace stepcast::model {
+
+// Linear layers of a block that have an adapter. Those that are one product in the model (GPT-2) or
+// in the framework (Megatron-LM) share one: linear_qkv, linear_fc1.
+struct AdaptedLayers {
+  bool linear_qkv = false, query = false, key = false, value = false;
+  bool projection = false;
+  bool linear_fc1 = false, gate = false, up = false;
+  bool down = false;
+
+  friend auto operator<=>(const AdaptedLayers&, const AdaptedLayers&) = default;
+};
+// Their words: Megatron-LM's modules, and those of Hugging Face's Llama.
+struct AdaptedLayerName {
+  const char* name;
+  bool AdaptedLayers::*member;
+};
+// The first name of a member is the one that is written (Text).
+inline constexpr AdaptedLayerName kAdaptedLayerNames[] = {
+    {"linear_qkv", &AdaptedLayers::linear_qkv},
+    {"q_proj", &AdaptedLayers::query},
+    {"k_proj", &AdaptedLayers::key},
+    {"v_proj", &AdaptedLayers::value},
+    {"linear_proj", &AdaptedLayers::projection},
+    {"o_proj", &AdaptedLayers::projection},
+    {"linear_fc1", &AdaptedLayers::linear_fc1},
+    {"gate_proj", &AdaptedLayers::gate},
+    {"up_proj", &AdaptedLayers::up},
+    {"linear_fc2", &AdaptedLayers::down},
+    {"down_proj", &AdaptedLayers::down}};
+
+// "linear_qkv linear_proj".
+std::string Text(const AdaptedLayers& layers);
+
+// Generous: no adapter is of a higher rank.
+inline constexpr std::int64_t kMostRank = 1 << 14;
+
+struct Lora {
+  std::int64_t rank = 0;  // 0: there are no adapters, and all parameters are trained
+  AdaptedLayers targets{};
+  double dropout = 0;  // of what an adapter takes
+  // What frozen parameters are kept in; kFp8: the matrices of blocks, the others in bf16.
+  DataType frozen_dtype = DataType::kBf16;
+  // With sequence parallelism, behind layers that are divided by rows: an all-to-all from parts of
+  // the features to parts of the tokens, in the place of an all-gather (NeMo's a2a_experimental).
+  bool all_to_all = false;
+
+  bool adapts() const { return rank > 0; }
+  friend bool operator==(const Lora&, const Lora&) = default;
+};
+
+}  // namespace stepcast::model

@@ -1,0 +1,98 @@
+// What adapters and frozen parameters go with.
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "fmt/format.h"
+#include "src/plan/legality_rules.h"
+
+namespace stepcast::plan {
+namespace {
+
+class LoraRules : public Rules {
+ public:
+  using Rules::Rules;
+
+  void CheckAll() {
+    CheckFrozenType();
+    if (!request_.lora || !request_.framework) return;
+    CheckDivided();
+    CheckSharded();
+  }
+
+ private:
+  void CheckFrozenType() {
+    if (!request_.frozen_dtype) return;
+    const DataType type = *request_.frozen_dtype;
+    const auto refuse = [&](std::string rule, const char* hint) {
+      Add("training.frozen_dtype", "plan.frozen-dtype",
+          fmt::format("{}, and frozen_dtype is {}", rule, Name(type)), hint);
+    };
+    if (!request_.lora) {
+      refuse("no parameter is frozen without lora", "leave it out, or write lora: {rank: 16, ...}");
+      return;
+    }
+    if (type != DataType::kFp8) return;
+    if (request_.precision && *request_.precision != DataType::kFp8) {
+      refuse(fmt::format("weights in 8 bits are for products in 8 bits, precision is {}",
+                         Name(*request_.precision)),
+             "write precision: fp8, or frozen_dtype: bf16");
+    }
+    if (Is(Framework::kFsdp2)) {
+      refuse("fsdp2 is modelled to gather frozen parameters in the type that it computes in",
+             "write frozen_dtype: bf16, or leave it out");
+    }
+  }
+
+  void CheckDivided() {
+    const std::int64_t tensor = request_.tensor.value_or(1);
+    if (tensor == 1) return;
+    if (!Is(Framework::kMegatron) && !Is(Framework::kReference)) {
+      Add("parallelism.tensor", "plan.lora",
+          fmt::format("adapters are modelled as Megatron's divide them, framework is {} and tensor "
+                      "is {}",
+                      plan::Name(*request_.framework), tensor),
+          "write framework: megatron or reference, or tensor: 1");
+    }
+    const model::AdaptedLayers& targets = request_.lora->targets;
+    const bool parts = targets.query || targets.key || targets.value;
+    for (const auto& [name, extent, columns] : facts_.divided) {
+      if (!parts || name != "num_key_value_heads" || extent >= tensor) continue;
+      Add("training.lora.targets", "plan.lora",
+          fmt::format("ranks that share key-value heads have one product of queries, keys and "
+                      "values: num_key_value_heads is {} and tensor is {}",
+                      extent, tensor),
+          "write linear_qkv");
+    }
+    if (request_.lora->rank % tensor == 0) return;
+    Add("training.lora.rank", "plan.lora",
+        fmt::format("the ranks of a tensor-parallel group divide the columns of an adapter's first "
+                    "matrix: tensor is {} and rank is {}",
+                    tensor, request_.lora->rank),
+        fmt::format("write a rank that {} divides", tensor));
+  }
+
+  void CheckSharded() {
+    const bool shards = request_.zero_stage.value_or(0) == 3 && !Is(Framework::kFsdp2);
+    if (shards) {
+      Add("data_parallel.zero_stage", "plan.lora",
+          fmt::format("{} with frozen parameters is modelled where each rank has all of them, "
+                      "zero_stage is 3",
+                      plan::Name(*request_.framework)),
+          "write zero_stage: 0, 1 or 2, or framework: fsdp2");
+    }
+    if (request_.cpu_offload.value_or(false)) {
+      Add("data_parallel.cpu_offload", "plan.lora",
+          "frozen parameters are modelled on the device, cpu_offload is true",
+          "write cpu_offload: false, or leave it out");
+    }
+  }
+};
+
+}  // namespace
+
+void CheckLora(const Request& request, const Facts& facts, std::vector<Violation>& violations) {
+  LoraRules(request, facts, violations).CheckAll();
+}
+
+}  // namespace stepcast::plan
