@@ -115,17 +115,18 @@ class Block {
   // Those that share their input: one product, where the framework has it so.
   std::vector<Operand> Linears(
       const Operand& x, std::string_view name,
-      std::initializer_list<std::pair<std::string_view, std::int64_t>> modules, bool joins) {
+      std::initializer_list<std::pair<std::string_view, std::int64_t>> modules, bool fused,
+      bool joins) {
     std::vector<Operand> ys;
     std::vector<LinearModule> together;
     for (const auto& [module, out] : modules) {
-      if (options_.fuses_products) {
+      if (fused) {
         together.push_back({module, out, Find(parameters_, module)});
       } else {
         ys.push_back(Linear(x, module, out));
       }
     }
-    return options_.fuses_products ? operators_.Linears(x, name, together, joins) : ys;
+    return fused ? operators_.Linears(x, name, together, joins) : ys;
   }
 
   // The second of a pair of linear layers, whose result the ranks add up; its bias comes behind it.
@@ -162,10 +163,11 @@ class Block {
       return core(query, operators_.RepeatHeads(key, core_names_.key_repeat, group),
                   operators_.RepeatHeads(value, core_names_.value_repeat, group));
     }
-    // The core's backward writes three gradients, which lie apart.
+    // The core's backward writes three gradients, which lie apart unless it takes them packed.
     const std::vector<Operand> all = Linears(
         x, core_names_.query_key_value,
-        {{names_.query, query_width}, {names_.key, key_width}, {names_.value, key_width}}, true);
+        {{names_.query, query_width}, {names_.key, key_width}, {names_.value, key_width}},
+        options_.fuses_products || options_.packs_query_key_value, !options_.packs_query_key_value);
     Operand query = all[0], key = all[1], value = all[2];
     query = operators_.Rotary(query, core_names_.query_rotary, a_.head_size);
     key = operators_.Rotary(key, core_names_.key_rotary, a_.head_size);
@@ -187,6 +189,13 @@ class Block {
 
   Operand FeedForwardOf(Operand x) {
     const std::int64_t width = a_.feed_forward / options_.tensor;
+    if (a_.activator == Activator::kSwiGlu && options_.enters_columns_apart) {
+      const auto enter = [&](std::string_view module) {
+        return Linear(operators_.EnterColumns(x, module), module, width);
+      };
+      const Operand gate = enter(names_.gate);
+      return Rows(Gated(gate, enter(names_.up)), names_.down);
+    }
     x = operators_.EnterColumns(x, "fc1");
     if (a_.activator != Activator::kSwiGlu) {
       const Operand up = Linear(x, names_.up, width);
@@ -194,20 +203,24 @@ class Block {
                                                    : operators_.SquaredRelu(up, names_.activator),
                   names_.down);
     }
-    if (!IsUnfused(options_.activation_function)) {
-      const std::vector<Operand> both =
-          Linears(x, core_names_.gate_up, {{names_.gate, width}, {names_.up, width}}, false);
-      return Rows(operators_.GatedSilu(both[0], both[1], names_.activator), names_.down);
-    }
-    if (!options_.fuses_products) {
+    const bool unfused = IsUnfused(options_.activation_function);
+    if (unfused && !options_.fuses_products) {
       const Operand gate = operators_.Silu(Linear(x, names_.gate, width), names_.activator);
       const Operand up = Linear(x, names_.up, width);
       return Rows(operators_.Multiply(gate, up, core_names_.product), names_.down);
     }
     const std::vector<Operand> both =
-        Linears(x, core_names_.gate_up, {{names_.gate, width}, {names_.up, width}}, true);
-    const Operand gate = operators_.Silu(both[0], names_.activator);
-    return Rows(operators_.Multiply(gate, both[1], core_names_.product), names_.down);
+        Linears(x, core_names_.gate_up, {{names_.gate, width}, {names_.up, width}},
+                options_.fuses_products, unfused);
+    return Rows(Gated(both[0], both[1]), names_.down);
+  }
+
+  // SwiGLU of what its two products make.
+  Operand Gated(Operand gate, Operand up) {
+    if (!IsUnfused(options_.activation_function)) {
+      return operators_.GatedSilu(gate, up, names_.activator);
+    }
+    return operators_.Multiply(operators_.Silu(gate, names_.activator), up, core_names_.product);
   }
 
   Operand Residual(Operand x, Operand branch, std::string_view dropout, std::string_view name) {
@@ -255,6 +268,7 @@ LayerWork EmbeddingWork(const Architecture& a, const WorkOptions& options) {
 LayerWork HeadWork(const Architecture& a, WorkOptions options) {
   if (options.compute == DataType::kFp8) options.compute = ActivationType(options.compute);
   options.tensor_overlap = TensorOverlap::kNone;  // of blocks, too
+  options.norms_again = false;
   const ModuleNames& names = NamesOf(a.family);
   const std::vector<ModuleParameter> parameters = HeadParameters(a);
   LayerTape tape(ActivationType(options.compute), options.compiled);
