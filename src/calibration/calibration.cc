@@ -68,6 +68,7 @@ std::vector<std::string> Complete(const KernelCosts& defaults, KernelCosts& kern
   fill("collective_launch", kernels.collective_launch > Time(), defaults.collective_launch,
        kernels.collective_launch);
   fill("gemm_unaligned", false, defaults.gemm_unaligned, kernels.gemm_unaligned);
+  fill("batched_unaligned", false, defaults.batched_unaligned, kernels.batched_unaligned);
   fill("jitter", false, defaults.jitter, kernels.jitter);
   fill("variation", false, defaults.variation, kernels.variation);
   fill("token_sum_time", !kernels.memory_curve.empty(), defaults.token_sum_time,

@@ -123,6 +123,9 @@ struct KernelCosts {
   // The part of their rate that matrix products keep whose operands have rows that 2 bytes alone
   // divide (cost/unaligned_products.h). Zero: not known, nothing is lost.
   double gemm_unaligned = 0;
+  // The same of batches of products, an attention core as separate kernels, wherever 16 bytes do
+  // not divide their rows; by DataType. Zero: not known, as single products.
+  std::array<double, kDataTypeCount> batched_unaligned{};
   std::array<AttentionEfficiency, 3> attention;  // by generation of FlashAttention, less one
   PowerDraw power;
   // Devices of one type are not equally fast under arithmetic: standard deviation of their times

@@ -40,15 +40,18 @@ std::int64_t LoadOf(std::int64_t row, std::int64_t element) {
 
 }  // namespace
 
-double UnalignedRate(const Kernel& product, double unaligned) {
-  if (unaligned == 0) return 1;
+double UnalignedRate(const Kernel& product, const calibration::KernelCosts& costs) {
   std::int64_t load = kWidest;
   for (const Operand& operand : OperandsOf(product.layout)) {
     load = std::min(load, LoadOf(product.*operand.row, SizeOf(product.data_type)));
   }
   if (load == kWidest) return 1;
-  return std::pow(unaligned, std::log2(static_cast<double>(kWidest) / static_cast<double>(load)) /
-                                 std::log2(static_cast<double>(kWidest) / kNarrowest));
+  const double batched = costs.batched_unaligned[static_cast<std::size_t>(product.data_type)];
+  if (product.batch > 1 && batched != 0) return batched;
+  if (costs.gemm_unaligned == 0) return 1;
+  return std::pow(costs.gemm_unaligned,
+                  std::log2(static_cast<double>(kWidest) / static_cast<double>(load)) /
+                      std::log2(static_cast<double>(kWidest) / kNarrowest));
 }
 
 PaddedProduct Padded(const Kernel& product) {

@@ -192,6 +192,8 @@ class LayerOperators {
   // backward once more, and writes their gradient. Over a vocabulary that is divided among ranks
   // they agree on each token's maximum, sum of exponentials and target's logit first
   // (core/tensor_parallel/cross_entropy.py): FP32 all-reduces; fused, the latter two are one.
+  // With WorkOptions::fp32_logits a fused one reads an FP32 copy of them, overwrites it with its
+  // gradient and casts that.
   void CrossEntropy(Operand logits, std::string_view module);
 
  private:
@@ -253,6 +255,8 @@ class LayerOperators {
   // vocabulary add them up; without one the numbers are not told apart from what the kernel does.
   std::optional<LayerTape::Value> AgreedRows(Kernel kernel, LayerTape::Value from, std::string name,
                                              std::int64_t numbers);
+  // What WorkOptions::scores_logits adds to the forward (scores.cc).
+  void Score(const Operand& logits, std::string_view module);
   // Twice the pairs of tokens that see each other in one sequence.
   std::int64_t SeenTwice(const AttentionShape& shape) const;
 
@@ -266,6 +270,9 @@ class LayerOperators {
   std::optional<Fp8Copies> CastToFp8InBackward(LayerTape::Value value, const Operand& of,
                                                std::string name);
   Operand EagerRmsNorm(Operand x, std::string_view module, ModulePositions parameters);
+  // One fused kernel on an FP32 copy of its input; see WorkOptions::norms_again.
+  Operand WidenedNorm(Operand x, std::string_view module, const Bytes& statistics,
+                      ModulePositions parameters);
   Operand ComplexRotary(Operand x, std::string_view module, std::int64_t head_size);
   Operand HalvesRotary(Operand x, std::string_view module, std::int64_t head_size);
   Operand NewGelu(Operand x, std::string_view module);

@@ -179,27 +179,29 @@ class Block {
     return ys;
   }
 
-  // Those that share their input: one product, where the framework has it so. `together`: what
-  // their common adapter is called.
+  // Those that share their input: one product where the framework has it so (`fused`). `together`:
+  // what their common adapter is called.
   std::vector<Operand> Linears(
       const Entered& x, std::string_view name, std::string_view together,
-      std::initializer_list<std::pair<std::string_view, std::int64_t>> modules, Outputs outputs) {
+      std::initializer_list<std::pair<std::string_view, std::int64_t>> modules, bool fused,
+      Outputs outputs) {
     return WithAdapters(x, together, std::span(modules.begin(), modules.size()),
-                        BaseLinears(x.whole, name, modules, outputs));
+                        BaseLinears(x.whole, name, modules, fused, outputs));
   }
   std::vector<Operand> BaseLinears(
       const Operand& x, std::string_view name,
-      std::initializer_list<std::pair<std::string_view, std::int64_t>> modules, Outputs outputs) {
+      std::initializer_list<std::pair<std::string_view, std::int64_t>> modules, bool fused,
+      Outputs outputs) {
     std::vector<Operand> ys;
     std::vector<LinearModule> together;
     for (const auto& [module, out] : modules) {
-      if (options_.fuses_products) {
+      if (fused) {
         together.push_back({module, out, Find(parameters_, module)});
       } else {
         ys.push_back(Linear(x, module, out));
       }
     }
-    return options_.fuses_products ? operators_.Linears(x, name, together, outputs) : ys;
+    return fused ? operators_.Linears(x, name, together, outputs) : ys;
   }
 
   // The second of a pair of linear layers, whose result the ranks add up; its bias comes behind it.
@@ -221,11 +223,15 @@ class Block {
   std::array<Operand, 3> QueryKeyValue(const Entered& x, std::int64_t query_width,
                                        std::int64_t key_width) {
     const std::int64_t key_columns = a_.kv_heads * a_.head_size / options_.tensor;
-    // The core's backward writes three gradients, which lie apart.
+    const bool packed = options_.packs_query_key_value;
+    // The core's backward writes three gradients, which lie apart unless it takes them packed.
     const std::vector<Operand> made = Linears(
         x, core_names_.query_key_value, names_.linear_qkv,
         {{names_.query, query_width}, {names_.key, key_columns}, {names_.value, key_columns}},
-        shares_key_heads() ? Outputs::kOne : Outputs::kApart);
+        options_.fuses_products || packed,
+        shares_key_heads() ? Outputs::kOne
+        : packed           ? Outputs::kSideBySide
+                           : Outputs::kApart);
     if (!shares_key_heads()) return {made[0], made[1], made[2]};
     STEPCAST_CHECK(options_.fuses_products, "ranks share key-value heads of one product");
     return operators_.GatherHeads(made.front(), core_names_.query_key_value,
@@ -288,6 +294,14 @@ class Block {
   Operand FeedForwardOf(const Operand& normalized) {
     const std::int64_t width = a_.feed_forward / options_.tensor;
     const AdaptedLayers& targets = a_.lora.targets;
+    if (a_.activator == Activator::kSwiGlu && options_.enters_columns_apart &&
+        !targets.linear_fc1) {
+      const auto enter = [&](std::string_view module, bool adapted) {
+        return AdaptedLinear(Enter(normalized, module, adapted), module, width);
+      };
+      const Operand gate = enter(names_.gate, targets.gate);
+      return Rows(Gated(gate, enter(names_.up, targets.up)), names_.down);
+    }
     const Entered x = Enter(normalized, "fc1", targets.linear_fc1 || targets.gate || targets.up);
     if (a_.activator != Activator::kSwiGlu) {
       const Operand up = AdaptedLinear(x, names_.up, width);
@@ -295,22 +309,24 @@ class Block {
                                                    : operators_.SquaredRelu(up, names_.activator),
                   names_.down);
     }
-    if (!IsUnfused(options_.activation_function)) {
-      const std::vector<Operand> both =
-          Linears(x, core_names_.gate_up, names_.linear_fc1,
-                  {{names_.gate, width}, {names_.up, width}}, Outputs::kSideBySide);
-      return Rows(operators_.GatedSilu(both[0], both[1], names_.activator), names_.down);
-    }
-    if (!options_.fuses_products && !targets.linear_fc1) {
+    const bool unfused = IsUnfused(options_.activation_function);
+    if (unfused && !options_.fuses_products && !targets.linear_fc1) {
       const Operand gate = operators_.Silu(AdaptedLinear(x, names_.gate, width), names_.activator);
       const Operand up = AdaptedLinear(x, names_.up, width);
       return Rows(operators_.Multiply(gate, up, core_names_.product), names_.down);
     }
-    const std::vector<Operand> both =
-        Linears(x, core_names_.gate_up, names_.linear_fc1,
-                {{names_.gate, width}, {names_.up, width}}, Outputs::kApart);
-    const Operand gate = operators_.Silu(both[0], names_.activator);
-    return Rows(operators_.Multiply(gate, both[1], core_names_.product), names_.down);
+    const std::vector<Operand> both = Linears(
+        x, core_names_.gate_up, names_.linear_fc1, {{names_.gate, width}, {names_.up, width}},
+        options_.fuses_products, unfused ? Outputs::kApart : Outputs::kSideBySide);
+    return Rows(Gated(both[0], both[1]), names_.down);
+  }
+
+  // SwiGLU of what its two products make.
+  Operand Gated(Operand gate, Operand up) {
+    if (!IsUnfused(options_.activation_function)) {
+      return operators_.GatedSilu(gate, up, names_.activator);
+    }
+    return operators_.Multiply(operators_.Silu(gate, names_.activator), up, core_names_.product);
   }
 
   Operand Residual(Operand x, Operand branch, std::string_view dropout, std::string_view name) {
@@ -360,6 +376,7 @@ LayerWork EmbeddingWork(const Architecture& a, const WorkOptions& options) {
 LayerWork HeadWork(const Architecture& a, WorkOptions options) {
   if (options.compute == DataType::kFp8) options.compute = ActivationType(options.compute);
   options.tensor_overlap = TensorOverlap::kNone;  // of blocks, too
+  options.norms_again = false;
   const ModuleNames& names = NamesOf(a.family);
   const std::vector<ModuleParameter> parameters = HeadParameters(a);
   LayerTape tape(ActivationType(options.compute), options.compiled);

@@ -665,6 +665,86 @@ TEST(TransformerWorkTest, ProductsThatShareAnInputAreOne) {
   EXPECT_EQ(adds(fused, "qkv_proj.output_grad.join"), 1);
 }
 
+// InternEvo's Wqkv with FlashAttention's packed functions: one product, whose gradient lies as it
+// needs it. SwiGLU's two stay apart.
+TEST(TransformerWorkTest, PackedQueriesKeysAndValuesNeedNoCopies) {
+  const Architecture a = Llama31With8B();
+  WorkOptions options = Options(1, 64);
+  options.activation_function = Implementation::kFused;
+  const LayerWork apart = BlockOf(a, options);
+  options.packs_query_key_value = true;
+  const LayerWork packed = BlockOf(a, options);
+  ASSERT_NE(Find(packed, "self_attn.qkv_proj"), nullptr);
+  EXPECT_EQ(Find(packed, "self_attn.q_proj"), nullptr);
+  EXPECT_NE(Find(packed, "mlp.gate_proj"), nullptr);
+  EXPECT_EQ(ModelFlops(packed.backward), ModelFlops(apart.backward));
+  for (const Operation& op : packed.backward) {
+    EXPECT_FALSE(op.kernel.name.ends_with("output_grad.join")) << op.kernel.name;
+  }
+}
+
+// Each of flash-attn's divided products adds up the gradient of its input: three all-reduces in the
+// backward of a block, where two do for products that enter together.
+TEST(TransformerWorkTest, ProductsThatEnterApartReduceApart) {
+  const Architecture a = Llama31With8B();
+  WorkOptions options = Options(1, 64);
+  options.tensor = 2;
+  const auto reduced = [&] {
+    const LayerWork work = BlockOf(a, options);
+    return std::count_if(work.backward.begin(), work.backward.end(),
+                         [](const Operation& op) { return op.group.has_value(); });
+  };
+  EXPECT_EQ(reduced(), 2);
+  options.enters_columns_apart = true;
+  EXPECT_EQ(reduced(), 3);
+}
+
+// A norm of an FP32 copy: 2 + 4 bytes for the cast and 4 + 2 for the norm, forward and, where
+// copies are not kept, again; then 4 + 2 + 4 for the gradient and 4 + 2 for its cast.
+TEST(TransformerWorkTest, NormsOfCopiesInFp32RunAgain) {
+  const Architecture a = Llama31With8B();
+  WorkOptions options = Options(1, 64);
+  options.norm = Implementation::kApexFp32;
+  const std::int64_t elements = 64 * a.hidden;
+  const LayerWork once = BlockOf(a, options);
+  EXPECT_EQ(Find(once, "input_layernorm.float")->read, Bytes(2 * elements));
+  EXPECT_EQ(Find(once, "input_layernorm.float")->written, Bytes(4 * elements));
+  EXPECT_EQ(Find(once, "input_layernorm")->read, Bytes(4 * elements + 2 * a.hidden));
+  EXPECT_EQ(Find(once, "input_layernorm.dgrad")->written, Bytes(4 * elements));
+  EXPECT_EQ(Find(once, "input_layernorm.float.dgrad")->written, Bytes(2 * elements));
+  options.norms_again = true;
+  const LayerWork again = BlockOf(a, options);
+  EXPECT_EQ(again.forward.size(), once.forward.size());
+  EXPECT_EQ(again.backward.size(), once.backward.size() + 4);
+  EXPECT_EQ(Sum(once.saved) - Sum(again.saved), 2 * (4 - 2) * elements + 2 * 4 * 64);
+}
+
+// Logits are cast, read five times and written twice by what is printed, and read twice by it and
+// by the loss; the copy becomes its gradient.
+TEST(TransformerWorkTest, ScoresPassOverLogitsInFp32) {
+  const Architecture a = Llama31With8B();
+  WorkOptions options = Options(1, 64);
+  options.loss = Loss::kFused;
+  const std::int64_t logits = 64 * a.vocabulary;
+  const auto traffic = [&] {
+    Bytes bytes;
+    for (const Operation& op : TransformerWork(a, options)[kHead].forward) {
+      if (op.kernel.kind == KernelKind::kMemoryBound) bytes += op.kernel.read + op.kernel.written;
+    }
+    return bytes.count();
+  };
+  const std::int64_t plain = traffic();
+  options.fp32_logits = true;
+  const std::int64_t wide = traffic();
+  EXPECT_EQ(wide - plain, (2 + 4 + 2 * (4 - 2)) * logits);
+  const LayerWork head = TransformerWork(a, options)[kHead];
+  EXPECT_EQ(Find(head, "loss.dgrad")->written, Bytes(4 * logits));
+  EXPECT_EQ(Find(head, "loss.float.dgrad")->written, Bytes(2 * logits));
+  options.scores_logits = true;
+  EXPECT_NEAR(static_cast<double>(traffic() - wide), 40.0 * static_cast<double>(logits),
+              0.001 * static_cast<double>(logits));
+}
+
 // Four ranks, two key-value heads: a rank makes a quarter of the one product's columns, which are
 // gathered and hold its quarter of the queries and the one key and value head that they use.
 // Backward adds up what the two ranks of a head have made: each column's gradient, scattered.

@@ -57,6 +57,9 @@ struct FrameworkTraits {
   // Queries, keys and values are one product, and so are SwiGLU's two (Megatron-LM's linear_qkv and
   // linear_fc1, nanotron's qkv_proj and gate_up_proj).
   bool fuses_products = false;
+  // InternEvo's models and training loop (internlm/model/modeling_internlm.py, core/naive_amp.py,
+  // model/metrics.py): what WorkOptions says of it.
+  bool internevo_layers = false;
   // Pipeline stages wait for what they receive, and send when they have made it.
   bool blocking_messages = false;
   // Apex's or Transformer Engine's layer norm, a loss that overwrites its logits.
@@ -124,7 +127,8 @@ inline constexpr FrameworkTraits kFrameworkTraits[] = {
      .other_stage = "zero_stage: 1, or framework: reference or fsdp2",
      .describes_values = false,
      .searched_by_default = false,
-     .tensor_parallel = true},
+     .tensor_parallel = true,
+     .internevo_layers = true},
     {.name = "nanotron",
      .first_stage = 0,
      .last_stage = 1,

@@ -31,8 +31,9 @@ model::Implementation DefaultNorm(const Request& request, bool compile) {
       return model::Implementation::kFused;
     // Megatron-LM's fused_layer_norm.py, InternEvo's norm.py: Apex, where it is installed.
     case Framework::kMegatron:
-    case Framework::kInternEvo:
       return model::Implementation::kApex;
+    case Framework::kInternEvo:  // of residual.float()
+      return model::Implementation::kApexFp32;
     default:
       break;
   }
@@ -89,14 +90,21 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
   } else if (request.framework == Framework::kNanotron) {
     training.gradient_dtype = training.reduce_dtype = DataType::kFp32;
   }
-  // torch/optim/adamw.py: foreach by default on CUDA since 2.0.
-  const bool one_by_one =
-      (request.framework == Framework::kDdp || request.framework == Framework::kFsdp1) &&
-      request.torch.value_or(Software().torch) < Version{2, 0};
+  // torch/optim/adamw.py: foreach by default on CUDA since 2.0. InternEvo's train/pipeline.py asks
+  // for PyTorch's fused one since 2.1.
+  const Version torch = request.torch.value_or(Software().torch);
+  const bool internevo = request.framework == Framework::kInternEvo;
+  const bool one_by_one = (request.framework == Framework::kDdp ||
+                           request.framework == Framework::kFsdp1 || internevo) &&
+                          torch < Version{2, 0};
+  const bool fused =
+      TraitsOf(*request.framework).fused_update || (internevo && torch >= Version{2, 1});
   training.optimizer_implementation = request.optimizer_implementation.value_or(
-      TraitsOf(*request.framework).fused_update           ? OptimizerImplementation::kFused
+      fused                                               ? OptimizerImplementation::kFused
       : one_by_one || request.cpu_offload.value_or(false) ? OptimizerImplementation::kSingle
                                                           : OptimizerImplementation::kForeach);
+  // internlm/utils/megatron_timers.py: its timers synchronise.
+  if (internevo) training.host_waits = request.host_waits.value_or(HostWaits::kPhase);
   training.recompute_modules = request.recompute_modules.value_or(model::RecomputedModules());
   training.checkpointed_blocks = request.checkpointed_blocks.value_or(model::Share());
   training.blocks_per_checkpoint = request.blocks_per_checkpoint.value_or(1);

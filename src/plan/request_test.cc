@@ -91,7 +91,29 @@ TEST(Complete, InternEvoFillsBucketsOfAGibibyte) {
   const Plan plan = Complete(Minimal(Framework::kInternEvo, 1), 8);
   EXPECT_EQ(plan.data_parallel.bucket_size, GiB(1));  // 512 Mi elements of 2 bytes
   EXPECT_EQ(plan.training.gradient_dtype, DataType::kBf16);
-  EXPECT_EQ(plan.training.optimizer_implementation, OptimizerImplementation::kForeach);
+}
+
+// torch.optim.AdamW by PyTorch's defaults, and fused since 2.1; timers that synchronise; norms of
+// residual.float(), which run again unless whole blocks do.
+TEST(Complete, InternEvoTrainsAsItsSourceDoes) {
+  Request request = Minimal(Framework::kInternEvo, 1);
+  const auto update = [&](Version torch) {
+    request.torch = torch;
+    return Complete(request, 8).training.optimizer_implementation;
+  };
+  EXPECT_EQ(update({1, 13}), OptimizerImplementation::kSingle);
+  EXPECT_EQ(update({2, 0}), OptimizerImplementation::kForeach);
+  EXPECT_EQ(update({2, 1}), OptimizerImplementation::kFused);
+  Plan plan = Complete(request, 8);
+  EXPECT_EQ(plan.training.host_waits, HostWaits::kPhase);
+  EXPECT_EQ(plan.training.norm, model::Implementation::kApexFp32);
+  EXPECT_TRUE(WorkOptionsOf(plan).norms_again);
+  EXPECT_TRUE(WorkOptionsOf(plan).scores_logits);
+  request.host_waits = HostWaits::kNever;
+  request.activation_checkpointing = model::Checkpointing::kFull;
+  plan = Complete(request, 8);
+  EXPECT_EQ(plan.training.host_waits, HostWaits::kNever);
+  EXPECT_FALSE(WorkOptionsOf(plan).norms_again);
 }
 
 TEST(Complete, MegatronAddsUpNormsGradientsInStages) {

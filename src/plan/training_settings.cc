@@ -191,10 +191,11 @@ std::vector<TrainingSetting> Rows() {
                  "(Megatron-LM's: one FP32 copy, worked on where it lies) or `fused` (one kernel)",
        .default_value = "`eager`; megatron: `in_place`; `fused` with `compile`"},
       {.key = "norm",
-       .type = Words<&Given::norm, &Training::norm, model::Implementation::kEager,
-                     model::Implementation::kFused, model::Implementation::kCompiled,
-                     model::Implementation::kApex, model::Implementation::kTransformerEngine,
-                     model::Implementation::kHuggingFace>(),
+       .type =
+           Words<&Given::norm, &Training::norm, model::Implementation::kEager,
+                 model::Implementation::kFused, model::Implementation::kCompiled,
+                 model::Implementation::kApex, model::Implementation::kApexFp32,
+                 model::Implementation::kTransformerEngine, model::Implementation::kHuggingFace>(),
        .uses = {},
        .of_architectures = true,
        .values = "whose kernels compute norms: `fused` (one kernel: PyTorch's since 2.9, Liger's), "
@@ -203,9 +204,11 @@ std::vector<TrainingSetting> Rows() {
                  "`compiled` (one kernel with the residual before it; also flash-attn's "
                  "`dropout_add_layer_norm`), `apex`, `transformer_engine` (one kernel; gradients "
                  "of layer norms' weights are added up in two stages, bounded by bandwidth, where "
-                 "PyTorch's kernel walks all tokens, `kernels.token_sum_time`)",
-       .default_value = "`compiled` with `compile`; `apex` for megatron and internevo; `fused` for "
-                        "reference; else `eager` with PyTorch before 2.9, then `fused`"},
+                 "PyTorch's kernel walks all tokens, `kernels.token_sum_time`), `apex_fp32` "
+                 "(`apex` on an FP32 copy of its input, which internevo makes again in backward)",
+       .default_value = "`compiled` with `compile`; `apex` for megatron; `apex_fp32` for "
+                        "internevo; `fused` for reference; else `eager` with PyTorch before 2.9, "
+                        "then `fused`"},
       {.key = "rotary",
        .type = Words<&Given::rotary, &Training::rotary, model::Implementation::kEager,
                      model::Implementation::kFused, model::Implementation::kCompiled,
@@ -322,7 +325,7 @@ std::vector<TrainingSetting> Rows() {
            "copy and collective (`CUDA_LAUNCH_BLOCKING=1`): nothing overlaps, and what issuing "
            "takes "
            "is never hidden",
-       .default_value = "`never`"},
+       .default_value = "`never`; internevo: `phase`"},
       {.key = "gradient_clipping",
        .type = OwnNotation<&Given::gradient_clipping>(),
        .uses = {},

@@ -160,6 +160,12 @@ void WriteKernels(const KernelCosts& kernels, Writer& writer) {
                  std::llround(gemm.half_flops));
   }
   WriteAttention(kernels, writer);
+  std::string parts;
+  for (DataType type : kDataTypes) {
+    const double part = kernels.batched_unaligned[static_cast<std::size_t>(type)];
+    if (part != 0) parts += fmt::format("{}{}: {}", parts.empty() ? "" : ", ", Name(type), part);
+  }
+  if (!parts.empty()) writer.Entry(1, "batched_unaligned: {{{}}}", parts);
   const std::pair<std::string_view, double> efficiencies[] = {
       {"gemm_unaligned", kernels.gemm_unaligned},
       {"variation", kernels.variation},

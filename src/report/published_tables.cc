@@ -216,6 +216,19 @@ PublishedTable Headline(const PublishedAccuracy& accuracy) {
   add("65 to 511 GPUs", {.least_devices = validate::kSmall + 1, .most_devices = kLarge - 1});
   add("512 GPUs and more", {.least_devices = kLarge});
   add("devices that are more than 90 % full", {.least_filled = kNearlyFull});
+  std::string predicted;
+  for (std::size_t i = 0; i < accuracy.sources.size(); ++i) {
+    if (!accuracy.sources[i].predicted) continue;
+    const std::size_t cases =
+        accuracy.StepTime({.source = i, .split = Split::kCheck, .quality = {}}).cases;
+    if (cases == 0) continue;
+    predicted += fmt::format("{}{} ({} rows)", predicted.empty() ? "" : ", ",
+                             accuracy.sources[i].name, cases);
+  }
+  if (!predicted.empty()) {
+    table.note += fmt::format(
+        " Not counted, since another simulator has made the times that it gives: {}.", predicted);
+  }
   // Of one source all these say the same.
   if (accuracy.sources.size() == 1 || table.rows.size() < 2) table.rows.clear();
   return table;

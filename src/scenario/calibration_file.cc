@@ -339,6 +339,13 @@ calibration::KernelCosts ReadKernels(MappingReader& section, Diagnostics& diagno
   costs.attention_backward_efficiency =
       costs.attention[1].backward != 0 ? 0 : efficiency("attention_backward_efficiency");
   costs.gemm_unaligned = section.ReadDecimal("gemm_unaligned", Need::kOptional, {}).value_or(0);
+  if (auto parts = section.ReadMapping("batched_unaligned", Need::kOptional)) {
+    for (DataType type : kDataTypes) {
+      costs.batched_unaligned[static_cast<std::size_t>(type)] =
+          parts->ReadDecimal(Name(type), Need::kOptional, {}).value_or(0);
+    }
+    parts->Finish();
+  }
   costs.memory_efficiency = efficiency("memory_efficiency");
   costs.variation = section.ReadDecimal("variation", Need::kOptional, {}).value_or(0);
   costs.jitter = section.ReadDecimal("jitter", Need::kOptional, {}).value_or(0);

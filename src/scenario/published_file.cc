@@ -172,6 +172,9 @@ std::optional<PublishedSource> ReadPublished(const Node& node, Diagnostics& diag
   source.machine = TextOf(reader, "machine", Need::kRequired);
   source.rule = TextOf(reader, "rule", Need::kRequired);
   source.notes = ReadTexts(reader, "notes", diagnostics);
+  source.predicted =
+      reader.ReadWord<bool>("times", Need::kOptional, {{"measured", false}, {"predicted", true}})
+          .value_or(false);
   source.aims = ReadAims(reader);
   const YamlTree shared = ReadTree(reader, "scenario", Need::kRequired, diagnostics);
   const Parts parts = ReadParts(reader, diagnostics);

@@ -93,6 +93,8 @@ struct PublishedSource {
   std::string name;  // the file's, without .yaml
   std::string source, machine, rule;
   std::vector<std::string> notes;  // what was assumed, and what is known of errors
+  // Its times are another simulator's, not measured: they count with no other source's.
+  bool predicted = false;
   Aims aims;
   std::vector<PublishedCase> cases;
 };

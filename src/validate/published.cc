@@ -306,7 +306,8 @@ const std::optional<Time>& Of(const Rival& rival, bool from_small) {
 bool PublishedAccuracy::Selected(const PublishedOutcome& outcome,
                                  const Selection& selection) const {
   const PublishedCase& row = CaseOf(outcome);
-  return (!selection.source || *selection.source == outcome.source) &&
+  return (selection.source ? *selection.source == outcome.source
+                           : !sources[outcome.source].predicted) &&
          (!selection.split || *selection.split == row.split) &&
          (!selection.quality || *selection.quality == row.quality) &&
          (!selection.large || outcome.devices > kSmall) &&
@@ -386,6 +387,7 @@ TransferError PublishedAccuracy::StepTimeTransfer(const Selection& selection) co
   for (const PublishedOutcome& outcome : outcomes) {
     const PublishedCase& row = CaseOf(outcome);
     if (!outcome.simulated() || row.split != Split::kCheck || !row.step_time) continue;
+    if (sources[outcome.source].predicted) continue;
     deviations.push_back({outcome.source, std::abs(*row.step_time / outcome.forecast - 1),
                           Selected(outcome, selection)});
   }
@@ -431,7 +433,7 @@ std::vector<FitResidual> PublishedAccuracy::FitResiduals() const {
   for (const PublishedOutcome& outcome : outcomes) {
     const PublishedCase& row = CaseOf(outcome);
     if (!outcome.simulated() || row.split != Split::kFit) continue;
-    if (row.step_time) {
+    if (row.step_time && !sources[outcome.source].predicted) {
       pairs[{outcome.gpu, "step"}].push_back(
           {row.step_time->seconds(), outcome.forecast.seconds()});
     }

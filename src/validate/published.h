@@ -97,7 +97,7 @@ struct FitResidual {
 
 // Which outcomes count; what is not set is any.
 struct Selection {
-  std::optional<std::size_t> source{};
+  std::optional<std::size_t> source{};  // not set: any whose times were measured
   std::optional<scenario::Split> split{};
   std::optional<scenario::Quality> quality{};
   bool large = false;  // only more than 64 GPUs

@@ -30,10 +30,11 @@ class Published : public testing::Test {
     fs::remove_all(root_);
   }
 
-  void Write(const std::string& name, const std::string& cases) const {
+  void Write(const std::string& name, const std::string& cases,
+             const std::string& times = {}) const {
     std::ofstream(root_ / "calibration" / "published" / (name + ".yaml"))
         << "name: " << name << "\n"
-        << R"(source: nowhere
+        << (times.empty() ? "" : "times: " + times + "\n") << R"(source: nowhere
 machine: one device
 rule: by hand
 aims: {step_time: 0.1}
@@ -81,6 +82,24 @@ TEST_F(Published, ComparesStepTimesAndKeepsSplitsApart) {
   // Layers with given times have no FLOPs, so there is no MFU to look up.
   EXPECT_EQ(accuracy->RivalStepTime(check, false).cases, 0u);
   EXPECT_FALSE(accuracy->MeetsAims()) << "a bias of 10 %";
+}
+
+// Times that another simulator has made are shown with their source and count nowhere else.
+TEST_F(Published, PredictedTimesCountWithTheirSourceAlone) {
+  const std::string rows =
+      "  - {name: one, split: check, quality: A, step_time: 50 ms}\n"
+      "  - {name: two, split: fit, quality: A, step_time: 50 ms}\n";
+  Write("a", rows);
+  Write("b", rows, "predicted");
+  const auto accuracy = ComparePublished("");
+  ASSERT_TRUE(accuracy.has_value()) << Format(accuracy.error());
+  ASSERT_EQ(accuracy->outcomes.size(), 4u);
+  EXPECT_EQ(accuracy->StepTime({}).cases, 2u);
+  EXPECT_EQ(accuracy->StepTime({.source = 1}).cases, 2u);
+  EXPECT_EQ(accuracy->StepTimeTransfer({}).cases, 1u);
+  const std::vector<FitResidual> residuals = accuracy->FitResiduals();
+  ASSERT_EQ(residuals.size(), 1u);
+  EXPECT_EQ(residuals[0].cases, 1u);
 }
 
 TEST_F(Published, ListsWhatIsNotSimulatedWithItsReason) {
