@@ -42,6 +42,9 @@ class ShardingStrategy {
   // A pass of the stage (TrainingStep::pass), around its kernels and inside of its messages.
   virtual void BeginPass() {}
   virtual void EndPass() {}
+  // Between passes, behind the messages of the one before: what the schedule says of parameters and
+  // gradients.
+  virtual void WriteParameterPass(const parallel::ParameterPass& /*pass*/) {}
   // All backward kernels of a micro-batch are issued.
   virtual void EndBackward() {}
   // Updates the parameters; the last part of the step.
@@ -171,8 +174,8 @@ class TrainingStep {
   void EndContributions();
   // What the layer's backward runs in the present pass.
   const std::vector<model::Operation>& BackwardOf(int layer) const;
-  // Before the layer's backward: what it does again, or, where it is the last of its checkpoint, all
-  // layers of that.
+  // Before the layer's backward: what it does again, or, where it is the last of its checkpoint,
+  // all layers of that.
   void Recompute(ShardingStrategy& strategy, int layer);
   // What the layer recomputes.
   const Entries& Recomputed(int layer) const {
