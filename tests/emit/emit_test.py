@@ -412,7 +412,8 @@ class TorchtitanTest(EmitTest):
         """128 ranks as 16 x 8; 32 blocks and two ends in sixteen chunks: 3, 3, 2, ..."""
         axes = ("--set=parallelism={pipeline: 8, schedule: %s}",
                 "--set=training.global_batch_size=null",
-                "--set=training.gradient_accumulation=16")
+                "--set=training.gradient_accumulation=16",
+                "--set=data_parallel.reshard_after_forward=null")
         config = self.config(axes[0] % "interleaved_1f1b", *axes[1:])
         self.assertEqual(config["training"]["local_batch_size"], 16)
         parallelism = config["parallelism"]
