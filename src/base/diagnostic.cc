@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "fmt/format.h"
+#include "src/base/utf8.h"
 
 namespace stepcast {
 namespace {
@@ -32,39 +33,6 @@ std::size_t EditDistance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
-// Length of the UTF-8 sequence at the start of `text`, which is not empty; 0 when it is not one
-// (Unicode 15, table 3-7: no overlong forms, no surrogates, nothing beyond U+10FFFF).
-std::size_t SequenceLength(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const auto continues = [&](std::size_t i, unsigned low, unsigned high) {
-    return i < text.size() && byte(i) >= low && byte(i) <= high;
-  };
-  const unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  if (first >= 0xC2 && first <= 0xDF) return continues(1, 0x80, 0xBF) ? 2 : 0;
-  if (first >= 0xE0 && first <= 0xEF) {
-    const unsigned low = first == 0xE0 ? 0xA0 : 0x80;
-    const unsigned high = first == 0xED ? 0x9F : 0xBF;
-    return continues(1, low, high) && continues(2, 0x80, 0xBF) ? 3 : 0;
-  }
-  if (first >= 0xF0 && first <= 0xF4) {
-    const unsigned low = first == 0xF0 ? 0x90 : 0x80;
-    const unsigned high = first == 0xF4 ? 0x8F : 0xBF;
-    return continues(1, low, high) && continues(2, 0x80, 0xBF) && continues(3, 0x80, 0xBF) ? 4 : 0;
-  }
-  return 0;
-}
-
-// Of a UTF-8 sequence.
-std::uint32_t CodePoint(std::string_view character) {
-  constexpr std::array<std::uint32_t, 5> kFirst{0, 0x7F, 0x1F, 0x0F, 0x07};
-  std::uint32_t point = static_cast<unsigned char>(character[0]) & kFirst[character.size()];
-  for (const char byte : character.substr(1)) {
-    point = point << 6 | (static_cast<unsigned char>(byte) & 0x3F);
-  }
-  return point;
-}
-
 // Whether a terminal acts on it instead of showing it: C0 and C1 controls, and what controls the
 // direction of text (Unicode 15, annex 9) or breaks lines.
 bool IsControl(std::uint32_t point) {
@@ -79,10 +47,10 @@ std::string OnOneLine(std::string_view text) {
   std::string line;
   line.reserve(text.size());
   for (std::size_t i = 0; i < text.size();) {
-    const std::size_t length = SequenceLength(text.substr(i, 4));
+    const std::size_t length = utf8::SequenceLength(text.substr(i, 4));
     const std::string_view character = text.substr(i, std::max<std::size_t>(length, 1));
     i += character.size();
-    const std::uint32_t point = length == 0 ? 0 : CodePoint(character);
+    const std::uint32_t point = length == 0 ? 0 : utf8::CodePoint(character);
     if (length != 0 && !IsControl(point)) {
       line += character;
     } else if (character == "\n") {

@@ -11,32 +11,10 @@
 
 #include "fmt/format.h"
 #include "src/base/files_read.h"
+#include "src/base/utf8.h"
 
 namespace stepcast {
 namespace {
-
-// Length of the UTF-8 sequence at the start of `text`; 0 when it is not one (Unicode 15, table 3-7:
-// no overlong forms, no surrogates, nothing beyond U+10FFFF).
-std::size_t SequenceLength(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const auto continues = [&](std::size_t i, unsigned low, unsigned high) {
-    return i < text.size() && byte(i) >= low && byte(i) <= high;
-  };
-  const unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  if (first >= 0xC2 && first <= 0xDF) return continues(1, 0x80, 0xBF) ? 2 : 0;
-  if (first >= 0xE0 && first <= 0xEF) {
-    const unsigned low = first == 0xE0 ? 0xA0 : 0x80;
-    const unsigned high = first == 0xED ? 0x9F : 0xBF;
-    return continues(1, low, high) && continues(2, 0x80, 0xBF) ? 3 : 0;
-  }
-  if (first >= 0xF0 && first <= 0xF4) {
-    const unsigned low = first == 0xF0 ? 0x90 : 0x80;
-    const unsigned high = first == 0xF4 ? 0x8F : 0xBF;
-    return continues(1, low, high) && continues(2, 0x80, 0xBF) && continues(3, 0x80, 0xBF) ? 4 : 0;
-  }
-  return 0;
-}
 
 struct Close {
   void operator()(std::FILE* file) const { std::fclose(file); }
@@ -103,7 +81,7 @@ bool CheckText(std::string_view text, const std::string& file, Diagnostics& diag
   int line = 1, column = 1;
   for (std::size_t i = 0; i < text.size();) {
     const auto byte = static_cast<unsigned char>(text[i]);
-    const std::size_t length = SequenceLength(text.substr(i, 4));
+    const std::size_t length = utf8::SequenceLength(text.substr(i, 4));
     const bool control =
         (byte < 0x20 && byte != '\n' && byte != '\r' && byte != '\t') || byte == 0x7F;
     // Those beyond ASCII that act on a terminal, or on the order in which others are shown.

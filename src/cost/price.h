@@ -52,6 +52,8 @@ namespace stepcast::cost {
 Result<Prices> Price(const program::Program& program, const scenario::Scenario& scenario);
 
 class GroupLoads;
+struct PricedDevice;
+struct PricedMachine;
 
 // Caches prices of kernels and groups of ranks, by machine, for later programs and scenarios. Not
 // to be used by two threads at once.
@@ -62,20 +64,17 @@ class PriceCache {
 
   Result<Prices> Price(const program::Program& program, const scenario::Scenario& scenario);
 
-  struct Machine;
-  struct Device;
-
  private:
   // Beyond so many all are forgotten.
   static constexpr std::size_t kMostMachines = 256;
   static constexpr std::size_t kMostDevices = 64;
 
-  Machine& MachineOf(const scenario::Scenario& scenario);
-  Device& DeviceOf(const scenario::Scenario& scenario);
+  PricedMachine& MachineOf(const scenario::Scenario& scenario);
+  PricedDevice& DeviceOf(const scenario::Scenario& scenario);
 
   std::unique_ptr<GroupLoads> loads_;  // outlives the machines
-  std::vector<std::unique_ptr<Machine>> machines_;
-  std::vector<std::unique_ptr<Device>> devices_;
+  std::vector<std::unique_ptr<PricedMachine>> machines_;
+  std::vector<std::unique_ptr<PricedDevice>> devices_;
 };
 
 }  // namespace stepcast::cost

@@ -40,6 +40,14 @@ std::int64_t Capped(std::int64_t a, std::int64_t b, std::int64_t most) {
 std::int64_t Flops(std::int64_t a, std::int64_t b) { return Capped(a, b, kMostFlops); }
 Bytes ScoreBytes(std::int64_t a, std::int64_t b) { return Bytes(Capped(a, b, kMostScoreBytes)); }
 
+// Whether Megatron-LM's fused softmax takes scores of so many heads, those of all sequences
+// together, and of a sequence of s (megatron/model/fused_softmax.py, is_kernel_available; a thread
+// block takes four heads, or eight of up to 128 tokens).
+bool FusedSoftmaxTakes(std::int64_t heads, std::int64_t s) {
+  constexpr std::int64_t kShortest = 16, kLongest = 4096, kTwoInAWarp = 128;
+  return s > kShortest && s <= kLongest && s % 4 == 0 && heads % (s <= kTwoInAWarp ? 8 : 4) == 0;
+}
+
 }  // namespace
 
 // The operands of an attention core, and where their gradients go.
@@ -354,18 +362,28 @@ Operand LayerOperators::Math(const Core& core, std::string_view module,
   tape_->Run(ScoreProduct(Joined(module, ".scores"), shape, s, d, ProductLayout::kForward),
              {core.query, core.key}, {raw});
   // Fused, the mask is not applied: what it hides is not read, and zeros are written there.
-  const bool fused = options_.attention == Attention::kFusedSoftmax;
-  const Bytes read = fused ? ScoreBytes(scores / 2, element_size_) : matrix;
+  const bool asked = options_.attention == Attention::kFusedSoftmax;
+  const bool fused = asked && FusedSoftmaxTakes(options_.micro_batch_size * shape.heads, s);
+  // What Megatron-LM runs in its place (forward_torch_softmax): cast, scale and mask of its own.
+  const bool stepwise = asked && !fused && element_size_ < kFp32Size;
+  const Bytes wide = ScoreBytes(scores, kFp32Size);
   Value masked = raw;
-  if (!fused) {
+  if (stepwise) {
+    const Value upcast = tape_->Make(Joined(module, ".scores in FP32"), wide);
+    tape_->Run(over_scores(".scores.cast", 0, matrix, wide), {raw}, {upcast});
+    masked = tape_->Make(Joined(module, ".scale output"), wide);
+    tape_->Run(over_scores(".scale", 1, wide, wide), {upcast}, {masked});
+    tape_->Run(over_scores(".mask", 1, wide, wide), {masked}, {masked});
+  } else if (!fused) {
     masked = tape_->Make(Joined(module, ".mask output"), matrix);
     tape_->Run(over_scores(".mask", 1, matrix, matrix), {raw}, {masked});
   }
   // In FP32 the softmax reads scores in 16 bits, and its result is cast.
-  const bool fp32 =
-      element_size_ < kFp32Size && (options_.attention == Attention::kMathFp32 ||
-                                    (options_.autocast && options_.attention == Attention::kMath));
-  const Bytes softmax_size = fp32 ? ScoreBytes(scores, kFp32Size) : matrix;
+  const bool fp32 = stepwise || (element_size_ < kFp32Size &&
+                                 (options_.attention == Attention::kMathFp32 ||
+                                  (options_.autocast && options_.attention == Attention::kMath)));
+  const Bytes read = fused ? ScoreBytes(scores / 2, element_size_) : stepwise ? wide : matrix;
+  const Bytes softmax_size = fp32 ? wide : matrix;
   const Value softmax = tape_->Make(Joined(module, ".softmax output"), softmax_size);
   tape_->Keep(softmax);
   tape_->Run(over_scores(".softmax", kSoftmaxFlops, read, softmax_size), {masked}, {softmax});
@@ -413,10 +431,18 @@ Operand LayerOperators::Math(const Core& core, std::string_view module,
                          {d_softmax});
       d_weights = d_softmax;
     }
-    const Value d_scores = tape_->MakeGradient(masked);
-    tape_->RunBackward(
-        over_scores(".softmax.dgrad", kSoftmaxFlops, 2 * (fused ? read : softmax_size), matrix),
-        {d_weights}, {d_scores});
+    Value d_scores = tape_->MakeGradient(masked);
+    tape_->RunBackward(over_scores(".softmax.dgrad", kSoftmaxFlops,
+                                   2 * (fused ? read : softmax_size), stepwise ? wide : matrix),
+                       {d_weights}, {d_scores});
+    if (stepwise) {
+      const Value d_scaled = tape_->MakeScratch(wide);
+      tape_->RunBackward(over_scores(".mask.dgrad", 1, wide, wide), {d_scores}, {d_scores});
+      tape_->RunBackward(over_scores(".scale.dgrad", 1, wide, wide), {d_scores}, {d_scaled});
+      d_scores = tape_->MakeGradient(raw);
+      tape_->RunBackward(over_scores(".scores.cast.dgrad", 0, wide, matrix), {d_scaled},
+                         {d_scores});
+    }
     const Value dq = part(core.query);
     tape_->RunBackward(ScoreProduct(Joined(module, ".scores.dgrad_query"), shape, d, s,
                                     ProductLayout::kInputGradient),

@@ -62,6 +62,10 @@ struct LinearModule {
   ModulePositions parameters;
 };
 
+// What a product of several modules makes: one tensor; or one for each module, whose gradients lie
+// side by side, or apart, so that a copy puts them together.
+enum class Outputs : std::uint8_t { kOne, kSideBySide, kApart };
+
 // The dimensions of an attention core.
 struct AttentionShape {
   std::int64_t heads = 0;
@@ -82,10 +86,9 @@ class LayerOperators {
   // transposed copy in 8. FP8 casts inputs, output gradients and weights (the latter for every
   // micro-batch, or once a step: WorkOptions::casts_weights).
   Operand Linear(Operand x, std::string_view module, std::int64_t out, ModulePositions parameters);
-  // Several that share their input as one product, whose gradient's parts a copy puts together if
-  // they do not lie side by side (`joins`).
+  // Several that share their input as one product.
   std::vector<Operand> Linears(Operand x, std::string_view name,
-                               const std::vector<LinearModule>& modules, bool joins);
+                               const std::vector<LinearModule>& modules, Outputs outputs);
   // Tensor parallelism (arXiv 1909.08053, 2205.05198). Between EnterColumns and LeaveRows each rank
   // computes with its own columns of the one weight and rows of the next. Without it they return x.
   //
@@ -101,6 +104,12 @@ class LayerOperators {
   // with sequence parallelism. `module` may have a bias, which is added to the sum: backward its
   // gradient, a reduction over tokens.
   Operand LeaveRows(Operand x, std::string_view module, ModulePositions parameters);
+  // The parts of queries, keys and values that a rank has of an attention whose key-value heads are
+  // fewer than the ranks (Megatron-LM's pull request 2565). `x`, the rank's columns of the one
+  // product, holds no whole head: the ranks gather the product's columns, and take out of them
+  // `widths` columns each. Backward adds up what the ranks that share a head have made.
+  std::array<Operand, 3> GatherHeads(Operand x, std::string_view module,
+                                     const std::array<std::int64_t, 3>& widths);
   // A linear layer and LeaveRows, where WorkOptions::tensor_overlap says so piece by piece.
   Operand LinearRows(Operand x, std::string_view module, std::int64_t out,
                      ModulePositions parameters);
@@ -202,7 +211,7 @@ class LayerOperators {
                   std::optional<LayerTape::Value> also, const Factor& output,
                   const std::vector<int>& parameters, const std::function<void(int)>& made = {});
   std::vector<Operand> Product(Operand x, std::string_view name,
-                               const std::vector<LinearModule>& modules, bool joins,
+                               const std::vector<LinearModule>& modules, Outputs outputs,
                                std::shared_ptr<RowRegion> rows);
   // The ranks' parts of an activation: the own one and, received one by one, the others', which
   // make up a new value.

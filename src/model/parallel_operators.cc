@@ -1,3 +1,5 @@
+#include <array>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -138,6 +140,37 @@ Operand LayerOperators::EnterColumns(Operand x, std::string_view name) {
   return whole;
 }
 
+std::array<Operand, 3> LayerOperators::GatherHeads(Operand x, std::string_view module,
+                                                   const std::array<std::int64_t, 3>& widths) {
+  const Bytes all(Size(x).count() * options_.tensor);
+  const Bytes taken = BytesOfElements(x.tokens * (widths[0] + widths[1] + widths[2]));
+  // NCCL gathers the ranks' parts one behind the other; a copy brings a token's columns together.
+  const Value parts = tape_->Make(Joined(module, " ranks' parts"), all);
+  const Value whole = tape_->Make(Joined(module, " gathered"), all);
+  tape_->Communicate({CollectiveKind::kAllGather, kTensor, element_}, x.value, parts);
+  tape_->Run(Memory(Joined(module, ".columns"), 0, all, all), {parts}, {whole});
+  const std::array<Operand, 3> heads = {Make(Joined(module, " query"), widths[0], x.tokens),
+                                        Make(Joined(module, " key"), widths[1], x.tokens),
+                                        Make(Joined(module, " value"), widths[2], x.tokens)};
+  tape_->Run(Memory(Joined(module, ".heads"), 0, taken, taken), {whole},
+             {heads[0].value, heads[1].value, heads[2].value});
+  tape_->OnBackward([=, this] {
+    // Zeros but for the rank's own heads, which again are brought into the ranks' order.
+    const Value gradient = tape_->MakeScratch(all);
+    tape_->RunBackward(Memory(Joined(module, ".heads.dgrad"), 0, taken, all),
+                       {tape_->GradientOf(heads[0].value), tape_->GradientOf(heads[1].value),
+                        tape_->GradientOf(heads[2].value)},
+                       {gradient});
+    const Value ordered = tape_->MakeScratch(all);
+    tape_->RunBackward(Memory(Joined(module, ".columns.dgrad"), 0, all, all), {gradient},
+                       {ordered});
+    const Value part = tape_->MakeGradient(x.value);
+    tape_->CommunicateBackward({CollectiveKind::kReduceScatter, kTensor, element_}, ordered, part);
+    tape_->Deliver(x.value, part);
+  });
+  return heads;
+}
+
 Operand LayerOperators::LinearRows(Operand x, std::string_view module, std::int64_t out,
                                    ModulePositions parameters) {
   if (options_.tensor == 1) return Linear(x, module, out, parameters);
@@ -145,7 +178,7 @@ Operand LayerOperators::LinearRows(Operand x, std::string_view module, std::int6
   weight.bias = -1;
   const auto rows = std::make_shared<RowRegion>();
   const auto product = [&] {
-    return Product(x, module, {{module, out, weight}}, false, rows).front();
+    return Product(x, module, {{module, out, weight}}, Outputs::kOne, rows).front();
   };
   if (!overlaps()) return LeaveRows(product(), module, bias);
 

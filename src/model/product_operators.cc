@@ -24,12 +24,13 @@ std::string Joined(std::string_view module, std::string_view suffix) {
 
 Operand LayerOperators::Linear(Operand x, std::string_view module, std::int64_t out,
                                ModulePositions parameters) {
-  return Product(std::move(x), module, {{module, out, parameters}}, false, nullptr).front();
+  return Product(std::move(x), module, {{module, out, parameters}}, Outputs::kOne, nullptr).front();
 }
 
 std::vector<Operand> LayerOperators::Linears(Operand x, std::string_view name,
-                                             const std::vector<LinearModule>& modules, bool joins) {
-  return Product(std::move(x), name, modules, joins, nullptr);
+                                             const std::vector<LinearModule>& modules,
+                                             Outputs outputs) {
+  return Product(std::move(x), name, modules, outputs, nullptr);
 }
 
 void LayerOperators::RunProduct(bool forward, const Kernel& product, const Factor& input,
@@ -61,8 +62,8 @@ void LayerOperators::RunProduct(bool forward, const Kernel& product, const Facto
 }
 
 std::vector<Operand> LayerOperators::Product(Operand x, std::string_view name,
-                                             const std::vector<LinearModule>& modules, bool joins,
-                                             std::shared_ptr<RowRegion> rows) {
+                                             const std::vector<LinearModule>& modules,
+                                             Outputs outputs, std::shared_ptr<RowRegion> rows) {
   if (x.fp32) x = Cast(x, name);
   const std::int64_t in = x.width;
   std::int64_t out = 0, biases = 0;
@@ -78,8 +79,12 @@ std::vector<Operand> LayerOperators::Product(Operand x, std::string_view name,
   const std::optional<Fp8Copies> low =
       gathered_fp8 ? std::nullopt : CastToFp8(x, modules.front().name);
   std::vector<Operand> ys;
-  for (const LinearModule& module : modules) {
-    ys.push_back(Make(Joined(module.name, " output"), module.out, x.tokens));
+  if (outputs == Outputs::kOne) {
+    ys.push_back(Make(Joined(name, " output"), out, x.tokens));
+  } else {
+    for (const LinearModule& module : modules) {
+      ys.push_back(Make(Joined(module.name, " output"), module.out, x.tokens));
+    }
   }
   if (rows) ys.front().rows = rows;
   Kernel forward = Gemm(std::string(name), x.tokens, out, in);
@@ -135,9 +140,11 @@ std::vector<Operand> LayerOperators::Product(Operand x, std::string_view name,
     for (std::size_t i = 0; i < modules.size(); ++i) {
       const LinearModule& module = modules[i];
       if (module.parameters.bias < 0) continue;
-      tape_->RunBackward(Memory(Joined(module.name, ".bias.grad"), Elements(ys[i]), Size(ys[i]),
-                                BytesOfElements(module.out)),
-                         {tape_->GradientOf(ys[i].value)}, {}, {module.parameters.bias},
+      const std::int64_t elements = x.tokens * module.out;
+      const Operand& y = ys[outputs == Outputs::kOne ? 0 : i];
+      tape_->RunBackward(Memory(Joined(module.name, ".bias.grad"), elements,
+                                BytesOfElements(elements), BytesOfElements(module.out)),
+                         {tape_->GradientOf(y.value)}, {}, {module.parameters.bias},
                          module.parameters.all());
     }
   };
@@ -155,7 +162,7 @@ std::vector<Operand> LayerOperators::Product(Operand x, std::string_view name,
     } else {
       for (const Operand& y : ys) dy.push_back(tape_->GradientOf(y.value));
     }
-    if (joins && dy.size() > 1) {
+    if (outputs == Outputs::kApart && dy.size() > 1) {
       const Bytes bytes = BytesOfElements(x.tokens * out);
       const Value joined = tape_->MakeScratch(bytes);
       tape_->RunBackward(Memory(Joined(name, ".output_grad.join"), 0, bytes, bytes), dy, {joined});

@@ -68,7 +68,8 @@ struct Share {
 //   kMath          mask and softmax are kernels of their own
 //   kMathFp32      the same, the softmax in FP32 and cast to 16 bits (Hugging Face's eager
 //                  attention; kMath under autocast)
-//   kFusedSoftmax  one kernel (Megatron-LM's scaled_upper_triang_masked_softmax), which reads what
+//   kFusedSoftmax  one kernel (Megatron-LM's scaled_upper_triang_masked_softmax) where it takes the
+//                  numbers of heads and tokens, else casts, scale, mask and softmax; it reads what
 //                  the causal mask leaves alone
 enum class Attention : std::uint8_t { kFlash, kMath, kFlash1, kFlash3, kFusedSoftmax, kMathFp32 };
 

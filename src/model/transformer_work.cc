@@ -115,7 +115,7 @@ class Block {
   // Those that share their input: one product, where the framework has it so.
   std::vector<Operand> Linears(
       const Operand& x, std::string_view name,
-      std::initializer_list<std::pair<std::string_view, std::int64_t>> modules, bool joins) {
+      std::initializer_list<std::pair<std::string_view, std::int64_t>> modules, Outputs outputs) {
     std::vector<Operand> ys;
     std::vector<LinearModule> together;
     for (const auto& [module, out] : modules) {
@@ -125,7 +125,7 @@ class Block {
         ys.push_back(Linear(x, module, out));
       }
     }
-    return options_.fuses_products ? operators_.Linears(x, name, together, joins) : ys;
+    return options_.fuses_products ? operators_.Linears(x, name, together, outputs) : ys;
   }
 
   // The second of a pair of linear layers, whose result the ranks add up; its bias comes behind it.
@@ -133,13 +133,36 @@ class Block {
     return operators_.LinearRows(x, module, a_.hidden, Find(parameters_, module));
   }
 
+  // Key-value heads are fewer than the ranks: several have the same one.
+  bool shares_key_heads() const { return a_.kv_heads < options_.tensor; }
+
+  // Of the one product of queries, keys and values.
+  std::int64_t ColumnsOfRank() const {
+    return (a_.heads + 2 * a_.kv_heads) * a_.head_size / options_.tensor;
+  }
+
+  // Of a family whose queries, keys and values have weights of their own.
+  std::array<Operand, 3> QueryKeyValue(const Operand& x, std::int64_t query_width,
+                                       std::int64_t key_width) {
+    const std::int64_t key_columns = a_.kv_heads * a_.head_size / options_.tensor;
+    // The core's backward writes three gradients, which lie apart.
+    const std::vector<Operand> made = Linears(
+        x, core_names_.query_key_value,
+        {{names_.query, query_width}, {names_.key, key_columns}, {names_.value, key_columns}},
+        shares_key_heads() ? Outputs::kOne : Outputs::kApart);
+    if (!shares_key_heads()) return {made[0], made[1], made[2]};
+    STEPCAST_CHECK(options_.fuses_products, "ranks share key-value heads of one product");
+    return operators_.GatherHeads(made.front(), core_names_.query_key_value,
+                                  {query_width, key_width, key_width});
+  }
+
   Operand AttentionOf(Operand x) {
     const bool flash = FlashGeneration(options_.attention) > 0;
     const std::int64_t heads = a_.heads / options_.tensor;
-    const std::int64_t kv_heads = a_.kv_heads / options_.tensor;
+    const std::int64_t kv_heads = std::max<std::int64_t>(a_.kv_heads / options_.tensor, 1);
     const std::int64_t query_width = heads * a_.head_size;
     const std::int64_t key_width = kv_heads * a_.head_size;
-    const std::int64_t group = a_.heads / a_.kv_heads;
+    const std::int64_t group = heads / kv_heads;
     const AttentionShape shape{.heads = heads,
                                .kv_heads = options_.repeat_kv ? heads : kv_heads,
                                .head_size = a_.head_size,
@@ -155,18 +178,17 @@ class Block {
     x = operators_.EnterColumns(x, "qkv");
     if (HasFusedAttention(a_.family)) {
       // Without repeated heads, queries, keys and values are views of the one output.
-      const Operand all = Linear(x, names_.query_key_value, query_width + 2 * key_width);
-      if (flash || group == 1) return core(all);
+      const Operand all = Linear(x, names_.query_key_value, ColumnsOfRank());
+      if (!shares_key_heads() && (flash || group == 1)) return core(all);
+      const std::array<std::int64_t, 3> widths = {query_width, key_width, key_width};
       const auto [query, key, value] =
-          operators_.Split(all, core_names_.core, {query_width, key_width, key_width});
+          shares_key_heads() ? operators_.GatherHeads(all, names_.query_key_value, widths)
+                             : operators_.Split(all, core_names_.core, widths);
+      if (flash) return core(query, key, value);
       return core(query, operators_.RepeatHeads(key, core_names_.key_repeat, group),
                   operators_.RepeatHeads(value, core_names_.value_repeat, group));
     }
-    // The core's backward writes three gradients, which lie apart.
-    const std::vector<Operand> all = Linears(
-        x, core_names_.query_key_value,
-        {{names_.query, query_width}, {names_.key, key_width}, {names_.value, key_width}}, true);
-    Operand query = all[0], key = all[1], value = all[2];
+    auto [query, key, value] = QueryKeyValue(x, query_width, key_width);
     query = operators_.Rotary(query, core_names_.query_rotary, a_.head_size);
     key = operators_.Rotary(key, core_names_.key_rotary, a_.head_size);
     if (!flash || options_.repeat_kv) {
@@ -195,8 +217,8 @@ class Block {
                   names_.down);
     }
     if (!IsUnfused(options_.activation_function)) {
-      const std::vector<Operand> both =
-          Linears(x, core_names_.gate_up, {{names_.gate, width}, {names_.up, width}}, false);
+      const std::vector<Operand> both = Linears(
+          x, core_names_.gate_up, {{names_.gate, width}, {names_.up, width}}, Outputs::kSideBySide);
       return Rows(operators_.GatedSilu(both[0], both[1], names_.activator), names_.down);
     }
     if (!options_.fuses_products) {
@@ -204,8 +226,8 @@ class Block {
       const Operand up = Linear(x, names_.up, width);
       return Rows(operators_.Multiply(gate, up, core_names_.product), names_.down);
     }
-    const std::vector<Operand> both =
-        Linears(x, core_names_.gate_up, {{names_.gate, width}, {names_.up, width}}, true);
+    const std::vector<Operand> both = Linears(
+        x, core_names_.gate_up, {{names_.gate, width}, {names_.up, width}}, Outputs::kApart);
     const Operand gate = operators_.Silu(both[0], names_.activator);
     return Rows(operators_.Multiply(gate, both[1], core_names_.product), names_.down);
   }

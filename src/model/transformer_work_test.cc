@@ -74,6 +74,31 @@ TEST(TransformerWorkTest, AFusedSoftmaxReadsHalfAMatrixLessAndNeedsNoMask) {
   EXPECT_EQ(Sum(fused.saved), Sum(apart.saved));
 }
 
+// Megatron-LM's kernel takes four heads a thread block, eight of short sequences. Two heads are
+// cast, scaled and masked first, in FP32, which reads and writes 2 + 4, 4 + 4 and 4 + 4 bytes a
+// score; the softmax then reads 4 bytes where it would read 1 (half a matrix of 2), and is cast
+// back.
+TEST(TransformerWorkTest, AFusedSoftmaxTakesFourHeadsAtATime) {
+  Architecture a = Gpt2Small();
+  WorkOptions options = Options(1, 256, Checkpointing::kNone, Attention::kFusedSoftmax);
+  options.tensor = 6;  // 2 heads on each rank
+  const LayerWork stepwise = BlockOf(a, options);
+  const std::int64_t scores = 2 * 256 * 256;
+  EXPECT_EQ(Find(stepwise, "attn.core.scores.cast")->written, Bytes(4 * scores));
+  EXPECT_EQ(Find(stepwise, "attn.core.scale")->read, Bytes(4 * scores));
+  EXPECT_EQ(Find(stepwise, "attn.core.mask")->written, Bytes(4 * scores));
+  EXPECT_EQ(Find(stepwise, "attn.core.softmax")->read, Bytes(4 * scores));
+  EXPECT_EQ(Find(stepwise, "attn.core.softmax.cast")->written, Bytes(2 * scores));
+  EXPECT_EQ(Find(stepwise, "attn.core.scores.cast.dgrad")->written, Bytes(2 * scores));
+  options.micro_batch_size = 2;
+  const LayerWork fused = BlockOf(a, options);
+  EXPECT_EQ(Find(fused, "attn.core.mask"), nullptr);
+  EXPECT_EQ(Find(fused, "attn.core.softmax")->read, Bytes(2 * scores));
+  // Four heads of 128 tokens leave half a thread block empty, which the kernel does not do.
+  options.sequence_length = 128;
+  EXPECT_NE(Find(BlockOf(a, options), "attn.core.mask"), nullptr);
+}
+
 // PyTorch's kernel walks all tokens for 32 columns; in stages bandwidth alone bounds the sums.
 TEST(TransformerWorkTest, StagedNormSumsDoNotWaitForTokens) {
   WorkOptions options = Options(2, 64);
@@ -638,6 +663,37 @@ TEST(TransformerWorkTest, ProductsThatShareAnInputAreOne) {
   EXPECT_EQ(adds(apart, "norm output.grad.add"), 3);
   EXPECT_EQ(adds(fused, "norm output.grad.add"), 0);
   EXPECT_EQ(adds(fused, "qkv_proj.output_grad.join"), 1);
+}
+
+// Four ranks, two key-value heads: a rank makes a quarter of the one product's columns, which are
+// gathered and hold its quarter of the queries and the one key and value head that they use.
+// Backward adds up what the two ranks of a head have made: each column's gradient, scattered.
+TEST(TransformerWorkTest, RanksThatShareKeyValueHeadsGatherThem) {
+  Architecture a = Llama31With8B();
+  a.kv_heads = 2;
+  WorkOptions options = Options(1, 64);
+  options.tensor = 4;
+  options.fuses_products = true;
+  const LayerWork work = BlockOf(a, options);
+  const std::int64_t columns = (a.heads + 2 * 2) * a.head_size;
+  EXPECT_EQ(Find(work, "self_attn.qkv_proj")->n, columns / 4);
+  const Kernel* core = Find(work, "self_attn.core");
+  EXPECT_EQ(core->batch, a.heads / 4);
+  EXPECT_EQ(core->key_heads, 1);
+  const auto of_kind = [](const std::vector<Operation>& operations, CollectiveKind kind) {
+    std::vector<Bytes> sizes;
+    for (const Operation& op : operations) {
+      if (op.group && op.group->collective == kind) sizes.push_back(op.group->bytes);
+    }
+    return sizes;
+  };
+  EXPECT_EQ(of_kind(work.forward, CollectiveKind::kAllGather),
+            std::vector<Bytes>{Bytes(64 * columns * 2)});
+  EXPECT_EQ(of_kind(work.backward, CollectiveKind::kReduceScatter),
+            std::vector<Bytes>{Bytes(64 * columns * 2)});
+  // One head to a rank: nothing is gathered.
+  a.kv_heads = 4;
+  EXPECT_TRUE(of_kind(BlockOf(a, options).forward, CollectiveKind::kAllGather).empty());
 }
 
 // Megatron-LM's bias_dropout_add: a pass over what dropout would write and the residual read goes,

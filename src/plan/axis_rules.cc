@@ -102,11 +102,17 @@ class AxisRules : public Rules {
           "Megatron-DeepSpeed's layers have no sequence parallelism over tensor-parallel ranks",
           "write sequence_parallel: false, or framework: megatron");
     }
-    for (const auto& [name, extent] : facts_.divided) {
+    for (const auto& [name, extent, columns] : facts_.divided) {
       if (extent % ranks == 0) continue;
+      // Ranks that share a head gather what they have made of it (NVIDIA/Megatron-LM, pull request
+      // 2565).
+      if (Is(Framework::kMegatron) && ranks % extent == 0 && columns % (ranks / extent) == 0) {
+        continue;
+      }
       Add("parallelism.tensor", "plan.tensor-division",
           fmt::format("the model's {} of {} does not divide among {} ranks", name, extent, ranks),
-          "choose a divisor");
+          columns > 1 ? "choose a divisor, or, with framework: megatron, a multiple"
+                      : "choose a divisor");
     }
     if (request_.sequence_parallel.value_or(false) && request_.sequence_length &&
         *request_.sequence_length % ranks != 0) {

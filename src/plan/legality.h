@@ -39,7 +39,12 @@ struct Facts {
   bool has_ends = true;                       // the model has an embedding and a head
   bool tied_embeddings = false;               // embedding and head use one tensor
   // What tensor parallelism divides, by its name: "num_attention_heads"; empty: nothing is known.
-  std::vector<std::pair<std::string, std::int64_t>> divided{};
+  struct Divided {
+    std::string name;
+    std::int64_t extent;
+    std::int64_t columns = 1;  // of one; more than 1: ranks can share it, each with some of them
+  };
+  std::vector<Divided> divided{};
   std::optional<std::int64_t> tensors;       // of the model
   std::optional<std::int64_t> node_devices;  // of the smallest node; none: there are no nodes
   std::string device = "the device";         // the GPU type's name

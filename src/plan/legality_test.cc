@@ -113,6 +113,23 @@ TEST(Check, OffloadNeedsItsStageAndAHost) {
   EXPECT_EQ(CodesOf(request, EightDevices()), Codes{"plan.offload-stage"});
 }
 
+TEST(Check, OnlyMegatronsRanksShareAKeyValueHead) {
+  using Codes = std::vector<std::string>;
+  Facts facts = EightDevices();
+  facts.divided = {{"num_attention_heads", 32}, {"num_key_value_heads", 2, 64}};
+  Request request = Legal();
+  request.framework = Framework::kMegatron;
+  request.tensor = 4;
+  EXPECT_EQ(CodesOf(request, facts), Codes{});
+  request.framework = Framework::kReference;
+  EXPECT_EQ(CodesOf(request, facts), Codes{"plan.tensor-division"});
+  // Two heads of three columns do not divide among eight ranks.
+  request.framework = Framework::kMegatron;
+  facts.divided[1].columns = 3;
+  request.tensor = 8;
+  EXPECT_EQ(CodesOf(request, facts), Codes{"plan.tensor-division"});
+}
+
 TEST(Check, TheLoopsSettingsNeedWhatTheyAreAbout) {
   using Codes = std::vector<std::string>;
   Facts facts = EightDevices();

@@ -36,8 +36,9 @@ std::vector<ParallelismSetting> Rows() {
            "`fsdp2`, "
            "`internevo`): heads, "
            "hidden units of the feed-forward layer and vocabulary (arXiv 1909.08053). t divides "
-           "the numbers of query and of key-value heads and the intermediate size; a vocabulary is "
-           "rounded up",
+           "the numbers of query and of key-value heads and the intermediate size (with `megatron` "
+           "t may also be a multiple of the number of key-value heads: ranks that share a head "
+           "gather what each has made of it); a vocabulary is rounded up",
        .default_value = "1"},
       {.key = "pipeline",
        .type = Count{&Given::pipeline, &Parallelism::pipeline, 1, kMostOfAnAxis},

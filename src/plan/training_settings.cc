@@ -171,7 +171,9 @@ std::vector<TrainingSetting> Rows() {
                  "other generations), `math` (score matrix in memory; mask and softmax are kernels "
                  "of their own), `math_fp32` (the softmax in FP32, whose result is kept and cast, "
                  "as Hugging Face's `eager`; `math` under autocast is the same) or `fused_softmax` "
-                 "(mask and softmax are one kernel, as in Megatron-LM)",
+                 "(mask and softmax are one kernel, as in Megatron-LM; where a rank's heads times "
+                 "the micro-batch are no multiple of 4, or the sequence is longer than 4096, "
+                 "Megatron-LM casts, scales and masks in kernels of their own)",
        .default_value = "`flash`"},
       {.key = "compile",
        .type = Switch{&Given::compile, &Training::compile},

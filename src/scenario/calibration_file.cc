@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -18,6 +17,7 @@
 #include "src/scenario/data_root.h"
 #include "src/scenario/framework_costs_file.h"
 #include "src/scenario/learned_runs_section.h"
+#include "src/scenario/node_path.h"
 
 namespace stepcast::scenario {
 namespace {
@@ -37,31 +37,6 @@ std::string FieldOf(std::string field) {
     }
   }
   return field;
-}
-
-// The node that a dotted path like "collectives[2].points[3]" names below `node`, if it is there.
-std::optional<Node> Descend(Node node, std::string_view path) {
-  while (!path.empty()) {
-    std::optional<Node> below;
-    if (path.front() == '[') {
-      const std::size_t close = path.find(']');
-      std::size_t index = 0;
-      std::from_chars(path.data() + 1, path.data() + close, index);
-      const std::vector<Node> items = node.items();
-      if (index < items.size()) below = items[index];
-      path.remove_prefix(close + 1);
-    } else {
-      if (path.front() == '.') path.remove_prefix(1);
-      const std::string_view key = path.substr(0, path.find_first_of(".["));
-      for (const auto& [name, value] : node.entries()) {
-        if (name == key) below = value;
-      }
-      path.remove_prefix(key.size());
-    }
-    if (!below) return std::nullopt;
-    node = *std::move(below);
-  }
-  return node;
 }
 
 std::vector<std::pair<std::string, std::string>> ReadProvenance(MappingReader& reader,
@@ -588,9 +563,9 @@ void ReportFaults(const Calibration& calibration, const Node& node, Diagnostics&
                        });
   };
   for (calibration::Fault& fault : calibration::Check(calibration)) {
-    const std::optional<Node> at = Descend(node, FieldOf(std::move(fault.field)));
-    if (!at || reported(at->location())) continue;
-    diagnostics.push_back({"calibration.implausible", at->location(), std::move(fault.message),
+    const auto [at, there] = Follow(node, FieldOf(std::move(fault.field)));
+    if (!there || reported(at.location())) continue;
+    diagnostics.push_back({"calibration.implausible", at.location(), std::move(fault.message),
                            std::move(fault.hint)});
   }
 }

@@ -514,7 +514,7 @@ class Loader::Reading {
     }
     if (architecture != nullptr) {
       facts.divided = {{"num_attention_heads", architecture->heads},
-                       {"num_key_value_heads", architecture->kv_heads},
+                       {"num_key_value_heads", architecture->kv_heads, architecture->head_size},
                        {"intermediate_size", architecture->feed_forward}};
     }
     if (scenario_.model != nullptr) {

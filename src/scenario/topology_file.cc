@@ -11,6 +11,7 @@
 #include "fmt/format.h"
 #include "src/scenario/data_root.h"
 #include "src/scenario/gpu_file.h"
+#include "src/scenario/node_path.h"
 #include "src/topology/device_set.h"
 #include "src/topology/faults.h"
 
@@ -26,32 +27,6 @@ using topology::LinkSpec;
 using topology::NodeType;
 
 constexpr std::size_t kMostLinkRules = 1000;
-
-// Where a dotted path like "node.links[3].bandwidth" leads below `node`: to the value, or to the
-// last thing on the way that is there.
-Location LocationOf(Node node, std::string_view path) {
-  while (!path.empty()) {
-    std::optional<Node> below;
-    if (path.front() == '[') {
-      const std::size_t close = path.find(']');
-      std::size_t index = 0;
-      std::from_chars(path.data() + 1, path.data() + close, index);
-      const std::vector<Node> items = node.items();
-      if (index < items.size()) below = items[index];
-      path.remove_prefix(close + 1);
-    } else {
-      if (path.front() == '.') path.remove_prefix(1);
-      const std::string_view key = path.substr(0, path.find_first_of(".["));
-      for (const auto& [name, value] : node.entries()) {
-        if (name == key) below = value;
-      }
-      path.remove_prefix(key.size());
-    }
-    if (!below) break;
-    node = *std::move(below);
-  }
-  return node.location();
-}
 
 void ReadSources(MappingReader& reader, Diagnostics& diagnostics) {
   if (const auto sources = reader.ReadSequence("sources", Need::kOptional)) {
@@ -304,7 +279,7 @@ std::optional<Topology> ReadNodes(MappingReader& reader, Diagnostics& diagnostic
   description.node_type.name = *name;
   for (const Fault& fault : FaultsOf(description.node_type, description.fabric, 1)) {
     const std::string field = FieldOf(fault, description.fabric);
-    diagnostics.push_back({"topology.impossible", LocationOf(reader.node(), field),
+    diagnostics.push_back({"topology.impossible", Follow(reader.node(), field).last.location(),
                            fmt::format("{}: {}", Quoted(field), fault.message), fault.hint});
   }
   if (reader.failed()) return std::nullopt;
@@ -337,7 +312,8 @@ std::optional<Topology> ReadFlat(MappingReader& reader, Diagnostics& diagnostics
   flat.memory = memory ? *memory : topology.gpu->memory;
   if (topology.gpu) flat.gpu = topology.gpu->name;
   for (const Fault& fault : FaultsOf(flat)) {
-    diagnostics.push_back({"topology.impossible", LocationOf(reader.node(), fault.field),
+    diagnostics.push_back({"topology.impossible",
+                           Follow(reader.node(), fault.field).last.location(),
                            fmt::format("{}: {}", Quoted(fault.field), fault.message), fault.hint});
   }
   if (reader.failed()) return std::nullopt;

@@ -126,6 +126,36 @@ constexpr const char* kEightBlocks = R"(
   vocab_size: 11
 )";
 
+// One key-value head, which two ranks share.
+constexpr const char* kSharedHead = R"(
+  kind: transformer
+  family: llama
+  num_hidden_layers: 4
+  hidden_size: 8
+  num_attention_heads: 2
+  num_key_value_heads: 1
+  intermediate_size: 12
+  vocab_size: 11
+)";
+
+TEST(TensorParallelTraining, WithAKeyValueHeadForTwoRanksIsTheSame) {
+  for (const int stages : {1, 2}) {
+    for (const bool sequence_parallel : {false, true}) {
+      for (const char* recomputation : {"none", "full"}) {
+        Check({.model = kSharedHead,
+               .stages = stages,
+               .data = 2,
+               .training = fmt::format(
+                   "precision: bf16, gradient_accumulation: 2, activation_checkpointing: {}",
+                   recomputation),
+               .data_parallel = "zero_stage: 1, framework: megatron",
+               .tensor = 2,
+               .sequence_parallel = sequence_parallel});
+      }
+    }
+  }
+}
+
 TEST(TensorParallelTraining, IsThatOfPlainDataParallelism) {
   const std::vector<std::string> plans = {
       "zero_stage: 0, framework: reference", "zero_stage: 1, framework: reference",

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace stepcast::utf8 {
+
+// Length of the UTF-8 sequence at the start of `text`, which is not empty; 0 when it is not one
+// (Unicode 15, table 3-7: no overlong forms, no surrogates, nothing beyond U+10FFFF).
+std::size_t SequenceLength(std::string_view text);
+
+// Of one whole sequence.
+std::uint32_t CodePoint(std::string_view character);
+
+}  // namespace stepcast::utf8

@@ -1,0 +1,104 @@
+#include "src/cost/program_copies.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "fmt/format.h"
+#include "src/base/quantity.h"
+#include "src/topology/cluster.h"
+#include "src/topology/node_type.h"
+
+namespace stepcast::cost {
+namespace {
+
+// What joins a GPU to its node's CPUs: PCIe, mostly through a switch.
+// What joins switches to CPUs is shared by the GPUs below, which copy at the same time.
+std::optional<HostLink> FindHostLink(const topology::NodeType* node) {
+  using topology::DeviceKind;
+  if (node == nullptr) return std::nullopt;
+  std::int64_t above = 0;  // bytes per second from all switches to CPUs
+  for (const topology::LinkRule& rule : node->links) {
+    if ((rule.from.kind == DeviceKind::kPcieSwitch && rule.to.kind == DeviceKind::kCpu) ||
+        (rule.from.kind == DeviceKind::kCpu && rule.to.kind == DeviceKind::kPcieSwitch)) {
+      above += static_cast<std::int64_t>(topology::PairsOf(rule).size()) * rule.count *
+               rule.link.bandwidth.bytes_per_second();
+    }
+  }
+  const std::int64_t share = above / std::max(1, node->Count(DeviceKind::kGpu));
+  const auto leads_to_host = [](DeviceKind kind) {
+    return kind == DeviceKind::kPcieSwitch || kind == DeviceKind::kCpu;
+  };
+  for (const topology::LinkRule& rule : node->links) {
+    if ((rule.from.kind == DeviceKind::kGpu && leads_to_host(rule.to.kind)) ||
+        (rule.to.kind == DeviceKind::kGpu && leads_to_host(rule.from.kind))) {
+      const std::int64_t own = rule.link.bandwidth.bytes_per_second() * rule.count;
+      const bool switched =
+          rule.from.kind == DeviceKind::kPcieSwitch || rule.to.kind == DeviceKind::kPcieSwitch;
+      return HostLink{.latency = rule.link.latency,
+                      .bandwidth = Bandwidth::BytesPerSecond(
+                          switched && share > 0 ? std::min(own, share) : own)};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void CopyPricer::PriceCopies() {
+  pricing_.prices.copies.clear();
+  pricing_.prices.copies.reserve(pricing_.program.copies.size());
+  for (const program::Copy& copy : pricing_.program.copies) {
+    pricing_.prices.copies.push_back(PriceOneCopy(copy));
+    if (Endless(pricing_.prices.copies.back())) {
+      pricing_.ReportEndless(fmt::format("a copy of {}", FormatBytes(copy.bytes)));
+    }
+  }
+}
+
+const calibration::Curve* CopyPricer::MeasuredCopies(program::CopyDirection direction) const {
+  if (!pricing_.scenario.gpu || pricing_.scenario.calibration == nullptr) return nullptr;
+  const calibration::CopyCurves& copies = pricing_.scenario.calibration->copies;
+  const calibration::Curve& curve =
+      direction == program::CopyDirection::kDeviceToDevice ? copies.device_to_device
+      : direction == program::CopyDirection::kHostToDevice ? copies.host_to_device
+                                                           : copies.device_to_host;
+  return curve.empty() ? nullptr : &curve;
+}
+
+Demand CopyPricer::PriceOneCopy(const program::Copy& copy) {
+  if (const calibration::Curve* curve = MeasuredCopies(copy.direction)) {
+    return PriceMeasuredCopy(copy.bytes, *curve,
+                             copy.direction == program::CopyDirection::kDeviceToDevice,
+                             pricing_.kernels == nullptr ? Time() : pricing_.kernels->start_latency,
+                             !pricing_.reference);
+  }
+  if (pricing_.kernels == nullptr) return {};
+  Demand demand;
+  if (copy.direction == program::CopyDirection::kDeviceToDevice) {
+    if (pricing_.kernels->memory_efficiency == 0) {
+      pricing_.Report("cost.no-efficiency", pricing_.profile,
+                      fmt::format("profile '{}' has no figures for copies on the device",
+                                  pricing_.scenario.calibration->name),
+                      "add kernels.memory_efficiency or copies.device_to_device");
+      return {};
+    }
+    demand = PriceDeviceCopy(copy.bytes, *pricing_.scenario.gpu, *pricing_.kernels);
+  } else {
+    if (!host_link_) host_link_ = FindHostLink(pricing_.scenario.cluster->node_type());
+    if (!host_link_) {
+      pricing_.Report("cost.no-host-link", pricing_.scenario.cluster_location,
+                      "the plan copies between device and host, and nothing joins the two",
+                      "use a topology with PCIe, or keep everything on the device");
+      return {};
+    }
+    if (pricing_.links == nullptr) {
+      pricing_.ReportNoLinkCosts("a copy between device and host");
+      return {};
+    }
+    demand = PriceHostCopy(copy.bytes, *host_link_, *pricing_.kernels, *pricing_.links);
+  }
+  if (pricing_.reference) demand.latency -= pricing_.kernels->start_latency;
+  return demand;
+}
+
+}  // namespace stepcast::cost
