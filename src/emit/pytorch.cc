@@ -395,6 +395,9 @@ Target Fsdp1(const scenario::Scenario& scenario) {
 Target Fsdp2(const scenario::Scenario& scenario) {
   const plan::Plan& plan = scenario.plan;
   const plan::DataParallel& data_parallel = plan.data_parallel;
+  if (plan.parallelism.pipeline > 1) {
+    return CannotRun("the module has no pipeline stages: parallelism.pipeline");
+  }
   if (plan.parallelism.tensor > 1) {
     return CannotRun("the module shards over data-parallel ranks alone: parallelism.tensor");
   }

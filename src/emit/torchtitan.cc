@@ -1,8 +1,13 @@
 #include <array>
 #include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include "fmt/format.h"
 #include "src/emit/target.h"
+#include "src/model/stage.h"
+#include "src/plan/request.h"
 
 namespace stepcast::emit {
 namespace {
@@ -58,8 +63,66 @@ Target FlavorOf(const model::Model& model, const model::NumericalConstants& cons
   return CannotRun("it has no model of these dimensions");
 }
 
+// Classes of torch.distributed.pipelining, by our names; nullptr: there is none.
+const char* ScheduleClass(const plan::Parallelism& axes) {
+  constexpr std::pair<std::string_view, const char*> kClasses[] = {
+      {"1f1b", "1F1B"},
+      {"gpipe", "GPipe"},
+      {"interleaved_1f1b", "Interleaved1F1B"},
+      {"breadth_first", "LoopedBFS"},
+      {"zb_v", "ZBVZeroBubble"},
+      {"dualpipe_v", "DualPipeV"}};
+  if (axes.listed != nullptr) return nullptr;
+  for (const auto& [name, its] : kClasses) {
+    if (axes.schedule == name) return its;
+  }
+  return nullptr;
+}
+
+// Chunks a stage that it makes unless it is told how many layers each has.
+std::int64_t DefaultChunks(const plan::Parallelism& axes) {
+  return axes.schedule == "1f1b" || axes.schedule == "gpipe" ? 1 : 2;
+}
+
+// The most layers of a chunk, embedding and head counted.
+std::int64_t LayersPerStage(const plan::Parallelism& axes, std::int64_t blocks) {
+  const std::int64_t chunks = axes.pipeline * axes.virtual_stages;
+  return (blocks + 2 + chunks - 1) / chunks;
+}
+
+// Of a pipeline, behind the degrees. Its step takes the micro-batches of one local batch.
+std::string PipelineKeys(const plan::Plan& plan, std::int64_t blocks) {
+  const plan::Parallelism& axes = plan.parallelism;
+  if (axes.pipeline == 1) return "";
+  std::string text =
+      fmt::format("pipeline_parallel_schedule = \"{}\"\npipeline_parallel_microbatch_size = {}\n",
+                  ScheduleClass(axes), plan.training.micro_batch_size);
+  if (axes.virtual_stages != DefaultChunks(axes)) {
+    text += fmt::format("pipeline_parallel_layers_per_stage = {}\n", LayersPerStage(axes, blocks));
+  }
+  return text;
+}
+
+// Why torchtitan cannot run such a pipeline; empty when it can.
+std::string PipelineObstacle(const plan::Parallelism& axes, std::int64_t blocks) {
+  if (ScheduleClass(axes) == nullptr) {
+    return "torch.distributed.pipelining has no such schedule: parallelism.schedule";
+  }
+  plan::Request request;
+  request.framework = plan::Framework::kFsdp2;
+  const std::int64_t chunks = axes.pipeline * axes.virtual_stages;
+  const std::int64_t most = LayersPerStage(axes, blocks);
+  const bool makes_chunks =
+      axes.virtual_stages == DefaultChunks(axes) || (blocks + 2 + most - 1) / most == chunks;
+  if (!makes_chunks ||
+      axes.stage_layers != plan::StageLayersOf(request, {.count = blocks}, chunks)) {
+    return "it shares out layers by a rule of its own: parallelism.stage_layers";
+  }
+  return "";
+}
+
 // Why torchtitan cannot train so; empty when it can.
-std::string Obstacle(const plan::Plan& plan) {
+std::string Obstacle(const plan::Plan& plan, std::int64_t blocks) {
   const plan::Training& training = plan.training;
   const plan::DataParallel& data_parallel = plan.data_parallel;
   if (data_parallel.framework != plan::Framework::kFsdp2) {
@@ -102,6 +165,9 @@ std::string Obstacle(const plan::Plan& plan) {
     return "its tensor parallelism divides the tokens between layers, too: "
            "parallelism.sequence_parallel";
   }
+  if (plan.parallelism.pipeline > 1) {
+    return PipelineObstacle(plan.parallelism, blocks);
+  }
   if (data_parallel.accumulate_unsharded && training.gradient_accumulation > 1) {
     return "it reduces gradients in every micro-batch: accumulate_unsharded";
   }
@@ -126,7 +192,8 @@ Target TorchtitanConfig(const scenario::Scenario& scenario,
   const plan::Plan& plan = scenario.plan;
   const plan::Training& training = plan.training;
   const plan::DataParallel& data_parallel = plan.data_parallel;
-  if (std::string obstacle = Obstacle(plan); !obstacle.empty()) {
+  const std::int64_t blocks = model::Blocks(*scenario.model);
+  if (std::string obstacle = Obstacle(plan, blocks); !obstacle.empty()) {
     return CannotRun(std::move(obstacle));
   }
   const Target flavor = FlavorOf(*scenario.model, constants);
@@ -141,7 +208,9 @@ Target TorchtitanConfig(const scenario::Scenario& scenario,
       "\n[training]\nlocal_batch_size = {}\nglobal_batch_size = {}\nseq_len = {}\n"
       "mixed_precision_param = \"{}\"\nmixed_precision_reduce = \"float32\"\ncompile = {}\n"
       "max_norm = {}\n",
-      Implementation(training.optimizer_implementation), training.micro_batch_size,
+      Implementation(training.optimizer_implementation),
+      training.micro_batch_size *
+          (plan.parallelism.pipeline > 1 ? training.gradient_accumulation : 1),
       training.global_batch_size, training.sequence_length,
       plan::ComputeType(training.precision) == DataType::kFp32 ? "float32" : "bfloat16",
       training.compile, *training.gradient_clipping);
@@ -152,6 +221,7 @@ Target TorchtitanConfig(const scenario::Scenario& scenario,
       plan.parallelism.data / data_parallel.shard_group_size, data_parallel.shard_group_size,
       std::get<bool>(data_parallel.reshard_after_forward) ? "always" : "never",
       plan.parallelism.tensor, plan.parallelism.pipeline, plan.parallelism.context);
+  text += PipelineKeys(plan, blocks);
   if (training.tensor_overlap == model::TensorOverlap::kAsync) {
     text += "enable_async_tensor_parallel = true\n";
   }

@@ -85,7 +85,8 @@ BytesByCategory OfStage(const scenario::Scenario& scenario,
     return Spread(parameters * bytes_per_parameter, stage >= first_stage ? shards : 1);
   };
   const bool whole_gradients =
-      scenario.plan.data_parallel.accumulate_unsharded && training.gradient_accumulation > 1;
+      scenario.plan.data_parallel.accumulate_unsharded &&
+      (training.gradient_accumulation > 1 || scenario.plan.parallelism.pipeline > 1);
   // FSDP2 puts full gradients by in the type that it will reduce them in, FSDP1 in the type that
   // backward writes. Megatron's backward adds to the accumulators in place.
   const plan::Framework framework = scenario.plan.data_parallel.framework;

@@ -9,54 +9,23 @@
 #include "src/lowering/block_layout.h"
 #include "src/lowering/effects.h"
 #include "src/lowering/framework_memory.h"
+#include "src/lowering/fsdp2_units.h"
 #include "src/lowering/gradient_clipping.h"
 #include "src/lowering/host_offload.h"
 #include "src/lowering/local_gradients.h"
 #include "src/lowering/operations.h"
+#include "src/lowering/pipeline_stage.h"
 #include "src/lowering/process_groups.h"
-#include "src/lowering/shard.h"
 #include "src/lowering/sharded_state.h"
 #include "src/lowering/training_step.h"
 #include "src/lowering/units.h"
+#include "src/parallel/pipeline_schedule.h"
 
 namespace stepcast::lowering {
 namespace {
 
 using program::BufferUse;
-using program::Category;
 using program::kNone;
-
-// One fully_shard'ed module.
-struct ShardedUnit {
-  bool root = false;
-  int first_layer = 0, last_layer = 0;
-  std::vector<int> tensors;
-  std::vector<std::int64_t> tensor_elements;  // of this rank, by tensor, padded rows included
-  std::int64_t shard_elements = 0;            // of all of them
-  std::int64_t gathered_elements = 0;         // of all ranks, frozen ones, too
-  BlockLayout blocks;                         // of the shards; with a data flow
-  BlockLayout gather_blocks;                  // the same before the frozen ones
-  BlockLayout kept_blocks;                    // of what reshard_after_forward: k keeps
-  bool empty = false;                         // no elements
-  bool has_backward = true;                   // else nothing before it, or of it, is trained
-  ShardedState state;
-  // Parameters.
-  Range gathered;  // result of the all-gather
-  Range full;      // the parameters as the kernels read them
-  Range kept;      // reshard_after_forward: k
-  Range frozen;    // this rank's shard of what is not trained
-  Index gather_done = kNone, copy_out_done = kNone, kept_written = kNone;  // events
-  bool gather_issued = false;  // a gather is in flight or its result waits for copy-out
-  bool unsharded = false;      // the full parameters exist
-  bool has_kept = false;
-  // Gradients.
-  Range accumulated;           // full, in reduce_dtype, when synchronisation is put off
-  Range reduce_input;          // full, in reduce_dtype
-  Range reduce_output;         // this rank's shard, in reduce_dtype
-  Index reduced = kNone;       // event: the reduce-scatter has read its input
-  Index post_reduced = kNone;  // event: the sharded gradient is final
-  bool has_accumulated = false;
-};
 
 class Fsdp2 final : public ShardingStrategy {
  public:
@@ -65,7 +34,7 @@ class Fsdp2 final : public ShardingStrategy {
         builder_(step.builder()),
         plan_(step.plan()),
         groups_(ProcessGroupsOf(plan_, step.rank())),
-        wrapping_(WrappedUnitsOf(step.model(), plan_.data_parallel)),
+        wrapping_(WrappedUnitsOf(step.model(), plan_.data_parallel, step.stage().ChunkBegins())),
         compute_type_(plan::ComputeType(plan_.training.precision)),
         operations_(builder_),
         gradients_(step, operations_, compute_type_),
@@ -94,25 +63,67 @@ class Fsdp2 final : public ShardingStrategy {
     gradients_copied_ = builder_.AddEvent("gradients copied in");
     updated_ = builder_.AddEvent("updated");
     std::vector<bool> has_parameters;
-    for (std::size_t i = 0; i < wrapping_.units.size(); ++i) {
-      AddUnit(static_cast<int>(i));
-      has_parameters.push_back(!units_.back().empty);
+    units_ = AddShardedUnits(step_, operations_, wrapping_,
+                             {.shard_index = groups_.shard_index(),
+                              .shard_ranks = plan_.data_parallel.shard_group_size,
+                              .kept_ranks = kept_communicator_ != kNone ? KeptRanks() : 0,
+                              .accumulates = AccumulatesInReduceType()});
+    for (const ShardedUnit& unit : units_) has_parameters.push_back(!unit.empty);
+    for (const PipelineStage::Chunk& chunk : step_.stage().chunks()) {
+      chunks_.push_back(
+          {.order = UnitOrder(wrapping_, has_parameters, chunk.first_layer, chunk.end_layer),
+           .end_layer = chunk.end_layer,
+           .units = {}});
+      for (std::size_t unit = 0; unit < units_.size(); ++unit) {
+        const int first = units_[unit].first_layer;
+        if (first < chunk.first_layer || first >= chunk.end_layer) continue;
+        // Modules come before those inside of them.
+        std::vector<int>& units = chunks_.back().units;
+        units.insert(units_[unit].root ? units.begin() : units.end(), static_cast<int>(unit));
+      }
     }
-    order_ = UnitOrder(wrapping_, has_parameters);
   }
 
-  // The root's pre-forward: the shards may have been updated on the compute stream.
-  void BeginForward() override {
-    builder_.Record(step_.compute(), compute_issued_);
-    builder_.Wait(copy_in_stream_, compute_issued_);
-    builder_.Wait(gather_stream_, compute_issued_);
+  // Forward begins with the root's pre-forward: the shards may have been updated on the compute
+  // stream.
+  void BeginPass() override {
+    const parallel::Action& pass = step_.stage().passes()[step_.pass()];
+    chunk_ = &chunks_[step_.stage().chunk_of(pass)];
+    task_ = pass.task;
+    for (const int unit : chunk_->units) {
+      if (units_[unit].unshard_issued) FinishUnshard(units_[unit]);
+    }
+    if (task_ != parallel::Task::kForward) return;
+    HoldGatherUntilComputed();
     in_backward_ = false;
-    if (order_.root >= 0) Unshard(order_.root);
+    if (root() >= 0) Unshard(root());
+  }
+
+  // Backward ends with the root's final callback: its own reduction, then the compute stream waits
+  // for all.
+  void EndPass() override {
+    if (task_ == parallel::Task::kForward) {
+      if (in_pipeline()) FinishForwardGathers();
+      return;
+    }
+    if (root() >= 0 && parallel::EndsBackward(task_)) PostBackward(root());
+    AwaitReductions();
+  }
+
+  void WriteParameterPass(const parallel::ParameterPass& pass) override {
+    using Kind = parallel::ParameterPass::Kind;
+    for (const int unit : chunks_[step_.stage().chunk_at(pass.chunk)].units) {
+      if (units_[unit].empty) continue;
+      if (pass.kind == Kind::kUnshard) BeginUnshard(units_[unit]);
+      if (pass.kind != Kind::kUnshard) Reshard(units_[unit]);
+      if (pass.kind == Kind::kReduceGradients && units_[unit].shard_elements > 0) Reduce(unit);
+    }
+    AwaitReductions();
   }
 
   void BeforeForward(int layer) override {
     const int unit = wrapping_.of_layer[layer];
-    if (unit == order_.root || layer != units_[unit].first_layer) return;
+    if (unit == root() || layer != units_[unit].first_layer) return;
     if (prefetch() == 0) HoldGatherUntilComputed();
     Unshard(unit);
     if (prefetch() >= 2) PrefetchAfter(unit, +1, prefetch());
@@ -121,7 +132,7 @@ class Fsdp2 final : public ShardingStrategy {
   void AfterForward(int layer) override {
     const int unit = wrapping_.of_layer[layer];
     ShardedUnit& u = units_[unit];
-    if (unit == order_.root || layer != u.last_layer || ReshardsNever() || !u.unsharded) return;
+    if (u.root || layer != u.last_layer || ReshardsNever() || !u.unsharded) return;
     if (u.kept) {
       operations_.Allocate(step_.compute(), u.kept);
       builder_.Use(Reads(u.full));
@@ -142,15 +153,13 @@ class Fsdp2 final : public ShardingStrategy {
   void BeforeBackward(int layer) override {
     in_backward_ = true;
     const int unit = wrapping_.of_layer[layer];
-    if (unit == order_.root) {
-      if (units_[order_.root].last_layer != layer) return;
+    if (unit == root()) {
+      if (units_[root()].last_layer != layer) return;
       FinishForwardGathers();
-      if (prefetch() > 0) PrefetchAfter(order_.root, -1, 1);
+      if (prefetch() > 0) PrefetchAfter(root(), -1, 1);
       return;
     }
-    if (order_.root < 0 && layer == static_cast<int>(step_.model().layers.size()) - 1) {
-      FinishForwardGathers();
-    }
+    if (root() < 0 && layer + 1 == chunk_->end_layer) FinishForwardGathers();
     if (layer != units_[unit].last_layer || !units_[unit].has_backward) return;
     if (prefetch() == 0) HoldGatherUntilComputed();
     Unshard(unit);
@@ -158,23 +167,9 @@ class Fsdp2 final : public ShardingStrategy {
   }
 
   void AfterBackward(int layer) override {
+    if (!parallel::EndsBackward(task_)) return;  // there are no gradients yet
     const int unit = wrapping_.of_layer[layer];
-    if (unit != order_.root && layer == units_[unit].first_layer) PostBackward(unit);
-  }
-
-  // The root's final callback: its own reduction, then the compute stream waits for all.
-  void EndBackward() override {
-    if (order_.root >= 0) PostBackward(order_.root);
-    if (last_reduced_ < 0) return;
-    builder_.Wait(step_.compute(), units_[last_reduced_].post_reduced);
-    if (offload_.parameters()) builder_.HostWait(units_[last_reduced_].post_reduced);
-    FreeReduceInput();
-    if (!held_outputs_.empty()) {
-      builder_.Wait(reduce_stream_, units_[last_reduced_].post_reduced);
-      for (const Range& output : held_outputs_) operations_.Release(output);
-      held_outputs_.clear();
-    }
-    last_reduced_ = -1;
+    if (unit != root() && layer == units_[unit].first_layer) PostBackward(unit);
   }
 
   void AppendParameterReads(int layer, std::vector<BufferUse>& uses) override {
@@ -206,7 +201,6 @@ class Fsdp2 final : public ShardingStrategy {
   }
 
  private:
-  std::int64_t ShardRanks() const { return plan_.data_parallel.shard_group_size; }
   std::int64_t prefetch() const { return plan_.data_parallel.prefetch; }
   const plan::ReshardAfterForward& reshard() const {
     return plan_.data_parallel.reshard_after_forward;
@@ -221,12 +215,17 @@ class Fsdp2 final : public ShardingStrategy {
   }
   // Gradients whose reduction is put off are kept apart, in the type they will be reduced in.
   bool AccumulatesInReduceType() const {
-    return plan_.data_parallel.accumulate_unsharded && plan_.training.gradient_accumulation > 1 &&
+    return plan_.data_parallel.accumulate_unsharded &&
+           (plan_.training.gradient_accumulation > 1 || in_pipeline()) &&
            plan_.training.reduce_dtype != compute_type_;
   }
+  // A pipeline's gradients are reduced behind the last micro-batch (WriteParameterPass).
   bool Synchronises() const {
-    return !plan_.data_parallel.accumulate_unsharded || step_.last_micro_batch();
+    return !plan_.data_parallel.accumulate_unsharded ||
+           (step_.last_micro_batch() && !in_pipeline());
   }
+  bool in_pipeline() const { return step_.stage().stages() > 1; }
+  int root() const { return chunk_->order.root; }
 
   std::int64_t KeptRanks() const { return std::get<std::int64_t>(reshard()); }
   std::int64_t KeptIndex() const { return groups_.rank % KeptRanks(); }
@@ -236,107 +235,6 @@ class Fsdp2 final : public ShardingStrategy {
       return u.gathered.Share(groups_.shard_index(), u.shard_elements + u.frozen.elements);
     }
     return u.gathered.Share(KeptIndex(), u.gathered_elements / KeptRanks());
-  }
-
-  // What a rank holds of each tensor of a unit, padded rows included: DTensors, which the optimizer
-  // sees by these local parts. Blocks are alike: as a rule it was worked out for the unit before.
-  std::vector<std::int64_t> ShardElements(int index) {
-    const std::vector<model::Tensor>& tensors = step_.model().tensors;
-    const std::vector<int>& own = wrapping_.units[index].tensors;
-    if (index > 0) {
-      const std::vector<int>& before = wrapping_.units[index - 1].tensors;
-      const bool alike =
-          std::equal(own.begin(), own.end(), before.begin(), before.end(), [&](int a, int b) {
-            return tensors[a].elements == tensors[b].elements &&
-                   tensors[a].shape == tensors[b].shape;
-          });
-      if (alike) return units_[index - 1].tensor_elements;
-    }
-    std::vector<std::int64_t> elements;
-    for (const int t : own) elements.push_back(ShardElements(tensors[t]));
-    return elements;
-  }
-  std::int64_t ShardElements(const model::Tensor& tensor) const {
-    const std::int64_t rows = tensor.shape.empty() ? 1 : tensor.shape.front();
-    const std::int64_t row = rows == 0 ? 0 : tensor.elements / rows;
-    return Shard(rows, ShardRanks()).length() * row;
-  }
-
-  void AddUnit(int index) {
-    const model::Model& model = step_.model();
-    const Unit& unit = wrapping_.units[index];
-    const Index name = builder_.AddText(unit.name);
-    const std::int64_t ranks = ShardRanks();
-    ShardedUnit& u = units_.emplace_back();
-    u.root = unit.root;
-    u.first_layer = unit.layers.front();
-    u.last_layer = unit.layers.back();
-    u.tensors = unit.tensors;
-    std::int64_t exact = 0;  // sum of the unpadded tensors
-    for (const int t : unit.tensors) exact += model.tensors[t].elements;
-    u.tensor_elements = ShardElements(index);
-    for (const std::int64_t elements : u.tensor_elements) u.shard_elements += elements;
-    std::int64_t frozen = 0, exact_frozen = 0;
-    for (const int t : unit.frozen) {
-      const model::Tensor& tensor = model.frozen[static_cast<std::size_t>(t)];
-      frozen += ShardElements(tensor);
-      exact_frozen += tensor.elements;
-    }
-    u.frozen = operations_.AddRange(
-        builder_.Named(name, "/frozen shard"), frozen,
-        unit.frozen.empty() ? compute_type_ : model::FrozenType(model, unit.frozen.front()),
-        Category::kParameter);
-    if (frozen > 0) operations_.Allocate(step_.compute(), u.frozen);
-    u.gathered_elements = (u.shard_elements + frozen) * ranks;
-    u.empty = u.gathered_elements == 0;
-    u.has_backward = std::any_of(unit.layers.begin(), unit.layers.end(), [this](int layer) {
-      return !step_.works()[static_cast<std::size_t>(step_.work_of(layer))].backward.empty();
-    });
-    Pieces parts;
-    if (builder_.describes_data_flow()) {
-      u.blocks = BlockLayout(model, u.tensors, u.tensor_elements, ranks);
-      u.gather_blocks = u.blocks.Before(frozen);
-      if (kept_communicator_ != kNone) u.kept_blocks = u.gather_blocks.Over(KeptRanks());
-      for (const BlockLayout::Block& block : u.blocks.blocks()) {
-        parts.push_back(u.blocks.Own(block, groups_.shard_index()));
-      }
-    }
-    u.state =
-        AddShardedState(step_, operations_, name, u.shard_elements, exact, ranks, std::move(parts));
-    for (std::size_t i = 0; i < u.tensors.size(); ++i) {
-      if (model.tensors[u.tensors[i]].elements == 0) continue;
-      u.state.updated.push_back({.tensor = u.tensors[i], .elements = u.tensor_elements[i]});
-    }
-    const DataType reduced_in = plan_.training.reduce_dtype;
-    const auto gathered = [&](const char* what) {
-      return operations_.AddRange(builder_.Named(name, what), u.gathered_elements, compute_type_,
-                                  Category::kCommunication, exact + exact_frozen);
-    };
-    const auto whole = [&](const char* what, std::int64_t elements, DataType type,
-                           Category category) {
-      return operations_.AddRange(builder_.Named(name, what), elements, type, category, exact);
-    };
-    u.gathered = gathered("/gather buffer");
-    u.full = gathered("/parameters");
-    if (kept_communicator_ != kNone && !u.root) {
-      u.kept = operations_.AddRange(builder_.Named(name, "/kept shard"),
-                                    Shard(u.gathered_elements, KeptRanks()).length(), compute_type_,
-                                    Category::kCommunication);
-    }
-    u.gather_done = builder_.AddEvent(builder_.Named(name, " gathered"));
-    u.copy_out_done = builder_.AddEvent(builder_.Named(name, " copied out"));
-    u.kept_written = builder_.AddEvent(builder_.Named(name, " kept"));
-
-    u.reduce_input =
-        whole("/reduce-scatter input", u.shard_elements * ranks, reduced_in, Category::kGradient);
-    u.reduce_output =
-        operations_.AddShard(builder_.Named(name, "/reduce-scatter output"), u.shard_elements,
-                             reduced_in, Category::kGradient, exact, ranks);
-    if (AccumulatesInReduceType()) {
-      u.accumulated = whole("/accumulated gradients", exact, reduced_in, Category::kGradient);
-    }
-    u.reduced = builder_.AddEvent(builder_.Named(name, " reduce-scattered"));
-    u.post_reduced = builder_.AddEvent(builder_.Named(name, " gradient ready"));
   }
 
   // prefetch 0: nothing is gathered beside compute.
@@ -349,7 +247,7 @@ class Fsdp2 final : public ShardingStrategy {
   // Asks for the next blocks in the direction of travel.
   void PrefetchAfter(int unit, int direction, std::int64_t count) {
     for (std::int64_t distance = 1; distance <= count; ++distance) {
-      const int next = order_.Later(unit, direction * distance);
+      const int next = chunk_->order.Later(unit, direction * distance);
       if (next < 0 || (direction < 0 && !units_[next].has_backward)) return;
       IssueGather(units_[next]);
     }
@@ -358,19 +256,23 @@ class Fsdp2 final : public ShardingStrategy {
   // Copy-in and all-gather.
   void IssueGather(ShardedUnit& u) {
     if (u.unsharded || u.gather_issued || u.empty) return;
+    CopyInAndGather(u, copy_in_stream_);
+  }
+
+  void CopyInAndGather(ShardedUnit& u, StreamId copy_in) {
     u.gather_issued = true;
     const bool from_kept = u.has_kept;
     const Range& source = from_kept ? u.kept : u.state.parameters;
     const bool from_host = offload_.parameters() && !from_kept;
     if (from_host) {
-      operations_.Allocate(copy_in_stream_, source);
-      offload_.ToDevice(copy_in_stream_, source.size(), {Writes(source)});
+      operations_.Allocate(copy_in, source);
+      offload_.ToDevice(copy_in, source.size(), {Writes(source)});
     }
     if (from_kept) {
-      builder_.Wait(copy_in_stream_, u.kept_written);
+      builder_.Wait(copy_in, u.kept_written);
       builder_.Wait(gather_stream_, u.kept_written);
     }
-    operations_.Allocate(copy_in_stream_, u.gathered);
+    operations_.Allocate(copy_in, u.gathered);
     const Range slice = Slice(u, from_kept);
     operations_.Reads(source);
     if (!from_kept && u.frozen.elements > 0) operations_.Reads(u.frozen);
@@ -380,9 +282,9 @@ class Fsdp2 final : public ShardingStrategy {
       const Piece own = layout.Own(block, from_kept ? KeptIndex() : groups_.shard_index());
       builder_.With(Move(slice.At(own.offset), source.At(own.offset), own.elements));
     }
-    operations_.Run(copy_in_stream_, "all_gather_copy_in");
+    operations_.Run(copy_in, "all_gather_copy_in");
     if (from_host) operations_.Release(source);
-    builder_.Record(copy_in_stream_, copy_in_done_);
+    builder_.Record(copy_in, copy_in_done_);
     builder_.Wait(gather_stream_, copy_in_done_);
     const Index communicator = from_kept ? kept_communicator_ : communicator_;
     if (communicator != kNone) {
@@ -399,6 +301,15 @@ class Fsdp2 final : public ShardingStrategy {
     // Forward: the result of the unit before is freed only now, so that its copy-out overlapped
     // the gather just issued.
     if (!in_backward_) FinishForwardGathers();
+    CopyOut(u);
+    if (in_backward_) {
+      FreeGathered(u);
+    } else {
+      deferred_ = index;
+    }
+  }
+
+  void CopyOut(ShardedUnit& u) {
     builder_.Wait(step_.compute(), u.gather_done);
     operations_.Allocate(step_.compute(), u.full);
     operations_.Reads(u.gathered);
@@ -419,11 +330,19 @@ class Fsdp2 final : public ShardingStrategy {
     }
     u.unsharded = true;
     u.gather_issued = false;
-    if (in_backward_) {
-      FreeGathered(u);
-    } else {
-      deferred_ = index;
-    }
+  }
+
+  // FSDPModule.unshard(async_op=True), and waiting for it: the copy-in on the compute stream, and
+  // the gather's result lives until it has been copied out.
+  void BeginUnshard(ShardedUnit& u) {
+    if (u.unsharded || u.gather_issued) return;
+    CopyInAndGather(u, step_.compute());
+    u.unshard_issued = true;
+  }
+  void FinishUnshard(ShardedUnit& u) {
+    u.unshard_issued = false;
+    CopyOut(u);
+    FreeGathered(u);
   }
 
   void FinishForwardGathers() {
@@ -449,13 +368,13 @@ class Fsdp2 final : public ShardingStrategy {
     ShardedUnit& u = units_[index];
     if (u.empty) return;
     if (u.shard_elements == 0) {  // all of it is frozen
-      Reshard(u);
+      if (!in_pipeline()) Reshard(u);
       return;
     }
     const bool put_off = !Synchronises();
     if (u.accumulated) {
       if (!u.has_accumulated) {
-        Reshard(u);  // before the upcast, to save memory
+        if (!in_pipeline()) Reshard(u);  // before the upcast, to save memory
         operations_.Allocate(step_.compute(), u.accumulated);
       }
       ReadGradients(u);
@@ -474,9 +393,23 @@ class Fsdp2 final : public ShardingStrategy {
       u.has_accumulated = true;
       ReleaseGradients(u);
     }
-    Reshard(u);
+    if (!in_pipeline()) Reshard(u);  // set_reshard_after_backward(False)
     if (put_off) return;
     Reduce(index);
+  }
+
+  // The compute stream waits until all reduced gradients are there.
+  void AwaitReductions() {
+    if (last_reduced_ < 0) return;
+    builder_.Wait(step_.compute(), units_[last_reduced_].post_reduced);
+    if (offload_.parameters()) builder_.HostWait(units_[last_reduced_].post_reduced);
+    FreeReduceInput();
+    if (!held_outputs_.empty()) {
+      builder_.Wait(reduce_stream_, units_[last_reduced_].post_reduced);
+      for (const Range& output : held_outputs_) operations_.Release(output);
+      held_outputs_.clear();
+    }
+    last_reduced_ = -1;
   }
 
   void ReleaseGradients(const ShardedUnit& u) {
@@ -603,7 +536,15 @@ class Fsdp2 final : public ShardingStrategy {
   GradientClipping clipping_;
   HostOffload offload_;
   std::vector<Range> held_outputs_;  // reduced shards that the all-reduce stream still uses
-  UnitOrder order_;
+  // A chunk of the pipeline stage: a module with a root of its own.
+  struct Chunk {
+    UnitOrder order;
+    int end_layer = 0;
+    std::vector<int> units;  // the root first
+  };
+  std::vector<Chunk> chunks_;
+  const Chunk* chunk_ = nullptr;  // of the present pass
+  parallel::Task task_ = parallel::Task::kForward;
   int deferred_ = -1;      // forward: the unit whose gather buffer waits to be freed
   int in_flight_ = -1;     // the unit whose reduce-scatter input is held
   int last_reduced_ = -1;  // in this backward

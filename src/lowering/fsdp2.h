@@ -35,6 +35,13 @@ namespace stepcast::lowering {
 //    host on the stream that reduced it, and freed (foreach_reduce). From the second micro-batch on
 //    the host waits for that copy, and its CPUs add. At the end of backward the host waits for the
 //    last copy; then its CPUs update.
+//  * In a pipeline (torch/distributed/pipelining/stage.py) each chunk is a module with a root of its
+//    own. Parameters stay gathered behind backwards (set_reshard_after_backward), and no backward
+//    reduces (set_requires_gradient_sync): full gradients are kept as above, and behind a chunk's
+//    last one its units' gradients are reduced one after the other, the root's first, for which the
+//    compute stream waits (_post_backward). Where the schedule says when chunks are gathered
+//    (parallel/parameter_passes.h), all units of a chunk are copied in on the compute stream and
+//    gathered, and copied out before the chunk's next pass.
 //  * The end of backward waits for the last reduction. Sharded gradients are freed after the
 //    update (zero_grad(set_to_none=True)).
 program::Program LowerFsdp2(const scenario::Scenario& scenario, const LowerOptions& options);

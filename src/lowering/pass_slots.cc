@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "src/parallel/axis.h"
+#include "src/plan/pipeline.h"
 #include "src/plan/plan.h"
 #include "src/plan/rank_grid.h"
 
@@ -53,7 +54,8 @@ std::vector<std::size_t> TakersOf(const PipelineStage& stage) {
 // backward alone. With several, a batch behind each pass sends what it made and receives for the
 // next one; behind each backward of the steady phase, for the next forward and the next backward.
 // DeepSpeed (deepspeed/runtime/pipe/schedule.py, TrainSchedule): a message each, and between a
-// forward and a backward the gradient is received first.
+// forward and a backward the gradient is received first. PyTorch (torch/distributed/pipelining/
+// schedules.py, Schedule1F1B, ScheduleGPipe): as Megatron-LM with one chunk a stage.
 void FindExchanges(const PipelineStage& stage, bool batches, StageMessages::Stage& messages) {
   const std::vector<parallel::Action>& passes = stage.passes();
   const auto forward = [&](std::size_t pass) {
@@ -133,6 +135,9 @@ void FindSlots(const PipelineStage& stage, StageMessages::Stage& messages) {
 }
 
 MessageStyle StyleOf(const plan::Plan& plan) {
+  if (plan.data_parallel.framework == plan::Framework::kFsdp2) {
+    return plan::RunsListedActions(plan) ? MessageStyle::kOverlapped : MessageStyle::kBlocking;
+  }
   const bool blocks = plan::TraitsOf(plan.data_parallel.framework).blocking_messages &&
                       !plan.data_parallel.overlap_p2p_comm;
   return blocks ? MessageStyle::kBlocking : MessageStyle::kOverlapped;
@@ -158,9 +163,11 @@ StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const Pipeli
   if (stage.stages() > 1 && style == MessageStyle::kBlocking) {
     FindExchanges(stage, !deepspeed, messages);
   }
+  const bool pytorch = scenario.plan.data_parallel.framework == plan::Framework::kFsdp2;
+  messages.sends_beside = pytorch;
   if (deepspeed) {
     messages.host_waits = MessageWaits::kGathered;
-  } else if (!scenario.plan.data_parallel.batch_p2p_sync) {
+  } else if (pytorch || !scenario.plan.data_parallel.batch_p2p_sync) {
     messages.host_waits = MessageWaits::kNever;
   }
   if (deepspeed || scenario.plan.data_parallel.scatter_gather_tensors_in_pipeline) {

@@ -1,6 +1,7 @@
 #include "src/lowering/pipeline_stage.h"
 
 #include <algorithm>
+#include <variant>
 
 #include "src/base/check.h"
 #include "src/model/local.h"
@@ -23,6 +24,7 @@ PipelineStage::PipelineStage(const scenario::Scenario& scenario, int stage)
       passes_.push_back({parallel::Task::kForward, m, 0});
       passes_.push_back({parallel::Task::kBackward, m, 0});
     }
+    parameter_passes_.resize(passes_.size() + 1);
     chunks_ = {{.end_layer = static_cast<int>(whole_model().layers.size())}};
     return;
   }
@@ -70,18 +72,27 @@ PipelineStage::PipelineStage(const scenario::Scenario& scenario, int stage)
     std::sort(list->begin(), list->end());
     list->erase(std::unique(list->begin(), list->end()), list->end());
   }
+  parameter_passes_.emplace_back();
   for (const parallel::ScheduleEntry& entry : schedule.stages[at].entries) {
+    if (const auto* pass = std::get_if<parallel::ParameterPass>(&entry)) {
+      parameter_passes_.back().push_back(*pass);
+    }
     for (const parallel::Action& action : parallel::ActionsOf(entry)) {
       passes_.push_back(action);
+      parameter_passes_.emplace_back();
     }
   }
   in_flight_ = parallel::MostInFlight(schedule)[at];
 }
 
-std::vector<int> PipelineStage::WorkOfLayers(const model::WorkOptions& options) const {
+std::vector<int> PipelineStage::ChunkBegins() const {
   std::vector<int> begins;
   for (const Chunk& chunk : chunks_) begins.push_back(chunk.first_layer);
-  return model::WorkOfLayers(model(), options, begins);
+  return begins;
+}
+
+std::vector<int> PipelineStage::WorkOfLayers(const model::WorkOptions& options) const {
+  return model::WorkOfLayers(model(), options, ChunkBegins());
 }
 
 }  // namespace stepcast::lowering

@@ -36,11 +36,15 @@ class PipelineStage {
   const std::vector<Chunk>& chunks() const { return chunks_; }
   // What each layer of model() does (model::WorkOfLayers).
   std::vector<int> WorkOfLayers(const model::WorkOptions& options) const;
+  // The first layer of each of chunks().
+  std::vector<int> ChunkBegins() const;
   int chunks_of_all() const { return stages_ * static_cast<int>(chunks_.size()); }
   // Of a pass: which of chunks().
-  std::size_t chunk_of(const parallel::Action& pass) const {
+  std::size_t chunk_of(const parallel::Action& pass) const { return chunk_at(pass.chunk); }
+  // Of the chunk of this number: which of chunks().
+  std::size_t chunk_at(int number) const {
     std::size_t chunk = 0;
-    while (chunks_[chunk].number != pass.chunk) ++chunk;
+    while (chunks_[chunk].number != number) ++chunk;
     return chunk;
   }
   // The layer that hands its output to the chunk's first one. Not of the first chunk.
@@ -58,6 +62,10 @@ class PipelineStage {
 
   // What the stage computes, in host order.
   const std::vector<parallel::Action>& passes() const { return passes_; }
+  // What parameters and gradients do before a pass; behind the last one, that of passes().size().
+  const std::vector<parallel::ParameterPass>& parameter_passes(std::size_t before) const {
+    return parameter_passes_[before];
+  }
   // The most micro-batches of a chunk, summed over the chunks, whose forward has begun and whose
   // backward has not ended.
   int in_flight() const { return in_flight_; }
@@ -69,6 +77,7 @@ class PipelineStage {
   std::optional<model::StageModel> part_;
   std::vector<int> tied_across_, tied_stages_;
   std::vector<parallel::Action> passes_;
+  std::vector<std::vector<parallel::ParameterPass>> parameter_passes_;  // [pass], and one behind
   std::vector<Chunk> chunks_;
   int in_flight_ = 1;
 };

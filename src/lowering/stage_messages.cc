@@ -272,9 +272,15 @@ void StageMessages::RunBlocking() {
       {.communicator = communicator_, .data_type = stage_.type, .messages = messages_});
   builder_.WaitForStream(stream_, kCompute, before_);
   builder_.Exchange(stream_, exchange, uses_);
-  builder_.WaitForStream(kCompute, stream_, after_);
+  const auto sends = [](const program::Message& message) {
+    return message.direction == MessageDirection::kSend;
+  };
+  const bool beside = stage_.sends_beside && std::all_of(messages_.begin(), messages_.end(), sends);
+  if (!beside) builder_.WaitForStream(kCompute, stream_, after_);
   for (std::size_t i = 0; i < messages_.size(); ++i) {
-    if (messages_[i].direction == MessageDirection::kSend) builder_.Release(uses_[i].buffer);
+    if (!sends(messages_[i])) continue;
+    if (beside) builder_.RecordStream(stream_, uses_[i].buffer);
+    builder_.Release(uses_[i].buffer);
   }
   messages_.clear();
   uses_.clear();

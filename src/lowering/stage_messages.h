@@ -22,11 +22,16 @@ namespace stepcast::lowering {
 // How a framework sends and receives between the passes of a schedule.
 enum class MessageStyle : std::uint8_t {
   // The textbook's: each direction has a stream and a communicator of its own; a pass's receive is
-  // posted before the pass ahead of it runs, and nothing waits for a send.
+  // posted before the pass ahead of it runs, and nothing waits for a send. Also Megatron-LM's where
+  // messages overlap, and PyTorch's with several chunks a stage, which has one communicator for
+  // all,
+  // on which receives stand in the order in which they are sent.
   kOverlapped,
   // One exchange at a time, on the pipeline's communicator, and the compute stream waits for it:
   //  * Megatron-LM's where messages do not overlap (core/pipeline_parallel/schedules.py,
   //    p2p_communication.py): batches, after which the host waits for the device (batch_p2p_sync);
+  //  * PyTorch's with one chunk a stage (torch/distributed/pipelining/schedules.py): batches, too, for
+  //    which the host does not wait; nothing waits for a batch of sends alone;
   //  * DeepSpeed's (deepspeed/runtime/pipe/engine.py, schedule.py): a message each. Where layers are
   //    divided it goes in parts (PartitionedTensor), and the host reads the numbers that describe
   //    them, which go along and are left out here.
@@ -60,6 +65,7 @@ class StageMessages {
     // first; kBlocking
     std::vector<std::size_t> posted{};
     MessageWaits host_waits = MessageWaits::kAlways;
+    bool sends_beside = false;  // kBlocking: the compute stream does not wait for sends alone
     // kBlocking: so many ranks that divide layers have the same activations. Each sends one part of
     // them, its own, and receivers gather the whole (Megatron-LM's
     // scatter_gather_tensors_in_pipeline until 2023). 1: each sends all.

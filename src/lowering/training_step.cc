@@ -97,7 +97,14 @@ program::Program TrainingStep::Write(ShardingStrategy& strategy) {
   }
   builder_.SetPhase(Phase::kForward);
   strategy.BeginStep();
-  for (pass_ = 0; pass_ < stage_.passes().size(); ++pass_) WritePass(strategy);
+  const auto write_parameter_passes = [&] {
+    for (const auto& pass : stage_.parameter_passes(pass_)) strategy.WriteParameterPass(pass);
+  };
+  for (pass_ = 0; pass_ < stage_.passes().size(); ++pass_) {
+    write_parameter_passes();
+    WritePass(strategy);
+  }
+  write_parameter_passes();
   WaitOnHost(plan::HostWaits::kUpdate);
   builder_.SetPhase(Phase::kOptimizer);
   builder_.SetLabel(builder_.AddLabel("optimizer"));
@@ -352,7 +359,7 @@ void TrainingStep::RunLayer(ShardingStrategy& strategy, ShardingStrategy::Pass p
       continue;
     }
     const model::Operation& operation = operations[i];
-    if (begins && i == 0) messages_.AwaitInput(pass_);
+    if (begins && forward && i == 0) messages_.AwaitInput(pass_);
     for (const int value : operation.begins) {
       builder_.Allocate(compute(),
                         entries_[work_of(layer)].communicated[static_cast<std::size_t>(value)]);
@@ -497,6 +504,8 @@ void TrainingStep::WriteBackward(ShardingStrategy& strategy, int layer) {
   builder_.SetLabel(labels_[layer]);
   strategy.BeforeBackward(layer);
   offload_.BeforeBackward(layer);
+  // Autograd recomputes when the gradient of the output has come.
+  if (from_stage && begins_backward_ && !BackwardOf(layer).empty()) messages_.AwaitInput(pass_);
   Recompute(strategy, layer);
   const Entries& transient = whole ? entries.backward_transient : entries.input_transient;
   for (const Index buffer : transient) builder_.Allocate(compute(), buffer);

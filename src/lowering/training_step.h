@@ -44,6 +44,9 @@ class ShardingStrategy {
   // A pass of the stage (TrainingStep::pass), around its kernels and inside of its messages.
   virtual void BeginPass() {}
   virtual void EndPass() {}
+  // Between passes, behind the messages of the one before: what the schedule says of parameters and
+  // gradients.
+  virtual void WriteParameterPass(const parallel::ParameterPass& /*pass*/) {}
   // All backward kernels of a micro-batch are issued.
   virtual void EndBackward() {}
   // Updates the parameters; the last part of the step.

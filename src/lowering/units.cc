@@ -4,6 +4,8 @@
 #include <numeric>
 #include <span>
 
+#include "fmt/format.h"
+
 namespace stepcast::lowering {
 namespace {
 
@@ -20,10 +22,11 @@ std::vector<int> Owned(const model::Model& model, const Unit& unit,
   return owned;
 }
 
-// Groups layers by `unit_of_layer` (any labels), units in the order of their first layers.
+// Groups layers by `unit_of_layer` (labels below twice their number), units in the order of their
+// first layers.
 Units Group(const model::Model& model, const std::vector<int>& unit_of_layer) {
   Units result;
-  std::vector<int> unit_of_label(model.layers.size() + 1, -1);
+  std::vector<int> unit_of_label(2 * model.layers.size(), -1);
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     int& unit = unit_of_label[unit_of_layer[i]];
     if (unit < 0) {
@@ -43,13 +46,14 @@ Units Group(const model::Model& model, const std::vector<int>& unit_of_layer) {
   return result;
 }
 
-// The layers whose label is the number of layers make up the root.
+// The layers whose label is the number of layers, or more, make up a root.
 Units GroupWithRoot(const model::Model& model, const std::vector<int>& label) {
   Units units = Group(model, label);
   for (Unit& unit : units.units) {
-    unit.root = label[unit.layers.front()] == static_cast<int>(model.layers.size());
+    const int chunk = label[unit.layers.front()] - static_cast<int>(model.layers.size());
+    unit.root = chunk >= 0;
     if (unit.root) {
-      unit.name = "root";
+      unit.name = chunk == 0 ? "root" : fmt::format("root of chunk {}", chunk);
     } else if (unit.layers.size() > 1) {
       unit.name =
           model.layers[unit.layers.front()].name + " to " + model.layers[unit.layers.back()].name;
@@ -78,18 +82,24 @@ Units UnitPerLayer(const model::Model& model) {
   return Group(model, label);
 }
 
-Units WrappedUnitsOf(const model::Model& model, const plan::DataParallel& plan) {
-  const int root = static_cast<int>(model.layers.size());
+Units WrappedUnitsOf(const model::Model& model, const plan::DataParallel& plan,
+                     const std::vector<int>& chunk_begins) {
   std::vector<int> users(model.tensors.size(), 0), of_frozen(model.frozen.size(), 0);
   for (const model::Layer& layer : model.layers) {
     for (const int tensor : layer.tensors) ++users[tensor];
     for (const int tensor : layer.frozen) ++of_frozen[tensor];
   }
-  std::vector<int> label(model.layers.size(), root);
+  std::vector<int> label;
   std::int64_t block = 0;
   int first_of_unit = 0;
+  std::size_t chunks = 0;
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     const model::Layer& layer = model.layers[i];
+    if (chunks < chunk_begins.size() && chunk_begins[chunks] == static_cast<int>(i)) {
+      ++chunks;
+      block = 0;
+    }
+    label.push_back(static_cast<int>(model.layers.size() + chunks) - 1);
     if (plan.units == plan::WrappedUnits::kModel) continue;
     const bool shares = std::any_of(layer.tensors.begin(), layer.tensors.end(),
                                     [&](int tensor) { return users[tensor] > 1; }) ||
@@ -131,13 +141,18 @@ std::vector<Bucket> BucketPerUnit(const Units& units, std::vector<int>& order) {
   return buckets;
 }
 
-UnitOrder::UnitOrder(const Units& units, const std::vector<bool>& has_parameters) {
+UnitOrder::UnitOrder(const Units& units, const std::vector<bool>& has_parameters)
+    : UnitOrder(units, has_parameters, 0, static_cast<int>(units.of_layer.size())) {}
+
+UnitOrder::UnitOrder(const Units& units, const std::vector<bool>& has_parameters, int first,
+                     int end) {
   for (std::size_t i = 0; i < units.units.size(); ++i) {
     const int unit = static_cast<int>(i);
-    const bool block = has_parameters[i] && !units.units[i].root;
+    const bool own = units.units[i].layers.front() >= first && units.units[i].layers.front() < end;
+    const bool block = own && has_parameters[i] && !units.units[i].root;
     place.push_back(block ? static_cast<int>(blocks.size()) : -1);
     if (block) blocks.push_back(unit);
-    if (units.units[i].root) root = unit;
+    if (own && units.units[i].root) root = unit;
   }
 }
 

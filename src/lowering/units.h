@@ -32,8 +32,10 @@ Units UnitPerLayer(const model::Model& model);
 // `fully_shard` on every block and then on the model: every block a unit, all the rest (embedding,
 // final norm, head) the root unit. kLayer: embedding and head are units, too, as torchtitan and
 // Galvatron wrap; layers that share a tied tensor make up the root unit, for a unit's parameters
-// are its own. kModel: everything is the root's.
-Units WrappedUnitsOf(const model::Model& model, const plan::DataParallel& plan);
+// are its own. kModel: everything is the root's. `chunk_begins`: of a pipeline stage, the first
+// layer of each of its chunks, which is a module with a root of its own.
+Units WrappedUnitsOf(const model::Model& model, const plan::DataParallel& plan,
+                     const std::vector<int>& chunk_begins = {0});
 
 // One bucket for each unit, in the order in which the units' gradients are complete, where those of
 // tensors are in this `order`, which is sorted by it. The buckets point into `order`.
@@ -42,9 +44,11 @@ std::vector<Bucket> BucketPerUnit(const Units& units, std::vector<int>& order);
 // The order in which frameworks with hooks visit units: the root first, both forward and backward,
 // for its hooks are around all others'; then the blocks.
 struct UnitOrder {
-  // `has_parameters`: by unit.
   UnitOrder() = default;
+  // `has_parameters`: by unit.
   UnitOrder(const Units& units, const std::vector<bool>& has_parameters);
+  // Of the units that begin with one of the layers [first, end).
+  UnitOrder(const Units& units, const std::vector<bool>& has_parameters, int first, int end);
 
   // The unit that comes `distance` units later, forward or (negative) backward; -1: none.
   int Later(int unit, std::int64_t distance) const;

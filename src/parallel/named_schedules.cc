@@ -1,6 +1,7 @@
 #include "src/parallel/named_schedules.h"
 
 #include "fmt/format.h"
+#include "src/parallel/controllable_memory_schedules.h"
 #include "src/parallel/zero_bubble_schedules.h"
 
 namespace stepcast::parallel {
@@ -73,6 +74,16 @@ constexpr NamedSchedule kNamedSchedules[] = {
      .chunks = 2,
      .splits_backward = true,
      .build = Of<ZeroBubbleV>},
+    {.name = "v_half",
+     .summary = "zb_v's chunks, with half of 1f1b's activations and half of its bubble",
+     .chunks = 2,
+     .splits_backward = true,
+     .build = Of<VHalf>},
+    {.name = "v_min",
+     .summary = "zb_v's chunks, with a third of 1f1b's activations and two thirds of its bubble",
+     .chunks = 2,
+     .splits_backward = true,
+     .build = Of<VMin>},
     {.name = "dualpipe",
      .summary = "two copies of the model in opposite directions, forwards beside backwards",
      .splits_backward = true,

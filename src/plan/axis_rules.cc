@@ -128,7 +128,7 @@ class AxisRules : public Rules {
       Add("parallelism.pipeline", "plan.axis-not-of-framework",
           fmt::format("pipelines of {} are not supported yet: {}", plan::Name(*request_.framework),
                       stages),
-          "leave it at 1, or write framework: megatron or reference");
+          "leave it at 1, or write framework: megatron, deepspeed, fsdp2 or reference");
     }
     const RequestedSchedule schedule = ScheduleOf(request_);
     if (schedule.named != nullptr) CheckNamedSchedule(*schedule.named, schedule.virtual_stages);
@@ -136,6 +136,7 @@ class AxisRules : public Rules {
     CheckWithSchedule(schedule);
     CheckCountedEnds();
     CheckStageLayers(stages * schedule.virtual_stages);
+    if (Is(Framework::kFsdp2)) CheckFsdp2Pipeline(stages, schedule);
     if (facts_.tied_embeddings && Is(Framework::kReference) &&
         request_.zero_stage.value_or(0) >= 2) {
       Add("data_parallel.zero_stage", "plan.tied-across-stages",
@@ -270,6 +271,43 @@ class AxisRules : public Rules {
     }
   }
 
+  // torch/distributed/pipelining/{schedules,stage}.py, torchtitan/distributed/pipeline_parallel.py.
+  void CheckFsdp2Pipeline(std::int64_t stages, const RequestedSchedule& schedule) {
+    if (schedule.name == "zb_h1" || schedule.name == "v_half" || schedule.name == "v_min") {
+      Add("parallelism.schedule", "plan.schedule-not-of-framework",
+          fmt::format(
+              "torch.distributed.pipelining parts backward in zb_v and dualpipe_v alone, and "
+              "schedule is {}",
+              schedule.name),
+          "write schedule: zb_v or dualpipe_v, or framework: reference");
+    }
+    if (schedule.name == "1f1b" && Batches() && *Batches() < stages) {
+      Add("training.gradient_accumulation", "plan.schedule",
+          fmt::format("PyTorch's 1f1b needs as many micro-batches as stages, {}, and there are {}",
+                      stages, *Batches()),
+          "choose more micro-batches, or schedule: gpipe");
+    }
+    if (facts_.tied_embeddings) {
+      Add("parallelism.pipeline", "plan.tied-across-stages",
+          fmt::format(
+              "torchtitan copies the model for each stage and does not add up the gradients "
+              "of the embedding that the first and the last of {} share",
+              stages),
+          "train a model whose embeddings are not tied, or write framework: megatron");
+    }
+    if (!request_.accumulate_unsharded.value_or(true)) {
+      Add("data_parallel.accumulate_unsharded", "plan.axis-not-of-framework",
+          "torch.distributed.pipelining reduces gradients behind the last micro-batch, and "
+          "accumulate_unsharded is false",
+          "leave it out");
+    }
+    if (request_.cpu_offload.value_or(false)) {
+      Add("data_parallel.cpu_offload", "plan.axis-not-supported-with",
+          "shards of pipelines stay on the device here, and cpu_offload is true",
+          "write cpu_offload: false, or parallelism.pipeline: 1");
+    }
+  }
+
   // deepspeed/runtime/pipe/engine.py and schedule.py.
   void CheckDeepSpeedPipeline(const RequestedSchedule& schedule) {
     if (request_.zero_stage.value_or(0) >= 2) {
@@ -335,7 +373,9 @@ class AxisRules : public Rules {
       }
       return;
     }
-    if (!facts_.blocks || !StageLayersOf(request_, *facts_.blocks, stages).empty()) return;
+    if (!facts_.blocks) return;
+    const ModelBlocks model{.count = *facts_.blocks, .has_ends = facts_.has_ends};
+    if (!StageLayersOf(request_, model, stages).empty()) return;
     if (*facts_.blocks < stages) {
       Add("parallelism.pipeline", "plan.stage-layers",
           fmt::format("the model has {} blocks, fewer than pipeline: {}", *facts_.blocks, stages),

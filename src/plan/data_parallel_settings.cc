@@ -55,12 +55,12 @@ std::vector<DataParallelSetting> Rows() {
            "`true`: freed after forward, gathered again for backward; `false`: kept; an "
            "integer k, a divisor of `shard_group_size`: kept in shards over groups of k ranks "
            "(1 means `false`, the whole group `true`)",
-       .default_value = "`true`; `false` for fsdp2 at stage 2"},
+       .default_value = "`true`; `false` for fsdp2 at stage 2 and in a pipeline"},
       {.key = "accumulate_unsharded",
        .type = Switch{&Given::accumulate_unsharded, &DataParallel::accumulate_unsharded},
        .uses = {At(kReference, 2, 3), Of(kFsdp1), Of(kFsdp2)},
        .values = "`true`: communicate gradients once a step and keep them whole",
-       .default_value = "`false`"},
+       .default_value = "`false`; `true` for fsdp2 in a pipeline"},
       {.key = "shard_group_size",
        .type = Count{&Given::shard_group_size, &DataParallel::shard_group_size, 1, kMostRanks},
        .uses = {At(kReference, 1, 3), Of(kFsdp1), Of(kFsdp2),

@@ -97,6 +97,7 @@ inline constexpr FrameworkTraits kFrameworkTraits[] = {
      .stages = "shards parameters, which is stage 3, or stage 2 without resharding",
      .other_stage = "zero_stage: 3 or 2, or framework: reference or ddp",
      .of_pytorch = true,
+     .pipelines = true,
      .tensor_parallel = true},
     // Layers that ranks divide are the model's own there: Megatron-DeepSpeed's.
     {.name = "deepspeed",

@@ -355,6 +355,31 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
        "training.gradient_accumulation", "plan.schedule",
        "dualpipe_v needs 8 micro-batches or more with 4 stages, and there are 4"},
       {[](Request& r) {
+         r.pipeline = 8;
+         r.framework = Framework::kFsdp2;
+         r.zero_stage = 3;
+       },
+       "training.gradient_accumulation", "plan.schedule",
+       "PyTorch's 1f1b needs as many micro-batches as stages, 8, and there are 4"},
+      {[](Request& r) {
+         r.pipeline = 2;
+         r.framework = Framework::kFsdp2;
+         r.zero_stage = 3;
+         r.schedule = "zb_h1";
+       },
+       "parallelism.schedule", "plan.schedule-not-of-framework",
+       "torch.distributed.pipelining parts backward in zb_v and dualpipe_v alone, and schedule is "
+       "zb_h1"},
+      {[](Request& r) {
+         r.pipeline = 2;
+         r.framework = Framework::kFsdp2;
+         r.zero_stage = 3;
+         r.accumulate_unsharded = false;
+       },
+       "data_parallel.accumulate_unsharded", "plan.axis-not-of-framework",
+       "torch.distributed.pipelining reduces gradients behind the last micro-batch, and "
+       "accumulate_unsharded is false"},
+      {[](Request& r) {
          r.pipeline = 2;
          r.schedule = "zb_h1";
          r.zero_stage = 2;

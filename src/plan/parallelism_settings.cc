@@ -43,9 +43,9 @@ std::vector<ParallelismSetting> Rows() {
       {.key = "pipeline",
        .type = Count{&Given::pipeline, &Parallelism::pipeline, 1, kMostOfAnAxis},
        .uses = {},
-       .values = "P, the stages of a pipeline (`reference`, `megatron` and `deepspeed`). The "
-                 "blocks of the "
-                 "model are shared out among them; the embedding comes with the first, the head "
+       .values = "P, the stages of a pipeline (`reference`, `megatron`, `deepspeed` and `fsdp2`). "
+                 "The blocks of the model are shared out among them; the embedding comes with the "
+                 "first, the head "
                  "with the last",
        .default_value = "1"},
       {.key = "context",
@@ -71,7 +71,8 @@ std::vector<ParallelismSetting> Rows() {
        .without = "pipeline",
        .shown = IsPipeline,
        .values = "the order of a stage's passes: `1f1b`, `interleaved_1f1b` (`megatron` has these "
-                 "two), `gpipe`, `breadth_first`, `zb_h1`, `zb_v`, `dualpipe_v`, or a CSV file of "
+                 "two), `gpipe`, `breadth_first`, `zb_v`, `dualpipe_v` (`fsdp2` has these six), "
+                 "`zb_h1`, `v_half`, `v_min`, or a CSV file of "
                  "actions ([below](#pipeline-schedules)), relative to the scenario's folder; "
                  "`stepcast schedule` draws it",
        .default_value = "`1f1b`; with virtual stages `interleaved_1f1b`"},
@@ -83,8 +84,8 @@ std::vector<ParallelismSetting> Rows() {
        .values =
            "v, the chunks of layers of a stage: stage s has chunks s, s + P, s + 2P, ... with "
            "`interleaved_1f1b` (the number of micro-batches is a multiple of P) and "
-           "`breadth_first`; chunks s and 2P-1-s with `zb_v` and `dualpipe_v` (at least 2P "
-           "micro-batches); a CSV file's own",
+           "`breadth_first`; chunks s and 2P-1-s with `zb_v`, `v_half`, `v_min` and `dualpipe_v` "
+           "(at least 2P micro-batches); a CSV file's own",
        .default_value = "1; 2 with schedules of several chunks"},
       {.key = "stage_layers",
        .type = OwnNotation<&Given::stage_layers>(),
@@ -95,20 +96,21 @@ std::vector<ParallelismSetting> Rows() {
            "a list: how many blocks each stage has, with virtual stages each chunk in the order of "
            "the layers; in a layer list every layer is a block; 0 for the first, which has the "
            "embedding besides, or the last, which has the head",
-       .default_value = "equal parts"},
+       .default_value = "equal parts; fsdp2: parts that differ by one, the first chunks' being the "
+                        "larger ones (torchtitan)"},
       {.key = "account_for_embedding_in_pipeline_split",
        .type = OwnNotation<&Given::account_for_embedding_in_pipeline_split>(),
        .uses = {},
        .without = "pipeline",
        .values = "equal parts count the embedding as a block: the first chunk has one block fewer "
                  "(Megatron-LM's setting of that name)",
-       .default_value = "false"},
+       .default_value = "false; fsdp2: true (`pipeline_parallel_first_stage_less_layers: 1`)"},
       {.key = "account_for_loss_in_pipeline_split",
        .type = OwnNotation<&Given::account_for_loss_in_pipeline_split>(),
        .uses = {},
        .without = "pipeline",
        .values = "likewise the head, with the loss: the last chunk has one block fewer",
-       .default_value = "false"},
+       .default_value = "false; fsdp2: true (`pipeline_parallel_last_stage_less_layers: 1`)"},
   };
 }
 

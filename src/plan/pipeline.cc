@@ -1,19 +1,39 @@
 #include "src/plan/pipeline.h"
 
+#include <utility>
+
 #include "src/base/check.h"
 #include "src/parallel/named_schedules.h"
+#include "src/parallel/parameter_passes.h"
 
 namespace stepcast::plan {
 
-parallel::PipelineSchedule ScheduleOf(const Plan& plan) {
-  const auto micro_batches = static_cast<int>(plan.training.gradient_accumulation);
+namespace {
+
+parallel::PipelineSchedule PassesOf(const Plan& plan, int micro_batches) {
   const Parallelism& axes = plan.parallelism;
-  if (axes.pipeline == 1) return parallel::Sequential(micro_batches);
   if (axes.listed != nullptr) return *axes.listed;
   const parallel::NamedSchedule* named = parallel::FindSchedule(axes.schedule);
   STEPCAST_CHECK(named != nullptr, "the plan's schedule is known");
   return named->build(
       {static_cast<int>(axes.pipeline), micro_batches, static_cast<int>(axes.virtual_stages)});
+}
+
+}  // namespace
+
+bool RunsListedActions(const Plan& plan) {
+  const Parallelism& axes = plan.parallelism;
+  if (plan.data_parallel.framework != Framework::kFsdp2 || axes.pipeline == 1) return false;
+  return axes.listed != nullptr || (axes.schedule != "1f1b" && axes.schedule != "gpipe");
+}
+
+parallel::PipelineSchedule ScheduleOf(const Plan& plan) {
+  const auto micro_batches = static_cast<int>(plan.training.gradient_accumulation);
+  if (plan.parallelism.pipeline == 1) return parallel::Sequential(micro_batches);
+  parallel::PipelineSchedule schedule = PassesOf(plan, micro_batches);
+  if (plan.data_parallel.framework != Framework::kFsdp2) return schedule;
+  if (RunsListedActions(plan)) schedule = parallel::WithUnshards(std::move(schedule));
+  return parallel::WithReductions(std::move(schedule));
 }
 
 }  // namespace stepcast::plan

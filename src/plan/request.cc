@@ -202,8 +202,13 @@ DataParallel CompleteDataParallel(const Request& request, const Training& traini
   CompleteBuckets(request, training, data, data_parallel);
   // FSDP without resharding is what ZeRO calls stage 2: parameters stay whole for the step.
   const bool keeps_whole = IsFsdp(data_parallel.framework) && request.zero_stage == 2;
-  data_parallel.reshard_after_forward =
-      request.reshard_after_forward.value_or(ReshardAfterForward(!keeps_whole));
+  // torchtitan/distributed/fsdp.py: in a pipeline parameters stay between micro-batches by default,
+  // and torch.distributed.pipelining reduces gradients once a step (stage.py, _post_backward).
+  const bool in_fsdp2_pipeline =
+      data_parallel.framework == Framework::kFsdp2 && request.pipeline.value_or(1) > 1;
+  data_parallel.reshard_after_forward = request.reshard_after_forward.value_or(
+      ReshardAfterForward(!keeps_whole && !in_fsdp2_pipeline));
+  data_parallel.accumulate_unsharded = data_parallel.accumulate_unsharded || in_fsdp2_pipeline;
   data_parallel.shard_group_size = request.shard_group_size.value_or(data);
   // Shards over one rank are no shards, and shards over the whole group are the shards that there
   // are (torch/distributed/fsdp/_fully_shard/_fsdp_init.py).
@@ -252,14 +257,21 @@ RequestedSchedule ScheduleOf(const Request& request) {
   return schedule;
 }
 
-std::vector<std::int64_t> StageLayersOf(const ParallelismRequest& request, std::int64_t blocks,
+std::vector<std::int64_t> StageLayersOf(const Request& request, const ModelBlocks& model,
                                         std::int64_t chunks) {
   if (request.stage_layers) return *request.stage_layers;
-  const int embedding = request.account_for_embedding_in_pipeline_split.value_or(false) ? 1 : 0;
-  const int head = request.account_for_loss_in_pipeline_split.value_or(false) ? 1 : 0;
-  const std::int64_t counted = blocks + embedding + head;
-  if (counted % chunks != 0) return {};
+  // torchtitan/distributed/pipeline_parallel.py (generate_llm_fqn_per_model_part): the embedding
+  // counts as a block, norm and head as one, and what is left over goes to the first chunks.
+  const bool torchtitan = request.framework == Framework::kFsdp2;
+  const bool ends = torchtitan && model.has_ends;
+  const int embedding = request.account_for_embedding_in_pipeline_split.value_or(ends) ? 1 : 0;
+  const int head = request.account_for_loss_in_pipeline_split.value_or(ends) ? 1 : 0;
+  const std::int64_t counted = model.count + embedding + head;
+  if (counted < chunks || (counted % chunks != 0 && !torchtitan)) return {};
   std::vector<std::int64_t> layers(static_cast<std::size_t>(chunks), counted / chunks);
+  for (std::int64_t chunk = 0; chunk < counted % chunks; ++chunk) {
+    ++layers[static_cast<std::size_t>(chunk)];
+  }
   layers.front() -= embedding;
   layers.back() -= head;
   return layers;
@@ -272,7 +284,7 @@ std::optional<std::int64_t> DataDegree(const Request& request,
   return *devices / request.ranks_per_replica();
 }
 
-Plan Complete(const Request& request, std::int64_t devices, std::int64_t blocks) {
+Plan Complete(const Request& request, std::int64_t devices, const ModelBlocks& model) {
   STEPCAST_CHECK(request.sequence_length && request.micro_batch_size && request.precision &&
                      request.optimizer && request.zero_stage && request.framework &&
                      (request.gradient_accumulation || request.global_batch_size),
@@ -298,7 +310,7 @@ Plan Complete(const Request& request, std::int64_t devices, std::int64_t blocks)
     plan.parallelism.splits_backward = schedule.named != nullptr
                                            ? schedule.named->splits_backward
                                            : parallel::SplitsBackward(*request.listed_schedule);
-    plan.parallelism.stage_layers = StageLayersOf(request, blocks, chunks);
+    plan.parallelism.stage_layers = StageLayersOf(request, model, chunks);
   }
   plan.data_parallel = CompleteDataParallel(request, plan.training, *data);
   plan.software = {request.torch.value_or(Software().torch), request.nccl.value_or(Software().nccl),

@@ -32,10 +32,16 @@ struct RequestedSchedule {
 };
 RequestedSchedule ScheduleOf(const Request& request);
 
+// What a pipeline's stages share out.
+struct ModelBlocks {
+  std::int64_t count = 1;
+  bool has_ends = true;  // there are an embedding and a head
+};
+
 // How many of the model's blocks each of so many chunks has: as requested, or equal parts, in which
-// the embedding and the head count as a block each if the request says so. Empty: they do not
-// divide.
-std::vector<std::int64_t> StageLayersOf(const ParallelismRequest& request, std::int64_t blocks,
+// the embedding and the head count as a block each if the request says so. With fsdp2 parts as
+// torchtitan makes them, which differ by one. Empty: they do not divide.
+std::vector<std::int64_t> StageLayersOf(const Request& request, const ModelBlocks& model,
                                         std::int64_t chunks);
 
 // The data-parallel degree: as requested, else the devices over the other axes. Nothing when they
@@ -46,7 +52,7 @@ std::optional<std::int64_t> DataDegree(const Request& request, std::optional<std
 DataType FrozenType(const Request& request);
 
 // The plan with every default filled in. The request must be legal (legality.h) on a cluster of
-// `devices`, for a model of so many blocks.
-Plan Complete(const Request& request, std::int64_t devices, std::int64_t blocks = 1);
+// `devices`.
+Plan Complete(const Request& request, std::int64_t devices, const ModelBlocks& model = {});
 
 }  // namespace stepcast::plan

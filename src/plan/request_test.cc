@@ -48,18 +48,34 @@ TEST(Complete, GivesTheAccumulationOfTheFourMillionTokenRecipe) {
 TEST(Complete, EqualStagesCountTheEndsAsBlocks) {
   Request request = Minimal(Framework::kMegatron, 1);
   request.pipeline = 4;
-  EXPECT_EQ(StageLayersOf(request, 12, 4), (std::vector<std::int64_t>{3, 3, 3, 3}));
-  EXPECT_TRUE(StageLayersOf(request, 11, 4).empty());
+  EXPECT_EQ(StageLayersOf(request, {.count = 12}, 4), (std::vector<std::int64_t>{3, 3, 3, 3}));
+  EXPECT_TRUE(StageLayersOf(request, {.count = 11}, 4).empty());
   request.account_for_loss_in_pipeline_split = true;
-  EXPECT_EQ(StageLayersOf(request, 11, 4), (std::vector<std::int64_t>{3, 3, 3, 2}));
+  EXPECT_EQ(StageLayersOf(request, {.count = 11}, 4), (std::vector<std::int64_t>{3, 3, 3, 2}));
   request.account_for_embedding_in_pipeline_split = true;
-  const std::vector<std::int64_t> layers = StageLayersOf(request, 126, 128);
+  const std::vector<std::int64_t> layers = StageLayersOf(request, {.count = 126}, 128);
   ASSERT_EQ(layers.size(), 128U);
   EXPECT_EQ(layers.front(), 0);
   EXPECT_EQ(layers[1], 1);
   EXPECT_EQ(layers.back(), 0);
-  EXPECT_EQ(Complete(request, 4, 14).parallelism.stage_layers,
+  EXPECT_EQ(Complete(request, 4, {.count = 14}).parallelism.stage_layers,
             (std::vector<std::int64_t>{3, 4, 4, 3}));
+}
+
+// torchtitan: 10 and two ends on 5 chunks are 3, 3, 2, 2 and 2, of which the ends are one each.
+TEST(Complete, StagesOfTorchtitanDifferByOne) {
+  Request request = Minimal(Framework::kFsdp2, 3);
+  request.pipeline = 5;
+  const std::vector<std::int64_t> expected = {2, 3, 2, 2, 1};
+  EXPECT_EQ(StageLayersOf(request, {.count = 10}, 5), expected);
+  EXPECT_EQ(StageLayersOf(request, {.count = 10, .has_ends = false}, 4),
+            (std::vector<std::int64_t>{3, 3, 2, 2}));
+  EXPECT_TRUE(StageLayersOf(request, {.count = 2}, 5).empty());
+  request.gradient_accumulation = 5;
+  const Plan plan = Complete(request, 5, {.count = 10});
+  EXPECT_EQ(plan.parallelism.stage_layers, expected);
+  EXPECT_EQ(plan.data_parallel.reshard_after_forward, ReshardAfterForward(false));
+  EXPECT_TRUE(plan.data_parallel.accumulate_unsharded);
 }
 
 TEST(Complete, ChoosesTypesByPrecision) {

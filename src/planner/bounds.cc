@@ -189,10 +189,12 @@ Bytes FullGradients(const Scenario& scenario, std::int64_t parameters) {
   return BytesOf(parameters, type);
 }
 
-// Parameters that FSDP's stage 2 leaves gathered between forward and backward.
+// Parameters that FSDP's stage 2 leaves gathered between forward and backward; of a pipeline stage
+// that has more than three chunks not all at a time (parallel/parameter_passes.h).
 Bytes GatheredParameters(const Scenario& scenario, std::int64_t parameters) {
   const plan::DataParallel& plan = scenario.plan.data_parallel;
   if (!plan::IsFsdp(plan.framework) || plan.zero_stage != 2) return {};
+  if (scenario.plan.parallelism.virtual_stages > 3) return {};
   return BytesOf(parameters, plan::ComputeType(scenario.plan.training.precision));
 }
 

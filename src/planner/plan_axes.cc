@@ -109,6 +109,11 @@ std::vector<SweepAxis> Fsdp1Axes(const Surroundings& around, int stage) {
 
 std::vector<SweepAxis> Fsdp2Axes(const Surroundings& around, int stage) {
   std::vector<SweepAxis> axes = {Tried(Framework::kFsdp2, stage, "prefetch")};
+  if (around.pipeline) {
+    // Gradients are put off there, and no parts of parameters are kept.
+    axes.push_back(ShardGroups(around));
+    return axes;
+  }
   if (stage == 3 && around.data_per_node > 1 && around.data_per_node < around.data) {
     axes.push_back(
         {Key("reshard_after_forward"), {"true", fmt::format("{}", around.data_per_node)}});

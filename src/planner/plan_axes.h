@@ -15,6 +15,7 @@ struct Surroundings {
   const scenario::Scenario& scenario;
   std::int64_t data = 1;           // ranks of the data axis
   std::int64_t data_per_node = 1;  // of them those in one node
+  bool pipeline = false;           // there is one
 };
 
 // Micro-batch, recomputation, and the settings of data parallelism that do something in the

@@ -166,7 +166,8 @@ class Builder {
                                 DegreeIn(degrees, "context") * DegreeIn(degrees, "expert");
     return {.scenario = scenario_,
             .data = std::max<std::int64_t>(nodes * per_node_ / others, 1),
-            .data_per_node = std::max<std::int64_t>(per_node_ / tensor, 1)};
+            .data_per_node = std::max<std::int64_t>(per_node_ / tensor, 1),
+            .pipeline = DegreeIn(degrees, "pipeline") > 1};
   }
 
   const SweepAxis* Given(std::string_view key) const {

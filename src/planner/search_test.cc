@@ -317,9 +317,12 @@ TEST(SearchTest, AThousandSpacesAreSearchedExactly) {
 
 // Divided layers, pipelines, virtual stages and data parallelism of GPT-2 on a node, and
 // recomputation where the schedule has it: plans of one class of ranks and of several.
+constexpr const char* kUntied =
+    "{kind: transformer, family: llama, num_hidden_layers: 12, hidden_size: 768, "
+    "num_attention_heads: 12, intermediate_size: 2048, vocab_size: 32000}";
 constexpr const char* kDividedScenario = R"(
 stepcast: 1
-model: models/gpt2.yaml
+model: {}
 cluster: {{topology: topologies/{}.yaml, nodes: {}}}
 training: {{sequence_length: {}, micro_batch_size: 1, global_batch_size: {}, precision: bf16,
            optimizer: adamw}}
@@ -337,8 +340,14 @@ TEST(SearchTest, SpacesOfTensorAndPipelineParallelismAreSearchedExactly) {
     options.has_key = [](const std::string& key) { return key == "training.global_batch_size"; };
     options.vary = {{"parallelism.tensor", {"1", "2", "4"}},
                     {"parallelism.sequence_parallel", {"false", "true"}}};
-    if (std::string_view(framework) != "fsdp2") {
-      options.vary.push_back({"parallelism.pipeline", {"1", "2", "4"}});
+    options.vary.push_back({"parallelism.pipeline", {"1", "2", "4"}});
+    const bool fsdp2 = std::string_view(framework) == "fsdp2";
+    if (fsdp2) {
+      const bool v = *rc::gen::arbitrary<bool>();
+      options.vary.push_back(
+          {"parallelism.schedule", v ? std::vector<std::string>{"1f1b", "zb_v"}
+                                     : std::vector<std::string>{"gpipe", "breadth_first"}});
+    } else {
       if (*rc::gen::arbitrary<bool>()) {
         options.vary.push_back({"parallelism.virtual_stages", {"1", "3"}});
       } else if (std::string_view(framework) == "reference") {
@@ -346,11 +355,11 @@ TEST(SearchTest, SpacesOfTensorAndPipelineParallelismAreSearchedExactly) {
             {"parallelism.schedule", {"gpipe", "1f1b", "zb_h1", "interleaved_1f1b"}});
       }
     }
-    CheckSpace(
-        fmt::format(kDividedScenario, *rc::gen::element("dgx-a100", "pcie-8gpu", "l40s-4x25g"),
-                    *rc::gen::inRange(1, 3), *rc::gen::element(128, 1024),
-                    *rc::gen::element(16, 32), stage, framework),
-        options, cache);
+    CheckSpace(fmt::format(kDividedScenario, fsdp2 ? kUntied : "models/gpt2.yaml",
+                           *rc::gen::element("dgx-a100", "pcie-8gpu", "l40s-4x25g"),
+                           *rc::gen::inRange(1, 3), *rc::gen::element(128, 1024),
+                           *rc::gen::element(16, 32), stage, framework),
+               options, cache);
   });
 }
 

@@ -154,8 +154,9 @@ class Loader::Reading {
  private:
   // The plan with its defaults, and what is to be said of it.
   void Complete() {
-    scenario_.plan = plan::Complete(read_.request, scenario_.cluster->devices(),
-                                    model::Blocks(*scenario_.model));
+    scenario_.plan = plan::Complete(
+        read_.request, scenario_.cluster->devices(),
+        {.count = model::Blocks(*scenario_.model), .has_ends = !scenario_.model->is_layer_list()});
     plan::Training& training = scenario_.plan.training;
     const Dispatch stated = training.dispatch;
     const auto dispatch =

@@ -57,7 +57,9 @@ TORCHTITAN_KEYS = {
     "parallelism": {"data_parallel_replicate_degree": int, "data_parallel_shard_degree": int,
                     "fsdp_reshard_after_forward": str, "tensor_parallel_degree": int,
                     "enable_async_tensor_parallel": bool,
-                    "pipeline_parallel_degree": int, "context_parallel_degree": int},
+                    "pipeline_parallel_degree": int, "context_parallel_degree": int,
+                    "pipeline_parallel_schedule": str, "pipeline_parallel_microbatch_size": int,
+                    "pipeline_parallel_layers_per_stage": int},
     "activation_checkpoint": {"mode": str, "selective_ac_option": str},
     "float8": {"recipe_name": str},
 }
@@ -66,6 +68,8 @@ TORCHTITAN_WORDS = {
     "mixed_precision_param": {"bfloat16", "float32"},
     "mixed_precision_reduce": {"float32"},
     "fsdp_reshard_after_forward": {"default", "always", "never"},
+    "pipeline_parallel_schedule": {"1F1B", "GPipe", "Interleaved1F1B", "LoopedBFS",
+                                   "ZBVZeroBubble", "DualPipeV"},
     "mode": {"selective", "full", "none"},
 }
 
@@ -403,6 +407,24 @@ class TorchtitanTest(EmitTest):
         parallelism = self.config("--set=data_parallel.shard_group_size=8")["parallelism"]
         self.assertEqual(parallelism["data_parallel_shard_degree"], 8)
         self.assertEqual(parallelism["data_parallel_replicate_degree"], 16)
+
+    def test_pipelines(self):
+        """128 ranks as 16 x 8; 32 blocks and two ends in sixteen chunks: 3, 3, 2, ..."""
+        axes = ("--set=parallelism={pipeline: 8, schedule: %s}",
+                "--set=training.global_batch_size=null",
+                "--set=training.gradient_accumulation=16",
+                "--set=data_parallel.reshard_after_forward=null")
+        config = self.config(axes[0] % "interleaved_1f1b", *axes[1:])
+        self.assertEqual(config["training"]["local_batch_size"], 16)
+        parallelism = config["parallelism"]
+        self.assertEqual(parallelism["data_parallel_shard_degree"], 16)
+        self.assertEqual(parallelism["pipeline_parallel_degree"], 8)
+        self.assertEqual(parallelism["pipeline_parallel_schedule"], "Interleaved1F1B")
+        self.assertEqual(parallelism["pipeline_parallel_microbatch_size"], 1)
+        self.assertEqual(parallelism["fsdp_reshard_after_forward"], "never")
+        said = self.config(axes[0] % "1f1b, stage_layers: [4, 4, 4, 4, 4, 4, 4, 4]", *axes[1:])
+        self.assertIn("not torchtitan.toml: it shares out layers by a rule of its own", said)
+        self.assertIn("not pytorch_fsdp2.py: the module has no pipeline stages", said)
 
     def test_tensor_parallelism(self):
         """128 ranks as 16 x 8."""

@@ -363,6 +363,61 @@ TEST(PipelineTraining, OfDeepSpeed) {
   }
 }
 
+// Sharded parameters that stay gathered, gradients that are reduced behind the last micro-batch.
+TEST(PipelineTraining, OfFsdp2) {
+  const Case cases[] = {
+      {.model = kLayers, .training = "precision: bf16", .data_parallel = "zero_stage: 3"},
+      {.model = kLlama,
+       .training = "precision: bf16, parameter_dtype: fp32, reduce_dtype: fp32",
+       .data_parallel = "zero_stage: 2",
+       .schedule = "gpipe"},
+      {.model = kCommunicating,
+       .training = "precision: fp32, gradient_clipping: 1",
+       .data_parallel = "zero_stage: 3, units: layer, prefetch: 2"},
+      {.model = kLlama,
+       .training = "precision: bf16, parameter_dtype: fp32, reduce_dtype: fp32",
+       .data_parallel = "zero_stage: 3, reshard_after_forward: true"},
+      {.model = kLlama,
+       .training = "precision: bf16, gradient_clipping: 1",
+       .data_parallel = "zero_stage: 3, shard_group_size: 1",
+       .schedule = "gpipe"}};
+  for (const int stages : {2, 4}) {
+    for (const int data : {1, 2}) {
+      for (Case one : cases) {
+        one.stages = stages;
+        one.data = data;
+        one.training += ", gradient_accumulation: 4";
+        one.data_parallel += ", framework: fsdp2";
+        Check(one);
+      }
+    }
+  }
+}
+
+TEST(PipelineTraining, OfFsdp2ByEverySchedule) {
+  for (const char* schedule :
+       {"interleaved_1f1b, virtual_stages: 2", "zb_v", "dualpipe_v",
+        "breadth_first, virtual_stages: 2", "breadth_first, virtual_stages: 4"}) {
+    const std::pair<const char*, const char*> plans[] = {
+        {"zero_stage: 3", "precision: bf16"},
+        {"zero_stage: 3, units: layer, reshard_after_forward: true",
+         "precision: bf16, parameter_dtype: fp32, reduce_dtype: fp32"}};
+    for (const auto& [plan, training] : plans) {
+      for (const int tensor : {1, 2}) {
+        Check({.model = kEightBlocks,
+               .stages = 2,
+               .data = 2,
+               .training = fmt::format("{}, gradient_accumulation: 4", training),
+               .data_parallel =
+                   fmt::format("framework: fsdp2, {}, shard_group_size: {}", plan, tensor),
+               .tensor = tensor,
+               .sequence_parallel = tensor == 2,
+               .schedule = schedule});
+      }
+    }
+  }
+}
+
 // The embedding and the head by themselves: what the embedding hands on is the outcome of a
 // collective.
 TEST(PipelineTraining, WithStagesWithoutBlocks) {

@@ -1,0 +1,135 @@
+#include "src/lowering/fsdp2_units.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <utility>
+
+#include "src/lowering/shard.h"
+
+namespace stepcast::lowering {
+namespace {
+
+using program::Category;
+
+std::int64_t ShardElements(const model::Tensor& tensor, std::int64_t ranks) {
+  const std::int64_t rows = tensor.shape.empty() ? 1 : tensor.shape.front();
+  const std::int64_t row = rows == 0 ? 0 : tensor.elements / rows;
+  return Shard(rows, ranks).length() * row;
+}
+
+// What a rank holds of each tensor of a unit, padded rows included: DTensors, which the optimizer
+// sees by these local parts. Blocks are alike: as a rule it was worked out for the unit before.
+std::vector<std::int64_t> ShardElements(const model::Model& model, const Units& wrapping,
+                                        std::int64_t ranks, std::span<const ShardedUnit> units) {
+  const std::vector<model::Tensor>& tensors = model.tensors;
+  const std::size_t index = units.size();
+  const std::vector<int>& own = wrapping.units[index].tensors;
+  if (index > 0) {
+    const std::vector<int>& before = wrapping.units[index - 1].tensors;
+    const bool alike =
+        std::equal(own.begin(), own.end(), before.begin(), before.end(), [&](int a, int b) {
+          return tensors[a].elements == tensors[b].elements && tensors[a].shape == tensors[b].shape;
+        });
+    if (alike) return units.back().tensor_elements;
+  }
+  std::vector<std::int64_t> elements;
+  for (const int t : own) elements.push_back(ShardElements(tensors[t], ranks));
+  return elements;
+}
+
+ShardedUnit AddUnit(TrainingStep& step, Operations& operations, const Units& wrapping,
+                    const Fsdp2Shards& shards, std::span<const ShardedUnit> before) {
+  const model::Model& model = step.model();
+  const plan::Training& training = step.plan().training;
+  ProgramBuilder& builder = step.builder();
+  const Unit& unit = wrapping.units[before.size()];
+  const Index name = builder.AddText(unit.name);
+  const std::int64_t ranks = shards.shard_ranks;
+  const DataType compute_type = plan::ComputeType(training.precision);
+  ShardedUnit u;
+  u.root = unit.root;
+  u.first_layer = unit.layers.front();
+  u.last_layer = unit.layers.back();
+  u.tensors = unit.tensors;
+  std::int64_t exact = 0;  // sum of the unpadded tensors
+  for (const int t : unit.tensors) exact += model.tensors[t].elements;
+  u.tensor_elements = ShardElements(model, wrapping, ranks, before);
+  for (const std::int64_t elements : u.tensor_elements) u.shard_elements += elements;
+  std::int64_t frozen = 0, exact_frozen = 0;
+  for (const int t : unit.frozen) {
+    const model::Tensor& tensor = model.frozen[static_cast<std::size_t>(t)];
+    frozen += ShardElements(tensor, ranks);
+    exact_frozen += tensor.elements;
+  }
+  u.frozen = operations.AddRange(
+      builder.Named(name, "/frozen shard"), frozen,
+      unit.frozen.empty() ? compute_type : model::FrozenType(model, unit.frozen.front()),
+      Category::kParameter);
+  if (frozen > 0) operations.Allocate(step.compute(), u.frozen);
+  u.gathered_elements = (u.shard_elements + frozen) * ranks;
+  u.empty = u.gathered_elements == 0;
+  u.has_backward = std::any_of(unit.layers.begin(), unit.layers.end(), [&](int layer) {
+    return !step.works()[static_cast<std::size_t>(step.work_of(layer))].backward.empty();
+  });
+  Pieces parts;
+  if (builder.describes_data_flow()) {
+    u.blocks = BlockLayout(model, u.tensors, u.tensor_elements, ranks);
+    u.gather_blocks = u.blocks.Before(frozen);
+    if (shards.kept_ranks > 0) u.kept_blocks = u.gather_blocks.Over(shards.kept_ranks);
+    for (const BlockLayout::Block& block : u.blocks.blocks()) {
+      parts.push_back(u.blocks.Own(block, shards.shard_index));
+    }
+  }
+  u.state =
+      AddShardedState(step, operations, name, u.shard_elements, exact, ranks, std::move(parts));
+  for (std::size_t i = 0; i < u.tensors.size(); ++i) {
+    if (model.tensors[u.tensors[i]].elements == 0) continue;
+    u.state.updated.push_back({.tensor = u.tensors[i], .elements = u.tensor_elements[i]});
+  }
+  const DataType reduced_in = training.reduce_dtype;
+  const auto whole = [&](const char* what, std::int64_t elements, DataType type,
+                         Category category) {
+    return operations.AddRange(builder.Named(name, what), elements, type, category, exact);
+  };
+  const auto gathered = [&](const char* what) {
+    return operations.AddRange(builder.Named(name, what), u.gathered_elements, compute_type,
+                               Category::kCommunication, exact + exact_frozen);
+  };
+  u.gathered = gathered("/gather buffer");
+  u.full = gathered("/parameters");
+  if (shards.kept_ranks > 0 && !u.root) {
+    u.kept = operations.AddRange(builder.Named(name, "/kept shard"),
+                                 Shard(u.gathered_elements, shards.kept_ranks).length(),
+                                 compute_type, Category::kCommunication);
+  }
+  u.gather_done = builder.AddEvent(builder.Named(name, " gathered"));
+  u.copy_out_done = builder.AddEvent(builder.Named(name, " copied out"));
+  u.kept_written = builder.AddEvent(builder.Named(name, " kept"));
+
+  u.reduce_input =
+      whole("/reduce-scatter input", u.shard_elements * ranks, reduced_in, Category::kGradient);
+  u.reduce_output =
+      operations.AddShard(builder.Named(name, "/reduce-scatter output"), u.shard_elements,
+                          reduced_in, Category::kGradient, exact, ranks);
+  if (shards.accumulates) {
+    u.accumulated = whole("/accumulated gradients", exact, reduced_in, Category::kGradient);
+  }
+  u.reduced = builder.AddEvent(builder.Named(name, " reduce-scattered"));
+  u.post_reduced = builder.AddEvent(builder.Named(name, " gradient ready"));
+  return u;
+}
+
+}  // namespace
+
+std::vector<ShardedUnit> AddShardedUnits(TrainingStep& step, Operations& operations,
+                                         const Units& wrapping, const Fsdp2Shards& shards) {
+  std::vector<ShardedUnit> units;
+  units.reserve(wrapping.units.size());
+  for (std::size_t i = 0; i < wrapping.units.size(); ++i) {
+    units.push_back(AddUnit(step, operations, wrapping, shards, units));
+  }
+  return units;
+}
+
+}  // namespace stepcast::lowering
