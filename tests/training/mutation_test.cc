@@ -118,6 +118,7 @@ std::string Explained(const program::Program& program, const Instruction& instru
   const bool has_values = std::any_of(
       program.data_flow.effects.begin(), program.data_flow.effects.end(),
       [&](const program::Effect& effect) {
+        if (effect.kind == program::EffectKind::kCollective) return false;  // its own
         return std::any_of(uses.begin(), uses.end(), [&](const program::BufferUse& use) {
           return use.buffer == effect.source.buffer || use.buffer == effect.target.buffer;
         });
