@@ -102,6 +102,18 @@ void ChangePeer(program::Program& program, std::size_t instruction) {
   program.exchanges.push_back(exchange);
 }
 
+// The buffer's memory is what it was before: it was released and at once allocated again.
+bool HasItsMemoryBack(const program::Program& program, const Instruction& instruction,
+                      program::Index buffer) {
+  for (auto at = static_cast<std::size_t>(&instruction - program.step.data()); at > 0; --at) {
+    const Instruction& before = program.step[at - 1];
+    if (before.opcode != Opcode::kAllocate || before.operand != buffer) continue;
+    return at > 1 && program.step[at - 2].opcode == Opcode::kRelease &&
+           program.step[at - 2].operand == buffer;
+  }
+  return false;
+}
+
 // Why a mutant may go unseen; empty: it may not.
 std::string Explained(const program::Program& program, const Instruction& instruction) {
   if (instruction.opcode == Opcode::kHostWaitEvent) {
@@ -128,6 +140,12 @@ std::string Explained(const program::Program& program, const Instruction& instru
   if (instruction.phase == program::Phase::kForward &&
       collective.kind == CollectiveKind::kAllGather) {
     return "gradients are made from parameters as backward reads them; forward's leave no trace";
+  }
+  if (collective.kind == CollectiveKind::kAllGather &&
+      std::any_of(uses.begin(), uses.end(), [&](const program::BufferUse& use) {
+        return HasItsMemoryBack(program, instruction, use.buffer);
+      })) {
+    return "what was gathered before still lies there";
   }
   if (instruction.phase == program::Phase::kOptimizer && collective.bytes == Bytes(4)) {
     return "the norm of the gradients, with nothing to clip";
