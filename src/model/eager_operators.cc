@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "src/model/layer_operators.h"
+#include "src/model/operator_name.h"
 
 // Norms, rotary positions and activation functions as Python writes them, every operation a kernel
 // of its own, and the casts of autocast.
@@ -13,12 +14,6 @@ namespace {
 using Value = LayerTape::Value;
 
 constexpr std::int64_t kFp32Size = 4;
-
-std::string Joined(std::string_view module, std::string_view suffix) {
-  std::string name(module);
-  name += suffix;
-  return name;
-}
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "src/base/collective_kind.h"
+#include "src/model/operator_name.h"
 #include "src/parallel/axis.h"
 
 namespace stepcast::model {
@@ -19,12 +20,6 @@ constexpr std::int64_t kNormFlops = 7, kSoftmaxFlops = 5, kRotaryFlops = 3, kGel
                        kSiluFlops = 5, kSquaredReluFlops = 2;
 
 constexpr std::int64_t kFp32Size = 4, kMaskSize = 1, kIndexSize = 8;
-
-std::string Joined(std::string_view module, std::string_view suffix) {
-  std::string name(module);
-  name += suffix;
-  return name;
-}
 
 // The counts of a long sequence's score matrix can leave 64 bits. Such a batch fits nowhere, so
 // its exact count has no use; these bounds leave room to add up over all layers.

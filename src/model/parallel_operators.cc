@@ -9,6 +9,7 @@
 #include "src/base/collective_kind.h"
 #include "src/model/column_region.h"
 #include "src/model/layer_operators.h"
+#include "src/model/operator_name.h"
 #include "src/parallel/axis.h"
 
 // Where tensor parallelism enters and leaves the operators of a layer.
@@ -23,12 +24,6 @@ constexpr std::int64_t kFp32Size = 4;
 // Those of a collective, by Transformer Engine's defaults
 // (transformer_engine/pytorch/module/base.py, initialize_ub: num_sm).
 constexpr int kUserBufferMultiprocessors = 16;
-
-std::string Joined(std::string_view module, std::string_view suffix) {
-  std::string name(module);
-  name += suffix;
-  return name;
-}
 
 }  // namespace
 

@@ -7,18 +7,13 @@
 
 #include "src/model/column_region.h"
 #include "src/model/layer_operators.h"
+#include "src/model/operator_name.h"
 
 // Linear layers: matrix products, whole or piece by piece, with their casts to FP8.
 namespace stepcast::model {
 namespace {
 
 using Value = LayerTape::Value;
-
-std::string Joined(std::string_view module, std::string_view suffix) {
-  std::string name(module);
-  name += suffix;
-  return name;
-}
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "src/model/layer_operators.h"
+#include "src/model/operator_name.h"
 
 // What a training loop prints beside the loss, computed from the logits of each micro-batch.
 namespace stepcast::model {
@@ -12,12 +13,6 @@ using Value = LayerTape::Value;
 
 constexpr std::int64_t kFp32Size = 4;
 constexpr std::int64_t kLossFlops = 5;
-
-std::string Joined(std::string_view module, std::string_view suffix) {
-  std::string name(module);
-  name += suffix;
-  return name;
-}
 
 }  // namespace
 
