@@ -13,11 +13,13 @@
 #include "src/cost/jitter.h"
 #include "src/cost/price.h"
 #include "src/cost/slowest_device.h"
+#include "src/forecast/allocator_stops.h"
 #include "src/forecast/collective_summaries.h"
 #include "src/forecast/host_costs.h"
 #include "src/forecast/learned.h"
 #include "src/forecast/memory_summary.h"
 #include "src/forecast/simulated_ranks.h"
+#include "src/forecast/steady_run.h"
 #include "src/forecast/step_counts.h"
 #include "src/forecast/throughput.h"
 #include "src/forecast/time_breakdown.h"
@@ -37,80 +39,6 @@ using program::Index;
 using program::Opcode;
 using program::Program;
 using program::Timeline;
-
-// How many steps are run until the interval between their ends has settled, at first and at most. A
-// host that runs ahead of its device a little further each step settles late. The last step is not
-// looked at: what overlaps the end of a step is the beginning of the next.
-constexpr int kFirstSteps = 4;
-constexpr int kMostSteps = 64;
-
-// The steps whose mean interval is the forecast: (last - count, last].
-struct SteadyState {
-  std::uint32_t last = 0;
-  std::uint32_t count = 1;
-  std::optional<Time> start{};  // of the first of them, where no step came before
-};
-
-// Intervals are exact unless operations share rates; then they may differ by rounding.
-bool Same(Time a, Time b) {
-  const std::int64_t difference = std::abs((a - b).picoseconds());
-  return difference <= 10'000 && difference <= a.picoseconds() / 1'000'000;
-}
-
-int FirstSteps(bool barrier) { return barrier ? 2 : kFirstSteps; }
-
-// A run of the ranks until their steps repeat.
-struct SteadyRun {
-  SteadyState steady{};
-  std::span<const Timeline> timelines{};  // by class, until the simulator's next run
-  std::vector<Time> ends{};               // of the steps: when the last of the shown classes ended
-};
-
-bool Settled(const std::vector<Time>& ends) {
-  const std::size_t n = ends.size() - 1;
-  return Same(ends[n - 1] - ends[n - 2], ends[n - 2] - ends[n - 3]) ||
-         ends[n - 1] - ends[n - 2] == ends[n - 2] - ends[n - 3];
-}
-
-// With `until_repetition`, no more is run than it takes to know what repeats.
-SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks& ranks,
-                           bool barrier, simulate::Recording recording, bool until_repetition) {
-  SteadyRun run;
-  for (int steps = FirstSteps(barrier);; steps *= 2) {
-    const auto timelines =
-        simulator.Run(ranks.classes, {.steps = steps,
-                                      .barrier = barrier,
-                                      .recording = recording,
-                                      .until_repetition = until_repetition,
-                                      .traffic = ranks.traffic ? &*ranks.traffic : nullptr});
-    STEPCAST_CHECK(timelines.has_value(), "a lowered program does not deadlock");
-    run.timelines = *timelines;
-    run.ends.assign(static_cast<std::size_t>(steps), Time());
-    for (const SimulatedRanks::Shown& shown : ranks.shown) {
-      const std::vector<Time>& own = run.timelines[shown.index].step_ends;
-      for (std::size_t s = 0; s < own.size(); ++s) run.ends[s] = std::max(run.ends[s], own[s]);
-    }
-    const auto last = static_cast<std::uint32_t>(steps - 2);
-    run.steady = {.last = last, .count = 1};
-    // Between barriers every step after the first is alike.
-    if (barrier) {
-      run.steady.last = 1;
-      return run;
-    }
-    if (const simulate::Repetition* repetition = simulator.repetition()) {
-      run.steady = {.last = static_cast<std::uint32_t>(repetition->step),
-                    .count = 1,
-                    .start = repetition->start};
-      return run;
-    }
-    if (Settled(run.ends)) return run;
-    // A cycle of several steps: its mean.
-    if (steps >= kMostSteps) {
-      run.steady.count = last / 2;
-      return run;
-    }
-  }
-}
 
 // What each entry of a program's tables takes, issuing it included: calls `take` with the table of
 // StepCounts, the operand and the time.
@@ -155,10 +83,6 @@ bool OutlastsTheClock(const Program& program, const cost::Prices& prices) {
   return picoseconds > most;
 }
 
-Time Mean(Time total, std::uint32_t count) {
-  return Picoseconds(total.picoseconds() / static_cast<std::int64_t>(count));
-}
-
 // When the host had issued all of a step: at a barrier it waits from then on.
 Time LastIssue(const Timeline& timeline, std::uint32_t step) {
   Time last;
@@ -166,14 +90,6 @@ Time LastIssue(const Timeline& timeline, std::uint32_t step) {
     if (record.step == step) last = std::max(last, record.issued);
   }
   return last;
-}
-
-Time StartOf(const std::vector<Time>& ends, const SteadyState& steady) {
-  return steady.start ? *steady.start : ends[steady.last - steady.count];
-}
-
-Time StepTimeOf(const std::vector<Time>& ends, const SteadyState& steady) {
-  return Mean(ends[steady.last] - StartOf(ends, steady), steady.count);
 }
 
 std::optional<TimeRange> RangeOf(const Program& program, const cost::Prices& prices,
@@ -214,9 +130,7 @@ void SummariseTime(const ClassRun& run, const SteadyState& steady,
   forecast.time.idle = forecast.step_time - attributed;
 }
 
-// The step stands still at allocator flushes.
-void AddFlushes(const memory::Usage& usage, Forecast& forecast) {
-  const Time time = memory::LeastTimeOf(usage.step_calls);
+void AddAllocatorStops(Time time, Forecast& forecast) {
   forecast.step_time += time;
   forecast.time.allocator_flushes = time;
   if (!forecast.step_time_range) return;
@@ -329,6 +243,8 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedCla
   Run run;
   run.first_step = steady.last;
   std::vector<Forecast> figures;  // by class: of its time and memory
+  std::vector<std::vector<memory::DriverCallsAt>> calls(lowered.size());
+  bool stops = false;
   std::vector<Time> own_ends;
   for (const SimulatedRanks::Shown& shown : ranks->shown) {
     const simulate::RankClass& simulated = ranks->classes[shown.index];
@@ -355,6 +271,8 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedCla
     SummariseTime(own, steady, *on.calibration, on.cluster->devices(), forecast);
     forecast.memory = SummariseMemory(on, own.program, own.memory.usage);
     forecast.memory.rank = own.first_rank;
+    calls[shown.lowered] = own.memory.usage.step_calls;
+    stops = stops || !calls[shown.lowered].empty();
   }
   for (std::size_t i = 1; i < run.classes.size(); ++i) {
     if (own_ends[i] > own_ends[run.critical]) run.critical = i;
@@ -377,7 +295,15 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedCla
   run.forecast.collectives = SummariseCollectives(critical.program, critical.prices,
                                                   counts[ranks->shown[run.critical].lowered],
                                                   critical.timeline, steady.last);
-  AddFlushes(run.fullest_class().memory.usage, run.forecast);
+  if (stops) {
+    for (std::size_t i = 0; i < run.classes.size(); ++i) {
+      lowered[ranks->shown[i].lowered].lowered.program = run.classes[i].program;
+    }
+    const auto time = TimeOfAllocatorStops(scenario, std::move(lowered), calls,
+                                           run.forecast.step_time, simulator);
+    if (!time) return tl::unexpected(time.error());
+    AddAllocatorStops(*time, run.forecast);
+  }
   FillThroughput(scenario, run.forecast);
   ApplyRuns(scenario, run.forecast);
   WidenByUnknownHost(scenario, critical.program, counts[ranks->shown[run.critical].lowered],
@@ -459,7 +385,8 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, bool w
 
   Forecast forecast;
   forecast.step_time = StepTimeOf(run.ends, run.steady);
-  memory::Usage usage;
+  std::vector<std::vector<memory::DriverCallsAt>> calls(lowered.size());
+  bool stops = false;
   std::size_t critical = 0;  // of those shown
   const auto own_end = [&](std::size_t shown) {
     return run.timelines[ranks->shown[shown].index].step_ends[run.steady.last];
@@ -470,11 +397,12 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, bool w
   for (const SimulatedRanks::Shown& shown : ranks->shown) {
     const Program& program = lowered[shown.lowered].lowered.program;
     const scenario::Scenario& on = kinds[lowered[shown.lowered].kind];
-    const memory::Usage own = workspace_->memory.Figures(
+    memory::Usage own = workspace_->memory.Figures(
         program, run.timelines[shown.index], frees[shown.lowered], DeviceOf(on, program), steps);
     MemoryForecast memory = SummariseMemory(on, program, own);
+    calls[shown.lowered] = std::move(own.step_calls);
+    stops = stops || !calls[shown.lowered].empty();
     if (&shown != &ranks->shown.front() && !Fuller(memory, forecast.memory)) continue;
-    usage = own;
     forecast.memory = std::move(memory);
     forecast.memory.rank = ranks->classes[shown.index].representative;
   }
@@ -493,7 +421,11 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, bool w
                 KernelSpansOf(program, timeline, start, end), run.steady.count, forecast.step_time,
                 *kinds[own.kind].calibration, scenario.cluster->devices());
   }
-  AddFlushes(usage, forecast);
+  if (stops) {
+    const auto time = TimeOfAllocatorStops(scenario, lowered, calls, forecast.step_time, simulator);
+    if (!time) return tl::unexpected(time.error());
+    AddAllocatorStops(*time, forecast);
+  }
   FillThroughput(scenario, work->flops, forecast);
   ApplyRuns(scenario, forecast);
   if (with_range) {

@@ -175,5 +175,38 @@ TEST(ForecasterTest, RowsMayDifferInTheDriverAlone) {
   EXPECT_NE(times[0], times[1]);
 }
 
+// MPT-30B on eight GPUs leaves no room for FSDP's cache in every micro-batch. On the same device
+// with more memory nothing is given back; otherwise the step is the same.
+TEST(ForecasterTest, AStepOnAFullDeviceStopsForTheDriver) {
+  scenario::InputCache cache;
+  Forecaster forecaster;
+  const auto forecast = [&](const char* gpu) {
+    const auto scenario =
+        scenario::LoadText(kScenario, "test",
+                           {"model=models/mpt-30b.yaml",
+                            std::string("cluster.topology=topologies/dgx-") + gpu + ".yaml",
+                            "training.sequence_length=2048", "training.micro_batch_size=3",
+                            "training.gradient_accumulation=4", "training.parameter_dtype=fp32",
+                            "training.reduce_dtype=fp32", "training.activation_checkpointing=full",
+                            "training.attention=flash1", "training.loss=fused",
+                            "data_parallel.framework=fsdp1", "data_parallel.zero_stage=3"},
+                           cache);
+    EXPECT_TRUE(scenario.has_value()) << Format(scenario.error());
+    const auto row = forecaster.EvaluateWithRange(*scenario);
+    const auto single = Simulate(*scenario);
+    EXPECT_EQ(row->step_time, single->forecast.step_time);
+    EXPECT_EQ(row->time.allocator_flushes, single->forecast.time.allocator_flushes);
+    EXPECT_EQ(row->step_time_range->low, single->forecast.step_time_range->low);
+    return single->forecast;
+  };
+  const Forecast full = forecast("h100"), roomy = forecast("h200");
+  ASSERT_GT(full.memory.allocator_flushes, 0);
+  EXPECT_EQ(roomy.memory.allocator_flushes, 0);
+  EXPECT_EQ(roomy.time.allocator_flushes, Time());
+  // At least what is given back in a step takes, a gigabyte a flush.
+  EXPECT_GT(full.time.allocator_flushes, Microseconds(4 * 2 * 7'000));
+  EXPECT_LT(full.time.allocator_flushes, full.step_time);
+}
+
 }  // namespace
 }  // namespace stepcast::forecast

@@ -43,9 +43,9 @@ struct Usage {
   // a device without limit.
   bool fits = true;
   int flushes = 0;  // how often the allocator gave its unused segments back to make room
-  // The driver's calls in one step (Steps::described); none where it does not flush: what a run
-  // takes from the device once costs no later step anything.
-  DriverCalls step_calls{};
+  // The driver's calls in one step (Steps::described), in its order; none where it does not flush:
+  // what a run takes from the device once costs no later step anything.
+  std::vector<DriverCallsAt> step_calls{};
 };
 
 // An allocation or a free as the allocator carries it out.

@@ -228,6 +228,7 @@ void CachingAllocator::Reserve(std::int64_t size, std::int64_t calls) {
 
 void CachingAllocator::Unreserve(std::int64_t size, std::int64_t calls) {
   reserved_ -= Bytes(size);
+  calls_.given_back += Bytes(size);
   calls_.frees += calls;
 }
 

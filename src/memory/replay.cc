@@ -29,6 +29,11 @@ bool ChangesMemory(const Instruction& instruction) {
   return instruction.opcode == Opcode::kAllocate || instruction.opcode == Opcode::kRelease;
 }
 
+bool AnyFlush(const std::vector<DriverCallsAt>& calls) {
+  return std::any_of(calls.begin(), calls.end(),
+                     [](const DriverCallsAt& at) { return at.calls.flushes > 0; });
+}
+
 // The bytes of allocated buffers, and when they were most.
 class Ledger {
  public:
@@ -187,11 +192,12 @@ class ProgramOrderReplay {
     live_ = 0;
     unchanging_.clear();
     unchanging_.resize(requests.sections.size());
-    step_calls_ = {};
+    step_calls_.clear();
+    noting_ = false;
     if (!Carry(requests.prologue)) return false;
     State before = StateNow();
     for (std::size_t step = 0; step < steps; ++step) {
-      const DriverCalls calls = allocator_.calls();
+      noting_ = step == described;
       for (const Section& section : requests.sections) {
         if (!CarrySection(section)) return false;
       }
@@ -199,15 +205,15 @@ class ProgramOrderReplay {
       // This step changed nothing, so those to come do the same.
       if (Same(before, after)) return true;
       before = std::move(after);
-      if (step == described) step_calls_ = allocator_.calls() - calls;
     }
     return true;
   }
 
+  // Of the calls in a step, `instruction` is the number of the request.
   void AddTo(Usage& usage) const {
     usage.reserved = allocator_.peak_reserved();
     usage.flushes = allocator_.calls().flushes;
-    if (step_calls_.flushes > 0) usage.step_calls = step_calls_;
+    if (AnyFlush(step_calls_)) usage.step_calls = step_calls_;
   }
 
  private:
@@ -252,8 +258,13 @@ class ProgramOrderReplay {
     for (const Request& request : requests) {
       Block& block = blocks_[request.buffer];
       if (request.allocates) {
+        const DriverCalls before = allocator_.calls();
         block = allocator_.Allocate(request.stream, requests_->buffers[request.buffer].size);
         if (block == kNoBlock) return false;
+        if (noting_ && allocator_.calls() != before) {
+          step_calls_.push_back(
+              {static_cast<Index>(&request - requests_->step.data()), allocator_.calls() - before});
+        }
         ++live_;
       } else {
         allocator_.Free(std::exchange(block, kNoBlock));
@@ -268,7 +279,8 @@ class ProgramOrderReplay {
   std::vector<Block> blocks_;                     // by buffer
   std::size_t live_ = 0;                          // of blocks_
   std::vector<std::optional<State>> unchanging_;  // by kind of section
-  DriverCalls step_calls_;
+  std::vector<DriverCallsAt> step_calls_;
+  bool noting_ = false;  // the step at hand is the described one
 };
 
 Usage InProgramOrder(const Requests& requests, std::size_t steps, std::uint32_t described,
@@ -357,9 +369,7 @@ class TimedReplay {
     }
     usage.reserved = allocator_->peak_reserved();
     usage.flushes = allocator_->calls().flushes;
-    if (!calls_before_) return;  // that step is like one that changed nothing
-    const DriverCalls calls = (calls_after_ ? *calls_after_ : allocator_->calls()) - *calls_before_;
-    if (calls.flushes > 0) usage.step_calls = calls;
+    if (AnyFlush(step_calls_)) usage.step_calls = step_calls_;
   }
 
   std::size_t peak_changes() const { return peak_changes_; }
@@ -396,8 +406,6 @@ class TimedReplay {
     time_ = time;
     step_ = step;
     instruction_ = index;
-    if (step == steps_asked_.described && !calls_before_) calls_before_ = Calls();
-    if (step == steps_asked_.described + 1 && !calls_after_) calls_after_ = Calls();
     if (instruction.opcode == Opcode::kAllocate) {
       while (!pending_.empty() && std::get<Time>(pending_.front()) <= time) FreeFirstPending();
       return Allocate(instruction.operand, instruction.stream);
@@ -420,6 +428,7 @@ class TimedReplay {
   bool Allocate(Index buffer, std::uint16_t stream) {
     if (allocator_) {
       const Bytes size = program_.buffers[buffer].size;
+      const DriverCalls before = allocator_->calls();
       Block block = allocator_->TryAllocate(stream, size);
       if (block == kNoBlock) {
         // release_cached_blocks begins with synchronize_and_free_events.
@@ -427,6 +436,10 @@ class TimedReplay {
         block = allocator_->FlushAndAllocate(stream, size);
       }
       if (block == kNoBlock) return false;
+      if (step_ == steps_asked_.described && instruction_ != kNone &&
+          allocator_->calls() != before) {
+        step_calls_.push_back({instruction_, allocator_->calls() - before});
+      }
       blocks_[buffer] = block;
     }
     const Bytes peak = ledger_.peak();
@@ -496,10 +509,10 @@ class TimedReplay {
   const std::size_t steps_;
   Ledger ledger_;
   std::optional<CachingAllocator> allocator_;
-  std::vector<Block> blocks_;                              // by buffer: the last one
-  std::vector<Time> ends_;                                 // by number, then step
-  std::vector<Pending> pending_;                           // a heap, the earliest first
-  std::optional<DriverCalls> calls_before_, calls_after_;  // the described step
+  std::vector<Block> blocks_;              // by buffer: the last one
+  std::vector<Time> ends_;                 // by number, then step
+  std::vector<Pending> pending_;           // a heap, the earliest first
+  std::vector<DriverCallsAt> step_calls_;  // of the described step
   std::vector<Change>* const changes_;
   std::size_t peak_changes_ = 0;
   // Of the change at hand.
@@ -525,6 +538,16 @@ Usage Timed(const Program& program, const Timeline& timeline, const DeferredFree
   }
   if (device.allocator == Allocator::kNone) usage.fits = usage.peak <= device.capacity;
   return usage;
+}
+
+// The requests that calls of the driver were numbered by, as instructions of a program with these.
+void NameInstructions(const Program& program, std::vector<DriverCallsAt>& calls) {
+  Index request = 0;
+  auto next = calls.begin();
+  for (Index i = 0; i < program.step.size() && next != calls.end(); ++i) {
+    if (!ChangesMemory(program.step[i])) continue;
+    if (request++ == next->instruction) (next++)->instruction = i;
+  }
 }
 
 }  // namespace
@@ -611,9 +634,10 @@ Usage Replayer::Figures(const Program& program, const Timeline& timeline,
   };
   if (device.allocator == Allocator::kNone) return replay();
   workspace.TakeKey(program, count, steps.described, device);
-  if (const Usage* known = workspace.Find()) return *known;
-  const Usage usage = replay();
-  workspace.Keep(usage);
+  const Usage* known = workspace.Find();
+  Usage usage = known != nullptr ? *known : replay();
+  if (known == nullptr) workspace.Keep(usage);
+  NameInstructions(program, usage.step_calls);
   return usage;
 }
 

@@ -7,6 +7,7 @@
 
 #include "fmt/format.h"
 #include "src/base/diagnostic.h"
+#include "src/model/other_families.h"
 #include "src/scenario/data_root.h"
 #include "src/scenario/document.h"
 
@@ -26,6 +27,7 @@ std::vector<std::string> FilesMeant(std::string_view path, std::string_view key)
   const bool bare = folder.empty();
   if (root.empty() || path.starts_with('/')) return {};
   const std::string word(bare ? path : path.substr(folder.size() + 1));
+  if (key == "model" && !model::OtherLayersOf(word).empty()) return {};
   if (bare) folder = ShippedFolder(key);
   std::vector<std::string> names;
   std::error_code error;

@@ -327,6 +327,7 @@ TEST(Load, SuggestsShippedFilesForBareNames) {
             "did you mean 'topologies/dgx-h100.yaml', or 'topologies/grand-teton-h100.yaml', or "
             "'topologies/h100-8x100g.yaml'?");
   EXPECT_EQ(hint("model=gpt2"), "did you mean 'models/gpt2.yaml'?");
+  EXPECT_EQ(hint("model=models/mixtral-7b.yaml").find("mistral"), std::string::npos);
   EXPECT_EQ(hint("model=gtp2"), "did you mean 'models/gpt2.yaml'?");
   EXPECT_EQ(hint("calibration=h200"), "did you mean 'calibration/h200.yaml'?");
   EXPECT_EQ(hint("calibration=mine"),

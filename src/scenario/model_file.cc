@@ -12,6 +12,7 @@
 #include "src/base/quantity.h"
 #include "src/base/text_file.h"
 #include "src/formats/huggingface.h"
+#include "src/model/other_families.h"
 #include "src/parallel/axis.h"
 
 namespace stepcast::scenario {
@@ -101,15 +102,22 @@ void CheckConstants(MappingReader& reader, const Architecture& architecture) {
 }
 
 Family ReadFamily(MappingReader& reader) {
-  return reader
-      .ReadWord<Family>("family", Need::kRequired,
-                        {{"gpt2", Family::kGpt2},
-                         {"llama", Family::kLlama},
-                         {"mistral", Family::kMistral},
-                         {"qwen2", Family::kQwen2},
-                         {"mpt", Family::kMpt},
-                         {"nemotron", Family::kNemotron}})
-      .value_or(Family::kLlama);
+  const auto family = reader.ReadWord<Family>("family", Need::kRequired,
+                                              {{"gpt2", Family::kGpt2},
+                                               {"llama", Family::kLlama},
+                                               {"mistral", Family::kMistral},
+                                               {"qwen2", Family::kQwen2},
+                                               {"mpt", Family::kMpt},
+                                               {"nemotron", Family::kNemotron}});
+  if (family) return *family;
+  for (const YamlNode::Entry& entry : reader.node().tree()->entries) {
+    if (entry.key != "family") continue;
+    const std::string_view layers = model::OtherLayersOf(entry.value->scalar);
+    if (layers.empty()) continue;
+    reader.diagnostics().back().hint =
+        fmt::format("{} has {}, which are not modelled", entry.value->scalar, layers);
+  }
+  return Family::kLlama;
 }
 
 Architecture ReadArchitecture(MappingReader& reader, Family family) {
@@ -132,13 +140,12 @@ Architecture ReadArchitecture(MappingReader& reader, Family family) {
                                                  {{"layernorm", Normalization::kLayerNorm},
                                                   {"rmsnorm", Normalization::kRmsNorm}})
                         .value_or(a.normalization);
-  a.activator =
-      reader
-          .ReadWord<Activator>("activation", Need::kOptional,
-                               {{"gelu", Activator::kGelu},
-                                {"swiglu", Activator::kSwiGlu},
-                                {"squared_relu", Activator::kSquaredRelu}})
-          .value_or(a.activator);
+  a.activator = reader
+                    .ReadWord<Activator>("activation", Need::kOptional,
+                                         {{"gelu", Activator::kGelu},
+                                          {"swiglu", Activator::kSwiGlu},
+                                          {"squared_relu", Activator::kSquaredRelu}})
+                    .value_or(a.activator);
   a.position = reader
                    .ReadWord<Position>("position", Need::kOptional,
                                        {{"learned", Position::kLearned},

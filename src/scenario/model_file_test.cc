@@ -186,6 +186,16 @@ TEST(ModelFileTest, EveryMistakeOfATransformer) {
                 "6:20 input.out-of-range", "1:1 input.missing-key", "7:1 input.unknown-key"}));
 }
 
+// Not a slip in writing mistral, which its name differs from by a letter.
+TEST(ModelFileTest, AFamilyOfOtherLayersIsToldByName) {
+  const auto hint = [](const std::string& family) {
+    const auto model = Parse("kind: transformer\nfamily: " + family + "\n");
+    return model.has_value() ? std::string() : model.error().front().hint;
+  };
+  EXPECT_EQ(hint("mixtral"), "mixtral has mixtures of experts, which are not modelled");
+  EXPECT_EQ(hint("mistrall"), "did you mean 'mistral'?");
+}
+
 TEST(ModelFileTest, ImpossibleDimensionsPointAtTheirKey) {
   EXPECT_EQ(MistakesIn(std::string(kTiny) + "num_key_value_heads: 3\nposition: learned\n"
                                             "max_position_embeddings: 8\n"),

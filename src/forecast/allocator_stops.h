@@ -1,0 +1,26 @@
+#pragma once
+
+#include <vector>
+
+#include "src/base/diagnostic.h"
+#include "src/base/time.h"
+#include "src/forecast/priced_class.h"
+#include "src/memory/account.h"
+#include "src/scenario/scenario.h"
+#include "src/simulate/simulate.h"
+
+namespace stepcast::forecast {
+
+// How much longer the step takes because allocators make these calls of the driver in it: the calls
+// themselves, what hosts wait for before segments are given back, and what then no longer runs
+// beside computation (memory/stopped_program.h). The step is simulated once more; that the calls
+// then come at other times is not followed up.
+//
+// `calls`: by class of `lowered`; `step_time`: without them. At least zero; zero without simulation
+// where there are none. Errors: those of SimulatedRanksOf.
+Result<Time> TimeOfAllocatorStops(const scenario::Scenario& scenario,
+                                  std::vector<PricedClass> lowered,
+                                  const std::vector<std::vector<memory::DriverCallsAt>>& calls,
+                                  Time step_time, simulate::Simulator& simulator);
+
+}  // namespace stepcast::forecast

@@ -1,0 +1,84 @@
+#include "src/forecast/steady_run.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "src/base/check.h"
+
+namespace stepcast::forecast {
+namespace {
+
+// How many steps are run until the interval between their ends has settled, at first and at most. A
+// host that runs ahead of its device a little further each step settles late. The last step is not
+// looked at: what overlaps the end of a step is the beginning of the next.
+constexpr int kFirstSteps = 4;
+constexpr int kMostSteps = 64;
+
+// Intervals are exact unless operations share rates; then they may differ by rounding.
+bool Same(Time a, Time b) {
+  const std::int64_t difference = std::abs((a - b).picoseconds());
+  return difference <= 10'000 && difference <= a.picoseconds() / 1'000'000;
+}
+
+bool Settled(const std::vector<Time>& ends) {
+  const std::size_t n = ends.size() - 1;
+  return Same(ends[n - 1] - ends[n - 2], ends[n - 2] - ends[n - 3]) ||
+         ends[n - 1] - ends[n - 2] == ends[n - 2] - ends[n - 3];
+}
+
+}  // namespace
+
+int FirstSteps(bool barrier) { return barrier ? 2 : kFirstSteps; }
+
+SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks& ranks,
+                           bool barrier, simulate::Recording recording, bool until_repetition) {
+  SteadyRun run;
+  for (int steps = FirstSteps(barrier);; steps *= 2) {
+    const auto timelines =
+        simulator.Run(ranks.classes, {.steps = steps,
+                                      .barrier = barrier,
+                                      .recording = recording,
+                                      .until_repetition = until_repetition,
+                                      .traffic = ranks.traffic ? &*ranks.traffic : nullptr});
+    STEPCAST_CHECK(timelines.has_value(), "a lowered program does not deadlock");
+    run.timelines = *timelines;
+    run.ends.assign(static_cast<std::size_t>(steps), Time());
+    for (const SimulatedRanks::Shown& shown : ranks.shown) {
+      const std::vector<Time>& own = run.timelines[shown.index].step_ends;
+      for (std::size_t s = 0; s < own.size(); ++s) run.ends[s] = std::max(run.ends[s], own[s]);
+    }
+    const auto last = static_cast<std::uint32_t>(steps - 2);
+    run.steady = {.last = last, .count = 1};
+    // Between barriers every step after the first is alike.
+    if (barrier) {
+      run.steady.last = 1;
+      return run;
+    }
+    if (const simulate::Repetition* repetition = simulator.repetition()) {
+      run.steady = {.last = static_cast<std::uint32_t>(repetition->step),
+                    .count = 1,
+                    .start = repetition->start};
+      return run;
+    }
+    if (Settled(run.ends)) return run;
+    // A cycle of several steps: its mean.
+    if (steps >= kMostSteps) {
+      run.steady.count = last / 2;
+      return run;
+    }
+  }
+}
+
+Time Mean(Time total, std::uint32_t count) {
+  return Picoseconds(total.picoseconds() / static_cast<std::int64_t>(count));
+}
+
+Time StartOf(const std::vector<Time>& ends, const SteadyState& steady) {
+  return steady.start ? *steady.start : ends[steady.last - steady.count];
+}
+
+Time StepTimeOf(const std::vector<Time>& ends, const SteadyState& steady) {
+  return Mean(ends[steady.last] - StartOf(ends, steady), steady.count);
+}
+
+}  // namespace stepcast::forecast

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "src/base/time.h"
+#include "src/forecast/simulated_ranks.h"
+#include "src/program/timeline.h"
+#include "src/simulate/simulate.h"
+
+namespace stepcast::forecast {
+
+// The steps whose mean interval is the forecast: (last - count, last].
+struct SteadyState {
+  std::uint32_t last = 0;
+  std::uint32_t count = 1;
+  std::optional<Time> start{};  // of the first of them, where no step came before
+};
+
+// A run of the ranks until their steps repeat.
+struct SteadyRun {
+  SteadyState steady{};
+  std::span<const program::Timeline> timelines{};  // by class, until the simulator's next run
+  std::vector<Time> ends{};  // of the steps: when the last of the shown classes ended
+};
+
+// How often a step is run at first.
+int FirstSteps(bool barrier);
+
+// `barrier`: ranks wait for one another between steps. With `until_repetition`, no more is run than
+// it takes to know what repeats.
+SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks& ranks,
+                           bool barrier, simulate::Recording recording, bool until_repetition);
+
+// Of the described steps, in a run or in the ends of a class's own steps.
+Time StartOf(const std::vector<Time>& ends, const SteadyState& steady);
+Time StepTimeOf(const std::vector<Time>& ends, const SteadyState& steady);
+// Of one of them.
+Time Mean(Time total, std::uint32_t count);
+
+}  // namespace stepcast::forecast

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <span>
+
+#include "src/memory/driver_calls.h"
+#include "src/program/program.h"
+
+namespace stepcast::memory {
+
+// The same program, whose host makes these calls of the driver in each step, each before the
+// allocation that it is for. cudaFree waits for the device (CUDA runtime API: "may perform implicit
+// synchronization"; pytorch/pytorch pull 19222), so where segments are given back the host first
+// waits for all that it has issued so far, on any stream: its lead is gone, and whatever it issues
+// next, a unit's all-gather say, has nothing to hide behind.
+//
+// `calls`: by instruction, ascending. Without the data flow.
+program::Program StoppedProgram(const program::Program& program,
+                                std::span<const DriverCallsAt> calls);
+
+}  // namespace stepcast::memory
