@@ -26,27 +26,34 @@ bool Settled(const std::vector<Time>& ends) {
          ends[n - 1] - ends[n - 2] == ends[n - 2] - ends[n - 3];
 }
 
+// Which of the steps are described is left open.
+SteadyRun RunSteps(simulate::Simulator& simulator, const SimulatedRanks& ranks,
+                   simulate::Options options) {
+  options.traffic = ranks.traffic ? &*ranks.traffic : nullptr;
+  const auto timelines = simulator.Run(ranks.classes, options);
+  STEPCAST_CHECK(timelines.has_value(), "a lowered program does not deadlock");
+  SteadyRun run;
+  run.timelines = *timelines;
+  run.ends.assign(static_cast<std::size_t>(options.steps), Time());
+  for (const SimulatedRanks::Shown& shown : ranks.shown) {
+    const std::vector<Time>& own = run.timelines[shown.index].step_ends;
+    for (std::size_t s = 0; s < own.size(); ++s) run.ends[s] = std::max(run.ends[s], own[s]);
+  }
+  return run;
+}
+
 }  // namespace
 
 int FirstSteps(bool barrier) { return barrier ? 2 : kFirstSteps; }
 
 SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks& ranks,
                            bool barrier, simulate::Recording recording, bool until_repetition) {
-  SteadyRun run;
   for (int steps = FirstSteps(barrier);; steps *= 2) {
-    const auto timelines =
-        simulator.Run(ranks.classes, {.steps = steps,
-                                      .barrier = barrier,
-                                      .recording = recording,
-                                      .until_repetition = until_repetition,
-                                      .traffic = ranks.traffic ? &*ranks.traffic : nullptr});
-    STEPCAST_CHECK(timelines.has_value(), "a lowered program does not deadlock");
-    run.timelines = *timelines;
-    run.ends.assign(static_cast<std::size_t>(steps), Time());
-    for (const SimulatedRanks::Shown& shown : ranks.shown) {
-      const std::vector<Time>& own = run.timelines[shown.index].step_ends;
-      for (std::size_t s = 0; s < own.size(); ++s) run.ends[s] = std::max(run.ends[s], own[s]);
-    }
+    SteadyRun run = RunSteps(simulator, ranks,
+                             {.steps = steps,
+                              .barrier = barrier,
+                              .recording = recording,
+                              .until_repetition = until_repetition});
     const auto last = static_cast<std::uint32_t>(steps - 2);
     run.steady = {.last = last, .count = 1};
     // Between barriers every step after the first is alike.
@@ -71,6 +78,15 @@ SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks&
 
 Time Mean(Time total, std::uint32_t count) {
   return Picoseconds(total.picoseconds() / static_cast<std::int64_t>(count));
+}
+
+SteadyRun RunAgain(simulate::Simulator& simulator, const SimulatedRanks& ranks, bool barrier,
+                   simulate::Recording recording, const SteadyState& steady) {
+  const int steps = static_cast<int>(steady.last) + (barrier ? 1 : 2);
+  SteadyRun run =
+      RunSteps(simulator, ranks, {.steps = steps, .barrier = barrier, .recording = recording});
+  run.steady = steady;
+  return run;
 }
 
 Time StartOf(const std::vector<Time>& ends, const SteadyState& steady) {

@@ -34,6 +34,11 @@ int FirstSteps(bool barrier);
 SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks& ranks,
                            bool barrier, simulate::Recording recording, bool until_repetition);
 
+// The described steps of such a run over again, recorded, and no more after them than the step that
+// overlaps their end.
+SteadyRun RunAgain(simulate::Simulator& simulator, const SimulatedRanks& ranks, bool barrier,
+                   simulate::Recording recording, const SteadyState& steady);
+
 // Of the described steps, in a run or in the ends of a class's own steps.
 Time StartOf(const std::vector<Time>& ends, const SteadyState& steady);
 Time StepTimeOf(const std::vector<Time>& ends, const SteadyState& steady);
