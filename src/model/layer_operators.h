@@ -232,6 +232,12 @@ class LayerOperators {
   // The ranks' parts of an activation: the own one and, received one by one, the others', which
   // make up a new value.
   Pieces ExchangeParts(bool forward, LayerTape::Value own, LayerTape::Value others);
+  // Of all ranks' parts of the tokens, in forward or backward: gathered from `part`, or added up to
+  // it from `whole`, in the order that WorkOptions::divides_sequences asks for.
+  void GatherTokens(bool forward, LayerTape::Value part, LayerTape::Value whole, Bytes bytes,
+                    std::string_view name);
+  void ScatterTokens(bool forward, LayerTape::Value whole, LayerTape::Value part, Bytes bytes,
+                     std::string_view name);
   // Of a rank's part of the tokens, of which parts are cast before they are gathered its FP8 copy;
   // and how many bytes of it all parts have.
   LayerTape::Value Gatherable(bool forward, LayerTape::Value part, Bytes bytes, std::string name);

@@ -65,6 +65,11 @@ struct WorkOptions {
   // With sequence parallelism: of what a divided layer takes, a rank keeps its part, and gathers
   // the whole again for the gradients of the weights (Megatron-LM); else it keeps the whole.
   bool regathers = false;
+  // With sequence parallelism: each sequence is divided by itself, behind the batch's dimension, so
+  // that NCCL's parts of all tokens are put in order by a copy behind each gather and before each
+  // reduce-scatter (PyTorch's DTensor: torch/distributed/_functional_collectives.py,
+  // all_gather_tensor and reduce_scatter_tensor of another dimension than the first).
+  bool divides_sequences = false;
   // Without sequence parallelism: the gradient of what a divided layer takes is added up beside the
   // products of its weights' gradients; else behind them.
   bool sums_beside_weights = true;

@@ -47,6 +47,39 @@ Value LayerOperators::Gatherable(bool forward, Value part, Bytes bytes, std::str
   return cast;
 }
 
+void LayerOperators::GatherTokens(bool forward, Value part, Value whole, Bytes bytes,
+                                  std::string_view name) {
+  const LayerTape::Collective gather{CollectiveKind::kAllGather, kTensor, element_};
+  if (forward) {
+    if (!options_.divides_sequences) return tape_->Communicate(gather, part, whole);
+    const Value parts = tape_->Make(Joined(name, " ranks' parts"), bytes);
+    tape_->Communicate(gather, part, parts);
+    tape_->Run(Memory(Joined(name, ".order"), 0, bytes, bytes), {parts}, {whole});
+    return;
+  }
+  if (!options_.divides_sequences) return tape_->CommunicateBackward(gather, part, whole);
+  const Value parts = tape_->MakeScratch(bytes);
+  tape_->CommunicateBackward(gather, part, parts);
+  tape_->RunBackward(Memory(Joined(name, ".dgrad.order"), 0, bytes, bytes), {parts}, {whole});
+}
+
+void LayerOperators::ScatterTokens(bool forward, Value whole, Value part, Bytes bytes,
+                                   std::string_view name) {
+  if (forward) {
+    const LayerTape::Collective scatter{CollectiveKind::kReduceScatter, kTensor, element_};
+    if (!options_.divides_sequences) return tape_->Communicate(scatter, whole, part);
+    const Value parts = tape_->Make(Joined(name, " ranks' parts"), bytes);
+    tape_->Run(Memory(Joined(name, ".order"), 0, bytes, bytes), {whole}, {parts});
+    tape_->Communicate(scatter, parts, part);
+    return;
+  }
+  const LayerTape::Collective scatter = Beside(CollectiveKind::kReduceScatter);
+  if (!options_.divides_sequences) return tape_->CommunicateBackward(scatter, whole, part);
+  const Value parts = tape_->MakeScratch(bytes);
+  tape_->RunBackward(Memory(Joined(name, ".dgrad.order"), 0, bytes, bytes), {whole}, {parts});
+  tape_->CommunicateBackward(scatter, parts, part);
+}
+
 LayerOperators::Pieces LayerOperators::ExchangeParts(bool forward, Value own, Value others) {
   const bool ring = user_buffers();
   const auto ranks = static_cast<int>(options_.tensor);
@@ -107,7 +140,7 @@ Operand LayerOperators::EnterColumns(Operand x, std::string_view name, bool as_i
     region->kept = {part, others};
   } else {
     const Value all = region->in_fp8 ? tape_->Make("gathered in FP8", bytes) : whole.value;
-    tape_->Communicate({CollectiveKind::kAllGather, kTensor, element_}, part, all);
+    GatherTokens(true, part, all, bytes, Joined(name, ".input"));
     region->inputs = {all};
     region->kept = {all};
   }
@@ -120,13 +153,13 @@ Operand LayerOperators::EnterColumns(Operand x, std::string_view name, bool as_i
     }
     tape_->CommunicateBackward(Beside(CollectiveKind::kAllGather), part, *region->gathered);
   };
-  tape_->OnBackward([=, this, value = whole.value] {
-    const Value gradient = tape_->GradientOf(value);
+  tape_->OnBackward([=, this, input = Joined(name, ".input")] {
+    const Value gradient = tape_->GradientOf(whole.value);
     const Value scattered = tape_->MakeGradient(x.value);
     if (user_buffers()) {
       tape_->Register(gradient, Joined(name, " user buffer: gradient of the input"));
     }
-    tape_->CommunicateBackward(Beside(CollectiveKind::kReduceScatter), gradient, scattered);
+    ScatterTokens(false, gradient, scattered, Size(whole), input);
     for (const auto& weight_gradients : region->weight_gradients) {
       weight_gradients(region->gathered);
     }
@@ -224,7 +257,7 @@ Operand LayerOperators::LeaveRows(Operand x, std::string_view module, ModulePosi
   Operand sum = x;
   if (options_.sequence_parallel) {
     sum = Make(Joined(module, " output's part"), x.width, x.tokens / options_.tensor);
-    tape_->Communicate({CollectiveKind::kReduceScatter, kTensor, element_}, x.value, sum.value);
+    ScatterTokens(true, x.value, sum.value, Size(x), Joined(module, ".output"));
   } else {
     AddUp(x);
   }
@@ -252,7 +285,7 @@ void LayerOperators::LeaveSum(const Operand& x, const Operand& sum, std::string_
         x.rows->in_fp8 = low;
       } else {
         const Value all = tape_->MakeScratch(whole);
-        tape_->CommunicateBackward({CollectiveKind::kAllGather, kTensor, element_}, part, all);
+        GatherTokens(false, part, all, whole, Joined(module, ".output"));
         if (low) {
           x.rows->gradient = {all};
           x.rows->in_fp8 = true;

@@ -902,6 +902,35 @@ TEST(TransformerWorkTest, AsynchronousTensorParallelismSendsToEveryRank) {
   for (const Activation& value : work.communicated) EXPECT_FALSE(value.registered) << value.name;
 }
 
+// DTensor divides the second dimension: NCCL lays the ranks' parts of all sequences one behind the
+// other, and a copy of all tokens goes with each of two gathers and two reduce-scatters, forward
+// and backward. Behind the last one of a block backward starts, so a recomputation has three.
+TEST(TransformerWorkTest, DividedSequencesAreCopiedIntoOrder) {
+  const Architecture a = Llama31With8B();
+  WorkOptions options = Options(3, 256);
+  options.tensor = 4;
+  options.sequence_parallel = true;
+  const Bytes all(3 * 256 * a.hidden * 2);
+  const auto copies = [&](const std::vector<Operation>& operations) {
+    int count = 0;
+    for (const Operation& op : operations) {
+      if (!op.kernel.name.ends_with(".order")) continue;
+      EXPECT_EQ(op.kernel.read, all) << op.kernel.name;
+      EXPECT_EQ(op.kernel.written, all) << op.kernel.name;
+      ++count;
+    }
+    return count;
+  };
+  EXPECT_EQ(copies(BlockOf(a, options).forward), 0);
+  options.divides_sequences = true;
+  const LayerWork work = BlockOf(a, options);
+  EXPECT_EQ(copies(work.forward), 4);
+  EXPECT_EQ(copies(work.backward), 4);
+  options.checkpointing = Checkpointing::kFull;
+  options.recompute_stops_early = true;
+  EXPECT_EQ(copies(BlockOf(a, options).recompute), 3);
+}
+
 // Each rank casts its part, and half as many bytes are gathered; sums stay in 16 bits.
 TEST(TransformerWorkTest, Fp8IsGatheredInOneByte) {
   const Architecture a = Llama31With8B();

@@ -44,6 +44,7 @@ model::WorkOptions WorkOptionsOf(const Plan& plan) {
                                      : 1,
           .sequence_parallel = plan.parallelism.sequence_parallel,
           .regathers = TraitsOf(plan.data_parallel.framework).megatron_layers,
+          .divides_sequences = plan.data_parallel.framework == Framework::kFsdp2,
           // Megatron-DeepSpeed's layers are Megatron-LM's of before October 2021.
           .sums_beside_weights = training.async_tensor_model_parallel_allreduce &&
                                  plan.data_parallel.framework != Framework::kDeepSpeed,
