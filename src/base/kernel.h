@@ -53,7 +53,7 @@ struct Kernel {
   DataType data_type = DataType::kBf16;
   // kGemm: independent products of [m, k] and [k, n]. kAttention, kAttentionGradient: query heads
   // of all sequences, each with m queries that see up to n keys before them (themselves included),
-  // of k elements. Zero otherwise.
+  // or, where it is not causal, all n keys, of k elements. Zero otherwise.
   std::int64_t batch = 1;
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t key_heads = 0;  // kAttention, kAttentionGradient: of all sequences, divides `batch`
@@ -68,6 +68,7 @@ struct Kernel {
   // thread block (the weight gradients of PyTorch's layer norm). Few blocks share such work.
   std::int64_t summed_tokens = 0, summed_columns = 0;
   std::uint8_t flash = 2;  // kAttention, kAttentionGradient: the generation of FlashAttention
+  bool causal = true;      // likewise: a query sees the keys before it alone
   Issuer issuer = Issuer::kFramework;
 };
 

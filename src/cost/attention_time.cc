@@ -83,7 +83,10 @@ MeasuredTime TimeOfAttention(const calibration::AttentionSurface& surface, const
   }
   Point point = Between(by_head_size, kernel.k);
   point.time *= std::max(1.0, Ratio(kernel.k, by_head_size.back().size));
-  if (kernel.n < kernel.m) {
+  if (!kernel.causal) {
+    point.time *= 2;
+    point.provenance = std::max(point.provenance, Provenance::kInterpolated);
+  } else if (kernel.n < kernel.m) {
     const double hidden = Ratio(kernel.m - kernel.n, kernel.m);
     point.time *= 1 - hidden * hidden;
     point.provenance = std::max(point.provenance, Provenance::kInterpolated);

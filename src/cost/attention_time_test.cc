@@ -32,6 +32,14 @@ AttentionSurface Measured() {
   };
 }
 
+// Measured cores are causal.
+TEST(AttentionTime, WithoutAMaskTwiceTheScores) {
+  Kernel core = Core(64, 2048, 128);
+  core.causal = false;
+  EXPECT_EQ(TimeOfAttention(Measured(), core, 100).time, Microseconds(2 * 192));
+  EXPECT_EQ(TimeOfAttention(Measured(), core, 100).provenance, Provenance::kInterpolated);
+}
+
 TEST(AttentionTime, ReadsBetweenAndOutside) {
   constexpr int kMultiprocessors = 100;
   const struct {

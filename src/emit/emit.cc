@@ -156,6 +156,12 @@ std::vector<std::string> Notes(const scenario::Scenario& scenario) {
                     "model's code, as Hugging Face's PEFT makes it",
                     lora.rank, model::Text(lora.targets), lora.dropout, Name(lora.frozen_dtype)));
   }
+  if (training.masked_tokens > 0) {
+    note(
+        fmt::format("the head predicts {} tokens of each sequence, the masked ones, which the "
+                    "model's code gathers before it",
+                    training.masked_tokens));
+  }
   if (!megatron && training.activation_checkpointing != model::Checkpointing::kNone) {
     const model::Share& blocks = training.checkpointed_blocks;
     note(fmt::format(

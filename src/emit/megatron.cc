@@ -34,6 +34,9 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
     return "the plan's framework is not megatron";
   }
   if (architecture == nullptr) return "a layer list has no dimensions";
+  if (model::IsEncoder(architecture->family)) {
+    return "these are arguments of its pretrain_gpt.py, which trains decoders";
+  }
   if (architecture->position == model::Position::kAlibi) return "it has no ALiBi positions";
   if (architecture->projection_bias != architecture->feed_forward_bias) {
     return "its linear layers have biases everywhere or nowhere";

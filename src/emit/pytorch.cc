@@ -82,6 +82,12 @@ std::string Training(const scenario::Scenario& scenario) {
   text += fmt::format(
       "GRADIENT_CLIPPING = {}  # the largest norm of all gradients together\n",
       training.gradient_clipping ? fmt::format("{}", *training.gradient_clipping) : "None");
+  if (training.optimizer == plan::Optimizer::kLamb) {
+    text +=
+        "OPTIMIZER = \"FusedLAMB\"  # apex.optimizers\n"
+        "OPTIMIZER_SETTINGS = {}\n";
+    return text;
+  }
   text += training.optimizer == plan::Optimizer::kAdamW ? "OPTIMIZER = \"AdamW\"\n"
                                                         : "OPTIMIZER = \"SGD\"  # with momentum\n";
   text += fmt::format("OPTIMIZER_SETTINGS = {}\n",

@@ -153,7 +153,7 @@ std::string Obstacle(const plan::Plan& plan, std::int64_t blocks) {
   if (training.attention != model::Attention::kFlash) {
     return "its attention is PyTorch's flash attention";
   }
-  if (training.optimizer != plan::Optimizer::kAdamW) return "it has no SGD";
+  if (training.optimizer != plan::Optimizer::kAdamW) return "its optimizer is AdamW: optimizer";
   if (training.activation_checkpointing == model::Checkpointing::kSelective) {
     return "it cannot recompute the attention core alone: activation_checkpointing selective";
   }

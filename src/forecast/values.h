@@ -135,7 +135,8 @@ struct Forecast {
   TimeBreakdown time;
   Time communication_total;  // a collective was in flight, on any communicator, per step
   std::vector<CollectiveSummary> collectives;  // by collective, then group
-  MemoryForecast memory;  // of a class that does not fit, else of the highest peak
+  MemoryForecast memory;                  // of a class that does not fit, else of the highest peak
+  MemoryForecast memory_of_last_class{};  // by first rank: of a pipeline, the last stage's
   // By first rank; empty where all ranks are one class.
   std::vector<ClassForecast> classes{};
 };

@@ -250,6 +250,40 @@ Architecture ReadMpt(Reader& reader, KeysOfFields& keys) {
   return a;
 }
 
+// BertConfig and MegatronBertConfig. Both pre-training heads, unless `architectures` names a model
+// that has but one.
+Architecture ReadBert(Family family, Reader& reader, KeysOfFields& keys) {
+  Architecture a = TypicalOf(family);
+  keys = {{"head_dim", "num_attention_heads"}, {"num_key_value_heads", "num_attention_heads"}};
+  a.layers = reader.Dimension("num_hidden_layers");
+  a.hidden = reader.Dimension("hidden_size");
+  a.heads = a.kv_heads = reader.Dimension("num_attention_heads");
+  a.head_size = a.hidden / a.heads;
+  a.feed_forward = reader.Dimension("intermediate_size");
+  a.vocabulary = reader.Dimension("vocab_size");
+  a.max_positions = reader.Dimension("max_position_embeddings");
+  a.token_types = reader.OptionalDimension("type_vocab_size").value_or(a.token_types);
+  a.tie_embeddings = reader.Boolean("tie_word_embeddings", true);
+  constexpr double kDropout = 0.1;
+  a.dropout = reader.Number("hidden_dropout_prob", kDropout) > 0;
+  a.attention_dropout = reader.Number("attention_probs_dropout_prob", kDropout) > 0;
+  if (!reader.Text("hidden_act", "gelu").starts_with("gelu")) {
+    reader.Refuse("hidden_act",
+                  fmt::format("only GeLU is modelled in the family {}", Name(family)));
+  }
+  if (reader.Text("position_embedding_type", "absolute") != "absolute") {
+    reader.Refuse("position_embedding_type", "only absolute positions are modelled in encoders");
+  }
+  for (const char* key : {"is_decoder", "add_cross_attention"}) {
+    if (reader.Boolean(key, false)) reader.Refuse(key, "only encoders alone are modelled");
+  }
+  if (const JsonValue* classes = reader.Find("architectures.0");
+      classes != nullptr && classes->kind == Kind::kText) {
+    a.next_sentence = !classes->text.ends_with("ForMaskedLM");
+  }
+  return a;
+}
+
 // `rope_scaling`, or since transformers 5 `rope_parameters`, which holds the base as well. Rules
 // that are not known here are taken for none.
 std::optional<model::RotaryScaling> ReadRotaryScaling(Reader& reader) {
@@ -274,10 +308,11 @@ std::optional<model::RotaryScaling> ReadRotaryScaling(Reader& reader) {
 model::NumericalConstants ReadConstants(const Architecture& architecture, Reader& reader) {
   model::NumericalConstants constants;
   const bool layer_norm = architecture.normalization == model::Normalization::kLayerNorm;
-  constants.norm_epsilon = architecture.family == Family::kNemotron
-                               ? reader.Number("norm_eps", 1e-5)
-                           : layer_norm ? reader.Number("layer_norm_epsilon", 1e-5)
-                                        : reader.Number("rms_norm_eps", 1e-6);
+  constants.norm_epsilon =
+      architecture.family == Family::kNemotron ? reader.Number("norm_eps", 1e-5)
+      : model::IsEncoder(architecture.family)  ? reader.Number("layer_norm_eps", 1e-12)
+      : layer_norm                             ? reader.Number("layer_norm_epsilon", 1e-5)
+                                               : reader.Number("rms_norm_eps", 1e-6);
   if (architecture.position != model::Position::kRotary) return constants;
   constants.rotary_base = reader.Number("rope_parameters.rope_theta",
                                         reader.Number("rope_theta", constants.rotary_base));
@@ -285,8 +320,8 @@ model::NumericalConstants ReadConstants(const Architecture& architecture, Reader
   return constants;
 }
 
-constexpr std::array<std::string_view, 6> kModelTypes = {"gpt2", "llama",    "mistral",
-                                                         "mpt",  "nemotron", "qwen2"};
+constexpr std::array<std::string_view, 8> kModelTypes = {
+    "bert", "gpt2", "llama", "megatron-bert", "mistral", "mpt", "nemotron", "qwen2"};
 
 }  // namespace
 
@@ -331,6 +366,10 @@ Result<HuggingFaceConfig> ParseHuggingFaceConfig(std::string_view text, const st
     if (reader.Text("hidden_act", "relu2") != "relu2") {
       reader.Refuse("hidden_act", "models of type nemotron have relu2");
     }
+  } else if (type->text == "bert") {
+    config.architecture = ReadBert(Family::kBert, reader, keys);
+  } else if (type->text == "megatron-bert") {
+    config.architecture = ReadBert(Family::kMegatronBert, reader, keys);
   } else if (type->text == "mpt") {
     config.architecture = ReadMpt(reader, keys);
   } else {

@@ -165,6 +165,28 @@ TEST(HuggingFaceTest, Nemotron) {
   EXPECT_EQ(MistakesIn(With(text, "relu2", "silu")).at(0).code, "model.not-modelled");
 }
 
+// google-bert/bert-base-uncased, whose first release is a BertForMaskedLM; AutoModelForPreTraining
+// makes a BertForPreTraining of it.
+TEST(HuggingFaceTest, Bert) {
+  const std::string text =
+      R"({"architectures": ["BertForMaskedLM"], "model_type": "bert", "hidden_act": "gelu",
+          "attention_probs_dropout_prob": 0.1, "hidden_dropout_prob": 0.1, "hidden_size": 768,
+          "intermediate_size": 3072, "layer_norm_eps": 1e-12, "max_position_embeddings": 512,
+          "num_attention_heads": 12, "num_hidden_layers": 12, "type_vocab_size": 2,
+          "vocab_size": 30522})";
+  EXPECT_EQ(Parameters(ArchitectureOf(text)), 109'514'298);
+  const std::string both = With(text, "BertForMaskedLM", "BertForPreTraining");
+  const Architecture a = ArchitectureOf(both);
+  EXPECT_EQ(Parameters(a), 110'106'428);
+  EXPECT_TRUE(a.dropout);
+  EXPECT_EQ(ConfigOf(both).constants.norm_epsilon, 1e-12);
+  EXPECT_EQ(Parameters(ArchitectureOf(With(both, "\"bert\"", "\"megatron-bert\""))), 110'106'428);
+  const std::string decoder = With(both, "\"hidden_act\"", "\"is_decoder\": true, \"hidden_act\"");
+  EXPECT_EQ(MistakesIn(decoder).at(0).message,
+            "only encoders alone are modelled: 'is_decoder' is true");
+  EXPECT_EQ(MistakesIn(With(both, "\"gelu\"", "\"relu\"")).at(0).code, "model.not-modelled");
+}
+
 TEST(HuggingFaceTest, Mpt) {
   const std::string text = TextOf("mpt-7b");
   const Architecture a = ArchitectureOf(text);
@@ -222,10 +244,11 @@ TEST(HuggingFaceTest, UnknownTypesGetAHint) {
   const Diagnostics mistakes = MistakesIn("{\"model_type\": \"lama\"}");
   ASSERT_EQ(mistakes.size(), 1U);
   EXPECT_EQ(mistakes[0].code, "model.unknown-type");
-  EXPECT_EQ(mistakes[0].hint, "known are gpt2, llama, mistral, mpt, nemotron, qwen2");
+  EXPECT_EQ(mistakes[0].hint,
+            "known are bert, gpt2, llama, megatron-bert, mistral, mpt, nemotron, qwen2");
   // Mixtral has experts, and is no typing mistake for Mistral.
   EXPECT_EQ(MistakesIn("{\"model_type\": \"mixtral\"}").at(0).hint,
-            "known are gpt2, llama, mistral, mpt, nemotron, qwen2");
+            "known are bert, gpt2, llama, megatron-bert, mistral, mpt, nemotron, qwen2");
   EXPECT_EQ(MistakesIn("{\"a\": 1}").at(0).code, "input.missing-key");
 }
 

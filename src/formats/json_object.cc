@@ -162,6 +162,7 @@ class Collector {
     std::string key;
     std::size_t key_at = 0;
     std::set<std::string> keys;
+    std::size_t elements = 0;  // of an array, so far
   };
 
   bool Open(bool object) {
@@ -176,8 +177,12 @@ class Collector {
   bool Add(JsonValue value) {
     const bool nested = frames_.size() == 2;
     if (frames_.empty() || frames_.size() > 2) return true;
-    if (!frames_[0].object || (nested && !frames_[1].object)) return true;
-    value.location = lines_.At(frames_.back().key_at);
+    if (!frames_[0].object) return true;
+    const bool element = nested && !frames_[1].object;
+    std::string path = frames_[0].key;
+    if (element) path += fmt::format(".{}", frames_[1].elements++);
+    if (element && value.kind != JsonValue::Kind::kText) return true;
+    value.location = lines_.At(frames_[element ? 0 : frames_.size() - 1].key_at);
     if (Quoted(value.text, "", std::string::npos) != value.text) {
       mistakes.push_back({"file.not-text", value.location,
                           fmt::format("the text holds a character that changes how others are "
@@ -185,8 +190,7 @@ class Collector {
                                       Quoted(value.text)),
                           "leave it out"});
     }
-    std::string path = frames_[0].key;
-    if (nested) path += "." + frames_[1].key;
+    if (nested && !element) path += "." + frames_[1].key;
     values.emplace(std::move(path), std::move(value));
     return true;
   }

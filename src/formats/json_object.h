@@ -25,7 +25,8 @@ struct JsonValue {
 };
 
 // The values of a JSON object and of the objects directly in it, by dotted path: "n_embd",
-// "attn_config.alibi". Arrays and deeper objects are there, but not their content.
+// "attn_config.alibi". Arrays and deeper objects are there, but not their content, except the texts
+// of arrays directly in it: "architectures.0".
 class JsonObject {
  public:
   // Mistakes: text that is not JSON or not an object, and keys that stand there twice. `file` names

@@ -31,12 +31,28 @@ Kernel GivenUpdate(const model::Model& model, std::int64_t elements) {
 
 Kernel FusedUpdate(const plan::Training& training, std::int64_t elements) {
   // States are FP32: the parameter or its master copy, and the moments, each read and written.
-  const std::int64_t moments = training.optimizer == plan::Optimizer::kAdamW ? 2 : 1;
+  const std::int64_t moments = plan::MomentsOf(training.optimizer);
   const std::int64_t states = 4 * (1 + moments);
   const std::int64_t gradient = SizeOf(training.gradient_dtype);
   const std::int64_t cast = HasMasterWeights(training) ? SizeOf(training.parameter_dtype) : 0;
   return MemoryKernel(std::string("fused_") + Name(training.optimizer), elements, states + gradient,
                       states + cast);
+}
+
+std::vector<UpdateKernel> LambUpdate(const plan::Training& training, std::int64_t elements) {
+  std::vector<UpdateKernel> kernels;
+  const auto add = [&](const char* name, std::int64_t read, std::int64_t written) {
+    kernels.push_back({.kernel = MemoryKernel(name, elements, read, written)});
+  };
+  const std::int64_t gradient = SizeOf(training.gradient_dtype);
+  const std::int64_t copy = HasMasterWeights(training) ? SizeOf(training.parameter_dtype) : 0;
+  if (training.precision == DataType::kFp16) add("amp_check_finite", gradient, gradient);
+  add("lamb_gradient_norm", gradient, 0);
+  add("lamb_parameter_norms", 4, 0);
+  add("lamb_stage_1", gradient + 12, gradient + 8);
+  add("lamb_update_norms", gradient, 0);
+  add("lamb_stage_2", gradient + 4 + copy, 4 + copy);
+  return kernels;
 }
 
 // One entry per multi-tensor kernel: bytes read and written per element, FP32.
@@ -93,6 +109,7 @@ std::vector<UpdateKernel> ForeachUpdate(const plan::Training& training, plan::Ve
 std::vector<UpdateKernel> UpdateKernels(const model::Model& model, const plan::Training& training,
                                         plan::Version torch, std::int64_t elements) {
   if (model.is_layer_list()) return {{.kernel = GivenUpdate(model, elements)}};
+  if (training.optimizer == plan::Optimizer::kLamb) return LambUpdate(training, elements);
   return training.optimizer_implementation == plan::OptimizerImplementation::kFused
              ? std::vector<UpdateKernel>{{.kernel = FusedUpdate(training, elements)}}
              : ForeachUpdate(training, torch, elements);

@@ -31,6 +31,10 @@ struct UpdateKernel {
 //    parameter in FP32, with the root as the one temporary. Before torch 2.1 the first moment took
 //    two kernels, not one of lerp (pytorch/pytorch pull request 104796): 88 bytes; and the
 //    denominator was a temporary of its own beside the root (104898).
+//  * LAMB (Apex's FusedLAMB; with 16 bits the one of NVIDIA/DeepLearningExamples@729963dd
+//    PyTorch/LanguageModeling/BERT/lamb_amp_opt, which takes gradients as they are): norm of all
+//    gradients, norms of the tensors, moments and update, which takes the gradient's place, norms
+//    of updates, parameters. In fp16 the gradient scaler looks for infinities first.
 //  * single: the same chain for one tensor after the other (foreach=False): UpdateKernels is then
 //    called for each. Root and denominator are two temporaries in all releases.
 // With FP32 master weights the gradient is read in its own type and the parameters are written

@@ -53,6 +53,24 @@ model::Model Transformer() {
   return model;
 }
 
+// Of four bytes each: gradient; parameter; gradient, parameter and moments, and these and the
+// update written; update; update and parameter, which is written: 1 + 1 + 4 + 3 + 1 + 2 + 1. With
+// FP16: the scaler reads and writes gradients of 2 bytes; so are updates; the copy in 16 bits is
+// read and written, too: 4 + 2 + 4 + (2 + 12 + 2 + 8) + 2 + (2 + 4 + 2 + 4 + 2).
+TEST(UpdateKernels, LambMoves52BytesAParameter) {
+  plan::Training training = Training(DataType::kFp32, plan::OptimizerImplementation::kFused);
+  training.optimizer = plan::Optimizer::kLamb;
+  training.precision = DataType::kFp32;
+  EXPECT_EQ(Traffic(UpdateKernels(Transformer(), training, kNewest, 1000)), 52'000);
+  training = Training(DataType::kFp16, plan::OptimizerImplementation::kFused);
+  training.optimizer = plan::Optimizer::kLamb;
+  training.precision = DataType::kFp16;
+  const auto kernels = UpdateKernels(Transformer(), training, kNewest, 1000);
+  EXPECT_EQ(Traffic(kernels), 50'000);
+  EXPECT_EQ(kernels.size(), 6U);
+  EXPECT_TRUE(Made(kernels).empty());
+}
+
 // FP32: read p, g, m, v and write p, m, v: 7 x 4 bytes.
 TEST(UpdateKernels, FusedAdamWMoves28BytesAParameter) {
   const auto kernels =

@@ -69,7 +69,7 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
 }
 
 program::Program TrainingStep::Write(ShardingStrategy& strategy) {
-  builder_.SetOptimizer(plan().training.optimizer == plan::Optimizer::kAdamW);
+  builder_.SetOptimizer(plan().training.optimizer != plan::Optimizer::kSgd);
   strategy.WritePrologue();
   if (!strategy.keeps_frozen() && !model().frozen.empty()) AllocateFrozen();
   for (const auto& [name, buffer] : registered_) builder_.Allocate(compute(), buffer);

@@ -49,6 +49,29 @@ void CheckAttention(const Architecture& a, Faults& faults) {
   }
 }
 
+void CheckEncoder(const Architecture& a, Faults& faults) {
+  if (a.token_types != 0) faults.Within("type_vocab_size", a.token_types, kMostVocabulary);
+  if (a.heads * a.head_size != a.hidden) {
+    faults.Add("head_dim",
+               fmt::format("in the family {} num_attention_heads x head_dim is hidden_size: "
+                           "{} x {} and {}",
+                           Name(a.family), a.heads, a.head_size, a.hidden),
+               "leave head_dim out");
+  }
+  if (a.kv_heads != a.heads) {
+    faults.Add("num_key_value_heads",
+               fmt::format("the family {} has one key-value head per head: {} and {}",
+                           Name(a.family), a.kv_heads, a.heads),
+               "leave num_key_value_heads out");
+  }
+  if (a.attention_window > 0) {
+    faults.Add("sliding_window",
+               fmt::format("in the family {} every token sees all others: sliding_window is {}",
+                           Name(a.family), a.attention_window),
+               "leave sliding_window out");
+  }
+}
+
 // What a family's code cannot express.
 void CheckFamily(const Architecture& a, Faults& faults) {
   const bool fused = a.family == Family::kGpt2 || a.family == Family::kMpt;
@@ -79,6 +102,7 @@ void CheckFamily(const Architecture& a, Faults& faults) {
                  "leave head_dim out");
     }
   } else {
+    if (IsEncoder(a.family)) CheckEncoder(a, faults);
     const Architecture typical = TypicalOf(a.family);
     if (a.activator != typical.activator) refuse("activation", Name(a.activator));
     if (a.position != typical.position) refuse("position", Name(a.position));
@@ -120,6 +144,16 @@ Architecture TypicalOf(Family family) {
       a.activator = Activator::kSquaredRelu;
       a.norm_bias = true;
       break;
+    case Family::kBert:
+    case Family::kMegatronBert:
+      a.normalization = Normalization::kLayerNorm;
+      a.activator = Activator::kGelu;
+      a.position = Position::kLearned;
+      a.tie_embeddings = true;
+      a.attention_bias = a.projection_bias = a.feed_forward_bias = a.norm_bias = true;
+      a.token_types = 2;
+      a.next_sentence = true;
+      break;
     case Family::kLlama:
     case Family::kMistral:
       break;
@@ -144,6 +178,16 @@ std::vector<ArchitectureFault> Check(const Architecture& a) {
     faults.Add("sliding_window",
                fmt::format("sliding_window must not be negative: {}", a.attention_window));
   }
+  if (!IsEncoder(a.family) && a.token_types != 0) {
+    faults.Add("type_vocab_size",
+               fmt::format("the family {} has no token types: {}", Name(a.family), a.token_types),
+               "leave type_vocab_size out");
+  }
+  if (!IsEncoder(a.family) && a.next_sentence) {
+    faults.Add("next_sentence",
+               fmt::format("the family {} has no head for the next sentence", Name(a.family)),
+               "leave next_sentence out");
+  }
   if (!counts) return faults.Take();
 
   CheckAttention(a, faults);
@@ -158,6 +202,13 @@ std::vector<ArchitectureFault> Check(const Architecture& a) {
 
 std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
   Faults faults;
+  if (IsEncoder(a.family)) {
+    faults.Add(
+        "targets",
+        fmt::format("adapters of encoders are not modelled: the family is {}", Name(a.family)),
+        "train all parameters, or take a decoder");
+    return faults.Take();
+  }
   const AdaptedLayers& targets = a.lora.targets;
   const auto refuse = [&](std::string message, std::string hint) {
     faults.Add("targets", std::move(message), std::move(hint));
@@ -208,6 +259,10 @@ const char* Name(Family family) {
       return "mpt";
     case Family::kNemotron:
       return "nemotron";
+    case Family::kBert:
+      return "bert";
+    case Family::kMegatronBert:
+      return "megatron-bert";
   }
   return "";
 }

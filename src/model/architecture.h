@@ -6,11 +6,21 @@
 
 #include "src/model/lora.h"
 
-// A decoder-only transformer by its dimensions: what a model YAML file or a Hugging Face
-// config.json states.
+// A transformer, a decoder or an encoder alone, by its dimensions: what a model YAML file or a
+// Hugging Face config.json states.
 namespace stepcast::model {
 
-enum class Family : std::uint8_t { kGpt2, kLlama, kMistral, kQwen2, kMpt, kNemotron };
+enum class Family : std::uint8_t {
+  kGpt2,
+  kLlama,
+  kMistral,
+  kQwen2,
+  kMpt,
+  kNemotron,
+  // Encoders, pre-trained by predicting masked tokens (Devlin et al. 2018, arXiv 1810.04805).
+  kBert,          // norms behind residuals
+  kMegatronBert,  // norms before attention and feed-forward (Shoeybi et al. 2019, arXiv 1909.08053)
+};
 enum class Normalization : std::uint8_t { kLayerNorm, kRmsNorm };
 enum class Activator : std::uint8_t {
   kGelu,
@@ -41,12 +51,23 @@ struct Architecture {
   bool dropout = false;               // residual and embedding dropout are active in training
   bool attention_dropout = false;     // so is dropout of the attention weights
   std::int64_t attention_window = 0;  // a token sees at most so many before it; 0 = all of them
-  Lora lora{};                        // how it is trained: with adapters, all else frozen
+  std::int64_t token_types =
+      0;  // encoders: rows of the table of token types (segments); 0: there is none
+  bool next_sentence = false;  // encoders: there are a pooler and a head that tells from the first
+                               // token whether one segment follows the other
+  Lora lora{};                 // how it is trained: with adapters, all else frozen
 };
 
 // What the released models of a family have in common: normalisation, activation, positions,
 // biases, tied embeddings. Dimensions and dropout are left at zero and false.
 Architecture TypicalOf(Family family);
+
+// Every token sees all tokens of its sequence; the head predicts masked ones.
+constexpr bool IsEncoder(Family family) {
+  return family == Family::kBert || family == Family::kMegatronBert;
+}
+// Norms stand behind residuals: embeddings have one, too, and there is none before the head.
+constexpr bool HasPostNorm(Family family) { return family == Family::kBert; }
 
 // What is impossible about the dimensions, one sentence each, naming the field as in the model
 // file ("hidden_size"); empty when the architecture can be built.

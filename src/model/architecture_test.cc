@@ -24,9 +24,28 @@ using Names = std::vector<std::string>;
 TEST(ArchitectureTest, PublishedModelsArePossible) {
   for (const Architecture& a :
        {Gpt2Small(), Llama2With7B(), Llama31With8B(), Llama31With70B(), Llama31With405B(),
-        Mistral7B(), Qwen2With7B(), Mpt7B(), Nemotron15B()}) {
+        Mistral7B(), Qwen2With7B(), Mpt7B(), Nemotron15B(), BertLarge()}) {
     EXPECT_EQ(Fields(a), Names());
   }
+}
+
+TEST(ArchitectureTest, EncodersHaveAKeyForEachHeadAndSeeAll) {
+  Architecture a = BertLarge();
+  a.kv_heads = 4;
+  a.attention_window = 128;
+  EXPECT_EQ(Fields(a), (Names{"num_key_value_heads", "sliding_window"}));
+  a = BertLarge();
+  a.token_types = 0;
+  a.next_sentence = false;
+  EXPECT_EQ(Fields(a), Names());
+  a.activator = Activator::kSwiGlu;
+  EXPECT_EQ(Fields(a), Names{"activation"});
+  a = Gpt2Small();
+  a.token_types = 2;
+  a.next_sentence = true;
+  EXPECT_EQ(Fields(a), (Names{"type_vocab_size", "next_sentence"}));
+  EXPECT_EQ(CheckLora(BertLarge()).front().message,
+            "adapters of encoders are not modelled: the family is bert");
 }
 
 TEST(ArchitectureTest, EveryMissingDimensionIsNamed) {

@@ -65,6 +65,19 @@ inline Architecture Nemotron15B() {
   return a;
 }
 
+inline Architecture BertLarge() {
+  Architecture a = TypicalOf(Family::kBert);
+  a.layers = 24;
+  a.hidden = 1024;
+  a.heads = a.kv_heads = 16;
+  a.head_size = 64;
+  a.feed_forward = 4096;
+  a.vocabulary = 30522;
+  a.max_positions = 512;
+  a.dropout = a.attention_dropout = true;
+  return a;
+}
+
 inline Architecture Mpt7B() {
   Architecture a = TypicalOf(Family::kMpt);
   a.layers = 32;

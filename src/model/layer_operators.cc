@@ -17,7 +17,7 @@ using Value = LayerTape::Value;
 // Floating-point operations per element of the kernels that memory bounds; they matter only where
 // a device has little arithmetic for its bandwidth.
 constexpr std::int64_t kNormFlops = 7, kSoftmaxFlops = 5, kRotaryFlops = 3, kGeluFlops = 9,
-                       kSiluFlops = 5, kSquaredReluFlops = 2;
+                       kSiluFlops = 5, kSquaredReluFlops = 2, kTanhFlops = 5;
 
 constexpr std::int64_t kFp32Size = 4, kMaskSize = 1, kIndexSize = 8;
 
@@ -290,8 +290,13 @@ std::int64_t LayerOperators::SeenTwice(const AttentionShape& shape) const {
   // The triangle below the diagonal of s x s, less the one that lies before the window; both as
   // half squares, as is usual when a causal mask is said to halve the work.
   const std::int64_t s = options_.sequence_length;
+  if (!shape.causal) return 2 * s * s;
   if (shape.window == 0 || shape.window >= s) return s * s;
   return s * s - (s - shape.window) * (s - shape.window);
+}
+
+std::int64_t LayerOperators::CountedPairs(const AttentionShape& shape) const {
+  return shape.causal ? SeenTwice(shape) : SeenTwice(shape) / 2;
 }
 
 Operand LayerOperators::FlashAttention(Operand query, Operand key, Operand value,
@@ -323,6 +328,7 @@ Operand LayerOperators::Flash(const Core& core, std::string_view module,
   const Bytes operands = BytesOfElements(tokens_ * (query_width + 2 * key_width));
   // One product of queries and keys over the pairs that see each other.
   const std::int64_t product = Flops(options_.micro_batch_size * query_width, SeenTwice(shape));
+  const std::int64_t counted = Flops(options_.micro_batch_size * query_width, CountedPairs(shape));
   const Bytes row_numbers = Bytes(tokens_ * shape.heads * kFp32Size);
   const auto generation = static_cast<std::uint8_t>(FlashGeneration(options_.attention));
 
@@ -342,10 +348,11 @@ Operand LayerOperators::Flash(const Core& core, std::string_view module,
                        .k = shape.head_size,
                        .key_heads = options_.micro_batch_size * shape.kv_heads,
                        .flops = Flops(2, product),
-                       .model_flops = Flops(4, product),
+                       .model_flops = Flops(4, counted),
                        .read = operands,
                        .written = Size(y) + row_numbers,
-                       .flash = generation};
+                       .flash = generation,
+                       .causal = shape.causal};
   tape_->Run(forward, {core.query, core.key, core.value}, {y.value, log_sum_exp});
   tape_->OnBackward([=, this] {
     const Value dy = tape_->GradientOf(y.value);
@@ -361,7 +368,7 @@ Operand LayerOperators::Flash(const Core& core, std::string_view module,
     backward.name = Joined(module, ".dgrad");
     backward.kind = KernelKind::kAttentionGradient;
     backward.flops = Flops(5, product);
-    backward.model_flops = Flops(8, product);
+    backward.model_flops = Flops(8, counted);
     backward.read = operands + 2 * Size(y) + 2 * row_numbers + accumulator_size;
     backward.written = operands + accumulator_size;
     if (core.fused) {
@@ -398,7 +405,7 @@ Kernel LayerOperators::ScoreProduct(std::string name, const AttentionShape& shap
           .k = k,
           .layout = layout,
           .flops = Flops(pair, s * s),
-          .model_flops = Flops(pair, SeenTwice(shape)),
+          .model_flops = Flops(pair, CountedPairs(shape)),
           .read = ScoreBytes(batch * element_size_, s * k + k * n),
           .written = ScoreBytes(batch * element_size_, s * n)};
 }
@@ -426,32 +433,53 @@ Operand LayerOperators::Math(const Core& core, std::string_view module,
   const bool stepwise = asked && !fused && element_size_ < kFp32Size;
   const Bytes wide = ScoreBytes(scores, kFp32Size);
   Value masked = raw;
+  // In FP32 the softmax reads scores in 16 bits, and its result is cast.
+  const bool fp32 = stepwise || (element_size_ < kFp32Size &&
+                                 (options_.attention == Attention::kMathFp32 ||
+                                  (options_.autocast && options_.attention == Attention::kMath)));
+  // One kernel scales, masks, normalises and drops.
+  const bool compiled = options_.compiled && !asked && !fp32;
+  const bool scales = !shape.causal && !asked && !compiled;
+  Value scaled = raw;
+  if (scales) {
+    scaled = tape_->Make(Joined(module, ".scale output"), matrix);
+    tape_->Run(over_scores(".scale", 1, matrix, matrix), {raw}, {scaled});
+  }
   if (stepwise) {
     const Value upcast = tape_->Make(Joined(module, ".scores in FP32"), wide);
     tape_->Run(over_scores(".scores.cast", 0, matrix, wide), {raw}, {upcast});
     masked = tape_->Make(Joined(module, ".scale output"), wide);
     tape_->Run(over_scores(".scale", 1, wide, wide), {upcast}, {masked});
     tape_->Run(over_scores(".mask", 1, wide, wide), {masked}, {masked});
-  } else if (!fused) {
+  } else if (!fused && !compiled) {
     masked = tape_->Make(Joined(module, ".mask output"), matrix);
-    tape_->Run(over_scores(".mask", 1, matrix, matrix), {raw}, {masked});
+    tape_->Run(over_scores(".mask", 1, matrix, matrix), {scaled}, {masked});
   }
-  // In FP32 the softmax reads scores in 16 bits, and its result is cast.
-  const bool fp32 = stepwise || (element_size_ < kFp32Size &&
-                                 (options_.attention == Attention::kMathFp32 ||
-                                  (options_.autocast && options_.attention == Attention::kMath)));
-  const Bytes read = fused ? ScoreBytes(scores / 2, element_size_) : stepwise ? wide : matrix;
+  const Bytes read = fused && shape.causal ? ScoreBytes(scores / 2, element_size_)
+                     : stepwise            ? wide
+                                           : matrix;
   const Bytes softmax_size = fp32 ? wide : matrix;
   const Value softmax = tape_->Make(Joined(module, ".softmax output"), softmax_size);
   tape_->Keep(softmax);
-  tape_->Run(over_scores(".softmax", kSoftmaxFlops, read, softmax_size), {masked}, {softmax});
   Value weights = softmax;
+  const bool drops_at_once = compiled && shape.dropout;
+  std::optional<Value> dropped;
+  if (drops_at_once) {
+    dropped = tape_->Make(Joined(module, ".dropout mask"), mask_size);
+    weights = tape_->Make(Joined(module, ".dropout output"), matrix);
+    tape_->Keep(*dropped);
+    tape_->Run(over_scores(".softmax", kSoftmaxFlops + 4, read, 2 * matrix + mask_size), {masked},
+               {softmax, *dropped, weights});
+  } else {
+    tape_->Run(over_scores(".softmax", kSoftmaxFlops + (compiled ? 2 : 0), read, softmax_size),
+               {masked}, {softmax});
+  }
   if (fp32) {
     weights = tape_->Make(Joined(module, ".softmax in 16 bits"), matrix);
     tape_->Run(over_scores(".softmax.cast", 0, softmax_size, matrix), {softmax}, {weights});
   }
   const Value undropped = weights;
-  if (shape.dropout) {
+  if (shape.dropout && !drops_at_once) {
     const Value mask = tape_->Make(Joined(module, ".dropout mask"), mask_size);
     weights = tape_->Make(Joined(module, ".dropout output"), matrix);
     tape_->Keep(mask);
@@ -477,7 +505,7 @@ Operand LayerOperators::Math(const Core& core, std::string_view module,
     tape_->RunBackward(
         ScoreProduct(Joined(module, ".values.dgrad"), shape, d, s, ProductLayout::kWeightGradient),
         {dy}, {dv});
-    if (shape.dropout) {
+    if (shape.dropout && !drops_at_once) {
       const Value d_undropped = tape_->MakeGradient(undropped);
       tape_->RunBackward(over_scores(".dropout.dgrad", 2, matrix + mask_size, matrix), {d_weights},
                          {d_undropped});
@@ -490,9 +518,16 @@ Operand LayerOperators::Math(const Core& core, std::string_view module,
       d_weights = d_softmax;
     }
     Value d_scores = tape_->MakeGradient(masked);
-    tape_->RunBackward(over_scores(".softmax.dgrad", kSoftmaxFlops,
-                                   2 * (fused ? read : softmax_size), stepwise ? wide : matrix),
-                       {d_weights}, {d_scores});
+    tape_->RunBackward(
+        over_scores(".softmax.dgrad", kSoftmaxFlops + (compiled ? 4 : 0),
+                    2 * (fused ? read : softmax_size) + (drops_at_once ? mask_size : Bytes()),
+                    stepwise ? wide : matrix),
+        {d_weights}, {d_scores});
+    if (scales) {
+      const Value d_raw = tape_->MakeGradient(raw);
+      tape_->RunBackward(over_scores(".scale.dgrad", 1, matrix, matrix), {d_scores}, {d_raw});
+      d_scores = d_raw;
+    }
     if (stepwise) {
       const Value d_scaled = tape_->MakeScratch(wide);
       tape_->RunBackward(over_scores(".mask.dgrad", 1, wide, wide), {d_scores}, {d_scores});
@@ -596,10 +631,10 @@ Operand LayerOperators::Multiply(Operand x, Operand y, std::string_view name) {
 }
 
 Operand LayerOperators::Elementwise(Operand x, std::string_view module,
-                                    std::int64_t flops_per_element) {
+                                    std::int64_t flops_per_element, bool keeps_result) {
   const std::int64_t flops = flops_per_element * Elements(x);
   const Operand y = Make(Joined(module, " output"), x.width, x.tokens);
-  tape_->Keep(x.value);
+  tape_->Keep(keeps_result ? y.value : x.value);
   tape_->Run(Memory(std::string(module), flops, Size(x), Size(x)), {x.value}, {y.value});
   tape_->OnBackward([=, this] {
     const Value dx = tape_->MakeGradient(x.value);
@@ -617,6 +652,10 @@ Operand LayerOperators::Gelu(Operand x, std::string_view module) {
 
 Operand LayerOperators::Silu(Operand x, std::string_view module) {
   return Elementwise(x, module, kSiluFlops);
+}
+
+Operand LayerOperators::Tanh(Operand x, std::string_view module) {
+  return Elementwise(x, module, kTanhFlops, true);
 }
 
 Operand LayerOperators::SquaredRelu(Operand x, std::string_view module) {
@@ -708,6 +747,27 @@ Operand LayerOperators::AddPositions(Operand x, std::string_view module, std::in
                        {gradient}, {}, {weight}, {weight});
   });
   return sum;
+}
+
+Operand LayerOperators::AddTokenTypes(Operand x, std::string_view module, std::int64_t rows,
+                                      int weight) {
+  const Operand types = Lookup(module, rows, x.width, weight, false);
+  return Add(x, types, Joined(module, ".add"));
+}
+
+Operand LayerOperators::TakeTokens(Operand x, std::string_view module, std::int64_t tokens) {
+  const Operand taken = Make(Joined(module, " output"), x.width, tokens, x.fp32);
+  const Bytes indices(tokens * kIndexSize);
+  tape_->Run(Memory(std::string(module), 0, Size(taken) + indices, Size(taken)), {x.value},
+             {taken.value});
+  tape_->OnBackward([=, this] {
+    const Value dx = tape_->MakeGradient(x.value);
+    tape_->RunBackward(Memory(Joined(module, ".zeros"), 0, Bytes(), Size(x)), {}, {dx});
+    tape_->RunBackward(Memory(Joined(module, ".dgrad"), 0, Size(taken) + indices, Size(taken)),
+                       {tape_->GradientOf(taken.value)}, {dx});
+    tape_->Deliver(x.value, dx);
+  });
+  return taken;
 }
 
 void LayerOperators::CrossEntropy(Operand logits, std::string_view module) {

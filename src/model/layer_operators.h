@@ -78,6 +78,7 @@ struct AttentionShape {
   std::int64_t head_size = 0;
   std::int64_t window = 0;  // 0: every token before it
   bool dropout = false;
+  bool causal = true;  // false: every token sees all of its sequence, but for masked padding
 };
 
 class LayerOperators {
@@ -147,7 +148,7 @@ class LayerOperators {
   // Keys or values of `kv_heads` copied so that every query head has its own.
   Operand RepeatHeads(Operand x, std::string_view module, std::int64_t times);
 
-  // The attention core as one kernel: scores never reach memory. Causal: half of the scores are
+  // The attention core as one kernel: scores never reach memory. Causal, half of the scores are
   // computed. Keeps its operands, its output and the log-sum-exp (FP32, one per head and token).
   // Backward recomputes the scores: five products for the forward's two.
   Operand FlashAttention(Operand query, Operand key, Operand value, std::string_view module,
@@ -158,7 +159,9 @@ class LayerOperators {
                          const AttentionShape& shape);
   // The attention core as products, mask, softmax and dropout that write the whole score matrix.
   // Keys and values have as many heads as the queries. Keeps its operands, the softmax output and,
-  // with dropout, the mask (one byte an element) and the dropout's output.
+  // with dropout, the mask (one byte an element) and the dropout's output. Compiled, what lies
+  // between the products is one kernel, and one in backward. An encoder scales the scores in a
+  // kernel of their own (transformers/models/bert/modeling_bert.py) where the softmax does not.
   Operand MathAttention(Operand query, Operand key, Operand value, std::string_view module,
                         const AttentionShape& shape);
   Operand MathAttention(Operand query_key_value, std::string_view module,
@@ -170,6 +173,7 @@ class LayerOperators {
   Operand Multiply(Operand x, Operand y, std::string_view name);  // keeps both
   Operand Gelu(Operand x, std::string_view module);               // keeps x; NewGELU four
   Operand Silu(Operand x, std::string_view module);               // keeps x
+  Operand Tanh(Operand x, std::string_view module);               // keeps its result
   // One fused kernel, as Megatron-LM's jit_fuser makes it; keeps x.
   Operand SquaredRelu(Operand x, std::string_view module);
   // silu(gate) up as one kernel, with one for both gradients; keeps both.
@@ -184,6 +188,11 @@ class LayerOperators {
                  bool shared);
   // Adds rows of a table of positions, the same for every sequence.
   Operand AddPositions(Operand x, std::string_view module, std::int64_t rows, int weight);
+
+  // Adds rows of a table of token types, one per token.
+  Operand AddTokenTypes(Operand x, std::string_view module, std::int64_t rows, int weight);
+  // Some of the tokens, copied behind one another. Backward: zeros, and these tokens' gradients.
+  Operand TakeTokens(Operand x, std::string_view module, std::int64_t tokens);
 
   // Cross entropy over the whole vocabulary: cast to FP32, log-softmax, negative log-likelihood.
   // The logits stay, since the caller holds them; the FP32 copy goes after the log-softmax, whose
@@ -211,7 +220,8 @@ class LayerOperators {
   Kernel ScoreProduct(std::string name, const AttentionShape& shape, std::int64_t n, std::int64_t k,
                       ProductLayout layout) const;
   Kernel Memory(std::string name, std::int64_t flops, Bytes read, Bytes written) const;
-  Operand Elementwise(Operand x, std::string_view module, std::int64_t flops_per_element);
+  Operand Elementwise(Operand x, std::string_view module, std::int64_t flops_per_element,
+                      bool keeps_result = false);
   // A kernel of backward that adds up the gradients of parameters over a part of the tokens.
   void RunPartGradients(Kernel kernel, LayerTape::Values reads, std::vector<int> gradients,
                         const ModulePositions& parameters);
@@ -263,8 +273,10 @@ class LayerOperators {
                                              std::int64_t numbers);
   // What WorkOptions::scores_logits adds to the forward (scores.cc).
   void Score(const Operand& logits, std::string_view module);
-  // Twice the pairs of tokens that see each other in one sequence.
+  // Twice the pairs of tokens that see each other in one sequence; and what a model's FLOPs count:
+  // all pairs, under a causal mask those that it hides, too.
   std::int64_t SeenTwice(const AttentionShape& shape) const;
+  std::int64_t CountedPairs(const AttentionShape& shape) const;
 
   // Autocast's copy in 16 bits.
   Operand Cast(Operand x, std::string_view module);

@@ -48,6 +48,9 @@ struct WorkOptions {
   // Keys and values of grouped queries are copied so that every head has its own, also where the
   // attention kernel could do without (repeat_kv of Meta's Llama, torchtitan, Hugging Face).
   bool repeat_kv = false;
+  // Encoders: the head predicts so many tokens of each sequence, those that are masked, which are
+  // gathered before it; 0: all of them.
+  std::int64_t masked_tokens = 0;
   // torch.autocast over FP32 parameters: embeddings, residuals and norms are FP32, and every matrix
   // product casts its input.
   bool autocast = false;

@@ -71,6 +71,44 @@ constexpr ModuleNames kLlamaNames = {.embedding = "model.embed_tokens",
                                      .linear_qkv = "self_attn.qkv_proj",
                                      .linear_fc1 = "mlp.gate_up_proj"};
 
+constexpr ModuleNames kBertNames = {.embedding = "bert.embeddings.word_embeddings",
+                                    .positions = "bert.embeddings.position_embeddings",
+                                    .blocks = "bert.encoder.layer",
+                                    .final_norm = "",
+                                    .head = "cls.predictions.decoder",
+                                    .attention_norm = "attention.output.LayerNorm",
+                                    .attention = "attention",
+                                    .query = "attention.self.query",
+                                    .key = "attention.self.key",
+                                    .value = "attention.self.value",
+                                    .query_key_value = "",
+                                    .projection = "attention.output.dense",
+                                    .feed_forward_norm = "output.LayerNorm",
+                                    .feed_forward = "intermediate",
+                                    .gate = "",
+                                    .up = "intermediate.dense",
+                                    .activator = "intermediate.intermediate_act_fn",
+                                    .down = "output.dense",
+                                    .linear_qkv = "attention.self.query_key_value",
+                                    .linear_fc1 = "intermediate.dense",
+                                    .token_types = "bert.embeddings.token_type_embeddings",
+                                    .embedding_norm = "bert.embeddings.LayerNorm",
+                                    .pooler = "bert.pooler.dense",
+                                    .predictions = "cls.predictions",
+                                    .head_dense = "cls.predictions.transform.dense",
+                                    .head_norm = "cls.predictions.transform.LayerNorm",
+                                    .next_sentence = "cls.seq_relationship"};
+
+constexpr ModuleNames MegatronBertNames() {
+  ModuleNames names = kBertNames;
+  names.final_norm = "bert.encoder.ln";
+  names.attention_norm = "attention.ln";
+  names.feed_forward_norm = "ln";
+  names.embedding_norm = "";
+  return names;
+}
+constexpr ModuleNames kMegatronBertNames = MegatronBertNames();
+
 using Parameters = std::vector<ModuleParameter>;
 using Of = ModuleParameter::Of;
 
@@ -137,6 +175,10 @@ const ModuleNames& NamesOf(Family family) {
       return kGpt2Names;
     case Family::kMpt:
       return kMptNames;
+    case Family::kBert:
+      return kBertNames;
+    case Family::kMegatronBert:
+      return kMegatronBertNames;
     case Family::kLlama:
     case Family::kMistral:
     case Family::kQwen2:
@@ -166,6 +208,10 @@ std::vector<ModuleParameter> EmbeddingParameters(const Architecture& a) {
                           false,
                           frozen});
   }
+  if (a.token_types > 0) {
+    parameters.push_back({names.token_types, Of::kWeight, {a.token_types, a.hidden}});
+  }
+  if (HasPostNorm(a.family)) AppendNorm(a, names.embedding_norm, parameters);
   return parameters;
 }
 
@@ -202,13 +248,21 @@ std::vector<ModuleParameter> BlockParameters(const Architecture& a) {
     feed_forward();
     return parameters;
   }
+  const bool encoder = IsEncoder(a.family), post_norm = HasPostNorm(a.family);
+  // BertLayer: attention.self, attention.output, intermediate, output; MegatronBertLayer has each
+  // norm before what it is for.
+  if (encoder && !post_norm) AppendNorm(a, names.attention_norm, parameters);
   linear(names.query, a.hidden, query, a.attention_bias, Pairing::kColumns, adapted.query);
   linear(names.key, a.hidden, key, a.attention_bias, Pairing::kColumns, adapted.key);
   linear(names.value, a.hidden, key, a.attention_bias, Pairing::kColumns, adapted.value);
   AppendAdapter(a, adapted.linear_qkv, names.linear_qkv, a.hidden, query + 2 * key,
                 Pairing::kColumns, parameters);
   linear(names.projection, query, a.hidden, a.projection_bias, Pairing::kRows, adapted.projection);
+  if (encoder)
+    AppendNorm(a, post_norm ? names.attention_norm : names.feed_forward_norm, parameters);
   feed_forward();
+  if (post_norm) AppendNorm(a, names.feed_forward_norm, parameters);
+  if (encoder) return parameters;
   // Registered after the modules that they run before.
   AppendNorm(a, names.attention_norm, parameters);
   AppendNorm(a, names.feed_forward_norm, parameters);
@@ -218,7 +272,20 @@ std::vector<ModuleParameter> BlockParameters(const Architecture& a) {
 std::vector<ModuleParameter> HeadParameters(const Architecture& a) {
   const ModuleNames& names = NamesOf(a.family);
   Parameters parameters;
-  AppendNorm(a, names.final_norm, parameters);
+  if (!HasPostNorm(a.family)) AppendNorm(a, names.final_norm, parameters);
+  if (IsEncoder(a.family)) {
+    // Whole on each rank of a tensor-parallel group (megatron/core/models/bert/bert_lm_head.py,
+    // pooler.py), but for the last product and its bias.
+    const auto whole = [&](std::string_view module, std::int64_t in, std::int64_t out) {
+      parameters.push_back({module, Of::kWeight, {out, in}});
+      parameters.push_back({module, Of::kBias, {out}});
+    };
+    if (a.next_sentence) whole(names.pooler, a.hidden, a.hidden);
+    parameters.push_back({names.predictions, Of::kBias, {a.vocabulary}, Division::kDimension0});
+    whole(names.head_dense, a.hidden, a.hidden);
+    AppendNorm(a, names.head_norm, parameters);
+    if (a.next_sentence) whole(names.next_sentence, a.hidden, kSentenceClasses);
+  }
   // The head is an nn.Linear in every family.
   parameters.push_back({a.tie_embeddings ? names.embedding : names.head,
                         Of::kWeight,

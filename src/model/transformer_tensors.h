@@ -8,8 +8,9 @@
 #include "src/model/layer.h"
 
 // The parameter tensors of a transformer, as Hugging Face transformers registers them: names,
-// order and shapes of GPT2LMHeadModel, LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM and,
-// with the options that llm-foundry adds, MptForCausalLM.
+// order and shapes of GPT2LMHeadModel, LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM,
+// BertForPreTraining, MegatronBertForPreTraining and, with the options that llm-foundry adds,
+// MptForCausalLM.
 namespace stepcast::model {
 
 // What a family calls its modules. Those of a block stand without the block's own name.
@@ -19,6 +20,9 @@ struct ModuleNames {
   std::string_view feed_forward_norm, feed_forward, gate, up, activator, down;
   // What is one linear layer, or with some frameworks one product.
   std::string_view linear_qkv, linear_fc1;
+  // Of encoders. `predictions` has the bias of the head's last product.
+  std::string_view token_types{}, embedding_norm{}, pooler{}, predictions{}, head_dense{},
+      head_norm{}, next_sentence{};
 };
 const ModuleNames& NamesOf(Family family);
 
@@ -40,6 +44,9 @@ struct ModuleParameter {
 std::vector<ModuleParameter> EmbeddingParameters(const Architecture& architecture);
 std::vector<ModuleParameter> BlockParameters(const Architecture& architecture);
 std::vector<ModuleParameter> HeadParameters(const Architecture& architecture);
+
+// One segment follows the other, or it does not.
+inline constexpr std::int64_t kSentenceClasses = 2;
 
 // All tensors, and the layers that use them: embedding, blocks, head. Layer::work is 0 for the
 // embedding, 1 for every block, 2 for the head.

@@ -43,6 +43,75 @@ TEST(TransformerTensorsTest, PublishedParameterCounts) {
   EXPECT_EQ(Count(Nemotron15B()), 15'628'775'424);
 }
 
+// Embeddings (30522 + 512 + 2 + 2) 1024; per block 4 (1024^2 + 1024) of attention, 2 x 1024 x 4096
+// + 4096 + 1024 of the feed-forward, 4 x 1024 of norms; 1024^2 + 1024 of the pooler; 1024^2 + 3 x
+// 1024 + 30522 of the head, whose last product is tied; 2 x 1024 + 2. 340M, says the paper.
+TEST(TransformerTensorsTest, ParameterCountsOfEncoders) {
+  Architecture large = BertLarge();
+  EXPECT_EQ(Count(large), 336'226'108);
+  large.next_sentence = false;
+  EXPECT_EQ(Count(large), 335'174'458);  // BertForMaskedLM
+  // Norms before: two of h less behind the embedding, two of h more before the head.
+  Architecture megatron = BertLarge();
+  megatron.family = Family::kMegatronBert;
+  EXPECT_EQ(Count(megatron), 336'226'108);
+  large.tie_embeddings = false;
+  EXPECT_EQ(Count(large), 335'174'458 + 30'522 * 1024);
+  megatron.token_types = 0;
+  EXPECT_EQ(Count(megatron), 336'226'108 - 2 * 1024);
+}
+
+// `named_parameters` of BertForPreTraining; the tied weight stands with the embedding.
+TEST(TransformerTensorsTest, BertInOrder) {
+  Architecture a = BertLarge();
+  a.layers = 1;
+  const TransformerLayout layout = LayOut(a);
+  std::vector<std::string> names;
+  for (const Tensor& tensor : layout.tensors) names.push_back(tensor.name);
+  const std::string layer = "bert.encoder.layer.0.";
+  const std::vector<std::string> expected = {"bert.embeddings.word_embeddings.weight",
+                                             "bert.embeddings.position_embeddings.weight",
+                                             "bert.embeddings.token_type_embeddings.weight",
+                                             "bert.embeddings.LayerNorm.weight",
+                                             "bert.embeddings.LayerNorm.bias",
+                                             layer + "attention.self.query.weight",
+                                             layer + "attention.self.query.bias",
+                                             layer + "attention.self.key.weight",
+                                             layer + "attention.self.key.bias",
+                                             layer + "attention.self.value.weight",
+                                             layer + "attention.self.value.bias",
+                                             layer + "attention.output.dense.weight",
+                                             layer + "attention.output.dense.bias",
+                                             layer + "attention.output.LayerNorm.weight",
+                                             layer + "attention.output.LayerNorm.bias",
+                                             layer + "intermediate.dense.weight",
+                                             layer + "intermediate.dense.bias",
+                                             layer + "output.dense.weight",
+                                             layer + "output.dense.bias",
+                                             layer + "output.LayerNorm.weight",
+                                             layer + "output.LayerNorm.bias",
+                                             "bert.pooler.dense.weight",
+                                             "bert.pooler.dense.bias",
+                                             "cls.predictions.bias",
+                                             "cls.predictions.transform.dense.weight",
+                                             "cls.predictions.transform.dense.bias",
+                                             "cls.predictions.transform.LayerNorm.weight",
+                                             "cls.predictions.transform.LayerNorm.bias",
+                                             "cls.seq_relationship.weight",
+                                             "cls.seq_relationship.bias"};
+  EXPECT_EQ(names, expected);
+  EXPECT_EQ(layout.layers.back().tensors.back(), 0);
+  EXPECT_EQ(layout.tensors[2].shape, (Shape{2, 1024}));
+  EXPECT_EQ(layout.tensors[23].division, Division::kDimension0);
+
+  // MegatronBertLayer: attention.ln, attention.self, attention.output, ln, intermediate, output.
+  a.family = Family::kMegatronBert;
+  const TransformerLayout before = LayOut(a);
+  EXPECT_EQ(before.tensors[3].name, layer + "attention.ln.weight");
+  EXPECT_EQ(before.tensors[13].name, layer + "ln.weight");
+  EXPECT_EQ(before.tensors[19].name, "bert.encoder.ln.weight");
+}
+
 // GPT-2 124M, `named_parameters` of GPT2LMHeadModel. Conv1D weights are [in, out].
 TEST(TransformerTensorsTest, Gpt2Block) {
   const TransformerLayout layout = LayOut(Gpt2Small());

@@ -60,9 +60,23 @@ constexpr CoreNames kLlamaCoreNames = {.core = "self_attn.core",
                                        .query_key_value = "self_attn.qkv_proj",
                                        .gate_up = "mlp.gate_up_proj"};
 
+constexpr CoreNames kBertCoreNames = {.core = "attention.self.core",
+                                      .query_rotary = "",
+                                      .key_rotary = "",
+                                      .key_repeat = "",
+                                      .value_repeat = "",
+                                      .attention_dropout = "attention.output.dropout",
+                                      .attention_residual = "attention.output.residual",
+                                      .product = "",
+                                      .dropout = "output.dropout",
+                                      .residual = "output.residual",
+                                      .query_key_value = "attention.self.query_key_value",
+                                      .gate_up = ""};
+
 const CoreNames& CoreNamesOf(Family family) {
   if (family == Family::kGpt2) return kGpt2CoreNames;
   if (family == Family::kMpt) return kMptCoreNames;
+  if (IsEncoder(family)) return kBertCoreNames;
   return kLlamaCoreNames;
 }
 
@@ -123,11 +137,8 @@ class Block {
   LayerWork Work() { return Work(Place()); }
   LayerWork Work(Place place) {
     operators_.AddUpParts();
-    const Operand x = operators_.Input(a_.hidden);
-    const Operand between = Residual(x, Projection(AttentionOf(Norm(x, names_.attention_norm))),
-                                     core_names_.attention_dropout, core_names_.attention_residual);
-    const Operand y = Residual(between, FeedForward(Norm(between, names_.feed_forward_norm)),
-                               core_names_.dropout, core_names_.residual);
+    const Operand y = HasPostNorm(a_.family) ? PostNorm(operators_.Input(a_.hidden))
+                                             : PreNorm(operators_.Input(a_.hidden));
     return tape_.Finish(y.value, {.checkpointing = options_.checkpointing,
                                   .stops_early = options_.recompute_stops_early,
                                   .modules = options_.recomputed_modules,
@@ -138,6 +149,22 @@ class Block {
   }
 
  private:
+  Operand PreNorm(const Operand& x) {
+    const Operand between = Residual(x, Projection(AttentionOf(Norm(x, names_.attention_norm))),
+                                     core_names_.attention_dropout, core_names_.attention_residual);
+    return Residual(between, FeedForward(Norm(between, names_.feed_forward_norm)),
+                    core_names_.dropout, core_names_.residual);
+  }
+
+  Operand PostNorm(const Operand& x) {
+    const Operand between =
+        Norm(Residual(x, Projection(AttentionOf(x)), core_names_.attention_dropout,
+                      core_names_.attention_residual),
+             names_.attention_norm);
+    return Norm(Residual(between, FeedForward(between), core_names_.dropout, core_names_.residual),
+                names_.feed_forward_norm);
+  }
+
   Operand Norm(Operand x, std::string_view module) {
     tape_.BeginModule(Module::kNorm);
     const Operand y = operators_.Norm(x, module, a_.normalization, Find(parameters_, module));
@@ -250,7 +277,8 @@ class Block {
                                .kv_heads = options_.repeat_kv ? heads : kv_heads,
                                .head_size = a_.head_size,
                                .window = a_.attention_window,
-                               .dropout = a_.attention_dropout};
+                               .dropout = a_.attention_dropout,
+                               .causal = !IsEncoder(a_.family)};
     const auto core = [&](auto... operands) {
       tape_.BeginModule(Module::kAttentionCore);
       const Operand y = flash ? operators_.FlashAttention(operands..., core_names_.core, shape)
@@ -273,8 +301,10 @@ class Block {
                   operators_.RepeatHeads(value, core_names_.value_repeat, group));
     }
     auto [query, key, value] = QueryKeyValue(x, query_width, key_width);
-    query = operators_.Rotary(query, core_names_.query_rotary, a_.head_size);
-    key = operators_.Rotary(key, core_names_.key_rotary, a_.head_size);
+    if (a_.position == Position::kRotary) {
+      query = operators_.Rotary(query, core_names_.query_rotary, a_.head_size);
+      key = operators_.Rotary(key, core_names_.key_rotary, a_.head_size);
+    }
     if (!flash || options_.repeat_kv) {
       key = operators_.RepeatHeads(key, core_names_.key_repeat, group);
       value = operators_.RepeatHeads(value, core_names_.value_repeat, group);
@@ -330,7 +360,8 @@ class Block {
   }
 
   Operand Residual(Operand x, Operand branch, std::string_view dropout, std::string_view name) {
-    if (a_.dropout && options_.fuses_dropout_add) return operators_.DropoutAdd(x, branch, name);
+    if (a_.dropout && (options_.fuses_dropout_add || options_.compiled))
+      return operators_.DropoutAdd(x, branch, name);
     if (a_.dropout) branch = operators_.Dropout(branch, dropout);
     return operators_.Add(x, branch, name);
   }
@@ -362,13 +393,76 @@ LayerWork EmbeddingWork(const Architecture& a, const WorkOptions& options) {
     x = operators.AddUp(x);
     x = operators.AddPositions(x, names.positions, a.max_positions,
                                Find(parameters, names.positions).weight);
+    if (a.token_types > 0) {
+      x = operators.AddTokenTypes(x, names.token_types, a.token_types,
+                                  Find(parameters, names.token_types).weight);
+    }
     x = operators.PartOfTokens(x, names.positions);
   } else {
     x = operators.LeaveRows(x, names.embedding, {});
   }
+  if (HasPostNorm(a.family)) {
+    x = operators.Norm(x, names.embedding_norm, a.normalization,
+                       Find(parameters, names.embedding_norm));
+  }
   if (a.dropout) x = operators.Dropout(x, "embedding_dropout");
   return tape.Finish(x.value, {.splits_backward = options.splits_backward,
                                .input_has_gradient = !a.lora.adapts()});
+}
+
+int FindBias(const std::vector<ModuleParameter>& parameters, std::string_view module) {
+  int bias = -1;
+  ForEachOf(parameters, module, [&](ModuleParameter::Of of, int position) {
+    if (of == ModuleParameter::Of::kBias) bias = position;
+  });
+  STEPCAST_CHECK(bias >= 0, "a module without a bias");
+  return bias;
+}
+
+// Two losses: masked tokens, and whether the second segment follows the first, which the first
+// token of each sequence says (transformers/models/bert/modeling_bert.py, BertPreTrainingHeads;
+// megatron/core/models/bert/bert_model.py). Every rank of a tensor-parallel group has the whole of
+// what comes before the vocabulary.
+void EncoderHead(const Architecture& a, const WorkOptions& options,
+                 const std::vector<ModuleParameter>& parameters, LayerOperators& operators,
+                 Operand x, LayerTape& tape) {
+  const ModuleNames& names = NamesOf(a.family);
+  const auto find = [&](std::string_view module) { return Find(parameters, module); };
+  if (!HasPostNorm(a.family)) {
+    x = operators.Norm(x, names.final_norm, a.normalization, find(names.final_norm));
+  }
+  WorkOptions of_sequences = options;
+  of_sequences.sequence_length = 1;
+  of_sequences.tensor = 1;
+  LayerOperators pooled_operators(of_sequences, tape);
+  std::optional<Operand> pooled;
+  if (a.next_sentence) {
+    const Operand first = pooled_operators.TakeTokens(x, "first_token", options.micro_batch_size);
+    pooled = pooled_operators.Tanh(
+        pooled_operators.Linear(first, names.pooler, a.hidden, find(names.pooler)),
+        "bert.pooler.activation");
+  }
+  WorkOptions of_masked = options;
+  if (options.masked_tokens > 0) of_masked.sequence_length = options.masked_tokens;
+  LayerOperators masked(of_masked, tape);
+  if (options.masked_tokens > 0) {
+    x = masked.TakeTokens(x, "masked_tokens", options.micro_batch_size * options.masked_tokens);
+  }
+  const Operand transformed =
+      masked.Norm(masked.Gelu(masked.Linear(x, names.head_dense, a.hidden, find(names.head_dense)),
+                              "cls.predictions.transform.transform_act_fn"),
+                  names.head_norm, a.normalization, find(names.head_norm));
+  ModulePositions decoder = find(a.tie_embeddings ? names.embedding : names.head);
+  decoder.bias = FindBias(parameters, names.predictions);
+  const Operand logits = masked.Linear(masked.EnterColumns(transformed, names.head), names.head,
+                                       VocabularyOfRank(a, options), decoder);
+  std::optional<Operand> follows;
+  if (pooled) {
+    follows = pooled_operators.Linear(*pooled, names.next_sentence, kSentenceClasses,
+                                      find(names.next_sentence));
+  }
+  masked.CrossEntropy(logits, "masked_lm_loss");
+  if (follows) pooled_operators.CrossEntropy(*follows, "next_sentence_loss");
 }
 
 // FP8 is for the blocks: Transformer Engine's layers and torchao's filter leave the head in 16
@@ -383,6 +477,10 @@ LayerWork HeadWork(const Architecture& a, WorkOptions options) {
   LayerOperators operators(options, tape);
   operators.AddUpParts();
   const Operand x = operators.Input(a.hidden);
+  if (IsEncoder(a.family)) {
+    EncoderHead(a, options, parameters, operators, x, tape);
+    return tape.Finish(std::nullopt, {.splits_backward = options.splits_backward});
+  }
   const Operand normalized =
       operators.Norm(x, names.final_norm, a.normalization, Find(parameters, names.final_norm));
   const std::string_view weight = a.tie_embeddings ? names.embedding : names.head;

@@ -16,11 +16,15 @@ namespace stepcast::model {
 //                (Korthikanti et al. 2022, arXiv 2205.05198)
 //   Llama etc.   e (4h + 2 a d + 2 g d + 4f) + 8
 //   flash        4a more (log-sum-exp)
+//   BERT         as GPT-2: the block's input is that of its products and of its residual, and kept
+//                are two sums and the first norm's result
 //   math         (e + [1 + e with attention dropout]) a s more; keys and values of grouped heads
 //                are repeated first, and the copies kept
 //
 // The head keeps its input, the normalised one, the logits and the FP32 log-softmax; at the height
-// of its backward (2 + 4 + 4 + 4) bytes per token and vocabulary entry are alive in 16 bits.
+// of its backward (2 + 4 + 4 + 4) bytes per token and vocabulary entry are alive in 16 bits. An
+// encoder's keeps that of the tokens that it predicts, and in the place of the first two the inputs
+// of both products, of GELU and of the norm.
 //
 // Where blocks differ, a fourth work is that of a block which is not checkpointed
 // (checkpointed_blocks) or which lies behind the first of its checkpoint (blocks_per_checkpoint).

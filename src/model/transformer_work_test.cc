@@ -99,6 +99,85 @@ TEST(TransformerWorkTest, AFusedSoftmaxTakesFourHeadsAtATime) {
   EXPECT_NE(Find(BlockOf(a, options), "attn.core.mask"), nullptr);
 }
 
+// With h = 1024, f = 4h, V = 30522, 128 tokens of which 20 are predicted, one sequence:
+//   block    2 s (4 h^2 + 2 h f) + 4 s^2 h: all pairs of tokens, none of them masked
+//   head     2 x 20 h^2 + 2 x 20 h V, and for the first token 2 h^2 + 2 h x 2
+// and twice as much in backward.
+TEST(TransformerWorkTest, AnEncodersFlops) {
+  for (const Attention attention : {Attention::kFlash, Attention::kMath}) {
+    WorkOptions options = Options(1, 128, Checkpointing::kNone, attention);
+    options.masked_tokens = 20;
+    const std::vector<LayerWork> works = TransformerWork(BertLarge(), options);
+    constexpr std::int64_t kBlockFlops = 3'221'225'472 + 67'108'864;
+    constexpr std::int64_t kHeadFlops = 41'943'040 + 1'250'181'120 + 2'097'152 + 4096;
+    EXPECT_EQ(ModelFlops(works[kBlock].forward), kBlockFlops);
+    EXPECT_EQ(ModelFlops(works[kBlock].backward), 2 * kBlockFlops);
+    EXPECT_EQ(ModelFlops(works[kHead].forward), kHeadFlops);
+    EXPECT_EQ(ModelFlops(works[kHead].backward), 2 * kHeadFlops);
+    EXPECT_EQ(ModelFlops(works[kEmbedding].forward), 0);
+  }
+  // The device computes all of them, too.
+  const LayerWork flash = BlockOf(BertLarge(), Options(1, 128));
+  const Kernel* core = Find(flash, "attention.self.core");
+  EXPECT_FALSE(core->causal);
+  EXPECT_EQ(core->flops, 67'108'864);
+}
+
+// Per token, in bytes of 16 bits: the block's input, queries, keys, values, the core's result, two
+// sums and the first norm's result, 16 h; the two sides of GELU, 4 f; two masks of dropout, 2 h.
+// That is 34 h, as of GPT-2, with f = 4 h. And 4 a of flash attention; or for each pair of tokens
+// and head the softmax, the mask and what is left, 5.
+TEST(TransformerWorkTest, AnEncoderKeepsWhatADecoderKeeps) {
+  Architecture a = BertLarge();
+  constexpr std::int64_t kTokens = 2 * 64;
+  for (const Family family : {Family::kBert, Family::kMegatronBert}) {
+    a.family = family;
+    EXPECT_EQ(Sum(BlockOf(a, Options(2, 64)).saved), kTokens * (34 * 1024 + 4 * 16));
+    EXPECT_EQ(Sum(BlockOf(a, Options(2, 64, Checkpointing::kNone, Attention::kMath)).saved),
+              kTokens * (34 * 1024 + 5 * 16 * 64));
+    WorkOptions compiled = Options(2, 64, Checkpointing::kNone, Attention::kMath);
+    compiled.compiled = true;
+    compiled.norm = Implementation::kCompiled;
+    EXPECT_EQ(Sum(BlockOf(a, compiled).saved), kTokens * (34 * 1024 + 5 * 16 * 64));
+  }
+  // Embeddings: the norm's input, and a mask of dropout; without a norm the mask alone.
+  EXPECT_EQ(Sum(TransformerWork(a, Options(2, 64))[kEmbedding].saved), kTokens * 1024);
+  a.family = Family::kBert;
+  EXPECT_EQ(Sum(TransformerWork(a, Options(2, 64))[kEmbedding].saved), kTokens * 3 * 1024);
+  // The head, for each token that it predicts: inputs of its two products, of GELU and of the norm,
+  // the logits and their FP32 log-softmax. For each sequence: the first token, the pooler's result,
+  // two logits and log-softmaxes.
+  constexpr std::int64_t kPooled = 2 * (2 * 2 * 1024 + 2 * 2 + 2 * 4);
+  WorkOptions masked = Options(2, 64);
+  EXPECT_EQ(Sum(TransformerWork(a, masked)[kHead].saved),
+            kTokens * (8 * 1024 + 6 * 30522) + kPooled);
+  masked.masked_tokens = 10;
+  EXPECT_EQ(Sum(TransformerWork(a, masked)[kHead].saved), 20 * (8 * 1024 + 6 * 30522) + kPooled);
+}
+
+// Compiled, scale, mask, softmax and dropout are one kernel: it reads the scores, and writes the
+// softmax, the mask and what is left; 2 + 2 + 1 + 2 bytes a score. Eagerly there are four. Backward
+// it reads the gradient, the softmax and the mask.
+TEST(TransformerWorkTest, CompiledScoresAreOneKernel) {
+  WorkOptions options = Options(2, 64, Checkpointing::kNone, Attention::kMath);
+  const std::int64_t scores = 2 * 16 * 64 * 64;
+  const LayerWork eager = BlockOf(BertLarge(), options);
+  for (const char* kernel : {"scale", "mask", "softmax", "dropout"}) {
+    EXPECT_NE(Find(eager, std::string("attention.self.core.") + kernel), nullptr) << kernel;
+  }
+  options.compiled = true;
+  const LayerWork compiled = BlockOf(BertLarge(), options);
+  for (const char* kernel : {"scale", "mask", "dropout", "dropout.dgrad", "scale.dgrad"}) {
+    EXPECT_EQ(Find(compiled, std::string("attention.self.core.") + kernel), nullptr) << kernel;
+  }
+  const Kernel* forward = Find(compiled, "attention.self.core.softmax");
+  EXPECT_EQ(forward->read, Bytes(2 * scores));
+  EXPECT_EQ(forward->written, Bytes(5 * scores));
+  const Kernel* backward = Find(compiled, "attention.self.core.softmax.dgrad");
+  EXPECT_EQ(backward->read, Bytes(5 * scores));
+  EXPECT_EQ(backward->written, Bytes(2 * scores));
+}
+
 // PyTorch's kernel walks all tokens for 32 columns; in stages bandwidth alone bounds the sums.
 TEST(TransformerWorkTest, StagedNormSumsDoNotWaitForTokens) {
   WorkOptions options = Options(2, 64);

@@ -114,6 +114,12 @@ class AxisRules : public Rules {
           columns > 1 ? "choose a divisor, or, with framework: megatron, a multiple"
                       : "choose a divisor");
     }
+    if (request_.sequence_parallel.value_or(false) && facts_.encoder.value_or(false)) {
+      Add("parallelism.sequence_parallel", "plan.axis-not-supported-with",
+          "an encoder's pooler takes the first token, which one rank has with sequence "
+          "parallelism: sequence_parallel is true",
+          "write sequence_parallel: false, or take a decoder");
+    }
     if (request_.sequence_parallel.value_or(false) && request_.sequence_length &&
         *request_.sequence_length % ranks != 0) {
       Add("training.sequence_length", "plan.tensor-division",

@@ -92,6 +92,18 @@ class Checker : public Rules {
                       sequence),
           fmt::format("use at most {}", *facts_.max_positions));
     }
+    if (request_.masked_tokens && *request_.masked_tokens > sequence) {
+      Add("training.masked_tokens", "plan.masked-tokens",
+          fmt::format("a sequence has {} tokens, masked_tokens is {}", sequence,
+                      *request_.masked_tokens),
+          "write how many of its tokens are masked: 15 % as a rule");
+    }
+    if (request_.masked_tokens && facts_.encoder && !*facts_.encoder) {
+      Add("training.masked_tokens", "plan.masked-tokens",
+          fmt::format("the head of a decoder predicts every token, masked_tokens is {}",
+                      *request_.masked_tokens),
+          "leave it out, or take a model of family bert or megatron-bert");
+    }
     const std::int64_t micro_batch = request_.micro_batch_size.value_or(1);
     const char* key = micro_batch > 1 ? "training.micro_batch_size" : "training.sequence_length";
     if (micro_batch > kMostTokens / sequence) {
@@ -191,6 +203,39 @@ class Checker : public Rules {
     }
   }
 
+  // Its rates need the norm of each tensor, which no rank has where tensors are divided.
+  void CheckLamb() {
+    if (request_.optimizer != Optimizer::kLamb) return;
+    const auto refuse = [&](const char* key, std::string rule, const char* hint) {
+      Add(key, "plan.optimizer-not-of-framework", std::move(rule), hint);
+    };
+    if (request_.framework && !Is(Framework::kDdp) && !Is(Framework::kReference)) {
+      refuse("training.optimizer",
+             fmt::format("LAMB is modelled as Apex's FusedLAMB beside ddp, framework is {}",
+                         plan::Name(*request_.framework)),
+             "write framework: ddp or reference, or optimizer: adamw");
+    } else if (request_.zero_stage.value_or(0) > 0) {
+      refuse("training.optimizer",
+             fmt::format("LAMB needs the norms of whole tensors, and zero_stage is {}",
+                         *request_.zero_stage),
+             "write zero_stage: 0, or optimizer: adamw");
+    }
+    if (request_.tensor.value_or(1) > 1) {
+      refuse("training.optimizer",
+             fmt::format("LAMB needs the norms of whole tensors, and parallelism.tensor is {}",
+                         *request_.tensor),
+             "write tensor: 1, or optimizer: adamw");
+    }
+    if (request_.optimizer_implementation &&
+        *request_.optimizer_implementation != OptimizerImplementation::kFused) {
+      refuse("training.optimizer_implementation",
+             fmt::format("LAMB is Apex's, of a few kernels over all tensors, and "
+                         "optimizer_implementation is {}",
+                         plan::Name(*request_.optimizer_implementation)),
+             "leave it out, or write optimizer: adamw");
+    }
+  }
+
   void CheckLoop() {
     if (request_.framework && !TraitsOf(*request_.framework).of_pytorch &&
         request_.optimizer_implementation == OptimizerImplementation::kSingle) {
@@ -199,6 +244,7 @@ class Checker : public Rules {
                       plan::Name(*request_.framework)),
           "write fused or foreach, or framework: ddp, fsdp1 or fsdp2");
     }
+    CheckLamb();
     CheckRecomputation();
     CheckLora(request_, facts_, violations_);
     if (request_.activation_offload.value_or(false) && facts_.host_memory && !*facts_.host_memory) {

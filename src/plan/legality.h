@@ -38,6 +38,7 @@ struct Facts {
   std::optional<std::int64_t> blocks;         // of the model: what a pipeline's stages share out
   bool has_ends = true;                       // the model has an embedding and a head
   bool tied_embeddings = false;               // embedding and head use one tensor
+  std::optional<bool> encoder;                // the model is one, whose head predicts masked tokens
   // What tensor parallelism divides, by its name: "num_attention_heads"; empty: nothing is known.
   struct Divided {
     std::string name;

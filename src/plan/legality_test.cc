@@ -132,6 +132,51 @@ TEST(Check, OnlyMegatronsRanksShareAKeyValueHead) {
   EXPECT_EQ(CodesOf(request, facts), Codes{"plan.tensor-division"});
 }
 
+TEST(Check, LambNeedsWholeTensors) {
+  using Codes = std::vector<std::string>;
+  const Codes refused{"plan.optimizer-not-of-framework"};
+  Request request = Legal();
+  request.optimizer = Optimizer::kLamb;
+  request.framework = Framework::kDdp;
+  request.zero_stage = 0;
+  EXPECT_EQ(CodesOf(request, EightDevices()), Codes{});
+  request.optimizer_implementation = OptimizerImplementation::kForeach;
+  EXPECT_EQ(CodesOf(request, EightDevices()), refused);
+  request.optimizer_implementation.reset();
+  request.framework = Framework::kMegatron;
+  EXPECT_EQ(CodesOf(request, EightDevices()), refused);
+  request.framework = Framework::kReference;
+  request.zero_stage = 2;
+  EXPECT_EQ(CodesOf(request, EightDevices()), refused);
+  request.zero_stage = 0;
+  request.tensor = 2;
+  EXPECT_EQ(CodesOf(request, EightDevices()), refused);
+}
+
+TEST(Check, OnlyEncodersPredictMaskedTokens) {
+  using Codes = std::vector<std::string>;
+  Facts facts = EightDevices();
+  Request request = Legal();
+  request.masked_tokens = 20;
+  request.sequence_length = 128;
+  EXPECT_EQ(CodesOf(request, facts), Codes{});  // what the model is is not known
+  facts.encoder = true;
+  EXPECT_EQ(CodesOf(request, facts), Codes{});
+  request.masked_tokens = 129;
+  EXPECT_EQ(CodesOf(request, facts), Codes{"plan.masked-tokens"});
+  facts.encoder = false;
+  request.masked_tokens = 20;
+  EXPECT_EQ(CodesOf(request, facts), Codes{"plan.masked-tokens"});
+  // An encoder's tokens are not divided.
+  request.masked_tokens.reset();
+  request.framework = Framework::kMegatron;
+  request.tensor = 2;
+  request.sequence_parallel = true;
+  EXPECT_EQ(CodesOf(request, facts), Codes{});
+  facts.encoder = true;
+  EXPECT_EQ(CodesOf(request, facts), Codes{"plan.axis-not-supported-with"});
+}
+
 TEST(Check, TheLoopsSettingsNeedWhatTheyAreAbout) {
   using Codes = std::vector<std::string>;
   Facts facts = EightDevices();

@@ -3,7 +3,7 @@
 namespace stepcast::plan {
 
 std::int64_t OptimizerBytesPerParameter(const Training& training) {
-  const std::int64_t moments = training.optimizer == Optimizer::kAdamW ? 2 : 1;
+  const std::int64_t moments = MomentsOf(training.optimizer);
   const std::int64_t master = SizeOf(training.parameter_dtype) < SizeOf(DataType::kFp32) ? 1 : 0;
   return (moments + master) * SizeOf(DataType::kFp32);
 }
@@ -36,6 +36,7 @@ model::WorkOptions WorkOptionsOf(const Plan& plan) {
           .rotary = training.rotary,
           .activation_function = training.activation_function,
           .repeat_kv = training.repeat_kv,
+          .masked_tokens = training.masked_tokens,
           .autocast = training.autocast,
           .casts_weights = !TraitsOf(plan.data_parallel.framework).megatron_layers,
           .tensor = plan.parallelism.tensor,

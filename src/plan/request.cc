@@ -100,7 +100,7 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
   const bool fused =
       TraitsOf(*request.framework).fused_update || (internevo && torch >= Version{2, 1});
   training.optimizer_implementation = request.optimizer_implementation.value_or(
-      fused                                               ? OptimizerImplementation::kFused
+      fused || request.optimizer == Optimizer::kLamb      ? OptimizerImplementation::kFused
       : one_by_one || request.cpu_offload.value_or(false) ? OptimizerImplementation::kSingle
                                                           : OptimizerImplementation::kForeach);
   // internlm/utils/megatron_timers.py: its timers synchronise.
@@ -125,6 +125,7 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
   // head, though PyTorch's scaled_dot_product_attention could do without since 2.5 (enable_gqa):
   // torchtitan/models/llama3 (repeat_kv), transformers/models/llama (repeat_kv).
   training.repeat_kv = request.repeat_kv.value_or(model::IsUnfused(training.rotary));
+  training.masked_tokens = request.masked_tokens.value_or(0);
   training.autocast =
       request.framework == Framework::kDdp && SizeOf(training.parameter_dtype) > SizeOf(kept);
   training.lora = request.lora.value_or(model::Lora());

@@ -8,6 +8,8 @@ const char* Name(Optimizer optimizer) {
       return "adamw";
     case Optimizer::kSgd:
       return "sgd";
+    case Optimizer::kLamb:
+      return "lamb";
   }
   return "";
 }

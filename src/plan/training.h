@@ -13,7 +13,13 @@
 // training_settings.h.
 namespace stepcast::plan {
 
-enum class Optimizer : std::uint8_t { kAdamW, kSgd };
+// kLamb: layer-wise rates by the norms of whole tensors (You et al. 2019, arXiv 1904.00962), as
+// Apex's FusedLAMB computes it.
+enum class Optimizer : std::uint8_t { kAdamW, kSgd, kLamb };
+// FP32 numbers for each parameter that an update reads and writes beside it.
+constexpr std::int64_t MomentsOf(Optimizer optimizer) {
+  return optimizer == Optimizer::kSgd ? 1 : 2;
+}
 // How the framework runs the update: one kernel over all tensors, the multi-tensor chain that needs
 // a temporary copy of them all, or that chain for one tensor after the other.
 enum class OptimizerImplementation : std::uint8_t { kFused, kForeach, kSingle };
@@ -55,7 +61,8 @@ struct Training {
   model::Implementation norm = model::Implementation::kFused;
   model::Implementation rotary = model::Implementation::kFused;
   model::Implementation activation_function = model::Implementation::kEager;
-  bool repeat_kv = false;  // model::WorkOptions
+  bool repeat_kv = false;          // model::WorkOptions
+  std::int64_t masked_tokens = 0;  // likewise
   model::TensorOverlap tensor_overlap = model::TensorOverlap::kNone;
   bool async_tensor_model_parallel_allreduce = true;  // megatron: WorkOptions::sums_beside_weights
   std::int64_t make_vocab_size_divisible_by = 128;    // megatron: a rank's words
@@ -98,6 +105,7 @@ struct TrainingRequest {
   std::optional<model::Implementation> rotary;
   std::optional<model::Implementation> activation_function;
   std::optional<bool> repeat_kv;
+  std::optional<std::int64_t> masked_tokens;
   std::optional<model::TensorOverlap> tensor_overlap;
   std::optional<bool> async_tensor_model_parallel_allreduce;
   std::optional<std::int64_t> make_vocab_size_divisible_by;

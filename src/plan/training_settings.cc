@@ -24,6 +24,7 @@ bool ChecksWholeBlocks(const Training& training) {
 bool IsSelective(const Training& training) {
   return training.activation_checkpointing == model::Checkpointing::kSelective;
 }
+bool Gathers(const Training& training) { return training.masked_tokens > 0; }
 bool Adapts(const Training& training) { return training.lora.adapts(); }
 // Whole blocks, or operations of them: their last product may be left out.
 bool Recomputes(const Training& training) {
@@ -93,10 +94,13 @@ std::vector<TrainingSetting> Rows() {
        .default_value = "`parameter_dtype`; with fsdp1 and fsdp2 `precision` (`bf16` for `fp8`, "
                         "`fp32` for `tf32`)"},
       {.key = "optimizer",
-       .type = Words<&Given::optimizer, &Training::optimizer, Optimizer::kAdamW, Optimizer::kSgd>(),
+       .type = Words<&Given::optimizer, &Training::optimizer, Optimizer::kAdamW, Optimizer::kSgd,
+                     Optimizer::kLamb>(),
        .required = true,
        .uses = {},
-       .values = "`adamw` or `sgd` (with momentum)",
+       .values = "`adamw`, `sgd` (with momentum) or `lamb` (Apex's FusedLAMB, which takes norms of "
+                 "whole tensors: ddp, and reference at stage 0; executions update by AdamW's "
+                 "arithmetic)",
        .default_value = "required"},
       {.key = "optimizer_implementation",
        .type = Words<&Given::optimizer_implementation, &Training::optimizer_implementation,
@@ -110,7 +114,7 @@ std::vector<TrainingSetting> Rows() {
                  "of them; with fsdp1 flat parameters, or with `use_orig_params` as much of the "
                  "original ones as a rank holds; with deepspeed one flat partition",
        .default_value = "`fused` for reference, megatron and deepspeed; `single` for ddp and fsdp1 "
-                        "before torch 2.0; else `foreach`"},
+                        "before torch 2.0; else `foreach`; with `lamb` `fused`"},
       {.key = "activation_checkpointing",
        .type = Words<&Given::activation_checkpointing, &Training::activation_checkpointing,
                      model::Checkpointing::kNone, model::Checkpointing::kSelective,
@@ -242,6 +246,14 @@ std::vector<TrainingSetting> Rows() {
                  "`flash` attention, and keep the copies (`repeat_kv` of torchtitan, Meta's Llama "
                  "and Hugging Face); `math` does so in any case",
        .default_value = "`true` where `rotary` is `eager` or `huggingface`"},
+      {.key = "masked_tokens",
+       .type = Count{&Given::masked_tokens, &Training::masked_tokens, 1, kMostTokens},
+       .uses = {},
+       .of_architectures = true,
+       .shown = Gathers,
+       .values = "encoders: tokens of a sequence that the head predicts, which are gathered before "
+                 "it (20 of 128, 80 of 512 in NVIDIA/DeepLearningExamples)",
+       .default_value = "the head computes all tokens (Hugging Face, Megatron-LM)"},
       {.key = "tensor_overlap",
        .type = Words<&Given::tensor_overlap, &Training::tensor_overlap, model::TensorOverlap::kNone,
                      model::TensorOverlap::kUserBuffers, model::TensorOverlap::kAsync>(),

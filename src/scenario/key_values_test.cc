@@ -36,7 +36,7 @@ std::vector<std::string> Values(const char* key) {
 }
 
 TEST(KeyValuesTest, ChoicesOfWords) {
-  EXPECT_THAT(Values("training.optimizer"), ElementsAre("adamw", "sgd"));
+  EXPECT_THAT(Values("training.optimizer"), ElementsAre("adamw", "sgd", "lamb"));
   EXPECT_THAT(Values("training.precision"), ElementsAre("bf16", "fp16", "fp32", "tf32", "fp8"));
   EXPECT_THAT(Values("data_parallel.framework"),
               testing::IsSupersetOf({"reference", "ddp", "fsdp2"}));

@@ -535,6 +535,7 @@ class Loader::Reading {
                                    : std::get_if<model::Architecture>(&scenario_.model->source);
     facts.has_ends = architecture != nullptr;
     facts.tied_embeddings = architecture != nullptr && architecture->tie_embeddings;
+    if (architecture != nullptr) facts.encoder = model::IsEncoder(architecture->family);
     if (architecture != nullptr && architecture->position == model::Position::kLearned) {
       facts.max_positions = architecture->max_positions;
     }

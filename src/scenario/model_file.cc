@@ -108,7 +108,9 @@ Family ReadFamily(MappingReader& reader) {
                                                {"mistral", Family::kMistral},
                                                {"qwen2", Family::kQwen2},
                                                {"mpt", Family::kMpt},
-                                               {"nemotron", Family::kNemotron}});
+                                               {"nemotron", Family::kNemotron},
+                                               {"bert", Family::kBert},
+                                               {"megatron-bert", Family::kMegatronBert}});
   if (family) return *family;
   for (const YamlNode::Entry& entry : reader.node().tree()->entries) {
     if (entry.key != "family") continue;
@@ -156,6 +158,10 @@ Architecture ReadArchitecture(MappingReader& reader, Family family) {
                               a.position == Position::kLearned ? Need::kRequired : Need::kOptional,
                               a.position == Position::kLearned ? 1 : 0);
   a.attention_window = dimension("sliding_window", Need::kOptional, 0);
+  a.token_types =
+      reader.ReadInteger("type_vocab_size", Need::kOptional, {0, model::kMostVocabulary})
+          .value_or(a.token_types);
+  a.next_sentence = boolean("next_sentence", a.next_sentence);
   a.tie_embeddings = boolean("tie_word_embeddings", a.tie_embeddings);
   a.attention_bias = boolean("attention_bias", a.attention_bias);
   a.projection_bias = boolean("projection_bias", a.projection_bias);

@@ -61,6 +61,8 @@ TEST(ModelFileTest, ShippedModelsHaveTheirParameterCounts) {
       {"mpt-70b", 64'862'437'376},
       {"nemotron4-15b", 15'628'775'424},
       {"nemotron4-340b", 341'029'195'776},
+      {"bert-base", 110'106'428},
+      {"bert-large", 336'226'108},
   };
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator("models")) {

@@ -73,6 +73,7 @@ struct PublishedCase {
   // In the place of a time, where a table of runs says this (runs_file.h).
   std::optional<double> tokens_per_second_per_gpu{};
   std::vector<MeasuredMemory> memory;
+  bool memory_of_last_stage = false;  // of a pipeline; else of the rank that has most
   // Part of the peak, as printed where no time is. By which formula is not known, so that it is
   // kept and not compared.
   std::optional<double> mfu;

@@ -32,6 +32,19 @@ std::optional<PublishedSource> Read(const std::string& cases, Diagnostics& diagn
   return node ? ReadPublished(*node, diagnostics) : std::nullopt;
 }
 
+TEST(PublishedFile, SaysWhosePeakOfMemoryIsMeasured) {
+  const std::string row = "  - {name: one, split: check, quality: A, allocated: 3 GiB}\n";
+  Diagnostics diagnostics;
+  const auto fullest = Read(row, diagnostics);
+  ASSERT_TRUE(fullest.has_value()) << Format(diagnostics);
+  EXPECT_FALSE(fullest->cases[0].memory_of_last_stage);
+  const auto node =
+      ParseDocument("memory_of: last_stage\n" + (kHead + row), "sample.yaml", diagnostics);
+  const auto last = ReadPublished(*node, diagnostics);
+  ASSERT_TRUE(last.has_value()) << Format(diagnostics);
+  EXPECT_TRUE(last->cases[0].memory_of_last_stage);
+}
+
 TEST(PublishedFile, LaysPartsAndTheRowOverTheSharedScenario) {
   Diagnostics diagnostics;
   const auto source = Read(

@@ -144,7 +144,7 @@ Weights TrainPlainly(const scenario::Scenario& scenario, Gradients gradients, in
     for (std::int64_t e = 0; e < count; ++e) {
       const float mean = means[e];
       weights.masters[e] =
-          training.optimizer == plan::Optimizer::kAdamW
+          training.optimizer != plan::Optimizer::kSgd
               ? values::Updated(values::AdamWOf(step + 1), weights.masters[e], mean, &moments[e],
                                 count)
               : values::Updated(values::SgdOf(), weights.masters[e], mean, &moments[e], count);

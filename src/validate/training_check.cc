@@ -40,7 +40,7 @@ double BoundOf(const scenario::Scenario& scenario, int steps) {
   }
   // A gradient is at most kLargestSmallInteger; see optimizers.h.
   namespace values = runtime::values;
-  const double largest = training.optimizer == plan::Optimizer::kAdamW
+  const double largest = training.optimizer != plan::Optimizer::kSgd
                              ? (1 - values::kBeta1) / std::sqrt(1 - values::kBeta2)
                              : values::kLargestSmallInteger / (1 - values::kMomentum);
   return 2 * values::kLearningRate * (largest + values::kWeightDecay) * steps;

@@ -598,6 +598,8 @@ class MegatronTest(EmitTest):
     def test_what_it_cannot_do_is_said(self):
         full = "--set=training.activation_checkpointing=full"
         for options in (("--set=training.compile=true",), ("--set=model=models/mpt-7b.yaml",),
+                        ("--set=model=models/bert-large.yaml",
+                         "--set=training.sequence_length=512"),
                         (full, "--set=training.checkpointed_blocks=1/2"),
                         (full, "--set=training.activation_offload=true")):
             self.assertIn("not megatron.args: ", self.arguments(*options))
@@ -629,6 +631,17 @@ class PytorchTest(EmitTest):
                           "--set=software.torch=1.13")
         self.assertEqual(ddp["DDP"]["bucket_cap_mb"], 10)
         self.assertIsNone(ddp["FIRST_BUCKET_BYTES"])
+
+    def test_encoders(self):
+        """BERT's head and its optimizer."""
+        options = ("--set=model=models/bert-large.yaml", "--set=training.sequence_length=128",
+                   "--set=training.masked_tokens=20", "--set=training.optimizer=lamb")
+        module = self.module(DDP, "pytorch_ddp.py", *options)
+        self.assertEqual(module["OPTIMIZER"], "FusedLAMB")
+        self.assertEqual(module["OPTIMIZER_SETTINGS"], {})
+        plan, _ = self.emit(DDP, *options)
+        self.assertIn("predicts 20 tokens of each sequence", " ".join(
+            (plan / "README.md").read_text().split()))
 
     def test_loop_and_blocks(self):
         """Of blocks numbered from 0, 1/2 are 0, 2, 4, ... and 2/3 are 0, 2, 3, 5, ..."""

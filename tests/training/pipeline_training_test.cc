@@ -47,6 +47,28 @@ constexpr const char* kTied = R"(
   max_position_embeddings: 8
 )";
 
+constexpr const char* kEncoder = R"(
+  kind: transformer
+  family: bert
+  num_hidden_layers: 4
+  hidden_size: 8
+  num_attention_heads: 2
+  intermediate_size: 12
+  vocab_size: 11
+  max_position_embeddings: 8
+)";
+
+constexpr const char* kMegatronEncoder = R"(
+  kind: transformer
+  family: megatron-bert
+  num_hidden_layers: 4
+  hidden_size: 8
+  num_attention_heads: 2
+  intermediate_size: 12
+  vocab_size: 12
+  max_position_embeddings: 8
+)";
+
 struct Case {
   const char* model = kLayers;
   int stages = 2, data = 1;
@@ -241,6 +263,28 @@ TEST(TensorParallelTraining, PieceByPiece) {
          .tensor = 2,
          .sequence_parallel = true,
          .tokens = 16});
+}
+
+// The head's bias is divided with its words; pooler and transform are whole on each rank.
+TEST(TensorParallelTraining, OfEncoders) {
+  for (const char* model : {kEncoder, kMegatronEncoder}) {
+    for (const char* framework : {"reference", "megatron"}) {
+      for (const int stages : {1, 2, 4}) {
+        for (const int tensor : {1, 2}) {
+          for (const char* recomputation : {"none", "full"}) {
+            Check({.model = model,
+                   .stages = stages,
+                   .data = stages == 4 ? 1 : 2,
+                   .training = fmt::format("precision: bf16, gradient_accumulation: 4, "
+                                           "masked_tokens: 2, activation_checkpointing: {}",
+                                           recomputation),
+                   .data_parallel = fmt::format("zero_stage: 0, framework: {}", framework),
+                   .tensor = tensor});
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST(PipelineTraining, IsThatOfPlainDataParallelism) {

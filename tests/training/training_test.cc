@@ -58,6 +58,21 @@ constexpr const char* kTied = R"(
   max_position_embeddings: 8
 )";
 
+// Encoders, with norms behind residuals and before.
+std::string Encoder(const char* family) {
+  return fmt::format(R"(
+  kind: transformer
+  family: {}
+  num_hidden_layers: 2
+  hidden_size: 6
+  num_attention_heads: 2
+  intermediate_size: 10
+  vocab_size: 11
+  max_position_embeddings: 8
+)",
+                     family);
+}
+
 std::string Text(const std::string& model, int ranks, const std::string& training,
                  const std::string& data_parallel) {
   return fmt::format(R"(
@@ -224,6 +239,30 @@ TEST(Training, EveryPlanOfATransformerTrainsAsPlainDataParallelism) {
       if (half_alone && std::string(precision) != "bf16") continue;
       ExpectSameBits(kTied, 4, fmt::format("precision: {}, gradient_accumulation: 2", precision),
                      plan);
+    }
+  }
+}
+
+// Executions give every tensor AdamW's update, in LAMB's kernels.
+TEST(Training, LambsKernelsUpdateAsOne) {
+  for (const char* plan : {"zero_stage: 0, framework: ddp", "zero_stage: 0, framework: reference",
+                           "zero_stage: 0, framework: reference, bucket_size: 64 B"}) {
+    for (const char* types : {"precision: bf16", "precision: fp32"}) {
+      const std::string text =
+          Text(kTied, 4, fmt::format("{}, gradient_accumulation: 2, optimizer: lamb", types), plan);
+      ExpectPlainWeights(Loaded(text), Gradients::kSmallIntegers, 3, 0, text);
+    }
+  }
+}
+
+TEST(Training, EncodersTrainAsPlainDataParallelism) {
+  for (const char* family : {"bert", "megatron-bert"}) {
+    for (const char* masked : {"", ", masked_tokens: 2"}) {
+      const std::string training =
+          fmt::format("precision: bf16, gradient_accumulation: 2{}", masked);
+      for (const std::string& plan : DataParallelPlans(4)) {
+        ExpectSameBits(Encoder(family), 4, training, plan);
+      }
     }
   }
 }

@@ -62,7 +62,7 @@ Attention AttentionOf(const Kernel& kernel) {
       .heads = kernel.batch,
       .key_heads = kernel.key_heads};
   attention.fused = (attention.head_size == 64 || attention.head_size == 128) &&
-                    SizeOf(attention.type) == 2 && kernel.n >= kernel.m;
+                    SizeOf(attention.type) == 2 && kernel.n >= kernel.m && kernel.causal;
   return attention;
 }
 
