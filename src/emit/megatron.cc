@@ -44,6 +44,9 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
   if (training.lora.adapts()) {
     return "it has no adapters, which NeMo and Megatron-Bridge add to it: training.lora";
   }
+  if (plan.parallelism.vocabulary != parallel::Vocabulary::kEnds) {
+    return "forks alone share out the vocabulary over stages: parallelism.vocabulary";
+  }
   if (training.compile) return "it does not compile blocks with torch.compile: training.compile";
   if (training.activation_checkpointing == model::Checkpointing::kSelectiveOp) {
     return "its recomputation is full, or of the attention core: activation_checkpointing";

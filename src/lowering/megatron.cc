@@ -61,7 +61,7 @@ class Megatron final : public ShardingStrategy {
         distributed_(plan_.data_parallel.zero_stage == 1),
         gathers_in_forward_(plan_.data_parallel.overlap_param_gather),
         aligns_reductions_(plan_.data_parallel.overlap && plan_.data_parallel.align_grad_reduce &&
-                           step.stage().chunks().size() > 1),
+                           step.stage().block_chunks() > 1),
         alignment_(MegatronAlignmentOf(step.stage())),
         updates_apart_(plan_.data_parallel.overlap_param_gather_with_optimizer_step),
         operations_(builder_),
@@ -213,7 +213,7 @@ class Megatron final : public ShardingStrategy {
   // (core/pipeline_parallel/schedules.py, core/distributed/distributed_data_parallel.py).
   bool OverlapsReduction() const {
     return plan_.data_parallel.overlap &&
-           (step_.stage().first() || step_.stage().chunks().size() > 1 ||
+           (step_.stage().stage() == 0 || step_.stage().block_chunks() > 1 ||
             !plan_.data_parallel.align_grad_reduce);
   }
   // The update sends for the parameters of the stage's chunk.
@@ -257,7 +257,7 @@ class Megatron final : public ShardingStrategy {
   void AddBuckets() {
     order_.resize(step_.model().tensors.size());
     std::iota(order_.rbegin(), order_.rend(), 0);
-    const bool cut = OverlapsReduction() && step_.stage().first() && !updates_apart_ &&
+    const bool cut = OverlapsReduction() && step_.stage().stage() == 0 && !updates_apart_ &&
                      plan_.data_parallel.bucket_size.has_value();
     const std::int64_t size =
         cut ? plan_.data_parallel.bucket_size->count() / SizeOf(GradientType())

@@ -47,7 +47,7 @@ void PassValues::Mix(Elements received, Elements also, std::int64_t salt) {
 }
 
 void PassValues::HandOn(Index sent) {
-  if (sent == kNone || builder_.SizeOf(sent) < kWord) return;
+  if (!on() || sent == kNone || builder_.SizeOf(sent) < kWord) return;
   const Elements word = Word(present_);
   builder_.Use(Reads(word.buffer, word.offset, kWord));
   builder_.With(Move(At(sent, 0, DataType::kFp32), word, 1));
@@ -59,10 +59,6 @@ void PassValues::BeginForward(int chunk, int word, Index received) {
   Mix(Carried(received), {}, chunk);
 }
 
-void PassValues::EndForward(Index sent) {
-  if (on()) HandOn(sent);
-}
-
 void PassValues::TurnBack(int chunk, int word) {
   if (!on()) return;
   present_ = BackwardOf(word);
@@ -72,10 +68,6 @@ void PassValues::TurnBack(int chunk, int word) {
 void PassValues::BeginBackward(int chunk, Index received) {
   const Elements carried = on() ? Carried(received) : Elements();
   if (carried.buffer != kNone) Mix(carried, Word(present_), chunk);
-}
-
-void PassValues::EndBackward(Index sent) {
-  if (on()) HandOn(sent);
 }
 
 void PassValues::ContinueBackward(int word) { present_ = BackwardOf(word); }

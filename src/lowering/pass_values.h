@@ -36,10 +36,10 @@ class PassValues {
   // buffer that came from or goes to a neighbour; kNone: none. `chunk`: among those of all stages;
   // `word`: the micro-batch's, of those that are in flight.
   void BeginForward(int chunk, int word, Index received);
-  void EndForward(Index sent);
   void TurnBack(int chunk, int word);
   void BeginBackward(int chunk, Index received);
-  void EndBackward(Index sent);
+  // What leaves the pass: the word as it is.
+  void HandOn(Index sent);
   void ContinueBackward(int word);
 
   // The kernel reads what a collective has brought; writes what one will take.
@@ -59,7 +59,6 @@ class PassValues {
   Bytes PartOf(const model::ValueUse& use, Index buffer) const;
   // The present pass's word from itself (unless it `begins`) and what has come.
   void Mix(program::Elements received, program::Elements also, std::int64_t salt);
-  void HandOn(Index sent);
   int BackwardOf(int word) const { return splits_ ? in_flight_ + word : in_flight_; }
 
   const Place place_;

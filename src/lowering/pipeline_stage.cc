@@ -28,8 +28,14 @@ PipelineStage::PipelineStage(const scenario::Scenario& scenario, int stage)
     chunks_ = {{.end_layer = static_cast<int>(whole_model().layers.size())}};
     return;
   }
-  const std::vector<int> begins =
+  shares_vocabulary_ = scenario.plan.parallelism.vocabulary != parallel::Vocabulary::kEnds;
+  if (shares_vocabulary_) local_ = model::WithVocabularyApart(whole_model(), stages_);
+  std::vector<int> begins =
       model::ChunkLayers(whole_model(), scenario.plan.parallelism.stage_layers);
+  if (shares_vocabulary_) {
+    begins.front() = 1;
+    --begins.back();
+  }
   const parallel::PipelineSchedule schedule = plan::ScheduleOf(scenario.plan);
   const auto at = static_cast<std::size_t>(stage);
   const int all = parallel::Chunks(schedule);
@@ -42,24 +48,42 @@ PipelineStage::PipelineStage(const scenario::Scenario& scenario, int stage)
   std::vector<int> numbers = schedule.stages[at].chunks;
   std::sort(numbers.begin(), numbers.end());
   std::vector<int> own_layers;
+  if (shares_vocabulary_) {
+    own_layers.push_back(0);
+    chunks_.push_back(
+        {.number = all, .last = false, .behind = home.front(), .shared_behind = true});
+  }
   for (const int number : numbers) {
     const auto n = static_cast<std::size_t>(number);
     Chunk chunk{.number = number,
                 .first_layer = static_cast<int>(own_layers.size()),
-                .first = number == 0,
-                .last = number + 1 == all};
-    if (!chunk.first) chunk.before = home[n - 1];
-    if (!chunk.last) chunk.behind = home[n + 1];
+                .first = number == 0 && !shares_vocabulary_,
+                .last = number + 1 == all && !shares_vocabulary_,
+                .shared_before = number == 0 && shares_vocabulary_,
+                .shared_behind = number + 1 == all && shares_vocabulary_};
+    if (number > 0) chunk.before = home[n - 1];
+    if (number + 1 < all) chunk.behind = home[n + 1];
     for (int layer = begins[n]; layer < begins[n + 1]; ++layer) own_layers.push_back(layer);
     chunk.end_layer = static_cast<int>(own_layers.size());
     chunks_.push_back(chunk);
   }
+  if (shares_vocabulary_) {
+    const auto layer = static_cast<int>(own_layers.size());
+    chunks_.push_back({.number = all + 1,
+                       .first_layer = layer,
+                       .end_layer = layer + 1,
+                       .first = false,
+                       .before = home.back(),
+                       .shared_before = true});
+    own_layers.push_back(begins.back());
+  }
+  gradients_in_s_ = shares_vocabulary_ && !schedule.gradients_in_t;
   part_ = model::StageOf(whole_model(), own_layers);
   for (int number = 0; number < all; ++number) {
     const auto n = static_cast<std::size_t>(number);
     if (home[n] == stage) continue;
     for (int layer = begins[n]; layer < begins[n + 1]; ++layer) {
-      for (const int tensor : whole_->layers[static_cast<std::size_t>(layer)].tensors) {
+      for (const int tensor : whole_model().layers[static_cast<std::size_t>(layer)].tensors) {
         const auto found = std::lower_bound(part_->tensors.begin(), part_->tensors.end(), tensor);
         if (found == part_->tensors.end() || *found != tensor) continue;
         tied_across_.push_back(static_cast<int>(found - part_->tensors.begin()));
@@ -77,7 +101,15 @@ PipelineStage::PipelineStage(const scenario::Scenario& scenario, int stage)
     if (const auto* pass = std::get_if<parallel::ParameterPass>(&entry)) {
       parameter_passes_.back().push_back(*pass);
     }
-    for (const parallel::Action& action : parallel::ActionsOf(entry)) {
+    std::vector<parallel::Action> actions = parallel::ActionsOf(entry);
+    if (const auto* pass = std::get_if<parallel::VocabularyPass>(&entry)) {
+      using Part = parallel::VocabularyPass::Part;
+      const bool forward = pass->part == Part::kE || pass->part == Part::kS;
+      const bool input = pass->part == Part::kE || pass->part == Part::kG;
+      actions.push_back({forward ? parallel::Task::kForward : parallel::Task::kBackward,
+                         pass->micro_batch, input ? all : all + 1});
+    }
+    for (const parallel::Action& action : actions) {
       passes_.push_back(action);
       parameter_passes_.emplace_back();
     }

@@ -117,6 +117,7 @@ void StageMessages::WritePrologue(std::vector<std::vector<Index>> inputs) {
   }
   if (stage_.style == MessageStyle::kOverlapped) {
     MakeLegs();
+    if (stage_.host_waits_for_passes) passed_ = builder_.AddEvent("device synchronised");
     return;
   }
   for (std::size_t number = 0; number < stage_.chunks.size(); ++number) {
@@ -161,7 +162,8 @@ void StageMessages::BeforePass(std::size_t pass) {
     RunBlocking();
     return;
   }
-  const std::size_t end = std::min(pass + 2, stage_.passes.size());
+  const std::size_t ahead = stage_.receives_when_due ? 1 : 2;
+  const std::size_t end = std::min(pass + ahead, stage_.passes.size());
   for (; posted_ < end; ++posted_) PostReceive(posted_);
 }
 
@@ -169,6 +171,7 @@ void StageMessages::AwaitInput(std::size_t pass) {
   if (stage_.style == MessageStyle::kBlocking || !Receives(pass)) return;
   const Lane& lane = LaneOf(pass, true);
   builder_.Wait(kCompute, lane.arrived[pass % 2]);
+  WaitOnHost();
 }
 
 void StageMessages::PostReceive(std::size_t pass) {
@@ -200,6 +203,13 @@ void StageMessages::SendOverlapped(std::size_t pass) {
                     {builder_.ReadsAll(buffer)});
   builder_.RecordStream(lane.stream, buffer);
   builder_.Release(buffer);
+  WaitOnHost();
+}
+
+void StageMessages::WaitOnHost() {
+  if (!stage_.host_waits_for_passes) return;
+  builder_.Record(kCompute, passed_);
+  builder_.HostWait(passed_);
 }
 
 bool StageMessages::Scatters(Bytes bytes) const {

@@ -38,6 +38,8 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
       offload_(builder_),
       groups_(scenario.plan, program::Program::kComputeStream, builder_),
       messages_(MessagesOf(scenario, stage_, works_, options.rank), groups_, builder_),
+      vocabulary_(scenario.plan.parallelism.vocabulary, stage_, messages_.stage(),
+                  ShapesOfVocabulary(), builder_),
       values_({.chunks = stage_.chunks_of_all(),
                .batch_part = plan::BatchPartOf(scenario.plan, options.rank),
                .one_word = !plan::AddsUpPartsOfTokens(scenario.plan)},
@@ -76,12 +78,14 @@ program::Program TrainingStep::Write(ShardingStrategy& strategy) {
   offload_.WritePrologue();
   inputs_ = AddInputs();
   messages_.WritePrologue(inputs_);
+  vocabulary_.WritePrologue(inputs_);
   values_.WritePrologue(slots_ * static_cast<int>(stage_.chunks().size()), communicates_,
                         plan().parallelism.splits_backward);
   const plan::HostWaits waits = plan().training.host_waits;
   if (waits == plan::HostWaits::kPhase || waits == plan::HostWaits::kLaunch) {
     for (StreamId stream = 0; stream < builder_.streams(); ++stream) {
       if (stream != compute() && messages_.CarriesBeside(stream)) continue;
+      if (vocabulary_.CarriesBeside(stream)) continue;
       drained_.emplace_back(stream,
                             builder_.AddEvent({.first = builder_.AddNumbered("drained ", stream)}));
     }
@@ -124,6 +128,7 @@ void TrainingStep::WritePass(ShardingStrategy& strategy) {
   if (task() == parallel::Task::kForward) {
     builder_.SetPhase(Phase::kForward);
     messages_.BeforePass(pass_);
+    vocabulary_.BeforePass(pass_);
     if (first_chunk) {
       loading_and_saving_.BeginMicroBatch(micro_batch_, slot());
       strategy.BeginForward();
@@ -134,6 +139,7 @@ void TrainingStep::WritePass(ShardingStrategy& strategy) {
     }
     builder_.SetLabel(program::kNone);
     strategy.EndPass();
+    vocabulary_.AfterPass(pass_);
     messages_.AfterPass(pass_);
     WaitOnHost(plan::HostWaits::kPhase);
     return;
@@ -141,6 +147,7 @@ void TrainingStep::WritePass(ShardingStrategy& strategy) {
   const bool weights = task() == parallel::Task::kBackwardWeight;
   builder_.SetPhase(weights ? Phase::kBackwardWeight : Phase::kBackward);
   messages_.BeforePass(pass_);
+  vocabulary_.BeforePass(pass_);
   strategy.BeginPass();
   turned_back_ = false;
   // An embedding by itself has no gradient of inputs.
@@ -160,9 +167,10 @@ void TrainingStep::WritePass(ShardingStrategy& strategy) {
       WriteBackward(strategy, layer);
     }
   }
-  if (weights_alone && !weights) messages_.AwaitInput(pass_);
+  if (weights_alone && !weights) AwaitInput();
   builder_.SetLabel(program::kNone);
   strategy.EndPass();
+  vocabulary_.AfterPass(pass_);
   messages_.AfterPass(pass_);
   if (ends_micro_batch_[pass_]) {
     strategy.EndBackward();
@@ -235,29 +243,61 @@ Index TrainingStep::Received() const {
   return inputs_[chunk_index()][static_cast<std::size_t>(slot())];
 }
 
+Index TrainingStep::ReceivedGradient() const {
+  const Index received = vocabulary_.Received(pass_);
+  return received != program::kNone ? received : messages_.ReceivedGradient(pass_);
+}
+
+void TrainingStep::ReleaseReceivedGradient() {
+  if (const Index received = ReceivedGradient(); received != program::kNone) {
+    builder_.Release(received);
+  }
+}
+
+void TrainingStep::AwaitInput() {
+  messages_.AwaitInput(pass_);
+  vocabulary_.AwaitInput(pass_);
+}
+
+void TrainingStep::WriteOutputs() {
+  const Index sent = messages_.AllocateOutput(pass_);
+  if (sent != program::kNone) builder_.Use(builder_.WritesAll(sent));
+  values_.HandOn(sent);
+  for (const VocabularyCollectives::Output& output : vocabulary_.AllocateOutputs(pass_)) {
+    builder_.Use(builder_.WritesAll(output.buffer));
+    if (output.sum) {
+      values_.Give({.type = output.type, .content = model::ValueUse::Content::kSum}, output.buffer);
+    } else {
+      values_.HandOn(output.buffer);
+    }
+  }
+}
+
+VocabularyCollectives::Shapes TrainingStep::ShapesOfVocabulary() const {
+  if (!stage_.shares_vocabulary()) return {};
+  const plan::Training& training = plan().training;
+  constexpr std::int64_t kNumbers = 3, kBytes = 4;
+  return {.embedding = messages_.stage().chunks.front().sent,
+          .hidden = messages_.stage().chunks.back().received,
+          .statistics =
+              Bytes(training.micro_batch_size * training.sequence_length * kNumbers * kBytes)};
+}
+
 void TrainingStep::BeginForward() {
   const Index received = Received();
   if (received != program::kNone) builder_.Use(builder_.ReadsAll(received));
   values_.BeginForward(chunk().number, word(), received);
 }
 
-void TrainingStep::EndForward() {
-  const Index sent = messages_.AllocateOutput(pass_);
-  if (sent != program::kNone) builder_.Use(builder_.WritesAll(sent));
-  values_.EndForward(sent);
-}
+void TrainingStep::EndForward() { WriteOutputs(); }
 
 void TrainingStep::BeginBackward() {
-  const Index received = messages_.ReceivedGradient(pass_);
+  const Index received = ReceivedGradient();
   if (received != program::kNone) builder_.Use(builder_.ReadsAll(received));
   values_.BeginBackward(chunk().number, received);
 }
 
-void TrainingStep::EndBackward() {
-  const Index sent = messages_.AllocateOutput(pass_);
-  if (sent != program::kNone) builder_.Use(builder_.WritesAll(sent));
-  values_.EndBackward(sent);
-}
+void TrainingStep::EndBackward() { WriteOutputs(); }
 
 void TrainingStep::Reserve() {
   std::size_t instructions = 0, uses = 0;
@@ -321,7 +361,7 @@ Index TrainingStep::BufferOf(const model::ValueUse& use, int layer) const {
       break;
   }
   const bool from_stage = layer + 1 == chunk().end_layer;
-  return from_stage ? messages_.ReceivedGradient(pass_) : HandedBack(layer);
+  return from_stage ? ReceivedGradient() : HandedBack(layer);
 }
 
 Index TrainingStep::HandedBack(int layer) const {
@@ -359,7 +399,7 @@ void TrainingStep::RunLayer(ShardingStrategy& strategy, ShardingStrategy::Pass p
       continue;
     }
     const model::Operation& operation = operations[i];
-    if (begins && forward && i == 0) messages_.AwaitInput(pass_);
+    if (begins && forward && i == 0) AwaitInput();
     for (const int value : operation.begins) {
       builder_.Allocate(compute(),
                         entries_[work_of(layer)].communicated[static_cast<std::size_t>(value)]);
@@ -505,7 +545,7 @@ void TrainingStep::WriteBackward(ShardingStrategy& strategy, int layer) {
   strategy.BeforeBackward(layer);
   offload_.BeforeBackward(layer);
   // Autograd recomputes when the gradient of the output has come.
-  if (from_stage && begins_backward_ && !BackwardOf(layer).empty()) messages_.AwaitInput(pass_);
+  if (from_stage && begins_backward_ && !BackwardOf(layer).empty()) AwaitInput();
   Recompute(strategy, layer);
   const Entries& transient = whole ? entries.backward_transient : entries.input_transient;
   for (const Index buffer : transient) builder_.Allocate(compute(), buffer);
@@ -524,7 +564,7 @@ void TrainingStep::WriteBackward(ShardingStrategy& strategy, int layer) {
   for (std::size_t i = 0; i < work.saved.size(); ++i) {
     if (whole || !KeptForWeights(work, i)) builder_.Release(saved[i]);
   }
-  if (from_stage && !keeps_gradient) messages_.ReleaseReceivedGradient(pass_);
+  if (from_stage && !keeps_gradient) ReleaseReceivedGradient();
   strategy.AfterBackward(layer);
 }
 
@@ -555,7 +595,7 @@ Entries TrainingStep::DeferredHere(int slot, int layer) const {
 Index TrainingStep::ReceivedForWeights(int layer) const {
   const bool from_stage = layer + 1 == chunk().end_layer;
   if (!from_stage || !works_[work_of(layer)].defers_gradient_of_output) return program::kNone;
-  return messages_.ReceivedGradient(pass_);
+  return ReceivedGradient();
 }
 
 void TrainingStep::WriteWeights(ShardingStrategy& strategy, int layer) {
@@ -570,7 +610,7 @@ void TrainingStep::WriteWeights(ShardingStrategy& strategy, int layer) {
   EndContributions();
   for (const Index buffer : entries.weight_transient) builder_.Release(buffer);
   for (const Index buffer : DeferredHere(slot(), layer)) builder_.Release(buffer);
-  if (ReceivedForWeights(layer) != program::kNone) messages_.ReleaseReceivedGradient(pass_);
+  if (ReceivedForWeights(layer) != program::kNone) ReleaseReceivedGradient();
   for (const int kept : work.saved_for_weights) builder_.Release(Saved(slot(), layer)[kept]);
   strategy.AfterBackward(layer);
 }

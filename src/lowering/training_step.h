@@ -13,6 +13,7 @@
 #include "src/lowering/pipeline_stage.h"
 #include "src/lowering/program_builder.h"
 #include "src/lowering/stage_messages.h"
+#include "src/lowering/vocabulary_collectives.h"
 #include "src/model/model.h"
 #include "src/plan/plan.h"
 #include "src/scenario/scenario.h"
@@ -201,6 +202,14 @@ class TrainingStep {
   void HandBack(int layer);
   // Where received activations go, by chunk and slot.
   std::vector<std::vector<Index>> AddInputs();
+  // What a backward, or the part of it that is the present pass, has received; kNone: nothing.
+  Index ReceivedGradient() const;
+  void ReleaseReceivedGradient();
+  // Right before the first kernel of the present pass that needs it.
+  void AwaitInput();
+  // Said of the present pass's last kernel: what it writes for others.
+  void WriteOutputs();
+  VocabularyCollectives::Shapes ShapesOfVocabulary() const;
   // The buffer that the present pass's chunk has received; kNone: it is the model's first.
   Index Received() const;
   // The activation that the layer keeps is what another stage has sent.
@@ -271,6 +280,7 @@ class TrainingStep {
   std::int64_t micro_batch_ = 0;
   std::size_t pass_ = 0;  // of the stage's passes, the one that is written
   StageMessages messages_;
+  VocabularyCollectives vocabulary_;
   PassValues values_;
   std::vector<std::vector<Index>> inputs_;  // by chunk and slot; of the first chunk none
   bool turned_back_ = false;                // the pass is a backward that has begun

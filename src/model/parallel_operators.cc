@@ -115,8 +115,8 @@ Operand LayerOperators::EnterColumns(Operand x, std::string_view name, bool as_i
     tape_->OnBackward([=, this] {
       const Value gradient = tape_->GradientOf(whole.value);
       const auto add_up = [&] {
-        tape_->CommunicateBackward({CollectiveKind::kAllReduce, kTensor, element_}, gradient,
-                                   gradient);
+        tape_->CommunicateBackward(
+            {CollectiveKind::kAllReduce, options_.output_layer_axis, element_}, gradient, gradient);
       };
       if (options_.sums_beside_weights) add_up();
       for (const auto& weight_gradients : region->weight_gradients) weight_gradients(std::nullopt);
@@ -408,7 +408,8 @@ std::optional<Value> LayerOperators::AgreedRows(Kernel kernel, Value from, std::
   }
   const Value rows = tape_->Make(std::move(name), Bytes(tokens_ * numbers * kFp32Size));
   tape_->Run(std::move(kernel), {from}, {rows});
-  tape_->Communicate({CollectiveKind::kAllReduce, kTensor, DataType::kFp32}, rows, rows);
+  tape_->Communicate({CollectiveKind::kAllReduce, options_.output_layer_axis, DataType::kFp32},
+                     rows, rows);
   return rows;
 }
 

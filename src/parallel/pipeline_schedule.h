@@ -43,12 +43,14 @@ struct OverlappedPair {
   friend bool operator==(const OverlappedPair&, const OverlappedPair&) = default;
 };
 
-// A part of the output layer's work where the vocabulary is sharded over the stages
+// A part of the work of the vocabulary's layers where the vocabulary is sharded over the stages
 // (arXiv 2411.05288): each stage computes its part of every micro-batch.
 struct VocabularyPass {
   enum class Part : std::uint8_t {
-    kS,  // logits and local softmax, after the last chunk's forward
-    kT,  // gradients of the weights, after every stage's S
+    kS,  // output layer: logits and local softmax, after the last chunk's forward
+    kT,  // output layer: gradients of the weights, after every stage's S
+    kE,  // input layer: rows of the stage's words, which the first chunk's forward adds up
+    kG,  // input layer: gradients of the weights, after the first chunk's backward
   };
   Part part = Part::kS;
   int micro_batch = 0;
@@ -80,6 +82,9 @@ struct PipelineSchedule {
   };
   int micro_batches = 0;
   std::vector<Stage> stages;
+  // Where the vocabulary is sharded: the gradient that the last chunk's backward takes is made in
+  // T (Vocab-1), else in S (Vocab-2).
+  bool gradients_in_t = false;
   friend bool operator==(const PipelineSchedule&, const PipelineSchedule&) = default;
 };
 

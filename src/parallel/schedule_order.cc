@@ -13,8 +13,8 @@ std::size_t Index(int number) { return static_cast<std::size_t>(number); }
 ScheduleDependencies::ScheduleDependencies(const PipelineSchedule& schedule)
     : schedule_(&schedule),
       chunks_(Chunks(schedule)),
-      passes_(Index(chunks_) * Index(schedule.micro_batches)),
-      vocabulary_(Index(schedule.micro_batches)) {
+      passes_(Index(chunks_) * Index(schedule.micro_batches)) {
+  for (auto& of_part : vocabulary_) of_part.resize(Index(schedule.micro_batches));
   const auto exists = [&](const Action& action) {
     return action.chunk >= 0 && action.chunk < chunks_ && action.micro_batch >= 0 &&
            action.micro_batch < schedule.micro_batches;
@@ -29,9 +29,9 @@ ScheduleDependencies::ScheduleDependencies(const PipelineSchedule& schedule)
         (action.task == Task::kForward ? passes.forward : passes.backward) = {stage, entry};
       }
       const auto* pass = std::get_if<VocabularyPass>(&entries[Index(entry)]);
-      if (pass != nullptr && pass->part == VocabularyPass::Part::kS && pass->micro_batch >= 0 &&
-          pass->micro_batch < schedule.micro_batches) {
-        vocabulary_[Index(pass->micro_batch)].push_back({stage, entry});
+      if (pass != nullptr && pass->micro_batch >= 0 && pass->micro_batch < schedule.micro_batches) {
+        vocabulary_[static_cast<std::size_t>(pass->part)][Index(pass->micro_batch)].push_back(
+            {stage, entry});
       }
     }
   }
@@ -41,6 +41,11 @@ const ScheduleDependencies::Passes& ScheduleDependencies::At(int chunk, int micr
   return passes_[Index(chunk) * Index(schedule_->micro_batches) + Index(micro_batch)];
 }
 
+const std::vector<EntryAt>& ScheduleDependencies::All(VocabularyPass::Part part,
+                                                      int micro_batch) const {
+  return vocabulary_[static_cast<std::size_t>(part)][Index(micro_batch)];
+}
+
 void ScheduleDependencies::Add(const Action& action, std::vector<EntryAt>& needed) const {
   const auto add = [&](EntryAt at) {
     if (at.entry >= 0) needed.push_back(at);
@@ -48,7 +53,11 @@ void ScheduleDependencies::Add(const Action& action, std::vector<EntryAt>& neede
   const Passes& own = At(action.chunk, action.micro_batch);
   switch (action.task) {
     case Task::kForward:
-      if (action.chunk > 0) add(At(action.chunk - 1, action.micro_batch).forward);
+      if (action.chunk > 0) {
+        add(At(action.chunk - 1, action.micro_batch).forward);
+      } else {
+        for (const EntryAt& at : All(VocabularyPass::Part::kE, action.micro_batch)) add(at);
+      }
       return;
     case Task::kBackward:
     case Task::kBackwardInput:
@@ -56,7 +65,9 @@ void ScheduleDependencies::Add(const Action& action, std::vector<EntryAt>& neede
       if (action.chunk + 1 < chunks_) {
         add(At(action.chunk + 1, action.micro_batch).backward);
       } else {
-        for (const EntryAt& at : vocabulary_[Index(action.micro_batch)]) add(at);
+        const auto part =
+            schedule_->gradients_in_t ? VocabularyPass::Part::kT : VocabularyPass::Part::kS;
+        for (const EntryAt& at : All(part, action.micro_batch)) add(at);
       }
       return;
     case Task::kBackwardWeight:
@@ -70,9 +81,20 @@ std::vector<EntryAt> ScheduleDependencies::Of(EntryAt at) const {
   const ScheduleEntry& entry = schedule_->stages[Index(at.stage)].entries[Index(at.entry)];
   for (const Action& action : ActionsOf(entry)) Add(action, needed);
   if (const auto* pass = std::get_if<VocabularyPass>(&entry)) {
-    if (pass->part == VocabularyPass::Part::kT) return vocabulary_[Index(pass->micro_batch)];
-    const Passes& last = At(chunks_ - 1, pass->micro_batch);
-    if (last.forward.entry >= 0) needed.push_back(last.forward);
+    EntryAt neighbour{0, -1};
+    switch (pass->part) {
+      case VocabularyPass::Part::kE:
+        break;
+      case VocabularyPass::Part::kS:
+        neighbour = At(chunks_ - 1, pass->micro_batch).forward;
+        break;
+      case VocabularyPass::Part::kT:
+        return All(VocabularyPass::Part::kS, pass->micro_batch);
+      case VocabularyPass::Part::kG:
+        neighbour = At(0, pass->micro_batch).backward;
+        break;
+    }
+    if (neighbour.entry >= 0) needed.push_back(neighbour);
   }
   return needed;
 }

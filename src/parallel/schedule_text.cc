@@ -17,6 +17,12 @@ constexpr std::pair<Task, char> kLetters[] = {{Task::kForward, 'F'},
                                               {Task::kBackwardInput, 'I'},
                                               {Task::kBackwardWeight, 'W'}};
 
+constexpr std::pair<VocabularyPass::Part, char> kVocabularyLetters[] = {
+    {VocabularyPass::Part::kS, 'S'},
+    {VocabularyPass::Part::kT, 'T'},
+    {VocabularyPass::Part::kE, 'E'},
+    {VocabularyPass::Part::kG, 'G'}};
+
 struct ParameterWord {
   ParameterPass::Kind kind;
   std::string_view word;
@@ -72,8 +78,8 @@ std::optional<ScheduleEntry> ReadEntry(std::string_view text, int stage_chunk) {
     if (!chunk || !text.empty()) return std::nullopt;
     return ParameterPass{word.kind, *chunk};
   }
-  if (text.starts_with('S') || text.starts_with('T')) {
-    const auto part = text.front() == 'S' ? VocabularyPass::Part::kS : VocabularyPass::Part::kT;
+  for (const auto& [part, letter] : kVocabularyLetters) {
+    if (!text.starts_with(letter)) continue;
     text.remove_prefix(1);
     const std::optional<int> micro_batch = TakeNumber(text);
     if (!micro_batch || !text.empty()) return std::nullopt;
@@ -203,8 +209,9 @@ std::string Print(const ScheduleEntry& entry, int stage_chunk) {
     return ActionText(pair->forward, stage_chunk) + "+" + ActionText(pair->backward, stage_chunk);
   }
   if (const auto* pass = std::get_if<VocabularyPass>(&entry)) {
-    return fmt::format("{}{}", pass->part == VocabularyPass::Part::kS ? 'S' : 'T',
-                       pass->micro_batch);
+    const auto* letter = std::find_if(std::begin(kVocabularyLetters), std::end(kVocabularyLetters),
+                                      [&](const auto& one) { return one.first == pass->part; });
+    return fmt::format("{}{}", letter->second, pass->micro_batch);
   }
   if (const auto* pass = std::get_if<ParameterPass>(&entry)) {
     const auto* word =

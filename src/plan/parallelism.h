@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "src/parallel/vocabulary.h"
+
 namespace stepcast::parallel {
 struct PipelineSchedule;
 }  // namespace stepcast::parallel
@@ -31,6 +33,8 @@ struct Parallelism {
   bool splits_backward = false;  // it has passes of gradients of inputs alone
   std::int64_t virtual_stages = 1;
   std::vector<std::int64_t> stage_layers = {};
+  // Where the vocabulary's layers are, and the order of passes that goes with it.
+  parallel::Vocabulary vocabulary = parallel::Vocabulary::kEnds;
   friend bool operator==(const Parallelism&, const Parallelism&) = default;
 };
 
@@ -46,6 +50,7 @@ struct ParallelismRequest {
   std::shared_ptr<const parallel::PipelineSchedule> listed_schedule;
   std::optional<std::int64_t> virtual_stages;
   std::optional<std::vector<std::int64_t>> stage_layers;
+  std::optional<parallel::Vocabulary> vocabulary;
   // Parts that are equal count the embedding, the head (with the loss) as a block each.
   std::optional<bool> account_for_embedding_in_pipeline_split;
   std::optional<bool> account_for_loss_in_pipeline_split;

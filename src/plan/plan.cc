@@ -59,7 +59,11 @@ model::WorkOptions WorkOptionsOf(const Plan& plan) {
           .fuses_dropout_add = TraitsOf(plan.data_parallel.framework).megatron_layers,
           .adds_up_parts = plan.parallelism.sequence_parallel &&
                            !TraitsOf(plan.data_parallel.framework).megatron_layers,
-          .splits_backward = plan.parallelism.splits_backward};
+          .splits_backward = plan.parallelism.splits_backward,
+          .vocabulary = plan.parallelism.vocabulary,
+          .vocabulary_stages = plan.parallelism.vocabulary == parallel::Vocabulary::kEnds
+                                   ? 1
+                                   : plan.parallelism.pipeline};
 }
 
 DataType WrittenGradientType(const Training& training) {

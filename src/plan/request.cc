@@ -312,6 +312,7 @@ Plan Complete(const Request& request, std::int64_t devices, const ModelBlocks& m
                                            ? schedule.named->splits_backward
                                            : parallel::SplitsBackward(*request.listed_schedule);
     plan.parallelism.stage_layers = StageLayersOf(request, model, chunks);
+    plan.parallelism.vocabulary = request.vocabulary.value_or(parallel::Vocabulary::kEnds);
   }
   plan.data_parallel = CompleteDataParallel(request, plan.training, *data);
   plan.software = {request.torch.value_or(Software().torch), request.nccl.value_or(Software().nccl),

@@ -78,6 +78,9 @@ Case AnyPlan() {
     vary("parallelism.pipeline", {"1", "2", "2", "4"});
     if (*rc::gen::arbitrary<bool>()) vary("parallelism.virtual_stages", {"1", "2"});
     vary("training.gradient_accumulation", {"2", "4", "8"});
+    if (!layers && *rc::gen::inRange(0, 3) == 0) {
+      vary("parallelism.vocabulary", {"vocab_1", "vocab_2", "interlaced"});
+    }
   }
   if (!layers && *rc::gen::inRange(0, 4) == 0) {
     any.set.emplace_back("training.activation_checkpointing=full");
@@ -155,6 +158,7 @@ TEST(BoundsTest, NoForecastIsBetter) {
     RC_ASSERT(program.has_value());
     RC_ASSERT(forecast.has_value());
     const forecast::MemoryForecast& memory = forecast->memory;
+    for (const std::string& set : any.set) RC_LOG() << set << "\n";
     RC_LOG() << "bounds " << kernels->step_time.seconds() << " s, " << program->step_time.seconds()
              << " s, forecast " << forecast->step_time.seconds() << " s\nbounds "
              << kernels->memory.count() << " B, " << program->memory.count() << " B, forecast "

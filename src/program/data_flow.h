@@ -59,7 +59,7 @@ enum class EffectKind : std::uint8_t {
   //   all-reduce       elements in source -> elements in target
   //   reduce-scatter   elements in source -> elements / ranks in target
   //   all-gather       elements / ranks in source -> elements in target
-  //   broadcast        elements in source of the group's first rank -> elements in target
+  //   broadcast        elements in source of the collective's root -> elements in target
   // In place as NCCL has it: all-reduce and broadcast with source = target; the rank's own part of
   // the whole as target (reduce-scatter) or source (all-gather). The collective's own data type is
   // what is sent and added up in; where source or target have another one, their values are

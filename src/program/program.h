@@ -138,6 +138,7 @@ struct Collective {
   // That it runs on; 0: copy engines move the bytes; none: as many as the communication library
   // takes.
   std::optional<int> multiprocessors{};
+  int root = 0;  // broadcast: the position in the group of the rank whose values are sent
   friend bool operator==(const Collective&, const Collective&) = default;
 };
 

@@ -148,7 +148,9 @@ std::string Legend(const parallel::PipelineSchedule& schedule, bool numbers) {
                                                        {'W', "backward of weights"},
                                                        {'+', "both by turns, overlapped"},
                                                        {'S', "output layer's part, softmax"},
-                                                       {'T', "output layer's part, gradients"}};
+                                                       {'T', "output layer's part, gradients"},
+                                                       {'E', "input layer's part"},
+                                                       {'G', "input layer's part, gradients"}};
   std::string letters;
   bool chunks = false;
   for (const parallel::PipelineSchedule::Stage& stage : schedule.stages) {

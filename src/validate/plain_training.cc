@@ -65,9 +65,10 @@ DataType TypeClipped(const scenario::Scenario& scenario) {
 
 Weights TrainPlainly(const scenario::Scenario& scenario, Gradients gradients, int steps,
                      std::uint64_t seed) {
-  const model::Model local = model::Localised(*scenario.model, scenario.plan.parallelism.tensor);
   const plan::Training& training = scenario.plan.training;
   const PlainPasses passes(scenario);
+  const bool shared = scenario.plan.parallelism.vocabulary != parallel::Vocabulary::kEnds;
+  const model::Model local = model::Localised(passes.model(), scenario.plan.parallelism.tensor);
   const auto ranks = static_cast<int>(scenario.plan.parallelism.data);
   const auto micro_batches = static_cast<int>(training.gradient_accumulation);
   // Elements are numbered through the model of each rank that divides layers; of what all of them
@@ -81,7 +82,7 @@ Weights TrainPlainly(const scenario::Scenario& scenario, Gradients gradients, in
     elements += tensor.elements;
   }
   const auto once = [&](const model::Tensor& tensor) {
-    return tensor.division == model::Division::kWhole;
+    return shared ? !tensor.of_vocabulary : tensor.division == model::Division::kWhole;
   };
 
   Weights weights;

@@ -250,9 +250,11 @@ void Interpreter::Communicate(std::size_t instruction, const std::vector<Effect>
       const std::vector<float> given = read(member, gathers ? elements / members : elements);
       if (gathers) {
         whole.insert(whole.end(), given.begin(), given.end());
+      } else if (collective.kind == CollectiveKind::kBroadcast) {
+        if (member == group[static_cast<std::size_t>(collective.root)]) whole = given;
       } else if (whole.empty()) {
         whole = given;
-      } else if (collective.kind != CollectiveKind::kBroadcast) {
+      } else {
         std::transform(whole.begin(), whole.end(), given.begin(), whole.begin(), values::Add);
       }
     }

@@ -59,7 +59,7 @@ std::vector<float> CheckedTarget(const program::Collective& collective, int memb
         values[i] = Given(static_cast<int>(i / kPerRank), i % kPerRank);
         break;
       case CollectiveKind::kBroadcast:
-        values[i] = Given(0, i);
+        values[i] = Given(collective.root, i);
         break;
       default:
         STEPCAST_CHECK(false, "step programs hold no other collective");

@@ -121,7 +121,8 @@ Attempt<void> Communicators::Part(const program::Collective& collective, std::in
       result = ncclAllGather(source, target, sent, type, member.communicator, stream);
       break;
     case CollectiveKind::kBroadcast:
-      result = ncclBroadcast(source, target, sent, type, 0, member.communicator, stream);
+      result =
+          ncclBroadcast(source, target, sent, type, collective.root, member.communicator, stream);
       break;
     default:
       STEPCAST_CHECK(false, "step programs hold no other collective");

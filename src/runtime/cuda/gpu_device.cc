@@ -538,10 +538,10 @@ StepSource GpuDevice::Step() const {
 
 // Known numbers through every kind of collective that the program has.
 Attempt<void> GpuDevice::CheckSums() {
-  std::vector<std::tuple<CollectiveKind, Index, DataType, bool>> checked;
+  std::vector<std::tuple<CollectiveKind, Index, DataType, bool, int>> checked;
   for (const program::Collective& collective : program_.collectives) {
     const std::tuple key{collective.kind, collective.communicator, collective.data_type,
-                         collective.average};
+                         collective.average, collective.root};
     if (std::find(checked.begin(), checked.end(), key) != checked.end()) continue;
     checked.push_back(key);
     STEPCAST_TRY(CheckCollective(program_, collective, rank_, *communicators_, streams_[0]));

@@ -81,8 +81,8 @@ Attempt<void> Communicator::Run(const program::Collective& collective, std::int6
   const DataType type = collective.data_type;
   const std::int64_t sent = SourceElements(collective.kind, elements, members_);
   const std::int64_t received = TargetElements(collective.kind, elements, members_);
-  CollectiveCall call{collective.kind, type,        collective.average,
-                      elements,        source.data, target.data};
+  CollectiveCall call{collective.kind, type,        collective.average, elements,
+                      source.data,     target.data, collective.root};
   if (source.type != type) {
     const Attempt<std::byte*> staged = Reserve(0, sent * SizeOf(type));
     if (!staged) return tl::unexpected(staged.error());
@@ -112,8 +112,8 @@ Attempt<void> Communicator::RunEmpty(const program::Collective& collective) {
   if (!source) return tl::unexpected(source.error());
   const Attempt<std::byte*> target = Reserve(1, elements * size);
   if (!target) return tl::unexpected(target.error());
-  return channel_->Run(
-      {collective.kind, collective.data_type, collective.average, elements, *source, *target});
+  return channel_->Run({collective.kind, collective.data_type, collective.average, elements,
+                        *source, *target, collective.root});
 }
 
 Attempt<void> Communicator::CheckSums(const program::Collective& collective, int position) {
@@ -145,7 +145,8 @@ Attempt<void> Communicator::CheckOnStaging(const program::Collective& collective
     T* from = reinterpret_cast<T*>(*source);
     T* to = reinterpret_cast<T*>(*target);
     for (std::int64_t i = 0; i < sent; ++i) from[i] = values::FromFp32<T>(Known(position, i));
-    done = channel_->Run({collective.kind, type, collective.average, elements, from, to});
+    done = channel_->Run(
+        {collective.kind, type, collective.average, elements, from, to, collective.root});
     if (!done) return;
     const std::int64_t part = elements / members_;
     const float divisor = collective.average ? static_cast<float>(members_) : 1.0f;
@@ -166,7 +167,7 @@ Attempt<void> Communicator::CheckOnStaging(const program::Collective& collective
           expected = Known(static_cast<int>(i / part), i % part);
           break;
         case CollectiveKind::kBroadcast:
-          expected = Known(0, i);
+          expected = Known(collective.root, i);
           break;
         default:
           STEPCAST_CHECK(false, "step programs hold no other collective");

@@ -77,13 +77,13 @@ class MpiChannel : public Channel {
   Attempt<void> Broadcast(const CollectiveCall& call) {
     const std::int64_t bytes = call.elements * SizeOf(call.type);
     char* target = static_cast<char*>(call.target);
-    if (position_ == 0 && call.source != call.target) {
+    if (position_ == call.root && call.source != call.target) {
       std::memcpy(target, call.source, static_cast<std::size_t>(bytes));
     }
     for (std::int64_t at = 0; at < bytes; at += kLargestCount) {
       const int count = static_cast<int>(std::min(kLargestCount, bytes - at));
       Attempt<void> done =
-          CheckMpi(MPI_Bcast(target + at, count, MPI_BYTE, 0, communicator_), "broadcast");
+          CheckMpi(MPI_Bcast(target + at, count, MPI_BYTE, call.root, communicator_), "broadcast");
       if (!done) return done;
     }
     return {};

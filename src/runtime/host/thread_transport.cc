@@ -87,7 +87,8 @@ Attempt<void> Meeting::Run(int position, const CollectiveCall& call) {
   bool agree = true;
   for (const CollectiveCall& other : calls_) {
     agree = agree && other.kind == call.kind && other.type == call.type &&
-            other.elements == call.elements && other.average == call.average;
+            other.elements == call.elements && other.average == call.average &&
+            other.root == call.root;
   }
   if (agree) Work(position);
   // Buffers are others' to read until all are done.
@@ -229,7 +230,8 @@ void Meeting::Work(int position) const {
       break;
     }
     case CollectiveKind::kBroadcast:
-      CopyUnlessSame(call.target, calls_[0].source, call.elements * size);
+      CopyUnlessSame(call.target, calls_[static_cast<std::size_t>(call.root)].source,
+                     call.elements * size);
       break;
     default:
       STEPCAST_CHECK(false, "step programs hold no other collective");

@@ -25,6 +25,7 @@ struct CollectiveCall {
   std::int64_t elements = 0;  // of the whole
   const void* source = nullptr;
   void* target = nullptr;
+  int root = 0;  // broadcast: the position of the member whose values are sent
 };
 
 // One rank's end of a message.
