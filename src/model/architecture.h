@@ -51,11 +51,11 @@ struct Architecture {
   bool dropout = false;               // residual and embedding dropout are active in training
   bool attention_dropout = false;     // so is dropout of the attention weights
   std::int64_t attention_window = 0;  // a token sees at most so many before it; 0 = all of them
-  std::int64_t token_types =
-      0;  // encoders: rows of the table of token types (segments); 0: there is none
-  bool next_sentence = false;  // encoders: there are a pooler and a head that tells from the first
-                               // token whether one segment follows the other
-  Lora lora{};                 // how it is trained: with adapters, all else frozen
+  // Encoders: rows of the table of token types (segments); 0: there is none.
+  std::int64_t token_types = 0;
+  // Encoders: a pooler and a head tell from the first token whether one segment follows the other.
+  bool next_sentence = false;
+  Lora lora{};  // how it is trained: with adapters, all else frozen
 };
 
 // What the released models of a family have in common: normalisation, activation, positions,
