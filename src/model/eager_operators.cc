@@ -5,6 +5,7 @@
 
 #include "src/model/layer_operators.h"
 #include "src/model/operator_name.h"
+#include "src/model/operator_sizes.h"
 
 // Norms, rotary positions and activation functions as Python writes them, every operation a kernel
 // of its own, and the casts of autocast.
@@ -12,8 +13,6 @@ namespace stepcast::model {
 namespace {
 
 using Value = LayerTape::Value;
-
-constexpr std::int64_t kFp32Size = 4;
 
 }  // namespace
 

@@ -215,7 +215,7 @@ class LayerOperators {
                           bool gradients_of_input);
 
  private:
-  struct Core;  // see the .cc
+  struct Core;  // attention_operators.cc
 
   static std::int64_t Elements(const Operand& x) { return x.tokens * x.width; }
   Bytes BytesOfElements(std::int64_t elements) const { return Bytes(elements * element_size_); }

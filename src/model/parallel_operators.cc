@@ -10,6 +10,7 @@
 #include "src/model/column_region.h"
 #include "src/model/layer_operators.h"
 #include "src/model/operator_name.h"
+#include "src/model/operator_sizes.h"
 #include "src/parallel/axis.h"
 
 // Where tensor parallelism enters and leaves the operators of a layer.
@@ -19,7 +20,6 @@ namespace {
 using Value = LayerTape::Value;
 
 constexpr parallel::AxisSet kTensor = parallel::Axis::kTensor;
-constexpr std::int64_t kFp32Size = 4;
 
 // Those of a collective, by Transformer Engine's defaults
 // (transformer_engine/pytorch/module/base.py, initialize_ub: num_sm).

@@ -4,6 +4,7 @@
 
 #include "src/model/layer_operators.h"
 #include "src/model/operator_name.h"
+#include "src/model/operator_sizes.h"
 
 // What a training loop prints beside the loss, computed from the logits of each micro-batch.
 namespace stepcast::model {
@@ -11,7 +12,6 @@ namespace {
 
 using Value = LayerTape::Value;
 
-constexpr std::int64_t kFp32Size = 4;
 constexpr std::int64_t kLossFlops = 5;
 
 }  // namespace

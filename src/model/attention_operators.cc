@@ -1,0 +1,317 @@
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "src/model/layer_operators.h"
+#include "src/model/operator_name.h"
+#include "src/model/operator_sizes.h"
+
+// The core of attention: what lies between queries, keys and values and its output.
+namespace stepcast::model {
+namespace {
+
+using Value = LayerTape::Value;
+
+// The counts of a long sequence's score matrix can leave 64 bits. Such a batch fits nowhere, so
+// its exact count has no use; these bounds leave room to add up over all layers.
+constexpr std::int64_t kMostFlops = std::int64_t{1} << 58;
+constexpr std::int64_t kMostScoreBytes = std::int64_t{1} << 47;
+
+std::int64_t Capped(std::int64_t a, std::int64_t b, std::int64_t most) {
+  std::int64_t product = 0;
+  if (__builtin_mul_overflow(a, b, &product)) return most;
+  return std::min(product, most);
+}
+
+std::int64_t Flops(std::int64_t a, std::int64_t b) { return Capped(a, b, kMostFlops); }
+Bytes ScoreBytes(std::int64_t a, std::int64_t b) { return Bytes(Capped(a, b, kMostScoreBytes)); }
+
+// Whether Megatron-LM's fused softmax takes scores of so many heads, those of all sequences
+// together, and of a sequence of s (megatron/model/fused_softmax.py, is_kernel_available; a thread
+// block takes four heads, or eight of up to 128 tokens).
+bool FusedSoftmaxTakes(std::int64_t heads, std::int64_t s) {
+  constexpr std::int64_t kShortest = 16, kLongest = 4096, kTwoInAWarp = 128;
+  return s > kShortest && s <= kLongest && s % 4 == 0 && heads % (s <= kTwoInAWarp ? 8 : 4) == 0;
+}
+
+}  // namespace
+
+// The operands of an attention core, and where their gradients go.
+struct LayerOperators::Core {
+  Value query, key, value;  // the same one three times if they stand side by side
+  bool fused = false;
+};
+
+std::int64_t LayerOperators::SeenTwice(const AttentionShape& shape) const {
+  // The triangle below the diagonal of s x s, less the one that lies before the window; both as
+  // half squares, as is usual when a causal mask is said to halve the work.
+  const std::int64_t s = options_.sequence_length;
+  if (!shape.causal) return 2 * s * s;
+  if (shape.window == 0 || shape.window >= s) return s * s;
+  return s * s - (s - shape.window) * (s - shape.window);
+}
+
+std::int64_t LayerOperators::CountedPairs(const AttentionShape& shape) const {
+  return shape.causal ? SeenTwice(shape) : SeenTwice(shape) / 2;
+}
+
+Operand LayerOperators::FlashAttention(Operand query, Operand key, Operand value,
+                                       std::string_view module, const AttentionShape& shape) {
+  return Flash({query.value, key.value, value.value}, module, shape);
+}
+
+Operand LayerOperators::FlashAttention(Operand query_key_value, std::string_view module,
+                                       const AttentionShape& shape) {
+  const Value all = query_key_value.value;
+  return Flash({all, all, all, true}, module, shape);
+}
+
+Operand LayerOperators::MathAttention(Operand query, Operand key, Operand value,
+                                      std::string_view module, const AttentionShape& shape) {
+  return Math({query.value, key.value, value.value}, module, shape);
+}
+
+Operand LayerOperators::MathAttention(Operand query_key_value, std::string_view module,
+                                      const AttentionShape& shape) {
+  const Value all = query_key_value.value;
+  return Math({all, all, all, true}, module, shape);
+}
+
+Operand LayerOperators::Flash(const Core& core, std::string_view module,
+                              const AttentionShape& shape) {
+  const std::int64_t query_width = shape.heads * shape.head_size;
+  const std::int64_t key_width = shape.kv_heads * shape.head_size;
+  const Bytes operands = BytesOfElements(tokens_ * (query_width + 2 * key_width));
+  // One product of queries and keys over the pairs that see each other.
+  const std::int64_t product = Flops(options_.micro_batch_size * query_width, SeenTwice(shape));
+  const std::int64_t counted = Flops(options_.micro_batch_size * query_width, CountedPairs(shape));
+  const Bytes row_numbers = Bytes(tokens_ * shape.heads * kFp32Size);
+  const auto generation = static_cast<std::uint8_t>(FlashGeneration(options_.attention));
+
+  for (const Value operand : {core.query, core.key, core.value}) tape_->Keep(operand);
+  const Operand y = Make(Joined(module, " output"), query_width, tokens_);
+  tape_->Keep(y.value);
+  const Value log_sum_exp = tape_->Make(Joined(module, " log-sum-exp"), row_numbers);
+  tape_->Keep(log_sum_exp);
+  // Scores, and their product with the values.
+  const std::int64_t s = options_.sequence_length;
+  const Kernel forward{.name = std::string(module),
+                       .kind = KernelKind::kAttention,
+                       .data_type = element_,
+                       .batch = options_.micro_batch_size * shape.heads,
+                       .m = s,
+                       .n = shape.window == 0 ? s : std::min(s, shape.window),
+                       .k = shape.head_size,
+                       .key_heads = options_.micro_batch_size * shape.kv_heads,
+                       .flops = Flops(2, product),
+                       .model_flops = Flops(4, counted),
+                       .read = operands,
+                       .written = Size(y) + row_numbers,
+                       .flash = generation,
+                       .causal = shape.causal};
+  tape_->Run(forward, {core.query, core.key, core.value}, {y.value, log_sum_exp});
+  tape_->OnBackward([=, this] {
+    const Value dy = tape_->GradientOf(y.value);
+    // Row sums of the output times its gradient, then the main kernel, which adds up the queries'
+    // gradient in FP32.
+    const Value row_sums = tape_->MakeScratch(row_numbers);
+    tape_->RunBackward(
+        Memory(Joined(module, ".row_sums"), 2 * Elements(y), 2 * Size(y), row_numbers), {dy},
+        {row_sums});
+    const Bytes accumulator_size = Bytes(Elements(y) * kFp32Size);
+    const Value accumulator = tape_->MakeScratch(accumulator_size);
+    Kernel backward = forward;
+    backward.name = Joined(module, ".dgrad");
+    backward.kind = KernelKind::kAttentionGradient;
+    backward.flops = Flops(5, product);
+    backward.model_flops = Flops(8, counted);
+    backward.read = operands + 2 * Size(y) + 2 * row_numbers + accumulator_size;
+    backward.written = operands + accumulator_size;
+    if (core.fused) {
+      const Value parts = tape_->MakeScratch(operands);
+      tape_->RunBackward(backward, {dy, row_sums}, {parts, accumulator});
+      const Value whole = tape_->MakeGradient(core.query);
+      tape_->RunBackward(Memory(Joined(module, ".join"), 0, operands, operands), {parts}, {whole});
+      tape_->Deliver(core.query, whole);
+    } else {
+      const Value dq = tape_->MakeGradient(core.query);
+      const Value dk = tape_->MakeGradient(core.key);
+      const Value dv = tape_->MakeGradient(core.value);
+      tape_->RunBackward(backward, {dy, row_sums}, {dq, dk, dv, accumulator});
+      tape_->Deliver(core.query, dq);
+      tape_->Deliver(core.key, dk);
+      tape_->Deliver(core.value, dv);
+    }
+  });
+  return y;
+}
+
+// Per head an s x n product over k; `n` and `k` are the sequence or the head size.
+Kernel LayerOperators::ScoreProduct(std::string name, const AttentionShape& shape, std::int64_t n,
+                                    std::int64_t k, ProductLayout layout) const {
+  const std::int64_t s = options_.sequence_length;
+  const std::int64_t batch = options_.micro_batch_size * shape.heads;
+  const std::int64_t pair = Flops(batch, 2 * shape.head_size);
+  return {.name = std::move(name),
+          .kind = KernelKind::kGemm,
+          .data_type = element_,
+          .batch = batch,
+          .m = s,
+          .n = n,
+          .k = k,
+          .layout = layout,
+          .flops = Flops(pair, s * s),
+          .model_flops = Flops(pair, CountedPairs(shape)),
+          .read = ScoreBytes(batch * element_size_, s * k + k * n),
+          .written = ScoreBytes(batch * element_size_, s * n)};
+}
+
+Operand LayerOperators::Math(const Core& core, std::string_view module,
+                             const AttentionShape& shape) {
+  const std::int64_t s = options_.sequence_length;
+  const std::int64_t d = shape.head_size;
+  const std::int64_t scores = Flops(options_.micro_batch_size * shape.heads, s * s);
+  const Bytes matrix = ScoreBytes(scores, element_size_);
+  const Bytes mask_size = ScoreBytes(scores, kMaskSize);
+  const auto over_scores = [=, this](std::string_view suffix, std::int64_t flops, Bytes read,
+                                     Bytes written) {
+    return Memory(Joined(module, suffix), Flops(flops, scores), read, written);
+  };
+
+  for (const Value operand : {core.query, core.key, core.value}) tape_->Keep(operand);
+  const Value raw = tape_->Make(Joined(module, ".scores output"), matrix);
+  tape_->Run(ScoreProduct(Joined(module, ".scores"), shape, s, d, ProductLayout::kForward),
+             {core.query, core.key}, {raw});
+  // Fused, the mask is not applied: what it hides is not read, and zeros are written there.
+  const bool asked = options_.attention == Attention::kFusedSoftmax;
+  const bool fused = asked && FusedSoftmaxTakes(options_.micro_batch_size * shape.heads, s);
+  // What Megatron-LM runs in its place (forward_torch_softmax): cast, scale and mask of its own.
+  const bool stepwise = asked && !fused && element_size_ < kFp32Size;
+  const Bytes wide = ScoreBytes(scores, kFp32Size);
+  Value masked = raw;
+  // In FP32 the softmax reads scores in 16 bits, and its result is cast.
+  const bool fp32 = stepwise || (element_size_ < kFp32Size &&
+                                 (options_.attention == Attention::kMathFp32 ||
+                                  (options_.autocast && options_.attention == Attention::kMath)));
+  // One kernel scales, masks, normalises and drops.
+  const bool compiled = options_.compiled && !asked && !fp32;
+  const bool scales = !shape.causal && !asked && !compiled;
+  Value scaled = raw;
+  if (scales) {
+    scaled = tape_->Make(Joined(module, ".scale output"), matrix);
+    tape_->Run(over_scores(".scale", 1, matrix, matrix), {raw}, {scaled});
+  }
+  if (stepwise) {
+    const Value upcast = tape_->Make(Joined(module, ".scores in FP32"), wide);
+    tape_->Run(over_scores(".scores.cast", 0, matrix, wide), {raw}, {upcast});
+    masked = tape_->Make(Joined(module, ".scale output"), wide);
+    tape_->Run(over_scores(".scale", 1, wide, wide), {upcast}, {masked});
+    tape_->Run(over_scores(".mask", 1, wide, wide), {masked}, {masked});
+  } else if (!fused && !compiled) {
+    masked = tape_->Make(Joined(module, ".mask output"), matrix);
+    tape_->Run(over_scores(".mask", 1, matrix, matrix), {scaled}, {masked});
+  }
+  const Bytes read = fused && shape.causal ? ScoreBytes(scores / 2, element_size_)
+                     : stepwise            ? wide
+                                           : matrix;
+  const Bytes softmax_size = fp32 ? wide : matrix;
+  const Value softmax = tape_->Make(Joined(module, ".softmax output"), softmax_size);
+  tape_->Keep(softmax);
+  Value weights = softmax;
+  const bool drops_at_once = compiled && shape.dropout;
+  std::optional<Value> dropped;
+  if (drops_at_once) {
+    dropped = tape_->Make(Joined(module, ".dropout mask"), mask_size);
+    weights = tape_->Make(Joined(module, ".dropout output"), matrix);
+    tape_->Keep(*dropped);
+    tape_->Run(over_scores(".softmax", kSoftmaxFlops + 4, read, 2 * matrix + mask_size), {masked},
+               {softmax, *dropped, weights});
+  } else {
+    tape_->Run(over_scores(".softmax", kSoftmaxFlops + (compiled ? 2 : 0), read, softmax_size),
+               {masked}, {softmax});
+  }
+  if (fp32) {
+    weights = tape_->Make(Joined(module, ".softmax in 16 bits"), matrix);
+    tape_->Run(over_scores(".softmax.cast", 0, softmax_size, matrix), {softmax}, {weights});
+  }
+  const Value undropped = weights;
+  if (shape.dropout && !drops_at_once) {
+    const Value mask = tape_->Make(Joined(module, ".dropout mask"), mask_size);
+    weights = tape_->Make(Joined(module, ".dropout output"), matrix);
+    tape_->Keep(mask);
+    tape_->Run(over_scores(".dropout", 2, matrix, matrix + mask_size), {undropped},
+               {mask, weights});
+  }
+  tape_->Keep(weights);
+  const Operand y = Make(Joined(module, " output"), shape.heads * d, tokens_);
+  tape_->Run(ScoreProduct(Joined(module, ".values"), shape, d, s, ProductLayout::kInputGradient),
+             {weights, core.value}, {y.value});
+
+  tape_->OnBackward([=, this] {
+    const Value dy = tape_->GradientOf(y.value);
+    // Operand gradients of the size of one of query, key and value.
+    const auto part = [&](Value operand) {
+      return core.fused ? tape_->MakeScratch(Size(y)) : tape_->MakeGradient(operand);
+    };
+    Value d_weights = tape_->MakeGradient(weights);
+    tape_->RunBackward(
+        ScoreProduct(Joined(module, ".values.dgrad_weights"), shape, s, d, ProductLayout::kForward),
+        {dy}, {d_weights});
+    const Value dv = part(core.value);
+    tape_->RunBackward(
+        ScoreProduct(Joined(module, ".values.dgrad"), shape, d, s, ProductLayout::kWeightGradient),
+        {dy}, {dv});
+    if (shape.dropout && !drops_at_once) {
+      const Value d_undropped = tape_->MakeGradient(undropped);
+      tape_->RunBackward(over_scores(".dropout.dgrad", 2, matrix + mask_size, matrix), {d_weights},
+                         {d_undropped});
+      d_weights = d_undropped;
+    }
+    if (fp32) {
+      const Value d_softmax = tape_->MakeGradient(softmax);
+      tape_->RunBackward(over_scores(".softmax.cast.dgrad", 0, matrix, softmax_size), {d_weights},
+                         {d_softmax});
+      d_weights = d_softmax;
+    }
+    Value d_scores = tape_->MakeGradient(masked);
+    tape_->RunBackward(
+        over_scores(".softmax.dgrad", kSoftmaxFlops + (compiled ? 4 : 0),
+                    2 * (fused ? read : softmax_size) + (drops_at_once ? mask_size : Bytes()),
+                    stepwise ? wide : matrix),
+        {d_weights}, {d_scores});
+    if (scales) {
+      const Value d_raw = tape_->MakeGradient(raw);
+      tape_->RunBackward(over_scores(".scale.dgrad", 1, matrix, matrix), {d_scores}, {d_raw});
+      d_scores = d_raw;
+    }
+    if (stepwise) {
+      const Value d_scaled = tape_->MakeScratch(wide);
+      tape_->RunBackward(over_scores(".mask.dgrad", 1, wide, wide), {d_scores}, {d_scores});
+      tape_->RunBackward(over_scores(".scale.dgrad", 1, wide, wide), {d_scores}, {d_scaled});
+      d_scores = tape_->MakeGradient(raw);
+      tape_->RunBackward(over_scores(".scores.cast.dgrad", 0, wide, matrix), {d_scaled},
+                         {d_scores});
+    }
+    const Value dq = part(core.query);
+    tape_->RunBackward(ScoreProduct(Joined(module, ".scores.dgrad_query"), shape, d, s,
+                                    ProductLayout::kInputGradient),
+                       {d_scores}, {dq});
+    const Value dk = part(core.key);
+    tape_->RunBackward(ScoreProduct(Joined(module, ".scores.dgrad_key"), shape, d, s,
+                                    ProductLayout::kWeightGradient),
+                       {d_scores}, {dk});
+    if (core.fused) {
+      const Value whole = tape_->MakeGradient(core.query);
+      tape_->RunBackward(Memory(Joined(module, ".join"), 0, 3 * Size(y), 3 * Size(y)), {dq, dk, dv},
+                         {whole});
+      tape_->Deliver(core.query, whole);
+    } else {
+      tape_->Deliver(core.query, dq);
+      tape_->Deliver(core.key, dk);
+      tape_->Deliver(core.value, dv);
+    }
+  });
+  return y;
+}
+
+}  // namespace stepcast::model
