@@ -18,6 +18,7 @@
 #include "src/base/diagnostic.h"
 #include "src/base/kernel.h"
 #include "src/base/time.h"
+#include "src/base/version.h"
 #include "src/calibration/collective_curves.h"
 #include "src/calibration/collective_law.h"
 
@@ -108,6 +109,14 @@ struct GemmSurface {
   friend bool operator==(const GemmSurface&, const GemmSurface&) = default;
 };
 
+// The part of their rate that batches of products keep, an attention core as separate kernels,
+// wherever 16 bytes do not divide their rows, with the cuBLAS that a release of PyTorch brings.
+struct UnalignedBatches {
+  Version torch;                              // and later; {}: every release before the others
+  std::array<double, kDataTypeCount> rate{};  // by DataType. Zero: not known, as single products
+  friend bool operator==(const UnalignedBatches&, const UnalignedBatches&) = default;
+};
+
 // Efficiencies are parts of a data sheet's peak; surfaces and curves are measured times, and count
 // instead where they exist. Each holds what an operation adds to its stream, start-up included. A
 // measured section may leave efficiencies out; they are then zero (Complete() fills them).
@@ -123,9 +132,8 @@ struct KernelCosts {
   // The part of their rate that matrix products keep whose operands have rows that 2 bytes alone
   // divide (cost/unaligned_products.h). Zero: not known, nothing is lost.
   double gemm_unaligned = 0;
-  // The same of batches of products, an attention core as separate kernels, wherever 16 bytes do
-  // not divide their rows; by DataType. Zero: not known, as single products.
-  std::array<double, kDataTypeCount> batched_unaligned{};
+  // The same of batches of products. The newest first; empty: not known, as single products.
+  std::vector<UnalignedBatches> batched_unaligned;
   std::array<AttentionEfficiency, 3> attention;  // by generation of FlashAttention, less one
   PowerDraw power;
   // Devices of one type are not equally fast under arithmetic: standard deviation of their times

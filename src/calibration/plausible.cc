@@ -120,12 +120,14 @@ void CheckAttention(const KernelCosts& kernels, Checker& checker) {
                 fmt::format("must lie between 0 and 1: {}", kernels.gemm_unaligned),
                 "it is the part of their rate that unaligned products keep");
   }
-  for (DataType type : kDataTypes) {
-    const double part = kernels.batched_unaligned[static_cast<std::size_t>(type)];
-    if (part >= 0 && part <= 1) continue;
-    checker.Add(fmt::format("kernels.batched_unaligned.{}", Name(type)),
-                fmt::format("must lie between 0 and 1: {}", part),
-                "it is the part of their rate that batches of unaligned products keep");
+  for (std::size_t i = 0; i < kernels.batched_unaligned.size(); ++i) {
+    for (DataType type : kDataTypes) {
+      const double part = kernels.batched_unaligned[i].rate[static_cast<std::size_t>(type)];
+      if (part >= 0 && part <= 1) continue;
+      checker.Add(fmt::format("kernels.batched_unaligned[{}].{}", i, Name(type)),
+                  fmt::format("must lie between 0 and 1: {}", part),
+                  "it is the part of their rate that batches of unaligned products keep");
+    }
   }
   if (!(kernels.variation >= 0 && kernels.variation <= kMostVariation)) {
     checker.Add("kernels.variation",

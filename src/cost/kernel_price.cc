@@ -285,7 +285,7 @@ tl::expected<Demand, KernelFault> PriceAtRate(const Kernel& kernel, const Kernel
 tl::expected<Demand, KernelFault> PriceKernel(const Kernel& kernel, const KernelSetting& setting) {
   if (kernel.kind == KernelKind::kGiven) return PriceGivenKernel(kernel);
   const double rate =
-      kernel.kind == KernelKind::kGemm ? UnalignedRate(kernel, setting.costs) : 1;
+      kernel.kind == KernelKind::kGemm ? UnalignedRate(kernel, setting.costs, setting.torch) : 1;
   auto own = PriceAtRate(kernel, setting, rate);
   if (rate == 1 || !own || kernel.issuer != Issuer::kFramework) return own;
   // A compiled graph fills rows up where that pays.

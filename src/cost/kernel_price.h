@@ -50,6 +50,7 @@ enum class KernelFault : std::uint8_t {
 struct KernelSetting {
   const topology::Gpu& gpu;
   const calibration::KernelCosts& costs;
+  Version torch{};  // whose libraries run
   // False for textbook programs: the start of a kernel is then part of the launch cost that they
   // leave out.
   bool start_latency = true;

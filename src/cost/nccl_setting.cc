@@ -30,13 +30,13 @@ std::optional<NcclSetting> NcclSettingOf(const scenario::Scenario& scenario) {
   setting.links = &*scenario.calibration->links;
   setting.law = &*scenario.calibration->collective_law;
   setting.curves = scenario.calibration->curves;
-  const plan::Version& version = scenario.plan.software.nccl;
+  const Version& version = scenario.plan.software.nccl;
   setting.version = nccl::VersionFromName(fmt::format("{}.{}", version.major, version.minor))
                         .value_or(nccl::kVersions.front());
   setting.overrides = scenario.nccl_overrides;
   setting.collnet = scenario.nccl_collnet;
   // src/transport/nvls.cc: "NVLS Multicast support requires CUDA12.1 UMD + KMD", which is 530.
-  setting.multicast = scenario.plan.software.driver >= plan::Version{530, 0};
+  setting.multicast = scenario.plan.software.driver >= Version{530, 0};
   if (scenario.nccl_algo.empty()) {
     if (scenario.algorithm == scenario::CollectiveAlgorithm::kRing) {
       for (nccl::Function function : nccl::kFunctions) {

@@ -16,15 +16,19 @@ struct PricedDevice {
   }
 
   explicit PricedDevice(const scenario::Scenario& scenario)
-      : calibration(scenario.calibration), gpu(scenario.gpu), textbook(IsTextbook(scenario)) {}
+      : calibration(scenario.calibration),
+        gpu(scenario.gpu),
+        torch(scenario.plan.software.torch),
+        textbook(IsTextbook(scenario)) {}
 
   bool IsOf(const scenario::Scenario& scenario) const {
     return calibration == scenario.calibration && textbook == IsTextbook(scenario) &&
-           gpu == scenario.gpu;
+           gpu == scenario.gpu && torch == scenario.plan.software.torch;
   }
 
   const std::shared_ptr<const calibration::Calibration> calibration;
   const std::optional<topology::Gpu> gpu;
+  const Version torch;
   const bool textbook;
   KernelMemo kernels;
 };

@@ -84,7 +84,7 @@ struct PricedMachine {
   const std::string nccl_algo, nccl_proto;
   const bool collnet;
   const bool analytic;
-  const plan::Version version, driver;
+  const Version version, driver;
   GroupLoads& loads;
   std::optional<NcclPricer> nccl;  // none: textbook, or hop by hop
   std::vector<std::unique_ptr<const Group>> groups;

@@ -85,6 +85,7 @@ class KernelPricer {
     }
     const auto demand = PriceKernel(kernel, {.gpu = *pricing_.scenario.gpu,
                                              .costs = *pricing_.kernels,
+                                             .torch = pricing_.scenario.plan.software.torch,
                                              .start_latency = !pricing_.reference});
     if (demand) return device_.kernels.Add(kernel, *demand);
     ReportNoPrice(kernel, demand.error());

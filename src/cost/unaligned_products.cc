@@ -38,16 +38,26 @@ std::int64_t LoadOf(std::int64_t row, std::int64_t element) {
   return load;
 }
 
+// Zero: not known.
+double BatchedRate(DataType type, const calibration::KernelCosts& costs, Version torch) {
+  for (const calibration::UnalignedBatches& batches : costs.batched_unaligned) {
+    if (torch >= batches.torch) return batches.rate[static_cast<std::size_t>(type)];
+  }
+  return 0;
+}
+
 }  // namespace
 
-double UnalignedRate(const Kernel& product, const calibration::KernelCosts& costs) {
+double UnalignedRate(const Kernel& product, const calibration::KernelCosts& costs, Version torch) {
   std::int64_t load = kWidest;
   for (const Operand& operand : OperandsOf(product.layout)) {
     load = std::min(load, LoadOf(product.*operand.row, SizeOf(product.data_type)));
   }
   if (load == kWidest) return 1;
-  const double batched = costs.batched_unaligned[static_cast<std::size_t>(product.data_type)];
-  if (product.batch > 1 && batched != 0) return batched;
+  if (product.batch > 1) {
+    const double batched = BatchedRate(product.data_type, costs, torch);
+    if (batched != 0) return batched;
+  }
   if (costs.gemm_unaligned == 0) return 1;
   return std::pow(costs.gemm_unaligned,
                   std::log2(static_cast<double>(kWidest) / static_cast<double>(load)) /

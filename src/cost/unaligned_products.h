@@ -1,6 +1,7 @@
 #pragma once
 
 #include "src/base/kernel.h"
+#include "src/base/version.h"
 #include "src/calibration/calibration.h"
 
 // Matrix products whose operands have rows that 16 bytes do not divide: a head over 50,257 words.
@@ -17,10 +18,11 @@ namespace stepcast::cost {
 // The part of the rate of aligned products that such a one reaches. Of a single product:
 // `gemm_unaligned` where 2 bytes alone divide its rows, 1 where 16 bytes do, and in between as much
 // for each halving (assumed: the guide shows that rates rise at each step, in no table). Of a batch
-// of products, for which libraries have fewer kernels: `batched_unaligned` of its type, whatever
-// less than 16 bytes divides them. Where that is zero a batch counts as single products, and where
-// `gemm_unaligned` is zero nothing is lost: not known.
-double UnalignedRate(const Kernel& product, const calibration::KernelCosts& costs);
+// of products, for which libraries have fewer kernels, more with each release: `batched_unaligned`
+// of its type and of the cuBLAS that PyTorch `torch` brings, whatever less than 16 bytes divides
+// them. Where that is zero a batch counts as single products, and where `gemm_unaligned` is zero
+// nothing is lost: not known.
+double UnalignedRate(const Kernel& product, const calibration::KernelCosts& costs, Version torch);
 
 // The same product with rows filled up to 16 bytes, as torch.compile runs it where that is faster
 // (torch/_inductor/fx_passes/pad_mm.py): operands of that size are written before, which `copied`

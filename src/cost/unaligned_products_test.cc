@@ -32,47 +32,69 @@ calibration::KernelCosts Unaligned(double part) {
 // gradients.
 TEST(UnalignedProducts, RowsFollowFromTheLayout) {
   constexpr std::int64_t kWords = 50257;
-  EXPECT_EQ(UnalignedRate(Product(4096, kWords, 768, ProductLayout::kForward), Unaligned(0.25)), 1);
+  EXPECT_EQ(UnalignedRate(Product(4096, kWords, 768, ProductLayout::kForward), Unaligned(0.25), {}), 1);
   EXPECT_EQ(
-      UnalignedRate(Product(4096, 768, kWords, ProductLayout::kInputGradient), Unaligned(0.25)),
+      UnalignedRate(Product(4096, 768, kWords, ProductLayout::kInputGradient), Unaligned(0.25), {}),
       0.25);
   EXPECT_EQ(
-      UnalignedRate(Product(kWords, 768, 4096, ProductLayout::kWeightGradient), Unaligned(0.25)),
+      UnalignedRate(Product(kWords, 768, 4096, ProductLayout::kWeightGradient), Unaligned(0.25), {}),
       0.25);
   EXPECT_EQ(
-      UnalignedRate(Product(50304, 768, 4096, ProductLayout::kWeightGradient), Unaligned(0.25)), 1);
+      UnalignedRate(Product(50304, 768, 4096, ProductLayout::kWeightGradient), Unaligned(0.25), {}), 1);
 }
 
 TEST(UnalignedProducts, EveryHalvingOfTheLoadsCostsAsMuch) {
   const auto rate = [](std::int64_t k, DataType type = DataType::kBf16) {
     Kernel product = Product(512, 512, k, ProductLayout::kForward);
     product.data_type = type;
-    return UnalignedRate(product, Unaligned(0.125));
+    return UnalignedRate(product, Unaligned(0.125), {});
   };
   EXPECT_DOUBLE_EQ(rate(1000), 1);
   EXPECT_DOUBLE_EQ(rate(1004), 0.5);
   EXPECT_DOUBLE_EQ(rate(1002), 0.25);
   EXPECT_DOUBLE_EQ(rate(1001), 0.125);
   EXPECT_DOUBLE_EQ(rate(1001, DataType::kFp32), 0.25);  // 4 bytes
-  EXPECT_EQ(UnalignedRate(Product(512, 512, 1001, ProductLayout::kForward), Unaligned(0)), 1);
+  EXPECT_EQ(UnalignedRate(Product(512, 512, 1001, ProductLayout::kForward), Unaligned(0), {}), 1);
 }
 
 // Heads of 140 in an attention core of separate kernels: a batch has its own rate, whatever the
 // load.
 TEST(UnalignedProducts, BatchesLoseWhatTheirTypeLoses) {
   calibration::KernelCosts costs = Unaligned(0.125);
-  costs.batched_unaligned[static_cast<std::size_t>(DataType::kBf16)] = 0.09;
+  calibration::UnalignedBatches batches;
+  batches.rate[static_cast<std::size_t>(DataType::kBf16)] = 0.09;
+  costs.batched_unaligned = {batches};
   const auto rate = [&](std::int64_t head, std::int64_t batch, DataType type) {
     Kernel product = Product(1024, 1024, head, ProductLayout::kForward);
     product.batch = batch;
     product.data_type = type;
-    return UnalignedRate(product, costs);
+    return UnalignedRate(product, costs, {});
   };
   EXPECT_EQ(rate(128, 384, DataType::kBf16), 1);
   EXPECT_EQ(rate(140, 384, DataType::kBf16), 0.09);
   EXPECT_EQ(rate(141, 384, DataType::kBf16), 0.09);
   EXPECT_DOUBLE_EQ(rate(140, 1, DataType::kBf16), 0.5);
   EXPECT_DOUBLE_EQ(rate(140, 384, DataType::kFp16), 0.5);  // not known: as single ones
+}
+
+// The newest release that is not newer than the one that runs.
+TEST(UnalignedProducts, BatchesLoseWhatTheirReleaseLoses) {
+  calibration::KernelCosts costs;
+  const auto add = [&](Version torch, double rate) {
+    costs.batched_unaligned.push_back({.torch = torch});
+    costs.batched_unaligned.back().rate[static_cast<std::size_t>(DataType::kFp16)] = rate;
+  };
+  add({1, 13}, 0.5);
+  add({1, 12}, 0.25);
+  Kernel product = Product(1024, 1024, 140, ProductLayout::kForward);
+  product.batch = 384;
+  product.data_type = DataType::kFp16;
+  EXPECT_EQ(UnalignedRate(product, costs, {2, 6}), 0.5);
+  EXPECT_EQ(UnalignedRate(product, costs, {1, 13}), 0.5);
+  EXPECT_EQ(UnalignedRate(product, costs, {1, 12}), 0.25);
+  EXPECT_EQ(UnalignedRate(product, costs, {1, 11}), 1);  // not known
+  add({}, 0.125);
+  EXPECT_EQ(UnalignedRate(product, costs, {1, 11}), 0.125);
 }
 
 TEST(UnalignedProducts, FillingUpWritesTheOperandsThatGrow) {

@@ -26,7 +26,7 @@ std::string Environment(const scenario::Scenario& scenario) {
   if (scenario.plan.training.precision == DataType::kTf32) {
     set("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "1");
   } else if (scenario.plan.training.precision == DataType::kFp32 &&
-             scenario.plan.software.torch < plan::Version{1, 12}) {
+             scenario.plan.software.torch < Version{1, 12}) {
     set("NVIDIA_TF32_OVERRIDE", "0");
   }
   return text;

@@ -165,7 +165,7 @@ std::string Functions(const plan::Plan& plan) {
         "        return tensor if stays else host.unpack_hook(tensor)\n"
         "\n"
         "    return torch.autograd.graph.saved_tensors_hooks(pack, unpack)\n",
-        plan.software.torch >= plan::Version{2, 0} ? "untyped_storage" : "storage");
+        plan.software.torch >= Version{2, 0} ? "untyped_storage" : "storage");
   }
   return text;
 }
@@ -185,7 +185,7 @@ Target Ddp(const scenario::Scenario& scenario) {
   const Bytes bucket = data_parallel.bucket_size.value_or(kDefaultBucket);
   const Bytes first = data_parallel.first_bucket_size.value_or(kDefaultFirstBucket);
   // Since torch 2.0 a bucket size that is given is that of the first bucket, too.
-  const bool one_size = plan.software.torch >= plan::Version{2, 0};
+  const bool one_size = plan.software.torch >= Version{2, 0};
   bool give_size = bucket != kDefaultBucket;
   bool give_first = first != kDefaultFirstBucket;
   if (one_size) {
@@ -278,17 +278,17 @@ Target Fsdp1(const scenario::Scenario& scenario) {
   const plan::DataParallel& data_parallel = plan.data_parallel;
   const bool hybrid = data_parallel.shard_group_size < plan.parallelism.data;
   const bool full = data_parallel.zero_stage == 3;
-  if (hybrid && plan.software.torch < plan::Version{2, 0}) {
+  if (hybrid && plan.software.torch < Version{2, 0}) {
     return CannotRun("hybrid sharding came with torch 2.0");
   }
   if (hybrid && !scenario.cluster->flat() &&
       data_parallel.shard_group_size != scenario.cluster->gpus_per_node() &&
-      plan.software.torch < plan::Version{2, 2}) {
+      plan.software.torch < Version{2, 2}) {
     return CannotRun(
         "hybrid sharding over groups other than a node's GPUs needs a device mesh, which came "
         "with torch 2.2");
   }
-  if (data_parallel.use_orig_params && plan.software.torch < plan::Version{2, 0}) {
+  if (data_parallel.use_orig_params && plan.software.torch < Version{2, 0}) {
     return CannotRun("use_orig_params came with torch 2.0");
   }
   const char* strategy = hybrid ? (full ? "HYBRID_SHARD" : "_HYBRID_SHARD_ZERO2")
@@ -314,12 +314,12 @@ Target Fsdp1(const scenario::Scenario& scenario) {
   text += fmt::format("    \"sharding_strategy\": \"{}\",\n", strategy);
   text += fmt::format("    \"backward_prefetch\": {},\n", backward);
   // Settings that a release does not have yet are at what it does without them.
-  if (plan.software.torch >= plan::Version{1, 13}) {
+  if (plan.software.torch >= Version{1, 13}) {
     text += fmt::format("    \"forward_prefetch\": {},\n", Boolean(data_parallel.forward_prefetch));
     text +=
         fmt::format("    \"limit_all_gathers\": {},\n", Boolean(data_parallel.limit_all_gathers));
   }
-  if (plan.software.torch >= plan::Version{2, 0}) {
+  if (plan.software.torch >= Version{2, 0}) {
     text += fmt::format("    \"use_orig_params\": {},\n", Boolean(data_parallel.use_orig_params));
   }
   text += "}\n";
@@ -421,7 +421,7 @@ Target Fsdp2(const scenario::Scenario& scenario) {
   const bool whole = data_parallel.units == plan::WrappedUnits::kModel;
   const bool several = data_parallel.unit_blocks > 1;
   // torch/distributed/_composable/fsdp/fully_shard.py: lists of modules since 2.5.
-  if (several && plan.software.torch < plan::Version{2, 5}) {
+  if (several && plan.software.torch < Version{2, 5}) {
     return CannotRun("fully_shard takes several blocks since torch 2.5: unit_blocks");
   }
   std::string text = Head("FSDP2 (fully_shard) as planned.");
@@ -441,7 +441,7 @@ Target Fsdp2(const scenario::Scenario& scenario) {
   }
   text += AccumulateUnsharded(data_parallel);
   // `torch.distributed.fsdp` has fully_shard since torch 2.6.
-  const char* module = plan.software.torch >= plan::Version{2, 6}
+  const char* module = plan.software.torch >= Version{2, 6}
                            ? "torch.distributed.fsdp"
                            : "torch.distributed._composable.fsdp";
   text += layers

@@ -22,7 +22,6 @@ namespace stepcast::lowering {
 namespace {
 
 using plan::BackwardPrefetch;
-using plan::Version;
 using program::BufferUse;
 using program::Category;
 using program::kNone;

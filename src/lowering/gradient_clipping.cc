@@ -11,7 +11,6 @@
 namespace stepcast::lowering {
 
 using plan::ClippingKernels;
-using plan::Version;
 using program::BufferUse;
 using program::Category;
 using program::kNone;

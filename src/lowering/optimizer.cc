@@ -56,7 +56,7 @@ std::vector<UpdateKernel> LambUpdate(const plan::Training& training, std::int64_
 }
 
 // One entry per multi-tensor kernel: bytes read and written per element, FP32.
-std::vector<UpdateKernel> ForeachUpdate(const plan::Training& training, plan::Version torch,
+std::vector<UpdateKernel> ForeachUpdate(const plan::Training& training, Version torch,
                                         std::int64_t elements) {
   std::vector<UpdateKernel> kernels;
   const bool single = training.optimizer_implementation == plan::OptimizerImplementation::kSingle;
@@ -75,7 +75,7 @@ std::vector<UpdateKernel> ForeachUpdate(const plan::Training& training, plan::Ve
     add("cast_gradient", SizeOf(training.gradient_dtype), 4, gradient);
   }
   if (training.optimizer == plan::Optimizer::kAdamW) {
-    const bool recent = torch >= plan::Version{2, 1};
+    const bool recent = torch >= Version{2, 1};
     add("mul(weight_decay)", 4, 4);
     if (recent) {
       add("lerp(exp_avg)", 8, 4, {}, gradient);
@@ -107,7 +107,7 @@ std::vector<UpdateKernel> ForeachUpdate(const plan::Training& training, plan::Ve
 }  // namespace
 
 std::vector<UpdateKernel> UpdateKernels(const model::Model& model, const plan::Training& training,
-                                        plan::Version torch, std::int64_t elements) {
+                                        Version torch, std::int64_t elements) {
   if (model.is_layer_list()) return {{.kernel = GivenUpdate(model, elements)}};
   if (training.optimizer == plan::Optimizer::kLamb) return LambUpdate(training, elements);
   return training.optimizer_implementation == plan::OptimizerImplementation::kFused

@@ -40,6 +40,6 @@ struct UpdateKernel {
 // With FP32 master weights the gradient is read in its own type and the parameters are written
 // back as a cast. A layer list runs its given time, scaled to the share of the elements.
 std::vector<UpdateKernel> UpdateKernels(const model::Model& model, const plan::Training& training,
-                                        plan::Version torch, std::int64_t elements);
+                                        Version torch, std::int64_t elements);
 
 }  // namespace stepcast::lowering

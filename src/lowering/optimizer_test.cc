@@ -9,7 +9,7 @@
 namespace stepcast::lowering {
 namespace {
 
-constexpr plan::Version kNewest = plan::kNewestTorch;
+constexpr Version kNewest = plan::kNewestTorch;
 
 std::int64_t Traffic(const std::vector<UpdateKernel>& kernels) {
   std::int64_t sum = 0;

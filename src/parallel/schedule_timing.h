@@ -19,6 +19,7 @@ struct PassDurations {
   std::optional<std::int64_t> backward{};  // whole; default: both parts
   // Of a pair that overlaps; default: its two passes one after the other.
   std::optional<std::int64_t> pair{};
+  // Parts of the output layer. Those of the input layer, which looks rows up, take no time.
   std::int64_t vocabulary_s = 0;
   std::int64_t vocabulary_t = 0;
 

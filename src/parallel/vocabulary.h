@@ -14,6 +14,9 @@ enum class Vocabulary : std::uint8_t {
                 // (nnScaler)
 };
 
+inline constexpr Vocabulary kVocabularies[] = {Vocabulary::kEnds, Vocabulary::kVocab1,
+                                               Vocabulary::kVocab2, Vocabulary::kInterlaced};
+
 constexpr const char* Name(Vocabulary vocabulary) {
   switch (vocabulary) {
     case Vocabulary::kEnds:

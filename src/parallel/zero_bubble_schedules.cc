@@ -116,24 +116,34 @@ void RunDualPipe(Stage& stage, int place, int places, int count) {
   while (stage.delays()) stage.BackwardWeight();
 }
 
-}  // namespace
-
-PipelineSchedule ZeroBubbleH1(int stages, int micro_batches) {
+// One forward and the inputs' part of one backward by turns. From a stage to the next the forwards
+// ahead of the first backward become fewer by `step`, and the weights' parts that wait more by it.
+PipelineSchedule SplitOneForwardOneBackward(int stages, int micro_batches, int step) {
   STEPCAST_CHECK(stages >= 1 && micro_batches >= 1, "a schedule has stages and micro-batches");
   PipelineSchedule schedule{.micro_batches = micro_batches, .stages = {}};
   for (int s = 0; s < stages; ++s) {
     Stage stage({s}, {s});
-    const int ahead = std::min(stages - 1 - s, micro_batches);
+    const int ahead = std::min(step * (stages - 1 - s), micro_batches);
     for (int i = 0; i < ahead; ++i) stage.Forward(0);
     for (int i = 0; i < micro_batches; ++i) {
       if (ahead + i < micro_batches) stage.Forward(0);
       stage.BackwardInput(0);
-      if (i >= s) stage.BackwardWeight();
+      if (i >= step * s) stage.BackwardWeight();
     }
     while (stage.delays()) stage.BackwardWeight();
     schedule.stages.push_back(stage.Take());
   }
   return schedule;
+}
+
+}  // namespace
+
+PipelineSchedule ZeroBubbleH1(int stages, int micro_batches) {
+  return SplitOneForwardOneBackward(stages, micro_batches, 1);
+}
+
+PipelineSchedule ZeroBubbleH2(int stages, int micro_batches) {
+  return SplitOneForwardOneBackward(stages, micro_batches, 2);
 }
 
 PipelineSchedule ZeroBubbleV(int stages, int micro_batches) {

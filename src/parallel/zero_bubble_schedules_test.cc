@@ -1,6 +1,7 @@
 #include "src/parallel/zero_bubble_schedules.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -20,6 +21,16 @@ TEST(ZeroBubbleSchedulesTest, H1OfFourStagesAndEightMicroBatches) {
             "stage 1: F0 F1 F2 I0 F3 I1 W0 F4 I2 W1 F5 I3 W2 F6 I4 W3 F7 I5 W4 I6 W5 I7 W6 W7\n"
             "stage 2: F0 F1 I0 F2 I1 F3 I2 W0 F4 I3 W1 F5 I4 W2 F6 I5 W3 F7 I6 W4 I7 W5 W6 W7\n"
             "stage 3: F0 I0 F1 I1 F2 I2 F3 I3 W0 F4 I4 W1 F5 I5 W2 F6 I6 W3 F7 I7 W4 W5 W6 W7\n");
+}
+
+// Stage 0 as the paper draws it: seven forwards until the first gradient arrives; the last stage puts
+// weights' parts off until seven micro-batches are in flight.
+TEST(ZeroBubbleSchedulesTest, H2OfFourStagesAndEightMicroBatches) {
+  EXPECT_EQ(Print(ZeroBubbleH2(4, 8)),
+            "stage 0: F0 F1 F2 F3 F4 F5 F6 I0 W0 F7 I1 W1 I2 W2 I3 W3 I4 W4 I5 W5 I6 W6 I7 W7\n"
+            "stage 1: F0 F1 F2 F3 F4 I0 F5 I1 F6 I2 W0 F7 I3 W1 I4 W2 I5 W3 I6 W4 I7 W5 W6 W7\n"
+            "stage 2: F0 F1 F2 I0 F3 I1 F4 I2 F5 I3 F6 I4 W0 F7 I5 W1 I6 W2 I7 W3 W4 W5 W6 W7\n"
+            "stage 3: F0 I0 F1 I1 F2 I2 F3 I3 F4 I4 F5 I5 F6 I6 W0 F7 I7 W1 W2 W3 W4 W5 W6 W7\n");
 }
 
 TEST(ZeroBubbleSchedulesTest, VOfFourStagesAndEightMicroBatches) {
@@ -87,6 +98,29 @@ RC_GTEST_PROP(ZeroBubbleSchedulesTest, TheBubbleOfH1, ()) {
                                       durations.backward_weight));
   }
   for (const int in_flight : MostInFlight(schedule)) RC_ASSERT(in_flight == stages);
+}
+
+// The same table: (P-1)(F+B-2W) between the first stage's first pass and its last, since none waits
+// for the others before the next step; the stages behind it wait for as much less as there are of
+// them before. 2P-1 micro-batches in flight.
+RC_GTEST_PROP(ZeroBubbleSchedulesTest, TheBubbleOfH2, ()) {
+  const int stages = *rc::gen::inRange(1, 10);
+  const int micro_batches = 4 * stages + *rc::gen::inRange(0, 12);
+  PassDurations durations{.forward = *rc::gen::inRange<std::int64_t>(1, 10),
+                          .backward_input = *rc::gen::inRange<std::int64_t>(1, 10)};
+  durations.backward_weight =
+      *rc::gen::inRange<std::int64_t>(1, std::min(durations.forward, durations.backward_input) + 1);
+  const PipelineSchedule schedule = ZeroBubbleH2(stages, micro_batches);
+  const ScheduleTiming timing = Time(schedule, durations);
+  const std::int64_t work = micro_batches * (durations.forward + durations.backward_input +
+                                             durations.backward_weight);
+  for (int stage = 0; stage < stages; ++stage) {
+    const std::vector<ScheduleTiming::Span>& spans = timing.spans[static_cast<std::size_t>(stage)];
+    RC_ASSERT(spans.back().end - spans.front().begin - work ==
+              (stages - 1 - stage) * (durations.forward + durations.backward_input -
+                                      2 * durations.backward_weight));
+  }
+  for (const int in_flight : MostInFlight(schedule)) RC_ASSERT(in_flight == 2 * stages - 1);
 }
 
 // AMD-AGI's Primus tabulates (P-1) / (P-1 + 6 M) of a step where all passes of a chunk take as

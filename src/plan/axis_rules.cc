@@ -321,7 +321,9 @@ class AxisRules : public Rules {
 
   // torch/distributed/pipelining/{schedules,stage}.py, torchtitan/distributed/pipeline_parallel.py.
   void CheckFsdp2Pipeline(std::int64_t stages, const RequestedSchedule& schedule) {
-    if (schedule.name == "zb_h1" || schedule.name == "v_half" || schedule.name == "v_min") {
+    const parallel::NamedSchedule* named = schedule.named;
+    if (named != nullptr && named->splits_backward && !named->two_copies && named->name != "zb_v" &&
+        named->name != "dualpipe_v") {
       Add("parallelism.schedule", "plan.schedule-not-of-framework",
           fmt::format(
               "torch.distributed.pipelining parts backward in zb_v and dualpipe_v alone, and "

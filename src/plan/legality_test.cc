@@ -440,6 +440,44 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
        "zb_h1 parts backward into gradients of inputs and of weights, and what is recomputed runs "
        "as a whole: full"},
       {[](Request& r) {
+         r.pipeline = 2;
+         r.framework = Framework::kFsdp2;
+         r.zero_stage = 3;
+         r.schedule = "zb_h2";
+       },
+       "parallelism.schedule", "plan.schedule-not-of-framework",
+       "torch.distributed.pipelining parts backward in zb_v and dualpipe_v alone, and schedule is "
+       "zb_h2"},
+      {[](Request& r) {
+         r.pipeline = 2;
+         r.schedule = "gpipe";
+         r.vocabulary = parallel::Vocabulary::kVocab1;
+       },
+       "parallelism.vocabulary", "plan.vocabulary",
+       "vocab_1 goes with schedule 1f1b, v_half, and it is gpipe"},
+      {[](Request& r) {
+         r.pipeline = 2;
+         r.schedule = "v_half";
+         r.virtual_stages = 2;
+         r.vocabulary = parallel::Vocabulary::kInterlaced;
+       },
+       "parallelism.vocabulary", "plan.vocabulary",
+       "interlaced goes with schedule 1f1b, and it is v_half"},
+      {[](Request& r) {
+         r.pipeline = 2;
+         r.tensor = 2;
+         r.vocabulary = parallel::Vocabulary::kVocab2;
+       },
+       "parallelism.vocabulary", "plan.vocabulary",
+       "words are shared out over the stages alone here, and tensor is 2"},
+      {[](Request& r) {
+         r.pipeline = 2;
+         r.zero_stage = 2;
+         r.vocabulary = parallel::Vocabulary::kVocab2;
+       },
+       "parallelism.vocabulary", "plan.vocabulary",
+       "vocab_2 goes with zero_stage 0 and 1 here, and it is 2"},
+      {[](Request& r) {
          r.pipeline = 4;
          r.stage_layers = {4, 0, 4, 4};
        },

@@ -8,8 +8,6 @@ std::int64_t OptimizerBytesPerParameter(const Training& training) {
   return (moments + master) * SizeOf(DataType::kFp32);
 }
 
-namespace {}  // namespace
-
 Framework LayersOf(const Plan& plan) {
   const Framework framework = plan.data_parallel.framework;
   const bool divided = plan.parallelism.tensor > 1 || plan.parallelism.pipeline > 1;
@@ -56,7 +54,7 @@ model::WorkOptions WorkOptionsOf(const Plan& plan) {
           .norms_again = norms_again,
           .fp32_logits = internevo,
           .scores_logits = internevo,
-          .fuses_dropout_add = TraitsOf(plan.data_parallel.framework).megatron_layers,
+          .fuses_dropout_add = TraitsOf(LayersOf(plan)).megatron_layers,
           .adds_up_parts = plan.parallelism.sequence_parallel &&
                            !TraitsOf(plan.data_parallel.framework).megatron_layers,
           .splits_backward = plan.parallelism.splits_backward,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/base/data_type.h"
+#include "src/base/version.h"
 #include "src/model/layer_work.h"
 #include "src/plan/data_parallel.h"
 #include "src/plan/parallelism.h"
@@ -15,13 +16,6 @@
 // How the model is trained: the scenario's `training`, `parallelism`, `data_parallel` and
 // `software` sections, every default filled in. Keys and defaults: docs/formats.md.
 namespace stepcast::plan {
-
-// `software: {torch: "2.6"}` as numbers that compare.
-struct Version {
-  int major = 0;
-  int minor = 0;
-  friend auto operator<=>(const Version&, const Version&) = default;
-};
 
 // The newest versions whose rules are known.
 inline constexpr Version kNewestTorch{2, 14}, kNewestNccl{2, 30}, kNewestDriver{580, 0};

@@ -4,11 +4,13 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "src/base/collective_kind.h"
 #include "src/base/data_type.h"
 #include "src/base/quantity.h"
@@ -114,6 +116,21 @@ void WriteCores(std::string_view key,
   }
 }
 
+void WriteUnalignedBatches(const KernelCosts& kernels, Writer& writer) {
+  if (!kernels.batched_unaligned.empty()) writer.Line(1, "batched_unaligned:");
+  for (const calibration::UnalignedBatches& batches : kernels.batched_unaligned) {
+    std::vector<std::string> parts;
+    if (batches.torch != Version()) {
+      parts.push_back(fmt::format("torch: \"{}.{}\"", batches.torch.major, batches.torch.minor));
+    }
+    for (DataType type : kDataTypes) {
+      const double part = batches.rate[static_cast<std::size_t>(type)];
+      if (part != 0) parts.push_back(fmt::format("{}: {}", Name(type), part));
+    }
+    writer.Entry(2, "- {{{}}}", fmt::join(parts, ", "));
+  }
+}
+
 void WriteAttention(const KernelCosts& kernels, Writer& writer) {
   const auto known = [](const calibration::AttentionEfficiency& a) { return a.forward != 0; };
   if (std::any_of(kernels.attention.begin(), kernels.attention.end(), known)) {
@@ -160,12 +177,7 @@ void WriteKernels(const KernelCosts& kernels, Writer& writer) {
                  std::llround(gemm.half_flops));
   }
   WriteAttention(kernels, writer);
-  std::string parts;
-  for (DataType type : kDataTypes) {
-    const double part = kernels.batched_unaligned[static_cast<std::size_t>(type)];
-    if (part != 0) parts += fmt::format("{}{}: {}", parts.empty() ? "" : ", ", Name(type), part);
-  }
-  if (!parts.empty()) writer.Entry(1, "batched_unaligned: {{{}}}", parts);
+  WriteUnalignedBatches(kernels, writer);
   const std::pair<std::string_view, double> efficiencies[] = {
       {"gemm_unaligned", kernels.gemm_unaligned},
       {"variation", kernels.variation},

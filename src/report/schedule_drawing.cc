@@ -141,7 +141,9 @@ std::string Label(const ScheduleEntry& entry, const std::vector<int>& chunks, bo
   return letter;
 }
 
-std::string Legend(const parallel::PipelineSchedule& schedule, bool numbers) {
+// Of what is drawn: passes that take no slot are not.
+std::string Legend(const parallel::PipelineSchedule& schedule, const ScheduleTiming& timing,
+                   bool numbers) {
   constexpr std::pair<char, const char*> kLetters[] = {{'F', "forward"},
                                                        {'B', "backward"},
                                                        {'I', "backward of inputs"},
@@ -153,9 +155,12 @@ std::string Legend(const parallel::PipelineSchedule& schedule, bool numbers) {
                                                        {'G', "input layer's part, gradients"}};
   std::string letters;
   bool chunks = false;
-  for (const parallel::PipelineSchedule::Stage& stage : schedule.stages) {
+  for (std::size_t number = 0; number < schedule.stages.size(); ++number) {
+    const parallel::PipelineSchedule::Stage& stage = schedule.stages[number];
     chunks = chunks || stage.chunks.size() > 1;
-    for (const ScheduleEntry& entry : stage.entries) {
+    for (std::size_t i = 0; i < stage.entries.size(); ++i) {
+      const ScheduleEntry& entry = stage.entries[i];
+      if (timing.spans[number][i].begin == timing.spans[number][i].end) continue;
       for (const Action& action : parallel::ActionsOf(entry)) {
         letters += parallel::Letter(action.task);
       }
@@ -217,7 +222,7 @@ std::string ScheduleDrawing(const parallel::PipelineSchedule& schedule,
   }
   out +=
       fmt::format("{:<{}}  {}\n", "slot", name_width, Scale(window, columns_of_slot).Text(false));
-  out += Legend(schedule, numbers);
+  out += Legend(schedule, timing, numbers);
   if (!window.whole()) {
     out += fmt::format("slots {} to {} are left out: all {} need {} columns\n", window.head,
                        window.tail - 1, timing.slots, timing.slots + beside);

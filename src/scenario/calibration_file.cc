@@ -132,6 +132,34 @@ void ReadPower(MappingReader& kernels, calibration::KernelCosts& costs) {
   section->Finish();
 }
 
+// The newest release first.
+void ReadUnalignedBatches(MappingReader& kernels, calibration::KernelCosts& costs,
+                          Diagnostics& diagnostics) {
+  const auto releases = kernels.ReadSequence("batched_unaligned", Need::kOptional);
+  if (!releases) return;
+  for (const Node& node : *releases) {
+    MappingReader release(node, diagnostics);
+    calibration::UnalignedBatches batches;
+    batches.torch = release.ReadVersion("torch", Need::kOptional).value_or(Version());
+    for (DataType type : kDataTypes) {
+      batches.rate[static_cast<std::size_t>(type)] =
+          release.ReadDecimal(Name(type), Need::kOptional, {}).value_or(0);
+    }
+    release.Finish();
+    const auto older = std::find_if(
+        costs.batched_unaligned.begin(), costs.batched_unaligned.end(),
+        [&](const calibration::UnalignedBatches& other) { return other.torch <= batches.torch; });
+    if (older != costs.batched_unaligned.end() && older->torch == batches.torch) {
+      diagnostics.push_back({"calibration.repeated-point", node.location(),
+                             fmt::format("a second entry from torch {}.{} on",
+                                         batches.torch.major, batches.torch.minor),
+                             "give each release once"});
+      continue;
+    }
+    costs.batched_unaligned.insert(older, batches);
+  }
+}
+
 void ReadGemm(MappingReader& kernels, Need need, calibration::KernelCosts& costs,
               Diagnostics& diagnostics) {
   auto gemm = kernels.ReadMapping("gemm", need);
@@ -339,13 +367,7 @@ calibration::KernelCosts ReadKernels(MappingReader& section, Diagnostics& diagno
   costs.attention_backward_efficiency =
       costs.attention[1].backward != 0 ? 0 : efficiency("attention_backward_efficiency");
   costs.gemm_unaligned = section.ReadDecimal("gemm_unaligned", Need::kOptional, {}).value_or(0);
-  if (auto parts = section.ReadMapping("batched_unaligned", Need::kOptional)) {
-    for (DataType type : kDataTypes) {
-      costs.batched_unaligned[static_cast<std::size_t>(type)] =
-          parts->ReadDecimal(Name(type), Need::kOptional, {}).value_or(0);
-    }
-    parts->Finish();
-  }
+  ReadUnalignedBatches(section, costs, diagnostics);
   costs.memory_efficiency = efficiency("memory_efficiency");
   costs.variation = section.ReadDecimal("variation", Need::kOptional, {}).value_or(0);
   costs.jitter = section.ReadDecimal("jitter", Need::kOptional, {}).value_or(0);

@@ -248,7 +248,7 @@ std::optional<FlopRate> ReadFlopRate(const Node& node, Zero zero, Diagnostics& d
                       FlopRate::FlopsPerSecond(kMostRate), "1000 PFLOPS", diagnostics);
 }
 
-std::optional<std::pair<int, int>> ReadVersion(const Node& node, Diagnostics& diagnostics) {
+std::optional<Version> ReadVersion(const Node& node, Diagnostics& diagnostics) {
   constexpr std::string_view kExample = "\"2.6\"";
   if (!IsScalar(node, "a version", kExample, diagnostics)) return std::nullopt;
   const std::string_view text = node.scalar();
@@ -264,9 +264,9 @@ std::optional<std::pair<int, int>> ReadVersion(const Node& node, Diagnostics& di
            fmt::format("write for example {}", Example(node, kExample)), diagnostics);
     return std::nullopt;
   }
-  std::pair<int, int> version;
-  std::from_chars(major.data(), major.data() + major.size(), version.first);
-  std::from_chars(minor.data(), minor.data() + minor.size(), version.second);
+  Version version;
+  std::from_chars(major.data(), major.data() + major.size(), version.major);
+  std::from_chars(minor.data(), minor.data() + minor.size(), version.minor);
   return version;
 }
 
@@ -387,7 +387,7 @@ std::optional<FlopRate> MappingReader::ReadFlopRate(std::string_view key, Need n
   return scenario::ReadFlopRate(*node, zero, *diagnostics_);
 }
 
-std::optional<std::pair<int, int>> MappingReader::ReadVersion(std::string_view key, Need need) {
+std::optional<Version> MappingReader::ReadVersion(std::string_view key, Need need) {
   const std::optional<Node> node = Take(key, need, "a version such as \"2.6\"");
   if (!node.has_value()) return std::nullopt;
   return scenario::ReadVersion(*node, *diagnostics_);

@@ -13,6 +13,7 @@
 #include "src/base/diagnostic.h"
 #include "src/base/rates.h"
 #include "src/base/time.h"
+#include "src/base/version.h"
 #include "src/scenario/resolved.h"
 #include "src/scenario/yaml_tree.h"
 
@@ -107,7 +108,7 @@ std::optional<Bandwidth> ReadBandwidth(const Node& node, Diagnostics& diagnostic
 std::optional<Time> ReadTime(const Node& node, Zero zero, Diagnostics& diagnostics);
 std::optional<FlopRate> ReadFlopRate(const Node& node, Zero zero, Diagnostics& diagnostics);
 // "2.6" as {2, 6}.
-std::optional<std::pair<int, int>> ReadVersion(const Node& node, Diagnostics& diagnostics);
+std::optional<Version> ReadVersion(const Node& node, Diagnostics& diagnostics);
 std::optional<std::vector<Node>> ReadSequence(const Node& node, Diagnostics& diagnostics);
 // The position of the node's scalar in `words`.
 std::optional<std::size_t> ReadWordIndex(const Node& node, std::span<const std::string_view> words,
@@ -140,7 +141,7 @@ class MappingReader {
   std::optional<Bandwidth> ReadBandwidth(std::string_view key, Need need);
   std::optional<Time> ReadTime(std::string_view key, Need need, Zero zero);
   std::optional<FlopRate> ReadFlopRate(std::string_view key, Need need, Zero zero);
-  std::optional<std::pair<int, int>> ReadVersion(std::string_view key, Need need);
+  std::optional<Version> ReadVersion(std::string_view key, Need need);
   std::optional<std::vector<Node>> ReadSequence(std::string_view key, Need need);
   std::optional<MappingReader> ReadMapping(std::string_view key, Need need);
   // The node as it is, for values of several kinds. `what` describes it in the hint when a required

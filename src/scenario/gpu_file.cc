@@ -73,7 +73,7 @@ std::optional<topology::Gpu> ReadGpu(const Node& node, Diagnostics& diagnostics)
   gpu.memory_bandwidth = *bandwidth;
   gpu.multiprocessors = static_cast<int>(*multiprocessors);
   gpu.power_limit = static_cast<int>(power.value_or(0));
-  if (capability) gpu.compute_capability = 10 * capability->first + capability->second;
+  if (capability) gpu.compute_capability = 10 * capability->major + capability->minor;
   return gpu;
 }
 

@@ -37,19 +37,14 @@ struct SectionKey {
   void (*read)(MappingReader& reader, plan::Request& request);
 };
 
-std::optional<plan::Version> ToVersion(std::optional<std::pair<int, int>> numbers) {
-  if (!numbers.has_value()) return std::nullopt;
-  return plan::Version{numbers->first, numbers->second};
-}
-
 constexpr SectionKey kSoftwareKeys[] = {
     {"torch",
      [](MappingReader& reader, plan::Request& request) {
-       request.torch = ToVersion(reader.ReadVersion("torch", Need::kOptional));
+       request.torch = reader.ReadVersion("torch", Need::kOptional);
      }},
     {"nccl",
      [](MappingReader& reader, plan::Request& request) {
-       request.nccl = ToVersion(reader.ReadVersion("nccl", Need::kOptional));
+       request.nccl = reader.ReadVersion("nccl", Need::kOptional);
      }},
     {"expandable_segments",
      [](MappingReader& reader, plan::Request& request) {
@@ -57,7 +52,7 @@ constexpr SectionKey kSoftwareKeys[] = {
      }},
     {"driver",
      [](MappingReader& reader, plan::Request& request) {
-       request.driver = ToVersion(reader.ReadVersion("driver", Need::kOptional));
+       request.driver = reader.ReadVersion("driver", Need::kOptional);
      }},
 };
 

@@ -24,7 +24,7 @@ Resolved Text(std::string_view text) { return {std::string(text)}; }
 Resolved Integer(std::int64_t value) { return {value}; }
 Resolved Boolean(bool value) { return {value}; }
 
-Resolved VersionText(const plan::Version& version) {
+Resolved VersionText(const Version& version) {
   return Text(fmt::format("{}.{}", version.major, version.minor));
 }
 

@@ -557,7 +557,7 @@ TEST(PipelineTraining, ByEverySchedule) {
 
 TEST(PipelineTraining, WithFourStagesOnFourDevices) {
   for (const char* schedule :
-       {"gpipe", "breadth_first, virtual_stages: 2", "zb_h1", "zb_v", "dualpipe_v"}) {
+       {"gpipe", "breadth_first, virtual_stages: 2", "zb_h1", "zb_h2", "zb_v", "dualpipe_v"}) {
     Check({.model = kEight,
            .stages = 4,
            .data = 1,
