@@ -32,15 +32,17 @@ calibration::KernelCosts Unaligned(double part) {
 // gradients.
 TEST(UnalignedProducts, RowsFollowFromTheLayout) {
   constexpr std::int64_t kWords = 50257;
-  EXPECT_EQ(UnalignedRate(Product(4096, kWords, 768, ProductLayout::kForward), Unaligned(0.25), {}), 1);
+  EXPECT_EQ(UnalignedRate(Product(4096, kWords, 768, ProductLayout::kForward), Unaligned(0.25), {}),
+            1);
   EXPECT_EQ(
       UnalignedRate(Product(4096, 768, kWords, ProductLayout::kInputGradient), Unaligned(0.25), {}),
       0.25);
+  EXPECT_EQ(UnalignedRate(Product(kWords, 768, 4096, ProductLayout::kWeightGradient),
+                          Unaligned(0.25), {}),
+            0.25);
   EXPECT_EQ(
-      UnalignedRate(Product(kWords, 768, 4096, ProductLayout::kWeightGradient), Unaligned(0.25), {}),
-      0.25);
-  EXPECT_EQ(
-      UnalignedRate(Product(50304, 768, 4096, ProductLayout::kWeightGradient), Unaligned(0.25), {}), 1);
+      UnalignedRate(Product(50304, 768, 4096, ProductLayout::kWeightGradient), Unaligned(0.25), {}),
+      1);
 }
 
 TEST(UnalignedProducts, EveryHalvingOfTheLoadsCostsAsMuch) {

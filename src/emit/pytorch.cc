@@ -441,9 +441,8 @@ Target Fsdp2(const scenario::Scenario& scenario) {
   }
   text += AccumulateUnsharded(data_parallel);
   // `torch.distributed.fsdp` has fully_shard since torch 2.6.
-  const char* module = plan.software.torch >= Version{2, 6}
-                           ? "torch.distributed.fsdp"
-                           : "torch.distributed._composable.fsdp";
+  const char* module = plan.software.torch >= Version{2, 6} ? "torch.distributed.fsdp"
+                                                            : "torch.distributed._composable.fsdp";
   text += layers
               ? "def parallelize(model, embedding, blocks, head):\n"
                 "    \"\"\"Shards the model in place: a unit for the embedding, for each block in "

@@ -418,7 +418,7 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, bool w
     for (std::size_t i = 0; i < ranks->classes.size(); ++i) {
       ranks->classes[i].records = i == simulated;
     }
-    run = RunAgain(simulator, *ranks, barrier, simulate::Recording::kAll, run.steady);
+    run = RunAgain(simulator, *ranks, barrier, simulate::Recording::kAll, run);
     const Time start = StartOf(run.ends, run.steady), end = run.ends[run.steady.last];
     const Timeline& timeline = run.timelines[simulated];
     forecast.step_time_range =

@@ -6,6 +6,7 @@
 
 #include "src/lowering/pipeline_stage.h"
 #include "src/model/model.h"
+#include "src/plan/pipeline.h"
 
 namespace stepcast::forecast {
 namespace {
@@ -121,8 +122,10 @@ BytesByCategory OfStage(const scenario::Scenario& scenario,
 
 BytesByCategory MemoryFormula(const scenario::Scenario& scenario) {
   BytesByCategory most{};
+  const parallel::PipelineSchedule schedule = plan::ScheduleOf(scenario.plan);
   for (int stage = 0; stage < scenario.plan.parallelism.pipeline; ++stage) {
-    const BytesByCategory own = OfStage(scenario, lowering::PipelineStage(scenario, stage));
+    const BytesByCategory own =
+        OfStage(scenario, lowering::PipelineStage(scenario, schedule, stage));
     const auto total = [](const BytesByCategory& bytes) {
       return std::accumulate(bytes.begin(), bytes.end(), Bytes());
     };

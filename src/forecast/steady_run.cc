@@ -26,11 +26,13 @@ bool Settled(const std::vector<Time>& ends) {
          ends[n - 1] - ends[n - 2] == ends[n - 2] - ends[n - 3];
 }
 
-// Which of the steps are described is left open.
+// Which of the steps are described is left open. `again`: the simulator's last run was of them,
+// too.
 SteadyRun RunSteps(simulate::Simulator& simulator, const SimulatedRanks& ranks,
-                   simulate::Options options) {
+                   simulate::Options options, bool again = false) {
   options.traffic = ranks.traffic ? &*ranks.traffic : nullptr;
-  const auto timelines = simulator.Run(ranks.classes, options);
+  const auto timelines =
+      again ? simulator.RunAgain(options) : simulator.Run(ranks.classes, options);
   STEPCAST_CHECK(timelines.has_value(), "a lowered program does not deadlock");
   SteadyRun run;
   run.timelines = *timelines;
@@ -81,10 +83,15 @@ Time Mean(Time total, std::uint32_t count) {
 }
 
 SteadyRun RunAgain(simulate::Simulator& simulator, const SimulatedRanks& ranks, bool barrier,
-                   simulate::Recording recording, const SteadyState& steady) {
-  const int steps = static_cast<int>(steady.last) + (barrier ? 1 : 2);
-  SteadyRun run =
-      RunSteps(simulator, ranks, {.steps = steps, .barrier = barrier, .recording = recording});
+                   simulate::Recording recording, const SteadyRun& before) {
+  const bool repeats = before.steady.start.has_value();
+  const int steps = repeats ? static_cast<int>(before.ends.size())
+                            : static_cast<int>(before.steady.last) + (barrier ? 1 : 2);
+  const SteadyState steady = before.steady;
+  SteadyRun run = RunSteps(
+      simulator, ranks,
+      {.steps = steps, .barrier = barrier, .recording = recording, .until_repetition = repeats},
+      true);
   run.steady = steady;
   return run;
 }

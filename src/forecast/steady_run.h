@@ -34,10 +34,10 @@ int FirstSteps(bool barrier);
 SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks& ranks,
                            bool barrier, simulate::Recording recording, bool until_repetition);
 
-// The described steps of such a run over again, recorded, and no more after them than the step that
-// overlaps their end.
+// The described steps of such a run, the simulator's last, over again, recorded: as far as it went
+// itself if it ended where its steps repeat, else no further than the step that overlaps their end.
 SteadyRun RunAgain(simulate::Simulator& simulator, const SimulatedRanks& ranks, bool barrier,
-                   simulate::Recording recording, const SteadyState& steady);
+                   simulate::Recording recording, const SteadyRun& before);
 
 // Of the described steps, in a run or in the ends of a class's own steps.
 Time StartOf(const std::vector<Time>& ends, const SteadyState& steady);

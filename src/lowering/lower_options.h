@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "src/model/layer_work.h"
+#include "src/parallel/pipeline_schedule.h"
 
 namespace stepcast::lowering {
 
@@ -14,6 +15,8 @@ struct LowerOptions {
   bool data_flow = false;
   // model::BuildWork of the scenario, where it is known already.
   const std::vector<model::LayerWork>* works = nullptr;
+  // plan::ScheduleOf the scenario's plan, likewise.
+  const parallel::PipelineSchedule* schedule = nullptr;
 };
 
 }  // namespace stepcast::lowering

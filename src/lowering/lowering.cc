@@ -12,9 +12,10 @@
 #include "src/lowering/internevo.h"
 #include "src/lowering/megatron.h"
 #include "src/lowering/nanotron.h"
-#include "src/lowering/pipeline_stage.h"
 #include "src/lowering/reference.h"
 #include "src/parallel/axis.h"
+#include "src/parallel/schedule_check.h"
+#include "src/plan/pipeline.h"
 #include "src/plan/rank_grid.h"
 
 namespace stepcast::lowering {
@@ -31,16 +32,19 @@ std::vector<LoweredClass> Lower(const scenario::Scenario& scenario,
                                 const std::vector<model::LayerWork>* works) {
   const parallel::RankGrid grid = plan::GridOf(scenario.plan);
   const int stages = grid.Degree(parallel::Axis::kPipeline);
+  const parallel::PipelineSchedule schedule = plan::ScheduleOf(scenario.plan);
+  const std::vector<int> in_flight = parallel::MostInFlight(schedule);
   std::vector<LoweredClass> classes;
   for (int stage = 0; stage < stages; ++stage) {
     parallel::RankGrid::Coordinates first{};
     first[static_cast<std::size_t>(parallel::Axis::kPipeline)] = stage;
     const int rank = grid.Rank(first);
-    classes.push_back({.stage = stage,
-                       .first_rank = rank,
-                       .ranks = grid.ranks() / stages,
-                       .in_flight = stages == 1 ? 1 : PipelineStage(scenario, stage).in_flight(),
-                       .program = LowerRank(scenario, {.rank = rank, .works = works})});
+    classes.push_back(
+        {.stage = stage,
+         .first_rank = rank,
+         .ranks = grid.ranks() / stages,
+         .in_flight = in_flight[static_cast<std::size_t>(stage)],
+         .program = LowerRank(scenario, {.rank = rank, .works = works, .schedule = &schedule})});
   }
   return classes;
 }

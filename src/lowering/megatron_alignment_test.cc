@@ -5,6 +5,7 @@
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 #include "src/base/diagnostic.h"
+#include "src/plan/pipeline.h"
 #include "src/scenario/load.h"
 
 namespace stepcast::lowering {
@@ -28,7 +29,7 @@ std::string Text(int stages, int stage, int micro_batches) {
                   2 * stages, 2 * stages, micro_batches, stages),
       "test", {}, cache);
   if (!scenario) return Format(scenario.error());
-  const PipelineStage part(*scenario, stage);
+  const PipelineStage part(*scenario, plan::ScheduleOf(scenario->plan), stage);
   const MegatronAlignment alignment = MegatronAlignmentOf(part);
   std::string text;
   for (std::size_t pass = 0; pass < part.passes().size(); ++pass) {

@@ -5,12 +5,11 @@
 
 #include "src/base/check.h"
 #include "src/model/local.h"
-#include "src/parallel/schedule_check.h"
-#include "src/plan/pipeline.h"
 
 namespace stepcast::lowering {
 
-PipelineStage::PipelineStage(const scenario::Scenario& scenario, int stage)
+PipelineStage::PipelineStage(const scenario::Scenario& scenario,
+                             const parallel::PipelineSchedule& schedule, int stage)
     : whole_(scenario.model.get()),
       stage_(stage),
       stages_(static_cast<int>(scenario.plan.parallelism.pipeline)) {
@@ -36,7 +35,6 @@ PipelineStage::PipelineStage(const scenario::Scenario& scenario, int stage)
     begins.front() = 1;
     --begins.back();
   }
-  const parallel::PipelineSchedule schedule = plan::ScheduleOf(scenario.plan);
   const auto at = static_cast<std::size_t>(stage);
   const int all = parallel::Chunks(schedule);
   std::vector<int> home(static_cast<std::size_t>(all));  // stage of each chunk
@@ -114,7 +112,6 @@ PipelineStage::PipelineStage(const scenario::Scenario& scenario, int stage)
       parameter_passes_.emplace_back();
     }
   }
-  in_flight_ = parallel::MostInFlight(schedule)[at];
 }
 
 std::vector<int> PipelineStage::ChunkBegins() const {

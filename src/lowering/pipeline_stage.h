@@ -14,7 +14,9 @@ namespace stepcast::lowering {
 // order of its passes. Without pipelining there is one stage that has all of the model.
 class PipelineStage {
  public:
-  PipelineStage(const scenario::Scenario& scenario, int stage);
+  // `schedule`: plan::ScheduleOf the scenario's plan, which stays no longer than needed here.
+  PipelineStage(const scenario::Scenario& scenario, const parallel::PipelineSchedule& schedule,
+                int stage);
 
   int stage() const { return stage_; }
   int stages() const { return stages_; }
@@ -82,9 +84,6 @@ class PipelineStage {
   const std::vector<parallel::ParameterPass>& parameter_passes(std::size_t before) const {
     return parameter_passes_[before];
   }
-  // The most micro-batches of a chunk, summed over the chunks, whose forward has begun and whose
-  // backward has not ended.
-  int in_flight() const { return in_flight_; }
 
  private:
   const model::Model* whole_;
@@ -96,7 +95,6 @@ class PipelineStage {
   std::vector<std::vector<parallel::ParameterPass>> parameter_passes_;  // [pass], and one behind
   std::vector<Chunk> chunks_;
   bool shares_vocabulary_ = false, gradients_in_s_ = false;
-  int in_flight_ = 1;
 };
 
 }  // namespace stepcast::lowering

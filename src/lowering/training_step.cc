@@ -9,6 +9,7 @@
 
 #include "src/base/check.h"
 #include "src/lowering/pass_slots.h"
+#include "src/plan/pipeline.h"
 #include "src/plan/rank_grid.h"
 
 namespace stepcast::lowering {
@@ -22,12 +23,18 @@ bool KeptForWeights(const model::LayerWork& work, std::size_t saved) {
                             static_cast<int>(saved));
 }
 
+PipelineStage StageOfRank(const scenario::Scenario& scenario, const LowerOptions& options) {
+  const int stage = plan::StageOf(scenario.plan, options.rank);
+  if (options.schedule != nullptr) return {scenario, *options.schedule, stage};
+  return {scenario, plan::ScheduleOf(scenario.plan), stage};
+}
+
 }  // namespace
 
 TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOptions& options)
     : scenario_(scenario),
       options_(options),
-      stage_(scenario, plan::StageOf(scenario.plan, options.rank)),
+      stage_(StageOfRank(scenario, options)),
       builder_(options),
       loading_and_saving_(scenario, stage_, builder_),
       own_works_(options.works != nullptr

@@ -10,10 +10,10 @@ namespace stepcast::parallel {
 // part s micro-batches behind the inputs'.
 PipelineSchedule ZeroBubbleH1(int stages, int micro_batches);
 
-// ZB-H2 (arXiv 2401.10241, section 2.2): from a stage's first pass to its last it does not wait where
-// all passes take as long, for nearly twice 1F1B's activations, 2P-1 micro-batches at every stage:
-// stage s begins with 2(P-s)-1 forwards and runs the weights' part 2s micro-batches behind the
-// inputs'.
+// ZB-H2 (arXiv 2401.10241, section 2.2): from a stage's first pass to its last it does not wait
+// where all passes take as long, for nearly twice 1F1B's activations, 2P-1 micro-batches at every
+// stage: stage s begins with 2(P-s)-1 forwards and runs the weights' part 2s micro-batches behind
+// the inputs'.
 PipelineSchedule ZeroBubbleH2(int stages, int micro_batches);
 
 // ZB-V (arXiv 2401.10241, section 6; torch.distributed.pipelining's ScheduleZBVZeroBubble): stage s

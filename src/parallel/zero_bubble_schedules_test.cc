@@ -23,8 +23,8 @@ TEST(ZeroBubbleSchedulesTest, H1OfFourStagesAndEightMicroBatches) {
             "stage 3: F0 I0 F1 I1 F2 I2 F3 I3 W0 F4 I4 W1 F5 I5 W2 F6 I6 W3 F7 I7 W4 W5 W6 W7\n");
 }
 
-// Stage 0 as the paper draws it: seven forwards until the first gradient arrives; the last stage puts
-// weights' parts off until seven micro-batches are in flight.
+// Stage 0 as the paper draws it: seven forwards until the first gradient arrives; the last stage
+// puts weights' parts off until seven micro-batches are in flight.
 TEST(ZeroBubbleSchedulesTest, H2OfFourStagesAndEightMicroBatches) {
   EXPECT_EQ(Print(ZeroBubbleH2(4, 8)),
             "stage 0: F0 F1 F2 F3 F4 F5 F6 I0 W0 F7 I1 W1 I2 W2 I3 W3 I4 W4 I5 W5 I6 W6 I7 W7\n"
@@ -112,13 +112,13 @@ RC_GTEST_PROP(ZeroBubbleSchedulesTest, TheBubbleOfH2, ()) {
       *rc::gen::inRange<std::int64_t>(1, std::min(durations.forward, durations.backward_input) + 1);
   const PipelineSchedule schedule = ZeroBubbleH2(stages, micro_batches);
   const ScheduleTiming timing = Time(schedule, durations);
-  const std::int64_t work = micro_batches * (durations.forward + durations.backward_input +
-                                             durations.backward_weight);
+  const std::int64_t work =
+      micro_batches * (durations.forward + durations.backward_input + durations.backward_weight);
   for (int stage = 0; stage < stages; ++stage) {
     const std::vector<ScheduleTiming::Span>& spans = timing.spans[static_cast<std::size_t>(stage)];
     RC_ASSERT(spans.back().end - spans.front().begin - work ==
-              (stages - 1 - stage) * (durations.forward + durations.backward_input -
-                                      2 * durations.backward_weight));
+              (stages - 1 - stage) *
+                  (durations.forward + durations.backward_input - 2 * durations.backward_weight));
   }
   for (const int in_flight : MostInFlight(schedule)) RC_ASSERT(in_flight == 2 * stages - 1);
 }

@@ -120,8 +120,9 @@ Result<MicroBatch> WorkOut(const Scenario& scenario) {
   const bool shared = scenario.plan.parallelism.vocabulary != parallel::Vocabulary::kEnds;
   result.chunks.resize(static_cast<std::size_t>(stages * scenario.plan.parallelism.virtual_stages +
                                                 (shared ? 2 : 0)));
+  const parallel::PipelineSchedule schedule = plan::ScheduleOf(scenario.plan);
   for (int stage = 0; stage < stages; ++stage) {
-    const lowering::PipelineStage part(scenario, stage);
+    const lowering::PipelineStage part(scenario, schedule, stage);
     const std::vector<int> of_layers = part.WorkOfLayers(options);
     MicroBatch::Stage& needs =
         result.stages.emplace_back(MicroBatch::Stage{.activations = {},

@@ -31,14 +31,14 @@ std::int64_t Whole(const parallel::PassDurations& durations) {
 }
 
 bool HasVocabulary(const parallel::PipelineSchedule& schedule) {
-  return std::any_of(
-      schedule.stages.begin(), schedule.stages.end(),
-      [](const parallel::PipelineSchedule::Stage& stage) {
-        return std::any_of(stage.entries.begin(), stage.entries.end(),
+  return std::any_of(schedule.stages.begin(), schedule.stages.end(),
+                     [](const parallel::PipelineSchedule::Stage& stage) {
+                       return std::any_of(
+                           stage.entries.begin(), stage.entries.end(),
                            [](const parallel::ScheduleEntry& entry) {
                              return std::holds_alternative<parallel::VocabularyPass>(entry);
                            });
-      });
+                     });
 }
 
 }  // namespace

@@ -151,8 +151,8 @@ void ReadUnalignedBatches(MappingReader& kernels, calibration::KernelCosts& cost
         [&](const calibration::UnalignedBatches& other) { return other.torch <= batches.torch; });
     if (older != costs.batched_unaligned.end() && older->torch == batches.torch) {
       diagnostics.push_back({"calibration.repeated-point", node.location(),
-                             fmt::format("a second entry from torch {}.{} on",
-                                         batches.torch.major, batches.torch.minor),
+                             fmt::format("a second entry from torch {}.{} on", batches.torch.major,
+                                         batches.torch.minor),
                              "give each release once"});
       continue;
     }

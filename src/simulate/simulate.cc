@@ -16,6 +16,11 @@ tl::expected<std::span<const program::Timeline>, Deadlock> Simulator::Run(
   return simulation_->Run(classes, options);
 }
 
+tl::expected<std::span<const program::Timeline>, Deadlock> Simulator::RunAgain(
+    const Options& options) {
+  return simulation_->RunAgain(options);
+}
+
 std::vector<program::Timeline> Simulator::Take() { return simulation_->Take(); }
 
 const Repetition* Simulator::repetition() const { return simulation_->repetition(); }

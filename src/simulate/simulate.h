@@ -129,6 +129,9 @@ class Simulator {
   // The timelines stay as they are until the next run.
   tl::expected<std::span<const program::Timeline>, Deadlock> Run(std::span<const RankClass> classes,
                                                                  const Options& options);
+  // The last run's classes, whose programs and prices are as they were, once more. Which of them
+  // record may differ.
+  tl::expected<std::span<const program::Timeline>, Deadlock> RunAgain(const Options& options);
   // Those of the last run, for good.
   std::vector<program::Timeline> Take();
   // How the last run ended; null: it was not cut short.

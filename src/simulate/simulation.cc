@@ -34,10 +34,21 @@ void AddUp(std::vector<SharedResources::Use>& uses) {
 
 tl::expected<std::span<const Timeline>, Deadlock> Simulation::Run(
     std::span<const RankClass> classes, const Options& options) {
-  STEPCAST_CHECK(options.steps >= 1, "at least one step is run");
   given_ = classes;
   options_ = options;
-  passes_ = static_cast<std::uint32_t>(options.steps) + 1;
+  sets_.Trim();
+  Compile();
+  return RunCompiled();
+}
+
+tl::expected<std::span<const Timeline>, Deadlock> Simulation::RunAgain(const Options& options) {
+  options_ = options;
+  return RunCompiled();
+}
+
+tl::expected<std::span<const Timeline>, Deadlock> Simulation::RunCompiled() {
+  STEPCAST_CHECK(options_.steps >= 1, "at least one step is run");
+  passes_ = static_cast<std::uint32_t>(options_.steps) + 1;
   SetUp();
   for (std::uint32_t c = 0; c < classes_.size(); ++c) Follow(c);
   for (;;) {
@@ -91,8 +102,6 @@ void Simulation::SetUp() {
   detached_.clear();
   is_detached_.assign(count, false);
   queued_.assign(count, Time::Max());
-  sets_.Trim();
-  Compile();
   while (classes_.size() > count) classes_.pop_back();
   while (classes_.size() < count) classes_.emplace_back();
   timelines_.resize(count);

@@ -29,6 +29,8 @@ class Simulation final : public Couplings {
   // One timeline for each class; they stay as they are until the next run, or until taken.
   tl::expected<std::span<const program::Timeline>, Deadlock> Run(std::span<const RankClass> classes,
                                                                  const Options& options);
+  // See Simulator.
+  tl::expected<std::span<const program::Timeline>, Deadlock> RunAgain(const Options& options);
   std::vector<program::Timeline> Take() { return std::move(timelines_); }
   const Repetition* repetition() const { return repetition_ ? &*repetition_ : nullptr; }
 
@@ -118,6 +120,7 @@ class Simulation final : public Couplings {
     std::vector<std::int64_t> joints;
   };
 
+  tl::expected<std::span<const program::Timeline>, Deadlock> RunCompiled();
   void SetUp();
   void Compile();
   void LinkCommunicators();

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <tuple>
@@ -20,6 +22,7 @@
 #include "src/forecast/uncertainty.h"
 #include "src/scenario/data_root.h"
 #include "src/scenario/load.h"
+#include "src/scenario/yaml_tree.h"
 #include "src/validate/measured_runs.h"
 
 namespace stepcast::validate {
@@ -175,8 +178,10 @@ void Describe(const scenario::Scenario& scenario, const PublishedCase& row,
   outcome.surely_over = std::max(Bytes(), (range ? range->low : need) - memory.capacity);
 }
 
+// `forecast`: of the row's scenario, if an equal one came before; else it is made.
 void Forecast(const PublishedCase& row, const std::string& file, scenario::InputCache& cache,
-              forecast::Forecaster& forecaster, Entry& entry) {
+              forecast::Forecaster& forecaster, std::optional<Result<forecast::Forecast>>& forecast,
+              Entry& entry) {
   PublishedOutcome& outcome = entry.outcome;
   if (!row.not_simulated.empty()) {
     outcome.reason = row.not_simulated;
@@ -192,9 +197,9 @@ void Forecast(const PublishedCase& row, const std::string& file, scenario::Input
   if (!scenario) return fail(scenario.error());
   entry.neighbour = NeighbourOf(*scenario, row, outcome.source);
   if (!entry.asked) return;
-  const auto forecast = forecaster.EvaluateWithRange(*scenario);
-  if (!forecast) return fail(forecast.error());
-  Describe(*scenario, row, *forecast, outcome);
+  if (!forecast) forecast = forecaster.EvaluateWithRange(*scenario);
+  if (!*forecast) return fail(forecast->error());
+  Describe(*scenario, row, **forecast, outcome);
 }
 
 const Neighbour* Nearest(const std::vector<Entry>& entries, const Neighbour& own,
@@ -566,15 +571,29 @@ Result<PublishedAccuracy> ComparePublished(const std::string& source) {
                      fmt::format("there are: {}", fmt::join(names, ", "))}});
   }
 
+  // What was measured several times is simulated once.
+  std::vector<std::vector<std::size_t>> runs;
+  std::map<std::string, std::size_t> run_of;  // by file and scenario
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const PublishedCase& row = accuracy.CaseOf(entries[i].outcome);
+    const auto [known, added] = run_of.try_emplace(
+        row.location.file + "\n" + scenario::CanonicalText(*row.scenario), runs.size());
+    if (added) runs.emplace_back();
+    runs[known->second].push_back(i);
+  }
+
   scenario::InputCache cache;
   oneapi::tbb::enumerable_thread_specific<forecast::Forecaster> forecasters;
-  // Cases differ widely in cost, so they are dealt out one at a time.
+  // Runs differ widely in cost, so they are dealt out one at a time.
   oneapi::tbb::parallel_for(
-      oneapi::tbb::blocked_range<std::size_t>(0, entries.size(), 1),
+      oneapi::tbb::blocked_range<std::size_t>(0, runs.size(), 1),
       [&](const oneapi::tbb::blocked_range<std::size_t>& range) {
-        for (std::size_t i = range.begin(); i != range.end(); ++i) {
-          const PublishedCase& row = accuracy.CaseOf(entries[i].outcome);
-          Forecast(row, row.location.file, cache, forecasters.local(), entries[i]);
+        for (std::size_t run = range.begin(); run != range.end(); ++run) {
+          std::optional<Result<forecast::Forecast>> forecast;
+          for (const std::size_t i : runs[run]) {
+            const PublishedCase& row = accuracy.CaseOf(entries[i].outcome);
+            Forecast(row, row.location.file, cache, forecasters.local(), forecast, entries[i]);
+          }
         }
       },
       oneapi::tbb::simple_partitioner());
