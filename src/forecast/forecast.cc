@@ -368,7 +368,16 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, bool w
   for (const SimulatedRanks::Shown& shown : ranks->shown) {
     if (!marked[shown.lowered].empty()) ranks->classes[shown.index].marked = &marked[shown.lowered];
   }
-  const auto recording = deferred ? simulate::Recording::kMarked : simulate::Recording::kNone;
+  // For the range, of the class that ends the step: most likely a pipeline's first stage, whose
+  // backward is the last.
+  std::vector<bool> all;
+  if (with_range) {
+    const SimulatedRanks::Shown& first = ranks->shown.front();
+    all.assign(lowered[first.lowered].lowered.program.step.size(), true);
+    ranks->classes[first.index].marked = &all;
+  }
+  const auto recording =
+      deferred || with_range ? simulate::Recording::kMarked : simulate::Recording::kNone;
   simulate::Simulator& simulator = workspace_->simulator;
   const auto run_ranks = [&](bool until_repetition) {
     return RunToSteadyState(simulator, *ranks, barrier, recording, until_repetition);
@@ -415,10 +424,12 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, bool w
   const Program& program = own.lowered.program;
   const std::size_t simulated = ranks->shown[critical].index;
   if (with_range) {
-    for (std::size_t i = 0; i < ranks->classes.size(); ++i) {
-      ranks->classes[i].records = i == simulated;
+    if (critical != 0) {
+      for (std::size_t i = 0; i < ranks->classes.size(); ++i) {
+        ranks->classes[i].records = i == simulated;
+      }
+      run = RunAgain(simulator, *ranks, barrier, simulate::Recording::kAll, run);
     }
-    run = RunAgain(simulator, *ranks, barrier, simulate::Recording::kAll, run);
     const Time start = StartOf(run.ends, run.steady), end = run.ends[run.steady.last];
     const Timeline& timeline = run.timelines[simulated];
     forecast.step_time_range =

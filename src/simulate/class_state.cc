@@ -89,7 +89,7 @@ void ClassRun::TakeState(Time now, std::uint32_t passes_ended, State& state) {
 }
 
 void ClassRun::FinishTimeline(bool cut) {
-  if (cut && record_all_) {
+  if (cut && records_operations_) {
     for (const Stream& stream : streams_) {
       if (stream.pass == 0 || stream.state == StreamState::kDone) continue;
       const Index instruction = compiled_->items[stream.item].instruction;
@@ -97,14 +97,16 @@ void ClassRun::FinishTimeline(bool cut) {
       if (stream.state == StreamState::kAtCollective ||
           (stream.state == StreamState::kInFlight &&
            in_flight_[&stream - streams_.data()].activity != Activity::kAwaitsIssue)) {
+        if (marked_ != nullptr && !(*marked_)[instruction]) continue;
         const Time start = stream.state == StreamState::kInFlight ? stream.start : Time::Max();
         timeline_->operations.push_back(
             {instruction, step, stream.issued, stream.ready, start, Time::Max()});
-      } else if (stream.state == StreamState::kAwaitsRecord) {
+      } else if (record_all_ && stream.state == StreamState::kAwaitsRecord) {
         timeline_->waits.push_back({instruction, step, stream.ready, Time::Max()});
       }
     }
-    if (host_waits_ && host_pass_ > 0 && compiled_->spans[host_span_ - 1].wait != kNone) {
+    if (record_all_ && host_waits_ && host_pass_ > 0 &&
+        compiled_->spans[host_span_ - 1].wait != kNone) {
       host_waits_recorded_.push_back(
           {compiled_->spans[host_span_ - 1].wait, host_pass_ - 1, host_clock_, Time::Max()});
     }

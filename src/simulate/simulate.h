@@ -74,9 +74,9 @@ struct Options {
   bool barrier = false;  // every rank waits for all work of a step before the next is issued
   Recording recording = Recording::kAll;
   // Ends the run when a step has ended in the same state as the one before it (Repetition): what
-  // would come is known. The ends of later steps are filled in; with Recording::kAll what is in
-  // flight then is recorded as if it went on for ever (its end, and the start of a collective that
-  // waits, are Time::Max()). Without effect with a barrier, or message by message.
+  // would come is known. The ends of later steps are filled in; what is in flight then, and would
+  // have been recorded, is recorded as if it went on for ever (its end, and the start of a
+  // collective that waits, are Time::Max()). Without effect with a barrier, or message by message.
   bool until_repetition = false;
   // How collectives go over the links between ranks; null: they only use what is their ranks' own.
   const network::CollectiveTraffic* traffic = nullptr;

@@ -753,5 +753,21 @@ RC_GTEST_PROP(SimulateLaws, FewerRecordsAreTheSameRecords, ()) {
   RC_ASSERT(none->front().operations.empty() && none->front().memory.empty());
 }
 
+// A run again with other records is the same run.
+RC_GTEST_PROP(SimulateLaws, ARunAgainIsTheSameRun, ()) {
+  Case any = *AnyCase(true, *rc::gen::element(Shape::kLayered, Shape::kOverlapped));
+  const Timeline full = RunCase(any);
+  std::vector<RankClass> classes = {{&any.program, &any.prices, 0}};
+  classes.front().records = *rc::gen::arbitrary<bool>();
+  Options fewer = any.options;
+  fewer.recording = Recording::kNone;
+  Simulator simulator;
+  RC_ASSERT(simulator.Run(classes, fewer).has_value());
+  classes.front().records = true;
+  const auto again = simulator.RunAgain(any.options);
+  RC_ASSERT(again.has_value());
+  RC_ASSERT(Same(again->front(), full));
+}
+
 }  // namespace
 }  // namespace stepcast::simulate
