@@ -87,15 +87,17 @@ void AddSchedule(Command app, ScheduleOptions& options) {
       .Excludes(virtual_stages)
       .Excludes(vocabulary);
   const auto slots = [&](const char* name, int& value, const char* help_text) {
-    command.AddOption(name, value, help_text).Type("SLOTS").Between(1, kMostSlots);
+    return command.AddOption(name, value, help_text).Type("SLOTS").Between(1, kMostSlots);
   };
   slots("--forward", options.forward, "How long a forward takes (1)");
   slots("--backward-input", options.backward_input, "How long the backward of inputs takes (1)");
   slots("--backward-weight", options.backward_weight, "How long the backward of weights takes (1)");
   slots("--vocabulary-s", options.vocabulary_s,
-        "How long S takes, a stage's part of the logits, with\n--vocabulary (1)");
+        "How long S takes, a stage's part of the logits, with\n--vocabulary (1)")
+      .Needs(vocabulary);
   slots("--vocabulary-t", options.vocabulary_t,
-        "How long T takes, its gradients of weights, with\n--vocabulary (1)");
+        "How long T takes, its gradients of weights, with\n--vocabulary (1)")
+      .Needs(vocabulary);
   Option json = command.AddFlag("--json", options.json, "Print one JSON document");
   command.AddOption("--print", options.print, "drawing, list or csv of the actions (drawing)")
       .Type("FORM")

@@ -138,6 +138,7 @@ void ReadUnalignedBatches(MappingReader& kernels, calibration::KernelCosts& cost
   const auto releases = kernels.ReadSequence("batched_unaligned", Need::kOptional);
   if (!releases) return;
   for (const Node& node : *releases) {
+    const std::size_t before = diagnostics.size();
     MappingReader release(node, diagnostics);
     calibration::UnalignedBatches batches;
     batches.torch = release.ReadVersion("torch", Need::kOptional).value_or(Version());
@@ -146,13 +147,20 @@ void ReadUnalignedBatches(MappingReader& kernels, calibration::KernelCosts& cost
           release.ReadDecimal(Name(type), Need::kOptional, {}).value_or(0);
     }
     release.Finish();
+    if (diagnostics.size() == before && batches.rate == calibration::UnalignedBatches().rate) {
+      diagnostics.push_back({"calibration.no-points", node.location(),
+                             "an entry of batched_unaligned needs the rate of a data type: none",
+                             "write for example 'fp16: 0.65'"});
+    }
     const auto older = std::find_if(
         costs.batched_unaligned.begin(), costs.batched_unaligned.end(),
         [&](const calibration::UnalignedBatches& other) { return other.torch <= batches.torch; });
     if (older != costs.batched_unaligned.end() && older->torch == batches.torch) {
       diagnostics.push_back({"calibration.repeated-point", node.location(),
-                             fmt::format("a second entry from torch {}.{} on", batches.torch.major,
-                                         batches.torch.minor),
+                             batches.torch == Version()
+                                 ? "a second entry without torch"
+                                 : fmt::format("a second entry from torch {}.{} on",
+                                               batches.torch.major, batches.torch.minor),
                              "give each release once"});
       continue;
     }

@@ -359,6 +359,17 @@ TEST(CalibrationFileTest, RefusesSurfacesWithHoles) {
             (Lines{"10:22 input.out-of-range"}));
 }
 
+TEST(CalibrationFileTest, RefusesUnalignedBatchesWithoutARate) {
+  EXPECT_EQ(Mistakes(Changed("kernels:\n", "kernels:\n  batched_unaligned: [{torch: \"1.13\"}]\n")),
+            (Lines{"4:23 calibration.no-points"}));
+  EXPECT_EQ(Mistakes(Changed("kernels:\n",
+                             "kernels:\n  batched_unaligned: [{fp16: 0.5}, {fp16: 0.6}]\n")),
+            (Lines{"4:36 calibration.repeated-point"}));
+  // A rate that cannot be read is reported once.
+  EXPECT_EQ(Mistakes(Changed("kernels:\n", "kernels:\n  batched_unaligned: [{fp16: fast}]\n")),
+            (Lines{"4:30 input.not-a-number"}));
+}
+
 TEST(CalibrationFileTest, RefusesMeasurementsThatCannotBe) {
   EXPECT_EQ(Mistakes(Changed("[1 MiB, 4 us]]", "[1 MiB, 4 ns]]")),
             (Lines{"16:33 calibration.implausible"}));
