@@ -1,6 +1,7 @@
 #pragma once
 
 #include "src/base/kernel.h"
+#include "src/base/version.h"
 #include "src/calibration/calibration.h"
 #include "src/cost/demand.h"
 #include "src/topology/gpu.h"

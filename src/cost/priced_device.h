@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 
+#include "src/base/version.h"
 #include "src/cost/kernel_memo.h"
 #include "src/plan/plan.h"
 #include "src/scenario/scenario.h"

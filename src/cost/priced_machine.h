@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "src/base/version.h"
 #include "src/cost/group_loads.h"
 #include "src/cost/nccl_price.h"
 #include "src/cost/prices.h"

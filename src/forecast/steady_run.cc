@@ -91,7 +91,7 @@ SteadyRun RunAgain(simulate::Simulator& simulator, const SimulatedRanks& ranks, 
   SteadyRun run = RunSteps(
       simulator, ranks,
       {.steps = steps, .barrier = barrier, .recording = recording, .until_repetition = repeats},
-      true);
+      /*again=*/true);
   run.steady = steady;
   return run;
 }

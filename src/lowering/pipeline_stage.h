@@ -14,7 +14,7 @@ namespace stepcast::lowering {
 // order of its passes. Without pipelining there is one stage that has all of the model.
 class PipelineStage {
  public:
-  // `schedule`: plan::ScheduleOf the scenario's plan, which stays no longer than needed here.
+  // `schedule`: plan::ScheduleOf the scenario's plan; nothing refers to it afterwards.
   PipelineStage(const scenario::Scenario& scenario, const parallel::PipelineSchedule& schedule,
                 int stage);
 

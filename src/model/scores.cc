@@ -12,8 +12,6 @@ namespace {
 
 using Value = LayerTape::Value;
 
-constexpr std::int64_t kLossFlops = 5;
-
 }  // namespace
 
 // internlm/model/metrics.py, AccPerplex and LossWithTypeId, without gradients:
@@ -39,7 +37,7 @@ void LayerOperators::Score(const Operand& logits, std::string_view module) {
     return AgreedRows(pass(suffix, flops, read, rows), from,
                       Joined(module, Joined(suffix, " output")), 1);
   };
-  agree(".loss", kLossFlops, 2 * size, logits.value);
+  agree(".loss", kSoftmaxFlops, 2 * size, logits.value);
   agree(".max", 1, size, logits.value);
   tape_->Run(pass(".own_max", 1, size, rows), {logits.value}, {});
   agree(".argmax", 1, size, logits.value);
