@@ -11,12 +11,22 @@
 namespace stepcast {
 
 // kTf32: fp32 in memory, multiplied on tensor cores that read 19 of its bits. Matrix products alone
-// are of that type; nothing is stored, moved or reduced as it.
-enum class DataType : std::uint8_t { kFp32, kBf16, kFp16, kFp8, kTf32 };
+// are of that type; nothing is stored, moved or reduced as it. kMxfp8, kNvfp4: 8 bits with a scale
+// for 32 of them, and 4 bits with a scale for 16 of them, as Blackwell's tensor cores read them (OCP
+// Microscaling Formats 1.0; Transformer Engine, docs/features/low_precision_training): operands of
+// matrix products alone are of these.
+enum class DataType : std::uint8_t { kFp32, kBf16, kFp16, kFp8, kTf32, kMxfp8, kNvfp4 };
 inline constexpr DataType kDataTypes[] = {DataType::kFp32, DataType::kBf16, DataType::kFp16,
-                                          DataType::kFp8, DataType::kTf32};
+                                          DataType::kFp8, DataType::kTf32, DataType::kMxfp8,
+                                          DataType::kNvfp4};
 inline constexpr std::size_t kDataTypeCount = std::size(kDataTypes);
 
+// What kernels cast from 16 bits, for matrix products alone.
+constexpr bool IsQuantized(DataType type) {
+  return type == DataType::kFp8 || type == DataType::kMxfp8 || type == DataType::kNvfp4;
+}
+
+// Bytes of one element, without scales; of kNvfp4, two of which share a byte, of that byte.
 constexpr std::int64_t SizeOf(DataType type) {
   switch (type) {
     case DataType::kFp32:
@@ -26,16 +36,21 @@ constexpr std::int64_t SizeOf(DataType type) {
     case DataType::kFp16:
       return 2;
     case DataType::kFp8:
+    case DataType::kMxfp8:
+    case DataType::kNvfp4:
       return 1;
   }
   return 0;
 }
 
+// With the scales of blocks, a byte each.
 constexpr Bytes BytesOf(std::int64_t elements, DataType type) {
+  if (type == DataType::kMxfp8) return Bytes(elements + (elements + 31) / 32);
+  if (type == DataType::kNvfp4) return Bytes((elements + 1) / 2 + (elements + 15) / 16);
   return Bytes(elements * SizeOf(type));
 }
 
-// The names of the scenario file: fp32, bf16, fp16, fp8, tf32.
+// The names of the scenario file: fp32, bf16, fp16, fp8, tf32, mxfp8, nvfp4.
 constexpr std::string_view Name(DataType type) {
   switch (type) {
     case DataType::kFp32:
@@ -48,6 +63,10 @@ constexpr std::string_view Name(DataType type) {
       return "fp8";
     case DataType::kTf32:
       return "tf32";
+    case DataType::kMxfp8:
+      return "mxfp8";
+    case DataType::kNvfp4:
+      return "nvfp4";
   }
   return "";
 }

@@ -32,7 +32,8 @@ constexpr Time kPause = Milliseconds(1);
 // Puts a program together, instruction by instruction, with the effects of each.
 class Author {
  public:
-  explicit Author(int streams) {
+  explicit Author(int streams, int rank = 0) {
+    program_.rank = rank;
     program_.streams.push_back({"compute"});
     if (streams > 1) program_.streams.push_back({"communication"});
   }
@@ -124,6 +125,19 @@ class Author {
          .data_type = DataType::kFp32,
          .average = kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduceScatter});
     return static_cast<Index>(program_.collectives.size() - 1);
+  }
+
+  // To the next rank of the group `sent`, from the one before it `received`, at once.
+  Index PassOn(Bytes bytes, Index sent, Index received) {
+    program_.exchanges.push_back(
+        {.communicator = 0,
+         .data_type = DataType::kFp32,
+         .peers = program::PeerNaming::kDistance,
+         .messages = {{program::MessageDirection::kSend, 1, bytes},
+                      {program::MessageDirection::kReceive, -1, bytes}}});
+    return Add(Opcode::kExchange, kCommunication,
+               static_cast<Index>(program_.exchanges.size() - 1),
+               {{sent, false, Bytes(), bytes}, {received, true, Bytes(), bytes}});
   }
 
   program::Program Take() {
@@ -347,22 +361,26 @@ Benchmark CollectiveBenchmark(CollectiveKind kind, const std::vector<Bytes>& siz
     return std::find(group.begin(), group.end(), rank) != group.end();
   });
   STEPCAST_CHECK(own != groups.end(), "every rank has a group");
-  Author author(2);
+  Author author(2, rank);
   Benchmark benchmark;
   benchmark.groups = groups;
   author.MakeCommunicator(*own);
   const std::int64_t position = PositionIn(*own, rank);
   const Bytes largest = *std::max_element(sizes.begin(), sizes.end());
   const Index buffer = author.MakeBuffer("data", largest.count() / kFp32Size, kCommunication);
+  const bool messages = kind == CollectiveKind::kSendRecv;
+  const Index received =
+      messages ? author.MakeBuffer("received", largest.count() / kFp32Size, kCommunication) : kNone;
   const Index pause = author.MakePause(kPause);
   const Index computed = author.MakeEvent("computed");
   const Index communicated = author.MakeEvent("communicated");
   for (const Bytes size : sizes) {
     author.Add(Opcode::kKernel, kCompute, pause);
     author.Then(kCompute, kCommunication, computed);
-    const Index collective = author.MakeCollective(kind, size);
-    benchmark.probes.push_back(
-        {Rule::kCollective, {author.Communicate(collective, buffer, position)}});
+    const Index operation =
+        messages ? author.PassOn(size, buffer, received)
+                 : author.Communicate(author.MakeCollective(kind, size), buffer, position);
+    benchmark.probes.push_back({Rule::kCollective, {operation}});
     author.Then(kCommunication, kCompute, communicated);
   }
   benchmark.program = author.Take();

@@ -50,6 +50,7 @@ Benchmark LaunchBenchmark(const std::vector<int>& group);
 // meet at each collective as they do in a training step: brought together by the one before, and
 // apart by what computing scatters. `group` is this rank's, of `groups`. Sizes by nccl-tests'
 // convention, multiples of 4 x ranks bytes; FP32 and averaged, values never zero. A probe each.
+// send_recv: an exchange, in which each sends to the next one, as pipelines' stages do.
 Benchmark CollectiveBenchmark(CollectiveKind kind, const std::vector<Bytes>& sizes,
                               const std::vector<std::vector<int>>& groups, int rank);
 

@@ -27,7 +27,7 @@ std::vector<std::string> Faults(const Benchmark& benchmark) {
     for (const program::Index operation : probe.operations) {
       const program::Opcode opcode = program.step.at(operation).opcode;
       if (opcode != program::Opcode::kKernel && opcode != program::Opcode::kCopy &&
-          opcode != program::Opcode::kCollective) {
+          opcode != program::Opcode::kCollective && opcode != program::Opcode::kExchange) {
         faults.emplace_back("a probe of no operation");
       }
     }
@@ -68,6 +68,29 @@ TEST(BenchmarkProgramsTest, CollectivesWorkOnTheRanksOwnPart) {
   EXPECT_EQ(effect(CollectiveKind::kReduceScatter).source.offset, Bytes(0));
   EXPECT_EQ(effect(CollectiveKind::kAllGather).source.offset, KiB(2));
   EXPECT_EQ(effect(CollectiveKind::kAllGather).target.offset, Bytes(0));
+}
+
+// An exchange: to the next of the group as much as from the one before it, and a probe for it.
+TEST(BenchmarkProgramsTest, MessagesAreExchanges) {
+  const Benchmark benchmark =
+      CollectiveBenchmark(CollectiveKind::kSendRecv, {KiB(4), MiB(1)}, {{0, 1}, {2, 3}}, 3);
+  ASSERT_EQ(benchmark.probes.size(), 2u);
+  ASSERT_EQ(benchmark.program.exchanges.size(), 2u);
+  EXPECT_TRUE(benchmark.program.collectives.empty());
+  EXPECT_EQ(benchmark.program.groups.front().ranks, (std::vector<int>{2, 3}));
+  const program::Exchange& exchange = benchmark.program.exchanges.back();
+  ASSERT_EQ(exchange.messages.size(), 2u);
+  EXPECT_EQ(exchange.messages[0].direction, program::MessageDirection::kSend);
+  EXPECT_EQ(exchange.messages[1].direction, program::MessageDirection::kReceive);
+  EXPECT_EQ(exchange.PeerPosition(exchange.messages[0], 1, 2), 0);
+  EXPECT_EQ(exchange.PeerPosition(exchange.messages[1], 1, 2), 0);
+  EXPECT_EQ(exchange.messages[0].bytes, MiB(1));
+  const program::Instruction& last =
+      benchmark.program.step[benchmark.probes[1].operations.front()];
+  EXPECT_EQ(last.opcode, program::Opcode::kExchange);
+  ASSERT_EQ(last.use_count, 2u);  // what is sent, and what comes
+  EXPECT_NE(benchmark.program.uses[last.first_use].buffer,
+            benchmark.program.uses[last.first_use + 1].buffer);
 }
 
 // As src/model counts, from which backends find the shape: two products of s x s x 128 in 128

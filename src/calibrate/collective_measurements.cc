@@ -28,7 +28,7 @@ Bytes RoundedTo(Bytes unit, double bytes) {
 std::vector<CollectiveKind> Kinds(Campaign& campaign) {
   if (!campaign.options.collectives.empty()) return campaign.options.collectives;
   std::vector<CollectiveKind> kinds = {CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter,
-                                       CollectiveKind::kAllGather};
+                                       CollectiveKind::kAllGather, CollectiveKind::kSendRecv};
   if (!campaign.options.quick) kinds.push_back(CollectiveKind::kBroadcast);
   return kinds;
 }
@@ -104,6 +104,13 @@ Attempt<void> MeasureTable(Campaign& campaign, CollectiveKind kind, const GroupS
   return {};
 }
 
+// Of a size, the part that a rank sends.
+double SentOf(CollectiveKind kind, int ranks) {
+  if (kind == CollectiveKind::kSendRecv) return 1;
+  const double sent = static_cast<double>(ranks - 1) / ranks;
+  return kind == CollectiveKind::kAllReduce ? 2 * sent : sent;
+}
+
 // What is left of the time. Rank 0's clock decides, once, and what it decided is kept with the
 // measurements: an interrupted calibration goes on by the same plan.
 Attempt<double> CollectiveBudget(Campaign& campaign) {
@@ -164,21 +171,23 @@ Attempt<void> MeasureCollectives(Campaign& campaign) {
         "one rank has no peers to communicate with: no collectives");
     return {};
   }
-  std::erase_if(shapes, [&](const GroupShape& shape) {
+  // Messages go from one rank to another, whatever groups there are.
+  const auto measures = [&](CollectiveKind kind, const GroupShape& shape) {
+    if (kind == CollectiveKind::kSendRecv) return shape.ranks == 2;
     const auto& wanted = campaign.options.group_sizes;
-    return !wanted.empty() && std::find(wanted.begin(), wanted.end(), shape.ranks) == wanted.end();
-  });
+    return wanted.empty() || std::find(wanted.begin(), wanted.end(), shape.ranks) != wanted.end();
+  };
   struct TablePlan {
     CollectiveKind kind;
     const GroupShape* shape;
-    double weight;  // how long the same size takes, about
+    double weight;  // how long the same size takes, about: SentOf
   };
   std::vector<TablePlan> plans;
   double weights = 0;
   for (const GroupShape& shape : shapes) {
     for (const CollectiveKind kind : Kinds(campaign)) {
-      const double sent = static_cast<double>(shape.ranks - 1) / shape.ranks;
-      plans.push_back({kind, &shape, kind == CollectiveKind::kAllReduce ? 2 * sent : sent});
+      if (!measures(kind, shape)) continue;
+      plans.push_back({kind, &shape, SentOf(kind, shape.ranks)});
       weights += plans.back().weight;
     }
   }
@@ -203,7 +212,8 @@ Attempt<void> MeasureCollectives(Campaign& campaign) {
 Attempt<void> MeasureInterference(Campaign& campaign) {
   if (campaign.ranks() < 2) return {};
   std::vector<CollectiveKind> kinds = Kinds(campaign);
-  if (campaign.options.quick) kinds.resize(1);
+  std::erase(kinds, CollectiveKind::kSendRecv);
+  if (campaign.options.quick) kinds.resize(std::min<std::size_t>(kinds.size(), 1));
   for (const calibration::Neighbour neighbour : calibration::kNeighbours) {
     for (const CollectiveKind kind : kinds) {
       if (auto measured = MeasureInterferenceOf(campaign, neighbour, kind); !measured)

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "src/cost/prices.h"
+#include "src/program/program.h"
 #include "src/simulate/simulate.h"
 
 namespace stepcast::calibrate {
@@ -49,6 +50,14 @@ cost::Prices PricesOf(const Laws& laws, const Program& program) {
                                laws.collective * static_cast<double>(collective.bytes.count()));
     prices.collectives.push_back(price);
   }
+  for (const program::Exchange& exchange : program.exchanges) {
+    std::vector<cost::MessagePrice>& messages = prices.exchanges.emplace_back();
+    for (const program::Message& message : exchange.messages) {
+      messages.emplace_back().demand.work =
+          TimeOf(laws.collective_start +
+                 laws.collective * static_cast<double>(message.bytes.count()));
+    }
+  }
   for (const program::Copy& copy : program.copies) {
     cost::Demand demand;
     demand.work = TimeOf(laws.copy_start + laws.copy * static_cast<double>(copy.bytes.count()));
@@ -67,6 +76,7 @@ Program Unrolled(const Program& program, int steps) {
   unrolled.step.clear();
   unrolled.kernels.clear();
   unrolled.collectives.clear();
+  unrolled.exchanges.clear();
   unrolled.copies.clear();
   unrolled.data_flow = {};
   const auto own = [](const auto& from, auto& to, Index& operand) {
@@ -79,6 +89,8 @@ Program Unrolled(const Program& program, int steps) {
         own(program.kernels, unrolled.kernels, instruction.operand);
       } else if (instruction.opcode == program::Opcode::kCollective) {
         own(program.collectives, unrolled.collectives, instruction.operand);
+      } else if (instruction.opcode == program::Opcode::kExchange) {
+        own(program.exchanges, unrolled.exchanges, instruction.operand);
       } else if (instruction.opcode == program::Opcode::kCopy) {
         own(program.copies, unrolled.copies, instruction.operand);
       }
@@ -120,6 +132,9 @@ Runner SimulatedMachine(const Laws& laws, int runs) {
     for (cost::Demand& demand : prices.kernels) demands.push_back(&demand);
     for (cost::Demand& demand : prices.copies) demands.push_back(&demand);
     for (cost::CollectivePrice& price : prices.collectives) demands.push_back(&price.demand);
+    for (std::vector<cost::MessagePrice>& messages : prices.exchanges) {
+      for (cost::MessagePrice& message : messages) demands.push_back(&message.demand);
+    }
     AddNoise(laws.noise, std::move(demands));
     const simulate::RankClass all{&unrolled, &prices, 0};
     const auto timelines = simulate::Simulate({&all, 1}, {.steps = 1});

@@ -41,8 +41,8 @@ namespace stepcast::cli {
 namespace {
 
 // Microbenchmarks are step programs: they measure what step programs hold.
-std::optional<CollectiveKind> ProgramCollectiveKind(std::string_view name) {
-  for (const CollectiveKind kind : kProgramCollectiveKinds) {
+std::optional<CollectiveKind> MeasuredCollectiveKind(std::string_view name) {
+  for (const CollectiveKind kind : kMeasuredCollectiveKinds) {
     if (Name(kind) == name) return kind;
   }
   return std::nullopt;
@@ -172,8 +172,8 @@ Result<Setting> Prepare(const CalibrateOptions& options, MadeBackend backend) {
   const std::string_view types[] = {"fp32", "bf16", "fp16", "fp8"};
   ReadWords("--types", "data type", options.types, DataTypeFromName, types, measured.types, faults);
   std::vector<std::string_view> kinds;
-  for (const CollectiveKind kind : kProgramCollectiveKinds) kinds.push_back(Name(kind));
-  ReadWords("--collectives", "collective", options.collectives, ProgramCollectiveKind, kinds,
+  for (const CollectiveKind kind : kMeasuredCollectiveKinds) kinds.push_back(Name(kind));
+  ReadWords("--collectives", "collective", options.collectives, MeasuredCollectiveKind, kinds,
             measured.collectives, faults);
   measured.time = ReadMeasuringTime(options.time, faults);
   measured.group_sizes = options.groups;

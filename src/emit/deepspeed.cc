@@ -46,8 +46,8 @@ Target DeepSpeedConfig(const scenario::Scenario& scenario) {
   if (data_parallel.framework != plan::Framework::kDeepSpeed) {
     return CannotRun("the plan's framework is not deepspeed");
   }
-  if (training.precision == DataType::kFp8) {
-    return CannotRun("DeepSpeed's configuration has no 8-bit products");
+  if (IsQuantized(training.precision)) {
+    return CannotRun("DeepSpeed's configuration has no products in 8 or 4 bits");
   }
   if (training.activation_offload &&
       (training.activation_checkpointing != model::Checkpointing::kFull ||

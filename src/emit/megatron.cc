@@ -147,6 +147,19 @@ void AddTraining(const plan::Training& training, Arguments& arguments) {
     case DataType::kFp8:
       arguments.Flag("bf16");
       arguments.Add("fp8-format", "hybrid");
+      if (training.fp8_scaling == model::Fp8Scaling::kCurrent) {
+        arguments.Add("fp8-recipe", "tensorwise");
+      }
+      break;
+    case DataType::kMxfp8:
+      arguments.Flag("bf16");
+      arguments.Add("fp8-format", "e4m3");
+      arguments.Add("fp8-recipe", "mxfp8");
+      break;
+    case DataType::kNvfp4:
+      arguments.Flag("bf16");
+      arguments.Add("fp4-format", "e2m1");
+      arguments.Add("fp4-recipe", "nvfp4");
       break;
     case DataType::kBf16:
       arguments.Flag("bf16");

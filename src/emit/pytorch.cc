@@ -25,6 +25,8 @@ const char* TorchType(DataType type) {
       return "float16";
     case DataType::kTf32:
     case DataType::kFp8:
+    case DataType::kMxfp8:
+    case DataType::kNvfp4:
       break;
   }
   return "";

@@ -198,6 +198,9 @@ Target TorchtitanConfig(const scenario::Scenario& scenario,
   }
   const Target flavor = FlavorOf(*scenario.model, constants);
   if (!flavor) return CannotRun(flavor.error());
+  if (IsQuantized(training.precision) && training.precision != DataType::kFp8) {
+    return CannotRun(fmt::format("its products in {} are not written", Name(training.precision)));
+  }
   std::string text =
       "# torchtitan's job configuration; keys of pytorch/torchtitan@000204a4.\n"
       "# Written by `stepcast`; plan.json beside it is the whole plan.\n\n[model]\n";

@@ -4,7 +4,6 @@
 #include <optional>
 #include <vector>
 
-#include "src/model/fp8_copies.h"
 #include "src/model/layer_tape.h"
 
 namespace stepcast::model {
@@ -14,9 +13,9 @@ namespace stepcast::model {
 // are computed.
 struct ColumnRegion {
   // What forward products read where it is not the operand itself: parts of the tokens, as they
-  // come, or a copy in FP8.
+  // come, or a quantized copy.
   std::vector<LayerTape::Piece> inputs;
-  bool in_fp8 = false;
+  bool quantized = false;
   // What weight gradients need: the input, or a part of it.
   std::vector<LayerTape::Value> kept;
   // Before the first backward kernel of the region.
@@ -24,7 +23,7 @@ struct ColumnRegion {
   // By layer, in the order of backward. Takes the input where it has been gathered again.
   std::vector<std::function<void(std::optional<LayerTape::Value>)>> weight_gradients;
   std::optional<LayerTape::Value> gathered;
-  std::optional<LayerTape::Value> gathered_columns;  // its FP8 copy for weight gradients
+  std::optional<LayerTape::Value> gathered_columns;  // its quantized copy for weight gradients
 };
 
 // The product that ends a divided region (LayerOperators::LeaveRows).
@@ -32,9 +31,9 @@ struct RowRegion {
   // What the product writes, where that is summed up piece by piece, and what follows each piece.
   std::vector<LayerTape::Piece> outputs;
   std::function<void(int)> made;
-  // In backward the gradient of its output, gathered: in pieces, or in FP8. Empty: the tape's.
+  // In backward the gradient of its output, gathered: in pieces, or quantized. Empty: the tape's.
   std::vector<LayerTape::Piece> gradient;
-  bool in_fp8 = false;
+  bool quantized = false;
 };
 
 }  // namespace stepcast::model

@@ -1,6 +1,8 @@
 #include "src/model/layer_operators.h"
 
 #include <algorithm>
+#include <cctype>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -21,7 +23,7 @@ constexpr std::int64_t kNormFlops = 7, kRotaryFlops = 3, kGeluFlops = 9, kSiluFl
 
 DataType ActivationType(DataType compute) {
   if (compute == DataType::kTf32) return DataType::kFp32;
-  return compute == DataType::kFp8 ? DataType::kBf16 : compute;
+  return IsQuantized(compute) ? DataType::kBf16 : compute;
 }
 
 LayerOperators::LayerOperators(const WorkOptions& options, LayerTape& tape)
@@ -71,32 +73,54 @@ Kernel LayerOperators::Memory(std::string name, std::int64_t flops, Bytes read,
           .written = written};
 }
 
-std::optional<Fp8Copies> LayerOperators::CastToFp8(const Operand& x, std::string_view module,
-                                                   bool frozen) {
-  if (options_.compute != DataType::kFp8) return std::nullopt;
-  if (fp8_copied_ == x.value) return fp8_copies_;
-  const Bytes bytes(Elements(x));
-  fp8_copied_ = x.value;
-  if (frozen) {
-    const Value rows = tape_->Make(Joined(module, " input in FP8"), bytes);
-    fp8_copies_ = {.rows = rows, .columns = rows};
-    tape_->Run(Memory(Joined(module, ".input.cast"), 0, Size(x), bytes), {x.value}, {rows});
-    return fp8_copies_;
+std::string LayerOperators::InLowPrecision() const {
+  std::string name(" in ");
+  for (const char letter : Name(options_.compute)) {
+    name += static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
   }
-  fp8_copies_ = {.rows = tape_->Make(Joined(module, " input in FP8"), bytes),
-                 .columns = tape_->Make(Joined(module, " input in FP8, transposed"), bytes)};
-  tape_->Run(Memory(Joined(module, ".input.cast"), 0, Size(x), 2 * bytes), {x.value},
-             {fp8_copies_.rows, fp8_copies_.columns});
-  return fp8_copies_;
+  return name;
 }
 
-std::optional<Fp8Copies> LayerOperators::CastToFp8InBackward(Value value, const Operand& of,
-                                                             std::string name) {
-  if (options_.compute != DataType::kFp8) return std::nullopt;
-  const Bytes bytes(Elements(of));
-  const Fp8Copies copies{.rows = tape_->MakeScratch(bytes), .columns = tape_->MakeScratch(bytes)};
-  tape_->RunBackward(Memory(std::move(name), 0, Size(of), 2 * bytes), {value},
-                     {copies.rows, copies.columns});
+Kernel LayerOperators::Quantize(std::string name, Bytes bytes, Bytes copy, int copies) const {
+  return Memory(std::move(name), 0, reads_for_scales() ? 2 * bytes : bytes, copies * copy);
+}
+
+std::optional<QuantizedCopies> LayerOperators::Quantized(const Operand& x, std::string_view module,
+                                                         bool frozen) {
+  if (!quantizes()) return std::nullopt;
+  if (quantized_ == x.value) return quantized_copies_;
+  const Bytes bytes = QuantizedBytes(Elements(x));
+  quantized_ = x.value;
+  turned_ = std::make_shared<std::optional<Value>>();
+  const std::string name = Joined(module, " input" + InLowPrecision());
+  std::string cast = Joined(module, ".input.cast");
+  if (frozen || turns_in_backward()) {
+    const Value rows = tape_->Make(name, bytes);
+    quantized_copies_ = {.rows = rows, .columns = rows};
+    tape_->Run(Quantize(std::move(cast), Size(x), bytes, 1), {x.value}, {rows});
+    return quantized_copies_;
+  }
+  quantized_copies_ = {.rows = tape_->Make(name, bytes),
+                       .columns = tape_->Make(name + ", transposed", bytes)};
+  tape_->Run(Quantize(std::move(cast), Size(x), bytes, 2), {x.value},
+             {quantized_copies_.rows, quantized_copies_.columns});
+  return quantized_copies_;
+}
+
+QuantizedCopies LayerOperators::QuantizedInBackward(const std::vector<LayerTape::Piece>& value,
+                                                    std::int64_t elements, std::string name) {
+  const Bytes bytes = QuantizedBytes(elements);
+  const QuantizedCopies copies{.rows = tape_->MakeScratch(bytes),
+                               .columns = tape_->MakeScratch(bytes)};
+  if (!turns_in_backward()) {
+    tape_->RunBackward(Quantize(std::move(name), BytesOfElements(elements), bytes, 2), value,
+                       {copies.rows, copies.columns});
+    return copies;
+  }
+  const std::string turn = name + ".transpose";
+  tape_->RunBackward(Quantize(std::move(name), BytesOfElements(elements), bytes, 1), value,
+                     {copies.rows});
+  tape_->RunBackward(Memory(turn, 0, bytes, bytes), {copies.rows}, {copies.columns});
   return copies;
 }
 

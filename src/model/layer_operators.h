@@ -12,9 +12,9 @@
 #include "src/base/data_type.h"
 #include "src/base/kernel.h"
 #include "src/model/architecture.h"
-#include "src/model/fp8_copies.h"
 #include "src/model/layer_tape.h"
 #include "src/model/layer_work.h"
+#include "src/model/quantized_copies.h"
 
 // The operators that layers of a transformer are made of, each with its forward and backward
 // kernels as eager PyTorch launches them and with what its backward keeps. What is kept follows
@@ -89,8 +89,9 @@ class LayerOperators {
 
   // y = x W + b. One GEMM forward; backward the input's gradient, then the weight's, then the
   // bias's as a reduction over tokens. Keeps x, or under autocast its copy in 16 bits, with FP8 its
-  // transposed copy in 8. FP8 casts inputs, output gradients and weights (the latter for every
-  // micro-batch, or once a step: WorkOptions::casts_weights).
+  // transposed copy in 8, with MXFP8 and NVFP4 the one that is scaled for the other side. These cast
+  // inputs, output gradients and weights (the latter for every micro-batch, or once a step:
+  // WorkOptions::casts_weights).
   Operand Linear(Operand x, std::string_view module, std::int64_t out, ModulePositions parameters);
   // Several that share their input as one product.
   std::vector<Operand> Linears(Operand x, std::string_view name,
@@ -103,8 +104,9 @@ class LayerOperators {
   // the region do not wait for: those follow behind it, as Megatron-LM issues them
   // (core/tensor_parallel/layers.py, LinearWithGradAccumulationAndAsyncCommunication). What was
   // gathered is kept, or only the rank's own part, and gathered again beside the gradients of the
-  // inputs (WorkOptions::regathers). What is gathered again is gathered in FP8 where products are
-  // in FP8: each rank casts its part first (Transformer Engine); `as_it_is`: unless something else
+  // inputs (WorkOptions::regathers). What is gathered again is gathered in 8 or 4 bits where
+  // products are in those: each rank casts its part first (Transformer Engine; torchao's
+  // Float8ColwiseParallel and Float8RowwiseParallel do so with what is kept whole, too); `as_it_is`: unless something else
   // takes the whole, too. `name`: of what follows.
   Operand EnterColumns(Operand x, std::string_view name, bool as_it_is = false);
   // Adds up what the ranks have made (all-reduce, reduce-scatter); backward gathers the gradient
@@ -257,9 +259,11 @@ class LayerOperators {
                     std::string_view name);
   void ScatterTokens(bool forward, LayerTape::Value whole, LayerTape::Value part, Bytes bytes,
                      std::string_view name);
-  // Of a rank's part of the tokens, of which parts are cast before they are gathered its FP8 copy;
-  // and how many bytes of it all parts have.
-  LayerTape::Value Gatherable(bool forward, LayerTape::Value part, Bytes bytes, std::string name);
+  // Of a rank's part of the tokens, where parts are cast before they are gathered, its copies: in
+  // FP8 the one that is gathered, and turned behind that; else, by rows and by columns. `part`
+  // itself, where they are not cast.
+  QuantizedCopies Gatherable(bool forward, LayerTape::Value part, std::int64_t elements,
+                             const std::string& name);
   // A collective beside products that do not need its result.
   LayerTape::Collective Beside(CollectiveKind kind) const;
   // Backward of LeaveRows: the gradient of `sum`, gathered, is that of `x`.
@@ -273,9 +277,28 @@ class LayerOperators {
     return overlaps() && options_.tensor_overlap == TensorOverlap::kUserBuffers;
   }
   // Parts of tokens are cast before they are gathered.
-  bool gathers_fp8() const {
-    return options_.compute == DataType::kFp8 && options_.sequence_parallel && options_.regathers;
+  bool gathers_quantized() const {
+    return quantizes() && options_.sequence_parallel && (options_.regathers || turns_in_backward());
   }
+  // Products in 8 or 4 bits.
+  bool quantizes() const { return IsQuantized(options_.compute); }
+  // By columns operands have other scales than by rows, and are not the same numbers turned.
+  bool scales_both_ways() const { return quantizes() && options_.compute != DataType::kFp8; }
+  // The largest number is read off a tensor before it is cast: current scaling, and the one scale a
+  // tensor that NVFP4 has beside those of its blocks.
+  bool reads_for_scales() const {
+    return options_.compute == DataType::kNvfp4 ||
+           (options_.compute == DataType::kFp8 && options_.fp8_scaling != Fp8Scaling::kDelayed);
+  }
+  bool turns_in_backward() const {
+    return options_.compute == DataType::kFp8 && options_.fp8_scaling == Fp8Scaling::kTorchao;
+  }
+  Bytes QuantizedBytes(std::int64_t elements) const {
+    return BytesOf(elements, options_.compute);
+  }
+  std::string InLowPrecision() const;  // " in FP8"
+  // Casts 16 bits to so many copies.
+  Kernel Quantize(std::string name, Bytes bytes, Bytes copy, int copies) const;
   // Runs a kernel that makes FP32 numbers of `from` for every token, and has the ranks of a divided
   // vocabulary add them up; without one the numbers are not told apart from what the kernel does.
   std::optional<LayerTape::Value> AgreedRows(Kernel kernel, LayerTape::Value from, std::string name,
@@ -289,13 +312,13 @@ class LayerOperators {
 
   // Autocast's copy in 16 bits.
   Operand Cast(Operand x, std::string_view module);
-  // With FP8, of a product's input and of a gradient: one pass reads it and writes both copies,
-  // with scales from the step before (delayed scaling). Products that share an input share its
-  // copies.
-  // Of a frozen weight there is no gradient, which needs the second copy: both are the first.
-  std::optional<Fp8Copies> CastToFp8(const Operand& x, std::string_view module, bool frozen);
-  std::optional<Fp8Copies> CastToFp8InBackward(LayerTape::Value value, const Operand& of,
-                                               std::string name);
+  // Of a product's input, where products are in 8 or 4 bits: one pass reads it and writes both
+  // copies, as Fp8Scaling says. Products that share an input share its copies. Of a frozen weight
+  // there is no gradient, which needs the second copy: both are the first.
+  std::optional<QuantizedCopies> Quantized(const Operand& x, std::string_view module, bool frozen);
+  // The same of a gradient, or of an input that has been gathered again.
+  QuantizedCopies QuantizedInBackward(const std::vector<LayerTape::Piece>& value,
+                                      std::int64_t elements, std::string name);
   Operand EagerRmsNorm(Operand x, std::string_view module, ModulePositions parameters);
   // One fused kernel on an FP32 copy of its input; see WorkOptions::norms_again.
   Operand WidenedNorm(Operand x, std::string_view module, const Bytes& statistics,
@@ -312,13 +335,15 @@ class LayerOperators {
   DataType element_;                                  // of activations
   std::int64_t element_size_;                         // bytes
   std::vector<std::function<void()>> sums_of_parts_;  // for AddUpParts
-  LayerTape::Value fp8_copied_ = -1;                  // what CastToFp8 made fp8_copies_ of
-  Fp8Copies fp8_copies_;
+  LayerTape::Value quantized_ = -1;                   // what Quantized made the copies of
+  QuantizedCopies quantized_copies_;
+  // What the weights' gradients turned it into, the first of them for all.
+  std::shared_ptr<std::optional<LayerTape::Value>> turned_;
   LayerTape::Value last_sum_ = -1;  // what Add made last: a compiled norm of it fuses with it
 };
 
-// The type of activations and of all kernels but matrix products: the compute type, or bf16 in fp8,
-// fp32 in tf32.
+// The type of activations and of all kernels but matrix products: the compute type, or bf16 in 8 and
+// 4 bits, fp32 in tf32.
 DataType ActivationType(DataType compute);
 
 }  // namespace stepcast::model

@@ -110,6 +110,46 @@ TEST(LayerOperatorsTest, SizesFollowTheComputeType) {
   EXPECT_EQ(LinearWork(options).forward.size(), 2U);
 }
 
+// A linear layer of 4 features to 6 for 16 tokens.
+TEST(LayerOperatorsTest, ScalesOfATensorThatIsCastTakeAnotherPass) {
+  WorkOptions options = kOptions;
+  options.compute = DataType::kFp8;
+  options.fp8_scaling = Fp8Scaling::kCurrent;
+  LayerWork work = LinearWork(options);
+  EXPECT_EQ(Forward(work, "fc.input.cast").read, Bytes(2 * 2 * 16 * 4));
+  EXPECT_EQ(Forward(work, "fc.input.cast").written, Bytes(2 * 16 * 4));
+  EXPECT_EQ(Forward(work, "fc.weight.cast").read, Bytes(2 * 2 * 4 * 6));
+
+  // torchao casts by rows, and turns what the weight's gradient reads when it comes to that.
+  options.fp8_scaling = Fp8Scaling::kTorchao;
+  work = LinearWork(options);
+  EXPECT_EQ(Forward(work, "fc.input.cast").written, Bytes(16 * 4));
+  EXPECT_EQ(Saved(work), Bytes(16 * 4));
+  EXPECT_EQ(Backward(work, "fc.output_grad.cast").kernel.read, Bytes(2 * 2 * 16 * 6));
+  EXPECT_EQ(Backward(work, "fc.output_grad.cast").kernel.written, Bytes(16 * 6));
+  EXPECT_EQ(Backward(work, "fc.output_grad.cast.transpose").kernel.read, Bytes(16 * 6));
+  EXPECT_EQ(Backward(work, "fc.input.transpose").kernel.written, Bytes(16 * 4));
+}
+
+// With a scale, of a byte, for 32 numbers of 8 bits, or for 16 of 4 bits, and one for the tensor,
+// which is read off it before.
+TEST(LayerOperatorsTest, BlocksHaveScales) {
+  WorkOptions options = kOptions;
+  options.compute = DataType::kMxfp8;
+  LayerWork work = LinearWork(options);
+  EXPECT_EQ(Forward(work, "fc").data_type, DataType::kMxfp8);
+  EXPECT_EQ(Forward(work, "fc.input.cast").read, Bytes(2 * 16 * 4));
+  EXPECT_EQ(Forward(work, "fc.input.cast").written, Bytes(2 * (64 + 2)));
+  EXPECT_EQ(Saved(work), Bytes(64 + 2));
+  options.compute = DataType::kNvfp4;
+  work = LinearWork(options);
+  EXPECT_EQ(Forward(work, "fc.input.cast").read, Bytes(2 * 2 * 16 * 4));
+  EXPECT_EQ(Forward(work, "fc.input.cast").written, Bytes(2 * (32 + 4)));
+  EXPECT_EQ(Backward(work, "fc.output_grad.cast").kernel.written, Bytes(2 * (48 + 6)));
+  EXPECT_EQ(Saved(work), Bytes(32 + 4));
+  EXPECT_EQ(Backward(work, "fc.bias.grad").kernel.data_type, DataType::kBf16);
+}
+
 TEST(LayerOperatorsTest, RmsNormKeepsOneNumberPerToken) {
   const LayerWork work = WorkOf(kOptions, 4, [](LayerOperators& operators, Operand x) {
     return operators.Norm(x, "norm", Normalization::kRmsNorm, {.weight = 0, .bias = -1});

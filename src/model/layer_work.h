@@ -56,7 +56,7 @@ struct WorkOptions {
   // torch.autocast over FP32 parameters: embeddings, residuals and norms are FP32, and every matrix
   // product casts its input.
   bool autocast = false;
-  // FP8 copies of weights are made for every micro-batch, since its forward has gathered them anew
+  // Copies of weights in 8 or 4 bits are made for every micro-batch, since its forward has gathered them anew
   // or nothing tells layers that they are the same; Megatron-LM does (`is_first_microbatch`).
   bool casts_weights = true;
   // Layers divided among the ranks of a group, in time and memory: heads, hidden units and
@@ -80,6 +80,7 @@ struct WorkOptions {
   bool sums_beside_weights = true;
   // How products and the collectives before and behind them share time.
   TensorOverlap tensor_overlap = TensorOverlap::kNone;
+  Fp8Scaling fp8_scaling = Fp8Scaling::kDelayed;
   // Products that share an input and are divided by columns are one: queries, keys and values, and
   // the two of SwiGLU.
   bool fuses_products = false;

@@ -33,17 +33,27 @@ LayerTape::Collective LayerOperators::Beside(CollectiveKind kind) const {
   return collective;
 }
 
-// FP8 is gathered as it lies, two numbers as one of 16 bits.
-Value LayerOperators::Gatherable(bool forward, Value part, Bytes bytes, std::string name) {
-  if (!gathers_fp8()) return part;
-  const Bytes low(bytes.count() / element_size_);
-  const Value cast = forward ? tape_->Make(name + " in FP8", low) : tape_->MakeScratch(low);
-  Kernel kernel = Memory(std::move(name) + ".cast", 0, bytes, low);
-  if (forward) {
-    tape_->Run(std::move(kernel), {part}, {cast});
-  } else {
-    tape_->RunBackward(std::move(kernel), {part}, {cast});
+// 8 bits are gathered as they lie, two numbers as one of 16.
+QuantizedCopies LayerOperators::Gatherable(bool forward, Value part, std::int64_t elements,
+                                           const std::string& name) {
+  if (!gathers_quantized()) return {.rows = part, .columns = part};
+  const Bytes bytes = QuantizedBytes(elements);
+  const Bytes whole = BytesOfElements(elements);
+  if (!forward) {
+    // Both are gathered at once.
+    const int copies = scales_both_ways() ? 2 : 1;
+    const Value cast = tape_->MakeScratch(copies * bytes);
+    tape_->RunBackward(Quantize(name + ".cast", whole, bytes, copies), {part}, {cast});
+    return {.rows = cast, .columns = cast};
   }
+  QuantizedCopies cast;
+  cast.rows = cast.columns = tape_->Make(name + InLowPrecision(), bytes);
+  if (!scales_both_ways()) {
+    tape_->Run(Quantize(name + ".cast", whole, bytes, 1), {part}, {cast.rows});
+    return cast;
+  }
+  cast.columns = tape_->Make(name + InLowPrecision() + ", by columns", bytes);
+  tape_->Run(Quantize(name + ".cast", whole, bytes, 2), {part}, {cast.rows, cast.columns});
   return cast;
 }
 
@@ -128,10 +138,13 @@ Operand LayerOperators::EnterColumns(Operand x, std::string_view name, bool as_i
   }
   Operand whole = Make("gathered", x.width, x.tokens * options_.tensor);
   whole.region = region;
-  region->in_fp8 = gathers_fp8() && (!as_it_is || overlaps());
-  const Value part =
-      region->in_fp8 ? Gatherable(true, x.value, Size(x), "gathered.input") : x.value;
-  const Bytes bytes(Size(whole).count() / (region->in_fp8 ? element_size_ : 1));
+  region->quantized = gathers_quantized() && (!as_it_is || overlaps());
+  const QuantizedCopies own = region->quantized
+                                  ? Gatherable(true, x.value, Elements(x), "gathered.input")
+                                  : QuantizedCopies{.rows = x.value, .columns = x.value};
+  const Value part = own.rows;
+  const Bytes bytes =
+      region->quantized ? options_.tensor * QuantizedBytes(Elements(x)) : Size(whole);
   if (overlaps()) {
     const Value others = tape_->Make(
         "gathered from others", Bytes(bytes.count() / options_.tensor * (options_.tensor - 1)));
@@ -139,19 +152,20 @@ Operand LayerOperators::EnterColumns(Operand x, std::string_view name, bool as_i
     region->inputs = ExchangeParts(true, part, others);
     region->kept = {part, others};
   } else {
-    const Value all = region->in_fp8 ? tape_->Make("gathered in FP8", bytes) : whole.value;
+    const Value all =
+        region->quantized ? tape_->Make("gathered" + InLowPrecision(), bytes) : whole.value;
     GatherTokens(true, part, all, bytes, Joined(name, ".input"));
     region->inputs = {all};
     region->kept = {all};
   }
-  if (options_.regathers) region->kept = {part};
+  if (options_.regathers) region->kept = {own.columns};
   region->begin_backward = [=, this, region = region.get()] {
     if (!options_.regathers || region->gathered) return;
     region->gathered = tape_->MakeScratch(bytes);
     if (user_buffers()) {
       tape_->Register(*region->gathered, Joined(name, " user buffer: input gathered again"));
     }
-    tape_->CommunicateBackward(Beside(CollectiveKind::kAllGather), part, *region->gathered);
+    tape_->CommunicateBackward(Beside(CollectiveKind::kAllGather), own.columns, *region->gathered);
   };
   tape_->OnBackward([=, this, input = Joined(name, ".input")] {
     const Value gradient = tape_->GradientOf(whole.value);
@@ -270,11 +284,13 @@ void LayerOperators::LeaveSum(const Operand& x, const Operand& sum, std::string_
   tape_->OnBackward([=, this] {
     const Value gradient = tape_->GradientOf(sum.value);
     if (options_.sequence_parallel) {
-      const bool low = x.rows && gathers_fp8();
+      const bool low = x.rows && gathers_quantized();
       const Value part =
-          x.rows ? Gatherable(false, gradient, Size(sum), Joined(module, ".output_grad"))
+          x.rows ? Gatherable(false, gradient, Elements(sum), Joined(module, ".output_grad")).rows
                  : gradient;
-      const Bytes whole(Elements(x) * (low ? 1 : element_size_));
+      const Bytes whole =
+          low ? options_.tensor * (scales_both_ways() ? 2 : 1) * QuantizedBytes(Elements(sum))
+              : BytesOfElements(Elements(x));
       if (x.rows && overlaps()) {
         const Value others =
             tape_->MakeScratch(Bytes(whole.count() / options_.tensor * (options_.tensor - 1)));
@@ -282,13 +298,13 @@ void LayerOperators::LeaveSum(const Operand& x, const Operand& sum, std::string_
           tape_->Register(others, Joined(module, " user buffer: gathered gradient"));
         }
         x.rows->gradient = ExchangeParts(false, part, others);
-        x.rows->in_fp8 = low;
+        x.rows->quantized = low;
       } else {
         const Value all = tape_->MakeScratch(whole);
         GatherTokens(false, part, all, whole, Joined(module, ".output"));
         if (low) {
           x.rows->gradient = {all};
-          x.rows->in_fp8 = true;
+          x.rows->quantized = true;
         } else {
           tape_->Deliver(x.value, all);
         }

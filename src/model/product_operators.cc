@@ -9,7 +9,7 @@
 #include "src/model/layer_operators.h"
 #include "src/model/operator_name.h"
 
-// Linear layers: matrix products, whole or piece by piece, with their casts to FP8.
+// Linear layers: matrix products, whole or piece by piece, with the casts of their operands.
 namespace stepcast::model {
 namespace {
 
@@ -70,10 +70,10 @@ std::vector<Operand> LayerOperators::Product(Operand x, std::string_view name,
     if (module.parameters.weight >= 0) weights.push_back(module.parameters.weight);
   }
   const bool frozen = weights.empty();
-  const bool fp8 = options_.compute == DataType::kFp8;
-  const bool gathered_fp8 = x.region && x.region->in_fp8;
-  const std::optional<Fp8Copies> low =
-      gathered_fp8 ? std::nullopt : CastToFp8(x, modules.front().name, frozen);
+  const bool gathers_low = x.region && x.region->quantized;
+  const std::optional<QuantizedCopies> low =
+      gathers_low ? std::nullopt : Quantized(x, modules.front().name, frozen);
+  const auto turned = turned_;
   std::vector<Operand> ys;
   if (outputs == Outputs::kOne) {
     ys.push_back(Make(Joined(name, " output"), out, x.tokens));
@@ -93,12 +93,13 @@ std::vector<Operand> LayerOperators::Product(Operand x, std::string_view name,
     for (const Value value : kept) tape_->Keep(value);
   }
 
-  const bool casts_weight = fp8 && options_.casts_weights;
+  const bool casts_weight = quantizes() && options_.casts_weights;
+  const Bytes weight_bytes = QuantizedBytes(in * out);
   const Kernel weight_cast =
-      Memory(Joined(name, ".weight.cast"), 0, BytesOfElements(in * out), Bytes(in * out));
+      Quantize(Joined(name, ".weight.cast"), BytesOfElements(in * out), weight_bytes, 1);
   std::optional<Value> weight;
   if (casts_weight) {
-    weight = tape_->Make(Joined(name, " weight in FP8"), Bytes(in * out));
+    weight = tape_->Make(Joined(name, " weight" + InLowPrecision()), weight_bytes);
     tape_->Run(weight_cast, {}, {*weight}, parameters);
   }
   Factor input{.pieces = {x.value}}, output;
@@ -111,23 +112,34 @@ std::vector<Operand> LayerOperators::Product(Operand x, std::string_view name,
 
   // `dy`: as the product reads it; `gathered`: the input.
   const auto weight_gradients = [=, this](const Pieces& dy, std::optional<Value> gathered) {
-    if (gathered && fp8) {
+    if (gathered && quantizes() && !(gathers_low && scales_both_ways())) {
       // What has been gathered again is turned or cast once for all that share it.
       std::optional<Value>& columns = x.region->gathered_columns;
-      if (!columns && gathered_fp8) {
-        const Bytes bytes(Elements(x));
+      if (!columns && gathers_low) {
+        const Bytes bytes = QuantizedBytes(Elements(x));
         columns = tape_->MakeScratch(bytes);
         tape_->RunBackward(
             Memory(Joined(modules.front().name, ".gathered.transpose"), 0, bytes, bytes),
             {*gathered}, {*columns});
       } else if (!columns) {
-        columns = CastToFp8InBackward(*gathered, x, Joined(modules.front().name, ".gathered.cast"))
-                      ->columns;
+        columns = QuantizedInBackward({*gathered}, Elements(x),
+                                      Joined(modules.front().name, ".gathered.cast"))
+                      .columns;
       }
       gathered = columns;
     }
     Pieces reads = dy;
-    if (gathered) {
+    if ((low || gathers_low) && turns_in_backward()) {
+      std::optional<Value>& columns = low ? *turned : x.region->gathered_columns;
+      if (!columns) {
+        const Bytes bytes = QuantizedBytes(Elements(x));
+        columns = tape_->MakeScratch(bytes);
+        tape_->RunBackward(
+            Memory(Joined(modules.front().name, ".input.transpose"), 0, bytes, bytes),
+            low ? Pieces{low->columns} : Pieces(kept.begin(), kept.end()), {*columns});
+      }
+      reads.push_back(*columns);
+    } else if (gathered) {
       reads.push_back(*gathered);
     } else {
       for (const Value value : kept) reads.push_back(value);
@@ -148,7 +160,7 @@ std::vector<Operand> LayerOperators::Product(Operand x, std::string_view name,
   };
   tape_->OnBackward([=, this] {
     if (x.region && !frozen) x.region->begin_backward();
-    const Bytes low_bytes(x.tokens * out);
+    const Bytes low_bytes = QuantizedBytes(x.tokens * out);
     const bool gathered = rows && !rows->gradient.empty();
     Factor gradient{.by_tokens = gathered && rows->gradient.size() > 1};
     Pieces dy;  // the same as wholes, which the weights' gradients read
@@ -169,28 +181,24 @@ std::vector<Operand> LayerOperators::Product(Operand x, std::string_view name,
     if (!gathered) gradient.pieces = dy;
     Pieces operand = dy;
     if (frozen) {
-      if (fp8 && !(gathered && rows->in_fp8)) {
+      if (quantizes() && !(gathered && rows->quantized)) {
         const Value cast = tape_->MakeScratch(low_bytes);
-        tape_->RunBackward(Memory(Joined(name, ".output_grad.cast"), 0,
-                                  BytesOfElements(x.tokens * out), low_bytes),
+        tape_->RunBackward(Quantize(Joined(name, ".output_grad.cast"),
+                                    BytesOfElements(x.tokens * out), low_bytes, 1),
                            dy, {cast});
         gradient = {.pieces = {cast}};
       }
-    } else if (gathered && rows->in_fp8) {
-      const Value columns = tape_->MakeScratch(low_bytes);
-      operand = {columns};
-      // The product of the input's gradient does not wait for it.
-    } else if (fp8) {
-      const Fp8Copies copies{.rows = tape_->MakeScratch(low_bytes),
-                             .columns = tape_->MakeScratch(low_bytes)};
-      tape_->RunBackward(Memory(Joined(name, ".output_grad.cast"), 0,
-                                BytesOfElements(x.tokens * out), 2 * low_bytes),
-                         dy, {copies.rows, copies.columns});
+    } else if (gathered && rows->quantized) {
+      // Turned behind the product of the input's gradient, which does not wait for it.
+      if (!scales_both_ways()) operand = {tape_->MakeScratch(low_bytes)};
+    } else if (quantizes()) {
+      const QuantizedCopies copies =
+          QuantizedInBackward(dy, x.tokens * out, Joined(name, ".output_grad.cast"));
       gradient = {.pieces = {copies.rows}};
       operand = {copies.columns};
     }
     if (casts_weight) {
-      tape_->RunBackward(weight_cast, {}, {tape_->MakeScratch(Bytes(in * out))}, {}, parameters);
+      tape_->RunBackward(weight_cast, {}, {tape_->MakeScratch(weight_bytes)}, {}, parameters);
     }
     const Value dx = tape_->MakeGradient(x.value);
     RunProduct(false,
@@ -200,7 +208,7 @@ std::vector<Operand> LayerOperators::Product(Operand x, std::string_view name,
       tape_->Deliver(x.value, dx);
       return;
     }
-    if (gathered && rows->in_fp8) {
+    if (gathered && rows->quantized && !scales_both_ways()) {
       tape_->RunBackward(Memory(Joined(name, ".output_grad.transpose"), 0, low_bytes, low_bytes),
                          dy, operand);
     }

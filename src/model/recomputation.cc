@@ -54,6 +54,18 @@ const char* Name(Implementation implementation) {
   return "";
 }
 
+const char* Name(Fp8Scaling scaling) {
+  switch (scaling) {
+    case Fp8Scaling::kDelayed:
+      return "delayed";
+    case Fp8Scaling::kCurrent:
+      return "current";
+    case Fp8Scaling::kTorchao:
+      return "torchao";
+  }
+  return "";
+}
+
 const char* Name(TensorOverlap overlap) {
   switch (overlap) {
     case TensorOverlap::kNone:

@@ -130,6 +130,17 @@ enum class TensorOverlap : std::uint8_t { kNone, kUserBuffers, kAsync };
 // Of a product whose result user buffers add up: each rank's part of the tokens divides by it.
 inline constexpr int kPiecesOfUserBuffers = 4;
 
+// Whose layers cast the operands of products in FP8 with one scale a tensor, and where that scale
+// comes from:
+//   kDelayed  Transformer Engine's DelayedScaling: from the largest numbers of the steps before; one
+//             pass reads a tensor, and writes it by rows and transposed
+//   kCurrent  its Float8CurrentScaling: a pass before that reads the largest number off the tensor
+//   kTorchao  torchao's dynamic scaling (torchao/float8/float8_linear.py): as kCurrent, by rows
+//             alone; what the products of the weights' gradients read is transposed there, by
+//             kernels of its own
+enum class Fp8Scaling : std::uint8_t { kDelayed, kCurrent, kTorchao };
+
+const char* Name(Fp8Scaling scaling);                // "delayed", "current", "torchao"
 const char* Name(TensorOverlap overlap);             // "none", "user_buffers", "async"
 const char* Name(Implementation implementation);     // "fused", "eager", "compiled", ...
 const char* Name(Loss loss);                         // "eager", "in_place", "fused"

@@ -465,10 +465,10 @@ void EncoderHead(const Architecture& a, const WorkOptions& options,
   if (follows) pooled_operators.CrossEntropy(*follows, "next_sentence_loss");
 }
 
-// FP8 is for the blocks: Transformer Engine's layers and torchao's filter leave the head in 16
+// 8 and 4 bits are for the blocks: Transformer Engine's layers and torchao's filter leave the head in 16
 // bits.
 LayerWork HeadWork(const Architecture& a, WorkOptions options) {
-  if (options.compute == DataType::kFp8) options.compute = ActivationType(options.compute);
+  if (IsQuantized(options.compute)) options.compute = ActivationType(options.compute);
   options.tensor_overlap = TensorOverlap::kNone;  // of blocks, too
   options.norms_again = false;
   const ModuleNames& names = NamesOf(a.family);
@@ -496,7 +496,7 @@ class VocabularyWorks {
  public:
   VocabularyWorks(const Architecture& a, const WorkOptions& options)
       : a_(a), names_(NamesOf(a.family)), options_(options) {
-    if (options_.compute == DataType::kFp8) options_.compute = ActivationType(options_.compute);
+    if (IsQuantized(options_.compute)) options_.compute = ActivationType(options_.compute);
     options_.norms_again = false;
     // Megatron-LM's fork fills the words up to a multiple of 2P.
     if (options_.vocabulary_multiple > 1) options_.vocabulary_multiple = 2;

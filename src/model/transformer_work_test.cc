@@ -629,10 +629,13 @@ WorkOptions AnyOptions() {
   return {.micro_batch_size = *rc::gen::inRange<std::int64_t>(1, 4),
           .sequence_length = *rc::gen::inRange<std::int64_t>(1, 33),
           .compute =
-              *rc::gen::element(DataType::kFp32, DataType::kBf16, DataType::kFp16, DataType::kFp8),
+              *rc::gen::element(DataType::kFp32, DataType::kBf16, DataType::kFp16, DataType::kFp8,
+                                DataType::kMxfp8, DataType::kNvfp4),
           .checkpointing = *rc::gen::element(Checkpointing::kNone, Checkpointing::kSelective,
                                              Checkpointing::kFull),
-          .attention = *rc::gen::element(Attention::kFlash, Attention::kMath)};
+          .attention = *rc::gen::element(Attention::kFlash, Attention::kMath),
+          .fp8_scaling = *rc::gen::element(Fp8Scaling::kDelayed, Fp8Scaling::kCurrent,
+                                           Fp8Scaling::kTorchao)};
 }
 
 // Every tensor of a layer has its gradient complete after exactly one operator.
@@ -688,9 +691,13 @@ RC_GTEST_PROP(TransformerWorkLaws, KeptBytesHaveAClosedForm, ()) {
   const bool gated = a.activator == Activator::kSwiGlu;
   elements += (gated ? 4 : 2) * a.feed_forward;
   std::int64_t bytes = e * elements;
-  if (options.compute == DataType::kFp8) {
-    // Inputs of products in one byte; the fused core keeps its output in two besides.
-    bytes -= 2 * a.hidden + a.feed_forward + (math ? q : -q);
+  Bytes quantized;
+  if (IsQuantized(options.compute)) {
+    // Inputs of products in one byte or less; the fused core keeps its output in two besides.
+    bytes -= 2 * (2 * a.hidden + a.feed_forward + (math ? q : 0));
+    for (const std::int64_t width : {a.hidden, q, a.hidden, a.feed_forward}) {
+      quantized += BytesOf(tokens * width, options.compute);
+    }
   }
   if (a.normalization == Normalization::kRmsNorm) bytes += 8;
   if (a.dropout) bytes += 2 * a.hidden;
@@ -699,7 +706,7 @@ RC_GTEST_PROP(TransformerWorkLaws, KeptBytesHaveAClosedForm, ()) {
   } else {
     bytes += 4 * a.heads;
   }
-  RC_ASSERT(Sum(BlockOf(a, options).saved) == tokens * bytes);
+  RC_ASSERT(Sum(BlockOf(a, options).saved) == tokens * bytes + quantized.count());
 }
 
 // Two ranks divide a block. FP8 keeps the inputs of products in one byte instead of two: both
@@ -1030,6 +1037,49 @@ TEST(TransformerWorkTest, Fp8IsGatheredInOneByte) {
     EXPECT_EQ(Find(work, "gathered.input.cast")->written, Bytes(16 * a.hidden));
     EXPECT_EQ(Find(work, "mlp.down_proj.output_grad.cast")->written, Bytes(16 * a.hidden));
   }
+}
+
+// torchao's layers cast a rank's part before it is gathered, once, whatever framework keeps.
+TEST(TransformerWorkTest, TorchaoGathersEightBits) {
+  const Architecture a = Llama31With8B();
+  WorkOptions options = Options(1, 64);
+  options.tensor = 4;
+  options.sequence_parallel = true;
+  const Communication in_16_bits = CommunicationOf(BlockOf(a, options).forward);
+  options.compute = DataType::kFp8;
+  options.fp8_scaling = Fp8Scaling::kTorchao;
+  const LayerWork work = BlockOf(a, options);
+  EXPECT_EQ(CommunicationOf(work.forward).gathered, in_16_bits.gathered / 2);
+  EXPECT_EQ(CommunicationOf(work.forward).scattered, in_16_bits.scattered);
+  EXPECT_EQ(CommunicationOf(work.backward).gathered, in_16_bits.gathered / 2);
+  EXPECT_EQ(Find(work, "gathered.input.cast")->read, Bytes(2 * 2 * 16 * a.hidden));
+  // Queries, keys and values, of which backward comes to the last first, share what is turned.
+  EXPECT_NE(Find(work, "self_attn.v_proj.input.transpose"), nullptr);
+  EXPECT_EQ(Find(work, "self_attn.q_proj.input.transpose"), nullptr);
+}
+
+// Parts are cast by rows and by columns, and the one or the other is gathered: of gradients both.
+// Nothing is transposed.
+TEST(TransformerWorkTest, Mxfp8IsGatheredAsItIsRead) {
+  const Architecture a = Llama31With8B();
+  WorkOptions options = Options(1, 64);
+  options.compute = DataType::kMxfp8;
+  options.tensor = 4;
+  options.casts_weights = false;
+  options.sequence_parallel = options.regathers = options.fuses_products = true;
+  const std::int64_t whole = 64 * a.hidden / 32 * 33;
+  const LayerWork work = BlockOf(a, options);
+  const Communication forward = CommunicationOf(work.forward);
+  const Communication backward = CommunicationOf(work.backward);
+  EXPECT_EQ(forward.gathered, 2 * whole);
+  EXPECT_EQ(backward.gathered, (2 + 2 * 2) * whole);
+  EXPECT_EQ(Find(work, "gathered.input.cast")->written, Bytes(2 * whole / 4));
+  EXPECT_EQ(Find(work, "mlp.down_proj.output_grad.cast")->written, Bytes(2 * whole / 4));
+  for (const Operation& op : work.backward) {
+    EXPECT_FALSE(op.kernel.name.ends_with(".transpose")) << op.kernel.name;
+  }
+  options.compute = DataType::kFp8;
+  EXPECT_NE(Find(BlockOf(a, options), "mlp.down_proj.output_grad.transpose"), nullptr);
 }
 
 RC_GTEST_PROP(TransformerWorkLaws, BackwardIsTwiceForward, ()) {

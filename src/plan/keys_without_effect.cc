@@ -69,6 +69,10 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
         "it alone has: without parallelism.tensor, or with sequence_parallel");
   }
   AppendDeepSpeedKeysWithoutEffect(request, sentences);
+  if (request.fp8_scaling && *request.precision != DataType::kFp8) {
+    sentences.push_back(fmt::format("training.fp8_scaling has no effect with precision {}",
+                                    Name(*request.precision)));
+  }
   const DataType parameters = request.parameter_dtype.value_or(ComputeType(*request.precision));
   if (IsFsdp(*request.framework) && request.gradient_dtype &&
       *request.gradient_dtype != parameters) {

@@ -48,6 +48,7 @@ model::WorkOptions WorkOptionsOf(const Plan& plan) {
           .sums_beside_weights = training.async_tensor_model_parallel_allreduce &&
                                  plan.data_parallel.framework != Framework::kDeepSpeed,
           .tensor_overlap = training.tensor_overlap,
+          .fp8_scaling = training.fp8_scaling,
           .fuses_products = TraitsOf(plan.data_parallel.framework).fuses_products,
           .packs_query_key_value = internevo,
           .enters_columns_apart = internevo,

@@ -36,11 +36,11 @@ struct Plan {
   Software software;
 };
 
-// The type in which kernels read parameters and write gradients: 16 bits beside 8-bit products, 32
+// The type in which kernels read parameters and write gradients: 16 bits beside products in 8 and 4, 32
 // beside those that round to TF32.
 constexpr DataType ComputeType(DataType precision) {
   if (precision == DataType::kTf32) return DataType::kFp32;
-  return precision == DataType::kFp8 ? DataType::kBf16 : precision;
+  return IsQuantized(precision) ? DataType::kBf16 : precision;
 }
 
 // Bytes of persistent optimizer state per parameter: AdamW's two FP32 moments (SGD: one momentum),

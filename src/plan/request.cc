@@ -124,6 +124,9 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
   // Code that turns queries and keys operation by operation also copies keys and values for every
   // head, though PyTorch's scaled_dot_product_attention could do without since 2.5 (enable_gqa):
   // torchtitan/models/llama3 (repeat_kv), transformers/models/llama (repeat_kv).
+  training.fp8_scaling = request.fp8_scaling.value_or(request.framework == Framework::kFsdp2
+                                                          ? model::Fp8Scaling::kTorchao
+                                                          : model::Fp8Scaling::kDelayed);
   training.repeat_kv = request.repeat_kv.value_or(model::IsUnfused(training.rotary));
   training.masked_tokens = request.masked_tokens.value_or(0);
   training.autocast =

@@ -78,6 +78,18 @@ TEST(Complete, StagesOfTorchtitanDifferByOne) {
   EXPECT_TRUE(plan.data_parallel.accumulate_unsharded);
 }
 
+// torchao's float8 layers have dynamic scales, Transformer Engine's default recipe has delayed ones.
+TEST(Complete, ScalesOfFp8FollowTheFramework) {
+  Request request = Minimal(Framework::kFsdp2, 3);
+  request.precision = DataType::kFp8;
+  EXPECT_EQ(Complete(request, 1).training.fp8_scaling, model::Fp8Scaling::kTorchao);
+  request.fp8_scaling = model::Fp8Scaling::kCurrent;
+  EXPECT_EQ(Complete(request, 1).training.fp8_scaling, model::Fp8Scaling::kCurrent);
+  request = Minimal(Framework::kMegatron, 1);
+  request.precision = DataType::kFp8;
+  EXPECT_EQ(Complete(request, 1).training.fp8_scaling, model::Fp8Scaling::kDelayed);
+}
+
 TEST(Complete, ChoosesTypesByPrecision) {
   Request request = Minimal(Framework::kReference, 0);
   request.precision = DataType::kFp8;
@@ -85,6 +97,9 @@ TEST(Complete, ChoosesTypesByPrecision) {
   EXPECT_EQ(training.parameter_dtype, DataType::kBf16);
   EXPECT_EQ(training.gradient_dtype, DataType::kBf16);
   EXPECT_EQ(training.reduce_dtype, DataType::kBf16);
+
+  request.precision = DataType::kNvfp4;
+  EXPECT_EQ(Complete(request, 1).training.parameter_dtype, DataType::kBf16);
 
   // Parameters in FP32 under bf16 compute: the textbook reduces what it keeps, fsdp2 what it
   // computes.

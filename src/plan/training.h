@@ -64,6 +64,7 @@ struct Training {
   bool repeat_kv = false;          // model::WorkOptions
   std::int64_t masked_tokens = 0;  // likewise
   model::TensorOverlap tensor_overlap = model::TensorOverlap::kNone;
+  model::Fp8Scaling fp8_scaling = model::Fp8Scaling::kDelayed;
   bool async_tensor_model_parallel_allreduce = true;  // megatron: WorkOptions::sums_beside_weights
   std::int64_t make_vocab_size_divisible_by = 128;    // megatron: a rank's words
   model::Lora lora{};                                 // adapters, if it has a rank
@@ -107,6 +108,7 @@ struct TrainingRequest {
   std::optional<bool> repeat_kv;
   std::optional<std::int64_t> masked_tokens;
   std::optional<model::TensorOverlap> tensor_overlap;
+  std::optional<model::Fp8Scaling> fp8_scaling;
   std::optional<bool> async_tensor_model_parallel_allreduce;
   std::optional<std::int64_t> make_vocab_size_divisible_by;
   std::optional<model::Lora> lora;  // frozen_dtype stands by itself

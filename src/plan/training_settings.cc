@@ -59,7 +59,8 @@ std::vector<TrainingSetting> Rows() {
        .default_value = "the other follows"},
       {.key = "precision",
        .type = Words<&Given::precision, &Training::precision, DataType::kBf16, DataType::kFp16,
-                     DataType::kFp32, DataType::kTf32, DataType::kFp8>(),
+                     DataType::kFp32, DataType::kTf32, DataType::kFp8, DataType::kMxfp8,
+                     DataType::kNvfp4>(),
        .required = true,
        .uses = {},
        .values =
@@ -69,7 +70,10 @@ std::vector<TrainingSetting> Rows() {
            "gradients and weights "
            "are cast by kernels of their own, megatron's weights once a step; backward keeps "
            "inputs in one byte; "
-           "attention and head stay in bf16); the GPU must have it. PyTorch "
+           "attention and head stay in bf16), `mxfp8` (8 bits with a scale for 32 of them) or "
+           "`nvfp4` (4 bits with a scale for 16 of them, and one a tensor): the same on Blackwell, "
+           "cast by rows and by columns at once, with Transformer Engine's layers; the GPU must "
+           "have it. PyTorch "
            "multiplied fp32 matrices in TF32 by default before 1.12: say `tf32` then",
        .default_value = "required"},
       {.key = "parameter_dtype",
@@ -77,7 +81,7 @@ std::vector<TrainingSetting> Rows() {
                      DataType::kBf16, DataType::kFp16>(),
        .uses = {},
        .values = "what a rank keeps: `fp32`, `bf16`, `fp16`",
-       .default_value = "`precision`; `bf16` for `fp8`, `fp32` for `tf32`. With 16 bits, the "
+       .default_value = "`precision`; `bf16` for `fp8`, `mxfp8` and `nvfp4`, `fp32` for `tf32`. With 16 bits, the "
                         "optimizer holds FP32 master weights"},
       {.key = "gradient_dtype",
        .type = Words<&Given::gradient_dtype, &Training::gradient_dtype, DataType::kFp32,
@@ -254,6 +258,19 @@ std::vector<TrainingSetting> Rows() {
        .values = "encoders: tokens of a sequence that the head predicts, which are gathered before "
                  "it (20 of 128, 80 of 512 in NVIDIA/DeepLearningExamples)",
        .default_value = "the head computes all tokens (Hugging Face, Megatron-LM)"},
+      {.key = "fp8_scaling",
+       .type = Words<&Given::fp8_scaling, &Training::fp8_scaling, model::Fp8Scaling::kDelayed,
+                     model::Fp8Scaling::kCurrent, model::Fp8Scaling::kTorchao>(),
+       .uses = {},
+       .of_architectures = true,
+       .shown =
+           [](const Training& training) { return training.precision == DataType::kFp8; },
+       .values =
+           "with `precision: fp8`, whose layers cast, and where a tensor's scale comes from: "
+           "`delayed` (Transformer Engine, the steps before: one pass), `current` (Transformer "
+           "Engine, the tensor itself, which is read once more), `torchao` (the same, and what "
+           "gradients of weights read is transposed by kernels of its own)",
+       .default_value = "`torchao` with fsdp2, else `delayed`"},
       {.key = "tensor_overlap",
        .type = Words<&Given::tensor_overlap, &Training::tensor_overlap, model::TensorOverlap::kNone,
                      model::TensorOverlap::kUserBuffers, model::TensorOverlap::kAsync>(),

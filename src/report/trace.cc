@@ -105,6 +105,10 @@ const char* KinetoType(DataType type) {
       return "Half";
     case DataType::kFp8:
       return "Float8_e4m3fn";
+    case DataType::kMxfp8:
+      return "Float8_e4m3fn";
+    case DataType::kNvfp4:
+      return "Float4_e2m1fn_x2";
   }
   return "";
 }

@@ -433,15 +433,6 @@ calibration::CopyCurves ReadCopies(MappingReader& section, Diagnostics& diagnost
   return copies;
 }
 
-std::optional<CollectiveKind> ReadCollectiveKind(MappingReader& reader) {
-  return reader.ReadWord<CollectiveKind>(
-      "collective", Need::kRequired,
-      {{Name(CollectiveKind::kAllReduce), CollectiveKind::kAllReduce},
-       {Name(CollectiveKind::kReduceScatter), CollectiveKind::kReduceScatter},
-       {Name(CollectiveKind::kAllGather), CollectiveKind::kAllGather},
-       {Name(CollectiveKind::kBroadcast), CollectiveKind::kBroadcast}});
-}
-
 calibration::Interference ReadInterference(const Node& node, Diagnostics& diagnostics) {
   calibration::Interference interference;
   MappingReader reader(node, diagnostics);

@@ -268,7 +268,8 @@ TEST_P(ShippedProfileTest, IsWholeAndPlausible) {
 INSTANTIATE_TEST_SUITE_P(EveryGpu, ShippedProfileTest,
                          ::testing::Values("v100-sxm2-32gb", "a100-sxm-40gb", "a100-sxm-80gb",
                                            "a100-pcie-80gb", "h100-sxm", "h100-pcie", "h800-sxm",
-                                           "h200", "b200", "gb200", "l40s", "mi300x"));
+                                           "h200", "b200", "gb200", "b300", "gb300", "l40s",
+                                           "mi300x"));
 
 constexpr std::string_view kMeasured = R"(name: board
 provenance: {machine: one board}

@@ -83,20 +83,7 @@ CollectiveCurve ReadCurve(const Node& node, Diagnostics& diagnostics) {
   CollectiveCurve curve;
   curve.location = node.location();
   MappingReader reader(node, diagnostics);
-  curve.collective =
-      reader
-          .ReadWord<CollectiveKind>(
-              "collective", Need::kRequired,
-              {{Name(CollectiveKind::kAllReduce), CollectiveKind::kAllReduce},
-               {Name(CollectiveKind::kReduceScatter), CollectiveKind::kReduceScatter},
-               {Name(CollectiveKind::kAllGather), CollectiveKind::kAllGather},
-               {Name(CollectiveKind::kBroadcast), CollectiveKind::kBroadcast},
-               {Name(CollectiveKind::kReduce), CollectiveKind::kReduce},
-               {Name(CollectiveKind::kScatter), CollectiveKind::kScatter},
-               {Name(CollectiveKind::kGather), CollectiveKind::kGather},
-               {Name(CollectiveKind::kAllToAll), CollectiveKind::kAllToAll},
-               {Name(CollectiveKind::kSendRecv), CollectiveKind::kSendRecv}})
-          .value_or(CollectiveKind::kAllReduce);
+  curve.collective = ReadCollectiveKind(reader).value_or(CollectiveKind::kAllReduce);
   curve.ranks = static_cast<int>(
       reader.ReadInteger("ranks", Need::kRequired, {2, kGroupSize.most}).value_or(2));
   curve.nodes =
@@ -121,6 +108,20 @@ CollectiveCurve ReadCurve(const Node& node, Diagnostics& diagnostics) {
 }
 
 }  // namespace
+
+std::optional<CollectiveKind> ReadCollectiveKind(MappingReader& reader) {
+  return reader.ReadWord<CollectiveKind>(
+      "collective", Need::kRequired,
+      {{Name(CollectiveKind::kAllReduce), CollectiveKind::kAllReduce},
+       {Name(CollectiveKind::kReduceScatter), CollectiveKind::kReduceScatter},
+       {Name(CollectiveKind::kAllGather), CollectiveKind::kAllGather},
+       {Name(CollectiveKind::kBroadcast), CollectiveKind::kBroadcast},
+       {Name(CollectiveKind::kReduce), CollectiveKind::kReduce},
+       {Name(CollectiveKind::kScatter), CollectiveKind::kScatter},
+       {Name(CollectiveKind::kGather), CollectiveKind::kGather},
+       {Name(CollectiveKind::kAllToAll), CollectiveKind::kAllToAll},
+       {Name(CollectiveKind::kSendRecv), CollectiveKind::kSendRecv}});
+}
 
 std::optional<calibration::CurveFile> ReadCurves(const Node& node, Diagnostics& diagnostics) {
   MappingReader reader(node, diagnostics);

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "src/base/collective_kind.h"
 #include "src/base/diagnostic.h"
 #include "src/calibration/collective_curves.h"
 #include "src/scenario/document.h"
@@ -32,6 +33,9 @@
 // Besides what documents report in general: calibration.bad-point, calibration.no-points,
 // calibration.no-network, calibration.implausible (sizes that do not ascend, times of zero).
 namespace stepcast::scenario {
+
+// The key `collective` of a curve, or of a profile's table.
+std::optional<CollectiveKind> ReadCollectiveKind(MappingReader& reader);
 
 std::optional<calibration::CurveFile> ReadCurves(const Node& node, Diagnostics& diagnostics);
 Result<calibration::CurveFile> LoadCurves(const std::string& path);

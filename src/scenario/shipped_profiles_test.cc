@@ -18,7 +18,8 @@ namespace {
 
 constexpr const char* kGpus[] = {
     "v100-sxm2-32gb", "a100-sxm-40gb", "a100-sxm-80gb", "a100-pcie-80gb", "h100-sxm", "h100-pcie",
-    "h800-sxm",       "h200",          "b200",          "gb200",          "l40s",     "mi300x"};
+    "h800-sxm",       "h200",          "b200",          "gb200",          "b300",     "gb300",
+    "l40s",           "mi300x"};
 
 std::string PathOf(const std::string& folder, const std::string& name) {
   return FindInput(folder + name + ".yaml", "").value_or("");

@@ -67,7 +67,7 @@ struct Expected {
 //    GPU is 4 x 150 + 200 ns.
 //  * Network: NICs x port. GPU, switch, NIC 2 x 150 ns; two ports of 600 ns; NIC, switch, GPU.
 //    8 x 25, 8 x 50, 72 x 50, 4 x 12.5, 32 x 12.5 GB/s.
-//  * gb200-nvl72: GPU, Grace, NIC 400 + 150 ns.
+//  * gb200-nvl72, gb300-nvl72: GPU, Grace, NIC 400 + 150 ns; 72 x 100 GB/s.
 //  * pcie-8gpu: two NICs of 25 GB/s, but each of the two channels also shares the PCIe link of GPU
 //    0 (or 4) with the other one's ring: 32 GB/s for both.
 //  * AWS: ports of 5 us. On a P5 each GPU is alone with its four NICs, so the last GPU of the ring
@@ -79,6 +79,7 @@ constexpr Expected kShipped[] = {
     {"dgx-h200", "h200", 8, true, 450, 500, 400, 1800, 400, 50},
     {"dgx-b200", "b200", 8, true, 900, 500, 400, 1800, 400, 50},
     {"gb200-nvl72", "gb200", 72, true, 900, 500, 3600, 2300, 900, 50},
+    {"gb300-nvl72", "gb300", 72, true, 900, 500, 7200, 2300, 900, 100},
     {"pcie-8gpu", "l40s", 8, false, 22, 800, 32, 1800, 22, 25},
     {"aws-p4d", "a100-sxm-40gb", 8, true, 300, 500, 50, 10600, 50, 12.5},
     {"aws-p5", "h100-sxm", 8, true, 450, 500, 400, 11100, 400, 50},

@@ -34,7 +34,11 @@ GBIT = 10**9
 
 # Forward and backward of a layer on links of 1 Gbit/s; on slower links proportionally longer, so
 # that the share of communication stays.
-MODELS = {"communication-bound": (4, 8), "compute-bound": (15, 30)}  # ms
+MODELS = {"communication-bound": (4, 8), "compute-bound": (15, 30),
+          "pipelined": (8, 16), "divided": (8, 16)}  # ms
+# What each table of docs/accuracy.md is about.
+TABLES = {"emulated cluster": ("communication-bound", "compute-bound"),
+          "emulated cluster, other axes": ("pipelined", "divided")}
 BUCKETS = (1, 2, 5, 10, 25, 50)  # MiB
 
 
@@ -63,6 +67,38 @@ def plans(model, speed, quick):
         return plan(f"{name}, buckets of {size} MiB", 0, bucket_size=f"{size} MiB",
                     series=name if more.get("accumulation", 1) == 1 else None, **more)
 
+    def degrees(text, framework="reference", stage=0, **axes):
+        title, settings, _ = plan(f"{framework}, {text}", stage, framework=framework)
+        return title, {**settings, **{f"parallelism.{k}": v for k, v in axes.items()}}, None
+
+    if model == "pipelined":
+        result = [degrees("1f1b", pipeline=4),
+                  degrees("interleaved_1f1b", pipeline=4, schedule="interleaved_1f1b",
+                          virtual_stages=2),
+                  degrees("zb_h1", pipeline=4, schedule="zb_h1"),
+                  degrees("1f1b on 2 stages", pipeline=2)]
+        if quick:
+            return result[:1]
+        return result + [
+            degrees("gpipe", pipeline=4, schedule="gpipe"),
+            degrees("breadth_first", pipeline=4, schedule="breadth_first", virtual_stages=2),
+            degrees("dualpipe_v", pipeline=4, schedule="dualpipe_v"),
+            degrees("zb_v", pipeline=4, schedule="zb_v"),
+            degrees("1f1b", "megatron", pipeline=4),
+            degrees("interleaved_1f1b", "megatron", pipeline=4, schedule="interleaved_1f1b",
+                    virtual_stages=2),
+            degrees("1f1b on 2 stages, ZeRO-1", "megatron", 1, pipeline=2)]
+    if model == "divided":
+        result = [degrees("tensor 2", tensor=2),
+                  degrees("tensor 2 on 2 stages", tensor=2, pipeline=2)]
+        if quick:
+            return result[1:]
+        return result + [
+            degrees("tensor 4", tensor=4),
+            degrees("tensor 2, ZeRO-3", stage=3, tensor=2),
+            degrees("tensor 2", "megatron", tensor=2),
+            degrees("tensor 2, ZeRO-1", "megatron", 1, tensor=2),
+            degrees("tensor 2 on 2 stages", "megatron", tensor=2, pipeline=2)]
     if quick and model == "compute-bound":
         return [bucketed(5), plan("ZeRO-2", 2), plan("ZeRO-2", 2, speed=0.8)]
     if quick:
@@ -141,7 +177,7 @@ class Bench:
         # bandwidth of a third of that has to do for all of it.
         sizes = ("1MiB", "8MiB") if self.quick else ("256KiB", "64MiB")
         self.on_cluster(self.stepcast, "calibrate", "--backend", "host", "--quick",
-                        "--only", "memory,collectives", "--groups", str(RANKS),
+                        "--only", "memory,collectives", "--groups", f"{RANKS},{RANKS // 2}",
                         "--from", sizes[0], "--to", sizes[1], "--output", str(profile), echo=True)
 
     def case(self, speed, model, text, settings, series, profile):
@@ -153,6 +189,8 @@ class Bench:
                     "cluster.topology.link": "null",
                     "model.layers.0.forward": f"{forward * scale:g} ms",
                     "model.layers.0.backward": f"{backward * scale:g} ms", **settings}
+        if model == "pipelined":
+            settings["model.layers.0.backward_weight"] = f"{backward / 2 * scale:g} ms"
         scenario = str(ROOT / "tests" / "cluster" / f"{model}.yaml")
         forecast = json.loads(call(self.stepcast, "simulate", scenario, "--json",
                                    *arguments_of(settings)))
@@ -221,12 +259,13 @@ def main():
         say(failure)
         return 1
     choices = accuracy_table.bucket_choices(cases)
-    text = f"{accuracy_table.markdown(cases)}\n\n{accuracy_table.summary(cases)}"
-    if choices:
-        text += f"\n\n{accuracy_table.markdown_choices(cases)}"
-    print(text)
+    print(accuracy_table.text(cases))
     if options.update:
-        accuracy_table.update_document(ROOT / "docs" / "accuracy.md", "emulated cluster", text)
+        for table, models in TABLES.items():
+            of_table = [case for case in cases if case.model in models]
+            if of_table:
+                accuracy_table.update_document(ROOT / "docs" / "accuracy.md", table,
+                                               accuracy_table.text(of_table))
     within = (accuracy_table.mean_error(cases) <= options.mean
               and abs(accuracy_table.worst(cases).error) <= options.worst
               and all(loss <= options.bucket for _, _, loss in choices))

@@ -89,6 +89,14 @@ def summary(cases):
     return "\n".join(textwrap.fill(line, 100) for line in lines)
 
 
+def text(cases):
+    """The tables and their summary, as docs/accuracy.md has them."""
+    parts = [markdown(cases), summary(cases)]
+    if bucket_choices(cases):
+        parts.append(markdown_choices(cases))
+    return "\n\n".join(parts)
+
+
 def update_document(path, section, text):
     """Puts `text` between `<!-- SECTION: begin -->` and `<!-- SECTION: end -->`."""
     document = pathlib.Path(path)

@@ -33,7 +33,10 @@ ncclDataType_t NcclType(DataType type) {
     case DataType::kFp16:
       return ncclFloat16;
     case DataType::kFp8:
+    case DataType::kMxfp8:
       return ncclFloat8e4m3;
+    case DataType::kNvfp4:  // two of them
+      return ncclUint8;
   }
   return ncclFloat32;
 }

@@ -20,7 +20,10 @@ cudaDataType_t CudaType(DataType type) {
     case DataType::kFp16:
       return CUDA_R_16F;
     case DataType::kFp8:
+    case DataType::kMxfp8:
       return CUDA_R_8F_E4M3;
+    case DataType::kNvfp4:
+      return CUDA_R_4F_E2M1;
   }
   return CUDA_R_32F;
 }
@@ -107,6 +110,10 @@ Attempt<void> Products::Prepare(const Product& p) {
   const cublasOperation_t turn_b = weight ? CUBLAS_OP_T : CUBLAS_OP_N;
   STEPCAST_TRY(Set(plan.operation, CUBLASLT_MATMUL_DESC_TRANSA, turn_a));
   STEPCAST_TRY(Set(plan.operation, CUBLASLT_MATMUL_DESC_TRANSB, turn_b));
+  if (IsQuantized(p.input) && p.input != DataType::kFp8) {
+    return tl::make_unexpected(
+        Failure{fmt::format("the cuda backend has no products in {}", Name(p.input))});
+  }
   if (p.input == DataType::kFp8) {
     // As frameworks have it: sums in the tensor core's own precision.
     const std::int8_t fast = 1;

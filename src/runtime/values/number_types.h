@@ -76,7 +76,7 @@ STEPCAST_HOST_DEVICE inline float AddScaled(float target, float scale, float sou
 }
 
 // Calls `function` with a value of the storage type: float, Bf16 or Fp16. Nothing that a step
-// program moves is stored in fp8.
+// program moves is stored in 8 bits or less.
 template <typename Function>
 decltype(auto) WithStorageType(DataType type, Function&& function) {
   switch (type) {
@@ -87,6 +87,8 @@ decltype(auto) WithStorageType(DataType type, Function&& function) {
     case DataType::kFp32:
     case DataType::kTf32:
     case DataType::kFp8:
+    case DataType::kMxfp8:
+    case DataType::kNvfp4:
       break;
   }
   STEPCAST_CHECK(SizeOf(type) == SizeOf(DataType::kFp32),
