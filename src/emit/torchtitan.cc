@@ -242,7 +242,9 @@ Target TorchtitanConfig(const scenario::Scenario& scenario,
       break;
   }
   if (training.precision == DataType::kFp8) {
-    text += "\n[float8]\nrecipe_name = \"tensorwise\"\n";
+    text += training.fp8_scaling == model::Fp8Scaling::kTorchaoRowwise
+                ? "\n[float8]\nrecipe_name = \"rowwise\"\n"
+                : "\n[float8]\nrecipe_name = \"tensorwise\"\n";
   }
   return text;
 }

@@ -94,7 +94,7 @@ std::optional<QuantizedCopies> LayerOperators::Quantized(const Operand& x, std::
   turned_ = std::make_shared<std::optional<Value>>();
   const std::string name = Joined(module, " input" + InLowPrecision());
   std::string cast = Joined(module, ".input.cast");
-  if (frozen || turns_in_backward()) {
+  if (frozen || turns_in_backward() || scales_rows()) {
     const Value rows = tape_->Make(name, bytes);
     quantized_copies_ = {.rows = rows, .columns = rows};
     tape_->Run(Quantize(std::move(cast), Size(x), bytes, 1), {x.value}, {rows});
@@ -112,6 +112,13 @@ QuantizedCopies LayerOperators::QuantizedInBackward(const std::vector<LayerTape:
   const Bytes bytes = QuantizedBytes(elements);
   const QuantizedCopies copies{.rows = tape_->MakeScratch(bytes),
                                .columns = tape_->MakeScratch(bytes)};
+  if (scales_rows()) {
+    const Bytes whole = BytesOfElements(elements);
+    tape_->RunBackward(Memory(name, 0, whole, bytes), value, {copies.rows});
+    // The largest number of a column is known when all rows have been read.
+    tape_->RunBackward(Memory(name + ".columns", 0, 2 * whole, bytes), value, {copies.columns});
+    return copies;
+  }
   if (!turns_in_backward()) {
     tape_->RunBackward(Quantize(std::move(name), BytesOfElements(elements), bytes, 2), value,
                        {copies.rows, copies.columns});

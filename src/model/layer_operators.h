@@ -288,7 +288,13 @@ class LayerOperators {
   // tensor that NVFP4 has beside those of its blocks.
   bool reads_for_scales() const {
     return options_.compute == DataType::kNvfp4 ||
-           (options_.compute == DataType::kFp8 && options_.fp8_scaling != Fp8Scaling::kDelayed);
+           (options_.compute == DataType::kFp8 && (options_.fp8_scaling == Fp8Scaling::kCurrent ||
+                                                   options_.fp8_scaling == Fp8Scaling::kTorchao));
+  }
+  // A scale a row: along the other side inputs are cast from 16 bits again.
+  bool scales_rows() const {
+    return options_.compute == DataType::kFp8 &&
+           options_.fp8_scaling == Fp8Scaling::kTorchaoRowwise;
   }
   bool turns_in_backward() const {
     return options_.compute == DataType::kFp8 && options_.fp8_scaling == Fp8Scaling::kTorchao;

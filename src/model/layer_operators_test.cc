@@ -131,6 +131,23 @@ TEST(LayerOperatorsTest, ScalesOfATensorThatIsCastTakeAnotherPass) {
   EXPECT_EQ(Backward(work, "fc.input.transpose").kernel.written, Bytes(16 * 4));
 }
 
+// A scale a row: the input stays in 16 bits, and is cast by columns where the weight's gradient comes.
+TEST(LayerOperatorsTest, RowsHaveScales) {
+  WorkOptions options = kOptions;
+  options.compute = DataType::kFp8;
+  options.fp8_scaling = Fp8Scaling::kTorchaoRowwise;
+  const LayerWork work = LinearWork(options);
+  EXPECT_EQ(Forward(work, "fc.input.cast").read, Bytes(2 * 16 * 4));
+  EXPECT_EQ(Forward(work, "fc.input.cast").written, Bytes(16 * 4));
+  EXPECT_EQ(Saved(work), Bytes(2 * 16 * 4));
+  EXPECT_EQ(Backward(work, "fc.output_grad.cast").kernel.written, Bytes(16 * 6));
+  EXPECT_EQ(Backward(work, "fc.output_grad.cast.columns").kernel.read, Bytes(2 * 2 * 16 * 6));
+  EXPECT_EQ(Backward(work, "fc.input.cast.columns").kernel.read, Bytes(2 * 2 * 16 * 4));
+  EXPECT_EQ(Backward(work, "fc.dgrad.scale").kernel.written, Bytes(2 * 16 * 4));
+  EXPECT_TRUE(Backward(work, "fc.wgrad").gradients.empty());
+  EXPECT_FALSE(Backward(work, "fc.wgrad.scale").gradients.empty());
+}
+
 // With a scale, of a byte, for 32 numbers of 8 bits, or for 16 of 4 bits, and one for the tensor,
 // which is read off it before.
 TEST(LayerOperatorsTest, BlocksHaveScales) {

@@ -88,7 +88,7 @@ std::vector<Operand> LayerOperators::Product(Operand x, std::string_view name,
   const bool regathers = x.region && options_.sequence_parallel && options_.regathers;
   std::vector<Value> kept{x.value};
   if (x.region) kept = x.region->kept;
-  if (low && !regathers) kept = {low->columns};
+  if (low && !regathers && !scales_rows()) kept = {low->columns};
   if (!frozen) {
     for (const Value value : kept) tape_->Keep(value);
   }
@@ -129,7 +129,15 @@ std::vector<Operand> LayerOperators::Product(Operand x, std::string_view name,
       gathered = columns;
     }
     Pieces reads = dy;
-    if ((low || gathers_low) && turns_in_backward()) {
+    if (low && scales_rows()) {
+      if (!*turned) {
+        *turned = tape_->MakeScratch(QuantizedBytes(Elements(x)));
+        tape_->RunBackward(Memory(Joined(modules.front().name, ".input.cast.columns"), 0,
+                                  2 * Size(x), QuantizedBytes(Elements(x))),
+                           Pieces(kept.begin(), kept.end()), {**turned});
+      }
+      reads.push_back(**turned);
+    } else if ((low || gathers_low) && turns_in_backward()) {
       std::optional<Value>& columns = low ? *turned : x.region->gathered_columns;
       if (!columns) {
         const Bytes bytes = QuantizedBytes(Elements(x));
@@ -144,9 +152,17 @@ std::vector<Operand> LayerOperators::Product(Operand x, std::string_view name,
     } else {
       for (const Value value : kept) reads.push_back(value);
     }
-    tape_->RunBackward(
-        Gemm(Joined(name, ".wgrad"), out, in, x.tokens, ProductLayout::kWeightGradient), reads, {},
-        weights, parameters);
+    const Kernel product =
+        Gemm(Joined(name, ".wgrad"), out, in, x.tokens, ProductLayout::kWeightGradient);
+    if (scales_rows()) {
+      const Bytes bytes = BytesOfElements(in * out);
+      const Value unscaled = tape_->MakeScratch(bytes);
+      tape_->RunBackward(product, reads, {unscaled}, {}, parameters);
+      tape_->RunBackward(Memory(Joined(name, ".wgrad.scale"), 0, bytes, bytes), {unscaled}, {},
+                         weights, parameters);
+    } else {
+      tape_->RunBackward(product, reads, {}, weights, parameters);
+    }
     for (std::size_t i = 0; i < modules.size(); ++i) {
       const LinearModule& module = modules[i];
       if (module.parameters.bias < 0) continue;
@@ -204,6 +220,10 @@ std::vector<Operand> LayerOperators::Product(Operand x, std::string_view name,
     RunProduct(false,
                Gemm(Joined(name, ".dgrad"), x.tokens, in, out, ProductLayout::kInputGradient),
                gradient, std::nullopt, {.pieces = {dx}}, parameters);
+    if (scales_rows()) {
+      const Bytes bytes = Size(x);
+      tape_->RunBackward(Memory(Joined(name, ".dgrad.scale"), 0, bytes, bytes), {dx}, {dx});
+    }
     if (frozen) {
       tape_->Deliver(x.value, dx);
       return;

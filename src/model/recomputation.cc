@@ -62,6 +62,8 @@ const char* Name(Fp8Scaling scaling) {
       return "current";
     case Fp8Scaling::kTorchao:
       return "torchao";
+    case Fp8Scaling::kTorchaoRowwise:
+      return "torchao_rowwise";
   }
   return "";
 }

@@ -138,9 +138,12 @@ inline constexpr int kPiecesOfUserBuffers = 4;
 //   kTorchao  torchao's dynamic scaling (torchao/float8/float8_linear.py): as kCurrent, by rows
 //             alone; what the products of the weights' gradients read is transposed there, by
 //             kernels of its own
-enum class Fp8Scaling : std::uint8_t { kDelayed, kCurrent, kTorchao };
+//   kTorchaoRowwise  its recipe `rowwise`, a scale a row: inputs are kept in 16 bits, and cast again
+//             by columns for the weights' gradients; the products of backward are those for one
+//             scale, whose results another kernel scales (pytorch/ao pull request 1325)
+enum class Fp8Scaling : std::uint8_t { kDelayed, kCurrent, kTorchao, kTorchaoRowwise };
 
-const char* Name(Fp8Scaling scaling);                // "delayed", "current", "torchao"
+const char* Name(Fp8Scaling scaling);                // "delayed", "torchao_rowwise", ...
 const char* Name(TensorOverlap overlap);             // "none", "user_buffers", "async"
 const char* Name(Implementation implementation);     // "fused", "eager", "compiled", ...
 const char* Name(Loss loss);                         // "eager", "in_place", "fused"

@@ -635,7 +635,7 @@ WorkOptions AnyOptions() {
                                              Checkpointing::kFull),
           .attention = *rc::gen::element(Attention::kFlash, Attention::kMath),
           .fp8_scaling = *rc::gen::element(Fp8Scaling::kDelayed, Fp8Scaling::kCurrent,
-                                           Fp8Scaling::kTorchao)};
+                                           Fp8Scaling::kTorchao, Fp8Scaling::kTorchaoRowwise)};
 }
 
 // Every tensor of a layer has its gradient complete after exactly one operator.
@@ -692,7 +692,8 @@ RC_GTEST_PROP(TransformerWorkLaws, KeptBytesHaveAClosedForm, ()) {
   elements += (gated ? 4 : 2) * a.feed_forward;
   std::int64_t bytes = e * elements;
   Bytes quantized;
-  if (IsQuantized(options.compute)) {
+  if (IsQuantized(options.compute) && !(options.compute == DataType::kFp8 &&
+                                        options.fp8_scaling == Fp8Scaling::kTorchaoRowwise)) {
     // Inputs of products in one byte or less; the fused core keeps its output in two besides.
     bytes -= 2 * (2 * a.hidden + a.feed_forward + (math ? q : 0));
     for (const std::int64_t width : {a.hidden, q, a.hidden, a.feed_forward}) {

@@ -260,7 +260,8 @@ std::vector<TrainingSetting> Rows() {
        .default_value = "the head computes all tokens (Hugging Face, Megatron-LM)"},
       {.key = "fp8_scaling",
        .type = Words<&Given::fp8_scaling, &Training::fp8_scaling, model::Fp8Scaling::kDelayed,
-                     model::Fp8Scaling::kCurrent, model::Fp8Scaling::kTorchao>(),
+                     model::Fp8Scaling::kCurrent, model::Fp8Scaling::kTorchao,
+                     model::Fp8Scaling::kTorchaoRowwise>(),
        .uses = {},
        .of_architectures = true,
        .shown =
@@ -269,7 +270,9 @@ std::vector<TrainingSetting> Rows() {
            "with `precision: fp8`, whose layers cast, and where a tensor's scale comes from: "
            "`delayed` (Transformer Engine, the steps before: one pass), `current` (Transformer "
            "Engine, the tensor itself, which is read once more), `torchao` (the same, and what "
-           "gradients of weights read is transposed by kernels of its own)",
+           "gradients of weights read is transposed by kernels of its own; with sequence "
+           "parallelism gathered in 8 bits), `torchao_rowwise` (a scale a row; inputs are kept and "
+           "gathered in 16 bits, and what backward's products give is scaled by another kernel)",
        .default_value = "`torchao` with fsdp2, else `delayed`"},
       {.key = "tensor_overlap",
        .type = Words<&Given::tensor_overlap, &Training::tensor_overlap, model::TensorOverlap::kNone,
