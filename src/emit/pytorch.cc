@@ -522,6 +522,9 @@ Target Fsdp2(const scenario::Scenario& scenario) {
 }  // namespace
 
 Target PytorchSettings(const scenario::Scenario& scenario) {
+  if (IsQuantized(scenario.plan.training.precision)) {
+    return CannotRun("the module multiplies in 16 or 32 bits: training.precision");
+  }
   switch (scenario.plan.data_parallel.framework) {
     case plan::Framework::kDdp:
       return Ddp(scenario);

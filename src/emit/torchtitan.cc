@@ -136,6 +136,14 @@ std::string Obstacle(const plan::Plan& plan, std::int64_t blocks) {
     return "its mixed_precision_reduce is float32 alone: training.reduce_dtype";
   }
   if (training.precision == DataType::kFp16) return "it does not compute in FP16";
+  if (IsQuantized(training.precision) && training.precision != DataType::kFp8) {
+    return "its products in MXFP8 and NVFP4 are not written: training.precision";
+  }
+  if (training.precision == DataType::kFp8 &&
+      training.fp8_scaling != model::Fp8Scaling::kTorchao &&
+      training.fp8_scaling != model::Fp8Scaling::kTorchaoRowwise) {
+    return "its layers in FP8 are torchao's: training.fp8_scaling";
+  }
   if (!training.gradient_clipping) {
     return "it clips gradients in every step: training.gradient_clipping none";
   }
@@ -198,9 +206,6 @@ Target TorchtitanConfig(const scenario::Scenario& scenario,
   }
   const Target flavor = FlavorOf(*scenario.model, constants);
   if (!flavor) return CannotRun(flavor.error());
-  if (IsQuantized(training.precision) && training.precision != DataType::kFp8) {
-    return CannotRun(fmt::format("its products in {} are not written", Name(training.precision)));
-  }
   std::string text =
       "# torchtitan's job configuration; keys of pytorch/torchtitan@000204a4.\n"
       "# Written by `stepcast`; plan.json beside it is the whole plan.\n\n[model]\n";

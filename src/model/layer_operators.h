@@ -106,8 +106,8 @@ class LayerOperators {
   // gathered is kept, or only the rank's own part, and gathered again beside the gradients of the
   // inputs (WorkOptions::regathers). What is gathered again is gathered in 8 or 4 bits where
   // products are in those: each rank casts its part first (Transformer Engine; torchao's
-  // Float8ColwiseParallel and Float8RowwiseParallel do so with what is kept whole, too); `as_it_is`: unless something else
-  // takes the whole, too. `name`: of what follows.
+  // Float8ColwiseParallel and Float8RowwiseParallel do so with what is kept whole, too);
+  // `as_it_is`: unless something else takes the whole, too. `name`: of what follows.
   Operand EnterColumns(Operand x, std::string_view name, bool as_it_is = false);
   // Adds up what the ranks have made (all-reduce, reduce-scatter); backward gathers the gradient
   // with sequence parallelism. `module` may have a bias, which is added to the sum: backward its

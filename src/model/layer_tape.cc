@@ -179,6 +179,30 @@ std::vector<Bytes> LayerTape::Peak(std::span<const Recorded> list, const Counted
   return tensors;
 }
 
+void LayerTape::SayWhatBackwardCommunicates(std::span<const Recorded> list, const Places& place,
+                                            std::span<const Operation> backward,
+                                            std::vector<Operation>& operations) const {
+  const std::vector<char> now = CommunicatedIn(list), later = CommunicatedIn(backward_);
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const Recorded& recorded = list[i];
+    if (recorded.operation.group) continue;
+    for (std::size_t u = 0; u < recorded.use.count; ++u) {
+      const Value value = recorded.use.values[u];
+      if (!recorded.use.Writes(u) || now[value] != 0 || later[value] == 0) continue;
+      const std::optional<ValueUse> at = place(value);
+      if (!at) continue;
+      const auto sender = std::find_if(backward.begin(), backward.end(), [&](const Operation& op) {
+        return op.group && op.group->source.table == at->table &&
+               op.group->source.index == at->index;
+      });
+      if (sender == backward.end()) continue;
+      ValueUse use = sender->group->source;
+      use.write = true;
+      operations[i].uses.push_back(use);
+    }
+  }
+}
+
 std::vector<char> LayerTape::CommunicatedIn(std::span<const Recorded> list) const {
   std::vector<char> communicated(variables_.size(), 0);
   for (const Recorded& recorded : list) {
@@ -487,6 +511,8 @@ LayerWork LayerTape::Finish(std::optional<Value> output, const Keeping& keeping)
     return kept_or_again(v);
   };
   Place(backward_, known_backward, work.backward, work);
+  SayWhatBackwardCommunicates(forward_, kept, work.backward, work.forward);
+  SayWhatBackwardCommunicates(recompute, kept_or_again, work.backward, work.recompute);
 
   // What is communicated has its own buffers.
   const std::vector<char> forward_communicated = CommunicatedIn(forward_);

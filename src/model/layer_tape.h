@@ -167,6 +167,11 @@ class LayerTape {
   // in `work` for values that have no place yet.
   void Place(std::span<const Recorded> list, const Places& place,
              std::vector<Operation>& operations, LayerWork& work) const;
+  // What kernels of a list before backward leave for collectives of backward alone: they give it
+  // what it carries, as they do to what their own list communicates.
+  void SayWhatBackwardCommunicates(std::span<const Recorded> list, const Places& place,
+                                   std::span<const Operation> backward,
+                                   std::vector<Operation>& operations) const;
   // The `counted` values that are alive when they have the most bytes while the operators of `list`
   // run. A value lives from its first to its last use there; `pinned` ones from first use to the
   // end.

@@ -56,8 +56,9 @@ struct WorkOptions {
   // torch.autocast over FP32 parameters: embeddings, residuals and norms are FP32, and every matrix
   // product casts its input.
   bool autocast = false;
-  // Copies of weights in 8 or 4 bits are made for every micro-batch, since its forward has gathered them anew
-  // or nothing tells layers that they are the same; Megatron-LM does (`is_first_microbatch`).
+  // Copies of weights in 8 or 4 bits are made for every micro-batch, since its forward has gathered
+  // them anew or nothing tells layers that they are the same; Megatron-LM does
+  // (`is_first_microbatch`).
   bool casts_weights = true;
   // Layers divided among the ranks of a group, in time and memory: heads, hidden units and
   // vocabulary over `tensor` ranks (Shoeybi et al. 2019, arXiv 1909.08053), and, between those

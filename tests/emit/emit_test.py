@@ -82,7 +82,9 @@ MEGATRON_OPTIONS = {
     "swiglu": None, "disable-bias-linear": None, "add-qkv-bias": None,
     "untie-embeddings-and-output-weights": None, "window-size": str, "hidden-dropout": float,
     "attention-dropout": float, "micro-batch-size": int, "global-batch-size": int, "bf16": None,
-    "fp16": None, "fp8-format": {"e4m3", "hybrid"}, "accumulate-allreduce-grads-in-fp32": None,
+    "fp16": None, "fp8-format": {"e4m3", "hybrid"},
+    "fp8-recipe": {"tensorwise", "delayed", "mxfp8", "blockwise"},
+    "fp4-format": {"e2m1"}, "fp4-recipe": {"nvfp4"}, "accumulate-allreduce-grads-in-fp32": None,
     "grad-reduce-in-bf16": None, "optimizer": {"adam", "sgd"},
     "attention-backend": {"flash", "fused", "unfused", "local", "auto"},
     "cross-entropy-loss-fusion": None, "recompute-granularity": {"full", "selective"},
@@ -403,6 +405,19 @@ class TorchtitanTest(EmitTest):
         config = self.config("--set=training.precision=tf32")
         self.assertEqual(config["training"]["mixed_precision_param"], "float32")
 
+    def test_fp8_is_torchaos(self):
+        fp8 = "--set=training.precision=fp8"
+        self.assertEqual(self.config(fp8)["float8"]["recipe_name"], "tensorwise")
+        rows = self.config(fp8, "--set=training.fp8_scaling=torchao_rowwise")
+        self.assertEqual(rows["float8"]["recipe_name"], "rowwise")
+        for options in ((fp8, "--set=training.fp8_scaling=current"),
+                        ("--set=training.precision=mxfp8",
+                         "--set=cluster.topology=topologies/dgx-b200.yaml",
+                         "--set=calibration=calibration/b200.yaml")):
+            said = self.config(*options)
+            self.assertIn("not torchtitan.toml: its ", said)
+            self.assertIn("not pytorch_fsdp2.py: the module multiplies in 16 or 32 bits", said)
+
     def test_hybrid(self):
         parallelism = self.config("--set=data_parallel.shard_group_size=8")["parallelism"]
         self.assertEqual(parallelism["data_parallel_shard_degree"], 8)
@@ -565,6 +580,21 @@ class MegatronTest(EmitTest):
         for key in ("scatter_gather_tensors_in_pipeline=true", "batch_p2p_sync=false"):
             arguments = self.arguments(*grid, f"--set=data_parallel.{key}")
             self.assertIn("not megatron.args: ", arguments)
+
+    def test_products_in_8_and_4_bits(self):
+        blackwell = "--set=cluster.topology=topologies/dgx-b200.yaml"
+        arguments = self.arguments("--set=training.precision=fp8", blackwell)
+        self.assertEqual(arguments["fp8-format"], "hybrid")
+        self.assertNotIn("fp8-recipe", arguments)
+        arguments = self.arguments("--set=training.precision=fp8", blackwell,
+                                   "--set=training.fp8_scaling=current")
+        self.assertEqual(arguments["fp8-recipe"], "tensorwise")
+        arguments = self.arguments("--set=training.precision=mxfp8", blackwell)
+        self.assertEqual((arguments["fp8-format"], arguments["fp8-recipe"]), ("e4m3", "mxfp8"))
+        arguments = self.arguments("--set=training.precision=nvfp4", blackwell)
+        self.assertEqual((arguments["fp4-format"], arguments["fp4-recipe"]), ("e2m1", "nvfp4"))
+        self.assertIn("not megatron.args: ", self.arguments(
+            "--set=training.precision=fp8", blackwell, "--set=training.fp8_scaling=torchao"))
 
     def test_positions(self):
         """Megatron-LM's own defaults are 10000 and 1e-5; learned positions have no base."""

@@ -88,7 +88,7 @@ scenario::Scenario Loaded(const Case& one) {
 stepcast: 1
 model: {}
 cluster:
-  topology: {{kind: flat, devices: {}, gpu: h100-sxm, link: {{latency: 5 us, bandwidth: 25 GB/s}}}}
+  topology: {{kind: flat, devices: {}, gpu: b200, link: {{latency: 5 us, bandwidth: 25 GB/s}}}}
 training: {{sequence_length: {}, micro_batch_size: 1, optimizer: adamw, {}}}
 parallelism: {{pipeline: {}, tensor: {}, sequence_parallel: {}, {}{}}}
 data_parallel: {{{}}}
@@ -296,6 +296,33 @@ TEST(TensorParallelTraining, PieceByPiece) {
          .tensor = 2,
          .sequence_parallel = true,
          .tokens = 16});
+}
+
+// Parts that are cast before they are gathered, by rows for products of forward and of inputs'
+// gradients, and by columns for those of weights.
+TEST(TensorParallelTraining, OfQuantizedOperands) {
+  const std::pair<const char*, const char*> casts[] = {
+      {"zero_stage: 1, framework: megatron", "precision: fp8"},
+      {"zero_stage: 1, framework: megatron", "precision: fp8, fp8_scaling: current"},
+      {"zero_stage: 1, framework: megatron", "precision: mxfp8"},
+      {"zero_stage: 1, framework: megatron", "precision: nvfp4"},
+      {"zero_stage: 1, framework: megatron", "precision: mxfp8, tensor_overlap: user_buffers"},
+      {"zero_stage: 3, framework: fsdp2", "precision: fp8"},
+      {"zero_stage: 3, framework: fsdp2", "precision: fp8, fp8_scaling: torchao_rowwise"},
+      {"zero_stage: 3, framework: fsdp2", "precision: fp8, compile: true, tensor_overlap: async"}};
+  for (const auto& [framework, cast] : casts) {
+    for (const char* recomputation : {"none", "full"}) {
+      Check({.model = kFourHeads,
+             .stages = 1,
+             .data = 2,
+             .training = fmt::format("{}, gradient_accumulation: 2, activation_checkpointing: {}",
+                                     cast, recomputation),
+             .data_parallel = framework,
+             .tensor = 2,
+             .sequence_parallel = true,
+             .tokens = 16});
+    }
+  }
 }
 
 // The head's bias is divided with its words; pooler and transform are whole on each rank.
