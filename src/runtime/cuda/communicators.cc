@@ -36,7 +36,7 @@ ncclDataType_t NcclType(DataType type) {
     case DataType::kMxfp8:
       return ncclFloat8e4m3;
     case DataType::kNvfp4:  // two of them
-      return ncclUint8;
+      return ncclInt8;
   }
   return ncclFloat32;
 }

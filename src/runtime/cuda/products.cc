@@ -20,10 +20,10 @@ cudaDataType_t CudaType(DataType type) {
     case DataType::kFp16:
       return CUDA_R_16F;
     case DataType::kFp8:
-    case DataType::kMxfp8:
       return CUDA_R_8F_E4M3;
+    case DataType::kMxfp8:  // products of these are refused
     case DataType::kNvfp4:
-      return CUDA_R_4F_E2M1;
+      break;
   }
   return CUDA_R_32F;
 }
