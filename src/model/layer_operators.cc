@@ -109,26 +109,37 @@ std::optional<QuantizedCopies> LayerOperators::Quantized(const Operand& x, std::
 
 QuantizedCopies LayerOperators::QuantizedInBackward(const std::vector<LayerTape::Piece>& value,
                                                     std::int64_t elements, std::string name) {
-  const Bytes bytes = QuantizedBytes(elements);
-  const QuantizedCopies copies{.rows = tape_->MakeScratch(bytes),
-                               .columns = tape_->MakeScratch(bytes)};
-  if (scales_rows()) {
-    const Bytes whole = BytesOfElements(elements);
-    tape_->RunBackward(Memory(name, 0, whole, bytes), value, {copies.rows});
-    // The largest number of a column is known when all rows have been read.
-    tape_->RunBackward(Memory(name + ".columns", 0, 2 * whole, bytes), value, {copies.columns});
+  const Bytes bytes = QuantizedBytes(elements), whole = BytesOfElements(elements);
+  QuantizedCopies copies{.rows = tape_->MakeScratch(bytes)};
+  if (scales_rows() || turns_in_backward()) {
+    tape_->RunBackward(Quantize(name, whole, bytes, 1), value, {copies.rows});
+    copies.columns = scales_rows() ? CastColumns(name + ".columns", value, elements)
+                                   : Transposed(name + ".transpose", {copies.rows}, elements);
     return copies;
   }
-  if (!turns_in_backward()) {
-    tape_->RunBackward(Quantize(std::move(name), BytesOfElements(elements), bytes, 2), value,
-                       {copies.rows, copies.columns});
-    return copies;
-  }
-  const std::string turn = name + ".transpose";
-  tape_->RunBackward(Quantize(std::move(name), BytesOfElements(elements), bytes, 1), value,
-                     {copies.rows});
-  tape_->RunBackward(Memory(turn, 0, bytes, bytes), {copies.rows}, {copies.columns});
+  copies.columns = tape_->MakeScratch(bytes);
+  tape_->RunBackward(Quantize(std::move(name), whole, bytes, 2), value,
+                     {copies.rows, copies.columns});
   return copies;
+}
+
+LayerTape::Value LayerOperators::Transposed(std::string name,
+                                            const std::vector<LayerTape::Piece>& value,
+                                            std::int64_t elements) {
+  const Bytes bytes = QuantizedBytes(elements);
+  const Value columns = tape_->MakeScratch(bytes);
+  tape_->RunBackward(Memory(std::move(name), 0, bytes, bytes), value, {columns});
+  return columns;
+}
+
+LayerTape::Value LayerOperators::CastColumns(std::string name,
+                                             const std::vector<LayerTape::Piece>& value,
+                                             std::int64_t elements) {
+  const Bytes bytes = QuantizedBytes(elements);
+  const Value columns = tape_->MakeScratch(bytes);
+  tape_->RunBackward(Memory(std::move(name), 0, 2 * BytesOfElements(elements), bytes), value,
+                     {columns});
+  return columns;
 }
 
 Operand LayerOperators::Norm(Operand x, std::string_view module, Normalization normalization,

@@ -89,8 +89,8 @@ class LayerOperators {
 
   // y = x W + b. One GEMM forward; backward the input's gradient, then the weight's, then the
   // bias's as a reduction over tokens. Keeps x, or under autocast its copy in 16 bits, with FP8 its
-  // transposed copy in 8, with MXFP8 and NVFP4 the one that is scaled for the other side. These cast
-  // inputs, output gradients and weights (the latter for every micro-batch, or once a step:
+  // transposed copy in 8, with MXFP8 and NVFP4 the one that is scaled for the other side. These
+  // cast inputs, output gradients and weights (the latter for every micro-batch, or once a step:
   // WorkOptions::casts_weights).
   Operand Linear(Operand x, std::string_view module, std::int64_t out, ModulePositions parameters);
   // Several that share their input as one product.
@@ -299,9 +299,7 @@ class LayerOperators {
   bool turns_in_backward() const {
     return options_.compute == DataType::kFp8 && options_.fp8_scaling == Fp8Scaling::kTorchao;
   }
-  Bytes QuantizedBytes(std::int64_t elements) const {
-    return BytesOf(elements, options_.compute);
-  }
+  Bytes QuantizedBytes(std::int64_t elements) const { return BytesOf(elements, options_.compute); }
   std::string InLowPrecision() const;  // " in FP8"
   // Casts 16 bits to so many copies.
   Kernel Quantize(std::string name, Bytes bytes, Bytes copy, int copies) const;
@@ -325,6 +323,13 @@ class LayerOperators {
   // The same of a gradient, or of an input that has been gathered again.
   QuantizedCopies QuantizedInBackward(const std::vector<LayerTape::Piece>& value,
                                       std::int64_t elements, std::string name);
+  // In backward, what runs along the other side of `value`: its copy in 8 bits transposed, or, with
+  // a scale a row, 16 bits cast again, read twice since the largest number of a column is known
+  // when all rows have been read.
+  LayerTape::Value Transposed(std::string name, const std::vector<LayerTape::Piece>& value,
+                              std::int64_t elements);
+  LayerTape::Value CastColumns(std::string name, const std::vector<LayerTape::Piece>& value,
+                               std::int64_t elements);
   Operand EagerRmsNorm(Operand x, std::string_view module, ModulePositions parameters);
   // One fused kernel on an FP32 copy of its input; see WorkOptions::norms_again.
   Operand WidenedNorm(Operand x, std::string_view module, const Bytes& statistics,
@@ -348,8 +353,8 @@ class LayerOperators {
   LayerTape::Value last_sum_ = -1;  // what Add made last: a compiled norm of it fuses with it
 };
 
-// The type of activations and of all kernels but matrix products: the compute type, or bf16 in 8 and
-// 4 bits, fp32 in tf32.
+// The type of activations and of all kernels but matrix products: the compute type, or bf16 in 8
+// and 4 bits, fp32 in tf32.
 DataType ActivationType(DataType compute);
 
 }  // namespace stepcast::model

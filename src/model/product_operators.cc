@@ -116,11 +116,8 @@ std::vector<Operand> LayerOperators::Product(Operand x, std::string_view name,
       // What has been gathered again is turned or cast once for all that share it.
       std::optional<Value>& columns = x.region->gathered_columns;
       if (!columns && gathers_low) {
-        const Bytes bytes = QuantizedBytes(Elements(x));
-        columns = tape_->MakeScratch(bytes);
-        tape_->RunBackward(
-            Memory(Joined(modules.front().name, ".gathered.transpose"), 0, bytes, bytes),
-            {*gathered}, {*columns});
+        columns = Transposed(Joined(modules.front().name, ".gathered.transpose"), {*gathered},
+                             Elements(x));
       } else if (!columns) {
         columns = QuantizedInBackward({*gathered}, Elements(x),
                                       Joined(modules.front().name, ".gathered.cast"))
@@ -131,20 +128,16 @@ std::vector<Operand> LayerOperators::Product(Operand x, std::string_view name,
     Pieces reads = dy;
     if (low && scales_rows()) {
       if (!*turned) {
-        *turned = tape_->MakeScratch(QuantizedBytes(Elements(x)));
-        tape_->RunBackward(Memory(Joined(modules.front().name, ".input.cast.columns"), 0,
-                                  2 * Size(x), QuantizedBytes(Elements(x))),
-                           Pieces(kept.begin(), kept.end()), {**turned});
+        *turned = CastColumns(Joined(modules.front().name, ".input.cast.columns"),
+                              Pieces(kept.begin(), kept.end()), Elements(x));
       }
       reads.push_back(**turned);
     } else if ((low || gathers_low) && turns_in_backward()) {
       std::optional<Value>& columns = low ? *turned : x.region->gathered_columns;
       if (!columns) {
-        const Bytes bytes = QuantizedBytes(Elements(x));
-        columns = tape_->MakeScratch(bytes);
-        tape_->RunBackward(
-            Memory(Joined(modules.front().name, ".input.transpose"), 0, bytes, bytes),
-            low ? Pieces{low->columns} : Pieces(kept.begin(), kept.end()), {*columns});
+        columns =
+            Transposed(Joined(modules.front().name, ".input.transpose"),
+                       low ? Pieces{low->columns} : Pieces(kept.begin(), kept.end()), Elements(x));
       }
       reads.push_back(*columns);
     } else if (gathered) {

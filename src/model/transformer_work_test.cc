@@ -628,9 +628,8 @@ Architecture AnyArchitecture() {
 WorkOptions AnyOptions() {
   return {.micro_batch_size = *rc::gen::inRange<std::int64_t>(1, 4),
           .sequence_length = *rc::gen::inRange<std::int64_t>(1, 33),
-          .compute =
-              *rc::gen::element(DataType::kFp32, DataType::kBf16, DataType::kFp16, DataType::kFp8,
-                                DataType::kMxfp8, DataType::kNvfp4),
+          .compute = *rc::gen::element(DataType::kFp32, DataType::kBf16, DataType::kFp16,
+                                       DataType::kFp8, DataType::kMxfp8, DataType::kNvfp4),
           .checkpointing = *rc::gen::element(Checkpointing::kNone, Checkpointing::kSelective,
                                              Checkpointing::kFull),
           .attention = *rc::gen::element(Attention::kFlash, Attention::kMath),
@@ -692,8 +691,8 @@ RC_GTEST_PROP(TransformerWorkLaws, KeptBytesHaveAClosedForm, ()) {
   elements += (gated ? 4 : 2) * a.feed_forward;
   std::int64_t bytes = e * elements;
   Bytes quantized;
-  if (IsQuantized(options.compute) && !(options.compute == DataType::kFp8 &&
-                                        options.fp8_scaling == Fp8Scaling::kTorchaoRowwise)) {
+  if (IsQuantized(options.compute) &&
+      !(options.compute == DataType::kFp8 && options.fp8_scaling == Fp8Scaling::kTorchaoRowwise)) {
     // Inputs of products in one byte or less; the fused core keeps its output in two besides.
     bytes -= 2 * (2 * a.hidden + a.feed_forward + (math ? q : 0));
     for (const std::int64_t width : {a.hidden, q, a.hidden, a.feed_forward}) {
@@ -1018,14 +1017,20 @@ TEST(TransformerWorkTest, DividedSequencesAreCopiedIntoOrder) {
   EXPECT_EQ(copies(BlockOf(a, options).recompute), 3);
 }
 
-// Each rank casts its part, and half as many bytes are gathered; sums stay in 16 bits.
-TEST(TransformerWorkTest, Fp8IsGatheredInOneByte) {
-  const Architecture a = Llama31With8B();
+// Four ranks that divide tokens, as Megatron-LM does.
+WorkOptions DividedTokens(DataType compute) {
   WorkOptions options = Options(1, 64);
-  options.compute = DataType::kFp8;
+  options.compute = compute;
   options.tensor = 4;
   options.casts_weights = false;
   options.sequence_parallel = options.regathers = options.fuses_products = true;
+  return options;
+}
+
+// Each rank casts its part, and half as many bytes are gathered; sums stay in 16 bits.
+TEST(TransformerWorkTest, Fp8IsGatheredInOneByte) {
+  const Architecture a = Llama31With8B();
+  WorkOptions options = DividedTokens(DataType::kFp8);
   const std::int64_t whole = 64 * a.hidden * 2;
   for (const TensorOverlap overlap : {TensorOverlap::kNone, TensorOverlap::kUserBuffers}) {
     options.tensor_overlap = overlap;
@@ -1063,11 +1068,7 @@ TEST(TransformerWorkTest, TorchaoGathersEightBits) {
 // Nothing is transposed.
 TEST(TransformerWorkTest, Mxfp8IsGatheredAsItIsRead) {
   const Architecture a = Llama31With8B();
-  WorkOptions options = Options(1, 64);
-  options.compute = DataType::kMxfp8;
-  options.tensor = 4;
-  options.casts_weights = false;
-  options.sequence_parallel = options.regathers = options.fuses_products = true;
+  WorkOptions options = DividedTokens(DataType::kMxfp8);
   const std::int64_t whole = 64 * a.hidden / 32 * 33;
   const LayerWork work = BlockOf(a, options);
   const Communication forward = CommunicationOf(work.forward);
