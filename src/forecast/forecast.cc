@@ -280,6 +280,7 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedCla
   }
   run.forecast = figures[run.critical];
   run.forecast.memory = figures[run.fullest].memory;
+  run.forecast.memory_of_first_class = figures.front().memory;
   run.forecast.memory_of_last_class = figures.back().memory;
   for (std::size_t i = 0; run.classes.size() > 1 && i < run.classes.size(); ++i) {
     const ClassRun& own = run.classes[i];
@@ -412,13 +413,11 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, bool w
     MemoryForecast memory = SummariseMemory(on, program, own);
     calls[shown.lowered] = std::move(own.step_calls);
     stops = stops || !calls[shown.lowered].empty();
-    if (&shown == &ranks->shown.back()) {
-      forecast.memory_of_last_class = memory;
-      forecast.memory_of_last_class.rank = ranks->classes[shown.index].representative;
-    }
+    memory.rank = ranks->classes[shown.index].representative;
+    if (&shown == &ranks->shown.front()) forecast.memory_of_first_class = memory;
+    if (&shown == &ranks->shown.back()) forecast.memory_of_last_class = memory;
     if (&shown != &ranks->shown.front() && !Fuller(memory, forecast.memory)) continue;
     forecast.memory = std::move(memory);
-    forecast.memory.rank = ranks->classes[shown.index].representative;
   }
   const PricedClass& own = lowered[ranks->shown[critical].lowered];
   const Program& program = own.lowered.program;

@@ -107,6 +107,8 @@ TEST(ForecasterTest, EveryFigureIsThatOfSimulate) {
       const auto with_range = forecaster.EvaluateWithRange(*scenario);
       RC_ASSERT(with_range.has_value());
       CheckSame(*with_range, single->forecast);
+      RC_ASSERT(with_range->memory_of_first_class.peak ==
+                single->forecast.memory_of_first_class.peak);
       RC_ASSERT(with_range->memory_of_last_class.peak ==
                 single->forecast.memory_of_last_class.peak);
       CheckSameRange(*with_range, single->forecast);

@@ -136,7 +136,8 @@ struct Forecast {
   Time communication_total;  // a collective was in flight, on any communicator, per step
   std::vector<CollectiveSummary> collectives;  // by collective, then group
   MemoryForecast memory;                  // of a class that does not fit, else of the highest peak
-  MemoryForecast memory_of_last_class{};  // by first rank: of a pipeline, the last stage's
+  // By first rank: of a pipeline, the first and the last stage's.
+  MemoryForecast memory_of_first_class{}, memory_of_last_class{};
   // By first rank; empty where all ranks are one class.
   std::vector<ClassForecast> classes{};
 };

@@ -20,6 +20,7 @@
 #include "src/lowering/operations.h"
 #include "src/lowering/process_groups.h"
 #include "src/lowering/shard.h"
+#include "src/lowering/tied_gradients.h"
 #include "src/lowering/training_step.h"
 
 namespace stepcast::lowering {
@@ -43,13 +44,15 @@ class Nanotron final : public ShardingStrategy {
         gradients_(step, operations_, type_),
         halves_(step, operations_),
         sums_(step, operations_),
-        clipping_(step) {
+        clipping_(step),
+        tied_(step) {
     fp32_.parameter_dtype = DataType::kFp32;
   }
 
   void WritePrologue() override {
     communication_ = builder_.AddStream("nccl data");
     communicator_ = builder_.AddCommunicator("data", groups_.data);
+    tied_.WritePrologue();
     AllocateFrameworkWorkspaces(step_, {step_.compute()});
     clipping_.WritePrologue(kNone);
     AddBuckets();
@@ -99,14 +102,17 @@ class Nanotron final : public ShardingStrategy {
       if (!HasHook()) Accumulate(tensor, gradients_.range(tensor));
       gradients_.Release(tensor);
     }
-    if (!step_.last_micro_batch() || communicator_ == kNone) return;
-    if (sharded_) {
-      sums_.Ready(0);
-      sums_.Reduce(0, true);
+    if (!step_.last_micro_batch()) return;
+    if (communicator_ != kNone) {
+      if (sharded_) {
+        sums_.Ready(0);
+        sums_.Reduce(0, true);
+      }
+      sums_.Await(sums_.size() - 1);
+      next_ = 0;
+      full_.assign(halves_.size(), false);
     }
-    sums_.Await(sums_.size() - 1);
-    next_ = 0;
-    full_.assign(halves_.size(), false);
+    tied_.AddUp(step_.compute(), [this](int tensor) { return sums_.Slot(tensor).place; });
   }
 
   void WriteUpdate() override {
@@ -206,8 +212,9 @@ class Nanotron final : public ShardingStrategy {
     std::vector<ClippedRange> ranges;
     for (const GradientBucket& bucket : sums_.all()) {
       uses.push_back(Reads(bucket.gradients));
-      if (builder_.describes_data_flow()) {
-        ranges.push_back({bucket.gradients.place, bucket.gradients.elements});
+      if (!builder_.describes_data_flow()) continue;
+      for (const int tensor : bucket.tensors) {
+        ranges.push_back({sums_.Slot(tensor).place, Elements(tensor), tied_.Counts(tensor)});
       }
     }
     clipping_.Write(static_cast<std::int64_t>(Tensors()), step_.model().parameter_count(),
@@ -306,6 +313,7 @@ class Nanotron final : public ShardingStrategy {
   std::vector<int> order_;         // of the tensors in buckets
   GradientBuckets halves_, sums_;  // DDP's, in 16 bits; the FP32 gradients
   GradientClipping clipping_;
+  TiedGradients tied_;
   BlockLayout slices_;
   Range parameters_, states_;
   std::vector<std::int64_t> offsets_;         // of parameters, by tensor

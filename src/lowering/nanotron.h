@@ -26,6 +26,10 @@ namespace stepcast::lowering {
 //  * The optimizer updates FP32 values, and each tensor is copied to its 16-bit parameter. Then the
 //    FP32 gradients are set to zero. The loss, one number, which is averaged over all ranks beside
 //    that, is left out.
+//  * Gradients of what is tied are added up when those of the replicas are, an embedding's over the
+//    stages that have it, a norm's over the ranks that apply it to parts of the tokens
+//    (sync_tied_weights_gradients). A column-parallel product of its own part while the others are
+//    gathered (tp_linear_async_communication) is not modelled: the gather is waited for.
 program::Program LowerNanotron(const scenario::Scenario& scenario, const LowerOptions& options);
 
 }  // namespace stepcast::lowering

@@ -245,6 +245,13 @@ std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
   return faults.Take();
 }
 
+std::int64_t ProductWeightsOfBlock(const Architecture& a) {
+  const std::int64_t layers_of_feed_forward = a.activator == Activator::kSwiGlu ? 3 : 2;
+  return (4 * a.heads * a.head_size + layers_of_feed_forward * a.feed_forward) * a.hidden;
+}
+
+std::int64_t ProductWeightsOfHead(const Architecture& a) { return a.vocabulary * a.hidden; }
+
 const char* Name(Family family) {
   switch (family) {
     case Family::kGpt2:

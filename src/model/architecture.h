@@ -80,6 +80,11 @@ std::vector<ArchitectureFault> Check(const Architecture& architecture);
 // What its adapters cannot be, the same; fields of `lora`: "targets". Not a part of Check.
 std::vector<ArchitectureFault> CheckLora(const Architecture& architecture);
 
+// Weights in the matrix products of a block, keys and values counted for every query head, and in
+// those of the head. nanotron shares out blocks by them (models/llama.py, get_block_compute_costs).
+std::int64_t ProductWeightsOfBlock(const Architecture& architecture);
+std::int64_t ProductWeightsOfHead(const Architecture& architecture);
+
 // The words of the model file: "gpt2", "layernorm", "gelu", "learned".
 const char* Name(Family family);
 const char* Name(Normalization normalization);

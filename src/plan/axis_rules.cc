@@ -89,7 +89,8 @@ class AxisRules : public Rules {
       Add("parallelism.tensor", "plan.axis-not-of-framework",
           fmt::format("tensor parallelism of {} is not supported: {}",
                       plan::Name(*request_.framework), ranks),
-          "leave it at 1, or write framework: megatron, deepspeed, fsdp2, internevo or reference");
+          "leave it at 1, or write framework: megatron, deepspeed, fsdp2, internevo, nanotron or "
+          "reference");
     }
     if (Is(Framework::kDeepSpeed) && request_.zero_stage.value_or(0) >= 2) {
       Add("parallelism.tensor", "plan.axis-not-supported-with",
@@ -136,7 +137,7 @@ class AxisRules : public Rules {
       Add("parallelism.pipeline", "plan.axis-not-of-framework",
           fmt::format("pipelines of {} are not supported yet: {}", plan::Name(*request_.framework),
                       stages),
-          "leave it at 1, or write framework: megatron, deepspeed, fsdp2 or reference");
+          "leave it at 1, or write framework: megatron, deepspeed, fsdp2, nanotron or reference");
     }
     const RequestedSchedule schedule = ScheduleOf(request_);
     if (schedule.named != nullptr) CheckNamedSchedule(*schedule.named, schedule.virtual_stages);
@@ -284,6 +285,12 @@ class AxisRules : public Rules {
     const bool standard =
         schedule.name == (schedule.virtual_stages > 1 ? "interleaved_1f1b" : "1f1b");
     if (Is(Framework::kDeepSpeed)) CheckDeepSpeedPipeline(schedule);
+    if (Is(Framework::kNanotron) && schedule.name != "1f1b" && schedule.name != "gpipe") {
+      Add("parallelism.schedule", "plan.schedule-not-of-framework",
+          fmt::format("nanotron's engines are 1f1b and gpipe (afab), and schedule is {}",
+                      schedule.name),
+          "leave schedule and virtual_stages out, or write framework: megatron or reference");
+    }
     if (Is(Framework::kMegatron) && (!standard || request_.listed_schedule != nullptr)) {
       Add("parallelism.schedule", "plan.schedule-not-of-framework",
           fmt::format("megatron runs 1f1b, or with virtual_stages interleaved_1f1b, and schedule "
@@ -424,12 +431,23 @@ class AxisRules : public Rules {
       return;
     }
     if (!facts_.blocks) return;
-    const ModelBlocks model{.count = *facts_.blocks, .has_ends = facts_.has_ends};
+    const ModelBlocks model{.count = *facts_.blocks,
+                            .has_ends = facts_.has_ends,
+                            .of_block = facts_.of_block,
+                            .of_head = facts_.of_head};
     if (!StageLayersOf(request_, model, stages).empty()) return;
     if (*facts_.blocks < stages) {
       Add("parallelism.pipeline", "plan.stage-layers",
           fmt::format("the model has {} blocks, fewer than pipeline: {}", *facts_.blocks, stages),
           fmt::format("use at most {} stages", *facts_.blocks));
+      return;
+    }
+    if (Is(Framework::kNanotron) && model.of_block > 0) {
+      Add("parallelism.pipeline", "plan.stage-layers",
+          fmt::format("{} blocks and the head do not make {} stages by nanotron's rule: each takes "
+                      "blocks until it has its part of the weights",
+                      *facts_.blocks, stages),
+          "choose fewer stages, or say how many each stage has: stage_layers: [...]");
       return;
     }
     Add("parallelism.pipeline", "plan.stage-layers",

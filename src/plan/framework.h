@@ -50,9 +50,12 @@ struct FrameworkTraits {
   bool pipelines = false;  // those that are modelled
   // Divides layers among ranks (tensor parallelism).
   bool tensor_parallel = false;
-  // Megatron-LM's layers: with sequence parallelism a rank keeps its part of what a divided layer
-  // takes and gathers the whole again in backward, and gradients of what is applied to parts of the
-  // tokens are added up once a step.
+  // With sequence parallelism a rank keeps its part of what a divided layer takes and gathers the
+  // whole again in backward, and gradients of what is applied to parts of the tokens are added up
+  // once a step (Megatron-LM; nanotron's tp_recompute_allgather).
+  bool gathers_again = false;
+  // Megatron-LM's layers: weights are kept in the type of the products, the vocabulary is padded,
+  // dropout and sum are one kernel.
   bool megatron_layers = false;
   // Queries, keys and values are one product, and so are SwiGLU's two (Megatron-LM's linear_qkv and
   // linear_fc1, nanotron's qkv_proj and gate_up_proj).
@@ -116,6 +119,7 @@ inline constexpr FrameworkTraits kFrameworkTraits[] = {
      .fused_update = true,
      .pipelines = true,
      .tensor_parallel = true,
+     .gathers_again = true,
      .megatron_layers = true,
      .fuses_products = true,
      .blocking_messages = true,
@@ -137,7 +141,11 @@ inline constexpr FrameworkTraits kFrameworkTraits[] = {
      .other_stage = "zero_stage: 1 or 0, or framework: reference or fsdp2",
      .fused_update = true,
      .searched_by_default = false,
+     .pipelines = true,
+     .tensor_parallel = true,
+     .gathers_again = true,
      .fuses_products = true,
+     .blocking_messages = true,
      .clipping = ClippingKernels::kTensorByTensor},
 };
 

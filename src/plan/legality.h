@@ -37,6 +37,7 @@ struct Facts {
   std::optional<std::int64_t> layers;         // of the model
   std::optional<std::int64_t> blocks;         // of the model: what a pipeline's stages share out
   bool has_ends = true;                       // the model has an embedding and a head
+  std::int64_t of_block = 0, of_head = 0;     // weights in products (ModelBlocks); 0: not known
   bool tied_embeddings = false;               // embedding and head use one tensor
   std::optional<bool> encoder;                // the model is one, whose head predicts masked tokens
   // What tensor parallelism divides, by its name: "num_attention_heads"; empty: nothing is known.

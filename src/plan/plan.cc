@@ -42,7 +42,7 @@ model::WorkOptions WorkOptionsOf(const Plan& plan) {
                                      ? training.make_vocab_size_divisible_by
                                      : 1,
           .sequence_parallel = plan.parallelism.sequence_parallel,
-          .regathers = TraitsOf(plan.data_parallel.framework).megatron_layers,
+          .regathers = TraitsOf(plan.data_parallel.framework).gathers_again,
           .divides_sequences = plan.data_parallel.framework == Framework::kFsdp2,
           // Megatron-DeepSpeed's layers are Megatron-LM's of before October 2021.
           .sums_beside_weights = training.async_tensor_model_parallel_allreduce &&
@@ -57,7 +57,7 @@ model::WorkOptions WorkOptionsOf(const Plan& plan) {
           .scores_logits = internevo,
           .fuses_dropout_add = TraitsOf(LayersOf(plan)).megatron_layers,
           .adds_up_parts = plan.parallelism.sequence_parallel &&
-                           !TraitsOf(plan.data_parallel.framework).megatron_layers,
+                           !TraitsOf(plan.data_parallel.framework).gathers_again,
           .splits_backward = plan.parallelism.splits_backward,
           .vocabulary = plan.parallelism.vocabulary,
           .vocabulary_stages = plan.parallelism.vocabulary == parallel::Vocabulary::kEnds

@@ -261,9 +261,32 @@ RequestedSchedule ScheduleOf(const Request& request) {
   return schedule;
 }
 
+namespace {
+
+// nanotron/models/base.py (build_model): a stage takes blocks until the weights up to there are
+// more than its part of all of them, the head's among these. Empty: a stage would have no block, or
+// the head come before the last stage.
+std::vector<std::int64_t> StagesOfEqualWeights(const ModelBlocks& model, std::int64_t stages) {
+  const auto of_block = static_cast<double>(model.of_block);
+  const double all =
+      static_cast<double>(model.count) * of_block + static_cast<double>(model.of_head);
+  std::vector<std::int64_t> layers{0};
+  for (std::int64_t block = 1; block <= model.count; ++block) {
+    ++layers.back();
+    const double part = static_cast<double>(layers.size()) / static_cast<double>(stages);
+    if (static_cast<double>(block) * of_block > all * part) layers.push_back(0);
+  }
+  return static_cast<std::int64_t>(layers.size()) == stages ? layers : std::vector<std::int64_t>();
+}
+
+}  // namespace
+
 std::vector<std::int64_t> StageLayersOf(const Request& request, const ModelBlocks& model,
                                         std::int64_t chunks) {
   if (request.stage_layers) return *request.stage_layers;
+  if (request.framework == Framework::kNanotron && model.of_block > 0) {
+    return StagesOfEqualWeights(model, chunks);
+  }
   // torchtitan/distributed/pipeline_parallel.py (generate_llm_fqn_per_model_part): the embedding
   // counts as a block, norm and head as one, and what is left over goes to the first chunks.
   const bool torchtitan = request.framework == Framework::kFsdp2;

@@ -36,11 +36,14 @@ RequestedSchedule ScheduleOf(const Request& request);
 struct ModelBlocks {
   std::int64_t count = 1;
   bool has_ends = true;  // there are an embedding and a head
+  // Weights in matrix products, where all blocks have as many; 0: not known.
+  std::int64_t of_block = 0, of_head = 0;
 };
 
 // How many of the model's blocks each of so many chunks has: as requested, or equal parts, in which
 // the embedding and the head count as a block each if the request says so. With fsdp2 parts as
-// torchtitan makes them, which differ by one. Empty: they do not divide.
+// torchtitan makes them, which differ by one; with nanotron parts of about as many weights. Empty:
+// they do not divide.
 std::vector<std::int64_t> StageLayersOf(const Request& request, const ModelBlocks& model,
                                         std::int64_t chunks);
 

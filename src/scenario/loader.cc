@@ -154,9 +154,13 @@ class Loader::Reading {
  private:
   // The plan with its defaults, and what is to be said of it.
   void Complete() {
-    scenario_.plan = plan::Complete(
-        read_.request, scenario_.cluster->devices(),
-        {.count = model::Blocks(*scenario_.model), .has_ends = !scenario_.model->is_layer_list()});
+    plan::ModelBlocks blocks{.count = model::Blocks(*scenario_.model),
+                             .has_ends = !scenario_.model->is_layer_list()};
+    if (const auto* architecture = std::get_if<model::Architecture>(&scenario_.model->source)) {
+      blocks.of_block = model::ProductWeightsOfBlock(*architecture);
+      blocks.of_head = model::ProductWeightsOfHead(*architecture);
+    }
+    scenario_.plan = plan::Complete(read_.request, scenario_.cluster->devices(), blocks);
     plan::Training& training = scenario_.plan.training;
     const Dispatch stated = training.dispatch;
     const auto dispatch =
@@ -540,6 +544,8 @@ class Loader::Reading {
       facts.max_positions = architecture->max_positions;
     }
     if (architecture != nullptr) {
+      facts.of_block = model::ProductWeightsOfBlock(*architecture);
+      facts.of_head = model::ProductWeightsOfHead(*architecture);
       facts.divided = {{"num_attention_heads", architecture->heads},
                        {"num_key_value_heads", architecture->kv_heads, architecture->head_size},
                        {"intermediate_size", architecture->feed_forward}};

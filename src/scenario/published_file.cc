@@ -175,10 +175,13 @@ std::optional<PublishedSource> ReadPublished(const Node& node, Diagnostics& diag
   source.predicted =
       reader.ReadWord<bool>("times", Need::kOptional, {{"measured", false}, {"predicted", true}})
           .value_or(false);
-  const bool last_stage = reader
-                              .ReadWord<bool>("memory_of", Need::kOptional,
-                                              {{"fullest_rank", false}, {"last_stage", true}})
-                              .value_or(false);
+  const MemoryOf memory_of =
+      reader
+          .ReadWord<MemoryOf>("memory_of", Need::kOptional,
+                              {{"fullest_rank", MemoryOf::kFullestRank},
+                               {"first_stage", MemoryOf::kFirstStage},
+                               {"last_stage", MemoryOf::kLastStage}})
+          .value_or(MemoryOf::kFullestRank);
   source.aims = ReadAims(reader);
   const YamlTree shared = ReadTree(reader, "scenario", Need::kRequired, diagnostics);
   const Parts parts = ReadParts(reader, diagnostics);
@@ -188,7 +191,7 @@ std::optional<PublishedSource> ReadPublished(const Node& node, Diagnostics& diag
     std::set<std::string> names;
     for (const Node& row : *cases) {
       source.cases.push_back(ReadCase(row, shared, parts, diagnostics));
-      source.cases.back().memory_of_last_stage = last_stage;
+      source.cases.back().memory_of = memory_of;
       const PublishedCase& read = source.cases.back();
       if (read.name.empty() || names.insert(read.name).second) continue;
       diagnostics.push_back({"published.duplicate-name", read.location,

@@ -64,6 +64,9 @@ struct MeasuredMemory {
   Bytes peak;
 };
 
+// Whose peak of memory is measured.
+enum class MemoryOf : std::uint8_t { kFullestRank, kFirstStage, kLastStage };
+
 struct PublishedCase {
   std::string name;  // unique in its file
   Location location;
@@ -73,7 +76,7 @@ struct PublishedCase {
   // In the place of a time, where a table of runs says this (runs_file.h).
   std::optional<double> tokens_per_second_per_gpu{};
   std::vector<MeasuredMemory> memory;
-  bool memory_of_last_stage = false;  // of a pipeline; else of the rank that has most
+  MemoryOf memory_of = MemoryOf::kFullestRank;
   // Part of the peak, as printed where no time is. By which formula is not known, so that it is
   // kept and not compared.
   std::optional<double> mfu;

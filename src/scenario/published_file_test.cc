@@ -37,12 +37,16 @@ TEST(PublishedFile, SaysWhosePeakOfMemoryIsMeasured) {
   Diagnostics diagnostics;
   const auto fullest = Read(row, diagnostics);
   ASSERT_TRUE(fullest.has_value()) << Format(diagnostics);
-  EXPECT_FALSE(fullest->cases[0].memory_of_last_stage);
-  const auto node =
-      ParseDocument("memory_of: last_stage\n" + (kHead + row), "sample.yaml", diagnostics);
-  const auto last = ReadPublished(*node, diagnostics);
-  ASSERT_TRUE(last.has_value()) << Format(diagnostics);
-  EXPECT_TRUE(last->cases[0].memory_of_last_stage);
+  EXPECT_EQ(fullest->cases[0].memory_of, MemoryOf::kFullestRank);
+  const std::pair<const char*, MemoryOf> words[] = {{"first_stage", MemoryOf::kFirstStage},
+                                                    {"last_stage", MemoryOf::kLastStage}};
+  for (const auto& [word, memory_of] : words) {
+    const auto node = ParseDocument(std::string("memory_of: ") + word + "\n" + (kHead + row),
+                                    "sample.yaml", diagnostics);
+    const auto stage = ReadPublished(*node, diagnostics);
+    ASSERT_TRUE(stage.has_value()) << Format(diagnostics);
+    EXPECT_EQ(stage->cases[0].memory_of, memory_of);
+  }
 }
 
 TEST(PublishedFile, LaysPartsAndTheRowOverTheSharedScenario) {

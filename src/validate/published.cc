@@ -158,8 +158,11 @@ void Describe(const scenario::Scenario& scenario, const PublishedCase& row,
                    static_cast<double>(training.sequence_length);
   outcome.forecast = forecast.step_time;
   outcome.range = forecast.step_time_range;
+  using scenario::MemoryOf;
   const forecast::MemoryForecast& memory =
-      row.memory_of_last_stage ? forecast.memory_of_last_class : forecast.memory;
+      row.memory_of == MemoryOf::kFirstStage  ? forecast.memory_of_first_class
+      : row.memory_of == MemoryOf::kLastStage ? forecast.memory_of_last_class
+                                              : forecast.memory;
   for (const scenario::MeasuredMemory& measured : row.memory) {
     const Bytes bytes = measured.kind == scenario::MemoryKind::kAllocated ? memory.peak
                         : measured.kind == scenario::MemoryKind::kReserved
