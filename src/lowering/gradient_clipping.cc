@@ -47,10 +47,10 @@ void GradientClipping::WritePrologue(Index communicator) {
 void GradientClipping::Write(std::int64_t tensors, std::int64_t elements, DataType type,
                              std::span<const BufferUse> gradients,
                              std::span<const ClippedRange> ranges) {
-  if (!clips() || tensors == 0) return;
+  if (!clips() || (tensors == 0 && all_reduce_ == kNone)) return;
   const StreamId compute = step_.compute();
   const double limit = *step_.plan().training.gradient_clipping;
-  const std::int64_t kernels = TensorByTensor() ? tensors : 1;
+  const std::int64_t kernels = TensorByTensor() ? std::max<std::int64_t>(tensors, 1) : 1;
   const Bytes each = BytesOf((elements + kernels - 1) / kernels, type);
   const Bytes norms(4 * tensors), one(4);
   const auto add = [&](const char* name, Bytes read, Bytes written) {

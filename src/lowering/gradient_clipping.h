@@ -47,7 +47,7 @@ class GradientClipping {
 
   // Before the update, on the compute stream. `gradients` names them, `tensors` tensors of together
   // `elements` elements in `type`; `ranges` are those of the model among them, where the data flow
-  // is described.
+  // is described. A stage without tensors counts none, and takes part in the sum of the norm.
   void Write(std::int64_t tensors, std::int64_t elements, DataType type,
              std::span<const program::BufferUse> gradients, std::span<const ClippedRange> ranges);
 

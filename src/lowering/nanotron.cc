@@ -102,8 +102,8 @@ class Nanotron final : public ShardingStrategy {
       if (!HasHook()) Accumulate(tensor, gradients_.range(tensor));
       gradients_.Release(tensor);
     }
-    if (!step_.last_micro_batch()) return;
-    if (communicator_ != kNone) {
+    if (!step_.last_pass()) return;
+    if (communicator_ != kNone && sums_.size() > 0) {
       if (sharded_) {
         sums_.Ready(0);
         sums_.Reduce(0, true);
@@ -117,6 +117,7 @@ class Nanotron final : public ShardingStrategy {
 
   void WriteUpdate() override {
     ClipGradients();
+    if (Tensors() == 0) return;  // a stage without parameters
     Update();
     if (sharded_) GatherParameters();
     ZeroGradients();
@@ -127,14 +128,14 @@ class Nanotron final : public ShardingStrategy {
   std::size_t Tensors() const { return step_.model().tensors.size(); }
   std::int64_t Elements(int tensor) const { return step_.model().tensors[tensor].elements; }
   // DDP reduces in this backward.
-  bool HasHook() const { return ddp_ && step_.last_micro_batch(); }
+  bool HasHook() const { return ddp_ && step_.last_pass(); }
   Range Parameter(int tensor) const { return parameters_.Part(offsets_[tensor], Elements(tensor)); }
   // What this rank updates of a whole tensor, or of its gradient.
   Range Own(const Range& whole, const BlockLayout::Block& block) const {
     const Piece own = slices_.Own(block, OwnIndex());
     return {whole.At(std::min(own.first, whole.elements)), own.elements, sharded_};
   }
-  std::int64_t OwnIndex() const { return sharded_ ? groups_.rank : 0; }
+  std::int64_t OwnIndex() const { return sharded_ ? groups_.data.Index(groups_.rank) : 0; }
   std::int64_t Ranks() const { return sharded_ ? groups_.data.size() : 1; }
 
   Range Kept(const char* name, std::int64_t elements, DataType type, Category category,
@@ -160,7 +161,7 @@ class Nanotron final : public ShardingStrategy {
     }
     order_.resize(Tensors());
     std::iota(order_.begin(), order_.end(), 0);
-    AddBucket(order_, step_.model().parameter_count());
+    if (!order_.empty()) AddBucket(order_, step_.model().parameter_count());
   }
 
   void AddBucket(std::span<const int> tensors, std::int64_t elements) {
@@ -188,7 +189,10 @@ class Nanotron final : public ShardingStrategy {
     std::iota(all.begin(), all.end(), 0);
     slices_ = BlockLayout(model, all, lengths, Ranks());
     parameters_ = Kept("parameters", count, type_, Category::kParameter, count);
-    AddParameterState(step_, parameters_.place, 0, count);
+    for (const int tensor : all) {
+      AddParameterState(step_, Parameter(tensor).place, step_.first_element(tensor),
+                        Elements(tensor));
+    }
     states_ = operations_.AddShard({.first = builder_.AddText("optimizer states")},
                                    slices_.shard() * arrays, DataType::kFp32, Category::kOptimizer,
                                    count * arrays, Ranks());

@@ -97,7 +97,8 @@ std::vector<ParallelismSetting> Rows() {
            "the layers; in a layer list every layer is a block; 0 for the first, which has the "
            "embedding besides, or the last, which has the head",
        .default_value = "equal parts; fsdp2: parts that differ by one, the first chunks' being the "
-                        "larger ones (torchtitan)"},
+                        "larger ones (torchtitan); nanotron: each stage takes blocks until it has "
+                        "its part of the products' weights, the head's among them"},
       {.key = "vocabulary",
        .type = Words<&Given::vocabulary, &Parallelism::vocabulary, parallel::Vocabulary::kEnds,
                      parallel::Vocabulary::kVocab1, parallel::Vocabulary::kVocab2,

@@ -62,6 +62,22 @@ TEST(Complete, EqualStagesCountTheEndsAsBlocks) {
             (std::vector<std::int64_t>{3, 4, 4, 3}));
 }
 
+// nanotron, weights of 100 a block and 250 of the head: 1250 in all. On two stages the first takes
+// blocks until they have more than 625, which are 7. On four the parts end at 312.5, 625 and 937.5:
+// 4, 7 and 10 blocks, and the head alone for the last.
+TEST(Complete, StagesOfNanotronHaveAboutAsManyWeights) {
+  Request request = Minimal(Framework::kNanotron, 1);
+  request.pipeline = 2;
+  const ModelBlocks model{.count = 10, .of_block = 100, .of_head = 250};
+  EXPECT_EQ(StageLayersOf(request, model, 2), (std::vector<std::int64_t>{7, 3}));
+  EXPECT_EQ(StageLayersOf(request, model, 4), (std::vector<std::int64_t>{4, 3, 3, 0}));
+  // Exactly the part is not more than it: 5 blocks of 10 where there is no head.
+  EXPECT_EQ(StageLayersOf(request, {.count = 10, .of_block = 100}, 2),
+            (std::vector<std::int64_t>{6, 4}));
+  // The blocks end before the last stage begins.
+  EXPECT_TRUE(StageLayersOf(request, {.count = 2, .of_block = 100, .of_head = 900}, 3).empty());
+}
+
 // torchtitan: 10 and two ends on 5 chunks are 3, 3, 2, 2 and 2, of which the ends are one each.
 TEST(Complete, StagesOfTorchtitanDifferByOne) {
   Request request = Minimal(Framework::kFsdp2, 3);
@@ -78,7 +94,8 @@ TEST(Complete, StagesOfTorchtitanDifferByOne) {
   EXPECT_TRUE(plan.data_parallel.accumulate_unsharded);
 }
 
-// torchao's float8 layers have dynamic scales, Transformer Engine's default recipe has delayed ones.
+// torchao's float8 layers have dynamic scales, Transformer Engine's default recipe has delayed
+// ones.
 TEST(Complete, ScalesOfFp8FollowTheFramework) {
   Request request = Minimal(Framework::kFsdp2, 3);
   request.precision = DataType::kFp8;

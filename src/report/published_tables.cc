@@ -266,7 +266,8 @@ PublishedTable Transfer(const PublishedAccuracy& accuracy) {
           "which nine of ten rows are, sources counted by the root of their rows. half-width: what "
           "all sources together say at that level; residual: the same as a profile's `source` or "
           "`memory`. Of runs that are specified completely the allocator's peaks count, and the "
-          "half-width is the error by which it is judged whether a plan fits."};
+          "half-width is the error by which it is judged whether a plan fits. What ran and is "
+          "forecast not to fit, its peak unknown, counts among peaks with what is over."};
   const auto add = [&](std::string what, const validate::TransferError& transfer) {
     if (transfer.cases == 0) return;
     table.rows.push_back(

@@ -175,13 +175,12 @@ std::optional<PublishedSource> ReadPublished(const Node& node, Diagnostics& diag
   source.predicted =
       reader.ReadWord<bool>("times", Need::kOptional, {{"measured", false}, {"predicted", true}})
           .value_or(false);
-  const MemoryOf memory_of =
-      reader
-          .ReadWord<MemoryOf>("memory_of", Need::kOptional,
-                              {{"fullest_rank", MemoryOf::kFullestRank},
-                               {"first_stage", MemoryOf::kFirstStage},
-                               {"last_stage", MemoryOf::kLastStage}})
-          .value_or(MemoryOf::kFullestRank);
+  const MemoryOf memory_of = reader
+                                 .ReadWord<MemoryOf>("memory_of", Need::kOptional,
+                                                     {{"fullest_rank", MemoryOf::kFullestRank},
+                                                      {"first_stage", MemoryOf::kFirstStage},
+                                                      {"last_stage", MemoryOf::kLastStage}})
+                                 .value_or(MemoryOf::kFullestRank);
   source.aims = ReadAims(reader);
   const YamlTree shared = ReadTree(reader, "scenario", Need::kRequired, diagnostics);
   const Parts parts = ReadParts(reader, diagnostics);

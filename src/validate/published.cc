@@ -406,8 +406,8 @@ TransferError PublishedAccuracy::StepTimeTransfer(const Selection& selection) co
 namespace {
 
 // Of check rows, as far as `counts` says of their memory.
-TransferError MemoryTransferOf(const PublishedAccuracy& accuracy, const Selection& selection,
-                               const auto& counts) {
+std::vector<Deviation> MemoryDeviations(const PublishedAccuracy& accuracy,
+                                        const Selection& selection, const auto& counts) {
   std::vector<Deviation> deviations;
   for (const PublishedOutcome& outcome : accuracy.outcomes) {
     const PublishedCase& row = accuracy.CaseOf(outcome);
@@ -421,20 +421,37 @@ TransferError MemoryTransferOf(const PublishedAccuracy& accuracy, const Selectio
                             accuracy.Selected(outcome, selection)});
     }
   }
-  return TransferOf(std::move(deviations));
+  return deviations;
+}
+
+// What ran and is forecast not to fit shows an error, too, though nobody printed the peak: it is at
+// least what is over.
+std::vector<Deviation> LeastDeviations(const PublishedAccuracy& accuracy,
+                                       const Selection& selection) {
+  std::vector<Deviation> deviations;
+  for (const PublishedOutcome& outcome : accuracy.outcomes) {
+    if (!outcome.simulated() || accuracy.CaseOf(outcome).split != Split::kCheck) continue;
+    if (!outcome.memory.empty() || outcome.filled <= 1) continue;
+    deviations.push_back(
+        {outcome.source, 1 - 1 / outcome.filled, accuracy.Selected(outcome, selection)});
+  }
+  return deviations;
 }
 
 }  // namespace
 
 TransferError PublishedAccuracy::MemoryTransfer(const Selection& selection) const {
-  return MemoryTransferOf(*this, selection,
-                          [](const PublishedCase&, const MemoryOutcome&) { return true; });
+  std::vector<Deviation> deviations = MemoryDeviations(
+      *this, selection, [](const PublishedCase&, const MemoryOutcome&) { return true; });
+  for (const Deviation& least : LeastDeviations(*this, selection)) deviations.push_back(least);
+  return TransferOf(std::move(deviations));
 }
 
 TransferError PublishedAccuracy::SpecifiedMemoryTransfer() const {
-  return MemoryTransferOf(*this, {}, [](const PublishedCase& row, const MemoryOutcome& memory) {
-    return row.quality == scenario::Quality::kA && memory.kind != scenario::MemoryKind::kDriver;
-  });
+  return TransferOf(
+      MemoryDeviations(*this, {}, [](const PublishedCase& row, const MemoryOutcome& memory) {
+        return row.quality == scenario::Quality::kA && memory.kind != scenario::MemoryKind::kDriver;
+      }));
 }
 
 std::vector<FitResidual> PublishedAccuracy::FitResiduals() const {

@@ -139,6 +139,7 @@ struct PublishedAccuracy {
   std::vector<FitResidual> FitResiduals() const;
   // Of all check rows; `inside` and `cases` of those that are selected.
   TransferError StepTimeTransfer(const Selection& selection) const;
+  // Of those whose peak is not known, what ran and is forecast not to fit counts with what is over.
   TransferError MemoryTransfer(const Selection& selection) const;
   // Of runs that are specified completely, by what the allocator says, not the driver.
   TransferError SpecifiedMemoryTransfer() const;

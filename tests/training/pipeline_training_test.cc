@@ -1,3 +1,4 @@
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -215,7 +216,8 @@ TEST(TensorParallelTraining, IsThatOfPlainDataParallelism) {
   const std::vector<std::string> plans = {
       "zero_stage: 0, framework: reference", "zero_stage: 1, framework: reference",
       "zero_stage: 3, framework: reference", "zero_stage: 3, framework: fsdp2",
-      "zero_stage: 0, framework: megatron",  "zero_stage: 1, framework: megatron"};
+      "zero_stage: 0, framework: megatron",  "zero_stage: 1, framework: megatron",
+      "zero_stage: 0, framework: nanotron",  "zero_stage: 1, framework: nanotron"};
   for (const char* model : {kCommunicating, kTied, kLlama}) {
     for (const std::string& plan : plans) {
       for (const int data : {1, 2}) {
@@ -235,11 +237,13 @@ TEST(TensorParallelTraining, IsThatOfPlainDataParallelism) {
 
 TEST(TensorParallelTraining, GoesWithPipelinesAndRecomputation) {
   for (const char* model : {kCommunicating, kLlama}) {
-    for (const char* framework : {"reference", "megatron"}) {
+    for (const char* framework : {"reference", "megatron", "nanotron"}) {
       for (const int stages : {2, 4}) {
         for (const bool sequence_parallel : {false, true}) {
           for (const char* recomputation : {"none", "full", "full, blocks_per_checkpoint: 2"}) {
             if (model == kCommunicating && recomputation[0] == 'f') continue;
+            const bool runs = std::strstr(recomputation, "blocks_per_checkpoint") != nullptr;
+            if (runs && std::strcmp(framework, "nanotron") == 0) continue;  // has no such setting
             Check({.model = model,
                    .stages = stages,
                    .data = 1,
@@ -370,6 +374,25 @@ TEST(PipelineTraining, IsThatOfPlainDataParallelism) {
       for (const char* stage : {"2", "3"}) {
         Check({kLayers, stages, data, "precision: bf16, gradient_accumulation: 4",
                fmt::format("zero_stage: {}, framework: reference", stage)});
+      }
+    }
+  }
+}
+
+// nanotron's parameters have 16 bits; it has one chunk a stage, forwards first or in turns.
+TEST(PipelineTraining, OfNanotronIsThatOfPlainDataParallelism) {
+  for (const char* plan :
+       {"zero_stage: 0, framework: nanotron", "zero_stage: 1, framework: nanotron"}) {
+    for (const char* model : {kLayers, kTied, kLlama}) {
+      for (const int stages : {2, 4}) {
+        for (const char* clipping : {"", ", gradient_clipping: 1"}) {
+          Check({.model = model,
+                 .stages = stages,
+                 .data = 2,
+                 .training = fmt::format("precision: bf16, gradient_accumulation: 4{}", clipping),
+                 .data_parallel = plan,
+                 .schedule = stages == 2 ? "gpipe" : "1f1b"});
+        }
       }
     }
   }
