@@ -290,6 +290,13 @@ class AxisRules : public Rules {
           fmt::format("nanotron's engines are 1f1b and gpipe (afab), and schedule is {}",
                       schedule.name),
           "leave schedule and virtual_stages out, or write framework: megatron or reference");
+    } else if (Is(Framework::kNanotron) && schedule.name == "1f1b" && Batches() &&
+               *Batches() < *request_.pipeline - 1) {
+      Add("training.gradient_accumulation", "plan.schedule",
+          fmt::format("nanotron's 1f1b needs {} micro-batches, one fewer than stages, and there "
+                      "are {}",
+                      *request_.pipeline - 1, *Batches()),
+          "choose more micro-batches, or schedule: gpipe");
     }
     if (Is(Framework::kMegatron) && (!standard || request_.listed_schedule != nullptr)) {
       Add("parallelism.schedule", "plan.schedule-not-of-framework",

@@ -694,6 +694,19 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
        "data_parallel.zero_stage", "plan.axis-not-of-framework",
        "ZeRO-2 and ZeRO-3 are incompatible with deepspeed's pipelines, and zero_stage is 2"},
       {[](Request& r) {
+         r.framework = Framework::kNanotron;
+         r.pipeline = 2;
+         r.virtual_stages = 2;
+       },
+       "parallelism.schedule", "plan.schedule-not-of-framework",
+       "nanotron's engines are 1f1b and gpipe (afab), and schedule is interleaved_1f1b"},
+      {[](Request& r) {
+         r.framework = Framework::kNanotron;
+         r.pipeline = 8;
+       },
+       "training.gradient_accumulation", "plan.schedule",
+       "nanotron's 1f1b needs 7 micro-batches, one fewer than stages, and there are 4"},
+      {[](Request& r) {
          r.framework = Framework::kDeepSpeed;
          r.pipeline = 2;
          r.virtual_stages = 2;

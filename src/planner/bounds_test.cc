@@ -68,21 +68,22 @@ Case AnyPlan() {
   }
   vary("training.gradient_accumulation", {"1", "2", "3", "7"});
   vary("training.step_barrier", {"false", "false", "false", "true"});
-  const std::string framework = *rc::gen::elementOf(
-      std::vector<std::string>{"reference", "ddp", "fsdp1", "fsdp2", "deepspeed", "megatron"});
+  const std::string framework = *rc::gen::elementOf(std::vector<std::string>{
+      "reference", "ddp", "fsdp1", "fsdp2", "deepspeed", "megatron", "nanotron"});
   any.set.push_back("data_parallel.framework=" + framework);
-  const bool divides = framework == "reference" || framework == "megatron";
+  const bool nanotron = framework == "nanotron";
+  const bool divides = framework == "reference" || framework == "megatron" || nanotron;
   if (divides && *rc::gen::arbitrary<bool>()) {
     if (!layers) vary("parallelism.tensor", {"1", "2", "4"});
     if (!layers) vary("parallelism.sequence_parallel", {"false", "true"});
     vary("parallelism.pipeline", {"1", "2", "2", "4"});
-    if (*rc::gen::arbitrary<bool>()) vary("parallelism.virtual_stages", {"1", "2"});
+    if (!nanotron && *rc::gen::arbitrary<bool>()) vary("parallelism.virtual_stages", {"1", "2"});
     vary("training.gradient_accumulation", {"2", "4", "8"});
-    if (!layers && *rc::gen::inRange(0, 3) == 0) {
+    if (!layers && !nanotron && *rc::gen::inRange(0, 3) == 0) {
       vary("parallelism.vocabulary", {"vocab_1", "vocab_2", "interlaced"});
     }
   }
-  if (!layers && *rc::gen::inRange(0, 4) == 0) {
+  if (!layers && !nanotron && *rc::gen::inRange(0, 4) == 0) {
     any.set.emplace_back("training.activation_checkpointing=full");
     vary("training.blocks_per_checkpoint", {"1", "4", "12"});
   }
@@ -112,6 +113,8 @@ Case AnyPlan() {
     }
     vary("data_parallel.prefetch", {"0", "1", "2", "3"});
     vary("data_parallel.accumulate_unsharded", {"true", "false"});
+  } else if (nanotron) {
+    vary("data_parallel.zero_stage", {"0", "1"});
   } else if (framework == "megatron") {
     vary("data_parallel.zero_stage", {"0", "1"});
     if (*rc::gen::arbitrary<bool>()) {
@@ -129,7 +132,7 @@ Case AnyPlan() {
     vary("data_parallel.deepspeed.zero_hpz_partition_size", {"1", "1", "2"});
     if (!layers) vary("data_parallel.deepspeed.offload_optimizer", {"none", "none", "cpu"});
   }
-  if (framework != "ddp" && framework != "deepspeed" && *rc::gen::arbitrary<bool>()) {
+  if (framework != "ddp" && framework != "deepspeed" && !nanotron && *rc::gen::arbitrary<bool>()) {
     vary("data_parallel.shard_group_size", {"1", "2", "4", "8"});
   }
   return any;

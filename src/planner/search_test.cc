@@ -334,7 +334,8 @@ TEST(SearchTest, SpacesOfTensorAndPipelineParallelismAreSearchedExactly) {
   rc::detail::checkGTest([&] {
     const auto [framework, stage] = *rc::gen::element<std::pair<const char*, int>>(
         std::pair("megatron", 0), std::pair("megatron", 1), std::pair("reference", 0),
-        std::pair("reference", 1), std::pair("fsdp2", 3));
+        std::pair("reference", 1), std::pair("fsdp2", 3), std::pair("nanotron", 0),
+        std::pair("nanotron", 1));
     SpaceOptions options;
     options.fix = {"data_parallel.zero_stage"};
     options.has_key = [](const std::string& key) { return key == "training.global_batch_size"; };
@@ -348,7 +349,9 @@ TEST(SearchTest, SpacesOfTensorAndPipelineParallelismAreSearchedExactly) {
           {"parallelism.schedule", v ? std::vector<std::string>{"1f1b", "zb_v"}
                                      : std::vector<std::string>{"gpipe", "breadth_first"}});
     } else {
-      if (*rc::gen::arbitrary<bool>()) {
+      if (std::string_view(framework) == "nanotron") {
+        options.vary.push_back({"parallelism.schedule", {"gpipe", "1f1b"}});
+      } else if (*rc::gen::arbitrary<bool>()) {
         options.vary.push_back({"parallelism.virtual_stages", {"1", "3"}});
       } else if (std::string_view(framework) == "reference") {
         options.vary.push_back(
