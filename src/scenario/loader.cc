@@ -41,6 +41,15 @@ using Contents = InputCache::Contents;
 
 namespace {
 
+plan::ModelBlocks BlocksOf(const model::Model& model) {
+  plan::ModelBlocks blocks{.count = model::Blocks(model), .has_ends = !model.is_layer_list()};
+  if (const auto* architecture = std::get_if<model::Architecture>(&model.source)) {
+    blocks.of_block = model::ProductWeightsOfBlock(*architecture);
+    blocks.of_head = model::ProductWeightsOfHead(*architecture);
+  }
+  return blocks;
+}
+
 // How positions in overrides begin.
 constexpr std::string_view kOption = "--set ";
 
@@ -154,13 +163,8 @@ class Loader::Reading {
  private:
   // The plan with its defaults, and what is to be said of it.
   void Complete() {
-    plan::ModelBlocks blocks{.count = model::Blocks(*scenario_.model),
-                             .has_ends = !scenario_.model->is_layer_list()};
-    if (const auto* architecture = std::get_if<model::Architecture>(&scenario_.model->source)) {
-      blocks.of_block = model::ProductWeightsOfBlock(*architecture);
-      blocks.of_head = model::ProductWeightsOfHead(*architecture);
-    }
-    scenario_.plan = plan::Complete(read_.request, scenario_.cluster->devices(), blocks);
+    scenario_.plan =
+        plan::Complete(read_.request, scenario_.cluster->devices(), BlocksOf(*scenario_.model));
     plan::Training& training = scenario_.plan.training;
     const Dispatch stated = training.dispatch;
     const auto dispatch =
@@ -544,8 +548,6 @@ class Loader::Reading {
       facts.max_positions = architecture->max_positions;
     }
     if (architecture != nullptr) {
-      facts.of_block = model::ProductWeightsOfBlock(*architecture);
-      facts.of_head = model::ProductWeightsOfHead(*architecture);
       facts.divided = {{"num_attention_heads", architecture->heads},
                        {"num_key_value_heads", architecture->kv_heads, architecture->head_size},
                        {"intermediate_size", architecture->feed_forward}};
@@ -553,7 +555,10 @@ class Loader::Reading {
     if (scenario_.model != nullptr) {
       facts.layers = static_cast<std::int64_t>(scenario_.model->layers.size());
       facts.tensors = static_cast<std::int64_t>(scenario_.model->tensors.size());
-      facts.blocks = model::Blocks(*scenario_.model);
+      const plan::ModelBlocks blocks = BlocksOf(*scenario_.model);
+      facts.blocks = blocks.count;
+      facts.of_block = blocks.of_block;
+      facts.of_head = blocks.of_head;
     }
     if (scenario_.cluster != nullptr) {
       facts.devices = scenario_.cluster->devices();
