@@ -84,6 +84,11 @@ PointToPointChannels MakePointToPointChannels(const Node& node, int nodes, int c
       result.channels_per_peer /= 2;
     }
   }
+  result.one_node = nodes == 1;
+  result.channels_at_first = result.channels_per_peer;
+  while (result.channels_at_first > 1 && result.channels_at_first * ranks > result.channels) {
+    result.channels_at_first /= 2;
+  }
   return result;
 }
 
@@ -91,11 +96,15 @@ MessageParts PartsOf(Bytes message, PeerKind kind, const PointToPointChannels& c
   const bool network = kind == PeerKind::kNetwork;
   const std::int64_t bytes = std::max<std::int64_t>(1, message.count());
   MessageParts result;
-  result.chunk = kind == PeerKind::kNvlink ? kLocalChunk : kRemoteChunk;
+  result.chunk = kind == PeerKind::kNvlink && channels.one_node ? kLocalChunk : kRemoteChunk;
   const std::int64_t step = result.chunk.count();
-  const std::int64_t least = network ? step / 2 : step / 8;
+  const std::int64_t least = channels.one_node ? step / 8 : step / 2;
+  const std::int64_t longest = channels.one_node ? 32 * step : step;
   result.parts = static_cast<int>(
-      std::clamp<std::int64_t>((bytes + least - 1) / least, 1, channels.channels_per_peer));
+      std::clamp<std::int64_t>((bytes + least - 1) / least, 1, channels.channels_at_first));
+  while (bytes > longest * result.parts && result.parts <= channels.channels_per_peer / 2) {
+    result.parts *= 2;
+  }
   result.part = Bytes((bytes + result.parts - 1) / result.parts);
   result.low_latency = message <= result.parts * kLowLatencyPerChannel;
   if (network && bytes < step) {

@@ -19,6 +19,10 @@ std::vector<std::size_t> OwnCards(const Node& node, const Fabric& fabric, std::s
 struct PointToPointChannels {
   int channels = 1;           // a power of two
   int channels_per_peer = 1;  // a power of two; the same for all peers
+  // What a message takes at first, so that messages to all ranks find a channel each; more, up to
+  // channels_per_peer, only when its parts get long. A power of two.
+  int channels_at_first = 1;
+  bool one_node = true;
 
   friend bool operator==(const PointToPointChannels&, const PointToPointChannels&) = default;
 };
@@ -43,8 +47,10 @@ struct MessageParts {
   friend bool operator==(const MessageParts&, const MessageParts&) = default;
 };
 
-// Parts are of at least an eighth of a step inside a node, half a step across. Over the network
-// small messages go in smaller chunks: a quarter below one step, half below eight.
+// Parts are of at least an eighth of a step in a communicator of one node, half a step in others;
+// there are more of them than channels_at_first when they would be longer than 32 steps, or than
+// one. Over the network small messages go in smaller chunks: a quarter below one step, half below
+// eight.
 MessageParts PartsOf(Bytes message, PeerKind kind, const PointToPointChannels& channels);
 
 // Whom a rank sends to and receives from in each round of an exchange among all, itself first.

@@ -15,10 +15,10 @@ using Channels = PointToPointChannels;
 
 // H100, one node: 24 compute channels, 32 as a power of two. 2 x 18 NVLinks are more than that.
 TEST(PointToPointTest, OneNodeIsBoundByItsChannels) {
-  EXPECT_EQ(MakePointToPointChannels(DgxH100(), 1, 24, Version::kV230), (Channels{32, 32}));
+  EXPECT_EQ(MakePointToPointChannels(DgxH100(), 1, 24, Version::kV230), (Channels{32, 32, 4}));
   // Two over PCIe.
   EXPECT_EQ(MakePointToPointChannels(PcieNode(4, Cpu::kAmd), 1, 4, Version::kV230),
-            (Channels{4, 2}));
+            (Channels{4, 2, 1}));
 }
 
 // Across nodes 48 GB/s are worth 48 / 14 -> 4 channels. 16 channels: 16 ranks are 2 crowds of
@@ -27,32 +27,36 @@ TEST(PointToPointTest, TheNetworkIsPoorer) {
   const auto per_peer = [](int nodes) {
     return MakePointToPointChannels(DgxH100(), nodes, 16, Version::kV230);
   };
-  EXPECT_EQ(per_peer(2), (Channels{16, 4}));
-  EXPECT_EQ(per_peer(8), (Channels{16, 2}));
-  EXPECT_EQ(per_peer(32), (Channels{16, 1}));
+  EXPECT_EQ(per_peer(2), (Channels{16, 4, 1, false}));
+  EXPECT_EQ(per_peer(8), (Channels{16, 2, 1, false}));
+  EXPECT_EQ(per_peer(32), (Channels{16, 1, 1, false}));
 }
 
 // 2.28: two, and 2 x 64 > 4 x 16 halves it.
 TEST(PointToPointTest, EarlierReleasesCountCardsOnly) {
-  EXPECT_EQ(MakePointToPointChannels(DgxH100(), 2, 16, Version::kV228), (Channels{16, 2}));
-  EXPECT_EQ(MakePointToPointChannels(DgxH100(), 8, 16, Version::kV228), (Channels{16, 1}));
+  EXPECT_EQ(MakePointToPointChannels(DgxH100(), 2, 16, Version::kV228),
+            (Channels{16, 2, 1, false}));
+  EXPECT_EQ(MakePointToPointChannels(DgxH100(), 8, 16, Version::kV228),
+            (Channels{16, 1, 1, false}));
 }
 
 // NVLink: chunks of 512 KiB, parts of 64 KiB at least. 256 KiB make 4 parts, of which LL takes 16
-// KiB each at most.
+// KiB each at most. Between two ranks 16 of the 32 channels take up to 16 x 32 chunks.
 TEST(PointToPointTest, MessagesAreCutIntoParts) {
-  const Channels channels{32, 32};
+  const Channels channels{32, 32, 16};
   EXPECT_EQ(PartsOf(KiB(256), PeerKind::kNvlink, channels),
             (MessageParts{.parts = 4, .part = KiB(64), .chunk = KiB(512), .low_latency = false}));
   EXPECT_EQ(PartsOf(KiB(8), PeerKind::kNvlink, channels),
             (MessageParts{.parts = 1, .part = KiB(8), .chunk = KiB(512), .low_latency = true}));
-  EXPECT_EQ(PartsOf(MiB(64), PeerKind::kNvlink, channels).parts, 32);
+  EXPECT_EQ(PartsOf(MiB(64), PeerKind::kNvlink, channels).parts, 16);
+  EXPECT_EQ(PartsOf(MiB(256), PeerKind::kNvlink, channels).parts, 16);
+  EXPECT_EQ(PartsOf(MiB(257), PeerKind::kNvlink, channels).parts, 32);
 }
 
 // Network: chunks of 128 KiB, parts of 64 KiB at least; below one chunk a quarter of it, below
 // eight half.
 TEST(PointToPointTest, SmallMessagesGoInSmallChunksOverTheNetwork) {
-  const Channels channels{16, 4};
+  const Channels channels{16, 4, 1, false};
   EXPECT_EQ(PartsOf(KiB(64), PeerKind::kNetwork, channels),
             (MessageParts{.parts = 1, .part = KiB(64), .chunk = KiB(32), .low_latency = false}));
   EXPECT_EQ(PartsOf(KiB(512), PeerKind::kNetwork, channels),

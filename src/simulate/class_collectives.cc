@@ -44,6 +44,7 @@ void ClassRun::TakeTurn(std::uint32_t c) {
   if (communicator.rendezvous != kNone) {
     ++attachments_;
     Yield();
+    Hold(c, compiled_->collective_holds[TargetAt(c)], now_);
     couplings_->Arrive(communicator.rendezvous, *this);
     return;
   }
@@ -55,6 +56,7 @@ void ClassRun::TakeTurn(std::uint32_t c) {
 }
 
 void ClassRun::BeginCollective(std::uint32_t communicator, Time now) {
+  Hold(communicator, 0, now);
   Stream& stream = streams_[communicators_[communicator].arrived];
   stream.start = now;
   stream.state = StreamState::kInFlight;

@@ -120,7 +120,8 @@ void ClassRun::OnEvent(Runner runner) {
   InFlight& work = in_flight_[runner];
   switch (work.activity) {
     case Activity::kNone:
-      STEPCAST_CHECK(false, "what is not in flight has no event");
+    case Activity::kHolds:
+      STEPCAST_CHECK(false, "what is not in flight, or waits, has no event");
       return;
     case Activity::kAwaitsIssue:
       work.activity = Activity::kNone;
@@ -227,7 +228,7 @@ bool ClassRun::RunAhead(std::uint32_t s) {
   Time limit = until_;
   for (Runner other = 0; other < in_flight_.size(); ++other) {
     const InFlight& work = in_flight_[other];
-    if (work.activity != Activity::kShares || work.settled) limit = std::min(limit, next_[other]);
+    if (!Shares(work.activity) || work.settled) limit = std::min(limit, next_[other]);
     if (next_[other] <= now_) return false;
   }
   if (limit <= now_) return false;
@@ -236,7 +237,7 @@ bool ClassRun::RunAhead(std::uint32_t s) {
   limit = until_;
   for (Runner other = 0; other < in_flight_.size(); ++other) {
     if (next_[other] <= now_) return false;
-    if (in_flight_[other].activity != Activity::kShares) limit = std::min(limit, next_[other]);
+    if (!Shares(in_flight_[other].activity)) limit = std::min(limit, next_[other]);
   }
   struct Sharer {
     ConcurrentSets::Profile profile;
@@ -335,7 +336,9 @@ bool ClassRun::RunAhead(std::uint32_t s) {
     InFlight& sharer = in_flight_[sharers_[i]];
     sharer.left = sharers[i].left;
     sharer.since = now_;
-    if (slowed) next_[sharers_[i]] = now_ + SharedResources::TimeFor(sharer.left, sharer.rate);
+    if (slowed && sharer.activity == Activity::kShares) {
+      next_[sharers_[i]] = now_ + SharedResources::TimeFor(sharer.left, sharer.rate);
+    }
   }
   return true;
 }

@@ -97,8 +97,16 @@ class ClassRun {
   // and the last one to end gives them back.
   void Join(Time now);
   void Leave(Time now);
-  // The joint solver has moved the end of what runs on a stream or of a communicator.
-  void MoveEnd(Runner runner, Time end) { next_[runner] = end; }
+  // What has been reached on a communicator waits for others, and holds such a share of the
+  // multiprocessors; it starts with BeginCollective.
+  void Hold(std::uint32_t communicator, std::uint32_t share, Time now);
+  // The joint solver has moved the end of what runs on a stream or of a communicator. False if that
+  // is none.
+  bool MoveEnd(Runner runner, Time end) {
+    if (in_flight_[runner].activity == Activity::kHolds) return false;
+    next_[runner] = end;
+    return true;
+  }
 
   // Passes that all its streams and its host have ended.
   std::uint32_t ended() const { return ended_; }
@@ -166,6 +174,7 @@ class ClassRun {
     kLatency,      // it begins to share at `next`
     kShares,       // its end is `next` as long as nothing else starts or finishes
     kFixed,        // it uses nothing, and ends at `next`
+    kHolds,        // of a communicator: it shares until others come; `next` is Max
   };
   struct InFlight {
     Activity activity = Activity::kNone;
@@ -247,6 +256,9 @@ class ClassRun {
   bool Start(Runner runner, Time start, const Cost& cost);
   void BeginSharing(Runner runner);
   void StopSharing(Runner runner);
+  static bool Shares(Activity activity) {
+    return activity == Activity::kShares || activity == Activity::kHolds;
+  }
   void Settle();
   SharedWork LeftOf(const InFlight& work, Time now) const {
     const SharedWork done = engine::SharedResources::Done(now - work.since, work.rate);

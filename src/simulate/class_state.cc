@@ -53,6 +53,10 @@ void ClassRun::TakeState(Time now, std::uint32_t passes_ended, State& state) {
     const InFlight& work = in_flight_[runner];
     device.push_back(static_cast<std::int64_t>(work.activity));
     if (work.activity == Activity::kNone) continue;
+    if (work.activity == Activity::kHolds) {
+      device.push_back(work.profile);
+      continue;
+    }
     if (work.activity == Activity::kShares) {
       const SharedWork left =
           joined_ > 0 ? couplings_->joint_resources().Remaining(first_activity_ + runner, now)

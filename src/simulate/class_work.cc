@@ -7,6 +7,13 @@ namespace stepcast::simulate {
 
 using engine::SharedResources;
 
+namespace {
+
+// Longer than anything waits, and short enough to be added to a time at any rate.
+constexpr Time kEndless = Seconds(10'000);
+
+}  // namespace
+
 const ClassRun::Beside& ClassRun::PutBesideSharers(std::uint32_t index) {
   const Cost& cost = compiled_->costs[index];
   Beside& beside = beside_[index];
@@ -71,6 +78,23 @@ void ClassRun::StopSharing(Runner runner) {
   unsettled_ = true;
 }
 
+void ClassRun::Hold(std::uint32_t communicator, std::uint32_t share, Time now) {
+  now_ = now;
+  const Runner runner = static_cast<Runner>(streams_.size()) + communicator;
+  InFlight& work = in_flight_[runner];
+  if (work.activity == Activity::kHolds) {
+    StopSharing(runner);
+    work.activity = Activity::kNone;
+  }
+  if (share == 0) return;
+  const SharedResources::Use use{.resource = static_cast<std::uint32_t>(cost::Resource::kCompute),
+                                 .share = std::min(share, SharedResources::kWhole)};
+  work.work = kEndless;
+  work.profile = sets_->Intern({&use, 1});
+  BeginSharing(runner);
+  work.activity = Activity::kHolds;
+}
+
 // New rates for what began at this instant, and for what that and what finished has slowed or not.
 void ClassRun::Settle() {
   unsettled_ = false;
@@ -84,7 +108,9 @@ void ClassRun::Settle() {
     work.settled = true;
     work.since = now_;
     work.rate = rate;
-    next_[runner] = now_ + SharedResources::TimeFor(work.left, rate);
+    if (work.activity == Activity::kShares) {
+      next_[runner] = now_ + SharedResources::TimeFor(work.left, rate);
+    }
   }
 }
 

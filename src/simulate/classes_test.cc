@@ -237,6 +237,7 @@ class EventByEvent {
     Time free;          // since when the front is at the front
     Time ready, start;
     std::size_t waiting = 0, open = 0;  // messages of an exchange that have not started; not ended
+    std::uint32_t held = 0;             // by those that have not started
   };
   struct Rank {
     std::vector<Stream> streams;
@@ -428,6 +429,7 @@ class EventByEvent {
       const cost::Demand& demand =
           any_.ranks[c].prices.exchanges[front.instruction->operand][i].demand;
       (sends ? meeting.sent : meeting.received).push_back({c, s, &demand});
+      stream.held += HeldBy(demand);
       if (meeting.sent.empty() || meeting.received.empty()) continue;
       const std::vector<MessageEnd> ends = {meeting.sent.front(), meeting.received.front()};
       meeting.sent.pop_front();
@@ -440,10 +442,25 @@ class EventByEvent {
         demands.emplace_back(end.rank, end.demand);
         Stream& its = ranks_[end.rank].streams[end.stream];
         if (--its.waiting == 0) its.start = now_;
+        its.held -= HeldBy(*end.demand);
       }
       Fly(std::move(flight), demands, /*collective=*/false);
     }
     return true;
+  }
+
+  // What waits for others holds its multiprocessors.
+  static std::uint32_t HeldBy(const cost::Demand& demand) {
+    constexpr auto kCompute = static_cast<std::size_t>(cost::Resource::kCompute);
+    return demand.work == Time() ? 0 : SharedResources::Share(demand.share[kCompute]);
+  }
+  std::uint32_t HeldBy(std::size_t c, const Stream& stream) const {
+    if (stream.busy) return std::min(stream.held, SharedResources::kWhole);
+    if (stream.queue.empty() || stream.queue.front().issued > now_) return 0;
+    const Queued& front = stream.queue.front();
+    if (front.instruction->opcode != Opcode::kCollective) return 0;
+    const Index its = program::CommunicatorOf(any_.ranks[c].program, *front.instruction);
+    return front.number == Finished(c, its) ? HeldBy(DemandOf(c, front)) : 0;
   }
 
   int Finished(std::size_t c, Index communicator) const {
@@ -573,8 +590,21 @@ class EventByEvent {
       flight.since = now_;
       sharing.push_back(&flight);
     }
+    std::vector<SharedResources::Use> holds;
+    for (std::size_t c = 0; c < ranks_.size(); ++c) {
+      for (const Stream& stream : ranks_[c].streams) {
+        const std::uint32_t held = HeldBy(c, stream);
+        if (held == 0) continue;
+        holds.push_back({static_cast<std::uint32_t>(c * cost::kResources), held});
+      }
+    }
     const auto count = static_cast<SharedResources::Activity>(sharing.size());
-    SharedResources resources(static_cast<std::uint32_t>(ranks_.size()) * cost::kResources, count);
+    SharedResources resources(static_cast<std::uint32_t>(ranks_.size()) * cost::kResources,
+                              count + static_cast<SharedResources::Activity>(holds.size()));
+    for (std::size_t h = 0; h < holds.size(); ++h) {
+      resources.Start(count + static_cast<SharedResources::Activity>(h), now_, Seconds(1),
+                      {&holds[h], 1});
+    }
     for (SharedResources::Activity a = 0; a < count; ++a) {
       resources.Start(a, now_, sharing[a]->left, sharing[a]->uses);
     }

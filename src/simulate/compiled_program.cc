@@ -49,6 +49,11 @@ Cost CostOf(const cost::Demand& demand, bool links, bool both_ways, ConcurrentSe
   return cost;
 }
 
+std::uint32_t HoldOf(const cost::Demand& demand) {
+  const double share = demand.share[static_cast<std::size_t>(Resource::kCompute)];
+  return demand.work == Time() ? 0 : SharedResources::Share(std::min(share, 1.0));
+}
+
 // They have the same CostOf.
 bool SameCost(const cost::Demand& a, const cost::Demand& b) {
   return a.latency == b.latency && a.work == b.work && a.share == b.share;
@@ -165,8 +170,10 @@ bool CompiledProgram::BuildCosts(const program::Program& program, const cost::Pr
   // Ingress matters where messages are received beside collectives.
   const bool both_ways = !program.exchanges.empty();
   collective_costs.clear();
+  collective_holds.clear();
   for (const cost::CollectivePrice& price : prices.collectives) {
     collective_costs.push_back(CostOf(price.demand, links, both_ways, sets));
+    collective_holds.push_back(HoldOf(price.demand));
   }
   AddExchanges(program, prices, links, sets);
   return as_before;
@@ -248,6 +255,7 @@ void CompiledProgram::AddExchanges(const program::Program& program, const cost::
                                    bool links, ConcurrentSets& sets) {
   first_message.assign(1, 0);
   message_costs.clear();
+  message_holds.clear();
   message_endpoints.clear();
   endpoints.clear();
   most_messages.assign(program.communicators.size(), 0);
@@ -257,7 +265,9 @@ void CompiledProgram::AddExchanges(const program::Program& program, const cost::
                    "every message has its price");
     for (std::size_t i = 0; i < exchange.messages.size(); ++i) {
       const program::Message& message = exchange.messages[i];
-      message_costs.push_back(CostOf(prices.exchanges[e][i].demand, links, false, sets));
+      const cost::Demand& demand = prices.exchanges[e][i].demand;
+      message_costs.push_back(CostOf(demand, links, false, sets));
+      message_holds.push_back(HoldOf(demand));
       const Endpoint endpoint = {.communicator = exchange.communicator,
                                  .direction = message.direction,
                                  .peers = exchange.peers,

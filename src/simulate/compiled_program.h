@@ -132,6 +132,8 @@ struct CompiledProgram {
   // Messages are numbered through, exchange by exchange: [exchange], and after the last.
   std::vector<std::uint32_t> first_message;
   std::vector<Cost> message_costs;
+  // The share of the multiprocessors that each holds from when it is reached on.
+  std::vector<std::uint32_t> collective_holds, message_holds;
   std::vector<std::uint32_t> message_endpoints;
   std::vector<Endpoint> endpoints;
   // By communicator: the messages of its largest exchange.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <numeric>
 #include <string_view>
 
 #include "src/base/check.h"
@@ -154,6 +155,9 @@ void Simulation::ArriveAtExchange(std::uint32_t communicator, ClassRun& rank_cla
   ExchangeState& exchange = exchanges_[first_communicator_[rank_class.index()] + communicator];
   exchange.arrival = rank_class.now();
   exchange.waiting = exchange.open = count;
+  exchange.held = std::accumulate(compiled.message_holds.begin() + first,
+                                  compiled.message_holds.begin() + first + count, 0u);
+  rank_class.Hold(communicator, exchange.held, exchange.arrival);
   for (std::uint32_t i = 0; i < count; ++i) {
     places_[exchange.first_place + i].message = first + i;
     places_[exchange.first_place + i].mismatched = kNone;
@@ -218,12 +222,19 @@ void Simulation::StartTransfer(std::uint32_t j) {
     joint.parts.push_back(
         {at.rank_class, &classes_[at.rank_class].compiled().message_costs[at.message]});
     ExchangeState& exchange = exchanges_[first_communicator_[at.rank_class] + at.communicator];
-    if (--exchange.waiting == 0) classes_[at.rank_class].BeginCollective(at.communicator, now_);
+    if (--exchange.waiting == 0) {
+      classes_[at.rank_class].BeginCollective(at.communicator, now_);
+    } else {
+      exchange.held -= classes_[at.rank_class].compiled().message_holds[at.message];
+      classes_[at.rank_class].Hold(at.communicator, exchange.held, now_);
+    }
     if (options_.traffic == nullptr) continue;
     const std::uint32_t own = options_.traffic->message_numbers[at.rank_class][at.message];
     if (own != network::CollectiveTraffic::kLocal) number = own;
   }
   Start(j, number);
+  // What they held slows their kernels no more.
+  for (const Part& part : joint.parts) Follow(part.rank_class);
 }
 
 // ... for the exchanges of both ends, which may have been the last of theirs.

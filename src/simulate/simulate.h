@@ -39,6 +39,8 @@
 //             reached, too, and then goes on at one rate for its two ends, with the longer of their
 //             latencies and works. Its record starts when its last message does, and ends when all
 //             have ended.
+//   Waiting   What has reached a collective or an exchange and waits for others holds the
+//             multiprocessors that it will run on: NCCL's kernels spin there until their peers come.
 //   Step end  When everything that was issued in the step has finished, the host's part included.
 //
 // Detached and attached

@@ -398,9 +398,8 @@ void Simulation::SettleJoint() {
       continue;
     }
     const std::uint32_t c = class_of_activity_[activity];
-    classes_[c].MoveEnd(activity - classes_[c].first_activity(), end);
     // What else it has to do has been followed.
-    QueueClass(c, end);
+    if (classes_[c].MoveEnd(activity - classes_[c].first_activity(), end)) QueueClass(c, end);
   }
 }
 
@@ -541,6 +540,7 @@ void Simulation::StartCollective(std::uint32_t r) {
     joints_[r].parts.push_back({member.rank_class, &CostOf(member)});
   }
   Start(r, TrafficNumberOf(rendezvous_[r].members.front()));
+  for (const Part& part : joints_[r].parts) Follow(part.rank_class);
 }
 
 // Ends it for all its members, which may have reached the next.

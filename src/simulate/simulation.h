@@ -83,6 +83,7 @@ class Simulation final : public Couplings {
     Time arrival{};
     std::uint32_t waiting = 0;  // messages that have not started
     std::uint32_t open = 0;     // ... and not ended
+    std::uint32_t held = 0;     // by those that wait
   };
   // Where the i-th message of an exchange on a class's communicator is while the exchange lasts.
   struct Place {
