@@ -18,8 +18,7 @@ constexpr std::size_t kMostSets = 4096;
 
 void ConcurrentSets::Clear() {
   ++cleared_;
-  uses_.clear();
-  first_use_ = {0, 0};
+  uses_.assign(1, {});
   profiles_.clear();
   profiles_.emplace(std::vector<std::uint64_t>(), kUsesNothing);
   members_.clear();
@@ -31,19 +30,15 @@ void ConcurrentSets::Clear() {
 }
 
 void ConcurrentSets::Trim() {
-  if (first_member_.size() + first_use_.size() > kMostSets) Clear();
+  if (first_member_.size() + uses_.size() > kMostSets) Clear();
 }
 
 ConcurrentSets::Profile ConcurrentSets::Intern(std::span<const Use> uses) {
   if (uses.empty()) return kUsesNothing;
   key_.clear();
   for (const Use& use : uses) key_.push_back(std::uint64_t{use.resource} << 32 | use.share);
-  const auto [entry, added] =
-      profiles_.try_emplace(key_, static_cast<Profile>(first_use_.size() - 1));
-  if (added) {
-    uses_.insert(uses_.end(), uses.begin(), uses.end());
-    first_use_.push_back(static_cast<std::uint32_t>(uses_.size()));
-  }
+  const auto [entry, added] = profiles_.try_emplace(key_, static_cast<Profile>(uses_.size()));
+  if (added) uses_.emplace_back(uses.begin(), uses.end());
   return entry->second;
 }
 

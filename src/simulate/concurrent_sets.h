@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <span>
 #include <vector>
@@ -27,9 +28,8 @@ class ConcurrentSets {
 
   // `uses` counts resources of the rank from 0; each stands in it once at most.
   Profile Intern(std::span<const Use> uses);
-  std::span<const Use> UsesOf(Profile profile) const {
-    return {uses_.data() + first_use_[profile], first_use_[profile + 1] - first_use_[profile]};
-  }
+  // They stay where they are, whatever is interned later.
+  std::span<const Use> UsesOf(Profile profile) const { return uses_[profile]; }
 
   Set With(Set set, Profile profile) { return Step(set, profile, true); }
   // Requires that the set has the profile.
@@ -76,8 +76,7 @@ class ConcurrentSets {
   void AddEdge(std::uint64_t key, Set to);
 
   std::uint32_t cleared_ = 0;
-  std::vector<Use> uses_;
-  std::vector<std::uint32_t> first_use_;  // by profile, and one more
+  std::deque<std::vector<Use>> uses_;  // by profile
   std::map<std::vector<std::uint64_t>, Profile> profiles_;
   std::vector<Member> members_;
   std::vector<std::uint32_t> first_member_;   // by set, and one more
