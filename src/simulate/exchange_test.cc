@@ -65,6 +65,10 @@ class Rank {
     UseAll(prices_.kernels.back());
     return *this;
   }
+  Rank& CollectiveUsesAllOfTheDevice() {
+    UseAll(prices_.collectives.back().demand);
+    return *this;
+  }
   Rank& AllReduce(int work, int stream) { return AllReduce(pipeline_, work, stream); }
   // Among ranks of its own class.
   Rank& OwnAllReduce(int work, int stream) {
@@ -202,6 +206,44 @@ TEST(ExchangeTest, WhatAMessageSlowedGoesOnFasterWhenItHasMoved) {
   const auto timelines = Simulated({&first, &second, &third});
   EXPECT_RECORD(timelines[1], 0, 0, 0, 40);
   EXPECT_RECORD(timelines[0], 1, 0, 0, 120);
+}
+
+// The receive's kernel spins on all SMs until its peer comes at 60: until then the kernel beside it
+// runs at half of its rate, and so it does until the message, which shares with it, has moved: 40
+// for 20. From 100 on it has what is left to itself: 100 - 50. What uses no SMs is not slowed.
+TEST(ExchangeTest, WhatWaitsForItsPeerHoldsItsMultiprocessors) {
+  Rank first(0, {0, 1}), second(1, {0, 1}, 2);
+  first.Step().Kernel(60).Exchange({Send(1)});
+  second.Step().Exchange({Receive(0)}, 20, 0, 1);
+  second.UsesAllOfTheDevice(0, 0).Kernel(100).KernelUsesAllOfTheDevice();
+  const auto timelines = Simulated({&first, &second});
+  EXPECT_RECORD(timelines[1], 0, 0, 60, 100);
+  EXPECT_RECORD(timelines[1], 1, 0, 0, 150);
+
+  Rank other(1, {0, 1}, 2);
+  other.Step().Exchange({Receive(0)}, 20, 0, 1).UsesAllOfTheDevice(0, 0).Kernel(100);
+  EXPECT_RECORD(Simulated({&first, &other})[1], 1, 0, 0, 100);
+}
+
+// The other way round: the second message's SMs are held until 300.
+TEST(ExchangeTest, AMessageOfAnExchangeHoldsItsMultiprocessorsUntilItStarts) {
+  Rank first(0, {0, 1, 2}, 2), second(1, {0, 1, 2}), third(2, {0, 1, 2});
+  first.Step().Exchange({Send(1), Send(2)}, 20, 0, 1);
+  first.UsesAllOfTheDevice(0, 1).Kernel(100).KernelUsesAllOfTheDevice();
+  second.Step().Exchange({Receive(0)});
+  third.Step().Kernel(300).Exchange({Receive(0)});
+  EXPECT_RECORD(Simulated({&first, &second, &third})[0], 1, 0, 0, 200);
+}
+
+// A collective that a class waits at, too.
+TEST(ExchangeTest, ACollectiveThatWaitsHoldsItsMultiprocessors) {
+  Rank first(0, {0, 1}), second(1, {0, 1}, 2);
+  first.Step().Kernel(60).AllReduce(20, 0);
+  second.Step().AllReduce(20, 1).CollectiveUsesAllOfTheDevice();
+  second.Kernel(100).KernelUsesAllOfTheDevice();
+  const auto timelines = Simulated({&first, &second});
+  EXPECT_RECORD(timelines[1], 0, 0, 60, 100);
+  EXPECT_RECORD(timelines[1], 1, 0, 0, 150);
 }
 
 TEST(ExchangeTest, AReceiverIsNoFasterThanItsLink) {
