@@ -59,6 +59,7 @@ class ClassRun {
     std::uint32_t current = 0;         // how many collectives and exchanges have finished
     std::uint32_t arrived = kNone;     // the stream that has reached the current collective
     std::uint32_t early = kNone;       // streams that have reached later ones
+    std::uint32_t held = 0;            // share of the multiprocessors, while it waits for others
   };
   struct Stream {
     std::uint32_t item = 0;
@@ -97,8 +98,9 @@ class ClassRun {
   // and the last one to end gives them back.
   void Join(Time now);
   void Leave(Time now);
-  // What has been reached on a communicator waits for others, and holds such a share of the
-  // multiprocessors; it starts with BeginCollective.
+  // What has been reached on a communicator waits for others, and would hold such a share of the
+  // multiprocessors; it starts with BeginCollective. Among the same ranks one waits at a time, the
+  // one with the largest share: PyTorch gives a group of ranks one communicator and one stream.
   void Hold(std::uint32_t communicator, std::uint32_t share, Time now);
   // The joint solver has moved the end of what runs on a stream or of a communicator. False if that
   // is none.

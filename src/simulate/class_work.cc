@@ -80,18 +80,33 @@ void ClassRun::StopSharing(Runner runner) {
 
 void ClassRun::Hold(std::uint32_t communicator, std::uint32_t share, Time now) {
   now_ = now;
-  const Runner runner = static_cast<Runner>(streams_.size()) + communicator;
-  InFlight& work = in_flight_[runner];
-  if (work.activity == Activity::kHolds) {
-    StopSharing(runner);
-    work.activity = Activity::kNone;
+  communicators_[communicator].held = share;
+  const auto runner_of = [this](std::uint32_t c) {
+    return static_cast<Runner>(streams_.size()) + c;
+  };
+  std::uint32_t before = kNone, largest = communicator;
+  std::uint32_t c = communicator;
+  do {
+    if (in_flight_[runner_of(c)].activity == Activity::kHolds) before = c;
+    if (communicators_[c].held > communicators_[largest].held) largest = c;
+    c = compiled_->next_among_ranks[c];
+  } while (c != communicator);
+  if (before != kNone) {
+    // It goes on, or hands over.
+    if (before != communicator && communicators_[before].held == communicators_[largest].held) {
+      return;
+    }
+    StopSharing(runner_of(before));
+    in_flight_[runner_of(before)].activity = Activity::kNone;
   }
-  if (share == 0) return;
-  const SharedResources::Use use{.resource = static_cast<std::uint32_t>(cost::Resource::kCompute),
-                                 .share = std::min(share, SharedResources::kWhole)};
+  if (communicators_[largest].held == 0) return;
+  const SharedResources::Use use{
+      .resource = static_cast<std::uint32_t>(cost::Resource::kCompute),
+      .share = std::min(communicators_[largest].held, SharedResources::kWhole)};
+  InFlight& work = in_flight_[runner_of(largest)];
   work.work = kEndless;
   work.profile = sets_->Intern({&use, 1});
-  BeginSharing(runner);
+  BeginSharing(runner_of(largest));
   work.activity = Activity::kHolds;
 }
 

@@ -454,13 +454,32 @@ class EventByEvent {
     constexpr auto kCompute = static_cast<std::size_t>(cost::Resource::kCompute);
     return demand.work == Time() ? 0 : SharedResources::Share(demand.share[kCompute]);
   }
-  std::uint32_t HeldBy(std::size_t c, const Stream& stream) const {
-    if (stream.busy) return std::min(stream.held, SharedResources::kWhole);
-    if (stream.queue.empty() || stream.queue.front().issued > now_) return 0;
+  // ... of the largest among the same ranks.
+  struct Hold {
+    std::vector<int> ranks;
+    SharedResources::Use use;
+  };
+  void AddHold(std::size_t c, const Stream& stream, std::vector<Hold>& holds) const {
+    if (stream.queue.empty() || stream.queue.front().issued > now_) return;
     const Queued& front = stream.queue.front();
-    if (front.instruction->opcode != Opcode::kCollective) return 0;
-    const Index its = program::CommunicatorOf(any_.ranks[c].program, *front.instruction);
-    return front.number == Finished(c, its) ? HeldBy(DemandOf(c, front)) : 0;
+    const Program& program = any_.ranks[c].program;
+    const Index its = program::CommunicatorOf(program, *front.instruction);
+    if (its == program::kNone) return;
+    std::uint32_t held = stream.held;
+    if (!stream.busy) {
+      const bool waits =
+          front.instruction->opcode == Opcode::kCollective && front.number == Finished(c, its);
+      held = waits ? HeldBy(DemandOf(c, front)) : 0;
+    }
+    if (held == 0) return;
+    const auto& ranks = program.groups[program.communicators[its].group].ranks;
+    const auto resource = static_cast<std::uint32_t>(c * cost::kResources);
+    auto hold = std::find_if(holds.begin(), holds.end(), [&](const Hold& known) {
+      return known.ranks == ranks && known.use.resource == resource;
+    });
+    if (hold == holds.end()) hold = holds.insert(hold, {ranks, {resource, 0}});
+    hold->use.share =
+        std::max<std::uint64_t>(hold->use.share, std::min(held, SharedResources::kWhole));
   }
 
   int Finished(std::size_t c, Index communicator) const {
@@ -590,20 +609,16 @@ class EventByEvent {
       flight.since = now_;
       sharing.push_back(&flight);
     }
-    std::vector<SharedResources::Use> holds;
+    std::vector<Hold> holds;
     for (std::size_t c = 0; c < ranks_.size(); ++c) {
-      for (const Stream& stream : ranks_[c].streams) {
-        const std::uint32_t held = HeldBy(c, stream);
-        if (held == 0) continue;
-        holds.push_back({static_cast<std::uint32_t>(c * cost::kResources), held});
-      }
+      for (const Stream& stream : ranks_[c].streams) AddHold(c, stream, holds);
     }
     const auto count = static_cast<SharedResources::Activity>(sharing.size());
     SharedResources resources(static_cast<std::uint32_t>(ranks_.size()) * cost::kResources,
                               count + static_cast<SharedResources::Activity>(holds.size()));
     for (std::size_t h = 0; h < holds.size(); ++h) {
       resources.Start(count + static_cast<SharedResources::Activity>(h), now_, Seconds(1),
-                      {&holds[h], 1});
+                      {&holds[h].use, 1});
     }
     for (SharedResources::Activity a = 0; a < count; ++a) {
       resources.Start(a, now_, sharing[a]->left, sharing[a]->uses);

@@ -176,6 +176,7 @@ bool CompiledProgram::BuildCosts(const program::Program& program, const cost::Pr
     collective_holds.push_back(HoldOf(price.demand));
   }
   AddExchanges(program, prices, links, sets);
+  LinkRanks(program);
   return as_before;
 }
 
@@ -249,6 +250,20 @@ void CompiledProgram::BuildQueues(const program::Program& program, const cost::P
   prologue_spans = static_cast<std::uint32_t>(spans.size());
   AddInstructions(program, prices, program.step, wait_targets_.step, false);
   FindRuns();
+}
+
+void CompiledProgram::LinkRanks(const program::Program& program) {
+  const auto ranks_of = [&](std::uint32_t c) -> const std::vector<int>& {
+    return program.groups[program.communicators[c].group].ranks;
+  };
+  const auto count = static_cast<std::uint32_t>(program.communicators.size());
+  next_among_ranks.resize(count);
+  for (std::uint32_t c = 0; c < count; ++c) {
+    std::uint32_t before = c;
+    while (before > 0 && ranks_of(before - 1) != ranks_of(c)) --before;
+    next_among_ranks[c] = c;
+    if (before > 0) std::swap(next_among_ranks[c], next_among_ranks[before - 1]);
+  }
 }
 
 void CompiledProgram::AddExchanges(const program::Program& program, const cost::Prices& prices,

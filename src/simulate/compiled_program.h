@@ -132,6 +132,8 @@ struct CompiledProgram {
   // Messages are numbered through, exchange by exchange: [exchange], and after the last.
   std::vector<std::uint32_t> first_message;
   std::vector<Cost> message_costs;
+  // By communicator: the next one among the same ranks, round and round.
+  std::vector<std::uint32_t> next_among_ranks;
   // The share of the multiprocessors that each holds from when it is reached on.
   std::vector<std::uint32_t> collective_holds, message_holds;
   std::vector<std::uint32_t> message_endpoints;
@@ -171,6 +173,7 @@ struct CompiledProgram {
   void BuildQueues(const program::Program& program, const cost::Prices& prices);
   void FindStretch(std::uint32_t item) const;
   void FindRuns();
+  void LinkRanks(const program::Program& program);
   void AddExchanges(const program::Program& program, const cost::Prices& prices, bool links,
                     ConcurrentSets& sets);
   void AddInstructions(const program::Program& program, const cost::Prices& prices,
