@@ -271,8 +271,13 @@ CommunicationPath NcclPricer::LinksOf(const CommunicationPath& path, const Group
 }
 
 NcclPricer::Estimate NcclPricer::EstimateExchange(CollectiveKind kind, Bytes bytes,
-                                                  const Machine& machine) {
-  const nccl::ExchangeTime time = ExchangeOf(machine).Price(ExchangeOfKind(kind), bytes);
+                                                  const Machine& machine,
+                                                  const GroupShape* communicator) {
+  const nccl::ExchangeModel& model = ExchangeOf(machine);
+  const nccl::PointToPointChannels& channels =
+      communicator == nullptr ? model.channels()
+                              : ExchangeOf(Machine(*communicator, machine.second)).channels();
+  const nccl::ExchangeTime time = model.Price(ExchangeOfKind(kind), bytes, channels);
   const calibration::CollectiveLaw& law = *setting_.law;
   const calibration::CollectiveLaw::Ramp& ramp =
       law.Of(time.protocol == nccl::Protocol::kLl ? WireClass::kLl : WireClass::kSimple);
@@ -290,13 +295,16 @@ NcclPricer::Estimate NcclPricer::EstimateExchange(CollectiveKind kind, Bytes byt
 
 std::optional<NcclPricer::Estimate> NcclPricer::EstimateOf(CollectiveKind kind, Bytes bytes,
                                                            const Machine& machine, const Way& way) {
-  if (IsExchange(kind)) return EstimateExchange(kind, bytes, machine);
+  if (IsExchange(kind)) return EstimateExchange(kind, bytes, machine, way.communicator);
   const Communicator& communicator = CommunicatorOf(machine);
   const nccl::CommunicatorModel& model = communicator.model;
   const nccl::Collective collective{.function = FunctionOf(kind), .bytes = bytes};
-  if (way && !model.PredictedTime(collective, way->first, way->second)) return std::nullopt;
+  if (way.choice && !model.PredictedTime(collective, way.choice->first, way.choice->second)) {
+    return std::nullopt;
+  }
   const std::optional<nccl::Choice> choice =
-      way ? model.WithResources(collective, way->first, way->second) : model.Choose(collective);
+      way.choice ? model.WithResources(collective, way.choice->first, way.choice->second)
+                 : model.Choose(collective);
   if (!choice) return std::nullopt;
   Estimate estimate;
   estimate.algorithm = AlgorithmName(choice->algorithm);
@@ -395,7 +403,7 @@ void NcclPricer::FindCurves(CollectiveKind kind, const CommunicationPath& path,
       if (curve.ranks != shape.ranks || curve.nodes != shape.nodes) return;
       Anchor anchor{.curve = &curve, .shape = shape, .speeds = speeds, .law = {}};
       for (const auto& [size, time] : curve.fit) {
-        anchor.law.push_back(OnLinks(kind, size, path, Machine(shape, speeds))->total());
+        anchor.law.push_back(OnLinks(kind, size, path, Machine(shape, speeds), {})->total());
       }
       group.exact.push_back(std::move(anchor));
       group.like_these = like_these;
@@ -442,7 +450,7 @@ std::optional<NcclPricer::Anchor> NcclPricer::AnchorOf(const CollectiveCurve& cu
   std::iota(anchor.shape.gpus.begin(), anchor.shape.gpus.end(), 0);
   for (const auto& [size, time] : curve.fit) {
     const std::optional<Estimate> law =
-        EstimateOf(curve.collective, size, Machine(anchor.shape, speeds));
+        EstimateOf(curve.collective, size, Machine(anchor.shape, speeds), {});
     if (!law) return std::nullopt;
     anchor.law.push_back(law->total());
   }
@@ -455,7 +463,7 @@ std::optional<double> NcclPricer::CorrectionBy(const Anchor& anchor, Bytes bytes
   const auto& fit = anchor.curve->fit;
   const Bytes inside = std::clamp(bytes, fit.front().first, fit.back().first);
   const std::optional<Estimate> there =
-      EstimateOf(anchor.curve->collective, inside, Machine(anchor.shape, anchor.speeds));
+      EstimateOf(anchor.curve->collective, inside, Machine(anchor.shape, anchor.speeds), {});
   if (!there || there->in_switch() != estimate.in_switch()) return std::nullopt;
   return FactorOnCurve(fit, anchor.law, static_cast<double>(bytes.count())).factor;
 }
@@ -570,14 +578,15 @@ std::optional<CollectivePrice> NcclPricer::PriceWith(CollectiveKind kind, Bytes 
 
 std::optional<CollectivePrice> NcclPricer::Price(CollectiveKind kind, Bytes bytes,
                                                  const CommunicationPath& path,
-                                                 const GroupShape& shape) {
-  return PriceWith(kind, bytes, LinksOf(path, shape), shape, true);
+                                                 const GroupShape& shape,
+                                                 const GroupShape* communicator) {
+  return PriceWith(kind, bytes, LinksOf(path, shape), shape, true, {.communicator = communicator});
 }
 
 std::optional<CollectivePrice> NcclPricer::PriceByLaw(CollectiveKind kind, Bytes bytes,
                                                       const CommunicationPath& path,
                                                       const GroupShape& shape) {
-  return PriceWith(kind, bytes, LinksOf(path, shape), shape, false);
+  return PriceWith(kind, bytes, LinksOf(path, shape), shape, false, {});
 }
 
 std::optional<NcclPricer::FasterChoice> NcclPricer::FasterByLaw(CollectiveKind kind, Bytes bytes,
@@ -585,13 +594,13 @@ std::optional<NcclPricer::FasterChoice> NcclPricer::FasterByLaw(CollectiveKind k
                                                                 const GroupShape& shape) {
   if (IsExchange(kind)) return std::nullopt;
   const CommunicationPath links = LinksOf(path, shape);
-  const std::optional<CollectivePrice> taken = PriceWith(kind, bytes, links, shape, false);
+  const std::optional<CollectivePrice> taken = PriceWith(kind, bytes, links, shape, false, {});
   if (!taken) return std::nullopt;
   FasterChoice choice{.taken = *taken, .fastest = *taken};
   for (const nccl::Algorithm algorithm : nccl::kAlgorithms) {
     for (const nccl::Protocol protocol : nccl::kProtocols) {
       const auto other =
-          PriceWith(kind, bytes, links, shape, false, std::pair(algorithm, protocol));
+          PriceWith(kind, bytes, links, shape, false, {.choice = std::pair(algorithm, protocol)});
       if (other && other->demand.alone() < choice.fastest.demand.alone()) choice.fastest = *other;
     }
   }
@@ -601,7 +610,7 @@ std::optional<NcclPricer::FasterChoice> NcclPricer::FasterByLaw(CollectiveKind k
 
 void NcclPricer::AddShares(CollectiveKind kind, Bytes bytes, const CommunicationPath& path,
                            const GroupShape& shape, CollectivePrice& price) {
-  if (const auto estimate = EstimateOf(kind, bytes, Machine(shape, own_))) {
+  if (const auto estimate = EstimateOf(kind, bytes, Machine(shape, own_), {})) {
     SetShares(kind, bytes, LinksOf(path, shape), *estimate, price);
     price.protocol = "";  // whatever ran is in the table
   }

@@ -98,9 +98,11 @@ class NcclPricer {
 
   // None when the user's settings exclude every algorithm or protocol that could do it. Requires
   // path.ranks > 1, and `shape` of the same group.
+  // `communicator`: a message's, of which the group is the two ends (kSendRecv).
   std::optional<CollectivePrice> Price(CollectiveKind kind, Bytes bytes,
                                        const topology::CommunicationPath& path,
-                                       const GroupShape& shape);
+                                       const GroupShape& shape,
+                                       const GroupShape* communicator = nullptr);
 
   // The law's time, without curves.
   std::optional<CollectivePrice> PriceByLaw(CollectiveKind kind, Bytes bytes,
@@ -172,11 +174,15 @@ class NcclPricer {
   const nccl::ExchangeModel& ExchangeOf(const Machine& machine);
   topology::CommunicationPath LinksOf(const topology::CommunicationPath& path,
                                       const GroupShape& shape);
-  // An algorithm and a protocol, where it is not NCCL that chooses.
-  using Way = std::optional<std::pair<nccl::Algorithm, nccl::Protocol>>;
+  struct Way {
+    // Where it is not NCCL that chooses.
+    std::optional<std::pair<nccl::Algorithm, nccl::Protocol>> choice{};
+    const GroupShape* communicator = nullptr;  // null: the group itself
+  };
   std::optional<Estimate> EstimateOf(CollectiveKind kind, Bytes bytes, const Machine& machine,
-                                     const Way& way = {});
-  Estimate EstimateExchange(CollectiveKind kind, Bytes bytes, const Machine& machine);
+                                     const Way& way);
+  Estimate EstimateExchange(CollectiveKind kind, Bytes bytes, const Machine& machine,
+                            const GroupShape* communicator);
   const Group& GroupOf(CollectiveKind kind, const topology::CommunicationPath& path,
                        const GroupShape& shape);
   // Finds those of the curves whose machine's links are like these, or of all others.
@@ -185,12 +191,12 @@ class NcclPricer {
   std::optional<CollectivePrice> PriceWith(CollectiveKind kind, Bytes bytes,
                                            const topology::CommunicationPath& path,
                                            const GroupShape& shape, bool use_curves,
-                                           const Way& way = {});
+                                           const Way& way);
   // The law on a group's links: an estimate that is not faster than they are. `path` is that of
   // the cluster's own links.
   std::optional<Estimate> OnLinks(CollectiveKind kind, Bytes bytes,
                                   const topology::CommunicationPath& path, const Machine& machine,
-                                  const Way& way = {});
+                                  const Way& way);
   // None where the topology has no such group, or the settings exclude what was measured.
   std::optional<Anchor> AnchorOf(const calibration::CollectiveCurve& curve,
                                  const LinkSpeeds& speeds);

@@ -52,6 +52,7 @@ const PricedMachine::Group& PricedMachine::GroupOf(const program::ProcessGroup& 
       .layout = wanted.layout,
       .path = PathOf(ranks),
       .shape = nccl ? ShapeOf(ranks, cluster->gpus_per_node()) : GroupShape(),
+      .communicator = {},
       .siblings = analytic ? std::make_unique<SiblingLinks>(*cluster, ranks, wanted.layout, loads)
                            : nullptr}));
   return *groups.back();
@@ -80,6 +81,8 @@ const PricedMachine::Group& PricedMachine::AddMessages(const program::ProcessGro
             .layout = group.layout,
             .path = PathOf(ends),
             .shape = nccl ? ShapeOf(ends, cluster->gpus_per_node()) : GroupShape(),
+            .communicator =
+                nccl ? ShapeOf(group.ranks, cluster->gpus_per_node()) : GroupShape(),
             .siblings = analytic ? std::make_unique<SiblingLinks>(*cluster, group.ranks,
                                                                   group.layout, loads, pairs_of)
                                  : nullptr}));

@@ -37,7 +37,8 @@ struct PricedMachine {
     std::optional<MessageRoute> message;  // none: all of its ranks communicate
     parallel::GroupLayout layout;
     topology::CommunicationPath path;
-    GroupShape shape;                        // where NCCL is modelled
+    // Where NCCL is modelled: of the ranks, or of a message's ends, and of its communicator.
+    GroupShape shape, communicator;
     std::unique_ptr<SiblingLinks> siblings;  // null: the network sees to links that are shared
   };
   struct CollectiveKey {

@@ -280,7 +280,8 @@ class CommunicationPricer {
   CollectivePrice PriceByNccl(const program::Collective& collective,
                               const PricedMachine::Group& group) {
     const CommunicationPath& path = group.path;
-    const auto price = machine_.nccl->Price(collective.kind, collective.bytes, path, group.shape);
+    const auto price = machine_.nccl->Price(collective.kind, collective.bytes, path, group.shape,
+                                            group.message ? &group.communicator : nullptr);
     if (price) return *price;
     pricing_.Report("cost.no-algorithm", pricing_.scenario.communication_location,
                     fmt::format("the settings leave NCCL nothing for {} over {} ranks on {} nodes",

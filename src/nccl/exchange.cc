@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "src/base/check.h"
+#include "src/nccl/bandwidth_ceilings.h"
 #include "src/nccl/fabric.h"
+#include "src/nccl/generation.h"
 #include "src/nccl/latency_table.h"
 
 namespace stepcast::nccl {
@@ -127,6 +129,9 @@ ExchangeModel::ExchangeModel(const Node& node, int nodes, int compute_channels, 
   per_byte_[Index(Exchange::kShift)] = shift.Busiest();
 
   post_ = node.cpu == Cpu::kAmd ? 2 : 1;
+  int oldest = node.gpus.front().compute_capability;
+  for (const Gpu& gpu : node.gpus) oldest = std::min(oldest, gpu.compute_capability);
+  per_channel_ = 1000 * CeilingsOf(version, GenerationOf(oldest), node.cpu, nodes).ring_ll128;
   const LatencyTable& table = LatenciesOf(version);
   const ByAlgorithm<double>& inside = local_kind_ == PeerKind::kNvlink ? table.nvlink : table.pcie;
   for (Protocol protocol : kProtocols) {
@@ -141,22 +146,23 @@ ExchangeModel::ExchangeModel(const Node& node, int nodes, int compute_channels, 
   }
 }
 
-ExchangeTime ExchangeModel::Price(Exchange exchange, Bytes size) const {
+ExchangeTime ExchangeModel::Price(Exchange exchange, Bytes size,
+                                  const PointToPointChannels& channels) const {
   const std::int64_t ranks = std::int64_t{nodes_} * local_;
   const bool shift = exchange == Exchange::kShift;
   const Bytes message = shift ? size : Bytes((size.count() + ranks - 1) / ranks);
   // Of the busiest rank.
   const std::int64_t local_peers = shift ? (local_ > 1 ? 1 : 0) : local_ - 1;
   const std::int64_t remote_peers = nodes_ == 1 ? 0 : shift ? 1 : ranks - local_;
-  const MessageParts local = PartsOf(message, local_kind_, channels_);
-  const MessageParts remote = PartsOf(message, PeerKind::kNetwork, channels_);
+  const MessageParts local = PartsOf(message, local_kind_, channels);
+  const MessageParts remote = PartsOf(message, PeerKind::kNetwork, channels);
   const std::int64_t operations = local_peers * local.parts + remote_peers * remote.parts;
 
   ExchangeTime time;
   time.through_rails = through_rails_;
   const bool network = nodes_ > 1;
   time.protocol = (network ? remote : local).low_latency ? Protocol::kLl : Protocol::kSimple;
-  time.channels = static_cast<int>(std::min<std::int64_t>(channels_.channels, operations));
+  time.channels = static_cast<int>(std::min<std::int64_t>(channels.channels, operations));
   const std::int64_t at_once = std::int64_t{kOperationsPerChannel} * time.channels;
   const std::int64_t batches = (operations + at_once - 1) / at_once;
   const Hop& hop = hops_[network ? 1 : 0][static_cast<std::size_t>(time.protocol)];
@@ -165,6 +171,10 @@ ExchangeTime ExchangeModel::Price(Exchange exchange, Bytes size) const {
   const double on_wire = time.protocol == Protocol::kLl ? 2 : 1;
   time.transfer = std::max(per_byte_[Index(exchange)] * on_wire * static_cast<double>(size.count()),
                            static_cast<double>(remote_peers * remote.parts) * post_);
+  const double local_bytes = on_wire * static_cast<double>(local_peers * message.count());
+  const auto local_channels = static_cast<double>(
+      std::min<std::int64_t>(channels.channels, std::max<std::int64_t>(1, local_peers * local.parts)));
+  time.transfer = std::max(time.transfer, local_bytes / (local_channels * per_channel_));
   return time;
 }
 

@@ -41,6 +41,9 @@ struct ExchangeTime {
 // the network (1 us, on AMD 2: src/graph/tuning.cc of NVIDIA/nccl) it does one after the other:
 // many small messages take that long.
 //
+// Channels: inside a node none moves more than NCCL's authors have measured that one of a ring does
+// (bandwidth_ceilings.h), which is what bounds messages that have few of them.
+//
 // Latency: the base of a kernel, and a hop to the farthest peer for each batch of eight operations
 // on a channel: a channel's next batch waits for the last one.
 class ExchangeModel {
@@ -49,7 +52,11 @@ class ExchangeModel {
                 double nvlink_speed = 1);
 
   // Requires two ranks at least.
-  ExchangeTime Price(Exchange exchange, Bytes size) const;
+  ExchangeTime Price(Exchange exchange, Bytes size) const {
+    return Price(exchange, size, channels_);
+  }
+  // The same ranks exchange as members of a larger communicator, which has these channels.
+  ExchangeTime Price(Exchange exchange, Bytes size, const PointToPointChannels& channels) const;
 
   const PointToPointChannels& channels() const { return channels_; }
 
@@ -67,6 +74,7 @@ class ExchangeModel {
   PeerKind local_kind_ = PeerKind::kNvlink;
   bool through_rails_ = false;
   double post_ = 0;                            // us for each message on the network
+  double per_channel_ = 0;                     // bytes for each us
   std::array<double, kExchanges> per_byte_{};  // us for each byte of S
   std::array<std::array<Hop, 3>, 2> hops_{};   // [network][protocol]
 };
