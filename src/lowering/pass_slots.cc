@@ -225,6 +225,7 @@ StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const Pipeli
     messages.receives_when_due = true;
     messages.host_waits_for_passes = scenario.plan.data_parallel.batch_p2p_sync;
   }
+  messages.in_pairs = deepspeed;
   if (deepspeed) {
     messages.host_waits = MessageWaits::kGathered;
   } else if (pytorch || !scenario.plan.data_parallel.batch_p2p_sync) {

@@ -130,7 +130,16 @@ void StageMessages::WritePrologue(std::vector<std::vector<Index>> inputs) {
     }
   }
   stream_ = builder_.AddStream("nccl pipeline");
-  communicator_ = builder_.AddCommunicator("pipeline", stage_.pipeline);
+  if (stage_.in_pairs) {
+    for (int first = std::max(0, stage_.stage - 1);
+         first <= stage_.stage && first + 1 < stage_.stages; ++first) {
+      pairs_[first == stage_.stage ? 1 : 0] = builder_.AddCommunicator(
+          "pipeline " + std::to_string(first) + "-" + std::to_string(first + 1),
+          stage_.pipeline.Only({first, first + 1}));
+    }
+  } else {
+    communicator_ = builder_.AddCommunicator("pipeline", stage_.pipeline);
+  }
   before_ = builder_.AddEvent("messages may begin");
   after_ = builder_.AddEvent("messages have moved");
   const StreamId waited = stage_.host_waits == MessageWaits::kAlways     ? builder_.streams()
@@ -278,8 +287,15 @@ void StageMessages::AddSend(std::size_t pass) {
 
 void StageMessages::RunBlocking() {
   if (messages_.empty()) return;
+  Index communicator = communicator_;
+  if (stage_.in_pairs) {
+    STEPCAST_CHECK(messages_.size() == 1, "each message goes by itself");
+    const bool onwards = messages_.front().peer > stage_.stage;
+    communicator = pairs_[onwards ? 1 : 0];
+    messages_.front().peer = onwards ? 1 : 0;
+  }
   const Index exchange = builder_.AddExchange(
-      {.communicator = communicator_, .data_type = stage_.type, .messages = messages_});
+      {.communicator = communicator, .data_type = stage_.type, .messages = messages_});
   builder_.WaitForStream(stream_, kCompute, before_);
   builder_.Exchange(stream_, exchange, uses_);
   const auto sends = [](const program::Message& message) {

@@ -32,7 +32,8 @@ enum class MessageStyle : std::uint8_t {
   //    p2p_communication.py): batches, after which the host waits for the device (batch_p2p_sync);
   //  * PyTorch's with one chunk a stage (torch/distributed/pipelining/schedules.py): batches, too, for
   //    which the host does not wait; nothing waits for a batch of sends alone;
-  //  * DeepSpeed's (deepspeed/runtime/pipe/engine.py, schedule.py): a message each. Where layers are
+  //  * DeepSpeed's (deepspeed/runtime/pipe/engine.py, schedule.py): a message each, on a communicator
+  //    of the two stages, as PyTorch sends what is in no batch. Where layers are
   //    divided it goes in parts (PartitionedTensor), and the host reads the numbers that describe
   //    them, which go along and are left out here.
   kBlocking,
@@ -69,6 +70,8 @@ class StageMessages {
     // behind what a pass sends, the host waits until the device has come so far.
     bool receives_when_due = false, host_waits_for_passes = false;
     bool sends_beside = false;  // kBlocking: the compute stream does not wait for sends alone
+    // kBlocking: each message goes by itself, on a communicator of its two stages.
+    bool in_pairs = false;
     // [pass] passes over a shared vocabulary whose broadcasts are received from this pass on,
     // beside it (vocabulary_collectives.h). Empty: there are none.
     std::vector<std::vector<std::size_t>> received_from{};
@@ -207,7 +210,8 @@ class StageMessages {
   Index passed_ = program::kNone;  // event, host_waits_for_passes
   // kBlocking
   StreamId stream_ = 0;
-  Index communicator_ = program::kNone;
+  // Of all stages; in pairs, of this one with that before and with that behind it.
+  Index communicator_ = program::kNone, pairs_[2] = {program::kNone, program::kNone};
   Index before_ = program::kNone, after_ = program::kNone;  // events
   std::vector<Index> drained_;                              // events by stream
   std::vector<program::Message> messages_;                  // of the exchange that is made
