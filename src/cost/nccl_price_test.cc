@@ -69,6 +69,24 @@ CollectivePrice PriceOf(const scenario::Scenario& scenario, CollectiveKind kind,
   return *price;
 }
 
+// Two neighbours of a node send on a communicator of their own, or on one of the whole node.
+TEST(NcclPricer, AMessageOfALargeCommunicatorHoldsFewerMultiprocessorsForLonger) {
+  const auto scenario = On("dgx-h100", 1);
+  const Group pair(scenario, {0, 1}), all = Everybody(scenario);
+  const auto setting = NcclSettingOf(scenario);
+  ASSERT_TRUE(setting);
+  NcclPricer pricer(*setting);
+  const auto price = [&](const GroupShape* communicator) {
+    return pricer.Price(CollectiveKind::kSendRecv, MiB(32), pair.path, pair.shape, communicator);
+  };
+  const auto alone = price(nullptr), same = price(&pair.shape), among = price(&all.shape);
+  ASSERT_TRUE(alone && same && among);
+  EXPECT_EQ(alone->demand.work, same->demand.work);
+  EXPECT_EQ(alone->channels, 16);
+  EXPECT_EQ(among->channels, 4);
+  EXPECT_GT(among->demand.work, alone->demand.work);
+}
+
 TEST(ShapeOf, CountsNodesAndTakesTheFullest) {
   const GroupShape shape = ShapeOf(std::vector<int>{1, 9, 11, 17}, 8);
   EXPECT_EQ(shape.ranks, 4);

@@ -50,6 +50,24 @@ TEST(ExchangeModelTest, AShiftIsAsFastAsItsSlowestHop) {
   EXPECT_NEAR(across.Price(Exchange::kShift, GiB(1)).transfer, 1073741824 / 48'000.0, 0.5);
 }
 
+// Two A100 of a node: 32 MiB go on 16 channels, which the NVLinks feed. On a communicator of eight
+// GPUs a message has 32 / 8 = 4 of them, of 20 GB/s each, and on one of two nodes 2.
+TEST(ExchangeModelTest, AMessageHasTheChannelsOfItsCommunicator) {
+  const ExchangeModel pair(DgxA100(2), 1, 24, Version::kV228);
+  const ExchangeModel node(DgxA100(8), 1, 24, Version::kV228);
+  const ExchangeModel nodes(DgxA100(8), 2, 16, Version::kV228);
+  const double size = 32 * 1048576.0;
+  const ExchangeTime alone = pair.Price(Exchange::kShift, MiB(32));
+  EXPECT_EQ(alone.channels, 16);
+  EXPECT_LT(alone.transfer, size / 200'000);
+  const ExchangeTime among = pair.Price(Exchange::kShift, MiB(32), node.channels());
+  EXPECT_EQ(among.channels, 4);
+  EXPECT_NEAR(among.transfer, size / 80'000, 0.5);
+  const ExchangeTime across = pair.Price(Exchange::kShift, MiB(32), nodes.channels());
+  EXPECT_EQ(across.channels, 2);
+  EXPECT_NEAR(across.transfer, size / 40'000, 0.5);
+}
+
 // Without NVLink nothing goes by another GPU's card, and GPUs at one PCIe root cut packets: a GPU
 // sends 3/8 of S to its node and half of it to the network over 24 GB/s of PCIe, but all four share
 // the one card of 12.5 GB/s: 4 x 4/8.
