@@ -162,6 +162,12 @@ std::vector<std::string> Notes(const scenario::Scenario& scenario) {
                     "model's code gathers before it",
                     training.masked_tokens));
   }
+  if (training.document_length > 0) {
+    note(
+        fmt::format("sequences are packed with documents of {} tokens, within which attention "
+                    "stays, by the code that loads data",
+                    training.document_length));
+  }
   if (!megatron && training.activation_checkpointing != model::Checkpointing::kNone) {
     const model::Share& blocks = training.checkpointed_blocks;
     note(fmt::format(

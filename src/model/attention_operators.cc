@@ -42,13 +42,18 @@ struct LayerOperators::Core {
   bool fused = false;
 };
 
+std::int64_t LayerOperators::DocumentLength() const {
+  return options_.document_length > 0 ? options_.document_length : options_.sequence_length;
+}
+
 std::int64_t LayerOperators::SeenTwice(const AttentionShape& shape) const {
   // The triangle below the diagonal of s x s, less the one that lies before the window; both as
   // half squares, as is usual when a causal mask is said to halve the work.
-  const std::int64_t s = options_.sequence_length;
-  if (!shape.causal) return 2 * s * s;
-  if (shape.window == 0 || shape.window >= s) return s * s;
-  return s * s - (s - shape.window) * (s - shape.window);
+  const std::int64_t s = DocumentLength();
+  const std::int64_t documents = options_.sequence_length / s;
+  if (!shape.causal) return documents * 2 * s * s;
+  if (shape.window == 0 || shape.window >= s) return documents * s * s;
+  return documents * (s * s - (s - shape.window) * (s - shape.window));
 }
 
 std::int64_t LayerOperators::CountedPairs(const AttentionShape& shape) const {
@@ -94,15 +99,16 @@ Operand LayerOperators::Flash(const Core& core, std::string_view module,
   const Value log_sum_exp = tape_->Make(Joined(module, " log-sum-exp"), row_numbers);
   tape_->Keep(log_sum_exp);
   // Scores, and their product with the values.
-  const std::int64_t s = options_.sequence_length;
+  const std::int64_t s = DocumentLength();
+  const std::int64_t documents = options_.micro_batch_size * (options_.sequence_length / s);
   const Kernel forward{.name = std::string(module),
                        .kind = KernelKind::kAttention,
                        .data_type = element_,
-                       .batch = options_.micro_batch_size * shape.heads,
+                       .batch = documents * shape.heads,
                        .m = s,
                        .n = shape.window == 0 ? s : std::min(s, shape.window),
                        .k = shape.head_size,
-                       .key_heads = options_.micro_batch_size * shape.kv_heads,
+                       .key_heads = documents * shape.kv_heads,
                        .flops = Flops(2, product),
                        .model_flops = Flops(4, counted),
                        .read = operands,

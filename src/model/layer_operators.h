@@ -311,6 +311,9 @@ class LayerOperators {
   void Score(const Operand& logits, std::string_view module);
   // Twice the pairs of tokens that see each other in one sequence; and what a model's FLOPs count:
   // all pairs, under a causal mask those that it hides, too.
+  // What attention goes over: a document, or the sequence.
+  std::int64_t DocumentLength() const;
+  // Of a sequence.
   std::int64_t SeenTwice(const AttentionShape& shape) const;
   std::int64_t CountedPairs(const AttentionShape& shape) const;
 

@@ -389,6 +389,26 @@ TEST(LayerOperatorsTest, FlashAttentionIsOneKernel) {
   EXPECT_EQ(backward.flops, forward.flops * 5 / 2);  // scores are computed again
 }
 
+// Of two sequences of 8 tokens each is four documents of 2: a quarter of the pairs, as four times as
+// many heads; what is read, written and kept stays.
+TEST(LayerOperatorsTest, AttentionStaysWithinDocuments) {
+  WorkOptions options = kOptions;
+  options.document_length = 2;
+  const LayerWork packed = WorkOf(options, 32, [&](LayerOperators& operators, Operand x) {
+    return operators.FlashAttention(x, "core", kShape);
+  });
+  const LayerWork whole = FlashWork(kShape);
+  const Kernel& kernel = packed.forward[0].kernel;
+  EXPECT_EQ(std::vector({kernel.batch, kernel.m, kernel.n, kernel.k, kernel.key_heads}),
+            (std::vector<std::int64_t>{32, 2, 2, 4, 16}));
+  EXPECT_EQ(kernel.flops, whole.forward[0].kernel.flops / 4);
+  EXPECT_EQ(kernel.model_flops, whole.forward[0].kernel.model_flops / 4);
+  EXPECT_EQ(kernel.read, whole.forward[0].kernel.read);
+  EXPECT_EQ(Backward(packed, "core.dgrad").kernel.flops,
+            Backward(whole, "core.dgrad").kernel.flops / 4);
+  EXPECT_EQ(Saved(packed), Saved(whole));
+}
+
 // Of s = 8 tokens each sees at most 2: s^2 - (s - w)^2 = 64 - 36 of the 64.
 TEST(LayerOperatorsTest, AWindowSavesWork) {
   AttentionShape shape = kShape;

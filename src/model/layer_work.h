@@ -53,6 +53,9 @@ struct WorkOptions {
   // Encoders: the head predicts so many tokens of each sequence, those that are masked, which are
   // gathered before it; 0: all of them.
   std::int64_t masked_tokens = 0;
+  // Sequences are packed with documents of so many tokens, a part of the sequence, and attention
+  // stays within each; 0: a sequence is one document.
+  std::int64_t document_length = 0;
   // torch.autocast over FP32 parameters: embeddings, residuals and norms are FP32, and every matrix
   // product casts its input.
   bool autocast = false;

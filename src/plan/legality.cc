@@ -104,6 +104,19 @@ class Checker : public Rules {
                       *request_.masked_tokens),
           "leave it out, or take a model of family bert or megatron-bert");
     }
+    if (request_.document_length && sequence % *request_.document_length != 0) {
+      Add("training.document_length", "plan.document-length",
+          fmt::format("sequences of {} tokens cannot be filled with documents of {}", sequence,
+                      *request_.document_length),
+          "write a length that divides sequence_length, near that of the documents on average");
+    }
+    if (request_.document_length && request_.attention &&
+        model::FlashGeneration(*request_.attention) == 0) {
+      Add("training.document_length", "plan.document-length",
+          fmt::format("attention: {} computes the scores of whole sequences, and masks them",
+                      model::Name(*request_.attention)),
+          "leave it out, or write attention: flash");
+    }
     const std::int64_t micro_batch = request_.micro_batch_size.value_or(1);
     const char* key = micro_batch > 1 ? "training.micro_batch_size" : "training.sequence_length";
     if (micro_batch > kMostTokens / sequence) {

@@ -153,6 +153,21 @@ TEST(Check, LambNeedsWholeTensors) {
   EXPECT_EQ(CodesOf(request, EightDevices()), refused);
 }
 
+TEST(Check, DocumentsFillASequence) {
+  using Codes = std::vector<std::string>;
+  Request request = Legal();
+  request.sequence_length = 1024;
+  request.document_length = 256;
+  EXPECT_EQ(CodesOf(request, EightDevices()), Codes{});
+  request.document_length = 200;
+  EXPECT_EQ(CodesOf(request, EightDevices()), Codes{"plan.document-length"});
+  request.document_length = 2048;
+  EXPECT_EQ(CodesOf(request, EightDevices()), Codes{"plan.document-length"});
+  request.document_length = 256;
+  request.attention = model::Attention::kMath;
+  EXPECT_EQ(CodesOf(request, EightDevices()), Codes{"plan.document-length"});
+}
+
 TEST(Check, OnlyEncodersPredictMaskedTokens) {
   using Codes = std::vector<std::string>;
   Facts facts = EightDevices();

@@ -35,6 +35,7 @@ model::WorkOptions WorkOptionsOf(const Plan& plan) {
           .activation_function = training.activation_function,
           .repeat_kv = training.repeat_kv,
           .masked_tokens = training.masked_tokens,
+          .document_length = training.document_length,
           .autocast = training.autocast,
           .casts_weights = !TraitsOf(plan.data_parallel.framework).megatron_layers,
           .tensor = plan.parallelism.tensor,

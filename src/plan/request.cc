@@ -129,6 +129,7 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
                                                           : model::Fp8Scaling::kDelayed);
   training.repeat_kv = request.repeat_kv.value_or(model::IsUnfused(training.rotary));
   training.masked_tokens = request.masked_tokens.value_or(0);
+  training.document_length = request.document_length.value_or(0);
   training.autocast =
       request.framework == Framework::kDdp && SizeOf(training.parameter_dtype) > SizeOf(kept);
   training.lora = request.lora.value_or(model::Lora());

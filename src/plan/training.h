@@ -63,6 +63,7 @@ struct Training {
   model::Implementation activation_function = model::Implementation::kEager;
   bool repeat_kv = false;          // model::WorkOptions
   std::int64_t masked_tokens = 0;  // likewise
+  std::int64_t document_length = 0;  // likewise
   model::TensorOverlap tensor_overlap = model::TensorOverlap::kNone;
   model::Fp8Scaling fp8_scaling = model::Fp8Scaling::kDelayed;
   bool async_tensor_model_parallel_allreduce = true;  // megatron: WorkOptions::sums_beside_weights
@@ -107,6 +108,7 @@ struct TrainingRequest {
   std::optional<model::Implementation> activation_function;
   std::optional<bool> repeat_kv;
   std::optional<std::int64_t> masked_tokens;
+  std::optional<std::int64_t> document_length;
   std::optional<model::TensorOverlap> tensor_overlap;
   std::optional<model::Fp8Scaling> fp8_scaling;
   std::optional<bool> async_tensor_model_parallel_allreduce;

@@ -25,6 +25,7 @@ bool IsSelective(const Training& training) {
   return training.activation_checkpointing == model::Checkpointing::kSelective;
 }
 bool Gathers(const Training& training) { return training.masked_tokens > 0; }
+bool Packs(const Training& training) { return training.document_length > 0; }
 bool Adapts(const Training& training) { return training.lora.adapts(); }
 // Whole blocks, or operations of them: their last product may be left out.
 bool Recomputes(const Training& training) {
@@ -258,6 +259,16 @@ std::vector<TrainingSetting> Rows() {
        .values = "encoders: tokens of a sequence that the head predicts, which are gathered before "
                  "it (20 of 128, 80 of 512 in NVIDIA/DeepLearningExamples)",
        .default_value = "the head computes all tokens (Hugging Face, Megatron-LM)"},
+      {.key = "document_length",
+       .type = Count{&Given::document_length, &Training::document_length, 1, kMostTokens},
+       .uses = {},
+       .of_architectures = true,
+       .shown = Packs,
+       .values = "tokens of a document: so many that they fill `sequence_length` are packed into each "
+                 "sequence, and attention stays within each (FlashAttention of varying lengths, as "
+                 "fine-tuning with packed sequences in NeMo has it); not with `attention: math` and "
+                 "`fused_softmax`, which compute all scores and mask",
+       .default_value = "each sequence is one document, or its mask does not matter to kernels"},
       {.key = "fp8_scaling",
        .type = Words<&Given::fp8_scaling, &Training::fp8_scaling, model::Fp8Scaling::kDelayed,
                      model::Fp8Scaling::kCurrent, model::Fp8Scaling::kTorchao,
