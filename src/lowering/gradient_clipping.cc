@@ -27,16 +27,18 @@ bool GradientClipping::HostReadsNorm() const {
 }
 
 void GradientClipping::WritePrologue(Index communicator) {
-  if (!clips()) return;
-  squares_ = builder_.AddBuffer("gradient norm", Bytes(4), Category::kWorkspace);
-  builder_.Allocate(step_.compute(), squares_);
-  if (HostReadsNorm()) known_ = builder_.AddEvent("gradient norm known");
+  if (!clips() && !scaling_.scales()) return;
   if (step_.stage().stages() > 1 || step_.plan().parallelism.tensor > 1) {
     parallel::AxisSet axes = parallel::Axis::kPipeline | parallel::Axis::kTensor;
     if (communicator != kNone) axes = axes | parallel::kShard;
     communicator =
         builder_.AddCommunicator("gradient norm", plan::GridOf(step_.plan()).Layout(axes));
   }
+  scaling_.WritePrologue(communicator);
+  if (!clips()) return;
+  squares_ = builder_.AddBuffer("gradient norm", Bytes(4), Category::kWorkspace);
+  builder_.Allocate(step_.compute(), squares_);
+  if (HostReadsNorm()) known_ = builder_.AddEvent("gradient norm known");
   if (communicator == kNone) return;
   all_reduce_ = builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
                                         .communicator = communicator,
@@ -47,6 +49,7 @@ void GradientClipping::WritePrologue(Index communicator) {
 void GradientClipping::Write(std::int64_t tensors, std::int64_t elements, DataType type,
                              std::span<const BufferUse> gradients,
                              std::span<const ClippedRange> ranges) {
+  scaling_.Undo(elements, type, gradients);
   if (!clips() || (tensors == 0 && all_reduce_ == kNone)) return;
   const StreamId compute = step_.compute();
   const double limit = *step_.plan().training.gradient_clipping;

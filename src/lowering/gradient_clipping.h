@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "src/lowering/loss_scaling.h"
 #include "src/lowering/training_step.h"
 
 // `training.gradient_clipping`: all gradients together are scaled down to a largest norm before the
@@ -21,6 +22,7 @@
 //  * nanotron (nanotron/optim/clip_grads.py): tensor by tensor, whole gradients on every rank.
 // DeepSpeed takes the norm in any case and multiplies while it unscales (deepspeed_update.h).
 // `reference` does what the textbook says: one pass for the norm, one for the product.
+// In FP16 the loss's scale is undone first (loss_scaling.h), also where nothing is clipped.
 namespace stepcast::lowering {
 
 // Gradients that stand for the same number of elements of the model.
@@ -35,9 +37,10 @@ class GradientClipping {
   explicit GradientClipping(TrainingStep& step)
       : step_(step),
         builder_(step.builder()),
-        kernels_(plan::TraitsOf(step.plan().data_parallel.framework).clipping) {}
+        kernels_(plan::TraitsOf(step.plan().data_parallel.framework).clipping),
+        scaling_(step) {}
 
-  // Whether the plan asks for it; nothing below does anything otherwise.
+  // Whether the plan asks for it; otherwise what is below undoes the loss's scale alone.
   bool clips() const { return step_.plan().training.gradient_clipping.has_value(); }
 
   // Prologue. `communicator`: the ranks among which the stage's gradients are shared out; kNone
@@ -58,6 +61,7 @@ class GradientClipping {
   TrainingStep& step_;
   ProgramBuilder& builder_;
   const plan::ClippingKernels kernels_;
+  LossScaling scaling_;
   Index squares_ = program::kNone;     // buffer: one FP32 number
   Index all_reduce_ = program::kNone;  // collective
   Index known_ = program::kNone;       // event

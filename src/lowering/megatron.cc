@@ -15,6 +15,7 @@
 #include "src/lowering/gradient_clipping.h"
 #include "src/lowering/host_offload.h"
 #include "src/lowering/megatron_alignment.h"
+#include "src/lowering/memory_kernel.h"
 #include "src/lowering/model_state.h"
 #include "src/lowering/operations.h"
 #include "src/lowering/parameter_update.h"
@@ -68,7 +69,10 @@ class Megatron final : public ShardingStrategy {
         buckets_(step, operations_),
         clipping_(step),
         offload_(step),
-        tied_(step) {}
+        tied_(step),
+        fp32_(plan_.training) {
+    fp32_.gradient_dtype = DataType::kFp32;
+  }
 
   void WritePrologue() override {
     communication_ = builder_.AddStream("nccl data");
@@ -182,14 +186,16 @@ class Megatron final : public ShardingStrategy {
   }
 
   void WriteUpdate() override {
-    ParameterUpdate all(step_), first(step_), others(step_);
+    const plan::Training& training = CopiesGradients() ? fp32_ : plan_.training;
+    ParameterUpdate all(step_, training), first(step_, training), others(step_, training);
     std::int64_t elements = 0;
     for (std::size_t i = 0; i < buckets_.size(); ++i) {
       elements += buckets_[i].own.elements;
       AddTo(all, i);
       if (updates_apart_) AddTo(states_[i].chunk == 0 ? first : others, i);
     }
-    all.Clip(clipping_, static_cast<std::int64_t>(made_.size()), GradientType(), elements);
+    CopyGradients(elements);
+    all.Clip(clipping_, static_cast<std::int64_t>(made_.size()), training.gradient_dtype, elements);
     if (offload_.optimizer()) {
       UpdateOnHost();
     } else if (updates_apart_) {
@@ -234,6 +240,28 @@ class Megatron final : public ShardingStrategy {
   Range Parameter(int tensor) const {
     return states_[buckets_.bucket_of(tensor)].parameters.Part(buckets_.offset_of(tensor),
                                                                Elements(tensor));
+  }
+
+  // Apex's and Transformer Engine's Adam take FP32 gradients of the master weights: where main
+  // gradients have 16 bits, the rank's part of each tensor is copied for the update
+  // (core/optimizer/optimizer.py, distrib_optimizer.py: _copy_model_grads_to_main_grads), and it is
+  // the copies that are unscaled and clipped. They lie where activations were, which are more, and
+  // are not counted; values are followed in the main gradients. Other implementations cast by
+  // themselves (optimizer.h), and the host casts for its own.
+  bool CopiesGradients() const {
+    return GradientType() != DataType::kFp32 && !offload_.optimizer() &&
+           plan_.training.optimizer_implementation == plan::OptimizerImplementation::kFused;
+  }
+
+  void CopyGradients(std::int64_t elements) {
+    if (!CopiesGradients() || elements == 0) return;
+    std::vector<program::BufferUse> uses;
+    for (const GradientBucket& bucket : buckets_.all()) uses.push_back(Reads(bucket.own));
+    builder_.Run(step_.compute(),
+                 builder_.AddKernel(MemoryKernel("copy_gradients", DataType::kFp32,
+                                                 BytesOf(elements, GradientType()),
+                                                 BytesOf(elements, DataType::kFp32))),
+                 uses);
   }
 
   // To what updates the bucket's part.
@@ -502,6 +530,7 @@ class Megatron final : public ShardingStrategy {
   Index final_gradients_ = kNone, returned_ = kNone;  // events
   std::vector<HostUpdate> host_updates_;
   TiedGradients tied_;
+  plan::Training fp32_;  // the plan's, with gradients in FP32
 };
 
 }  // namespace

@@ -10,7 +10,7 @@ void ParameterUpdate::Write(GradientClipping& clipping, std::int64_t gradient_te
 
 void ParameterUpdate::Write(const UpdatedTensors& updated) {
   gradients_.insert(gradients_.end(), states_.begin(), states_.end());
-  WriteFrameworkUpdate(step_, step_.plan().training, updated, gradients_, updates_);
+  WriteFrameworkUpdate(step_, training_, updated, gradients_, updates_);
 }
 
 }  // namespace stepcast::lowering

@@ -13,7 +13,11 @@ namespace stepcast::lowering {
 
 class ParameterUpdate {
  public:
-  explicit ParameterUpdate(TrainingStep& step) : step_(step), builder_(step.builder()) {
+  explicit ParameterUpdate(TrainingStep& step)
+      : ParameterUpdate(step, step.plan().training) {}
+  // `training`: what the optimizer works on, as opposed to the plan's types.
+  ParameterUpdate(TrainingStep& step, const plan::Training& training)
+      : step_(step), builder_(step.builder()), training_(training) {
     gradients_.reserve(step.model().tensors.size() + 64);
   }
 
@@ -45,6 +49,7 @@ class ParameterUpdate {
  private:
   TrainingStep& step_;
   ProgramBuilder& builder_;
+  const plan::Training& training_;
   std::vector<program::BufferUse> gradients_, states_;
   std::vector<ClippedRange> clipped_;
   std::vector<program::Effect> updates_;

@@ -1,0 +1,69 @@
+#include "src/lowering/loss_scaling.h"
+
+#include <vector>
+
+#include "src/lowering/effects.h"
+#include "src/lowering/memory_kernel.h"
+
+namespace stepcast::lowering {
+
+using plan::Framework;
+using program::BufferUse;
+using program::Category;
+using program::kNone;
+
+bool LossScaling::scales() const {
+  const plan::Training& training = step_.plan().training;
+  if (training.precision != DataType::kFp16) return false;
+  switch (step_.plan().data_parallel.framework) {
+    case Framework::kMegatron:
+      return true;
+    case Framework::kDdp:
+    case Framework::kFsdp1:
+    case Framework::kFsdp2:
+      return training.parameter_dtype == DataType::kFp32 &&
+             training.optimizer != plan::Optimizer::kLamb;
+    default:
+      return false;
+  }
+}
+
+void LossScaling::WritePrologue(Index communicator) {
+  if (!scales()) return;
+  const bool megatron = step_.plan().data_parallel.framework == Framework::kMegatron;
+  found_ = builder_.AddBuffer("found infinity", Bytes(4), Category::kWorkspace);
+  builder_.Allocate(step_.compute(), found_);
+  if (megatron || step_.plan().training.optimizer_implementation !=
+                  plan::OptimizerImplementation::kFused) {
+    known_ = builder_.AddEvent("found infinity known");
+  }
+  if (communicator == kNone) return;
+  all_reduce_ = builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
+                                        .communicator = communicator,
+                                        .bytes = Bytes(4),
+                                        .data_type = DataType::kFp32});
+}
+
+void LossScaling::Undo(std::int64_t elements, DataType type,
+                       std::span<const BufferUse> gradients) {
+  if (found_ == kNone) return;
+  const StreamId compute = step_.compute();
+  const Bytes all = BytesOf(elements, type);
+  std::vector<BufferUse> uses(gradients.begin(), gradients.end());
+  for (BufferUse& use : uses) use.write = true;
+  uses.push_back(builder_.WritesAll(found_));
+  const program::Elements flag = At(found_, 0, DataType::kFp32);
+  builder_.With(Squares(flag, flag, 0, false));  // 0: all are finite
+  builder_.Run(compute, builder_.AddKernel(MemoryKernel("unscale_gradients", type, all, all)),
+               uses);
+  if (all_reduce_ != kNone) {
+    builder_.With(Collected(flag, flag, 1));
+    builder_.Communicate(compute, all_reduce_, {builder_.WritesAll(found_)});
+  }
+  if (known_ != kNone) {
+    builder_.Record(compute, known_);
+    builder_.HostWait(known_);
+  }
+}
+
+}  // namespace stepcast::lowering
