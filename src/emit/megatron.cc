@@ -56,6 +56,10 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
   if (training.activation_checkpointing == model::Checkpointing::kSelectiveOp) {
     return "its recomputation is full, or of the attention core: activation_checkpointing";
   }
+  if (!plan.data_parallel.copy_main_gradients && plan.data_parallel.zero_stage == 0) {
+    return "only its distributed optimizer takes 16-bit gradients as they are: "
+           "copy_main_gradients";
+  }
   if (plan.data_parallel.scatter_gather_tensors_in_pipeline) {
     return "since 2023 each rank sends whole tensors: "
            "data_parallel.scatter_gather_tensors_in_pipeline";
@@ -266,9 +270,11 @@ void AddParallelism(const plan::Plan& plan, Arguments& arguments) {
         !data_parallel.align_param_gather) {
       arguments.Flag("no-align-param-gather");
     }
-    if (data_parallel.optimizer_cpu_offload) {
-      // megatron/training/arguments.py: it goes through the precision-aware optimizer.
+    // megatron/training/arguments.py: offloading goes through the precision-aware optimizer.
+    if (data_parallel.optimizer_cpu_offload || !data_parallel.copy_main_gradients) {
       arguments.Flag("use-precision-aware-optimizer");
+    }
+    if (data_parallel.optimizer_cpu_offload) {
       arguments.Flag("optimizer-cpu-offload");
       arguments.Add("optimizer-offload-fraction", "1.0");
       if (data_parallel.overlap_cpu_optimizer_d2h_h2d) {

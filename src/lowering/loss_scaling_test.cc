@@ -41,43 +41,56 @@ data_parallel: {{{}}}
   return program;
 }
 
-// What undoing the scale does in a step.
-struct Undone {
+// What kernels of one name move in a step, and what ranks and the host wait for.
+struct Moved {
   int kernels = 0;
   Bytes read, written;
   int flags = 0;  // all-reduced
   int host_waits = 0;
 };
-Undone Count(const program::Program& program) {
-  Undone undone;
+Moved Count(const program::Program& program, const std::string& name = "unscale_gradients") {
+  Moved moved;
   for (const program::Instruction& instruction : program.step) {
-    if (instruction.opcode == Opcode::kHostWaitEvent) ++undone.host_waits;
+    if (instruction.opcode == Opcode::kHostWaitEvent) ++moved.host_waits;
     if (instruction.opcode == Opcode::kCollective) {
-      undone.flags += program.collectives[instruction.operand].bytes == Bytes(4);
+      moved.flags += program.collectives[instruction.operand].bytes == Bytes(4);
     }
     if (instruction.opcode != Opcode::kKernel) continue;
     const Kernel& kernel = program.kernels[instruction.operand];
-    if (kernel.name != "unscale_gradients") continue;
-    ++undone.kernels;
-    undone.read += kernel.read;
-    undone.written += kernel.written;
+    if (kernel.name != name) continue;
+    ++moved.kernels;
+    moved.read += kernel.read;
+    moved.written += kernel.written;
   }
-  return undone;
+  return moved;
 }
 
 // What Adam takes is FP32, copied from main gradients in FP16: all 4040 of them, or a quarter of the 4352 that they are padded to
 // (gradient_clipping_test.cc). Each rank knows of its own part alone.
 TEST(LossScaling, MegatronReadsAndWritesItsMainGradientsAndTheHostWaits) {
-  const Undone whole = Count(Lowered("zero_stage: 0, framework: megatron", "precision: fp16"));
+  const Moved whole = Count(Lowered("zero_stage: 0, framework: megatron", "precision: fp16"));
   EXPECT_EQ(whole.kernels, 1);
   EXPECT_EQ(whole.read, Bytes(4 * 4040));
   EXPECT_EQ(whole.written, Bytes(4 * 4040));
   EXPECT_EQ(whole.flags, 0);
   EXPECT_EQ(whole.host_waits, 1);
-  const Undone sharded = Count(Lowered("zero_stage: 1, framework: megatron", "precision: fp16"));
+  const Moved sharded = Count(Lowered("zero_stage: 1, framework: megatron", "precision: fp16"));
   EXPECT_EQ(sharded.read, Bytes(4 * 4352 / 4));
   EXPECT_EQ(sharded.flags, 1);
   EXPECT_EQ(sharded.host_waits, 1);
+}
+
+TEST(LossScaling, MegatronUnscalesCopiesUnlessItsOptimizerTakesTheGradientsAsTheyAre) {
+  const auto copies = Lowered("zero_stage: 0, framework: megatron", "precision: fp16");
+  EXPECT_EQ(Count(copies, "copy_gradients").read, Bytes(2 * 4040));
+  EXPECT_EQ(Count(copies, "copy_gradients").written, Bytes(4 * 4040));
+  const auto none = Lowered("zero_stage: 0, framework: megatron, copy_main_gradients: false",
+                            "precision: fp16");
+  EXPECT_EQ(Count(none, "copy_gradients").kernels, 0);
+  EXPECT_EQ(Count(none).read, Bytes(2 * 4040));
+  const auto wide =
+      Lowered("zero_stage: 0, framework: megatron", "precision: fp16, gradient_dtype: fp32");
+  EXPECT_EQ(Count(wide, "copy_gradients").kernels, 0);
 }
 
 TEST(LossScaling, ScalesBeforeItClips) {
@@ -99,15 +112,15 @@ TEST(LossScaling, ScalesBeforeItClips) {
 // the flag on the device.
 TEST(LossScaling, PyTorchsHostWaitsUnlessTheOptimizerIsFused) {
   const std::string autocast = "precision: fp16, parameter_dtype: fp32, optimizer_implementation: ";
-  const Undone fused = Count(Lowered("zero_stage: 0, framework: ddp", autocast + "fused"));
+  const Moved fused = Count(Lowered("zero_stage: 0, framework: ddp", autocast + "fused"));
   EXPECT_EQ(fused.read, Bytes(4 * 4040));
   EXPECT_EQ(fused.flags, 0);
   EXPECT_EQ(fused.host_waits, 0);
-  const Undone foreach = Count(Lowered("zero_stage: 0, framework: ddp", autocast + "foreach"));
+  const Moved foreach = Count(Lowered("zero_stage: 0, framework: ddp", autocast + "foreach"));
   EXPECT_EQ(foreach.kernels, 1);
   EXPECT_EQ(foreach.host_waits, 1);
   for (const char* framework : {"fsdp1, limit_all_gathers: false", "fsdp2"}) {
-    const Undone shared = Count(
+    const Moved shared = Count(
         Lowered(fmt::format("zero_stage: 3, framework: {}", framework), autocast + "foreach"));
     EXPECT_EQ(shared.read, Bytes(4 * 4 * 253)) << framework;
     EXPECT_EQ(shared.flags, 1) << framework;

@@ -249,7 +249,8 @@ class Megatron final : public ShardingStrategy {
   // are not counted; values are followed in the main gradients. Other implementations cast by
   // themselves (optimizer.h), and the host casts for its own.
   bool CopiesGradients() const {
-    return GradientType() != DataType::kFp32 && !offload_.optimizer() &&
+    return plan_.data_parallel.copy_main_gradients && GradientType() != DataType::kFp32 &&
+           !offload_.optimizer() &&
            plan_.training.optimizer_implementation == plan::OptimizerImplementation::kFused;
   }
 

@@ -58,6 +58,7 @@ struct DataParallel {
   // megatron: gradients of products go into the main gradients as they are made; else autograd
   // makes them and a hook adds them
   bool gradient_accumulation_fusion = true;
+  bool copy_main_gradients = true;  // megatron: those of 16 bits, into FP32 ones for the update
   // megatron in a pipeline: messages run beside passes (with virtual stages), or else one exchange
   // at a time, after which the host waits; and each rank of a tensor-parallel group carries its
   // part
@@ -92,7 +93,7 @@ struct DataParallelRequest {
   std::optional<std::int64_t> shard_group_size;
   std::optional<bool> overlap_param_gather, align_grad_reduce, align_param_gather;
   std::optional<bool> overlap_param_gather_with_optimizer_step;
-  std::optional<bool> gradient_accumulation_fusion;
+  std::optional<bool> gradient_accumulation_fusion, copy_main_gradients;
   std::optional<bool> overlap_p2p_comm, batch_p2p_sync, scatter_gather_tensors_in_pipeline;
   std::optional<bool> gradient_as_bucket_view;
   std::optional<bool> find_unused_parameters;

@@ -108,6 +108,14 @@ std::vector<DataParallelSetting> Rows() {
        .values = "`true`: products of weights' gradients add to the main gradients themselves; "
                  "`false`: autograd makes gradients, and hooks add them, as before 3.0 (2022)",
        .default_value = "`true`"},
+      {.key = "copy_main_gradients",
+       .type = Switch{&Given::copy_main_gradients, &DataParallel::copy_main_gradients},
+       .uses = {Of(kMegatron)},
+       .shown = [](const DataParallel& data_parallel) { return !data_parallel.copy_main_gradients; },
+       .values = "`true`: main gradients of 16 bits are copied into FP32 ones for the fused "
+                 "optimizer; `false`: it takes them as they are, as Megatron-LM's precision-aware "
+                 "and Apex's distributed optimizers do",
+       .default_value = "`true`"},
       {.key = "overlap_p2p_comm",
        .type = Switch{&Given::overlap_p2p_comm, &DataParallel::overlap_p2p_comm},
        .uses = {Of(kMegatron, "in a pipeline with virtual stages")},

@@ -581,6 +581,15 @@ class MegatronTest(EmitTest):
             arguments = self.arguments(*grid, f"--set=data_parallel.{key}")
             self.assertIn("not megatron.args: ", arguments)
 
+    def test_gradients_as_they_are(self):
+        as_they_are = "--set=data_parallel.copy_main_gradients=false"
+        self.assertIn("use-precision-aware-optimizer",
+                      self.arguments("--set=data_parallel.zero_stage=1", as_they_are))
+        self.assertNotIn("use-precision-aware-optimizer",
+                         self.arguments("--set=data_parallel.zero_stage=1"))
+        self.assertIn("not megatron.args: ",
+                      self.arguments("--set=data_parallel.zero_stage=0", as_they_are))
+
     def test_products_in_8_and_4_bits(self):
         blackwell = "--set=cluster.topology=topologies/dgx-b200.yaml"
         arguments = self.arguments("--set=training.precision=fp8", blackwell)
