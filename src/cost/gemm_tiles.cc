@@ -28,7 +28,7 @@ Time TiledArithmetic(const Kernel& product, const TileSetting& setting) {
   STEPCAST_CHECK(!setting.tiling.empty() && setting.peak > FlopRate(), "a product needs tiles");
   const double multiprocessors = setting.multiprocessors;
   const double rate =
-      static_cast<double>(setting.peak.flops_per_second()) * setting.clock / multiprocessors;
+      static_cast<double>(setting.peak.flops_per_second()) * setting.rate / multiprocessors;
   const double outcome = static_cast<double>(product.batch) * static_cast<double>(product.m) *
                          static_cast<double>(product.n);
   double best = std::numeric_limits<double>::infinity();

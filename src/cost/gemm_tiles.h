@@ -29,7 +29,7 @@ struct TileSetting {
   int multiprocessors = 1;
   Bandwidth memory;    // achieved
   Time start_latency;  // of the kernel that adds up parts
-  double clock = 1;    // sustained, over that of the profile's tiles
+  double rate = 1;     // of the tiles' own, what is left of it (unaligned_products.h)
 };
 
 // Requires tiles, a positive peak and sizes of at least 1. Rounded up to a picosecond.

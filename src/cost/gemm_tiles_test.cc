@@ -64,10 +64,10 @@ TEST(GemmTiles, SplitsADeepThinProduct) {
             Picoseconds(67'108'864 + 2'000'000 + 1'048'576));
 }
 
-TEST(GemmTiles, ASlowerClockSlowsTiles) {
+TEST(GemmTiles, TilesTakeLongerAtAPartOfTheirRate) {
   const GemmTiling tiling{.tiles = {{128, 128, 0.5}}, .fill = 0, .start = {}};
   TileSetting setting = Setting(tiling);
-  setting.clock = 0.5;
+  setting.rate = 0.5;
   EXPECT_EQ(TiledArithmetic(Product(1280, 128, 500), setting), Nanoseconds(65'536));
 }
 

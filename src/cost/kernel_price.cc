@@ -46,19 +46,24 @@ const calibration::Curve* MeasuredCurve(const Kernel& kernel,
   return curve.empty() ? nullptr : &curve;
 }
 
-// Measured products are short runs at full clock. One that computes draws power, as far as it keeps
-// the arithmetic busy, for which the largest that was measured stands; a run that lasts has the
-// clock that the board's power leaves it.
+// The part of its clock that the device holds in a long run of kernels that reach this part of the
+// best products' rate. They draw as much less power than the best: multiprocessors that wait for
+// the last wave, or do something else, draw little.
+double ClockAt(double part, const KernelSetting& setting) {
+  const calibration::PowerDraw& power = setting.costs.power;
+  return SustainedClock({.idle = power.idle, .products = power.products * std::min(1.0, part)},
+                        setting.gpu.power_limit);
+}
+
+// Measured products are short runs at full clock; the largest that was measured stands for the
+// best.
 MeasuredTime Sustained(MeasuredTime measured, std::int64_t flops,
                        const calibration::GemmSurface& surface, const KernelSetting& setting) {
-  const calibration::PowerDraw& power = setting.costs.power;
   const double largest = 2.0 * static_cast<double>(surface.m.back()) *
                          static_cast<double>(surface.n.back()) *
                          static_cast<double>(surface.k.back()) / surface.times.back().seconds();
   const double rate = static_cast<double>(flops) / measured.time.seconds();
-  const double clock = SustainedClock(
-      {.idle = power.idle, .products = power.products * std::min(1.0, rate / largest)},
-      setting.gpu.power_limit);
+  const double clock = ClockAt(rate / largest, setting);
   if (clock < 1) {
     measured.time = Picoseconds(static_cast<std::int64_t>(
         std::ceil(static_cast<double>(measured.time.picoseconds()) / clock)));
@@ -130,23 +135,19 @@ std::pair<double, double> AttentionOf(const Kernel& kernel, const calibration::K
   return {forward ? costs.attention_forward_efficiency : costs.attention_backward_efficiency, 0};
 }
 
-// The part of its clock that the device holds under an attention core that takes this long in a
-// short run. It draws as much less than products do as its rate is lower than the best tiles', so
-// that only fast ones, or a board with little power, lose by it.
-double AttentionClock(const Kernel& kernel, Time short_run, FlopRate peak,
-                      const KernelSetting& setting) {
+// How long a product or an attention core takes in a long run that takes `short_run` at full clock.
+Time LongRun(const Kernel& kernel, Time short_run, FlopRate peak, const KernelSetting& setting) {
   const calibration::KernelCosts& costs = setting.costs;
   const auto type = static_cast<std::size_t>(kernel.data_type);
   double best = costs.gemm[type].max_efficiency;
   for (const calibration::GemmTile& tile : costs.gemm_tiling[type].tiles) {
     best = std::max(best, tile.efficiency);
   }
-  if (best == 0 || short_run == Time()) return 1;
+  if (best == 0 || short_run == Time()) return short_run;
   const double reached = static_cast<double>(kernel.flops) / short_run.seconds() /
                          static_cast<double>(peak.flops_per_second());
-  return SustainedClock(
-      {.idle = costs.power.idle, .products = costs.power.products * std::min(1.0, reached / best)},
-      setting.gpu.power_limit);
+  const double clock = ClockAt(reached / best, setting);
+  return clock < 1 ? ScaledTime(short_run, 1 / clock) : short_run;
 }
 
 // What sums over tokens take at least.
@@ -219,28 +220,29 @@ tl::expected<Demand, KernelFault> PriceAtRate(const Kernel& kernel, const Kernel
   const Bandwidth bandwidth = memory_efficiency == 0
                                   ? gpu.memory_bandwidth  // the arithmetic rules
                                   : Achieved(gpu.memory_bandwidth, memory_efficiency);
-  const double clock = SustainedClock(costs.power, gpu.power_limit);
   Roofline roofline;
   Time start_latency = costs.start_latency;
   switch (kernel.kind) {
     case KernelKind::kGemm: {
       const auto& tiling = costs.gemm_tiling[static_cast<std::size_t>(kernel.data_type)];
       if (peak != FlopRate() && !tiling.empty()) {
-        roofline.arithmetic = TiledArithmetic(kernel, {.tiling = tiling,
-                                                       .peak = peak,
-                                                       .multiprocessors = gpu.multiprocessors,
-                                                       .memory = bandwidth,
-                                                       .start_latency = costs.start_latency,
-                                                       .clock = clock * rate});
+        const Time short_run = TiledArithmetic(kernel, {.tiling = tiling,
+                                                        .peak = peak,
+                                                        .multiprocessors = gpu.multiprocessors,
+                                                        .memory = bandwidth,
+                                                        .start_latency = costs.start_latency,
+                                                        .rate = rate});
+        roofline.arithmetic = LongRun(kernel, short_run, peak, setting);
         start_latency = tiling.start;
         break;
       }
       const auto& gemm = costs.gemm[static_cast<std::size_t>(kernel.data_type)];
       if (peak == FlopRate()) return tl::unexpected(KernelFault::kNoPeak);
       if (gemm.max_efficiency == 0) return tl::unexpected(KernelFault::kNoEfficiency);
-      roofline.arithmetic =
+      const Time short_run =
           TimeOf(kernel.flops + static_cast<std::int64_t>(std::llround(gemm.half_flops)),
-                 Achieved(peak, gemm.max_efficiency * clock * rate));
+                 Achieved(peak, gemm.max_efficiency * rate));
+      roofline.arithmetic = LongRun(kernel, short_run, peak, setting);
       break;
     }
     case KernelKind::kAttention:
@@ -252,8 +254,7 @@ tl::expected<Demand, KernelFault> PriceAtRate(const Kernel& kernel, const Kernel
         const Time short_run =
             TimeFor(kernel.flops + static_cast<std::int64_t>(std::llround(half_flops)),
                     peak.Scaled(efficiency));
-        roofline.arithmetic =
-            ScaledTime(short_run, 1 / AttentionClock(kernel, short_run, peak, setting));
+        roofline.arithmetic = LongRun(kernel, short_run, peak, setting);
         break;
       }
     case KernelKind::kMemoryBound:

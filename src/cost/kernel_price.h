@@ -18,11 +18,9 @@
 //   kind           arithmetic
 //   kGemm          tiles in waves (gemm_tiles.h), with the tiling's start for the latency; without
 //                  tiles (flops + half_flops) / (peak of the data type x max_efficiency);
-//                  both at the clock that the board's power holds, and slower where rows are no
-//                  multiple of 16 bytes (unaligned_products.h)
+//                  both slower where rows are no multiple of 16 bytes (unaligned_products.h)
 //   kAttention,    (flops (1 + half_length / sequence) + half_flops) / (peak of the data type x
-//   kAttentionGradient  efficiency of its generation, direction and size of heads), at the clock
-//                  that the board's power holds under what it draws
+//   kAttentionGradient  efficiency of its generation, direction and size of heads)
 //   kMemoryBound,  flops / FP32 peak: vector work, which traffic hides
 //   kOptimizer
 // Sums over tokens take at least token_sum_time for each token, and as often as there are blocks of
@@ -30,12 +28,16 @@
 //   kGiven         the time itself is the price: no latency, no roofline, any device or none; takes
 //                  all multiprocessors, unless the host does it
 //
+// Products and attention run at the clock that the board's power holds under what they draw, which
+// is as much less than the best products draw as their rate is lower (SustainedClock,
+// gemm_tiles.h): a wave that half of the multiprocessors sit out costs less than half.
+//
 // What the profile measured counts instead (measured_time.h): the surface of matrix products of the
-// data type and layout, `batch` of them as one product with batch x m rows, at the clock that the
-// board's power holds with the part of the arithmetic that they keep busy; attention by heads,
-// sequence and head size (attention_time.h); the curve of memory-bound kernels, and of the
-// optimizer, over bytes read and written (an optimizer without a curve of its own is a memory-bound
-// kernel). A measured time holds the start: latency = start_latency, work = the rest.
+// data type and layout, `batch` of them as one product with batch x m rows, whose largest stands
+// for the best; attention by heads, sequence and head size (attention_time.h); the curve of
+// memory-bound kernels, and of the optimizer, over bytes read and written (an optimizer without a
+// curve of its own is a memory-bound kernel). A measured time holds the start: latency =
+// start_latency, work = the rest.
 //
 // half_flops lets efficiency rise with the size of the product, as measured (calibration.h). Every
 // quotient rounds up to a picosecond; efficiencies are at most 1, so no kernel beats the data

@@ -221,6 +221,33 @@ TEST_F(KernelPriceTest, ProductsInTilesStartAsTheTilingSays) {
   EXPECT_EQ(demand->latency, Microseconds(5));
 }
 
+// A wave that half of the multiprocessors sit out draws half of the power, so the others hold a
+// higher clock, and what is lost is less than the wave.
+TEST_F(KernelPriceTest, ProductsThatLeaveMultiprocessorsIdleHoldAHigherClock) {
+  calibration::KernelCosts costs = RoundCosts();
+  costs.gemm_tiling[static_cast<std::size_t>(DataType::kBf16)] = {
+      .tiles = {{100, 100, 0.5}}, .fill = 0, .start = {}};
+  costs.gemm[static_cast<std::size_t>(DataType::kBf16)] = {};
+  costs.power = {.idle = 100, .products = 4800};
+  topology::Gpu gpu = gpu_;
+  const auto work = [&](std::int64_t rows) {
+    Kernel kernel = Gemm(2 * rows * 1000 * 500, Bytes(), Bytes());
+    kernel.m = rows;
+    kernel.n = 1000;
+    kernel.k = 500;
+    return PriceKernel(kernel, {.gpu = gpu, .costs = costs})->work.seconds();
+  };
+  EXPECT_NEAR(work(1000), 20e-6, 1e-12);  // 100 tiles, one wave; nothing is known of power
+  EXPECT_NEAR(work(1500), 40e-6, 1e-12);  // 150 tiles, two waves
+  gpu.power_limit = 700;
+  EXPECT_NEAR(work(1000), 40e-6, 1e-11);  // (700 - 100) / 4800 is 1/8: half of the clock
+  // Three quarters of the rate: the clock is the cube root of 1/6.
+  EXPECT_NEAR(work(1500), 40e-6 * std::cbrt(6), 1e-11);
+  gpu.power_limit = 3700;  // (3700 - 100) / 4800 is three quarters
+  EXPECT_NEAR(work(1000), 20e-6 / std::cbrt(0.75), 1e-11);
+  EXPECT_NEAR(work(1500), 40e-6, 1e-11);
+}
+
 TEST_F(KernelPriceTest, NormalisationIsBoundByMemory) {
   Kernel kernel;
   kernel.kind = KernelKind::kMemoryBound;
