@@ -42,7 +42,7 @@ class Ddp final : public ShardingStrategy {
   void WritePrologue() override {
     reduction_ = builder_.AddStream("nccl data");
     communicator_ = builder_.AddCommunicator("data", ProcessGroupsOf(plan_, step_.rank()).data);
-    AllocateFrameworkWorkspaces(step_, {step_.compute()});
+    AllocateFrameworkWorkspaces(step_);
     clipping_.WritePrologue(kNone);
     state_.WritePrologue();
     autocast_.AddLayers();

@@ -61,7 +61,7 @@ class DeepSpeed final : public ShardingStrategy {
     reduction_ = overlap_ ? builder_.AddStream("reduction") : step_.compute();
     communicator_ = builder_.AddCommunicator("data", groups_.data);
     tied_.WritePrologue();
-    AllocateFrameworkWorkspaces(step_, {step_.compute()});
+    AllocateFrameworkWorkspaces(step_);
     const std::int64_t count = step_.model().parameter_count();
     parameters_ = Add("flat parameters", flat_.padded(), type_, Category::kParameter, count);
     operations_.Allocate(step_.compute(), parameters_);

@@ -51,7 +51,7 @@ class Stage3 final : public ShardingStrategy {
     const Index communicator = builder_.AddCommunicator("data", groups_.data);
     parameters_.SetStreams(gather_stream_, nccl_stream, communicator);
     gradients_.SetStreams(reduce_stream_, communicator);
-    AllocateFrameworkWorkspaces(step_, {compute});
+    AllocateFrameworkWorkspaces(step_);
     updated_ = builder_.AddEvent("updated");
     parameters_.AddEvents();
     gradients_.AddEvents();

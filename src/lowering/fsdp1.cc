@@ -79,7 +79,7 @@ class Fsdp1 final : public ShardingStrategy {
     if (replica_channel_.communicator != kNone && plan_.software.torch >= Version{2, 1}) {
       final_stream_ = builder_.AddStream("all-reduce");
     }
-    AllocateFrameworkWorkspaces(step_, {step_.compute()});
+    AllocateFrameworkWorkspaces(step_);
     offload_.WritePrologue();
     clipping_.WritePrologue(shard_channel_.communicator);
     compute_issued_ = builder_.AddEvent("compute issued");

@@ -55,7 +55,7 @@ class Fsdp2 final : public ShardingStrategy {
     if (const auto* ranks = std::get_if<std::int64_t>(&reshard())) {
       kept_communicator_ = builder_.AddCommunicator("reshard", groups_.Near(*ranks));
     }
-    AllocateFrameworkWorkspaces(step_, {step_.compute()});
+    AllocateFrameworkWorkspaces(step_);
     offload_.WritePrologue();
     clipping_.WritePrologue(communicator_);
     compute_issued_ = builder_.AddEvent("compute issued");

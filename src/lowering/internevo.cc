@@ -62,7 +62,7 @@ class InternEvo final : public ShardingStrategy {
     broadcasts_ = builder_.AddStream("nccl zero1");
     communicator_ = builder_.AddCommunicator("data", groups_.data);
     shard_communicator_ = builder_.AddCommunicator(groups_.shard_name(), groups_.shard);
-    AllocateFrameworkWorkspaces(step_, {step_.compute()});
+    AllocateFrameworkWorkspaces(step_);
     AssignOwners();
     for (std::size_t rank = 0; rank < owners_.size(); ++rank) {
       if (owners_[rank].tensors.empty()) continue;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/lowering/dummy_gradients.h"
 #include "src/lowering/effects.h"
 #include "src/lowering/framework_memory.h"
 #include "src/lowering/gradient_buckets.h"
@@ -70,6 +71,7 @@ class Megatron final : public ShardingStrategy {
         clipping_(step),
         offload_(step),
         tied_(step),
+        dummies_(step, operations_),
         fp32_(plan_.training) {
     fp32_.gradient_dtype = DataType::kFp32;
   }
@@ -87,10 +89,11 @@ class Megatron final : public ShardingStrategy {
     }
     buckets_.SetGroups(communication_, communicator_, instance_stream, instances);
     tied_.WritePrologue();
-    AllocateFrameworkWorkspaces(step_, {step_.compute()});
+    AllocateFrameworkWorkspaces(step_);
     clipping_.WritePrologue(distributed_ ? communicator_ : kNone);
     AddBuckets();
     AddMadeGradients();
+    if (plan_.data_parallel.gradient_accumulation_fusion) dummies_.WritePrologue();
     if (offload_.optimizer()) AddOffload();
     if (builder_.describes_data_flow()) AddStates();
     reached_.assign(step_.model().tensors.size(), false);
@@ -159,6 +162,7 @@ class Megatron final : public ShardingStrategy {
       if (!add) operations_.Allocate(step_.compute(), made.range);
     } else {
       reached_[tensor] = true;
+      dummies_.BeforeGradient(tensor);
     }
     builder_.Use(Writes(target));
     step_.WithGradient(tensor, 0, target.elements, target.place, Parameter(tensor).place, add);
@@ -166,6 +170,7 @@ class Megatron final : public ShardingStrategy {
 
   void GradientReady(int tensor) override {
     if (made_[tensor].range) AddMade(tensor);
+    dummies_.AfterGradient(tensor);
     if (!step_.completes(tensor) || !buckets_.reduces()) return;
     const bool full = buckets_.Fill(tensor);
     if (full && OverlapsReduction() && !aligns_reductions_) Reduce(buckets_.bucket_of(tensor));
@@ -531,6 +536,7 @@ class Megatron final : public ShardingStrategy {
   Index final_gradients_ = kNone, returned_ = kNone;  // events
   std::vector<HostUpdate> host_updates_;
   TiedGradients tied_;
+  DummyGradients dummies_;
   plan::Training fp32_;  // the plan's, with gradients in FP32
 };
 

@@ -53,7 +53,7 @@ class Nanotron final : public ShardingStrategy {
     communication_ = builder_.AddStream("nccl data");
     communicator_ = builder_.AddCommunicator("data", groups_.data);
     tied_.WritePrologue();
-    AllocateFrameworkWorkspaces(step_, {step_.compute()});
+    AllocateFrameworkWorkspaces(step_);
     clipping_.WritePrologue(kNone);
     AddBuckets();
     AddStates();

@@ -284,12 +284,20 @@ std::array<Operand, 3> LayerOperators::Split(Operand x, std::string_view module,
 }
 
 Operand LayerOperators::RepeatHeads(Operand x, std::string_view module, std::int64_t times) {
-  if (times == 1) return x;
-  const Operand y = Make(Joined(module, " output"), x.width * times, x.tokens);
-  tape_->Run(Memory(std::string(module), 0, Size(x), Size(y)), {x.value}, {y.value});
-  tape_->OnBackward([=, this] {
+  return times == 1 ? x : Copies(x, module, times);
+}
+
+Operand LayerOperators::Transposed(Operand x, std::string_view module, std::string_view suffix) {
+  return Copies(x, Joined(module, suffix), 1);
+}
+
+Operand LayerOperators::Copies(Operand x, std::string_view name, std::int64_t times) {
+  const Operand y = Make(Joined(name, " output"), x.width * times, x.tokens);
+  tape_->Run(Memory(std::string(name), 0, Size(x), Size(y)), {x.value}, {y.value});
+  const std::int64_t sums = times > 1 ? Elements(y) : 0;
+  tape_->OnBackward([=, this, name = std::string(name)] {
     const Value dx = tape_->MakeGradient(x.value);
-    tape_->RunBackward(Memory(Joined(module, ".dgrad"), Elements(y), Size(y), Size(x)),
+    tape_->RunBackward(Memory(Joined(name, ".dgrad"), sums, Size(y), Size(x)),
                        {tape_->GradientOf(y.value)}, {dx});
     tape_->Deliver(x.value, dx);
   });

@@ -149,6 +149,8 @@ class LayerOperators {
                                const std::array<std::int64_t, 3>& widths);
   // Keys or values of `kv_heads` copied so that every query head has its own.
   Operand RepeatHeads(Operand x, std::string_view module, std::int64_t times);
+  // A copy with tokens and sequences the other way round.
+  Operand Transposed(Operand x, std::string_view module, std::string_view suffix);
 
   // The attention core as one kernel: scores never reach memory. Causal, half of the scores are
   // computed. Keeps its operands, its output and the log-sum-exp (FP32, one per head and token).
@@ -224,6 +226,8 @@ class LayerOperators {
   std::int64_t ElementSize(const Operand& x) const { return x.fp32 ? 4 : element_size_; }
   Bytes Size(const Operand& x) const { return Bytes(Elements(x) * ElementSize(x)); }
   Operand Make(std::string name, std::int64_t width, std::int64_t tokens, bool fp32 = false);
+  // `times` copies, whose gradients are added up.
+  Operand Copies(Operand x, std::string_view name, std::int64_t times);
 
   Kernel Gemm(std::string name, std::int64_t m, std::int64_t n, std::int64_t k,
               ProductLayout layout = ProductLayout::kForward) const;

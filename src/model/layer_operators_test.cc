@@ -131,7 +131,8 @@ TEST(LayerOperatorsTest, ScalesOfATensorThatIsCastTakeAnotherPass) {
   EXPECT_EQ(Backward(work, "fc.input.transpose").kernel.written, Bytes(16 * 4));
 }
 
-// A scale a row: the input stays in 16 bits, and is cast by columns where the weight's gradient comes.
+// A scale a row: the input stays in 16 bits, and is cast by columns where the weight's gradient
+// comes.
 TEST(LayerOperatorsTest, RowsHaveScales) {
   WorkOptions options = kOptions;
   options.compute = DataType::kFp8;
@@ -389,8 +390,8 @@ TEST(LayerOperatorsTest, FlashAttentionIsOneKernel) {
   EXPECT_EQ(backward.flops, forward.flops * 5 / 2);  // scores are computed again
 }
 
-// Of two sequences of 8 tokens each is four documents of 2: a quarter of the pairs, as four times as
-// many heads; what is read, written and kept stays.
+// Of two sequences of 8 tokens each is four documents of 2: a quarter of the pairs, as four times
+// as many heads; what is read, written and kept stays.
 TEST(LayerOperatorsTest, AttentionStaysWithinDocuments) {
   WorkOptions options = kOptions;
   options.document_length = 2;
@@ -447,6 +448,16 @@ TEST(LayerOperatorsTest, RepeatedHeadsAreCopies) {
   EXPECT_TRUE(work.saved.empty());
   EXPECT_EQ(Forward(work, "repeat").written, Bytes(16 * 2 * 24));
   EXPECT_EQ(Backward(work, "repeat.dgrad").kernel.read, Bytes(16 * 2 * 24));
+}
+
+TEST(LayerOperatorsTest, TransposesAreCopies) {
+  const LayerWork work = WorkOf(kOptions, 8, [](LayerOperators& operators, Operand x) {
+    return operators.Transposed(x, "core", ".transpose_query");
+  });
+  EXPECT_TRUE(work.saved.empty());
+  EXPECT_EQ(Forward(work, "core.transpose_query").read, Bytes(16 * 2 * 8));
+  EXPECT_EQ(Forward(work, "core.transpose_query").written, Bytes(16 * 2 * 8));
+  EXPECT_EQ(Backward(work, "core.transpose_query.dgrad").kernel.written, Bytes(16 * 2 * 8));
 }
 
 TEST(LayerOperatorsTest, LongSequencesDoNotOverflow) {

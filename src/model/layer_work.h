@@ -50,6 +50,11 @@ struct WorkOptions {
   // Keys and values of grouped queries are copied so that every head has its own, also where the
   // attention kernel could do without (repeat_kv of Meta's Llama, torchtitan, Hugging Face).
   bool repeat_kv = false;
+  // Tokens lie before sequences, and FlashAttention takes them the other way round: what it takes
+  // and what it makes is copied, both of which backward keeps (Transformer Engine's FlashAttention,
+  // transformer_engine/pytorch/attention/dot_product_attention/backends.py). One sequence alone is
+  // the same in both orders.
+  bool transposes_attention = false;
   // Encoders: the head predicts so many tokens of each sequence, those that are masked, which are
   // gathered before it; 0: all of them.
   std::int64_t masked_tokens = 0;

@@ -1,9 +1,12 @@
 #include "src/model/transformer_work.h"
 
+#include <array>
+#include <cstddef>
 #include <initializer_list>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -279,10 +282,21 @@ class Block {
                                .window = a_.attention_window,
                                .dropout = a_.attention_dropout,
                                .causal = !IsEncoder(a_.family)};
-    const auto core = [&](auto... operands) {
+    const bool transposes = options_.transposes_attention && options_.micro_batch_size > 1;
+    // Of queries, keys and values, or of all of them in one.
+    const auto core = [&]<std::size_t kCount>(std::array<Operand, kCount> operands) {
       tape_.BeginModule(Module::kAttentionCore);
-      const Operand y = flash ? operators_.FlashAttention(operands..., core_names_.core, shape)
-                              : operators_.MathAttention(operands..., core_names_.core, shape);
+      constexpr std::string_view kNames[] = {".transpose_query", ".transpose_key",
+                                             ".transpose_value"};
+      for (std::size_t i = 0; transposes && i < kCount; ++i) {
+        operands[i] = operators_.Transposed(operands[i], core_names_.core, kNames[i]);
+      }
+      const auto attend = [&](const auto&... each) {
+        return flash ? operators_.FlashAttention(each..., core_names_.core, shape)
+                     : operators_.MathAttention(each..., core_names_.core, shape);
+      };
+      Operand y = std::apply(attend, operands);
+      if (transposes) y = operators_.Transposed(y, core_names_.core, ".transpose_output");
       tape_.EndModule();
       return y;
     };
@@ -291,14 +305,14 @@ class Block {
     if (HasFusedAttention(a_.family)) {
       // Without repeated heads, queries, keys and values are views of the one output.
       const Operand all = AdaptedLinear(x, names_.query_key_value, ColumnsOfRank());
-      if (!shares_key_heads() && (flash || group == 1)) return core(all);
+      if (!shares_key_heads() && (flash || group == 1)) return core(std::array{all});
       const std::array<std::int64_t, 3> widths = {query_width, key_width, key_width};
       const auto [query, key, value] =
           shares_key_heads() ? operators_.GatherHeads(all, names_.query_key_value, widths)
                              : operators_.Split(all, core_names_.core, widths);
-      if (flash) return core(query, key, value);
-      return core(query, operators_.RepeatHeads(key, core_names_.key_repeat, group),
-                  operators_.RepeatHeads(value, core_names_.value_repeat, group));
+      if (flash) return core(std::array{query, key, value});
+      return core(std::array{query, operators_.RepeatHeads(key, core_names_.key_repeat, group),
+                             operators_.RepeatHeads(value, core_names_.value_repeat, group)});
     }
     auto [query, key, value] = QueryKeyValue(x, query_width, key_width);
     if (a_.position == Position::kRotary) {
@@ -309,7 +323,7 @@ class Block {
       key = operators_.RepeatHeads(key, core_names_.key_repeat, group);
       value = operators_.RepeatHeads(value, core_names_.value_repeat, group);
     }
-    return core(query, key, value);
+    return core(std::array{query, key, value});
   }
 
   Operand Projection(Operand x) { return Rows(x, names_.projection); }
@@ -465,8 +479,8 @@ void EncoderHead(const Architecture& a, const WorkOptions& options,
   if (follows) pooled_operators.CrossEntropy(*follows, "next_sentence_loss");
 }
 
-// 8 and 4 bits are for the blocks: Transformer Engine's layers and torchao's filter leave the head in 16
-// bits.
+// 8 and 4 bits are for the blocks: Transformer Engine's layers and torchao's filter leave the head
+// in 16 bits.
 LayerWork HeadWork(const Architecture& a, WorkOptions options) {
   if (IsQuantized(options.compute)) options.compute = ActivationType(options.compute);
   options.tensor_overlap = TensorOverlap::kNone;  // of blocks, too

@@ -228,6 +228,21 @@ TEST(TransformerWorkTest, RepeatedKeysAndValuesAreKeptForEveryHead) {
   EXPECT_EQ(Find(block, "self_attn.core")->key_heads, 32);
 }
 
+// FlashAttention keeps what it has made, 2h, and the projection behind it a copy in the other
+// order. Queries, keys and values are kept as the copies that it takes, which are no more. One
+// sequence has one order.
+TEST(TransformerWorkTest, TransposedAttentionKeepsItsOutputTwice) {
+  const Architecture gpt2 = Gpt2Small();
+  WorkOptions options = Options(2, 1024);
+  const std::int64_t plain = Sum(BlockOf(gpt2, options).saved);
+  options.transposes_attention = true;
+  EXPECT_EQ(Sum(BlockOf(gpt2, options).saved), plain + 2 * gpt2.hidden * 2 * 1024LL);
+  WorkOptions alone = Options(1, 1024);
+  const std::int64_t of_one = Sum(BlockOf(gpt2, alone).saved);
+  alone.transposes_attention = true;
+  EXPECT_EQ(Sum(BlockOf(gpt2, alone).saved), of_one);
+}
+
 // Gate, up and their product, without silu(gate): 2f less.
 TEST(TransformerWorkTest, AFusedSwiGluKeepsThreeTensors) {
   WorkOptions options = Options(1, 8192);

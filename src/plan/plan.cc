@@ -34,6 +34,8 @@ model::WorkOptions WorkOptionsOf(const Plan& plan) {
           .rotary = training.rotary,
           .activation_function = training.activation_function,
           .repeat_kv = training.repeat_kv,
+          .transposes_attention =
+              HasTransformerEngine(training) && training.attention == model::Attention::kFlash,
           .masked_tokens = training.masked_tokens,
           .document_length = training.document_length,
           .autocast = training.autocast,

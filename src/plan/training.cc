@@ -44,6 +44,16 @@ const char* Name(HostWaits waits) {
   return "";
 }
 
+bool HasTransformerEngine(const Training& training) {
+  const bool casts = training.precision == DataType::kMxfp8 ||
+                     training.precision == DataType::kNvfp4 ||
+                     (training.precision == DataType::kFp8 &&
+                      (training.fp8_scaling == model::Fp8Scaling::kDelayed ||
+                       training.fp8_scaling == model::Fp8Scaling::kCurrent));
+  return casts || training.norm == model::Implementation::kTransformerEngine ||
+         training.tensor_overlap == model::TensorOverlap::kUserBuffers;
+}
+
 const char* Name(CheckpointMode mode) {
   switch (mode) {
     case CheckpointMode::kSync:

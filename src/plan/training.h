@@ -61,8 +61,8 @@ struct Training {
   model::Implementation norm = model::Implementation::kFused;
   model::Implementation rotary = model::Implementation::kFused;
   model::Implementation activation_function = model::Implementation::kEager;
-  bool repeat_kv = false;          // model::WorkOptions
-  std::int64_t masked_tokens = 0;  // likewise
+  bool repeat_kv = false;            // model::WorkOptions
+  std::int64_t masked_tokens = 0;    // likewise
   std::int64_t document_length = 0;  // likewise
   model::TensorOverlap tensor_overlap = model::TensorOverlap::kNone;
   model::Fp8Scaling fp8_scaling = model::Fp8Scaling::kDelayed;
@@ -74,6 +74,7 @@ struct Training {
   bool autocast = false;
   // The largest norm of all gradients together: they are scaled down to it before the update.
   std::optional<double> gradient_clipping;
+  bool deterministic = false;  // lowering/framework_memory.h
   std::optional<DataLoading> data_loading;
   std::optional<CheckpointSaving> checkpoint_saving;
   bool step_barrier = false;   // measure one step between barriers instead of the steady interval
@@ -81,6 +82,10 @@ struct Training {
   bool dispatch_known = true;  // false: no source says it, and forecasts leave it out
   friend bool operator==(const Training&, const Training&) = default;
 };
+
+// Whether Transformer Engine's layers compute: where its norms do, where it casts to 8 or 4 bits,
+// or where its user buffers overlap.
+bool HasTransformerEngine(const Training& training);
 
 struct TrainingRequest {
   std::optional<std::int64_t> sequence_length;
@@ -116,6 +121,7 @@ struct TrainingRequest {
   std::optional<model::Lora> lora;  // frozen_dtype stands by itself
   std::optional<DataType> frozen_dtype;
   std::optional<bool> step_barrier;
+  std::optional<bool> deterministic;
   std::optional<double> gradient_clipping;
   std::optional<DataLoading> data_loading;
   std::optional<CheckpointSaving> checkpoint_saving;

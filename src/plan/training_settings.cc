@@ -82,7 +82,8 @@ std::vector<TrainingSetting> Rows() {
                      DataType::kBf16, DataType::kFp16>(),
        .uses = {},
        .values = "what a rank keeps: `fp32`, `bf16`, `fp16`",
-       .default_value = "`precision`; `bf16` for `fp8`, `mxfp8` and `nvfp4`, `fp32` for `tf32`. With 16 bits, the "
+       .default_value = "`precision`; `bf16` for `fp8`, `mxfp8` and `nvfp4`, `fp32` for `tf32`. "
+                        "With 16 bits, the "
                         "optimizer holds FP32 master weights"},
       {.key = "gradient_dtype",
        .type = Words<&Given::gradient_dtype, &Training::gradient_dtype, DataType::kFp32,
@@ -264,10 +265,11 @@ std::vector<TrainingSetting> Rows() {
        .uses = {},
        .of_architectures = true,
        .shown = Packs,
-       .values = "tokens of a document: so many that they fill `sequence_length` are packed into each "
-                 "sequence, and attention stays within each (FlashAttention of varying lengths, as "
-                 "fine-tuning with packed sequences in NeMo has it); not with `attention: math` and "
-                 "`fused_softmax`, which compute all scores and mask",
+       .values =
+           "tokens of a document: so many that they fill `sequence_length` are packed into each "
+           "sequence, and attention stays within each (FlashAttention of varying lengths, as "
+           "fine-tuning with packed sequences in NeMo has it); not with `attention: math` and "
+           "`fused_softmax`, which compute all scores and mask",
        .default_value = "each sequence is one document, or its mask does not matter to kernels"},
       {.key = "fp8_scaling",
        .type = Words<&Given::fp8_scaling, &Training::fp8_scaling, model::Fp8Scaling::kDelayed,
@@ -275,8 +277,7 @@ std::vector<TrainingSetting> Rows() {
                      model::Fp8Scaling::kTorchaoRowwise>(),
        .uses = {},
        .of_architectures = true,
-       .shown =
-           [](const Training& training) { return training.precision == DataType::kFp8; },
+       .shown = [](const Training& training) { return training.precision == DataType::kFp8; },
        .values =
            "with `precision: fp8`, whose layers cast, and where a tensor's scale comes from: "
            "`delayed` (Transformer Engine, the steps before: one pass), `current` (Transformer "
@@ -374,6 +375,17 @@ std::vector<TrainingSetting> Rows() {
        .uses = {},
        .values = "the largest norm of all gradients together, such as `1.0`, or `none`",
        .default_value = "`none`"},
+      {.key = "deterministic",
+       .type = Switch{&Given::deterministic, &Training::deterministic},
+       .uses = {},
+       .of_architectures = true,
+       .shown = [](const Training& training) { return training.deterministic; },
+       .values = "`true`: `torch.use_deterministic_algorithms`, Megatron-LM's "
+                 "`--deterministic-mode`: cuBLAS's "
+                 "workspaces have 32 MiB (`CUBLAS_WORKSPACE_CONFIG=:4096:8`); which attention runs "
+                 "then is "
+                 "`attention`",
+       .default_value = "`false`"},
       {.key = "data_loading",
        .type = OwnNotation<&Given::data_loading>(),
        .uses = {},
