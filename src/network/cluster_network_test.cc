@@ -100,6 +100,34 @@ TEST(ClusterNetworkTest, GpusMeetInTheFabricsSwitches) {
   EXPECT_GT(router.Find(0, 31)->latency, router.Find(0, 8)->latency);
 }
 
+// NCCL sends by the sender's card and receives by the receiver's (ncclTopoGetNetDev): the processors
+// may be the nearer way to the other's rail, but their 22 GB/s would be all that a node's GPUs have
+// to send to other rails.
+TEST(ClusterNetworkTest, MessagesToOtherNodesLeaveAndArriveByTheNearestCards) {
+  topology::Fabric fabric = topology::Rails();
+  fabric.uplink.latency = Microseconds(5);
+  const ClusterNetwork built = NetworkOf(Cluster(topology::SwitchedNode(), fabric, 2)).value();
+  Network::Router router(built.network);
+  const Path path = router.Find(4, 8).value();
+  double cards = 0;
+  for (const Share& share : path.shares) {
+    const std::string name = built.network.LinkName(share.link);
+    EXPECT_EQ(name.find("cpu"), std::string::npos) << name;
+    const bool out = name.starts_with("node0/nic4 to leaf") || name.starts_with("node0/nic5 to leaf");
+    const bool in = name.ends_with(" to node1/nic0") || name.ends_with(" to node1/nic1");
+    if (out || in) cards += share.part;
+  }
+  EXPECT_NEAR(cards, 2, 1e-12);  // the whole of it out, and the whole of it in
+  // Within a node the processors are the only way without NVLink, whatever hangs on the cards.
+  const topology::NodeType pcie = topology::PcieNode();
+  const ClusterNetwork without = NetworkOf(Cluster(pcie, topology::OneSwitch(), 2)).value();
+  Network::Router inside(without.network);
+  const Path across = inside.Find(0, 3).value();
+  for (const Share& share : across.shares) {
+    EXPECT_TRUE(without.network.IsInsideNode(share.link));
+  }
+}
+
 // The spines of a route from a rank to another, and how much of the transfer each carries.
 std::map<std::string, double> Spines(topology::Fabric fabric, int from, int to) {
   const ClusterNetwork built = NetworkOf(Cluster(topology::SwitchedNode(), fabric, 8)).value();

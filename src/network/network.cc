@@ -384,6 +384,12 @@ std::optional<Path> Network::Router::Search(int from, int to, bool nvlink_only) 
   const int node_from = devices[At(network_.DevicesOf(from).front())].node;
   const int node_to = devices[At(targets.front())].node;
   const auto usable = [&](const Link& link) { return !nvlink_only || link.nvlink; };
+  const auto after = [&](const Distance& distance, int id) {
+    const Time latency = network_.link(id).latency;
+    const bool inside = node_from != node_to && network_.IsInsideNode(id);
+    return Distance{distance.inside + (inside ? latency : Time()), distance.latency + latency,
+                    distance.hops + 1};
+  };
 
   for (const int device : network_.DevicesOf(from)) Reach(device, {}, -1);
   std::optional<Distance> nearest;
@@ -401,14 +407,14 @@ std::optional<Path> Network::Router::Search(int from, int to, bool nvlink_only) 
       const Link& link = network_.link(id);
       const int node = devices[At(link.to)].node;
       if (!usable(link) || (node >= 0 && node != node_from && node != node_to)) continue;
-      Reach(link.to, {distance.latency + link.latency, distance.hops + 1}, id);
+      Reach(link.to, after(distance, id), id);
     }
     for (const int target : targets) {
       if (devices[At(target)].forwards) continue;  // reached like any switch
       for (const int id : network_.in_[At(target)]) {
         const Link& link = network_.link(id);
         if (link.from != device || !usable(link)) continue;
-        Reach(target, {distance.latency + link.latency, distance.hops + 1}, id);
+        Reach(target, after(distance, id), id);
       }
     }
   }

@@ -129,9 +129,12 @@ class Network {
 class Network::Router {
  public:
   explicit Router(const Network& network) : network_(network), crossed_(network.links()) {}
-  // Shortest by latency, then by links crossed. Two places that NVLink joins use nothing else,
-  // whatever its latency (NCCL ranks kinds of paths in the same way, src/graph/paths.cc). Of a
-  // place on itself: nothing is crossed. Fails where no route leads there.
+  // Shortest by latency, then by links crossed. Between nodes first by the latency inside them: a
+  // message leaves by the sender's nearest cards and arrives by the receiver's (ncclTopoGetNetDev,
+  // src/graph/topo.cc of NVIDIA/nccl), even where the processors are a nearer way to the other's
+  // rail than the fabric. Two places that NVLink joins use nothing else, whatever its latency (NCCL
+  // ranks kinds of paths in the same way, src/graph/paths.cc). Of a place on itself: nothing is
+  // crossed. Fails where no route leads there.
   tl::expected<Path, Fault> Find(int from, int to);
   // Empty, for whatever goes over the routes that were found.
   LinkSet& NoLinks() {
@@ -141,6 +144,7 @@ class Network::Router {
 
  private:
   struct Distance {
+    Time inside;  // of the latency, that of links inside nodes; between places of one node none
     Time latency;
     int hops = 0;
     friend constexpr auto operator<=>(const Distance&, const Distance&) = default;
