@@ -82,7 +82,7 @@ std::optional<BytesRange> MemoryRange(Bytes peak,
 // Within which nine of ten published peaks lie of runs whose source specifies allocator, model and
 // plan: stepcast validate published, "Ranges of a source that is not known yet". A scenario is as
 // completely specified; MemoryRange covers runs of which less is known, too.
-inline constexpr double kSpecifiedMemory = 0.036;
+inline constexpr double kSpecifiedMemory = 0.028;
 
 // By such a part what a caching allocator holds may be above the forecast, when it is judged
 // whether a plan fits and how much a plan leaves free: as MemoryRange, and at most
