@@ -50,7 +50,7 @@ void DummyGradients::AddOfOutputLayer() {
     if (layer.kind != model::LayerKind::kHead) continue;
     for (const int tensor : layer.tensors) {
       if (model.tensors[tensor].shape.size() < 2) continue;
-      of_output_layer_[tensor] =
+      of_output_layer_[tensor].dummy =
           operations_.AddRange(step_.builder().Named(model.tensors[tensor].name, ".dummy gradient"),
                                model.tensors[tensor].elements,
                                step_.plan().training.parameter_dtype, Category::kWorkspace);

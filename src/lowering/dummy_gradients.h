@@ -1,5 +1,6 @@
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "src/lowering/operations.h"
@@ -8,8 +9,9 @@
 // Where a product adds to the main gradient itself, autograd is still given a gradient of the
 // weight's shape, which nothing reads. Transformer Engine's layers keep one for each shape
 // (transformer_engine/pytorch/module/base.py, get_dummy_wgrad); the output layer, which is
-// Megatron-LM's own, has one until the hook lets it go (core/tensor_parallel/layers.py). Nothing
-// without Transformer Engine's layers: before them Megatron-LM gave autograd none.
+// Megatron-LM's own, has one until the hook lets it go (core/tensor_parallel/layers.py): where the
+// embedding is tied to it, when that has its gradient, too. Nothing without Transformer Engine's
+// layers: before them Megatron-LM gave autograd none.
 namespace stepcast::lowering {
 
 class DummyGradients {
@@ -18,24 +20,32 @@ class DummyGradients {
       : step_(step), operations_(operations) {}
 
   void WritePrologue();
-  // Around the kernels that add to the main gradient of a tensor.
+  // Before each kernel that adds to the main gradient of a tensor, and when all of a micro-batch
+  // have.
   void BeforeGradient(int tensor) {
-    if (Has(tensor)) operations_.Allocate(step_.compute(), of_output_layer_[tensor]);
+    if (of_output_layer_.empty()) return;
+    OfOutputLayer& own = of_output_layer_[tensor];
+    if (own.dummy && !std::exchange(own.exists, true)) {
+      operations_.Allocate(step_.compute(), own.dummy);
+    }
   }
-  void AfterGradient(int tensor) {
-    if (Has(tensor)) operations_.Release(of_output_layer_[tensor]);
+  void GradientReady(int tensor) {
+    if (of_output_layer_.empty()) return;
+    OfOutputLayer& own = of_output_layer_[tensor];
+    if (std::exchange(own.exists, false)) operations_.Release(own.dummy);
   }
 
  private:
-  bool Has(int tensor) const {
-    return !of_output_layer_.empty() && static_cast<bool>(of_output_layer_[tensor]);
-  }
+  struct OfOutputLayer {
+    Range dummy;  // of other tensors none
+    bool exists = false;
+  };
   void KeepOneForEachShape();
   void AddOfOutputLayer();
 
   TrainingStep& step_;
   Operations& operations_;
-  std::vector<Range> of_output_layer_;  // by tensor
+  std::vector<OfOutputLayer> of_output_layer_;  // by tensor; empty: there are none
 };
 
 }  // namespace stepcast::lowering

@@ -22,18 +22,20 @@ struct Dummies {
 };
 
 // Two blocks of width 64 over a vocabulary of 128 words.
-Dummies Of(const std::string& training, const std::string& data_parallel = "") {
+Dummies Of(const std::string& training, const std::string& data_parallel = "",
+           bool tied = false) {
   static scenario::InputCache cache;
   const std::string text = fmt::format(R"(
 stepcast: 1
 model: {{kind: transformer, name: small, family: llama, hidden_size: 64, num_hidden_layers: 2,
-         num_attention_heads: 4, num_key_value_heads: 2, intermediate_size: 192, vocab_size: 128}}
+         num_attention_heads: 4, num_key_value_heads: 2, intermediate_size: 192, vocab_size: 128,
+         tie_word_embeddings: {}}}
 cluster: {{topology: {{kind: flat, devices: 1, gpu: h100-sxm}}}}
 training: {{sequence_length: 8, micro_batch_size: 1, gradient_accumulation: 2, precision: bf16,
             optimizer: adamw, {}}}
 data_parallel: {{zero_stage: 0, framework: megatron, {}}}
 )",
-                                       training, data_parallel);
+                                       tied, training, data_parallel);
   const auto scenario = scenario::LoadText(text, "test", {}, cache);
   EXPECT_TRUE(scenario.has_value()) << (scenario ? "" : Format(scenario.error()));
   if (!scenario) return {};
@@ -55,6 +57,13 @@ data_parallel: {{zero_stage: 0, framework: megatron, {}}}
 TEST(DummyGradients, TransformerEngineKeepsOneForEachShape) {
   const Dummies dummies = Of("norm: transformer_engine");
   EXPECT_EQ(dummies.kept, (std::vector<std::int64_t>{64 * 64, 128 * 64, 192 * 64, 2 * 192 * 64}));
+  EXPECT_EQ(dummies.of_output_layer, (std::vector<std::int64_t>{128 * 64}));
+}
+
+// Of the two that give it gradients the head comes first, and autograd keeps its one until the
+// embedding's is there.
+TEST(DummyGradients, OneOfTheOutputLayerWhereTheEmbeddingIsTiedToIt) {
+  const Dummies dummies = Of("norm: transformer_engine", "", true);
   EXPECT_EQ(dummies.of_output_layer, (std::vector<std::int64_t>{128 * 64}));
 }
 

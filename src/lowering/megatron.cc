@@ -170,7 +170,7 @@ class Megatron final : public ShardingStrategy {
 
   void GradientReady(int tensor) override {
     if (made_[tensor].range) AddMade(tensor);
-    dummies_.AfterGradient(tensor);
+    dummies_.GradientReady(tensor);
     if (!step_.completes(tensor) || !buckets_.reduces()) return;
     const bool full = buckets_.Fill(tensor);
     if (full && OverlapsReduction() && !aligns_reductions_) Reduce(buckets_.bucket_of(tensor));
