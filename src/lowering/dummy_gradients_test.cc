@@ -22,8 +22,7 @@ struct Dummies {
 };
 
 // Two blocks of width 64 over a vocabulary of 128 words.
-Dummies Of(const std::string& training, const std::string& data_parallel = "",
-           bool tied = false) {
+Dummies Of(const std::string& training, const std::string& data_parallel = "", bool tied = false) {
   static scenario::InputCache cache;
   const std::string text = fmt::format(R"(
 stepcast: 1

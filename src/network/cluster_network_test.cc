@@ -100,9 +100,9 @@ TEST(ClusterNetworkTest, GpusMeetInTheFabricsSwitches) {
   EXPECT_GT(router.Find(0, 31)->latency, router.Find(0, 8)->latency);
 }
 
-// NCCL sends by the sender's card and receives by the receiver's (ncclTopoGetNetDev): the processors
-// may be the nearer way to the other's rail, but their 22 GB/s would be all that a node's GPUs have
-// to send to other rails.
+// NCCL sends by the sender's card and receives by the receiver's (ncclTopoGetNetDev): the
+// processors may be the nearer way to the other's rail, but their 22 GB/s would be all that a
+// node's GPUs have to send to other rails.
 TEST(ClusterNetworkTest, MessagesToOtherNodesLeaveAndArriveByTheNearestCards) {
   topology::Fabric fabric = topology::Rails();
   fabric.uplink.latency = Microseconds(5);
@@ -113,7 +113,8 @@ TEST(ClusterNetworkTest, MessagesToOtherNodesLeaveAndArriveByTheNearestCards) {
   for (const Share& share : path.shares) {
     const std::string name = built.network.LinkName(share.link);
     EXPECT_EQ(name.find("cpu"), std::string::npos) << name;
-    const bool out = name.starts_with("node0/nic4 to leaf") || name.starts_with("node0/nic5 to leaf");
+    const bool out =
+        name.starts_with("node0/nic4 to leaf") || name.starts_with("node0/nic5 to leaf");
     const bool in = name.ends_with(" to node1/nic0") || name.ends_with(" to node1/nic1");
     if (out || in) cards += share.part;
   }
