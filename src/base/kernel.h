@@ -58,6 +58,8 @@ struct Kernel {
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t key_heads = 0;  // kAttention, kAttentionGradient: of all sequences, divides `batch`
   ProductLayout layout = ProductLayout::kForward;  // kGemm
+  // kGemm: the outcome is added to FP32 values in memory, which are read for it.
+  bool adds_to_fp32 = false;
   std::int64_t flops = 0;        // what the device executes (causal attention: half)
   std::int64_t model_flops = 0;  // what MFU counts: matrix products, full attention; else 0
   Bytes read{}, written{};       // device memory traffic if every operand crosses once

@@ -15,6 +15,8 @@
 // An operation's share of a resource is what it uses of the rate that it could reach there alone:
 // the resource that limits it has share 1, and one that it would need for 30 % of its time has 0.3.
 // Two operations whose shares of some resource add up to more than 1 cannot both run at full rate.
+// How multiprocessors are shared depends on the operations' occupancy (engine/shared_resources.h,
+// "What persists").
 // A share above 1 is of a link that sibling groups use in step with the operation: the work then
 // takes so many times as long, and uses the other resources at a rate as much lower.
 namespace stepcast::cost {
@@ -60,11 +62,22 @@ constexpr Resource KindOf(Resource resource) {
   return resource;
 }
 
+// How the thread blocks of an operation take multiprocessors.
+enum class Occupancy : std::uint8_t {
+  kTurns,       // blocks come and go, so that others get their turn
+  kPersistent,  // one block for each multiprocessor that it wants, as long as it runs
+  // A collective's: nothing else runs where they are. Messages, and what waits for others, count as
+  // kTurns: no pipeline that is published shows more (docs/accuracy.md, "Tensor
+  // parallelism: what is missing").
+  kHolds,
+};
+
 struct Demand {
   Time latency{};                          // fixed part: start-up, hops; uses nothing
   Time work{};                             // time of the rest when nothing else runs
   std::array<double, kResources> share{};  // while in `work`; not negative
   Provenance provenance = Provenance::kModelled;
+  Occupancy occupancy = Occupancy::kTurns;
 
   // The greatest share, at least 1.
   double hindrance() const { return std::max(1.0, *std::max_element(share.begin(), share.end())); }

@@ -18,9 +18,10 @@
 //               / (peak / multiprocessors x efficiency of the shape)
 //   adding up = start_latency + 8 batch m n parts bytes / achieved memory bandwidth
 //
-// `fill`: loading the pipeline and storing the tile. The library takes the fastest of all shapes
-// and parts (cuBLAS and its heuristics come close; Nvidia, "Matrix Multiplication Background User's
-// Guide", sections 3 and 4, describes tile and wave quantisation).
+// `fill`: loading the pipeline and storing the tile; with add_fill where the tile is added to FP32
+// values, which are four times as much to read and to store. The library takes the fastest of all
+// shapes and parts (cuBLAS and its heuristics come close; Nvidia, "Matrix Multiplication Background
+// User's Guide", sections 3 and 4, describes tile and wave quantisation).
 namespace stepcast::cost {
 
 struct TileSetting {
@@ -32,8 +33,14 @@ struct TileSetting {
   double rate = 1;     // of the tiles' own, what is left of it (unaligned_products.h)
 };
 
-// Requires tiles, a positive peak and sizes of at least 1. Rounded up to a picosecond.
-Time TiledArithmetic(const Kernel& product, const TileSetting& setting);
+struct TiledProduct {
+  Time time;  // rounded up to a picosecond
+  // Multiprocessors that take so many waves: fewer would take more, and more end no earlier.
+  double multiprocessors = 0;
+};
+
+// Requires tiles, a positive peak and sizes of at least 1.
+TiledProduct TiledArithmetic(const Kernel& product, const TileSetting& setting);
 
 // The part of its clock that a device holds under matrix products for as long as training takes.
 // Dynamic power goes with frequency times voltage squared, and voltage with frequency, so a device

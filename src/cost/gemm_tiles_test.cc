@@ -32,27 +32,39 @@ TEST(GemmTiles, CountsWavesOfTiles) {
   const GemmTiling tiling{.tiles = {{128, 128, 0.5}}, .fill = 0, .start = {}};
   // 10 tiles of 128 x 128 x 500: one wave. A multiprocessor at half of 1 Tflop/s needs
   // 2 x 128 x 128 x 500 / 0.5e12 = 32.768 us. k is too short to be split.
-  EXPECT_EQ(TiledArithmetic(Product(1280, 128, 500), Setting(tiling)), Nanoseconds(32'768));
+  EXPECT_EQ(TiledArithmetic(Product(1280, 128, 500), Setting(tiling)).time, Nanoseconds(32'768));
   // One row more is an eleventh tile, and a second wave.
-  EXPECT_EQ(TiledArithmetic(Product(1281, 128, 500), Setting(tiling)), Nanoseconds(65'536));
+  EXPECT_EQ(TiledArithmetic(Product(1281, 128, 500), Setting(tiling)).time, Nanoseconds(65'536));
   // Two products of five tiles each fill the device as one of ten does.
-  EXPECT_EQ(TiledArithmetic(Product(640, 128, 500, 2), Setting(tiling)), Nanoseconds(32'768));
+  EXPECT_EQ(TiledArithmetic(Product(640, 128, 500, 2), Setting(tiling)).time, Nanoseconds(32'768));
 }
 
 TEST(GemmTiles, FillLengthensEveryWave) {
   const GemmTiling tiling{.tiles = {{128, 128, 0.5}}, .fill = 100, .start = {}};
   // (500 + 100) / 500 of the time without.
-  EXPECT_EQ(TiledArithmetic(Product(1280, 128, 500), Setting(tiling)), Picoseconds(39'321'600));
+  EXPECT_EQ(TiledArithmetic(Product(1280, 128, 500), Setting(tiling)).time,
+            Picoseconds(39'321'600));
+}
+
+// (500 + 100 + 300) / 500 of the time without, where 4 bytes an element are read and stored. The
+// multiprocessors that the waves need are the same: 10 of the 10 tiles, 8 of 15 in two waves.
+TEST(GemmTiles, AddingToFp32LengthensEveryWave) {
+  GemmTiling tiling{.tiles = {{128, 128, 0.5}}, .fill = 100, .add_fill = 300, .start = {}};
+  Kernel product = Product(1280, 128, 500);
+  EXPECT_EQ(TiledArithmetic(product, Setting(tiling)).multiprocessors, 10);
+  product.adds_to_fp32 = true;
+  EXPECT_EQ(TiledArithmetic(product, Setting(tiling)).time, Picoseconds(58'982'400));
+  EXPECT_EQ(TiledArithmetic(Product(1920, 128, 500), Setting(tiling)).multiprocessors, 8);
 }
 
 TEST(GemmTiles, TakesTheFastestShapeEitherWayRound) {
   const GemmTiling tiling{.tiles = {{256, 128, 0.8}, {64, 64, 0.4}}, .fill = 0, .start = {}};
   // 2560 x 128: ten tiles of 256 x 128. 128 x 2560: ten of 128 x 256. Each 2 x 256 x 128 x 500 /
   // 0.8e12 = 40.96 us; 80 tiles of 64 x 64 are 8 waves of 10.24 us.
-  EXPECT_EQ(TiledArithmetic(Product(2560, 128, 500), Setting(tiling)), Nanoseconds(40'960));
-  EXPECT_EQ(TiledArithmetic(Product(128, 2560, 500), Setting(tiling)), Nanoseconds(40'960));
+  EXPECT_EQ(TiledArithmetic(Product(2560, 128, 500), Setting(tiling)).time, Nanoseconds(40'960));
+  EXPECT_EQ(TiledArithmetic(Product(128, 2560, 500), Setting(tiling)).time, Nanoseconds(40'960));
   // One small tile's worth: 2 x 64 x 64 x 500 / 0.4e12.
-  EXPECT_EQ(TiledArithmetic(Product(64, 64, 500), Setting(tiling)), Nanoseconds(10'240));
+  EXPECT_EQ(TiledArithmetic(Product(64, 64, 500), Setting(tiling)).time, Nanoseconds(10'240));
 }
 
 TEST(GemmTiles, SplitsADeepThinProduct) {
@@ -60,7 +72,7 @@ TEST(GemmTiles, SplitsADeepThinProduct) {
   // One tile, k = 8192. Whole: 2 x 128 x 128 x 8192 / 0.5e12 = 536.870912 us on one of ten
   // multiprocessors. In eight parts, one wave: 67.108864 us, and a kernel that adds up 8 x 128 x
   // 128 numbers at 8 bytes each: 2 us + 1.048576 us.
-  EXPECT_EQ(TiledArithmetic(Product(128, 128, 8192), Setting(tiling)),
+  EXPECT_EQ(TiledArithmetic(Product(128, 128, 8192), Setting(tiling)).time,
             Picoseconds(67'108'864 + 2'000'000 + 1'048'576));
 }
 
@@ -68,7 +80,7 @@ TEST(GemmTiles, TilesTakeLongerAtAPartOfTheirRate) {
   const GemmTiling tiling{.tiles = {{128, 128, 0.5}}, .fill = 0, .start = {}};
   TileSetting setting = Setting(tiling);
   setting.rate = 0.5;
-  EXPECT_EQ(TiledArithmetic(Product(1280, 128, 500), setting), Nanoseconds(65'536));
+  EXPECT_EQ(TiledArithmetic(Product(1280, 128, 500), setting).time, Nanoseconds(65'536));
 }
 
 TEST(GemmTiles, PowerHoldsTheClockDown) {
@@ -87,12 +99,14 @@ RC_GTEST_PROP(GemmTiles, NeverBeatThePeakAndNeverGetFasterWithMoreWork, ()) {
   const TileSetting setting = Setting(tiling);
   const auto size = [] { return *rc::gen::inRange<std::int64_t>(1, 9000); };
   const Kernel product = Product(size(), size(), size(), *rc::gen::inRange<std::int64_t>(1, 5));
-  const Time time = TiledArithmetic(product, setting);
+  const Time time = TiledArithmetic(product, setting).time;
   RC_ASSERT(time >= TimeFor(product.flops, setting.peak));
-  RC_ASSERT(TiledArithmetic(Product(product.m + 1, product.n, product.k, product.batch), setting) >=
-            time);
-  RC_ASSERT(TiledArithmetic(Product(product.m, product.n + 1, product.k, product.batch), setting) >=
-            time);
+  RC_ASSERT(
+      TiledArithmetic(Product(product.m + 1, product.n, product.k, product.batch), setting).time >=
+      time);
+  RC_ASSERT(
+      TiledArithmetic(Product(product.m, product.n + 1, product.k, product.batch), setting).time >=
+      time);
 }
 
 }  // namespace

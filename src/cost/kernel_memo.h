@@ -44,6 +44,7 @@ class KernelMemo {
   static Key KeyOf(const Kernel& kernel) {
     const bool compiled = kernel.kind == KernelKind::kGemm && kernel.issuer == Issuer::kFramework;
     return {.kind = static_cast<std::uint32_t>(compiled) << 31 |
+                    static_cast<std::uint32_t>(kernel.adds_to_fp32) << 30 |
                     static_cast<std::uint32_t>(kernel.layout) << 24 |
                     static_cast<std::uint32_t>(kernel.kind) << 16 |
                     static_cast<std::uint32_t>(kernel.data_type) << 8 | kernel.flash,

@@ -222,17 +222,19 @@ tl::expected<Demand, KernelFault> PriceAtRate(const Kernel& kernel, const Kernel
                                   : Achieved(gpu.memory_bandwidth, memory_efficiency);
   Roofline roofline;
   Time start_latency = costs.start_latency;
+  double wanted = 0;  // multiprocessors, of a persistent kernel; 0: of another
   switch (kernel.kind) {
     case KernelKind::kGemm: {
       const auto& tiling = costs.gemm_tiling[static_cast<std::size_t>(kernel.data_type)];
       if (peak != FlopRate() && !tiling.empty()) {
-        const Time short_run = TiledArithmetic(kernel, {.tiling = tiling,
-                                                        .peak = peak,
-                                                        .multiprocessors = gpu.multiprocessors,
-                                                        .memory = bandwidth,
-                                                        .start_latency = costs.start_latency,
-                                                        .rate = rate});
-        roofline.arithmetic = LongRun(kernel, short_run, peak, setting);
+        const TiledProduct tiled = TiledArithmetic(kernel, {.tiling = tiling,
+                                                            .peak = peak,
+                                                            .multiprocessors = gpu.multiprocessors,
+                                                            .memory = bandwidth,
+                                                            .start_latency = costs.start_latency,
+                                                            .rate = rate});
+        roofline.arithmetic = LongRun(kernel, tiled.time, peak, setting);
+        if (tiling.persistent) wanted = tiled.multiprocessors;
         start_latency = tiling.start;
         break;
       }
@@ -271,6 +273,10 @@ tl::expected<Demand, KernelFault> PriceAtRate(const Kernel& kernel, const Kernel
   if (demand.work > Time()) {
     ShareOf(demand, Resource::kCompute) = roofline.arithmetic / demand.work;
     ShareOf(demand, Resource::kMemory) = roofline.traffic / demand.work;
+    if (wanted > 0) {
+      demand.occupancy = Occupancy::kPersistent;
+      ShareOf(demand, Resource::kCompute) = wanted / gpu.multiprocessors;
+    }
   }
   STEPCAST_CHECK(demand.work >= TrafficTime(kernel, gpu.memory_bandwidth),
                  "a kernel is never faster than the device's memory");

@@ -32,6 +32,10 @@
 // is as much less than the best products draw as their rate is lower (SustainedClock,
 // gemm_tiles.h): a wave that half of the multiprocessors sit out costs less than half.
 //
+// A persistent product (calibration.h) takes the multiprocessors that its waves need, for as long
+// as it runs: beside a collective, which holds some, it takes a second round
+// (engine/shared_resources.h).
+//
 // What the profile measured counts instead (measured_time.h): the surface of matrix products of the
 // data type and layout, `batch` of them as one product with batch x m rows, whose largest stands
 // for the best; attention by heads, sequence and head size (attention_time.h); the curve of

@@ -221,6 +221,28 @@ TEST_F(KernelPriceTest, ProductsInTilesStartAsTheTilingSays) {
   EXPECT_EQ(demand->latency, Microseconds(5));
 }
 
+// 150 tiles take two waves, and so many 75 multiprocessors: a persistent kernel keeps those as long
+// as it runs. Of another kernel's blocks nothing is kept.
+TEST_F(KernelPriceTest, APersistentProductKeepsTheMultiprocessorsOfItsWaves) {
+  calibration::KernelCosts costs = RoundCosts();
+  calibration::GemmTiling& tiling = costs.gemm_tiling[static_cast<std::size_t>(DataType::kBf16)];
+  tiling = {.tiles = {{100, 100, 0.5}}, .fill = 0, .start = {}};
+  Kernel kernel = Gemm(2LL * 1500 * 1000 * 500, Bytes(), Bytes());
+  kernel.m = 1500;
+  kernel.n = 1000;
+  kernel.k = 500;
+  const auto price = [&] { return *PriceKernel(kernel, {.gpu = gpu_, .costs = costs}); };
+  constexpr auto kCompute = static_cast<std::size_t>(Resource::kCompute);
+  const Demand plain = price();
+  EXPECT_EQ(plain.occupancy, Occupancy::kTurns);
+  EXPECT_EQ(plain.share[kCompute], 1);
+  tiling.persistent = true;
+  const Demand persistent = price();
+  EXPECT_EQ(persistent.occupancy, Occupancy::kPersistent);
+  EXPECT_EQ(persistent.share[kCompute], 0.75);
+  EXPECT_EQ(persistent.work, plain.work);
+}
+
 // A wave that half of the multiprocessors sit out draws half of the power, so the others hold a
 // higher clock, and what is lost is less than the wave.
 TEST_F(KernelPriceTest, ProductsThatLeaveMultiprocessorsIdleHoldAHigherClock) {

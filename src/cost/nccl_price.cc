@@ -507,6 +507,7 @@ void NcclPricer::SetShares(CollectiveKind kind, Bytes bytes, const Communication
   const auto achieved = [](Time raw, double efficiency) { return raw.seconds() / efficiency; };
   const calibration::LinkCosts& costs = *setting_.links;
   set(Resource::kCompute, static_cast<double>(estimate.channels) / setting_.gpu->multiprocessors);
+  demand.occupancy = Occupancy::kHolds;
   const double memory_bytes = estimate.in_switch() ? 2 * static_cast<double>(bytes.count())
                                                    : 3 * WireBytesPerRank(kind, bytes, path.ranks);
   set(Resource::kMemory,

@@ -81,8 +81,7 @@ const PricedMachine::Group& PricedMachine::AddMessages(const program::ProcessGro
             .layout = group.layout,
             .path = PathOf(ends),
             .shape = nccl ? ShapeOf(ends, cluster->gpus_per_node()) : GroupShape(),
-            .communicator =
-                nccl ? ShapeOf(group.ranks, cluster->gpus_per_node()) : GroupShape(),
+            .communicator = nccl ? ShapeOf(group.ranks, cluster->gpus_per_node()) : GroupShape(),
             .siblings = analytic ? std::make_unique<SiblingLinks>(*cluster, group.ranks,
                                                                   group.layout, loads, pairs_of)
                                  : nullptr}));

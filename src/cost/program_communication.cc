@@ -176,6 +176,7 @@ class CommunicationPricer {
     channels = *multiprocessors;
     demand.share[static_cast<std::size_t>(Resource::kCompute)] =
         *multiprocessors / operations / pricing_.scenario.gpu->multiprocessors;
+    demand.occupancy = Occupancy::kTurns;  // products know of them, and leave them out
   }
 
   static std::string MessageOf(Bytes bytes) {
@@ -194,6 +195,7 @@ class CommunicationPricer {
       return price.demand.share[static_cast<std::size_t>(resource)];
     };
     share(Resource::kCompute) /= static_cast<double>(messages);
+    price.demand.occupancy = Occupancy::kTurns;  // Occupancy
     share(Resource::kMemory) *= (sends ? 1 : 2) / 3.0;
     if (!sends) {
       share(Resource::kScaleUpIn) = std::exchange(share(Resource::kScaleUp), 0);

@@ -29,6 +29,7 @@ std::uint32_t SharedResources::Share(double share) {
 void SharedResources::Reset(std::uint32_t resources, std::uint32_t activities) {
   for (Resource& resource : resources_) {
     resource.changed = false;
+    resource.held = 0;
     resource.users.clear();
   }
   resources_.resize(resources);
@@ -64,6 +65,7 @@ void SharedResources::Start(Activity activity, Time now, Work left, std::span<co
     if (use.share == 0) continue;
     const std::uint32_t r = first_resource + use.resource;
     totals_[r] += use.share;
+    if (use.way == Use::Way::kHolds) resources_[r].held += use.share;
     resources_[r].users.push_back({activity, use.share});
     if (totals_[r] > kWhole) Change(r);
   }
@@ -85,6 +87,7 @@ void SharedResources::Finish(Activity activity) {
     // Activities that this resource limited may now run faster.
     if (totals_[r] > kWhole) Change(r);
     totals_[r] -= use.share;
+    if (use.way == Use::Way::kHolds) resource.held -= use.share;
   }
 }
 
@@ -149,11 +152,15 @@ void SharedResources::Solve() {
     for (const User& user : resource.users) ReachThrough(user.activity);
   }
 
+  for (const Activity activity : reached_activities_) {
+    if (TakesTwoRounds(activities_[activity])) two_rounds_.push_back(activity);
+  }
+
   // Most often all are alike: the first level is the only one.
-  std::uint64_t level = kFullRate;
-  for (const std::uint32_t r : reached_resources_) {
-    resources_[r].level = LevelOf(r);
-    level = std::min(level, resources_[r].level);
+  std::uint64_t level = LowestLevel();
+  if (!two_rounds_.empty() && level >= kTwoRounds) {
+    FixTwoRounds();
+    level = LowestLevel();
   }
   if (level < kFullRate) {
     lowest_.clear();
@@ -166,12 +173,35 @@ void SharedResources::Solve() {
       if (const std::uint64_t next = LevelOf(r); next < kFullRate) levels_.push_back({next, r});
     }
     std::make_heap(levels_.begin(), levels_.end(), Later());
-    while (!levels_.empty()) FixUsersOfLowest(FindLowest());
+    while (!levels_.empty()) {
+      const std::uint64_t next = FindLowest();
+      if (!two_rounds_.empty() && next >= kTwoRounds) {
+        // Their bound comes before.
+        FixTwoRounds();
+        for (const std::uint32_t r : lowest_) {
+          if (LevelOf(r) == kFullRate) continue;
+          levels_.push_back({LevelOf(r), r});
+          std::push_heap(levels_.begin(), levels_.end(), Later());
+        }
+        continue;
+      }
+      FixUsersOfLowest(next);
+    }
+    FixTwoRounds();
   }
   reached_resources_.clear();
   for (const Activity activity : reached_activities_) {
     if (activities_[activity].fixed_in != solve_) activities_[activity].new_rate = kFullRate;
   }
+}
+
+std::uint64_t SharedResources::LowestLevel() {
+  std::uint64_t level = kFullRate;
+  for (const std::uint32_t r : reached_resources_) {
+    resources_[r].level = LevelOf(r);
+    level = std::min(level, resources_[r].level);
+  }
+  return level;
 }
 
 // The rate at which the activities that are not fixed yet would use the resource up; full if they
@@ -212,6 +242,22 @@ void SharedResources::FixUsersOfLowest(std::uint64_t level) {
       if (activities_[user.activity].fixed_in != solve_) Fix(user.activity, level);
     }
   }
+}
+
+bool SharedResources::TakesTwoRounds(const Running& running) const {
+  for (const Use& use : running.uses) {
+    if (use.way != Use::Way::kPersists) continue;
+    if (use.share + resources_[running.first_resource + use.resource].held > kWhole) return true;
+  }
+  return false;
+}
+
+// Levels only rise: none is below this rate.
+void SharedResources::FixTwoRounds() {
+  for (const Activity activity : two_rounds_) {
+    if (activities_[activity].fixed_in != solve_) Fix(activity, kTwoRounds);
+  }
+  two_rounds_.clear();
 }
 
 void SharedResources::Fix(Activity activity, std::uint64_t rate) {

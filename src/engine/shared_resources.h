@@ -39,6 +39,15 @@ namespace stepcast::engine {
 //   level of the SMs is 1 / 1.1, so both run at rate 0.909; the product takes a tenth longer while
 //   the collective is there.
 //
+// What persists
+//   A kernel may launch one thread block for each multiprocessor that stays there until the kernel
+//   ends (Use::kPersists; share: the part of the multiprocessors that its blocks want). When others
+//   hold multiprocessors as long (Use::kHolds), and the shares add up to more than 1, the blocks
+//   without a multiprocessor run after the first ones: in a second round, which takes as long. Such
+//   an activity is bound by rate 1/2, and the holders are not slowed by it:
+//
+//       x_a <= 1/2   where its share and the shares of those that hold its resource exceed 1.
+//
 // Scope of a solve
 //   A resource whose shares add up to no more than 1 limits nothing, for no rate exceeds 1. So only
 //   the over-subscribed resources count, and a start or finish concerns only the activities that
@@ -71,8 +80,10 @@ class SharedResources {
 
   // The part of a resource that an activity uses at rate 1.
   struct Use {
+    enum class Way : std::uint8_t { kDivides, kPersists, kHolds };
     std::uint32_t resource = 0;
     std::uint64_t share = 0;  // in units of 2^-24
+    Way way = Way::kDivides;
   };
   static constexpr std::uint32_t kWhole = 1u << 24;
   static constexpr int kMostShare = 128;
@@ -125,6 +136,8 @@ class SharedResources {
     }
     return Time::FromPicoseconds(static_cast<std::int64_t>((work + rate - 1) / rate));
   }
+  // The rate of what runs in two rounds.
+  static constexpr std::uint64_t kTwoRounds = kFullRate / 2;
   // Settled.
   std::uint64_t rate_units(Activity activity) const { return activities_[activity].rate; }
   // Remaining work at `now`, which is not before the last Settle.
@@ -157,6 +170,7 @@ class SharedResources {
   };
   struct Resource {
     bool changed = false;         // over-subscribed, and its activities have changed
+    std::uint64_t held = 0;       // shares of those that hold it
     std::uint64_t left = 0;       // of the capacity, during a solve, in units of 2^-62
     std::uint64_t not_fixed = 0;  // shares of the activities whose rate is not fixed yet
     std::uint64_t level = 0;      // the rate at which those use it up, in units of 2^-38
@@ -174,8 +188,11 @@ class SharedResources {
   void Solve();
   std::uint64_t LevelOf(std::uint32_t resource) const;
   void FixUsersOfLowest(std::uint64_t level);
+  std::uint64_t LowestLevel();
   std::uint64_t FindLowest();
   void Fix(Activity activity, std::uint64_t rate);
+  bool TakesTwoRounds(const Running& running) const;
+  void FixTwoRounds();
   static void SetRate(Running& running, Time now, std::uint64_t rate);
 
   std::vector<Running> activities_;
@@ -191,6 +208,7 @@ class SharedResources {
   std::uint32_t solve_ = 0;
   std::vector<std::uint32_t> reached_resources_;
   std::vector<Activity> reached_activities_;
+  std::vector<Activity> two_rounds_;   // of those, the ones that are bound and not fixed yet
   std::vector<std::uint32_t> lowest_;  // the resources that are used up next, all at one level
   // A heap of the others that may be, the lowest first. Levels only rise while activities are
   // fixed, so that one that is out of date comes too early and is put back.

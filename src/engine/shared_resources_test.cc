@@ -33,7 +33,9 @@ class Stepwise : public SharedResources {
   }
 };
 
-Use Of(std::uint32_t resource, double share) { return {resource, SharedResources::Share(share)}; }
+Use Of(std::uint32_t resource, double share, Use::Way way = Use::Way::kDivides) {
+  return {resource, SharedResources::Share(share), way};
+}
 
 TEST(SharedResourcesTest, AloneItEndsAfterExactlyItsWork) {
   Stepwise resources(1, 1);
@@ -104,6 +106,60 @@ TEST(SharedResourcesTest, ProductBesideACollective) {
   EXPECT_NEAR(resources.rate(0), 1 / 1.1, 1e-7);
   EXPECT_NEAR(resources.rate(1), 1 / 1.1, 1e-7);
   EXPECT_NEAR(resources.end(0).picoseconds(), 12'100, 1);
+}
+
+TEST(SharedResourcesTest, APersistentKernelTakesTwoRoundsBesideAHolder) {
+  // All multiprocessors are wanted and a tenth of them is held: what has no room runs afterwards,
+  // so that 10 ns of work take 20. The holder is not slowed.
+  Stepwise resources(1, 3);
+  const std::vector<Use> product = {Of(0, 1, Use::Way::kPersists)};
+  const std::vector<Use> collective = {Of(0, 0.1, Use::Way::kHolds)};
+  resources.Start(0, Time(), Nanoseconds(10), product);
+  EXPECT_EQ(resources.rate(0), 1);
+  resources.Start(1, Nanoseconds(2), Nanoseconds(8), collective);
+  EXPECT_EQ(resources.rate(0), 0.5);
+  EXPECT_EQ(resources.rate(1), 1);
+  EXPECT_EQ(resources.end(0), Nanoseconds(18));
+  // The holder goes: of the 10 ns, 2 and half of 8 are done.
+  resources.Finish(1, Nanoseconds(10));
+  EXPECT_EQ(resources.rate(0), 1);
+  EXPECT_EQ(resources.end(0), Nanoseconds(14));
+}
+
+TEST(SharedResourcesTest, APersistentKernelThatLeavesRoomIsNotSlowed) {
+  // Waves that need 0.88 of the multiprocessors leave 0.12 to a holder, and less to two.
+  Stepwise resources(1, 3);
+  const std::vector<Use> product = {Of(0, 0.88, Use::Way::kPersists)};
+  const std::vector<Use> collective = {Of(0, 0.1, Use::Way::kHolds)};
+  resources.Start(0, Time(), Nanoseconds(10), product);
+  resources.Start(1, Time(), Nanoseconds(10), collective);
+  EXPECT_EQ(resources.rate(0), 1);
+  EXPECT_EQ(resources.rate(1), 1);
+  resources.Start(2, Time(), Nanoseconds(10), collective);
+  EXPECT_EQ(resources.rate(0), 0.5);
+  EXPECT_EQ(resources.rate(2), 1);
+}
+
+TEST(SharedResourcesTest, BesideWhatTakesTurnsAPersistentKernelDivides) {
+  Stepwise resources(1, 2);
+  const std::vector<Use> product = {Of(0, 1, Use::Way::kPersists)};
+  const std::vector<Use> other = {Of(0, 0.25)};
+  resources.Start(0, Time(), Nanoseconds(10), product);
+  resources.Start(1, Time(), Nanoseconds(10), other);
+  EXPECT_NEAR(resources.rate(0), 0.8, 1e-11);
+  EXPECT_NEAR(resources.rate(1), 0.8, 1e-11);
+}
+
+TEST(SharedResourcesTest, TwoRoundsLeaveMoreOfOtherResources) {
+  // Of resource 1 the product wants 0.8 and the holder 0.9: alone they would have 1 / 1.7 each.
+  // Bound to a half, the product uses 0.4 of it, and the holder has 0.6 / 0.9.
+  Stepwise resources(2, 2);
+  const std::vector<Use> product = {Of(0, 1, Use::Way::kPersists), Of(1, 0.8)};
+  const std::vector<Use> collective = {Of(0, 0.1, Use::Way::kHolds), Of(1, 0.9)};
+  resources.Start(0, Time(), Nanoseconds(10), product);
+  resources.Start(1, Time(), Nanoseconds(10), collective);
+  EXPECT_EQ(resources.rate(0), 0.5);
+  EXPECT_NEAR(resources.rate(1), 0.6 / 0.9, 1e-6);
 }
 
 TEST(SharedResourcesTest, AShareAboveOneBoundsTheRate) {
@@ -222,7 +278,9 @@ rc::Gen<Plan> AnyPlan() {
     plan.work = Picoseconds(*rc::gen::inRange(0, 5000));
     for (std::uint32_t r = 0; r < kResources; ++r) {
       const int percent = *rc::gen::elementOf(std::vector<int>{0, 0, 5, 10, 37, 50, 80, 100, 330});
-      if (percent > 0) plan.uses.push_back(Of(r, percent / 100.0));
+      const auto way = *rc::gen::element(Use::Way::kDivides, Use::Way::kDivides,
+                                         Use::Way::kPersists, Use::Way::kHolds);
+      if (percent > 0) plan.uses.push_back(Of(r, percent / 100.0, way));
     }
     return plan;
   });
@@ -244,13 +302,34 @@ long double Used(const SharedResources& resources, const std::vector<Plan>& plan
   return used;
 }
 
+// Whether it has no room beside those that hold one of its resources.
+bool TakesTwoRounds(const SharedResources& resources, const std::vector<Plan>& plans,
+                    const Plan& plan) {
+  return std::any_of(plan.uses.begin(), plan.uses.end(), [&](const Use& use) {
+    if (use.way != Use::Way::kPersists) return false;
+    std::uint64_t wanted = use.share;
+    for (std::uint32_t b = 0; b < plans.size(); ++b) {
+      if (!resources.running(b)) continue;
+      for (const Use& other : plans[b].uses) {
+        if (other.resource == use.resource && other.way == Use::Way::kHolds) wanted += other.share;
+      }
+    }
+    return wanted > SharedResources::kWhole;
+  });
+}
+
 void CheckFair(const SharedResources& resources, const std::vector<Plan>& plans) {
   for (std::uint32_t r = 0; r < kResources; ++r) RC_ASSERT(Used(resources, plans, r) <= 1.0L);
   for (std::uint32_t a = 0; a < plans.size(); ++a) {
     if (!resources.running(a)) continue;
     RC_ASSERT(resources.rate(a) > 0);
     RC_ASSERT(resources.rate(a) <= 1);
+    RC_ASSERT(resources.rate(a) < 1 || !TakesTwoRounds(resources, plans, plans[a]));
     if (resources.rate(a) == 1) continue;
+    if (TakesTwoRounds(resources, plans, plans[a])) {
+      RC_ASSERT(resources.rate(a) <= 0.5);
+      if (resources.rate(a) == 0.5) continue;
+    }
     // Max-min fair: some resource of `a` is used up, and no activity runs faster there than `a`.
     bool held_back = false;
     for (const Use& use : plans[a].uses) {

@@ -186,7 +186,8 @@ Operand LayerOperators::Norm(Operand x, std::string_view module, Normalization n
     }
     std::vector<int> gradients{parameters.weight};
     if (parameters.bias >= 0) gradients.push_back(parameters.bias);
-    const Bytes again = compiled ? Bytes() : Size(x) + Size(y) + statistics;
+    const bool within = compiled && !options_.sums_norm_weights_apart;
+    const Bytes again = within ? Bytes() : Size(x) + Size(y) + statistics;
     Kernel sums = Memory(Joined(module, ".wgrad"), 2 * Elements(x), again, weights);
     if (!rms && !compiled && !staged) {
       sums.summed_tokens = x.tokens;
@@ -285,6 +286,18 @@ std::array<Operand, 3> LayerOperators::Split(Operand x, std::string_view module,
 
 Operand LayerOperators::RepeatHeads(Operand x, std::string_view module, std::int64_t times) {
   return times == 1 ? x : Copies(x, module, times);
+}
+
+void LayerOperators::AddBias(const std::vector<Operand>& ys, std::string_view module) {
+  Bytes bytes;
+  std::int64_t elements = 0;
+  Pieces values;
+  for (const Operand& y : ys) {
+    bytes += Size(y);
+    elements += Elements(y);
+    values.emplace_back(y.value);
+  }
+  tape_->Run(Memory(Joined(module, ".bias"), elements, bytes, bytes), values, values);
 }
 
 Operand LayerOperators::Transposed(Operand x, std::string_view module, std::string_view suffix) {

@@ -149,6 +149,8 @@ class LayerOperators {
                                const std::array<std::int64_t, 3>& widths);
   // Keys or values of `kv_heads` copied so that every query head has its own.
   Operand RepeatHeads(Operand x, std::string_view module, std::int64_t times);
+  // A bias added to what lies in one piece, in place. The product has counted reading the bias.
+  void AddBias(const std::vector<Operand>& ys, std::string_view module);
   // A copy with tokens and sequences the other way round.
   Operand Transposed(Operand x, std::string_view module, std::string_view suffix);
 

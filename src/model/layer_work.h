@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,17 +45,28 @@ struct WorkOptions {
   Loss loss = Loss::kEager;
   // Kernels that memory bounds are fused as torch.compile fuses them inside a block.
   bool compiled = false;
+  // Compiled: the gradients of a norm's weights are sums over tokens, which torch.compile
+  // before 2.10 does not fuse with the sums over channels behind the input's gradient: another
+  // kernel reads all of it again (pytorch/pytorch pull request 165370).
+  bool sums_norm_weights_apart = false;
   Implementation norm = Implementation::kFused;
   Implementation rotary = Implementation::kFused;
   Implementation activation_function = Implementation::kEager;
   // Keys and values of grouped queries are copied so that every head has its own, also where the
   // attention kernel could do without (repeat_kv of Meta's Llama, torchtitan, Hugging Face).
   bool repeat_kv = false;
-  // Tokens lie before sequences, and FlashAttention takes them the other way round: what it takes
-  // and what it makes is copied, both of which backward keeps (Transformer Engine's FlashAttention,
-  // transformer_engine/pytorch/attention/dot_product_attention/backends.py). One sequence alone is
-  // the same in both orders.
+  // Queries, keys and values lie in another order than the attention core takes: they and what it
+  // makes are copied, and backward keeps the copies. FlashAttention under Transformer Engine, where
+  // tokens lie before sequences (transformer_engine/pytorch/attention/dot_product_attention/
+  // backends.py); torch.matmul of heads, whose batches of products lie together while a sequence's
+  // heads lie beside each other (Hugging Face's and NVIDIA's BERT, `transpose_for_scores`). One
+  // sequence alone is the same in both orders.
   bool transposes_attention = false;
+  // The biases of queries, keys and values are added by a kernel behind the product: Megatron-LM's
+  // own linear layers (megatron/core/tensor_parallel/layers.py, `output + bias`), torch before 1.12
+  // (aten::linear of more than two dimensions; pytorch/pytorch pull request 72728). Other biases
+  // are added where something reads the product anyway.
+  bool adds_attention_biases = false;
   // Encoders: the head predicts so many tokens of each sequence, those that are masked, which are
   // gathered before it; 0: all of them.
   std::int64_t masked_tokens = 0;
@@ -90,6 +102,9 @@ struct WorkOptions {
   // How products and the collectives before and behind them share time.
   TensorOverlap tensor_overlap = TensorOverlap::kNone;
   Fp8Scaling fp8_scaling = Fp8Scaling::kDelayed;
+  // The products of weights' gradients add to main gradients of this type (Megatron-LM's
+  // gradient_accumulation_fusion); nothing: they write gradients of their own.
+  std::optional<DataType> main_gradients{};
   // Products that share an input and are divided by columns are one: queries, keys and values, and
   // the two of SwiGLU.
   bool fuses_products = false;

@@ -145,8 +145,14 @@ std::vector<Operand> LayerOperators::Product(Operand x, std::string_view name,
     } else {
       for (const Value value : kept) reads.push_back(value);
     }
-    const Kernel product =
+    Kernel product =
         Gemm(Joined(name, ".wgrad"), out, in, x.tokens, ProductLayout::kWeightGradient);
+    if (options_.main_gradients) {
+      const Bytes main(in * out * SizeOf(*options_.main_gradients));
+      product.read += main;
+      product.written = main;
+      product.adds_to_fp32 = *options_.main_gradients == DataType::kFp32;
+    }
     if (scales_rows()) {
       const Bytes bytes = BytesOfElements(in * out);
       const Value unscaled = tape_->MakeScratch(bytes);

@@ -241,6 +241,19 @@ class Block {
     return adapter ? adapters_.AddRows(x, *adapter, y) : y;
   }
 
+  // In place: a kernel for what each of the products has made.
+  void AddAttentionBiases(const std::vector<Operand>& made,
+                          std::initializer_list<std::string_view> modules) {
+    if (!options_.adds_attention_biases || !Find(parameters_, *modules.begin()).biased()) return;
+    if (modules.size() > 1 && options_.fuses_products) {
+      operators_.AddBias(made, core_names_.query_key_value);
+      return;
+    }
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      operators_.AddBias({made[i]}, modules.begin()[i]);
+    }
+  }
+
   // Key-value heads are fewer than the ranks: several have the same one.
   bool shares_key_heads() const { return a_.kv_heads < options_.tensor; }
 
@@ -262,6 +275,7 @@ class Block {
         shares_key_heads() ? Outputs::kOne
         : packed           ? Outputs::kSideBySide
                            : Outputs::kApart);
+    AddAttentionBiases(made, {names_.query, names_.key, names_.value});
     if (!shares_key_heads()) return {made[0], made[1], made[2]};
     STEPCAST_CHECK(options_.fuses_products, "ranks share key-value heads of one product");
     return operators_.GatherHeads(made.front(), core_names_.query_key_value,
@@ -305,6 +319,7 @@ class Block {
     if (HasFusedAttention(a_.family)) {
       // Without repeated heads, queries, keys and values are views of the one output.
       const Operand all = AdaptedLinear(x, names_.query_key_value, ColumnsOfRank());
+      AddAttentionBiases({all}, {names_.query_key_value});
       if (!shares_key_heads() && (flash || group == 1)) return core(std::array{all});
       const std::array<std::int64_t, 3> widths = {query_width, key_width, key_width};
       const auto [query, key, value] =

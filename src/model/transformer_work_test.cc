@@ -243,6 +243,91 @@ TEST(TransformerWorkTest, TransposedAttentionKeepsItsOutputTwice) {
   EXPECT_EQ(Sum(BlockOf(gpt2, alone).saved), of_one);
 }
 
+// torch.matmul copies queries, keys, values and what the core makes, each way: 8 kernels that read
+// and write 2 h bytes a token. Backward keeps the copies, which are no more than what they are of.
+TEST(TransformerWorkTest, HeadsThatLieApartAreCopiedForScores) {
+  const Architecture bert = BertLarge();
+  WorkOptions options = Options(2, 64, Checkpointing::kNone, Attention::kMath);
+  const LayerWork views = BlockOf(bert, options);
+  options.transposes_attention = true;
+  const LayerWork copies = BlockOf(bert, options);
+  const auto moved = [](const LayerWork& work) {
+    Bytes bytes;
+    for (const auto* operations : {&work.forward, &work.backward}) {
+      for (const Operation& op : *operations) bytes += op.kernel.read + op.kernel.written;
+    }
+    return bytes;
+  };
+  constexpr std::int64_t kTensor = 2LL * 64 * 1024 * 2;
+  EXPECT_EQ(moved(copies) - moved(views), Bytes(8 * 2 * kTensor));
+  EXPECT_EQ(Sum(copies.saved), Sum(views.saved));
+}
+
+// A kernel for each product, which reads and writes 2 h bytes a token, or one for all that one
+// product makes. Nothing more is kept, and backward is the same.
+TEST(TransformerWorkTest, AttentionBiasesBehindTheirProducts) {
+  const Architecture bert = BertLarge();
+  WorkOptions options = Options(2, 64);
+  const LayerWork within = BlockOf(bert, options);
+  options.adds_attention_biases = true;
+  const LayerWork behind = BlockOf(bert, options);
+  constexpr std::int64_t kTensor = 2LL * 64 * 1024 * 2;
+  for (const char* module : {"query", "key", "value"}) {
+    const Kernel* kernel = Find(behind, "attention.self." + std::string(module) + ".bias");
+    ASSERT_NE(kernel, nullptr) << module;
+    EXPECT_EQ(kernel->read, Bytes(kTensor));
+    EXPECT_EQ(kernel->written, Bytes(kTensor));
+    EXPECT_EQ(Find(within, "attention.self." + std::string(module) + ".bias"), nullptr);
+  }
+  EXPECT_EQ(behind.forward.size(), within.forward.size() + 3);
+  EXPECT_EQ(behind.backward.size(), within.backward.size());
+  EXPECT_EQ(Sum(behind.saved), Sum(within.saved));
+  options.fuses_products = true;
+  const LayerWork together = BlockOf(bert, options);
+  const Kernel* all = Find(together, "attention.self.query_key_value.bias");
+  ASSERT_NE(all, nullptr);
+  EXPECT_EQ(all->read, Bytes(3 * kTensor));
+  // Llama's have none.
+  options = Options(1, 8192);
+  options.adds_attention_biases = true;
+  EXPECT_EQ(BlockOf(Llama31With8B(), options).forward.size(),
+            BlockOf(Llama31With8B(), Options(1, 8192)).forward.size());
+}
+
+// Fused accumulation: 4 bytes an element are read and written in the place of 2 that are written.
+TEST(TransformerWorkTest, FusedAccumulationAddsToMainGradients) {
+  WorkOptions options = Options(1, 1024);
+  const LayerWork apart = BlockOf(Llama31With8B(), options);
+  options.main_gradients = DataType::kFp32;
+  const LayerWork fused = BlockOf(Llama31With8B(), options);
+  const Kernel* made = Find(apart, "mlp.down_proj.wgrad");
+  const Kernel* added = Find(fused, "mlp.down_proj.wgrad");
+  ASSERT_NE(made, nullptr);
+  ASSERT_NE(added, nullptr);
+  constexpr std::int64_t kWeights = 4096LL * 14336;
+  EXPECT_EQ(added->read - made->read, Bytes(4 * kWeights));
+  EXPECT_EQ(added->written - made->written, Bytes(2 * kWeights));
+  EXPECT_TRUE(added->adds_to_fp32);
+  options.main_gradients = DataType::kBf16;
+  const LayerWork narrow = BlockOf(Llama31With8B(), options);
+  EXPECT_FALSE(Find(narrow, "mlp.down_proj.wgrad")->adds_to_fp32);
+  EXPECT_FALSE(Find(fused, "mlp.down_proj.dgrad")->adds_to_fp32);
+}
+
+// What the kernel of the input's gradient has read, x and dy, is read again.
+TEST(TransformerWorkTest, NormWeightsOfACompiledBlockAreSummedApart) {
+  WorkOptions options = Options(1, 1024);
+  options.compiled = true;
+  options.norm = Implementation::kCompiled;
+  const LayerWork together = BlockOf(Llama31With8B(), options);
+  ASSERT_NE(Find(together, "input_layernorm.wgrad"), nullptr);
+  EXPECT_EQ(Find(together, "input_layernorm.wgrad")->read, Bytes());
+  options.sums_norm_weights_apart = true;
+  const LayerWork apart = BlockOf(Llama31With8B(), options);
+  // 2 x 2 bytes an element, and an FP32 deviation a token.
+  EXPECT_EQ(Find(apart, "input_layernorm.wgrad")->read, Bytes(1024 * (4 * 4096 + 4)));
+}
+
 // Gate, up and their product, without silu(gate): 2f less.
 TEST(TransformerWorkTest, AFusedSwiGluKeepsThreeTensors) {
   WorkOptions options = Options(1, 8192);

@@ -111,7 +111,8 @@ std::vector<DataParallelSetting> Rows() {
       {.key = "copy_main_gradients",
        .type = Switch{&Given::copy_main_gradients, &DataParallel::copy_main_gradients},
        .uses = {Of(kMegatron)},
-       .shown = [](const DataParallel& data_parallel) { return !data_parallel.copy_main_gradients; },
+       .shown =
+           [](const DataParallel& data_parallel) { return !data_parallel.copy_main_gradients; },
        .values = "`true`: main gradients of 16 bits are copied into FP32 ones for the fused "
                  "optimizer; `false`: it takes them as they are, as Megatron-LM's precision-aware "
                  "and Apex's distributed optimizers do",

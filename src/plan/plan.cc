@@ -14,6 +14,43 @@ Framework LayersOf(const Plan& plan) {
   return framework == Framework::kDeepSpeed && divided ? Framework::kMegatron : framework;
 }
 
+namespace {
+
+// WorkOptions::transposes_attention. Megatron-LM hands its products views of what lies in another
+// order.
+bool TransposesAttention(const Plan& plan) {
+  const Training& training = plan.training;
+  if (training.attention == model::Attention::kFlash) return HasTransformerEngine(training);
+  const auto& traits = TraitsOf(LayersOf(plan));
+  return !traits.textbook && !traits.megatron_layers &&
+         (training.attention == model::Attention::kMath ||
+          training.attention == model::Attention::kMathFp32);
+}
+
+// WorkOptions::adds_attention_biases.
+bool AddsAttentionBiases(const Plan& plan) {
+  constexpr Version kFusesBiases{1, 12};
+  const auto& traits = TraitsOf(LayersOf(plan));
+  if (traits.textbook || HasTransformerEngine(plan.training)) return false;
+  return plan.software.torch < kFusesBiases || (traits.megatron_layers && !plan.training.compile);
+}
+
+// WorkOptions::main_gradients.
+std::optional<DataType> MainGradientsOf(const Plan& plan) {
+  const bool fused = plan.data_parallel.framework == Framework::kMegatron &&
+                     plan.data_parallel.gradient_accumulation_fusion;
+  return fused ? std::optional(plan.training.gradient_dtype) : std::nullopt;
+}
+
+// WorkOptions::sums_norm_weights_apart. Megatron-LM's fused norms, which `compile` stands for
+// there, sum up in one kernel.
+bool SumsNormWeightsApart(const Plan& plan) {
+  constexpr Version kFusesBoth{2, 10};
+  return plan.software.torch < kFusesBoth && !TraitsOf(LayersOf(plan)).megatron_layers;
+}
+
+}  // namespace
+
 model::WorkOptions WorkOptionsOf(const Plan& plan) {
   const Training& training = plan.training;
   const bool internevo = TraitsOf(plan.data_parallel.framework).internevo_layers;
@@ -30,12 +67,13 @@ model::WorkOptions WorkOptionsOf(const Plan& plan) {
           .recompute_stops_early = training.checkpoint_early_stop,
           .loss = training.loss,
           .compiled = training.compile,
+          .sums_norm_weights_apart = SumsNormWeightsApart(plan),
           .norm = training.norm,
           .rotary = training.rotary,
           .activation_function = training.activation_function,
           .repeat_kv = training.repeat_kv,
-          .transposes_attention =
-              HasTransformerEngine(training) && training.attention == model::Attention::kFlash,
+          .transposes_attention = TransposesAttention(plan),
+          .adds_attention_biases = AddsAttentionBiases(plan),
           .masked_tokens = training.masked_tokens,
           .document_length = training.document_length,
           .autocast = training.autocast,
@@ -52,6 +90,7 @@ model::WorkOptions WorkOptionsOf(const Plan& plan) {
                                  plan.data_parallel.framework != Framework::kDeepSpeed,
           .tensor_overlap = training.tensor_overlap,
           .fp8_scaling = training.fp8_scaling,
+          .main_gradients = MainGradientsOf(plan),
           .fuses_products = TraitsOf(plan.data_parallel.framework).fuses_products,
           .packs_query_key_value = internevo,
           .enters_columns_apart = internevo,

@@ -33,6 +33,35 @@ TEST(AccumulatesApart, HoldsWhenTheAccumulatorsAreLarger) {
   EXPECT_EQ(WrittenGradientType(training), DataType::kBf16);
 }
 
+TEST(WorkOptionsOf, FollowsWhoseLayersRunAndWithWhichTorch) {
+  Plan plan;
+  plan.training.attention = model::Attention::kMath;
+  plan.data_parallel.framework = Framework::kDdp;
+  plan.software.torch = {2, 10};
+  EXPECT_TRUE(WorkOptionsOf(plan).transposes_attention);
+  EXPECT_FALSE(WorkOptionsOf(plan).adds_attention_biases);
+  EXPECT_FALSE(WorkOptionsOf(plan).sums_norm_weights_apart);
+  plan.software.torch = {1, 11};
+  EXPECT_TRUE(WorkOptionsOf(plan).adds_attention_biases);
+  EXPECT_TRUE(WorkOptionsOf(plan).sums_norm_weights_apart);
+  // Megatron-LM hands views on, and adds biases by itself, but not under Transformer Engine.
+  plan.data_parallel.framework = Framework::kMegatron;
+  plan.software.torch = {2, 6};
+  EXPECT_FALSE(WorkOptionsOf(plan).transposes_attention);
+  EXPECT_TRUE(WorkOptionsOf(plan).adds_attention_biases);
+  EXPECT_FALSE(WorkOptionsOf(plan).sums_norm_weights_apart);
+  plan.training.norm = model::Implementation::kTransformerEngine;
+  plan.training.attention = model::Attention::kFlash;
+  EXPECT_TRUE(WorkOptionsOf(plan).transposes_attention);
+  EXPECT_FALSE(WorkOptionsOf(plan).adds_attention_biases);
+  // The textbook counts neither.
+  plan = Plan();
+  plan.training.attention = model::Attention::kMath;
+  plan.data_parallel.framework = Framework::kReference;
+  EXPECT_FALSE(WorkOptionsOf(plan).transposes_attention);
+  EXPECT_FALSE(WorkOptionsOf(plan).adds_attention_biases);
+}
+
 TEST(Name, IsTheWordOfTheScenarioFile) {
   EXPECT_STREQ(Name(Optimizer::kSgd), "sgd");
   EXPECT_STREQ(Name(OptimizerImplementation::kForeach), "foreach");

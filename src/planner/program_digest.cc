@@ -31,6 +31,7 @@ class Mixer {
     Add(demand.latency);
     Add(demand.work);
     for (const double share : demand.share) Add(share);
+    Add(static_cast<double>(demand.occupancy));
   }
   std::string Text() const { return fmt::format("{:016x}{:016x}", one_, other_); }
 

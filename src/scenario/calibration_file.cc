@@ -97,7 +97,9 @@ calibration::GemmTiling ReadTiling(MappingReader& figures, Diagnostics& diagnost
                    "write for example 'tiles: [[256, 128, 0.89], [128, 128, 0.85]]'");
   }
   tiling.fill = Decimal(figures, "fill");
+  tiling.add_fill = figures.ReadDecimal("add_fill", Need::kOptional, {}).value_or(0);
   tiling.start = Duration(figures, "start");
+  tiling.persistent = figures.ReadBoolean("persistent", Need::kOptional).value_or(false);
   return tiling;
 }
 

@@ -22,6 +22,19 @@ namespace {
 
 using cost::Resource;
 
+SharedResources::Use::Way WayOf(cost::Occupancy occupancy) {
+  using Way = SharedResources::Use::Way;
+  switch (occupancy) {
+    case cost::Occupancy::kTurns:
+      return Way::kDivides;
+    case cost::Occupancy::kPersistent:
+      return Way::kPersists;
+    case cost::Occupancy::kHolds:
+      return Way::kHolds;
+  }
+  return Way::kDivides;
+}
+
 // `both_ways`: what it uses of links it uses in both directions.
 Cost CostOf(const cost::Demand& demand, bool links, bool both_ways, ConcurrentSets& sets) {
   STEPCAST_CHECK(demand.latency >= Time() && demand.work >= Time(), "a price is not negative");
@@ -43,7 +56,11 @@ Cost CostOf(const cost::Demand& demand, bool links, bool both_ways, ConcurrentSe
     const bool ingress = resource == Resource::kScaleUpIn || resource == Resource::kNetworkIn;
     const std::size_t from = ingress && both_ways ? static_cast<std::size_t>(kind) : r;
     const std::uint32_t share = SharedResources::Share(demand.share[from] / slower);
-    if (share > 0) uses[count++] = {static_cast<std::uint32_t>(r), share};
+    if (share == 0) continue;
+    uses[count++] = {.resource = static_cast<std::uint32_t>(r),
+                     .share = share,
+                     .way = resource == Resource::kCompute ? WayOf(demand.occupancy)
+                                                           : SharedResources::Use::Way::kDivides};
   }
   cost.profile = sets.Intern({uses.data(), count});
   return cost;
@@ -56,7 +73,8 @@ std::uint32_t HoldOf(const cost::Demand& demand) {
 
 // They have the same CostOf.
 bool SameCost(const cost::Demand& a, const cost::Demand& b) {
-  return a.latency == b.latency && a.work == b.work && a.share == b.share;
+  return a.latency == b.latency && a.work == b.work && a.share == b.share &&
+         a.occupancy == b.occupancy;
 }
 
 // All of a program and its prices that BuildQueues reads.

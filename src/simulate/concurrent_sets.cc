@@ -36,7 +36,10 @@ void ConcurrentSets::Trim() {
 ConcurrentSets::Profile ConcurrentSets::Intern(std::span<const Use> uses) {
   if (uses.empty()) return kUsesNothing;
   key_.clear();
-  for (const Use& use : uses) key_.push_back(std::uint64_t{use.resource} << 32 | use.share);
+  for (const Use& use : uses) {
+    key_.push_back(static_cast<std::uint64_t>(use.way) << 62 | std::uint64_t{use.resource} << 32 |
+                   use.share);
+  }
   const auto [entry, added] = profiles_.try_emplace(key_, static_cast<Profile>(uses_.size()));
   if (added) uses_.emplace_back(uses.begin(), uses.end());
   return entry->second;
