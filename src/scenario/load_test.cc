@@ -323,9 +323,10 @@ TEST(Load, SuggestsShippedFilesForBareNames) {
   const auto hint = [](const std::string& override) {
     return LoadString(std::string(kShipped), {override}).error().at(0).hint;
   };
-  EXPECT_EQ(hint("cluster.topology=h100"),
-            "did you mean 'topologies/dgx-h100.yaml', or 'topologies/grand-teton-h100.yaml', or "
-            "'topologies/h100-8x100g.yaml'?");
+  EXPECT_EQ(
+      hint("cluster.topology=h100"),
+      "did you mean 'topologies/dgx-h100.yaml', or 'topologies/grand-teton-h100-80gb.yaml', or "
+      "'topologies/grand-teton-h100.yaml', or 'topologies/h100-8x100g.yaml'?");
   EXPECT_EQ(hint("model=gpt2"), "did you mean 'models/gpt2.yaml'?");
   EXPECT_EQ(hint("model=models/mixtral-7b.yaml").find("mistral"), std::string::npos);
   EXPECT_EQ(hint("model=gtp2"), "did you mean 'models/gpt2.yaml'?");

@@ -41,7 +41,8 @@
 //             have ended.
 //   Waiting   What has reached a collective or an exchange and waits for others holds the
 //             multiprocessors that it will run on: NCCL's kernels spin there until their peers come.
-//             Among the same ranks one of them does at a time.
+//             Among the same ranks one of them does at a time. As messages do, it shares them with
+//             what takes turns there; a collective that runs does not (cost::Occupancy).
 //   Step end  When everything that was issued in the step has finished, the host's part included.
 //
 // Detached and attached
