@@ -63,7 +63,7 @@ struct WorkOptions {
   // sequence alone is the same in both orders.
   bool transposes_attention = false;
   // The biases of queries, keys and values are added by a kernel behind the product: Megatron-LM's
-  // own linear layers (megatron/core/tensor_parallel/layers.py, `output + bias`), torch before 1.12
+  // own linear layer (megatron/core/tensor_parallel/layers.py, `output + bias`), torch before 1.12
   // (aten::linear of more than two dimensions; pytorch/pytorch pull request 72728). Other biases
   // are added where something reads the product anyway.
   bool adds_attention_biases = false;

@@ -27,12 +27,21 @@ bool TransposesAttention(const Plan& plan) {
           training.attention == model::Attention::kMathFp32);
 }
 
+// Whether the layers are Megatron-LM's with a linear layer of its own, since October 2021; before,
+// and in Megatron-DeepSpeed, it is PyTorch's.
+bool HasMegatronsLinear(const Plan& plan) {
+  return plan.training.async_tensor_model_parallel_allreduce &&
+         plan.data_parallel.framework != Framework::kDeepSpeed;
+}
+
 // WorkOptions::adds_attention_biases.
 bool AddsAttentionBiases(const Plan& plan) {
   constexpr Version kFusesBiases{1, 12};
   const auto& traits = TraitsOf(LayersOf(plan));
   if (traits.textbook || HasTransformerEngine(plan.training)) return false;
-  return plan.software.torch < kFusesBiases || (traits.megatron_layers && !plan.training.compile);
+  const bool megatrons =
+      traits.megatron_layers && HasMegatronsLinear(plan) && !plan.training.compile;
+  return megatrons || plan.software.torch < kFusesBiases;
 }
 
 // WorkOptions::main_gradients.
@@ -85,9 +94,7 @@ model::WorkOptions WorkOptionsOf(const Plan& plan) {
           .sequence_parallel = plan.parallelism.sequence_parallel,
           .regathers = TraitsOf(plan.data_parallel.framework).gathers_again,
           .divides_sequences = plan.data_parallel.framework == Framework::kFsdp2,
-          // Megatron-DeepSpeed's layers are Megatron-LM's of before October 2021.
-          .sums_beside_weights = training.async_tensor_model_parallel_allreduce &&
-                                 plan.data_parallel.framework != Framework::kDeepSpeed,
+          .sums_beside_weights = HasMegatronsLinear(plan),
           .tensor_overlap = training.tensor_overlap,
           .fp8_scaling = training.fp8_scaling,
           .main_gradients = MainGradientsOf(plan),

@@ -50,6 +50,8 @@ TEST(WorkOptionsOf, FollowsWhoseLayersRunAndWithWhichTorch) {
   EXPECT_FALSE(WorkOptionsOf(plan).transposes_attention);
   EXPECT_TRUE(WorkOptionsOf(plan).adds_attention_biases);
   EXPECT_FALSE(WorkOptionsOf(plan).sums_norm_weights_apart);
+  plan.training.async_tensor_model_parallel_allreduce = false;  // before October 2021
+  EXPECT_FALSE(WorkOptionsOf(plan).adds_attention_biases);
   plan.training.norm = model::Implementation::kTransformerEngine;
   plan.training.attention = model::Attention::kFlash;
   EXPECT_TRUE(WorkOptionsOf(plan).transposes_attention);
