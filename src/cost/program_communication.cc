@@ -195,7 +195,7 @@ class CommunicationPricer {
       return price.demand.share[static_cast<std::size_t>(resource)];
     };
     share(Resource::kCompute) /= static_cast<double>(messages);
-    price.demand.occupancy = Occupancy::kTurns;  // Occupancy
+    price.demand.occupancy = Occupancy::kTurns;  // demand.h says why
     share(Resource::kMemory) *= (sends ? 1 : 2) / 3.0;
     if (!sends) {
       share(Resource::kScaleUpIn) = std::exchange(share(Resource::kScaleUp), 0);

@@ -148,9 +148,9 @@ std::vector<Operand> LayerOperators::Product(Operand x, std::string_view name,
     Kernel product =
         Gemm(Joined(name, ".wgrad"), out, in, x.tokens, ProductLayout::kWeightGradient);
     if (options_.main_gradients) {
-      const Bytes main(in * out * SizeOf(*options_.main_gradients));
-      product.read += main;
-      product.written = main;
+      const Bytes sums(in * out * SizeOf(*options_.main_gradients));
+      product.read += sums;
+      product.written = sums;
       product.adds_to_fp32 = *options_.main_gradients == DataType::kFp32;
     }
     if (scales_rows()) {

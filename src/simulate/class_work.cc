@@ -103,7 +103,7 @@ void ClassRun::Hold(std::uint32_t communicator, std::uint32_t share, Time now) {
   const SharedResources::Use use{
       .resource = static_cast<std::uint32_t>(cost::Resource::kCompute),
       .share = std::min(communicators_[largest].held, SharedResources::kWhole),
-      .way = SharedResources::Use::Way::kDivides};  // cost::Occupancy
+      .way = SharedResources::Use::Way::kDivides};  // cost::Occupancy says why
   InFlight& work = in_flight_[runner_of(largest)];
   work.work = kEndless;
   work.profile = sets_->Intern({&use, 1});
