@@ -53,8 +53,6 @@ struct GemmTiling {
   double fill = 0;      // k's worth of time to fill the pipeline and to store a tile
   double add_fill = 0;  // ... so much more where tiles are added to FP32 values
   Time start;           // what every product takes on the device besides; instead of start_latency
-  // One thread block for each multiprocessor that takes tile after tile, not one for each tile.
-  bool persistent = false;
   bool empty() const { return tiles.empty(); }
   friend bool operator==(const GemmTiling&, const GemmTiling&) = default;
 };

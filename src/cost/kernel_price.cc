@@ -171,6 +171,27 @@ Time AchievedTraffic(const Kernel& kernel, const KernelSetting& setting) {
   return TrafficTime(kernel, Achieved(setting.gpu.memory_bandwidth, costs.memory_efficiency));
 }
 
+// Whether the library's products have one thread block for each multiprocessor, which takes tile
+// after tile, rather than one block for each tile: cuBLAS's for Hopper do.
+bool HasPersistentProducts(const topology::Gpu& gpu) { return gpu.compute_capability / 10 == 9; }
+
+// Multiprocessors that a product takes whose tiles are not known, as TiledArithmetic counts them:
+// with tiles of 256 x 128, the largest of Hopper's profiles.
+double MultiprocessorsOf(const Kernel& product, const topology::Gpu& gpu) {
+  const auto multiprocessors = static_cast<double>(gpu.multiprocessors);
+  if (product.m == 0 || product.n == 0) return multiprocessors;
+  const auto [n, m] = std::minmax(product.m, product.n);
+  const double tiles = static_cast<double>(product.batch) *
+                       std::ceil(static_cast<double>(m) / 256) *
+                       std::ceil(static_cast<double>(n) / 128);
+  return std::ceil(tiles / std::ceil(tiles / multiprocessors));
+}
+
+void MakePersistent(Demand& product, double wanted, const topology::Gpu& gpu) {
+  product.occupancy = Occupancy::kPersistent;
+  ShareOf(product, Resource::kCompute) = wanted / gpu.multiprocessors;
+}
+
 Demand PriceMeasured(const Kernel& kernel, const MeasuredTime& measured,
                      const KernelSetting& setting) {
   Demand demand = DemandOf(measured, setting.costs.start_latency, setting.start_latency);
@@ -181,6 +202,9 @@ Demand PriceMeasured(const Kernel& kernel, const MeasuredTime& measured,
   const double part = std::min(1.0, other / demand.work);
   ShareOf(demand, Resource::kCompute) = arithmetic ? 1 : part;
   ShareOf(demand, Resource::kMemory) = arithmetic ? part : 1;
+  if (kernel.kind == KernelKind::kGemm && HasPersistentProducts(setting.gpu)) {
+    MakePersistent(demand, MultiprocessorsOf(kernel, setting.gpu), setting.gpu);
+  }
   return demand;
 }
 
@@ -222,7 +246,7 @@ tl::expected<Demand, KernelFault> PriceAtRate(const Kernel& kernel, const Kernel
                                   : Achieved(gpu.memory_bandwidth, memory_efficiency);
   Roofline roofline;
   Time start_latency = costs.start_latency;
-  double wanted = 0;  // multiprocessors, of a persistent kernel; 0: of another
+  double wanted = 0;  // multiprocessors of a product
   switch (kernel.kind) {
     case KernelKind::kGemm: {
       const auto& tiling = costs.gemm_tiling[static_cast<std::size_t>(kernel.data_type)];
@@ -234,7 +258,7 @@ tl::expected<Demand, KernelFault> PriceAtRate(const Kernel& kernel, const Kernel
                                                             .start_latency = costs.start_latency,
                                                             .rate = rate});
         roofline.arithmetic = LongRun(kernel, tiled.time, peak, setting);
-        if (tiling.persistent) wanted = tiled.multiprocessors;
+        wanted = tiled.multiprocessors;
         start_latency = tiling.start;
         break;
       }
@@ -245,6 +269,7 @@ tl::expected<Demand, KernelFault> PriceAtRate(const Kernel& kernel, const Kernel
           TimeOf(kernel.flops + static_cast<std::int64_t>(std::llround(gemm.half_flops)),
                  Achieved(peak, gemm.max_efficiency * rate));
       roofline.arithmetic = LongRun(kernel, short_run, peak, setting);
+      wanted = MultiprocessorsOf(kernel, gpu);
       break;
     }
     case KernelKind::kAttention:
@@ -273,9 +298,8 @@ tl::expected<Demand, KernelFault> PriceAtRate(const Kernel& kernel, const Kernel
   if (demand.work > Time()) {
     ShareOf(demand, Resource::kCompute) = roofline.arithmetic / demand.work;
     ShareOf(demand, Resource::kMemory) = roofline.traffic / demand.work;
-    if (wanted > 0) {
-      demand.occupancy = Occupancy::kPersistent;
-      ShareOf(demand, Resource::kCompute) = wanted / gpu.multiprocessors;
+    if (kernel.kind == KernelKind::kGemm && HasPersistentProducts(gpu)) {
+      MakePersistent(demand, wanted, gpu);
     }
   }
   STEPCAST_CHECK(demand.work >= TrafficTime(kernel, gpu.memory_bandwidth),

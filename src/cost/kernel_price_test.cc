@@ -221,9 +221,9 @@ TEST_F(KernelPriceTest, ProductsInTilesStartAsTheTilingSays) {
   EXPECT_EQ(demand->latency, Microseconds(5));
 }
 
-// 150 tiles take two waves, and so many 75 multiprocessors: a persistent kernel keeps those as long
-// as it runs. Of another kernel's blocks nothing is kept.
-TEST_F(KernelPriceTest, APersistentProductKeepsTheMultiprocessorsOfItsWaves) {
+// 150 tiles take two waves, and so many 75 multiprocessors: a product of Hopper keeps those as long
+// as it runs. Of another device's blocks nothing is kept.
+TEST_F(KernelPriceTest, AProductOfHopperKeepsTheMultiprocessorsOfItsWaves) {
   calibration::KernelCosts costs = RoundCosts();
   calibration::GemmTiling& tiling = costs.gemm_tiling[static_cast<std::size_t>(DataType::kBf16)];
   tiling = {.tiles = {{100, 100, 0.5}}, .fill = 0, .start = {}};
@@ -231,16 +231,30 @@ TEST_F(KernelPriceTest, APersistentProductKeepsTheMultiprocessorsOfItsWaves) {
   kernel.m = 1500;
   kernel.n = 1000;
   kernel.k = 500;
-  const auto price = [&] { return *PriceKernel(kernel, {.gpu = gpu_, .costs = costs}); };
+  topology::Gpu gpu = gpu_;
+  const auto price = [&] { return *PriceKernel(kernel, {.gpu = gpu, .costs = costs}); };
   constexpr auto kCompute = static_cast<std::size_t>(Resource::kCompute);
+  gpu.compute_capability = 80;
   const Demand plain = price();
   EXPECT_EQ(plain.occupancy, Occupancy::kTurns);
   EXPECT_EQ(plain.share[kCompute], 1);
-  tiling.persistent = true;
+  gpu.compute_capability = 90;
   const Demand persistent = price();
   EXPECT_EQ(persistent.occupancy, Occupancy::kPersistent);
   EXPECT_EQ(persistent.share[kCompute], 0.75);
   EXPECT_EQ(persistent.work, plain.work);
+
+  // Tiles of 256 x 128 where the profile names none: 6 x 8.
+  tiling = {};
+  const Demand efficient = price();
+  EXPECT_EQ(efficient.occupancy, Occupancy::kPersistent);
+  EXPECT_EQ(efficient.share[kCompute], 0.48);
+  costs.gemm_surface[static_cast<std::size_t>(DataType::kBf16)] = {
+      .m = {1500}, .n = {1000}, .k = {500}, .times = {Microseconds(50)}};
+  const Demand measured = price();
+  EXPECT_EQ(measured.work, Microseconds(50) - costs.start_latency);
+  EXPECT_EQ(measured.occupancy, Occupancy::kPersistent);
+  EXPECT_EQ(measured.share[kCompute], 0.48);
 }
 
 // A wave that half of the multiprocessors sit out draws half of the power, so the others hold a

@@ -170,9 +170,8 @@ void WriteKernels(const KernelCosts& kernels, Writer& writer) {
       }
       const std::string add_fill =
           tiling.add_fill > 0 ? fmt::format("add_fill: {}, ", tiling.add_fill) : "";
-      writer.Entry(2, "{}: {{tiles: [{}], fill: {}, {}start: {}{}}}", Name(type), tiles,
-                   tiling.fill, add_fill, ExactTime(tiling.start),
-                   tiling.persistent ? ", persistent: true" : "");
+      writer.Entry(2, "{}: {{tiles: [{}], fill: {}, {}start: {}}}", Name(type), tiles, tiling.fill,
+                   add_fill, ExactTime(tiling.start));
     }
     const calibration::GemmEfficiency& gemm = kernels.gemm[static_cast<std::size_t>(type)];
     if (gemm.max_efficiency == 0) continue;

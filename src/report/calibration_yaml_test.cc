@@ -96,8 +96,7 @@ calibration::KernelCosts AnyKernels() {
       kernels.gemm_tiling[tiled] = {.tiles = {{256, 128, AnyEfficiency()}, {64, 64, 0.5}},
                                     .fill = static_cast<double>(Between(0, 300)),
                                     .add_fill = static_cast<double>(Between(0, 300)),
-                                    .start = AnyTime(1000),
-                                    .persistent = Between(0, 1) == 0};
+                                    .start = AnyTime(1000)};
       kernels.attention[0] = {AnyEfficiency(), AnyEfficiency(), 0,
                               static_cast<double>(Between(0, 1'000'000))};
       kernels.power = {.idle = 100, .products = static_cast<double>(Between(1, 2000))};

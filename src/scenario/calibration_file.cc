@@ -99,7 +99,6 @@ calibration::GemmTiling ReadTiling(MappingReader& figures, Diagnostics& diagnost
   tiling.fill = Decimal(figures, "fill");
   tiling.add_fill = figures.ReadDecimal("add_fill", Need::kOptional, {}).value_or(0);
   tiling.start = Duration(figures, "start");
-  tiling.persistent = figures.ReadBoolean("persistent", Need::kOptional).value_or(false);
   return tiling;
 }
 

@@ -130,7 +130,7 @@ TEST(CalibrationFileTest, ReadsTilesGenerationsAndPower) {
                                  "  attention_forward_efficiency: 0.5\n"
                                  "  attention_backward_efficiency: 0.4\n",
                                  "    bf16: {tiles: [[256, 128, 0.9], [64, 64, 0.5]], fill: 190,"
-                                 " add_fill: 200, start: 5 us, persistent: true}\n"
+                                 " add_fill: 200, start: 5 us}\n"
                                  "  attention:\n"
                                  "    flash1: {forward: 0.3, backward: 0.2}\n"
                                  "    flash2: {forward: 0.6, backward: 0.5,"
@@ -145,8 +145,7 @@ TEST(CalibrationFileTest, ReadsTilesGenerationsAndPower) {
             (calibration::GemmTiling{.tiles = {{256, 128, 0.9}, {64, 64, 0.5}},
                                      .fill = 190,
                                      .add_fill = 200,
-                                     .start = Microseconds(5),
-                                     .persistent = true}));
+                                     .start = Microseconds(5)}));
   EXPECT_EQ(kernels.attention[0],
             (calibration::AttentionEfficiency{.forward = 0.3, .backward = 0.2}));
   EXPECT_EQ(kernels.attention[1].forward_half_flops, 7);
