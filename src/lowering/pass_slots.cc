@@ -83,8 +83,9 @@ std::vector<std::size_t> TakersOf(const PipelineStage& stage) {
 // nanotron (parallel/pipeline_parallel/state.py): the same; behind each message the host reads what
 // describes it, numbers that are left out here.
 // DeepSpeed (deepspeed/runtime/pipe/schedule.py, TrainSchedule): a message each, and between a
-// forward and a backward the gradient is received first. PyTorch (torch/distributed/pipelining/
-// schedules.py, Schedule1F1B, ScheduleGPipe): as Megatron-LM with one chunk a stage.
+// forward and a backward in the step behind it the gradient is received first. PyTorch
+// (torch/distributed/pipelining/ schedules.py, Schedule1F1B, ScheduleGPipe): as Megatron-LM with
+// one chunk a stage.
 void FindExchanges(const PipelineStage& stage, bool batches, StageMessages::Stage& messages) {
   const std::vector<parallel::Action>& passes = stage.passes();
   const auto forward = [&](std::size_t pass) {
@@ -105,8 +106,10 @@ void FindExchanges(const PipelineStage& stage, bool batches, StageMessages::Stag
     ExchangesBehind behind = ExchangesBehind::kTogether;
     std::size_t ahead = 1;
     if (!batches) {
-      behind =
-          forward(pass) && turns(pass) ? ExchangesBehind::kReceiveFirst : ExchangesBehind::kApart;
+      // With fewer micro-batches than stages behind this one its backwards begin steps later.
+      const bool at_once = passes[pass].micro_batch >= stage.stages() - stage.stage() - 1;
+      behind = forward(pass) && turns(pass) && at_once ? ExchangesBehind::kReceiveFirst
+                                                       : ExchangesBehind::kApart;
     } else if (chunks == 1) {
       if (!turns(pass)) behind = ExchangesBehind::kApart;
     } else if (is_steady(pass) && forward(pass)) {

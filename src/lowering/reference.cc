@@ -135,6 +135,8 @@ class Reference final : public ShardingStrategy {
         const GradientBucket& bucket = buckets_[pieces_.bucket_of(tensor)];
         return Further(Accumulated(bucket, bucket.gradients), pieces_.gradient_offset(tensor));
       });
+      deferred_.insert(deferred_.end(), tied_buckets_.begin(), tied_buckets_.end());
+      tied_buckets_.clear();
     }
     for (const int bucket : deferred_) Reduce(bucket);
     // Without overlap nothing is computed while gradients are reduced.
@@ -191,7 +193,9 @@ class Reference final : public ShardingStrategy {
     // Gradients that another stage has a part of are reduced when both have them.
     const bool tied = std::any_of(bucket.tensors.begin(), bucket.tensors.end(),
                                   [this](int own) { return tied_.Has(own); });
-    if (data_parallel_.overlap && !tied) {
+    if (tied) {
+      tied_buckets_.push_back(index);
+    } else if (data_parallel_.overlap) {
       Reduce(index);
     } else {
       deferred_.push_back(index);
@@ -655,8 +659,9 @@ class Reference final : public ShardingStrategy {
   std::vector<GradientBucket> buckets_;
   std::vector<BucketParameters> parameters_;       // by bucket, up to stage 2
   std::vector<std::int64_t> latest_contribution_;  // by tensor: the micro-batch; -1: none yet
-  std::vector<bool> waited_;   // stages 1 and 2: this step waited for the bucket
-  std::vector<int> deferred_;  // overlap: false: buckets to reduce after the backward
+  std::vector<bool> waited_;       // stages 1 and 2: this step waited for the bucket
+  std::vector<int> deferred_;      // overlap: false: buckets to reduce after the backward
+  std::vector<int> tied_buckets_;  // to reduce when the stages' parts have been added up
 };
 
 }  // namespace

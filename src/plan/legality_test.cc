@@ -464,6 +464,12 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
        "torch.distributed.pipelining parts backward in zb_v and dualpipe_v alone, and schedule is "
        "zb_h2"},
       {[](Request& r) {
+         r.framework = Framework::kNanotron;
+         r.pipeline = 2;
+         r.vocabulary = parallel::Vocabulary::kVocab1;
+       },
+       "parallelism.vocabulary", "plan.key-not-of-framework", "nanotron has no setting vocabulary"},
+      {[](Request& r) {
          r.pipeline = 2;
          r.schedule = "gpipe";
          r.vocabulary = parallel::Vocabulary::kVocab1;

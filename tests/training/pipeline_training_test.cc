@@ -402,6 +402,10 @@ TEST(PipelineTraining, WithVirtualStages) {
   for (const char* model : {kCommunicating, kLlama, kTied}) {
     for (const char* plan :
          {"zero_stage: 0, framework: reference", "zero_stage: 1, framework: reference",
+          // The last chunk's bucket has all its gradients before the last pass.
+          "zero_stage: 0, framework: reference, bucket_size: 64 B",
+          "zero_stage: 1, framework: reference, bucket_size: 64 B",
+          "zero_stage: 0, framework: reference, bucket_size: 64 B, overlap: false",
           "zero_stage: 0, framework: megatron", "zero_stage: 1, framework: megatron",
           "zero_stage: 1, framework: megatron, overlap: false",
           "zero_stage: 1, framework: megatron, align_grad_reduce: false, align_param_gather: false",
@@ -480,13 +484,16 @@ TEST(PipelineTraining, OfDeepSpeed) {
         }
       }
     }
-    Check({.model = kEight,
-           .stages = 4,
-           .data = 1,
-           .training = "precision: bf16, gradient_accumulation: 8",
-           .data_parallel = fmt::format(
-               "zero_stage: {}, framework: deepspeed, deepspeed: {{reduce_bucket_size: 100}}",
-               stage)});
+    // Also with fewer micro-batches than stages, whose messages cross otherwise.
+    for (const int micro_batches : {8, 2, 1}) {
+      Check({.model = kEight,
+             .stages = 4,
+             .data = 1,
+             .training = fmt::format("precision: bf16, gradient_accumulation: {}", micro_batches),
+             .data_parallel = fmt::format(
+                 "zero_stage: {}, framework: deepspeed, deepspeed: {{reduce_bucket_size: 100}}",
+                 stage)});
+    }
   }
 }
 
