@@ -65,7 +65,8 @@ class Megatron final : public ShardingStrategy {
         aligns_reductions_(plan_.data_parallel.overlap && plan_.data_parallel.align_grad_reduce &&
                            step.stage().block_chunks() > 1),
         alignment_(MegatronAlignmentOf(step.stage())),
-        updates_apart_(plan_.data_parallel.overlap_param_gather_with_optimizer_step),
+        updates_apart_(plan_.data_parallel.overlap_param_gather_with_optimizer_step &&
+                       groups_.shard.size() > 1),
         operations_(builder_),
         buckets_(step, operations_),
         clipping_(step),

@@ -418,6 +418,13 @@ LayerWork LayerTape::Finish(std::optional<Value> output, const Keeping& keeping)
       kept_operator[op] = keep_next ? 1 : 0;
       keep_next = !keep_next;
     }
+    // What is added to a kept outcome where it lies, a bias, is kept with it.
+    for (std::size_t v = 0; v < activations; ++v) {
+      const Variable& variable = variables_[v];
+      if (variable.first_writer >= 0 && kept_operator[variable.first_writer] != 0) {
+        kept_operator[variable.writer] = 1;
+      }
+    }
   }
   for (std::size_t v = 0; v < activations; ++v) {
     Variable& variable = variables_[v];

@@ -134,6 +134,29 @@ TEST(LayerTapeTest, FullKeepsAnInputThatBackwardDoesNotNeed) {
   }
 }
 
+// The bias is added where the product's outcome lies, which is kept: neither runs again.
+TEST(LayerTapeTest, SelectiveOpKeepsWhatIsAddedToAProduct) {
+  LayerTape tape(DataType::kBf16);
+  const auto x = tape.Input("x", Bytes(100));
+  const auto y = tape.Make("y", Bytes(10));
+  const auto z = tape.Make("z", Bytes(20));
+  Kernel product = Named("product");
+  product.kind = KernelKind::kGemm;
+  tape.Run(product, {x}, {y});
+  tape.Run(Named("bias"), {y}, {y});
+  tape.Keep(y);
+  tape.Run(Named("c"), {y}, {z});
+  tape.OnBackward([&] {
+    const auto dx = tape.MakeGradient(x);
+    tape.RunBackward(Named("c.grad"), {tape.GradientOf(z), y}, {dx});
+    tape.Deliver(x, dx);
+  });
+  const LayerWork work = tape.Finish(z, {.checkpointing = Checkpointing::kSelectiveOp});
+  EXPECT_EQ(NamesOf(work.saved), (Names{"x", "y"}));
+  EXPECT_EQ(NamesOf(work.recomputed), Names{});
+  EXPECT_EQ(NamesOf(work.recompute), Names{"c"});
+}
+
 // Forward keeps the input alone. s and y at the addition are still the most that passes by; the
 // second forward's scratch, s and y (200) and the waiting dy (100) are more than the backward's
 // 210.

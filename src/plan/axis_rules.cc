@@ -182,6 +182,10 @@ class AxisRules : public Rules {
       refuse(fmt::format("a layer list has neither embedding nor head, and vocabulary is {}", name),
              "leave it out, or describe the model by its architecture");
     }
+    if (facts_.encoder.value_or(false)) {
+      refuse(fmt::format("an encoder's head has layers of its own, and vocabulary is {}", name),
+             "leave it out, or write vocabulary: ends");
+    }
     if (request_.listed_schedule != nullptr || !parallel::HasSchedule(schedule.name, vocabulary)) {
       refuse(fmt::format("{} goes with schedule {}, and it is {}", name,
                          parallel::SchedulesWith(vocabulary), schedule.name),
