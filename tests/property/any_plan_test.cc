@@ -18,6 +18,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/cost/price.h"
+#include "src/forecast/forecast.h"
 #include "src/forecast/priced_class.h"
 #include "src/forecast/simulated_ranks.h"
 #include "src/lowering/lowering.h"
@@ -197,6 +198,10 @@ RC_GTEST_PROP(AnyPlan, LowersToProgramsThatRun, ()) {
   RC_PRE(scenario.has_value());
   RC_LOG() << PlanAtHand();
   RC_ASSERT(FaultsOf(*scenario) == std::vector<std::string>());
+  static forecast::Forecaster forecaster;
+  const auto forecast = forecaster.EvaluateWithRange(*scenario);
+  RC_PRE(forecast.has_value());  // a profile that says nothing of such kernels
+  RC_ASSERT(forecast->step_time > Time());
 }
 
 }  // namespace
