@@ -35,7 +35,7 @@
 // cuBLAS's products for Hopper (compute capability 9.x) are persistent: one thread block for each
 // multiprocessor takes tile after tile. A product keeps the multiprocessors that its waves need for
 // as long as it runs, and beside a collective, which holds some, takes a second round
-// (engine/shared_resources.h has the sources).
+// (engine/shared_resources.h; sources: calibration/h100-sxm.yaml).
 //
 // What the profile measured counts instead (measured_time.h): the surface of matrix products of the
 // data type and layout, `batch` of them as one product with batch x m rows, whose largest stands
