@@ -69,7 +69,8 @@ struct Kernel {
   // kMemoryBound: `summed_columns` sums over `summed_tokens` tokens each, a block of 32 columns per
   // thread block (the weight gradients of PyTorch's layer norm). Few blocks share such work.
   std::int64_t summed_tokens = 0, summed_columns = 0;
-  std::uint8_t flash = 2;  // kAttention, kAttentionGradient: the generation of FlashAttention
+  // kAttention, kAttentionGradient: the generation of FlashAttention, 1 to 3; 4 is cuDNN's.
+  std::uint8_t flash = 2;
   bool causal = true;      // likewise: a query sees the keys before it alone
   Issuer issuer = Issuer::kFramework;
 };

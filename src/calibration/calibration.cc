@@ -25,6 +25,16 @@ bool KernelCosts::measured() const {
          !memory_curve.empty() || !optimizer_curve.empty();
 }
 
+const KernelCosts& Calibration::KernelsOf(Version torch) const {
+  const KernelRelease* newest = nullptr;
+  for (const KernelRelease& release : kernel_releases) {
+    if (release.torch <= torch && (newest == nullptr || release.torch > newest->torch)) {
+      newest = &release;
+    }
+  }
+  return newest == nullptr ? *kernels : newest->costs;
+}
+
 Time OnHost(Time time, double speed) {
   return Picoseconds(std::llround(static_cast<double>(time.picoseconds()) / speed));
 }
@@ -61,13 +71,16 @@ std::vector<std::string> Complete(const KernelCosts& defaults, KernelCosts& kern
     // Where the default generation was measured, its efficiencies do not count.
     const bool measured = i == 1 && (attention_forward || attention_backward ||
                                      kernels.attention_forward_efficiency != 0);
-    fill(fmt::format("attention.{}", kFlashNames[i]), measured, defaults.attention[i],
+    fill(fmt::format("attention.{}", kFusedNames[i]), measured, defaults.attention[i],
          kernels.attention[i]);
   }
   // One rank alone has no collectives to issue.
   fill("collective_launch", kernels.collective_launch > Time(), defaults.collective_launch,
        kernels.collective_launch);
   fill("gemm_unaligned", false, defaults.gemm_unaligned, kernels.gemm_unaligned);
+  fill("gemm_unaligned_even", false, defaults.gemm_unaligned_even, kernels.gemm_unaligned_even);
+  fill("gemm_unaligned_result", false, defaults.gemm_unaligned_result,
+       kernels.gemm_unaligned_result);
   fill("batched_unaligned", false, defaults.batched_unaligned, kernels.batched_unaligned);
   fill("jitter", false, defaults.jitter, kernels.jitter);
   fill("variation", false, defaults.variation, kernels.variation);

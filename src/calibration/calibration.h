@@ -80,7 +80,7 @@ struct AttentionEfficiency {
   friend bool operator==(const AttentionEfficiency&, const AttentionEfficiency&) = default;
 };
 
-inline constexpr std::string_view kFlashNames[] = {"flash1", "flash2", "flash3"};
+inline constexpr std::string_view kFusedNames[] = {"flash1", "flash2", "flash3", "cudnn"};
 
 // Measured times by bytes, ascending: bytes that a kernel reads and writes, or that a copy moves.
 using Curve = std::vector<std::pair<Bytes, Time>>;
@@ -133,9 +133,13 @@ struct KernelCosts {
   // The part of their rate that matrix products keep whose operands have rows that 2 bytes alone
   // divide (cost/unaligned_products.h). Zero: not known, nothing is lost.
   double gemm_unaligned = 0;
+  // The same where 4 or 8 bytes divide the rows. Zero: as much less for each halving.
+  double gemm_unaligned_even = 0;
+  // The same where 2 bytes alone divide the rows of the result. Zero: nothing is lost.
+  double gemm_unaligned_result = 0;
   // The same of batches of products. The newest first; empty: not known, as single products.
   std::vector<UnalignedBatches> batched_unaligned;
-  std::array<AttentionEfficiency, 3> attention;  // by generation of FlashAttention, less one
+  std::array<AttentionEfficiency, 4> attention;  // by kFusedNames, which Kernel::flash counts from 1
   PowerDraw power;
   // Devices of one type are not equally fast under arithmetic: standard deviation of their times
   // over the typical time. A step waits for the slowest (cost/slowest_device.h).
@@ -245,13 +249,21 @@ struct FrameworkCosts {
 Time OnHost(Time time, double speed);
 Dispatch OnHost(const Dispatch& dispatch, double speed);
 
+// What kernels cost with the libraries that a release of PyTorch and later ones bring: all of it,
+// what is no different included.
+struct KernelRelease {
+  Version torch;
+  KernelCosts costs;
+};
+
 class LearnedRuns;
 
 struct Calibration {
   std::string name;
   Location location;                                            // of the file, for messages
   std::vector<std::pair<std::string, std::string>> provenance;  // as written, not empty
-  std::optional<KernelCosts> kernels;
+  std::optional<KernelCosts> kernels;         // before the first of the releases
+  std::vector<KernelRelease> kernel_releases;  // ascending
   std::optional<LinkCosts> links;
   std::optional<MemoryCosts> memory;
   std::vector<CollectiveTable> collectives;
@@ -266,6 +278,9 @@ struct Calibration {
   std::shared_ptr<const FrameworkCosts> frameworks;  // null: not known
   // What measured runs say of forecasts with this profile (learned_runs.h); null: nothing.
   std::shared_ptr<const LearnedRuns> runs;
+
+  // Of the newest release that is not newer than `torch`. Requires `kernels`.
+  const KernelCosts& KernelsOf(Version torch) const;
 };
 
 // Gives `kernels`, which were measured, what `defaults` know and they do not: efficiencies of

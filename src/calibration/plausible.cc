@@ -90,7 +90,7 @@ void CheckAttention(const KernelCosts& kernels, Checker& checker) {
   for (std::size_t i = 0; i < kernels.attention.size(); ++i) {
     const AttentionEfficiency& attention = kernels.attention[i];
     if (attention == AttentionEfficiency()) continue;
-    const std::string field = fmt::format("kernels.attention.{}", kFlashNames[i]);
+    const std::string field = fmt::format("kernels.attention.{}", kFusedNames[i]);
     checker.Efficiency(field + ".forward", attention.forward);
     checker.Efficiency(field + ".backward", attention.backward);
     for (const auto& [key, half] : {std::pair("forward_half_flops", attention.forward_half_flops),
@@ -115,9 +115,11 @@ void CheckAttention(const KernelCosts& kernels, Checker& checker) {
                   "it is their rate over that of heads of 128");
     }
   }
-  if (!(kernels.gemm_unaligned >= 0 && kernels.gemm_unaligned <= 1)) {
-    checker.Add("kernels.gemm_unaligned",
-                fmt::format("must lie between 0 and 1: {}", kernels.gemm_unaligned),
+  for (const auto& [key, part] : {std::pair("gemm_unaligned", kernels.gemm_unaligned),
+                                  {"gemm_unaligned_even", kernels.gemm_unaligned_even},
+                                  {"gemm_unaligned_result", kernels.gemm_unaligned_result}}) {
+    if (part >= 0 && part <= 1) continue;
+    checker.Add(fmt::format("kernels.{}", key), fmt::format("must lie between 0 and 1: {}", part),
                 "it is the part of their rate that unaligned products keep");
   }
   for (std::size_t i = 0; i < kernels.batched_unaligned.size(); ++i) {
@@ -367,6 +369,15 @@ std::vector<Fault> Check(const Calibration& calibration) {
   if (calibration.kernels) {
     CheckKernels(*calibration.kernels, checker);
     CheckMeasuredKernels(*calibration.kernels, checker);
+  }
+  for (std::size_t i = 0; i < calibration.kernel_releases.size(); ++i) {
+    Checker of_release;
+    CheckKernels(calibration.kernel_releases[i].costs, of_release);
+    constexpr std::string_view kSection = "kernels";
+    for (Fault& fault : of_release.Take()) {
+      fault.field = fmt::format("kernels.releases[{}]{}", i, fault.field.substr(kSection.size()));
+      checker.Add(std::move(fault.field), std::move(fault.message), std::move(fault.hint));
+    }
   }
   for (const auto& [framework, dispatch] : calibration.dispatch) {
     const std::string field = "host.dispatch." + framework;

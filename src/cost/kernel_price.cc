@@ -93,7 +93,13 @@ std::optional<MeasuredTime> FindMeasured(const Kernel& kernel, const KernelSetti
     case KernelKind::kOptimizer: {
       const calibration::Curve* curve = MeasuredCurve(kernel, costs);
       if (curve == nullptr) return std::nullopt;
-      return TimeFromCurve(*curve, kernel.read + kernel.written);
+      const Bytes moved = kernel.read + kernel.written;
+      MeasuredTime measured = TimeFromCurve(*curve, moved);
+      // A line drawn further must not come to be faster than the memory.
+      if (moved > curve->back().first) {
+        measured.time = std::max(measured.time, TrafficTime(kernel, setting.gpu.memory_bandwidth));
+      }
+      return measured;
     }
     case KernelKind::kGiven:
       break;
@@ -122,7 +128,10 @@ double FixedFlops(const Kernel& kernel, double half_length) {
 // The efficiency of an attention kernel's generation and direction, and the flops it wastes.
 std::pair<double, double> AttentionOf(const Kernel& kernel, const calibration::KernelCosts& costs) {
   const bool forward = kernel.kind == KernelKind::kAttention;
-  const AttentionEfficiency& own = costs.attention[kernel.flash - 1];
+  constexpr std::uint8_t kCudnn = 4;
+  const bool unknown = kernel.flash == kCudnn && costs.attention[kCudnn - 1].forward == 0;
+  const std::uint8_t flash = unknown ? 2 : kernel.flash;
+  const AttentionEfficiency& own = costs.attention[flash - 1];
   if (own.forward != 0) {
     const double rate = RateOfHeads(own, kernel.k);
     return forward
@@ -131,7 +140,7 @@ std::pair<double, double> AttentionOf(const Kernel& kernel, const calibration::K
                : std::pair(own.backward * rate,
                            own.backward_half_flops + FixedFlops(kernel, own.backward_half_length));
   }
-  if (kernel.flash != 2) return {};
+  if (flash != 2) return {};
   return {forward ? costs.attention_forward_efficiency : costs.attention_backward_efficiency, 0};
 }
 

@@ -14,6 +14,9 @@
 namespace stepcast::cost {
 namespace {
 
+// How many times as large as the point before the last point is, from which a rate is taken.
+constexpr std::int64_t kApart = 4;
+
 // Where a value lies on an axis: between `low` and `low + 1`, `part` of the way in logarithms.
 struct Place {
   std::size_t low = 0;
@@ -52,6 +55,14 @@ MeasuredTime TimeFromCurve(const calibration::Curve& curve, Bytes bytes) {
       [](const std::pair<Bytes, Time>& point, Bytes wanted) { return point.first < wanted; });
   if (above == curve.end()) {
     const auto& [last, time] = curve.back();
+    // Points close to each other would say more of noise than of a rate.
+    for (auto point = std::next(curve.rbegin()); point != curve.rend(); ++point) {
+      const auto& [before, time_before] = *point;
+      if (before.count() > last.count() / kApart || time <= time_before) continue;
+      return {time + ScaledTime(time - time_before, (bytes - last).count(),
+                                (last - before).count()),
+              Provenance::kExtrapolated};
+    }
     return {ScaledTime(time, bytes.count(), last.count()), Provenance::kExtrapolated};
   }
   if (above->first == bytes) return {above->second, Provenance::kMeasured};

@@ -15,7 +15,8 @@
 //   between two points    linear in time over the size: exact for a start-up    interpolated
 //                         cost and a rate
 //   below the first       its time: start-up costs rule there                   extrapolated
-//   beyond the last       its rate: t = t_last x / x_last                       extrapolated
+//   beyond the last       the rate between the last and the largest that is      extrapolated
+//                         four times smaller; without one, t = t_last x / x_last
 //
 // Surfaces of matrix products
 //   on the grid           its time                                              measured

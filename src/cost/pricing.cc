@@ -13,7 +13,9 @@ Pricing::Pricing(const program::Program& program, const scenario::Scenario& scen
   if (scenario.calibration == nullptr) return;
   profile = scenario.calibration->location;
   if (scenario.calibration->links) links = &*scenario.calibration->links;
-  if (scenario.gpu && scenario.calibration->kernels) kernels = &*scenario.calibration->kernels;
+  if (scenario.gpu && scenario.calibration->kernels) {
+    kernels = &scenario.calibration->KernelsOf(scenario.plan.software.torch);
+  }
 }
 
 void Pricing::Report(std::string code, Location location, std::string message, std::string hint) {

@@ -198,6 +198,9 @@ void AddTraining(const plan::Training& training, Arguments& arguments) {
     case model::Attention::kFlash3:
       arguments.Add("attention-backend", "flash");
       break;
+    case model::Attention::kCudnn:
+      arguments.Add("attention-backend", "fused");
+      break;
   }
   if (training.loss == model::Loss::kFused) arguments.Flag("cross-entropy-loss-fusion");
   switch (training.activation_checkpointing) {

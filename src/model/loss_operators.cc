@@ -123,8 +123,10 @@ void LayerOperators::CrossEntropy(Operand logits, std::string_view module) {
   const Value log_softmax = tape_->Make(Joined(module, ".log_softmax output"), wide);
   tape_->Keep(log_softmax);
   if (options_.tensor == 1) {
-    tape_->Run(fp32(Joined(module, ".log_softmax"), kSoftmaxFlops * elements, wide, wide), {upcast},
-               {log_softmax});
+    // cunn_SoftMaxForward (aten/src/ATen/native/cuda/SoftMax.cu) reads rows that are longer than
+    // shared memory three times: for their maximum, their sum and the result.
+    tape_->Run(fp32(Joined(module, ".log_softmax"), kSoftmaxFlops * elements, 3 * wide, wide),
+               {upcast}, {log_softmax});
     tape_->Run(fp32(Joined(module, ".nll"), tokens_, targets, Bytes(kFp32Size)), {log_softmax}, {});
   } else {
     const auto rows = [&](const char* name, std::int64_t flops) {
@@ -149,9 +151,11 @@ void LayerOperators::CrossEntropy(Operand logits, std::string_view module) {
     const Value d_log = tape_->MakeGradient(log_softmax);
     tape_->RunBackward(fp32(Joined(module, ".nll.dgrad"), tokens_, targets, wide), {}, {d_log});
     const Value d_upcast = tape_->MakeGradient(upcast);
+    // cunn_SoftMaxBackward reads the gradient twice, for its sum and for the result.
+    const Bytes reads = options_.tensor == 1 ? 3 * wide : 2 * wide;
     tape_->RunBackward(
-        fp32(Joined(module, ".log_softmax.dgrad"), kSoftmaxFlops * elements, 2 * wide, wide),
-        {d_log}, {d_upcast});
+        fp32(Joined(module, ".log_softmax.dgrad"), kSoftmaxFlops * elements, reads, wide), {d_log},
+        {d_upcast});
     if (!cast) {
       tape_->Deliver(logits.value, d_upcast);
       return;

@@ -26,6 +26,8 @@ const char* Name(Attention attention) {
       return "flash1";
     case Attention::kFlash3:
       return "flash3";
+    case Attention::kCudnn:
+      return "cudnn";
     case Attention::kFusedSoftmax:
       return "fused_softmax";
     case Attention::kMathFp32:
@@ -114,6 +116,8 @@ int FlashGeneration(Attention attention) {
       return 1;
     case Attention::kFlash3:
       return 3;
+    case Attention::kCudnn:
+      return 4;
     case Attention::kMath:
     case Attention::kMathFp32:
     case Attention::kFusedSoftmax:

@@ -60,10 +60,11 @@ struct Share {
 
 // How the attention core runs: fused, without the score matrix in memory, or as separate kernels.
 // The fused forms differ in speed alone:
-//   kFlash    FlashAttention-2 (arXiv 2307.08691), what PyTorch's scaled_dot_product_attention runs
+//   kFlash    FlashAttention-2 (arXiv 2307.08691)
 //   kFlash1   the first generation (arXiv 2205.14135), also in Triton; on GPUs after A100 it does
 //             not use the tensor cores' new instructions
 //   kFlash3   the third (arXiv 2407.08608), for Hopper
+//   kCudnn    cuDNN's, for Hopper and later; elsewhere as kFlash
 // The forms with the score matrix:
 //   kMath          mask and softmax are kernels of their own
 //   kMathFp32      the same, the softmax in FP32 and cast to 16 bits (Hugging Face's eager
@@ -71,7 +72,15 @@ struct Share {
 //   kFusedSoftmax  one kernel (Megatron-LM's scaled_upper_triang_masked_softmax) where it takes the
 //                  numbers of heads and tokens, else casts, scale, mask and softmax; it reads what
 //                  the causal mask leaves alone
-enum class Attention : std::uint8_t { kFlash, kMath, kFlash1, kFlash3, kFusedSoftmax, kMathFp32 };
+enum class Attention : std::uint8_t {
+  kFlash,
+  kMath,
+  kFlash1,
+  kFlash3,
+  kFusedSoftmax,
+  kMathFp32,
+  kCudnn
+};
 
 // The cross entropy over the whole vocabulary:
 //   kEager    a cast to FP32, log-softmax and negative log-likelihood, each through memory

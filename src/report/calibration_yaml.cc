@@ -144,7 +144,7 @@ void WriteAttention(const KernelCosts& kernels, Writer& writer) {
         "{}: {{forward: {}, backward: {}, forward_half_flops: {}, backward_half_flops: "
         "{}, forward_half_length: {}, backward_half_length: {}, head_64: {}, head_256: "
         "{}}}",
-        calibration::kFlashNames[i], attention.forward, attention.backward,
+        calibration::kFusedNames[i], attention.forward, attention.backward,
         std::llround(attention.forward_half_flops), std::llround(attention.backward_half_flops),
         std::llround(attention.forward_half_length), std::llround(attention.backward_half_length),
         attention.head_64, attention.head_256);
@@ -182,6 +182,8 @@ void WriteKernels(const KernelCosts& kernels, Writer& writer) {
   WriteUnalignedBatches(kernels, writer);
   const std::pair<std::string_view, double> efficiencies[] = {
       {"gemm_unaligned", kernels.gemm_unaligned},
+      {"gemm_unaligned_even", kernels.gemm_unaligned_even},
+      {"gemm_unaligned_result", kernels.gemm_unaligned_result},
       {"variation", kernels.variation},
       {"jitter", kernels.jitter},
       {"attention_forward_efficiency", kernels.attention_forward_efficiency},

@@ -106,7 +106,7 @@ void ReadAttention(MappingReader& kernels, calibration::KernelCosts& costs) {
   auto section = kernels.ReadMapping("attention", Need::kOptional);
   if (!section) return;
   for (std::size_t i = 0; i < costs.attention.size(); ++i) {
-    auto figures = section->ReadMapping(calibration::kFlashNames[i], Need::kOptional);
+    auto figures = section->ReadMapping(calibration::kFusedNames[i], Need::kOptional);
     if (!figures) continue;
     calibration::AttentionEfficiency& attention = costs.attention[i];
     const auto half = [&](std::string_view key) {
@@ -178,6 +178,9 @@ void ReadGemm(MappingReader& kernels, Need need, calibration::KernelCosts& costs
     auto figures = gemm->ReadMapping(Name(type), Need::kOptional);
     if (!figures) continue;
     any = true;
+    // One form of a release takes the place of the other.
+    costs.gemm[static_cast<std::size_t>(type)] = {};
+    costs.gemm_tiling[static_cast<std::size_t>(type)] = {};
     if (figures->Has("tiles")) {
       costs.gemm_tiling[static_cast<std::size_t>(type)] = ReadTiling(*figures, diagnostics);
       figures->Finish();
@@ -361,7 +364,46 @@ calibration::GemmSurface ReadSurface(MappingReader& by_type, std::string_view ty
   return surface;
 }
 
-calibration::KernelCosts ReadKernels(MappingReader& section, Diagnostics& diagnostics) {
+// `releases`, the oldest first: what is different with the libraries of each, over the costs before.
+std::vector<calibration::KernelRelease> ReadReleases(MappingReader& kernels,
+                                                     const calibration::KernelCosts& before,
+                                                     Diagnostics& diagnostics) {
+  std::vector<calibration::KernelRelease> releases;
+  const auto entries = kernels.ReadSequence("releases", Need::kOptional);
+  for (const Node& node : entries.value_or(std::vector<Node>())) {
+    MappingReader reader(node, diagnostics);
+    const auto torch = reader.ReadVersion("torch", Need::kRequired);
+    calibration::KernelCosts costs = releases.empty() ? before : releases.back().costs;
+    ReadGemm(reader, Need::kOptional, costs, diagnostics);
+    ReadAttention(reader, costs);
+    ReadPower(reader, costs);
+    const auto part = [&](std::string_view key, double& value) {
+      value = reader.ReadDecimal(key, Need::kOptional, {}).value_or(value);
+    };
+    part("gemm_unaligned", costs.gemm_unaligned);
+    part("gemm_unaligned_even", costs.gemm_unaligned_even);
+    part("gemm_unaligned_result", costs.gemm_unaligned_result);
+    part("memory_efficiency", costs.memory_efficiency);
+    costs.token_sum_time = reader.ReadTime("token_sum_time", Need::kOptional, Zero::kAllowed)
+                               .value_or(costs.token_sum_time);
+    reader.Finish();
+    if (!torch) continue;
+    if (!releases.empty() && *torch <= releases.back().torch) {
+      diagnostics.push_back({"calibration.implausible", node.location(),
+                             fmt::format("releases must be ascending: {}.{} after {}.{}",
+                                         torch->major, torch->minor, releases.back().torch.major,
+                                         releases.back().torch.minor),
+                             "each is what is different from the one before it"});
+      continue;
+    }
+    releases.push_back({.torch = *torch, .costs = std::move(costs)});
+  }
+  return releases;
+}
+
+calibration::KernelCosts ReadKernels(MappingReader& section,
+                                     std::vector<calibration::KernelRelease>& releases,
+                                     Diagnostics& diagnostics) {
   calibration::KernelCosts costs;
   const bool measured = HasMeasurements(section);
   const Need need = measured ? Need::kOptional : Need::kRequired;
@@ -376,6 +418,10 @@ calibration::KernelCosts ReadKernels(MappingReader& section, Diagnostics& diagno
   costs.attention_backward_efficiency =
       costs.attention[1].backward != 0 ? 0 : efficiency("attention_backward_efficiency");
   costs.gemm_unaligned = section.ReadDecimal("gemm_unaligned", Need::kOptional, {}).value_or(0);
+  costs.gemm_unaligned_even =
+      section.ReadDecimal("gemm_unaligned_even", Need::kOptional, {}).value_or(0);
+  costs.gemm_unaligned_result =
+      section.ReadDecimal("gemm_unaligned_result", Need::kOptional, {}).value_or(0);
   ReadUnalignedBatches(section, costs, diagnostics);
   costs.memory_efficiency = efficiency("memory_efficiency");
   costs.variation = section.ReadDecimal("variation", Need::kOptional, {}).value_or(0);
@@ -420,6 +466,7 @@ calibration::KernelCosts ReadKernels(MappingReader& section, Diagnostics& diagno
   by_type("attention_backward_surface", costs.attention_backward_surface, ReadCores);
   costs.memory_curve = ReadCurve(section, "memory_curve", diagnostics);
   costs.optimizer_curve = ReadCurve(section, "optimizer_curve", diagnostics);
+  releases = ReadReleases(section, costs, diagnostics);
   section.Finish();
   return costs;
 }
@@ -629,7 +676,7 @@ std::optional<Calibration> ReadCalibration(const Node& node, Diagnostics& diagno
   calibration.name = reader.ReadText("name", Need::kRequired).value_or("");
   calibration.provenance = ReadProvenance(reader, diagnostics);
   if (auto section = reader.ReadMapping("kernels", Need::kOptional)) {
-    calibration.kernels = ReadKernels(*section, diagnostics);
+    calibration.kernels = ReadKernels(*section, calibration.kernel_releases, diagnostics);
   }
   if (auto section = reader.ReadMapping("host", Need::kOptional)) {
     calibration.dispatch = ReadDispatchCosts(*section);

@@ -489,8 +489,15 @@ class Loader::Reading {
           if (key.starts_with("gemm.") && key != computes) continue;
           taken.push_back("kernels." + key);
         }
+        for (const calibration::KernelRelease& release : defaults->kernel_releases) {
+          filled->kernel_releases.push_back({release.torch, *profile->kernels});
+          calibration::Complete(release.costs, filled->kernel_releases.back().costs);
+        }
       }
-      if (!filled->kernels.has_value()) filled->kernels = defaults->kernels;
+      if (!filled->kernels.has_value()) {
+        filled->kernels = defaults->kernels;
+        filled->kernel_releases = defaults->kernel_releases;
+      }
       if (!filled->links.has_value()) {
         filled->links = defaults->links;
         filled->collective_law = defaults->collective_law;

@@ -155,6 +155,37 @@ class Probe {
     }
   }
 
+  // As operations that move more than an arena holds do: again from its beginning.
+  void Wrapping() {
+    constexpr std::int64_t kMib = 1024;
+    constexpr int kTimes = 10;
+    for (const std::int64_t arena : {128, 192, 256, 384, 512}) {
+      double rates[2] = {};
+      for (const bool writing : {false, true}) {
+        Must(Spin(Milliseconds(2), nullptr, stream_), "waiting");
+        Must(cudaEventRecord(whole_.begin, stream_), "timing");
+        for (int i = 0; i < kTimes; ++i) {
+          Must(LaunchTraffic({.input = input_,
+                              .input_size = MiB(arena),
+                              .from = Bytes(0),
+                              .read = MiB(kMib),
+                              .output = output_,
+                              .output_size = MiB(arena),
+                              .to = Bytes(0),
+                              .written = writing ? MiB(kMib) : Bytes(0)},
+                             stream_),
+               "moving bytes");
+        }
+        Must(cudaEventRecord(whole_.end, stream_), "timing");
+        Must(cudaStreamSynchronize(stream_), "moving bytes");
+        rates[writing ? 1 : 0] = 1e-6 * (writing ? 2 : 1) * kTimes *
+                                 static_cast<double>(MiB(kMib).count()) / whole_.Microseconds();
+      }
+      std::printf("1 GiB in an arena of %3lld MiB: read %.2f, read and written %.2f TB/s\n",
+                  static_cast<long long>(arena), rates[0], rates[1]);
+    }
+  }
+
  private:
   static constexpr std::int64_t kArena = std::int64_t{2} << 30;
   static constexpr std::int64_t kOutput = std::int64_t{1} << 29;
@@ -241,5 +272,6 @@ int main() {
   probe.Launches();
   probe.Products();
   probe.Traffic();
+  probe.Wrapping();
   return 0;
 }

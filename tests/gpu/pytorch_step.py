@@ -78,15 +78,19 @@ class Shape:
 
     def scenario_yaml(self, gpu, memory, profile):
         calibration = f"calibration: {profile}\n" if profile else ""
+        version = ".".join(torch.__version__.split(".")[:2])
+        # What the code below does: halves are turned in 16 bits, keys and values are copied.
+        llama = "" if self.family == "gpt2" else "  rotary: huggingface\n  repeat_kv: true\n"
         return (
             f"stepcast: 1\nname: {self.name} in PyTorch on one GPU\nmodel: {self.name}-model.yaml\n"
             "cluster:\n"
             f"  topology: {{kind: flat, devices: 1, memory: {memory}, gpu: {gpu},\n"
             "             link: {latency: 5 us, bandwidth: 25 GB/s}}\n"
-            f"{calibration}training:\n"
+            f"{calibration}software: {{torch: \"{version}\"}}\ntraining:\n"
             f"  sequence_length: {self.sequence}\n  micro_batch_size: {self.micro_batch}\n"
             "  gradient_accumulation: 1\n  precision: bf16\n  parameter_dtype: fp32\n"
             "  gradient_dtype: fp32\n  optimizer: adamw\n  optimizer_implementation: fused\n"
+            f"{llama}"
             "data_parallel:\n  zero_stage: 0\n  framework: ddp\n"
         )
 

@@ -40,7 +40,7 @@ for mistake in "--visit 4" "--within soon" "--nothing" "a b"; do
   "$here/run" $mistake >"$output/log" 2>&1
   [ $? = 2 ] || wrong "tests/gpu/run $mistake: $(cat "$output/log")"
 done
-if ! ls /dev/nvidia[0-9]* >/dev/null 2>&1; then
+if ! ls /dev/nvidia[0-9]* /dev/dxg >/dev/null 2>&1 && ! nvidia-smi -L 2>/dev/null | grep -q '^GPU'; then
   said=$("$here/run" "$output/report" 2>&1) || wrong "without a GPU tests/gpu/run fails"
   [[ $said == *skipped* && $said == *calibrate* ]] ||
     wrong "without a GPU tests/gpu/run does not say what it would do: $said"

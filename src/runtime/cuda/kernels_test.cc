@@ -417,17 +417,21 @@ TEST(Products, AreRowByRow) {
         const std::vector<float> got = d.Values(output);
         for (std::int64_t i = 0; i < m; ++i) {
           for (std::int64_t j = 0; j < n; ++j) {
+            const double before_it = add ? was[i * n + j] : 0.0f;
             double sum = 0;
+            double size = std::fabs(before_it);
             for (std::int64_t l = 0; l < k; ++l) {
               const float x =
                   layout == ProductLayout::kWeightGradient ? av[l * m + i] : av[i * k + l];
               const float y = layout == ProductLayout::kForward ? bv[j * k + l] : bv[l * n + j];
               sum += static_cast<double>(x) * y;
+              size += 0.5 * std::fabs(static_cast<double>(x) * y);
             }
-            const double expected = 0.5 * sum + (add ? was[i * n + j] : 0.0f);
-            // bf16 has 8 bits of fraction; sums of 32 products in FP32 are far closer.
-            ASSERT_NEAR(got[i * n + j], expected,
-                        output == DataType::kBf16 ? std::fabs(expected) / 128 + 1e-3 : 1e-4)
+            const double expected = 0.5 * sum + before_it;
+            // bf16 has 8 bits of fraction, and the library may add up parts of the sum in it, as
+            // frameworks let it (on an H100 it does for this size). Parts are no larger than all
+            // terms together. Sums of 32 products in FP32 are far closer.
+            ASSERT_NEAR(got[i * n + j], expected, output == DataType::kBf16 ? size / 128 : 1e-4)
                 << "layout " << static_cast<int>(layout) << " at " << i << ", " << j;
           }
         }
