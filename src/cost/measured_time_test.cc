@@ -46,6 +46,16 @@ TEST(CurveTest, ReadsBetweenAndOutside) {
   }
 }
 
+// 2 us to start and 1 us for each 1000 bytes: beyond the last point, too, for which the point before
+// it is too close to say a rate.
+TEST(CurveTest, GoesOnAtTheRateOfItsEnd) {
+  const Curve curve = {{Bytes(1000), Microseconds(3)},
+                       {Bytes(7000), Nanoseconds(9100)},
+                       {Bytes(8000), Microseconds(10)}};
+  EXPECT_EQ(TimeFromCurve(curve, Bytes(15000)).time, Microseconds(17));
+  EXPECT_EQ(TimeFromCurve(curve, Bytes(15000)).provenance, Provenance::kExtrapolated);
+}
+
 TEST(CurveTest, FallsWhereTheMeasurementFalls) {
   const Curve curve = {{Bytes(1000), Microseconds(5)}, {Bytes(2000), Microseconds(4)}};
   EXPECT_EQ(TimeFromCurve(curve, Bytes(1500)).time, Nanoseconds(4500));

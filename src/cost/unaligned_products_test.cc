@@ -55,8 +55,33 @@ TEST(UnalignedProducts, EveryHalvingOfTheLoadsCostsAsMuch) {
   EXPECT_DOUBLE_EQ(rate(1004), 0.5);
   EXPECT_DOUBLE_EQ(rate(1002), 0.25);
   EXPECT_DOUBLE_EQ(rate(1001), 0.125);
-  EXPECT_DOUBLE_EQ(rate(1001, DataType::kFp32), 0.25);  // 4 bytes
+  EXPECT_DOUBLE_EQ(rate(1001, DataType::kTf32), 0.25);  // 4 bytes
+  EXPECT_EQ(rate(1001, DataType::kFp32), 1);            // without tensor cores
   EXPECT_EQ(UnalignedRate(Product(512, 512, 1001, ProductLayout::kForward), Unaligned(0), {}), 1);
+}
+
+// As an H100 with cuBLAS 13.1: a forward over 50,257 words, whose operands are aligned, is as slow as
+// its gradients; 4 and 8 bytes are alike.
+TEST(UnalignedProducts, RowsOfResultsCountWhereTheProfileSaysSo) {
+  calibration::KernelCosts costs = Unaligned(0.2);
+  costs.gemm_unaligned_even = 0.375;
+  costs.gemm_unaligned_result = 0.125;
+  const auto rate = [&](std::int64_t words, ProductLayout layout) {
+    const bool forward = layout == ProductLayout::kForward;
+    return UnalignedRate(Product(4096, forward ? words : 768, forward ? 768 : words, layout), costs,
+                         {});
+  };
+  EXPECT_EQ(rate(50257, ProductLayout::kForward), 0.125);
+  EXPECT_EQ(rate(50258, ProductLayout::kForward), 0.375);
+  EXPECT_EQ(rate(50260, ProductLayout::kForward), 0.375);
+  EXPECT_EQ(rate(50264, ProductLayout::kForward), 1);
+  EXPECT_EQ(rate(50257, ProductLayout::kInputGradient), 0.2);
+  EXPECT_EQ(rate(50258, ProductLayout::kInputGradient), 0.375);
+  EXPECT_EQ(rate(50260, ProductLayout::kInputGradient), 0.375);
+  // Compiled, its rows are filled up to 50,264; the weight is written anew, with reading it.
+  const PaddedProduct padded = Padded(Product(4096, 50257, 768, ProductLayout::kForward));
+  EXPECT_EQ(padded.product.n, 50264);
+  EXPECT_EQ(padded.copied, Bytes(2 * 768 * (50257 + 50264)));
 }
 
 // Heads of 140 in an attention core of separate kernels: a batch has its own rate, whatever the

@@ -485,6 +485,10 @@ TEST(LayerOperatorsTest, CrossEntropyIsInFp32) {
   EXPECT_EQ(work.forward_transient, Bytes(16 * 10 * 4));
   EXPECT_EQ(work.backward_transient, Bytes(16 * 10 * (4 + 4)));
   EXPECT_EQ(Forward(work, "loss.log_softmax").data_type, DataType::kFp32);
+  // Three passes over the FP32 logits; backward two over the gradient and one over the result.
+  EXPECT_EQ(Forward(work, "loss.log_softmax").read, Bytes(16 * 10 * 3 * 4));
+  EXPECT_EQ(work.backward[1].kernel.name, "loss.log_softmax.dgrad");
+  EXPECT_EQ(work.backward[1].kernel.read, Bytes(16 * 10 * 3 * 4));
   EXPECT_EQ(work.backward[0].kernel.name, "loss.nll.dgrad");
 }
 

@@ -373,6 +373,46 @@ TEST(CalibrationFileTest, RefusesUnalignedBatchesWithoutARate) {
             (Lines{"4:30 input.not-a-number"}));
 }
 
+TEST(CalibrationFileTest, ReleasesSayWhatIsDifferentFromTheOneBefore) {
+  Diagnostics diagnostics;
+  const auto read = Read(Changed("kernels:\n",
+                                 "kernels:\n"
+                                 "  gemm_unaligned: 0.25\n"
+                                 "  releases:\n"
+                                 "    - {torch: \"2.8\", token_sum_time: 5 ns}\n"
+                                 "    - {torch: \"2.11\", gemm_unaligned: 0.5,\n"
+                                 "       gemm: {bf16: {max_efficiency: 0.9, half_flops: 7}}}\n"),
+                         diagnostics);
+  ASSERT_TRUE(read.has_value());
+  const auto of = [&](Version torch) -> const calibration::KernelCosts& {
+    return read->KernelsOf(torch);
+  };
+  const auto bf16 = static_cast<std::size_t>(DataType::kBf16);
+  EXPECT_EQ(&of({2, 7}), &*read->kernels);
+  EXPECT_EQ(of({2, 7}).token_sum_time, Time());
+  EXPECT_EQ(of({2, 8}).token_sum_time, Nanoseconds(5));
+  EXPECT_EQ(of({2, 8}).gemm_unaligned, 0.25);
+  EXPECT_EQ(of({2, 14}).token_sum_time, Nanoseconds(5));
+  EXPECT_EQ(of({2, 14}).gemm_unaligned, 0.5);
+  EXPECT_EQ(of({2, 14}).gemm[bf16].max_efficiency, 0.9);
+  EXPECT_EQ(of({2, 14}).launch, read->kernels->launch);
+}
+
+TEST(CalibrationFileTest, RefusesReleasesOutOfOrderAndWhatTheyCannotSay) {
+  EXPECT_EQ(Mistakes(Changed("kernels:\n",
+                             "kernels:\n"
+                             "  releases: [{torch: \"2.8\"}, {torch: \"2.8\"}]\n")),
+            (Lines{"4:30 calibration.implausible"}));
+  EXPECT_EQ(Mistakes(Changed("kernels:\n",
+                             "kernels:\n"
+                             "  releases: [{torch: \"2.8\", gemm_unaligned: 2}]\n")),
+            (Lines{"4:45 calibration.implausible"}));
+  EXPECT_EQ(Mistakes(Changed("kernels:\n",
+                             "kernels:\n"
+                             "  releases: [{torch: \"2.8\", launch: 5 us}]\n")),
+            (Lines{"4:29 input.unknown-key"}));
+}
+
 TEST(CalibrationFileTest, RefusesMeasurementsThatCannotBe) {
   EXPECT_EQ(Mistakes(Changed("[1 MiB, 4 us]]", "[1 MiB, 4 ns]]")),
             (Lines{"16:33 calibration.implausible"}));
