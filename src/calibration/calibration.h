@@ -139,7 +139,8 @@ struct KernelCosts {
   double gemm_unaligned_result = 0;
   // The same of batches of products. The newest first; empty: not known, as single products.
   std::vector<UnalignedBatches> batched_unaligned;
-  std::array<AttentionEfficiency, 4> attention;  // by kFusedNames, which Kernel::flash counts from 1
+  std::array<AttentionEfficiency, 4>
+      attention;  // by kFusedNames, which Kernel::flash counts from 1
   PowerDraw power;
   // Devices of one type are not equally fast under arithmetic: standard deviation of their times
   // over the typical time. A step waits for the slowest (cost/slowest_device.h).
@@ -262,8 +263,8 @@ struct Calibration {
   std::string name;
   Location location;                                            // of the file, for messages
   std::vector<std::pair<std::string, std::string>> provenance;  // as written, not empty
-  std::optional<KernelCosts> kernels;         // before the first of the releases
-  std::vector<KernelRelease> kernel_releases;  // ascending
+  std::optional<KernelCosts> kernels;                           // before the first of the releases
+  std::vector<KernelRelease> kernel_releases;                   // ascending
   std::optional<LinkCosts> links;
   std::optional<MemoryCosts> memory;
   std::vector<CollectiveTable> collectives;

@@ -59,9 +59,9 @@ MeasuredTime TimeFromCurve(const calibration::Curve& curve, Bytes bytes) {
     for (auto point = std::next(curve.rbegin()); point != curve.rend(); ++point) {
       const auto& [before, time_before] = *point;
       if (before.count() > last.count() / kApart || time <= time_before) continue;
-      return {time + ScaledTime(time - time_before, (bytes - last).count(),
-                                (last - before).count()),
-              Provenance::kExtrapolated};
+      return {
+          time + ScaledTime(time - time_before, (bytes - last).count(), (last - before).count()),
+          Provenance::kExtrapolated};
     }
     return {ScaledTime(time, bytes.count(), last.count()), Provenance::kExtrapolated};
   }

@@ -46,8 +46,8 @@ TEST(CurveTest, ReadsBetweenAndOutside) {
   }
 }
 
-// 2 us to start and 1 us for each 1000 bytes: beyond the last point, too, for which the point before
-// it is too close to say a rate.
+// 2 us to start and 1 us for each 1000 bytes: beyond the last point, too, for which the point
+// before it is too close to say a rate.
 TEST(CurveTest, GoesOnAtTheRateOfItsEnd) {
   const Curve curve = {{Bytes(1000), Microseconds(3)},
                        {Bytes(7000), Nanoseconds(9100)},

@@ -60,8 +60,8 @@ TEST(UnalignedProducts, EveryHalvingOfTheLoadsCostsAsMuch) {
   EXPECT_EQ(UnalignedRate(Product(512, 512, 1001, ProductLayout::kForward), Unaligned(0), {}), 1);
 }
 
-// As an H100 with cuBLAS 13.1: a forward over 50,257 words, whose operands are aligned, is as slow as
-// its gradients; 4 and 8 bytes are alike.
+// As an H100 with cuBLAS 13.1: a forward over 50,257 words, whose operands are aligned, is as slow
+// as its gradients; 4 and 8 bytes are alike.
 TEST(UnalignedProducts, RowsOfResultsCountWhereTheProfileSaysSo) {
   calibration::KernelCosts costs = Unaligned(0.2);
   costs.gemm_unaligned_even = 0.375;

@@ -47,8 +47,7 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
   if (plan.parallelism.vocabulary != parallel::Vocabulary::kEnds) {
     return "forks alone share out the vocabulary over stages: parallelism.vocabulary";
   }
-  if (training.precision == DataType::kFp8 &&
-      training.fp8_scaling != model::Fp8Scaling::kDelayed &&
+  if (training.precision == DataType::kFp8 && training.fp8_scaling != model::Fp8Scaling::kDelayed &&
       training.fp8_scaling != model::Fp8Scaling::kCurrent) {
     return "its layers in FP8 are Transformer Engine's: training.fp8_scaling";
   }

@@ -201,14 +201,15 @@ class LayerOperators {
   Operand TakeTokens(Operand x, std::string_view module, std::int64_t tokens);
 
   // Cross entropy over the whole vocabulary: cast to FP32, log-softmax, negative log-likelihood.
-  // The logits stay, since the caller holds them; the FP32 copy goes after the log-softmax, whose
-  // result stays. Backward makes two FP32 gradients of that size, then the logits' own. Fused,
-  // FP32 numbers stay in registers: forward reads the logits for the maximum and for the sum,
-  // backward once more, and writes their gradient. Over a vocabulary that is divided among ranks
-  // they agree on each token's maximum, sum of exponentials and target's logit first
-  // (core/tensor_parallel/cross_entropy.py): FP32 all-reduces; fused, the latter two are one.
-  // With WorkOptions::fp32_logits a fused one reads an FP32 copy of them, overwrites it with its
-  // gradient and casts that.
+  // Neither the logits nor their FP32 copy stay, but the log-softmax: training loops let go of the
+  // logits before backward (torchtitan/train.py, `del pred`; transformers/trainer.py, compute_loss
+  // returns the loss alone). One that holds them has so much more. Backward makes two FP32
+  // gradients of that size, then the logits' own. Fused, FP32 numbers stay in registers: forward
+  // reads the logits for the maximum and for the sum, backward once more, and writes their
+  // gradient. Over a vocabulary that is divided among ranks they agree on each token's maximum, sum
+  // of exponentials and target's logit first (core/tensor_parallel/cross_entropy.py): FP32
+  // all-reduces; fused, the latter two are one. With WorkOptions::fp32_logits a fused one reads an
+  // FP32 copy of them, overwrites it with its gradient and casts that.
   void CrossEntropy(Operand logits, std::string_view module);
   // Of the words of one pipeline stage, of which the others know nothing: forward makes each
   // token's largest logit, the sum of exponentials, the target's logit and the softmax among these

@@ -473,16 +473,16 @@ TEST(LayerOperatorsTest, LongSequencesDoNotOverflow) {
   EXPECT_GT(Saved(work), GiB(1 << 10));
 }
 
-// T = 16, V = 10: logits 2 T V and log-softmax 4 T V stay, with the products' operand of 4
-// features; two FP32 gradients of that size pass by in backward.
+// T = 16, V = 10: the log-softmax of 4 T V bytes stays, with the products' operand of 4 features,
+// and neither the logits nor their FP32 copy; two FP32 gradients of that size pass by in backward.
 TEST(LayerOperatorsTest, CrossEntropyIsInFp32) {
   LayerTape tape(DataType::kBf16);
   LayerOperators operators(kOptions, tape);
   const Operand x = operators.Input(4);
   operators.CrossEntropy(operators.Linear(x, "head", 10, {.weight = 0, .bias = -1}), "loss");
   const LayerWork work = tape.Finish(std::nullopt, {});
-  EXPECT_EQ(Saved(work), Bytes(16 * 4 * 2 + 16 * 10 * (2 + 4)));
-  EXPECT_EQ(work.forward_transient, Bytes(16 * 10 * 4));
+  EXPECT_EQ(Saved(work), Bytes(16 * 4 * 2 + 16 * 10 * 4));
+  EXPECT_EQ(work.forward_transient, Bytes(16 * 10 * (2 + 4)));
   EXPECT_EQ(work.backward_transient, Bytes(16 * 10 * (4 + 4)));
   EXPECT_EQ(Forward(work, "loss.log_softmax").data_type, DataType::kFp32);
   // Three passes over the FP32 logits; backward two over the gradient and one over the result.
@@ -500,7 +500,7 @@ TEST(LayerOperatorsTest, CrossEntropyInFp32NeedsNoCast) {
   operators.CrossEntropy(operators.Linear(operators.Input(4), "head", 10, {.weight = 0}), "loss");
   const LayerWork work = tape.Finish(std::nullopt, {});
   EXPECT_EQ(work.forward.size(), 3U);
-  EXPECT_EQ(Saved(work), Bytes(16 * 4 * 4 + 16 * 10 * (4 + 4)));
+  EXPECT_EQ(Saved(work), Bytes(16 * 4 * 4 + 16 * 10 * 4));
   EXPECT_EQ(work.backward_transient, Bytes(16 * 10 * (4 + 4)));
 }
 

@@ -114,7 +114,6 @@ void LayerOperators::CrossEntropy(Operand logits, std::string_view module) {
     });
     return;
   }
-  tape_->Keep(logits.value);
   Value upcast = logits.value;
   if (cast) {
     upcast = tape_->Make(Joined(module, ".cast output"), wide);

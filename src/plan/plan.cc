@@ -58,8 +58,8 @@ bool SumsNormWeightsApart(const Plan& plan) {
   return plan.software.torch < kFusesBoth && !TraitsOf(LayersOf(plan)).megatron_layers;
 }
 
-// PyTorch's scaled_dot_product_attention prefers cuDNN's kernel on Hopper and Blackwell where cuDNN is
-// newer than 9.15 (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp,
+// PyTorch's scaled_dot_product_attention prefers cuDNN's kernel on Hopper and Blackwell where cuDNN
+// is newer than 9.15 (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp,
 // check_prefer_cudnn_attention), which its packages bring since 2.11 (huggingface/transformers pull
 // request 48163; seen on an H100).
 model::Attention AttentionOf(const Plan& plan) {

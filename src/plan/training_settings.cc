@@ -174,13 +174,15 @@ std::vector<TrainingSetting> Rows() {
        .default_value = "1"},
       {.key = "attention",
        .type = Words<&Given::attention, &Training::attention, model::Attention::kFlash,
-                     model::Attention::kFlash1, model::Attention::kFlash3,
-                     model::Attention::kCudnn, model::Attention::kMath, model::Attention::kMathFp32, model::Attention::kFusedSoftmax>(),
+                     model::Attention::kFlash1, model::Attention::kFlash3, model::Attention::kCudnn,
+                     model::Attention::kMath, model::Attention::kMathFp32,
+                     model::Attention::kFusedSoftmax>(),
        .uses = {},
        .of_architectures = true,
        .values = "`flash` (fused: FlashAttention-2; ddp, fsdp1 and fsdp2: what PyTorch runs, which "
                  "since 2.11 is `cudnn`), `flash1`, `flash3` (the other generations), `cudnn` "
-                 "(cuDNN's for Hopper, where the profile knows it; else as `flash`), `math` (score matrix in memory; mask and softmax are kernels "
+                 "(cuDNN's for Hopper, where the profile knows it; else as `flash`), `math` (score "
+                 "matrix in memory; mask and softmax are kernels "
                  "of their own), `math_fp32` (the softmax in FP32, whose result is kept and cast, "
                  "as Hugging Face's `eager`; `math` under autocast is the same) or `fused_softmax` "
                  "(mask and softmax are one kernel, as in Megatron-LM; where a rank's heads times "

@@ -364,7 +364,8 @@ calibration::GemmSurface ReadSurface(MappingReader& by_type, std::string_view ty
   return surface;
 }
 
-// `releases`, the oldest first: what is different with the libraries of each, over the costs before.
+// `releases`, the oldest first: what is different with the libraries of each, over the costs
+// before.
 std::vector<calibration::KernelRelease> ReadReleases(MappingReader& kernels,
                                                      const calibration::KernelCosts& before,
                                                      Diagnostics& diagnostics) {
@@ -389,11 +390,11 @@ std::vector<calibration::KernelRelease> ReadReleases(MappingReader& kernels,
     reader.Finish();
     if (!torch) continue;
     if (!releases.empty() && *torch <= releases.back().torch) {
-      diagnostics.push_back({"calibration.implausible", node.location(),
-                             fmt::format("releases must be ascending: {}.{} after {}.{}",
-                                         torch->major, torch->minor, releases.back().torch.major,
-                                         releases.back().torch.minor),
-                             "each is what is different from the one before it"});
+      diagnostics.push_back(
+          {"calibration.implausible", node.location(),
+           fmt::format("releases must be ascending: {}.{} after {}.{}", torch->major, torch->minor,
+                       releases.back().torch.major, releases.back().torch.minor),
+           "each is what is different from the one before it"});
       continue;
     }
     releases.push_back({.torch = *torch, .costs = std::move(costs)});

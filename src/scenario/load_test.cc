@@ -529,7 +529,8 @@ TEST(Load, MeasuredKernelsTakeWhatTheyLackFromTheGpuType) {
                 "the calibration profile has no links, memory, kernels.gemm.bf16, kernels.power, "
                 "kernels.attention.flash1, kernels.attention.flash2, kernels.attention.flash3, "
                 "kernels.attention.cudnn, kernels.gemm_unaligned, kernels.gemm_unaligned_even, "
-                                     "kernels.gemm_unaligned_result, kernels.variation; taken from calibration/h100-sxm.yaml"});
+                "kernels.gemm_unaligned_result, kernels.variation; taken from "
+                "calibration/h100-sxm.yaml"});
   // How far forecasts of other sources are off, as well.
   std::vector<std::string> general;
   for (const calibration::Residual& residual : loaded->calibration->residuals) {
