@@ -38,7 +38,7 @@ stepcast: 1
 model: models/gpt2.yaml
 cluster: {topology: topologies/dgx-h100.yaml, nodes: 2, collective_algorithm: ring}
 training: {sequence_length: 512, micro_batch_size: 1, gradient_accumulation: 1, precision: bf16,
-           optimizer: adamw}
+           optimizer: adamw, dispatch: {module: 0 us, autograd: 0 us}}
 data_parallel: {zero_stage: 0, framework: ddp}
 )";
 
@@ -67,7 +67,7 @@ cluster:
       uplink: {latency: 300 ns}
       oversubscription: 1
 training: {sequence_length: 512, micro_batch_size: 1, gradient_accumulation: 1, precision: bf16,
-           optimizer: adamw}
+           optimizer: adamw, dispatch: {module: 0 us, autograd: 0 us}}
 data_parallel: {zero_stage: 3, framework: fsdp2, shard_group_size: 4}
 )";
 

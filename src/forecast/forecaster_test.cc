@@ -166,7 +166,8 @@ TEST(ForecasterTest, RowsMayDifferInTheDriverAlone) {
     const auto scenario = scenario::LoadText(
         kScenario, "test",
         {"cluster.topology=topologies/dgx-h100.yaml", "data_parallel.framework=ddp",
-         "data_parallel.bucket_size=200 MiB", std::string("software.driver=\"") + driver + "\""},
+         "data_parallel.bucket_size=200 MiB", "training.dispatch={module: 0 us, autograd: 0 us}",
+         std::string("software.driver=\"") + driver + "\""},
         cache);
     ASSERT_TRUE(scenario.has_value()) << Format(scenario.error());
     const auto row = forecaster.Evaluate(*scenario);

@@ -46,17 +46,20 @@ TEST(HostCosts, AddUpByIssuer) {
             Microseconds(2 * 110 + 3 * 30 + 10 + 4));
 }
 
+// FSDP1's is not known.
 TEST(HostCosts, AnUnknownOneWidensTheRangeUpwards) {
-  const Forecast ddp = Simulate(Load())->forecast;
-  ASSERT_TRUE(ddp.unknown_host.has_value());
-  EXPECT_EQ(ddp.unknown_host->like, "megatron");
-  EXPECT_EQ(ddp.step_time_range->high, ddp.unknown_host->step_time);
+  const std::string framework = "data_parallel.framework=fsdp1";
+  const std::string stage = "data_parallel.zero_stage=3";
+  const Forecast fsdp1 = Simulate(Load({framework, stage}))->forecast;
+  ASSERT_TRUE(fsdp1.unknown_host.has_value());
+  EXPECT_EQ(fsdp1.unknown_host->like, "megatron");
+  EXPECT_EQ(fsdp1.step_time_range->high, fsdp1.unknown_host->step_time);
   const std::string given = "training.dispatch={module: 0 us, autograd: 0 us}";
-  const Forecast known = Simulate(Load({given}))->forecast;
+  const Forecast known = Simulate(Load({framework, stage, given}))->forecast;
   EXPECT_FALSE(known.unknown_host.has_value());
-  EXPECT_EQ(known.step_time, ddp.step_time);
-  EXPECT_EQ(known.step_time_range->low, ddp.step_time_range->low);
-  EXPECT_LT(known.step_time_range->high, ddp.step_time_range->high);
+  EXPECT_EQ(known.step_time, fsdp1.step_time);
+  EXPECT_EQ(known.step_time_range->low, fsdp1.step_time_range->low);
+  EXPECT_LT(known.step_time_range->high, fsdp1.step_time_range->high);
 }
 
 // Long kernels hide the host, whatever it costs.

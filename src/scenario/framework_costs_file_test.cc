@@ -52,7 +52,10 @@ TEST(FrameworkCostsFile, CostsAreTheFrameworksOnEveryGpu) {
     const std::string cluster = std::string("cluster.topology=topologies/") + topology + ".yaml";
     EXPECT_EQ(TrainingOf({cluster}).dispatch, megatron) << topology;
     EXPECT_TRUE(TrainingOf({cluster}).dispatch_known);
-    EXPECT_FALSE(TrainingOf({cluster, "data_parallel.framework=ddp"}).dispatch_known);
+    EXPECT_TRUE(TrainingOf({cluster, "data_parallel.framework=ddp"}).dispatch_known);
+    EXPECT_FALSE(
+        TrainingOf({cluster, "data_parallel.framework=fsdp1", "data_parallel.zero_stage=3"})
+            .dispatch_known);
   }
 }
 

@@ -436,7 +436,7 @@ TEST(Load, DispatchComesFromTheProfileUnlessTheScenarioSaysIt) {
             (Dispatch{.module = Microseconds(7), .autograd = Time()}));
   // One call launches a compiled block; another framework's code is not this one's.
   EXPECT_EQ(dispatch({"training.compile=true"}), Dispatch());
-  EXPECT_EQ(dispatch({"data_parallel.framework=fsdp2", "data_parallel.zero_stage=3"}), Dispatch());
+  EXPECT_EQ(dispatch({"data_parallel.framework=fsdp1", "data_parallel.zero_stage=3"}), Dispatch());
 }
 
 TEST(Load, AProfileOfTablesTakesTheRestFromTheGpuType) {
