@@ -20,6 +20,8 @@
 //     start_latency: 2 us
 //     launch: 5 us
 //     collective_launch: 20 us
+//     releases:                                # the oldest first; what is different from each on
+//       - {torch: "2.8", token_sum_time: 5.5 ns}
 //   frameworks: calibration/hosts/frameworks.yaml   # framework_costs_file.h
 //   host:                                           # of this very machine
 //     dispatch: {megatron: {module: 100 us, autograd: 20 us}}   # by framework, each may be missing
