@@ -183,10 +183,31 @@ TEST_F(KernelPriceTest, GenerationsOfFusedAttentionDiffer) {
   EXPECT_EQ(work(KernelKind::kAttention, 2), Microseconds(20));
   EXPECT_EQ(work(KernelKind::kAttention, 3), Microseconds(25));
   EXPECT_EQ(work(KernelKind::kAttentionGradient, 3), Microseconds(20));
+  // cuDNN's is FlashAttention-2 where the profile does not know it.
+  EXPECT_EQ(work(KernelKind::kAttention, 4), Microseconds(20));
+  costs.attention[3] = {.forward = 0.8, .backward = 0.5};
+  EXPECT_EQ(work(KernelKind::kAttention, 4), Nanoseconds(12'500));
   // A generation that the profile does not know has no price.
   const Kernel unknown{.kind = KernelKind::kAttention, .flops = 1, .flash = 3};
   EXPECT_EQ(PriceKernel(unknown, {.gpu = gpu_, .costs = costs_}).error(),
             KernelFault::kNoEfficiency);
+}
+
+// 2 us to start and 1 us a megabyte up to the last point, on a memory of 1 TB/s: further on no
+// faster.
+TEST_F(KernelPriceTest, NoCurveGoesOnFasterThanTheMemory) {
+  calibration::KernelCosts costs = RoundCosts();
+  topology::Gpu gpu = gpu_;
+  gpu.memory_bandwidth = Bandwidth::GigabytesPerSecond(1000);
+  costs.memory_curve = {{Bytes(1'000'000), Microseconds(3)}, {Bytes(8'000'000), Microseconds(6)}};
+  const auto time = [&](std::int64_t megabytes) {
+    const Kernel kernel{.name = "copy", .read = Bytes(megabytes * 1'000'000)};
+    const auto demand = PriceKernel(kernel, {.gpu = gpu, .costs = costs});
+    return demand ? demand->latency + demand->work : Time();
+  };
+  EXPECT_EQ(time(8), Microseconds(6));  // measured, in a cache
+  // The line would say 6 + 92 x 3 / 7 us.
+  EXPECT_EQ(time(100), Microseconds(100));
 }
 
 TEST_F(KernelPriceTest, SumsOverTokensWaitForLatency) {
