@@ -100,6 +100,16 @@ SHAPES = [
     Shape("gpt2-124m", "gpt2", 768, 12, 12, 12, 3072, 50257, 1024, 8),
     Shape("gpt2-355m", "gpt2", 1024, 24, 16, 16, 4096, 50257, 1024, 8),
     Shape("llama-1.2b", "llama", 2048, 16, 32, 8, 8192, 32000, 2048, 2),
+    # Rows of 16 bytes for every product; blocks of large models, as many as fit.
+    Shape("gpt2-124m-50304", "gpt2", 768, 12, 12, 12, 3072, 50304, 1024, 8),
+    Shape("llama-8b-4-blocks", "llama", 4096, 4, 32, 8, 14336, 32000, 4096, 2),
+    Shape("llama-13b-3-blocks", "llama", 5120, 3, 40, 40, 13824, 32000, 4096, 2),
+    Shape("llama-70b-2-blocks", "llama", 8192, 2, 64, 8, 28672, 8192, 4096, 1),
+]
+# So small that the device waits for the host; with --models alone.
+HOST_BOUND = [
+    Shape("gpt2-124m-short", "gpt2", 768, 12, 12, 12, 3072, 50257, 256, 1),
+    Shape("llama-1.2b-short", "llama", 2048, 16, 32, 8, 8192, 32000, 256, 1),
 ]
 TINY = [
     Shape("gpt2-tiny", "gpt2", 64, 2, 2, 2, 128, 211, 32, 2),
@@ -333,6 +343,7 @@ def main():
     shapes = TINY if arguments.tiny else SHAPES
     if arguments.models:
         names = arguments.models.split(",")
+        shapes = shapes + ([] if arguments.tiny else HOST_BOUND)
         unknown = set(names) - {s.name for s in shapes}
         if unknown:
             parser.error(f"no such model: {', '.join(sorted(unknown))}; there are: "
@@ -357,6 +368,12 @@ def main():
         for mode in modes:
             predicted = forecast(shape, arguments, mode)
             times, peak = [], None
+            if predicted is not None and not arguments.dry_run and arguments.device == "cuda":
+                wanted = predicted["memory"]["peak_bytes"]
+                if wanted > 0.9 * torch.cuda.get_device_properties(0).total_memory:
+                    print(f"{shape.name}: left out, it needs {wanted / 2**30:.0f} GiB",
+                          file=sys.stderr)
+                    continue
             if not arguments.dry_run:
                 times, peak = train(shape, arguments.device, arguments.steps, arguments.warmup,
                                     mode == "compiled")
