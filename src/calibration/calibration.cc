@@ -26,13 +26,11 @@ bool KernelCosts::measured() const {
 }
 
 const KernelCosts& Calibration::KernelsOf(Version torch) const {
-  const KernelRelease* newest = nullptr;
+  const KernelCosts* newest = &*kernels;
   for (const KernelRelease& release : kernel_releases) {
-    if (release.torch <= torch && (newest == nullptr || release.torch > newest->torch)) {
-      newest = &release;
-    }
+    if (release.torch <= torch) newest = &release.costs;
   }
-  return newest == nullptr ? *kernels : newest->costs;
+  return *newest;
 }
 
 Time OnHost(Time time, double speed) {
