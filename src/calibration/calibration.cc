@@ -65,6 +65,8 @@ std::vector<std::string> Complete(const KernelCosts& defaults, KernelCosts& kern
   }
   // The clock that power holds is part of how fast those tiles are.
   fill("power", !tiles_taken, defaults.power, kernels.power);
+  fill("power.memory_watts", kernels.power.products == 0, defaults.power.memory,
+       kernels.power.memory);
   for (std::size_t i = 0; i < kernels.attention.size(); ++i) {
     // Where the default generation was measured, its efficiencies do not count.
     const bool measured = i == 1 && (attention_forward || attention_backward ||

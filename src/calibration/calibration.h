@@ -59,10 +59,11 @@ struct GemmTiling {
 
 // What a device draws, in watts: at rest, and on top of it under matrix products at the clock of
 // the profile's tiles, or of the largest product of its surface, if it were allowed to. Zero: not
-// known, the clock holds.
+// known, the clock holds (cost/sustained_clock.h).
 struct PowerDraw {
   double idle = 0;
   double products = 0;
+  double memory = 0;  // in all, under kernels that memory bounds; zero: not known, the limit
   friend bool operator==(const PowerDraw&, const PowerDraw&) = default;
 };
 

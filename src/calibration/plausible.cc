@@ -139,11 +139,17 @@ void CheckAttention(const KernelCosts& kernels, Checker& checker) {
   checker.Jitter("kernels.jitter", kernels.jitter);
   const PowerDraw& power = kernels.power;
   if (power != PowerDraw() && !(power.idle >= 0 && power.idle <= kMostWatts && power.products > 0 &&
-                                power.products <= kMostWatts)) {
+                                power.products <= kMostWatts && power.memory <= kMostWatts)) {
     checker.Add("kernels.power",
-                fmt::format("watts lie between 0 and {}: {} at rest, {} more under products",
-                            kMostWatts, power.idle, power.products),
+                fmt::format("watts lie between 0 and {}: {} at rest, {} more under products, {} "
+                            "under memory traffic",
+                            kMostWatts, power.idle, power.products, power.memory),
                 "check the unit");
+  }
+  if (power.memory != 0 && power.memory < power.idle) {
+    checker.Add("kernels.power.memory_watts",
+                fmt::format("{} W under memory traffic, {} W at rest", power.memory, power.idle),
+                "it is what the device draws in all, not what it draws more");
   }
 }
 

@@ -69,10 +69,4 @@ TiledProduct TiledArithmetic(const Kernel& product, const TileSetting& setting) 
           wanted};
 }
 
-double SustainedClock(const calibration::PowerDraw& power, int limit_watts) {
-  if (power.products == 0 || limit_watts == 0) return 1;
-  const double part = (limit_watts - power.idle) / power.products;
-  return part >= 1 ? 1 : std::cbrt(std::max(part, 1e-3));
-}
-
 }  // namespace stepcast::cost

@@ -42,10 +42,4 @@ struct TiledProduct {
 // Requires tiles, a positive peak and sizes of at least 1.
 TiledProduct TiledArithmetic(const Kernel& product, const TileSetting& setting);
 
-// The part of its clock that a device holds under matrix products for as long as training takes.
-// Dynamic power goes with frequency times voltage squared, and voltage with frequency, so a device
-// that would draw `idle + products` at full clock and may draw `limit` runs at the cube root of
-// (limit - idle) / products. At most 1; 1 where the profile or the data sheet is silent.
-double SustainedClock(const calibration::PowerDraw& power, int limit_watts);
-
 }  // namespace stepcast::cost

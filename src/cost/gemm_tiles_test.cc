@@ -83,15 +83,6 @@ TEST(GemmTiles, TilesTakeLongerAtAPartOfTheirRate) {
   EXPECT_EQ(TiledArithmetic(Product(1280, 128, 500), setting).time, Nanoseconds(65'536));
 }
 
-TEST(GemmTiles, PowerHoldsTheClockDown) {
-  // (700 - 100) / 4800 = 1/8, whose cube root is a half.
-  EXPECT_DOUBLE_EQ(SustainedClock({.idle = 100, .products = 4800}, 700), 0.5);
-  // What is allowed is enough, or nothing is known.
-  EXPECT_EQ(SustainedClock({.idle = 100, .products = 600}, 700), 1);
-  EXPECT_EQ(SustainedClock({.idle = 100, .products = 4800}, 0), 1);
-  EXPECT_EQ(SustainedClock({}, 700), 1);
-}
-
 RC_GTEST_PROP(GemmTiles, NeverBeatThePeakAndNeverGetFasterWithMoreWork, ()) {
   const GemmTiling tiling{.tiles = {{256, 128, 1}, {128, 128, 0.9}, {64, 64, 0.5}},
                           .fill = static_cast<double>(*rc::gen::inRange(0, 300)),

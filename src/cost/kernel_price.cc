@@ -12,6 +12,7 @@
 #include "src/cost/gemm_tiles.h"
 #include "src/cost/measured_time.h"
 #include "src/cost/slowest_device.h"
+#include "src/cost/sustained_clock.h"
 #include "src/cost/unaligned_products.h"
 
 namespace stepcast::cost {
@@ -52,23 +53,16 @@ const calibration::Curve* MeasuredCurve(const Kernel& kernel,
 double ClockAt(double part, const KernelSetting& setting) {
   const calibration::PowerDraw& power = setting.costs.power;
   return SustainedClock({.idle = power.idle, .products = power.products * std::min(1.0, part)},
-                        setting.gpu.power_limit);
+                        setting.limit_watts);
 }
 
-// Measured products are short runs at full clock; the largest that was measured stands for the
-// best.
-MeasuredTime Sustained(MeasuredTime measured, std::int64_t flops,
-                       const calibration::GemmSurface& surface, const KernelSetting& setting) {
-  const double largest = 2.0 * static_cast<double>(surface.m.back()) *
-                         static_cast<double>(surface.n.back()) *
-                         static_cast<double>(surface.k.back()) / surface.times.back().seconds();
-  const double rate = static_cast<double>(flops) / measured.time.seconds();
-  const double clock = ClockAt(rate / largest, setting);
-  if (clock < 1) {
-    measured.time = Picoseconds(static_cast<std::int64_t>(
-        std::ceil(static_cast<double>(measured.time.picoseconds()) / clock)));
-  }
-  return measured;
+// How long a product or an attention core takes in a long run that takes `short_run` at full clock.
+Time LongRun(const Kernel& kernel, Time short_run, const KernelSetting& setting) {
+  const double best = BestProductRate(kernel, setting);
+  if (best == 0 || short_run == Time()) return short_run;
+  const double rate = static_cast<double>(kernel.flops) / short_run.seconds();
+  const double clock = ClockAt(rate / best, setting);
+  return clock < 1 ? ScaledTime(short_run, 1 / clock) : short_run;
 }
 
 std::optional<MeasuredTime> FindMeasured(const Kernel& kernel, const KernelSetting& setting) {
@@ -78,8 +72,9 @@ std::optional<MeasuredTime> FindMeasured(const Kernel& kernel, const KernelSetti
     case KernelKind::kGemm: {
       const calibration::GemmSurface& surface = costs.SurfaceOf(kernel.data_type, kernel.layout);
       if (surface.empty()) return std::nullopt;
-      return Sustained(TimeFromSurface(surface, kernel.batch * kernel.m, kernel.n, kernel.k),
-                       kernel.flops, surface, setting);
+      MeasuredTime measured = TimeFromSurface(surface, kernel.batch * kernel.m, kernel.n, kernel.k);
+      measured.time = LongRun(kernel, measured.time, setting);
+      return measured;
     }
     case KernelKind::kAttention:
     case KernelKind::kAttentionGradient: {
@@ -142,21 +137,6 @@ std::pair<double, double> AttentionOf(const Kernel& kernel, const calibration::K
   }
   if (flash != 2) return {};
   return {forward ? costs.attention_forward_efficiency : costs.attention_backward_efficiency, 0};
-}
-
-// How long a product or an attention core takes in a long run that takes `short_run` at full clock.
-Time LongRun(const Kernel& kernel, Time short_run, FlopRate peak, const KernelSetting& setting) {
-  const calibration::KernelCosts& costs = setting.costs;
-  const auto type = static_cast<std::size_t>(kernel.data_type);
-  double best = costs.gemm[type].max_efficiency;
-  for (const calibration::GemmTile& tile : costs.gemm_tiling[type].tiles) {
-    best = std::max(best, tile.efficiency);
-  }
-  if (best == 0 || short_run == Time()) return short_run;
-  const double reached = static_cast<double>(kernel.flops) / short_run.seconds() /
-                         static_cast<double>(peak.flops_per_second());
-  const double clock = ClockAt(reached / best, setting);
-  return clock < 1 ? ScaledTime(short_run, 1 / clock) : short_run;
 }
 
 // What sums over tokens take at least.
@@ -224,6 +204,22 @@ bool IsArithmetic(KernelKind kind) {
          kind == KernelKind::kAttentionGradient;
 }
 
+double BestProductRate(const Kernel& kernel, const KernelSetting& setting) {
+  const calibration::KernelCosts& costs = setting.costs;
+  const auto type = static_cast<std::size_t>(kernel.data_type);
+  const calibration::GemmSurface& surface = costs.SurfaceOf(
+      kernel.data_type, kernel.kind == KernelKind::kGemm ? kernel.layout : ProductLayout::kForward);
+  if (!surface.empty()) {
+    return 2.0 * static_cast<double>(surface.m.back()) * static_cast<double>(surface.n.back()) *
+           static_cast<double>(surface.k.back()) / surface.times.back().seconds();
+  }
+  double best = costs.gemm[type].max_efficiency;
+  for (const calibration::GemmTile& tile : costs.gemm_tiling[type].tiles) {
+    best = std::max(best, tile.efficiency);
+  }
+  return best * static_cast<double>(setting.gpu.PeakOf(kernel.data_type).flops_per_second());
+}
+
 Demand PriceGivenKernel(const Kernel& kernel) {
   STEPCAST_CHECK(kernel.kind == KernelKind::kGiven, "only given kernels bring their own time");
   Demand demand;
@@ -266,7 +262,7 @@ tl::expected<Demand, KernelFault> PriceAtRate(const Kernel& kernel, const Kernel
                                                             .memory = bandwidth,
                                                             .start_latency = costs.start_latency,
                                                             .rate = rate});
-        roofline.arithmetic = LongRun(kernel, tiled.time, peak, setting);
+        roofline.arithmetic = LongRun(kernel, tiled.time, setting);
         wanted = tiled.multiprocessors;
         start_latency = tiling.start;
         break;
@@ -277,7 +273,7 @@ tl::expected<Demand, KernelFault> PriceAtRate(const Kernel& kernel, const Kernel
       const Time short_run =
           TimeOf(kernel.flops + static_cast<std::int64_t>(std::llround(gemm.half_flops)),
                  Achieved(peak, gemm.max_efficiency * rate));
-      roofline.arithmetic = LongRun(kernel, short_run, peak, setting);
+      roofline.arithmetic = LongRun(kernel, short_run, setting);
       wanted = MultiprocessorsOf(kernel, gpu);
       break;
     }
@@ -290,7 +286,7 @@ tl::expected<Demand, KernelFault> PriceAtRate(const Kernel& kernel, const Kernel
         const Time short_run =
             TimeFor(kernel.flops + static_cast<std::int64_t>(std::llround(half_flops)),
                     peak.Scaled(efficiency));
-        roofline.arithmetic = LongRun(kernel, short_run, peak, setting);
+        roofline.arithmetic = LongRun(kernel, short_run, setting);
         break;
       }
     case KernelKind::kMemoryBound:

@@ -29,8 +29,8 @@
 //                  all multiprocessors, unless the host does it
 //
 // Products and attention run at the clock that the board's power holds under what they draw, which
-// is as much less than the best products draw as their rate is lower (SustainedClock,
-// gemm_tiles.h): a wave that half of the multiprocessors sit out costs less than half.
+// is as much less than the best products draw as their rate is lower (sustained_clock.h): a wave
+// that half of the multiprocessors sit out costs less than half.
 //
 // cuBLAS's products for Hopper (compute capability 9.x) are persistent: one thread block for each
 // multiprocessor takes tile after tile. A product keeps the multiprocessors that its waves need for
@@ -59,6 +59,8 @@ struct KernelSetting {
   const topology::Gpu& gpu;
   const calibration::KernelCosts& costs;
   Version torch{};  // whose libraries run
+  // What the board may draw under them (sustained_clock.h); 0: any.
+  double limit_watts = 0;
   // False for textbook programs: the start of a kernel is then part of the launch cost that they
   // leave out.
   bool start_latency = true;
@@ -68,6 +70,10 @@ struct KernelSetting {
 bool IsArithmetic(KernelKind kind);
 
 tl::expected<Demand, KernelFault> PriceKernel(const Kernel& kernel, const KernelSetting& setting);
+
+// The fastest products of the kernel's data type, at full clock, that the profile knows: flops per
+// second; 0: none. Of a product those of its layout, where they were measured.
+double BestProductRate(const Kernel& kernel, const KernelSetting& setting);
 
 // The price of a kernel whose time is an input. Requires kind kGiven.
 Demand PriceGivenKernel(const Kernel& kernel);

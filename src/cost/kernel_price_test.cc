@@ -64,7 +64,7 @@ Kernel Gemm(std::int64_t flops, Bytes read, Bytes written) {
 // slower in a run that lasts, by the clock that the board's power holds: here half. What waits for
 // something else draws less, and is not.
 TEST_F(KernelPriceTest, MeasuredProductsHaveTheClockThatPowerHolds) {
-  topology::Gpu gpu = gpu_;
+  double limit = 0;
   calibration::KernelCosts costs = costs_;
   costs.start_latency = Time();
   costs.gemm_surface[static_cast<std::size_t>(DataType::kBf16)] = {
@@ -79,25 +79,43 @@ TEST_F(KernelPriceTest, MeasuredProductsHaveTheClockThatPowerHolds) {
                         .flops = 2 * m * 4096 * 4096,
                         .read = Bytes(1),
                         .written = Bytes(1)};
-    const auto demand = PriceKernel(kernel, {.gpu = gpu, .costs = costs});
+    const auto demand = PriceKernel(kernel, {.gpu = gpu_, .costs = costs, .limit_watts = limit});
     EXPECT_TRUE(demand.has_value());
     return demand.value_or(Demand()).work.seconds();
   };
   EXPECT_NEAR(time(4096), 2e-3, 1e-9);  // nothing is known of power
   costs.power = {.idle = 100, .products = 4800};
   EXPECT_NEAR(time(4096), 2e-3, 1e-9);
-  gpu.power_limit = 700;
+  limit = 700;
   EXPECT_NEAR(time(4096), 4e-3, 1e-9);  // (700 - 100) / 4800 = 1 / 8
   // A quarter of the rate draws a quarter.
   EXPECT_NEAR(time(1024), 2e-3 * std::cbrt(2.0), 1e-9);
-  gpu.power_limit = 4900;
+  limit = 4900;
   EXPECT_NEAR(time(4096), 2e-3, 1e-9);
+}
+
+// As the largest that was measured, in the kernel's layout; else the fastest tile, or what the
+// formula comes to.
+TEST_F(KernelPriceTest, BestProductsAreWhatTheProfileKnows) {
+  calibration::KernelCosts costs = costs_;
+  const Kernel product = Gemm(1, Bytes(), Bytes());
+  const KernelSetting setting{.gpu = gpu_, .costs = costs};
+  EXPECT_EQ(BestProductRate(product, setting), 0.8 * 100e12);
+  costs.gemm_tiling[static_cast<std::size_t>(DataType::kBf16)] = {
+      .tiles = {{64, 64, 0.5}, {128, 128, 0.9}}, .fill = 0, .start = {}};
+  EXPECT_EQ(BestProductRate(product, setting), 0.9 * 100e12);
+  costs.gemm_surface[static_cast<std::size_t>(DataType::kBf16)] = {
+      .m = {1000}, .n = {1000}, .k = {1000}, .times = {Microseconds(40)}};
+  EXPECT_DOUBLE_EQ(BestProductRate(product, setting), 50e12);
+  Kernel core = product;
+  core.kind = KernelKind::kAttention;
+  EXPECT_DOUBLE_EQ(BestProductRate(core, setting), 50e12);
 }
 
 // A block of queries has work that does not grow with the keys: half of the best rate at
 // half_length. Slow kernels draw little power; fast ones lose clock.
 TEST_F(KernelPriceTest, AttentionHasARateByLengthHeadsAndPower) {
-  topology::Gpu gpu = gpu_;
+  double limit = 0;
   calibration::KernelCosts costs = costs_;
   costs.attention[2] = {
       .forward = 0.4, .backward = 0.2, .forward_half_length = 1024, .head_64 = 0.5, .head_256 = 2};
@@ -112,7 +130,7 @@ TEST_F(KernelPriceTest, AttentionHasARateByLengthHeadsAndPower) {
                       .read = Bytes(1),
                       .written = Bytes(1),
                       .flash = 3};
-    const auto demand = PriceKernel(core, {.gpu = gpu, .costs = costs});
+    const auto demand = PriceKernel(core, {.gpu = gpu_, .costs = costs, .limit_watts = limit});
     EXPECT_TRUE(demand.has_value());
     return demand.value_or(Demand()).work.seconds();
   };
@@ -127,10 +145,10 @@ TEST_F(KernelPriceTest, AttentionHasARateByLengthHeadsAndPower) {
               1e6 * (4096.0 * 512 - (1024.0 * 1024 - 512 * 512) / 2) / (100e12 * 0.4), 1e-9);
 
   costs.power = {.idle = 100, .products = 4800};
-  gpu.power_limit = 700;
+  limit = 700;
   // At 0.32 of the peak it draws 0.4 of what products at 0.8 do: (700 - 100) / (0.4 x 4800).
   EXPECT_NEAR(seconds(4096, 128), 16 * best * 1.25 * std::cbrt(3.2), 1e-9);
-  gpu.power_limit = 2100;
+  limit = 2100;
   EXPECT_NEAR(seconds(4096, 128), 16 * best * 1.25, 1e-9);
 }
 
@@ -202,7 +220,7 @@ TEST_F(KernelPriceTest, NoCurveGoesOnFasterThanTheMemory) {
   costs.memory_curve = {{Bytes(1'000'000), Microseconds(3)}, {Bytes(8'000'000), Microseconds(6)}};
   const auto time = [&](std::int64_t megabytes) {
     const Kernel kernel{.name = "copy", .read = Bytes(megabytes * 1'000'000)};
-    const auto demand = PriceKernel(kernel, {.gpu = gpu, .costs = costs});
+    const auto demand = PriceKernel(kernel, {.gpu = gpu_, .costs = costs});
     return demand ? demand->latency + demand->work : Time();
   };
   EXPECT_EQ(time(8), Microseconds(6));  // measured, in a cache
@@ -253,7 +271,9 @@ TEST_F(KernelPriceTest, AProductOfHopperKeepsTheMultiprocessorsOfItsWaves) {
   kernel.n = 1000;
   kernel.k = 500;
   topology::Gpu gpu = gpu_;
-  const auto price = [&] { return *PriceKernel(kernel, {.gpu = gpu, .costs = costs}); };
+  const auto price = [&] {
+    return *PriceKernel(kernel, {.gpu = gpu, .costs = costs});
+  };
   constexpr auto kCompute = static_cast<std::size_t>(Resource::kCompute);
   gpu.compute_capability = 80;
   const Demand plain = price();
@@ -286,21 +306,21 @@ TEST_F(KernelPriceTest, ProductsThatLeaveMultiprocessorsIdleHoldAHigherClock) {
       .tiles = {{100, 100, 0.5}}, .fill = 0, .start = {}};
   costs.gemm[static_cast<std::size_t>(DataType::kBf16)] = {};
   costs.power = {.idle = 100, .products = 4800};
-  topology::Gpu gpu = gpu_;
+  double limit = 0;
   const auto work = [&](std::int64_t rows) {
     Kernel kernel = Gemm(2 * rows * 1000 * 500, Bytes(), Bytes());
     kernel.m = rows;
     kernel.n = 1000;
     kernel.k = 500;
-    return PriceKernel(kernel, {.gpu = gpu, .costs = costs})->work.seconds();
+    return PriceKernel(kernel, {.gpu = gpu_, .costs = costs, .limit_watts = limit})->work.seconds();
   };
   EXPECT_NEAR(work(1000), 20e-6, 1e-12);  // 100 tiles, one wave; nothing is known of power
   EXPECT_NEAR(work(1500), 40e-6, 1e-12);  // 150 tiles, two waves
-  gpu.power_limit = 700;
+  limit = 700;
   EXPECT_NEAR(work(1000), 40e-6, 1e-11);  // (700 - 100) / 4800 is 1/8: half of the clock
   // Three quarters of the rate: the clock is the cube root of 1/6.
   EXPECT_NEAR(work(1500), 40e-6 * std::cbrt(6), 1e-11);
-  gpu.power_limit = 3700;  // (3700 - 100) / 4800 is three quarters
+  limit = 3700;  // (3700 - 100) / 4800 is three quarters
   EXPECT_NEAR(work(1000), 20e-6 / std::cbrt(0.75), 1e-11);
   EXPECT_NEAR(work(1500), 40e-6, 1e-11);
 }

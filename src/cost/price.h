@@ -3,10 +3,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "src/base/diagnostic.h"
 #include "src/cost/prices.h"
+#include "src/model/layer_work.h"
 #include "src/program/program.h"
 #include "src/scenario/scenario.h"
 
@@ -49,6 +51,11 @@
 //   cost.too-long             an operation of a day or more: some bandwidth is far too small
 namespace stepcast::cost {
 
+// `works`: the plan's micro-batch (model::BuildWork), from which follows what power its products
+// have (sustained_clock.h).
+Result<Prices> Price(const program::Program& program, const scenario::Scenario& scenario,
+                     std::span<const model::LayerWork> works);
+// The same where nobody has them at hand.
 Result<Prices> Price(const program::Program& program, const scenario::Scenario& scenario);
 
 class GroupLoads;
@@ -62,7 +69,8 @@ class PriceCache {
   PriceCache();
   ~PriceCache();
 
-  Result<Prices> Price(const program::Program& program, const scenario::Scenario& scenario);
+  Result<Prices> Price(const program::Program& program, const scenario::Scenario& scenario,
+                       std::span<const model::LayerWork> works);
 
  private:
   // Beyond so many all are forgotten.
@@ -70,7 +78,8 @@ class PriceCache {
   static constexpr std::size_t kMostDevices = 64;
 
   PricedMachine& MachineOf(const scenario::Scenario& scenario);
-  PricedDevice& DeviceOf(const scenario::Scenario& scenario);
+  PricedDevice& DeviceOf(const scenario::Scenario& scenario, double limit_watts);
+  double LimitOf(const scenario::Scenario& scenario, std::span<const model::LayerWork> works);
 
   std::unique_ptr<GroupLoads> loads_;  // outlives the machines
   std::vector<std::unique_ptr<PricedMachine>> machines_;

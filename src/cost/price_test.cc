@@ -543,7 +543,7 @@ RC_GTEST_PROP(PriceCacheTest, KeepsWhatIsAsItWas, ()) {
     program.collectives.clear();
     AddCollective(program, CollectiveKind::kAllReduce, MiB(*rc::gen::inRange(1, 3)));
     AddCollective(program, CollectiveKind::kAllGather, MiB(*rc::gen::inRange(1, 3)));
-    const auto kept = cache.Price(program, scenario);
+    const auto kept = cache.Price(program, scenario, {});
     RC_ASSERT(kept.has_value());
     const Prices fresh = MustPrice(program, scenario);
     RC_ASSERT(kept->kernels.size() == fresh.kernels.size());
@@ -573,10 +573,47 @@ TEST(PriceCacheTest, ComplainsEachTime) {
                      OfKind(KernelKind::kGemm, 1000, KiB(1))};
   program.kernels[1].data_type = DataType::kFp16;  // which the profile has no figures for
   PriceCache cache;
-  EXPECT_FALSE(cache.Price(program, GpuScenario(1)).has_value());
-  EXPECT_FALSE(cache.Price(program, GpuScenario(1)).has_value());
+  EXPECT_FALSE(cache.Price(program, GpuScenario(1), {}).has_value());
+  EXPECT_FALSE(cache.Price(program, GpuScenario(1), {}).has_value());
   program.kernels.pop_back();
-  EXPECT_TRUE(cache.Price(program, GpuScenario(1)).has_value());
+  EXPECT_TRUE(cache.Price(program, GpuScenario(1), {}).has_value());
+}
+
+// Two layers of 1 ms of products, at the best rate, and 1 ms of memory traffic, twice: 1100 W of
+// products and 500 of traffic are 800 on average, which 562 W hold to 0.8 of the clock
+// (sustained_clock_test.cc). Products alone run at the cube root of 0.462, 0.773.
+TEST(PriceCacheTest, ProductsHaveThePowerThatTheirMicroBatchLeaves) {
+  calibration::Calibration profile = RoundProfile();
+  profile.kernels->start_latency = Time();
+  profile.kernels->power = {.idle = 100, .products = 1000, .memory = 500};
+  Scenario scenario = GpuScenario(1);
+  SetProfile(scenario, profile);
+  scenario.gpu->power_limit = 562;
+  model::Model model;
+  model.layers.resize(2);
+  scenario.model = std::make_shared<model::Model>(model);
+  Kernel product = OfKind(KernelKind::kGemm, 50'000'000'000, KiB(1));  // 50 Tflop/s
+  Kernel norm = OfKind(KernelKind::kMemoryBound, 0, Bytes(500'000'000));
+  std::vector<model::LayerWork> works(2);
+  for (const Kernel& kernel : {product, norm}) {
+    works[0].forward.push_back({.kernel = kernel, .group = {}, .creates = {}});
+    works[0].backward.push_back({.kernel = kernel, .group = {}, .creates = {}});
+  }
+  // No layer does the second.
+  works[1].forward.push_back({.kernel = product, .group = {}, .creates = {}});
+  Program program = WithGroup(1);
+  program.kernels = {product, norm};
+  PriceCache cache;
+  const auto prices = cache.Price(program, scenario, works);
+  ASSERT_TRUE(prices.has_value());
+  EXPECT_NEAR(prices->kernels[0].work.seconds(), 1.25e-3, 2e-6);
+  EXPECT_EQ(prices->kernels[1].work, Milliseconds(1));
+  // Without a micro-batch alone, and again what the first was.
+  EXPECT_NEAR(cache.Price(program, scenario, {})->kernels[0].work.seconds(),
+              1e-3 / std::cbrt(0.462), 1e-9);
+  EXPECT_EQ(cache.Price(program, scenario, works)->kernels[0].work, prices->kernels[0].work);
+  works[0].backward.pop_back();
+  EXPECT_LT(prices->kernels[0].work, cache.Price(program, scenario, works)->kernels[0].work);
 }
 
 // Messages.

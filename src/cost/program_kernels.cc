@@ -83,10 +83,7 @@ class KernelPricer {
     if (kernel.kind == KernelKind::kGemm && !BelievableProducts(kernel.data_type)) {
       return KernelMemo::kNone;
     }
-    const auto demand = PriceKernel(kernel, {.gpu = *pricing_.scenario.gpu,
-                                             .costs = *pricing_.kernels,
-                                             .torch = pricing_.scenario.plan.software.torch,
-                                             .start_latency = !pricing_.reference});
+    const auto demand = PriceKernel(kernel, device_.SettingOf(*pricing_.kernels));
     if (demand) return device_.kernels.Add(kernel, *demand);
     ReportNoPrice(kernel, demand.error());
     return KernelMemo::kNone;

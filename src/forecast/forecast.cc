@@ -340,7 +340,8 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, bool w
   for (int kind = 0; kind < kinds.count(); ++kind) {
     for (lowering::LoweredClass& own : lowering::Lower(kinds[kind], &work->layers)) {
       lowered.push_back({.lowered = std::move(own), .prices = {}, .kind = kind});
-      auto prices = workspace_->prices.Price(lowered.back().lowered.program, kinds[kind]);
+      auto prices =
+          workspace_->prices.Price(lowered.back().lowered.program, kinds[kind], work->layers);
       if (!prices) return tl::unexpected(std::move(prices.error()));
       lowered.back().prices = std::move(*prices);
       AddJitter(kinds[kind], lowered.back().lowered.program, lowered.back().prices);

@@ -92,7 +92,7 @@ Result<MicroBatch> WorkOut(const Scenario& scenario) {
       for_each_kernel(pass, [&](const Kernel& kernel) { kernels.kernels.push_back(kernel); });
     }
   }
-  const auto prices = cost::Price(kernels, scenario);
+  const auto prices = cost::Price(kernels, scenario, works);
   if (!prices) return tl::unexpected(prices.error());
   const auto sum = [](const std::vector<model::Activation>& activations) {
     Bytes bytes;

@@ -150,8 +150,11 @@ void WriteAttention(const KernelCosts& kernels, Writer& writer) {
         attention.head_64, attention.head_256);
   }
   if (kernels.power != calibration::PowerDraw()) {
-    writer.Entry(1, "power: {{idle_watts: {}, products_watts: {}}}", kernels.power.idle,
-                 kernels.power.products);
+    const std::string memory = kernels.power.memory == 0
+                                   ? std::string()
+                                   : fmt::format(", memory_watts: {}", kernels.power.memory);
+    writer.Entry(1, "power: {{idle_watts: {}, products_watts: {}{}}}", kernels.power.idle,
+                 kernels.power.products, memory);
   }
 }
 

@@ -130,6 +130,7 @@ void ReadPower(MappingReader& kernels, calibration::KernelCosts& costs) {
   if (!section) return;
   costs.power.idle = Decimal(*section, "idle_watts");
   costs.power.products = Decimal(*section, "products_watts");
+  costs.power.memory = section->ReadDecimal("memory_watts", Need::kOptional, {}).value_or(0);
   section->Finish();
 }
 
