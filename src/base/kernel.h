@@ -1,7 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
+#include <string_view>
 
 #include "src/base/bytes.h"
 #include "src/base/data_type.h"
@@ -45,6 +48,20 @@ struct Dispatch {
   friend bool operator==(const Dispatch&, const Dispatch&) = default;
 };
 
+// How a kernel that memory bounds goes through it. Those of eager PyTorch do not all come to the
+// rate of a copy (calibration::KernelCosts::traffic).
+enum class Access : std::uint8_t {
+  kPlain,
+  kWidening,      // 16 bits in, 32 out, element by element
+  kMixed,         // operands of 16 and of 32 bits, likewise
+  kNorm,          // a norm's rows in FP32
+  kNormGradient,  // the gradient of its input, in FP32
+  kColumnSum,     // one sum over the rows of every column
+};
+inline constexpr std::string_view kAccessNames[] = {"plain", "widening",      "mixed",
+                                                    "norm",  "norm_gradient", "column_sum"};
+inline constexpr std::size_t kAccessCount = std::size(kAccessNames);
+
 // What one device kernel computes: the vocabulary that the model room writes, programs carry and
 // cost code prices. Shapes are in elements. flops counts multiply and add as two.
 struct Kernel {
@@ -69,9 +86,10 @@ struct Kernel {
   // kMemoryBound: `summed_columns` sums over `summed_tokens` tokens each, a block of 32 columns per
   // thread block (the weight gradients of PyTorch's layer norm). Few blocks share such work.
   std::int64_t summed_tokens = 0, summed_columns = 0;
+  Access access = Access::kPlain;  // kMemoryBound
   // kAttention, kAttentionGradient: the generation of FlashAttention, 1 to 3; 4 is cuDNN's.
   std::uint8_t flash = 2;
-  bool causal = true;      // likewise: a query sees the keys before it alone
+  bool causal = true;  // likewise: a query sees the keys before it alone
   Issuer issuer = Issuer::kFramework;
 };
 

@@ -127,6 +127,9 @@ struct KernelCosts {
   double attention_forward_efficiency = 0;          // of the peak of the data type
   double attention_backward_efficiency = 0;
   double memory_efficiency = 0;  // achieved part of the device memory bandwidth
+  // The part of that which kernels of eager PyTorch reach, by Access. Zero: not known, all of it.
+  // Kernels that were measured (memory_curve) are not PyTorch's.
+  std::array<double, kAccessCount> traffic{};
   // What a thread block takes per token to add up 32 columns over tokens: it waits for the memory's
   // latency, not its bandwidth. Zero: not known, bandwidth rules.
   Time token_sum_time;

@@ -131,6 +131,12 @@ void CheckAttention(const KernelCosts& kernels, Checker& checker) {
                   "it is the part of their rate that batches of unaligned products keep");
     }
   }
+  for (std::size_t i = 0; i < kAccessCount; ++i) {
+    if (kernels.traffic[i] >= 0 && kernels.traffic[i] <= 1) continue;
+    checker.Add(fmt::format("kernels.traffic.{}", kAccessNames[i]),
+                fmt::format("must lie between 0 and 1: {}", kernels.traffic[i]),
+                "it is the part of the memory's achieved bandwidth that such kernels reach");
+  }
   if (!(kernels.variation >= 0 && kernels.variation <= kMostVariation)) {
     checker.Add("kernels.variation",
                 fmt::format("must lie between 0 and {}: {}", kMostVariation, kernels.variation),

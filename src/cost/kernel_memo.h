@@ -31,6 +31,7 @@ class KernelMemo {
     std::uint32_t kind = 0;  // with layout, data type and the generation of attention
     std::int64_t batch = 0, m = 0, n = 0, k = 0, flops = 0, read = 0, written = 0;
     std::int64_t summed_tokens = 0, summed_columns = 0;
+    Access access = Access::kPlain;
     friend bool operator==(const Key&, const Key&) = default;
   };
   struct Hash {
@@ -56,7 +57,8 @@ class KernelMemo {
             .read = kernel.read.count(),
             .written = kernel.written.count(),
             .summed_tokens = kernel.summed_tokens,
-            .summed_columns = kernel.summed_columns};
+            .summed_columns = kernel.summed_columns,
+            .access = kernel.access};
   }
 
   std::vector<Entry> entries_;

@@ -149,6 +149,12 @@ Time TokenSums(const Kernel& kernel, const KernelSetting& setting) {
                     width);
 }
 
+// How long multiprocessors take that do not keep up with the memory.
+Time AccessTime(const Kernel& kernel, Bandwidth achieved, const KernelSetting& setting) {
+  const double part = setting.costs.traffic[static_cast<std::size_t>(kernel.access)];
+  return part == 0 ? Time() : TrafficTime(kernel, Achieved(achieved, part));
+}
+
 // How long the kernel's memory traffic takes, as far as the profile says.
 Time AchievedTraffic(const Kernel& kernel, const KernelSetting& setting) {
   const calibration::KernelCosts& costs = setting.costs;
@@ -292,7 +298,8 @@ tl::expected<Demand, KernelFault> PriceAtRate(const Kernel& kernel, const Kernel
     case KernelKind::kMemoryBound:
     case KernelKind::kOptimizer:
     case KernelKind::kGiven:
-      roofline.arithmetic = std::max(VectorTime(kernel, gpu), TokenSums(kernel, setting));
+      roofline.arithmetic = std::max({VectorTime(kernel, gpu), TokenSums(kernel, setting),
+                                      AccessTime(kernel, bandwidth, setting)});
       break;
   }
   roofline.traffic = TrafficTime(kernel, bandwidth);

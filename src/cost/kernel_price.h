@@ -23,8 +23,10 @@
 //   kAttentionGradient  efficiency of its generation, direction and size of heads)
 //   kMemoryBound,  flops / FP32 peak: vector work, which traffic hides
 //   kOptimizer
-// Sums over tokens take at least token_sum_time for each token, and as often as there are blocks of
-// 32 columns for each multiprocessor, when there are more.
+// Kernels of eager PyTorch whose multiprocessors do not keep up with the memory (Access) take
+// traffic over the part of its rate that they reach, as arithmetic. Sums over tokens take at least
+// token_sum_time for each token, and as often as there are blocks of 32 columns for each
+// multiprocessor, when there are more.
 //   kGiven         the time itself is the price: no latency, no roofline, any device or none; takes
 //                  all multiprocessors, unless the host does it
 //

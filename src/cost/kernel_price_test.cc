@@ -271,9 +271,7 @@ TEST_F(KernelPriceTest, AProductOfHopperKeepsTheMultiprocessorsOfItsWaves) {
   kernel.n = 1000;
   kernel.k = 500;
   topology::Gpu gpu = gpu_;
-  const auto price = [&] {
-    return *PriceKernel(kernel, {.gpu = gpu, .costs = costs});
-  };
+  const auto price = [&] { return *PriceKernel(kernel, {.gpu = gpu, .costs = costs}); };
   constexpr auto kCompute = static_cast<std::size_t>(Resource::kCompute);
   gpu.compute_capability = 80;
   const Demand plain = price();
@@ -323,6 +321,25 @@ TEST_F(KernelPriceTest, ProductsThatLeaveMultiprocessorsIdleHoldAHigherClock) {
   limit = 3700;  // (3700 - 100) / 4800 is three quarters
   EXPECT_NEAR(work(1000), 20e-6 / std::cbrt(0.75), 1e-11);
   EXPECT_NEAR(work(1500), 40e-6, 1e-11);
+}
+
+// 300 MB at half of 1 TB/s take 600 us; at three quarters of that rate 800, in which the memory is
+// busy for 600.
+TEST_F(KernelPriceTest, SomeKernelsDoNotKeepUpWithTheMemory) {
+  calibration::KernelCosts costs = costs_;
+  costs.traffic[static_cast<std::size_t>(Access::kWidening)] = 0.75;
+  Kernel cast;
+  cast.kind = KernelKind::kMemoryBound;
+  cast.read = Bytes(100'000'000);
+  cast.written = Bytes(200'000'000);
+  const auto price = [&] { return *PriceKernel(cast, {.gpu = gpu_, .costs = costs}); };
+  EXPECT_EQ(price().work, Microseconds(600));
+  cast.access = Access::kWidening;
+  EXPECT_EQ(price().work, Microseconds(800));
+  EXPECT_DOUBLE_EQ(Share(price(), Resource::kCompute), 1);
+  EXPECT_DOUBLE_EQ(Share(price(), Resource::kMemory), 0.75);
+  cast.access = Access::kMixed;  // of which nothing is known
+  EXPECT_EQ(price().work, Microseconds(600));
 }
 
 TEST_F(KernelPriceTest, NormalisationIsBoundByMemory) {

@@ -25,9 +25,12 @@ void Autocast::AddLayers() {
 }
 
 void Autocast::WriteGradientCast(const Range& gradient) {
-  const DataType computed = plan::ComputeType(step_.plan().training.precision);
+  const plan::Training& training = step_.plan().training;
+  const DataType computed = plan::ComputeType(training.precision);
   operations_.Writes(gradient);
-  operations_.Traffic(BytesOf(gradient.elements, computed), gradient.size());
+  const bool widens = SizeOf(computed) < SizeOf(gradient.type()) && !training.compile;
+  operations_.Traffic(BytesOf(gradient.elements, computed), gradient.size(),
+                      widens ? Access::kWidening : Access::kPlain);
   operations_.Run(step_.compute(), "autocast_gradient");
 }
 

@@ -23,17 +23,24 @@ Range Operations::AddShard(const program::NameParts& name, std::int64_t elements
 void Operations::Run(StreamId stream, const char* name) {
   builder_.Run(stream, KernelOf(name));
   read_ = written_ = Bytes();
+  access_ = Access::kPlain;
 }
 
 Index Operations::KernelOf(const char* name) {
   const auto same = std::find_if(known_.begin(), known_.end(), [&](const Known& known) {
     return known.read == read_ && known.written == written_ && known.name == name &&
-           known.type == type_;
+           known.type == type_ && known.access == access_;
   });
   if (same != known_.end()) return same->kernel;
-  const Index kernel = builder_.AddKernel(MemoryKernel(name, type_, read_, written_));
-  known_.push_back(
-      {.read = read_, .written = written_, .name = name, .type = type_, .kernel = kernel});
+  Kernel described = MemoryKernel(name, type_, read_, written_);
+  described.access = access_;
+  const Index kernel = builder_.AddKernel(std::move(described));
+  known_.push_back({.read = read_,
+                    .written = written_,
+                    .name = name,
+                    .type = type_,
+                    .access = access_,
+                    .kernel = kernel});
   return kernel;
 }
 

@@ -82,9 +82,10 @@ class Operations {
     builder_.With(Scaled(scale, Move(target.place, source.place, Shorter(target, source))));
   }
   // For kernels that move other amounts than what their ranges hold.
-  void Traffic(Bytes read, Bytes written) {
+  void Traffic(Bytes read, Bytes written, Access access = Access::kPlain) {
     read_ = read;
     written_ = written;
+    access_ = access;
   }
   void Run(StreamId stream, const char* name);
 
@@ -102,6 +103,7 @@ class Operations {
     Bytes read, written;
     const char* name;
     DataType type;
+    Access access;
     Index kernel;
   };
 
@@ -127,6 +129,7 @@ class Operations {
   // Of the kernel that is being described.
   Bytes read_, written_;
   DataType type_ = DataType::kFp32;
+  Access access_ = Access::kPlain;
   std::vector<Known> known_;
 };
 

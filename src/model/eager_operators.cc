@@ -257,8 +257,9 @@ Operand LayerOperators::Cast(Operand x, std::string_view module) {
   tape_->Run(Memory(Joined(module, ".cast"), 0, Size(x), Size(y)), {x.value}, {y.value});
   tape_->OnBackward([=, this] {
     const Value dx = tape_->MakeGradient(x.value);
-    tape_->RunBackward(Memory(Joined(module, ".cast.dgrad"), 0, Size(y), Size(x)),
-                       {tape_->GradientOf(y.value)}, {dx});
+    tape_->RunBackward(
+        Eager(Access::kWidening, Memory(Joined(module, ".cast.dgrad"), 0, Size(y), Size(x))),
+        {tape_->GradientOf(y.value)}, {dx});
     tape_->Deliver(x.value, dx);
   });
   return y;

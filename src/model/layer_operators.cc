@@ -165,6 +165,9 @@ Operand LayerOperators::Norm(Operand x, std::string_view module, Normalization n
   const bool fused = compiled && last_sum_ == x.value;
   Kernel forward = Memory(std::string(module), flops, (fused ? Bytes() : Size(x)) + weights,
                           Size(y) + statistics);
+  // PyTorch's own kernel over rows in FP32.
+  const bool own = !compiled && !staged && ElementSize(x) == kFp32Size;
+  if (own) forward.access = Access::kNorm;
   std::vector<LayerTape::Piece> kept{x.value};
   if (rms) {
     const Value rstd = tape_->Make(Joined(module, " reciprocal deviation"), statistics);
@@ -177,9 +180,10 @@ Operand LayerOperators::Norm(Operand x, std::string_view module, Normalization n
   tape_->OnBackward([=, this] {
     const Value dy = tape_->GradientOf(y.value);
     const Value dx = tape_->MakeGradient(x.value);
-    tape_->RunBackward(
-        Memory(Joined(module, ".dgrad"), flops, Size(x) + Size(y) + weights + statistics, Size(x)),
-        {dy}, {dx}, {}, parameters.all());
+    Kernel backward =
+        Memory(Joined(module, ".dgrad"), flops, Size(x) + Size(y) + weights + statistics, Size(x));
+    if (own) backward.access = Access::kNormGradient;
+    tape_->RunBackward(std::move(backward), {dy}, {dx}, {}, parameters.all());
     if (parameters.frozen) {
       tape_->Deliver(x.value, dx);
       return;
@@ -319,7 +323,8 @@ Operand LayerOperators::Copies(Operand x, std::string_view name, std::int64_t ti
 
 Operand LayerOperators::Add(Operand x, Operand y, std::string_view name) {
   const Operand sum = Make(std::string(name), x.width, x.tokens, x.fp32);
-  tape_->Run(Memory(std::string(name), Elements(x), Size(x) + Size(y), Size(sum)),
+  tape_->Run(Eager(x.fp32 == y.fp32 ? Access::kPlain : Access::kMixed,
+                   Memory(std::string(name), Elements(x), Size(x) + Size(y), Size(sum))),
              {x.value, y.value}, {sum.value});
   last_sum_ = sum.value;
   tape_->OnBackward([=, this] {

@@ -238,6 +238,11 @@ class LayerOperators {
   Kernel ScoreProduct(std::string name, const AttentionShape& shape, std::int64_t n, std::int64_t k,
                       ProductLayout layout) const;
   Kernel Memory(std::string name, std::int64_t flops, Bytes read, Bytes written) const;
+  // The kernel as eager PyTorch runs it; as it is in a compiled graph.
+  Kernel Eager(Access access, Kernel kernel) const {
+    if (!options_.compiled) kernel.access = access;
+    return kernel;
+  }
   Operand Elementwise(Operand x, std::string_view module, std::int64_t flops_per_element,
                       bool keeps_result = false);
   // A kernel of backward that adds up the gradients of parameters over a part of the tokens.

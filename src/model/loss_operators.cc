@@ -32,7 +32,8 @@ void LayerOperators::CrossEntropy(Operand logits, std::string_view module) {
         cast ? tape_->Make(Joined(module, ".softmax output"), wide) : logits.value;
     tape_->Keep(softmax);
     if (cast) {
-      tape_->Run(fp32(Joined(module, ".cast"), 0, Size(logits), wide), {logits.value}, {softmax});
+      tape_->Run(Eager(Access::kWidening, fp32(Joined(module, ".cast"), 0, Size(logits), wide)),
+                 {logits.value}, {softmax});
     }
     // `rows`: what the ranks of a divided vocabulary have agreed on before.
     const auto pass = [&](const char* name, Bytes written, std::optional<Value> rows = {}) {
@@ -117,7 +118,8 @@ void LayerOperators::CrossEntropy(Operand logits, std::string_view module) {
   Value upcast = logits.value;
   if (cast) {
     upcast = tape_->Make(Joined(module, ".cast output"), wide);
-    tape_->Run(fp32(Joined(module, ".cast"), 0, Size(logits), wide), {logits.value}, {upcast});
+    tape_->Run(Eager(Access::kWidening, fp32(Joined(module, ".cast"), 0, Size(logits), wide)),
+               {logits.value}, {upcast});
   }
   const Value log_softmax = tape_->Make(Joined(module, ".log_softmax output"), wide);
   tape_->Keep(log_softmax);
@@ -189,7 +191,8 @@ void LayerOperators::CrossEntropyOfPart(Operand logits, std::string_view module,
   } else {
     if (cast) {
       softmax = tape_->Make(Joined(module, ".softmax output"), wide);
-      tape_->Run(fp32(Joined(module, ".cast"), 0, Size(logits), wide), {logits.value}, {softmax});
+      tape_->Run(Eager(Access::kWidening, fp32(Joined(module, ".cast"), 0, Size(logits), wide)),
+                 {logits.value}, {softmax});
     }
     tape_->Keep(softmax);
     const auto pass = [&](const char* name, Bytes read, Bytes written) {

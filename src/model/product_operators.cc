@@ -167,10 +167,10 @@ std::vector<Operand> LayerOperators::Product(Operand x, std::string_view name,
       if (module.parameters.bias < 0) continue;
       const std::int64_t elements = x.tokens * module.out;
       const Operand& y = ys[outputs == Outputs::kOne ? 0 : i];
-      tape_->RunBackward(Memory(Joined(module.name, ".bias.grad"), elements,
-                                BytesOfElements(elements), BytesOfElements(module.out)),
-                         {tape_->GradientOf(y.value)}, {}, {module.parameters.bias},
-                         module.parameters.all());
+      tape_->RunBackward(
+          Eager(Access::kColumnSum, Memory(Joined(module.name, ".bias.grad"), elements,
+                                           BytesOfElements(elements), BytesOfElements(module.out))),
+          {tape_->GradientOf(y.value)}, {}, {module.parameters.bias}, module.parameters.all());
     }
   };
   tape_->OnBackward([=, this] {

@@ -219,6 +219,29 @@ TEST(TransformerWorkTest, UnderAutocastResidualsAreFp32) {
   EXPECT_EQ(Find(wide[1], "mlp.residual")->read, Bytes(tokens * 6 * hidden));
 }
 
+// What eager PyTorch does not run at the rate of a copy; a compiled graph does.
+TEST(TransformerWorkTest, EagerKernelsSayHowTheyGoThroughMemory) {
+  WorkOptions options = Options(2, 64);
+  const auto access = [&](int layer, const char* name) {
+    const std::vector<LayerWork> works = TransformerWork(Gpt2Small(), options);
+    return Find(works[static_cast<std::size_t>(layer)], name)->access;
+  };
+  EXPECT_EQ(access(1, "ln_1"), Access::kPlain);
+  EXPECT_EQ(access(1, "mlp.residual"), Access::kPlain);
+  EXPECT_EQ(access(1, "mlp.c_fc.bias.grad"), Access::kColumnSum);
+  options.autocast = true;
+  EXPECT_EQ(access(1, "ln_1"), Access::kNorm);
+  EXPECT_EQ(access(1, "ln_1.dgrad"), Access::kNormGradient);
+  EXPECT_EQ(access(1, "mlp.residual"), Access::kMixed);
+  EXPECT_EQ(access(1, "mlp.c_fc.cast"), Access::kPlain);
+  EXPECT_EQ(access(1, "mlp.c_fc.cast.dgrad"), Access::kWidening);
+  options.compiled = true;
+  options.norm = Implementation::kCompiled;
+  EXPECT_EQ(access(1, "ln_1"), Access::kPlain);
+  EXPECT_EQ(access(1, "ln_1.dgrad"), Access::kPlain);
+  EXPECT_EQ(access(1, "mlp.residual"), Access::kPlain);
+}
+
 // 8 heads of keys and values of 128, copied four times: 3h more of 2 bytes for each.
 TEST(TransformerWorkTest, RepeatedKeysAndValuesAreKeptForEveryHead) {
   WorkOptions options = Options(1, 8192);

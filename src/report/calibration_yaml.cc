@@ -116,6 +116,16 @@ void WriteCores(std::string_view key,
   }
 }
 
+void WriteTraffic(const KernelCosts& kernels, Writer& writer) {
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; i < kAccessCount; ++i) {
+    if (kernels.traffic[i] != 0) {
+      parts.push_back(fmt::format("{}: {}", kAccessNames[i], kernels.traffic[i]));
+    }
+  }
+  if (!parts.empty()) writer.Entry(1, "traffic: {{{}}}", fmt::join(parts, ", "));
+}
+
 void WriteUnalignedBatches(const KernelCosts& kernels, Writer& writer) {
   if (!kernels.batched_unaligned.empty()) writer.Line(1, "batched_unaligned:");
   for (const calibration::UnalignedBatches& batches : kernels.batched_unaligned) {
@@ -182,6 +192,7 @@ void WriteKernels(const KernelCosts& kernels, Writer& writer) {
                  std::llround(gemm.half_flops));
   }
   WriteAttention(kernels, writer);
+  WriteTraffic(kernels, writer);
   WriteUnalignedBatches(kernels, writer);
   const std::pair<std::string_view, double> efficiencies[] = {
       {"gemm_unaligned", kernels.gemm_unaligned},

@@ -99,7 +99,10 @@ calibration::KernelCosts AnyKernels() {
                                     .start = AnyTime(1000)};
       kernels.attention[0] = {AnyEfficiency(), AnyEfficiency(), 0,
                               static_cast<double>(Between(0, 1'000'000))};
-      kernels.power = {.idle = 100, .products = static_cast<double>(Between(1, 2000))};
+      kernels.power = {.idle = 100,
+                       .products = static_cast<double>(Between(1, 2000)),
+                       .memory = Between(0, 1) * 400.0};
+      kernels.traffic[1 + static_cast<std::size_t>(Between(0, 4))] = 0.5;
       kernels.token_sum_time = AnyTime(100);
       kernels.variation = 0.015;
       kernels.jitter = 0.02;
@@ -183,6 +186,7 @@ RC_GTEST_PROP(CalibrationYamlTest, IsReadBackToTheSameValues, ()) {
     RC_ASSERT(read->kernels->gemm_tiling == wrote.kernels->gemm_tiling);
     RC_ASSERT(read->kernels->attention == wrote.kernels->attention);
     RC_ASSERT(read->kernels->power == wrote.kernels->power);
+    RC_ASSERT(read->kernels->traffic == wrote.kernels->traffic);
     RC_ASSERT(read->kernels->token_sum_time == wrote.kernels->token_sum_time);
     RC_ASSERT(read->kernels->variation == wrote.kernels->variation);
     RC_ASSERT(read->kernels->jitter == wrote.kernels->jitter);

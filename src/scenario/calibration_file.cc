@@ -134,6 +134,17 @@ void ReadPower(MappingReader& kernels, calibration::KernelCosts& costs) {
   section->Finish();
 }
 
+void ReadTraffic(MappingReader& kernels, calibration::KernelCosts& costs) {
+  auto section = kernels.ReadMapping("traffic", Need::kOptional);
+  if (!section) return;
+  for (std::size_t i = 0; i < kAccessCount; ++i) {
+    if (static_cast<Access>(i) == Access::kPlain) continue;
+    costs.traffic[i] =
+        section->ReadDecimal(kAccessNames[i], Need::kOptional, {}).value_or(costs.traffic[i]);
+  }
+  section->Finish();
+}
+
 // The newest release first.
 void ReadUnalignedBatches(MappingReader& kernels, calibration::KernelCosts& costs,
                           Diagnostics& diagnostics) {
@@ -379,6 +390,7 @@ std::vector<calibration::KernelRelease> ReadReleases(MappingReader& kernels,
     ReadGemm(reader, Need::kOptional, costs, diagnostics);
     ReadAttention(reader, costs);
     ReadPower(reader, costs);
+    ReadTraffic(reader, costs);
     const auto part = [&](std::string_view key, double& value) {
       value = reader.ReadDecimal(key, Need::kOptional, {}).value_or(value);
     };
@@ -415,6 +427,7 @@ calibration::KernelCosts ReadKernels(MappingReader& section,
   ReadGemm(section, need, costs, diagnostics);
   ReadAttention(section, costs);
   ReadPower(section, costs);
+  ReadTraffic(section, costs);
   costs.attention_forward_efficiency =
       costs.attention[1].forward != 0 ? 0 : efficiency("attention_forward_efficiency");
   costs.attention_backward_efficiency =

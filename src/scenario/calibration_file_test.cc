@@ -135,7 +135,9 @@ TEST(CalibrationFileTest, ReadsTilesGenerationsAndPower) {
                                  "    flash1: {forward: 0.3, backward: 0.2}\n"
                                  "    flash2: {forward: 0.6, backward: 0.5,"
                                  " forward_half_flops: 7}\n"
-                                 "  power: {idle_watts: 100, products_watts: 1300}\n"
+                                 "  power: {idle_watts: 100, products_watts: 1300,"
+                                 " memory_watts: 500}\n"
+                                 "  traffic: {widening: 0.6, column_sum: 0.5}\n"
                                  "  token_sum_time: 50 ns\n"
                                  "  variation: 0.015\n"),
                             diagnostics);
@@ -150,7 +152,8 @@ TEST(CalibrationFileTest, ReadsTilesGenerationsAndPower) {
             (calibration::AttentionEfficiency{.forward = 0.3, .backward = 0.2}));
   EXPECT_EQ(kernels.attention[1].forward_half_flops, 7);
   EXPECT_EQ(kernels.attention[2], calibration::AttentionEfficiency());
-  EXPECT_EQ(kernels.power, (calibration::PowerDraw{.idle = 100, .products = 1300}));
+  EXPECT_EQ(kernels.power, (calibration::PowerDraw{.idle = 100, .products = 1300, .memory = 500}));
+  EXPECT_EQ(kernels.traffic, (std::array<double, kAccessCount>{0, 0.6, 0, 0, 0, 0.5}));
   EXPECT_EQ(kernels.token_sum_time, Nanoseconds(50));
   EXPECT_EQ(kernels.variation, 0.015);
 }
@@ -379,7 +382,8 @@ TEST(CalibrationFileTest, ReleasesSayWhatIsDifferentFromTheOneBefore) {
                                  "kernels:\n"
                                  "  gemm_unaligned: 0.25\n"
                                  "  releases:\n"
-                                 "    - {torch: \"2.8\", token_sum_time: 5 ns}\n"
+                                 "    - {torch: \"2.8\", token_sum_time: 5 ns,\n"
+                                 "       traffic: {mixed: 0.8}}\n"
                                  "    - {torch: \"2.11\", gemm_unaligned: 0.5,\n"
                                  "       gemm: {bf16: {max_efficiency: 0.9, half_flops: 7}}}\n"),
                          diagnostics);
@@ -392,10 +396,25 @@ TEST(CalibrationFileTest, ReleasesSayWhatIsDifferentFromTheOneBefore) {
   EXPECT_EQ(of({2, 7}).token_sum_time, Time());
   EXPECT_EQ(of({2, 8}).token_sum_time, Nanoseconds(5));
   EXPECT_EQ(of({2, 8}).gemm_unaligned, 0.25);
+  const auto mixed = static_cast<std::size_t>(Access::kMixed);
+  EXPECT_EQ(of({2, 7}).traffic[mixed], 0);
+  EXPECT_EQ(of({2, 14}).traffic[mixed], 0.8);
   EXPECT_EQ(of({2, 14}).token_sum_time, Nanoseconds(5));
   EXPECT_EQ(of({2, 14}).gemm_unaligned, 0.5);
   EXPECT_EQ(of({2, 14}).gemm[bf16].max_efficiency, 0.9);
   EXPECT_EQ(of({2, 14}).launch, read->kernels->launch);
+}
+
+TEST(CalibrationFileTest, RefusesPowerAndTrafficThatCannotBe) {
+  EXPECT_EQ(
+      Mistakes(Changed("kernels:\n",
+                       "kernels:\n"
+                       "  power: {idle_watts: 100, products_watts: 1300, memory_watts: 90}\n")),
+      (Lines{"4:64 calibration.implausible"}));
+  EXPECT_EQ(Mistakes(Changed("kernels:\n",
+                             "kernels:\n"
+                             "  traffic: {mixed: 1.2, plain: 0.9}\n")),
+            (Lines{"4:25 input.unknown-key", "4:20 calibration.implausible"}));
 }
 
 TEST(CalibrationFileTest, RefusesReleasesOutOfOrderAndWhatTheyCannotSay) {
