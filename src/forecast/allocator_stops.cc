@@ -22,7 +22,7 @@ Result<Time> TimeOfAllocatorStops(const scenario::Scenario& scenario,
   const auto ranks = SimulatedRanksOf(scenario, lowered, FirstSteps(barrier));
   if (!ranks) return tl::unexpected(ranks.error());
   const SteadyRun run =
-      RunToSteadyState(simulator, *ranks, barrier, simulate::Recording::kNone, true);
+      RunToSteadyState(simulator, *ranks, barrier, simulate::Recording::kNone, true, false);
   return std::max(StepTimeOf(run.ends, run.steady) - step_time, Time());
 }
 

@@ -234,7 +234,7 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedCla
   if (!ranks) return tl::unexpected(ranks.error());
   simulate::Simulator simulator;
   const SteadyRun steady_run =
-      RunToSteadyState(simulator, *ranks, barrier, simulate::Recording::kAll, false);
+      RunToSteadyState(simulator, *ranks, barrier, simulate::Recording::kAll, false, false);
   const SteadyState& steady = steady_run.steady;
   std::vector<Timeline> timelines = simulator.Take();
   std::vector<std::size_t> still_shown(lowered.size(), 0);
@@ -381,13 +381,10 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, bool w
   const auto recording =
       deferred || with_range ? simulate::Recording::kMarked : simulate::Recording::kNone;
   simulate::Simulator& simulator = workspace_->simulator;
-  const auto run_ranks = [&](bool until_repetition) {
-    return RunToSteadyState(simulator, *ranks, barrier, recording, until_repetition);
-  };
-  SteadyRun run = run_ranks(true);
+  SteadyRun run = RunToSteadyState(simulator, *ranks, barrier, recording, true, false);
   // A host that runs ahead further in each step changes memory at other times in each.
   if (deferred && simulator.repetition() != nullptr && !simulator.repetition()->host) {
-    run = run_ranks(false);
+    run = RunToSteadyState(simulator, *ranks, barrier, recording, false, /*again=*/true);
   }
   memory::Steps steps{.described = run.steady.last};
   if (const simulate::Repetition* repetition = simulator.repetition()) {

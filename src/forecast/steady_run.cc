@@ -29,7 +29,7 @@ bool Settled(const std::vector<Time>& ends) {
 // Which of the steps are described is left open. `again`: the simulator's last run was of them,
 // too.
 SteadyRun RunSteps(simulate::Simulator& simulator, const SimulatedRanks& ranks,
-                   simulate::Options options, bool again = false) {
+                   simulate::Options options, bool again) {
   options.traffic = ranks.traffic ? &*ranks.traffic : nullptr;
   const auto timelines =
       again ? simulator.RunAgain(options) : simulator.Run(ranks.classes, options);
@@ -49,13 +49,16 @@ SteadyRun RunSteps(simulate::Simulator& simulator, const SimulatedRanks& ranks,
 int FirstSteps(bool barrier) { return barrier ? 2 : kFirstSteps; }
 
 SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks& ranks,
-                           bool barrier, simulate::Recording recording, bool until_repetition) {
+                           bool barrier, simulate::Recording recording, bool until_repetition,
+                           bool again) {
   for (int steps = FirstSteps(barrier);; steps *= 2) {
     SteadyRun run = RunSteps(simulator, ranks,
                              {.steps = steps,
                               .barrier = barrier,
                               .recording = recording,
-                              .until_repetition = until_repetition});
+                              .until_repetition = until_repetition},
+                             again);
+    again = true;
     const auto last = static_cast<std::uint32_t>(steps - 2);
     run.steady = {.last = last, .count = 1};
     // Between barriers every step after the first is alike.

@@ -30,9 +30,10 @@ struct SteadyRun {
 int FirstSteps(bool barrier);
 
 // `barrier`: ranks wait for one another between steps. With `until_repetition`, no more is run than
-// it takes to know what repeats.
+// it takes to know what repeats. `again`: the simulator's last run was of these ranks, too.
 SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks& ranks,
-                           bool barrier, simulate::Recording recording, bool until_repetition);
+                           bool barrier, simulate::Recording recording, bool until_repetition,
+                           bool again);
 
 // The described steps of such a run, the simulator's last, over again, recorded: as far as it went
 // itself if it ended where its steps repeat, else no further than the step that overlaps their end.

@@ -8,23 +8,23 @@ void Autocast::AddLayers() {
   const model::Model& model = step_.model();
   if (!training.autocast || model.is_layer_list()) return;
   ProgramBuilder& builder = step_.builder();
-  cast_.assign(model.tensors.size(), false);
+  layer_of_.assign(model.tensors.size(), kNoLayer);
   for (const model::Layer& layer : model.layers) {
-    LayerCasts& casts = layers_.emplace_back();
-    std::int64_t end = 0;
+    std::vector<Copy>& copies = layers_.emplace_back();
     for (const int index : layer.tensors) {
       const model::Tensor& tensor = model.tensors[index];
       if (tensor.shape.size() < 2 || layer.kind == model::LayerKind::kEmbedding) continue;
-      casts.pieces.push_back({.tensor = index, .elements = tensor.elements, .offset = end});
-      end += tensor.elements;
-      cast_[index] = true;
+      layer_of_[index] = static_cast<int>(layers_.size()) - 1;
+      copies.push_back(
+          {.tensor = index,
+           .range = operations_.AddRange(builder.Named(tensor.name, "/autocast"), tensor.elements,
+                                         computed, program::Category::kActivation)});
     }
-    casts.copies = operations_.AddRange(builder.Named(layer.name, "/autocast weights"), end,
-                                        computed, program::Category::kActivation);
   }
 }
 
-void Autocast::WriteGradientCast(const Range& gradient) {
+void Autocast::CastGradient(int tensor, const Range& gradient) {
+  if (layer_of_.empty() || layer_of_[tensor] == kNoLayer) return;
   const plan::Training& training = step_.plan().training;
   const DataType computed = plan::ComputeType(training.precision);
   operations_.Writes(gradient);
@@ -32,6 +32,18 @@ void Autocast::WriteGradientCast(const Range& gradient) {
   operations_.Traffic(BytesOf(gradient.elements, computed), gradient.size(),
                       widens ? Access::kWidening : Access::kPlain);
   operations_.Run(step_.compute(), "autocast_gradient");
+  for (Copy& copy : layers_[layer_of_[tensor]]) {
+    if (copy.tensor == tensor) Release(copy);
+  }
+}
+
+program::Elements Autocast::ReadPlace(int layer, int tensor,
+                                      const program::Elements& parameter) const {
+  if (layers_.empty()) return parameter;
+  for (const Copy& copy : layers_[layer]) {
+    if (copy.tensor == tensor) return copy.range.place;
+  }
+  return parameter;
 }
 
 }  // namespace stepcast::lowering

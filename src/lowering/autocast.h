@@ -1,16 +1,15 @@
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
 #include "src/lowering/operations.h"
 #include "src/lowering/training_step.h"
 
 // torch.autocast (torch/amp/autocast_mode.py): parameters are kept in a larger type than kernels
-// compute in. Each layer's matrices are cast before its forward, and autograd keeps the copies for
-// backward; vectors (biases, norms) and what is only looked up are read as they are. A gradient is
-// made in the compute type and cast up where it lies; its values are described in the type that it
-// ends up in, so that the cast changes nothing.
+// compute in. Each layer's matrices are cast before its forward, and autograd keeps each copy until
+// the backward of the product that read it has run; vectors (biases, norms) and what is only looked
+// up are read as they are. A gradient is made in the compute type and cast up where it lies; its
+// values are described in the type that it ends up in, so that the cast changes nothing.
 namespace stepcast::lowering {
 
 class Autocast {
@@ -23,44 +22,40 @@ class Autocast {
   // `parameter_of`: (tensor) where the parameter is kept, a Range.
   template <typename ParameterOf>
   void BeforeForward(int layer, const ParameterOf& parameter_of) {
-    if (!Casts(layer)) return;
-    const LayerCasts& casts = layers_[layer];
-    const StreamId compute = step_.compute();
-    operations_.Allocate(compute, casts.copies);
-    for (const Piece& piece : casts.pieces) {
-      const Range copy = casts.copies.Part(piece.offset, piece.elements);
-      operations_.Copy(compute, "autocast", copy, parameter_of(piece.tensor));
+    for (Copy& copy : CopiesOf(layer)) {
+      operations_.Allocate(step_.compute(), copy.range);
+      operations_.Copy(step_.compute(), "autocast", copy.range, parameter_of(copy.tensor));
+      copy.held = true;
     }
-  }
-  void AfterBackward(int layer) {
-    if (Casts(layer)) operations_.Release(layers_[layer].copies);
   }
   // The tensor's gradient, which has just been made in `gradient`, is complete.
-  void CastGradient(int tensor, const Range& gradient) {
-    if (!cast_.empty() && cast_[tensor]) WriteGradientCast(gradient);
+  void CastGradient(int tensor, const Range& gradient);
+  // A tied tensor's gradient is not complete in every layer that has a copy of it.
+  void AfterBackward(int layer) {
+    for (Copy& copy : CopiesOf(layer)) Release(copy);
   }
   // Where the layer's kernels read a tensor that is kept in `parameter`.
-  program::Elements ReadPlace(int layer, int tensor, const program::Elements& parameter) const {
-    if (!Casts(layer)) return parameter;
-    for (const Piece& piece : layers_[layer].pieces) {
-      if (piece.tensor == tensor) return layers_[layer].copies.At(piece.offset);
-    }
-    return parameter;
-  }
+  program::Elements ReadPlace(int layer, int tensor, const program::Elements& parameter) const;
 
  private:
-  struct LayerCasts {
-    Range copies;
-    Pieces pieces;  // in them
+  struct Copy {
+    int tensor;
+    Range range;
+    bool held = false;
   };
 
-  void WriteGradientCast(const Range& gradient);
-  bool Casts(int layer) const { return !layers_.empty() && !layers_[layer].pieces.empty(); }
+  std::vector<Copy>& CopiesOf(int layer) { return layers_.empty() ? none_ : layers_[layer]; }
+  void Release(Copy& copy) {
+    if (copy.held) operations_.Release(copy.range);
+    copy.held = false;
+  }
 
   TrainingStep& step_;
   Operations& operations_;
-  std::vector<LayerCasts> layers_;
-  std::vector<bool> cast_;  // by tensor
+  std::vector<std::vector<Copy>> layers_;
+  static constexpr int kNoLayer = -1;
+  std::vector<int> layer_of_;  // by tensor, which has its copy
+  std::vector<Copy> none_;
 };
 
 }  // namespace stepcast::lowering

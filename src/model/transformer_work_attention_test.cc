@@ -1,0 +1,230 @@
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "src/model/example_architectures.h"
+#include "src/model/example_work.h"
+#include "src/model/transformer_work.h"
+
+namespace stepcast::model {
+namespace {
+
+// Mask and softmax read and write the s x s matrix of every head once each; one kernel for both
+// reads the half below the diagonal, and so does its gradient of both its operands.
+TEST(AttentionWorkTest, AFusedSoftmaxReadsHalfAMatrixLessAndNeedsNoMask) {
+  const Architecture architecture = Gpt2Small();
+  const LayerWork apart =
+      BlockOf(architecture, Options(2, 64, Checkpointing::kNone, Attention::kMath));
+  const LayerWork fused =
+      BlockOf(architecture, Options(2, 64, Checkpointing::kNone, Attention::kFusedSoftmax));
+  const Bytes matrix(2 * 64 * 64 * 2 * architecture.heads);
+  EXPECT_EQ(fused.forward.size() + 1, apart.forward.size());
+  EXPECT_EQ(Find(fused, "attn.core.mask"), nullptr);
+  EXPECT_EQ(Find(apart, "attn.core.softmax")->read, matrix);
+  EXPECT_EQ(Find(fused, "attn.core.softmax")->read * 2, matrix);
+  EXPECT_EQ(Find(fused, "attn.core.softmax")->written, matrix);
+  EXPECT_EQ(Find(apart, "attn.core.softmax.dgrad")->read, 2 * matrix);
+  EXPECT_EQ(Find(fused, "attn.core.softmax.dgrad")->read, matrix);
+  EXPECT_EQ(Sum(fused.saved), Sum(apart.saved));
+}
+
+// Megatron-LM's kernel takes four heads a thread block, eight of short sequences. Two heads are
+// cast, scaled and masked first, in FP32, which reads and writes 2 + 4, 4 + 4 and 4 + 4 bytes a
+// score; the softmax then reads 4 bytes where it would read 1 (half a matrix of 2), and is cast
+// back.
+TEST(AttentionWorkTest, AFusedSoftmaxTakesFourHeadsAtATime) {
+  Architecture a = Gpt2Small();
+  WorkOptions options = Options(1, 256, Checkpointing::kNone, Attention::kFusedSoftmax);
+  options.tensor = 6;  // 2 heads on each rank
+  const LayerWork stepwise = BlockOf(a, options);
+  const std::int64_t scores = 2 * 256 * 256;
+  EXPECT_EQ(Find(stepwise, "attn.core.scores.cast")->written, Bytes(4 * scores));
+  EXPECT_EQ(Find(stepwise, "attn.core.scale")->read, Bytes(4 * scores));
+  EXPECT_EQ(Find(stepwise, "attn.core.mask")->written, Bytes(4 * scores));
+  EXPECT_EQ(Find(stepwise, "attn.core.softmax")->read, Bytes(4 * scores));
+  EXPECT_EQ(Find(stepwise, "attn.core.softmax.cast")->written, Bytes(2 * scores));
+  EXPECT_EQ(Find(stepwise, "attn.core.scores.cast.dgrad")->written, Bytes(2 * scores));
+  options.micro_batch_size = 2;
+  const LayerWork fused = BlockOf(a, options);
+  EXPECT_EQ(Find(fused, "attn.core.mask"), nullptr);
+  EXPECT_EQ(Find(fused, "attn.core.softmax")->read, Bytes(2 * scores));
+  // Four heads of 128 tokens leave half a thread block empty, which the kernel does not do.
+  options.sequence_length = 128;
+  EXPECT_NE(Find(BlockOf(a, options), "attn.core.mask"), nullptr);
+}
+
+// With h = 1024, f = 4h, V = 30522, 128 tokens of which 20 are predicted, one sequence:
+//   block    2 s (4 h^2 + 2 h f) + 4 s^2 h: all pairs of tokens, none of them masked
+//   head     2 x 20 h^2 + 2 x 20 h V, and for the first token 2 h^2 + 2 h x 2
+// and twice as much in backward.
+TEST(AttentionWorkTest, AnEncodersFlops) {
+  for (const Attention attention : {Attention::kFlash, Attention::kMath}) {
+    WorkOptions options = Options(1, 128, Checkpointing::kNone, attention);
+    options.masked_tokens = 20;
+    const std::vector<LayerWork> works = TransformerWork(BertLarge(), options);
+    constexpr std::int64_t kBlockFlops = 3'221'225'472 + 67'108'864;
+    constexpr std::int64_t kHeadFlops = 41'943'040 + 1'250'181'120 + 2'097'152 + 4096;
+    EXPECT_EQ(ModelFlops(works[kBlock].forward), kBlockFlops);
+    EXPECT_EQ(ModelFlops(works[kBlock].backward), 2 * kBlockFlops);
+    EXPECT_EQ(ModelFlops(works[kHead].forward), kHeadFlops);
+    EXPECT_EQ(ModelFlops(works[kHead].backward), 2 * kHeadFlops);
+    EXPECT_EQ(ModelFlops(works[kEmbedding].forward), 0);
+  }
+  // The device computes all of them, too.
+  const LayerWork flash = BlockOf(BertLarge(), Options(1, 128));
+  const Kernel* core = Find(flash, "attention.self.core");
+  EXPECT_FALSE(core->causal);
+  EXPECT_EQ(core->flops, 67'108'864);
+}
+
+// Per token, in bytes of 16 bits: the block's input, queries, keys, values, the core's result, two
+// sums and the first norm's result, 16 h; the two sides of GELU, 4 f; two masks of dropout, 2 h.
+// That is 34 h, as of GPT-2, with f = 4 h. And 4 a of flash attention; or for each pair of tokens
+// and head the softmax, the mask and what is left, 5.
+TEST(AttentionWorkTest, AnEncoderKeepsWhatADecoderKeeps) {
+  Architecture a = BertLarge();
+  constexpr std::int64_t kTokens = 2 * 64;
+  for (const Family family : {Family::kBert, Family::kMegatronBert}) {
+    a.family = family;
+    EXPECT_EQ(Sum(BlockOf(a, Options(2, 64)).saved), kTokens * (34 * 1024 + 4 * 16));
+    EXPECT_EQ(Sum(BlockOf(a, Options(2, 64, Checkpointing::kNone, Attention::kMath)).saved),
+              kTokens * (34 * 1024 + 5 * 16 * 64));
+    WorkOptions compiled = Options(2, 64, Checkpointing::kNone, Attention::kMath);
+    compiled.compiled = true;
+    compiled.norm = Implementation::kCompiled;
+    EXPECT_EQ(Sum(BlockOf(a, compiled).saved), kTokens * (34 * 1024 + 5 * 16 * 64));
+  }
+  // Embeddings: the norm's input, and a mask of dropout; without a norm the mask alone.
+  EXPECT_EQ(Sum(TransformerWork(a, Options(2, 64))[kEmbedding].saved), kTokens * 1024);
+  a.family = Family::kBert;
+  EXPECT_EQ(Sum(TransformerWork(a, Options(2, 64))[kEmbedding].saved), kTokens * 3 * 1024);
+  // The head, for each token that it predicts: inputs of its two products, of GELU and of the norm,
+  // the logits' FP32 log-softmax. For each sequence: the first token, the pooler's result, two
+  // log-softmaxes.
+  constexpr std::int64_t kPooled = 2 * (2 * 2 * 1024 + 2 * 4);
+  WorkOptions masked = Options(2, 64);
+  EXPECT_EQ(Sum(TransformerWork(a, masked)[kHead].saved),
+            kTokens * (8 * 1024 + 4 * 30522) + kPooled);
+  masked.masked_tokens = 10;
+  EXPECT_EQ(Sum(TransformerWork(a, masked)[kHead].saved), 20 * (8 * 1024 + 4 * 30522) + kPooled);
+}
+
+// Compiled, scale, mask, softmax and dropout are one kernel: it reads the scores, and writes the
+// softmax, the mask and what is left; 2 + 2 + 1 + 2 bytes a score. Eagerly there are four. Backward
+// it reads the gradient, the softmax and the mask.
+TEST(AttentionWorkTest, CompiledScoresAreOneKernel) {
+  WorkOptions options = Options(2, 64, Checkpointing::kNone, Attention::kMath);
+  const std::int64_t scores = 2 * 16 * 64 * 64;
+  const LayerWork eager = BlockOf(BertLarge(), options);
+  for (const char* kernel : {"scale", "mask", "softmax", "dropout"}) {
+    EXPECT_NE(Find(eager, std::string("attention.self.core.") + kernel), nullptr) << kernel;
+  }
+  options.compiled = true;
+  const LayerWork compiled = BlockOf(BertLarge(), options);
+  for (const char* kernel : {"scale", "mask", "dropout", "dropout.dgrad", "scale.dgrad"}) {
+    EXPECT_EQ(Find(compiled, std::string("attention.self.core.") + kernel), nullptr) << kernel;
+  }
+  const Kernel* forward = Find(compiled, "attention.self.core.softmax");
+  EXPECT_EQ(forward->read, Bytes(2 * scores));
+  EXPECT_EQ(forward->written, Bytes(5 * scores));
+  const Kernel* backward = Find(compiled, "attention.self.core.softmax.dgrad");
+  EXPECT_EQ(backward->read, Bytes(5 * scores));
+  EXPECT_EQ(backward->written, Bytes(2 * scores));
+}
+
+// 8 heads of keys and values of 128, copied four times: 3h more of 2 bytes for each.
+TEST(AttentionWorkTest, RepeatedKeysAndValuesAreKeptForEveryHead) {
+  WorkOptions options = Options(1, 8192);
+  options.repeat_kv = true;
+  const LayerWork block = BlockOf(Llama31With8B(), options);
+  EXPECT_EQ(Sum(block.saved), (168'072 + 3 * 4096) * 8192LL);
+  EXPECT_EQ(Find(block, "self_attn.core")->key_heads, 32);
+}
+
+// FlashAttention keeps what it has made, 2h, and the projection behind it a copy in the other
+// order. Queries, keys and values are kept as the copies that it takes, which are no more. One
+// sequence has one order.
+TEST(AttentionWorkTest, TransposedAttentionKeepsItsOutputTwice) {
+  const Architecture gpt2 = Gpt2Small();
+  WorkOptions options = Options(2, 1024);
+  const std::int64_t plain = Sum(BlockOf(gpt2, options).saved);
+  options.transposes_attention = true;
+  EXPECT_EQ(Sum(BlockOf(gpt2, options).saved), plain + 2 * gpt2.hidden * 2 * 1024LL);
+  WorkOptions alone = Options(1, 1024);
+  const std::int64_t of_one = Sum(BlockOf(gpt2, alone).saved);
+  alone.transposes_attention = true;
+  EXPECT_EQ(Sum(BlockOf(gpt2, alone).saved), of_one);
+}
+
+// torch.matmul copies queries, keys, values and what the core makes, each way: 8 kernels that read
+// and write 2 h bytes a token. Backward keeps the copies, which are no more than what they are of.
+TEST(AttentionWorkTest, HeadsThatLieApartAreCopiedForScores) {
+  const Architecture bert = BertLarge();
+  WorkOptions options = Options(2, 64, Checkpointing::kNone, Attention::kMath);
+  const LayerWork views = BlockOf(bert, options);
+  options.transposes_attention = true;
+  const LayerWork copies = BlockOf(bert, options);
+  const auto moved = [](const LayerWork& work) {
+    Bytes bytes;
+    for (const auto* operations : {&work.forward, &work.backward}) {
+      for (const Operation& op : *operations) bytes += op.kernel.read + op.kernel.written;
+    }
+    return bytes;
+  };
+  constexpr std::int64_t kTensor = 2LL * 64 * 1024 * 2;
+  EXPECT_EQ(moved(copies) - moved(views), Bytes(8 * 2 * kTensor));
+  EXPECT_EQ(Sum(copies.saved), Sum(views.saved));
+}
+
+// A kernel for each product, which reads and writes 2 h bytes a token, or one for all that one
+// product makes. Nothing more is kept, and backward is the same.
+TEST(AttentionWorkTest, AttentionBiasesBehindTheirProducts) {
+  const Architecture bert = BertLarge();
+  WorkOptions options = Options(2, 64);
+  const LayerWork within = BlockOf(bert, options);
+  options.adds_attention_biases = true;
+  const LayerWork behind = BlockOf(bert, options);
+  constexpr std::int64_t kTensor = 2LL * 64 * 1024 * 2;
+  for (const char* module : {"query", "key", "value"}) {
+    const Kernel* kernel = Find(behind, "attention.self." + std::string(module) + ".bias");
+    ASSERT_NE(kernel, nullptr) << module;
+    EXPECT_EQ(kernel->read, Bytes(kTensor));
+    EXPECT_EQ(kernel->written, Bytes(kTensor));
+    EXPECT_EQ(Find(within, "attention.self." + std::string(module) + ".bias"), nullptr);
+  }
+  EXPECT_EQ(behind.forward.size(), within.forward.size() + 3);
+  EXPECT_EQ(behind.backward.size(), within.backward.size());
+  EXPECT_EQ(Sum(behind.saved), Sum(within.saved));
+  options.fuses_products = true;
+  const LayerWork together = BlockOf(bert, options);
+  const Kernel* all = Find(together, "attention.self.query_key_value.bias");
+  ASSERT_NE(all, nullptr);
+  EXPECT_EQ(all->read, Bytes(3 * kTensor));
+  // Llama's have none.
+  options = Options(1, 8192);
+  options.adds_attention_biases = true;
+  EXPECT_EQ(BlockOf(Llama31With8B(), options).forward.size(),
+            BlockOf(Llama31With8B(), Options(1, 8192)).forward.size());
+}
+
+// InternEvo's Wqkv with FlashAttention's packed functions: one product, whose gradient lies as it
+// needs it. SwiGLU's two stay apart.
+TEST(AttentionWorkTest, PackedQueriesKeysAndValuesNeedNoCopies) {
+  const Architecture a = Llama31With8B();
+  WorkOptions options = Options(1, 64);
+  options.activation_function = Implementation::kFused;
+  const LayerWork apart = BlockOf(a, options);
+  options.packs_query_key_value = true;
+  const LayerWork packed = BlockOf(a, options);
+  ASSERT_NE(Find(packed, "self_attn.qkv_proj"), nullptr);
+  EXPECT_EQ(Find(packed, "self_attn.q_proj"), nullptr);
+  EXPECT_NE(Find(packed, "mlp.gate_proj"), nullptr);
+  EXPECT_EQ(ModelFlops(packed.backward), ModelFlops(apart.backward));
+  for (const Operation& op : packed.backward) {
+    EXPECT_FALSE(op.kernel.name.ends_with("output_grad.join")) << op.kernel.name;
+  }
+}
+
+}  // namespace
+}  // namespace stepcast::model

@@ -1,0 +1,142 @@
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "src/model/example_architectures.h"
+#include "src/model/example_work.h"
+#include "src/model/transformer_tensors.h"
+#include "src/model/transformer_work.h"
+
+namespace stepcast::model {
+namespace {
+
+Architecture AdaptedLlama(const Lora& lora) {
+  Architecture a = Llama31With8B();
+  a.lora = lora;
+  return a;
+}
+
+constexpr Lora kAttentionAdapters{.rank = 16, .targets = {.linear_qkv = true, .projection = true}};
+
+std::size_t WeightGradients(const LayerWork& work) {
+  return static_cast<std::size_t>(
+      std::count_if(work.backward.begin(), work.backward.end(), [](const Operation& operation) {
+        return operation.kernel.name.ends_with(".wgrad") ||
+               operation.kernel.name.ends_with(".bias.grad");
+      }));
+}
+
+// Per token in 16 bits, h = ad = 4096, gd = 1024, f = 14336, r = 16, with x what a layer takes.
+// Whole parameters: 168,072 bytes (above). Frozen, products keep nothing: h of the norm before the
+// feed-forward and f of what goes down are gone, 2 (4096 + 14336); what the attention begins with
+// and what its projection takes are the adapters', too. Each keeps x A, 2 r.
+TEST(LoraWorkTest, FrozenProductsKeepNothing) {
+  const LayerWork block = BlockOf(AdaptedLlama(kAttentionAdapters), Options(1, 1024));
+  EXPECT_EQ(Sum(block.saved), (168'072 - 2 * (4096 + 14336) + 2 * 2 * 16) * 1024LL);
+  // Dropped copies of what the two take, and a byte of mask an element.
+  Lora dropped = kAttentionAdapters;
+  dropped.dropout = 0.1;
+  const LayerWork with_dropout = BlockOf(AdaptedLlama(dropped), Options(1, 1024));
+  // Without it nothing else keeps what the norm hands on; the core keeps its output.
+  EXPECT_EQ(Sum(with_dropout.saved) - Sum(block.saved), (3 + 3 - 2) * 4096 * 1024LL);
+}
+
+// Two for each adapter, and none of anything else.
+TEST(LoraWorkTest, AdaptersAloneHaveWeightGradients) {
+  const std::vector<LayerWork> works =
+      TransformerWork(AdaptedLlama(kAttentionAdapters), Options(1, 1024));
+  EXPECT_EQ(WeightGradients(works[kBlock]), 4U);
+  EXPECT_EQ(WeightGradients(works[kHead]), 0U);
+  EXPECT_TRUE(works[kEmbedding].backward.empty());
+  EXPECT_FALSE(works[kHead].backward.empty());
+  std::vector<int> complete;
+  for (const Operation& operation : works[kBlock].backward) {
+    complete.insert(complete.end(), operation.gradients.begin(), operation.gradients.end());
+  }
+  std::sort(complete.begin(), complete.end());
+  EXPECT_EQ(complete, (std::vector<int>{0, 1, 2, 3}));
+}
+
+// Backward costs the products of inputs' gradients: as many operations as forward, but for adapters
+// twice as many; of the first block those behind its first adapter.
+TEST(LoraWorkTest, BackwardEndsAtTheFirstAdapter) {
+  const Architecture a = AdaptedLlama(kAttentionAdapters);
+  const std::vector<LayerWork> works = TransformerWork(a, Options(1, 1024));
+  const auto products = [](const std::vector<Operation>& operations) {
+    std::int64_t flops = 0;
+    for (const Operation& operation : operations) {
+      if (operation.kernel.kind == KernelKind::kGemm) flops += operation.kernel.flops;
+    }
+    return flops;
+  };
+  const std::int64_t adapters = 2 * 1024LL * 16 * (4096 + 6144 + 4096 + 4096);
+  EXPECT_EQ(products(works[kBlock].backward), products(works[kBlock].forward) + adapters);
+  // Without the gradients of what the first block takes: that of queries, keys and values, and
+  // that of their adapter's first matrix.
+  EXPECT_EQ(products(works[kBlock].backward) - products(works[kFirstBlock].backward),
+            2 * 1024LL * 4096 * (6144 + 16));
+  for (const Operation& operation : works[kFirstBlock].backward) {
+    EXPECT_NE(operation.kernel.name, "input_layernorm.dgrad");
+  }
+  // What the norm keeps of the first block's input: 2 h and its number per token.
+  EXPECT_EQ(Sum(works[kBlock].saved) - Sum(works[kFirstBlock].saved), (2 * 4096 + 4) * 1024LL);
+  EXPECT_EQ(works[kFirstBlock].input, LayerWork::kNone);
+  EXPECT_EQ(works[kFirstBlock].forward.size(), works[kBlock].forward.size());
+  // Under a checkpoint it is like the others.
+  const std::vector<LayerWork> full = TransformerWork(a, Options(1, 1024, Checkpointing::kFull));
+  EXPECT_EQ(full[kFirstBlock].backward.size(), full[kBlock].backward.size());
+}
+
+// NeMo's ParallelLinearAdapter on t ranks with sequence parallelism, beside queries, keys and
+// values: x A is gathered, and its gradient added up; behind the attention x A is added up, its
+// gradient too, and what (x A) B gives goes to the tokens' ranks: gathered, or t - 1 messages.
+TEST(LoraWorkTest, AdaptersCommunicateWhatIsOfTheirRank) {
+  WorkOptions options = Options(1, 1024);
+  options.tensor = 4;
+  options.sequence_parallel = options.regathers = options.fuses_products = true;
+  const auto count = [](const LayerWork& work, CollectiveKind kind, Bytes bytes) {
+    std::int64_t calls = 0;
+    for (const auto& pass : {work.forward, work.backward}) {
+      for (const Operation& operation : pass) {
+        if (!operation.group) continue;
+        if (operation.group->collective == kind && operation.group->bytes == bytes) ++calls;
+      }
+    }
+    return calls;
+  };
+  const Bytes low(1024 * 16 * 2), wide(1024 * 4096 * 2);
+  LayerWork work = BlockOf(AdaptedLlama(kAttentionAdapters), options);
+  EXPECT_EQ(count(work, CollectiveKind::kAllGather, low), 1);
+  EXPECT_EQ(count(work, CollectiveKind::kAllReduce, low), 3);
+  // Of the layers: two in forward, two in backward and, of frozen layers, none again for weights;
+  // of the adapter one in forward and one in backward.
+  EXPECT_EQ(count(work, CollectiveKind::kAllGather, wide), 4 + 2);
+  EXPECT_EQ(count(work, CollectiveKind::kReduceScatter, wide), 4);
+  Lora messages = kAttentionAdapters;
+  messages.all_to_all = true;
+  work = BlockOf(AdaptedLlama(messages), options);
+  EXPECT_EQ(count(work, CollectiveKind::kAllGather, wide), 4);
+  EXPECT_EQ(count(work, CollectiveKind::kSendRecv, Bytes(wide.count() / 16)), 2 * 3);
+}
+
+// In 8 bits: frozen products cast what they take and what comes back once, and keep neither.
+TEST(LoraWorkTest, FrozenProductsInEightBitsNeedOneCopy) {
+  WorkOptions options = Options(1, 1024);
+  options.compute = DataType::kFp8;
+  const Kernel* cast = Find(BlockOf(Llama31With8B(), options), "mlp.down_proj.input.cast");
+  ASSERT_NE(cast, nullptr);
+  EXPECT_EQ(cast->written, Bytes(2 * 1024 * 14336));
+  Lora lora = kAttentionAdapters;
+  const LayerWork block = BlockOf(AdaptedLlama(lora), options);
+  EXPECT_EQ(Find(block, "mlp.down_proj.input.cast")->written, Bytes(1024 * 14336));
+  EXPECT_EQ(Find(block, "mlp.down_proj.output_grad.cast")->written, Bytes(1024 * 4096));
+  EXPECT_EQ(Find(block, "self_attn.o_proj.lora_A")->data_type, DataType::kBf16);
+  EXPECT_NE(Find(block, "mlp.down_proj.weight.cast"), nullptr);
+  lora.frozen_dtype = DataType::kFp8;
+  EXPECT_EQ(Find(BlockOf(AdaptedLlama(lora), options), "mlp.down_proj.weight.cast"), nullptr);
+}
+
+}  // namespace
+}  // namespace stepcast::model

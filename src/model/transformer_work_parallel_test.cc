@@ -1,0 +1,277 @@
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "src/model/example_architectures.h"
+#include "src/model/example_work.h"
+#include "src/model/transformer_work.h"
+
+namespace stepcast::model {
+namespace {
+
+// Two ranks divide a block. FP8 keeps the inputs of products in one byte instead of two: both
+// norms' outputs, which are whole on each rank, and what the feed-forward part hands to its second
+// product; of the attention's output, which the fused core keeps, a copy in one byte.
+TEST(DividedWorkTest, Fp8KeepsInputsOfDividedProductsInOneByte) {
+  const Architecture a = Llama31With8B();
+  WorkOptions options = Options(1, 64);
+  options.tensor = 2;
+  const std::int64_t in_16_bits = Sum(BlockOf(a, options).saved);
+  options.compute = DataType::kFp8;
+  const std::int64_t query = a.heads * a.head_size / 2;
+  EXPECT_EQ(in_16_bits - Sum(BlockOf(a, options).saved),
+            64 * (2 * a.hidden + a.feed_forward / 2 - query));
+}
+
+// Each of flash-attn's divided products adds up the gradient of its input: three all-reduces in the
+// backward of a block, where two do for products that enter together.
+TEST(DividedWorkTest, ProductsThatEnterApartReduceApart) {
+  const Architecture a = Llama31With8B();
+  WorkOptions options = Options(1, 64);
+  options.tensor = 2;
+  const auto reduced = [&] {
+    const LayerWork work = BlockOf(a, options);
+    return std::count_if(work.backward.begin(), work.backward.end(),
+                         [](const Operation& op) { return op.group.has_value(); });
+  };
+  EXPECT_EQ(reduced(), 2);
+  options.enters_columns_apart = true;
+  EXPECT_EQ(reduced(), 3);
+}
+
+// Four ranks, two key-value heads: a rank makes a quarter of the one product's columns, which are
+// gathered and hold its quarter of the queries and the one key and value head that they use.
+// Backward adds up what the two ranks of a head have made: each column's gradient, scattered.
+TEST(DividedWorkTest, RanksThatShareKeyValueHeadsGatherThem) {
+  Architecture a = Llama31With8B();
+  a.kv_heads = 2;
+  WorkOptions options = Options(1, 64);
+  options.tensor = 4;
+  options.fuses_products = true;
+  const LayerWork work = BlockOf(a, options);
+  const std::int64_t columns = (a.heads + 2 * 2) * a.head_size;
+  EXPECT_EQ(Find(work, "self_attn.qkv_proj")->n, columns / 4);
+  const Kernel* core = Find(work, "self_attn.core");
+  EXPECT_EQ(core->batch, a.heads / 4);
+  EXPECT_EQ(core->key_heads, 1);
+  const auto of_kind = [](const std::vector<Operation>& operations, CollectiveKind kind) {
+    std::vector<Bytes> sizes;
+    for (const Operation& op : operations) {
+      if (op.group && op.group->collective == kind) sizes.push_back(op.group->bytes);
+    }
+    return sizes;
+  };
+  EXPECT_EQ(of_kind(work.forward, CollectiveKind::kAllGather),
+            std::vector<Bytes>{Bytes(64 * columns * 2)});
+  EXPECT_EQ(of_kind(work.backward, CollectiveKind::kReduceScatter),
+            std::vector<Bytes>{Bytes(64 * columns * 2)});
+  // One head to a rank: nothing is gathered.
+  a.kv_heads = 4;
+  EXPECT_TRUE(of_kind(BlockOf(a, options).forward, CollectiveKind::kAllGather).empty());
+}
+
+// Without sequence parallelism: the sum of the input's gradients begins before the product of the
+// weight's gradient, or behind it.
+TEST(DividedWorkTest, SumsBesideOrBehindWeightGradients) {
+  const Architecture a = Llama31With8B();
+  WorkOptions options = Options(1, 64);
+  options.tensor = 2;
+  for (const bool beside : {true, false}) {
+    options.sums_beside_weights = beside;
+    const LayerWork work = BlockOf(a, options);
+    const auto first_sum = std::find_if(work.backward.begin(), work.backward.end(),
+                                        [](const Operation& op) { return op.group.has_value(); });
+    ASSERT_NE(first_sum, work.backward.end());
+    const auto product = std::find_if(
+        work.backward.begin(), work.backward.end(),
+        [](const auto& op) { return !op.group && op.kernel.name == "mlp.gate_proj.wgrad"; });
+    ASSERT_NE(product, work.backward.end());
+    EXPECT_EQ(first_sum < product, beside);
+  }
+}
+
+struct Communication {
+  std::int64_t messages = 0, message_bytes = 0, gathered = 0, scattered = 0;
+  std::set<int> distances{}, multiprocessors{};
+};
+
+Communication CommunicationOf(const std::vector<Operation>& operations) {
+  Communication sum;
+  for (const Operation& op : operations) {
+    if (!op.group) continue;
+    if (op.group->multiprocessors) sum.multiprocessors.insert(*op.group->multiprocessors);
+    if (op.group->collective == CollectiveKind::kSendRecv) {
+      ++sum.messages;
+      sum.message_bytes += op.group->bytes.count();
+      sum.distances.insert(op.group->distance);
+    } else if (op.group->collective == CollectiveKind::kAllGather) {
+      sum.gathered += op.group->bytes.count();
+    } else {
+      sum.scattered += op.group->bytes.count();
+    }
+  }
+  return sum;
+}
+
+// What is gathered before products comes in t - 1 messages of a rank's part, what is added up in
+// four pieces; in backward the gradients of outputs come in messages, inputs beside.
+TEST(DividedWorkTest, UserBuffersGatherPieceByPiece) {
+  const Architecture a = Llama31With8B();
+  WorkOptions options = Options(1, 64);
+  options.tensor = 4;
+  options.sequence_parallel = options.regathers = options.fuses_products = true;
+  const LayerWork plain = BlockOf(a, options);
+  options.tensor_overlap = TensorOverlap::kUserBuffers;
+  const LayerWork work = BlockOf(a, options);
+  const std::int64_t whole = 64 * a.hidden * 2;
+  const Communication forward = CommunicationOf(work.forward);
+  EXPECT_EQ(forward.messages, 2 * 3);
+  EXPECT_EQ(forward.message_bytes, 2 * whole * 3 / 4);
+  EXPECT_EQ(forward.distances, std::set<int>{1});
+  EXPECT_EQ(forward.gathered, 0);
+  EXPECT_EQ(forward.scattered, 2 * whole);
+  EXPECT_EQ(forward.multiprocessors, (std::set<int>{0, 16}));
+  const Communication backward = CommunicationOf(work.backward);
+  EXPECT_EQ(backward.messages, 2 * 3);
+  EXPECT_EQ(backward.gathered, 2 * whole);
+  EXPECT_EQ(backward.scattered, 2 * whole);
+
+  EXPECT_EQ(Find(work, "self_attn.qkv_proj")->m, 16);
+  EXPECT_EQ(Find(work, "self_attn.o_proj")->m, 16);
+  EXPECT_EQ(Find(work, "mlp.down_proj.dgrad")->m, 16);
+  EXPECT_EQ(Find(work, "mlp.gate_up_proj.dgrad")->m, 64);
+  EXPECT_EQ(Find(work, "mlp.gate_up_proj.wgrad")->k, 64);
+  EXPECT_EQ(ModelFlops(work.forward), ModelFlops(plain.forward));
+  EXPECT_EQ(ModelFlops(work.backward), ModelFlops(plain.backward));
+  // Ten buffers, four of them without the rank's own part.
+  std::set<std::string> names;
+  std::int64_t bytes = 0;
+  for (const Activation& value : work.communicated) {
+    if (!value.registered) continue;
+    EXPECT_TRUE(names.insert(value.name).second) << value.name;
+    bytes += value.bytes.count();
+  }
+  EXPECT_EQ(names.size(), 10u);
+  EXPECT_EQ(bytes, 6 * whole + 4 * whole * 3 / 4);
+}
+
+// Messages straight from every rank to every other; what is added up in as many pieces.
+TEST(DividedWorkTest, AsynchronousTensorParallelismSendsToEveryRank) {
+  const Architecture a = Llama31With8B();
+  WorkOptions options = Options(1, 64);
+  options.tensor = 4;
+  options.sequence_parallel = options.compiled = true;
+  options.tensor_overlap = TensorOverlap::kAsync;
+  const LayerWork work = BlockOf(a, options);
+  const std::int64_t whole = 64 * a.hidden * 2;
+  const Communication forward = CommunicationOf(work.forward);
+  EXPECT_EQ(forward.messages, 4 * 3);
+  EXPECT_EQ(forward.message_bytes, 4 * whole * 3 / 4);
+  EXPECT_EQ(forward.distances, (std::set<int>{1, 2, 3}));
+  EXPECT_EQ(forward.gathered + forward.scattered, 0);
+  EXPECT_EQ(forward.multiprocessors, std::set<int>{0});
+  EXPECT_EQ(Find(work, "mlp.down_proj")->m, 16);
+  for (const Activation& value : work.communicated) EXPECT_FALSE(value.registered) << value.name;
+}
+
+// DTensor divides the second dimension: NCCL lays the ranks' parts of all sequences one behind the
+// other, and a copy of all tokens goes with each of two gathers and two reduce-scatters, forward
+// and backward. Behind the last one of a block backward starts, so a recomputation has three.
+TEST(DividedWorkTest, DividedSequencesAreCopiedIntoOrder) {
+  const Architecture a = Llama31With8B();
+  WorkOptions options = Options(3, 256);
+  options.tensor = 4;
+  options.sequence_parallel = true;
+  const Bytes all(3 * 256 * a.hidden * 2);
+  const auto copies = [&](const std::vector<Operation>& operations) {
+    int count = 0;
+    for (const Operation& op : operations) {
+      if (!op.kernel.name.ends_with(".order")) continue;
+      EXPECT_EQ(op.kernel.read, all) << op.kernel.name;
+      EXPECT_EQ(op.kernel.written, all) << op.kernel.name;
+      ++count;
+    }
+    return count;
+  };
+  EXPECT_EQ(copies(BlockOf(a, options).forward), 0);
+  options.divides_sequences = true;
+  const LayerWork work = BlockOf(a, options);
+  EXPECT_EQ(copies(work.forward), 4);
+  EXPECT_EQ(copies(work.backward), 4);
+  options.checkpointing = Checkpointing::kFull;
+  options.recompute_stops_early = true;
+  EXPECT_EQ(copies(BlockOf(a, options).recompute), 3);
+}
+
+// Four ranks that divide tokens, as Megatron-LM does.
+WorkOptions DividedTokens(DataType compute) {
+  WorkOptions options = Options(1, 64);
+  options.compute = compute;
+  options.tensor = 4;
+  options.casts_weights = false;
+  options.sequence_parallel = options.regathers = options.fuses_products = true;
+  return options;
+}
+
+// Each rank casts its part, and half as many bytes are gathered; sums stay in 16 bits.
+TEST(DividedWorkTest, Fp8IsGatheredInOneByte) {
+  const Architecture a = Llama31With8B();
+  WorkOptions options = DividedTokens(DataType::kFp8);
+  const std::int64_t whole = 64 * a.hidden * 2;
+  for (const TensorOverlap overlap : {TensorOverlap::kNone, TensorOverlap::kUserBuffers}) {
+    options.tensor_overlap = overlap;
+    const LayerWork work = BlockOf(a, options);
+    const Communication forward = CommunicationOf(work.forward);
+    const bool whole_at_once = overlap == TensorOverlap::kNone;
+    EXPECT_EQ(forward.gathered, whole_at_once ? 2 * whole / 2 : 0);
+    EXPECT_EQ(forward.message_bytes, whole_at_once ? 0 : 2 * whole / 2 * 3 / 4);
+    EXPECT_EQ(forward.scattered, 2 * whole);
+    EXPECT_EQ(Find(work, "gathered.input.cast")->written, Bytes(16 * a.hidden));
+    EXPECT_EQ(Find(work, "mlp.down_proj.output_grad.cast")->written, Bytes(16 * a.hidden));
+  }
+}
+
+// torchao's layers cast a rank's part before it is gathered, once, whatever framework keeps.
+TEST(DividedWorkTest, TorchaoGathersEightBits) {
+  const Architecture a = Llama31With8B();
+  WorkOptions options = Options(1, 64);
+  options.tensor = 4;
+  options.sequence_parallel = true;
+  const Communication in_16_bits = CommunicationOf(BlockOf(a, options).forward);
+  options.compute = DataType::kFp8;
+  options.fp8_scaling = Fp8Scaling::kTorchao;
+  const LayerWork work = BlockOf(a, options);
+  EXPECT_EQ(CommunicationOf(work.forward).gathered, in_16_bits.gathered / 2);
+  EXPECT_EQ(CommunicationOf(work.forward).scattered, in_16_bits.scattered);
+  EXPECT_EQ(CommunicationOf(work.backward).gathered, in_16_bits.gathered / 2);
+  EXPECT_EQ(Find(work, "gathered.input.cast")->read, Bytes(2 * 2 * 16 * a.hidden));
+  // Queries, keys and values, of which backward comes to the last first, share what is turned.
+  EXPECT_NE(Find(work, "self_attn.v_proj.input.transpose"), nullptr);
+  EXPECT_EQ(Find(work, "self_attn.q_proj.input.transpose"), nullptr);
+}
+
+// Parts are cast by rows and by columns, and the one or the other is gathered: of gradients both.
+// Nothing is transposed.
+TEST(DividedWorkTest, Mxfp8IsGatheredAsItIsRead) {
+  const Architecture a = Llama31With8B();
+  WorkOptions options = DividedTokens(DataType::kMxfp8);
+  const std::int64_t whole = 64 * a.hidden / 32 * 33;
+  const LayerWork work = BlockOf(a, options);
+  const Communication forward = CommunicationOf(work.forward);
+  const Communication backward = CommunicationOf(work.backward);
+  EXPECT_EQ(forward.gathered, 2 * whole);
+  EXPECT_EQ(backward.gathered, (2 + 2 * 2) * whole);
+  EXPECT_EQ(Find(work, "gathered.input.cast")->written, Bytes(2 * whole / 4));
+  EXPECT_EQ(Find(work, "mlp.down_proj.output_grad.cast")->written, Bytes(2 * whole / 4));
+  for (const Operation& op : work.backward) {
+    EXPECT_FALSE(op.kernel.name.ends_with(".transpose")) << op.kernel.name;
+  }
+  options.compute = DataType::kFp8;
+  EXPECT_NE(Find(BlockOf(a, options), "mlp.down_proj.output_grad.transpose"), nullptr);
+}
+
+}  // namespace
+}  // namespace stepcast::model
