@@ -220,6 +220,17 @@ Result<std::vector<PricedClass>> PricedClassesOf(const scenario::Scenario& scena
   return classes;
 }
 
+// Whose range the step's is. Classes on like devices have nearly the same one, so it is that of the
+// first, whose operations can be recorded before it is known which of them ends the step.
+std::size_t RangedClass(const SimulatedRanks& ranks, const std::vector<PricedClass>& lowered,
+                        std::size_t critical) {
+  const SimulatedRanks::Shown& first = ranks.shown.front();
+  const SimulatedRanks::Shown& last = ranks.shown[critical];
+  const bool alike =
+      lowered[first.lowered].kind == lowered[last.lowered].kind && first.speed == last.speed;
+  return alike ? 0 : critical;
+}
+
 Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedClass> lowered) {
   const KindScenarios kinds(scenario);
   std::vector<StepCounts> counts;
@@ -279,6 +290,8 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedCla
     if (Fuller(figures[i].memory, figures[run.fullest].memory)) run.fullest = i;
   }
   run.forecast = figures[run.critical];
+  run.forecast.step_time_range =
+      figures[RangedClass(*ranks, lowered, run.critical)].step_time_range;
   run.forecast.memory = figures[run.fullest].memory;
   run.forecast.memory_of_first_class = figures.front().memory;
   run.forecast.memory_of_last_class = figures.back().memory;
@@ -370,9 +383,7 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, bool w
   for (const SimulatedRanks::Shown& shown : ranks->shown) {
     if (!marked[shown.lowered].empty()) ranks->classes[shown.index].marked = &marked[shown.lowered];
   }
-  // For the range, of the class that ends the step: most likely a pipeline's first stage, whose
-  // backward is the last.
-  std::vector<bool> all;
+  std::vector<bool> all;  // for the range
   if (with_range) {
     const SimulatedRanks::Shown& first = ranks->shown.front();
     all.assign(lowered[first.lowered].lowered.program.step.size(), true);
@@ -417,17 +428,18 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, bool w
     if (&shown != &ranks->shown.front() && !Fuller(memory, forecast.memory)) continue;
     forecast.memory = std::move(memory);
   }
-  const PricedClass& own = lowered[ranks->shown[critical].lowered];
-  const Program& program = own.lowered.program;
-  const std::size_t simulated = ranks->shown[critical].index;
   if (with_range) {
-    if (critical != 0) {
+    const std::size_t ranged = RangedClass(*ranks, lowered, critical);
+    const PricedClass& own = lowered[ranks->shown[ranged].lowered];
+    const std::size_t simulated = ranks->shown[ranged].index;
+    if (ranged != 0) {
       for (std::size_t i = 0; i < ranks->classes.size(); ++i) {
         ranks->classes[i].records = i == simulated;
       }
       run = RunAgain(simulator, *ranks, barrier, simulate::Recording::kAll, run);
     }
     const Time start = StartOf(run.ends, run.steady), end = run.ends[run.steady.last];
+    const Program& program = own.lowered.program;
     const Timeline& timeline = run.timelines[simulated];
     forecast.step_time_range =
         RangeOf(program, *ranks->classes[simulated].prices, timeline, start, end,
@@ -442,7 +454,9 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, bool w
   FillThroughput(scenario, work->flops, forecast);
   ApplyRuns(scenario, forecast);
   if (with_range) {
-    WidenByUnknownHost(scenario, program, StepCounts(program), *ranks->classes[simulated].prices,
+    const SimulatedRanks::Shown& last = ranks->shown[critical];
+    const Program& program = lowered[last.lowered].lowered.program;
+    WidenByUnknownHost(scenario, program, StepCounts(program), *ranks->classes[last.index].prices,
                        forecast);
   }
   return forecast;
