@@ -45,6 +45,8 @@ struct WorkOptions {
   Loss loss = Loss::kEager;
   // Kernels that memory bounds are fused as torch.compile fuses them inside a block.
   bool compiled = false;
+  // Compiled, the loss in one graph with the model: its gradient is written over the logits.
+  bool donates_logits = false;
   // Compiled: the gradients of a norm's weights are sums over tokens, which torch.compile
   // before 2.10 does not fuse with the sums over channels behind the input's gradient: another
   // kernel reads all of it again (pytorch/pytorch pull request 165370).

@@ -107,9 +107,7 @@ void LayerOperators::CrossEntropy(Operand logits, std::string_view module) {
       const Kernel gradient = fp32(Joined(module, ".dgrad"), kSoftmaxFlops * elements,
                                    Size(read) + statistics + targets, Size(read));
       if (widened) tape_->RunBackward(gradient, {}, {});  // where the copy lies
-      // A compiled graph's kernel writes over logits that nothing reads any more
-      // (torch/_inductor/config.py, allow_buffer_reuse and inplace_buffers).
-      const bool in_place = options_.compiled && !widened;
+      const bool in_place = options_.donates_logits && !widened;
       const Value d_logits = in_place ? logits.value : tape_->MakeGradient(logits.value);
       tape_->RunBackward(
           widened ? fp32(Joined(module, ".float.dgrad"), 0, wide, Size(logits)) : gradient, {},

@@ -224,6 +224,23 @@ TEST(TransformerWorkTest, FusedLossKeepsNoWideCopies) {
 
 // In place: one FP32 copy of the logits from forward to backward, beside it the 16-bit logits while
 // it is made and their gradient while it is cast.
+// 2 bytes a logit for the logits, kept, and as many for their gradient, unless it takes their
+// place.
+TEST(TransformerWorkTest, DonatedLogitsBecomeTheirGradient) {
+  WorkOptions options = Options(2, 64);
+  options.compiled = true;
+  options.loss = Loss::kFused;
+  const LayerWork apart = TransformerWork(Gpt2Small(), options)[kHead];
+  options.donates_logits = true;
+  const LayerWork donated = TransformerWork(Gpt2Small(), options)[kHead];
+  EXPECT_EQ(Sum(donated.saved), Sum(apart.saved));
+  // At the height are the logits' gradient and that of the head's input; donated, that one and the
+  // norm's.
+  EXPECT_EQ(apart.backward_transient, Bytes(2 * 128 * (50257 + 768)));
+  EXPECT_EQ(donated.backward_transient, Bytes(2 * 128 * (768 + 768)));
+  EXPECT_EQ(donated.backward.size(), apart.backward.size());
+}
+
 TEST(TransformerWorkTest, InPlaceLossKeepsOneWideCopy) {
   const Architecture a = Llama31With8B();
   const std::int64_t t = 512, v = 128256;

@@ -71,6 +71,15 @@ model::Attention AttentionOf(const Plan& plan) {
                                                                  : plan.training.attention;
 }
 
+// Backward of one compiled graph may write over what its forward keeps and nobody else has:
+// "donated buffers" (torch/_functorch/config.py, since 2.6; seen with 2.11). fsdp compiles blocks
+// and the loss apart, for which logits are an input.
+bool DonatesLogits(const Plan& plan) {
+  constexpr Version kDonates{2, 6};
+  return plan.training.compile && plan.data_parallel.framework == Framework::kDdp &&
+         plan.software.torch >= kDonates;
+}
+
 }  // namespace
 
 model::WorkOptions WorkOptionsOf(const Plan& plan) {
@@ -89,6 +98,7 @@ model::WorkOptions WorkOptionsOf(const Plan& plan) {
           .recompute_stops_early = training.checkpoint_early_stop,
           .loss = training.loss,
           .compiled = training.compile,
+          .donates_logits = DonatesLogits(plan),
           .sums_norm_weights_apart = SumsNormWeightsApart(plan),
           .norm = training.norm,
           .rotary = training.rotary,
