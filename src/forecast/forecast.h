@@ -74,8 +74,8 @@ class Forecaster {
   Forecaster& operator=(Forecaster&&) noexcept;
 
   Result<Forecast> Evaluate(const scenario::Scenario& scenario);
-  // With the range, for which the ranks that end the step last are simulated once more, operation
-  // by operation.
+  // With the range: that of the first ranks, recorded operation by operation; where devices differ,
+  // of those that end the step last, simulated once more for it.
   Result<Forecast> EvaluateWithRange(const scenario::Scenario& scenario);
 
  private:
