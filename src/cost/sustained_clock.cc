@@ -24,10 +24,11 @@ double ArithmeticLimit(const calibration::PowerDraw& power, double limit_watts,
   double clock = 1;
   if (cubic > spared + allowed) {
     // Newton's method from above a root of a function that is convex there: it never passes it.
-    for (double next = 0; next < clock;) {
-      if (next > 0) clock = next;
+    for (;;) {
       const double above = cubic * clock * clock * clock - spared * clock - allowed;
-      next = clock - above / (3 * cubic * clock * clock - spared);
+      const double next = clock - above / (3 * cubic * clock * clock - spared);
+      if (!(next < clock)) break;
+      clock = next;
     }
   }
   return limit_watts + spared * clock / draw.arithmetic;
