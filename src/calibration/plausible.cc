@@ -115,6 +115,10 @@ void CheckAttention(const KernelCosts& kernels, Checker& checker) {
                   "it is their rate over that of heads of 128");
     }
   }
+}
+
+// What kernels keep of their rate, by how operands lie and how they go through memory.
+void CheckParts(const KernelCosts& kernels, Checker& checker) {
   for (const auto& [key, part] : {std::pair("gemm_unaligned", kernels.gemm_unaligned),
                                   {"gemm_unaligned_even", kernels.gemm_unaligned_even},
                                   {"gemm_unaligned_result", kernels.gemm_unaligned_result}}) {
@@ -137,6 +141,9 @@ void CheckAttention(const KernelCosts& kernels, Checker& checker) {
                 fmt::format("must lie between 0 and 1: {}", kernels.traffic[i]),
                 "it is the part of the memory's achieved bandwidth that such kernels reach");
   }
+}
+
+void CheckDevices(const KernelCosts& kernels, Checker& checker) {
   if (!(kernels.variation >= 0 && kernels.variation <= kMostVariation)) {
     checker.Add("kernels.variation",
                 fmt::format("must lie between 0 and {}: {}", kMostVariation, kernels.variation),
@@ -174,6 +181,8 @@ void CheckKernels(const KernelCosts& kernels, Checker& checker) {
   }
   CheckTilings(kernels, checker);
   CheckAttention(kernels, checker);
+  CheckParts(kernels, checker);
+  CheckDevices(kernels, checker);
   checker.Duration("kernels.token_sum_time", kernels.token_sum_time, kLongestStart);
   const std::pair<std::string_view, double> efficiencies[] = {
       {"attention_forward_efficiency", kernels.attention_forward_efficiency},
