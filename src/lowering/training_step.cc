@@ -50,7 +50,8 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
       values_({.chunks = stage_.chunks_of_all(),
                .batch_part = plan::BatchPartOf(scenario.plan, options.rank),
                .one_word = !plan::AddsUpPartsOfTokens(scenario.plan)},
-              builder_) {
+              builder_),
+      scales_(scenario.plan, stage_.model(), builder_) {
   missing_.assign(model().tensors.size(), 0);
   contributed_.assign(model().tensors.size(), false);
   slot_of_pass_ = messages_.stage().slots;
@@ -88,6 +89,7 @@ program::Program TrainingStep::Write(ShardingStrategy& strategy) {
   vocabulary_.WritePrologue(inputs_);
   values_.WritePrologue(slots_ * static_cast<int>(stage_.chunks().size()), communicates_,
                         plan().parallelism.splits_backward);
+  scales_.WritePrologue(compute());
   const plan::HostWaits waits = plan().training.host_waits;
   if (waits == plan::HostWaits::kPhase || waits == plan::HostWaits::kLaunch) {
     for (StreamId stream = 0; stream < builder_.streams(); ++stream) {
@@ -539,6 +541,7 @@ void TrainingStep::WriteForward(ShardingStrategy& strategy, int layer) {
   if (layer == chunk().first_layer && Received() != program::kNone && !keeps) {
     builder_.Release(Received());
   }
+  scales_.AfterLayer(compute(), task(), layer, chunk().first_layer, chunk().end_layer);
   offload_.AfterForward(layer);
   strategy.AfterForward(layer);
 }
@@ -572,6 +575,7 @@ void TrainingStep::WriteBackward(ShardingStrategy& strategy, int layer) {
     if (whole || !KeptForWeights(work, i)) builder_.Release(saved[i]);
   }
   if (from_stage && !keeps_gradient) ReleaseReceivedGradient();
+  scales_.AfterLayer(compute(), task(), layer, chunk().first_layer, chunk().end_layer);
   strategy.AfterBackward(layer);
 }
 

@@ -12,6 +12,7 @@
 #include "src/lowering/pass_values.h"
 #include "src/lowering/pipeline_stage.h"
 #include "src/lowering/program_builder.h"
+#include "src/lowering/scale_updates.h"
 #include "src/lowering/stage_messages.h"
 #include "src/lowering/vocabulary_collectives.h"
 #include "src/model/model.h"
@@ -282,6 +283,7 @@ class TrainingStep {
   StageMessages messages_;
   VocabularyCollectives vocabulary_;
   PassValues values_;
+  ScaleUpdates scales_;
   std::vector<std::vector<Index>> inputs_;  // by chunk and slot; of the first chunk none
   bool turned_back_ = false;                // the pass is a backward that has begun
   bool begins_backward_ = false;            // the pass is the first of a backward to do anything

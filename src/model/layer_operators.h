@@ -276,6 +276,12 @@ class LayerOperators {
   // itself, where they are not cast.
   QuantizedCopies Gatherable(bool forward, LayerTape::Value part, std::int64_t elements,
                              const std::string& name);
+  // What casts a rank's part of the tokens reads: the part and, where a tensor's largest number is
+  // read off it, the scale, since parts that are gathered have one: the ranks agree on the largest
+  // number before they cast (Transformer Engine, with_amax_reduction of
+  // Float8CurrentScalingQuantizer and NVFP4Quantizer; torchao's layers on a DTensor).
+  std::vector<LayerTape::Piece> WithAgreedScale(bool forward, LayerTape::Value part,
+                                                std::int64_t elements, const std::string& name);
   // A collective beside products that do not need its result.
   LayerTape::Collective Beside(CollectiveKind kind) const;
   // Backward of LeaveRows: the gradient of `sum`, gathered, is that of `x`.

@@ -33,27 +33,46 @@ LayerTape::Collective LayerOperators::Beside(CollectiveKind kind) const {
   return collective;
 }
 
+std::vector<LayerTape::Piece> LayerOperators::WithAgreedScale(bool forward, Value part,
+                                                              std::int64_t elements,
+                                                              const std::string& name) {
+  if (!reads_for_scales()) return {part};
+  const Bytes one(kFp32Size);
+  const Kernel largest = Memory(name + ".amax", 0, BytesOfElements(elements), one);
+  const LayerTape::Collective agree{CollectiveKind::kAllReduce, kTensor, DataType::kFp32};
+  const Value scale = forward ? tape_->Make(name + " scale", one) : tape_->MakeScratch(one);
+  if (forward) {
+    tape_->Run(largest, {part}, {scale});
+    tape_->Communicate(agree, scale, scale);
+  } else {
+    tape_->RunBackward(largest, {part}, {scale});
+    tape_->CommunicateBackward(agree, scale, scale);
+  }
+  return {part, scale};
+}
+
 // 8 bits are gathered as they lie, two numbers as one of 16.
 QuantizedCopies LayerOperators::Gatherable(bool forward, Value part, std::int64_t elements,
                                            const std::string& name) {
   if (!gathers_quantized()) return {.rows = part, .columns = part};
   const Bytes bytes = QuantizedBytes(elements);
-  const Bytes whole = BytesOfElements(elements);
+  const int copies = scales_both_ways() ? 2 : 1;
+  const std::vector<LayerTape::Piece> reads = WithAgreedScale(forward, part, elements, name);
+  const Kernel kernel = Memory(name + ".cast", 0, BytesOfElements(elements), copies * bytes);
   if (!forward) {
     // Both are gathered at once.
-    const int copies = scales_both_ways() ? 2 : 1;
     const Value cast = tape_->MakeScratch(copies * bytes);
-    tape_->RunBackward(Quantize(name + ".cast", whole, bytes, copies), {part}, {cast});
+    tape_->RunBackward(kernel, reads, {cast});
     return {.rows = cast, .columns = cast};
   }
   QuantizedCopies cast;
   cast.rows = cast.columns = tape_->Make(name + InLowPrecision(), bytes);
-  if (!scales_both_ways()) {
-    tape_->Run(Quantize(name + ".cast", whole, bytes, 1), {part}, {cast.rows});
+  if (copies == 1) {
+    tape_->Run(kernel, reads, {cast.rows});
     return cast;
   }
   cast.columns = tape_->Make(name + InLowPrecision() + ", by columns", bytes);
-  tape_->Run(Quantize(name + ".cast", whole, bytes, 2), {part}, {cast.rows, cast.columns});
+  tape_->Run(kernel, reads, {cast.rows, cast.columns});
   return cast;
 }
 

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -109,7 +110,7 @@ Communication CommunicationOf(const std::vector<Operation>& operations) {
       sum.distances.insert(op.group->distance);
     } else if (op.group->collective == CollectiveKind::kAllGather) {
       sum.gathered += op.group->bytes.count();
-    } else {
+    } else if (op.group->collective == CollectiveKind::kReduceScatter) {
       sum.scattered += op.group->bytes.count();
     }
   }
@@ -247,10 +248,36 @@ TEST(DividedWorkTest, TorchaoGathersEightBits) {
   EXPECT_EQ(CommunicationOf(work.forward).gathered, in_16_bits.gathered / 2);
   EXPECT_EQ(CommunicationOf(work.forward).scattered, in_16_bits.scattered);
   EXPECT_EQ(CommunicationOf(work.backward).gathered, in_16_bits.gathered / 2);
-  EXPECT_EQ(Find(work, "gathered.input.cast")->read, Bytes(2 * 2 * 16 * a.hidden));
+  EXPECT_EQ(Find(work, "gathered.input.amax")->read, Bytes(2 * 16 * a.hidden));
+  EXPECT_EQ(Find(work, "gathered.input.cast")->read, Bytes(2 * 16 * a.hidden));
   // Queries, keys and values, of which backward comes to the last first, share what is turned.
   EXPECT_NE(Find(work, "self_attn.v_proj.input.transpose"), nullptr);
   EXPECT_EQ(Find(work, "self_attn.q_proj.input.transpose"), nullptr);
+}
+
+// What is gathered has one scale: before both inputs and both gradients of outputs are cast the
+// ranks agree on the largest number, where it is read off the tensor itself. Scales of the steps
+// before, and those of blocks, are known.
+TEST(DividedWorkTest, RanksAgreeOnTheScaleOfWhatIsGathered) {
+  const Architecture a = Llama31With8B();
+  const auto agreed = [&](const WorkOptions& options) {
+    const LayerWork work = BlockOf(a, options);
+    const auto count = [](const std::vector<Operation>& operations) {
+      return std::count_if(operations.begin(), operations.end(), [](const Operation& op) {
+        return op.group && op.group->collective == CollectiveKind::kAllReduce &&
+               op.group->bytes == Bytes(4);
+      });
+    };
+    return std::pair(count(work.forward), count(work.backward));
+  };
+  WorkOptions options = DividedTokens(DataType::kFp8);
+  EXPECT_EQ(agreed(options), std::pair(0L, 0L));
+  options.fp8_scaling = Fp8Scaling::kCurrent;
+  EXPECT_EQ(agreed(options), std::pair(2L, 2L));
+  EXPECT_EQ(agreed(DividedTokens(DataType::kMxfp8)), std::pair(0L, 0L));
+  EXPECT_EQ(agreed(DividedTokens(DataType::kNvfp4)), std::pair(2L, 2L));
+  options.sequence_parallel = options.regathers = false;
+  EXPECT_EQ(agreed(options), std::pair(0L, 0L));
 }
 
 // Parts are cast by rows and by columns, and the one or the other is gathered: of gradients both.

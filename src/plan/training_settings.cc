@@ -283,8 +283,10 @@ std::vector<TrainingSetting> Rows() {
        .shown = [](const Training& training) { return training.precision == DataType::kFp8; },
        .values =
            "with `precision: fp8`, whose layers cast, and where a tensor's scale comes from: "
-           "`delayed` (Transformer Engine, the steps before: one pass), `current` (Transformer "
-           "Engine, the tensor itself, which is read once more), `torchao` (the same, and what "
+           "`delayed` (Transformer Engine, the steps before: one pass, and behind a micro-batch's "
+           "blocks the ranks of a stage agree on the largest numbers), `current` (Transformer "
+           "Engine, the tensor itself, which is read once more; the ranks of sequence parallelism "
+           "agree before they cast what is gathered), `torchao` (the same, and what "
            "gradients of weights read is transposed by kernels of its own; with sequence "
            "parallelism gathered in 8 bits), `torchao_rowwise` (a scale a row; inputs are kept and "
            "gathered in 16 bits, and what backward's products give is scaled by another kernel)",
