@@ -15,6 +15,8 @@
 #include "src/lowering/operations.h"
 #include "src/lowering/process_groups.h"
 #include "src/lowering/training_step.h"
+#include "src/parallel/axis.h"
+#include "src/plan/rank_grid.h"
 
 namespace stepcast::lowering {
 namespace {
@@ -77,6 +79,8 @@ class InternEvo final : public ShardingStrategy {
                             DataType::kFp32, Category::kOptimizer);
     }
     norm_ = AddState({.first = builder_.AddText("norm")}, 1, DataType::kFp32, Category::kWorkspace);
+    model_communicator_ = builder_.AddCommunicator(
+        "model", plan::GridOf(plan_).Layout(parallel::Axis::kPipeline | parallel::Axis::kTensor));
     ready_ = builder_.AddEvent("bucket ready");
     agreed_ = builder_.AddEvent("norm agreed");
     updated_ = builder_.AddEvent("updated");
@@ -214,9 +218,12 @@ class InternEvo final : public ShardingStrategy {
     for (const int tensor : Own().tensors) operations_.Reads(gradients_.range(tensor));
     operations_.Writes(norm_);
     operations_.Run(step_.compute(), "norm");
-    if (shard_communicator_ != kNone) {
+    if (model_communicator_ != kNone || shard_communicator_ != kNone) {
       builder_.WaitForStream(broadcasts_, step_.compute(), ready_);
-      operations_.AllReduce(broadcasts_, shard_communicator_, norm_);
+      for (const Index communicator : {model_communicator_, shard_communicator_}) {
+        if (communicator == kNone) continue;
+        operations_.AllReduce(broadcasts_, communicator, norm_);
+      }
       builder_.Record(broadcasts_, agreed_);
       builder_.Wait(step_.compute(), agreed_);
     } else {
@@ -256,7 +263,7 @@ class InternEvo final : public ShardingStrategy {
   LocalGradients gradients_;
   std::int64_t limit_ = 0;  // elements in a bucket
   StreamId reduction_ = 0, broadcasts_ = 0;
-  Index communicator_ = kNone, shard_communicator_ = kNone;
+  Index communicator_ = kNone, shard_communicator_ = kNone, model_communicator_ = kNone;
   std::vector<Owner> owners_;  // by index in the shard group
   std::vector<Place> places_;  // by tensor
   Range optimizer_, norm_;

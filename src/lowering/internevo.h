@@ -17,8 +17,9 @@ namespace stepcast::lowering {
 //    all-reduce that the backward does not wait for. Behind it the bucket before is waited for and
 //    copied back into its gradients. Without overlap (`overlap_sync_grad`) this comes after the
 //    backward, in registration order.
-//  * The update takes the norm of the rank's own gradients, on which the group agrees and for which
-//    the host waits; clips, updates, and the host waits again. Then every owner broadcasts its
+//  * The update takes the norm of the rank's own gradients, on which the ranks that share the model
+//    (tensor and pipeline) agree, then the group, and for which the host waits
+//    (solver/optimizer/utils.py, compute_norm); clips, updates, and the host waits again. Then every owner broadcasts its
 //    tensors in the group, one broadcast after the other, and the next forward waits for all of
 //    them (overlap_sync_param is off by default). A group with more ranks than tensors has as many
 //    broadcasts as tensors.

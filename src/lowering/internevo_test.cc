@@ -119,5 +119,22 @@ TEST(InternEvo, RanksWithoutTensorsTakePart) {
             std::vector<Bytes>(2, Bytes(2 * 1000)));
 }
 
+// Two stages of two layers, two ranks each: what all ranks of the model know of the norm comes
+// before what those of a stage do. A stage deals its own tensors out, and reduces once.
+TEST(InternEvo, StagesAgreeOnTheNorm) {
+  const auto program = Lowered(kFourLayers, "overlap: true}\nparallelism: {pipeline: 2", 0, 3);
+  std::vector<std::string> scalars;
+  for (const program::Instruction& instruction : program.step) {
+    if (instruction.opcode != Opcode::kCollective) continue;
+    const program::Collective& collective = program.collectives[instruction.operand];
+    if (collective.bytes != Bytes(4)) continue;
+    scalars.push_back(program.groups[program.communicators[collective.communicator].group].name);
+  }
+  EXPECT_EQ(scalars, (std::vector<std::string>{"model", "data"}));
+  EXPECT_EQ(Sizes(program, CollectiveKind::kAllReduce, kData), std::vector<Bytes>{Bytes(2 * 2020)});
+  EXPECT_EQ(Sizes(program, CollectiveKind::kBroadcast, kShard),
+            std::vector<Bytes>(2, Bytes(2 * 1010)));
+}
+
 }  // namespace
 }  // namespace stepcast::lowering

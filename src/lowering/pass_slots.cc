@@ -80,10 +80,11 @@ std::vector<std::size_t> TakersOf(const PipelineStage& stage) {
 // schedules.py): with one chunk a stage a send is joined with a receive between a forward and a
 // backward alone. With several, a batch behind each pass sends what it made and receives for the
 // next one; behind each backward of the steady phase, for the next forward and the next backward.
-// nanotron (parallel/pipeline_parallel/state.py): the same; behind each message the host reads what
-// describes it, numbers that are left out here.
-// DeepSpeed (deepspeed/runtime/pipe/schedule.py, TrainSchedule): a message each, and between a
-// forward and a backward in the step behind it the gradient is received first. PyTorch
+// InternEvo (internlm/core/scheduler/pipeline_scheduler.py, comm/p2p.py) took its one chunk a stage
+// from there. nanotron (parallel/pipeline_parallel/state.py): the same; behind each message the
+// host reads what describes it, numbers that are left out here. DeepSpeed
+// (deepspeed/runtime/pipe/schedule.py, TrainSchedule): a message each, and between a forward and a
+// backward in the step behind it the gradient is received first. PyTorch
 // (torch/distributed/pipelining/ schedules.py, Schedule1F1B, ScheduleGPipe): as Megatron-LM with
 // one chunk a stage.
 void FindExchanges(const PipelineStage& stage, bool batches, StageMessages::Stage& messages) {

@@ -43,7 +43,8 @@ std::vector<ParallelismSetting> Rows() {
       {.key = "pipeline",
        .type = Count{&Given::pipeline, &Parallelism::pipeline, 1, kMostOfAnAxis},
        .uses = {},
-       .values = "P, the stages of a pipeline (`reference`, `megatron`, `deepspeed` and `fsdp2`). "
+       .values = "P, the stages of a pipeline (`reference`, `megatron`, `deepspeed`, `fsdp2`, "
+                 "`internevo` and `nanotron`). "
                  "The blocks of the model are shared out among them; the embedding comes with the "
                  "first, the head "
                  "with the last",
@@ -97,7 +98,8 @@ std::vector<ParallelismSetting> Rows() {
            "the layers; in a layer list every layer is a block; 0 for the first, which has the "
            "embedding besides, or the last, which has the head",
        .default_value = "equal parts; fsdp2: parts that differ by one, the first chunks' being the "
-                        "larger ones (torchtitan); nanotron: each stage takes blocks until it has "
+                        "larger ones (torchtitan), internevo: the last stages'; nanotron: each "
+                        "stage takes blocks until it has "
                         "its part of the products' weights, the head's among them"},
       {.key = "vocabulary",
        .type = Words<&Given::vocabulary, &Parallelism::vocabulary, parallel::Vocabulary::kEnds,

@@ -288,6 +288,15 @@ std::vector<std::int64_t> StageLayersOf(const Request& request, const ModelBlock
   if (request.framework == Framework::kNanotron && model.of_block > 0) {
     return StagesOfEqualWeights(model, chunks);
   }
+  // internlm/solver/pipeline_utils.py (partition_uniform): what is left over goes to the last
+  // stages.
+  if (request.framework == Framework::kInternEvo && model.count >= chunks) {
+    std::vector<std::int64_t> layers(static_cast<std::size_t>(chunks), model.count / chunks);
+    for (std::int64_t chunk = chunks - model.count % chunks; chunk < chunks; ++chunk) {
+      ++layers[static_cast<std::size_t>(chunk)];
+    }
+    return layers;
+  }
   // torchtitan/distributed/pipeline_parallel.py (generate_llm_fqn_per_model_part): the embedding
   // counts as a block, norm and head as one, and what is left over goes to the first chunks.
   const bool torchtitan = request.framework == Framework::kFsdp2;

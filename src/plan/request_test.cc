@@ -1,5 +1,6 @@
 #include "src/plan/request.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -76,6 +77,18 @@ TEST(Complete, StagesOfNanotronHaveAboutAsManyWeights) {
             (std::vector<std::int64_t>{6, 4}));
   // The blocks end before the last stage begins.
   EXPECT_TRUE(StageLayersOf(request, {.count = 2, .of_block = 100, .of_head = 900}, 3).empty());
+}
+
+// InternEvo: what 32 and 60 blocks leave over on 3, 5 and 16 stages goes to the last.
+TEST(Complete, LastStagesOfInternEvoTakeWhatIsLeftOver) {
+  const Request request = Minimal(Framework::kInternEvo, 1);
+  EXPECT_EQ(StageLayersOf(request, {.count = 32}, 3), (std::vector<std::int64_t>{10, 11, 11}));
+  EXPECT_EQ(StageLayersOf(request, {.count = 32}, 5), (std::vector<std::int64_t>{6, 6, 6, 7, 7}));
+  EXPECT_EQ(StageLayersOf(request, {.count = 32}, 4), (std::vector<std::int64_t>{8, 8, 8, 8}));
+  const std::vector<std::int64_t> layers = StageLayersOf(request, {.count = 60}, 16);
+  EXPECT_EQ(std::count(layers.begin(), layers.begin() + 4, 3), 4);
+  EXPECT_EQ(std::count(layers.begin() + 4, layers.end(), 4), 12);
+  EXPECT_TRUE(StageLayersOf(request, {.count = 3}, 4).empty());
 }
 
 // torchtitan: 10 and two ends on 5 chunks are 3, 3, 2, 2 and 2, of which the ends are one each.
