@@ -403,12 +403,6 @@ Target Fsdp1(const scenario::Scenario& scenario) {
 Target Fsdp2(const scenario::Scenario& scenario) {
   const plan::Plan& plan = scenario.plan;
   const plan::DataParallel& data_parallel = plan.data_parallel;
-  if (plan.parallelism.pipeline > 1) {
-    return CannotRun("the module has no pipeline stages: parallelism.pipeline");
-  }
-  if (plan.parallelism.tensor > 1) {
-    return CannotRun("the module shards over data-parallel ranks alone: parallelism.tensor");
-  }
   if (data_parallel.prefetch == 0) {
     return CannotRun(
         "fully_shard cannot be kept from gathering the next unit of backward: prefetch 0");
@@ -524,6 +518,12 @@ Target Fsdp2(const scenario::Scenario& scenario) {
 Target PytorchSettings(const scenario::Scenario& scenario) {
   if (IsQuantized(scenario.plan.training.precision)) {
     return CannotRun("the module multiplies in 16 or 32 bits: training.precision");
+  }
+  if (scenario.plan.parallelism.pipeline > 1) {
+    return CannotRun("the module has no pipeline stages: parallelism.pipeline");
+  }
+  if (scenario.plan.parallelism.tensor > 1) {
+    return CannotRun("the module shards over data-parallel ranks alone: parallelism.tensor");
   }
   switch (scenario.plan.data_parallel.framework) {
     case plan::Framework::kDdp:

@@ -89,8 +89,8 @@ class AxisRules : public Rules {
       Add("parallelism.tensor", "plan.axis-not-of-framework",
           fmt::format("tensor parallelism of {} is not supported: {}",
                       plan::Name(*request_.framework), ranks),
-          "leave it at 1, or write framework: megatron, deepspeed, fsdp2, internevo, nanotron or "
-          "reference");
+          "leave it at 1, or write framework: megatron, deepspeed, fsdp1, fsdp2, internevo, "
+          "nanotron or reference");
     }
     if (Is(Framework::kDeepSpeed) && request_.zero_stage.value_or(0) >= 2) {
       Add("parallelism.tensor", "plan.axis-not-supported-with",

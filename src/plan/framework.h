@@ -93,6 +93,7 @@ inline constexpr FrameworkTraits kFrameworkTraits[] = {
      .stages = "shards parameters, which is stage 3, or stage 2 without resharding",
      .other_stage = "zero_stage: 3 or 2, or framework: reference or ddp",
      .of_pytorch = true,
+     .tensor_parallel = true,  // of the model's own layers: InternEvo's, Hetu-Galvatron's
      .clipping = ClippingKernels::kFsdp1},
     {.name = "fsdp2",
      .first_stage = 2,

@@ -33,8 +33,7 @@ std::vector<ParallelismSetting> Rows() {
        .uses = {},
        .values =
            "t, the ranks among which layers are divided (`reference`, `megatron`, `deepspeed`, "
-           "`fsdp2`, "
-           "`internevo`): heads, "
+           "`fsdp1`, `fsdp2`, `internevo`, `nanotron`): heads, "
            "hidden units of the feed-forward layer and vocabulary (arXiv 1909.08053). t divides "
            "the numbers of query and of key-value heads and the intermediate size (with `megatron` "
            "t may also be a multiple of the number of key-value heads: ranks that share a head "

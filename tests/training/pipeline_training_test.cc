@@ -216,6 +216,7 @@ TEST(TensorParallelTraining, IsThatOfPlainDataParallelism) {
   const std::vector<std::string> plans = {
       "zero_stage: 0, framework: reference", "zero_stage: 1, framework: reference",
       "zero_stage: 3, framework: reference", "zero_stage: 3, framework: fsdp2",
+      "zero_stage: 3, framework: fsdp1",     "zero_stage: 2, framework: fsdp1",
       "zero_stage: 0, framework: megatron",  "zero_stage: 1, framework: megatron",
       "zero_stage: 0, framework: nanotron",  "zero_stage: 1, framework: nanotron"};
   for (const char* model : {kCommunicating, kTied, kLlama}) {
