@@ -454,6 +454,8 @@ class TorchtitanTest(EmitTest):
         said = self.config(axes % "false")
         self.assertIn("not torchtitan.toml: its tensor parallelism divides the tokens", said)
         self.assertIn("not pytorch_fsdp2.py: the module shards over data-parallel ranks", said)
+        said = self.config(axes % "false", "--set=data_parallel={zero_stage: 3, framework: fsdp1}")
+        self.assertIn("not pytorch_fsdp1.py: the module shards over data-parallel ranks", said)
 
     def test_a_flavour_is_its_whole_model(self):
         """What has the depth and width of Llama-3.1 8B, and another vocabulary, feed-forward width
