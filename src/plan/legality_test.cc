@@ -1,38 +1,14 @@
 #include "src/plan/legality.h"
 
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "src/base/time.h"
+#include "src/plan/legality_cases.h"
 
 namespace stepcast::plan {
 namespace {
-
-Request Legal() {
-  Request request;
-  request.sequence_length = 1024;
-  request.micro_batch_size = 2;
-  request.gradient_accumulation = 4;
-  request.precision = DataType::kBf16;
-  request.optimizer = Optimizer::kAdamW;
-  request.zero_stage = 0;
-  request.framework = Framework::kReference;
-  return request;
-}
-
-const model::Lora kAdapters{.rank = 4, .targets = {.linear_qkv = true}};
-
-Facts EightDevices() {
-  Facts facts;
-  facts.devices = 8;
-  facts.max_positions = 1024;
-  facts.layers = 128;
-  facts.device = "a100-sxm-40gb";
-  facts.computes[static_cast<std::size_t>(DataType::kFp8)] = false;
-  return facts;
-}
 
 TEST(Check, AcceptsEveryStageOfTheReferenceWithEveryKey) {
   for (int stage = 0; stage <= 3; ++stage) {
@@ -54,13 +30,6 @@ TEST(Check, AcceptsEveryStageOfTheReferenceWithEveryKey) {
     EXPECT_TRUE(Check(request, EightDevices()).empty()) << stage;
   }
 }
-
-struct Case {
-  std::function<void(Request&)> change;
-  std::string key;
-  std::string code;
-  std::string message;
-};
 
 Request DeepSpeedAt(int stage) {
   Request request = Legal();
@@ -300,227 +269,6 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
        "a step of 1025 micro-batches through 128 layers is more than 131072"},
       {[](Request& r) { r.precision = DataType::kFp8; }, "training.precision",
        "plan.precision-not-of-device", "a100-sxm-40gb does not compute in fp8"},
-      {[](Request& r) { r.frozen_dtype = DataType::kBf16; }, "training.frozen_dtype",
-       "plan.frozen-dtype", "no parameter is frozen without lora, and frozen_dtype is bf16"},
-      {[](Request& r) {
-         r.lora = kAdapters;
-         r.frozen_dtype = DataType::kFp8;
-       },
-       "training.frozen_dtype", "plan.frozen-dtype",
-       "weights in 8 bits are for products in 8 bits, precision is bf16, and frozen_dtype is fp8"},
-      {[](Request& r) {
-         r.lora = kAdapters;
-         r.tensor = 8;
-       },
-       "training.lora.rank", "plan.lora",
-       "the ranks of a tensor-parallel group divide the columns of an adapter's first matrix: "
-       "tensor is 8 and rank is 4"},
-      {[](Request& r) {
-         r.lora = kAdapters;
-         r.framework = Framework::kFsdp2;
-         r.zero_stage = 3;
-         r.tensor = 2;
-       },
-       "parallelism.tensor", "plan.lora",
-       "adapters are modelled as Megatron's divide them, framework is fsdp2 and tensor is 2"},
-      {[](Request& r) {
-         r.lora = kAdapters;
-         r.zero_stage = 3;
-       },
-       "data_parallel.zero_stage", "plan.lora",
-       "reference with frozen parameters is modelled where each rank has all of them, zero_stage "
-       "is 3"},
-      {[](Request& r) {
-         r.lora = kAdapters;
-         r.framework = Framework::kFsdp2;
-         r.zero_stage = 3;
-         r.cpu_offload = true;
-       },
-       "data_parallel.cpu_offload", "plan.lora",
-       "frozen parameters are modelled on the device, cpu_offload is true"},
-      {[](Request& r) {
-         r.lora = kAdapters;
-         r.framework = Framework::kFsdp1;
-         r.zero_stage = 2;
-       },
-       "training.lora", "plan.key-not-of-framework", "fsdp1 has no setting lora"},
-      {[](Request& r) { r.context = 2; }, "parallelism.context", "plan.axis-not-supported",
-       "the context axis is not supported yet: 2"},
-      {[](Request& r) {
-         r.tensor = 2;
-         r.framework = Framework::kDdp;
-         r.zero_stage = 0;
-       },
-       "parallelism.tensor", "plan.axis-not-of-framework",
-       "tensor parallelism of ddp is not supported: 2"},
-      {[](Request& r) {
-         r.framework = Framework::kMegatron;
-         r.zero_stage = 1;
-         r.tensor_overlap = model::TensorOverlap::kUserBuffers;
-       },
-       "training.tensor_overlap", "plan.tensor-overlap",
-       "user_buffers overlaps the collectives of sequence parallelism, and there are none"},
-      {[](Request& r) {
-         r.framework = Framework::kFsdp2;
-         r.zero_stage = 3;
-         r.tensor = 2;
-         r.sequence_parallel = true;
-         r.tensor_overlap = model::TensorOverlap::kAsync;
-       },
-       "training.tensor_overlap", "plan.tensor-overlap",
-       "async is a pass of the compiler, and compile is false"},
-      {[](Request& r) {
-         r.framework = Framework::kMegatron;
-         r.zero_stage = 1;
-         r.tensor = 2;
-         r.sequence_parallel = true;
-         r.compile = true;
-         r.tensor_overlap = model::TensorOverlap::kAsync;
-       },
-       "training.tensor_overlap", "plan.tensor-overlap",
-       "async is PyTorch's, and the framework is megatron"},
-      {[](Request& r) {
-         r.framework = Framework::kMegatron;
-         r.zero_stage = 1;
-         r.tensor = 2;
-         r.sequence_parallel = true;
-         r.sequence_length = 1020;
-         r.micro_batch_size = 1;
-         r.tensor_overlap = model::TensorOverlap::kUserBuffers;
-       },
-       "training.tensor_overlap", "plan.tensor-overlap",
-       "2 ranks with 4 pieces each do not divide 1020 tokens of a micro-batch"},
-      {[](Request& r) {
-         r.pipeline = 2;
-         r.schedule = "gpipe";
-         r.virtual_stages = 2;
-       },
-       "parallelism.virtual_stages", "plan.schedule",
-       "gpipe has one chunk of layers a stage, and virtual_stages is 2"},
-      {[](Request& r) {
-         r.pipeline = 8;
-         r.virtual_stages = 2;
-       },
-       "training.gradient_accumulation", "plan.schedule",
-       "interleaved_1f1b runs micro-batches in groups of 8, and there are 4"},
-      {[](Request& r) {
-         r.pipeline = 2;
-         r.schedule = "zb_v";
-         r.virtual_stages = 3;
-       },
-       "parallelism.virtual_stages", "plan.schedule",
-       "zb_v has 2 chunks of layers a stage, and virtual_stages is 3"},
-      {[](Request& r) {
-         r.pipeline = 2;
-         r.schedule = "dualpipe";
-       },
-       "parallelism.schedule", "plan.schedule",
-       "dualpipe trains two copies of the model, which is drawn and not simulated"},
-      {[](Request& r) {
-         r.pipeline = 4;
-         r.schedule = "dualpipe_v";
-       },
-       "training.gradient_accumulation", "plan.schedule",
-       "dualpipe_v needs 8 micro-batches or more with 4 stages, and there are 4"},
-      {[](Request& r) {
-         r.pipeline = 8;
-         r.framework = Framework::kFsdp2;
-         r.zero_stage = 3;
-       },
-       "training.gradient_accumulation", "plan.schedule",
-       "PyTorch's 1f1b needs as many micro-batches as stages, 8, and there are 4"},
-      {[](Request& r) {
-         r.pipeline = 2;
-         r.framework = Framework::kFsdp2;
-         r.zero_stage = 3;
-         r.schedule = "zb_h1";
-       },
-       "parallelism.schedule", "plan.schedule-not-of-framework",
-       "torch.distributed.pipelining parts backward in zb_v and dualpipe_v alone, and schedule is "
-       "zb_h1"},
-      {[](Request& r) {
-         r.pipeline = 2;
-         r.framework = Framework::kFsdp2;
-         r.zero_stage = 3;
-         r.accumulate_unsharded = false;
-       },
-       "data_parallel.accumulate_unsharded", "plan.axis-not-of-framework",
-       "torch.distributed.pipelining reduces gradients behind the last micro-batch, and "
-       "accumulate_unsharded is false"},
-      {[](Request& r) {
-         r.pipeline = 2;
-         r.schedule = "zb_h1";
-         r.zero_stage = 2;
-       },
-       "parallelism.schedule", "plan.axis-not-supported-with",
-       "a backward in two passes goes with zero_stage 0 and 1, and it is 2"},
-      {[](Request& r) {
-         r.pipeline = 2;
-         r.schedule = "zb_h1";
-         r.activation_checkpointing = model::Checkpointing::kFull;
-       },
-       "training.activation_checkpointing", "plan.axis-not-supported-with",
-       "zb_h1 parts backward into gradients of inputs and of weights, and what is recomputed runs "
-       "as a whole: full"},
-      {[](Request& r) {
-         r.pipeline = 2;
-         r.framework = Framework::kFsdp2;
-         r.zero_stage = 3;
-         r.schedule = "zb_h2";
-       },
-       "parallelism.schedule", "plan.schedule-not-of-framework",
-       "torch.distributed.pipelining parts backward in zb_v and dualpipe_v alone, and schedule is "
-       "zb_h2"},
-      {[](Request& r) {
-         r.framework = Framework::kNanotron;
-         r.pipeline = 2;
-         r.vocabulary = parallel::Vocabulary::kVocab1;
-       },
-       "parallelism.vocabulary", "plan.key-not-of-framework", "nanotron has no setting vocabulary"},
-      {[](Request& r) {
-         r.pipeline = 2;
-         r.schedule = "gpipe";
-         r.vocabulary = parallel::Vocabulary::kVocab1;
-       },
-       "parallelism.vocabulary", "plan.vocabulary",
-       "vocab_1 goes with schedule 1f1b, v_half, and it is gpipe"},
-      {[](Request& r) {
-         r.pipeline = 2;
-         r.schedule = "v_half";
-         r.virtual_stages = 2;
-         r.vocabulary = parallel::Vocabulary::kInterlaced;
-       },
-       "parallelism.vocabulary", "plan.vocabulary",
-       "interlaced goes with schedule 1f1b, and it is v_half"},
-      {[](Request& r) {
-         r.pipeline = 2;
-         r.tensor = 2;
-         r.vocabulary = parallel::Vocabulary::kVocab2;
-       },
-       "parallelism.vocabulary", "plan.vocabulary",
-       "words are shared out over the stages alone here, and tensor is 2"},
-      {[](Request& r) {
-         r.pipeline = 2;
-         r.zero_stage = 2;
-         r.vocabulary = parallel::Vocabulary::kVocab2;
-       },
-       "parallelism.vocabulary", "plan.vocabulary",
-       "vocab_2 goes with zero_stage 0 and 1 here, and it is 2"},
-      {[](Request& r) {
-         r.pipeline = 4;
-         r.stage_layers = {4, 0, 4, 4};
-       },
-       "parallelism.stage_layers", "plan.stage-layers",
-       "stage_layers[1] is 0, and that stage would have nothing to do"},
-      {[](Request& r) {
-         r.pipeline = 4;
-         r.stage_layers = {4, 4, 4, 4};
-         r.account_for_loss_in_pipeline_split = true;
-       },
-       "parallelism.account_for_loss_in_pipeline_split", "plan.stage-layers",
-       "stage_layers says how many blocks each stage has, and account_for_loss_in_pipeline_split "
-       "is "
-       "true"},
       {[](Request& r) {
          r.activation_checkpointing = model::Checkpointing::kSelective;
          r.blocks_per_checkpoint = 4;
@@ -535,16 +283,6 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
        "training.blocks_per_checkpoint", "plan.checkpoints",
        "recomputation that ends early is modelled for single blocks, checkpoint_early_stop is "
        "true, and blocks_per_checkpoint is 4"},
-      {[](Request& r) {
-         r.pipeline = 2;
-         r.schedule = "zb_h1";
-         r.framework = Framework::kMegatron;
-       },
-       "parallelism.schedule", "plan.schedule-not-of-framework",
-       "megatron runs 1f1b, or with virtual_stages interleaved_1f1b, and schedule is zb_h1"},
-      {[](Request& r) { r.data = 7; }, "parallelism.data", "plan.device-count",
-       "data 7 x tensor 1 x pipeline 1 x context 1 x expert 1 = 7 ranks, but the cluster has 8 "
-       "devices"},
       {[](Request& r) { r.global_batch_size = 64; }, "training.global_batch_size", "plan.batch",
        "gradient_accumulation 4 and global_batch_size 64 are both given"},
       {[](Request& r) {
@@ -689,93 +427,8 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
        },
        "data_parallel.reshard_after_forward", "plan.reshard",
        "reshard_after_forward 8 does not divide shard_group_size 4"},
-      {[](Request& r) {
-         r.framework = Framework::kMegatron;
-         r.pipeline = 2;
-         r.overlap_p2p_comm = true;
-       },
-       "data_parallel.overlap_p2p_comm", "plan.overlap",
-       "megatron overlaps messages with virtual stages alone, overlap_p2p_comm is true and "
-       "virtual_stages is 1"},
-      {[](Request& r) {
-         r.framework = Framework::kMegatron;
-         r.pipeline = 2;
-         r.virtual_stages = 2;
-         r.overlap_p2p_comm = false;
-       },
-       "data_parallel.overlap_p2p_comm", "plan.overlap",
-       "megatron interleaves two stages with overlapping messages alone, and overlap_p2p_comm is "
-       "false"},
-      {[](Request& r) {
-         r.framework = Framework::kMegatron;
-         r.pipeline = 2;
-         r.virtual_stages = 2;
-         r.scatter_gather_tensors_in_pipeline = true;
-       },
-       "data_parallel.scatter_gather_tensors_in_pipeline", "plan.overlap",
-       "versions of megatron that overlap messages send them whole, and "
-       "scatter_gather_tensors_in_pipeline is true"},
-      {[](Request& r) {
-         r.framework = Framework::kDeepSpeed;
-         r.pipeline = 2;
-         r.zero_stage = 2;
-       },
-       "data_parallel.zero_stage", "plan.axis-not-of-framework",
-       "ZeRO-2 and ZeRO-3 are incompatible with deepspeed's pipelines, and zero_stage is 2"},
-      {[](Request& r) {
-         r.framework = Framework::kNanotron;
-         r.pipeline = 2;
-         r.virtual_stages = 2;
-       },
-       "parallelism.schedule", "plan.schedule-not-of-framework",
-       "nanotron's engines are 1f1b and gpipe (afab), and schedule is interleaved_1f1b"},
-      {[](Request& r) {
-         r.framework = Framework::kNanotron;
-         r.pipeline = 8;
-       },
-       "training.gradient_accumulation", "plan.schedule",
-       "nanotron's 1f1b needs 7 micro-batches, one fewer than stages, and there are 4"},
-      {[](Request& r) {
-         r.framework = Framework::kInternEvo;
-         r.zero_stage = 1;
-         r.pipeline = 2;
-         r.virtual_stages = 2;
-       },
-       "parallelism.schedule", "plan.axis-not-supported-with",
-       "of internevo's schedulers 1f1b is modelled, and schedule is interleaved_1f1b"},
-      {[](Request& r) {
-         r.framework = Framework::kDeepSpeed;
-         r.pipeline = 2;
-         r.virtual_stages = 2;
-       },
-       "parallelism.schedule", "plan.schedule-not-of-framework",
-       "deepspeed runs 1f1b, and schedule is interleaved_1f1b"},
-      {[](Request& r) {
-         r.framework = Framework::kDeepSpeed;
-         r.zero_stage = 1;
-         r.pipeline = 2;
-         r.overlap = true;
-       },
-       "data_parallel.overlap", "plan.overlap",
-       "deepspeed's pipelines reduce gradients after the last backward, and overlap is true"},
-      {[](Request& r) {
-         r.framework = Framework::kDeepSpeed;
-         r.tensor = 2;
-         r.sequence_parallel = true;
-       },
-       "parallelism.sequence_parallel", "plan.axis-not-of-framework",
-       "Megatron-DeepSpeed's layers have no sequence parallelism over tensor-parallel ranks"},
   };
-  for (const Case& bad : cases) {
-    Request request = Legal();
-    bad.change(request);
-    const std::vector<Violation> violations = Check(request, EightDevices());
-    ASSERT_EQ(violations.size(), 1u) << bad.message;
-    EXPECT_EQ(violations[0].key, bad.key);
-    EXPECT_EQ(violations[0].code, bad.code);
-    EXPECT_EQ(violations[0].message, bad.message);
-    EXPECT_FALSE(violations[0].hint.empty());
-  }
+  ExpectEach(cases);
 }
 
 TEST(Check, KeepsCommunicationHooksToDdp) {

@@ -1,7 +1,6 @@
 #include "src/scenario/loader.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -10,29 +9,26 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "src/base/quantity.h"
 #include "src/base/text_file.h"
-#include "src/calibration/on_device.h"
+#include "src/calibration/filled.h"
 #include "src/formats/schedule_csv.h"
 #include "src/model/architecture.h"
 #include "src/model/lora.h"
 #include "src/model/model.h"
-#include "src/model/stage.h"
-#include "src/parallel/axis.h"
-#include "src/parallel/rank_grid.h"
-#include "src/plan/legality.h"
-#include "src/plan/rank_grid.h"
 #include "src/plan/request.h"
 #include "src/scenario/calibration_file.h"
+#include "src/scenario/cross_checks.h"
 #include "src/scenario/data_root.h"
 #include "src/scenario/document.h"
 #include "src/scenario/files_meant.h"
 #include "src/scenario/input_contents.h"
+#include "src/scenario/model_blocks.h"
 #include "src/scenario/model_file.h"
 #include "src/scenario/resolved_scenario.h"
 #include "src/scenario/scenario_file.h"
 #include "src/scenario/scenario_warnings.h"
 #include "src/scenario/shared_inputs.h"
+#include "src/scenario/slow_devices.h"
 #include "src/scenario/topology_file.h"
 
 namespace stepcast::scenario {
@@ -40,15 +36,6 @@ namespace stepcast::scenario {
 using Contents = InputCache::Contents;
 
 namespace {
-
-plan::ModelBlocks BlocksOf(const model::Model& model) {
-  plan::ModelBlocks blocks{.count = model::Blocks(model), .has_ends = !model.is_layer_list()};
-  if (const auto* architecture = std::get_if<model::Architecture>(&model.source)) {
-    blocks.of_block = model::ProductWeightsOfBlock(*architecture);
-    blocks.of_head = model::ProductWeightsOfHead(*architecture);
-  }
-  return blocks;
-}
 
 // How positions in overrides begin.
 constexpr std::string_view kOption = "--set ";
@@ -65,21 +52,6 @@ void SortByPosition(Diagnostics& diagnostics) {
   };
   std::stable_sort(diagnostics.begin(), diagnostics.end(),
                    [&](const Diagnostic& a, const Diagnostic& b) { return key(a) < key(b); });
-}
-
-// The nearest position to a dotted key: its value, or the innermost mapping on the way to it.
-Location LocationOf(const YamlTree& root, std::string_view key) {
-  const YamlNode* node = root.get();
-  while (!key.empty()) {
-    const std::size_t dot = std::min(key.find('.'), key.size());
-    const std::string_view word = key.substr(0, dot);
-    key.remove_prefix(std::min(dot + 1, key.size()));
-    const auto entry = std::find_if(node->entries.begin(), node->entries.end(),
-                                    [&](const auto& candidate) { return candidate.key == word; });
-    if (entry == node->entries.end()) break;
-    node = entry->value.get();
-  }
-  return node->position.location();
 }
 
 }  // namespace
@@ -460,68 +432,30 @@ class Loader::Reading {
   std::shared_ptr<const calibration::Calibration> Filled(
       std::shared_ptr<const calibration::Calibration> profile, const Node& source,
       const topology::Gpu& gpu) {
-    const std::optional<DataType> precision = read_.request.precision;
-    const std::string computes = fmt::format("gemm.{}", precision ? Name(*precision) : "");
-    const auto missing = [](const calibration::Calibration& profile) {
-      std::vector<std::string_view> sections;
-      if (!profile.kernels.has_value()) sections.emplace_back("kernels");
-      if (!profile.links.has_value()) sections.emplace_back("links");
-      if (!profile.memory.has_value()) sections.emplace_back("memory");
-      return sections;
-    };
-    const std::vector<std::string_view> sections = missing(*profile);
     const bool measured = profile->kernels.has_value() && profile->kernels->measured();
-    if (sections.empty() && !measured) return profile;
+    if (calibration::MissingSections(*profile).empty() && !measured) return profile;
     const Node shipped = CalibrationOfType(gpu.name);
-    const std::optional<std::string> path = FindInput(shipped.scalar(), folder_);
-    std::shared_ptr<const calibration::Calibration> defaults;
-    if (path.has_value()) {
-      defaults = SharedFile(contents_.calibrations, *path,
-                            [&] { return scenario::LoadCalibration(*path); });
-      if (defaults == nullptr) return profile;
-    }
     auto filled = std::make_shared<calibration::Calibration>(*profile);
-    std::vector<std::string> taken(sections.begin(), sections.end());
-    if (defaults != nullptr) {
-      if (measured && defaults->kernels.has_value()) {
-        for (std::string& key : calibration::Complete(*defaults->kernels, *filled->kernels)) {
-          // Types that the scenario does not compute in are not checked.
-          if (key.starts_with("gemm.") && key != computes) continue;
-          taken.push_back("kernels." + key);
-        }
-        for (const calibration::KernelRelease& release : defaults->kernel_releases) {
-          filled->kernel_releases.push_back({release.torch, *profile->kernels});
-          calibration::Complete(release.costs, filled->kernel_releases.back().costs);
-        }
-      }
-      if (!filled->kernels.has_value()) {
-        filled->kernels = defaults->kernels;
-        filled->kernel_releases = defaults->kernel_releases;
-      }
-      if (!filled->links.has_value()) {
-        filled->links = defaults->links;
-        filled->collective_law = defaults->collective_law;
-        filled->curves = defaults->curves;
-      }
-      if (!filled->memory.has_value()) filled->memory = defaults->memory;
-      if (filled->frameworks == nullptr) filled->frameworks = defaults->frameworks;
-      // How far forecasts of anybody's runs are off is no measurement of one machine.
-      for (const calibration::Residual& residual : defaults->residuals) {
-        const bool general = residual.of == "source" || residual.of == "memory";
-        const bool stated =
-            std::any_of(filled->residuals.begin(), filled->residuals.end(),
-                        [&](const calibration::Residual& own) { return own.of == residual.of; });
-        if (general && !stated) filled->residuals.push_back(residual);
-      }
+    std::vector<std::string> taken;
+    if (const std::optional<std::string> path = FindInput(shipped.scalar(), folder_)) {
+      const auto defaults = SharedFile(contents_.calibrations, *path,
+                                       [&] { return scenario::LoadCalibration(*path); });
+      if (defaults == nullptr) return profile;
+      taken = calibration::FillFrom(*defaults, *filled);
     }
-    const std::vector<std::string_view> lacking = missing(*filled);
-    if (!lacking.empty()) {
+    if (const auto lacking = calibration::MissingSections(*filled); !lacking.empty()) {
       Report("calibration.missing-section", source.location(),
              fmt::format("the profile has no {}, and neither has one of GPU type {}",
                          fmt::join(lacking, ", "), Quoted(gpu.name)),
              "add the sections to the profile");
       return profile;
     }
+    // Products of types that the scenario does not compute in are not missed.
+    const std::optional<DataType> precision = read_.request.precision;
+    const std::string computes = fmt::format("kernels.gemm.{}", precision ? Name(*precision) : "");
+    std::erase_if(taken, [&](const std::string& key) {
+      return key.starts_with("kernels.gemm.") && key != computes;
+    });
     if (!taken.empty()) {
       scenario_.warnings.push_back(fmt::format("the calibration profile has no {}; taken from {}",
                                                fmt::join(taken, ", "), shipped.scalar()));
@@ -541,227 +475,12 @@ class Loader::Reading {
     return node != nullptr && find(*node, key) != nullptr;
   }
 
-  // The rules that tie plan, model and cluster to each other. The model's architecture, if it has
-  // one.
-  const model::Architecture* CheckPlan(const ScenarioFile& file) {
-    plan::Facts facts;
-    const model::Architecture* architecture =
-        scenario_.model == nullptr ? nullptr
-                                   : std::get_if<model::Architecture>(&scenario_.model->source);
-    facts.has_ends = architecture != nullptr;
-    facts.tied_embeddings = architecture != nullptr && architecture->tie_embeddings;
-    if (architecture != nullptr) facts.encoder = model::IsEncoder(architecture->family);
-    if (architecture != nullptr && architecture->position == model::Position::kLearned) {
-      facts.max_positions = architecture->max_positions;
-    }
-    if (architecture != nullptr) {
-      facts.divided = {{"num_attention_heads", architecture->heads},
-                       {"num_key_value_heads", architecture->kv_heads, architecture->head_size},
-                       {"intermediate_size", architecture->feed_forward}};
-    }
-    if (scenario_.model != nullptr) {
-      facts.layers = static_cast<std::int64_t>(scenario_.model->layers.size());
-      facts.tensors = static_cast<std::int64_t>(scenario_.model->tensors.size());
-      const plan::ModelBlocks blocks = BlocksOf(*scenario_.model);
-      facts.blocks = blocks.count;
-      facts.of_block = blocks.of_block;
-      facts.of_head = blocks.of_head;
-    }
-    if (scenario_.cluster != nullptr) {
-      facts.devices = scenario_.cluster->devices();
-      if (!scenario_.cluster->flat()) facts.node_devices = scenario_.cluster->gpus_per_node();
-      const auto take_host = [&](const topology::NodeType* node) {
-        const bool host = node != nullptr && node->host.has_value();
-        facts.host_memory = facts.host_memory.value_or(true) && host;
-        facts.nvme = facts.nvme.value_or(true) && host && node->host->nvme > Bytes();
-      };
-      take_host(scenario_.cluster->node_type());
-      for (const KindOfNode& kind : scenario_.other_nodes) take_host(kind.cluster->node_type());
-    }
-    if (architecture != nullptr && scenario_.gpu.has_value()) {
-      facts.device = scenario_.gpu->name;
-      for (std::size_t type = 0; type < facts.computes.size(); ++type) {
-        facts.computes[type] = scenario_.gpu->peak[type] > FlopRate();
-      }
-      for (const KindOfNode& kind : scenario_.other_nodes) {
-        for (std::size_t type = 0; type < facts.computes.size(); ++type) {
-          if (!facts.computes[type] || kind.gpu.peak[type] > FlopRate()) continue;
-          facts.computes[type] = false;
-          facts.device = kind.gpu.name;
-        }
-      }
-    }
-    for (plan::Violation& violation : plan::Check(file.request, facts)) {
-      Report(std::move(violation.code), LocationOf(root_, violation.key),
-             std::move(violation.message), std::move(violation.hint));
-    }
-    return architecture;
-  }
-
   void CheckTogether(const ScenarioFile& file) {
     AdaptModel(file);
-    CheckCosts(file, CheckPlan(file));
-    CheckStepTime(file);
-    CheckReduction(file);
-    FindSlowDevices(file);
-    CheckOtherNodes(file);
-  }
-
-  void CheckOtherNodes(const ScenarioFile& file) {
-    if (file.other_nodes.empty()) return;
-    const Location location = LocationOf(root_, "cluster.other_nodes");
-    if (scenario_.model != nullptr && scenario_.model->is_layer_list()) {
-      Report("scenario.mixed-layers", location,
-             "a layer list gives the times of one kind of device, and the cluster has several",
-             "take an architecture, or nodes of one kind and slow_devices");
-    }
-  }
-
-  // The number of a device of the cluster; none where there is no such device.
-  std::optional<int> DeviceNumber(const std::string& name) const {
-    const topology::Cluster& cluster = *scenario_.cluster;
-    const auto number = [](std::string_view text, std::string_view word) -> std::optional<int> {
-      int value = 0;
-      if (!text.starts_with(word)) return std::nullopt;
-      text.remove_prefix(word.size());
-      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-      if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-      return value;
-    };
-    if (cluster.flat()) {
-      const auto device = number(name, "device");
-      return device && *device < cluster.devices() ? device : std::nullopt;
-    }
-    const std::size_t slash = name.find('/');
-    if (slash == std::string::npos) return std::nullopt;
-    const std::string_view text = name;
-    const auto node = number(text.substr(0, slash), "node");
-    const auto gpu = number(text.substr(slash + 1), "gpu");
-    if (!node || !gpu || *node >= cluster.nodes() || *gpu >= cluster.gpus_per_node()) {
-      return std::nullopt;
-    }
-    return *node * cluster.gpus_per_node() + *gpu;
-  }
-
-  void FindSlowDevices(const ScenarioFile& file) {
+    scenario::CheckTogether(file, root_, scenario_, profile_believed_, diagnostics_);
     scenario_.slow_devices.clear();
     if (scenario_.cluster == nullptr) return;
-    for (SlowDevice slow : file.slow_devices) {
-      const auto rank = DeviceNumber(slow.device);
-      if (!rank) {
-        const topology::Cluster& cluster = *scenario_.cluster;
-        diagnostics_.push_back(
-            {"scenario.no-device", slow.location,
-             fmt::format("the cluster has no such device: '{}'", slow.device),
-             cluster.flat() ? fmt::format("devices are device0 to device{}", cluster.devices() - 1)
-                            : fmt::format("devices are node0/gpu0 to node{}/gpu{}",
-                                          cluster.nodes() - 1, cluster.gpus_per_node() - 1)});
-        continue;
-      }
-      slow.rank = *rank;
-      const auto at = std::lower_bound(
-          scenario_.slow_devices.begin(), scenario_.slow_devices.end(), slow,
-          [](const SlowDevice& a, const SlowDevice& b) { return a.rank < b.rank; });
-      if (at != scenario_.slow_devices.end() && at->rank == slow.rank) {
-        diagnostics_.push_back({"scenario.device-twice", slow.location,
-                                fmt::format("this device stands here twice: '{}'", slow.device),
-                                "give each device one speed"});
-        continue;
-      }
-      scenario_.slow_devices.insert(at, std::move(slow));
-    }
-  }
-
-  // NCCL would go on without; a scenario that asks for it is told.
-  void CheckReduction(const ScenarioFile& file) {
-    if (!file.nccl_collnet.value_or(false) || scenario_.cluster == nullptr) return;
-    if (scenario_.cluster->flat() || scenario_.cluster->nodes() == 1) return;
-    if (scenario_.cluster->fabric() != nullptr && scenario_.cluster->fabric()->sharp) return;
-    Report("nccl.no-sharp", LocationOf(root_, "communication.nccl_collnet"),
-           "the switches of the cluster's fabric do not reduce: nccl_collnet is true",
-           "leave nccl_collnet out, or say 'sharp: true' under 'fabric' in the topology");
-  }
-
-  // Layer times are inputs: together they must not leave what virtual time can count, several steps
-  // of it.
-  void CheckStepTime(const ScenarioFile& file) {
-    constexpr Time kLongestStep = Seconds(24 * 3600);
-    if (scenario_.model == nullptr || scenario_.cluster == nullptr) return;
-    const auto* list = std::get_if<model::LayerList>(&scenario_.model->source);
-    if (list == nullptr || !file.request.micro_batch_size.has_value()) return;
-    std::int64_t micro_batches = file.request.gradient_accumulation.value_or(1);
-    if (const auto data = plan::DataDegree(file.request, scenario_.cluster->devices());
-        data.has_value() && file.request.global_batch_size.has_value()) {
-      micro_batches = *file.request.global_batch_size / (*file.request.micro_batch_size * *data);
-    }
-    Time micro_batch;  // a layer list takes a quarter of an hour at most (model_file.h)
-    for (const model::ListedLayer& layer : list->layers) {
-      micro_batch += layer.repeat * (layer.forward + layer.backward);
-    }
-    // More micro-batches than a plan may have are reported as such.
-    if (micro_batches > plan::kMostMicroBatches ||
-        micro_batches * micro_batch + list->optimizer_step <= kLongestStep) {
-      return;
-    }
-    Report("scenario.step-too-long", LocationOf(root_, "model"),
-           fmt::format("{} micro-batches of {} and an update of {} take more than a day",
-                       micro_batches, FormatTime(micro_batch), FormatTime(list->optimizer_step)),
-           "check the units of the layers' times");
-  }
-
-  // That nothing which the step needs is without a cost, as far as that shows before it is lowered.
-  // Figures of the profile that the cluster's GPU cannot have.
-  void CheckProfilesOfDevices() {
-    if (profile_believed_) return;
-    if (scenario_.gpu) CheckProfileOf(*scenario_.gpu, *scenario_.calibration);
-    for (const KindOfNode& kind : scenario_.other_nodes) {
-      if (kind.calibration != nullptr) CheckProfileOf(kind.gpu, *kind.calibration);
-    }
-  }
-
-  void CheckProfileOf(const topology::Gpu& gpu, const calibration::Calibration& profile) {
-    if (!profile.kernels) return;
-    for (const calibration::Fault& fault :
-         calibration::CheckOnDevice(*profile.kernels, {.memory_bandwidth = gpu.memory_bandwidth,
-                                                      .peak = gpu.peak,
-                                                      .separate = gpu.compute_capability > 0})) {
-      Report("calibration.implausible", profile.location,
-             fmt::format("profile {} on {}: {}: {}", Quoted(profile.name), gpu.name, fault.field,
-                         fault.message),
-             fault.hint);
-    }
-  }
-
-  void CheckCosts(const ScenarioFile& file, const model::Architecture* architecture) {
-    if (scenario_.cluster == nullptr) return;
-    if (architecture != nullptr && scenario_.cluster->gpu().empty()) {
-      Report("scenario.no-gpu", LocationOf(root_, "cluster.topology"),
-             fmt::format("the kernels of a model need a GPU type, and this cluster names none: {}",
-                         Quoted(scenario_.model->name)),
-             "add gpu: to the flat cluster, or give layer times in a layer list");
-    }
-    if (scenario_.calibration == nullptr) return;
-    const topology::FlatCluster* flat = scenario_.cluster->flat_cluster();
-    if (flat != nullptr && !flat->link.has_value() && flat->devices > 1 &&
-        scenario_.calibration->collectives.empty()) {
-      Report("scenario.no-link", LocationOf(root_, "cluster.topology"),
-             "the flat cluster has no link, and no calibration table says what collectives cost",
-             "add link: {latency: 5 us, bandwidth: 25 GB/s}, or a profile with tables");
-    }
-    const std::optional<calibration::KernelCosts>& kernels = scenario_.calibration->kernels;
-    CheckProfilesOfDevices();
-    if (architecture == nullptr || !kernels.has_value() || !file.request.precision.has_value()) {
-      return;
-    }
-    const auto type = static_cast<std::size_t>(*file.request.precision);
-    if (kernels->gemm[type].max_efficiency == 0 && kernels->gemm_surface[type].empty() &&
-        kernels->gemm_tiling[type].empty() && scenario_.gpu.has_value() &&
-        scenario_.gpu->PeakOf(*file.request.precision) > FlopRate()) {
-      Report("scenario.precision-not-calibrated", LocationOf(root_, "training.precision"),
-             fmt::format("the calibration profile {} has no figures for matrix products in {}",
-                         Quoted(scenario_.calibration->name), Name(*file.request.precision)),
-             "choose a precision that it has, or add figures to kernels.gemm");
-    }
+    scenario_.slow_devices = FindSlowDevices(file.slow_devices, *scenario_.cluster, diagnostics_);
   }
 
   // "scenarios/bucket-sweep/scenario.yaml" is called bucket-sweep, "mine.yaml" mine.

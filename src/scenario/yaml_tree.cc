@@ -293,6 +293,20 @@ std::optional<YamlTree> ParseYaml(std::string_view text, const std::string& file
   return builder.root();
 }
 
+Location LocationOf(const YamlTree& root, std::string_view key) {
+  const YamlNode* node = root.get();
+  while (!key.empty()) {
+    const std::size_t dot = std::min(key.find('.'), key.size());
+    const std::string_view word = key.substr(0, dot);
+    key.remove_prefix(std::min(dot + 1, key.size()));
+    const auto entry = std::find_if(node->entries.begin(), node->entries.end(),
+                                    [&](const auto& candidate) { return candidate.key == word; });
+    if (entry == node->entries.end()) break;
+    node = entry->value.get();
+  }
+  return node->position.location();
+}
+
 std::string CanonicalText(const YamlNode& node) {
   std::string text;
   AppendCanonical(node, text);

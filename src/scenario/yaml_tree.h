@@ -50,6 +50,9 @@ using YamlTree = std::shared_ptr<const YamlNode>;
 std::optional<YamlTree> ParseYaml(std::string_view text, const std::string& file,
                                   Diagnostics& diagnostics, bool with_positions = true);
 
+// The nearest position to a dotted key: its value, or the innermost mapping on the way to it.
+Location LocationOf(const YamlTree& root, std::string_view key);
+
 // The tree on one line, in flow style, every scalar that was quoted in double quotes: equal text
 // for equal content. A key for caches.
 std::string CanonicalText(const YamlNode& node);

@@ -1,0 +1,277 @@
+#include "gtest/gtest.h"
+#include "src/plan/legality_cases.h"
+
+namespace stepcast::plan {
+namespace {
+
+TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
+  const Case cases[] = {
+      {[](Request& r) { r.context = 2; }, "parallelism.context", "plan.axis-not-supported",
+       "the context axis is not supported yet: 2"},
+      {[](Request& r) {
+         r.tensor = 2;
+         r.framework = Framework::kDdp;
+         r.zero_stage = 0;
+       },
+       "parallelism.tensor", "plan.axis-not-of-framework",
+       "tensor parallelism of ddp is not supported: 2"},
+      {[](Request& r) {
+         r.framework = Framework::kMegatron;
+         r.zero_stage = 1;
+         r.tensor_overlap = model::TensorOverlap::kUserBuffers;
+       },
+       "training.tensor_overlap", "plan.tensor-overlap",
+       "user_buffers overlaps the collectives of sequence parallelism, and there are none"},
+      {[](Request& r) {
+         r.framework = Framework::kFsdp2;
+         r.zero_stage = 3;
+         r.tensor = 2;
+         r.sequence_parallel = true;
+         r.tensor_overlap = model::TensorOverlap::kAsync;
+       },
+       "training.tensor_overlap", "plan.tensor-overlap",
+       "async is a pass of the compiler, and compile is false"},
+      {[](Request& r) {
+         r.framework = Framework::kMegatron;
+         r.zero_stage = 1;
+         r.tensor = 2;
+         r.sequence_parallel = true;
+         r.compile = true;
+         r.tensor_overlap = model::TensorOverlap::kAsync;
+       },
+       "training.tensor_overlap", "plan.tensor-overlap",
+       "async is PyTorch's, and the framework is megatron"},
+      {[](Request& r) {
+         r.framework = Framework::kMegatron;
+         r.zero_stage = 1;
+         r.tensor = 2;
+         r.sequence_parallel = true;
+         r.sequence_length = 1020;
+         r.micro_batch_size = 1;
+         r.tensor_overlap = model::TensorOverlap::kUserBuffers;
+       },
+       "training.tensor_overlap", "plan.tensor-overlap",
+       "2 ranks with 4 pieces each do not divide 1020 tokens of a micro-batch"},
+      {[](Request& r) {
+         r.pipeline = 2;
+         r.schedule = "gpipe";
+         r.virtual_stages = 2;
+       },
+       "parallelism.virtual_stages", "plan.schedule",
+       "gpipe has one chunk of layers a stage, and virtual_stages is 2"},
+      {[](Request& r) {
+         r.pipeline = 8;
+         r.virtual_stages = 2;
+       },
+       "training.gradient_accumulation", "plan.schedule",
+       "interleaved_1f1b runs micro-batches in groups of 8, and there are 4"},
+      {[](Request& r) {
+         r.pipeline = 2;
+         r.schedule = "zb_v";
+         r.virtual_stages = 3;
+       },
+       "parallelism.virtual_stages", "plan.schedule",
+       "zb_v has 2 chunks of layers a stage, and virtual_stages is 3"},
+      {[](Request& r) {
+         r.pipeline = 2;
+         r.schedule = "dualpipe";
+       },
+       "parallelism.schedule", "plan.schedule",
+       "dualpipe trains two copies of the model, which is drawn and not simulated"},
+      {[](Request& r) {
+         r.pipeline = 4;
+         r.schedule = "dualpipe_v";
+       },
+       "training.gradient_accumulation", "plan.schedule",
+       "dualpipe_v needs 8 micro-batches or more with 4 stages, and there are 4"},
+      {[](Request& r) {
+         r.pipeline = 8;
+         r.framework = Framework::kFsdp2;
+         r.zero_stage = 3;
+       },
+       "training.gradient_accumulation", "plan.schedule",
+       "PyTorch's 1f1b needs as many micro-batches as stages, 8, and there are 4"},
+      {[](Request& r) {
+         r.pipeline = 2;
+         r.framework = Framework::kFsdp2;
+         r.zero_stage = 3;
+         r.schedule = "zb_h1";
+       },
+       "parallelism.schedule", "plan.schedule-not-of-framework",
+       "torch.distributed.pipelining parts backward in zb_v and dualpipe_v alone, and schedule is "
+       "zb_h1"},
+      {[](Request& r) {
+         r.pipeline = 2;
+         r.framework = Framework::kFsdp2;
+         r.zero_stage = 3;
+         r.accumulate_unsharded = false;
+       },
+       "data_parallel.accumulate_unsharded", "plan.axis-not-of-framework",
+       "torch.distributed.pipelining reduces gradients behind the last micro-batch, and "
+       "accumulate_unsharded is false"},
+      {[](Request& r) {
+         r.pipeline = 2;
+         r.schedule = "zb_h1";
+         r.zero_stage = 2;
+       },
+       "parallelism.schedule", "plan.axis-not-supported-with",
+       "a backward in two passes goes with zero_stage 0 and 1, and it is 2"},
+      {[](Request& r) {
+         r.pipeline = 2;
+         r.schedule = "zb_h1";
+         r.activation_checkpointing = model::Checkpointing::kFull;
+       },
+       "training.activation_checkpointing", "plan.axis-not-supported-with",
+       "zb_h1 parts backward into gradients of inputs and of weights, and what is recomputed runs "
+       "as a whole: full"},
+      {[](Request& r) {
+         r.pipeline = 2;
+         r.framework = Framework::kFsdp2;
+         r.zero_stage = 3;
+         r.schedule = "zb_h2";
+       },
+       "parallelism.schedule", "plan.schedule-not-of-framework",
+       "torch.distributed.pipelining parts backward in zb_v and dualpipe_v alone, and schedule is "
+       "zb_h2"},
+      {[](Request& r) {
+         r.framework = Framework::kNanotron;
+         r.pipeline = 2;
+         r.vocabulary = parallel::Vocabulary::kVocab1;
+       },
+       "parallelism.vocabulary", "plan.key-not-of-framework", "nanotron has no setting vocabulary"},
+      {[](Request& r) {
+         r.pipeline = 2;
+         r.schedule = "gpipe";
+         r.vocabulary = parallel::Vocabulary::kVocab1;
+       },
+       "parallelism.vocabulary", "plan.vocabulary",
+       "vocab_1 goes with schedule 1f1b, v_half, and it is gpipe"},
+      {[](Request& r) {
+         r.pipeline = 2;
+         r.schedule = "v_half";
+         r.virtual_stages = 2;
+         r.vocabulary = parallel::Vocabulary::kInterlaced;
+       },
+       "parallelism.vocabulary", "plan.vocabulary",
+       "interlaced goes with schedule 1f1b, and it is v_half"},
+      {[](Request& r) {
+         r.pipeline = 2;
+         r.tensor = 2;
+         r.vocabulary = parallel::Vocabulary::kVocab2;
+       },
+       "parallelism.vocabulary", "plan.vocabulary",
+       "words are shared out over the stages alone here, and tensor is 2"},
+      {[](Request& r) {
+         r.pipeline = 2;
+         r.zero_stage = 2;
+         r.vocabulary = parallel::Vocabulary::kVocab2;
+       },
+       "parallelism.vocabulary", "plan.vocabulary",
+       "vocab_2 goes with zero_stage 0 and 1 here, and it is 2"},
+      {[](Request& r) {
+         r.pipeline = 4;
+         r.stage_layers = {4, 0, 4, 4};
+       },
+       "parallelism.stage_layers", "plan.stage-layers",
+       "stage_layers[1] is 0, and that stage would have nothing to do"},
+      {[](Request& r) {
+         r.pipeline = 4;
+         r.stage_layers = {4, 4, 4, 4};
+         r.account_for_loss_in_pipeline_split = true;
+       },
+       "parallelism.account_for_loss_in_pipeline_split", "plan.stage-layers",
+       "stage_layers says how many blocks each stage has, and account_for_loss_in_pipeline_split "
+       "is "
+       "true"},
+      {[](Request& r) {
+         r.pipeline = 2;
+         r.schedule = "zb_h1";
+         r.framework = Framework::kMegatron;
+       },
+       "parallelism.schedule", "plan.schedule-not-of-framework",
+       "megatron runs 1f1b, or with virtual_stages interleaved_1f1b, and schedule is zb_h1"},
+      {[](Request& r) { r.data = 7; }, "parallelism.data", "plan.device-count",
+       "data 7 x tensor 1 x pipeline 1 x context 1 x expert 1 = 7 ranks, but the cluster has 8 "
+       "devices"},
+      {[](Request& r) {
+         r.framework = Framework::kMegatron;
+         r.pipeline = 2;
+         r.overlap_p2p_comm = true;
+       },
+       "data_parallel.overlap_p2p_comm", "plan.overlap",
+       "megatron overlaps messages with virtual stages alone, overlap_p2p_comm is true and "
+       "virtual_stages is 1"},
+      {[](Request& r) {
+         r.framework = Framework::kMegatron;
+         r.pipeline = 2;
+         r.virtual_stages = 2;
+         r.overlap_p2p_comm = false;
+       },
+       "data_parallel.overlap_p2p_comm", "plan.overlap",
+       "megatron interleaves two stages with overlapping messages alone, and overlap_p2p_comm is "
+       "false"},
+      {[](Request& r) {
+         r.framework = Framework::kMegatron;
+         r.pipeline = 2;
+         r.virtual_stages = 2;
+         r.scatter_gather_tensors_in_pipeline = true;
+       },
+       "data_parallel.scatter_gather_tensors_in_pipeline", "plan.overlap",
+       "versions of megatron that overlap messages send them whole, and "
+       "scatter_gather_tensors_in_pipeline is true"},
+      {[](Request& r) {
+         r.framework = Framework::kDeepSpeed;
+         r.pipeline = 2;
+         r.zero_stage = 2;
+       },
+       "data_parallel.zero_stage", "plan.axis-not-of-framework",
+       "ZeRO-2 and ZeRO-3 are incompatible with deepspeed's pipelines, and zero_stage is 2"},
+      {[](Request& r) {
+         r.framework = Framework::kNanotron;
+         r.pipeline = 2;
+         r.virtual_stages = 2;
+       },
+       "parallelism.schedule", "plan.schedule-not-of-framework",
+       "nanotron's engines are 1f1b and gpipe (afab), and schedule is interleaved_1f1b"},
+      {[](Request& r) {
+         r.framework = Framework::kNanotron;
+         r.pipeline = 8;
+       },
+       "training.gradient_accumulation", "plan.schedule",
+       "nanotron's 1f1b needs 7 micro-batches, one fewer than stages, and there are 4"},
+      {[](Request& r) {
+         r.framework = Framework::kInternEvo;
+         r.zero_stage = 1;
+         r.pipeline = 2;
+         r.virtual_stages = 2;
+       },
+       "parallelism.schedule", "plan.axis-not-supported-with",
+       "of internevo's schedulers 1f1b is modelled, and schedule is interleaved_1f1b"},
+      {[](Request& r) {
+         r.framework = Framework::kDeepSpeed;
+         r.pipeline = 2;
+         r.virtual_stages = 2;
+       },
+       "parallelism.schedule", "plan.schedule-not-of-framework",
+       "deepspeed runs 1f1b, and schedule is interleaved_1f1b"},
+      {[](Request& r) {
+         r.framework = Framework::kDeepSpeed;
+         r.zero_stage = 1;
+         r.pipeline = 2;
+         r.overlap = true;
+       },
+       "data_parallel.overlap", "plan.overlap",
+       "deepspeed's pipelines reduce gradients after the last backward, and overlap is true"},
+      {[](Request& r) {
+         r.framework = Framework::kDeepSpeed;
+         r.tensor = 2;
+         r.sequence_parallel = true;
+       },
+       "parallelism.sequence_parallel", "plan.axis-not-of-framework",
+       "Megatron-DeepSpeed's layers have no sequence parallelism over tensor-parallel ranks"},
+  };
+  ExpectEach(cases);
+}
+
+}  // namespace
+}  // namespace stepcast::plan

@@ -1,0 +1,58 @@
+#include "gtest/gtest.h"
+#include "src/plan/legality_cases.h"
+
+namespace stepcast::plan {
+namespace {
+
+TEST(LoraRules, NameEveryImpossibleCombinationWithBothValues) {
+  const Case cases[] = {
+      {[](Request& r) { r.frozen_dtype = DataType::kBf16; }, "training.frozen_dtype",
+       "plan.frozen-dtype", "no parameter is frozen without lora, and frozen_dtype is bf16"},
+      {[](Request& r) {
+         r.lora = kAdapters;
+         r.frozen_dtype = DataType::kFp8;
+       },
+       "training.frozen_dtype", "plan.frozen-dtype",
+       "weights in 8 bits are for products in 8 bits, precision is bf16, and frozen_dtype is fp8"},
+      {[](Request& r) {
+         r.lora = kAdapters;
+         r.tensor = 8;
+       },
+       "training.lora.rank", "plan.lora",
+       "the ranks of a tensor-parallel group divide the columns of an adapter's first matrix: "
+       "tensor is 8 and rank is 4"},
+      {[](Request& r) {
+         r.lora = kAdapters;
+         r.framework = Framework::kFsdp2;
+         r.zero_stage = 3;
+         r.tensor = 2;
+       },
+       "parallelism.tensor", "plan.lora",
+       "adapters are modelled as Megatron's divide them, framework is fsdp2 and tensor is 2"},
+      {[](Request& r) {
+         r.lora = kAdapters;
+         r.zero_stage = 3;
+       },
+       "data_parallel.zero_stage", "plan.lora",
+       "reference with frozen parameters is modelled where each rank has all of them, zero_stage "
+       "is 3"},
+      {[](Request& r) {
+         r.lora = kAdapters;
+         r.framework = Framework::kFsdp2;
+         r.zero_stage = 3;
+         r.cpu_offload = true;
+       },
+       "data_parallel.cpu_offload", "plan.lora",
+       "frozen parameters are modelled on the device, cpu_offload is true"},
+      {[](Request& r) {
+         r.lora = kAdapters;
+         r.framework = Framework::kFsdp1;
+         r.zero_stage = 2;
+       },
+       "training.lora", "plan.key-not-of-framework", "fsdp1 has no setting lora"},
+  };
+  ExpectEach(cases);
+}
+
+}  // namespace
+}  // namespace stepcast::plan

@@ -1,0 +1,234 @@
+#include "src/scenario/cross_checks.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "fmt/format.h"
+#include "src/base/quantity.h"
+#include "src/base/time.h"
+#include "src/calibration/on_device.h"
+#include "src/model/architecture.h"
+#include "src/model/layer_list.h"
+#include "src/plan/legality.h"
+#include "src/plan/request.h"
+#include "src/scenario/model_blocks.h"
+#include "src/topology/cluster.h"
+
+namespace stepcast::scenario {
+namespace {
+
+class CrossChecks {
+ public:
+  CrossChecks(const ScenarioFile& file, const YamlTree& root, const Scenario& scenario,
+              bool profiles_believed, Diagnostics& diagnostics)
+      : file_(file),
+        root_(root),
+        scenario_(scenario),
+        profiles_believed_(profiles_believed),
+        diagnostics_(diagnostics) {}
+
+  void Run() {
+    CheckPlan();
+    CheckCosts();
+    CheckStepTime();
+    CheckReduction();
+    CheckOtherNodes();
+  }
+
+ private:
+  void Report(std::string code, Location location, std::string message, std::string hint) {
+    diagnostics_.push_back(
+        {std::move(code), std::move(location), std::move(message), std::move(hint)});
+  }
+
+  // The model's, if it has one.
+  const model::Architecture* Architecture() const {
+    return scenario_.model == nullptr ? nullptr
+                                      : std::get_if<model::Architecture>(&scenario_.model->source);
+  }
+
+  // The rules that tie plan, model and cluster to each other.
+  void CheckPlan() {
+    plan::Facts facts;
+    AddModel(facts);
+    AddCluster(facts);
+    AddComputes(facts);
+    for (plan::Violation& violation : plan::Check(file_.request, facts)) {
+      Report(std::move(violation.code), LocationOf(root_, violation.key),
+             std::move(violation.message), std::move(violation.hint));
+    }
+  }
+
+  void AddModel(plan::Facts& facts) const {
+    const model::Architecture* const architecture = Architecture();
+    facts.has_ends = architecture != nullptr;
+    facts.tied_embeddings = architecture != nullptr && architecture->tie_embeddings;
+    if (architecture != nullptr) {
+      facts.encoder = model::IsEncoder(architecture->family);
+      if (architecture->position == model::Position::kLearned) {
+        facts.max_positions = architecture->max_positions;
+      }
+      facts.divided = {{"num_attention_heads", architecture->heads},
+                       {"num_key_value_heads", architecture->kv_heads, architecture->head_size},
+                       {"intermediate_size", architecture->feed_forward}};
+    }
+    if (scenario_.model == nullptr) return;
+    facts.layers = static_cast<std::int64_t>(scenario_.model->layers.size());
+    facts.tensors = static_cast<std::int64_t>(scenario_.model->tensors.size());
+    const plan::ModelBlocks blocks = BlocksOf(*scenario_.model);
+    facts.blocks = blocks.count;
+    facts.of_block = blocks.of_block;
+    facts.of_head = blocks.of_head;
+  }
+
+  void AddCluster(plan::Facts& facts) const {
+    if (scenario_.cluster == nullptr) return;
+    facts.devices = scenario_.cluster->devices();
+    if (!scenario_.cluster->flat()) facts.node_devices = scenario_.cluster->gpus_per_node();
+    const auto take_host = [&](const topology::NodeType* node) {
+      const bool host = node != nullptr && node->host.has_value();
+      facts.host_memory = facts.host_memory.value_or(true) && host;
+      facts.nvme = facts.nvme.value_or(true) && host && node->host->nvme > Bytes();
+    };
+    take_host(scenario_.cluster->node_type());
+    for (const KindOfNode& kind : scenario_.other_nodes) take_host(kind.cluster->node_type());
+  }
+
+  // In what the devices compute, all of them.
+  void AddComputes(plan::Facts& facts) const {
+    if (Architecture() == nullptr || !scenario_.gpu.has_value()) return;
+    facts.device = scenario_.gpu->name;
+    for (std::size_t type = 0; type < facts.computes.size(); ++type) {
+      facts.computes[type] = scenario_.gpu->peak[type] > FlopRate();
+    }
+    for (const KindOfNode& kind : scenario_.other_nodes) {
+      for (std::size_t type = 0; type < facts.computes.size(); ++type) {
+        if (!facts.computes[type] || kind.gpu.peak[type] > FlopRate()) continue;
+        facts.computes[type] = false;
+        facts.device = kind.gpu.name;
+      }
+    }
+  }
+
+  void CheckOtherNodes() {
+    if (file_.other_nodes.empty()) return;
+    const Location location = LocationOf(root_, "cluster.other_nodes");
+    if (scenario_.model != nullptr && scenario_.model->is_layer_list()) {
+      Report("scenario.mixed-layers", location,
+             "a layer list gives the times of one kind of device, and the cluster has several",
+             "take an architecture, or nodes of one kind and slow_devices");
+    }
+  }
+
+  // NCCL would go on without; a scenario that asks for it is told.
+  void CheckReduction() {
+    if (!file_.nccl_collnet.value_or(false) || scenario_.cluster == nullptr) return;
+    if (scenario_.cluster->flat() || scenario_.cluster->nodes() == 1) return;
+    if (scenario_.cluster->fabric() != nullptr && scenario_.cluster->fabric()->sharp) return;
+    Report("nccl.no-sharp", LocationOf(root_, "communication.nccl_collnet"),
+           "the switches of the cluster's fabric do not reduce: nccl_collnet is true",
+           "leave nccl_collnet out, or say 'sharp: true' under 'fabric' in the topology");
+  }
+
+  // Layer times are inputs: together they must not leave what virtual time can count, several steps
+  // of it.
+  void CheckStepTime() {
+    constexpr Time kLongestStep = Seconds(24 * 3600);
+    if (scenario_.model == nullptr || scenario_.cluster == nullptr) return;
+    const auto* list = std::get_if<model::LayerList>(&scenario_.model->source);
+    if (list == nullptr || !file_.request.micro_batch_size.has_value()) return;
+    std::int64_t micro_batches = file_.request.gradient_accumulation.value_or(1);
+    if (const auto data = plan::DataDegree(file_.request, scenario_.cluster->devices());
+        data.has_value() && file_.request.global_batch_size.has_value()) {
+      micro_batches = *file_.request.global_batch_size / (*file_.request.micro_batch_size * *data);
+    }
+    Time micro_batch;  // a layer list takes a quarter of an hour at most (model_file.h)
+    for (const model::ListedLayer& layer : list->layers) {
+      micro_batch += layer.repeat * (layer.forward + layer.backward);
+    }
+    // More micro-batches than a plan may have are reported as such.
+    if (micro_batches > plan::kMostMicroBatches ||
+        micro_batches * micro_batch + list->optimizer_step <= kLongestStep) {
+      return;
+    }
+    Report("scenario.step-too-long", LocationOf(root_, "model"),
+           fmt::format("{} micro-batches of {} and an update of {} take more than a day",
+                       micro_batches, FormatTime(micro_batch), FormatTime(list->optimizer_step)),
+           "check the units of the layers' times");
+  }
+
+  // Figures of the profile that the cluster's GPU cannot have.
+  void CheckProfilesOfDevices() {
+    if (profiles_believed_) return;
+    if (scenario_.gpu) CheckProfileOf(*scenario_.gpu, *scenario_.calibration);
+    for (const KindOfNode& kind : scenario_.other_nodes) {
+      if (kind.calibration != nullptr) CheckProfileOf(kind.gpu, *kind.calibration);
+    }
+  }
+
+  void CheckProfileOf(const topology::Gpu& gpu, const calibration::Calibration& profile) {
+    if (!profile.kernels) return;
+    for (const calibration::Fault& fault :
+         calibration::CheckOnDevice(*profile.kernels, {.memory_bandwidth = gpu.memory_bandwidth,
+                                                       .peak = gpu.peak,
+                                                       .separate = gpu.compute_capability > 0})) {
+      Report("calibration.implausible", profile.location,
+             fmt::format("profile {} on {}: {}: {}", Quoted(profile.name), gpu.name, fault.field,
+                         fault.message),
+             fault.hint);
+    }
+  }
+
+  // That nothing which the step needs is without a cost, as far as that shows before it is lowered.
+  void CheckCosts() {
+    const model::Architecture* const architecture = Architecture();
+    if (scenario_.cluster == nullptr) return;
+    if (architecture != nullptr && scenario_.cluster->gpu().empty()) {
+      Report("scenario.no-gpu", LocationOf(root_, "cluster.topology"),
+             fmt::format("the kernels of a model need a GPU type, and this cluster names none: {}",
+                         Quoted(scenario_.model->name)),
+             "add gpu: to the flat cluster, or give layer times in a layer list");
+    }
+    if (scenario_.calibration == nullptr) return;
+    const topology::FlatCluster* flat = scenario_.cluster->flat_cluster();
+    if (flat != nullptr && !flat->link.has_value() && flat->devices > 1 &&
+        scenario_.calibration->collectives.empty()) {
+      Report("scenario.no-link", LocationOf(root_, "cluster.topology"),
+             "the flat cluster has no link, and no calibration table says what collectives cost",
+             "add link: {latency: 5 us, bandwidth: 25 GB/s}, or a profile with tables");
+    }
+    const std::optional<calibration::KernelCosts>& kernels = scenario_.calibration->kernels;
+    CheckProfilesOfDevices();
+    if (architecture == nullptr || !kernels.has_value() || !file_.request.precision.has_value()) {
+      return;
+    }
+    const auto type = static_cast<std::size_t>(*file_.request.precision);
+    if (kernels->gemm[type].max_efficiency == 0 && kernels->gemm_surface[type].empty() &&
+        kernels->gemm_tiling[type].empty() && scenario_.gpu.has_value() &&
+        scenario_.gpu->PeakOf(*file_.request.precision) > FlopRate()) {
+      Report("scenario.precision-not-calibrated", LocationOf(root_, "training.precision"),
+             fmt::format("the calibration profile {} has no figures for matrix products in {}",
+                         Quoted(scenario_.calibration->name), Name(*file_.request.precision)),
+             "choose a precision that it has, or add figures to kernels.gemm");
+    }
+  }
+
+  const ScenarioFile& file_;
+  const YamlTree& root_;
+  const Scenario& scenario_;
+  const bool profiles_believed_;
+  Diagnostics& diagnostics_;
+};
+
+}  // namespace
+
+void CheckTogether(const ScenarioFile& file, const YamlTree& root, const Scenario& scenario,
+                   bool profiles_believed, Diagnostics& diagnostics) {
+  CrossChecks(file, root, scenario, profiles_believed, diagnostics).Run();
+}
+
+}  // namespace stepcast::scenario

@@ -1,0 +1,19 @@
+#include "src/scenario/model_blocks.h"
+
+#include <variant>
+
+#include "src/model/architecture.h"
+#include "src/model/stage.h"
+
+namespace stepcast::scenario {
+
+plan::ModelBlocks BlocksOf(const model::Model& model) {
+  plan::ModelBlocks blocks{.count = model::Blocks(model), .has_ends = !model.is_layer_list()};
+  if (const auto* architecture = std::get_if<model::Architecture>(&model.source)) {
+    blocks.of_block = model::ProductWeightsOfBlock(*architecture);
+    blocks.of_head = model::ProductWeightsOfHead(*architecture);
+  }
+  return blocks;
+}
+
+}  // namespace stepcast::scenario
