@@ -16,8 +16,9 @@ namespace stepcast::lowering {
 // and at the end of the backward of that chunk's first module, the largest numbers of all FP8
 // tensors of the rank come into one tensor, the ranks agree on the largest of them, and one kernel
 // makes scales of their history. The ranks are those of all axes but the pipeline (fp8_group:
-// Megatron-LM's get_amax_reduction_group; without one all ranks). What is issued behind it waits
-// for it, a message to the next stage, too.
+// Megatron-LM's get_amax_reduction_group, which tp_only_amax_red confines to the ranks that divide
+// layers; without a group all ranks). What is issued behind it waits for it, a message to the next
+// stage, too.
 class ScaleUpdates {
  public:
   // `model`: this rank's.

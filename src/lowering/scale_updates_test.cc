@@ -88,6 +88,16 @@ TEST(ScaleUpdatesTest, RanksOfAStageAgreeBehindItsBlocks) {
   EXPECT_EQ(group->ranks, (std::vector<int>{0, 1, 2, 3}));
 }
 
+// tp_only_amax_red: the two ranks that divide layers.
+TEST(ScaleUpdatesTest, MegatronMayLeaveDataParallelRanksOut) {
+  const program::Program program = Lowered({.training = "precision: fp8, tp_only_amax_red: true"});
+  EXPECT_EQ(Told(program), "F96u F96u B64u F96u B64u B64u ");
+  const auto group = std::find_if(program.groups.begin(), program.groups.end(),
+                                  [](const auto& other) { return other.name == "fp8 scales"; });
+  ASSERT_NE(group, program.groups.end());
+  EXPECT_EQ(group->ranks, (std::vector<int>{0, 1}));
+}
+
 // The rank's buffer holds all its modules, so that each chunk of a virtual stage agrees on all of
 // them.
 TEST(ScaleUpdatesTest, EachChunkOfAStageEndsAutocast) {

@@ -69,6 +69,12 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
         "it alone has: without parallelism.tensor, or with sequence_parallel");
   }
   AppendDeepSpeedKeysWithoutEffect(request, sentences);
+  if (request.tp_only_amax_red.value_or(false) &&
+      (*request.precision != DataType::kFp8 ||
+       request.fp8_scaling.value_or(model::Fp8Scaling::kDelayed) != model::Fp8Scaling::kDelayed)) {
+    sentences.emplace_back(
+        "training.tp_only_amax_red has no effect but with precision fp8 and fp8_scaling delayed");
+  }
   if (request.fp8_scaling && *request.precision != DataType::kFp8) {
     sentences.push_back(fmt::format("training.fp8_scaling has no effect with precision {}",
                                     Name(*request.precision)));

@@ -549,6 +549,20 @@ TEST(Check, PassesOverRulesWhoseFactsAreUnknown) {
   EXPECT_TRUE(Check(Request(), EightDevices()).empty());
 }
 
+TEST(KeysWithoutEffect, ScalesOfTheStepsBeforeAreFp8s) {
+  Request request = Legal();
+  request.framework = Framework::kMegatron;
+  request.zero_stage = 1;
+  request.tp_only_amax_red = true;
+  const std::vector<std::string> told = {
+      "training.tp_only_amax_red has no effect but with precision fp8 and fp8_scaling delayed"};
+  EXPECT_EQ(KeysWithoutEffect(request), told);
+  request.precision = DataType::kFp8;
+  EXPECT_TRUE(KeysWithoutEffect(request).empty());
+  request.fp8_scaling = model::Fp8Scaling::kCurrent;
+  EXPECT_EQ(KeysWithoutEffect(request), told);
+}
+
 TEST(KeysWithoutEffect, NamesTheGradientsTypeThatFsdp2Decides) {
   Request request = Legal();
   request.framework = Framework::kFsdp2;

@@ -66,6 +66,7 @@ struct Training {
   std::int64_t document_length = 0;  // likewise
   model::TensorOverlap tensor_overlap = model::TensorOverlap::kNone;
   model::Fp8Scaling fp8_scaling = model::Fp8Scaling::kDelayed;
+  bool tp_only_amax_red = false;                      // megatron: lowering/scale_updates.h
   bool async_tensor_model_parallel_allreduce = true;  // megatron: WorkOptions::sums_beside_weights
   std::int64_t make_vocab_size_divisible_by = 128;    // megatron: a rank's words
   model::Lora lora{};                                 // adapters, if it has a rank
@@ -116,6 +117,7 @@ struct TrainingRequest {
   std::optional<std::int64_t> document_length;
   std::optional<model::TensorOverlap> tensor_overlap;
   std::optional<model::Fp8Scaling> fp8_scaling;
+  std::optional<bool> tp_only_amax_red;
   std::optional<bool> async_tensor_model_parallel_allreduce;
   std::optional<std::int64_t> make_vocab_size_divisible_by;
   std::optional<model::Lora> lora;  // frozen_dtype stands by itself

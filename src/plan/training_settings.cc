@@ -311,6 +311,15 @@ std::vector<TrainingSetting> Rows() {
            "torchtitan's `enable_async_tensor_parallel`: pieces that copy engines move straight to "
            "where they are needed)",
        .default_value = "`none`"},
+      {.key = "tp_only_amax_red",
+       .type = Switch{&Given::tp_only_amax_red, &Training::tp_only_amax_red},
+       .uses = {Of(Framework::kMegatron, "with `fp8_scaling: delayed`")},
+       .of_architectures = true,
+       .shown = [](const Training& training) { return training.tp_only_amax_red; },
+       .values =
+           "Megatron-Core's: `true`: on the scales of FP8 the ranks agree that divide layers, "
+           "not all of a stage",
+       .default_value = "`false`"},
       {.key = "async_tensor_model_parallel_allreduce",
        .type = Switch{&Given::async_tensor_model_parallel_allreduce,
                       &Training::async_tensor_model_parallel_allreduce},
