@@ -69,14 +69,20 @@ Point AtHeads(const std::vector<Point>& by_heads, const Kernel& kernel, int mult
 
 MeasuredTime TimeOfAttention(const calibration::AttentionSurface& surface, const Kernel& kernel,
                              int multiprocessors) {
-  STEPCAST_CHECK(!surface.empty() && kernel.batch > 0 && kernel.m > 0 && kernel.k > 0,
-                 "attention has sizes, and a surface points");
+  STEPCAST_CHECK(
+      !surface.empty() && kernel.batch > 0 && kernel.m > 0 && kernel.n > 0 && kernel.k > 0,
+      "attention has sizes, and a surface points");
+  // A square of as many pairs of a query and a key.
+  const std::int64_t length =
+      kernel.causal ? kernel.m
+                    : static_cast<std::int64_t>(std::llround(std::sqrt(
+                          static_cast<double>(kernel.m) * static_cast<double>(kernel.n))));
   std::vector<Point> by_head_size;
   for (auto curve = surface.begin(); curve != surface.end();) {
     const std::int64_t head_size = curve->head_size;
     std::vector<Point> by_heads;
     for (; curve != surface.end() && curve->head_size == head_size; ++curve) {
-      by_heads.push_back(AtSequence(*curve, kernel.m));
+      by_heads.push_back(AtSequence(*curve, length));
     }
     by_head_size.push_back(AtHeads(by_heads, kernel, multiprocessors));
     by_head_size.back().size = head_size;

@@ -19,7 +19,8 @@
 //              max(b, multiprocessors): as many as there are multiprocessors run at once, and fewer
 //              are not faster.
 // Under a window a core takes as much of the time without one as it computes of the scores.
-// Measured ones are causal: without a mask a core takes twice as long.
+// Measured ones are causal: without a mask a core takes twice as long, and one of other keys than
+// queries as long as a square of as many pairs.
 namespace stepcast::cost {
 
 // Of FlashAttention-2's forward with head sizes of 64 and 128 (Dao 2023, arXiv 2307.08691).

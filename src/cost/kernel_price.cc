@@ -112,11 +112,13 @@ double RateOfHeads(const AttentionEfficiency& attention, std::int64_t size) {
 }
 
 // Flops of keys that a block of queries pays for whatever their number (AttentionEfficiency). In
-// flops of the kernel, whose queries see half of the keys before them, or a window of n.
+// flops of the kernel, whose queries see all n keys, or, where it is causal, half of the keys
+// before them, or a window of n.
 double FixedFlops(const Kernel& kernel, double half_length) {
   if (half_length == 0 || kernel.m == 0) return 0;
-  const auto window = static_cast<double>(kernel.n);
-  const double seen = window - window * window / (2 * static_cast<double>(kernel.m));
+  const auto keys = static_cast<double>(kernel.n);
+  const double seen =
+      kernel.causal ? keys - keys * keys / (2 * static_cast<double>(kernel.m)) : keys;
   return static_cast<double>(kernel.flops) * half_length / (2 * seen);
 }
 

@@ -246,11 +246,35 @@ void AddStages(const plan::Parallelism& parallelism, Arguments& arguments) {
   arguments.Add("pipeline-model-parallel-layout", layout + ",L");
 }
 
+const char* ContextCommunication(model::ContextMethod method) {
+  switch (method) {
+    case model::ContextMethod::kRing:
+      return "p2p";
+    case model::ContextMethod::kAllGather:
+      return "all_gather";
+    case model::ContextMethod::kAllToAll:
+      return "a2a";
+    case model::ContextMethod::kHierarchical:
+      return "a2a+p2p";
+  }
+  return "";
+}
+
+void AddContext(const plan::Parallelism& axes, Arguments& arguments) {
+  arguments.Add("context-parallel-size", axes.context);
+  if (axes.context == 1) return;
+  arguments.Add("cp-comm-type", ContextCommunication(axes.context_method));
+  if (axes.context_inner > 1) {
+    arguments.Add("hierarchical-context-parallel-sizes",
+                  fmt::format("{} {}", axes.context_inner, axes.context / axes.context_inner));
+  }
+}
+
 void AddParallelism(const plan::Plan& plan, Arguments& arguments) {
   const plan::DataParallel& data_parallel = plan.data_parallel;
   arguments.Add("tensor-model-parallel-size", plan.parallelism.tensor);
   arguments.Add("pipeline-model-parallel-size", plan.parallelism.pipeline);
-  arguments.Add("context-parallel-size", plan.parallelism.context);
+  AddContext(plan.parallelism, arguments);
   if (plan.parallelism.sequence_parallel) arguments.Flag("sequence-parallel");
   if (plan.training.tensor_overlap == model::TensorOverlap::kUserBuffers) {
     arguments.Flag("tp-comm-overlap");

@@ -525,6 +525,9 @@ Target PytorchSettings(const scenario::Scenario& scenario) {
   if (scenario.plan.parallelism.tensor > 1) {
     return CannotRun("the module shards over data-parallel ranks alone: parallelism.tensor");
   }
+  if (scenario.plan.parallelism.context > 1) {
+    return CannotRun("the module's ranks have whole sequences: parallelism.context");
+  }
   switch (scenario.plan.data_parallel.framework) {
     case plan::Framework::kDdp:
       return Ddp(scenario);

@@ -139,8 +139,7 @@ std::string Obstacle(const plan::Plan& plan, std::int64_t blocks) {
   if (IsQuantized(training.precision) && training.precision != DataType::kFp8) {
     return "its products in MXFP8 and NVFP4 are not written: training.precision";
   }
-  if (training.precision == DataType::kFp8 &&
-      training.fp8_scaling != model::Fp8Scaling::kTorchao &&
+  if (training.precision == DataType::kFp8 && training.fp8_scaling != model::Fp8Scaling::kTorchao &&
       training.fp8_scaling != model::Fp8Scaling::kTorchaoRowwise) {
     return "its layers in FP8 are torchao's: training.fp8_scaling";
   }
@@ -229,6 +228,12 @@ Target TorchtitanConfig(const scenario::Scenario& scenario,
       plan.parallelism.data / data_parallel.shard_group_size, data_parallel.shard_group_size,
       std::get<bool>(data_parallel.reshard_after_forward) ? "always" : "never",
       plan.parallelism.tensor, plan.parallelism.pipeline, plan.parallelism.context);
+  if (plan.parallelism.context > 1) {
+    // Its alltoall passes keys and values on to the next rank.
+    text += fmt::format(
+        "context_parallel_rotate_method = \"{}\"\n",
+        plan.parallelism.context_method == model::ContextMethod::kRing ? "alltoall" : "allgather");
+  }
   text += PipelineKeys(plan, blocks);
   if (training.tensor_overlap == model::TensorOverlap::kAsync) {
     text += "enable_async_tensor_parallel = true\n";

@@ -168,7 +168,7 @@ std::vector<int> DivisorsOf(int number, std::vector<int> among) {
   return among;
 }
 
-// Layers over tensor x pipeline x data, or shard groups and their replicas.
+// Layers over tensor x context x pipeline x data, or shard groups and their replicas.
 std::string DrawPlan(const AnyCluster& cluster) {
   const int ranks = cluster.gpus * cluster.nodes;
   if (*rc::gen::arbitrary<bool>()) {
@@ -185,13 +185,17 @@ std::string DrawPlan(const AnyCluster& cluster) {
         *rc::gen::elementOf(shards));
   }
   const int tensor = *rc::gen::elementOf(DivisorsOf(ranks, {1, 2, 3, 4}));
-  const int pipeline = *rc::gen::elementOf(DivisorsOf(ranks / tensor, {1, 2, 3, 4}));
+  const int context = *rc::gen::elementOf(DivisorsOf(ranks / tensor, {1, 1, 2, 3, 4}));
+  const int pipeline = *rc::gen::elementOf(DivisorsOf(ranks / tensor / context, {1, 2, 3, 4}));
+  const char* const method = *rc::gen::element("ring", "all_gather", "all_to_all");
   return fmt::format(
       "training: {{sequence_length: 576, micro_batch_size: 1, gradient_accumulation: {},\n"
       "           precision: bf16, optimizer: adamw}}\n"
-      "parallelism: {{tensor: {}, sequence_parallel: {}, pipeline: {}}}\n"
+      "parallelism: {{tensor: {}, sequence_parallel: {}, context: {}, context_method: {},"
+      " pipeline: {}}}\n"
       "data_parallel: {{zero_stage: {}, framework: megatron}}\n",
-      *rc::gen::inRange(1, 3) * pipeline, tensor, tensor > 1, pipeline, *rc::gen::element(0, 1));
+      *rc::gen::inRange(1, 3) * pipeline, tensor, tensor > 1, context,
+      12 % (tensor * context) == 0 ? method : "ring", pipeline, *rc::gen::element(0, 1));
 }
 
 RC_GTEST_PROP(FlowClasses, GiveEveryRankTheTimesOfFlowOnAllRanks, ()) {

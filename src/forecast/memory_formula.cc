@@ -80,7 +80,7 @@ BytesByCategory OfStage(const scenario::Scenario& scenario,
                         const lowering::PipelineStage& pipeline) {
   const plan::Training& training = scenario.plan.training;
   const int stage = scenario.plan.data_parallel.zero_stage;
-  const std::int64_t shards = scenario.plan.data_parallel.shard_group_size;
+  const std::int64_t shards = plan::ShardRanks(scenario.plan);
   const std::int64_t parameters = pipeline.model().parameter_count();
   const auto sharded_from = [&](int first_stage, std::int64_t bytes_per_parameter) {
     return Spread(parameters * bytes_per_parameter, stage >= first_stage ? shards : 1);

@@ -189,8 +189,8 @@ void CommHook::RunCasts(HookedBucket& bucket, Index reduced) {
   builder_.With(Move(sent, values, elements));
   builder_.Run(compute, bucket.compress,
                {builder_.ReadsAll(bucket.values), builder_.WritesAll(bucket.sent)});
-  builder_.With(
-      Scaled(1.0 / static_cast<double>(step_.plan().parallelism.data), Move(sent, sent, elements)));
+  builder_.With(Scaled(1.0 / static_cast<double>(plan::GradientRanks(step_.plan())),
+                       Move(sent, sent, elements)));
   builder_.Run(compute, bucket.divide, {builder_.WritesAll(bucket.sent)});
   builder_.WaitForStream(reduction_, compute, bucket.ready);
   builder_.With(Collected(sent, sent, elements));

@@ -127,7 +127,7 @@ CheckpointBytes CheckpointBytesOf(const scenario::Scenario& scenario, const mode
   const plan::Training& training = scenario.plan.training;
   const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
   const std::int64_t count = model.parameter_count();
-  const std::int64_t shards = data_parallel.shard_group_size;
+  const std::int64_t shards = plan::ShardRanks(scenario.plan);
   const std::int64_t ranks =
       std::min<std::int64_t>(scenario.cluster->gpus_per_node(), shards);  // of the node, that save
   // Whole ones by the first rank alone.

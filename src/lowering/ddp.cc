@@ -74,7 +74,7 @@ class Ddp final : public ShardingStrategy {
     gradients_.Complete(tensor);
     if (!Reduces()) return;
     // A communication hook divides for itself.
-    const double ranks = hook_.active() ? 1 : static_cast<double>(plan_.parallelism.data);
+    const double ranks = hook_.active() ? 1 : static_cast<double>(plan::GradientRanks(plan_));
     operations_.Copy(step_.compute(), "copy_to_bucket", buckets_.Slot(tensor),
                      gradients_.range(tensor), 1.0 / ranks);
     if (views_) gradients_.Release(tensor);

@@ -415,7 +415,7 @@ class Fsdp1 final : public ShardingStrategy {
 
   // Reduces the full gradient `input` into `shard`; on which stream it is done.
   StreamId Sum(const FlatUnit& u, const Range& input, const Range& shard) {
-    const std::int64_t all = plan_.parallelism.data;
+    const std::int64_t all = plan::GradientRanks(plan_);
     const std::int64_t before = GradientPredivideFactor(all);
     Divide(post_backward_stream_, input, u.flat.elements, 1, before);
     if (shard_channel_.communicator != kNone) {

@@ -65,7 +65,7 @@ class Fsdp2 final : public ShardingStrategy {
     std::vector<bool> has_parameters;
     units_ = AddShardedUnits(step_, operations_, wrapping_,
                              {.shard_index = groups_.shard_index(),
-                              .shard_ranks = plan_.data_parallel.shard_group_size,
+                              .shard_ranks = plan::ShardRanks(plan_),
                               .kept_ranks = kept_communicator_ != kNone ? KeptRanks() : 0,
                               .accumulates = AccumulatesInReduceType()});
     for (const ShardedUnit& unit : units_) has_parameters.push_back(!unit.empty);

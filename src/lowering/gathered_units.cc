@@ -33,7 +33,7 @@ void GatheredUnits::WritePrologue(StreamId stream, Index communicator) {
   for (const Unit& unit : units_.units) {
     const Index name = builder_.AddText(unit.name);
     State& state = states_.emplace_back();
-    state.shard = Shard(unit.elements, plan_.shard_group_size);
+    state.shard = Shard(unit.elements, plan::ShardRanks(step_.plan()));
     state.full =
         operations_.AddRange(builder_.Named(name, "/gathered parameters"), state.shard.padded(),
                              type_, Category::kCommunication, unit.elements);

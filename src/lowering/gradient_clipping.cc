@@ -30,7 +30,7 @@ void GradientClipping::WritePrologue(Index communicator) {
   if (!clips() && !scaling_.scales()) return;
   if (step_.stage().stages() > 1 || step_.plan().parallelism.tensor > 1) {
     parallel::AxisSet axes = parallel::Axis::kPipeline | parallel::Axis::kTensor;
-    if (communicator != kNone) axes = axes | parallel::kShard;
+    if (communicator != kNone) axes = axes | parallel::kStates;
     communicator =
         builder_.AddCommunicator("gradient norm", plan::GridOf(step_.plan()).Layout(axes));
   }

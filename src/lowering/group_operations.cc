@@ -10,14 +10,10 @@
 namespace stepcast::lowering {
 namespace {
 
-// "tensor", "tensor and context".
-std::string NameOf(parallel::AxisSet axes) {
-  std::string name;
-  for (int axis = 0; axis < parallel::kAxes; ++axis) {
-    const auto which = static_cast<parallel::Axis>(axis);
-    if (axes.Has(which)) name += (name.empty() ? "" : " and ") + std::string(Name(which));
-  }
-  return name;
+program::BufferUse PartOf(program::BufferUse use, int part, int parts) {
+  use.size = Bytes(use.size.count() / parts);
+  use.offset += part * use.size;
+  return use;
 }
 
 }  // namespace
@@ -27,7 +23,7 @@ const GroupOperations::Group& GroupOperations::GroupOf(parallel::AxisSet axes) {
                                   [&](const Group& group) { return group.axes == axes; });
   if (known != groups_.end()) return *known;
   const parallel::GroupLayout layout = plan::GridOf(plan_).Layout(axes);
-  const std::string name = NameOf(axes);
+  const std::string name = parallel::NameOf(axes);
   return groups_.emplace_back(Group{.axes = axes,
                                     .stream = builder_.AddStream(name),
                                     .communicator = builder_.AddCommunicator(name, layout),
@@ -38,19 +34,27 @@ GroupOperations::Entry GroupOperations::Add(const model::GroupOperation& operati
   const Group& group = GroupOf(operation.axes);
   Entry entry{.stream = group.stream,
               .ready = group.ready,
-              .done = builder_.AddEvent(NameOf(operation.axes) + ": done")};
+              .done = builder_.AddEvent(parallel::NameOf(operation.axes) + ": done")};
+  using program::MessageDirection;
+  program::Exchange exchange{.communicator = group.communicator,
+                             .data_type = operation.type,
+                             .peers = program::PeerNaming::kDistance,
+                             .multiprocessors = operation.multiprocessors};
+  const auto add = [&](int distance, Bytes bytes) {
+    exchange.messages.push_back(
+        {.direction = MessageDirection::kSend, .peer = distance, .bytes = bytes});
+    exchange.messages.push_back(
+        {.direction = MessageDirection::kReceive, .peer = -distance, .bytes = bytes});
+  };
   if (operation.collective == CollectiveKind::kSendRecv) {
-    using program::MessageDirection;
-    entry.exchange = builder_.AddExchange({.communicator = group.communicator,
-                                           .data_type = operation.type,
-                                           .peers = program::PeerNaming::kDistance,
-                                           .messages = {{.direction = MessageDirection::kSend,
-                                                         .peer = operation.distance,
-                                                         .bytes = operation.bytes},
-                                                        {.direction = MessageDirection::kReceive,
-                                                         .peer = -operation.distance,
-                                                         .bytes = operation.bytes}},
-                                           .multiprocessors = operation.multiprocessors});
+    add(operation.distance, operation.bytes);
+  } else if (operation.collective == CollectiveKind::kAllToAll) {
+    // As NCCL carries it out: one group of messages.
+    const int ranks = operation.source.parts;
+    for (int i = 1; i < ranks; ++i) add(i, Bytes(operation.bytes.count() / ranks));
+  }
+  if (!exchange.messages.empty()) {
+    entry.exchange = builder_.AddExchange(exchange);
     return entry;
   }
   entry.collective = builder_.AddCollective({.kind = operation.collective,
@@ -72,7 +76,14 @@ void GroupOperations::Issue(const Entry& entry, const model::GroupOperation& ope
   builder_.WaitForStream(entry.stream, compute_, entry.ready);
   const program::BufferUse read = RangeOf(operation.source, source, false);
   const program::BufferUse write = RangeOf(operation.target, target, true);
-  if (entry.exchange != program::kNone) {
+  if (operation.collective == CollectiveKind::kAllToAll) {
+    std::vector<program::BufferUse> uses;
+    for (int i = 0; i < operation.target.parts; ++i) {
+      uses.push_back(PartOf(read, i, operation.source.parts));
+      uses.push_back(PartOf(write, i, operation.target.parts));
+    }
+    builder_.Exchange(entry.stream, entry.exchange, uses);
+  } else if (entry.exchange != program::kNone) {
     builder_.Exchange(entry.stream, entry.exchange, {read, write});
   } else {
     const program::Collective& collective = builder_.CollectiveAt(entry.collective);

@@ -70,7 +70,8 @@ StatePlaces StatePlacesOf(const plan::DataParallel& data_parallel) {
 HostOffload::HostOffload(TrainingStep& step)
     : step_(step), builder_(step.builder()), places_(StatePlacesOf(step.plan().data_parallel)) {
   const topology::Cluster& cluster = *step.scenario().cluster;
-  ranks_of_node_ = std::min<std::int64_t>(cluster.gpus_per_node(), step.plan().parallelism.data);
+  ranks_of_node_ =
+      std::min<std::int64_t>(cluster.gpus_per_node(), plan::GradientRanks(step.plan()));
   if (cluster.node_type() != nullptr && cluster.node_type()->host) {
     host_ = *cluster.node_type()->host;
   }
@@ -201,26 +202,26 @@ HostBytes OffloadedBytesOfNode(const scenario::Scenario& scenario) {
   if (data_parallel.cpu_offload) {
     // Shards of parameters, gradients and the optimizer's states.
     std::int64_t part = 0;
-    const std::int64_t shards = data_parallel.shard_group_size;
+    const std::int64_t shards = plan::ShardRanks(scenario.plan);
     for (const model::Tensor& tensor : scenario.model->tensors) {
       part += (tensor.elements + shards - 1) / shards;
     }
     const std::int64_t each = 2 * std::int64_t{SizeOf(training.parameter_dtype)} +
                               plan::OptimizerBytesPerParameter(training);
-    const std::int64_t ranks =
-        std::min<std::int64_t>(scenario.cluster->gpus_per_node(), scenario.plan.parallelism.data);
+    const std::int64_t ranks = std::min<std::int64_t>(scenario.cluster->gpus_per_node(),
+                                                      plan::GradientRanks(scenario.plan));
     return {.memory = Bytes(ranks * part * each), .drives = {}};
   }
   if (data_parallel.optimizer_cpu_offload) {
     // FP32 values, moments and gradients (HybridDeviceOptimizer).
-    const std::int64_t shards = data_parallel.shard_group_size;
+    const std::int64_t shards = plan::ShardRanks(scenario.plan);
     const std::int64_t part = (scenario.model->parameter_count() + shards - 1) / shards;
-    const std::int64_t ranks =
-        std::min<std::int64_t>(scenario.cluster->gpus_per_node(), scenario.plan.parallelism.data);
+    const std::int64_t ranks = std::min<std::int64_t>(scenario.cluster->gpus_per_node(),
+                                                      plan::GradientRanks(scenario.plan));
     return {.memory = Bytes(ranks * part * (StateBytes(training) + 4)), .drives = {}};
   }
   if (!settings.offloads()) return {};
-  const std::int64_t data = scenario.plan.parallelism.data;
+  const std::int64_t data = plan::GradientRanks(scenario.plan);
   const bool stage3 = data_parallel.zero_stage == 3;
   const model::Model& model = *scenario.model;
   // Elements of a rank's part: stage 3 cuts every tensor, the others all of them at once.
@@ -265,7 +266,7 @@ HostBytes OffloadedBytesOfNode(const scenario::Scenario& scenario) {
 HostBytes HostBytesOfNode(const scenario::Scenario& scenario) {
   HostBytes bytes = OffloadedBytesOfNode(scenario);
   const std::int64_t ranks =
-      std::min<std::int64_t>(scenario.cluster->gpus_per_node(), scenario.plan.parallelism.data);
+      std::min<std::int64_t>(scenario.cluster->gpus_per_node(), plan::GradientRanks(scenario.plan));
   bytes.memory += Bytes(ranks * OffloadedActivations(scenario));
   const auto& saving = scenario.plan.training.checkpoint_saving;
   if (saving && saving->mode == plan::CheckpointMode::kAsync) {

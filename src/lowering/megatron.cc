@@ -445,7 +445,7 @@ class Megatron final : public ShardingStrategy {
     operations_.Updates(bucket.gradients);
     if (builder_.describes_data_flow()) {
       builder_.With(MovesOf(bucket.layout.tensors, bucket.gradients.place, bucket.gradients.place,
-                            1.0 / static_cast<double>(plan_.parallelism.data)));
+                            1.0 / static_cast<double>(plan::GradientRanks(plan_))));
     }
     operations_.Run(step_.compute(), "scale_gradients");
     buckets_.Ready(index);

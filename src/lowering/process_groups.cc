@@ -19,8 +19,8 @@ GroupLayout ProcessGroups::Far(std::int64_t count) const {
 ProcessGroups ProcessGroupsOf(const plan::Plan& plan, int rank) {
   const parallel::RankGrid grid = plan::GridOf(plan);
   return {.rank = rank,
-          .data = grid.Layout(parallel::kData),
-          .shard = grid.Layout(parallel::kShard),
+          .data = grid.Layout(parallel::kGradients),
+          .shard = grid.Layout(parallel::kStates),
           .replica = grid.Layout(parallel::Axis::kReplica)};
 }
 

@@ -5,9 +5,9 @@
 #include "src/parallel/group_layout.h"
 #include "src/plan/plan.h"
 
-// The groups that a rank communicates in. The model states are sharded over `shard_group_size`
+// The groups that a rank communicates in. The model states are sharded over plan::ShardRanks
 // neighbouring ranks, and every shard is replicated data / shard_group_size times (hybrid sharding
-// when there are several replicas).
+// when there are several replicas). Ranks that have parts of a sequence are among them.
 namespace stepcast::lowering {
 
 struct ProcessGroups {

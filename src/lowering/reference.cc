@@ -238,7 +238,7 @@ class Reference final : public ShardingStrategy {
   // Where this rank's part of a whole begins that is sharded.
   std::int64_t OwnFirst(const Shard& shard) const { return ShardIndex() * shard.length(); }
 
-  std::int64_t ShardRanks() const { return stage_ == 0 ? 1 : data_parallel_.shard_group_size; }
+  std::int64_t ShardRanks() const { return stage_ == 0 ? 1 : plan::ShardRanks(step_.plan()); }
 
   // What is sharded, of elements of so many bytes: the whole, and one rank's part.
   Index AddWhole(const program::NameParts& name, const Shard& shard, std::int64_t bytes,

@@ -48,10 +48,11 @@ ScaleUpdates::ScaleUpdates(const plan::Plan& plan, const model::Model& model,
 
 void ScaleUpdates::WritePrologue(StreamId compute) {
   if (weights_ == 0) return;
-  const parallel::AxisSet all = parallel::kData | Axis::kTensor;
+  const parallel::AxisSet all = parallel::kGradients | Axis::kTensor;
+  const parallel::AxisSet of_sequence = parallel::kContext | Axis::kTensor;
   const Index communicator = builder_.AddCommunicator(
       "fp8 scales",
-      plan::GridOf(plan_).Layout(plan_.training.tp_only_amax_red ? Axis::kTensor : all));
+      plan::GridOf(plan_).Layout(plan_.training.tp_only_amax_red ? of_sequence : all));
   largest_ = builder_.AddBuffer("largest numbers in FP8",
                                 BytesOf(kForwardTensors * weights_, DataType::kFp32),
                                 program::Category::kWorkspace);

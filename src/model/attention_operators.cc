@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -36,28 +37,31 @@ bool FusedSoftmaxTakes(std::int64_t heads, std::int64_t s) {
 
 }  // namespace
 
-// The operands of an attention core, and where their gradients go.
-struct LayerOperators::Core {
-  Value query, key, value;  // the same one three times if they stand side by side
-  bool fused = false;
-};
-
 std::int64_t LayerOperators::DocumentLength() const {
   return options_.document_length > 0 ? options_.document_length : options_.sequence_length;
 }
 
-std::int64_t LayerOperators::SeenTwice(const AttentionShape& shape) const {
+std::int64_t LayerOperators::Documents() const {
+  return options_.micro_batch_size * (options_.sequence_length / DocumentLength());
+}
+
+LayerOperators::Block LayerOperators::WholeDocument(const AttentionShape& shape) const {
   // The triangle below the diagonal of s x s, less the one that lies before the window; both as
   // half squares, as is usual when a causal mask is said to halve the work.
   const std::int64_t s = DocumentLength();
-  const std::int64_t documents = options_.sequence_length / s;
-  if (!shape.causal) return documents * 2 * s * s;
-  if (shape.window == 0 || shape.window >= s) return documents * s * s;
-  return documents * (s * s - (s - shape.window) * (s - shape.window));
+  const bool windowed = shape.causal && shape.window > 0 && shape.window < s;
+  const std::int64_t hidden = windowed ? (s - shape.window) * (s - shape.window) : 0;
+  return {.queries = s,
+          .keys = s,
+          .visible = windowed ? shape.window : s,
+          .seen_twice = shape.causal ? s * s - hidden : 2 * s * s,
+          .causal = shape.causal};
 }
 
 std::int64_t LayerOperators::CountedPairs(const AttentionShape& shape) const {
-  return shape.causal ? SeenTwice(shape) : SeenTwice(shape) / 2;
+  const std::int64_t twice =
+      options_.sequence_length / DocumentLength() * WholeDocument(shape).seen_twice;
+  return shape.causal ? twice : twice / 2;
 }
 
 Operand LayerOperators::FlashAttention(Operand query, Operand key, Operand value,
@@ -82,74 +86,110 @@ Operand LayerOperators::MathAttention(Operand query_key_value, std::string_view 
   return Math({all, all, all, true}, module, shape);
 }
 
+LayerOperators::BlockSizes LayerOperators::SizesOf(const AttentionShape& shape,
+                                                   const Block& block) const {
+  const std::int64_t rows = Documents() * block.queries * shape.heads;
+  const std::int64_t key_elements = Documents() * block.keys * shape.kv_heads * shape.head_size;
+  return {.query_elements = rows * shape.head_size,
+          .queries = BytesOfElements(rows * shape.head_size),
+          .keys = BytesOfElements(2 * key_elements),
+          .row_numbers = Bytes(rows * kFp32Size)};
+}
+
+Kernel LayerOperators::FlashKernel(std::string name, const AttentionShape& shape,
+                                   const Block& block) const {
+  const BlockSizes sizes = SizesOf(shape, block);
+  const std::int64_t width = Documents() * shape.heads * shape.head_size;
+  return {
+      .name = std::move(name),
+      .kind = KernelKind::kAttention,
+      .data_type = element_,
+      .batch = Documents() * shape.heads,
+      .m = block.queries,
+      .n = block.visible,
+      .k = shape.head_size,
+      .key_heads = Documents() * shape.kv_heads,
+      // Scores, and their product with the values: two products over the pairs that see each
+      // other.
+      .flops = Flops(2, Flops(width, block.seen_twice)),
+      .model_flops = Flops(4, Flops(width, shape.causal ? block.seen_twice : block.seen_twice / 2)),
+      .read = sizes.queries + sizes.keys,
+      .written = sizes.queries + sizes.row_numbers,
+      .flash = static_cast<std::uint8_t>(FlashGeneration(options_.attention)),
+      .causal = block.causal};
+}
+
+void LayerOperators::RunFlashGradient(std::string_view module, const AttentionShape& shape,
+                                      const Block& block, const Pieces& reads,
+                                      const std::function<Pieces()>& gradients) {
+  const BlockSizes sizes = SizesOf(shape, block);
+  const std::int64_t width = Documents() * shape.heads * shape.head_size;
+  const std::int64_t product = Flops(width, block.seen_twice);
+  // Row sums of the output times its gradient, then the main kernel, which adds up the queries'
+  // gradient in FP32.
+  const Value row_sums = tape_->MakeScratch(sizes.row_numbers);
+  tape_->RunBackward(Memory(Joined(module, ".row_sums"), 2 * sizes.query_elements,
+                            2 * sizes.queries, sizes.row_numbers),
+                     {reads.front()}, {row_sums});
+  const Bytes accumulator_size = Bytes(sizes.query_elements * kFp32Size);
+  const Value accumulator = tape_->MakeScratch(accumulator_size);
+  Kernel backward = FlashKernel(Joined(module, ".dgrad"), shape, block);
+  backward.kind = KernelKind::kAttentionGradient;
+  backward.flops = Flops(5, product);
+  backward.model_flops =
+      Flops(8, Flops(width, shape.causal ? block.seen_twice : block.seen_twice / 2));
+  const Bytes operands = sizes.queries + sizes.keys;
+  backward.read = operands + 2 * sizes.queries + 2 * sizes.row_numbers + accumulator_size;
+  backward.written = operands + accumulator_size;
+  Pieces read = reads, written = gradients();
+  read.emplace_back(row_sums);
+  written.emplace_back(accumulator);
+  tape_->RunBackward(std::move(backward), read, written);
+}
+
 Operand LayerOperators::Flash(const Core& core, std::string_view module,
                               const AttentionShape& shape) {
-  const std::int64_t query_width = shape.heads * shape.head_size;
-  const std::int64_t key_width = shape.kv_heads * shape.head_size;
-  const Bytes operands = BytesOfElements(tokens_ * (query_width + 2 * key_width));
-  // One product of queries and keys over the pairs that see each other.
-  const std::int64_t product = Flops(options_.micro_batch_size * query_width, SeenTwice(shape));
-  const std::int64_t counted = Flops(options_.micro_batch_size * query_width, CountedPairs(shape));
-  const Bytes row_numbers = Bytes(tokens_ * shape.heads * kFp32Size);
-  const auto generation = static_cast<std::uint8_t>(FlashGeneration(options_.attention));
+  if (options_.context.ranks > 1) return FlashOverContext(core, module, shape);
+  return FlashOfDocuments(core, module, shape);
+}
 
+Operand LayerOperators::FlashOfDocuments(const Core& core, std::string_view module,
+                                         const AttentionShape& shape) {
+  const Block block = WholeDocument(shape);
+  const BlockSizes sizes = SizesOf(shape, block);
   for (const Value operand : {core.query, core.key, core.value}) tape_->Keep(operand);
-  const Operand y = Make(Joined(module, " output"), query_width, tokens_);
+  const Operand y =
+      Make(Joined(module, " output"), shape.heads * shape.head_size, Documents() * block.queries);
   tape_->Keep(y.value);
-  const Value log_sum_exp = tape_->Make(Joined(module, " log-sum-exp"), row_numbers);
+  const Value log_sum_exp = tape_->Make(Joined(module, " log-sum-exp"), sizes.row_numbers);
   tape_->Keep(log_sum_exp);
-  // Scores, and their product with the values.
-  const std::int64_t s = DocumentLength();
-  const std::int64_t documents = options_.micro_batch_size * (options_.sequence_length / s);
-  const Kernel forward{.name = std::string(module),
-                       .kind = KernelKind::kAttention,
-                       .data_type = element_,
-                       .batch = documents * shape.heads,
-                       .m = s,
-                       .n = shape.window == 0 ? s : std::min(s, shape.window),
-                       .k = shape.head_size,
-                       .key_heads = documents * shape.kv_heads,
-                       .flops = Flops(2, product),
-                       .model_flops = Flops(4, counted),
-                       .read = operands,
-                       .written = Size(y) + row_numbers,
-                       .flash = generation,
-                       .causal = shape.causal};
-  tape_->Run(forward, {core.query, core.key, core.value}, {y.value, log_sum_exp});
+  tape_->Run(FlashKernel(std::string(module), shape, block), {core.query, core.key, core.value},
+             {y.value, log_sum_exp});
   tape_->OnBackward([=, this] {
-    const Value dy = tape_->GradientOf(y.value);
-    // Row sums of the output times its gradient, then the main kernel, which adds up the queries'
-    // gradient in FP32.
-    const Value row_sums = tape_->MakeScratch(row_numbers);
-    tape_->RunBackward(
-        Memory(Joined(module, ".row_sums"), 2 * Elements(y), 2 * Size(y), row_numbers), {dy},
-        {row_sums});
-    const Bytes accumulator_size = Bytes(Elements(y) * kFp32Size);
-    const Value accumulator = tape_->MakeScratch(accumulator_size);
-    Kernel backward = forward;
-    backward.name = Joined(module, ".dgrad");
-    backward.kind = KernelKind::kAttentionGradient;
-    backward.flops = Flops(5, product);
-    backward.model_flops = Flops(8, counted);
-    backward.read = operands + 2 * Size(y) + 2 * row_numbers + accumulator_size;
-    backward.written = operands + accumulator_size;
-    if (core.fused) {
-      const Value parts = tape_->MakeScratch(operands);
-      tape_->RunBackward(backward, {dy, row_sums}, {parts, accumulator});
-      const Value whole = tape_->MakeGradient(core.query);
-      tape_->RunBackward(Memory(Joined(module, ".join"), 0, operands, operands), {parts}, {whole});
-      tape_->Deliver(core.query, whole);
-    } else {
-      const Value dq = tape_->MakeGradient(core.query);
-      const Value dk = tape_->MakeGradient(core.key);
-      const Value dv = tape_->MakeGradient(core.value);
-      tape_->RunBackward(backward, {dy, row_sums}, {dq, dk, dv, accumulator});
-      tape_->Deliver(core.query, dq);
-      tape_->Deliver(core.key, dk);
-      tape_->Deliver(core.value, dv);
-    }
+    Pieces gradients;
+    RunFlashGradient(module, shape, block, {tape_->GradientOf(y.value)}, [&] {
+      gradients = core.fused
+                      ? Pieces{tape_->MakeScratch(sizes.queries + sizes.keys)}
+                      : Pieces{tape_->MakeGradient(core.query), tape_->MakeGradient(core.key),
+                               tape_->MakeGradient(core.value)};
+      return gradients;
+    });
+    Deliver(core, module, gradients, sizes.queries + sizes.keys);
   });
   return y;
+}
+
+void LayerOperators::Deliver(const Core& core, std::string_view module, const Pieces& gradients,
+                             Bytes bytes) {
+  if (core.fused) {
+    const Value whole = tape_->MakeGradient(core.query);
+    tape_->RunBackward(Memory(Joined(module, ".join"), 0, bytes, bytes), gradients, {whole});
+    tape_->Deliver(core.query, whole);
+    return;
+  }
+  tape_->Deliver(core.query, gradients[0].value);
+  tape_->Deliver(core.key, gradients[1].value);
+  tape_->Deliver(core.value, gradients[2].value);
 }
 
 // Per head an s x n product over k; `n` and `k` are the sequence or the head size.

@@ -128,7 +128,7 @@ Operand LayerOperators::ComplexRotary(Operand x, std::string_view module, std::i
   const Bytes narrow = Size(x);
   const Bytes wide(elements * kFp32Size);
   const bool casts = ElementSize(x) < kFp32Size;
-  const Bytes table(options_.sequence_length * head_size * kFp32Size);
+  const Bytes table(positions_ * head_size * kFp32Size);
   const auto cast = [&](std::string_view suffix, Bytes from, Bytes to) {
     return Memory(Joined(module, suffix), 0, from, to);
   };
@@ -167,7 +167,7 @@ Operand LayerOperators::HalvesRotary(Operand x, std::string_view module, std::in
   const std::int64_t elements = Elements(x);
   const Bytes size = Size(x);
   const Bytes half = BytesOfElements(elements / 2);
-  const Bytes table = BytesOfElements(options_.sequence_length * head_size);
+  const Bytes table = BytesOfElements(positions_ * head_size);
   const Value by_cosine = tape_->Make(Joined(module, " by cosine"), size);
   tape_->Run(Memory(Joined(module, ".cos"), elements, size + table, size), {x.value}, {by_cosine});
   const Value negated = tape_->Make(Joined(module, " negated half"), half);

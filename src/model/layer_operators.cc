@@ -29,7 +29,8 @@ DataType ActivationType(DataType compute) {
 LayerOperators::LayerOperators(const WorkOptions& options, LayerTape& tape)
     : options_(options),
       tape_(&tape),
-      tokens_(options.micro_batch_size * options.sequence_length),
+      tokens_(options.micro_batch_size * options.sequence_length / options.context.ranks),
+      positions_(options.sequence_length / options.context.ranks),
       element_(ActivationType(options.compute)),
       element_size_(SizeOf(element_)) {}
 
@@ -258,7 +259,7 @@ Operand LayerOperators::Rotary(Operand x, std::string_view module, std::int64_t 
   if (options_.rotary == Implementation::kHuggingFace) return HalvesRotary(x, module, head_size);
   const std::int64_t flops = kRotaryFlops * Elements(x);
   // Sines and cosines of every position.
-  const Bytes table = BytesOfElements(2 * options_.sequence_length * head_size);
+  const Bytes table = BytesOfElements(2 * positions_ * head_size);
   const Operand y = Make(Joined(module, " output"), x.width, x.tokens);
   tape_->Run(Memory(std::string(module), flops, Size(x) + table, Size(y)), {x.value}, {y.value});
   tape_->OnBackward([=, this] {
@@ -487,7 +488,7 @@ Operand LayerOperators::Lookup(std::string_view module, std::int64_t rows, std::
 
 Operand LayerOperators::AddPositions(Operand x, std::string_view module, std::int64_t rows,
                                      int weight) {
-  const std::int64_t s = options_.sequence_length;
+  const std::int64_t s = positions_;
   const std::int64_t elements = s * x.width;
   const Bytes size(elements * ElementSize(x));
   const Value positions = tape_->Make(Joined(module, " output"), size);

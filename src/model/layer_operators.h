@@ -222,7 +222,24 @@ class LayerOperators {
                           bool gradients_of_input);
 
  private:
-  struct Core;  // attention_operators.cc
+  // The operands of an attention core, and where their gradients go.
+  struct Core {
+    LayerTape::Value query, key, value;  // the same one three times if they stand side by side
+    bool fused = false;
+  };
+  // A part of an attention core: of each document so many queries, which see so many of so many
+  // keys before them, or, where it is not causal, all of these.
+  struct Block {
+    std::int64_t queries = 0, keys = 0, visible = 0;
+    std::int64_t seen_twice = 0;  // twice the pairs that see each other
+    bool causal = true;
+  };
+  // Of all documents of the micro-batch.
+  struct BlockSizes {
+    std::int64_t query_elements = 0;
+    Bytes queries, keys;  // `keys`: and values
+    Bytes row_numbers;    // one FP32 number a row
+  };
 
   static std::int64_t Elements(const Operand& x) { return x.tokens * x.width; }
   Bytes BytesOfElements(std::int64_t elements) const { return Bytes(elements * element_size_); }
@@ -327,13 +344,21 @@ class LayerOperators {
                                              std::int64_t numbers);
   // What WorkOptions::scores_logits adds to the forward (scores.cc).
   void Score(const Operand& logits, std::string_view module);
-  // Twice the pairs of tokens that see each other in one sequence; and what a model's FLOPs count:
-  // all pairs, under a causal mask those that it hides, too.
-  // What attention goes over: a document, or the sequence.
+  // What attention goes over: a document, or the sequence; and how many there are.
   std::int64_t DocumentLength() const;
-  // Of a sequence.
-  std::int64_t SeenTwice(const AttentionShape& shape) const;
+  std::int64_t Documents() const;
+  Block WholeDocument(const AttentionShape& shape) const;
+  // The pairs of a sequence's tokens that a model's FLOPs count: all of them, under a causal mask
+  // those that it hides, too.
   std::int64_t CountedPairs(const AttentionShape& shape) const;
+  BlockSizes SizesOf(const AttentionShape& shape, const Block& block) const;
+  Kernel FlashKernel(std::string name, const AttentionShape& shape, const Block& block) const;
+  // The kernels of a block's backward. They read the output's gradient, which comes first of
+  // `reads`, and write what `gradients` makes.
+  void RunFlashGradient(std::string_view module, const AttentionShape& shape, const Block& block,
+                        const Pieces& reads, const std::function<Pieces()>& gradients);
+  // The gradients of queries, keys and values, so many bytes, to the core's operands.
+  void Deliver(const Core& core, std::string_view module, const Pieces& gradients, Bytes bytes);
 
   // Autocast's copy in 16 bits.
   Operand Cast(Operand x, std::string_view module);
@@ -359,11 +384,44 @@ class LayerOperators {
   Operand HalvesRotary(Operand x, std::string_view module, std::int64_t head_size);
   Operand NewGelu(Operand x, std::string_view module);
   Operand Flash(const Core& core, std::string_view module, const AttentionShape& shape);
+  Operand FlashOfDocuments(const Core& core, std::string_view module, const AttentionShape& shape);
+  // The same where ranks have parts of each sequence (WorkOptions::context); context_operators.cc.
+  Operand FlashOverContext(const Core& core, std::string_view module, const AttentionShape& shape);
+  Operand FlashOfParts(const Core& core, std::string_view module, const AttentionShape& shape);
+  // A block for each rank's keys in turn, and a merge of what they have made. Transformer Engine's:
+  // messages beside the blocks before; backward begins with the keys that came last, and the
+  // gradients of keys follow them around. PyTorch's merges in FP32, may gather the keys beside the
+  // first block in place of messages, and adds up and sends gradients in FP32.
+  Operand RingAttention(const Core& core, std::string_view module, const AttentionShape& shape);
+  // Keys and values gathered and put in order, then a core for each chunk of the rank's queries.
+  // Backward gathers again, and reduce-scatters the gradients.
+  Operand GatheredAttention(const Core& core, std::string_view module, const AttentionShape& shape);
+  // The axes of the ring, and each of its steps, on the rank in its middle.
+  parallel::AxisSet RingAxes() const;
+  std::vector<Block> RingBlocks() const;
+  // Of the ranks that share out heads: of what has some heads of a rank's tokens all heads, or the
+  // reverse. Copies before and behind an all-to-all; those of several values run beside them.
+  struct Exchanged {
+    LayerTape::Value from, to;
+    Bytes bytes;
+  };
+  void ExchangeHeads(bool forward, const std::string& name, const std::vector<Exchanged>& values);
+  // What a step has made last of `outputs` to FP32 and into the first of them; `last`: and that to
+  // `y`.
+  void MergeInFp32(const std::string& name, const BlockSizes& sizes, Pieces& outputs, bool last,
+                   const Operand& y);
+
+  // In forward, or in backward.
+  LayerTape::Value MakeIn(bool forward, std::string name, Bytes bytes);
+  void RunIn(bool forward, Kernel kernel, const Pieces& reads, const Pieces& writes);
+  void CommunicateIn(bool forward, const LayerTape::Collective& collective, LayerTape::Piece source,
+                     LayerTape::Piece target);
   Operand Math(const Core& core, std::string_view module, const AttentionShape& shape);
 
   WorkOptions options_;
   LayerTape* tape_;
-  std::int64_t tokens_;                               // of the micro-batch
+  std::int64_t tokens_;                               // of the micro-batch, on this rank
+  std::int64_t positions_;                            // of a sequence, likewise
   DataType element_;                                  // of activations
   std::int64_t element_size_;                         // bytes
   std::vector<std::function<void()>> sums_of_parts_;  // for AddUpParts

@@ -212,6 +212,24 @@ std::vector<char> LayerTape::CommunicatedIn(std::span<const Recorded> list) cons
   return communicated;
 }
 
+namespace {
+
+ValueUse::Content ContentOf(const GroupOperation& group) {
+  switch (group.collective) {
+    case CollectiveKind::kAllGather:
+      // Ranks that share layers have the same tokens afterwards; those of a context keep their own.
+      return group.axes.Has(parallel::Axis::kContextOuter) ? ValueUse::Content::kSent
+                                                           : ValueUse::Content::kGathered;
+    case CollectiveKind::kSendRecv:
+    case CollectiveKind::kAllToAll:
+      return ValueUse::Content::kSent;
+    default:
+      return ValueUse::Content::kSum;
+  }
+}
+
+}  // namespace
+
 void LayerTape::Place(std::span<const Recorded> list, const Places& place,
                       std::vector<Operation>& operations, LayerWork& work) const {
   for (const Recorded& recorded : list) operations.push_back(recorded.operation);
@@ -293,7 +311,11 @@ void LayerTape::Place(std::span<const Recorded> list, const Places& place,
           {.group = static_cast<int>(i), .range = piece.range, .write = use == &group.target});
       *use = places.at(piece.value);
       use->range = piece.range;
-      if (BytesIn(piece) == group.bytes && BytesIn(other) < group.bytes) {
+      if (group.collective == CollectiveKind::kAllToAll) {
+        const auto ranks =
+            static_cast<int>(group.bytes.count() / (BytesIn(source) - BytesIn(target)).count());
+        use->parts = use == &group.source ? ranks : ranks - 1;
+      } else if (BytesIn(piece) == group.bytes && BytesIn(other) < group.bytes) {
         use->parts = static_cast<int>(group.bytes.count() / BytesIn(other).count());
       }
     }
@@ -304,10 +326,7 @@ void LayerTape::Place(std::span<const Recorded> list, const Places& place,
     if (!operation.group) continue;
     for (ValueUse* use : {&operation.group->source, &operation.group->target}) {
       use->type = operation.group->type;
-      use->content =
-          operation.group->collective == CollectiveKind::kAllGather  ? ValueUse::Content::kGathered
-          : operation.group->collective == CollectiveKind::kSendRecv ? ValueUse::Content::kSent
-                                                                     : ValueUse::Content::kSum;
+      use->content = ContentOf(*operation.group);
       ValueUse& most = seen.emplace(std::pair(use->table, use->index), *use).first->second;
       if (use->range.pieces * use->parts > most.range.pieces * most.parts) most = *use;
     }

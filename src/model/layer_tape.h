@@ -132,7 +132,7 @@ class LayerTape {
     Value alias_of = kNoValue;
   };
   struct Use {
-    static constexpr std::size_t kMost = 6;
+    static constexpr std::size_t kMost = 7;
     std::array<Value, kMost> values{};
     std::array<PieceRange, kMost> ranges{};
     std::size_t count = 0;

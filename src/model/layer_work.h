@@ -7,6 +7,7 @@
 
 #include "src/base/bytes.h"
 #include "src/base/data_type.h"
+#include "src/model/context_parallel.h"
 #include "src/model/operation.h"
 #include "src/model/recomputation.h"
 #include "src/parallel/axis.h"
@@ -30,7 +31,7 @@ namespace stepcast::model {
 // What one micro-batch on one rank looks like.
 struct WorkOptions {
   std::int64_t micro_batch_size = 1;  // sequences
-  std::int64_t sequence_length = 1;   // tokens
+  std::int64_t sequence_length = 1;   // tokens, on all ranks that have parts of it
   DataType compute = DataType::kBf16;
   Checkpointing checkpointing = Checkpointing::kNone;
   RecomputedModules recomputed_modules{};  // by kSelective
@@ -90,6 +91,8 @@ struct WorkOptions {
   // then stay aligned. Work and activations have the words that are added, parameters do not.
   std::int64_t vocabulary_multiple = 1;
   bool sequence_parallel = false;
+  // Each sequence's tokens divided among ranks, everywhere but inside of attention.
+  ContextParallel context{};
   // With sequence parallelism: of what a divided layer takes, a rank keeps its part, and gathers
   // the whole again for the gradients of the weights (Megatron-LM); else it keeps the whole.
   bool regathers = false;

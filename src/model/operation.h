@@ -35,7 +35,8 @@ struct ValueUse {
   bool write = false;
   PieceRange range{};
   // The range is so many equal parts, one of each rank of a group: the whole that an all-gather
-  // makes or a reduce-scatter takes. Otherwise 1.
+  // makes or a reduce-scatter takes; of an all-to-all the source's, and the target's, which are one
+  // fewer. Otherwise 1.
   int parts = 1;
   DataType type = DataType::kBf16;  // as it is communicated
   // How it comes to be on another rank: added up, gathered, or as it was sent.
@@ -45,7 +46,9 @@ struct ValueUse {
 };
 
 // A collective over the ranks along `axes` of the grid. kSendRecv: each sends to the rank that is
-// `distance` further on around the group.
+// `distance` further on around the group. kAllToAll: of the source's parts each sends the i-th to
+// the rank that is i + 1 further on, and keeps the last; what comes are the target's parts, the
+// i-th from the rank that is i + 1 back.
 struct GroupOperation {
   CollectiveKind collective = CollectiveKind::kAllReduce;
   parallel::AxisSet axes;

@@ -40,14 +40,9 @@ std::vector<LayerTape::Piece> LayerOperators::WithAgreedScale(bool forward, Valu
   const Bytes one(kFp32Size);
   const Kernel largest = Memory(name + ".amax", 0, BytesOfElements(elements), one);
   const LayerTape::Collective agree{CollectiveKind::kAllReduce, kTensor, DataType::kFp32};
-  const Value scale = forward ? tape_->Make(name + " scale", one) : tape_->MakeScratch(one);
-  if (forward) {
-    tape_->Run(largest, {part}, {scale});
-    tape_->Communicate(agree, scale, scale);
-  } else {
-    tape_->RunBackward(largest, {part}, {scale});
-    tape_->CommunicateBackward(agree, scale, scale);
-  }
+  const Value scale = MakeIn(forward, name + " scale", one);
+  RunIn(forward, largest, {part}, {scale});
+  CommunicateIn(forward, agree, scale, scale);
   return {part, scale};
 }
 
@@ -79,34 +74,22 @@ QuantizedCopies LayerOperators::Gatherable(bool forward, Value part, std::int64_
 void LayerOperators::GatherTokens(bool forward, Value part, Value whole, Bytes bytes,
                                   std::string_view name) {
   const LayerTape::Collective gather{CollectiveKind::kAllGather, kTensor, element_};
-  if (forward) {
-    if (!options_.divides_sequences) return tape_->Communicate(gather, part, whole);
-    const Value parts = tape_->Make(Joined(name, " ranks' parts"), bytes);
-    tape_->Communicate(gather, part, parts);
-    tape_->Run(Memory(Joined(name, ".order"), 0, bytes, bytes), {parts}, {whole});
-    return;
-  }
-  if (!options_.divides_sequences) return tape_->CommunicateBackward(gather, part, whole);
-  const Value parts = tape_->MakeScratch(bytes);
-  tape_->CommunicateBackward(gather, part, parts);
-  tape_->RunBackward(Memory(Joined(name, ".dgrad.order"), 0, bytes, bytes), {parts}, {whole});
+  if (!options_.divides_sequences) return CommunicateIn(forward, gather, part, whole);
+  const Value parts = MakeIn(forward, Joined(name, " ranks' parts"), bytes);
+  CommunicateIn(forward, gather, part, parts);
+  RunIn(forward, Memory(Joined(name, forward ? ".order" : ".dgrad.order"), 0, bytes, bytes),
+        {parts}, {whole});
 }
 
 void LayerOperators::ScatterTokens(bool forward, Value whole, Value part, Bytes bytes,
                                    std::string_view name) {
-  if (forward) {
-    const LayerTape::Collective scatter{CollectiveKind::kReduceScatter, kTensor, element_};
-    if (!options_.divides_sequences) return tape_->Communicate(scatter, whole, part);
-    const Value parts = tape_->Make(Joined(name, " ranks' parts"), bytes);
-    tape_->Run(Memory(Joined(name, ".order"), 0, bytes, bytes), {whole}, {parts});
-    tape_->Communicate(scatter, parts, part);
-    return;
-  }
-  const LayerTape::Collective scatter = Beside(CollectiveKind::kReduceScatter);
-  if (!options_.divides_sequences) return tape_->CommunicateBackward(scatter, whole, part);
-  const Value parts = tape_->MakeScratch(bytes);
-  tape_->RunBackward(Memory(Joined(name, ".dgrad.order"), 0, bytes, bytes), {whole}, {parts});
-  tape_->CommunicateBackward(scatter, parts, part);
+  LayerTape::Collective scatter{CollectiveKind::kReduceScatter, kTensor, element_};
+  if (!forward) scatter = Beside(CollectiveKind::kReduceScatter);
+  if (!options_.divides_sequences) return CommunicateIn(forward, scatter, whole, part);
+  const Value parts = MakeIn(forward, Joined(name, " ranks' parts"), bytes);
+  RunIn(forward, Memory(Joined(name, forward ? ".order" : ".dgrad.order"), 0, bytes, bytes),
+        {whole}, {parts});
+  CommunicateIn(forward, scatter, parts, part);
 }
 
 LayerOperators::Pieces LayerOperators::ExchangeParts(bool forward, Value own, Value others) {
@@ -122,11 +105,7 @@ LayerOperators::Pieces LayerOperators::ExchangeParts(bool forward, Value own, Va
                                         .type = element_,
                                         .distance = ring ? 1 : ranks - i,
                                         .multiprocessors = 0};
-    if (forward) {
-      tape_->Communicate(message, source, parts.back());
-    } else {
-      tape_->CommunicateBackward(message, source, parts.back());
-    }
+    CommunicateIn(forward, message, source, parts.back());
   }
   return parts;
 }
@@ -400,28 +379,12 @@ Operand LayerOperators::FeaturesToTokens(Operand x, std::string_view module) {
   const Operand y =
       Make(Joined(module, " of the tokens"), x.width * options_.tensor, x.tokens / options_.tensor);
   // Each rank has a piece for each other one, and puts together its own and those that it receives.
-  const auto exchange = [=, this](bool forward, Value whole, Value made, std::string name) {
+  const auto exchange = [=, this](bool forward, Value whole, Value made, const std::string& name) {
     const Bytes others(Size(x).count() / ranks * (ranks - 1));
-    const Value received =
-        forward ? tape_->Make(name + " received", others) : tape_->MakeScratch(others);
-    for (int i = 1; i < ranks; ++i) {
-      const LayerTape::Collective message{
-          .kind = CollectiveKind::kSendRecv, .axes = kTensor, .type = element_, .distance = i};
-      const LayerTape::Piece source(whole, PieceRange{.piece = i - 1, .pieces = ranks});
-      const LayerTape::Piece target(received, PieceRange{.piece = i - 1, .pieces = ranks - 1});
-      if (forward) {
-        tape_->Communicate(message, source, target);
-      } else {
-        tape_->CommunicateBackward(message, source, target);
-      }
-    }
+    const Value received = MakeIn(forward, name + " received", others);
+    CommunicateIn(forward, {CollectiveKind::kAllToAll, kTensor, element_}, whole, received);
     const LayerTape::Piece own(whole, PieceRange{.piece = ranks - 1, .pieces = ranks});
-    Kernel cat = Memory(name + ".cat", 0, Size(x), Size(x));
-    if (forward) {
-      tape_->Run(std::move(cat), {own, received}, {made});
-    } else {
-      tape_->RunBackward(std::move(cat), {own, received}, {made});
-    }
+    RunIn(forward, Memory(name + ".cat", 0, Size(x), Size(x)), {own, received}, {made});
   };
   exchange(true, x.value, y.value, Joined(module, ".to_tokens"));
   tape_->OnBackward([=, this] {

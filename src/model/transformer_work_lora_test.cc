@@ -118,7 +118,7 @@ TEST(LoraWorkTest, AdaptersCommunicateWhatIsOfTheirRank) {
   messages.all_to_all = true;
   work = BlockOf(AdaptedLlama(messages), options);
   EXPECT_EQ(count(work, CollectiveKind::kAllGather, wide), 4);
-  EXPECT_EQ(count(work, CollectiveKind::kSendRecv, Bytes(wide.count() / 16)), 2 * 3);
+  EXPECT_EQ(count(work, CollectiveKind::kAllToAll, Bytes(wide.count() / 4)), 2);
 }
 
 // In 8 bits: frozen products cast what they take and what comes back once, and keep neither.

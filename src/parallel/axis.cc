@@ -5,9 +5,20 @@
 namespace stepcast::parallel {
 
 const char* Name(Axis axis) {
-  constexpr const char* kNames[kAxes] = {"tensor",      "context", "expert",  "shard inner",
-                                         "shard outer", "replica", "pipeline"};
+  constexpr const char* kNames[kAxes] = {"tensor",  "context inner", "context outer",
+                                         "expert",  "shard inner",   "shard outer",
+                                         "replica", "pipeline"};
   return kNames[static_cast<std::size_t>(axis)];
+}
+
+std::string NameOf(AxisSet axes) {
+  if (axes == kContext) return "context";
+  std::string name;
+  for (int axis = 0; axis < kAxes; ++axis) {
+    const auto which = static_cast<Axis>(axis);
+    if (axes.Has(which)) name += (name.empty() ? "" : " and ") + std::string(Name(which));
+  }
+  return name;
 }
 
 }  // namespace stepcast::parallel

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 // The axes along which training is divided among ranks.
 namespace stepcast::parallel {
@@ -8,7 +9,10 @@ namespace stepcast::parallel {
 // In the default order of ranks, fastest first (Megatron-Core's `tp-cp-ep-dp-pp`).
 enum class Axis : std::uint8_t {
   kTensor,
-  kContext,
+  // Ranks that have parts of each sequence. With hierarchical exchange those along kContextInner
+  // share out heads, and rings go along kContextOuter; else the near degree is 1.
+  kContextInner,
+  kContextOuter,
   kExpert,
   // Data parallelism is a product of three. Ranks along kShardInner and kShardOuter hold different
   // shards of the model states; ranks along kReplica hold the same shard of another copy. Where
@@ -19,7 +23,7 @@ enum class Axis : std::uint8_t {
   kReplica,
   kPipeline,
 };
-inline constexpr int kAxes = 7;
+inline constexpr int kAxes = 8;
 
 const char* Name(Axis axis);  // "tensor", "shard inner", ...
 
@@ -44,7 +48,16 @@ class AxisSet {
 constexpr AxisSet operator|(Axis a, Axis b) { return AxisSet(a) | AxisSet(b); }
 
 // Axes that factor.
+inline constexpr AxisSet kContext = Axis::kContextInner | Axis::kContextOuter;
 inline constexpr AxisSet kShard = Axis::kShardInner | Axis::kShardOuter;
 inline constexpr AxisSet kData = kShard | Axis::kReplica;
+
+// Ranks that have parts of a sequence train the same parameters as those that have other
+// sequences: the ranks that share one copy of the states, and all that add up gradients.
+inline constexpr AxisSet kStates = kContext | kShard;
+inline constexpr AxisSet kGradients = kContext | kData;
+
+// "tensor", "context", "tensor and pipeline".
+std::string NameOf(AxisSet axes);
 
 }  // namespace stepcast::parallel

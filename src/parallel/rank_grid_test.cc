@@ -11,8 +11,9 @@
 namespace stepcast::parallel {
 namespace {
 
-constexpr Axis kAll[] = {Axis::kTensor,     Axis::kContext, Axis::kExpert,  Axis::kShardInner,
-                         Axis::kShardOuter, Axis::kReplica, Axis::kPipeline};
+constexpr Axis kAll[] = {Axis::kTensor,  Axis::kContextInner, Axis::kContextOuter,
+                         Axis::kExpert,  Axis::kShardInner,   Axis::kShardOuter,
+                         Axis::kReplica, Axis::kPipeline};
 
 // Any order of some axes, with degrees of 1 to 4.
 RankGrid AnyGrid() {

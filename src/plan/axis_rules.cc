@@ -25,15 +25,13 @@ class AxisRules : public Rules {
   bool axes_supported() const { return axes_supported_; }
 
   void CheckAxes() {
-    const std::pair<const char*, std::optional<std::int64_t>> axes[] = {
-        {"context", request_.context}, {"expert", request_.expert}};
-    for (const auto& [axis, degree] : axes) {
-      if (degree.value_or(1) <= 1) continue;
+    if (request_.expert.value_or(1) > 1) {
       axes_supported_ = false;
-      Add(fmt::format("parallelism.{}", axis), "plan.axis-not-supported",
-          fmt::format("the {} axis is not supported yet: {}", axis, *degree),
-          "leave it at 1; the data, tensor and pipeline axes are supported");
+      Add("parallelism.expert", "plan.axis-not-supported",
+          fmt::format("the expert axis is not supported yet: {}", *request_.expert),
+          "leave it at 1; the data, tensor, context and pipeline axes are supported");
     }
+    CheckContext(request_, facts_, violations_);
     if (request_.tensor.value_or(1) > 1) CheckTensor(*request_.tensor);
     CheckTensorOverlap(request_.tensor_overlap.value_or(model::TensorOverlap::kNone));
     if (request_.pipeline.value_or(1) > 1) CheckPipeline(*request_.pipeline);
@@ -74,8 +72,8 @@ class AxisRules : public Rules {
                          model::Name(overlap), ranks, *facts_.node_devices),
              "choose a parallelism.tensor that divides a node's GPUs, or tensor_overlap: none");
     }
-    const std::int64_t tokens =
-        request_.micro_batch_size.value_or(0) * request_.sequence_length.value_or(0);
+    const std::int64_t tokens = request_.micro_batch_size.value_or(0) *
+                                request_.sequence_length.value_or(0) / request_.context.value_or(1);
     if (overlap == TensorOverlap::kUserBuffers &&
         tokens % (ranks * model::kPiecesOfUserBuffers) != 0) {
       refuse(fmt::format("{} ranks with {} pieces each do not divide {} tokens of a micro-batch",

@@ -6,8 +6,8 @@ namespace {
 
 TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
   const Case cases[] = {
-      {[](Request& r) { r.context = 2; }, "parallelism.context", "plan.axis-not-supported",
-       "the context axis is not supported yet: 2"},
+      {[](Request& r) { r.expert = 2; }, "parallelism.expert", "plan.axis-not-supported",
+       "the expert axis is not supported yet: 2"},
       {[](Request& r) {
          r.tensor = 2;
          r.framework = Framework::kDdp;

@@ -50,6 +50,8 @@ struct FrameworkTraits {
   bool pipelines = false;  // those that are modelled
   // Divides layers among ranks (tensor parallelism).
   bool tensor_parallel = false;
+  // Divides sequences among ranks (context parallelism).
+  bool context_parallel = false;
   // With sequence parallelism a rank keeps its part of what a divided layer takes and gathers the
   // whole again in backward, and gradients of what is applied to parts of the tokens are added up
   // once a step (Megatron-LM; nanotron's tp_recompute_allgather).
@@ -79,7 +81,8 @@ inline constexpr FrameworkTraits kFrameworkTraits[] = {
      .textbook = true,
      .searched_by_default = false,
      .pipelines = true,
-     .tensor_parallel = true},
+     .tensor_parallel = true,
+     .context_parallel = true},
     {.name = "ddp",
      .first_stage = 0,
      .last_stage = 0,
@@ -102,7 +105,8 @@ inline constexpr FrameworkTraits kFrameworkTraits[] = {
      .other_stage = "zero_stage: 3 or 2, or framework: reference or ddp",
      .of_pytorch = true,
      .pipelines = true,
-     .tensor_parallel = true},
+     .tensor_parallel = true,
+     .context_parallel = true},
     // Layers that ranks divide are the model's own there: Megatron-DeepSpeed's.
     {.name = "deepspeed",
      .first_stage = 0,
@@ -120,6 +124,7 @@ inline constexpr FrameworkTraits kFrameworkTraits[] = {
      .fused_update = true,
      .pipelines = true,
      .tensor_parallel = true,
+     .context_parallel = true,
      .gathers_again = true,
      .megatron_layers = true,
      .fuses_products = true,

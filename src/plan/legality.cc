@@ -150,8 +150,10 @@ class Checker : public Rules {
     if (!request_.data) {
       if (*facts_.devices % replica == 0) return;
       Add("parallelism.pipeline", "plan.device-count",
-          fmt::format("the cluster's {} devices do not divide into tensor {} x pipeline {}",
-                      *facts_.devices, request_.tensor.value_or(1), request_.pipeline.value_or(1)),
+          fmt::format(
+              "the cluster's {} devices do not divide into tensor {} x pipeline {} x context {}",
+              *facts_.devices, request_.tensor.value_or(1), request_.pipeline.value_or(1),
+              request_.context.value_or(1)),
           "choose divisors of the number of devices, or change the cluster");
       return;
     }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "src/model/context_parallel.h"
 #include "src/parallel/vocabulary.h"
 
 namespace stepcast::parallel {
@@ -23,6 +24,10 @@ struct Parallelism {
   std::int64_t pipeline = 1;
   std::int64_t context = 1;
   std::int64_t expert = 1;
+  // With context parallelism: how a rank's queries see all keys, and with `hierarchical` how many
+  // neighbours share out heads.
+  model::ContextMethod context_method = model::ContextMethod::kRing;
+  std::int64_t context_inner = 1;
   // With tensor parallelism: between the divided regions the tokens are, too.
   bool sequence_parallel = false;
   // Of pipelines: how stages order their passes (ScheduleOf, pipeline.h), how many chunks of the
@@ -44,6 +49,8 @@ struct ParallelismRequest {
   std::optional<std::int64_t> pipeline;
   std::optional<std::int64_t> context;
   std::optional<std::int64_t> expert;
+  std::optional<model::ContextMethod> context_method;
+  std::optional<std::int64_t> context_inner;
   std::optional<bool> sequence_parallel;
   std::optional<std::string> schedule;
   // Of a schedule that a file lists, under whose name `schedule` has it.

@@ -19,6 +19,7 @@ constexpr std::int64_t kMostOfAnAxis = 10'000;
 constexpr std::int64_t kMostVirtualStages = 64;
 
 bool IsDivided(const Parallelism& axes) { return axes.tensor > 1; }
+bool HasContext(const Parallelism& axes) { return axes.context > 1; }
 bool IsPipeline(const Parallelism& axes) { return axes.pipeline > 1; }
 
 std::vector<ParallelismSetting> Rows() {
@@ -51,8 +52,33 @@ std::vector<ParallelismSetting> Rows() {
       {.key = "context",
        .type = Count{&Given::context, &Parallelism::context, 1, kMostOfAnAxis},
        .uses = {},
-       .values = "1; more is not supported yet",
+       .values =
+           "c, the ranks that have parts of each sequence (`reference`, `megatron`, `fsdp2`): "
+           "1/c of its tokens everywhere but inside of attention, in 2c chunks of which a rank has "
+           "the i-th and the i-th last. Gradients are added up, and states sharded, over the "
+           "c ranks as over data-parallel ones",
        .default_value = "1"},
+      {.key = "context_method",
+       .type = Words<&Given::context_method, &Parallelism::context_method,
+                     model::ContextMethod::kRing, model::ContextMethod::kAllGather,
+                     model::ContextMethod::kAllToAll, model::ContextMethod::kHierarchical>(),
+       .uses = {Of(Framework::kReference), Of(Framework::kMegatron),
+                Of(Framework::kFsdp2, "`ring` and `all_gather`")},
+       .without = "context",
+       .shown = HasContext,
+       .values = "how a rank's queries come to see the keys and values of all: `ring` (messages "
+                 "around, a block of attention beside each; Transformer Engine's `p2p`, PyTorch's "
+                 "`alltoall`), `all_gather`, `all_to_all` (each rank gets all tokens of some "
+                 "heads; `a2a`, DeepSpeed-Ulysses), `hierarchical` (all-to-alls among neighbours, "
+                 "a ring across; `a2a+p2p`)",
+       .default_value = "`ring`; fsdp2: `all_gather`"},
+      {.key = "context_inner",
+       .type = Count{&Given::context_inner, &Parallelism::context_inner, 2, kMostOfAnAxis},
+       .uses = {Of(Framework::kReference), Of(Framework::kMegatron)},
+       .without = "context",
+       .shown = [](const Parallelism& axes) { return axes.context_inner > 1; },
+       .values = "with `hierarchical`: the neighbours that share out heads, a divisor of c",
+       .default_value = "none: `hierarchical` needs it"},
       {.key = "expert",
        .type = Count{&Given::expert, &Parallelism::expert, 1, kMostOfAnAxis},
        .uses = {},

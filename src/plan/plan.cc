@@ -2,6 +2,14 @@
 
 namespace stepcast::plan {
 
+std::int64_t GradientRanks(const Plan& plan) {
+  return plan.parallelism.context * plan.parallelism.data;
+}
+
+std::int64_t ShardRanks(const Plan& plan) {
+  return plan.parallelism.context * plan.data_parallel.shard_group_size;
+}
+
 std::int64_t OptimizerBytesPerParameter(const Training& training) {
   const std::int64_t moments = MomentsOf(training.optimizer);
   const std::int64_t master = SizeOf(training.parameter_dtype) < SizeOf(DataType::kFp32) ? 1 : 0;
@@ -80,6 +88,15 @@ bool DonatesLogits(const Plan& plan) {
          plan.software.torch >= kDonates;
 }
 
+model::ContextParallel ContextOf(const Plan& plan) {
+  const Parallelism& axes = plan.parallelism;
+  return {.ranks = axes.context,
+          .method = axes.context_method,
+          .heads = axes.context_method == model::ContextMethod::kAllToAll ? axes.context
+                                                                          : axes.context_inner,
+          .of_pytorch = plan.data_parallel.framework == Framework::kFsdp2};
+}
+
 }  // namespace
 
 model::WorkOptions WorkOptionsOf(const Plan& plan) {
@@ -115,6 +132,7 @@ model::WorkOptions WorkOptionsOf(const Plan& plan) {
                                      ? training.make_vocab_size_divisible_by
                                      : 1,
           .sequence_parallel = plan.parallelism.sequence_parallel,
+          .context = ContextOf(plan),
           .regathers = TraitsOf(plan.data_parallel.framework).gathers_again,
           .divides_sequences = plan.data_parallel.framework == Framework::kFsdp2,
           .sums_beside_weights = HasMegatronsLinear(plan),

@@ -36,12 +36,17 @@ struct Plan {
   Software software;
 };
 
-// The type in which kernels read parameters and write gradients: 16 bits beside products in 8 and 4, 32
-// beside those that round to TF32.
+// The type in which kernels read parameters and write gradients: 16 bits beside products in 8 and
+// 4, 32 beside those that round to TF32.
 constexpr DataType ComputeType(DataType precision) {
   if (precision == DataType::kTf32) return DataType::kFp32;
   return IsQuantized(precision) ? DataType::kBf16 : precision;
 }
+
+// Ranks that add up their gradients (parallel::kGradients), and those among which one copy of the
+// states is sharded (parallel::kStates).
+std::int64_t GradientRanks(const Plan& plan);
+std::int64_t ShardRanks(const Plan& plan);
 
 // Bytes of persistent optimizer state per parameter: AdamW's two FP32 moments (SGD: one momentum),
 // plus the FP32 master copy when the parameters are kept in 16 bits or fewer. AdamW on bf16

@@ -6,7 +6,8 @@
 namespace stepcast::plan {
 
 // The plan's ranks: neighbours share the layers of tensor parallelism; neighbouring groups of those
-// share a copy of the model states, `shard_group_size` of them; ranks
+// have parts of the same sequences (context parallelism); groups of those beside each other share a
+// copy of the model states, `shard_group_size` of them; ranks
 // so far apart hold the same shard of several copies (hybrid sharding); the ranks of a pipeline
 // stage come one behind the other, stage after stage.
 parallel::RankGrid GridOf(const Plan& plan);

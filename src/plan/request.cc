@@ -178,7 +178,9 @@ void CompleteBuckets(const Request& request, const Training& training, std::int6
         given != nullptr ? *given : BytesOf(std::int64_t{512} << 20, training.parameter_dtype);
   } else if (data_parallel.framework == Framework::kMegatron && data_parallel.overlap) {
     data_parallel.bucket_size =
-        given != nullptr ? *given : BytesOf(MegatronBucketElements(data), training.gradient_dtype);
+        given != nullptr ? *given
+                         : BytesOf(MegatronBucketElements(data * request.context.value_or(1)),
+                                   training.gradient_dtype);
   }
 }
 
@@ -331,13 +333,18 @@ Plan Complete(const Request& request, std::int64_t devices, const ModelBlocks& m
   Plan plan;
   plan.training = CompleteTraining(request, *data);
   const std::int64_t stages = request.pipeline.value_or(1);
-  plan.parallelism = {.data = *data,
-                      .tensor = request.tensor.value_or(1),
-                      .pipeline = stages,
-                      .context = request.context.value_or(1),
-                      .expert = request.expert.value_or(1),
-                      .sequence_parallel = request.tensor.value_or(1) > 1 &&
-                                           request.sequence_parallel.value_or(false)};
+  plan.parallelism = {
+      .data = *data,
+      .tensor = request.tensor.value_or(1),
+      .pipeline = stages,
+      .context = request.context.value_or(1),
+      .expert = request.expert.value_or(1),
+      .context_method = request.context_method.value_or(request.framework == Framework::kFsdp2
+                                                            ? model::ContextMethod::kAllGather
+                                                            : model::ContextMethod::kRing),
+      .context_inner = request.context.value_or(1) > 1 ? request.context_inner.value_or(1) : 1,
+      .sequence_parallel =
+          request.tensor.value_or(1) > 1 && request.sequence_parallel.value_or(false)};
   if (stages > 1) {
     RequestedSchedule schedule = ScheduleOf(request);
     plan.parallelism.virtual_stages = schedule.virtual_stages;

@@ -167,7 +167,7 @@ Bytes Spread(std::int64_t bytes, std::int64_t ranks) { return Bytes((bytes + ran
 Bytes States(const Scenario& scenario, std::int64_t parameters) {
   const plan::DataParallel& plan = scenario.plan.data_parallel;
   const plan::Training& training = scenario.plan.training;
-  const std::int64_t shards = plan.shard_group_size;
+  const std::int64_t shards = plan::ShardRanks(scenario.plan);
   const bool fsdp = plan::IsFsdp(plan.framework);
   const bool on_host = plan.deepspeed.offload_param != plan::OffloadDevice::kNone;
   const bool updated_on_host = plan.deepspeed.offload_optimizer != plan::OffloadDevice::kNone;
@@ -208,7 +208,7 @@ Bytes GatheredParameters(const Scenario& scenario, std::int64_t parameters) {
 Bytes Frozen(const Scenario& scenario, Bytes frozen) {
   const plan::DataParallel& plan = scenario.plan.data_parallel;
   const bool shared = plan.zero_stage == 3 || plan::IsFsdp(plan.framework);
-  return Spread(frozen.count(), shared ? plan.shard_group_size : 1);
+  return Spread(frozen.count(), shared ? plan::ShardRanks(scenario.plan) : 1);
 }
 
 // Of a stage: states, and beside them gradients, activations, or, where gradients are kept while
@@ -285,7 +285,7 @@ Result<Bound> Bounds::OfKernels(const Scenario& scenario) {
   for (const MicroBatch::Stage& stage : micro_batch.stages) {
     bound.memory = std::max(bound.memory, MemoryBeside(scenario, stage, stage.activations, keeps));
   }
-  SayWhetherItFits(scenario, scenario.plan.parallelism.data > 1 ? 1 : 0, bound);
+  SayWhetherItFits(scenario, plan::GradientRanks(scenario.plan) > 1 ? 1 : 0, bound);
   return bound;
 }
 
@@ -302,7 +302,7 @@ Result<Bound> Bounds::OfPipeline(const Scenario& scenario, Bound bound) {
     bound.memory = std::max(
         bound.memory, MemoryBeside(scenario, micro_batch.stages[stage], activations[stage], keeps));
   }
-  SayWhetherItFits(scenario, scenario.plan.parallelism.data > 1 ? 1 : 0, bound);
+  SayWhetherItFits(scenario, plan::GradientRanks(scenario.plan) > 1 ? 1 : 0, bound);
   return bound;
 }
 

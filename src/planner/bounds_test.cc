@@ -77,6 +77,10 @@ Case AnyPlan() {
     if (!layers) vary("parallelism.tensor", {"1", "2", "4"});
     if (!layers) vary("parallelism.sequence_parallel", {"false", "true"});
     vary("parallelism.pipeline", {"1", "2", "2", "4"});
+    if (!layers && !nanotron && *rc::gen::arbitrary<bool>()) {
+      vary("parallelism.context", {"1", "2", "4"});
+      vary("parallelism.context_method", {"ring", "all_gather", "all_to_all"});
+    }
     if (!nanotron && *rc::gen::arbitrary<bool>()) vary("parallelism.virtual_stages", {"1", "2"});
     vary("training.gradient_accumulation", {"2", "4", "8"});
     if (!layers && !nanotron && *rc::gen::inRange(0, 3) == 0) {

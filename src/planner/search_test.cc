@@ -343,6 +343,9 @@ TEST(SearchTest, SpacesOfTensorAndPipelineParallelismAreSearchedExactly) {
                     {"parallelism.sequence_parallel", {"false", "true"}}};
     options.vary.push_back({"parallelism.pipeline", {"1", "2", "4"}});
     const bool fsdp2 = std::string_view(framework) == "fsdp2";
+    if (std::string_view(framework) != "nanotron" && *rc::gen::arbitrary<bool>()) {
+      options.vary.push_back({"parallelism.context", {"1", "2"}});
+    }
     if (fsdp2) {
       const bool v = *rc::gen::arbitrary<bool>();
       options.vary.push_back(

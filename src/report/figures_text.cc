@@ -66,6 +66,10 @@ std::string Plan(const plan::Plan& plan) {
     text += fmt::format(", layers over {} ranks{}", plan.parallelism.tensor,
                         plan.parallelism.sequence_parallel ? " with sequence parallelism" : "");
   }
+  if (plan.parallelism.context > 1) {
+    text += fmt::format(", sequences over {} ranks by {}", plan.parallelism.context,
+                        model::Name(plan.parallelism.context_method));
+  }
   if (plan.parallelism.pipeline > 1) {
     text += fmt::format(", {} pipeline stages by {}", plan.parallelism.pipeline,
                         plan.parallelism.schedule);

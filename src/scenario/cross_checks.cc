@@ -69,6 +69,7 @@ class CrossChecks {
     facts.tied_embeddings = architecture != nullptr && architecture->tie_embeddings;
     if (architecture != nullptr) {
       facts.encoder = model::IsEncoder(architecture->family);
+      facts.attention_window = architecture->attention_window;
       if (architecture->position == model::Position::kLearned) {
         facts.max_positions = architecture->max_positions;
       }
@@ -174,8 +175,8 @@ class CrossChecks {
     if (!profile.kernels) return;
     for (const calibration::Fault& fault :
          calibration::CheckOnDevice(*profile.kernels, {.memory_bandwidth = gpu.memory_bandwidth,
-                                                       .peak = gpu.peak,
-                                                       .separate = gpu.compute_capability > 0})) {
+                                                      .peak = gpu.peak,
+                                                      .separate = gpu.compute_capability > 0})) {
       Report("calibration.implausible", profile.location,
              fmt::format("profile {} on {}: {}: {}", Quoted(profile.name), gpu.name, fault.field,
                          fault.message),

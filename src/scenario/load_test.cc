@@ -230,7 +230,7 @@ TEST(Load, PointsAtEveryMistakeInTheFile) {
       {Flat("data_parallel:", "parallelism: {data: 7}\ndata_parallel:"),
        {"s.yaml:16:21 plan.device-count"}},
       {Flat("data_parallel:", "parallelism: {expert: 2, context: 2}\ndata_parallel:"),
-       {"s.yaml:16:23 plan.axis-not-supported", "s.yaml:16:35 plan.axis-not-supported"}},
+       {"s.yaml:16:23 plan.axis-not-supported", "s.yaml:16:35 plan.context"}},
       {Flat("data_parallel:", "software: {torch: 2.99}\ndata_parallel:"),
        {"s.yaml:16:19 plan.version-not-modelled"}},
       {Flat("zero_stage: 0", "zero_stage: 4"), {"s.yaml:17:15 input.out-of-range"}},

@@ -55,6 +55,7 @@ inline constexpr CaseKey kCaseKeys[] = {
     {"virtual_stages", "parallelism", "virtual_stages"},
     {"stage_layers", "parallelism", "stage_layers"},
     {"context", "parallelism", "context"},
+    {"context_method", "parallelism", "context_method"},
     {"expert", "parallelism", "expert"},
     {"shard_group_size", "data_parallel", "shard_group_size"},
 };

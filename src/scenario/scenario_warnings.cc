@@ -50,7 +50,7 @@ bool WarnOfNodesThatDiffer(const std::vector<int>& sizes, const Shape& shape, Sc
 void WarnOfOtherTables(Scenario& scenario) {
   if (scenario.calibration == nullptr || scenario.calibration->collectives.empty()) return;
   const parallel::RankGrid grid = plan::GridOf(scenario.plan);
-  if (grid.Degree(parallel::kData) == 1) return;
+  if (grid.Degree(parallel::kGradients) == 1) return;
   const auto shape = [](int ranks, int nodes) {
     return fmt::format("{} ranks on {} {}", ranks, nodes, nodes == 1 ? "node" : "nodes");
   };
@@ -59,7 +59,7 @@ void WarnOfOtherTables(Scenario& scenario) {
   std::vector<std::string> planned;
   std::vector<int> sizes;
   for (const parallel::AxisSet axes :
-       {parallel::kData, parallel::kShard, parallel::AxisSet(parallel::Axis::kReplica)}) {
+       {parallel::kGradients, parallel::kStates, parallel::AxisSet(parallel::Axis::kReplica)}) {
     const std::vector<int> ranks = grid.Group(0, axes);
     const auto count = static_cast<int>(ranks.size());
     if (count == 1) continue;

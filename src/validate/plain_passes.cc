@@ -1,13 +1,16 @@
 #include "src/validate/plain_passes.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "src/model/local.h"
 #include "src/model/stage.h"
 #include "src/parallel/pipeline_schedule.h"
+#include "src/parallel/rank_grid.h"
 #include "src/parallel/vocabulary.h"
 #include "src/plan/pipeline.h"
 #include "src/plan/plan.h"
@@ -58,12 +61,15 @@ std::uint32_t Sum(std::uint32_t a, std::uint32_t b, DataType type) {
   });
 }
 
-// One micro-batch on all ranks that share its layers.
+// One micro-batch on all ranks that share its layers or its tokens.
 class Ranks {
  public:
   // `one_word`: as in lowering/pass_values.h.
-  Ranks(int ranks, bool one_word)
-      : one_word_(one_word), words_(static_cast<std::size_t>(ranks)), values_(words_.size()) {}
+  Ranks(parallel::RankGrid grid, bool one_word)
+      : grid_(std::move(grid)),
+        one_word_(one_word),
+        words_(static_cast<std::size_t>(grid_.ranks())),
+        values_(words_.size()) {}
 
   Words& words() { return words_; }
 
@@ -161,29 +167,37 @@ class Ranks {
       sources.emplace_back(value.begin() + static_cast<std::ptrdiff_t>(First(group.source)),
                            value.begin() + static_cast<std::ptrdiff_t>(End(group.source)));
     }
-    const auto added = [&](std::size_t part) {
-      std::uint32_t sum = sources[0][part];
-      for (std::size_t rank = 1; rank < sources.size(); ++rank) {
-        sum = Sum(sum, sources[rank][part], group.type);
-      }
-      return sum;
-    };
-    const std::size_t first = First(group.target);
     for (std::size_t rank = 0; rank < values_.size(); ++rank) {
+      const std::vector<int> ranks = grid_.Group(static_cast<int>(rank), group.axes);
+      const std::size_t size = ranks.size();
+      const auto place = static_cast<std::size_t>(
+          std::find(ranks.begin(), ranks.end(), static_cast<int>(rank)) - ranks.begin());
+      const auto sent = [&](std::size_t from, std::size_t part) {
+        return sources[static_cast<std::size_t>(ranks[from % size])][part];
+      };
+      const auto added = [&](std::size_t part) {
+        std::uint32_t sum = sent(0, part);
+        for (std::size_t from = 1; from < size; ++from) {
+          sum = Sum(sum, sent(from, part), group.type);
+        }
+        return sum;
+      };
+      const std::size_t first = First(group.target);
       Words& target = ValueOf(rank, group.target, layer);
       switch (group.collective) {
         case CollectiveKind::kAllGather:
-          for (std::size_t from = 0; from < sources.size(); ++from) {
-            target[first + from] = sources[from][0];
-          }
+          for (std::size_t from = 0; from < size; ++from) target[first + from] = sent(from, 0);
           break;
         case CollectiveKind::kReduceScatter:
-          target[first] = added(rank);
+          target[first] = added(place);
           break;
         case CollectiveKind::kSendRecv:
-          target[first] =
-              sources[(rank + sources.size() - static_cast<std::size_t>(group.distance)) %
-                      sources.size()][0];
+          target[first] = sent(place + size - static_cast<std::size_t>(group.distance), 0);
+          break;
+        case CollectiveKind::kAllToAll:
+          for (std::size_t part = 0; part + 1 < size; ++part) {
+            target[first + part] = sent(place + size - 1 - part, part);
+          }
           break;
         default:
           target[first] = added(0);
@@ -192,6 +206,7 @@ class Ranks {
     }
   }
 
+  const parallel::RankGrid grid_;
   const bool one_word_;
   Words words_;
   std::vector<std::map<Key, Words>> values_;  // by rank
@@ -204,10 +219,12 @@ class Ranks {
 PlainPasses::PlainPasses(const scenario::Scenario& scenario)
     : scenario_(scenario),
       shares_vocabulary_(scenario.plan.parallelism.vocabulary != parallel::Vocabulary::kEnds),
-      apart_(scenario.plan.parallelism.pipeline == 1 && scenario.plan.parallelism.tensor == 1),
-      ranks_(static_cast<int>(shares_vocabulary_ ? scenario.plan.parallelism.pipeline
-                                                 : scenario.plan.parallelism.tensor)) {
-  if (shares_vocabulary_) apart_model_ = model::WithVocabularyApart(*scenario.model, ranks_);
+      apart_(scenario.plan.parallelism.pipeline == 1 && scenario.plan.parallelism.tensor == 1 &&
+             scenario.plan.parallelism.context == 1),
+      parts_(static_cast<int>(shares_vocabulary_ ? scenario.plan.parallelism.pipeline
+                                                 : scenario.plan.parallelism.tensor)),
+      ranks_(parts_ * static_cast<int>(scenario.plan.parallelism.context)) {
+  if (shares_vocabulary_) apart_model_ = model::WithVocabularyApart(*scenario.model, parts_);
   stages_ = model::ChunkLayers(model(), scenario.plan.parallelism.stage_layers);
   if (shares_vocabulary_) {
     stages_.front() = 1;
@@ -244,7 +261,13 @@ PlainPasses::Seeds PlainPasses::Of(int data_rank, std::uint32_t step, int micro_
   for (auto& of_rank : seeds) {
     for (const model::Layer& layer : layers) of_rank.emplace_back(layer.tensors.size());
   }
-  Ranks ranks(ranks_, !plan::AddsUpPartsOfTokens(scenario_.plan));
+  const plan::Parallelism& parallelism = scenario_.plan.parallelism;
+  const std::int64_t inner = parallelism.context_inner;
+  Ranks ranks(parallel::RankGrid(
+                  {{parallel::Axis::kTensor, parts_},
+                   {parallel::Axis::kContextInner, static_cast<int>(inner)},
+                   {parallel::Axis::kContextOuter, static_cast<int>(parallelism.context / inner)}}),
+              !plan::AddsUpPartsOfTokens(scenario_.plan));
   const auto each = [&](const auto& word) {
     for (std::size_t rank = 0; rank < ranks.words().size(); ++rank) {
       ranks.words()[rank] = word(rank, ranks.words()[rank]);
@@ -326,7 +349,7 @@ PlainPasses::Seeds PlainPasses::OfSharedVocabulary(int data_rank, std::uint32_t 
   const int input = chunks, output = chunks + 1, all = chunks + 2;
   const int output_layer = static_cast<int>(layers.size()) - 1;
   const DataType type = plan::ComputeType(scenario_.plan.training.precision);
-  Seeds seeds(static_cast<std::size_t>(ranks_));
+  Seeds seeds(static_cast<std::size_t>(parts_));
   for (auto& of_rank : seeds) {
     for (const model::Layer& layer : layers) of_rank.emplace_back(layer.tensors.size());
   }
@@ -341,7 +364,8 @@ PlainPasses::Seeds PlainPasses::OfSharedVocabulary(int data_rank, std::uint32_t 
     return total;
   };
   const auto none = [](const Operation&) {};
-  Ranks shared(ranks_, true), blocks(1, true);
+  Ranks shared(parallel::RankGrid({{parallel::Axis::kPipeline, parts_}}), true);
+  Ranks blocks(parallel::RankGrid({{parallel::Axis::kTensor, 1}}), true);
   const auto take = [&](Ranks& ranks, int layer, const Operation& operation) {
     for (std::size_t rank = 0; rank < ranks.words().size(); ++rank) {
       for (const int position : operation.gradients) {

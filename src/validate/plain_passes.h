@@ -18,10 +18,12 @@ class PlainPasses {
  public:
   explicit PlainPasses(const scenario::Scenario& scenario);
 
-  // Neither pipeline stages nor ranks that divide layers: gradients are made from rank, step and
-  // micro-batch.
+  // Neither pipeline stages nor ranks that divide layers or sequences: gradients are made from
+  // rank, step and micro-batch.
   bool apart() const { return apart_; }
   // Ranks that divide layers, or stages that share out the vocabulary.
+  int parts() const { return parts_; }
+  // ... of all parts of the sequences, one behind the other.
   int ranks() const { return ranks_; }
   // The whole model, or as a stage that shares out the vocabulary has it: its layers are cut there.
   const model::Model& model() const { return apart_model_ ? *apart_model_ : *scenario_.model; }
@@ -41,7 +43,7 @@ class PlainPasses {
   const bool shares_vocabulary_;
   std::optional<model::Model> apart_model_;
   const bool apart_;
-  const int ranks_;
+  const int parts_, ranks_;
   std::vector<model::LayerWork> works_;
   std::vector<int> work_of_layer_;
   std::vector<int> stages_;  // the chunks' layers: where they begin, and where the last one ends

@@ -47,7 +47,7 @@ DataType TypeRead(const scenario::Scenario& scenario, const model::Layer& layer,
     case Framework::kReference: {
       // A shard group of one rank has nothing to gather.
       const plan::DataParallel& plan = scenario.plan.data_parallel;
-      const bool gathers = plan.zero_stage == 3 && plan.shard_group_size > 1;
+      const bool gathers = plan.zero_stage == 3 && plan::ShardRanks(scenario.plan) > 1;
       return gathers ? plan::ComputeType(training.precision) : training.parameter_dtype;
     }
     default:
@@ -70,11 +70,13 @@ Weights TrainPlainly(const scenario::Scenario& scenario, Gradients gradients, in
   const bool shared = scenario.plan.parallelism.vocabulary != parallel::Vocabulary::kEnds;
   const model::Model local = model::Localised(passes.model(), scenario.plan.parallelism.tensor);
   const auto ranks = static_cast<int>(scenario.plan.parallelism.data);
+  const auto addends =
+      static_cast<double>(plan::GradientRanks(scenario.plan) * training.gradient_accumulation);
   const auto micro_batches = static_cast<int>(training.gradient_accumulation);
   // Elements are numbered through the model of each rank that divides layers; of what all of them
   // have, those of the first count.
   const std::int64_t own = local.parameter_count();
-  const std::int64_t count = own * passes.ranks();
+  const std::int64_t count = own * passes.parts();
   std::vector<std::int64_t> first_elements;
   std::int64_t elements = 0;
   for (const model::Tensor& tensor : local.tensors) {
@@ -87,7 +89,7 @@ Weights TrainPlainly(const scenario::Scenario& scenario, Gradients gradients, in
 
   Weights weights;
   weights.used.assign(static_cast<std::size_t>(count), true);
-  for (int part = 1; part < passes.ranks(); ++part) {
+  for (int part = 1; part < passes.parts(); ++part) {
     for (std::size_t t = 0; t < local.tensors.size(); ++t) {
       if (!once(local.tensors[t])) continue;
       const auto begin = weights.used.begin() + part * own + first_elements[t];
@@ -107,7 +109,8 @@ Weights TrainPlainly(const scenario::Scenario& scenario, Gradients gradients, in
         const PlainPasses::Seeds seeds =
             passes.apart() ? PlainPasses::Seeds() : passes.Of(rank, step, micro_batch);
         const std::uint32_t quadratic = values::QuadraticSeed(rank, micro_batch);
-        for (int part = 0; part < passes.ranks(); ++part) {
+        for (int place = 0; place < passes.ranks(); ++place) {
+          const int part = place % passes.parts();
           for (std::size_t l = 0; l < local.layers.size(); ++l) {
             const model::Layer& layer = local.layers[l];
             for (std::size_t position = 0; position < layer.tensors.size(); ++position) {
@@ -117,7 +120,7 @@ Weights TrainPlainly(const scenario::Scenario& scenario, Gradients gradients, in
                   tensor.sequence_parallel && plan::AddsUpPartsOfTokens(scenario.plan);
               if (part > 0 && once(tensor) && !added_up) continue;
               const std::uint32_t own_seed =
-                  passes.apart() ? alone : seeds[static_cast<std::size_t>(part)][l][position];
+                  passes.apart() ? alone : seeds[static_cast<std::size_t>(place)][l][position];
               const DataType type = TypeRead(scenario, layer, tensor);
               const std::int64_t first = first_elements[t] + (once(tensor) ? 0 : part * own);
               for (std::int64_t e = first; e < first + tensor.elements; ++e) {
@@ -132,8 +135,7 @@ Weights TrainPlainly(const scenario::Scenario& scenario, Gradients gradients, in
       }
     }
     std::vector<float> means;
-    for (const double sum : sums)
-      means.push_back(static_cast<float>(sum / (ranks * micro_batches)));
+    for (const double sum : sums) means.push_back(static_cast<float>(sum / addends));
     if (training.gradient_clipping) {
       const float squares = static_cast<float>(
           values::SumOfSquares(means.data(), static_cast<std::int64_t>(means.size())));

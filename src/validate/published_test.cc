@@ -50,7 +50,7 @@ scenario:
     optimizer: sgd}
   data_parallel: {zero_stage: 0, framework: reference}
 parts:
-  tensor: {scenario: {parallelism: {context: 2}}}
+  axis: {scenario: {parallelism: {expert: 2}}}
   experts: {not_simulated: experts}
   other: {stand_in: reference for something else}
 cases:
@@ -104,13 +104,13 @@ TEST_F(Published, PredictedTimesCountWithTheirSourceAlone) {
 
 TEST_F(Published, ListsWhatIsNotSimulatedWithItsReason) {
   Write("a",
-        "  - {name: one, split: check, quality: A, parts: [tensor], step_time: 50 ms}\n"
+        "  - {name: one, split: check, quality: A, parts: [axis], step_time: 50 ms}\n"
         "  - {name: two, split: check, quality: A, parts: [experts], step_time: 50 ms}\n");
   const auto accuracy = ComparePublished("");
   ASSERT_TRUE(accuracy.has_value()) << Format(accuracy.error());
   ASSERT_EQ(accuracy->outcomes.size(), 2u);
   EXPECT_FALSE(accuracy->outcomes[0].simulated());
-  EXPECT_NE(accuracy->outcomes[0].reason.find("context axis"), std::string::npos);
+  EXPECT_NE(accuracy->outcomes[0].reason.find("expert axis"), std::string::npos);
   EXPECT_EQ(accuracy->outcomes[1].reason, "experts");
   EXPECT_EQ(accuracy->StepTime({}).cases, 0u);
 }

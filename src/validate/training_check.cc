@@ -32,7 +32,7 @@ bool ClipsExactly(const scenario::Scenario& scenario, std::int64_t addends) {
 double BoundOf(const scenario::Scenario& scenario, int steps) {
   const plan::Training& training = scenario.plan.training;
   const std::int64_t addends =
-      scenario.plan.parallelism.data * training.gradient_accumulation *
+      plan::GradientRanks(scenario.plan) * training.gradient_accumulation *
       (plan::AddsUpPartsOfTokens(scenario.plan) ? scenario.plan.parallelism.tensor : 1);
   constexpr std::int64_t kExactAddends = 64;
   if (IsPowerOfTwo(addends) && addends <= kExactAddends && ClipsExactly(scenario, addends)) {

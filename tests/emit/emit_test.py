@@ -92,7 +92,8 @@ MEGATRON_OPTIONS = {
     "recompute-modules": str, "optimizer-cpu-offload": None, "optimizer-offload-fraction": float,
     "overlap-cpu-optimizer-d2h-h2d": None, "use-precision-aware-optimizer": None,
     "tensor-model-parallel-size": int, "pipeline-model-parallel-size": int,
-    "context-parallel-size": int, "use-distributed-optimizer": None, "overlap-param-gather": None,
+    "context-parallel-size": int, "cp-comm-type": {"p2p", "a2a", "all_gather", "a2a+p2p"},
+    "hierarchical-context-parallel-sizes": str, "use-distributed-optimizer": None, "overlap-param-gather": None,
     "num-distributed-optimizer-instances": int, "overlap-grad-reduce": None,
     "no-align-grad-reduce": None, "no-align-param-gather": None,
     "no-overlap-p2p-communication": None, "no-gradient-accumulation-fusion": None,
@@ -562,6 +563,19 @@ class MegatronTest(EmitTest):
             self.assertIn(flag, arguments)
         self.assertEqual(arguments["recompute-method"], "uniform")
         self.assertEqual(arguments["recompute-num-layers"], "2")
+
+    def test_context(self):
+        arguments = self.arguments()
+        self.assertEqual(arguments["context-parallel-size"], "1")
+        self.assertNotIn("cp-comm-type", arguments)
+        grid = ("--set=training.global_batch_size=null", "--set=training.gradient_accumulation=4")
+        arguments = self.arguments(*grid, "--set=parallelism={context: 2}")
+        self.assertEqual(arguments["context-parallel-size"], "2")
+        self.assertEqual(arguments["cp-comm-type"], "p2p")
+        arguments = self.arguments(
+            *grid, "--set=parallelism={context: 4, context_method: hierarchical, context_inner: 2}")
+        self.assertEqual(arguments["cp-comm-type"], "a2a+p2p")
+        self.assertEqual(arguments["hierarchical-context-parallel-sizes"], "2 2")
 
     def test_older_versions(self):
         arguments = self.arguments()

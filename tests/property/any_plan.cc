@@ -116,6 +116,7 @@ std::vector<std::string> AnySettings(Framework framework, int pipeline) {
   // The scenario's own.
   std::erase_if(settings, [](const std::string& setting) {
     return setting.starts_with("parallelism.data=") || setting.starts_with("parallelism.tensor=") ||
+           setting.starts_with("parallelism.context=") ||
            setting.starts_with("parallelism.pipeline=");
   });
   return settings;
@@ -142,6 +143,8 @@ PlanText AnyPlan() {
   const int tensor = has_axes ? AnyOf<int>({1, 1, 2, 4}) : 1;
   const bool stages = has_axes && framework != Framework::kInternEvo;
   const int pipeline = stages ? AnyOf<int>({1, 2, 2, 4}) : 1;
+  const bool contexts = plan::TraitsOf(framework).context_parallel;
+  const int context = contexts ? AnyOf<int>({1, 1, 2, 4}) : 1;
   const int micro_batches = *rc::gen::inRange(1, 10);
   PlanText plan;
   plan.scenario = fmt::format(
@@ -151,10 +154,11 @@ PlanText AnyPlan() {
       " link: {{latency: 5 us, bandwidth: 25 GB/s}}}}}}\n"
       "training: {{sequence_length: 32, micro_batch_size: 1, gradient_accumulation: {},"
       " precision: bf16, optimizer: adamw}}\n"
-      "parallelism: {{tensor: {}, pipeline: {}}}\n"
+      "parallelism: {{tensor: {}, context: {}, pipeline: {}}}\n"
       "data_parallel: {{framework: {}, zero_stage: {}}}\n",
       *rc::gen::elementOf(std::vector<const char*>(std::begin(kModels), std::end(kModels))),
-      data * tensor * pipeline, micro_batches, tensor, pipeline, plan::Name(framework), zero_stage);
+      data * tensor * context * pipeline, micro_batches, tensor, context, pipeline,
+      plan::Name(framework), zero_stage);
   plan.settings = AnySettings(framework, pipeline);
   return plan;
 }

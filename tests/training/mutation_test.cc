@@ -41,6 +41,8 @@ struct Plan {
   std::string schedule{};  // where it is not the framework's own
   int micro_batches = 2;
   std::string training{};  // more of it, of a transformer
+  int context = 1;
+  std::string more{};  // of the axes
 };
 
 constexpr const char* kAdapters =
@@ -66,15 +68,16 @@ cluster:
   topology: {{kind: flat, devices: {}, gpu: h100-sxm, link: {{latency: 5 us, bandwidth: 25 GB/s}}}}
 training: {{sequence_length: {}, micro_batch_size: 1, optimizer: adamw, precision: bf16,
             gradient_accumulation: {}{}}}
-parallelism: {{pipeline: {}, tensor: {}, sequence_parallel: {}, {}}}
+parallelism: {{pipeline: {}, tensor: {}, context: {}, sequence_parallel: {}, {}{}}}
 data_parallel: {{{}}}
 )",
-      plan.training.empty() ? kBlocks : kTransformer, plan.stages * plan.data * plan.tensor,
-      plan.training.empty() ? 8 : 16, plan.micro_batches, plan.training, plan.stages, plan.tensor,
+      plan.training.empty() ? kBlocks : kTransformer,
+      plan.stages * plan.data * plan.tensor * plan.context, plan.training.empty() ? 8 : 16,
+      plan.micro_batches, plan.training, plan.stages, plan.tensor, plan.context,
       plan.sequence_parallel,
       plan.schedule.empty() ? fmt::format("virtual_stages: {}", plan.virtual_stages)
                             : "schedule: " + plan.schedule,
-      plan.data_parallel);
+      plan.more, plan.data_parallel);
   scenario::InputCache cache;
   auto scenario = scenario::LoadText(text, "test", {}, cache);
   STEPCAST_CHECK(scenario.has_value(), (text + Format(scenario.error())).c_str());
@@ -258,6 +261,28 @@ TEST(Mutations, OfASharedVocabularyShow) {
                 plan("vocab_2", "zero_stage: 0, framework: megatron"),
                 plan("interlaced", "zero_stage: 0, framework: reference")},
                50);
+}
+
+// Of what ranks send each other that have parts of the same sequences.
+TEST(Mutations, OfContextParallelismShow) {
+  const auto plan = [](int context, const char* method, const char* data_parallel, int tensor = 1,
+                       int stages = 1) {
+    return Plan{.stages = stages,
+                .data = 1,
+                .data_parallel = data_parallel,
+                .tensor = tensor,
+                .training = ", activation_checkpointing: none",
+                .context = context,
+                .more = fmt::format(", context_method: {}", method)};
+  };
+  ExpectToShow({plan(4, "ring", "zero_stage: 0, framework: megatron"),
+                plan(2, "all_gather", "zero_stage: 1, framework: megatron", 2),
+                plan(2, "all_to_all", "zero_stage: 1, framework: reference", 2),
+                plan(4, "all_to_all", "zero_stage: 0, framework: megatron"),
+                plan(4, "hierarchical, context_inner: 2", "zero_stage: 0, framework: megatron"),
+                plan(2, "ring", "zero_stage: 3, framework: fsdp2"),
+                plan(4, "all_gather", "zero_stage: 3, framework: fsdp2")},
+               200);
 }
 
 TEST(Mutations, OfCommunicationShow) {

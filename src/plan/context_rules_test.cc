@@ -1,0 +1,103 @@
+#include "gtest/gtest.h"
+#include "src/plan/legality_cases.h"
+
+namespace stepcast::plan {
+namespace {
+
+using model::ContextMethod;
+
+TEST(ContextRules, NameEveryImpossibleCombinationWithBothValues) {
+  const Case cases[] = {
+      {[](Request& r) {
+         r.context = 2;
+         r.framework = Framework::kDdp;
+       },
+       "parallelism.context", "plan.axis-not-of-framework",
+       "context parallelism of ddp is not supported: 2"},
+      {[](Request& r) {
+         r.context = 2;
+         r.framework = Framework::kFsdp2;
+         r.zero_stage = 3;
+         r.context_method = ContextMethod::kAllToAll;
+       },
+       "parallelism.context_method", "plan.context",
+       "PyTorch's context parallelism is a ring or gathers keys and values, and context_method is "
+       "all_to_all"},
+      {[](Request& r) {
+         r.context = 4;
+         r.context_method = ContextMethod::kHierarchical;
+       },
+       "parallelism.context_method", "plan.context",
+       "a hierarchy needs to know how many neighbours share out heads, and context_method is "
+       "hierarchical"},
+      {[](Request& r) {
+         r.context = 4;
+         r.context_inner = 2;
+       },
+       "parallelism.context_method", "plan.context",
+       "context_inner 2 is of a hierarchy, and context_method is ring"},
+      {[](Request& r) {
+         r.context = 4;
+         r.context_method = ContextMethod::kHierarchical;
+         r.context_inner = 4;
+       },
+       "parallelism.context_inner", "plan.context", "context_inner 4 is no part of context 4"},
+      {[](Request& r) {
+         r.context = 4;
+         r.sequence_length = 1020;
+       },
+       "training.sequence_length", "plan.context",
+       "1020 tokens do not divide among 4 ranks, two chunks each"},
+      {[](Request& r) {
+         r.context = 2;
+         r.tensor = 2;
+         r.sequence_parallel = true;
+         r.sequence_length = 1020;
+       },
+       "training.sequence_length", "plan.context",
+       "1020 tokens do not divide among 2 ranks, two chunks each, in parts of 2"},
+      {[](Request& r) {
+         r.context = 2;
+         r.attention = model::Attention::kMath;
+       },
+       "training.attention", "plan.context",
+       "parts of sequences are put together with what fused attention says of each row, and "
+       "attention is math"},
+  };
+  ExpectEach(cases);
+}
+
+// What the model says.
+TEST(ContextRules, KnowWhatModelsCannotBeDivided) {
+  Request request = Legal();
+  request.context = 4;
+  request.tensor = 2;
+  request.context_method = ContextMethod::kAllToAll;
+  Facts facts = EightDevices();
+  facts.divided = {{"num_attention_heads", 32, 0}, {"num_key_value_heads", 4, 0}};
+  std::vector<Violation> violations = Check(request, facts);
+  ASSERT_EQ(violations.size(), 1u);
+  EXPECT_EQ(violations[0].message,
+            "the model's num_key_value_heads of 4 does not divide among tensor 2 x 4 ranks, and "
+            "context_method is all_to_all");
+
+  request = Legal();
+  request.context = 2;
+  facts = EightDevices();
+  facts.attention_window = 128;
+  violations = Check(request, facts);
+  ASSERT_EQ(violations.size(), 1u);
+  EXPECT_EQ(violations[0].message,
+            "tokens see a window of 128, which parts of sequences do not balance, and "
+            "context_method is ring");
+
+  facts = EightDevices();
+  facts.encoder = true;
+  violations = Check(request, facts);
+  ASSERT_EQ(violations.size(), 1u);
+  EXPECT_EQ(violations[0].message,
+            "an encoder's head takes its tokens from the whole sequence, and context is 2");
+}
+
+}  // namespace
+}  // namespace stepcast::plan
