@@ -77,6 +77,9 @@ struct Kernel {
   ProductLayout layout = ProductLayout::kForward;  // kGemm
   // kGemm: the outcome is added to FP32 values in memory, which are read for it.
   bool adds_to_fp32 = false;
+  // kGemm: so many products like it run at once, on streams of their own, and fill the device
+  // together.
+  std::int64_t together = 1;
   std::int64_t flops = 0;        // what the device executes (causal attention: half)
   std::int64_t model_flops = 0;  // what MFU counts: matrix products, full attention; else 0
   Bytes read{}, written{};       // device memory traffic if every operand crosses once

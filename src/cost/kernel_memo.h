@@ -32,6 +32,8 @@ class KernelMemo {
     std::int64_t batch = 0, m = 0, n = 0, k = 0, flops = 0, read = 0, written = 0;
     std::int64_t summed_tokens = 0, summed_columns = 0;
     Access access = Access::kPlain;
+    bool causal = true;
+    std::int64_t together = 1;
     friend bool operator==(const Key&, const Key&) = default;
   };
   struct Hash {
@@ -58,7 +60,9 @@ class KernelMemo {
             .written = kernel.written.count(),
             .summed_tokens = kernel.summed_tokens,
             .summed_columns = kernel.summed_columns,
-            .access = kernel.access};
+            .access = kernel.access,
+            .causal = kernel.causal,
+            .together = kernel.together};
   }
 
   std::vector<Entry> entries_;

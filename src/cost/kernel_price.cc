@@ -327,8 +327,30 @@ tl::expected<Demand, KernelFault> PriceAtRate(const Kernel& kernel, const Kernel
 
 }  // namespace
 
+namespace {
+
+// Each of products that run at once takes its part of what all of them take.
+tl::expected<Demand, KernelFault> PriceTogether(const Kernel& kernel,
+                                                const KernelSetting& setting) {
+  const std::int64_t count = kernel.together;
+  Kernel all = kernel;
+  all.together = 1;
+  all.batch *= count;
+  all.flops *= count;
+  all.read = count * all.read;
+  all.written = count * all.written;
+  auto demand = PriceKernel(all, setting);
+  if (!demand) return demand;
+  demand->latency = ScaledTime(demand->latency, 1, count);
+  demand->work = ScaledTime(demand->work, 1, count);
+  return demand;
+}
+
+}  // namespace
+
 tl::expected<Demand, KernelFault> PriceKernel(const Kernel& kernel, const KernelSetting& setting) {
   if (kernel.kind == KernelKind::kGiven) return PriceGivenKernel(kernel);
+  if (kernel.together > 1) return PriceTogether(kernel, setting);
   const double rate =
       kernel.kind == KernelKind::kGemm ? UnalignedRate(kernel, setting.costs, setting.torch) : 1;
   auto own = PriceAtRate(kernel, setting, rate);

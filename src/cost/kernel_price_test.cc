@@ -4,6 +4,7 @@
 
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
+#include "src/cost/exact_time.h"
 
 namespace stepcast::cost {
 namespace {
@@ -298,6 +299,22 @@ TEST_F(KernelPriceTest, AProductOfHopperKeepsTheMultiprocessorsOfItsWaves) {
 
 // A wave that half of the multiprocessors sit out draws half of the power, so the others hold a
 // higher clock, and what is lost is less than the wave.
+// 40 tiles of 256 x 128 on 100 multiprocessors take a wave whose time is that of 100; three such
+// products at once have 120 tiles, two waves, of which each takes a third.
+TEST_F(KernelPriceTest, ProductsThatRunAtOnceShareTheirWaves) {
+  calibration::KernelCosts costs = RoundCosts();
+  costs.gemm_tiling[static_cast<std::size_t>(DataType::kBf16)] = {
+      .tiles = {{.m = 256, .n = 128, .efficiency = 0.5}}, .start = Microseconds(3)};
+  Kernel product{.kind = KernelKind::kGemm, .m = 512, .n = 2560, .k = 256};
+  product.flops = 2 * product.m * product.n * product.k;
+  const auto price = [&] { return *PriceKernel(product, {.gpu = gpu_, .costs = costs}); };
+  const Demand alone = price();
+  product.together = 3;
+  const Demand one_of_three = price();
+  EXPECT_EQ(one_of_three.work, ScaledTime(alone.work, 2, 3));
+  EXPECT_EQ(one_of_three.latency, Microseconds(1));
+}
+
 TEST_F(KernelPriceTest, ProductsThatLeaveMultiprocessorsIdleHoldAHigherClock) {
   calibration::KernelCosts costs = RoundCosts();
   costs.gemm_tiling[static_cast<std::size_t>(DataType::kBf16)] = {

@@ -43,6 +43,8 @@ void LayerOperators::RunProduct(bool forward, const Kernel& product, const Facto
     const Kernel whole = Gemm(product.name, product.m, product.n, product.k, product.layout);
     kernel = Gemm(product.name, product.m / count, product.n, product.k, product.layout);
     kernel.read += product.read - whole.read;  // a bias, each time
+    kernel.together =
+        std::min<std::int64_t>(count, user_buffers() ? kStreamsOfUserBuffers : kStreamsOfAsync);
   }
   for (std::size_t i = 0; i < pieces; ++i) {
     Pieces reads = of(input, i);

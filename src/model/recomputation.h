@@ -138,6 +138,10 @@ constexpr bool IsUnfused(Implementation implementation) {
 enum class TensorOverlap : std::uint8_t { kNone, kUserBuffers, kAsync };
 // Of a product whose result user buffers add up: each rank's part of the tokens divides by it.
 inline constexpr int kPiecesOfUserBuffers = 4;
+// Pieces of products run on so many streams in turn (transformer_engine/common/comm_gemm_overlap,
+// NVTE_COMM_OVERLAP_MAX_STREAMS; torch/distributed/_symmetric_memory, the backend's stream beside
+// the current one).
+inline constexpr int kStreamsOfUserBuffers = 3, kStreamsOfAsync = 2;
 
 // Whose layers cast the operands of products in FP8 with one scale a tensor, and where that scale
 // comes from:

@@ -143,6 +143,9 @@ TEST(DividedWorkTest, UserBuffersGatherPieceByPiece) {
   EXPECT_EQ(Find(work, "self_attn.qkv_proj")->m, 16);
   EXPECT_EQ(Find(work, "self_attn.o_proj")->m, 16);
   EXPECT_EQ(Find(work, "mlp.down_proj.dgrad")->m, 16);
+  // On three streams in turn.
+  EXPECT_EQ(Find(work, "self_attn.qkv_proj")->together, 3);
+  EXPECT_EQ(Find(work, "mlp.gate_up_proj.dgrad")->together, 1);
   EXPECT_EQ(Find(work, "mlp.gate_up_proj.dgrad")->m, 64);
   EXPECT_EQ(Find(work, "mlp.gate_up_proj.wgrad")->k, 64);
   EXPECT_EQ(ModelFlops(work.forward), ModelFlops(plain.forward));
@@ -175,6 +178,7 @@ TEST(DividedWorkTest, AsynchronousTensorParallelismSendsToEveryRank) {
   EXPECT_EQ(forward.gathered + forward.scattered, 0);
   EXPECT_EQ(forward.multiprocessors, std::set<int>{0});
   EXPECT_EQ(Find(work, "mlp.down_proj")->m, 16);
+  EXPECT_EQ(Find(work, "mlp.down_proj")->together, 2);
   for (const Activation& value : work.communicated) EXPECT_FALSE(value.registered) << value.name;
 }
 

@@ -65,7 +65,8 @@ class CrossChecks {
 
   void AddModel(plan::Facts& facts) const {
     const model::Architecture* const architecture = Architecture();
-    facts.has_ends = architecture != nullptr;
+    facts.has_ends =
+        architecture != nullptr || scenario_.model == nullptr;  // not known: passed over
     facts.tied_embeddings = architecture != nullptr && architecture->tie_embeddings;
     if (architecture != nullptr) {
       facts.encoder = model::IsEncoder(architecture->family);

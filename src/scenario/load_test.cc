@@ -280,6 +280,14 @@ TEST(Load, PointsAtEveryMistakeInTheFile) {
   }
 }
 
+// What a model is that was not found is not known: no rule of its layers speaks.
+TEST(Load, AModelThatIsNotFoundIsTheOnlyMistake) {
+  std::string text = Flat("data_parallel:", "parallelism: {context: 2}\ndata_parallel:");
+  const std::size_t begin = text.find("model:"), end = text.find("cluster:");
+  text.replace(begin, end - begin, "model: nowhere.yaml\n");
+  EXPECT_EQ(Mistakes(LoadString(text)), std::vector<std::string>{"s.yaml:2:8 file.not-found"});
+}
+
 TEST(Load, ReportsTheMistakesOfAllSectionsAtOnceFromTopToBottom) {
   std::string text = Flat("precision: bf16", "precision: bf17");
   text.replace(text.find("devices: 8"), 10, "devices: x");
