@@ -136,8 +136,7 @@ void LayerOperators::RunFlashGradient(std::string_view module, const AttentionSh
   Kernel backward = FlashKernel(Joined(module, ".dgrad"), shape, block);
   backward.kind = KernelKind::kAttentionGradient;
   backward.flops = Flops(5, product);
-  backward.model_flops =
-      Flops(8, Flops(width, shape.causal ? block.seen_twice : block.seen_twice / 2));
+  backward.model_flops = Flops(2, backward.model_flops);
   const Bytes operands = sizes.queries + sizes.keys;
   backward.read = operands + 2 * sizes.queries + 2 * sizes.row_numbers + accumulator_size;
   backward.written = operands + accumulator_size;

@@ -18,8 +18,7 @@ class ContextRules : public Rules {
   ContextRules(const Request& request, const Facts& facts, std::vector<Violation>& violations)
       : Rules(request, facts, violations),
         ranks_(request.context.value_or(1)),
-        method_(request.context_method.value_or(Is(Framework::kFsdp2) ? ContextMethod::kAllGather
-                                                                      : ContextMethod::kRing)) {}
+        method_(ContextMethodOf(request)) {}
 
   void CheckAll() {
     if (ranks_ == 1) return;

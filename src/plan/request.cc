@@ -323,6 +323,12 @@ std::optional<std::int64_t> DataDegree(const Request& request,
   return *devices / request.ranks_per_replica();
 }
 
+model::ContextMethod ContextMethodOf(const Request& request) {
+  return request.context_method.value_or(request.framework == Framework::kFsdp2
+                                             ? model::ContextMethod::kAllGather
+                                             : model::ContextMethod::kRing);
+}
+
 Plan Complete(const Request& request, std::int64_t devices, const ModelBlocks& model) {
   STEPCAST_CHECK(request.sequence_length && request.micro_batch_size && request.precision &&
                      request.optimizer && request.zero_stage && request.framework &&
@@ -339,9 +345,7 @@ Plan Complete(const Request& request, std::int64_t devices, const ModelBlocks& m
       .pipeline = stages,
       .context = request.context.value_or(1),
       .expert = request.expert.value_or(1),
-      .context_method = request.context_method.value_or(request.framework == Framework::kFsdp2
-                                                            ? model::ContextMethod::kAllGather
-                                                            : model::ContextMethod::kRing),
+      .context_method = ContextMethodOf(request),
       .context_inner = request.context.value_or(1) > 1 ? request.context_inner.value_or(1) : 1,
       .sequence_parallel =
           request.tensor.value_or(1) > 1 && request.sequence_parallel.value_or(false)};

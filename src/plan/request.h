@@ -58,4 +58,7 @@ DataType FrozenType(const Request& request);
 // `devices`.
 Plan Complete(const Request& request, std::int64_t devices, const ModelBlocks& model = {});
 
+// parallelism.context_method, or the framework's own.
+model::ContextMethod ContextMethodOf(const Request& request);
+
 }  // namespace stepcast::plan
