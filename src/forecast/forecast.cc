@@ -231,6 +231,13 @@ std::size_t RangedClass(const SimulatedRanks& ranks, const std::vector<PricedCla
   return alike ? 0 : critical;
 }
 
+// Memory is that of a job whose steps are all alike, the first one too.
+memory::Steps StepsOfMemory(const SteadyState& steady) {
+  memory::Steps steps{.described = steady.last};
+  if (steady.count == 1) steps.repeated = steady.last;
+  return steps;
+}
+
 Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedClass> lowered) {
   const KindScenarios kinds(scenario);
   std::vector<StepCounts> counts;
@@ -244,8 +251,8 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedCla
   const auto ranks = SimulatedRanksOf(scenario, lowered, FirstSteps(barrier));
   if (!ranks) return tl::unexpected(ranks.error());
   simulate::Simulator simulator;
-  const SteadyRun steady_run =
-      RunToSteadyState(simulator, *ranks, barrier, simulate::Recording::kAll, false, false);
+  const SteadyRun steady_run = RunToSteadyState(simulator, *ranks, barrier,
+                                                simulate::Recording::kAll, Extent::kWhole, false);
   const SteadyState& steady = steady_run.steady;
   std::vector<Timeline> timelines = simulator.Take();
   std::vector<std::size_t> still_shown(lowered.size(), 0);
@@ -276,8 +283,8 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedCla
     own_ends.push_back(own.timeline.step_ends[steady.last]);
     own.timeline.step_ends = steady_run.ends;
     own.host_waits = barrier ? LastIssue(own.timeline, steady.last) : steady_run.ends[steady.last];
-    own.memory = memory::Record(own.program, own.timeline, DeviceOf(on, own.program),
-                                {.described = steady.last});
+    own.memory =
+        memory::Record(own.program, own.timeline, DeviceOf(on, own.program), StepsOfMemory(steady));
     Forecast& forecast = figures.emplace_back();
     SummariseTime(own, steady, *on.calibration, on.cluster->devices(), forecast);
     forecast.memory = SummariseMemory(on, own.program, own.memory.usage);
@@ -392,14 +399,14 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, bool w
   const auto recording =
       deferred || with_range ? simulate::Recording::kMarked : simulate::Recording::kNone;
   simulate::Simulator& simulator = workspace_->simulator;
-  SteadyRun run = RunToSteadyState(simulator, *ranks, barrier, recording, true, false);
+  SteadyRun run =
+      RunToSteadyState(simulator, *ranks, barrier, recording, Extent::kLateStart, false);
   // A host that runs ahead further in each step changes memory at other times in each.
   if (deferred && simulator.repetition() != nullptr && !simulator.repetition()->host) {
-    run = RunToSteadyState(simulator, *ranks, barrier, recording, false, /*again=*/true);
+    run = RunToSteadyState(simulator, *ranks, barrier, recording, Extent::kWhole, /*again=*/true);
   }
-  memory::Steps steps{.described = run.steady.last};
-  if (const simulate::Repetition* repetition = simulator.repetition()) {
-    steps.repeated = static_cast<std::uint32_t>(repetition->step);
+  memory::Steps steps = StepsOfMemory(run.steady);
+  if (simulator.repetition() != nullptr) {
     steps.described = static_cast<std::uint32_t>(run.ends.size()) - 2;
   }
 

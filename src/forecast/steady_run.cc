@@ -49,15 +49,16 @@ SteadyRun RunSteps(simulate::Simulator& simulator, const SimulatedRanks& ranks,
 int FirstSteps(bool barrier) { return barrier ? 2 : kFirstSteps; }
 
 SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks& ranks,
-                           bool barrier, simulate::Recording recording, bool until_repetition,
-                           bool again) {
+                           bool barrier, simulate::Recording recording, Extent extent, bool again) {
   for (int steps = FirstSteps(barrier);; steps *= 2) {
     SteadyRun run = RunSteps(simulator, ranks,
                              {.steps = steps,
                               .barrier = barrier,
                               .recording = recording,
-                              .until_repetition = until_repetition},
+                              .until_repetition = extent != Extent::kWhole,
+                              .late_start = extent == Extent::kLateStart},
                              again);
+    run.extent = extent;
     again = true;
     const auto last = static_cast<std::uint32_t>(steps - 2);
     run.steady = {.last = last, .count = 1};
@@ -91,11 +92,15 @@ SteadyRun RunAgain(simulate::Simulator& simulator, const SimulatedRanks& ranks, 
   const int steps = repeats ? static_cast<int>(before.ends.size())
                             : static_cast<int>(before.steady.last) + (barrier ? 1 : 2);
   const SteadyState steady = before.steady;
-  SteadyRun run = RunSteps(
-      simulator, ranks,
-      {.steps = steps, .barrier = barrier, .recording = recording, .until_repetition = repeats},
-      /*again=*/true);
+  SteadyRun run = RunSteps(simulator, ranks,
+                           {.steps = steps,
+                            .barrier = barrier,
+                            .recording = recording,
+                            .until_repetition = repeats,
+                            .late_start = before.extent == Extent::kLateStart},
+                           /*again=*/true);
   run.steady = steady;
+  run.extent = before.extent;
   return run;
 }
 

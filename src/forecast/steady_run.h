@@ -19,9 +19,17 @@ struct SteadyState {
   std::optional<Time> start{};  // of the first of them, where no step came before
 };
 
+// How much of the steps is run.
+enum class Extent : std::uint8_t {
+  kWhole,            // all of the first steps
+  kUntilRepetition,  // no more than it takes to know what repeats
+  kLateStart,        // nor of the first step (simulate::Options::late_start)
+};
+
 // A run of the ranks until their steps repeat.
 struct SteadyRun {
   SteadyState steady{};
+  Extent extent = Extent::kWhole;
   std::span<const program::Timeline> timelines{};  // by class, until the simulator's next run
   std::vector<Time> ends{};  // of the steps: when the last of the shown classes ended
 };
@@ -29,11 +37,10 @@ struct SteadyRun {
 // How often a step is run at first.
 int FirstSteps(bool barrier);
 
-// `barrier`: ranks wait for one another between steps. With `until_repetition`, no more is run than
-// it takes to know what repeats. `again`: the simulator's last run was of these ranks, too.
+// `barrier`: ranks wait for one another between steps. `again`: the simulator's last run was of
+// these ranks, too.
 SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks& ranks,
-                           bool barrier, simulate::Recording recording, bool until_repetition,
-                           bool again);
+                           bool barrier, simulate::Recording recording, Extent extent, bool again);
 
 // The described steps of such a run, the simulator's last, over again, recorded: as far as it went
 // itself if it ended where its steps repeat, else no further than the step that overlaps their end.

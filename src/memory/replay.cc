@@ -336,26 +336,26 @@ class TimedReplay {
     }
     FindEnds();
     const auto& records = timeline_.memory;
-    std::size_t first = 0, last = 0;  // of the step that is repeated
-    for (std::size_t i = 0; i < records.size(); ++i) {
-      const program::MemoryRecord& record = records[i];
-      if (repeated_ && record.step > *repeated_) break;
-      if (repeated_ && record.step == *repeated_) {
-        if (last == 0) first = i;
-        last = i + 1;
-      }
-      if (!Carry(record.instruction, record.time, record.step)) return false;
+    if (!repeated_) {
+      return std::all_of(records.begin(), records.end(), [this](const auto& record) {
+        return Carry(record.instruction, record.time, record.step);
+      });
     }
-    if (!repeated_) return true;
-    State before = StateAfter(*repeated_);
-    for (std::uint32_t step = *repeated_ + 1; step < steps_; ++step) {
+    const auto is_before = [](const auto& record, std::uint32_t step) {
+      return record.step < step;
+    };
+    const auto first = std::lower_bound(records.begin(), records.end(), *repeated_, is_before);
+    const auto last = std::lower_bound(first, records.end(), *repeated_ + 1, is_before);
+    State before;
+    for (std::uint32_t step = 0; step < steps_; ++step) {
       const Time later = timeline_.step_ends[step] - timeline_.step_ends[*repeated_];
-      for (std::size_t i = first; i < last; ++i) {
-        if (!Carry(records[i].instruction, records[i].time + later, step)) return false;
+      for (auto record = first; record != last; ++record) {
+        if (!Carry(record->instruction, record->time + later, step)) return false;
       }
+      if (changes_ != nullptr) continue;
       // A step that leaves everything as it found it is like those to come.
       State after = StateAfter(step);
-      if (Same(before, after)) return true;
+      if (step > 0 && Same(before, after)) return true;
       before = std::move(after);
     }
     return true;
@@ -389,14 +389,14 @@ class TimedReplay {
     ends_.assign(deferred_.operations().size() * steps_, Time());
     if (ends_.empty()) return;
     for (const program::OperationRecord& record : timeline_.operations) {
-      if (record.step >= steps_ || (repeated_ && record.step > *repeated_)) continue;
+      if (record.step >= steps_ || (repeated_ && record.step != *repeated_)) continue;
       const std::uint32_t number = deferred_.NumberOf(record.instruction);
       if (number == kNone) continue;
       ends_[number * steps_ + record.step] = record.end;
-      if (record.step != repeated_) continue;
-      for (std::size_t later = record.step + 1; later < steps_; ++later) {
-        ends_[number * steps_ + later] =
-            record.end + (timeline_.step_ends[later] - timeline_.step_ends[record.step]);
+      if (!repeated_) continue;
+      for (std::size_t step = 0; step < steps_; ++step) {
+        ends_[number * steps_ + step] =
+            record.end + (timeline_.step_ends[step] - timeline_.step_ends[record.step]);
       }
     }
   }

@@ -18,14 +18,15 @@
 // gives unused segments back and takes the segment then.
 //
 // What a replay needs of a timeline: how many steps were run (step_ends). Where frees are deferred
-// (DeferredFrees::any) also, for every step, the times of the memory changes and the ends of the
-// operations that deferred frees wait for. An account needs the times of memory changes in any
-// case.
+// (DeferredFrees::any) also, for every step, or the one that all repeat, the times of the memory
+// changes and the ends of the operations that deferred frees wait for. An account needs the times
+// of memory changes in any case.
 namespace stepcast::memory {
 
 struct Steps {
   std::uint32_t described = 0;  // Usage::step_calls are of this one
-  // All steps after this one repeat it, and the timeline has nothing of them but their ends.
+  // Every step is as this one, those before it too: of the others the timeline has their ends, and
+  // nothing else of it is looked at.
   std::optional<std::uint32_t> repeated{};
 };
 

@@ -347,37 +347,40 @@ RC_GTEST_PROP(ReplayProperty, TheCurveReachesThePeakAndNoMore, (bool deferred)) 
   RC_ASSERT(most == account.usage.peak);
 }
 
-// Of a run whose later steps repeat one of them, that one and their ends tell as much as all.
+// Of a run whose steps are all alike, one of them and the ends of all tell as much as the whole.
 RC_GTEST_PROP(ReplayProperty, RepeatedStepsNeedNoRecords, ()) {
-  Run run = AnyRun(true);
-  const auto shown = static_cast<std::uint32_t>(run.timeline.step_ends.size() - 1);
-  const program::Timeline cut = run.timeline;
-  const Time start = shown == 0 ? Time() : cut.step_ends[shown - 1];
-  const Time length = cut.step_ends[shown] - start;
-  program::Timeline whole = cut;
-  const auto more = *rc::gen::inRange<std::uint32_t>(0, 5);
-  for (std::uint32_t i = 1; i <= more; ++i) {
-    for (program::OperationRecord record : cut.operations) {
-      if (record.step != shown) continue;
-      record.step += i;
-      record.end += static_cast<std::int64_t>(i) * length;
+  const Run run = AnyRun(true);
+  const auto last = static_cast<std::uint32_t>(run.timeline.step_ends.size() - 1);
+  const Time start = last == 0 ? Time() : run.timeline.step_ends[last - 1];
+  const Time length = run.timeline.step_ends[last] - start;
+  const auto shown = *rc::gen::inRange<std::uint32_t>(0, 4);
+  const auto steps = shown + *rc::gen::inRange<std::uint32_t>(1, 5);
+  program::Timeline whole, repeated;
+  for (std::uint32_t step = 0; step < steps; ++step) {
+    const Time later = static_cast<std::int64_t>(step) * length - start;
+    for (program::OperationRecord record : run.timeline.operations) {
+      if (record.step != last) continue;
+      record.step = step;
+      record.end += later;
       whole.operations.push_back(record);
+      if (step == shown) repeated.operations.push_back(record);
     }
-    for (program::MemoryRecord record : cut.memory) {
-      if (record.step != shown) continue;
-      record.step += i;
-      record.time += static_cast<std::int64_t>(i) * length;
+    for (program::MemoryRecord record : run.timeline.memory) {
+      if (record.step != last) continue;
+      record.step = step;
+      record.time += later;
       whole.memory.push_back(record);
+      if (step == shown) repeated.memory.push_back(record);
     }
-    whole.step_ends.push_back(cut.step_ends[shown] + static_cast<std::int64_t>(i) * length);
+    whole.step_ends.push_back(static_cast<std::int64_t>(step + 1) * length);
   }
-  program::Timeline repeated = cut;
   repeated.step_ends = whole.step_ends;
   const Device device = AnyDevice();
-  const Steps steps{.described = shown};
-  CheckSame(Replayer().Figures(run.program, repeated, DeferredFrees(run.program), device,
-                               {.described = shown, .repeated = shown}),
-            Record(run.program, whole, device, steps).usage);
+  const Steps one{.described = shown, .repeated = shown};
+  const Usage expected = Record(run.program, whole, device, {.described = shown}).usage;
+  CheckSame(Replayer().Figures(run.program, repeated, DeferredFrees(run.program), device, one),
+            expected);
+  CheckSame(Record(run.program, repeated, device, one).usage, expected);
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ Time ClassRun::TimeOf(const WaitFor& wait_for) const {
 
 void ClassRun::BeginSpan() {
   span_begins_.push_back(host_clock_);
-  if (host_pass_ == 0 || !records_operations_) return;
+  if (host_pass_ < first_recorded_pass_ || !records_operations_) return;
   const HostSpan& span = compiled_->spans[host_span_];
   const std::uint32_t step = host_pass_ - 1;
   for (std::uint32_t i = 0; i < span.item_count; ++i) {

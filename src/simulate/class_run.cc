@@ -14,7 +14,8 @@ using program::OperationRecord;
 void ClassRun::Reset(const RankClass& rank_class, std::uint32_t index,
                      const CompiledProgram& compiled, ConcurrentSets& sets, const Options& options,
                      std::uint32_t first_activity, std::span<const std::uint32_t> rendezvous,
-                     Couplings& couplings, program::Timeline& timeline) {
+                     const StepPosition* late_start, Couplings& couplings,
+                     program::Timeline& timeline) {
   rank_class_ = &rank_class;
   index_ = index;
   compiled_ = &compiled;
@@ -23,6 +24,7 @@ void ClassRun::Reset(const RankClass& rank_class, std::uint32_t index,
   timeline_ = &timeline;
   first_activity_ = first_activity;
   passes_ = static_cast<std::uint32_t>(options.steps) + 1;
+  first_recorded_pass_ = late_start != nullptr ? 2 : 1;
   barrier_ = options.barrier;
   watch_passes_ = options.barrier || options.until_repetition;
   record_all_ = rank_class.records && options.recording == Recording::kAll;
@@ -69,18 +71,21 @@ void ClassRun::Reset(const RankClass& rank_class, std::uint32_t index,
   for (const StreamRange& range : compiled.streams) in_step += range.step != range.end ? 1 : 0;
   streams_in_pass_.assign(passes_, in_step);
   streams_in_pass_.front() = static_cast<std::uint32_t>(streams);
+  if (late_start != nullptr) BeginAt(*late_start);
   for (std::uint32_t s = 0; s < streams; ++s) {
     Stream& stream = streams_[s];
     const StreamRange& range = compiled.streams[s];
-    stream.item = range.begin;
-    stream.end = range.step;
+    if (late_start == nullptr) {
+      stream.item = range.begin;
+      stream.end = range.step;
+    }
     // A stream that has nothing to do in the prologue is at the step already.
-    if (range.begin == range.step) {
+    if (late_start == nullptr && range.begin == range.step) {
       stream.end = range.end;
       stream.pass = 1;
       --streams_in_pass_.front();
     }
-    if (stream.pass == 1 && range.step == range.end) {
+    if (stream.pass > 0 && range.step == range.end) {
       stream.state = StreamState::kDone;
     } else {
       Enqueue(s);
@@ -385,7 +390,8 @@ void ClassRun::ReachRecord(std::uint32_t slot) {
 
 void ClassRun::Record(const Stream& stream, Time end) {
   const Index instruction = compiled_->items[stream.item].instruction;
-  if (stream.pass == 0 || (marked_ != nullptr && !(*marked_)[instruction])) return;
+  if (stream.pass < first_recorded_pass_ || (marked_ != nullptr && !(*marked_)[instruction]))
+    return;
   AppendInOrder({instruction, stream.pass - 1, stream.issued, stream.ready, stream.start, end},
                 timeline_->operations);
 }

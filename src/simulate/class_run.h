@@ -14,6 +14,7 @@
 #include "src/program/timeline.h"
 #include "src/simulate/compiled_program.h"
 #include "src/simulate/concurrent_sets.h"
+#include "src/simulate/late_start.h"
 #include "src/simulate/simulate.h"
 
 // One class of ranks in a run: its host, its streams, its records of events, the communicators that
@@ -76,11 +77,12 @@ class ClassRun {
   };
 
   // `index`: among the run's classes. `first_activity`: of its operations in the joint solver.
-  // `rendezvous`: by communicator.
+  // `rendezvous`: by communicator. `late_start`: where the first step begins; null: the prologue
+  // comes first.
   void Reset(const RankClass& rank_class, std::uint32_t index, const CompiledProgram& compiled,
              ConcurrentSets& sets, const Options& options, std::uint32_t first_activity,
-             std::span<const std::uint32_t> rendezvous, Couplings& couplings,
-             program::Timeline& timeline);
+             std::span<const std::uint32_t> rendezvous, const StepPosition* late_start,
+             Couplings& couplings, program::Timeline& timeline);
 
   // When it has something to do, if nothing happens to it before; Max: never.
   Time next() const;
@@ -227,6 +229,7 @@ class ClassRun {
   void EndPass(std::uint32_t pass, Time end);
   void EndPasses();
   void EnqueueAwaitingHost();
+  void BeginAt(const StepPosition& position);
 
   // Streams.
   void Enqueue(std::uint32_t stream);
@@ -273,7 +276,9 @@ class ClassRun {
   }
   const Beside& PutBesideSharers(std::uint32_t cost);
 
-  bool WaitsRecorded(std::uint32_t pass) const { return pass > 0 && record_all_; }
+  bool WaitsRecorded(std::uint32_t pass) const {
+    return pass >= first_recorded_pass_ && record_all_;
+  }
   const program::Instruction& InstructionAt(std::uint32_t pass, Index instruction) const {
     return pass == 0 ? program().prologue[instruction] : program().step[instruction];
   }
@@ -285,6 +290,7 @@ class ClassRun {
   program::Timeline* timeline_ = nullptr;
   std::uint32_t index_ = 0, first_activity_ = 0;
   std::uint32_t passes_ = 0;  // the prologue and the steps
+  std::uint32_t first_recorded_pass_ = 1;
   bool barrier_ = false, watch_passes_ = false;
   bool record_all_ = false;
   const std::vector<bool>* marked_ = nullptr;

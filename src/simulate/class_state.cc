@@ -95,7 +95,7 @@ void ClassRun::TakeState(Time now, std::uint32_t passes_ended, State& state) {
 void ClassRun::FinishTimeline(bool cut) {
   if (cut && records_operations_) {
     for (const Stream& stream : streams_) {
-      if (stream.pass == 0 || stream.state == StreamState::kDone) continue;
+      if (stream.pass < first_recorded_pass_ || stream.state == StreamState::kDone) continue;
       const Index instruction = compiled_->items[stream.item].instruction;
       const std::uint32_t step = stream.pass - 1;
       if (stream.state == StreamState::kAtCollective ||
@@ -109,7 +109,7 @@ void ClassRun::FinishTimeline(bool cut) {
         timeline_->waits.push_back({instruction, step, stream.ready, Time::Max()});
       }
     }
-    if (record_all_ && host_waits_ && host_pass_ > 0 &&
+    if (record_all_ && host_waits_ && host_pass_ >= first_recorded_pass_ &&
         compiled_->spans[host_span_ - 1].wait != kNone) {
       host_waits_recorded_.push_back(
           {compiled_->spans[host_span_ - 1].wait, host_pass_ - 1, host_clock_, Time::Max()});

@@ -82,6 +82,11 @@ struct Options {
   // have been recorded, is recorded as if it went on for ever (its end, and the start of a
   // collective that waits, are Time::Max()). Without effect with a barrier, or message by message.
   bool until_repetition = false;
+  // Goes through the last part of the first step only, as if all before it were over
+  // (late_start.h): that is enough to find out in which state a step leaves everything. Nothing of
+  // the first step is recorded but its end. Without effect where `until_repetition` is, and where
+  // no part can be told.
+  bool late_start = false;
   // How collectives go over the links between ranks; null: they only use what is their ranks' own.
   const network::CollectiveTraffic* traffic = nullptr;
   // Whether detached classes run ahead. For tests: it shows in nothing but speed.

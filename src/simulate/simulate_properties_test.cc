@@ -722,6 +722,28 @@ RC_GTEST_PROP(SimulateLaws, ARepeatedStepStandsForTheRest, ()) {
   }
 }
 
+// A first step that is begun late leads to the steps that a whole one leads to.
+RC_GTEST_PROP(SimulateLaws, ALateStartLeadsToTheSameSteps, ()) {
+  Case any = *AnyCase(true, *rc::gen::element(Shape::kAny, Shape::kLayered, Shape::kOverlapped));
+  any.options.barrier = false;
+  any.options.steps = 8;
+  any.options.until_repetition = true;
+  Simulator simulator;
+  const Timeline whole = RunCase(any, simulator);
+  if (simulator.repetition() == nullptr) return;
+  const Repetition expected = *simulator.repetition();
+  any.options.late_start = true;
+  const Timeline late = RunCase(any, simulator);
+  RC_CLASSIFY(simulator.repetition() != nullptr && simulator.repetition()->step == 1, "at once");
+  if (simulator.repetition() == nullptr) return;
+  const Repetition found = *simulator.repetition();
+  const Time end = late.step_ends[found.step], expected_end = whole.step_ends[expected.step];
+  RC_ASSERT(end - found.start == expected_end - expected.start);
+  const bool host = found.host && expected.host;
+  RC_ASSERT(SeenIn(any, late, found.start, end, found.step, host) ==
+            SeenIn(any, whole, expected.start, expected_end, expected.step, host));
+}
+
 // Marked operations, and nothing else, leave the records that they leave among all others.
 RC_GTEST_PROP(SimulateLaws, FewerRecordsAreTheSameRecords, ()) {
   Case any = *AnyCase(true, *rc::gen::element(Shape::kLayered, Shape::kOverlapped));

@@ -113,6 +113,11 @@ void Simulation::SetUp() {
   }
   LinkCommunicators();
   LinkEndpoints();
+  starts_late_ = options_.late_start && options_.until_repetition && passes_ > 2 && FindLateStart();
+  if (starts_late_) {
+    watched_ = 1;
+    ReachLateStart();
+  }
   joint_count_ = rendezvous_count_ + places_.size();
   if (joints_.size() < joint_count_) joints_.resize(joint_count_);
   for (std::size_t j = 0; j < joint_count_; ++j) {
@@ -127,7 +132,7 @@ void Simulation::SetUp() {
                                                     given_[c].program->communicators.size());
     const auto first_activity = static_cast<std::uint32_t>(class_of_activity_.size());
     classes_[c].Reset(given_[c], c, compiled_[compiled_of_[c]], sets_, options_, first_activity,
-                      rendezvous, *this, timelines_[c]);
+                      rendezvous, starts_late_ ? &late_starts_[c] : nullptr, *this, timelines_[c]);
     class_of_activity_.resize(first_activity + classes_[c].runners(), c);
   }
   std::uint32_t links = 0;

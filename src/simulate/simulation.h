@@ -189,6 +189,10 @@ class Simulation final : public Couplings {
   void AwaitMessages();
   void OnMessages();
 
+  // Where each class starts late. False: some class has nothing left there.
+  bool FindLateStart();
+  void ReachLateStart();  // by messages
+
   void FinishTimelines(bool cut);
   Deadlock Explain() const;
   void ExplainStream(const ClassRun& run, const ClassRun::Stream& stream, Deadlock& deadlock) const;
@@ -198,6 +202,7 @@ class Simulation final : public Couplings {
   std::span<const RankClass> given_;
   Options options_;
   bool watch_passes_ = false;
+  bool starts_late_ = false;
   std::uint32_t passes_ = 0;   // the prologue and the steps
   std::uint32_t watched_ = 0;  // so many pass ends have been looked at
   Time now_;
@@ -224,6 +229,7 @@ class Simulation final : public Couplings {
   std::vector<std::uint32_t> first_endpoint_;      // by class
   std::vector<EndpointState> endpoints_;
   std::size_t endpoint_count_ = 0;
+  std::vector<StepPosition> late_starts_;  // by class, if it starts late
   std::vector<Place> places_;
   std::vector<Joint> joints_;
   std::size_t joint_count_ = 0;
