@@ -73,6 +73,11 @@ SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks&
                     .start = repetition->start};
       return run;
     }
+    // Steps that never repeat differ with where the first one began.
+    if (extent == Extent::kLateStart) {
+      return RunToSteadyState(simulator, ranks, barrier, recording, Extent::kUntilRepetition,
+                              again);
+    }
     if (Settled(run.ends)) return run;
     // A cycle of several steps: its mean.
     if (steps >= kMostSteps) {

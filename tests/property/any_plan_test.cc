@@ -55,6 +55,12 @@ RC_GTEST_PROP(AnyPlan, LowersToProgramsThatRun, ()) {
   const auto forecast = forecaster.EvaluateWithRange(*scenario);
   RC_PRE(forecast.has_value());  // a profile that says nothing of such kernels
   RC_ASSERT(forecast->step_time > Time());
+  // A row of a sweep goes through less of its steps.
+  const auto whole = forecast::Simulate(*scenario);
+  RC_ASSERT(whole.has_value());
+  RC_ASSERT(whole->forecast.step_time == forecast->step_time);
+  RC_ASSERT(whole->forecast.memory.peak == forecast->memory.peak);
+  RC_ASSERT(whole->forecast.memory.reserved == forecast->memory.reserved);
 }
 
 }  // namespace
