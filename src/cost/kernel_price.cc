@@ -325,10 +325,6 @@ tl::expected<Demand, KernelFault> PriceAtRate(const Kernel& kernel, const Kernel
   return demand;
 }
 
-}  // namespace
-
-namespace {
-
 // Each of products that run at once takes its part of what all of them take.
 tl::expected<Demand, KernelFault> PriceTogether(const Kernel& kernel,
                                                 const KernelSetting& setting) {

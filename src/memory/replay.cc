@@ -392,8 +392,10 @@ class TimedReplay {
       if (record.step >= steps_ || (repeated_ && record.step != *repeated_)) continue;
       const std::uint32_t number = deferred_.NumberOf(record.instruction);
       if (number == kNone) continue;
-      ends_[number * steps_ + record.step] = record.end;
-      if (!repeated_) continue;
+      if (!repeated_) {
+        ends_[number * steps_ + record.step] = record.end;
+        continue;
+      }
       for (std::size_t step = 0; step < steps_; ++step) {
         ends_[number * steps_ + step] =
             record.end + (timeline_.step_ends[step] - timeline_.step_ends[record.step]);

@@ -5,21 +5,16 @@
 // Collectives and exchanges, as a class takes part in them.
 namespace stepcast::simulate {
 
-std::uint32_t ClassRun::CommunicatorOf(const Item& item) const {
-  return item.kind == Item::Kind::kExchange ? program().exchanges[item.target].communicator
-                                            : program().collectives[item.target].communicator;
-}
-
 std::uint32_t ClassRun::NumberOf(const Item& item, std::uint32_t pass) const {
   if (pass == 0) return item.other;
-  const std::uint32_t c = CommunicatorOf(item);
+  const std::uint32_t c = CommunicatorOf(program(), item);
   return compiled_->prologue_collectives[c] + (pass - 1) * compiled_->step_collectives[c] +
          item.other;
 }
 
 void ClassRun::ReachCommunicator(std::uint32_t s, const Item& item) {
   Stream& stream = streams_[s];
-  const std::uint32_t c = CommunicatorOf(item);
+  const std::uint32_t c = CommunicatorOf(program(), item);
   Communicator& communicator = communicators_[c];
   stream.state = StreamState::kAtCollective;
   stream.wait_for = {c, NumberOf(item, stream.pass)};

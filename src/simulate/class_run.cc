@@ -71,27 +71,34 @@ void ClassRun::Reset(const RankClass& rank_class, std::uint32_t index,
   for (const StreamRange& range : compiled.streams) in_step += range.step != range.end ? 1 : 0;
   streams_in_pass_.assign(passes_, in_step);
   streams_in_pass_.front() = static_cast<std::uint32_t>(streams);
-  if (late_start != nullptr) BeginAt(*late_start);
+  if (late_start != nullptr) {
+    BeginAt(*late_start);
+  } else {
+    BeginPrologue();
+  }
   for (std::uint32_t s = 0; s < streams; ++s) {
-    Stream& stream = streams_[s];
     const StreamRange& range = compiled.streams[s];
-    if (late_start == nullptr) {
-      stream.item = range.begin;
-      stream.end = range.step;
-    }
-    // A stream that has nothing to do in the prologue is at the step already.
-    if (late_start == nullptr && range.begin == range.step) {
-      stream.end = range.end;
-      stream.pass = 1;
-      --streams_in_pass_.front();
-    }
-    if (stream.pass > 0 && range.step == range.end) {
-      stream.state = StreamState::kDone;
+    if (streams_[s].pass > 0 && range.step == range.end) {
+      streams_[s].state = StreamState::kDone;
     } else {
       Enqueue(s);
     }
   }
   EndPasses();
+}
+
+void ClassRun::BeginPrologue() {
+  for (std::size_t s = 0; s < streams_.size(); ++s) {
+    Stream& stream = streams_[s];
+    const StreamRange& range = compiled_->streams[s];
+    stream.item = range.begin;
+    stream.end = range.step;
+    if (range.begin != range.step) continue;
+    // It has nothing to do in the prologue, and is at the step already.
+    stream.end = range.end;
+    stream.pass = 1;
+    --streams_in_pass_.front();
+  }
 }
 
 Time ClassRun::next() const {

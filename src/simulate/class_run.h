@@ -229,6 +229,9 @@ class ClassRun {
   void EndPass(std::uint32_t pass, Time end);
   void EndPasses();
   void EnqueueAwaitingHost();
+
+  // Where the run begins.
+  void BeginPrologue();
   void BeginAt(const StepPosition& position);
 
   // Streams.
@@ -254,7 +257,6 @@ class ClassRun {
   void Record(const Stream& stream, Time end);
   void ReachCommunicator(std::uint32_t stream, const Item& item);
   void TakeTurn(std::uint32_t communicator);
-  std::uint32_t CommunicatorOf(const Item& item) const;
   std::uint32_t NumberOf(const Item& item, std::uint32_t pass) const;
 
   // Work. True if it takes no time and is over.

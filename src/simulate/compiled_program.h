@@ -44,6 +44,12 @@ struct Item {
   std::uint8_t steps_before = 0;  // kWait: `target` means that of so many steps before
 };
 
+// Of a collective or an exchange.
+inline Index CommunicatorOf(const program::Program& program, const Item& item) {
+  return item.kind == Item::Kind::kExchange ? program.exchanges[item.target].communicator
+                                            : program.collectives[item.target].communicator;
+}
+
 // Operations one after another on a stream, issued in one span, of which the last alone may be
 // recorded: from an item on.
 struct Stretch {

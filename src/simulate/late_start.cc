@@ -26,11 +26,6 @@ bool Meets(const Item& item) {
   return item.kind == Item::Kind::kCollective || item.kind == Item::Kind::kExchange;
 }
 
-std::uint32_t CommunicatorOf(const program::Program& program, const Item& item) {
-  return item.kind == Item::Kind::kExchange ? program.exchanges[item.target].communicator
-                                            : program.collectives[item.target].communicator;
-}
-
 template <typename Visit>  // Visit(endpoint)
 void ForEachMessage(const CompiledProgram& compiled, const Item& item, Visit visit) {
   if (item.kind != Item::Kind::kExchange) return;

@@ -84,8 +84,8 @@ struct Options {
   bool until_repetition = false;
   // Goes through the last part of the first step only, as if all before it were over
   // (late_start.h): that is enough to find out in which state a step leaves everything. Nothing of
-  // the first step is recorded but its end. Without effect where `until_repetition` is, and where
-  // no part can be told.
+  // the first step is recorded but its end. Without effect unless `until_repetition` has one, and
+  // where no such part is found.
   bool late_start = false;
   // How collectives go over the links between ranks; null: they only use what is their ranks' own.
   const network::CollectiveTraffic* traffic = nullptr;
