@@ -1,0 +1,387 @@
+#include "src/scenario/kernel_costs_section.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/base/data_type.h"
+#include "src/scenario/measured_rows.h"
+#include "src/scenario/required_values.h"
+
+namespace stepcast::scenario {
+namespace {
+
+// Whether the section holds measured times, next to which efficiencies may be missing.
+bool HasMeasurements(const MappingReader& kernels) {
+  for (std::string_view key : {"gemm_surface", "attention_forward_surface",
+                               "attention_backward_surface", "memory_curve", "optimizer_curve"}) {
+    if (kernels.Has(key)) return true;
+  }
+  return false;
+}
+
+// `tiles: [[256, 128, 0.89], ...]`, the other form of a data type's figures.
+calibration::GemmTiling ReadTiling(MappingReader& figures, Diagnostics& diagnostics) {
+  calibration::GemmTiling tiling;
+  const auto rows = figures.ReadSequence("tiles", Need::kRequired);
+  for (const Node& node : rows.value_or(std::vector<Node>())) {
+    const std::vector<Node> row = node.items();
+    if (row.size() != 3) {
+      diagnostics.push_back({"calibration.bad-point", node.location(),
+                             fmt::format("{} needs the two sizes of a tile and its efficiency: {}",
+                                         node.path(), node.Described()),
+                             "write [256, 128, 0.89]"});
+      continue;
+    }
+    const auto m = ReadInteger(row[0], {.least = 1, .most = 65'536}, diagnostics);
+    const auto n = ReadInteger(row[1], {.least = 1, .most = 65'536}, diagnostics);
+    const auto efficiency = ReadDecimal(row[2], {}, diagnostics);
+    if (m && n && efficiency) tiling.tiles.push_back({*m, *n, *efficiency});
+  }
+  if (rows && rows->empty()) {
+    figures.Report("tiles", "calibration.no-points", "a data type needs at least one tile: nothing",
+                   "write for example 'tiles: [[256, 128, 0.89], [128, 128, 0.85]]'");
+  }
+  tiling.fill = RequiredDecimal(figures, "fill");
+  tiling.add_fill = figures.ReadDecimal("add_fill", Need::kOptional, {}).value_or(0);
+  tiling.start = RequiredTime(figures, "start");
+  return tiling;
+}
+
+void ReadAttention(MappingReader& kernels, calibration::KernelCosts& costs) {
+  auto section = kernels.ReadMapping("attention", Need::kOptional);
+  if (!section) return;
+  for (std::size_t i = 0; i < costs.attention.size(); ++i) {
+    auto figures = section->ReadMapping(calibration::kFusedNames[i], Need::kOptional);
+    if (!figures) continue;
+    calibration::AttentionEfficiency& attention = costs.attention[i];
+    const auto half = [&](std::string_view key) {
+      return static_cast<double>(figures->ReadInteger(key, Need::kOptional, {}).value_or(0));
+    };
+    attention.forward = RequiredDecimal(*figures, "forward");
+    attention.backward = RequiredDecimal(*figures, "backward");
+    attention.forward_half_flops = half("forward_half_flops");
+    attention.backward_half_flops = half("backward_half_flops");
+    attention.forward_half_length = half("forward_half_length");
+    attention.backward_half_length = half("backward_half_length");
+    attention.head_64 = figures->ReadDecimal("head_64", Need::kOptional, {}).value_or(1);
+    attention.head_256 = figures->ReadDecimal("head_256", Need::kOptional, {}).value_or(1);
+    figures->Finish();
+  }
+  section->Finish();
+}
+
+void ReadPower(MappingReader& kernels, calibration::KernelCosts& costs) {
+  auto section = kernels.ReadMapping("power", Need::kOptional);
+  if (!section) return;
+  costs.power.idle = RequiredDecimal(*section, "idle_watts");
+  costs.power.products = RequiredDecimal(*section, "products_watts");
+  costs.power.memory = section->ReadDecimal("memory_watts", Need::kOptional, {}).value_or(0);
+  section->Finish();
+}
+
+void ReadTraffic(MappingReader& kernels, calibration::KernelCosts& costs) {
+  auto section = kernels.ReadMapping("traffic", Need::kOptional);
+  if (!section) return;
+  for (std::size_t i = 0; i < kAccessCount; ++i) {
+    if (static_cast<Access>(i) == Access::kPlain) continue;
+    costs.traffic[i] =
+        section->ReadDecimal(kAccessNames[i], Need::kOptional, {}).value_or(costs.traffic[i]);
+  }
+  section->Finish();
+}
+
+// The newest release first.
+void ReadUnalignedBatches(MappingReader& kernels, calibration::KernelCosts& costs,
+                          Diagnostics& diagnostics) {
+  const auto releases = kernels.ReadSequence("batched_unaligned", Need::kOptional);
+  if (!releases) return;
+  for (const Node& node : *releases) {
+    const std::size_t before = diagnostics.size();
+    MappingReader release(node, diagnostics);
+    calibration::UnalignedBatches batches;
+    batches.torch = release.ReadVersion("torch", Need::kOptional).value_or(Version());
+    for (DataType type : kDataTypes) {
+      batches.rate[static_cast<std::size_t>(type)] =
+          release.ReadDecimal(Name(type), Need::kOptional, {}).value_or(0);
+    }
+    release.Finish();
+    if (diagnostics.size() == before && batches.rate == calibration::UnalignedBatches().rate) {
+      diagnostics.push_back({"calibration.no-points", node.location(),
+                             "an entry of batched_unaligned needs the rate of a data type: none",
+                             "write for example 'fp16: 0.65'"});
+    }
+    const auto older = std::find_if(
+        costs.batched_unaligned.begin(), costs.batched_unaligned.end(),
+        [&](const calibration::UnalignedBatches& other) { return other.torch <= batches.torch; });
+    if (older != costs.batched_unaligned.end() && older->torch == batches.torch) {
+      diagnostics.push_back({"calibration.repeated-point", node.location(),
+                             batches.torch == Version()
+                                 ? "a second entry without torch"
+                                 : fmt::format("a second entry from torch {}.{} on",
+                                               batches.torch.major, batches.torch.minor),
+                             "give each release once"});
+      continue;
+    }
+    costs.batched_unaligned.insert(older, batches);
+  }
+}
+
+void ReadGemm(MappingReader& kernels, Need need, calibration::KernelCosts& costs,
+              Diagnostics& diagnostics) {
+  auto gemm = kernels.ReadMapping("gemm", need);
+  if (!gemm) return;
+  bool any = false;
+  for (DataType type : kDataTypes) {
+    auto figures = gemm->ReadMapping(Name(type), Need::kOptional);
+    if (!figures) continue;
+    any = true;
+    // One form of a release takes the place of the other.
+    costs.gemm[static_cast<std::size_t>(type)] = {};
+    costs.gemm_tiling[static_cast<std::size_t>(type)] = {};
+    if (figures->Has("tiles")) {
+      costs.gemm_tiling[static_cast<std::size_t>(type)] = ReadTiling(*figures, diagnostics);
+      figures->Finish();
+      continue;
+    }
+    calibration::GemmEfficiency& efficiency = costs.gemm[static_cast<std::size_t>(type)];
+    efficiency.max_efficiency = RequiredDecimal(*figures, "max_efficiency");
+    efficiency.half_flops =
+        static_cast<double>(figures->ReadInteger("half_flops", Need::kRequired, {}).value_or(0));
+    if (efficiency.max_efficiency == 0 && !figures->failed()) {
+      // Zero for both would say that nothing is known; Check() then looks away.
+      figures->Report("max_efficiency", "calibration.implausible",
+                      "an efficiency lies above 0 and at most at 1: 0",
+                      "leave the data type out when nothing is known about it");
+    }
+    figures->Finish();
+  }
+  gemm->Finish();
+  if (!any && !gemm->failed()) {
+    kernels.Report("gemm", "calibration.no-gemm", "no data type has figures for matrix products",
+                   "write for example 'bf16: {max_efficiency: 0.75, half_flops: 3000000000}'");
+  }
+}
+
+std::optional<std::int64_t> ReadCount(const Node& node, Diagnostics& diagnostics) {
+  return ReadInteger(node, {.least = 1}, diagnostics);
+}
+
+// Rows [heads, sequence, head size, time] in any order, each size once.
+calibration::AttentionSurface ReadCores(MappingReader& by_type, std::string_view type,
+                                        Diagnostics& diagnostics) {
+  std::map<std::pair<std::int64_t, std::int64_t>, std::map<std::int64_t, Time>> curves;
+  for (const Node& node : ReadRows(by_type, type)) {
+    const std::vector<Node> row =
+        ItemsOfRow(node, 4, "heads, a sequence's length, a head's size, a time",
+                   "[128, 2048, 64, 310 us]", diagnostics);
+    if (row.empty()) continue;
+    const auto heads = ReadCount(row[0], diagnostics);
+    const auto sequence = ReadCount(row[1], diagnostics);
+    const auto head_size = ReadCount(row[2], diagnostics);
+    const auto time = ReadTime(row[3], Zero::kRefused, diagnostics);
+    if (!heads || !sequence || !head_size || !time) continue;
+    if (!curves[{*head_size, *heads}].emplace(*sequence, *time).second) {
+      diagnostics.push_back({"calibration.repeated-point", node.location(),
+                             fmt::format("a second row for {} heads of {} and a sequence of {}",
+                                         *heads, *head_size, *sequence),
+                             "give each combination of sizes once"});
+    }
+  }
+  calibration::AttentionSurface surface;
+  for (const auto& [sizes, points] : curves) {
+    surface.push_back({.head_size = sizes.first,
+                       .heads = sizes.second,
+                       .points = {points.begin(), points.end()}});
+  }
+  return surface;
+}
+
+// The values on an axis of a surface, each once, and where a value stands.
+std::vector<std::int64_t> Axis(std::vector<std::int64_t> values) {
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+  return values;
+}
+
+std::size_t Position(const std::vector<std::int64_t>& axis, std::int64_t value) {
+  return static_cast<std::size_t>(std::lower_bound(axis.begin(), axis.end(), value) - axis.begin());
+}
+
+// Rows [m, n, k, time] in any order; they must fill the grid that their values span.
+calibration::GemmSurface ReadSurface(MappingReader& by_type, std::string_view type,
+                                     Diagnostics& diagnostics) {
+  struct Point {
+    std::int64_t m = 0, n = 0, k = 0;
+    Time time;
+    Location location;
+  };
+  std::vector<Point> points;
+  bool readable = true;
+  for (const Node& node : ReadRows(by_type, type)) {
+    const std::vector<Node> row = ItemsOfRow(node, 4, "the three sizes of a product and a time",
+                                             "[1024, 1024, 1024, 25 us]", diagnostics);
+    readable = readable && !row.empty();
+    if (row.empty()) continue;
+    const auto m = ReadCount(row[0], diagnostics);
+    const auto n = ReadCount(row[1], diagnostics);
+    const auto k = ReadCount(row[2], diagnostics);
+    const auto time = ReadTime(row[3], Zero::kRefused, diagnostics);
+    readable = readable && m && n && k && time;
+    if (readable) points.push_back({*m, *n, *k, *time, node.location()});
+  }
+  calibration::GemmSurface surface;
+  if (!readable || points.empty()) return surface;
+  const auto axis = [&](std::int64_t Point::*size) {
+    std::vector<std::int64_t> values;
+    for (const Point& point : points) values.push_back(point.*size);
+    return Axis(std::move(values));
+  };
+  surface.m = axis(&Point::m);
+  surface.n = axis(&Point::n);
+  surface.k = axis(&Point::k);
+  const std::size_t wanted = surface.m.size() * surface.n.size() * surface.k.size();
+  if (wanted != points.size()) {
+    by_type.Report(
+        type, "calibration.incomplete-surface",
+        fmt::format("{} x {} x {} values of m, n and k need {} rows: {}", surface.m.size(),
+                    surface.n.size(), surface.k.size(), wanted, points.size()),
+        "give every combination of the values exactly once");
+    return {};
+  }
+  surface.times.resize(wanted);
+  for (const Point& point : points) {
+    Time& time = surface.times[(Position(surface.m, point.m) * surface.n.size() +
+                                Position(surface.n, point.n)) *
+                                   surface.k.size() +
+                               Position(surface.k, point.k)];
+    if (time != Time()) {
+      diagnostics.push_back(
+          {"calibration.incomplete-surface", point.location,
+           fmt::format("a second row for one product: {} x {} x {}", point.m, point.n, point.k),
+           "give every combination of the values exactly once"});
+      return {};
+    }
+    time = point.time;
+  }
+  return surface;
+}
+
+// `releases`, the oldest first: what is different with the libraries of each, over the costs
+// before.
+std::vector<calibration::KernelRelease> ReadReleases(MappingReader& kernels,
+                                                     const calibration::KernelCosts& before,
+                                                     Diagnostics& diagnostics) {
+  std::vector<calibration::KernelRelease> releases;
+  const auto entries = kernels.ReadSequence("releases", Need::kOptional);
+  for (const Node& node : entries.value_or(std::vector<Node>())) {
+    MappingReader reader(node, diagnostics);
+    const auto torch = reader.ReadVersion("torch", Need::kRequired);
+    calibration::KernelCosts costs = releases.empty() ? before : releases.back().costs;
+    ReadGemm(reader, Need::kOptional, costs, diagnostics);
+    ReadAttention(reader, costs);
+    ReadPower(reader, costs);
+    ReadTraffic(reader, costs);
+    const auto part = [&](std::string_view key, double& value) {
+      value = reader.ReadDecimal(key, Need::kOptional, {}).value_or(value);
+    };
+    part("gemm_unaligned", costs.gemm_unaligned);
+    part("gemm_unaligned_even", costs.gemm_unaligned_even);
+    part("gemm_unaligned_result", costs.gemm_unaligned_result);
+    part("memory_efficiency", costs.memory_efficiency);
+    costs.token_sum_time = reader.ReadTime("token_sum_time", Need::kOptional, Zero::kAllowed)
+                               .value_or(costs.token_sum_time);
+    reader.Finish();
+    if (!torch) continue;
+    if (!releases.empty() && *torch <= releases.back().torch) {
+      diagnostics.push_back(
+          {"calibration.implausible", node.location(),
+           fmt::format("releases must be ascending: {}.{} after {}.{}", torch->major, torch->minor,
+                       releases.back().torch.major, releases.back().torch.minor),
+           "each is what is different from the one before it"});
+      continue;
+    }
+    releases.push_back({.torch = *torch, .costs = std::move(costs)});
+  }
+  return releases;
+}
+
+}  // namespace
+
+KernelCostsSection ReadKernelCosts(MappingReader& section, Diagnostics& diagnostics) {
+  KernelCostsSection read;
+  calibration::KernelCosts& costs = read.costs;
+  const bool measured = HasMeasurements(section);
+  const Need need = measured ? Need::kOptional : Need::kRequired;
+  const auto efficiency = [&](std::string_view key) {
+    return section.ReadDecimal(key, need, {}).value_or(0);
+  };
+  ReadGemm(section, need, costs, diagnostics);
+  ReadAttention(section, costs);
+  ReadPower(section, costs);
+  ReadTraffic(section, costs);
+  costs.attention_forward_efficiency =
+      costs.attention[1].forward != 0 ? 0 : efficiency("attention_forward_efficiency");
+  costs.attention_backward_efficiency =
+      costs.attention[1].backward != 0 ? 0 : efficiency("attention_backward_efficiency");
+  costs.gemm_unaligned = section.ReadDecimal("gemm_unaligned", Need::kOptional, {}).value_or(0);
+  costs.gemm_unaligned_even =
+      section.ReadDecimal("gemm_unaligned_even", Need::kOptional, {}).value_or(0);
+  costs.gemm_unaligned_result =
+      section.ReadDecimal("gemm_unaligned_result", Need::kOptional, {}).value_or(0);
+  ReadUnalignedBatches(section, costs, diagnostics);
+  costs.memory_efficiency = efficiency("memory_efficiency");
+  costs.variation = section.ReadDecimal("variation", Need::kOptional, {}).value_or(0);
+  costs.jitter = section.ReadDecimal("jitter", Need::kOptional, {}).value_or(0);
+  costs.token_sum_time =
+      section.ReadTime("token_sum_time", Need::kOptional, Zero::kAllowed).value_or(Time());
+  costs.start_latency = RequiredTime(section, "start_latency");
+  costs.launch = RequiredTime(section, "launch");
+  // A profile that one rank measured does not know it.
+  costs.collective_launch =
+      section.ReadTime("collective_launch", need, Zero::kAllowed).value_or(Time());
+  using Written = std::array<bool, kDataTypeCount>;
+  const auto by_type = [&](std::string_view key, auto& surfaces, const auto& read) {
+    Written written{};
+    auto types = section.ReadMapping(key, Need::kOptional);
+    if (!types) return written;
+    for (DataType type : kDataTypes) {
+      const auto at = static_cast<std::size_t>(type);
+      written[at] = types->Has(Name(type));
+      surfaces[at] = read(*types, Name(type), diagnostics);
+    }
+    types->Finish();
+    return written;
+  };
+  const Written forward = by_type("gemm_surface", costs.gemm_surface, ReadSurface);
+  const std::pair<std::string_view, std::array<calibration::GemmSurface, kDataTypeCount>&>
+      gradients[] = {{"gemm_input_gradient_surface", costs.gemm_input_gradient_surface},
+                     {"gemm_weight_gradient_surface", costs.gemm_weight_gradient_surface}};
+  for (const auto& [key, surfaces] : gradients) {
+    const Written written = by_type(key, surfaces, ReadSurface);
+    for (DataType type : kDataTypes) {
+      const auto at = static_cast<std::size_t>(type);
+      if (!written[at] || forward[at]) continue;
+      section.Report(key, "calibration.incomplete-surface",
+                     fmt::format("products of gradients in {} were measured, those of the forward "
+                                 "were not",
+                                 Name(type)),
+                     fmt::format("add gemm_surface.{}", Name(type)));
+    }
+  }
+  by_type("attention_forward_surface", costs.attention_forward_surface, ReadCores);
+  by_type("attention_backward_surface", costs.attention_backward_surface, ReadCores);
+  costs.memory_curve = ReadCurve(section, "memory_curve", diagnostics);
+  costs.optimizer_curve = ReadCurve(section, "optimizer_curve", diagnostics);
+  read.releases = ReadReleases(section, costs, diagnostics);
+  section.Finish();
+  return read;
+}
+
+}  // namespace stepcast::scenario
