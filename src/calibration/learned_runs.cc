@@ -48,12 +48,14 @@ double Distance(const RunSettings& a, const RunSettings& b) {
   constexpr double kDoublings = 2;
   double sum = 0;
   for (std::size_t i = 0; i < kRunSizes; ++i) {
-    if (a.sizes[i] == b.sizes[i]) continue;
+    if (a.sizes[i] == b.sizes[i] || a.sizes[i] == 0 || b.sizes[i] == 0) continue;
     const double lengths =
         std::log2(static_cast<double>(a.sizes[i]) / static_cast<double>(b.sizes[i])) / kDoublings;
     sum += lengths * lengths;
   }
-  for (std::size_t i = 0; i < kRunKinds; ++i) sum += a.kinds[i] == b.kinds[i] ? 0 : 1;
+  for (std::size_t i = 0; i < kRunKinds; ++i) {
+    if (a.kinds[i] != b.kinds[i] && !a.kinds[i].empty() && !b.kinds[i].empty()) sum += 1;
+  }
   return sum;
 }
 

@@ -11,7 +11,8 @@
 // Processes for Machine Learning, chapter 2.
 //
 // The squared distance d of two runs adds up (doublings / 2)^2 for each size and 1 for each kind
-// that differs: two doublings are as much as another framework. Their covariance is
+// that differs, of those that are known of both: two doublings are as much as another framework.
+// Their covariance is
 //
 //   near^2 exp(-d / 2) + wide^2 exp(-d / 32)
 //
@@ -28,8 +29,8 @@ inline constexpr double kWideDeviation = 0.022;
 inline constexpr double kRepeatDeviation = 0.01;
 
 // Below this likeness runs are far from one another and do not correct one another's forecasts:
-// nine doublings of one size.
-inline constexpr double kLeastLikeness = 0.1;
+// from five and a half doublings of one size on, or eight other kinds.
+inline constexpr double kLeastLikeness = 0.15;
 
 // Runs of equal settings.
 struct LearnedRun {

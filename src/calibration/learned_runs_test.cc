@@ -34,6 +34,17 @@ TEST(LearnedRuns, OneRunByItself) {
   EXPECT_NEAR(runs.At(Settings(8, "fp8")).log_ratio, runs.At(Settings(32)).log_ratio, 1e-12);
 }
 
+// What a profile of before says nothing of tells nothing apart.
+TEST(LearnedRuns, WhatIsNotKnownIsNoDifference) {
+  RunSettings known = Settings(8), unknown = Settings(8);
+  known.sizes[static_cast<std::size_t>(RunSize::kNetwork)] = 50'000;
+  unknown.sizes[static_cast<std::size_t>(RunSize::kNetwork)] = 0;
+  unknown.kinds[static_cast<std::size_t>(RunKind::kTorch)] = "";
+  EXPECT_EQ(LearnedRuns::Likeness(known, unknown), 1);
+  unknown.sizes[static_cast<std::size_t>(RunSize::kNetwork)] = 12'500;
+  EXPECT_EQ(LearnedRuns::Likeness(known, unknown), LearnedRuns::Likeness(Settings(8), Settings(2)));
+}
+
 TEST(LearnedRuns, RepeatsAreKnownBetter) {
   const LearnedRuns one({{Settings(8), 0.1, 1}});
   const LearnedRuns many({{Settings(8), 0.1, 100}});

@@ -11,7 +11,7 @@
 // forecast may depend on it.
 namespace stepcast::calibration {
 
-// Settings that are more or less: compared by doublings.
+// Settings that are more or less: compared by doublings. 0: not known, or there is none.
 enum class RunSize : std::uint8_t {
   kParameters,  // of the model
   kSequenceLength,
@@ -23,10 +23,13 @@ enum class RunSize : std::uint8_t {
   kContext,
   kPipeline,
   kExpert,
+  kNetwork,     // of a GPU's part of its node's cards, MB/s
+  kPowerLimit,  // of a board, W
+  kHostSpeed,   // thousandths of the reference host's
 };
-inline constexpr std::size_t kRunSizes = 10;
+inline constexpr std::size_t kRunSizes = 13;
 
-// Settings that are equal or not.
+// Settings that are equal or not. Empty: not known.
 enum class RunKind : std::uint8_t {
   kGpu,
   kFramework,
@@ -36,27 +39,36 @@ enum class RunKind : std::uint8_t {
   kRecomputation,
   kAttention,
   kCompile,
+  kNorm,
+  kHostWaits,
+  kTorch,
 };
-inline constexpr std::size_t kRunKinds = 8;
+inline constexpr std::size_t kRunKinds = 11;
+
+// These profiles have not always had.
+constexpr bool MayBeUnknown(RunSize size) { return size >= RunSize::kNetwork; }
+constexpr bool MayBeUnknown(RunKind kind) { return kind >= RunKind::kNorm; }
 
 // The names of a profile's file; most are those of a scenario's keys.
 constexpr std::string_view Name(RunSize size) {
   constexpr std::string_view kNames[kRunSizes] = {
-      "parameters", "sequence_length", "gpus",    "micro_batch_size", "micro_batches",
-      "replicas",   "tensor",          "context", "pipeline",         "expert"};
+      "parameters", "sequence_length", "gpus",      "micro_batch_size", "micro_batches",
+      "replicas",   "tensor",          "context",   "pipeline",         "expert",
+      "network",    "power_limit",     "host_speed"};
   return kNames[static_cast<std::size_t>(size)];
 }
 constexpr std::string_view Name(RunKind kind) {
-  constexpr std::string_view kNames[kRunKinds] = {"gpu",          "framework",
-                                                  "zero_stage",   "precision",
-                                                  "reduce_dtype", "activation_checkpointing",
-                                                  "attention",    "compile"};
+  constexpr std::string_view kNames[kRunKinds] = {
+      "gpu",        "framework",    "zero_stage",
+      "precision",  "reduce_dtype", "activation_checkpointing",
+      "attention",  "compile",      "norm",
+      "host_waits", "torch"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
 struct RunSettings {
-  std::array<std::int64_t, kRunSizes> sizes{};  // from 1
-  std::array<std::string, kRunKinds> kinds{};   // words of a scenario: "fsdp2", "bf16", "3"
+  std::array<std::int64_t, kRunSizes> sizes{};
+  std::array<std::string, kRunKinds> kinds{};  // words of a scenario: "fsdp2", "bf16", "3"
 
   std::int64_t operator[](RunSize size) const { return sizes[static_cast<std::size_t>(size)]; }
   const std::string& operator[](RunKind kind) const {

@@ -19,9 +19,28 @@ Time Scaled(Time time, double factor) {
   return Picoseconds(std::llround(static_cast<double>(time.picoseconds()) * factor));
 }
 
+constexpr double kMega = 1e6;
+
+// Of a GPU's part of what joins its node to others, in MB/s; 0 where nothing does.
+std::int64_t NetworkOf(const topology::Cluster& cluster) {
+  const auto mega = [](const topology::LinkSpec& link, double share) {
+    return std::llround(share * static_cast<double>(link.bandwidth.bytes_per_second()) / kMega);
+  };
+  if (const topology::FlatCluster* flat = cluster.flat_cluster()) {
+    return flat->link ? mega(*flat->link, 1) : 0;
+  }
+  if (cluster.fabric() == nullptr) return 0;
+  const auto cards =
+      cluster.node_type()->devices[static_cast<std::size_t>(topology::DeviceKind::kNic)];
+  return mega(cluster.fabric()->link,
+              static_cast<double>(cards) / static_cast<double>(cluster.gpus_per_node()));
+}
+
 }  // namespace
 
 calibration::RunSettings SettingsOf(const scenario::Scenario& scenario) {
+  constexpr double kThousand = 1000;
+  const Version torch = scenario.plan.software.torch;
   const plan::Training& training = scenario.plan.training;
   const plan::Parallelism& parallelism = scenario.plan.parallelism;
   const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
@@ -35,8 +54,14 @@ calibration::RunSettings SettingsOf(const scenario::Scenario& scenario) {
                     parallelism.tensor,
                     parallelism.context,
                     parallelism.pipeline,
-                    parallelism.expert};
-  for (std::int64_t& size : settings.sizes) size = std::max<std::int64_t>(1, size);
+                    parallelism.expert,
+                    NetworkOf(*scenario.cluster),
+                    scenario.gpu ? scenario.gpu->power_limit : 0,
+                    std::llround(kThousand * scenario.cluster->host_speed())};
+  for (std::size_t i = 0; i < calibration::kRunSizes; ++i) {
+    if (MayBeUnknown(static_cast<calibration::RunSize>(i))) continue;
+    settings.sizes[i] = std::max<std::int64_t>(1, settings.sizes[i]);
+  }
   settings.kinds = {scenario.cluster->gpu(),
                     plan::Name(data_parallel.framework),
                     fmt::format("{}", data_parallel.zero_stage),
@@ -44,7 +69,10 @@ calibration::RunSettings SettingsOf(const scenario::Scenario& scenario) {
                     std::string(Name(training.reduce_dtype)),
                     model::Name(training.activation_checkpointing),
                     model::Name(training.attention),
-                    training.compile ? "true" : "false"};
+                    training.compile ? "true" : "false",
+                    model::Name(training.norm),
+                    plan::Name(training.host_waits),
+                    fmt::format("{}.{}", torch.major, torch.minor)};
   return settings;
 }
 
@@ -60,9 +88,9 @@ void ApplyRuns(const scenario::Scenario& scenario, Forecast& forecast) {
   // Runs on one kind of node say nothing of several.
   if (!runs || simulated <= Time() || !scenario.other_nodes.empty()) return;
   const calibration::LearnedRuns::Estimate estimate = runs->At(SettingsOf(scenario));
-  double factor = std::exp(estimate.log_ratio);
-  if (forecast.has_flops) factor = std::max(factor, forecast.hfu);
-  forecast.step_time = Scaled(simulated, factor);
+  const Time least = forecast.time_at_peak;
+  const double factor = std::max(std::exp(estimate.log_ratio), least / simulated);
+  forecast.step_time = std::max(Scaled(simulated, factor), least);
   forecast.learned = RunCorrection{.factor = factor, .known = estimate.known};
   forecast.time.learned = forecast.step_time - simulated;
   const double change = forecast.step_time / simulated;
@@ -77,7 +105,7 @@ void ApplyRuns(const scenario::Scenario& scenario, Forecast& forecast) {
                                      estimate.known * estimate.deviation * estimate.deviation);
   const Time half = Scaled(forecast.step_time, kNineOfTen * deviation);
   forecast.step_time_range =
-      TimeRange{std::max(Time(), forecast.step_time - half), forecast.step_time + half};
+      TimeRange{std::max(least, forecast.step_time - half), forecast.step_time + half};
 }
 
 }  // namespace stepcast::forecast

@@ -1,5 +1,6 @@
 #include "src/forecast/throughput.h"
 
+#include <cmath>
 #include <vector>
 
 #include "src/model/model.h"
@@ -17,16 +18,21 @@ void FillThroughput(const scenario::Scenario& scenario, Forecast& forecast) {
 MicroBatchFlops FlopsOf(const scenario::Scenario& scenario,
                         const std::vector<model::LayerWork>& works) {
   MicroBatchFlops flops;
+  const auto count = [&](const std::vector<model::Operation>& operations, double& counted) {
+    for (const model::Operation& operation : operations) {
+      counted += static_cast<double>(operation.kernel.model_flops);
+      if (operation.kernel.kind == KernelKind::kMemoryBound) continue;
+      flops.executed += static_cast<double>(operation.kernel.flops);
+    }
+  };
   const model::WorkOptions options = plan::WorkOptionsOf(scenario.plan);
   const std::vector<int> begins =
       model::ChunkLayers(*scenario.model, scenario.plan.parallelism.stage_layers);
   for (const int index : model::WorkOfLayers(*scenario.model, options, begins)) {
     const model::LayerWork& work = works[index];
-    for (const auto& op : work.forward) flops.once += static_cast<double>(op.kernel.model_flops);
-    for (const auto& op : work.backward) flops.once += static_cast<double>(op.kernel.model_flops);
-    for (const auto& op : work.recompute) {
-      flops.recomputed += static_cast<double>(op.kernel.model_flops);
-    }
+    count(work.forward, flops.once);
+    count(work.backward, flops.once);
+    count(work.recompute, flops.recomputed);
   }
   return flops;
 }
@@ -68,6 +74,9 @@ void FillThroughput(const scenario::Scenario& scenario, const MicroBatchFlops& f
   forecast.has_flops = true;
   forecast.mfu = flops.once * micro_batches / peak;
   forecast.hfu = (flops.once + flops.recomputed) * micro_batches / peak;
+  constexpr double kPicoseconds = 1e12;
+  forecast.time_at_peak =
+      Picoseconds(std::llround(kPicoseconds * seconds * flops.executed * micro_batches / peak));
 }
 
 }  // namespace stepcast::forecast

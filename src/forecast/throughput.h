@@ -12,9 +12,11 @@ namespace stepcast::forecast {
 // `forecast` has, be it forecast or measured.
 void FillThroughput(const scenario::Scenario& scenario, Forecast& forecast);
 
-// Of a micro-batch on one device, what MFU counts: done once, and done again for lack of memory.
+// Of a micro-batch: what MFU counts, which is done once, and what is done again for lack of memory,
+// both as if attention had no mask; and what matrix products and attention's cores execute.
 struct MicroBatchFlops {
   double once = 0, recomputed = 0;
+  double executed = 0;
 };
 // `works` is model::BuildWork of the scenario; numbers of ranks and of micro-batches do not matter.
 MicroBatchFlops FlopsOf(const scenario::Scenario& scenario,

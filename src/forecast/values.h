@@ -130,12 +130,16 @@ struct Forecast {
   double tokens_per_second = 0;
   double tokens_per_second_per_gpu = 0;
   bool has_flops = false;  // false for layer lists: mfu and hfu have no meaning
-  double mfu = 0;  // model FLOPs, full attention, no recomputation, over the peak of all GPUs
-  double hfu = 0;  // what the devices execute, recomputation included
+  // Over the peak of all GPUs, attention counted as if it had no mask: model FLOPs, and with those
+  // that are done again. Where most of a step is masked attention they can exceed 1.
+  double mfu = 0, hfu = 0;
+  // As long as matrix products and attention, without what a mask saves, take the devices at their
+  // peak.
+  Time time_at_peak{};
   TimeBreakdown time;
   Time communication_total;  // a collective was in flight, on any communicator, per step
   std::vector<CollectiveSummary> collectives;  // by collective, then group
-  MemoryForecast memory;                  // of a class that does not fit, else of the highest peak
+  MemoryForecast memory;  // of a class that does not fit, else of the highest peak
   // By first rank: of a pipeline, the first and the last stage's.
   MemoryForecast memory_of_first_class{}, memory_of_last_class{};
   // By first rank; empty where all ranks are one class.

@@ -89,6 +89,18 @@ std::vector<std::string> FarRuns(const RunsReport& report) {
   return names;
 }
 
+// Names of runs that are learned from though forecasts are seldom off by as much: they may have had
+// other settings than the table says.
+std::vector<std::string> DoubtfulRuns(const RunsReport& report) {
+  constexpr double kSeldom = 1.5;
+  std::vector<std::string> names;
+  for (const SimulatedRun* run : LearnedFrom(report)) {
+    const double apart = run->measured / run->forecast;
+    if (apart > kSeldom || apart < 1 / kSeldom) names.push_back(run->name);
+  }
+  return names;
+}
+
 // Reasons why runs are not simulated, and which runs.
 std::map<std::string, std::vector<std::string>> NotSimulated(const RunsReport& report) {
   std::map<std::string, std::vector<std::string>> reasons;
@@ -200,6 +212,12 @@ std::string RunsText(const RunsReport& report) {
                        far.size() == 1 ? "a run is" : fmt::format("{} runs are", far.size()),
                        far.size() == 1 ? "changes" : "change", Named(far));
   }
+  if (const std::vector<std::string> doubtful = DoubtfulRuns(report); !doubtful.empty()) {
+    out += fmt::format(
+        "more than 1.5 times as long or as short as forecast, though learned from: {}; are their "
+        "settings all in the table?\n",
+        Named(doubtful));
+  }
   for (const calibrate::SettingResidual& setting : report.fit.settings) {
     out += fmt::format("steps with `{}` take {}, {} runs; the others {}\n", setting.setting,
                        Longer(setting.with), setting.runs, Longer(setting.without));
@@ -243,6 +261,7 @@ std::string RunsJson(const RunsReport& report) {
                    {"leave_one_configuration_out", ErrorsJson(ErrorsOfLearned(report))},
                    {"held_back", ErrorsJson(ErrorsOfHeldBack(report))},
                    {"far", FarRuns(report)},
+                   {"doubtful", DoubtfulRuns(report)},
                    {"settings", std::move(settings)},
                    {"runs", std::move(runs)},
                    {"written", !report.written.empty()}});

@@ -27,13 +27,19 @@ LearnedRun ReadRun(const Node& node, Diagnostics& diagnostics) {
   run.repeats = static_cast<int>(
       reader.ReadInteger("repeats", Need::kOptional, {1, kMostRepeats}).value_or(1));
   for (std::size_t i = 0; i < calibration::kRunSizes; ++i) {
+    const auto size = static_cast<RunSize>(i);
+    const bool may_miss = MayBeUnknown(size);
     run.settings.sizes[i] =
-        reader.ReadInteger(Name(static_cast<RunSize>(i)), Need::kRequired, {.least = 1})
-            .value_or(1);
+        reader
+            .ReadInteger(Name(size), may_miss ? Need::kOptional : Need::kRequired,
+                         {.least = may_miss ? 0 : 1})
+            .value_or(may_miss ? 0 : 1);
   }
   for (std::size_t i = 0; i < calibration::kRunKinds; ++i) {
+    const auto kind = static_cast<RunKind>(i);
     run.settings.kinds[i] =
-        reader.ReadText(Name(static_cast<RunKind>(i)), Need::kRequired).value_or("");
+        reader.ReadText(Name(kind), MayBeUnknown(kind) ? Need::kOptional : Need::kRequired)
+            .value_or("");
   }
   reader.Finish();
   return run;

@@ -25,6 +25,8 @@ using formats::CsvTable;
 constexpr std::string_view kOwnColumns[] = {"name",      "split",       "scenario",
                                             "step_time", "step_time_s", "tokens_per_s_per_gpu",
                                             "allocated", "reserved",    "driver"};
+// Of which a run has one.
+constexpr const char* kTimeColumns[] = {"step_time", "step_time_s", "tokens_per_s_per_gpu"};
 // Where settings stand in a scenario.
 constexpr std::string_view kSections[] = {"model",         "cluster",      "calibration",
                                           "software",      "training",     "parallelism",
@@ -50,13 +52,13 @@ class Reader {
          const std::vector<std::string>& set)
       : table_(table), path_(path), scenario_(scenario), set_(set) {}
 
-  Result<RunsTable> Run() {
+  RunsTable Run() {
     CheckColumns();
     if (table_.rows.empty()) {
       Add("runs.none", {path_, 0, 0}, "the table has no runs", "write a line for each run");
     }
     for (const std::vector<CsvCell>& row : table_.rows) ReadRun(row);
-    if (!faults_.empty()) return tl::make_unexpected(std::move(faults_));
+    runs_.mistakes = std::move(faults_);
     return std::move(runs_);
   }
 
@@ -150,6 +152,19 @@ class Reader {
 
   void ReadMeasurements(const std::vector<CsvCell>& row, PublishedCase& run) {
     constexpr double kMost = 1e15;
+    const CsvCell* first = nullptr;
+    for (const char* column : kTimeColumns) {
+      const CsvCell* cell = Find(row, column);
+      if (cell == nullptr) continue;
+      if (first != nullptr) {
+        Add("runs.measured-twice", cell->location,
+            fmt::format("the run has two times: {} and {}", Quoted(first->text),
+                        Quoted(cell->text)),
+            "give one of step_time, step_time_s and tokens_per_s_per_gpu");
+      } else {
+        first = cell;
+      }
+    }
     if (const CsvCell* cell = Find(row, "step_time")) {
       if (const auto value = ValueOf(*cell, "step_time")) {
         run.step_time = ReadTime(*value, Zero::kRefused, faults_);

@@ -12,6 +12,7 @@ namespace stepcast::scenario {
 struct RunsTable {
   std::vector<PublishedCase> runs;  // named by their `name`, or "line 7"
   std::vector<std::string> files;   // of each run: what paths in its scenario are relative to
+  Diagnostics mistakes;             // of the table; runs are then those that could be read
 };
 
 // Columns are measurements (`step_time`, or `step_time_s`; `tokens_per_s_per_gpu` in their place;
@@ -21,7 +22,8 @@ struct RunsTable {
 // leaves the setting as the scenario has it, null takes it out. `set`: overrides for every run.
 //
 // Besides what tables, documents and overrides report: runs.unknown-column, runs.not-measured (no
-// time), runs.no-scenario (neither a column nor a file), runs.none.
+// time), runs.measured-twice (two times of one run), runs.no-scenario (neither a column nor a
+// file), runs.none.
 Result<RunsTable> LoadRunsTable(const std::string& path, const std::string& scenario,
                                 const std::vector<std::string>& set);
 

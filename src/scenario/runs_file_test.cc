@@ -39,8 +39,7 @@ class RunsFileTest : public testing::Test {
   std::vector<std::string> Faults(const std::string& text, const std::string& scenario = "") const {
     std::vector<std::string> faults;
     const auto table = Load(text, scenario);
-    if (table) return faults;
-    for (const Diagnostic& fault : table.error()) {
+    for (const Diagnostic& fault : table ? table->mistakes : table.error()) {
       faults.push_back(fault.code + " " + std::to_string(fault.location.line) + ":" +
                        std::to_string(fault.location.column));
     }
@@ -109,6 +108,8 @@ TEST_F(RunsFileTest, MistakesAreReportedAllAtOnce) {
                           "runs.not-measured 2:1", "file.not-found 2:5", "runs.not-measured 3:1"));
   EXPECT_THAT(Faults("step_time\n5\n", Path("s.yaml")), ElementsAre("input.bad-quantity 2:1"));
   EXPECT_THAT(Faults("step_time\n5 s\n"), ElementsAre("runs.no-scenario 2:1"));
+  EXPECT_THAT(Faults("nodes,step_time,step_time_s\n1,2 s,99\n2,,2\n", Path("s.yaml")),
+              ElementsAre("runs.measured-twice 2:7"));
   EXPECT_THAT(Faults("step_time\n", Path("s.yaml")), ElementsAre("runs.none 0:0"));
 }
 

@@ -143,6 +143,21 @@ std::optional<int> ReadWatts(MappingReader& reader, std::string_view key) {
   return std::nullopt;
 }
 
+// A limit is set between what the board is built for and what its driver goes down to: 200 of 700 W
+// on H100 SXM, 100 of 400 W on A100 SXM (nvidia-smi -q -d POWER).
+void LimitPower(MappingReader& reader, int watts, topology::Gpu& gpu) {
+  constexpr int kLeastPart = 5;
+  const int most = gpu.power_limit;
+  if (most > 0 && (watts > most || watts < most / kLeastPart)) {
+    reader.Report("power_limit", "topology.power-limit",
+                  fmt::format("the board of {} can be limited to {} to {} W: {} W", gpu.name,
+                              most / kLeastPart, most, watts),
+                  "without the key it may draw what its file says (power_limit_watts)");
+    return;
+  }
+  gpu.power_limit = watts;
+}
+
 // The GPU's data sheet, and the node without its name.
 std::optional<topology::Gpu> ReadNode(MappingReader& reader, NodeType& node_type,
                                       Diagnostics& diagnostics) {
@@ -151,7 +166,9 @@ std::optional<topology::Gpu> ReadNode(MappingReader& reader, NodeType& node_type
   if (const auto name = reader.ReadText("gpu", Need::kRequired)) {
     gpu = FindGpu(*name, FolderOf(reader.node().file()), reader.LocationOf("gpu"), diagnostics);
   }
-  if (const auto watts = ReadWatts(reader, "power_limit"); watts && gpu) gpu->power_limit = *watts;
+  if (const auto watts = ReadWatts(reader, "power_limit"); watts && gpu) {
+    LimitPower(reader, *watts, *gpu);
+  }
   const auto word = [](topology::Processor processor) {
     return Word<topology::Processor>{Name(processor), processor};
   };

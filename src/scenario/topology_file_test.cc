@@ -273,6 +273,12 @@ TEST(NodeTopology, ANodeMayLimitThePowerOfItsGpus) {
   for (const char* wrong : {"450", "0 W", "-3 W", "4.5 W", "450 V", "W", "1000000 W"}) {
     EXPECT_EQ(Mistakes(with(wrong)), std::vector<std::string>{"5:16 input.bad-quantity"}) << wrong;
   }
+  // Neither more than the board is built for nor less than any driver sets.
+  for (const char* wrong : {"701 W", "100 W"}) {
+    EXPECT_EQ(Mistakes(With(with(wrong), "l40s", "h100-sxm")),
+              std::vector<std::string>{"5:16 topology.power-limit"})
+        << wrong;
+  }
 }
 
 TEST(NodeTopology, NeedsANumberOfNodes) {

@@ -10,6 +10,7 @@
 #include "fmt/ranges.h"
 #include "oneapi/tbb/blocked_range.h"
 #include "oneapi/tbb/parallel_for.h"
+#include "src/base/quantity.h"
 #include "src/calibration/learned_runs.h"
 #include "src/forecast/forecast.h"
 #include "src/forecast/learned.h"
@@ -37,6 +38,30 @@ std::string ProfileOf(const scenario::Scenario& scenario, const std::string& fil
   const auto* path = std::get_if<std::string>(&found->second.value);
   if (path == nullptr) return "";
   return scenario::FindInput(*path, scenario::FolderOf(file)).value_or("");
+}
+
+// A measurement that no step of these settings can have had: of another unit, or another run.
+void CheckPlausible(const SimulatedRun& run, Time time_at_peak, Diagnostics& mistakes) {
+  constexpr double kMostApart = 10;
+  const char* const hint =
+      "check the unit, and that the settings are those of the run (GPUs, batch, model)";
+  if (run.measured < time_at_peak) {
+    mistakes.push_back(
+        {"runs.impossible", run.location,
+         fmt::format("a step of {} is shorter than its operations take at the devices' "
+                     "peak, {}: {}",
+                     Quoted(run.name), FormatTime(time_at_peak), FormatTime(run.measured)),
+         hint});
+    return;
+  }
+  const double apart = run.measured / run.forecast;
+  if (apart <= kMostApart && apart >= 1 / kMostApart) return;
+  mistakes.push_back(
+      {"runs.implausible", run.location,
+       fmt::format("the step of {} took more than {} times as {} as it is forecast, {}: {}",
+                   Quoted(run.name), kMostApart, apart > 1 ? "long" : "short",
+                   FormatTime(run.forecast), FormatTime(run.measured)),
+       hint});
 }
 
 void Simulate(const PublishedCase& row, const std::string& file, scenario::InputCache& cache,
@@ -78,6 +103,7 @@ void Simulate(const PublishedCase& row, const std::string& file, scenario::Input
   second.step_time = Seconds(1);
   forecast::FillThroughput(*scenario, second);
   if (second.has_flops) run.peak_seconds = second.mfu;
+  CheckPlausible(run, forecast.time_at_peak, mistakes);
   const forecast::MemoryForecast& memory = forecast.memory;
   for (const scenario::MeasuredMemory& measured : row.memory) {
     const Bytes bytes = measured.kind == scenario::MemoryKind::kAllocated ? memory.peak
@@ -134,8 +160,8 @@ std::string ReasonOf(const Diagnostics& refusals) {
 
 Result<std::vector<SimulatedRun>> SimulateRuns(const std::string& path, const std::string& scenario,
                                                const std::vector<std::string>& set) {
-  const auto table = ReadRuns(path, scenario, set);
-  if (!table) return tl::make_unexpected(table.error());
+  auto table = ReadRuns(path, scenario, set);
+  if (!table) return tl::make_unexpected(std::move(table.error()));
   std::vector<SimulatedRun> runs(table->runs.size());
   std::vector<Diagnostics> mistakes(runs.size());
   scenario::InputCache cache;
@@ -143,11 +169,18 @@ Result<std::vector<SimulatedRun>> SimulateRuns(const std::string& path, const st
       oneapi::tbb::blocked_range<std::size_t>(0, runs.size(), 1),
       [&](const oneapi::tbb::blocked_range<std::size_t>& range) {
         for (std::size_t i = range.begin(); i != range.end(); ++i) {
-          Simulate(table->runs[i], table->files[i], cache, runs[i], mistakes[i]);
+          // Where the table has mistakes, those of its scenarios come with them, and nothing runs.
+          if (table->mistakes.empty()) {
+            Simulate(table->runs[i], table->files[i], cache, runs[i], mistakes[i]);
+          } else if (const auto loaded =
+                         scenario::LoadTree(table->runs[i].scenario, table->files[i], cache);
+                     !loaded) {
+            mistakes[i] = loaded.error();
+          }
         }
       },
       oneapi::tbb::simple_partitioner());
-  Diagnostics all;
+  Diagnostics all = std::move(table->mistakes);
   for (const Diagnostics& own : mistakes) AddNew(own, all);
   if (!all.empty()) return tl::make_unexpected(std::move(all));
   return runs;
