@@ -36,29 +36,33 @@ bool PricedMachine::IsOf(const scenario::Scenario& scenario) const {
 }
 
 const PricedMachine::Group& PricedMachine::GroupOf(const program::ProcessGroup& wanted,
+                                                   int stage_ranks,
                                                    const std::optional<MessageRoute>& message) {
   // A handful; most differ in size.
   for (const auto& group : groups) {
     if (group->message == message && group->ranks == wanted.ranks &&
-        group->layout == wanted.layout) {
+        group->layout == wanted.layout && group->stage_ranks == stage_ranks) {
       return *group;
     }
   }
-  if (message) return AddMessages(wanted, *message);
+  if (message) return AddMessages(wanted, stage_ranks, *message);
   const std::vector<int>& ranks = wanted.ranks;
-  groups.push_back(std::make_unique<const Group>(Group{
-      .ranks = ranks,
-      .message = std::nullopt,
-      .layout = wanted.layout,
-      .path = PathOf(ranks),
-      .shape = nccl ? ShapeOf(ranks, cluster->gpus_per_node()) : GroupShape(),
-      .communicator = {},
-      .siblings = analytic ? std::make_unique<SiblingLinks>(*cluster, ranks, wanted.layout, loads)
-                           : nullptr}));
+  groups.push_back(std::make_unique<const Group>(
+      Group{.ranks = ranks,
+            .message = std::nullopt,
+            .layout = wanted.layout,
+            .stage_ranks = stage_ranks,
+            .path = PathOf(ranks),
+            .shape = nccl ? ShapeOf(ranks, cluster->gpus_per_node()) : GroupShape(),
+            .communicator = {},
+            .siblings = analytic ? std::make_unique<SiblingLinks>(*cluster, ranks, wanted.layout,
+                                                                  stage_ranks, loads)
+                                 : nullptr}));
   return *groups.back();
 }
 
 const PricedMachine::Group& PricedMachine::AddMessages(const program::ProcessGroup& group,
+                                                       int stage_ranks,
                                                        const MessageRoute& message) {
   const auto pair_of = [](const std::vector<int>& ranks, int from, int to) {
     return std::vector<int>{ranks[static_cast<std::size_t>(from)],
@@ -75,16 +79,17 @@ const PricedMachine::Group& PricedMachine::AddMessages(const program::ProcessGro
   };
   const std::vector<int> ends =
       message.by_distance ? group.ranks : pair_of(group.ranks, message.from, message.to);
-  groups.push_back(std::make_unique<const Group>(
-      Group{.ranks = group.ranks,
-            .message = message,
-            .layout = group.layout,
-            .path = PathOf(ends),
-            .shape = nccl ? ShapeOf(ends, cluster->gpus_per_node()) : GroupShape(),
-            .communicator = nccl ? ShapeOf(group.ranks, cluster->gpus_per_node()) : GroupShape(),
-            .siblings = analytic ? std::make_unique<SiblingLinks>(*cluster, group.ranks,
-                                                                  group.layout, loads, pairs_of)
-                                 : nullptr}));
+  groups.push_back(std::make_unique<const Group>(Group{
+      .ranks = group.ranks,
+      .message = message,
+      .layout = group.layout,
+      .stage_ranks = stage_ranks,
+      .path = PathOf(ends),
+      .shape = nccl ? ShapeOf(ends, cluster->gpus_per_node()) : GroupShape(),
+      .communicator = nccl ? ShapeOf(group.ranks, cluster->gpus_per_node()) : GroupShape(),
+      .siblings = analytic ? std::make_unique<SiblingLinks>(*cluster, group.ranks, group.layout,
+                                                            stage_ranks, loads, pairs_of)
+                           : nullptr}));
   return *groups.back();
 }
 

@@ -36,6 +36,7 @@ struct PricedMachine {
     std::vector<int> ranks;
     std::optional<MessageRoute> message;  // none: all of its ranks communicate
     parallel::GroupLayout layout;
+    int stage_ranks = 0;
     topology::CommunicationPath path;
     // Where NCCL is modelled: of the ranks, or of a message's ends, and of its communicator.
     GroupShape shape, communicator;
@@ -62,9 +63,9 @@ struct PricedMachine {
 
   bool IsOf(const scenario::Scenario& scenario) const;
 
-  // A group that communicates, or, of whose members messages go along a route. Stays as long as the
-  // machine.
-  const Group& GroupOf(const program::ProcessGroup& wanted,
+  // A group that communicates, or, of whose members messages go along a route, where pipeline
+  // stages have so many ranks each. Stays as long as the machine.
+  const Group& GroupOf(const program::ProcessGroup& wanted, int stage_ranks,
                        const std::optional<MessageRoute>& message = std::nullopt);
   // Cached prices of collectives that were priced without diagnostics.
   const CollectivePrice* Known(const program::Collective& collective, const Group& group) const;
@@ -75,7 +76,8 @@ struct PricedMachine {
   double SlowestOf(std::int64_t devices);
 
   // For GroupOf.
-  const Group& AddMessages(const program::ProcessGroup& group, const MessageRoute& message);
+  const Group& AddMessages(const program::ProcessGroup& group, int stage_ranks,
+                           const MessageRoute& message);
   topology::CommunicationPath PathOf(const std::vector<int>& ranks) const;
 
   // The GPU is part of what the cluster was read from.

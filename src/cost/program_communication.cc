@@ -23,7 +23,12 @@ using topology::CommunicationPath;
 class CommunicationPricer {
  public:
   CommunicationPricer(Pricing& pricing, PricedMachine& machine, CopyPricer& copies)
-      : pricing_(pricing), machine_(machine), copies_(copies) {}
+      : pricing_(pricing),
+        machine_(machine),
+        copies_(copies),
+        stage_ranks_(
+            std::max(1, pricing.scenario.cluster->devices() /
+                            static_cast<int>(pricing.scenario.plan.parallelism.pipeline))) {}
 
   void PriceCollectives() {
     pricing_.prices.collectives.clear();
@@ -100,7 +105,7 @@ class CommunicationPricer {
     if (groups_.empty()) groups_.resize(pricing_.program.groups.size());
     const Index group = pricing_.program.communicators[communicator].group;
     if (groups_[group] == nullptr) {
-      groups_[group] = &machine_.GroupOf(pricing_.program.groups[group]);
+      groups_[group] = &machine_.GroupOf(pricing_.program.groups[group], stage_ranks_);
     }
     return *groups_[group];
   }
@@ -116,7 +121,7 @@ class CommunicationPricer {
   const PricedMachine::Group& RouteOf(const program::Exchange& exchange,
                                       const program::ProcessGroup& group, int from, int to) {
     return machine_.GroupOf(
-        group,
+        group, stage_ranks_,
         PricedMachine::MessageRoute{.by_distance = exchange.peers == program::PeerNaming::kDistance,
                                     .from = from,
                                     .to = to});
@@ -323,6 +328,7 @@ class CommunicationPricer {
   Pricing& pricing_;
   PricedMachine& machine_;
   CopyPricer& copies_;
+  const int stage_ranks_;
   std::vector<const PricedMachine::Group*> groups_;  // by group
   bool links_count_ = false;  // there are links that a path does not say all of
 };

@@ -101,13 +101,13 @@ bool ShareNodes(const std::vector<std::vector<int>>& groups, int gpus, int nodes
 }  // namespace
 
 SiblingLinks::SiblingLinks(const topology::Cluster& cluster, const std::vector<int>& ranks,
-                           const parallel::GroupLayout& layout, GroupLoads& loads)
-    : SiblingLinks(cluster, ranks, layout, loads, [](const std::vector<int>& group) {
+                           const parallel::GroupLayout& layout, int stage_ranks, GroupLoads& loads)
+    : SiblingLinks(cluster, ranks, layout, stage_ranks, loads, [](const std::vector<int>& group) {
         return std::vector<std::vector<int>>{group};
       }) {}
 
 SiblingLinks::SiblingLinks(const topology::Cluster& cluster, const std::vector<int>& ranks,
-                           const parallel::GroupLayout& layout, GroupLoads& loads,
+                           const parallel::GroupLayout& layout, int stage_ranks, GroupLoads& loads,
                            const Lists& lists)
     : cluster_(&cluster), loads_(&loads) {
   if (ranks.size() < 2 || cluster.flat()) return;
@@ -115,8 +115,10 @@ SiblingLinks::SiblingLinks(const topology::Cluster& cluster, const std::vector<i
   ListsAround around(ranks, layout, gpus, lists);
   ranks_ = static_cast<int>(around.lists().front().size());
   bool one_node = true;
+  std::set<int> stages;
   for (const std::vector<int>& own : around.lists()) {
     one_node = one_node && own.front() / gpus == own.back() / gpus;
+    stages.insert(own.front() / stage_ranks);
   }
   // A small cluster is looked at as it is, fabric and all.
   const int leaf = one_node || cluster.nodes() == 1 ? 1 : NodesOfLeaf(cluster);
@@ -136,8 +138,11 @@ SiblingLinks::SiblingLinks(const topology::Cluster& cluster, const std::vector<i
       if (node == nodes.end()) continue;
       here.push_back(static_cast<int>(std::distance(nodes.begin(), node)) * gpus + member % gpus);
     }
-    if (here.size() > 1) groups_.push_back(std::move(here));
+    if (here.size() < 2) continue;
+    if (stages.contains(list.front() / stage_ranks)) alike_.push_back(here);
+    groups_.push_back(std::move(here));
   }
+  if (alike_.size() == groups_.size()) alike_.clear();
   const bool leaves = !one_node && cluster.fabric()->kind != topology::FabricKind::kOneSwitch;
   shared_ = groups_.size() > 1 && (leaves || ShareNodes(groups_, gpus, nodes_));
   count_ = shared_ || !one_node;
@@ -146,8 +151,16 @@ SiblingLinks::SiblingLinks(const topology::Cluster& cluster, const std::vector<i
 tl::expected<SiblingLinks::OnLinks, network::Fault> SiblingLinks::Of(std::string_view algorithm,
                                                                      CollectiveKind kind) const {
   STEPCAST_CHECK(!groups_.empty(), "only groups on links load them");
-  const auto loads = loads_->Of(*cluster_, nodes_, groups_, algorithm, kind);
-  if (!loads) return tl::unexpected(loads.error());
+  const auto known = loads_->Of(*cluster_, nodes_, groups_, algorithm, kind);
+  if (!known) return tl::unexpected(known.error());
+  std::vector<GroupLoads::Load> loads = **known;
+  if (!alike_.empty()) {
+    const auto own = loads_->Of(*cluster_, nodes_, alike_, algorithm, kind);
+    if (!own) return tl::unexpected(own.error());
+    std::set<std::uint32_t> used;
+    for (const GroupLoads::Load& load : **own) used.insert(load.link);
+    std::erase_if(loads, [&](const GroupLoads::Load& load) { return !used.contains(load.link); });
+  }
   // A ring's links carry (N - 1) / N of the buffer: more of it in all of a group than in a part.
   double scale = 1;
   const auto here = static_cast<int>(groups_.front().size());
@@ -155,7 +168,7 @@ tl::expected<SiblingLinks::OnLinks, network::Fault> SiblingLinks::Of(std::string
     constexpr Bytes kAny = GiB(1);
     scale = WireBytesPerRank(kind, kAny, ranks_) / WireBytesPerRank(kind, kAny, here);
   }
-  return OnLinks{.loads = **loads, .scale = scale};
+  return OnLinks{.loads = std::move(loads), .scale = scale};
 }
 
 }  // namespace stepcast::cost

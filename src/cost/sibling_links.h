@@ -1,7 +1,6 @@
 #pragma once
 
 #include <functional>
-#include <span>
 #include <string_view>
 #include <vector>
 
@@ -19,6 +18,10 @@ namespace stepcast::cost {
 // much on each card as one group does. Likewise for messages: what one member of a group sends to
 // another moves at the same time as between the members at these positions in every other group.
 //
+// Of the links, those count that the group uses, or another one for which its ranks stand, those of
+// the same pipeline stage: a stage whose ranks meet inside of a node does not wait for the cards of
+// one that crosses nodes.
+//
 // Loads are those of flow (link_loads.h), added up over groups. Siblings that have no node in
 // common with the group, nor with one that has, and so on, are left out: what they share are links
 // above the leaves, of which a path counts its nodes' part alone (Cluster::PathOf). Nodes are
@@ -33,13 +36,14 @@ class SiblingLinks {
   // pairs of which the first sends to the second.
   using Lists = std::function<std::vector<std::vector<int>>(const std::vector<int>& group)>;
 
-  // `ranks`: a group of `layout`. `cluster` outlives this, and so do `loads`, which all groups of
-  // all clusters may share.
+  // `ranks`: a group of `layout`. `stage_ranks`: of each pipeline stage, one behind the other.
+  // `cluster` outlives this, and so do `loads`, which all groups of all clusters may share.
   SiblingLinks(const topology::Cluster& cluster, const std::vector<int>& ranks,
-               const parallel::GroupLayout& layout, GroupLoads& loads);
+               const parallel::GroupLayout& layout, int stage_ranks, GroupLoads& loads);
   // Collectives of the algorithm "pairwise" alone: of messages of S bytes, a kScatter of 2 S.
   SiblingLinks(const topology::Cluster& cluster, const std::vector<int>& ranks,
-               const parallel::GroupLayout& layout, GroupLoads& loads, const Lists& lists);
+               const parallel::GroupLayout& layout, int stage_ranks, GroupLoads& loads,
+               const Lists& lists);
 
   // Whether there are links of which a path of the group does not say all: siblings use them, too,
   // or they lead to other nodes.
@@ -49,7 +53,7 @@ class SiblingLinks {
 
   // What links carry, with all groups together, for one byte of the size: `loads` times `scale`.
   struct OnLinks {
-    std::span<const GroupLoads::Load> loads;  // the nodes looked at are numbered from 0
+    std::vector<GroupLoads::Load> loads;  // the nodes looked at are numbered from 0
     double scale = 1;
   };
   // Bytes by link of a collective that all groups run. Requires a group of at least two ranks on a
@@ -60,6 +64,7 @@ class SiblingLinks {
   const topology::Cluster* cluster_;
   int ranks_ = 0;                         // of the group, or of a pair
   std::vector<std::vector<int>> groups_;  // on `nodes`, the group itself first
+  std::vector<std::vector<int>> alike_;   // of these, those of its stage; empty: all of them
   bool shared_ = false;
   bool count_ = false;
   int nodes_ = 0;  // that they are on, numbered from 0

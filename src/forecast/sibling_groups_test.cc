@@ -81,6 +81,22 @@ TEST(SiblingGroups, FourReplicaGroupsShareOneCard) {
             0.4 * by_hand);
 }
 
+// Four stages of six GPUs on three nodes of eight: the first and the last one are each inside of a
+// node, the others cross over to the next one.
+TEST(SiblingGroups, AStageInsideOfANodeDoesNotWaitForTheCardsOfOthers) {
+  constexpr const char* kStages = R"(
+stepcast: 1
+model: {kind: transformer, family: llama, hidden_size: 4096, num_hidden_layers: 12,
+        num_attention_heads: 32, intermediate_size: 14336, vocab_size: 128256}
+cluster: {topology: topologies/dgx-h100.yaml, nodes: 3}
+training: {sequence_length: 4096, micro_batch_size: 1, gradient_accumulation: 4, precision: bf16,
+           optimizer: adamw}
+parallelism: {pipeline: 4}
+data_parallel: {zero_stage: 1, framework: nanotron}
+)";
+  EXPECT_NEAR(StepSeconds(kStages, {}) / StepSeconds(kStages, {"cluster.network=flow"}), 1, 0.01);
+}
+
 TEST(SiblingGroups, TheStepWaitsForTheSharedCard) {
   const double analytic = StepSeconds(kOneCard, {});
   EXPECT_NEAR(analytic / StepSeconds(kOneCard, {"cluster.network=flow"}), 1, 0.001);
