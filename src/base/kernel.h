@@ -37,6 +37,7 @@ enum class Issuer : std::uint8_t {
   kFramework,  // a sharding strategy's hooks, the optimizer, a compiled graph: the launch alone
   kModule,     // a module's forward, in Python, also when it is run again
   kAutograd,   // the autograd engine
+  kSameCall,   // the call that issued the kernel before: further pieces of one product
 };
 
 // Host time that eager execution takes for a kernel before it launches it, by issuer.

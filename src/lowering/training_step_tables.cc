@@ -111,7 +111,12 @@ TrainingStep::OperationEntries TrainingStep::AddOperations(
       continue;
     }
     const Index kernel = builder_.AddKernel(operation.kernel);
-    if (eager && operation.kernel.kind != KernelKind::kGiven) builder_.SetIssuer(kernel, issuer);
+    if (!eager) {
+      builder_.SetIssuer(kernel, Issuer::kFramework);
+    } else if (operation.kernel.kind != KernelKind::kGiven &&
+               operation.kernel.issuer != Issuer::kSameCall) {
+      builder_.SetIssuer(kernel, issuer);
+    }
     entries.kernels.push_back(kernel);
     entries.first_kernel = std::min(entries.first_kernel, i);
     entries.last_kernel = i;

@@ -47,6 +47,7 @@ void LayerOperators::RunProduct(bool forward, const Kernel& product, const Facto
         std::min<std::int64_t>(count, user_buffers() ? kStreamsOfUserBuffers : kStreamsOfAsync);
   }
   for (std::size_t i = 0; i < pieces; ++i) {
+    if (i > 0) kernel.issuer = Issuer::kSameCall;
     Pieces reads = of(input, i);
     if (also) reads.push_back(*also);
     if (forward) {
