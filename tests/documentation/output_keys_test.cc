@@ -1,4 +1,4 @@
-// docs/formats.md lists the keys that `plan --json` and `sweep --json` print, and no others.
+// docs/formats.md lists the keys that commands print with `--json`, and no others.
 
 #include <algorithm>
 #include <fstream>
@@ -20,15 +20,18 @@ using nlohmann::json;
 using Keys = std::set<std::string>;
 
 // Mappings whose keys are the input's.
-const Keys kOfTheInput = {"plan.set", "plan.as_good.settings", "row.set", "losers[].set"};
+const Keys kOfTheInput = {"plan.set", "plan.as_good.settings", "row.set", "losers[].set",
+                          "resolved", "plan.resolved"};
 // Their keys count plans by verdict, which a sentence names.
 const Keys kNamedInText = {"pruned"};
+
+// Where a plan stands: the best ones of `plan`, the two of `compare`.
+const Keys kPlans = {"best[]", "pareto[]", "nearest[]", "a", "b"};
 
 // The paths of all values of a document: "space", "losers[].reason", "illegal.CODE.count". A plan
 // or a row is a document of its own.
 void Collect(const json& value, const std::string& path, Keys& keys) {
-  if (path == "best[]" || path == "pareto[]" || path == "nearest[]" ||
-      (path == "sensitivity.memory" && value.is_object())) {
+  if (kPlans.contains(path) || (path == "sensitivity.memory" && value.is_object())) {
     Collect(value, "plan", keys);
     keys.insert(path);
     return;
@@ -58,9 +61,9 @@ std::string Read(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-// The keys in the first column of the tables of a section; those of its first table after `prefix`.
-// "`losers[].set`, `.reason`" are losers[].set and losers[].reason.
-Keys Documented(const std::string& heading, const std::string& prefix) {
+// The keys in the first column of the tables of a section; those of its first table after `prefix`,
+// if there is one. "`losers[].set`, `.reason`" are losers[].set and losers[].reason.
+Keys Documented(const std::string& heading, const std::string& prefix = "") {
   const std::string text = Read("docs/formats.md");
   const std::size_t begin = text.find("\n## " + heading + "\n");
   EXPECT_NE(begin, std::string::npos) << heading;
@@ -81,7 +84,7 @@ Keys Documented(const std::string& heading, const std::string& prefix) {
       std::string name = (*match)[1];
       if (name.starts_with('.')) name = whole.substr(0, whole.rfind('.')) + name;
       whole = name;
-      keys.insert(table == 1 ? prefix + "." + name : name);
+      keys.insert(table == 1 && !prefix.empty() ? prefix + "." + name : name);
     }
   }
   return keys;
@@ -97,7 +100,29 @@ Keys Printed(const std::vector<std::string>& commands) {
   return keys;
 }
 
+// The keys with everything below `paths` as one key, which the documents describe elsewhere. A list
+// that is null in places is the list.
+Keys Folded(const Keys& keys, const Keys& paths) {
+  Keys folded;
+  for (const std::string& key : keys) {
+    if (keys.contains(key + "[]")) continue;
+    std::string kept = key;
+    for (const std::string& path : paths) {
+      if (key.starts_with(path + ".")) kept = path;
+    }
+    folded.insert(kept);
+  }
+  return folded;
+}
+
+Keys And(Keys keys, const Keys& others) {
+  keys.insert(others.begin(), others.end());
+  return keys;
+}
+
 constexpr const char* kScenario = "scenarios/gpt2-ddp/scenario.yaml";
+// Has no effect without a pipeline: a warning says so.
+constexpr const char* kWarning = "--set parallelism.schedule=gpipe";
 
 TEST(OutputKeysTest, ThoseOfPlanAreDocumented) {
   const Keys documented = Documented("Output of plan", "plan");
@@ -130,6 +155,66 @@ TEST(OutputKeysTest, ThoseOfSweepAreDocumented) {
   Collect(json::parse(lines.output), "row", keys);
   for (const std::string& key : keys) EXPECT_TRUE(documented.contains(key)) << key;
   EXPECT_EQ(keys.size(), 12U);
+}
+
+TEST(OutputKeysTest, ThoseOfSimulateAreDocumented) {
+  const Keys printed = Printed({
+      fmt::format("simulate {} --json {} --set 'training.checkpoint_saving={{every: 100, "
+                  "bandwidth: 2 GB/s}}'",
+                  kScenario, kWarning),
+      // The host's costs are not known, and it bounds the step.
+      fmt::format("simulate {} --json --set data_parallel.framework=fsdp1 "
+                  "--set data_parallel.zero_stage=3 --set training.sequence_length=64 "
+                  "--set training.micro_batch_size=1",
+                  kScenario),
+      // A pipeline, whose schedule parts the backward; a flat cluster, of no GPU type.
+      "simulate scenarios/pipeline-schedules/scenario.yaml --json "
+      "--set parallelism.schedule=zb_h1",
+      // Ranks that wait for a slow one.
+      "simulate scenarios/gpt2-pipeline/scenario.yaml --json "
+      "--set 'cluster.slow_devices=[{device: node0/gpu5, speed: 0.9}]'",
+      "simulate scenarios/mixed-nodes/scenario.yaml --json",
+      "simulate scenarios/zero3-cost/scenario.yaml --json",
+      // The model is frozen but for adapters.
+      "simulate scenarios/llama2-70b-lora/scenario.yaml --json",
+      // The allocator gives memory back.
+      "simulate scenarios/shared-card/scenario.yaml --json",
+      "simulate scenarios/deepspeed-zero/scenario.yaml --json "
+      "--set data_parallel.deepspeed.offload_optimizer=cpu",
+  });
+  const Keys elsewhere = {"classes[].time_s", "classes[].memory"};
+  // With a profile that has learned from runs.
+  const Keys learned = {"learned.factor", "learned.known", "time_s.learned"};
+  EXPECT_EQ(And(Folded(printed, elsewhere), learned), Documented("Output of simulate"));
+}
+
+TEST(OutputKeysTest, ThoseOfMemoryAreDocumented) {
+  EXPECT_EQ(Printed({fmt::format("memory {} --json --max-micro-batch {}", kScenario, kWarning)}),
+            Documented("Output of memory"));
+}
+
+TEST(OutputKeysTest, ThoseOfCompareAreDocumented) {
+  const Keys printed = Printed({fmt::format(
+      "compare {} --json --set-b training.micro_batch_size=8 {}", kScenario, kWarning)});
+  const Keys elsewhere = {"plan.time_s", "plan.communication", "plan.memory", "difference.time_s"};
+  EXPECT_EQ(Folded(printed, elsewhere), Documented("Output of compare", "plan"));
+}
+
+TEST(OutputKeysTest, ThoseOfExplainAreDocumented) {
+  const Keys printed = Printed({fmt::format("explain {} --json {}", kScenario, kWarning)});
+  EXPECT_EQ(Folded(printed, {"time_s", "memory"}), Documented("Output of explain"));
+}
+
+TEST(OutputKeysTest, ThoseOfCollectiveAreDocumented) {
+  // NCCL does not take what is fastest for some sizes, and does for others.
+  EXPECT_EQ(Printed({"collective scenarios/llama3-8b-fsdp/scenario.yaml --json"}),
+            Documented("Output of collective", "row"));
+}
+
+TEST(OutputKeysTest, ThoseOfCalibrateRunsAreDocumented) {
+  const Keys printed = Printed({"calibrate runs calibration/published/simumax-b200.yaml --json"});
+  // These runs have none of that kind.
+  EXPECT_EQ(And(printed, {"far[]", "doubtful[]"}), Documented("Output of calibrate runs"));
 }
 
 }  // namespace
