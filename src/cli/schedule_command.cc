@@ -67,8 +67,18 @@ Result<parallel::PipelineSchedule> Build(const ScheduleOptions& options) {
                        named.chunks == 1 ? "one chunk" : "two chunks"),
            named.chunks == 1 ? "write --schedule interleaved_1f1b" : "leave it out");
   }
+  if (options.group && options.schedule != "interleaved_1f1b") {
+    refuse(fmt::format("--micro-batch-group {}", *options.group),
+           fmt::format("{} has no groups of micro-batches", options.schedule),
+           "write --schedule interleaved_1f1b, or leave it out");
+  } else if (options.group && options.stages && *options.group < *options.stages) {
+    refuse(fmt::format("--micro-batch-group {}", *options.group),
+           fmt::format("a group has as many micro-batches as stages, {}, or more", *options.stages),
+           "write a larger number, or leave it out");
+  }
   if (!mistakes.empty()) return tl::make_unexpected(std::move(mistakes));
-  const parallel::ScheduleShape shape{*options.stages, *options.micro_batches, chunks};
+  const parallel::ScheduleShape shape{*options.stages, *options.micro_batches, chunks,
+                                      options.group.value_or(0)};
   if (const auto mistake = named.MistakeOf(shape)) {
     const bool of_stages = mistake->number == parallel::ShapeMistake::Number::kStages;
     refuse(of_stages ? fmt::format("--stages {}", *options.stages)

@@ -68,6 +68,13 @@ void AddSchedule(Command app, ScheduleOptions& options) {
                      "Chunks of layers a stage, with interleaved_1f1b\nand breadth_first (1)")
           .Type("N")
           .Between(1, kMostVirtualStages);
+  Option group =
+      command
+          .AddOption("--micro-batch-group", options.group,
+                     "Micro-batches that run through a chunk before the stage\nturns to its next "
+                     "one, with interleaved_1f1b (the stages)")
+          .Type("N")
+          .Between(1, kMostMicroBatches);
   std::vector<std::string> vocabularies;
   for (const parallel::Vocabulary vocabulary : parallel::kVocabularies) {
     vocabularies.emplace_back(Name(vocabulary));
@@ -85,6 +92,7 @@ void AddSchedule(Command app, ScheduleOptions& options) {
       .Excludes(micro_batches)
       .Excludes(schedule)
       .Excludes(virtual_stages)
+      .Excludes(group)
       .Excludes(vocabulary);
   const auto slots = [&](const char* name, int& value, const char* help_text) {
     return command.AddOption(name, value, help_text).Type("SLOTS").Between(1, kMostSlots);

@@ -4,7 +4,7 @@
 namespace stepcast::emit {
 namespace {
 
-// Variables of NCCL and of PyTorch that the forecast supposes.
+// Variables of CUDA, NCCL and PyTorch that the forecast supposes.
 std::string Environment(const scenario::Scenario& scenario) {
   std::string text;
   const auto set = [&](const char* name, std::string_view value) {
@@ -18,6 +18,13 @@ std::string Environment(const scenario::Scenario& scenario) {
   }
   if (!scenario.nccl_proto.empty()) set("NCCL_PROTO", scenario.nccl_proto);
   if (scenario.nccl_collnet) set("NCCL_COLLNET_ENABLE", "1");
+  // megatron/training/arguments.py, validate_args: before Blackwell it does not start without.
+  const plan::Parallelism& axes = scenario.plan.parallelism;
+  if (scenario.plan.data_parallel.framework == plan::Framework::kMegatron &&
+      (axes.tensor > 1 || axes.context > 1)) {
+    set("CUDA_DEVICE_MAX_CONNECTIONS",
+        fmt::format("{}", scenario.plan.software.cuda_device_max_connections));
+  }
   if (scenario.plan.software.expandable_segments) {
     set("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True");
   }

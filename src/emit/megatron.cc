@@ -283,6 +283,10 @@ void AddParallelism(const plan::Plan& plan, Arguments& arguments) {
     arguments.Flag("no-async-tensor-model-parallel-allreduce");
   }
   AddStages(plan.parallelism, arguments);
+  if (const std::int64_t group = plan.parallelism.microbatch_group_size_per_vp_stage;
+      group > plan.parallelism.pipeline) {
+    arguments.Add("microbatch-group-size-per-virtual-pipeline-stage", group);
+  }
   if (plan.parallelism.virtual_stages > 1 && !data_parallel.overlap_p2p_comm) {
     arguments.Flag("no-overlap-p2p-communication");
   }

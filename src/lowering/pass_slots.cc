@@ -213,7 +213,8 @@ StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const Pipeli
       .pipeline = plan::GridOf(scenario.plan).Layout(parallel::Axis::kPipeline),
       .style = style,
       .type = plan::ComputeType(scenario.plan.training.precision),
-      .passes = stage.passes()};
+      .passes = stage.passes(),
+      .begins_pair = stage.begins_pair()};
   for (const parallel::Action& pass : stage.passes()) {
     messages.chunk_of.push_back(stage.chunk_of(pass));
   }

@@ -22,6 +22,7 @@ PipelineStage::PipelineStage(const scenario::Scenario& scenario,
     for (int m = 0; m < micro_batches; ++m) {
       passes_.push_back({parallel::Task::kForward, m, 0});
       passes_.push_back({parallel::Task::kBackward, m, 0});
+      begins_pair_.insert(begins_pair_.end(), 2, false);
     }
     parameter_passes_.resize(passes_.size() + 1);
     chunks_ = {{.end_layer = static_cast<int>(whole_model().layers.size())}};
@@ -109,6 +110,8 @@ PipelineStage::PipelineStage(const scenario::Scenario& scenario,
     }
     for (const parallel::Action& action : actions) {
       passes_.push_back(action);
+      begins_pair_.push_back(std::holds_alternative<parallel::OverlappedPair>(entry) &&
+                             action.task == parallel::Task::kForward);
       parameter_passes_.emplace_back();
     }
   }

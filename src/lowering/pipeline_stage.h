@@ -80,6 +80,8 @@ class PipelineStage {
 
   // What the stage computes, in host order.
   const std::vector<parallel::Action>& passes() const { return passes_; }
+  // [pass] it begins a pair that overlaps, whose backward is the next pass.
+  const std::vector<bool>& begins_pair() const { return begins_pair_; }
   // What parameters and gradients do before a pass; behind the last one, that of passes().size().
   const std::vector<parallel::ParameterPass>& parameter_passes(std::size_t before) const {
     return parameter_passes_[before];
@@ -92,6 +94,7 @@ class PipelineStage {
   std::optional<model::StageModel> part_;
   std::vector<int> tied_across_, tied_stages_;
   std::vector<parallel::Action> passes_;
+  std::vector<bool> begins_pair_;
   std::vector<std::vector<parallel::ParameterPass>> parameter_passes_;  // [pass], and one behind
   std::vector<Chunk> chunks_;
   bool shares_vocabulary_ = false, gradients_in_s_ = false;

@@ -171,16 +171,21 @@ void StageMessages::BeforePass(std::size_t pass) {
     RunBlocking();
     return;
   }
-  const std::size_t ahead = stage_.receives_when_due ? 1 : 2;
+  const std::size_t ahead = stage_.receives_when_due && !stage_.begins_pair[pass] ? 1 : 2;
   const std::size_t end = std::min(pass + ahead, stage_.passes.size());
   for (; posted_ < end; ++posted_) PostReceive(posted_);
 }
 
 void StageMessages::AwaitInput(std::size_t pass) {
-  if (stage_.style == MessageStyle::kBlocking || !Receives(pass)) return;
-  const Lane& lane = LaneOf(pass, true);
-  builder_.Wait(kCompute, lane.arrived[pass % 2]);
-  WaitOnHost();
+  if (stage_.style == MessageStyle::kBlocking) return;
+  const std::size_t end = pass + (stage_.begins_pair[pass] ? 2 : 1);
+  bool waits = false;
+  for (std::size_t own = pass; own < end; ++own) {
+    if (!Receives(own) || EndsPair(pass)) continue;
+    builder_.Wait(kCompute, LaneOf(own, true).arrived[own % 2]);
+    waits = true;
+  }
+  if (waits) WaitOnHost();
 }
 
 void StageMessages::PostReceive(std::size_t pass) {
@@ -197,6 +202,8 @@ void StageMessages::PostReceive(std::size_t pass) {
 void StageMessages::AfterPass(std::size_t pass) {
   if (stage_.stages == 1) return;
   if (stage_.style == MessageStyle::kOverlapped) {
+    if (stage_.begins_pair[pass]) return;
+    if (EndsPair(pass)) SendOverlapped(pass - 1);
     SendOverlapped(pass);
   } else {
     ExchangeBlocking(pass);

@@ -90,9 +90,13 @@ class StageMessages {
     std::vector<Chunk> chunks{};
     DataType type = DataType::kBf16;
     std::vector<parallel::Action> passes{};  // in the order in which they are issued
-    std::vector<std::size_t> chunk_of{};     // [pass] of `chunks`
-    std::vector<int> slots{};                // [pass] of its micro-batch's activations
-    std::vector<int> gradient_slots{};       // [pass] of a backward's received gradient
+    // [pass] kOverlapped: it begins a pair that overlaps with the next one (PipelineStage). The
+    // pair begins when both have what they take, and what both send goes out behind the second
+    // (DualPipe, dualpipe.py; torch.distributed.pipelining, OVERLAP_F_B).
+    std::vector<bool> begins_pair{};
+    std::vector<std::size_t> chunk_of{};  // [pass] of `chunks`
+    std::vector<int> slots{};             // [pass] of its micro-batch's activations
+    std::vector<int> gradient_slots{};    // [pass] of a backward's received gradient
     // [pass] which pass of this stage takes what it makes; kNoPass: none, or one of another stage.
     static constexpr std::size_t kNoPass = static_cast<std::size_t>(-1);
     std::vector<std::size_t> takers{};
@@ -128,6 +132,8 @@ class StageMessages {
   void ReleaseReceivedGradient(std::size_t pass);
 
  private:
+  bool EndsPair(std::size_t pass) const { return pass > 0 && stage_.begins_pair[pass - 1]; }
+
   // From or to one neighbour.
   struct Lane {
     StreamId stream = 0;

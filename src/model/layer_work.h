@@ -104,6 +104,11 @@ struct WorkOptions {
   // Without sequence parallelism: the gradient of what a divided layer takes is added up beside the
   // products of its weights' gradients; else behind them.
   bool sums_beside_weights = true;
+  // Megatron-LM: of what is issued on several streams, kernels begin in the order in which they are
+  // issued (CUDA_DEVICE_MAX_CONNECTIONS=1). Else a product that is issued behind a collective may
+  // fill the device before it, and the collective of the input's gradient begins behind those of
+  // weights' gradients: supposed always.
+  bool begins_in_issue_order = true;
   // How products and the collectives before and behind them share time.
   TensorOverlap tensor_overlap = TensorOverlap::kNone;
   Fp8Scaling fp8_scaling = Fp8Scaling::kDelayed;

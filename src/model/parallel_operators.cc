@@ -126,10 +126,11 @@ Operand LayerOperators::EnterColumns(Operand x, std::string_view name, bool as_i
         tape_->CommunicateBackward(
             {CollectiveKind::kAllReduce, options_.output_layer_axis, element_}, gradient, gradient);
       };
-      if (options_.sums_beside_weights) add_up();
+      const bool beside = options_.sums_beside_weights && options_.begins_in_issue_order;
+      if (beside) add_up();
       for (const auto& weight_gradients : region->weight_gradients) weight_gradients(std::nullopt);
       region->weight_gradients.clear();  // which refer to the region
-      if (!options_.sums_beside_weights) add_up();
+      if (!beside) add_up();
       tape_->Deliver(x.value, gradient);
     });
     return whole;
@@ -171,11 +172,13 @@ Operand LayerOperators::EnterColumns(Operand x, std::string_view name, bool as_i
     if (user_buffers()) {
       tape_->Register(gradient, Joined(name, " user buffer: gradient of the input"));
     }
-    ScatterTokens(false, gradient, scattered, Size(whole), input);
+    const bool beside = user_buffers() || options_.begins_in_issue_order;
+    if (beside) ScatterTokens(false, gradient, scattered, Size(whole), input);
     for (const auto& weight_gradients : region->weight_gradients) {
       weight_gradients(region->gathered);
     }
     region->weight_gradients.clear();  // which refer to the region
+    if (!beside) ScatterTokens(false, gradient, scattered, Size(whole), input);
     tape_->Deliver(x.value, scattered);
   });
   return whole;

@@ -74,8 +74,8 @@ TEST(DividedWorkTest, RanksThatShareKeyValueHeadsGatherThem) {
   EXPECT_TRUE(of_kind(BlockOf(a, options).forward, CollectiveKind::kAllGather).empty());
 }
 
-// Without sequence parallelism: the sum of the input's gradients begins before the product of the
-// weight's gradient, or behind it.
+// The sum of the input's gradients begins before the product of the weight's gradient, or behind
+// it.
 TEST(DividedWorkTest, SumsBesideOrBehindWeightGradients) {
   const Architecture a = Llama31With8B();
   WorkOptions options = Options(1, 64);
@@ -91,6 +91,20 @@ TEST(DividedWorkTest, SumsBesideOrBehindWeightGradients) {
         [](const auto& op) { return !op.group && op.kernel.name == "mlp.gate_proj.wgrad"; });
     ASSERT_NE(product, work.backward.end());
     EXPECT_EQ(first_sum < product, beside);
+  }
+  for (const bool parts : {false, true}) {  // sequence parallelism, too
+    options.sums_beside_weights = true;
+    options.sequence_parallel = parts;
+    options.begins_in_issue_order = false;
+    const LayerWork work = BlockOf(a, options);
+    const auto sum = std::find_if(work.backward.begin(), work.backward.end(), [](const auto& op) {
+      return op.group && op.group->collective != CollectiveKind::kAllGather;
+    });
+    const auto product = std::find_if(
+        work.backward.begin(), work.backward.end(),
+        [](const auto& op) { return !op.group && op.kernel.name == "mlp.gate_proj.wgrad"; });
+    ASSERT_NE(product, work.backward.end());
+    EXPECT_LT(product, sum);
   }
 }
 

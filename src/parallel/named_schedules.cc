@@ -19,12 +19,26 @@ PipelineSchedule OfVirtualStages(const ScheduleShape& shape) {
   return kBuild(shape.stages, shape.micro_batches, shape.virtual_stages);
 }
 
+PipelineSchedule Interleaved(const ScheduleShape& shape) {
+  return InterleavedOneForwardOneBackward(shape.stages, shape.micro_batches, shape.virtual_stages,
+                                          shape.group);
+}
+
 std::optional<ShapeMistake> Groups(const ScheduleShape& shape) {
-  if (shape.micro_batches % shape.stages == 0) return std::nullopt;
-  return ShapeMistake{Number::kMicroBatches,
-                      fmt::format("runs micro-batches in groups of {}, and there are {}",
-                                  shape.stages, shape.micro_batches),
-                      "choose a multiple of the pipeline's stages"};
+  const int group = shape.group == 0 ? shape.stages : shape.group;
+  const int rest = shape.micro_batches % group;
+  if (rest == 0 || rest >= shape.stages) return std::nullopt;
+  if (group == shape.stages) {
+    return ShapeMistake{Number::kMicroBatches,
+                        fmt::format("runs micro-batches in groups of {}, and there are {}", group,
+                                    shape.micro_batches),
+                        "choose a multiple of the pipeline's stages"};
+  }
+  return ShapeMistake{
+      Number::kMicroBatches,
+      fmt::format("runs micro-batches in groups of {}, and of {} the last group has {}", group,
+                  shape.micro_batches, rest),
+      fmt::format("choose a multiple of {}, or what leaves {} or more", group, shape.stages)};
 }
 
 std::optional<ShapeMistake> FillsThePipeline(const ScheduleShape& shape) {
@@ -60,7 +74,7 @@ constexpr NamedSchedule kNamedSchedules[] = {
      .summary = "1f1b with several chunks of layers a stage (virtual stages)",
      .chunks = 0,
      .mistake = Groups,
-     .build = OfVirtualStages<InterleavedOneForwardOneBackward>},
+     .build = Interleaved},
     {.name = "breadth_first",
      .summary = "with several chunks a stage: all forwards chunk by chunk, then all backwards",
      .chunks = 0,

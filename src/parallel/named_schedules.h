@@ -15,6 +15,7 @@ namespace stepcast::parallel {
 struct ScheduleShape {
   int stages = 1, micro_batches = 1;
   int virtual_stages = 1;  // chunks a stage
+  int group = 0;           // of interleaved schedules: micro-batches; 0: as many as stages
 };
 
 // Why a schedule cannot be built for a shape.

@@ -103,26 +103,34 @@ PipelineSchedule OneForwardOneBackward(int stages, int micro_batches) {
   return schedule;
 }
 
-PipelineSchedule InterleavedOneForwardOneBackward(int stages, int micro_batches,
-                                                  int virtual_stages) {
+PipelineSchedule InterleavedOneForwardOneBackward(int stages, int micro_batches, int virtual_stages,
+                                                  int group) {
   PipelineSchedule schedule = LoopedChunks(stages, micro_batches, virtual_stages);
-  STEPCAST_CHECK(micro_batches % stages == 0,
-                 "micro-batches go in groups as large as the pipeline is long");
-  const int passes = micro_batches * virtual_stages;
-  // Of a stage's i-th pass in one direction.
-  const auto action = [&](Task task, int i, int stage) {
-    const int group = i / (stages * virtual_stages), in_group = i % (stages * virtual_stages);
-    const int chunk = in_group / stages;
-    const int place = task == Task::kForward ? chunk : virtual_stages - 1 - chunk;
-    return Action{task, group * stages + in_group % stages, place * stages + stage};
-  };
+  if (group == 0) group = stages;
+  const int rest = micro_batches % group;
+  STEPCAST_CHECK(rest == 0 || rest >= stages, "the last group of micro-batches fills the pipeline");
+  // In which order a stage runs the passes of one direction: a micro-batch, and how many chunks
+  // come before it.
+  std::vector<std::pair<int, int>> order;
+  for (int first = 0; first < micro_batches; first += group) {
+    const int end = std::min(first + group, micro_batches);
+    for (int chunk = 0; chunk < virtual_stages; ++chunk) {
+      for (int i = first; i < end; ++i) order.emplace_back(i, chunk);
+    }
+  }
+  const auto passes = static_cast<int>(order.size());
   for (int s = 0; s < stages; ++s) {
-    PipelineSchedule::Stage& stage = schedule.stages[static_cast<std::size_t>(s)];
-    const int ahead = std::min(2 * (stages - 1 - s) + (virtual_stages - 1) * stages, passes);
-    for (int i = 0; i < ahead; ++i) stage.entries.push_back(action(Task::kForward, i, s));
+    std::vector<ScheduleEntry>& entries = schedule.stages[static_cast<std::size_t>(s)].entries;
+    const auto run = [&](Task task, int pass) {
+      const auto [micro_batch, chunk] = order[static_cast<std::size_t>(pass)];
+      const int place = task == Task::kForward ? chunk : virtual_stages - 1 - chunk;
+      entries.push_back(Action{task, micro_batch, place * stages + s});
+    };
+    const int ahead = std::min(2 * (stages - 1 - s) + (virtual_stages - 1) * group, passes);
+    for (int i = 0; i < ahead; ++i) run(Task::kForward, i);
     for (int i = 0; i < passes; ++i) {
-      if (ahead + i < passes) stage.entries.push_back(action(Task::kForward, ahead + i, s));
-      stage.entries.push_back(action(Task::kBackward, i, s));
+      if (ahead + i < passes) run(Task::kForward, ahead + i);
+      run(Task::kBackward, i);
     }
   }
   return schedule;

@@ -112,11 +112,12 @@ PipelineSchedule OneForwardOneBackward(int stages, int micro_batches);
 
 // The same with several chunks a stage: stage s holds chunks s, s + P, s + 2P, ... (Megatron-LM,
 // arXiv 2104.04473, figure 4, below; core/pipeline_parallel/schedules.py). Micro-batches go in
-// groups of P: the first chunk's passes of a group, then the second's, ...; backwards in the same
-// order from the last chunk on. Stage s runs 2 (P-1-s) + (v-1) P forwards ahead. Requires that P
-// divides the micro-batches.
-PipelineSchedule InterleavedOneForwardOneBackward(int stages, int micro_batches,
-                                                  int virtual_stages);
+// groups of G, the last of which may be smaller: the first chunk's passes of a group, then the
+// second's, ...; backwards in the same order from the last chunk on. Stage s runs
+// 2 (P-1-s) + (v-1) G forwards ahead. Requires that the last group is whole or has P micro-batches
+// at least: else a stage waits for what it would run only later. `group`: G; 0: P.
+PipelineSchedule InterleavedOneForwardOneBackward(int stages, int micro_batches, int virtual_stages,
+                                                  int group = 0);
 
 // Breadth-first pipelines (arXiv 2211.05953; torch.distributed.pipelining's ScheduleLoopedBFS),
 // with the chunks of interleaving: all forwards of a stage's first chunk, then all of its second,

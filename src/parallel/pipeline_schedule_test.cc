@@ -73,10 +73,40 @@ RC_GTEST_PROP(PipelineScheduleTest, SeveralChunksDivideTheBubble, ()) {
   const int virtual_stages = *rc::gen::inRange(1, 5);
   const PassDurations chunk = AnyDurations();
   const std::int64_t both = chunk.forward + chunk.backward_input + chunk.backward_weight;
-  for (const auto& build : {InterleavedOneForwardOneBackward, BreadthFirst}) {
-    const ScheduleTiming timing = Time(build(stages, groups * stages, virtual_stages), chunk);
+  for (const PipelineSchedule& schedule :
+       {InterleavedOneForwardOneBackward(stages, groups * stages, virtual_stages),
+        BreadthFirst(stages, groups * stages, virtual_stages)}) {
+    const ScheduleTiming timing = Time(schedule, chunk);
     for (const std::int64_t idle : timing.idle) RC_ASSERT(idle == (stages - 1) * both);
   }
+}
+
+// By hand for P = 2, v = 2, M = 5, groups of 3, the last of which has 2: stage 1 runs (2-1) 3 = 3
+// forwards ahead, stage 0 two more (Megatron-LM, get_schedule_table).
+TEST(PipelineScheduleTest, InterleavedInLargerGroups) {
+  EXPECT_EQ(Print(InterleavedOneForwardOneBackward(2, 5, 2, 3)),
+            "stage 0 holds 0 2: F0.0 F1.0 F2.0 F0.2 F1.2 F2.2 B0.2 F3.0 B1.2 F4.0 B2.2 F3.2 B0.0 "
+            "F4.2 B1.0 B2.0 B3.2 B4.2 B3.0 B4.0\n"
+            "stage 1 holds 1 3: F0.1 F1.1 F2.1 F0.3 B0.3 F1.3 B1.3 F2.3 B2.3 F3.1 B0.1 F4.1 B1.1 "
+            "F3.3 B2.1 F4.3 B3.3 B4.3 B3.1 B4.1\n");
+}
+
+// Whatever the groups are, stages never wait for each other in a circle, messages keep their order,
+// and larger groups keep as many micro-batches or more.
+RC_GTEST_PROP(PipelineScheduleTest, GroupsOfAnySizeRun, ()) {
+  const int stages = *rc::gen::inRange(1, 7), virtual_stages = *rc::gen::inRange(1, 5);
+  const int group = stages + *rc::gen::inRange(0, 5);
+  const int whole = *rc::gen::inRange(1, 4);
+  const int rest = group > stages ? *rc::gen::elementOf(std::vector<int>{0, stages, group - 1}) : 0;
+  const int micro_batches = whole * group + rest;
+  const PipelineSchedule schedule =
+      InterleavedOneForwardOneBackward(stages, micro_batches, virtual_stages, group);
+  RC_ASSERT(CheckSchedule(schedule).empty());
+  RC_ASSERT(!MessageOutOfOrder(schedule).has_value());
+  // torch.distributed.pipelining with fewer micro-batches than stages.
+  const int few = *rc::gen::inRange(1, stages + 1);
+  RC_ASSERT(
+      CheckSchedule(InterleavedOneForwardOneBackward(stages, few, virtual_stages, few)).empty());
 }
 
 // arXiv 2104.04473, section 2.2.1: a stage is idle for (P-1)(F+B), whatever M is, in both.

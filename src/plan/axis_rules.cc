@@ -233,8 +233,32 @@ class AxisRules : public Rules {
     }
     const auto stages = static_cast<int>(*request_.pipeline);
     if (!Batches() || *Batches() < 1 || *Batches() > kMostMicroBatches) return;
+    const bool interleaved = named.name == kInterleaved;
+    const auto& given = request_.microbatch_group_size_per_vp_stage;
+    if (given && !interleaved) {
+      Add("parallelism.microbatch_group_size_per_vp_stage", "plan.schedule",
+          fmt::format("{} has no groups of micro-batches: {}", named.name, *given),
+          "leave it out, or write schedule: interleaved_1f1b");
+    } else if (given && *given < stages) {
+      Add("parallelism.microbatch_group_size_per_vp_stage", "plan.schedule",
+          fmt::format("a group has as many micro-batches as the pipeline stages, {}, or more: {}",
+                      stages, *given),
+          "write a larger number, or leave it out");
+      return;
+    }
+    const std::int64_t group = interleaved ? MicroBatchGroupOf(request_, *Batches()) : 0;
+    if (interleaved && Is(Framework::kFsdp2) && *Batches() % group != 0) {
+      Add("training.gradient_accumulation", "plan.schedule",
+          fmt::format(
+              "Interleaved1F1B of torch.distributed.pipelining runs micro-batches in {} equal "
+              "groups with {} stages, and there are {}",
+              *Batches() / stages, stages, *Batches()),
+          "choose a multiple of the pipeline's stages, or fewer than twice as many");
+      return;
+    }
     const auto mistake =
-        named.MistakeOf({stages, static_cast<int>(*Batches()), static_cast<int>(virtual_stages)});
+        named.MistakeOf({stages, static_cast<int>(*Batches()), static_cast<int>(virtual_stages),
+                         static_cast<int>(group)});
     if (!mistake) return;
     const bool of_stages = mistake->number == parallel::ShapeMistake::Number::kStages;
     Add(of_stages ? "parallelism.pipeline" : "training.gradient_accumulation", "plan.schedule",

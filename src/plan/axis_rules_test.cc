@@ -67,6 +67,26 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
        "interleaved_1f1b runs micro-batches in groups of 8, and there are 4"},
       {[](Request& r) {
          r.pipeline = 2;
+         r.virtual_stages = 2;
+         r.microbatch_group_size_per_vp_stage = 3;
+       },
+       "training.gradient_accumulation", "plan.schedule",
+       "interleaved_1f1b runs micro-batches in groups of 3, and of 4 the last group has 1"},
+      {[](Request& r) {
+         r.pipeline = 4;
+         r.virtual_stages = 2;
+         r.microbatch_group_size_per_vp_stage = 2;
+       },
+       "parallelism.microbatch_group_size_per_vp_stage", "plan.schedule",
+       "a group has as many micro-batches as the pipeline stages, 4, or more: 2"},
+      {[](Request& r) {
+         r.pipeline = 2;
+         r.microbatch_group_size_per_vp_stage = 4;
+       },
+       "parallelism.microbatch_group_size_per_vp_stage", "plan.schedule",
+       "1f1b has no groups of micro-batches: 4"},
+      {[](Request& r) {
+         r.pipeline = 2;
          r.schedule = "zb_v";
          r.virtual_stages = 3;
        },

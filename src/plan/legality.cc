@@ -277,6 +277,19 @@ class Checker : public Rules {
           "leave unit_blocks out, or write units: block");
     }
     CheckOffload(request_, facts_, violations_);
+    // megatron/training/arguments.py, validate_args.
+    constexpr int kBlackwell = 100;
+    if (request_.cuda_device_max_connections.value_or(1) != 1 &&
+        request_.framework == Framework::kMegatron && facts_.compute_capability > 0 &&
+        facts_.compute_capability < kBlackwell &&
+        request_.tensor.value_or(1) * request_.context.value_or(1) > 1) {
+      Add("software.cuda_device_max_connections", "plan.connections",
+          fmt::format(
+              "megatron divides layers and sequences with 1 connection alone on GPUs before "
+              "Blackwell: {}",
+              *request_.cuda_device_max_connections),
+          "leave it out");
+    }
     if (request_.expandable_segments.value_or(false) && request_.framework &&
         TraitsOf(*request_.framework).textbook) {
       Add("software.expandable_segments", "plan.no-allocator",

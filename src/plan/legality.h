@@ -51,6 +51,7 @@ struct Facts {
   std::optional<std::int64_t> tensors;       // of the model
   std::optional<std::int64_t> node_devices;  // of the smallest node; none: there are no nodes
   std::string device = "the device";         // the GPU type's name
+  int compute_capability = 0;                // of it, 90 for an H100; 0: not known
   // Whether the nodes' memory, and their NVMe drives, are described: what states are offloaded to.
   std::optional<bool> host_memory, nvme;
   std::array<bool, kDataTypeCount> computes = {true, true, true, true,

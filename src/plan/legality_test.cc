@@ -594,6 +594,28 @@ TEST(Check, LimitsThePassesThroughTensors) {
   EXPECT_EQ(violations[0].code, "plan.too-many-micro-batches");
 }
 
+// Megatron-LM's validate_args.
+TEST(Legality, MegatronTakesOneConnectionBeforeBlackwell) {
+  Request request = Legal();
+  request.framework = Framework::kMegatron;
+  request.zero_stage = 1;
+  request.tensor = 2;
+  request.data = *request.data / 2;
+  request.cuda_device_max_connections = 8;
+  Facts facts = EightDevices();
+  for (const auto& [capability, refused] : {std::pair(0, 0u), {90, 1u}, {100, 0u}}) {
+    facts.compute_capability = capability;
+    std::size_t found = 0;
+    for (const Violation& violation : Check(request, facts)) {
+      found += violation.code == "plan.connections" ? 1 : 0;
+    }
+    EXPECT_EQ(found, refused) << capability;
+  }
+  EXPECT_TRUE(KeysWithoutEffect(request).empty());
+  request.tensor = 1;
+  EXPECT_EQ(KeysWithoutEffect(request).size(), 1u);
+}
+
 TEST(KeysWithoutEffect, NamesKeyFrameworkAndStage) {
   Request request = Legal();
   request.prefetch = 2;

@@ -37,6 +37,7 @@ struct Parallelism {
   std::shared_ptr<const parallel::PipelineSchedule> listed = nullptr;
   bool splits_backward = false;  // it has passes of gradients of inputs alone
   std::int64_t virtual_stages = 1;
+  std::int64_t microbatch_group_size_per_vp_stage = 0;  // of interleaved_1f1b; 0: another schedule
   std::vector<std::int64_t> stage_layers = {};
   // Where the vocabulary's layers are, and the order of passes that goes with it.
   parallel::Vocabulary vocabulary = parallel::Vocabulary::kEnds;
@@ -56,6 +57,7 @@ struct ParallelismRequest {
   // Of a schedule that a file lists, under whose name `schedule` has it.
   std::shared_ptr<const parallel::PipelineSchedule> listed_schedule;
   std::optional<std::int64_t> virtual_stages;
+  std::optional<std::int64_t> microbatch_group_size_per_vp_stage;
   std::optional<std::vector<std::int64_t>> stage_layers;
   std::optional<parallel::Vocabulary> vocabulary;
   // Parts that are equal count the embedding, the head (with the loss) as a block each.

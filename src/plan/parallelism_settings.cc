@@ -17,6 +17,7 @@ using Count = CountSetting<Given, Parallelism>;
 constexpr std::int64_t kMostRanks = 10'000'000;
 constexpr std::int64_t kMostOfAnAxis = 10'000;
 constexpr std::int64_t kMostVirtualStages = 64;
+constexpr std::int64_t kMostMicroBatchGroup = 1'000'000;
 
 bool IsDivided(const Parallelism& axes) { return axes.tensor > 1; }
 bool HasContext(const Parallelism& axes) { return axes.context > 1; }
@@ -109,10 +110,25 @@ std::vector<ParallelismSetting> Rows() {
        .shown = IsPipeline,
        .values =
            "v, the chunks of layers of a stage: stage s has chunks s, s + P, s + 2P, ... with "
-           "`interleaved_1f1b` (the number of micro-batches is a multiple of P) and "
+           "`interleaved_1f1b` and "
            "`breadth_first`; chunks s and 2P-1-s with `zb_v`, `v_half`, `v_min` and `dualpipe_v` "
            "(at least 2P micro-batches); a CSV file's own",
        .default_value = "1; 2 with schedules of several chunks"},
+      {.key = "microbatch_group_size_per_vp_stage",
+       .type = Count{&Given::microbatch_group_size_per_vp_stage,
+                     &Parallelism::microbatch_group_size_per_vp_stage, 1, kMostMicroBatchGroup},
+       .uses = {Of(Framework::kMegatron), Of(Framework::kReference)},
+       .without = "pipeline",
+       .shown =
+           [](const Parallelism& axes) {
+             return axes.microbatch_group_size_per_vp_stage != 0 &&
+                    axes.microbatch_group_size_per_vp_stage != axes.pipeline;
+           },
+       .values = "of `interleaved_1f1b`: so many micro-batches, P or more, run through a chunk "
+                 "before the stage turns to its next one (Megatron-LM's setting of that name); the "
+                 "last group is whole, or has P or more",
+       .default_value = "P; fsdp2: the micro-batches M in max(1, floor(M / P)) equal groups, which "
+                        "must divide them (torch.distributed.pipelining)"},
       {.key = "stage_layers",
        .type = OwnNotation<&Given::stage_layers>(),
        .uses = {},
@@ -120,7 +136,8 @@ std::vector<ParallelismSetting> Rows() {
        .shown = IsPipeline,
        .values =
            "a list: how many blocks each stage has, with virtual stages each chunk in the order of "
-           "the layers; in a layer list every layer is a block; 0 for the first, which has the "
+           "the layers, or Megatron-LM's layout, `Et*3|(tt|)*2L`, which says the same; in a layer "
+           "list every layer is a block; 0 for the first, which has the "
            "embedding besides, or the last, which has the head",
        .default_value = "equal parts; fsdp2: parts that differ by one, the first chunks' being the "
                         "larger ones (torchtitan), internevo: the last stages'; nanotron: each "

@@ -22,8 +22,9 @@ parallel::PipelineSchedule PassesOf(const Plan& plan, int micro_batches) {
   }
   const parallel::NamedSchedule* named = parallel::FindSchedule(axes.schedule);
   STEPCAST_CHECK(named != nullptr, "the plan's schedule is known");
-  return named->build(
-      {static_cast<int>(axes.pipeline), micro_batches, static_cast<int>(axes.virtual_stages)});
+  return named->build({static_cast<int>(axes.pipeline), micro_batches,
+                       static_cast<int>(axes.virtual_stages),
+                       static_cast<int>(axes.microbatch_group_size_per_vp_stage)});
 }
 
 }  // namespace

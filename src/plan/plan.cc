@@ -136,6 +136,8 @@ model::WorkOptions WorkOptionsOf(const Plan& plan) {
           .regathers = TraitsOf(plan.data_parallel.framework).gathers_again,
           .divides_sequences = plan.data_parallel.framework == Framework::kFsdp2,
           .sums_beside_weights = HasMegatronsLinear(plan),
+          .begins_in_issue_order = plan.data_parallel.framework != Framework::kMegatron ||
+                                   plan.software.cuda_device_max_connections == 1,
           .tensor_overlap = training.tensor_overlap,
           .fp8_scaling = training.fp8_scaling,
           .main_gradients = MainGradientsOf(plan),

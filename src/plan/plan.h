@@ -26,6 +26,8 @@ struct Software {
   Version driver = kNewestDriver;  // NVIDIA's: 570.86 is {570, 86}
   // PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (engine/caching_allocator.h).
   bool expandable_segments = false;
+  // CUDA_DEVICE_MAX_CONNECTIONS, queues of a device; 1 where Megatron-LM sets it, else CUDA's 8.
+  std::int64_t cuda_device_max_connections = 8;
   friend bool operator==(const Software&, const Software&) = default;
 };
 

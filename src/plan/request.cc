@@ -251,7 +251,7 @@ DataParallel CompleteDataParallel(const Request& request, const Training& traini
 RequestedSchedule ScheduleOf(const Request& request) {
   RequestedSchedule schedule;
   const bool interleaves = request.virtual_stages.value_or(1) > 1;
-  schedule.name = request.schedule.value_or(interleaves ? "interleaved_1f1b" : "1f1b");
+  schedule.name = request.schedule.value_or(interleaves ? kInterleaved : "1f1b");
   if (request.listed_schedule == nullptr) schedule.named = parallel::FindSchedule(schedule.name);
   std::int64_t chunks = 1;
   if (schedule.named != nullptr) chunks = schedule.named->chunks > 0 ? schedule.named->chunks : 2;
@@ -262,6 +262,15 @@ RequestedSchedule ScheduleOf(const Request& request) {
   const bool pipeline = request.pipeline.value_or(1) > 1;
   schedule.virtual_stages = pipeline ? request.virtual_stages.value_or(chunks) : 1;
   return schedule;
+}
+
+std::int64_t MicroBatchGroupOf(const Request& request, std::int64_t micro_batches) {
+  const std::int64_t stages = request.pipeline.value_or(1);
+  if (request.framework == Framework::kFsdp2) {
+    return std::max<std::int64_t>(
+        1, micro_batches / std::max<std::int64_t>(1, micro_batches / stages));
+  }
+  return request.microbatch_group_size_per_vp_stage.value_or(stages);
 }
 
 namespace {
@@ -355,6 +364,10 @@ Plan Complete(const Request& request, std::int64_t devices, const ModelBlocks& m
     const std::int64_t chunks = stages * plan.parallelism.virtual_stages;
     plan.parallelism.schedule = std::move(schedule.name);
     plan.parallelism.listed = request.listed_schedule;
+    if (plan.parallelism.schedule == kInterleaved) {
+      plan.parallelism.microbatch_group_size_per_vp_stage =
+          MicroBatchGroupOf(request, plan.training.gradient_accumulation);
+    }
     plan.parallelism.splits_backward = schedule.named != nullptr
                                            ? schedule.named->splits_backward
                                            : parallel::SplitsBackward(*request.listed_schedule);
@@ -362,9 +375,11 @@ Plan Complete(const Request& request, std::int64_t devices, const ModelBlocks& m
     plan.parallelism.vocabulary = request.vocabulary.value_or(parallel::Vocabulary::kEnds);
   }
   plan.data_parallel = CompleteDataParallel(request, plan.training, *data);
-  plan.software = {request.torch.value_or(Software().torch), request.nccl.value_or(Software().nccl),
-                   request.driver.value_or(Software().driver),
-                   request.expandable_segments.value_or(false)};
+  plan.software = {
+      request.torch.value_or(Software().torch), request.nccl.value_or(Software().nccl),
+      request.driver.value_or(Software().driver), request.expandable_segments.value_or(false),
+      request.cuda_device_max_connections.value_or(
+          request.framework == Framework::kMegatron ? 1 : Software().cuda_device_max_connections)};
   return plan;
 }
 

@@ -20,6 +20,7 @@ struct Request : DataParallelRequest, TrainingRequest, ParallelismRequest {
   std::optional<Version> torch;
   std::optional<Version> nccl;
   std::optional<bool> expandable_segments;
+  std::optional<std::int64_t> cuda_device_max_connections;
   std::optional<Version> driver;
 };
 
@@ -31,6 +32,13 @@ struct RequestedSchedule {
   std::int64_t virtual_stages = 1;                 // chunks a stage
 };
 RequestedSchedule ScheduleOf(const Request& request);
+
+// The schedule whose stages run micro-batches in groups, chunk by chunk.
+inline constexpr const char* kInterleaved = "interleaved_1f1b";
+// How many a group of it has (parallel/pipeline_schedule.h) in a step of so many: what the request
+// says, else as many as there are stages; torch.distributed.pipelining, as few more as make
+// max(1, floor(M / P)) equal groups.
+std::int64_t MicroBatchGroupOf(const Request& request, std::int64_t micro_batches);
 
 // What a pipeline's stages share out.
 struct ModelBlocks {

@@ -104,6 +104,7 @@ class CrossChecks {
   void AddComputes(plan::Facts& facts) const {
     if (Architecture() == nullptr || !scenario_.gpu.has_value()) return;
     facts.device = scenario_.gpu->name;
+    facts.compute_capability = scenario_.gpu->compute_capability;
     for (std::size_t type = 0; type < facts.computes.size(); ++type) {
       facts.computes[type] = scenario_.gpu->peak[type] > FlopRate();
     }

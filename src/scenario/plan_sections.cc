@@ -21,6 +21,7 @@
 #include "src/plan/data_parallel_settings.h"
 #include "src/plan/parallelism_settings.h"
 #include "src/plan/training_settings.h"
+#include "src/scenario/stage_layout.h"
 
 namespace stepcast::scenario {
 namespace {
@@ -49,6 +50,11 @@ constexpr SectionKey kSoftwareKeys[] = {
     {"expandable_segments",
      [](MappingReader& reader, plan::Request& request) {
        request.expandable_segments = reader.ReadBoolean("expandable_segments", Need::kOptional);
+     }},
+    {"cuda_device_max_connections",
+     [](MappingReader& reader, plan::Request& request) {
+       request.cuda_device_max_connections =
+           reader.ReadInteger("cuda_device_max_connections", Need::kOptional, {1, 32});
      }},
     {"driver",
      [](MappingReader& reader, plan::Request& request) {
@@ -281,7 +287,21 @@ constexpr SectionKey kParallelismKeys[] = {
      }},
     {"stage_layers",
      [](MappingReader& reader, plan::Request& request) {
-       const auto nodes = reader.ReadSequence("stage_layers", Need::kOptional);
+       const auto given = reader.ReadNode("stage_layers", Need::kOptional, "a list, or a layout");
+       if (!given) return;
+       if (given->kind() == NodeKind::kScalar) {
+         auto blocks = ParseStageLayout(given->scalar());
+         if (blocks) {
+           request.stage_layers = *std::move(blocks);
+         } else {
+           reader.Report("stage_layers", "input.stage-layout",
+                         fmt::format("this is no layout of stages, {}: {}", blocks.error(),
+                                     Quoted(given->scalar())),
+                         "write a list of blocks, [3, 3, 2, 0], or a layout: Ettt|ttt|tt|L");
+         }
+         return;
+       }
+       const auto nodes = ReadSequence(*given, reader.diagnostics());
        if (!nodes) return;
        std::vector<std::int64_t> layers;
        for (const Node& node : *nodes) {

@@ -325,6 +325,11 @@ Resolved Resolve(const Scenario& scenario, const Sources& sources) {
   if (!plan::TraitsOf(plan.data_parallel.framework).textbook) {
     software.emplace_back("expandable_segments", Boolean(plan.software.expandable_segments));
   }
+  if (plan.data_parallel.framework == plan::Framework::kMegatron &&
+      plan.software.cuda_device_max_connections != 1) {
+    software.emplace_back("cuda_device_max_connections",
+                          Integer(plan.software.cuda_device_max_connections));
+  }
   root.emplace_back("software", Resolved{std::move(software)});
   Mapping communication;
   if (!scenario.nccl_algo.empty())

@@ -1,0 +1,102 @@
+#include "src/scenario/stage_layout.h"
+
+#include <charconv>
+#include <cstddef>
+#include <utility>
+
+#include "fmt/format.h"
+
+namespace stepcast::scenario {
+namespace {
+
+constexpr std::size_t kMostSymbols = 100'000;
+
+// Writes repetitions out.
+class Expansion {
+ public:
+  explicit Expansion(std::string_view layout) : layout_(layout) {}
+
+  tl::expected<std::string, std::string> Run() {
+    std::string text = Sequence();
+    if (fault_.empty() && at_ < layout_.size()) fault_ = "a ) without its (";
+    if (!fault_.empty()) return tl::unexpected(fault_);
+    return text;
+  }
+
+ private:
+  // Up to the end or a ) that belongs to who asked.
+  std::string Sequence() {
+    std::string text;
+    while (fault_.empty() && at_ < layout_.size() && layout_[at_] != ')') {
+      std::string item;
+      const char symbol = layout_[at_++];
+      if (symbol == ',' || symbol == ' ') continue;
+      if (symbol == '(') {
+        item = Sequence();
+        if (!fault_.empty()) return text;
+        if (at_ == layout_.size()) {
+          fault_ = "a ( without its )";
+          return text;
+        }
+        ++at_;
+      } else if (std::string_view("EtL|").find(symbol) != std::string_view::npos) {
+        item = symbol;
+      } else {
+        fault_ = fmt::format("E, t, L and | are known, and there is '{}'", symbol);
+        return text;
+      }
+      Append(item, Times(), text);
+    }
+    return text;
+  }
+
+  // "*12" behind an item; else once.
+  std::size_t Times() {
+    if (at_ == layout_.size() || layout_[at_] != '*') return 1;
+    ++at_;
+    std::size_t times = 0;
+    const char* const begin = layout_.data() + at_;
+    const auto [end, error] = std::from_chars(begin, layout_.data() + layout_.size(), times);
+    if (error != std::errc() || times == 0) {
+      fault_ = "a * is followed by a number from 1";
+      return 0;
+    }
+    at_ += static_cast<std::size_t>(end - begin);
+    return times;
+  }
+
+  void Append(const std::string& item, std::size_t times, std::string& text) {
+    for (std::size_t i = 0; i < times && fault_.empty(); ++i) {
+      text += item;
+      if (text.size() > kMostSymbols)
+        fault_ = fmt::format("it has more than {} layers", kMostSymbols);
+    }
+  }
+
+  std::string_view layout_;
+  std::size_t at_ = 0;
+  std::string fault_;
+};
+
+}  // namespace
+
+tl::expected<std::vector<std::int64_t>, std::string> ParseStageLayout(std::string_view layout) {
+  const auto text = Expansion(layout).Run();
+  if (!text) return tl::unexpected(text.error());
+  if (text->size() < 2 || text->front() != 'E' || text->back() != 'L') {
+    return tl::unexpected(std::string("it begins with E and ends with L"));
+  }
+  std::vector<std::int64_t> blocks{0};
+  for (const char symbol : std::string_view(*text).substr(1, text->size() - 2)) {
+    if (symbol == '|') {
+      blocks.push_back(0);
+    } else if (symbol == 't') {
+      ++blocks.back();
+    } else {
+      return tl::unexpected(std::string("E comes first and L last, each once"));
+    }
+  }
+  return blocks;
+}
+
+}  // namespace stepcast::scenario

@@ -1,0 +1,38 @@
+#include "src/scenario/stage_layout.h"
+
+#include <cstdint>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace stepcast::scenario {
+namespace {
+
+std::vector<std::int64_t> Blocks(std::string_view layout) {
+  const auto blocks = ParseStageLayout(layout);
+  EXPECT_TRUE(blocks.has_value()) << layout << ": " << blocks.error();
+  return blocks.value_or(std::vector<std::int64_t>());
+}
+
+TEST(StageLayout, CountsBlocks) {
+  EXPECT_EQ(Blocks("Ettt|ttt|tt|L"), (std::vector<std::int64_t>{3, 3, 2, 0}));
+  EXPECT_EQ(Blocks("Et*3|(tt|)*3,L"), (std::vector<std::int64_t>{3, 2, 2, 2, 0}));
+  EXPECT_EQ(Blocks("E|(t*2|t|)*2t*10L"), (std::vector<std::int64_t>{0, 2, 1, 2, 1, 10}));
+  EXPECT_EQ(Blocks("EL"), (std::vector<std::int64_t>{0}));
+}
+
+TEST(StageLayout, SaysWhatIsWrong) {
+  const auto fault = [](std::string_view layout) { return ParseStageLayout(layout).error(); };
+  EXPECT_EQ(fault("tt|ttL"), "it begins with E and ends with L");
+  EXPECT_EQ(fault(""), "it begins with E and ends with L");
+  EXPECT_EQ(fault("Et|Et|tL"), "E comes first and L last, each once");
+  EXPECT_EQ(fault("Et|tm|L"), "E, t, L and | are known, and there is 'm'");
+  EXPECT_EQ(fault("E(t|tL"), "a ( without its )");
+  EXPECT_EQ(fault("Et)|tL"), "a ) without its (");
+  EXPECT_EQ(fault("Et*|tL"), "a * is followed by a number from 1");
+  EXPECT_EQ(fault("Et*0|tL"), "a * is followed by a number from 1");
+  EXPECT_EQ(fault("E((((t*999)*999)*999)*999)L"), "it has more than 100000 layers");
+}
+
+}  // namespace
+}  // namespace stepcast::scenario
