@@ -142,6 +142,23 @@ const char* DeepSpeedOptimizer(const plan::Training& training,
              : "deepspeed.ops.adam.FusedAdam";
 }
 
+// How ranks share out the model, beside data parallelism; empty: they do not.
+std::string Divided(const plan::Parallelism& axes) {
+  std::vector<std::string> parts;
+  if (axes.tensor > 1) {
+    parts.push_back(fmt::format("tensor {}{}", axes.tensor,
+                                axes.sequence_parallel ? " with sequence parallelism" : ""));
+  }
+  if (axes.context > 1) {
+    parts.push_back(fmt::format("context {} ({})", axes.context, model::Name(axes.context_method)));
+  }
+  if (axes.pipeline > 1) {
+    parts.push_back(fmt::format("pipeline {} ({}, {} blocks)", axes.pipeline, axes.schedule,
+                                fmt::join(axes.stage_layers, ", ")));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
 // What the emitted files cannot say, and the trainer must know.
 std::vector<std::string> Notes(const scenario::Scenario& scenario) {
   std::vector<std::string> notes;
@@ -207,6 +224,13 @@ std::vector<std::string> Notes(const scenario::Scenario& scenario) {
         "PYTORCH_CUDA_ALLOC_CONF");
   }
   if (data_parallel.framework == plan::Framework::kDeepSpeed) {
+    if (const std::string divided = Divided(scenario.plan.parallelism); !divided.empty()) {
+      note(fmt::format(
+          "deepspeed.json has no word for {}: the training script makes these groups and "
+          "gives them to deepspeed.initialize (mpu, or a PipelineModule with its "
+          "topology), which counts the batch by the data-parallel ranks alone",
+          divided));
+    }
     if (training.activation_offload) {
       note(
           "cpu_checkpointing in deepspeed.json is for blocks that the model runs under "
@@ -241,13 +265,15 @@ std::string Readme(const scenario::Scenario& scenario, const std::vector<File>& 
       scenario.plan.software.nccl.major, scenario.plan.software.nccl.minor);
   const plan::Training& training = scenario.plan.training;
   const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
+  const std::string divided = Divided(scenario.plan.parallelism);
   text += fmt::format(
-      "The plan: {}, ZeRO stage {}, {} data-parallel ranks; micro-batches of {} x {} tokens, {} in "
-      "a "
+      "The plan: {}, ZeRO stage {}, {} data-parallel ranks{}{}; micro-batches of {} x {} tokens, "
+      "{} "
+      "in a "
       "step;\nactivation checkpointing: {}. What it takes: `stepcast simulate plan.json`.\n\n",
       plan::Name(data_parallel.framework), data_parallel.zero_stage, scenario.plan.parallelism.data,
-      training.micro_batch_size, training.sequence_length, training.gradient_accumulation,
-      model::Name(training.activation_checkpointing));
+      divided.empty() ? "" : ", ", divided, training.micro_batch_size, training.sequence_length,
+      training.gradient_accumulation, model::Name(training.activation_checkpointing));
   text += "Files:\n\n";
   for (const File& file : files) text += fmt::format("- `{}`\n", file.name);
   if (!emission.left_out.empty()) {

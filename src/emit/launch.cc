@@ -61,6 +61,9 @@ Target Program(const scenario::Scenario& scenario, const model::NumericalConstan
                "  set -- -m torchtitan.train --job.config_file \"$here/torchtitan.toml\" \"$@\"\n"
                "fi\n";
       }
+      if (const Target settings = PytorchSettings(scenario); !settings) {
+        return CannotRun(settings.error());
+      }
       return "# Your training script; it imports the settings beside this file.\n"
              "export PYTHONPATH=\"$here${PYTHONPATH:+:$PYTHONPATH}\"\n"
              "set -- \"${TRAIN:?set TRAIN to your training script}\" \"$@\"\n";

@@ -103,7 +103,7 @@ model::WorkOptions WorkOptionsOf(const Plan& plan) {
   const Training& training = plan.training;
   const bool internevo = TraitsOf(plan.data_parallel.framework).internevo_layers;
   const bool norms_again =
-      internevo && training.activation_checkpointing == model::Checkpointing::kNone;
+      internevo && training.activation_checkpointing != model::Checkpointing::kFull;
   return {.micro_batch_size = training.micro_batch_size,
           .sequence_length = training.sequence_length,
           .compute = training.precision,
