@@ -15,6 +15,7 @@
 #include "src/cli/page_subject.h"
 #include "src/cli/stopwatch.h"
 #include "src/cli/warnings.h"
+#include "src/forecast/host_costs.h"
 #include "src/report/stage_rows.h"
 #include "src/report/sweep_page.h"
 #include "src/report/sweep_report.h"
@@ -99,6 +100,12 @@ Outcome Work(const SweepOptions& options, study::SweepRun& run, const Stopwatch&
   Outcome outcome;
   outcome.output = Text(options, grid, *result, stopwatch.Seconds());
   if (first != nullptr) outcome.messages = Warnings(*first);
+  if (const auto best = report::Fastest(result->rows)) {
+    if (const auto unknown = run.UnknownHostOf(grid.Row(*best))) {
+      outcome.messages +=
+          fmt::format("host of the shortest step: {}\n", forecast::Sentence(*unknown));
+    }
+  }
   outcome.messages += kept.WhatWasKnown(result->known);
   return outcome;
 }

@@ -344,11 +344,15 @@ const NcclPricer::Group& NcclPricer::GroupOf(CollectiveKind kind, const Communic
 }
 
 const NcclPricer::Anchor& NcclPricer::Group::ExactAt(Bytes bytes) const {
-  const auto around = std::find_if(exact.begin(), exact.end(), [&](const Anchor& anchor) {
+  // By how many times the size lies below its first point or beyond its last: 1 between them.
+  const auto beyond = [&](const Anchor& anchor) {
     const auto& fit = anchor.curve->fit;
-    return fit.front().first <= bytes && bytes <= fit.back().first;
-  });
-  return around == exact.end() ? exact.front() : *around;
+    const double size = std::max(1.0, static_cast<double>(bytes.count()));
+    return std::max({1.0, static_cast<double>(fit.front().first.count()) / size,
+                     size / static_cast<double>(fit.back().first.count())});
+  };
+  return *std::min_element(exact.begin(), exact.end(),
+                           [&](const Anchor& a, const Anchor& b) { return beyond(a) < beyond(b); });
 }
 
 void NcclPricer::FindCurves(CollectiveKind kind, const CommunicationPath& path,

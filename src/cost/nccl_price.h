@@ -153,7 +153,7 @@ class NcclPricer {
     Anchor below, above;     // of other numbers of ranks, the nearest
     bool empty() const { return exact.empty() && below.curve == nullptr && above.curve == nullptr; }
     // Of the exact ones that which speaks for a size: the most trusted that was measured around it,
-    // else the most trusted. Requires one.
+    // else that with the nearest size. Requires one.
     const Anchor& ExactAt(Bytes bytes) const;
   };
 

@@ -89,6 +89,11 @@ class KernelPricer {
     return KernelMemo::kNone;
   }
 
+  static std::string GenerationOf(const Kernel& kernel) {
+    constexpr int kCudnn = 4;
+    return kernel.flash == kCudnn ? "cuDNN" : fmt::format("FlashAttention-{}", kernel.flash);
+  }
+
   void ReportNoPrice(const Kernel& kernel, KernelFault fault) {
     if (fault == KernelFault::kNoPeak) {
       pricing_.Report("cost.no-peak", pricing_.scenario.cluster_location,
@@ -101,7 +106,7 @@ class KernelPricer {
               ? fmt::format("matrix products in {}", Name(kernel.data_type))
           : kernel.kind == KernelKind::kMemoryBound || kernel.kind == KernelKind::kOptimizer
               ? std::string("memory-bound kernels")
-              : fmt::format("attention in {}", Name(kernel.data_type));
+              : fmt::format("attention in {} by {}", Name(kernel.data_type), GenerationOf(kernel));
       const std::string remedy =
           kernel.kind == KernelKind::kGemm
               ? fmt::format(
@@ -110,9 +115,10 @@ class KernelPricer {
                     Name(kernel.data_type))
           : kernel.kind == KernelKind::kMemoryBound || kernel.kind == KernelKind::kOptimizer
               ? std::string("add kernels.memory_efficiency or kernels.memory_curve")
-              : std::string(
-                    "add kernels.attention_forward_efficiency and "
-                    "attention_backward_efficiency, or curves of attention");
+              : fmt::format(
+                    "set training.attention to one that it has (kernels.attention), or add "
+                    "kernels.attention.{} or curves of attention",
+                    calibration::kFusedNames[static_cast<std::size_t>(kernel.flash - 1)]);
       pricing_.Report("cost.no-efficiency", pricing_.profile,
                       fmt::format("profile '{}' has no figures for {}",
                                   pricing_.scenario.calibration->name, what),

@@ -130,12 +130,18 @@ void SummariseTime(const ClassRun& run, const SteadyState& steady,
   forecast.time.idle = forecast.step_time - attributed;
 }
 
+// Whether a device with that little left flushes as often is not known: it may take no time, or
+// twice as much.
 void AddAllocatorStops(Time time, Forecast& forecast) {
+  const Time without = forecast.step_time;
   forecast.step_time += time;
   forecast.time.allocator_flushes = time;
-  if (!forecast.step_time_range) return;
-  forecast.step_time_range->low += time;
-  forecast.step_time_range->high += time;
+  if (!forecast.step_time_range || without <= Time()) return;
+  const double longer = forecast.step_time / without;
+  const Time half = Seconds(
+      std::hypot(longer * (forecast.step_time_range->high - without).seconds(), time.seconds()));
+  forecast.step_time_range =
+      TimeRange{std::max(Time(), forecast.step_time - half), forecast.step_time + half};
 }
 
 // The scenario of each kind of node, by kind.
@@ -467,6 +473,15 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, bool w
                        forecast);
   }
   return forecast;
+}
+
+std::optional<UnknownHost> UnknownHostOf(const scenario::Scenario& scenario) {
+  if (scenario.plan.training.dispatch_known || scenario.calibration == nullptr ||
+      scenario.calibration->frameworks == nullptr) {
+    return std::nullopt;
+  }
+  auto forecast = Forecaster().EvaluateWithRange(scenario);
+  return forecast ? std::move(forecast->unknown_host) : std::nullopt;
 }
 
 }  // namespace stepcast::forecast

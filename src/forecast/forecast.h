@@ -85,4 +85,8 @@ class Forecaster {
   std::unique_ptr<Workspace> workspace_;
 };
 
+// Where the costs of the scenario's framework are not known and the host may bound the step: what
+// the forecast's range says of it (host_costs.h), for those who compare forecasts without ranges.
+std::optional<UnknownHost> UnknownHostOf(const scenario::Scenario& scenario);
+
 }  // namespace stepcast::forecast

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "fmt/format.h"
+#include "src/base/quantity.h"
 #include "src/calibration/calibration.h"
 #include "src/plan/plan.h"
 #include "src/topology/cluster.h"
@@ -26,6 +28,11 @@ Time HostTime(const program::Program& program, const StepCounts& counts, const c
     sum += times(counts.host_tasks[i]) * program.host_tasks[i].duration;
   }
   return sum;
+}
+
+std::string Sentence(const UnknownHost& unknown) {
+  return fmt::format("{}'s costs are not known; with {}'s a step takes {}", unknown.framework,
+                     unknown.like, FormatTime(unknown.step_time));
 }
 
 void WidenByUnknownHost(const scenario::Scenario& scenario, const program::Program& program,

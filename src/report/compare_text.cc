@@ -7,6 +7,7 @@
 #include "fmt/format.h"
 #include "src/base/diagnostic.h"
 #include "src/base/quantity.h"
+#include "src/forecast/host_costs.h"
 #include "src/forecast/time_parts.h"
 #include "src/program/program.h"
 #include "src/report/categories.h"
@@ -162,9 +163,14 @@ std::string MemoryTable(const forecast::MemoryForecast& a, const forecast::Memor
 }  // namespace
 
 std::string CompareText(const ComparedPlan& a, const ComparedPlan& b) {
-  return fmt::format("A  {} ({})\nB  {} ({})\n\n{}\n{}\n{}\n{}\n{}\nA {}\nB {}\n", a.scenario->name,
-                     a.file, b.scenario->name, b.file, Settings(a, b),
-                     Figures(*a.forecast, *b.forecast), TimeTable(*a.forecast, *b.forecast),
+  std::string hosts;
+  for (const auto& [name, plan] : {std::pair("A", &a), std::pair("B", &b)}) {
+    const auto& unknown = plan->forecast->unknown_host;
+    if (unknown) hosts += fmt::format("{} host: {}\n", name, forecast::Sentence(*unknown));
+  }
+  return fmt::format("A  {} ({})\nB  {} ({})\n\n{}\n{}{}\n{}\n{}\n{}\nA {}\nB {}\n",
+                     a.scenario->name, a.file, b.scenario->name, b.file, Settings(a, b),
+                     Figures(*a.forecast, *b.forecast), hosts, TimeTable(*a.forecast, *b.forecast),
                      CollectiveTable(*a.forecast, *b.forecast),
                      MemoryTable(a.forecast->memory, b.forecast->memory),
                      Verdict(a.forecast->memory), Verdict(b.forecast->memory));

@@ -7,6 +7,7 @@
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
+#include "src/forecast/host_costs.h"
 #include "src/forecast/time_parts.h"
 #include "src/program/program.h"
 #include "src/report/categories.h"
@@ -148,8 +149,7 @@ std::string Throughput(const forecast::Forecast& forecast) {
                                 Decimal(forecast.tokens_per_second, 0),
                                 Decimal(forecast.tokens_per_second_per_gpu, 1));
   if (const auto& unknown = forecast.unknown_host) {
-    out += fmt::format("host       {}'s costs are not known; with {}'s a step takes {}\n",
-                       unknown->framework, unknown->like, FormatTime(unknown->step_time));
+    out += fmt::format("host       {}\n", forecast::Sentence(*unknown));
   }
   if (const auto& learned = forecast.learned) {
     out += learned->known < kLeastKnown

@@ -4,12 +4,15 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/files_read.h"
 #include "src/base/quantity.h"
+#include "src/forecast/forecast.h"
+#include "src/forecast/host_costs.h"
 #include "src/forecast/memory_summary.h"
 #include "src/planner/answers.h"
 #include "src/planner/evaluations.h"
@@ -157,6 +160,7 @@ class PlanSearch::Impl {
     }
     report.notes = space_->notes();
     NoteFrameworksWithoutPlans(result, report.notes);
+    NoteUnknownHosts(result, report.notes);
     return report;
   }
 
@@ -208,6 +212,18 @@ class PlanSearch::Impl {
       notes.push_back(
           fmt::format("{}: no plan can exist{}", name,
                       scenario ? "" : fmt::format(": {}", scenario.error().front().message)));
+    }
+  }
+
+  // Frameworks of the best plans whose steps may wait for hosts longer than they are forecast to.
+  void NoteUnknownHosts(const planner::SearchResult& result, std::vector<std::string>& notes) {
+    std::set<plan::Framework> seen;
+    for (std::size_t i = 0; i < result.best.size(); ++i) {
+      const auto scenario = LoadPlan(result.best[i]);
+      if (!scenario || !seen.insert(scenario->plan.data_parallel.framework).second) continue;
+      if (const auto unknown = forecast::UnknownHostOf(*scenario)) {
+        notes.push_back(fmt::format("host of plan {}: {}", i + 1, forecast::Sentence(*unknown)));
+      }
     }
   }
 

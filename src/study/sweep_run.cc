@@ -94,6 +94,11 @@ Result<forecast::Run> SweepRun::Simulate(const planner::Settings& settings) {
   return forecast::Simulate(*scenario);
 }
 
+std::optional<forecast::UnknownHost> SweepRun::UnknownHostOf(const planner::Settings& settings) {
+  const auto scenario = scenario::Load(question_.scenario, Overrides(settings), cache_);
+  return scenario ? forecast::UnknownHostOf(*scenario) : std::nullopt;
+}
+
 Answer<planner::SweepResult> SweepRun::Run(planner::WorkerPool& pool, planner::ResultStore* store) {
   planner::Progress progress;
   if (question_.progress) {

@@ -45,6 +45,9 @@ class SweepRun {
   // The same with all that was recorded on the way.
   Result<forecast::Run> Simulate(const planner::Settings& settings);
 
+  // Of a row that can be forecast: forecast::UnknownHostOf.
+  std::optional<forecast::UnknownHost> UnknownHostOf(const planner::Settings& settings);
+
   // The rows, in the grid's order. Combinations that are illegal by themselves are rows; a mistake
   // that is there without `vary` too is wrong input. `store` may be null.
   Answer<planner::SweepResult> Run(planner::WorkerPool& pool, planner::ResultStore* store);
