@@ -115,7 +115,7 @@ TEST_F(CalibrateRunsTest, SweepsAndPlansUseItAsWell) {
 
 TEST_F(CalibrateRunsTest, WhatDoesNotHelpIsNotWritten) {
   // One run says nothing of itself.
-  std::ofstream(Path("runs.csv")) << "scenario,step_time\ns.yaml,1 s\n";
+  std::ofstream(Path("runs.csv")) << "scenario,step_time\ns.yaml,60 ms\n";
   const ShellResult one =
       Run(fmt::format("calibrate runs {} --output {}", Path("runs.csv"), Path("mine.yaml")));
   EXPECT_EQ(one.status, 3) << one.messages;

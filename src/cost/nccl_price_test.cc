@@ -262,6 +262,20 @@ TEST(NcclPrice, DoesNotStretchTheLatencyOfTheWire) {
   }
 }
 
+// Sizes that no curve holds are corrected as the nearest measured size is, whichever curve has it:
+// the DGX A100's first curve begins at a size where another one's are long measured.
+TEST(NcclPrice, SmallerThanMeasuredIsNeverSlower) {
+  const auto scenario = On("dgx-a100", 1);
+  const Group group = Everybody(scenario);
+  double smaller = 0;
+  for (Bytes size = KiB(1); size <= MiB(64); size = 2 * size) {
+    const double time =
+        PriceOf(scenario, CollectiveKind::kAllReduce, size, group).demand.alone().microseconds();
+    EXPECT_GT(time, 0.9 * smaller) << size.count();
+    smaller = time;
+  }
+}
+
 TEST(NcclPrice, UsesTheLawWhereNothingWasMeasured) {
   const auto scenario = On("dgx-a100", 4);
   const auto price = PriceOf(scenario, CollectiveKind::kAllGather, MiB(256), Everybody(scenario));

@@ -138,8 +138,10 @@ void AddAllocatorStops(Time time, Forecast& forecast) {
   forecast.time.allocator_flushes = time;
   if (!forecast.step_time_range || without <= Time()) return;
   const double longer = forecast.step_time / without;
-  const Time half = Seconds(
-      std::hypot(longer * (forecast.step_time_range->high - without).seconds(), time.seconds()));
+  const double width =
+      longer * static_cast<double>((forecast.step_time_range->high - without).picoseconds());
+  const Time half =
+      Picoseconds(std::llround(std::hypot(width, static_cast<double>(time.picoseconds()))));
   forecast.step_time_range =
       TimeRange{std::max(Time(), forecast.step_time - half), forecast.step_time + half};
 }

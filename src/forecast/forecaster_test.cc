@@ -211,6 +211,12 @@ TEST(ForecasterTest, AStepOnAFullDeviceStopsForTheDriver) {
   // At least what is given back in a step takes, a gigabyte a flush.
   EXPECT_GT(full.time.allocator_flushes, Microseconds(4 * 2 * 7'000));
   EXPECT_LT(full.time.allocator_flushes, full.step_time);
+  // The range has the error of every step, 12 % of it, and besides may have no flush or twice as
+  // many.
+  const Time above = full.step_time_range->high - full.step_time;
+  EXPECT_GT(above.seconds(), 0.12 * full.step_time.seconds());
+  EXPECT_GT(above, full.time.allocator_flushes);
+  EXPECT_EQ(above, full.step_time - full.step_time_range->low);
 }
 
 }  // namespace

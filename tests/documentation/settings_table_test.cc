@@ -45,10 +45,17 @@ std::string Frameworks(std::span<const plan::SettingUse> uses) {
   return text.empty() ? "all" : text;
 }
 
+// A bar inside of a cell would begin the next one.
+std::string Cell(std::string_view text) {
+  std::string cell;
+  for (const char c : text) cell += c == '|' ? "\\|" : std::string(1, c);
+  return cell;
+}
+
 std::string Table(const auto& settings) {
   std::string table = "| key | value | frameworks | default |\n|---|---|---|---|\n";
   for (const auto& setting : settings) {
-    table += fmt::format("| `{}` | {} | {} | {} |\n", setting.key, setting.values,
+    table += fmt::format("| `{}` | {} | {} | {} |\n", setting.key, Cell(setting.values),
                          Frameworks(setting.uses.said()), setting.default_value);
   }
   return table;
@@ -58,8 +65,8 @@ std::string Table(const auto& settings) {
 std::string TableOfAxes() {
   std::string table = "| key | value | default |\n|---|---|---|\n";
   for (const plan::ParallelismSetting& setting : plan::ParallelismSettings()) {
-    table +=
-        fmt::format("| `{}` | {} | {} |\n", setting.key, setting.values, setting.default_value);
+    table += fmt::format("| `{}` | {} | {} |\n", setting.key, Cell(setting.values),
+                         setting.default_value);
   }
   return table;
 }
