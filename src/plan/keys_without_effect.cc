@@ -32,6 +32,19 @@ void AppendDeepSpeedKeysWithoutEffect(const Request& request, std::vector<std::s
 
 }  // namespace
 
+std::vector<std::string> KeysWithoutEffectOn(const Request& request,
+                                             const model::Architecture& architecture) {
+  std::vector<std::string> sentences;
+  for (const TrainingSetting& setting : TrainingSettings()) {
+    if (setting.had_by == nullptr || setting.had_by(architecture) || !setting.IsGiven(request)) {
+      continue;
+    }
+    sentences.push_back(fmt::format("training.{} has no effect on a model without {}", setting.key,
+                                    setting.needed));
+  }
+  return sentences;
+}
+
 std::vector<std::string> KeysWithoutEffectOnLayerLists(const Request& request) {
   std::vector<std::string> sentences;
   for (const TrainingSetting& setting : TrainingSettings()) {

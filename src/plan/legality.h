@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/model/architecture.h"
 #include "src/plan/plan.h"
 #include "src/plan/request.h"
 
@@ -76,7 +77,10 @@ std::vector<std::string> TypesNotOfFramework(const Request& request);
 
 // Sentences about what was requested and does nothing. The request must be legal.
 std::vector<std::string> KeysWithoutEffect(const Request& request);
-// And of what does nothing to a layer list, whose times and activations are given.
+// And of what does nothing to a model of this architecture.
+std::vector<std::string> KeysWithoutEffectOn(const Request& request,
+                                             const model::Architecture& architecture);
+// Nor to a layer list, whose times and activations are given.
 std::vector<std::string> KeysWithoutEffectOnLayerLists(const Request& request);
 
 }  // namespace stepcast::plan

@@ -563,6 +563,20 @@ TEST(KeysWithoutEffect, ScalesOfTheStepsBeforeAreFp8s) {
   EXPECT_EQ(KeysWithoutEffect(request), told);
 }
 
+TEST(KeysWithoutEffect, DependsOnWhatTheModelHas) {
+  Request request = Legal();
+  model::Architecture model{.heads = 32, .kv_heads = 8, .position = model::Position::kRotary};
+  request.rotary = model::Implementation::kEager;
+  request.repeat_kv = true;
+  EXPECT_TRUE(KeysWithoutEffectOn(request, model).empty());
+  model.kv_heads = 32;
+  model.position = model::Position::kLearned;
+  EXPECT_EQ(KeysWithoutEffectOn(request, model),
+            (std::vector<std::string>{
+                "training.rotary has no effect on a model without rotary positions",
+                "training.repeat_kv has no effect on a model without grouped queries"}));
+}
+
 TEST(KeysWithoutEffect, NamesTheGradientsTypeThatFsdp2Decides) {
   Request request = Legal();
   request.framework = Framework::kFsdp2;

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "src/model/architecture.h"
 #include "src/plan/framework.h"
 
 // A setting of a plan as a row of a table: how it is written, where it is kept, which frameworks
@@ -100,6 +101,9 @@ struct Setting {
   SettingUses uses;
   // Layer lists have given times and activations: it does nothing to them.
   bool of_architectures = false;
+  // Nor to an architecture that lacks something: which ones have it (null: all), and its name.
+  bool (*had_by)(const model::Architecture& architecture) = nullptr;
+  std::string_view needed = "";
   // The degree of `parallelism` without which (1) it does nothing; empty: there is none.
   std::string_view without = "";
   // Whether the resolved scenario has it; null: wherever it has an effect.

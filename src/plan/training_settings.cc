@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "src/model/architecture.h"
+
 namespace stepcast::plan {
 namespace {
 
@@ -14,6 +16,13 @@ using Count = CountSetting<Given, Training>;
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 20;
 constexpr std::int64_t kMostSequences = 1'000'000'000;
 constexpr std::int64_t kMostBlocks = 1'000'000;
+
+bool HasRotaryPositions(const model::Architecture& architecture) {
+  return architecture.position == model::Position::kRotary;
+}
+bool HasGroupedQueries(const model::Architecture& architecture) {
+  return architecture.kv_heads < architecture.heads;
+}
 
 bool HasCheckpoints(const Training& training) {
   return training.activation_checkpointing != model::Checkpointing::kNone;
@@ -229,6 +238,8 @@ std::vector<TrainingSetting> Rows() {
                      model::Implementation::kHuggingFace>(),
        .uses = {},
        .of_architectures = true,
+       .had_by = HasRotaryPositions,
+       .needed = "rotary positions",
        .values = "whose kernels turn queries and keys: `eager` (complex numbers in FP32, as "
                  "torchtitan and Meta's Llama: 20 bytes an element instead of 4), `huggingface` "
                  "(halves in 16 bits: 20), the other words as above (one kernel)",
@@ -251,6 +262,8 @@ std::vector<TrainingSetting> Rows() {
        .type = Switch{&Given::repeat_kv, &Training::repeat_kv},
        .uses = {},
        .of_architectures = true,
+       .had_by = HasGroupedQueries,
+       .needed = "grouped queries",
        .values = "`true`: models with grouped queries copy keys and values for every head before "
                  "`flash` attention, and keep the copies (`repeat_kv` of torchtitan, Meta's Llama "
                  "and Hugging Face); `math` does so in any case",

@@ -133,7 +133,7 @@ std::optional<calibration::CurveFile> ReadCurves(const Node& node, Diagnostics& 
   file.source = text("source", Need::kRequired);
   file.machine = text("machine", Need::kRequired);
   file.topology = text("topology", Need::kRequired);
-  const auto version = reader.ReadVersion("nccl", Need::kRequired);
+  const auto version = reader.ReadVersion("nccl", Need::kRequired, "2.27");
   if (version) file.nccl = fmt::format("{}.{}", version->major, version->minor);
   file.rule = text("rule", Need::kRequired);
   file.not_counted = text("not_counted", Need::kOptional);

@@ -248,9 +248,10 @@ std::optional<FlopRate> ReadFlopRate(const Node& node, Zero zero, Diagnostics& d
                       FlopRate::FlopsPerSecond(kMostRate), "1000 PFLOPS", diagnostics);
 }
 
-std::optional<Version> ReadVersion(const Node& node, Diagnostics& diagnostics) {
-  constexpr std::string_view kExample = "\"2.6\"";
-  if (!IsScalar(node, "a version", kExample, diagnostics)) return std::nullopt;
+std::optional<Version> ReadVersion(const Node& node, std::string_view example,
+                                   Diagnostics& diagnostics) {
+  const std::string quoted = fmt::format("\"{}\"", example);
+  if (!IsScalar(node, "a version", quoted, diagnostics)) return std::nullopt;
   const std::string_view text = node.scalar();
   const std::size_t dot = text.find('.');
   const std::string_view major = text.substr(0, dot);
@@ -261,7 +262,7 @@ std::optional<Version> ReadVersion(const Node& node, Diagnostics& diagnostics) {
       minor.size() > kMostDigits) {
     Append(node, "input.not-a-version",
            fmt::format("{} needs a version as major.minor: {}", Named(node), node.Described()),
-           fmt::format("write for example {}", Example(node, kExample)), diagnostics);
+           fmt::format("write for example {}", Example(node, quoted)), diagnostics);
     return std::nullopt;
   }
   Version version;
@@ -387,10 +388,11 @@ std::optional<FlopRate> MappingReader::ReadFlopRate(std::string_view key, Need n
   return scenario::ReadFlopRate(*node, zero, *diagnostics_);
 }
 
-std::optional<Version> MappingReader::ReadVersion(std::string_view key, Need need) {
-  const std::optional<Node> node = Take(key, need, "a version such as \"2.6\"");
+std::optional<Version> MappingReader::ReadVersion(std::string_view key, Need need,
+                                                  std::string_view example) {
+  const std::optional<Node> node = Take(key, need, fmt::format("a version such as \"{}\"", example));
   if (!node.has_value()) return std::nullopt;
-  return scenario::ReadVersion(*node, *diagnostics_);
+  return scenario::ReadVersion(*node, example, *diagnostics_);
 }
 
 std::optional<std::vector<Node>> MappingReader::ReadSequence(std::string_view key, Need need) {

@@ -107,8 +107,9 @@ std::optional<Bytes> ReadBytes(const Node& node, Zero zero, Diagnostics& diagnos
 std::optional<Bandwidth> ReadBandwidth(const Node& node, Diagnostics& diagnostics);  // not zero
 std::optional<Time> ReadTime(const Node& node, Zero zero, Diagnostics& diagnostics);
 std::optional<FlopRate> ReadFlopRate(const Node& node, Zero zero, Diagnostics& diagnostics);
-// "2.6" as {2, 6}.
-std::optional<Version> ReadVersion(const Node& node, Diagnostics& diagnostics);
+// "2.6" as {2, 6}. `example`: a version of this thing, for hints.
+std::optional<Version> ReadVersion(const Node& node, std::string_view example,
+                                   Diagnostics& diagnostics);
 std::optional<std::vector<Node>> ReadSequence(const Node& node, Diagnostics& diagnostics);
 // The position of the node's scalar in `words`.
 std::optional<std::size_t> ReadWordIndex(const Node& node, std::span<const std::string_view> words,
@@ -141,7 +142,7 @@ class MappingReader {
   std::optional<Bandwidth> ReadBandwidth(std::string_view key, Need need);
   std::optional<Time> ReadTime(std::string_view key, Need need, Zero zero);
   std::optional<FlopRate> ReadFlopRate(std::string_view key, Need need, Zero zero);
-  std::optional<Version> ReadVersion(std::string_view key, Need need);
+  std::optional<Version> ReadVersion(std::string_view key, Need need, std::string_view example);
   std::optional<std::vector<Node>> ReadSequence(std::string_view key, Need need);
   std::optional<MappingReader> ReadMapping(std::string_view key, Need need);
   // The node as it is, for values of several kinds. `what` describes it in the hint when a required

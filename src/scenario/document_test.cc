@@ -34,7 +34,7 @@ Diagnostics ReadSample(std::string_view text) {
   reader.ReadBandwidth("speed", Need::kOptional);
   reader.ReadTime("delay", Need::kOptional, Zero::kAllowed);
   reader.ReadFlopRate("peak", Need::kOptional, Zero::kRefused);
-  reader.ReadVersion("version", Need::kOptional);
+  reader.ReadVersion("version", Need::kOptional, "2.6");
   reader.ReadWord<int>("word", Need::kOptional, {{"ring", 1}, {"tree", 2}});
   if (const auto list = reader.ReadSequence("list", Need::kOptional)) {
     for (const Node& item : *list) scenario::ReadInteger(item, {0, 9}, diagnostics);

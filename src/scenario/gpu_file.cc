@@ -51,7 +51,7 @@ std::optional<topology::Gpu> ReadGpu(const Node& node, Diagnostics& diagnostics)
   const auto bandwidth = reader.ReadBandwidth("memory_bandwidth", Need::kRequired);
   const auto multiprocessors =
       reader.ReadInteger("multiprocessors", Need::kRequired, {1, 1'000'000});
-  const auto capability = reader.ReadVersion("compute_capability", Need::kOptional);
+  const auto capability = reader.ReadVersion("compute_capability", Need::kOptional, "9.0");
   const auto power = reader.ReadInteger("power_limit_watts", Need::kOptional, {1, 100'000});
   if (auto peak = reader.ReadMapping("peak", Need::kRequired)) {
     bool any = false;

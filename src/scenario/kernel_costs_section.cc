@@ -106,7 +106,7 @@ void ReadUnalignedBatches(MappingReader& kernels, calibration::KernelCosts& cost
     const std::size_t before = diagnostics.size();
     MappingReader release(node, diagnostics);
     calibration::UnalignedBatches batches;
-    batches.torch = release.ReadVersion("torch", Need::kOptional).value_or(Version());
+    batches.torch = release.ReadVersion("torch", Need::kOptional, "2.11").value_or(Version());
     for (DataType type : kDataTypes) {
       batches.rate[static_cast<std::size_t>(type)] =
           release.ReadDecimal(Name(type), Need::kOptional, {}).value_or(0);
@@ -282,7 +282,7 @@ std::vector<calibration::KernelRelease> ReadReleases(MappingReader& kernels,
   const auto entries = kernels.ReadSequence("releases", Need::kOptional);
   for (const Node& node : entries.value_or(std::vector<Node>())) {
     MappingReader reader(node, diagnostics);
-    const auto torch = reader.ReadVersion("torch", Need::kRequired);
+    const auto torch = reader.ReadVersion("torch", Need::kRequired, "2.11");
     calibration::KernelCosts costs = releases.empty() ? before : releases.back().costs;
     ReadGemm(reader, Need::kOptional, costs, diagnostics);
     ReadAttention(reader, costs);

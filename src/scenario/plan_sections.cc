@@ -41,11 +41,11 @@ struct SectionKey {
 constexpr SectionKey kSoftwareKeys[] = {
     {"torch",
      [](MappingReader& reader, plan::Request& request) {
-       request.torch = reader.ReadVersion("torch", Need::kOptional);
+       request.torch = reader.ReadVersion("torch", Need::kOptional, "2.11");
      }},
     {"nccl",
      [](MappingReader& reader, plan::Request& request) {
-       request.nccl = reader.ReadVersion("nccl", Need::kOptional);
+       request.nccl = reader.ReadVersion("nccl", Need::kOptional, "2.27");
      }},
     {"expandable_segments",
      [](MappingReader& reader, plan::Request& request) {
@@ -58,7 +58,7 @@ constexpr SectionKey kSoftwareKeys[] = {
      }},
     {"driver",
      [](MappingReader& reader, plan::Request& request) {
-       request.driver = reader.ReadVersion("driver", Need::kOptional);
+       request.driver = reader.ReadVersion("driver", Need::kOptional, "550.0");
      }},
 };
 

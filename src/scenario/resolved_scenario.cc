@@ -8,6 +8,7 @@
 #include "fmt/format.h"
 #include "src/base/check.h"
 #include "src/base/quantity.h"
+#include "src/model/architecture.h"
 #include "src/model/lora.h"
 #include "src/plan/data_parallel_settings.h"
 #include "src/plan/parallelism_settings.h"
@@ -232,9 +233,11 @@ std::optional<Resolved> ValueOf(const plan::Setting<Given, Kept>& setting, const
 void AppendSettings(const auto& settings, const Scenario& scenario, const auto& plan,
                     const auto& own, Mapping& mapping) {
   const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
+  const auto* architecture = std::get_if<model::Architecture>(&scenario.model->source);
   for (const auto& setting : settings) {
     if (!setting.uses.HasEffect(data_parallel.framework, data_parallel.zero_stage)) continue;
-    if (setting.of_architectures && scenario.model->is_layer_list()) continue;
+    if (setting.of_architectures && architecture == nullptr) continue;
+    if (setting.had_by != nullptr && !setting.had_by(*architecture)) continue;
     if (setting.shown != nullptr && !setting.shown(plan)) continue;
     auto value = ValueOf(setting, plan);
     if (!value) value = OwnValue(own, setting.key);

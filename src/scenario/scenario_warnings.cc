@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/calibration/find_table.h"
+#include "src/model/model.h"
 #include "src/parallel/axis.h"
 #include "src/parallel/rank_grid.h"
 #include "src/plan/legality.h"
@@ -109,8 +111,10 @@ void AppendWarnings(const ScenarioFile& file, Scenario& scenario) {
         "cluster.routing and routing_seed have no effect here: the topology's fabric has no spines "
         "to choose from; take a rail-optimised fabric or a fat-tree");
   }
-  if (!scenario.model->is_layer_list()) return;
-  for (std::string& sentence : plan::KeysWithoutEffectOnLayerLists(file.request)) {
+  const auto* architecture = std::get_if<model::Architecture>(&scenario.model->source);
+  for (std::string& sentence : architecture != nullptr
+                                   ? plan::KeysWithoutEffectOn(file.request, *architecture)
+                                   : plan::KeysWithoutEffectOnLayerLists(file.request)) {
     scenario.warnings.push_back(std::move(sentence));
   }
 }
