@@ -117,15 +117,6 @@ struct Drawn {
     pipeline.barrier = true;
     pipeline.virtual_stages = named->chunks == 0 ? *rc::gen::inRange(1, 4) : named->chunks;
     schedule = named->build({pipeline.stages, pipeline.micro_batches, pipeline.virtual_stages});
-    // A pair runs one pass after the other, and each hands on at its end.
-    for (parallel::PipelineSchedule::Stage& stage : schedule.stages) {
-      const std::vector<parallel::ScheduleEntry> entries = std::exchange(stage.entries, {});
-      for (const parallel::ScheduleEntry& entry : entries) {
-        for (const parallel::Action& action : parallel::ActionsOf(entry)) {
-          stage.entries.emplace_back(action);
-        }
-      }
-    }
     timing = parallel::Time(
         schedule, {.forward = pipeline.blocks * pipeline.forward,
                    .backward_input = pipeline.blocks * (pipeline.backward - pipeline.weight),
