@@ -45,7 +45,7 @@ enum class RunKind : std::uint8_t {
 };
 inline constexpr std::size_t kRunKinds = 11;
 
-// These profiles have not always had.
+// Profiles may have been written before these were kept.
 constexpr bool MayBeUnknown(RunSize size) { return size >= RunSize::kNetwork; }
 constexpr bool MayBeUnknown(RunKind kind) { return kind >= RunKind::kNorm; }
 

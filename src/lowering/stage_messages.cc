@@ -177,11 +177,12 @@ void StageMessages::BeforePass(std::size_t pass) {
 }
 
 void StageMessages::AwaitInput(std::size_t pass) {
-  if (stage_.style == MessageStyle::kBlocking) return;
+  // What the second of a pair takes has come before the first one.
+  if (stage_.style == MessageStyle::kBlocking || EndsPair(pass)) return;
   const std::size_t end = pass + (stage_.begins_pair[pass] ? 2 : 1);
   bool waits = false;
   for (std::size_t own = pass; own < end; ++own) {
-    if (!Receives(own) || EndsPair(pass)) continue;
+    if (!Receives(own)) continue;
     builder_.Wait(kCompute, LaneOf(own, true).arrived[own % 2]);
     waits = true;
   }

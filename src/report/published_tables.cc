@@ -269,8 +269,8 @@ PublishedTable Transfer(const PublishedAccuracy& accuracy) {
           "half-width is the error by which it is judged whether a plan fits. What ran and is "
           "forecast not to fit, its peak unknown, counts among peaks with what is over."};
   const auto add = [&](std::string what, const validate::TransferError& transfer) {
-    if (transfer.cases == 0 || transfer.sources < 2)
-      return;  // nothing else to say what is expected
+    // Of one source alone there is no other to say what is expected.
+    if (transfer.cases == 0 || transfer.sources < 2) return;
     table.rows.push_back(
         {std::move(what), fmt::format("{}", transfer.sources), PerCent(transfer.half_width),
          fmt::format("{:.3f}", transfer.residual), fmt::format("{}", transfer.cases),
