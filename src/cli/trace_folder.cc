@@ -5,6 +5,7 @@
 
 #include "fmt/format.h"
 #include "src/base/diagnostic.h"
+#include "src/base/trusted_path.h"
 #include "src/cli/output_failure.h"
 #include "src/cli/trace_file.h"
 
@@ -13,6 +14,8 @@ namespace stepcast::cli {
 std::optional<Outcome> TraceFolder::Create(const std::string& path) {
   path_ = path;
   if (path.empty()) return std::nullopt;
+  const auto destination = FollowTrustedLinks(path);
+  if (!destination) return Failed(destination.error());
   std::error_code error;
   std::filesystem::create_directory(path, error);
   if (error == std::errc::no_such_file_or_directory) {

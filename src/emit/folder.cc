@@ -19,6 +19,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/replacement.h"
+#include "src/base/trusted_path.h"
 
 namespace stepcast::emit {
 namespace {
@@ -209,6 +210,9 @@ tl::expected<void, FolderFailure> CheckFolder(const std::string& path, bool forc
     return tl::unexpected(
         FolderFailure{{{"file.not-found", {"''", 0, 0}, "the name of a folder is due", ""}}, ""});
   }
+  if (auto followed = FollowTrustedLinks(path); !followed) {
+    return tl::unexpected(FolderFailure{{}, std::move(followed.error())});
+  }
   if (auto fault = InTheWay(path, force)) return tl::unexpected(*std::move(fault));
   return {};
 }
@@ -219,9 +223,10 @@ tl::expected<void, FolderFailure> WriteFolder(const std::string& path,
   const SignalsHeldBack held_back;
   std::error_code error;
   // A link to a folder stays one.
-  fs::path target = fs::weakly_canonical(path, error);
+  auto destination = FollowTrustedLinks(path);
+  if (!destination) return tl::unexpected(FolderFailure{{}, std::move(destination.error())});
+  const fs::path target = fs::weakly_canonical(destination->path, error);
   if (error) return tl::unexpected(Failure("find", path, error.value()));
-  if (!target.has_filename()) target = target.parent_path();
 
   std::string name;
   do {

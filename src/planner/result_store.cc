@@ -5,16 +5,23 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 
 #include "fmt/format.h"
+#include "src/base/check.h"
 #include "src/base/files_read.h"
+#include "src/base/trusted_path.h"
 
 namespace stepcast::planner {
 namespace {
 
 constexpr int kFormatVersion = 2;
 constexpr int kApplication = 0x53746570;  // "Step"
+// The longest value that is read or written: a result is a few thousand bytes long.
+constexpr int kMostBytes = 16 << 20;
+// The most facts that are read of a file.
+constexpr std::size_t kMostFacts = 10'000;
 
 // Facts and results are texts, apart from what results are made of.
 constexpr const char* kTables =
@@ -22,6 +29,45 @@ constexpr const char* kTables =
     " digest INTEGER NOT NULL);"
     "CREATE TABLE results (key TEXT PRIMARY KEY, result BLOB NOT NULL,"
     " digest TEXT NOT NULL) WITHOUT ROWID;";
+
+std::string Text(sqlite3_stmt* statement, int column) {
+  const void* const bytes = sqlite3_column_blob(statement, column);
+  const int size = sqlite3_column_bytes(statement, column);
+  if (bytes == nullptr) return "";
+  return {static_cast<const char*>(bytes), static_cast<std::size_t>(size)};
+}
+
+// The schema of an open database, word for word; none where it cannot be read.
+std::optional<std::string> SchemaOf(sqlite3* connection) {
+  sqlite3_stmt* statement = nullptr;
+  const int prepared = sqlite3_prepare_v2(
+      connection, "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name", -1,
+      &statement, nullptr);
+  if (prepared != SQLITE_OK) return std::nullopt;
+  std::string schema;
+  int code = SQLITE_ROW;
+  while ((code = sqlite3_step(statement)) == SQLITE_ROW && schema.size() < kMostBytes) {
+    for (int column = 0; column < 4; ++column) schema += Text(statement, column) + "\n";
+  }
+  sqlite3_finalize(statement);
+  return code == SQLITE_DONE ? std::optional(schema) : std::nullopt;
+}
+
+// The schema of a store that nobody but this program has made: what SQLite keeps of kTables.
+const std::string& OwnSchema() {
+  static const std::string schema = [] {
+    sqlite3* connection = nullptr;
+    std::optional<std::string> made;
+    if (sqlite3_open(":memory:", &connection) == SQLITE_OK &&
+        sqlite3_exec(connection, kTables, nullptr, nullptr, nullptr) == SQLITE_OK) {
+      made = SchemaOf(connection);
+    }
+    sqlite3_close_v2(connection);
+    STEPCAST_CHECK(made.has_value(), "SQLite makes two tables in memory");
+    return *made;
+  }();
+  return schema;
+}
 
 // Of a row: a result that stands under another key is not believed.
 std::string DigestOf(std::string_view key, std::string_view result) {
@@ -32,13 +78,6 @@ StoreFault WrongInput(const char* code, const std::string& path, std::string mes
                       std::string hint) {
   return {.wrong_input = {{code, {path, 0, 0}, std::move(message), std::move(hint)}},
           .failure = ""};
-}
-
-std::string Text(sqlite3_stmt* statement, int column) {
-  const void* const bytes = sqlite3_column_blob(statement, column);
-  const int size = sqlite3_column_bytes(statement, column);
-  if (bytes == nullptr) return "";
-  return {static_cast<const char*>(bytes), static_cast<std::size_t>(size)};
 }
 
 int BindText(sqlite3_stmt* statement, int column, const std::string& text) {
@@ -89,16 +128,20 @@ void ResultStore::Finalize::operator()(sqlite3_stmt* statement) const {
 
 tl::expected<std::unique_ptr<ResultStore>, StoreFault> ResultStore::Open(
     const std::string& path, const std::vector<StoreFact>& facts) {
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(path, error);
-  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
-    return tl::unexpected(WrongInput("store.cannot-write", path,
-                                     std::filesystem::is_directory(status)
-                                         ? "the store cannot be written: this is a directory"
-                                         : "the store cannot be written: this is not a file",
+  const auto destination = FollowTrustedLinks(path);
+  if (!destination) {
+    return tl::unexpected(WrongInput("store.cannot-write", path, destination.error(),
                                      "name a file that stepcast may make"));
   }
-  std::unique_ptr<ResultStore> store(new ResultStore(path));
+  if (destination->descriptor || (destination->status && !S_ISREG(destination->status->st_mode))) {
+    return tl::unexpected(
+        WrongInput("store.cannot-write", path,
+                   !destination->descriptor && S_ISDIR(destination->status->st_mode)
+                       ? "the store cannot be written: this is a directory"
+                       : "the store cannot be written: this is not a file",
+                   "name a file that stepcast may make"));
+  }
+  std::unique_ptr<ResultStore> store(new ResultStore(path, destination->path));
   if (std::optional<StoreFault> fault = store->Begin(facts)) return tl::unexpected(*fault);
   store->writer_ = std::thread([raw = store.get()] { raw->WriteAsTheyCome(); });
   return store;
@@ -115,13 +158,17 @@ ResultStore::~ResultStore() {
 
 int ResultStore::Connect(int flags) {
   sqlite3* connection = nullptr;
-  const int opened = sqlite3_open_v2(AsAFile(path_).c_str(), &connection, flags, nullptr);
+  const int opened =
+      sqlite3_open_v2(AsAFile(target_).c_str(), &connection, flags | SQLITE_OPEN_NOFOLLOW, nullptr);
   connection_.reset(connection);
   if (opened == SQLITE_OK) {
     sqlite3_extended_result_codes(connection, 1);
-    // The file may come from anywhere: its schema runs no functions, and nothing writes past SQL.
+    // The file may come from anywhere: its schema runs nothing, and nothing writes past SQL.
     sqlite3_db_config(connection, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
     sqlite3_db_config(connection, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+    sqlite3_db_config(connection, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
+    sqlite3_db_config(connection, SQLITE_DBCONFIG_ENABLE_VIEW, 0, nullptr);
+    sqlite3_limit(connection, SQLITE_LIMIT_LENGTH, kMostBytes);
   }
   return opened;
 }
@@ -135,7 +182,7 @@ std::int64_t ResultStore::Number(const char* query) {
 // Reads without changing anything: a mistyped name must not alter another database.
 std::optional<StoreFault> ResultStore::Recognise() {
   std::error_code error;
-  if (!std::filesystem::exists(path_, error) || std::filesystem::file_size(path_, error) == 0) {
+  if (!std::filesystem::exists(target_, error) || std::filesystem::file_size(target_, error) == 0) {
     return std::nullopt;
   }
   if (const int code = Connect(SQLITE_OPEN_READWRITE); code != SQLITE_OK) return Fault(code);
@@ -170,6 +217,10 @@ std::optional<StoreFault> ResultStore::Begin(const std::vector<StoreFact>& facts
                        fmt::format("this program reads version {} of the store's format, not {}",
                                    kFormatVersion, version),
                        "go on with the program that made it, or name another file to begin anew");
+  } else if (SchemaOf(connection_.get()) != OwnSchema()) {
+    fault = WrongInput("store.not-a-store", path_,
+                       "this store was changed: its tables are not those that stepcast makes",
+                       "remove it to begin anew");
   } else {
     fault = Check(facts);
   }
@@ -230,6 +281,11 @@ std::optional<StoreFault> ResultStore::Check(const std::vector<StoreFact>& facts
   std::vector<StoreFact> then;
   int code = SQLITE_ROW;
   while ((code = sqlite3_step(query.get())) == SQLITE_ROW) {
+    if (then.size() == kMostFacts) {
+      return WrongInput("store.not-a-store", path_,
+                        "this store was changed: it has more facts than stepcast writes",
+                        "remove it to begin anew");
+    }
     then.push_back(
         {Text(query.get(), 0), Text(query.get(), 1), sqlite3_column_int(query.get(), 2) != 0});
   }
@@ -253,6 +309,7 @@ StoreFault ResultStore::Fault(int code) const {
       return WrongInput("store.not-a-store", path_, "this file is not a store of stepcast",
                         "name another file");
     case SQLITE_CORRUPT:
+    case SQLITE_TOOBIG:
       return WrongInput("store.not-a-store", path_, "this store is damaged",
                         "remove it to begin anew");
     case SQLITE_CANTOPEN:

@@ -78,7 +78,8 @@ class ResultStore {
   };
   using Statement = std::unique_ptr<sqlite3_stmt, Finalize>;
 
-  explicit ResultStore(std::string path) : path_(std::move(path)) {}
+  ResultStore(std::string path, std::string target)
+      : path_(std::move(path)), target_(std::move(target)) {}
   std::optional<StoreFault> Recognise();
   std::optional<StoreFault> Begin(const std::vector<StoreFact>& facts);
   std::optional<StoreFault> Create(const std::vector<StoreFact>& facts);
@@ -93,7 +94,8 @@ class ResultStore {
   void WriteAsTheyCome();
   bool Write(const std::vector<std::pair<std::string, std::string>>& results);
 
-  const std::string path_;
+  const std::string path_;    // as the caller wrote it, for messages
+  const std::string target_;  // the same without links
   std::mutex connection_mutex_;
   std::unique_ptr<sqlite3, Close> connection_;
   Statement find_, put_;  // guarded by connection_mutex_, as the connection; end before it

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sqlite3.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -213,6 +214,49 @@ TEST_F(ResultStoreTest, AFullDiskIsAFailureAndLeavesAGoodStore) {
   for (int i = 0; i < 1000; ++i) store->Put(std::to_string(i), result);
   ASSERT_TRUE(store->Finish().has_value());
   EXPECT_EQ(store->kept(), 1000);
+}
+
+// A file from elsewhere may carry SQL of its own; nothing of it runs.
+TEST_F(ResultStoreTest, RefusesAStoreWithOtherTables) {
+  const char* const tampered[] = {
+      // Results vanish as they are written.
+      "CREATE TRIGGER thief BEFORE INSERT ON results BEGIN SELECT RAISE(IGNORE); END",
+      // Reading never ends.
+      "DROP TABLE facts; CREATE VIEW facts AS WITH RECURSIVE endless(position) AS (SELECT 1 UNION "
+      "ALL SELECT position + 1 FROM endless) SELECT position, 'name' AS name, 'value' AS value, 0 "
+      "AS digest FROM endless",
+      "CREATE INDEX more ON results (digest)",
+      "CREATE TABLE more (x)",
+      "DROP TABLE results; CREATE TABLE results (key TEXT PRIMARY KEY, result BLOB NOT NULL,"
+      " digest TEXT NOT NULL DEFAULT 'x') WITHOUT ROWID",
+  };
+  for (const char* sql : tampered) {
+    std::filesystem::remove(path_);
+    Opened();
+    Sql(sql);
+    EXPECT_THAT(Refusal(path_, kFacts), HasSubstr("store.not-a-store: this store was changed"))
+        << sql;
+  }
+}
+
+// A blob of zeros is a few pages on the disk of a file that compresses, and a gigabyte when read.
+TEST_F(ResultStoreTest, RefusesValuesThatNoResultHas) {
+  Opened();
+  Sql("INSERT INTO results VALUES ('a=1', zeroblob(100000000), 'x')");
+  const rlim_t megabytes = 64;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    rusage before{};
+    ::getrusage(RUSAGE_SELF, &before);
+    const std::string refusal = Refusal(path_, kFacts);
+    rusage after{};
+    ::getrusage(RUSAGE_SELF, &after);
+    const bool cheap = after.ru_maxrss - before.ru_maxrss < static_cast<long>(megabytes * 1024);
+    ::_exit(refusal.find("store.not-a-store") == 0 && cheap ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 }  // namespace

@@ -8,16 +8,15 @@
 
 #include <atomic>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <filesystem>
-#include <optional>
 #include <system_error>
 #include <utility>
 
 #include "fmt/format.h"
 #include "src/base/check.h"
 #include "src/base/replacement.h"
+#include "src/base/trusted_path.h"
 
 namespace stepcast::report {
 namespace {
@@ -53,63 +52,8 @@ std::string Failure(const char* doing, const std::string& path, int error) {
   return fmt::format("cannot {} '{}': {}", doing, path, std::strerror(error));
 }
 
-constexpr const char* kAnothers = "it belongs to another user";
-
 std::string Refusal(const std::string& path, const char* reason) {
   return fmt::format("cannot write '{}': {}", path, reason);
-}
-
-// Links, pipes and devices that are the caller's own or the system's. Those of another user lead
-// where that user wants; in a folder that all may write to, /tmp say, any user can put one. The
-// system's user owns "/": not the number 0 in a container's user namespace.
-bool IsTrusted(const struct stat& status) {
-  struct stat root = {};
-  return status.st_uid == ::geteuid() || status.st_uid == 0 ||
-         (::stat("/", &root) == 0 && status.st_uid == root.st_uid);
-}
-
-// The process's own open descriptor that a link stands for: 1 for /proc/self/fd/1.
-std::optional<int> DescriptorOf(const std::string& link) {
-  const std::filesystem::path path(link);
-  std::error_code error;
-  if (!std::filesystem::equivalent(path.parent_path(), "/proc/self/fd", error)) return std::nullopt;
-  const std::string name = path.filename().string();
-  int number = 0;
-  const auto [end, fault] = std::from_chars(name.data(), name.data() + name.size(), number);
-  if (fault != std::errc() || end != name.data() + name.size()) return std::nullopt;
-  return number;
-}
-
-// Where a path leads: to a name that may not exist yet.
-struct Destination {
-  std::string path;
-  std::optional<struct stat> status;  // of what is there
-  std::optional<int> descriptor;      // the path means this one, which is open
-};
-
-tl::expected<Destination, std::string> Follow(const std::string& path) {
-  Destination destination;
-  destination.path = path;
-  std::string& at = destination.path;
-  constexpr int kMostLinks = 40;  // as in Linux
-  for (int links = 0; links <= kMostLinks; ++links) {
-    struct stat status = {};
-    if (::lstat(at.c_str(), &status) != 0) {
-      if (errno == ENOENT) return destination;
-      return tl::unexpected(Failure("write", path, errno));
-    }
-    destination.status = status;
-    if (!S_ISLNK(status.st_mode)) return destination;
-    if (!IsTrusted(status)) return tl::unexpected(Refusal(path, kAnothers));
-    destination.descriptor = DescriptorOf(at);
-    if (destination.descriptor) return destination;
-    std::error_code error;
-    const std::filesystem::path next = std::filesystem::read_symlink(at, error);
-    if (error) return tl::unexpected(Failure("write", path, error.value()));
-    at = (std::filesystem::path(at).parent_path() / next).string();
-    destination.status.reset();
-  }
-  return tl::unexpected(Failure("write", path, ELOOP));
 }
 
 // Opens what cannot be replaced.
@@ -124,7 +68,7 @@ tl::expected<int, std::string> OpenInPlace(const std::string& path,
   const struct stat& expected = *destination.status;
   if (S_ISDIR(expected.st_mode)) return tl::unexpected(Failure("write", path, EISDIR));
   if (S_ISBLK(expected.st_mode)) return tl::unexpected(Refusal(path, "it is a disk"));
-  if (!IsTrusted(expected)) return tl::unexpected(Refusal(path, kAnothers));
+  if (!BelongsToCallerOrSystem(expected)) return tl::unexpected(AnothersOutput(path));
   const int descriptor = ::open(destination.path.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
   if (descriptor < 0) return tl::unexpected(Failure("write", path, errno));
   struct stat opened = {};
@@ -215,7 +159,7 @@ OutputFile::~OutputFile() {
 
 tl::expected<OutputFile, std::string> OutputFile::Create(const std::string& path) {
   if (path.empty()) return tl::unexpected(std::string("the name of the output file is empty"));
-  auto destination = Follow(path);
+  auto destination = FollowTrustedLinks(path);
   if (!destination) return tl::unexpected(std::move(destination.error()));
   const std::string& target = destination->path;
   const auto& replaced = destination->status;
@@ -227,7 +171,7 @@ tl::expected<OutputFile, std::string> OutputFile::Create(const std::string& path
   if (replaced && ::access(target.c_str(), W_OK) != 0) {
     return tl::unexpected(Failure("write", path, errno));
   }
-  if (!std::filesystem::path(target).has_filename()) {
+  if (!std::filesystem::path(path).has_filename()) {
     return tl::unexpected(Failure("write", path, EISDIR));
   }
   // Permissions of another user's file are not handed down.

@@ -140,6 +140,52 @@ class LinkTest(OutputTest):
         self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
         self.assertEqual(target.read_text(), "secret")
 
+    def test_no_output_follows_another_users_link(self):
+        if not may_give_away(self.folder):
+            self.skipTest("only root can make links of other users")
+        target = self.folder / "target"
+        target.mkdir()
+        link = self.folder / "theirs"
+        link.symlink_to(target)
+        os.chown(link, STRANGER, STRANGER, follow_symlinks=False)
+        (self.folder / "own").symlink_to(link)
+        sweep = ["sweep", self.scenario, "--vary", "training.micro_batch_size=1,2", "--store"]
+        for name in ("theirs", "own"):
+            place = self.folder / name
+            for command in (["simulate", self.scenario, "--emit", str(place)],
+                            ["simulate", self.scenario, "--emit", str(place / "plan")],
+                            ["simulate", self.scenario, "--trace-dir", str(place)],
+                            ["simulate", self.scenario, "--trace-dir", str(place / "traces")],
+                            ["simulate", self.scenario, "--trace", str(place / "t.json")],
+                            [*sweep, str(place / "store")]):
+                with self.subTest(command=command[3:]):
+                    done = run(*command)
+                    self.assertIn(done.returncode, (1, 2), done.stderr)
+                    self.assertEqual(done.stdout, "")
+                    self.assertIn("belongs to another user", done.stderr)
+        self.assertEqual(list(target.iterdir()), [])
+        # A store's own name may be a link, too.
+        store = self.folder / "store"
+        store.symlink_to(target / "database")
+        os.chown(store, STRANGER, STRANGER, follow_symlinks=False)
+        done = run(*sweep, str(store))
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        self.assertEqual(list(target.iterdir()), [])
+
+    def test_outputs_follow_own_links(self):
+        target = self.folder / "target"
+        target.mkdir()
+        (self.folder / "link").symlink_to(target)
+        done = self.simulate("--emit", str(self.folder / "link" / "plan"), "--trace-dir",
+                             str(self.folder / "link"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (self.folder / "store").symlink_to(target / "database")
+        done = run("sweep", self.scenario, "--vary", "training.micro_batch_size=1,2", "--store",
+                   str(self.folder / "store"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        names = {path.name for path in target.iterdir()}
+        self.assertLessEqual({"plan", "rank-0.json", "database"}, names)
+
     def test_another_users_pipe_gets_nothing(self):
         if not may_give_away(self.folder):
             self.skipTest("only root can make pipes of other users")

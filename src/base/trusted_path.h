@@ -1,0 +1,33 @@
+#pragma once
+
+#include <sys/stat.h>
+
+#include <optional>
+#include <string>
+
+#include "tl/expected.hpp"
+
+// The one rule for the names of outputs: where they lead, and whose links they may lead through.
+namespace stepcast {
+
+// What an output's name stands for once all links in it are followed.
+struct Destination {
+  std::string path;                   // without links; a name that may not exist yet
+  std::optional<struct stat> status;  // of what is there; none: nothing is
+  // The process's own open descriptor that the name stands for: 1 for /dev/stdout. `path` is then
+  // the link in /proc that says so.
+  std::optional<int> descriptor;
+};
+
+// Whether a link, pipe or device belongs to the caller or to the system. Those of another user lead
+// where that user wants, and in a folder that all may write to, such as /tmp, any user can put one.
+bool BelongsToCallerOrSystem(const struct stat& status);
+
+// Follows all links of a path, those of its folders, too. The error is a sentence that names the
+// path and the reason: a link of another user, too many links, a folder that is none.
+tl::expected<Destination, std::string> FollowTrustedLinks(const std::string& path);
+
+// "cannot write 'PATH': it belongs to another user".
+std::string AnothersOutput(const std::string& path);
+
+}  // namespace stepcast

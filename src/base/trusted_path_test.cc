@@ -1,0 +1,94 @@
+#include "src/base/trusted_path.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "gtest/gtest.h"
+
+namespace stepcast {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uid_t kStranger = 65534;
+
+class TrustedPathTest : public testing::Test {
+ protected:
+  TrustedPathTest() : folder_(fs::canonical(testing::TempDir()) / "trusted_path_test") {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_ / "inner");
+    std::ofstream(folder_ / "inner" / "file") << "text";
+  }
+  ~TrustedPathTest() override { fs::remove_all(folder_); }
+
+  // A link that another user owns; false where this process may not make one.
+  bool MakeAnothersLink(const fs::path& target, const fs::path& link) {
+    fs::create_symlink(target, link);
+    return ::lchown(link.c_str(), kStranger, kStranger) == 0;
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(TrustedPathTest, NamesWithoutLinksStandForThemselves) {
+  const auto file = FollowTrustedLinks((folder_ / "inner" / "file").string());
+  ASSERT_TRUE(file.has_value()) << file.error();
+  EXPECT_EQ(file->path, (folder_ / "inner" / "file").string());
+  EXPECT_TRUE(file->status && S_ISREG(file->status->st_mode));
+  const auto none = FollowTrustedLinks((folder_ / "none" / "file").string());
+  ASSERT_TRUE(none.has_value()) << none.error();
+  EXPECT_EQ(none->path, (folder_ / "none" / "file").string());
+  EXPECT_FALSE(none->status);
+  const auto here = FollowTrustedLinks(".");
+  ASSERT_TRUE(here.has_value()) << here.error();
+  EXPECT_EQ(here->path, ".");
+  EXPECT_TRUE(here->status && S_ISDIR(here->status->st_mode));
+  const auto relative = FollowTrustedLinks("some-name-that-is-not-there");
+  ASSERT_TRUE(relative.has_value()) << relative.error();
+  EXPECT_EQ(relative->path, "some-name-that-is-not-there");
+}
+
+TEST_F(TrustedPathTest, OwnLinksAreFollowedInFoldersToo) {
+  fs::create_symlink("inner", folder_ / "link");
+  fs::create_symlink("../link/file", folder_ / "inner" / "again");
+  const auto file = FollowTrustedLinks((folder_ / "link" / "again").string());
+  ASSERT_TRUE(file.has_value()) << file.error();
+  EXPECT_TRUE(fs::equivalent(file->path, folder_ / "inner" / "file"));
+  EXPECT_TRUE(file->status && S_ISREG(file->status->st_mode));
+}
+
+TEST_F(TrustedPathTest, LinksThatLeadRoundAreAnError) {
+  fs::create_symlink("b", folder_ / "a");
+  fs::create_symlink("a", folder_ / "b");
+  const auto round = FollowTrustedLinks((folder_ / "a").string());
+  ASSERT_FALSE(round.has_value());
+  EXPECT_NE(round.error().find("Too many levels"), std::string::npos) << round.error();
+}
+
+TEST_F(TrustedPathTest, AFileIsNoFolder) {
+  EXPECT_FALSE(FollowTrustedLinks((folder_ / "inner" / "file" / "more").string()).has_value());
+}
+
+TEST_F(TrustedPathTest, AnothersLinksAreRefusedWhereverTheyStand) {
+  if (!MakeAnothersLink("inner", folder_ / "theirs")) {
+    GTEST_SKIP() << "this user may not give links away";
+  }
+  fs::create_symlink("theirs", folder_ / "own");
+  for (const char* name : {"theirs", "theirs/file", "theirs/none", "own", "own/file"}) {
+    const auto followed = FollowTrustedLinks((folder_ / name).string());
+    ASSERT_FALSE(followed.has_value()) << name;
+    EXPECT_NE(followed.error().find("belongs to another user"), std::string::npos);
+  }
+}
+
+TEST_F(TrustedPathTest, DescriptorsOfTheProcessAreNamed) {
+  const auto out = FollowTrustedLinks("/proc/self/fd/1");
+  ASSERT_TRUE(out.has_value()) << out.error();
+  EXPECT_EQ(out->descriptor, 1);
+}
+
+}  // namespace
+}  // namespace stepcast
