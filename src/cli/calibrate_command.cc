@@ -314,7 +314,7 @@ Outcome RunThreads(const CalibrateOptions& options, MadeBackend backend) {
     return WrongInput({{"launch.wrong-number",
                         {"--ranks", 0, 0},
                         fmt::format("this process can hold {} ranks, not {}", most, ranks),
-                        "launch one process for each with mpirun, srun or torchrun"}});
+                        "launch one process for each with mpirun or srun"}});
   }
   auto jobs = runtime::MakeThreadJobs(ranks);
   const std::string host = jobs.front()->place().host;
@@ -367,7 +367,6 @@ Outcome RunInSession(const CalibrateOptions& options, MadeBackend backend,
 Outcome Calibrate(const CalibrateOptions& options) {
   auto launch = runtime::FindLaunch([](const char* name) { return std::getenv(name); });
   if (!launch) return WrongInput(launch.error());
-  launch->rendezvous.note = Say;
   MadeBackend backend = MakeBackend(options.backend);  // it sets variables, and threads follow
   if (launch->launcher == runtime::Launcher::kNone) return RunThreads(options, std::move(backend));
   if (options.ranks > 0 && options.ranks != launch->ranks) {

@@ -16,6 +16,7 @@
 #include "src/cli/kept_note.h"
 #include "src/report/output_file.h"
 #include "src/runtime/byte_stream.h"
+#include "src/runtime/mpi_mailbox.h"
 #include "src/runtime/mpi_session.h"
 
 namespace stepcast::cli {
@@ -83,11 +84,22 @@ T DistributedSession::OrFail(Attempt<T> attempt) {
   if constexpr (!std::is_void_v<T>) return std::move(*attempt);
 }
 
-Attempt<void> DistributedSession::StartWatch(runtime::WatchOptions options) {
-  options.note = Say;
-  auto watch = Watch::OverJob(*job_, options, SayAtTheEnd);
-  if (!watch) return tl::unexpected(watch.error());
-  watch_ = std::move(*watch);
+Attempt<void> DistributedSession::StartWatch(const runtime::WatchOptions& options) {
+  auto hosts = job_->Gather(job_->place().host);
+  if (!hosts) return tl::unexpected(hosts.error());
+  runtime::ByteWriter writer;
+  for (const std::string& host : *hosts) writer.Text(host);
+  const auto known = job_->Broadcast(writer.Take());
+  if (!known) return tl::unexpected(known.error());
+  runtime::ByteReader reader(*known);
+  std::vector<runtime::Place> places;
+  for (int rank = 0; rank < job_->place().ranks; ++rank) {
+    places.push_back(
+        {.rank = rank, .ranks = job_->place().ranks, .host = Printable(reader.Text())});
+  }
+  auto mailbox = runtime::OpenMpiMailbox();
+  if (!mailbox) return tl::unexpected(mailbox.error());
+  watch_ = Watch::OverProcesses(places, rank(), *std::move(mailbox), options, SayAtTheEnd);
   return {};
 }
 

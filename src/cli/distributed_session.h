@@ -32,7 +32,7 @@ class DistributedSession {
   explicit DistributedSession(std::unique_ptr<runtime::Job> job) : job_(std::move(job)) {}
 
   bool watched() const { return watch_ != nullptr; }
-  runtime::Attempt<void> StartWatch(runtime::WatchOptions options);
+  runtime::Attempt<void> StartWatch(const runtime::WatchOptions& options);
 
   runtime::Job& job() { return *job_; }
   runtime::Watch& watch() { return *watch_; }

@@ -16,8 +16,8 @@ constexpr const char* kExecuteAbout =
     "right size.";
 
 constexpr const char* kExecuteFooter =
-    "Without a launcher this process runs all ranks as threads. Under mpirun, srun (with PMI) or\n"
-    "torchrun each process is one rank, and there must be as many as the plan has devices.\n"
+    "Without a launcher this process runs all ranks as threads. Under mpirun or srun (with PMI)\n"
+    "each process is one rank, and there must be as many as the plan has devices.\n"
     "\n"
     "The step time is the median over the measured steps; what stands below it describes that\n"
     "step on the rank that finished it last. Without --barrier steps follow one another as in\n"
@@ -73,7 +73,7 @@ constexpr const char* kCalibrateFooter =
     "  stepcast simulate scenario.yaml --set calibration=cluster.yaml\n"
     "\n"
     "Parts: launch, memory, gemm, attention, optimizer, copies, collectives, interference. All\n"
-    "ranks that mpirun, srun or torchrun started take part; without a launcher the ranks are\n"
+    "ranks that mpirun or srun started take part; without a launcher the ranks are\n"
     "threads of this process. Measure with as many ranks on as many nodes as will train: a table\n"
     "of collectives holds for its number of ranks and nodes. Everything is repeated until the\n"
     "median is known well enough.\n"

@@ -121,15 +121,8 @@ Result<Setting> Prepare(const HardwareOptions& options, const runtime::Launch& l
          .location = setting.scenario.cluster_location,
          .message =
              fmt::format("the plan is for {} devices, but this process has {}", devices, most),
-         .hint = "launch one process for each device with mpirun, srun or torchrun, or change the "
-                 "cluster with --set"});
-  }
-  if (launch.launcher == Launcher::kTcp && options.backend == "host" && devices > 1) {
-    faults.push_back({.code = "launch.needs-mpi",
-                      .location = {"--backend", 0, 0},
-                      .message = "the host backend communicates by MPI or between threads, but "
-                                 "torchrun's variables started this rank: 'host'",
-                      .hint = "start it with mpirun, or alone without RANK and WORLD_SIZE"});
+         .hint = "launch one process for each device with mpirun or srun, or change the cluster "
+                 "with --set"});
   }
   if (!faults.empty()) return tl::unexpected(std::move(faults));
   return setting;
@@ -378,7 +371,6 @@ Outcome RunInSession(const HardwareOptions& options, const HardwareReport& repor
 Outcome RunOnHardware(const HardwareOptions& options, const HardwareReport& report) {
   auto launch = runtime::FindLaunch([](const char* name) { return std::getenv(name); });
   if (!launch) return WrongInput(launch.error());
-  launch->rendezvous.note = Say;
   const runtime::WatchOptions watch_options = WatchOptionsOf(options);
   MadeBackend backend = MakeBackend(options.backend);  // it sets variables, and threads follow
   if (launch->launcher == Launcher::kNone) {

@@ -5,9 +5,8 @@
 
 #include "src/runtime/device.h"
 
-// The ranks of a run and their communication besides the program's own: start-up, gathering of
-// results, failures. Three kinds: started by mpirun or srun (MPI), started with torchrun's
-// environment (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT; TCP), or threads of one process.
+// The ranks of a run and their communication besides the program's own: start-up and gathering of
+// results. Ranks are processes that mpirun or srun has started (MPI), or threads of one process.
 namespace stepcast::runtime {
 
 // A rank's placement.
@@ -25,8 +24,6 @@ class Job {
  public:
   virtual ~Job() = default;
   virtual const Place& place() const = 0;
-  // This machine's address at which the other ranks reach it, numerical; empty: it may be any.
-  virtual std::string interface() const { return place().nodes == 1 ? "127.0.0.1" : ""; }
 
   // These are called by all ranks in the same order. A rank that is gone is a Failure that names
   // it.

@@ -4,14 +4,13 @@
 
 #include <array>
 #include <charconv>
-#include <cstdint>
 #include <optional>
 #include <string_view>
 #include <utility>
 
 #include "fmt/format.h"
 #include "src/base/check.h"
-#include "src/runtime/job_secret.h"
+#include "src/base/printable.h"
 #include "src/runtime/mpi_job.h"
 #include "src/runtime/rank_placement.h"
 
@@ -37,62 +36,6 @@ std::optional<int> Integer(std::string_view text) {
   return value;
 }
 
-class TcpVariables {
- public:
-  TcpVariables(const Environment& environment, Diagnostics& faults)
-      : environment_(environment), faults_(faults) {}
-
-  std::string Text(const char* name) {
-    const char* value = environment_(name);
-    if (value != nullptr && *value != '\0') return value;
-    faults_.push_back({.code = "launch.missing-variable",
-                       .location = {"environment", 0, 0},
-                       .message = fmt::format("RANK and WORLD_SIZE are set, but not {}", name),
-                       .hint = "set MASTER_ADDR and MASTER_PORT to where rank 0 is, as torchrun "
-                               "does, or unset RANK and WORLD_SIZE"});
-    return "";
-  }
-
-  // Of the job; empty: none is given.
-  std::string Secret() {
-    const char* const secret = environment_("STEPCAST_JOB_SECRET");
-    const char* const file = environment_("STEPCAST_JOB_SECRET_FILE");
-    const auto fault = [&](std::string message) {
-      faults_.push_back({.code = "launch.bad-secret",
-                         .location = {"environment", 0, 0},
-                         .message = std::move(message),
-                         .hint = "make one with: openssl rand -hex 32"});
-      return "";
-    };
-    if (secret != nullptr && *secret != '\0') {
-      if (std::string_view(secret).size() >= kShortestSecret) return secret;
-      return fault(fmt::format(
-          "STEPCAST_JOB_SECRET has fewer than {} bytes, which could be guessed", kShortestSecret));
-    }
-    if (file == nullptr || *file == '\0') return "";
-    auto read = ReadSecret(file);
-    if (!read) return fault("STEPCAST_JOB_SECRET_FILE: " + read.error().message);
-    return *std::move(read);
-  }
-
-  int Number(const char* name, int least, int most) {
-    const std::string text = Text(name);
-    if (text.empty()) return least;
-    const std::optional<int> value = Integer(text);
-    if (value && *value >= least && *value <= most) return *value;
-    faults_.push_back({.code = "launch.bad-variable",
-                       .location = {"environment", 0, 0},
-                       .message = fmt::format("{} must be an integer from {} to {}: {}", name,
-                                              least, most, Quoted(text)),
-                       .hint = "start the ranks with torchrun, or set the variables as it does"});
-    return least;
-  }
-
- private:
-  const Environment& environment_;
-  Diagnostics& faults_;
-};
-
 }  // namespace
 
 Result<Launch> FindLaunch(const Environment& environment) {
@@ -106,50 +49,24 @@ Result<Launch> FindLaunch(const Environment& environment) {
     launch.rank = Integer(rank).value_or(0);
     return launch;
   }
-  if (environment("RANK") == nullptr || environment("WORLD_SIZE") == nullptr) return launch;
-
-  Diagnostics faults;
-  TcpVariables variables(environment, faults);
-  constexpr int kMostRanks = 1 << 20;
-  launch.launcher = Launcher::kTcp;
-  launch.ranks = variables.Number("WORLD_SIZE", 1, kMostRanks);
-  launch.rank = variables.Number("RANK", 0, launch.ranks - 1);
-  Rendezvous& rendezvous = launch.rendezvous;
-  rendezvous.rank = launch.rank;
-  rendezvous.ranks = launch.ranks;
-  rendezvous.address = variables.Text("MASTER_ADDR");
-  rendezvous.port = variables.Number("MASTER_PORT", 1, 65535);
-  if (environment("LOCAL_RANK") != nullptr) {
-    rendezvous.local_rank = variables.Number("LOCAL_RANK", 0, kMostRanks);
-  }
-  if (environment("LOCAL_WORLD_SIZE") != nullptr) {
-    rendezvous.one_machine = variables.Number("LOCAL_WORLD_SIZE", 1, kMostRanks) == launch.ranks;
-  }
-  rendezvous.one_machine = rendezvous.one_machine || IsLoopback(rendezvous.address);
-  rendezvous.secret = variables.Secret();
-  if (rendezvous.secret.empty() && !rendezvous.one_machine && faults.empty()) {
-    faults.push_back({.code = "launch.missing-secret",
-                      .location = {"environment", 0, 0},
-                      .message = fmt::format("ranks on several machines must share a secret, and "
-                                             "STEPCAST_JOB_SECRET is not set; MASTER_ADDR is {}",
-                                             Quoted(rendezvous.address)),
-                      .hint = "set STEPCAST_JOB_SECRET to the same random text at all ranks "
-                              "(openssl rand -hex 32), or STEPCAST_JOB_SECRET_FILE to a file that "
-                              "holds it"});
-  }
-  const char* const agent = environment("TORCHELASTIC_USE_AGENT_STORE");
-  rendezvous.port_taken = agent != nullptr && std::string_view(agent) == "True";
-  const char* const run = environment("TORCHELASTIC_RUN_ID");
-  rendezvous.run_id =
-      fmt::format("{}:{} {}", rendezvous.address, rendezvous.port, run == nullptr ? "" : run);
-  if (!faults.empty()) return tl::unexpected(std::move(faults));
-  return launch;
-}
-
-std::chrono::milliseconds StartLimit::Of(const Launch& launch) {
-  if (launch.launcher != Launcher::kTcp) return std::chrono::seconds(120);
-  // Ranks that have met still have to meet in their watch.
-  return launch.rendezvous.timeout + std::chrono::seconds(30);
+  const char* const ranks = environment("WORLD_SIZE");
+  if (environment("RANK") == nullptr || ranks == nullptr || Integer(ranks) == 1) return launch;
+  const char* const local = environment("LOCAL_WORLD_SIZE");
+  const bool one_node = local != nullptr && std::string_view(local) == ranks;
+  return tl::unexpected(Diagnostics{
+      {.code = "launch.needs-mpi",
+       .location = {"environment", 0, 0},
+       .message =
+           fmt::format("torchrun's variables started this rank (RANK, WORLD_SIZE), and ranks "
+                       "in processes of their own communicate by MPI: WORLD_SIZE is {}",
+                       Quoted(ranks)),
+       .hint = one_node
+                   ? "start the command alone, without torchrun: on one node ranks are threads "
+                     "of one process"
+                   : fmt::format("start it with 'mpirun -n {0} stepcast ...' or 'srun -n {0} "
+                                 "stepcast ...'; on one node alone, without a launcher, or "
+                                 "after 'unset RANK WORLD_SIZE'",
+                                 Printable(ranks))}});
 }
 
 StartLimit::StartLimit(const Launch& launch, std::chrono::milliseconds limit) {
@@ -178,8 +95,7 @@ StartLimit::~StartLimit() {
 
 Attempt<std::unique_ptr<Job>> Join(const Launch& launch) {
   STEPCAST_CHECK(launch.launcher != Launcher::kNone, "a launcher has started this process");
-  if (launch.launcher == Launcher::kMpi) return JoinMpi();
-  return JoinTcp(launch.rendezvous);
+  return JoinMpi();
 }
 
 }  // namespace stepcast::runtime

@@ -11,7 +11,6 @@
 
 #include "src/base/diagnostic.h"
 #include "src/runtime/job.h"
-#include "src/runtime/tcp_job.h"
 
 // Which job this process belongs to, by the environment that its launcher left.
 namespace stepcast::runtime {
@@ -19,22 +18,20 @@ namespace stepcast::runtime {
 enum class Launcher : std::uint8_t {
   kNone,  // no launcher: this process runs all ranks, as threads
   kMpi,   // mpirun, or srun with PMI
-  kTcp,   // torchrun, or another launcher that sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT
 };
 
 struct Launch {
   Launcher launcher = Launcher::kNone;
   int rank = 0;  // as far as the environment says
   int ranks = 1;
-  Rendezvous rendezvous;  // kTcp
 };
 
 // Null where a variable is not set.
 using Environment = std::function<const char*(const char* name)>;
 
-// MPI comes first: mpirun may pass on a shell's RANK. RANK without WORLD_SIZE belongs to another
-// program. Errors: launch.missing-variable, launch.bad-variable, launch.bad-secret,
-// launch.missing-secret.
+// MPI comes first: mpirun may pass on a shell's RANK. torchrun (RANK and WORLD_SIZE) starts a
+// process for each rank without MPI, by which ranks in processes of their own communicate: with
+// more than one rank that is an error, launch.needs-mpi.
 Result<Launch> FindLaunch(const Environment& environment);
 
 // Ends the process, with status 1 and a sentence on stderr, unless it is destroyed in time: MPI
@@ -42,14 +39,11 @@ Result<Launch> FindLaunch(const Environment& environment);
 // none watches over another (watch.h). Rank 0 speaks first, so that as a rule it alone does.
 class StartLimit {
  public:
-  explicit StartLimit(const Launch& launch) : StartLimit(launch, Of(launch)) {}
-  StartLimit(const Launch& launch, std::chrono::milliseconds limit);
+  static constexpr std::chrono::milliseconds kDefault = std::chrono::seconds(120);
+  explicit StartLimit(const Launch& launch, std::chrono::milliseconds limit = kDefault);
   StartLimit(const StartLimit&) = delete;
   StartLimit& operator=(const StartLimit&) = delete;
   ~StartLimit();
-
-  // Later than a rendezvous by TCP ends by itself, which names the missing ranks.
-  static std::chrono::milliseconds Of(const Launch& launch);
 
  private:
   std::mutex mutex_;

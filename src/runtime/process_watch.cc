@@ -1,78 +1,172 @@
 #include "src/runtime/process_watch.h"
 
+#include <string>
+#include <utility>
+
 #include "fmt/format.h"
 
 namespace stepcast::runtime::watching {
+namespace {
 
-void ProcessWatch::Listen(std::vector<pollfd>& entries) {
-  for (const auto& [rank, neighbour] : neighbours_) {
-    if (neighbour.gone) continue;
-    const bool more = neighbour.connection.queued() > 0;
-    entries.push_back({.fd = neighbour.connection.descriptor(),
-                       .events = static_cast<short>(more ? POLLIN | POLLOUT : POLLIN),
-                       .revents = 0});
+// Launchers end all ranks when one has died, and kill a second later those that are still there.
+// Rank 1 takes over while that second lasts.
+constexpr milliseconds kDeputyTakesOver(250);
+
+// Less than the timeout, so that all ranks have ended by then.
+milliseconds SilenceFor(milliseconds timeout) {
+  return timeout >= milliseconds(10'000) ? timeout - milliseconds(2'000) : timeout * 4 / 5;
+}
+
+}  // namespace
+
+ProcessWatch::ProcessWatch(const std::vector<Place>& places, int rank,
+                           std::unique_ptr<Mailbox> mailbox, const WatchOptions& options, End end)
+    : WatchThread(places, {rank}, options, std::move(end)),
+      rank_(rank),
+      mailbox_(std::move(mailbox)),
+      silence_(SilenceFor(options.timeout)),
+      neighbours_(places.size(), Neighbour{steady_clock::now()}) {
+  Begin();
+}
+
+void ProcessWatch::Send(int rank, std::string_view message) {
+  if (rank == rank_ || rank >= ranks() || neighbours_[static_cast<std::size_t>(rank)].gone) return;
+  if (!mailbox_->Send(rank, std::string(message))) {
+    neighbours_[static_cast<std::size_t>(rank)].gone = true;
+  }
+}
+
+void ProcessWatch::SendToOthers(std::string_view message) {
+  for (int rank = 0; rank < ranks(); ++rank) Send(rank, message);
+}
+
+void ProcessWatch::TakeAll(std::chrono::microseconds timeout) {
+  for (;;) {
+    auto message = mailbox_->Receive(timeout);
+    if (!message || !message->has_value()) return;
+    const int rank = (*message)->from;
+    if (rank < 0 || rank >= ranks()) continue;
+    neighbours_[static_cast<std::size_t>(rank)].heard = steady_clock::now();
+    ByteReader reader((*message)->bytes);
+    Take(rank, reader);
+  }
+}
+
+void ProcessWatch::Take(int rank, ByteReader& reader) {
+  switch (static_cast<MessageKind>(reader.Number())) {
+    case MessageKind::kHeartbeat:
+      TakeHeartbeat(rank, ReadHeartbeat(reader));
+      return;
+    case MessageKind::kFailed:
+    case MessageKind::kInterrupted:
+      Consider(ReadCause(reader, rank));
+      return;
+    case MessageKind::kEnd:
+      if (rank < rank_) EndProcess(FailureStatus(reader.Number()), "");
+      return;
+    case MessageKind::kBye:
+      neighbours_[static_cast<std::size_t>(rank)].gone = true;
+      return;
   }
 }
 
 void ProcessWatch::ReceiveMessages() {
-  for (auto& [rank, neighbour] : neighbours_) {
-    while (!neighbour.gone) {
-      auto message = neighbour.connection.Take();
-      if (!message) {
-        neighbour.gone = true;
-        if (WasStopped()) EndProcess(1, "");
-        Lost(rank, fmt::format("{} has ended unexpectedly", RankOnHost(rank)), Kind::kDied);
-        break;
-      }
-      if (!message->has_value()) break;
-      neighbour.heard = steady_clock::now();
-      ByteReader reader(**message);
-      const auto kind = static_cast<MessageKind>(reader.Number());
-      if (kind == MessageKind::kBye) {
-        neighbour.gone = true;
-      } else {
-        OnMessage(rank, kind, reader);
-      }
-    }
-    if (!neighbour.gone) (void)neighbour.connection.Flush();
-  }
+  TakeAll(std::chrono::microseconds(0));
   const auto now = steady_clock::now();
-  for (auto& [rank, neighbour] : neighbours_) {
-    if (neighbour.gone || now - neighbour.heard < silence_) continue;
+  const int last = rank_ == 0 ? ranks() : 1;
+  for (int rank = 0; rank < last; ++rank) {
+    Neighbour& neighbour = neighbours_[static_cast<std::size_t>(rank)];
+    if (rank == rank_ || neighbour.gone || now - neighbour.heard < silence_) continue;
     neighbour.gone = true;
-    Lost(rank, fmt::format("{} has not been heard of for {}", RankOnHost(rank), Seconds(silence_)),
-         Kind::kSilent);
-  }
-}
-
-void ProcessWatch::Send(Neighbour& neighbour, std::string_view message) {
-  // Heartbeats that do not fit into the socket are dropped: only the latest one counts.
-  constexpr std::size_t kEnough = 1 << 14;
-  if (!neighbour.gone && neighbour.connection.queued() < kEnough) {
-    (void)neighbour.connection.Queue(message);
+    if (WasStopped()) EndProcess(1, "");
+    Consider({.kind = Kind::kSilent,
+              .rank = rank,
+              .sentence = fmt::format("{} has not been heard of for {}; {}", RankOnHost(rank),
+                                      Seconds(silence_), Doing(rank))});
   }
 }
 
 void ProcessWatch::SendHeartbeats() {
   const std::string heartbeat = ToBytes(local().at(rank_).Now());
-  for (auto& [rank, neighbour] : neighbours_) Send(neighbour, heartbeat);
-  if (rank_ == 0) CheckForHang();
+  if (rank_ != 0) return Send(0, heartbeat);
+  SendToOthers(heartbeat);
+  CheckForHang();
 }
 
-void ProcessWatch::Leave() {
-  for (auto& [rank, neighbour] : neighbours_) Send(neighbour, ToBytes(MessageKind::kBye));
-  Drain(kDecisionTimeout);
+void ProcessWatch::Consider(Cause cause) {
+  if (!verdict_.open()) opened_ = steady_clock::now();
+  // What this rank finds itself goes to those that decide.
+  if (rank_ > 0 && cause.rank == rank_) {
+    for (const int rank : {0, 1}) Send(rank, ToBytes(cause));
+  }
+  verdict_.Consider(std::move(cause));
 }
 
-void ProcessWatch::Drain(milliseconds timeout) {
-  const Deadline deadline = steady_clock::now() + timeout;
-  for (auto& [rank, neighbour] : neighbours_) {
-    while (!neighbour.gone) {
-      const auto message = neighbour.connection.Receive(deadline);
-      ByteReader reader(message ? std::string_view(*message) : std::string_view());
-      neighbour.gone = !message || static_cast<MessageKind>(reader.Number()) == MessageKind::kBye;
-    }
+milliseconds ProcessWatch::Patience() const {
+  if (rank_ == 0) return milliseconds(0);
+  return rank_ == 1 ? kDeputyTakesOver : kDecisionTimeout;
+}
+
+Deadline ProcessWatch::NextDecision() const {
+  return verdict_.open() ? verdict_.decided_at() + Patience() : kNever;
+}
+
+void ProcessWatch::NameTheDead() {
+  const Kind kind = verdict_.cause().kind;
+  if (kind != Kind::kFailed && kind != Kind::kInterrupted) return;
+  const int last = rank_ == 0 ? ranks() : 1;
+  for (int rank = 0; rank < last; ++rank) {
+    const Neighbour& neighbour = neighbours_[static_cast<std::size_t>(rank)];
+    if (rank == rank_ || neighbour.gone || neighbour.heard >= opened_) continue;
+    verdict_.Consider(
+        {.kind = Kind::kDied,
+         .rank = rank,
+         .sentence = fmt::format("{} has ended unexpectedly; {}", RankOnHost(rank), Doing(rank))});
   }
 }
 
+void ProcessWatch::Decide() {
+  // Of other ranks, those whose deciders are gone end without a word.
+  if (rank_ > 1) EndProcess(verdict_.cause().status, "");
+  NameTheDead();
+  for (int rank = rank_ + 1; rank < ranks(); ++rank) {
+    Send(rank, ToBytesEnd(verdict_.cause().status));
+  }
+  EndProcess(verdict_.cause().status, verdict_.cause().sentence);
+}
+
+void ProcessWatch::Leave() {
+  const std::string bye = ToBytes(MessageKind::kBye);
+  if (rank_ == 0) {
+    SendToOthers(bye);
+  } else {
+    Send(0, bye);
+  }
+  const Deadline deadline = steady_clock::now() + kDecisionTimeout;
+  const auto waits = [&] {
+    const int last = rank_ == 0 ? ranks() : 1;
+    for (int rank = 0; rank < last; ++rank) {
+      if (rank != rank_ && !neighbours_[static_cast<std::size_t>(rank)].gone) return true;
+    }
+    return false;
+  };
+  while (waits() && steady_clock::now() < deadline) TakeAll(std::chrono::milliseconds(1));
+}
+
+void ProcessWatch::BeforeExit(int) {
+  // What was said to the others leaves during later calls of the mailbox.
+  TakeAll(std::chrono::milliseconds(50));
+}
+
 }  // namespace stepcast::runtime::watching
+
+namespace stepcast::runtime {
+
+std::unique_ptr<Watch> Watch::OverProcesses(const std::vector<Place>& places, int rank,
+                                            std::unique_ptr<Mailbox> mailbox,
+                                            const WatchOptions& options, End end) {
+  return std::make_unique<watching::ProcessWatch>(places, rank, std::move(mailbox), options,
+                                                  std::move(end));
+}
+
+}  // namespace stepcast::runtime

@@ -1,65 +1,59 @@
 #pragma once
 
-#include <poll.h>
-
-#include <map>
-#include <string>
+#include <chrono>
+#include <memory>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "src/runtime/byte_stream.h"
-#include "src/runtime/connection.h"
-#include "src/runtime/watch_endpoint.h"
+#include "src/runtime/mailbox.h"
 #include "src/runtime/watch_thread.h"
 
-// The watch of a rank that is a process of its own: rank 0 hears of all others, and they of it.
 namespace stepcast::runtime::watching {
 
-// A neighbour at the other end of a connection.
-struct Neighbour {
-  Connection connection;
-  Deadline heard;
-  bool gone = false;  // sent kBye, or was lost and is accounted for
-};
-
-class ProcessWatch : public WatchThread {
+// The watch of a rank that is a process of its own, over a mailbox that it shares with the other
+// ranks. Ranks send heartbeats to rank 0, which answers with its own. What ends the run goes to
+// ranks 0 and 1: rank 0 decides, and rank 1 does when rank 0 is gone.
+class ProcessWatch final : public WatchThread {
  public:
-  ProcessWatch(const std::vector<Place>& places, int rank, std::vector<Endpoint> endpoints,
-               Listener listener, const WatchOptions& options, End end)
-      : WatchThread(places, {rank}, options, std::move(end)),
-        rank_(rank),
-        endpoints_(std::move(endpoints)),
-        listener_(std::move(listener)) {
-    // Not all of it, so that all sides have ended by then.
-    const milliseconds timeout = options.timeout;
-    silence_ = timeout >= milliseconds(10'000) ? timeout - milliseconds(2'000) : timeout * 4 / 5;
-  }
+  // `places`: of all ranks.
+  ProcessWatch(const std::vector<Place>& places, int rank, std::unique_ptr<Mailbox> mailbox,
+               const WatchOptions& options, End end);
+  ~ProcessWatch() override { Stop(); }
+  void Finish() override { Stop(); }
 
- protected:
-  void Listen(std::vector<pollfd>& entries) override;
+ private:
+  // What this rank knows of another one.
+  struct Neighbour {
+    Deadline heard;
+    bool gone = false;  // it has said goodbye, or was lost and is accounted for
+  };
+
   void ReceiveMessages() override;
   void SendHeartbeats() override;
-  milliseconds Silence() const override { return silence_; }
-  // A socket that is closed before all that came was read takes back what was written last, so
-  // both sides read up to the other's bye.
+  void Consider(Cause cause) override;
+  // Both sides wait for the other's goodbye: MPI may not end while messages are on the way.
   void Leave() override;
-  void Drain(milliseconds timeout);  // reads up to the byes
+  void BeforeExit(int status) override;
+  milliseconds Silence() const override { return silence_; }
+  Deadline NextDecision() const override;
+  void Decide() override;
 
-  void Send(Neighbour& neighbour, std::string_view message);
-
-  void Meet(int rank, Connection connection) {
-    neighbours_.emplace(rank, Neighbour{std::move(connection), steady_clock::now()});
-  }
-
-  virtual void OnMessage(int rank, MessageKind kind, ByteReader& reader) = 0;
-  virtual void Lost(int rank, const std::string& sentence, Kind kind) = 0;
+  void TakeAll(std::chrono::microseconds timeout);
+  void Take(int rank, ByteReader& reader);
+  void Send(int rank, std::string_view message);
+  void SendToOthers(std::string_view message);
+  // How much later than rank 0 this rank decides by itself.
+  milliseconds Patience() const;
+  // Ranks that have said nothing since the first cause: they have ended.
+  void NameTheDead();
 
   const int rank_;
-  const std::vector<Endpoint> endpoints_;  // by rank
-  Listener listener_;                      // stays open: other ranks probe it
-  milliseconds silence_;
-  std::map<int, Neighbour> neighbours_;  // by rank
+  const std::unique_ptr<Mailbox> mailbox_;
+  const milliseconds silence_;
+  std::vector<Neighbour> neighbours_;  // by rank; rank 0 alone hears of all
+  Verdict verdict_;
+  Deadline opened_ = kNever;  // when the verdict had its first cause
 };
 
 }  // namespace stepcast::runtime::watching

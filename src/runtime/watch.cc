@@ -22,7 +22,6 @@ class ThreadWatch final : public WatchThread {
   void Finish() override { Stop(); }
 
  private:
-  void Listen(std::vector<pollfd>&) override {}
   void ReceiveMessages() override {}
   void SendHeartbeats() override { CheckForHang(); }
   void Consider(Cause cause) override { verdict_.Consider(std::move(cause)); }

@@ -12,26 +12,24 @@
 #include "src/runtime/device.h"
 #include "src/runtime/executor.h"
 #include "src/runtime/job.h"
+#include "src/runtime/mailbox.h"
 
 // Watches over a run from a thread of its own. When a rank dies, hangs, fails or is interrupted,
 // the run ends on all ranks, and one sentence says why.
 //
-// Ranks in processes of their own have a connection to rank 0 for this alone (TCP, also under MPI:
-// MPI may be what hangs). A few times a second each sends a heartbeat that says how far it is; rank
-// 0 answers. So
-//   a rank that dies       closes its connection; nothing that could fail later hides that
+// Ranks in processes of their own exchange messages for this alone, by a mailbox that nothing else
+// uses. A few times a second each sends a heartbeat that says how far it is; rank 0 answers. So
+//   a rank that dies       is ended by its launcher, which ends the others, too: of all ranks it
+//                          alone says nothing more
 //   a rank or link that is stopped   is not heard of any more
 //   a run that hangs       finishes no operation on any rank for `timeout`
 //   a rank that fails      tells rank 0
-//   rank 0's own end       is noticed by all others; the lowest that is left reports it
+//   rank 0's own end       is noticed by rank 1, which reports it
 // Rank 0 waits a moment before it decides, because one cause has many effects: a death counts more
 // than what fails after it. Then it prints the sentence, tells the others to end, and ends itself.
-// Every rank ends itself when rank 0 is gone. Ranks that are threads of one process are watched in
-// memory.
+// Ranks that are threads of one process are watched in memory.
 //
-// These connections are between processes that prove to know a secret, which rank 0 draws and gives
-// to the others through the job (admission.h); what they say of statuses, ranks and operations is
-// checked, and their text made printable.
+// What ranks say of statuses, ranks and operations is checked, and their text made printable.
 namespace stepcast::runtime {
 
 // A rank's phase; operations are named only in kRunning.
@@ -39,8 +37,6 @@ enum class Stage : std::uint8_t { kSettingUp, kRunning, kReporting, kForecasting
 
 struct WatchOptions {
   std::chrono::milliseconds timeout = std::chrono::seconds(60);
-  // Told, at rank 0, of connections that were turned away: a sentence without full stop, once.
-  std::function<void(const std::string& sentence)> note{};
 };
 
 class Watch {
@@ -50,8 +46,11 @@ class Watch {
   // run. Called once, from the watch's thread; no destructors run after it.
   using End = std::function<void(int status, const std::string& sentence)>;
 
-  // One rank of several processes. All ranks of the job call this together.
-  static Attempt<std::unique_ptr<Watch>> OverJob(Job& job, const WatchOptions& options, End end);
+  // One rank of several processes. All ranks of the job call this. `places`: of all ranks;
+  // `mailbox` has no other user.
+  static std::unique_ptr<Watch> OverProcesses(const std::vector<Place>& places, int rank,
+                                              std::unique_ptr<Mailbox> mailbox,
+                                              const WatchOptions& options, End end);
   // All ranks are threads of this process.
   static std::unique_ptr<Watch> OverThreads(const std::vector<Place>& places,
                                             const WatchOptions& options, End end);

@@ -6,8 +6,9 @@ namespace stepcast::runtime::watching {
 
 namespace {
 
-// How long rank 0 waits for a cause that counts more before it decides.
-constexpr std::chrono::milliseconds kMoment(300);
+// How long rank 0 waits for a cause that counts more before it decides: two heartbeats of all ranks
+// that are alive.
+constexpr std::chrono::milliseconds kMoment(400);
 
 }  // namespace
 

@@ -5,10 +5,11 @@
 #include <optional>
 #include <string>
 
-#include "src/runtime/connection.h"
-
 // Why a run ends: what ranks report, and which of it counts.
 namespace stepcast::runtime::watching {
+
+using Deadline = std::chrono::steady_clock::time_point;
+inline constexpr Deadline kNever = Deadline::max();
 
 // Why a run may end; what comes first in this list counts most.
 enum class Kind : std::uint8_t { kOutOfMemory, kDied, kFailed, kSilent, kHangs, kInterrupted };

@@ -3,12 +3,20 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <new>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -17,9 +25,9 @@
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 #include "src/program/program.h"
-#include "src/runtime/connection.h"
+#include "src/runtime/byte_stream.h"
+#include "src/runtime/mailbox.h"
 #include "src/runtime/rank_placement.h"
-#include "src/runtime/tcp_job.h"
 #include "src/runtime/thread_job.h"
 
 // Each rank is a process of its own, so that it can really be killed.
@@ -47,40 +55,120 @@ struct Ended {
   std::string sentence;  // what it said
 };
 
+// Messages between processes, over a socket for each pair of ranks: what MPI's mailbox does between
+// the ranks of a job (mpi_mailbox.h).
+class SocketMailbox final : public Mailbox {
+ public:
+  // `sockets`: by rank; -1 at the own place.
+  SocketMailbox(int rank, std::vector<int> sockets) : rank_(rank), sockets_(std::move(sockets)) {}
+
+  int rank() const override { return rank_; }
+  int ranks() const override { return static_cast<int>(sockets_.size()); }
+  Attempt<void> Send(int rank, std::string bytes) override {
+    // What is sent to a rank that has ended is lost, as with MPI.
+    [[maybe_unused]] const ssize_t sent =
+        ::send(sockets_[static_cast<std::size_t>(rank)], bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    return {};
+  }
+  Attempt<std::optional<Message>> Receive(std::chrono::microseconds timeout) override {
+    std::vector<pollfd> entries;
+    for (const int socket : sockets_) {
+      entries.push_back({.fd = socket, .events = POLLIN, .revents = 0});
+    }
+    ::poll(entries.data(), entries.size(), static_cast<int>(timeout.count() / 1000));
+    for (std::size_t rank = 0; rank < entries.size(); ++rank) {
+      if ((entries[rank].revents & POLLIN) == 0) continue;
+      std::array<char, 4096> bytes;
+      const ssize_t got = ::recv(sockets_[rank], bytes.data(), bytes.size(), MSG_DONTWAIT);
+      if (got <= 0) {
+        sockets_[rank] = -1;
+        continue;
+      }
+      return Message{static_cast<int>(rank), {bytes.data(), static_cast<std::size_t>(got)}};
+    }
+    return std::optional<Message>();
+  }
+  Attempt<void> Flush() override { return {}; }
+
+ private:
+  const int rank_;
+  std::vector<int> sockets_;
+};
+
+// What the ranks of one test share: a socket for each pair, and how many have come to each barrier.
+struct Shared {
+  std::vector<std::vector<int>> sockets;  // [rank][other]
+  std::atomic<int>* arrived = nullptr;    // in memory that all processes see; two barriers
+};
+
+Shared MakeShared(int ranks) {
+  Shared shared;
+  shared.sockets.assign(static_cast<std::size_t>(ranks),
+                        std::vector<int>(static_cast<std::size_t>(ranks), -1));
+  for (int a = 0; a < ranks; ++a) {
+    for (int b = a + 1; b < ranks; ++b) {
+      int ends[2] = {-1, -1};
+      // Each message stays whole.
+      if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+        ADD_FAILURE() << "no socket";
+      }
+      shared.sockets[static_cast<std::size_t>(a)][static_cast<std::size_t>(b)] = ends[0];
+      shared.sockets[static_cast<std::size_t>(b)][static_cast<std::size_t>(a)] = ends[1];
+    }
+  }
+  void* const memory =
+      ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  shared.arrived = new (memory) std::atomic<int>[2]();
+  return shared;
+}
+
+void Barrier(const Shared& shared, int number) {
+  const int ranks = static_cast<int>(shared.sockets.size());
+  ++shared.arrived[number];
+  while (shared.arrived[number] < ranks) std::this_thread::sleep_for(milliseconds(5));
+}
+
 // What a rank does; its watch is on. Returning means that the run went well for it.
-using Body = std::function<void(Job&, Watch&)>;
+using Body = std::function<void(int rank, Watch&)>;
 
 extern "C" void PassOn(int signal) { Watch::TakeSignal(signal); }
 
-[[noreturn]] void RunRank(int port, int rank, int ranks, milliseconds timeout, int output,
+// Of this process, once it is a rank.
+std::vector<int>& TheSockets() {
+  static std::vector<int> sockets;
+  return sockets;
+}
+
+[[noreturn]] void RunRank(const Shared& shared, int rank, milliseconds timeout, int output,
                           const Body& body) {
   ::signal(SIGTERM, PassOn);
   ::signal(SIGINT, PassOn);
   ::alarm(60);  // whatever goes wrong, no process stays behind
-  Rendezvous rendezvous;
-  rendezvous.rank = rank;
-  rendezvous.ranks = ranks;
-  rendezvous.address = "127.0.0.1";
-  rendezvous.port = port;
-  rendezvous.secret = "a secret of this test";
-  auto job = JoinTcp(rendezvous);
-  if (!job) ::_exit(90);
-  auto watch = Watch::OverJob(**job, {.timeout = timeout}, [output](int, const std::string& text) {
-    [[maybe_unused]] const ssize_t written = ::write(output, text.data(), text.size());
-  });
-  if (!watch) ::_exit(91);
+  const auto ranks = static_cast<int>(shared.sockets.size());
+  std::vector<Place> places;
+  for (int each = 0; each < ranks; ++each) {
+    places.push_back({.rank = each, .ranks = ranks, .host = HostName()});
+  }
+  TheSockets() = shared.sockets[static_cast<std::size_t>(rank)];
+  auto mailbox =
+      std::make_unique<SocketMailbox>(rank, shared.sockets[static_cast<std::size_t>(rank)]);
+  const auto watch = Watch::OverProcesses(places, rank, std::move(mailbox), {.timeout = timeout},
+                                          [output](int, const std::string& text) {
+                                            [[maybe_unused]] const ssize_t written =
+                                                ::write(output, text.data(), text.size());
+                                          });
   static const program::Program program = OneCollective();
-  (*watch)->SetPrograms(
+  watch->SetPrograms(
       std::vector<const program::Program*>(static_cast<std::size_t>(ranks), &program));
-  (*watch)->SetStage(rank, Stage::kRunning);
-  (*watch)->progress(rank).step = 6;
-  (*watch)->progress(rank).instruction = 0;
+  watch->SetStage(rank, Stage::kRunning);
+  watch->progress(rank).step = 6;
+  watch->progress(rank).instruction = 0;
   // All ranks have sent a heartbeat.
   std::this_thread::sleep_for(milliseconds(600));
-  if (!(*job)->Barrier()) ::_exit(92);
-  body(**job, **watch);
-  if (!(*job)->Barrier()) ::_exit(93);
-  (*watch)->Finish();
+  Barrier(shared, 0);
+  body(rank, *watch);
+  Barrier(shared, 1);
+  watch->Finish();
   ::_exit(0);
 }
 
@@ -90,19 +178,20 @@ struct Process {
 };
 
 std::vector<Process> Start(int ranks, milliseconds timeout, const Body& body) {
-  int port = 0;
-  {
-    const auto free = Listener::Open("127.0.0.1", 0);
-    port = free ? free->port() : 29500;
-  }
+  const Shared shared = MakeShared(ranks);
   std::vector<Process> processes;
   for (int rank = 0; rank < ranks; ++rank) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) ADD_FAILURE() << "no pipe";
     const pid_t pid = ::fork();
-    if (pid == 0) RunRank(port, rank, ranks, timeout, ends[1], body);
+    if (pid == 0) RunRank(shared, rank, timeout, ends[1], body);
     ::close(ends[1]);
     processes.push_back({pid, ends[0]});
+  }
+  for (const std::vector<int>& sockets : shared.sockets) {
+    for (const int socket : sockets) {
+      if (socket >= 0) ::close(socket);
+    }
   }
   return processes;
 }
@@ -138,46 +227,52 @@ void ExpectSaid(const Ended& ended, int status, const std::string& sentence) {
 std::string Named(int rank) { return fmt::format("rank {} on '{}'", rank, HostName()); }
 
 TEST(Watch, SaysNothingWhenAllGoesWell) {
-  for (const Ended& ended : RunRanks(3, kLong, [](Job&, Watch&) {})) ExpectSaid(ended, 0, "");
+  for (const Ended& ended : RunRanks(3, kLong, [](int, Watch&) {})) ExpectSaid(ended, 0, "");
+}
+
+// As launchers do: all ranks are terminated when one has died. `dead` end by themselves.
+std::vector<Ended> RunAndKill(int ranks, const std::vector<int>& dead) {
+  const auto processes = Start(ranks, kLong, [&](int rank, Watch&) {
+    if (std::find(dead.begin(), dead.end(), rank) != dead.end()) ::raise(SIGKILL);
+    WaitForever();
+  });
+  std::vector<Ended> all(processes.size());
+  for (const int rank : dead)
+    all[static_cast<std::size_t>(rank)] = Wait(processes[static_cast<std::size_t>(rank)]);
+  for (std::size_t rank = 0; rank < processes.size(); ++rank) {
+    if (all[rank].status < 0) ::kill(processes[rank].pid, SIGTERM);
+  }
+  for (std::size_t rank = 0; rank < processes.size(); ++rank) {
+    if (all[rank].status < 0) all[rank] = Wait(processes[rank]);
+  }
+  return all;
 }
 
 TEST(Watch, ADeadRankEndsTheRunWithItsNameAndOperation) {
-  const auto all = RunRanks(4, kLong, [](Job& job, Watch&) {
-    if (job.place().rank == 2) ::raise(SIGKILL);
-    WaitForever();
-  });
+  const auto all = RunAndKill(4, {2});
   ExpectSaid(all[0], 1, Named(2) + " has ended unexpectedly; it was at " + kOperation);
   ExpectSaid(all[1], 1, "");
   EXPECT_EQ(all[2].status, 128 + SIGKILL);
   ExpectSaid(all[3], 1, "");
 }
 
-TEST(Watch, TheLowestRankLeftTellsOfRank0sEnd) {
-  const auto all = RunRanks(4, kLong, [](Job& job, Watch&) {
-    if (job.place().rank == 0) ::raise(SIGKILL);
-    WaitForever();
-  });
+TEST(Watch, Rank1TellsOfRank0sEnd) {
+  const auto all = RunAndKill(4, {0});
   ExpectSaid(all[1], 1, Named(0) + " has ended unexpectedly; it was at " + kOperation);
   ExpectSaid(all[2], 1, "");
   ExpectSaid(all[3], 1, "");
 }
 
-TEST(Watch, TheLowestRankLeftIsNotAlwaysRank1) {
-  const auto all = RunRanks(4, kLong, [](Job& job, Watch&) {
-    // Rank 0 after rank 1, or rank 2 finds that rank 1 lives; but before it tells of its death.
-    if (job.place().rank == 0) std::this_thread::sleep_for(milliseconds(50));
-    if (job.place().rank <= 1) ::raise(SIGKILL);
-    WaitForever();
-  });
-  EXPECT_EQ(all[2].status, 1);
-  EXPECT_EQ(all[2].sentence.rfind(Named(0) + " has ended unexpectedly", 0), 0u) << all[2].sentence;
-  ExpectSaid(all[3], 1, "");
+TEST(Watch, NoRankStaysWhenBothThatDecideAreGone) {
+  const auto all = RunAndKill(4, {0, 1});
+  EXPECT_EQ(all[2].status, 128 + SIGTERM);
+  EXPECT_EQ(all[3].status, 128 + SIGTERM);
 }
 
 TEST(Watch, AStoppedRankIsNotHeardOf) {
   // As when its link is taken down: the connection stays open and nothing comes.
-  const auto processes = Start(3, milliseconds(2000), [](Job& job, Watch&) {
-    if (job.place().rank == 1) ::raise(SIGSTOP);
+  const auto processes = Start(3, milliseconds(2000), [](int rank, Watch&) {
+    if (rank == 1) ::raise(SIGSTOP);
     WaitForever();
   });
   ExpectSaid(Wait(processes[0]), 1,
@@ -188,8 +283,8 @@ TEST(Watch, AStoppedRankIsNotHeardOf) {
 }
 
 TEST(Watch, WhoDoesNotHearOfRank0Ends) {
-  const auto processes = Start(2, milliseconds(2000), [](Job& job, Watch&) {
-    if (job.place().rank == 0) ::raise(SIGSTOP);
+  const auto processes = Start(2, milliseconds(2000), [](int rank, Watch&) {
+    if (rank == 0) ::raise(SIGSTOP);
     WaitForever();
   });
   ExpectSaid(Wait(processes[1]), 1,
@@ -200,8 +295,8 @@ TEST(Watch, WhoDoesNotHearOfRank0Ends) {
 
 TEST(Watch, WhoWasStoppedItselfDoesNotBlameTheOthers) {
   for (const int stopped : {0, 1}) {
-    const auto processes = Start(2, milliseconds(2000), [stopped](Job& job, Watch&) {
-      if (job.place().rank == stopped) ::raise(SIGSTOP);
+    const auto processes = Start(2, milliseconds(2000), [stopped](int rank, Watch&) {
+      if (rank == stopped) ::raise(SIGSTOP);
       WaitForever();
     });
     EXPECT_EQ(Wait(processes[1 - stopped]).status, 1);
@@ -213,8 +308,7 @@ TEST(Watch, WhoWasStoppedItselfDoesNotBlameTheOthers) {
 }
 
 TEST(Watch, AHangNamesTheRankThatIsFurthestBehind) {
-  const auto all = RunRanks(3, milliseconds(1500), [](Job& job, Watch& watch) {
-    const int rank = job.place().rank;
+  const auto all = RunRanks(3, milliseconds(1500), [](int rank, Watch& watch) {
     watch.progress(rank).operations = rank == 1 ? 10 : 12;
     WaitForever();
   });
@@ -226,18 +320,18 @@ TEST(Watch, AHangNamesTheRankThatIsFurthestBehind) {
 }
 
 TEST(Watch, ProgressAnywhereIsNoHang) {
-  const auto all = RunRanks(2, milliseconds(1500), [](Job& job, Watch& watch) {
+  const auto all = RunRanks(2, milliseconds(1500), [](int rank, Watch& watch) {
     for (int i = 0; i < 25; ++i) {
       std::this_thread::sleep_for(milliseconds(100));
-      if (job.place().rank == 1) ++watch.progress(1).operations;
+      if (rank == 1) ++watch.progress(1).operations;
     }
   });
   for (const Ended& ended : all) ExpectSaid(ended, 0, "");
 }
 
 TEST(Watch, AFailureIsSaidOnce) {
-  const auto all = RunRanks(3, kLong, [](Job& job, Watch& watch) {
-    if (job.place().rank == 2) watch.Fail(2, {"rank 2: no memory for 'unit'", true});
+  const auto all = RunRanks(3, kLong, [](int rank, Watch& watch) {
+    if (rank == 2) watch.Fail(2, {"rank 2: no memory for 'unit'", true});
     WaitForever();
   });
   ExpectSaid(all[0], 1, Named(2) + ": no memory for 'unit'");
@@ -246,9 +340,11 @@ TEST(Watch, AFailureIsSaidOnce) {
 }
 
 TEST(Watch, ADeathCountsMoreThanWhatFailsAfterIt) {
-  const auto all = RunRanks(3, kLong, [](Job& job, Watch& watch) {
-    if (job.place().rank == 2) ::raise(SIGKILL);
-    if (job.place().rank == 1) watch.Fail(1, {"the connection was reset"});
+  const auto all = RunRanks(3, kLong, [](int rank, Watch& watch) {
+    if (rank == 2) ::raise(SIGKILL);
+    // MPI's calls fail some time after a rank has died.
+    std::this_thread::sleep_for(milliseconds(300));
+    if (rank == 1) watch.Fail(1, {"the connection was reset"});
     WaitForever();
   });
   ExpectSaid(all[0], 1, Named(2) + " has ended unexpectedly; it was at " + kOperation);
@@ -256,9 +352,9 @@ TEST(Watch, ADeathCountsMoreThanWhatFailsAfterIt) {
 }
 
 TEST(Watch, AnInterruptionIsSaidOnceWhoeverGetsIt) {
-  for (const int rank : {0, 1}) {
-    const auto all = RunRanks(3, kLong, [rank](Job& job, Watch&) {
-      if (job.place().rank == rank) ::raise(SIGINT);
+  for (const int signalled : {0, 1}) {
+    const auto all = RunRanks(3, kLong, [signalled](int rank, Watch&) {
+      if (rank == signalled) ::raise(SIGINT);
       WaitForever();
     });
     ExpectSaid(all[0], 130, "interrupted");
@@ -267,23 +363,19 @@ TEST(Watch, AnInterruptionIsSaidOnceWhoeverGetsIt) {
   }
 }
 
-TEST(Watch, ATerminationAfterADeathTellsOfTheDeath) {
-  // mpirun terminates all ranks when one dies.
-  const auto all = RunRanks(3, kLong, [](Job& job, Watch&) {
-    ::raise(job.place().rank == 1 ? SIGKILL : SIGTERM);
-    WaitForever();
+TEST(Watch, WhatIsNoMessageChangesNothing) {
+  const auto all = RunRanks(3, kLong, [](int rank, Watch&) {
+    if (rank != 1) return;
+    ByteWriter heartbeat;  // of a stage, a step and an instruction that there are not
+    for (const std::uint64_t number : {0ull, 99ull, 1ull, ~0ull, ~0ull}) heartbeat.Number(number);
+    SocketMailbox stranger(1, TheSockets());
+    for (const std::string& bytes :
+         {std::string("\xff\xff"), std::string(4096, 'x'), std::string("\x09"), heartbeat.Take()}) {
+      ASSERT_TRUE(stranger.Send(0, bytes));
+    }
+    std::this_thread::sleep_for(milliseconds(500));
   });
-  ExpectSaid(all[0], 1, Named(1) + " has ended unexpectedly; it was at " + kOperation);
-  ExpectSaid(all[2], 1, "");
-}
-
-TEST(Watch, TheSameWhenRank0Dies) {
-  const auto all = RunRanks(3, kLong, [](Job& job, Watch&) {
-    ::raise(job.place().rank == 0 ? SIGKILL : SIGTERM);
-    WaitForever();
-  });
-  ExpectSaid(all[1], 1, Named(0) + " has ended unexpectedly; it was at " + kOperation);
-  ExpectSaid(all[2], 1, "");
+  for (const Ended& ended : all) ExpectSaid(ended, 0, "");
 }
 
 // All ranks as threads of one process.

@@ -1,6 +1,7 @@
 #include "src/runtime/watch_thread.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -183,7 +184,6 @@ void WatchThread::Wake() {
 
 void WatchThread::Run() {
   Deadline next_heartbeat = steady_clock::now();
-  std::vector<pollfd> entries;
   Deadline running = next_heartbeat;
   for (;;) {
     const auto now = steady_clock::now();
@@ -193,12 +193,10 @@ void WatchThread::Run() {
       next_heartbeat = now + interval_;
     }
     if (now >= NextDecision()) Decide();
-    entries.assign(1, {.fd = wake_read_, .events = POLLIN, .revents = 0});
-    Listen(entries);
     const auto pause =
         std::chrono::ceil<milliseconds>(std::min(next_heartbeat, NextDecision()) - now);
-    ::poll(entries.data(), entries.size(),
-           static_cast<int>(std::clamp<std::int64_t>(pause.count(), 0, 1000)));
+    pollfd entry{.fd = wake_read_, .events = POLLIN, .revents = 0};
+    ::poll(&entry, 1, static_cast<int>(std::clamp<std::int64_t>(pause.count(), 0, 1000)));
     // Somewhat less than the others' timeout: they count from an earlier heartbeat.
     const auto awake = steady_clock::now();
     if (awake - std::exchange(running, awake) >= Silence() - 2 * interval_) woken_ = awake;

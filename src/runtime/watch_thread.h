@@ -1,7 +1,5 @@
 #pragma once
 
-#include <poll.h>
-
 #include <atomic>
 #include <chrono>
 #include <map>
@@ -56,7 +54,6 @@ class WatchThread : public Watch {
   void Stop();
 
   // What the watches do differently; all in the watch's thread.
-  virtual void Listen(std::vector<pollfd>& entries) = 0;
   virtual void ReceiveMessages() = 0;
   virtual void SendHeartbeats() = 0;  // once an interval
   virtual void Consider(Cause cause) = 0;

@@ -4,10 +4,14 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "fmt/format.h"
 #include "src/runtime/byte_stream.h"
+#include "src/runtime/job.h"
 #include "src/runtime/launch.h"
+#include "src/runtime/mpi_mailbox.h"
 #include "src/runtime/mpi_session.h"
 #include "src/runtime/watch.h"
 
@@ -40,9 +44,18 @@ int Run(std::string_view lie, const std::string& status) {
   auto joined = runtime::Join(*launch);
   if (!joined) return Fail(joined.error().message);
   runtime::Job& job = **joined;
+  // As stepcast's ranks meet: hosts, then the watch.
+  const bool differs = lie == "differs";
+  if (!job.Gather(differs ? kEscapes : job.place().host)) return Fail("no hosts");
+  runtime::ByteWriter hosts;
+  for (int rank = 0; rank < job.place().ranks; ++rank) hosts.Text("host");
+  if (!job.Broadcast(hosts.Take())) return Fail("no hosts");
+  auto mailbox = runtime::OpenMpiMailbox();
+  if (!mailbox) return Fail(mailbox.error().message);
+  std::vector<runtime::Place> places(static_cast<std::size_t>(job.place().ranks), job.place());
   auto watch =
-      runtime::Watch::OverJob(job, {}, [](int, const std::string& sentence) { Fail(sentence); });
-  if (!watch) return Fail(watch.error().message);
+      runtime::Watch::OverProcesses(places, job.place().rank, *std::move(mailbox), {},
+                                    [](int, const std::string& sentence) { Fail(sentence); });
   bool heard = true;
   const auto hear = [&](const auto& attempt) { heard = heard && attempt.has_value(); };
   if (lie == "leads") {
@@ -67,8 +80,8 @@ int Run(std::string_view lie, const std::string& status) {
   }
   hear(job.Barrier());
   if (!heard) return Fail("the job ended otherwise");
-  (*watch)->Finish();
-  watch->reset();
+  watch->Finish();
+  watch.reset();
   joined->reset();
   if (runtime::MpiSession* const session = runtime::MpiSession::Current()) session->Finish();
   return 0;
