@@ -85,7 +85,7 @@ TEST(AllToAll, CostsInAStepWhatTheTableOfCollectivesSays) {
       const int span = std::max(1, context / machine.gpus);
       const auto table = forecast::ForecastCollective(
           scenario, CollectiveKind::kAllToAll,
-          {.ranks = context, .nodes = span, .siblings = context < nodes * machine.gpus},
+          {.name = "", .ranks = context, .nodes = span, .siblings = context < nodes * machine.gpus},
           collective.bytes, collective.bytes);
       RC_ASSERT(table.has_value());
       RC_ASSERT(table->rows.size() == 1u);
