@@ -25,7 +25,7 @@ inline constexpr CollectiveKind kCollectiveKinds[] = {
 // Those that step programs hold: what lowering writes, cost code prices and devices carry out.
 inline constexpr CollectiveKind kProgramCollectiveKinds[] = {
     CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter, CollectiveKind::kAllGather,
-    CollectiveKind::kBroadcast};
+    CollectiveKind::kBroadcast, CollectiveKind::kAllToAll};
 
 // Those that a calibration measures: these, and messages, which pipelines exchange.
 inline constexpr CollectiveKind kMeasuredCollectiveKinds[] = {

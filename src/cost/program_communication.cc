@@ -263,6 +263,7 @@ class CommunicationPricer {
         }
         return price;
       }
+      if (const auto price = PriceAllToAllByMessages(collective, group)) return *price;
       if (path.ring_bandwidth == Bandwidth()) {
         pricing_.Report(
             "cost.no-link", pricing_.scenario.cluster_location,
@@ -282,6 +283,23 @@ class CommunicationPricer {
     }
     return PriceModelledCollective(collective.kind, collective.bytes, path, pricing_.links,
                                    pricing_.scenario.algorithm);
+  }
+
+  // Where no communication library is modelled and messages were measured on these ranks, an
+  // all-to-all takes as long as a shift of all that a rank sends.
+  std::optional<CollectivePrice> PriceAllToAllByMessages(const program::Collective& collective,
+                                                         const PricedMachine::Group& group) {
+    const auto ranks = static_cast<std::int64_t>(group.path.ranks);
+    if (collective.kind != CollectiveKind::kAllToAll || machine_.nccl ||
+        TableFor(CollectiveKind::kSendRecv, group.path) == nullptr) {
+      return std::nullopt;
+    }
+    program::Collective shift = collective;
+    shift.kind = CollectiveKind::kSendRecv;
+    shift.bytes = Bytes(collective.bytes.count() / ranks * (ranks - 1));
+    CollectivePrice price = PriceOneCollective(shift, group);
+    price.demand.provenance = std::max(price.demand.provenance, Provenance::kTransferred);
+    return price;
   }
 
   CollectivePrice PriceByNccl(const program::Collective& collective,

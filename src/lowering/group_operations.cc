@@ -8,16 +8,6 @@
 #include "src/plan/rank_grid.h"
 
 namespace stepcast::lowering {
-namespace {
-
-program::BufferUse PartOf(program::BufferUse use, int part, int parts) {
-  use.size = Bytes(use.size.count() / parts);
-  use.offset += part * use.size;
-  return use;
-}
-
-}  // namespace
-
 const GroupOperations::Group& GroupOperations::GroupOf(parallel::AxisSet axes) {
   const auto known = std::find_if(groups_.begin(), groups_.end(),
                                   [&](const Group& group) { return group.axes == axes; });
@@ -36,25 +26,17 @@ GroupOperations::Entry GroupOperations::Add(const model::GroupOperation& operati
               .ready = group.ready,
               .done = builder_.AddEvent(parallel::NameOf(operation.axes) + ": done")};
   using program::MessageDirection;
-  program::Exchange exchange{.communicator = group.communicator,
-                             .data_type = operation.type,
-                             .peers = program::PeerNaming::kDistance,
-                             .multiprocessors = operation.multiprocessors};
-  const auto add = [&](int distance, Bytes bytes) {
-    exchange.messages.push_back(
-        {.direction = MessageDirection::kSend, .peer = distance, .bytes = bytes});
-    exchange.messages.push_back(
-        {.direction = MessageDirection::kReceive, .peer = -distance, .bytes = bytes});
-  };
   if (operation.collective == CollectiveKind::kSendRecv) {
-    add(operation.distance, operation.bytes);
-  } else if (operation.collective == CollectiveKind::kAllToAll) {
-    // As NCCL carries it out: one group of messages.
-    const int ranks = operation.source.parts;
-    for (int i = 1; i < ranks; ++i) add(i, Bytes(operation.bytes.count() / ranks));
-  }
-  if (!exchange.messages.empty()) {
-    entry.exchange = builder_.AddExchange(exchange);
+    entry.exchange = builder_.AddExchange({.communicator = group.communicator,
+                                           .data_type = operation.type,
+                                           .peers = program::PeerNaming::kDistance,
+                                           .messages = {{.direction = MessageDirection::kSend,
+                                                         .peer = operation.distance,
+                                                         .bytes = operation.bytes},
+                                                        {.direction = MessageDirection::kReceive,
+                                                         .peer = -operation.distance,
+                                                         .bytes = operation.bytes}},
+                                           .multiprocessors = operation.multiprocessors});
     return entry;
   }
   entry.collective = builder_.AddCollective({.kind = operation.collective,
@@ -74,16 +56,13 @@ program::BufferUse GroupOperations::RangeOf(const model::ValueUse& use, Index bu
 void GroupOperations::Issue(const Entry& entry, const model::GroupOperation& operation,
                             Index source, Index target) {
   builder_.WaitForStream(entry.stream, compute_, entry.ready);
-  const program::BufferUse read = RangeOf(operation.source, source, false);
-  const program::BufferUse write = RangeOf(operation.target, target, true);
+  program::BufferUse read = RangeOf(operation.source, source, false);
+  // A rank's own part stays where it is.
   if (operation.collective == CollectiveKind::kAllToAll) {
-    std::vector<program::BufferUse> uses;
-    for (int i = 0; i < operation.target.parts; ++i) {
-      uses.push_back(PartOf(read, i, operation.source.parts));
-      uses.push_back(PartOf(write, i, operation.target.parts));
-    }
-    builder_.Exchange(entry.stream, entry.exchange, uses);
-  } else if (entry.exchange != program::kNone) {
+    read.size -= Bytes(read.size.count() / operation.source.parts);
+  }
+  const program::BufferUse write = RangeOf(operation.target, target, true);
+  if (entry.exchange != program::kNone) {
     builder_.Exchange(entry.stream, entry.exchange, {read, write});
   } else {
     const program::Collective& collective = builder_.CollectiveAt(entry.collective);

@@ -60,6 +60,8 @@ enum class EffectKind : std::uint8_t {
   //   reduce-scatter   elements in source -> elements / ranks in target
   //   all-gather       elements / ranks in source -> elements in target
   //   broadcast        elements in source of the collective's root -> elements in target
+  //   all-to-all       elements / ranks x (ranks - 1) in source -> as many in target, part by part
+  //                    (collective_parts.h); the rank's own part, the last of the source, stays
   // In place as NCCL has it: all-reduce and broadcast with source = target; the rank's own part of
   // the whole as target (reduce-scatter) or source (all-gather). The collective's own data type is
   // what is sent and added up in; where source or target have another one, their values are

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "fmt/format.h"
+#include "src/program/collective_parts.h"
 #include "src/program/description.h"
 
 namespace stepcast::program {
@@ -248,19 +249,21 @@ class Check {
     if (BytesOf(effect.elements, collective.data_type) != collective.bytes) {
       Report(effect, fmt::format("is not of the collective's {} bytes", collective.bytes.count()));
     }
-    const bool scatters = collective.kind == CollectiveKind::kReduceScatter;
-    const bool gathers = collective.kind == CollectiveKind::kAllGather;
-    if ((scatters || gathers) && effect.elements % ranks != 0) {
+    if (HasPartForEachRank(collective.kind) && effect.elements % ranks != 0) {
       Report(effect, fmt::format("does not divide by {} ranks", ranks));
       return;
     }
-    const std::int64_t target = scatters ? effect.elements / ranks : effect.elements;
-    const std::int64_t source = gathers ? effect.elements / ranks : effect.elements;
+    const auto [source, target] = PartsOf(collective.kind, effect.elements, ranks);
     CheckRange(effect, "writes", effect.target, target, true);
     CheckRange(effect, "reads", effect.source, source, false);
     if (!Overlap(effect.target, target, effect.source, source)) return;
+    if (collective.kind == CollectiveKind::kAllToAll) {
+      Report(effect, "writes where it reads");
+      return;
+    }
     // In place: the same, or one of the whole's parts. Which one is the rank's, a program does not
     // know.
+    const bool gathers = collective.kind == CollectiveKind::kAllGather;
     const Elements& whole = gathers ? effect.target : effect.source;
     const Elements& part = gathers ? effect.source : effect.target;
     const std::int64_t apart = (part.offset - whole.offset).count();

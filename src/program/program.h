@@ -31,8 +31,8 @@
 //    MPI's Isend, Irecv and Waitall. The k-th send from rank a to rank b on a communicator goes
 //    into the k-th receive at b from a. A message moves when both of its ends have been reached,
 //    and the exchange ends when all of its messages have moved. A send or receive by itself is an
-//    exchange of one message; an all-to-all, with as many bytes for each peer as one likes, is one
-//    with a send and a receive for each.
+//    exchange of one message. An all-to-all is a collective: its cost is that of all messages
+//    together, and a device sends them as one group.
 //  * Events follow CUDA: kRecordEvent marks the work issued on a stream so far; a wait refers to
 //    the latest record in host order, and is satisfied at once when there was none. A wait in the
 //    next step for an event of this step is therefore the edge between steps.
@@ -131,7 +131,8 @@ struct Collective {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   Index communicator = kNone;
   // nccl-tests' size: all-reduce and broadcast: the buffer of each rank; all-gather and
-  // reduce-scatter: the whole (group size x the part of each rank).
+  // reduce-scatter: the whole (group size x the part of each rank); all-to-all: what each rank has
+  // for all, itself included (group size x the part for each rank).
   Bytes bytes{};
   DataType data_type = DataType::kBf16;
   bool average = false;  // a sum that is then divided by the number of ranks

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/program/collective_parts.h"
 #include "src/program/data_flow_validator.h"
 #include "src/runtime/values/clipping.h"
 #include "src/runtime/values/gradients.h"
@@ -219,6 +220,7 @@ void Interpreter::Communicate(std::size_t instruction, const std::vector<Effect>
   const program::Collective& collective = programs_[0].collectives[operand];
   const bool scatters = collective.kind == CollectiveKind::kReduceScatter;
   const bool gathers = collective.kind == CollectiveKind::kAllGather;
+  const bool exchanges = collective.kind == CollectiveKind::kAllToAll;
   const auto read = [&](int rank, std::int64_t count) {
     std::vector<float> result;
     const Elements& place = effects[rank].source;
@@ -245,10 +247,11 @@ void Interpreter::Communicate(std::size_t instruction, const std::vector<Effect>
     const std::int64_t elements = effects[rank].elements;
     const auto members = static_cast<std::int64_t>(group.size());
     std::vector<float> whole;
+    const std::int64_t sent = program::PartsOf(collective.kind, elements, members).sent;
     for (const int member : group) {
       STEPCAST_CHECK(group_of(member) == group, "members agree on their group");
-      const std::vector<float> given = read(member, gathers ? elements / members : elements);
-      if (gathers) {
+      const std::vector<float> given = read(member, sent);
+      if (gathers || exchanges) {
         whole.insert(whole.end(), given.begin(), given.end());
       } else if (collective.kind == CollectiveKind::kBroadcast) {
         if (member == group[static_cast<std::size_t>(collective.root)]) whole = given;
@@ -266,9 +269,20 @@ void Interpreter::Communicate(std::size_t instruction, const std::vector<Effect>
     });
     for (std::int64_t m = 0; m < members; ++m) {
       const std::int64_t part = elements / members;
+      done[group[m]] = true;
+      if (exchanges) {
+        // `whole` has what each member sends, one member behind the other.
+        std::vector<float>& received = results[group[m]];
+        for (int p = 0; p + 1 < static_cast<int>(members); ++p) {
+          const auto from =
+              program::AllToAllSender(static_cast<int>(m), p, static_cast<int>(members));
+          const auto first = whole.begin() + from * sent + p * part;
+          received.insert(received.end(), first, first + part);
+        }
+        continue;
+      }
       const auto first = whole.begin() + (scatters ? m * part : 0);
       results[group[m]].assign(first, scatters ? first + part : whole.end());
-      done[group[m]] = true;
     }
   }
   for (int rank = 0; rank < ranks(); ++rank) {

@@ -9,6 +9,7 @@
 #include "src/base/bytes.h"
 #include "src/base/check.h"
 #include "src/base/collective_kind.h"
+#include "src/program/collective_parts.h"
 #include "src/runtime/cuda/communicator_ids.h"
 #include "src/runtime/cuda/failure.h"
 #include "src/runtime/cuda/launch_plan.h"
@@ -37,14 +38,14 @@ struct DeviceArray {
 }  // namespace
 
 std::vector<float> CheckedSource(const program::Collective& collective, int member, int ranks) {
-  const CollectiveParts parts = PartsOf(collective.kind, kPerRank * ranks, ranks);
+  const program::CollectiveParts parts = program::PartsOf(collective.kind, kPerRank * ranks, ranks);
   std::vector<float> values(static_cast<std::size_t>(parts.sent));
   for (std::int64_t i = 0; i < parts.sent; ++i) values[i] = Given(member, i);
   return values;
 }
 
 std::vector<float> CheckedTarget(const program::Collective& collective, int member, int ranks) {
-  const CollectiveParts parts = PartsOf(collective.kind, kPerRank * ranks, ranks);
+  const program::CollectiveParts parts = program::PartsOf(collective.kind, kPerRank * ranks, ranks);
   const float share = collective.average ? 1.0f / static_cast<float>(ranks) : 1.0f;
   std::vector<float> values(static_cast<std::size_t>(parts.received));
   for (std::int64_t i = 0; i < parts.received; ++i) {
@@ -60,6 +61,10 @@ std::vector<float> CheckedTarget(const program::Collective& collective, int memb
         break;
       case CollectiveKind::kBroadcast:
         values[i] = Given(collective.root, i);
+        break;
+      case CollectiveKind::kAllToAll:
+        values[i] =
+            Given(program::AllToAllSender(member, static_cast<int>(i / kPerRank), ranks), i);
         break;
       default:
         STEPCAST_CHECK(false, "step programs hold no other collective");

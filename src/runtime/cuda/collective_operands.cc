@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "src/program/collective_parts.h"
 #include "src/runtime/cuda/launch_plan.h"
 
 namespace stepcast::runtime::cuda {
@@ -33,7 +34,8 @@ CollectiveOperands OperandsOf(const program::Collective& collective, std::int64_
     if (effect.kind != program::EffectKind::kCollective) continue;
     CollectiveOperands::Part part{
         .elements = effect.elements, .source = at(effect.source), .target = at(effect.target)};
-    const CollectiveParts counts = PartsOf(collective.kind, effect.elements, ranks);
+    const program::CollectiveParts counts =
+        program::PartsOf(collective.kind, effect.elements, ranks);
     if (effect.source.type != type) {
       std::byte* staged = take(counts.sent);
       Convert(operands.before, {type, effect.source.type}, staged, part.source, counts.sent);

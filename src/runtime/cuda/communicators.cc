@@ -8,6 +8,7 @@
 #include "fmt/format.h"
 #include "src/base/check.h"
 #include "src/base/collective_kind.h"
+#include "src/program/collective_parts.h"
 #include "src/runtime/cuda/communicator_ids.h"
 #include "src/runtime/cuda/failure.h"
 #include "src/runtime/cuda/launch_plan.h"
@@ -108,7 +109,7 @@ Attempt<void> Communicators::Part(const program::Collective& collective, std::in
   STEPCAST_CHECK(member.communicator != nullptr, "a rank communicates in its own groups");
   const ncclDataType_t type = NcclType(collective.data_type);
   const ncclRedOp_t operation = collective.average ? ncclAvg : ncclSum;
-  const CollectiveParts parts = PartsOf(collective.kind, elements, member.ranks);
+  const program::CollectiveParts parts = program::PartsOf(collective.kind, elements, member.ranks);
   const auto sent = static_cast<std::size_t>(parts.sent);
   const auto received = static_cast<std::size_t>(parts.received);
   ncclResult_t result = ncclSuccess;
@@ -127,12 +128,42 @@ Attempt<void> Communicators::Part(const program::Collective& collective, std::in
       result =
           ncclBroadcast(source, target, sent, type, collective.root, member.communicator, stream);
       break;
+    case CollectiveKind::kAllToAll:
+      return AllToAll(collective, parts, source, target, stream);
     default:
       STEPCAST_CHECK(false, "step programs hold no other collective");
   }
   if (result == ncclSuccess) return {};
   return Check(result, fmt::format("starting {} on communicator '{}'", Name(collective.kind),
                                    program_.communicators[collective.communicator].name));
+}
+
+// Its messages wait for one another, so they are a group of their own, also inside of another one.
+Attempt<void> Communicators::AllToAll(const program::Collective& collective,
+                                      const program::CollectiveParts& parts, const void* source,
+                                      void* target, cudaStream_t stream) {
+  const Member& member = members_[collective.communicator];
+  const auto ranks = static_cast<int>(member.ranks);
+  if (ranks == 1 || parts.sent == 0) return {};
+  const int position = RankInGroup(program_, collective.communicator, member.key.rank);
+  const Bytes bytes = BytesOf(parts.sent / (ranks - 1), collective.data_type);
+  // NCCL reads what is sent.
+  auto* const from = static_cast<std::byte*>(const_cast<void*>(source));
+  auto* const to = static_cast<std::byte*>(target);
+  STEPCAST_TRY(Begin());
+  Attempt<void> started;
+  using program::MessageDirection;
+  for (int part = 0; started && part + 1 < ranks; ++part) {
+    const std::int64_t at = part * bytes.count();
+    started = Move(collective.communicator, MessageDirection::kSend,
+                   program::AllToAllReceiver(position, part, ranks), bytes, from + at, stream);
+    if (!started) break;
+    started = Move(collective.communicator, MessageDirection::kReceive,
+                   program::AllToAllSender(position, part, ranks), bytes, to + at, stream);
+  }
+  // A group that was begun is ended in any case.
+  Attempt<void> ended = End();
+  return started ? ended : started;
 }
 
 Attempt<void> Communicators::Move(program::Index communicator, program::MessageDirection direction,

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "src/program/collective_parts.h"
 #include "src/program/program.h"
 #include "src/runtime/cuda/communicator_cache.h"
 #include "src/runtime/device.h"
@@ -47,6 +48,10 @@ class Communicators {
     ncclComm_t communicator = nullptr;  // nullptr: this rank is not in the group
     std::int64_t ranks = 1;
   };
+
+  Attempt<void> AllToAll(const program::Collective& collective,
+                         const program::CollectiveParts& parts, const void* source, void* target,
+                         cudaStream_t stream);
 
   Communicators(const program::Program& program, CommunicatorCache& cache)
       : program_(program), cache_(cache) {}

@@ -6,6 +6,7 @@
 
 #include "src/base/check.h"
 #include "src/base/kernel.h"
+#include "src/program/collective_parts.h"
 #include "src/runtime/cuda/effect_batches.h"
 
 namespace stepcast::runtime::cuda {
@@ -353,7 +354,8 @@ class Planner {
       const Effect& effect = program_.data_flow.effects[e];
       if (effect.kind != EffectKind::kCollective) continue;
       work.read -= BytesOf(effect.elements, collective.data_type);
-      const CollectiveParts parts = PartsOf(collective.kind, effect.elements, ranks);
+      const program::CollectiveParts parts =
+          program::PartsOf(collective.kind, effect.elements, ranks);
       if (effect.source.type != collective.data_type) {
         staging += AlignedInArena(BytesOf(parts.sent, collective.data_type));
       }
@@ -426,21 +428,6 @@ Bytes OutputOf(const Attention& a) {
 
 Bytes AlignedInArena(Bytes size) {
   return Bytes((size.count() + kAlignment - 1) / kAlignment * kAlignment);
-}
-
-CollectiveParts PartsOf(CollectiveKind kind, std::int64_t elements, std::int64_t ranks) {
-  switch (kind) {
-    case CollectiveKind::kReduceScatter:
-      return {elements, elements / ranks};
-    case CollectiveKind::kAllGather:
-      return {elements / ranks, elements};
-    case CollectiveKind::kAllReduce:
-    case CollectiveKind::kBroadcast:
-      break;
-    default:
-      STEPCAST_CHECK(false, "step programs hold no other collective");
-  }
-  return {elements, elements};
 }
 
 Bytes FirstOperand(const Product& product) {

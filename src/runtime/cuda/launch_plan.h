@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "src/base/bytes.h"
-#include "src/base/collective_kind.h"
 #include "src/base/data_type.h"
 #include "src/base/kernel.h"
 #include "src/program/program.h"
@@ -67,7 +66,7 @@ struct Work {
   Bytes output;  // in the stream's arena
   // A collective whose effects are stored in another type than it communicates: room in the
   // stream's arena for what is sent and received, effect by effect, each as large as
-  // CollectiveParts says, at multiples of 256 bytes.
+  // program::PartsOf says, at multiples of 256 bytes.
   Bytes staging;
   // Its effects, without the one that a product writes and parts of a collective, are
   // LaunchPlan::batches[first_batch, last_batch); a collective communicates in front of
@@ -93,12 +92,6 @@ inline constexpr Bytes kArenaLimit = MiB(256);
 inline constexpr Bytes kHostPiece = MiB(64);
 
 LaunchPlan MakeLaunchPlan(const program::Program& program, GradientRule gradients);
-
-// Elements that one rank sends and receives in a collective of `elements` in all.
-struct CollectiveParts {
-  std::int64_t sent = 0, received = 0;  // elements
-};
-CollectiveParts PartsOf(CollectiveKind kind, std::int64_t elements, std::int64_t ranks);
 
 // Sizes in arenas are rounded up to this.
 Bytes AlignedInArena(Bytes size);

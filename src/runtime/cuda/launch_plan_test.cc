@@ -256,13 +256,6 @@ TEST(LaunchPlan, AttentionWithoutAFusedKernelIsAsMuchMultiplication) {
   EXPECT_EQ(product.input, DataType::kFp32);
 }
 
-TEST(PartsOf, AreSharesOfTheWhole) {
-  EXPECT_EQ(PartsOf(CollectiveKind::kReduceScatter, 12, 4).received, 3);
-  EXPECT_EQ(PartsOf(CollectiveKind::kAllGather, 12, 4).sent, 3);
-  EXPECT_EQ(PartsOf(CollectiveKind::kAllReduce, 12, 4).sent, 12);
-  EXPECT_EQ(PartsOf(CollectiveKind::kBroadcast, 12, 4).received, 12);
-}
-
 // The one operation of a program with this kernel alone.
 struct Only {
   LaunchPlan plan;

@@ -7,18 +7,12 @@
 
 #include "fmt/format.h"
 #include "src/base/check.h"
+#include "src/program/collective_parts.h"
 #include "src/runtime/host/value_effects.h"
 #include "src/runtime/values/number_types.h"
 
 namespace stepcast::runtime::host {
 namespace {
-
-std::int64_t SourceElements(CollectiveKind kind, std::int64_t elements, int members) {
-  return kind == CollectiveKind::kAllGather ? elements / members : elements;
-}
-std::int64_t TargetElements(CollectiveKind kind, std::int64_t elements, int members) {
-  return kind == CollectiveKind::kReduceScatter ? elements / members : elements;
-}
 
 void Convert(const std::byte* from, DataType from_type, std::byte* to, DataType to_type,
              std::int64_t count) {
@@ -79,8 +73,7 @@ Attempt<std::byte*> Communicator::Reserve(int slot, std::int64_t bytes) {
 Attempt<void> Communicator::Run(const program::Collective& collective, std::int64_t elements,
                                 Side source, Side target) {
   const DataType type = collective.data_type;
-  const std::int64_t sent = SourceElements(collective.kind, elements, members_);
-  const std::int64_t received = TargetElements(collective.kind, elements, members_);
+  const auto [sent, received] = program::PartsOf(collective.kind, elements, members_);
   CollectiveCall call{collective.kind, type,        collective.average, elements,
                       source.data,     target.data, collective.root};
   if (source.type != type) {
@@ -130,8 +123,8 @@ Attempt<void> Communicator::CheckOnStaging(const program::Collective& collective
   const DataType type = collective.data_type;
   const std::int64_t size = SizeOf(type);
   const std::int64_t elements = collective.bytes.count() / size / members_ * members_;
-  const std::int64_t sent = SourceElements(collective.kind, elements, members_);
-  const std::int64_t received = TargetElements(collective.kind, elements, members_);
+  const program::CollectiveParts parts = program::PartsOf(collective.kind, elements, members_);
+  const std::int64_t sent = parts.sent, received = parts.received;
   const Attempt<std::byte*> source = Reserve(0, elements * size);
   if (!source) return tl::unexpected(source.error());
   const Attempt<std::byte*> target = Reserve(1, elements * size);
@@ -168,6 +161,10 @@ Attempt<void> Communicator::CheckOnStaging(const program::Collective& collective
           break;
         case CollectiveKind::kBroadcast:
           expected = Known(collective.root, i);
+          break;
+        case CollectiveKind::kAllToAll:
+          expected =
+              Known(program::AllToAllSender(position, static_cast<int>(i / part), members_), i);
           break;
         default:
           STEPCAST_CHECK(false, "step programs hold no other collective");

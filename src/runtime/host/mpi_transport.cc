@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/base/check.h"
+#include "src/program/collective_parts.h"
 #include "src/runtime/host/mpi_exchange.h"
 #include "src/runtime/host/mpi_ring.h"
 #include "src/runtime/mpi_failure.h"
@@ -42,6 +43,8 @@ class MpiChannel : public Channel {
         return AllGather(call);
       case CollectiveKind::kBroadcast:
         return Broadcast(call);
+      case CollectiveKind::kAllToAll:
+        return AllToAll(call);
       default:
         STEPCAST_CHECK(false, "step programs hold no other collective");
     }
@@ -87,6 +90,26 @@ class MpiChannel : public Channel {
       if (!done) return done;
     }
     return {};
+  }
+
+  // As NCCL carries it out: one group of messages.
+  Attempt<void> AllToAll(const CollectiveCall& call) {
+    const std::int64_t bytes = call.elements / members_ * SizeOf(call.type);
+    // A message that is sent is only read.
+    auto* const source = static_cast<std::byte*>(const_cast<void*>(call.source));
+    auto* const target = static_cast<std::byte*>(call.target);
+    std::vector<MessageCall> messages;
+    for (int part = 0; bytes > 0 && part + 1 < members_; ++part) {
+      messages.push_back({.direction = program::MessageDirection::kSend,
+                          .peer = program::AllToAllReceiver(position_, part, members_),
+                          .bytes = bytes,
+                          .data = source + part * bytes});
+      messages.push_back({.direction = program::MessageDirection::kReceive,
+                          .peer = program::AllToAllSender(position_, part, members_),
+                          .bytes = bytes,
+                          .data = target + part * bytes});
+    }
+    return exchange_.Run(messages);
   }
 
   MPI_Comm communicator_;

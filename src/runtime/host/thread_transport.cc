@@ -16,6 +16,7 @@
 
 #include "fmt/format.h"
 #include "src/base/check.h"
+#include "src/program/collective_parts.h"
 #include "src/runtime/values/number_types.h"
 
 namespace stepcast::runtime::host {
@@ -233,6 +234,17 @@ void Meeting::Work(int position) const {
       CopyUnlessSame(call.target, calls_[static_cast<std::size_t>(call.root)].source,
                      call.elements * size);
       break;
+    case CollectiveKind::kAllToAll: {
+      const std::int64_t bytes = call.elements / members * size;
+      for (int part = 0; part + 1 < static_cast<int>(members); ++part) {
+        const int from = program::AllToAllSender(position, part, static_cast<int>(members));
+        const auto* source =
+            static_cast<const char*>(calls_[static_cast<std::size_t>(from)].source);
+        CopyUnlessSame(static_cast<char*>(call.target) + bytes * part, source + bytes * part,
+                       bytes);
+      }
+      break;
+    }
     default:
       STEPCAST_CHECK(false, "step programs hold no other collective");
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "src/program/collective_parts.h"
 #include "src/runtime/values/number_types.h"
 
 namespace stepcast::runtime::host {
@@ -42,8 +43,7 @@ std::string CheckOne(const Group& group, CollectiveKind kind, DataType type, std
   const std::int64_t whole = part * members;
   const bool gathers = kind == CollectiveKind::kAllGather;
   const bool scatters = kind == CollectiveKind::kReduceScatter;
-  const std::int64_t sent = gathers ? part : whole;
-  const std::int64_t received = scatters ? part : whole;
+  const program::CollectiveParts parts = program::PartsOf(kind, whole, members);
   // One guard element at the end.
   const T guard = values::FromFp32<T>(99.0f);
   std::vector<T> source(static_cast<std::size_t>(whole) + 1, guard);
@@ -54,17 +54,21 @@ std::string CheckOne(const Group& group, CollectiveKind kind, DataType type, std
     to = scatters ? from + part * group.position : from;
     if (gathers) from += part * group.position;
   }
-  for (std::int64_t i = 0; i < sent; ++i) {
+  for (std::int64_t i = 0; i < parts.sent; ++i) {
     from[i] = values::FromFp32<T>(Given(group.ranks[group.position], i));
   }
   const Attempt<void> done = group.channel.Run({kind, type, average, whole, from, to});
   if (!done) return done.error().message;
-  for (std::int64_t i = 0; i < received; ++i) {
+  for (std::int64_t i = 0; i < parts.received; ++i) {
     float expected = 0;
     if (gathers) {
       expected = Given(group.ranks[i / part], i % part);
     } else if (kind == CollectiveKind::kBroadcast) {
       expected = Given(group.ranks[0], i);
+    } else if (kind == CollectiveKind::kAllToAll) {
+      const int from = program::AllToAllSender(group.position, static_cast<int>(i / part),
+                                               static_cast<int>(members));
+      expected = Given(group.ranks[static_cast<std::size_t>(from)], i);
     } else {
       const std::int64_t element = scatters ? part * group.position + i : i;
       for (const int member : group.ranks) expected += Given(member, element);
@@ -174,6 +178,7 @@ std::string CheckGroup(const Group& group) {
         for (const bool average : {false, true}) {
           if (average && !sums) continue;
           for (const bool in_place : {false, true}) {
+            if (in_place && kind == CollectiveKind::kAllToAll) continue;
             std::string wrong = values::WithStorageType(type, [&](auto storage) {
               return CheckOne<decltype(storage)>(group, kind, type, part, average, in_place);
             });
@@ -182,8 +187,8 @@ std::string CheckGroup(const Group& group) {
         }
       }
     }
-    std::string wrong =
-        CheckOne<float>(group, kind, DataType::kFp32, kMoreElements, false, /*in_place=*/true);
+    std::string wrong = CheckOne<float>(group, kind, DataType::kFp32, kMoreElements, false,
+                                        /*in_place=*/kind != CollectiveKind::kAllToAll);
     if (!wrong.empty()) return wrong;
   }
   return "";
