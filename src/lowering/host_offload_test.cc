@@ -119,6 +119,26 @@ TEST(HostOffload, CopiesWhatDeepSpeedCopies) {
   EXPECT_EQ(copied.to_device, Bytes(4000 * (1 + 1)));
 }
 
+// A single rank gathers nothing: its two parameters of 16,000 bytes come from the host one by one,
+// once a step where both may stay until backward is through with them, and else once for each pass.
+TEST(HostOffload, OneRankCopiesItsParameters) {
+  const auto copied = [](const char* distance) {
+    const auto program = LowerRank(Loaded(
+        {"cluster={topology: {name: one GPU, node: {gpu: a100-sxm-80gb, devices: {gpu: 1, cpu: 1}, "
+         "host: {memory: 1 TiB, memory_bandwidth: 400 GB/s}, links: [{kind: pcie, from: gpu, "
+         "to: cpu, latency: 150 ns, bandwidth: 32 GB/s}]}}}",
+         "offload_param=cpu", "data_parallel.deepspeed.stage3_prefetch_bucket_size=0",
+         std::string("data_parallel.deepspeed.stage3_max_reuse_distance=") + distance}));
+    EXPECT_TRUE(program.communicators.empty());
+    EXPECT_TRUE(program::Validate(program).empty());
+    return CopiedBy(program);
+  };
+  EXPECT_EQ(copied("1000000").to_device, Bytes(2 * 16'000));
+  EXPECT_EQ(copied("0").to_device, Bytes(4 * 16'000));
+  // The updated parameters.
+  EXPECT_EQ(copied("0").to_host, Bytes(2 * 16'000));
+}
+
 scenario::Scenario LoadedFsdp(const char* framework, std::vector<std::string> overrides) {
   std::string text = kScenario;
   const std::size_t at = text.find("data_parallel:");

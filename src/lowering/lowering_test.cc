@@ -364,6 +364,98 @@ TEST(Lowering, ProgramsThatLeaveTheDeviceAreSound) {
   }
 }
 
+// GPT-2 on the GPUs of one node that has memory and drives.
+std::string TransformerOn(const char* ranks) {
+  return std::string(R"(
+stepcast: 1
+model: models/gpt2.yaml
+cluster:
+  topology:
+    name: one node
+    node:
+      gpu: h100-sxm
+      devices: {gpu: )") +
+         ranks + R"(, pcie_switch: 1, cpu: 1}
+      host: {memory: 1 TiB, memory_bandwidth: 400 GB/s,
+             nvme: {capacity: 8 TB, read: 8 GB/s, write: 4 GB/s}}
+      links:
+        - {kind: pcie, from: gpu, to: pcie_switch, latency: 150 ns, bandwidth: 32 GB/s}
+        - {kind: pcie, from: pcie_switch, to: cpu, latency: 150 ns, bandwidth: 32 GB/s}
+training: {sequence_length: 128, micro_batch_size: 2, gradient_accumulation: 1, precision: bf16,
+           optimizer: adamw}
+data_parallel: {zero_stage: 0, framework: reference}
+)";
+}
+
+// Whatever of a plan leaves the device, on one rank, which has nobody to gather from, and on two.
+TEST(Lowering, EveryOffloadIsSoundOnOneRankAndOnTwo) {
+  using Overrides = std::vector<std::string>;
+  const auto key = [](const std::string& value) { return "data_parallel." + value; };
+  const auto deepspeed = [&](const std::string& value) { return key("deepspeed." + value); };
+  std::vector<Overrides> plans;
+  for (const std::string device : {"none", "cpu", "nvme"}) {
+    for (const std::string stage : {"1", "2", "3"}) {
+      // DeepSpeed has no drives below stage 3.
+      if (stage != "3" && device != "cpu") continue;
+      for (const std::string parameters : {"none", "cpu", "nvme"}) {
+        if (stage != "3" && parameters != "none") continue;
+        for (const std::string overlap : {"true", "false"}) {
+          const Overrides plan = {
+              key("framework=deepspeed"), key("zero_stage=" + stage), key("overlap=" + overlap),
+              deepspeed("offload_optimizer=" + device), deepspeed("offload_param=" + parameters)};
+          plans.push_back(plan);
+          if (stage != "3") continue;
+          for (const Overrides& more : {Overrides{deepspeed("stage3_param_persistence_threshold=0"),
+                                                  deepspeed("stage3_max_reuse_distance=0")},
+                                        Overrides{deepspeed("stage3_prefetch_bucket_size=0"),
+                                                  deepspeed("sub_group_size=3000000")},
+                                        Overrides{deepspeed("stage3_max_live_parameters=1000000"),
+                                                  deepspeed("zero_quantized_weights=true"),
+                                                  "training.activation_checkpointing=full"}}) {
+            plans.push_back(plan);
+            plans.back().insert(plans.back().end(), more.begin(), more.end());
+          }
+        }
+      }
+    }
+  }
+  for (const char* framework : {"fsdp1", "fsdp2"}) {
+    plans.push_back(
+        {key(std::string("framework=") + framework), key("zero_stage=3"), key("cpu_offload=true")});
+  }
+  for (const std::string overlap : {"true", "false"}) {
+    plans.push_back({key("framework=megatron"), key("zero_stage=1"),
+                     key("optimizer_cpu_offload=true"),
+                     key("overlap_cpu_optimizer_d2h_h2d=" + overlap)});
+  }
+  for (const Overrides& framework :
+       {Overrides{key("framework=reference")}, Overrides{key("framework=ddp")},
+        Overrides{key("framework=fsdp1"), key("zero_stage=3")},
+        Overrides{key("framework=fsdp2"), key("zero_stage=3")},
+        Overrides{key("framework=megatron"), key("zero_stage=1")},
+        Overrides{key("framework=deepspeed"), key("zero_stage=3")},
+        Overrides{key("framework=deepspeed"), key("zero_stage=3"), deepspeed("offload_param=cpu"),
+                  deepspeed("offload_optimizer=cpu")}}) {
+    plans.push_back(framework);
+    plans.back().push_back("training.activation_offload=true");
+  }
+  for (const char* ranks : {"1", "2"}) {
+    for (const char* accumulation : {"1", "2"}) {
+      for (Overrides plan : plans) {
+        // It adds gradients up on the device alone.
+        if (Joined(plan).find("fsdp1") != std::string::npos &&
+            Joined(plan).find("cpu_offload") != std::string::npos && *accumulation == '2') {
+          continue;
+        }
+        plan.push_back(std::string("training.gradient_accumulation=") + accumulation);
+        const auto violations = program::Validate(Lowered(TransformerOn(ranks).c_str(), plan));
+        EXPECT_TRUE(violations.empty()) << ranks << " ranks: " << Joined(plan) << "\n"
+                                        << violations.front();
+      }
+    }
+  }
+}
+
 // What the operations do to values lies inside what they declare, for a rank in the middle too.
 // That the values come out right, tests/training shows.
 TEST(Lowering, DataFlowsFitTheirPrograms) {

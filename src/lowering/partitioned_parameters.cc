@@ -69,7 +69,7 @@ void PartitionedParameters::AddTensors() {
                       part.own);
     Tensor& tensor = tensors_.emplace_back();
     tensor.persistent = elements <= settings_.param_persistence_threshold;
-    if (parts_.ranks == 1) continue;
+    if (ReadInPlace()) continue;
     tensor.full = operations_.AddRange(
         {.first = name}, whole, type_,
         tensor.persistent ? Category::kParameter : Category::kCommunication, elements);
@@ -100,7 +100,7 @@ void PartitionedParameters::SetVisits(std::vector<Parameters> visits) {
 
 void PartitionedParameters::Fetch() {
   const ParameterCoordinator::Fetched fetched = coordinator_->Fetch();
-  if (parts_.ranks == 1) return;
+  if (ReadInPlace()) return;
   StartGather(fetched.gather);
   for (const int tensor : fetched.wait) WaitFor(tensor);
   if (overlap_ && !fetched.wait.empty()) {
@@ -122,14 +122,20 @@ void PartitionedParameters::StartGather(const Parameters& asked) {
   }
 }
 
-// The collective runs on NCCL's own stream.
+// The collective runs on NCCL's own stream. To a single rank parameters come one by one, each to
+// where it is read.
 void PartitionedParameters::StartGather(Gather& gather) {
   const bool alone = gather.parameters.size() == 1;
   const bool packed = static_cast<bool>(gather.packed);
-  if (gather.staged) Stage(gather_stream_, gather.staged);
   for (const int t : gather.parameters) in_flight_[t] = &gather;
   gather.waiting = static_cast<int>(gather.parameters.size());
   gather.complete = false;
+  if (parts_.ranks == 1) {
+    for (const int t : gather.parameters) Stage(gather_stream_, tensors_[t].full);
+    builder_.Record(gather_stream_, gather.gathered);
+    return;
+  }
+  if (gather.staged) Stage(gather_stream_, gather.staged);
   const auto use_sources = [&] {
     for (const int t : gather.parameters) {
       builder_.Use(Reads(gather.staged ? gather.staged : SourceOf(t, gather)));
@@ -194,6 +200,7 @@ PartitionedParameters::Gather& PartitionedParameters::GatherOf(const Parameters&
   for (const int t : parameters) gather.part += PartLength(t, gather);
   const Index name = builder_.AddNumbered("gathered parameters ", gathers_.size() - 1);
   gather.gathered = builder_.AddEvent({.first = name});
+  if (parts_.ranks == 1) return gather;
   const auto add = [&](const char* what, std::int64_t elements, DataType type) {
     return operations_.AddRange(builder_.Named(name, what), elements, type,
                                 Category::kCommunication);
@@ -226,9 +233,14 @@ void PartitionedParameters::WaitFor(int tensor) {
   fetches_.Record(builder_, gather_stream_);
 }
 
-// All parameters of the collective come out when the first one is waited for.
+// All parameters of the collective come out when the first one is waited for. For copies from the
+// host alone the host waits.
 void PartitionedParameters::Complete(Gather& gather) {
   gather.complete = true;
+  if (parts_.ranks == 1) {
+    builder_.HostWait(gather.gathered);
+    return;
+  }
   const bool alone = gather.parameters.size() == 1;
   builder_.Wait(gather_stream_, gather.gathered);
   if (gather.packed) {
@@ -265,7 +277,7 @@ void PartitionedParameters::Complete(Gather& gather) {
 // host waits for that (_partition_param_sec).
 void PartitionedParameters::Free(int index) {
   Tensor& tensor = tensors_[index];
-  if (parts_.ranks == 1 || Elements(index) == 0) return;
+  if (ReadInPlace() || Elements(index) == 0) return;
   if (tensor.secondary && !tensor.persistent) {
     const StreamId compute = step_.compute();
     if (!tensor.has_secondary) operations_.Allocate(compute, tensor.secondary);
@@ -319,6 +331,12 @@ void PartitionedParameters::Renew() {
 void PartitionedParameters::GatherPersistent() {
   if (persistent_.empty()) return;
   const StreamId compute = step_.compute();
+  if (parts_.ranks == 1) {
+    for (const int tensor : persistent_) Stage(compute, tensors_[tensor].full);
+    builder_.Record(compute, gathered_);
+    builder_.HostWait(gathered_);
+    return;
+  }
   Range staged;
   if (offload_.parameters()) {
     std::int64_t elements = 0;

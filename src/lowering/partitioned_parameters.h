@@ -21,7 +21,8 @@
 // modules as the coordinator says (deepspeed/runtime/zero/partition_parameters.py,
 // partitioned_param_coordinator.py; stage3.h names the versions). With zero_hpz_partition_size few
 // ranks share a secondary copy, from which backward gathers; with zero_quantized_weights 8-bit
-// integers are sent; with offload_param parts come from the host.
+// integers are sent; with offload_param parts come from the host, to a single rank as well, which
+// then has nothing to gather (NoGatherHandle, NoGatherCoalescedHandle).
 namespace stepcast::lowering {
 
 class PartitionedParameters {
@@ -48,9 +49,9 @@ class PartitionedParameters {
   // again.
   void Renew();
 
-  // Where kernels read a parameter. One rank has nothing to gather: its part is the whole.
+  // Where kernels read a parameter.
   Range Place(int tensor) const {
-    const Range& whole = parts_.ranks == 1
+    const Range& whole = ReadInPlace()
                              ? partition_.Part(parts_.tensors[tensor].offset, Elements(tensor))
                              : tensors_[tensor].full;
     return whole.Part(0, Elements(tensor));
@@ -81,6 +82,8 @@ class PartitionedParameters {
     bool complete = false;
   };
 
+  // A single rank's part is the whole: kernels read it where it lies, unless that is on the host.
+  bool ReadInPlace() const { return parts_.ranks == 1 && !offload_.parameters(); }
   bool HasSecondary() const;
   std::int64_t Elements(int tensor) const { return step_.model().tensors[tensor].elements; }
   std::int64_t PartLength(int tensor, const Gather& gather) const {

@@ -3,11 +3,10 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <cstring>
-#include <random>
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/runtime/host/random_pages.h"
 
 namespace stepcast::runtime::host {
 namespace {
@@ -25,16 +24,11 @@ std::int64_t Rounded(std::int64_t size) {
 
 MemoryPool::MemoryPool(const std::vector<program::Buffer>& buffers, Bytes limit, std::uint64_t seed,
                        StreamPositions positions)
-    : buffers_(buffers), limit_(limit), positions_(std::move(positions)), held_(buffers.size()) {
-  // As bf16 the magnitudes lie between 1/128 and 2, as fp16 between 1 and 2, and as fp32 the upper
-  // half decides.
-  std::mt19937_64 random(seed);
-  random_.resize(1 << 16);
-  for (std::uint16_t& value : random_) {
-    const std::uint64_t bits = random();
-    value = static_cast<std::uint16_t>(0x3c00u | (bits & 0x3ffu) | ((bits >> 32) & 0x8000u));
-  }
-}
+    : buffers_(buffers),
+      limit_(limit),
+      seed_(seed),
+      positions_(std::move(positions)),
+      held_(buffers.size()) {}
 
 MemoryPool::~MemoryPool() {
   GiveBackCached();
@@ -77,13 +71,6 @@ void MemoryPool::GiveBackCached() {
   }
 }
 
-void MemoryPool::Fill(std::byte* data, std::int64_t size) const {
-  const auto bytes = static_cast<std::int64_t>(random_.size() * sizeof(random_[0]));
-  for (std::int64_t at = 0; at < size; at += bytes) {
-    std::memcpy(data + at, random_.data(), static_cast<std::size_t>(std::min(bytes, size - at)));
-  }
-}
-
 std::optional<MemoryPool::Refusal> MemoryPool::Allocate(program::Index buffer, std::uint16_t stream,
                                                         const std::function<void()>& wait) {
   STEPCAST_CHECK(held_[buffer].data == nullptr, "a buffer is allocated once before its release");
@@ -93,21 +80,17 @@ std::optional<MemoryPool::Refusal> MemoryPool::Allocate(program::Index buffer, s
   ReturnFinished();
   std::optional<Block> block = TakeCached(size, stream);
   if (!block) {
-    const auto map = [size] {
-      return mmap(nullptr, static_cast<std::size_t>(size), PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    };
-    // What is cached counts as well: its pages are there.
-    void* data = reserved_ + Bytes(size) > limit_ + Bytes(kLarge) ? MAP_FAILED : map();
-    if (data == MAP_FAILED) {
+    // What is cached counts as well: its pages may be there.
+    std::byte* data = nullptr;
+    if (reserved_ + Bytes(size) <= limit_ + Bytes(kLarge)) data = MapRandomPages(size, seed_);
+    if (data == nullptr) {
       wait();
       ReturnFinished();
       GiveBackCached();
-      data = map();
+      data = MapRandomPages(size, seed_);
     }
-    if (data == MAP_FAILED) return Refusal::kSystem;
-    block = Block{static_cast<std::byte*>(data), size, stream, {}};
-    Fill(block->data, size);
+    if (data == nullptr) return Refusal::kSystem;
+    block = Block{data, size, stream, {}};
     reserved_ += Bytes(size);
     peak_reserved_ = std::max(peak_reserved_, reserved_);
   }

@@ -14,8 +14,9 @@ namespace stepcast::runtime::host {
 
 // The memory of a program's buffers: a caching allocator, as training frameworks have one. What is
 // released goes to the next buffer of about that size on the same stream, in host order, without
-// waiting for the stream; so pages are touched once and not in each step. New memory is filled with
-// random numbers that are moderate in every type. Used by the host thread alone.
+// waiting for the stream; so pages are touched once and not in each step. New memory holds random
+// numbers (random_pages.h) and takes up pages only where operations write: most of a gradient
+// bucket may never be used, nor what activations a plan has. Used by the host thread alone.
 class MemoryPool {
  public:
   // How much of a stream's queue is over, and how much is in it: a buffer that another stream used
@@ -67,12 +68,11 @@ class MemoryPool {
   std::optional<Block> TakeCached(std::int64_t size, std::uint16_t stream);
   void ReturnFinished();
   void GiveBackCached();
-  void Fill(std::byte* data, std::int64_t size) const;
 
   const std::vector<program::Buffer>& buffers_;
   Bytes limit_;
+  std::uint64_t seed_;
   StreamPositions positions_;
-  std::vector<std::uint16_t> random_;
   std::vector<Block> held_;                                 // by buffer
   std::vector<std::multimap<std::int64_t, Block>> cached_;  // by stream, by size
   std::vector<Pending> pending_;
