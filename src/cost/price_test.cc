@@ -691,5 +691,24 @@ TEST(PriceTest, MessagesOfSiblingGroupsShareCards) {
   EXPECT_GE(alone, Microseconds(2500));
 }
 
+// In a ring every rank sends to the next one and receives from the one before. What one rank
+// receives is what another one sends, over the same cards: it is counted with the sends alone.
+TEST(PriceTest, ARingsMessagesLoadSharedLinksOnce) {
+  const Scenario scenario = NodesScenario(2);
+  const Bytes bytes(100'000'000);
+  Program program = WithMessage(0, {0, 1, 2, 3}, {program::MessageDirection::kSend, 1, bytes}, {});
+  program.exchanges.front().peers = program::PeerNaming::kDistance;
+  program.exchanges.front().messages.push_back({program::MessageDirection::kReceive, -1, bytes});
+  const auto prices = Price(program, scenario);
+  ASSERT_TRUE(prices.has_value());
+  const auto busiest = [&](std::size_t message) {
+    const auto& share = prices->exchanges.front()[message].demand.share;
+    return *std::max_element(share.begin() + static_cast<std::ptrdiff_t>(Resource::kNodeLinks),
+                             share.end());
+  };
+  EXPECT_GT(busiest(0), 0);
+  EXPECT_EQ(busiest(1), 0);
+}
+
 }  // namespace
 }  // namespace stepcast::cost

@@ -242,6 +242,11 @@ class CommunicationPricer {
         const program::Message& message = exchange.messages[i];
         const auto [from, to] = EndsOf(exchange, message, group);
         if (from == to) continue;
+        // All members send to the peers at a distance, so that what their sends load links with
+        // is what all of them receive.
+        const bool counted_by_sends = exchange.peers == program::PeerNaming::kDistance &&
+                                      message.direction == program::MessageDirection::kReceive;
+        if (counted_by_sends) continue;
         // A scatter of two parts sends one of them.
         add(pricing_.prices.exchanges[e][i].demand, RouteOf(exchange, group, from, to), "pairwise",
             CollectiveKind::kScatter, 2 * message.bytes, MessageOf(message.bytes));
