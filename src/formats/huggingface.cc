@@ -1,16 +1,20 @@
 #include "src/formats/huggingface.h"
 
-#include <array>
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <initializer_list>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "src/formats/huggingface_keys.h"
+#include "src/formats/huggingface_reader.h"
 #include "src/formats/json_object.h"
+#include "src/model/other_families.h"
 
 namespace stepcast::formats {
 namespace {
@@ -18,95 +22,9 @@ namespace {
 using model::Architecture;
 using model::Family;
 using Kind = JsonValue::Kind;
+using Reader = HuggingFaceReader;
 
-constexpr std::int64_t kMostDimension = 1'000'000'000'000;
-
-// Reads values by path. A key that is null counts as absent, as it does in transformers.
-class Reader {
- public:
-  Reader(const JsonObject& config, Diagnostics& mistakes) : config_(config), mistakes_(mistakes) {}
-
-  const JsonValue* Find(const std::string& path) const {
-    const JsonValue* value = config_.Find(path);
-    return value == nullptr || value->kind == Kind::kNull ? nullptr : value;
-  }
-
-  std::optional<std::int64_t> OptionalDimension(const std::string& path) {
-    const JsonValue* value = Find(path);
-    if (value == nullptr) return std::nullopt;
-    if (value->kind != Kind::kInteger) {
-      Report(path, "input.not-an-integer", "needs an integer", *value);
-      return std::nullopt;
-    }
-    if (value->integer < 1 || value->integer > kMostDimension) {
-      Report(path, "input.out-of-range", fmt::format("must lie between 1 and {}", kMostDimension),
-             *value);
-      return std::nullopt;
-    }
-    return value->integer;
-  }
-
-  // 1 after reporting that it is missing or wrong.
-  std::int64_t Dimension(const std::string& path) {
-    if (Find(path) == nullptr) {
-      mistakes_.push_back({"input.missing-key", config_.location(),
-                           fmt::format("missing key: {}", Quoted(path)),
-                           "a config.json of this model_type states it"});
-      return 1;
-    }
-    return OptionalDimension(path).value_or(1);
-  }
-
-  bool Boolean(const std::string& path, bool absent) {
-    const JsonValue* value = Find(path);
-    if (value == nullptr) return absent;
-    if (value->kind != Kind::kBoolean) {
-      Report(path, "input.not-a-boolean", "needs true or false", *value);
-      return absent;
-    }
-    return value->boolean;
-  }
-
-  double Number(const std::string& path, double absent) {
-    const JsonValue* value = Find(path);
-    if (value == nullptr) return absent;
-    if ((value->kind != Kind::kNumber && value->kind != Kind::kInteger) || value->number < 0) {
-      Report(path, "input.not-a-number", "needs a number, not below zero", *value);
-      return absent;
-    }
-    return value->number;
-  }
-
-  std::string Text(const std::string& path, std::string absent) {
-    const JsonValue* value = Find(path);
-    if (value == nullptr) return absent;
-    if (value->kind != Kind::kText) {
-      Report(path, "input.wrong-kind", "needs text", *value);
-      return absent;
-    }
-    return value->text;
-  }
-
-  // Reports a variant that is not modelled.
-  void Refuse(const std::string& path, std::string_view why) {
-    const JsonValue* value = Find(path);
-    mistakes_.push_back({"model.not-modelled",
-                         value == nullptr ? config_.location() : value->location,
-                         fmt::format("{}: {} is {}", why, Quoted(path),
-                                     value == nullptr ? "absent" : value->Described()),
-                         "describe the model in a model file; see docs/formats.md"});
-  }
-
- private:
-  void Report(const std::string& path, std::string code, std::string_view need,
-              const JsonValue& value) {
-    mistakes_.push_back({std::move(code), value.location,
-                         fmt::format("{} {}: {}", Quoted(path), need, value.Described()), ""});
-  }
-
-  const JsonObject& config_;
-  Diagnostics& mistakes_;
-};
+constexpr std::int64_t kMostDimension = HuggingFaceReader::kMostDimension;
 
 // Where each dimension stands in the file, to place what model::Check finds.
 using KeysOfFields = std::map<std::string, std::string>;
@@ -141,7 +59,7 @@ Architecture ReadGpt2(Reader& reader, KeysOfFields& keys) {
 }
 
 // What LlamaConfig, MistralConfig, Qwen2Config and NemotronConfig share.
-Architecture ReadLlama(Family family, Reader& reader, KeysOfFields& keys) {
+Architecture ReadRotaryDecoder(Family family, Reader& reader, KeysOfFields& keys) {
   Architecture a = TypicalOf(family);
   a.layers = reader.Dimension("num_hidden_layers");
   a.hidden = reader.Dimension("hidden_size");
@@ -154,34 +72,134 @@ Architecture ReadLlama(Family family, Reader& reader, KeysOfFields& keys) {
   a.max_positions = reader.OptionalDimension("max_position_embeddings").value_or(0);
   a.tie_embeddings = reader.Boolean("tie_word_embeddings", false);
   a.attention_dropout = reader.Number("attention_dropout", 0) > 0;
-  for (const char* key : {"num_local_experts", "num_experts"}) {
-    if (reader.OptionalDimension(key).value_or(1) > 1) {
-      reader.Refuse(key, "only dense feed-forward layers are modelled");
-    }
-  }
   return a;
 }
 
-void ReadLlamaBiases(Reader& reader, Architecture& a) {
+// The products and their bytes are those of SwiGLU whatever function gates.
+void ReadGate(Reader& reader) {
+  const std::string gate = reader.Text("hidden_act", "silu");
+  if (gate != "silu" && gate != "swish") {
+    reader.Warn("hidden_act", "the forecast computes SiLU in its place");
+  }
+}
+
+void ReadBiases(Reader& reader, Architecture& a) {
   a.attention_bias = a.projection_bias = reader.Boolean("attention_bias", false);
   a.feed_forward_bias = reader.Boolean("mlp_bias", false);
 }
 
-// The window holds from layer max_window_layers on.
-void ReadQwen2Window(Reader& reader, Architecture& a) {
-  if (!reader.Boolean("use_sliding_window", false)) return;
-  constexpr std::int64_t kDefaultWindow = 4096, kDefaultFirstLayer = 28;
-  const std::int64_t window = reader.OptionalDimension("sliding_window").value_or(kDefaultWindow);
-  const JsonValue* first = reader.Find("max_window_layers");
-  const bool everywhere = first != nullptr && first->kind == Kind::kInteger && first->integer == 0;
-  if (everywhere) {
-    a.attention_window = window;
-    return;
+// `layer_types`, since transformers 4.53: how many layers attend to all tokens, and how many within
+// a window. Nothing: the file does not say, or what it says has been reported.
+struct LayerTypes {
+  std::int64_t full = 0, sliding = 0;
+};
+std::optional<LayerTypes> ReadLayerTypes(Reader& reader, std::int64_t layers) {
+  const auto words = reader.Texts("layer_types");
+  if (!words) return std::nullopt;
+  LayerTypes types;
+  for (const std::string& word : *words) {
+    if (word == "full_attention") {
+      ++types.full;
+    } else if (word == "sliding_attention") {
+      ++types.sliding;
+    } else {
+      reader.Refuse("layer_types", fmt::format("layers of type {} are not modelled", Quoted(word)));
+      return std::nullopt;
+    }
   }
-  if (reader.OptionalDimension("max_window_layers").value_or(kDefaultFirstLayer) < a.layers) {
-    reader.Refuse("max_window_layers",
+  if (types.full + types.sliding != layers) {
+    reader.Refuse(
+        "layer_types",
+        fmt::format("{} layers cannot be of {} types", layers, types.full + types.sliding),
+        "name the type of every layer, or leave layer_types out");
+    return std::nullopt;
+  }
+  return types;
+}
+
+// Of classes that know no window.
+void ReadFullAttention(Reader& reader, const Architecture& a) {
+  // A model converted from one that has a window but does not use it.
+  if (!reader.Boolean("use_sliding_window", true)) reader.Accept("sliding_window");
+  const std::optional<LayerTypes> types = ReadLayerTypes(reader, a.layers);
+  if (reader.Boolean("use_sliding_window", false) || (types && types->sliding > 0)) {
+    reader.Refuse(types ? "layer_types" : "use_sliding_window",
+                  "models of this type have no window of attention",
+                  "write model_type: mistral, whose layers are the same and have a window");
+  }
+}
+
+// A window of so many tokens, in the layers that layer_types calls so; without it, in all from
+// `first_layer` on, which `key` states.
+void ReadWindow(Reader& reader, std::int64_t window, std::int64_t first_layer,
+                const std::string& key, Architecture& a) {
+  const std::optional<LayerTypes> types = ReadLayerTypes(reader, a.layers);
+  if (window == 0) return;
+  const std::int64_t sliding =
+      types ? types->sliding : std::max<std::int64_t>(a.layers - first_layer, 0);
+  if (sliding > 0 && sliding < a.layers) {
+    reader.Refuse(types ? "layer_types" : key,
                   "layers with and without a window are not modelled together");
+  } else if (sliding > 0) {
+    a.attention_window = window;
   }
+}
+
+Architecture ReadLlama(Reader& reader, KeysOfFields& keys) {
+  Architecture a = ReadRotaryDecoder(Family::kLlama, reader, keys);
+  ReadBiases(reader, a);
+  ReadGate(reader);
+  ReadFullAttention(reader, a);
+  return a;
+}
+
+// Null and absent differ here: absent is the first release, which had a window and 8 key-value
+// heads.
+Architecture ReadMistral(Reader& reader, KeysOfFields& keys) {
+  constexpr std::int64_t kFirstWindow = 4096, kFirstKeyValueHeads = 8;
+  Architecture a = ReadRotaryDecoder(Family::kMistral, reader, keys);
+  if (!reader.Has("num_key_value_heads")) a.kv_heads = kFirstKeyValueHeads;
+  ReadGate(reader);
+  std::int64_t window = reader.Has("sliding_window")
+                            ? reader.OptionalDimension("sliding_window").value_or(0)
+                            : kFirstWindow;
+  if (!reader.Boolean("use_sliding_window", true)) window = 0;
+  ReadWindow(reader, window, 0, "sliding_window", a);
+  return a;
+}
+
+Architecture ReadQwen2(Reader& reader, KeysOfFields& keys) {
+  constexpr std::int64_t kDefaultWindow = 4096, kDefaultFirstLayer = 28;
+  Architecture a = ReadRotaryDecoder(Family::kQwen2, reader, keys);
+  ReadGate(reader);
+  if (!reader.Boolean("attention_bias", true)) {
+    reader.Warn("attention_bias", "queries, keys and values of this model_type have biases");
+  }
+  const bool used = reader.Boolean("use_sliding_window", false);
+  reader.Accept("sliding_window");
+  reader.Accept("max_window_layers");
+  std::int64_t window = 0, first_layer = 0;
+  if (used) {
+    window = reader.OptionalDimension("sliding_window").value_or(kDefaultWindow);
+    const JsonValue* first = reader.Find("max_window_layers");
+    const bool everywhere =
+        first != nullptr && first->kind == Kind::kInteger && first->integer == 0;
+    if (!everywhere) {
+      first_layer = reader.OptionalDimension("max_window_layers").value_or(kDefaultFirstLayer);
+    }
+  }
+  ReadWindow(reader, window, first_layer, "max_window_layers", a);
+  return a;
+}
+
+Architecture ReadNemotron(Reader& reader, KeysOfFields& keys) {
+  Architecture a = ReadRotaryDecoder(Family::kNemotron, reader, keys);
+  ReadBiases(reader, a);
+  if (reader.Text("hidden_act", "relu2") != "relu2") {
+    reader.Refuse("hidden_act", "models of type nemotron have relu2");
+  }
+  ReadFullAttention(reader, a);
+  return a;
 }
 
 // MptConfig of transformers and of llm-foundry; where their defaults differ, transformers' hold.
@@ -284,21 +302,60 @@ Architecture ReadBert(Family family, Reader& reader, KeysOfFields& keys) {
   return a;
 }
 
-// `rope_scaling`, or since transformers 5 `rope_parameters`, which holds the base as well. Rules
-// that are not known here are taken for none.
-std::optional<model::RotaryScaling> ReadRotaryScaling(Reader& reader) {
-  for (const std::string section : {"rope_parameters.", "rope_scaling."}) {
-    const std::string type = reader.Text(section + "rope_type", reader.Text(section + "type", ""));
-    for (const model::RotaryRule rule : model::kRotaryRules) {
-      if (type != Name(rule)) continue;
-      model::RotaryScaling scaling{.rule = rule, .factor = reader.Number(section + "factor", 1)};
-      scaling.low_frequency_factor = reader.Number(section + "low_freq_factor", 1);
-      scaling.high_frequency_factor = reader.Number(section + "high_freq_factor", 4);
-      scaling.original_positions =
-          reader.OptionalDimension(section + "original_max_position_embeddings")
-              .value_or(scaling.original_positions);
-      return scaling;
+Architecture ReadBertBase(Reader& reader, KeysOfFields& keys) {
+  return ReadBert(Family::kBert, reader, keys);
+}
+Architecture ReadMegatronBert(Reader& reader, KeysOfFields& keys) {
+  return ReadBert(Family::kMegatronBert, reader, keys);
+}
+
+// The object that states how positions are turned: `rope_scaling`, or since transformers 5
+// `rope_parameters`, which holds the base as well, and in models whose layers differ an object for
+// each of layer_types. Empty: there is none.
+std::string RotarySection(Reader& reader, const Architecture& architecture) {
+  for (const std::string section : {"rope_parameters", "rope_scaling"}) {
+    const JsonValue* value = reader.Find(section);
+    if (value == nullptr) continue;
+    if (value->kind != Kind::kObject) {
+      reader.Warn(section, "it is no object, and the forecast takes positions as they are");
+      continue;
     }
+    const std::string full = section + ".full_attention", sliding = section + ".sliding_attention";
+    const bool windows = architecture.attention_window > 0;
+    const std::string& own = windows ? sliding : full;
+    const std::string& other = windows ? full : sliding;
+    if (reader.Find(other) != nullptr) {
+      reader.Warn(other,
+                  "no layer of this model is of that type; its rotary positions are left out");
+    }
+    if (section == "rope_parameters" && reader.Find("rope_scaling") != nullptr) {
+      reader.Warn("rope_scaling", "rope_parameters holds in its place");
+    }
+    return reader.Find(own) != nullptr ? own : section;
+  }
+  return "";
+}
+
+// Rules that are not known here are taken for none, and warned of.
+std::optional<model::RotaryScaling> ReadRotaryScaling(Reader& reader, const std::string& section) {
+  // The older spelling stands beside the newer one where transformers wrote the file.
+  const std::string older = section + ".type";
+  const std::string key =
+      reader.Find(section + ".rope_type") != nullptr ? section + ".rope_type" : older;
+  reader.Accept(older);
+  const std::string type = reader.Text(key, "default");
+  for (const model::RotaryRule rule : model::kRotaryRules) {
+    if (type != Name(rule)) continue;
+    model::RotaryScaling scaling{.rule = rule, .factor = reader.Number(section + ".factor", 1)};
+    scaling.low_frequency_factor = reader.Number(section + ".low_freq_factor", 1);
+    scaling.high_frequency_factor = reader.Number(section + ".high_freq_factor", 4);
+    scaling.original_positions =
+        reader.OptionalDimension(section + ".original_max_position_embeddings")
+            .value_or(scaling.original_positions);
+    return scaling;
+  }
+  if (type != "default") {
+    reader.Warn(key, "this rule is not known, and positions are taken as they are");
   }
   return std::nullopt;
 }
@@ -314,77 +371,111 @@ model::NumericalConstants ReadConstants(const Architecture& architecture, Reader
       : layer_norm                             ? reader.Number("layer_norm_epsilon", 1e-5)
                                                : reader.Number("rms_norm_eps", 1e-6);
   if (architecture.position != model::Position::kRotary) return constants;
-  constants.rotary_base = reader.Number("rope_parameters.rope_theta",
-                                        reader.Number("rope_theta", constants.rotary_base));
-  constants.rotary_scaling = ReadRotaryScaling(reader);
+  constants.rotary_base = reader.Number("rope_theta", constants.rotary_base);
+  const std::string section = RotarySection(reader, architecture);
+  if (section.empty()) return constants;
+  constants.rotary_base = reader.Number(section + ".rope_theta", constants.rotary_base);
+  constants.rotary_scaling = ReadRotaryScaling(reader, section);
   return constants;
 }
 
-constexpr std::array<std::string_view, 8> kModelTypes = {
-    "bert", "gpt2", "llama", "megatron-bert", "mistral", "mpt", "nemotron", "qwen2"};
+struct ModelType {
+  std::string_view name;
+  Architecture (*read)(Reader& reader, KeysOfFields& keys);
+};
+constexpr ModelType kModelTypes[] = {
+    {"bert", ReadBertBase},     {"gpt2", ReadGpt2},
+    {"llama", ReadLlama},       {"megatron-bert", ReadMegatronBert},
+    {"mistral", ReadMistral},   {"mpt", ReadMpt},
+    {"nemotron", ReadNemotron}, {"qwen2", ReadQwen2}};
+
+const ModelType* TypeCalled(const JsonValue* name) {
+  if (name == nullptr || name->kind != Kind::kText) return nullptr;
+  for (const ModelType& type : kModelTypes) {
+    if (type.name == name->text) return &type;
+  }
+  return nullptr;
+}
+
+std::string KnownTypes() {
+  std::vector<std::string_view> names;
+  for (const ModelType& type : kModelTypes) names.push_back(type.name);
+  return fmt::format("known are {}", fmt::join(names, ", "));
+}
+
+// The type could not be found: `name` is what stands in its place.
+Diagnostic WrongType(const JsonObject& object, const JsonValue* name, std::string_view key) {
+  if (name == nullptr || name->kind != Kind::kText) {
+    return {"input.missing-key", name == nullptr ? object.location() : name->location,
+            fmt::format("a Hugging Face config.json has a {} that is text", Quoted(key)),
+            KnownTypes()};
+  }
+  // A program wrote the word: one that is nearly another is not a typing mistake (mixtral).
+  const model::OtherFamily* other = model::OtherFamilyOf(name->text);
+  return {"model.unknown-type", name->location,
+          "models of this type are not modelled: " + Quoted(name->text),
+          other == nullptr ? KnownTypes()
+                           : fmt::format("{}; {}", model::Difference(*other), KnownTypes())};
+}
+
+// The wrapper of a text model, which holds it under text_config: what lies around the text model is
+// left out, with a warning.
+void ReadWrapper(const JsonObject& object, const std::string& type, Diagnostics& mistakes,
+                 HuggingFaceConfig& config) {
+  Reader around(object, "", mistakes, config.warnings);
+  config.warnings.insert(
+      config.warnings.begin(),
+      fmt::format(
+          "model: of the {} the text model is forecast alone, without its vision tower, its "
+          "projector and whatever else the file states around text_config",
+          Quoted(type)));
+  around.Accept("text_config");
+  for (const char* tower : {"vision_config", "audio_config"}) around.Accept(tower);
+  // The wrapper's word holds where the text model has none.
+  const JsonValue* tied = around.Find("tie_word_embeddings");
+  if (tied != nullptr && object.Find("text_config.tie_word_embeddings") == nullptr) {
+    config.architecture.tie_embeddings =
+        around.Boolean("tie_word_embeddings", config.architecture.tie_embeddings);
+  }
+  JudgeOtherKeys(around, UnknownKeys::kPassOver);
+}
 
 }  // namespace
 
 Result<HuggingFaceConfig> ParseHuggingFaceConfig(std::string_view text, const std::string& file) {
   const Result<JsonObject> object = JsonObject::Parse(text, file);
   if (!object.has_value()) return tl::make_unexpected(object.error());
-  Diagnostics mistakes;
-  Reader reader(*object, mistakes);
-  const JsonValue* type = reader.Find("model_type");
-  const std::string known = fmt::format("known are {}", fmt::join(kModelTypes, ", "));
-  if (type == nullptr || type->kind != Kind::kText) {
-    mistakes.push_back({"input.missing-key", type == nullptr ? object->location() : type->location,
-                        "a Hugging Face config.json has a 'model_type' that is text", known});
-    return tl::make_unexpected(std::move(mistakes));
+  const JsonValue* name = object->Find("model_type");
+  std::string section;
+  const ModelType* type = TypeCalled(name);
+  if (const JsonValue* text_type = object->Find("text_config.model_type");
+      type == nullptr && name != nullptr && name->kind == Kind::kText && text_type != nullptr) {
+    section = "text_config";
+    type = TypeCalled(text_type);
+    if (type == nullptr) {
+      return tl::make_unexpected(
+          Diagnostics{WrongType(*object, text_type, "text_config.model_type")});
+    }
+  }
+  if (type == nullptr) {
+    return tl::make_unexpected(Diagnostics{WrongType(*object, name, "model_type")});
   }
 
+  Diagnostics mistakes;
   HuggingFaceConfig config;
   KeysOfFields keys;
-  if (type->text == "gpt2") {
-    config.architecture = ReadGpt2(reader, keys);
-  } else if (type->text == "llama") {
-    config.architecture = ReadLlama(Family::kLlama, reader, keys);
-    ReadLlamaBiases(reader, config.architecture);
-  } else if (type->text == "mistral") {
-    config.architecture = ReadLlama(Family::kMistral, reader, keys);
-    // null and absent differ here: absent is the first release, which had a window and 8 key-value
-    // heads.
-    constexpr std::int64_t kFirstWindow = 4096, kFirstKeyValueHeads = 8;
-    if (object->Find("num_key_value_heads") == nullptr) {
-      config.architecture.kv_heads = kFirstKeyValueHeads;
-    }
-    config.architecture.attention_window =
-        object->Find("sliding_window") == nullptr
-            ? kFirstWindow
-            : reader.OptionalDimension("sliding_window").value_or(0);
-  } else if (type->text == "qwen2") {
-    config.architecture = ReadLlama(Family::kQwen2, reader, keys);
-    ReadQwen2Window(reader, config.architecture);
-  } else if (type->text == "nemotron") {
-    config.architecture = ReadLlama(Family::kNemotron, reader, keys);
-    ReadLlamaBiases(reader, config.architecture);
-    if (reader.Text("hidden_act", "relu2") != "relu2") {
-      reader.Refuse("hidden_act", "models of type nemotron have relu2");
-    }
-  } else if (type->text == "bert") {
-    config.architecture = ReadBert(Family::kBert, reader, keys);
-  } else if (type->text == "megatron-bert") {
-    config.architecture = ReadBert(Family::kMegatronBert, reader, keys);
-  } else if (type->text == "mpt") {
-    config.architecture = ReadMpt(reader, keys);
-  } else {
-    // A program wrote the word: one that is nearly another is not a typing mistake (mixtral).
-    mistakes.push_back({"model.unknown-type", type->location,
-                        "models of this type are not modelled: " + Quoted(type->text), known});
-  }
+  Reader reader(*object, section, mistakes, config.warnings);
+  config.architecture = type->read(reader, keys);
   config.name = reader.Text("_name_or_path", "");
   config.constants = ReadConstants(config.architecture, reader);
+  JudgeOtherKeys(reader, UnknownKeys::kWarnOf);
+  if (!section.empty()) ReadWrapper(*object, name->text, mistakes, config);
   if (mistakes.empty()) {
     for (model::ArchitectureFault& fault : Check(config.architecture)) {
       const auto key = keys.find(fault.field);
       const JsonValue* value = reader.Find(key == keys.end() ? fault.field : key->second);
       mistakes.push_back({"model.impossible",
-                          value == nullptr ? object->location() : value->location,
+                          value == nullptr ? reader.location() : value->location,
                           std::move(fault.message), std::move(fault.hint)});
     }
   }

@@ -117,6 +117,295 @@ TEST(HuggingFaceTest, LlamaOptions) {
   EXPECT_EQ(Parameters(tied), 8'030'261'248 - 128256LL * 4096);
 }
 
+// The text with keys of its own: "\"kv_lora_rank\": 512".
+std::string Adding(const std::string& text, const std::string& keys) {
+  return With(text, "\"vocab_size\"", keys + ", \"vocab_size\"");
+}
+
+// Keys that change shapes, FLOPs or memory, added to a Llama 3.1 whose class knows none of them.
+TEST(HuggingFaceTest, AKeyThatChangesTheLayersIsRefusedByName) {
+  const std::string llama = TextOf("llama3.1-8b");
+  const std::pair<const char*, const char*> cases[] = {
+      {"\"kv_lora_rank\": 512", "latent attention is not modelled: 'kv_lora_rank' is 512"},
+      {"\"n_routed_experts\": 256",
+       "only dense feed-forward layers are modelled: 'n_routed_experts' is 256"},
+      {"\"num_local_experts\": 8",
+       "only dense feed-forward layers are modelled: 'num_local_experts' is 8"},
+      {"\"moe_intermediate_size\": 2048",
+       "only dense feed-forward layers are modelled: 'moe_intermediate_size' is 2048"},
+      {"\"attn_logit_softcapping\": 50.0",
+       "capped scores and logits are not modelled: 'attn_logit_softcapping' is 50"},
+      {"\"final_logit_softcapping\": 30.0",
+       "capped scores and logits are not modelled: 'final_logit_softcapping' is 30"},
+      {"\"use_qk_norm\": true",
+       "norms of queries and keys are not modelled: 'use_qk_norm' is true"},
+      {"\"num_nextn_predict_layers\": 1",
+       "layers that predict further tokens are not modelled: 'num_nextn_predict_layers' is 1"},
+      {"\"quantization_config\": {\"quant_method\": \"fp8\"}",
+       "weights that are kept quantised are not modelled: 'quantization_config' is an object"},
+      {"\"sliding_window\": 4096",
+       "models of this type have no window of attention: 'sliding_window' is 4096"},
+      {"\"layer_types\": [\"full_attention\", \"linear_attention\"]",
+       "layers of type 'linear_attention' are not modelled: 'layer_types' is an array"},
+      {"\"attention_chunk_size\": 8192",
+       "attention within chunks of a sequence is not modelled: 'attention_chunk_size' is 8192"},
+      {"\"resid_pdrop\": 0.1", "models of this type have no such dropout: 'resid_pdrop' is 0.1"},
+      {"\"qkv_bias\": true", "models of this type have no such biases: 'qkv_bias' is true"},
+      {"\"add_cross_attention\": true",
+       "only decoders without cross attention are modelled: 'add_cross_attention' is true"},
+      {"\"pruned_heads\": {\"0\": [1]}",
+       "layers that differ in shape are not modelled: 'pruned_heads' is an object"},
+  };
+  for (const auto& [key, message] : cases) {
+    const Diagnostics mistakes = MistakesIn(Adding(llama, key));
+    ASSERT_EQ(mistakes.size(), 1U) << key << "\n" << Format(mistakes);
+    EXPECT_EQ(mistakes[0].code, "model.not-modelled");
+    EXPECT_EQ(mistakes[0].message, message);
+    EXPECT_EQ(mistakes[0].location.line, 33) << key;
+    EXPECT_FALSE(mistakes[0].hint.empty());
+  }
+}
+
+// No class of an accepted type knows these; bert and gpt2 have dropout of their own.
+TEST(HuggingFaceTest, EveryTypeRefusesThem) {
+  for (const char* name :
+       {"gpt2", "llama2-7b", "llama3.1-8b", "mistral-7b", "mpt-7b", "qwen2-7b"}) {
+    const Diagnostics mistakes = MistakesIn(
+        Adding(TextOf(name), "\"kv_lora_rank\": 512, \"n_routed_experts\": 8, \"made_up\": 1"));
+    ASSERT_EQ(mistakes.size(), 2U) << name << "\n" << Format(mistakes);
+    EXPECT_TRUE(ConfigOf(TextOf(name)).warnings.empty()) << name;
+  }
+}
+
+// All mistakes of a file at once: those of its values, and those of its keys.
+TEST(HuggingFaceTest, KeysAndValuesAreRefusedTogether) {
+  const Diagnostics mistakes =
+      MistakesIn(With(Adding(TextOf("llama3.1-8b"), "\"kv_lora_rank\": 512, \"v_head_dim\": 128"),
+                      "\"hidden_size\": 4096", "\"hidden_size\": \"4096\""));
+  ASSERT_EQ(mistakes.size(), 3U) << Format(mistakes);
+  EXPECT_EQ(mistakes[0].code, "input.not-an-integer");
+}
+
+// What the layers are in any case, and what changes neither shapes nor time.
+TEST(HuggingFaceTest, NeutralValuesAndHarmlessKeysSayNothing) {
+  const std::string llama = TextOf("llama3.1-8b");
+  for (const char* keys :
+       {"\"kv_lora_rank\": null", "\"num_local_experts\": 1", "\"num_experts\": 0",
+        "\"attn_logit_softcapping\": null", "\"use_qk_norm\": false",
+        "\"num_nextn_predict_layers\": 0", "\"partial_rotary_factor\": 1.0",
+        "\"logits_scaling\": 1.0", "\"sliding_window\": null, \"use_sliding_window\": false",
+        "\"sliding_window\": 131072, \"use_sliding_window\": false, \"max_window_layers\": 28",
+        "\"pruned_heads\": {}", "\"mlp_only_layers\": [], \"num_experts_per_tok\": 2",
+        "\"is_encoder_decoder\": false, \"is_decoder\": true",
+        "\"made_up\": null, \"other\": false",
+        "\"dtype\": \"bfloat16\", \"_attn_implementation_autoset\": true, \"pad_token_id\": 0",
+        "\"temperature\": 0.6, \"top_p\": 0.9, \"max_length\": 4096, \"do_sample\": true",
+        "\"id2label\": {\"0\": \"LABEL_0\"}, \"gradient_checkpointing\": false",
+        "\"auto_map\": {\"AutoConfig\": \"configuration_x.Config\"}"}) {
+    const HuggingFaceConfig config = ConfigOf(Adding(llama, keys));
+    EXPECT_EQ(config.warnings, std::vector<std::string>()) << keys;
+    EXPECT_EQ(Parameters(config.architecture), 8'030'261'248);
+    EXPECT_EQ(config.architecture.attention_window, 0);
+  }
+}
+
+// Values alone, or a little elementwise work: the forecast stands, and says what it makes of them.
+TEST(HuggingFaceTest, SmallEffectsAreWarnedOf) {
+  const std::string llama = TextOf("llama3.1-8b");
+  const std::pair<const char*, const char*> cases[] = {
+      {"\"partial_rotary_factor\": 0.5",
+       "model: 'partial_rotary_factor' is 0.5: the forecast turns the whole of each head by its "
+       "position"},
+      {"\"logits_scaling\": 8.0",
+       "model: 'logits_scaling' is 8: the forecast leaves out products by it"},
+      {"\"no_rope_layers\": [1, 1, 1, 0]",
+       "model: 'no_rope_layers' is an array: the forecast turns queries and keys in every layer"},
+      {"\"made_up\": 3",
+       "model: 'made_up' is 3: the key is not known, and the forecast leaves out whatever it does"},
+      {"\"num_key_value_head\": 4",
+       "model: 'num_key_value_head' is 4: the key is not known, and the forecast leaves out "
+       "whatever it does; was 'num_key_value_heads' meant?"},
+  };
+  for (const auto& [key, warning] : cases) {
+    EXPECT_EQ(ConfigOf(Adding(llama, key)).warnings, std::vector<std::string>{warning});
+  }
+  EXPECT_EQ(ConfigOf(With(llama, "\"silu\"", "\"relu\"")).warnings,
+            std::vector<std::string>{
+                "model: 'hidden_act' is 'relu': the forecast computes SiLU in its place"});
+  EXPECT_EQ(ConfigOf(With(TextOf("mpt-7b"), "\"clip_qkv\": null", "\"clip_qkv\": 8")).warnings,
+            std::vector<std::string>{"model: 'attn_config.clip_qkv' is 8: the forecast leaves out "
+                                     "that queries, keys and values are clipped"});
+}
+
+// Within sections that are read the keys are judged as outside of them.
+TEST(HuggingFaceTest, KeysOfSectionsAreJudged) {
+  const std::string text = TextOf("mpt-7b");
+  EXPECT_EQ(MistakesIn(With(text, "\"prefix_lm\": false", "\"prefix_lm\": true")).at(0).message,
+            "only causal attention is modelled in decoders: 'attn_config.prefix_lm' is true");
+  EXPECT_EQ(MistakesIn(Adding(text, "\"ffn_config\": {\"ffn_hidden_size\": 11008}")).at(0).message,
+            "the width of feed-forward layers has another key in this model_type: "
+            "'ffn_config.ffn_hidden_size' is 11008");
+}
+
+// transformers 5 calls rope_theta and rope_scaling rope_parameters, and torch_dtype dtype.
+std::string Llama31OfTransformers5() {
+  std::string text = TextOf("llama3.1-8b");
+  text = With(text, "\"rope_theta\": 500000.0,", "");
+  text = With(text, "\"rope_scaling\": {", "\"rope_parameters\": {\"rope_theta\": 500000.0,");
+  return With(text, "torch_dtype", "dtype");
+}
+
+TEST(HuggingFaceTest, BothSpellingsOfTransformersAreTheSame) {
+  const HuggingFaceConfig older = ConfigOf(TextOf("llama3.1-8b"));
+  const HuggingFaceConfig newer = ConfigOf(Llama31OfTransformers5());
+  EXPECT_EQ(newer.constants.rotary_base, older.constants.rotary_base);
+  EXPECT_EQ(newer.constants.rotary_scaling, older.constants.rotary_scaling);
+  EXPECT_EQ(Parameters(newer.architecture), Parameters(older.architecture));
+  EXPECT_EQ(older.warnings, std::vector<std::string>());
+  EXPECT_EQ(newer.warnings, std::vector<std::string>());
+}
+
+// An object for each type of layer: the one whose type the model's layers have.
+TEST(HuggingFaceTest, RotaryPositionsByTypeOfLayer) {
+  const std::string sections =
+      "\"rope_parameters\": {\"full_attention\": {\"rope_type\": \"linear\", \"factor\": 8.0, "
+      "\"rope_theta\": 1e6}, \"sliding_attention\": {\"rope_type\": \"default\", "
+      "\"rope_theta\": 2e4}}";
+  const std::string llama =
+      Adding(With(TextOf("llama2-7b"), "\"rope_scaling\": null,", ""), sections);
+  const HuggingFaceConfig full = ConfigOf(llama);
+  EXPECT_EQ(full.constants.rotary_base, 1'000'000);
+  ASSERT_TRUE(full.constants.rotary_scaling.has_value());
+  EXPECT_EQ(full.constants.rotary_scaling->factor, 8);
+  EXPECT_EQ(full.warnings,
+            std::vector<std::string>{"model: 'rope_parameters.sliding_attention' is an object: no "
+                                     "layer of this model is of that type; its rotary positions "
+                                     "are left out"});
+  const HuggingFaceConfig windows = ConfigOf(Adding(TextOf("mistral-7b"), sections));
+  EXPECT_EQ(windows.constants.rotary_base, 20'000);
+  EXPECT_FALSE(windows.constants.rotary_scaling.has_value());
+}
+
+TEST(HuggingFaceTest, RotaryRules) {
+  const auto scaled = [](const std::string& section) {
+    return ConfigOf(
+        With(TextOf("llama2-7b"), "\"rope_scaling\": null", "\"rope_scaling\": " + section));
+  };
+  for (const char* rule : {"yarn", "longrope", "dynamic"}) {
+    const HuggingFaceConfig config = scaled(
+        fmt::format("{{\"rope_type\": \"{}\", \"factor\": 40, \"beta_fast\": 32, \"mscale\": 1.0, "
+                    "\"short_factor\": [1.0], \"original_max_position_embeddings\": 4096}}",
+                    rule));
+    ASSERT_TRUE(config.constants.rotary_scaling.has_value()) << rule;
+    EXPECT_STREQ(Name(config.constants.rotary_scaling->rule), rule);
+    EXPECT_EQ(config.constants.rotary_scaling->factor, 40);
+    EXPECT_EQ(config.constants.rotary_scaling->original_positions, 4096);
+    EXPECT_EQ(config.warnings, std::vector<std::string>()) << rule;
+  }
+  const HuggingFaceConfig unknown =
+      scaled("{\"type\": \"mrope\", \"mrope_section\": [16, 24, 24]}");
+  EXPECT_FALSE(unknown.constants.rotary_scaling.has_value());
+  EXPECT_EQ(unknown.warnings,
+            std::vector<std::string>{"model: 'rope_scaling.type' is 'mrope': this rule is not "
+                                     "known, and positions are taken as they are"});
+  EXPECT_EQ(scaled("2.0").warnings,
+            std::vector<std::string>{"model: 'rope_scaling' is 2: it is no object, and the "
+                                     "forecast takes positions as they are"});
+  EXPECT_EQ(
+      ConfigOf(Adding(Llama31OfTransformers5(), "\"rope_scaling\": {\"factor\": 2.0}")).warnings,
+      std::vector<std::string>{
+          "model: 'rope_scaling' is an object: rope_parameters holds in its place"});
+}
+
+// As transformers writes it since 4.53: `count` layers of a type, then the rest of another.
+std::string LayerTypes(int count, const char* first, int rest, const char* second) {
+  std::string types;
+  for (int i = 0; i < count + rest; ++i) {
+    types += fmt::format("{}\"{}\"", i == 0 ? "" : ", ", i < count ? first : second);
+  }
+  return fmt::format("\"layer_types\": [{}]", types);
+}
+
+TEST(HuggingFaceTest, TypesOfLayers) {
+  const char *const full = "full_attention", *const sliding = "sliding_attention";
+  const std::string llama = TextOf("llama3.1-8b"), mistral = TextOf("mistral-7b");
+  const std::string qwen =
+      With(TextOf("qwen2-7b"), "\"use_sliding_window\": false", "\"use_sliding_window\": true");
+  const auto window = [](const std::string& text, const std::string& types) {
+    return ArchitectureOf(Adding(text, types)).attention_window;
+  };
+  EXPECT_EQ(window(llama, LayerTypes(32, full, 0, "")), 0);
+  EXPECT_EQ(window(mistral, LayerTypes(32, sliding, 0, "")), 4096);
+  EXPECT_EQ(window(mistral, LayerTypes(32, full, 0, "")), 0);
+  EXPECT_EQ(window(qwen, LayerTypes(28, full, 0, "")), 0);
+  EXPECT_EQ(window(qwen, LayerTypes(28, sliding, 0, "")), 131072);
+  // use_sliding_window is false: there is no window for the layers that would have one.
+  EXPECT_EQ(window(TextOf("qwen2-7b"), LayerTypes(14, full, 14, sliding)), 0);
+  const auto refused = [](const std::string& text, const std::string& types) {
+    const Diagnostics mistakes = MistakesIn(Adding(text, types));
+    EXPECT_EQ(mistakes.size(), 1U) << Format(mistakes);
+    return mistakes.at(0).message;
+  };
+  EXPECT_EQ(
+      refused(mistral, LayerTypes(16, full, 16, sliding)),
+      "layers with and without a window are not modelled together: 'layer_types' is an array");
+  EXPECT_EQ(
+      refused(qwen, LayerTypes(14, full, 14, sliding)),
+      "layers with and without a window are not modelled together: 'layer_types' is an array");
+  EXPECT_EQ(refused(llama, LayerTypes(16, full, 16, sliding)),
+            "models of this type have no window of attention: 'layer_types' is an array");
+  EXPECT_EQ(refused(mistral, LayerTypes(31, sliding, 0, "")),
+            "32 layers cannot be of 31 types: 'layer_types' is an array");
+  EXPECT_EQ(refused(llama, "\"layer_types\": [\"full_attention\", 1]"),
+            "'layer_types' needs an array of texts: an array");
+}
+
+// A multimodal model around a text model of an accepted type.
+TEST(HuggingFaceTest, TheTextModelOfAWrapperIsRead) {
+  const std::string text = TextOf("llama3.1-8b");
+  const std::string wrapper =
+      "{\"model_type\": \"llava\", \"text_config\": " + text +
+      ", \"vision_config\": {\"hidden_size\": 1024, \"model_type\": \"clip_vision_model\"}, "
+      "\"image_token_index\": 32000, \"vision_feature_layer\": -2}";
+  const HuggingFaceConfig config = ConfigOf(wrapper);
+  EXPECT_EQ(Parameters(config.architecture), 8'030'261'248);
+  EXPECT_EQ(config.constants.rotary_base, 500'000);
+  EXPECT_EQ(config.constants.rotary_scaling, model::RotaryScaling());
+  EXPECT_EQ(config.warnings,
+            std::vector<std::string>{
+                "model: of the 'llava' the text model is forecast alone, without its vision tower, "
+                "its projector and whatever else the file states around text_config"});
+  // In the spelling of transformers 5 the section's objects lie a level deeper.
+  const HuggingFaceConfig newer = ConfigOf(With(wrapper, text, Llama31OfTransformers5()));
+  EXPECT_EQ(newer.constants.rotary_base, 500'000);
+  EXPECT_EQ(newer.warnings, config.warnings);
+  const std::string tied = With(With(wrapper, "\"tie_word_embeddings\": false,", ""),
+                                "\"image_token_index\": 32000", "\"tie_word_embeddings\": true");
+  EXPECT_EQ(Parameters(ArchitectureOf(tied)), 8'030'261'248 - 128256LL * 4096);
+}
+
+TEST(HuggingFaceTest, MistakesOfAWrapper) {
+  const std::string text = Adding(TextOf("llama3.1-8b"), "\"kv_lora_rank\": 512");
+  const Diagnostics mistakes =
+      MistakesIn("{\"model_type\": \"llava\", \"text_config\": " + text +
+                 ", \"quantization_config\": {\"quant_method\": \"fp8\"}}");
+  ASSERT_EQ(mistakes.size(), 2U) << Format(mistakes);
+  EXPECT_EQ(mistakes[0].message,
+            "latent attention is not modelled: 'text_config.kv_lora_rank' is 512");
+  EXPECT_EQ(mistakes[1].message,
+            "weights that are kept quantised are not modelled: 'quantization_config' is an object");
+  // Dimensions that the file leaves to transformers.
+  EXPECT_EQ(MistakesIn("{\"model_type\": \"llava\", \"text_config\": {\"model_type\": \"llama\"}}")
+                .at(0)
+                .message,
+            "missing key: 'text_config.num_hidden_layers'");
+  const Diagnostics other = MistakesIn(
+      "{\"model_type\": \"gemma3\", \"text_config\": {\"model_type\": \"gemma3_text\"}}");
+  ASSERT_EQ(other.size(), 1U);
+  EXPECT_EQ(other[0].code, "model.unknown-type");
+  EXPECT_EQ(other[0].message, "models of this type are not modelled: 'gemma3_text'");
+}
+
 TEST(HuggingFaceTest, ExpertsAreNotModelled) {
   const Diagnostics mistakes = MistakesIn(
       With(TextOf("llama3.1-8b"), "\"hidden_act\"", "\"num_local_experts\": 8, \"hidden_act\""));
@@ -241,14 +530,18 @@ TEST(HuggingFaceTest, ImpossibleDimensionsPointAtTheirKey) {
 }
 
 TEST(HuggingFaceTest, UnknownTypesGetAHint) {
+  const std::string known =
+      "known are bert, gpt2, llama, megatron-bert, mistral, mpt, nemotron, qwen2";
   const Diagnostics mistakes = MistakesIn("{\"model_type\": \"lama\"}");
   ASSERT_EQ(mistakes.size(), 1U);
   EXPECT_EQ(mistakes[0].code, "model.unknown-type");
-  EXPECT_EQ(mistakes[0].hint,
-            "known are bert, gpt2, llama, megatron-bert, mistral, mpt, nemotron, qwen2");
+  EXPECT_EQ(mistakes[0].hint, known);
   // Mixtral has experts, and is no typing mistake for Mistral.
-  EXPECT_EQ(MistakesIn("{\"model_type\": \"mixtral\"}").at(0).hint,
-            "known are bert, gpt2, llama, megatron-bert, mistral, mpt, nemotron, qwen2");
+  EXPECT_EQ(
+      MistakesIn("{\"model_type\": \"mixtral\"}").at(0).hint,
+      "mixtral differs from mistral by mixtures of experts, which are not modelled; " + known);
+  EXPECT_EQ(MistakesIn("{\"model_type\": \"mamba2\"}").at(0).hint,
+            "mamba has state-space layers, which are not modelled; " + known);
   EXPECT_EQ(MistakesIn("{\"a\": 1}").at(0).code, "input.missing-key");
 }
 

@@ -125,14 +125,8 @@ class Collector {
     return Add({.kind = JsonValue::Kind::kText, .text = std::move(value)});
   }
   bool binary(binary_t&) { return true; }  // not in text
-  bool start_object(std::size_t) {
-    Add({.kind = JsonValue::Kind::kObject});
-    return Open(true);
-  }
-  bool start_array(std::size_t) {
-    Add({.kind = JsonValue::Kind::kArray});
-    return Open(false);
-  }
+  bool start_object(std::size_t) { return Open(JsonValue::Kind::kObject); }
+  bool start_array(std::size_t) { return Open(JsonValue::Kind::kArray); }
   bool end_object() { return Close(); }
   bool end_array() { return Close(); }
   bool key(string_t& name) {
@@ -157,42 +151,69 @@ class Collector {
   Diagnostics mistakes;
 
  private:
+  // An object or array that is open.
   struct Frame {
     bool object = false;
-    std::string key;
-    std::size_t key_at = 0;
-    std::set<std::string> keys;
-    std::size_t elements = 0;  // of an array, so far
+    bool kept = false;       // its values have paths, those of an array if they are texts
+    std::string path{};      // its own; empty for the document
+    std::string key{};       // of an object: the last one
+    std::size_t key_at = 0;  // where that stands; of an array: where its own key does
+    std::set<std::string> keys{};
+    std::int64_t elements = 0;   // so far
+    JsonValue* value = nullptr;  // its own, if it has a path; of the document none
   };
 
-  bool Open(bool object) {
-    if (frames_.empty()) is_object = object;
-    frames_.push_back({.object = object, .key = {}, .key_at = 0, .keys = {}});
+  bool Open(JsonValue::Kind kind) {
+    Frame frame{.object = kind == JsonValue::Kind::kObject};
+    if (frames_.empty()) {
+      is_object = frame.kept = frame.object;
+    } else {
+      const Frame& outer = frames_.back();
+      // The path of a value in it repeats its key: a file of long keys must not grow.
+      constexpr std::size_t kLongestKey = 256;
+      frame.kept = outer.kept && outer.object && outer.key.size() <= kLongestKey &&
+                   (!frame.object || frames_.size() < JsonObject::kDeepest);
+      frame.key_at = outer.key_at;
+      if (frame.kept) frame.path = PathOfNext();
+      frame.value = Keep({.kind = kind});
+    }
+    frames_.push_back(std::move(frame));
     return true;
   }
   bool Close() {
+    const Frame& frame = frames_.back();
+    if (frame.value != nullptr) frame.value->elements = frame.elements;
     frames_.pop_back();
     return true;
   }
+  // The path of the value that comes next in the innermost frame.
+  std::string PathOfNext() const {
+    const Frame& frame = frames_.back();
+    std::string own = frame.object ? frame.key : fmt::format("{}", frame.elements);
+    return frames_.size() == 1 ? own : frame.path + "." + own;
+  }
   bool Add(JsonValue value) {
-    const bool nested = frames_.size() == 2;
-    if (frames_.empty() || frames_.size() > 2) return true;
-    if (!frames_[0].object) return true;
-    const bool element = nested && !frames_[1].object;
-    std::string path = frames_[0].key;
-    if (element) path += fmt::format(".{}", frames_[1].elements++);
-    if (element && value.kind != JsonValue::Kind::kText) return true;
-    value.location = lines_.At(frames_[element ? 0 : frames_.size() - 1].key_at);
-    if (Quoted(value.text, "", std::string::npos) != value.text) {
-      mistakes.push_back({"file.not-text", value.location,
-                          fmt::format("the text holds a character that changes how others are "
-                                      "shown: {}",
-                                      Quoted(value.text)),
-                          "leave it out"});
-    }
-    if (nested && !element) path += "." + frames_[1].key;
-    values.emplace(std::move(path), std::move(value));
+    Keep(std::move(value));
     return true;
+  }
+  // The value where it is kept; null where it is not.
+  JsonValue* Keep(JsonValue value) {
+    if (frames_.empty()) return nullptr;
+    Frame& frame = frames_.back();
+    JsonValue* kept = nullptr;
+    if (frame.kept && (frame.object || value.kind == JsonValue::Kind::kText)) {
+      value.location = lines_.At(frame.key_at);
+      if (Quoted(value.text, "", std::string::npos) != value.text) {
+        mistakes.push_back({"file.not-text", value.location,
+                            fmt::format("the text holds a character that changes how others are "
+                                        "shown: {}",
+                                        Quoted(value.text)),
+                            "leave it out"});
+      }
+      kept = &values.emplace(PathOfNext(), std::move(value)).first->second;
+    }
+    ++frame.elements;
+    return kept;
   }
 
   std::string_view text_;

@@ -40,9 +40,37 @@ TEST(JsonObjectTest, FindsValuesAndTheirKeys) {
   EXPECT_EQ(object->Find("g")->kind, Kind::kNull);
   EXPECT_EQ(object->Find("h")->kind, Kind::kArray);
   EXPECT_EQ(object->Find("j.k")->kind, Kind::kObject);
-  EXPECT_EQ(object->Find("j.k.l"), nullptr);  // deeper than one level
+  ASSERT_NE(object->Find("j.k.l"), nullptr);
+  EXPECT_EQ(object->Find("j.k.l")->integer, 2);
   EXPECT_EQ(object->Find("h.i"), nullptr);
   EXPECT_EQ(object->location().line, 1);
+}
+
+// Paths have at most four keys: what stands deeper is counted, and not kept.
+TEST(JsonObjectTest, DeepObjectsHaveNoContent) {
+  const auto object = JsonObject::Parse(
+      "{\"a\": {\"b\": {\"c\": {\"d\": {\"e\": 1, \"f\": 2}, \"g\": 3}}}}", "f.json");
+  ASSERT_TRUE(object.has_value());
+  ASSERT_NE(object->Find("a.b.c.d"), nullptr);
+  EXPECT_EQ(object->Find("a.b.c.d")->kind, Kind::kObject);
+  EXPECT_EQ(object->Find("a.b.c.d")->elements, 2);
+  EXPECT_EQ(object->Find("a.b.c.d.e"), nullptr);
+  EXPECT_EQ(object->Find("a.b.c")->elements, 2);
+  EXPECT_EQ(object->values().size(), 5U);  // a, b, c, d and g
+}
+
+TEST(JsonObjectTest, ArraysHaveTheirTexts) {
+  const auto object = JsonObject::Parse(
+      "{\"a\": [\"x\", 1, \"y\"], \"b\": {\"c\": [\"z\", [\"w\"]], \"d\": []}}", "f.json");
+  ASSERT_TRUE(object.has_value());
+  EXPECT_EQ(object->Find("a")->elements, 3);
+  EXPECT_EQ(object->Find("a.0")->text, "x");
+  EXPECT_EQ(object->Find("a.1"), nullptr);
+  EXPECT_EQ(object->Find("a.2")->text, "y");
+  EXPECT_EQ(object->Find("a.2")->location.column, 2);  // that of its key
+  EXPECT_EQ(object->Find("b.c.0")->text, "z");
+  EXPECT_EQ(object->Find("b.c")->elements, 2);
+  EXPECT_EQ(object->Find("b.d")->elements, 0);
 }
 
 TEST(JsonObjectTest, SyntaxErrorsHaveAPlace) {

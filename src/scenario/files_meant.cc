@@ -27,7 +27,7 @@ std::vector<std::string> FilesMeant(std::string_view path, std::string_view key)
   const bool bare = folder.empty();
   if (root.empty() || path.starts_with('/')) return {};
   const std::string word(bare ? path : path.substr(folder.size() + 1));
-  if (key == "model" && !model::OtherLayersOf(word).empty()) return {};
+  if (key == "model" && model::OtherFamilyOf(word) != nullptr) return {};
   if (bare) folder = ShippedFolder(key);
   std::vector<std::string> names;
   std::error_code error;

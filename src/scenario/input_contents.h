@@ -4,10 +4,10 @@
 
 #include "src/base/diagnostic.h"
 #include "src/calibration/calibration.h"
-#include "src/model/model.h"
 #include "src/parallel/pipeline_schedule.h"
 #include "src/scenario/document.h"
 #include "src/scenario/input_cache.h"
+#include "src/scenario/model_file.h"
 #include "src/scenario/shared_inputs.h"
 #include "src/scenario/topology_file.h"
 #include "src/topology/cluster.h"
@@ -23,7 +23,7 @@ struct Document {
 
 struct InputCache::Contents {
   SharedInputs<Document> documents;
-  SharedInputs<model::Model> models;
+  SharedInputs<LoadedModel> models;
   SharedInputs<Topology> topologies;
   SharedInputs<topology::Cluster> clusters;
   SharedInputs<calibration::Calibration> calibrations;

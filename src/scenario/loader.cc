@@ -272,10 +272,17 @@ class Loader::Reading {
   void LoadModel(const ScenarioFile& file) {
     if (!file.model.has_value()) return;
     sources_.model = ToResolved(*file.model->tree());
-    scenario_.model = Shared(
-        contents_.models, *file.model, scenario::LoadModel,
-        [](const Node& node, Diagnostics& diagnostics) { return ReadModel(node, diagnostics); });
-    plain_model_ = scenario_.model;
+    const auto loaded =
+        Shared(contents_.models, *file.model, scenario::LoadModel,
+               [](const Node& node, Diagnostics& diagnostics) -> std::optional<LoadedModel> {
+                 std::optional<model::Model> model = ReadModel(node, diagnostics);
+                 if (!model) return std::nullopt;
+                 return LoadedModel{*std::move(model)};
+               });
+    if (loaded == nullptr) return;
+    plain_model_ = scenario_.model = std::shared_ptr<const model::Model>(loaded, &loaded->model);
+    scenario_.warnings.insert(scenario_.warnings.end(), loaded->warnings.begin(),
+                              loaded->warnings.end());
   }
 
   // The model with the adapters that the plan says. The last one is kept: plans seldom differ in

@@ -114,10 +114,9 @@ Family ReadFamily(MappingReader& reader) {
   if (family) return *family;
   for (const YamlNode::Entry& entry : reader.node().tree()->entries) {
     if (entry.key != "family") continue;
-    const std::string_view layers = model::OtherLayersOf(entry.value->scalar);
-    if (layers.empty()) continue;
-    reader.diagnostics().back().hint =
-        fmt::format("{} has {}, which are not modelled", entry.value->scalar, layers);
+    const model::OtherFamily* other = model::OtherFamilyOf(entry.value->scalar);
+    if (other == nullptr) continue;
+    reader.diagnostics().back().hint = model::Difference(*other);
   }
   return Family::kLlama;
 }
@@ -338,11 +337,12 @@ bool IsHuggingFace(const Node& node) {
   return has("model_type") && !has("kind");
 }
 
-Result<model::Model> ParseHuggingFace(std::string_view text, const std::string& path) {
+Result<LoadedModel> ParseHuggingFace(std::string_view text, const std::string& path) {
   Result<formats::HuggingFaceConfig> config = formats::ParseHuggingFaceConfig(text, path);
   if (!config.has_value()) return tl::make_unexpected(std::move(config.error()));
   std::string name = config->name.empty() ? NameOfFile(path) : std::move(config->name);
-  return Build(std::move(name), config->architecture);
+  return LoadedModel{.model = Build(std::move(name), config->architecture),
+                     .warnings = std::move(config->warnings)};
 }
 
 }  // namespace
@@ -360,7 +360,7 @@ std::optional<model::Model> ReadModel(const Node& node, Diagnostics& diagnostics
                                           : ReadLayerList(reader, std::move(name), diagnostics);
 }
 
-Result<model::Model> LoadModel(const std::string& path) {
+Result<LoadedModel> LoadModel(const std::string& path) {
   Diagnostics diagnostics;
   const std::optional<std::string> text = ReadTextFile(path, diagnostics);
   if (!text.has_value()) return tl::make_unexpected(std::move(diagnostics));
@@ -368,7 +368,7 @@ Result<model::Model> LoadModel(const std::string& path) {
   if (const std::optional<Node> node = ParseDocument(*text, path, diagnostics)) {
     if (IsHuggingFace(*node)) return ParseHuggingFace(*text, path);
     std::optional<model::Model> model = ReadModel(*node, diagnostics);
-    if (model.has_value() && diagnostics.empty()) return *std::move(model);
+    if (model.has_value() && diagnostics.empty()) return LoadedModel{*std::move(model)};
   }
   return tl::make_unexpected(std::move(diagnostics));
 }

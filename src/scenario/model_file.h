@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "src/base/diagnostic.h"
 #include "src/model/model.h"
@@ -29,9 +31,16 @@ inline constexpr Bytes kMostListedActivation = GiB(std::int64_t{1} << 20);  // 1
 // its file, without the ending, or after its place in the scenario.
 std::optional<model::Model> ReadModel(const Node& node, Diagnostics& diagnostics);
 
+struct LoadedModel {
+  model::Model model;
+  // What the model leaves out of its description; sentences for the forecast's warnings. A YAML
+  // file has none: what it states is followed, or a mistake.
+  std::vector<std::string> warnings{};
+};
+
 // `path` names a YAML file or a config.json: what ends in .json, or has a model_type and no kind,
 // is the latter.
-Result<model::Model> LoadModel(const std::string& path);
+Result<LoadedModel> LoadModel(const std::string& path);
 
 // The constants of the same descriptions, which no forecast needs. Layer lists have none that mean
 // anything. Only for descriptions that were read without mistakes.

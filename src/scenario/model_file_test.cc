@@ -70,18 +70,20 @@ TEST(ModelFileTest, ShippedModelsHaveTheirParameterCounts) {
   }
   EXPECT_EQ(files, shipped.size());
   for (const auto& [name, parameters] : shipped) {
-    const Result<model::Model> model = LoadModel("models/" + name + ".yaml");
-    ASSERT_TRUE(model.has_value()) << Format(model.error());
-    EXPECT_EQ(model->name, name);
-    EXPECT_EQ(model->parameter_count(), parameters) << name;
+    const Result<LoadedModel> loaded = LoadModel("models/" + name + ".yaml");
+    ASSERT_TRUE(loaded.has_value()) << Format(loaded.error());
+    EXPECT_EQ(loaded->model.name, name);
+    EXPECT_EQ(loaded->model.parameter_count(), parameters) << name;
+    EXPECT_TRUE(loaded->warnings.empty()) << name;
   }
 }
 
 TEST(ModelFileTest, ReadsAConfigJson) {
-  const Result<model::Model> model = LoadModel("src/formats/testdata/llama3.1-8b.json");
-  ASSERT_TRUE(model.has_value()) << Format(model.error());
-  EXPECT_EQ(model->name, "llama3.1-8b");  // the file's; it has no name of its own
-  EXPECT_EQ(model->parameter_count(), 8'030'261'248);
+  const Result<LoadedModel> loaded = LoadModel("src/formats/testdata/llama3.1-8b.json");
+  ASSERT_TRUE(loaded.has_value()) << Format(loaded.error());
+  EXPECT_EQ(loaded->model.name, "llama3.1-8b");  // the file's; it has no name of its own
+  EXPECT_EQ(loaded->model.parameter_count(), 8'030'261'248);
+  EXPECT_TRUE(loaded->warnings.empty());
 }
 
 TEST(ModelFileTest, AConfigUnderAnotherNameIsRecognised) {
@@ -91,18 +93,18 @@ TEST(ModelFileTest, AConfigUnderAnotherNameIsRecognised) {
       R"({"model_type": "gpt2", "n_embd": 8, "n_layer": 1, "n_head": 2, "n_positions": 4,
           "vocab_size": 10})";
   for (const char* name : {"config.json", "config.txt"}) std::ofstream(folder / name) << text;
-  const Result<model::Model> json = LoadModel((folder / "config.json").string());
+  const Result<LoadedModel> json = LoadModel((folder / "config.json").string());
   ASSERT_TRUE(json.has_value()) << Format(json.error());
-  EXPECT_EQ(json->name, "tiny");  // a config.json is called after its folder
+  EXPECT_EQ(json->model.name, "tiny");  // a config.json is called after its folder
   // (10 + 4) x 8 + 12 x 64 + 13 x 8 + 2 x 8.
-  EXPECT_EQ(json->parameter_count(), 1000);
-  const Result<model::Model> other = LoadModel((folder / "config.txt").string());
+  EXPECT_EQ(json->model.parameter_count(), 1000);
+  const Result<LoadedModel> other = LoadModel((folder / "config.txt").string());
   ASSERT_TRUE(other.has_value()) << Format(other.error());
-  EXPECT_EQ(other->parameter_count(), 1000);
+  EXPECT_EQ(other->model.parameter_count(), 1000);
 }
 
 TEST(ModelFileTest, AMissingFileIsAMistake) {
-  const Result<model::Model> model = LoadModel("models/none.yaml");
+  const Result<LoadedModel> model = LoadModel("models/none.yaml");
   ASSERT_FALSE(model.has_value());
   EXPECT_EQ(model.error().at(0).code, "file.not-found");
 }
@@ -194,7 +196,8 @@ TEST(ModelFileTest, AFamilyOfOtherLayersIsToldByName) {
     const auto model = Parse("kind: transformer\nfamily: " + family + "\n");
     return model.has_value() ? std::string() : model.error().front().hint;
   };
-  EXPECT_EQ(hint("mixtral"), "mixtral has mixtures of experts, which are not modelled");
+  EXPECT_EQ(hint("mixtral"),
+            "mixtral differs from mistral by mixtures of experts, which are not modelled");
   EXPECT_EQ(hint("mistrall"), "did you mean 'mistral'?");
 }
 
