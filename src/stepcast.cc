@@ -7,6 +7,7 @@
 #include "src/base/files_read.h"
 #include "src/forecast/explanation.h"
 #include "src/forecast/forecast.h"
+#include "src/forecast/optimizer_states_warning.h"
 #include "src/planner/sweep.h"
 #include "src/planner/worker_pool.h"
 #include "src/report/compare_report.h"
@@ -111,6 +112,7 @@ Answer<Simulated> SimulateAndShow(const Source& source, const Input& input) {
   if (!scenario) return WrongInput(scenario.error());
   auto run = forecast::Simulate(*scenario);
   if (!run) return WrongInput(run.error());
+  forecast::WarnOfOptimizerStates(run->forecast.memory, *scenario);
   std::string json = report::SimulateJson(*scenario, run->forecast, stopwatch.Seconds());
   return Simulated{*std::move(scenario), std::move(run->forecast), std::move(json)};
 }
@@ -231,10 +233,11 @@ Answer<Document> Explain(const Input& input) {
   const Stopwatch stopwatch;
   const Source source(input);
   scenario::InputCache cache;
-  const auto scenario = scenario::Load(source.name(), input.set, cache);
+  auto scenario = scenario::Load(source.name(), input.set, cache);
   if (!scenario) return WrongInput(scenario.error());
   const auto explanation = forecast::Explain(*scenario);
   if (!explanation) return WrongInput(explanation.error());
+  forecast::WarnOfOptimizerStates(explanation->forecast.memory, *scenario);
   return Document{report::ExplainJson(*scenario, *explanation, stopwatch.Seconds())};
 }
 

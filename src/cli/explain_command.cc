@@ -3,6 +3,7 @@
 #include "src/cli/stopwatch.h"
 #include "src/cli/warnings.h"
 #include "src/forecast/explanation.h"
+#include "src/forecast/optimizer_states_warning.h"
 #include "src/report/explain_report.h"
 #include "src/scenario/load.h"
 
@@ -11,10 +12,11 @@ namespace stepcast::cli {
 Outcome Explain(const ExplainOptions& options) {
   const Stopwatch stopwatch;
   scenario::InputCache cache;
-  const auto scenario = scenario::Load(options.scenario, options.set, cache);
+  auto scenario = scenario::Load(options.scenario, options.set, cache);
   if (!scenario) return WrongInput(scenario.error());
   const auto explanation = forecast::Explain(*scenario);
   if (!explanation) return WrongInput(explanation.error());
+  forecast::WarnOfOptimizerStates(explanation->forecast.memory, *scenario);
   Outcome outcome;
   outcome.status = explanation->forecast.memory.fits ? kDone : kAnswerIsNo;
   outcome.output = options.json ? report::ExplainJson(*scenario, *explanation, stopwatch.Seconds())

@@ -9,6 +9,7 @@
 #include "src/cli/trace_folder.h"
 #include "src/cli/warnings.h"
 #include "src/forecast/forecast.h"
+#include "src/forecast/optimizer_states_warning.h"
 #include "src/lowering/lowering.h"
 #include "src/program/dump.h"
 #include "src/program/validator.h"
@@ -60,7 +61,7 @@ Outcome Simulate(const SimulateOptions& options) {
   scenario::InputCache cache;
   std::vector<std::string> set = options.set;
   if (!options.network.empty()) set.push_back("cluster.network=" + options.network);
-  const auto scenario = scenario::Load(options.scenario, set, cache);
+  auto scenario = scenario::Load(options.scenario, set, cache);
   if (!scenario) return WrongInput(scenario.error());
   if (options.program) return ShowProgram(*scenario);
 
@@ -74,6 +75,7 @@ Outcome Simulate(const SimulateOptions& options) {
 
   const auto run = forecast::Simulate(*scenario);
   if (!run) return WrongInput(run.error());
+  forecast::WarnOfOptimizerStates(run->forecast.memory, *scenario);
 
   const int rank = run->critical_class().first_rank;
   const int ranks = scenario->cluster->devices();

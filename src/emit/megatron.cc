@@ -58,6 +58,11 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
   if (training.activation_checkpointing == model::Checkpointing::kSelectiveOp) {
     return "its recomputation is full, or of the attention core: activation_checkpointing";
   }
+  if (plan::IsPrecisionAware(training) && training.parameter_dtype == DataType::kBf16 &&
+      training.master_weights != plan::MasterWeights::kFp16Remainder) {
+    return "its precision-aware optimizer keeps remainders beside bf16 parameters: "
+           "training.master_weights";
+  }
   if (!plan.data_parallel.copy_main_gradients && plan.data_parallel.zero_stage == 0) {
     return "only its distributed optimizer takes 16-bit gradients as they are: "
            "copy_main_gradients";
@@ -306,6 +311,11 @@ void AddParallelism(const plan::Plan& plan, Arguments& arguments) {
     // megatron/training/arguments.py: offloading goes through the precision-aware optimizer.
     if (data_parallel.optimizer_cpu_offload || !data_parallel.copy_main_gradients) {
       arguments.Flag("use-precision-aware-optimizer");
+    }
+    if (plan::IsPrecisionAware(plan.training)) {
+      const std::string type(Name(plan.training.optimizer_state_dtype));
+      arguments.Add("exp-avg-dtype", type);
+      arguments.Add("exp-avg-sq-dtype", type);
     }
     if (data_parallel.optimizer_cpu_offload) {
       arguments.Flag("optimizer-cpu-offload");

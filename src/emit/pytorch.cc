@@ -519,6 +519,13 @@ Target PytorchSettings(const scenario::Scenario& scenario) {
   if (IsQuantized(scenario.plan.training.precision)) {
     return CannotRun("the module multiplies in 16 or 32 bits: training.precision");
   }
+  const plan::Training& training = scenario.plan.training;
+  if (training.optimizer != plan::Optimizer::kLamb &&
+      (plan::KeepsMasterWeights(training) || !plan::HasStatesOfUpdatedType(training))) {
+    return CannotRun(
+        "torch.optim's optimizers keep no master weights, and moments in the parameters' type: "
+        "training.master_weights, optimizer_state_dtype");
+  }
   if (scenario.plan.parallelism.pipeline > 1) {
     return CannotRun("the module has no pipeline stages: parallelism.pipeline");
   }

@@ -14,10 +14,11 @@ namespace {
 
 using program::Index;
 
-// Calls of one collective on one communicator.
+// Calls of one collective among the ranks of one group, on any communicator of it: FSDP1 and
+// Megatron-LM, for one, have several.
 struct Sum {
   CollectiveKind kind = CollectiveKind::kAllReduce;
-  Index communicator = 0;
+  std::string_view group;
   CollectiveSummary summary;
   std::vector<std::string_view> algorithms, protocols;
 };
@@ -37,14 +38,14 @@ std::string Joined(std::vector<std::string_view>& names) {
   return text;
 }
 
-Sum& SumOf(CollectiveKind kind, Index communicator, cost::Provenance provenance,
+Sum& SumOf(CollectiveKind kind, std::string_view group, cost::Provenance provenance,
            std::vector<Sum>& sums) {
   for (Sum& known : sums) {
-    if (known.kind == kind && known.communicator == communicator) return known;
+    if (known.kind == kind && known.group == group) return known;
   }
   Sum& sum = sums.emplace_back();
   sum.kind = kind;
-  sum.communicator = communicator;
+  sum.group = group;
   sum.summary.provenance = provenance;
   return sum;
 }
@@ -57,13 +58,17 @@ std::vector<CollectiveSummary> SummariseCollectives(const program::Program& prog
                                                     const program::Timeline& timeline,
                                                     std::uint32_t step) {
   std::vector<Sum> sums;
+  const auto group_of = [&program](Index communicator) -> std::string_view {
+    return program.groups[program.communicators[communicator].group].name;
+  };
   std::vector<std::uint32_t> sum_of(counts.collectives.size());  // by operand
   for (std::size_t operand = 0; operand < counts.collectives.size(); ++operand) {
     const std::int64_t calls = counts.collectives[operand];
     if (calls == 0) continue;
     const program::Collective& collective = program.collectives[operand];
     const cost::CollectivePrice& price = prices.collectives[operand];
-    Sum& sum = SumOf(collective.kind, collective.communicator, price.demand.provenance, sums);
+    Sum& sum =
+        SumOf(collective.kind, group_of(collective.communicator), price.demand.provenance, sums);
     sum_of[operand] = static_cast<std::uint32_t>(&sum - sums.data());
     CollectiveSummary& summary = sum.summary;
     summary.calls += calls;
@@ -78,7 +83,7 @@ std::vector<CollectiveSummary> SummariseCollectives(const program::Program& prog
   for (std::size_t operand = 0; operand < counts.exchanges.size(); ++operand) {
     const std::int64_t calls = counts.exchanges[operand];
     if (calls == 0) continue;
-    Sum& sum = SumOf(CollectiveKind::kSendRecv, program.exchanges[operand].communicator,
+    Sum& sum = SumOf(CollectiveKind::kSendRecv, group_of(program.exchanges[operand].communicator),
                      prices.exchanges[operand].front().demand.provenance, sums);
     sum_of_exchange[operand] = static_cast<std::uint32_t>(&sum - sums.data());
     CollectiveSummary& summary = sum.summary;
@@ -107,13 +112,12 @@ std::vector<CollectiveSummary> SummariseCollectives(const program::Program& prog
   }
   for (Sum& sum : sums) {
     sum.summary.collective = sum.kind;
-    sum.summary.group = program.groups[program.communicators[sum.communicator].group].name;
+    sum.summary.group = sum.group;
     sum.summary.algorithm = Joined(sum.algorithms);
     sum.summary.protocol = Joined(sum.protocols);
   }
   std::sort(sums.begin(), sums.end(), [](const Sum& a, const Sum& b) {
-    return std::tie(a.kind, a.summary.group, a.communicator) <
-           std::tie(b.kind, b.summary.group, b.communicator);
+    return std::tie(a.kind, a.group) < std::tie(b.kind, b.group);
   });
   std::vector<CollectiveSummary> summaries;
   summaries.reserve(sums.size());

@@ -48,7 +48,7 @@ Index DeepSpeedUpdate::MemoryKernel(const char* name, std::int64_t elements,
 
 UpdateGroup DeepSpeedUpdate::AddGroup(const std::string& name, std::int64_t elements,
                                       std::int64_t padding) {
-  const std::int64_t arrays = 1 + (training_.optimizer == plan::Optimizer::kAdamW ? 2 : 1);
+  const std::int64_t arrays = 1 + plan::MomentsOf(training_.optimizer);
   const std::int64_t kept = SizeOf(training_.gradient_dtype);
   const DataType parameters = training_.parameter_dtype;
   const auto add = [&](const char* what, std::int64_t bytes, Category category) {
@@ -72,7 +72,7 @@ UpdateGroup DeepSpeedUpdate::AddGroup(const std::string& name, std::int64_t elem
 }
 
 program::Elements DeepSpeedUpdate::StatesOf(const UpdateGroup& group, std::int64_t offset) const {
-  const bool master = SizeOf(training_.parameter_dtype) < SizeOf(DataType::kFp32);
+  const bool master = plan::KeepsMasterWeights(training_);
   return At(group.states, offset + (master ? 0 : group.elements), DataType::kFp32);
 }
 

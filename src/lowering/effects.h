@@ -42,7 +42,7 @@ program::Effect Squares(program::Elements number, program::Elements source, std:
 program::Effect Clipped(program::Elements target, program::Elements squares, std::int64_t elements,
                         double limit);
 
-// `states`: FP32 arrays, `stride` elements after one another.
+// `states`: arrays of one type, `stride` elements after one another (program/data_flow.h).
 program::Effect OptimizerUpdate(program::Elements parameters, program::Elements gradients,
                                 program::Elements states, std::int64_t stride,
                                 std::int64_t elements);

@@ -119,7 +119,7 @@ class Update {
   }
 
   Index AddTemporary(std::int64_t elements) {
-    return builder_.AddBuffer(temporary_name_, Bytes(elements * kTemporaryBytes),
+    return builder_.AddBuffer(temporary_name_, BytesOf(elements, plan::UpdatedType(training_)),
                               Category::kWorkspace);
   }
 

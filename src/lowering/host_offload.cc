@@ -25,23 +25,26 @@ constexpr double kHostEfficiency = 0.43;
 // (read, written) and then read; the 16-bit copy is written at last, from values that are read once
 // more.
 //
-// PyTorch's optimizers on FP32 tensors of the CPU (torch/optim/adam.py, sgd.py). Fused: one pass
+// PyTorch's optimizers on the CPU, on FP32 master weights or on the parameters as they are, with
+// moments of the same type (torch/optim/adam.py, sgd.py). Fused: one pass
 // over value, moments (read and written) and gradient (read). Else operation by operation, whatever
 // `foreach` says, which is for GPUs: AdamW decays the value (2 operands), moves the first moment
 // (lerp_, 3), scales the second (2) and adds the gradient's square (addcmul_, 3), takes its root
 // (2), divides it (2), adds epsilon (2) and updates the value (addcdiv_, 4): 20. SGD with momentum:
-// scales it (2), adds the gradient (3), updates the value (3). Values of 16 bits are cast at last.
+// scales it (2), adds the gradient (3), updates the value (3). Master weights are cast at last.
 //
 // Megatron-LM's HybridDeviceOptimizer runs these, AdamW fused
 // (megatron/core/optimizer/__init__.py).
 std::int64_t UpdateBytes(const plan::Plan& plan) {
   const plan::Training& training = plan.training;
   const bool adam = training.optimizer == plan::Optimizer::kAdamW;
-  const std::int64_t moments = adam ? 2 : 1;
+  const std::int64_t moments = plan::MomentsOf(training.optimizer);
   const std::int64_t kept = SizeOf(training.parameter_dtype);
-  const std::int64_t size = SizeOf(DataType::kFp32);
-  const std::int64_t cast = size == kept ? 0 : size + kept;
-  if (plan.data_parallel.framework == plan::Framework::kDeepSpeed) {
+  const bool deepspeed = plan.data_parallel.framework == plan::Framework::kDeepSpeed;
+  const std::int64_t size =
+      deepspeed ? SizeOf(DataType::kFp32) : SizeOf(plan::UpdatedType(training));
+  const std::int64_t cast = plan::KeepsMasterWeights(training) ? size + kept : 0;
+  if (deepspeed) {
     return 2 * size * (1 + moments) + 3 * size + size + kept;
   }
   const bool megatron = plan.data_parallel.framework == plan::Framework::kMegatron;
@@ -54,9 +57,9 @@ std::int64_t UpdateBytes(const plan::Plan& plan) {
   return (adam ? 20 : 8) * size + cast;
 }
 
-// FP32 values and moments.
+// FP32 values and moments of DeepSpeed and Megatron-LM, whatever the parameters' type.
 std::int64_t StateBytes(const plan::Training& training) {
-  return 4 * (training.optimizer == plan::Optimizer::kAdamW ? 3 : 2);
+  return 4 * (1 + plan::MomentsOf(training.optimizer));
 }
 
 }  // namespace

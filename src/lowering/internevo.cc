@@ -72,11 +72,10 @@ class InternEvo final : public ShardingStrategy {
       owners_[rank].parameters = AddState(builder_.Named(name, "/parameters"),
                                           owners_[rank].elements, type_, Category::kParameter);
     }
-    const std::int64_t arrays =
-        plan::OptimizerBytesPerParameter(plan_.training) / SizeOf(DataType::kFp32);
+    const plan::OptimizerArrays arrays = plan::OptimizerArraysOf(plan_.training);
     if (OwnElements() > 0) {
-      optimizer_ = AddState({.first = builder_.AddText("optimizer")}, OwnElements() * arrays,
-                            DataType::kFp32, Category::kOptimizer);
+      optimizer_ = AddState({.first = builder_.AddText("optimizer")}, OwnElements() * arrays.count,
+                            arrays.type, Category::kOptimizer);
     }
     norm_ = AddState({.first = builder_.AddText("norm")}, 1, DataType::kFp32, Category::kWorkspace);
     model_communicator_ = builder_.AddCommunicator(

@@ -23,6 +23,7 @@ namespace stepcast::lowering {
 bool DescribesValues(const plan::Plan& plan) {
   const plan::DeepSpeed& deepspeed = plan.data_parallel.deepspeed;
   return plan::TraitsOf(plan.data_parallel.framework).describes_values &&
+         plan::HasStatesOfUpdatedType(plan.training) &&
          plan.data_parallel.comm_hook != plan::CommHook::kPowerSgd && !deepspeed.offloads() &&
          !plan.data_parallel.cpu_offload && !plan.data_parallel.optimizer_cpu_offload &&
          !deepspeed.quantized_weights && !deepspeed.quantized_gradients;

@@ -29,7 +29,8 @@ std::vector<LoweredClass> Lower(const scenario::Scenario& scenario,
 program::Program LowerRank(const scenario::Scenario& scenario, const LowerOptions& options = {});
 
 // Whether programs of the plan can say what they do to values (LowerOptions::data_flow), and so be
-// executed: not where states are on the host, or what is sent is quantised or of low rank.
+// executed: not where states are on the host or of another type than what they update, or what is
+// sent is quantised or of low rank.
 bool DescribesValues(const plan::Plan& plan);
 
 // The process groups of the program of `rank`, in the order of `program`, which is that of any rank

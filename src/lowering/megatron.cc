@@ -329,8 +329,7 @@ class Megatron final : public ShardingStrategy {
   }
 
   void AddBucket(std::span<const int> tensors, FlatLayout layout) {
-    const std::int64_t arrays =
-        plan::OptimizerBytesPerParameter(plan_.training) / SizeOf(DataType::kFp32);
+    const plan::OptimizerArrays arrays = plan::OptimizerArraysOf(plan_.training);
     const GradientBucket& bucket =
         buckets_.Add(tensors, std::move(layout), "/main gradients", GradientType(), OwnIndex());
     const FlatLayout& laid = bucket.layout;
@@ -339,9 +338,9 @@ class Megatron final : public ShardingStrategy {
     state.parameters =
         operations_.AddRange(builder_.Named(bucket.name, "/parameters"), laid.padded(),
                              ParameterType(), Category::kParameter, laid.exact);
-    state.optimizer = operations_.AddShard(builder_.Named(bucket.name, "/optimizer"),
-                                           laid.shard * arrays, DataType::kFp32,
-                                           Category::kOptimizer, laid.exact * arrays, laid.ranks);
+    state.optimizer = operations_.AddShard(
+        builder_.Named(bucket.name, "/optimizer"), laid.shard * arrays.count, arrays.type,
+        Category::kOptimizer, laid.exact * arrays.count, laid.ranks);
     operations_.Allocate(step_.compute(), state.parameters);
     operations_.Allocate(step_.compute(), bucket.gradients);
     if (!offload_.optimizer()) operations_.Allocate(step_.compute(), state.optimizer);

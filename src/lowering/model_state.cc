@@ -14,9 +14,8 @@ void AddParameterState(TrainingStep& step, const Elements& place, std::int64_t f
 
 void AddOptimizerState(TrainingStep& step, const Elements& states, std::int64_t stride,
                        std::int64_t first, std::int64_t elements) {
-  const std::int64_t arrays =
-      plan::OptimizerBytesPerParameter(step.plan().training) / SizeOf(DataType::kFp32);
-  const bool master = SizeOf(step.plan().training.parameter_dtype) < SizeOf(DataType::kFp32);
+  const std::int64_t arrays = plan::OptimizerArraysOf(step.plan().training).count;
+  const bool master = plan::KeepsMasterWeights(step.plan().training);
   for (std::int64_t array = 0; array < arrays; ++array) {
     const StateRole role = array == 0 && master ? StateRole::kMaster : StateRole::kMoment;
     step.builder().AddState({role, Further(states, array * stride), first, elements});

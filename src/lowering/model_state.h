@@ -11,8 +11,8 @@ namespace stepcast::lowering {
 void AddParameterState(TrainingStep& step, const program::Elements& place, std::int64_t first,
                        std::int64_t elements);
 
-// The optimizer's FP32 arrays, `stride` elements after one another: the master copy where
-// parameters are shorter, then the moments.
+// The optimizer's arrays, `stride` elements after one another: the master copy, where it keeps one,
+// then the moments. All are of the type of `states`.
 void AddOptimizerState(TrainingStep& step, const program::Elements& states, std::int64_t stride,
                        std::int64_t first, std::int64_t elements);
 

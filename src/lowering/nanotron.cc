@@ -176,8 +176,7 @@ class Nanotron final : public ShardingStrategy {
   void AddStates() {
     const model::Model& model = step_.model();
     const std::int64_t count = model.parameter_count();
-    const std::int64_t arrays =
-        plan::OptimizerBytesPerParameter(step_.plan().training) / SizeOf(DataType::kFp32);
+    const plan::OptimizerArrays arrays = plan::OptimizerArraysOf(step_.plan().training);
     std::vector<std::int64_t> lengths;
     std::int64_t offset = 0;
     for (const model::Tensor& tensor : model.tensors) {
@@ -194,8 +193,8 @@ class Nanotron final : public ShardingStrategy {
                         Elements(tensor));
     }
     states_ = operations_.AddShard({.first = builder_.AddText("optimizer states")},
-                                   slices_.shard() * arrays, DataType::kFp32, Category::kOptimizer,
-                                   count * arrays, Ranks());
+                                   slices_.shard() * arrays.count, arrays.type,
+                                   Category::kOptimizer, count * arrays.count, Ranks());
     operations_.Allocate(step_.compute(), states_);
     for (const BlockLayout::Block& block : slices_.blocks()) {
       const Piece own = slices_.Own(block, OwnIndex());

@@ -15,10 +15,6 @@ Kernel MemoryKernel(std::string name, std::int64_t elements, std::int64_t read_b
           .written = Bytes(elements * written_bytes)};
 }
 
-bool HasMasterWeights(const plan::Training& training) {
-  return SizeOf(training.parameter_dtype) < SizeOf(DataType::kFp32);
-}
-
 Kernel GivenUpdate(const model::Model& model, std::int64_t elements) {
   const std::int64_t all = model.parameter_count();
   const std::int64_t whole = model::GivenOptimizerStep(model).picoseconds();
@@ -30,13 +26,15 @@ Kernel GivenUpdate(const model::Model& model, std::int64_t elements) {
 }
 
 Kernel FusedUpdate(const plan::Training& training, std::int64_t elements) {
-  // States are FP32: the parameter or its master copy, and the moments, each read and written.
-  const std::int64_t moments = plan::MomentsOf(training.optimizer);
-  const std::int64_t states = 4 * (1 + moments);
+  // The optimizer's states are read and written; without whole master weights the parameter is
+  // read.
+  const std::int64_t states = plan::OptimizerBytesPerParameter(training);
   const std::int64_t gradient = SizeOf(training.gradient_dtype);
-  const std::int64_t cast = HasMasterWeights(training) ? SizeOf(training.parameter_dtype) : 0;
-  return MemoryKernel(std::string("fused_") + Name(training.optimizer), elements, states + gradient,
-                      states + cast);
+  const std::int64_t parameter = SizeOf(training.parameter_dtype);
+  const bool whole =
+      plan::KeepsMasterWeights(training) && training.master_weights == plan::MasterWeights::kFp32;
+  return MemoryKernel(std::string("fused_") + Name(training.optimizer), elements,
+                      states + gradient + (whole ? 0 : parameter), states + parameter);
 }
 
 std::vector<UpdateKernel> LambUpdate(const plan::Training& training, std::int64_t elements) {
@@ -45,7 +43,8 @@ std::vector<UpdateKernel> LambUpdate(const plan::Training& training, std::int64_
     kernels.push_back({.kernel = MemoryKernel(name, elements, read, written)});
   };
   const std::int64_t gradient = SizeOf(training.gradient_dtype);
-  const std::int64_t copy = HasMasterWeights(training) ? SizeOf(training.parameter_dtype) : 0;
+  const std::int64_t copy =
+      plan::KeepsMasterWeights(training) ? SizeOf(training.parameter_dtype) : 0;
   if (training.precision == DataType::kFp16) add("amp_check_finite", gradient, gradient);
   add("lamb_gradient_norm", gradient, 0);
   add("lamb_parameter_norms", 4, 0);
@@ -55,12 +54,15 @@ std::vector<UpdateKernel> LambUpdate(const plan::Training& training, std::int64_
   return kernels;
 }
 
-// One entry per multi-tensor kernel: bytes read and written per element, FP32.
+// One entry per multi-tensor kernel: bytes read and written per element. Moments and temporaries
+// are of the type of what is updated.
 std::vector<UpdateKernel> ForeachUpdate(const plan::Training& training, Version torch,
                                         std::int64_t elements) {
   std::vector<UpdateKernel> kernels;
   const bool single = training.optimizer_implementation == plan::OptimizerImplementation::kSingle;
-  const bool casts = HasMasterWeights(training);
+  const bool casts = plan::KeepsMasterWeights(training);
+  const std::int64_t size = SizeOf(plan::UpdatedType(training));
+  const std::int64_t read_gradient = casts ? size : SizeOf(training.gradient_dtype);
   const std::string prefix = single ? "" : "foreach_";
   const auto add = [&](const char* name, std::int64_t read, std::int64_t written,
                        std::optional<Temporary> makes = {},
@@ -72,35 +74,35 @@ std::vector<UpdateKernel> ForeachUpdate(const plan::Training& training, Version 
   std::optional<Temporary> gradient;
   if (casts) {
     gradient = Temporary::kGradient;
-    add("cast_gradient", SizeOf(training.gradient_dtype), 4, gradient);
+    add("cast_gradient", SizeOf(training.gradient_dtype), size, gradient);
   }
   if (training.optimizer == plan::Optimizer::kAdamW) {
     const bool recent = torch >= Version{2, 1};
-    add("mul(weight_decay)", 4, 4);
+    add("mul(weight_decay)", size, size);
     if (recent) {
-      add("lerp(exp_avg)", 8, 4, {}, gradient);
+      add("lerp(exp_avg)", size + read_gradient, size, {}, gradient);
     } else {
-      add("mul(exp_avg)", 4, 4);
-      add("add(exp_avg)", 8, 4, {}, gradient);
+      add("mul(exp_avg)", size, size);
+      add("add(exp_avg)", size + read_gradient, size, {}, gradient);
     }
-    add("mul(exp_avg_sq)", 4, 4);
-    add("addcmul(exp_avg_sq)", 8, 4, {}, gradient);
-    add("sqrt(exp_avg_sq)", 4, 4, Temporary::kRoot);
+    add("mul(exp_avg_sq)", size, size);
+    add("addcmul(exp_avg_sq)", size + read_gradient, size, {}, gradient);
+    add("sqrt(exp_avg_sq)", size, size, Temporary::kRoot);
     // Where the result of a step is a tensor of its own, it reads the one before.
     const std::optional<Temporary> root = Temporary::kRoot, denominator = Temporary::kDenominator;
-    add("div(bias_correction)", 4, 4, single ? denominator : std::nullopt, root);
+    add("div(bias_correction)", size, size, single ? denominator : std::nullopt, root);
     if (single) {
-      add("add(epsilon)", 4, 4, {}, denominator);
+      add("add(epsilon)", size, size, {}, denominator);
     } else {
-      add("add(epsilon)", 4, 4, recent ? std::nullopt : denominator, root);
+      add("add(epsilon)", size, size, recent ? std::nullopt : denominator, root);
     }
-    add("addcdiv(parameter)", 12, 4, {}, single || !recent ? denominator : root);
+    add("addcdiv(parameter)", 3 * size, size, {}, single || !recent ? denominator : root);
   } else {
-    add("mul(momentum)", 4, 4);
-    add("add(gradient)", 8, 4, {}, gradient);
-    add("add(parameter)", 8, 4);
+    add("mul(momentum)", size, size);
+    add("add(gradient)", size + read_gradient, size, {}, gradient);
+    add("add(parameter)", 2 * size, size);
   }
-  if (casts) add("cast_parameter", 4, SizeOf(training.parameter_dtype));
+  if (casts) add("cast_parameter", size, SizeOf(training.parameter_dtype));
   return kernels;
 }
 

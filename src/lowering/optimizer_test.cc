@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace stepcast::lowering {
@@ -126,6 +127,31 @@ TEST(UpdateKernels, MasterWeightsAddACast) {
       UpdateKernels(Transformer(), Training(DataType::kBf16, plan::OptimizerImplementation::kFused),
                     kNewest, 1000);
   EXPECT_EQ(Traffic(kernels), 28'000);
+}
+
+// PyTorch's own optimizer on bf16 parameters: all operands have 2 bytes, half of FP32's traffic.
+TEST(UpdateKernels, WithoutMasterWeightsEverythingHasTheParametersType) {
+  for (const auto [implementation, traffic] :
+       {std::pair(plan::OptimizerImplementation::kFused, 14'000),
+        std::pair(plan::OptimizerImplementation::kForeach, 40'000)}) {
+    plan::Training training = Training(DataType::kBf16, implementation);
+    training.master_weights = plan::MasterWeights::kNone;
+    training.optimizer_state_dtype = DataType::kBf16;
+    const auto kernels = UpdateKernels(Transformer(), training, kNewest, 1000);
+    EXPECT_EQ(Traffic(kernels), traffic);
+    const std::vector<Temporary> made = Made(kernels);
+    EXPECT_EQ(std::count(made.begin(), made.end(), Temporary::kGradient), 0);
+  }
+}
+
+// Remainder, parameter and moments of 2 bytes each are read and written, main gradients of 4 read:
+// 2 x (2 + 2 + 2 + 2) + 4.
+TEST(UpdateKernels, ThePrecisionAwareOptimizerMoves20BytesAParameter) {
+  plan::Training training = Training(DataType::kBf16, plan::OptimizerImplementation::kFused);
+  training.gradient_dtype = DataType::kFp32;
+  training.master_weights = plan::MasterWeights::kFp16Remainder;
+  training.optimizer_state_dtype = DataType::kBf16;
+  EXPECT_EQ(Traffic(UpdateKernels(Transformer(), training, kNewest, 1000)), 20'000);
 }
 
 // A given time is for all parameters on one device; a third of them takes a third of it, rounded

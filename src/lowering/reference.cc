@@ -478,6 +478,11 @@ class Reference final : public ShardingStrategy {
     builder_.With(Collected(bucket.reduced_values, bucket.reduced_values, bucket.shard.length()));
   }
 
+  // The optimizer's arrays from an element of this rank's part on.
+  program::Elements OptimizerPlace(const GradientBucket& bucket, std::int64_t in_shard) const {
+    return At(bucket.optimizer, in_shard, plan::OptimizerArraysOf(plan_.training).type);
+  }
+
   // What updating this rank's part of the bucket does.
   void AppendUpdates(const GradientBucket& bucket, std::vector<program::Effect>& updates) const {
     const std::int64_t length = bucket.shard.length();
@@ -486,7 +491,7 @@ class Reference final : public ShardingStrategy {
       AppendJoined(
           updates,
           OptimizerUpdate(OwnParameterPlace(tensor, own), Further(bucket.reduced_values, in_shard),
-                          At(bucket.optimizer, in_shard, DataType::kFp32), length, own.elements));
+                          OptimizerPlace(bucket, in_shard), length, own.elements));
     });
   }
 
@@ -543,9 +548,8 @@ class Reference final : public ShardingStrategy {
         if (sharded_parameters_) {
           AddParameterState(step_, OwnParameterPlace(tensor, own), first, own.elements);
         }
-        AddOptimizerState(
-            step_, At(bucket.optimizer, own.gradient - OwnFirst(bucket.shard), DataType::kFp32),
-            bucket.shard.length(), first, own.elements);
+        AddOptimizerState(step_, OptimizerPlace(bucket, own.gradient - OwnFirst(bucket.shard)),
+                          bucket.shard.length(), first, own.elements);
       });
     }
   }

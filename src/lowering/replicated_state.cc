@@ -9,7 +9,7 @@ using program::Category;
 void ReplicatedState::WritePrologue() {
   ProgramBuilder& builder = step_.builder();
   const plan::Training& training = step_.plan().training;
-  const std::int64_t arrays = plan::OptimizerBytesPerParameter(training) / SizeOf(DataType::kFp32);
+  const plan::OptimizerArrays arrays = plan::OptimizerArraysOf(training);
   for (const model::Tensor& tensor : step_.model().tensors) {
     offsets_.push_back(elements_);
     elements_ += tensor.elements;
@@ -17,7 +17,7 @@ void ReplicatedState::WritePrologue() {
   parameters_ = operations_.AddRange({.first = builder.AddText("parameters")}, elements_,
                                      training.parameter_dtype, Category::kParameter);
   optimizer_ = operations_.AddRange({.first = builder.AddText("optimizer states")},
-                                    elements_ * arrays, DataType::kFp32, Category::kOptimizer);
+                                    elements_ * arrays.count, arrays.type, Category::kOptimizer);
   operations_.Allocate(step_.compute(), parameters_);
   operations_.Allocate(step_.compute(), optimizer_);
   AddParameterState(step_, parameters_.place, 0, elements_);

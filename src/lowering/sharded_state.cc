@@ -15,7 +15,7 @@ ShardedState AddShardedState(TrainingStep& step, Operations& operations, Index n
   const plan::Training& training = step.plan().training;
   ProgramBuilder& builder = step.builder();
   const DataType kept = training.parameter_dtype;
-  const std::int64_t arrays = plan::OptimizerBytesPerParameter(training) / SizeOf(DataType::kFp32);
+  const plan::OptimizerArrays arrays = plan::OptimizerArraysOf(training);
   const auto add = [&](const char* what, DataType type, std::int64_t copies, Category category) {
     return operations.AddShard(builder.Named(name, what), elements * copies, type, category,
                                exact * copies, ranks);
@@ -25,7 +25,7 @@ ShardedState AddShardedState(TrainingStep& step, Operations& operations, Index n
   state.gradient = add("/gradient shard", kept, 1, Category::kGradient);
   if (step.plan().data_parallel.cpu_offload) return state;
   operations.Allocate(step.compute(), state.parameters);
-  state.optimizer = add("/optimizer shard", DataType::kFp32, arrays, Category::kOptimizer);
+  state.optimizer = add("/optimizer shard", arrays.type, arrays.count, Category::kOptimizer);
   operations.Allocate(step.compute(), state.optimizer);
   for (const Piece& part : state.parts) {
     const std::int64_t first = step.first_element(part.tensor) + part.first;

@@ -116,7 +116,8 @@ std::vector<DataParallelSetting> Rows() {
        .values = "`true`: main gradients of 16 bits are copied into FP32 ones for the fused "
                  "optimizer; `false`: it takes them as they are, as Megatron-LM's precision-aware "
                  "and Apex's distributed optimizers do",
-       .default_value = "`true`"},
+       .default_value = "`true`; `false` where `optimizer_state_dtype` or `master_weights` ask "
+                        "for the precision-aware optimizer"},
       {.key = "overlap_p2p_comm",
        .type = Switch{&Given::overlap_p2p_comm, &DataParallel::overlap_p2p_comm},
        .uses = {Of(kMegatron, "in a pipeline with virtual stages")},

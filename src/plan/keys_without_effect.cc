@@ -7,6 +7,8 @@
 
 #include "fmt/format.h"
 #include "src/base/data_type.h"
+#include "src/model/architecture.h"
+#include "src/model/recomputation.h"
 #include "src/plan/data_parallel_settings.h"
 #include "src/plan/legality.h"
 #include "src/plan/parallelism_settings.h"
@@ -41,6 +43,13 @@ std::vector<std::string> KeysWithoutEffectOn(const Request& request,
     }
     sentences.push_back(fmt::format("training.{} has no effect on a model without {}", setting.key,
                                     setting.needed));
+  }
+  if (request.norm && model::IsUnfused(*request.norm) &&
+      architecture.normalization == model::Normalization::kLayerNorm) {
+    sentences.push_back(
+        fmt::format("training.norm {} has no effect on layer norms, which are one kernel as with "
+                    "fused",
+                    model::Name(*request.norm)));
   }
   return sentences;
 }
@@ -94,11 +103,23 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
     sentences.emplace_back(
         "training.tp_only_amax_red has no effect but with precision fp8 and fp8_scaling delayed");
   }
+  const auto checkpointing = request.activation_checkpointing.value_or(model::Checkpointing::kNone);
+  if (request.checkpoint_early_stop && checkpointing != model::Checkpointing::kFull &&
+      checkpointing != model::Checkpointing::kSelectiveOp) {
+    sentences.push_back(fmt::format(
+        "training.checkpoint_early_stop has no effect with activation_checkpointing {}: it ends "
+        "the recomputation of full and selective_op",
+        model::Name(checkpointing)));
+  }
   if (request.fp8_scaling && *request.precision != DataType::kFp8) {
     sentences.push_back(fmt::format("training.fp8_scaling has no effect with precision {}",
                                     Name(*request.precision)));
   }
-  const DataType parameters = request.parameter_dtype.value_or(ComputeType(*request.precision));
+  const DataType parameters = ParameterType(request);
+  if (request.master_weights && SizeOf(parameters) == SizeOf(DataType::kFp32)) {
+    sentences.emplace_back(
+        "training.master_weights has no effect with parameters in fp32, which need none");
+  }
   if (IsFsdp(*request.framework) && request.gradient_dtype &&
       *request.gradient_dtype != parameters) {
     sentences.push_back(

@@ -262,6 +262,7 @@ class Checker : public Rules {
           "write fused or foreach, or framework: ddp, fsdp1 or fsdp2");
     }
     CheckLamb();
+    CheckOptimizerStates(request_, facts_, violations_);
     CheckRecomputation();
     CheckLora(request_, facts_, violations_);
     if (request_.activation_offload.value_or(false) && facts_.host_memory && !*facts_.host_memory) {
@@ -403,23 +404,29 @@ std::vector<std::string> TypesNotOfFramework(const Request& request) {
   types.parameter_dtype = request.parameter_dtype;
   types.gradient_dtype = request.gradient_dtype;
   types.reduce_dtype = request.reduce_dtype;
-  const std::pair<const char*, std::optional<DataType>*> keys[] = {
-      {"training.parameter_dtype", &types.parameter_dtype},
-      {"training.gradient_dtype", &types.gradient_dtype},
-      {"training.reduce_dtype", &types.reduce_dtype}};
+  types.optimizer = request.optimizer;
+  types.optimizer_implementation = request.optimizer_implementation;
+  types.master_weights = request.master_weights;
+  types.optimizer_state_dtype = request.optimizer_state_dtype;
   std::vector<std::string> left_out;
-  // Parameters first: what gradients may be follows from them.
-  for (const auto& [name, type] : keys) {
-    const char* const key = name;  // clang 14 captures no binding
+  const auto leave_out = [&](const char* key, auto& type) {
+    if (!type) return;
     const std::vector<Violation> violations = Check(types, Facts());
     const bool wrong =
         std::any_of(violations.begin(), violations.end(), [&](const Violation& violation) {
-          return violation.code == "plan.dtype-not-of-framework" && violation.key == key;
+          return violation.key == key && (violation.code == "plan.dtype-not-of-framework" ||
+                                          violation.code == "plan.master-weights");
         });
-    if (!wrong) continue;
-    type->reset();
+    if (!wrong) return;
+    type.reset();
     left_out.emplace_back(key);
-  }
+  };
+  // Parameters first: what gradients and states may be follows from them.
+  leave_out("training.parameter_dtype", types.parameter_dtype);
+  leave_out("training.gradient_dtype", types.gradient_dtype);
+  leave_out("training.reduce_dtype", types.reduce_dtype);
+  leave_out("training.master_weights", types.master_weights);
+  leave_out("training.optimizer_state_dtype", types.optimizer_state_dtype);
   return left_out;
 }
 

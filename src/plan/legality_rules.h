@@ -32,6 +32,8 @@ void CheckContext(const Request& request, const Facts& facts, std::vector<Violat
 void CheckFramework(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 void CheckLora(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 void CheckOffload(const Request& request, const Facts& facts, std::vector<Violation>& violations);
+void CheckOptimizerStates(const Request& request, const Facts& facts,
+                          std::vector<Violation>& violations);
 void CheckSharding(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 
 }  // namespace stepcast::plan

@@ -10,10 +10,36 @@ std::int64_t ShardRanks(const Plan& plan) {
   return plan.parallelism.context * plan.data_parallel.shard_group_size;
 }
 
+bool KeepsMasterWeights(const Training& training) {
+  return SizeOf(training.parameter_dtype) < SizeOf(DataType::kFp32) &&
+         training.master_weights != MasterWeights::kNone;
+}
+
+DataType UpdatedType(const Training& training) {
+  return KeepsMasterWeights(training) ? DataType::kFp32 : training.parameter_dtype;
+}
+
 std::int64_t OptimizerBytesPerParameter(const Training& training) {
-  const std::int64_t moments = MomentsOf(training.optimizer);
-  const std::int64_t master = SizeOf(training.parameter_dtype) < SizeOf(DataType::kFp32) ? 1 : 0;
-  return (moments + master) * SizeOf(DataType::kFp32);
+  const bool whole = training.master_weights == MasterWeights::kFp32;
+  const std::int64_t master = KeepsMasterWeights(training) ? (whole ? 4 : 2) : 0;
+  return MomentsOf(training.optimizer) * SizeOf(training.optimizer_state_dtype) + master;
+}
+
+bool HasStatesOfUpdatedType(const Training& training) {
+  const bool remainders =
+      KeepsMasterWeights(training) && training.master_weights == MasterWeights::kFp16Remainder;
+  return !remainders && training.optimizer_state_dtype == UpdatedType(training);
+}
+
+OptimizerArrays OptimizerArraysOf(const Training& training) {
+  const DataType type = HasStatesOfUpdatedType(training) ? UpdatedType(training) : DataType::kBf16;
+  return {.count = OptimizerBytesPerParameter(training) / SizeOf(type), .type = type};
+}
+
+bool IsPrecisionAware(const Training& training) {
+  return KeepsMasterWeights(training) &&
+         (training.master_weights == MasterWeights::kFp16Remainder ||
+          training.optimizer_state_dtype != DataType::kFp32);
 }
 
 Framework LayersOf(const Plan& plan) {

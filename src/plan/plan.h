@@ -50,10 +50,30 @@ constexpr DataType ComputeType(DataType precision) {
 std::int64_t GradientRanks(const Plan& plan);
 std::int64_t ShardRanks(const Plan& plan);
 
-// Bytes of persistent optimizer state per parameter: AdamW's two FP32 moments (SGD: one momentum),
-// plus the FP32 master copy when the parameters are kept in 16 bits or fewer. AdamW on bf16
-// parameters: k = 12.
+// Whether the optimizer keeps master weights, whole or as remainders: never beside FP32 parameters.
+bool KeepsMasterWeights(const Training& training);
+// The type of the values that the optimizer changes: FP32 master weights, else the parameters.
+DataType UpdatedType(const Training& training);
+
+// Bytes of persistent optimizer state per parameter: AdamW's two moments (SGD: one momentum), and
+// the master weights. AdamW on bf16 parameters: k = 12 with FP32 states and master weights (ZeRO,
+// Rajbhandari et al. 2020, arXiv 1910.02054, section 3.1), 4 with PyTorch's own optimizer, 6 with
+// bf16 moments and remainders.
 std::int64_t OptimizerBytesPerParameter(const Training& training);
+
+// The same as arrays of one type, a number a parameter in each: master weights first, then the
+// moments. Where they have not one type, as many arrays of 16 bits as take up the same memory.
+struct OptimizerArrays {
+  std::int64_t count = 0;
+  DataType type = DataType::kFp32;
+};
+OptimizerArrays OptimizerArraysOf(const Training& training);
+// Whether all states are of the type of what is updated, so that an execution can update them.
+bool HasStatesOfUpdatedType(const Training& training);
+
+// Megatron-LM's precision-aware optimizer, whose states may have 16 bits: it reads main gradients
+// of 16 bits as they are (megatron/core/optimizer/optimizer_config.py).
+bool IsPrecisionAware(const Training& training);
 
 // Whose code the model's layers are. DeepSpeed has none: where ranks divide layers or have stages
 // of them under it, they are Megatron-LM's (Megatron-DeepSpeed).

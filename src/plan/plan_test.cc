@@ -5,17 +5,46 @@
 namespace stepcast::plan {
 namespace {
 
-TEST(OptimizerBytesPerParameter, CountsMomentsAndTheMasterCopy) {
+TEST(OptimizerBytesPerParameter, CountsMomentsAndMasterWeights) {
   Training training;
   training.optimizer = Optimizer::kAdamW;
   training.parameter_dtype = DataType::kBf16;
   EXPECT_EQ(OptimizerBytesPerParameter(training), 12);  // 4 + 4 and a master copy of 4
+  training.master_weights = MasterWeights::kFp16Remainder;
+  EXPECT_EQ(OptimizerBytesPerParameter(training), 10);  // 4 + 4 + 2
+  training.optimizer_state_dtype = DataType::kBf16;
+  EXPECT_EQ(OptimizerBytesPerParameter(training), 6);  // 2 + 2 + 2
+  training.master_weights = MasterWeights::kNone;
+  EXPECT_EQ(OptimizerBytesPerParameter(training), 4);  // PyTorch's own
+  training.master_weights = MasterWeights::kFp32;
+  training.optimizer_state_dtype = DataType::kFp32;
   training.parameter_dtype = DataType::kFp32;
   EXPECT_EQ(OptimizerBytesPerParameter(training), 8);
   training.optimizer = Optimizer::kSgd;
   EXPECT_EQ(OptimizerBytesPerParameter(training), 4);  // momentum
   training.parameter_dtype = DataType::kFp16;
   EXPECT_EQ(OptimizerBytesPerParameter(training), 8);
+}
+
+// Arrays of one type take up what the states do; they are of their own type where they have one.
+TEST(OptimizerArraysOf, HasTheSizeOfTheStates) {
+  for (const DataType parameters : {DataType::kFp32, DataType::kBf16, DataType::kFp16}) {
+    for (const MasterWeights master :
+         {MasterWeights::kNone, MasterWeights::kFp32, MasterWeights::kFp16Remainder}) {
+      for (const DataType states : {DataType::kFp32, DataType::kBf16, DataType::kFp16}) {
+        Training training;
+        training.parameter_dtype = parameters;
+        training.master_weights = master;
+        training.optimizer_state_dtype = states;
+        const OptimizerArrays arrays = OptimizerArraysOf(training);
+        EXPECT_EQ(arrays.count * SizeOf(arrays.type), OptimizerBytesPerParameter(training));
+        if (HasStatesOfUpdatedType(training)) {
+          EXPECT_EQ(arrays.type, UpdatedType(training));
+          EXPECT_EQ(arrays.count, KeepsMasterWeights(training) ? 3 : 2);
+        }
+      }
+    }
+  }
 }
 
 TEST(AccumulatesApart, HoldsWhenTheAccumulatorsAreLarger) {

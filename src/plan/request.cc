@@ -62,6 +62,60 @@ DataType FrozenType(const Request& request) {
   return request.frozen_dtype.value_or(ComputeType(request.precision.value_or(DataType::kBf16)));
 }
 
+DataType ParameterType(const Request& request) {
+  // Matrix products alone run in 8 bits or in TF32; nothing is kept or reduced in them.
+  return request.parameter_dtype.value_or(ComputeType(request.precision.value_or(DataType::kBf16)));
+}
+
+// torch/optim/adamw.py, sgd.py: states are zeros_like the parameter, and nothing else is kept.
+// LAMB is one that keeps FP32 values (NVIDIA/DeepLearningExamples' lamb_amp_opt, Apex's
+// FusedMixedPrecisionLamb). megatron/core/optimizer/__init__.py: since Transformer Engine 2.1 the
+// precision-aware optimizer keeps remainders beside BF16 parameters.
+OptimizerStates OptimizerStatesOf(const Request& request) {
+  const DataType parameters = ParameterType(request);
+  const bool short_moments =
+      request.optimizer_state_dtype.value_or(DataType::kFp32) != DataType::kFp32;
+  OptimizerStates states;
+  if (SizeOf(parameters) == SizeOf(DataType::kFp32)) {
+    states.master_weights = MasterWeights::kNone;
+  } else if (request.master_weights) {
+    states.master_weights = *request.master_weights;
+  } else if (request.framework && TraitsOf(*request.framework).of_pytorch &&
+             request.optimizer != Optimizer::kLamb) {
+    states.master_weights = MasterWeights::kNone;
+  } else if (request.framework == Framework::kMegatron && parameters == DataType::kBf16 &&
+             short_moments) {
+    states.master_weights = MasterWeights::kFp16Remainder;
+  }
+  states.type = request.optimizer_state_dtype.value_or(
+      states.master_weights == MasterWeights::kNone ? parameters : DataType::kFp32);
+  return states;
+}
+
+namespace {
+
+OptimizerImplementation DefaultOptimizerImplementation(const Request& request) {
+  if (request.optimizer == Optimizer::kLamb) return OptimizerImplementation::kFused;
+  // torch/optim/adamw.py: foreach by default on CUDA since 2.0. InternEvo's train/pipeline.py asks
+  // for PyTorch's fused one since 2.1.
+  const Version torch = request.torch.value_or(Software().torch);
+  const bool internevo = request.framework == Framework::kInternEvo;
+  if (TraitsOf(*request.framework).fused_update || (internevo && torch >= Version{2, 1})) {
+    return OptimizerImplementation::kFused;
+  }
+  const bool one_by_one = (request.framework == Framework::kDdp ||
+                           request.framework == Framework::kFsdp1 || internevo) &&
+                          torch < Version{2, 0};
+  return one_by_one || request.cpu_offload.value_or(false) ? OptimizerImplementation::kSingle
+                                                           : OptimizerImplementation::kForeach;
+}
+
+}  // namespace
+
+OptimizerImplementation OptimizerImplementationOf(const Request& request) {
+  return request.optimizer_implementation.value_or(DefaultOptimizerImplementation(request));
+}
+
 namespace {
 
 Training CompleteTraining(const Request& request, std::int64_t data) {
@@ -73,9 +127,11 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
           ? *request.gradient_accumulation
           : *request.global_batch_size / (training.micro_batch_size * data);
   training.global_batch_size = training.micro_batch_size * training.gradient_accumulation * data;
-  // Matrix products alone run in 8 bits or in TF32; nothing is kept or reduced in them.
   const DataType kept = ComputeType(training.precision);
-  training.parameter_dtype = request.parameter_dtype.value_or(kept);
+  training.parameter_dtype = ParameterType(request);
+  const OptimizerStates states = OptimizerStatesOf(request);
+  training.master_weights = states.master_weights;
+  training.optimizer_state_dtype = states.type;
   training.gradient_dtype = request.gradient_dtype.value_or(training.parameter_dtype);
   training.reduce_dtype = request.reduce_dtype.value_or(training.parameter_dtype);
   if (IsFsdp(*request.framework)) {
@@ -90,21 +146,11 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
   } else if (request.framework == Framework::kNanotron) {
     training.gradient_dtype = training.reduce_dtype = DataType::kFp32;
   }
-  // torch/optim/adamw.py: foreach by default on CUDA since 2.0. InternEvo's train/pipeline.py asks
-  // for PyTorch's fused one since 2.1.
-  const Version torch = request.torch.value_or(Software().torch);
-  const bool internevo = request.framework == Framework::kInternEvo;
-  const bool one_by_one = (request.framework == Framework::kDdp ||
-                           request.framework == Framework::kFsdp1 || internevo) &&
-                          torch < Version{2, 0};
-  const bool fused =
-      TraitsOf(*request.framework).fused_update || (internevo && torch >= Version{2, 1});
-  training.optimizer_implementation = request.optimizer_implementation.value_or(
-      fused || request.optimizer == Optimizer::kLamb      ? OptimizerImplementation::kFused
-      : one_by_one || request.cpu_offload.value_or(false) ? OptimizerImplementation::kSingle
-                                                          : OptimizerImplementation::kForeach);
+  training.optimizer_implementation = OptimizerImplementationOf(request);
   // internlm/utils/megatron_timers.py: its timers synchronise.
-  if (internevo) training.host_waits = request.host_waits.value_or(HostWaits::kPhase);
+  if (request.framework == Framework::kInternEvo) {
+    training.host_waits = request.host_waits.value_or(HostWaits::kPhase);
+  }
   training.recompute_modules = request.recompute_modules.value_or(model::RecomputedModules());
   training.checkpointed_blocks = request.checkpointed_blocks.value_or(model::Share());
   training.blocks_per_checkpoint = request.blocks_per_checkpoint.value_or(1);
@@ -241,6 +287,8 @@ DataParallel CompleteDataParallel(const Request& request, const Training& traini
       request.scatter_gather_tensors_in_pipeline.value_or(false) &&
       request.pipeline.value_or(1) > 1 && request.tensor.value_or(1) > 1 &&
       !request.sequence_parallel.value_or(false);
+  data_parallel.copy_main_gradients = request.copy_main_gradients.value_or(
+      data_parallel.framework != Framework::kMegatron || !IsPrecisionAware(training));
   data_parallel.powersgd = Complete(request.powersgd.value_or(PowerSgdRequest()));
   CompleteFsdp1(request, data_parallel);
   return data_parallel;

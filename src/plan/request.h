@@ -61,6 +61,17 @@ std::optional<std::int64_t> DataDegree(const Request& request, std::optional<std
 
 // What frozen parameters are kept in, where the precision is known.
 DataType FrozenType(const Request& request);
+// What a rank keeps trained parameters in.
+DataType ParameterType(const Request& request);
+
+// What the request's optimizer keeps beside parameters, and what its moments are kept in.
+struct OptimizerStates {
+  MasterWeights master_weights = MasterWeights::kFp32;
+  DataType type = DataType::kFp32;
+};
+OptimizerStates OptimizerStatesOf(const Request& request);
+// How its update runs. The framework must be known.
+OptimizerImplementation OptimizerImplementationOf(const Request& request);
 
 // The plan with every default filled in. The request must be legal (legality.h) on a cluster of
 // `devices`.

@@ -148,6 +148,45 @@ TEST(Complete, ChoosesTypesByPrecision) {
   EXPECT_EQ(Complete(request, 1).training.gradient_dtype, DataType::kFp32);
 }
 
+// PyTorch's optimizers work on the parameters as they are; LAMB, the textbook and the others have
+// FP32 values. 16-bit moments are Megatron-LM's precision-aware optimizer, with remainders beside
+// bf16 parameters, and gradients that nobody copies.
+TEST(Complete, KeepsTheMasterWeightsOfTheFramework) {
+  const auto states = [](Framework framework, int stage, const auto& change) {
+    Request request = Minimal(framework, stage);
+    change(request);
+    const Training training = Complete(request, 8).training;
+    return std::pair(training.master_weights, training.optimizer_state_dtype);
+  };
+  const auto nothing = [](Request&) {};
+  const std::pair fp32(MasterWeights::kFp32, DataType::kFp32);
+  const std::pair own(MasterWeights::kNone, DataType::kBf16);
+  EXPECT_EQ(states(Framework::kDdp, 0, nothing), own);
+  EXPECT_EQ(states(Framework::kFsdp1, 3, nothing), own);
+  EXPECT_EQ(states(Framework::kFsdp2, 3, nothing), own);
+  EXPECT_EQ(states(Framework::kReference, 0, nothing), fp32);
+  EXPECT_EQ(states(Framework::kDeepSpeed, 2, nothing), fp32);
+  EXPECT_EQ(states(Framework::kMegatron, 1, nothing), fp32);
+  EXPECT_EQ(states(Framework::kInternEvo, 1, nothing), fp32);
+  EXPECT_EQ(states(Framework::kNanotron, 1, nothing), fp32);
+  EXPECT_EQ(states(Framework::kDdp, 0, [](Request& r) { r.optimizer = Optimizer::kLamb; }), fp32);
+  EXPECT_EQ(states(Framework::kFsdp2, 3, [](Request& r) { r.parameter_dtype = DataType::kFp32; }),
+            std::pair(MasterWeights::kNone, DataType::kFp32));
+  EXPECT_EQ(
+      states(Framework::kFsdp2, 3, [](Request& r) { r.master_weights = MasterWeights::kFp32; }),
+      fp32);
+  EXPECT_EQ(
+      states(Framework::kReference, 3, [](Request& r) { r.master_weights = MasterWeights::kNone; }),
+      own);
+  const auto short_moments = [](Request& r) { r.optimizer_state_dtype = DataType::kBf16; };
+  EXPECT_EQ(states(Framework::kMegatron, 1, short_moments),
+            std::pair(MasterWeights::kFp16Remainder, DataType::kBf16));
+  Request request = Minimal(Framework::kMegatron, 1);
+  EXPECT_TRUE(Complete(request, 8).data_parallel.copy_main_gradients);
+  short_moments(request);
+  EXPECT_FALSE(Complete(request, 8).data_parallel.copy_main_gradients);
+}
+
 TEST(Complete, InternEvoFillsBucketsOfAGibibyte) {
   const Plan plan = Complete(Minimal(Framework::kInternEvo, 1), 8);
   EXPECT_EQ(plan.data_parallel.bucket_size, GiB(1));  // 512 Mi elements of 2 bytes

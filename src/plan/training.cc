@@ -26,6 +26,18 @@ const char* Name(OptimizerImplementation implementation) {
   return "";
 }
 
+const char* Name(MasterWeights master_weights) {
+  switch (master_weights) {
+    case MasterWeights::kNone:
+      return "none";
+    case MasterWeights::kFp32:
+      return "fp32";
+    case MasterWeights::kFp16Remainder:
+      return "fp16_remainder";
+  }
+  return "";
+}
+
 const char* Name(HostWaits waits) {
   switch (waits) {
     case HostWaits::kNever:

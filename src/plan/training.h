@@ -16,10 +16,14 @@ namespace stepcast::plan {
 // kLamb: layer-wise rates by the norms of whole tensors (You et al. 2019, arXiv 1904.00962), as
 // Apex's FusedLAMB computes it.
 enum class Optimizer : std::uint8_t { kAdamW, kSgd, kLamb };
-// FP32 numbers for each parameter that an update reads and writes beside it.
+// Moments of each parameter, which an update reads and writes beside it.
 constexpr std::int64_t MomentsOf(Optimizer optimizer) {
   return optimizer == Optimizer::kSgd ? 1 : 2;
 }
+// What an optimizer keeps beside parameters of 16 bits so that small changes are not lost: nothing;
+// a copy of each in FP32; or the 16 bits that FP32 has beyond BF16, which together with the
+// parameter are that copy (Transformer Engine's FusedAdam, store_param_remainders).
+enum class MasterWeights : std::uint8_t { kNone, kFp32, kFp16Remainder };
 // How the framework runs the update: one kernel over all tensors, the multi-tensor chain that needs
 // a temporary copy of them all, or that chain for one tensor after the other.
 enum class OptimizerImplementation : std::uint8_t { kFused, kForeach, kSingle };
@@ -34,6 +38,7 @@ enum class HostWaits : std::uint8_t { kNever, kStep, kUpdate, kMicroBatch, kPhas
 
 const char* Name(Optimizer optimizer);
 const char* Name(OptimizerImplementation implementation);
+const char* Name(MasterWeights master_weights);
 const char* Name(HostWaits waits);
 
 // Defaults that hold whatever the framework are those written here.
@@ -46,6 +51,8 @@ struct Training {
   DataType parameter_dtype = DataType::kBf16;
   DataType gradient_dtype = DataType::kBf16;
   DataType reduce_dtype = DataType::kBf16;
+  MasterWeights master_weights = MasterWeights::kFp32;  // beside parameters of 16 bits
+  DataType optimizer_state_dtype = DataType::kFp32;     // of the moments
   Optimizer optimizer = Optimizer::kAdamW;
   OptimizerImplementation optimizer_implementation = OptimizerImplementation::kFused;
   model::Checkpointing activation_checkpointing = model::Checkpointing::kNone;
@@ -97,6 +104,8 @@ struct TrainingRequest {
   std::optional<DataType> parameter_dtype;
   std::optional<DataType> gradient_dtype;
   std::optional<DataType> reduce_dtype;
+  std::optional<MasterWeights> master_weights;
+  std::optional<DataType> optimizer_state_dtype;
   std::optional<Optimizer> optimizer;
   std::optional<OptimizerImplementation> optimizer_implementation;
   std::optional<model::Checkpointing> activation_checkpointing;

@@ -24,6 +24,9 @@ bool HasGroupedQueries(const model::Architecture& architecture) {
   return architecture.kv_heads < architecture.heads;
 }
 
+bool HasShortParameters(const Training& training) {
+  return SizeOf(training.parameter_dtype) < SizeOf(DataType::kFp32);
+}
 bool HasCheckpoints(const Training& training) {
   return training.activation_checkpointing != model::Checkpointing::kNone;
 }
@@ -91,9 +94,31 @@ std::vector<TrainingSetting> Rows() {
                      DataType::kBf16, DataType::kFp16>(),
        .uses = {},
        .values = "what a rank keeps: `fp32`, `bf16`, `fp16`",
-       .default_value = "`precision`; `bf16` for `fp8`, `mxfp8` and `nvfp4`, `fp32` for `tf32`. "
-                        "With 16 bits, the "
-                        "optimizer holds FP32 master weights"},
+       .default_value = "`precision`; `bf16` for `fp8`, `mxfp8` and `nvfp4`, `fp32` for `tf32`"},
+      {.key = "master_weights",
+       .type = Words<&Given::master_weights, &Training::master_weights, MasterWeights::kNone,
+                     MasterWeights::kFp32, MasterWeights::kFp16Remainder>(),
+       .uses = {},
+       .shown = HasShortParameters,
+       .values = "what the optimizer keeps beside parameters of 16 bits: `none` (it changes the "
+                 "parameters themselves; not with `fp16`), `fp32` (a copy: 4 bytes a parameter), "
+                 "`fp16_remainder` (the 16 bits that the copy has beyond a `bf16` parameter: 2 "
+                 "bytes; Megatron-LM's precision-aware optimizer, Transformer Engine's FusedAdam). "
+                 "deepspeed, megatron, internevo and nanotron always keep them; with ddp, fsdp1 "
+                 "and fsdp2 they are those of an optimizer that is not PyTorch's own, such as "
+                 "Apex's FusedAdam with `master_weights=True`",
+       .default_value = "ddp, fsdp1 and fsdp2: `none`, as PyTorch's optimizers; with `lamb` and "
+                        "for all others `fp32`; megatron with an `optimizer_state_dtype` of 16 "
+                        "bits beside `bf16` parameters: `fp16_remainder`"},
+      {.key = "optimizer_state_dtype",
+       .type = Words<&Given::optimizer_state_dtype, &Training::optimizer_state_dtype,
+                     DataType::kFp32, DataType::kBf16, DataType::kFp16>(),
+       .uses = {},
+       .values = "what the optimizer's moments are kept in: `fp32`, `bf16`, `fp16`. Others than "
+                 "the default need a fused AdamW that has them: megatron's precision-aware "
+                 "optimizer (stage 1), with ddp, fsdp1 and fsdp2 Apex's or Transformer Engine's "
+                 "FusedAdam (`optimizer_implementation: fused`)",
+       .default_value = "`fp32`; without master weights `parameter_dtype`"},
       {.key = "gradient_dtype",
        .type = Words<&Given::gradient_dtype, &Training::gradient_dtype, DataType::kFp32,
                      DataType::kBf16, DataType::kFp16>(),

@@ -414,11 +414,23 @@ class Builder {
     recipe.parameter_dtype = given("training.parameter_dtype", training.parameter_dtype);
     recipe.gradient_dtype = given("training.gradient_dtype", training.gradient_dtype);
     recipe.reduce_dtype = given("training.reduce_dtype", training.reduce_dtype);
+    recipe.optimizer = training.optimizer;
+    if (Has("training.optimizer_implementation")) {
+      recipe.optimizer_implementation = training.optimizer_implementation;
+    }
+    if (Has("training.master_weights") && Given("training.master_weights") == nullptr) {
+      recipe.master_weights = training.master_weights;
+    }
+    recipe.optimizer_state_dtype =
+        given("training.optimizer_state_dtype", training.optimizer_state_dtype);
+    const std::map<std::string_view, std::string_view> types = {
+        {"training.parameter_dtype", Name(training.parameter_dtype)},
+        {"training.gradient_dtype", Name(training.gradient_dtype)},
+        {"training.reduce_dtype", Name(training.reduce_dtype)},
+        {"training.master_weights", plan::Name(training.master_weights)},
+        {"training.optimizer_state_dtype", Name(training.optimizer_state_dtype)}};
     for (std::string& key : plan::TypesNotOfFramework(recipe)) {
-      const DataType type = key == "training.parameter_dtype"  ? training.parameter_dtype
-                            : key == "training.gradient_dtype" ? training.gradient_dtype
-                                                               : training.reduce_dtype;
-      without_type_[fmt::format("{}: {}", key, Name(type))].insert(plan::Name(framework));
+      without_type_[fmt::format("{}: {}", key, types.at(key))].insert(plan::Name(framework));
       part.fixed.emplace_back(std::move(key), kDefaultValue);
     }
   }

@@ -39,9 +39,10 @@ enum class EffectKind : std::uint8_t {
   // covers elements [b block, min((b + 1) block, elements)) of the effect and starts at element
   // b target_stride of the target and b source_stride of the source. One block: contiguous.
   kMove,
-  // The optimizer: target are the parameters, source their gradients, `states` FP32 arrays one
-  // behind the other, each `state_stride` elements after the last: the master copy (only if the
-  // target's type is shorter than FP32), then the first and, for AdamW, the second moment.
+  // The optimizer: target are the parameters, source their gradients, `states` arrays one behind
+  // the other, each `state_stride` elements after the last: the first and, for AdamW, the second
+  // moment, of the parameters' type; or, where parameters have 16 bits, FP32 arrays, of which the
+  // first is the master copy.
   kUpdate,
   // target, one FP32 number, = (or +=, if `add`) scale x the sum of the squares of `elements`
   // elements of the source; zero of none.
@@ -83,6 +84,16 @@ struct Effect {
   std::int64_t block = 0;                             // kMove; `elements` when it is contiguous
   std::int64_t target_stride = 0, source_stride = 0;  // kMove, elements, between blocks
 };
+
+// Whether the first of an update's arrays is a master copy: they are of a longer type than what is
+// updated.
+constexpr bool HasMasterCopy(const Effect& update) {
+  return SizeOf(update.target.type) < SizeOf(update.states.type);
+}
+// The arrays behind one another in the states of an update.
+constexpr std::int64_t StateArrays(bool adamw, const Effect& update) {
+  return (adamw ? 2 : 1) + (HasMasterCopy(update) ? 1 : 0);
+}
 
 enum class StateRole : std::uint8_t { kParameter, kMaster, kMoment };
 

@@ -188,13 +188,15 @@ class Check {
       case EffectKind::kUpdate:
         CheckRange(effect, "writes", effect.target, effect.elements, true);
         CheckRange(effect, "reads", effect.source, effect.elements, false);
-        for (std::int64_t array = 0; array < StateArrays(flow_, effect); ++array) {
+        for (std::int64_t array = 0; array < StateArrays(flow_.adamw, effect); ++array) {
           Elements states = effect.states;
           states.offset += BytesOf(array * effect.state_stride, states.type);
           CheckRange(effect, "writes", states, effect.elements, true);
         }
-        if (effect.states.type != DataType::kFp32 || effect.state_stride < effect.elements) {
-          Report(effect, "has states that are not FP32 arrays behind one another");
+        if ((effect.states.type != DataType::kFp32 && effect.states.type != effect.target.type) ||
+            effect.state_stride < effect.elements) {
+          Report(effect,
+                 "has states that are not arrays behind one another, of FP32 or the target's type");
         }
         return;
       case EffectKind::kSquares:
@@ -282,11 +284,6 @@ class Check {
 };
 
 }  // namespace
-
-std::int64_t StateArrays(const DataFlow& data_flow, const Effect& update) {
-  const bool master = SizeOf(update.target.type) < SizeOf(DataType::kFp32);
-  return (data_flow.adamw ? 2 : 1) + (master ? 1 : 0);
-}
 
 std::int64_t TargetExtent(const Effect& move) { return Extent(move, move.target_stride); }
 std::int64_t SourceExtent(const Effect& move) { return Extent(move, move.source_stride); }

@@ -17,10 +17,6 @@ namespace stepcast::program {
 // sound, or there is none. The program itself must be sound.
 std::vector<std::string> ValidateDataFlow(const Program& program);
 
-// The optimizer's FP32 arrays behind one another in Effect::states: the master copy, if there is
-// one, and the moments.
-std::int64_t StateArrays(const DataFlow& data_flow, const Effect& update);
-
 // How far a move reaches from its first element to behind its last, in elements.
 std::int64_t TargetExtent(const Effect& move);
 std::int64_t SourceExtent(const Effect& move);

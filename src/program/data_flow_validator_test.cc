@@ -118,13 +118,14 @@ TEST(DataFlowValidator, ExtentsEndBehindTheLastElement) {
 }
 
 TEST(DataFlowValidator, StateArraysAreMasterAndMoments) {
-  DataFlow flow;
   Effect update;
-  EXPECT_EQ(StateArrays(flow, update), 2);
-  update.target.type = DataType::kBf16;
-  EXPECT_EQ(StateArrays(flow, update), 3);
-  flow.adamw = false;
-  EXPECT_EQ(StateArrays(flow, update), 2);
+  EXPECT_EQ(StateArrays(true, update), 2);
+  update.target.type = DataType::kBf16;  // beside FP32 arrays
+  EXPECT_EQ(StateArrays(true, update), 3);
+  EXPECT_EQ(StateArrays(false, update), 2);
+  update.states.type = DataType::kBf16;
+  EXPECT_EQ(StateArrays(true, update), 2);
+  EXPECT_EQ(StateArrays(false, update), 1);
 }
 
 struct Fault {

@@ -147,6 +147,8 @@ class Loader::Reading {
       kind.dispatch =
           DispatchBy(kind.calibration.get(), kind.cluster->host_speed(), stated).value_or(stated);
     }
+    const plan::Request& request = read_.request;
+    scenario_.optimizer_states_assumed = !request.master_weights && !request.optimizer_state_dtype;
     AppendWarnings(read_, scenario_);
   }
 

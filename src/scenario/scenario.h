@@ -75,6 +75,8 @@ struct Scenario {
   // order: see node_kinds.h. `cluster` counts all nodes.
   std::vector<KindOfNode> other_nodes;
   plan::Plan plan;
+  // training.master_weights and optimizer_state_dtype are left out: the framework's defaults hold.
+  bool optimizer_states_assumed = false;
   Resolved resolved;                  // the scenario with every default filled in
   std::vector<std::string> warnings;  // keys without effect and the like
   Location cluster_location;  // of cluster.topology, for what only shows when costs are asked for

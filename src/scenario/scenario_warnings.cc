@@ -99,6 +99,12 @@ void AppendWarnings(const ScenarioFile& file, Scenario& scenario) {
         "communication.nccl_algo, nccl_proto and nccl_collnet have no effect here: NCCL is "
         "modelled on CUDA devices in a topology that is not flat");
   }
+  if (file.nccl_collnet.value_or(false) && !scenario.cluster->flat() &&
+      scenario.cluster->nodes() == 1) {
+    scenario.warnings.emplace_back(
+        "communication.nccl_collnet has no effect on one node, whose GPUs send nothing through the "
+        "fabric's switches");
+  }
   WarnOfOtherTables(scenario);
   if (!scenario.slow_links.empty() && scenario.network == Fidelity::kAnalytic) {
     scenario.warnings.push_back(

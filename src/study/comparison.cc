@@ -6,6 +6,7 @@
 
 #include "fmt/format.h"
 #include "src/forecast/forecast.h"
+#include "src/forecast/optimizer_states_warning.h"
 #include "src/scenario/load.h"
 
 namespace stepcast::study {
@@ -45,6 +46,8 @@ Result<Comparison> Compare(const ComparisonQuestion& question) {
   if (!of_a) return tl::unexpected(std::move(of_a.error()));
   auto of_b = forecast::Simulate(*b);
   if (!of_b) return tl::unexpected(std::move(of_b.error()));
+  forecast::WarnOfOptimizerStates(of_a->forecast.memory, *a);
+  forecast::WarnOfOptimizerStates(of_b->forecast.memory, *b);
   return Comparison{*std::move(a), *std::move(b), std::move(of_a->forecast),
                     std::move(of_b->forecast)};
 }

@@ -6,6 +6,7 @@
 #include "src/forecast/forecast.h"
 #include "src/forecast/memory_formula.h"
 #include "src/forecast/micro_batch_limit.h"
+#include "src/forecast/optimizer_states_warning.h"
 #include "src/scenario/load.h"
 
 namespace stepcast::study {
@@ -68,6 +69,7 @@ Result<StagesMemory> MemoryOfStages(const MemoryQuestion& question) {
   auto own = forecast::Simulate(*scenario);
   if (!own) return tl::unexpected(std::move(own.error()));
   const forecast::MemoryForecast& own_memory = own->forecast.memory;
+  forecast::WarnOfOptimizerStates(own_memory, *scenario);
 
   report::MemoryReport report;
   bool fits = own_memory.fits;

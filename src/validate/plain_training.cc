@@ -96,8 +96,10 @@ Weights TrainPlainly(const scenario::Scenario& scenario, Gradients gradients, in
       std::fill(begin, begin + local.tensors[t].elements, false);
     }
   }
+  // Without a master copy the parameters themselves are updated, and moments are rounded likewise.
+  const DataType updated = plan::UpdatedType(training);
   for (std::int64_t e = 0; e < count; ++e) {
-    weights.masters.push_back(values::InitialValue(values::SeedHash(seed), e));
+    weights.masters.push_back(Rounded(values::InitialValue(values::SeedHash(seed), e), updated));
     weights.parameters.push_back(weights.masters.back());
   }
   std::vector<float> moments(static_cast<std::size_t>(2 * count), 0.0f);
@@ -151,6 +153,9 @@ Weights TrainPlainly(const scenario::Scenario& scenario, Gradients gradients, in
               ? values::Updated(values::AdamWOf(step + 1), weights.masters[e], mean, &moments[e],
                                 count)
               : values::Updated(values::SgdOf(), weights.masters[e], mean, &moments[e], count);
+      weights.masters[e] = Rounded(weights.masters[e], updated);
+      moments[e] = Rounded(moments[e], updated);
+      moments[count + e] = Rounded(moments[count + e], updated);
       weights.parameters[e] = Rounded(weights.masters[e], training.parameter_dtype);
     }
   }

@@ -16,7 +16,7 @@ enum class Gradients : std::uint8_t { kSmallIntegers, kQuadratic };
 // Every element of the model, tensor by tensor in registration order.
 struct Weights {
   std::vector<float> parameters;  // as they are stored, widened
-  std::vector<float> masters;     // in FP32: what is updated
+  std::vector<float> masters;     // what is updated: FP32 copies, or the parameters themselves
   std::vector<bool> used;         // false: another element stands for it on all ranks
 };
 

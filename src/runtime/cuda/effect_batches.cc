@@ -56,8 +56,7 @@ Footprint FootprintOf(const Effect& effect, bool adamw) {
       return {{Blocks(effect.source, effect, effect.source_stride)},
               {Blocks(effect.target, effect, effect.target_stride)}};
     case EffectKind::kUpdate: {
-      const bool master = SizeOf(effect.target.type) < SizeOf(DataType::kFp32);
-      const std::int64_t arrays = (adamw ? 2 : 1) + (master ? 1 : 0);
+      const std::int64_t arrays = program::StateArrays(adamw, effect);
       return {{Whole(effect.source, n)},
               {Whole(effect.target, n), RegionOf(effect.states, n, effect.state_stride, arrays)}};
     }
@@ -101,7 +100,7 @@ std::size_t FirstBatch(std::span<const Effect> effects, bool adamw) {
   std::vector<Footprint> batch = {FootprintOf(first, adamw)};
   for (const Effect& effect : effects.subspan(1)) {
     if (effect.kind != first.kind || effect.target.type != first.target.type ||
-        effect.source.type != first.source.type) {
+        effect.source.type != first.source.type || effect.states.type != first.states.type) {
       break;
     }
     Footprint footprint = FootprintOf(effect, adamw);

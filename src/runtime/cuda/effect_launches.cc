@@ -86,7 +86,7 @@ Attempt<void> EffectLaunches::Preload(float* number) const {
         }
         case EffectKind::kUpdate: {
           const UpdateWork nothing;
-          error = LaunchUpdates({&nothing, 1}, types, flow.adamw, step, own);
+          error = LaunchUpdates({&nothing, 1}, types, effect.states.type, flow.adamw, step, own);
           break;
         }
         case EffectKind::kSquares: {
@@ -167,14 +167,14 @@ cudaError_t EffectLaunches::LaunchBatch(std::span<const Effect> effects, int mic
                          types, own);
     case EffectKind::kUpdate:
       return LaunchUpdates(works_of([&](const Effect& effect) {
-                             return UpdateWork{
-                                 .parameters = At(effect.target),
-                                 .gradients = At(effect.source),
-                                 .states = reinterpret_cast<float*>(At(effect.states)),
-                                 .elements = effect.elements,
-                                 .state_stride = effect.state_stride};
+                             return UpdateWork{.parameters = At(effect.target),
+                                               .gradients = At(effect.source),
+                                               .states = At(effect.states),
+                                               .elements = effect.elements,
+                                               .state_stride = effect.state_stride};
                            }),
-                           types, setting_.program.data_flow.adamw, step, own);
+                           types, effects.front().states.type, setting_.program.data_flow.adamw,
+                           step, own);
     case EffectKind::kSquares:
       return LaunchSquares(works_of([&](const Effect& effect) {
                              return SquaresWork{

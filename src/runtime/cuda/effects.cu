@@ -123,10 +123,10 @@ struct UpdatePiece {
   bool packed;
 };
 
-template <typename Parameter, typename Gradient, typename Optimizer>
+template <typename Parameter, typename Gradient, typename State, typename Optimizer>
 __global__ void UpdateKernel(const __grid_constant__ Pieces<UpdatePiece> pieces, Optimizer given,
                              StepSource source) {
-  constexpr bool kMaster = !std::is_same_v<Parameter, float>;
+  constexpr bool kMaster = !std::is_same_v<Parameter, State>;
   constexpr int kStates = Optimizer::kMoments + (kMaster ? 1 : 0);
   const StepValues step = Resolve(source);
   const Optimizer optimizer = OptimizerOf(step, given);
@@ -134,7 +134,7 @@ __global__ void UpdateKernel(const __grid_constant__ Pieces<UpdatePiece> pieces,
   const UpdateWork& work = pieces.at[own.piece].work;
   Parameter* parameters = static_cast<Parameter*>(work.parameters);
   const Gradient* gradients = static_cast<const Gradient*>(work.gradients);
-  float* states = work.states;
+  State* states = static_cast<State*>(work.states);
   const std::int64_t stride = work.state_stride;
   const auto body = [&](auto count, std::int64_t i) {
     constexpr int kCount = decltype(count)::value;
@@ -142,10 +142,10 @@ __global__ void UpdateKernel(const __grid_constant__ Pieces<UpdatePiece> pieces,
     // With a master copy the parameter is only written.
     if constexpr (!kMaster) parameter = *reinterpret_cast<Pack<Parameter, kCount>*>(parameters + i);
     const auto gradient = *reinterpret_cast<const Pack<Gradient, kCount>*>(gradients + i);
-    Pack<float, kCount> state[kStates];
+    Pack<State, kCount> state[kStates];
 #pragma unroll
     for (int s = 0; s < kStates; ++s) {
-      state[s] = *reinterpret_cast<const Pack<float, kCount>*>(states + s * stride + i);
+      state[s] = *reinterpret_cast<const Pack<State, kCount>*>(states + s * stride + i);
     }
 #pragma unroll
     for (int e = 0; e < kCount; ++e) {
@@ -154,7 +154,7 @@ __global__ void UpdateKernel(const __grid_constant__ Pieces<UpdatePiece> pieces,
     *reinterpret_cast<Pack<Parameter, kCount>*>(parameters + i) = parameter;
 #pragma unroll
     for (int s = 0; s < kStates; ++s) {
-      *reinterpret_cast<Pack<float, kCount>*>(states + s * stride + i) = state[s];
+      *reinterpret_cast<Pack<State, kCount>*>(states + s * stride + i) = state[s];
     }
   };
   ForPacks(own.share(), work.elements, pieces.at[own.piece].packed, body);
@@ -327,28 +327,40 @@ cudaError_t LaunchMoves(std::span<const MoveWork> works, TypePair types, cudaStr
   });
 }
 
-cudaError_t LaunchUpdates(std::span<const UpdateWork> works, TypePair types, bool adamw,
-                          const StepSource& step, cudaStream_t stream) {
+namespace {
+
+template <typename Parameter, typename Gradient, typename State>
+cudaError_t LaunchUpdatesOf(std::span<const UpdateWork> works, bool adamw, const StepSource& step,
+                            cudaStream_t stream) {
+  return InPieces<UpdatePiece>(
+      works,
+      [](const UpdateWork& w) {
+        return UpdatePiece{
+            w, w.state_stride % kPack == 0 && PacksFit(w.parameters, sizeof(Parameter)) &&
+                   PacksFit(w.gradients, sizeof(Gradient)) && PacksFit(w.states, sizeof(State))};
+      },
+      BlocksOfPacks<UpdatePiece>,
+      [&](const Pieces<UpdatePiece>& pieces, unsigned blocks) {
+        const LaunchShape shape{blocks, kThreads, 0, stream};
+        if (adamw) {
+          return Launch(UpdateKernel<Parameter, Gradient, State, values::AdamW>, shape, pieces,
+                        step.now.adamw, step);
+        }
+        return Launch(UpdateKernel<Parameter, Gradient, State, values::Sgd>, shape, pieces,
+                      values::SgdOf(), step);
+      });
+}
+
+}  // namespace
+
+cudaError_t LaunchUpdates(std::span<const UpdateWork> works, TypePair types, DataType states,
+                          bool adamw, const StepSource& step, cudaStream_t stream) {
   return WithTypes(types, [&](auto parameter, auto gradient) {
     using Parameter = decltype(parameter);
     using Gradient = decltype(gradient);
-    return InPieces<UpdatePiece>(
-        works,
-        [](const UpdateWork& w) {
-          return UpdatePiece{
-              w, w.state_stride % kPack == 0 && PacksFit(w.parameters, sizeof(Parameter)) &&
-                     PacksFit(w.gradients, sizeof(Gradient)) && PacksFit(w.states, sizeof(float))};
-        },
-        BlocksOfPacks<UpdatePiece>,
-        [&](const Pieces<UpdatePiece>& pieces, unsigned blocks) {
-          const LaunchShape shape{blocks, kThreads, 0, stream};
-          if (adamw) {
-            return Launch(UpdateKernel<Parameter, Gradient, values::AdamW>, shape, pieces,
-                          step.now.adamw, step);
-          }
-          return Launch(UpdateKernel<Parameter, Gradient, values::Sgd>, shape, pieces,
-                        values::SgdOf(), step);
-        });
+    return states == DataType::kFp32
+               ? LaunchUpdatesOf<Parameter, Gradient, float>(works, adamw, step, stream)
+               : LaunchUpdatesOf<Parameter, Gradient, Parameter>(works, adamw, step, stream);
   });
 }
 

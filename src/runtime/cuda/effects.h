@@ -79,12 +79,13 @@ cudaError_t LaunchMoves(std::span<const MoveWork> works, TypePair types, cudaStr
 struct UpdateWork {
   void* parameters = nullptr;
   const void* gradients = nullptr;
-  float* states = nullptr;
+  void* states = nullptr;
   std::int64_t elements = 0, state_stride = 0;
 };
-// The target's type is that of parameters, the source's that of gradients.
-cudaError_t LaunchUpdates(std::span<const UpdateWork> works, TypePair types, bool adamw,
-                          const StepSource& step, cudaStream_t stream);
+// The target's type is that of parameters, the source's that of gradients. `states`: FP32, or the
+// parameters' type (values::UpdateElement).
+cudaError_t LaunchUpdates(std::span<const UpdateWork> works, TypePair types, DataType states,
+                          bool adamw, const StepSource& step, cudaStream_t stream);
 
 struct SquaresWork {
   float* target = nullptr;

@@ -192,41 +192,58 @@ TEST_P(Effects, GradientsAreBitExact) {
   }
 }
 
-TEST_P(Effects, UpdatesAreBitExact) {
-  STEPCAST_NEEDS_A_GPU();
-  const auto [parameter_type, gradient_type, odd] = GetParam();
-  const bool master = parameter_type != DataType::kFp32;
+// With a master copy where `state_type` is longer than the parameters'.
+void ExpectUpdatesBitExact(DataType parameter_type, DataType gradient_type, DataType state_type,
+                           std::int64_t odd) {
+  const bool master = parameter_type != state_type;
   for (const bool adamw : {true, false}) {
     const std::int64_t stride = kCount + 1;
     const std::int64_t arrays = (adamw ? 2 : 1) + (master ? 1 : 0);
-    std::vector<float> states = Numbers(arrays * stride + odd, 5);
+    std::vector<float> numbers = Numbers(arrays * stride + odd, 5);
     // Second moments are not negative.
-    for (float& state : states) state = std::fabs(state);
+    for (float& number : numbers) number = std::fabs(number);
+    std::vector<std::byte> states = Narrowed(numbers, state_type);
     const std::vector<std::byte> gradients = Narrowed(Numbers(kCount + odd, 6), gradient_type);
     std::vector<std::byte> parameters = Narrowed(Numbers(kCount + odd, 7), parameter_type);
-    Array on_device(parameters), gradient_array(gradients),
-        state_array(Narrowed(states, DataType::kFp32));
+    Array on_device(parameters), gradient_array(gradients), state_array(states);
     const UpdateWork work{.parameters = on_device.at() + odd * SizeOf(parameter_type),
                           .gradients = gradient_array.at() + odd * SizeOf(gradient_type),
-                          .states = reinterpret_cast<float*>(state_array.at()) + odd,
+                          .states = state_array.at() + odd * SizeOf(state_type),
                           .elements = kCount,
                           .state_stride = stride};
-    ASSERT_EQ(LaunchUpdates({&work, 1}, {parameter_type, gradient_type}, adamw,
+    ASSERT_EQ(LaunchUpdates({&work, 1}, {parameter_type, gradient_type}, state_type, adamw,
                             {.now = StepValuesOf(4)}, nullptr),
               cudaSuccess);
-    WithStorageType(parameter_type, [&, g = gradient_type, o = odd](auto p) {
-      WithStorageType(g, [&](auto q) {
-        auto* to = reinterpret_cast<decltype(p)*>(parameters.data()) + o;
-        const auto* from = reinterpret_cast<const decltype(q)*>(gradients.data()) + o;
-        if (adamw) {
-          values::UpdateRange(values::AdamWOf(5), to, from, states.data() + o, stride, kCount);
+    const auto update = [&](auto* to, const auto* from, auto* kept) {
+      if (adamw) {
+        values::UpdateRange(values::AdamWOf(5), to, from, kept, stride, kCount);
+      } else {
+        values::UpdateRange(values::SgdOf(), to, from, kept, stride, kCount);
+      }
+    };
+    WithStorageType(parameter_type, [&](auto p) {
+      using Parameter = decltype(p);
+      WithStorageType(gradient_type, [&](auto q) {
+        auto* to = reinterpret_cast<Parameter*>(parameters.data()) + odd;
+        const auto* from = reinterpret_cast<const decltype(q)*>(gradients.data()) + odd;
+        if (master) {
+          update(to, from, reinterpret_cast<float*>(states.data()) + odd);
         } else {
-          values::UpdateRange(values::SgdOf(), to, from, states.data() + o, stride, kCount);
+          update(to, from, reinterpret_cast<Parameter*>(states.data()) + odd);
         }
       });
     });
     EXPECT_EQ(on_device.Bytes(), parameters);
-    EXPECT_EQ(state_array.Bytes(), Narrowed(states, DataType::kFp32));
+    EXPECT_EQ(state_array.Bytes(), states);
+  }
+}
+
+TEST_P(Effects, UpdatesAreBitExact) {
+  STEPCAST_NEEDS_A_GPU();
+  const auto [parameter_type, gradient_type, odd] = GetParam();
+  ExpectUpdatesBitExact(parameter_type, gradient_type, DataType::kFp32, odd);
+  if (parameter_type != DataType::kFp32) {
+    ExpectUpdatesBitExact(parameter_type, gradient_type, parameter_type, odd);
   }
 }
 

@@ -45,11 +45,9 @@ Bytes WrittenBy(const Effect& effect) {
 }
 
 Bytes UpdateBytes(const Effect& effect, bool adamw, bool written) {
-  const bool has_master = SizeOf(effect.target.type) < SizeOf(DataType::kFp32);
-  const std::int64_t states = (adamw ? 2 : 1) + (has_master ? 1 : 0);
   const std::int64_t parameter = SizeOf(effect.target.type);
-  std::int64_t per_element = 4 * states;
-  if (written || !has_master) per_element += parameter;
+  std::int64_t per_element = program::StateArrays(adamw, effect) * SizeOf(effect.states.type);
+  if (written || !program::HasMasterCopy(effect)) per_element += parameter;
   if (!written) per_element += SizeOf(effect.source.type);
   return Bytes(effect.elements * per_element);
 }

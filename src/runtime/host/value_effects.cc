@@ -130,9 +130,9 @@ void Move(const BoundEffect& bound) {
 
 // As values::UpdateRange; the arrays do not overlap, so the compiler may take several elements at a
 // time, which rounds the same.
-template <typename Optimizer, typename Parameter, typename Gradient>
+template <typename Optimizer, typename Parameter, typename Gradient, typename State>
 void UpdateAll(const Optimizer& optimizer, Parameter* parameters, const Gradient* gradients,
-               float* states, std::int64_t stride, std::int64_t elements) {
+               State* states, std::int64_t stride, std::int64_t elements) {
 #ifdef __clang__
 #pragma clang loop vectorize(assume_safety)
 #else
@@ -143,19 +143,30 @@ void UpdateAll(const Optimizer& optimizer, Parameter* parameters, const Gradient
   }
 }
 
+template <typename State, typename Parameter, typename Gradient>
+void UpdateOf(const BoundEffect& bound, const EffectContext& context, Parameter* parameters,
+              const Gradient* gradients) {
+  const Effect& effect = bound.effect;
+  auto* states = As<State>(bound.states);
+  if (context.adamw) {
+    UpdateAll(values::AdamWOf(std::int64_t{context.step} + 1), parameters, gradients, states,
+              effect.state_stride, effect.elements);
+  } else {
+    UpdateAll(values::SgdOf(), parameters, gradients, states, effect.state_stride, effect.elements);
+  }
+}
+
 void Update(const BoundEffect& bound, const EffectContext& context) {
   const Effect& effect = bound.effect;
   values::WithStorageType(effect.target.type, [&](auto target_storage) {
+    using Parameter = decltype(target_storage);
     values::WithStorageType(effect.source.type, [&](auto source_storage) {
-      auto* parameters = As<decltype(target_storage)>(bound.target);
+      auto* parameters = As<Parameter>(bound.target);
       const auto* gradients = As<decltype(source_storage)>(bound.source);
-      auto* states = As<float>(bound.states);
-      if (context.adamw) {
-        UpdateAll(values::AdamWOf(std::int64_t{context.step} + 1), parameters, gradients, states,
-                  effect.state_stride, effect.elements);
+      if (effect.states.type == DataType::kFp32) {
+        UpdateOf<float>(bound, context, parameters, gradients);
       } else {
-        UpdateAll(values::SgdOf(), parameters, gradients, states, effect.state_stride,
-                  effect.elements);
+        UpdateOf<Parameter>(bound, context, parameters, gradients);
       }
     });
   });

@@ -6,6 +6,7 @@
 
 #include "src/runtime/values/gradients.h"
 #include "src/runtime/values/number_types.h"
+#include "src/runtime/values/optimizers.h"
 #include "src/runtime/values/random_values.h"
 
 namespace stepcast::runtime::host {
@@ -132,6 +133,32 @@ TEST(ValueEffects, TheOptimizerKeepsMasterCopyAndParameterTogether) {
     EXPECT_EQ(Widened(parameters)[i], values::ToFp32(values::FromFp32<values::Bf16>(states[i])));
     EXPECT_NEAR(states[2 + i], 0.4, 1e-6);    // (1 - 0.9) x 4
     EXPECT_NEAR(states[4 + i], 0.016, 1e-6);  // (1 - 0.999) x 16
+  }
+}
+
+// As above without a master copy: the parameters of 8 bits of mantissa are updated themselves. A
+// step of 1e-3 from 1 is less than half of what they can show, 2^-8, and is lost; one from 2^-4 is
+// not.
+TEST(ValueEffects, WithoutAMasterCopyParametersAndMomentsAreRounded) {
+  Effect effect;
+  effect.kind = EffectKind::kUpdate;
+  effect.elements = effect.state_stride = 2;
+  effect.target.type = effect.source.type = effect.states.type = DataType::kBf16;
+  std::vector<values::Bf16> parameters{values::FromFp32<values::Bf16>(1.0f),
+                                       values::FromFp32<values::Bf16>(0.0625f)};
+  std::vector<values::Bf16> gradients(2, values::FromFp32<values::Bf16>(4.0f));
+  std::vector<values::Bf16> states(4, values::FromFp32<values::Bf16>(0.0f));
+  Apply({effect, Raw(parameters), Raw(gradients), Raw(states)}, {});
+  EXPECT_EQ(Widened(parameters)[0], 1.0f);
+  EXPECT_NEAR(Widened(parameters)[1], 0.0625 - 1e-3, 2e-4);
+  const auto rounded = [](float value) {
+    return values::ToFp32(values::FromFp32<values::Bf16>(value));
+  };
+  const float tenth = static_cast<float>(1 - values::kBeta1);
+  const float thousandth = static_cast<float>(1 - values::kBeta2);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(Widened(states)[i], rounded(tenth * 4));
+    EXPECT_EQ(Widened(states)[2 + i], rounded(thousandth * 4 * 4));
   }
 }
 

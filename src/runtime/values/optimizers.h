@@ -76,25 +76,34 @@ STEPCAST_HOST_DEVICE inline float Updated(const Sgd& optimizer, float parameter,
   return Add(parameter, -Multiply(optimizer.learning_rate, moments[0]));
 }
 
-// Updates element `i` of an array of parameters. `states` are FP32 arrays, `stride` elements after
-// one another: the master copy, only where the parameters' type is shorter than FP32 (they are then
-// its rounded value), and the moments.
-template <typename Optimizer, typename Parameter, typename Gradient>
+// Updates element `i` of an array of parameters. `states` are arrays, `stride` elements after one
+// another: the moments, of the parameters' type; or FP32 ones beside shorter parameters, of which
+// the first is the master copy (parameters are then its rounded value).
+template <typename Optimizer, typename Parameter, typename Gradient, typename State>
 STEPCAST_HOST_DEVICE inline void UpdateElement(const Optimizer& optimizer, Parameter* parameters,
-                                               const Gradient* gradients, float* states,
+                                               const Gradient* gradients, State* states,
                                                std::int64_t stride, std::int64_t i) {
+  static_assert(std::is_same_v<State, Parameter> || std::is_same_v<State, float>);
   const float gradient = ToFp32(gradients[i]);
-  if constexpr (std::is_same_v<Parameter, float>) {
+  if constexpr (std::is_same_v<State, float> && std::is_same_v<Parameter, float>) {
     parameters[i] = Updated(optimizer, parameters[i], gradient, states + i, stride);
-  } else {
+  } else if constexpr (std::is_same_v<State, float>) {
     states[i] = Updated(optimizer, states[i], gradient, states + stride + i, stride);
     parameters[i] = FromFp32<Parameter>(states[i]);
+  } else {
+    float moments[Optimizer::kMoments];
+    for (int m = 0; m < Optimizer::kMoments; ++m) moments[m] = ToFp32(states[m * stride + i]);
+    parameters[i] =
+        FromFp32<Parameter>(Updated(optimizer, ToFp32(parameters[i]), gradient, moments, 1));
+    for (int m = 0; m < Optimizer::kMoments; ++m) {
+      states[m * stride + i] = FromFp32<State>(moments[m]);
+    }
   }
 }
 
-template <typename Optimizer, typename Parameter, typename Gradient>
+template <typename Optimizer, typename Parameter, typename Gradient, typename State>
 void UpdateRange(const Optimizer& optimizer, Parameter* parameters, const Gradient* gradients,
-                 float* states, std::int64_t stride, std::int64_t elements) {
+                 State* states, std::int64_t stride, std::int64_t elements) {
   for (std::int64_t i = 0; i < elements; ++i) {
     UpdateElement(optimizer, parameters, gradients, states, stride, i);
   }

@@ -1,0 +1,194 @@
+// Master weights and moments: what an optimizer can keep, and which framework has such a one.
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "fmt/format.h"
+#include "src/plan/legality_rules.h"
+
+namespace stepcast::plan {
+namespace {
+
+constexpr const char* kMasterWeights = "training.master_weights";
+constexpr const char* kStateType = "training.optimizer_state_dtype";
+
+class OptimizerStateRules : public Rules {
+ public:
+  OptimizerStateRules(const Request& request, const Facts& facts,
+                      std::vector<Violation>& violations)
+      : Rules(request, facts, violations),
+        parameters_(ParameterType(request)),
+        states_(OptimizerStatesOf(request)) {}
+
+  void Check() {
+    if (!request_.precision || !request_.framework || !request_.optimizer) return;
+    if (!CheckParameters()) return;
+    switch (*request_.framework) {
+      case Framework::kReference:
+        return CheckFusion();
+      case Framework::kDdp:
+      case Framework::kFsdp1:
+      case Framework::kFsdp2:
+        CheckFusion();
+        return CheckHost();
+      case Framework::kMegatron:
+        return CheckMegatron();
+      case Framework::kDeepSpeed:
+        return CheckFp32(
+            "deepspeed keeps FP32 master weights and moments (what bf16_master_weights_and_grads "
+            "and bf16_optimizer_states make of them is not modelled)");
+      case Framework::kInternEvo:
+        return CheckFp32("internevo keeps FP32 master weights and moments");
+      case Framework::kNanotron:
+        return CheckFp32(
+            "nanotron's gradient accumulator keeps FP32 master weights, and moments with them");
+    }
+  }
+
+ private:
+  bool Short() const { return SizeOf(parameters_) < SizeOf(DataType::kFp32); }
+
+  void RefuseMasterWeights(std::string_view rule, std::string hint) {
+    Add(kMasterWeights, "plan.dtype-not-of-framework",
+        fmt::format("{}, and master_weights is {}", rule, plan::Name(states_.master_weights)),
+        std::move(hint));
+  }
+  void RefuseStateType(std::string_view rule, std::string hint) {
+    Add(kStateType, "plan.dtype-not-of-framework",
+        fmt::format("{}, and optimizer_state_dtype is {}", rule, Name(states_.type)),
+        std::move(hint));
+  }
+
+  // What no optimizer can do.
+  bool CheckParameters() {
+    if (request_.master_weights == MasterWeights::kFp16Remainder &&
+        parameters_ != DataType::kBf16) {
+      Add(kMasterWeights, "plan.master-weights",
+          fmt::format("fp16_remainder is what FP32 has beyond bf16 parameters, and they are {}",
+                      Name(parameters_)),
+          Short() ? "write master_weights: fp32" : "leave master_weights out");
+      return false;
+    }
+    if (parameters_ != DataType::kFp16 || states_.master_weights != MasterWeights::kNone) {
+      return true;
+    }
+    const bool pytorch = TraitsOf(*request_.framework).of_pytorch;
+    Add(kMasterWeights, "plan.master-weights",
+        fmt::format("updates of fp16 parameters are lost to rounding and underflow without master "
+                    "weights, and {} none",
+                    request_.master_weights ? "master_weights is" : "PyTorch's optimizers keep"),
+        pytorch ? "write parameter_dtype: fp32 (autocast, or FSDP's mixed precision), or "
+                  "master_weights: fp32 (as Apex's amp O2 and FusedAdam can keep)"
+                : "write master_weights: fp32, or leave it out");
+    return false;
+  }
+
+  // Kernels that read and write states in types of their own are fused ones of AdamW: Apex's and
+  // Transformer Engine's FusedAdam. Chains of kernels work in the type of what they update,
+  // PyTorch's fused one likewise; LAMB's have FP32 values.
+  void CheckFusion() {
+    const bool remainders = states_.master_weights == MasterWeights::kFp16Remainder;
+    const bool adamw = request_.optimizer == Optimizer::kAdamW;
+    const bool fused = OptimizerImplementationOf(request_) == OptimizerImplementation::kFused;
+    const bool textbook = TraitsOf(*request_.framework).textbook;
+    if (request_.optimizer == Optimizer::kLamb && Short() &&
+        states_.master_weights != MasterWeights::kFp32) {
+      RefuseMasterWeights("LAMB keeps FP32 values of parameters of 16 bits",
+                          "write master_weights: fp32, or leave it out");
+      return;
+    }
+    const char* const hint =
+        adamw ? "write optimizer_implementation: fused, for Apex's or Transformer Engine's "
+                "FusedAdam"
+              : "write optimizer: adamw with optimizer_implementation: fused, for Apex's or "
+                "Transformer Engine's FusedAdam";
+    const bool of_own_types =
+        fused && (adamw || (textbook && request_.optimizer == Optimizer::kSgd));
+    if (remainders && !of_own_types) {
+      RefuseMasterWeights("only a fused AdamW puts remainders and parameters together", hint);
+    }
+    const DataType updated =
+        states_.master_weights == MasterWeights::kNone ? parameters_ : DataType::kFp32;
+    if (states_.type != updated && !of_own_types) {
+      RefuseStateType(fmt::format("moments have the type of what is updated, {}, but with a fused "
+                                  "AdamW",
+                                  Name(updated)),
+                      fmt::format("{}; or write optimizer_state_dtype: {}", hint, Name(updated)));
+    }
+  }
+
+  // PyTorch's optimizers update tensors of the host; those that have types of their own are kernels
+  // of the device.
+  void CheckHost() {
+    if (!request_.cpu_offload.value_or(false)) return;
+    const DataType updated =
+        states_.master_weights == MasterWeights::kNone ? parameters_ : DataType::kFp32;
+    if (states_.master_weights == MasterWeights::kFp16Remainder) {
+      RefuseMasterWeights("the host's optimizer keeps no remainders: cpu_offload is true",
+                          "write master_weights: fp32 or none, or cpu_offload: false");
+    } else if (states_.type != updated) {
+      RefuseStateType(
+          fmt::format("the host's optimizer keeps moments in the type of what it "
+                      "updates, {}: cpu_offload is true",
+                      Name(updated)),
+          fmt::format("write optimizer_state_dtype: {}, or cpu_offload: false", Name(updated)));
+    }
+  }
+
+  void CheckFp32(std::string_view rule) {
+    if (Short() && states_.master_weights != MasterWeights::kFp32) {
+      RefuseMasterWeights(rule, "write master_weights: fp32, or leave it out");
+    }
+    if (states_.type != DataType::kFp32) {
+      RefuseStateType(rule, "write optimizer_state_dtype: fp32, or leave it out");
+    }
+  }
+
+  // megatron/training/arguments.py, megatron/core/optimizer/optimizer_config.py: the
+  // precision-aware optimizer is Adam, distributed, beside parameters of 16 bits;
+  // HybridDeviceOptimizer has FP32 tensors.
+  void CheckMegatron() {
+    if (Short() && states_.master_weights == MasterWeights::kNone) {
+      RefuseMasterWeights("megatron always keeps master weights of parameters of 16 bits",
+                          "write master_weights: fp32, or fp16_remainder with bf16");
+      return;
+    }
+    const bool remainders = states_.master_weights == MasterWeights::kFp16Remainder;
+    if (!remainders && states_.type == DataType::kFp32) return;
+    const auto refuse = [&](std::string_view rule) {
+      if (request_.master_weights == MasterWeights::kFp16Remainder) {
+        RefuseMasterWeights(rule, "write master_weights: fp32, or leave it out");
+      }
+      if (states_.type != DataType::kFp32) {
+        RefuseStateType(rule, "write optimizer_state_dtype: fp32, or leave it out");
+      }
+    };
+    if (!Short()) {
+      refuse("megatron's precision-aware optimizer is for parameters of 16 bits");
+    } else if (request_.zero_stage == 0) {
+      refuse("megatron's precision-aware optimizer is a distributed one: zero_stage is 0");
+    } else if (request_.optimizer != Optimizer::kAdamW ||
+               OptimizerImplementationOf(request_) != OptimizerImplementation::kFused) {
+      refuse("megatron's precision-aware optimizer is Transformer Engine's FusedAdam");
+    } else if (request_.optimizer_cpu_offload.value_or(false)) {
+      refuse("the host updates FP32 values: optimizer_cpu_offload is true");
+    } else if (request_.copy_main_gradients.value_or(false)) {
+      Add("data_parallel.copy_main_gradients", "plan.dtype-not-of-framework",
+          "megatron's precision-aware optimizer reads main gradients as they are, and "
+          "copy_main_gradients is true",
+          "leave it out");
+    }
+  }
+
+  const DataType parameters_;
+  const OptimizerStates states_;
+};
+
+}  // namespace
+
+void CheckOptimizerStates(const Request& request, const Facts& facts,
+                          std::vector<Violation>& violations) {
+  OptimizerStateRules(request, facts, violations).Check();
+}
+
+}  // namespace stepcast::plan
