@@ -439,13 +439,12 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
        "layers here: tensor is 2 and reshard_after_forward is 2"},
       {[](Request& r) {
          r.zero_stage = 3;
-         r.tensor = 4;
-         r.data = 4;
+         r.tensor = 2;
          r.reshard_after_forward = ReshardAfterForward(std::int64_t{2});
        },
        "data_parallel.reshard_after_forward", "plan.axis-not-supported-with",
        "parts that are kept after forward are modelled among neighbouring ranks, which share out "
-       "layers here: tensor is 4 and reshard_after_forward is 2"},
+       "layers here: tensor is 2 and reshard_after_forward is 2"},
       // Two data ranks with two parts of each sequence share states: four ranks.
       {[](Request& r) {
          r.framework = Framework::kFsdp2;

@@ -200,7 +200,8 @@ class Laws {
     for (const int gpus : {1, 2}) {
       std::vector<std::string> settings = plan.settings;
       settings.push_back(fmt::format(
-          "cluster={{topology: {{node: {{gpu: h100-sxm, devices: {{gpu: {}, pcie_switch: 1, cpu: "
+          "cluster={{topology: {{name: one node, node: {{gpu: h100-sxm, devices: {{gpu: {}, "
+          "pcie_switch: 1, cpu: "
           "1}}, host: {{memory: 1 TiB, memory_bandwidth: 400 GB/s}}, links: [{{kind: pcie, from: "
           "gpu, to: pcie_switch, latency: 150 ns, bandwidth: 32 GB/s}}, {{kind: pcie, from: "
           "pcie_switch, to: cpu, latency: 150 ns, bandwidth: 32 GB/s}}]}}}}}}",
