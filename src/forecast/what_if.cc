@@ -43,6 +43,8 @@ void Speed(Demand& demand, Resource resource, double factor, Operation operation
   const double faster = std::max(1.0, std::min(1.0, most) / most_after);
   demand.work = Scaled(demand.work, faster);
   for (int r = 0; r < kResources; ++r) {
+    // A collective's channels hold as many multiprocessors however fast the links are.
+    if (operation == Operation::kCollective && kind(r) == Resource::kCompute) continue;
     const double share = demand.share[r] * (kind(r) == resource ? faster / factor : faster);
     demand.share[r] = Limits(operation, kind(r)) ? share : std::min(1.0, share);
   }

@@ -18,7 +18,8 @@ struct ProcessGroups {
 
   // The `count` neighbouring ranks when all ranks are cut into such groups, and the ranks that have
   // the same position in each of those: with the GPUs of a node as `count`, one GPU of each node.
-  // Requires that `count` divides the number of ranks.
+  // Requires that `count` divides the ranks that share one copy of the states, and that these are
+  // neighbours: with tensor parallelism a rank's neighbours have other parts of its layers.
   parallel::GroupLayout Near(std::int64_t count) const;
   parallel::GroupLayout Far(std::int64_t count) const;
 
@@ -26,6 +27,9 @@ struct ProcessGroups {
   const char* shard_name() const { return replica.size() == 1 ? "data" : "shard"; }
   // Which shard is the rank's: its place in its shard group.
   std::int64_t shard_index() const { return shard.Index(rank); }
+
+ private:
+  void CheckNeighboursShareStates() const;
 };
 
 ProcessGroups ProcessGroupsOf(const plan::Plan& plan, int rank);

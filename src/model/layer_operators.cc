@@ -242,11 +242,13 @@ Operand LayerOperators::WidenedNorm(Operand x, std::string_view module, const By
     tape_->RunBackward(
         Memory(Joined(module, ".dgrad"), flops, wide + narrow + weights + statistics, wide),
         {dy, input, made}, {d_input}, {}, parameters.all());
-    std::vector<int> gradients{parameters.weight};
-    if (parameters.bias >= 0) gradients.push_back(parameters.bias);
-    RunPartGradients(
-        Memory(Joined(module, ".wgrad"), 2 * Elements(x), wide + narrow + statistics, weights),
-        {dy, input, made}, std::move(gradients), parameters);
+    if (!parameters.frozen) {
+      std::vector<int> gradients{parameters.weight};
+      if (parameters.bias >= 0) gradients.push_back(parameters.bias);
+      RunPartGradients(
+          Memory(Joined(module, ".wgrad"), 2 * Elements(x), wide + narrow + statistics, weights),
+          {dy, input, made}, std::move(gradients), parameters);
+    }
     const Value dx = tape_->MakeGradient(x.value);
     tape_->RunBackward(Memory(Joined(module, ".float.dgrad"), 0, wide, narrow), {d_input}, {dx});
     tape_->Deliver(x.value, dx);

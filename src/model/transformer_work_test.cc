@@ -419,6 +419,21 @@ TEST(TransformerWorkTest, NormsOfCopiesInFp32RunAgain) {
   EXPECT_EQ(Sum(once.saved) - Sum(again.saved), 2 * (4 - 2) * elements + 2 * 4 * 64);
 }
 
+// Adapters of low rank leave norms frozen: an FP32 copy of their input makes no gradient of weights
+// either, and hands the input's on all the same.
+TEST(TransformerWorkTest, FrozenNormsOfCopiesInFp32HaveNoGradients) {
+  Architecture a = Llama31With8B();
+  a.lora = {.rank = 8, .targets = {.linear_qkv = true}};
+  WorkOptions options = Options(1, 64);
+  options.norm = Implementation::kApexFp32;
+  const LayerWork block = BlockOf(a, options);
+  EXPECT_EQ(Find(block, "input_layernorm.wgrad"), nullptr);
+  EXPECT_EQ(Find(block, "input_layernorm.float.dgrad")->written, Bytes(2 * 64 * a.hidden));
+  for (const Operation& operation : block.backward) {
+    for (const int position : operation.gradients) EXPECT_GE(position, 0);
+  }
+}
+
 // Logits are cast, read five times and written twice by what is printed, and read twice by it and
 // by the loss; the copy becomes its gradient.
 TEST(TransformerWorkTest, ScoresPassOverLogitsInFp32) {

@@ -87,8 +87,8 @@ class AxisRules : public Rules {
       Add("parallelism.tensor", "plan.axis-not-of-framework",
           fmt::format("tensor parallelism of {} is not supported: {}",
                       plan::Name(*request_.framework), ranks),
-          "leave it at 1, or write framework: megatron, deepspeed, fsdp1, fsdp2, internevo, "
-          "nanotron or reference");
+          fmt::format("leave it at 1, or write framework: {}",
+                      FrameworksWith(&FrameworkTraits::tensor_parallel)));
     }
     if (Is(Framework::kDeepSpeed) && request_.zero_stage.value_or(0) >= 2) {
       Add("parallelism.tensor", "plan.axis-not-supported-with",
@@ -135,8 +135,8 @@ class AxisRules : public Rules {
       Add("parallelism.pipeline", "plan.axis-not-of-framework",
           fmt::format("pipelines of {} are not supported yet: {}", plan::Name(*request_.framework),
                       stages),
-          "leave it at 1, or write framework: megatron, deepspeed, fsdp2, internevo, nanotron or "
-          "reference");
+          fmt::format("leave it at 1, or write framework: {}",
+                      FrameworksWith(&FrameworkTraits::pipelines)));
     }
     const RequestedSchedule schedule = ScheduleOf(request_);
     if (schedule.named != nullptr) CheckNamedSchedule(*schedule.named, schedule.virtual_stages);

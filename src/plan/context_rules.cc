@@ -26,7 +26,8 @@ class ContextRules : public Rules {
       Add("parallelism.context", "plan.axis-not-of-framework",
           fmt::format("context parallelism of {} is not supported: {}",
                       plan::Name(*request_.framework), ranks_),
-          "leave it at 1, or write framework: megatron, fsdp2 or reference");
+          fmt::format("leave it at 1, or write framework: {}",
+                      FrameworksWith(&FrameworkTraits::context_parallel)));
     }
     CheckModel();
     CheckMethod();

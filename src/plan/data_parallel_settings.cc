@@ -53,8 +53,9 @@ std::vector<DataParallelSetting> Rows() {
        .uses = {At(kReference, 3, 3, "", kBoth), Of(kFsdp2)},
        .values =
            "`true`: freed after forward, gathered again for backward; `false`: kept; an "
-           "integer k, a divisor of `shard_group_size`: kept in shards over groups of k ranks "
-           "(1 means `false`, the whole group `true`)",
+           "integer k, a divisor of `shard_group_size` times `context`: kept in shards over "
+           "groups of k neighbouring ranks, without tensor parallelism (1 means `false`, the whole "
+           "group `true`)",
        .default_value = "`true`; `false` for fsdp2 at stage 2 and in a pipeline"},
       {.key = "accumulate_unsharded",
        .type = Switch{&Given::accumulate_unsharded, &DataParallel::accumulate_unsharded},

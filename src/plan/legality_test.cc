@@ -427,6 +427,34 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
        },
        "data_parallel.reshard_after_forward", "plan.reshard",
        "reshard_after_forward 8 does not divide shard_group_size 4"},
+      // Eight ranks, two of which share out each layer: ranks 0 and 1 have other parts of it.
+      {[](Request& r) {
+         r.framework = Framework::kFsdp2;
+         r.zero_stage = 3;
+         r.tensor = 2;
+         r.reshard_after_forward = ReshardAfterForward(std::int64_t{2});
+       },
+       "data_parallel.reshard_after_forward", "plan.axis-not-supported-with",
+       "parts that are kept after forward are modelled among neighbouring ranks, which share out "
+       "layers here: tensor is 2 and reshard_after_forward is 2"},
+      {[](Request& r) {
+         r.zero_stage = 3;
+         r.tensor = 2;
+         r.reshard_after_forward = ReshardAfterForward(std::int64_t{2});
+       },
+       "data_parallel.reshard_after_forward", "plan.axis-not-supported-with",
+       "parts that are kept after forward are modelled among neighbouring ranks, which share out "
+       "layers here: tensor is 2 and reshard_after_forward is 2"},
+      // Two data ranks with two parts of each sequence share states: four ranks.
+      {[](Request& r) {
+         r.framework = Framework::kFsdp2;
+         r.zero_stage = 3;
+         r.context = 2;
+         r.shard_group_size = 2;
+         r.reshard_after_forward = ReshardAfterForward(std::int64_t{8});
+       },
+       "data_parallel.reshard_after_forward", "plan.reshard",
+       "reshard_after_forward 8 does not divide shard_group_size 2 times context 2"},
   };
   ExpectEach(cases);
 }

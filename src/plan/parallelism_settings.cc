@@ -27,6 +27,7 @@ std::vector<ParallelismSetting> Rows() {
   return {
       {.key = "data",
        .type = Count{&Given::data, &Parallelism::data, 1, kMostRanks},
+       .of_task = true,  // it follows from the others
        .uses = {},
        .values = "dp, the data-parallel degree",
        .default_value = "the devices over the other axes"},

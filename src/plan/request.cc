@@ -266,7 +266,7 @@ DataParallel CompleteDataParallel(const Request& request, const Training& traini
   // Shards over one rank are no shards, and shards over the whole group are the shards that there
   // are (torch/distributed/fsdp/_fully_shard/_fsdp_init.py).
   if (const auto* ranks = std::get_if<std::int64_t>(&data_parallel.reshard_after_forward)) {
-    if (*ranks == data_parallel.shard_group_size) {
+    if (*ranks == data_parallel.shard_group_size * request.context.value_or(1)) {
       data_parallel.reshard_after_forward = true;
     } else if (*ranks == 1) {
       data_parallel.reshard_after_forward = false;

@@ -267,7 +267,13 @@ TEST(Complete, TakesReshardingToOneOrToAllForWhatItIs) {
   EXPECT_EQ(Complete(request, 8).data_parallel.reshard_after_forward, ReshardAfterForward(false));
   request.reshard_after_forward = ReshardAfterForward(std::int64_t{8});
   EXPECT_EQ(Complete(request, 8).data_parallel.reshard_after_forward, ReshardAfterForward(true));
+  // With two parts of each sequence, four ranks of data share states with their twins: eight.
+  request.context = 2;
+  EXPECT_EQ(Complete(request, 8).data_parallel.reshard_after_forward, ReshardAfterForward(true));
   request.reshard_after_forward = ReshardAfterForward(std::int64_t{4});
+  EXPECT_EQ(Complete(request, 8).data_parallel.reshard_after_forward,
+            ReshardAfterForward(std::int64_t{4}));
+  request.context.reset();
   EXPECT_EQ(Complete(request, 8).data_parallel.reshard_after_forward,
             ReshardAfterForward(std::int64_t{4}));
 }

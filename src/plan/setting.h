@@ -97,6 +97,9 @@ struct Setting {
   const char* key;  // "bucket_size"
   SettingType<Given, Kept> type;
   bool required = false;
+  // It says what is trained, or what is measured, and not how: plans with another value answer
+  // another question, so a search keeps it. Required settings are of the task, too.
+  bool of_task = false;
   // No default: gcc 12 fails on one of this type in a template.
   SettingUses uses;
   // Layer lists have given times and activations: it does nothing to them.

@@ -59,10 +59,23 @@ class ShardingRules : public Rules {
     const std::optional<std::int64_t> shard = request_.shard_group_size
                                                   ? request_.shard_group_size
                                                   : DataDegree(request_, facts_.devices);
-    if (!shard || *shard % ranks == 0) return;
-    Add("data_parallel.reshard_after_forward", "plan.reshard",
-        fmt::format("reshard_after_forward {} does not divide shard_group_size {}", ranks, *shard),
-        "use a divisor, such as the GPUs of a node, or true or false");
+    if (!shard) return;
+    // Ranks that have parts of a sequence share the states as well.
+    const std::int64_t context = request_.context.value_or(1);
+    if (*shard * context % ranks != 0) {
+      Add("data_parallel.reshard_after_forward", "plan.reshard",
+          fmt::format("reshard_after_forward {} does not divide shard_group_size {}{}", ranks,
+                      *shard, context == 1 ? "" : fmt::format(" times context {}", context)),
+          "use a divisor, such as the GPUs of a node, or true or false");
+      return;
+    }
+    // The parts are of neighbouring ranks, which with tensor parallelism have other layers' parts.
+    if (request_.tensor.value_or(1) == 1 || ranks == *shard * context) return;
+    Add("data_parallel.reshard_after_forward", "plan.axis-not-supported-with",
+        fmt::format("parts that are kept after forward are modelled among neighbouring ranks, "
+                    "which share out layers here: tensor is {} and reshard_after_forward is {}",
+                    *request_.tensor, ranks),
+        "write reshard_after_forward: true or false, or parallelism.tensor: 1");
   }
 
   // A hook that casts makes nothing smaller than it is; PowerSGD multiplies matrices in their own

@@ -80,10 +80,13 @@ Result<MicroBatch> WorkOut(const Scenario& scenario) {
          {&work.backward_input.operations, nullptr},
          {&work.backward_weight.operations, nullptr}}};
   };
+  // Collectives inside of layers run on streams of their own, beside kernels.
   const auto for_each_kernel = [&](const auto& pass, const auto& visit) {
     for (const std::vector<model::Operation>* operations : pass) {
       if (operations == nullptr) continue;
-      for (const model::Operation& operation : *operations) visit(operation.kernel);
+      for (const model::Operation& operation : *operations) {
+        if (!operation.group) visit(operation.kernel);
+      }
     }
   };
   program::Program kernels;

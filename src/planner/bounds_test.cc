@@ -26,6 +26,17 @@ training: {sequence_length: 1024, micro_batch_size: 1, gradient_accumulation: 1,
 data_parallel: {zero_stage: 0, framework: reference}
 )";
 
+// Embeddings of its own, so that all frameworks may cut it into stages; heads for every division.
+constexpr const char* kDecoder = R"(
+stepcast: 1
+model: {kind: transformer, family: llama, num_hidden_layers: 8, hidden_size: 1024,
+        num_attention_heads: 16, num_key_value_heads: 8, intermediate_size: 2816, vocab_size: 32000}
+cluster: {topology: topologies/dgx-h100.yaml, nodes: 1}
+training: {sequence_length: 1024, micro_batch_size: 1, gradient_accumulation: 1, precision: bf16,
+           optimizer: adamw}
+data_parallel: {zero_stage: 0, framework: reference}
+)";
+
 // Given layers, whose communication is hidden, in part or not at all.
 constexpr const char* kLayers = R"(
 stepcast: 1
@@ -54,8 +65,8 @@ Case AnyPlan() {
   const auto vary = [&any](const char* key, std::vector<const char*> values) {
     any.set.push_back(std::string(key) + "=" + *rc::gen::elementOf(values));
   };
-  const bool layers = *rc::gen::arbitrary<bool>();
-  if (layers) any.text = kLayers;
+  any.text = *rc::gen::elementOf(std::vector<const char*>{kModel, kDecoder, kDecoder, kLayers});
+  const bool layers = any.text == kLayers;
   if (layers) {
     vary("cluster.topology.link.bandwidth", {"100 MB/s", "1 GB/s", "20 GB/s", "1 TB/s"});
     vary("cluster.topology.devices", {"1", "4", "16"});
@@ -69,20 +80,30 @@ Case AnyPlan() {
   vary("training.gradient_accumulation", {"1", "2", "3", "7"});
   vary("training.step_barrier", {"false", "false", "false", "true"});
   const std::string framework = *rc::gen::elementOf(std::vector<std::string>{
-      "reference", "ddp", "fsdp1", "fsdp2", "deepspeed", "megatron", "nanotron"});
+      "reference", "ddp", "fsdp1", "fsdp2", "deepspeed", "megatron", "nanotron", "internevo"});
   any.set.push_back("data_parallel.framework=" + framework);
-  const bool nanotron = framework == "nanotron";
-  const bool divides = framework == "reference" || framework == "megatron" || nanotron;
-  if (divides && *rc::gen::arbitrary<bool>()) {
+  const bool nanotron = framework == "nanotron", fsdp2 = framework == "fsdp2";
+  const bool megatron = framework == "megatron", internevo = framework == "internevo";
+  const bool deepspeed = framework == "deepspeed";
+  const bool contexts = framework == "reference" || megatron || fsdp2;
+  const bool divides = contexts || nanotron || deepspeed || internevo;
+  if (divides && *rc::gen::inRange(0, 3) > 0) {
     if (!layers) vary("parallelism.tensor", {"1", "2", "4"});
-    if (!layers) vary("parallelism.sequence_parallel", {"false", "true"});
-    vary("parallelism.pipeline", {"1", "2", "2", "4"});
-    if (!layers && !nanotron && *rc::gen::arbitrary<bool>()) {
+    if (!layers && !deepspeed) vary("parallelism.sequence_parallel", {"false", "true"});
+    if (megatron && !layers && *rc::gen::arbitrary<bool>()) {
+      vary("training.tensor_overlap", {"none", "user_buffers", "user_buffers"});
+    }
+    if (fsdp2 && !layers && *rc::gen::arbitrary<bool>()) {
+      any.set.emplace_back("training.compile=true");
+      vary("training.tensor_overlap", {"none", "async", "async"});
+    }
+    vary("parallelism.pipeline", {"1", "1", "2", "2", "4"});
+    if (!layers && contexts && *rc::gen::arbitrary<bool>()) {
       vary("parallelism.context", {"1", "2", "4"});
       vary("parallelism.context_method", {"ring", "all_gather", "all_to_all"});
     }
-    if (!nanotron && *rc::gen::arbitrary<bool>()) vary("parallelism.virtual_stages", {"1", "2"});
-    vary("training.gradient_accumulation", {"2", "4", "8"});
+    if (contexts && *rc::gen::arbitrary<bool>()) vary("parallelism.virtual_stages", {"1", "2"});
+    vary("training.gradient_accumulation", {"1", "2", "4", "8"});
     if (!layers && !nanotron && *rc::gen::inRange(0, 3) == 0) {
       vary("parallelism.vocabulary", {"vocab_1", "vocab_2", "interlaced"});
     }
@@ -117,6 +138,8 @@ Case AnyPlan() {
     }
     vary("data_parallel.prefetch", {"0", "1", "2", "3"});
     vary("data_parallel.accumulate_unsharded", {"true", "false"});
+  } else if (internevo) {
+    any.set.emplace_back("data_parallel.zero_stage=1");
   } else if (nanotron) {
     vary("data_parallel.zero_stage", {"0", "1"});
   } else if (framework == "megatron") {

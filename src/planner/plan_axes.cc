@@ -114,9 +114,10 @@ std::vector<SweepAxis> Fsdp2Axes(const Surroundings& around, int stage) {
     axes.push_back(ShardGroups(around));
     return axes;
   }
-  if (stage == 3 && around.data_per_node > 1 && around.data_per_node < around.data) {
-    axes.push_back(
-        {Key("reshard_after_forward"), {"true", fmt::format("{}", around.data_per_node)}});
+  // Over the ranks of a node that share states. Where layers are divided a rule refuses it.
+  const std::int64_t near = around.data_per_node * around.context;
+  if (stage == 3 && !around.tensor && near > 1 && near < around.data * around.context) {
+    axes.push_back({Key("reshard_after_forward"), {"true", fmt::format("{}", near)}});
   }
   if (MayAccumulate(around)) axes.push_back(Switch(Key("accumulate_unsharded")));
   axes.push_back(ShardGroups(around));

@@ -15,6 +15,8 @@ struct Surroundings {
   const scenario::Scenario& scenario;
   std::int64_t data = 1;           // ranks of the data axis
   std::int64_t data_per_node = 1;  // of them those in one node
+  std::int64_t context = 1;        // ranks that have parts of a sequence, and share states
+  bool tensor = false;             // layers are divided
   bool pipeline = false;           // there is one
 };
 

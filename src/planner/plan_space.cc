@@ -32,6 +32,7 @@ constexpr const char* kGlobalBatch = "training.global_batch_size";
 constexpr const char* kFramework = "data_parallel.framework";
 constexpr const char* kStage = "data_parallel.zero_stage";
 constexpr const char* kSection = "data_parallel.";
+constexpr const char* kTraining = "training.";
 constexpr const char* kAxes = "parallelism.";
 
 // The degrees of the axes beside data. Micro-batches and shards depend on what they leave to it.
@@ -84,6 +85,7 @@ class Builder {
   Builder(const Scenario& scenario, const SpaceOptions& options)
       : options_(options),
         scenario_(scenario),
+        given_(GivenSettings(scenario, options.has_key)),
         flat_(scenario.cluster->flat()),
         per_node_(flat_ ? 1 : scenario.cluster->gpus_per_node()) {
     const std::int64_t most = flat_ ? scenario.cluster->devices() : scenario.cluster->nodes();
@@ -123,11 +125,25 @@ class Builder {
       }
     }
     NoteTypes();
+    NoteSettings();
     CheckFixed();
     if (!faults_.empty()) return tl::unexpected(std::move(faults_));
     return std::move(parts_);
   }
   std::vector<std::string> TakeNotes() { return std::move(notes_); }
+  // What the parts keep of what the scenario gives.
+  std::vector<HeldSetting> Held(const std::vector<PlanPart>& parts) const {
+    std::vector<HeldSetting> held;
+    for (const std::string& key : given_) {
+      for (const PlanPart& part : parts) {
+        if (auto setting = HeldIn(part, key)) {
+          held.push_back(*std::move(setting));
+          break;
+        }
+      }
+    }
+    return held;
+  }
   const std::vector<SweepAxis>& degrees() const { return degrees_; }
   std::int64_t parts_of_grid() const { return parts_of_grid_; }
 
@@ -162,11 +178,14 @@ class Builder {
   // On grids that do not divide the devices there is no plan: whatever is tried, it is refused.
   Surroundings SurroundingsOf(std::int64_t nodes, const Degrees& degrees) const {
     const std::int64_t tensor = DegreeIn(degrees, "tensor");
-    const std::int64_t others = tensor * DegreeIn(degrees, "pipeline") *
-                                DegreeIn(degrees, "context") * DegreeIn(degrees, "expert");
+    const std::int64_t context = DegreeIn(degrees, "context");
+    const std::int64_t others =
+        tensor * DegreeIn(degrees, "pipeline") * context * DegreeIn(degrees, "expert");
     return {.scenario = scenario_,
             .data = std::max<std::int64_t>(nodes * per_node_ / others, 1),
-            .data_per_node = std::max<std::int64_t>(per_node_ / tensor, 1),
+            .data_per_node = std::max<std::int64_t>(per_node_ / (tensor * context), 1),
+            .context = context,
+            .tensor = tensor > 1,
             .pipeline = DegreeIn(degrees, "pipeline") > 1};
   }
 
@@ -293,10 +312,11 @@ class Builder {
         frameworks.push_back(*named);
         continue;
       }
-      faults_.push_back(
-          Fault("planner.vary", fmt::format("--vary {}", kFramework),
-                fmt::format("there is no such framework: {}", Quoted(value)),
-                "there are: reference, ddp, fsdp1, fsdp2, deepspeed, megatron, internevo"));
+      std::vector<const char*> names;
+      for (const Framework known : plan::kFrameworks) names.push_back(plan::Name(known));
+      faults_.push_back(Fault("planner.vary", fmt::format("--vary {}", kFramework),
+                              fmt::format("there is no such framework: {}", Quoted(value)),
+                              fmt::format("there are: {}", fmt::join(names, ", "))));
     }
     return frameworks;
   }
@@ -320,6 +340,7 @@ class Builder {
     const bool own = framework == base().framework && stage == base().zero_stage;
     FixBatch(part);
     FixTypes(framework, stage, part);
+    LeaveOutOthers(framework, part);
     if (nodes_.size() > 1 || Given(NodesKey()) != nullptr) {
       part.fixed.emplace_back(NodesKey(), fmt::format("{}", nodes));
     }
@@ -356,6 +377,7 @@ class Builder {
         part.absent.push_back(axis.key);
       }
     }
+    part.belongings = BelongingsTo(part.axes, scenario_, options_.has_key);
     parts_.push_back(std::move(part));
   }
 
@@ -435,6 +457,50 @@ class Builder {
     }
   }
 
+  // Settings of training that are those of the scenario's framework, and not this one's.
+  void LeaveOutOthers(Framework framework, PlanPart& part) {
+    for (const std::string& key : given_) {
+      if (!key.starts_with(kTraining) || IsFor(framework, key) || Given(key) != nullptr) continue;
+      without_setting_[key].insert(plan::Name(framework));
+      part.fixed.emplace_back(key, kDefaultValue);
+    }
+  }
+
+  void NoteSettings() {
+    for (const auto& [key, frameworks] : without_setting_) {
+      const bool one = frameworks.size() == 1;
+      notes_.push_back(fmt::format("{} {} not have {}: {} plans are searched without it",
+                                   fmt::join(frameworks, ", "), one ? "does" : "do", key,
+                                   one ? "its" : "their"));
+    }
+  }
+
+  // The setting as the part's plans keep it; nothing where they have others, or their own.
+  static std::optional<HeldSetting> HeldIn(const PlanPart& part, const std::string& key) {
+    const bool of_data_parallel = key.starts_with(kSection);
+    for (const auto& [fixed, value] : part.fixed) {
+      if (fixed == key || (of_data_parallel && fixed == "data_parallel")) return std::nullopt;
+    }
+    for (const SweepAxis& axis : part.axes) {
+      if (axis.key == key) return std::nullopt;
+    }
+    HeldSetting held{.key = key};
+    for (const Belonging& belonging : part.belongings) {
+      if (belonging.key != key) continue;
+      held.of = belonging.of;
+      const auto axis = std::find_if(part.axes.begin(), part.axes.end(),
+                                     [&](const SweepAxis& one) { return one.key == belonging.of; });
+      for (const std::string& value : axis->values) {
+        const auto& without = belonging.without;
+        if (std::find(without.begin(), without.end(), value) == without.end()) {
+          held.at.push_back(value);
+        }
+      }
+      if (held.at.empty()) return std::nullopt;
+    }
+    return held;
+  }
+
   void NoteTypes() {
     for (const auto& [type, frameworks] : without_type_) {
       notes_.push_back(fmt::format("{} cannot have {}: plans have the default of {}",
@@ -460,6 +526,7 @@ class Builder {
 
   const SpaceOptions& options_;
   const Scenario& scenario_;
+  const std::vector<std::string> given_;  // settings of the scenario that a search may vary
   bool flat_;
   std::int64_t per_node_;
   std::vector<SweepAxis> degrees_;  // those of options_.vary
@@ -469,6 +536,8 @@ class Builder {
   std::vector<PlanPart> parts_;
   // Types of the scenario, and the frameworks that cannot have them.
   std::map<std::string, std::set<std::string>> without_type_;
+  // Settings of the scenario's training, and the frameworks that do not have them.
+  std::map<std::string, std::set<std::string>> without_setting_;
   std::vector<std::string> notes_;
   Diagnostics faults_;
 };
@@ -500,6 +569,7 @@ Result<PlanSpace> PlanSpace::Around(const Scenario& scenario, const SpaceOptions
     return tl::unexpected(Diagnostics{Fault("planner.space", "--vary", "no plan is left",
                                             "the frameworks do not have that zero_stage")});
   }
+  space.held_ = builder.Held(*parts);
   space.parts_ = std::move(*parts);
   space.degrees_ = builder.degrees();
   space.parts_of_grid_ = builder.parts_of_grid();
@@ -525,6 +595,14 @@ std::vector<std::pair<std::string, std::string>> PlanSpace::Settings(std::int64_
     const auto count = static_cast<std::int64_t>(axis.values.size());
     settings[fixed + i] = {axis.key, axis.values[static_cast<std::size_t>(rest % count)]};
     rest /= count;
+  }
+  for (const Belonging& belonging : part.belongings) {
+    const auto varied = std::find_if(settings.begin(), settings.end(), [&](const auto& setting) {
+      return setting.first == belonging.of;
+    });
+    const bool goes = std::find(belonging.without.begin(), belonging.without.end(),
+                                varied->second) != belonging.without.end();
+    if (goes) settings.emplace_back(belonging.key, kDefaultValue);
   }
   std::erase_if(settings, [&](const auto& setting) {
     return setting.second == kDefaultValue &&

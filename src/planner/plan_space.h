@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/base/diagnostic.h"
+#include "src/planner/given_settings.h"
 #include "src/planner/sweep_grid.h"
 #include "src/scenario/scenario.h"
 
@@ -21,8 +22,16 @@ struct SpaceOptions {
   bool nodes = false;                       // fewer nodes too
   std::vector<SweepAxis> vary;              // replace the values of a key, or add one
   std::vector<std::string> fix;             // keys that stay as the scenario has them
-  // Whether the scenario, as it is written, has a key; empty: it has none.
-  std::function<bool(const std::string&)> has_key;
+  HasKey has_key;                           // of the scenario
+};
+
+// A setting that the scenario gives and that some plans of the space keep as it is there: other
+// values of it are not searched.
+struct HeldSetting {
+  std::string key;
+  // Where it belongs to values of a setting that varies: that one, and those values.
+  std::string of{};
+  std::vector<std::string> at{};
 };
 
 // One axis of a part, and what is said of it beside other plans.
@@ -32,7 +41,9 @@ struct PlanPart {
   // that the framework does not have.
   std::vector<std::pair<std::string, std::string>> fixed;
   std::vector<SweepAxis> axes;
-  std::vector<std::string> absent;    // keys of axes that are absent at their default
+  std::vector<std::string> absent;  // keys of axes that are absent at their default
+  // Settings of the scenario that plans leave out where they have another value of an axis.
+  std::vector<Belonging> belongings;
   std::int64_t first = 0, plans = 1;  // numbers [first, first + plans)
 };
 
@@ -51,6 +62,8 @@ class PlanSpace {
   // What was asked for and holds for some frameworks alone, a sentence each: settings, ZeRO stages
   // and types that others of the space do not have.
   const std::vector<std::string>& notes() const { return notes_; }
+  // Each key once, in the order of the tables of settings.
+  const std::vector<HeldSetting>& held() const { return held_; }
   // Overrides of the scenario, in the order in which they are to be applied. The value `null` takes
   // a key out, so that its default holds.
   std::vector<std::pair<std::string, std::string>> Settings(std::int64_t plan) const;
@@ -80,6 +93,7 @@ class PlanSpace {
   std::vector<SweepAxis> degrees_;
   std::int64_t parts_of_grid_ = 1;
   std::vector<std::string> notes_;
+  std::vector<HeldSetting> held_;
   std::int64_t size_ = 0;
 };
 

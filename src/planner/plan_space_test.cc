@@ -161,6 +161,25 @@ TEST_F(PlanSpaceTest, DegreesHaveSpacesOfTheirOwn) {
   }
 }
 
+// Neighbouring ranks share states where layers are not divided; with parts of sequences a node has
+// eight ranks of them, too.
+TEST_F(PlanSpaceTest, KeepsPartsAmongNeighboursThatShareStates) {
+  const auto kept = [&](const std::vector<std::string>& axes) {
+    scenario::Scenario base = *scenario::LoadText(kScenario, "test", axes, cache_);
+    const auto space = PlanSpace::Around(base, options_);
+    std::set<std::string> values;
+    for (std::int64_t plan = 0; plan < space->size(); ++plan) {
+      for (const auto& [key, value] : space->Settings(plan)) {
+        if (key == "data_parallel.reshard_after_forward") values.insert(value);
+      }
+    }
+    return values;
+  };
+  EXPECT_THAT(kept({}), ElementsAre("8", "true"));
+  EXPECT_THAT(kept({"parallelism.context=2"}), ElementsAre("8", "true"));
+  EXPECT_THAT(kept({"parallelism.tensor=2"}), IsEmpty());
+}
+
 // Stage 2's axes end with accumulation and three shard groups: plan 3 accumulates, plan 0 does not.
 TEST_F(PlanSpaceTest, KnowsWhichPlansDifferInOneSetting) {
   const auto space = Space();
@@ -193,6 +212,8 @@ TEST_F(PlanSpaceTest, MistakesAreNamed) {
 
   options_.vary = {{"data_parallel.framework", {"ddp", "zdp"}}};
   EXPECT_EQ(Space().error()[0].message, "there is no such framework: 'zdp'");
+  EXPECT_EQ(Space().error()[0].hint,
+            "there are: reference, ddp, fsdp1, fsdp2, deepspeed, megatron, internevo, nanotron");
 
   options_.vary = {{"data_parallel.zero_stage", {"0", "3"}}};
   space = Space();
@@ -271,6 +292,58 @@ TEST_F(PlanSpaceTest, SaysWhichFrameworksLackWhatVaries) {
   options_.fix = {};
   options_.vary = {{"data_parallel.framework", {"fsdp1"}}};
   EXPECT_EQ(Space().error()[0].code, "planner.framework");
+}
+
+// Checkpoints of several blocks belong to full recomputation: a plan that recomputes less has none.
+TEST_F(PlanSpaceTest, SettingsOfOneValueGoWithIt) {
+  const std::vector<std::string> given = {
+      "training.activation_checkpointing=full", "training.blocks_per_checkpoint=3",
+      "parallelism.tensor=2", "data_parallel={framework: megatron, zero_stage: 1}"};
+  options_.has_key = [](const std::string& key) {
+    return key == "training.gradient_accumulation" || key == "training.blocks_per_checkpoint" ||
+           key == "training.activation_checkpointing" || key == "parallelism.tensor";
+  };
+  const scenario::Scenario base = *scenario::LoadText(kScenario, "test", given, cache_);
+  const auto load = [&](const PlanSpace& space, std::int64_t plan) {
+    std::vector<std::string> set = given;
+    for (const auto& [key, value] : space.Settings(plan)) set.push_back(key + "=" + value);
+    return scenario::LoadText(kScenario, "test", set, cache_);
+  };
+  auto space = PlanSpace::Around(base, options_);
+  ASSERT_TRUE(space.has_value());
+  std::set<std::string> seen;
+  for (std::int64_t plan = 0; plan < space->size(); ++plan) {
+    const auto scenario = load(*space, plan);
+    ASSERT_TRUE(scenario.has_value()) << Format(scenario.error());
+    const plan::Training& training = scenario->plan.training;
+    seen.insert(fmt::format("{} {}", model::Name(training.activation_checkpointing),
+                            training.blocks_per_checkpoint));
+  }
+  EXPECT_THAT(seen, ElementsAre("full 3", "none 1", "selective 1"));
+  // Both are held, the blocks where they do something.
+  ASSERT_EQ(space->held().size(), 2U);
+  EXPECT_EQ(space->held()[0].key, "parallelism.tensor");
+  EXPECT_EQ(space->held()[0].of, "");
+  EXPECT_EQ(space->held()[1].key, "training.blocks_per_checkpoint");
+  EXPECT_EQ(space->held()[1].of, "training.activation_checkpointing");
+  EXPECT_THAT(space->held()[1].at, ElementsAre("full"));
+
+  // What varies is not held; nor is what belongs to values that are not tried.
+  options_.vary = {{"parallelism.tensor", {"1", "2"}},
+                   {"training.activation_checkpointing", {"none", "selective"}}};
+  space = PlanSpace::Around(base, options_);
+  ASSERT_TRUE(space.has_value());
+  EXPECT_THAT(space->held(), IsEmpty());
+
+  // A framework without the setting is searched without it.
+  options_.vary = {};
+  options_.fix = {"training.activation_checkpointing"};
+  options_.frameworks = {plan::Framework::kFsdp2};
+  space = PlanSpace::Around(base, options_);
+  ASSERT_TRUE(space.has_value());
+  EXPECT_THAT(space->notes(), ElementsAre("fsdp2 does not have training.blocks_per_checkpoint: its "
+                                          "plans are searched without it"));
+  EXPECT_TRUE(load(*space, 0).has_value());
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "src/planner/search.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <queue>
@@ -20,6 +21,17 @@ namespace {
 constexpr std::size_t kRound = 16;
 
 using Finding = tl::expected<void, std::string>;
+
+// Also if devices had more memory than they have, and what must stay free did.
+bool FitsWith(const Goal& goal, const PlanFacts& facts, bool fits, bool fits_host, Bytes over) {
+  const Bytes spare(std::llround(goal.spare_memory * static_cast<double>(facts.capacity.count())));
+  if (!fits && !(fits_host && over <= spare)) return false;
+  return over + HeadroomOf(goal, facts) <= std::max(spare, Bytes(0));
+}
+
+bool MeetsDeadline(const Goal& goal, const PlanFacts& facts, Time step_time) {
+  return !goal.deadline || TrainingSeconds(goal, facts, step_time) <= goal.deadline->seconds();
+}
 
 // What a search is after when nothing fits: the plans that lack least.
 enum class Want : std::uint8_t { kGoal, kNearest };
@@ -93,19 +105,7 @@ class Searcher {
   }
 
   bool MayFit(const Bound& bound, const PlanFacts& facts) const {
-    return FitsWith(bound.fits, bound.fits_host, bound.over, facts);
-  }
-  // Also if devices had more memory than they have, and what must stay free did.
-  bool FitsWith(bool fits, bool fits_host, Bytes over, const PlanFacts& facts) const {
-    if (!fits && !(fits_host && over <= Spare(facts))) return false;
-    return over + HeadroomOf(goal_, facts) <= std::max(Spare(facts), Bytes(0));
-  }
-  Bytes Spare(const PlanFacts& facts) const {
-    return Bytes(std::llround(goal_.spare_memory * static_cast<double>(facts.capacity.count())));
-  }
-
-  bool MeetsDeadline(const PlanFacts& facts, Time step_time) const {
-    return !goal_.deadline || TrainingSeconds(goal_, facts, step_time) <= goal_.deadline->seconds();
+    return FitsWith(goal_, facts, bound.fits, bound.fits_host, bound.over);
   }
 
   // What the plan's bound says of it alone.
@@ -114,7 +114,7 @@ class Searcher {
     const PlanFacts& facts = result_.facts[At(plan)];
     if (!MayFit(bound, facts)) {
       End(plan, Verdict::kDoesNotFit);
-    } else if (!MeetsDeadline(facts, bound.step_time)) {
+    } else if (!MeetsDeadline(goal_, facts, bound.step_time)) {
       End(plan, Verdict::kTooSlow);
     }
   }
@@ -143,10 +143,7 @@ class Searcher {
   }
 
   bool Feasible(std::int64_t plan, const Outcome& outcome) const {
-    if (!outcome.illegal_message.empty()) return false;
-    const PlanFacts& facts = result_.facts[At(plan)];
-    return FitsWith(outcome.fits, outcome.fits_host, outcome.over, facts) &&
-           MeetsDeadline(facts, outcome.step_time);
+    return Eligible(goal_, result_.facts[At(plan)], outcome);
   }
 
   // Plans of the same program have one outcome.
@@ -234,7 +231,8 @@ class Searcher {
         ranked_.insert(score);
         const PlanFacts& facts = result_.facts[At(plan)];
         AddToFront(
-            {TimePerTokenOf(facts, outcome.step_time), outcome.memory.count(), facts.gpus, plan});
+            {TimePerTokenOf(facts, outcome.step_time), outcome.memory.count(), facts.gpus, plan},
+            fronts_[score.flushes ? 1 : 0]);
       }
       result_.outcomes.emplace(plan, std::move(outcome));
     }
@@ -293,16 +291,15 @@ class Searcher {
     return ties;
   }
 
-  void AddToFront(const Point& point) {
-    if (DominatorOf(point) != nullptr) return;
-    std::erase_if(front_, [&](const Point& other) { return Dominates(point, other); });
-    front_.push_back(point);
+  static void AddToFront(const Point& point, std::vector<Point>& front) {
+    if (IsDominated(point, front)) return;
+    std::erase_if(front, [&](const Point& other) { return Dominates(point, other); });
+    front.push_back(point);
   }
 
-  const Point* DominatorOf(const Point& point) const {
-    const auto found = std::find_if(front_.begin(), front_.end(),
-                                    [&](const Point& other) { return Dominates(other, point); });
-    return found == front_.end() ? nullptr : &*found;
+  static bool IsDominated(const Point& point, const std::vector<Point>& front) {
+    return std::any_of(front.begin(), front.end(),
+                       [&](const Point& other) { return Dominates(other, point); });
   }
 
   // Best first: the plan with the best bound is evaluated next, until no bound is better than the
@@ -336,8 +333,10 @@ class Searcher {
   }
 
   // Whatever no simulated plan dominates by its bound is looked at more closely; those first that
-  // promise to dominate most.
+  // promise to dominate most. The front is of plans like the best: plans whose allocator flushes
+  // come behind all others, and where one of them is the best nothing is left that may not flush.
   Finding FindFront() {
+    std::vector<Point>& front = fronts_[ranked_.begin()->flushes ? 1 : 0];
     using Entry = std::pair<double, std::int64_t>;
     const auto entry = [&](std::int64_t plan) {
       const Point point = PointOfBound(plan);
@@ -355,7 +354,7 @@ class Searcher {
       while (!queue.empty() && round.size() < kRound) {
         const std::int64_t plan = queue.top().second;
         queue.pop();
-        if (DominatorOf(PointOfBound(plan)) == nullptr) round.push_back(plan);
+        if (!IsDominated(PointOfBound(plan), front)) round.push_back(plan);
       }
       if (round.empty()) break;
       if (auto advanced = Advance(round); !advanced) return advanced;
@@ -364,11 +363,11 @@ class Searcher {
         if (pending_[At(plan)]) queue.push(entry(plan));
       }
     }
-    std::sort(front_.begin(), front_.end(), [](const Point& a, const Point& b) {
+    std::sort(front.begin(), front.end(), [](const Point& a, const Point& b) {
       return std::tie(a.gpus, a.time_per_token, a.memory) <
              std::tie(b.gpus, b.time_per_token, b.memory);
     });
-    for (const Point& point : front_) result_.pareto.push_back(point.plan);
+    for (const Point& point : front) result_.pareto.push_back(point.plan);
     return {};
   }
 
@@ -471,7 +470,8 @@ class Searcher {
   std::map<std::string, Outcome> by_program_;
   std::vector<char> pending_;  // by plan: neither pruned nor simulated
   std::set<Score> ranked_;     // of feasible simulated plans
-  std::vector<Point> front_;   // likewise
+  // The fronts of those whose allocator does not flush, and of those whose does.
+  std::array<std::vector<Point>, 2> fronts_;
 };
 
 }  // namespace
@@ -540,6 +540,12 @@ double TrainingSeconds(const Goal& goal, const PlanFacts& facts, Time step_time)
 Bytes HeadroomOf(const Goal& goal, const PlanFacts& facts) {
   const double part = goal.headroom_part * static_cast<double>(facts.capacity.count());
   return goal.headroom + Bytes(std::llround(part));
+}
+
+bool Eligible(const Goal& goal, const PlanFacts& facts, const Outcome& outcome) {
+  if (!outcome.illegal_message.empty()) return false;
+  return FitsWith(goal, facts, outcome.fits, outcome.fits_host, outcome.over) &&
+         MeetsDeadline(goal, facts, outcome.step_time);
 }
 
 bool Tied(const Outcome& plan, const Outcome& other) {

@@ -84,9 +84,9 @@ struct SearchResult {
   std::vector<std::int64_t> best;
   // By ranked plan: its ties, which were left out, of all that were simulated; ascending.
   std::map<std::int64_t, std::vector<std::int64_t>> ties;
-  // By GPUs, then step time (for a token). No plan that fits (and meets the deadline) is at least
-  // as good in step time (for a token), memory and GPUs; of equal ones the first. Exact. Empty if
-  // not requested.
+  // By GPUs, then step time (for a token). No plan that may be the best is at least as good in step
+  // time (for a token), memory and GPUs; of equal ones the first. Plans whose allocator flushes are
+  // on it only where that of the best does. Exact. Empty if not requested.
   std::vector<std::int64_t> pareto;
   // Without a plan that fits and meets the deadline: those that come nearest.
   std::vector<std::int64_t> nearest;
@@ -131,6 +131,10 @@ SearchResult Search(const SearchProblem& problem, const Goal& goal, const Search
 // the goal.
 std::vector<std::int64_t> RunnersUp(const SearchResult& result, const Goal& goal, int count,
                                     const std::function<std::string(std::int64_t)>& kind);
+
+// Whether a plan with this forecast may be the best, and on the front: it can exist, fits with what
+// must stay free, and meets the deadline. (Of such plans those whose allocator flushes come last.)
+bool Eligible(const Goal& goal, const PlanFacts& facts, const Outcome& outcome);
 
 // Memory that must stay free on a plan's devices.
 Bytes HeadroomOf(const Goal& goal, const PlanFacts& facts);

@@ -81,8 +81,12 @@ std::vector<std::int64_t> Front(const SearchProblem& problem, const Goal& goal) 
     Bytes memory;
   };
   std::vector<Point> points;
-  for (const std::int64_t plan : Ranked(problem, goal)) {
+  const std::vector<std::int64_t> ranked = Ranked(problem, goal);
+  for (const std::int64_t plan : ranked) {
     const Outcome outcome = problem.simulate(plan);
+    // Plans that flush are behind all others, and beat none of them.
+    const bool best_flushes = problem.simulate(ranked.front()).flushes > 0;
+    if (outcome.flushes > 0 && !best_flushes) continue;
     const PlanFacts facts = problem.screen(plan).facts;
     points.push_back({plan, facts.gpus, TimeForAToken(facts, outcome.step_time), outcome.memory});
   }

@@ -17,8 +17,6 @@ namespace {
 // More cannot be told apart, and would make the page slow.
 constexpr std::size_t kMostPoints = 2'500;
 
-constexpr const char* kTooLarge = "does not fit";
-
 // The front's words in the legend, and those of points that fit and are not on it.
 struct FrontWords {
   const char* front;
@@ -77,7 +75,8 @@ std::vector<ParetoPoint> Thinned(const std::vector<ParetoPoint>& points, std::si
 
 }  // namespace
 
-ParetoFigure ParetoChart(std::vector<ParetoPoint> points, const std::string& label) {
+ParetoFigure ParetoChart(std::vector<ParetoPoint> points, const std::string& label,
+                         const std::string& unfit) {
   const bool given = std::any_of(points.begin(), points.end(), [](const ParetoPoint& point) {
     return point.on_front.has_value();
   });
@@ -123,7 +122,7 @@ ParetoFigure ParetoChart(std::vector<ParetoPoint> points, const std::string& lab
     chart.data.Number("peak", amount(point.peak));
     chart.data.Number("rate", Rounded(point.tokens_per_second_per_gpu));
     if (gpus) chart.data.Number("gpus", static_cast<double>(point.gpus));
-    chart.data.Word("what", OnFront(point) ? words.front : point.fits ? words.beaten : kTooLarge);
+    chart.data.Word("what", OnFront(point) ? words.front : point.fits ? words.beaten : unfit);
   }
   chart.tips = {{"name", "Combination"}, {"step", "Step time", "ms", 3}};
   if (by_token) chart.tips.push_back({"token", "Time for a token", "ns", 1});
@@ -147,7 +146,7 @@ ParetoFigure ParetoChart(std::vector<ParetoPoint> points, const std::string& lab
     palette.emplace_back(words.beaten, "--c0");
   }
   if (any([](const ParetoPoint& point) { return !point.fits; })) {
-    palette.emplace_back(kTooLarge, "--idle");
+    palette.emplace_back(unfit, "--idle");
   }
   const Json times = loose([&](const ParetoPoint& p) { return compared.value(p); });
   const Json peaks = loose([&](const ParetoPoint& p) { return amount(p.peak); });

@@ -17,7 +17,7 @@ struct ParetoPoint {
   Time step_time;
   Bytes peak;
   double tokens_per_second_per_gpu = 0;
-  bool fits = true;
+  bool fits = true;         // it may be on the front
   std::int64_t tokens = 0;  // of a step; 0: the same for all, steps are compared by their time
   std::int64_t gpus = 0;    // 0: the same for all, not shown
   // Whether nothing beats it; without, that is found out from step time and peak of those that fit.
@@ -31,6 +31,8 @@ struct ParetoFigure {
 };
 
 // Where there are very many points, all on the front are shown and of the others an even choice.
-ParetoFigure ParetoChart(std::vector<ParetoPoint> points, const std::string& label);
+// `unfit`: what the legend says of points that do not fit.
+ParetoFigure ParetoChart(std::vector<ParetoPoint> points, const std::string& label,
+                         const std::string& unfit = "does not fit");
 
 }  // namespace stepcast::report

@@ -47,13 +47,14 @@ PageSection FrontSection(const SearchView& view) {
                       .step_time = plan.step_time,
                       .peak = plan.peak,
                       .tokens_per_second_per_gpu = plan.tokens_per_second_per_gpu,
-                      .fits = plan.fits,
+                      .fits = plan.eligible,
                       .tokens = plan.tokens,
                       .gpus = plan.gpus,
                       .on_front = searched ? std::optional(plan.on_front) : std::nullopt});
   }
   ParetoFigure figure = ParetoChart(
-      std::move(points), "Step time against peak memory of every plan that was simulated");
+      std::move(points), "Step time against peak memory of every plan that was simulated",
+      "too large, with what must stay free, or too slow");
   PageSection section{.heading = "Step time against memory"};
   section.paragraphs = {
       searched ? "Each point is a plan that was simulated. Of those on the front none is beaten in "
@@ -88,6 +89,9 @@ std::string PlanPage(const SearchView& view) {
   page.title = view.title;
   page.asked = view.about;
   page.asked.emplace_back("wanted", view.goal);
+  if (!view.held.empty()) {
+    page.asked.emplace_back("held by the scenario, other values not tried", view.held);
+  }
   if (view.best.empty()) {
     page.answer.push_back({.label = "Best plan",
                            .value = "none",

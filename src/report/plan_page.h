@@ -19,7 +19,7 @@ struct SearchedPlan {
   Bytes peak{};
   Bytes needed{};  // reserved by the allocator and outside of it
   double tokens_per_second_per_gpu = 0;
-  bool fits = true;
+  bool eligible = true;     // fits with what must stay free and in time: it may be the best
   std::int64_t tokens = 0;  // of a step; 0: the same for all
   bool on_front = false;    // nothing is at least as good in step time, memory and GPUs
 };
@@ -29,6 +29,7 @@ struct SearchView {
   std::string title;                                         // the scenario's name
   std::vector<std::pair<std::string, std::string>> about{};  // "model" and what it is, and so on
   std::string goal;                                          // "the shortest step"
+  std::string held{};                                        // as HeldText says; empty: nothing
   std::int64_t space = 0;                                    // how many plans there are
   std::vector<SearchedPlan> plans{};
   std::vector<std::size_t> best{};  // of `plans`, best first; empty: none fits

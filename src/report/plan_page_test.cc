@@ -44,6 +44,32 @@ TEST(PlanPageTest, SaysWhatIsBestAndWhatBecameOfOthers) {
   EXPECT_THAT(page, HasSubstr("links 10 % faster</th><td>95.000</td><td>-5.0</td>"));
 }
 
+// Where the front was not searched for, the chart's is of the plans that may be the best: one that
+// leaves too little free is none of them, however fast.
+TEST(PlanPageTest, TheFrontIsOfPlansThatMayBeTheBest) {
+  SearchView view = Sample();
+  for (SearchedPlan& plan : view.plans) plan.on_front = false;
+  view.plans.push_back({.name = "leaves too little",
+                        .gpus = 8,
+                        .step_time = Milliseconds(90),
+                        .peak = GiB(9),
+                        .eligible = false});
+  const std::string page = PlanPage(view);
+  EXPECT_THAT(page, HasSubstr("too large, with what must stay free, or too slow"));
+  const std::size_t front = page.find("The front");
+  ASSERT_NE(front, std::string::npos);
+  EXPECT_NE(page.find("zero_stage = 3</th><td>100.000", front), std::string::npos);
+  EXPECT_EQ(page.find("leaves too little</th>", front), std::string::npos);
+}
+
+TEST(PlanPageTest, NamesWhatTheScenarioHolds) {
+  SearchView view = Sample();
+  EXPECT_THAT(PlanPage(view), Not(HasSubstr("held by the scenario")));
+  view.held = "training.blocks_per_checkpoint (where activation_checkpointing is full)";
+  EXPECT_THAT(PlanPage(view), HasSubstr("held by the scenario, other values not tried"));
+  EXPECT_THAT(PlanPage(view), HasSubstr("training.blocks_per_checkpoint (where"));
+}
+
 TEST(PlanPageTest, WithoutAPlanItSaysSo) {
   SearchView view = Sample();
   view.best.clear();

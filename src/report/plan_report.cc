@@ -528,6 +528,19 @@ std::vector<std::pair<std::string, std::int64_t>> VerdictCounts(const PlanReport
   return became;
 }
 
+std::string HeldText(const PlanReport& report) {
+  std::vector<std::string> settings;
+  for (const planner::HeldSetting& held : report.held) {
+    std::string text = held.key;
+    if (!held.of.empty()) {
+      text += fmt::format(" (where {} is {})", held.of.substr(held.of.find('.') + 1),
+                          fmt::join(held.at, " or "));
+    }
+    settings.push_back(std::move(text));
+  }
+  return fmt::format("{}", fmt::join(settings, ", "));
+}
+
 std::string Reason(const planner::Goal& goal, const PlanRow& row) {
   const planner::Outcome& outcome = row.outcome;
   if (!outcome.fits) {
@@ -561,10 +574,17 @@ std::string PlanText(const PlanReport& report) {
     out += fmt::format("       {} of each device free\n", FormatBytes(goal.headroom));
   }
   out += fmt::format(
-      "space  {} {}, {} looked at closely, {} simulated; the answer is exact\n",
+      "space  {} {}, {} looked at closely, {} simulated; the answer is exact{}\n",
       Grouped(report.space), report.space == 1 ? "plan" : "plans",
       Grouped(report.result->sharpened),
-      Grouped(static_cast<std::int64_t>(report.result->outcomes.size()) - report.result->shared));
+      Grouped(static_cast<std::int64_t>(report.result->outcomes.size()) - report.result->shared),
+      report.held.empty() ? "" : " for what is held");
+  if (!report.held.empty()) {
+    out += fmt::format(
+        "held   by the scenario: {}\n"
+        "       other values of these were not tried; --vary KEY=V1,V2 tries them\n",
+        HeldText(report));
+  }
   for (const std::string& note : report.notes) out += fmt::format("note   {}\n", note);
   out += "\n";
   if (report.best.empty()) {
@@ -665,6 +685,12 @@ std::string PlanJson(const PlanReport& report) {
   for (const auto& [what, count] : VerdictCounts(report)) {
     became.push_back({{"what", what}, {"count", count}});
   }
+  Json held = Json::array();
+  for (const planner::HeldSetting& setting : report.held) {
+    held.push_back({{"key", setting.key},
+                    {"of", setting.of.empty() ? Json() : Json(setting.of)},
+                    {"at", setting.at}});
+  }
   Json losers = Json::array();
   for (const PlanRow& row : report.runners_up) {
     Json set = Json::object();
@@ -690,6 +716,7 @@ std::string PlanJson(const PlanReport& report) {
       {"illegal", std::move(illegal)},
       {"became", std::move(became)},
       {"notes", report.notes},
+      {"held", std::move(held)},
       {"losers", std::move(losers)},
       {"sensitivity", report.sensitivity ? SensitivityJson(report) : Json()},
       {"space", report.space},

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/planner/plan_space.h"
 #include "src/planner/search.h"
 #include "src/planner/sensitivity.h"
 #include "src/scenario/scenario.h"
@@ -38,7 +39,8 @@ struct PlanReport {
   std::vector<PlanRow> runners_up;  // with --why
   std::optional<planner::Sensitivity> sensitivity;
   std::optional<PlanRow> with_more_memory;
-  std::vector<std::string> notes;  // settings without effect for some frameworks
+  std::vector<std::string> notes;          // settings without effect for some frameworks
+  std::vector<planner::HeldSetting> held;  // what the scenario gives and was not searched
   double seconds = 0;
 };
 
@@ -46,6 +48,10 @@ struct PlanReport {
 std::string TargetText(const planner::Goal& goal, bool unequal_tokens);
 // How many plans have each verdict, "cannot exist" and so on; together all of them.
 std::vector<std::pair<std::string, std::int64_t>> VerdictCounts(const PlanReport& report);
+
+// The settings that the scenario gives and that were not searched: "parallelism.tensor,
+// training.blocks_per_checkpoint (where activation_checkpointing is full)"; empty: there are none.
+std::string HeldText(const PlanReport& report);
 
 // Why a simulated plan is no answer; empty where it is one.
 std::string Reason(const planner::Goal& goal, const PlanRow& row);

@@ -15,7 +15,11 @@ SearchView ViewOf(const PlanReport& report, std::vector<std::pair<std::string, s
   view.title = report.name;
   view.about = std::move(about);
   view.goal = TargetText(report.goal, result.UnequalTokens());
+  view.held = HeldText(report);
   view.space = report.space;
+  // Plans whose allocator flushes come behind all others, and beat none of them.
+  const bool best_flushes =
+      !result.best.empty() && result.outcomes.at(result.best.front()).flushes > 0;
   std::map<std::int64_t, std::size_t> place;  // by plan: in view.plans
   for (const auto& [plan, outcome] : result.outcomes) {
     if (!outcome.illegal_message.empty()) continue;
@@ -29,7 +33,8 @@ SearchView ViewOf(const PlanReport& report, std::vector<std::pair<std::string, s
          .peak = outcome.memory,
          .needed = outcome.reserved + outcome.outside,
          .tokens_per_second_per_gpu = outcome.tokens_per_second_per_gpu,
-         .fits = outcome.fits,
+         .eligible = Eligible(report.goal, result.facts[static_cast<std::size_t>(plan)], outcome) &&
+                     (outcome.flushes == 0 || best_flushes),
          .tokens = result.UnequalTokens() ? result.facts[static_cast<std::size_t>(plan)].tokens : 0,
          .on_front = on_front});
   }

@@ -159,6 +159,7 @@ class PlanSearch::Impl {
       report.sensitivity = std::move(*sensitivity);
     }
     report.notes = space_->notes();
+    report.held = space_->held();
     NoteFrameworksWithoutPlans(result, report.notes);
     NoteUnknownHosts(result, report.notes);
     return report;

@@ -1,0 +1,102 @@
+#include "src/planner/given_settings.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "fmt/format.h"
+#include "src/plan/data_parallel_settings.h"
+#include "src/plan/deepspeed.h"
+#include "src/plan/parallelism_settings.h"
+#include "src/plan/training_settings.h"
+
+namespace stepcast::planner {
+namespace {
+
+using scenario::Scenario;
+
+constexpr std::string_view kTraining = "training.";
+
+// The scenario's training with another word for a setting; as it is where the setting has no words.
+plan::Training TrainingWith(const Scenario& scenario, const plan::TrainingSetting& setting,
+                            std::string_view value) {
+  plan::Training training = scenario.plan.training;
+  std::visit(
+      [&](const auto& type) {
+        if constexpr (requires { type.words; }) {
+          const auto word = std::find(type.words.begin(), type.words.end(), value);
+          if (word == type.words.end()) return;
+          plan::TrainingRequest request;
+          type.give(request, static_cast<std::size_t>(word - type.words.begin()));
+          type.apply(request, training);
+        }
+      },
+      setting.type);
+  return training;
+}
+
+bool IsAxis(const std::vector<SweepAxis>& axes, std::string_view key) {
+  return std::any_of(axes.begin(), axes.end(),
+                     [&](const SweepAxis& axis) { return axis.key == key; });
+}
+
+}  // namespace
+
+std::vector<std::string> GivenSettings(const Scenario& scenario, const HasKey& has_key) {
+  std::vector<std::string> given;
+  if (!has_key) return given;
+  const auto add = [&](std::string key) {
+    if (has_key(key)) given.push_back(std::move(key));
+  };
+  const auto add_rows = [&](std::string_view section, const auto& rows) {
+    for (const auto& row : rows) {
+      const bool has_effect = !row.of_architectures || !scenario.model->is_layer_list();
+      if (!row.required && !row.of_task && has_effect) {
+        add(fmt::format("{}.{}", section, row.key));
+      }
+    }
+  };
+  add_rows("parallelism", plan::ParallelismSettings());
+  add_rows("training", plan::TrainingSettings());
+  add_rows("data_parallel", plan::DataParallelSettings());
+  // Of the mapping each setting by itself.
+  std::erase(given, "data_parallel.deepspeed");
+  const auto add_deepspeed = [&](const auto& settings) {
+    for (const auto& setting : settings) {
+      add(fmt::format("data_parallel.deepspeed.{}", setting.key));
+    }
+  };
+  add_deepspeed(plan::kDeepSpeedSizes);
+  add_deepspeed(plan::kDeepSpeedSwitches);
+  add_deepspeed(plan::kDeepSpeedOffload);
+  return given;
+}
+
+std::vector<Belonging> BelongingsTo(const std::vector<SweepAxis>& axes, const Scenario& scenario,
+                                    const HasKey& has_key) {
+  std::vector<Belonging> belongings;
+  if (!has_key) return belongings;
+  for (const SweepAxis& axis : axes) {
+    if (!axis.key.starts_with(kTraining)) continue;
+    const plan::TrainingSetting* varied =
+        plan::FindSetting(plan::TrainingSettings(), axis.key.substr(kTraining.size()));
+    if (varied == nullptr) continue;
+    for (const plan::TrainingSetting& row : plan::TrainingSettings()) {
+      std::string key = fmt::format("{}{}", kTraining, row.key);
+      if (row.shown == nullptr || IsAxis(axes, key) || !row.shown(scenario.plan.training) ||
+          !has_key(key)) {
+        continue;
+      }
+      Belonging belonging{.key = std::move(key), .of = axis.key, .without = {}};
+      for (const std::string& value : axis.values) {
+        if (!row.shown(TrainingWith(scenario, *varied, value))) belonging.without.push_back(value);
+      }
+      if (!belonging.without.empty()) belongings.push_back(std::move(belonging));
+    }
+  }
+  return belongings;
+}
+
+}  // namespace stepcast::planner

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "src/planner/sweep_grid.h"
+#include "src/scenario/scenario.h"
+
+// What a scenario itself says of how it is trained, which a search keeps where it does not vary it.
+namespace stepcast::planner {
+
+// Whether the scenario, as it is written, has a key; empty: it has none.
+using HasKey = std::function<bool(const std::string&)>;
+
+// Keys that the scenario has and that say how it is trained (plan::Setting::of_task: what is
+// trained is no choice), in the order of the tables.
+std::vector<std::string> GivenSettings(const scenario::Scenario& scenario, const HasKey& has_key);
+
+// A given setting that belongs to some values of another one, which varies: the blocks of a
+// checkpoint belong to full recomputation.
+struct Belonging {
+  std::string key;                   // "training.blocks_per_checkpoint"
+  std::string of;                    // "training.activation_checkpointing"
+  std::vector<std::string> without;  // values of `of` at which the setting goes: "none", ...
+};
+
+// Of the settings of training that the scenario has and that are not among the axes, those that
+// belong to values of an axis and that other values of it leave without a meaning.
+std::vector<Belonging> BelongingsTo(const std::vector<SweepAxis>& axes,
+                                    const scenario::Scenario& scenario, const HasKey& has_key);
+
+}  // namespace stepcast::planner
