@@ -78,12 +78,13 @@ void ProcessWatch::ReceiveMessages() {
     Neighbour& neighbour = neighbours_[static_cast<std::size_t>(rank)];
     if (rank == rank_ || neighbour.gone || now - neighbour.heard < silence_) continue;
     neighbour.gone = true;
-    if (WasStopped()) EndProcess(1, "");
     Consider({.kind = Kind::kSilent,
               .rank = rank,
               .sentence = fmt::format("{} has not been heard of for {}; {}", RankOnHost(rank),
                                       Seconds(silence_), Doing(rank))});
   }
+  // What a rank sent before it died may have been read just now.
+  if (verdict_.open() && opened_ == kNever) opened_ = steady_clock::now();
 }
 
 void ProcessWatch::SendHeartbeats() {
@@ -94,7 +95,8 @@ void ProcessWatch::SendHeartbeats() {
 }
 
 void ProcessWatch::Consider(Cause cause) {
-  if (!verdict_.open()) opened_ = steady_clock::now();
+  // The others have ended while this process was stopped, and have spoken about it.
+  if (WasStopped()) EndProcess(1, "");
   // What this rank finds itself goes to those that decide.
   if (rank_ > 0 && cause.rank == rank_) {
     for (const int rank : {0, 1}) Send(rank, ToBytes(cause));

@@ -53,7 +53,8 @@ class ProcessWatch final : public WatchThread {
   const milliseconds silence_;
   std::vector<Neighbour> neighbours_;  // by rank; rank 0 alone hears of all
   Verdict verdict_;
-  Deadline opened_ = kNever;  // when the verdict had its first cause
+  Deadline opened_ =
+      kNever;  // from when on messages show that a rank is alive, once there is a cause
 };
 
 }  // namespace stepcast::runtime::watching
