@@ -211,15 +211,6 @@ class LayerOperators {
   // all-reduces; fused, the latter two are one. With WorkOptions::fp32_logits a fused one reads an
   // FP32 copy of them, overwrites it with its gradient and casts that.
   void CrossEntropy(Operand logits, std::string_view module);
-  // Of the words of one pipeline stage, of which the others know nothing: forward makes each
-  // token's largest logit, the sum of exponentials, the target's logit and the softmax among these
-  // words, in place as CrossEntropy has it; fused, one kernel makes the numbers. Backward scales it
-  // by the numbers that all stages have agreed on. `module_of_product` has made the logits from
-  // `width` features: with `gradients_of_input` forward also makes what these words contribute to
-  // the gradient of its input, a product of the softmax and one row of weights a token.
-  void CrossEntropyOfPart(Operand logits, std::string_view module,
-                          std::string_view module_of_product, std::int64_t width, int weight,
-                          bool gradients_of_input);
 
  private:
   // The operands of an attention core, and where their gradients go.

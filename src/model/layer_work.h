@@ -11,7 +11,6 @@
 #include "src/model/operation.h"
 #include "src/model/recomputation.h"
 #include "src/parallel/axis.h"
-#include "src/parallel/vocabulary.h"
 
 // What one layer does in one micro-batch: its kernels, what autograd keeps between forward and
 // backward, and what is alive only in passing.
@@ -138,12 +137,6 @@ struct WorkOptions {
   bool adds_up_parts = false;
   // Backward comes in two parts, too (LayerWork::backward_input, ::backward_weight).
   bool splits_backward = false;
-  // Of a pipeline: the input and the output layer are works of their own, each stage's part of the
-  // words (kInputLayer and those behind it, transformer_tensors.h).
-  parallel::Vocabulary vocabulary = parallel::Vocabulary::kEnds;
-  std::int64_t vocabulary_stages = 1;
-  // The ranks that `tensor` counts in the output layer.
-  parallel::Axis output_layer_axis = parallel::Axis::kTensor;
 
   friend auto operator<=>(const WorkOptions&, const WorkOptions&) = default;
 };

@@ -143,23 +143,6 @@ std::vector<ParallelismSetting> Rows() {
                         "larger ones (torchtitan), internevo: the last stages'; nanotron: each "
                         "stage takes blocks until it has "
                         "its part of the products' weights, the head's among them"},
-      {.key = "vocabulary",
-       .type = Words<&Given::vocabulary, &Parallelism::vocabulary, parallel::Vocabulary::kEnds,
-                     parallel::Vocabulary::kVocab1, parallel::Vocabulary::kVocab2,
-                     parallel::Vocabulary::kInterlaced>(),
-       .uses = {Of(Framework::kMegatron), Of(Framework::kReference)},
-       .without = "pipeline",
-       .shown =
-           [](const Parallelism& axes) { return axes.vocabulary != parallel::Vocabulary::kEnds; },
-       .values =
-           "where the words of the embedding and of the head are. `ends`: on the first and the "
-           "last "
-           "stage. Else each stage has a part of them and passes of its own for every micro-batch "
-           "(vocabulary parallelism, arXiv 2411.05288): `vocab_1` with two barriers, `vocab_2` "
-           "with "
-           "one, `interlaced` with all stages waiting for each other. With `1f1b`; `vocab_1` and "
-           "`vocab_2` with `v_half`, too. Not with `tensor` above 1 or ZeRO above 1",
-       .default_value = "`ends`"},
       {.key = "account_for_embedding_in_pipeline_split",
        .type = OwnNotation<&Given::account_for_embedding_in_pipeline_split>(),
        .uses = {},

@@ -150,11 +150,7 @@ model::WorkOptions WorkOptionsOf(const Plan& plan) {
           .fuses_dropout_add = TraitsOf(LayersOf(plan)).megatron_layers,
           .adds_up_parts = plan.parallelism.sequence_parallel &&
                            !TraitsOf(plan.data_parallel.framework).gathers_again,
-          .splits_backward = plan.parallelism.splits_backward,
-          .vocabulary = plan.parallelism.vocabulary,
-          .vocabulary_stages = plan.parallelism.vocabulary == parallel::Vocabulary::kEnds
-                                   ? 1
-                                   : plan.parallelism.pipeline};
+          .splits_backward = plan.parallelism.splits_backward};
 }
 
 DataType WrittenGradientType(const Training& training) {

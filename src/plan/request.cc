@@ -372,7 +372,6 @@ Plan Complete(const Request& request, std::int64_t devices, const ModelBlocks& m
                                            ? schedule.named->splits_backward
                                            : parallel::SplitsBackward(*request.listed_schedule);
     plan.parallelism.stage_layers = StageLayersOf(request, model, chunks);
-    plan.parallelism.vocabulary = request.vocabulary.value_or(parallel::Vocabulary::kEnds);
   }
   plan.data_parallel = CompleteDataParallel(request, plan.training, *data);
   plan.software = {

@@ -83,9 +83,6 @@ Case AnyPlan() {
     }
     if (!nanotron && *rc::gen::arbitrary<bool>()) vary("parallelism.virtual_stages", {"1", "2"});
     vary("training.gradient_accumulation", {"2", "4", "8"});
-    if (!layers && !nanotron && *rc::gen::inRange(0, 3) == 0) {
-      vary("parallelism.vocabulary", {"vocab_1", "vocab_2", "interlaced"});
-    }
   }
   if (!layers && !nanotron && *rc::gen::inRange(0, 4) == 0) {
     any.set.emplace_back("training.activation_checkpointing=full");

@@ -21,6 +21,7 @@
 #include "src/plan/data_parallel_settings.h"
 #include "src/plan/parallelism_settings.h"
 #include "src/plan/training_settings.h"
+#include "src/plan/withdrawn.h"
 #include "src/scenario/stage_layout.h"
 
 namespace stepcast::scenario {
@@ -394,10 +395,34 @@ std::optional<std::size_t> ReadOneOf(const std::vector<std::string_view>& words,
   return node ? ReadWordIndex(*node, words, reader.diagnostics()) : std::nullopt;
 }
 
+// Reports the key, or its word, if earlier releases had it; whether it did.
+bool RefuseWithdrawn(std::string_view section, std::string_view key, MappingReader& reader) {
+  for (const plan::Withdrawn& withdrawn : plan::kWithdrawn) {
+    if (withdrawn.section != section || withdrawn.key != key || !reader.Has(key)) continue;
+    const Node node = *reader.ReadNode(withdrawn.key, Need::kOptional, "");
+    const bool scalar = node.kind() == NodeKind::kScalar;
+    if (!withdrawn.word.empty() && !(scalar && node.scalar() == withdrawn.word)) continue;
+    reader.Report(key, "plan.no-longer-modelled",
+                  fmt::format("{} are no longer modelled: {}", withdrawn.what, node.Described()),
+                  withdrawn.hint);
+    return true;
+  }
+  return false;
+}
+
+// Keys that are gone altogether.
+void RefuseWithdrawnKeys(std::string_view section, MappingReader& reader) {
+  for (const plan::Withdrawn& withdrawn : plan::kWithdrawn) {
+    if (withdrawn.section != section || !withdrawn.word.empty()) continue;
+    RefuseWithdrawn(section, withdrawn.key, reader);
+  }
+}
+
 void ReadFramework(MappingReader& reader, plan::Request& request) {
   std::vector<std::string_view> names;
   for (const plan::FrameworkTraits& traits : plan::kFrameworkTraits) names.push_back(traits.name);
   request.framework.reset();
+  if (RefuseWithdrawn("data_parallel", "framework", reader)) return;
   if (const auto word = ReadOneOf(names, "framework", Need::kRequired, reader)) {
     request.framework = plan::kFrameworks[*word];
   }
@@ -494,6 +519,7 @@ void ReadTraining(MappingReader& reader, plan::Request& request) {
 }
 void ReadParallelism(MappingReader& reader, plan::Request& request) {
   ReadSettings(plan::ParallelismSettings(), kParallelismKeys, reader, request);
+  RefuseWithdrawnKeys("parallelism", reader);
   reader.Finish();
 }
 void ReadDataParallel(MappingReader& reader, plan::Request& request) {
