@@ -83,12 +83,10 @@ Result<Setting> Prepare(const HardwareOptions& options, const runtime::Launch& l
   if (scenario && !lowering::DescribesValues(scenario->plan)) {
     faults.push_back({.code = "launch.not-executable",
                       .location = scenario->cluster_location,
-                      .message = "the plan offloads states to the host, quantises or factorises "
-                                 "what it sends, or is internevo's, which is forecast and not "
-                                 "executed",
+                      .message = "the plan offloads states to the host, or quantises or "
+                                 "factorises what it sends, which is forecast and not executed",
                       .hint = "leave offload_optimizer, offload_param, zero_quantized_weights, "
-                              "zero_quantized_gradients and comm_hook: powerSGD out, and take "
-                              "another framework than internevo"});
+                              "zero_quantized_gradients and comm_hook: powerSGD out"});
   }
   // A message carries the values that a check follows in its first four bytes.
   const auto* list = scenario ? std::get_if<model::LayerList>(&scenario->model->source) : nullptr;

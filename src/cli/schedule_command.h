@@ -17,7 +17,7 @@ struct ScheduleOptions {
   std::optional<int> group;           // micro-batches that a chunk runs before the next one does
   std::string csv;                    // a file of actions in the place of these five; empty: none
   int forward = 1, backward_input = 1, backward_weight = 1;  // slots of a pass
-  std::string print = "drawing";  // or list, csv
+  std::string print = "drawing";                             // or list, csv
   bool json = false;
   report::TerminalStyle style;
 };

@@ -53,8 +53,7 @@ std::vector<std::size_t> TakersOf(const PipelineStage& stage) {
 // schedules.py): with one chunk a stage a send is joined with a receive between a forward and a
 // backward alone. With several, a batch behind each pass sends what it made and receives for the
 // next one; behind each backward of the steady phase, for the next forward and the next backward.
-// InternEvo (internlm/core/scheduler/pipeline_scheduler.py, comm/p2p.py) took its one chunk a stage
-// from there. nanotron (parallel/pipeline_parallel/state.py): the same; behind each message the
+// nanotron (parallel/pipeline_parallel/state.py): the same; behind each message the
 // host reads what describes it, numbers that are left out here. DeepSpeed
 // (deepspeed/runtime/pipe/schedule.py, TrainSchedule): a message each, and between a forward and a
 // backward in the step behind it the gradient is received first. PyTorch
@@ -189,11 +188,8 @@ StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const Pipeli
     return works[static_cast<std::size_t>(layer.work)].output;
   };
   for (const PipelineStage::Chunk& chunk : stage.chunks()) {
-    StageMessages::Stage::Chunk& own = messages.chunks.emplace_back(
-        StageMessages::Stage::Chunk{.first = chunk.first,
-                                    .last = chunk.last,
-                                    .before = chunk.before,
-                                    .behind = chunk.behind});
+    StageMessages::Stage::Chunk& own = messages.chunks.emplace_back(StageMessages::Stage::Chunk{
+        .first = chunk.first, .last = chunk.last, .before = chunk.before, .behind = chunk.behind});
     if (!chunk.first) own.received = output(stage.layer_before(chunk));
     const auto last = static_cast<std::size_t>(chunk.end_layer) - 1;
     if (!chunk.last) own.sent = output(stage.model().layers[last]);

@@ -39,9 +39,7 @@ class PipelineStage {
   std::vector<int> WorkOfLayers(const model::WorkOptions& options) const;
   // The first layer of each of chunks().
   std::vector<int> ChunkBegins() const;
-  int chunks_of_all() const {
-    return stages_ * static_cast<int>(chunks_.size());
-  }
+  int chunks_of_all() const { return stages_ * static_cast<int>(chunks_.size()); }
   // Of a pass: which of chunks().
   std::size_t chunk_of(const parallel::Action& pass) const { return chunk_at(pass.chunk); }
   // Of the chunk of this number: which of chunks().

@@ -117,19 +117,6 @@ struct WorkOptions {
   // Products that share an input and are divided by columns are one: queries, keys and values, and
   // the two of SwiGLU.
   bool fuses_products = false;
-  // Queries, keys and values alone are one product, and the attention core takes what it makes and
-  // returns gradients that lie side by side (FlashAttention's packed functions, InternEvo's Wqkv).
-  bool packs_query_key_value = false;
-  // Each of the products that share an input adds up its gradient by itself, and with sequence
-  // parallelism gathers it (flash-attn's ColumnParallelLinear); else they do so together.
-  bool enters_columns_apart = false;
-  // Norms of blocks run again in backward, as their FP32 copies are not kept; what they have made
-  // is (InternEvo's dropout_selective_checkpoint).
-  bool norms_again = false;
-  // Logits are cast to FP32 before anything reads them (InternEvo's NaiveAMPModel), and scored
-  // beside the loss: accuracy, perplexity and each token's loss (its AccPerplex).
-  bool fp32_logits = false;
-  bool scores_logits = false;
   // Dropout and the residual behind it are one kernel (Megatron-LM's bias_dropout_add).
   bool fuses_dropout_add = false;
   // With sequence parallelism: the gradients of what is applied to a part of the tokens are added

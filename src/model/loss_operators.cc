@@ -75,43 +75,32 @@ void LayerOperators::CrossEntropy(Operand logits, std::string_view module) {
   }
 
   if (options_.loss == Loss::kFused) {
-    const bool widened = cast && options_.fp32_logits;
-    Operand read = logits;
-    if (widened) {
-      read = Make(Joined(module, " input in FP32"), logits.width, logits.tokens, true);
-      tape_->Run(fp32(Joined(module, ".float"), 0, Size(logits), wide), {logits.value},
-                 {read.value});
-    }
-    tape_->Keep(read.value);
-    if (options_.scores_logits) Score(read, "metrics");
+    tape_->Keep(logits.value);
     const Bytes statistics = Bytes(tokens_ * kFp32Size);
     const Value log_sum_exp = tape_->Make(Joined(module, ".log-sum-exp"), statistics);
     tape_->Keep(log_sum_exp);
     if (options_.tensor == 1) {
-      tape_->Run(
-          fp32(std::string(module), kSoftmaxFlops * elements, 2 * Size(read) + targets, statistics),
-          {read.value}, {log_sum_exp});
+      tape_->Run(fp32(std::string(module), kSoftmaxFlops * elements, 2 * Size(logits) + targets,
+                      statistics),
+                 {logits.value}, {log_sum_exp});
     } else {
-      const auto most = AgreedRows(fp32(Joined(module, ".max"), elements, Size(read), statistics),
-                                   read.value, Joined(module, ".max output"), 1);
+      const auto most = AgreedRows(fp32(Joined(module, ".max"), elements, Size(logits), statistics),
+                                   logits.value, Joined(module, ".max output"), 1);
       const Value sums = tape_->Make(Joined(module, ".sum output"), 2 * statistics);
-      tape_->Run(fp32(Joined(module, ".sum"), (kSoftmaxFlops - 1) * elements, Size(read) + targets,
-                      2 * statistics),
-                 {read.value, *most}, {sums});
+      tape_->Run(fp32(Joined(module, ".sum"), (kSoftmaxFlops - 1) * elements,
+                      Size(logits) + targets, 2 * statistics),
+                 {logits.value, *most}, {sums});
       tape_->Communicate({CollectiveKind::kAllReduce, parallel::Axis::kTensor, DataType::kFp32},
                          sums, sums);
       tape_->Run(fp32(std::string(module), tokens_, 2 * statistics, statistics), {sums},
                  {log_sum_exp});
     }
     tape_->OnBackward([=, this] {
-      const Kernel gradient = fp32(Joined(module, ".dgrad"), kSoftmaxFlops * elements,
-                                   Size(read) + statistics + targets, Size(read));
-      if (widened) tape_->RunBackward(gradient, {}, {});  // where the copy lies
-      const bool in_place = options_.donates_logits && !widened;
-      const Value d_logits = in_place ? logits.value : tape_->MakeGradient(logits.value);
-      tape_->RunBackward(
-          widened ? fp32(Joined(module, ".float.dgrad"), 0, wide, Size(logits)) : gradient, {},
-          {d_logits});
+      const Value d_logits =
+          options_.donates_logits ? logits.value : tape_->MakeGradient(logits.value);
+      tape_->RunBackward(fp32(Joined(module, ".dgrad"), kSoftmaxFlops * elements,
+                              Size(logits) + statistics + targets, Size(logits)),
+                         {}, {d_logits});
       tape_->Deliver(logits.value, d_logits);
     });
     return;
@@ -139,8 +128,8 @@ void LayerOperators::CrossEntropy(Operand logits, std::string_view module) {
     const Value sums = tape_->Make(Joined(module, ".sum output"), Bytes(tokens_ * kFp32Size));
     tape_->Run(fp32(Joined(module, ".sum"), 2 * elements, wide, Bytes(tokens_ * kFp32Size)),
                {upcast, *most}, {sums});
-    tape_->Communicate({CollectiveKind::kAllReduce, parallel::Axis::kTensor, DataType::kFp32},
-                       sums, sums);
+    tape_->Communicate({CollectiveKind::kAllReduce, parallel::Axis::kTensor, DataType::kFp32}, sums,
+                       sums);
     tape_->Run(fp32(Joined(module, ".log_softmax"), 2 * elements, wide, wide), {upcast, sums},
                {log_softmax});
     const auto loss = AgreedRows(fp32(Joined(module, ".nll"), tokens_, targets, targets),

@@ -266,15 +266,11 @@ class Block {
   std::array<Operand, 3> QueryKeyValue(const Entered& x, std::int64_t query_width,
                                        std::int64_t key_width) {
     const std::int64_t key_columns = a_.kv_heads * a_.head_size / options_.tensor;
-    const bool packed = options_.packs_query_key_value;
-    // The core's backward writes three gradients, which lie apart unless it takes them packed.
+    // The core's backward writes three gradients, which lie apart.
     const std::vector<Operand> made = Linears(
         x, core_names_.query_key_value, names_.linear_qkv,
         {{names_.query, query_width}, {names_.key, key_columns}, {names_.value, key_columns}},
-        options_.fuses_products || packed,
-        shares_key_heads() ? Outputs::kOne
-        : packed           ? Outputs::kSideBySide
-                           : Outputs::kApart);
+        options_.fuses_products, shares_key_heads() ? Outputs::kOne : Outputs::kApart);
     AddAttentionBiases(made, {names_.query, names_.key, names_.value});
     if (!shares_key_heads()) return {made[0], made[1], made[2]};
     STEPCAST_CHECK(options_.fuses_products, "ranks share key-value heads of one product");
@@ -353,14 +349,6 @@ class Block {
   Operand FeedForwardOf(const Operand& normalized) {
     const std::int64_t width = a_.feed_forward / options_.tensor;
     const AdaptedLayers& targets = a_.lora.targets;
-    if (a_.activator == Activator::kSwiGlu && options_.enters_columns_apart &&
-        !targets.linear_fc1) {
-      const auto enter = [&](std::string_view module, bool adapted) {
-        return AdaptedLinear(Enter(normalized, module, adapted), module, width);
-      };
-      const Operand gate = enter(names_.gate, targets.gate);
-      return Rows(Gated(gate, enter(names_.up, targets.up)), names_.down);
-    }
     const Entered x = Enter(normalized, "fc1", targets.linear_fc1 || targets.gate || targets.up);
     if (a_.activator != Activator::kSwiGlu) {
       const Operand up = AdaptedLinear(x, names_.up, width);
@@ -499,7 +487,6 @@ void EncoderHead(const Architecture& a, const WorkOptions& options,
 LayerWork HeadWork(const Architecture& a, WorkOptions options) {
   if (IsQuantized(options.compute)) options.compute = ActivationType(options.compute);
   options.tensor_overlap = TensorOverlap::kNone;  // of blocks, too
-  options.norms_again = false;
   const ModuleNames& names = NamesOf(a.family);
   const std::vector<ModuleParameter> parameters = HeadParameters(a);
   LayerTape tape(ActivationType(options.compute), options.compiled);

@@ -85,7 +85,7 @@ class AxisRules : public Rules {
       Add("parallelism.tensor", "plan.axis-not-of-framework",
           fmt::format("tensor parallelism of {} is not supported: {}",
                       plan::Name(*request_.framework), ranks),
-          "leave it at 1, or write framework: megatron, deepspeed, fsdp1, fsdp2, internevo, "
+          "leave it at 1, or write framework: megatron, deepspeed, fsdp1, fsdp2, "
           "nanotron or reference");
     }
     if (Is(Framework::kDeepSpeed) && request_.zero_stage.value_or(0) >= 2) {
@@ -133,7 +133,7 @@ class AxisRules : public Rules {
       Add("parallelism.pipeline", "plan.axis-not-of-framework",
           fmt::format("pipelines of {} are not supported yet: {}", plan::Name(*request_.framework),
                       stages),
-          "leave it at 1, or write framework: megatron, deepspeed, fsdp2, internevo, nanotron or "
+          "leave it at 1, or write framework: megatron, deepspeed, fsdp2, nanotron or "
           "reference");
     }
     const RequestedSchedule schedule = ScheduleOf(request_);
@@ -279,7 +279,6 @@ class AxisRules : public Rules {
                       *request_.pipeline - 1, *Batches()),
           "choose more micro-batches, or schedule: gpipe");
     }
-    if (Is(Framework::kInternEvo)) CheckInternEvoPipeline(schedule);
     if (Is(Framework::kMegatron) && (!standard || request_.listed_schedule != nullptr)) {
       Add("parallelism.schedule", "plan.schedule-not-of-framework",
           fmt::format("megatron runs 1f1b, or with virtual_stages interleaved_1f1b, and schedule "
@@ -351,22 +350,6 @@ class AxisRules : public Rules {
       Add("data_parallel.cpu_offload", "plan.axis-not-supported-with",
           "shards of pipelines stay on the device here, and cpu_offload is true",
           "write cpu_offload: false, or parallelism.pipeline: 1");
-    }
-  }
-
-  // internlm/core/scheduler/pipeline_scheduler.py (PipelineScheduler).
-  void CheckInternEvoPipeline(const RequestedSchedule& schedule) {
-    if (schedule.name != "1f1b" || request_.listed_schedule != nullptr) {
-      Add("parallelism.schedule", "plan.axis-not-supported-with",
-          fmt::format("of internevo's schedulers 1f1b is modelled, and schedule is {}",
-                      schedule.name),
-          "leave schedule and virtual_stages out, or write framework: megatron or reference");
-    }
-    if (facts_.tied_embeddings) {
-      Add("parallelism.pipeline", "plan.tied-across-stages",
-          "internevo does not add up the gradients of an embedding that the first and the last "
-          "stage share",
-          "train a model whose embeddings are not tied, or write framework: megatron");
     }
   }
 

@@ -225,14 +225,6 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
        "training.gradient_accumulation", "plan.schedule",
        "nanotron's 1f1b needs 7 micro-batches, one fewer than stages, and there are 4"},
       {[](Request& r) {
-         r.framework = Framework::kInternEvo;
-         r.zero_stage = 1;
-         r.pipeline = 2;
-         r.virtual_stages = 2;
-       },
-       "parallelism.schedule", "plan.axis-not-supported-with",
-       "of internevo's schedulers 1f1b is modelled, and schedule is interleaved_1f1b"},
-      {[](Request& r) {
          r.framework = Framework::kDeepSpeed;
          r.pipeline = 2;
          r.virtual_stages = 2;

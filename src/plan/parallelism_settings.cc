@@ -35,7 +35,7 @@ std::vector<ParallelismSetting> Rows() {
        .uses = {},
        .values =
            "t, the ranks among which layers are divided (`reference`, `megatron`, `deepspeed`, "
-           "`fsdp1`, `fsdp2`, `internevo`, `nanotron`): heads, "
+           "`fsdp1`, `fsdp2`, `nanotron`): heads, "
            "hidden units of the feed-forward layer and vocabulary (arXiv 1909.08053). t divides "
            "the numbers of query and of key-value heads and the intermediate size (with `megatron` "
            "t may also be a multiple of the number of key-value heads: ranks that share a head "
@@ -45,7 +45,7 @@ std::vector<ParallelismSetting> Rows() {
        .type = Count{&Given::pipeline, &Parallelism::pipeline, 1, kMostOfAnAxis},
        .uses = {},
        .values = "P, the stages of a pipeline (`reference`, `megatron`, `deepspeed`, `fsdp2`, "
-                 "`internevo` and `nanotron`). "
+                 "and `nanotron`). "
                  "The blocks of the model are shared out among them; the embedding comes with the "
                  "first, the head "
                  "with the last",
@@ -140,7 +140,7 @@ std::vector<ParallelismSetting> Rows() {
            "list every layer is a block; 0 for the first, which has the "
            "embedding besides, or the last, which has the head",
        .default_value = "equal parts; fsdp2: parts that differ by one, the first chunks' being the "
-                        "larger ones (torchtitan), internevo: the last stages'; nanotron: each "
+                        "larger ones (torchtitan); nanotron: each "
                         "stage takes blocks until it has "
                         "its part of the products' weights, the head's among them"},
       {.key = "account_for_embedding_in_pipeline_split",

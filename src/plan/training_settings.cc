@@ -213,11 +213,10 @@ std::vector<TrainingSetting> Rows() {
                  "(Megatron-LM's: one FP32 copy, worked on where it lies) or `fused` (one kernel)",
        .default_value = "`eager`; megatron: `in_place`; `fused` with `compile`"},
       {.key = "norm",
-       .type =
-           Words<&Given::norm, &Training::norm, model::Implementation::kEager,
-                 model::Implementation::kFused, model::Implementation::kCompiled,
-                 model::Implementation::kApex, model::Implementation::kApexFp32,
-                 model::Implementation::kTransformerEngine, model::Implementation::kHuggingFace>(),
+       .type = Words<&Given::norm, &Training::norm, model::Implementation::kEager,
+                     model::Implementation::kFused, model::Implementation::kCompiled,
+                     model::Implementation::kApex, model::Implementation::kTransformerEngine,
+                     model::Implementation::kHuggingFace>(),
        .uses = {},
        .of_architectures = true,
        .values = "whose kernels compute norms: `fused` (one kernel: PyTorch's since 2.9, Liger's), "
@@ -226,10 +225,9 @@ std::vector<TrainingSetting> Rows() {
                  "`compiled` (one kernel with the residual before it; also flash-attn's "
                  "`dropout_add_layer_norm`), `apex`, `transformer_engine` (one kernel; gradients "
                  "of layer norms' weights are added up in two stages, bounded by bandwidth, where "
-                 "PyTorch's kernel walks all tokens, `kernels.token_sum_time`), `apex_fp32` "
-                 "(`apex` on an FP32 copy of its input, which internevo makes again in backward)",
-       .default_value = "`compiled` with `compile`; `apex` for megatron; `apex_fp32` for "
-                        "internevo; `fused` for reference; else `eager` with PyTorch before 2.9, "
+                 "PyTorch's kernel walks all tokens, `kernels.token_sum_time`)",
+       .default_value = "`compiled` with `compile`; `apex` for megatron; `fused` for "
+                        "reference; else `eager` with PyTorch before 2.9, "
                         "then `fused`"},
       {.key = "rotary",
        .type = Words<&Given::rotary, &Training::rotary, model::Implementation::kEager,
@@ -243,7 +241,7 @@ std::vector<TrainingSetting> Rows() {
        .values = "whose kernels turn queries and keys: `eager` (complex numbers in FP32, as "
                  "torchtitan and Meta's Llama: 20 bytes an element instead of 4), `huggingface` "
                  "(halves in 16 bits: 20), the other words as above (one kernel)",
-       .default_value = "`compiled` with `compile`; `apex` for megatron; `fused` for internevo and "
+       .default_value = "`compiled` with `compile`; `apex` for megatron; `fused` for "
                         "reference; else `eager`"},
       {.key = "activation_function",
        .type =
@@ -396,7 +394,7 @@ std::vector<TrainingSetting> Rows() {
            "copy and collective (`CUDA_LAUNCH_BLOCKING=1`): nothing overlaps, and what issuing "
            "takes "
            "is never hidden",
-       .default_value = "`never`; internevo: `phase`"},
+       .default_value = "`never`"},
       {.key = "gradient_clipping",
        .type = OwnNotation<&Given::gradient_clipping>(),
        .uses = {},

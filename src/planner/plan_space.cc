@@ -296,7 +296,7 @@ class Builder {
       faults_.push_back(
           Fault("planner.vary", fmt::format("--vary {}", kFramework),
                 fmt::format("there is no such framework: {}", Quoted(value)),
-                "there are: reference, ddp, fsdp1, fsdp2, deepspeed, megatron, internevo"));
+                "there are: reference, ddp, fsdp1, fsdp2, deepspeed, megatron, nanotron"));
     }
     return frameworks;
   }

@@ -387,20 +387,13 @@ void ReadPowerSgd(MappingReader& reader, plan::Request& request) {
   reader.Finish();
 }
 
-// A word of a list, by its position.
-std::optional<std::size_t> ReadOneOf(const std::vector<std::string_view>& words,
-                                     std::string_view key, Need need, MappingReader& reader) {
-  const std::optional<Node> node =
-      reader.ReadNode(key, need, fmt::format("one of {}", fmt::join(words, ", ")));
-  return node ? ReadWordIndex(*node, words, reader.diagnostics()) : std::nullopt;
-}
-
-// Reports the key, or its word, if earlier releases had it; whether it did.
-bool RefuseWithdrawn(std::string_view section, std::string_view key, MappingReader& reader) {
+// Whether the key, or its word, is one that earlier releases had; reports it then.
+bool RefuseWithdrawn(std::string_view key, MappingReader& reader) {
+  if (!reader.Has(key)) return false;
+  const Node node = *reader.ReadNode(key, Need::kOptional, "");
   for (const plan::Withdrawn& withdrawn : plan::kWithdrawn) {
-    if (withdrawn.section != section || withdrawn.key != key || !reader.Has(key)) continue;
-    const Node node = *reader.ReadNode(withdrawn.key, Need::kOptional, "");
     const bool scalar = node.kind() == NodeKind::kScalar;
+    if (withdrawn.path != reader.PathOf(key)) continue;
     if (!withdrawn.word.empty() && !(scalar && node.scalar() == withdrawn.word)) continue;
     reader.Report(key, "plan.no-longer-modelled",
                   fmt::format("{} are no longer modelled: {}", withdrawn.what, node.Described()),
@@ -410,19 +403,19 @@ bool RefuseWithdrawn(std::string_view section, std::string_view key, MappingRead
   return false;
 }
 
-// Keys that are gone altogether.
-void RefuseWithdrawnKeys(std::string_view section, MappingReader& reader) {
-  for (const plan::Withdrawn& withdrawn : plan::kWithdrawn) {
-    if (withdrawn.section != section || !withdrawn.word.empty()) continue;
-    RefuseWithdrawn(section, withdrawn.key, reader);
-  }
+// A word of a list, by its position.
+std::optional<std::size_t> ReadOneOf(const std::vector<std::string_view>& words,
+                                     std::string_view key, Need need, MappingReader& reader) {
+  if (RefuseWithdrawn(key, reader)) return std::nullopt;
+  const std::optional<Node> node =
+      reader.ReadNode(key, need, fmt::format("one of {}", fmt::join(words, ", ")));
+  return node ? ReadWordIndex(*node, words, reader.diagnostics()) : std::nullopt;
 }
 
 void ReadFramework(MappingReader& reader, plan::Request& request) {
   std::vector<std::string_view> names;
   for (const plan::FrameworkTraits& traits : plan::kFrameworkTraits) names.push_back(traits.name);
   request.framework.reset();
-  if (RefuseWithdrawn("data_parallel", "framework", reader)) return;
   if (const auto word = ReadOneOf(names, "framework", Need::kRequired, reader)) {
     request.framework = plan::kFrameworks[*word];
   }
@@ -519,7 +512,7 @@ void ReadTraining(MappingReader& reader, plan::Request& request) {
 }
 void ReadParallelism(MappingReader& reader, plan::Request& request) {
   ReadSettings(plan::ParallelismSettings(), kParallelismKeys, reader, request);
-  RefuseWithdrawnKeys("parallelism", reader);
+  RefuseWithdrawn("vocabulary", reader);
   reader.Finish();
 }
 void ReadDataParallel(MappingReader& reader, plan::Request& request) {

@@ -67,7 +67,7 @@ Weights TrainPlainly(const scenario::Scenario& scenario, Gradients gradients, in
                      std::uint64_t seed) {
   const plan::Training& training = scenario.plan.training;
   const PlainPasses passes(scenario);
-  const model::Model local = model::Localised(passes.model(), scenario.plan.parallelism.tensor);
+  const model::Model local = model::Localised(*scenario.model, scenario.plan.parallelism.tensor);
   const auto ranks = static_cast<int>(scenario.plan.parallelism.data);
   const auto addends =
       static_cast<double>(plan::GradientRanks(scenario.plan) * training.gradient_accumulation);

@@ -50,8 +50,6 @@ std::vector<int> ZeroStagesOf(Framework framework) {
     case Framework::kMegatron:
     case Framework::kNanotron:
       return {0, 1};
-    case Framework::kInternEvo:
-      return {1};
     case Framework::kDeepSpeed:
     case Framework::kReference:
       return {0, 1, 2, 3};
@@ -141,8 +139,7 @@ PlanText AnyPlan() {
   const int zero_stage = AnyOf(ZeroStagesOf(framework));
   const int data = *rc::gen::inRange(1, 4);
   const int tensor = has_axes ? AnyOf<int>({1, 1, 2, 4}) : 1;
-  const bool stages = has_axes && framework != Framework::kInternEvo;
-  const int pipeline = stages ? AnyOf<int>({1, 2, 2, 4}) : 1;
+  const int pipeline = has_axes ? AnyOf<int>({1, 2, 2, 4}) : 1;
   const bool contexts = plan::TraitsOf(framework).context_parallel;
   const int context = contexts ? AnyOf<int>({1, 1, 2, 4}) : 1;
   const int micro_batches = *rc::gen::inRange(1, 10);
