@@ -84,12 +84,11 @@ Result<Setting> Prepare(const HardwareOptions& options, const runtime::Launch& l
     faults.push_back({.code = "launch.not-executable",
                       .location = scenario->cluster_location,
                       .message = "the plan offloads states to the host, keeps them in another type "
-                                 "than what they update, quantises or factorises what it sends, "
-                                 "or is internevo's, which is forecast and not executed",
+                                 "than what they update, or quantises or factorises what it "
+                                 "sends, which is forecast and not executed",
                       .hint = "leave offload_optimizer, offload_param, optimizer_state_dtype, "
                               "master_weights: fp16_remainder, zero_quantized_weights, "
-                              "zero_quantized_gradients and comm_hook: powerSGD out, and take "
-                              "another framework than internevo"});
+                              "zero_quantized_gradients and comm_hook: powerSGD out"});
   }
   // A message carries the values that a check follows in its first four bytes.
   const auto* list = scenario ? std::get_if<model::LayerList>(&scenario->model->source) : nullptr;

@@ -1,7 +1,5 @@
 #include "src/cli/schedule_command.h"
 
-#include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "fmt/format.h"
@@ -13,8 +11,6 @@
 #include "src/parallel/schedule_check.h"
 #include "src/parallel/schedule_text.h"
 #include "src/parallel/schedule_timing.h"
-#include "src/parallel/vocabulary.h"
-#include "src/parallel/vocabulary_schedules.h"
 #include "src/report/schedule_report.h"
 
 namespace stepcast::cli {
@@ -28,13 +24,6 @@ Result<parallel::PipelineSchedule> Read(const std::string& file) {
   const std::optional<std::string> text = ReadTextFile(file, mistakes);
   if (!text) return tl::make_unexpected(std::move(mistakes));
   return formats::ParseScheduleCsv(*text, file);
-}
-
-// Requires one of their names.
-parallel::Vocabulary VocabularyOf(const ScheduleOptions& options) {
-  return *std::find_if(
-      std::begin(parallel::kVocabularies), std::end(parallel::kVocabularies),
-      [&](parallel::Vocabulary vocabulary) { return options.vocabulary == Name(vocabulary); });
 }
 
 Result<parallel::PipelineSchedule> Build(const ScheduleOptions& options) {
@@ -86,16 +75,7 @@ Result<parallel::PipelineSchedule> Build(const ScheduleOptions& options) {
            fmt::format("{} {}", options.schedule, mistake->sentence), mistake->hint.c_str());
     return tl::make_unexpected(std::move(mistakes));
   }
-  const parallel::Vocabulary vocabulary = VocabularyOf(options);
-  if (vocabulary == parallel::Vocabulary::kEnds) return named.build(shape);
-  auto schedule = parallel::ScheduleWithVocabulary(options.schedule, vocabulary, shape.stages,
-                                                   shape.micro_batches);
-  if (schedule) return *std::move(schedule);
-  refuse(fmt::format("--vocabulary {}", options.vocabulary),
-         fmt::format("it goes with schedule {}, and that is {}",
-                     parallel::SchedulesWith(vocabulary), options.schedule),
-         "choose such a schedule, or leave it out");
-  return tl::make_unexpected(std::move(mistakes));
+  return named.build(shape);
 }
 
 }  // namespace
@@ -109,14 +89,6 @@ Outcome DrawSchedule(const ScheduleOptions& options) {
     return outcome;
   }
   if (options.print == "csv") {
-    if (VocabularyOf(options) != parallel::Vocabulary::kEnds) {
-      return WrongInput({{"command.wrong-use",
-                          {"--print csv", 0, 0},
-                          fmt::format("the file has no passes of the vocabulary, and --vocabulary "
-                                      "is {}",
-                                      options.vocabulary),
-                          "write --print list"}});
-    }
     outcome.output = formats::ScheduleCsv(*schedule);
     return outcome;
   }
@@ -124,9 +96,7 @@ Outcome DrawSchedule(const ScheduleOptions& options) {
                               .schedule = *std::move(schedule),
                               .durations = {.forward = options.forward,
                                             .backward_input = options.backward_input,
-                                            .backward_weight = options.backward_weight,
-                                            .vocabulary_s = options.vocabulary_s,
-                                            .vocabulary_t = options.vocabulary_t},
+                                            .backward_weight = options.backward_weight},
                               .timing = {},
                               .in_flight = {}};
   timed.timing = parallel::Time(timed.schedule, timed.durations);

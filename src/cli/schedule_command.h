@@ -15,11 +15,9 @@ struct ScheduleOptions {
   std::string schedule = "1f1b";
   std::optional<int> virtual_stages;  // chunks of layers a stage
   std::optional<int> group;           // micro-batches that a chunk runs before the next one does
-  std::string vocabulary = "ends";    // a name of parallel::Vocabulary
-  std::string csv;                    // a file of actions in the place of these six; empty: none
+  std::string csv;                    // a file of actions in the place of these five; empty: none
   int forward = 1, backward_input = 1, backward_weight = 1;  // slots of a pass
-  int vocabulary_s = 1, vocabulary_t = 1;
-  std::string print = "drawing";  // or list, csv
+  std::string print = "drawing";                             // or list, csv
   bool json = false;
   report::TerminalStyle style;
 };

@@ -6,7 +6,6 @@
 #include "fmt/format.h"
 #include "src/cli/option_parts.h"
 #include "src/parallel/named_schedules.h"
-#include "src/parallel/vocabulary.h"
 
 namespace stepcast::cli {
 namespace {
@@ -37,7 +36,6 @@ constexpr const char* kFooter =
     "  stepcast schedule --stages 4 --micro-batches 8\n"
     "  stepcast schedule --stages 4 --micro-batches 8 --schedule gpipe --backward-input 2\n"
     "  stepcast schedule --stages 4 --micro-batches 8 --schedule zb_h1\n"
-    "  stepcast schedule --stages 4 --micro-batches 8 --vocabulary vocab_2\n"
     "  stepcast schedule --stages 4 --micro-batches 8 --print csv > mine.csv\n"
     "  stepcast schedule --csv mine.csv\n"
     "\n";
@@ -75,37 +73,19 @@ void AddSchedule(Command app, ScheduleOptions& options) {
                      "one, with interleaved_1f1b (the stages)")
           .Type("N")
           .Between(1, kMostMicroBatches);
-  std::vector<std::string> vocabularies;
-  for (const parallel::Vocabulary vocabulary : parallel::kVocabularies) {
-    vocabularies.emplace_back(Name(vocabulary));
-  }
-  Option vocabulary =
-      command
-          .AddOption("--vocabulary", options.vocabulary,
-                     "Where the words of embedding and head are: at the ends\nof the pipeline, or "
-                     "shared out over its stages (ends)")
-          .Type("NAME")
-          .OneOf(vocabularies);
   command.AddOption("--csv", options.csv, "Read the actions from a file instead")
       .Type("CSV")
       .Excludes(stages)
       .Excludes(micro_batches)
       .Excludes(schedule)
       .Excludes(virtual_stages)
-      .Excludes(group)
-      .Excludes(vocabulary);
+      .Excludes(group);
   const auto slots = [&](const char* name, int& value, const char* help_text) {
     return command.AddOption(name, value, help_text).Type("SLOTS").Between(1, kMostSlots);
   };
   slots("--forward", options.forward, "How long a forward takes (1)");
   slots("--backward-input", options.backward_input, "How long the backward of inputs takes (1)");
   slots("--backward-weight", options.backward_weight, "How long the backward of weights takes (1)");
-  slots("--vocabulary-s", options.vocabulary_s,
-        "How long S takes, a stage's part of the logits, with\n--vocabulary (1)")
-      .Needs(vocabulary);
-  slots("--vocabulary-t", options.vocabulary_t,
-        "How long T takes, its gradients of weights, with\n--vocabulary (1)")
-      .Needs(vocabulary);
   Option json = command.AddFlag("--json", options.json, "Print one JSON document");
   command.AddOption("--print", options.print, "drawing, list or csv of the actions (drawing)")
       .Type("FORM")

@@ -71,7 +71,7 @@ constexpr const char* kPlanFooter =
     "and said on stderr. --framework all is all but reference, whose kernels "
     "cost nothing to "
     "start,\n"
-    "internevo and nanotron.\n"
+    "and nanotron.\n"
     "\n"
     "Of plans that tie only the first is ranked, with the settings that make no difference:\n"
     "their steps take as long to within 0.05 %, and the others need no less memory "

@@ -88,8 +88,6 @@ Target Program(const scenario::Scenario& scenario, const model::NumericalConstan
              "  $(cat \"$here/megatron.args\") \"$@\"\n";
     case plan::Framework::kNanotron:
       return CannotRun("nanotron's own configuration is not written");
-    case plan::Framework::kInternEvo:
-      return CannotRun("InternEvo's own configuration is not written");
     case plan::Framework::kReference:
       break;
   }

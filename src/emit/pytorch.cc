@@ -545,7 +545,6 @@ Target PytorchSettings(const scenario::Scenario& scenario) {
     case plan::Framework::kReference:
     case plan::Framework::kDeepSpeed:
     case plan::Framework::kMegatron:
-    case plan::Framework::kInternEvo:
     case plan::Framework::kNanotron:
       break;
   }

@@ -24,8 +24,7 @@ namespace stepcast::formats {
 // schedule.not-runnable (the lists together cannot run, parallel/schedule_check.h).
 Result<parallel::PipelineSchedule> ParseScheduleCsv(std::string_view text, const std::string& file);
 
-// The reverse, without empty cells. Requires a schedule without passes over the vocabulary, which
-// the format does not have.
+// The reverse, without empty cells.
 std::string ScheduleCsv(const parallel::PipelineSchedule& schedule);
 
 }  // namespace stepcast::formats

@@ -9,7 +9,6 @@
 #include "src/lowering/deepspeed_stage3.h"
 #include "src/lowering/fsdp1.h"
 #include "src/lowering/fsdp2.h"
-#include "src/lowering/internevo.h"
 #include "src/lowering/megatron.h"
 #include "src/lowering/nanotron.h"
 #include "src/lowering/reference.h"
@@ -22,8 +21,7 @@ namespace stepcast::lowering {
 
 bool DescribesValues(const plan::Plan& plan) {
   const plan::DeepSpeed& deepspeed = plan.data_parallel.deepspeed;
-  return plan::TraitsOf(plan.data_parallel.framework).describes_values &&
-         plan::HasStatesOfUpdatedType(plan.training) &&
+  return plan::HasStatesOfUpdatedType(plan.training) &&
          plan.data_parallel.comm_hook != plan::CommHook::kPowerSgd && !deepspeed.offloads() &&
          !plan.data_parallel.cpu_offload && !plan.data_parallel.optimizer_cpu_offload &&
          !deepspeed.quantized_weights && !deepspeed.quantized_gradients;
@@ -64,8 +62,6 @@ program::Program LowerRank(const scenario::Scenario& scenario, const LowerOption
       return LowerMegatron(scenario, options);
     case plan::Framework::kFsdp1:
       return LowerFsdp1(scenario, options);
-    case plan::Framework::kInternEvo:
-      return LowerInternEvo(scenario, options);
     case plan::Framework::kNanotron:
       return LowerNanotron(scenario, options);
     case plan::Framework::kDeepSpeed:

@@ -63,7 +63,7 @@ class Megatron final : public ShardingStrategy {
         distributed_(plan_.data_parallel.zero_stage == 1),
         gathers_in_forward_(plan_.data_parallel.overlap_param_gather),
         aligns_reductions_(plan_.data_parallel.overlap && plan_.data_parallel.align_grad_reduce &&
-                           step.stage().block_chunks() > 1),
+                           step.stage().chunks().size() > 1),
         alignment_(MegatronAlignmentOf(step.stage())),
         updates_apart_(plan_.data_parallel.overlap_param_gather_with_optimizer_step &&
                        groups_.shard.size() > 1),
@@ -225,7 +225,7 @@ class Megatron final : public ShardingStrategy {
   // (core/pipeline_parallel/schedules.py, core/distributed/distributed_data_parallel.py).
   bool OverlapsReduction() const {
     return plan_.data_parallel.overlap &&
-           (step_.stage().stage() == 0 || step_.stage().block_chunks() > 1 ||
+           (step_.stage().stage() == 0 || step_.stage().chunks().size() > 1 ||
             !plan_.data_parallel.align_grad_reduce);
   }
   // The update sends for the parameters of the stage's chunk.

@@ -58,10 +58,6 @@ void Operations::AllGather(StreamId stream, Index communicator, const Range& who
   Communicate(stream, CollectiveKind::kAllGather, communicator, whole, part, whole, false);
 }
 
-void Operations::Broadcast(StreamId stream, Index communicator, const Range& range) {
-  Communicate(stream, CollectiveKind::kBroadcast, communicator, range, range, range, false);
-}
-
 void Operations::Communicate(StreamId stream, CollectiveKind kind, Index communicator,
                              const Range& target, const Range& source, const Range& whole,
                              bool average) {

@@ -94,8 +94,6 @@ class Operations {
   void ReduceScatter(StreamId stream, Index communicator, const Range& part, const Range& whole,
                      bool average = false);
   void AllGather(StreamId stream, Index communicator, const Range& whole, const Range& part);
-  // From the group's first rank, in place.
-  void Broadcast(StreamId stream, Index communicator, const Range& range);
 
  private:
   // The same kernel twice is one entry of the program's table.

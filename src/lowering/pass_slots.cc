@@ -27,38 +27,12 @@ class Slots {
   std::vector<bool> taken_;
 };
 
-// Likewise where a pass takes what all stages have made or one has sent to all: what the stage
-// itself made is where it is taken.
-void FindTakersOfVocabulary(const PipelineStage& stage, std::vector<std::size_t>& takers) {
-  const std::vector<parallel::Action>& passes = stage.passes();
-  const auto forward = [&](std::size_t pass) {
-    return passes[pass].task == parallel::Task::kForward;
-  };
-  const auto join = [&](std::size_t giver, int chunk, bool onwards) {
-    const auto taker = std::find_if(passes.begin(), passes.end(), [&](const auto& other) {
-      return other.micro_batch == passes[giver].micro_batch && other.chunk == chunk &&
-             other.task != parallel::Task::kBackwardWeight &&
-             (other.task == parallel::Task::kForward) == onwards;
-    });
-    if (taker != passes.end()) takers[giver] = static_cast<std::size_t>(taker - passes.begin());
-  };
-  const int input = stage.chunks().front().number, output = stage.chunks().back().number;
-  for (std::size_t pass = 0; pass < passes.size(); ++pass) {
-    if (passes[pass].task == parallel::Task::kBackwardWeight) continue;
-    const int chunk = passes[pass].chunk;
-    if (chunk == input && forward(pass)) join(pass, 0, true);
-    if (chunk == input - 1 && forward(pass)) join(pass, output, true);
-    if (chunk == output && forward(pass) == stage.gradients_in_s()) join(pass, input - 1, false);
-    if (chunk == 0 && !forward(pass)) join(pass, input, false);
-  }
-}
-
 // Which pass of the stage takes what each pass makes.
 std::vector<std::size_t> TakersOf(const PipelineStage& stage) {
   const std::vector<parallel::Action>& passes = stage.passes();
   std::vector<std::size_t> takers(passes.size(), StageMessages::Stage::kNoPass);
   for (const PipelineStage::Chunk& chunk : stage.chunks()) {
-    if (chunk.last || chunk.shared_behind || chunk.behind != stage.stage()) continue;
+    if (chunk.last || chunk.behind != stage.stage()) continue;
     for (std::size_t pass = 0; pass < passes.size(); ++pass) {
       const bool forward = passes[pass].task == parallel::Task::kForward;
       if (passes[pass].task == parallel::Task::kBackwardWeight) continue;
@@ -72,7 +46,6 @@ std::vector<std::size_t> TakersOf(const PipelineStage& stage) {
       takers[pass] = static_cast<std::size_t>(taker - passes.begin());
     }
   }
-  if (stage.shares_vocabulary()) FindTakersOfVocabulary(stage, takers);
   return takers;
 }
 
@@ -80,8 +53,7 @@ std::vector<std::size_t> TakersOf(const PipelineStage& stage) {
 // schedules.py): with one chunk a stage a send is joined with a receive between a forward and a
 // backward alone. With several, a batch behind each pass sends what it made and receives for the
 // next one; behind each backward of the steady phase, for the next forward and the next backward.
-// InternEvo (internlm/core/scheduler/pipeline_scheduler.py, comm/p2p.py) took its one chunk a stage
-// from there. nanotron (parallel/pipeline_parallel/state.py): the same; behind each message the
+// nanotron (parallel/pipeline_parallel/state.py): the same; behind each message the
 // host reads what describes it, numbers that are left out here. DeepSpeed
 // (deepspeed/runtime/pipe/schedule.py, TrainSchedule): a message each, and between a forward and a
 // backward in the step behind it the gradient is received first. PyTorch
@@ -156,9 +128,6 @@ void FindSlots(const PipelineStage& stage, StageMessages::Stage& messages) {
   for (std::size_t pass = 0; pass < passes.size(); ++pass) {
     take(pass);
     if (messages.stages > 1 && messages.style == MessageStyle::kOverlapped) take(pass + 1);
-    if (stage.shares_vocabulary()) {
-      for (const std::size_t later : messages.received_from[pass]) take(later);
-    }
     if (messages.takers[pass] != StageMessages::Stage::kNoPass) take(messages.takers[pass]);
     OfChunk& chunk = chunks[messages.chunk_of[pass]];
     if (parallel::EndsBackward(passes[pass].task)) {
@@ -170,35 +139,12 @@ void FindSlots(const PipelineStage& stage, StageMessages::Stage& messages) {
   }
 }
 
-// From where on S and G receive: from the pass over blocks ahead of them on, or from the one of
-// their kind that comes in between.
-void FindReceived(const PipelineStage& stage, bool waits, StageMessages::Stage& messages) {
-  const std::vector<parallel::Action>& passes = stage.passes();
-  messages.received_from.resize(passes.size());
-  std::size_t from[2] = {0, 0};  // of S, of G
-  for (std::size_t pass = 0; pass < passes.size(); ++pass) {
-    const bool forward = passes[pass].task == parallel::Task::kForward;
-    const bool output = passes[pass].chunk == stage.chunks().back().number;
-    if (!stage.IsOfVocabulary(passes[pass])) {
-      from[0] = from[1] = pass;
-    } else if (forward == output) {
-      std::size_t& begin = from[output ? 0 : 1];
-      messages.received_from[waits ? pass : begin].push_back(pass);
-      begin = pass;
-    }
-  }
-}
-
 MessageStyle StyleOf(const plan::Plan& plan) {
   if (plan.data_parallel.framework == plan::Framework::kFsdp2) {
     return plan::RunsListedActions(plan) ? MessageStyle::kOverlapped : MessageStyle::kBlocking;
   }
-  // Megatron-LM's fork for a shared vocabulary joins sends and receives as Megatron-LM does, and
-  // has an order of these and of what all stages communicate in which no stage waits for another
-  // one that waits for it. Here sends wait for nothing, and receives are waited for as there.
-  const bool shared = plan.parallelism.vocabulary != parallel::Vocabulary::kEnds;
   const bool blocks = plan::TraitsOf(plan.data_parallel.framework).blocking_messages &&
-                      !plan.data_parallel.overlap_p2p_comm && !shared;
+                      !plan.data_parallel.overlap_p2p_comm;
   return blocks ? MessageStyle::kBlocking : MessageStyle::kOverlapped;
 }
 
@@ -225,11 +171,6 @@ StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const Pipeli
   }
   const bool pytorch = scenario.plan.data_parallel.framework == plan::Framework::kFsdp2;
   messages.sends_beside = pytorch;
-  if (stage.shares_vocabulary() &&
-      plan::TraitsOf(scenario.plan.data_parallel.framework).blocking_messages) {
-    messages.receives_when_due = true;
-    messages.host_waits_for_passes = scenario.plan.data_parallel.batch_p2p_sync;
-  }
   messages.in_pairs = deepspeed;
   if (deepspeed) {
     messages.host_waits = MessageWaits::kGathered;
@@ -241,21 +182,14 @@ StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const Pipeli
     messages.parts = grid.Degree(parallel::Axis::kTensor);
     messages.own_part = grid.At(rank)[static_cast<std::size_t>(parallel::Axis::kTensor)];
   }
-  if (stage.shares_vocabulary()) {
-    FindReceived(stage, scenario.plan.parallelism.vocabulary == parallel::Vocabulary::kInterlaced,
-                 messages);
-  }
   FindSlots(stage, messages);
   // What a chunk hands on is what its last layer makes.
   const auto output = [&](const model::Layer& layer) {
     return works[static_cast<std::size_t>(layer.work)].output;
   };
   for (const PipelineStage::Chunk& chunk : stage.chunks()) {
-    StageMessages::Stage::Chunk& own = messages.chunks.emplace_back(
-        StageMessages::Stage::Chunk{.first = chunk.first || chunk.shared_before,
-                                    .last = chunk.last || chunk.shared_behind,
-                                    .before = chunk.before,
-                                    .behind = chunk.behind});
+    StageMessages::Stage::Chunk& own = messages.chunks.emplace_back(StageMessages::Stage::Chunk{
+        .first = chunk.first, .last = chunk.last, .before = chunk.before, .behind = chunk.behind});
     if (!chunk.first) own.received = output(stage.layer_before(chunk));
     const auto last = static_cast<std::size_t>(chunk.end_layer) - 1;
     if (!chunk.last) own.sent = output(stage.model().layers[last]);

@@ -28,14 +28,8 @@ PipelineStage::PipelineStage(const scenario::Scenario& scenario,
     chunks_ = {{.end_layer = static_cast<int>(whole_model().layers.size())}};
     return;
   }
-  shares_vocabulary_ = scenario.plan.parallelism.vocabulary != parallel::Vocabulary::kEnds;
-  if (shares_vocabulary_) local_ = model::WithVocabularyApart(whole_model(), stages_);
-  std::vector<int> begins =
+  const std::vector<int> begins =
       model::ChunkLayers(whole_model(), scenario.plan.parallelism.stage_layers);
-  if (shares_vocabulary_) {
-    begins.front() = 1;
-    --begins.back();
-  }
   const auto at = static_cast<std::size_t>(stage);
   const int all = parallel::Chunks(schedule);
   std::vector<int> home(static_cast<std::size_t>(all));  // stage of each chunk
@@ -47,36 +41,18 @@ PipelineStage::PipelineStage(const scenario::Scenario& scenario,
   std::vector<int> numbers = schedule.stages[at].chunks;
   std::sort(numbers.begin(), numbers.end());
   std::vector<int> own_layers;
-  if (shares_vocabulary_) {
-    own_layers.push_back(0);
-    chunks_.push_back(
-        {.number = all, .last = false, .behind = home.front(), .shared_behind = true});
-  }
   for (const int number : numbers) {
     const auto n = static_cast<std::size_t>(number);
     Chunk chunk{.number = number,
                 .first_layer = static_cast<int>(own_layers.size()),
-                .first = number == 0 && !shares_vocabulary_,
-                .last = number + 1 == all && !shares_vocabulary_,
-                .shared_before = number == 0 && shares_vocabulary_,
-                .shared_behind = number + 1 == all && shares_vocabulary_};
+                .first = number == 0,
+                .last = number + 1 == all};
     if (number > 0) chunk.before = home[n - 1];
     if (number + 1 < all) chunk.behind = home[n + 1];
     for (int layer = begins[n]; layer < begins[n + 1]; ++layer) own_layers.push_back(layer);
     chunk.end_layer = static_cast<int>(own_layers.size());
     chunks_.push_back(chunk);
   }
-  if (shares_vocabulary_) {
-    const auto layer = static_cast<int>(own_layers.size());
-    chunks_.push_back({.number = all + 1,
-                       .first_layer = layer,
-                       .end_layer = layer + 1,
-                       .first = false,
-                       .before = home.back(),
-                       .shared_before = true});
-    own_layers.push_back(begins.back());
-  }
-  gradients_in_s_ = shares_vocabulary_ && !schedule.gradients_in_t;
   part_ = model::StageOf(whole_model(), own_layers);
   for (int number = 0; number < all; ++number) {
     const auto n = static_cast<std::size_t>(number);
@@ -100,15 +76,7 @@ PipelineStage::PipelineStage(const scenario::Scenario& scenario,
     if (const auto* pass = std::get_if<parallel::ParameterPass>(&entry)) {
       parameter_passes_.back().push_back(*pass);
     }
-    std::vector<parallel::Action> actions = parallel::ActionsOf(entry);
-    if (const auto* pass = std::get_if<parallel::VocabularyPass>(&entry)) {
-      using Part = parallel::VocabularyPass::Part;
-      const bool forward = pass->part == Part::kE || pass->part == Part::kS;
-      const bool input = pass->part == Part::kE || pass->part == Part::kG;
-      actions.push_back({forward ? parallel::Task::kForward : parallel::Task::kBackward,
-                         pass->micro_batch, input ? all : all + 1});
-    }
-    for (const parallel::Action& action : actions) {
+    for (const parallel::Action& action : parallel::ActionsOf(entry)) {
       passes_.push_back(action);
       begins_pair_.push_back(std::holds_alternative<parallel::OverlappedPair>(entry) &&
                              action.task == parallel::Task::kForward);

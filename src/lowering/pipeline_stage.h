@@ -23,18 +23,6 @@ class PipelineStage {
   // It has the model's first layers; its last ones.
   bool first() const { return chunks_.front().first; }
   bool last() const { return chunks_.back().last; }
-  // The stages share out the vocabulary: each has a chunk of its own of the input and of the output
-  // layer, which are the first and the last of chunks(), and numbered behind all others.
-  bool shares_vocabulary() const { return shares_vocabulary_; }
-  bool IsOfVocabulary(const parallel::Action& pass) const {
-    return shares_vocabulary_ &&
-           (pass.chunk == chunks_.front().number || pass.chunk == chunks_.back().number);
-  }
-  // The gradient that the last chunk takes of the output layer is made in S, else in T.
-  bool gradients_in_s() const { return gradients_in_s_; }
-  // Of layers that no other stage has.
-  std::size_t block_chunks() const { return chunks_.size() - (shares_vocabulary_ ? 2 : 0); }
-
   const model::Model& model() const { return part_ ? part_->model : whole_model(); }
   // All stages', as one rank of a tensor-parallel group has it.
   const model::Model& whole_model() const { return local_ ? *local_ : *whole_; }
@@ -45,18 +33,13 @@ class PipelineStage {
     int first_layer = 0, end_layer = 1;  // of model()
     bool first = true, last = true;      // among those of all stages
     int before = 0, behind = 0;          // the stages of the neighbouring chunks
-    // The neighbour is the input or the output layer, which all stages share, or the chunk is that
-    // layer's: what passes between them is communicated by all (vocabulary_collectives.h).
-    bool shared_before = false, shared_behind = false;
   };
   const std::vector<Chunk>& chunks() const { return chunks_; }
   // What each layer of model() does (model::WorkOfLayers).
   std::vector<int> WorkOfLayers(const model::WorkOptions& options) const;
   // The first layer of each of chunks().
   std::vector<int> ChunkBegins() const;
-  int chunks_of_all() const {
-    return stages_ * static_cast<int>(block_chunks()) + (shares_vocabulary_ ? 2 : 0);
-  }
+  int chunks_of_all() const { return stages_ * static_cast<int>(chunks_.size()); }
   // Of a pass: which of chunks().
   std::size_t chunk_of(const parallel::Action& pass) const { return chunk_at(pass.chunk); }
   // Of the chunk of this number: which of chunks().
@@ -97,7 +80,6 @@ class PipelineStage {
   std::vector<bool> begins_pair_;
   std::vector<std::vector<parallel::ParameterPass>> parameter_passes_;  // [pass], and one behind
   std::vector<Chunk> chunks_;
-  bool shares_vocabulary_ = false, gradients_in_s_ = false;
 };
 
 }  // namespace stepcast::lowering

@@ -117,7 +117,6 @@ void StageMessages::WritePrologue(std::vector<std::vector<Index>> inputs) {
   }
   if (stage_.style == MessageStyle::kOverlapped) {
     MakeLegs();
-    if (stage_.host_waits_for_passes) passed_ = builder_.AddEvent("device synchronised");
     return;
   }
   for (std::size_t number = 0; number < stage_.chunks.size(); ++number) {
@@ -171,8 +170,7 @@ void StageMessages::BeforePass(std::size_t pass) {
     RunBlocking();
     return;
   }
-  const std::size_t ahead = stage_.receives_when_due && !stage_.begins_pair[pass] ? 1 : 2;
-  const std::size_t end = std::min(pass + ahead, stage_.passes.size());
+  const std::size_t end = std::min(pass + 2, stage_.passes.size());
   for (; posted_ < end; ++posted_) PostReceive(posted_);
 }
 
@@ -180,13 +178,9 @@ void StageMessages::AwaitInput(std::size_t pass) {
   // What the second of a pair takes has come before the first one.
   if (stage_.style == MessageStyle::kBlocking || EndsPair(pass)) return;
   const std::size_t end = pass + (stage_.begins_pair[pass] ? 2 : 1);
-  bool waits = false;
   for (std::size_t own = pass; own < end; ++own) {
-    if (!Receives(own)) continue;
-    builder_.Wait(kCompute, LaneOf(own, true).arrived[own % 2]);
-    waits = true;
+    if (Receives(own)) builder_.Wait(kCompute, LaneOf(own, true).arrived[own % 2]);
   }
-  if (waits) WaitOnHost();
 }
 
 void StageMessages::PostReceive(std::size_t pass) {
@@ -220,13 +214,6 @@ void StageMessages::SendOverlapped(std::size_t pass) {
                     {builder_.ReadsAll(buffer)});
   builder_.RecordStream(lane.stream, buffer);
   builder_.Release(buffer);
-  WaitOnHost();
-}
-
-void StageMessages::WaitOnHost() {
-  if (!stage_.host_waits_for_passes) return;
-  builder_.Record(kCompute, passed_);
-  builder_.HostWait(passed_);
 }
 
 bool StageMessages::Scatters(Bytes bytes) const {

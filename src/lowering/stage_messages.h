@@ -66,15 +66,9 @@ class StageMessages {
     // first; kBlocking
     std::vector<std::size_t> posted{};
     MessageWaits host_waits = MessageWaits::kAlways;
-    // kOverlapped: a receive is posted when its pass is due, not ahead of it; and behind it, and
-    // behind what a pass sends, the host waits until the device has come so far.
-    bool receives_when_due = false, host_waits_for_passes = false;
     bool sends_beside = false;  // kBlocking: the compute stream does not wait for sends alone
     // kBlocking: each message goes by itself, on a communicator of its two stages.
     bool in_pairs = false;
-    // [pass] passes over a shared vocabulary whose broadcasts are received from this pass on,
-    // beside it (vocabulary_collectives.h). Empty: there are none.
-    std::vector<std::vector<std::size_t>> received_from{};
     // kBlocking: so many ranks that divide layers have the same activations. Each sends one part of
     // them, its own, and receivers gather the whole (Megatron-LM's
     // scatter_gather_tensors_in_pipeline until 2023). 1: each sends all.
@@ -185,7 +179,6 @@ class StageMessages {
   Index OutputOf(std::size_t pass) const;
   void PostReceive(std::size_t pass);
   void SendOverlapped(std::size_t pass);
-  void WaitOnHost();
   void ExchangeBlocking(std::size_t pass);
   void AddReceive(std::size_t pass);
   void AddSend(std::size_t pass);
@@ -213,7 +206,6 @@ class StageMessages {
   std::vector<Buffers> buffers_;
   // kOverlapped
   std::vector<Leg> legs_;
-  Index passed_ = program::kNone;  // event, host_waits_for_passes
   // kBlocking
   StreamId stream_ = 0;
   // Of all stages; in pairs, of this one with that before and with that behind it.

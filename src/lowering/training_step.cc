@@ -45,8 +45,6 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
       offload_(builder_),
       groups_(scenario.plan, program::Program::kComputeStream, builder_),
       messages_(MessagesOf(scenario, stage_, works_, options.rank), groups_, builder_),
-      vocabulary_(scenario.plan.parallelism.vocabulary, stage_, messages_.stage(),
-                  ShapesOfVocabulary(), builder_),
       values_({.chunks = stage_.chunks_of_all(),
                .batch_part = plan::BatchPartOf(scenario.plan, options.rank),
                .one_word = !plan::AddsUpPartsOfTokens(scenario.plan)},
@@ -86,7 +84,6 @@ program::Program TrainingStep::Write(ShardingStrategy& strategy) {
   offload_.WritePrologue();
   inputs_ = AddInputs();
   messages_.WritePrologue(inputs_);
-  vocabulary_.WritePrologue(inputs_);
   values_.WritePrologue(slots_ * static_cast<int>(stage_.chunks().size()), communicates_,
                         plan().parallelism.splits_backward);
   scales_.WritePrologue(compute());
@@ -94,7 +91,6 @@ program::Program TrainingStep::Write(ShardingStrategy& strategy) {
   if (waits == plan::HostWaits::kPhase || waits == plan::HostWaits::kLaunch) {
     for (StreamId stream = 0; stream < builder_.streams(); ++stream) {
       if (stream != compute() && messages_.CarriesBeside(stream)) continue;
-      if (vocabulary_.CarriesBeside(stream)) continue;
       drained_.emplace_back(stream,
                             builder_.AddEvent({.first = builder_.AddNumbered("drained ", stream)}));
     }
@@ -137,7 +133,6 @@ void TrainingStep::WritePass(ShardingStrategy& strategy) {
   if (task() == parallel::Task::kForward) {
     builder_.SetPhase(Phase::kForward);
     messages_.BeforePass(pass_);
-    vocabulary_.BeforePass(pass_);
     if (first_chunk) {
       loading_and_saving_.BeginMicroBatch(micro_batch_, slot());
       strategy.BeginForward();
@@ -148,7 +143,6 @@ void TrainingStep::WritePass(ShardingStrategy& strategy) {
     }
     builder_.SetLabel(program::kNone);
     strategy.EndPass();
-    vocabulary_.AfterPass(pass_);
     messages_.AfterPass(pass_);
     WaitOnHost(plan::HostWaits::kPhase);
     return;
@@ -156,7 +150,6 @@ void TrainingStep::WritePass(ShardingStrategy& strategy) {
   const bool weights = task() == parallel::Task::kBackwardWeight;
   builder_.SetPhase(weights ? Phase::kBackwardWeight : Phase::kBackward);
   messages_.BeforePass(pass_);
-  vocabulary_.BeforePass(pass_);
   strategy.BeginPass();
   turned_back_ = false;
   // An embedding by itself has no gradient of inputs.
@@ -176,10 +169,9 @@ void TrainingStep::WritePass(ShardingStrategy& strategy) {
       WriteBackward(strategy, layer);
     }
   }
-  if (weights_alone && !weights) AwaitInput();
+  if (weights_alone && !weights) messages_.AwaitInput(pass_);
   builder_.SetLabel(program::kNone);
   strategy.EndPass();
-  vocabulary_.AfterPass(pass_);
   messages_.AfterPass(pass_);
   if (ends_micro_batch_[pass_]) {
     strategy.EndBackward();
@@ -252,44 +244,10 @@ Index TrainingStep::Received() const {
   return inputs_[chunk_index()][static_cast<std::size_t>(slot())];
 }
 
-Index TrainingStep::ReceivedGradient() const {
-  const Index received = vocabulary_.Received(pass_);
-  return received != program::kNone ? received : messages_.ReceivedGradient(pass_);
-}
-
-void TrainingStep::ReleaseReceivedGradient() {
-  if (const Index received = ReceivedGradient(); received != program::kNone) {
-    builder_.Release(received);
-  }
-}
-
-void TrainingStep::AwaitInput() {
-  messages_.AwaitInput(pass_);
-  vocabulary_.AwaitInput(pass_);
-}
-
-void TrainingStep::WriteOutputs() {
+void TrainingStep::WriteOutput() {
   const Index sent = messages_.AllocateOutput(pass_);
   if (sent != program::kNone) builder_.Use(builder_.WritesAll(sent));
   values_.HandOn(sent);
-  for (const VocabularyCollectives::Output& output : vocabulary_.AllocateOutputs(pass_)) {
-    builder_.Use(builder_.WritesAll(output.buffer));
-    if (output.sum) {
-      values_.Give({.type = output.type, .content = model::ValueUse::Content::kSum}, output.buffer);
-    } else {
-      values_.HandOn(output.buffer);
-    }
-  }
-}
-
-VocabularyCollectives::Shapes TrainingStep::ShapesOfVocabulary() const {
-  if (!stage_.shares_vocabulary()) return {};
-  const plan::Training& training = plan().training;
-  constexpr std::int64_t kNumbers = 3, kBytes = 4;
-  return {.embedding = messages_.stage().chunks.front().sent,
-          .hidden = messages_.stage().chunks.back().received,
-          .statistics =
-              Bytes(training.micro_batch_size * training.sequence_length * kNumbers * kBytes)};
 }
 
 void TrainingStep::BeginForward() {
@@ -298,15 +256,11 @@ void TrainingStep::BeginForward() {
   values_.BeginForward(chunk().number, word(), received);
 }
 
-void TrainingStep::EndForward() { WriteOutputs(); }
-
 void TrainingStep::BeginBackward() {
-  const Index received = ReceivedGradient();
+  const Index received = messages_.ReceivedGradient(pass_);
   if (received != program::kNone) builder_.Use(builder_.ReadsAll(received));
   values_.BeginBackward(chunk().number, received);
 }
-
-void TrainingStep::EndBackward() { WriteOutputs(); }
 
 void TrainingStep::Reserve() {
   std::size_t instructions = 0, uses = 0;
@@ -370,7 +324,7 @@ Index TrainingStep::BufferOf(const model::ValueUse& use, int layer) const {
       break;
   }
   const bool from_stage = layer + 1 == chunk().end_layer;
-  return from_stage ? ReceivedGradient() : HandedBack(layer);
+  return from_stage ? messages_.ReceivedGradient(pass_) : HandedBack(layer);
 }
 
 Index TrainingStep::HandedBack(int layer) const {
@@ -408,7 +362,7 @@ void TrainingStep::RunLayer(ShardingStrategy& strategy, ShardingStrategy::Pass p
       continue;
     }
     const model::Operation& operation = operations[i];
-    if (begins && forward && i == 0) AwaitInput();
+    if (begins && forward && i == 0) messages_.AwaitInput(pass_);
     for (const int value : operation.begins) {
       builder_.Allocate(compute(),
                         entries_[work_of(layer)].communicated[static_cast<std::size_t>(value)]);
@@ -469,7 +423,7 @@ void TrainingStep::RunLayer(ShardingStrategy& strategy, ShardingStrategy::Pass p
       if (use.write) values_.Give(use, BufferOf(use, layer));
     }
     if (backward && i == entries.last_kernel) HandBack(layer - 1);
-    if (ends && i == entries.last_kernel && !hands_on) forward ? EndForward() : EndBackward();
+    if (ends && i == entries.last_kernel && !hands_on) WriteOutput();
     RunKernel(strategy, layer, operation, kernel);
     for (const int value : operation.ends) {
       builder_.Release(entries_[work_of(layer)].communicated[static_cast<std::size_t>(value)]);
@@ -485,7 +439,7 @@ void TrainingStep::RunLayer(ShardingStrategy& strategy, ShardingStrategy::Pass p
     handing_on_ = builder_.AddKernel({.name = "hand on", .kind = KernelKind::kGiven});
   }
   TakePending();
-  forward ? EndForward() : EndBackward();
+  WriteOutput();
   RunKernel(strategy, layer, {}, handing_on_);
 }
 
@@ -555,7 +509,7 @@ void TrainingStep::WriteBackward(ShardingStrategy& strategy, int layer) {
   strategy.BeforeBackward(layer);
   offload_.BeforeBackward(layer);
   // Autograd recomputes when the gradient of the output has come.
-  if (from_stage && begins_backward_ && !BackwardOf(layer).empty()) AwaitInput();
+  if (from_stage && begins_backward_ && !BackwardOf(layer).empty()) messages_.AwaitInput(pass_);
   Recompute(strategy, layer);
   const Entries& transient = whole ? entries.backward_transient : entries.input_transient;
   for (const Index buffer : transient) builder_.Allocate(compute(), buffer);
@@ -574,7 +528,7 @@ void TrainingStep::WriteBackward(ShardingStrategy& strategy, int layer) {
   for (std::size_t i = 0; i < work.saved.size(); ++i) {
     if (whole || !KeptForWeights(work, i)) builder_.Release(saved[i]);
   }
-  if (from_stage && !keeps_gradient) ReleaseReceivedGradient();
+  if (from_stage && !keeps_gradient) messages_.ReleaseReceivedGradient(pass_);
   scales_.AfterLayer(compute(), task(), layer, chunk().first_layer, chunk().end_layer);
   strategy.AfterBackward(layer);
 }
@@ -606,7 +560,7 @@ Entries TrainingStep::DeferredHere(int slot, int layer) const {
 Index TrainingStep::ReceivedForWeights(int layer) const {
   const bool from_stage = layer + 1 == chunk().end_layer;
   if (!from_stage || !works_[work_of(layer)].defers_gradient_of_output) return program::kNone;
-  return ReceivedGradient();
+  return messages_.ReceivedGradient(pass_);
 }
 
 void TrainingStep::WriteWeights(ShardingStrategy& strategy, int layer) {
@@ -621,7 +575,7 @@ void TrainingStep::WriteWeights(ShardingStrategy& strategy, int layer) {
   EndContributions();
   for (const Index buffer : entries.weight_transient) builder_.Release(buffer);
   for (const Index buffer : DeferredHere(slot(), layer)) builder_.Release(buffer);
-  if (ReceivedForWeights(layer) != program::kNone) ReleaseReceivedGradient();
+  if (ReceivedForWeights(layer) != program::kNone) messages_.ReleaseReceivedGradient(pass_);
   for (const int kept : work.saved_for_weights) builder_.Release(Saved(slot(), layer)[kept]);
   strategy.AfterBackward(layer);
 }

@@ -14,7 +14,6 @@
 #include "src/lowering/program_builder.h"
 #include "src/lowering/scale_updates.h"
 #include "src/lowering/stage_messages.h"
-#include "src/lowering/vocabulary_collectives.h"
 #include "src/model/model.h"
 #include "src/plan/plan.h"
 #include "src/scenario/scenario.h"
@@ -203,14 +202,6 @@ class TrainingStep {
   void HandBack(int layer);
   // Where received activations go, by chunk and slot.
   std::vector<std::vector<Index>> AddInputs();
-  // What a backward, or the part of it that is the present pass, has received; kNone: nothing.
-  Index ReceivedGradient() const;
-  void ReleaseReceivedGradient();
-  // Right before the first kernel of the present pass that needs it.
-  void AwaitInput();
-  // Said of the present pass's last kernel: what it writes for others.
-  void WriteOutputs();
-  VocabularyCollectives::Shapes ShapesOfVocabulary() const;
   // The buffer that the present pass's chunk has received; kNone: it is the model's first.
   Index Received() const;
   // The activation that the layer keeps is what another stage has sent.
@@ -223,9 +214,8 @@ class TrainingStep {
   // Said of the first and the last kernel of a pass: what they read of the message that has come
   // and write of the one that goes.
   void BeginForward();
-  void EndForward();
   void BeginBackward();
-  void EndBackward();
+  void WriteOutput();
   // Of the pass that is written.
   int slot() const { return slot_of_pass_[pass_]; }
   std::size_t At(int slot, int layer) const {
@@ -281,7 +271,6 @@ class TrainingStep {
   std::int64_t micro_batch_ = 0;
   std::size_t pass_ = 0;  // of the stage's passes, the one that is written
   StageMessages messages_;
-  VocabularyCollectives vocabulary_;
   PassValues values_;
   ScaleUpdates scales_;
   std::vector<std::vector<Index>> inputs_;  // by chunk and slot; of the first chunk none

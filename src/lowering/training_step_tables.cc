@@ -193,17 +193,14 @@ void TrainingStep::AddTensors() {
   std::size_t whole = 0;
   const std::int64_t elements_of_others =
       plan::GridOf(plan()).At(rank())[kTensorAxis] * stage_.whole_model().parameter_count();
-  const std::int64_t words_of_others = stage_.stage() * stage_.whole_model().parameter_count();
   for (std::size_t t = 0; t < model().tensors.size(); ++t) {
     const model::Tensor& tensor = model().tensors[t];
     const auto in_whole = static_cast<std::size_t>(stage_.whole_tensor(static_cast<int>(t)));
     for (; whole < in_whole; ++whole) elements += stage_.whole_model().tensors[whole].elements;
     // The other ranks of a tensor-parallel group have as many elements of their own; those of whole
-    // tensors are the first one's on all. So have the stages of the words that they share out.
+    // tensors are the first one's on all.
     const bool divided = tensor.division != model::Division::kWhole;
-    first_elements_.push_back(elements + (tensor.of_vocabulary ? words_of_others
-                                          : divided            ? elements_of_others
-                                                               : 0));
+    first_elements_.push_back(elements + (divided ? elements_of_others : 0));
     tied_contribution_.push_back(
         layers_of_tensor_[t] == 1
             ? program::kNone

@@ -28,8 +28,6 @@ struct Tensor {
   // is added behind a reduction); the ranks add theirs up.
   bool sequence_parallel = false;
   bool of_block = false;
-  // The stages of a pipeline have a part of its rows each.
-  bool of_vocabulary = false;
 };
 
 enum class LayerKind : std::uint8_t { kEmbedding, kBlock, kHead };

@@ -148,17 +148,13 @@ Operand LayerOperators::Norm(Operand x, std::string_view module, Normalization n
   const bool rms = normalization == Normalization::kRmsNorm;
   if (rms && IsUnfused(options_.norm)) return EagerRmsNorm(x, module, parameters);
   const bool compiled = options_.norm == Implementation::kCompiled;
-  const bool staged = options_.norm == Implementation::kApex ||
-                      options_.norm == Implementation::kApexFp32 ||
-                      options_.norm == Implementation::kTransformerEngine;
+  const bool staged =
+      options_.norm == Implementation::kApex || options_.norm == Implementation::kTransformerEngine;
   // apex/normalization/fused_layer_norm.py: under autocast inputs are cast. PyTorch's own norms
   // stay in FP32, and a compiled one writes what a matrix product would cast.
   if (staged && x.fp32) x = Cast(x, module);
   // LayerNorm has a mean and a reciprocal deviation per token, RMSNorm only the latter.
   const Bytes statistics = Bytes(x.tokens * kFp32Size * (rms ? 1 : 2));
-  if (options_.norm == Implementation::kApexFp32 && ElementSize(x) < kFp32Size) {
-    return WidenedNorm(x, module, statistics, parameters);
-  }
   const Bytes weights(x.width * (parameters.biased() ? 2 : 1) * ElementSize(x));
   const std::int64_t flops = kNormFlops * Elements(x);
   tape_->Keep(x.value);
@@ -201,56 +197,6 @@ Operand LayerOperators::Norm(Operand x, std::string_view module, Normalization n
     std::vector<LayerTape::Piece> reads{dy};
     reads.insert(reads.end(), kept.begin(), kept.end());
     RunPartGradients(std::move(sums), reads, std::move(gradients), parameters);
-    tape_->Deliver(x.value, dx);
-  });
-  return y;
-}
-
-// x32 = x.float(); y = norm(x32) in 16 bits: 12 bytes an element instead of 4, and once more where
-// they run again in backward. Backward reads dy and x32, writes an FP32 gradient and casts it: 16
-// bytes instead of 6 (internlm/model/modeling_internlm.py, _dropout_and_norm_attn).
-Operand LayerOperators::WidenedNorm(Operand x, std::string_view module, const Bytes& statistics,
-                                    ModulePositions parameters) {
-  const Bytes narrow = Size(x);
-  const Bytes wide(Elements(x) * kFp32Size);
-  const Bytes weights(x.width * (parameters.bias >= 0 ? 2 : 1) * ElementSize(x));
-  const std::int64_t flops = kNormFlops * Elements(x);
-  const Kernel cast = Memory(Joined(module, ".float"), 0, narrow, wide);
-  const Kernel norm = Memory(std::string(module), flops, wide + weights, narrow + statistics);
-  const bool again = options_.norms_again;
-  const Value x32 = tape_->Make(Joined(module, " input in FP32"), wide);
-  const Value numbers = tape_->Make(Joined(module, " statistics"), statistics);
-  const Operand y = Make(Joined(module, " output"), x.width, x.tokens);
-  tape_->Run(cast, {x.value}, {x32});
-  tape_->Run(norm, {x32}, {y.value, numbers}, parameters.all());
-  if (again) {
-    tape_->Keep(x.value);
-  } else {
-    tape_->Keep(x32);
-    tape_->Keep(numbers);
-  }
-  tape_->OnBackward([=, this] {
-    Value input = x32, made = numbers;
-    if (again) {
-      input = tape_->MakeScratch(wide);
-      made = tape_->MakeScratch(statistics);
-      tape_->RunBackward(cast, {x.value}, {input});
-      tape_->RunBackward(norm, {input}, {tape_->MakeScratch(narrow), made}, {}, parameters.all());
-    }
-    const Value dy = tape_->GradientOf(y.value);
-    const Value d_input = tape_->MakeScratch(wide);
-    tape_->RunBackward(
-        Memory(Joined(module, ".dgrad"), flops, wide + narrow + weights + statistics, wide),
-        {dy, input, made}, {d_input}, {}, parameters.all());
-    if (!parameters.frozen) {
-      std::vector<int> gradients{parameters.weight};
-      if (parameters.bias >= 0) gradients.push_back(parameters.bias);
-      RunPartGradients(
-          Memory(Joined(module, ".wgrad"), 2 * Elements(x), wide + narrow + statistics, weights),
-          {dy, input, made}, std::move(gradients), parameters);
-    }
-    const Value dx = tape_->MakeGradient(x.value);
-    tape_->RunBackward(Memory(Joined(module, ".float.dgrad"), 0, wide, narrow), {d_input}, {dx});
     tape_->Deliver(x.value, dx);
   });
   return y;

@@ -208,18 +208,8 @@ class LayerOperators {
   // reads the logits for the maximum and for the sum, backward once more, and writes their
   // gradient. Over a vocabulary that is divided among ranks they agree on each token's maximum, sum
   // of exponentials and target's logit first (core/tensor_parallel/cross_entropy.py): FP32
-  // all-reduces; fused, the latter two are one. With WorkOptions::fp32_logits a fused one reads an
-  // FP32 copy of them, overwrites it with its gradient and casts that.
+  // all-reduces; fused, the latter two are one.
   void CrossEntropy(Operand logits, std::string_view module);
-  // Of the words of one pipeline stage, of which the others know nothing: forward makes each
-  // token's largest logit, the sum of exponentials, the target's logit and the softmax among these
-  // words, in place as CrossEntropy has it; fused, one kernel makes the numbers. Backward scales it
-  // by the numbers that all stages have agreed on. `module_of_product` has made the logits from
-  // `width` features: with `gradients_of_input` forward also makes what these words contribute to
-  // the gradient of its input, a product of the softmax and one row of weights a token.
-  void CrossEntropyOfPart(Operand logits, std::string_view module,
-                          std::string_view module_of_product, std::int64_t width, int weight,
-                          bool gradients_of_input);
 
  private:
   // The operands of an attention core, and where their gradients go.
@@ -342,8 +332,6 @@ class LayerOperators {
   // vocabulary add them up; without one the numbers are not told apart from what the kernel does.
   std::optional<LayerTape::Value> AgreedRows(Kernel kernel, LayerTape::Value from, std::string name,
                                              std::int64_t numbers);
-  // What WorkOptions::scores_logits adds to the forward (scores.cc).
-  void Score(const Operand& logits, std::string_view module);
   // What attention goes over: a document, or the sequence; and how many there are.
   std::int64_t DocumentLength() const;
   std::int64_t Documents() const;
@@ -377,9 +365,6 @@ class LayerOperators {
   LayerTape::Value CastColumns(std::string name, const std::vector<LayerTape::Piece>& value,
                                std::int64_t elements);
   Operand EagerRmsNorm(Operand x, std::string_view module, ModulePositions parameters);
-  // One fused kernel on an FP32 copy of its input; see WorkOptions::norms_again.
-  Operand WidenedNorm(Operand x, std::string_view module, const Bytes& statistics,
-                      ModulePositions parameters);
   Operand ComplexRotary(Operand x, std::string_view module, std::int64_t head_size);
   Operand HalvesRotary(Operand x, std::string_view module, std::int64_t head_size);
   Operand NewGelu(Operand x, std::string_view module);

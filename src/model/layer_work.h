@@ -11,7 +11,6 @@
 #include "src/model/operation.h"
 #include "src/model/recomputation.h"
 #include "src/parallel/axis.h"
-#include "src/parallel/vocabulary.h"
 
 // What one layer does in one micro-batch: its kernels, what autograd keeps between forward and
 // backward, and what is alive only in passing.
@@ -118,19 +117,6 @@ struct WorkOptions {
   // Products that share an input and are divided by columns are one: queries, keys and values, and
   // the two of SwiGLU.
   bool fuses_products = false;
-  // Queries, keys and values alone are one product, and the attention core takes what it makes and
-  // returns gradients that lie side by side (FlashAttention's packed functions, InternEvo's Wqkv).
-  bool packs_query_key_value = false;
-  // Each of the products that share an input adds up its gradient by itself, and with sequence
-  // parallelism gathers it (flash-attn's ColumnParallelLinear); else they do so together.
-  bool enters_columns_apart = false;
-  // Norms of blocks run again in backward, as their FP32 copies are not kept; what they have made
-  // is (InternEvo's dropout_selective_checkpoint).
-  bool norms_again = false;
-  // Logits are cast to FP32 before anything reads them (InternEvo's NaiveAMPModel), and scored
-  // beside the loss: accuracy, perplexity and each token's loss (its AccPerplex).
-  bool fp32_logits = false;
-  bool scores_logits = false;
   // Dropout and the residual behind it are one kernel (Megatron-LM's bias_dropout_add).
   bool fuses_dropout_add = false;
   // With sequence parallelism: the gradients of what is applied to a part of the tokens are added
@@ -138,12 +124,6 @@ struct WorkOptions {
   bool adds_up_parts = false;
   // Backward comes in two parts, too (LayerWork::backward_input, ::backward_weight).
   bool splits_backward = false;
-  // Of a pipeline: the input and the output layer are works of their own, each stage's part of the
-  // words (kInputLayer and those behind it, transformer_tensors.h).
-  parallel::Vocabulary vocabulary = parallel::Vocabulary::kEnds;
-  std::int64_t vocabulary_stages = 1;
-  // The ranks that `tensor` counts in the output layer.
-  parallel::Axis output_layer_axis = parallel::Axis::kTensor;
 
   friend auto operator<=>(const WorkOptions&, const WorkOptions&) = default;
 };

@@ -75,43 +75,32 @@ void LayerOperators::CrossEntropy(Operand logits, std::string_view module) {
   }
 
   if (options_.loss == Loss::kFused) {
-    const bool widened = cast && options_.fp32_logits;
-    Operand read = logits;
-    if (widened) {
-      read = Make(Joined(module, " input in FP32"), logits.width, logits.tokens, true);
-      tape_->Run(fp32(Joined(module, ".float"), 0, Size(logits), wide), {logits.value},
-                 {read.value});
-    }
-    tape_->Keep(read.value);
-    if (options_.scores_logits) Score(read, "metrics");
+    tape_->Keep(logits.value);
     const Bytes statistics = Bytes(tokens_ * kFp32Size);
     const Value log_sum_exp = tape_->Make(Joined(module, ".log-sum-exp"), statistics);
     tape_->Keep(log_sum_exp);
     if (options_.tensor == 1) {
-      tape_->Run(
-          fp32(std::string(module), kSoftmaxFlops * elements, 2 * Size(read) + targets, statistics),
-          {read.value}, {log_sum_exp});
+      tape_->Run(fp32(std::string(module), kSoftmaxFlops * elements, 2 * Size(logits) + targets,
+                      statistics),
+                 {logits.value}, {log_sum_exp});
     } else {
-      const auto most = AgreedRows(fp32(Joined(module, ".max"), elements, Size(read), statistics),
-                                   read.value, Joined(module, ".max output"), 1);
+      const auto most = AgreedRows(fp32(Joined(module, ".max"), elements, Size(logits), statistics),
+                                   logits.value, Joined(module, ".max output"), 1);
       const Value sums = tape_->Make(Joined(module, ".sum output"), 2 * statistics);
-      tape_->Run(fp32(Joined(module, ".sum"), (kSoftmaxFlops - 1) * elements, Size(read) + targets,
-                      2 * statistics),
-                 {read.value, *most}, {sums});
-      tape_->Communicate({CollectiveKind::kAllReduce, options_.output_layer_axis, DataType::kFp32},
+      tape_->Run(fp32(Joined(module, ".sum"), (kSoftmaxFlops - 1) * elements,
+                      Size(logits) + targets, 2 * statistics),
+                 {logits.value, *most}, {sums});
+      tape_->Communicate({CollectiveKind::kAllReduce, parallel::Axis::kTensor, DataType::kFp32},
                          sums, sums);
       tape_->Run(fp32(std::string(module), tokens_, 2 * statistics, statistics), {sums},
                  {log_sum_exp});
     }
     tape_->OnBackward([=, this] {
-      const Kernel gradient = fp32(Joined(module, ".dgrad"), kSoftmaxFlops * elements,
-                                   Size(read) + statistics + targets, Size(read));
-      if (widened) tape_->RunBackward(gradient, {}, {});  // where the copy lies
-      const bool in_place = options_.donates_logits && !widened;
-      const Value d_logits = in_place ? logits.value : tape_->MakeGradient(logits.value);
-      tape_->RunBackward(
-          widened ? fp32(Joined(module, ".float.dgrad"), 0, wide, Size(logits)) : gradient, {},
-          {d_logits});
+      const Value d_logits =
+          options_.donates_logits ? logits.value : tape_->MakeGradient(logits.value);
+      tape_->RunBackward(fp32(Joined(module, ".dgrad"), kSoftmaxFlops * elements,
+                              Size(logits) + statistics + targets, Size(logits)),
+                         {}, {d_logits});
       tape_->Deliver(logits.value, d_logits);
     });
     return;
@@ -139,8 +128,8 @@ void LayerOperators::CrossEntropy(Operand logits, std::string_view module) {
     const Value sums = tape_->Make(Joined(module, ".sum output"), Bytes(tokens_ * kFp32Size));
     tape_->Run(fp32(Joined(module, ".sum"), 2 * elements, wide, Bytes(tokens_ * kFp32Size)),
                {upcast, *most}, {sums});
-    tape_->Communicate({CollectiveKind::kAllReduce, options_.output_layer_axis, DataType::kFp32},
-                       sums, sums);
+    tape_->Communicate({CollectiveKind::kAllReduce, parallel::Axis::kTensor, DataType::kFp32}, sums,
+                       sums);
     tape_->Run(fp32(Joined(module, ".log_softmax"), 2 * elements, wide, wide), {upcast, sums},
                {log_softmax});
     const auto loss = AgreedRows(fp32(Joined(module, ".nll"), tokens_, targets, targets),
@@ -165,83 +154,6 @@ void LayerOperators::CrossEntropy(Operand logits, std::string_view module) {
     const Value d_logits = tape_->MakeGradient(logits.value);
     tape_->RunBackward(fp32(Joined(module, ".cast.dgrad"), 0, wide, Size(logits)), {d_upcast},
                        {d_logits});
-    tape_->Deliver(logits.value, d_logits);
-  });
-}
-
-void LayerOperators::CrossEntropyOfPart(Operand logits, std::string_view module,
-                                        std::string_view module_of_product, std::int64_t width,
-                                        int weight, bool gradients_of_input) {
-  const std::int64_t elements = Elements(logits);
-  const Bytes wide = Bytes(elements * kFp32Size);
-  const bool cast = element_ != DataType::kFp32;
-  const bool fused = options_.loss == Loss::kFused;
-  const Bytes statistics = Bytes(tokens_ * kFp32Size);
-  const Bytes targets = Bytes(tokens_ * (kIndexSize + kFp32Size));
-  const auto fp32 = [this](std::string name, std::int64_t flops, Bytes read, Bytes written) {
-    Kernel kernel = Memory(std::move(name), flops, read, written);
-    kernel.data_type = DataType::kFp32;
-    return kernel;
-  };
-  Value softmax = logits.value;
-  if (fused) {
-    tape_->Keep(logits.value);
-    tape_->Run(fp32(std::string(module), kSoftmaxFlops * elements, 2 * Size(logits) + targets,
-                    3 * statistics),
-               {logits.value}, {});
-  } else {
-    if (cast) {
-      softmax = tape_->Make(Joined(module, ".softmax output"), wide);
-      tape_->Run(Eager(Access::kWidening, fp32(Joined(module, ".cast"), 0, Size(logits), wide)),
-                 {logits.value}, {softmax});
-    }
-    tape_->Keep(softmax);
-    const auto pass = [&](const char* name, Bytes read, Bytes written) {
-      tape_->Run(fp32(Joined(module, name), elements, read, written), {softmax}, {});
-    };
-    pass(".max", wide, statistics);
-    pass(".shift", wide, wide);
-    tape_->Run(fp32(Joined(module, ".target"), tokens_, targets, targets), {softmax}, {});
-    pass(".exp", wide, wide);
-    pass(".sum", wide, statistics);
-    pass(".divide", wide, wide);
-  }
-  if (gradients_of_input) {
-    const Bytes rows = BytesOfElements(tokens_ * width);
-    const Value narrow = tape_->Make(Joined(module, ".softmax in 16 bits"), Size(logits));
-    const Value made = tape_->Make(Joined(module_of_product, ".softmax.dgrad output"), rows);
-    const std::vector<int> parameters = weight >= 0 ? std::vector<int>{weight} : std::vector<int>();
-    tape_->Run(fp32(Joined(module, ".softmax.cast"), fused ? kSoftmaxFlops * elements : 0,
-                    fused ? Size(logits) : wide, Size(logits)),
-               {softmax}, {narrow});
-    tape_->Run(Gemm(Joined(module_of_product, ".softmax.dgrad"), tokens_, width, logits.width,
-                    ProductLayout::kInputGradient),
-               {narrow}, {made}, parameters);
-    // Rows of the targets, of others' words zeros; they are taken off once the softmax is scaled by
-    // what all have agreed on.
-    tape_->Run(Memory(Joined(module_of_product, ".target_rows"), 0, rows, rows), {}, {},
-               parameters);
-    tape_->Run(Memory(Joined(module_of_product, ".softmax.scale"), 0, 2 * rows, rows), {made}, {});
-  }
-  tape_->OnBackward([=, this] {
-    const Value d_logits = tape_->MakeGradient(logits.value);
-    if (fused) {
-      tape_->RunBackward(fp32(Joined(module, ".dgrad"), kSoftmaxFlops * elements,
-                              Size(logits) + 3 * statistics + targets, Size(logits)),
-                         {}, {d_logits});
-    } else {
-      // In place.
-      tape_->RunBackward(fp32(Joined(module, ".scale"), elements, wide + 3 * statistics, wide),
-                         {softmax}, {softmax});
-      Kernel gradient = fp32(Joined(module, ".dgrad"), elements, wide, wide);
-      if (!cast) {
-        tape_->RunBackward(std::move(gradient), {softmax}, {d_logits});
-      } else {
-        tape_->RunBackward(std::move(gradient), {softmax}, {softmax});
-        tape_->RunBackward(fp32(Joined(module, ".cast.dgrad"), 0, wide, Size(logits)), {softmax},
-                           {d_logits});
-      }
-    }
     tape_->Deliver(logits.value, d_logits);
   });
 }

@@ -123,8 +123,8 @@ Operand LayerOperators::EnterColumns(Operand x, std::string_view name, bool as_i
     tape_->OnBackward([=, this] {
       const Value gradient = tape_->GradientOf(whole.value);
       const auto add_up = [&] {
-        tape_->CommunicateBackward(
-            {CollectiveKind::kAllReduce, options_.output_layer_axis, element_}, gradient, gradient);
+        tape_->CommunicateBackward({CollectiveKind::kAllReduce, kTensor, element_}, gradient,
+                                   gradient);
       };
       const bool beside = options_.sums_beside_weights && options_.begins_in_issue_order;
       if (beside) add_up();
@@ -409,8 +409,7 @@ std::optional<Value> LayerOperators::AgreedRows(Kernel kernel, Value from, std::
   }
   const Value rows = tape_->Make(std::move(name), Bytes(tokens_ * numbers * kFp32Size));
   tape_->Run(std::move(kernel), {from}, {rows});
-  tape_->Communicate({CollectiveKind::kAllReduce, options_.output_layer_axis, DataType::kFp32},
-                     rows, rows);
+  tape_->Communicate({CollectiveKind::kAllReduce, kTensor, DataType::kFp32}, rows, rows);
   return rows;
 }
 

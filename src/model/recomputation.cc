@@ -46,8 +46,6 @@ const char* Name(Implementation implementation) {
       return "compiled";
     case Implementation::kApex:
       return "apex";
-    case Implementation::kApexFp32:
-      return "apex_fp32";
     case Implementation::kTransformerEngine:
       return "transformer_engine";
     case Implementation::kHuggingFace:

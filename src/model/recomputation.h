@@ -103,7 +103,6 @@ enum class Loss : std::uint8_t { kEager, kInPlace, kFused };
 //                       parts of the tokens and then over the parts, which the memory's bandwidth
 //                       bounds; PyTorch's layer norm walks all tokens in one thread block for 32
 //                       columns
-//   kApexFp32           Apex's kernel on an FP32 copy of a norm's input (InternEvo's models)
 //   kHuggingFace        operation by operation; rotary positions by halves in 16 bits, NewGELU
 // A layer norm is one kernel, whatever the implementation, and so is GELU but for NewGELU.
 enum class Implementation : std::uint8_t {
@@ -111,14 +110,15 @@ enum class Implementation : std::uint8_t {
   kEager,
   kCompiled,
   kApex,
-  kApexFp32,
   kTransformerEngine,
   kHuggingFace,
 };
-inline constexpr Implementation kImplementations[] = {
-    Implementation::kFused,      Implementation::kEager,    Implementation::kCompiled,
-    Implementation::kApex,       Implementation::kApexFp32, Implementation::kTransformerEngine,
-    Implementation::kHuggingFace};
+inline constexpr Implementation kImplementations[] = {Implementation::kFused,
+                                                      Implementation::kEager,
+                                                      Implementation::kCompiled,
+                                                      Implementation::kApex,
+                                                      Implementation::kTransformerEngine,
+                                                      Implementation::kHuggingFace};
 // Whether every operation is a kernel of its own.
 constexpr bool IsUnfused(Implementation implementation) {
   return implementation == Implementation::kEager || implementation == Implementation::kHuggingFace;

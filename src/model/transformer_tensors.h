@@ -58,7 +58,5 @@ TransformerLayout LayOut(const Architecture& architecture);
 
 // Layer::work of the first block where it has one of its own (transformer_work.h).
 inline constexpr int kFirstBlock = 4;
-// Those of layers where a pipeline's stages share out the vocabulary.
-inline constexpr int kInputLayer = 5, kPositionsLayer = 6, kFinalNormLayer = 7, kOutputLayer = 8;
 
 }  // namespace stepcast::model

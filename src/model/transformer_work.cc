@@ -266,15 +266,11 @@ class Block {
   std::array<Operand, 3> QueryKeyValue(const Entered& x, std::int64_t query_width,
                                        std::int64_t key_width) {
     const std::int64_t key_columns = a_.kv_heads * a_.head_size / options_.tensor;
-    const bool packed = options_.packs_query_key_value;
-    // The core's backward writes three gradients, which lie apart unless it takes them packed.
+    // The core's backward writes three gradients, which lie apart.
     const std::vector<Operand> made = Linears(
         x, core_names_.query_key_value, names_.linear_qkv,
         {{names_.query, query_width}, {names_.key, key_columns}, {names_.value, key_columns}},
-        options_.fuses_products || packed,
-        shares_key_heads() ? Outputs::kOne
-        : packed           ? Outputs::kSideBySide
-                           : Outputs::kApart);
+        options_.fuses_products, shares_key_heads() ? Outputs::kOne : Outputs::kApart);
     AddAttentionBiases(made, {names_.query, names_.key, names_.value});
     if (!shares_key_heads()) return {made[0], made[1], made[2]};
     STEPCAST_CHECK(options_.fuses_products, "ranks share key-value heads of one product");
@@ -353,14 +349,6 @@ class Block {
   Operand FeedForwardOf(const Operand& normalized) {
     const std::int64_t width = a_.feed_forward / options_.tensor;
     const AdaptedLayers& targets = a_.lora.targets;
-    if (a_.activator == Activator::kSwiGlu && options_.enters_columns_apart &&
-        !targets.linear_fc1) {
-      const auto enter = [&](std::string_view module, bool adapted) {
-        return AdaptedLinear(Enter(normalized, module, adapted), module, width);
-      };
-      const Operand gate = enter(names_.gate, targets.gate);
-      return Rows(Gated(gate, enter(names_.up, targets.up)), names_.down);
-    }
     const Entered x = Enter(normalized, "fc1", targets.linear_fc1 || targets.gate || targets.up);
     if (a_.activator != Activator::kSwiGlu) {
       const Operand up = AdaptedLinear(x, names_.up, width);
@@ -499,7 +487,6 @@ void EncoderHead(const Architecture& a, const WorkOptions& options,
 LayerWork HeadWork(const Architecture& a, WorkOptions options) {
   if (IsQuantized(options.compute)) options.compute = ActivationType(options.compute);
   options.tensor_overlap = TensorOverlap::kNone;  // of blocks, too
-  options.norms_again = false;
   const ModuleNames& names = NamesOf(a.family);
   const std::vector<ModuleParameter> parameters = HeadParameters(a);
   LayerTape tape(ActivationType(options.compute), options.compiled);
@@ -519,81 +506,6 @@ LayerWork HeadWork(const Architecture& a, WorkOptions options) {
   operators.CrossEntropy(logits, "loss");
   return tape.Finish(std::nullopt, {.splits_backward = options.splits_backward});
 }
-
-// The parts of a stage where a pipeline's stages share out the vocabulary.
-class VocabularyWorks {
- public:
-  VocabularyWorks(const Architecture& a, const WorkOptions& options)
-      : a_(a), names_(NamesOf(a.family)), options_(options) {
-    if (IsQuantized(options_.compute)) options_.compute = ActivationType(options_.compute);
-    options_.norms_again = false;
-    // Megatron-LM's fork fills the words up to a multiple of 2P.
-    if (options_.vocabulary_multiple > 1) options_.vocabulary_multiple = 2;
-    options_.tensor = options_.vocabulary_stages;
-    words_ = VocabularyOfRank(a_, options_);
-    options_.tensor = 1;
-  }
-
-  LayerWork Input() const {
-    return Of([&](LayerOperators& operators) {
-      return operators.Lookup(names_.embedding, words_, a_.hidden, 0, a_.tie_embeddings);
-    });
-  }
-
-  LayerWork Positions() const {
-    return Of([&](LayerOperators& operators) {
-      Operand x = operators.Input(a_.hidden);
-      if (a_.position == Position::kLearned) {
-        x = operators.AddPositions(x, names_.positions, a_.max_positions, 0);
-      }
-      if (a_.dropout) x = operators.Dropout(x, "embedding_dropout");
-      return x;
-    });
-  }
-
-  LayerWork FinalNorm() const {
-    return Of([&](LayerOperators& operators) {
-      return operators.Norm(operators.Input(a_.hidden), names_.final_norm, a_.normalization,
-                            Find(HeadParameters(a_), names_.final_norm));
-    });
-  }
-
-  LayerWork Output() const {
-    const bool interlaced = options_.vocabulary == parallel::Vocabulary::kInterlaced;
-    const bool early = options_.vocabulary == parallel::Vocabulary::kVocab2;
-    WorkOptions options = options_;
-    if (interlaced) {
-      options.tensor = options_.vocabulary_stages;
-      options.output_layer_axis = parallel::Axis::kPipeline;
-    }
-    LayerTape tape(ActivationType(options.compute), options.compiled);
-    LayerOperators operators(options, tape);
-    const ModulePositions weight{.weight = 0};
-    const Operand x = operators.Input(a_.hidden);
-    const Operand logits =
-        operators.Linear(operators.EnterColumns(x, names_.head), names_.head, words_, weight);
-    if (interlaced) {
-      operators.CrossEntropy(logits, "loss");
-    } else {
-      operators.CrossEntropyOfPart(logits, "loss", names_.head, a_.hidden, weight.weight, early);
-    }
-    // With vocab_2 the gradient of the input is made in S.
-    return tape.Finish(std::nullopt, {.input_has_gradient = !early});
-  }
-
- private:
-  template <typename Build>
-  LayerWork Of(const Build& build) const {
-    LayerTape tape(ActivationType(options_.compute), options_.compiled);
-    LayerOperators operators(options_, tape);
-    return tape.Finish(build(operators).value, {.splits_backward = options_.splits_backward});
-  }
-
-  const Architecture& a_;
-  const ModuleNames& names_;
-  WorkOptions options_;
-  std::int64_t words_ = 0;  // of a stage
-};
 
 }  // namespace
 
@@ -620,14 +532,6 @@ std::vector<LayerWork> TransformerWork(const Architecture& architecture, WorkOpt
     const bool norms =
         options.checkpointing == Checkpointing::kSelective && options.recomputed_modules.layernorm;
     works.push_back(whole || norms ? works[1] : Block(architecture, options).Work({.first = true}));
-  }
-  if (options.vocabulary != parallel::Vocabulary::kEnds) {
-    while (works.size() < kInputLayer) works.push_back(works[1]);  // likewise
-    const VocabularyWorks vocabulary(architecture, options);
-    works.push_back(vocabulary.Input());
-    works.push_back(vocabulary.Positions());
-    works.push_back(vocabulary.FinalNorm());
-    works.push_back(vocabulary.Output());
   }
   return works;
 }

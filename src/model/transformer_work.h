@@ -32,14 +32,6 @@ inline constexpr int kOtherBlock = 3;
 
 // With adapters (lora.h) a fifth one, kFirstBlock, is that of the model's first block: before its
 // first adapter nothing is trained, and backward ends there.
-//
-// Where a pipeline's stages share out the vocabulary, kInputLayer and those behind it (arXiv
-// 2411.05288): the stage's
-// part of the rows of words, of which all stages' parts add up to the embedding's output; what the
-// first stage does with that (positions, dropout); the norm before the output layer; and the output
-// layer: forward is S, backward T. S makes logits, each token's largest one, the sum of
-// exponentials and the softmax among the stage's words, T scales it by what all stages have agreed
-// on and makes the gradients of the input (vocab_2: S has made them) and of the weights.
 std::vector<LayerWork> TransformerWork(const Architecture& architecture, WorkOptions options);
 
 }  // namespace stepcast::model

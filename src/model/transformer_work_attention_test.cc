@@ -208,23 +208,5 @@ TEST(AttentionWorkTest, AttentionBiasesBehindTheirProducts) {
             BlockOf(Llama31With8B(), Options(1, 8192)).forward.size());
 }
 
-// InternEvo's Wqkv with FlashAttention's packed functions: one product, whose gradient lies as it
-// needs it. SwiGLU's two stay apart.
-TEST(AttentionWorkTest, PackedQueriesKeysAndValuesNeedNoCopies) {
-  const Architecture a = Llama31With8B();
-  WorkOptions options = Options(1, 64);
-  options.activation_function = Implementation::kFused;
-  const LayerWork apart = BlockOf(a, options);
-  options.packs_query_key_value = true;
-  const LayerWork packed = BlockOf(a, options);
-  ASSERT_NE(Find(packed, "self_attn.qkv_proj"), nullptr);
-  EXPECT_EQ(Find(packed, "self_attn.q_proj"), nullptr);
-  EXPECT_NE(Find(packed, "mlp.gate_proj"), nullptr);
-  EXPECT_EQ(ModelFlops(packed.backward), ModelFlops(apart.backward));
-  for (const Operation& op : packed.backward) {
-    EXPECT_FALSE(op.kernel.name.ends_with("output_grad.join")) << op.kernel.name;
-  }
-}
-
 }  // namespace
 }  // namespace stepcast::model

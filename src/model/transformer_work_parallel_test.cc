@@ -27,22 +27,6 @@ TEST(DividedWorkTest, Fp8KeepsInputsOfDividedProductsInOneByte) {
             64 * (2 * a.hidden + a.feed_forward / 2 - query));
 }
 
-// Each of flash-attn's divided products adds up the gradient of its input: three all-reduces in the
-// backward of a block, where two do for products that enter together.
-TEST(DividedWorkTest, ProductsThatEnterApartReduceApart) {
-  const Architecture a = Llama31With8B();
-  WorkOptions options = Options(1, 64);
-  options.tensor = 2;
-  const auto reduced = [&] {
-    const LayerWork work = BlockOf(a, options);
-    return std::count_if(work.backward.begin(), work.backward.end(),
-                         [](const Operation& op) { return op.group.has_value(); });
-  };
-  EXPECT_EQ(reduced(), 2);
-  options.enters_columns_apart = true;
-  EXPECT_EQ(reduced(), 3);
-}
-
 // Four ranks, two key-value heads: a rank makes a quarter of the one product's columns, which are
 // gathered and hold its quarter of the queries and the one key and value head that they use.
 // Backward adds up what the two ranks of a head have made: each column's gradient, scattered.

@@ -399,67 +399,6 @@ TEST(TransformerWorkTest, ProductsThatShareAnInputAreOne) {
   EXPECT_EQ(adds(fused, "qkv_proj.output_grad.join"), 1);
 }
 
-// A norm of an FP32 copy: 2 + 4 bytes for the cast and 4 + 2 for the norm, forward and, where
-// copies are not kept, again; then 4 + 2 + 4 for the gradient and 4 + 2 for its cast.
-TEST(TransformerWorkTest, NormsOfCopiesInFp32RunAgain) {
-  const Architecture a = Llama31With8B();
-  WorkOptions options = Options(1, 64);
-  options.norm = Implementation::kApexFp32;
-  const std::int64_t elements = 64 * a.hidden;
-  const LayerWork once = BlockOf(a, options);
-  EXPECT_EQ(Find(once, "input_layernorm.float")->read, Bytes(2 * elements));
-  EXPECT_EQ(Find(once, "input_layernorm.float")->written, Bytes(4 * elements));
-  EXPECT_EQ(Find(once, "input_layernorm")->read, Bytes(4 * elements + 2 * a.hidden));
-  EXPECT_EQ(Find(once, "input_layernorm.dgrad")->written, Bytes(4 * elements));
-  EXPECT_EQ(Find(once, "input_layernorm.float.dgrad")->written, Bytes(2 * elements));
-  options.norms_again = true;
-  const LayerWork again = BlockOf(a, options);
-  EXPECT_EQ(again.forward.size(), once.forward.size());
-  EXPECT_EQ(again.backward.size(), once.backward.size() + 4);
-  EXPECT_EQ(Sum(once.saved) - Sum(again.saved), 2 * (4 - 2) * elements + 2 * 4 * 64);
-}
-
-// Adapters of low rank leave norms frozen: an FP32 copy of their input makes no gradient of weights
-// either, and hands the input's on all the same.
-TEST(TransformerWorkTest, FrozenNormsOfCopiesInFp32HaveNoGradients) {
-  Architecture a = Llama31With8B();
-  a.lora = {.rank = 8, .targets = {.linear_qkv = true}};
-  WorkOptions options = Options(1, 64);
-  options.norm = Implementation::kApexFp32;
-  const LayerWork block = BlockOf(a, options);
-  EXPECT_EQ(Find(block, "input_layernorm.wgrad"), nullptr);
-  EXPECT_EQ(Find(block, "input_layernorm.float.dgrad")->written, Bytes(2 * 64 * a.hidden));
-  for (const Operation& operation : block.backward) {
-    for (const int position : operation.gradients) EXPECT_GE(position, 0);
-  }
-}
-
-// Logits are cast, read five times and written twice by what is printed, and read twice by it and
-// by the loss; the copy becomes its gradient.
-TEST(TransformerWorkTest, ScoresPassOverLogitsInFp32) {
-  const Architecture a = Llama31With8B();
-  WorkOptions options = Options(1, 64);
-  options.loss = Loss::kFused;
-  const std::int64_t logits = 64 * a.vocabulary;
-  const auto traffic = [&] {
-    Bytes bytes;
-    for (const Operation& op : TransformerWork(a, options)[kHead].forward) {
-      if (op.kernel.kind == KernelKind::kMemoryBound) bytes += op.kernel.read + op.kernel.written;
-    }
-    return bytes.count();
-  };
-  const std::int64_t plain = traffic();
-  options.fp32_logits = true;
-  const std::int64_t wide = traffic();
-  EXPECT_EQ(wide - plain, (2 + 4 + 2 * (4 - 2)) * logits);
-  const LayerWork head = TransformerWork(a, options)[kHead];
-  EXPECT_EQ(Find(head, "loss.dgrad")->written, Bytes(4 * logits));
-  EXPECT_EQ(Find(head, "loss.float.dgrad")->written, Bytes(2 * logits));
-  options.scores_logits = true;
-  EXPECT_NEAR(static_cast<double>(traffic() - wide), 40.0 * static_cast<double>(logits),
-              0.001 * static_cast<double>(logits));
-}
-
 // Megatron-LM's bias_dropout_add: a pass over what dropout would write and the residual read goes,
 // twice a block, and nothing else changes.
 TEST(TransformerWorkTest, DropoutAndResidualAreOneKernel) {

@@ -235,65 +235,17 @@ PipelineSchedule ScheduleOf(const Slots& slots) {
   return schedule;
 }
 
-// Backwards come so many intervals later than they could.
-Slots VHalfSlots(int stages, int micro_batches, int intervals) {
+}  // namespace
+
+PipelineSchedule VHalf(int stages, int micro_batches) {
   STEPCAST_CHECK(stages >= 1 && micro_batches >= 1, "a schedule has stages and micro-batches");
   std::vector<std::array<int, kBlock>> block;
-  // Else two passes would have one slot.
-  const int gap = (stages % 2 == 0 ? 3 : 0) + intervals * kInterval;
+  const int gap = stages % 2 == 0 ? 3 : 0;  // else two passes would have one slot
   for (int s = 0; s < stages; ++s) {
     block.push_back(
         {2 * s, 3 * stages - s - 2, 3 * stages + gap + 2 * s - 1, 6 * stages + gap - s - 2});
   }
-  return RepeatedSlots(block, micro_batches);
-}
-
-}  // namespace
-
-PipelineSchedule VHalf(int stages, int micro_batches) {
-  return ScheduleOf(VHalfSlots(stages, micro_batches, 0));
-}
-
-// Passes over the vocabulary stand in the lists by time: S behind the slot of the last chunk's
-// forward; T an interval later, but before the slot of the last chunk's backward; E an interval
-// before the first chunk's forward, G one behind its backward.
-PipelineSchedule VHalfWithVocabulary(int stages, int micro_batches, bool gradients_in_t) {
-  using Part = VocabularyPass::Part;
-  const Slots slots = VHalfSlots(stages, micro_batches, gradients_in_t ? 2 : 1);
-  PipelineSchedule schedule = ScheduleOf(slots);
-  schedule.gradients_in_t = gradients_in_t;
-  // In quarters of a slot: passes of the lists stand at multiples of four.
-  std::vector<std::tuple<int, int, Part>> passes;  // time, micro-batch, part
-  const StageSlots& top = slots.front();           // it has the first chunk and the last one
-  for (int i = 0; i < micro_batches; ++i) {
-    const auto at = [&](int kind) {
-      return 4 * top[static_cast<std::size_t>(kind)][static_cast<std::size_t>(i)];
-    };
-    const int forward = at(kLastForward), backward = at(kLastBackward);
-    passes.emplace_back(forward + 1, i, Part::kS);
-    passes.emplace_back(std::min(forward + 4 * kInterval, backward) - 1, i, Part::kT);
-    passes.emplace_back(at(kFirstForward) - 4 * kInterval - 1, i, Part::kE);
-    passes.emplace_back(at(kFirstBackward) + 4 * kInterval + 1, i, Part::kG);
-  }
-  std::stable_sort(passes.begin(), passes.end());
-  for (std::size_t s = 0; s < slots.size(); ++s) {
-    std::vector<ScheduleEntry> merged;
-    const std::vector<int> kinds = Occupied(slots[s]);
-    auto next = passes.begin();
-    std::size_t entry = 0;
-    for (std::size_t slot = 0; slot < kinds.size(); ++slot) {
-      if (kinds[slot] < 0) continue;
-      for (; next != passes.end() && std::get<0>(*next) < 4 * static_cast<int>(slot); ++next) {
-        merged.emplace_back(VocabularyPass{std::get<2>(*next), std::get<1>(*next)});
-      }
-      merged.push_back(schedule.stages[s].entries[entry++]);
-    }
-    for (; next != passes.end(); ++next) {
-      merged.emplace_back(VocabularyPass{std::get<2>(*next), std::get<1>(*next)});
-    }
-    schedule.stages[s].entries = std::move(merged);
-  }
-  return schedule;
+  return ScheduleOf(RepeatedSlots(block, micro_batches));
 }
 
 PipelineSchedule VMin(int stages, int micro_batches) {

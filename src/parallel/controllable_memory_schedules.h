@@ -15,10 +15,6 @@ namespace stepcast::parallel {
 // About half of 1F1B's activations: P/2 micro-batches of a stage and a constant.
 PipelineSchedule VHalf(int stages, int micro_batches);
 
-// The same with the vocabulary shared out over the stages (vocabulary_schedules.h): backwards of
-// the block are two intervals later where T makes the gradient that the last chunk takes, else one.
-PipelineSchedule VHalfWithVocabulary(int stages, int micro_batches, bool gradients_in_t);
-
 // About a third, for more idle time: passes follow each other as closely as dependencies let them.
 PipelineSchedule VMin(int stages, int micro_batches);
 

@@ -43,20 +43,6 @@ struct OverlappedPair {
   friend bool operator==(const OverlappedPair&, const OverlappedPair&) = default;
 };
 
-// A part of the work of the vocabulary's layers where the vocabulary is sharded over the stages
-// (arXiv 2411.05288): each stage computes its part of every micro-batch.
-struct VocabularyPass {
-  enum class Part : std::uint8_t {
-    kS,  // output layer: logits and local softmax, after the last chunk's forward
-    kT,  // output layer: gradients of the weights, after every stage's S
-    kE,  // input layer: rows of the stage's words, which the first chunk's forward adds up
-    kG,  // input layer: gradients of the weights, after the first chunk's backward
-  };
-  Part part = Part::kS;
-  int micro_batch = 0;
-  friend bool operator==(const VocabularyPass&, const VocabularyPass&) = default;
-};
-
 // What a chunk's sharded parameters and gradients do between passes.
 struct ParameterPass {
   enum class Kind : std::uint8_t {
@@ -69,7 +55,7 @@ struct ParameterPass {
   friend bool operator==(const ParameterPass&, const ParameterPass&) = default;
 };
 
-using ScheduleEntry = std::variant<Action, OverlappedPair, VocabularyPass, ParameterPass>;
+using ScheduleEntry = std::variant<Action, OverlappedPair, ParameterPass>;
 
 // The actions of an entry, in issue order: one, two (a pair's forward first), or none.
 std::vector<Action> ActionsOf(const ScheduleEntry& entry);
@@ -82,9 +68,6 @@ struct PipelineSchedule {
   };
   int micro_batches = 0;
   std::vector<Stage> stages;
-  // Where the vocabulary is sharded: the gradient that the last chunk's backward takes is made in
-  // T (Vocab-1), else in S (Vocab-2).
-  bool gradients_in_t = false;
   friend bool operator==(const PipelineSchedule&, const PipelineSchedule&) = default;
 };
 

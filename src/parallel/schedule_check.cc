@@ -30,7 +30,6 @@ class Checker {
     CheckChunks();
     CountPasses();
     if (mistakes_.empty()) CheckComplete();
-    if (mistakes_.empty()) CheckVocabulary();
     if (mistakes_.empty()) CheckOrder();
     return std::move(mistakes_);
   }
@@ -107,7 +106,6 @@ class Checker {
       }
     }
     for (const Action& action : ActionsOf(entry)) CountAction(action, at);
-    if (const auto* pass = std::get_if<VocabularyPass>(&entry)) Exists(pass->micro_batch, at);
     if (const auto* pass = std::get_if<ParameterPass>(&entry)) Holds(pass->chunk, at);
   }
 
@@ -166,36 +164,6 @@ class Checker {
           require(Task::kBackwardWeight);
         } else {
           require(Task::kBackward);
-        }
-      }
-    }
-  }
-
-  void CheckVocabulary() {
-    // [stage][part, micro-batch]
-    std::vector<std::map<std::pair<VocabularyPass::Part, int>, int>> counts(Index(stages()));
-    std::set<VocabularyPass::Part> parts;
-    for (int stage = 0; stage < stages(); ++stage) {
-      const int entries = static_cast<int>(schedule_.stages[Index(stage)].entries.size());
-      for (int entry = 0; entry < entries; ++entry) {
-        const auto* pass = std::get_if<VocabularyPass>(&At({stage, entry}));
-        if (pass == nullptr) continue;
-        parts.insert(pass->part);
-        if (++counts[Index(stage)][{pass->part, pass->micro_batch}] == 2) {
-          Add(stage, entry, fmt::format("{} comes twice", Print(*pass, stage)));
-        }
-      }
-    }
-    if (parts.empty()) return;
-    parts.insert({VocabularyPass::Part::kS, VocabularyPass::Part::kT});
-    if (parts.size() > 2) parts.insert({VocabularyPass::Part::kE, VocabularyPass::Part::kG});
-    for (int stage = 0; stage < stages(); ++stage) {
-      for (int i = 0; i < schedule_.micro_batches && !Enough(); ++i) {
-        for (const auto part : parts) {
-          if (counts[Index(stage)].contains({part, i})) continue;
-          Add(stage, -1,
-              fmt::format("stage {} has no {}, which others have", stage,
-                          Print(VocabularyPass{part, i}, stage)));
         }
       }
     }

@@ -19,13 +19,9 @@ struct ScheduleMistake {
 // - every chunk of the model is held by a stage, and stages run passes of chunks that they hold;
 // - every micro-batch goes through every chunk once: one forward, and either one whole backward or
 //   one for inputs and one for weights, all on one stage;
-// - where the vocabulary is sharded, every stage has one S and one T for each micro-batch, and one
-//   E and one G, or none of these;
 // - dependencies and the stages' orders together have no cycle. A forward needs the forward of the
 //   chunk before it, a backward that of the chunk behind it and its own forward, gradients of
-//   weights those of inputs; S needs the last chunk's forward; T every stage's S, and the last
-//   chunk's backward every stage's S or T (PipelineSchedule::gradients_in_t); the first chunk's
-//   forward every stage's E, and G the first chunk's backward.
+//   weights those of inputs.
 // Cycles are looked for only when there is no other mistake. Takes time and memory for what the
 // lists hold, however large the numbers in them are.
 std::vector<ScheduleMistake> CheckSchedule(const PipelineSchedule& schedule);

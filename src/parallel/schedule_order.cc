@@ -14,7 +14,6 @@ ScheduleDependencies::ScheduleDependencies(const PipelineSchedule& schedule)
     : schedule_(&schedule),
       chunks_(Chunks(schedule)),
       passes_(Index(chunks_) * Index(schedule.micro_batches)) {
-  for (auto& of_part : vocabulary_) of_part.resize(Index(schedule.micro_batches));
   const auto exists = [&](const Action& action) {
     return action.chunk >= 0 && action.chunk < chunks_ && action.micro_batch >= 0 &&
            action.micro_batch < schedule.micro_batches;
@@ -28,22 +27,12 @@ ScheduleDependencies::ScheduleDependencies(const PipelineSchedule& schedule)
                                  Index(action.micro_batch)];
         (action.task == Task::kForward ? passes.forward : passes.backward) = {stage, entry};
       }
-      const auto* pass = std::get_if<VocabularyPass>(&entries[Index(entry)]);
-      if (pass != nullptr && pass->micro_batch >= 0 && pass->micro_batch < schedule.micro_batches) {
-        vocabulary_[static_cast<std::size_t>(pass->part)][Index(pass->micro_batch)].push_back(
-            {stage, entry});
-      }
     }
   }
 }
 
 const ScheduleDependencies::Passes& ScheduleDependencies::At(int chunk, int micro_batch) const {
   return passes_[Index(chunk) * Index(schedule_->micro_batches) + Index(micro_batch)];
-}
-
-const std::vector<EntryAt>& ScheduleDependencies::All(VocabularyPass::Part part,
-                                                      int micro_batch) const {
-  return vocabulary_[static_cast<std::size_t>(part)][Index(micro_batch)];
 }
 
 void ScheduleDependencies::Add(const Action& action, std::vector<EntryAt>& needed) const {
@@ -53,22 +42,12 @@ void ScheduleDependencies::Add(const Action& action, std::vector<EntryAt>& neede
   const Passes& own = At(action.chunk, action.micro_batch);
   switch (action.task) {
     case Task::kForward:
-      if (action.chunk > 0) {
-        add(At(action.chunk - 1, action.micro_batch).forward);
-      } else {
-        for (const EntryAt& at : All(VocabularyPass::Part::kE, action.micro_batch)) add(at);
-      }
+      if (action.chunk > 0) add(At(action.chunk - 1, action.micro_batch).forward);
       return;
     case Task::kBackward:
     case Task::kBackwardInput:
       add(own.forward);
-      if (action.chunk + 1 < chunks_) {
-        add(At(action.chunk + 1, action.micro_batch).backward);
-      } else {
-        const auto part =
-            schedule_->gradients_in_t ? VocabularyPass::Part::kT : VocabularyPass::Part::kS;
-        for (const EntryAt& at : All(part, action.micro_batch)) add(at);
-      }
+      if (action.chunk + 1 < chunks_) add(At(action.chunk + 1, action.micro_batch).backward);
       return;
     case Task::kBackwardWeight:
       add(own.backward);
@@ -80,22 +59,6 @@ std::vector<EntryAt> ScheduleDependencies::Of(EntryAt at) const {
   std::vector<EntryAt> needed;
   const ScheduleEntry& entry = schedule_->stages[Index(at.stage)].entries[Index(at.entry)];
   for (const Action& action : ActionsOf(entry)) Add(action, needed);
-  if (const auto* pass = std::get_if<VocabularyPass>(&entry)) {
-    EntryAt neighbour{0, -1};
-    switch (pass->part) {
-      case VocabularyPass::Part::kE:
-        break;
-      case VocabularyPass::Part::kS:
-        neighbour = At(chunks_ - 1, pass->micro_batch).forward;
-        break;
-      case VocabularyPass::Part::kT:
-        return All(VocabularyPass::Part::kS, pass->micro_batch);
-      case VocabularyPass::Part::kG:
-        neighbour = At(0, pass->micro_batch).backward;
-        break;
-    }
-    if (neighbour.entry >= 0) needed.push_back(neighbour);
-  }
   return needed;
 }
 

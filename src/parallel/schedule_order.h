@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <vector>
 
@@ -32,14 +31,9 @@ class ScheduleDependencies {
   const Passes& At(int chunk, int micro_batch) const;
   void Add(const Action& action, std::vector<EntryAt>& needed) const;
 
-  const std::vector<EntryAt>& All(VocabularyPass::Part part, int micro_batch) const;
-
-  static constexpr std::size_t kVocabularyParts = 4;
   const PipelineSchedule* schedule_;
   int chunks_;
   std::vector<Passes> passes_;  // [chunk * micro-batches + micro-batch]
-  // [part][micro-batch] every stage's
-  std::array<std::vector<std::vector<EntryAt>>, kVocabularyParts> vocabulary_;
 };
 
 // All entries in an order in which each comes after what it needs and after the one before it on

@@ -17,12 +17,6 @@ constexpr std::pair<Task, char> kLetters[] = {{Task::kForward, 'F'},
                                               {Task::kBackwardInput, 'I'},
                                               {Task::kBackwardWeight, 'W'}};
 
-constexpr std::pair<VocabularyPass::Part, char> kVocabularyLetters[] = {
-    {VocabularyPass::Part::kS, 'S'},
-    {VocabularyPass::Part::kT, 'T'},
-    {VocabularyPass::Part::kE, 'E'},
-    {VocabularyPass::Part::kG, 'G'}};
-
 struct ParameterWord {
   ParameterPass::Kind kind;
   std::string_view word;
@@ -77,13 +71,6 @@ std::optional<ScheduleEntry> ReadEntry(std::string_view text, int stage_chunk) {
     const std::optional<int> chunk = TakeChunk(text, stage_chunk);
     if (!chunk || !text.empty()) return std::nullopt;
     return ParameterPass{word.kind, *chunk};
-  }
-  for (const auto& [part, letter] : kVocabularyLetters) {
-    if (!text.starts_with(letter)) continue;
-    text.remove_prefix(1);
-    const std::optional<int> micro_batch = TakeNumber(text);
-    if (!micro_batch || !text.empty()) return std::nullopt;
-    return VocabularyPass{part, *micro_batch};
   }
   const std::optional<Action> action = TakeAction(text, stage_chunk);
   if (!action || text.empty()) return action;
@@ -140,12 +127,11 @@ class Parser {
       const std::string_view word = line.substr(at, end - at);
       if (const std::optional<ScheduleEntry> entry = ReadEntry(word, chunk)) {
         for (const Action& action : ActionsOf(*entry)) Count(action.micro_batch);
-        if (const auto* pass = std::get_if<VocabularyPass>(&*entry)) Count(pass->micro_batch);
         stage.entries.push_back(*entry);
       } else {
         Add(at + 1, "schedule.action",
             fmt::format("no action is written like this: {}", Quoted(word)),
-            chunk >= 0 ? "write F0, B0, I0, W0, F1+B0, S0, T0, unshard, reshard or reduce"
+            chunk >= 0 ? "write F0, B0, I0, W0, F1+B0, unshard, reshard or reduce"
                        : "this stage holds other chunks than that of its number: write F0.4 for "
                          "micro-batch 0 in chunk 4");
       }
@@ -207,11 +193,6 @@ std::optional<Task> TaskOf(char letter) {
 std::string Print(const ScheduleEntry& entry, int stage_chunk) {
   if (const auto* pair = std::get_if<OverlappedPair>(&entry)) {
     return ActionText(pair->forward, stage_chunk) + "+" + ActionText(pair->backward, stage_chunk);
-  }
-  if (const auto* pass = std::get_if<VocabularyPass>(&entry)) {
-    const auto* letter = std::find_if(std::begin(kVocabularyLetters), std::end(kVocabularyLetters),
-                                      [&](const auto& one) { return one.first == pass->part; });
-    return fmt::format("{}{}", letter->second, pass->micro_batch);
   }
   if (const auto* pass = std::get_if<ParameterPass>(&entry)) {
     const auto* word =

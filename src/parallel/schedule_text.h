@@ -13,9 +13,9 @@
 //   stage 1: F0 B0 F1 B1
 //
 // F forward, B backward, I its gradients of inputs, W its gradients of weights, with the number of
-// the micro-batch; `F2+B0` a pair that overlaps; S and T passes of the output layer, E and G of the
-// input layer over the sharded vocabulary; `unshard`, `reshard`, `reduce`. A stage that holds other
-// chunks than that of its own number names them, and then every entry has its chunk behind a dot:
+// the micro-batch; `F2+B0` a pair that overlaps; `unshard`, `reshard`, `reduce`. A stage that
+// holds other chunks than that of its own number names them, and then every entry has its chunk
+// behind a dot:
 //
 //   stage 0 holds 0 3: unshard.0 F0.0 F1.0 F0.3 F1.3+B0.3
 namespace stepcast::parallel {

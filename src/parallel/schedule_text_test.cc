@@ -11,8 +11,8 @@ namespace {
 
 TEST(ScheduleTextTest, AllEntriesPrintAsTheyAreRead) {
   const std::string text =
-      "stage 0 holds 0 3: unshard.0 F0.0 F1.0 F0.3 F2.3+B0.3 I1.3 W1.3 reduce.3 reshard.3 S0 T0\n"
-      "stage 1: unshard F0 F1+B0 I1 W1 reduce reshard S0 T0\n";
+      "stage 0 holds 0 3: unshard.0 F0.0 F1.0 F0.3 F2.3+B0.3 I1.3 W1.3 reduce.3 reshard.3\n"
+      "stage 1: unshard F0 F1+B0 I1 W1 reduce reshard\n";
   const Result<PipelineSchedule> schedule = ParseSchedule(text, "schedule");
   ASSERT_TRUE(schedule.has_value()) << Format(schedule.error());
   EXPECT_EQ(Print(*schedule), text);
@@ -32,9 +32,9 @@ TEST(ScheduleTextTest, AllMistakesAtOnce) {
   ASSERT_FALSE(schedule.has_value());
   EXPECT_EQ(Format(schedule.error()),
             "mine:1:13: error[schedule.action]: no action is written like this: 'X1'\n"
-            "  hint: write F0, B0, I0, W0, F1+B0, S0, T0, unshard, reshard or reduce\n"
+            "  hint: write F0, B0, I0, W0, F1+B0, unshard, reshard or reduce\n"
             "mine:1:16: error[schedule.action]: no action is written like this: 'B'\n"
-            "  hint: write F0, B0, I0, W0, F1+B0, S0, T0, unshard, reshard or reduce\n"
+            "  hint: write F0, B0, I0, W0, F1+B0, unshard, reshard or reduce\n"
             "mine:2:1: error[schedule.stage]: this line should begin with 'stage 1:': 'stage 2'\n"
             "  hint: a stage with other chunks than that of its number names them: 'stage 0 holds "
             "0 3:'\n"

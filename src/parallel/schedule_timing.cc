@@ -10,10 +10,6 @@ namespace stepcast::parallel {
 
 std::int64_t PassDurations::Of(const ScheduleEntry& entry) const {
   if (std::holds_alternative<OverlappedPair>(entry) && pair) return *pair;
-  if (const auto* vocabulary = std::get_if<VocabularyPass>(&entry)) {
-    if (vocabulary->part == VocabularyPass::Part::kS) return vocabulary_s;
-    return vocabulary->part == VocabularyPass::Part::kT ? vocabulary_t : 0;
-  }
   std::int64_t slots = 0;
   for (const Action& action : ActionsOf(entry)) slots += Of(action);
   return slots;

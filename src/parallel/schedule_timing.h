@@ -19,9 +19,6 @@ struct PassDurations {
   std::optional<std::int64_t> backward{};  // whole; default: both parts
   // Of a pair that overlaps; default: its two passes one after the other.
   std::optional<std::int64_t> pair{};
-  // Parts of the output layer. Those of the input layer, which looks rows up, take no time.
-  std::int64_t vocabulary_s = 0;
-  std::int64_t vocabulary_t = 0;
 
   std::int64_t Of(const Action& action) const;
   std::int64_t Of(const ScheduleEntry& entry) const;  // 0 for passes of parameters
@@ -41,8 +38,7 @@ struct ScheduleTiming {
 // without mistakes (schedule_check.h).
 ScheduleTiming Time(const PipelineSchedule& schedule, const PassDurations& durations);
 
-// The same where chunks differ: [chunk]. Passes of a pair run one after the other, and the
-// vocabulary's take no time.
+// The same where chunks differ: [chunk]. Passes of a pair run one after the other.
 ScheduleTiming Time(const PipelineSchedule& schedule, std::span<const PassDurations> chunks);
 
 }  // namespace stepcast::parallel

@@ -50,16 +50,6 @@ TEST(ScheduleTimingTest, APairTakesItsOwnTime) {
   EXPECT_EQ(Time(schedule, {.forward = 4, .backward = 9, .pair = 10}).slots, 23);
 }
 
-// Stage 0 computes its part of the output layer after stage 1's forward, and stage 1's backward
-// waits for it: F 0-1, 1-2; S 2-5 on both; B 5-7, 7-9; T on stage 1 7-8, on stage 0 5-6.
-TEST(ScheduleTimingTest, TheOutputLayerOverAllStages) {
-  const ScheduleTiming timing = Time(Read("stage 0: F0 S0 T0 B0\nstage 1: F0 S0 B0 T0\n"),
-                                     {.vocabulary_s = 3, .vocabulary_t = 1});
-  EXPECT_EQ(timing.spans[0][3].begin, 7);
-  EXPECT_EQ(timing.slots, 9);
-  EXPECT_EQ(timing.idle, (std::vector<std::int64_t>{2, 2}));
-}
-
 // Two copies of the model in opposite directions: micro-batch 0 goes through stages 0 and 1,
 // micro-batch 1 through 1 and 0, and no stage waits.
 TEST(ScheduleTimingTest, TwoCopiesInOppositeDirections) {

@@ -10,8 +10,6 @@
 #include "src/parallel/named_schedules.h"
 #include "src/parallel/pipeline_schedule.h"
 #include "src/parallel/schedule_check.h"
-#include "src/parallel/vocabulary.h"
-#include "src/parallel/vocabulary_schedules.h"
 #include "src/plan/legality_rules.h"
 
 namespace stepcast::plan {
@@ -144,9 +142,6 @@ class AxisRules : public Rules {
     CheckWithSchedule(schedule);
     CheckCountedEnds();
     CheckStageLayers(stages * schedule.virtual_stages);
-    if (request_.vocabulary.value_or(parallel::Vocabulary::kEnds) != parallel::Vocabulary::kEnds) {
-      CheckVocabulary(*request_.vocabulary, schedule);
-    }
     if (Is(Framework::kFsdp2)) CheckFsdp2Pipeline(stages, schedule);
     if (facts_.tied_embeddings && Is(Framework::kReference) &&
         request_.zero_stage.value_or(0) >= 2) {
@@ -168,47 +163,6 @@ class AxisRules : public Rules {
       Add("training.activation_offload", "plan.axis-not-supported-with",
           "activations of pipelines are not offloaded yet, and activation_offload is true",
           "write activation_offload: false, or parallelism.pipeline: 1");
-    }
-  }
-
-  // Vocabulary parallelism over the stages.
-  void CheckVocabulary(parallel::Vocabulary vocabulary, const RequestedSchedule& schedule) {
-    const auto refuse = [&](std::string message, const char* hint) {
-      Add("parallelism.vocabulary", "plan.vocabulary", std::move(message), hint);
-    };
-    const char* const name = Name(vocabulary);
-    if (!facts_.has_ends) {
-      refuse(fmt::format("a layer list has neither embedding nor head, and vocabulary is {}", name),
-             "leave it out, or describe the model by its architecture");
-    }
-    if (facts_.encoder.value_or(false)) {
-      refuse(fmt::format("an encoder's head has layers of its own, and vocabulary is {}", name),
-             "leave it out, or write vocabulary: ends");
-    }
-    if (request_.listed_schedule != nullptr || !parallel::HasSchedule(schedule.name, vocabulary)) {
-      refuse(fmt::format("{} goes with schedule {}, and it is {}", name,
-                         parallel::SchedulesWith(vocabulary), schedule.name),
-             "choose such a schedule, or write vocabulary: ends");
-    }
-    if (request_.tensor.value_or(1) > 1) {
-      refuse(fmt::format("words are shared out over the stages alone here, and tensor is {}",
-                         *request_.tensor),
-             "write parallelism.tensor: 1, or vocabulary: ends");
-    }
-    if (request_.zero_stage.value_or(0) >= 2) {
-      refuse(fmt::format("{} goes with zero_stage 0 and 1 here, and it is {}", name,
-                         *request_.zero_stage),
-             "write zero_stage: 1, or vocabulary: ends");
-    }
-    if (request_.lora) {
-      refuse(fmt::format("{} trains the words, and with lora they are frozen", name),
-             "leave training.lora out, or write vocabulary: ends");
-    }
-    if (request_.optimizer_cpu_offload.value_or(false)) {
-      refuse(fmt::format("with {} the optimizer stays on the device here, and "
-                         "optimizer_cpu_offload is true",
-                         name),
-             "write optimizer_cpu_offload: false, or vocabulary: ends");
     }
   }
 
@@ -325,7 +279,6 @@ class AxisRules : public Rules {
                       *request_.pipeline - 1, *Batches()),
           "choose more micro-batches, or schedule: gpipe");
     }
-    if (Is(Framework::kInternEvo)) CheckInternEvoPipeline(schedule);
     if (Is(Framework::kMegatron) && (!standard || request_.listed_schedule != nullptr)) {
       Add("parallelism.schedule", "plan.schedule-not-of-framework",
           fmt::format("megatron runs 1f1b, or with virtual_stages interleaved_1f1b, and schedule "
@@ -397,22 +350,6 @@ class AxisRules : public Rules {
       Add("data_parallel.cpu_offload", "plan.axis-not-supported-with",
           "shards of pipelines stay on the device here, and cpu_offload is true",
           "write cpu_offload: false, or parallelism.pipeline: 1");
-    }
-  }
-
-  // internlm/core/scheduler/pipeline_scheduler.py (PipelineScheduler).
-  void CheckInternEvoPipeline(const RequestedSchedule& schedule) {
-    if (schedule.name != "1f1b" || request_.listed_schedule != nullptr) {
-      Add("parallelism.schedule", "plan.axis-not-supported-with",
-          fmt::format("of internevo's schedulers 1f1b is modelled, and schedule is {}",
-                      schedule.name),
-          "leave schedule and virtual_stages out, or write framework: megatron or reference");
-    }
-    if (facts_.tied_embeddings) {
-      Add("parallelism.pipeline", "plan.tied-across-stages",
-          "internevo does not add up the gradients of an embedding that the first and the last "
-          "stage share",
-          "train a model whose embeddings are not tied, or write framework: megatron");
     }
   }
 

@@ -154,41 +154,6 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
        "torch.distributed.pipelining parts backward in zb_v and dualpipe_v alone, and schedule is "
        "zb_h2"},
       {[](Request& r) {
-         r.framework = Framework::kNanotron;
-         r.pipeline = 2;
-         r.vocabulary = parallel::Vocabulary::kVocab1;
-       },
-       "parallelism.vocabulary", "plan.key-not-of-framework", "nanotron has no setting vocabulary"},
-      {[](Request& r) {
-         r.pipeline = 2;
-         r.schedule = "gpipe";
-         r.vocabulary = parallel::Vocabulary::kVocab1;
-       },
-       "parallelism.vocabulary", "plan.vocabulary",
-       "vocab_1 goes with schedule 1f1b, v_half, and it is gpipe"},
-      {[](Request& r) {
-         r.pipeline = 2;
-         r.schedule = "v_half";
-         r.virtual_stages = 2;
-         r.vocabulary = parallel::Vocabulary::kInterlaced;
-       },
-       "parallelism.vocabulary", "plan.vocabulary",
-       "interlaced goes with schedule 1f1b, and it is v_half"},
-      {[](Request& r) {
-         r.pipeline = 2;
-         r.tensor = 2;
-         r.vocabulary = parallel::Vocabulary::kVocab2;
-       },
-       "parallelism.vocabulary", "plan.vocabulary",
-       "words are shared out over the stages alone here, and tensor is 2"},
-      {[](Request& r) {
-         r.pipeline = 2;
-         r.zero_stage = 2;
-         r.vocabulary = parallel::Vocabulary::kVocab2;
-       },
-       "parallelism.vocabulary", "plan.vocabulary",
-       "vocab_2 goes with zero_stage 0 and 1 here, and it is 2"},
-      {[](Request& r) {
          r.pipeline = 4;
          r.stage_layers = {4, 0, 4, 4};
        },
@@ -259,14 +224,6 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
        },
        "training.gradient_accumulation", "plan.schedule",
        "nanotron's 1f1b needs 7 micro-batches, one fewer than stages, and there are 4"},
-      {[](Request& r) {
-         r.framework = Framework::kInternEvo;
-         r.zero_stage = 1;
-         r.pipeline = 2;
-         r.virtual_stages = 2;
-       },
-       "parallelism.schedule", "plan.axis-not-supported-with",
-       "of internevo's schedulers 1f1b is modelled, and schedule is interleaved_1f1b"},
       {[](Request& r) {
          r.framework = Framework::kDeepSpeed;
          r.pipeline = 2;

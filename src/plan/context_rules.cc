@@ -5,7 +5,6 @@
 #include <variant>
 
 #include "fmt/format.h"
-#include "src/parallel/vocabulary.h"
 #include "src/plan/legality_rules.h"
 
 namespace stepcast::plan {
@@ -116,12 +115,6 @@ class ContextRules : public Rules {
                       "row, and attention is {}",
                       model::Name(*request_.attention)),
           "write attention: flash, or context: 1");
-    }
-    if (request_.vocabulary.value_or(parallel::Vocabulary::kEnds) != parallel::Vocabulary::kEnds) {
-      Add("parallelism.vocabulary", "plan.context",
-          fmt::format("stages share out the vocabulary of whole sequences, and context is {}",
-                      ranks_),
-          "write vocabulary: ends, or context: 1");
     }
     if (request_.reshard_after_forward &&
         std::holds_alternative<std::int64_t>(*request_.reshard_after_forward)) {

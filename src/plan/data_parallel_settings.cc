@@ -21,18 +21,18 @@ std::vector<DataParallelSetting> Rows() {
   return {
       {.key = "overlap",
        .type = Switch{&Given::overlap, &DataParallel::overlap},
-       .uses = {Of(kReference), Of(kMegatron), At(kDeepSpeed, 1, 3), Of(kInternEvo)},
+       .uses = {Of(kReference), Of(kMegatron), At(kDeepSpeed, 1, 3)},
        .values = "`false`: communicate after the whole backward (megatron: `overlap_grad_reduce`, "
-                 "deepspeed: `overlap_comm`, internevo: `overlap_sync_grad`)",
+                 "deepspeed: `overlap_comm`)",
        .default_value = "`true`; deepspeed at stages 1 and 2: `false`"},
       {.key = "bucket_size",
        .type = OwnNotation<&Given::bucket_size>(),
-       .uses = {Of(kReference), Of(kDdp), Of(kMegatron, "with overlap"), Of(kInternEvo),
+       .uses = {Of(kReference), Of(kDdp), Of(kMegatron, "with overlap"),
                 At(kNanotron, 0, 0, "`ddp_bucket_cap_mb`")},
        .values =
            "bytes; `0 B`: one collective per tensor; `unit`: one per unit (reference, stage 3)",
        .default_value =
-           "internevo: 512 Mi gradients; megatron: the gradients of 40 million parameters, or of 1 "
+           "megatron: the gradients of 40 million parameters, or of 1 "
            "million per rank if that is more; others 25 MiB; reference at stage 3: `unit`; "
            "reference without overlap at stages 0 to 2: everything in one"},
       {.key = "first_bucket_size",
@@ -65,8 +65,7 @@ std::vector<DataParallelSetting> Rows() {
       {.key = "shard_group_size",
        .type = Count{&Given::shard_group_size, &DataParallel::shard_group_size, 1, kMostRanks},
        .uses = {At(kReference, 1, 3), Of(kFsdp1), Of(kFsdp2),
-                At(kMegatron, 1, 1, "ranks of a distributed optimizer's instance"),
-                Of(kInternEvo, "`zero1`")},
+                At(kMegatron, 1, 1, "ranks of a distributed optimizer's instance")},
        .values =
            "ranks that share one copy of the states; a divisor of `data`; smaller than `data` "
            "is hybrid sharding",

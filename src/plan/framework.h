@@ -14,13 +14,12 @@ enum class Framework : std::uint8_t {
   kFsdp2,
   kDeepSpeed,
   kMegatron,
-  kInternEvo,
   kNanotron,
 };
 
 inline constexpr Framework kFrameworks[] = {
-    Framework::kReference, Framework::kDdp,      Framework::kFsdp1,     Framework::kFsdp2,
-    Framework::kDeepSpeed, Framework::kMegatron, Framework::kInternEvo, Framework::kNanotron};
+    Framework::kReference, Framework::kDdp,      Framework::kFsdp1,   Framework::kFsdp2,
+    Framework::kDeepSpeed, Framework::kMegatron, Framework::kNanotron};
 
 // How gradients are clipped (training.gradient_clipping; lowering/gradient_clipping.h).
 enum class ClippingKernels : std::uint8_t {
@@ -43,8 +42,6 @@ struct FrameworkTraits {
   bool fused_update = false;
   // The costs that papers count: no host, no allocator, no context.
   bool textbook = false;
-  // What its operations do to values is described, so that a program can be executed.
-  bool describes_values = true;
   // `plan --frameworks all` tries it.
   bool searched_by_default = true;
   bool pipelines = false;  // those that are modelled
@@ -62,9 +59,6 @@ struct FrameworkTraits {
   // Queries, keys and values are one product, and so are SwiGLU's two (Megatron-LM's linear_qkv and
   // linear_fc1, nanotron's qkv_proj and gate_up_proj).
   bool fuses_products = false;
-  // InternEvo's models and training loop (internlm/model/modeling_internlm.py, core/naive_amp.py,
-  // model/metrics.py): what WorkOptions says of it.
-  bool internevo_layers = false;
   // Pipeline stages wait for what they receive, and send when they have made it.
   bool blocking_messages = false;
   // Apex's or Transformer Engine's layer norm, a loss that overwrites its logits.
@@ -96,7 +90,7 @@ inline constexpr FrameworkTraits kFrameworkTraits[] = {
      .stages = "shards parameters, which is stage 3, or stage 2 without resharding",
      .other_stage = "zero_stage: 3 or 2, or framework: reference or ddp",
      .of_pytorch = true,
-     .tensor_parallel = true,  // of the model's own layers: InternEvo's, Hetu-Galvatron's
+     .tensor_parallel = true,  // of the model's own layers: Hetu-Galvatron's
      .clipping = ClippingKernels::kFsdp1},
     {.name = "fsdp2",
      .first_stage = 2,
@@ -131,17 +125,6 @@ inline constexpr FrameworkTraits kFrameworkTraits[] = {
      .blocking_messages = true,
      .apex_kernels = true,
      .clipping = ClippingKernels::kApex},
-    {.name = "internevo",
-     .first_stage = 1,
-     .last_stage = 1,
-     .stages = "shards the optimizer, which is stage 1",
-     .other_stage = "zero_stage: 1, or framework: reference or fsdp2",
-     .describes_values = false,
-     .searched_by_default = false,
-     .pipelines = true,
-     .tensor_parallel = true,
-     .internevo_layers = true,
-     .blocking_messages = true},
     {.name = "nanotron",
      .first_stage = 0,
      .last_stage = 1,

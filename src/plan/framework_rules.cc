@@ -20,7 +20,6 @@ class FrameworkRules : public Rules {
     CheckStage(name);
     switch (*request_.framework) {
       case Framework::kDdp:
-      case Framework::kInternEvo:
         CheckReducedTypes(name);
         return;
       case Framework::kMegatron:

@@ -159,14 +159,6 @@ TEST(Check, OnlyEncodersPredictMaskedTokens) {
   EXPECT_EQ(CodesOf(request, facts), Codes{});
   facts.encoder = true;
   EXPECT_EQ(CodesOf(request, facts), Codes{"plan.axis-not-supported-with"});
-  // Nor are its words shared out over stages.
-  request.tensor.reset();
-  request.sequence_parallel.reset();
-  request.pipeline = 2;
-  request.vocabulary = parallel::Vocabulary::kVocab1;
-  EXPECT_EQ(CodesOf(request, facts), Codes{"plan.vocabulary"});
-  facts.encoder = false;
-  EXPECT_EQ(CodesOf(request, facts), Codes{});
 }
 
 TEST(Check, TheLoopsSettingsNeedWhatTheyAreAbout) {

@@ -37,8 +37,6 @@ class OptimizerStateRules : public Rules {
         return CheckFp32(
             "deepspeed keeps FP32 master weights and moments (what bf16_master_weights_and_grads "
             "and bf16_optimizer_states make of them is not modelled)");
-      case Framework::kInternEvo:
-        return CheckFp32("internevo keeps FP32 master weights and moments");
       case Framework::kNanotron:
         return CheckFp32(
             "nanotron's gradient accumulator keeps FP32 master weights, and moments with them");

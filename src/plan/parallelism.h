@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "src/model/context_parallel.h"
-#include "src/parallel/vocabulary.h"
 
 namespace stepcast::parallel {
 struct PipelineSchedule;
@@ -39,8 +38,6 @@ struct Parallelism {
   std::int64_t virtual_stages = 1;
   std::int64_t microbatch_group_size_per_vp_stage = 0;  // of interleaved_1f1b; 0: another schedule
   std::vector<std::int64_t> stage_layers = {};
-  // Where the vocabulary's layers are, and the order of passes that goes with it.
-  parallel::Vocabulary vocabulary = parallel::Vocabulary::kEnds;
   friend bool operator==(const Parallelism&, const Parallelism&) = default;
 };
 
@@ -59,7 +56,6 @@ struct ParallelismRequest {
   std::optional<std::int64_t> virtual_stages;
   std::optional<std::int64_t> microbatch_group_size_per_vp_stage;
   std::optional<std::vector<std::int64_t>> stage_layers;
-  std::optional<parallel::Vocabulary> vocabulary;
   // Parts that are equal count the embedding, the head (with the loss) as a block each.
   std::optional<bool> account_for_embedding_in_pipeline_split;
   std::optional<bool> account_for_loss_in_pipeline_split;

@@ -36,7 +36,7 @@ std::vector<ParallelismSetting> Rows() {
        .uses = {},
        .values =
            "t, the ranks among which layers are divided (`reference`, `megatron`, `deepspeed`, "
-           "`fsdp1`, `fsdp2`, `internevo`, `nanotron`): heads, "
+           "`fsdp1`, `fsdp2`, `nanotron`): heads, "
            "hidden units of the feed-forward layer and vocabulary (arXiv 1909.08053). t divides "
            "the numbers of query and of key-value heads and the intermediate size (with `megatron` "
            "t may also be a multiple of the number of key-value heads: ranks that share a head "
@@ -46,7 +46,7 @@ std::vector<ParallelismSetting> Rows() {
        .type = Count{&Given::pipeline, &Parallelism::pipeline, 1, kMostOfAnAxis},
        .uses = {},
        .values = "P, the stages of a pipeline (`reference`, `megatron`, `deepspeed`, `fsdp2`, "
-                 "`internevo` and `nanotron`). "
+                 "and `nanotron`). "
                  "The blocks of the model are shared out among them; the embedding comes with the "
                  "first, the head "
                  "with the last",
@@ -141,26 +141,9 @@ std::vector<ParallelismSetting> Rows() {
            "list every layer is a block; 0 for the first, which has the "
            "embedding besides, or the last, which has the head",
        .default_value = "equal parts; fsdp2: parts that differ by one, the first chunks' being the "
-                        "larger ones (torchtitan), internevo: the last stages'; nanotron: each "
+                        "larger ones (torchtitan); nanotron: each "
                         "stage takes blocks until it has "
                         "its part of the products' weights, the head's among them"},
-      {.key = "vocabulary",
-       .type = Words<&Given::vocabulary, &Parallelism::vocabulary, parallel::Vocabulary::kEnds,
-                     parallel::Vocabulary::kVocab1, parallel::Vocabulary::kVocab2,
-                     parallel::Vocabulary::kInterlaced>(),
-       .uses = {Of(Framework::kMegatron), Of(Framework::kReference)},
-       .without = "pipeline",
-       .shown =
-           [](const Parallelism& axes) { return axes.vocabulary != parallel::Vocabulary::kEnds; },
-       .values =
-           "where the words of the embedding and of the head are. `ends`: on the first and the "
-           "last "
-           "stage. Else each stage has a part of them and passes of its own for every micro-batch "
-           "(vocabulary parallelism, arXiv 2411.05288): `vocab_1` with two barriers, `vocab_2` "
-           "with "
-           "one, `interlaced` with all stages waiting for each other. With `1f1b`; `vocab_1` and "
-           "`vocab_2` with `v_half`, too. Not with `tensor` above 1 or ZeRO above 1",
-       .default_value = "`ends`"},
       {.key = "account_for_embedding_in_pipeline_split",
        .type = OwnNotation<&Given::account_for_embedding_in_pipeline_split>(),
        .uses = {},

@@ -5,7 +5,6 @@
 #include "src/base/check.h"
 #include "src/parallel/named_schedules.h"
 #include "src/parallel/parameter_passes.h"
-#include "src/parallel/vocabulary_schedules.h"
 
 namespace stepcast::plan {
 
@@ -14,12 +13,6 @@ namespace {
 parallel::PipelineSchedule PassesOf(const Plan& plan, int micro_batches) {
   const Parallelism& axes = plan.parallelism;
   if (axes.listed != nullptr) return *axes.listed;
-  if (axes.vocabulary != parallel::Vocabulary::kEnds) {
-    auto schedule = parallel::ScheduleWithVocabulary(
-        axes.schedule, axes.vocabulary, static_cast<int>(axes.pipeline), micro_batches);
-    STEPCAST_CHECK(schedule.has_value(), "legality lets through schedules that there are");
-    return *std::move(schedule);
-  }
   const parallel::NamedSchedule* named = parallel::FindSchedule(axes.schedule);
   STEPCAST_CHECK(named != nullptr, "the plan's schedule is known");
   return named->build({static_cast<int>(axes.pipeline), micro_batches,

@@ -127,9 +127,6 @@ model::ContextParallel ContextOf(const Plan& plan) {
 
 model::WorkOptions WorkOptionsOf(const Plan& plan) {
   const Training& training = plan.training;
-  const bool internevo = TraitsOf(plan.data_parallel.framework).internevo_layers;
-  const bool norms_again =
-      internevo && training.activation_checkpointing != model::Checkpointing::kFull;
   return {.micro_batch_size = training.micro_batch_size,
           .sequence_length = training.sequence_length,
           .compute = training.precision,
@@ -168,19 +165,10 @@ model::WorkOptions WorkOptionsOf(const Plan& plan) {
           .fp8_scaling = training.fp8_scaling,
           .main_gradients = MainGradientsOf(plan),
           .fuses_products = TraitsOf(plan.data_parallel.framework).fuses_products,
-          .packs_query_key_value = internevo,
-          .enters_columns_apart = internevo,
-          .norms_again = norms_again,
-          .fp32_logits = internevo,
-          .scores_logits = internevo,
           .fuses_dropout_add = TraitsOf(LayersOf(plan)).megatron_layers,
           .adds_up_parts = plan.parallelism.sequence_parallel &&
                            !TraitsOf(plan.data_parallel.framework).gathers_again,
-          .splits_backward = plan.parallelism.splits_backward,
-          .vocabulary = plan.parallelism.vocabulary,
-          .vocabulary_stages = plan.parallelism.vocabulary == parallel::Vocabulary::kEnds
-                                   ? 1
-                                   : plan.parallelism.pipeline};
+          .splits_backward = plan.parallelism.splits_backward};
 }
 
 DataType WrittenGradientType(const Training& training) {

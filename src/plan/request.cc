@@ -29,11 +29,9 @@ model::Implementation DefaultNorm(const Request& request, bool compile) {
   switch (*request.framework) {
     case Framework::kReference:
       return model::Implementation::kFused;
-    // Megatron-LM's fused_layer_norm.py, InternEvo's norm.py: Apex, where it is installed.
+    // Megatron-LM's fused_layer_norm.py: Apex, where it is installed.
     case Framework::kMegatron:
       return model::Implementation::kApex;
-    case Framework::kInternEvo:  // of residual.float()
-      return model::Implementation::kApexFp32;
     default:
       break;
   }
@@ -47,7 +45,6 @@ model::Implementation DefaultRotary(const Request& request, bool compile) {
   if (compile) return model::Implementation::kCompiled;
   switch (*request.framework) {
     case Framework::kReference:
-    case Framework::kInternEvo:  // flash-attn's
       return model::Implementation::kFused;
     case Framework::kMegatron:  // --no-rope-fusion turns it off
       return model::Implementation::kApex;
@@ -96,16 +93,11 @@ namespace {
 
 OptimizerImplementation DefaultOptimizerImplementation(const Request& request) {
   if (request.optimizer == Optimizer::kLamb) return OptimizerImplementation::kFused;
-  // torch/optim/adamw.py: foreach by default on CUDA since 2.0. InternEvo's train/pipeline.py asks
-  // for PyTorch's fused one since 2.1.
-  const Version torch = request.torch.value_or(Software().torch);
-  const bool internevo = request.framework == Framework::kInternEvo;
-  if (TraitsOf(*request.framework).fused_update || (internevo && torch >= Version{2, 1})) {
-    return OptimizerImplementation::kFused;
-  }
-  const bool one_by_one = (request.framework == Framework::kDdp ||
-                           request.framework == Framework::kFsdp1 || internevo) &&
-                          torch < Version{2, 0};
+  if (TraitsOf(*request.framework).fused_update) return OptimizerImplementation::kFused;
+  // torch/optim/adamw.py: foreach by default on CUDA since 2.0.
+  const bool one_by_one =
+      (request.framework == Framework::kDdp || request.framework == Framework::kFsdp1) &&
+      request.torch.value_or(Software().torch) < Version{2, 0};
   return one_by_one || request.cpu_offload.value_or(false) ? OptimizerImplementation::kSingle
                                                            : OptimizerImplementation::kForeach;
 }
@@ -147,10 +139,6 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
     training.gradient_dtype = training.reduce_dtype = DataType::kFp32;
   }
   training.optimizer_implementation = OptimizerImplementationOf(request);
-  // internlm/utils/megatron_timers.py: its timers synchronise.
-  if (request.framework == Framework::kInternEvo) {
-    training.host_waits = request.host_waits.value_or(HostWaits::kPhase);
-  }
   training.recompute_modules = request.recompute_modules.value_or(model::RecomputedModules());
   training.checkpointed_blocks = request.checkpointed_blocks.value_or(model::Share());
   training.blocks_per_checkpoint = request.blocks_per_checkpoint.value_or(1);
@@ -218,10 +206,6 @@ void CompleteBuckets(const Request& request, const Training& training, std::int6
     data_parallel.first_bucket_size = request.torch.value_or(Software().torch) >= Version{2, 0}
                                           ? *data_parallel.bucket_size
                                           : kDdpFirstBucket;
-  } else if (data_parallel.framework == Framework::kInternEvo) {
-    // reduce_bucket_size of configs/7B_sft.py.
-    data_parallel.bucket_size =
-        given != nullptr ? *given : BytesOf(std::int64_t{512} << 20, training.parameter_dtype);
   } else if (data_parallel.framework == Framework::kMegatron && data_parallel.overlap) {
     data_parallel.bucket_size =
         given != nullptr ? *given
@@ -347,15 +331,6 @@ std::vector<std::int64_t> StageLayersOf(const Request& request, const ModelBlock
   if (request.framework == Framework::kNanotron && model.of_block > 0) {
     return StagesOfEqualWeights(model, chunks);
   }
-  // internlm/solver/pipeline_utils.py (partition_uniform): what is left over goes to the last
-  // stages.
-  if (request.framework == Framework::kInternEvo && model.count >= chunks) {
-    std::vector<std::int64_t> layers(static_cast<std::size_t>(chunks), model.count / chunks);
-    for (std::int64_t chunk = chunks - model.count % chunks; chunk < chunks; ++chunk) {
-      ++layers[static_cast<std::size_t>(chunk)];
-    }
-    return layers;
-  }
   // torchtitan/distributed/pipeline_parallel.py (generate_llm_fqn_per_model_part): the embedding
   // counts as a block, norm and head as one, and what is left over goes to the first chunks.
   const bool torchtitan = request.framework == Framework::kFsdp2;
@@ -420,7 +395,6 @@ Plan Complete(const Request& request, std::int64_t devices, const ModelBlocks& m
                                            ? schedule.named->splits_backward
                                            : parallel::SplitsBackward(*request.listed_schedule);
     plan.parallelism.stage_layers = StageLayersOf(request, model, chunks);
-    plan.parallelism.vocabulary = request.vocabulary.value_or(parallel::Vocabulary::kEnds);
   }
   plan.data_parallel = CompleteDataParallel(request, plan.training, *data);
   plan.software = {

@@ -79,18 +79,6 @@ TEST(Complete, StagesOfNanotronHaveAboutAsManyWeights) {
   EXPECT_TRUE(StageLayersOf(request, {.count = 2, .of_block = 100, .of_head = 900}, 3).empty());
 }
 
-// InternEvo: what 32 and 60 blocks leave over on 3, 5 and 16 stages goes to the last.
-TEST(Complete, LastStagesOfInternEvoTakeWhatIsLeftOver) {
-  const Request request = Minimal(Framework::kInternEvo, 1);
-  EXPECT_EQ(StageLayersOf(request, {.count = 32}, 3), (std::vector<std::int64_t>{10, 11, 11}));
-  EXPECT_EQ(StageLayersOf(request, {.count = 32}, 5), (std::vector<std::int64_t>{6, 6, 6, 7, 7}));
-  EXPECT_EQ(StageLayersOf(request, {.count = 32}, 4), (std::vector<std::int64_t>{8, 8, 8, 8}));
-  const std::vector<std::int64_t> layers = StageLayersOf(request, {.count = 60}, 16);
-  EXPECT_EQ(std::count(layers.begin(), layers.begin() + 4, 3), 4);
-  EXPECT_EQ(std::count(layers.begin() + 4, layers.end(), 4), 12);
-  EXPECT_TRUE(StageLayersOf(request, {.count = 3}, 4).empty());
-}
-
 // torchtitan: 10 and two ends on 5 chunks are 3, 3, 2, 2 and 2, of which the ends are one each.
 TEST(Complete, StagesOfTorchtitanDifferByOne) {
   Request request = Minimal(Framework::kFsdp2, 3);
@@ -167,7 +155,6 @@ TEST(Complete, KeepsTheMasterWeightsOfTheFramework) {
   EXPECT_EQ(states(Framework::kReference, 0, nothing), fp32);
   EXPECT_EQ(states(Framework::kDeepSpeed, 2, nothing), fp32);
   EXPECT_EQ(states(Framework::kMegatron, 1, nothing), fp32);
-  EXPECT_EQ(states(Framework::kInternEvo, 1, nothing), fp32);
   EXPECT_EQ(states(Framework::kNanotron, 1, nothing), fp32);
   EXPECT_EQ(states(Framework::kDdp, 0, [](Request& r) { r.optimizer = Optimizer::kLamb; }), fp32);
   EXPECT_EQ(states(Framework::kFsdp2, 3, [](Request& r) { r.parameter_dtype = DataType::kFp32; }),
@@ -185,35 +172,6 @@ TEST(Complete, KeepsTheMasterWeightsOfTheFramework) {
   EXPECT_TRUE(Complete(request, 8).data_parallel.copy_main_gradients);
   short_moments(request);
   EXPECT_FALSE(Complete(request, 8).data_parallel.copy_main_gradients);
-}
-
-TEST(Complete, InternEvoFillsBucketsOfAGibibyte) {
-  const Plan plan = Complete(Minimal(Framework::kInternEvo, 1), 8);
-  EXPECT_EQ(plan.data_parallel.bucket_size, GiB(1));  // 512 Mi elements of 2 bytes
-  EXPECT_EQ(plan.training.gradient_dtype, DataType::kBf16);
-}
-
-// torch.optim.AdamW by PyTorch's defaults, and fused since 2.1; timers that synchronise; norms of
-// residual.float(), which run again unless whole blocks do.
-TEST(Complete, InternEvoTrainsAsItsSourceDoes) {
-  Request request = Minimal(Framework::kInternEvo, 1);
-  const auto update = [&](Version torch) {
-    request.torch = torch;
-    return Complete(request, 8).training.optimizer_implementation;
-  };
-  EXPECT_EQ(update({1, 13}), OptimizerImplementation::kSingle);
-  EXPECT_EQ(update({2, 0}), OptimizerImplementation::kForeach);
-  EXPECT_EQ(update({2, 1}), OptimizerImplementation::kFused);
-  Plan plan = Complete(request, 8);
-  EXPECT_EQ(plan.training.host_waits, HostWaits::kPhase);
-  EXPECT_EQ(plan.training.norm, model::Implementation::kApexFp32);
-  EXPECT_TRUE(WorkOptionsOf(plan).norms_again);
-  EXPECT_TRUE(WorkOptionsOf(plan).scores_logits);
-  request.host_waits = HostWaits::kNever;
-  request.activation_checkpointing = model::Checkpointing::kFull;
-  plan = Complete(request, 8);
-  EXPECT_EQ(plan.training.host_waits, HostWaits::kNever);
-  EXPECT_FALSE(WorkOptionsOf(plan).norms_again);
 }
 
 TEST(Complete, MegatronAddsUpNormsGradientsInStages) {

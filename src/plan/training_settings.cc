@@ -107,8 +107,8 @@ std::vector<TrainingSetting> Rows() {
                  "parameters themselves; not with `fp16`), `fp32` (a copy: 4 bytes a parameter), "
                  "`fp16_remainder` (the 16 bits that the copy has beyond a `bf16` parameter: 2 "
                  "bytes; Megatron-LM's precision-aware optimizer, Transformer Engine's FusedAdam). "
-                 "deepspeed, megatron, internevo and nanotron always keep them; with ddp, fsdp1 "
-                 "and fsdp2 they are those of an optimizer that is not PyTorch's own, such as "
+                 "deepspeed, megatron and nanotron always keep them; with ddp, fsdp1 and fsdp2 "
+                 "they are those of an optimizer that is not PyTorch's own, such as "
                  "Apex's FusedAdam with `master_weights=True`",
        .default_value = "ddp, fsdp1 and fsdp2: `none`, as PyTorch's optimizers; with `lamb` and "
                         "for all others `fp32`; megatron with an `optimizer_state_dtype` of 16 "
@@ -243,11 +243,10 @@ std::vector<TrainingSetting> Rows() {
                  "(Megatron-LM's: one FP32 copy, worked on where it lies) or `fused` (one kernel)",
        .default_value = "`eager`; megatron: `in_place`; `fused` with `compile`"},
       {.key = "norm",
-       .type =
-           Words<&Given::norm, &Training::norm, model::Implementation::kEager,
-                 model::Implementation::kFused, model::Implementation::kCompiled,
-                 model::Implementation::kApex, model::Implementation::kApexFp32,
-                 model::Implementation::kTransformerEngine, model::Implementation::kHuggingFace>(),
+       .type = Words<&Given::norm, &Training::norm, model::Implementation::kEager,
+                     model::Implementation::kFused, model::Implementation::kCompiled,
+                     model::Implementation::kApex, model::Implementation::kTransformerEngine,
+                     model::Implementation::kHuggingFace>(),
        .uses = {},
        .of_architectures = true,
        .values = "whose kernels compute norms: `fused` (one kernel: PyTorch's since 2.9, Liger's), "
@@ -256,10 +255,9 @@ std::vector<TrainingSetting> Rows() {
                  "`compiled` (one kernel with the residual before it; also flash-attn's "
                  "`dropout_add_layer_norm`), `apex`, `transformer_engine` (one kernel; gradients "
                  "of layer norms' weights are added up in two stages, bounded by bandwidth, where "
-                 "PyTorch's kernel walks all tokens, `kernels.token_sum_time`), `apex_fp32` "
-                 "(`apex` on an FP32 copy of its input, which internevo makes again in backward)",
-       .default_value = "`compiled` with `compile`; `apex` for megatron; `apex_fp32` for "
-                        "internevo; `fused` for reference; else `eager` with PyTorch before 2.9, "
+                 "PyTorch's kernel walks all tokens, `kernels.token_sum_time`)",
+       .default_value = "`compiled` with `compile`; `apex` for megatron; `fused` for "
+                        "reference; else `eager` with PyTorch before 2.9, "
                         "then `fused`"},
       {.key = "rotary",
        .type = Words<&Given::rotary, &Training::rotary, model::Implementation::kEager,
@@ -273,7 +271,7 @@ std::vector<TrainingSetting> Rows() {
        .values = "whose kernels turn queries and keys: `eager` (complex numbers in FP32, as "
                  "torchtitan and Meta's Llama: 20 bytes an element instead of 4), `huggingface` "
                  "(halves in 16 bits: 20), the other words as above (one kernel)",
-       .default_value = "`compiled` with `compile`; `apex` for megatron; `fused` for internevo and "
+       .default_value = "`compiled` with `compile`; `apex` for megatron; `fused` for "
                         "reference; else `eager`"},
       {.key = "activation_function",
        .type =
@@ -432,7 +430,7 @@ std::vector<TrainingSetting> Rows() {
            "copy and collective (`CUDA_LAUNCH_BLOCKING=1`): nothing overlaps, and what issuing "
            "takes "
            "is never hidden",
-       .default_value = "`never`; internevo: `phase`"},
+       .default_value = "`never`"},
       {.key = "gradient_clipping",
        .type = OwnNotation<&Given::gradient_clipping>(),
        .of_task = true,

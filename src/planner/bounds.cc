@@ -119,10 +119,7 @@ Result<MicroBatch> WorkOut(const Scenario& scenario) {
   const bool offloads = scenario.plan.training.activation_offload;
   MicroBatch result;
   const std::int64_t stages = scenario.plan.parallelism.pipeline;
-  // Behind them the input and the output layer, where the stages share these out.
-  const bool shared = scenario.plan.parallelism.vocabulary != parallel::Vocabulary::kEnds;
-  result.chunks.resize(static_cast<std::size_t>(stages * scenario.plan.parallelism.virtual_stages +
-                                                (shared ? 2 : 0)));
+  result.chunks.resize(static_cast<std::size_t>(stages * scenario.plan.parallelism.virtual_stages));
   const parallel::PipelineSchedule schedule = plan::ScheduleOf(scenario.plan);
   for (int stage = 0; stage < stages; ++stage) {
     const lowering::PipelineStage part(scenario, schedule, stage);
@@ -141,8 +138,6 @@ Result<MicroBatch> WorkOut(const Scenario& scenario) {
         const auto w = static_cast<std::size_t>(of_layers[layer]);
         for (std::size_t pass = 0; pass < kPasses; ++pass) time[pass] += times[w][pass];
         again = (works[w].continues_checkpoint ? again : Bytes()) + sum(works[w].recomputed);
-        // With a shared vocabulary the bound on memory is that of states and gradients.
-        if (shared) continue;
         if (offloads && part.model().layers[layer].kind == model::LayerKind::kBlock) continue;
         does.saved += saved[w];
         // In two parts, the first runs beside all that is saved.

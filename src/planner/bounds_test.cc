@@ -80,13 +80,13 @@ Case AnyPlan() {
   vary("training.gradient_accumulation", {"1", "2", "3", "7"});
   vary("training.step_barrier", {"false", "false", "false", "true"});
   const std::string framework = *rc::gen::elementOf(std::vector<std::string>{
-      "reference", "ddp", "fsdp1", "fsdp2", "deepspeed", "megatron", "nanotron", "internevo"});
+      "reference", "ddp", "fsdp1", "fsdp2", "deepspeed", "megatron", "nanotron"});
   any.set.push_back("data_parallel.framework=" + framework);
   const bool nanotron = framework == "nanotron", fsdp2 = framework == "fsdp2";
-  const bool megatron = framework == "megatron", internevo = framework == "internevo";
+  const bool megatron = framework == "megatron";
   const bool deepspeed = framework == "deepspeed";
   const bool contexts = framework == "reference" || megatron || fsdp2;
-  const bool divides = contexts || nanotron || deepspeed || internevo;
+  const bool divides = contexts || nanotron || deepspeed;
   if (divides && *rc::gen::inRange(0, 3) > 0) {
     if (!layers) vary("parallelism.tensor", {"1", "2", "4"});
     if (!layers && !deepspeed) vary("parallelism.sequence_parallel", {"false", "true"});
@@ -104,9 +104,6 @@ Case AnyPlan() {
     }
     if (contexts && *rc::gen::arbitrary<bool>()) vary("parallelism.virtual_stages", {"1", "2"});
     vary("training.gradient_accumulation", {"1", "2", "4", "8"});
-    if (!layers && !nanotron && *rc::gen::inRange(0, 3) == 0) {
-      vary("parallelism.vocabulary", {"vocab_1", "vocab_2", "interlaced"});
-    }
   }
   if (!layers && !nanotron && *rc::gen::inRange(0, 4) == 0) {
     any.set.emplace_back("training.activation_checkpointing=full");
@@ -138,8 +135,6 @@ Case AnyPlan() {
     }
     vary("data_parallel.prefetch", {"0", "1", "2", "3"});
     vary("data_parallel.accumulate_unsharded", {"true", "false"});
-  } else if (internevo) {
-    any.set.emplace_back("data_parallel.zero_stage=1");
   } else if (nanotron) {
     vary("data_parallel.zero_stage", {"0", "1"});
   } else if (framework == "megatron") {

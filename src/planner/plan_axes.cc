@@ -173,8 +173,6 @@ std::vector<SweepAxis> DerivedAxes(const Surroundings& around, Framework framewo
       return DeepSpeedAxes(around, stage);
     case Framework::kMegatron:
       return MegatronAxes(around, stage);
-    case Framework::kInternEvo:
-      return {ShardGroups(around)};
     case Framework::kNanotron:
       if (stage > 0) return {};
       return {

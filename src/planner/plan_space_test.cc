@@ -213,7 +213,7 @@ TEST_F(PlanSpaceTest, MistakesAreNamed) {
   options_.vary = {{"data_parallel.framework", {"ddp", "zdp"}}};
   EXPECT_EQ(Space().error()[0].message, "there is no such framework: 'zdp'");
   EXPECT_EQ(Space().error()[0].hint,
-            "there are: reference, ddp, fsdp1, fsdp2, deepspeed, megatron, internevo, nanotron");
+            "there are: reference, ddp, fsdp1, fsdp2, deepspeed, megatron, nanotron");
 
   options_.vary = {{"data_parallel.zero_stage", {"0", "3"}}};
   space = Space();

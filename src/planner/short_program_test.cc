@@ -66,9 +66,8 @@ Case AnyPlan() {
   any.set.push_back(fmt::format("training.gradient_accumulation={}", *rc::gen::inRange(16, 41)));
   vary("training.step_barrier", {"false", "true"});
   vary("training.host_waits", {"never", "micro_batch", "phase", "launch"});
-  const std::string framework = *rc::gen::elementOf(
-      std::vector<std::string>{"reference", "ddp", "fsdp1", "fsdp2", "deepspeed", "deepspeed",
-                               "megatron", "internevo", "nanotron"});
+  const std::string framework = *rc::gen::elementOf(std::vector<std::string>{
+      "reference", "ddp", "fsdp1", "fsdp2", "deepspeed", "deepspeed", "megatron", "nanotron"});
   any.set.push_back("data_parallel.framework=" + framework);
   if (framework == "reference") {
     vary("data_parallel.zero_stage", {"0", "1", "2", "3"});
@@ -89,8 +88,6 @@ Case AnyPlan() {
     vary("data_parallel.accumulate_unsharded", {"true", "false"});
   } else if (framework == "megatron" || framework == "nanotron") {
     vary("data_parallel.zero_stage", {"0", "1"});
-  } else if (framework == "internevo") {
-    any.set.emplace_back("data_parallel.zero_stage=1");
   } else {
     vary("data_parallel.zero_stage", {"0", "1", "2", "3", "3", "3"});
     vary("data_parallel.overlap", {"true", "false"});

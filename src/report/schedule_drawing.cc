@@ -148,11 +148,7 @@ std::string Legend(const parallel::PipelineSchedule& schedule, const ScheduleTim
                                                        {'B', "backward"},
                                                        {'I', "backward of inputs"},
                                                        {'W', "backward of weights"},
-                                                       {'+', "both by turns, overlapped"},
-                                                       {'S', "output layer's part, softmax"},
-                                                       {'T', "output layer's part, gradients"},
-                                                       {'E', "input layer's part"},
-                                                       {'G', "input layer's part, gradients"}};
+                                                       {'+', "both by turns, overlapped"}};
   std::string letters;
   bool chunks = false;
   for (std::size_t number = 0; number < schedule.stages.size(); ++number) {
@@ -165,9 +161,6 @@ std::string Legend(const parallel::PipelineSchedule& schedule, const ScheduleTim
         letters += parallel::Letter(action.task);
       }
       if (std::holds_alternative<parallel::OverlappedPair>(entry)) letters += '+';
-      if (std::holds_alternative<parallel::VocabularyPass>(entry)) {
-        letters += parallel::Print(entry, -1).front();
-      }
     }
   }
   std::string legend;

@@ -1,11 +1,9 @@
 #include "src/report/schedule_report.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
 #include <utility>
-#include <variant>
 
 #include "fmt/format.h"
 #include "src/parallel/schedule_text.h"
@@ -30,33 +28,18 @@ std::int64_t Whole(const parallel::PassDurations& durations) {
   return durations.Of(parallel::Action{parallel::Task::kBackward, 0, 0});
 }
 
-bool HasVocabulary(const parallel::PipelineSchedule& schedule) {
-  return std::any_of(schedule.stages.begin(), schedule.stages.end(),
-                     [](const parallel::PipelineSchedule::Stage& stage) {
-                       return std::any_of(
-                           stage.entries.begin(), stage.entries.end(),
-                           [](const parallel::ScheduleEntry& entry) {
-                             return std::holds_alternative<parallel::VocabularyPass>(entry);
-                           });
-                     });
-}
-
 }  // namespace
 
 std::string ScheduleText(const TimedSchedule& schedule, const TerminalStyle& style) {
   const parallel::ScheduleTiming& timing = schedule.timing;
   const std::size_t stages = schedule.schedule.stages.size();
-  const bool vocabulary = HasVocabulary(schedule.schedule);
   std::string text = fmt::format(
       "{}: {} stage{}, {} micro-batch{}; forward {}, backward {} ({} of inputs, {} of "
-      "weights){}\n\n",
+      "weights)\n\n",
       schedule.name, stages, stages == 1 ? "" : "s", schedule.schedule.micro_batches,
       schedule.schedule.micro_batches == 1 ? "" : "es", Slots(schedule.durations.forward),
       Whole(schedule.durations), schedule.durations.backward_input,
-      schedule.durations.backward_weight,
-      vocabulary ? fmt::format(", S {}, T {}", schedule.durations.vocabulary_s,
-                               schedule.durations.vocabulary_t)
-                 : "");
+      schedule.durations.backward_weight);
   text += ScheduleDrawing(schedule.schedule, timing, style);
 
   Table table({{"stage"}, {"chunks", Align::kLeft}, {"in flight"}, {"busy"}, {"idle"}, {"idle %"}});
@@ -106,10 +89,6 @@ std::string ScheduleJson(const TimedSchedule& schedule) {
   Json durations{{"forward", schedule.durations.forward},
                  {"backward_input", schedule.durations.backward_input},
                  {"backward_weight", schedule.durations.backward_weight}};
-  if (HasVocabulary(schedule.schedule)) {
-    durations["vocabulary_s"] = schedule.durations.vocabulary_s;
-    durations["vocabulary_t"] = schedule.durations.vocabulary_t;
-  }
   return Text(Json{{"stepcast", 1},
                    {"schedule", schedule.name},
                    {"micro_batches", schedule.schedule.micro_batches},

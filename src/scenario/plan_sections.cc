@@ -21,6 +21,7 @@
 #include "src/plan/data_parallel_settings.h"
 #include "src/plan/parallelism_settings.h"
 #include "src/plan/training_settings.h"
+#include "src/plan/withdrawn.h"
 #include "src/scenario/stage_layout.h"
 
 namespace stepcast::scenario {
@@ -386,9 +387,26 @@ void ReadPowerSgd(MappingReader& reader, plan::Request& request) {
   reader.Finish();
 }
 
+// Whether the key, or its word, is one that earlier releases had; reports it then.
+bool RefuseWithdrawn(std::string_view key, MappingReader& reader) {
+  if (!reader.Has(key)) return false;
+  const Node node = *reader.ReadNode(key, Need::kOptional, "");
+  for (const plan::Withdrawn& withdrawn : plan::kWithdrawn) {
+    const bool scalar = node.kind() == NodeKind::kScalar;
+    if (withdrawn.path != reader.PathOf(key)) continue;
+    if (!withdrawn.word.empty() && !(scalar && node.scalar() == withdrawn.word)) continue;
+    reader.Report(key, "plan.no-longer-modelled",
+                  fmt::format("{} are no longer modelled: {}", withdrawn.what, node.Described()),
+                  withdrawn.hint);
+    return true;
+  }
+  return false;
+}
+
 // A word of a list, by its position.
 std::optional<std::size_t> ReadOneOf(const std::vector<std::string_view>& words,
                                      std::string_view key, Need need, MappingReader& reader) {
+  if (RefuseWithdrawn(key, reader)) return std::nullopt;
   const std::optional<Node> node =
       reader.ReadNode(key, need, fmt::format("one of {}", fmt::join(words, ", ")));
   return node ? ReadWordIndex(*node, words, reader.diagnostics()) : std::nullopt;
@@ -494,6 +512,7 @@ void ReadTraining(MappingReader& reader, plan::Request& request) {
 }
 void ReadParallelism(MappingReader& reader, plan::Request& request) {
   ReadSettings(plan::ParallelismSettings(), kParallelismKeys, reader, request);
+  RefuseWithdrawn("vocabulary", reader);
   reader.Finish();
 }
 void ReadDataParallel(MappingReader& reader, plan::Request& request) {

@@ -11,7 +11,6 @@
 #include "src/model/stage.h"
 #include "src/parallel/pipeline_schedule.h"
 #include "src/parallel/rank_grid.h"
-#include "src/parallel/vocabulary.h"
 #include "src/plan/pipeline.h"
 #include "src/plan/plan.h"
 #include "src/plan/rank_grid.h"
@@ -218,22 +217,15 @@ class Ranks {
 
 PlainPasses::PlainPasses(const scenario::Scenario& scenario)
     : scenario_(scenario),
-      shares_vocabulary_(scenario.plan.parallelism.vocabulary != parallel::Vocabulary::kEnds),
       apart_(scenario.plan.parallelism.pipeline == 1 && scenario.plan.parallelism.tensor == 1 &&
              scenario.plan.parallelism.context == 1),
-      parts_(static_cast<int>(shares_vocabulary_ ? scenario.plan.parallelism.pipeline
-                                                 : scenario.plan.parallelism.tensor)),
+      parts_(static_cast<int>(scenario.plan.parallelism.tensor)),
       ranks_(parts_ * static_cast<int>(scenario.plan.parallelism.context)) {
-  if (shares_vocabulary_) apart_model_ = model::WithVocabularyApart(*scenario.model, parts_);
-  stages_ = model::ChunkLayers(model(), scenario.plan.parallelism.stage_layers);
-  if (shares_vocabulary_) {
-    stages_.front() = 1;
-    --stages_.back();
-  }
+  stages_ = model::ChunkLayers(*scenario.model, scenario.plan.parallelism.stage_layers);
   if (apart_) return;
   const model::WorkOptions options = plan::WorkOptionsOf(scenario.plan);
   works_ = model::BuildWork(*scenario.model, options);
-  work_of_layer_ = model::WorkOfLayers(model(), options, stages_);
+  work_of_layer_ = model::WorkOfLayers(*scenario.model, options, stages_);
   if (!scenario.plan.parallelism.splits_backward) return;
   split_.assign(stages_.size() - 1,
                 std::vector<bool>(
@@ -250,7 +242,6 @@ PlainPasses::PlainPasses(const scenario::Scenario& scenario)
 }
 
 PlainPasses::Seeds PlainPasses::Of(int data_rank, std::uint32_t step, int micro_batch) const {
-  if (shares_vocabulary_) return OfSharedVocabulary(data_rank, step, micro_batch);
   const std::vector<model::Layer>& layers = scenario_.model->layers;
   const int stages = static_cast<int>(stages_.size()) - 1;
   const DataType type = plan::ComputeType(scenario_.plan.training.precision);
@@ -336,104 +327,6 @@ PlainPasses::Seeds PlainPasses::Of(int data_rank, std::uint32_t step, int micro_
     }
     ranks.words() = handed_on;
   }
-  return seeds;
-}
-
-// Chunks of blocks are one rank's, the input and the output layer all stages'.
-PlainPasses::Seeds PlainPasses::OfSharedVocabulary(int data_rank, std::uint32_t step,
-                                                   int micro_batch) const {
-  const parallel::Vocabulary vocabulary = scenario_.plan.parallelism.vocabulary;
-  const bool interlaced = vocabulary == parallel::Vocabulary::kInterlaced;
-  const std::vector<model::Layer>& layers = model().layers;
-  const int chunks = static_cast<int>(stages_.size()) - 1;
-  const int input = chunks, output = chunks + 1, all = chunks + 2;
-  const int output_layer = static_cast<int>(layers.size()) - 1;
-  const DataType type = plan::ComputeType(scenario_.plan.training.precision);
-  Seeds seeds(static_cast<std::size_t>(parts_));
-  for (auto& of_rank : seeds) {
-    for (const model::Layer& layer : layers) of_rank.emplace_back(layer.tensors.size());
-  }
-  const auto mixed = [](std::uint32_t received, std::uint32_t also, int salt) {
-    return values::MixedPass(received, also, salt);
-  };
-  const auto sum = [](const Words& words, DataType of) {
-    std::uint32_t total = Emitted(words[0], 0, of);
-    for (std::size_t rank = 1; rank < words.size(); ++rank) {
-      total = Sum(total, Emitted(words[rank], 0, of), of);
-    }
-    return total;
-  };
-  const auto none = [](const Operation&) {};
-  Ranks shared(parallel::RankGrid({{parallel::Axis::kPipeline, parts_}}), true);
-  Ranks blocks(parallel::RankGrid({{parallel::Axis::kTensor, 1}}), true);
-  const auto take = [&](Ranks& ranks, int layer, const Operation& operation) {
-    for (std::size_t rank = 0; rank < ranks.words().size(); ++rank) {
-      for (const int position : operation.gradients) {
-        seeds[rank][static_cast<std::size_t>(layer)][static_cast<std::size_t>(position)] =
-            ranks.words()[rank];
-      }
-    }
-  };
-  const auto of_shared = [&](const auto& word) {
-    for (std::size_t rank = 0; rank < shared.words().size(); ++rank) {
-      shared.words()[rank] = word(rank);
-    }
-  };
-
-  const auto part = static_cast<int>(plan::BatchPartOf(scenario_.plan, data_rank));
-  const std::uint32_t seed = values::SmallIntegerSeed(part, step, micro_batch);
-  of_shared([&](std::size_t) { return mixed(seed, 0, input); });
-  shared.Run(WorkOf(0).forward, 0, -1, type, none);
-  const Words rows = shared.words();
-
-  Words onwards;  // by chunk
-  std::uint32_t& word = blocks.words()[0];
-  word = sum(rows, type);
-  for (int chunk = 0; chunk < chunks; ++chunk) {
-    word = mixed(word, 0, chunk);
-    for (int layer = stages_[static_cast<std::size_t>(chunk)];
-         layer < stages_[static_cast<std::size_t>(chunk) + 1]; ++layer) {
-      blocks.Run(WorkOf(layer).forward, layer, -1, type, none);
-    }
-    onwards.push_back(word);
-  }
-
-  of_shared([&](std::size_t) { return mixed(word, 0, output); });
-  shared.Run(WorkOf(output_layer).forward, output_layer, -1, type, none);
-  const Words made = shared.words();
-  of_shared([&](std::size_t rank) {
-    const std::uint32_t turned = mixed(made[rank], 0, all + output);
-    return interlaced ? turned : mixed(sum(made, DataType::kFp32), turned, output);
-  });
-  shared.Run(WorkOf(output_layer).backward, output_layer, -1, type,
-             [&](const Operation& operation) { take(shared, output_layer, operation); });
-  shared.TakePending();
-  word = vocabulary == parallel::Vocabulary::kVocab2 ? sum(made, type)
-         : interlaced                                ? shared.words().back()
-                                                     : sum(shared.words(), type);
-
-  for (int chunk = chunks - 1; chunk >= 0; --chunk) {
-    const bool split =
-        !split_.empty() &&
-        split_[static_cast<std::size_t>(chunk)][static_cast<std::size_t>(micro_batch)];
-    const std::uint32_t received = word;
-    const int first = stages_[static_cast<std::size_t>(chunk)];
-    const int last = stages_[static_cast<std::size_t>(chunk) + 1] - 1;
-    word = mixed(received, mixed(onwards[static_cast<std::size_t>(chunk)], 0, all + chunk), chunk);
-    for (int layer = last; layer >= first; --layer) {
-      blocks.Run(split ? WorkOf(layer).backward_input.operations : WorkOf(layer).backward, layer,
-                 -1, type, [&](const Operation& operation) { take(blocks, layer, operation); });
-    }
-    for (int layer = last; layer >= first && split; --layer) {
-      blocks.Run(WorkOf(layer).backward_weight.operations, layer, -1, type,
-                 [&](const Operation& operation) { take(blocks, layer, operation); });
-    }
-  }
-
-  of_shared(
-      [&](std::size_t rank) { return mixed(word, mixed(rows[rank], 0, all + input), input); });
-  shared.Run(WorkOf(0).backward, 0, -1, type,
-             [&](const Operation& operation) { take(shared, 0, operation); });
   return seeds;
 }
 

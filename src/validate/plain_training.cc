@@ -67,8 +67,7 @@ Weights TrainPlainly(const scenario::Scenario& scenario, Gradients gradients, in
                      std::uint64_t seed) {
   const plan::Training& training = scenario.plan.training;
   const PlainPasses passes(scenario);
-  const bool shared = scenario.plan.parallelism.vocabulary != parallel::Vocabulary::kEnds;
-  const model::Model local = model::Localised(passes.model(), scenario.plan.parallelism.tensor);
+  const model::Model local = model::Localised(*scenario.model, scenario.plan.parallelism.tensor);
   const auto ranks = static_cast<int>(scenario.plan.parallelism.data);
   const auto addends =
       static_cast<double>(plan::GradientRanks(scenario.plan) * training.gradient_accumulation);
@@ -84,7 +83,7 @@ Weights TrainPlainly(const scenario::Scenario& scenario, Gradients gradients, in
     elements += tensor.elements;
   }
   const auto once = [&](const model::Tensor& tensor) {
-    return shared ? !tensor.of_vocabulary : tensor.division == model::Division::kWhole;
+    return tensor.division == model::Division::kWhole;
   };
 
   Weights weights;

@@ -126,8 +126,6 @@ POWERSGD = ("--set=data_parallel={zero_stage: 0, framework: ddp, comm_hook: powe
             "{matrix_approximation_rank: 4, start_powerSGD_iter: 10, min_compression_rate: 1.5, "
             "warm_start: false}}",)
 LAYERS = "--set=data_parallel={zero_stage: 3, framework: %s, units: layer}"
-INTERNEVO = (DDP, "--set=data_parallel={zero_stage: 1, framework: internevo}",
-             "--set=training.parameter_dtype=bf16")
 NANOTRON = (DDP, "--set=data_parallel={zero_stage: 1, framework: nanotron}",
             "--set=training.parameter_dtype=bf16")
 
@@ -172,8 +170,7 @@ class PlanTest(EmitTest):
                            "--set=parallelism=null"),
                           (DDP, "--set=data_parallel={zero_stage: 3, framework: fsdp1}"),
                           (DDP, *LOOP, *TF32, *POWERSGD),
-                          (DDP, *LOOP, LAYERS % "fsdp1"), (FSDP2, *LOOP, LAYERS % "fsdp2"),
-                          INTERNEVO):
+                          (DDP, *LOOP, LAYERS % "fsdp1"), (FSDP2, *LOOP, LAYERS % "fsdp2")):
             with self.subTest(arguments=arguments):
                 plan, _ = self.emit(*arguments)
                 # Somewhere else, as on the cluster that it is meant for.
@@ -952,14 +949,6 @@ class ScriptTest(EmitTest):
         # FP32 was TF32 then by default.
         plan, _ = self.emit(DDP, "--set=training.precision=fp32", "--set=software.torch=1.11")
         self.assertIn("export NVIDIA_TF32_OVERRIDE='0'\n", (plan / "launch.sh").read_text())
-
-    def test_internevo_has_none(self):
-        plan, said = self.emit(*INTERNEVO)
-        self.assertFalse((plan / "launch.sh").exists())
-        for file in ("deepspeed.json", "pytorch.py", "torchtitan.toml", "megatron.args",
-                     "launch.sh", "job.sbatch"):
-            self.assertIn(f"not {file}: ", said)
-        self.assertIn("InternEvo", said)
 
     def test_nanotron_has_none(self):
         plan, said = self.emit(*NANOTRON)

@@ -85,8 +85,6 @@ std::vector<int> ZeroStagesOf(Framework framework) {
     case Framework::kMegatron:
     case Framework::kNanotron:
       return {0, 1};
-    case Framework::kInternEvo:
-      return {1};
     case Framework::kDeepSpeed:
     case Framework::kReference:
       return {0, 1, 2, 3};

@@ -247,22 +247,6 @@ void ExpectToShow(const std::vector<Plan>& plans, int least) {
   testing::Test::RecordProperty("explained", explained_ones);
 }
 
-// Of what stages communicate that share out the vocabulary.
-TEST(Mutations, OfASharedVocabularyShow) {
-  const std::string transformer = ", activation_checkpointing: none";
-  const auto plan = [&](const char* vocabulary, const char* data_parallel) {
-    return Plan{.stages = 2,
-                .data = 1,
-                .data_parallel = data_parallel,
-                .schedule = fmt::format("1f1b, stage_layers: [1, 0], vocabulary: {}", vocabulary),
-                .training = transformer};
-  };
-  ExpectToShow({plan("vocab_1", "zero_stage: 0, framework: reference"),
-                plan("vocab_2", "zero_stage: 0, framework: megatron"),
-                plan("interlaced", "zero_stage: 0, framework: reference")},
-               50);
-}
-
 // Of what ranks send each other that have parts of the same sequences.
 TEST(Mutations, OfContextParallelismShow) {
   const auto plan = [](int context, const char* method, const char* data_parallel, int tensor = 1,

@@ -80,7 +80,6 @@ struct Case {
   int virtual_stages = 1;
   std::string schedule{};  // where it is not the framework's own
   int tokens = 8;          // of a sequence
-  std::string vocabulary = "ends";
 };
 
 scenario::Scenario Loaded(const Case& one) {
@@ -91,14 +90,14 @@ model: {}
 cluster:
   topology: {{kind: flat, devices: {}, gpu: b200, link: {{latency: 5 us, bandwidth: 25 GB/s}}}}
 training: {{sequence_length: {}, micro_batch_size: 1, optimizer: adamw, {}}}
-parallelism: {{pipeline: {}, tensor: {}, sequence_parallel: {}, {}{}}}
+parallelism: {{pipeline: {}, tensor: {}, sequence_parallel: {}, {}}}
 data_parallel: {{{}}}
 )",
       one.model, one.stages * one.data * one.tensor, one.tokens, one.training, one.stages,
       one.tensor, one.sequence_parallel,
       one.schedule.empty() ? fmt::format("virtual_stages: {}", one.virtual_stages)
                            : "schedule: " + one.schedule,
-      one.vocabulary == "ends" ? "" : ", vocabulary: " + one.vocabulary, one.data_parallel);
+      one.data_parallel);
   scenario::InputCache cache;
   auto scenario = scenario::LoadText(text, "test", {}, cache);
   STEPCAST_CHECK(scenario.has_value(), (text + Format(scenario.error())).c_str());
@@ -161,38 +160,6 @@ constexpr const char* kSharedHead = R"(
   intermediate_size: 12
   vocab_size: 11
 )";
-
-// Embedding and head shared out over the stages, tied or not: with tied ones the gradients of both
-// meet on the stage that has the words.
-TEST(PipelineTraining, WithASharedVocabularyIsTheSame) {
-  for (const char* model : {kLlama, kTied}) {
-    for (const char* vocabulary : {"vocab_1", "vocab_2", "interlaced"}) {
-      for (const int stages : {2, 4}) {
-        for (const char* data_parallel :
-             {"framework: reference, zero_stage: 0", "framework: reference, zero_stage: 1",
-              "framework: megatron, zero_stage: 0", "framework: megatron, zero_stage: 1"}) {
-          Check({.model = model,
-                 .stages = stages,
-                 .data = 2,
-                 .training = "precision: bf16, gradient_accumulation: 8",
-                 .data_parallel = data_parallel,
-                 .vocabulary = vocabulary});
-        }
-      }
-    }
-  }
-}
-
-TEST(PipelineTraining, VHalfWithASharedVocabularyIsTheSame) {
-  for (const char* vocabulary : {"vocab_1", "vocab_2"}) {
-    Check({.model = kEightBlocks,
-           .stages = 4,
-           .training = "precision: bf16, gradient_accumulation: 8",
-           .data_parallel = "framework: reference, zero_stage: 0",
-           .schedule = "v_half",
-           .vocabulary = vocabulary});
-  }
-}
 
 TEST(TensorParallelTraining, WithAKeyValueHeadForTwoRanksIsTheSame) {
   for (const int stages : {1, 2}) {

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string_view>
+
+// What earlier releases modelled and this one does not. A file that asks for it is told so by name.
+namespace stepcast::plan {
+
+struct Withdrawn {
+  std::string_view path;  // "data_parallel.framework"
+  std::string_view word;  // the value that has gone; empty: the key itself has
+  const char* what;       // what it was, in the plural
+  const char* hint;
+};
+
+inline constexpr Withdrawn kWithdrawn[] = {
+    {"parallelism.vocabulary", "", "vocabularies shared out over the stages of a pipeline",
+     "leave it out: the embedding is on the first stage and the head on the last one"},
+    {"data_parallel.framework", "internevo", "plans of InternEvo",
+     "write framework: megatron or reference"},
+    {"training.norm", "apex_fp32", "norms of FP32 copies, which were InternEvo's,",
+     "write norm: apex"},
+};
+
+}  // namespace stepcast::plan
