@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <iterator>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -250,19 +251,41 @@ const NcclPricer::Communicator& NcclPricer::CommunicatorOf(const Machine& machin
       .first->second;
 }
 
-const nccl::ExchangeModel& NcclPricer::ExchangeOf(const Machine& machine) {
-  const auto found = exchanges_.find(machine);
+const nccl::ExchangeModel& NcclPricer::ExchangeOf(const Machine& machine,
+                                                  const GroupShape* communicator) {
+  const auto& [shape, speeds] = machine;
+  std::vector<int> gpus;  // of the node, where others than the group's may relay
+  if (communicator != nullptr && shape.nodes == 1) {
+    std::set_union(shape.gpus.begin(), shape.gpus.end(), communicator->gpus.begin(),
+                   communicator->gpus.end(), std::back_inserter(gpus));
+    if (gpus == shape.gpus) gpus.clear();
+  }
+  const auto found = exchanges_.find({machine, gpus});
   if (found != exchanges_.end()) return found->second;
+  Machine around = machine;
+  std::vector<std::size_t> members;
+  if (!gpus.empty()) {
+    around.first = {.ranks = static_cast<int>(gpus.size()), .nodes = 1, .gpus = gpus};
+    for (std::size_t i = 0; i < gpus.size(); ++i) {
+      if (std::binary_search(shape.gpus.begin(), shape.gpus.end(), gpus[i])) members.push_back(i);
+    }
+  }
   return exchanges_
-      .emplace(machine, nccl::ExchangeModel(NodeOf(machine), machine.first.nodes,
-                                            CommunicatorOf(machine).compute_channels,
-                                            setting_.version, machine.second.nvlink))
+      .emplace(
+          std::pair(machine, std::move(gpus)),
+          nccl::ExchangeModel(NodeOf(around), shape.nodes, CommunicatorOf(around).compute_channels,
+                              setting_.version, speeds.nvlink, std::move(members)))
       .first->second;
 }
 
-CommunicationPath NcclPricer::LinksOf(const CommunicationPath& path, const GroupShape& shape) {
+CommunicationPath NcclPricer::LinksOf(const CommunicationPath& path, const GroupShape& shape,
+                                      const GroupShape* communicator) {
   CommunicationPath links = path;
-  if (path.ranks_per_node > 1 && !path.intra_is_nvlink && CommunicatorOf(shape).nvlink()) {
+  if (path.ranks_per_node == 1 || path.intra_is_nvlink) return links;
+  const bool nvlink = communicator == nullptr
+                          ? CommunicatorOf(shape).nvlink()
+                          : ExchangeOf(Machine(shape, own_), communicator).nvlink();
+  if (nvlink) {
     links.intra_is_nvlink = true;
     links.intra_bandwidth = Bandwidth();
     links.intra_latency = Time();
@@ -273,7 +296,7 @@ CommunicationPath NcclPricer::LinksOf(const CommunicationPath& path, const Group
 NcclPricer::Estimate NcclPricer::EstimateExchange(CollectiveKind kind, Bytes bytes,
                                                   const Machine& machine,
                                                   const GroupShape* communicator) {
-  const nccl::ExchangeModel& model = ExchangeOf(machine);
+  const nccl::ExchangeModel& model = ExchangeOf(machine, communicator);
   const nccl::PointToPointChannels& channels =
       communicator == nullptr ? model.channels()
                               : ExchangeOf(Machine(*communicator, machine.second)).channels();
@@ -585,7 +608,8 @@ std::optional<CollectivePrice> NcclPricer::Price(CollectiveKind kind, Bytes byte
                                                  const CommunicationPath& path,
                                                  const GroupShape& shape,
                                                  const GroupShape* communicator) {
-  return PriceWith(kind, bytes, LinksOf(path, shape), shape, true, {.communicator = communicator});
+  return PriceWith(kind, bytes, LinksOf(path, shape, communicator), shape, true,
+                   {.communicator = communicator});
 }
 
 std::optional<CollectivePrice> NcclPricer::PriceByLaw(CollectiveKind kind, Bytes bytes,

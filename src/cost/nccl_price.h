@@ -171,9 +171,12 @@ class NcclPricer {
   const Communicator& CommunicatorOf(const GroupShape& shape) {
     return CommunicatorOf(Machine(shape, own_));
   }
-  const nccl::ExchangeModel& ExchangeOf(const Machine& machine);
+  // `communicator`: as Price() has it; its other GPUs relay between those of the group.
+  const nccl::ExchangeModel& ExchangeOf(const Machine& machine,
+                                        const GroupShape* communicator = nullptr);
   topology::CommunicationPath LinksOf(const topology::CommunicationPath& path,
-                                      const GroupShape& shape);
+                                      const GroupShape& shape,
+                                      const GroupShape* communicator = nullptr);
   struct Way {
     // Where it is not NCCL that chooses.
     std::optional<std::pair<nccl::Algorithm, nccl::Protocol>> choice{};
@@ -210,7 +213,7 @@ class NcclPricer {
   Bandwidth nvlink_;  // of a GPU
   LinkSpeeds own_;
   std::map<Machine, Communicator> communicators_;
-  std::map<Machine, nccl::ExchangeModel> exchanges_;
+  std::map<std::pair<Machine, std::vector<int>>, nccl::ExchangeModel> exchanges_;  // with relays
   std::map<std::pair<CollectiveKind, GroupShape>, Group> groups_;
 };
 

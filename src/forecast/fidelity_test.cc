@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "src/base/collective_kind.h"
@@ -175,6 +176,58 @@ TEST(Fidelity, OneCollectiveAloneTakesItsPrice) {
     EXPECT_EQ(CollectiveTime("analytic", op, slow), analytic) << Name(op);
     EXPECT_GT(CollectiveTime("flow", op, slow), 1.5 * analytic) << Name(op);
     EXPECT_GT(CollectiveTime("message", op, slow), 1.5 * analytic) << Name(op);
+  }
+}
+
+constexpr const char* kCubeMesh = R"(
+stepcast: 1
+model: {kind: transformer, family: llama, hidden_size: 1024, num_hidden_layers: 8,
+        num_attention_heads: 8, intermediate_size: 1024, vocab_size: 512}
+cluster: {topology: topologies/dgx-1-v100.yaml, nodes: 1}
+training: {sequence_length: 4096, micro_batch_size: 1, gradient_accumulation: 8, precision: fp16,
+           optimizer: adamw, compile: true}
+data_parallel: {zero_stage: 0, framework: megatron}
+)";
+
+// In a DGX-1 each GPU has NVLinks to four of the seven others; the rest is relayed by a GPU in
+// between, and nothing goes over PCIe, whose 6 GB/s between the processors are a tenth of that.
+// Five GPUs' ring comes back from the fifth by another one.
+TEST(Fidelity, GpusRelayWhereNvlinkDoesNotJoinAll) {
+  for (const auto& [op, ranks] :
+       {std::pair(CollectiveKind::kAllToAll, 8), std::pair(CollectiveKind::kSendRecv, 8),
+        std::pair(CollectiveKind::kScatter, 8), std::pair(CollectiveKind::kGather, 8),
+        std::pair(CollectiveKind::kAllToAll, 5), std::pair(CollectiveKind::kAllReduce, 8),
+        std::pair(CollectiveKind::kAllGather, 7)}) {
+    const auto time = [&, op = op, ranks = ranks](const char* network) {
+      const auto forecast = ForecastCollective(
+          Loaded(kCubeMesh, {std::string("cluster.network=") + network}), op,
+          {.name = {}, .ranks = ranks, .nodes = 1, .siblings = false}, MiB(256), MiB(256));
+      if (!forecast) ADD_FAILURE() << Format(forecast.error());
+      return forecast->rows.front().time.microseconds();
+    };
+    const double analytic = time("analytic");
+    // 6 GB/s are 45 ms for 256 MiB.
+    EXPECT_LT(analytic, 20'000) << Name(op);
+    EXPECT_NEAR(time("flow") / analytic, 1, 0.01) << Name(op);
+    EXPECT_NEAR(time("message") / analytic, 1, 0.02) << Name(op);
+  }
+}
+
+// In an exchange among all the analytic price waits for the busiest link of the whole mesh with the
+// messages to every distance, flow with those alone that cross it.
+TEST(Fidelity, StepsOfACubeMeshAgree) {
+  struct Case {
+    std::vector<std::string> set;
+    double tolerance;
+  };
+  for (const Case& c :
+       {Case{{"parallelism.context=8", "parallelism.context_method=ring"}, 0.01},
+        Case{{"parallelism.context=8", "parallelism.context_method=all_gather"}, 0.01},
+        Case{{"parallelism.context=8", "parallelism.context_method=all_to_all"}, 0.1},
+        Case{{"parallelism.pipeline=8"}, 0.01}, Case{{"parallelism.pipeline=4"}, 0.01}}) {
+    const double analytic = StepTime(kCubeMesh, "analytic", c.set);
+    EXPECT_NEAR(StepTime(kCubeMesh, "flow", c.set) / analytic, 1, c.tolerance) << c.set.back();
+    EXPECT_NEAR(StepTime(kCubeMesh, "message", c.set) / analytic, 1, c.tolerance) << c.set.back();
   }
 }
 

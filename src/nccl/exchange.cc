@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "src/base/check.h"
@@ -63,13 +65,20 @@ class Loads {
 }  // namespace
 
 ExchangeModel::ExchangeModel(const Node& node, int nodes, int compute_channels, Version version,
-                             double nvlink_speed)
+                             double nvlink_speed, std::vector<std::size_t> members)
     : nodes_(nodes),
-      local_(static_cast<int>(node.gpus.size())),
+      local_(static_cast<int>(members.empty() ? node.gpus.size() : members.size())),
       channels_(MakePointToPointChannels(node, nodes, compute_channels, version)) {
   STEPCAST_CHECK(nodes > 1 || local_ > 1, "an exchange has two ranks at least");
   const Fabric fabric = MakeFabric(node, nodes > 1);
+  if (members.empty()) {
+    members.resize(node.gpus.size());
+    std::iota(members.begin(), members.end(), std::size_t{0});
+  }
   const auto gpus = static_cast<std::size_t>(local_);
+  const auto between = [&](std::size_t a, std::size_t b) -> const Path& {
+    return fabric.gpu_to_gpu[members[a]][members[b]];
+  };
   const double n = static_cast<double>(nodes) * local_;
   const double others = nodes - 1;  // nodes
 
@@ -77,13 +86,14 @@ ExchangeModel::ExchangeModel(const Node& node, int nodes, int compute_channels, 
   double nic_latency = 0;
   if (nodes > 1) {
     STEPCAST_CHECK(!node.nics.empty(), "nodes meet over cards");
-    for (std::size_t gpu = 0; gpu < gpus; ++gpu) cards.push_back(OwnCards(node, fabric, gpu));
+    for (std::size_t gpu = 0; gpu < gpus; ++gpu)
+      cards.push_back(OwnCards(node, fabric, members[gpu]));
     for (const Nic& nic : node.nics) nic_latency = std::max(nic_latency, nic.latency);
     // One rule for all GPUs: NCCL takes the detour where it is possible.
     through_rails_ = gpus > 1;
     for (std::size_t a = 0; a < gpus; ++a) {
       for (std::size_t b = 0; b < gpus; ++b) {
-        if (a == b || fabric.gpu_to_gpu[a][b].type == PathType::kNvlink) continue;
+        if (a == b || between(a, b).type == PathType::kNvlink) continue;
         through_rails_ = false;
       }
     }
@@ -94,9 +104,7 @@ ExchangeModel::ExchangeModel(const Node& node, int nodes, int compute_channels, 
   };
   for (std::size_t a = 0; a < gpus; ++a) {
     for (std::size_t b = 0; b < gpus; ++b) {
-      if (a != b && fabric.gpu_to_gpu[a][b].type > PathType::kNvlinkBridge) {
-        local_kind_ = PeerKind::kPcie;
-      }
+      if (a != b && between(a, b).type > PathType::kNvlinkBridge) local_kind_ = PeerKind::kPcie;
     }
   }
 
@@ -104,25 +112,25 @@ ExchangeModel::ExchangeModel(const Node& node, int nodes, int compute_channels, 
   Loads all = idle, scatter = idle, gather = idle, shift = idle;
   for (std::size_t a = 0; a < gpus; ++a) {
     for (std::size_t b = 0; b < gpus; ++b) {
-      if (a != b) all.Add(fabric.gpu_to_gpu[a][b], 1 / n);
-      if (nodes > 1) all.AddOut(a, way_out(a, b), others / n);
+      if (a != b) all.Add(between(a, b), 1 / n);
+      if (nodes > 1) all.AddOut(members[a], way_out(a, b), others / n);
     }
-    if (nodes > 1) all.AddIn(cards[a], a, others * local_ / n);
+    if (nodes > 1) all.AddIn(cards[a], members[a], others * local_ / n);
     if (a > 0) {
-      scatter.Add(fabric.gpu_to_gpu[0][a], 1 / n);
-      gather.Add(fabric.gpu_to_gpu[a][0], 1 / n);
+      scatter.Add(between(0, a), 1 / n);
+      gather.Add(between(a, 0), 1 / n);
     }
-    if (nodes > 1) scatter.AddOut(0, way_out(0, a), others / n);
+    if (nodes > 1) scatter.AddOut(members[0], way_out(0, a), others / n);
     const std::size_t next = (a + 1) % gpus;
     if (nodes > 1 && next == 0) {
-      shift.AddOut(a, way_out(a, 0), 1);
-      shift.AddIn(cards[0], 0, 1);
+      shift.AddOut(members[a], way_out(a, 0), 1);
+      shift.AddIn(cards[0], members[0], 1);
     } else {
-      shift.Add(fabric.gpu_to_gpu[a][next], 1);
+      shift.Add(between(a, next), 1);
     }
   }
   // What leaves the other nodes for the root, each over its own links, is less than what arrives.
-  if (nodes > 1) gather.AddIn(cards[0], 0, others * local_ / n);
+  if (nodes > 1) gather.AddIn(cards[0], members[0], others * local_ / n);
   per_byte_[Index(Exchange::kAllToAll)] = all.Busiest();
   per_byte_[Index(Exchange::kScatter)] = scatter.Busiest();
   per_byte_[Index(Exchange::kGather)] = gather.Busiest();
@@ -172,8 +180,8 @@ ExchangeTime ExchangeModel::Price(Exchange exchange, Bytes size,
   time.transfer = std::max(per_byte_[Index(exchange)] * on_wire * static_cast<double>(size.count()),
                            static_cast<double>(remote_peers * remote.parts) * post_);
   const double local_bytes = on_wire * static_cast<double>(local_peers * message.count());
-  const auto local_channels = static_cast<double>(
-      std::min<std::int64_t>(channels.channels, std::max<std::int64_t>(1, local_peers * local.parts)));
+  const auto local_channels = static_cast<double>(std::min<std::int64_t>(
+      channels.channels, std::max<std::int64_t>(1, local_peers * local.parts)));
   time.transfer = std::max(time.transfer, local_bytes / (local_channels * per_channel_));
   return time;
 }

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "src/base/bytes.h"
 #include "src/nccl/node.h"
@@ -32,7 +34,9 @@ struct ExchangeTime {
 };
 
 // `nodes` such machines. Made once for a communicator. `nvlink_speed`: the rate of the machine's
-// NVLinks over that which NCCL's figure stands for (NvlinkRate).
+// NVLinks over that which NCCL's figure stands for (NvlinkRate). `members`: the GPUs of each node
+// that exchange, by position in `node.gpus`, ascending; empty: all. The others belong to the same
+// communicator, and relay between two that no NVLink joins (Fabric).
 //
 // Links: what a message crosses inside the sender's and the receiver's node is added up, link by
 // link; the busiest one takes the transfer. Between nodes a message leaves by the card of the GPU
@@ -49,7 +53,7 @@ struct ExchangeTime {
 class ExchangeModel {
  public:
   ExchangeModel(const Node& node, int nodes, int compute_channels, Version version,
-                double nvlink_speed = 1);
+                double nvlink_speed = 1, std::vector<std::size_t> members = {});
 
   // Requires two ranks at least.
   ExchangeTime Price(Exchange exchange, Bytes size) const {
@@ -59,6 +63,9 @@ class ExchangeModel {
   ExchangeTime Price(Exchange exchange, Bytes size, const PointToPointChannels& channels) const;
 
   const PointToPointChannels& channels() const { return channels_; }
+
+  // Whether ranks of a node meet over NVLink alone, be it through another GPU.
+  bool nvlink() const { return local_kind_ == PeerKind::kNvlink; }
 
  private:
   // The farthest peers that a kind of exchange has.

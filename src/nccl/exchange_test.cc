@@ -68,6 +68,24 @@ TEST(ExchangeModelTest, AMessageHasTheChannelsOfItsCommunicator) {
   EXPECT_NEAR(across.transfer, size / 40'000, 0.5);
 }
 
+// Three V100 in a row, two NVLinks of 20 GB/s between the first and the second and one between the
+// second and the third. On a communicator of all three the second relays what the first sends to
+// the third, and the narrower hop counts; on one of the two alone there is only PCIe at a switch.
+TEST(ExchangeModelTest, AnotherGpuOfTheCommunicatorRelays) {
+  Node node = PcieNode(3, Cpu::kIntelBroadwell);
+  for (Gpu& gpu : node.gpus) gpu.compute_capability = 70;
+  const double pcie = node.gpus.front().slot.bandwidth;
+  Node pair = node;
+  pair.gpus.erase(pair.gpus.begin() + 1);
+  node.nvlinks = {{.a = 0, .b = 1, .links = 2}, {.a = 1, .b = 2, .links = 1}};
+  const ExchangeModel relayed(node, 1, 8, Version::kV230, 1, {0, 2});
+  EXPECT_TRUE(relayed.nvlink());
+  EXPECT_NEAR(relayed.Price(Exchange::kShift, GiB(1)).transfer, 1073741824 / 20'000.0, 0.5);
+  const ExchangeModel alone(pair, 1, 8, Version::kV230);
+  EXPECT_FALSE(alone.nvlink());
+  EXPECT_GE(alone.Price(Exchange::kShift, GiB(1)).transfer, 1073741824 / (1000 * pcie));
+}
+
 // Without NVLink nothing goes by another GPU's card, and GPUs at one PCIe root cut packets: a GPU
 // sends 3/8 of S to its node and half of it to the network over 24 GB/s of PCIe, but all four share
 // the one card of 12.5 GB/s: 4 x 4/8.

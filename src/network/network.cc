@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "fmt/format.h"
@@ -309,11 +310,57 @@ tl::expected<Path, Fault> Network::Router::Look(int from, int to) {
     }
   }
   std::optional<Path> path = Search(from, to, /*nvlink_only=*/true);
+  if (!path && sources.size() == 1 && targets.size() == 1) path = Relay(sources[0], targets[0]);
   if (!path) path = Search(from, to, /*nvlink_only=*/false);
   if (path) return *std::move(path);
   return tl::unexpected(Fault{
       fmt::format("no route leads from {} to {}", network_.PlaceName(from), network_.PlaceName(to)),
       "join them with a link or a switch, or take another algorithm"});
+}
+
+std::optional<Path> Network::Router::Relay(int from, int to) const {
+  struct Bundle {  // the parallel NVLinks from one device to another
+    std::vector<int> links;
+    Time latency;
+    std::int64_t bandwidth = 0;
+  };
+  const auto between = [&](int a, int b) {
+    Bundle bundle;
+    for (const int id : network_.in_[At(b)]) {
+      const Link& link = network_.link(id);
+      if (link.from != a || !link.nvlink) continue;
+      bundle.links.push_back(id);
+      bundle.latency = std::max(bundle.latency, link.latency);
+      bundle.bandwidth += link.bandwidth.bytes_per_second();
+    }
+    return bundle;
+  };
+  std::set<int> relays;  // GPUs with an NVLink to the target
+  for (const int id : network_.in_[At(to)]) {
+    const Link& link = network_.link(id);
+    const bool gpu = !network_.description_.devices_[At(link.from)].forwards;
+    if (link.nvlink && gpu) relays.insert(link.from);
+  }
+  std::optional<std::pair<Bundle, Bundle>> widest;
+  const auto width = [](const std::pair<Bundle, Bundle>& way) {
+    return std::min(way.first.bandwidth, way.second.bandwidth);
+  };
+  for (const int relay : relays) {
+    const std::pair<Bundle, Bundle> way(between(from, relay), between(relay, to));
+    if (way.first.links.empty()) continue;
+    if (!widest || width(way) > width(*widest)) widest = way;
+  }
+  if (!widest) return std::nullopt;
+  Path path;
+  for (const Bundle* bundle : {&widest->first, &widest->second}) {
+    path.latency += bundle->latency;
+    for (const int id : bundle->links) {
+      path.shares.push_back(
+          {id, static_cast<double>(network_.link(id).bandwidth.bytes_per_second()) /
+                   static_cast<double>(bundle->bandwidth)});
+    }
+  }
+  return path;
 }
 
 void Network::Router::Reach(int device, const Distance& distance, int link) {

@@ -68,7 +68,8 @@ class Network {
   // A network's devices, links and places.
   class Description {
    public:
-    // `forwards`: a switch, a CPU or a NIC; GPUs end routes. `node` is -1 for the fabric; routes
+    // `forwards`: a switch, a CPU or a NIC; GPUs end routes, but for what they relay
+    // (Router::Find). `node` is -1 for the fabric; routes
     // between two places lead through their own nodes and the fabric. Names appear in faults and
     // reports.
     int AddDevice(std::string name, bool forwards, int node = -1);
@@ -133,8 +134,11 @@ class Network::Router {
   // message leaves by the sender's nearest cards and arrives by the receiver's (ncclTopoGetNetDev,
   // src/graph/topo.cc of NVIDIA/nccl), even where the processors are a nearer way to the other's
   // rail than the fabric. Two places that NVLink joins use nothing else, whatever its latency (NCCL
-  // ranks kinds of paths in the same way, src/graph/paths.cc). Of a place on itself: nothing is
-  // crossed. Fails where no route leads there.
+  // ranks kinds of paths in the same way, src/graph/paths.cc). Where NVLink joins neither them nor
+  // a switch between them, but both with another GPU, that one relays: of several the one over the
+  // widest NVLinks, then the first, and never two in a row (PATH_NVB there, P2P_INTERMEDIATE in
+  // src/transport/p2p.cc). NCCL asks only ranks of the communicator; here any GPU of the node may.
+  // Of a place on itself: nothing is crossed. Fails where no route leads there.
   tl::expected<Path, Fault> Find(int from, int to);
   // Empty, for whatever goes over the routes that were found.
   LinkSet& NoLinks() {
@@ -174,6 +178,8 @@ class Network::Router {
 
   tl::expected<Path, Fault> Look(int from, int to);
   std::optional<Path> Search(int from, int to, bool nvlink_only);
+  // Over the NVLinks of one GPU that both have; none where there is no such GPU.
+  std::optional<Path> Relay(int from, int to) const;
   void Reach(int device, const Distance& distance, int link);
   // Of what arrives at `device`, the part over each of the links by which it does.
   void Divide(int from, int to, int device, std::vector<double>& parts) const;

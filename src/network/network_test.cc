@@ -142,6 +142,42 @@ TEST(RouterTest, TakesTheShortestButPrefersNvLink) {
   EXPECT_EQ(Network::Router(nvlink).Find(0, 1)->latency, Nanoseconds(500));
 }
 
+// A GPU relays between two that have NVLinks to it and none to each other, before PCIe carries
+// anything: of two that could the one whose narrower hop is the wider, though its latency is
+// longer. Of a GPU two hops away nothing is relayed.
+TEST(RouterTest, OneGpuRelaysOverNvlinks) {
+  Network::Description description;
+  const int pcie = description.AddDevice("pcie", true);
+  std::vector<int> gpus;
+  for (const char* name : {"a", "b", "narrow", "wide", "far"}) {
+    gpus.push_back(description.AddDevice(name, false));
+    description.AddPlace({gpus.back()});
+    description.AddBothWays(
+        {.from = gpus.back(), .to = pcie, .latency = Nanoseconds(100), .bandwidth = kWide});
+  }
+  const auto join = [&](int one, int other, int gigabytes, int nanoseconds) {
+    description.AddBothWays({.from = gpus[static_cast<std::size_t>(one)],
+                             .to = gpus[static_cast<std::size_t>(other)],
+                             .latency = Nanoseconds(nanoseconds),
+                             .bandwidth = Bandwidth::GigabytesPerSecond(gigabytes),
+                             .nvlink = true});
+  };
+  join(0, 2, 50, 300);
+  join(2, 1, 20, 300);
+  join(0, 3, 25, 500);
+  join(3, 1, 25, 500);
+  join(1, 4, 25, 500);
+  const Network network = Network::Make(description).value();
+  Network::Router router(network);
+  const Path relayed = router.Find(0, 1).value();
+  EXPECT_EQ(relayed.latency, Nanoseconds(1000));
+  ASSERT_EQ(relayed.shares.size(), 2U);
+  EXPECT_EQ(network.LinkName(relayed.shares[0].link), "a to wide");
+  EXPECT_EQ(network.LinkName(relayed.shares[1].link), "wide to b");
+  EXPECT_EQ(relayed.shares[0].part, 1);
+  EXPECT_EQ(router.Find(0, 4)->latency, Nanoseconds(200));
+}
+
 // The switch of another node hangs on that node's GPUs alone, and those do not forward.
 TEST(RouterTest, SaysWhereNothingLeads) {
   const SampleNetwork sample = MakeSampleNetwork(2, 2, 0);
