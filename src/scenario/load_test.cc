@@ -412,6 +412,33 @@ TEST(Load, NullIsTheDefaultOfEveryKey) {
             "  hint: write for example 'name: a-name'\n");
 }
 
+// Recomputation that there is not, norms that are one kernel in any case, a fabric that nothing
+// passes through, copies of what is FP32 itself.
+TEST(Load, WarnsAboutSettingsOfWhatThePlanDoesNotHave) {
+  const std::vector<std::string> set = {
+      "training.checkpoint_early_stop=true", "training.norm=huggingface",
+      "training.parameter_dtype=fp32", "training.master_weights=fp32",
+      "communication.nccl_collnet=true"};
+  const Result<Scenario> loaded = LoadString(
+      "stepcast: 1\n"
+      "model: models/gpt2.yaml\n"
+      "cluster: {topology: topologies/dgx-a100.yaml}\n"
+      "training: {sequence_length: 128, micro_batch_size: 1, gradient_accumulation: 1,\n"
+      "           precision: bf16, optimizer: adamw}\n"
+      "data_parallel: {zero_stage: 0, framework: ddp}\n",
+      set);
+  ASSERT_TRUE(loaded.has_value()) << Messages(loaded);
+  EXPECT_EQ(loaded->warnings,
+            (std::vector<std::string>{
+                "training.checkpoint_early_stop has no effect with activation_checkpointing none: "
+                "it ends the recomputation of full and selective_op",
+                "training.master_weights has no effect with parameters in fp32, which need none",
+                "communication.nccl_collnet has no effect on one node, whose GPUs send nothing "
+                "through the fabric's switches",
+                "training.norm huggingface has no effect on layer norms, which are one kernel as "
+                "with fused"}));
+}
+
 TEST(Load, WarnsAboutKeysWithoutEffect) {
   const Result<Scenario> loaded =
       LoadString(std::string(kFlat), {"data_parallel.prefetch=2", "training.attention=math"});
