@@ -112,6 +112,7 @@ TEST(Load, FillsInTheDefaults) {
       "\"training\": {\"sequence_length\": 128, "
       "\"micro_batch_size\": 2, "
       "\"gradient_accumulation\": 4, \"precision\": \"bf16\", \"parameter_dtype\": \"bf16\", "
+      "\"master_weights\": \"fp32\", \"optimizer_state_dtype\": \"fp32\", "
       "\"gradient_dtype\": \"bf16\", \"reduce_dtype\": \"bf16\", \"optimizer\": \"adamw\", "
       "\"optimizer_implementation\": \"fused\", \"activation_offload\": false, "
       "\"host_waits\": \"never\", \"step_barrier\": false}, \"parallelism\": "
