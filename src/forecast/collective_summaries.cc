@@ -14,8 +14,9 @@ namespace {
 
 using program::Index;
 
-// Calls of one collective among the ranks of one group, on any communicator of it: FSDP1 and
-// Megatron-LM, for one, have several.
+// Calls of one collective among the ranks of one group, on any communicator of it. There may be
+// several: layers that ranks divide have one, and what adds up gradients of parts of the tokens
+// among the same ranks another (lowering/tied_gradients.h).
 struct Sum {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   std::string_view group;

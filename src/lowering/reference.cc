@@ -37,7 +37,7 @@ struct GradientBucket {
   int missing = 0;                   // gradients of this micro-batch still to come
   bool allocated = false;            // full gradients exist
   Index gradients = kNone;           // full, in the type in which backward writes them
-  Index gradient_shard = kNone;      // stages 2 and 3, unless full gradients are kept
+  Index gradient_shard = kNone;      // stages 2 and 3, unless they are reduced where they are
   Index accumulators = kNone;        // in a larger type: of what is kept, full or the shard
   program::Elements reduced_values;  // this rank's part of the reduced gradients
   Index optimizer = kNone;
@@ -65,6 +65,8 @@ class Reference final : public ShardingStrategy {
         sharded_parameters_(stage_ == 3),
         keeps_full_gradients_(stage_ <= 1 || (data_parallel_.accumulate_unsharded &&
                                               plan_.training.gradient_accumulation > 1)),
+        reduces_in_place_(!keeps_full_gradients_ && !data_parallel_.overlap &&
+                          plan_.training.gradient_accumulation == 1),
         written_type_(plan::WrittenGradientType(plan_.training)),
         operations_(builder_),
         units_(step, operations_, groups_, pieces_),
@@ -218,6 +220,9 @@ class Reference final : public ShardingStrategy {
         for (auto bucket = all.rbegin(); bucket != all.rend(); ++bucket) GatherUpdated(*bucket);
       }
     }
+    if (reduces_in_place_) {
+      for (GradientBucket& bucket : buckets_) ReleaseGradients(bucket);
+    }
     builder_.Record(step_.compute(), update_done_);
     LayerDone();
   }
@@ -298,8 +303,10 @@ class Reference final : public ShardingStrategy {
         }
       }
       if (!keeps_full_gradients_) {
-        bucket.gradient_shard = add_shard("/gradient shard", gradient_bytes, Category::kGradient);
-        Keep(bucket.gradient_shard);
+        if (!reduces_in_place_) {
+          bucket.gradient_shard = add_shard("/gradient shard", gradient_bytes, Category::kGradient);
+          Keep(bucket.gradient_shard);
+        }
         if (apart) {
           bucket.accumulators =
               add_shard("/gradient accumulators", accumulator_bytes, Category::kGradient);
@@ -400,11 +407,21 @@ class Reference final : public ShardingStrategy {
       builder_.Communicate(replica_stream_, bucket.replica_reduction, uses_);
     }
     builder_.Record(over_replicas ? replica_stream_ : communication_, bucket.reduced);
-    if (!keeps_full_gradients_) {
+    if (!keeps_full_gradients_ && !reduces_in_place_) {
       builder_.RecordStream(communication_, bucket.gradients);
-      builder_.Release(bucket.gradients);
-      bucket.allocated = false;
+      ReleaseGradients(bucket);
     }
+  }
+
+  void ReleaseGradients(GradientBucket& bucket) {
+    builder_.Release(bucket.gradients);
+    bucket.allocated = false;
+  }
+
+  // Stages 2 and 3: this rank's part of the gradients, in the type in which they were written.
+  program::Elements WrittenShard(const GradientBucket& bucket) const {
+    return reduces_in_place_ ? At(bucket.gradients, OwnFirst(bucket.shard), written_type_)
+                             : At(bucket.gradient_shard, 0, written_type_);
   }
 
   // Where gradients add up over the micro-batches: in accumulators of a larger type where there are
@@ -461,8 +478,9 @@ class Reference final : public ShardingStrategy {
   void WithReductionToShard(GradientBucket& bucket) {
     const bool first = step_.micro_batch() == 0;
     const program::Elements gradients = At(bucket.gradients, 0, written_type_);
-    const program::Elements kept = At(bucket.gradient_shard, 0, written_type_);
-    bucket.reduced_values = Accumulated(bucket, bucket.gradient_shard);
+    const program::Elements kept = WrittenShard(bucket);
+    bucket.reduced_values =
+        bucket.accumulators != kNone ? Accumulated(bucket, bucket.accumulators) : kept;
     const bool to_shard = first || bucket.accumulators != kNone;
     const program::Elements received = to_shard ? kept : Further(gradients, OwnFirst(bucket.shard));
     builder_.With(Collected(received, gradients, bucket.shard.padded()));
@@ -471,9 +489,9 @@ class Reference final : public ShardingStrategy {
   }
 
   void WithReductionOverReplicas(GradientBucket& bucket) {
-    if (bucket.gradient_shard != kNone) {
-      bucket.reduced_values = WithCastToReduce(bucket, true, bucket.reduced_values,
-                                               At(bucket.gradient_shard, 0, written_type_));
+    if (!keeps_full_gradients_) {
+      bucket.reduced_values =
+          WithCastToReduce(bucket, true, bucket.reduced_values, WrittenShard(bucket));
     }
     builder_.With(Collected(bucket.reduced_values, bucket.reduced_values, bucket.shard.length()));
   }
@@ -647,6 +665,10 @@ class Reference final : public ShardingStrategy {
   const int stage_;  // 0 where the shard group is one rank: there is nothing to shard
   const bool sharded_parameters_;
   const bool keeps_full_gradients_;
+  // Stages 2 and 3: without overlap all gradients of a micro-batch are there when the first is
+  // reduced. Where no sum of micro-batches is kept, the rank's part of them is its shard until the
+  // update: a buffer for shards beside them would make these stages need more than stage 1.
+  const bool reduces_in_place_;
   const DataType written_type_;  // of what backward writes
   Operations operations_;
   TensorPieces pieces_;

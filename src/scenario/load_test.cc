@@ -142,6 +142,7 @@ TEST(Load, FillsInTheDefaults) {
       "\"training\": {\"sequence_length\": 128, "
       "\"micro_batch_size\": 2, "
       "\"gradient_accumulation\": 4, \"precision\": \"bf16\", \"parameter_dtype\": \"bf16\", "
+      "\"master_weights\": \"fp32\", \"optimizer_state_dtype\": \"fp32\", "
       "\"gradient_dtype\": \"bf16\", \"reduce_dtype\": \"bf16\", \"optimizer\": \"adamw\", "
       "\"optimizer_implementation\": \"fused\", \"activation_offload\": false, "
       "\"host_waits\": \"never\", \"step_barrier\": false}, \"parallelism\": "
@@ -440,6 +441,33 @@ TEST(Load, NullIsTheDefaultOfEveryKey) {
             "  hint: did you mean 'reduce_bucket_size'?\n"
             "--set name.x=null: error[input.wrong-kind]: 'name' needs text, not a mapping\n"
             "  hint: write for example 'name: a-name'\n");
+}
+
+// Recomputation that there is not, norms that are one kernel in any case, a fabric that nothing
+// passes through, copies of what is FP32 itself.
+TEST(Load, WarnsAboutSettingsOfWhatThePlanDoesNotHave) {
+  const std::vector<std::string> set = {
+      "training.checkpoint_early_stop=true", "training.norm=huggingface",
+      "training.parameter_dtype=fp32", "training.master_weights=fp32",
+      "communication.nccl_collnet=true"};
+  const Result<Scenario> loaded = LoadString(
+      "stepcast: 1\n"
+      "model: models/gpt2.yaml\n"
+      "cluster: {topology: topologies/dgx-a100.yaml}\n"
+      "training: {sequence_length: 128, micro_batch_size: 1, gradient_accumulation: 1,\n"
+      "           precision: bf16, optimizer: adamw}\n"
+      "data_parallel: {zero_stage: 0, framework: ddp}\n",
+      set);
+  ASSERT_TRUE(loaded.has_value()) << Messages(loaded);
+  EXPECT_EQ(loaded->warnings,
+            (std::vector<std::string>{
+                "training.checkpoint_early_stop has no effect with activation_checkpointing none: "
+                "it ends the recomputation of full and selective_op",
+                "training.master_weights has no effect with parameters in fp32, which need none",
+                "communication.nccl_collnet has no effect on one node, whose GPUs send nothing "
+                "through the fabric's switches",
+                "training.norm huggingface has no effect on layer norms, which are one kernel as "
+                "with fused"}));
 }
 
 TEST(Load, WarnsAboutKeysWithoutEffect) {

@@ -2,6 +2,7 @@
 // for k = 12 and 64 ranks: 16, 4.1875, 2.21875, 0.25.
 
 #include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
 
 #include <cstdint>
 
@@ -70,6 +71,72 @@ TEST_P(ModelStates, SimulatedPeakIsTheFormulaAndWhatIsInFlight) {
 INSTANTIATE_TEST_SUITE_P(Stages, ModelStates,
                          testing::Values(Expected{0, 16}, Expected{1, 4.1875}, Expected{2, 2.21875},
                                          Expected{3, 0.25}));
+
+Bytes StatesAtPeak(const scenario::Scenario& scenario) {
+  const auto run = forecast::Simulate(scenario);
+  RC_ASSERT(run.has_value());
+  using program::Category;
+  const forecast::BytesByCategory& bytes = run->forecast.memory.at_peak;
+  Bytes states;
+  for (const Category category : {Category::kParameter, Category::kGradient, Category::kOptimizer,
+                                  Category::kCommunication}) {
+    states += bytes[static_cast<std::size_t>(category)];
+  }
+  return states;
+}
+
+// Without overlap all gradients are there before the first is reduced. What a stage shards it must
+// not keep twice: no stage needs more than the one before. Layers divide among the ranks, and there
+// are so many that the few which stage 3 has gathered at a time are less than what it shards: three
+// of eight, and a quarter of all.
+RC_GTEST_PROP(ModelStatesWithoutOverlap, NoStageNeedsMoreThanTheOneBefore, ()) {
+  const auto ranks = *rc::gen::inRange<std::int64_t>(4, 17);
+  const TestLayer layer{.parameters = {ranks * *rc::gen::inRange<std::int64_t>(1, 2000)},
+                        .forward = Microseconds(*rc::gen::inRange<std::int64_t>(1, 50)),
+                        .backward = Microseconds(*rc::gen::inRange<std::int64_t>(1, 50))};
+  const auto layers = static_cast<std::size_t>(*rc::gen::inRange(8, 13));
+  scenario::Scenario scenario =
+      FlatScenario(ListOf(std::vector<TestLayer>(layers, layer), Time()),
+                   {.devices = static_cast<int>(ranks),
+                    .latency = Nanoseconds(*rc::gen::inRange<std::int64_t>(0, 20'000)),
+                    .bandwidth = Bandwidth::GigabytesPerSecond(1)});
+  scenario.plan.data_parallel.overlap = false;
+  scenario.plan.training.gradient_dtype = *rc::gen::element(DataType::kBf16, DataType::kFp32);
+  Bytes before;
+  for (int stage = 0; stage <= 3; ++stage) {
+    scenario.plan.data_parallel.zero_stage = stage;
+    const Bytes states = StatesAtPeak(scenario);
+    if (stage > 0) RC_ASSERT(states <= before);
+    before = states;
+  }
+}
+
+// Without master weights and with moments in the parameters' type 4 of the 12 bytes are left, of
+// remainders and bf16 moments 6, of FP32 moments and remainders 10.
+TEST(ModelStates, FollowMasterWeightsAndMoments) {
+  struct States {
+    plan::MasterWeights master_weights;
+    DataType type;
+    double bytes;
+  };
+  using plan::MasterWeights;
+  for (const States& states : {States{MasterWeights::kNone, DataType::kBf16, 4},
+                               States{MasterWeights::kNone, DataType::kFp32, 8},
+                               States{MasterWeights::kFp16Remainder, DataType::kBf16, 6},
+                               States{MasterWeights::kFp16Remainder, DataType::kFp32, 10},
+                               States{MasterWeights::kFp32, DataType::kBf16, 8}}) {
+    for (const int stage : {0, 1}) {
+      scenario::Scenario scenario = Base(stage, kElements);
+      scenario.plan.training.master_weights = states.master_weights;
+      scenario.plan.training.optimizer_state_dtype = states.type;
+      const double expected = 4 + states.bytes / (stage == 0 ? 1 : kRanks);
+      EXPECT_DOUBLE_EQ(StatesPerParameter(forecast::MemoryFormula(scenario)), expected);
+      const auto run = forecast::Simulate(scenario);
+      ASSERT_TRUE(run.has_value());
+      EXPECT_DOUBLE_EQ(StatesPerParameter(run->forecast.memory.at_peak), expected);
+    }
+  }
+}
 
 // FP32 accumulators beside the bf16 gradients: 4 bytes more, sharded from stage 2 on.
 TEST(ModelStatesWithFp32Accumulation, AddFourBytes) {

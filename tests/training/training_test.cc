@@ -272,7 +272,8 @@ TEST(Training, EncodersTrainAsPlainDataParallelism) {
 TEST(Training, EveryMixOfTypesTrainsAsPlainDataParallelism) {
   std::vector<std::string> reference;
   for (const char* stage : {"0", "1", "2", "3"}) {
-    for (const char* more : {"", ", accumulate_unsharded: true", ", shard_group_size: 2"}) {
+    for (const char* more : {"", ", accumulate_unsharded: true", ", shard_group_size: 2",
+                             ", overlap: false", ", overlap: false, shard_group_size: 2"}) {
       reference.push_back(fmt::format("framework: reference, zero_stage: {}{}", stage, more));
     }
   }
@@ -281,7 +282,8 @@ TEST(Training, EveryMixOfTypesTrainsAsPlainDataParallelism) {
         "bf16, reduce_dtype: fp32", "bf16, reduce_dtype: fp16", "bf16, parameter_dtype: fp32",
         "bf16, parameter_dtype: fp32, reduce_dtype: bf16",
         "bf16, parameter_dtype: fp32, gradient_dtype: bf16", "fp16", "fp8",
-        "bf16, gradient_dtype: fp32, optimizer_implementation: foreach"}) {
+        "bf16, gradient_dtype: fp32, optimizer_implementation: foreach",
+        "bf16, master_weights: none", "bf16, master_weights: none, gradient_dtype: fp32"}) {
     for (const std::string& plan : reference) {
       for (const char* micro : {"1", "4"}) {
         ExpectSameBits(kLayers, 4,
@@ -289,10 +291,11 @@ TEST(Training, EveryMixOfTypesTrainsAsPlainDataParallelism) {
       }
     }
   }
-  for (const char* types : {"bf16, parameter_dtype: fp32", "fp16", "fp8, parameter_dtype: fp32",
-                            "bf16, optimizer_implementation: fused"}) {
+  for (const char* types :
+       {"bf16, parameter_dtype: fp32", "fp16, master_weights: fp32", "fp8, parameter_dtype: fp32",
+        "bf16, optimizer_implementation: fused", "bf16, master_weights: fp32"}) {
     // What a hook sends are small integers, which 16 bits hold.
-    const bool wide = std::string(types).find("fp32") != std::string::npos;
+    const bool wide = std::string(types).find("parameter_dtype: fp32") != std::string::npos;
     for (const char* more : {"", ", gradient_as_bucket_view: true", ", comm_hook: fp16_compress",
                              ", comm_hook: bf16_compress, bucket_size: 64 B, "
                              "gradient_as_bucket_view: true"}) {
@@ -303,7 +306,8 @@ TEST(Training, EveryMixOfTypesTrainsAsPlainDataParallelism) {
   }
   for (const char* types :
        {"bf16, parameter_dtype: fp32", "bf16, parameter_dtype: fp32, reduce_dtype: fp32",
-        "bf16, reduce_dtype: fp32", "fp16, parameter_dtype: fp32", "fp8"}) {
+        "bf16, reduce_dtype: fp32", "fp16, parameter_dtype: fp32", "fp8",
+        "bf16, master_weights: fp32", "fp16, master_weights: fp32"}) {
     for (const char* more : {"", ", accumulate_unsharded: true", ", shard_group_size: 2",
                              ", accumulate_unsharded: true, shard_group_size: 2"}) {
       for (const char* framework : {"fsdp1", "fsdp2"}) {
