@@ -67,8 +67,13 @@ tl::unexpected<Failure> FailureOf(const study::Failure& failure) {
 }
 
 MemoryFigures Figures(const forecast::MemoryForecast& memory) {
-  return {memory.peak.count(), memory.reserved.count(), memory.outside.count(),
-          memory.capacity.count(), memory.fits};
+  return {.peak = memory.peak.count(),
+          .reserved = memory.reserved.count(),
+          .outside = memory.outside.count(),
+          .capacity = memory.capacity.count(),
+          .fits = memory.fits,
+          .verdict = Name(memory.verdict()),
+          .fit_probability = memory.fit_probability};
 }
 
 SweepRow RowOf(std::vector<std::pair<std::string, std::string>> set, const planner::SweepRow& row) {
@@ -83,6 +88,8 @@ SweepRow RowOf(std::vector<std::pair<std::string, std::string>> set, const plann
   made.reserved = row.reserved.count();
   made.outside = row.outside.count();
   made.capacity = row.capacity.count();
+  made.verdict = Name(row.verdict);
+  made.fit_probability = row.fit_probability;
   return made;
 }
 
@@ -96,7 +103,9 @@ SweepRow RowOf(const planner::Goal& goal, const report::PlanRow& row) {
           .peak = outcome.memory.count(),
           .reserved = outcome.reserved.count(),
           .outside = outcome.outside.count(),
-          .capacity = row.facts.capacity.count()};
+          .capacity = row.facts.capacity.count(),
+          .verdict = Name(outcome.verdict),
+          .fit_probability = outcome.fit_probability};
 }
 
 struct Simulated {

@@ -42,6 +42,8 @@ struct Input {
 struct MemoryFigures {
   std::int64_t peak = 0, reserved = 0, outside = 0, capacity = 0;
   bool fits = true;
+  std::string verdict;         // "fits", "may_not_fit", "does_not_fit"
+  double fit_probability = 1;  // by the error of forecasts of memory (docs/uncertainty.md)
 };
 
 struct Simulation {
@@ -61,6 +63,8 @@ struct SweepRow {
   // None where the combination is illegal.
   std::optional<double> step_time, tokens_per_second_per_gpu;
   std::optional<std::int64_t> peak, reserved, outside, capacity;
+  std::string verdict{};  // as MemoryFigures; empty where the combination is illegal
+  std::optional<double> fit_probability{};
 };
 struct Sweeping {
   std::vector<SweepRow> rows;

@@ -67,16 +67,25 @@ struct PowerDraw {
   friend bool operator==(const PowerDraw&, const PowerDraw&) = default;
 };
 
-// How well a generation of fused attention runs, with heads of 128: a kernel of `flops` over
-// sequences of n takes (flops (1 + half_length / n) + half_flops) / (efficiency x peak). half_flops
-// is what a partly filled device wastes, as with GemmEfficiency; half_length is the length at which
-// half of the best rate is reached, because a block of queries has work that does not grow with the
-// keys: tiles on the diagonal that the mask half covers, first loads and last stores. Heads of 64
-// and 256 reach `head_64` and `head_256` of the rate. Zero: nothing is known.
+// How well a generation of fused attention runs, with heads of 128. A kernel of `flops` over
+// sequences of n takes
+//
+//   max(flops + tail x longest, longest) (1 + half_length / n) / (efficiency x peak)
+//
+// half_length is the length at which half of the best rate is reached, because a block of queries
+// has work that does not grow with the keys: tiles on the diagonal that the mask half covers, first
+// loads and last stores. A thread block computes `rows` queries of one head (backward: keys), and
+// one multiprocessor runs it: the kernel ends no sooner than its longest block, the one whose
+// queries see all keys. `longest` is what all multiprocessors could compute meanwhile. The device
+// is not full while the last blocks run: for `tail` of the longest one's time, and for all of it if
+// blocks come in any order (Graham 1969, "Bounds on multiprocessing timing anomalies"). Nothing of
+// this stays where sequences become short. Heads of 64 and 256 reach `head_64` and `head_256` of
+// the rate. Zero efficiencies: nothing is known.
 struct AttentionEfficiency {
   double forward = 0, backward = 0;
-  double forward_half_flops = 0, backward_half_flops = 0;
   double forward_half_length = 0, backward_half_length = 0;
+  double forward_rows = 128, backward_rows = 128;
+  double forward_tail = 0, backward_tail = 0;
   double head_64 = 1, head_256 = 1;
   friend bool operator==(const AttentionEfficiency&, const AttentionEfficiency&) = default;
 };

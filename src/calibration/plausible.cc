@@ -21,6 +21,8 @@ constexpr Bytes kLargestMemory = GiB(1024);
 // second on the fastest one.
 constexpr double kLargestHalfFlops = 1e14;
 constexpr double kLongestHalfLength = 1e5;
+constexpr double kMostRows = 4096;
+constexpr double kLongestTail = 4;
 constexpr double kLargestFill = 1e5;
 constexpr double kMostVariation = 0.2;
 constexpr double kMostJitter = 1;
@@ -93,19 +95,27 @@ void CheckAttention(const KernelCosts& kernels, Checker& checker) {
     const std::string field = fmt::format("kernels.attention.{}", kFusedNames[i]);
     checker.Efficiency(field + ".forward", attention.forward);
     checker.Efficiency(field + ".backward", attention.backward);
-    for (const auto& [key, half] : {std::pair("forward_half_flops", attention.forward_half_flops),
-                                    {"backward_half_flops", attention.backward_half_flops}}) {
-      if (half >= 0 && half <= kLargestHalfFlops) continue;
-      checker.Add(fmt::format("{}.{}", field, key),
-                  fmt::format("must lie between 0 and {:.0e} flops: {}", kLargestHalfFlops, half),
-                  "it is the size of a kernel that reaches half of the best speed, in flops");
-    }
     for (const auto& [key, half] : {std::pair("forward_half_length", attention.forward_half_length),
                                     {"backward_half_length", attention.backward_half_length}}) {
       if (half >= 0 && half <= kLongestHalfLength) continue;
       checker.Add(fmt::format("{}.{}", field, key),
                   fmt::format("must lie between 0 and {}: {}", kLongestHalfLength, half),
                   "it is the length of sequences that reach half of the best speed, in tokens");
+    }
+    for (const auto& [key, rows] : {std::pair("forward_rows", attention.forward_rows),
+                                    {"backward_rows", attention.backward_rows}}) {
+      if (rows >= 1 && rows <= kMostRows) continue;
+      checker.Add(fmt::format("{}.{}", field, key),
+                  fmt::format("must lie between 1 and {}: {}", kMostRows, rows),
+                  "it is how many queries (or keys) of a head one thread block computes, as a rule "
+                  "64 to 256");
+    }
+    for (const auto& [key, tail] : {std::pair("forward_tail", attention.forward_tail),
+                                    {"backward_tail", attention.backward_tail}}) {
+      if (tail >= 0 && tail <= kLongestTail) continue;
+      checker.Add(fmt::format("{}.{}", field, key),
+                  fmt::format("must lie between 0 and {}: {}", kLongestTail, tail),
+                  "it is how long the device is not full, in times of the longest thread block");
     }
     for (const auto& [key, part] :
          {std::pair("head_64", attention.head_64), {"head_256", attention.head_256}}) {

@@ -17,7 +17,8 @@ constexpr const char* kExitStatus =
     "  0  done\n"
     "  1  failed (a file cannot be written, a rank died, a bug)\n"
     "  2  the input or the command line is wrong: see stderr; nothing is on stdout\n"
-    "  3  done, and the answer is no: it does not fit in memory, the forecast is too far off\n";
+    "  3  done, and the answer is no: it does not fit in memory, the forecast is too far off\n"
+    "  4  done, and the plan fits less probably than --fit-probability asks for\n";
 
 // What the user writes: commands of two words that have a page of their own, such as `validate
 // collectives`, are one word with a hyphen inside, and in no group.
@@ -204,6 +205,11 @@ Option Option::Between(int least, int most) const {
 
 Option Option::NotNegative() const {
   option_->check(CLI::NonNegativeNumber);
+  return *this;
+}
+
+Option Option::Probability() const {
+  option_->check(CLI::Range(0.0, 1.0));
   return *this;
 }
 

@@ -29,6 +29,7 @@ class Option {
   Option Needs(const Option& other) const;
   Option Between(int least, int most) const;
   Option NotNegative() const;
+  Option Probability() const;  // from 0 to 1
   Option OneOf(const std::vector<std::string>& words) const;
   // One value each time that the option is given, all of which count.
   Option Repeated() const;

@@ -37,6 +37,8 @@ constexpr const char* kMainFooter =
     "Paths are looked up as they are, beside the file that names them, and in the data that\n"
     "stepcast was built with (models/, topologies/, calibration/, scenarios/), or in\n"
     "$STEPCAST_DATA. Each command has its own page: stepcast COMMAND --help\n"
+    "What takes longer than two seconds says on stderr what it is doing, unless\n"
+    "$STEPCAST_PROGRESS is 0.\n"
     "\n";
 
 // What the command line asks for, filled by the parser.
@@ -140,11 +142,22 @@ Outcome RunCommandLine(std::vector<std::string> arguments) {
     std::optional<bool> forced;
     if (request.timeline || request.no_timeline) forced = request.timeline;
     request.simulate.timeline = StdoutStyle(forced);
+    const WorkNotice notice("simulating a step of " + request.simulate.scenario);
     return Simulate(request.simulate);
   }
-  if (command == "memory") return Memory(request.memory);
-  if (command == "compare") return Compare(request.compare);
-  if (command == "explain") return Explain(request.explain);
+  if (command == "memory") {
+    const WorkNotice notice("simulating a step at each ZeRO stage of " + request.memory.scenario);
+    return Memory(request.memory);
+  }
+  if (command == "compare") {
+    const WorkNotice notice("simulating a step of two plans");
+    return Compare(request.compare);
+  }
+  if (command == "explain") {
+    const WorkNotice notice("simulating a step, and again with each resource faster, of " +
+                            request.explain.scenario);
+    return Explain(request.explain);
+  }
   if (command == "sweep") return RunSweep(request.sweep);
   if (command == "plan") return RunPlan(request.plan);
   if (command == "calibrate") {
@@ -162,16 +175,22 @@ Outcome RunCommandLine(std::vector<std::string> arguments) {
   if (command == "calibrate import") return CalibrateImport(request.calibrate_import);
   if (command == "calibrate runs") return CalibrateRuns(request.calibrate_runs);
   if (command == "model import") return ModelImport(request.model_import);
-  if (command == "collective") return Collective(request.collective);
+  if (command == "collective") {
+    const WorkNotice notice("forecasting a collective at each size on the cluster of " +
+                            request.collective.scenario);
+    return Collective(request.collective);
+  }
   if (command == "schedule") {
     request.schedule.style = *StdoutStyle(true);
     return DrawSchedule(request.schedule);
   }
   if (command == "execute") return Execute(request.execute);
   if (command == "validate collectives") {
+    const WorkNotice notice("forecasting the collectives that were published");
     return ValidateCollectives(request.validate_collectives);
   }
   if (command == "validate published") {
+    const WorkNotice notice("simulating the steps that were published");
     return ValidatePublished(request.validate_published);
   }
   if (command == "validate") return Validate(request.validate);

@@ -14,7 +14,6 @@ Outcome Compare(const CompareOptions& options) {
   const report::ComparedPlan a{options.a, &both->a, &both->of_a};
   const report::ComparedPlan b{options.b.empty() ? options.a : options.b, &both->b, &both->of_b};
   Outcome outcome;
-  outcome.status = both->of_a.memory.fits && both->of_b.memory.fits ? kDone : kAnswerIsNo;
   outcome.output =
       options.json ? report::CompareJson(a, b, stopwatch.Seconds()) : report::CompareText(a, b);
   outcome.messages = Warnings(both->a);

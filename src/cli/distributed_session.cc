@@ -33,7 +33,7 @@ Diagnostic WrongOption(const char* code, const char* option, std::string message
 
 // What another rank gives as its status; failed, where that is none.
 ExitStatus StatusOf(std::uint64_t status) {
-  return status <= kAnswerIsNo ? static_cast<ExitStatus>(status) : kFailed;
+  return status <= kMayNotFit ? static_cast<ExitStatus>(status) : kFailed;
 }
 ExitStatus StatusOf(const std::string& text) {
   std::uint64_t status = kFailed;

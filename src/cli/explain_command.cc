@@ -1,5 +1,6 @@
 #include "src/cli/explain_command.h"
 
+#include "src/cli/fit_answer.h"
 #include "src/cli/stopwatch.h"
 #include "src/cli/warnings.h"
 #include "src/forecast/explanation.h"
@@ -18,10 +19,11 @@ Outcome Explain(const ExplainOptions& options) {
   if (!explanation) return WrongInput(explanation.error());
   forecast::WarnOfOptimizerStates(explanation->forecast.memory, *scenario);
   Outcome outcome;
-  outcome.status = explanation->forecast.memory.fits ? kDone : kAnswerIsNo;
   outcome.output = options.json ? report::ExplainJson(*scenario, *explanation, stopwatch.Seconds())
                                 : report::ExplainText(*scenario, *explanation);
   outcome.messages = Warnings(*scenario);
+  const forecast::MemoryForecast& memory = forecast::LeastProbable(explanation->forecast);
+  AnswerFit(memory.verdict(), memory.fit_probability, options.fit_probability, outcome);
   return outcome;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@ struct ExplainOptions {
   std::string scenario;
   std::vector<std::string> set;
   bool json = false;
+  std::optional<double> fit_probability;  // below it the status is kMayNotFit
 };
 
 // `stepcast explain`: why the step takes as long as it does. Status 3 if it does not fit in memory.

@@ -74,7 +74,7 @@ constexpr const char* kCompareFooter =
     "A and B are scenarios, or plan.json files that --emit wrote. Without B both are A: then\n"
     "--set-a and --set-b make them differ. Differences are B less A, per cent are of A.\n"
     "\n"
-    "Exits 3 when one of the two does not fit.\n"
+    "Exits 0 whenever it printed its table, also where one of the two does not fit.\n"
     "\n"
     "Example:\n"
     "  stepcast compare scenarios/gpt2-ddp/scenario.yaml --set-b training.micro_batch_size=8\n"
@@ -163,6 +163,7 @@ void AddSimulate(Command app, SimulateOptions& options, bool& timeline_asked, bo
       .Excludes(traces)
       .Excludes(report)
       .Excludes(timeline);
+  AddFitProbability(simulate, options.fit_probability);
   AddEmit(simulate, options.emit);
 }
 
@@ -172,6 +173,7 @@ void AddMemory(Command app, MemoryOptions& options) {
   memory.AddFlag("--json", options.json, "Print one JSON document");
   memory.AddFlag("--max-micro-batch", options.max_micro_batch,
                  "Also find the largest micro-batch that fits, at each stage");
+  AddFitProbability(memory, options.fit_probability);
 }
 
 void AddCompare(Command app, CompareOptions& options) {
@@ -189,6 +191,7 @@ void AddExplain(Command app, ExplainOptions& options) {
   Command explain = app.Add("explain", kExplainAbout, kExplainFooter);
   AddScenario(explain, options.scenario, options.set);
   explain.AddFlag("--json", options.json, "Print one JSON document");
+  AddFitProbability(explain, options.fit_probability);
 }
 
 void AddCollective(Command app, CollectiveOptions& options) {

@@ -178,6 +178,48 @@ TEST_F(MainTest, WhatDoesNotFitIsPrintedAndExitsWith3) {
   EXPECT_EQ(json::parse(swept.output).at("rows").at(0).at("status"), "does_not_fit");
 }
 
+// A device that has little more than the forecast needs: the probability is 1/2 and a little.
+TEST_F(MainTest, WhatMayNotFitIsWarnedOfAndExitsWith4WhereAsked) {
+  const std::string step =
+      "scenarios/gpt2-ddp/scenario.yaml --set parallelism.data=2 --set cluster.nodes=null --set "
+      "'cluster.topology={kind: flat, devices: 2, gpu: a100-sxm-80gb, memory: ";
+  const auto on = [&](std::int64_t bytes) {
+    return step + std::to_string(bytes) + " B, link: {latency: 5 us, bandwidth: 25 GB/s}}' ";
+  };
+  constexpr std::int64_t kLarge = 80LL << 30;
+  const json roomy = json::parse(Run("simulate --json " + on(kLarge)).output).at("memory");
+  EXPECT_EQ(roomy.at("verdict"), "fits");
+  EXPECT_GT(roomy.at("fit_probability"), 0.9);
+  const std::int64_t reserved = roomy.at("reserved_bytes");
+  const std::string tight =
+      on(reserved + roomy.at("outside_bytes").get<std::int64_t>() + reserved / 1000);
+
+  const ShellResult text = Run("simulate " + tight);
+  EXPECT_EQ(text.status, 0) << text.messages;
+  EXPECT_THAT(text.output, HasSubstr("may not fit: "));
+  EXPECT_THAT(text.messages, HasSubstr("warning: the plan may not fit"));
+  const json memory = json::parse(Run("simulate --json " + tight).output).at("memory");
+  EXPECT_EQ(memory.at("fits"), true);
+  EXPECT_EQ(memory.at("verdict"), "may_not_fit");
+  EXPECT_NEAR(memory.at("fit_probability"), 0.513, 0.002);
+
+  for (const char* command : {"simulate ", "memory ", "explain "}) {
+    const ShellResult asked = Run(command + tight + "--fit-probability 0.9");
+    EXPECT_EQ(asked.status, 4) << asked.messages;
+    EXPECT_FALSE(asked.output.empty());
+    EXPECT_THAT(asked.messages, HasSubstr("less than --fit-probability 0.9"));
+    EXPECT_EQ(Run(command + tight + "--fit-probability 0.5").status, 0);
+    // What does not fit by the forecast goes before.
+    EXPECT_EQ(Run(command + on(reserved / 2) + "--fit-probability 0.9").status, 3);
+  }
+  EXPECT_EQ(Run("simulate " + tight + "--fit-probability 90").status, 2);
+  const ShellResult swept = Run("sweep --json " + tight + "--vary training.micro_batch_size=1,4");
+  EXPECT_EQ(swept.status, 0);
+  EXPECT_EQ(json::parse(swept.output).at("rows").at(1).at("verdict"), "may_not_fit");
+  const ShellResult compared = Run("compare " + on(reserved / 2));
+  EXPECT_EQ(compared.status, 0) << compared.messages;
+}
+
 TEST_F(MainTest, TheSameInputGivesTheSameBytes) {
   const auto without_run = [](const std::string& text) {
     json document = json::parse(text);

@@ -1,5 +1,6 @@
 #include "src/cli/memory_command.h"
 
+#include "src/cli/fit_answer.h"
 #include "src/cli/stopwatch.h"
 #include "src/cli/warnings.h"
 #include "src/report/memory_report.h"
@@ -11,11 +12,11 @@ Outcome Memory(const MemoryOptions& options) {
   const auto memory = study::MemoryOfStages(options);
   if (!memory) return WrongInput(memory.error());
   Outcome outcome;
-  outcome.status = memory->fits ? kDone : kAnswerIsNo;
   outcome.output = options.json
                        ? report::MemoryJson(memory->scenario, memory->report, stopwatch.Seconds())
                        : report::MemoryText(memory->scenario, memory->report);
   outcome.messages = Warnings(memory->scenario);
+  AnswerFit(memory->own.verdict(), memory->own.fit_probability, options.fit_probability, outcome);
   return outcome;
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "src/cli/outcome.h"
 #include "src/study/stage_memory.h"
 
@@ -7,6 +9,7 @@ namespace stepcast::cli {
 
 struct MemoryOptions : study::MemoryQuestion {
   bool json = false;
+  std::optional<double> fit_probability;  // below it the status is kMayNotFit
 };
 
 // The answer is no when the scenario's own stage does not fit; with `max_micro_batch`, when no

@@ -69,6 +69,15 @@ Option AddJsonAndCsv(Command command, bool& json, bool& csv) {
   return option;
 }
 
+void AddFitProbability(Command command, std::optional<double>& probability) {
+  command
+      .AddOption("--fit-probability", probability,
+                 "Exit with 4 where the plan fits with a lower probability than P, from 0 to 1 "
+                 "(docs/uncertainty.md)")
+      .Type("P")
+      .Probability();
+}
+
 void AddEmit(Command command, EmitOptions& options) {
   Option folder =
       command

@@ -34,6 +34,8 @@ Option AddTraceFolder(Command command, std::string& folder);
 Option AddNetwork(Command command, std::string& network, const std::string& help);
 // --json or --csv; of --json.
 Option AddJsonAndCsv(Command command, bool& json, bool& csv);
+// --fit-probability, of a command that answers whether one plan fits.
+void AddFitProbability(Command command, std::optional<double>& probability);
 // --emit and --force.
 void AddEmit(Command command, EmitOptions& options);
 

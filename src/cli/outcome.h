@@ -14,6 +14,7 @@ enum ExitStatus : int {
   kFailed = 1,
   kWrongInput = 2,  // diagnostics on stderr, nothing on stdout
   kAnswerIsNo = 3,  // the answer is printed: it does not fit
+  kMayNotFit = 4,   // likewise: less probably than --fit-probability asks for
 };
 
 // What a command has to say. Commands print nothing themselves, so that nothing reaches stdout

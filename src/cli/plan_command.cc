@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "src/cli/distributed_command.h"
+#include "src/cli/fit_answer.h"
 #include "src/cli/kept_results.h"
 #include "src/cli/optional_output.h"
 #include "src/cli/page_subject.h"
@@ -40,7 +41,6 @@ Outcome Report(const PlanOptions& options, study::PlanSearch& search,
     return *failed;
   }
   Outcome outcome;
-  outcome.status = report.best.empty() ? kAnswerIsNo : kDone;
   outcome.output = options.json  ? report::PlanJson(report)
                    : options.csv ? report::PlanCsv(report)
                                  : report::PlanText(report);
@@ -49,6 +49,12 @@ Outcome Report(const PlanOptions& options, study::PlanSearch& search,
     for (const std::string& note : report.notes) outcome.messages += note + "\n";
   }
   outcome.messages += Warnings(search.base());
+  if (report.best.empty()) {
+    outcome.status = kAnswerIsNo;
+  } else {
+    const planner::Outcome& best = report.best.front().outcome;
+    AnswerFit(best.verdict, best.fit_probability, options.fit_probability, outcome);
+  }
   if (auto failed = EmitBest(options, search, report, outcome.messages)) return *std::move(failed);
   return outcome;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "src/cli/emit_plan.h"
@@ -12,8 +13,9 @@ struct PlanOptions : study::PlanQuestion {
   std::string store;  // a file that keeps bounds and forecasts from run to run; empty: none
   bool json = false;
   bool csv = false;
-  std::string report;  // HTML page to write; empty: none
-  EmitOptions emit;    // the best plan
+  std::string report;                     // HTML page to write; empty: none
+  EmitOptions emit;                       // the best plan
+  std::optional<double> fit_probability;  // the best plan's; below it the status is kMayNotFit
 };
 
 // Exits with "the answer is no" when no plan fits and meets the deadline. Wrong input is what no

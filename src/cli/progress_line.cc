@@ -3,7 +3,10 @@
 #include <unistd.h>
 
 #include <cmath>
-#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+#include <system_error>
+#include <utility>
 
 #include "fmt/format.h"
 #include "src/report/number_text.h"
@@ -50,6 +53,39 @@ void ProgressLine::Show(std::int64_t done, std::int64_t known, std::int64_t all)
 
 ProgressLine::~ProgressLine() {
   if (shown_) fmt::print(stderr, "\r\033[K");
+}
+
+WorkNotice::WorkNotice(std::string work, std::chrono::milliseconds patience, std::FILE* to)
+    : work_(std::move(work)), to_(to) {
+  const char* wanted = std::getenv("STEPCAST_PROGRESS");
+  if (wanted != nullptr && std::string_view(wanted) == "0") return;
+  try {
+    thread_ = std::thread([this, patience] { Wait(patience); });
+  } catch (const std::system_error&) {
+    // Without a thread to spare the work goes on without notice.
+  }
+}
+
+WorkNotice::~WorkNotice() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+  }
+  ends_.notify_one();
+  thread_.join();
+}
+
+void WorkNotice::Wait(std::chrono::milliseconds patience) {
+  std::unique_lock lock(mutex_);
+  std::chrono::milliseconds passed{};
+  for (std::chrono::milliseconds next = patience;; next = passed) {
+    if (ends_.wait_for(lock, next, [&] { return ended_; })) return;
+    passed += next;
+    const double seconds = std::chrono::duration<double>(passed).count();
+    fmt::print(to_, "stepcast: {}, for {} s so far\n", work_, report::Decimal(seconds, 0));
+    std::fflush(to_);
+  }
 }
 
 }  // namespace stepcast::cli

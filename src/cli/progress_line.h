@@ -1,8 +1,12 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
+#include <cstdio>
+#include <mutex>
 #include <string>
+#include <thread>
 
 namespace stepcast::cli {
 
@@ -24,6 +28,31 @@ class ProgressLine {
  private:
   std::chrono::steady_clock::time_point begin_, next_;
   bool shown_ = false;
+};
+
+// Says what a command is doing, on `to`, once that takes longer than `patience`, and again each
+// time as long has passed as before: after 2, 4, 8 seconds. Whole lines, for logs as well as
+// terminals; nothing where $STEPCAST_PROGRESS is 0, because transcripts must not depend on the
+// machine's speed.
+class WorkNotice {
+ public:
+  // "simulating a step of scenario.yaml".
+  explicit WorkNotice(std::string work,
+                      std::chrono::milliseconds patience = std::chrono::seconds(2),
+                      std::FILE* to = stderr);
+  WorkNotice(const WorkNotice&) = delete;
+  WorkNotice& operator=(const WorkNotice&) = delete;
+  ~WorkNotice();
+
+ private:
+  void Wait(std::chrono::milliseconds patience);
+
+  const std::string work_;
+  std::FILE* const to_;
+  std::mutex mutex_;
+  std::condition_variable ends_;
+  bool ended_ = false;  // under mutex_
+  std::thread thread_;  // not joinable: nothing is to be said
 };
 
 }  // namespace stepcast::cli

@@ -1,5 +1,8 @@
 #include "src/cli/progress_line.h"
 
+#include <cstdlib>
+#include <string>
+
 #include "gtest/gtest.h"
 
 namespace stepcast::cli {
@@ -19,6 +22,32 @@ TEST(ProgressLineTest, RateAndTimeLeftAreOfWhatWasWorkedOut) {
   // 3,600 in an hour; 9,000 are left.
   EXPECT_EQ(ProgressText(3600, 0, 12'600, seconds(3600)),
             "3,600 of 12,600 combinations, 1.0/s, 2 h 30 min left");
+}
+
+// What `notice` writes while work lasts.
+std::string Written(std::chrono::milliseconds patience, std::chrono::milliseconds work) {
+  std::FILE* file = std::tmpfile();
+  {
+    const WorkNotice notice("simulating a step", patience, file);
+    std::this_thread::sleep_for(work);
+  }
+  std::string text(static_cast<std::size_t>(std::ftell(file)), ' ');
+  std::rewind(file);
+  EXPECT_EQ(std::fread(text.data(), 1, text.size(), file), text.size());
+  std::fclose(file);
+  return text;
+}
+
+TEST(WorkNoticeTest, SaysWhatTakesLong) {
+  using std::chrono::milliseconds;
+  ::unsetenv("STEPCAST_PROGRESS");
+  EXPECT_EQ(Written(std::chrono::hours(1), milliseconds(0)), "");
+  const std::string said = Written(milliseconds(5), milliseconds(500));
+  constexpr const char* kLine = "stepcast: simulating a step, for 0 s so far\n";
+  EXPECT_EQ(said.find(kLine), 0U) << said;
+  EXPECT_NE(said.find(kLine, 1), std::string::npos) << said;  // again after as long
+  ::setenv("STEPCAST_PROGRESS", "0", 1);
+  EXPECT_EQ(Written(milliseconds(5), milliseconds(100)), "");
 }
 
 }  // namespace

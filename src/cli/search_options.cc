@@ -150,6 +150,7 @@ void AddPlan(Command app, PlanOptions& plan) {
            "How many threads each process uses (one for each core)");
   AddJsonAndCsv(command, plan.json, plan.csv);
   AddReport(command, plan.report);
+  AddFitProbability(command, plan.fit_probability);
   AddEmit(command, plan.emit);
 }
 

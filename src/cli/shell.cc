@@ -35,8 +35,10 @@ ShellResult Shell(const std::string& command) {
   const std::string prefix = fmt::format("{}/shell.{}", folder, ::getpid());
   const std::string output = prefix + ".out";
   const std::string messages = prefix + ".err";
-  const int status = std::system(
-      fmt::format("{{ {}\n}} </dev/null >'{}' 2>'{}'", command, output, messages).c_str());
+  const int status =
+      std::system(fmt::format("export STEPCAST_PROGRESS=0\n{{ {}\n}} </dev/null >'{}' 2>'{}'",
+                              command, output, messages)
+                      .c_str());
   STEPCAST_CHECK(status != -1, "a shell can be started");
   ShellResult result;
   result.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);

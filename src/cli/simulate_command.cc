@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "src/cli/fit_answer.h"
 #include "src/cli/optional_output.h"
 #include "src/cli/stopwatch.h"
 #include "src/cli/trace_file.h"
@@ -90,7 +91,6 @@ Outcome Simulate(const SimulateOptions& options) {
   }
 
   Outcome outcome;
-  outcome.status = run->forecast.memory.fits ? kDone : kAnswerIsNo;
   outcome.output = options.json
                        ? report::SimulateJson(*scenario, run->forecast, stopwatch.Seconds())
                        : report::SimulateText(*scenario, run->forecast);
@@ -98,6 +98,8 @@ Outcome Simulate(const SimulateOptions& options) {
     outcome.output += "\n" + report::TimelineText(*run, *options.timeline);
   }
   outcome.messages = Warnings(*scenario);
+  const forecast::MemoryForecast& memory = forecast::LeastProbable(run->forecast);
+  AnswerFit(memory.verdict(), memory.fit_probability, options.fit_probability, outcome);
   if (auto failure = EmitPlan(*scenario, options.scenario, options.emit, outcome.messages)) {
     return *std::move(failure);
   }

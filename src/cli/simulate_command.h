@@ -22,6 +22,7 @@ struct SimulateOptions {
   std::string report;                             // HTML page to write; empty: none
   bool program = false;                           // print the step program instead of the forecast
   EmitOptions emit;
+  std::optional<double> fit_probability;  // below it the status is kMayNotFit
 };
 
 Outcome Simulate(const SimulateOptions& options);

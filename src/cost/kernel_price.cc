@@ -111,19 +111,22 @@ double RateOfHeads(const AttentionEfficiency& attention, std::int64_t size) {
                        : std::pow(attention.head_256, doublings);
 }
 
-// Flops of keys that a block of queries pays for whatever their number (AttentionEfficiency). In
-// flops of the kernel, whose queries see all n keys, or, where it is causal, half of the keys
-// before them, or a window of n.
-double FixedFlops(const Kernel& kernel, double half_length) {
-  if (half_length == 0 || kernel.m == 0) return 0;
+// Keys that a query sees on average: all n, or, where the kernel is causal, half of the keys before
+// it, or a window of n.
+double SeenKeys(const Kernel& kernel) {
   const auto keys = static_cast<double>(kernel.n);
-  const double seen =
-      kernel.causal ? keys - keys * keys / (2 * static_cast<double>(kernel.m)) : keys;
-  return static_cast<double>(kernel.flops) * half_length / (2 * seen);
+  return kernel.causal ? keys - keys * keys / (2 * static_cast<double>(kernel.m)) : keys;
 }
 
-// The efficiency of an attention kernel's generation and direction, and the flops it wastes.
-std::pair<double, double> AttentionOf(const Kernel& kernel, const calibration::KernelCosts& costs) {
+// A direction of a generation of fused attention (calibration.h, AttentionEfficiency).
+struct AttentionDirection {
+  double efficiency = 0;  // for heads of the kernel's size; zero: not known
+  double half_length = 0;
+  double rows = 128;
+  double tail = 0;
+};
+
+AttentionDirection DirectionOf(const Kernel& kernel, const calibration::KernelCosts& costs) {
   const bool forward = kernel.kind == KernelKind::kAttention;
   constexpr std::uint8_t kCudnn = 4;
   const bool unknown = kernel.flash == kCudnn && costs.attention[kCudnn - 1].forward == 0;
@@ -131,14 +134,29 @@ std::pair<double, double> AttentionOf(const Kernel& kernel, const calibration::K
   const AttentionEfficiency& own = costs.attention[flash - 1];
   if (own.forward != 0) {
     const double rate = RateOfHeads(own, kernel.k);
-    return forward
-               ? std::pair(own.forward * rate,
-                           own.forward_half_flops + FixedFlops(kernel, own.forward_half_length))
-               : std::pair(own.backward * rate,
-                           own.backward_half_flops + FixedFlops(kernel, own.backward_half_length));
+    return forward ? AttentionDirection{own.forward * rate, own.forward_half_length,
+                                        own.forward_rows, own.forward_tail}
+                   : AttentionDirection{own.backward * rate, own.backward_half_length,
+                                        own.backward_rows, own.backward_tail};
   }
   if (flash != 2) return {};
-  return {forward ? costs.attention_forward_efficiency : costs.attention_backward_efficiency, 0};
+  return {.efficiency =
+              forward ? costs.attention_forward_efficiency : costs.attention_backward_efficiency};
+}
+
+// The flops that the kernel's time stands for at the rate of a full device and of long sequences.
+double AttentionFlops(const Kernel& kernel, const AttentionDirection& direction,
+                      int multiprocessors) {
+  const auto flops = static_cast<double>(kernel.flops);
+  if (kernel.m == 0) return flops;
+  const double seen = SeenKeys(kernel);
+  const auto queries = static_cast<double>(kernel.m);
+  // Of the blocks' mean work the longest has as many times as much as its queries see more keys.
+  const double longest = flops * multiprocessors * std::min(direction.rows, queries) /
+                         (static_cast<double>(kernel.batch) * queries) *
+                         (static_cast<double>(kernel.n) / seen);
+  return std::max(flops + direction.tail * longest, longest) *
+         (1 + direction.half_length / (2 * seen));
 }
 
 // What sums over tokens take at least.
@@ -289,11 +307,11 @@ tl::expected<Demand, KernelFault> PriceAtRate(const Kernel& kernel, const Kernel
     case KernelKind::kAttentionGradient:
       if (peak == FlopRate()) return tl::unexpected(KernelFault::kNoPeak);
       {
-        const auto [efficiency, half_flops] = AttentionOf(kernel, costs);
-        if (efficiency == 0) return tl::unexpected(KernelFault::kNoEfficiency);
+        const AttentionDirection direction = DirectionOf(kernel, costs);
+        if (direction.efficiency == 0) return tl::unexpected(KernelFault::kNoEfficiency);
+        const double flops = AttentionFlops(kernel, direction, gpu.multiprocessors);
         const Time short_run =
-            TimeFor(kernel.flops + static_cast<std::int64_t>(std::llround(half_flops)),
-                    peak.Scaled(efficiency));
+            TimeFor(static_cast<std::int64_t>(std::ceil(flops)), peak.Scaled(direction.efficiency));
         roofline.arithmetic = LongRun(kernel, short_run, setting);
         break;
       }

@@ -19,8 +19,10 @@
 //   kGemm          tiles in waves (gemm_tiles.h), with the tiling's start for the latency; without
 //                  tiles (flops + half_flops) / (peak of the data type x max_efficiency);
 //                  both slower where rows are no multiple of 16 bytes (unaligned_products.h)
-//   kAttention,    (flops (1 + half_length / sequence) + half_flops) / (peak of the data type x
-//   kAttentionGradient  efficiency of its generation, direction and size of heads)
+//   kAttention,    max(flops + tail x longest, longest) (1 + half_length / sequence) / (peak of the
+//   kAttentionGradient  data type x efficiency of its generation, direction and size of heads),
+//                  longest: what the device could compute during the longest thread block
+//                  (calibration.h, AttentionEfficiency)
 //   kMemoryBound,  flops / FP32 peak: vector work, which traffic hides
 //   kOptimizer
 // Kernels of eager PyTorch whose multiprocessors do not keep up with the memory (Access) take

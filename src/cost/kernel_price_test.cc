@@ -187,25 +187,63 @@ TEST_F(KernelPriceTest, AttentionHasAnEfficiencyForEachDirection) {
   EXPECT_EQ(Price(kernel).work, Milliseconds(4));  // 1e11 / (1e14 x 0.25)
 }
 
+// Of 100 multiprocessors, each with 0.8 Tflop/s. Four heads of 1024 tokens are 32 blocks of 128
+// queries. Under a mask the last block of a head sees all 1024 keys, twice as many as the mean one,
+// so that the device could compute 2 x 100 / 32 = 6.25 times the kernel meanwhile.
+TEST_F(KernelPriceTest, AttentionTakesAsLongAsItsLongestThreadBlock) {
+  topology::Gpu gpu = gpu_;
+  gpu.multiprocessors = 100;
+  calibration::KernelCosts costs = RoundCosts();
+  costs.attention[2] = {.forward = 0.8, .backward = 0.8, .backward_rows = 64};
+  const auto seconds = [&](KernelKind kind, std::int64_t heads, std::int64_t length, bool causal) {
+    const Kernel core{.kind = kind,
+                      .batch = heads,
+                      .m = length,
+                      .n = length,
+                      .k = 128,
+                      .flops = (causal ? 1000 : 2000) * heads * length * length,
+                      .flash = 3,
+                      .causal = causal};
+    const auto demand = PriceKernel(core, {.gpu = gpu, .costs = costs});
+    EXPECT_TRUE(demand.has_value());
+    return demand.value_or(Demand()).work.seconds();
+  };
+  constexpr double kFlops = 1000.0 * 4 * 1024 * 1024;
+  const double best = kFlops / 80e12;
+  EXPECT_NEAR(seconds(KernelKind::kAttention, 4, 1024, true), 6.25 * best, 1e-10);
+  EXPECT_NEAR(seconds(KernelKind::kAttentionGradient, 4, 1024, true), 3.125 * best, 1e-10);
+  EXPECT_NEAR(seconds(KernelKind::kAttention, 4, 1024, false), 2 * 3.125 * best, 1e-10);
+  // The same for any number of heads whose blocks find room at once, and the whole when they do
+  // not.
+  EXPECT_NEAR(seconds(KernelKind::kAttention, 1, 1024, true), 6.25 * best, 1e-10);
+  EXPECT_NEAR(seconds(KernelKind::kAttention, 4000, 1024, true), 1000 * best, 1e-9);
+  // One block a head: a quarter of the keys for a quarter of the queries.
+  EXPECT_NEAR(seconds(KernelKind::kAttention, 4, 32, true), 6.25 * best / 4 / 32, 1e-11);
+  // While the last blocks run the others wait, for half of the longest one's time.
+  costs.attention[2].forward_tail = 0.5;
+  EXPECT_NEAR(seconds(KernelKind::kAttention, 40, 1024, true), 10 * best * (1 + 0.5 * 0.625),
+              1e-10);
+}
+
 TEST_F(KernelPriceTest, GenerationsOfFusedAttentionDiffer) {
   calibration::KernelCosts costs = RoundCosts();
   costs.attention[0] = {.forward = 0.25, .backward = 0.125};
-  costs.attention[2] = {.forward = 0.8, .backward = 0.5, .forward_half_flops = 1e9};
+  costs.attention[2] = {.forward = 0.8, .backward = 0.5};
   const auto work = [&](KernelKind kind, std::uint8_t flash) {
     const Kernel kernel{.name = "core", .kind = kind, .flops = 1'000'000'000, .flash = flash};
     const auto demand = PriceKernel(kernel, {.gpu = gpu_, .costs = costs});
     return demand ? demand->work : Time();
   };
-  // 1 Gflop at 25, 12.5, 50 and 50 Tflop/s; FlashAttention-3 forward wastes as much again at 80.
+  // 1 Gflop at 25, 12.5, 50, 80 and 50 Tflop/s.
   EXPECT_EQ(work(KernelKind::kAttention, 1), Microseconds(40));
   EXPECT_EQ(work(KernelKind::kAttentionGradient, 1), Microseconds(80));
   EXPECT_EQ(work(KernelKind::kAttention, 2), Microseconds(20));
-  EXPECT_EQ(work(KernelKind::kAttention, 3), Microseconds(25));
+  EXPECT_EQ(work(KernelKind::kAttention, 3), Nanoseconds(12'500));
   EXPECT_EQ(work(KernelKind::kAttentionGradient, 3), Microseconds(20));
   // cuDNN's is FlashAttention-2 where the profile does not know it.
   EXPECT_EQ(work(KernelKind::kAttention, 4), Microseconds(20));
-  costs.attention[3] = {.forward = 0.8, .backward = 0.5};
-  EXPECT_EQ(work(KernelKind::kAttention, 4), Nanoseconds(12'500));
+  costs.attention[3] = {.forward = 0.4, .backward = 0.5};
+  EXPECT_EQ(work(KernelKind::kAttention, 4), Microseconds(25));
   // A generation that the profile does not know has no price.
   const Kernel unknown{.kind = KernelKind::kAttention, .flops = 1, .flash = 3};
   EXPECT_EQ(PriceKernel(unknown, {.gpu = gpu_, .costs = costs_}).error(),

@@ -54,6 +54,11 @@ class Router {
     steps_.emplace(*traffic_.cluster);
     link_loads_.emplace(*traffic_.cluster);
     router_.emplace(traffic_.cluster->network);
+    if (traffic_.messages) {
+      const auto foreseen = ForeseenMessages(classes);
+      if (!foreseen) return tl::unexpected(foreseen.error());
+      if (*foreseen > static_cast<double>(kMostMessages)) return TooMany(*foreseen);
+    }
     for (const RoutedClass& own : classes) kind_of_rank_[own.rank] = {own.program, own.prices};
     for (std::size_t c = 0; c < classes.size(); ++c) {
       const RoutedClass& own = classes[c];
@@ -67,20 +72,65 @@ class Router {
       auto added = AddClass(own);
       if (!added) return tl::unexpected(std::move(added.error()));
     }
-    if (messages_ > kMostMessages) {
-      return tl::unexpected(Diagnostics{
-          {.code = "cost.too-many-messages",
-           .location = scenario_.cluster_location,
-           .message =
-               fmt::format("the collectives of the steps that are simulated send {:.1f} "
-                           "billion messages, more than {} billion",
-                           static_cast<double>(messages_) / 1e9, kMostMessages / 1'000'000'000),
-           .hint = "take --network flow, in which collectives share links without messages"}});
-    }
+    if (messages_ > kMostMessages) return TooMany(static_cast<double>(messages_));
     return std::move(traffic_);
   }
 
  private:
+  tl::unexpected<Diagnostics> TooMany(double messages) const {
+    return tl::unexpected(Diagnostics{
+        {.code = "cost.too-many-messages",
+         .location = scenario_.cluster_location,
+         .message = fmt::format("the collectives of the steps that are simulated send {:.1f} "
+                                "billion messages, more than {} billion",
+                                messages / 1e9, kMostMessages / 1'000'000'000),
+         .hint = "take --network flow, in which collectives share links without messages"}});
+  }
+
+  // How many messages collectives send, before any is routed for all groups: those of a program's
+  // first rank stand for those of all its ranks. Messages between stages, which are few, are not
+  // counted.
+  Result<double> ForeseenMessages(std::span<const RoutedClass> classes) {
+    std::vector<std::pair<const RoutedClass*, int>> programs;  // the first rank of each, its ranks
+    for (const RoutedClass& own : classes) {
+      const auto known = std::find_if(programs.begin(), programs.end(), [&](const auto& program) {
+        return program.first->program == own.program;
+      });
+      if (known == programs.end()) {
+        programs.emplace_back(&own, 1);
+      } else {
+        ++known->second;
+      }
+    }
+    double foreseen = 0;
+    for (const auto& [own, ranks] : programs) {
+      std::map<std::tuple<Index, std::string_view, CollectiveKind, std::int64_t>, std::int64_t>
+          counts;
+      const program::Program& program = *own->program;
+      CountCalls(program);
+      for (Index i = 0; i < program.collectives.size(); ++i) {
+        const program::Collective& collective = program.collectives[i];
+        const Index group = program.communicators[collective.communicator].group;
+        const std::vector<int>& members = (*own->groups)[group].ranks;
+        if (members.size() < 2) continue;
+        const auto& algorithm = own->prices->collectives[i].algorithm;
+        const auto [count, added] =
+            counts.try_emplace({group, algorithm, collective.kind, collective.bytes.count()});
+        if (added) {
+          const network::PlacedSteps placed =
+              steps_->Make(members, algorithm, collective.kind, collective.bytes);
+          const auto traffic =
+              Traffic::Make(*placed.list, traffic_.cluster->network, placed.places, *router_);
+          if (!traffic) return tl::unexpected(NoNetwork(scenario_, traffic.error()));
+          count->second = MessagesOf(*traffic);
+        }
+        foreseen += static_cast<double>(times_[i]) * static_cast<double>(count->second) * ranks /
+                    static_cast<double>(members.size());
+      }
+    }
+    return foreseen;
+  }
+
   // How often the program runs each of its collectives and exchanges.
   void CountCalls(const program::Program& program) {
     times_.assign(program.collectives.size(), 0);

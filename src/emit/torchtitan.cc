@@ -157,8 +157,9 @@ std::string Obstacle(const plan::Plan& plan, std::int64_t blocks) {
     return "it wraps each block and no other layer: units";
   }
   if (data_parallel.unit_blocks != 1) return "each of its blocks is a unit: unit_blocks";
-  if (training.attention != model::Attention::kFlash) {
-    return "its attention is PyTorch's flash attention";
+  if (training.attention != model::Attention::kFlash &&
+      training.attention != model::Attention::kCudnn) {
+    return "its attention is what PyTorch runs, flash or cudnn";
   }
   if (training.optimizer != plan::Optimizer::kAdamW) return "its optimizer is AdamW: optimizer";
   if (training.activation_checkpointing == model::Checkpointing::kSelective) {

@@ -27,6 +27,21 @@ double MemoryErrorOf(const scenario::Scenario& scenario, plan::Framework framewo
   return plan::TraitsOf(framework).textbook ? 0 : MemoryError(scenario.calibration->residuals);
 }
 
+namespace {
+
+// Of what the allocator holds. Where an allocation failed it is even at most, although the
+// allocator may hold less than there is.
+double FitProbabilityOf(const scenario::Scenario& scenario, const MemoryForecast& memory) {
+  if (IsTextbook(scenario)) return memory.fits ? 1 : 0;
+  const double probability = FitProbability(memory.capacity - memory.outside, memory.reserved,
+                                            scenario.calibration->residuals);
+  constexpr double kThousandths = 1000, kEven = 0.5;
+  return std::round(kThousandths * (memory.fits ? probability : std::min(probability, kEven))) /
+         kThousandths;
+}
+
+}  // namespace
+
 memory::Device DeviceOf(const scenario::Scenario& scenario, const program::Program& program) {
   const Bytes outside = OutsideAllocator(scenario, program.communicators.size());
   const auto allocator = [&] {
@@ -52,6 +67,7 @@ MemoryForecast SummariseMemory(const scenario::Scenario& scenario, const program
   memory.peak_range = MemoryRange(usage.peak, scenario.calibration->residuals);
   const double error = MemoryErrorOf(scenario, scenario.plan.data_parallel.framework);
   memory.error = Bytes(std::llround(error * static_cast<double>(usage.reserved.count())));
+  memory.fit_probability = FitProbabilityOf(scenario, memory);
   const lowering::HostBytes host = lowering::HostBytesOfNode(scenario);
   memory.host = host.memory;
   memory.drives = host.drives;
@@ -60,6 +76,8 @@ MemoryForecast SummariseMemory(const scenario::Scenario& scenario, const program
   memory.host_capacity = node.memory;
   memory.drives_capacity = node.nvme;
   memory.fits = memory.fits && memory.fits_host();
+  // What nodes hold of offloaded states is counted exactly.
+  if (!memory.fits_host()) memory.fit_probability = 0;
   return memory;
 }
 

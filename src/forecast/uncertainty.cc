@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <utility>
 
 #include "src/forecast/intervals.h"
@@ -154,9 +155,28 @@ std::optional<BytesRange> MemoryRange(Bytes peak,
   return BytesRange{std::max(Bytes(), peak - half), peak + half};
 }
 
+namespace {
+
+// The scale of the Cauchy distribution nine of ten of whose values lie in MemoryRange: half of them
+// lie within it.
+double ScaleOfMemory(const std::vector<calibration::Residual>& residuals) {
+  constexpr double kScalesOfNineOfTen = 6.313751514675043;  // tan(0.45 pi)
+  const double deviation = DeviationOf(kMemory, residuals).value_or(kDeviations * kMemoryResidual);
+  return kNineOfTen * deviation / kScalesOfNineOfTen;
+}
+
+}  // namespace
+
+double FitProbability(Bytes available, Bytes reserved,
+                      const std::vector<calibration::Residual>& residuals) {
+  if (reserved <= Bytes()) return 1;
+  const double part =
+      static_cast<double>((available - reserved).count()) / static_cast<double>(reserved.count());
+  return 0.5 + std::atan2(part, ScaleOfMemory(residuals)) / std::numbers::pi;
+}
+
 double MemoryError(const std::vector<calibration::Residual>& residuals) {
-  const std::optional<double> deviation = DeviationOf(kMemory, residuals);
-  return deviation ? std::min(kSpecifiedMemory, kNineOfTen * *deviation) : kSpecifiedMemory;
+  return std::tan((kLikelyFit - 0.5) * std::numbers::pi) * ScaleOfMemory(residuals);
 }
 
 }  // namespace stepcast::forecast

@@ -67,11 +67,15 @@ struct BytesRange {
 
 enum class MemoryVerdict : std::uint8_t {
   kFits,
-  // By the forecast it fits, but it leaves less free than the forecast may be off, or fits only
-  // after the allocator has given cached segments back.
-  kFitsWithinError,
+  // By the forecast it fits, but less probably than kLikelyFit, or only after the allocator has
+  // given cached segments back.
+  kMayNotFit,
   kDoesNotFit,
 };
+const char* Name(MemoryVerdict verdict);  // "fits", "may_not_fit", "does_not_fit"
+
+// How probable it is at least that a step fits of which it is said.
+inline constexpr double kLikelyFit = 0.75;
 
 struct MemoryForecast {
   int rank = 0;
@@ -91,15 +95,18 @@ struct MemoryForecast {
   int allocator_flushes = 0;
   // Of `peak`; others are known as well in relative terms. None where the profile does not say.
   std::optional<BytesRange> peak_range{};
-  // By so much `reserved` may be above the forecast (uncertainty.h, MemoryError); zero in textbook
-  // data parallelism.
+  // Of being `fits` on the machine, by the error of forecasts of peaks (uncertainty.h,
+  // FitProbability), in thousandths. One or zero in textbook data parallelism.
+  double fit_probability = 1;
+  // So much of the device has to be left for kLikelyFit (uncertainty.h, MemoryError); zero in
+  // textbook data parallelism.
   Bytes error;
 
   Bytes left() const { return capacity - reserved - outside; }
   MemoryVerdict verdict() const {
     if (!fits) return MemoryVerdict::kDoesNotFit;
-    return left() < error || allocator_flushes > 0 ? MemoryVerdict::kFitsWithinError
-                                                   : MemoryVerdict::kFits;
+    return fit_probability < kLikelyFit || allocator_flushes > 0 ? MemoryVerdict::kMayNotFit
+                                                                 : MemoryVerdict::kFits;
   }
 };
 
@@ -145,5 +152,8 @@ struct Forecast {
   // By first rank; empty where all ranks are one class.
   std::vector<ClassForecast> classes{};
 };
+
+// The memory that decides whether the step fits: of the class that does so least probably.
+const MemoryForecast& LeastProbable(const Forecast& forecast);
 
 }  // namespace stepcast::forecast

@@ -60,11 +60,11 @@ struct Share {
 
 // How the attention core runs: fused, without the score matrix in memory, or as separate kernels.
 // The fused forms differ in speed alone:
-//   kFlash    FlashAttention-2 (arXiv 2307.08691)
+//   kFlash    FlashAttention-2 (arXiv 2307.08691); without kernels for Blackwell
 //   kFlash1   the first generation (arXiv 2205.14135), also in Triton; on GPUs after A100 it does
 //             not use the tensor cores' new instructions
 //   kFlash3   the third (arXiv 2407.08608), for Hopper
-//   kCudnn    cuDNN's, for Hopper and later; elsewhere as kFlash
+//   kCudnn    cuDNN's, for Hopper and Blackwell; where a profile does not know it as kFlash
 // The forms with the score matrix:
 //   kMath          mask and softmax are kernels of their own
 //   kMathFp32      the same, the softmax in FP32 and cast to 16 bits (Hugging Face's eager

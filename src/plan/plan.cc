@@ -92,19 +92,6 @@ bool SumsNormWeightsApart(const Plan& plan) {
   return plan.software.torch < kFusesBoth && !TraitsOf(LayersOf(plan)).megatron_layers;
 }
 
-// PyTorch's scaled_dot_product_attention prefers cuDNN's kernel on Hopper and Blackwell where cuDNN
-// is newer than 9.15 (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp,
-// check_prefer_cudnn_attention), which its packages bring since 2.11 (huggingface/transformers pull
-// request 48163; seen on an H100).
-model::Attention AttentionOf(const Plan& plan) {
-  constexpr Version kPrefersCudnn{2, 11};
-  const bool chosen_by_torch = TraitsOf(plan.data_parallel.framework).of_pytorch &&
-                               plan.training.attention == model::Attention::kFlash &&
-                               plan.training.document_length == 0;
-  return chosen_by_torch && plan.software.torch >= kPrefersCudnn ? model::Attention::kCudnn
-                                                                 : plan.training.attention;
-}
-
 // Backward of one compiled graph may write over what its forward keeps and nobody else has:
 // "donated buffers" (torch/_functorch/config.py, since 2.6; seen with 2.11). fsdp compiles blocks
 // and the loss apart, for which logits are an input.
@@ -134,7 +121,7 @@ model::WorkOptions WorkOptionsOf(const Plan& plan) {
           .recomputed_modules = training.recompute_modules,
           .checkpointed_blocks = training.checkpointed_blocks,
           .blocks_per_checkpoint = training.blocks_per_checkpoint,
-          .attention = AttentionOf(plan),
+          .attention = training.attention,
           .recompute_stops_early = training.checkpoint_early_stop,
           .loss = training.loss,
           .compiled = training.compile,

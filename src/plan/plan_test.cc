@@ -62,21 +62,6 @@ TEST(AccumulatesApart, HoldsWhenTheAccumulatorsAreLarger) {
   EXPECT_EQ(WrittenGradientType(training), DataType::kBf16);
 }
 
-TEST(WorkOptionsOf, PyTorchPrefersCudnnSinceTwoEleven) {
-  const auto attention = [](Framework framework, Version torch, model::Attention asked) {
-    Plan plan;
-    plan.data_parallel.framework = framework;
-    plan.software.torch = torch;
-    plan.training.attention = asked;
-    return WorkOptionsOf(plan).attention;
-  };
-  using model::Attention;
-  EXPECT_EQ(attention(Framework::kFsdp2, {2, 11}, Attention::kFlash), Attention::kCudnn);
-  EXPECT_EQ(attention(Framework::kFsdp2, {2, 10}, Attention::kFlash), Attention::kFlash);
-  EXPECT_EQ(attention(Framework::kFsdp2, {2, 11}, Attention::kFlash3), Attention::kFlash3);
-  EXPECT_EQ(attention(Framework::kMegatron, {2, 11}, Attention::kFlash), Attention::kFlash);
-}
-
 TEST(WorkOptionsOf, FollowsWhoseLayersRunAndWithWhichTorch) {
   Plan plan;
   plan.training.attention = model::Attention::kMath;

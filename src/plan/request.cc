@@ -53,6 +53,25 @@ model::Implementation DefaultRotary(const Request& request, bool compile) {
   }
 }
 
+// PyTorch's scaled_dot_product_attention prefers cuDNN's kernel on Hopper and Blackwell where cuDNN
+// is newer than 9.15 (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp,
+// check_prefer_cudnn_attention), which its packages bring since 2.11 (huggingface/transformers pull
+// request 48163; seen on an H100). Of documents of varying lengths it runs FlashAttention's.
+// Transformer Engine, whose attention Megatron-LM's layers run, prefers cuDNN's on both
+// (transformer_engine/pytorch/attention/dot_product_attention/utils.py, get_attention_backend);
+// here on Blackwell alone, because on Hopper published runs differ in what they prefer.
+model::Attention DefaultAttention(const Request& request) {
+  constexpr Version kPrefersCudnn{2, 11};
+  constexpr int kHopper = 9, kBlackwell = 10;
+  const int major = request.compute_capability.value_or(0) / 10;
+  const bool of_torch = TraitsOf(*request.framework).of_pytorch &&
+                        request.torch.value_or(Software().torch) >= kPrefersCudnn &&
+                        request.document_length.value_or(0) == 0;
+  const bool cudnn = (of_torch && (major == kHopper || major == kBlackwell)) ||
+                     (request.framework == Framework::kMegatron && major == kBlackwell);
+  return cudnn ? model::Attention::kCudnn : model::Attention::kFlash;
+}
+
 }  // namespace
 
 DataType FrozenType(const Request& request) {
@@ -148,6 +167,7 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
       request.loss.value_or(training.compile                            ? model::Loss::kFused
                             : TraitsOf(*request.framework).apex_kernels ? model::Loss::kInPlace
                                                                         : model::Loss::kEager);
+  training.attention = request.attention.value_or(DefaultAttention(request));
   training.norm = request.norm.value_or(DefaultNorm(request, training.compile));
   training.rotary = request.rotary.value_or(DefaultRotary(request, training.compile));
   // megatron/training/arguments.py: bias_swiglu_fusion is on.

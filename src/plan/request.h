@@ -22,6 +22,7 @@ struct Request : DataParallelRequest, TrainingRequest, ParallelismRequest {
   std::optional<bool> expandable_segments;
   std::optional<std::int64_t> cuda_device_max_connections;
   std::optional<Version> driver;
+  std::optional<int> compute_capability;  // of the cluster's GPUs, 90 for an H100; none: not known
 };
 
 // What a request says of its pipeline's schedule, with defaults. Without a pipeline every stage is

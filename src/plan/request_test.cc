@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,32 @@ Request Minimal(Framework framework, int stage) {
   request.zero_stage = stage;
   request.framework = framework;
   return request;
+}
+
+// What is asked for runs; else what the software takes on the GPU.
+TEST(Complete, AttentionIsWhatTheSoftwareTakesOnTheGpu) {
+  using model::Attention;
+  const auto attention = [](Framework framework, Version torch, std::optional<int> capability,
+                            std::optional<Attention> asked = std::nullopt,
+                            std::optional<std::int64_t> document = std::nullopt) {
+    Request request = Minimal(framework, 0);
+    request.torch = torch;
+    request.compute_capability = capability;
+    request.attention = asked;
+    request.document_length = document;
+    return Complete(request, 8).training.attention;
+  };
+  constexpr int kA100 = 80, kH100 = 90, kB200 = 100, kB300 = 103;
+  EXPECT_EQ(attention(Framework::kFsdp2, {2, 11}, kH100), Attention::kCudnn);
+  EXPECT_EQ(attention(Framework::kDdp, {2, 11}, kB300), Attention::kCudnn);
+  EXPECT_EQ(attention(Framework::kFsdp2, {2, 10}, kB200), Attention::kFlash);
+  EXPECT_EQ(attention(Framework::kFsdp2, {2, 11}, kA100), Attention::kFlash);
+  EXPECT_EQ(attention(Framework::kFsdp2, {2, 11}, std::nullopt), Attention::kFlash);
+  EXPECT_EQ(attention(Framework::kFsdp2, {2, 11}, kH100, std::nullopt, 256), Attention::kFlash);
+  EXPECT_EQ(attention(Framework::kFsdp2, {2, 11}, kH100, Attention::kFlash), Attention::kFlash);
+  EXPECT_EQ(attention(Framework::kMegatron, {2, 6}, kB200), Attention::kCudnn);
+  EXPECT_EQ(attention(Framework::kMegatron, {2, 11}, kH100), Attention::kFlash);
+  EXPECT_EQ(attention(Framework::kDeepSpeed, {2, 11}, kB200), Attention::kFlash);
 }
 
 TEST(Complete, DerivesTheDataDegreeAndTheBatch) {

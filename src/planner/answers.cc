@@ -69,6 +69,8 @@ void Write(const Outcome& outcome, ByteWriter& writer) {
   writer.Signed(outcome.outside.count());
   writer.Number(outcome.fits ? 1 : 0);
   writer.Number(outcome.fits_host ? 1 : 0);
+  writer.Number(static_cast<std::uint64_t>(outcome.verdict));
+  writer.Number(std::bit_cast<std::uint64_t>(outcome.fit_probability));
   writer.Signed(outcome.over.count());
   writer.Signed(outcome.flushes);
 }
@@ -82,6 +84,8 @@ void Read(ByteReader& reader, Outcome& outcome) {
   outcome.outside = Bytes(reader.Signed());
   outcome.fits = reader.Number() != 0;
   outcome.fits_host = reader.Number() != 0;
+  outcome.verdict = static_cast<forecast::MemoryVerdict>(reader.Number());
+  outcome.fit_probability = std::bit_cast<double>(reader.Number());
   outcome.over = Bytes(reader.Signed());
   outcome.flushes = static_cast<int>(reader.Signed());
 }

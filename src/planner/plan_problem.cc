@@ -92,6 +92,8 @@ Outcome Simulate(const PlanSource& source, std::int64_t plan) {
   outcome.outside = memory.outside;
   outcome.fits = memory.fits;
   outcome.fits_host = memory.fits_host();
+  outcome.verdict = memory.verdict();
+  outcome.fit_probability = memory.fit_probability;
   outcome.over = memory.reserved + memory.outside - memory.capacity;
   outcome.flushes = static_cast<int>(memory.allocator_flushes);
   if (!memory.fits) {

@@ -6,6 +6,7 @@
 
 #include "src/base/bytes.h"
 #include "src/base/time.h"
+#include "src/forecast/values.h"
 #include "src/planner/bounds.h"
 
 // Plans as a search sees them: numbers with bounds and forecasts.
@@ -41,6 +42,8 @@ struct Outcome {
   Bytes reserved{}, outside{};
   bool fits = false;
   bool fits_host = true;
+  forecast::MemoryVerdict verdict = forecast::MemoryVerdict::kDoesNotFit;
+  double fit_probability = 0;
   // How much more it needs than there is; where it fits: negative, so much of the device stays
   // free.
   Bytes over{};

@@ -55,6 +55,8 @@ SweepRow RowOf(const Result<forecast::Forecast>& forecast) {
   row.reserved = memory.reserved;
   row.outside = memory.outside;
   row.capacity = memory.capacity;
+  row.verdict = memory.verdict();
+  row.fit_probability = memory.fit_probability;
   const Bytes over = row.needed() - row.capacity;
   // What a node lacks counts where its devices have room.
   const Bytes lacking =
@@ -84,6 +86,8 @@ std::string ToBytes(const SweepRow& row) {
   for (const Bytes bytes : {row.peak, row.reserved, row.outside, row.capacity, row.over}) {
     writer.Signed(bytes.count());
   }
+  writer.Number(static_cast<std::uint64_t>(row.verdict));
+  writer.Number(std::bit_cast<std::uint64_t>(row.fit_probability));
   return writer.Take();
 }
 
@@ -110,6 +114,12 @@ std::optional<SweepRow> ToSweepRow(std::string_view bytes) {
     for (Bytes* bytes : {&row.peak, &row.reserved, &row.outside, &row.capacity, &row.over}) {
       *bytes = Bytes(reader.Signed());
     }
+    const std::uint64_t verdict = reader.Number();
+    if (verdict > static_cast<std::uint64_t>(forecast::MemoryVerdict::kDoesNotFit)) {
+      return std::nullopt;
+    }
+    row.verdict = static_cast<forecast::MemoryVerdict>(verdict);
+    row.fit_probability = std::bit_cast<double>(reader.Number());
   }
   if (reader.bad() || !reader.at_end()) return std::nullopt;
   return row;

@@ -37,6 +37,9 @@ struct SweepRow {
   Bytes over;  // by how much reserved and outside memory exceed the device, or offloaded states the
                // node
 
+  forecast::MemoryVerdict verdict = forecast::MemoryVerdict::kDoesNotFit;
+  double fit_probability = 0;
+
   Bytes needed() const { return reserved + outside; }
 };
 

@@ -151,13 +151,13 @@ void WriteAttention(const KernelCosts& kernels, Writer& writer) {
     if (!known(attention)) continue;
     writer.Entry(
         2,
-        "{}: {{forward: {}, backward: {}, forward_half_flops: {}, backward_half_flops: "
-        "{}, forward_half_length: {}, backward_half_length: {}, head_64: {}, head_256: "
-        "{}}}",
+        "{}: {{forward: {}, backward: {}, forward_half_length: {}, backward_half_length: {}, "
+        "forward_rows: {}, backward_rows: {}, forward_tail: {}, backward_tail: {}, head_64: {}, "
+        "head_256: {}}}",
         calibration::kFusedNames[i], attention.forward, attention.backward,
-        std::llround(attention.forward_half_flops), std::llround(attention.backward_half_flops),
         std::llround(attention.forward_half_length), std::llround(attention.backward_half_length),
-        attention.head_64, attention.head_256);
+        std::llround(attention.forward_rows), std::llround(attention.backward_rows),
+        attention.forward_tail, attention.backward_tail, attention.head_64, attention.head_256);
   }
   if (kernels.power != calibration::PowerDraw()) {
     const std::string memory = kernels.power.memory == 0

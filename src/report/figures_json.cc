@@ -55,22 +55,6 @@ Json CommunicationJson(const forecast::Forecast& forecast) {
   };
 }
 
-namespace {
-
-const char* VerdictKey(forecast::MemoryVerdict verdict) {
-  switch (verdict) {
-    case forecast::MemoryVerdict::kFits:
-      return "fits";
-    case forecast::MemoryVerdict::kFitsWithinError:
-      return "fits_within_error";
-    case forecast::MemoryVerdict::kDoesNotFit:
-      return "does_not_fit";
-  }
-  return "";
-}
-
-}  // namespace
-
 Json MemoryJson(const forecast::MemoryForecast& memory) {
   Json object{
       {"rank", memory.rank},
@@ -79,7 +63,8 @@ Json MemoryJson(const forecast::MemoryForecast& memory) {
       {"outside_bytes", memory.outside.count()},
       {"capacity_bytes", memory.capacity.count()},
       {"fits", memory.fits},
-      {"verdict", VerdictKey(memory.verdict())},
+      {"verdict", Name(memory.verdict())},
+      {"fit_probability", memory.fit_probability},
   };
   AddCategories(object, memory.at_peak);
   object["padding_bytes"] = memory.padding.count();

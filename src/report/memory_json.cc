@@ -13,6 +13,8 @@ Json Simulated(const forecast::MemoryForecast& memory) {
   object["reserved_bytes"] = memory.reserved.count();
   object["outside_bytes"] = memory.outside.count();
   object["fits"] = memory.fits;
+  object["verdict"] = Name(memory.verdict());
+  object["fit_probability"] = memory.fit_probability;
   return object;
 }
 

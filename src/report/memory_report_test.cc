@@ -83,15 +83,16 @@ TEST(MemoryReportTest, JsonHasTheContractsKeysAndAReasonWithoutSimulation) {
   const auto document = nlohmann::ordered_json::parse(MemoryJson(Scenario(), Report(), 0.5));
   EXPECT_EQ(document.at("stepcast"), 1);
   EXPECT_EQ(document.at("stages").size(), 2U);
-  EXPECT_EQ(document.at("stages").at(0).dump(),
-            R"({"stage":0,"formula":{"parameters_bytes":2147483648,"gradients_bytes":2147483648,)"
-            R"("optimizer_bytes":12884901888,"activations_bytes":1073741824,)"
-            R"("communication_bytes":0,"workspace_bytes":0,"total_bytes":18253611008},)"
-            R"("simulated":{"parameters_bytes":2147483648,"gradients_bytes":1073741824,)"
-            R"("optimizer_bytes":12884901888,"activations_bytes":1073741824,)"
-            R"("communication_bytes":1073741824,"workspace_bytes":536870912,)"
-            R"("peak_bytes":18790481920,"padding_bytes":0,"reserved_bytes":19327352832,)"
-            R"("outside_bytes":1073741824,"fits":false}})");
+  EXPECT_EQ(
+      document.at("stages").at(0).dump(),
+      R"({"stage":0,"formula":{"parameters_bytes":2147483648,"gradients_bytes":2147483648,)"
+      R"("optimizer_bytes":12884901888,"activations_bytes":1073741824,)"
+      R"("communication_bytes":0,"workspace_bytes":0,"total_bytes":18253611008},)"
+      R"("simulated":{"parameters_bytes":2147483648,"gradients_bytes":1073741824,)"
+      R"("optimizer_bytes":12884901888,"activations_bytes":1073741824,)"
+      R"("communication_bytes":1073741824,"workspace_bytes":536870912,)"
+      R"("peak_bytes":18790481920,"padding_bytes":0,"reserved_bytes":19327352832,)"
+      R"("outside_bytes":1073741824,"fits":false,"verdict":"does_not_fit","fit_probability":1.0}})");
   EXPECT_TRUE(document.at("stages").at(1).at("simulated").is_null());
   EXPECT_EQ(document.at("stages").at(1).at("reason"), "ddp has no ZeRO stage 1");
   EXPECT_EQ(document.back().dump(), R"({"seconds":0.5})");

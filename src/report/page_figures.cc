@@ -66,7 +66,7 @@ Tone ToneOf(forecast::MemoryVerdict verdict) {
   switch (verdict) {
     case forecast::MemoryVerdict::kFits:
       return Tone::kGood;
-    case forecast::MemoryVerdict::kFitsWithinError:
+    case forecast::MemoryVerdict::kMayNotFit:
       return Tone::kPlain;
     case forecast::MemoryVerdict::kDoesNotFit:
       break;

@@ -162,10 +162,12 @@ std::string NotesOn(const std::vector<PlanRow>& rows) {
     ++rank;
     if (row.outcome.flushes > 0) {
       out += fmt::format(
-          "plan {} fits within the error of the forecast only: the allocator gives cached memory "
-          "back "
-          "({} {} in the steps that were simulated)\n",
+          "plan {} may not fit: the allocator gives cached memory back ({} {} in the steps that "
+          "were simulated)\n",
           rank, row.outcome.flushes, row.outcome.flushes == 1 ? "time" : "times");
+    } else if (row.outcome.verdict == forecast::MemoryVerdict::kMayNotFit) {
+      out += fmt::format("plan {} may not fit: it fits with a probability of {} %\n", rank,
+                         Decimal(100 * row.outcome.fit_probability, 0));
     }
     if (row.ties == 0) continue;
     std::vector<std::string> settings;
@@ -425,6 +427,8 @@ Json RowJson(const Goal& goal, const PlanRow& row) {
       {"outside_bytes", outcome.outside.count()},
       {"capacity_bytes", row.facts.capacity.count()},
       {"fits", outcome.fits},
+      {"verdict", Name(outcome.verdict)},
+      {"fit_probability", outcome.fit_probability},
       {"free_bytes", std::max<std::int64_t>(0, -outcome.over.count())},
       {"lacks_bytes", std::max<std::int64_t>(0, Lacks(goal, row.facts, outcome.over).count())},
       {"allocator_flushes", outcome.flushes},
@@ -633,7 +637,8 @@ std::string PlanCsv(const PlanReport& report) {
   std::vector<std::string> fields = {"list", "rank"};
   fields.insert(fields.end(), keys.begin(), keys.end());
   for (const char* name : {"status", "step_time_s", "tokens_per_s_per_gpu", "peak_bytes", "fits",
-                           "gpus", "reserved_bytes", "outside_bytes", "capacity_bytes", "tokens"}) {
+                           "gpus", "reserved_bytes", "outside_bytes", "capacity_bytes", "tokens",
+                           "verdict", "fit_probability"}) {
     fields.emplace_back(name);
   }
   std::string out = CsvRecord(fields);
@@ -656,6 +661,8 @@ std::string PlanCsv(const PlanReport& report) {
             row.facts.capacity.count(), row.facts.tokens}) {
         fields.push_back(fmt::format("{}", number));
       }
+      fields.emplace_back(Name(row.outcome.verdict));
+      fields.push_back(fmt::format("{}", row.outcome.fit_probability));
       out += CsvRecord(fields);
     }
   };

@@ -47,7 +47,7 @@ PublishedAccuracy Sample() {
   outcome.tokens = 1000;
   outcome.forecast = Milliseconds(1100);
   outcome.range = {Milliseconds(1000), Milliseconds(1200)};
-  outcome.memory.push_back({scenario::MemoryKind::kReserved, GiB(8), GiB(10), {}});
+  outcome.memory.push_back({scenario::MemoryKind::kReserved, GiB(8), GiB(10), {}, 0.1});
   outcome.rival.step_time = Milliseconds(1500);
   outcome.over = GiB(1);
   accuracy.outcomes.push_back(outcome);

@@ -289,6 +289,34 @@ PublishedTable Transfer(const PublishedAccuracy& accuracy) {
   return table;
 }
 
+PublishedTable FitProbabilities(const PublishedAccuracy& accuracy) {
+  PublishedTable table{
+      .title = "How probable it is that a peak fits",
+      .columns = {{"forecast %", Align::kLeft},
+                  {"peaks"},
+                  {"cases"},
+                  {"forecast on average %"},
+                  {"fitted"},
+                  {"fitted %"},
+                  {"off %"}},
+      .rows = {},
+      .note = fmt::format(
+          "peaks: those measured of all check rows. Each counts as a case on devices of many "
+          "capacities: at every hundredth of the forecast's probability the capacity at which the "
+          "forecast fits with it. fitted: what was measured is at most that. off: aim is {:.0f} % "
+          "at most",
+          100 * validate::kFitCalibrationLimit)};
+  // Rows of one source err together.
+  if (accuracy.MemoryTransfer({}).sources < 2) return table;
+  for (const validate::FitCalibration& bin : accuracy.FitCalibrations()) {
+    table.rows.push_back({fmt::format("{:.0f} to {:.0f}", 100 * bin.from, 100 * bin.to),
+                          fmt::format("{}", bin.peaks), fmt::format("{}", bin.cases),
+                          PerCent(bin.mean_probability), fmt::format("{}", bin.fitting),
+                          PerCent(bin.fitted()), PerCent(bin.fitted() - bin.mean_probability)});
+  }
+  return table;
+}
+
 PublishedTable NotSimulated(const PublishedAccuracy& accuracy) {
   std::vector<std::pair<std::string, const PublishedOutcome*>> cases;
   for (const PublishedOutcome& outcome : accuracy.outcomes) {
@@ -398,7 +426,7 @@ PublishedTable AimsTable(const PublishedAccuracy& accuracy) {
 std::vector<PublishedTable> PublishedTables(const PublishedAccuracy& accuracy) {
   std::vector<PublishedTable> tables;
   for (auto make : {Headline, StepTimes, LargeSteps, Memories, Choices, AimsTable, Transfer,
-                    Residuals, Worst, NotSimulated, TooLarge, StandIns}) {
+                    FitProbabilities, Residuals, Worst, NotSimulated, TooLarge, StandIns}) {
     PublishedTable table = make(accuracy);
     if (!table.rows.empty()) tables.push_back(std::move(table));
   }

@@ -115,13 +115,15 @@ TEST(SimulateReportTest, WhatFitsOnlyWithoutTheCacheSaysSo) {
   EXPECT_EQ(Verdict(forecast.memory), "fits: 61 GiB of 80 GiB are left");
   forecast.memory.allocator_flushes = 2;
   EXPECT_EQ(Verdict(forecast.memory),
-            "fits within the error of the forecast: 61 GiB of 80 GiB are left, once the allocator "
-            "has given cached memory back");
+            "may not fit: 61 GiB of 80 GiB are left once the allocator has given cached memory "
+            "back; it fits with a probability of 100 %");
   forecast.memory.allocator_flushes = 0;
-  forecast.memory.error = GiB(62);
+  forecast.memory.error = GiB(2);
+  forecast.memory.fit_probability = 0.75;
+  EXPECT_EQ(Verdict(forecast.memory), "fits: 61 GiB of 80 GiB are left, probability 75 %");
+  forecast.memory.fit_probability = 0.749;
   EXPECT_EQ(Verdict(forecast.memory),
-            "fits within the error of the forecast: 61 GiB of 80 GiB are left, and the forecast is "
-            "known to 62 GiB");
+            "may not fit: 61 GiB of 80 GiB are left; it fits with a probability of 75 %");
 }
 
 TEST(SimulateReportTest, ThePlanNamesWhatDistinguishesIt) {
@@ -224,6 +226,7 @@ TEST(SimulateReportTest, JsonHasTheContractsKeysInOrder) {
     "capacity_bytes": 85899345920,
     "fits": true,
     "verdict": "fits",
+    "fit_probability": 1.0,
     "parameters_bytes": 2147483648,
     "gradients_bytes": 2147483648,
     "optimizer_bytes": 12884901888,

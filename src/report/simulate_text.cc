@@ -5,8 +5,17 @@
 #include "fmt/format.h"
 #include "src/base/quantity.h"
 #include "src/report/figures_text.h"
+#include "src/report/number_text.h"
 
 namespace stepcast::report {
+
+namespace {
+
+std::string Percent(const forecast::MemoryForecast& memory) {
+  return Decimal(100 * memory.fit_probability, 0) + " %";
+}
+
+}  // namespace
 
 std::string Verdict(const forecast::MemoryForecast& memory) {
   if (!memory.fits_host()) {
@@ -18,14 +27,15 @@ std::string Verdict(const forecast::MemoryForecast& memory) {
   }
   switch (memory.verdict()) {
     case forecast::MemoryVerdict::kFits:
-      return fmt::format("fits: {} of {} are left", FormatBytes(memory.left()),
-                         FormatBytes(memory.capacity));
-    case forecast::MemoryVerdict::kFitsWithinError:
-      return fmt::format("fits within the error of the forecast: {} of {} are left, {}",
-                         FormatBytes(memory.left()), FormatBytes(memory.capacity),
-                         memory.allocator_flushes > 0
-                             ? "once the allocator has given cached memory back"
-                             : "and the forecast is known to " + FormatBytes(memory.error));
+      return fmt::format("fits: {} of {} are left{}", FormatBytes(memory.left()),
+                         FormatBytes(memory.capacity),
+                         memory.error > Bytes() ? ", probability " + Percent(memory) : "");
+    case forecast::MemoryVerdict::kMayNotFit:
+      return fmt::format(
+          "may not fit: {} of {} are left{}; it fits with a probability of {}",
+          FormatBytes(memory.left()), FormatBytes(memory.capacity),
+          memory.allocator_flushes > 0 ? " once the allocator has given cached memory back" : "",
+          Percent(memory));
     case forecast::MemoryVerdict::kDoesNotFit:
       break;
   }

@@ -12,7 +12,7 @@ namespace stepcast::report {
 std::string SimulateText(const scenario::Scenario& scenario, const forecast::Forecast& forecast);
 
 // The verdict on memory: "fits: 12.3 GiB of 80.0 GiB are left",
-// "fits within the error of the forecast: ..." or
+// "may not fit: ..." or
 // "does not fit: 12.3 GiB more than the device's 80.0 GiB".
 std::string Verdict(const forecast::MemoryForecast& memory);
 

@@ -126,6 +126,13 @@ std::vector<std::string> NotesOf(const std::vector<SweepRow>& rows) {
   return notes;
 }
 
+// That of a row that may not fit says so: its step would be shown as if it were sure.
+const char* StatusText(const SweepRow& row) {
+  const bool doubtful =
+      row.status == RowStatus::kOk && row.verdict == forecast::MemoryVerdict::kMayNotFit;
+  return doubtful ? Name(row.verdict) : Name(row.status);
+}
+
 std::string TableText(const SweepGrid& grid, const std::vector<SweepRow>& rows,
                       const std::vector<std::string>& names,
                       const std::vector<std::string>& notes) {
@@ -152,7 +159,7 @@ std::string TableText(const SweepGrid& grid, const std::vector<SweepRow>& rows,
     for (auto& [key, value] : grid.Row(static_cast<std::int64_t>(i))) {
       cells.push_back(std::move(value));
     }
-    cells.emplace_back(Name(row.status));
+    cells.emplace_back(StatusText(row));
     if (unequal) cells.push_back(illegal ? "-" : Grouped(row.tokens));
     cells.push_back(illegal ? "-" : Milliseconds(row.step_time));
     if (unequal) cells.push_back(illegal ? "-" : Decimal(NanosecondsPerToken(row), 1));
@@ -216,6 +223,8 @@ Json ToJson(const SweepGrid& grid, std::int64_t index, const SweepRow& row) {
       {"outside_bytes", illegal ? Json() : Json(row.outside.count())},
       {"capacity_bytes", illegal ? Json() : Json(row.capacity.count())},
       {"fits", illegal ? Json() : Json(row.status == RowStatus::kOk)},
+      {"verdict", illegal ? Json() : Json(Name(row.verdict))},
+      {"fit_probability", illegal ? Json() : Json(row.fit_probability)},
       {"free_bytes", illegal ? Json() : Json(Free(row).count())},
       {"tokens", illegal ? Json() : Json(row.tokens)},
   };
@@ -305,9 +314,9 @@ std::string SweepCsv(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
   STEPCAST_CHECK(static_cast<std::int64_t>(rows.size()) == grid.rows(), "a row per combination");
   std::vector<std::string> fields;
   for (const planner::SweepAxis& axis : grid.axes()) fields.push_back(axis.key);
-  for (const char* name :
-       {"status", "reason", "step_time_s", "tokens_per_s_per_gpu", "peak_bytes", "fits",
-        "reserved_bytes", "outside_bytes", "capacity_bytes", "free_bytes", "tokens"}) {
+  for (const char* name : {"status", "reason", "step_time_s", "tokens_per_s_per_gpu", "peak_bytes",
+                           "fits", "reserved_bytes", "outside_bytes", "capacity_bytes",
+                           "free_bytes", "tokens", "verdict", "fit_probability"}) {
     fields.emplace_back(name);
   }
   std::string out = CsvRecord(fields);
@@ -328,6 +337,8 @@ std::string SweepCsv(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
       fields.push_back(illegal ? "" : fmt::format("{}", bytes.count()));
     }
     fields.push_back(illegal ? "" : fmt::format("{}", row.tokens));
+    fields.emplace_back(illegal ? "" : Name(row.verdict));
+    fields.push_back(illegal ? "" : fmt::format("{}", row.fit_probability));
     out += CsvRecord(fields);
   }
   return out;

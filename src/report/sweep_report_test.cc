@@ -36,6 +36,9 @@ std::vector<SweepRow> Rows() {
   rows[1].outside = GiB(1);
   rows[1].capacity = GiB(80);
   rows[1].over = MiB(12'800);
+  rows[0].verdict = forecast::MemoryVerdict::kFits;
+  rows[0].fit_probability = 0.95;
+  rows[1].fit_probability = 0.125;
   rows[2].status = RowStatus::kIllegal;
   rows[2].faults = {{"a", {}, "no \"0 B\" here, sorry", ""}, {"b", {}, "second", ""}};
   return rows;
@@ -59,6 +62,14 @@ TEST(SweepReportTest, TheTableNamesTheShortestStepThatFits) {
           "\n"
           "3 combinations: 1 ok, 1 does not fit, 1 illegal\n"
           "shortest step: 12.5 ms with data_parallel.bucket_size=1 MiB\n");
+}
+
+TEST(SweepReportTest, WhatMayNotFitIsNoPlainOk) {
+  std::vector<SweepRow> rows = Rows();
+  rows[0].verdict = forecast::MemoryVerdict::kMayNotFit;
+  const std::string text = SweepText(Grid(), rows);
+  EXPECT_NE(text.find("1 MiB        may_not_fit    12.500"), std::string::npos) << text;
+  EXPECT_NE(text.find("shortest step: 12.5 ms with"), std::string::npos) << text;
 }
 
 // Twice the micro-batches take less than twice the time: the longer step is the better one.
@@ -122,10 +133,10 @@ TEST(SweepReportTest, CsvLeavesTheFiguresOfIllegalRowsEmpty) {
             "data_parallel.bucket_size,status,reason,step_time_s,tokens_per_s_per_gpu,peak_bytes,"
             "fits,reserved_bytes,outside_bytes,capacity_bytes,free_bytes,tokens\r\n"
             "1 MiB,ok,,0.0125,1234.5,2147483648,true,3221225472,1073741824,85899345920,"
-            "81604378624,4096\r\n"
+            "81604378624,4096,fits,0.95\r\n"
             "25 MiB,does_not_fit,needs 12.5 GiB more than the device has,0.012,1300,96636764160,"
-            "false,98247376896,1073741824,85899345920,0,4096\r\n"
-            "0 B,illegal,\"no \"\"0 B\"\" here, sorry; second\",,,,,,,,,\r\n");
+            "false,98247376896,1073741824,85899345920,0,4096,does_not_fit,0.125\r\n"
+            "0 B,illegal,\"no \"\"0 B\"\" here, sorry; second\",,,,,,,,,,,\r\n");
 }
 
 TEST(SweepReportTest, JsonHasTheContractsKeysInOrder) {
@@ -145,6 +156,8 @@ TEST(SweepReportTest, JsonHasTheContractsKeysInOrder) {
       "outside_bytes": 1073741824,
       "capacity_bytes": 85899345920,
       "fits": true,
+      "verdict": "fits",
+      "fit_probability": 0.95,
       "free_bytes": 81604378624,
       "tokens": 4096
     },
@@ -161,6 +174,8 @@ TEST(SweepReportTest, JsonHasTheContractsKeysInOrder) {
       "outside_bytes": 1073741824,
       "capacity_bytes": 85899345920,
       "fits": false,
+      "verdict": "does_not_fit",
+      "fit_probability": 0.125,
       "free_bytes": 0,
       "tokens": 4096
     },
@@ -177,6 +192,8 @@ TEST(SweepReportTest, JsonHasTheContractsKeysInOrder) {
       "outside_bytes": null,
       "capacity_bytes": null,
       "fits": null,
+      "verdict": null,
+      "fit_probability": null,
       "free_bytes": null,
       "tokens": null
     }
@@ -196,18 +213,21 @@ TEST(SweepReportTest, JsonLinesAreTheRows) {
       R"({"set":{"data_parallel.bucket_size":"1 MiB"},"status":"ok","reason":"","step_time_s":0.0125,)"
       R"("tokens_per_s_per_gpu":1234.5,"peak_bytes":2147483648,"reserved_bytes":3221225472,)"
       R"("outside_bytes":1073741824,"capacity_bytes":85899345920,"fits":true,)"
+      R"("verdict":"fits","fit_probability":0.95,)"
       R"("free_bytes":81604378624,"tokens":4096})"
       "\n"
       R"({"set":{"data_parallel.bucket_size":"25 MiB"},"status":"does_not_fit",)"
       R"("reason":"needs 12.5 GiB more than the device has","step_time_s":0.012,)"
       R"("tokens_per_s_per_gpu":1300.0,"peak_bytes":96636764160,"reserved_bytes":98247376896,)"
-      R"("outside_bytes":1073741824,"capacity_bytes":85899345920,"fits":false,"free_bytes":0,)"
+      R"("outside_bytes":1073741824,"capacity_bytes":85899345920,"fits":false,)"
+      R"("verdict":"does_not_fit","fit_probability":0.125,"free_bytes":0,)"
       R"("tokens":4096})"
       "\n"
       R"({"set":{"data_parallel.bucket_size":"0 B"},"status":"illegal",)"
       R"("reason":"no \"0 B\" here, sorry; second","step_time_s":null,)"
       R"("tokens_per_s_per_gpu":null,"peak_bytes":null,"reserved_bytes":null,)"
-      R"("outside_bytes":null,"capacity_bytes":null,"fits":null,"free_bytes":null,)"
+      R"("outside_bytes":null,"capacity_bytes":null,"fits":null,)"
+      R"("verdict":null,"fit_probability":null,"free_bytes":null,)"
       R"("tokens":null})"
       "\n");
 }

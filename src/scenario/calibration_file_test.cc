@@ -134,7 +134,7 @@ TEST(CalibrationFileTest, ReadsTilesGenerationsAndPower) {
                                  "  attention:\n"
                                  "    flash1: {forward: 0.3, backward: 0.2}\n"
                                  "    flash2: {forward: 0.6, backward: 0.5,"
-                                 " forward_half_flops: 7}\n"
+                                 " forward_half_length: 7, backward_rows: 64, forward_tail: 0.8}\n"
                                  "  power: {idle_watts: 100, products_watts: 1300,"
                                  " memory_watts: 500}\n"
                                  "  traffic: {widening: 0.6, column_sum: 0.5}\n"
@@ -150,7 +150,10 @@ TEST(CalibrationFileTest, ReadsTilesGenerationsAndPower) {
                                      .start = Microseconds(5)}));
   EXPECT_EQ(kernels.attention[0],
             (calibration::AttentionEfficiency{.forward = 0.3, .backward = 0.2}));
-  EXPECT_EQ(kernels.attention[1].forward_half_flops, 7);
+  EXPECT_EQ(kernels.attention[1].forward_half_length, 7);
+  EXPECT_EQ(kernels.attention[1].forward_rows, 128);
+  EXPECT_EQ(kernels.attention[1].backward_rows, 64);
+  EXPECT_EQ(kernels.attention[1].forward_tail, 0.8);
   EXPECT_EQ(kernels.attention[2], calibration::AttentionEfficiency());
   EXPECT_EQ(kernels.power, (calibration::PowerDraw{.idle = 100, .products = 1300, .memory = 500}));
   EXPECT_EQ(kernels.traffic, (std::array<double, kAccessCount>{0, 0.6, 0, 0, 0, 0.5}));

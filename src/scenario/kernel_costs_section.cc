@@ -61,15 +61,19 @@ void ReadAttention(MappingReader& kernels, calibration::KernelCosts& costs) {
     auto figures = section->ReadMapping(calibration::kFusedNames[i], Need::kOptional);
     if (!figures) continue;
     calibration::AttentionEfficiency& attention = costs.attention[i];
-    const auto half = [&](std::string_view key) {
-      return static_cast<double>(figures->ReadInteger(key, Need::kOptional, {}).value_or(0));
+    const auto tokens = [&](std::string_view key, double otherwise) {
+      const auto given = figures->ReadInteger(key, Need::kOptional, {});
+      return given ? static_cast<double>(*given) : otherwise;
     };
     attention.forward = RequiredDecimal(*figures, "forward");
     attention.backward = RequiredDecimal(*figures, "backward");
-    attention.forward_half_flops = half("forward_half_flops");
-    attention.backward_half_flops = half("backward_half_flops");
-    attention.forward_half_length = half("forward_half_length");
-    attention.backward_half_length = half("backward_half_length");
+    attention.forward_half_length = tokens("forward_half_length", 0);
+    attention.backward_half_length = tokens("backward_half_length", 0);
+    attention.forward_rows = tokens("forward_rows", attention.forward_rows);
+    attention.backward_rows = tokens("backward_rows", attention.backward_rows);
+    attention.forward_tail = figures->ReadDecimal("forward_tail", Need::kOptional, {}).value_or(0);
+    attention.backward_tail =
+        figures->ReadDecimal("backward_tail", Need::kOptional, {}).value_or(0);
     attention.head_64 = figures->ReadDecimal("head_64", Need::kOptional, {}).value_or(1);
     attention.head_256 = figures->ReadDecimal("head_256", Need::kOptional, {}).value_or(1);
     figures->Finish();

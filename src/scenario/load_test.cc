@@ -530,6 +530,38 @@ std::vector<std::string> WarningsWithTables(const std::string& tables,
   return loaded.has_value() ? loaded->warnings : std::vector<std::string>{};
 }
 
+// Taken by itself on Blackwell FlashAttention-2 is said, asked for it is not.
+TEST(Load, WarnsWhereFlashAttentionIsTakenOnBlackwell) {
+  const auto warnings = [](const std::string& gpu, const std::string& framework,
+                           const std::string& more = "") {
+    InputCache cache;
+    const auto loaded = LoadText(
+        fmt::format(
+            "stepcast: 1\n"
+            "model: {{kind: transformer, family: llama, num_hidden_layers: 1, hidden_size: "
+            "128, num_attention_heads: 2, intermediate_size: 128, vocab_size: 256}}\n"
+            "cluster: {{topology: {{kind: flat, devices: 2, gpu: {}, link: {{latency: 5 us, "
+            "bandwidth: 25 GB/s}}}}}}\n"
+            "training: {{sequence_length: 16, micro_batch_size: 1, gradient_accumulation: 1, "
+            "precision: bf16, optimizer: adamw{}}}\n"
+            "data_parallel: {{framework: {}, zero_stage: 0}}\n",
+            gpu, more, framework),
+        "s.yaml", {}, cache);
+    EXPECT_TRUE(loaded.has_value()) << Messages(loaded);
+    return loaded.has_value() ? loaded->warnings : std::vector<std::string>{};
+  };
+  const std::vector<std::string> said = warnings("b200", "deepspeed");
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_EQ(
+      said.front(),
+      "training.attention is not given: taken is flash, FlashAttention-2, which has no kernels "
+      "for b200 and reaches a quarter of cuDNN's rate there; if cuDNN's attention runs, "
+      "write training.attention: cudnn");
+  EXPECT_TRUE(warnings("b200", "deepspeed", ", attention: flash").empty());
+  EXPECT_TRUE(warnings("b200", "ddp").empty());
+  EXPECT_TRUE(warnings("h100-sxm", "deepspeed").empty());
+}
+
 TEST(Load, WarnsAboutTablesOfOtherGroups) {
   const auto table = [](int ranks, int nodes) {
     return fmt::format(

@@ -135,6 +135,7 @@ class Loader::Reading {
  private:
   // The plan with its defaults, and what is to be said of it.
   void Complete() {
+    if (scenario_.gpu) read_.request.compute_capability = scenario_.gpu->compute_capability;
     scenario_.plan =
         plan::Complete(read_.request, scenario_.cluster->devices(), BlocksOf(*scenario_.model));
     plan::Training& training = scenario_.plan.training;

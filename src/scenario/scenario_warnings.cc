@@ -85,6 +85,23 @@ void WarnOfOtherTables(Scenario& scenario) {
       scenario.cluster->flat() ? " (every device of a flat cluster is a node)" : ""));
 }
 
+// FlashAttention-2 has no kernels for Blackwell, and whoever runs a framework there that could take
+// cuDNN's attention does not mean it as a rule.
+void WarnOfSlowAttention(const ScenarioFile& file, Scenario& scenario) {
+  constexpr int kBlackwell = 10;
+  if (file.request.attention ||
+      !std::holds_alternative<model::Architecture>(scenario.model->source) || !scenario.gpu ||
+      scenario.gpu->compute_capability / 10 != kBlackwell ||
+      scenario.plan.training.attention != model::Attention::kFlash) {
+    return;
+  }
+  scenario.warnings.push_back(fmt::format(
+      "training.attention is not given: taken is flash, FlashAttention-2, which has no kernels for "
+      "{} and reaches a quarter of cuDNN's rate there; if cuDNN's attention runs, write "
+      "training.attention: cudnn",
+      scenario.gpu->name));
+}
+
 }  // namespace
 
 void AppendWarnings(const ScenarioFile& file, Scenario& scenario) {
@@ -106,6 +123,7 @@ void AppendWarnings(const ScenarioFile& file, Scenario& scenario) {
         "fabric's switches");
   }
   WarnOfOtherTables(scenario);
+  WarnOfSlowAttention(file, scenario);
   if (!scenario.slow_links.empty() && scenario.network == Fidelity::kAnalytic) {
     scenario.warnings.push_back(
         "cluster.slow_links has no effect with cluster.network analytic; take flow or message");

@@ -72,7 +72,7 @@ Result<StagesMemory> MemoryOfStages(const MemoryQuestion& question) {
   forecast::WarnOfOptimizerStates(own_memory, *scenario);
 
   report::MemoryReport report;
-  bool fits = own_memory.fits;
+  forecast::MemoryForecast judged = forecast::LeastProbable(own->forecast);
   report.own_stage = scenario->plan.data_parallel.zero_stage;
   for (int stage = 0; stage <= 3; ++stage) {
     if (stage == report.own_stage) {
@@ -80,13 +80,13 @@ Result<StagesMemory> MemoryOfStages(const MemoryQuestion& question) {
       if (!question.max_micro_batch) continue;
       auto limit = forecast::FindMicroBatchLimit(*scenario);
       if (!limit) return tl::unexpected(std::move(limit.error()));
-      fits = limit->largest > 0;
+      judged = limit->memory;
       report.stages.back().limit = *std::move(limit);
     } else {
       report.stages.push_back(OtherStage(question, *scenario, stage, cache));
     }
   }
-  return StagesMemory{*std::move(scenario), std::move(report), fits};
+  return StagesMemory{*std::move(scenario), std::move(report), std::move(judged)};
 }
 
 }  // namespace stepcast::study

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "src/base/diagnostic.h"
+#include "src/forecast/values.h"
 #include "src/report/memory_report.h"
 #include "src/scenario/scenario.h"
 
@@ -19,8 +20,9 @@ struct MemoryQuestion {
 struct StagesMemory {
   scenario::Scenario scenario;
   report::MemoryReport report;
-  // The scenario's own stage fits; with `max_micro_batch`, some micro-batch does there.
-  bool fits = true;
+  // Of the scenario's own stage; with `max_micro_batch`, of the largest that fits there, or of one
+  // sequence where none does. Decides whether the answer is that it fits.
+  forecast::MemoryForecast own;
 };
 
 // Errors also: command.no-micro-batch, for layer lists with `max_micro_batch`.

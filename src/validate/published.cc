@@ -168,7 +168,9 @@ void Describe(const scenario::Scenario& scenario, const PublishedCase& row,
                         : measured.kind == scenario::MemoryKind::kReserved
                             ? memory.reserved
                             : memory.reserved + memory.outside;
-    outcome.memory.push_back({measured.kind, measured.peak, bytes, RangeOf(memory, bytes)});
+    outcome.memory.push_back(
+        {measured.kind, measured.peak, bytes, RangeOf(memory, bytes),
+         forecast::FitProbability(measured.peak, bytes, scenario.calibration->residuals)});
   }
   const Bytes need = memory.reserved + memory.outside;
   if (memory.capacity > Bytes()) {
@@ -454,6 +456,35 @@ TransferError PublishedAccuracy::SpecifiedMemoryTransfer() const {
       }));
 }
 
+std::vector<FitCalibration> PublishedAccuracy::FitCalibrations() const {
+  // At which probability of the forecast each peak would just have fitted.
+  std::vector<double> just;
+  for (const PublishedOutcome& outcome : outcomes) {
+    if (!outcome.simulated() || CaseOf(outcome).split != Split::kCheck) continue;
+    for (const MemoryOutcome& memory : outcome.memory) {
+      if (memory.forecast == Bytes()) continue;
+      just.push_back(memory.just_fits);
+    }
+  }
+  std::vector<FitCalibration> bins;
+  if (just.empty()) return bins;
+  constexpr int kHundred = 100;
+  for (const auto& [from, to] : {std::pair(50, 70), {70, 90}, {90, 100}}) {
+    FitCalibration& bin = bins.emplace_back();
+    bin.from = static_cast<double>(from) / kHundred;
+    bin.to = static_cast<double>(to) / kHundred;
+    bin.peaks = just.size();
+    bin.mean_probability = (bin.from + bin.to) / 2;
+    for (int percent = from; percent < to; ++percent) {
+      const double probability = (percent + 0.5) / kHundred;
+      bin.cases += just.size();
+      bin.fitting += static_cast<std::size_t>(std::count_if(
+          just.begin(), just.end(), [&](double least) { return least <= probability; }));
+    }
+  }
+  return bins;
+}
+
 std::vector<FitResidual> PublishedAccuracy::FitResiduals() const {
   std::map<std::pair<std::string, std::string>, std::vector<Pair>> pairs;
   for (const PublishedOutcome& outcome : outcomes) {
@@ -550,6 +581,18 @@ std::vector<PublishedAim> PublishedAccuracy::Aims() const {
     if (too_large > 0) {
       add("cases that ran and are surely forecast not to fit", static_cast<double>(too_large), 0,
           AimUnit::kCount);
+    }
+  }
+  // Of one source alone, which others are known of, it says little.
+  if (sources.size() > 1 && MemoryTransfer({}).sources > 1) {
+    for (const FitCalibration& bin : FitCalibrations()) {
+      aims.push_back({.source = "all",
+                      .what = fmt::format("how often fits what is said to with {:.0f} to {:.0f} %, "
+                                          "off",
+                                          100 * bin.from, 100 * bin.to),
+                      .unit = AimUnit::kPart,
+                      .value = std::abs(bin.fitted() - bin.mean_probability),
+                      .limit = kFitCalibrationLimit});
     }
   }
   return aims;

@@ -36,6 +36,9 @@ struct MemoryOutcome {
   Bytes measured, forecast;
   std::optional<forecast::BytesRange>
       range;  // of the forecast; none where the profile does not say
+  // With which probability the forecast fits where there is as much memory as was measured
+  // (forecast/uncertainty.h, FitProbability).
+  double just_fits = 0;
 };
 
 struct PublishedOutcome {
@@ -87,6 +90,18 @@ struct TransferError {
   double half_width = 0;  // that part of the rows of all sources: |measured / forecast - 1| at most
   double residual = 0;    // as a profile's `source` or `memory` (forecast/uncertainty.h)
 };
+
+// Whether what fits with a stated probability fits as often. Each check row's peak stands for steps
+// on devices of many capacities, one at each hundredth of the probabilities of a bin: those at
+// which the forecast fits with that probability (forecast/uncertainty.h, FitProbability).
+struct FitCalibration {
+  double from = 0, to = 0;  // forecast probabilities
+  std::size_t peaks = 0;    // check rows' that are known
+  std::size_t cases = 0, fitting = 0;
+  double mean_probability = 0;
+  double fitted() const { return static_cast<double>(fitting) / static_cast<double>(cases); }
+};
+inline constexpr double kFitCalibrationLimit = 0.10;
 
 // Residuals of fit rows: for a profile's residual "step" or "memory".
 struct FitResidual {
@@ -143,6 +158,8 @@ struct PublishedAccuracy {
   TransferError MemoryTransfer(const Selection& selection) const;
   // Of runs that are specified completely, by what the allocator says, not the driver.
   TransferError SpecifiedMemoryTransfer() const;
+  // From 50 to 70, 70 to 90 and 90 to 100 %. Empty without any peaks.
+  std::vector<FitCalibration> FitCalibrations() const;
   std::vector<PlanChoice> Choices() const;
 
   // Target on check rows: each source's own limits; a bias within 3 % and a rank correlation of at

@@ -131,6 +131,37 @@ TEST_F(Published, ComparesMemoryAndNotesWhatDoesNotFit) {
   EXPECT_EQ(accuracy->Memory({}).cases, 2u);
 }
 
+// Four peaks that just fit where the forecast does with probabilities of 0.2, 0.55, 0.6 and 0.95,
+// on devices at each hundredth. From 0.505 to 0.695 the first fits at all 20, the second from 0.555
+// on, at 15, the third from 0.605 on, at 10: 45 of 80. From 0.905 on all do but the last at 5
+// of 10.
+TEST(FitCalibrations, CountDevicesAtEachHundredth) {
+  PublishedAccuracy accuracy;
+  scenario::PublishedSource source;
+  scenario::PublishedCase row;
+  row.split = scenario::Split::kCheck;
+  source.cases = {row, row};
+  source.cases[1].split = scenario::Split::kFit;
+  accuracy.sources = {source};
+  PublishedOutcome outcome;
+  for (const double just_fits : {0.2, 0.55, 0.6, 0.95}) {
+    outcome.memory.push_back({scenario::MemoryKind::kReserved, Bytes(1), Bytes(1), {}, just_fits});
+  }
+  accuracy.outcomes = {outcome, outcome};
+  accuracy.outcomes[1].index = 1;
+  const std::vector<FitCalibration> bins = accuracy.FitCalibrations();
+  ASSERT_EQ(bins.size(), 3U);
+  EXPECT_EQ(bins[0].peaks, 4U);
+  EXPECT_EQ(bins[0].cases, 80U);
+  EXPECT_EQ(bins[0].fitting, 45U);
+  EXPECT_DOUBLE_EQ(bins[0].mean_probability, 0.6);
+  EXPECT_DOUBLE_EQ(bins[0].fitted(), 0.5625);
+  EXPECT_EQ(bins[1].fitting, 60U);
+  EXPECT_EQ(bins[2].cases, 40U);
+  EXPECT_EQ(bins[2].fitting, 35U);
+  EXPECT_TRUE(PublishedAccuracy().FitCalibrations().empty());
+}
+
 // The same model and device with 1 and 2 micro-batches: a token takes 40 ms forecast with one and
 // 35 with two, measured 30 and 33: the second is chosen, the first is better by a tenth.
 TEST_F(Published, FindsTheRegretOfThePlanThatIsForecastToBeTheFastest) {
