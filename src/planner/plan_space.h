@@ -18,7 +18,7 @@ namespace stepcast::planner {
 
 struct SpaceOptions {
   std::vector<plan::Framework> frameworks;  // empty: the scenario's
-  bool nodes = false;                       // fewer nodes too
+  bool nodes = false;                       // fewer nodes too, and parts of one
   std::vector<SweepAxis> vary;              // replace the values of a key, or add one
   std::vector<std::string> fix;             // keys that stay as the scenario has them
   // Whether the scenario, as it is written, has a key; empty: it has none.
@@ -32,6 +32,9 @@ struct PlanPart {
   // that the framework does not have.
   std::vector<std::pair<std::string, std::string>> fixed;
   std::vector<SweepAxis> axes;
+  // The data-parallel degree that uses all GPUs: plans of a lower one leave GPUs idle, and say so
+  // (cluster.devices). 0: degrees do not vary, or the part says how many GPUs there are.
+  std::int64_t data = 0;
   std::vector<std::string> absent;    // keys of axes that are absent at their default
   std::int64_t first = 0, plans = 1;  // numbers [first, first + plans)
 };

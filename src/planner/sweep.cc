@@ -84,6 +84,7 @@ std::string ToBytes(const SweepRow& row) {
   for (const Bytes bytes : {row.peak, row.reserved, row.outside, row.capacity, row.over}) {
     writer.Signed(bytes.count());
   }
+  writer.Text(ToText(row.added));
   return writer.Take();
 }
 
@@ -110,14 +111,21 @@ std::optional<SweepRow> ToSweepRow(std::string_view bytes) {
     for (Bytes* bytes : {&row.peak, &row.reserved, &row.outside, &row.capacity, &row.over}) {
       *bytes = Bytes(reader.Signed());
     }
+    row.added = ToSettings(reader.Text());
   }
   if (reader.bad() || !reader.at_end()) return std::nullopt;
   return row;
 }
 
-Work WorkOf(Forecasting forecasting) {
-  return [forecasting = std::move(forecasting)](const std::string& item) {
-    return ToBytes(RowOf(forecasting(ToSettings(item))));
+Settings SettingsOf(const SweepGrid& grid, std::int64_t index, const SweepRow& row) {
+  Settings settings = grid.Row(index);
+  settings.insert(settings.end(), row.added.begin(), row.added.end());
+  return settings;
+}
+
+Work WorkOf(RowMaker make_row) {
+  return [make_row = std::move(make_row)](const std::string& item) {
+    return ToBytes(make_row(ToSettings(item)));
   };
 }
 
