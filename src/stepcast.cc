@@ -153,14 +153,13 @@ Answer<Sweeping> Sweep(const Input& input, const std::vector<std::string>& vary)
   study::SweepRun run(study::SweepQuestion{source.name(), input.set, vary, {}});
   if (auto ready = run.Prepare(); !ready) return WrongInput(ready.error());
   const auto pool = planner::MakeThreadPool(
-      planner::WorkOf([&run](const planner::Settings& settings) { return run.Forecast(settings); }),
-      0);
+      planner::WorkOf([&run](const planner::Settings& settings) { return run.Row(settings); }), 0);
   const auto result = run.Run(*pool, nullptr);
   if (!result) return FailureOf(result.error());
   Sweeping sweeping;
   for (std::int64_t row = 0; row < run.grid().rows(); ++row) {
-    sweeping.rows.push_back(
-        RowOf(run.grid().Row(row), result->rows[static_cast<std::size_t>(row)]));
+    const planner::SweepRow& own = result->rows[static_cast<std::size_t>(row)];
+    sweeping.rows.push_back(RowOf(planner::SettingsOf(run.grid(), row, own), own));
   }
   sweeping.json = report::SweepJson(run.grid(), result->rows, stopwatch.Seconds());
   return sweeping;

@@ -74,6 +74,36 @@ TEST(Library, SweepsAndCompares) {
   EXPECT_FALSE(Sweep({.path = kDdp}, {"training.micro_batch_sice=1"}).has_value());
 }
 
+// On the eight GPUs that there are, fewer data-parallel ranks leave the others idle, and a row says
+// how: simulated with its settings, it is the same.
+TEST(Library, SweepsOverTheDataParallelDegree) {
+  const auto sweeping = Sweep({.path = kDdp}, {"parallelism.data=1,2,4,8,16",
+                                               "data_parallel.bucket_size=1MiB,25MiB"});
+  ASSERT_TRUE(sweeping.has_value());
+  ASSERT_EQ(sweeping->rows.size(), 10u);
+  for (const SweepRow& row : sweeping->rows) {
+    const std::string& data = row.set[0].second;
+    if (data == "16") {
+      EXPECT_EQ(row.status, "illegal");
+      EXPECT_EQ(row.set.size(), 2u);
+      continue;
+    }
+    ASSERT_EQ(row.status, "ok") << data;
+    ASSERT_EQ(row.set.size(), data == "8" ? 2u : 3u);
+    if (data != "8") {
+      EXPECT_EQ(row.set[2], (std::pair<std::string, std::string>("cluster.devices", "plan")));
+    }
+    Input input{.path = kDdp};
+    for (const auto& [key, value] : row.set) input.set.push_back(key + "=" + value);
+    const auto simulation = Simulate(input);
+    ASSERT_TRUE(simulation.has_value());
+    EXPECT_EQ(row.step_time, simulation->step_time);
+    EXPECT_EQ(row.tokens_per_second_per_gpu, simulation->tokens_per_second_per_gpu);
+    const std::string idle = "\"idle_gpus\": " + std::to_string(8 - std::stoi(data)) + ",";
+    EXPECT_EQ(simulation->json.find(idle) != std::string::npos, data != "8") << data;
+  }
+}
+
 TEST(Library, KnowsTheLargestMicroBatch) {
   const auto memory = Memory({.path = kDdp}, true);
   ASSERT_TRUE(memory.has_value());

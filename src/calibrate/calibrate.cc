@@ -99,6 +99,7 @@ void NoticeDrift(Campaign& campaign) {
 void Describe(Campaign& campaign) {
   Calibration& profile = campaign.outcome.profile;
   profile.name = campaign.options.name;
+  if (!campaign.options.gpu.empty()) profile.gpus = {campaign.options.gpu};
   profile.provenance = campaign.options.machine;
   const int nodes =
       1 + *std::max_element(campaign.node_of_rank.begin(), campaign.node_of_rank.end());

@@ -59,6 +59,7 @@ struct Options {
   Bytes from, to;
   std::vector<int> group_sizes;  // of the groups that communicate; empty: all that groups.h finds
   std::string name;              // the profile's
+  std::string gpu;               // its GPU type; empty: not known
   // The beginning of the provenance: machine, driver, libraries, date, command, version. Results of
   // a state hold where the entries of `machine` are the same.
   std::vector<std::pair<std::string, std::string>> machine;

@@ -25,6 +25,10 @@ bool KernelCosts::measured() const {
          !memory_curve.empty() || !optimizer_curve.empty();
 }
 
+bool Calibration::MayHoldFor(std::string_view gpu) const {
+  return gpus.empty() || std::find(gpus.begin(), gpus.end(), gpu) != gpus.end();
+}
+
 const KernelCosts& Calibration::KernelsOf(Version torch) const {
   const KernelCosts* newest = &*kernels;
   for (const KernelRelease& release : kernel_releases) {

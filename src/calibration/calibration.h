@@ -274,6 +274,8 @@ class LearnedRuns;
 
 struct Calibration {
   std::string name;
+  // The GPU types that its figures hold for (topology::Gpu::name); empty: it does not say.
+  std::vector<std::string> gpus;
   Location location;                                            // of the file, for messages
   std::vector<std::pair<std::string, std::string>> provenance;  // as written, not empty
   std::optional<KernelCosts> kernels;                           // before the first of the releases
@@ -293,6 +295,8 @@ struct Calibration {
   // What measured runs say of forecasts with this profile (learned_runs.h); null: nothing.
   std::shared_ptr<const LearnedRuns> runs;
 
+  // Whether its figures hold for a GPU type, or it does not say for which they do.
+  bool MayHoldFor(std::string_view gpu) const;
   // Of the newest release that is not newer than `torch`. Requires `kernels`.
   const KernelCosts& KernelsOf(Version torch) const;
 };

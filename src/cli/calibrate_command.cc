@@ -30,6 +30,7 @@
 #include "src/cli/distributed_session.h"
 #include "src/cli/output_failure.h"
 #include "src/cli/stopwatch.h"
+#include "src/formats/gpu_models.h"
 #include "src/report/calibration_report.h"
 #include "src/report/calibration_yaml.h"
 #include "src/report/output_file.h"
@@ -200,10 +201,23 @@ Result<Setting> Prepare(const CalibrateOptions& options, MadeBackend backend) {
   return setting;
 }
 
+// The GPU type that the profile is of; empty: not known.
+std::string GpuType(const CalibrateOptions& options, const runtime::Backend& backend) {
+  if (!options.gpu.empty()) return options.gpu;
+  if (backend.name() == "host") return "host-cpu";
+  for (const auto& [key, value] : backend.Describe()) {
+    if (key != "gpu") continue;
+    const formats::GpuModel* model = formats::FindGpuModelOfCuda(value);
+    if (model != nullptr) return std::string(model->name);
+  }
+  return "";
+}
+
 // Needs MPI to run, where it does: the backend then knows its version.
 void DescribeRun(const CalibrateOptions& options, Setting& setting) {
   calibrate::Options& measured = setting.options;
   measured.machine = {{"backend", setting.backend->name()}};
+  measured.gpu = GpuType(options, *setting.backend);
   for (auto& fact : setting.backend->Describe()) measured.machine.push_back(std::move(fact));
   measured.cache = setting.backend->CacheSize();
   if (setting.backend->ProductsByLayout()) {
@@ -299,6 +313,11 @@ Outcome Report(const CalibrateOptions& options, const std::string& host,
                                 : report::CalibrationText(path, measured);
   for (const std::string& warning : measured.warnings) {
     outcome.messages += fmt::format("warning: {}\n", warning);
+  }
+  if (measured.profile.gpus.empty()) {
+    outcome.messages +=
+        "warning: no GPU type is known by the device's name; say it with --gpu, or add the key "
+        "'gpu' to the profile\n";
   }
   return outcome;
 }

@@ -16,6 +16,7 @@ struct CalibrateOptions {
   std::vector<std::string> collectives;  // kinds; empty: as calibrate.h says
   std::string from, to;                  // sizes of collectives; empty: as calibrate.h says
   std::vector<int> groups;               // sizes of groups; empty: all that there are
+  std::string gpu;                       // the GPU type; empty: as the backend's device tells
   std::string output;                    // empty: <host>.yaml
   std::string resume;                    // the state file; empty: none
   int ranks = 0;                         // threads, without a launcher; 0: a rank a core

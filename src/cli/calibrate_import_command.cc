@@ -31,6 +31,7 @@ Outcome CalibrateImport(const CalibrateImportOptions& options) {
   import.ranks = options.ranks;
   import.ranks_per_node = options.ranks_per_node;
   import.in_place = options.in_place;
+  import.gpu = options.gpu;
   import.name = options.name.empty() ? Stem(options.logs.front()) : options.name;
   std::vector<formats::NcclTestsRun> runs;
   for (const std::string& log : options.logs) {

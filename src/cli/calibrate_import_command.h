@@ -14,6 +14,7 @@ struct CalibrateImportOptions {
   std::optional<int> ranks;           // likewise
   std::optional<int> ranks_per_node;  // likewise
   bool in_place = false;
+  std::string gpu;     // the GPU type; empty: as the logs tell
   std::string name;    // empty: that of the first log
   std::string output;  // empty: stdout
 };

@@ -216,6 +216,9 @@ void AddCalibrateImport(Command calibrate, CalibrateImportOptions& options) {
   AddCount(import, "--ranks-per-node", options.ranks_per_node, 1, kMost,
            "How many on a node (as the hosts in the logs have it)");
   import.AddFlag("--in-place", options.in_place, "Take the in-place times, not out-of-place");
+  import
+      .AddOption("--gpu", options.gpu, "The GPU type, topologies/gpus/NAME.yaml (as the logs tell)")
+      .Type("NAME");
   import.AddOption("--name", options.name, "Name of the profile (that of the first log)")
       .Type("TEXT");
   AddOutput(import, options.output);
@@ -295,6 +298,10 @@ void AddCalibrate(Command app, CalibrateOptions& options, CalibrateImportOptions
       .Type("BYTES");
   AddCount(command, "--ranks", options.ranks, 1, kMostRanks,
            "Ranks, as threads, where no launcher started any (one for each core or GPU)");
+  command
+      .AddOption("--gpu", options.gpu,
+                 "The GPU type, topologies/gpus/NAME.yaml (as the device's name tells)")
+      .Type("NAME");
   AddOutput(command, "--output", options.output, "The profile (HOST.yaml)");
   AddOutput(command, "--resume", options.resume,
             "Keep what was measured in FILE, and go on from it");

@@ -48,7 +48,8 @@ Result<std::vector<report::StageRows>> RowsToDraw(const planner::SweepResult& re
   }
   for (std::size_t row = 0; row < result.rows.size(); ++row) {
     if (!fits(result.rows[row])) continue;
-    const planner::Settings settings = run.grid().Row(static_cast<std::int64_t>(row));
+    const planner::Settings settings =
+        planner::SettingsOf(run.grid(), static_cast<std::int64_t>(row), result.rows[row]);
     const auto simulated = run.Simulate(settings);
     if (!simulated) return tl::unexpected(simulated.error());
     std::string name;
@@ -101,7 +102,8 @@ Outcome Work(const SweepOptions& options, study::SweepRun& run, const Stopwatch&
   outcome.output = Text(options, grid, *result, stopwatch.Seconds());
   if (first != nullptr) outcome.messages = Warnings(*first);
   if (const auto best = report::Fastest(result->rows)) {
-    if (const auto unknown = run.UnknownHostOf(grid.Row(*best))) {
+    const planner::SweepRow& row = result->rows[static_cast<std::size_t>(*best)];
+    if (const auto unknown = run.UnknownHostOf(planner::SettingsOf(grid, *best, row))) {
       outcome.messages +=
           fmt::format("host of the shortest step: {}\n", forecast::Sentence(*unknown));
     }
@@ -123,8 +125,8 @@ Outcome Sweep(const SweepOptions& options) {
         return ready ? std::nullopt : std::optional(WrongInput(ready.error()));
       },
       .fingerprint = [run] { return study::ToText(run->Facts()); },
-      .work = planner::WorkOf(
-          [run](const planner::Settings& settings) { return run->Forecast(settings); }),
+      .work =
+          planner::WorkOf([run](const planner::Settings& settings) { return run->Row(settings); }),
       .run = [&options, &stopwatch,
               run](planner::WorkerPool& pool) { return Work(options, *run, stopwatch, pool); },
   });

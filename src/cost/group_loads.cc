@@ -25,11 +25,12 @@ std::optional<topology::Fabric> FabricOf(const topology::Cluster& cluster) {
 }  // namespace
 
 struct GroupLoads::Nodes {
-  Nodes(const topology::Cluster& of, int nodes) : cluster(*of.node_type(), FabricOf(of), nodes) {}
+  Nodes(const topology::Cluster& of, int nodes)
+      : cluster(*of.node_type(), FabricOf(of), nodes, of.gpus_per_node()) {}
 
   bool IsOf(const topology::Cluster& other, int nodes) const {
-    return cluster.nodes() == nodes && *cluster.node_type() == *other.node_type() &&
-           FabricOf(cluster) == FabricOf(other);
+    return cluster.nodes() == nodes && cluster.gpus_per_node() == other.gpus_per_node() &&
+           *cluster.node_type() == *other.node_type() && FabricOf(cluster) == FabricOf(other);
   }
 
   const topology::Cluster cluster;

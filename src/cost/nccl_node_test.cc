@@ -1,8 +1,11 @@
 #include "src/cost/nccl_node.h"
 
+#include <set>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "src/nccl/graphs.h"
+#include "src/nccl/version.h"
 #include "src/topology/sample_nodes.h"
 
 namespace stepcast::cost {
@@ -32,6 +35,26 @@ TEST(NcclNode, HasTheChosenGpusAndAllCards) {
   EXPECT_EQ(node.nics.size(), 8u);
   EXPECT_DOUBLE_EQ(node.nics[0].bandwidth, 50);
   EXPECT_EQ(node.switches[3].socket, 1);
+}
+
+// Four GPUs of eight, two to each PCIe switch with two cards: channels enter and leave through the
+// four cards near them, and there are as many as four cards can feed.
+TEST(NcclNode, APartOfItUsesTheCardsNearItsGpus) {
+  const Bandwidth port = Bandwidth::GigabytesPerSecond(25);
+  const auto rings = [&](const std::vector<int>& gpus) {
+    const nccl::Node node = NcclNode(topology::SwitchedNode(), 80, port, gpus);
+    return nccl::FindGraphs(node, 2, nccl::Version::kV227).ring;
+  };
+  const nccl::Graph part = rings({0, 1, 2, 3});
+  std::set<int> cards;
+  for (const nccl::ChannelPath& path : part.paths) {
+    EXPECT_EQ(path.gpus.size(), 4u);
+    cards.insert(path.nic_in);
+    cards.insert(path.nic_out);
+  }
+  EXPECT_EQ(cards, (std::set<int>{0, 1, 2, 3}));
+  const nccl::Graph whole = rings({0, 1, 2, 3, 4, 5, 6, 7});
+  EXPECT_DOUBLE_EQ(2 * part.channels * part.bw_inter, whole.channels * whole.bw_inter);
 }
 
 // GPUs 0 and 1 below switch 1, GPUs 2 and 3 below switch 2, both below switch 0, which hangs on the

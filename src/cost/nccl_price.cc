@@ -385,7 +385,7 @@ void NcclPricer::FindCurves(CollectiveKind kind, const CommunicationPath& path,
   const int local = static_cast<int>(shape.gpus.size());
   const std::optional<CollectiveKind> twin = TwinOf(kind);
   // What a file states of its network is that of all cards of a node.
-  const bool whole_nodes = local == setting_.cluster->gpus_per_node();
+  const bool whole_nodes = local == GpusOfANode();
   struct FilesLinks {
     LinkSpeeds speeds;
     bool like_these = true;
@@ -468,7 +468,7 @@ void NcclPricer::FindCurves(CollectiveKind kind, const CommunicationPath& path,
 std::optional<NcclPricer::Anchor> NcclPricer::AnchorOf(const CollectiveCurve& curve,
                                                        const LinkSpeeds& speeds) {
   const int local = LocalRanks(curve);
-  if (local > setting_.cluster->gpus_per_node()) return std::nullopt;
+  if (local > GpusOfANode()) return std::nullopt;
   Anchor anchor{.curve = &curve,
                 .shape = {.ranks = curve.ranks, .nodes = curve.nodes, .gpus = {}},
                 .speeds = speeds,

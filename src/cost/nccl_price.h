@@ -209,6 +209,11 @@ class NcclPricer {
   void SetShares(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path,
                  const Estimate& estimate, CollectivePrice& price) const;
 
+  // Whether ranks are on them or not.
+  int GpusOfANode() const {
+    return setting_.cluster->node_type()->Count(topology::DeviceKind::kGpu);
+  }
+
   NcclSetting setting_;
   Bandwidth nvlink_;  // of a GPU
   LinkSpeeds own_;

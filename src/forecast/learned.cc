@@ -33,7 +33,8 @@ std::int64_t NetworkOf(const topology::Cluster& cluster) {
   const auto cards =
       cluster.node_type()->devices[static_cast<std::size_t>(topology::DeviceKind::kNic)];
   return mega(cluster.fabric()->link,
-              static_cast<double>(cards) / static_cast<double>(cluster.gpus_per_node()));
+              static_cast<double>(cards) /
+                  static_cast<double>(cluster.node_type()->Count(topology::DeviceKind::kGpu)));
 }
 
 }  // namespace

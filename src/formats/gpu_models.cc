@@ -39,6 +39,27 @@ constexpr PciId kPciIds[] = {
     {"0x10de", "0x26b9", "l40s"},           {"0x1002", "0x74a1", "mi300x"},
 };
 
+// What cudaGetDeviceProperties calls them; as nvidia-smi prints them, too.
+struct CudaName {
+  std::string_view cuda;
+  std::string_view name;
+};
+constexpr CudaName kCudaNames[] = {
+    {"Tesla V100-SXM2-32GB", "v100-sxm2-32gb"},
+    {"NVIDIA A100-SXM4-40GB", "a100-sxm-40gb"},
+    {"NVIDIA A100-SXM4-80GB", "a100-sxm-80gb"},
+    {"NVIDIA A100 80GB PCIe", "a100-pcie-80gb"},
+    {"NVIDIA H100 80GB HBM3", "h100-sxm"},
+    {"NVIDIA H100 PCIe", "h100-pcie"},
+    {"NVIDIA H200", "h200"},
+    {"NVIDIA H800", "h800-sxm"},
+    {"NVIDIA B200", "b200"},
+    {"NVIDIA GB200", "gb200"},
+    {"NVIDIA B300 SXM6 AC", "b300"},
+    {"NVIDIA GB300", "gb300"},
+    {"NVIDIA L40S", "l40s"},
+};
+
 }  // namespace
 
 const GpuModel* FindGpuModel(std::string_view name) {
@@ -51,6 +72,13 @@ const GpuModel* FindGpuModel(std::string_view name) {
 const GpuModel* FindGpuModel(std::string_view vendor, std::string_view device) {
   for (const PciId& id : kPciIds) {
     if (id.vendor == vendor && id.device == device) return FindGpuModel(id.name);
+  }
+  return nullptr;
+}
+
+const GpuModel* FindGpuModelOfCuda(std::string_view name) {
+  for (const CudaName& known : kCudaNames) {
+    if (known.cuda == name) return FindGpuModel(known.name);
   }
   return nullptr;
 }

@@ -22,6 +22,9 @@ const GpuModel* FindGpuModel(std::string_view name);
 // By the PCI vendor and device id ("0x10de", "0x2330") as Linux gives them. Null when unknown.
 const GpuModel* FindGpuModel(std::string_view vendor, std::string_view device);
 
+// By the name that CUDA gives the device ("NVIDIA H100 80GB HBM3"). Null when unknown.
+const GpuModel* FindGpuModelOfCuda(std::string_view name);
+
 // One NVLink of a GPU of this compute capability (80, 90, ...), one direction, raw.
 std::optional<Bandwidth> NvLinkBandwidth(int compute_capability);
 

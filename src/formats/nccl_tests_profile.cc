@@ -11,6 +11,7 @@
 
 #include "fmt/format.h"
 #include "src/calibration/plausible.h"
+#include "src/formats/gpu_models.h"
 
 namespace stepcast::formats {
 namespace {
@@ -175,6 +176,12 @@ class Merger {
       result_.profile.provenance.emplace_back(key, std::move(text));
     };
     result_.profile.name = options_.name;
+    if (!options_.gpu.empty()) {
+      result_.profile.gpus = {options_.gpu};
+    } else if (gpus.size() == 1) {
+      const GpuModel* model = FindGpuModelOfCuda(*gpus.begin());
+      if (model != nullptr) result_.profile.gpus = {std::string(model->name)};
+    }
     if (const std::string text = Joined(gpus); !text.empty()) add("machine", text);
     if (const std::string text = Joined(nccl); !text.empty()) add("software", "NCCL " + text);
     if (const std::string text = Joined(started); !text.empty()) add("when", text);

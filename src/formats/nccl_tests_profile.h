@@ -20,10 +20,11 @@ struct NcclTestsOptions {
   std::optional<int> ranks_per_node{};         // none: as the log's hosts have it
   bool in_place = false;                       // instead of out of place
   std::string name{};
+  std::string gpu{};  // the GPU type; empty: as the logs tell, by the device's name
 };
 
 struct NcclTestsProfile {
-  calibration::Calibration profile;  // name, provenance and collectives alone
+  calibration::Calibration profile;  // name, gpus, provenance and collectives alone
   std::vector<std::string> notes;    // sentences without a full stop: what was left out
 };
 

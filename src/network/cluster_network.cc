@@ -76,7 +76,7 @@ tl::expected<ClusterNetwork, std::vector<Fault>> NetworkOf(const topology::Clust
   const topology::Fabric* fabric = cluster.fabric();
   const topology::NodesOfType all{cluster.node_type(),
                                   fabric == nullptr ? topology::LinkSpec() : fabric->link,
-                                  cluster.nodes()};
+                                  cluster.nodes(), cluster.gpus_per_node()};
   return NetworkOf({all}, fabric, changes);
 }
 
@@ -91,11 +91,12 @@ tl::expected<ClusterNetwork, std::vector<Fault>> NetworkOf(std::vector<topology:
   std::vector<std::vector<int>> node_switches(count);
   std::vector<int> leaves;
   std::vector<int> spines;
-  std::vector<int> gpus;
+  std::vector<int> gpus;  // that ranks are on
+  const int ranks_per_node = nodes.front().gpus_with_ranks();
   for (const topology::Device& device : graph.devices) {
     const int id =
         description.AddDevice(topology::Name(device), device.kind != DeviceKind::kGpu, device.node);
-    if (device.kind == DeviceKind::kGpu) gpus.push_back(id);
+    if (device.kind == DeviceKind::kGpu && device.index < ranks_per_node) gpus.push_back(id);
     if (device.kind == DeviceKind::kNvSwitch) {
       node_switches[static_cast<std::size_t>(device.node)].push_back(id);
     }

@@ -32,7 +32,7 @@ struct LinkChange {
 // cluster outlives the network.
 tl::expected<ClusterNetwork, std::vector<Fault>> NetworkOf(
     const topology::Cluster& cluster, std::span<const LinkChange> changes = {});
-// Nodes of several types, of as many GPUs each, below the switches of one fabric; null: a node
+// Nodes of several types, of as many ranks each, below the switches of one fabric; null: a node
 // alone.
 tl::expected<ClusterNetwork, std::vector<Fault>> NetworkOf(
     std::vector<topology::NodesOfType> nodes, const topology::Fabric* fabric,

@@ -34,7 +34,7 @@ constexpr Bytes kChunk = KiB(512);
 
 GroupSteps::GroupSteps(const ClusterNetwork& network) : network_(network) {
   for (const topology::NodesOfType& alike : network.nodes) {
-    gpus_per_node_ = alike.type->Count(topology::DeviceKind::kGpu);
+    gpus_per_node_ = alike.gpus_with_ranks();
     routes_.push_back(std::make_unique<const topology::NodeRoutes>(*alike.type));
   }
 }

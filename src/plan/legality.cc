@@ -154,7 +154,7 @@ class Checker : public Rules {
               "the cluster's {} devices do not divide into tensor {} x pipeline {} x context {}",
               *facts_.devices, request_.tensor.value_or(1), request_.pipeline.value_or(1),
               request_.context.value_or(1)),
-          "choose divisors of the number of devices, or change the cluster");
+          "choose divisors of the number of devices, or change the cluster" + LeavingSomeIdle());
       return;
     }
     if (*request_.data * replica == *facts_.devices) return;
@@ -164,10 +164,17 @@ class Checker : public Rules {
                     *request_.data, request_.tensor.value_or(1), request_.pipeline.value_or(1),
                     request_.context.value_or(1), request_.expert.value_or(1),
                     *request_.data * replica, *facts_.devices),
-        *facts_.devices % replica == 0
-            ? fmt::format("write data: {}, or leave it out (--set parallelism.data=null)",
-                          *facts_.devices / replica)
-            : fmt::format("choose degrees whose product divides {}", *facts_.devices));
+        (*facts_.devices % replica == 0
+             ? fmt::format("write data: {}, or leave it out (--set parallelism.data=null)",
+                           *facts_.devices / replica)
+             : fmt::format("choose degrees whose product divides {}", *facts_.devices)) +
+            (*request_.data * replica < *facts_.devices ? LeavingSomeIdle() : ""));
+  }
+
+  // How a plan may have fewer devices than there are; a flat cluster has as many as it says.
+  std::string LeavingSomeIdle() const {
+    if (!facts_.node_devices) return "";
+    return "; or leave the other GPUs idle: --set cluster.devices=plan";
   }
 
   // gbs = mbs x grad_acc x dp.

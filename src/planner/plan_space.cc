@@ -26,7 +26,10 @@ using plan::Framework;
 using scenario::Scenario;
 
 constexpr const char* kNodes = "cluster.nodes";
-constexpr const char* kDevices = "cluster.topology.devices";  // of a flat cluster
+constexpr const char* kFlatDevices = "cluster.topology.devices";
+constexpr const char* kDevices = "cluster.devices";  // of any other: on how many of its GPUs
+constexpr const char* kOfPlan = "plan";              // ... as many as the axes multiply to
+constexpr const char* kData = "parallelism.data";
 constexpr const char* kAccumulation = "training.gradient_accumulation";
 constexpr const char* kGlobalBatch = "training.global_batch_size";
 constexpr const char* kFramework = "data_parallel.framework";
@@ -88,20 +91,7 @@ class Builder {
         given_(GivenSettings(scenario, options.has_key)),
         flat_(scenario.cluster->flat()),
         per_node_(flat_ ? 1 : scenario.cluster->gpus_per_node()) {
-    const std::int64_t most = flat_ ? scenario.cluster->devices() : scenario.cluster->nodes();
-    std::vector<std::int64_t> nodes = {most};  // a flat cluster: devices
-    if (const SweepAxis* given = Given(NodesKey())) {
-      nodes.clear();
-      for (const std::string& value : given->values) {
-        const std::int64_t number = std::atoll(value.c_str());
-        if (number > 0) nodes.push_back(number);
-      }
-      if (nodes.empty()) nodes.push_back(most);
-      std::sort(nodes.begin(), nodes.end());
-    } else if (options.nodes && !Fixed(NodesKey())) {
-      nodes = PowersOfTwoUpTo(most);
-    }
-    nodes_ = std::move(nodes);
+    sizes_ = Sizes();
     std::copy_if(options.vary.begin(), options.vary.end(), std::back_inserter(degrees_),
                  [](const SweepAxis& axis) { return IsDegree(axis.key); });
   }
@@ -116,11 +106,11 @@ class Builder {
       parts_of_grid_ += static_cast<std::int64_t>(Stages(framework).size());
     }
     const std::int64_t grids = CombinationsOf(degrees_);
-    for (const std::int64_t nodes : nodes_) {
+    for (const Size& size : sizes_) {
       for (std::int64_t grid = 0; grid < grids; ++grid) {
         const Degrees degrees = DegreesOf(grid);
         for (const Framework framework : frameworks) {
-          for (const int stage : Stages(framework)) AddPart(nodes, degrees, framework, stage);
+          for (const int stage : Stages(framework)) AddPart(size, degrees, framework, stage);
         }
       }
     }
@@ -150,7 +140,57 @@ class Builder {
  private:
   using Degrees = std::vector<std::pair<std::string, std::string>>;
 
-  const char* NodesKey() const { return flat_ ? kDevices : kNodes; }
+  // How many GPUs plans have, and the setting that says so; no key: as many as the scenario's.
+  struct Size {
+    const char* key = nullptr;
+    std::int64_t number = 0;  // of that key
+    std::int64_t devices = 1;
+  };
+
+  const char* NodesKey() const { return flat_ ? kFlatDevices : kNodes; }
+
+  Size Nodes(std::int64_t number) const { return {NodesKey(), number, number * per_node_}; }
+  static Size Devices(std::int64_t number) { return {kDevices, number, number}; }
+
+  // Ascending. Fewer GPUs are those of a part of a node, and whole nodes.
+  std::vector<Size> Sizes() const {
+    const topology::Cluster& cluster = *scenario_.cluster;
+    const std::int64_t most = flat_ ? cluster.devices() : cluster.nodes();
+    const bool said = Given(NodesKey()) != nullptr || (!flat_ && Given(kDevices) != nullptr);
+    std::vector<Size> sizes;
+    if (Given(NodesKey()) != nullptr) {
+      for (const std::int64_t number : NumbersOf(*Given(NodesKey())))
+        sizes.push_back(Nodes(number));
+    } else if (!flat_ && Given(kDevices) != nullptr) {
+      for (const std::int64_t number : NumbersOf(*Given(kDevices)))
+        sizes.push_back(Devices(number));
+    } else if (options_.nodes && !flat_ && Has(kDevices) && !Fixed(kDevices)) {
+      for (const std::int64_t number : PowersOfTwoUpTo(cluster.devices())) {
+        sizes.push_back(Devices(number));
+      }
+    } else if (options_.nodes && !Fixed(NodesKey())) {
+      if (!flat_ && scenario_.other_nodes.empty() && !Fixed(kDevices)) {
+        for (const std::int64_t number : PowersOfTwoUpTo(per_node_)) {
+          if (number < per_node_) sizes.push_back(Devices(number));
+        }
+      }
+      for (const std::int64_t number : PowersOfTwoUpTo(most)) sizes.push_back(Nodes(number));
+    }
+    if (sizes.size() == 1 && !said) sizes.clear();
+    if (sizes.empty()) sizes.push_back({nullptr, 0, most * per_node_});
+    return sizes;
+  }
+
+  // Of an axis; words among its values are none.
+  static std::vector<std::int64_t> NumbersOf(const SweepAxis& axis) {
+    std::vector<std::int64_t> numbers;
+    for (const std::string& value : axis.values) {
+      const std::int64_t number = std::atoll(value.c_str());
+      if (number > 0) numbers.push_back(number);
+    }
+    std::sort(numbers.begin(), numbers.end());
+    return numbers;
+  }
   const plan::DataParallel& base() const { return scenario_.plan.data_parallel; }
 
   // Those that vary, of the grid of this number; the last varies fastest.
@@ -176,14 +216,15 @@ class Builder {
   }
 
   // On grids that do not divide the devices there is no plan: whatever is tried, it is refused.
-  Surroundings SurroundingsOf(std::int64_t nodes, const Degrees& degrees) const {
+  Surroundings SurroundingsOf(const Size& size, const Degrees& degrees) const {
     const std::int64_t tensor = DegreeIn(degrees, "tensor");
     const std::int64_t context = DegreeIn(degrees, "context");
     const std::int64_t others =
         tensor * DegreeIn(degrees, "pipeline") * context * DegreeIn(degrees, "expert");
     return {.scenario = scenario_,
-            .data = std::max<std::int64_t>(nodes * per_node_ / others, 1),
-            .data_per_node = std::max<std::int64_t>(per_node_ / (tensor * context), 1),
+            .data = std::max<std::int64_t>(size.devices / others, 1),
+            .data_per_node = std::max<std::int64_t>(
+                std::min(size.devices, per_node_) / (tensor * context), 1),
             .context = context,
             .tensor = tensor > 1,
             .pipeline = DegreeIn(degrees, "pipeline") > 1};
@@ -334,20 +375,22 @@ class Builder {
     return stages;
   }
 
-  void AddPart(std::int64_t nodes, const Degrees& degrees, Framework framework, int stage) {
+  void AddPart(const Size& size, const Degrees& degrees, Framework framework, int stage) {
     PlanPart part;
     part.framework = framework;
     const bool own = framework == base().framework && stage == base().zero_stage;
     FixBatch(part);
     FixTypes(framework, stage, part);
     LeaveOutOthers(framework, part);
-    if (nodes_.size() > 1 || Given(NodesKey()) != nullptr) {
-      part.fixed.emplace_back(NodesKey(), fmt::format("{}", nodes));
-    }
+    if (size.key != nullptr) part.fixed.emplace_back(size.key, fmt::format("{}", size.number));
     FixDegrees(degrees, part);
-    if ((nodes_.size() > 1 || Given(NodesKey()) != nullptr || !degrees.empty()) &&
-        Has("parallelism.data")) {
-      part.fixed.emplace_back("parallelism.data", kDefaultValue);
+    if ((size.key != nullptr || !degrees.empty()) && Has(kData)) {
+      part.fixed.emplace_back(kData, kDefaultValue);
+    }
+    const bool devices_said =
+        Has(kDevices) || (size.key != nullptr && std::string_view(size.key) == kDevices);
+    if (Given(kData) != nullptr && !flat_ && !devices_said) {
+      part.data = SurroundingsOf(size, degrees).data;
     }
     if (own) {
       part.fixed.emplace_back(kFramework, plan::Name(framework));
@@ -357,7 +400,7 @@ class Builder {
       part.fixed.emplace_back("data_parallel", fmt::format("{{framework: {}, zero_stage: {}}}",
                                                            plan::Name(framework), stage));
     }
-    for (SweepAxis& axis : TriedAxes(SurroundingsOf(nodes, degrees), framework, stage)) {
+    for (SweepAxis& axis : TriedAxes(SurroundingsOf(size, degrees), framework, stage)) {
       known_.insert(axis.key);
       if (Fixed(axis.key)) continue;
       if (const SweepAxis* given = Given(axis.key)) axis.values = given->values;
@@ -367,7 +410,7 @@ class Builder {
       const auto same = std::find_if(part.axes.begin(), part.axes.end(),
                                      [&](const SweepAxis& own) { return own.key == axis.key; });
       if (same != part.axes.end() || axis.key == kFramework || axis.key == kStage ||
-          axis.key == NodesKey() || IsDegree(axis.key) || !DoesSomethingAt(degrees, axis.key)) {
+          IsOfSize(axis.key) || IsDegree(axis.key) || !DoesSomethingAt(degrees, axis.key)) {
         continue;
       }
       if (IsFor(framework, axis.key)) part.axes.push_back(axis);
@@ -379,6 +422,12 @@ class Builder {
     }
     part.belongings = BelongingsTo(part.axes, scenario_, options_.has_key);
     parts_.push_back(std::move(part));
+  }
+
+  // It says how many GPUs the plans of a part have.
+  bool IsOfSize(std::string_view key) const {
+    const char* const own = sizes_.front().key;
+    return key == NodesKey() || (own != nullptr && key == own);
   }
 
   // Settings of a pipeline vary where there is one.
@@ -513,6 +562,7 @@ class Builder {
     known_.insert(kFramework);
     known_.insert(kStage);
     known_.insert(NodesKey());
+    if (!flat_) known_.insert(kDevices);
     for (const std::string& key : options_.fix) {
       if (known_.contains(key)) continue;
       const std::vector<std::string_view> names(known_.begin(), known_.end());
@@ -531,7 +581,7 @@ class Builder {
   std::int64_t per_node_;
   std::vector<SweepAxis> degrees_;  // those of options_.vary
   std::int64_t parts_of_grid_ = 0;
-  std::vector<std::int64_t> nodes_;
+  std::vector<Size> sizes_;
   std::set<std::string> known_;  // keys that vary by default
   std::vector<PlanPart> parts_;
   // Types of the scenario, and the frameworks that cannot have them.
@@ -608,6 +658,12 @@ std::vector<std::pair<std::string, std::string>> PlanSpace::Settings(std::int64_
     return setting.second == kDefaultValue &&
            std::find(part.absent.begin(), part.absent.end(), setting.first) != part.absent.end();
   });
+  const auto data = std::find_if(settings.rbegin(), settings.rend(),
+                                 [](const auto& setting) { return setting.first == kData; });
+  if (data != settings.rend() && data->second != kDefaultValue &&
+      std::atoll(data->second.c_str()) < part.data) {
+    settings.emplace_back(kDevices, kOfPlan);
+  }
   return settings;
 }
 

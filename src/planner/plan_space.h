@@ -19,7 +19,7 @@ namespace stepcast::planner {
 
 struct SpaceOptions {
   std::vector<plan::Framework> frameworks;  // empty: the scenario's
-  bool nodes = false;                       // fewer nodes too
+  bool nodes = false;                       // fewer nodes too, and parts of one
   std::vector<SweepAxis> vary;              // replace the values of a key, or add one
   std::vector<std::string> fix;             // keys that stay as the scenario has them
   HasKey has_key;                           // of the scenario
@@ -44,6 +44,9 @@ struct PlanPart {
   std::vector<std::string> absent;  // keys of axes that are absent at their default
   // Settings of the scenario that plans leave out where they have another value of an axis.
   std::vector<Belonging> belongings;
+  // The data-parallel degree that uses all GPUs: plans of a lower one leave GPUs idle, and say so
+  // (cluster.devices). 0: degrees do not vary, or the part says how many GPUs there are.
+  std::int64_t data = 0;
   std::int64_t first = 0, plans = 1;  // numbers [first, first + plans)
 };
 

@@ -1,5 +1,6 @@
 #include "src/planner/plan_space.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@ namespace {
 using testing::Contains;
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::Not;
 using testing::Pair;
 
 constexpr const char* kScenario = R"(
@@ -112,6 +114,44 @@ TEST_F(PlanSpaceTest, NeighboursDifferInOneStep) {
     EXPECT_THAT(space->Settings(neighbour.plan), Contains(Pair(neighbour.key, neighbour.value)));
   }
   EXPECT_THAT(plans, ElementsAre(2, 12, 6, 8));
+}
+
+// Parts of a node of eight are sizes of their own, before whole nodes.
+TEST_F(PlanSpaceTest, FewerGpusAreAPartOfANodeOrWholeNodes) {
+  options_.nodes = true;
+  options_.fix = {"data_parallel.zero_stage"};
+  const auto space = Space();
+  ASSERT_TRUE(space.has_value());
+  std::vector<std::string> sizes;
+  for (const PlanPart& part : space->parts()) {
+    for (const auto& [key, value] : part.fixed) {
+      if (key.starts_with("cluster.")) sizes.push_back(key + "=" + value);
+    }
+  }
+  EXPECT_THAT(sizes, ElementsAre("cluster.devices=1", "cluster.devices=2", "cluster.devices=4",
+                                 "cluster.nodes=1", "cluster.nodes=2", "cluster.nodes=4"));
+}
+
+// 32 GPUs: plans of 8 and 16 ranks leave some idle, and say so; one of 32 says nothing.
+TEST_F(PlanSpaceTest, PlansOfFewerDataParallelRanksLeaveGpusIdle) {
+  options_.vary = {{"parallelism.data", {"8", "16", "32"}}};
+  options_.fix = {"data_parallel.zero_stage"};
+  const auto space = Space();
+  ASSERT_TRUE(space.has_value());
+  std::set<std::string> data;
+  for (std::int64_t plan = 0; plan < space->size(); ++plan) {
+    const auto settings = space->Settings(plan);
+    const bool all = std::find(settings.begin(), settings.end(),
+                               std::pair<std::string, std::string>("parallelism.data", "32")) !=
+                     settings.end();
+    EXPECT_THAT(settings, testing::Conditional(
+                              all, Not(Contains(Pair("cluster.devices", testing::_))),
+                              Contains(Pair("cluster.devices", "plan"))));
+    for (const auto& [key, value] : settings) {
+      if (key == "parallelism.data") data.insert(value);
+    }
+  }
+  EXPECT_THAT(data, ElementsAre("16", "32", "8"));
 }
 
 // 32 ranks; a part for each grid, with the micro-batches and shards of its own data parallelism,

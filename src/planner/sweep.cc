@@ -88,6 +88,7 @@ std::string ToBytes(const SweepRow& row) {
   }
   writer.Number(static_cast<std::uint64_t>(row.verdict));
   writer.Number(std::bit_cast<std::uint64_t>(row.fit_probability));
+  writer.Text(ToText(row.added));
   return writer.Take();
 }
 
@@ -120,14 +121,21 @@ std::optional<SweepRow> ToSweepRow(std::string_view bytes) {
     }
     row.verdict = static_cast<forecast::MemoryVerdict>(verdict);
     row.fit_probability = std::bit_cast<double>(reader.Number());
+    row.added = ToSettings(reader.Text());
   }
   if (reader.bad() || !reader.at_end()) return std::nullopt;
   return row;
 }
 
-Work WorkOf(Forecasting forecasting) {
-  return [forecasting = std::move(forecasting)](const std::string& item) {
-    return ToBytes(RowOf(forecasting(ToSettings(item))));
+Settings SettingsOf(const SweepGrid& grid, std::int64_t index, const SweepRow& row) {
+  Settings settings = grid.Row(index);
+  settings.insert(settings.end(), row.added.begin(), row.added.end());
+  return settings;
+}
+
+Work WorkOf(RowMaker make_row) {
+  return [make_row = std::move(make_row)](const std::string& item) {
+    return ToBytes(make_row(ToSettings(item)));
   };
 }
 

@@ -34,6 +34,8 @@ struct SweepRow {
   Bytes reserved;  // what it held; this and what is outside of it decide whether the step fits
   Bytes outside;
   Bytes capacity;  // of a device
+  // What the combination needs beside its values, and sets: cluster.devices.
+  Settings added{};
   Bytes over;  // by how much reserved and outside memory exceed the device, or offloaded states the
                // node
 
@@ -54,10 +56,13 @@ SweepRow RowOf(const Result<forecast::Forecast>& forecast);
 std::string ToBytes(const SweepRow& row);
 std::optional<SweepRow> ToSweepRow(std::string_view bytes);
 
-// The forecast of one combination. Called from several threads at once.
-using Forecasting = std::function<Result<forecast::Forecast>(const Settings&)>;
+// All settings of a row of the grid: its values, and what is added.
+Settings SettingsOf(const SweepGrid& grid, std::int64_t index, const SweepRow& row);
+
+// Makes the row of one combination. Called from several threads at once.
+using RowMaker = std::function<SweepRow(const Settings&)>;
 // The same as work whose items are settings (ToText) and whose results are rows (ToBytes).
-Work WorkOf(Forecasting forecasting);
+Work WorkOf(RowMaker make_row);
 
 // How many rows are done, and how many of them came from the store. Never called from two threads
 // at once, but from different ones.

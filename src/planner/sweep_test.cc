@@ -49,7 +49,8 @@ Result<forecast::Forecast> Evaluated(const Settings& settings) {
 }
 
 std::vector<SweepRow> SweepOn(int threads, const SweepGrid& grid, const Progress& progress = {}) {
-  const auto pool = MakeThreadPool(WorkOf(Evaluated), threads);
+  const auto pool = MakeThreadPool(
+      WorkOf([](const Settings& settings) { return RowOf(Evaluated(settings)); }), threads);
   return Sweep(grid, *pool, nullptr, progress).value().rows;
 }
 

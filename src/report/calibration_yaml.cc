@@ -271,6 +271,11 @@ std::string CalibrationYaml(const calibration::Calibration& profile) {
   Writer writer;
   writer.Line(0, "# Written by 'stepcast calibrate'. Format: docs/formats.md.");
   writer.Entry(0, "name: {}", QuotedText(profile.name));
+  if (!profile.gpus.empty()) {
+    std::vector<std::string> gpus;
+    for (const std::string& gpu : profile.gpus) gpus.push_back(QuotedText(gpu));
+    writer.Entry(0, "gpu: [{}]", fmt::join(gpus, ", "));
+  }
   writer.Line(0, "provenance:");
   for (const auto& [key, value] : profile.provenance) {
     writer.Entry(1, "{}: {}", QuotedText(key), QuotedText(value));

@@ -136,11 +136,19 @@ std::string Header(const scenario::Scenario& scenario) {
 
 std::vector<std::pair<std::string, std::string>> Facts(const scenario::Scenario& scenario) {
   const model::Model& model = *scenario.model;
-  return {{"model", fmt::format("{}, {}", model.name, ParametersText(model))},
-          {"cluster", Cluster(scenario)},
-          {"plan", Plan(scenario.plan)},
-          {"batch", Batch(scenario.plan)},
-          {"precision", Precision(scenario.plan.training)}};
+  std::vector<std::pair<std::string, std::string>> facts = {
+      {"model", fmt::format("{}, {}", model.name, ParametersText(model))},
+      {"cluster", Cluster(scenario)},
+      {"plan", Plan(scenario.plan)},
+      {"batch", Batch(scenario.plan)},
+      {"precision", Precision(scenario.plan.training)}};
+  if (const std::int64_t idle = scenario.idle_devices(); idle > 0) {
+    facts.insert(facts.begin() + 2,
+                 {"idle", fmt::format("{} of the topology's {} GPUs; rates count the other {}",
+                                      Grouped(idle), Grouped(idle + scenario.cluster->devices()),
+                                      Grouped(scenario.cluster->devices()))});
+  }
+  return facts;
 }
 
 std::string Throughput(const forecast::Forecast& forecast) {

@@ -29,6 +29,9 @@ std::string SimulateJson(const scenario::Scenario& scenario, const forecast::For
       {"resolved", ToJson(scenario.resolved)},
       {"warnings", scenario.warnings},
   };
+  if (const std::int64_t idle = scenario.idle_devices(); idle > 0) {
+    document["idle_gpus"] = idle;
+  }
   if (!scenario.model->frozen.empty()) {
     document["trained_parameters"] = scenario.model->parameter_count();
   }

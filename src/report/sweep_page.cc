@@ -57,9 +57,9 @@ std::string Unbroken(std::string_view text) {
   return out;
 }
 
-std::string Setting(const SweepGrid& grid, std::int64_t row) {
+std::string Setting(const SweepGrid& grid, std::int64_t index, const SweepRow& row) {
   std::string text;
-  for (const auto& [key, value] : grid.Row(row)) {
+  for (const auto& [key, value] : planner::SettingsOf(grid, index, row)) {
     text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", key, value);
   }
   return text;
@@ -203,7 +203,7 @@ class SweepCharts {
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       const SweepRow& row = rows_[i];
       if (row.status == RowStatus::kIllegal) continue;
-      points.push_back({.name = Setting(grid_, static_cast<std::int64_t>(i)),
+      points.push_back({.name = Setting(grid_, static_cast<std::int64_t>(i), row),
                         .step_time = row.step_time,
                         .peak = row.peak,
                         .tokens_per_second_per_gpu = row.tokens_per_second_per_gpu,
@@ -421,7 +421,7 @@ std::string SweepPage(const std::string& title,
     const SweepRow& row = rows[static_cast<std::size_t>(*best)];
     page.answer.push_back({.label = unequal_tokens ? "Least time for a token" : "Shortest step",
                            .value = unequal_tokens ? TimeForAToken(row) : FormatTime(row.step_time),
-                           .more = Setting(grid, *best),
+                           .more = Setting(grid, *best, rows[static_cast<std::size_t>(*best)]),
                            .tone = Tone::kGood});
     std::int64_t rate = 0;
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -436,7 +436,7 @@ std::string SweepPage(const std::string& title,
     page.answer.push_back(
         {.label = "Most tokens/s per GPU",
          .value = Decimal(rows[static_cast<std::size_t>(rate)].tokens_per_second_per_gpu, 1),
-         .more = Setting(grid, rate)});
+         .more = Setting(grid, rate, rows[static_cast<std::size_t>(rate)])});
   } else {
     page.answer.push_back({.label = "Shortest step",
                            .value = "none",

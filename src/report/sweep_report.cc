@@ -57,12 +57,15 @@ std::string Wrapped(const std::string& sign, std::string_view words) {
   return out;
 }
 
+// What rows may have beside their values (planner::SweepRow::added).
+constexpr const char* kDevices = "cluster.devices";
+
 // "shortest step: FIGURE with KEY=VALUE, ..."
 std::string Named(const char* what, const std::string& figure, const SweepGrid& grid,
-                  std::int64_t index) {
+                  std::int64_t index, const SweepRow& row) {
   std::string text = figure;
   bool first = true;
-  for (const auto& [key, value] : grid.Row(index)) {
+  for (const auto& [key, value] : planner::SettingsOf(grid, index, row)) {
     text += fmt::format("{}{}={}", first ? " with " : ", ", key, value);
     first = false;
   }
@@ -83,12 +86,12 @@ std::string Summary(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
     return rows[static_cast<std::size_t>(index)];
   };
   if (unequal) {
-    out += Named("least time for a token", TimeForAToken(row(*best)), grid, *best);
+    out += Named("least time for a token", TimeForAToken(row(*best)), grid, *best, row(*best));
     out +=
         "(steps of some combinations have more tokens than those of others, and so train "
         "differently)\n";
   } else {
-    out += Named("shortest step", FormatTime(row(*best).step_time), grid, *best);
+    out += Named("shortest step", FormatTime(row(*best).step_time), grid, *best, row(*best));
   }
   // On fewer GPUs each may do more.
   std::int64_t busiest = *best;
@@ -100,7 +103,7 @@ std::string Summary(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
   }
   if (busiest == *best) return out;
   return out + Named("most tokens/s per GPU", Decimal(row(busiest).tokens_per_second_per_gpu, 1),
-                     grid, busiest);
+                     grid, busiest, row(busiest));
 }
 
 // The devices have room, and what a node has besides them does not suffice.
@@ -211,7 +214,7 @@ std::string ShortenNames(const SweepGrid& grid, std::size_t width,
 Json ToJson(const SweepGrid& grid, std::int64_t index, const SweepRow& row) {
   const bool illegal = row.status == RowStatus::kIllegal;
   Json set = Json::object();
-  for (auto& [key, value] : grid.Row(index)) set[key] = std::move(value);
+  for (auto& [key, value] : planner::SettingsOf(grid, index, row)) set[key] = std::move(value);
   return Json{
       {"set", std::move(set)},
       {"status", Name(row.status)},
@@ -307,6 +310,16 @@ std::string SweepText(const SweepGrid& grid, const std::vector<SweepRow>& rows) 
   if (Count(rows, RowStatus::kIllegal) < grid.rows()) {
     out += fmt::format("{}\n", kFigures);
   }
+  const auto partly = std::count_if(rows.begin(), rows.end(),
+                                    [](const SweepRow& row) { return !row.added.empty(); });
+  if (partly > 0) {
+    out += Wrapped(
+        "", fmt::format("{} {} a part of the topology's GPUs and {} the others idle: {} "
+                        "{}=plan. tokens/s/GPU counts those that are used.",
+                        Grouped(partly), partly == 1 ? "combination uses" : "combinations use",
+                        partly == 1 ? "leaves" : "leave", partly == 1 ? "it has" : "they have",
+                        kDevices));
+  }
   return out + Summary(grid, rows);
 }
 
@@ -314,6 +327,9 @@ std::string SweepCsv(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
   STEPCAST_CHECK(static_cast<std::int64_t>(rows.size()) == grid.rows(), "a row per combination");
   std::vector<std::string> fields;
   for (const planner::SweepAxis& axis : grid.axes()) fields.push_back(axis.key);
+  const bool partly =
+      std::any_of(rows.begin(), rows.end(), [](const SweepRow& row) { return !row.added.empty(); });
+  if (partly) fields.emplace_back(kDevices);
   for (const char* name : {"status", "reason", "step_time_s", "tokens_per_s_per_gpu", "peak_bytes",
                            "fits", "reserved_bytes", "outside_bytes", "capacity_bytes",
                            "free_bytes", "tokens", "verdict", "fit_probability"}) {
@@ -327,6 +343,7 @@ std::string SweepCsv(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
     for (auto& [key, value] : grid.Row(static_cast<std::int64_t>(i))) {
       fields.push_back(std::move(value));
     }
+    if (partly) fields.push_back(row.added.empty() ? "" : row.added.front().second);
     fields.emplace_back(Name(row.status));
     fields.push_back(Reason(row));
     fields.push_back(illegal ? "" : fmt::format("{}", JsonSeconds(row.step_time)));

@@ -36,6 +36,22 @@ std::string FieldOf(std::string field) {
   return field;
 }
 
+// `gpu`: a GPU type, or a list of them.
+std::vector<std::string> ReadGpus(MappingReader& reader, Diagnostics& diagnostics) {
+  std::vector<std::string> gpus;
+  const auto node = reader.ReadNode("gpu", Need::kOptional, "a GPU type, or a list of them");
+  if (!node) return gpus;
+  const bool list = node->kind() == NodeKind::kSequence;
+  for (const Node& item : list ? node->items() : std::vector<Node>{*node}) {
+    if (auto gpu = ReadText(item, diagnostics)) gpus.push_back(*std::move(gpu));
+  }
+  if (list && node->items().empty()) {
+    reader.Report("gpu", "calibration.no-gpu", "a profile holds for one GPU type at least",
+                  "name it, as in gpu: h100-sxm, or leave the key out where it is not known");
+  }
+  return gpus;
+}
+
 std::vector<std::pair<std::string, std::string>> ReadProvenance(MappingReader& reader,
                                                                 Diagnostics& diagnostics) {
   std::vector<std::pair<std::string, std::string>> provenance;
@@ -194,6 +210,7 @@ std::optional<Calibration> ReadCalibration(const Node& node, Diagnostics& diagno
   Calibration calibration;
   calibration.location = node.location();
   calibration.name = reader.ReadText("name", Need::kRequired).value_or("");
+  calibration.gpus = ReadGpus(reader, diagnostics);
   calibration.provenance = ReadProvenance(reader, diagnostics);
   if (auto section = reader.ReadMapping("kernels", Need::kOptional)) {
     KernelCostsSection kernels = ReadKernelCosts(*section, diagnostics);

@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "src/base/quantity.h"
 #include "src/base/time.h"
 #include "src/calibration/on_device.h"
@@ -164,16 +166,33 @@ class CrossChecks {
            "check the units of the layers' times");
   }
 
-  // Figures of the profile that the cluster's GPU cannot have.
+  // Profiles of another GPU, and figures that the cluster's GPU cannot have.
   void CheckProfilesOfDevices() {
     if (profiles_believed_) return;
-    if (scenario_.gpu) CheckProfileOf(*scenario_.gpu, *scenario_.calibration);
-    for (const KindOfNode& kind : scenario_.other_nodes) {
-      if (kind.calibration != nullptr) CheckProfileOf(kind.gpu, *kind.calibration);
+    if (scenario_.gpu) {
+      CheckProfileOf(*scenario_.gpu, *scenario_.calibration, file_.calibration,
+                     "(--set calibration=null)");
+    }
+    for (std::size_t i = 0; i < scenario_.other_nodes.size(); ++i) {
+      const KindOfNode& kind = scenario_.other_nodes[i];
+      if (kind.calibration == nullptr) continue;
+      CheckProfileOf(kind.gpu, *kind.calibration, file_.other_nodes[i].calibration,
+                     fmt::format("(--set cluster.other_nodes.{}.calibration=null)", i));
     }
   }
 
-  void CheckProfileOf(const topology::Gpu& gpu, const calibration::Calibration& profile) {
+  // `named`: where the scenario names it; nothing: it is that of the GPU type.
+  void CheckProfileOf(const topology::Gpu& gpu, const calibration::Calibration& profile,
+                      const std::optional<Node>& named, std::string_view without) {
+    if (!profile.MayHoldFor(gpu.name) && !scenario_.calibration_of_another_gpu) {
+      Report("calibration.another-gpu", named ? named->location() : profile.location,
+             fmt::format("the profile {} is of {}, and this GPU is {}", Quoted(profile.name),
+                         fmt::join(profile.gpus, ", "), gpu.name),
+             fmt::format("leave it out {}: the profile of {} is then taken; or accept it, with a "
+                         "warning: --set calibration_of_another_gpu=true",
+                         without, gpu.name));
+      return;
+    }
     if (!profile.kernels) return;
     for (const calibration::Fault& fault :
          calibration::CheckOnDevice(*profile.kernels, {.memory_bandwidth = gpu.memory_bandwidth,

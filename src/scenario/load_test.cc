@@ -516,8 +516,155 @@ TEST(Load, AProfileOfTablesTakesTheRestFromTheGpuType) {
   EXPECT_EQ(loaded->calibration->collectives.size(), 1u);
   EXPECT_TRUE(loaded->calibration->kernels.has_value());
   EXPECT_EQ(loaded->warnings,
-            std::vector<std::string>{"the calibration profile has no kernels, links, memory; taken "
-                                     "from calibration/h100-sxm.yaml"});
+            (std::vector<std::string>{
+                "the calibration profile has no kernels, links, memory; taken from "
+                "calibration/h100-sxm.yaml",
+                "the calibration profile 'mine' does not say which GPU it is of (its key 'gpu'); it "
+                "is taken for h100-sxm"}));
+}
+
+// What a profile of one GPU says of another is no forecast of it: not without being asked for.
+TEST(Load, RefusesAProfileOfAnotherGpuUnlessAskedForIt) {
+  const std::string a100 = Shipped("dgx-h100", "dgx-a100");
+  const std::string pin = "calibration=calibration/h100-sxm.yaml";
+  EXPECT_EQ(Messages(LoadString(a100, {pin})),
+            "--set calibration=calibration/h100-sxm.yaml: error[calibration.another-gpu]: the "
+            "profile 'h100-sxm' is of h100-sxm, h100-96gb, and this GPU is a100-sxm-80gb\n"
+            "  hint: leave it out (--set calibration=null): the profile of a100-sxm-80gb is then "
+            "taken; or accept it, with a warning: --set calibration_of_another_gpu=true\n");
+  const auto own = LoadString(a100, {pin, "calibration=null"});
+  ASSERT_TRUE(own.has_value()) << Messages(own);
+  EXPECT_EQ(own->calibration->name, "a100-sxm-80gb");
+  EXPECT_EQ(own->warnings, std::vector<std::string>{});
+  const auto asked = LoadString(a100, {pin, "calibration_of_another_gpu=true"});
+  ASSERT_TRUE(asked.has_value()) << Messages(asked);
+  EXPECT_EQ(asked->warnings,
+            std::vector<std::string>{
+                "the calibration profile 'h100-sxm' is of h100-sxm, h100-96gb, and is taken for "
+                "a100-sxm-80gb because of calibration_of_another_gpu: the error may be far beyond "
+                "the stated range"});
+  const auto resolved = LoadString(ToJson(asked->resolved));
+  ASSERT_TRUE(resolved.has_value()) << Messages(resolved);
+  EXPECT_EQ(resolved->warnings, asked->warnings);
+}
+
+TEST(Load, AProfileMayHoldForSeveralGpus) {
+  const std::string pin = "calibration=calibration/h100-sxm.yaml";
+  for (const char* topology : {"topologies/dgx-h100.yaml", "topologies/grand-teton-h100.yaml"}) {
+    const auto loaded = LoadString(Shipped("topologies/dgx-h100.yaml", topology), {pin});
+    ASSERT_TRUE(loaded.has_value()) << Messages(loaded);
+    EXPECT_EQ(loaded->warnings, std::vector<std::string>{});
+  }
+  const auto idle = LoadString(std::string(kShipped), {pin, "calibration_of_another_gpu=true"});
+  ASSERT_TRUE(idle.has_value()) << Messages(idle);
+  EXPECT_EQ(idle->warnings,
+            std::vector<std::string>{"calibration_of_another_gpu has no effect here: no profile is "
+                                     "of another GPU"});
+}
+
+TEST(Load, ProfilesOfOtherNodesAreOfTheirGpusToo) {
+  const auto with = [](const std::string& calibration) {
+    return Shipped("nodes: 2\n",
+                   "nodes: 2\n  other_nodes: [{topology: topologies/dgx-a100.yaml, nodes: 1" +
+                       calibration + "}]\n");
+  };
+  EXPECT_EQ(Mistakes(LoadString(with(""))), std::vector<std::string>{});
+  EXPECT_EQ(Mistakes(LoadString(with(", calibration: calibration/h100-sxm.yaml"))),
+            std::vector<std::string>{"s.yaml:6:81 calibration.another-gpu"});
+  EXPECT_EQ(Mistakes(LoadString(with(", calibration: calibration/h100-sxm.yaml"),
+                                {"cluster.other_nodes.0.calibration=null"})),
+            std::vector<std::string>{});
+}
+
+TEST(Load, AProfileNamesOneGpuAtLeast) {
+  EXPECT_EQ(Mistakes(LoadString(Shipped("training:",
+                                        "calibration: {name: mine, gpu: [], provenance: {machine: "
+                                        "lab}}\ntraining:"))),
+            std::vector<std::string>{"s.yaml:6:33 calibration.no-gpu"});
+}
+
+TEST(Load, AJobMayHaveAPartOfTheGpus) {
+  struct Case {
+    std::vector<std::string> set;
+    int nodes, gpus, data, idle;
+  };
+  const Case cases[] = {
+      {{"cluster.devices=4"}, 1, 4, 4, 12},
+      {{"cluster.devices=12"}, 2, 6, 12, 4},
+      {{"cluster.devices=16"}, 2, 8, 16, 0},
+      {{"cluster.devices=plan", "parallelism.data=2"}, 1, 2, 2, 14},
+      {{"cluster.devices=plan", "parallelism.data=8"}, 1, 8, 8, 8},
+      {{"cluster.devices=plan"}, 2, 8, 16, 0},
+  };
+  for (const Case& each : cases) {
+    const auto loaded = LoadString(std::string(kShipped), each.set);
+    ASSERT_TRUE(loaded.has_value()) << Messages(loaded);
+    EXPECT_EQ(loaded->cluster->nodes(), each.nodes);
+    EXPECT_EQ(loaded->cluster->gpus_per_node(), each.gpus);
+    EXPECT_EQ(loaded->cluster->devices(), each.nodes * each.gpus);
+    EXPECT_EQ(loaded->plan.parallelism.data, each.data);
+    EXPECT_EQ(loaded->idle_devices(), each.idle);
+    const auto again = LoadString(ToJson(loaded->resolved));
+    ASSERT_TRUE(again.has_value()) << Messages(again);
+    EXPECT_EQ(ToJson(again->resolved), ToJson(loaded->resolved));
+    EXPECT_EQ(again->idle_devices(), each.idle);
+  }
+}
+
+TEST(Load, ResolvedIsTheSameWithAllGpusAsWithoutTheKey) {
+  const auto without = LoadString(std::string(kShipped));
+  const auto with = LoadString(std::string(kShipped), {"cluster.devices=16"});
+  ASSERT_TRUE(without.has_value() && with.has_value());
+  EXPECT_EQ(ToJson(with->resolved), ToJson(without->resolved));
+}
+
+TEST(Load, PartsOfAClusterThatAJobCannotHave) {
+  const auto mistakes = [](const std::string& text, const std::vector<std::string>& set) {
+    return Mistakes(LoadString(text, set));
+  };
+  const auto one = [](const std::string& line) { return std::vector<std::string>{line}; };
+  const std::string text(kShipped);
+  EXPECT_EQ(mistakes(text, {"cluster.devices=17"}),
+            one("--set cluster.devices=17:0:0 scenario.too-many-devices"));
+  EXPECT_EQ(mistakes(text, {"cluster.devices=13"}),
+            one("--set cluster.devices=13:0:0 scenario.unequal-nodes"));
+  EXPECT_EQ(mistakes(text, {"cluster.devices=most"}),
+            one("--set cluster.devices=most:0:0 input.not-an-integer"));
+  EXPECT_EQ(mistakes(text, {"cluster.devices=plan", "parallelism.data=32"}),
+            one("--set parallelism.data=32:0:0 plan.device-count"));
+  EXPECT_EQ(mistakes(std::string(kFlat), {"cluster.devices=4"}),
+            one("--set cluster.devices=4:0:0 scenario.devices-of-flat"));
+  const std::string mixed =
+      Shipped("nodes: 2\n",
+              "nodes: 2\n  other_nodes: [{topology: topologies/dgx-a100.yaml, nodes: 1}]\n");
+  EXPECT_EQ(mistakes(mixed, {"cluster.devices=8"}),
+            one("--set cluster.devices=8:0:0 scenario.devices-of-mixed-nodes"));
+  EXPECT_EQ(mistakes(mixed, {"cluster.devices=24"}), std::vector<std::string>{});
+}
+
+TEST(Load, ADeviceCountSaysHowToLeaveGpusIdle) {
+  EXPECT_EQ(Messages(LoadString(std::string(kShipped), {"parallelism.data=4"})),
+            "--set parallelism.data=4: error[plan.device-count]: data 4 x tensor 1 x pipeline 1 x "
+            "context 1 x expert 1 = 4 ranks, but the cluster has 16 devices\n"
+            "  hint: write data: 16, or leave it out (--set parallelism.data=null); or leave the "
+            "other GPUs idle: --set cluster.devices=plan\n");
+}
+
+TEST(Load, ASlowDeviceThatIsIdleHasNoEffect) {
+  const std::string slow = Shipped(
+      "nodes: 2\n",
+      "nodes: 2\n  slow_devices: [{device: node0/gpu1, speed: 0.5}, {device: node1/gpu1, speed: "
+      "0.5}]\n");
+  const auto part = LoadString(slow, {"cluster.devices=8"});
+  ASSERT_TRUE(part.has_value()) << Messages(part);
+  ASSERT_EQ(part->slow_devices.size(), 1u);
+  EXPECT_EQ(part->slow_devices[0].rank, 1);
+  EXPECT_EQ(part->warnings,
+            std::vector<std::string>{"cluster.slow_devices: node1/gpu1 is idle (cluster.devices), "
+                                     "so that its speed has no effect"});
+  const auto twelve = LoadString(slow, {"cluster.devices=12"});
+  ASSERT_TRUE(twelve.has_value()) << Messages(twelve);
+  EXPECT_EQ(twelve->slow_devices[1].rank, 7);  // of six of each node
 }
 
 std::vector<std::string> WarningsWithTables(const std::string& tables,
@@ -628,7 +775,9 @@ TEST(Load, MeasuredKernelsTakeWhatTheyLackFromTheGpuType) {
                 "kernels.attention.flash1, kernels.attention.flash2, kernels.attention.flash3, "
                 "kernels.attention.cudnn, kernels.gemm_unaligned, kernels.gemm_unaligned_even, "
                 "kernels.gemm_unaligned_result, kernels.variation; taken from "
-                "calibration/h100-sxm.yaml"});
+                "calibration/h100-sxm.yaml",
+                "the calibration profile 'mine' does not say which GPU it is of (its key 'gpu'); it "
+                "is taken for h100-sxm"});
   // How far forecasts of other sources are off, as well.
   std::vector<std::string> general;
   for (const calibration::Residual& residual : loaded->calibration->residuals) {

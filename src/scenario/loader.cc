@@ -22,6 +22,7 @@
 #include "src/scenario/document.h"
 #include "src/scenario/files_meant.h"
 #include "src/scenario/input_contents.h"
+#include "src/scenario/job_devices.h"
 #include "src/scenario/model_blocks.h"
 #include "src/scenario/model_file.h"
 #include "src/scenario/resolved_scenario.h"
@@ -89,10 +90,11 @@ class Loader::Reading {
     scenario_.communication_location = LocationOf(root_, "communication");
     scenario_.cluster_location = LocationOf(root_, "cluster.topology");
     scenario_.network = read_.network.value_or(Fidelity::kAnalytic);
+    scenario_.calibration_of_another_gpu = read_.calibration_of_another_gpu.value_or(false);
     scenario_.slow_links = read_.slow_links;
     warnings_ = scenario_.warnings;
     cluster_nodes_ = read_.nodes;
-    if (read_.nodes && read_.other_nodes.empty()) clusters_[*read_.nodes] = scenario_.cluster;
+    if (read_.nodes && NodesAreAll()) clusters_[*read_.nodes] = scenario_.cluster;
     profile_believed_ = true;
     Complete();
     return {};
@@ -103,15 +105,16 @@ class Loader::Reading {
     read_.request = request;
     read_.nodes = nodes;
     LoadSchedule(read_);
-    if (nodes != cluster_nodes_) {
-      if (const auto known = clusters_.find(*nodes); known != clusters_.end()) {
+    const bool by_plan = read_.devices && !read_.devices->count;
+    if (nodes != cluster_nodes_ || by_plan) {
+      const auto known = nodes && NodesAreAll() ? clusters_.find(*nodes) : clusters_.end();
+      if (known != clusters_.end()) {
         scenario_.cluster = known->second;
+        scenario_.nodes_described = static_cast<int>(*nodes);
       } else {
         LoadCluster(read_);
         if (!read_.other_nodes.empty()) LoadCalibration(read_);
-        if (diagnostics_.empty() && read_.other_nodes.empty()) {
-          clusters_[*nodes] = scenario_.cluster;
-        }
+        if (diagnostics_.empty() && NodesAreAll()) clusters_[*nodes] = scenario_.cluster;
       }
       if (diagnostics_.empty()) cluster_nodes_ = nodes;
     }
@@ -133,6 +136,9 @@ class Loader::Reading {
   }
 
  private:
+  // The cluster follows from the topology and `cluster.nodes` alone.
+  bool NodesAreAll() const { return read_.other_nodes.empty() && !read_.devices; }
+
   // The plan with its defaults, and what is to be said of it.
   void Complete() {
     if (scenario_.gpu) read_.request.compute_capability = scenario_.gpu->compute_capability;
@@ -322,30 +328,72 @@ class Loader::Reading {
     std::optional<std::int64_t> nodes = flat ? file.nodes : file.nodes.value_or(1);
     // A number that is wrong by itself has been reported; one more message would be noise.
     if (!file.nodes.has_value() && HasKey("cluster", "nodes")) return;
+    if (!file.devices.has_value() && HasKey("cluster", "devices")) return;
     if (flat && !file.other_nodes.empty()) {
       Report("scenario.mixed-flat", LocationOf(root_, "cluster.other_nodes"),
              "a flat cluster has no nodes beside which there could be others",
              "take node types as topologies, or slow_devices");
       return;
     }
+    if (flat && file.devices) {
+      Report("scenario.devices-of-flat", LocationOf(root_, "cluster.devices"),
+             "the devices of a flat cluster are those of its topology, and all are used",
+             "write the number there: --set cluster.topology.devices=..., without cluster.devices");
+      return;
+    }
     for (const OtherNodes& other : file.other_nodes) *nodes += other.nodes;
+    std::optional<int> gpus_per_node;  // all
+    if (file.devices) {
+      const auto job = JobOn(file, *topology, *nodes);
+      if (!job) return;
+      scenario_.nodes_described = static_cast<int>(*nodes);
+      nodes = job->nodes;
+      gpus_per_node = static_cast<int>(job->gpus);
+    }
     scenario_.cluster =
-        ClusterOf(topology, nodes, LocationOf(root_, "cluster.nodes"), file.routing);
-    if (scenario_.cluster != nullptr) LoadOtherNodes(file);
+        ClusterOf(topology, nodes, LocationOf(root_, "cluster.nodes"), file.routing, gpus_per_node);
+    if (scenario_.cluster == nullptr) return;
+    if (!file.devices) scenario_.nodes_described = scenario_.cluster->nodes();
+    LoadOtherNodes(file);
+  }
+
+  // The job's part of `nodes` nodes of a topology; nothing where it has none, which is reported.
+  std::optional<NodesOfGpus> JobOn(const ScenarioFile& file, const Topology& topology,
+                                   std::int64_t nodes) {
+    const auto& description = std::get<NodeDescription>(topology.description);
+    const NodesOfGpus described{nodes, description.node_type.Count(topology::DeviceKind::kGpu)};
+    const std::int64_t all = described.nodes * described.gpus;
+    const std::int64_t devices = DevicesOfJob(*file.devices, file.request, all);
+    const Location location = LocationOf(root_, "cluster.devices");
+    if (!file.other_nodes.empty() && devices < all) {
+      Report(
+          "scenario.devices-of-mixed-nodes", location,
+          fmt::format("a job on a part of several kinds of nodes is not supported: {} of {} GPUs",
+                      devices, all),
+          "say with 'nodes' how many of each kind the job has, and leave 'devices' out");
+      return std::nullopt;
+    }
+    auto placed = PlaceJob(devices, described, file.request.tensor.value_or(1));
+    if (placed) return *placed;
+    NoPlace& fault = placed.error();
+    Report(std::move(fault.code), location, std::move(fault.message), std::move(fault.hint));
+    return std::nullopt;
   }
 
   // Null where it cannot be built, which is reported.
   std::shared_ptr<const topology::Cluster> ClusterOf(
       const std::shared_ptr<const Topology>& topology, std::optional<std::int64_t> nodes,
-      const Location& location, const RoutingRequest& routing) {
+      const Location& location, const RoutingRequest& routing,
+      std::optional<int> gpus_per_node = std::nullopt) {
     Diagnostics mistakes;
     // The topology is held by the cache, so that its address stands for it.
     const auto cluster = contents_.clusters.Get(
-        fmt::format("{}x{} by {} {}", fmt::ptr(topology.get()), nodes.value_or(0),
-                    routing.choice ? Name(*routing.choice) : "", routing.seed.value_or(-1)),
+        fmt::format("{}x{}x{} by {} {}", fmt::ptr(topology.get()), nodes.value_or(0),
+                    gpus_per_node.value_or(0), routing.choice ? Name(*routing.choice) : "",
+                    routing.seed.value_or(-1)),
         [&]() -> Result<topology::Cluster> {
           std::optional<topology::Cluster> built =
-              BuildCluster(*topology, nodes, location, mistakes, routing);
+              BuildCluster(*topology, nodes, location, mistakes, routing, gpus_per_node);
           if (built.has_value()) return *std::move(built);
           return tl::make_unexpected(mistakes);
         });
@@ -490,7 +538,8 @@ class Loader::Reading {
     scenario::CheckTogether(file, root_, scenario_, profile_believed_, diagnostics_);
     scenario_.slow_devices.clear();
     if (scenario_.cluster == nullptr) return;
-    scenario_.slow_devices = FindSlowDevices(file.slow_devices, *scenario_.cluster, diagnostics_);
+    scenario_.slow_devices = FindSlowDevices(file.slow_devices, *scenario_.cluster,
+                                             scenario_.nodes_described, diagnostics_);
   }
 
   // "scenarios/bucket-sweep/scenario.yaml" is called bucket-sweep, "mine.yaml" mine.

@@ -36,7 +36,8 @@ std::vector<topology::NodesOfType> NodesOf(const Scenario& scenario) {
   const auto alike = [](const topology::Cluster& cluster, int nodes) {
     const topology::Fabric* fabric = cluster.fabric();
     return topology::NodesOfType{cluster.node_type(),
-                                 fabric == nullptr ? topology::LinkSpec() : fabric->link, nodes};
+                                 fabric == nullptr ? topology::LinkSpec() : fabric->link, nodes,
+                                 cluster.gpus_per_node()};
   };
   int first = scenario.cluster->nodes();
   for (const KindOfNode& kind : scenario.other_nodes) first -= kind.nodes;

@@ -56,9 +56,12 @@ const char* Name(Fidelity fidelity) {
 Mapping Cluster(const Scenario& scenario, const Sources& sources) {
   Mapping cluster;
   cluster.emplace_back("topology", sources.topology);
-  std::int64_t first = scenario.cluster->nodes();
+  std::int64_t first = scenario.nodes_described;
   for (const KindOfNode& kind : scenario.other_nodes) first -= kind.nodes;
   if (!scenario.cluster->flat()) cluster.emplace_back("nodes", Integer(first));
+  if (scenario.idle_devices() > 0) {
+    cluster.emplace_back("devices", Integer(scenario.cluster->devices()));
+  }
   cluster.emplace_back("collective_algorithm", Text(Name(scenario.algorithm)));
   cluster.emplace_back("network", Text(Name(scenario.network)));
   if (const topology::Fabric* fabric = scenario.cluster->fabric();
@@ -322,6 +325,9 @@ Resolved Resolve(const Scenario& scenario, const Sources& sources) {
   root.emplace_back("model", sources.model);
   root.emplace_back("cluster", Resolved{Cluster(scenario, sources)});
   if (sources.calibration.has_value()) root.emplace_back("calibration", *sources.calibration);
+  if (scenario.calibration_of_another_gpu) {
+    root.emplace_back("calibration_of_another_gpu", Boolean(true));
+  }
   Mapping software{{"torch", VersionText(plan.software.torch)},
                    {"nccl", VersionText(plan.software.nccl)},
                    {"driver", VersionText(plan.software.driver)}};

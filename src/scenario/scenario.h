@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,7 +15,9 @@
 #include "src/plan/plan.h"
 #include "src/scenario/resolved.h"
 #include "src/topology/cluster.h"
+#include "src/topology/device.h"
 #include "src/topology/gpu.h"
+#include "src/topology/node_type.h"
 
 // A scenario: model, cluster, calibration and plan, read from files, checked one by one and
 // together. Everything downstream works on these values and never sees text.
@@ -66,11 +69,15 @@ struct Scenario {
   // communication.nccl_algo and nccl_proto, as written and as NCCL understands them.
   std::string nccl_algo, nccl_proto;
   nccl::Overrides nccl_overrides;
+  // The calibration may be that of another GPU type.
+  bool calibration_of_another_gpu = false;
   bool nccl_collnet = false;  // NCCL may let the fabric's switches reduce; Fabric::sharp
   Location communication_location;
   Fidelity network = Fidelity::kAnalytic;
   std::vector<SlowLink> slow_links;      // seen by flow and message alone
   std::vector<SlowDevice> slow_devices;  // by rank
+  // Of the topology, idle ones included: `cluster` has those that the job uses (cluster.devices).
+  int nodes_described = 1;
   // `cluster`, `calibration` and `gpu` are those of the first nodes, these follow them in this
   // order: see node_kinds.h. `cluster` counts all nodes.
   std::vector<KindOfNode> other_nodes;
@@ -80,6 +87,14 @@ struct Scenario {
   Resolved resolved;                  // the scenario with every default filled in
   std::vector<std::string> warnings;  // keys without effect and the like
   Location cluster_location;  // of cluster.topology, for what only shows when costs are asked for
+
+  // GPUs of the topology that the job leaves idle.
+  std::int64_t idle_devices() const {
+    const topology::NodeType* node = cluster->node_type();
+    if (node == nullptr) return 0;
+    return std::int64_t{nodes_described} * node->Count(topology::DeviceKind::kGpu) -
+           cluster->devices();
+  }
 };
 
 }  // namespace stepcast::scenario

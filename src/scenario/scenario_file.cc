@@ -74,9 +74,19 @@ void ReadOtherNodes(const Node& node, ScenarioFile& file, Diagnostics& diagnosti
       {*std::move(topology), std::move(calibration), *nodes, node.location()});
 }
 
+// `devices`: a number of GPUs, or `plan`.
+std::optional<DevicesRequest> ReadDevices(MappingReader& reader, Diagnostics& diagnostics) {
+  const auto node = reader.ReadNode("devices", Need::kOptional, "a number of GPUs, or plan");
+  if (!node) return std::nullopt;
+  if (node->kind() == NodeKind::kScalar && node->scalar() == "plan") return DevicesRequest();
+  const auto count = ReadInteger(*node, kDeviceRange, diagnostics);
+  return count ? std::optional(DevicesRequest{count}) : std::nullopt;
+}
+
 void ReadCluster(MappingReader& reader, ScenarioFile& file, Diagnostics& diagnostics) {
   file.topology = ReadSource(reader, "topology", Need::kRequired, diagnostics);
   file.nodes = reader.ReadInteger("nodes", Need::kOptional, kNodeRange);
+  file.devices = ReadDevices(reader, diagnostics);
   file.algorithm = reader.ReadWord<CollectiveAlgorithm>("collective_algorithm", Need::kOptional,
                                                         {{"auto", CollectiveAlgorithm::kAuto},
                                                          {"ring", CollectiveAlgorithm::kRing},
@@ -134,6 +144,8 @@ ScenarioFile ReadScenarioFile(const Node& root, Diagnostics& diagnostics) {
     ReadCluster(*cluster, file, diagnostics);
   }
   file.calibration = ReadSource(reader, "calibration", Need::kOptional, diagnostics);
+  file.calibration_of_another_gpu =
+      reader.ReadBoolean("calibration_of_another_gpu", Need::kOptional);
   if (auto software = reader.ReadMapping("software", Need::kOptional)) {
     ReadSoftware(*software, file.request);
   }

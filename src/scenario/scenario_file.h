@@ -13,8 +13,9 @@
 
 namespace stepcast::scenario {
 
-// Of `cluster.nodes`.
+// Of `cluster.nodes`, and of `cluster.devices`.
 inline constexpr IntegerRange kNodeRange = {1, 100'000};
+inline constexpr IntegerRange kDeviceRange = {1, 10'000'000};
 
 // An entry of `cluster.other_nodes`.
 struct OtherNodes {
@@ -22,6 +23,11 @@ struct OtherNodes {
   std::optional<Node> calibration;
   std::int64_t nodes = 1;
   Location location;
+};
+
+// `cluster.devices`: on how many of the topology's GPUs the job runs.
+struct DevicesRequest {
+  std::optional<std::int64_t> count;  // none: `plan`, as many as the axes multiply to
 };
 
 // A scenario file as it was written (docs/formats.md, version 1): each value checked by itself, the
@@ -32,7 +38,9 @@ struct ScenarioFile {
   std::optional<Node> model;
   std::optional<Node> topology;
   std::optional<Node> calibration;
+  std::optional<bool> calibration_of_another_gpu;
   std::optional<std::int64_t> nodes;
+  std::optional<DevicesRequest> devices;
   std::optional<CollectiveAlgorithm> algorithm;
   std::optional<std::string> nccl_algo, nccl_proto;  // communication.*, NCCL's syntax
   nccl::Overrides nccl_overrides;

@@ -102,6 +102,52 @@ void WarnOfSlowAttention(const ScenarioFile& file, Scenario& scenario) {
       scenario.gpu->name));
 }
 
+// A profile that is of another GPU, or may be.
+void WarnOfProfile(const calibration::Calibration& profile, const topology::Gpu& gpu, bool named,
+                   Scenario& scenario) {
+  if (profile.gpus.empty() && named) {
+    scenario.warnings.push_back(
+        fmt::format("the calibration profile '{}' does not say which GPU it is of (its key 'gpu'); "
+                    "it is taken for {}",
+                    profile.name, gpu.name));
+  } else if (!profile.MayHoldFor(gpu.name)) {
+    scenario.warnings.push_back(
+        fmt::format("the calibration profile '{}' is of {}, and is taken for {} because of "
+                    "calibration_of_another_gpu: the error may be far beyond the stated range",
+                    profile.name, fmt::join(profile.gpus, ", "), gpu.name));
+  }
+}
+
+void WarnOfProfiles(const ScenarioFile& file, Scenario& scenario) {
+  bool all_hold = true;
+  const auto look_at = [&](const calibration::Calibration& profile, const topology::Gpu& gpu,
+                           bool named) {
+    WarnOfProfile(profile, gpu, named, scenario);
+    all_hold = all_hold && profile.MayHoldFor(gpu.name);
+  };
+  if (scenario.gpu) look_at(*scenario.calibration, *scenario.gpu, file.calibration.has_value());
+  for (std::size_t i = 0; i < scenario.other_nodes.size(); ++i) {
+    const KindOfNode& kind = scenario.other_nodes[i];
+    look_at(*kind.calibration, kind.gpu, file.other_nodes[i].calibration.has_value());
+  }
+  if (scenario.calibration_of_another_gpu && all_hold) {
+    scenario.warnings.emplace_back(
+        "calibration_of_another_gpu has no effect here: no profile is of another GPU");
+  }
+}
+
+void WarnOfIdleSlowDevices(const ScenarioFile& file, Scenario& scenario) {
+  for (const SlowDevice& named : file.slow_devices) {
+    const bool used =
+        std::any_of(scenario.slow_devices.begin(), scenario.slow_devices.end(),
+                    [&](const SlowDevice& slow) { return slow.device == named.device; });
+    if (used) continue;
+    scenario.warnings.push_back(fmt::format(
+        "cluster.slow_devices: {} is idle (cluster.devices), so that its speed has no effect",
+        named.device));
+  }
+}
+
 }  // namespace
 
 void AppendWarnings(const ScenarioFile& file, Scenario& scenario) {
@@ -122,8 +168,10 @@ void AppendWarnings(const ScenarioFile& file, Scenario& scenario) {
         "communication.nccl_collnet has no effect on one node, whose GPUs send nothing through the "
         "fabric's switches");
   }
+  WarnOfProfiles(file, scenario);
   WarnOfOtherTables(scenario);
   WarnOfSlowAttention(file, scenario);
+  WarnOfIdleSlowDevices(file, scenario);
   if (!scenario.slow_links.empty() && scenario.network == Fidelity::kAnalytic) {
     scenario.warnings.push_back(
         "cluster.slow_links has no effect with cluster.network analytic; take flow or message");

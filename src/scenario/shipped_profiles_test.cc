@@ -32,6 +32,7 @@ TEST(ShippedProfiles, CoverWhatTheDeviceComputesIn) {
     const auto profile = LoadCalibration(PathOf("calibration/", name));
     ASSERT_TRUE(gpu.has_value() && profile.has_value()) << name;
     EXPECT_FALSE(profile->provenance.empty()) << name;
+    EXPECT_TRUE(!profile->gpus.empty() && profile->MayHoldFor(name)) << name;
     ASSERT_TRUE(profile->kernels.has_value()) << name;
     for (const DataType type : kDataTypes) {
       const auto at = static_cast<std::size_t>(type);

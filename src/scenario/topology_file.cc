@@ -364,7 +364,8 @@ Result<Topology> LoadTopology(const std::string& path) {
 std::optional<topology::Cluster> BuildCluster(const Topology& topology,
                                               std::optional<std::int64_t> nodes,
                                               const Location& location, Diagnostics& diagnostics,
-                                              const RoutingRequest& routing) {
+                                              const RoutingRequest& routing,
+                                              std::optional<int> gpus_per_node) {
   if (const auto* flat = std::get_if<FlatCluster>(&topology.description)) {
     if (!nodes) return topology::Cluster(*flat);
     diagnostics.push_back({"topology.nodes", location,
@@ -398,7 +399,8 @@ std::optional<topology::Cluster> BuildCluster(const Topology& topology,
   std::optional<Fabric> fabric = description.fabric;
   if (fabric && routing.choice) fabric->routing.choice = *routing.choice;
   if (fabric && routing.seed) fabric->routing.seed = *routing.seed;
-  return topology::Cluster(description.node_type, std::move(fabric), static_cast<int>(*nodes));
+  return topology::Cluster(description.node_type, std::move(fabric), static_cast<int>(*nodes),
+                           gpus_per_node);
 }
 
 }  // namespace stepcast::scenario

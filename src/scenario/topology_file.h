@@ -74,11 +74,13 @@ struct RoutingRequest {
 };
 std::optional<topology::RouteChoice> ReadRouting(MappingReader& reader, const char* key);
 
-// The cluster of `nodes` nodes; nothing for a flat one. What is wrong with that number is reported
-// at `location`, where it stands or is missing.
+// The cluster of `nodes` nodes, nothing for a flat one, with ranks on the first `gpus_per_node`
+// GPUs of each, nothing for all. What is wrong with the number of nodes is reported at `location`,
+// where it stands or is missing.
 std::optional<topology::Cluster> BuildCluster(const Topology& topology,
                                               std::optional<std::int64_t> nodes,
                                               const Location& location, Diagnostics& diagnostics,
-                                              const RoutingRequest& routing = {});
+                                              const RoutingRequest& routing = {},
+                                              std::optional<int> gpus_per_node = std::nullopt);
 
 }  // namespace stepcast::scenario

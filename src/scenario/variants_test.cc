@@ -81,7 +81,7 @@ const std::vector<Key>& Keys() {
       {"data_parallel.deepspeed.reduce_bucket_size", {"1000000", "5000000", "x", "null"}},
       {"data_parallel.deepspeed.overlap_comm", {"true", "false"}},
       {"data_parallel.deepspeed", {"{overlap_comm: true}", "null"}},
-      {"parallelism.data", {"8", "16", "7"}},
+      {"parallelism.data", {"4", "8", "16", "7"}},
       {"parallelism.tensor", {"1", "2"}},
       {"software.driver", {"\"525.0\"", "\"550.0\"", "12"}},
       {"software.nccl", {"\"2.21\"", "\"2.27\""}},
@@ -89,6 +89,7 @@ const std::vector<Key>& Keys() {
       {"model", {"models/gpt2.yaml", "models/llama2-7b.yaml", "models/gpt3.yaml"}},
       {"cluster.topology", {"topologies/dgx-h100.yaml", "topologies/dgx-a100.yaml"}},
       {"cluster.topology.devices", {"4", "8", "16"}},
+      {"cluster.devices", {"plan", "4", "13", "16"}},
       {"cluster.network", {"analytic", "flow"}},
       {"training", {"{sequence_length: 128}", "null"}},
       {"data_parallel", {"{framework: ddp, zero_stage: 0}", "{framework: fsdp2, zero_stage: 3}"}},
@@ -110,6 +111,7 @@ void CheckSame(const Scenario& a, const Scenario& b) {
   RC_ASSERT(a.name == b.name);
   RC_ASSERT(a.model == b.model);
   RC_ASSERT(a.cluster == b.cluster);
+  RC_ASSERT(a.nodes_described == b.nodes_described);
   RC_ASSERT(a.calibration->name == b.calibration->name);
   RC_ASSERT(a.gpu == b.gpu);
   RC_ASSERT(a.algorithm == b.algorithm);

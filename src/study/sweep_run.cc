@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "fmt/format.h"
@@ -13,6 +14,8 @@
 
 namespace stepcast::study {
 namespace {
+
+constexpr const char* kDevices = "cluster.devices";
 
 std::string OptionOf(const std::pair<std::string, std::string>& setting) {
   std::string option;
@@ -41,6 +44,11 @@ bool SameMessage(const Diagnostic& a, const Diagnostic& b) {
   return a.code == b.code && a.message == b.message;
 }
 
+bool HasFault(const planner::SweepRow& row, std::string_view code) {
+  return std::any_of(row.faults.begin(), row.faults.end(),
+                     [&](const Diagnostic& fault) { return fault.code == code; });
+}
+
 // A plain number, or one with a unit of letters: nothing that names a file.
 bool IsANumber(const std::string& value) {
   constexpr const char* kDigits = "0123456789";
@@ -60,6 +68,11 @@ Result<void> SweepRun::Prepare() {
   const FilesRead files;
   if (auto made = MakeGrid(); !made) return made;
   first_ = scenario::Load(question_.scenario, Overrides(grid_->Row(0)), cache_);
+  if (!*first_ && may_leave_idle_) {
+    planner::Settings with_idle = grid_->Row(0);
+    with_idle.emplace_back(kDevices, "plan");
+    first_ = scenario::Load(question_.scenario, Overrides(with_idle), cache_);
+  }
   ReadOtherFiles();
   files_ = files.digests();
   return {};
@@ -75,6 +88,21 @@ std::vector<planner::StoreFact> SweepRun::Facts() const {
   }
   facts.push_back({"the order of --vary", std::move(order), false});
   return facts;
+}
+
+planner::SweepRow SweepRun::Row(const planner::Settings& settings) {
+  planner::SweepRow row = planner::RowOf(Forecast(settings));
+  if (!may_leave_idle_ || !HasFault(row, "plan.device-count")) return row;
+  const planner::Settings idle = {{kDevices, "plan"}};
+  planner::Settings all = settings;
+  all.insert(all.end(), idle.begin(), idle.end());
+  planner::SweepRow with_idle = planner::RowOf(Forecast(all));
+  // It needs more GPUs than there are, or the topology is flat: that is what the row says.
+  if (HasFault(with_idle, "plan.device-count") || HasFault(with_idle, "scenario.devices-of-flat")) {
+    return row;
+  }
+  if (with_idle.status != planner::RowStatus::kIllegal) with_idle.added = idle;
+  return with_idle;
 }
 
 Result<forecast::Forecast> SweepRun::Forecast(const planner::Settings& settings) {
@@ -149,6 +177,11 @@ Result<void> SweepRun::MakeGrid() {
   grid_ = std::move(*grid);
   faults = varied_.WrongValues(grid_->axes());
   if (!faults.empty()) return tl::unexpected(std::move(faults));
+  const auto varies = [&](std::string_view key) {
+    return std::any_of(grid_->axes().begin(), grid_->axes().end(),
+                       [&](const planner::SweepAxis& axis) { return axis.key == key; });
+  };
+  may_leave_idle_ = varies("parallelism.data") && !varies(kDevices) && !varied_.HasKey(kDevices);
   return {};
 }
 

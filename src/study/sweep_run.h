@@ -31,7 +31,11 @@ struct SweepQuestion {
 };
 
 // Forecasts of every combination of values. Prepare comes first; then any number of threads may
-// Forecast, and one may Run.
+// make rows, and one may Run.
+//
+// Where parallelism.data varies and nothing says cluster.devices, combinations of fewer GPUs than
+// the topology has leave the others idle: their rows have cluster.devices: plan beside their
+// values.
 class SweepRun {
  public:
   explicit SweepRun(SweepQuestion question);
@@ -41,8 +45,8 @@ class SweepRun {
   Result<void> Prepare();
   // What the results depend on besides the settings of their rows.
   std::vector<planner::StoreFact> Facts() const;
-  Result<forecast::Forecast> Forecast(const planner::Settings& settings);
-  // The same with all that was recorded on the way.
+  planner::SweepRow Row(const planner::Settings& settings);
+  // The forecast of a row's settings, with all that was recorded on the way.
   Result<forecast::Run> Simulate(const planner::Settings& settings);
 
   // Of a row that can be forecast: forecast::UnknownHostOf.
@@ -67,6 +71,7 @@ class SweepRun {
     std::vector<std::string> overrides;  // of the row
   };
 
+  Result<forecast::Forecast> Forecast(const planner::Settings& settings);
   std::vector<std::string> Overrides(const planner::Settings& settings) const;
   Result<void> MakeGrid();
   void ReadOtherFiles();
@@ -75,6 +80,7 @@ class SweepRun {
   scenario::InputCache cache_;
   Varied varied_;
   std::optional<planner::SweepGrid> grid_;
+  bool may_leave_idle_ = false;  // rows may have cluster.devices: plan beside their values
   std::optional<Result<scenario::Scenario>> first_;
   std::map<std::string, std::string> files_;
   planner::PerThread<Worker> workers_;

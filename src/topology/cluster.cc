@@ -80,18 +80,21 @@ class Flat final : public Cluster::Implementation {
 
 class Nodes final : public Cluster::Implementation {
  public:
-  Nodes(NodeType node_type, std::optional<Fabric> fabric, int nodes)
+  Nodes(NodeType node_type, std::optional<Fabric> fabric, int nodes,
+        std::optional<int> gpus_per_node)
       : node_type_(std::move(node_type)),
         fabric_(std::move(fabric)),
         nodes_(nodes),
+        gpus_per_node_(gpus_per_node.value_or(node_type_.Count(DeviceKind::kGpu))),
         routes_(node_type_) {
-    STEPCAST_CHECK(nodes_ >= 1 && gpus_per_node() >= 1, "a cluster has GPUs");
+    STEPCAST_CHECK(nodes_ >= 1 && gpus_per_node_ >= 1, "a cluster has GPUs");
+    STEPCAST_CHECK(gpus_per_node_ <= node_type_.Count(DeviceKind::kGpu), "ranks have GPUs");
     STEPCAST_CHECK(nodes_ == 1 || fabric_.has_value(), "several nodes have a fabric");
   }
 
-  int devices() const override { return nodes_ * gpus_per_node(); }
+  int devices() const override { return nodes_ * gpus_per_node_; }
   int nodes() const override { return nodes_; }
-  int gpus_per_node() const override { return node_type_.Count(DeviceKind::kGpu); }
+  int gpus_per_node() const override { return gpus_per_node_; }
   const std::string& gpu() const override { return node_type_.gpu; }
   Bytes device_memory() const override { return node_type_.gpu_memory; }
   const NodeType* node_type() const override { return &node_type_; }
@@ -121,6 +124,7 @@ class Nodes final : public Cluster::Implementation {
   const NodeType node_type_;
   const std::optional<Fabric> fabric_;
   const int nodes_;
+  const int gpus_per_node_;
   const NodeRoutes routes_;
 
   mutable std::mutex mutex_;
@@ -315,8 +319,10 @@ CommunicationPath Nodes::PathOf(std::span<const int> ranks, Collisions collision
 
 }  // namespace
 
-Cluster::Cluster(NodeType node_type, std::optional<Fabric> fabric, int nodes)
-    : implementation_(std::make_unique<Nodes>(std::move(node_type), std::move(fabric), nodes)) {}
+Cluster::Cluster(NodeType node_type, std::optional<Fabric> fabric, int nodes,
+                 std::optional<int> gpus_per_node)
+    : implementation_(
+          std::make_unique<Nodes>(std::move(node_type), std::move(fabric), nodes, gpus_per_node)) {}
 
 Cluster::Cluster(FlatCluster flat) : implementation_(std::make_unique<Flat>(std::move(flat))) {
   STEPCAST_CHECK(devices() >= 1, "a cluster has devices");

@@ -11,7 +11,8 @@
 #include "src/topology/node_type.h"
 
 // What the job runs on: nodes of one type joined by a fabric, and the ranks placed on them (rank r
-// is GPU r mod g of node r / g, with g GPUs a node).
+// is GPU r mod g of node r / g, with g ranks a node). A job on a part of each node has its first g
+// GPUs; the others are idle, and so is what only they use.
 namespace stepcast::topology {
 
 // Immutable, but for a cache that is guarded: threads may share one.
@@ -19,18 +20,20 @@ class Cluster {
  public:
   class Implementation;  // cluster.cc
 
-  // `nodes` nodes of one type joined by its fabric, which a single node does not need. The
-  // description must be without faults (faults.h).
-  Cluster(NodeType node_type, std::optional<Fabric> fabric, int nodes);
+  // `nodes` nodes of one type joined by its fabric, which a single node does not need; ranks are on
+  // the first `gpus_per_node` GPUs of each, none: on all. The description must be without faults
+  // (faults.h).
+  Cluster(NodeType node_type, std::optional<Fabric> fabric, int nodes,
+          std::optional<int> gpus_per_node = std::nullopt);
   // `devices` devices, each a node of its own behind one non-blocking switch.
   explicit Cluster(FlatCluster flat);
   ~Cluster();
   Cluster(Cluster&&) noexcept;
   Cluster& operator=(Cluster&&) noexcept;
 
-  int devices() const;
+  int devices() const;  // that ranks are on: nodes() x gpus_per_node()
   int nodes() const;
-  int gpus_per_node() const;
+  int gpus_per_node() const;  // that ranks are on; the node type may have more
   bool flat() const;
   const std::string& gpu() const;  // the GPU type's name; empty on a flat cluster without one
   Bytes device_memory() const;

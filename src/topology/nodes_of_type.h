@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "src/topology/node_type.h"
 
 namespace stepcast::topology {
@@ -10,6 +12,9 @@ struct NodesOfType {
   const NodeType* type = nullptr;
   LinkSpec link{};  // NIC to switch, each direction; of a node that stands alone anything
   int nodes = 0;
+  std::optional<int> ranks_per_node{};  // on the first GPUs of each; none: on all of them
+
+  int gpus_with_ranks() const { return ranks_per_node.value_or(type->Count(DeviceKind::kGpu)); }
 };
 
 }  // namespace stepcast::topology
