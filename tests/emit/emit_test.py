@@ -91,6 +91,8 @@ MEGATRON_OPTIONS = {
     "recompute-method": {"uniform", "block"}, "recompute-num-layers": int,
     "recompute-modules": str, "optimizer-cpu-offload": None, "optimizer-offload-fraction": float,
     "overlap-cpu-optimizer-d2h-h2d": None, "use-precision-aware-optimizer": None,
+    "exp-avg-dtype": {"fp32", "fp16", "bf16", "fp8"},
+    "exp-avg-sq-dtype": {"fp32", "fp16", "bf16", "fp8"},
     "tensor-model-parallel-size": int, "pipeline-model-parallel-size": int,
     "context-parallel-size": int, "cp-comm-type": {"p2p", "a2a", "all_gather", "a2a+p2p"},
     "hierarchical-context-parallel-sizes": str, "use-distributed-optimizer": None, "overlap-param-gather": None,
@@ -603,6 +605,18 @@ class MegatronTest(EmitTest):
         self.assertIn("not megatron.args: ",
                       self.arguments("--set=data_parallel.zero_stage=0", as_they_are))
 
+    def test_states_of_16_bits(self):
+        """Beside bf16 parameters the precision-aware optimizer keeps remainders."""
+        options = ("--set=data_parallel.zero_stage=1", "--set=training.precision=bf16",
+                   "--set=training.optimizer_state_dtype=bf16")
+        arguments = self.arguments(*options)
+        self.assertIn("use-precision-aware-optimizer", arguments)
+        self.assertEqual(arguments["exp-avg-dtype"], "bf16")
+        self.assertEqual(arguments["exp-avg-sq-dtype"], "bf16")
+        self.assertNotIn("exp-avg-dtype", self.arguments(*options[:2]))
+        self.assertIn("not megatron.args: ",
+                      self.arguments(*options, "--set=training.master_weights=fp32"))
+
     def test_products_in_8_and_4_bits(self):
         blackwell = "--set=cluster.topology=topologies/dgx-b200.yaml"
         arguments = self.arguments("--set=training.precision=fp8", blackwell)
@@ -705,6 +719,11 @@ class PytorchTest(EmitTest):
             self.assertIs(module["ALLOW_TF32"], False)
             self.assertNotIn("keep_on_host", module)
             self.assertEqual(module["OPTIMIZER_SETTINGS"], {"foreach": True})
+            # torch.optim's optimizers keep none.
+            masters = ("--set=training.precision=bf16", "--set=training.parameter_dtype=bf16",
+                       "--set=training.master_weights=fp32")
+            plan, _ = self.emit(scenario, *options, *masters)
+            self.assertFalse((plan / name).exists())
             module = self.module(scenario, name, *LOOP, *TF32, *options)
             self.assertEqual(module["GRADIENT_CLIPPING"], 0.5)
             self.assertIs(module["ALLOW_TF32"], True)
