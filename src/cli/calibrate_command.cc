@@ -204,7 +204,7 @@ Result<Setting> Prepare(const CalibrateOptions& options, MadeBackend backend) {
 // The GPU type that the profile is of; empty: not known.
 std::string GpuType(const CalibrateOptions& options, const runtime::Backend& backend) {
   if (!options.gpu.empty()) return options.gpu;
-  if (backend.name() == "host") return "host-cpu";
+  if (std::string_view(backend.name()) == "host") return "host-cpu";
   for (const auto& [key, value] : backend.Describe()) {
     if (key != "gpu") continue;
     const formats::GpuModel* model = formats::FindGpuModelOfCuda(value);
