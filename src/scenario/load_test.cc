@@ -515,12 +515,13 @@ TEST(Load, AProfileOfTablesTakesTheRestFromTheGpuType) {
   EXPECT_EQ(loaded->calibration->name, "mine");
   EXPECT_EQ(loaded->calibration->collectives.size(), 1u);
   EXPECT_TRUE(loaded->calibration->kernels.has_value());
-  EXPECT_EQ(loaded->warnings,
-            (std::vector<std::string>{
-                "the calibration profile has no kernels, links, memory; taken from "
-                "calibration/h100-sxm.yaml",
-                "the calibration profile 'mine' does not say which GPU it is of (its key 'gpu'); it "
-                "is taken for h100-sxm"}));
+  EXPECT_EQ(
+      loaded->warnings,
+      (std::vector<std::string>{
+          "the calibration profile has no kernels, links, memory; taken from "
+          "calibration/h100-sxm.yaml",
+          "the calibration profile 'mine' does not say which GPU it is of (its key 'gpu'); it "
+          "is taken for h100-sxm"}));
 }
 
 // What a profile of one GPU says of another is no forecast of it: not without being asked for.
@@ -570,7 +571,7 @@ TEST(Load, ProfilesOfOtherNodesAreOfTheirGpusToo) {
   };
   EXPECT_EQ(Mistakes(LoadString(with(""))), std::vector<std::string>{});
   EXPECT_EQ(Mistakes(LoadString(with(", calibration: calibration/h100-sxm.yaml"))),
-            std::vector<std::string>{"s.yaml:6:81 calibration.another-gpu"});
+            std::vector<std::string>{"s.yaml:6:77 calibration.another-gpu"});
   EXPECT_EQ(Mistakes(LoadString(with(", calibration: calibration/h100-sxm.yaml"),
                                 {"cluster.other_nodes.0.calibration=null"})),
             std::vector<std::string>{});
@@ -580,7 +581,7 @@ TEST(Load, AProfileNamesOneGpuAtLeast) {
   EXPECT_EQ(Mistakes(LoadString(Shipped("training:",
                                         "calibration: {name: mine, gpu: [], provenance: {machine: "
                                         "lab}}\ntraining:"))),
-            std::vector<std::string>{"s.yaml:6:33 calibration.no-gpu"});
+            std::vector<std::string>{"s.yaml:6:32 calibration.no-gpu"});
 }
 
 TEST(Load, AJobMayHaveAPartOfTheGpus) {
@@ -634,9 +635,8 @@ TEST(Load, PartsOfAClusterThatAJobCannotHave) {
             one("--set parallelism.data=32:0:0 plan.device-count"));
   EXPECT_EQ(mistakes(std::string(kFlat), {"cluster.devices=4"}),
             one("--set cluster.devices=4:0:0 scenario.devices-of-flat"));
-  const std::string mixed =
-      Shipped("nodes: 2\n",
-              "nodes: 2\n  other_nodes: [{topology: topologies/dgx-a100.yaml, nodes: 1}]\n");
+  const std::string mixed = Shipped(
+      "nodes: 2\n", "nodes: 2\n  other_nodes: [{topology: topologies/dgx-a100.yaml, nodes: 1}]\n");
   EXPECT_EQ(mistakes(mixed, {"cluster.devices=8"}),
             one("--set cluster.devices=8:0:0 scenario.devices-of-mixed-nodes"));
   EXPECT_EQ(mistakes(mixed, {"cluster.devices=24"}), std::vector<std::string>{});
@@ -769,15 +769,16 @@ TEST(Load, MeasuredKernelsTakeWhatTheyLackFromTheGpuType) {
   EXPECT_EQ(loaded->calibration->kernels->memory_curve.size(), 1u);
   EXPECT_EQ(loaded->calibration->kernels->launch, Microseconds(5));
   EXPECT_FALSE(loaded->calibration->kernels->gemm_tiling[1].empty());
-  EXPECT_EQ(loaded->warnings,
-            std::vector<std::string>{
-                "the calibration profile has no links, memory, kernels.gemm.bf16, kernels.power, "
-                "kernels.attention.flash1, kernels.attention.flash2, kernels.attention.flash3, "
-                "kernels.attention.cudnn, kernels.gemm_unaligned, kernels.gemm_unaligned_even, "
-                "kernels.gemm_unaligned_result, kernels.variation; taken from "
-                "calibration/h100-sxm.yaml",
-                "the calibration profile 'mine' does not say which GPU it is of (its key 'gpu'); it "
-                "is taken for h100-sxm"});
+  EXPECT_EQ(
+      loaded->warnings,
+      std::vector<std::string>{
+          "the calibration profile has no links, memory, kernels.gemm.bf16, kernels.power, "
+          "kernels.attention.flash1, kernels.attention.flash2, kernels.attention.flash3, "
+          "kernels.attention.cudnn, kernels.gemm_unaligned, kernels.gemm_unaligned_even, "
+          "kernels.gemm_unaligned_result, kernels.variation; taken from "
+          "calibration/h100-sxm.yaml",
+          "the calibration profile 'mine' does not say which GPU it is of (its key 'gpu'); it "
+          "is taken for h100-sxm"});
   // How far forecasts of other sources are off, as well.
   std::vector<std::string> general;
   for (const calibration::Residual& residual : loaded->calibration->residuals) {

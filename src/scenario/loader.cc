@@ -1,6 +1,7 @@
 #include "src/scenario/loader.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -31,6 +32,8 @@
 #include "src/scenario/shared_inputs.h"
 #include "src/scenario/slow_devices.h"
 #include "src/scenario/topology_file.h"
+#include "src/topology/device.h"
+#include "src/topology/node_type.h"
 
 namespace stepcast::scenario {
 
@@ -40,6 +43,9 @@ namespace {
 
 // How positions in overrides begin.
 constexpr std::string_view kOption = "--set ";
+
+// In the place of a number of nodes.
+constexpr std::int64_t kNoCluster = -1;
 
 // Orders mistakes as the user meets them: file by file, each from top to bottom.
 void SortByPosition(Diagnostics& diagnostics) {
@@ -114,9 +120,10 @@ class Loader::Reading {
       } else {
         LoadCluster(read_);
         if (!read_.other_nodes.empty()) LoadCalibration(read_);
-        if (diagnostics_.empty() && NodesAreAll()) clusters_[*nodes] = scenario_.cluster;
+        if (diagnostics_.empty() && nodes && NodesAreAll()) clusters_[*nodes] = scenario_.cluster;
       }
-      if (diagnostics_.empty()) cluster_nodes_ = nodes;
+      // After a cluster that cannot be built the next one is built anew, whichever it is.
+      cluster_nodes_ = diagnostics_.empty() ? nodes : std::optional(kNoCluster);
     }
     scenario_.warnings = warnings_;
     if (diagnostics_.empty()) CheckTogether(read_);

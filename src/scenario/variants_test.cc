@@ -241,6 +241,9 @@ TEST(VariantsTest, AMistakeLeavesNothingBehind) {
       {"cluster.nodes=500", "training.gradient_clipping=none"},
       {"cluster.nodes=100000", "training.gradient_clipping=none"},
       {"cluster.nodes=100000", "training.gradient_clipping=1.0"},
+      {"cluster.nodes=500", "training.gradient_clipping=none"},
+      {"cluster.nodes=100000", "training.gradient_clipping=none"},
+      {"cluster.nodes=500", "training.gradient_clipping=1.0"},
       {"cluster.nodes=2", "training.gradient_clipping=none"},
       {"cluster.nodes=3", "training.gradient_clipping=2"}};
   for (const auto& row : rows) {

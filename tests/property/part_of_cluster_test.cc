@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fmt/format.h"
@@ -29,16 +30,15 @@ struct Case {
 
 Case AnyCase() {
   Case any;
-  any.machine = *rc::gen::element(Machine{"dgx-a100", 8}, Machine{"dgx-h100", 8},
-                                  Machine{"a100-4x100g", 4}, Machine{"pcie-8gpu", 8},
-                                  Machine{"gb200-nvl72", 72});
+  any.machine =
+      *rc::gen::element(Machine{"dgx-a100", 8}, Machine{"dgx-h100", 8}, Machine{"a100-4x100g", 4},
+                        Machine{"pcie-8gpu", 8}, Machine{"gb200-nvl72", 72});
   any.nodes = any.machine.gpus > 8 ? 1 : *rc::gen::inRange(1, 4);
   any.set = {fmt::format("cluster.topology=topologies/{}.yaml", any.machine.topology),
              fmt::format("training.micro_batch_size={}", *rc::gen::inRange(1, 4)),
-             *rc::gen::element<std::string>(
-                 "data_parallel={framework: fsdp2, zero_stage: 3}",
-                 "data_parallel={framework: ddp, zero_stage: 0}",
-                 "data_parallel={framework: deepspeed, zero_stage: 2}")};
+             *rc::gen::element<std::string>("data_parallel={framework: fsdp2, zero_stage: 3}",
+                                            "data_parallel={framework: ddp, zero_stage: 0}",
+                                            "data_parallel={framework: deepspeed, zero_stage: 2}")};
   return any;
 }
 
