@@ -45,7 +45,7 @@ std::vector<ParallelismSetting> Rows() {
       {.key = "pipeline",
        .type = Count{&Given::pipeline, &Parallelism::pipeline, 1, kMostOfAnAxis},
        .uses = {},
-       .values = "P, the stages of a pipeline (`reference`, `megatron`, `deepspeed`, `fsdp2`, "
+       .values = "P, the stages of a pipeline (`reference`, `megatron`, `deepspeed`, `fsdp2` "
                  "and `nanotron`). "
                  "The blocks of the model are shared out among them; the embedding comes with the "
                  "first, the head "

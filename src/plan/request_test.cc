@@ -1,6 +1,5 @@
 #include "src/plan/request.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <utility>
