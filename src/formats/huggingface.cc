@@ -107,7 +107,7 @@ std::optional<LayerTypes> ReadLayerTypes(Reader& reader, std::int64_t layers) {
       return std::nullopt;
     }
   }
-  if (types.full + types.sliding != layers) {
+  if (types.full + types.sliding != layers && !reader.failed()) {
     reader.Refuse(
         "layer_types",
         fmt::format("{} layers cannot be of {} types", layers, types.full + types.sliding),
@@ -219,10 +219,10 @@ Architecture ReadMpt(Reader& reader, KeysOfFields& keys) {
   a.vocabulary = reader.Dimension("vocab_size");
   constexpr double kExpansion = 4;
   const double width = reader.Number("expansion_ratio", kExpansion) * static_cast<double>(a.hidden);
-  if (width != std::floor(width) || width > static_cast<double>(kMostDimension)) {
-    reader.Refuse("expansion_ratio", "d_model x expansion_ratio is not a whole number");
-  } else {
+  if (width == std::floor(width) && width <= static_cast<double>(kMostDimension)) {
     a.feed_forward = static_cast<std::int64_t>(width);
+  } else if (!reader.failed()) {
+    reader.Refuse("expansion_ratio", "d_model x expansion_ratio is not a whole number");
   }
   constexpr std::int64_t kPositions = 2048;
   a.max_positions = reader.OptionalDimension("max_seq_len").value_or(kPositions);

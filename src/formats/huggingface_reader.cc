@@ -12,6 +12,7 @@ HuggingFaceReader::HuggingFaceReader(const JsonObject& config, std::string_view 
       section_(section),
       prefix_(section.empty() ? "" : fmt::format("{}.", section)),
       mistakes_(mistakes),
+      mistakes_before_(mistakes.size()),
       warnings_(warnings) {}
 
 const JsonValue* HuggingFaceReader::Find(const std::string& path) {

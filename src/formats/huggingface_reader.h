@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -51,6 +52,8 @@ class HuggingFaceReader {
   std::vector<std::pair<std::string, const JsonValue*>> Others() const;
   // Of the section itself, the keys that were asked for.
   std::vector<std::string_view> KeysAskedFor() const;
+  // Something was reported since this reader was made: dimensions may stand in for others.
+  bool failed() const { return mistakes_.size() > mistakes_before_; }
   // Where the section stands.
   Location location() const;
 
@@ -63,6 +66,7 @@ class HuggingFaceReader {
   const std::string section_;
   const std::string prefix_;  // of paths in it: "text_config.", or nothing
   Diagnostics& mistakes_;
+  const std::size_t mistakes_before_;
   std::vector<std::string>& warnings_;
   std::set<std::string> asked_for_;  // paths in the section
 };

@@ -186,6 +186,47 @@ TEST(HuggingFaceTest, KeysAndValuesAreRefusedTogether) {
   EXPECT_EQ(mistakes[0].code, "input.not-an-integer");
 }
 
+// A dimension that could not be read stands for nothing in other rules.
+TEST(HuggingFaceTest, AMistakeHasNoFollowers) {
+  const auto codes = [](const std::string& text) {
+    std::vector<std::string> all;
+    for (const Diagnostic& mistake : MistakesIn(text)) all.push_back(mistake.code);
+    return all;
+  };
+  const std::string types = "\"layer_types\": [\"full_attention\", \"full_attention\"]";
+  EXPECT_EQ(codes(With(Adding(TextOf("llama3.1-8b"), types), "\"num_hidden_layers\": 32",
+                       "\"num_hidden_layers\": \"2\"")),
+            std::vector<std::string>{"input.not-an-integer"});
+  EXPECT_EQ(codes(With(With(TextOf("mpt-7b"), "\"d_model\": 4096", "\"d_model\": 0"),
+                       "\"expansion_ratio\": 4", "\"expansion_ratio\": 2.5")),
+            std::vector<std::string>{"input.out-of-range"});
+}
+
+// All that PretrainedConfig of transformers 4 writes when it is asked for the whole.
+TEST(HuggingFaceTest, AWholeConfigurationSaysNothing) {
+  EXPECT_EQ(
+      ConfigOf(
+          Adding(TextOf("llama3.1-8b"),
+                 R"("return_dict": true, "output_hidden_states": false, "output_attentions": false,
+        "torchscript": false, "use_bfloat16": false, "tf_legacy_loss": false, "pruned_heads": {},
+        "chunk_size_feed_forward": 0, "is_encoder_decoder": false, "is_decoder": false,
+        "cross_attention_hidden_size": null, "add_cross_attention": false,
+        "tie_encoder_decoder": false, "max_length": 20, "min_length": 0, "do_sample": false,
+        "early_stopping": false, "num_beams": 1, "num_beam_groups": 1, "diversity_penalty": 0.0,
+        "temperature": 1.0, "top_k": 50, "top_p": 1.0, "typical_p": 1.0, "repetition_penalty": 1.0,
+        "length_penalty": 1.0, "no_repeat_ngram_size": 0, "encoder_no_repeat_ngram_size": 0,
+        "bad_words_ids": null, "num_return_sequences": 1, "output_scores": false,
+        "return_dict_in_generate": false, "forced_bos_token_id": null, "forced_eos_token_id": 2,
+        "remove_invalid_values": false, "exponential_decay_length_penalty": null,
+        "suppress_tokens": null, "begin_suppress_tokens": null, "finetuning_task": null,
+        "id2label": {"0": "LABEL_0", "1": "LABEL_1"}, "label2id": {"LABEL_0": 0, "LABEL_1": 1},
+        "tokenizer_class": null, "prefix": null, "pad_token_id": null, "sep_token_id": 3,
+        "decoder_start_token_id": null, "task_specific_params": null, "problem_type": null,
+        "_name_or_path": "", "_attn_implementation_autoset": true, "head_dim": 128)"))
+          .warnings,
+      std::vector<std::string>());
+}
+
 // What the layers are in any case, and what changes neither shapes nor time.
 TEST(HuggingFaceTest, NeutralValuesAndHarmlessKeysSayNothing) {
   const std::string llama = TextOf("llama3.1-8b");

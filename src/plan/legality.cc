@@ -135,7 +135,8 @@ class Checker : public Rules {
   }
 
   void CheckPrecision() {
-    if (!request_.precision || facts_.computes[static_cast<std::size_t>(*request_.precision)]) {
+    if (!request_.precision ||
+        !facts_.without_peak[static_cast<std::size_t>(*request_.precision)]) {
       return;
     }
     Add("training.precision", "plan.precision-not-of-device",

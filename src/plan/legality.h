@@ -55,8 +55,8 @@ struct Facts {
   int compute_capability = 0;                // of it, 90 for an H100; 0: not known
   // Whether the nodes' memory, and their NVMe drives, are described: what states are offloaded to.
   std::optional<bool> host_memory, nvme;
-  std::array<bool, kDataTypeCount> computes = {true, true, true, true,
-                                               true};  // by DataType: it has such a peak
+  // By DataType: the GPU's data sheet states no peak of it.
+  std::array<bool, kDataTypeCount> without_peak{};
 };
 
 struct Violation {

@@ -33,7 +33,7 @@ inline Facts EightDevices() {
   facts.max_positions = 1024;
   facts.layers = 128;
   facts.device = "a100-sxm-40gb";
-  facts.computes[static_cast<std::size_t>(DataType::kFp8)] = false;
+  facts.without_peak[static_cast<std::size_t>(DataType::kFp8)] = true;
   return facts;
 }
 

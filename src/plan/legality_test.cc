@@ -531,7 +531,7 @@ TEST(Check, KnowsDriversAndTf32) {
   EXPECT_TRUE(Check(request, EightDevices()).empty());
   EXPECT_EQ(Complete(request, 8).training.gradient_dtype, DataType::kFp32);
   Facts volta = EightDevices();
-  volta.computes[static_cast<std::size_t>(DataType::kTf32)] = false;
+  volta.without_peak[static_cast<std::size_t>(DataType::kTf32)] = true;
   ASSERT_EQ(Check(request, volta).size(), 1u);
   EXPECT_EQ(Check(request, volta)[0].code, "plan.precision-not-of-device");
 }
@@ -567,6 +567,11 @@ TEST(Check, PassesOverRulesWhoseFactsAreUnknown) {
   request.data = 7;
   EXPECT_TRUE(Check(request, Facts()).empty());
   EXPECT_TRUE(Check(Request(), EightDevices()).empty());
+  // In what a device computes that is not known.
+  for (const DataType type : kDataTypes) {
+    request.precision = type;
+    EXPECT_TRUE(Check(request, Facts()).empty()) << Name(type);
+  }
 }
 
 TEST(KeysWithoutEffect, ScalesOfTheStepsBeforeAreFp8s) {

@@ -107,13 +107,13 @@ class CrossChecks {
     if (Architecture() == nullptr || !scenario_.gpu.has_value()) return;
     facts.device = scenario_.gpu->name;
     facts.compute_capability = scenario_.gpu->compute_capability;
-    for (std::size_t type = 0; type < facts.computes.size(); ++type) {
-      facts.computes[type] = scenario_.gpu->peak[type] > FlopRate();
+    for (std::size_t type = 0; type < facts.without_peak.size(); ++type) {
+      facts.without_peak[type] = scenario_.gpu->peak[type] == FlopRate();
     }
     for (const KindOfNode& kind : scenario_.other_nodes) {
-      for (std::size_t type = 0; type < facts.computes.size(); ++type) {
-        if (!facts.computes[type] || kind.gpu.peak[type] > FlopRate()) continue;
-        facts.computes[type] = false;
+      for (std::size_t type = 0; type < facts.without_peak.size(); ++type) {
+        if (facts.without_peak[type] || kind.gpu.peak[type] > FlopRate()) continue;
+        facts.without_peak[type] = true;
         facts.device = kind.gpu.name;
       }
     }

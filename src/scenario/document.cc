@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <limits>
 #include <system_error>
 
@@ -136,6 +137,32 @@ std::optional<Node> ParseDocument(std::string_view text, const std::string& file
   return Node(*std::move(tree), "");
 }
 
+namespace {
+
+// The digits of a whole number that is written otherwise: 1e9, 1_000, "8", 010. Nothing: it is none
+// that a double holds exactly.
+std::optional<std::int64_t> WholeNumber(std::string text) {
+  constexpr double kMostExact = 9007199254740992;  // 2^53
+  std::erase(text, '_');
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end || std::floor(value) != value) return std::nullopt;
+  if (std::abs(value) > kMostExact) return std::nullopt;
+  return static_cast<std::int64_t>(value);
+}
+
+// What to write in the place of what is no integer.
+std::string IntegerHint(const Node& node, IntegerRange range) {
+  const std::optional<std::int64_t> meant = WholeNumber(node.scalar());
+  if (meant && *meant >= range.least && *meant <= range.most) {
+    return fmt::format("write {}", Example(node, fmt::format("{}", *meant)));
+  }
+  return fmt::format("write a whole number, {} or more", range.least);
+}
+
+}  // namespace
+
 std::optional<std::int64_t> ReadInteger(const Node& node, IntegerRange range,
                                         Diagnostics& diagnostics) {
   const auto example = [&] { return fmt::format("{}", std::max<std::int64_t>(1, range.least)); };
@@ -156,7 +183,7 @@ std::optional<std::int64_t> ReadInteger(const Node& node, IntegerRange range,
                        : leading_zero ? "without leading zeros"
                                       : "in plain decimal digits",
                        node.Described()),
-           hint(), diagnostics);
+           IntegerHint(node, range), diagnostics);
     return std::nullopt;
   }
   std::int64_t value = 0;
@@ -390,7 +417,8 @@ std::optional<FlopRate> MappingReader::ReadFlopRate(std::string_view key, Need n
 
 std::optional<Version> MappingReader::ReadVersion(std::string_view key, Need need,
                                                   std::string_view example) {
-  const std::optional<Node> node = Take(key, need, fmt::format("a version such as \"{}\"", example));
+  const std::optional<Node> node =
+      Take(key, need, fmt::format("a version such as \"{}\"", example));
   if (!node.has_value()) return std::nullopt;
   return scenario::ReadVersion(*node, example, *diagnostics_);
 }

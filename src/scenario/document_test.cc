@@ -137,6 +137,46 @@ TEST(MappingReader, ReportsEveryMistakeOfAFile) {
                                       "7:3 input.unknown-key", "4:1 input.unknown-key"}));
 }
 
+// A number that is written otherwise comes back as it is to be written; a word does not become 1.
+TEST(MappingReader, ShowsTheIntegerThatWasMeant) {
+  const auto hint = [](const std::string& value) {
+    return ReadSample("count: " + value + "\nflag: true").at(0).hint;
+  };
+  EXPECT_EQ(hint("1e2"), "write 'count: 100'");
+  EXPECT_EQ(hint("\"8\""), "write 'count: 8'");
+  EXPECT_EQ(hint("1_0"), "write 'count: 10'");
+  EXPECT_EQ(hint("4.0"), "write 'count: 4'");
+  EXPECT_EQ(hint("auto"), "write a whole number, 1 or more");
+  EXPECT_EQ(hint("4.5"), "write a whole number, 1 or more");
+  EXPECT_EQ(hint("inf"), "write a whole number, 1 or more");
+  EXPECT_EQ(hint("1e30"), "write a whole number, 1 or more");
+}
+
+TEST(ParseDocument, CallsATabATab) {
+  Diagnostics diagnostics;
+  EXPECT_FALSE(ParseDocument("a: 1\nb:\n  \tc: 2\n", "s.yaml", diagnostics).has_value());
+  ASSERT_EQ(diagnostics.size(), 1u);
+  EXPECT_EQ(Format(diagnostics[0]),
+            "s.yaml:3:3: error[yaml.syntax]: not well-formed YAML: a tab indents this line\n"
+            "  hint: indent it by spaces\n");
+}
+
+TEST(ParseDocument, CallsTomlToml) {
+  for (const char* text : {"# of a run\n[model]\nname = \"llama3\"\n", "steps = 10\n",
+                           "[[runs]]\nname = 1\n", "job.name = \"a: b\"\n"}) {
+    Diagnostics diagnostics;
+    EXPECT_FALSE(ParseDocument(text, "s.toml", diagnostics).has_value()) << text;
+    ASSERT_EQ(diagnostics.size(), 1u) << text;
+    EXPECT_EQ(diagnostics[0].code, "file.not-yaml") << text;
+    EXPECT_EQ(diagnostics[0].message, "this is TOML, not YAML");
+  }
+  for (const char* text : {"[a, b]\n", "[a]: 1\n", "a: b = c\n", "a b = 1\n", "- a = 1\n"}) {
+    Diagnostics diagnostics;
+    ParseDocument(text, "s.yaml", diagnostics);
+    for (const Diagnostic& diagnostic : diagnostics) EXPECT_NE(diagnostic.code, "file.not-yaml");
+  }
+}
+
 TEST(MappingReader, NamesValueAndRemedy) {
   const auto first = [](std::string_view text) {
     const Diagnostics diagnostics = ReadSample(text);
@@ -151,7 +191,7 @@ TEST(MappingReader, NamesValueAndRemedy) {
   EXPECT_EQ(first("count: 010"),
             "sample.yaml:1:8: error[input.not-an-integer]: 'count' needs an integer, without "
             "leading zeros: '010'\n"
-            "  hint: write for example 'count: 1'\n");
+            "  hint: write 'count: 10'\n");
   EXPECT_EQ(first("count: 1\nword: rign"),
             "sample.yaml:2:7: error[input.unknown-word]: 'word' must be one of ring, tree: "
             "'rign'\n"
@@ -162,7 +202,7 @@ TEST(MappingReader, NamesValueAndRemedy) {
   EXPECT_EQ(first("count: 1\nlist: [1, true]"),
             "sample.yaml:2:11: error[input.not-an-integer]: 'list[1]' needs an integer, in plain "
             "decimal digits: 'true'\n"
-            "  hint: write for example '1'\n");
+            "  hint: write a whole number, 0 or more\n");
 }
 
 TEST(ParseDocument, NeverThrowsOnBrokenText) {

@@ -19,7 +19,27 @@ std::string_view ShippedFolder(std::string_view key) {
   return key == "model" ? "models" : key.ends_with("calibration") ? "calibration" : "topologies";
 }
 
+std::vector<std::string> NamesContaining(std::string_view word,
+                                         const std::vector<std::string>& known) {
+  std::vector<std::string> names;
+  std::copy_if(known.begin(), known.end(), std::back_inserter(names),
+               [&](const std::string& name) { return name.find(word) != std::string::npos; });
+  return names;
+}
+
+// One or none.
+std::vector<std::string> NearestName(std::string_view word, const std::vector<std::string>& known) {
+  const std::string_view nearest = NearestWord(word, {known.begin(), known.end()});
+  if (nearest.empty()) return {};
+  return {std::string(nearest)};
+}
+
 }  // namespace
+
+std::vector<std::string> NamesMeant(std::string_view word, const std::vector<std::string>& known) {
+  std::vector<std::string> names = NamesContaining(word, known);
+  return names.empty() ? NearestName(word, known) : names;
+}
 
 std::vector<std::string> FilesMeant(std::string_view path, std::string_view key) {
   const std::string root = DataRoot();
@@ -41,13 +61,9 @@ std::vector<std::string> FilesMeant(std::string_view path, std::string_view key)
   if (std::find(names.begin(), names.end(), with_ending) != names.end()) {
     meant.push_back(with_ending);
   } else if (bare) {
-    std::copy_if(names.begin(), names.end(), std::back_inserter(meant),
-                 [&](const std::string& name) { return name.find(word) != std::string::npos; });
+    meant = NamesContaining(word, names);
   }
-  if (meant.empty()) {
-    const std::string_view nearest = NearestWord(with_ending, {names.begin(), names.end()});
-    if (!nearest.empty()) meant.emplace_back(nearest);
-  }
+  if (meant.empty()) meant = NearestName(with_ending, names);
   for (std::string& name : meant) name = fmt::format("{}/{}", folder, name);
   return meant;
 }

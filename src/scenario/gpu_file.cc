@@ -12,6 +12,7 @@
 #include "fmt/ranges.h"
 #include "src/base/data_type.h"
 #include "src/scenario/data_root.h"
+#include "src/scenario/files_meant.h"
 
 namespace stepcast::scenario {
 namespace {
@@ -96,9 +97,9 @@ std::optional<topology::Gpu> FindGpu(std::string_view name, std::string_view fol
   }
   if (!path) {
     const std::vector<std::string> known = KnownGpus();
-    const std::string_view nearest =
-        NearestWord(name, std::vector<std::string_view>(known.begin(), known.end()));
-    std::string hint = nearest.empty() ? "" : fmt::format("did you mean {}? ", Quoted(nearest));
+    const std::vector<std::string> meant = NamesMeant(name, known);
+    std::string hint =
+        meant.empty() ? "" : fmt::format("did you mean '{}'? ", fmt::join(meant, "', or '"));
     hint += known.empty()
                 ? fmt::format("no data sheets were found; {}",
                               PlacesTried(fmt::format("{}{}{}", kFolder, name, kSuffix), folder))

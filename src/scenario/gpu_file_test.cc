@@ -64,6 +64,18 @@ TEST(FindGpu, NamesTheNearestKnownOne) {
   EXPECT_NE(diagnostics[0].hint.find("mi300x"), std::string::npos);
 }
 
+// The name of a generation is part of its forms' names: none of another one is nearer.
+TEST(FindGpu, NamesAllFormsOfAGeneration) {
+  const auto hint = [](const char* name) {
+    Diagnostics diagnostics;
+    EXPECT_FALSE(FindGpu(name, "", {}, diagnostics).has_value());
+    return diagnostics.at(0).hint.substr(0, diagnostics.at(0).hint.find('?') + 1);
+  };
+  EXPECT_EQ(hint("h100"), "did you mean 'h100-96gb', or 'h100-pcie', or 'h100-sxm'?");
+  EXPECT_EQ(hint("a100"), "did you mean 'a100-pcie-80gb', or 'a100-sxm-40gb', or 'a100-sxm-80gb'?");
+  EXPECT_EQ(hint("no such thing"), "");
+}
+
 TEST(FindGpu, TakesAPathButNoPathInAName) {
   Diagnostics diagnostics;
   EXPECT_TRUE(FindGpu("topologies/gpus/h200.yaml", "", {}, diagnostics).has_value());

@@ -319,6 +319,67 @@ TEST(Load, AModelThatIsNotFoundIsTheOnlyMistake) {
   EXPECT_EQ(Mistakes(LoadString(text)), std::vector<std::string>{"s.yaml:2:8 file.not-found"});
 }
 
+// Nor one that ties a model's type of numbers to a device that computes in it: a B200 does in all.
+TEST(Load, WithoutAModelNoRuleOfADeviceSpeaks) {
+  for (const char* precision : {"mxfp8", "nvfp4", "fp8", "tf32"}) {
+    const std::string text =
+        "stepcast: 1\nmodel: nowhere.yaml\ncluster: {topology: topologies/dgx-b200.yaml, nodes: "
+        "1}\n"
+        "training: {sequence_length: 8192, micro_batch_size: 1, gradient_accumulation: 4, "
+        "optimizer: adamw, precision: " +
+        std::string(precision) +
+        "}\nparallelism: {expert: 4}\ndata_parallel: {zero_stage: 1, framework: megatron}\n";
+    EXPECT_EQ(Mistakes(LoadString(text)),
+              (std::vector<std::string>{"s.yaml:2:8 file.not-found",
+                                        "s.yaml:5:23 plan.axis-not-supported"}));
+  }
+}
+
+// What a config.json's model leaves out is said where the forecast is.
+TEST(Load, TheModelsWarningsAreTheScenarios) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "squared";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "config.json")
+      << R"({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2,
+             "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 1000,
+             "hidden_act": "relu", "made_up": 1})";
+  const Result<Scenario> loaded =
+      LoadString(Shipped("models/gpt2.yaml", (folder / "config.json").string()));
+  ASSERT_TRUE(loaded.has_value()) << Messages(loaded);
+  EXPECT_EQ(loaded->model->name, "squared");
+  EXPECT_EQ(loaded->warnings,
+            (std::vector<std::string>{
+                "model: 'hidden_act' is 'relu': the forecast computes SiLU in its place",
+                "model: 'made_up' is 1: the key is not known, and the forecast leaves out "
+                "whatever it does"}));
+}
+
+// The words of the field and of other programs, and keys without their section.
+TEST(Load, SuggestsTheKeyThatWasMeant) {
+  const auto hint = [](const std::string& override) {
+    const Result<Scenario> loaded = LoadString(std::string(kFlat), {override});
+    EXPECT_EQ(loaded.error().size(), 1u) << Messages(loaded);
+    EXPECT_EQ(loaded.error().at(0).code, "input.unknown-key");
+    return loaded.error().at(0).hint;
+  };
+  EXPECT_EQ(hint("mbs=2"), "did you mean 'training.micro_batch_size'?");
+  EXPECT_EQ(hint("training.mbs=2"), "did you mean 'training.micro_batch_size'?");
+  EXPECT_EQ(hint("gbs=64"), "did you mean 'training.global_batch_size'?");
+  EXPECT_EQ(hint("grad_acc=2"), "did you mean 'training.gradient_accumulation'?");
+  EXPECT_EQ(hint("tp=2"), "did you mean 'parallelism.tensor'?");
+  EXPECT_EQ(hint("training.pp=2"), "did you mean 'parallelism.pipeline'?");
+  EXPECT_EQ(hint("dp=2"), "did you mean 'parallelism.data'?");
+  EXPECT_EQ(hint("micro_batch_size=2"), "did you mean 'training.micro_batch_size'?");
+  EXPECT_EQ(hint("training.zero_stage=2"), "did you mean 'data_parallel.zero_stage'?");
+  EXPECT_EQ(hint("nodes=2"), "did you mean 'cluster.nodes'?");
+  EXPECT_EQ(hint("torch=2"), "did you mean 'software.torch'?");
+  EXPECT_EQ(hint("reduce_bucket_size=2"),
+            "did you mean 'data_parallel.deepspeed.reduce_bucket_size'?");
+  // A slip is still a slip, and a key of nothing has no likeness.
+  EXPECT_EQ(hint("training.precison=bf16"), "did you mean 'precision'?");
+  EXPECT_EQ(hint("colour=red").substr(0, 14), "known keys are");
+}
+
 TEST(Load, ReportsTheMistakesOfAllSectionsAtOnceFromTopToBottom) {
   std::string text = Flat("precision: bf16", "precision: bf17");
   text.replace(text.find("devices: 8"), 10, "devices: x");

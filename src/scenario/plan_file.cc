@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "fmt/format.h"
+#include "src/scenario/other_files.h"
 
 namespace stepcast::scenario {
 namespace {
@@ -21,7 +23,12 @@ bool IsPlan(const Node& document) {
 }  // namespace
 
 std::optional<Node> ScenarioOfPlan(const Node& document, Diagnostics& diagnostics) {
-  if (!IsPlan(document)) return document;
+  if (!IsPlan(document)) {
+    std::optional<Diagnostic> other = OtherFile(document);
+    if (!other) return document;
+    diagnostics.push_back(*std::move(other));
+    return std::nullopt;
+  }
   MappingReader reader(document, diagnostics);
   const std::optional<Node> version =
       reader.ReadNode(kVersionKey, Need::kRequired, "the version of the plan format, 1");

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
+#include "src/scenario/document.h"
 #include "src/scenario/load.h"
 #include "src/scenario/resolved_scenario.h"
 
@@ -59,6 +60,35 @@ TEST(PlanFile, RefusesOtherVersionsAndKeys) {
       std::string("{\"stepcast_plan\": 1, \"scenario\": ") + kScenario + ",\n\"forecast\": {}}",
       "input.unknown-key", 9);
   ExpectFault("{\"stepcast_plan\": 1, \"scenario\": 3}", "input.wrong-kind", 1);
+}
+
+// Called what it is, once, in the place of all the keys that it lacks.
+TEST(ScenarioOfPlan, NamesAFileThatIsNoScenario) {
+  const auto told = [](const char* text) {
+    Diagnostics diagnostics;
+    const auto document = ParseDocument(text, "f.json", diagnostics);
+    EXPECT_TRUE(document.has_value());
+    EXPECT_FALSE(ScenarioOfPlan(*document, diagnostics).has_value()) << text;
+    EXPECT_EQ(diagnostics.size(), 1u);
+    EXPECT_EQ(diagnostics.at(0).code, "file.not-a-scenario");
+    return diagnostics.at(0).message;
+  };
+  EXPECT_EQ(told("{\"bf16\": {\"enabled\": true}, \"zero_optimization\": {\"stage\": 3}}"),
+            "this is a configuration of DeepSpeed, not a scenario: it has the key "
+            "'zero_optimization'");
+  EXPECT_EQ(told("{\"model_type\": \"llama\", \"hidden_size\": 64}"),
+            "this is a config.json of Hugging Face, not a scenario: it has the key 'model_type'");
+  EXPECT_EQ(told("compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\n"),
+            "this is a configuration of accelerate, not a scenario: it has the key "
+            "'distributed_type'");
+  EXPECT_EQ(told("kind: transformer\nhidden_size: 64\n"),
+            "this is a model file, not a scenario: it has the key 'hidden_size'");
+  EXPECT_EQ(told("name: DGX\nnode: {gpu: h100-sxm}\n"),
+            "this is a topology, not a scenario: it has the key 'node'");
+  // A scenario that lacks its version stays one.
+  Diagnostics diagnostics;
+  const auto document = ParseDocument("training: {}\nlayers: 1\n", "s.yaml", diagnostics);
+  EXPECT_TRUE(ScenarioOfPlan(*document, diagnostics).has_value());
 }
 
 }  // namespace

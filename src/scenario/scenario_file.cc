@@ -1,10 +1,12 @@
 #include "src/scenario/scenario_file.h"
 
+#include <cstddef>
 #include <limits>
 #include <string_view>
 #include <utility>
 
 #include "fmt/format.h"
+#include "src/scenario/keys_meant.h"
 #include "src/scenario/plan_sections.h"
 
 namespace stepcast::scenario {
@@ -136,6 +138,7 @@ void ReadCommunication(MappingReader& reader, ScenarioFile& file, Diagnostics& d
 
 ScenarioFile ReadScenarioFile(const Node& root, Diagnostics& diagnostics) {
   ScenarioFile file;
+  const std::size_t first = diagnostics.size();
   MappingReader reader(root, diagnostics);
   ReadFormatVersion(reader, diagnostics);
   file.name = reader.ReadText("name", Need::kOptional);
@@ -162,6 +165,7 @@ ScenarioFile ReadScenarioFile(const Node& root, Diagnostics& diagnostics) {
     ReadDataParallel(*data_parallel, file.request);
   }
   reader.Finish();
+  SuggestKeysMeant(root, first, diagnostics);
   return file;
 }
 

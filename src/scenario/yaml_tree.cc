@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <istream>
+#include <optional>
 #include <streambuf>
 #include <unordered_map>
 #include <utility>
@@ -201,6 +202,45 @@ Location EndOf(std::string_view text, const std::string& file) {
           static_cast<int>(text.size() - line_begin) + 1};
 }
 
+// Where a tab indents a line, down to the given one; YAML takes none there, and says so in the
+// following line or not at all.
+std::optional<Location> TabAbove(std::string_view text, const Location& end) {
+  std::size_t begin = 0;
+  for (int line = 1; line <= end.line && begin < text.size(); ++line) {
+    const std::size_t first = text.find_first_not_of(' ', begin);
+    if (first != std::string_view::npos && text[first] == '\t') {
+      return Location{end.file, line, static_cast<int>(first - begin) + 1};
+    }
+    begin = text.find('\n', begin);
+    if (begin != std::string_view::npos) ++begin;
+  }
+  return std::nullopt;
+}
+
+// The first line that is no comment is a TOML table, [model], or a key and its value, a = 1.
+bool IsToml(std::string_view text) {
+  constexpr std::string_view kKey =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    line = line.substr(0, line.find('#'));
+    line.remove_prefix(std::min(line.find_first_not_of(" \t\r"), line.size()));
+    line = line.substr(0, line.find_last_not_of(" \t\r") + 1);
+    if (line.empty()) continue;
+    const bool table = line.starts_with('[');
+    while (line.starts_with('[')) line.remove_prefix(1);
+    const std::size_t key = std::min(line.find_first_not_of(kKey), line.size());
+    if (key == 0) return false;
+    line.remove_prefix(key);
+    if (table) return line == "]" || line == "]]";
+    line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+    return line.starts_with('=');
+  }
+  return false;
+}
+
 void AppendQuoted(std::string_view text, std::string& out) {
   out += '"';
   for (char c : text) {
@@ -252,6 +292,13 @@ void AppendCanonical(const YamlNode& node, std::string& out) {
 std::optional<YamlTree> ParseYaml(std::string_view text, const std::string& file,
                                   Diagnostics& diagnostics, bool with_positions) {
   if (!CheckText(text, file, diagnostics)) return std::nullopt;
+  if (with_positions && IsToml(text)) {
+    diagnostics.push_back({"file.not-yaml",
+                           {file, 1, 1},
+                           "this is TOML, not YAML",
+                           "write it as 'key: value' lines; docs/formats.md has the keys"});
+    return std::nullopt;
+  }
   TreeBuilder builder(std::make_shared<const std::string>(file), with_positions, diagnostics);
   const auto syntax = [&](const YAML::Mark& mark, std::string message) {
     Location location = builder.At(mark).location();
@@ -262,6 +309,11 @@ std::optional<YamlTree> ParseYaml(std::string_view text, const std::string& file
       if (message.find("document indicator") != std::string::npos) {
         message = "quotes are opened and not closed";
       }
+    }
+    if (const auto tab = TabAbove(text, location)) {
+      diagnostics.push_back({"yaml.syntax", *tab, "not well-formed YAML: a tab indents this line",
+                             "indent it by spaces"});
+      return std::nullopt;
     }
     diagnostics.push_back({"yaml.syntax", location,
                            fmt::format("not well-formed YAML: {}", message),

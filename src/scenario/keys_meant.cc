@@ -1,0 +1,108 @@
+#include "src/scenario/keys_meant.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/scenario/plan_sections.h"
+
+namespace stepcast::scenario {
+namespace {
+
+// Words of the field, of DeepSpeed, Megatron-LM, torchtitan and transformers.
+constexpr std::pair<std::string_view, std::string_view> kOtherWords[] = {
+    {"mbs", "training.micro_batch_size"},
+    {"micro_batch", "training.micro_batch_size"},
+    {"local_batch_size", "training.micro_batch_size"},
+    {"per_device_train_batch_size", "training.micro_batch_size"},
+    {"train_micro_batch_size_per_gpu", "training.micro_batch_size"},
+    {"gbs", "training.global_batch_size"},
+    {"batch_size", "training.global_batch_size"},
+    {"train_batch_size", "training.global_batch_size"},
+    {"ga", "training.gradient_accumulation"},
+    {"grad_acc", "training.gradient_accumulation"},
+    {"gradient_accumulation_steps", "training.gradient_accumulation"},
+    {"seq", "training.sequence_length"},
+    {"seq_len", "training.sequence_length"},
+    {"seq_length", "training.sequence_length"},
+    {"seqlen", "training.sequence_length"},
+    {"max_seq_length", "training.sequence_length"},
+    {"dtype", "training.precision"},
+    {"gradient_checkpointing", "training.activation_checkpointing"},
+    {"recompute", "training.activation_checkpointing"},
+    {"dp", "parallelism.data"},
+    {"data_parallel_size", "parallelism.data"},
+    {"tp", "parallelism.tensor"},
+    {"tensor_parallel", "parallelism.tensor"},
+    {"tensor_parallel_size", "parallelism.tensor"},
+    {"tensor_parallel_degree", "parallelism.tensor"},
+    {"tensor_model_parallel_size", "parallelism.tensor"},
+    {"pp", "parallelism.pipeline"},
+    {"pipeline_parallel", "parallelism.pipeline"},
+    {"pipeline_parallel_size", "parallelism.pipeline"},
+    {"pipeline_parallel_degree", "parallelism.pipeline"},
+    {"pipeline_model_parallel_size", "parallelism.pipeline"},
+    {"vpp", "parallelism.virtual_stages"},
+    {"cp", "parallelism.context"},
+    {"context_parallel_size", "parallelism.context"},
+    {"context_parallel_degree", "parallelism.context"},
+    {"ep", "parallelism.expert"},
+    {"expert_model_parallel_size", "parallelism.expert"},
+    {"zero", "data_parallel.zero_stage"},
+    {"stage", "data_parallel.zero_stage"},
+    {"num_nodes", "cluster.nodes"},
+    {"nnodes", "cluster.nodes"},
+};
+// Keys of the sections that plan_sections.h does not read.
+constexpr std::pair<std::string_view, std::string_view> kOtherSections[] = {
+    {"cluster", "topology"},         {"cluster", "nodes"},
+    {"cluster", "network"},          {"cluster", "collective_algorithm"},
+    {"cluster", "routing"},          {"cluster", "routing_seed"},
+    {"cluster", "slow_links"},       {"cluster", "slow_devices"},
+    {"cluster", "other_nodes"},      {"communication", "nccl_algo"},
+    {"communication", "nccl_proto"}, {"communication", "nccl_collnet"},
+};
+constexpr std::string_view kPlanSections[] = {"training", "parallelism", "data_parallel",
+                                              "data_parallel.deepspeed", "software"};
+
+// Those below `node`, down to the keys of sections in sections.
+void Suggest(const Node& node, int deepest, std::size_t first, Diagnostics& diagnostics) {
+  if (node.kind() != NodeKind::kMapping) return;
+  for (const YamlNode::Entry& entry : node.tree()->entries) {
+    const std::string path =
+        node.path().empty() ? entry.key : fmt::format("{}.{}", node.path(), entry.key);
+    const std::string said = fmt::format("unknown key: {}", Quoted(path));
+    for (std::size_t i = first; i < diagnostics.size(); ++i) {
+      Diagnostic& diagnostic = diagnostics[i];
+      if (diagnostic.code != "input.unknown-key" || diagnostic.message != said) continue;
+      const std::string meant = KeyMeant(path);
+      if (!meant.empty()) diagnostic.hint = fmt::format("did you mean '{}'?", meant);
+    }
+    if (deepest > 1) Suggest(Node(entry.value, path), deepest - 1, first, diagnostics);
+  }
+}
+
+}  // namespace
+
+std::string KeyMeant(std::string_view path) {
+  const std::string_view last = path.substr(path.rfind('.') + 1);
+  const auto other = std::find_if(std::begin(kOtherWords), std::end(kOtherWords),
+                                  [last](const auto& word) { return word.first == last; });
+  if (other != std::end(kOtherWords)) return std::string(other->second);
+  for (const std::string_view section : kPlanSections) {
+    if (ReaderOf(section, last)) return fmt::format("{}.{}", section, last);
+  }
+  for (const auto& [section, key] : kOtherSections) {
+    if (key == last) return fmt::format("{}.{}", section, key);
+  }
+  return "";
+}
+
+void SuggestKeysMeant(const Node& root, std::size_t first, Diagnostics& diagnostics) {
+  constexpr int kDeepest = 3;  // data_parallel.deepspeed.reduce_bucket_size
+  if (first == diagnostics.size()) return;
+  Suggest(root, kDeepest, first, diagnostics);
+}
+
+}  // namespace stepcast::scenario

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <optional>
+
+#include "src/base/diagnostic.h"
+#include "src/scenario/document.h"
+
+namespace stepcast::scenario {
+
+// Says which file a document is that was named as a scenario and is none: another program's
+// configuration (DeepSpeed's, accelerate's), or a model, a topology or a calibration profile of
+// ours (file.not-a-scenario). Nothing where it has a section of a scenario, or none of those keys.
+std::optional<Diagnostic> OtherFile(const Node& document);
+
+}  // namespace stepcast::scenario
