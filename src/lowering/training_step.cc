@@ -176,7 +176,6 @@ void TrainingStep::WritePass(ShardingStrategy& strategy) {
       WriteBackward(strategy, layer);
     }
   }
-  if (weights_alone && !weights) AwaitInput();
   builder_.SetLabel(program::kNone);
   strategy.EndPass();
   vocabulary_.AfterPass(pass_);
@@ -574,7 +573,12 @@ void TrainingStep::WriteBackward(ShardingStrategy& strategy, int layer) {
   for (std::size_t i = 0; i < work.saved.size(); ++i) {
     if (whole || !KeptForWeights(work, i)) builder_.Release(saved[i]);
   }
-  if (from_stage && !keeps_gradient) ReleaseReceivedGradient();
+  if (from_stage) {
+    // An embedding in a chunk by itself may have nothing to do, because it only has weights, which
+    // come later, or because it is frozen. What is sent to it has to come all the same.
+    if (begins_backward_ && BackwardOf(layer).empty()) AwaitInput();
+    if (!keeps_gradient) ReleaseReceivedGradient();
+  }
   scales_.AfterLayer(compute(), task(), layer, chunk().first_layer, chunk().end_layer);
   strategy.AfterBackward(layer);
 }
