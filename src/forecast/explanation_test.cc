@@ -91,6 +91,26 @@ TEST(Faster, LinksThatSiblingsShareFallFirst) {
   EXPECT_DOUBLE_EQ(share(fast, cost::Resource::kNetworkLinks), 0.5);
 }
 
+// Sixteen channels of 132 multiprocessors at 10 ms, and a third of the memory's rate: twice as
+// fast, the channels hold as many multiprocessors for 5 ms, and their bytes come at twice the rate.
+TEST(Explain, FasterCollectivesHoldAsManyMultiprocessors) {
+  cost::Prices prices;
+  cost::CollectivePrice& price = prices.collectives.emplace_back();
+  price.demand.work = Milliseconds(10);
+  price.demand.occupancy = cost::Occupancy::kHolds;
+  const auto share = [](cost::Demand& demand, cost::Resource resource) -> double& {
+    return demand.share[static_cast<std::size_t>(resource)];
+  };
+  share(price.demand, cost::Resource::kNetwork) = 1;
+  share(price.demand, cost::Resource::kCompute) = 16.0 / 132;
+  share(price.demand, cost::Resource::kMemory) = 1.0 / 3;
+  cost::Demand fast = Faster(prices, MachineResource::kNetwork, 2).collectives.front().demand;
+  EXPECT_EQ(fast.work, Milliseconds(5));
+  EXPECT_DOUBLE_EQ(share(fast, cost::Resource::kNetwork), 1);
+  EXPECT_DOUBLE_EQ(share(fast, cost::Resource::kCompute), 16.0 / 132);
+  EXPECT_DOUBLE_EQ(share(fast, cost::Resource::kMemory), 2.0 / 3);
+}
+
 TEST(Explain, NothingIsExposedOnFastLinks) {
   const auto explained = Explain(Loaded("1 TB/s", "bucket_size: 0 B"));
   ASSERT_TRUE(explained.has_value());

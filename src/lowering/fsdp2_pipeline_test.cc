@@ -117,5 +117,32 @@ RC_GTEST_PROP(Fsdp2Pipeline, GathersByRunsAndReducesOnce, ()) {
   }
 }
 
+// Below the first adapter nothing is trained: the embedding, which the first chunk has alone, takes
+// nothing of the gradient that comes, whose memory goes back when it has come.
+TEST(Fsdp2PipelineTest, FrozenEmbeddingsAwaitWhatIsSent) {
+  scenario::InputCache cache;
+  for (const char* schedule : {"interleaved_1f1b", "zb_v", "dualpipe_v"}) {
+    const auto scenario = scenario::LoadText(
+        fmt::format(
+            "stepcast: 1\n"
+            "model: {{kind: transformer, family: llama, num_hidden_layers: 6, hidden_size: "
+            "64, num_attention_heads: 8, intermediate_size: 128, vocab_size: 256}}\n"
+            "cluster: {{topology: {{kind: flat, devices: 8, gpu: h100-sxm, link: {{latency: "
+            "5 us, bandwidth: 25 GB/s}}}}}}\n"
+            "training: {{sequence_length: 32, micro_batch_size: 1, gradient_accumulation: "
+            "8, precision: bf16, optimizer: adamw, lora: {{rank: 4, targets: q_proj}}}}\n"
+            "parallelism: {{pipeline: 4, schedule: {}, virtual_stages: 2}}\n"
+            "data_parallel: {{zero_stage: 2, framework: fsdp2}}\n",
+            schedule),
+        "test", {}, cache);
+    ASSERT_TRUE(scenario.has_value()) << Format(scenario.error());
+    for (const LoweredClass& own : Lower(*scenario)) {
+      for (const program::Violation& violation : program::Validate(own.program)) {
+        ADD_FAILURE() << schedule << ": " << violation.message;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace stepcast::lowering

@@ -169,7 +169,6 @@ void TrainingStep::WritePass(ShardingStrategy& strategy) {
       WriteBackward(strategy, layer);
     }
   }
-  if (weights_alone && !weights) messages_.AwaitInput(pass_);
   builder_.SetLabel(program::kNone);
   strategy.EndPass();
   messages_.AfterPass(pass_);
@@ -528,7 +527,12 @@ void TrainingStep::WriteBackward(ShardingStrategy& strategy, int layer) {
   for (std::size_t i = 0; i < work.saved.size(); ++i) {
     if (whole || !KeptForWeights(work, i)) builder_.Release(saved[i]);
   }
-  if (from_stage && !keeps_gradient) messages_.ReleaseReceivedGradient(pass_);
+  if (from_stage) {
+    // An embedding in a chunk by itself may have nothing to do, because it only has weights, which
+    // come later, or because it is frozen. What is sent to it has to come all the same.
+    if (begins_backward_ && BackwardOf(layer).empty()) messages_.AwaitInput(pass_);
+    if (!keeps_gradient) messages_.ReleaseReceivedGradient(pass_);
+  }
   scales_.AfterLayer(compute(), task(), layer, chunk().first_layer, chunk().end_layer);
   strategy.AfterBackward(layer);
 }
