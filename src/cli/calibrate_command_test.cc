@@ -60,6 +60,7 @@ TEST_F(CalibrateCommandTest, MeasuresWhatAForecastUses) {
               HasSubstr("calibrate --backend host --quick"));
   EXPECT_TRUE(document["provenance"].contains("cpu"));
   EXPECT_THAT(Files(), ElementsAre("profile.yaml", "state"));
+  EXPECT_THAT(Read(profile), HasSubstr("\ngpu: \"host-cpu\"\n"));
 
   std::ofstream(Path("pair.yaml")) << kPair;
   const ShellResult forecast =

@@ -124,7 +124,7 @@ void AddPlan(Command app, PlanOptions& plan) {
               "The values of a setting to choose from, as often as needed");
   AddRepeated(command, "--fix", plan.fix, "KEY", "A setting that stays as the scenario has it");
   command.AddFlag("--fewer-nodes", plan.fewer_nodes,
-                  "Try powers of two of nodes, up to the cluster's (target gpus always does)");
+                  "Try parts of a node, and powers of two of nodes (target gpus always does)");
   command
       .AddOption("--deadline", plan.deadline,
                  "How long the training may take, up to 100 d: '30 d', '12 h'")

@@ -190,6 +190,22 @@ TEST(NcclTestsProfile, ATableIsTheMeanOverRuns) {
   EXPECT_EQ(table.points[1].second, Microseconds(24));
 }
 
+// The type that all devices have by their names, or the one that is said.
+TEST(NcclTestsProfile, SaysItsGpuType) {
+  auto runs = ParseNcclTests(kRecent, "logs/first.log");
+  ASSERT_TRUE(runs.has_value());
+  const auto gpus = [&](const std::string& said) {
+    const auto imported = ProfileOf(*runs, {.name = "mine", .gpu = said});
+    EXPECT_TRUE(imported.has_value());
+    return imported ? imported->profile.gpus : std::vector<std::string>{};
+  };
+  runs->front().gpu = "NVIDIA A100-SXM4-80GB";
+  EXPECT_EQ(gpus(""), std::vector<std::string>{"a100-sxm-80gb"});
+  EXPECT_EQ(gpus("mine"), std::vector<std::string>{"mine"});
+  runs->front().gpu = "NVIDIA X100";
+  EXPECT_EQ(gpus(""), std::vector<std::string>{});
+}
+
 TEST(NcclTestsProfile, WhatTheLogDoesNotTellMustBeGiven) {
   const auto runs = ParseNcclTests(kOld, "old.log");
   ASSERT_TRUE(runs.has_value());

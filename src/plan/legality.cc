@@ -155,7 +155,8 @@ class Checker : public Rules {
               "the cluster's {} devices do not divide into tensor {} x pipeline {} x context {}",
               *facts_.devices, request_.tensor.value_or(1), request_.pipeline.value_or(1),
               request_.context.value_or(1)),
-          "choose divisors of the number of devices, or change the cluster" + LeavingSomeIdle());
+          "choose divisors of the number of devices, or change the cluster" +
+              (replica < *facts_.devices ? LeavingSomeIdle() : ""));
       return;
     }
     if (*request_.data * replica == *facts_.devices) return;

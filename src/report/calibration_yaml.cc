@@ -271,7 +271,9 @@ std::string CalibrationYaml(const calibration::Calibration& profile) {
   Writer writer;
   writer.Line(0, "# Written by 'stepcast calibrate'. Format: docs/formats.md.");
   writer.Entry(0, "name: {}", QuotedText(profile.name));
-  if (!profile.gpus.empty()) {
+  if (profile.gpus.size() == 1) {
+    writer.Entry(0, "gpu: {}", QuotedText(profile.gpus.front()));
+  } else if (!profile.gpus.empty()) {
     std::vector<std::string> gpus;
     for (const std::string& gpu : profile.gpus) gpus.push_back(QuotedText(gpu));
     writer.Entry(0, "gpu: [{}]", fmt::join(gpus, ", "));

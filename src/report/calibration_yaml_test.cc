@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "fmt/format.h"
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
 #include "src/scenario/calibration_file.h"
@@ -139,6 +140,7 @@ std::vector<calibration::CollectiveTable> AnyTables() {
 Calibration AnyProfile() {
   Calibration profile;
   profile.name = "a \"name\" with \\ in it: # and more";
+  for (std::int64_t i = Between(0, 3); i > 0; --i) profile.gpus.push_back(fmt::format("gpu-{}", i));
   profile.provenance = {{"machine", "two boxes, 'quoted'"}, {"when", "2026-05-01"}};
   if (Between(0, 3) != 0) profile.kernels = AnyKernels();
   if (Between(0, 1) == 0) {
@@ -176,6 +178,7 @@ RC_GTEST_PROP(CalibrationYamlTest, IsReadBackToTheSameValues, ()) {
   const std::optional<Calibration> read = ReadBack(text, diagnostics);
   if (!read) RC_FAIL(Format(diagnostics) + text);
   RC_ASSERT(read->name == wrote.name);
+  RC_ASSERT(read->gpus == wrote.gpus);
   RC_ASSERT(read->provenance == wrote.provenance);
   RC_ASSERT(read->copies == wrote.copies);
   RC_ASSERT(read->interference == wrote.interference);

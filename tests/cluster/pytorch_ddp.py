@@ -250,6 +250,7 @@ peak: {{fp32: 1 TFLOPS}}
         points.append(f"[{size} B, {seconds(longest)}]")
     (folder / "profile.yaml").write_text(f"""\
 name: pytorch on {speed_text} links
+gpu: process
 provenance:
   machine: {RANKS} processes on an emulated cluster, links of {speed_text}, {platform.node()}
   software: {json.dumps(measured["software"])}

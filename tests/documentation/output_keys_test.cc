@@ -174,6 +174,9 @@ TEST(OutputKeysTest, ThoseOfSimulateAreDocumented) {
       "simulate scenarios/gpt2-pipeline/scenario.yaml --json "
       "--set 'cluster.slow_devices=[{device: node0/gpu5, speed: 0.9}]'",
       "simulate scenarios/mixed-nodes/scenario.yaml --json",
+      // GPUs that are idle.
+      fmt::format("simulate {} --json --set parallelism.data=4 --set cluster.devices=plan",
+                  kScenario),
       "simulate scenarios/zero3-cost/scenario.yaml --json",
       // The model is frozen but for adapters.
       "simulate scenarios/llama2-70b-lora/scenario.yaml --json",
