@@ -93,7 +93,7 @@ TEST(Faster, LinksThatSiblingsShareFallFirst) {
 
 // Sixteen channels of 132 multiprocessors at 10 ms, and a third of the memory's rate: twice as
 // fast, the channels hold as many multiprocessors for 5 ms, and their bytes come at twice the rate.
-TEST(Explain, FasterCollectivesHoldAsManyMultiprocessors) {
+TEST(Faster, CollectivesHoldAsManyMultiprocessors) {
   cost::Prices prices;
   cost::CollectivePrice& price = prices.collectives.emplace_back();
   price.demand.work = Milliseconds(10);
