@@ -5,6 +5,9 @@
 #include <sys/resource.h>
 
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
 #include <cstring>
 
 namespace stepcast::runtime::host {
@@ -74,6 +77,25 @@ TEST(RandomPages, BeginElsewhereWithAnotherSeed) {
   const Memory one(4096, 1), same(4096, 1), other(4096, 2);
   EXPECT_EQ(std::memcmp(one.data(), same.data(), 4096), 0);
   EXPECT_NE(std::memcmp(one.data(), other.data(), 4096), 0);
+}
+
+// In a process of its own, for the limit and the file hold for a whole process.
+TEST(RandomPagesDeathTest, AreTheSameWhereAFileMayNotBeThatLarge) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  const auto sum = [] {
+    const Memory memory(300 * 4096, 77);
+    std::uint32_t hash = 0;
+    for (std::int64_t at = 0; at < 300 * 4096; ++at) {
+      hash = hash * 31 + std::to_integer<std::uint32_t>(memory.data()[at]);
+    }
+    return static_cast<int>(hash % 251);
+  };
+  const auto limited = [&] {
+    const rlimit limit{1 << 20, 1 << 20};
+    if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) std::_Exit(255);
+    std::_Exit(sum());
+  };
+  EXPECT_EXIT(limited(), testing::ExitedWithCode(sum()), "");
 }
 
 TEST(RandomPages, AreNoneWhereTheSystemHasNoMore) {
