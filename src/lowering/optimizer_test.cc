@@ -131,7 +131,7 @@ TEST(UpdateKernels, MasterWeightsAddACast) {
 
 // PyTorch's own optimizer on bf16 parameters: all operands have 2 bytes, half of FP32's traffic.
 TEST(UpdateKernels, WithoutMasterWeightsEverythingHasTheParametersType) {
-  for (const auto [implementation, traffic] :
+  for (const auto& [implementation, traffic] :
        {std::pair(plan::OptimizerImplementation::kFused, 14'000),
         std::pair(plan::OptimizerImplementation::kForeach, 40'000)}) {
     plan::Training training = Training(DataType::kBf16, implementation);
