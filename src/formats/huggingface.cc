@@ -103,7 +103,8 @@ std::optional<LayerTypes> ReadLayerTypes(Reader& reader, std::int64_t layers) {
     } else if (word == "sliding_attention") {
       ++types.sliding;
     } else {
-      reader.Refuse("layer_types", fmt::format("layers of type {} are not modelled", Quoted(word)));
+      reader.Refuse("layer_types", fmt::format("layers of type {} are not modelled", Quoted(word)),
+                    kTakeTheKeyOut);
       return std::nullopt;
     }
   }
@@ -126,7 +127,7 @@ void ReadFullAttention(Reader& reader, const Architecture& a) {
   if (!reader.Boolean("use_sliding_window", true)) reader.Accept("sliding_window");
   const std::optional<LayerTypes> types = ReadLayerTypes(reader, a.layers);
   if (types && types->sliding > 0 && types->full > 0) {
-    reader.Refuse("layer_types", kMixedWindows);
+    reader.Refuse("layer_types", kMixedWindows, kTakeTheKeyOut);
   } else if (reader.Boolean("use_sliding_window", false) || (types && types->sliding > 0)) {
     reader.Refuse(types ? "layer_types" : "use_sliding_window",
                   "models of this type have no window of attention",
@@ -143,7 +144,7 @@ void ReadWindow(Reader& reader, std::int64_t window, std::int64_t first_layer,
   const std::int64_t sliding =
       types ? types->sliding : std::max<std::int64_t>(a.layers - first_layer, 0);
   if (sliding > 0 && sliding < a.layers) {
-    reader.Refuse(types ? "layer_types" : key, kMixedWindows);
+    reader.Refuse(types ? "layer_types" : key, kMixedWindows, kTakeTheKeyOut);
   } else if (sliding > 0) {
     a.attention_window = window;
   }
