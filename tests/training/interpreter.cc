@@ -193,22 +193,30 @@ void Interpreter::Clip(int rank, const Effect& effect) {
 }
 
 void Interpreter::Update(int rank, const Effect& effect) {
-  const program::DataFlow& flow = programs_[rank].data_flow;
+  const bool adamw = programs_[rank].data_flow.adamw;
   const std::int64_t reach =
-      (program::StateArrays(flow, effect) - 1) * effect.state_stride + effect.elements;
-  auto* const states = reinterpret_cast<float*>(Place(rank, effect.states, reach));
+      (program::StateArrays(adamw, effect) - 1) * effect.state_stride + effect.elements;
+  std::byte* const states = Place(rank, effect.states, reach);
   values::WithStorageType(effect.target.type, [&](auto target_type) {
+    using Parameter = decltype(target_type);
     values::WithStorageType(effect.source.type, [&](auto source_type) {
       auto* const target =
-          reinterpret_cast<decltype(target_type)*>(Place(rank, effect.target, effect.elements));
+          reinterpret_cast<Parameter*>(Place(rank, effect.target, effect.elements));
       const auto* const source =
           reinterpret_cast<decltype(source_type)*>(Place(rank, effect.source, effect.elements));
-      if (flow.adamw) {
-        values::UpdateRange(values::AdamWOf(step_ + 1), target, source, states, effect.state_stride,
-                            effect.elements);
+      const auto update = [&](auto* of_states) {
+        if (adamw) {
+          values::UpdateRange(values::AdamWOf(step_ + 1), target, source, of_states,
+                              effect.state_stride, effect.elements);
+        } else {
+          values::UpdateRange(values::SgdOf(), target, source, of_states, effect.state_stride,
+                              effect.elements);
+        }
+      };
+      if (effect.states.type == DataType::kFp32) {
+        update(reinterpret_cast<float*>(states));
       } else {
-        values::UpdateRange(values::SgdOf(), target, source, states, effect.state_stride,
-                            effect.elements);
+        update(reinterpret_cast<Parameter*>(states));
       }
     });
   });
