@@ -170,16 +170,22 @@ TEST(HostOffload, FsdpCopiesShardsAndGradients) {
   }
 }
 
-// Torch's AdamW on FP32 CPU tensors, operation by operation, has 20 operands of 4 bytes; fused:
-// values and two moments read and written, gradients read. And 6 bytes for the cast to 16 bits.
+// Torch's AdamW on CPU tensors, operation by operation, has 20 operands; fused: values and two
+// moments read and written, gradients read: 7. They have the 2 bytes of the parameters, or with
+// master weights 4, and 6 bytes are for the cast to 16 bits.
 TEST(HostOffload, TorchUpdatesOnTheHost) {
   const auto time = [](std::int64_t bytes) {
     return Picoseconds((8 * 2000 * bytes * 1'000'000'000'000 + 175'869'999'999) / 175'870'000'000);
   };
-  EXPECT_EQ(GivenTime(LowerRank(LoadedFsdp("fsdp2", {})), "cpu_adam"), time(86));
-  EXPECT_EQ(GivenTime(LowerRank(LoadedFsdp("fsdp1", {"training.optimizer_implementation=fused"})),
-                      "cpu_adam"),
-            time(34));
+  const auto updates = [](const char* framework, const std::vector<std::string>& overrides) {
+    return GivenTime(LowerRank(LoadedFsdp(framework, overrides)), "cpu_adam");
+  };
+  const std::string fused = "training.optimizer_implementation=fused";
+  const std::string masters = "training.master_weights=fp32";
+  EXPECT_EQ(updates("fsdp2", {}), time(40));
+  EXPECT_EQ(updates("fsdp1", {fused}), time(14));
+  EXPECT_EQ(updates("fsdp2", {masters}), time(86));
+  EXPECT_EQ(updates("fsdp1", {fused, masters}), time(34));
 }
 
 // From the second micro-batch on the host adds: three passes over 2 bytes for each block.
@@ -235,9 +241,12 @@ TEST(HostBytes, MegatronsOptimizer) {
   EXPECT_EQ(HostBytesOfNode(LoadedMegatron({})).memory, Bytes(8 * 2000 * 16));
 }
 
-// Shards of parameters and gradients, 2 bytes each, and 12 of the optimizer.
+// Shards of parameters and gradients, 2 bytes each, and 4 of the optimizer's moments; 12 with FP32
+// master weights and moments.
 TEST(HostBytes, FsdpOffload) {
-  EXPECT_EQ(HostBytesOfNode(LoadedFsdp("fsdp2", {})).memory, Bytes(8 * 2000 * 16));
+  EXPECT_EQ(HostBytesOfNode(LoadedFsdp("fsdp2", {})).memory, Bytes(8 * 2000 * 8));
+  EXPECT_EQ(HostBytesOfNode(LoadedFsdp("fsdp2", {"training.master_weights=fp32"})).memory,
+            Bytes(8 * 2000 * 16));
 }
 
 }  // namespace

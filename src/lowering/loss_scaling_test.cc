@@ -65,8 +65,9 @@ Moved Count(const program::Program& program, const std::string& name = "unscale_
   return moved;
 }
 
-// What Adam takes is FP32, copied from main gradients in FP16: all 4040 of them, or a quarter of the 4352 that they are padded to
-// (gradient_clipping_test.cc). Each rank knows of its own part alone.
+// What Adam takes is FP32, copied from main gradients in FP16: all 4040 of them, or a quarter of
+// the 4352 that they are padded to (gradient_clipping_test.cc). Each rank knows of its own part
+// alone.
 TEST(LossScaling, MegatronReadsAndWritesItsMainGradientsAndTheHostWaits) {
   const Moved whole = Count(Lowered("zero_stage: 0, framework: megatron", "precision: fp16"));
   EXPECT_EQ(whole.kernels, 1);
@@ -84,8 +85,8 @@ TEST(LossScaling, MegatronUnscalesCopiesUnlessItsOptimizerTakesTheGradientsAsThe
   const auto copies = Lowered("zero_stage: 0, framework: megatron", "precision: fp16");
   EXPECT_EQ(Count(copies, "copy_gradients").read, Bytes(2 * 4040));
   EXPECT_EQ(Count(copies, "copy_gradients").written, Bytes(4 * 4040));
-  const auto none = Lowered("zero_stage: 0, framework: megatron, copy_main_gradients: false",
-                            "precision: fp16");
+  const auto none =
+      Lowered("zero_stage: 0, framework: megatron, copy_main_gradients: false", "precision: fp16");
   EXPECT_EQ(Count(none, "copy_gradients").kernels, 0);
   EXPECT_EQ(Count(none).read, Bytes(2 * 4040));
   const auto wide =
@@ -130,13 +131,15 @@ TEST(LossScaling, PyTorchsHostWaitsUnlessTheOptimizerIsFused) {
 TEST(LossScaling, NothingIsScaledOtherwise) {
   for (const char* training : {"precision: bf16", "precision: fp32"}) {
     for (const char* framework : {"ddp", "megatron", "reference"}) {
-      EXPECT_EQ(Count(Lowered(fmt::format("zero_stage: 0, framework: {}", framework), training))
-                    .kernels,
-                0)
+      EXPECT_EQ(
+          Count(Lowered(fmt::format("zero_stage: 0, framework: {}", framework), training)).kernels,
+          0)
           << training << ", " << framework;
     }
   }
-  EXPECT_EQ(Count(Lowered("zero_stage: 0, framework: ddp", "precision: fp16")).kernels, 0)
+  EXPECT_EQ(Count(Lowered("zero_stage: 0, framework: ddp", "precision: fp16, master_weights: fp32"))
+                .kernels,
+            0)
       << "GradScaler refuses gradients in FP16";
 }
 
