@@ -10,6 +10,7 @@
 #include "src/base/diagnostic.h"
 #include "src/base/rates.h"
 #include "src/base/time.h"
+#include "src/base/transport.h"
 
 // Published measurements of collectives: calibration/collectives/*.yaml. The profiles of GPU types
 // name the files that are theirs; src/cost/nccl_price.h says how forecasts use them, `stepcast
@@ -50,6 +51,7 @@ struct CurveFile {
   bool nvlink = true;       // GPUs of a node meet over NVLink, else PCIe
   Bandwidth inside;         // all NVLinks of a GPU, one direction; zero: PCIe
   Bandwidth network;        // of all cards of a node, one direction; zero: one node alone
+  Transport transport = Transport::kInfiniband;  // where there is a network
   std::vector<CollectiveCurve> curves;
 };
 

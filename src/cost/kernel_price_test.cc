@@ -124,6 +124,7 @@ TEST_F(KernelPriceTest, AttentionHasARateByLengthHeadsAndPower) {
     const std::int64_t keys = window == 0 ? length : window;
     const std::int64_t pairs = length * keys - keys * keys / 2;
     const Kernel core{.kind = KernelKind::kAttention,
+                      .batch = 1000,  // more thread blocks than multiprocessors
                       .m = length,
                       .n = keys,
                       .k = head,

@@ -8,9 +8,11 @@
 #include <iterator>
 #include <numeric>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/base/transport.h"
 #include "src/cost/collective_bounds.h"
 #include "src/cost/collective_price.h"
 #include "src/cost/curve_time.h"
@@ -166,6 +168,18 @@ nccl::Communicator OverNvlinks(nccl::Communicator communicator, double speed) {
   return communicator;
 }
 
+// By how many doublings a size lies outside of the sizes at which a curve's data pass through one
+// mechanism, on a side on which the curve goes on with another one. Where the curve itself ends, 0.
+double OutsideOfMechanism(const std::vector<calibration::TimePoint>& points,
+                          const std::vector<calibration::TimePoint>& others, double size) {
+  if (others.empty()) return 0;
+  const auto first = static_cast<double>(points.front().first.count());
+  const auto last = static_cast<double>(points.back().first.count());
+  if (size < first && others.front().first < points.front().first) return std::log2(first / size);
+  if (size > last && others.back().first > points.back().first) return std::log2(size / last);
+  return 0;
+}
+
 int LocalRanks(const CollectiveCurve& curve) { return curve.ranks / curve.nodes; }
 
 }  // namespace
@@ -208,6 +222,13 @@ struct NcclPricer::Estimate {
     return tuned ? FastestLinkTimes(kind, *tuned, bytes, path)
                  : FastestExchangeTimes(kind, bytes, path);
   }
+};
+
+// An estimate, and its time with what was measured.
+struct NcclPricer::Timed {
+  Estimate estimate;
+  double us = 0;
+  Provenance provenance = Provenance::kModelled;
 };
 
 NcclPricer::NcclPricer(NcclSetting setting) : setting_(std::move(setting)) {
@@ -350,149 +371,184 @@ std::optional<NcclPricer::Estimate> NcclPricer::EstimateOf(CollectiveKind kind, 
   return estimate;
 }
 
-const NcclPricer::Group& NcclPricer::GroupOf(CollectiveKind kind, const CommunicationPath& path,
-                                             const GroupShape& shape) {
-  const auto [entry, added] = groups_.try_emplace({kind, shape});
+NcclPricer::Group& NcclPricer::GroupOf(CollectiveKind kind, const CommunicationPath& path,
+                                       const GroupShape& shape) {
+  const auto [entry, added] =
+      groups_.try_emplace({kind, shape, path.inter_bandwidth.bytes_per_second()});
   Group& group = entry->second;
   if (!added) return group;
-  const std::optional<std::string> forced =
-      IsExchange(kind) ? std::string() : ForcedAlgorithm(setting_.overrides, FunctionOf(kind));
-  if (!forced) return group;
-  if (setting_.collnet && shape.nodes > 1) return group;
+  const bool forced_otherwise =
+      !IsExchange(kind) && !ForcedAlgorithm(setting_.overrides, FunctionOf(kind));
+  const bool in_network = setting_.collnet && shape.nodes > 1;
   // Groups whose nodes hold different numbers of ranks have no shape.
-  if (static_cast<int>(shape.gpus.size()) * shape.nodes != shape.ranks) return group;
-  FindCurves(kind, path, shape, /*like_these=*/true, group);
-  if (group.empty()) FindCurves(kind, path, shape, /*like_these=*/false, group);
+  const bool uneven = static_cast<int>(shape.gpus.size()) * shape.nodes != shape.ranks;
+  group.any = !forced_otherwise && !in_network && !uneven;
   return group;
 }
 
-const NcclPricer::Anchor& NcclPricer::Group::ExactAt(Bytes bytes) const {
-  // By how many times the size lies below its first point or beyond its last: 1 between them.
-  const auto beyond = [&](const Anchor& anchor) {
-    const auto& fit = anchor.curve->fit;
-    const double size = std::max(1.0, static_cast<double>(bytes.count()));
-    return std::max({1.0, static_cast<double>(fit.front().first.count()) / size,
-                     size / static_cast<double>(fit.back().first.count())});
-  };
-  return *std::min_element(exact.begin(), exact.end(),
-                           [&](const Anchor& a, const Anchor& b) { return beyond(a) < beyond(b); });
+std::optional<NcclPricer::LinkSpeeds> NcclPricer::SpeedsOf(const calibration::CurveFile& file,
+                                                           const CommunicationPath& path,
+                                                           const GroupShape& shape,
+                                                           bool like_these) const {
+  LinkSpeeds speeds = own_;
+  bool all_like_these = true;
+  if (path.ranks_per_node > 1) {
+    if (file.nvlink != path.intra_is_nvlink) return std::nullopt;
+    if (file.nvlink && Alike(file.inside, nvlink_)) {
+      speeds.nvlink *= Ratio(file.inside, nvlink_);
+    } else if (file.nvlink) {
+      // As many links, of the speed that they were built with.
+      if (!Alike(file.inside, Faster(nvlink_, 1 / own_.nvlink))) return std::nullopt;
+      speeds.nvlink = 1;
+      all_like_these = false;
+    }
+  }
+  if (path.nodes > 1) {
+    if (!Alike(file.transport, setting_.cluster->fabric()->transport)) return std::nullopt;
+    // What a file states of its network is that of all cards of a node.
+    const bool whole_nodes =
+        static_cast<int>(shape.gpus.size()) == GpusOfANode();
+    const bool alike = Alike(file.network, path.inter_bandwidth);
+    const bool known = whole_nodes && file.network != Bandwidth();
+    if (!alike && !known) return std::nullopt;
+    all_like_these = all_like_these && alike;
+    // A curve that is scaled is so from the machine that it was measured on, however near.
+    if (!all_like_these && known) speeds.network = Ratio(file.network, path.inter_bandwidth);
+  }
+  return all_like_these == like_these ? std::optional(speeds) : std::nullopt;
 }
 
-void NcclPricer::FindCurves(CollectiveKind kind, const CommunicationPath& path,
-                            const GroupShape& shape, bool like_these, Group& group) {
+std::vector<NcclPricer::Anchor> NcclPricer::FindCurves(CollectiveKind kind,
+                                                       const CommunicationPath& path,
+                                                       const GroupShape& shape, bool like_these,
+                                                       bool exact) {
   const std::string forced =
       IsExchange(kind) ? std::string() : *ForcedAlgorithm(setting_.overrides, FunctionOf(kind));
   const int local = static_cast<int>(shape.gpus.size());
   const std::optional<CollectiveKind> twin = TwinOf(kind);
-  // What a file states of its network is that of all cards of a node.
-  const bool whole_nodes = local == GpusOfANode();
-  struct FilesLinks {
-    LinkSpeeds speeds;
-    bool like_these = true;
-  };
-  // None where a file's data passed through other kinds of links.
-  const auto links_of = [&](const calibration::CurveFile& file) -> std::optional<FilesLinks> {
-    FilesLinks links{.speeds = own_};
-    if (path.ranks_per_node > 1) {
-      if (file.nvlink != path.intra_is_nvlink) return std::nullopt;
-      if (file.nvlink && Alike(file.inside, nvlink_)) {
-        links.speeds.nvlink *= Ratio(file.inside, nvlink_);
-      } else if (file.nvlink) {
-        // As many links, of the speed that they were built with.
-        if (!Alike(file.inside, Faster(nvlink_, 1 / own_.nvlink))) return std::nullopt;
-        links = {.speeds = {.nvlink = 1, .network = own_.network}, .like_these = false};
-      }
+  std::vector<Anchor> anchors;
+  for (const auto& file : setting_.curves) {
+    const std::optional<LinkSpeeds> speeds = SpeedsOf(*file, path, shape, like_these);
+    if (!speeds) continue;
+    for (const CollectiveCurve& curve : file->curves) {
+      if (curve.collective != kind && curve.collective != twin) continue;
+      if (curve.algorithm != forced || curve.fit.empty()) continue;
+      if ((curve.nodes > 1) != (shape.nodes > 1) || (curve.ranks == shape.ranks) != exact) continue;
+      if (shape.nodes > 1 && LocalRanks(curve) != local) continue;
+      auto anchor = AnchorOf(curve, kind, path, shape, *speeds);
+      if (anchor) anchors.push_back(*std::move(anchor));
     }
-    if (path.nodes > 1) {
-      const bool alike = Alike(file.network, path.inter_bandwidth);
-      const bool known = whole_nodes && file.network != Bandwidth();
-      if (!alike && !known) return std::nullopt;
-      links.like_these = links.like_these && alike;
-      // A curve that is scaled is so from the machine that it was measured on, however near.
-      if (!links.like_these && known) {
-        links.speeds.network = Ratio(file.network, path.inter_bandwidth);
-      }
-    }
-    return links;
-  };
-  const auto consider = [&](CollectiveKind wanted, auto use) {
-    for (const auto& file : setting_.curves) {
-      const std::optional<FilesLinks> links = links_of(*file);
-      if (!links || links->like_these != like_these) continue;
-      for (const CollectiveCurve& curve : file->curves) {
-        if (curve.collective != wanted || curve.algorithm != forced || curve.fit.empty()) continue;
-        use(curve, links->speeds);
-      }
-    }
-  };
-  const auto find_exact = [&](CollectiveKind wanted) {
-    consider(wanted, [&](const CollectiveCurve& curve, const LinkSpeeds& speeds) {
-      if (curve.ranks != shape.ranks || curve.nodes != shape.nodes) return;
-      Anchor anchor{.curve = &curve, .shape = shape, .speeds = speeds, .law = {}};
-      for (const auto& [size, time] : curve.fit) {
-        anchor.law.push_back(OnLinks(kind, size, path, Machine(shape, speeds), {})->total());
-      }
-      group.exact.push_back(std::move(anchor));
-      group.like_these = like_these;
-    });
-  };
-  find_exact(kind);
-  if (group.exact.empty() && twin) {
-    find_exact(*twin);
-    group.is_twin = !group.exact.empty();
   }
-  if (!group.exact.empty()) return;
-  const nccl::PathType ring_type = CommunicatorOf(shape).ring_type;
-  const auto neighbours_of = [&](CollectiveKind wanted) {
-    consider(wanted, [&](const CollectiveCurve& curve, const LinkSpeeds& speeds) {
-      if ((curve.nodes > 1) != (shape.nodes > 1)) return;
-      if (shape.nodes > 1 && LocalRanks(curve) != local) return;
-      if (curve.ranks == shape.ranks) return;
-      Anchor& nearest = curve.ranks < shape.ranks ? group.below : group.above;
-      if (nearest.curve != nullptr &&
-          std::abs(nearest.curve->ranks - shape.ranks) <= std::abs(curve.ranks - shape.ranks)) {
-        return;
-      }
-      std::optional<Anchor> anchor = AnchorOf(curve, speeds);
-      if (!anchor ||
-          CommunicatorOf(Machine(anchor->shape, anchor->speeds)).ring_type != ring_type) {
-        return;
-      }
-      nearest = *std::move(anchor);
-    });
-  };
-  neighbours_of(kind);
-  if (group.below.curve == nullptr && group.above.curve == nullptr && twin) neighbours_of(*twin);
+  return anchors;
 }
 
 std::optional<NcclPricer::Anchor> NcclPricer::AnchorOf(const CollectiveCurve& curve,
+                                                       CollectiveKind kind,
+                                                       const CommunicationPath& path,
+                                                       const GroupShape& shape,
                                                        const LinkSpeeds& speeds) {
   const int local = LocalRanks(curve);
   if (local > GpusOfANode()) return std::nullopt;
-  Anchor anchor{.curve = &curve,
-                .shape = {.ranks = curve.ranks, .nodes = curve.nodes, .gpus = {}},
-                .speeds = speeds,
-                .law = {}};
-  anchor.shape.gpus.resize(static_cast<std::size_t>(local));
-  std::iota(anchor.shape.gpus.begin(), anchor.shape.gpus.end(), 0);
+  const bool exact = curve.ranks == shape.ranks;
+  GroupShape there = shape;
+  if (!exact) {
+    there = {.ranks = curve.ranks, .nodes = curve.nodes, .gpus = {}};
+    there.gpus.resize(static_cast<std::size_t>(local));
+    std::iota(there.gpus.begin(), there.gpus.end(), 0);
+    const nccl::PathType ring_type = CommunicatorOf(Machine(there, speeds)).ring_type;
+    if (ring_type != CommunicatorOf(shape).ring_type) return std::nullopt;
+  }
+  Anchor anchor{.ranks = curve.ranks, .is_twin = curve.collective != kind, .parts = {}};
   for (const auto& [size, time] : curve.fit) {
     const std::optional<Estimate> law =
-        EstimateOf(curve.collective, size, Machine(anchor.shape, speeds), {});
+        exact ? OnLinks(kind, size, path, Machine(there, speeds), {})
+              : EstimateOf(curve.collective, size, Machine(there, speeds), {});
     if (!law) return std::nullopt;
-    anchor.law.push_back(law->total());
+    Part& part = anchor.parts[law->in_switch() ? 1 : 0];
+    part.points.emplace_back(size, time);
+    part.law.push_back(law->total());
   }
   return anchor;
 }
 
-std::optional<double> NcclPricer::CorrectionBy(const Anchor& anchor, Bytes bytes,
-                                               const Estimate& estimate) {
-  if (anchor.curve == nullptr) return std::nullopt;
-  const auto& fit = anchor.curve->fit;
-  const Bytes inside = std::clamp(bytes, fit.front().first, fit.back().first);
-  const std::optional<Estimate> there =
-      EstimateOf(anchor.curve->collective, inside, Machine(anchor.shape, anchor.speeds), {});
-  if (!there || there->in_switch() != estimate.in_switch()) return std::nullopt;
-  return FactorOnCurve(fit, anchor.law, static_cast<double>(bytes.count())).factor;
+const NcclPricer::Part& NcclPricer::Anchor::Of(const Estimate& estimate) const {
+  return parts[estimate.in_switch() ? 1 : 0];
+}
+
+NcclPricer::Correction NcclPricer::CorrectionOf(CollectiveKind kind, Bytes bytes,
+                                                const CommunicationPath& path,
+                                                const GroupShape& shape, const Estimate& estimate) {
+  Group& group = GroupOf(kind, path, shape);
+  if (!group.any) return {};
+  for (std::size_t tier = 0; tier < group.tiers.size(); ++tier) {
+    const bool like_these = tier < 2;
+    auto& anchors = group.tiers[tier];
+    if (!anchors) anchors = FindCurves(kind, path, shape, like_these, /*exact=*/tier % 2 == 0);
+    std::optional<Correction> correction = CorrectionBy(*anchors, shape, bytes, estimate);
+    if (!correction) continue;
+    if (!like_these) {
+      correction->provenance = std::max(correction->provenance, Provenance::kTransferred);
+    }
+    return *correction;
+  }
+  return {};
+}
+
+std::optional<NcclPricer::Correction> NcclPricer::CorrectionBy(const std::vector<Anchor>& anchors,
+                                                               const GroupShape& shape, Bytes bytes,
+                                                               const Estimate& estimate) {
+  const double size = std::max(1.0, static_cast<double>(bytes.count()));
+  struct Speaker {
+    const Anchor* anchor = nullptr;
+    double ranks = 0;  // doublings from the group's to the curve's, either way
+    double away = 0;   // these, and doublings of the size beyond what was measured
+  };
+  Speaker exact, below, above;
+  const auto find = [&](bool twins) {
+    for (const Anchor& anchor : anchors) {
+      const auto& points = anchor.Of(estimate).points;
+      if (anchor.is_twin != twins || points.empty()) continue;
+      const double beyond =
+          std::log2(std::max({1.0, static_cast<double>(points.front().first.count()) / size,
+                              size / static_cast<double>(points.back().first.count())}));
+      const double ranks = std::log2(static_cast<double>(anchor.ranks) / shape.ranks);
+      const Speaker speaker{&anchor, std::abs(ranks), std::abs(ranks) + beyond};
+      Speaker& nearest = ranks == 0 ? exact : ranks < 0 ? below : above;
+      if (nearest.anchor == nullptr || speaker.away < nearest.away) nearest = speaker;
+    }
+  };
+  // `fading`: in doublings of ranks beyond the last that was measured.
+  const auto factor_of = [&](const Speaker& speaker, double fading) {
+    const Part& part = speaker.anchor->Of(estimate);
+    const Part& other = speaker.anchor->parts[estimate.in_switch() ? 0 : 1];
+    CurveFactor factor = FactorOnCurve(part.points, part.law, size);
+    fading += OutsideOfMechanism(part.points, other.points, size);
+    factor.factor = std::pow(factor.factor, std::max(0.0, 1 - fading / kFadeDoublings));
+    if (fading >= kFadeDoublings) factor.provenance = Provenance::kModelled;
+    return factor;
+  };
+  const auto found = [&] {
+    return exact.anchor != nullptr || below.anchor != nullptr || above.anchor != nullptr;
+  };
+  find(/*twins=*/false);
+  if (!found()) find(/*twins=*/true);
+  if (!found()) return std::nullopt;
+  const auto transferred = [](const CurveFactor& factor) {
+    return Correction{factor.factor, std::max(factor.provenance, Provenance::kTransferred)};
+  };
+  if (exact.anchor != nullptr) {
+    const CurveFactor measured = factor_of(exact, 0);
+    if (exact.anchor->is_twin) return transferred(measured);
+    return Correction{measured.factor, measured.provenance};
+  }
+  if (below.anchor != nullptr && above.anchor != nullptr) {
+    const double part = below.ranks / (below.ranks + above.ranks);
+    return Correction{std::exp(std::log(factor_of(below, 0).factor) * (1 - part) +
+                               std::log(factor_of(above, 0).factor) * part),
+                      Provenance::kTransferred};
+  }
+  const Speaker& one = below.anchor != nullptr ? below : above;
+  return transferred(factor_of(one, one.ranks));
 }
 
 std::optional<NcclPricer::Estimate> NcclPricer::OnLinks(CollectiveKind kind, Bytes bytes,
@@ -546,42 +602,55 @@ void NcclPricer::SetShares(CollectiveKind kind, Bytes bytes, const Communication
   set(Resource::kNetwork, achieved(links.inter, costs.network_efficiency) / seconds);
 }
 
+std::optional<NcclPricer::Timed> NcclPricer::TimeOf(CollectiveKind kind, Bytes bytes,
+                                                    const CommunicationPath& path,
+                                                    const GroupShape& shape, bool use_curves,
+                                                    const Way& way) {
+  const std::optional<Estimate> estimate = OnLinks(kind, bytes, path, Machine(shape, own_), way);
+  if (!estimate) return std::nullopt;
+  Timed timed{.estimate = *estimate, .us = estimate->total()};
+  if (use_curves) {
+    const Correction correction = CorrectionOf(kind, bytes, path, shape, *estimate);
+    timed.us *= correction.factor;
+    timed.provenance = correction.provenance;
+  }
+  return timed;
+}
+
+void NcclPricer::NotFasterThanFewerNodes(CollectiveKind kind, Bytes bytes,
+                                         const CommunicationPath& path, const GroupShape& shape,
+                                         Timed& timed) {
+  const auto local = static_cast<int>(shape.gpus.size());
+  const bool measured = timed.provenance < Provenance::kExtrapolated;
+  if (measured || IsExchange(kind) || local * shape.nodes != shape.ranks) return;
+  for (int nodes = shape.nodes / 2; nodes >= 2; nodes /= 2) {
+    GroupShape fewer = shape;
+    fewer.nodes = nodes;
+    fewer.ranks = nodes * local;
+    CommunicationPath links = path;
+    links.nodes = nodes;
+    links.ranks = fewer.ranks;
+    const std::optional<Timed> other = TimeOf(kind, bytes, links, fewer, /*use_curves=*/true, {});
+    if (!other || other->us <= timed.us) continue;
+    timed.us = other->us;
+    timed.provenance = std::max(timed.provenance, Provenance::kTransferred);
+  }
+}
+
 std::optional<CollectivePrice> NcclPricer::PriceWith(CollectiveKind kind, Bytes bytes,
                                                      const CommunicationPath& path,
                                                      const GroupShape& shape, bool use_curves,
                                                      const Way& way) {
   STEPCAST_CHECK(path.ranks > 1 && path.ranks == shape.ranks, "a group has at least two ranks");
-  const std::optional<Estimate> estimate = OnLinks(kind, bytes, path, Machine(shape, own_), way);
-  if (!estimate) return std::nullopt;
-  const LinkTimes links = estimate->Fastest(kind, bytes, path);
-
-  double time = estimate->total();
-  Provenance provenance = Provenance::kModelled;
-  if (use_curves) {
-    const Group& group = GroupOf(kind, path, shape);
-    if (!group.exact.empty()) {
-      const Anchor& exact = group.ExactAt(bytes);
-      const CurveFactor measured =
-          FactorOnCurve(exact.curve->fit, exact.law, static_cast<double>(bytes.count()));
-      time *= measured.factor;
-      provenance =
-          group.is_twin || !group.like_these ? Provenance::kTransferred : measured.provenance;
-    } else {
-      const std::optional<double> below = CorrectionBy(group.below, bytes, *estimate);
-      const std::optional<double> above = CorrectionBy(group.above, bytes, *estimate);
-      if (below && above) {
-        const double low = group.below.curve->ranks;
-        const double part = std::log(shape.ranks / low) / std::log(group.above.curve->ranks / low);
-        time *= std::exp(std::log(*below) * (1 - part) + std::log(*above) * part);
-      } else if (below || above) {
-        time *= below ? *below : *above;
-      }
-      if (below || above) provenance = Provenance::kTransferred;
-    }
-  }
+  std::optional<Timed> timed = TimeOf(kind, bytes, path, shape, use_curves, way);
+  if (!timed) return std::nullopt;
+  if (use_curves) NotFasterThanFewerNodes(kind, bytes, path, shape, *timed);
+  const Estimate& estimate = timed->estimate;
+  const Provenance provenance = timed->provenance;
+  const LinkTimes links = estimate.Fastest(kind, bytes, path);
 
   CollectivePrice price;
-  price.algorithm = estimate->algorithm;
+  price.algorithm = estimate.algorithm;
   price.wire_bytes_per_rank = WireBytesPerRank(kind, bytes, path.ranks);
   // What was measured may have run by another algorithm than the tuner of this release takes.
   price.bandwidth_bound =
@@ -593,11 +662,11 @@ std::optional<CollectivePrice> NcclPricer::PriceWith(CollectiveKind kind, Bytes 
   const Time launch = setting_.law->launch;
   const Time least =
       provenance == Provenance::kModelled ? launch + price.bandwidth_bound : price.bandwidth_bound;
-  const Time total = std::max({FromMicroseconds(time), least, links.latency});
+  const Time total = std::max({FromMicroseconds(timed->us), least, links.latency});
   price.demand.latency = std::min(launch, total - price.bandwidth_bound);
   price.demand.work = total - price.demand.latency;
   price.demand.provenance = provenance;
-  SetShares(kind, bytes, path, *estimate, price);
+  SetShares(kind, bytes, path, estimate, price);
   STEPCAST_CHECK(
       price.demand.alone() >= price.bandwidth_bound && price.demand.alone() >= links.latency,
       "no collective is faster than its links");

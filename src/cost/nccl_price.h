@@ -1,9 +1,12 @@
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -32,26 +35,39 @@
 //                                                     measured, interpolated or extrapolated
 //   2  the same over exactly this group, as all-gather for reduce-scatter and the other way round:
 //      both send the same bytes in the same steps                                transferred
-//   3  a curve of this collective (then of its twin) over another number of ranks: the law's time
-//      times measured over law at the same size. Between two numbers of ranks that factor is
-//      interpolated over the logarithm of the ranks; beyond the last it stays as it is. It says
-//      how well the law knows one mechanism, so the data must pass through the same: one node says
-//      nothing about several, a switch that reduces nothing about GPUs that do, rings on direct
-//      NVLinks nothing about rings that other GPUs relay; of groups on several nodes only those
-//      with as many ranks to a node count                                        transferred
+//   3  curves of this collective (then of its twin) over fewer and over more ranks: the law's time
+//      times measured over law at the same size. Of each side the nearest curve counts, by the
+//      doublings of ranks and of the size beyond its ends; between two that factor is interpolated
+//      over the logarithm of the ranks. Beyond the last number of ranks it fades into the law's
+//      own, 1, within kFadeDoublings of it. Of groups on several nodes only those with as many ranks to a node
+//      count, and rings on direct NVLinks say nothing about rings that other GPUs relay
+//                                                                                transferred
 //   4  the profile's law (calibration/collective_law.h) over the tuner's latency and bandwidth;
 //      for sends and receives over those of nccl/exchange.h, by the figures of LL or Simple
 //                                                                                modelled
+//
+// A factor says how well the law knows one mechanism. So of each curve only the sizes count at
+// which data pass through a switch that reduces, or do not, as here: where a curve begins with
+// large buffers that switches add up, it says nothing about small ones that trees do. Where it goes
+// on with the other mechanism the factor fades as beyond the last number of ranks; where the curve
+// itself ends it stays.
+//
+// More nodes are not faster: where all this has a group faster than one of half as many nodes, a
+// quarter and so on, it takes as long as the slowest of them. The law knows one algorithm better
+// than another, and NCCL changes from one to the other as nodes are added. What was measured on
+// exactly these nodes stands.
 //
 // NCCL chooses by constants of its own for NVLinks of a GPU's generation; how long the choice takes
 // follows from the links that are there. So where they are faster the choice is the same, and its
 // transfers over NVLink are shorter in proportion.
 //
 // A curve counts where the user lets NCCL choose as when it was measured (none was measured with
-// reduction in the network), and GPUs of a node meet over the same kind of link. Those of machines
-// with a GPU's NVLinks and the network between nodes within 10 % of these come first. Where there
-// are none, a curve of other links says how well the law knows its own machine, and the law's time
-// here times that factor is the price                                               transferred
+// reduction in the network), GPUs of a node meet over the same kind of link, and nodes by
+// transports that are alike (base/transport.h): how long a small message takes is the transport's
+// affair. Those of machines with a GPU's NVLinks and the network between nodes within 10 % of these
+// come first. Where there are none, a curve of other links says how well the law knows its own
+// machine, and the law's time here times that factor is the price
+//                                                                                transferred
 //
 // No time is below what the algorithm needs on the raw links (collective_bounds.h); the law's
 // transfers count at least what the links take at the profile's efficiencies, so that a network
@@ -104,6 +120,9 @@ class NcclPricer {
                                        const GroupShape& shape,
                                        const GroupShape* communicator = nullptr);
 
+  // Over how many doublings of ranks beyond the last that was measured a factor fades.
+  static constexpr double kFadeDoublings = 8;
+
   // The law's time, without curves.
   std::optional<CollectivePrice> PriceByLaw(CollectiveKind kind, Bytes bytes,
                                             const topology::CommunicationPath& path,
@@ -129,7 +148,9 @@ class NcclPricer {
                  const GroupShape& shape, CollectivePrice& price);
 
  private:
+  // What NCCL chooses, with the law's time for it, in microseconds.
   struct Estimate;
+  struct Timed;
   // How fast a machine's links are: its NVLinks over those that NCCL's figure stands for, and its
   // network over this cluster's.
   struct LinkSpeeds {
@@ -138,23 +159,29 @@ class NcclPricer {
     friend auto operator<=>(const LinkSpeeds&, const LinkSpeeds&) = default;
   };
   using Machine = std::pair<GroupShape, LinkSpeeds>;
-  // A measured curve beside the law's times for its sizes on the machine that it was measured on.
-  struct Anchor {
-    const calibration::CollectiveCurve* curve = nullptr;  // null: there is none
-    GroupShape shape;                                     // that the curve is of
-    LinkSpeeds speeds;                                    // of its machine
-    std::vector<double> law;                              // us, of curve->fit
+  // The sizes of a curve at which data pass through a switch that reduces, or those at which they
+  // do not, beside the law's times on the machine that it was measured on.
+  struct Part {
+    std::vector<calibration::TimePoint> points;
+    std::vector<double> law;  // us, of points
   };
-  // The curves that speak for a group.
+  // A measured curve.
+  struct Anchor {
+    int ranks = 0;
+    bool is_twin = false;       // of the collective that sends the same bytes
+    std::array<Part, 2> parts;  // [in a switch]
+    const Part& Of(const Estimate& estimate) const;
+  };
+  // The curves that may speak for a group, the most trusted first of each tier, found when they are
+  // asked for: on links like these of exactly the group, of others, then the same on other links.
   struct Group {
-    std::vector<Anchor> exact;  // of the collective or its twin, the most trusted first
-    bool is_twin = false;
-    bool like_these = true;  // whether `exact` was measured on links like these
-    Anchor below, above;     // of other numbers of ranks, the nearest
-    bool empty() const { return exact.empty() && below.curve == nullptr && above.curve == nullptr; }
-    // Of the exact ones that which speaks for a size: the most trusted that was measured around it,
-    // else that with the nearest size. Requires one.
-    const Anchor& ExactAt(Bytes bytes) const;
+    bool any = true;  // the settings leave curves that are like what they leave NCCL
+    std::array<std::optional<std::vector<Anchor>>, 4> tiers;
+  };
+  // By how much the law is wrong.
+  struct Correction {
+    double factor = 1;
+    Provenance provenance = Provenance::kModelled;
   };
 
   // A group's tuner.
@@ -186,11 +213,34 @@ class NcclPricer {
                                      const Way& way);
   Estimate EstimateExchange(CollectiveKind kind, Bytes bytes, const Machine& machine,
                             const GroupShape* communicator);
-  const Group& GroupOf(CollectiveKind kind, const topology::CommunicationPath& path,
-                       const GroupShape& shape);
-  // Finds those of the curves whose machine's links are like these, or of all others.
-  void FindCurves(CollectiveKind kind, const topology::CommunicationPath& path,
-                  const GroupShape& shape, bool like_these, Group& group);
+  Group& GroupOf(CollectiveKind kind, const topology::CommunicationPath& path,
+                 const GroupShape& shape);
+  // Those of the curves whose machine's links are like these, or of all others; of exactly the
+  // group's ranks, or of other numbers.
+  std::vector<Anchor> FindCurves(CollectiveKind kind, const topology::CommunicationPath& path,
+                                 const GroupShape& shape, bool like_these, bool exact);
+  // How fast the links of a file's machine are; none where its data passed through other kinds of
+  // links. `like_these`: whether those count that are like this machine's, or all others.
+  std::optional<LinkSpeeds> SpeedsOf(const calibration::CurveFile& file,
+                                     const topology::CommunicationPath& path,
+                                     const GroupShape& shape, bool like_these) const;
+  // None where the topology has no such group, or the settings exclude what was measured.
+  std::optional<Anchor> AnchorOf(const calibration::CollectiveCurve& curve, CollectiveKind kind,
+                                 const topology::CommunicationPath& path, const GroupShape& shape,
+                                 const LinkSpeeds& speeds);
+  // By the first tier that knows the estimate's mechanism; 1, modelled, where none does.
+  Correction CorrectionOf(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path,
+                          const GroupShape& shape, const Estimate& estimate);
+  static std::optional<Correction> CorrectionBy(const std::vector<Anchor>& anchors,
+                                                const GroupShape& shape, Bytes bytes,
+                                                const Estimate& estimate);
+  std::optional<Timed> TimeOf(CollectiveKind kind, Bytes bytes,
+                              const topology::CommunicationPath& path, const GroupShape& shape,
+                              bool use_curves, const Way& way);
+  // Makes `timed` at least what a half of the nodes takes, a quarter and so on.
+  void NotFasterThanFewerNodes(CollectiveKind kind, Bytes bytes,
+                               const topology::CommunicationPath& path, const GroupShape& shape,
+                               Timed& timed);
   std::optional<CollectivePrice> PriceWith(CollectiveKind kind, Bytes bytes,
                                            const topology::CommunicationPath& path,
                                            const GroupShape& shape, bool use_curves,
@@ -200,12 +250,6 @@ class NcclPricer {
   std::optional<Estimate> OnLinks(CollectiveKind kind, Bytes bytes,
                                   const topology::CommunicationPath& path, const Machine& machine,
                                   const Way& way);
-  // None where the topology has no such group, or the settings exclude what was measured.
-  std::optional<Anchor> AnchorOf(const calibration::CollectiveCurve& curve,
-                                 const LinkSpeeds& speeds);
-  // By how much the law is wrong at a size, by a curve of other ranks; none where that curve's data
-  // pass through a switch that reduces, and these do not, or the other way round.
-  std::optional<double> CorrectionBy(const Anchor& anchor, Bytes bytes, const Estimate& estimate);
   void SetShares(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path,
                  const Estimate& estimate, CollectivePrice& price) const;
 
@@ -219,7 +263,8 @@ class NcclPricer {
   LinkSpeeds own_;
   std::map<Machine, Communicator> communicators_;
   std::map<std::pair<Machine, std::vector<int>>, nccl::ExchangeModel> exchanges_;  // with relays
-  std::map<std::pair<CollectiveKind, GroupShape>, Group> groups_;
+  // By kind, shape, and what a node has between it and others.
+  std::map<std::tuple<CollectiveKind, GroupShape, std::int64_t>, Group> groups_;
 };
 
 // Names of NCCL's algorithms in forecasts: "ring", "nvls_tree".

@@ -246,6 +246,50 @@ TEST(NcclPrice, DoesNotReadCurvesOfWiderNvlinks) {
   EXPECT_GT(price.demand.alone().microseconds(), 18'790);
 }
 
+// 1 MiB took 378.33 us on four nodes of eight B200 over EFA, and on InfiniBand, as fast, nobody has
+// measured it: there the law counts, and no message takes longer than one twice as large.
+TEST(NcclPrice, DoesNotReadCurvesOfAnotherTransport) {
+  constexpr const char* kRelease = "software: {nccl: \"2.27\"}\n";
+  const auto efa = On("aws-p6-b200", 4, kRelease);
+  const auto measured = PriceOf(efa, CollectiveKind::kAllReduce, MiB(1), Everybody(efa));
+  EXPECT_EQ(measured.demand.provenance, Provenance::kMeasured);
+  EXPECT_NEAR(measured.demand.alone().microseconds(), 378.33, 0.01);
+  for (const int nodes : {2, 4}) {
+    const auto infiniband = On("dgx-b200", nodes, kRelease);
+    const Group group = Everybody(infiniband);
+    Time smaller;
+    for (Bytes size(8); size <= MiB(64); size = 2 * size) {
+      const auto price = PriceOf(infiniband, CollectiveKind::kAllReduce, size, group);
+      EXPECT_EQ(price.demand.provenance, Provenance::kModelled) << size.count();
+      EXPECT_GE(price.demand.alone(), smaller) << size.count();
+      smaller = price.demand.alone();
+    }
+  }
+}
+
+// InfiniBand and RoCE are driven by the same code: what was measured on the one counts on the
+// other.
+TEST(NcclPrice, ReadsCurvesOfInfinibandOverRoce) {
+  const auto scenario = On("grand-teton-h100-80gb", 4);
+  const auto price = PriceOf(scenario, CollectiveKind::kAllReduce, MiB(64), Everybody(scenario));
+  EXPECT_EQ(price.demand.provenance, Provenance::kMeasured);
+  EXPECT_NEAR(price.demand.alone().microseconds(), 599.19, 0.01);
+}
+
+// Nothing below 64 MiB counts of 256 DGX H100, where the switches add up; 32 MiB goes by trees, of
+// which 64 nodes were measured (779.72 us). So 256 nodes take what 255 do, and no less than 64.
+TEST(NcclPrice, ACurveSaysNothingOfAnotherMechanism) {
+  const auto time = [](int nodes, Bytes size) {
+    const auto scenario = On("dgx-h100", nodes);
+    return PriceOf(scenario, CollectiveKind::kAllReduce, size, Everybody(scenario))
+        .demand.alone()
+        .microseconds();
+  };
+  EXPECT_NEAR(time(64, MiB(32)), 779.72, 0.01);
+  EXPECT_NEAR(time(256, MiB(25)) / time(255, MiB(25)), 1, 0.01);
+  EXPECT_GE(time(256, MiB(32)), 779.72);
+}
+
 // Over a network with 10 us from node to node the tuner, which reckons with 5 to 8.5 us, changes
 // from LL to LL128 at 256 KiB. The law stretches what software does more for LL than for LL128; the
 // wire takes the same time for both. So the larger message is not much faster.

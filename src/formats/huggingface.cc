@@ -103,7 +103,8 @@ std::optional<LayerTypes> ReadLayerTypes(Reader& reader, std::int64_t layers) {
     } else if (word == "sliding_attention") {
       ++types.sliding;
     } else {
-      reader.Refuse("layer_types", fmt::format("layers of type {} are not modelled", Quoted(word)));
+      reader.Refuse("layer_types", fmt::format("layers of type {} are not modelled", Quoted(word)),
+                    kTakeTheKeyOut);
       return std::nullopt;
     }
   }
@@ -117,12 +118,17 @@ std::optional<LayerTypes> ReadLayerTypes(Reader& reader, std::int64_t layers) {
   return types;
 }
 
+constexpr std::string_view kMixedWindows =
+    "layers with and without a window are not modelled together";
+
 // Of classes that know no window.
 void ReadFullAttention(Reader& reader, const Architecture& a) {
   // A model converted from one that has a window but does not use it.
   if (!reader.Boolean("use_sliding_window", true)) reader.Accept("sliding_window");
   const std::optional<LayerTypes> types = ReadLayerTypes(reader, a.layers);
-  if (reader.Boolean("use_sliding_window", false) || (types && types->sliding > 0)) {
+  if (types && types->sliding > 0 && types->full > 0) {
+    reader.Refuse("layer_types", kMixedWindows, kTakeTheKeyOut);
+  } else if (reader.Boolean("use_sliding_window", false) || (types && types->sliding > 0)) {
     reader.Refuse(types ? "layer_types" : "use_sliding_window",
                   "models of this type have no window of attention",
                   "write model_type: mistral, whose layers are the same and have a window");
@@ -138,8 +144,7 @@ void ReadWindow(Reader& reader, std::int64_t window, std::int64_t first_layer,
   const std::int64_t sliding =
       types ? types->sliding : std::max<std::int64_t>(a.layers - first_layer, 0);
   if (sliding > 0 && sliding < a.layers) {
-    reader.Refuse(types ? "layer_types" : key,
-                  "layers with and without a window are not modelled together");
+    reader.Refuse(types ? "layer_types" : key, kMixedWindows, kTakeTheKeyOut);
   } else if (sliding > 0) {
     a.attention_window = window;
   }

@@ -260,9 +260,7 @@ void JudgeOtherKeys(HuggingFaceReader& reader, UnknownKeys unknown) {
     if (ChangesNothing(key)) continue;
     if (const Effect* effect = EffectOf(key, kNotModelled)) {
       if (IsNeutral(*value, effect->neutral)) continue;
-      reader.Refuse(path, effect->said,
-                    "take the key out if the model has nothing of the kind; no model file can "
-                    "describe it either");
+      reader.Refuse(path, effect->said, kTakeTheKeyOut);
     } else if (const Effect* effect = EffectOf(key, kNotOfThisType)) {
       if (!IsNeutral(*value, effect->neutral)) reader.Refuse(path, effect->said);
     } else if (const Effect* effect = EffectOf(key, kWarnedOf)) {

@@ -14,6 +14,10 @@
 
 namespace stepcast::formats {
 
+// The hint for layers that a model file cannot describe either.
+inline constexpr const char* kTakeTheKeyOut =
+    "take the key out if the model has nothing of the kind; no model file can describe it either";
+
 // Reads the values of a config.json by path and remembers which were asked for, so that what nobody
 // asked for can be judged (huggingface_keys.h). A key that is null counts as absent, as it does in
 // transformers. Paths are those inside `section`: "rope_scaling.factor".

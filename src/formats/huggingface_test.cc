@@ -393,7 +393,10 @@ TEST(HuggingFaceTest, TypesOfLayers) {
   EXPECT_EQ(
       refused(qwen, LayerTypes(14, full, 14, sliding)),
       "layers with and without a window are not modelled together: 'layer_types' is an array");
-  EXPECT_EQ(refused(llama, LayerTypes(16, full, 16, sliding)),
+  EXPECT_EQ(
+      refused(llama, LayerTypes(16, full, 16, sliding)),
+      "layers with and without a window are not modelled together: 'layer_types' is an array");
+  EXPECT_EQ(refused(llama, LayerTypes(32, sliding, 0, "")),
             "models of this type have no window of attention: 'layer_types' is an array");
   EXPECT_EQ(refused(mistral, LayerTypes(31, sliding, 0, "")),
             "32 layers cannot be of 31 types: 'layer_types' is an array");

@@ -31,7 +31,7 @@ scenario::Scenario Loaded(std::vector<std::string> overrides) {
   for (std::string& one : overrides) {
     if (one.starts_with("offload")) one = "data_parallel.deepspeed." + one;
   }
-  scenario::InputCache cache;
+  static scenario::InputCache cache;  // files are read once
   auto scenario = scenario::LoadText(kScenario, "test", overrides, cache);
   EXPECT_TRUE(scenario.has_value()) << Format(scenario.error());
   return *scenario;
@@ -145,7 +145,7 @@ scenario::Scenario LoadedFsdp(const char* framework, std::vector<std::string> ov
   text.replace(at, std::string::npos,
                std::string("data_parallel: {zero_stage: 3, cpu_offload: true, framework: ") +
                    framework + "}\n");
-  scenario::InputCache cache;
+  static scenario::InputCache cache;  // files are read once
   auto scenario = scenario::LoadText(text, "test", overrides, cache);
   EXPECT_TRUE(scenario.has_value()) << Format(scenario.error());
   return *scenario;
@@ -203,7 +203,7 @@ scenario::Scenario LoadedMegatron(const std::vector<std::string>& overrides) {
   text.replace(
       at, std::string::npos,
       "data_parallel: {zero_stage: 1, framework: megatron, optimizer_cpu_offload: true}\n");
-  scenario::InputCache cache;
+  static scenario::InputCache cache;  // files are read once
   auto scenario = scenario::LoadText(text, "test", overrides, cache);
   EXPECT_TRUE(scenario.has_value()) << Format(scenario.error());
   return *scenario;

@@ -52,7 +52,7 @@ data_parallel: {zero_stage: 0, framework: reference}
 
 program::Program Lowered(const char* text, const std::vector<std::string>& overrides,
                          const LowerOptions& options = {}) {
-  scenario::InputCache cache;
+  static scenario::InputCache cache;  // files are read once
   const auto scenario = scenario::LoadText(text, "test", overrides, cache);
   EXPECT_TRUE(scenario.has_value()) << (scenario ? "" : Format(scenario.error()));
   if (!scenario) return {};

@@ -437,18 +437,28 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
        "data_parallel.reshard_after_forward", "plan.axis-not-supported-with",
        "parts that are kept after forward are modelled among neighbouring ranks, which share out "
        "layers here: tensor is 2 and reshard_after_forward is 2"},
-      // Two data ranks with two parts of each sequence share states: four ranks.
-      {[](Request& r) {
-         r.framework = Framework::kFsdp2;
-         r.zero_stage = 3;
-         r.context = 2;
-         r.shard_group_size = 2;
-         r.reshard_after_forward = ReshardAfterForward(std::int64_t{8});
-       },
-       "data_parallel.reshard_after_forward", "plan.reshard",
-       "reshard_after_forward 8 does not divide shard_group_size 2 times context 2"},
   };
   ExpectEach(cases);
+}
+
+// Two data ranks with two parts of each sequence share states: four ranks.
+TEST(Check, CountsRanksThatHavePartsOfASequenceAmongThoseThatShareStates) {
+  Request request = Legal();
+  request.framework = Framework::kFsdp2;
+  request.zero_stage = 3;
+  request.context = 2;
+  request.shard_group_size = 2;
+  const auto messages = [&](std::int64_t ranks) {
+    request.reshard_after_forward = ReshardAfterForward(ranks);
+    std::vector<std::string> said;
+    for (const Violation& violation : Check(request, EightDevices())) {
+      if (violation.code == "plan.reshard") said.push_back(violation.message);
+    }
+    return said;
+  };
+  EXPECT_EQ(messages(4), std::vector<std::string>());
+  EXPECT_EQ(messages(8), std::vector<std::string>{"reshard_after_forward 8 does not divide "
+                                                  "shard_group_size 2 times context 2"});
 }
 
 TEST(Check, KeepsCommunicationHooksToDdp) {

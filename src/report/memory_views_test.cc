@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <numeric>
 #include <string>
 #include <string_view>
@@ -20,6 +22,7 @@
 #include "src/report/memory_chart.h"
 #include "src/report/trace.h"
 #include "src/scenario/load.h"
+#include "tests/samples/samples.h"
 
 namespace stepcast::report {
 namespace {
@@ -82,7 +85,13 @@ void Check(const forecast::Run& run, const std::string& name) {
   const Bytes peak = run.forecast.memory.peak;
   const forecast::ClassRun& own = run.fullest_class();
   EXPECT_EQ(PeakOfChart(run), peak) << name;
-  EXPECT_TRUE(PeakOfTrace(run).Is(peak)) << name;
+  // The largest trace of a shipped scenario has 3 GB, ten times as much as that of the next one,
+  // which is a pipeline of the same framework.
+  std::size_t operations = 0;
+  for (const forecast::ClassRun& one : run.classes) operations += one.timeline.operations.size();
+  if (operations <= Samples<std::size_t>(1'500'000, std::numeric_limits<std::size_t>::max())) {
+    EXPECT_TRUE(PeakOfTrace(run).Is(peak)) << name;
+  }
   EXPECT_EQ(Total(run.forecast.memory.at_peak), peak) << name;
   Bytes alive;
   for (const program::Index buffer : memory::BuffersAtPeak(own.program, own.memory)) {

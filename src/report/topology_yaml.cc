@@ -4,6 +4,7 @@
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
+#include "src/base/transport.h"
 #include "src/topology/device_set.h"
 
 namespace stepcast::report {
@@ -51,6 +52,7 @@ std::string FabricText(const topology::Fabric& fabric) {
     text += fmt::format("  routing: {}\n  connections: {}\n", Name(fabric.routing.choice),
                         fabric.connections);
   }
+  text += fmt::format("  transport: {}\n", Name(fabric.transport));
   if (fabric.sharp) text += "  sharp: true\n";
   return text;
 }

@@ -184,7 +184,7 @@ class CrossChecks {
   // `named`: where the scenario names it; nothing: it is that of the GPU type.
   void CheckProfileOf(const topology::Gpu& gpu, const calibration::Calibration& profile,
                       const std::optional<Node>& named, std::string_view without) {
-    if (!profile.MayHoldFor(gpu.name) && !scenario_.calibration_of_another_gpu) {
+    if (!profile.MayHoldFor(gpu.name) && !file_.calibration_of_another_gpu.value_or(false)) {
       Report("calibration.another-gpu", named ? named->location() : profile.location,
              fmt::format("the profile {} is of {}, and this GPU is {}", Quoted(profile.name),
                          fmt::join(profile.gpus, ", "), gpu.name),

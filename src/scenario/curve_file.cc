@@ -6,6 +6,7 @@
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
+#include "src/scenario/transport_word.h"
 
 namespace stepcast::scenario {
 namespace {
@@ -144,6 +145,9 @@ std::optional<calibration::CurveFile> ReadCurves(const Node& node, Diagnostics& 
       reader.ReadBandwidth("inside_bandwidth", file.nvlink ? Need::kRequired : Need::kOptional)
           .value_or(Bandwidth());
   file.network = reader.ReadBandwidth("network", Need::kOptional).value_or(Bandwidth());
+  const bool joined = reader.Has("network");
+  file.transport =
+      ReadTransport(reader, joined ? Need::kRequired : Need::kOptional).value_or(file.transport);
   if (const auto curves = reader.ReadSequence("curves", Need::kRequired)) {
     for (const Node& curve : *curves) {
       file.curves.push_back(ReadCurve(curve, diagnostics));

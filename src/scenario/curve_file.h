@@ -19,6 +19,7 @@
 //   not_counted: ...                  # optional: why none of it counts
 //   inside: nvlink                    # or pcie; what joins the GPUs of a node
 //   network: 400 GB/s                 # of all cards of a node; required where `nodes` is above 1
+//   transport: infiniband             # what carries messages there; required beside `network`
 //   curves:
 //     - collective: all_reduce
 //       ranks: 8

@@ -832,14 +832,14 @@ TEST(Load, MeasuredKernelsTakeWhatTheyLackFromTheGpuType) {
   EXPECT_FALSE(loaded->calibration->kernels->gemm_tiling[1].empty());
   EXPECT_EQ(
       loaded->warnings,
-      std::vector<std::string>{
+      (std::vector<std::string>{
           "the calibration profile has no links, memory, kernels.gemm.bf16, kernels.power, "
           "kernels.attention.flash1, kernels.attention.flash2, kernels.attention.flash3, "
           "kernels.attention.cudnn, kernels.gemm_unaligned, kernels.gemm_unaligned_even, "
           "kernels.gemm_unaligned_result, kernels.variation; taken from "
           "calibration/h100-sxm.yaml",
           "the calibration profile 'mine' does not say which GPU it is of (its key 'gpu'); it "
-          "is taken for h100-sxm"});
+          "is taken for h100-sxm"}));
   // How far forecasts of other sources are off, as well.
   std::vector<std::string> general;
   for (const calibration::Residual& residual : loaded->calibration->residuals) {

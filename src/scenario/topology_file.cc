@@ -12,6 +12,7 @@
 #include "src/scenario/data_root.h"
 #include "src/scenario/gpu_file.h"
 #include "src/scenario/node_path.h"
+#include "src/scenario/transport_word.h"
 #include "src/topology/device_set.h"
 #include "src/topology/faults.h"
 
@@ -233,6 +234,7 @@ std::optional<Fabric> ReadFabric(MappingReader& reader, const NodeType& node_typ
   if (!kind) return std::nullopt;
   fabric.kind = *kind;
   if (const auto link = ReadLink(reader, "link", Need::kRequired)) fabric.link = *link;
+  fabric.transport = ReadTransport(reader, Need::kOptional).value_or(fabric.transport);
   fabric.sharp = reader.ReadBoolean("sharp", Need::kOptional).value_or(false);
   const int nics = node_type.Count(topology::DeviceKind::kNic);
   if (*kind != FabricKind::kOneSwitch) {

@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "src/base/rates.h"
 #include "src/base/time.h"
+#include "src/base/transport.h"
 #include "src/scenario/data_root.h"
 #include "src/topology/communication_path.h"
 
@@ -349,6 +350,25 @@ TEST(NodeTopology, ReadsRouting) {
                                  kServer))
                 .size(),
             1U);
+}
+
+TEST(NodeTopology, AFabricHasATransport) {
+  const auto with = [](std::string_view transport) {
+    return fmt::format(
+        "{}fabric: {{kind: one-switch, link: {{latency: 1 us, bandwidth: 80 Gbps}}{}}}\n", kServer,
+        transport);
+  };
+  const auto transport_of = [&](std::string_view transport) {
+    Diagnostics diagnostics;
+    const auto topology = Read(with(transport), diagnostics);
+    EXPECT_TRUE(topology.has_value()) << Format(diagnostics);
+    return BuildCluster(*topology, 4, {}, diagnostics)->fabric()->transport;
+  };
+  EXPECT_EQ(transport_of(""), Transport::kInfiniband);
+  for (const Transport transport : kTransports) {
+    EXPECT_EQ(transport_of(fmt::format(", transport: {}", Name(transport))), transport);
+  }
+  EXPECT_EQ(Mistakes(with(", transport: pigeons")).size(), 1U);
 }
 
 TEST(NodeTopology, ReportsAllMistakesAtOnce) {

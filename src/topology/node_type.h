@@ -10,6 +10,7 @@
 #include "src/base/bytes.h"
 #include "src/base/rates.h"
 #include "src/base/time.h"
+#include "src/base/transport.h"
 #include "src/topology/device.h"
 
 // Descriptions from which a cluster's graph is built: topologies/*.yaml as values. What makes one
@@ -120,6 +121,7 @@ struct Routing {
 struct Fabric {
   FabricKind kind = FabricKind::kOneSwitch;
   LinkSpec link;           // NIC to switch, each direction
+  Transport transport = Transport::kInfiniband;
   int nodes_per_unit = 0;  // rail-optimised: nodes of a scalable unit; fat-tree: nodes below a leaf
   int rails = 0;           // rail-optimised: leaves of a unit; NIC i hangs on leaf i mod rails
   int spines = 0;          // every leaf has one uplink to every spine

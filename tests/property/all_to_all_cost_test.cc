@@ -62,7 +62,7 @@ data_parallel: {{zero_stage: 1, framework: megatron}}
 
 TEST(AllToAll, CostsInAStepWhatTheTableOfCollectivesSays) {
   const bool holds = rc::check([] {
-    const Machine& machine = *rc::gen::elementOf([] {
+    const Machine& machine = **rc::gen::elementOf([] {
       std::vector<const Machine*> all;
       for (const Machine& one : Machines()) all.push_back(&one);
       return all;

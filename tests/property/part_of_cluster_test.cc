@@ -30,9 +30,9 @@ struct Case {
 
 Case AnyCase() {
   Case any;
-  any.machine =
-      *rc::gen::element(Machine{"dgx-a100", 8}, Machine{"dgx-h100", 8}, Machine{"a100-4x100g", 4},
-                        Machine{"pcie-8gpu", 8}, Machine{"gb200-nvl72", 72});
+  any.machine = *rc::gen::element(Machine{"dgx-a100", 8}, Machine{"dgx-h100", 8},
+                                  Machine{"l40s-4x25g", 4}, Machine{"a100-4x100g", 8},
+                                  Machine{"pcie-8gpu", 8}, Machine{"gb200-nvl72", 72});
   any.nodes = any.machine.gpus > 8 ? 1 : *rc::gen::inRange(1, 4);
   any.set = {fmt::format("cluster.topology=topologies/{}.yaml", any.machine.topology),
              fmt::format("training.micro_batch_size={}", *rc::gen::inRange(1, 4)),

@@ -10,14 +10,17 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <random>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/cli/shell.h"
+#include "tests/samples/samples.h"
 #include "tests/sweep/store_test.h"
 
 namespace stepcast::cli {
@@ -29,10 +32,12 @@ using testing::HasSubstr;
 
 constexpr const char* kBinary = "src/cli/stepcast";
 
-// Collectives message by message on 32 ranks: a forecast takes some ten milliseconds, and prices of
-// collectives are no bounds, so that many plans are forecast.
+// Collectives message by message: their prices are no bounds, so that many plans are forecast. On 8
+// ranks the search takes a seventh of a second of a processor; on 32 more than one, which is time
+// to disturb it.
+constexpr int kShort = 8, kLong = 32;
 constexpr const char* kScenario = R"(stepcast: 1
-name: Messages of 32 ranks
+name: Messages
 model:
   kind: layers
   layers:
@@ -40,7 +45,7 @@ model:
        activation: 16 MiB}
   optimizer_step: 1 ms
 cluster:
-  topology: {kind: flat, devices: 32, memory: 1 GiB, link: {latency: 20 us, bandwidth: 2 GB/s}}
+  topology: {kind: flat, devices: RANKS, memory: 1 GiB, link: {latency: 20 us, bandwidth: 2 GB/s}}
   network: message
 training: {sequence_length: 128, micro_batch_size: 1, global_batch_size: 128, precision: bf16,
            optimizer: adamw}
@@ -55,7 +60,15 @@ class PlanStoreTest : public StoreTest {
                           testing::UnitTest::GetInstance()->current_test_info()->name());
     std::filesystem::create_directories(folder_);
     store_ = folder_ + "/results.sqlite";
-    std::ofstream(folder_ + "/scenario.yaml") << kScenario;
+    SearchOn(kShort);
+  }
+  // What the commands search from now on.
+  void SearchOn(int ranks) {
+    ranks_ = ranks;
+    const std::string_view text = kScenario, placeholder = "RANKS";
+    const std::size_t at = text.find(placeholder);
+    std::ofstream(folder_ + "/scenario.yaml")
+        << text.substr(0, at) << ranks << text.substr(at + placeholder.size());
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
@@ -67,7 +80,8 @@ class PlanStoreTest : public StoreTest {
   }
   // What there is without a store and without interruption.
   std::string Undisturbed() const {
-    static std::string output;  // for all tests
+    static std::map<int, std::string> known;  // for all tests
+    std::string& output = known[ranks_];
     if (!output.empty()) return output;
     const ShellResult result = Shell(Command(""));
     EXPECT_EQ(result.status, 0) << result.messages;
@@ -75,15 +89,19 @@ class PlanStoreTest : public StoreTest {
     output = result.output;
     return output;
   }
+
+  int ranks_ = 0;
 };
 
-TEST_F(PlanStoreTest, KilledTenTimesNothingIsLost) {
+TEST_F(PlanStoreTest, KilledAgainAndAgainNothingIsLost) {
+  SearchOn(kLong);
   const std::string undisturbed = Undisturbed();
   std::mt19937 random(10);
   std::int64_t kept = 0;
   int kills = 0;
   int whole = 0;  // searches that came to their end before they were killed
-  while (kills < 10) {
+  const int most = Samples(8, 20);
+  while (kills < most) {
     const pid_t run = Start(Stored(fmt::format("--threads {}", 1 + kills % 3)));
     // From before anything is read to the middle of the work.
     std::this_thread::sleep_for(milliseconds(std::uniform_int_distribution(0, 250)(random)));
@@ -132,6 +150,7 @@ TEST_F(PlanStoreTest, TheSameFromAStoreAndOnAnyNumberOfThreads) {
 }
 
 TEST_F(PlanStoreTest, AnInterruptSaysWhatIsKept) {
+  SearchOn(kLong);
   const std::string undisturbed = Undisturbed();
   const pid_t run = Start(Stored("--threads 1"));
   AwaitResults();
@@ -150,6 +169,7 @@ TEST_F(PlanStoreTest, AnInterruptSaysWhatIsKept) {
 }
 
 TEST_F(PlanStoreTest, TheSecondOfTwoProcessesIsRefused) {
+  SearchOn(kLong);
   const pid_t run = Start(Stored("--threads 1"));
   AwaitResults();
   const ShellResult second = Shell(Stored(""));
@@ -164,6 +184,7 @@ TEST_F(PlanStoreTest, TheSecondOfTwoProcessesIsRefused) {
 }
 
 TEST_F(PlanStoreTest, AFullDiskIsAFailureAndTheRestFollows) {
+  SearchOn(kLong);
   // 48 KiB, as the shell counts.
   const ShellResult full = Shell("ulimit -f 96; " + Stored(""));
   EXPECT_EQ(full.status, 1);
@@ -223,6 +244,7 @@ TEST_F(PlanStoreTest, RanksPrintWhatOneProcessPrints) {
 
 TEST_F(PlanStoreTest, AKilledRankEndsTheJobAndTheRestFollows) {
   if (NoMpirun()) GTEST_SKIP() << "mpirun is not there";
+  SearchOn(kLong);
   const std::string undisturbed = Undisturbed();
   const pid_t run = Start(fmt::format(
       "{} sh -c 'echo $$ > \"$0/new.$OMPI_COMM_WORLD_RANK\"; "

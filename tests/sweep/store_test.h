@@ -63,12 +63,12 @@ class StoreTest : public testing::Test {
   }
   // Waits until the store has results, or a minute.
   void AwaitResults() const {
-    for (int i = 0; i < 600; ++i) {
+    for (int i = 0; i < 6000; ++i) {
       std::error_code error;
       // The log of a store that has results is larger than what makes one.
       const auto size = std::filesystem::file_size(store_ + "-wal", error);
       if (!error && size > std::uintmax_t{40} * 1024) return;
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
   }
 
