@@ -263,9 +263,12 @@ TEST(AnyPlan, ObeysTheLaws) {
   if (broken > 0) return;
   RecordProperty("plans", tried.plans);
   std::printf(
-      "%d plans, %d with several axes; %d refused; more micro-batches %d, flows %d, on one "
-      "or two GPUs %d\n",
-      tried.plans, tried.several_axes, tried.refused, tried.more_batches, tried.flows, tried.twins);
+      "%d plans, %d with several axes; %d refused; more micro-batches %d, flows %d, on one or two "
+      "GPUs %d; rows with other memory %d\n",
+      tried.plans, tried.several_axes, tried.refused, tried.more_batches, tried.flows, tried.twins,
+      tried.other_memory);
+  constexpr int kPart = 100;
+  EXPECT_LE(kPart * tried.other_memory, tried.plans);
   EXPECT_GE(2 * tried.several_axes, tried.plans - 1);
   EXPECT_GE(3 * tried.more_batches, tried.plans);
   EXPECT_GE(8 * tried.flows, tried.plans);
