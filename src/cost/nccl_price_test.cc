@@ -24,7 +24,7 @@ namespace {
 
 // `topology`: a shipped one by name, or a mapping.
 scenario::Scenario On(const std::string& topology, int nodes, const std::string& more = "") {
-  scenario::InputCache cache;
+  static scenario::InputCache cache;  // files are read once
   auto scenario = scenario::LoadText(
       fmt::format(
           "stepcast: 1\n"

@@ -16,7 +16,7 @@ namespace stepcast::forecast {
 namespace {
 
 scenario::Scenario Loaded(const std::string& bandwidth, const std::string& data_parallel) {
-  scenario::InputCache cache;
+  static scenario::InputCache cache;  // files are read once
   auto scenario = scenario::LoadText(R"(
 stepcast: 1
 model:

@@ -73,7 +73,7 @@ data_parallel: {zero_stage: 3, framework: fsdp2, shard_group_size: 4}
 )";
 
 scenario::Scenario Loaded(const char* text, std::vector<std::string> set) {
-  scenario::InputCache cache;
+  static scenario::InputCache cache;  // files are read once
   auto scenario = scenario::LoadText(text, "test", set, cache);
   if (!scenario) ADD_FAILURE() << Format(scenario.error());
   return std::move(*scenario);

@@ -28,7 +28,7 @@ namespace {
 constexpr int kSteps = 3;
 
 scenario::Scenario Loaded(const std::string& text, const std::vector<std::string>& set = {}) {
-  scenario::InputCache cache;
+  static scenario::InputCache cache;  // files are read once
   auto scenario = scenario::LoadText(text, "test", set, cache);
   if (!scenario) ADD_FAILURE() << Format(scenario.error()) << text;
   return *std::move(scenario);

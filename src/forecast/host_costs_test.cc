@@ -22,7 +22,7 @@ data_parallel: {zero_stage: 0, framework: ddp}
 )";
 
 scenario::Scenario Load(const std::vector<std::string>& set = {}) {
-  scenario::InputCache cache;
+  static scenario::InputCache cache;  // files are read once
   auto scenario = scenario::LoadText(kScenario, "test", set, cache);
   EXPECT_TRUE(scenario.has_value());
   return *scenario;

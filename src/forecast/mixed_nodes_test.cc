@@ -63,7 +63,7 @@ data_parallel: {{zero_stage: {}, framework: {}}}
 )",
       nodes[0].topology, nodes[0].count, others, network, plan.micro_batches, plan.pipeline,
       plan.stage, plan.framework);
-  scenario::InputCache cache;
+  static scenario::InputCache cache;  // files are read once
   auto scenario = scenario::LoadText(text, "test", {}, cache);
   EXPECT_TRUE(scenario.has_value()) << (scenario ? "" : Format(scenario.error())) << text;
   return *std::move(scenario);

@@ -59,7 +59,7 @@ data_parallel: {{zero_stage: 0, framework: {}}}
       pipeline.stages * pipeline.data, pipeline.bandwidth, pipeline.network, pipeline.micro_batches,
       pipeline.barrier, pipeline.stages, pipeline.schedule, pipeline.virtual_stages,
       pipeline.framework);
-  scenario::InputCache cache;
+  static scenario::InputCache cache;  // files are read once
   const auto scenario = scenario::LoadText(text, "test", {}, cache);
   EXPECT_TRUE(scenario.has_value()) << (scenario ? "" : Format(scenario.error())) << text;
   auto run = Simulate(*scenario);

@@ -22,7 +22,7 @@ namespace stepcast::forecast {
 namespace {
 
 scenario::Scenario Loaded(const std::string& text, const std::vector<std::string>& set) {
-  scenario::InputCache cache;
+  static scenario::InputCache cache;  // files are read once
   auto scenario = scenario::LoadText(text, "test", set, cache);
   if (!scenario) ADD_FAILURE() << Format(scenario.error()) << text;
   return *std::move(scenario);

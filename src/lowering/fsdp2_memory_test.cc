@@ -69,7 +69,7 @@ RC_GTEST_PROP(Fsdp2Memory, StaysWithinPyTorchsUpperBounds, ()) {
       "precision: bf16, reduce_dtype: {}, optimizer: adamw}}\n"
       "data_parallel: {{zero_stage: 3, framework: fsdp2, reshard_after_forward: {}}}\n",
       layers, number(2, 9), wide ? "fp32" : "bf16", keeps ? "false" : "true");
-  scenario::InputCache cache;
+  static scenario::InputCache cache;  // files are read once
   const auto scenario = scenario::LoadText(text, "test", {}, cache);
   RC_ASSERT(scenario.has_value());
   const program::Program program = LowerRank(*scenario);

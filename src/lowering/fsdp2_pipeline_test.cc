@@ -70,7 +70,7 @@ Drawn AnyPipeline() {
 // gradients of all chunks are there at the last backward, and at most three chunks' parameters.
 RC_GTEST_PROP(Fsdp2Pipeline, GathersByRunsAndReducesOnce, ()) {
   const Drawn drawn = AnyPipeline();
-  scenario::InputCache cache;
+  static scenario::InputCache cache;  // files are read once
   const auto scenario = scenario::LoadText(drawn.Text(), "test", {}, cache);
   RC_ASSERT(scenario.has_value());
   const parallel::PipelineSchedule schedule = plan::ScheduleOf(scenario->plan);

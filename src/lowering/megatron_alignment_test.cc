@@ -14,7 +14,7 @@ namespace {
 // The stage's passes: "F0.1" is the forward of micro-batch 0 through the stage's chunk 1; what is
 // sent off before and after one stands beside it.
 std::string Text(int stages, int stage, int micro_batches) {
-  scenario::InputCache cache;
+  static scenario::InputCache cache;  // files are read once
   const auto scenario = scenario::LoadText(
       fmt::format("stepcast: 1\n"
                   "model: {{kind: layers, layers: [{{name: block, repeat: {}, parameters: [8], "

@@ -13,7 +13,7 @@ namespace stepcast {
 namespace {
 
 scenario::Scenario Loaded(const std::string& path, const std::vector<std::string>& overrides) {
-  scenario::InputCache cache;
+  static scenario::InputCache cache;  // files are read once
   auto scenario = scenario::Load(path, overrides, cache);
   EXPECT_TRUE(scenario.has_value()) << (scenario ? "" : Format(scenario.error()));
   return std::move(*scenario);

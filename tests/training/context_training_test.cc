@@ -42,7 +42,7 @@ parallelism: {{{}}}
 data_parallel: {{{}}}
 )",
       one.ranks, one.training, one.parallelism, one.data_parallel);
-  scenario::InputCache cache;
+  static scenario::InputCache cache;  // files are read once
   auto scenario = scenario::LoadText(text, "test", {}, cache);
   STEPCAST_CHECK(scenario.has_value(), (text + Format(scenario.error())).c_str());
   return *std::move(scenario);

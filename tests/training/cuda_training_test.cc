@@ -22,6 +22,7 @@
 #include "src/runtime/thread_job.h"
 #include "src/scenario/load.h"
 #include "src/validate/plain_training.h"
+#include "tests/samples/samples.h"
 
 namespace stepcast::training {
 namespace {
@@ -75,7 +76,7 @@ training: {{sequence_length: 64, micro_batch_size: 2, optimizer: adamw, {}}}
 data_parallel: {{{}}}
 )",
                                        one.model, ranks, one.training, one.data_parallel);
-  scenario::InputCache cache;
+  static scenario::InputCache cache;  // files are read once
   auto scenario = scenario::LoadText(text, "test", {}, cache);
   STEPCAST_CHECK(scenario.has_value(), (text + Format(scenario.error())).c_str());
   return *scenario;
@@ -183,7 +184,12 @@ std::unique_ptr<runtime::Backend> Gpus(std::string& why_not) {
 }
 
 void ExpectSameBits(runtime::Backend& backend, int ranks) {
-  for (const Case& one : Cases(ranks)) {
+  // Emulated GPUs take long: of the plans for several, two run every second and four the others.
+  const std::vector<Case> cases = Cases(ranks);
+  const std::size_t stride = ranks == 1 ? 1 : Samples<std::size_t>(2, 1);
+  for (std::size_t i = static_cast<std::size_t>(ranks) / 2 % stride; i < cases.size();
+       i += stride) {
+    const Case& one = cases[i];
     const scenario::Scenario scenario = Loaded(one, ranks);
     const Weights plain =
         TrainPlainly(scenario, Gradients::kSmallIntegers, kWarmup + one.measured(), kSeed);

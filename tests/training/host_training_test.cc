@@ -76,7 +76,7 @@ training: {{sequence_length: 8, micro_batch_size: 1, optimizer: adamw, {}}}
 data_parallel: {{{}}}
 )",
                                        one.model, ranks, one.training, one.data_parallel);
-  scenario::InputCache cache;
+  static scenario::InputCache cache;  // files are read once
   auto scenario = scenario::LoadText(text, "test", {}, cache);
   STEPCAST_CHECK(scenario.has_value(), (text + Format(scenario.error())).c_str());
   return *scenario;

@@ -78,7 +78,7 @@ data_parallel: {{{}}}
       plan.schedule.empty() ? fmt::format("virtual_stages: {}", plan.virtual_stages)
                             : "schedule: " + plan.schedule,
       plan.more, plan.data_parallel);
-  scenario::InputCache cache;
+  static scenario::InputCache cache;  // files are read once
   auto scenario = scenario::LoadText(text, "test", {}, cache);
   STEPCAST_CHECK(scenario.has_value(), (text + Format(scenario.error())).c_str());
   return *std::move(scenario);

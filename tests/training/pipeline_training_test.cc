@@ -98,7 +98,7 @@ data_parallel: {{{}}}
       one.schedule.empty() ? fmt::format("virtual_stages: {}", one.virtual_stages)
                            : "schedule: " + one.schedule,
       one.data_parallel);
-  scenario::InputCache cache;
+  static scenario::InputCache cache;  // files are read once
   auto scenario = scenario::LoadText(text, "test", {}, cache);
   STEPCAST_CHECK(scenario.has_value(), (text + Format(scenario.error())).c_str());
   return *std::move(scenario);
