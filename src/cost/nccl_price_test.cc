@@ -286,8 +286,8 @@ TEST(NcclPrice, ACurveSaysNothingOfAnotherMechanism) {
         .microseconds();
   };
   EXPECT_NEAR(time(64, MiB(32)), 779.72, 0.01);
-  EXPECT_NEAR(time(256, MiB(25)) / time(255, MiB(25)), 1, 0.01);
-  EXPECT_GE(time(256, MiB(32)), 779.72);
+  EXPECT_NEAR(time(256, MiB(25)) / time(255, MiB(25)), 1, 0.06);  // a tree's level more
+  EXPECT_GE(time(256, MiB(32)), 779.7);
 }
 
 // Over a network with 10 us from node to node the tuner, which reckons with 5 to 8.5 us, changes

