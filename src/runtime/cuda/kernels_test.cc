@@ -76,10 +76,9 @@ std::vector<float> Numbers(std::int64_t count, std::uint32_t seed) {
 
 // Types, and whether the arrays begin where packs of four fit.
 using Types = std::tuple<DataType, DataType, int>;
-class Effects : public testing::TestWithParam<Types> {
- protected:
-  static constexpr std::int64_t kCount = 100'003;  // no multiple of four
-};
+constexpr std::int64_t kCount = 100'003;  // elements; no multiple of four
+
+class Effects : public testing::TestWithParam<Types> {};
 INSTANTIATE_TEST_SUITE_P(
     All, Effects,
     testing::Combine(testing::Values(DataType::kFp32, DataType::kBf16, DataType::kFp16),
