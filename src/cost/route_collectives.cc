@@ -88,8 +88,7 @@ class Router {
   }
 
   // How many messages collectives send, before any is routed for all groups: those of a program's
-  // first rank stand for those of all its ranks. Messages between stages, which are few, are not
-  // counted.
+  // first rank stand for those of all its ranks.
   Result<double> ForeseenMessages(std::span<const RoutedClass> classes) {
     std::vector<std::pair<const RoutedClass*, int>> programs;  // the first rank of each, its ranks
     for (const RoutedClass& own : classes) {
@@ -117,15 +116,45 @@ class Router {
         const auto [count, added] =
             counts.try_emplace({group, algorithm, collective.kind, collective.bytes.count()});
         if (added) {
-          const network::PlacedSteps placed =
-              steps_->Make(members, algorithm, collective.kind, collective.bytes);
-          const auto traffic =
-              Traffic::Make(*placed.list, traffic_.cluster->network, placed.places, *router_);
-          if (!traffic) return tl::unexpected(NoNetwork(scenario_, traffic.error()));
-          count->second = MessagesOf(*traffic);
+          auto messages = CountMessages(members, algorithm, collective.kind, collective.bytes);
+          if (!messages) return tl::unexpected(NoNetwork(scenario_, messages.error()));
+          count->second = *messages;
         }
         foreseen += static_cast<double>(times_[i]) * static_cast<double>(count->second) * ranks /
                     static_cast<double>(members.size());
+      }
+      auto sent = ForeseenSends(*own);
+      if (!sent) return tl::unexpected(NoNetwork(scenario_, sent.error()));
+      foreseen += *sent * ranks;
+    }
+    return foreseen;
+  }
+
+  tl::expected<std::int64_t, network::Fault> CountMessages(const std::vector<int>& ranks,
+                                                           const char* algorithm,
+                                                           CollectiveKind kind, Bytes bytes) {
+    const network::PlacedSteps placed = steps_->Make(ranks, algorithm, kind, bytes);
+    auto traffic = Traffic::Make(*placed.list, traffic_.cluster->network, placed.places, *router_);
+    if (!traffic) return tl::unexpected(std::move(traffic.error()));
+    return MessagesOf(*traffic);
+  }
+
+  // Of what the rank sends to other stages.
+  tl::expected<double, network::Fault> ForeseenSends(const RoutedClass& own) {
+    double foreseen = 0;
+    for (Index e = 0; e < own.program->exchanges.size(); ++e) {
+      const program::Exchange& exchange = own.program->exchanges[e];
+      const program::ProcessGroup& group =
+          (*own.groups)[own.program->communicators[exchange.communicator].group];
+      const int position = group.PositionOf(own.rank);
+      for (const program::Message& message : exchange.messages) {
+        const int peer =
+            exchange.PeerPosition(message, position, static_cast<int>(group.ranks.size()));
+        if (message.direction == program::MessageDirection::kReceive || peer == position) continue;
+        const auto count = CountMessages({own.rank, group.ranks[static_cast<std::size_t>(peer)]},
+                                         "pairwise", CollectiveKind::kScatter, 2 * message.bytes);
+        if (!count) return tl::unexpected(count.error());
+        foreseen += static_cast<double>(exchange_times_[e]) * static_cast<double>(*count);
       }
     }
     return foreseen;
