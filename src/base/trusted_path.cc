@@ -65,7 +65,7 @@ tl::expected<Destination, std::string> FollowTrustedLinks(const std::string& pat
     components.pop_front();
     struct stat status = {};
     if (::lstat(next.c_str(), &status) != 0) {
-      if (errno != ENOENT) return tl::unexpected(Failure(path, errno));
+      if (errno != ENOENT && errno != ENOTDIR) return tl::unexpected(Failure(path, errno));
       at = next;
       for (const fs::path& component : components) at /= component;
       destination.path = at.string();

@@ -23,8 +23,9 @@ struct Destination {
 // where that user wants, and in a folder that all may write to, such as /tmp, any user can put one.
 bool BelongsToCallerOrSystem(const struct stat& status);
 
-// Follows all links of a path, those of its folders, too. The error is a sentence that names the
-// path and the reason: a link of another user, too many links, a folder that is none.
+// Follows all links of a path, those of its folders, too. Below a file, which is no folder, nothing
+// is there. The error is a sentence that names the path and the reason: a link of another user, too
+// many links, a folder that may not be searched.
 tl::expected<Destination, std::string> FollowTrustedLinks(const std::string& path);
 
 // "cannot write 'PATH': it belongs to another user".

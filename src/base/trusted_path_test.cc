@@ -68,8 +68,12 @@ TEST_F(TrustedPathTest, LinksThatLeadRoundAreAnError) {
   EXPECT_NE(round.error().find("Too many levels"), std::string::npos) << round.error();
 }
 
-TEST_F(TrustedPathTest, AFileIsNoFolder) {
-  EXPECT_FALSE(FollowTrustedLinks((folder_ / "inner" / "file" / "more").string()).has_value());
+TEST_F(TrustedPathTest, NothingIsBelowAFile) {
+  const std::string path = (folder_ / "inner" / "file" / "more").string();
+  const auto below = FollowTrustedLinks(path);
+  ASSERT_TRUE(below.has_value()) << below.error();
+  EXPECT_EQ(below->path, path);
+  EXPECT_FALSE(below->status);
 }
 
 TEST_F(TrustedPathTest, AnothersLinksAreRefusedWhereverTheyStand) {

@@ -44,6 +44,13 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
   if (training.lora.adapts()) {
     return "it has no adapters, which NeMo and Megatron-Bridge add to it: training.lora";
   }
+  if (training.precision == DataType::kFp8 && training.fp8_scaling != model::Fp8Scaling::kDelayed &&
+      training.fp8_scaling != model::Fp8Scaling::kCurrent) {
+    return "its layers in FP8 are Transformer Engine's: training.fp8_scaling";
+  }
+  if (training.tp_only_amax_red) {
+    return "its command line does not confine the scales' agreement: training.tp_only_amax_red";
+  }
   if (training.compile) return "it does not compile blocks with torch.compile: training.compile";
   if (training.activation_checkpointing == model::Checkpointing::kSelectiveOp) {
     return "its recomputation is full, or of the attention core: activation_checkpointing";

@@ -130,7 +130,8 @@ TEST(DataLoading, CopiesWhatItIsToldTo) {
 // bf16 parameters and three FP32 arrays: 14 bytes each.
 TEST(CheckpointSaving, WhoSavesWhat) {
   const std::string training =
-      "gradient_accumulation: 1, checkpoint_saving: {every: 100, bandwidth: 2 GB/s}";
+      "gradient_accumulation: 1, master_weights: fp32, "
+      "checkpoint_saving: {every: 100, bandwidth: 2 GB/s}";
   const auto bytes = [&](const std::string& data_parallel) {
     const scenario::Scenario scenario = Loaded(training, data_parallel);
     return CheckpointBytesOf(scenario, *scenario.model);
@@ -155,8 +156,8 @@ TEST(CheckpointSaving, WhoSavesWhat) {
 TEST(CheckpointSaving, AStepBearsItsPart) {
   for (const bool async : {false, true}) {
     const auto program =
-        Lowered(fmt::format("gradient_accumulation: 1, checkpoint_saving: {{every: 100, "
-                            "mode: {}, bandwidth: 2 GB/s}}",
+        Lowered(fmt::format("gradient_accumulation: 1, master_weights: fp32, checkpoint_saving: "
+                            "{{every: 100, mode: {}, bandwidth: 2 GB/s}}",
                             async ? "async" : "sync"));
     const Kernel* write = Find(program, "write_checkpoint");
     ASSERT_NE(write, nullptr);
@@ -177,8 +178,9 @@ TEST(CheckpointSaving, AStepBearsItsPart) {
 // What is still being written lies in the node's memory.
 TEST(CheckpointSaving, AsyncTakesHostMemory) {
   const auto host = [](const char* mode) {
-    return HostBytesOfNode(Loaded(fmt::format("gradient_accumulation: 1, checkpoint_saving: "
-                                              "{{every: 100, mode: {}, bandwidth: 2 GB/s}}",
+    return HostBytesOfNode(Loaded(fmt::format("gradient_accumulation: 1, master_weights: fp32, "
+                                              "checkpoint_saving: {{every: 100, mode: {}, "
+                                              "bandwidth: 2 GB/s}}",
                                               mode),
                                   "zero_stage: 3, framework: fsdp2"));
   };

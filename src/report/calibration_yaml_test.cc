@@ -99,7 +99,7 @@ calibration::KernelCosts AnyKernels() {
                                     .add_fill = static_cast<double>(Between(0, 300)),
                                     .start = AnyTime(1000)};
       kernels.attention[0] = {AnyEfficiency(), AnyEfficiency(), 0,
-                              static_cast<double>(Between(0, 1'000'000))};
+                              static_cast<double>(Between(0, 100'000))};
       kernels.power = {.idle = 100,
                        .products = static_cast<double>(Between(1, 2000)),
                        .memory = Between(0, 1) * 400.0};

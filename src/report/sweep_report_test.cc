@@ -131,7 +131,8 @@ TEST(SweepReportTest, NoLineIsTooWide) {
 TEST(SweepReportTest, CsvLeavesTheFiguresOfIllegalRowsEmpty) {
   EXPECT_EQ(SweepCsv(Grid(), Rows()),
             "data_parallel.bucket_size,status,reason,step_time_s,tokens_per_s_per_gpu,peak_bytes,"
-            "fits,reserved_bytes,outside_bytes,capacity_bytes,free_bytes,tokens\r\n"
+            "fits,reserved_bytes,outside_bytes,capacity_bytes,free_bytes,tokens,verdict,"
+            "fit_probability\r\n"
             "1 MiB,ok,,0.0125,1234.5,2147483648,true,3221225472,1073741824,85899345920,"
             "81604378624,4096,fits,0.95\r\n"
             "25 MiB,does_not_fit,needs 12.5 GiB more than the device has,0.012,1300,96636764160,"

@@ -137,6 +137,11 @@ TEST(OutputKeysTest, ThoseOfPlanAreDocumented) {
           // More memory gives another answer.
           plan + "--set training.global_batch_size=512 --set training.gradient_accumulation=null "
                  "--vary 'data_parallel.bucket_size=25 MiB' --headroom 50% --no-front",
+          // A setting that some plans keep.
+          fmt::format("plan {} --json --set training.activation_checkpointing=full "
+                      "--set training.blocks_per_checkpoint=2 --best 1 "
+                      "--vary 'data_parallel.bucket_size=25 MiB'",
+                      kScenario),
           // No plan will do.
           plan + "--vary 'data_parallel.bucket_size=25 MiB' --headroom 99% --best 1",
       }),
@@ -154,7 +159,7 @@ TEST(OutputKeysTest, ThoseOfSweepAreDocumented) {
   Keys keys;
   Collect(json::parse(lines.output), "row", keys);
   for (const std::string& key : keys) EXPECT_TRUE(documented.contains(key)) << key;
-  EXPECT_EQ(keys.size(), 12U);
+  EXPECT_EQ(keys.size(), 14U);
 }
 
 TEST(OutputKeysTest, ThoseOfSimulateAreDocumented) {
@@ -181,7 +186,7 @@ TEST(OutputKeysTest, ThoseOfSimulateAreDocumented) {
       // The model is frozen but for adapters.
       "simulate scenarios/llama2-70b-lora/scenario.yaml --json",
       // The allocator gives memory back.
-      "simulate scenarios/shared-card/scenario.yaml --json",
+      "simulate scenarios/shared-card/scenario.yaml --json --set training.master_weights=fp32",
       "simulate scenarios/deepspeed-zero/scenario.yaml --json "
       "--set data_parallel.deepspeed.offload_optimizer=cpu",
   });
@@ -215,7 +220,7 @@ TEST(OutputKeysTest, ThoseOfCollectiveAreDocumented) {
 }
 
 TEST(OutputKeysTest, ThoseOfCalibrateRunsAreDocumented) {
-  const Keys printed = Printed({"calibrate runs calibration/published/simumax-b200.yaml --json"});
+  const Keys printed = Printed({"calibrate runs calibration/published/llm-foundry.yaml --json"});
   // These runs have none of that kind.
   EXPECT_EQ(And(printed, {"far[]", "doubtful[]"}), Documented("Output of calibrate runs"));
 }

@@ -59,7 +59,7 @@ class LiarsOfMpirunTest(CommandTest):
             capture_output=True, text=True, env=dict(os.environ, TMPDIR="/tmp"), timeout=100)
 
     def test_what_keeps_a_rank_from_running_is_a_failure(self):
-        for status in (0, 3 + 1, 256, 1 << 32):
+        for status in (0, 4 + 1, 256, 1 << 32):
             with self.subTest(status=status):
                 ended = self.run_two(self.scenario(2), [LIAR, "fails", str(status)])
                 self.assertEqual((ended.returncode, ended.stdout), (1, ""), ended.stderr)
