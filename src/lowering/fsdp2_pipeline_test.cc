@@ -121,7 +121,7 @@ RC_GTEST_PROP(Fsdp2Pipeline, GathersByRunsAndReducesOnce, ()) {
 // nothing of the gradient that comes, whose memory goes back when it has come.
 TEST(Fsdp2PipelineTest, FrozenEmbeddingsAwaitWhatIsSent) {
   scenario::InputCache cache;
-  for (const char* schedule : {"interleaved_1f1b", "breadth_first"}) {
+  for (const char* schedule : {"interleaved_1f1b", "breadth_first", "zb_v", "dualpipe_v"}) {
     const auto scenario = scenario::LoadText(
         fmt::format(
             "stepcast: 1\n"

@@ -169,6 +169,9 @@ void TrainingStep::WritePass(ShardingStrategy& strategy) {
       WriteBackward(strategy, layer);
     }
   }
+  // Behind frozen layers a chunk may have nothing to do but what its weights need, which comes later.
+  // The stage before awaits a message all the same.
+  if (!weights && !chunk().first && BackwardOf(last_layer_).empty()) HandOn(strategy, last_layer_);
   builder_.SetLabel(program::kNone);
   strategy.EndPass();
   messages_.AfterPass(pass_);
@@ -433,7 +436,10 @@ void TrainingStep::RunLayer(ShardingStrategy& strategy, ShardingStrategy::Pass p
   for (const model::ValueUse& use : entries.unreleased) {
     pending_.buffers.emplace_back(BufferOf(use, layer), use);
   }
-  if (!hands_on) return;
+  if (hands_on) HandOn(strategy, layer);
+}
+
+void TrainingStep::HandOn(ShardingStrategy& strategy, int layer) {
   if (handing_on_ == program::kNone) {
     handing_on_ = builder_.AddKernel({.name = "hand on", .kind = KernelKind::kGiven});
   }

@@ -216,6 +216,8 @@ class TrainingStep {
   void BeginForward();
   void BeginBackward();
   void WriteOutput();
+  // A kernel without costs that writes the message, where no other does.
+  void HandOn(ShardingStrategy& strategy, int layer);
   // Of the pass that is written.
   int slot() const { return slot_of_pass_[pass_]; }
   std::size_t At(int slot, int layer) const {
