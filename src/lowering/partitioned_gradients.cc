@@ -44,7 +44,9 @@ void PartitionedGradients::SetStreams(StreamId reduce_stream, Index communicator
   reduce_stream_ = reduce_stream;
   communicator_ = communicator;
   if (!ExchangesQuantised()) return;
-  node_communicator_ = builder_.AddCommunicator("node", groups_.Near(RanksOfNode()));
+  if (RanksOfNode() > 1) {
+    node_communicator_ = builder_.AddCommunicator("node", groups_.Near(RanksOfNode()));
+  }
   rail_communicator_ = builder_.AddCommunicator("rail", groups_.Far(RanksOfNode()));
 }
 
@@ -223,8 +225,12 @@ void PartitionedGradients::Exchange(const Entry& entry) {
   operations_.Writes(exchange.packed);
   operations_.Traffic(BytesOf(entry.place.elements, reduced_in_), exchange.packed.size());
   operations_.Run(reduce_stream_, "quantise");
-  send(exchange.inside, exchange.packed, exchange.exchanged);
-  send(exchange.inside_scales, exchange.packed, exchange.exchanged);
+  if (node_communicator_ == kNone) {  // a rank that has the node for itself sends to itself
+    operations_.Copy(reduce_stream_, "copy_to_itself", exchange.exchanged, exchange.packed);
+  } else {
+    send(exchange.inside, exchange.packed, exchange.exchanged);
+    send(exchange.inside_scales, exchange.packed, exchange.exchanged);
+  }
   operations_.Reads(exchange.exchanged);
   operations_.Writes(exchange.summed);
   operations_.Run(reduce_stream_, "quantised_reduction");
