@@ -157,8 +157,8 @@ std::optional<BytesRange> MemoryRange(Bytes peak,
 
 namespace {
 
-// So far from their forecasts, as a part of these, lies the median of the published peaks that check
-// forecasts (docs/uncertainty.md, "Does it fit"): forecasts are a little high.
+// So far from their forecasts, as a part of these, lies the median of the published peaks that
+// check forecasts (docs/uncertainty.md, "Does it fit"): forecasts are a little high.
 constexpr double kMedianOfMemory = -0.009;
 
 // The scale of the Cauchy distribution nine of ten of whose values lie as far from its median as

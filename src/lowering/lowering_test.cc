@@ -367,12 +367,12 @@ TEST(Lowering, ProgramsThatLeaveTheDeviceAreSound) {
 // A rank that has its node for itself has nobody to exchange with inside of it.
 TEST(Lowering, QuantisedGradientsOfNodesOfOneGpuGoAcrossAlone) {
   for (const char* devices : {"2", "4"}) {
-    const program::Program program = Lowered(
-        kTransformer,
-        {std::string("cluster={topology: {kind: flat, devices: ") + devices +
-             ", gpu: h100-sxm, link: {latency: 5 us, bandwidth: 25 GB/s}}}",
-         "data_parallel={framework: deepspeed, zero_stage: 3, deepspeed: {zero_quantized_gradients: "
-         "true}}"});
+    const program::Program program =
+        Lowered(kTransformer, {std::string("cluster={topology: {kind: flat, devices: ") + devices +
+                                   ", gpu: h100-sxm, link: {latency: 5 us, bandwidth: 25 GB/s}}}",
+                               "data_parallel={framework: deepspeed, zero_stage: 3, deepspeed: "
+                               "{zero_quantized_gradients: "
+                               "true}}"});
     const auto violations = program::Validate(program);
     EXPECT_TRUE(violations.empty()) << violations.front();
     for (const program::Collective& collective : program.collectives) {

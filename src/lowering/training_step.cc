@@ -169,8 +169,8 @@ void TrainingStep::WritePass(ShardingStrategy& strategy) {
       WriteBackward(strategy, layer);
     }
   }
-  // Behind frozen layers a chunk may have nothing to do but what its weights need, which comes later.
-  // The stage before awaits a message all the same.
+  // Behind frozen layers a chunk may have nothing to do but what its weights need, which comes
+  // later. The stage before awaits a message all the same.
   if (!weights && !chunk().first && BackwardOf(last_layer_).empty()) HandOn(strategy, last_layer_);
   builder_.SetLabel(program::kNone);
   strategy.EndPass();
