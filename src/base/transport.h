@@ -5,8 +5,8 @@
 
 namespace stepcast {
 
-// What carries messages from node to node, wire and driving software together: how long a small
-// message takes is the transport's affair, whatever the bandwidth.
+// A transport is the network between nodes together with the software that drives it. It decides
+// how long a small message takes, on links of any bandwidth.
 enum class Transport : std::uint8_t { kInfiniband, kRoce, kEfa, kOmniPath, kSlingshot, kTcp };
 inline constexpr Transport kTransports[] = {Transport::kInfiniband, Transport::kRoce,
                                             Transport::kEfa,        Transport::kOmniPath,

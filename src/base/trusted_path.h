@@ -7,10 +7,11 @@
 
 #include "tl/expected.hpp"
 
-// The one rule for the names of outputs: where they lead, and whose links they may lead through.
+// This file decides which file the name of an output leads to, and through whose symbolic links it
+// may lead there. Every command that writes a file asks it.
 namespace stepcast {
 
-// What an output's name stands for once all links in it are followed.
+// A destination is the file that an output's name stands for once all symbolic links are followed.
 struct Destination {
   std::string path;                   // without links; a name that may not exist yet
   std::optional<struct stat> status;  // of what is there; none: nothing is

@@ -203,7 +203,8 @@ GroupShape ShapeOf(std::span<const int> ranks, int gpus_per_node) {
   return shape;
 }
 
-// What NCCL chooses, with the law's time for it, in microseconds.
+// An estimate is the algorithm that NCCL chooses and the time, in microseconds, that the tuning
+// model gives for it.
 struct NcclPricer::Estimate {
   const char* algorithm = "ring";
   std::optional<nccl::Algorithm> tuned;  // none: sends and receives
@@ -406,8 +407,7 @@ std::optional<NcclPricer::LinkSpeeds> NcclPricer::SpeedsOf(const calibration::Cu
   if (path.nodes > 1) {
     if (!Alike(file.transport, setting_.cluster->fabric()->transport)) return std::nullopt;
     // What a file states of its network is that of all cards of a node.
-    const bool whole_nodes =
-        static_cast<int>(shape.gpus.size()) == GpusOfANode();
+    const bool whole_nodes = static_cast<int>(shape.gpus.size()) == GpusOfANode();
     const bool alike = Alike(file.network, path.inter_bandwidth);
     const bool known = whole_nodes && file.network != Bandwidth();
     if (!alike && !known) return std::nullopt;

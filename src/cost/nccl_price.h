@@ -148,7 +148,8 @@ class NcclPricer {
                  const GroupShape& shape, CollectivePrice& price);
 
  private:
-  // What NCCL chooses, with the law's time for it, in microseconds.
+  // An estimate is the algorithm that NCCL chooses and the time, in microseconds, that the tuning
+  // model gives for it.
   struct Estimate;
   struct Timed;
   // How fast a machine's links are: its NVLinks over those that NCCL's figure stands for, and its
@@ -178,7 +179,8 @@ class NcclPricer {
     bool any = true;  // the settings leave curves that are like what they leave NCCL
     std::array<std::optional<std::vector<Anchor>>, 4> tiers;
   };
-  // By how much the law is wrong.
+  // A correction is the factor by which measured times differ from the tuning model's, and says
+  // where it comes from.
   struct Correction {
     double factor = 1;
     Provenance provenance = Provenance::kModelled;
@@ -215,8 +217,9 @@ class NcclPricer {
                             const GroupShape* communicator);
   Group& GroupOf(CollectiveKind kind, const topology::CommunicationPath& path,
                  const GroupShape& shape);
-  // Those of the curves whose machine's links are like these, or of all others; of exactly the
-  // group's ranks, or of other numbers.
+  // The measured curves of `kind` that a price may lean on. `like_these`: those of machines whose
+  // links are like this one's, else those of all other machines. `exact`: those measured with
+  // exactly the group's number of ranks, else those with other numbers.
   std::vector<Anchor> FindCurves(CollectiveKind kind, const topology::CommunicationPath& path,
                                  const GroupShape& shape, bool like_these, bool exact);
   // How fast the links of a file's machine are; none where its data passed through other kinds of
@@ -228,7 +231,8 @@ class NcclPricer {
   std::optional<Anchor> AnchorOf(const calibration::CollectiveCurve& curve, CollectiveKind kind,
                                  const topology::CommunicationPath& path, const GroupShape& shape,
                                  const LinkSpeeds& speeds);
-  // By the first tier that knows the estimate's mechanism; 1, modelled, where none does.
+  // The first tier of curves that has measured the estimate's algorithm and protocol gives the
+  // correction. Where none has, the factor is 1 and the provenance is kModelled.
   Correction CorrectionOf(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path,
                           const GroupShape& shape, const Estimate& estimate);
   static std::optional<Correction> CorrectionBy(const std::vector<Anchor>& anchors,
@@ -263,7 +267,7 @@ class NcclPricer {
   LinkSpeeds own_;
   std::map<Machine, Communicator> communicators_;
   std::map<std::pair<Machine, std::vector<int>>, nccl::ExchangeModel> exchanges_;  // with relays
-  // By kind, shape, and what a node has between it and others.
+  // The keys are the kind, the group's shape, and the bandwidth that a node has to other nodes.
   std::map<std::tuple<CollectiveKind, GroupShape, std::int64_t>, Group> groups_;
 };
 

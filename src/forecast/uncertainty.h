@@ -93,8 +93,8 @@ inline constexpr double kMemoryResidual = 0.063;
 double FitProbability(Bytes available, Bytes reserved,
                       const std::vector<calibration::Residual>& residuals);
 
-// By such a part of the forecast as much has to be left for the probability to be kLikelyFit: what
-// plans leave free.
+// The part of what the allocator holds that has to be left of a device for the plan to fit with a
+// probability of kLikelyFit. The search for a plan leaves as much free.
 double MemoryError(const std::vector<calibration::Residual>& residuals);
 
 }  // namespace stepcast::forecast

@@ -67,14 +67,14 @@ struct BytesRange {
 
 enum class MemoryVerdict : std::uint8_t {
   kFits,
-  // By the forecast it fits, but less probably than kLikelyFit, or only after the allocator has
-  // given cached segments back.
+  // The step fits by the forecast, but with a probability below kLikelyFit, or only after the
+  // allocator has given cached segments back.
   kMayNotFit,
   kDoesNotFit,
 };
 const char* Name(MemoryVerdict verdict);  // "fits", "may_not_fit", "does_not_fit"
 
-// How probable it is at least that a step fits of which it is said.
+// A step is said to fit where the probability that it does is at least this.
 inline constexpr double kLikelyFit = 0.75;
 
 struct MemoryForecast {
@@ -95,11 +95,12 @@ struct MemoryForecast {
   int allocator_flushes = 0;
   // Of `peak`; others are known as well in relative terms. None where the profile does not say.
   std::optional<BytesRange> peak_range{};
-  // Of being `fits` on the machine, by the error of forecasts of peaks (uncertainty.h,
-  // FitProbability), in thousandths. One or zero in textbook data parallelism.
+  // The probability that the step fits on the machine, rounded to thousandths. It follows from the
+  // error of forecasts of peaks (uncertainty.h, FitProbability). In textbook data parallelism it is
+  // one or zero.
   double fit_probability = 1;
-  // So much of the device has to be left for kLikelyFit (uncertainty.h, MemoryError); zero in
-  // textbook data parallelism.
+  // The bytes that have to be left of the device for a probability of kLikelyFit (uncertainty.h,
+  // MemoryError). In textbook data parallelism they are zero.
   Bytes error;
 
   Bytes left() const { return capacity - reserved - outside; }

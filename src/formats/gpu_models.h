@@ -22,7 +22,8 @@ const GpuModel* FindGpuModel(std::string_view name);
 // By the PCI vendor and device id ("0x10de", "0x2330") as Linux gives them. Null when unknown.
 const GpuModel* FindGpuModel(std::string_view vendor, std::string_view device);
 
-// By the name that CUDA gives the device ("NVIDIA H100 80GB HBM3"). Null when unknown.
+// Finds a GPU's model by the name that CUDA gives the device, such as "NVIDIA H100 80GB HBM3". The
+// result is null where no model has this name.
 const GpuModel* FindGpuModelOfCuda(std::string_view name);
 
 // One NVLink of a GPU of this compute capability (80, 90, ...), one direction, raw.
