@@ -156,6 +156,7 @@ Architecture TypicalOf(Family family) {
       break;
     case Family::kLlama:
     case Family::kMistral:
+    case Family::kMixtral:
       break;
   }
   return a;
@@ -266,6 +267,8 @@ const char* Name(Family family) {
       return "mpt";
     case Family::kNemotron:
       return "nemotron";
+    case Family::kMixtral:
+      return "mixtral";
     case Family::kBert:
       return "bert";
     case Family::kMegatronBert:

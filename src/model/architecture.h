@@ -17,6 +17,7 @@ enum class Family : std::uint8_t {
   kQwen2,
   kMpt,
   kNemotron,
+  kMixtral,  // Mistral's layers with experts (arXiv 2401.04088)
   // Encoders, pre-trained by predicting masked tokens (Devlin et al. 2018, arXiv 1810.04805).
   kBert,          // norms behind residuals
   kMegatronBert,  // norms before attention and feed-forward (Shoeybi et al. 2019, arXiv 1909.08053)
@@ -28,6 +29,41 @@ enum class Activator : std::uint8_t {
   kSquaredRelu,  // max(x, 0)^2 (So et al. 2021, arXiv 2109.08668)
 };
 enum class Position : std::uint8_t { kLearned, kRotary, kAlibi };
+
+// How a router's scores become the weights of the experts that a token takes.
+enum class RouterScores : std::uint8_t {
+  kSoftmaxOfChosen,  // over the logits of the chosen experts (Mixtral, GPT-OSS)
+  kSoftmax,          // over the logits of all experts (Qwen3, DeepSeek-V2)
+  kSigmoid,          // of each logit by itself (DeepSeek-V3)
+};
+
+// The experts of a mixture. In the blocks that have experts, the feed-forward layer is a router and
+// `count` feed-forward layers of their own, of which each token takes `per_token`.
+struct Experts {
+  std::int64_t count = 0;         // E; 0: the model is dense
+  std::int64_t per_token = 0;     // k
+  std::int64_t feed_forward = 0;  // width of one expert
+  // Width of the shared experts together, which every token takes; 0: there are none.
+  std::int64_t shared_feed_forward = 0;
+  // The first blocks have a dense feed-forward layer of width Architecture::feed_forward. Behind
+  // them every `every`-th block has experts, counted from the model's first block: with 2 those
+  // with an odd index.
+  std::int64_t leading_dense = 0;
+  std::int64_t every = 1;
+  RouterScores scores = RouterScores::kSoftmaxOfChosen;
+  // The weights of a token's experts add up to 1 (norm_topk_prob).
+  bool normalized_weights = true;
+  // Experts stand in so many groups, and a token takes its experts from so many of them; 0: from
+  // all (DeepSeek-V3: 8 and 4).
+  std::int64_t groups = 0, groups_per_token = 0;
+  // A correction of each expert's score balances the loads; it is no parameter (DeepSeek-V3).
+  bool balancing_bias = false;
+  bool router_bias = false;  // the router's product has a bias (GPT-OSS)
+  bool bias = false;         // so have the experts' (GPT-OSS)
+
+  bool exist() const { return count > 0; }
+  friend bool operator==(const Experts&, const Experts&) = default;
+};
 
 struct Architecture {
   Family family = Family::kLlama;  // decides the tensors' names and their registration order
@@ -55,12 +91,19 @@ struct Architecture {
   std::int64_t token_types = 0;
   // Encoders: a pooler and a head tell from the first token whether one segment follows the other.
   bool next_sentence = false;
+  Experts experts{};
   Lora lora{};  // how it is trained: with adapters, all else frozen
 };
 
 // What the released models of a family have in common: normalisation, activation, positions,
 // biases, tied embeddings. Dimensions and dropout are left at zero and false.
 Architecture TypicalOf(Family family);
+
+// Whether the block with this index, counted from the model's first, has experts.
+constexpr bool HasExperts(const Architecture& architecture, std::int64_t block) {
+  const Experts& experts = architecture.experts;
+  return experts.exist() && block >= experts.leading_dense && (block + 1) % experts.every == 0;
+}
 
 // Every token sees all tokens of its sequence; the head predicts masked ones.
 constexpr bool IsEncoder(Family family) {

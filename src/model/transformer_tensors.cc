@@ -69,7 +69,13 @@ constexpr ModuleNames kLlamaNames = {.embedding = "model.embed_tokens",
                                      .activator = "mlp.act_fn",
                                      .down = "mlp.down_proj",
                                      .linear_qkv = "self_attn.qkv_proj",
-                                     .linear_fc1 = "mlp.gate_up_proj"};
+                                     .linear_fc1 = "mlp.gate_up_proj",
+                                     .router = "mlp.gate",
+                                     .experts_gate_up = "mlp.experts.gate_up_proj",
+                                     .experts_down = "mlp.experts.down_proj",
+                                     .shared_gate = "mlp.shared_experts.gate_proj",
+                                     .shared_up = "mlp.shared_experts.up_proj",
+                                     .shared_down = "mlp.shared_experts.down_proj"};
 
 constexpr ModuleNames kBertNames = {.embedding = "bert.embeddings.word_embeddings",
                                     .positions = "bert.embeddings.position_embeddings",
@@ -116,24 +122,28 @@ using Of = ModuleParameter::Of;
 // that what lies between them stays on its rank (Shoeybi et al. 2019, arXiv 1909.08053).
 enum class Pairing : std::uint8_t { kColumns, kRows };
 
+std::vector<Split> AlongTensor(int dimension) {
+  return {{.axis = parallel::Axis::kTensor, .dimension = dimension}};
+}
+
 // nn.Linear keeps its weight as [out, in]; GPT-2's Conv1D as [in, out].
 void AppendLinear(const Architecture& a, std::string_view module, std::int64_t in, std::int64_t out,
                   bool bias, Pairing pairing, Parameters& parameters) {
   std::vector<std::int64_t> shape{out, in};
   const bool by_outputs = pairing == Pairing::kColumns;
-  Division weight = by_outputs ? Division::kDimension0 : Division::kDimension1;
+  int divided = by_outputs ? 0 : 1;
   if (a.family == Family::kGpt2) {
     std::swap(shape[0], shape[1]);
-    weight = by_outputs ? Division::kDimension1 : Division::kDimension0;
+    divided = 1 - divided;
   }
   const bool frozen = a.lora.adapts();
-  parameters.push_back({module, Of::kWeight, std::move(shape), weight, false, frozen});
+  parameters.push_back({module, Of::kWeight, std::move(shape), AlongTensor(divided), false, frozen});
   if (!bias) return;
   // Behind rows the bias is added to the sum.
   parameters.push_back({module,
                         Of::kBias,
                         {out},
-                        by_outputs ? Division::kDimension0 : Division::kWhole,
+                        by_outputs ? AlongTensor(0) : std::vector<Split>(),
                         !by_outputs,
                         frozen});
 }
@@ -148,15 +158,45 @@ void AppendAdapter(const Architecture& a, bool adapted, std::string_view module,
       {module,
        Of::kLoraA,
        {a.lora.rank, in},
-       pairing == Pairing::kColumns ? Division::kDimension0 : Division::kDimension1});
-  parameters.push_back({module, Of::kLoraB, {out, a.lora.rank}, Division::kDimension0});
+       AlongTensor(pairing == Pairing::kColumns ? 0 : 1)});
+  parameters.push_back({module, Of::kLoraB, {out, a.lora.rank}, AlongTensor(0)});
 }
 
 void AppendNorm(const Architecture& a, std::string_view module, Parameters& parameters) {
   const bool frozen = a.lora.adapts();
-  parameters.push_back({module, Of::kWeight, {a.hidden}, Division::kWhole, true, frozen});
+  parameters.push_back({module, Of::kWeight, {a.hidden}, {}, true, frozen});
   if (!a.norm_bias) return;
-  parameters.push_back({module, Of::kBias, {a.hidden}, Division::kWhole, true, frozen});
+  parameters.push_back({module, Of::kBias, {a.hidden}, {}, true, frozen});
+}
+
+// The experts' matrices are one tensor each, [E, 2f, h] and [E, h, f], as transformers 5 has them
+// (integrations/moe.py). Ranks have different experts, and perhaps a part of each.
+void AppendExperts(const Architecture& a, const ModuleNames& names, Parameters& parameters) {
+  const Experts& experts = a.experts;
+  const bool frozen = a.lora.adapts();
+  const auto append = [&](std::string_view module, Of of, std::vector<std::int64_t> shape,
+                          int divided) {
+    std::vector<Split> splits{{.axis = parallel::Axis::kExpert, .dimension = 0}};
+    if (divided > 0) splits.push_back({.axis = parallel::Axis::kExpertTensor, .dimension = divided});
+    parameters.push_back(
+        {module, of, std::move(shape), std::move(splits), false, frozen, ParameterGroup::kExperts});
+  };
+  // Each rank routes its own tokens.
+  parameters.push_back({names.router, Of::kWeight, {experts.count, a.hidden}, {}, true, frozen});
+  if (experts.router_bias) {
+    parameters.push_back({names.router, Of::kBias, {experts.count}, {}, true, frozen});
+  }
+  append(names.experts_gate_up, Of::kWeight, {experts.count, 2 * experts.feed_forward, a.hidden}, 1);
+  if (experts.bias) {
+    append(names.experts_gate_up, Of::kBias, {experts.count, 2 * experts.feed_forward}, 1);
+  }
+  append(names.experts_down, Of::kWeight, {experts.count, a.hidden, experts.feed_forward}, 2);
+  if (experts.bias) append(names.experts_down, Of::kBias, {experts.count, a.hidden}, 0);
+  if (experts.shared_feed_forward == 0) return;
+  const std::int64_t width = experts.shared_feed_forward;
+  AppendLinear(a, names.shared_gate, a.hidden, width, false, Pairing::kColumns, parameters);
+  AppendLinear(a, names.shared_up, a.hidden, width, false, Pairing::kColumns, parameters);
+  AppendLinear(a, names.shared_down, width, a.hidden, false, Pairing::kRows, parameters);
 }
 
 std::string TensorName(std::string_view prefix, const ModuleParameter& parameter) {
@@ -183,6 +223,7 @@ const ModuleNames& NamesOf(Family family) {
     case Family::kMistral:
     case Family::kQwen2:
     case Family::kNemotron:
+    case Family::kMixtral:
       break;
   }
   return kLlamaNames;
@@ -197,14 +238,14 @@ std::vector<ModuleParameter> EmbeddingParameters(const Architecture& a) {
   parameters.push_back({names.embedding,
                         Of::kWeight,
                         {a.vocabulary, a.hidden},
-                        Division::kDimension0,
+                        AlongTensor(0),
                         false,
                         frozen});
   if (a.position == Position::kLearned) {
     parameters.push_back({names.positions,
                           Of::kWeight,
                           {a.max_positions, a.hidden},
-                          Division::kWhole,
+                          {},
                           false,
                           frozen});
   }
@@ -215,7 +256,7 @@ std::vector<ModuleParameter> EmbeddingParameters(const Architecture& a) {
   return parameters;
 }
 
-std::vector<ModuleParameter> BlockParameters(const Architecture& a) {
+std::vector<ModuleParameter> BlockParameters(const Architecture& a, bool experts) {
   const ModuleNames& names = NamesOf(a.family);
   const std::int64_t query = a.heads * a.head_size;
   const std::int64_t key = a.kv_heads * a.head_size;
@@ -227,6 +268,7 @@ std::vector<ModuleParameter> BlockParameters(const Architecture& a) {
     AppendAdapter(a, has_adapter, module, in, out, pairing, parameters);
   };
   const auto feed_forward = [&] {
+    if (experts) return AppendExperts(a, names, parameters);
     const bool gated = a.activator == Activator::kSwiGlu;
     const bool bias = a.feed_forward_bias;
     if (gated) {
@@ -281,7 +323,7 @@ std::vector<ModuleParameter> HeadParameters(const Architecture& a) {
       parameters.push_back({module, Of::kBias, {out}});
     };
     if (a.next_sentence) whole(names.pooler, a.hidden, a.hidden);
-    parameters.push_back({names.predictions, Of::kBias, {a.vocabulary}, Division::kDimension0});
+    parameters.push_back({names.predictions, Of::kBias, {a.vocabulary}, AlongTensor(0)});
     whole(names.head_dense, a.hidden, a.hidden);
     AppendNorm(a, names.head_norm, parameters);
     if (a.next_sentence) whole(names.next_sentence, a.hidden, kSentenceClasses);
@@ -290,7 +332,7 @@ std::vector<ModuleParameter> HeadParameters(const Architecture& a) {
   parameters.push_back({a.tie_embeddings ? names.embedding : names.head,
                         Of::kWeight,
                         {a.vocabulary, a.hidden},
-                        Division::kDimension0,
+                        AlongTensor(0),
                         false,
                         a.lora.adapts()});
   return parameters;
@@ -306,14 +348,14 @@ TransformerLayout LayOut(const Architecture& a) {
     std::vector<Tensor>& tensors = parameter.frozen ? layout.frozen : layout.tensors;
     indices.push_back(static_cast<int>(tensors.size()));
     std::string name = TensorName(prefix, parameter);
-    tensors.push_back({std::move(name), std::move(parameter.shape), elements, parameter.division,
-                       parameter.sequence_parallel, layer.kind == LayerKind::kBlock});
+    tensors.push_back({std::move(name), std::move(parameter.shape), elements,
+                       std::move(parameter.splits), parameter.group, parameter.sequence_parallel,
+                       layer.kind == LayerKind::kBlock});
   };
 
   Layer embedding{.name = std::string(names.embedding),
                   .kind = LayerKind::kEmbedding,
-                  .tensors = {},
-                  .work = 0};
+                  .tensors = {}};
   for (ModuleParameter& parameter : EmbeddingParameters(a)) {
     append(embedding, "", std::move(parameter));
   }
@@ -321,18 +363,21 @@ TransformerLayout LayOut(const Architecture& a) {
   const int embedding_weight = (frozen ? embedding.frozen : embedding.tensors).front();
   layout.layers.push_back(std::move(embedding));
 
-  const Parameters block_parameters = BlockParameters(a);
+  const Parameters dense_parameters = BlockParameters(a);
+  const Parameters mixture_parameters = a.experts.exist() ? BlockParameters(a, true) : Parameters();
   for (std::int64_t i = 0; i < a.layers; ++i) {
     Layer block{.name = fmt::format("{}.{}", names.blocks, i),
                 .kind = LayerKind::kBlock,
                 .tensors = {},
-                .work = frozen && i == 0 ? kFirstBlock : 1};
+                .experts = HasExperts(a, i)};
     const std::string prefix = block.name + ".";
-    for (const ModuleParameter& parameter : block_parameters) append(block, prefix, parameter);
+    for (const ModuleParameter& parameter : block.experts ? mixture_parameters : dense_parameters) {
+      append(block, prefix, parameter);
+    }
     layout.layers.push_back(std::move(block));
   }
 
-  Layer head{.name = std::string(names.head), .kind = LayerKind::kHead, .tensors = {}, .work = 2};
+  Layer head{.name = std::string(names.head), .kind = LayerKind::kHead, .tensors = {}};
   for (ModuleParameter& parameter : HeadParameters(a)) {
     if (parameter.module == names.embedding) {
       (frozen ? head.frozen : head.tensors).push_back(embedding_weight);

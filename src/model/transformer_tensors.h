@@ -23,6 +23,9 @@ struct ModuleNames {
   // Of encoders. `predictions` has the bias of the head's last product.
   std::string_view token_types{}, embedding_norm{}, pooler{}, predictions{}, head_dense{},
       head_norm{}, next_sentence{};
+  // Of a mixture: the router, the experts' first and second matrices, and the shared experts'.
+  std::string_view router{}, experts_gate_up{}, experts_down{};
+  std::string_view shared_gate{}, shared_up{}, shared_down{};
 };
 const ModuleNames& NamesOf(Family family);
 
@@ -34,29 +37,27 @@ struct ModuleParameter {
   // The weight, or of its adapter the matrix that the input or the result is multiplied by.
   enum class Of : std::uint8_t { kWeight, kBias, kLoraA, kLoraB } of = Of::kWeight;
   std::vector<std::int64_t> shape;
-  Division division = Division::kWhole;
+  std::vector<Split> splits{};
   bool sequence_parallel = false;  // see Tensor
   bool frozen = false;
+  ParameterGroup group = ParameterGroup::kDense;
 };
 
 // The parameters of one layer in registration order. A tied head's weight is the embedding's:
 // module `embedding`, last in HeadParameters. With adapters: theirs behind each linear layer's.
 std::vector<ModuleParameter> EmbeddingParameters(const Architecture& architecture);
-std::vector<ModuleParameter> BlockParameters(const Architecture& architecture);
+// `experts`: of a block whose feed-forward layer is a mixture of experts.
+std::vector<ModuleParameter> BlockParameters(const Architecture& architecture, bool experts = false);
 std::vector<ModuleParameter> HeadParameters(const Architecture& architecture);
 
 // One segment follows the other, or it does not.
 inline constexpr std::int64_t kSentenceClasses = 2;
 
-// All tensors, and the layers that use them: embedding, blocks, head. Layer::work is 0 for the
-// embedding, 1 for every block, 2 for the head.
+// All tensors, and the layers that use them: embedding, blocks, head.
 struct TransformerLayout {
   std::vector<Tensor> tensors, frozen;
   std::vector<Layer> layers;
 };
 TransformerLayout LayOut(const Architecture& architecture);
-
-// Layer::work of the first block where it has one of its own (transformer_work.h).
-inline constexpr int kFirstBlock = 4;
 
 }  // namespace stepcast::model
