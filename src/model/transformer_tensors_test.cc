@@ -102,7 +102,7 @@ TEST(TransformerTensorsTest, BertInOrder) {
   EXPECT_EQ(names, expected);
   EXPECT_EQ(layout.layers.back().tensors.back(), 0);
   EXPECT_EQ(layout.tensors[2].shape, (Shape{2, 1024}));
-  EXPECT_EQ(layout.tensors[23].division, Division::kDimension0);
+  EXPECT_EQ(layout.tensors[23].splits, (std::vector<Split>{{parallel::Axis::kTensor, 0}}));
 
   // MegatronBertLayer: attention.ln, attention.self, attention.output, ln, intermediate, output.
   a.family = Family::kMegatronBert;
@@ -214,7 +214,7 @@ TEST(TransformerTensorsTest, AdaptersAreAllThatIsTrained) {
   EXPECT_EQ(layout.tensors[0].name, "model.layers.0.self_attn.qkv_proj.lora_A.weight");
   EXPECT_EQ(layout.tensors[1].name, "model.layers.0.self_attn.qkv_proj.lora_B.weight");
   EXPECT_EQ(layout.tensors[2].shape, (Shape{16, 8192}));
-  EXPECT_EQ(layout.tensors[2].division, Division::kDimension1);
+  EXPECT_EQ(layout.tensors[2].splits, (std::vector<Split>{{parallel::Axis::kTensor, 1}}));
   EXPECT_TRUE(layout.layers.front().tensors.empty());
   EXPECT_EQ(layout.layers.front().frozen, (std::vector<int>{0}));
 
@@ -241,7 +241,8 @@ TEST(TransformerTensorsTest, LayersStandInExecutionOrder) {
   EXPECT_EQ(layout.layers[0].tensors, (std::vector<int>{0, 1}));
   EXPECT_EQ(layout.layers[12].name, "transformer.h.11");
   EXPECT_EQ(layout.layers[12].kind, LayerKind::kBlock);
-  EXPECT_EQ(layout.layers[1].work, layout.layers[12].work);
+  EXPECT_TRUE(layout.layers[1].first_block);
+  EXPECT_FALSE(layout.layers[12].first_block);
   EXPECT_EQ(layout.layers[13].kind, LayerKind::kHead);
   // Norm weight and bias, and the tied embedding.
   EXPECT_EQ(layout.layers[13].tensors, (std::vector<int>{146, 147, 0}));
