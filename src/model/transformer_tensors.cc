@@ -137,7 +137,8 @@ void AppendLinear(const Architecture& a, std::string_view module, std::int64_t i
     divided = 1 - divided;
   }
   const bool frozen = a.lora.adapts();
-  parameters.push_back({module, Of::kWeight, std::move(shape), AlongTensor(divided), false, frozen});
+  parameters.push_back(
+      {module, Of::kWeight, std::move(shape), AlongTensor(divided), false, frozen});
   if (!bias) return;
   // Behind rows the bias is added to the sum.
   parameters.push_back({module,
@@ -155,10 +156,7 @@ void AppendAdapter(const Architecture& a, bool adapted, std::string_view module,
                    std::int64_t out, Pairing pairing, Parameters& parameters) {
   if (!a.lora.adapts() || !adapted) return;
   parameters.push_back(
-      {module,
-       Of::kLoraA,
-       {a.lora.rank, in},
-       AlongTensor(pairing == Pairing::kColumns ? 0 : 1)});
+      {module, Of::kLoraA, {a.lora.rank, in}, AlongTensor(pairing == Pairing::kColumns ? 0 : 1)});
   parameters.push_back({module, Of::kLoraB, {out, a.lora.rank}, AlongTensor(0)});
 }
 
@@ -177,7 +175,8 @@ void AppendExperts(const Architecture& a, const ModuleNames& names, Parameters& 
   const auto append = [&](std::string_view module, Of of, std::vector<std::int64_t> shape,
                           int divided) {
     std::vector<Split> splits{{.axis = parallel::Axis::kExpert, .dimension = 0}};
-    if (divided > 0) splits.push_back({.axis = parallel::Axis::kExpertTensor, .dimension = divided});
+    if (divided > 0)
+      splits.push_back({.axis = parallel::Axis::kExpertTensor, .dimension = divided});
     parameters.push_back(
         {module, of, std::move(shape), std::move(splits), false, frozen, ParameterGroup::kExperts});
   };
@@ -186,7 +185,8 @@ void AppendExperts(const Architecture& a, const ModuleNames& names, Parameters& 
   if (experts.router_bias) {
     parameters.push_back({names.router, Of::kBias, {experts.count}, {}, true, frozen});
   }
-  append(names.experts_gate_up, Of::kWeight, {experts.count, 2 * experts.feed_forward, a.hidden}, 1);
+  append(names.experts_gate_up, Of::kWeight, {experts.count, 2 * experts.feed_forward, a.hidden},
+         1);
   if (experts.bias) {
     append(names.experts_gate_up, Of::kBias, {experts.count, 2 * experts.feed_forward}, 1);
   }
@@ -235,19 +235,11 @@ std::vector<ModuleParameter> EmbeddingParameters(const Architecture& a) {
   const ModuleNames& names = NamesOf(a.family);
   Parameters parameters;
   const bool frozen = a.lora.adapts();
-  parameters.push_back({names.embedding,
-                        Of::kWeight,
-                        {a.vocabulary, a.hidden},
-                        AlongTensor(0),
-                        false,
-                        frozen});
+  parameters.push_back(
+      {names.embedding, Of::kWeight, {a.vocabulary, a.hidden}, AlongTensor(0), false, frozen});
   if (a.position == Position::kLearned) {
-    parameters.push_back({names.positions,
-                          Of::kWeight,
-                          {a.max_positions, a.hidden},
-                          {},
-                          false,
-                          frozen});
+    parameters.push_back(
+        {names.positions, Of::kWeight, {a.max_positions, a.hidden}, {}, false, frozen});
   }
   if (a.token_types > 0) {
     parameters.push_back({names.token_types, Of::kWeight, {a.token_types, a.hidden}});
@@ -353,9 +345,8 @@ TransformerLayout LayOut(const Architecture& a) {
                        layer.kind == LayerKind::kBlock});
   };
 
-  Layer embedding{.name = std::string(names.embedding),
-                  .kind = LayerKind::kEmbedding,
-                  .tensors = {}};
+  Layer embedding{
+      .name = std::string(names.embedding), .kind = LayerKind::kEmbedding, .tensors = {}};
   for (ModuleParameter& parameter : EmbeddingParameters(a)) {
     append(embedding, "", std::move(parameter));
   }

@@ -47,7 +47,8 @@ struct ModuleParameter {
 // module `embedding`, last in HeadParameters. With adapters: theirs behind each linear layer's.
 std::vector<ModuleParameter> EmbeddingParameters(const Architecture& architecture);
 // `experts`: of a block whose feed-forward layer is a mixture of experts.
-std::vector<ModuleParameter> BlockParameters(const Architecture& architecture, bool experts = false);
+std::vector<ModuleParameter> BlockParameters(const Architecture& architecture,
+                                             bool experts = false);
 std::vector<ModuleParameter> HeadParameters(const Architecture& architecture);
 
 // One segment follows the other, or it does not.

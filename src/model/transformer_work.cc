@@ -383,12 +383,11 @@ class Block {
     const auto module = [this](std::string_view name, std::int64_t out) {
       return LinearModule{name, out, Find(parameters_, name)};
     };
-    mixture_.emplace(
-        operators_, a_.experts,
-        MixtureOperators::Modules{
-            .router = module(names_.router, a_.experts.count),
-            .gate_up = module(names_.experts_gate_up, 2 * a_.experts.feed_forward),
-            .down = module(names_.experts_down, a_.hidden)});
+    mixture_.emplace(operators_, a_.experts,
+                     MixtureOperators::Modules{
+                         .router = module(names_.router, a_.experts.count),
+                         .gate_up = module(names_.experts_gate_up, 2 * a_.experts.feed_forward),
+                         .down = module(names_.experts_down, a_.hidden)});
     const Operand routed = mixture_->Run(normalized);
     return shared ? operators_.Add(routed, *shared, "mlp.shared_experts.add") : routed;
   }
