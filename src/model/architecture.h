@@ -61,7 +61,7 @@ struct Experts {
   bool router_bias = false;  // the router's product has a bias (GPT-OSS)
   bool bias = false;         // so have the experts' (GPT-OSS)
 
-  bool exist() const { return count > 0; }
+  constexpr bool exist() const { return count > 0; }
   friend bool operator==(const Experts&, const Experts&) = default;
 };
 
@@ -140,5 +140,7 @@ inline constexpr std::int64_t kMostWidth = 1 << 18;  // hidden, heads x head siz
 inline constexpr std::int64_t kMostVocabulary = 1 << 24;
 inline constexpr std::int64_t kMostPositions = 1 << 24;
 inline constexpr std::int64_t kMostMatrix = std::int64_t{1} << 34;  // elements of one matrix
+inline constexpr std::int64_t kMostExperts = 1 << 16;
+inline constexpr std::int64_t kMostExpertElements = std::int64_t{1} << 38;  // of all in one block
 
 }  // namespace stepcast::model

@@ -46,6 +46,20 @@ inline Architecture Mistral7B() {
   return a;
 }
 
+inline Architecture Mixtral8x7B() {
+  Architecture a = LlamaLike(32, 4096, 32, 8, 14336, 32000);
+  a.family = Family::kMixtral;
+  a.experts = {.count = 8, .per_token = 2, .feed_forward = 14336};
+  return a;
+}
+
+inline Architecture Mixtral8x22B() {
+  Architecture a = LlamaLike(56, 6144, 48, 8, 16384, 32000);
+  a.family = Family::kMixtral;
+  a.experts = {.count = 8, .per_token = 2, .feed_forward = 16384};
+  return a;
+}
+
 inline Architecture Qwen2With7B() {
   Architecture a = LlamaLike(28, 3584, 28, 4, 18944, 152064);
   a.family = Family::kQwen2;

@@ -137,7 +137,8 @@ void AppendLinear(const Architecture& a, std::string_view module, std::int64_t i
     divided = 1 - divided;
   }
   const bool frozen = a.lora.adapts();
-  parameters.push_back({module, Of::kWeight, std::move(shape), AlongTensor(divided), false, frozen});
+  parameters.push_back(
+      {module, Of::kWeight, std::move(shape), AlongTensor(divided), false, frozen});
   if (!bias) return;
   // Behind rows the bias is added to the sum.
   parameters.push_back({module,
@@ -155,10 +156,7 @@ void AppendAdapter(const Architecture& a, bool adapted, std::string_view module,
                    std::int64_t out, Pairing pairing, Parameters& parameters) {
   if (!a.lora.adapts() || !adapted) return;
   parameters.push_back(
-      {module,
-       Of::kLoraA,
-       {a.lora.rank, in},
-       AlongTensor(pairing == Pairing::kColumns ? 0 : 1)});
+      {module, Of::kLoraA, {a.lora.rank, in}, AlongTensor(pairing == Pairing::kColumns ? 0 : 1)});
   parameters.push_back({module, Of::kLoraB, {out, a.lora.rank}, AlongTensor(0)});
 }
 
@@ -169,6 +167,19 @@ void AppendNorm(const Architecture& a, std::string_view module, Parameters& para
   parameters.push_back({module, Of::kBias, {a.hidden}, {}, true, frozen});
 }
 
+// Which of the two the family's module makes first: Mixtral's its router.
+bool RegistersRouterFirst(Family family) { return family == Family::kMixtral; }
+
+// Each rank routes its own tokens.
+void AppendRouter(const Architecture& a, const ModuleNames& names, Parameters& parameters) {
+  const bool frozen = a.lora.adapts();
+  const std::int64_t count = a.experts.count;
+  parameters.push_back({names.router, Of::kWeight, {count, a.hidden}, {}, true, frozen});
+  if (a.experts.router_bias) {
+    parameters.push_back({names.router, Of::kBias, {count}, {}, true, frozen});
+  }
+}
+
 // The experts' matrices are one tensor each, [E, 2f, h] and [E, h, f], as transformers 5 has them
 // (integrations/moe.py). Ranks have different experts, and perhaps a part of each.
 void AppendExperts(const Architecture& a, const ModuleNames& names, Parameters& parameters) {
@@ -177,21 +188,21 @@ void AppendExperts(const Architecture& a, const ModuleNames& names, Parameters& 
   const auto append = [&](std::string_view module, Of of, std::vector<std::int64_t> shape,
                           int divided) {
     std::vector<Split> splits{{.axis = parallel::Axis::kExpert, .dimension = 0}};
-    if (divided > 0) splits.push_back({.axis = parallel::Axis::kExpertTensor, .dimension = divided});
-    parameters.push_back(
-        {module, of, std::move(shape), std::move(splits), false, frozen, ParameterGroup::kExperts});
+    if (divided > 0)
+      splits.push_back({.axis = parallel::Axis::kExpertTensor, .dimension = divided});
+    parameters.push_back({module, of, std::move(shape), std::move(splits), false, frozen,
+                          ParameterGroup::kExperts, true});
   };
-  // Each rank routes its own tokens.
-  parameters.push_back({names.router, Of::kWeight, {experts.count, a.hidden}, {}, true, frozen});
-  if (experts.router_bias) {
-    parameters.push_back({names.router, Of::kBias, {experts.count}, {}, true, frozen});
-  }
-  append(names.experts_gate_up, Of::kWeight, {experts.count, 2 * experts.feed_forward, a.hidden}, 1);
+  const bool router_first = RegistersRouterFirst(a.family);
+  if (router_first) AppendRouter(a, names, parameters);
+  append(names.experts_gate_up, Of::kWeight, {experts.count, 2 * experts.feed_forward, a.hidden},
+         1);
   if (experts.bias) {
     append(names.experts_gate_up, Of::kBias, {experts.count, 2 * experts.feed_forward}, 1);
   }
   append(names.experts_down, Of::kWeight, {experts.count, a.hidden, experts.feed_forward}, 2);
   if (experts.bias) append(names.experts_down, Of::kBias, {experts.count, a.hidden}, 0);
+  if (!router_first) AppendRouter(a, names, parameters);
   if (experts.shared_feed_forward == 0) return;
   const std::int64_t width = experts.shared_feed_forward;
   AppendLinear(a, names.shared_gate, a.hidden, width, false, Pairing::kColumns, parameters);
@@ -200,6 +211,10 @@ void AppendExperts(const Architecture& a, const ModuleNames& names, Parameters& 
 }
 
 std::string TensorName(std::string_view prefix, const ModuleParameter& parameter) {
+  if (parameter.direct) {
+    return fmt::format("{}{}{}", prefix, parameter.module,
+                       parameter.of == Of::kBias ? "_bias" : "");
+  }
   const char* what = "weight";
   if (parameter.of == Of::kBias) what = "bias";
   if (parameter.of == Of::kLoraA) what = "lora_A.weight";
@@ -235,19 +250,11 @@ std::vector<ModuleParameter> EmbeddingParameters(const Architecture& a) {
   const ModuleNames& names = NamesOf(a.family);
   Parameters parameters;
   const bool frozen = a.lora.adapts();
-  parameters.push_back({names.embedding,
-                        Of::kWeight,
-                        {a.vocabulary, a.hidden},
-                        AlongTensor(0),
-                        false,
-                        frozen});
+  parameters.push_back(
+      {names.embedding, Of::kWeight, {a.vocabulary, a.hidden}, AlongTensor(0), false, frozen});
   if (a.position == Position::kLearned) {
-    parameters.push_back({names.positions,
-                          Of::kWeight,
-                          {a.max_positions, a.hidden},
-                          {},
-                          false,
-                          frozen});
+    parameters.push_back(
+        {names.positions, Of::kWeight, {a.max_positions, a.hidden}, {}, false, frozen});
   }
   if (a.token_types > 0) {
     parameters.push_back({names.token_types, Of::kWeight, {a.token_types, a.hidden}});
@@ -353,9 +360,8 @@ TransformerLayout LayOut(const Architecture& a) {
                        layer.kind == LayerKind::kBlock});
   };
 
-  Layer embedding{.name = std::string(names.embedding),
-                  .kind = LayerKind::kEmbedding,
-                  .tensors = {}};
+  Layer embedding{
+      .name = std::string(names.embedding), .kind = LayerKind::kEmbedding, .tensors = {}};
   for (ModuleParameter& parameter : EmbeddingParameters(a)) {
     append(embedding, "", std::move(parameter));
   }

@@ -10,7 +10,8 @@
 // The parameter tensors of a transformer, as Hugging Face transformers registers them: names,
 // order and shapes of GPT2LMHeadModel, LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM,
 // BertForPreTraining, MegatronBertForPreTraining and, with the options that llm-foundry adds,
-// MptForCausalLM.
+// MptForCausalLM. Mixtures are those of transformers 5, where all experts of a block are one
+// tensor: MixtralForCausalLM.
 namespace stepcast::model {
 
 // What a family calls its modules. Those of a block stand without the block's own name.
@@ -41,13 +42,15 @@ struct ModuleParameter {
   bool sequence_parallel = false;  // see Tensor
   bool frozen = false;
   ParameterGroup group = ParameterGroup::kDense;
+  bool direct = false;  // of the module that has no other: its name ends with the module's
 };
 
 // The parameters of one layer in registration order. A tied head's weight is the embedding's:
 // module `embedding`, last in HeadParameters. With adapters: theirs behind each linear layer's.
 std::vector<ModuleParameter> EmbeddingParameters(const Architecture& architecture);
 // `experts`: of a block whose feed-forward layer is a mixture of experts.
-std::vector<ModuleParameter> BlockParameters(const Architecture& architecture, bool experts = false);
+std::vector<ModuleParameter> BlockParameters(const Architecture& architecture,
+                                             bool experts = false);
 std::vector<ModuleParameter> HeadParameters(const Architecture& architecture);
 
 // One segment follows the other, or it does not.

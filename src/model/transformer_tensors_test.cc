@@ -13,6 +13,10 @@ namespace {
 
 using Shape = std::vector<std::int64_t>;
 
+std::vector<Split> AlongTensor(int dimension) {
+  return {{.axis = parallel::Axis::kTensor, .dimension = dimension}};
+}
+
 std::int64_t Count(const Architecture& architecture) {
   EXPECT_TRUE(Check(architecture).empty());
   std::int64_t count = 0;
@@ -102,7 +106,7 @@ TEST(TransformerTensorsTest, BertInOrder) {
   EXPECT_EQ(names, expected);
   EXPECT_EQ(layout.layers.back().tensors.back(), 0);
   EXPECT_EQ(layout.tensors[2].shape, (Shape{2, 1024}));
-  EXPECT_EQ(layout.tensors[23].division, Division::kDimension0);
+  EXPECT_EQ(layout.tensors[23].splits, AlongTensor(0));
 
   // MegatronBertLayer: attention.ln, attention.self, attention.output, ln, intermediate, output.
   a.family = Family::kMegatronBert;
@@ -165,6 +169,83 @@ TEST(TransformerTensorsTest, LlamaBlock) {
   EXPECT_EQ(layout.tensors[count - 1].name, "lm_head.weight");
 }
 
+// 2 x 32000 x 4096 + 32 (2 x 4096^2 + 2 x 4096 x 1024 + 8 x 3 x 4096 x 14336 + 8 x 4096 + 2 x 4096)
+// + 4096 (Jiang et al. 2024, arXiv 2401.04088: 47B); likewise the larger one of the two.
+TEST(TransformerTensorsTest, ParameterCountsOfMixtures) {
+  EXPECT_EQ(Count(Mixtral8x7B()), 46'702'792'704);
+  EXPECT_EQ(Count(Mixtral8x22B()), 140'620'634'112);
+  Architecture a = Mixtral8x7B();
+  // In the place of 28 of 32 blocks' experts and routers a dense layer of the same width.
+  a.experts.leading_dense = 4;
+  a.experts.every = 7;  // 6, 13, 20, 27
+  EXPECT_EQ(Count(a), 46'702'792'704 - 28 * (7 * 3 * 4096 * 14336LL + 8 * 4096));
+  a = Mixtral8x7B();
+  a.experts.shared_feed_forward = 1024;
+  EXPECT_EQ(Count(a), 46'702'792'704 + 32 * 3 * 4096 * 1024);
+  a = Mixtral8x7B();
+  a.experts.router_bias = a.experts.bias = true;
+  EXPECT_EQ(Count(a), 46'702'792'704 + 32 * 8 * (1 + 2 * 14336 + 4096));
+}
+
+// `named_parameters` of MixtralForCausalLM in transformers 5.
+TEST(TransformerTensorsTest, MixtralBlock) {
+  const TransformerLayout layout = LayOut(Mixtral8x7B());
+  const std::vector<std::pair<std::string, Shape>> expected = {
+      {"model.embed_tokens.weight", {32000, 4096}},
+      {"model.layers.0.self_attn.q_proj.weight", {4096, 4096}},
+      {"model.layers.0.self_attn.k_proj.weight", {1024, 4096}},
+      {"model.layers.0.self_attn.v_proj.weight", {1024, 4096}},
+      {"model.layers.0.self_attn.o_proj.weight", {4096, 4096}},
+      {"model.layers.0.mlp.gate.weight", {8, 4096}},
+      {"model.layers.0.mlp.experts.gate_up_proj", {8, 28672, 4096}},
+      {"model.layers.0.mlp.experts.down_proj", {8, 4096, 14336}},
+      {"model.layers.0.input_layernorm.weight", {4096}},
+      {"model.layers.0.post_attention_layernorm.weight", {4096}},
+      {"model.layers.1.self_attn.q_proj.weight", {4096, 4096}},
+  };
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(layout.tensors[i].name, expected[i].first);
+    EXPECT_EQ(layout.tensors[i].shape, expected[i].second);
+    const bool of_experts = i == 6 || i == 7;
+    EXPECT_EQ(layout.tensors[i].group == ParameterGroup::kExperts, of_experts);
+    EXPECT_EQ(layout.tensors[i].IsSplitAlong(parallel::kExpertAxes), of_experts);
+  }
+  // The router is whole on every rank, and each sees its own tokens.
+  EXPECT_TRUE(layout.tensors[5].splits.empty());
+  EXPECT_TRUE(layout.tensors[5].sequence_parallel);
+  const std::vector<Split> columns = {{.axis = parallel::Axis::kExpert, .dimension = 0},
+                                      {.axis = parallel::Axis::kExpertTensor, .dimension = 1}};
+  EXPECT_EQ(layout.tensors[6].splits, columns);
+  EXPECT_EQ(layout.tensors[7].splits.back().dimension, 2);
+}
+
+TEST(TransformerTensorsTest, BlocksDiffer) {
+  Architecture a = Llama31With8B();
+  a.layers = 3;
+  a.experts = {.count = 4, .per_token = 1, .feed_forward = 512, .leading_dense = 1};
+  a.experts.router_bias = a.experts.bias = true;
+  const TransformerLayout layout = LayOut(a);
+  const auto names = [&](std::size_t layer) {
+    std::vector<std::string> found;
+    for (const int tensor : layout.layers[layer].tensors) {
+      const std::string& name = layout.tensors[static_cast<std::size_t>(tensor)].name;
+      if (name.find("mlp") != std::string::npos) found.push_back(name);
+    }
+    return found;
+  };
+  EXPECT_FALSE(layout.layers[1].experts);
+  EXPECT_EQ(names(1), (std::vector<std::string>{"model.layers.0.mlp.gate_proj.weight",
+                                                "model.layers.0.mlp.up_proj.weight",
+                                                "model.layers.0.mlp.down_proj.weight"}));
+  EXPECT_TRUE(layout.layers[2].experts);
+  EXPECT_EQ(
+      names(2),
+      (std::vector<std::string>{
+          "model.layers.1.mlp.experts.gate_up_proj", "model.layers.1.mlp.experts.gate_up_proj_bias",
+          "model.layers.1.mlp.experts.down_proj", "model.layers.1.mlp.experts.down_proj_bias",
+          "model.layers.1.mlp.gate.weight", "model.layers.1.mlp.gate.bias"}));
+}
+
 TEST(TransformerTensorsTest, Qwen2HasBiasesOnQueriesKeysAndValues) {
   const TransformerLayout layout = LayOut(Qwen2With7B());
   EXPECT_EQ(layout.tensors[1].name, "model.layers.0.self_attn.q_proj.weight");
@@ -214,7 +295,7 @@ TEST(TransformerTensorsTest, AdaptersAreAllThatIsTrained) {
   EXPECT_EQ(layout.tensors[0].name, "model.layers.0.self_attn.qkv_proj.lora_A.weight");
   EXPECT_EQ(layout.tensors[1].name, "model.layers.0.self_attn.qkv_proj.lora_B.weight");
   EXPECT_EQ(layout.tensors[2].shape, (Shape{16, 8192}));
-  EXPECT_EQ(layout.tensors[2].division, Division::kDimension1);
+  EXPECT_EQ(layout.tensors[2].splits, AlongTensor(1));
   EXPECT_TRUE(layout.layers.front().tensors.empty());
   EXPECT_EQ(layout.layers.front().frozen, (std::vector<int>{0}));
 
@@ -241,7 +322,6 @@ TEST(TransformerTensorsTest, LayersStandInExecutionOrder) {
   EXPECT_EQ(layout.layers[0].tensors, (std::vector<int>{0, 1}));
   EXPECT_EQ(layout.layers[12].name, "transformer.h.11");
   EXPECT_EQ(layout.layers[12].kind, LayerKind::kBlock);
-  EXPECT_EQ(layout.layers[1].work, layout.layers[12].work);
   EXPECT_EQ(layout.layers[13].kind, LayerKind::kHead);
   // Norm weight and bias, and the tied embedding.
   EXPECT_EQ(layout.layers[13].tensors, (std::vector<int>{146, 147, 0}));

@@ -1,0 +1,47 @@
+#include "src/model/parameter_counts.h"
+
+#include "gtest/gtest.h"
+#include "src/model/example_architectures.h"
+
+namespace stepcast::model {
+namespace {
+
+ActiveParameters ActiveOf(const Architecture& architecture) {
+  return ActiveParametersOf(Build("model", architecture));
+}
+
+TEST(ParameterCountsTest, DenseModelsAreActiveAsAWhole) {
+  EXPECT_EQ(ActiveOf(Llama31With8B()).all, 8'030'261'248);
+  EXPECT_EQ(ActiveOf(Llama31With8B()).without_input_embedding, 8'030'261'248 - 128256LL * 4096);
+  // The head uses the table.
+  EXPECT_EQ(ActiveOf(Gpt2Small()).without_input_embedding, 124'439'808);
+}
+
+// Of 8 experts a token takes 2: 6 x 3 x 4096 x 14336 less in each of 32 blocks. 12.9B and 39B, say
+// Mistral's announcements.
+TEST(ParameterCountsTest, ATokenTakesSomeExperts) {
+  EXPECT_EQ(ActiveOf(Mixtral8x7B()).all, 12'879'925'248);
+  EXPECT_EQ(ActiveOf(Mixtral8x7B()).without_input_embedding, 12'748'853'248);
+  EXPECT_EQ(ActiveOf(Mixtral8x22B()).all, 39'152'031'744);
+  EXPECT_EQ(ActiveOf(Mixtral8x22B()).without_input_embedding, 38'955'423'744);
+}
+
+TEST(ParameterCountsTest, FrozenParametersAreActive) {
+  Model model = Build("model", Mixtral8x7B());
+  model = Adapted(model, {.rank = 8, .targets = {.projection = true}});
+  EXPECT_EQ(ActiveParametersOf(model).all, 12'879'925'248 + 32 * 8 * (4096 + 4096));
+}
+
+TEST(ParameterCountsTest, ListedLayersAreActiveAsAWhole) {
+  const Model model = Build("list", LayerList{.layers = {{.name = "block",
+                                                          .parameters = {20, 30},
+                                                          .forward = Milliseconds(3),
+                                                          .backward = Milliseconds(4),
+                                                          .activation = Bytes(0)}},
+                                              .optimizer_step = Time()});
+  EXPECT_EQ(ActiveParametersOf(model).all, 50);
+  EXPECT_EQ(ActiveParametersOf(model).without_input_embedding, 50);
+}
+
+}  // namespace
+}  // namespace stepcast::model
