@@ -128,11 +128,11 @@ TEST(HuggingFaceTest, AKeyThatChangesTheLayersIsRefusedByName) {
   const std::pair<const char*, const char*> cases[] = {
       {"\"kv_lora_rank\": 512", "latent attention is not modelled: 'kv_lora_rank' is 512"},
       {"\"n_routed_experts\": 256",
-       "only dense feed-forward layers are modelled: 'n_routed_experts' is 256"},
+       "models of this type have no such experts: 'n_routed_experts' is 256"},
       {"\"num_local_experts\": 8",
-       "only dense feed-forward layers are modelled: 'num_local_experts' is 8"},
+       "models of this type have no such experts: 'num_local_experts' is 8"},
       {"\"moe_intermediate_size\": 2048",
-       "only dense feed-forward layers are modelled: 'moe_intermediate_size' is 2048"},
+       "models of this type have no such experts: 'moe_intermediate_size' is 2048"},
       {"\"attn_logit_softcapping\": 50.0",
        "capped scores and logits are not modelled: 'attn_logit_softcapping' is 50"},
       {"\"final_logit_softcapping\": 30.0",
@@ -169,7 +169,7 @@ TEST(HuggingFaceTest, AKeyThatChangesTheLayersIsRefusedByName) {
 // No class of an accepted type knows these; bert and gpt2 have dropout of their own.
 TEST(HuggingFaceTest, EveryTypeRefusesThem) {
   for (const char* name :
-       {"gpt2", "llama2-7b", "llama3.1-8b", "mistral-7b", "mpt-7b", "qwen2-7b"}) {
+       {"gpt2", "llama2-7b", "llama3.1-8b", "mistral-7b", "mixtral-8x7b", "mpt-7b", "qwen2-7b"}) {
     const Diagnostics mistakes = MistakesIn(
         Adding(TextOf(name), "\"kv_lora_rank\": 512, \"n_routed_experts\": 8, \"made_up\": 1"));
     ASSERT_EQ(mistakes.size(), 2U) << name << "\n" << Format(mistakes);
@@ -450,12 +450,47 @@ TEST(HuggingFaceTest, MistakesOfAWrapper) {
   EXPECT_EQ(other[0].message, "models of this type are not modelled: 'gemma3_text'");
 }
 
-TEST(HuggingFaceTest, ExpertsAreNotModelled) {
+TEST(HuggingFaceTest, ClassesWithoutExpertsRefuseThem) {
   const Diagnostics mistakes = MistakesIn(
       With(TextOf("llama3.1-8b"), "\"hidden_act\"", "\"num_local_experts\": 8, \"hidden_act\""));
   ASSERT_EQ(mistakes.size(), 1U) << Format(mistakes);
   EXPECT_EQ(mistakes[0].message,
-            "only dense feed-forward layers are modelled: 'num_local_experts' is 8");
+            "models of this type have no such experts: 'num_local_experts' is 8");
+}
+
+TEST(HuggingFaceTest, Mixtral) {
+  const std::string text = TextOf("mixtral-8x7b");
+  const HuggingFaceConfig config = ConfigOf(text);
+  EXPECT_EQ(Parameters(config.architecture), 46'702'792'704);
+  EXPECT_EQ(config.warnings, std::vector<std::string>());
+  EXPECT_EQ(config.constants.rotary_base, 1'000'000);
+  EXPECT_EQ(config.architecture.experts.per_token, 2);
+  EXPECT_EQ(config.architecture.experts.scores, model::RouterScores::kSoftmaxOfChosen);
+  EXPECT_EQ(config.architecture.attention_window, 0);
+  // The larger one differs in these.
+  std::string large = With(text, "\"hidden_size\": 4096", "\"hidden_size\": 6144");
+  large = With(large, "\"num_hidden_layers\": 32", "\"num_hidden_layers\": 56");
+  large = With(large, "\"num_attention_heads\": 32", "\"num_attention_heads\": 48");
+  large = With(large, "\"intermediate_size\": 14336", "\"intermediate_size\": 16384");
+  EXPECT_EQ(Parameters(ArchitectureOf(large)), 140'620'634'112);
+  EXPECT_EQ(Parameters(ArchitectureOf(With(large, "32000", "32768"))), 140'630'071'296);
+}
+
+TEST(HuggingFaceTest, MistakesOfAMixture) {
+  const std::string text = TextOf("mixtral-8x7b");
+  const Diagnostics missing = MistakesIn(With(text, "\"num_local_experts\": 8,", ""));
+  ASSERT_EQ(missing.size(), 1U) << Format(missing);
+  EXPECT_EQ(missing[0].message, "missing key: 'num_local_experts'");
+  const Diagnostics impossible =
+      MistakesIn(With(text, "\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 9"));
+  ASSERT_EQ(impossible.size(), 1U) << Format(impossible);
+  EXPECT_EQ(impossible[0].message, "num_experts_per_tok must lie between 1 and 8: 9");
+  EXPECT_EQ(impossible[0].location.line, 15);
+  const HuggingFaceConfig loss =
+      ConfigOf(With(text, "\"output_router_logits\": false", "\"output_router_logits\": true"));
+  EXPECT_EQ(loss.warnings,
+            std::vector<std::string>{"model: 'output_router_logits' is true: the forecast leaves "
+                                     "out the router's auxiliary loss"});
 }
 
 TEST(HuggingFaceTest, MistralHasAWindow) {
@@ -575,15 +610,16 @@ TEST(HuggingFaceTest, ImpossibleDimensionsPointAtTheirKey) {
 
 TEST(HuggingFaceTest, UnknownTypesGetAHint) {
   const std::string known =
-      "known are bert, gpt2, llama, megatron-bert, mistral, mpt, nemotron, qwen2";
+      "known are bert, gpt2, llama, megatron-bert, mistral, mixtral, mpt, nemotron, qwen2";
   const Diagnostics mistakes = MistakesIn("{\"model_type\": \"lama\"}");
   ASSERT_EQ(mistakes.size(), 1U);
   EXPECT_EQ(mistakes[0].code, "model.unknown-type");
   EXPECT_EQ(mistakes[0].hint, known);
-  // Mixtral has experts, and is no typing mistake for Mistral.
-  EXPECT_EQ(
-      MistakesIn("{\"model_type\": \"mixtral\"}").at(0).hint,
-      "mixtral differs from mistral by mixtures of experts, which are not modelled; " + known);
+  // Falcon is known by name.
+  EXPECT_EQ(MistakesIn("{\"model_type\": \"falcon\"}").at(0).hint,
+            "falcon differs from gpt2 by attention and feed-forward side by side, which are not "
+            "modelled; " +
+                known);
   EXPECT_EQ(MistakesIn("{\"model_type\": \"mamba2\"}").at(0).hint,
             "mamba has state-space layers, which are not modelled; " + known);
   EXPECT_EQ(MistakesIn("{\"a\": 1}").at(0).code, "input.missing-key");

@@ -6,7 +6,7 @@
 namespace stepcast::model {
 
 // A family that has no place in Family: known by name, so that it is not taken for a slip in
-// writing another's (mixtral, mistral).
+// writing another's (phi, mpt).
 struct OtherFamily {
   std::string_view name;
   std::string_view layers;   // what its layers have that is not modelled
@@ -15,7 +15,6 @@ struct OtherFamily {
 
 // A name that begins with another stands before it.
 inline constexpr OtherFamily kOtherFamilies[] = {
-    {"mixtral", "mixtures of experts", "mistral"},
     {"deepseek", "mixtures of experts and latent attention", "llama"},
     {"kimi", "mixtures of experts and latent attention", "llama"},
     {"dbrx", "mixtures of experts", ""},
@@ -61,7 +60,8 @@ inline const OtherFamily* OtherFamilyOf(std::string_view name) {
   return nullptr;
 }
 
-// "mixtral differs from mistral by mixtures of experts, which are not modelled".
+// "phi3 differs from llama by projections of queries, keys and values in one tensor, which are not
+// modelled".
 inline std::string Difference(const OtherFamily& family) {
   std::string sentence(family.name);
   sentence += family.nearest.empty() ? " has " : " differs from ";

@@ -14,6 +14,7 @@
 #include "src/formats/huggingface.h"
 #include "src/model/other_families.h"
 #include "src/parallel/axis.h"
+#include "src/scenario/model_experts.h"
 
 namespace stepcast::scenario {
 namespace {
@@ -106,6 +107,7 @@ Family ReadFamily(MappingReader& reader) {
                                               {{"gpt2", Family::kGpt2},
                                                {"llama", Family::kLlama},
                                                {"mistral", Family::kMistral},
+                                               {"mixtral", Family::kMixtral},
                                                {"qwen2", Family::kQwen2},
                                                {"mpt", Family::kMpt},
                                                {"nemotron", Family::kNemotron},
@@ -121,6 +123,17 @@ Family ReadFamily(MappingReader& reader) {
   return Family::kLlama;
 }
 
+// The width of dense blocks. Where every block has experts they have a width of their own.
+std::int64_t ReadFeedForward(MappingReader& reader) {
+  const bool experts_alone = reader.Has("num_experts") && reader.Has("moe_intermediate_size") &&
+                             !reader.Has("first_k_dense_replace") &&
+                             !reader.Has("decoder_sparse_step");
+  const std::string_view key = experts_alone && !reader.Has("intermediate_size")
+                                   ? "moe_intermediate_size"
+                                   : "intermediate_size";
+  return reader.ReadInteger(key, Need::kRequired, {1, model::kMostMatrix}).value_or(1);
+}
+
 Architecture ReadArchitecture(MappingReader& reader, Family family) {
   Architecture a = TypicalOf(family);
   const auto dimension = [&reader](std::string_view key, Need need, std::int64_t absent) {
@@ -134,8 +147,9 @@ Architecture ReadArchitecture(MappingReader& reader, Family family) {
   a.heads = dimension("num_attention_heads", Need::kRequired, 1);
   a.kv_heads = dimension("num_key_value_heads", Need::kOptional, a.heads);
   a.head_size = dimension("head_dim", Need::kOptional, a.hidden / a.heads);
-  a.feed_forward = dimension("intermediate_size", Need::kRequired, 1);
+  a.feed_forward = ReadFeedForward(reader);
   a.vocabulary = dimension("vocab_size", Need::kRequired, 1);
+  ReadExperts(reader, a);
   a.normalization = reader
                         .ReadWord<Normalization>("normalization", Need::kOptional,
                                                  {{"layernorm", Normalization::kLayerNorm},
