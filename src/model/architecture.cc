@@ -22,6 +22,10 @@ Architecture TypicalOf(Family family) {
     case Family::kQwen2:
       a.attention_bias = true;
       break;
+    case Family::kQwen3:
+      a.qk_norm = true;
+      a.experts.scores = RouterScores::kSoftmax;
+      break;
     case Family::kNemotron:
       a.normalization = Normalization::kLayerNorm;
       a.activator = Activator::kSquaredRelu;
@@ -68,6 +72,8 @@ const char* Name(Family family) {
       return "nemotron";
     case Family::kMixtral:
       return "mixtral";
+    case Family::kQwen3:
+      return "qwen3";
     case Family::kBert:
       return "bert";
     case Family::kMegatronBert:

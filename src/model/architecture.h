@@ -18,6 +18,7 @@ enum class Family : std::uint8_t {
   kMpt,
   kNemotron,
   kMixtral,  // Mistral's layers with experts (arXiv 2401.04088)
+  kQwen3,    // norms of queries and keys (arXiv 2505.09388); with experts Qwen3-MoE
   // Encoders, pre-trained by predicting masked tokens (Devlin et al. 2018, arXiv 1810.04805).
   kBert,          // norms behind residuals
   kMegatronBert,  // norms before attention and feed-forward (Shoeybi et al. 2019, arXiv 1909.08053)
@@ -80,6 +81,7 @@ struct Architecture {
   Activator activator = Activator::kSwiGlu;
   Position position = Position::kRotary;
   bool tie_embeddings = false;   // the head uses the embedding's tensor
+  bool qk_norm = false;          // RMS norms over each head of queries and of keys
   bool attention_bias = false;   // q, k, v projections have biases
   bool projection_bias = false;  // the attention output projection has one
   bool feed_forward_bias = false;

@@ -30,6 +30,11 @@ class Faults {
   std::vector<ArchitectureFault> faults_;
 };
 
+// Families whose tensors have no names for norms of queries and keys.
+bool NamesNoHeadNorms(Family family) {
+  return family == Family::kGpt2 || family == Family::kMpt || IsEncoder(family);
+}
+
 void CheckAttention(const Architecture& a, Faults& faults) {
   if (a.heads % a.kv_heads != 0) {
     faults.Add("num_key_value_heads",
@@ -43,6 +48,11 @@ void CheckAttention(const Architecture& a, Faults& faults) {
     return;
   }
   faults.Matrix("head_dim", a.hidden, a.heads * a.head_size);
+  if (a.qk_norm && NamesNoHeadNorms(a.family)) {
+    faults.Add("use_qk_norm",
+               fmt::format("the family {} has no norms of queries and keys", Name(a.family)),
+               "leave use_qk_norm out, or choose the family whose layers look like this");
+  }
   if (a.position == Position::kRotary && a.head_size % 2 != 0) {
     faults.Add("head_dim",
                fmt::format("rotary positions turn pairs: head_dim must be even: {}", a.head_size));

@@ -202,6 +202,16 @@ Operand LayerOperators::Norm(Operand x, std::string_view module, Normalization n
   return y;
 }
 
+// To the kernels every head is a row of its own.
+Operand LayerOperators::NormOfHeads(Operand x, std::string_view module, std::int64_t head_size,
+                                    ModulePositions parameters) {
+  const std::int64_t heads = x.width / head_size;
+  const Operand rows{
+      .value = x.value, .width = head_size, .tokens = x.tokens * heads, .fp32 = x.fp32};
+  const Operand y = Norm(rows, module, Normalization::kRmsNorm, parameters);
+  return {.value = y.value, .width = x.width, .tokens = x.tokens, .fp32 = y.fp32};
+}
+
 Operand LayerOperators::Rotary(Operand x, std::string_view module, std::int64_t head_size) {
   if (options_.rotary == Implementation::kEager) return ComplexRotary(x, module, head_size);
   if (options_.rotary == Implementation::kHuggingFace) return HalvesRotary(x, module, head_size);

@@ -142,6 +142,9 @@ class LayerOperators {
   // it multiplies by the weight (eager_operators.cc).
   Operand Norm(Operand x, std::string_view module, Normalization normalization,
                ModulePositions parameters);
+  // RMSNorm over each of the heads that stand side by side, with the weight that they share.
+  Operand NormOfHeads(Operand x, std::string_view module, std::int64_t head_size,
+                      ModulePositions parameters);
   // Rotary positions of queries or keys, one kernel or several. Keeps nothing.
   Operand Rotary(Operand x, std::string_view module, std::int64_t head_size);
   // Queries, keys and values that stand side by side, each copied out.

@@ -23,9 +23,8 @@ inline constexpr OtherFamily kOtherFamilies[] = {
     {"gpt-oss", "mixtures of experts and attention sinks", ""},
     {"llama4", "mixtures of experts and layers without rotary positions", "llama"},
     {"qwen2_moe", "mixtures of experts", "qwen2"},
-    {"qwen3_moe", "mixtures of experts and norms of queries and keys", "qwen2"},
     {"qwen3_next", "linear attention and mixtures of experts", ""},
-    {"qwen3", "norms of queries and keys", "qwen2"},
+    {"qwen3_5", "linear attention and mixtures of experts", ""},
     {"glm4_moe", "mixtures of experts and rotary positions on half of each head", ""},
     {"gemma3",
      "norms behind attention and feed-forward, norms of queries and keys, and layers "

@@ -70,6 +70,8 @@ constexpr ModuleNames kLlamaNames = {.embedding = "model.embed_tokens",
                                      .down = "mlp.down_proj",
                                      .linear_qkv = "self_attn.qkv_proj",
                                      .linear_fc1 = "mlp.gate_up_proj",
+                                     .query_norm = "self_attn.q_norm",
+                                     .key_norm = "self_attn.k_norm",
                                      .router = "mlp.gate",
                                      .experts_gate_up = "mlp.experts.gate_up_proj",
                                      .experts_down = "mlp.experts.down_proj",
@@ -160,6 +162,12 @@ void AppendAdapter(const Architecture& a, bool adapted, std::string_view module,
   parameters.push_back({module, Of::kLoraB, {out, a.lora.rank}, AlongTensor(0)});
 }
 
+// Of all heads together one weight for each place in a head. A rank has some of the heads, and its
+// gradient is of those alone, as that of other norms is of a part of the tokens.
+void AppendHeadNorm(const Architecture& a, std::string_view module, Parameters& parameters) {
+  parameters.push_back({module, Of::kWeight, {a.head_size}, {}, true, a.lora.adapts()});
+}
+
 void AppendNorm(const Architecture& a, std::string_view module, Parameters& parameters) {
   const bool frozen = a.lora.adapts();
   parameters.push_back({module, Of::kWeight, {a.hidden}, {}, true, frozen});
@@ -239,6 +247,7 @@ const ModuleNames& NamesOf(Family family) {
     case Family::kQwen2:
     case Family::kNemotron:
     case Family::kMixtral:
+    case Family::kQwen3:
       break;
   }
   return kLlamaNames;
@@ -307,6 +316,10 @@ std::vector<ModuleParameter> BlockParameters(const Architecture& a, bool experts
   AppendAdapter(a, adapted.linear_qkv, names.linear_qkv, a.hidden, query + 2 * key,
                 Pairing::kColumns, parameters);
   linear(names.projection, query, a.hidden, a.projection_bias, Pairing::kRows, adapted.projection);
+  if (a.qk_norm) {
+    AppendHeadNorm(a, names.query_norm, parameters);
+    AppendHeadNorm(a, names.key_norm, parameters);
+  }
   if (encoder)
     AppendNorm(a, post_norm ? names.attention_norm : names.feed_forward_norm, parameters);
   feed_forward();

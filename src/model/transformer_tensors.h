@@ -9,9 +9,9 @@
 
 // The parameter tensors of a transformer, as Hugging Face transformers registers them: names,
 // order and shapes of GPT2LMHeadModel, LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM,
-// BertForPreTraining, MegatronBertForPreTraining and, with the options that llm-foundry adds,
-// MptForCausalLM. Mixtures are those of transformers 5, where all experts of a block are one
-// tensor: MixtralForCausalLM.
+// Qwen3ForCausalLM, BertForPreTraining, MegatronBertForPreTraining and, with the options that
+// llm-foundry adds, MptForCausalLM. Mixtures are those of transformers 5, where all experts of a
+// block are one tensor: MixtralForCausalLM.
 namespace stepcast::model {
 
 // What a family calls its modules. Those of a block stand without the block's own name.
@@ -24,6 +24,8 @@ struct ModuleNames {
   // Of encoders. `predictions` has the bias of the head's last product.
   std::string_view token_types{}, embedding_norm{}, pooler{}, predictions{}, head_dense{},
       head_norm{}, next_sentence{};
+  // Norms of queries and keys.
+  std::string_view query_norm{}, key_norm{};
   // Of a mixture: the router, the experts' first and second matrices, and the shared experts'.
   std::string_view router{}, experts_gate_up{}, experts_down{};
   std::string_view shared_gate{}, shared_up{}, shared_down{};

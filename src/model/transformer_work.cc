@@ -175,6 +175,11 @@ class Block {
     return y;
   }
 
+  // Over each head of queries or keys.
+  Operand HeadNorm(const Operand& x, std::string_view module) {
+    return operators_.NormOfHeads(x, module, a_.head_size, Find(parameters_, module));
+  }
+
   // What the first of a pair of linear layers takes: as it came, and as a whole.
   struct Entered {
     Operand before, whole;
@@ -326,6 +331,10 @@ class Block {
                              operators_.RepeatHeads(value, core_names_.value_repeat, group)});
     }
     auto [query, key, value] = QueryKeyValue(x, query_width, key_width);
+    if (a_.qk_norm) {
+      query = HeadNorm(query, names_.query_norm);
+      key = HeadNorm(key, names_.key_norm);
+    }
     if (a_.position == Position::kRotary) {
       query = operators_.Rotary(query, core_names_.query_rotary, a_.head_size);
       key = operators_.Rotary(key, core_names_.key_rotary, a_.head_size);
