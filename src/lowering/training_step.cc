@@ -380,6 +380,9 @@ void TrainingStep::RunLayer(ShardingStrategy& strategy, ShardingStrategy::Pass p
       builder_.Allocate(compute(), buffer);
       if (!operation.group) builder_.Use(builder_.WritesAll(buffer));
     }
+    if (operation.host_waits_for != model::Operation::kNoWait) {
+      builder_.HostWait(entries.HostEvent(static_cast<std::size_t>(operation.host_waits_for)));
+    }
     const Index kernel = entries.kernels[i];
     if (kernel == program::kNone) {
       for (const int waited : operation.waits) {
@@ -427,6 +430,9 @@ void TrainingStep::RunLayer(ShardingStrategy& strategy, ShardingStrategy::Pass p
     if (backward && i == entries.last_kernel) HandBack(layer - 1);
     if (ends && i == entries.last_kernel && !hands_on) WriteOutput();
     RunKernel(strategy, layer, operation, kernel);
+    if (const Index event = entries.HostEvent(i); event != program::kNone) {
+      builder_.Record(compute(), event);
+    }
     for (const int value : operation.ends) {
       builder_.Release(entries_[work_of(layer)].communicated[static_cast<std::size_t>(value)]);
     }

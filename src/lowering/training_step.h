@@ -124,6 +124,11 @@ class TrainingStep {
     // for them. Most are.
     std::vector<std::size_t> plain_end{};
     std::vector<GroupOperations::Entry> groups{};   // by operation; empty where there are none
+    // By operation: the event behind it that the host waits for later; empty where it waits for none.
+    std::vector<Index> host_events{};
+    Index HostEvent(std::size_t operation) const {
+      return host_events.empty() ? program::kNone : host_events[operation];
+    }
     std::vector<int> unfinished{};                  // group operations nothing of it waits for
     std::vector<model::ValueUse> unreleased{};      // of what is communicated
     std::size_t first_kernel = 0, last_kernel = 0;  // operations

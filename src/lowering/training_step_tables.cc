@@ -16,7 +16,15 @@ using program::Category;
 
 namespace {
 
-constexpr auto kTensorAxis = static_cast<std::size_t>(parallel::Axis::kTensor);
+// Which of a tensor's parts the rank has, counted along the axes that it is split along.
+std::int64_t PartOf(const model::Tensor& tensor, const parallel::Grids& grids,
+                    const parallel::RankGrid::Coordinates& at) {
+  std::int64_t part = 0;
+  for (const model::Split& split : tensor.splits) {
+    part = part * grids.Degree(split.axis) + at[static_cast<std::size_t>(split.axis)];
+  }
+  return part;
+}
 
 }  // namespace
 
@@ -102,6 +110,11 @@ TrainingStep::OperationEntries TrainingStep::AddOperations(
   entries.first_kernel = operations.size();
   for (std::size_t i = 0; i < operations.size(); ++i) {
     const model::Operation& operation = operations[i];
+    if (operation.host_waits_for != model::Operation::kNoWait) {
+      entries.host_events.resize(operations.size(), program::kNone);
+      entries.host_events[static_cast<std::size_t>(operation.host_waits_for)] =
+          builder_.AddEvent("counts at the host");
+    }
     if (operation.group) {
       communicates_ = true;
       entries.groups.resize(operations.size());
@@ -132,7 +145,8 @@ TrainingStep::OperationEntries TrainingStep::AddOperations(
     const bool plain = i > entries.first_kernel && i < entries.last_kernel && !own.group &&
                        own.creates.empty() && own.gradients.empty() && own.uses.empty() &&
                        own.defers.empty() && own.begins.empty() && own.ends.empty() &&
-                       own.waits.empty();
+                       own.waits.empty() && own.host_waits_for == model::Operation::kNoWait &&
+                       entries.HostEvent(i) == program::kNone;
     const bool goes_on = plain && entries.plain_end[i + 1] > i + 1;
     entries.plain_end[i] = goes_on ? entries.plain_end[i + 1] : i + (plain ? 1 : 0);
   }
@@ -191,16 +205,16 @@ void TrainingStep::AddTensors() {
   tied_contribution_.reserve(model().tensors.size());
   std::int64_t elements = 0;
   std::size_t whole = 0;
-  const std::int64_t elements_of_others =
-      plan::GridOf(plan()).At(rank())[kTensorAxis] * stage_.whole_model().parameter_count();
+  const parallel::Grids grids = plan::GridsOf(plan());
+  const parallel::RankGrid::Coordinates at = grids.At(rank());
+  const std::int64_t elements_of_rank = stage_.whole_model().parameter_count();
   for (std::size_t t = 0; t < model().tensors.size(); ++t) {
     const model::Tensor& tensor = model().tensors[t];
     const auto in_whole = static_cast<std::size_t>(stage_.whole_tensor(static_cast<int>(t)));
     for (; whole < in_whole; ++whole) elements += stage_.whole_model().tensors[whole].elements;
-    // The other ranks of a tensor-parallel group have as many elements of their own; those of whole
-    // tensors are the first one's on all.
-    const bool divided = tensor.division != model::Division::kWhole;
-    first_elements_.push_back(elements + (divided ? elements_of_others : 0));
+    // Ranks with other parts have as many elements of their own; whole tensors are the first one's
+    // on all.
+    first_elements_.push_back(elements + PartOf(tensor, grids, at) * elements_of_rank);
     tied_contribution_.push_back(
         layers_of_tensor_[t] == 1
             ? program::kNone

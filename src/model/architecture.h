@@ -102,7 +102,7 @@ struct Architecture {
 Architecture TypicalOf(Family family);
 
 // Whether the block with this index, counted from the model's first, has experts.
-constexpr bool HasExperts(const Architecture& architecture, std::int64_t block) {
+inline bool HasExperts(const Architecture& architecture, std::int64_t block) {
   const Experts& experts = architecture.experts;
   return experts.exist() && block >= experts.leading_dense && (block + 1) % experts.every == 0;
 }

@@ -62,6 +62,7 @@ struct Layer {
   // tensor stands in two layers (GPT-2: embedding and head); the first one owns it.
   std::vector<int> tensors;
   std::vector<int> frozen{};  // the same of Model::frozen
+  bool first_block = false;   // the first block of the whole model
   bool experts = false;       // a block whose feed-forward is a mixture of experts
   int listed = 0;             // of a layer list: which of its entries
 };

@@ -215,6 +215,8 @@ class LayerOperators {
   void CrossEntropy(Operand logits, std::string_view module);
 
  private:
+  friend class MixtureOperators;
+
   // The operands of an attention core, and where their gradients go.
   struct Core {
     LayerTape::Value query, key, value;  // the same one three times if they stand side by side

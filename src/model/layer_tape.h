@@ -83,6 +83,9 @@ class LayerTape {
     std::optional<int> multiprocessors{};  // likewise
   };
   void Communicate(const Collective& collective, Piece source, Piece target);
+  // The operator of the forward that is recorded next is issued when the host has `value`, which an
+  // earlier operator has copied to it: sizes that the host must know.
+  void AwaitOnHost(Value value) { awaited_on_host_ = value; }
   void OnBackward(std::function<void()> differentiate);
 
   // The operators between the two are of the module, which selective recomputation may drop and run
@@ -149,6 +152,7 @@ class LayerTape {
     Operation operation;
     Use use;
     Module module = Module::kNone;
+    Value awaited_on_host = kNoValue;
     std::size_t differentiates = 0;  // backward: the place in differentiate_
   };
   // Where values lie that group operations of a list read or write.
@@ -161,6 +165,8 @@ class LayerTape {
   Recorded RecordedOf(const Collective& collective, Piece source, Piece target) const;
   // By the forward operator that is recorded next.
   void NoteWriter(Value value);
+  // The last operator of the list that writes the value; Operation::kNoWait: none does.
+  static int LastWriter(std::span<const Recorded> list, Value value);
   // Values that group operations of the list read or write.
   std::vector<char> CommunicatedIn(std::span<const Recorded> list) const;
   // The list's operations with what group operations of it make necessary: uses, waits, and buffers
@@ -200,6 +206,7 @@ class LayerTape {
   std::vector<std::pair<Value, std::size_t>> kept_for_;  // and the place in differentiate_
   std::vector<Recorded> backward_;
   Module module_ = Module::kNone;  // that the next operator is of
+  Value awaited_on_host_ = kNoValue;
 };
 
 }  // namespace stepcast::model

@@ -8,6 +8,7 @@
 #include "fmt/format.h"
 #include "src/base/check.h"
 #include "src/model/layer_tape.h"
+#include "src/model/layer_variant.h"
 #include "src/model/transformer_tensors.h"
 #include "src/model/transformer_work.h"
 
@@ -172,13 +173,13 @@ Model Build(std::string name, const LayerList& list) {
       Layer layer{.name = listed.repeat > 1 ? fmt::format("{}.{}", listed.name, r) : listed.name,
                   .kind = LayerKind::kBlock,
                   .tensors = {},
-                  .work = static_cast<int>(i)};
+                  .listed = static_cast<int>(i)};
       for (std::size_t p = 0; p < listed.parameters.size(); ++p) {
         layer.tensors.push_back(static_cast<int>(model.tensors.size()));
         model.tensors.push_back({.name = fmt::format("{}.parameter.{}", layer.name, p),
                                  .shape = {listed.parameters[p]},
                                  .elements = listed.parameters[p],
-                                 .division = Division::kGiven});
+                                 .splits = {{.axis = parallel::Axis::kTensor}}});
       }
       model.layers.push_back(std::move(layer));
     }
@@ -199,18 +200,20 @@ std::vector<LayerWork> BuildWork(const Model& model, const WorkOptions& options)
 
 std::vector<int> WorkOfLayers(const Model& model, const WorkOptions& options,
                               std::span<const int> begins) {
-  const bool differ = options.checkpointing != Checkpointing::kNone && !model.is_layer_list();
-  const auto other = [&](std::int64_t block) {
-    return !options.checkpointed_blocks.Has(block) || block % options.blocks_per_checkpoint != 0;
-  };
   std::vector<int> works;
   works.reserve(model.layers.size());
+  const auto* architecture = std::get_if<Architecture>(&model.source);
+  if (architecture == nullptr) {
+    for (const Layer& layer : model.layers) works.push_back(layer.listed);
+    return works;
+  }
+  const std::vector<LayerVariant> variants = VariantsOf(*architecture, options);
   std::int64_t block = 0;
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     const Layer& layer = model.layers[i];
     if (std::find(begins.begin(), begins.end(), static_cast<int>(i)) != begins.end()) block = 0;
-    const bool is_other = differ && layer.kind == LayerKind::kBlock && other(block++);
-    works.push_back(is_other ? kOtherBlock : layer.work);
+    works.push_back(IndexOf(variants, VariantOf(*architecture, options, layer, block)));
+    if (layer.kind == LayerKind::kBlock) ++block;
   }
   return works;
 }

@@ -19,16 +19,32 @@ enum class Checkpointing : std::uint8_t {
 };
 
 // Modules of a block. kNone: of none that can be recomputed by itself.
-enum class Module : std::uint8_t { kNone, kAttentionCore, kFeedForward, kNorm };
+enum class Module : std::uint8_t {
+  kNone,
+  kAttentionCore,
+  kFeedForward,
+  kNorm,
+  kMixture,           // router, dispatch, experts and combination
+  kExpertActivation,  // of a mixture, the experts' activation function
+};
+
+// Recomputing the module is for its output, which is dropped although the operator behind it keeps
+// it.
+constexpr bool DropsOutput(Module module) {
+  return module == Module::kNorm || module == Module::kExpertActivation;
+}
 
 // What selective recomputation drops and runs again, as Megatron-LM's --recompute-modules names it
 // (megatron/core/transformer/transformer_config.py). A feed-forward or an attention core keeps its
-// input and drops what is inside; a norm drops its output, which the layer after it would keep.
+// input and drops what is inside; a norm drops its output, which the layer after it would keep, and
+// so does the experts' activation (moe_act).
 struct RecomputedModules {
-  bool core_attn = true, mlp = false, layernorm = false;
+  bool core_attn = true, mlp = false, layernorm = false, moe = false, moe_act = false;
   bool Has(Module module) const {
     return (module == Module::kAttentionCore && core_attn) ||
-           (module == Module::kFeedForward && mlp) || (module == Module::kNorm && layernorm);
+           (module == Module::kFeedForward && mlp) || (module == Module::kNorm && layernorm) ||
+           (module == Module::kMixture && moe) ||
+           (module == Module::kExpertActivation && (moe || moe_act));
   }
   friend auto operator<=>(const RecomputedModules&, const RecomputedModules&) = default;
 };
@@ -40,7 +56,9 @@ struct RecomputedModuleName {
 inline constexpr RecomputedModuleName kRecomputedModuleNames[] = {
     {"core_attn", &RecomputedModules::core_attn},
     {"mlp", &RecomputedModules::mlp},
-    {"layernorm", &RecomputedModules::layernorm}};
+    {"layernorm", &RecomputedModules::layernorm},
+    {"moe", &RecomputedModules::moe},
+    {"moe_act", &RecomputedModules::moe_act}};
 
 // Which of the blocks: a part of them, evenly spaced, or the first of a rank. Of blocks numbered
 // from 1, those where i x part / of + 1/2 reaches another integer: 1/2 is every second one, 2/3 two

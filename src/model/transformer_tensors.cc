@@ -388,6 +388,7 @@ TransformerLayout LayOut(const Architecture& a) {
     Layer block{.name = fmt::format("{}.{}", names.blocks, i),
                 .kind = LayerKind::kBlock,
                 .tensors = {},
+                .first_block = i == 0,
                 .experts = HasExperts(a, i)};
     const std::string prefix = block.name + ".";
     for (const ModuleParameter& parameter : block.experts ? mixture_parameters : dense_parameters) {

@@ -14,6 +14,8 @@
 #include "src/model/adapter_operators.h"
 #include "src/model/layer_operators.h"
 #include "src/model/layer_tape.h"
+#include "src/model/layer_variant.h"
+#include "src/model/mixture_operators.h"
 #include "src/model/transformer_tensors.h"
 
 namespace stepcast::model {
@@ -123,31 +125,27 @@ std::optional<AdapterModule> FindAdapter(const std::vector<ModuleParameter>& par
 
 class Block {
  public:
-  Block(const Architecture& architecture, const WorkOptions& options)
+  Block(const Architecture& architecture, const WorkOptions& options, const LayerVariant& variant)
       : a_(architecture),
+        variant_(variant),
         options_(options),
         names_(NamesOf(architecture.family)),
         core_names_(CoreNamesOf(architecture.family)),
-        parameters_(BlockParameters(architecture)),
+        parameters_(BlockParameters(architecture, variant.experts)),
         tape_(ActivationType(options.compute), options.compiled),
         operators_(options, tape_),
         adapters_(options, architecture.lora, tape_) {}
 
-  struct Place {
-    bool continues_checkpoint = false;
-    bool first = false;  // of the model
-  };
-  LayerWork Work() { return Work(Place()); }
-  LayerWork Work(Place place) {
+  LayerWork Work() {
     operators_.AddUpParts();
     const Operand y = HasPostNorm(a_.family) ? PostNorm(operators_.Input(a_.hidden))
                                              : PreNorm(operators_.Input(a_.hidden));
     return tape_.Finish(y.value, {.checkpointing = options_.checkpointing,
                                   .stops_early = options_.recompute_stops_early,
                                   .modules = options_.recomputed_modules,
-                                  .continues_checkpoint = place.continues_checkpoint,
+                                  .continues_checkpoint = variant_.continues_checkpoint,
                                   .splits_backward = options_.splits_backward,
-                                  .input_has_gradient = !place.first || !a_.lora.adapts(),
+                                  .input_has_gradient = !variant_.ends_backward,
                                   .keeps_inputs_of_modules = a_.lora.adapts()});
   }
 
@@ -349,13 +347,14 @@ class Block {
   Operand Projection(Operand x) { return Rows(x, names_.projection); }
 
   Operand FeedForward(Operand x) {
-    tape_.BeginModule(Module::kFeedForward);
+    tape_.BeginModule(variant_.experts ? Module::kMixture : Module::kFeedForward);
     const Operand y = FeedForwardOf(x);
     tape_.EndModule();
     return y;
   }
 
   Operand FeedForwardOf(const Operand& normalized) {
+    if (variant_.experts) return MixtureOf(normalized);
     const std::int64_t width = a_.feed_forward / options_.tensor;
     const AdaptedLayers& targets = a_.lora.targets;
     const Entered x = Enter(normalized, "fc1", targets.linear_fc1 || targets.gate || targets.up);
@@ -377,6 +376,32 @@ class Block {
     return Rows(Gated(both[0], both[1]), names_.down);
   }
 
+  // Shared experts run before the router, as Megatron-Core has it where they do not overlap
+  // (transformer/moe/moe_layer.py).
+  Operand MixtureOf(const Operand& normalized) {
+    std::optional<Operand> shared;
+    if (a_.experts.shared_feed_forward > 0) {
+      const std::int64_t width = a_.experts.shared_feed_forward / options_.tensor;
+      const Entered x = Enter(normalized, "shared_fc1", false);
+      const std::vector<Operand> both =
+          Linears(x, "mlp.shared_experts.gate_up_proj", "",
+                  {{names_.shared_gate, width}, {names_.shared_up, width}}, options_.fuses_products,
+                  IsUnfused(options_.activation_function) ? Outputs::kApart : Outputs::kSideBySide);
+      shared = Rows(Gated(both[0], both[1]), names_.shared_down);
+    }
+    const auto module = [this](std::string_view name, std::int64_t out) {
+      return LinearModule{name, out, Find(parameters_, name)};
+    };
+    mixture_.emplace(
+        operators_, a_.experts,
+        MixtureOperators::Modules{
+            .router = module(names_.router, a_.experts.count),
+            .gate_up = module(names_.experts_gate_up, 2 * a_.experts.feed_forward),
+            .down = module(names_.experts_down, a_.hidden)});
+    const Operand routed = mixture_->Run(normalized);
+    return shared ? operators_.Add(routed, *shared, "mlp.shared_experts.add") : routed;
+  }
+
   // SwiGLU of what its two products make.
   Operand Gated(Operand gate, Operand up) {
     if (!IsUnfused(options_.activation_function)) {
@@ -393,6 +418,7 @@ class Block {
   }
 
   const Architecture& a_;
+  const LayerVariant variant_;
   const WorkOptions& options_;
   const ModuleNames& names_;
   const CoreNames& core_names_;
@@ -400,6 +426,7 @@ class Block {
   LayerTape tape_;
   LayerOperators operators_;
   AdapterOperators adapters_;
+  std::optional<MixtureOperators> mixture_;  // backward refers to it
 };
 
 std::int64_t VocabularyOfRank(const Architecture& a, const WorkOptions& options) {
@@ -521,26 +548,22 @@ LayerWork HeadWork(const Architecture& a, WorkOptions options) {
 std::vector<LayerWork> TransformerWork(const Architecture& architecture, WorkOptions options) {
   // Kept in FP8, weights are not cast.
   if (architecture.lora.frozen_dtype == DataType::kFp8) options.casts_weights = false;
+  WorkOptions unchecked = options;
+  unchecked.checkpointing = Checkpointing::kNone;
   std::vector<LayerWork> works;
-  works.push_back(EmbeddingWork(architecture, options));
-  works.push_back(Block(architecture, options).Work());
-  works.push_back(HeadWork(architecture, options));
-  if (options.checkpointing != Checkpointing::kNone && !options.checkpointed_blocks.all()) {
-    WorkOptions plain = options;
-    plain.checkpointing = Checkpointing::kNone;
-    works.push_back(Block(architecture, plain).Work());
-  } else if (options.blocks_per_checkpoint > 1) {
-    works.push_back(Block(architecture, options).Work({.continues_checkpoint = true}));
-  }
-  if (architecture.lora.adapts()) {
-    while (works.size() < kFirstBlock) works.push_back(works[1]);  // no block does it
-    // A checkpoint around the block runs it again only where its input has a gradient: then the
-    // embedding's output has one (Hugging Face's enable_input_require_grads, NeMo's hook).
-    const bool whole = options.checkpointing != Checkpointing::kNone &&
-                       options.checkpointing != Checkpointing::kSelective;
-    const bool norms =
-        options.checkpointing == Checkpointing::kSelective && options.recomputed_modules.layernorm;
-    works.push_back(whole || norms ? works[1] : Block(architecture, options).Work({.first = true}));
+  for (const LayerVariant& variant : VariantsOf(architecture, options)) {
+    switch (variant.kind) {
+      case LayerKind::kEmbedding:
+        works.push_back(EmbeddingWork(architecture, options));
+        break;
+      case LayerKind::kBlock:
+        works.push_back(
+            Block(architecture, variant.uncheckpointed ? unchecked : options, variant).Work());
+        break;
+      case LayerKind::kHead:
+        works.push_back(HeadWork(architecture, options));
+        break;
+    }
   }
   return works;
 }

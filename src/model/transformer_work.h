@@ -7,8 +7,8 @@
 
 namespace stepcast::model {
 
-// The kernels of a transformer's distinct layers in one micro-batch: the embedding, one block, the
-// head. Positions in Operation::gradients follow transformer_tensors.h. Recomputation
+// The kernels of a transformer's distinct layers in one micro-batch, one for each of VariantsOf
+// (layer_variant.h): the embedding, the block that most layers are, the head, and further blocks. Positions in Operation::gradients follow transformer_tensors.h. Recomputation
 // concerns blocks only. Kept per token and block, in bytes, e = element size (2 in 16 bits):
 //
 //   GPT-2, MPT   e (4h + (a + 2g) d + a d + 2f), with dropout 2h more (masks);
@@ -25,13 +25,6 @@ namespace stepcast::model {
 // of its backward (2 + 4 + 4 + 4) bytes per token and vocabulary entry are alive in 16 bits. An
 // encoder's keeps that of the tokens that it predicts, and in the place of the first two the inputs
 // of both products, of GELU and of the norm.
-//
-// Where blocks differ, a fourth work is that of a block which is not checkpointed
-// (checkpointed_blocks) or which lies behind the first of its checkpoint (blocks_per_checkpoint).
-inline constexpr int kOtherBlock = 3;
-
-// With adapters (lora.h) a fifth one, kFirstBlock, is that of the model's first block: before its
-// first adapter nothing is trained, and backward ends there.
 std::vector<LayerWork> TransformerWork(const Architecture& architecture, WorkOptions options);
 
 }  // namespace stepcast::model

@@ -23,12 +23,7 @@ class AxisRules : public Rules {
   bool axes_supported() const { return axes_supported_; }
 
   void CheckAxes() {
-    if (request_.expert.value_or(1) > 1) {
-      axes_supported_ = false;
-      Add("parallelism.expert", "plan.axis-not-supported",
-          fmt::format("the expert axis is not supported yet: {}", *request_.expert),
-          "leave it at 1; the data, tensor, context and pipeline axes are supported");
-    }
+    CheckExperts(request_, facts_, violations_);
     CheckContext(request_, facts_, violations_);
     if (request_.tensor.value_or(1) > 1) CheckTensor(*request_.tensor);
     CheckTensorOverlap(request_.tensor_overlap.value_or(model::TensorOverlap::kNone));

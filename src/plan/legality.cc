@@ -8,6 +8,7 @@
 #include "fmt/format.h"
 #include "src/plan/data_parallel_settings.h"
 #include "src/plan/legality_rules.h"
+#include "src/plan/mixture_settings.h"
 #include "src/plan/parallelism_settings.h"
 #include "src/plan/training_settings.h"
 
@@ -29,6 +30,7 @@ class Checker : public Rules {
     CheckLoop();
     CheckKeys("training", TrainingSettings());
     CheckKeys("parallelism", ParallelismSettings());
+    CheckKeys("experts", MixtureSettings());
     CheckKeys("data_parallel", DataParallelSettings());
     CheckSharding(request_, facts_, violations_);
     CheckLoadingAndSaving();

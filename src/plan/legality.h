@@ -49,6 +49,8 @@ struct Facts {
     std::int64_t columns = 1;  // of one; more than 1: ranks can share it, each with some of them
   };
   std::vector<Divided> divided{};
+  // Of a mixture; 0: the model is dense.
+  std::int64_t experts = 0, expert_width = 0;
   std::optional<std::int64_t> tensors;       // of the model
   std::optional<std::int64_t> node_devices;  // of the smallest node; none: there are no nodes
   std::string device = "the device";         // the GPU type's name

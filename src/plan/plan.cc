@@ -110,6 +110,21 @@ model::ContextParallel ContextOf(const Plan& plan) {
           .of_pytorch = plan.data_parallel.framework == Framework::kFsdp2};
 }
 
+model::ExpertParallel ExpertsOf(const Plan& plan) {
+  const Mixture& mixture = plan.mixture;
+  // Megatron-Core and the textbook multiply by the weights where the activation is computed.
+  const auto& traits = TraitsOf(plan.data_parallel.framework);
+  return {.ranks = plan.parallelism.expert,
+          .tensor = plan.parallelism.expert_tensor,
+          .dispatcher = mixture.dispatcher,
+          .products = mixture.products,
+          .weighs_in_activation = traits.megatron_layers || traits.textbook,
+          .fused_router = mixture.fused_router,
+          .fused_permutation = mixture.fused_permutation,
+          .router_type = mixture.router_dtype,
+          .load = mixture.imbalance};
+}
+
 }  // namespace
 
 model::WorkOptions WorkOptionsOf(const Plan& plan) {
@@ -143,6 +158,7 @@ model::WorkOptions WorkOptionsOf(const Plan& plan) {
                                      : 1,
           .sequence_parallel = plan.parallelism.sequence_parallel,
           .context = ContextOf(plan),
+          .experts = ExpertsOf(plan),
           .regathers = TraitsOf(plan.data_parallel.framework).gathers_again,
           .divides_sequences = plan.data_parallel.framework == Framework::kFsdp2,
           .sums_beside_weights = HasMegatronsLinear(plan),

@@ -11,6 +11,7 @@ plan::ModelBlocks BlocksOf(const model::Model& model) {
   plan::ModelBlocks blocks{.count = model::Blocks(model), .has_ends = !model.is_layer_list()};
   if (const auto* architecture = std::get_if<model::Architecture>(&model.source)) {
     blocks.of_block = model::ProductWeightsOfBlock(*architecture);
+    blocks.mixture = architecture->experts.exist();
     blocks.of_head = model::ProductWeightsOfHead(*architecture);
   }
   return blocks;

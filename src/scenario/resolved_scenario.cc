@@ -11,6 +11,7 @@
 #include "src/model/architecture.h"
 #include "src/model/lora.h"
 #include "src/plan/data_parallel_settings.h"
+#include "src/plan/mixture_settings.h"
 #include "src/plan/parallelism_settings.h"
 #include "src/plan/training_settings.h"
 #include "src/topology/cluster.h"
@@ -262,6 +263,18 @@ Mapping Parallelism(const Scenario& scenario) {
   return mapping;
 }
 
+std::optional<Resolved> OwnValue(const plan::Mixture& mixture, std::string_view key) {
+  if (key != "imbalance" || mixture.imbalance == 1) return std::nullopt;
+  return Text(fmt::format("{}", mixture.imbalance));
+}
+
+Mapping Experts(const Scenario& scenario) {
+  Mapping mapping;
+  const plan::Mixture& mixture = scenario.plan.mixture;
+  AppendSettings(plan::MixtureSettings(), scenario, mixture, mixture, mapping);
+  return mapping;
+}
+
 Mapping DataParallel(const Scenario& scenario) {
   const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
   Mapping mapping;
@@ -352,6 +365,10 @@ Resolved Resolve(const Scenario& scenario, const Sources& sources) {
   }
   root.emplace_back("training", Resolved{Training(scenario)});
   root.emplace_back("parallelism", Resolved{Parallelism(scenario)});
+  if (const auto* architecture = std::get_if<model::Architecture>(&scenario.model->source);
+      architecture != nullptr && architecture->experts.exist()) {
+    root.emplace_back("experts", Resolved{Experts(scenario)});
+  }
   root.emplace_back("data_parallel", Resolved{DataParallel(scenario)});
   return {std::move(root)};
 }

@@ -30,6 +30,7 @@ constexpr const char* kTimeColumns[] = {"step_time", "step_time_s", "tokens_per_
 // Where settings stand in a scenario.
 constexpr std::string_view kSections[] = {"model",         "cluster",      "calibration",
                                           "software",      "training",     "parallelism",
+                                          "experts",
                                           "data_parallel", "communication"};
 
 // "training.micro_batch_size" of "micro_batch_size"; what has a section already stays.
