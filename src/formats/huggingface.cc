@@ -80,26 +80,23 @@ Architecture ReadMistral(Reader& reader, KeysOfFields& keys) {
 }
 
 Architecture ReadQwen2(Reader& reader, KeysOfFields& keys) {
-  constexpr std::int64_t kDefaultWindow = 4096, kDefaultFirstLayer = 28;
   Architecture a = ReadRotaryDecoder(Family::kQwen2, reader, keys);
   ReadGate(reader);
   if (!reader.Boolean("attention_bias", true)) {
     reader.Warn("attention_bias", "queries, keys and values of this model_type have biases");
   }
-  const bool used = reader.Boolean("use_sliding_window", false);
-  reader.Accept("sliding_window");
-  reader.Accept("max_window_layers");
-  std::int64_t window = 0, first_layer = 0;
-  if (used) {
-    window = reader.OptionalDimension("sliding_window").value_or(kDefaultWindow);
-    const JsonValue* first = reader.Find("max_window_layers");
-    const bool everywhere =
-        first != nullptr && first->kind == Kind::kInteger && first->integer == 0;
-    if (!everywhere) {
-      first_layer = reader.OptionalDimension("max_window_layers").value_or(kDefaultFirstLayer);
-    }
-  }
-  ReadWindow(reader, window, first_layer, "max_window_layers", a);
+  ReadOptionalWindow(reader, a);
+  return a;
+}
+
+// Qwen3Config, whose heads are 128 wide where head_dim is left out.
+Architecture ReadQwen3(Reader& reader, KeysOfFields& keys) {
+  constexpr std::int64_t kHeadSize = 128;
+  Architecture a = ReadRotaryDecoder(Family::kQwen3, reader, keys);
+  if (reader.Find("head_dim") == nullptr) a.head_size = kHeadSize;
+  ReadGate(reader);
+  a.attention_bias = a.projection_bias = reader.Boolean("attention_bias", false);
+  ReadOptionalWindow(reader, a);
   return a;
 }
 
@@ -294,11 +291,13 @@ struct ModelType {
   std::string_view name;
   Architecture (*read)(Reader& reader, KeysOfFields& keys);
 };
-constexpr ModelType kModelTypes[] = {{"bert", ReadBertBase},   {"gpt2", ReadGpt2},
-                                     {"llama", ReadLlama},     {"megatron-bert", ReadMegatronBert},
-                                     {"mistral", ReadMistral}, {"mixtral", ReadMixtral},
-                                     {"mpt", ReadMpt},         {"nemotron", ReadNemotron},
-                                     {"qwen2", ReadQwen2}};
+constexpr ModelType kModelTypes[] = {
+    {"bert", ReadBertBase},     {"gpt2", ReadGpt2},
+    {"llama", ReadLlama},       {"megatron-bert", ReadMegatronBert},
+    {"mistral", ReadMistral},   {"mixtral", ReadMixtral},
+    {"mpt", ReadMpt},           {"nemotron", ReadNemotron},
+    {"qwen2", ReadQwen2},       {"qwen3", ReadQwen3},
+    {"qwen3_moe", ReadQwen3Moe}};
 
 const ModelType* TypeCalled(const JsonValue* name) {
   if (name == nullptr || name->kind != Kind::kText) return nullptr;

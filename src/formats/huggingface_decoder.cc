@@ -99,4 +99,22 @@ void ReadWindow(HuggingFaceReader& reader, std::int64_t window, std::int64_t fir
   }
 }
 
+void ReadOptionalWindow(HuggingFaceReader& reader, model::Architecture& a) {
+  constexpr std::int64_t kDefaultWindow = 4096, kDefaultFirstLayer = 28;
+  const bool used = reader.Boolean("use_sliding_window", false);
+  reader.Accept("sliding_window");
+  reader.Accept("max_window_layers");
+  std::int64_t window = 0, first_layer = 0;
+  if (used) {
+    window = reader.OptionalDimension("sliding_window").value_or(kDefaultWindow);
+    const JsonValue* first = reader.Find("max_window_layers");
+    const bool everywhere =
+        first != nullptr && first->kind == JsonValue::Kind::kInteger && first->integer == 0;
+    if (!everywhere) {
+      first_layer = reader.OptionalDimension("max_window_layers").value_or(kDefaultFirstLayer);
+    }
+  }
+  ReadWindow(reader, window, first_layer, "max_window_layers", a);
+}
+
 }  // namespace stepcast::formats

@@ -32,4 +32,8 @@ void ReadFullAttention(HuggingFaceReader& reader, const model::Architecture& arc
 void ReadWindow(HuggingFaceReader& reader, std::int64_t window, std::int64_t first_layer,
                 const std::string& key, model::Architecture& architecture);
 
+// `use_sliding_window`, `sliding_window` and, if `layer_types` is not there, `max_window_layers`,
+// the first layer that has the window, as Qwen2Config has them and those that follow it.
+void ReadOptionalWindow(HuggingFaceReader& reader, model::Architecture& architecture);
+
 }  // namespace stepcast::formats

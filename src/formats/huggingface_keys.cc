@@ -76,7 +76,8 @@ struct Effect {
 constexpr std::string_view kExperts = "models of this type have no such experts";
 constexpr std::string_view kLatent = "latent attention is not modelled";
 constexpr std::string_view kFurtherTokens = "layers that predict further tokens are not modelled";
-constexpr std::string_view kHeadNorms = "norms of queries and keys are not modelled";
+constexpr std::string_view kHeadNorms =
+    "norms of queries and keys are not modelled in models of this type";
 constexpr std::string_view kCaps = "capped scores and logits are not modelled";
 constexpr std::string_view kWindow = "models of this type have no window of attention";
 constexpr std::string_view kKindsOfAttention =

@@ -1,6 +1,9 @@
 #include "src/formats/huggingface_mixtures.h"
 
 #include <cstdint>
+#include <optional>
+
+#include "src/formats/json_object.h"
 
 namespace stepcast::formats {
 namespace {
@@ -34,6 +37,31 @@ Architecture ReadMixtral(Reader& reader, KeysOfFields& keys) {
   a.experts = {.count = reader.Dimension("num_local_experts"),
                .per_token = reader.Dimension("num_experts_per_tok"),
                .feed_forward = a.feed_forward};
+  ReadRouterLoss(reader);
+  return a;
+}
+
+// Qwen3MoeConfig. `intermediate_size` is that of blocks without experts.
+Architecture ReadQwen3Moe(Reader& reader, KeysOfFields& keys) {
+  if (reader.Find("num_experts") == nullptr) keys["num_experts"] = "num_local_experts";
+  Architecture a = ReadRotaryDecoder(Family::kQwen3, reader, keys);
+  ReadGate(reader);
+  a.attention_bias = a.projection_bias = reader.Boolean("attention_bias", false);
+  ReadOptionalWindow(reader, a);
+  // transformers 5 writes the number under either name.
+  const std::optional<std::int64_t> local = reader.OptionalDimension("num_local_experts");
+  a.experts.count =
+      local && reader.Find("num_experts") == nullptr ? *local : reader.Dimension("num_experts");
+  a.experts.per_token = reader.Dimension("num_experts_per_tok");
+  a.experts.feed_forward = reader.Dimension("moe_intermediate_size");
+  a.experts.every = reader.OptionalDimension("decoder_sparse_step").value_or(1);
+  a.experts.normalized_weights = reader.Boolean("norm_topk_prob", false);
+  if (const JsonValue* dense = reader.Find("mlp_only_layers");
+      dense != nullptr && dense->elements > 0) {
+    reader.Refuse("mlp_only_layers", "dense layers in places of their own are not modelled",
+                  "take the key out if all layers have experts; a model file has "
+                  "first_k_dense_replace and decoder_sparse_step");
+  }
   ReadRouterLoss(reader);
   return a;
 }

@@ -8,5 +8,6 @@
 namespace stepcast::formats {
 
 model::Architecture ReadMixtral(HuggingFaceReader& reader, KeysOfFields& keys);
+model::Architecture ReadQwen3Moe(HuggingFaceReader& reader, KeysOfFields& keys);
 
 }  // namespace stepcast::formats

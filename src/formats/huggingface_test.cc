@@ -138,7 +138,7 @@ TEST(HuggingFaceTest, AKeyThatChangesTheLayersIsRefusedByName) {
       {"\"final_logit_softcapping\": 30.0",
        "capped scores and logits are not modelled: 'final_logit_softcapping' is 30"},
       {"\"use_qk_norm\": true",
-       "norms of queries and keys are not modelled: 'use_qk_norm' is true"},
+       "norms of queries and keys are not modelled in models of this type: 'use_qk_norm' is true"},
       {"\"num_nextn_predict_layers\": 1",
        "layers that predict further tokens are not modelled: 'num_nextn_predict_layers' is 1"},
       {"\"quantization_config\": {\"quant_method\": \"fp8\"}",
@@ -476,6 +476,55 @@ TEST(HuggingFaceTest, Mixtral) {
   EXPECT_EQ(Parameters(ArchitectureOf(With(large, "32000", "32768"))), 140'630'071'296);
 }
 
+TEST(HuggingFaceTest, Qwen3HasNormsOfQueriesAndKeys) {
+  const std::string text = TextOf("qwen3-8b");
+  const HuggingFaceConfig config = ConfigOf(text);
+  EXPECT_EQ(Parameters(config.architecture), 8'190'735'360);
+  EXPECT_EQ(config.warnings, std::vector<std::string>());
+  EXPECT_TRUE(config.architecture.qk_norm);
+  EXPECT_EQ(config.architecture.attention_window, 0);
+  EXPECT_EQ(config.constants.norm_epsilon, 1e-6);
+  const std::string windows =
+      With(With(text, "\"use_sliding_window\": false", "\"use_sliding_window\": true"),
+           "\"max_window_layers\": 36", "\"max_window_layers\": 0");
+  EXPECT_EQ(ArchitectureOf(windows).attention_window, 4096);
+  const Architecture biased =
+      ArchitectureOf(With(text, "\"attention_bias\": false", "\"attention_bias\": true"));
+  EXPECT_EQ(Parameters(biased), 8'190'735'360 + 36 * (4096 + 2 * 1024 + 4096));
+  // 16 heads of 128 beside a hidden size of 1024: the smallest one, whose embeddings are tied.
+  const Architecture small = ArchitectureOf(
+      R"({"model_type": "qwen3", "hidden_size": 1024, "num_hidden_layers": 28, "head_dim": 128,
+          "num_attention_heads": 16, "num_key_value_heads": 8, "intermediate_size": 3072,
+          "vocab_size": 151936, "tie_word_embeddings": true})");
+  EXPECT_EQ(Parameters(small), 596'049'920);
+}
+
+TEST(HuggingFaceTest, Qwen3Mixtures) {
+  const std::string text = TextOf("qwen3-30b-a3b");
+  const HuggingFaceConfig config = ConfigOf(text);
+  EXPECT_EQ(Parameters(config.architecture), 30'532'122'624);
+  EXPECT_EQ(config.warnings, std::vector<std::string>());
+  EXPECT_EQ(config.architecture.experts, (model::Experts{.count = 128,
+                                                         .per_token = 8,
+                                                         .feed_forward = 768,
+                                                         .scores = model::RouterScores::kSoftmax,
+                                                         .normalized_weights = true}));
+  std::string large = With(text, "\"hidden_size\": 2048", "\"hidden_size\": 4096");
+  large = With(large, "\"num_hidden_layers\": 48", "\"num_hidden_layers\": 94");
+  large = With(large, "\"num_attention_heads\": 32", "\"num_attention_heads\": 64");
+  large = With(large, "\"moe_intermediate_size\": 768", "\"moe_intermediate_size\": 1536");
+  EXPECT_EQ(Parameters(ArchitectureOf(large)), 235'093'634'560);
+  EXPECT_EQ(Parameters(ArchitectureOf(With(text, "num_experts\"", "num_local_experts\""))),
+            30'532'122'624);
+  // Every second block is dense, with the width of its own.
+  const Architecture mixed =
+      ArchitectureOf(With(text, "\"decoder_sparse_step\": 1", "\"decoder_sparse_step\": 2"));
+  EXPECT_EQ(Parameters(mixed), 30'532'122'624 - 24 * 2048LL * (3 * (128 * 768 - 6144) + 128));
+  EXPECT_EQ(
+      MistakesIn(With(text, "\"mlp_only_layers\": []", "\"mlp_only_layers\": [0]")).at(0).message,
+      "dense layers in places of their own are not modelled: 'mlp_only_layers' is an array");
+}
+
 TEST(HuggingFaceTest, MistakesOfAMixture) {
   const std::string text = TextOf("mixtral-8x7b");
   const Diagnostics missing = MistakesIn(With(text, "\"num_local_experts\": 8,", ""));
@@ -610,7 +659,8 @@ TEST(HuggingFaceTest, ImpossibleDimensionsPointAtTheirKey) {
 
 TEST(HuggingFaceTest, UnknownTypesGetAHint) {
   const std::string known =
-      "known are bert, gpt2, llama, megatron-bert, mistral, mixtral, mpt, nemotron, qwen2";
+      "known are bert, gpt2, llama, megatron-bert, mistral, mixtral, mpt, nemotron, qwen2, qwen3, "
+      "qwen3_moe";
   const Diagnostics mistakes = MistakesIn("{\"model_type\": \"lama\"}");
   ASSERT_EQ(mistakes.size(), 1U);
   EXPECT_EQ(mistakes[0].code, "model.unknown-type");

@@ -24,7 +24,8 @@ using Names = std::vector<std::string>;
 TEST(ArchitectureTest, PublishedModelsArePossible) {
   for (const Architecture& a :
        {Gpt2Small(), Llama2With7B(), Llama31With8B(), Llama31With70B(), Llama31With405B(),
-        Mistral7B(), Qwen2With7B(), Mpt7B(), Nemotron15B(), BertLarge(), Mixtral8x7B()}) {
+        Mistral7B(), Qwen2With7B(), Mpt7B(), Nemotron15B(), BertLarge(), Mixtral8x7B(),
+        Qwen3With8B(), Qwen3With30B()}) {
     EXPECT_EQ(Fields(a), Names());
   }
 }
@@ -173,6 +174,15 @@ TEST(ArchitectureTest, FamiliesHaveExpertsOrNone) {
   a = Gpt2Small();
   a.experts = Mixtral8x7B().experts;
   EXPECT_EQ(Fields(a), Names{"num_experts"});
+}
+
+TEST(ArchitectureTest, OnlySomeFamiliesHaveNormsOfHeads) {
+  Architecture a = Llama31With8B();
+  a.qk_norm = true;
+  EXPECT_EQ(Fields(a), Names());
+  a = Gpt2Small();
+  a.qk_norm = true;
+  EXPECT_EQ(Fields(a), Names{"use_qk_norm"});
 }
 
 TEST(ArchitectureTest, NamesAreThoseOfTheModelFile) {

@@ -67,6 +67,35 @@ inline Architecture Qwen2With7B() {
   return a;
 }
 
+// With heads of 128, which need not add up to the hidden size.
+inline Architecture Qwen3Like(std::int64_t layers, std::int64_t hidden, std::int64_t heads,
+                              std::int64_t kv_heads, std::int64_t feed_forward) {
+  Architecture a = TypicalOf(Family::kQwen3);
+  a.layers = layers;
+  a.hidden = hidden;
+  a.heads = heads;
+  a.kv_heads = kv_heads;
+  a.head_size = 128;
+  a.feed_forward = feed_forward;
+  a.vocabulary = 151936;
+  return a;
+}
+
+inline Architecture Qwen3With8B() { return Qwen3Like(36, 4096, 32, 8, 12288); }
+
+inline Architecture Qwen3With30B() {
+  Architecture a = Qwen3Like(48, 2048, 32, 4, 6144);
+  a.experts = {.count = 128, .per_token = 8, .feed_forward = 768, .scores = RouterScores::kSoftmax};
+  return a;
+}
+
+inline Architecture Qwen3With235B() {
+  Architecture a = Qwen3Like(94, 4096, 64, 4, 12288);
+  a.experts = {
+      .count = 128, .per_token = 8, .feed_forward = 1536, .scores = RouterScores::kSoftmax};
+  return a;
+}
+
 inline Architecture Nemotron15B() {
   Architecture a = TypicalOf(Family::kNemotron);
   a.layers = 32;

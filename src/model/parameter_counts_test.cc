@@ -26,6 +26,14 @@ TEST(ParameterCountsTest, ATokenTakesSomeExperts) {
   EXPECT_EQ(ActiveOf(Mixtral8x22B()).without_input_embedding, 38'955'423'744);
 }
 
+// 3.3B of 30.5B and 22B of 235B (arXiv 2505.09388).
+TEST(ParameterCountsTest, ActiveParametersOfQwen3) {
+  EXPECT_EQ(ActiveOf(Qwen3With30B()).all, 3'353'032'704);
+  EXPECT_EQ(ActiveOf(Qwen3With30B()).without_input_embedding, 3'041'867'776);
+  EXPECT_EQ(ActiveOf(Qwen3With235B()).all, 22'190'763'520);
+  EXPECT_EQ(ActiveOf(Qwen3With235B()).without_input_embedding, 21'568'433'664);
+}
+
 TEST(ParameterCountsTest, FrozenParametersAreActive) {
   Model model = Build("model", Mixtral8x7B());
   model = Adapted(model, {.rank = 8, .targets = {.projection = true}});

@@ -219,6 +219,41 @@ TEST(TransformerTensorsTest, MixtralBlock) {
   EXPECT_EQ(layout.tensors[7].splits.back().dimension, 2);
 }
 
+// 2 x 151936 h, per block h (a + 2 g + a) 128 of attention, two norms of 128 and two of h.
+TEST(TransformerTensorsTest, ParameterCountsOfQwen3) {
+  EXPECT_EQ(Count(Qwen3With8B()), 8'190'735'360);
+  EXPECT_EQ(Count(Qwen3Like(40, 5120, 40, 8, 17408)), 14'768'307'200);
+  EXPECT_EQ(Count(Qwen3Like(64, 5120, 64, 8, 25600)), 32'762'123'264);
+  EXPECT_EQ(Count(Qwen3With30B()), 30'532'122'624);
+  EXPECT_EQ(Count(Qwen3With235B()), 235'093'634'560);
+}
+
+// `named_parameters` of Qwen3MoeForCausalLM in transformers 5, whose experts come before the
+// router.
+TEST(TransformerTensorsTest, Qwen3Block) {
+  const TransformerLayout layout = LayOut(Qwen3With30B());
+  const std::vector<std::pair<std::string, Shape>> expected = {
+      {"model.embed_tokens.weight", {151936, 2048}},
+      {"model.layers.0.self_attn.q_proj.weight", {4096, 2048}},
+      {"model.layers.0.self_attn.k_proj.weight", {512, 2048}},
+      {"model.layers.0.self_attn.v_proj.weight", {512, 2048}},
+      {"model.layers.0.self_attn.o_proj.weight", {2048, 4096}},
+      {"model.layers.0.self_attn.q_norm.weight", {128}},
+      {"model.layers.0.self_attn.k_norm.weight", {128}},
+      {"model.layers.0.mlp.experts.gate_up_proj", {128, 1536, 2048}},
+      {"model.layers.0.mlp.experts.down_proj", {128, 2048, 768}},
+      {"model.layers.0.mlp.gate.weight", {128, 2048}},
+      {"model.layers.0.input_layernorm.weight", {2048}},
+      {"model.layers.0.post_attention_layernorm.weight", {2048}},
+      {"model.layers.1.self_attn.q_proj.weight", {4096, 2048}},
+  };
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(layout.tensors[i].name, expected[i].first);
+    EXPECT_EQ(layout.tensors[i].shape, expected[i].second);
+  }
+  EXPECT_TRUE(layout.tensors[5].splits.empty());
+}
+
 TEST(TransformerTensorsTest, BlocksDiffer) {
   Architecture a = Llama31With8B();
   a.layers = 3;

@@ -109,6 +109,7 @@ Family ReadFamily(MappingReader& reader) {
                                                {"mistral", Family::kMistral},
                                                {"mixtral", Family::kMixtral},
                                                {"qwen2", Family::kQwen2},
+                                               {"qwen3", Family::kQwen3},
                                                {"mpt", Family::kMpt},
                                                {"nemotron", Family::kNemotron},
                                                {"bert", Family::kBert},
@@ -176,6 +177,7 @@ Architecture ReadArchitecture(MappingReader& reader, Family family) {
           .value_or(a.token_types);
   a.next_sentence = boolean("next_sentence", a.next_sentence);
   a.tie_embeddings = boolean("tie_word_embeddings", a.tie_embeddings);
+  a.qk_norm = boolean("use_qk_norm", a.qk_norm);
   a.attention_bias = boolean("attention_bias", a.attention_bias);
   a.projection_bias = boolean("projection_bias", a.projection_bias);
   a.feed_forward_bias = boolean("mlp_bias", a.feed_forward_bias);
