@@ -184,9 +184,11 @@ StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const Pipeli
   }
   FindSlots(stage, messages);
   // What a chunk hands on is what its last layer makes.
-  // Blocks' outputs are equal, whatever variant they are, and so is what the embedding makes.
+  // The first works are those of the embedding, a block and the head (model::VariantsOf); all blocks
+  // hand on the same.
   const auto output = [&](const model::Layer& layer) {
-    return OutputOf(stage.whole_model(), works, layer);
+    const int work = stage.whole_model().is_layer_list() ? layer.listed : static_cast<int>(layer.kind);
+    return works[static_cast<std::size_t>(work)].output;
   };
   for (const PipelineStage::Chunk& chunk : stage.chunks()) {
     StageMessages::Stage::Chunk& own = messages.chunks.emplace_back(StageMessages::Stage::Chunk{

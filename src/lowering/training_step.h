@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -85,6 +86,7 @@ class TrainingStep {
   const plan::Plan& plan() const { return scenario_.plan; }
   const std::vector<model::LayerWork>& works() const { return works_; }
   int work_of(int layer) const { return work_of_layer_[layer]; }  // index into works()
+  std::span<const int> work_of_layers() const { return work_of_layer_; }
   int rank() const { return options_.rank; }
   ProgramBuilder& builder() { return builder_; }
   StreamId compute() const { return program::Program::kComputeStream; }

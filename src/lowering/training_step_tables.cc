@@ -7,26 +7,13 @@
 #include "src/base/check.h"
 #include "src/base/kernel.h"
 #include "src/lowering/training_step.h"
+#include "src/model/local.h"
 #include "src/parallel/axis.h"
 #include "src/plan/rank_grid.h"
 
 namespace stepcast::lowering {
 
 using program::Category;
-
-namespace {
-
-// Which of a tensor's parts the rank has, counted along the axes that it is split along.
-std::int64_t PartOf(const model::Tensor& tensor, const parallel::Grids& grids,
-                    const parallel::RankGrid::Coordinates& at) {
-  std::int64_t part = 0;
-  for (const model::Split& split : tensor.splits) {
-    part = part * grids.Degree(split.axis) + at[static_cast<std::size_t>(split.axis)];
-  }
-  return part;
-}
-
-}  // namespace
 
 // `sample`: the first layer that does it; null if none does.
 void TrainingStep::AddWork(const model::LayerWork& work, const model::Layer* sample) {
@@ -214,7 +201,7 @@ void TrainingStep::AddTensors() {
     for (; whole < in_whole; ++whole) elements += stage_.whole_model().tensors[whole].elements;
     // Ranks with other parts have as many elements of their own; whole tensors are the first one's
     // on all.
-    first_elements_.push_back(elements + PartOf(tensor, grids, at) * elements_of_rank);
+    first_elements_.push_back(elements + model::PartOf(tensor, grids, at) * elements_of_rank);
     tied_contribution_.push_back(
         layers_of_tensor_[t] == 1
             ? program::kNone

@@ -22,4 +22,13 @@ Model Localised(const Model& whole, const parallel::Grids& grids) {
   return local;
 }
 
+std::int64_t PartOf(const Tensor& tensor, const parallel::Grids& grids,
+                    const parallel::RankGrid::Coordinates& at) {
+  std::int64_t part = 0;
+  for (const Split& split : tensor.splits) {
+    part = part * grids.Degree(split.axis) + at[static_cast<std::size_t>(split.axis)];
+  }
+  return part;
+}
+
 }  // namespace stepcast::model

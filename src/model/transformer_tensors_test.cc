@@ -357,6 +357,8 @@ TEST(TransformerTensorsTest, LayersStandInExecutionOrder) {
   EXPECT_EQ(layout.layers[0].tensors, (std::vector<int>{0, 1}));
   EXPECT_EQ(layout.layers[12].name, "transformer.h.11");
   EXPECT_EQ(layout.layers[12].kind, LayerKind::kBlock);
+  EXPECT_TRUE(layout.layers[1].first_block);
+  EXPECT_FALSE(layout.layers[12].first_block);
   EXPECT_EQ(layout.layers[13].kind, LayerKind::kHead);
   // Norm weight and bias, and the tied embedding.
   EXPECT_EQ(layout.layers[13].tensors, (std::vector<int>{146, 147, 0}));

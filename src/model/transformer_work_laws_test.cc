@@ -64,7 +64,7 @@ RC_GTEST_PROP(TransformerWorkLaws, EveryGradientOnce, ()) {
   const auto works = TransformerWork(a, AnyOptions());
   for (const Layer& layer : LayOut(a).layers) {
     std::vector<int> ready;
-    for (const Operation& op : works[layer.work].backward) {
+    for (const Operation& op : works[WorkOf(layer)].backward) {
       ready.insert(ready.end(), op.gradients.begin(), op.gradients.end());
     }
     std::sort(ready.begin(), ready.end());
@@ -154,7 +154,7 @@ RC_GTEST_PROP(TransformerWorkLaws, GradientKernelsWriteTheirTensors, ()) {
   const std::int64_t e = options.compute == DataType::kFp32 ? 4 : 2;
   const TransformerLayout layout = LayOut(a);
   for (const Layer& layer : layout.layers) {
-    for (const Operation& op : works[layer.work].backward) {
+    for (const Operation& op : works[WorkOf(layer)].backward) {
       std::int64_t elements = 0;
       for (const int position : op.gradients) {
         elements += layout.tensors[layer.tensors[position]].elements;
@@ -196,7 +196,7 @@ RC_GTEST_PROP(TransformerWorkLaws, KernelsNameTheirModulesParameters, ()) {
         RC_ASSERT(std::binary_search(once.begin(), once.end(), module_of(static_cast<int>(p))));
       }
     };
-    const LayerWork& work = works[layer.work];
+    const LayerWork& work = works[WorkOf(layer)];
     check(work.forward, true);
     check(work.backward, true);
     check(work.recompute, false);
