@@ -31,6 +31,10 @@ Architecture TypicalOf(Family family) {
       a.activator = Activator::kSquaredRelu;
       a.norm_bias = true;
       break;
+    case Family::kDeepseek:
+      a.experts.scores = RouterScores::kSigmoid;
+      a.experts.balancing_bias = true;
+      break;
     case Family::kBert:
     case Family::kMegatronBert:
       a.normalization = Normalization::kLayerNorm;
@@ -74,6 +78,8 @@ const char* Name(Family family) {
       return "mixtral";
     case Family::kQwen3:
       return "qwen3";
+    case Family::kDeepseek:
+      return "deepseek";
     case Family::kBert:
       return "bert";
     case Family::kMegatronBert:

@@ -35,6 +35,58 @@ bool NamesNoHeadNorms(Family family) {
   return family == Family::kGpt2 || family == Family::kMpt || IsEncoder(family);
 }
 
+void CheckLatentAttention(const Architecture& a, Faults& faults) {
+  const LatentAttention& latent = a.latent;
+  if (a.family != Family::kDeepseek) {
+    if (latent == LatentAttention()) return;
+    faults.Add("kv_lora_rank",
+               fmt::format("the family {} has no latent attention: kv_lora_rank is {}",
+                           Name(a.family), latent.kv_rank),
+               "leave it out, or write 'family: deepseek'");
+    return;
+  }
+  bool counts = faults.Within("kv_lora_rank", latent.kv_rank, kMostWidth);
+  if (latent.query_rank != 0) {
+    counts &= faults.Within("q_lora_rank", latent.query_rank, kMostWidth);
+  }
+  counts &= faults.Within("qk_nope_head_dim", latent.plain_head, kMostWidth);
+  counts &= faults.Within("qk_rope_head_dim", latent.rotary_head, kMostWidth);
+  counts &= faults.Within("v_head_dim", latent.value_head, kMostWidth);
+  if (!counts) return;
+  if (latent.rotary_head % 2 != 0) {
+    faults.Add("qk_rope_head_dim",
+               fmt::format("rotary positions turn pairs: qk_rope_head_dim must be even: {}",
+                           latent.rotary_head));
+  }
+  if (a.kv_heads != a.heads) {
+    faults.Add("num_key_value_heads",
+               fmt::format("latent attention makes keys and values for every head: {} and {}",
+                           a.kv_heads, a.heads),
+               "leave num_key_value_heads out");
+  }
+  if (a.head_size != latent.plain_head + latent.rotary_head) {
+    faults.Add("head_dim",
+               fmt::format("a head is qk_nope_head_dim + qk_rope_head_dim wide: {} + {} and {}",
+                           latent.plain_head, latent.rotary_head, a.head_size),
+               "leave head_dim out");
+  }
+  if (a.qk_norm || a.attention_bias || a.projection_bias) {
+    faults.Add(a.qk_norm          ? "use_qk_norm"
+               : a.attention_bias ? "attention_bias"
+                                  : "projection_bias",
+               "latent attention is modelled without biases and norms of heads", "leave it out");
+  }
+  if (latent.plain_head + latent.value_head > kMostWidth / a.heads) {
+    faults.Add("v_head_dim",
+               fmt::format("num_attention_heads x (qk_nope_head_dim + v_head_dim) must "
+                           "be at most {}: {} x ({} + {})",
+                           kMostWidth, a.heads, latent.plain_head, latent.value_head));
+    return;
+  }
+  faults.Matrix("q_lora_rank", a.heads * a.head_size, std::max<std::int64_t>(latent.query_rank, 1));
+  faults.Matrix("kv_lora_rank", a.heads * (latent.plain_head + latent.value_head), latent.kv_rank);
+}
+
 void CheckAttention(const Architecture& a, Faults& faults) {
   if (a.heads % a.kv_heads != 0) {
     faults.Add("num_key_value_heads",
@@ -237,6 +289,7 @@ std::vector<ArchitectureFault> Check(const Architecture& a) {
   if (!counts) return faults.Take();
 
   CheckAttention(a, faults);
+  CheckLatentAttention(a, faults);
   CheckFamily(a, faults);
   CheckExperts(a, faults);
   faults.Matrix("intermediate_size", a.hidden, a.feed_forward);
@@ -265,6 +318,10 @@ std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
            "name some, for example linear_qkv linear_proj, or q_proj v_proj");
   }
   const bool parts = targets.query || targets.key || targets.value;
+  if (a.latent.exists() && (parts || targets.linear_qkv)) {
+    refuse("adapters of latent attention's queries, keys and values are not modelled",
+           "write linear_proj");
+  }
   if (parts && HasFusedProducts(a.family)) {
     refuse(fmt::format("queries, keys and values of the family {} are one linear layer",
                        Name(a.family)),

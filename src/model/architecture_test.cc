@@ -25,7 +25,7 @@ TEST(ArchitectureTest, PublishedModelsArePossible) {
   for (const Architecture& a :
        {Gpt2Small(), Llama2With7B(), Llama31With8B(), Llama31With70B(), Llama31With405B(),
         Mistral7B(), Qwen2With7B(), Mpt7B(), Nemotron15B(), BertLarge(), Mixtral8x7B(),
-        Qwen3With8B(), Qwen3With30B()}) {
+        Qwen3With8B(), Qwen3With30B(), DeepseekV3(), DeepseekV2Lite(), Moonlight16B(), KimiK2()}) {
     EXPECT_EQ(Fields(a), Names());
   }
 }
@@ -183,6 +183,34 @@ TEST(ArchitectureTest, OnlySomeFamiliesHaveNormsOfHeads) {
   a = Gpt2Small();
   a.qk_norm = true;
   EXPECT_EQ(Fields(a), Names{"use_qk_norm"});
+}
+
+TEST(ArchitectureTest, LatentAttentionHasItsRanges) {
+  Architecture a = DeepseekV3();
+  a.latent = {};
+  EXPECT_EQ(Fields(a),
+            (Names{"kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"}));
+  a = DeepseekV3();
+  a.latent.rotary_head = 63;
+  EXPECT_EQ(Fields(a), (Names{"qk_rope_head_dim", "head_dim"}));
+  a = DeepseekV3();
+  a.kv_heads = 64;
+  a.latent.query_rank = -1;
+  EXPECT_EQ(Fields(a), Names{"q_lora_rank"});
+  a.latent.query_rank = 0;
+  EXPECT_EQ(Fields(a), Names{"num_key_value_heads"});
+  a = DeepseekV3();
+  a.qk_norm = true;
+  EXPECT_EQ(Fields(a), Names{"use_qk_norm"});
+  a = Llama31With8B();
+  a.latent = DeepseekV3().latent;
+  EXPECT_EQ(Fields(a), Names{"kv_lora_rank"});
+  a = DeepseekV3();
+  a.lora = {.rank = 8, .targets = {.linear_qkv = true}};
+  EXPECT_EQ(CheckLora(a).front().message,
+            "adapters of latent attention's queries, keys and values are not modelled");
+  a.lora.targets = {.projection = true};
+  EXPECT_TRUE(CheckLora(a).empty());
 }
 
 TEST(ArchitectureTest, NamesAreThoseOfTheModelFile) {

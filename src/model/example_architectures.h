@@ -96,6 +96,65 @@ inline Architecture Qwen3With235B() {
   return a;
 }
 
+inline Architecture DeepseekLike(std::int64_t layers, std::int64_t hidden, std::int64_t heads,
+                                 std::int64_t query_rank, std::int64_t feed_forward,
+                                 std::int64_t vocabulary) {
+  Architecture a = TypicalOf(Family::kDeepseek);
+  a.layers = layers;
+  a.hidden = hidden;
+  a.heads = a.kv_heads = heads;
+  a.latent = {.kv_rank = 512,
+              .query_rank = query_rank,
+              .plain_head = 128,
+              .rotary_head = 64,
+              .value_head = 128};
+  a.head_size = 192;
+  a.feed_forward = feed_forward;
+  a.vocabulary = vocabulary;
+  return a;
+}
+
+inline Architecture DeepseekV3() {
+  Architecture a = DeepseekLike(61, 7168, 128, 1536, 18432, 129280);
+  a.experts.count = 256;
+  a.experts.per_token = 8;
+  a.experts.feed_forward = a.experts.shared_feed_forward = 2048;
+  a.experts.leading_dense = 3;
+  a.experts.groups = 8;
+  a.experts.groups_per_token = 4;
+  return a;
+}
+
+inline Architecture DeepseekV2Lite() {
+  Architecture a = DeepseekLike(27, 2048, 16, 0, 10944, 102400);
+  a.experts = {.count = 64,
+               .per_token = 6,
+               .feed_forward = 1408,
+               .shared_feed_forward = 2 * 1408,
+               .leading_dense = 1,
+               .scores = RouterScores::kSoftmax,
+               .normalized_weights = false};
+  return a;
+}
+
+inline Architecture Moonlight16B() {
+  Architecture a = DeepseekV2Lite();
+  a.feed_forward = 11264;
+  a.vocabulary = 163840;
+  a.experts.scores = RouterScores::kSigmoid;
+  a.experts.normalized_weights = a.experts.balancing_bias = true;
+  return a;
+}
+
+inline Architecture KimiK2() {
+  Architecture a = DeepseekLike(61, 7168, 64, 1536, 18432, 163840);
+  a.experts.count = 384;
+  a.experts.per_token = 8;
+  a.experts.feed_forward = a.experts.shared_feed_forward = 2048;
+  a.experts.leading_dense = 1;
+  return a;
+}
+
 inline Architecture Nemotron15B() {
   Architecture a = TypicalOf(Family::kNemotron);
   a.layers = 32;

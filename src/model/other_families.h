@@ -15,8 +15,8 @@ struct OtherFamily {
 
 // A name that begins with another stands before it.
 inline constexpr OtherFamily kOtherFamilies[] = {
-    {"deepseek", "mixtures of experts and latent attention", "llama"},
-    {"kimi", "mixtures of experts and latent attention", "llama"},
+    {"deepseek_v32", "attention to tokens that an indexer chooses", "deepseek"},
+    {"kimi_linear", "linear attention", "deepseek"},
     {"dbrx", "mixtures of experts", ""},
     {"grok", "mixtures of experts", ""},
     {"gpt_oss", "mixtures of experts and attention sinks", ""},

@@ -34,6 +34,17 @@ TEST(ParameterCountsTest, ActiveParametersOfQwen3) {
   EXPECT_EQ(ActiveOf(Qwen3With235B()).without_input_embedding, 21'568'433'664);
 }
 
+// 37B of 671B (arXiv 2412.19437); 2.4B, 3B and 32B of the others.
+TEST(ParameterCountsTest, SharedExpertsAreActive) {
+  EXPECT_EQ(ActiveOf(DeepseekV3()).all, 37'552'282'624);
+  EXPECT_EQ(ActiveOf(DeepseekV3()).without_input_embedding, 36'625'603'584);
+  EXPECT_EQ(ActiveOf(DeepseekV2Lite()).all, 2'661'150'208);
+  EXPECT_EQ(ActiveOf(DeepseekV2Lite()).without_input_embedding, 2'451'435'008);
+  EXPECT_EQ(ActiveOf(Moonlight16B()).all, 2'914'774'528);
+  EXPECT_EQ(ActiveOf(KimiK2()).all, 32'861'477'888);
+  EXPECT_EQ(ActiveOf(KimiK2()).without_input_embedding, 31'687'072'768);
+}
+
 TEST(ParameterCountsTest, FrozenParametersAreActive) {
   Model model = Build("model", Mixtral8x7B());
   model = Adapted(model, {.rank = 8, .targets = {.projection = true}});

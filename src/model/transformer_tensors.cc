@@ -72,6 +72,12 @@ constexpr ModuleNames kLlamaNames = {.embedding = "model.embed_tokens",
                                      .linear_fc1 = "mlp.gate_up_proj",
                                      .query_norm = "self_attn.q_norm",
                                      .key_norm = "self_attn.k_norm",
+                                     .query_down = "self_attn.q_a_proj",
+                                     .query_latent_norm = "self_attn.q_a_layernorm",
+                                     .query_up = "self_attn.q_b_proj",
+                                     .kv_down = "self_attn.kv_a_proj_with_mqa",
+                                     .kv_latent_norm = "self_attn.kv_a_layernorm",
+                                     .kv_up = "self_attn.kv_b_proj",
                                      .router = "mlp.gate",
                                      .experts_gate_up = "mlp.experts.gate_up_proj",
                                      .experts_down = "mlp.experts.down_proj",
@@ -168,6 +174,30 @@ void AppendHeadNorm(const Architecture& a, std::string_view module, Parameters& 
   parameters.push_back({module, Of::kWeight, {a.head_size}, {}, true, a.lora.adapts()});
 }
 
+// What leads down to the latent vectors is whole on every rank, which computes its part of the
+// tokens with it; what leads up is divided by heads (Megatron-Core,
+// megatron/core/transformer/multi_latent_attention.py).
+void AppendLatentAttention(const Architecture& a, const ModuleNames& names,
+                           Parameters& parameters) {
+  const LatentAttention& latent = a.latent;
+  const bool frozen = a.lora.adapts();
+  const auto down = [&](std::string_view module, std::string_view norm, std::int64_t width,
+                        std::int64_t rank) {
+    parameters.push_back({module, Of::kWeight, {width, a.hidden}, {}, true, frozen});
+    parameters.push_back({norm, Of::kWeight, {rank}, {}, true, frozen});
+  };
+  const std::int64_t query = a.heads * a.head_size;
+  if (latent.query_rank > 0) {
+    down(names.query_down, names.query_latent_norm, latent.query_rank, latent.query_rank);
+    AppendLinear(a, names.query_up, latent.query_rank, query, false, Pairing::kColumns, parameters);
+  } else {
+    AppendLinear(a, names.query, a.hidden, query, false, Pairing::kColumns, parameters);
+  }
+  down(names.kv_down, names.kv_latent_norm, latent.kv_rank + latent.rotary_head, latent.kv_rank);
+  AppendLinear(a, names.kv_up, latent.kv_rank, a.heads * (latent.plain_head + latent.value_head),
+               false, Pairing::kColumns, parameters);
+}
+
 void AppendNorm(const Architecture& a, std::string_view module, Parameters& parameters) {
   const bool frozen = a.lora.adapts();
   parameters.push_back({module, Of::kWeight, {a.hidden}, {}, true, frozen});
@@ -248,6 +278,7 @@ const ModuleNames& NamesOf(Family family) {
     case Family::kNemotron:
     case Family::kMixtral:
     case Family::kQwen3:
+    case Family::kDeepseek:
       break;
   }
   return kLlamaNames;
@@ -310,12 +341,17 @@ std::vector<ModuleParameter> BlockParameters(const Architecture& a, bool experts
   // BertLayer: attention.self, attention.output, intermediate, output; MegatronBertLayer has each
   // norm before what it is for.
   if (encoder && !post_norm) AppendNorm(a, names.attention_norm, parameters);
-  linear(names.query, a.hidden, query, a.attention_bias, Pairing::kColumns, adapted.query);
-  linear(names.key, a.hidden, key, a.attention_bias, Pairing::kColumns, adapted.key);
-  linear(names.value, a.hidden, key, a.attention_bias, Pairing::kColumns, adapted.value);
-  AppendAdapter(a, adapted.linear_qkv, names.linear_qkv, a.hidden, query + 2 * key,
-                Pairing::kColumns, parameters);
-  linear(names.projection, query, a.hidden, a.projection_bias, Pairing::kRows, adapted.projection);
+  if (a.latent.exists()) {
+    AppendLatentAttention(a, names, parameters);
+  } else {
+    linear(names.query, a.hidden, query, a.attention_bias, Pairing::kColumns, adapted.query);
+    linear(names.key, a.hidden, key, a.attention_bias, Pairing::kColumns, adapted.key);
+    linear(names.value, a.hidden, key, a.attention_bias, Pairing::kColumns, adapted.value);
+    AppendAdapter(a, adapted.linear_qkv, names.linear_qkv, a.hidden, query + 2 * key,
+                  Pairing::kColumns, parameters);
+  }
+  linear(names.projection, a.heads * ValueSize(a), a.hidden, a.projection_bias, Pairing::kRows,
+         adapted.projection);
   if (a.qk_norm) {
     AppendHeadNorm(a, names.query_norm, parameters);
     AppendHeadNorm(a, names.key_norm, parameters);

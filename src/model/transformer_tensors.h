@@ -26,6 +26,10 @@ struct ModuleNames {
       head_norm{}, next_sentence{};
   // Norms of queries and keys.
   std::string_view query_norm{}, key_norm{};
+  // Of latent attention: down to the vectors, their norms, and up from them; `query` where queries
+  // have none of their own.
+  std::string_view query_down{}, query_latent_norm{}, query_up{};
+  std::string_view kv_down{}, kv_latent_norm{}, kv_up{};
   // Of a mixture: the router, the experts' first and second matrices, and the shared experts'.
   std::string_view router{}, experts_gate_up{}, experts_down{};
   std::string_view shared_gate{}, shared_up{}, shared_down{};

@@ -254,6 +254,76 @@ TEST(TransformerTensorsTest, Qwen3Block) {
   EXPECT_TRUE(layout.tensors[5].splits.empty());
 }
 
+// Without the corrections that balance loads, which are no parameters, and without the module that
+// predicts further tokens.
+TEST(TransformerTensorsTest, ParameterCountsOfLatentAttention) {
+  EXPECT_EQ(Count(DeepseekV3()), 671'026'404'352);
+  EXPECT_EQ(Count(DeepseekV2Lite()), 15'706'484'224);
+  EXPECT_EQ(Count(Moonlight16B()), 15'960'108'544);
+  EXPECT_EQ(Count(KimiK2()), 1'026'408'209'408);
+}
+
+// `named_parameters` of DeepseekV3ForCausalLM in transformers 5: a dense block, and one with
+// experts.
+TEST(TransformerTensorsTest, DeepseekBlocks) {
+  Architecture a = DeepseekV3();
+  a.layers = 2;
+  a.experts.leading_dense = 1;
+  const TransformerLayout layout = LayOut(a);
+  const std::string dense = "model.layers.0.", experts = "model.layers.1.";
+  const std::vector<std::pair<std::string, Shape>> expected = {
+      {"model.embed_tokens.weight", {129280, 7168}},
+      {dense + "self_attn.q_a_proj.weight", {1536, 7168}},
+      {dense + "self_attn.q_a_layernorm.weight", {1536}},
+      {dense + "self_attn.q_b_proj.weight", {24576, 1536}},
+      {dense + "self_attn.kv_a_proj_with_mqa.weight", {576, 7168}},
+      {dense + "self_attn.kv_a_layernorm.weight", {512}},
+      {dense + "self_attn.kv_b_proj.weight", {32768, 512}},
+      {dense + "self_attn.o_proj.weight", {7168, 16384}},
+      {dense + "mlp.gate_proj.weight", {18432, 7168}},
+      {dense + "mlp.up_proj.weight", {18432, 7168}},
+      {dense + "mlp.down_proj.weight", {7168, 18432}},
+      {dense + "input_layernorm.weight", {7168}},
+      {dense + "post_attention_layernorm.weight", {7168}},
+      {experts + "self_attn.q_a_proj.weight", {1536, 7168}},
+      {experts + "self_attn.q_a_layernorm.weight", {1536}},
+      {experts + "self_attn.q_b_proj.weight", {24576, 1536}},
+      {experts + "self_attn.kv_a_proj_with_mqa.weight", {576, 7168}},
+      {experts + "self_attn.kv_a_layernorm.weight", {512}},
+      {experts + "self_attn.kv_b_proj.weight", {32768, 512}},
+      {experts + "self_attn.o_proj.weight", {7168, 16384}},
+      {experts + "mlp.experts.gate_up_proj", {256, 4096, 7168}},
+      {experts + "mlp.experts.down_proj", {256, 7168, 2048}},
+      {experts + "mlp.gate.weight", {256, 7168}},
+      {experts + "mlp.shared_experts.gate_proj.weight", {2048, 7168}},
+      {experts + "mlp.shared_experts.up_proj.weight", {2048, 7168}},
+      {experts + "mlp.shared_experts.down_proj.weight", {7168, 2048}},
+      {experts + "input_layernorm.weight", {7168}},
+      {experts + "post_attention_layernorm.weight", {7168}},
+      {"model.norm.weight", {7168}},
+      {"lm_head.weight", {129280, 7168}},
+  };
+  ASSERT_EQ(layout.tensors.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(layout.tensors[i].name, expected[i].first);
+    EXPECT_EQ(layout.tensors[i].shape, expected[i].second);
+  }
+  // Down to the vectors every rank has the whole, for its part of the tokens; up it has some heads.
+  for (const std::size_t whole : {1, 2, 4, 5}) {
+    EXPECT_TRUE(layout.tensors[whole].splits.empty());
+    EXPECT_TRUE(layout.tensors[whole].sequence_parallel);
+  }
+  for (const std::size_t divided : {3, 6}) {
+    EXPECT_EQ(layout.tensors[divided].splits, AlongTensor(0));
+  }
+  EXPECT_EQ(layout.tensors[7].splits, AlongTensor(1));
+
+  a = DeepseekV2Lite();
+  EXPECT_EQ(LayOut(a).tensors[1].name, dense + "self_attn.q_proj.weight");
+  EXPECT_EQ(LayOut(a).tensors[1].shape, (Shape{3072, 2048}));
+  EXPECT_EQ(LayOut(a).tensors[2].name, dense + "self_attn.kv_a_proj_with_mqa.weight");
+}
+
 TEST(TransformerTensorsTest, BlocksDiffer) {
   Architecture a = Llama31With8B();
   a.layers = 3;
