@@ -247,6 +247,21 @@ std::array<Operand, 3> LayerOperators::Split(Operand x, std::string_view module,
   return parts;
 }
 
+Operand LayerOperators::ResizeHeads(Operand x, std::string_view module, std::string_view suffix,
+                                    std::int64_t heads, std::int64_t size) {
+  const std::string name = Joined(module, suffix);
+  const Operand y = Make(name + " output", heads * size, x.tokens);
+  const Bytes read = std::min(Size(x), Size(y));
+  tape_->Run(Memory(name, 0, read, Size(y)), {x.value}, {y.value});
+  tape_->OnBackward([=, this] {
+    const Value dx = tape_->MakeGradient(x.value);
+    tape_->RunBackward(Memory(name + ".dgrad", 0, read, Size(x)), {tape_->GradientOf(y.value)},
+                       {dx});
+    tape_->Deliver(x.value, dx);
+  });
+  return y;
+}
+
 Operand LayerOperators::RepeatHeads(Operand x, std::string_view module, std::int64_t times) {
   return times == 1 ? x : Copies(x, module, times);
 }
