@@ -128,17 +128,17 @@ TEST(HuggingFaceTest, AKeyThatChangesTheLayersIsRefusedByName) {
   const std::pair<const char*, const char*> cases[] = {
       {"\"kv_lora_rank\": 512", "latent attention is not modelled: 'kv_lora_rank' is 512"},
       {"\"n_routed_experts\": 256",
-       "only dense feed-forward layers are modelled: 'n_routed_experts' is 256"},
+       "models of this type have no such experts: 'n_routed_experts' is 256"},
       {"\"num_local_experts\": 8",
-       "only dense feed-forward layers are modelled: 'num_local_experts' is 8"},
+       "models of this type have no such experts: 'num_local_experts' is 8"},
       {"\"moe_intermediate_size\": 2048",
-       "only dense feed-forward layers are modelled: 'moe_intermediate_size' is 2048"},
+       "models of this type have no such experts: 'moe_intermediate_size' is 2048"},
       {"\"attn_logit_softcapping\": 50.0",
        "capped scores and logits are not modelled: 'attn_logit_softcapping' is 50"},
       {"\"final_logit_softcapping\": 30.0",
        "capped scores and logits are not modelled: 'final_logit_softcapping' is 30"},
       {"\"use_qk_norm\": true",
-       "norms of queries and keys are not modelled: 'use_qk_norm' is true"},
+       "norms of queries and keys are not modelled in models of this type: 'use_qk_norm' is true"},
       {"\"num_nextn_predict_layers\": 1",
        "layers that predict further tokens are not modelled: 'num_nextn_predict_layers' is 1"},
       {"\"quantization_config\": {\"quant_method\": \"fp8\"}",
@@ -169,7 +169,7 @@ TEST(HuggingFaceTest, AKeyThatChangesTheLayersIsRefusedByName) {
 // No class of an accepted type knows these; bert and gpt2 have dropout of their own.
 TEST(HuggingFaceTest, EveryTypeRefusesThem) {
   for (const char* name :
-       {"gpt2", "llama2-7b", "llama3.1-8b", "mistral-7b", "mpt-7b", "qwen2-7b"}) {
+       {"gpt2", "llama2-7b", "llama3.1-8b", "mistral-7b", "mixtral-8x7b", "mpt-7b", "qwen2-7b"}) {
     const Diagnostics mistakes = MistakesIn(
         Adding(TextOf(name), "\"kv_lora_rank\": 512, \"n_routed_experts\": 8, \"made_up\": 1"));
     ASSERT_EQ(mistakes.size(), 2U) << name << "\n" << Format(mistakes);
@@ -450,12 +450,96 @@ TEST(HuggingFaceTest, MistakesOfAWrapper) {
   EXPECT_EQ(other[0].message, "models of this type are not modelled: 'gemma3_text'");
 }
 
-TEST(HuggingFaceTest, ExpertsAreNotModelled) {
+TEST(HuggingFaceTest, ClassesWithoutExpertsRefuseThem) {
   const Diagnostics mistakes = MistakesIn(
       With(TextOf("llama3.1-8b"), "\"hidden_act\"", "\"num_local_experts\": 8, \"hidden_act\""));
   ASSERT_EQ(mistakes.size(), 1U) << Format(mistakes);
   EXPECT_EQ(mistakes[0].message,
-            "only dense feed-forward layers are modelled: 'num_local_experts' is 8");
+            "models of this type have no such experts: 'num_local_experts' is 8");
+}
+
+TEST(HuggingFaceTest, Mixtral) {
+  const std::string text = TextOf("mixtral-8x7b");
+  const HuggingFaceConfig config = ConfigOf(text);
+  EXPECT_EQ(Parameters(config.architecture), 46'702'792'704);
+  EXPECT_EQ(config.warnings, std::vector<std::string>());
+  EXPECT_EQ(config.constants.rotary_base, 1'000'000);
+  EXPECT_EQ(config.architecture.experts.per_token, 2);
+  EXPECT_EQ(config.architecture.experts.scores, model::RouterScores::kSoftmaxOfChosen);
+  EXPECT_EQ(config.architecture.attention_window, 0);
+  // The larger one differs in these.
+  std::string large = With(text, "\"hidden_size\": 4096", "\"hidden_size\": 6144");
+  large = With(large, "\"num_hidden_layers\": 32", "\"num_hidden_layers\": 56");
+  large = With(large, "\"num_attention_heads\": 32", "\"num_attention_heads\": 48");
+  large = With(large, "\"intermediate_size\": 14336", "\"intermediate_size\": 16384");
+  EXPECT_EQ(Parameters(ArchitectureOf(large)), 140'620'634'112);
+  EXPECT_EQ(Parameters(ArchitectureOf(With(large, "32000", "32768"))), 140'630'071'296);
+}
+
+TEST(HuggingFaceTest, Qwen3HasNormsOfQueriesAndKeys) {
+  const std::string text = TextOf("qwen3-8b");
+  const HuggingFaceConfig config = ConfigOf(text);
+  EXPECT_EQ(Parameters(config.architecture), 8'190'735'360);
+  EXPECT_EQ(config.warnings, std::vector<std::string>());
+  EXPECT_TRUE(config.architecture.qk_norm);
+  EXPECT_EQ(config.architecture.attention_window, 0);
+  EXPECT_EQ(config.constants.norm_epsilon, 1e-6);
+  const std::string windows =
+      With(With(text, "\"use_sliding_window\": false", "\"use_sliding_window\": true"),
+           "\"max_window_layers\": 36", "\"max_window_layers\": 0");
+  EXPECT_EQ(ArchitectureOf(windows).attention_window, 4096);
+  const Architecture biased =
+      ArchitectureOf(With(text, "\"attention_bias\": false", "\"attention_bias\": true"));
+  EXPECT_EQ(Parameters(biased), 8'190'735'360 + 36 * (4096 + 2 * 1024 + 4096));
+  // 16 heads of 128 beside a hidden size of 1024: the smallest one, whose embeddings are tied.
+  const Architecture small = ArchitectureOf(
+      R"({"model_type": "qwen3", "hidden_size": 1024, "num_hidden_layers": 28, "head_dim": 128,
+          "num_attention_heads": 16, "num_key_value_heads": 8, "intermediate_size": 3072,
+          "vocab_size": 151936, "tie_word_embeddings": true})");
+  EXPECT_EQ(Parameters(small), 596'049'920);
+}
+
+TEST(HuggingFaceTest, Qwen3Mixtures) {
+  const std::string text = TextOf("qwen3-30b-a3b");
+  const HuggingFaceConfig config = ConfigOf(text);
+  EXPECT_EQ(Parameters(config.architecture), 30'532'122'624);
+  EXPECT_EQ(config.warnings, std::vector<std::string>());
+  EXPECT_EQ(config.architecture.experts, (model::Experts{.count = 128,
+                                                         .per_token = 8,
+                                                         .feed_forward = 768,
+                                                         .scores = model::RouterScores::kSoftmax,
+                                                         .normalized_weights = true}));
+  std::string large = With(text, "\"hidden_size\": 2048", "\"hidden_size\": 4096");
+  large = With(large, "\"num_hidden_layers\": 48", "\"num_hidden_layers\": 94");
+  large = With(large, "\"num_attention_heads\": 32", "\"num_attention_heads\": 64");
+  large = With(large, "\"moe_intermediate_size\": 768", "\"moe_intermediate_size\": 1536");
+  EXPECT_EQ(Parameters(ArchitectureOf(large)), 235'093'634'560);
+  EXPECT_EQ(Parameters(ArchitectureOf(With(text, "num_experts\"", "num_local_experts\""))),
+            30'532'122'624);
+  // Every second block is dense, with the width of its own.
+  const Architecture mixed =
+      ArchitectureOf(With(text, "\"decoder_sparse_step\": 1", "\"decoder_sparse_step\": 2"));
+  EXPECT_EQ(Parameters(mixed), 30'532'122'624 - 24 * 2048LL * (3 * (128 * 768 - 6144) + 128));
+  EXPECT_EQ(
+      MistakesIn(With(text, "\"mlp_only_layers\": []", "\"mlp_only_layers\": [0]")).at(0).message,
+      "dense layers in places of their own are not modelled: 'mlp_only_layers' is an array");
+}
+
+TEST(HuggingFaceTest, MistakesOfAMixture) {
+  const std::string text = TextOf("mixtral-8x7b");
+  const Diagnostics missing = MistakesIn(With(text, "\"num_local_experts\": 8,", ""));
+  ASSERT_EQ(missing.size(), 1U) << Format(missing);
+  EXPECT_EQ(missing[0].message, "missing key: 'num_local_experts'");
+  const Diagnostics impossible =
+      MistakesIn(With(text, "\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 9"));
+  ASSERT_EQ(impossible.size(), 1U) << Format(impossible);
+  EXPECT_EQ(impossible[0].message, "num_experts_per_tok must lie between 1 and 8: 9");
+  EXPECT_EQ(impossible[0].location.line, 15);
+  const HuggingFaceConfig loss =
+      ConfigOf(With(text, "\"output_router_logits\": false", "\"output_router_logits\": true"));
+  EXPECT_EQ(loss.warnings,
+            std::vector<std::string>{"model: 'output_router_logits' is true: the forecast leaves "
+                                     "out the router's auxiliary loss"});
 }
 
 TEST(HuggingFaceTest, MistralHasAWindow) {
@@ -575,15 +659,17 @@ TEST(HuggingFaceTest, ImpossibleDimensionsPointAtTheirKey) {
 
 TEST(HuggingFaceTest, UnknownTypesGetAHint) {
   const std::string known =
-      "known are bert, gpt2, llama, megatron-bert, mistral, mpt, nemotron, qwen2";
+      "known are bert, gpt2, llama, megatron-bert, mistral, mixtral, mpt, nemotron, qwen2, qwen3, "
+      "qwen3_moe";
   const Diagnostics mistakes = MistakesIn("{\"model_type\": \"lama\"}");
   ASSERT_EQ(mistakes.size(), 1U);
   EXPECT_EQ(mistakes[0].code, "model.unknown-type");
   EXPECT_EQ(mistakes[0].hint, known);
-  // Mixtral has experts, and is no typing mistake for Mistral.
-  EXPECT_EQ(
-      MistakesIn("{\"model_type\": \"mixtral\"}").at(0).hint,
-      "mixtral differs from mistral by mixtures of experts, which are not modelled; " + known);
+  // Falcon is known by name.
+  EXPECT_EQ(MistakesIn("{\"model_type\": \"falcon\"}").at(0).hint,
+            "falcon differs from gpt2 by attention and feed-forward side by side, which are not "
+            "modelled; " +
+                known);
   EXPECT_EQ(MistakesIn("{\"model_type\": \"mamba2\"}").at(0).hint,
             "mamba has state-space layers, which are not modelled; " + known);
   EXPECT_EQ(MistakesIn("{\"a\": 1}").at(0).code, "input.missing-key");

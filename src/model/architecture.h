@@ -18,6 +18,10 @@ enum class Family : std::uint8_t {
   kMpt,
   kNemotron,
   kMixtral,  // Mistral's layers with experts (arXiv 2401.04088)
+  kQwen3,    // norms of queries and keys (arXiv 2505.09388); with experts Qwen3-MoE
+  // Latent attention (arXiv 2405.04434, 2412.19437); with experts, as all that are released: V2,
+  // V3, Moonlight, Kimi K2.
+  kDeepseek,
   // Encoders, pre-trained by predicting masked tokens (Devlin et al. 2018, arXiv 1810.04805).
   kBert,          // norms behind residuals
   kMegatronBert,  // norms before attention and feed-forward (Shoeybi et al. 2019, arXiv 1909.08053)
@@ -61,8 +65,22 @@ struct Experts {
   bool router_bias = false;  // the router's product has a bias (GPT-OSS)
   bool bias = false;         // so have the experts' (GPT-OSS)
 
-  bool exist() const { return count > 0; }
+  constexpr bool exist() const { return count > 0; }
   friend bool operator==(const Experts&, const Experts&) = default;
+};
+
+// Attention whose keys and values are made of one narrow vector a token (DeepSeek-V2, arXiv
+// 2405.04434, section 2.1). Of each query and key one part is turned by its position, which is the
+// same for all heads of the keys, and one is not.
+struct LatentAttention {
+  std::int64_t kv_rank = 0;  // width of the vector, kv_lora_rank; 0: attention has no such vector
+  std::int64_t query_rank = 0;   // of the queries' own, q_lora_rank; 0: they are made of the input
+  std::int64_t plain_head = 0;   // part of a head that is not turned, qk_nope_head_dim
+  std::int64_t rotary_head = 0;  // that is, qk_rope_head_dim
+  std::int64_t value_head = 0;   // values of a head, v_head_dim
+
+  constexpr bool exists() const { return kv_rank > 0; }
+  friend bool operator==(const LatentAttention&, const LatentAttention&) = default;
 };
 
 struct Architecture {
@@ -80,6 +98,7 @@ struct Architecture {
   Activator activator = Activator::kSwiGlu;
   Position position = Position::kRotary;
   bool tie_embeddings = false;   // the head uses the embedding's tensor
+  bool qk_norm = false;          // RMS norms over each head of queries and of keys
   bool attention_bias = false;   // q, k, v projections have biases
   bool projection_bias = false;  // the attention output projection has one
   bool feed_forward_bias = false;
@@ -91,6 +110,7 @@ struct Architecture {
   std::int64_t token_types = 0;
   // Encoders: a pooler and a head tell from the first token whether one segment follows the other.
   bool next_sentence = false;
+  LatentAttention latent{};  // head_size is then plain_head + rotary_head, kv_heads are heads
   Experts experts{};
   Lora lora{};  // how it is trained: with adapters, all else frozen
 };
@@ -103,6 +123,11 @@ Architecture TypicalOf(Family family);
 inline bool HasExperts(const Architecture& architecture, std::int64_t block) {
   const Experts& experts = architecture.experts;
   return experts.exist() && block >= experts.leading_dense && (block + 1) % experts.every == 0;
+}
+
+// Values of one head: what attention makes of it.
+constexpr std::int64_t ValueSize(const Architecture& architecture) {
+  return architecture.latent.exists() ? architecture.latent.value_head : architecture.head_size;
 }
 
 // Every token sees all tokens of its sequence; the head predicts masked ones.
@@ -140,5 +165,7 @@ inline constexpr std::int64_t kMostWidth = 1 << 18;  // hidden, heads x head siz
 inline constexpr std::int64_t kMostVocabulary = 1 << 24;
 inline constexpr std::int64_t kMostPositions = 1 << 24;
 inline constexpr std::int64_t kMostMatrix = std::int64_t{1} << 34;  // elements of one matrix
+inline constexpr std::int64_t kMostExperts = 1 << 16;
+inline constexpr std::int64_t kMostExpertElements = std::int64_t{1} << 38;  // of all in one block
 
 }  // namespace stepcast::model

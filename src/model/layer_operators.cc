@@ -202,6 +202,16 @@ Operand LayerOperators::Norm(Operand x, std::string_view module, Normalization n
   return y;
 }
 
+// To the kernels every head is a row of its own.
+Operand LayerOperators::NormOfHeads(Operand x, std::string_view module, std::int64_t head_size,
+                                    ModulePositions parameters) {
+  const std::int64_t heads = x.width / head_size;
+  const Operand rows{
+      .value = x.value, .width = head_size, .tokens = x.tokens * heads, .fp32 = x.fp32};
+  const Operand y = Norm(rows, module, Normalization::kRmsNorm, parameters);
+  return {.value = y.value, .width = x.width, .tokens = x.tokens, .fp32 = y.fp32};
+}
+
 Operand LayerOperators::Rotary(Operand x, std::string_view module, std::int64_t head_size) {
   if (options_.rotary == Implementation::kEager) return ComplexRotary(x, module, head_size);
   if (options_.rotary == Implementation::kHuggingFace) return HalvesRotary(x, module, head_size);
@@ -235,6 +245,21 @@ std::array<Operand, 3> LayerOperators::Split(Operand x, std::string_view module,
     tape_->Deliver(x.value, dx);
   });
   return parts;
+}
+
+Operand LayerOperators::ResizeHeads(Operand x, std::string_view module, std::string_view suffix,
+                                    std::int64_t heads, std::int64_t size) {
+  const std::string name = Joined(module, suffix);
+  const Operand y = Make(name + " output", heads * size, x.tokens);
+  const Bytes read = std::min(Size(x), Size(y));
+  tape_->Run(Memory(name, 0, read, Size(y)), {x.value}, {y.value});
+  tape_->OnBackward([=, this] {
+    const Value dx = tape_->MakeGradient(x.value);
+    tape_->RunBackward(Memory(name + ".dgrad", 0, read, Size(x)), {tape_->GradientOf(y.value)},
+                       {dx});
+    tape_->Deliver(x.value, dx);
+  });
+  return y;
 }
 
 Operand LayerOperators::RepeatHeads(Operand x, std::string_view module, std::int64_t times) {

@@ -46,6 +46,9 @@ struct Operand {
 struct ModulePositions {
   int weight = -1;
   int bias = -1;
+  // It is whole on every rank and applied to a rank's part of the tokens
+  // (Tensor::sequence_parallel).
+  bool of_part = false;
   // It has a weight, and perhaps a bias, which are not trained: no positions, no gradients.
   bool frozen = false;
   bool frozen_bias = false;
@@ -75,10 +78,13 @@ enum class Outputs : std::uint8_t { kOne, kSideBySide, kApart };
 struct AttentionShape {
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
-  std::int64_t head_size = 0;
-  std::int64_t window = 0;  // 0: every token before it
+  std::int64_t head_size = 0;   // of queries and keys
+  std::int64_t value_size = 0;  // of values and of what attention makes; 0: head_size
+  std::int64_t window = 0;      // 0: every token before it
   bool dropout = false;
   bool causal = true;  // false: every token sees all of its sequence, but for masked padding
+
+  std::int64_t values() const { return value_size > 0 ? value_size : head_size; }
 };
 
 class LayerOperators {
@@ -130,6 +136,10 @@ class LayerOperators {
   // A rank's part of the tokens, of an activation that all have; backward gathers the gradient.
   // Without sequence parallelism x itself.
   Operand PartOfTokens(Operand x, std::string_view module);
+  // The reverse: all tokens of an activation of which each rank has some; backward adds up the
+  // ranks' gradients of the rank's own. Without sequence parallelism all ranks have the same, whose
+  // gradients are added up.
+  Operand AllTokens(Operand x, std::string_view module);
   // Of a rank's part of the features the whole, as Megatron-LM gathers along the last dimension:
   // an all-gather and a copy. Backward takes the rank's part of the gradient.
   Operand GatherFeatures(Operand x, std::string_view module);
@@ -142,6 +152,9 @@ class LayerOperators {
   // it multiplies by the weight (eager_operators.cc).
   Operand Norm(Operand x, std::string_view module, Normalization normalization,
                ModulePositions parameters);
+  // RMSNorm over each of the heads that stand side by side, with the weight that they share.
+  Operand NormOfHeads(Operand x, std::string_view module, std::int64_t head_size,
+                      ModulePositions parameters);
   // Rotary positions of queries or keys, one kernel or several. Keeps nothing.
   Operand Rotary(Operand x, std::string_view module, std::int64_t head_size);
   // Queries, keys and values that stand side by side, each copied out.
@@ -149,6 +162,10 @@ class LayerOperators {
                                const std::array<std::int64_t, 3>& widths);
   // Keys or values of `kv_heads` copied so that every query head has its own.
   Operand RepeatHeads(Operand x, std::string_view module, std::int64_t times);
+  // Heads of one size copied to another: filled up with zeros, or the filling left out. For cores
+  // whose values are as wide as queries and keys.
+  Operand ResizeHeads(Operand x, std::string_view module, std::string_view suffix,
+                      std::int64_t heads, std::int64_t size);
   // A bias added to what lies in one piece, in place. The product has counted reading the bias.
   void AddBias(const std::vector<Operand>& ys, std::string_view module);
   // A copy with tokens and sequences the other way round.
@@ -212,6 +229,7 @@ class LayerOperators {
   void CrossEntropy(Operand logits, std::string_view module);
 
  private:
+  friend class LatentAttentionOperators;
   friend class MixtureOperators;
 
   // The operands of an attention core, and where their gradients go.
@@ -228,9 +246,10 @@ class LayerOperators {
   };
   // Of all documents of the micro-batch.
   struct BlockSizes {
-    std::int64_t query_elements = 0;
-    Bytes queries, keys;  // `keys`: and values
-    Bytes row_numbers;    // one FP32 number a row
+    std::int64_t query_elements = 0, output_elements = 0;
+    Bytes queries, output;
+    Bytes key, value, keys;  // `keys`: and values
+    Bytes row_numbers;       // one FP32 number a row
   };
 
   static std::int64_t Elements(const Operand& x) { return x.tokens * x.width; }
@@ -243,9 +262,9 @@ class LayerOperators {
 
   Kernel Gemm(std::string name, std::int64_t m, std::int64_t n, std::int64_t k,
               ProductLayout layout = ProductLayout::kForward) const;
-  // One of the products of an attention core over separate kernels.
-  Kernel ScoreProduct(std::string name, const AttentionShape& shape, std::int64_t n, std::int64_t k,
-                      ProductLayout layout) const;
+  // One of the products of an attention core over separate kernels; `size` is that of its heads.
+  Kernel ScoreProduct(std::string name, const AttentionShape& shape, std::int64_t size,
+                      std::int64_t n, std::int64_t k, ProductLayout layout) const;
   Kernel Memory(std::string name, std::int64_t flops, Bytes read, Bytes written) const;
   // The kernel as eager PyTorch runs it; as it is in a compiled graph.
   Kernel Eager(Access access, Kernel kernel) const {

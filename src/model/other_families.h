@@ -6,7 +6,7 @@
 namespace stepcast::model {
 
 // A family that has no place in Family: known by name, so that it is not taken for a slip in
-// writing another's (mixtral, mistral).
+// writing another's (phi, mpt).
 struct OtherFamily {
   std::string_view name;
   std::string_view layers;   // what its layers have that is not modelled
@@ -15,18 +15,16 @@ struct OtherFamily {
 
 // A name that begins with another stands before it.
 inline constexpr OtherFamily kOtherFamilies[] = {
-    {"mixtral", "mixtures of experts", "mistral"},
-    {"deepseek", "mixtures of experts and latent attention", "llama"},
-    {"kimi", "mixtures of experts and latent attention", "llama"},
+    {"deepseek_v32", "attention to tokens that an indexer chooses", "deepseek"},
+    {"kimi_linear", "linear attention", "deepseek"},
     {"dbrx", "mixtures of experts", ""},
     {"grok", "mixtures of experts", ""},
     {"gpt_oss", "mixtures of experts and attention sinks", ""},
     {"gpt-oss", "mixtures of experts and attention sinks", ""},
     {"llama4", "mixtures of experts and layers without rotary positions", "llama"},
     {"qwen2_moe", "mixtures of experts", "qwen2"},
-    {"qwen3_moe", "mixtures of experts and norms of queries and keys", "qwen2"},
     {"qwen3_next", "linear attention and mixtures of experts", ""},
-    {"qwen3", "norms of queries and keys", "qwen2"},
+    {"qwen3_5", "linear attention and mixtures of experts", ""},
     {"glm4_moe", "mixtures of experts and rotary positions on half of each head", ""},
     {"gemma3",
      "norms behind attention and feed-forward, norms of queries and keys, and layers "
@@ -61,7 +59,8 @@ inline const OtherFamily* OtherFamilyOf(std::string_view name) {
   return nullptr;
 }
 
-// "mixtral differs from mistral by mixtures of experts, which are not modelled".
+// "phi3 differs from llama by projections of queries, keys and values in one tensor, which are not
+// modelled".
 inline std::string Difference(const OtherFamily& family) {
   std::string sentence(family.name);
   sentence += family.nearest.empty() ? " has " : " differs from ";

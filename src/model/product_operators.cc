@@ -162,6 +162,8 @@ std::vector<Operand> LayerOperators::Product(Operand x, std::string_view name,
       tape_->RunBackward(product, reads, {unscaled}, {}, parameters);
       tape_->RunBackward(Memory(Joined(name, ".wgrad.scale"), 0, bytes, bytes), {unscaled}, {},
                          weights, parameters);
+    } else if (modules.front().parameters.of_part) {
+      RunPartGradients(product, reads, weights, modules.front().parameters);
     } else {
       tape_->RunBackward(product, reads, {}, weights, parameters);
     }

@@ -70,6 +70,14 @@ constexpr ModuleNames kLlamaNames = {.embedding = "model.embed_tokens",
                                      .down = "mlp.down_proj",
                                      .linear_qkv = "self_attn.qkv_proj",
                                      .linear_fc1 = "mlp.gate_up_proj",
+                                     .query_norm = "self_attn.q_norm",
+                                     .key_norm = "self_attn.k_norm",
+                                     .query_down = "self_attn.q_a_proj",
+                                     .query_latent_norm = "self_attn.q_a_layernorm",
+                                     .query_up = "self_attn.q_b_proj",
+                                     .kv_down = "self_attn.kv_a_proj_with_mqa",
+                                     .kv_latent_norm = "self_attn.kv_a_layernorm",
+                                     .kv_up = "self_attn.kv_b_proj",
                                      .router = "mlp.gate",
                                      .experts_gate_up = "mlp.experts.gate_up_proj",
                                      .experts_down = "mlp.experts.down_proj",
@@ -160,11 +168,54 @@ void AppendAdapter(const Architecture& a, bool adapted, std::string_view module,
   parameters.push_back({module, Of::kLoraB, {out, a.lora.rank}, AlongTensor(0)});
 }
 
+// Of all heads together one weight for each place in a head. A rank has some of the heads, and its
+// gradient is of those alone, as that of other norms is of a part of the tokens.
+void AppendHeadNorm(const Architecture& a, std::string_view module, Parameters& parameters) {
+  parameters.push_back({module, Of::kWeight, {a.head_size}, {}, true, a.lora.adapts()});
+}
+
+// What leads down to the latent vectors is whole on every rank, which computes its part of the
+// tokens with it; what leads up is divided by heads (Megatron-Core,
+// megatron/core/transformer/multi_latent_attention.py).
+void AppendLatentAttention(const Architecture& a, const ModuleNames& names,
+                           Parameters& parameters) {
+  const LatentAttention& latent = a.latent;
+  const bool frozen = a.lora.adapts();
+  const auto down = [&](std::string_view module, std::string_view norm, std::int64_t width,
+                        std::int64_t rank) {
+    parameters.push_back({module, Of::kWeight, {width, a.hidden}, {}, true, frozen});
+    parameters.push_back({norm, Of::kWeight, {rank}, {}, true, frozen});
+  };
+  const std::int64_t query = a.heads * a.head_size;
+  if (latent.query_rank > 0) {
+    down(names.query_down, names.query_latent_norm, latent.query_rank, latent.query_rank);
+    AppendLinear(a, names.query_up, latent.query_rank, query, false, Pairing::kColumns, parameters);
+  } else {
+    AppendLinear(a, names.query, a.hidden, query, false, Pairing::kColumns, parameters);
+  }
+  down(names.kv_down, names.kv_latent_norm, latent.kv_rank + latent.rotary_head, latent.kv_rank);
+  AppendLinear(a, names.kv_up, latent.kv_rank, a.heads * (latent.plain_head + latent.value_head),
+               false, Pairing::kColumns, parameters);
+}
+
 void AppendNorm(const Architecture& a, std::string_view module, Parameters& parameters) {
   const bool frozen = a.lora.adapts();
   parameters.push_back({module, Of::kWeight, {a.hidden}, {}, true, frozen});
   if (!a.norm_bias) return;
   parameters.push_back({module, Of::kBias, {a.hidden}, {}, true, frozen});
+}
+
+// Which of the two the family's module makes first: Mixtral's its router.
+bool RegistersRouterFirst(Family family) { return family == Family::kMixtral; }
+
+// Each rank routes its own tokens.
+void AppendRouter(const Architecture& a, const ModuleNames& names, Parameters& parameters) {
+  const bool frozen = a.lora.adapts();
+  const std::int64_t count = a.experts.count;
+  parameters.push_back({names.router, Of::kWeight, {count, a.hidden}, {}, true, frozen});
+  if (a.experts.router_bias) {
+    parameters.push_back({names.router, Of::kBias, {count}, {}, true, frozen});
+  }
 }
 
 // The experts' matrices are one tensor each, [E, 2f, h] and [E, h, f], as transformers 5 has them
@@ -177,14 +228,11 @@ void AppendExperts(const Architecture& a, const ModuleNames& names, Parameters& 
     std::vector<Split> splits{{.axis = parallel::Axis::kExpert, .dimension = 0}};
     if (divided > 0)
       splits.push_back({.axis = parallel::Axis::kExpertTensor, .dimension = divided});
-    parameters.push_back(
-        {module, of, std::move(shape), std::move(splits), false, frozen, ParameterGroup::kExperts});
+    parameters.push_back({module, of, std::move(shape), std::move(splits), false, frozen,
+                          ParameterGroup::kExperts, true});
   };
-  // Each rank routes its own tokens.
-  parameters.push_back({names.router, Of::kWeight, {experts.count, a.hidden}, {}, true, frozen});
-  if (experts.router_bias) {
-    parameters.push_back({names.router, Of::kBias, {experts.count}, {}, true, frozen});
-  }
+  const bool router_first = RegistersRouterFirst(a.family);
+  if (router_first) AppendRouter(a, names, parameters);
   append(names.experts_gate_up, Of::kWeight, {experts.count, 2 * experts.feed_forward, a.hidden},
          1);
   if (experts.bias) {
@@ -192,6 +240,7 @@ void AppendExperts(const Architecture& a, const ModuleNames& names, Parameters& 
   }
   append(names.experts_down, Of::kWeight, {experts.count, a.hidden, experts.feed_forward}, 2);
   if (experts.bias) append(names.experts_down, Of::kBias, {experts.count, a.hidden}, 0);
+  if (!router_first) AppendRouter(a, names, parameters);
   if (experts.shared_feed_forward == 0) return;
   const std::int64_t width = experts.shared_feed_forward;
   AppendLinear(a, names.shared_gate, a.hidden, width, false, Pairing::kColumns, parameters);
@@ -200,6 +249,10 @@ void AppendExperts(const Architecture& a, const ModuleNames& names, Parameters& 
 }
 
 std::string TensorName(std::string_view prefix, const ModuleParameter& parameter) {
+  if (parameter.direct) {
+    return fmt::format("{}{}{}", prefix, parameter.module,
+                       parameter.of == Of::kBias ? "_bias" : "");
+  }
   const char* what = "weight";
   if (parameter.of == Of::kBias) what = "bias";
   if (parameter.of == Of::kLoraA) what = "lora_A.weight";
@@ -224,6 +277,8 @@ const ModuleNames& NamesOf(Family family) {
     case Family::kQwen2:
     case Family::kNemotron:
     case Family::kMixtral:
+    case Family::kQwen3:
+    case Family::kDeepseek:
       break;
   }
   return kLlamaNames;
@@ -286,12 +341,21 @@ std::vector<ModuleParameter> BlockParameters(const Architecture& a, bool experts
   // BertLayer: attention.self, attention.output, intermediate, output; MegatronBertLayer has each
   // norm before what it is for.
   if (encoder && !post_norm) AppendNorm(a, names.attention_norm, parameters);
-  linear(names.query, a.hidden, query, a.attention_bias, Pairing::kColumns, adapted.query);
-  linear(names.key, a.hidden, key, a.attention_bias, Pairing::kColumns, adapted.key);
-  linear(names.value, a.hidden, key, a.attention_bias, Pairing::kColumns, adapted.value);
-  AppendAdapter(a, adapted.linear_qkv, names.linear_qkv, a.hidden, query + 2 * key,
-                Pairing::kColumns, parameters);
-  linear(names.projection, query, a.hidden, a.projection_bias, Pairing::kRows, adapted.projection);
+  if (a.latent.exists()) {
+    AppendLatentAttention(a, names, parameters);
+  } else {
+    linear(names.query, a.hidden, query, a.attention_bias, Pairing::kColumns, adapted.query);
+    linear(names.key, a.hidden, key, a.attention_bias, Pairing::kColumns, adapted.key);
+    linear(names.value, a.hidden, key, a.attention_bias, Pairing::kColumns, adapted.value);
+    AppendAdapter(a, adapted.linear_qkv, names.linear_qkv, a.hidden, query + 2 * key,
+                  Pairing::kColumns, parameters);
+  }
+  linear(names.projection, a.heads * ValueSize(a), a.hidden, a.projection_bias, Pairing::kRows,
+         adapted.projection);
+  if (a.qk_norm) {
+    AppendHeadNorm(a, names.query_norm, parameters);
+    AppendHeadNorm(a, names.key_norm, parameters);
+  }
   if (encoder)
     AppendNorm(a, post_norm ? names.attention_norm : names.feed_forward_norm, parameters);
   feed_forward();

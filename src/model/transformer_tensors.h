@@ -9,8 +9,9 @@
 
 // The parameter tensors of a transformer, as Hugging Face transformers registers them: names,
 // order and shapes of GPT2LMHeadModel, LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM,
-// BertForPreTraining, MegatronBertForPreTraining and, with the options that llm-foundry adds,
-// MptForCausalLM.
+// Qwen3ForCausalLM, BertForPreTraining, MegatronBertForPreTraining and, with the options that
+// llm-foundry adds, MptForCausalLM. Mixtures are those of transformers 5, where all experts of a
+// block are one tensor: MixtralForCausalLM.
 namespace stepcast::model {
 
 // What a family calls its modules. Those of a block stand without the block's own name.
@@ -23,6 +24,12 @@ struct ModuleNames {
   // Of encoders. `predictions` has the bias of the head's last product.
   std::string_view token_types{}, embedding_norm{}, pooler{}, predictions{}, head_dense{},
       head_norm{}, next_sentence{};
+  // Norms of queries and keys.
+  std::string_view query_norm{}, key_norm{};
+  // Of latent attention: down to the vectors, their norms, and up from them; `query` where queries
+  // have none of their own.
+  std::string_view query_down{}, query_latent_norm{}, query_up{};
+  std::string_view kv_down{}, kv_latent_norm{}, kv_up{};
   // Of a mixture: the router, the experts' first and second matrices, and the shared experts'.
   std::string_view router{}, experts_gate_up{}, experts_down{};
   std::string_view shared_gate{}, shared_up{}, shared_down{};
@@ -41,6 +48,7 @@ struct ModuleParameter {
   bool sequence_parallel = false;  // see Tensor
   bool frozen = false;
   ParameterGroup group = ParameterGroup::kDense;
+  bool direct = false;  // of the module that has no other: its name ends with the module's
 };
 
 // The parameters of one layer in registration order. A tied head's weight is the embedding's:

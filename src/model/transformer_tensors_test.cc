@@ -13,6 +13,10 @@ namespace {
 
 using Shape = std::vector<std::int64_t>;
 
+std::vector<Split> AlongTensor(int dimension) {
+  return {{.axis = parallel::Axis::kTensor, .dimension = dimension}};
+}
+
 std::int64_t Count(const Architecture& architecture) {
   EXPECT_TRUE(Check(architecture).empty());
   std::int64_t count = 0;
@@ -102,7 +106,7 @@ TEST(TransformerTensorsTest, BertInOrder) {
   EXPECT_EQ(names, expected);
   EXPECT_EQ(layout.layers.back().tensors.back(), 0);
   EXPECT_EQ(layout.tensors[2].shape, (Shape{2, 1024}));
-  EXPECT_EQ(layout.tensors[23].splits, (std::vector<Split>{{parallel::Axis::kTensor, 0}}));
+  EXPECT_EQ(layout.tensors[23].splits, AlongTensor(0));
 
   // MegatronBertLayer: attention.ln, attention.self, attention.output, ln, intermediate, output.
   a.family = Family::kMegatronBert;
@@ -165,6 +169,188 @@ TEST(TransformerTensorsTest, LlamaBlock) {
   EXPECT_EQ(layout.tensors[count - 1].name, "lm_head.weight");
 }
 
+// 2 x 32000 x 4096 + 32 (2 x 4096^2 + 2 x 4096 x 1024 + 8 x 3 x 4096 x 14336 + 8 x 4096 + 2 x 4096)
+// + 4096 (Jiang et al. 2024, arXiv 2401.04088: 47B); likewise the larger one of the two.
+TEST(TransformerTensorsTest, ParameterCountsOfMixtures) {
+  EXPECT_EQ(Count(Mixtral8x7B()), 46'702'792'704);
+  EXPECT_EQ(Count(Mixtral8x22B()), 140'620'634'112);
+  Architecture a = Mixtral8x7B();
+  // In the place of 28 of 32 blocks' experts and routers a dense layer of the same width.
+  a.experts.leading_dense = 4;
+  a.experts.every = 7;  // 6, 13, 20, 27
+  EXPECT_EQ(Count(a), 46'702'792'704 - 28 * (7 * 3 * 4096 * 14336LL + 8 * 4096));
+  a = Mixtral8x7B();
+  a.experts.shared_feed_forward = 1024;
+  EXPECT_EQ(Count(a), 46'702'792'704 + 32 * 3 * 4096 * 1024);
+  a = Mixtral8x7B();
+  a.experts.router_bias = a.experts.bias = true;
+  EXPECT_EQ(Count(a), 46'702'792'704 + 32 * 8 * (1 + 2 * 14336 + 4096));
+}
+
+// `named_parameters` of MixtralForCausalLM in transformers 5.
+TEST(TransformerTensorsTest, MixtralBlock) {
+  const TransformerLayout layout = LayOut(Mixtral8x7B());
+  const std::vector<std::pair<std::string, Shape>> expected = {
+      {"model.embed_tokens.weight", {32000, 4096}},
+      {"model.layers.0.self_attn.q_proj.weight", {4096, 4096}},
+      {"model.layers.0.self_attn.k_proj.weight", {1024, 4096}},
+      {"model.layers.0.self_attn.v_proj.weight", {1024, 4096}},
+      {"model.layers.0.self_attn.o_proj.weight", {4096, 4096}},
+      {"model.layers.0.mlp.gate.weight", {8, 4096}},
+      {"model.layers.0.mlp.experts.gate_up_proj", {8, 28672, 4096}},
+      {"model.layers.0.mlp.experts.down_proj", {8, 4096, 14336}},
+      {"model.layers.0.input_layernorm.weight", {4096}},
+      {"model.layers.0.post_attention_layernorm.weight", {4096}},
+      {"model.layers.1.self_attn.q_proj.weight", {4096, 4096}},
+  };
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(layout.tensors[i].name, expected[i].first);
+    EXPECT_EQ(layout.tensors[i].shape, expected[i].second);
+    const bool of_experts = i == 6 || i == 7;
+    EXPECT_EQ(layout.tensors[i].group == ParameterGroup::kExperts, of_experts);
+    EXPECT_EQ(layout.tensors[i].IsSplitAlong(parallel::kExpertAxes), of_experts);
+  }
+  // The router is whole on every rank, and each sees its own tokens.
+  EXPECT_TRUE(layout.tensors[5].splits.empty());
+  EXPECT_TRUE(layout.tensors[5].sequence_parallel);
+  const std::vector<Split> columns = {{.axis = parallel::Axis::kExpert, .dimension = 0},
+                                      {.axis = parallel::Axis::kExpertTensor, .dimension = 1}};
+  EXPECT_EQ(layout.tensors[6].splits, columns);
+  EXPECT_EQ(layout.tensors[7].splits.back().dimension, 2);
+}
+
+// 2 x 151936 h, per block h (a + 2 g + a) 128 of attention, two norms of 128 and two of h.
+TEST(TransformerTensorsTest, ParameterCountsOfQwen3) {
+  EXPECT_EQ(Count(Qwen3With8B()), 8'190'735'360);
+  EXPECT_EQ(Count(Qwen3Like(40, 5120, 40, 8, 17408)), 14'768'307'200);
+  EXPECT_EQ(Count(Qwen3Like(64, 5120, 64, 8, 25600)), 32'762'123'264);
+  EXPECT_EQ(Count(Qwen3With30B()), 30'532'122'624);
+  EXPECT_EQ(Count(Qwen3With235B()), 235'093'634'560);
+}
+
+// `named_parameters` of Qwen3MoeForCausalLM in transformers 5, whose experts come before the
+// router.
+TEST(TransformerTensorsTest, Qwen3Block) {
+  const TransformerLayout layout = LayOut(Qwen3With30B());
+  const std::vector<std::pair<std::string, Shape>> expected = {
+      {"model.embed_tokens.weight", {151936, 2048}},
+      {"model.layers.0.self_attn.q_proj.weight", {4096, 2048}},
+      {"model.layers.0.self_attn.k_proj.weight", {512, 2048}},
+      {"model.layers.0.self_attn.v_proj.weight", {512, 2048}},
+      {"model.layers.0.self_attn.o_proj.weight", {2048, 4096}},
+      {"model.layers.0.self_attn.q_norm.weight", {128}},
+      {"model.layers.0.self_attn.k_norm.weight", {128}},
+      {"model.layers.0.mlp.experts.gate_up_proj", {128, 1536, 2048}},
+      {"model.layers.0.mlp.experts.down_proj", {128, 2048, 768}},
+      {"model.layers.0.mlp.gate.weight", {128, 2048}},
+      {"model.layers.0.input_layernorm.weight", {2048}},
+      {"model.layers.0.post_attention_layernorm.weight", {2048}},
+      {"model.layers.1.self_attn.q_proj.weight", {4096, 2048}},
+  };
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(layout.tensors[i].name, expected[i].first);
+    EXPECT_EQ(layout.tensors[i].shape, expected[i].second);
+  }
+  EXPECT_TRUE(layout.tensors[5].splits.empty());
+}
+
+// Without the corrections that balance loads, which are no parameters, and without the module that
+// predicts further tokens.
+TEST(TransformerTensorsTest, ParameterCountsOfLatentAttention) {
+  EXPECT_EQ(Count(DeepseekV3()), 671'026'404'352);
+  EXPECT_EQ(Count(DeepseekV2Lite()), 15'706'484'224);
+  EXPECT_EQ(Count(Moonlight16B()), 15'960'108'544);
+  EXPECT_EQ(Count(KimiK2()), 1'026'408'209'408);
+}
+
+// `named_parameters` of DeepseekV3ForCausalLM in transformers 5: a dense block, and one with
+// experts.
+TEST(TransformerTensorsTest, DeepseekBlocks) {
+  Architecture a = DeepseekV3();
+  a.layers = 2;
+  a.experts.leading_dense = 1;
+  const TransformerLayout layout = LayOut(a);
+  const std::string dense = "model.layers.0.", experts = "model.layers.1.";
+  const std::vector<std::pair<std::string, Shape>> expected = {
+      {"model.embed_tokens.weight", {129280, 7168}},
+      {dense + "self_attn.q_a_proj.weight", {1536, 7168}},
+      {dense + "self_attn.q_a_layernorm.weight", {1536}},
+      {dense + "self_attn.q_b_proj.weight", {24576, 1536}},
+      {dense + "self_attn.kv_a_proj_with_mqa.weight", {576, 7168}},
+      {dense + "self_attn.kv_a_layernorm.weight", {512}},
+      {dense + "self_attn.kv_b_proj.weight", {32768, 512}},
+      {dense + "self_attn.o_proj.weight", {7168, 16384}},
+      {dense + "mlp.gate_proj.weight", {18432, 7168}},
+      {dense + "mlp.up_proj.weight", {18432, 7168}},
+      {dense + "mlp.down_proj.weight", {7168, 18432}},
+      {dense + "input_layernorm.weight", {7168}},
+      {dense + "post_attention_layernorm.weight", {7168}},
+      {experts + "self_attn.q_a_proj.weight", {1536, 7168}},
+      {experts + "self_attn.q_a_layernorm.weight", {1536}},
+      {experts + "self_attn.q_b_proj.weight", {24576, 1536}},
+      {experts + "self_attn.kv_a_proj_with_mqa.weight", {576, 7168}},
+      {experts + "self_attn.kv_a_layernorm.weight", {512}},
+      {experts + "self_attn.kv_b_proj.weight", {32768, 512}},
+      {experts + "self_attn.o_proj.weight", {7168, 16384}},
+      {experts + "mlp.experts.gate_up_proj", {256, 4096, 7168}},
+      {experts + "mlp.experts.down_proj", {256, 7168, 2048}},
+      {experts + "mlp.gate.weight", {256, 7168}},
+      {experts + "mlp.shared_experts.gate_proj.weight", {2048, 7168}},
+      {experts + "mlp.shared_experts.up_proj.weight", {2048, 7168}},
+      {experts + "mlp.shared_experts.down_proj.weight", {7168, 2048}},
+      {experts + "input_layernorm.weight", {7168}},
+      {experts + "post_attention_layernorm.weight", {7168}},
+      {"model.norm.weight", {7168}},
+      {"lm_head.weight", {129280, 7168}},
+  };
+  ASSERT_EQ(layout.tensors.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(layout.tensors[i].name, expected[i].first);
+    EXPECT_EQ(layout.tensors[i].shape, expected[i].second);
+  }
+  // Down to the vectors every rank has the whole, for its part of the tokens; up it has some heads.
+  for (const std::size_t whole : {1, 2, 4, 5}) {
+    EXPECT_TRUE(layout.tensors[whole].splits.empty());
+    EXPECT_TRUE(layout.tensors[whole].sequence_parallel);
+  }
+  for (const std::size_t divided : {3, 6}) {
+    EXPECT_EQ(layout.tensors[divided].splits, AlongTensor(0));
+  }
+  EXPECT_EQ(layout.tensors[7].splits, AlongTensor(1));
+
+  a = DeepseekV2Lite();
+  EXPECT_EQ(LayOut(a).tensors[1].name, dense + "self_attn.q_proj.weight");
+  EXPECT_EQ(LayOut(a).tensors[1].shape, (Shape{3072, 2048}));
+  EXPECT_EQ(LayOut(a).tensors[2].name, dense + "self_attn.kv_a_proj_with_mqa.weight");
+}
+
+TEST(TransformerTensorsTest, BlocksDiffer) {
+  Architecture a = Llama31With8B();
+  a.layers = 3;
+  a.experts = {.count = 4, .per_token = 1, .feed_forward = 512, .leading_dense = 1};
+  a.experts.router_bias = a.experts.bias = true;
+  const TransformerLayout layout = LayOut(a);
+  const auto names = [&](std::size_t layer) {
+    std::vector<std::string> found;
+    for (const int tensor : layout.layers[layer].tensors) {
+      const std::string& name = layout.tensors[static_cast<std::size_t>(tensor)].name;
+      if (name.find("mlp") != std::string::npos) found.push_back(name);
+    }
+    return found;
+  };
+  EXPECT_FALSE(layout.layers[1].experts);
+  EXPECT_EQ(names(1), (std::vector<std::string>{"model.layers.0.mlp.gate_proj.weight",
+                                                "model.layers.0.mlp.up_proj.weight",
+                                                "model.layers.0.mlp.down_proj.weight"}));
+  EXPECT_TRUE(layout.layers[2].experts);
+  EXPECT_EQ(
+      names(2),
+      (std::vector<std::string>{
+          "model.layers.1.mlp.experts.gate_up_proj", "model.layers.1.mlp.experts.gate_up_proj_bias",
+          "model.layers.1.mlp.experts.down_proj", "model.layers.1.mlp.experts.down_proj_bias",
+          "model.layers.1.mlp.gate.weight", "model.layers.1.mlp.gate.bias"}));
+}
+
 TEST(TransformerTensorsTest, Qwen2HasBiasesOnQueriesKeysAndValues) {
   const TransformerLayout layout = LayOut(Qwen2With7B());
   EXPECT_EQ(layout.tensors[1].name, "model.layers.0.self_attn.q_proj.weight");
@@ -214,7 +400,7 @@ TEST(TransformerTensorsTest, AdaptersAreAllThatIsTrained) {
   EXPECT_EQ(layout.tensors[0].name, "model.layers.0.self_attn.qkv_proj.lora_A.weight");
   EXPECT_EQ(layout.tensors[1].name, "model.layers.0.self_attn.qkv_proj.lora_B.weight");
   EXPECT_EQ(layout.tensors[2].shape, (Shape{16, 8192}));
-  EXPECT_EQ(layout.tensors[2].splits, (std::vector<Split>{{parallel::Axis::kTensor, 1}}));
+  EXPECT_EQ(layout.tensors[2].splits, AlongTensor(1));
   EXPECT_TRUE(layout.layers.front().tensors.empty());
   EXPECT_EQ(layout.layers.front().frozen, (std::vector<int>{0}));
 

@@ -12,6 +12,7 @@
 
 #include "src/base/check.h"
 #include "src/model/adapter_operators.h"
+#include "src/model/latent_attention_operators.h"
 #include "src/model/layer_operators.h"
 #include "src/model/layer_tape.h"
 #include "src/model/layer_variant.h"
@@ -20,6 +21,9 @@
 
 namespace stepcast::model {
 namespace {
+
+// Generation of FlashAttention whose values may be narrower than its queries and keys.
+constexpr int kFirstWithNarrowValues = 3;
 
 // Names of what the families' code writes without a module.
 struct CoreNames {
@@ -173,6 +177,11 @@ class Block {
     return y;
   }
 
+  // Over each head of queries or keys.
+  Operand HeadNorm(const Operand& x, std::string_view module) {
+    return operators_.NormOfHeads(x, module, a_.head_size, Find(parameters_, module));
+  }
+
   // What the first of a pair of linear layers takes: as it came, and as a whole.
   struct Entered {
     Operand before, whole;
@@ -276,6 +285,24 @@ class Block {
                                   {query_width, key_width, key_width});
   }
 
+  std::array<Operand, 3> LatentQueryKeyValue(const Operand& normalized) {
+    const auto module = [this](std::string_view name, std::int64_t out) {
+      return LinearModule{name, out, Find(parameters_, name)};
+    };
+    const LatentAttention& latent = a_.latent;
+    LatentAttentionOperators::Modules modules{
+        .query_up = module(latent.query_rank > 0 ? names_.query_up : names_.query, 0),
+        .kv_down = module(names_.kv_down, 0),
+        .kv_norm = module(names_.kv_latent_norm, 0),
+        .kv_up = module(names_.kv_up, 0)};
+    if (latent.query_rank > 0) {
+      modules.query_down = module(names_.query_down, latent.query_rank);
+      modules.query_norm = module(names_.query_latent_norm, 0);
+    }
+    latent_.emplace(operators_, a_, modules, core_names_.core);
+    return latent_->QueryKeyValue(normalized);
+  }
+
   Operand AttentionOf(const Operand& normalized) {
     const AdaptedLayers& targets = a_.lora.targets;
     const bool flash = FlashGeneration(options_.attention) > 0;
@@ -284,9 +311,14 @@ class Block {
     const std::int64_t query_width = heads * a_.head_size;
     const std::int64_t key_width = kv_heads * a_.head_size;
     const std::int64_t group = heads / kv_heads;
+    // The second generation takes values that are as wide as queries: they are filled up, and the
+    // filling is left out of what it makes (transformers, models/deepseek_v3).
+    const bool fills = ValueSize(a_) != a_.head_size && flash &&
+                       FlashGeneration(options_.attention) < kFirstWithNarrowValues;
     const AttentionShape shape{.heads = heads,
                                .kv_heads = options_.repeat_kv ? heads : kv_heads,
                                .head_size = a_.head_size,
+                               .value_size = fills ? a_.head_size : ValueSize(a_),
                                .window = a_.attention_window,
                                .dropout = a_.attention_dropout,
                                .causal = !IsEncoder(a_.family)};
@@ -299,15 +331,23 @@ class Block {
       for (std::size_t i = 0; transposes && i < kCount; ++i) {
         operands[i] = operators_.Transposed(operands[i], core_names_.core, kNames[i]);
       }
+      if (fills) {
+        operands.back() = operators_.ResizeHeads(operands.back(), core_names_.core, ".fill_value",
+                                                 heads, a_.head_size);
+      }
       const auto attend = [&](const auto&... each) {
         return flash ? operators_.FlashAttention(each..., core_names_.core, shape)
                      : operators_.MathAttention(each..., core_names_.core, shape);
       };
       Operand y = std::apply(attend, operands);
+      if (fills) {
+        y = operators_.ResizeHeads(y, core_names_.core, ".cut_output", heads, ValueSize(a_));
+      }
       if (transposes) y = operators_.Transposed(y, core_names_.core, ".transpose_output");
       tape_.EndModule();
       return y;
     };
+    if (a_.latent.exists()) return core(LatentQueryKeyValue(normalized));
     const Entered x = Enter(normalized, "qkv",
                             targets.linear_qkv || targets.query || targets.key || targets.value);
     if (HasFusedAttention(a_.family)) {
@@ -324,6 +364,10 @@ class Block {
                              operators_.RepeatHeads(value, core_names_.value_repeat, group)});
     }
     auto [query, key, value] = QueryKeyValue(x, query_width, key_width);
+    if (a_.qk_norm) {
+      query = HeadNorm(query, names_.query_norm);
+      key = HeadNorm(key, names_.key_norm);
+    }
     if (a_.position == Position::kRotary) {
       query = operators_.Rotary(query, core_names_.query_rotary, a_.head_size);
       key = operators_.Rotary(key, core_names_.key_rotary, a_.head_size);
@@ -416,7 +460,9 @@ class Block {
   LayerTape tape_;
   LayerOperators operators_;
   AdapterOperators adapters_;
-  std::optional<MixtureOperators> mixture_;  // backward refers to it
+  // Backward refers to them.
+  std::optional<LatentAttentionOperators> latent_;
+  std::optional<MixtureOperators> mixture_;
 };
 
 std::int64_t VocabularyOfRank(const Architecture& a, const WorkOptions& options) {

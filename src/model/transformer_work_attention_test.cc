@@ -208,5 +208,48 @@ TEST(AttentionWorkTest, AttentionBiasesBehindTheirProducts) {
             BlockOf(Llama31With8B(), Options(1, 8192)).forward.size());
 }
 
+// With norms over heads backward needs what the products of queries and keys have made, 2 bytes an
+// element, and a number for each head of each token.
+TEST(AttentionWorkTest, NormsOfHeadsKeepWhatTheyTake) {
+  const Architecture with = Qwen3With8B();
+  Architecture without = with;
+  without.qk_norm = false;
+  for (const std::int64_t tensor : {1, 4}) {
+    WorkOptions options = Options(2, 64);
+    options.tensor = tensor;
+    const LayerWork normed = BlockOf(with, options), plain = BlockOf(without, options);
+    const std::int64_t heads = 2 * 64 * (32 + 8) / tensor;
+    EXPECT_EQ(Sum(normed.saved) - Sum(plain.saved), heads * (128 * 2 + 4));
+    EXPECT_EQ(normed.forward.size(), plain.forward.size() + 2);
+    EXPECT_EQ(ModelFlops(normed.forward), ModelFlops(plain.forward));
+    const Kernel* norm = Find(normed, "self_attn.q_norm");
+    ASSERT_NE(norm, nullptr);
+    const std::int64_t elements = 2 * 64 * 4096 / tensor;
+    EXPECT_EQ(norm->read, Bytes(2 * (elements + 128)));
+    EXPECT_EQ(norm->written, Bytes(2 * elements + 4 * elements / 128));
+  }
+}
+
+// Operation by operation it keeps its input in FP32 and what it multiplies by the weight, in the
+// place of the input in 16 bits.
+TEST(AttentionWorkTest, EagerNormsOfHeadsKeepTheirInputInFp32) {
+  const Architecture with = Qwen3With8B();
+  Architecture without = with;
+  without.qk_norm = false;
+  WorkOptions options = Options(1, 64);
+  options.norm = Implementation::kHuggingFace;
+  EXPECT_EQ(Sum(BlockOf(with, options).saved) - Sum(BlockOf(without, options).saved),
+            64 * (32 + 8) * (128 * (4 + 2) + 4));
+}
+
+// The weights' gradients come from backward, each once: 7 matrices and 4 norms.
+TEST(AttentionWorkTest, NormsOfHeadsHaveGradients) {
+  std::vector<int> gradients(11, 0);
+  for (const Operation& operation : BlockOf(Qwen3With8B(), Options(1, 64)).backward) {
+    for (const int position : operation.gradients) ++gradients.at(position);
+  }
+  EXPECT_EQ(gradients, std::vector<int>(11, 1));
+}
+
 }  // namespace
 }  // namespace stepcast::model

@@ -14,6 +14,7 @@
 #include "src/formats/huggingface.h"
 #include "src/model/other_families.h"
 #include "src/parallel/axis.h"
+#include "src/scenario/model_experts.h"
 
 namespace stepcast::scenario {
 namespace {
@@ -106,7 +107,9 @@ Family ReadFamily(MappingReader& reader) {
                                               {{"gpt2", Family::kGpt2},
                                                {"llama", Family::kLlama},
                                                {"mistral", Family::kMistral},
+                                               {"mixtral", Family::kMixtral},
                                                {"qwen2", Family::kQwen2},
+                                               {"qwen3", Family::kQwen3},
                                                {"mpt", Family::kMpt},
                                                {"nemotron", Family::kNemotron},
                                                {"bert", Family::kBert},
@@ -119,6 +122,17 @@ Family ReadFamily(MappingReader& reader) {
     reader.diagnostics().back().hint = model::Difference(*other);
   }
   return Family::kLlama;
+}
+
+// The width of dense blocks. Where every block has experts they have a width of their own.
+std::int64_t ReadFeedForward(MappingReader& reader) {
+  const bool experts_alone = reader.Has("num_experts") && reader.Has("moe_intermediate_size") &&
+                             !reader.Has("first_k_dense_replace") &&
+                             !reader.Has("decoder_sparse_step");
+  const std::string_view key = experts_alone && !reader.Has("intermediate_size")
+                                   ? "moe_intermediate_size"
+                                   : "intermediate_size";
+  return reader.ReadInteger(key, Need::kRequired, {1, model::kMostMatrix}).value_or(1);
 }
 
 Architecture ReadArchitecture(MappingReader& reader, Family family) {
@@ -134,8 +148,9 @@ Architecture ReadArchitecture(MappingReader& reader, Family family) {
   a.heads = dimension("num_attention_heads", Need::kRequired, 1);
   a.kv_heads = dimension("num_key_value_heads", Need::kOptional, a.heads);
   a.head_size = dimension("head_dim", Need::kOptional, a.hidden / a.heads);
-  a.feed_forward = dimension("intermediate_size", Need::kRequired, 1);
+  a.feed_forward = ReadFeedForward(reader);
   a.vocabulary = dimension("vocab_size", Need::kRequired, 1);
+  ReadExperts(reader, a);
   a.normalization = reader
                         .ReadWord<Normalization>("normalization", Need::kOptional,
                                                  {{"layernorm", Normalization::kLayerNorm},
@@ -162,6 +177,7 @@ Architecture ReadArchitecture(MappingReader& reader, Family family) {
           .value_or(a.token_types);
   a.next_sentence = boolean("next_sentence", a.next_sentence);
   a.tie_embeddings = boolean("tie_word_embeddings", a.tie_embeddings);
+  a.qk_norm = boolean("use_qk_norm", a.qk_norm);
   a.attention_bias = boolean("attention_bias", a.attention_bias);
   a.projection_bias = boolean("projection_bias", a.projection_bias);
   a.feed_forward_bias = boolean("mlp_bias", a.feed_forward_bias);

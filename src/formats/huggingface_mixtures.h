@@ -1,0 +1,13 @@
+#pragma once
+
+#include "src/formats/huggingface_decoder.h"
+#include "src/formats/huggingface_reader.h"
+#include "src/model/architecture.h"
+
+// The config.json of mixtures of experts, one function for each model_type.
+namespace stepcast::formats {
+
+model::Architecture ReadMixtral(HuggingFaceReader& reader, KeysOfFields& keys);
+model::Architecture ReadQwen3Moe(HuggingFaceReader& reader, KeysOfFields& keys);
+
+}  // namespace stepcast::formats
