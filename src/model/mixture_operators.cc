@@ -253,6 +253,14 @@ LayerTape::Value MixtureOperators::ScatterParts(bool forward, std::string_view n
   return own;
 }
 
+LayerTape::Value MixtureOperators::SortMap(std::string_view name, std::int64_t rows) {
+  const Bytes bytes(rows * kFp32Size);
+  const Value map = tape_.Make(Joined(name, " output"), bytes);
+  tape_.Keep(map);
+  tape_.Run(Small(name, Bytes(), bytes), {}, {map});
+  return map;
+}
+
 // What the ranks send one another, and, where ranks have parts of the experts, what these gather of
 // it. With several experts, a copy brings the rows of each together; with one, the rank's own rows
 // are copied to the others.
@@ -264,14 +272,8 @@ MixtureOperators::Rows MixtureOperators::Dispatch(const Rows& permuted) {
   if (options_.weighs_in_activation) {
     rows.weights = tape_.Make("weights of experts' rows", WeightBytes(rows.count));
   }
-  const Bytes sort_map(rows.count * kFp32Size);
   const bool several = local_experts() > 1;
-  Value map = -1;
-  if (several) {
-    map = tape_.Make("map of sorted rows", sort_map);
-    tape_.Keep(map);
-    tape_.Run(Small("mlp.dispatch.sort_map", Bytes(), sort_map), {}, {map});
-  }
+  const Value map = several ? SortMap("mlp.dispatch.sort_map", rows.count) : -1;
   const Kernel sort = several || options_.tensor > 1
                           ? Small("mlp.dispatch.sort", RowBytes(rows.count), RowBytes(rows.count))
                           : Small("mlp.dispatch.own_rows", RowBytes(received / options_.ranks),
@@ -344,6 +346,8 @@ void MixtureOperators::RunGrouped(bool forward, const Kernel& one, const Pieces&
                                   const std::vector<int>& parameters) {
   const std::int64_t local = local_experts();
   Kernel kernel = one;
+  // The model's operations are those of the mean rank.
+  kernel.model_flops = std::llround(static_cast<double>(kernel.model_flops) / options_.load);
   std::int64_t launches = local;
   if (options_.products == ExpertProducts::kGrouped) {
     kernel.batch = local;
@@ -466,6 +470,8 @@ Operand MixtureOperators::Combine(const Operand& made, const Operand& x) {
   const Value ordered = tape_.Make("rows for other ranks", part);
   const bool sorts = local_experts() > 1 || options_.tensor > 1;
   const Bytes own(part.count() / options_.ranks);
+  Pieces sorted_reads{made.value};
+  if (local_experts() > 1) sorted_reads.emplace_back(SortMap("mlp.combine.sort_map", made.tokens));
   const Kernel sort =
       sorts ? Small("mlp.combine.sort", whole, whole) : Small("mlp.combine.own_rows", own, own);
   // Parts are added up in the type of the weights.
@@ -473,13 +479,13 @@ Operand MixtureOperators::Combine(const Operand& made, const Operand& x) {
   if (options_.tensor > 1) {
     const Value sorted =
         tape_.Make("rows of all parts", BytesOf(received * options_.tensor * width_, sum_type));
-    tape_.Run(sort, {made.value}, {sorted});
+    tape_.Run(sort, sorted_reads, {sorted});
     const Value sums =
         ScatterParts(true, "rows added up", sorted, BytesOf(received * width_, sum_type), sum_type);
     tape_.Run(Small("mlp.combine.cast", BytesOf(received * width_, sum_type), part), {sums},
               {ordered});
   } else {
-    tape_.Run(sort, {made.value}, {ordered});
+    tape_.Run(sort, sorted_reads, {ordered});
   }
   tape_.OnBackward([=, this] {
     Value gradient = tape_.GradientOf(ordered);
@@ -489,7 +495,9 @@ Operand MixtureOperators::Combine(const Operand& made, const Operand& x) {
     const Value back = tape_.MakeGradient(made.value);
     Kernel copy = sort;
     copy.name += ".dgrad";
-    tape_.RunBackward(copy, {gradient}, {back});
+    Pieces reads{gradient};
+    reads.insert(reads.end(), sorted_reads.begin() + 1, sorted_reads.end());
+    tape_.RunBackward(copy, reads, {back});
     tape_.Deliver(made.value, back);
   });
   if (options_.ranks == 1) return AddUpRows({ordered}, ordered, x);

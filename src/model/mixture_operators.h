@@ -64,6 +64,8 @@ class MixtureOperators {
   // The ranks tell one another how many rows come, and the host learns it.
   void Count();
   Rows Permute(const Operand& x);
+  // Where each row goes when the rows of each expert are brought together, or taken apart again.
+  Value SortMap(std::string_view name, std::int64_t rows);
   Rows Dispatch(const Rows& permuted);
   Rows DispatchToAll(const Operand& x);
   Operand RunExperts(const Rows& rows);

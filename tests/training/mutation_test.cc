@@ -43,6 +43,7 @@ struct Plan {
   std::string training{};  // more of it, of a transformer
   int context = 1;
   std::string more{};  // of the axes
+  bool mixture = false;
 };
 
 constexpr const char* kAdapters =
@@ -58,6 +59,10 @@ constexpr const char* kBlocks = R"({
 constexpr const char* kTransformer = R"({
   kind: transformer, family: llama, num_hidden_layers: 1, hidden_size: 16,
   num_attention_heads: 4, intermediate_size: 8, vocab_size: 12})";
+constexpr const char* kMixture = R"({
+  kind: transformer, family: mixtral, num_hidden_layers: 1, hidden_size: 16,
+  num_attention_heads: 4, intermediate_size: 8, num_experts: 4, num_experts_per_tok: 2,
+  vocab_size: 12})";
 
 scenario::Scenario Loaded(const Plan& plan) {
   const std::string text = fmt::format(
@@ -71,7 +76,9 @@ training: {{sequence_length: {}, micro_batch_size: 1, optimizer: adamw, precisio
 parallelism: {{pipeline: {}, tensor: {}, context: {}, sequence_parallel: {}, {}{}}}
 data_parallel: {{{}}}
 )",
-      plan.training.empty() ? kBlocks : kTransformer,
+      plan.mixture            ? kMixture
+      : plan.training.empty() ? kBlocks
+                              : kTransformer,
       plan.stages * plan.data * plan.tensor * plan.context, plan.training.empty() ? 8 : 16,
       plan.micro_batches, plan.training, plan.stages, plan.tensor, plan.context,
       plan.sequence_parallel,
@@ -266,6 +273,31 @@ TEST(Mutations, OfContextParallelismShow) {
                 plan(4, "hierarchical, context_inner: 2", "zero_stage: 0, framework: megatron"),
                 plan(2, "ring", "zero_stage: 3, framework: fsdp2"),
                 plan(4, "all_gather", "zero_stage: 3, framework: fsdp2")},
+               200);
+}
+
+// Of what ranks send each other that share out experts, and of the reductions of experts' gradients
+// and of the router's.
+TEST(Mutations, OfExpertParallelismShow) {
+  const auto plan = [](int data, const char* experts, const char* data_parallel, int tensor = 1,
+                       int stages = 1, int context = 1) {
+    return Plan{.stages = stages,
+                .data = data,
+                .data_parallel = data_parallel,
+                .tensor = tensor,
+                .sequence_parallel = tensor > 1,
+                .training = ", activation_checkpointing: none",
+                .context = context,
+                .more = fmt::format(", {}", experts),
+                .mixture = true};
+  };
+  const char* const kStage0 = "zero_stage: 0, framework: megatron";
+  const char* const kStage1 = "zero_stage: 1, framework: megatron";
+  ExpectToShow({plan(2, "expert: 2", kStage0), plan(4, "expert: 2", kStage0),
+                plan(4, "expert: 2", kStage1), plan(2, "expert: 2, expert_tensor: 1", kStage1, 2),
+                plan(2, "expert: 2, expert_tensor: 2", kStage1, 2),
+                plan(4, "expert: 2, expert_tensor: 1", kStage1, 1, 2),
+                plan(2, "expert: 4, expert_tensor: 1", kStage1, 1, 1, 2)},
                200);
 }
 
