@@ -292,12 +292,21 @@ struct ModelType {
   Architecture (*read)(Reader& reader, KeysOfFields& keys);
 };
 constexpr ModelType kModelTypes[] = {
-    {"bert", ReadBertBase},     {"gpt2", ReadGpt2},
-    {"llama", ReadLlama},       {"megatron-bert", ReadMegatronBert},
-    {"mistral", ReadMistral},   {"mixtral", ReadMixtral},
-    {"mpt", ReadMpt},           {"nemotron", ReadNemotron},
-    {"qwen2", ReadQwen2},       {"qwen3", ReadQwen3},
-    {"qwen3_moe", ReadQwen3Moe}};
+    {"bert", ReadBertBase},
+    {"deepseek_v2", ReadDeepseekV2},
+    {"deepseek_v3", ReadDeepseekV3},
+    {"gpt2", ReadGpt2},
+    {"kimi_k2", ReadKimiK2},
+    {"llama", ReadLlama},
+    {"megatron-bert", ReadMegatronBert},
+    {"mistral", ReadMistral},
+    {"mixtral", ReadMixtral},
+    {"mpt", ReadMpt},
+    {"nemotron", ReadNemotron},
+    {"qwen2", ReadQwen2},
+    {"qwen3", ReadQwen3},
+    {"qwen3_moe", ReadQwen3Moe},
+};
 
 const ModelType* TypeCalled(const JsonValue* name) {
   if (name == nullptr || name->kind != Kind::kText) return nullptr;
