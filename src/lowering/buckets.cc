@@ -17,7 +17,8 @@ std::vector<int> GradientReadyOrder(const model::Model& model,
   order.reserve(model.tensors.size());
   for (std::size_t index = model.layers.size(); index-- > 0;) {
     const model::Layer& layer = model.layers[index];
-    for (const model::Operation& op : works[static_cast<std::size_t>(work_of_layer[index])].backward) {
+    for (const model::Operation& op :
+         works[static_cast<std::size_t>(work_of_layer[index])].backward) {
       const auto first = order.size();
       for (const int position : op.gradients) {
         const int tensor = layer.tensors[position];

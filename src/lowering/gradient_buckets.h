@@ -30,7 +30,8 @@ class GradientBuckets {
   GradientBuckets(TrainingStep& step, Operations& operations)
       : step_(step), builder_(step.builder()), operations_(operations) {}
 
-  // Where buckets are reduced. Shards are summed over replicas after that, on a stream of their own.
+  // Where buckets are reduced. Shards are summed over replicas after that, on a stream of their
+  // own.
   struct Channel {
     StreamId stream = 0;
     Index communicator = program::kNone;  // kNone: there is one rank

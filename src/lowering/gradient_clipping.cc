@@ -26,8 +26,7 @@ bool GradientClipping::HostReadsNorm() const {
   return kernels_ == ClippingKernels::kApex || (kernels_ == ClippingKernels::kFsdp1 && old);
 }
 
-parallel::AxisSet GradientClipping::AxesOfNorm(model::ParameterGroup group,
-                                               bool shared_out) const {
+parallel::AxisSet GradientClipping::AxesOfNorm(model::ParameterGroup group, bool shared_out) const {
   using parallel::Axis;
   parallel::AxisSet axes = group == model::ParameterGroup::kExperts
                                ? Axis::kPipeline | Axis::kExpertTensor | Axis::kExpert

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "src/lowering/loss_scaling.h"
+#include "src/lowering/training_step.h"
 #include "src/model/layer.h"
 #include "src/parallel/axis.h"
-#include "src/lowering/training_step.h"
 
 // `training.gradient_clipping`: all gradients together are scaled down to a largest norm before the
 // update. How frameworks do it:
@@ -74,7 +74,7 @@ class GradientClipping {
   Index squares_ = program::kNone;  // buffer: one FP32 number a sum
   // A sum over ranks, and whose squares it adds up; one of all groups where the same ranks do.
   std::vector<Index> all_reduces_;  // collectives
-  Index known_ = program::kNone;       // event
+  Index known_ = program::kNone;    // event
 };
 
 }  // namespace stepcast::lowering

@@ -25,6 +25,7 @@
 #include "src/lowering/process_groups.h"
 #include "src/lowering/tied_gradients.h"
 #include "src/lowering/training_step.h"
+#include "src/plan/rank_grid.h"
 
 namespace stepcast::lowering {
 namespace {

@@ -13,8 +13,7 @@ namespace stepcast::lowering {
 
 class ParameterUpdate {
  public:
-  explicit ParameterUpdate(TrainingStep& step)
-      : ParameterUpdate(step, step.plan().training) {}
+  explicit ParameterUpdate(TrainingStep& step) : ParameterUpdate(step, step.plan().training) {}
   // `training`: what the optimizer works on, as opposed to the plan's types.
   ParameterUpdate(TrainingStep& step, const plan::Training& training)
       : step_(step), builder_(step.builder()), training_(training) {
@@ -28,8 +27,7 @@ class ParameterUpdate {
   // another. `counted` and `group`: see ClippedRange.
   void Updates(const program::Elements& parameters, const program::Elements& gradients,
                const program::Elements& states, std::int64_t stride, std::int64_t elements,
-               bool counted = true,
-               model::ParameterGroup group = model::ParameterGroup::kDense) {
+               bool counted = true, model::ParameterGroup group = model::ParameterGroup::kDense) {
     if (!builder_.describes_data_flow() || elements == 0) return;
     clipped_.push_back({gradients, elements, counted, group});
     AppendJoined(updates_, OptimizerUpdate(parameters, gradients, states, stride, elements));

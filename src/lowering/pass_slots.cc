@@ -184,10 +184,11 @@ StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const Pipeli
   }
   FindSlots(stage, messages);
   // What a chunk hands on is what its last layer makes.
-  // The first works are those of the embedding, a block and the head (model::VariantsOf); all blocks
-  // hand on the same.
+  // The first works are those of the embedding, a block and the head (model::VariantsOf); all
+  // blocks hand on the same.
   const auto output = [&](const model::Layer& layer) {
-    const int work = stage.whole_model().is_layer_list() ? layer.listed : static_cast<int>(layer.kind);
+    const int work =
+        stage.whole_model().is_layer_list() ? layer.listed : static_cast<int>(layer.kind);
     return works[static_cast<std::size_t>(work)].output;
   };
   for (const PipelineStage::Chunk& chunk : stage.chunks()) {

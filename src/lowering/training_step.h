@@ -125,8 +125,9 @@ class TrainingStep {
     // the last kernel, make and release nothing, and nothing of what is said of operations holds
     // for them. Most are.
     std::vector<std::size_t> plain_end{};
-    std::vector<GroupOperations::Entry> groups{};   // by operation; empty where there are none
-    // By operation: the event behind it that the host waits for later; empty where it waits for none.
+    std::vector<GroupOperations::Entry> groups{};  // by operation; empty where there are none
+    // By operation: the event behind it that the host waits for later; empty where it waits for
+    // none.
     std::vector<Index> host_events{};
     Index HostEvent(std::size_t operation) const {
       return host_events.empty() ? program::kNone : host_events[operation];

@@ -476,8 +476,8 @@ LayerWork LayerTape::Finish(std::optional<Value> output, const Keeping& keeping)
         break;
       case Checkpointing::kSelective:
         recompute = !is_input && dropped(variable.writer);
-        save = !recompute ||
-               (used_outside[v] != 0 && !DropsOutput(forward_[variable.writer].module));
+        save =
+            !recompute || (used_outside[v] != 0 && !DropsOutput(forward_[variable.writer].module));
         break;
       case Checkpointing::kFull:
         recompute = !is_input || keeping.continues_checkpoint;

@@ -12,8 +12,8 @@ namespace {
 bool FirstBlockEndsBackward(const Architecture& architecture, const WorkOptions& options) {
   const bool whole = options.checkpointing == Checkpointing::kFull ||
                      options.checkpointing == Checkpointing::kSelectiveOp;
-  const bool norms = options.checkpointing == Checkpointing::kSelective &&
-                     options.recomputed_modules.layernorm;
+  const bool norms =
+      options.checkpointing == Checkpointing::kSelective && options.recomputed_modules.layernorm;
   return architecture.lora.adapts() && !whole && !norms;
 }
 

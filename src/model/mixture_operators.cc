@@ -99,8 +99,7 @@ LayerTape::Value MixtureOperators::Logits(const Operand& x) {
     return kernel;
   };
   const DataType narrow = operators_.element_;
-  Kernel forward =
-      product("", tokens_, count, width_, ProductLayout::kForward, narrow);
+  Kernel forward = product("", tokens_, count, width_, ProductLayout::kForward, narrow);
   forward.written = logits_bytes;
   tape_.Keep(x.value);
   tape_.Run(forward, {x.value}, {logits}, positions.all());
@@ -150,14 +149,12 @@ void MixtureOperators::Route(const Operand& x) {
     const Value indices = tape_.Make(name + " indices of chosen experts",
                                      Bytes(tokens_ * experts_.per_token * kIndexSize));
     tape_.Keep(indices);
-    tape_.Run(Small(name + ".top_k", logit_bytes,
-                    Bytes(tokens_ * experts_.per_token * kIndexSize)),
+    tape_.Run(Small(name + ".top_k", logit_bytes, Bytes(tokens_ * experts_.per_token * kIndexSize)),
               {logits}, {indices});
     --launches;
   }
-  Repeat(true, launches,
-         Small(name + ".choose", logit_bytes, dense + Bytes(scores * kMaskSize)), {logits},
-         {probabilities_, map_});
+  Repeat(true, launches, Small(name + ".choose", logit_bytes, dense + Bytes(scores * kMaskSize)),
+         {logits}, {probabilities_, map_});
   tape_.OnBackward([=, this] {
     const Value gradient = tape_.MakeGradient(logits);
     Repeat(false, gradient_launches, Small(name + ".choose.dgrad", dense + dense, logit_bytes),
@@ -191,9 +188,8 @@ MixtureOperators::Rows MixtureOperators::Permute(const Operand& x) {
   const std::int64_t scores = tokens_ * experts_.count;
   Rows permuted{.count = sent_rows()};
   const Bytes rows = RowBytes(permuted.count), weights = WeightBytes(permuted.count);
-  const Bytes row_map(options_.fused_permutation
-                          ? tokens_ * (2 * experts_.count + 1) * kFp32Size
-                          : permuted.count * kIndexSize);
+  const Bytes row_map(options_.fused_permutation ? tokens_ * (2 * experts_.count + 1) * kFp32Size
+                                                 : permuted.count * kIndexSize);
   row_map_ = tape_.Make("map of permuted rows", row_map);
   tape_.Keep(row_map_);
   if (options_.fused_permutation) {
@@ -236,8 +232,7 @@ Pieces MixtureOperators::Exchange(bool forward, std::string_view name, Value fro
   const Value others = operators_.MakeIn(forward, Joined(name, ", from other ranks"),
                                          Bytes(bytes.count() / ranks * (ranks - 1)));
   operators_.CommunicateIn(
-      forward,
-      {CollectiveKind::kAllToAll, parallel::Axis::kExpert, operators_.element_},
+      forward, {CollectiveKind::kAllToAll, parallel::Axis::kExpert, operators_.element_},
       LayerTape::Piece(from), others);
   return {Piece(from, PieceRange{.piece = ranks - 1, .pieces = ranks}), others};
 }
@@ -430,8 +425,8 @@ Operand MixtureOperators::WeightedSwiGlu(const Operand& gate_up, const Rows& row
   }
   Repeat(true, local, part("mlp.experts.activation", inside + weights, outside), reads, {y.value});
   tape_.BeginModule(Module::kMixture);
-  const Kernel gradient = part("mlp.experts.activation.dgrad", outside + inside + weights,
-                               inside + weights);
+  const Kernel gradient =
+      part("mlp.experts.activation.dgrad", outside + inside + weights, inside + weights);
   tape_.OnBackward([=, this] {
     const Value inner = tape_.MakeGradient(gate_up.value);
     Pieces read{tape_.GradientOf(y.value), gate_up.value}, written{inner};
@@ -452,11 +447,10 @@ Operand MixtureOperators::RunExperts(const Rows& rows) {
   const LinearModule& first = modules_.gate_up;
   if (!divided() && counts_on_host_ >= 0) tape_.AwaitOnHost(counts_on_host_);
   if (IsUnfused(work_.activation_function) && !options_.weighs_in_activation) {
-    const Operand gate =
-        GroupedLinear(x, "mlp.experts.gate_proj", inner, first.parameters, true);
+    const Operand gate = GroupedLinear(x, "mlp.experts.gate_proj", inner, first.parameters, true);
     const Operand up = GroupedLinear(x, "mlp.experts.up_proj", inner, first.parameters, false);
-    const Operand product = operators_.Multiply(operators_.Silu(gate, "mlp.experts.act_fn"), up,
-                                                "mlp.experts.product");
+    const Operand product =
+        operators_.Multiply(operators_.Silu(gate, "mlp.experts.act_fn"), up, "mlp.experts.product");
     return GroupedLinear(product, modules_.down.name, width_, modules_.down.parameters, true);
   }
   const Operand both = GroupedLinear(x, first.name, 2 * inner, first.parameters, true);
@@ -472,16 +466,16 @@ Operand MixtureOperators::Combine(const Operand& made, const Operand& x) {
   const Value ordered = tape_.Make("rows for other ranks", part);
   const bool sorts = local_experts() > 1 || options_.tensor > 1;
   const Bytes own(part.count() / options_.ranks);
-  const Kernel sort = sorts ? Small("mlp.combine.sort", whole, whole)
-                            : Small("mlp.combine.own_rows", own, own);
+  const Kernel sort =
+      sorts ? Small("mlp.combine.sort", whole, whole) : Small("mlp.combine.own_rows", own, own);
   // Parts are added up in the type of the weights.
   const DataType sum_type = options_.router_type;
   if (options_.tensor > 1) {
     const Value sorted =
         tape_.Make("rows of all parts", BytesOf(received * options_.tensor * width_, sum_type));
     tape_.Run(sort, {made.value}, {sorted});
-    const Value sums = ScatterParts(true, "rows added up", sorted,
-                                    BytesOf(received * width_, sum_type), sum_type);
+    const Value sums =
+        ScatterParts(true, "rows added up", sorted, BytesOf(received * width_, sum_type), sum_type);
     tape_.Run(Small("mlp.combine.cast", BytesOf(received * width_, sum_type), part), {sums},
               {ordered});
   } else {
@@ -536,10 +530,9 @@ Operand MixtureOperators::AddUpRows(const Pieces& returned, Value gradients_of, 
       const Value dp = tape_.MakeGradient(probabilities_);
       tape_.RunBackward(Small("mlp.combine.weigh.dgrad", wide, rows), {spread, probabilities_},
                         {spread});
-      tape_.RunBackward(
-          operators_.Memory("mlp.combine.weights.grad", count * width_, 2 * wide,
-                            Bytes(tokens_ * experts_.count * kFp32Size)),
-          {spread, weighed}, {dp});
+      tape_.RunBackward(operators_.Memory("mlp.combine.weights.grad", count * width_, 2 * wide,
+                                          Bytes(tokens_ * experts_.count * kFp32Size)),
+                        {spread, weighed}, {dp});
       tape_.Deliver(probabilities_, dp);
     }
     if (options_.ranks == 1) {
@@ -555,8 +548,8 @@ Operand MixtureOperators::AddUpRows(const Pieces& returned, Value gradients_of, 
   return y;
 }
 
-// Every rank gets the tokens of all, with the probabilities and the map of chosen experts, and takes
-// the rows of its own experts.
+// Every rank gets the tokens of all, with the probabilities and the map of chosen experts, and
+// takes the rows of its own experts.
 MixtureOperators::Rows MixtureOperators::DispatchToAll(const Operand& x) {
   const std::int64_t ranks = options_.ranks * options_.tensor;
   const std::int64_t all = tokens_ * ranks;
@@ -625,9 +618,8 @@ Operand MixtureOperators::CombineFromAll(const Operand& made, const Operand& x) 
             {y.value});
   tape_.OnBackward([=, this] {
     const Value whole = tape_.MakeScratch(RowBytes(all));
-    tape_.CommunicateBackward(
-        {CollectiveKind::kAllGather, ranks_and_parts(), operators_.element_},
-        tape_.GradientOf(y.value), whole);
+    tape_.CommunicateBackward({CollectiveKind::kAllGather, ranks_and_parts(), operators_.element_},
+                              tape_.GradientOf(y.value), whole);
     const Value gradient = tape_.MakeGradient(made.value);
     tape_.RunBackward(Small("mlp.unpermute.dgrad", operators_.Size(made), operators_.Size(made)),
                       {whole, row_map_}, {gradient});

@@ -8,8 +8,8 @@
 #include "src/model/layer_operators.h"
 
 // The operators of a mixture's layer: a router chooses experts for each token, the tokens' rows go
-// to the ranks that have the experts, grouped products compute each expert on its rows, and the rows
-// come back and are added up. Order, kernels and what is kept follow Megatron-Core
+// to the ranks that have the experts, grouped products compute each expert on its rows, and the
+// rows come back and are added up. Order, kernels and what is kept follow Megatron-Core
 // (megatron/core/transformer/moe @ d98e8a64ddf3: moe_layer.py, router.py, token_dispatcher.py,
 // experts.py) and, where WorkOptions::experts says so, torchtitan (torchtitan/models/common/moe @
 // b5bcd76c6).
@@ -45,7 +45,8 @@ class MixtureOperators {
   bool divided() const { return options_.ranks * options_.tensor > 1; }
   parallel::AxisSet ranks_and_parts() const;
   std::int64_t local_experts() const { return experts_.count / options_.ranks; }
-  // Rows that the rank's tokens are, and rows that come to the ranks that have parts of its experts.
+  // Rows that the rank's tokens are, and rows that come to the ranks that have parts of its
+  // experts.
   std::int64_t sent_rows() const { return tokens_ * experts_.per_token; }
   std::int64_t received_rows() const;
   // Of an exchange, in parts of one size: the larger of the two.

@@ -49,7 +49,8 @@ Bytes FrozenBytes(const Model& model);
 std::vector<LayerWork> BuildWork(const Model& model, const WorkOptions& options);
 
 // Which of them each layer does: the one of its variant (layer_variant.h), or of its entry in the
-// layer list. Checkpointed blocks are counted anew from the layers `begins` on: a pipeline's chunks.
+// layer list. Checkpointed blocks are counted anew from the layers `begins` on: a pipeline's
+// chunks.
 std::vector<int> WorkOfLayers(const Model& model, const WorkOptions& options,
                               std::span<const int> begins = {});
 

@@ -8,8 +8,9 @@
 namespace stepcast::model {
 
 // The kernels of a transformer's distinct layers in one micro-batch, one for each of VariantsOf
-// (layer_variant.h): the embedding, the block that most layers are, the head, and further blocks. Positions in Operation::gradients follow transformer_tensors.h. Recomputation
-// concerns blocks only. Kept per token and block, in bytes, e = element size (2 in 16 bits):
+// (layer_variant.h): the embedding, the block that most layers are, the head, and further blocks.
+// Positions in Operation::gradients follow transformer_tensors.h. Recomputation concerns blocks
+// only. Kept per token and block, in bytes, e = element size (2 in 16 bits):
 //
 //   GPT-2, MPT   e (4h + (a + 2g) d + a d + 2f), with dropout 2h more (masks);
 //                h = a d, g = a, f = 4h: 34 h with dropout, 32 h without

@@ -5,10 +5,9 @@
 namespace stepcast::parallel {
 
 const char* Name(Axis axis) {
-  constexpr const char* kNames[kAxes] = {"tensor",        "context inner", "context outer",
-                                         "shard inner",   "shard outer",   "replica",
-                                         "pipeline",      "expert tensor", "expert",
-                                         "expert shard",  "expert replica"};
+  constexpr const char* kNames[kAxes] = {
+      "tensor",   "context inner", "context outer", "shard inner",  "shard outer",   "replica",
+      "pipeline", "expert tensor", "expert",        "expert shard", "expert replica"};
   return kNames[static_cast<std::size_t>(axis)];
 }
 

@@ -22,9 +22,10 @@ enum class Axis : std::uint8_t {
   kReplica,
   kPipeline,
   // The same ranks of a pipeline stage, folded again for the experts of a mixture: ranks along
-  // kExpertTensor have parts of each expert, ranks along kExpert have different experts. Ranks along
-  // kExpertShard and kExpertReplica have the same experts, and hold different shards or another copy
-  // of their states, as kShardInner and kShardOuter, and kReplica, do of all other tensors.
+  // kExpertTensor have parts of each expert, ranks along kExpert have different experts. Ranks
+  // along kExpertShard and kExpertReplica have the same experts, and hold different shards or
+  // another copy of their states, as kShardInner and kShardOuter, and kReplica, do of all other
+  // tensors.
   kExpertTensor,
   kExpert,
   kExpertShard,

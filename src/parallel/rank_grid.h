@@ -40,9 +40,9 @@ class RankGrid {
   int ranks_ = 1;
 };
 
-// The two grids on which the ranks of a plan stand. Layers of a mixture's experts fold the ranks of a
-// pipeline stage anew; everything else stands on the dense grid. Pipeline groups are the same ranks
-// in both, whose degrees along Axis::kPipeline are equal.
+// The two grids on which the ranks of a plan stand. Layers of a mixture's experts fold the ranks of
+// a pipeline stage anew; everything else stands on the dense grid. Pipeline groups are the same
+// ranks in both, whose degrees along Axis::kPipeline are equal.
 class Grids {
  public:
   // `expert` has the axes of kExpertAxes and Axis::kPipeline alone.

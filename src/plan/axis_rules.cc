@@ -19,9 +19,6 @@ class AxisRules : public Rules {
  public:
   using Rules::Rules;
 
-  // No axis is asked for that is not supported.
-  bool axes_supported() const { return axes_supported_; }
-
   void CheckAxes() {
     CheckExperts(request_, facts_, violations_);
     CheckContext(request_, facts_, violations_);
@@ -465,16 +462,13 @@ class AxisRules : public Rules {
       }
     }
   }
-
-  bool axes_supported_ = true;
 };
 
 }  // namespace
 
-bool CheckAxes(const Request& request, const Facts& facts, std::vector<Violation>& violations) {
+void CheckAxes(const Request& request, const Facts& facts, std::vector<Violation>& violations) {
   AxisRules rules(request, facts, violations);
   rules.CheckAxes();
-  return rules.axes_supported();
 }
 
 }  // namespace stepcast::plan

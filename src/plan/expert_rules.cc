@@ -32,9 +32,9 @@ class ExpertRules : public Rules {
   // `facts_` may not know the model: then nothing is said of it.
   void CheckDense() {
     if (facts_.divided.empty()) return;
-    for (const auto& [key, degree] : {std::pair{"parallelism.expert", request_.expert},
-                                      std::pair{"parallelism.expert_tensor",
-                                                request_.expert_tensor}}) {
+    for (const auto& [key, degree] :
+         {std::pair{"parallelism.expert", request_.expert},
+          std::pair{"parallelism.expert_tensor", request_.expert_tensor}}) {
       if (degree.value_or(1) == 1) continue;
       Add(key, "plan.no-experts", fmt::format("the model has no experts to share out: {}", *degree),
           "leave it at 1, or train a mixture of experts");
@@ -44,13 +44,14 @@ class ExpertRules : public Rules {
   void CheckDegrees() {
     if (ranks() > 1 && request_.framework && !TraitsOf(*request_.framework).expert_parallel) {
       Add("parallelism.expert", "plan.axis-not-of-framework",
-          fmt::format("expert parallelism of {} is not modelled: {}", plan::Name(*request_.framework),
-                      ranks()),
+          fmt::format("expert parallelism of {} is not modelled: {}",
+                      plan::Name(*request_.framework), ranks()),
           "leave it at 1, or write framework: megatron");
     }
     if (facts_.experts % ranks() != 0) {
       Add("parallelism.expert", "plan.expert-division",
-          fmt::format("the model's {} experts do not divide among {} ranks", facts_.experts, ranks()),
+          fmt::format("the model's {} experts do not divide among {} ranks", facts_.experts,
+                      ranks()),
           "choose a divisor");
     }
     if (facts_.expert_width % parts() != 0) {
@@ -62,7 +63,8 @@ class ExpertRules : public Rules {
     if (Is(Framework::kMegatron) && request_.tensor.value_or(1) > 1 &&
         !request_.sequence_parallel.value_or(false)) {
       Add("parallelism.sequence_parallel", "plan.experts-need-sequence-parallel",
-          "Megatron-Core trains mixtures with tensor parallelism only where sequence_parallel is on "
+          "Megatron-Core trains mixtures with tensor parallelism only where sequence_parallel is "
+          "on "
           "(megatron/core/transformer/moe/moe_layer.py)",
           "write sequence_parallel: true, or tensor: 1");
     }

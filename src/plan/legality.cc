@@ -23,7 +23,7 @@ class Checker : public Rules {
     CheckVersions();
     CheckSequence();
     CheckPrecision();
-    axes_supported_ = CheckAxes(request_, facts_, violations_);
+    CheckAxes(request_, facts_, violations_);
     CheckDevices();
     CheckBatch();
     CheckFramework(request_, facts_, violations_);
@@ -148,7 +148,7 @@ class Checker : public Rules {
 
   // data x tensor x pipeline x context x expert = devices.
   void CheckDevices() {
-    if (!axes_supported_ || !facts_.devices) return;
+    if (!facts_.devices) return;
     const std::int64_t replica = request_.ranks_per_replica();
     if (!request_.data) {
       if (*facts_.devices % replica == 0) return;
@@ -195,7 +195,7 @@ class Checker : public Rules {
       return;
     }
     const std::optional<std::int64_t> data = DataDegree(request_, facts_.devices);
-    if (!request_.global_batch_size || !request_.micro_batch_size || !data || !axes_supported_) {
+    if (!request_.global_batch_size || !request_.micro_batch_size || !data) {
       return;
     }
     const std::int64_t global = *request_.global_batch_size;
@@ -395,8 +395,6 @@ class Checker : public Rules {
           "add node.host with memory and memory_bandwidth to the topology, or write mode: sync");
     }
   }
-
-  bool axes_supported_ = true;
 };
 
 }  // namespace

@@ -40,8 +40,7 @@ class Rules {
   std::vector<Violation>& violations_;
 };
 
-// False: an axis is asked for that is not supported.
-bool CheckAxes(const Request& request, const Facts& facts, std::vector<Violation>& violations);
+void CheckAxes(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 void CheckContext(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 void CheckExperts(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 void CheckFramework(const Request& request, const Facts& facts, std::vector<Violation>& violations);

@@ -22,9 +22,10 @@ std::vector<MixtureSetting> Rows() {
        .of_architectures = true,
        .had_by = IsMixture,
        .needed = kNeeded,
-       .values = "how tokens come to the ranks of their experts: `all_to_all` (each rank sends each "
-                 "row to its expert's rank; the host waits for the counts), `all_gather` (all ranks "
-                 "get all tokens)",
+       .values =
+           "how tokens come to the ranks of their experts: `all_to_all` (each rank sends each "
+           "row to its expert's rank; the host waits for the counts), `all_gather` (all ranks "
+           "get all tokens)",
        .default_value = "`all_to_all`, as recipes have it; Megatron-Core's own default is "
                         "`allgather`"},
       {.key = "products",
@@ -40,8 +41,8 @@ std::vector<MixtureSetting> Rows() {
        .default_value = "`grouped`; megatron: `streams`, as recipes have it; Megatron-Core's own "
                         "default is `looped`"},
       {.key = "router_dtype",
-       .type = Words<&Given::router_dtype, &Mixture::router_dtype, DataType::kBf16,
-                     DataType::kFp32>(),
+       .type =
+           Words<&Given::router_dtype, &Mixture::router_dtype, DataType::kBf16, DataType::kFp32>(),
        .uses = {},
        .of_architectures = true,
        .had_by = IsMixture,
@@ -71,9 +72,10 @@ std::vector<MixtureSetting> Rows() {
        .of_architectures = true,
        .had_by = IsMixture,
        .needed = kNeeded,
-       .values = "rows of the rank whose experts get most of them, over the mean of all ranks, from "
-                 "1 to the number of ranks that share the experts out. The forecast is that rank's: "
-                 "its products, messages and memory, in every layer",
+       .values =
+           "rows of the rank whose experts get most of them, over the mean of all ranks, from "
+           "1 to the number of ranks that share the experts out. The forecast is that rank's: "
+           "its products, messages and memory, in every layer",
        .default_value = "1: the router balances perfectly, as runs with forced balance do"}};
 }
 

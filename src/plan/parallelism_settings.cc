@@ -85,9 +85,11 @@ std::vector<ParallelismSetting> Rows() {
        .type = Count{&Given::expert, &Parallelism::expert, 1, kMostOfAnAxis},
        .uses = {},
        .values =
-           "e, the ranks among which the experts of a mixture are shared out (`megatron`). They are "
+           "e, the ranks among which the experts of a mixture are shared out (`megatron`). They "
+           "are "
            "ranks of the other axes, folded anew: e x `expert_tensor` divides t x c x dp. Ranks of "
-           "a pipeline stage that have the same experts add up their gradients, and with ZeRO shard "
+           "a pipeline stage that have the same experts add up their gradients, and with ZeRO "
+           "shard "
            "their states",
        .default_value = "1"},
       {.key = "expert_tensor",

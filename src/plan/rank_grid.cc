@@ -35,9 +35,8 @@ GroupAxes AxesOf(model::ParameterGroup group) {
             .gradients = parallel::kExpertData,
             .replicas = Axis::kExpertReplica};
   }
-  return {.states = parallel::kStates,
-          .gradients = parallel::kGradients,
-          .replicas = Axis::kReplica};
+  return {
+      .states = parallel::kStates, .gradients = parallel::kGradients, .replicas = Axis::kReplica};
 }
 
 bool HasExpertGroup(const Plan& plan) {
@@ -46,8 +45,8 @@ bool HasExpertGroup(const Plan& plan) {
 }
 
 std::int64_t BatchPartOf(const Plan& plan, int rank) {
-  const parallel::AxisSet parts = AddsUpPartsOfTokens(plan) ? Axis::kTensor | parallel::kGradients
-                                                            : parallel::kGradients;
+  const parallel::AxisSet parts =
+      AddsUpPartsOfTokens(plan) ? Axis::kTensor | parallel::kGradients : parallel::kGradients;
   return GridsOf(plan).Layout(parts).Index(rank);
 }
 

@@ -10,11 +10,11 @@ namespace stepcast::plan {
 
 // The plan's ranks. On the dense grid neighbours share the layers of tensor parallelism;
 // neighbouring groups of those have parts of the same sequences (context parallelism); groups of
-// those beside each other share a copy of the model states, `shard_group_size` of them; ranks so far
-// apart hold the same shard of several copies (hybrid sharding); the ranks of a pipeline stage come
-// one behind the other, stage after stage. On the expert grid neighbours have parts of the same
-// experts, groups of those different experts, and so many copies of the experts' states exist as of
-// all others (megatron/core/parallel_state.py, `tp-cp-ep-dp-pp`).
+// those beside each other share a copy of the model states, `shard_group_size` of them; ranks so
+// far apart hold the same shard of several copies (hybrid sharding); the ranks of a pipeline stage
+// come one behind the other, stage after stage. On the expert grid neighbours have parts of the
+// same experts, groups of those different experts, and so many copies of the experts' states exist
+// as of all others (megatron/core/parallel_state.py, `tp-cp-ep-dp-pp`).
 parallel::Grids GridsOf(const Plan& plan);
 
 // The axes along which the tensors of a group are sharded, have their gradients added up, and are

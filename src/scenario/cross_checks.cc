@@ -86,8 +86,7 @@ class CrossChecks {
         facts.divided.push_back({"intermediate_size", architecture->feed_forward});
       }
       if (experts.shared_feed_forward > 0) {
-        facts.divided.push_back(
-            {"shared_expert_intermediate_size", experts.shared_feed_forward});
+        facts.divided.push_back({"shared_expert_intermediate_size", experts.shared_feed_forward});
       }
     }
     if (scenario_.model == nullptr) return;

@@ -267,8 +267,7 @@ constexpr double kMostImbalance = 10'000;
 constexpr SectionKey kExpertKeys[] = {
     {"imbalance",
      [](MappingReader& reader, plan::Request& request) {
-       request.imbalance =
-           reader.ReadDecimal("imbalance", Need::kOptional, {1, kMostImbalance});
+       request.imbalance = reader.ReadDecimal("imbalance", Need::kOptional, {1, kMostImbalance});
      }},
 };
 

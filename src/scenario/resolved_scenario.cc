@@ -195,6 +195,11 @@ Resolved PowerSgd(const plan::PowerSgd& powersgd) {
 }
 
 // And of `data_parallel`.
+std::optional<Resolved> OwnValue(const plan::Mixture& mixture, std::string_view key) {
+  if (key != "imbalance" || mixture.imbalance == 1) return std::nullopt;
+  return Text(fmt::format("{}", mixture.imbalance));
+}
+
 std::optional<Resolved> OwnValue(const Scenario& scenario, std::string_view key) {
   const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
   if (key == "bucket_size" || key == "first_bucket_size") {
@@ -261,11 +266,6 @@ Mapping Parallelism(const Scenario& scenario) {
   const plan::Parallelism& axes = scenario.plan.parallelism;
   AppendSettings(plan::ParallelismSettings(), scenario, axes, axes, mapping);
   return mapping;
-}
-
-std::optional<Resolved> OwnValue(const plan::Mixture& mixture, std::string_view key) {
-  if (key != "imbalance" || mixture.imbalance == 1) return std::nullopt;
-  return Text(fmt::format("{}", mixture.imbalance));
 }
 
 Mapping Experts(const Scenario& scenario) {

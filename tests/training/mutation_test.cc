@@ -160,7 +160,7 @@ std::string Explained(const program::Program& program, const Instruction& instru
 class Mutants {
  public:
   explicit Mutants(const Plan& plan) : scenario_(Loaded(plan)) {
-    const parallel::RankGrid grid = plan::GridOf(scenario_.plan);
+    const parallel::RankGrid grid = plan::GridsOf(scenario_.plan).dense();
     for (int rank = 0; rank < grid.ranks(); ++rank) {
       programs_.push_back(lowering::LowerRank(scenario_, {.rank = rank, .data_flow = true}));
       stages_.push_back(plan::StageOf(scenario_.plan, rank));
