@@ -229,10 +229,14 @@ std::string RotarySection(Reader& reader, const Architecture& architecture) {
       continue;
     }
     const std::string full = section + ".full_attention", sliding = section + ".sliding_attention";
-    const bool windows = architecture.attention_window > 0;
+    const bool mixed = model::MixesWindows(architecture);
+    const bool windows = architecture.attention_window > 0 && !mixed;
     const std::string& own = windows ? sliding : full;
     const std::string& other = windows ? full : sliding;
-    if (reader.Find(other) != nullptr) {
+    if (mixed) {
+      // One base for all: it is the same work, and files for other programs state but one.
+      reader.Accept(other);
+    } else if (reader.Find(other) != nullptr) {
       reader.Warn(other,
                   "no layer of this model is of that type; its rotary positions are left out");
     }
@@ -296,6 +300,7 @@ constexpr ModelType kModelTypes[] = {
     {"deepseek_v2", ReadDeepseekV2},
     {"deepseek_v3", ReadDeepseekV3},
     {"gpt2", ReadGpt2},
+    {"gpt_oss", ReadGptOss},
     {"kimi_k2", ReadKimiK2},
     {"llama", ReadLlama},
     {"megatron-bert", ReadMegatronBert},

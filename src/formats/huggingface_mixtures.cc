@@ -168,4 +168,29 @@ Architecture ReadKimiK2(Reader& reader, KeysOfFields& keys) {
   return ReadDeepseek(reader, keys, {});
 }
 
+// GptOssConfig, whose heads are 64 wide and whose window is 128 tokens where the file does not say.
+Architecture ReadGptOss(Reader& reader, KeysOfFields& keys) {
+  constexpr std::int64_t kHeadSize = 64, kWindow = 128, kFullEvery = 2;
+  keys["num_experts"] = "num_local_experts";
+  keys["moe_intermediate_size"] = "intermediate_size";
+  Architecture a = ReadRotaryDecoder(Family::kGptOss, reader, keys);
+  if (reader.Find("head_dim") == nullptr) a.head_size = kHeadSize;
+  ReadGate(reader);
+  if (!reader.Boolean("attention_bias", true)) {
+    reader.Refuse("attention_bias", "all products of this model_type have biases", kTakeTheKeyOut);
+  }
+  ReadWindow(reader, reader.OptionalDimension("sliding_window").value_or(kWindow), 0,
+             "sliding_window", a);
+  if (reader.Find("layer_types") == nullptr) a.full_attention_every = kFullEvery;
+  a.experts.count = reader.Dimension("num_local_experts");
+  a.experts.per_token = reader.Dimension("num_experts_per_tok");
+  a.experts.feed_forward = a.feed_forward;
+  for (const char* key : {"experts_per_token", "initial_context_length", "swiglu_limit"}) {
+    reader.Accept(key);
+  }
+  ReadQuantization(reader);
+  ReadRouterLoss(reader);
+  return a;
+}
+
 }  // namespace stepcast::formats

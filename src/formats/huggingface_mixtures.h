@@ -11,6 +11,7 @@ model::Architecture ReadMixtral(HuggingFaceReader& reader, KeysOfFields& keys);
 model::Architecture ReadQwen3Moe(HuggingFaceReader& reader, KeysOfFields& keys);
 model::Architecture ReadDeepseekV2(HuggingFaceReader& reader, KeysOfFields& keys);
 model::Architecture ReadDeepseekV3(HuggingFaceReader& reader, KeysOfFields& keys);
+model::Architecture ReadGptOss(HuggingFaceReader& reader, KeysOfFields& keys);
 model::Architecture ReadKimiK2(HuggingFaceReader& reader, KeysOfFields& keys);
 
 }  // namespace stepcast::formats

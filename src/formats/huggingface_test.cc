@@ -380,6 +380,12 @@ TEST(HuggingFaceTest, TypesOfLayers) {
   EXPECT_EQ(window(llama, LayerTypes(32, full, 0, "")), 0);
   EXPECT_EQ(window(mistral, LayerTypes(32, sliding, 0, "")), 4096);
   EXPECT_EQ(window(mistral, LayerTypes(32, full, 0, "")), 0);
+  // Every 32nd is full, which is the last one.
+  const Architecture mixed = ArchitectureOf(Adding(mistral, LayerTypes(31, sliding, 1, full)));
+  EXPECT_EQ(mixed.attention_window, 4096);
+  EXPECT_EQ(mixed.full_attention_every, 32);
+  EXPECT_EQ(ArchitectureOf(Adding(mistral, LayerTypes(32, sliding, 0, ""))).full_attention_every,
+            0);
   EXPECT_EQ(window(qwen, LayerTypes(28, full, 0, "")), 0);
   EXPECT_EQ(window(qwen, LayerTypes(28, sliding, 0, "")), 131072);
   // use_sliding_window is false: there is no window for the layers that would have one.
@@ -391,13 +397,14 @@ TEST(HuggingFaceTest, TypesOfLayers) {
   };
   EXPECT_EQ(
       refused(mistral, LayerTypes(16, full, 16, sliding)),
-      "layers with and without a window are not modelled together: 'layer_types' is an array");
+      "layers with and without a window are modelled where every so-many-th has none, in no other "
+      "order: 'layer_types' is an array");
   EXPECT_EQ(
       refused(qwen, LayerTypes(14, full, 14, sliding)),
-      "layers with and without a window are not modelled together: 'layer_types' is an array");
-  EXPECT_EQ(
-      refused(llama, LayerTypes(16, full, 16, sliding)),
-      "layers with and without a window are not modelled together: 'layer_types' is an array");
+      "layers with and without a window are modelled where every so-many-th has none, in no other "
+      "order: 'layer_types' is an array");
+  EXPECT_EQ(refused(llama, LayerTypes(16, full, 16, sliding)),
+            "models of this type have no window of attention: 'layer_types' is an array");
   EXPECT_EQ(refused(llama, LayerTypes(32, sliding, 0, "")),
             "models of this type have no window of attention: 'layer_types' is an array");
   EXPECT_EQ(refused(mistral, LayerTypes(31, sliding, 0, "")),
@@ -580,6 +587,28 @@ TEST(HuggingFaceTest, DeepseekV2Lite) {
   EXPECT_TRUE(ArchitectureOf(moonlight).experts.balancing_bias);
 }
 
+TEST(HuggingFaceTest, GptOss) {
+  const std::string text = TextOf("gpt-oss-20b");
+  const HuggingFaceConfig config = ConfigOf(text);
+  EXPECT_EQ(Parameters(config.architecture), 20'914'757'184);
+  EXPECT_EQ(config.warnings,
+            std::vector<std::string>{
+                "model: 'quantization_config' is an object: the forecast keeps weights as "
+                "training.precision says, not as this checkpoint does"});
+  EXPECT_EQ(config.architecture.experts, model::GptOss20B().experts);
+  EXPECT_EQ(config.architecture.attention_window, 128);
+  EXPECT_EQ(config.architecture.full_attention_every, 2);
+  EXPECT_EQ(config.constants.rotary_base, 150'000);
+  ASSERT_TRUE(config.constants.rotary_scaling.has_value());
+  EXPECT_EQ(config.constants.rotary_scaling->factor, 32);
+  // Without layer_types the same, as transformers fills it in.
+  const std::string plain = With(text, "\"layer_types\"", "\"layer_types_of\"");
+  EXPECT_EQ(ArchitectureOf(plain).full_attention_every, 2);
+  EXPECT_EQ(
+      MistakesIn(With(text, "\"attention_bias\": true", "\"attention_bias\": false")).at(0).message,
+      "all products of this model_type have biases: 'attention_bias' is false");
+}
+
 TEST(HuggingFaceTest, MistakesOfLatentAttention) {
   const std::string text = TextOf("deepseek-v3");
   EXPECT_EQ(MistakesIn(With(text, "\"kv_lora_rank\": 512,", "")).at(0).message,
@@ -731,8 +760,8 @@ TEST(HuggingFaceTest, ImpossibleDimensionsPointAtTheirKey) {
 
 TEST(HuggingFaceTest, UnknownTypesGetAHint) {
   const std::string known =
-      "known are bert, deepseek_v2, deepseek_v3, gpt2, kimi_k2, llama, megatron-bert, mistral, "
-      "mixtral, mpt, nemotron, qwen2, qwen3, qwen3_moe";
+      "known are bert, deepseek_v2, deepseek_v3, gpt2, gpt_oss, kimi_k2, llama, megatron-bert, "
+      "mistral, mixtral, mpt, nemotron, qwen2, qwen3, qwen3_moe";
   const Diagnostics mistakes = MistakesIn("{\"model_type\": \"lama\"}");
   ASSERT_EQ(mistakes.size(), 1U);
   EXPECT_EQ(mistakes[0].code, "model.unknown-type");

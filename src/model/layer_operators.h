@@ -83,6 +83,9 @@ struct AttentionShape {
   std::int64_t window = 0;      // 0: every token before it
   bool dropout = false;
   bool causal = true;  // false: every token sees all of its sequence, but for masked padding
+  // A number for each head takes part in the softmax of its scores, as another key would, and is
+  // left out of what comes of it.
+  bool sinks = false;
 
   std::int64_t values() const { return value_size > 0 ? value_size : head_size; }
 };
@@ -189,6 +192,12 @@ class LayerOperators {
                         const AttentionShape& shape);
   Operand MathAttention(Operand query_key_value, std::string_view module,
                         const AttentionShape& shape);
+
+  // The gradients of the heads' sinks, behind a core's backward: before the core in forward. A
+  // sum over tokens of what the softmax gave them, which follows from the log-sum-exp and the sums
+  // of rows that backward has.
+  void SinkGradients(const AttentionShape& shape, std::string_view module,
+                     ModulePositions parameters);
 
   Operand Add(Operand x, Operand y, std::string_view name);
   // x times a constant; in compiled code the kernel that reads it does so.

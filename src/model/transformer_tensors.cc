@@ -85,6 +85,14 @@ constexpr ModuleNames kLlamaNames = {.embedding = "model.embed_tokens",
                                      .shared_up = "mlp.shared_experts.up_proj",
                                      .shared_down = "mlp.shared_experts.down_proj"};
 
+constexpr ModuleNames GptOssNames() {
+  ModuleNames names = kLlamaNames;
+  names.sinks = "self_attn.sinks";
+  names.router = "mlp.router";
+  return names;
+}
+constexpr ModuleNames kGptOssNames = GptOssNames();
+
 constexpr ModuleNames kBertNames = {.embedding = "bert.embeddings.word_embeddings",
                                     .positions = "bert.embeddings.position_embeddings",
                                     .blocks = "bert.encoder.layer",
@@ -205,8 +213,13 @@ void AppendNorm(const Architecture& a, std::string_view module, Parameters& para
   parameters.push_back({module, Of::kBias, {a.hidden}, {}, true, frozen});
 }
 
-// Which of the two the family's module makes first: Mixtral's its router.
-bool RegistersRouterFirst(Family family) { return family == Family::kMixtral; }
+// Which of the two the family's module makes first.
+bool RegistersRouterFirst(Family family) {
+  return family == Family::kMixtral || family == Family::kGptOss;
+}
+
+// GPT-OSS keeps the matrices of its experts as [in, out].
+bool HasExpertsByInput(Family family) { return family == Family::kGptOss; }
 
 // Each rank routes its own tokens.
 void AppendRouter(const Architecture& a, const ModuleNames& names, Parameters& parameters) {
@@ -231,14 +244,20 @@ void AppendExperts(const Architecture& a, const ModuleNames& names, Parameters& 
     parameters.push_back({module, of, std::move(shape), std::move(splits), false, frozen,
                           ParameterGroup::kExperts, true});
   };
+  const bool by_input = HasExpertsByInput(a.family);
+  const auto append_matrix = [&](std::string_view module, std::int64_t in, std::int64_t out,
+                                 bool by_outputs) {
+    std::vector<std::int64_t> shape{experts.count, out, in};
+    if (by_input) std::swap(shape[1], shape[2]);
+    append(module, Of::kWeight, std::move(shape), by_outputs != by_input ? 1 : 2);
+  };
   const bool router_first = RegistersRouterFirst(a.family);
   if (router_first) AppendRouter(a, names, parameters);
-  append(names.experts_gate_up, Of::kWeight, {experts.count, 2 * experts.feed_forward, a.hidden},
-         1);
+  append_matrix(names.experts_gate_up, a.hidden, 2 * experts.feed_forward, true);
   if (experts.bias) {
     append(names.experts_gate_up, Of::kBias, {experts.count, 2 * experts.feed_forward}, 1);
   }
-  append(names.experts_down, Of::kWeight, {experts.count, a.hidden, experts.feed_forward}, 2);
+  append_matrix(names.experts_down, experts.feed_forward, a.hidden, false);
   if (experts.bias) append(names.experts_down, Of::kBias, {experts.count, a.hidden}, 0);
   if (!router_first) AppendRouter(a, names, parameters);
   if (experts.shared_feed_forward == 0) return;
@@ -272,6 +291,8 @@ const ModuleNames& NamesOf(Family family) {
       return kBertNames;
     case Family::kMegatronBert:
       return kMegatronBertNames;
+    case Family::kGptOss:
+      return kGptOssNames;
     case Family::kLlama:
     case Family::kMistral:
     case Family::kQwen2:
@@ -341,6 +362,16 @@ std::vector<ModuleParameter> BlockParameters(const Architecture& a, bool experts
   // BertLayer: attention.self, attention.output, intermediate, output; MegatronBertLayer has each
   // norm before what it is for.
   if (encoder && !post_norm) AppendNorm(a, names.attention_norm, parameters);
+  if (HasSinks(a.family)) {
+    parameters.push_back({names.sinks,
+                          Of::kWeight,
+                          {a.heads},
+                          AlongTensor(0),
+                          false,
+                          a.lora.adapts(),
+                          ParameterGroup::kDense,
+                          true});
+  }
   if (a.latent.exists()) {
     AppendLatentAttention(a, names, parameters);
   } else {
@@ -425,7 +456,8 @@ TransformerLayout LayOut(const Architecture& a) {
                 .kind = LayerKind::kBlock,
                 .tensors = {},
                 .first_block = i == 0,
-                .experts = HasExperts(a, i)};
+                .experts = HasExperts(a, i),
+                .full_attention = AttendsInFull(a, i)};
     const std::string prefix = block.name + ".";
     for (const ModuleParameter& parameter : block.experts ? mixture_parameters : dense_parameters) {
       append(block, prefix, parameter);

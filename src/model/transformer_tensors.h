@@ -26,6 +26,7 @@ struct ModuleNames {
       head_norm{}, next_sentence{};
   // Norms of queries and keys.
   std::string_view query_norm{}, key_norm{};
+  std::string_view sinks{};
   // Of latent attention: down to the vectors, their norms, and up from them; `query` where queries
   // have none of their own.
   std::string_view query_down{}, query_latent_norm{}, query_up{};

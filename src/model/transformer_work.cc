@@ -319,9 +319,10 @@ class Block {
                                .kv_heads = options_.repeat_kv ? heads : kv_heads,
                                .head_size = a_.head_size,
                                .value_size = fills ? a_.head_size : ValueSize(a_),
-                               .window = a_.attention_window,
+                               .window = variant_.full_attention ? 0 : a_.attention_window,
                                .dropout = a_.attention_dropout,
-                               .causal = !IsEncoder(a_.family)};
+                               .causal = !IsEncoder(a_.family),
+                               .sinks = HasSinks(a_.family)};
     const bool transposes = options_.transposes_attention && options_.micro_batch_size > 1;
     // Of queries, keys and values, or of all of them in one.
     const auto core = [&]<std::size_t kCount>(std::array<Operand, kCount> operands) {
@@ -339,6 +340,9 @@ class Block {
         return flash ? operators_.FlashAttention(each..., core_names_.core, shape)
                      : operators_.MathAttention(each..., core_names_.core, shape);
       };
+      if (shape.sinks) {
+        operators_.SinkGradients(shape, names_.sinks, Find(parameters_, names_.sinks));
+      }
       Operand y = std::apply(attend, operands);
       if (fills) {
         y = operators_.ResizeHeads(y, core_names_.core, ".cut_output", heads, ValueSize(a_));

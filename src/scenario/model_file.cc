@@ -111,6 +111,7 @@ Family ReadFamily(MappingReader& reader) {
                                                {"qwen2", Family::kQwen2},
                                                {"qwen3", Family::kQwen3},
                                                {"deepseek", Family::kDeepseek},
+                                               {"gpt_oss", Family::kGptOss},
                                                {"mpt", Family::kMpt},
                                                {"nemotron", Family::kNemotron},
                                                {"bert", Family::kBert},
@@ -189,6 +190,7 @@ Architecture ReadArchitecture(MappingReader& reader, Family family) {
                               a.position == Position::kLearned ? Need::kRequired : Need::kOptional,
                               a.position == Position::kLearned ? 1 : 0);
   a.attention_window = dimension("sliding_window", Need::kOptional, 0);
+  a.full_attention_every = dimension("sliding_window_pattern", Need::kOptional, 0);
   a.token_types =
       reader.ReadInteger("type_vocab_size", Need::kOptional, {0, model::kMostVocabulary})
           .value_or(a.token_types);

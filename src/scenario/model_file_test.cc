@@ -65,6 +65,8 @@ TEST(ModelFileTest, ShippedModelsHaveTheirParameterCounts) {
       {"deepseek-v3", 671'026'404'352},
       {"moonlight-16b-a3b", 15'960'108'544},
       {"kimi-k2", 1'026'408'209'408},
+      {"gpt-oss-20b", 20'914'757'184},
+      {"gpt-oss-120b", 116'829'156'672},
       {"mpt-7b", 6'649'286'656},
       {"mpt-30b", 29'957'200'896},
       {"mpt-70b", 64'862'437'376},
