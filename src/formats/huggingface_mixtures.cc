@@ -35,7 +35,8 @@ void ReadQuantization(Reader& reader) {
 void ReadFurtherTokens(Reader& reader) {
   if (reader.OptionalDimensionOrZero("num_nextn_predict_layers") == 0) return;
   reader.Warn("num_nextn_predict_layers",
-              "the forecast is that of the main model, without layers that predict further tokens");
+              "the forecast is that of the main model, without layers that predict further tokens; "
+              "with num_nextn_predict_layers a model file has one");
 }
 
 // What the classes of one kind fill in, where they differ.

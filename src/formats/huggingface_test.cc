@@ -543,7 +543,8 @@ TEST(HuggingFaceTest, DeepseekV3) {
                 "model: 'quantization_config' is an object: the forecast keeps weights as "
                 "training.precision says, not as this checkpoint does",
                 "model: 'num_nextn_predict_layers' is 1: the forecast is that of the main model, "
-                "without layers that predict further tokens"}));
+                "without layers that predict further tokens; with num_nextn_predict_layers a model "
+                "file has one"}));
   EXPECT_EQ(config.architecture.latent, model::DeepseekV3().latent);
   EXPECT_EQ(config.architecture.experts, model::DeepseekV3().experts);
   EXPECT_EQ(config.architecture.head_size, 192);

@@ -116,6 +116,10 @@ struct Architecture {
   bool next_sentence = false;
   LatentAttention latent{};  // head_size is then plain_head + rotary_head, kv_heads are heads
   Experts experts{};
+  // Modules behind the last block that predict further tokens from it, 0 or 1 (multi-token
+  // prediction, DeepSeek-V3, arXiv 2412.19437, section 2.2): a block of their own, which takes what
+  // the blocks have made and the next token's embedding.
+  std::int64_t further_tokens = 0;
   Lora lora{};  // how it is trained: with adapters, all else frozen
 };
 

@@ -257,6 +257,21 @@ void CheckExperts(const Architecture& a, Faults& faults) {
       "lower first_k_dense_replace or decoder_sparse_step, or leave num_experts out");
 }
 
+void CheckFurtherTokens(const Architecture& a, Faults& faults) {
+  constexpr const char* kField = "num_nextn_predict_layers";
+  if (a.further_tokens == 0) return;
+  if (a.further_tokens != 1) {
+    faults.Add(kField, fmt::format("one module that predicts a further token is modelled: {}",
+                                   a.further_tokens));
+  } else if (a.position != Position::kRotary || IsEncoder(a.family) || a.tie_embeddings) {
+    faults.Add(
+        kField,
+        "a module that predicts a further token is modelled in decoders with rotary positions "
+        "whose head has a tensor of its own",
+        "leave num_nextn_predict_layers out");
+  }
+}
+
 bool HasFusedProducts(Family family) { return family == Family::kGpt2 || family == Family::kMpt; }
 
 }  // namespace
@@ -278,6 +293,7 @@ std::vector<ArchitectureFault> Check(const Architecture& a) {
     faults.Add("sliding_window",
                fmt::format("sliding_window must not be negative: {}", a.attention_window));
   }
+  CheckFurtherTokens(a, faults);
   if (a.full_attention_every != 0) {
     if (a.attention_window == 0) {
       faults.Add("sliding_window_pattern",

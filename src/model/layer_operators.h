@@ -49,6 +49,8 @@ struct ModulePositions {
   // It is whole on every rank and applied to a rank's part of the tokens
   // (Tensor::sequence_parallel).
   bool of_part = false;
+  // Another product of the layer has the same weight, whose gradient is complete behind that one's.
+  bool gradient_later = false;
   // It has a weight, and perhaps a bias, which are not trained: no positions, no gradients.
   bool frozen = false;
   bool frozen_bias = false;
@@ -199,6 +201,12 @@ class LayerOperators {
   void SinkGradients(const AttentionShape& shape, std::string_view module,
                      ModulePositions parameters);
 
+  // The features of both side by side.
+  Operand Join(Operand x, Operand y, std::string_view name);
+  // The gradients that two products have made of one weight, added up. In forward before the first
+  // of the two, which makes its gradient last.
+  void AddUpWeightGradients(std::string_view module, std::int64_t elements,
+                            ModulePositions parameters);
   Operand Add(Operand x, Operand y, std::string_view name);
   // x times a constant; in compiled code the kernel that reads it does so.
   Operand Scale(Operand x, std::string_view name);

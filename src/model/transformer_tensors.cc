@@ -78,6 +78,10 @@ constexpr ModuleNames kLlamaNames = {.embedding = "model.embed_tokens",
                                      .kv_down = "self_attn.kv_a_proj_with_mqa",
                                      .kv_latent_norm = "self_attn.kv_a_layernorm",
                                      .kv_up = "self_attn.kv_b_proj",
+                                     .further_embedding_norm = "enorm",
+                                     .further_hidden_norm = "hnorm",
+                                     .further_projection = "eh_proj",
+                                     .further_norm = "shared_head.norm",
                                      .router = "mlp.gate",
                                      .experts_gate_up = "mlp.experts.gate_up_proj",
                                      .experts_down = "mlp.experts.down_proj",
@@ -398,9 +402,32 @@ std::vector<ModuleParameter> BlockParameters(const Architecture& a, bool experts
   return parameters;
 }
 
+namespace {
+
+// DeepSeek-V3's layer 61 (deepseek-ai/DeepSeek-V3, README_WEIGHTS.md); as Megatron-Core divides it
+// (megatron/core/transformer/multi_token_prediction.py).
+void AppendFurtherTokens(const Architecture& a, Parameters& parameters) {
+  const ModuleNames& names = NamesOf(a.family);
+  const bool frozen = a.lora.adapts();
+  parameters.push_back(
+      {names.embedding, Of::kWeight, {a.vocabulary, a.hidden}, AlongTensor(0), false, frozen});
+  const std::size_t first = parameters.size();
+  AppendNorm(a, names.further_embedding_norm, parameters);
+  AppendNorm(a, names.further_hidden_norm, parameters);
+  AppendLinear(a, names.further_projection, 2 * a.hidden, a.hidden, false, Pairing::kColumns,
+               parameters);
+  const Parameters block = BlockParameters(a, HasExperts(a, a.layers));
+  parameters.insert(parameters.end(), block.begin(), block.end());
+  AppendNorm(a, names.further_norm, parameters);
+  for (std::size_t i = first; i < parameters.size(); ++i) parameters[i].further = true;
+}
+
+}  // namespace
+
 std::vector<ModuleParameter> HeadParameters(const Architecture& a) {
   const ModuleNames& names = NamesOf(a.family);
   Parameters parameters;
+  if (a.further_tokens > 0) AppendFurtherTokens(a, parameters);
   if (!HasPostNorm(a.family)) AppendNorm(a, names.final_norm, parameters);
   if (IsEncoder(a.family)) {
     // Whole on each rank of a tensor-parallel group (megatron/core/models/bert/bert_lm_head.py,
@@ -431,13 +458,14 @@ TransformerLayout LayOut(const Architecture& a) {
   const auto append = [&layout](Layer& layer, std::string_view prefix, ModuleParameter parameter) {
     std::int64_t elements = 1;
     for (const std::int64_t extent : parameter.shape) elements *= extent;
+    const bool of_block = layer.kind == LayerKind::kBlock || parameter.further;
     std::vector<int>& indices = parameter.frozen ? layer.frozen : layer.tensors;
     std::vector<Tensor>& tensors = parameter.frozen ? layout.frozen : layout.tensors;
     indices.push_back(static_cast<int>(tensors.size()));
     std::string name = TensorName(prefix, parameter);
     tensors.push_back({std::move(name), std::move(parameter.shape), elements,
                        std::move(parameter.splits), parameter.group, parameter.sequence_parallel,
-                       layer.kind == LayerKind::kBlock});
+                       of_block});
   };
 
   Layer embedding{
@@ -470,7 +498,9 @@ TransformerLayout LayOut(const Architecture& a) {
     if (parameter.module == names.embedding) {
       (frozen ? head.frozen : head.tensors).push_back(embedding_weight);
     } else {
-      append(head, "", std::move(parameter));
+      const bool further = parameter.further;
+      append(head, further ? fmt::format("{}.{}.", names.blocks, a.layers) : "",
+             std::move(parameter));
     }
   }
   layout.layers.push_back(std::move(head));

@@ -191,6 +191,8 @@ Architecture ReadArchitecture(MappingReader& reader, Family family) {
                               a.position == Position::kLearned ? 1 : 0);
   a.attention_window = dimension("sliding_window", Need::kOptional, 0);
   a.full_attention_every = dimension("sliding_window_pattern", Need::kOptional, 0);
+  a.further_tokens = reader.ReadInteger("num_nextn_predict_layers", Need::kOptional, {0, 1})
+                         .value_or(a.further_tokens);
   a.token_types =
       reader.ReadInteger("type_vocab_size", Need::kOptional, {0, model::kMostVocabulary})
           .value_or(a.token_types);

@@ -240,6 +240,17 @@ TEST(ModelFileTest, LatentAttention) {
   EXPECT_EQ(MistakesIn(kTiny + sizes), Mistakes{"8:15 model.impossible"});
 }
 
+// A block more, whose input is projected from 2 h, and three norms; the head's product is shared.
+TEST(ModelFileTest, AModuleThatPredictsAFurtherToken) {
+  const std::string text = std::string(kTiny) + "num_nextn_predict_layers: 1\n";
+  ASSERT_TRUE(Parse(text).has_value()) << Format(Parse(text).error());
+  EXPECT_EQ(Parse(text)->parameter_count(),
+            12800 + 3 * (16384 + 24576 + 128) + 64 + 2 * 64 * 64 + 3 * 64);
+  EXPECT_EQ(MistakesIn(text + "tie_word_embeddings: true\n"), Mistakes{"8:27 model.impossible"});
+  EXPECT_EQ(MistakesIn(std::string(kTiny) + "num_nextn_predict_layers: 2\n"),
+            Mistakes{"8:27 input.out-of-range"});
+}
+
 TEST(ModelFileTest, MistakesOfExperts) {
   const std::string tiny = kTiny;
   EXPECT_EQ(MistakesIn(tiny + "num_experts: 4\n"), Mistakes{"1:1 input.missing-key"});
