@@ -229,10 +229,14 @@ std::string RotarySection(Reader& reader, const Architecture& architecture) {
       continue;
     }
     const std::string full = section + ".full_attention", sliding = section + ".sliding_attention";
-    const bool windows = architecture.attention_window > 0;
+    const bool mixed = model::MixesWindows(architecture);
+    const bool windows = architecture.attention_window > 0 && !mixed;
     const std::string& own = windows ? sliding : full;
     const std::string& other = windows ? full : sliding;
-    if (reader.Find(other) != nullptr) {
+    if (mixed) {
+      // One base for all: it is the same work, and files for other programs state but one.
+      reader.Accept(other);
+    } else if (reader.Find(other) != nullptr) {
       reader.Warn(other,
                   "no layer of this model is of that type; its rotary positions are left out");
     }
@@ -292,12 +296,22 @@ struct ModelType {
   Architecture (*read)(Reader& reader, KeysOfFields& keys);
 };
 constexpr ModelType kModelTypes[] = {
-    {"bert", ReadBertBase},     {"gpt2", ReadGpt2},
-    {"llama", ReadLlama},       {"megatron-bert", ReadMegatronBert},
-    {"mistral", ReadMistral},   {"mixtral", ReadMixtral},
-    {"mpt", ReadMpt},           {"nemotron", ReadNemotron},
-    {"qwen2", ReadQwen2},       {"qwen3", ReadQwen3},
-    {"qwen3_moe", ReadQwen3Moe}};
+    {"bert", ReadBertBase},
+    {"deepseek_v2", ReadDeepseekV2},
+    {"deepseek_v3", ReadDeepseekV3},
+    {"gpt2", ReadGpt2},
+    {"gpt_oss", ReadGptOss},
+    {"kimi_k2", ReadKimiK2},
+    {"llama", ReadLlama},
+    {"megatron-bert", ReadMegatronBert},
+    {"mistral", ReadMistral},
+    {"mixtral", ReadMixtral},
+    {"mpt", ReadMpt},
+    {"nemotron", ReadNemotron},
+    {"qwen2", ReadQwen2},
+    {"qwen3", ReadQwen3},
+    {"qwen3_moe", ReadQwen3Moe},
+};
 
 const ModelType* TypeCalled(const JsonValue* name) {
   if (name == nullptr || name->kind != Kind::kText) return nullptr;

@@ -9,38 +9,50 @@
 namespace stepcast::formats {
 namespace {
 
-// `layer_types`, since transformers 4.53: how many layers attend to all tokens, and how many within
-// a window. Nothing: the file does not say, or what it says has been reported.
+// `layer_types`, since transformers 4.53. Nothing: the file does not say, or what it says has been
+// reported.
 struct LayerTypes {
-  std::int64_t full = 0, sliding = 0;
+  std::int64_t full = 0, sliding = 0;  // how many layers attend to all tokens, and within a window
+  // Each so-many-th layer is full, and no other; 0: they stand in another order.
+  std::int64_t full_every = 0;
 };
+LayerTypes TypesOf(const std::vector<bool>& full) {
+  LayerTypes types;
+  const auto first = std::find(full.begin(), full.end(), true);
+  types.full_every = first - full.begin() + 1;
+  for (std::size_t i = 0; i < full.size(); ++i) {
+    if (full[i] != ((static_cast<std::int64_t>(i) + 1) % types.full_every == 0)) {
+      types.full_every = 0;
+      break;
+    }
+  }
+  types.full = std::count(full.begin(), full.end(), true);
+  types.sliding = std::ssize(full) - types.full;
+  return types;
+}
 std::optional<LayerTypes> ReadLayerTypes(HuggingFaceReader& reader, std::int64_t layers) {
   const auto words = reader.Texts("layer_types");
   if (!words) return std::nullopt;
-  LayerTypes types;
+  std::vector<bool> full;
   for (const std::string& word : *words) {
-    if (word == "full_attention") {
-      ++types.full;
-    } else if (word == "sliding_attention") {
-      ++types.sliding;
-    } else {
-      reader.Refuse("layer_types", fmt::format("layers of type {} are not modelled", Quoted(word)),
-                    kTakeTheKeyOut);
-      return std::nullopt;
-    }
-  }
-  if (types.full + types.sliding != layers && !reader.failed()) {
-    reader.Refuse(
-        "layer_types",
-        fmt::format("{} layers cannot be of {} types", layers, types.full + types.sliding),
-        "name the type of every layer, or leave layer_types out");
+    full.push_back(word == "full_attention");
+    if (full.back() || word == "sliding_attention") continue;
+    reader.Refuse("layer_types", fmt::format("layers of type {} are not modelled", Quoted(word)),
+                  kTakeTheKeyOut);
     return std::nullopt;
   }
-  return types;
+  if (std::ssize(full) != layers && !reader.failed()) {
+    reader.Refuse("layer_types",
+                  fmt::format("{} layers cannot be of {} types", layers, full.size()),
+                  "name the type of every layer, or leave layer_types out");
+    return std::nullopt;
+  }
+  return TypesOf(full);
 }
 
 constexpr std::string_view kMixedWindows =
-    "layers with and without a window are not modelled together";
+    "layers with and without a window are modelled where every so-many-th has none, in no other "
+    "order";
 
 }  // namespace
 
@@ -77,9 +89,7 @@ void ReadFullAttention(HuggingFaceReader& reader, const model::Architecture& a) 
   // A model converted from one that has a window but does not use it.
   if (!reader.Boolean("use_sliding_window", true)) reader.Accept("sliding_window");
   const std::optional<LayerTypes> types = ReadLayerTypes(reader, a.layers);
-  if (types && types->sliding > 0 && types->full > 0) {
-    reader.Refuse("layer_types", kMixedWindows, kTakeTheKeyOut);
-  } else if (reader.Boolean("use_sliding_window", false) || (types && types->sliding > 0)) {
+  if (reader.Boolean("use_sliding_window", false) || (types && types->sliding > 0)) {
     reader.Refuse(types ? "layer_types" : "use_sliding_window",
                   "models of this type have no window of attention",
                   "write model_type: mistral, whose layers are the same and have a window");
@@ -92,10 +102,13 @@ void ReadWindow(HuggingFaceReader& reader, std::int64_t window, std::int64_t fir
   if (window == 0) return;
   const std::int64_t sliding =
       types ? types->sliding : std::max<std::int64_t>(a.layers - first_layer, 0);
-  if (sliding > 0 && sliding < a.layers) {
+  if (sliding == 0) return;
+  a.attention_window = window;
+  if (sliding == a.layers) return;
+  if (types && types->full_every > 1) {
+    a.full_attention_every = types->full_every;
+  } else {
     reader.Refuse(types ? "layer_types" : key, kMixedWindows, kTakeTheKeyOut);
-  } else if (sliding > 0) {
-    a.attention_window = window;
   }
 }
 

@@ -74,8 +74,9 @@ struct Effect {
 
 // Of shapes, FLOPs or memory: the forecast would be another model's.
 constexpr std::string_view kExperts = "models of this type have no such experts";
-constexpr std::string_view kLatent = "latent attention is not modelled";
-constexpr std::string_view kFurtherTokens = "layers that predict further tokens are not modelled";
+constexpr std::string_view kLatent = "models of this type have no latent attention";
+constexpr std::string_view kFurtherTokens =
+    "layers that predict further tokens are not modelled in models of this type";
 constexpr std::string_view kHeadNorms =
     "norms of queries and keys are not modelled in models of this type";
 constexpr std::string_view kCaps = "capped scores and logits are not modelled";
@@ -94,11 +95,6 @@ constexpr std::string_view kUnequal = "layers that differ in shape are not model
 constexpr std::string_view kShared = "layers that share keys and values are not modelled";
 
 constexpr Effect kNotModelled[] = {
-    {"kv_lora_rank", kLatent},
-    {"q_lora_rank", kLatent},
-    {"qk_nope_head_dim", kLatent},
-    {"qk_rope_head_dim", kLatent},
-    {"v_head_dim", kLatent},
     {"num_nextn_predict_layers", kFurtherTokens},
     {"mtp_num_layers", kFurtherTokens},
     {"num_mtp_layers", kFurtherTokens},
@@ -146,6 +142,11 @@ constexpr Effect kNotModelled[] = {
     {"chunk_size_feed_forward", "feed-forward layers that run in pieces are not modelled"}};
 // Of models that a model file can describe, whatever their class in transformers has.
 constexpr Effect kNotOfThisType[] = {{"sliding_window", kWindow},
+                                     {"kv_lora_rank", kLatent},
+                                     {"q_lora_rank", kLatent},
+                                     {"qk_nope_head_dim", kLatent},
+                                     {"qk_rope_head_dim", kLatent},
+                                     {"v_head_dim", kLatent},
                                      {"num_local_experts", kExperts, 1},
                                      {"num_experts", kExperts, 1},
                                      {"n_routed_experts", kExperts, 1},

@@ -9,5 +9,9 @@ namespace stepcast::formats {
 
 model::Architecture ReadMixtral(HuggingFaceReader& reader, KeysOfFields& keys);
 model::Architecture ReadQwen3Moe(HuggingFaceReader& reader, KeysOfFields& keys);
+model::Architecture ReadDeepseekV2(HuggingFaceReader& reader, KeysOfFields& keys);
+model::Architecture ReadDeepseekV3(HuggingFaceReader& reader, KeysOfFields& keys);
+model::Architecture ReadGptOss(HuggingFaceReader& reader, KeysOfFields& keys);
+model::Architecture ReadKimiK2(HuggingFaceReader& reader, KeysOfFields& keys);
 
 }  // namespace stepcast::formats

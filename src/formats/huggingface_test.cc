@@ -126,7 +126,8 @@ std::string Adding(const std::string& text, const std::string& keys) {
 TEST(HuggingFaceTest, AKeyThatChangesTheLayersIsRefusedByName) {
   const std::string llama = TextOf("llama3.1-8b");
   const std::pair<const char*, const char*> cases[] = {
-      {"\"kv_lora_rank\": 512", "latent attention is not modelled: 'kv_lora_rank' is 512"},
+      {"\"kv_lora_rank\": 512",
+       "models of this type have no latent attention: 'kv_lora_rank' is 512"},
       {"\"n_routed_experts\": 256",
        "models of this type have no such experts: 'n_routed_experts' is 256"},
       {"\"num_local_experts\": 8",
@@ -140,7 +141,8 @@ TEST(HuggingFaceTest, AKeyThatChangesTheLayersIsRefusedByName) {
       {"\"use_qk_norm\": true",
        "norms of queries and keys are not modelled in models of this type: 'use_qk_norm' is true"},
       {"\"num_nextn_predict_layers\": 1",
-       "layers that predict further tokens are not modelled: 'num_nextn_predict_layers' is 1"},
+       "layers that predict further tokens are not modelled in models of this type: "
+       "'num_nextn_predict_layers' is 1"},
       {"\"quantization_config\": {\"quant_method\": \"fp8\"}",
        "weights that are kept quantised are not modelled: 'quantization_config' is an object"},
       {"\"sliding_window\": 4096",
@@ -378,6 +380,12 @@ TEST(HuggingFaceTest, TypesOfLayers) {
   EXPECT_EQ(window(llama, LayerTypes(32, full, 0, "")), 0);
   EXPECT_EQ(window(mistral, LayerTypes(32, sliding, 0, "")), 4096);
   EXPECT_EQ(window(mistral, LayerTypes(32, full, 0, "")), 0);
+  // Every 32nd is full, which is the last one.
+  const Architecture mixed = ArchitectureOf(Adding(mistral, LayerTypes(31, sliding, 1, full)));
+  EXPECT_EQ(mixed.attention_window, 4096);
+  EXPECT_EQ(mixed.full_attention_every, 32);
+  EXPECT_EQ(ArchitectureOf(Adding(mistral, LayerTypes(32, sliding, 0, ""))).full_attention_every,
+            0);
   EXPECT_EQ(window(qwen, LayerTypes(28, full, 0, "")), 0);
   EXPECT_EQ(window(qwen, LayerTypes(28, sliding, 0, "")), 131072);
   // use_sliding_window is false: there is no window for the layers that would have one.
@@ -389,13 +397,14 @@ TEST(HuggingFaceTest, TypesOfLayers) {
   };
   EXPECT_EQ(
       refused(mistral, LayerTypes(16, full, 16, sliding)),
-      "layers with and without a window are not modelled together: 'layer_types' is an array");
+      "layers with and without a window are modelled where every so-many-th has none, in no other "
+      "order: 'layer_types' is an array");
   EXPECT_EQ(
       refused(qwen, LayerTypes(14, full, 14, sliding)),
-      "layers with and without a window are not modelled together: 'layer_types' is an array");
-  EXPECT_EQ(
-      refused(llama, LayerTypes(16, full, 16, sliding)),
-      "layers with and without a window are not modelled together: 'layer_types' is an array");
+      "layers with and without a window are modelled where every so-many-th has none, in no other "
+      "order: 'layer_types' is an array");
+  EXPECT_EQ(refused(llama, LayerTypes(16, full, 16, sliding)),
+            "models of this type have no window of attention: 'layer_types' is an array");
   EXPECT_EQ(refused(llama, LayerTypes(32, sliding, 0, "")),
             "models of this type have no window of attention: 'layer_types' is an array");
   EXPECT_EQ(refused(mistral, LayerTypes(31, sliding, 0, "")),
@@ -435,7 +444,7 @@ TEST(HuggingFaceTest, MistakesOfAWrapper) {
                  ", \"quantization_config\": {\"quant_method\": \"fp8\"}}");
   ASSERT_EQ(mistakes.size(), 2U) << Format(mistakes);
   EXPECT_EQ(mistakes[0].message,
-            "latent attention is not modelled: 'text_config.kv_lora_rank' is 512");
+            "models of this type have no latent attention: 'text_config.kv_lora_rank' is 512");
   EXPECT_EQ(mistakes[1].message,
             "weights that are kept quantised are not modelled: 'quantization_config' is an object");
   // Dimensions that the file leaves to transformers.
@@ -523,6 +532,99 @@ TEST(HuggingFaceTest, Qwen3Mixtures) {
   EXPECT_EQ(
       MistakesIn(With(text, "\"mlp_only_layers\": []", "\"mlp_only_layers\": [0]")).at(0).message,
       "dense layers in places of their own are not modelled: 'mlp_only_layers' is an array");
+}
+
+TEST(HuggingFaceTest, DeepseekV3) {
+  const std::string text = TextOf("deepseek-v3");
+  const HuggingFaceConfig config = ConfigOf(text);
+  EXPECT_EQ(Parameters(config.architecture), 671'026'404'352);
+  EXPECT_EQ(config.warnings,
+            (std::vector<std::string>{
+                "model: 'quantization_config' is an object: the forecast keeps weights as "
+                "training.precision says, not as this checkpoint does",
+                "model: 'num_nextn_predict_layers' is 1: the forecast is that of the main model, "
+                "without layers that predict further tokens; with num_nextn_predict_layers a model "
+                "file has one"}));
+  EXPECT_EQ(config.architecture.latent, model::DeepseekV3().latent);
+  EXPECT_EQ(config.architecture.experts, model::DeepseekV3().experts);
+  EXPECT_EQ(config.architecture.head_size, 192);
+  ASSERT_TRUE(config.constants.rotary_scaling.has_value());
+  EXPECT_EQ(config.constants.rotary_scaling->rule, model::RotaryRule::kYarn);
+  // As transformers 5 writes it: the turned part of a head, and the whole.
+  EXPECT_EQ(ArchitectureOf(Adding(text, "\"head_dim\": 64, \"qk_head_dim\": 192")).head_size, 192);
+
+  // Kimi K2 differs in these.
+  std::string kimi = With(text, "\"deepseek_v3\"", "\"kimi_k2\"");
+  kimi = With(kimi, "\"num_attention_heads\": 128", "\"num_attention_heads\": 64");
+  kimi = With(kimi, "\"num_key_value_heads\": 128", "\"num_key_value_heads\": 64");
+  kimi = With(kimi, "\"n_routed_experts\": 256", "\"n_routed_experts\": 384");
+  kimi = With(kimi, "\"first_k_dense_replace\": 3", "\"first_k_dense_replace\": 1");
+  kimi = With(kimi, "\"vocab_size\": 129280", "\"vocab_size\": 163840");
+  kimi = With(With(kimi, "\"n_group\": 8", "\"n_group\": 1"), "\"topk_group\": 4",
+              "\"topk_group\": 1");
+  EXPECT_EQ(Parameters(ArchitectureOf(kimi)), 1'026'408'209'408);
+  EXPECT_EQ(ArchitectureOf(kimi).experts.groups, 0);
+}
+
+// deepseek-ai/DeepSeek-V2-Lite, and Moonlight as a model of the later type.
+TEST(HuggingFaceTest, DeepseekV2Lite) {
+  const std::string text =
+      R"({"model_type": "deepseek_v2", "hidden_size": 2048, "num_hidden_layers": 27,
+          "num_attention_heads": 16, "num_key_value_heads": 16, "intermediate_size": 10944,
+          "vocab_size": 102400, "kv_lora_rank": 512, "q_lora_rank": null, "qk_nope_head_dim": 128,
+          "qk_rope_head_dim": 64, "v_head_dim": 128, "n_routed_experts": 64, "n_shared_experts": 2,
+          "num_experts_per_tok": 6, "moe_intermediate_size": 1408, "first_k_dense_replace": 1,
+          "moe_layer_freq": 1, "n_group": 1, "topk_group": 1, "topk_method": "greedy",
+          "scoring_func": "softmax", "norm_topk_prob": false, "routed_scaling_factor": 1.0})";
+  EXPECT_EQ(ConfigOf(text).warnings, std::vector<std::string>());
+  const Architecture a = ArchitectureOf(text);
+  EXPECT_EQ(Parameters(a), 15'706'484'224);
+  EXPECT_EQ(a.experts, model::DeepseekV2Lite().experts);
+  std::string moonlight = With(text, "deepseek_v2", "deepseek_v3");
+  moonlight = With(moonlight, "\"intermediate_size\": 10944", "\"intermediate_size\": 11264");
+  moonlight = With(moonlight, "102400", "163840");
+  moonlight = With(With(moonlight, "\"greedy\"", "\"noaux_tc\""), "\"softmax\"", "\"sigmoid\"");
+  EXPECT_EQ(Parameters(ArchitectureOf(moonlight)), 15'960'108'544);
+  EXPECT_TRUE(ArchitectureOf(moonlight).experts.balancing_bias);
+}
+
+TEST(HuggingFaceTest, GptOss) {
+  const std::string text = TextOf("gpt-oss-20b");
+  const HuggingFaceConfig config = ConfigOf(text);
+  EXPECT_EQ(Parameters(config.architecture), 20'914'757'184);
+  EXPECT_EQ(config.warnings,
+            std::vector<std::string>{
+                "model: 'quantization_config' is an object: the forecast keeps weights as "
+                "training.precision says, not as this checkpoint does"});
+  EXPECT_EQ(config.architecture.experts, model::GptOss20B().experts);
+  EXPECT_EQ(config.architecture.attention_window, 128);
+  EXPECT_EQ(config.architecture.full_attention_every, 2);
+  EXPECT_EQ(config.constants.rotary_base, 150'000);
+  ASSERT_TRUE(config.constants.rotary_scaling.has_value());
+  EXPECT_EQ(config.constants.rotary_scaling->factor, 32);
+  // Without layer_types the same, as transformers fills it in.
+  const std::string plain = With(text, "\"layer_types\"", "\"layer_types_of\"");
+  EXPECT_EQ(ArchitectureOf(plain).full_attention_every, 2);
+  EXPECT_EQ(
+      MistakesIn(With(text, "\"attention_bias\": true", "\"attention_bias\": false")).at(0).message,
+      "all products of this model_type have biases: 'attention_bias' is false");
+}
+
+TEST(HuggingFaceTest, MistakesOfLatentAttention) {
+  const std::string text = TextOf("deepseek-v3");
+  EXPECT_EQ(MistakesIn(With(text, "\"kv_lora_rank\": 512,", "")).at(0).message,
+            "missing key: 'kv_lora_rank'");
+  EXPECT_EQ(MistakesIn(With(text, "\"moe_layer_freq\": 1", "\"moe_layer_freq\": 2")).at(0).message,
+            "dense layers among those with experts are not modelled: 'moe_layer_freq' is 2");
+  EXPECT_EQ(
+      MistakesIn(With(text, "\"attention_bias\": false", "\"attention_bias\": true")).at(0).message,
+      "latent attention is modelled without biases: 'attention_bias' is true");
+  EXPECT_EQ(MistakesIn(With(text, "\"sigmoid\"", "\"tanh\"")).at(0).message,
+            "only softmax and sigmoid are modelled: 'scoring_func' is 'tanh'");
+  const Diagnostics heads =
+      MistakesIn(With(text, "\"num_key_value_heads\": 128", "\"num_key_value_heads\": 8"));
+  ASSERT_EQ(heads.size(), 1U) << Format(heads);
+  EXPECT_EQ(heads[0].message, "latent attention makes keys and values for every head: 8 and 128");
 }
 
 TEST(HuggingFaceTest, MistakesOfAMixture) {
@@ -659,8 +761,8 @@ TEST(HuggingFaceTest, ImpossibleDimensionsPointAtTheirKey) {
 
 TEST(HuggingFaceTest, UnknownTypesGetAHint) {
   const std::string known =
-      "known are bert, gpt2, llama, megatron-bert, mistral, mixtral, mpt, nemotron, qwen2, qwen3, "
-      "qwen3_moe";
+      "known are bert, deepseek_v2, deepseek_v3, gpt2, gpt_oss, kimi_k2, llama, megatron-bert, "
+      "mistral, mixtral, mpt, nemotron, qwen2, qwen3, qwen3_moe";
   const Diagnostics mistakes = MistakesIn("{\"model_type\": \"lama\"}");
   ASSERT_EQ(mistakes.size(), 1U);
   EXPECT_EQ(mistakes[0].code, "model.unknown-type");

@@ -35,6 +35,11 @@ Architecture TypicalOf(Family family) {
       a.experts.scores = RouterScores::kSigmoid;
       a.experts.balancing_bias = true;
       break;
+    case Family::kGptOss:
+      a.attention_bias = a.projection_bias = true;
+      a.experts.scores = RouterScores::kSoftmaxOfChosen;
+      a.experts.router_bias = a.experts.bias = true;
+      break;
     case Family::kBert:
     case Family::kMegatronBert:
       a.normalization = Normalization::kLayerNorm;
@@ -80,6 +85,8 @@ const char* Name(Family family) {
       return "qwen3";
     case Family::kDeepseek:
       return "deepseek";
+    case Family::kGptOss:
+      return "gpt_oss";
     case Family::kBert:
       return "bert";
     case Family::kMegatronBert:

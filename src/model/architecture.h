@@ -22,6 +22,7 @@ enum class Family : std::uint8_t {
   // Latent attention (arXiv 2405.04434, 2412.19437); with experts, as all that are released: V2,
   // V3, Moonlight, Kimi K2.
   kDeepseek,
+  kGptOss,  // attention sinks, and biases of all products (OpenAI 2025, gpt-oss)
   // Encoders, pre-trained by predicting masked tokens (Devlin et al. 2018, arXiv 1810.04805).
   kBert,          // norms behind residuals
   kMegatronBert,  // norms before attention and feed-forward (Shoeybi et al. 2019, arXiv 1909.08053)
@@ -106,12 +107,19 @@ struct Architecture {
   bool dropout = false;               // residual and embedding dropout are active in training
   bool attention_dropout = false;     // so is dropout of the attention weights
   std::int64_t attention_window = 0;  // a token sees at most so many before it; 0 = all of them
+  // With a window: each so-many-th block has none, counted from the model's first: with 2 those
+  // with an odd index (GPT-OSS, Gemma 2), with 6 (Gemma 3) the sixth; 0: every block has it.
+  std::int64_t full_attention_every = 0;
   // Encoders: rows of the table of token types (segments); 0: there is none.
   std::int64_t token_types = 0;
   // Encoders: a pooler and a head tell from the first token whether one segment follows the other.
   bool next_sentence = false;
   LatentAttention latent{};  // head_size is then plain_head + rotary_head, kv_heads are heads
   Experts experts{};
+  // Modules behind the last block that predict further tokens from it, 0 or 1 (multi-token
+  // prediction, DeepSeek-V3, arXiv 2412.19437, section 2.2): a block of their own, which takes what
+  // the blocks have made and the next token's embedding.
+  std::int64_t further_tokens = 0;
   Lora lora{};  // how it is trained: with adapters, all else frozen
 };
 
@@ -129,6 +137,18 @@ inline bool HasExperts(const Architecture& architecture, std::int64_t block) {
 constexpr std::int64_t ValueSize(const Architecture& architecture) {
   return architecture.latent.exists() ? architecture.latent.value_head : architecture.head_size;
 }
+
+// Some blocks have the window, and others attend to all tokens.
+constexpr bool MixesWindows(const Architecture& architecture) {
+  return architecture.attention_window > 0 && architecture.full_attention_every > 0;
+}
+// The block with this index is one of the others.
+constexpr bool AttendsInFull(const Architecture& architecture, std::int64_t block) {
+  return MixesWindows(architecture) && (block + 1) % architecture.full_attention_every == 0;
+}
+
+// A number for each head that takes part in the softmax of its scores (arXiv 2309.17453).
+constexpr bool HasSinks(Family family) { return family == Family::kGptOss; }
 
 // Every token sees all tokens of its sequence; the head predicts masked ones.
 constexpr bool IsEncoder(Family family) {

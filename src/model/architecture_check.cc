@@ -203,11 +203,13 @@ void CheckExperts(const Architecture& a, Faults& faults) {
   if (!experts.exist()) {
     if (experts.count < 0) {
       faults.Within("num_experts", experts.count, kMostExperts);
-    } else if (a.family == Family::kMixtral) {
+    } else if (a.family == Family::kMixtral || a.family == Family::kGptOss) {
       faults.Add("num_experts",
                  fmt::format("layers of the family {} have experts: num_experts is {}",
                              Name(a.family), experts.count),
-                 "write num_experts and num_experts_per_tok, or 'family: mistral'");
+                 a.family == Family::kMixtral
+                     ? "write num_experts and num_experts_per_tok, or 'family: mistral'"
+                     : "write num_experts and num_experts_per_tok");
     }
     return;
   }
@@ -255,6 +257,21 @@ void CheckExperts(const Architecture& a, Faults& faults) {
       "lower first_k_dense_replace or decoder_sparse_step, or leave num_experts out");
 }
 
+void CheckFurtherTokens(const Architecture& a, Faults& faults) {
+  constexpr const char* kField = "num_nextn_predict_layers";
+  if (a.further_tokens == 0) return;
+  if (a.further_tokens != 1) {
+    faults.Add(kField, fmt::format("one module that predicts a further token is modelled: {}",
+                                   a.further_tokens));
+  } else if (a.position != Position::kRotary || IsEncoder(a.family) || a.tie_embeddings) {
+    faults.Add(
+        kField,
+        "a module that predicts a further token is modelled in decoders with rotary positions "
+        "whose head has a tensor of its own",
+        "leave num_nextn_predict_layers out");
+  }
+}
+
 bool HasFusedProducts(Family family) { return family == Family::kGpt2 || family == Family::kMpt; }
 
 }  // namespace
@@ -275,6 +292,22 @@ std::vector<ArchitectureFault> Check(const Architecture& a) {
   if (a.attention_window < 0) {
     faults.Add("sliding_window",
                fmt::format("sliding_window must not be negative: {}", a.attention_window));
+  }
+  CheckFurtherTokens(a, faults);
+  if (a.full_attention_every != 0) {
+    if (a.attention_window == 0) {
+      faults.Add("sliding_window_pattern",
+                 fmt::format("no block has a window: sliding_window is absent, and "
+                             "sliding_window_pattern is {}",
+                             a.full_attention_every),
+                 "write sliding_window, or leave sliding_window_pattern out");
+    } else if (a.full_attention_every < 2) {
+      faults.Add(
+          "sliding_window_pattern",
+          fmt::format("sliding_window_pattern must be at least 2: {}", a.full_attention_every),
+          "with 2 every second block attends to all tokens; leave sliding_window out if all "
+          "do");
+    }
   }
   if (!IsEncoder(a.family) && a.token_types != 0) {
     faults.Add("type_vocab_size",

@@ -25,7 +25,8 @@ TEST(ArchitectureTest, PublishedModelsArePossible) {
   for (const Architecture& a :
        {Gpt2Small(), Llama2With7B(), Llama31With8B(), Llama31With70B(), Llama31With405B(),
         Mistral7B(), Qwen2With7B(), Mpt7B(), Nemotron15B(), BertLarge(), Mixtral8x7B(),
-        Qwen3With8B(), Qwen3With30B(), DeepseekV3(), DeepseekV2Lite(), Moonlight16B(), KimiK2()}) {
+        Qwen3With8B(), Qwen3With30B(), DeepseekV3(), DeepseekV2Lite(), Moonlight16B(), GptOss20B(),
+        KimiK2()}) {
     EXPECT_EQ(Fields(a), Names());
   }
 }
@@ -211,6 +212,22 @@ TEST(ArchitectureTest, LatentAttentionHasItsRanges) {
             "adapters of latent attention's queries, keys and values are not modelled");
   a.lora.targets = {.projection = true};
   EXPECT_TRUE(CheckLora(a).empty());
+}
+
+TEST(ArchitectureTest, WindowsOfSomeBlocks) {
+  EXPECT_FALSE(AttendsInFull(GptOss20B(), 0));
+  EXPECT_TRUE(AttendsInFull(GptOss20B(), 1));
+  EXPECT_FALSE(AttendsInFull(Mistral7B(), 1));
+  Architecture a = GptOss20B();
+  a.attention_window = 0;
+  EXPECT_FALSE(AttendsInFull(a, 1));
+  EXPECT_EQ(Fields(a), Names{"sliding_window_pattern"});
+  a = GptOss20B();
+  a.full_attention_every = 1;
+  EXPECT_EQ(Fields(a), Names{"sliding_window_pattern"});
+  a = GptOss20B();
+  a.experts = {};
+  EXPECT_EQ(Fields(a), Names{"num_experts"});
 }
 
 TEST(ArchitectureTest, NamesAreThoseOfTheModelFile) {

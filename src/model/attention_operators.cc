@@ -86,6 +86,17 @@ Operand LayerOperators::MathAttention(Operand query_key_value, std::string_view 
   return Math({all, all, all, true}, module, shape);
 }
 
+void LayerOperators::SinkGradients(const AttentionShape& shape, std::string_view module,
+                                   ModulePositions parameters) {
+  if (parameters.weight < 0) return;
+  tape_->OnBackward([=, this] {
+    const std::int64_t rows = tokens_ * shape.heads;
+    tape_->RunBackward(Memory(Joined(module, ".grad"), 4 * rows, Bytes(2 * rows * kFp32Size),
+                              BytesOfElements(shape.heads)),
+                       {}, {}, {parameters.weight}, parameters.all());
+  });
+}
+
 LayerOperators::BlockSizes LayerOperators::SizesOf(const AttentionShape& shape,
                                                    const Block& block) const {
   const std::int64_t rows = Documents() * block.queries * shape.heads;
@@ -263,6 +274,15 @@ Operand LayerOperators::Math(const Core& core, std::string_view module,
     masked = tape_->Make(Joined(module, ".mask output"), matrix);
     tape_->Run(over_scores(".mask", 1, matrix, matrix), {scaled}, {masked});
   }
+  // The sinks as a further column, and the largest score subtracted, by kernels of their own
+  // (transformers, models/gpt_oss/modeling_gpt_oss.py, eager_attention_forward).
+  if (shape.sinks && !compiled) {
+    const Value with = tape_->Make(Joined(module, ".sinks output"), matrix);
+    tape_->Run(over_scores(".sinks", 0, matrix, matrix), {masked}, {with});
+    tape_->Run(over_scores(".max", 1, matrix, Bytes()), {with}, {});
+    masked = tape_->Make(Joined(module, ".subtract output"), matrix);
+    tape_->Run(over_scores(".subtract", 1, matrix, matrix), {with}, {masked});
+  }
   const Bytes read = fused && shape.causal ? ScoreBytes(scores / 2, element_size_)
                      : stepwise            ? wide
                                            : matrix;
@@ -331,6 +351,13 @@ Operand LayerOperators::Math(const Core& core, std::string_view module,
                     2 * (fused ? read : softmax_size) + (drops_at_once ? mask_size : Bytes()),
                     stepwise ? wide : matrix),
         {d_weights}, {d_scores});
+    if (shape.sinks && !compiled) {
+      // What the largest score was subtracted from, and the scores without the sinks' column.
+      tape_->RunBackward(over_scores(".subtract.dgrad", 1, matrix, matrix), {d_scores}, {d_scores});
+      const Value d_masked = tape_->MakeScratch(matrix);
+      tape_->RunBackward(over_scores(".sinks.dgrad", 0, matrix, matrix), {d_scores}, {d_masked});
+      d_scores = d_masked;
+    }
     if (scales) {
       const Value d_raw = tape_->MakeGradient(raw);
       tape_->RunBackward(over_scores(".scale.dgrad", 1, matrix, matrix), {d_scores}, {d_raw});

@@ -155,6 +155,25 @@ inline Architecture KimiK2() {
   return a;
 }
 
+inline Architecture GptOss(std::int64_t layers, std::int64_t experts) {
+  Architecture a = TypicalOf(Family::kGptOss);
+  a.layers = layers;
+  a.hidden = a.feed_forward = 2880;
+  a.heads = 64;
+  a.kv_heads = 8;
+  a.head_size = 64;
+  a.vocabulary = 201088;
+  a.attention_window = 128;
+  a.full_attention_every = 2;
+  a.experts.count = experts;
+  a.experts.per_token = 4;
+  a.experts.feed_forward = 2880;
+  return a;
+}
+
+inline Architecture GptOss20B() { return GptOss(24, 32); }
+inline Architecture GptOss120B() { return GptOss(36, 128); }
+
 inline Architecture Nemotron15B() {
   Architecture a = TypicalOf(Family::kNemotron);
   a.layers = 32;

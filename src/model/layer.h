@@ -61,10 +61,11 @@ struct Layer {
   // Indices into Model::tensors. The layer's operators call them by their position here. A tied
   // tensor stands in two layers (GPT-2: embedding and head); the first one owns it.
   std::vector<int> tensors;
-  std::vector<int> frozen{};  // the same of Model::frozen
-  bool first_block = false;   // the first block of the whole model
-  bool experts = false;       // a block whose feed-forward is a mixture of experts
-  int listed = 0;             // of a layer list: which of its entries
+  std::vector<int> frozen{};    // the same of Model::frozen
+  bool first_block = false;     // the first block of the whole model
+  bool experts = false;         // a block whose feed-forward is a mixture of experts
+  bool full_attention = false;  // a block that attends to all tokens while others have a window
+  int listed = 0;               // of a layer list: which of its entries
 };
 
 }  // namespace stepcast::model

@@ -262,6 +262,28 @@ Operand LayerOperators::ResizeHeads(Operand x, std::string_view module, std::str
   return y;
 }
 
+Operand LayerOperators::Join(Operand x, Operand y, std::string_view name) {
+  const Operand both = Make(Joined(name, " output"), x.width + y.width, x.tokens, x.fp32);
+  tape_->Run(Memory(std::string(name), 0, Size(x) + Size(y), Size(both)), {x.value, y.value},
+             {both.value});
+  tape_->OnBackward([=, this] {
+    // Parts of the one gradient.
+    tape_->Pass(both.value, x.value);
+    tape_->Pass(both.value, y.value);
+  });
+  return both;
+}
+
+void LayerOperators::AddUpWeightGradients(std::string_view module, std::int64_t elements,
+                                          ModulePositions parameters) {
+  if (parameters.weight < 0) return;
+  tape_->OnBackward([=, this] {
+    const Bytes bytes = BytesOfElements(elements);
+    tape_->RunBackward(Memory(Joined(module, ".weight.grad.add"), elements, 2 * bytes, bytes), {},
+                       {}, {parameters.weight}, {parameters.weight});
+  });
+}
+
 Operand LayerOperators::RepeatHeads(Operand x, std::string_view module, std::int64_t times) {
   return times == 1 ? x : Copies(x, module, times);
 }

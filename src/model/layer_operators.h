@@ -49,6 +49,8 @@ struct ModulePositions {
   // It is whole on every rank and applied to a rank's part of the tokens
   // (Tensor::sequence_parallel).
   bool of_part = false;
+  // Another product of the layer has the same weight, whose gradient is complete behind that one's.
+  bool gradient_later = false;
   // It has a weight, and perhaps a bias, which are not trained: no positions, no gradients.
   bool frozen = false;
   bool frozen_bias = false;
@@ -83,6 +85,9 @@ struct AttentionShape {
   std::int64_t window = 0;      // 0: every token before it
   bool dropout = false;
   bool causal = true;  // false: every token sees all of its sequence, but for masked padding
+  // A number for each head takes part in the softmax of its scores, as another key would, and is
+  // left out of what comes of it.
+  bool sinks = false;
 
   std::int64_t values() const { return value_size > 0 ? value_size : head_size; }
 };
@@ -190,6 +195,18 @@ class LayerOperators {
   Operand MathAttention(Operand query_key_value, std::string_view module,
                         const AttentionShape& shape);
 
+  // The gradients of the heads' sinks, behind a core's backward: before the core in forward. A
+  // sum over tokens of what the softmax gave them, which follows from the log-sum-exp and the sums
+  // of rows that backward has.
+  void SinkGradients(const AttentionShape& shape, std::string_view module,
+                     ModulePositions parameters);
+
+  // The features of both side by side.
+  Operand Join(Operand x, Operand y, std::string_view name);
+  // The gradients that two products have made of one weight, added up. In forward before the first
+  // of the two, which makes its gradient last.
+  void AddUpWeightGradients(std::string_view module, std::int64_t elements,
+                            ModulePositions parameters);
   Operand Add(Operand x, Operand y, std::string_view name);
   // x times a constant; in compiled code the kernel that reads it does so.
   Operand Scale(Operand x, std::string_view name);

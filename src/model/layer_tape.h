@@ -90,8 +90,21 @@ class LayerTape {
 
   // The operators between the two are of the module, which selective recomputation may drop and run
   // again. One at a time.
-  void BeginModule(Module module) { module_ = module; }
-  void EndModule() { module_ = Module::kNone; }
+  void BeginModule(Module module) {
+    if (!whole_) module_ = module;
+  }
+  void EndModule() {
+    if (!whole_) module_ = Module::kNone;
+  }
+  // The same, whatever modules begin and end within.
+  void BeginWhole(Module module) {
+    module_ = module;
+    whole_ = true;
+  }
+  void EndWhole() {
+    module_ = Module::kNone;
+    whole_ = false;
+  }
 
   // For functions given to OnBackward.
   Value GradientOf(Value value) const;
@@ -206,6 +219,7 @@ class LayerTape {
   std::vector<std::pair<Value, std::size_t>> kept_for_;  // and the place in differentiate_
   std::vector<Recorded> backward_;
   Module module_ = Module::kNone;  // that the next operator is of
+  bool whole_ = false;             // until EndWhole
   Value awaited_on_host_ = kNoValue;
 };
 

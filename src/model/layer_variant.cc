@@ -27,7 +27,7 @@ std::vector<LayerVariant> VariantsOf(const Architecture& architecture, const Wor
   const bool dense_blocks =
       mixture && (architecture.experts.leading_dense > 0 || architecture.experts.every > 1);
   if (dense_blocks) variants.push_back({});
-  const std::size_t kinds = variants.size();
+  std::size_t kinds = variants.size();
   const auto add_others = [&](bool LayerVariant::*member) {
     for (std::size_t i = 0; i < kinds; ++i) {
       if (variants[i].kind != LayerKind::kBlock) continue;
@@ -35,6 +35,8 @@ std::vector<LayerVariant> VariantsOf(const Architecture& architecture, const Wor
       variants.back().*member = true;
     }
   };
+  if (MixesWindows(architecture)) add_others(&LayerVariant::full_attention);
+  kinds = variants.size();
   if (options.checkpointing != Checkpointing::kNone && !options.checkpointed_blocks.all()) {
     add_others(&LayerVariant::uncheckpointed);
   } else if (options.checkpointing != Checkpointing::kNone && options.blocks_per_checkpoint > 1) {
@@ -46,7 +48,8 @@ std::vector<LayerVariant> VariantsOf(const Architecture& architecture, const Wor
 
 LayerVariant VariantOf(const Architecture& architecture, const WorkOptions& options,
                        const Layer& layer, std::int64_t block) {
-  LayerVariant variant{.kind = layer.kind, .experts = layer.experts};
+  LayerVariant variant{
+      .kind = layer.kind, .experts = layer.experts, .full_attention = layer.full_attention};
   if (layer.kind != LayerKind::kBlock) return variant;
   if (options.checkpointing != Checkpointing::kNone) {
     if (!options.checkpointed_blocks.all()) {

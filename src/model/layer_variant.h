@@ -13,6 +13,8 @@ namespace stepcast::model {
 struct LayerVariant {
   LayerKind kind = LayerKind::kBlock;
   bool experts = false;  // its feed-forward is a mixture of experts
+  // It attends to all tokens, while others have a window.
+  bool full_attention = false;
   // Nothing of the block is recomputed, while parts of others are (checkpointed_blocks).
   bool uncheckpointed = false;
   // The block lies behind the first of its checkpoint (blocks_per_checkpoint).

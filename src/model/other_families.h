@@ -19,8 +19,6 @@ inline constexpr OtherFamily kOtherFamilies[] = {
     {"kimi_linear", "linear attention", "deepseek"},
     {"dbrx", "mixtures of experts", ""},
     {"grok", "mixtures of experts", ""},
-    {"gpt_oss", "mixtures of experts and attention sinks", ""},
-    {"gpt-oss", "mixtures of experts and attention sinks", ""},
     {"llama4", "mixtures of experts and layers without rotary positions", "llama"},
     {"qwen2_moe", "mixtures of experts", "qwen2"},
     {"qwen3_next", "linear attention and mixtures of experts", ""},

@@ -45,6 +45,14 @@ TEST(ParameterCountsTest, SharedExpertsAreActive) {
   EXPECT_EQ(ActiveOf(KimiK2()).without_input_embedding, 31'687'072'768);
 }
 
+// 3.6B and 5.1B, says the card, which leaves out the input embedding.
+TEST(ParameterCountsTest, BiasesOfExpertsAreActiveWithThem) {
+  EXPECT_EQ(ActiveOf(GptOss20B()).all, 4'187'440'704);
+  EXPECT_EQ(ActiveOf(GptOss20B()).without_input_embedding, 3'608'307'264);
+  EXPECT_EQ(ActiveOf(GptOss120B()).all, 5'711'982'912);
+  EXPECT_EQ(ActiveOf(GptOss120B()).without_input_embedding, 5'132'849'472);
+}
+
 TEST(ParameterCountsTest, FrozenParametersAreActive) {
   Model model = Build("model", Mixtral8x7B());
   model = Adapted(model, {.rank = 8, .targets = {.projection = true}});

@@ -73,6 +73,7 @@ std::vector<Operand> LayerOperators::Product(Operand x, std::string_view name,
     if (module.parameters.weight >= 0) weights.push_back(module.parameters.weight);
   }
   const bool frozen = weights.empty();
+  if (modules.front().parameters.gradient_later) weights.clear();
   const bool gathers_low = x.region && x.region->quantized;
   const std::optional<QuantizedCopies> low =
       gathers_low ? std::nullopt : Quantized(x, modules.front().name, frozen);

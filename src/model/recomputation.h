@@ -26,6 +26,7 @@ enum class Module : std::uint8_t {
   kNorm,
   kMixture,           // router, dispatch, experts and combination
   kExpertActivation,  // of a mixture, the experts' activation function
+  kFurtherBlock,      // the whole block of a module that predicts further tokens
 };
 
 // Recomputing the module is for its output, which is dropped although the operator behind it keeps
@@ -40,10 +41,12 @@ constexpr bool DropsOutput(Module module) {
 // so does the experts' activation (moe_act).
 struct RecomputedModules {
   bool core_attn = true, mlp = false, layernorm = false, moe = false, moe_act = false;
+  bool further_block = false;  // where blocks are recomputed as a whole; it has no word
   bool Has(Module module) const {
     return (module == Module::kAttentionCore && core_attn) ||
            (module == Module::kFeedForward && mlp) || (module == Module::kNorm && layernorm) ||
            (module == Module::kMixture && moe) ||
+           (module == Module::kFurtherBlock && further_block) ||
            (module == Module::kExpertActivation && (moe || moe_act));
   }
   friend auto operator<=>(const RecomputedModules&, const RecomputedModules&) = default;

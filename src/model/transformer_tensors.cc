@@ -78,12 +78,24 @@ constexpr ModuleNames kLlamaNames = {.embedding = "model.embed_tokens",
                                      .kv_down = "self_attn.kv_a_proj_with_mqa",
                                      .kv_latent_norm = "self_attn.kv_a_layernorm",
                                      .kv_up = "self_attn.kv_b_proj",
+                                     .further_embedding_norm = "enorm",
+                                     .further_hidden_norm = "hnorm",
+                                     .further_projection = "eh_proj",
+                                     .further_norm = "shared_head.norm",
                                      .router = "mlp.gate",
                                      .experts_gate_up = "mlp.experts.gate_up_proj",
                                      .experts_down = "mlp.experts.down_proj",
                                      .shared_gate = "mlp.shared_experts.gate_proj",
                                      .shared_up = "mlp.shared_experts.up_proj",
                                      .shared_down = "mlp.shared_experts.down_proj"};
+
+constexpr ModuleNames GptOssNames() {
+  ModuleNames names = kLlamaNames;
+  names.sinks = "self_attn.sinks";
+  names.router = "mlp.router";
+  return names;
+}
+constexpr ModuleNames kGptOssNames = GptOssNames();
 
 constexpr ModuleNames kBertNames = {.embedding = "bert.embeddings.word_embeddings",
                                     .positions = "bert.embeddings.position_embeddings",
@@ -205,8 +217,13 @@ void AppendNorm(const Architecture& a, std::string_view module, Parameters& para
   parameters.push_back({module, Of::kBias, {a.hidden}, {}, true, frozen});
 }
 
-// Which of the two the family's module makes first: Mixtral's its router.
-bool RegistersRouterFirst(Family family) { return family == Family::kMixtral; }
+// Which of the two the family's module makes first.
+bool RegistersRouterFirst(Family family) {
+  return family == Family::kMixtral || family == Family::kGptOss;
+}
+
+// GPT-OSS keeps the matrices of its experts as [in, out].
+bool HasExpertsByInput(Family family) { return family == Family::kGptOss; }
 
 // Each rank routes its own tokens.
 void AppendRouter(const Architecture& a, const ModuleNames& names, Parameters& parameters) {
@@ -231,14 +248,20 @@ void AppendExperts(const Architecture& a, const ModuleNames& names, Parameters& 
     parameters.push_back({module, of, std::move(shape), std::move(splits), false, frozen,
                           ParameterGroup::kExperts, true});
   };
+  const bool by_input = HasExpertsByInput(a.family);
+  const auto append_matrix = [&](std::string_view module, std::int64_t in, std::int64_t out,
+                                 bool by_outputs) {
+    std::vector<std::int64_t> shape{experts.count, out, in};
+    if (by_input) std::swap(shape[1], shape[2]);
+    append(module, Of::kWeight, std::move(shape), by_outputs != by_input ? 1 : 2);
+  };
   const bool router_first = RegistersRouterFirst(a.family);
   if (router_first) AppendRouter(a, names, parameters);
-  append(names.experts_gate_up, Of::kWeight, {experts.count, 2 * experts.feed_forward, a.hidden},
-         1);
+  append_matrix(names.experts_gate_up, a.hidden, 2 * experts.feed_forward, true);
   if (experts.bias) {
     append(names.experts_gate_up, Of::kBias, {experts.count, 2 * experts.feed_forward}, 1);
   }
-  append(names.experts_down, Of::kWeight, {experts.count, a.hidden, experts.feed_forward}, 2);
+  append_matrix(names.experts_down, experts.feed_forward, a.hidden, false);
   if (experts.bias) append(names.experts_down, Of::kBias, {experts.count, a.hidden}, 0);
   if (!router_first) AppendRouter(a, names, parameters);
   if (experts.shared_feed_forward == 0) return;
@@ -272,6 +295,8 @@ const ModuleNames& NamesOf(Family family) {
       return kBertNames;
     case Family::kMegatronBert:
       return kMegatronBertNames;
+    case Family::kGptOss:
+      return kGptOssNames;
     case Family::kLlama:
     case Family::kMistral:
     case Family::kQwen2:
@@ -341,6 +366,16 @@ std::vector<ModuleParameter> BlockParameters(const Architecture& a, bool experts
   // BertLayer: attention.self, attention.output, intermediate, output; MegatronBertLayer has each
   // norm before what it is for.
   if (encoder && !post_norm) AppendNorm(a, names.attention_norm, parameters);
+  if (HasSinks(a.family)) {
+    parameters.push_back({names.sinks,
+                          Of::kWeight,
+                          {a.heads},
+                          AlongTensor(0),
+                          false,
+                          a.lora.adapts(),
+                          ParameterGroup::kDense,
+                          true});
+  }
   if (a.latent.exists()) {
     AppendLatentAttention(a, names, parameters);
   } else {
@@ -367,9 +402,32 @@ std::vector<ModuleParameter> BlockParameters(const Architecture& a, bool experts
   return parameters;
 }
 
+namespace {
+
+// DeepSeek-V3's layer 61 (deepseek-ai/DeepSeek-V3, README_WEIGHTS.md); as Megatron-Core divides it
+// (megatron/core/transformer/multi_token_prediction.py).
+void AppendFurtherTokens(const Architecture& a, Parameters& parameters) {
+  const ModuleNames& names = NamesOf(a.family);
+  const bool frozen = a.lora.adapts();
+  parameters.push_back(
+      {names.embedding, Of::kWeight, {a.vocabulary, a.hidden}, AlongTensor(0), false, frozen});
+  const std::size_t first = parameters.size();
+  AppendNorm(a, names.further_embedding_norm, parameters);
+  AppendNorm(a, names.further_hidden_norm, parameters);
+  AppendLinear(a, names.further_projection, 2 * a.hidden, a.hidden, false, Pairing::kColumns,
+               parameters);
+  const Parameters block = BlockParameters(a, HasExperts(a, a.layers));
+  parameters.insert(parameters.end(), block.begin(), block.end());
+  AppendNorm(a, names.further_norm, parameters);
+  for (std::size_t i = first; i < parameters.size(); ++i) parameters[i].further = true;
+}
+
+}  // namespace
+
 std::vector<ModuleParameter> HeadParameters(const Architecture& a) {
   const ModuleNames& names = NamesOf(a.family);
   Parameters parameters;
+  if (a.further_tokens > 0) AppendFurtherTokens(a, parameters);
   if (!HasPostNorm(a.family)) AppendNorm(a, names.final_norm, parameters);
   if (IsEncoder(a.family)) {
     // Whole on each rank of a tensor-parallel group (megatron/core/models/bert/bert_lm_head.py,
@@ -400,13 +458,14 @@ TransformerLayout LayOut(const Architecture& a) {
   const auto append = [&layout](Layer& layer, std::string_view prefix, ModuleParameter parameter) {
     std::int64_t elements = 1;
     for (const std::int64_t extent : parameter.shape) elements *= extent;
+    const bool of_block = layer.kind == LayerKind::kBlock || parameter.further;
     std::vector<int>& indices = parameter.frozen ? layer.frozen : layer.tensors;
     std::vector<Tensor>& tensors = parameter.frozen ? layout.frozen : layout.tensors;
     indices.push_back(static_cast<int>(tensors.size()));
     std::string name = TensorName(prefix, parameter);
     tensors.push_back({std::move(name), std::move(parameter.shape), elements,
                        std::move(parameter.splits), parameter.group, parameter.sequence_parallel,
-                       layer.kind == LayerKind::kBlock});
+                       of_block});
   };
 
   Layer embedding{
@@ -425,7 +484,8 @@ TransformerLayout LayOut(const Architecture& a) {
                 .kind = LayerKind::kBlock,
                 .tensors = {},
                 .first_block = i == 0,
-                .experts = HasExperts(a, i)};
+                .experts = HasExperts(a, i),
+                .full_attention = AttendsInFull(a, i)};
     const std::string prefix = block.name + ".";
     for (const ModuleParameter& parameter : block.experts ? mixture_parameters : dense_parameters) {
       append(block, prefix, parameter);
@@ -438,7 +498,9 @@ TransformerLayout LayOut(const Architecture& a) {
     if (parameter.module == names.embedding) {
       (frozen ? head.frozen : head.tensors).push_back(embedding_weight);
     } else {
-      append(head, "", std::move(parameter));
+      const bool further = parameter.further;
+      append(head, further ? fmt::format("{}.{}.", names.blocks, a.layers) : "",
+             std::move(parameter));
     }
   }
   layout.layers.push_back(std::move(head));

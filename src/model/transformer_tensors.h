@@ -26,10 +26,15 @@ struct ModuleNames {
       head_norm{}, next_sentence{};
   // Norms of queries and keys.
   std::string_view query_norm{}, key_norm{};
+  std::string_view sinks{};
   // Of latent attention: down to the vectors, their norms, and up from them; `query` where queries
   // have none of their own.
   std::string_view query_down{}, query_latent_norm{}, query_up{};
   std::string_view kv_down{}, kv_latent_norm{}, kv_up{};
+  // Of a module that predicts further tokens, beside its block: norms of the embedding and of what
+  // the blocks have made, the product of both, and the norm before the head.
+  std::string_view further_embedding_norm{}, further_hidden_norm{}, further_projection{};
+  std::string_view further_norm{};
   // Of a mixture: the router, the experts' first and second matrices, and the shared experts'.
   std::string_view router{}, experts_gate_up{}, experts_down{};
   std::string_view shared_gate{}, shared_up{}, shared_down{};
@@ -48,11 +53,14 @@ struct ModuleParameter {
   bool sequence_parallel = false;  // see Tensor
   bool frozen = false;
   ParameterGroup group = ParameterGroup::kDense;
-  bool direct = false;  // of the module that has no other: its name ends with the module's
+  bool direct = false;   // of the module that has no other: its name ends with the module's
+  bool further = false;  // of the module that predicts further tokens, which is named as a block
 };
 
 // The parameters of one layer in registration order. A tied head's weight is the embedding's:
-// module `embedding`, last in HeadParameters. With adapters: theirs behind each linear layer's.
+// module `embedding`, last in HeadParameters. What predicts further tokens runs with the head: its
+// parameters, and first of all the embedding's, which it reads, too, come before the head's own.
+// With adapters: theirs behind each linear layer's.
 std::vector<ModuleParameter> EmbeddingParameters(const Architecture& architecture);
 // `experts`: of a block whose feed-forward layer is a mixture of experts.
 std::vector<ModuleParameter> BlockParameters(const Architecture& architecture,

@@ -324,6 +324,49 @@ TEST(TransformerTensorsTest, DeepseekBlocks) {
   EXPECT_EQ(LayOut(a).tensors[2].name, dense + "self_attn.kv_a_proj_with_mqa.weight");
 }
 
+// 20.9B and 116.8B (OpenAI 2025, gpt-oss model card).
+TEST(TransformerTensorsTest, ParameterCountsOfGptOss) {
+  EXPECT_EQ(Count(GptOss20B()), 20'914'757'184);
+  EXPECT_EQ(Count(GptOss120B()), 116'829'156'672);
+}
+
+// `named_parameters` of GptOssForCausalLM: experts as [in, out], the router before them, and the
+// sinks, which are no module's, first.
+TEST(TransformerTensorsTest, GptOssBlock) {
+  const TransformerLayout layout = LayOut(GptOss20B());
+  const std::string block = "model.layers.0.";
+  const std::vector<std::pair<std::string, Shape>> expected = {
+      {"model.embed_tokens.weight", {201088, 2880}},
+      {block + "self_attn.sinks", {64}},
+      {block + "self_attn.q_proj.weight", {4096, 2880}},
+      {block + "self_attn.q_proj.bias", {4096}},
+      {block + "self_attn.k_proj.weight", {512, 2880}},
+      {block + "self_attn.k_proj.bias", {512}},
+      {block + "self_attn.v_proj.weight", {512, 2880}},
+      {block + "self_attn.v_proj.bias", {512}},
+      {block + "self_attn.o_proj.weight", {2880, 4096}},
+      {block + "self_attn.o_proj.bias", {2880}},
+      {block + "mlp.router.weight", {32, 2880}},
+      {block + "mlp.router.bias", {32}},
+      {block + "mlp.experts.gate_up_proj", {32, 2880, 5760}},
+      {block + "mlp.experts.gate_up_proj_bias", {32, 5760}},
+      {block + "mlp.experts.down_proj", {32, 2880, 2880}},
+      {block + "mlp.experts.down_proj_bias", {32, 2880}},
+      {block + "input_layernorm.weight", {2880}},
+      {block + "post_attention_layernorm.weight", {2880}},
+      {"model.layers.1.self_attn.sinks", {64}},
+  };
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(layout.tensors[i].name, expected[i].first);
+    EXPECT_EQ(layout.tensors[i].shape, expected[i].second);
+  }
+  EXPECT_EQ(layout.tensors[1].splits, AlongTensor(0));
+  EXPECT_EQ(layout.tensors[12].splits.back().dimension, 2);
+  EXPECT_EQ(layout.tensors[14].splits.back().dimension, 1);
+  EXPECT_FALSE(layout.layers[1].full_attention);
+  EXPECT_TRUE(layout.layers[2].full_attention);
+}
+
 TEST(TransformerTensorsTest, BlocksDiffer) {
   Architecture a = Llama31With8B();
   a.layers = 3;

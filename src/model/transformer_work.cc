@@ -129,29 +129,21 @@ std::optional<AdapterModule> FindAdapter(const std::vector<ModuleParameter>& par
 
 class Block {
  public:
-  Block(const Architecture& architecture, const WorkOptions& options, const LayerVariant& variant)
+  // `parameters`: of the layer that the block is, or is in. All that is given must outlive the
+  // tape's Finish, as the block must.
+  Block(const Architecture& architecture, const WorkOptions& options, const LayerVariant& variant,
+        const std::vector<ModuleParameter>& parameters, LayerTape& tape, LayerOperators& operators)
       : a_(architecture),
         variant_(variant),
         options_(options),
         names_(NamesOf(architecture.family)),
         core_names_(CoreNamesOf(architecture.family)),
-        parameters_(BlockParameters(architecture, variant.experts)),
-        tape_(ActivationType(options.compute), options.compiled),
-        operators_(options, tape_),
+        parameters_(parameters),
+        tape_(tape),
+        operators_(operators),
         adapters_(options, architecture.lora, tape_) {}
 
-  LayerWork Work() {
-    operators_.AddUpParts();
-    const Operand y = HasPostNorm(a_.family) ? PostNorm(operators_.Input(a_.hidden))
-                                             : PreNorm(operators_.Input(a_.hidden));
-    return tape_.Finish(y.value, {.checkpointing = options_.checkpointing,
-                                  .stops_early = options_.recompute_stops_early,
-                                  .modules = options_.recomputed_modules,
-                                  .continues_checkpoint = variant_.continues_checkpoint,
-                                  .splits_backward = options_.splits_backward,
-                                  .input_has_gradient = !variant_.ends_backward,
-                                  .keeps_inputs_of_modules = a_.lora.adapts()});
-  }
+  Operand Run(const Operand& x) { return HasPostNorm(a_.family) ? PostNorm(x) : PreNorm(x); }
 
  private:
   Operand PreNorm(const Operand& x) {
@@ -319,9 +311,10 @@ class Block {
                                .kv_heads = options_.repeat_kv ? heads : kv_heads,
                                .head_size = a_.head_size,
                                .value_size = fills ? a_.head_size : ValueSize(a_),
-                               .window = a_.attention_window,
+                               .window = variant_.full_attention ? 0 : a_.attention_window,
                                .dropout = a_.attention_dropout,
-                               .causal = !IsEncoder(a_.family)};
+                               .causal = !IsEncoder(a_.family),
+                               .sinks = HasSinks(a_.family)};
     const bool transposes = options_.transposes_attention && options_.micro_batch_size > 1;
     // Of queries, keys and values, or of all of them in one.
     const auto core = [&]<std::size_t kCount>(std::array<Operand, kCount> operands) {
@@ -339,6 +332,9 @@ class Block {
         return flash ? operators_.FlashAttention(each..., core_names_.core, shape)
                      : operators_.MathAttention(each..., core_names_.core, shape);
       };
+      if (shape.sinks) {
+        operators_.SinkGradients(shape, names_.sinks, Find(parameters_, names_.sinks));
+      }
       Operand y = std::apply(attend, operands);
       if (fills) {
         y = operators_.ResizeHeads(y, core_names_.core, ".cut_output", heads, ValueSize(a_));
@@ -456,14 +452,31 @@ class Block {
   const WorkOptions& options_;
   const ModuleNames& names_;
   const CoreNames& core_names_;
-  std::vector<ModuleParameter> parameters_;
-  LayerTape tape_;
-  LayerOperators operators_;
+  const std::vector<ModuleParameter>& parameters_;
+  LayerTape& tape_;
+  LayerOperators& operators_;
   AdapterOperators adapters_;
   // Backward refers to them.
   std::optional<LatentAttentionOperators> latent_;
   std::optional<MixtureOperators> mixture_;
 };
+
+LayerWork BlockWork(const Architecture& a, const WorkOptions& options,
+                    const LayerVariant& variant) {
+  LayerTape tape(ActivationType(options.compute), options.compiled);
+  LayerOperators operators(options, tape);
+  const std::vector<ModuleParameter> parameters = BlockParameters(a, variant.experts);
+  Block block(a, options, variant, parameters, tape, operators);
+  operators.AddUpParts();
+  const Operand y = block.Run(operators.Input(a.hidden));
+  return tape.Finish(y.value, {.checkpointing = options.checkpointing,
+                               .stops_early = options.recompute_stops_early,
+                               .modules = options.recomputed_modules,
+                               .continues_checkpoint = variant.continues_checkpoint,
+                               .splits_backward = options.splits_backward,
+                               .input_has_gradient = !variant.ends_backward,
+                               .keeps_inputs_of_modules = a.lora.adapts()});
+}
 
 std::int64_t VocabularyOfRank(const Architecture& a, const WorkOptions& options) {
   const std::int64_t words = (a.vocabulary + options.tensor - 1) / options.tensor;
@@ -477,7 +490,8 @@ LayerWork EmbeddingWork(const Architecture& a, const WorkOptions& options) {
   LayerTape tape(ActivationType(options.compute), options.compiled);
   LayerOperators operators(options, tape);
   Operand x = operators.Lookup(names.embedding, VocabularyOfRank(a, options), a.hidden,
-                               Find(parameters, names.embedding).weight, a.tie_embeddings);
+                               Find(parameters, names.embedding).weight,
+                               a.tie_embeddings || a.further_tokens > 0);
   if (a.position == Position::kLearned) {
     x = operators.AddUp(x);
     x = operators.AddPositions(x, names.positions, a.max_positions,
@@ -554,9 +568,89 @@ void EncoderHead(const Architecture& a, const WorkOptions& options,
   if (follows) pooled_operators.CrossEntropy(*follows, "next_sentence_loss");
 }
 
+// The module that predicts one token more, and its loss, as Megatron-Core runs them before the head
+// (megatron/core/transformer/multi_token_prediction.py @ d98e8a64ddf3): the next tokens' embeddings
+// and what the blocks have made, each normalised, are projected to one input of a block; a norm and
+// the head's product are behind it.
+class FurtherTokens {
+ public:
+  FurtherTokens(const Architecture& a, const WorkOptions& options,
+                const std::vector<ModuleParameter>& parameters, LayerTape& tape,
+                LayerOperators& head_operators)
+      : a_(a),
+        options_(options),
+        names_(NamesOf(a.family)),
+        parameters_(parameters),
+        tape_(tape),
+        head_operators_(head_operators),
+        operators_(options, tape),
+        block_(a, options_,
+               {.experts = HasExperts(a, a.layers), .full_attention = AttendsInFull(a, a.layers)},
+               parameters, tape, operators_) {
+    operators_.AddUpParts();
+  }
+
+  // `hidden`: what the blocks have made, normalised.
+  void Run(const Operand& hidden) {
+    Operand words = head_operators_.LeaveRows(
+        head_operators_.Lookup(names_.embedding, VocabularyOfRank(a_, options_), a_.hidden,
+                               Of(names_.embedding).weight, false),
+        names_.embedding, {});
+    words = Norm(words, names_.further_embedding_norm);
+    const Operand both =
+        operators_.Join(words, Norm(hidden, names_.further_hidden_norm), "eh_join");
+    Operand x = operators_.Linear(operators_.EnterColumns(both, names_.further_projection),
+                                  names_.further_projection, a_.hidden / options_.tensor,
+                                  Of(names_.further_projection));
+    x = operators_.PartOfTokens(operators_.GatherFeatures(x, names_.further_projection),
+                                names_.further_projection);
+    const bool whole = options_.checkpointing == Checkpointing::kFull;
+    if (whole) tape_.BeginWhole(Module::kFurtherBlock);
+    x = block_.Run(x);
+    if (whole) tape_.EndWhole();
+    x = Norm(x, names_.further_norm);
+    ModulePositions head = Of(names_.head);
+    head.gradient_later = !options_.main_gradients.has_value();
+    if (head.gradient_later) {
+      head_operators_.AddUpWeightGradients(names_.head, VocabularyOfRank(a_, options_) * a_.hidden,
+                                           head);
+    }
+    const Operand logits =
+        head_operators_.Linear(head_operators_.EnterColumns(x, names_.further_norm),
+                               "shared_head.head", VocabularyOfRank(a_, options_), head);
+    head_operators_.CrossEntropy(logits, "further_loss");
+  }
+
+  // What of it is recomputed, if blocks are.
+  LayerTape::Keeping Keeping() const {
+    if (options_.checkpointing == Checkpointing::kSelective) {
+      return {.checkpointing = Checkpointing::kSelective, .modules = options_.recomputed_modules};
+    }
+    if (options_.checkpointing != Checkpointing::kFull) return {};
+    return {.checkpointing = Checkpointing::kSelective,
+            .modules = {.core_attn = false, .further_block = true}};
+  }
+
+ private:
+  ModulePositions Of(std::string_view module) const { return Find(parameters_, module); }
+  Operand Norm(const Operand& x, std::string_view module) {
+    return operators_.Norm(x, module, a_.normalization, Of(module));
+  }
+
+  const Architecture& a_;
+  const WorkOptions options_;
+  const ModuleNames& names_;
+  const std::vector<ModuleParameter>& parameters_;
+  LayerTape& tape_;
+  LayerOperators& head_operators_;
+  LayerOperators operators_;
+  Block block_;
+};
+
 // 8 and 4 bits are for the blocks: Transformer Engine's layers and torchao's filter leave the head
 // in 16 bits.
-LayerWork HeadWork(const Architecture& a, WorkOptions options) {
+LayerWork HeadWork(const Architecture& a, const WorkOptions& block_options) {
+  WorkOptions options = block_options;
   if (IsQuantized(options.compute)) options.compute = ActivationType(options.compute);
   options.tensor_overlap = TensorOverlap::kNone;  // of blocks, too
   const ModuleNames& names = NamesOf(a.family);
@@ -571,12 +665,20 @@ LayerWork HeadWork(const Architecture& a, WorkOptions options) {
   }
   const Operand normalized =
       operators.Norm(x, names.final_norm, a.normalization, Find(parameters, names.final_norm));
-  const std::string_view weight = a.tie_embeddings ? names.embedding : names.head;
-  const Operand logits =
-      operators.Linear(operators.EnterColumns(normalized, names.head), names.head,
-                       VocabularyOfRank(a, options), Find(parameters, weight));
+  ModulePositions head = Find(parameters, a.tie_embeddings ? names.embedding : names.head);
+  LayerTape::Keeping keeping;
+  std::optional<FurtherTokens> further;  // backward refers to it
+  if (a.further_tokens > 0) {
+    further.emplace(a, block_options, parameters, tape, operators);
+    further->Run(normalized);
+    keeping = further->Keeping();
+    head.gradient_later = true;
+  }
+  const Operand logits = operators.Linear(operators.EnterColumns(normalized, names.head),
+                                          names.head, VocabularyOfRank(a, options), head);
   operators.CrossEntropy(logits, "loss");
-  return tape.Finish(std::nullopt, {.splits_backward = options.splits_backward});
+  keeping.splits_backward = options.splits_backward;
+  return tape.Finish(std::nullopt, keeping);
 }
 
 }  // namespace
@@ -594,7 +696,7 @@ std::vector<LayerWork> TransformerWork(const Architecture& architecture, WorkOpt
         break;
       case LayerKind::kBlock:
         works.push_back(
-            Block(architecture, variant.uncheckpointed ? unchecked : options, variant).Work());
+            BlockWork(architecture, variant.uncheckpointed ? unchecked : options, variant));
         break;
       case LayerKind::kHead:
         works.push_back(HeadWork(architecture, options));

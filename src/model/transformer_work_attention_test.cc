@@ -251,5 +251,45 @@ TEST(AttentionWorkTest, NormsOfHeadsHaveGradients) {
   EXPECT_EQ(gradients, std::vector<int>(11, 1));
 }
 
+// Llama's layers with a window of 16 in every second block: 64 x 64 pairs less 48 x 48 that the
+// window hides.
+TEST(AttentionWorkTest, BlocksWithAndWithoutAWindow) {
+  Architecture a = Llama31With8B();
+  a.attention_window = 16;
+  a.full_attention_every = 2;
+  const WorkOptions options = Options(1, 64);
+  const std::vector<LayerWork> works = TransformerWork(a, options);
+  ASSERT_EQ(works.size(), 4U);  // embedding, windowed block, head, full block
+  const std::int64_t pairs = 32 * 128;
+  EXPECT_EQ(Find(works[kBlock], "self_attn.core")->flops, 2 * pairs * (64 * 64 - 48 * 48));
+  EXPECT_EQ(Find(works[kBlock], "self_attn.core")->n, 16);
+  EXPECT_EQ(Find(works[3], "self_attn.core")->flops, 2 * pairs * 64 * 64);
+  EXPECT_EQ(Find(works[3], "self_attn.core")->n, 64);
+  a.full_attention_every = 0;
+  EXPECT_EQ(TransformerWork(a, options).size(), 3U);
+}
+
+// A number for each head: a fused core adds it up with the scores, and its gradient is a sum over
+// tokens. Over separate kernels the scores get a column more, and the largest is subtracted.
+TEST(AttentionWorkTest, SinksHaveGradients) {
+  const Architecture a = GptOss20B();
+  for (const Attention attention : {Attention::kFlash3, Attention::kMath}) {
+    WorkOptions options = Options(1, 64, Checkpointing::kNone, attention);
+    const LayerWork work = BlockOf(a, options);
+    const Kernel* gradient = Find(work, "self_attn.sinks.grad");
+    ASSERT_NE(gradient, nullptr);
+    EXPECT_EQ(gradient->read, Bytes(2 * 4 * 64 * 64));
+    EXPECT_EQ(gradient->written, Bytes(2 * 64));
+    std::vector<int> gradients(17, 0);
+    for (const Operation& operation : work.backward) {
+      for (const int position : operation.gradients) ++gradients.at(position);
+    }
+    EXPECT_EQ(gradients, std::vector<int>(17, 1));
+    const bool apart = attention == Attention::kMath;
+    EXPECT_EQ(Find(work, "self_attn.core.sinks") != nullptr, apart);
+    EXPECT_EQ(Find(work, "self_attn.core.sinks.dgrad") != nullptr, apart);
+  }
+}
+
 }  // namespace
 }  // namespace stepcast::model

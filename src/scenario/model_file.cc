@@ -110,6 +110,8 @@ Family ReadFamily(MappingReader& reader) {
                                                {"mixtral", Family::kMixtral},
                                                {"qwen2", Family::kQwen2},
                                                {"qwen3", Family::kQwen3},
+                                               {"deepseek", Family::kDeepseek},
+                                               {"gpt_oss", Family::kGptOss},
                                                {"mpt", Family::kMpt},
                                                {"nemotron", Family::kNemotron},
                                                {"bert", Family::kBert},
@@ -122,6 +124,19 @@ Family ReadFamily(MappingReader& reader) {
     reader.diagnostics().back().hint = model::Difference(*other);
   }
   return Family::kLlama;
+}
+
+// Required of the family that has it; of others all are mistakes (model::Check).
+model::LatentAttention ReadLatentAttention(MappingReader& reader, Family family) {
+  const Need need = family == Family::kDeepseek ? Need::kRequired : Need::kOptional;
+  const auto width = [&](std::string_view key, Need needed) {
+    return reader.ReadInteger(key, needed, {1, model::kMostWidth}).value_or(0);
+  };
+  return {.kv_rank = width("kv_lora_rank", need),
+          .query_rank = width("q_lora_rank", Need::kOptional),
+          .plain_head = width("qk_nope_head_dim", need),
+          .rotary_head = width("qk_rope_head_dim", need),
+          .value_head = width("v_head_dim", need)};
 }
 
 // The width of dense blocks. Where every block has experts they have a width of their own.
@@ -147,7 +162,10 @@ Architecture ReadArchitecture(MappingReader& reader, Family family) {
   a.layers = dimension("num_hidden_layers", Need::kRequired, 1);
   a.heads = dimension("num_attention_heads", Need::kRequired, 1);
   a.kv_heads = dimension("num_key_value_heads", Need::kOptional, a.heads);
-  a.head_size = dimension("head_dim", Need::kOptional, a.hidden / a.heads);
+  a.latent = ReadLatentAttention(reader, family);
+  a.head_size = dimension(
+      "head_dim", Need::kOptional,
+      a.latent.exists() ? a.latent.plain_head + a.latent.rotary_head : a.hidden / a.heads);
   a.feed_forward = ReadFeedForward(reader);
   a.vocabulary = dimension("vocab_size", Need::kRequired, 1);
   ReadExperts(reader, a);
@@ -172,6 +190,9 @@ Architecture ReadArchitecture(MappingReader& reader, Family family) {
                               a.position == Position::kLearned ? Need::kRequired : Need::kOptional,
                               a.position == Position::kLearned ? 1 : 0);
   a.attention_window = dimension("sliding_window", Need::kOptional, 0);
+  a.full_attention_every = dimension("sliding_window_pattern", Need::kOptional, 0);
+  a.further_tokens = reader.ReadInteger("num_nextn_predict_layers", Need::kOptional, {0, 1})
+                         .value_or(a.further_tokens);
   a.token_types =
       reader.ReadInteger("type_vocab_size", Need::kOptional, {0, model::kMostVocabulary})
           .value_or(a.token_types);

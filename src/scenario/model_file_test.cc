@@ -61,6 +61,12 @@ TEST(ModelFileTest, ShippedModelsHaveTheirParameterCounts) {
       {"qwen3-8b", 8'190'735'360},
       {"qwen3-30b-a3b", 30'532'122'624},
       {"qwen3-235b-a22b", 235'093'634'560},
+      {"deepseek-v2-lite", 15'706'484'224},
+      {"deepseek-v3", 671'026'404'352},
+      {"moonlight-16b-a3b", 15'960'108'544},
+      {"kimi-k2", 1'026'408'209'408},
+      {"gpt-oss-20b", 20'914'757'184},
+      {"gpt-oss-120b", 116'829'156'672},
       {"mpt-7b", 6'649'286'656},
       {"mpt-30b", 29'957'200'896},
       {"mpt-70b", 64'862'437'376},
@@ -215,6 +221,34 @@ TEST(ModelFileTest, TheWidthOfExpertsIsEnough) {
       "num_experts_per_tok: 1\n";
   EXPECT_TRUE(Parse(text).has_value());
   EXPECT_EQ(MistakesIn(text + "first_k_dense_replace: 1\n"), Mistakes{"1:1 input.missing-key"});
+}
+
+// Down to 16 for queries and to 8 + 4 for keys and values, up to 4 heads of 12 + 4 and of 12 + 10.
+TEST(ModelFileTest, LatentAttention) {
+  std::string text = kTiny;
+  text.replace(text.find("llama"), 5, "deepseek");
+  const std::string sizes =
+      "kv_lora_rank: 8\nqk_nope_head_dim: 12\nqk_rope_head_dim: 4\nv_head_dim: 10\n";
+  const Result<model::Model> model = Parse(text + sizes + "q_lora_rank: 16\n");
+  ASSERT_TRUE(model.has_value()) << Format(model.error());
+  const std::int64_t attention =
+      64 * 16 + 16 + 16 * 4 * 16 + 64 * (8 + 4) + 8 + 8 * 4 * (12 + 10) + 4 * 10 * 64;
+  EXPECT_EQ(model->parameter_count(), 12800 + 2 * (attention + 24576 + 128) + 64);
+  EXPECT_EQ(std::get<model::Architecture>(model->source).head_size, 16);
+  EXPECT_EQ(MistakesIn(text), (Mistakes{"1:1 input.missing-key", "1:1 input.missing-key",
+                                        "1:1 input.missing-key", "1:1 input.missing-key"}));
+  EXPECT_EQ(MistakesIn(kTiny + sizes), Mistakes{"8:15 model.impossible"});
+}
+
+// A block more, whose input is projected from 2 h, and three norms; the head's product is shared.
+TEST(ModelFileTest, AModuleThatPredictsAFurtherToken) {
+  const std::string text = std::string(kTiny) + "num_nextn_predict_layers: 1\n";
+  ASSERT_TRUE(Parse(text).has_value()) << Format(Parse(text).error());
+  EXPECT_EQ(Parse(text)->parameter_count(),
+            12800 + 3 * (16384 + 24576 + 128) + 64 + 2 * 64 * 64 + 3 * 64);
+  EXPECT_EQ(MistakesIn(text + "tie_word_embeddings: true\n"), Mistakes{"8:27 model.impossible"});
+  EXPECT_EQ(MistakesIn(std::string(kTiny) + "num_nextn_predict_layers: 2\n"),
+            Mistakes{"8:27 input.out-of-range"});
 }
 
 TEST(ModelFileTest, MistakesOfExperts) {
