@@ -8,13 +8,16 @@
 #include <optional>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "src/base/diagnostic.h"
 #include "src/base/files_read.h"
 #include "src/cli/command.h"
 #include "src/cli/completion.h"
 #include "src/cli/forecast_options.h"
+#include "src/cli/foreign_scenario.h"
 #include "src/cli/hardware_options.h"
 #include "src/cli/import_options.h"
+#include "src/cli/init_options.h"
 #include "src/cli/page_options.h"
 #include "src/cli/progress_line.h"
 #include "src/cli/schedule_options.h"
@@ -46,6 +49,8 @@ constexpr const char* kMainFooter =
 
 // What the command line asks for, filled by the parser.
 struct Request {
+  ScenarioFiles files;  // of commands that forecast one plan
+  InitOptions init;
   SimulateOptions simulate;
   bool timeline = false, no_timeline = false;  // of simulate; neither: if stdout is a terminal
   MemoryOptions memory;
@@ -70,12 +75,13 @@ struct Request {
 };
 
 void Describe(Command app, Request& request) {
-  AddSimulate(app, request.simulate, request.timeline, request.no_timeline);
-  AddMemory(app, request.memory);
+  AddInit(app, request.init);
+  AddSimulate(app, request.files, request.simulate, request.timeline, request.no_timeline);
+  AddMemory(app, request.files, request.memory);
   AddCompare(app, request.compare);
-  AddExplain(app, request.explain);
+  AddExplain(app, request.files, request.explain);
   AddSweep(app, request.sweep);
-  AddPlan(app, request.plan);
+  AddPlan(app, request.files, request.plan);
   AddCalibrate(app, request.calibrate, request.calibrate_import, request.calibrate_runs);
   AddCollective(app, request.collective);
   AddSchedule(app, request.schedule);
@@ -88,6 +94,10 @@ void Describe(Command app, Request& request) {
   AddServe(app);
   AddCompletion(app, request.completion);
   AddManual(app, request.manual);
+}
+
+std::string Named(const ScenarioFiles& files) {
+  return fmt::format("{}", fmt::join(files.files, ", "));
 }
 
 Outcome RunSweep(SweepOptions& options, const RunWork& run_work) {
@@ -151,16 +161,19 @@ Outcome RunCommandLine(std::vector<std::string> arguments, const HardwareAccess&
   }
   auto [command, outcome] = program.Parse(arguments);
   if (command.empty()) return outcome;
+  if (command == "init") return Init(request.init);
   if (command == "simulate") {
     std::optional<bool> forced;
     if (request.timeline || request.no_timeline) forced = request.timeline;
     request.simulate.timeline = StdoutStyle(forced);
-    const WorkNotice notice("simulating a step of " + request.simulate.scenario);
-    return Simulate(request.simulate);
+    const WorkNotice notice("simulating a step of " + Named(request.files));
+    return RunOn(request.files, request.simulate.scenario, request.simulate.set,
+                 [&] { return Simulate(request.simulate); });
   }
   if (command == "memory") {
-    const WorkNotice notice("simulating a step at each ZeRO stage of " + request.memory.scenario);
-    return Memory(request.memory);
+    const WorkNotice notice("simulating a step at each ZeRO stage of " + Named(request.files));
+    return RunOn(request.files, request.memory.scenario, request.memory.set,
+                 [&] { return Memory(request.memory); });
   }
   if (command == "compare") {
     const WorkNotice notice("simulating a step of two plans");
@@ -168,11 +181,15 @@ Outcome RunCommandLine(std::vector<std::string> arguments, const HardwareAccess&
   }
   if (command == "explain") {
     const WorkNotice notice("simulating a step, and again with each resource faster, of " +
-                            request.explain.scenario);
-    return Explain(request.explain);
+                            Named(request.files));
+    return RunOn(request.files, request.explain.scenario, request.explain.set,
+                 [&] { return Explain(request.explain); });
   }
   if (command == "sweep") return RunSweep(request.sweep, hardware.run_work);
-  if (command == "plan") return RunPlan(request.plan, hardware.run_work);
+  if (command == "plan") {
+    return RunOn(request.files, request.plan.scenario, request.plan.set,
+                 [&] { return RunPlan(request.plan, hardware.run_work); });
+  }
   if (command == "calibrate") {
     if (request.calibrate.backend.empty()) {
       return WrongInput({{"command.wrong-use",

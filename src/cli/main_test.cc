@@ -143,7 +143,7 @@ TEST_F(MainTest, WrongCommandLinesExitWith2AndAHint) {
       {"sweep x --vari a=1", "did you mean '--vary'?"},
       {"--nothing-like-it", "there are: --help, --version"},
       {"simulate", "see stepcast simulate --help"},
-      {"simulate a b", "see stepcast simulate --help"},
+      {"topology show a b", "see stepcast topology show --help"},
       {"simulate x --set", "see stepcast simulate --help"},
       {"simulate x --json --program", "excludes"},
       {"sweep x --vary a=1 --json --csv", "excludes"},
