@@ -136,9 +136,10 @@ constexpr const char* kCollectiveFooter =
 
 }  // namespace
 
-void AddSimulate(Command app, SimulateOptions& options, bool& timeline_asked, bool& no_timeline) {
+void AddSimulate(Command app, ScenarioFiles& files, SimulateOptions& options, bool& timeline_asked,
+                 bool& no_timeline) {
   Command simulate = app.Add("simulate", kSimulateAbout, kSimulateFooter);
-  AddScenario(simulate, options.scenario, options.set);
+  AddScenarioFiles(simulate, files, options.set);
   Option json = simulate.AddFlag("--json", options.json, "Print one JSON document");
   Option trace =
       AddOutput(simulate, "--trace", options.trace,
@@ -167,9 +168,9 @@ void AddSimulate(Command app, SimulateOptions& options, bool& timeline_asked, bo
   AddEmit(simulate, options.emit);
 }
 
-void AddMemory(Command app, MemoryOptions& options) {
+void AddMemory(Command app, ScenarioFiles& files, MemoryOptions& options) {
   Command memory = app.Add("memory", kMemoryAbout, kMemoryFooter);
-  AddScenario(memory, options.scenario, options.set);
+  AddScenarioFiles(memory, files, options.set);
   memory.AddFlag("--json", options.json, "Print one JSON document");
   memory.AddFlag("--max-micro-batch", options.max_micro_batch,
                  "Also find the largest micro-batch that fits, at each stage");
@@ -187,9 +188,9 @@ void AddCompare(Command app, CompareOptions& options) {
   command.AddFlag("--json", options.json, "Print one JSON document");
 }
 
-void AddExplain(Command app, ExplainOptions& options) {
+void AddExplain(Command app, ScenarioFiles& files, ExplainOptions& options) {
   Command explain = app.Add("explain", kExplainAbout, kExplainFooter);
-  AddScenario(explain, options.scenario, options.set);
+  AddScenarioFiles(explain, files, options.set);
   explain.AddFlag("--json", options.json, "Print one JSON document");
   AddFitProbability(explain, options.fit_probability);
 }

@@ -4,6 +4,7 @@
 #include "src/cli/command.h"
 #include "src/cli/compare_command.h"
 #include "src/cli/explain_command.h"
+#include "src/cli/foreign_scenario.h"
 #include "src/cli/memory_command.h"
 #include "src/cli/simulate_command.h"
 
@@ -11,10 +12,11 @@
 namespace stepcast::cli {
 
 // `timeline`, `no_timeline`: whether the step is drawn; neither: if stdout is a terminal.
-void AddSimulate(Command app, SimulateOptions& options, bool& timeline, bool& no_timeline);
-void AddMemory(Command app, MemoryOptions& options);
+void AddSimulate(Command app, ScenarioFiles& files, SimulateOptions& options, bool& timeline,
+                 bool& no_timeline);
+void AddMemory(Command app, ScenarioFiles& files, MemoryOptions& options);
 void AddCompare(Command app, CompareOptions& options);
-void AddExplain(Command app, ExplainOptions& options);
+void AddExplain(Command app, ScenarioFiles& files, ExplainOptions& options);
 void AddCollective(Command app, CollectiveOptions& options);
 
 }  // namespace stepcast::cli

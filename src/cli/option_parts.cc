@@ -57,6 +57,37 @@ void AddScenario(Command command, std::string& scenario, std::vector<std::string
               "null: the key's default");
 }
 
+void AddScenarioFiles(Command command, ScenarioFiles& files, std::vector<std::string>& set) {
+  command
+      .AddOption("SCENARIO", files.files,
+                 "Scenario (YAML; docs/formats.md), or configurations of other programs "
+                 "(docs/foreign.md)")
+      .Required();
+  AddRepeated(command, "--set", set, "KEY=VALUE",
+              "Override a key of the scenario by its dotted path, as often as needed; "
+              "null: the key's default");
+  AddImport(command, files);
+}
+
+void AddImport(Command command, ScenarioFiles& files) {
+  command
+      .AddOption("--model", files.model,
+                 "The model: a config.json or model file, or a name (stepcast list models)")
+      .Type("MODEL");
+  command
+      .AddOption("--cluster", files.cluster,
+                 "The cluster: a topology file, or a name (stepcast list topologies)")
+      .Type("TOPOLOGY");
+  command.AddOption("--nodes", files.nodes, "How many nodes the job has").Type("N");
+  AddRepeated(command, "--variable", files.variables, "NAME=VALUE",
+              "A variable that a script of another program is started with; 1=VALUE: its first "
+              "argument");
+  command
+      .AddOption("--function", files.function,
+                 "Which function of a Python file makes the configuration")
+      .Type("NAME");
+}
+
 Option AddNetwork(Command command, std::string& network, const std::string& help) {
   return command.AddOption("--network", network, help)
       .Type("HOW")

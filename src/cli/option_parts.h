@@ -6,6 +6,7 @@
 
 #include "src/cli/command.h"
 #include "src/cli/emit_plan.h"
+#include "src/cli/foreign_scenario.h"
 
 // What the commands' options have in common.
 namespace stepcast::cli {
@@ -26,6 +27,11 @@ Option AddOutput(Command command, std::string& file);
 
 // The scenario and --set.
 void AddScenario(Command command, std::string& scenario, std::vector<std::string>& set);
+// The same of a command that also takes other programs' configurations, with the options that say
+// what these leave open.
+void AddScenarioFiles(Command command, ScenarioFiles& files, std::vector<std::string>& set);
+// The latter alone.
+void AddImport(Command command, ScenarioFiles& files);
 // An option that also writes a page for people to look at.
 Option AddReport(Command command, std::string& report);
 // An option that also writes a folder of traces, one of each rank that has a timeline.

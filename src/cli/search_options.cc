@@ -112,9 +112,9 @@ void AddSweep(Command app, SweepOptions& options) {
   AddReport(sweep, options.report);
 }
 
-void AddPlan(Command app, PlanOptions& plan) {
+void AddPlan(Command app, ScenarioFiles& files, PlanOptions& plan) {
   Command command = app.Add("plan", kPlanAbout, kPlanFooter);
-  AddScenario(command, plan.scenario, plan.set);
+  AddScenarioFiles(command, files, plan.set);
   command.AddOption("--target", plan.target, "What the best plan has (step_time)").Type("NAME");
   command
       .AddOption("--framework", plan.framework,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "src/cli/command.h"
+#include "src/cli/foreign_scenario.h"
 #include "src/cli/plan_command.h"
 #include "src/cli/sweep_command.h"
 
@@ -8,6 +9,6 @@
 namespace stepcast::cli {
 
 void AddSweep(Command app, SweepOptions& options);
-void AddPlan(Command app, PlanOptions& options);
+void AddPlan(Command app, ScenarioFiles& files, PlanOptions& options);
 
 }  // namespace stepcast::cli

@@ -8,6 +8,7 @@
 #include "src/report/link_load_report.h"
 #include "src/report/topology_json.h"
 #include "src/scenario/data_root.h"
+#include "src/scenario/source_names.h"
 #include "src/scenario/topology_file.h"
 #include "src/topology/cluster.h"
 #include "src/topology/draw.h"
@@ -26,7 +27,8 @@ std::optional<std::int64_t> DefaultNodes(const scenario::Topology& topology) {
 }  // namespace
 
 Outcome TopologyShow(const TopologyShowOptions& options) {
-  const std::optional<std::string> path = scenario::FindInput(options.file, "");
+  const std::optional<std::string> path =
+      scenario::FindSource(options.file, "", scenario::SourceKind::kTopology);
   if (!path) {
     return WrongInput({{"file.not-found",
                         {options.file, 0, 0},

@@ -327,7 +327,10 @@ MixtureOperators::Rows MixtureOperators::Dispatch(const Rows& permuted) {
       if (map >= 0) reads.emplace_back(map);
       tape_.RunBackward(copy, reads, {ordered});
       if (options_.tensor > 1) {
-        ordered = ScatterParts(false, each.name, ordered, each.sent, operators_.element_);
+        const Value sums = ScatterParts(false, each.name, ordered, each.sent, operators_.element_);
+        ordered = tape_.MakeScratch(each.sent);
+        tape_.RunBackward(Small("mlp.dispatch.sums.dgrad", each.sent, each.sent), {sums},
+                          {ordered});
       }
       Pieces back{ordered};
       if (options_.ranks > 1) back = Exchange(false, each.name, ordered, each.sent);

@@ -146,7 +146,7 @@ class Checker : public Rules {
         "choose a precision whose peak the GPU's data sheet states");
   }
 
-  // data x tensor x pipeline x context x expert = devices.
+  // data x tensor x pipeline x context = devices.
   void CheckDevices() {
     if (!facts_.devices) return;
     const std::int64_t replica = request_.ranks_per_replica();
@@ -163,11 +163,11 @@ class Checker : public Rules {
     }
     if (*request_.data * replica == *facts_.devices) return;
     Add("parallelism.data", "plan.device-count",
-        fmt::format("data {} x tensor {} x pipeline {} x context {} x expert {} = {} ranks, but "
-                    "the cluster has {} devices",
-                    *request_.data, request_.tensor.value_or(1), request_.pipeline.value_or(1),
-                    request_.context.value_or(1), request_.expert.value_or(1),
-                    *request_.data * replica, *facts_.devices),
+        fmt::format(
+            "data {} x tensor {} x pipeline {} x context {} = {} ranks, but the cluster has "
+            "{} devices",
+            *request_.data, request_.tensor.value_or(1), request_.pipeline.value_or(1),
+            request_.context.value_or(1), *request_.data * replica, *facts_.devices),
         (*facts_.devices % replica == 0
              ? fmt::format("write data: {}, or leave it out (--set parallelism.data=null)",
                            *facts_.devices / replica)

@@ -1,23 +1,19 @@
 #include "src/scenario/files_meant.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <iterator>
-#include <system_error>
 
 #include "fmt/format.h"
 #include "src/base/diagnostic.h"
 #include "src/model/other_families.h"
 #include "src/scenario/data_root.h"
 #include "src/scenario/document.h"
+#include "src/scenario/source_names.h"
 
 namespace stepcast::scenario {
 namespace {
 
-// The folder of the data root that holds what a key names.
-std::string_view ShippedFolder(std::string_view key) {
-  return key == "model" ? "models" : key.ends_with("calibration") ? "calibration" : "topologies";
-}
+constexpr std::string_view kSuffix = ".yaml";
 
 std::vector<std::string> NamesContaining(std::string_view word,
                                          const std::vector<std::string>& known) {
@@ -42,29 +38,23 @@ std::vector<std::string> NamesMeant(std::string_view word, const std::vector<std
 }
 
 std::vector<std::string> FilesMeant(std::string_view path, std::string_view key) {
-  const std::string root = DataRoot();
+  if (path.starts_with('/')) return {};
   std::string folder = FolderOf(path);
   const bool bare = folder.empty();
-  if (root.empty() || path.starts_with('/')) return {};
-  const std::string word(bare ? path : path.substr(folder.size() + 1));
+  std::string word(bare ? path : path.substr(folder.size() + 1));
   if (key == "model" && model::OtherFamilyOf(word) != nullptr) return {};
-  if (bare) folder = ShippedFolder(key);
-  std::vector<std::string> names;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(root + "/" + folder, error), end;
-       !error && entry != end; entry.increment(error)) {
-    if (entry->path().extension() == ".yaml") names.push_back(entry->path().filename().string());
-  }
-  std::sort(names.begin(), names.end());  // the same hint on every machine
-  const std::string with_ending = bare && !word.ends_with(".yaml") ? word + ".yaml" : word;
+  if (bare) folder = ShippedFolder(KindOfKey(key));
+  if (word.ends_with(kSuffix)) word.resize(word.size() - kSuffix.size());
+  const std::vector<std::string> known = NamesIn(folder);
   std::vector<std::string> meant;
-  if (std::find(names.begin(), names.end(), with_ending) != names.end()) {
-    meant.push_back(with_ending);
+  if (std::find(known.begin(), known.end(), word) != known.end()) {
+    meant.push_back(word);
   } else if (bare) {
-    meant = NamesContaining(word, names);
+    meant = NamesContaining(word, known);
   }
-  if (meant.empty()) meant = NearestName(with_ending, names);
-  for (std::string& name : meant) name = fmt::format("{}/{}", folder, name);
+  if (meant.empty()) meant = NearestName(word, known);
+  if (bare) return meant;
+  for (std::string& name : meant) name = fmt::format("{}/{}{}", folder, name, kSuffix);
   return meant;
 }
 

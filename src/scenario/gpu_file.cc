@@ -1,10 +1,7 @@
 #include "src/scenario/gpu_file.h"
 
-#include <algorithm>
 #include <cstddef>
-#include <filesystem>
 #include <iterator>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -13,25 +10,22 @@
 #include "src/base/data_type.h"
 #include "src/scenario/data_root.h"
 #include "src/scenario/files_meant.h"
+#include "src/scenario/source_names.h"
 
 namespace stepcast::scenario {
 namespace {
 
-constexpr std::string_view kFolder = "topologies/gpus/";
+constexpr std::string_view kGpus = "topologies/gpus";
 constexpr std::string_view kSuffix = ".yaml";
 
-// The names of the data sheets at hand, in order.
-std::vector<std::string> KnownGpus() {
-  std::vector<std::string> names;
-  if (DataRoot().empty()) return names;
-  std::error_code error;
-  const std::filesystem::path folder = std::filesystem::path(DataRoot()) / kFolder;
-  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    if (entry->path().extension() == kSuffix) names.push_back(entry->path().stem().string());
+// The data sheet that a name without its form means: of "h100" and "a100" that of the SXM modules,
+// of several the last by name, which has the most memory.
+std::optional<std::string> SxmFormOf(std::string_view name) {
+  std::optional<std::string> form;
+  for (std::string& known : NamesIn(kGpus)) {
+    if (known.starts_with(fmt::format("{}-sxm", name))) form = std::move(known);
   }
-  std::sort(names.begin(), names.end());
-  return names;
+  return form;
 }
 
 // A name of a file in that folder and nothing else.
@@ -93,16 +87,22 @@ std::optional<topology::Gpu> FindGpu(std::string_view name, std::string_view fol
   if (name.ends_with(kSuffix)) {
     path = FindInput(name, folder);
   } else if (IsPlainName(name)) {
-    path = FindInput(fmt::format("{}{}{}", kFolder, name, kSuffix), folder);
+    const auto sheet = [folder](std::string_view stem) {
+      return FindInput(fmt::format("{}/{}{}", kGpus, stem, kSuffix), folder);
+    };
+    path = sheet(name);
+    if (!path) {
+      if (const auto form = SxmFormOf(name)) path = sheet(*form);
+    }
   }
   if (!path) {
-    const std::vector<std::string> known = KnownGpus();
+    const std::vector<std::string> known = NamesIn(kGpus);
     const std::vector<std::string> meant = NamesMeant(name, known);
     std::string hint =
         meant.empty() ? "" : fmt::format("did you mean '{}'? ", fmt::join(meant, "', or '"));
     hint += known.empty()
                 ? fmt::format("no data sheets were found; {}",
-                              PlacesTried(fmt::format("{}{}{}", kFolder, name, kSuffix), folder))
+                              PlacesTried(fmt::format("{}/{}{}", kGpus, name, kSuffix), folder))
                 : fmt::format("known are {}; a file of your own is named by its path",
                               fmt::join(known, ", "));
     diagnostics.push_back({"topology.unknown-gpu", location,

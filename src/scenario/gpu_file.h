@@ -26,8 +26,9 @@ namespace stepcast::scenario {
 std::optional<topology::Gpu> ReadGpu(const Node& node, Diagnostics& diagnostics);
 Result<topology::Gpu> LoadGpu(const std::string& path);
 
-// The GPU that a file in `folder` means by `name`: topologies/gpus/<name>.yaml of the data root, or
-// a file when `name` ends in .yaml. `location` is where the name stands.
+// The GPU that a file in `folder` means by `name`: topologies/gpus/<name>.yaml of the data root,
+// else the SXM form of a type that is named without its form ("h100": h100-sxm), or a file when
+// `name` ends in .yaml. `location` is where the name stands.
 std::optional<topology::Gpu> FindGpu(std::string_view name, std::string_view folder,
                                      const Location& location, Diagnostics& diagnostics);
 

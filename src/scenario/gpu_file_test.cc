@@ -71,9 +71,18 @@ TEST(FindGpu, NamesAllFormsOfAGeneration) {
     EXPECT_FALSE(FindGpu(name, "", {}, diagnostics).has_value());
     return diagnostics.at(0).hint.substr(0, diagnostics.at(0).hint.find('?') + 1);
   };
-  EXPECT_EQ(hint("h100"), "did you mean 'h100-96gb', or 'h100-pcie', or 'h100-sxm'?");
-  EXPECT_EQ(hint("a100"), "did you mean 'a100-pcie-80gb', or 'a100-sxm-40gb', or 'a100-sxm-80gb'?");
+  EXPECT_EQ(hint("h10"), "did you mean 'h100-96gb', or 'h100-pcie', or 'h100-sxm'?");
+  EXPECT_EQ(hint("h100-p"), "did you mean 'h100-pcie'?");
   EXPECT_EQ(hint("no such thing"), "");
+}
+
+// A generation by itself is its SXM form, of several the one with the most memory.
+TEST(FindGpu, AGenerationIsItsSxmForm) {
+  Diagnostics diagnostics;
+  EXPECT_EQ(FindGpu("h100", "", {}, diagnostics)->name, "h100-sxm");
+  EXPECT_EQ(FindGpu("a100", "", {}, diagnostics)->name, "a100-sxm-80gb");
+  EXPECT_EQ(FindGpu("v100", "", {}, diagnostics)->name, "v100-sxm2-32gb");
+  EXPECT_TRUE(diagnostics.empty());
 }
 
 TEST(FindGpu, TakesAPathButNoPathInAName) {

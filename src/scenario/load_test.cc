@@ -423,16 +423,33 @@ TEST(Load, SuggestsShippedFilesForBareNames) {
   const auto hint = [](const std::string& override) {
     return LoadString(std::string(kShipped), {override}).error().at(0).hint;
   };
-  EXPECT_EQ(
-      hint("cluster.topology=h100"),
-      "did you mean 'topologies/dgx-h100.yaml', or 'topologies/grand-teton-h100-80gb.yaml', or "
-      "'topologies/grand-teton-h100.yaml', or 'topologies/h100-8x100g.yaml'?");
-  EXPECT_EQ(hint("model=gpt2"), "did you mean 'models/gpt2.yaml'?");
+  EXPECT_EQ(hint("cluster.topology=h100"),
+            "did you mean 'dgx-h100', or 'grand-teton-h100', or 'grand-teton-h100-80gb', or "
+            "'h100-8x100g'?");
+  EXPECT_EQ(hint("model=gpt2.yaml"), "did you mean 'gpt2'?");
   EXPECT_EQ(hint("model=models/mixtral-7b.yaml").find("mistral"), std::string::npos);
-  EXPECT_EQ(hint("model=gtp2"), "did you mean 'models/gpt2.yaml'?");
-  EXPECT_EQ(hint("calibration=h200"), "did you mean 'calibration/h200.yaml'?");
+  EXPECT_EQ(hint("model=gtp2"), "did you mean 'gpt2'?");
+  EXPECT_EQ(hint("calibration=h200.yaml"), "did you mean 'h200'?");
   EXPECT_EQ(hint("calibration=mine"),
             "looked in the working directory and in the data that stepcast was built with");
+}
+
+// The name alone is enough, and a GPU's form is the SXM one where it is left out.
+TEST(Load, TakesNamesInThePlaceOfPaths) {
+  const auto loaded = LoadString(
+      std::string(kShipped), {"model=gpt2", "cluster.topology=dgx-h100", "calibration=h100-sxm"});
+  ASSERT_TRUE(loaded.has_value()) << Messages(loaded);
+  EXPECT_EQ(loaded->model->name, "gpt2");
+  const auto flat = LoadString(
+      std::string(kShipped),
+      {"cluster.topology={kind: flat, devices: 8, gpu: h100, link: {latency: 5 us, bandwidth: 300 "
+       "GB/s}}",
+       "cluster.nodes=null"});
+  ASSERT_TRUE(flat.has_value()) << Messages(flat);
+  EXPECT_EQ(flat->gpu->name, "h100-sxm");
+  EXPECT_NE(std::find(flat->warnings.begin(), flat->warnings.end(),
+                      "gpu: h100 is taken as h100-sxm; other forms are named in full"),
+            flat->warnings.end());
 }
 
 TEST(Load, AppliesOverridesInOrder) {
@@ -706,7 +723,7 @@ TEST(Load, PartsOfAClusterThatAJobCannotHave) {
 TEST(Load, ADeviceCountSaysHowToLeaveGpusIdle) {
   EXPECT_EQ(Messages(LoadString(std::string(kShipped), {"parallelism.data=4"})),
             "--set parallelism.data=4: error[plan.device-count]: data 4 x tensor 1 x pipeline 1 x "
-            "context 1 x expert 1 = 4 ranks, but the cluster has 16 devices\n"
+            "context 1 = 4 ranks, but the cluster has 16 devices\n"
             "  hint: write data: 16, or leave it out (--set parallelism.data=null); or leave the "
             "other GPUs idle: --set cluster.devices=plan\n");
 }

@@ -31,6 +31,7 @@
 #include "src/scenario/scenario_warnings.h"
 #include "src/scenario/shared_inputs.h"
 #include "src/scenario/slow_devices.h"
+#include "src/scenario/source_names.h"
 #include "src/scenario/topology_file.h"
 #include "src/topology/device.h"
 #include "src/topology/node_type.h"
@@ -197,15 +198,13 @@ class Loader::Reading {
       return;
     }
     const std::string& path = source->scalar();
-    if (path.empty() || path.front() == '/' || FindInput(path, folder_)) return;
+    const SourceKind kind = KindOfKey(source->path());
+    if (path.empty() || path.front() == '/' || FindSource(path, folder_, kind)) return;
     std::error_code error;
-    const std::filesystem::path here = std::filesystem::absolute(path, error);
-    if (error || !std::filesystem::exists(here, error) ||
-        std::filesystem::is_directory(here, error)) {
-      return;
-    }
+    const auto here = FindSource(std::filesystem::absolute(path, error).string(), "", kind);
+    if (error || !here || std::filesystem::is_directory(*here, error)) return;
     auto found = std::make_shared<YamlNode>(*source->tree());
-    found->scalar = here.lexically_normal().string();
+    found->scalar = std::filesystem::path(*here).lexically_normal().string();
     const std::string key = source->path();
     source.emplace(std::move(found), key);
   }
@@ -213,7 +212,7 @@ class Loader::Reading {
   // The file that a source names; reported at the source when there is none.
   std::optional<std::string> FileOf(const Node& source) {
     const std::string& path = source.scalar();
-    std::optional<std::string> found = FindInput(path, folder_);
+    std::optional<std::string> found = FindSource(path, folder_, KindOfKey(source.path()));
     if (!found.has_value()) {
       const std::vector<std::string> meant = FilesMeant(path, source.path());
       Report("file.not-found", source.location(),
@@ -331,6 +330,7 @@ class Loader::Reading {
         [](const Node& node, Diagnostics& diagnostics) { return ReadTopology(node, diagnostics); });
     if (topology == nullptr) return;
     scenario_.gpu = topology->gpu;
+    if (!topology->note.empty()) scenario_.warnings.push_back(topology->note);
     const bool flat = std::holds_alternative<topology::FlatCluster>(topology->description);
     std::optional<std::int64_t> nodes = flat ? file.nodes : file.nodes.value_or(1);
     // A number that is wrong by itself has been reported; one more message would be noise.

@@ -10,6 +10,7 @@
 #include "src/scenario/model_file.h"
 #include "src/scenario/resolved.h"
 #include "src/scenario/resolved_scenario.h"
+#include "src/scenario/source_names.h"
 
 namespace stepcast::scenario {
 
@@ -22,7 +23,7 @@ Result<model::NumericalConstants> ModelConstantsOf(const Scenario& scenario,
   if (const auto* path = std::get_if<std::string>(&model->second.value)) {
     const bool in_memory = MemoryDocument::Find(source) != nullptr;
     const std::string folder = in_memory ? "" : FolderOf(FindInput(source, "").value_or(source));
-    return LoadModelConstants(FindInput(*path, folder).value_or(*path));
+    return LoadModelConstants(FindSource(*path, folder, SourceKind::kModel).value_or(*path));
   }
   Diagnostics diagnostics;
   const std::optional<Node> node = ParseDocument(ToJson(model->second), scenario.name, diagnostics);

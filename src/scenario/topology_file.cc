@@ -159,13 +159,20 @@ void LimitPower(MappingReader& reader, int watts, topology::Gpu& gpu) {
   gpu.power_limit = watts;
 }
 
+// What is to be said of a GPU that was named without its form; empty where it was named in full.
+std::string FormNote(std::string_view named, const topology::Gpu& gpu) {
+  if (named == gpu.name || named.ends_with(".yaml")) return "";
+  return fmt::format("gpu: {} is taken as {}; other forms are named in full", named, gpu.name);
+}
+
 // The GPU's data sheet, and the node without its name.
-std::optional<topology::Gpu> ReadNode(MappingReader& reader, NodeType& node_type,
+std::optional<topology::Gpu> ReadNode(MappingReader& reader, NodeType& node_type, std::string& note,
                                       Diagnostics& diagnostics) {
   const std::size_t before = diagnostics.size();
   std::optional<topology::Gpu> gpu;
   if (const auto name = reader.ReadText("gpu", Need::kRequired)) {
     gpu = FindGpu(*name, FolderOf(reader.node().file()), reader.LocationOf("gpu"), diagnostics);
+    if (gpu) note = FormNote(*name, *gpu);
   }
   if (const auto watts = ReadWatts(reader, "power_limit"); watts && gpu) {
     LimitPower(reader, *watts, *gpu);
@@ -287,7 +294,7 @@ std::optional<Topology> ReadNodes(MappingReader& reader, Diagnostics& diagnostic
   const auto name = reader.ReadText("name", Need::kRequired);
   ReadSources(reader, diagnostics);
   if (auto node = reader.ReadMapping("node", Need::kRequired)) {
-    topology.gpu = ReadNode(*node, description.node_type, diagnostics);
+    topology.gpu = ReadNode(*node, description.node_type, topology.note, diagnostics);
   }
   if (auto fabric = reader.ReadMapping("fabric", Need::kOptional)) {
     description.fabric = ReadFabric(*fabric, description.node_type);
@@ -316,6 +323,7 @@ std::optional<Topology> ReadFlat(MappingReader& reader, Diagnostics& diagnostics
   if (const auto gpu = reader.ReadText("gpu", Need::kOptional)) {
     topology.gpu =
         FindGpu(*gpu, FolderOf(reader.node().file()), reader.LocationOf("gpu"), diagnostics);
+    if (topology.gpu) topology.note = FormNote(*gpu, *topology.gpu);
   }
   const auto memory = reader.ReadBytes(
       "memory", reader.Has("gpu") ? Need::kOptional : Need::kRequired, Zero::kRefused);

@@ -61,6 +61,7 @@ struct Topology {
   std::string name;
   std::variant<NodeDescription, topology::FlatCluster> description;
   std::optional<topology::Gpu> gpu;  // absent only on a flat cluster without one
+  std::string note;                  // for the forecast's warnings; empty: there is none
 };
 
 // Also reads the GPU's data sheet.

@@ -58,7 +58,10 @@ std::set<std::string> UsedCodes(const std::set<std::string>& documented) {
       used.insert(code);
     }
     for (const std::string& literal : Matches(text, "\"([a-z]+\\.[a-z-]+)\"")) {
-      const bool family = families.count(literal.substr(0, literal.find('.'))) > 0;
+      const std::string first = literal.substr(0, literal.find('.'));
+      // There, options of other programs and keys of scenarios look like codes.
+      const bool options = entry.path().parent_path().filename() == "foreign";
+      const bool family = options ? first == "foreign" : families.count(first) > 0;
       if (family && keys.count(literal) == 0) used.insert(literal);
     }
   }

@@ -60,7 +60,7 @@ constexpr const char* kTransformer = R"({
   kind: transformer, family: llama, num_hidden_layers: 1, hidden_size: 16,
   num_attention_heads: 4, intermediate_size: 8, vocab_size: 12})";
 constexpr const char* kMixture = R"({
-  kind: transformer, family: mixtral, num_hidden_layers: 1, hidden_size: 16,
+  kind: transformer, family: mixtral, num_hidden_layers: 2, hidden_size: 16,
   num_attention_heads: 4, intermediate_size: 8, num_experts: 4, num_experts_per_tok: 2,
   vocab_size: 12})";
 

@@ -1,0 +1,86 @@
+#include "src/foreign/draft.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/foreign/setting.h"
+
+namespace stepcast::foreign {
+namespace {
+
+// Whether `key` is `above` or below it.
+bool IsWithin(std::string_view key, std::string_view above) {
+  return key.starts_with(above) && (key.size() == above.size() || key[above.size()] == '.');
+}
+
+}  // namespace
+
+void Draft::State(std::string_view key, std::string value, const Location& location,
+                  std::string remark) {
+  if (Overridden(key)) return;
+  const auto known = std::find_if(entries_.begin(), entries_.end(),
+                                  [key](const Entry& entry) { return entry.key == key; });
+  std::string origin = Origin(location);
+  if (!remark.empty()) origin += ", " + remark;
+  Entry entry{std::string(key), std::move(value), std::move(origin), location};
+  if (known == entries_.end()) {
+    entries_.push_back(std::move(entry));
+    return;
+  }
+  if (known->location.file.empty()) {
+    *known = std::move(entry);
+    return;
+  }
+  if (known->value == entry.value) return;
+  Report({"foreign.conflict", location,
+          fmt::format("{} is {} here, and {} in {}", Quoted(key), entry.value, known->value,
+                      known->origin),
+          fmt::format("say which of the two holds: --set {}={}", key, entry.value)});
+}
+
+void Draft::Assume(std::string_view key, std::string value, std::string origin) {
+  if (Find(key) != nullptr || Overridden(key)) return;
+  entries_.push_back({std::string(key), std::move(value), std::move(origin), Location{}});
+}
+
+void Draft::Override(std::string_view key, std::string value, const std::string& option) {
+  Remove(key);
+  overridden_.emplace_back(key);
+  if (value == "null") return;
+  entries_.push_back({std::string(key), std::move(value), option.substr(0, option.find(' ')),
+                      Location{option, 0, 0}});
+}
+
+void Draft::Omit(Location location, std::string option, std::string consequence) {
+  omissions_.push_back({std::move(location), std::move(option), std::move(consequence)});
+}
+
+const Entry* Draft::Find(std::string_view key) const {
+  const auto found = std::find_if(entries_.begin(), entries_.end(),
+                                  [key](const Entry& entry) { return entry.key == key; });
+  return found == entries_.end() ? nullptr : &*found;
+}
+
+bool Draft::Has(std::string_view key) const {
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [key](const Entry& entry) { return IsWithin(entry.key, key); });
+}
+
+std::optional<std::int64_t> Draft::Integer(std::string_view key) const {
+  const Entry* entry = Find(key);
+  return entry == nullptr ? std::nullopt : Value::Text(entry->value).Integer();
+}
+
+void Draft::Remove(std::string_view key) {
+  std::erase_if(entries_, [key](const Entry& entry) { return IsWithin(entry.key, key); });
+}
+
+bool Draft::Overridden(std::string_view key) const {
+  return std::any_of(overridden_.begin(), overridden_.end(),
+                     [key](const std::string& above) { return IsWithin(key, above); });
+}
+
+}  // namespace stepcast::foreign

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/base/diagnostic.h"
+
+// A scenario while it is put together from other programs' files: values by dotted key, each with
+// its origin.
+namespace stepcast::foreign {
+
+struct Entry {
+  std::string key;     // "training.sequence_length"
+  std::string value;   // as YAML writes it
+  std::string origin;  // for a comment: "train.toml:14", "torchtitan's default at 238fa9953e4a"
+  Location location;   // where the user can change it; no file: the value was not stated anywhere
+};
+
+// A setting that the scenario does not carry.
+struct Omission {
+  Location location;
+  std::string option;       // "float8.enable_fsdp_float8_all_gather = true"
+  std::string consequence;  // what the forecast does instead; empty: the option is not known
+};
+
+class Draft {
+ public:
+  // A value that a file states. Two files that state different values are a mistake.
+  void State(std::string_view key, std::string value, const Location& location,
+             std::string remark = {});
+  // A value that holds unless a file states one, or an earlier call did.
+  void Assume(std::string_view key, std::string value, std::string origin);
+  // A value of the command line, which takes the place of any other. "null" takes the key out, and
+  // with it what later files and defaults say.
+  void Override(std::string_view key, std::string value, const std::string& option);
+
+  void Omit(Location location, std::string option, std::string consequence);
+  void Report(Diagnostic mistake) { mistakes_.push_back(std::move(mistake)); }
+  // Which model the files name without its dimensions: "torchtitan's qwen3 8B".
+  void NameModel(std::string model) { named_model_ = std::move(model); }
+  const std::string& named_model() const { return named_model_; }
+  // A remark on what was read that is no mistake.
+  void Note(std::string sentence) { notes_.push_back(std::move(sentence)); }
+
+  const Entry* Find(std::string_view key) const;
+  // Whether there is a value of the key or of keys below it.
+  bool Has(std::string_view key) const;
+  // The value as a whole number; nothing where there is none or it is no number.
+  std::optional<std::int64_t> Integer(std::string_view key) const;
+  void Remove(std::string_view key);
+
+  const std::vector<Entry>& entries() const { return entries_; }
+  const std::vector<Omission>& omissions() const { return omissions_; }
+  const std::vector<std::string>& notes() const { return notes_; }
+  const Diagnostics& mistakes() const { return mistakes_; }
+
+ private:
+  bool Overridden(std::string_view key) const;
+
+  std::vector<Entry> entries_;
+  std::vector<std::string> overridden_;  // keys, also those that were taken out
+  std::vector<Omission> omissions_;
+  std::vector<std::string> notes_;
+  std::string named_model_;
+  Diagnostics mistakes_;
+};
+
+}  // namespace stepcast::foreign

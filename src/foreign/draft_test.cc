@@ -1,0 +1,52 @@
+#include "src/foreign/draft.h"
+
+#include "gtest/gtest.h"
+
+namespace stepcast::foreign {
+namespace {
+
+const Location kHere{"train.toml", 14, 3};
+const Location kThere{"ds.json", 2, 1};
+
+TEST(Draft, WhatIsStatedTakesThePlaceOfWhatIsAssumed) {
+  Draft draft;
+  draft.Assume("training.compile", "false", "the default");
+  draft.State("training.compile", "true", kHere);
+  draft.Assume("training.compile", "false", "another default");
+  ASSERT_NE(draft.Find("training.compile"), nullptr);
+  EXPECT_EQ(draft.Find("training.compile")->value, "true");
+  EXPECT_EQ(draft.Find("training.compile")->origin, "train.toml:14");
+  EXPECT_TRUE(draft.mistakes().empty());
+}
+
+TEST(Draft, TwoFilesMustAgree) {
+  Draft draft;
+  draft.State("training.micro_batch_size", "2", kHere);
+  draft.State("training.micro_batch_size", "2", kThere);
+  EXPECT_TRUE(draft.mistakes().empty());
+  draft.State("training.micro_batch_size", "4", kThere);
+  ASSERT_EQ(draft.mistakes().size(), 1u);
+  EXPECT_EQ(draft.mistakes()[0].code, "foreign.conflict");
+  EXPECT_EQ(draft.mistakes()[0].location.file, "ds.json");
+}
+
+TEST(Draft, TheCommandLineSettlesIt) {
+  Draft draft;
+  draft.Override("training.micro_batch_size", "1", "--set training.micro_batch_size=1");
+  draft.State("training.micro_batch_size", "2", kHere);
+  draft.State("training.micro_batch_size", "4", kThere);
+  EXPECT_TRUE(draft.mistakes().empty());
+  EXPECT_EQ(draft.Integer("training.micro_batch_size"), 1);
+  EXPECT_EQ(draft.Find("training.micro_batch_size")->origin, "--set");
+}
+
+TEST(Draft, NullTakesAKeyOutForGood) {
+  Draft draft;
+  draft.Override("training.lora", "null", "--set training.lora=null");
+  draft.State("training.lora.rank", "8", kHere);
+  draft.Assume("training.lora.dropout", "0", "the default");
+  EXPECT_FALSE(draft.Has("training.lora"));
+}
+
+}  // namespace
+}  // namespace stepcast::foreign

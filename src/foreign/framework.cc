@@ -1,0 +1,197 @@
+#include "src/foreign/framework.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "fmt/format.h"
+
+namespace stepcast::foreign {
+namespace {
+
+// Whether one of the words, separated by spaces, is `word`.
+bool HasWord(std::string_view words, std::string_view word) {
+  while (!words.empty()) {
+    const std::size_t end = std::min(words.find(' '), words.size());
+    if (words.substr(0, end) == word) return true;
+    words.remove_prefix(std::min(end + 1, words.size()));
+  }
+  return false;
+}
+
+bool IsNeutral(const Option& option, const Value& value) {
+  if (value.kind == Value::Kind::kNothing) return true;
+  if (value.kind == Value::Kind::kList) return value.items.empty();
+  if (value.text.empty()) return true;
+  if (HasWord(option.neutral, value.text)) return true;
+  if (const auto number = value.Number()) {
+    if (HasWord(option.neutral, fmt::format("{:g}", *number))) return true;
+  }
+  const auto on = value.Boolean();
+  return on && !value.Number() && HasWord(option.neutral, *on ? "true" : "false");
+}
+
+// Text that YAML takes for a string without quotes, and that holds no sign of a mapping.
+bool IsPlain(std::string_view text) {
+  return !text.empty() &&
+         text.find_first_not_of(
+             "abcdefghijklmnopqrstuvwxyz"
+             "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+             "0123456789_-./+ ") == std::string_view::npos &&
+         text.front() != '-' && text.front() != ' ' && text.back() != ' ';
+}
+
+}  // namespace
+
+std::string AsYaml(const Value& value) {
+  if (const auto number = value.Integer()) return fmt::format("{}", *number);
+  if (const auto number = value.Number()) return fmt::format("{}", *number);
+  if (const auto on = value.Boolean()) return *on ? "true" : "false";
+  if (IsPlain(value.text)) return value.text;
+  std::string quoted = "\"";
+  for (const char c : value.text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  return quoted + "\"";
+}
+
+std::optional<std::string_view> WordFor(std::string_view words, std::string_view foreign) {
+  while (!words.empty()) {
+    const std::size_t end = std::min(words.find(' '), words.size());
+    const std::string_view pair = words.substr(0, end);
+    const std::size_t sign = pair.find('=');
+    if (sign != std::string_view::npos && pair.substr(0, sign) == foreign) {
+      return pair.substr(sign + 1);
+    }
+    words.remove_prefix(std::min(end + 1, words.size()));
+  }
+  return std::nullopt;
+}
+
+const Option* Reading::RowOf(std::string_view name) const {
+  const Option* group = nullptr;
+  for (const Option& option : framework_.options) {
+    if (option.name == name) return &option;
+    if (!option.name.ends_with(".*")) continue;
+    const std::string_view above = option.name.substr(0, option.name.size() - 2);
+    if (name.starts_with(above) && (name.size() == above.size() || name[above.size()] == '.')) {
+      group = &option;
+    }
+  }
+  return group;
+}
+
+void Reading::ReadRow(const Option& option, const Setting& setting) {
+  const Value& value = setting.value;
+  switch (option.effect) {
+    case Effect::kNone:
+    case Effect::kRule:
+      return;
+    case Effect::kNotModelled:
+      if (!IsNeutral(option, value)) Omit(setting.name, std::string(option.consequence));
+      return;
+    case Effect::kSets:
+      break;
+  }
+  if (value.kind == Value::Kind::kNothing) return;
+  if (option.words == "bool") {
+    if (const auto on = value.Boolean()) {
+      draft_.State(option.key, *on ? "true" : "false", setting.location);
+    } else {
+      Wrong(setting.name,
+            fmt::format("{} is true or false, not {}", Quoted(setting.name), Quoted(value.Shown())),
+            fmt::format("say what holds: --set {}=true", option.key));
+    }
+    return;
+  }
+  if (!option.words.empty()) {
+    const auto word = WordFor(option.words, value.text);
+    if (!word) {
+      Omit(setting.name, fmt::format("the scenario's {} has no such value", option.key));
+    } else if (!word->empty()) {
+      draft_.State(option.key, std::string(*word), setting.location);
+    }
+    return;
+  }
+  draft_.State(option.key, AsYaml(value), setting.location);
+}
+
+void Reading::ReadRows() {
+  for (const Setting& setting : document_.settings) {
+    if (document_.Find(setting.name) != &setting) continue;  // a later one holds
+    if (const Option* option = RowOf(setting.name)) {
+      ReadRow(*option, setting);
+    } else if (setting.value.kind != Value::Kind::kNothing) {
+      Omit(setting.name, "");
+    }
+  }
+}
+
+void Reading::ReadDefaults() {
+  for (const Option& option : framework_.options) {
+    if (option.effect != Effect::kSets || option.standard.empty()) continue;
+    if (document_.Find(option.name) != nullptr) continue;
+    const Value standard = Value::Text(std::string(option.standard));
+    std::string value = AsYaml(standard);
+    if (!option.words.empty() && option.words != "bool") {
+      value = WordFor(option.words, option.standard).value_or("");
+    }
+    if (!value.empty()) draft_.Assume(option.key, std::move(value), DefaultOrigin());
+  }
+}
+
+std::optional<Value> Reading::Get(std::string_view name) const {
+  if (const Setting* setting = document_.Find(name)) {
+    if (setting->value.kind == Value::Kind::kNothing) return std::nullopt;
+    return setting->value;
+  }
+  const Option* option = RowOf(name);
+  if (option == nullptr || option->standard.empty()) return std::nullopt;
+  return Value::Text(std::string(option->standard));
+}
+
+std::optional<std::int64_t> Reading::Integer(std::string_view name) const {
+  const auto value = Get(name);
+  return value ? value->Integer() : std::nullopt;
+}
+
+bool Reading::IsOn(std::string_view name) const {
+  const auto value = Get(name);
+  return value && value->Boolean().value_or(false);
+}
+
+std::string Reading::Text(std::string_view name) const {
+  const auto value = Get(name);
+  return value ? value->text : "";
+}
+
+void Reading::Set(std::string_view key, std::string value, std::string_view because_of,
+                  std::string remark) {
+  if (const Setting* setting = document_.Find(because_of)) {
+    draft_.State(key, std::move(value), setting->location, std::move(remark));
+  } else {
+    std::string origin = DefaultOrigin();
+    if (!remark.empty()) origin += ", " + remark;
+    draft_.Assume(key, std::move(value), std::move(origin));
+  }
+}
+
+void Reading::Omit(std::string_view name, std::string consequence) {
+  const Setting* setting = document_.Find(name);
+  if (setting == nullptr) return;
+  draft_.Omit(setting->location, fmt::format("{} = {}", name, setting->value.Shown()),
+              std::move(consequence));
+}
+
+void Reading::Wrong(std::string_view name, std::string message, std::string hint) {
+  const Setting* setting = document_.Find(name);
+  const Location location = setting == nullptr ? Location{document_.file, 0, 0} : setting->location;
+  draft_.Report({"foreign.value", location, std::move(message), std::move(hint)});
+}
+
+std::string Reading::DefaultOrigin() const {
+  return fmt::format("{}'s default at {}", framework_.name, framework_.release);
+}
+
+}  // namespace stepcast::foreign

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "src/foreign/draft.h"
+#include "src/foreign/option.h"
+#include "src/foreign/setting.h"
+
+namespace stepcast::foreign {
+
+class Reading;
+
+// A program whose configurations are read, in one of the forms that it takes them in.
+struct Framework {
+  std::string_view name;     // "torchtitan"
+  std::string_view form;     // "torchtitan's configuration in TOML"
+  std::string_view release;  // "238fa9953e4a": the commit or release that the defaults are those of
+  std::span<const Option> options;
+  // What several options say together; called after the rows, with all files read.
+  void (*rules)(Reading& reading);
+  // A file that adds to another program's: the values of that program's files come first.
+  bool adds_to_others = false;
+};
+
+// One file as one framework's configuration, on the way into a draft.
+class Reading {
+ public:
+  // `devices`: the GPUs of the cluster, where the command line says which cluster.
+  Reading(const Framework& framework, const Document& document, Draft& draft,
+          std::optional<std::int64_t> devices)
+      : framework_(framework), document_(document), draft_(draft), devices_(devices) {}
+
+  // What each row says of each setting. Options without a row are omissions.
+  void ReadRows();
+  // What several options say together.
+  void ReadRules() {
+    if (framework_.rules != nullptr) framework_.rules(*this);
+  }
+  // The framework's own defaults of options that the file does not give.
+  void ReadDefaults();
+
+  // For rules.
+
+  // The option's value, or the default of its row. Null values are none.
+  std::optional<Value> Get(std::string_view name) const;
+  std::optional<std::int64_t> Integer(std::string_view name) const;
+  bool IsOn(std::string_view name) const;
+  std::string Text(std::string_view name) const;  // empty: there is none
+  const Setting* Stated(std::string_view name) const { return document_.Find(name); }
+
+  // The key takes the value because of the option: at the place where it stands, or, where its
+  // default says so, as the framework's default.
+  void Set(std::string_view key, std::string value, std::string_view because_of,
+           std::string remark = {});
+  // The option is left out of the forecast with this consequence; nothing where it is not stated.
+  void Omit(std::string_view name, std::string consequence);
+  // The value of the option cannot be what it is.
+  void Wrong(std::string_view name, std::string message, std::string hint);
+
+  Draft& draft() { return draft_; }
+  const Document& document() const { return document_; }
+  std::optional<std::int64_t> devices() const { return devices_; }
+  // "torchtitan's default at 238fa9953e4a"
+  std::string DefaultOrigin() const;
+
+ private:
+  const Option* RowOf(std::string_view name) const;
+  void ReadRow(const Option& option, const Setting& setting);
+
+  const Framework& framework_;
+  const Document& document_;
+  Draft& draft_;
+  std::optional<std::int64_t> devices_;
+};
+
+// "8192" of the text of a file in YAML's words: true and false, plain numbers, quoted text.
+std::string AsYaml(const Value& value);
+
+// The word of a scenario that stands for `foreign` in "float32=fp32 bfloat16=bf16"; nothing: there
+// is none.
+std::optional<std::string_view> WordFor(std::string_view words, std::string_view foreign);
+
+}  // namespace stepcast::foreign

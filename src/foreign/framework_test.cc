@@ -1,0 +1,94 @@
+#include "src/foreign/framework.h"
+
+#include "gtest/gtest.h"
+
+namespace stepcast::foreign {
+namespace {
+
+constexpr Option kOptions[] = {
+    Sets("training.seq_len", "training.sequence_length", "2048"),
+    Sets("training.dtype", "training.parameter_dtype", "float32", "float32=fp32 bfloat16=bf16"),
+    Switch("compile", "training.compile"),
+    Rule("batch", "8"),
+    NoEffect("metrics.*"),
+    NotModelled("early_step", "false", "memory is too high"),
+};
+const Framework kFramework = {
+    .name = "titan", .form = "titan's file", .release = "1.0", .options = kOptions, .rules = {}};
+
+Setting Line(const char* name, const char* value, int line) {
+  return {name, Value::Text(value), {"a.toml", line, 1}};
+}
+
+TEST(Reading, RowsSayWhatSettingsMean) {
+  const Document document{
+      "a.toml",
+      {Line("training.seq_len", "8192", 1), Line("training.dtype", "bfloat16", 2),
+       Line("compile", "True", 3), Line("metrics.log_freq", "10", 4)}};
+  Draft draft;
+  Reading reading(kFramework, document, draft, {});
+  reading.ReadRows();
+  reading.ReadDefaults();
+  EXPECT_EQ(draft.Find("training.sequence_length")->value, "8192");
+  EXPECT_EQ(draft.Find("training.parameter_dtype")->value, "bf16");
+  EXPECT_EQ(draft.Find("training.compile")->value, "true");
+  EXPECT_TRUE(draft.omissions().empty());
+}
+
+TEST(Reading, DefaultsNameTheRelease) {
+  const Document document{"a.toml", {}};
+  Draft draft;
+  Reading reading(kFramework, document, draft, {});
+  reading.ReadRows();
+  reading.ReadDefaults();
+  EXPECT_EQ(draft.Find("training.sequence_length")->value, "2048");
+  EXPECT_EQ(draft.Find("training.sequence_length")->origin, "titan's default at 1.0");
+  EXPECT_EQ(draft.Find("training.parameter_dtype")->value, "fp32");
+  EXPECT_EQ(reading.Integer("batch"), 8);
+}
+
+TEST(Reading, NamesWhatIsLeftOut) {
+  const Document document{"a.toml",
+                          {Line("early_step", "true", 1), Line("training.dtype", "int4", 2),
+                           Line("training.new_key", "3", 3)}};
+  Draft draft;
+  Reading reading(kFramework, document, draft, {});
+  reading.ReadRows();
+  ASSERT_EQ(draft.omissions().size(), 3u);
+  EXPECT_EQ(draft.omissions()[0].option, "early_step = true");
+  EXPECT_EQ(draft.omissions()[0].consequence, "memory is too high");
+  EXPECT_EQ(draft.omissions()[1].option, "training.dtype = int4");
+  EXPECT_EQ(draft.omissions()[2].consequence, "");
+}
+
+TEST(Reading, NeutralValuesAreNotLeftOut) {
+  const Document document{"a.toml", {Line("early_step", "False", 1)}};
+  Draft draft;
+  Reading(kFramework, document, draft, {}).ReadRows();
+  EXPECT_TRUE(draft.omissions().empty());
+}
+
+TEST(Reading, ASwitchThatIsNeitherOnNorOffIsAMistake) {
+  const Document document{"a.toml", {Line("compile", "maybe", 7)}};
+  Draft draft;
+  Reading(kFramework, document, draft, {}).ReadRows();
+  ASSERT_EQ(draft.mistakes().size(), 1u);
+  EXPECT_EQ(draft.mistakes()[0].code, "foreign.value");
+  EXPECT_EQ(draft.mistakes()[0].location.line, 7);
+}
+
+TEST(WordFor, FindsTheScenariosWord) {
+  EXPECT_EQ(WordFor("a=b c= d=e", "d"), "e");
+  EXPECT_EQ(WordFor("a=b c= d=e", "c"), "");
+  EXPECT_EQ(WordFor("a=b c= d=e", "b"), std::nullopt);
+}
+
+TEST(AsYaml, QuotesWhatYamlWouldTakeForSomethingElse) {
+  EXPECT_EQ(AsYaml(Value::Text("1e9")), "1000000000");
+  EXPECT_EQ(AsYaml(Value::Text("True")), "true");
+  EXPECT_EQ(AsYaml(Value::Text("configs/a b.json")), "configs/a b.json");
+  EXPECT_EQ(AsYaml(Value::Text("a: \"b\"")), "\"a: \\\"b\\\"\"");
+}
+
+}  // namespace
+}  // namespace stepcast::foreign

@@ -1,0 +1,68 @@
+#include "src/foreign/frameworks.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "src/foreign/torchtitan.h"
+
+namespace stepcast::foreign {
+namespace {
+
+struct KindOfFile {
+  std::string_view key;  // that such files have
+  std::string_view what;
+};
+
+// Programs whose files are known by a key and not read.
+constexpr KindOfFile kOthers[] = {
+    {"added_tokens_decoder", "a tokenizer's configuration of Hugging Face"},
+    {"do_sample", "a generation_config.json of Hugging Face"},
+    {"tokens.sequence_length", "a configuration of nanotron"},
+    {"tokens.micro_batch_size", "a configuration of nanotron"},
+    {"base_emb_dim", "a configuration of MaxText"},
+    {"base_num_decoder_layers", "a configuration of MaxText"},
+    {"model._component_", "a recipe of torchtune"},
+    {"max_duration", "a configuration of MosaicML's Composer"},
+    {"device_train_microbatch_size", "a configuration of MosaicML's Composer"},
+    {"actor_rollout_ref", "a configuration of verl, whose generation is not modelled"},
+    {"policy.model_name", "a configuration of NeMo RL, whose generation is not modelled"},
+    {"services", "a file of Docker Compose"},
+    {"apiVersion", "a manifest of Kubernetes"},
+    {"provenance", "a calibration profile of stepcast"},
+    {"node.devices", "a topology of stepcast"},
+    {"kind", "a model or a topology of stepcast"},
+};
+
+constexpr const Framework* kFrameworks[] = {&kTorchtitan, &kTorchtitanPython};
+
+bool IsPython(const Document& document) { return document.file.ends_with(".py"); }
+
+}  // namespace
+
+std::span<const Framework* const> Frameworks() { return kFrameworks; }
+
+const Framework* FrameworkOf(const Document& document) {
+  if (IsTorchtitan(document)) {
+    return IsPython(document) ? &kTorchtitanPython : &kTorchtitan;
+  }
+  return nullptr;
+}
+
+std::string_view OtherProgramOf(const Document& document) {
+  const auto kind =
+      std::find_if(std::begin(kOthers), std::end(kOthers),
+                   [&](const KindOfFile& candidate) { return document.Has(candidate.key); });
+  return kind == std::end(kOthers) ? std::string_view() : kind->what;
+}
+
+bool IsScenario(const Document& document) {
+  return document.Has("stepcast") || document.Has("stepcast_plan");
+}
+
+bool IsModel(const Document& document) {
+  return document.Has("model_type") &&
+         (document.Has("architectures") || document.Has("hidden_size") || document.Has("n_embd") ||
+          document.Has("text_config"));
+}
+
+}  // namespace stepcast::foreign

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "src/base/diagnostic.h"
+#include "src/foreign/framework.h"
+#include "src/foreign/setting.h"
+
+// Which program a file is of.
+namespace stepcast::foreign {
+
+// All whose configurations are read.
+std::span<const Framework* const> Frameworks();
+
+// The framework whose configuration the settings are; null where it is none that is read.
+const Framework* FrameworkOf(const Document& document);
+
+// What a file is that no framework here reads, by its keys: "a configuration of nanotron". Empty:
+// it is not known either.
+std::string_view OtherProgramOf(const Document& document);
+
+// Whether the settings are a scenario's of stepcast, or a plan.json.
+bool IsScenario(const Document& document);
+// Whether they are a model's: a config.json of Hugging Face.
+bool IsModel(const Document& document);
+
+}  // namespace stepcast::foreign

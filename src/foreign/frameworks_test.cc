@@ -1,0 +1,53 @@
+#include "src/foreign/frameworks.h"
+
+#include <set>
+
+#include "gtest/gtest.h"
+
+namespace stepcast::foreign {
+namespace {
+
+Document With(std::initializer_list<const char*> names, const char* file = "a.yaml") {
+  Document document{.file = file};
+  for (const char* name : names) document.settings.push_back({name, Value::Text("1")});
+  return document;
+}
+
+TEST(Frameworks, NoTableHasAnOptionTwice) {
+  for (const Framework* framework : Frameworks()) {
+    std::set<std::string_view> names;
+    for (const Option& option : framework->options) {
+      EXPECT_TRUE(names.insert(option.name).second) << framework->form << ": " << option.name;
+    }
+  }
+}
+
+TEST(Frameworks, EveryRowSaysSomething) {
+  for (const Framework* framework : Frameworks()) {
+    for (const Option& option : framework->options) {
+      EXPECT_EQ(option.effect == Effect::kSets, !option.key.empty()) << option.name;
+      EXPECT_EQ(option.effect == Effect::kNotModelled, !option.consequence.empty()) << option.name;
+    }
+  }
+}
+
+TEST(Frameworks, TorchtitanIsKnownByItsKeys) {
+  const Framework* framework = FrameworkOf(With({"model.flavor", "training.seq_len"}, "a.toml"));
+  ASSERT_NE(framework, nullptr);
+  EXPECT_EQ(framework->name, "torchtitan");
+}
+
+TEST(Frameworks, FilesOfProgramsThatAreNotReadHaveNames) {
+  EXPECT_EQ(OtherProgramOf(With({"tokens.sequence_length"})), "a configuration of nanotron");
+  EXPECT_EQ(OtherProgramOf(With({"base_emb_dim"})), "a configuration of MaxText");
+  EXPECT_EQ(OtherProgramOf(With({"whatever"})), "");
+}
+
+TEST(Frameworks, ScenariosAndModelsAreTold) {
+  EXPECT_TRUE(IsScenario(With({"stepcast", "training.precision"})));
+  EXPECT_TRUE(IsModel(With({"model_type", "hidden_size"})));
+  EXPECT_FALSE(IsModel(With({"model_type", "base_model"})));
+}
+
+}  // namespace
+}  // namespace stepcast::foreign

@@ -1,0 +1,237 @@
+#include "src/foreign/import.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "src/base/text_file.h"
+#include "src/foreign/draft.h"
+#include "src/foreign/framework.h"
+#include "src/foreign/frameworks.h"
+#include "src/foreign/recognise.h"
+#include "src/foreign/setting.h"
+#include "src/foreign/toml_settings.h"
+#include "src/foreign/yaml_settings.h"
+#include "src/scenario/source_names.h"
+#include "src/scenario/topology_file.h"
+#include "src/topology/node_type.h"
+
+namespace stepcast::foreign {
+namespace {
+
+struct Source {
+  Document document;
+  const Framework* framework = nullptr;
+};
+
+// The GPUs of so many nodes of the topology. What is wrong with it is reported where the scenario
+// is loaded.
+std::optional<std::int64_t> DevicesOf(const std::string& cluster, std::int64_t nodes) {
+  const auto path = scenario::FindSource(cluster, "", scenario::SourceKind::kTopology);
+  if (!path) return std::nullopt;
+  const auto topology = scenario::LoadTopology(*path);
+  if (!topology) return std::nullopt;
+  if (const auto* flat = std::get_if<topology::FlatCluster>(&topology->description)) {
+    return flat->devices;
+  }
+  const auto& description = std::get<scenario::NodeDescription>(topology->description);
+  return nodes * description.node_type.Count(topology::DeviceKind::kGpu);
+}
+
+class Importer {
+ public:
+  explicit Importer(const ImportRequest& request) : request_(request) {}
+
+  Result<Imported> Run() {
+    ReadOptions();
+    for (const std::string& file : request_.files) Read(file);
+    if (!draft_.mistakes().empty()) return tl::make_unexpected(draft_.mistakes());
+    Translate();
+    AskForWhatIsMissing();
+    if (!draft_.mistakes().empty()) return tl::make_unexpected(draft_.mistakes());
+    Imported imported;
+    const std::string files = fmt::format("{}", fmt::join(request_.files, ", "));
+    imported.scenario =
+        WriteScenario(draft_, fmt::format("A scenario of stepcast, made of {}.", files));
+    // Without a folder: paths in the scenario are those of the working directory.
+    imported.title = fmt::format("scenario of {}",
+                                 std::filesystem::path(request_.files.front()).filename().string());
+    imported.notes = draft_.notes();
+    imported.omissions = OmissionText(draft_, "");
+    return imported;
+  }
+
+ private:
+  void ReadOptions() {
+    for (const std::string& option : request_.set) {
+      const std::size_t sign = option.find('=');
+      if (sign == std::string::npos || sign == 0) {
+        draft_.Report({"input.bad-override",
+                       {"--set " + option, 0, 0},
+                       "an override is a key, = and a value: " + Quoted(option),
+                       "write --set training.micro_batch_size=2"});
+        continue;
+      }
+      draft_.Override(option.substr(0, sign), option.substr(sign + 1), "--set " + option);
+    }
+    const auto given = [this](const char* key, const std::string& value, const char* option) {
+      if (!value.empty()) {
+        draft_.Override(key, AsYaml(Value::Text(PathOf(value))),
+                        fmt::format("{} {}", option, value));
+      }
+    };
+    given("model", request_.model, "--model");
+    given("cluster.topology", request_.cluster, "--cluster");
+    if (request_.nodes) given("cluster.nodes", fmt::format("{}", *request_.nodes), "--nodes");
+  }
+
+  // How the scenario names a file of the working directory.
+  std::string PathOf(const std::string& named) const {
+    std::error_code error;
+    if (!request_.absolute_paths || !std::filesystem::exists(named, error)) return named;
+    return std::filesystem::absolute(named, error).lexically_normal().string();
+  }
+
+  void Read(const std::string& file) {
+    Diagnostics mistakes;
+    const auto text = ReadTextFile(file, mistakes);
+    if (!text) {
+      for (Diagnostic& mistake : mistakes) draft_.Report(std::move(mistake));
+      return;
+    }
+    auto document = Parse(*text, file);
+    if (!document) {
+      for (Diagnostic& mistake : document.error()) draft_.Report(std::move(mistake));
+      return;
+    }
+    if (IsModel(*document)) {
+      draft_.State("model", AsYaml(Value::Text(PathOf(file))), {file, 0, 0});
+      return;
+    }
+    const Framework* framework = FrameworkOf(*document);
+    if (framework == nullptr) {
+      ReportUnknown(*document);
+      return;
+    }
+    sources_.push_back({*std::move(document), framework});
+  }
+
+  Result<Document> Parse(const std::string& text, const std::string& file) {
+    switch (SyntaxOf(file, text)) {
+      case Syntax::kToml:
+        return ParseToml(text, file);
+      case Syntax::kShell:
+      case Syntax::kPython:
+      case Syntax::kYaml:
+        break;
+    }
+    return ParseYamlSettings(text, file);
+  }
+
+  void ReportUnknown(const Document& document) {
+    std::vector<std::string_view> forms;
+    for (const Framework* framework : Frameworks()) forms.push_back(framework->form);
+    if (IsScenario(document)) {
+      draft_.Report({"foreign.unknown-file",
+                     {document.file, 0, 0},
+                     "this is a scenario already",
+                     fmt::format("forecast it: stepcast simulate {}", document.file)});
+      return;
+    }
+    const std::string_view what = OtherProgramOf(document);
+    draft_.Report({"foreign.unknown-file",
+                   {document.file, 0, 0},
+                   what.empty() ? "no program is known whose configuration this is"
+                                : fmt::format("this is {}, which is not read", what),
+                   fmt::format("read are {}", fmt::join(forms, ", "))});
+  }
+
+  void Translate() {
+    // Programs that others start, such as DeepSpeed, find what those say.
+    std::stable_sort(sources_.begin(), sources_.end(), [](const Source& a, const Source& b) {
+      return !a.framework->adds_to_others && b.framework->adds_to_others;
+    });
+    std::vector<Reading> readings;
+    for (const Source& source : sources_) {
+      readings.emplace_back(*source.framework, source.document, draft_, Devices());
+    }
+    for (Reading& reading : readings) reading.ReadRows();
+    for (Reading& reading : readings) reading.ReadRules();
+    for (Reading& reading : readings) reading.ReadDefaults();
+    draft_.Assume("cluster.nodes", "1", "assumed; --nodes N");
+    if (!request_.files.empty()) {
+      const std::string stem = std::filesystem::path(request_.files.front()).stem().string();
+      draft_.Assume("name", AsYaml(Value::Text(stem)), "the file's name");
+    }
+  }
+
+  std::optional<std::int64_t> Devices() const {
+    const Entry* cluster = draft_.Find("cluster.topology");
+    if (cluster == nullptr) return std::nullopt;
+    return DevicesOf(cluster->value, draft_.Integer("cluster.nodes").value_or(1));
+  }
+
+  void AskForWhatIsMissing() {
+    struct Need {
+      const char* key;
+      const char* what;
+      const char* hint;
+    };
+    constexpr Need kNeeds[] = {
+        {"model", "which model is trained",
+         "name its config.json, or one that stepcast list models names: --model config.json"},
+        {"cluster.topology", "on which cluster it runs",
+         "name one that stepcast list topologies names, or a file: --cluster dgx-h100 --nodes N"},
+        {"training.sequence_length", "how long sequences are",
+         "say so: --set training.sequence_length=4096"},
+        {"training.micro_batch_size", "how many sequences a GPU computes at a time",
+         "say so: --set training.micro_batch_size=1"},
+        {"training.precision", "in which type the model computes",
+         "say so: --set training.precision=bf16"},
+        {"training.optimizer", "which optimizer it has", "say so: --set training.optimizer=adamw"},
+        {"data_parallel.framework", "which framework trains",
+         "say so: --set data_parallel.framework=fsdp2 --set data_parallel.zero_stage=3"},
+        {"data_parallel.zero_stage", "what is sharded over data-parallel ranks",
+         "say so: --set data_parallel.zero_stage=1"},
+    };
+    const std::string file = request_.files.empty() ? "command line" : request_.files.front();
+    for (const Need& need : kNeeds) {
+      if (draft_.Has(need.key)) continue;
+      if (need.key == std::string_view("model") && !draft_.named_model().empty()) {
+        draft_.Report({"foreign.missing",
+                       {file, 0, 0},
+                       fmt::format("the dimensions of the model are not in the file: {}",
+                                   Quoted(draft_.named_model())),
+                       need.hint});
+        continue;
+      }
+      draft_.Report({"foreign.missing",
+                     {file, 0, 0},
+                     fmt::format("nothing says {}: {}", need.what, Quoted(need.key)),
+                     need.hint});
+    }
+    if (!draft_.Has("training.gradient_accumulation") &&
+        !draft_.Has("training.global_batch_size")) {
+      draft_.Report({"foreign.missing",
+                     {file, 0, 0},
+                     "nothing says how many micro-batches a step has: "
+                     "'training.gradient_accumulation'",
+                     "say so: --set training.gradient_accumulation=1, or "
+                     "--set training.global_batch_size=256"});
+    }
+  }
+
+  const ImportRequest& request_;
+  Draft draft_;
+  std::vector<Source> sources_;
+};
+
+}  // namespace
+
+Result<Imported> Import(const ImportRequest& request) { return Importer(request).Run(); }
+
+}  // namespace stepcast::foreign

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/base/diagnostic.h"
+#include "src/foreign/scenario_text.h"
+
+// Other programs' configurations as a scenario. Nothing in them is executed.
+namespace stepcast::foreign {
+
+struct ImportRequest {
+  std::vector<std::string> files{};  // in any order; one of them may be a config.json
+  std::string model{};               // a name, or a file; empty: as the files say
+  std::string cluster{};             // likewise of a topology
+  std::optional<std::int64_t> nodes{};
+  std::vector<std::string> set{};        // "KEY=VALUE" of the scenario
+  std::vector<std::string> variables{};  // "NAME=VALUE" that scripts are started with
+  std::string function{};                // of a Python file with several configurations
+  // The scenario will lie in another folder: files are named by absolute paths.
+  bool absolute_paths = false;
+};
+
+struct Imported {
+  ScenarioText scenario;
+  std::string title;               // the files' names, for positions in the scenario
+  std::vector<std::string> notes;  // sentences without full stop
+  std::string omissions;           // what the scenario does not carry, as text; empty: nothing
+};
+
+// Mistakes: what the files do not say and no option does (foreign.missing, the hint names the
+// option), files of other kinds (foreign.unknown-file), and what cannot be read in them.
+Result<Imported> Import(const ImportRequest& request);
+
+}  // namespace stepcast::foreign

@@ -1,0 +1,36 @@
+#include "src/foreign/recognise.h"
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "src/base/text_file.h"
+#include "src/foreign/frameworks.h"
+#include "src/foreign/yaml_settings.h"
+
+namespace stepcast::foreign {
+
+Syntax SyntaxOf(const std::string& file, std::string_view text) {
+  const auto ends = [&file](std::initializer_list<const char*> endings) {
+    return std::any_of(endings.begin(), endings.end(),
+                       [&file](const char* ending) { return file.ends_with(ending); });
+  };
+  if (ends({".toml"})) return Syntax::kToml;
+  if (ends({".py"})) return Syntax::kPython;
+  if (ends({".sh", ".bash", ".sbatch", ".slurm"})) return Syntax::kShell;
+  if (text.starts_with("#!") && text.substr(0, text.find('\n')).find("sh") != text.npos) {
+    return Syntax::kShell;
+  }
+  return Syntax::kYaml;
+}
+
+bool IsOfAnotherProgram(const std::string& file) {
+  Diagnostics ignored;
+  const auto text = ReadTextFile(file, ignored);
+  if (!text) return false;
+  if (SyntaxOf(file, *text) != Syntax::kYaml) return true;
+  const auto document = ParseYamlSettings(*text, file);
+  return document && !IsScenario(*document) &&
+         (FrameworkOf(*document) != nullptr || IsModel(*document));
+}
+
+}  // namespace stepcast::foreign

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "src/base/diagnostic.h"
+#include "src/foreign/setting.h"
+
+namespace stepcast::foreign {
+
+// How a file's text is taken apart.
+enum class Syntax : std::uint8_t { kToml, kYaml, kShell, kPython };
+
+// By its ending, else by how it begins.
+Syntax SyntaxOf(const std::string& file, std::string_view text);
+
+// Whether the file is one that Import takes: another program's configuration. False for scenarios,
+// for files that cannot be read, and for those of which nothing is known.
+bool IsOfAnotherProgram(const std::string& file);
+
+}  // namespace stepcast::foreign

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/base/diagnostic.h"
+
+// What a configuration of another program says, before anything is known of its meaning.
+namespace stepcast::foreign {
+
+// A value as it stands in the file.
+struct Value {
+  enum class Kind : std::uint8_t {
+    kNothing,  // null, or a key without a value
+    kText,     // a number, a word, a string
+    kList,     // of scalars; lists of mappings have no items
+  };
+
+  Kind kind = Kind::kNothing;
+  std::string text{};  // kText: quotes and escapes resolved
+  std::vector<std::string> items{};
+
+  static Value Text(std::string text) { return {Kind::kText, std::move(text), {}}; }
+
+  // Whole numbers are also read as `1e9`, `1_000` and `2.0`, as Python and JSON files have them.
+  std::optional<std::int64_t> Integer() const;
+  std::optional<double> Number() const;
+  // Words of YAML 1.1, TOML, JSON and Python: yes, on, True, 1.
+  std::optional<bool> Boolean() const;
+  // The value on one line, for messages and comments.
+  std::string Shown() const;
+};
+
+// An option and its value. `name` is dotted: "training.seq_len"; command-line options have no
+// hyphens before them.
+struct Setting {
+  std::string name;
+  Value value;
+  Location location{};
+};
+
+// A file's settings in its order.
+struct Document {
+  std::string file;
+  std::vector<Setting> settings{};
+
+  // The last setting of that name, which is the one that holds; null: there is none.
+  const Setting* Find(std::string_view name) const;
+  // Whether a setting has this name, or a name below it.
+  bool Has(std::string_view name) const;
+};
+
+// A position as origins of values name it: "train.toml:14".
+std::string Origin(const Location& location);
+
+}  // namespace stepcast::foreign

@@ -1,0 +1,516 @@
+#include "src/foreign/torchtitan.h"
+
+#include <algorithm>
+#include <string>
+
+#include "fmt/format.h"
+
+namespace stepcast::foreign {
+namespace {
+
+constexpr std::string_view kSchedules =
+    "1F1B=1f1b GPipe=gpipe Interleaved1F1B=interleaved_1f1b LoopedBFS=breadth_first "
+    "ZBVZeroBubble=zb_v DualPipeV=dualpipe_v";
+constexpr std::string_view kTypes = "float32=fp32 bfloat16=bf16 float16=fp16";
+
+// Of pytorch/torchtitan@238fa9953e4a torchtitan/config/job_config.py.
+constexpr Option kOptions[] = {
+    Rule("model.name"),
+    Rule("model.flavor"),
+    Rule("model.converters"),
+    NoEffect("model.*"),
+    NoEffect("job.*"),
+    NoEffect("profiling.*"),
+    NoEffect("metrics.*"),
+    NoEffect("lr_scheduler.*"),
+    NoEffect("checkpoint.*"),
+    NoEffect("comm.*"),
+    NoEffect("memory_estimation.*"),
+    NoEffect("validation.*"),
+    Sets("optimizer.name", "training.optimizer", "AdamW", "AdamW=adamw Adam=adamw SGD=sgd"),
+    Sets("optimizer.implementation", "training.optimizer_implementation", "fused",
+         "fused=fused foreach=foreach for-loop=single"),
+    NotModelled("optimizer.early_step_in_backward", "false",
+                "the forecast keeps all gradients until the update: its memory is too high by up "
+                "to the size of the gradients"),
+    NoEffect("optimizer.*"),
+    Rule("training.local_batch_size", "8"),
+    Rule("training.batch_size"),  // its name until July 2025
+    Rule("training.global_batch_size", "-1"),
+    Sets("training.seq_len", "training.sequence_length", "2048"),
+    Rule("training.max_norm", "1.0"),
+    Sets("training.dtype", "training.parameter_dtype", "float32", kTypes),
+    Rule("training.mixed_precision_param", "bfloat16"),
+    Sets("training.mixed_precision_reduce", "training.reduce_dtype", "float32", kTypes),
+    Switch("training.enable_cpu_offload", "data_parallel.cpu_offload"),
+    Switch("training.deterministic", "training.deterministic"),
+    Switch("debug.deterministic", "training.deterministic"),
+    Rule("training.compile"),
+    NoEffect("training.dataset"),
+    NoEffect("training.dataset_path"),
+    NoEffect("training.steps"),
+    NoEffect("training.seed"),
+    NoEffect("training.gc_freq"),
+    NoEffect("training.gc_debug"),
+    NoEffect("debug.*"),
+    Rule("compile.enable", "false"),
+    Rule("compile.components"),
+    NotModelled("compile.backend", "inductor", "blocks are compiled as by inductor"),
+    Rule("parallelism.data_parallel_replicate_degree", "1"),
+    Rule("parallelism.data_parallel_shard_degree", "-1"),
+    Sets("parallelism.fsdp_reshard_after_forward", "data_parallel.reshard_after_forward", "",
+         "default= always=true never=false"),
+    Sets("parallelism.tensor_parallel_degree", "parallelism.tensor", "1"),
+    Rule("parallelism.enable_async_tensor_parallel", "false"),
+    NotModelled("parallelism.disable_loss_parallel", "false",
+                "the loss is computed on divided logits: a rank's memory is too low"),
+    NotModelled("parallelism.enable_compiled_autograd", "false",
+                "backward is compiled block by block"),
+    Sets("parallelism.pipeline_parallel_degree", "parallelism.pipeline", "1"),
+    Rule("parallelism.pipeline_parallel_schedule", "1F1B"),
+    Rule("parallelism.pipeline_parallel_microbatch_size", "1"),
+    Rule("parallelism.pipeline_parallel_layers_per_stage"),
+    NotModelled("parallelism.pipeline_parallel_split_points", "",
+                "stages have equal parts: state parallelism.stage_layers"),
+    NotModelled("parallelism.module_fqns_per_model_part", "",
+                "stages have equal parts: state parallelism.stage_layers"),
+    NotModelled("parallelism.pipeline_parallel_schedule_csv", "",
+                "state the file as parallelism.schedule"),
+    Sets("parallelism.pipeline_parallel_first_stage_less_layers",
+         "parallelism.account_for_embedding_in_pipeline_split", "", "0=false 1=true"),
+    Sets("parallelism.pipeline_parallel_last_stage_less_layers",
+         "parallelism.account_for_loss_in_pipeline_split", "", "0=false 1=true"),
+    Sets("parallelism.context_parallel_degree", "parallelism.context", "1"),
+    Rule("parallelism.context_parallel_rotate_method", "allgather"),
+    NotModelled("parallelism.context_parallel_load_balancer", "headtail",
+                "each rank has the i-th and the i-th last chunk of a sequence"),
+    Rule("parallelism.expert_parallel_degree", "1"),
+    Rule("parallelism.expert_tensor_parallel_degree", "1"),
+    NotModelled("parallelism.expert_parallel_comm_backend", "standard",
+                "tokens go to experts by NCCL's all-to-all"),
+    Rule("activation_checkpoint.mode", "selective"),
+    Rule("activation_checkpoint.selective_ac_option", "2"),
+    Switch("activation_checkpoint.early_stop", "training.checkpoint_early_stop", "false"),
+    NotModelled("activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns", "",
+                "every second product is kept, whichever it is"),
+    NotModelled("activation_checkpoint.memory_budget", "0.5",
+                "the compiler's own choice of what to keep is not modelled"),
+    NoEffect("activation_checkpoint.*"),
+    Rule("float8.recipe_name"),
+    Rule("quantize.linear.float8.recipe_name"),
+    Rule("quantize.dense.float8.recipe_name"),
+    NotModelled("float8.enable_fsdp_float8_all_gather", "false",
+                "parameters are gathered in 16 bits: their gathers take up to twice as long"),
+    NotModelled("quantize.linear.float8.enable_fsdp_float8_all_gather", "false",
+                "parameters are gathered in 16 bits: their gathers take up to twice as long"),
+    NotModelled("quantize.dense.float8.enable_fsdp_float8_all_gather", "false",
+                "parameters are gathered in 16 bits: their gathers take up to twice as long"),
+    NoEffect("float8.precompute_float8_dynamic_scale_for_fsdp"),
+    NoEffect("quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp"),
+    NoEffect("quantize.dense.float8.precompute_float8_dynamic_scale_for_fsdp"),
+    // The head stays in 16 bits in the forecast, too; experts' routers are small.
+    NoEffect("float8.filter_fqns"),
+    NoEffect("quantize.linear.float8.filter_fqns"),
+    NoEffect("quantize.dense.float8.filter_fqns"),
+    NoEffect("mx.*"),
+    NoEffect("quantize.linear.mx.*"),
+    NotModelled("quantize.moe.float8.fqns", "", "experts multiply in 16 bits"),
+    NotModelled("quantize.moe.mx.fqns", "", "experts multiply in 16 bits"),
+    NotModelled("fault_tolerance.enable", "false", "no step is repeated or skipped"),
+    NoEffect("fault_tolerance.*"),
+    NotModelled("liger_kernel.enable_fused_linear_cross_entropy", "false",
+                "the logits are in memory as a whole: the forecast of memory is too high"),
+    NoEffect("experimental.*"),
+};
+
+// Of pytorch/torchtitan@f204eb63 torchtitan/config/{training,parallelism,compile}.py.
+constexpr Option kPythonOptions[] = {
+    Rule("module"),
+    Rule("model_spec"),
+    Rule("model_spec.flavor"),
+    NotModelled("model_spec.attn_backend", "sdpa", "attention is `training.attention`"),
+    NotModelled("model_spec.moe_comm_backend", "standard",
+                "tokens go to experts by NCCL's all-to-all"),
+    NotModelled("model_spec.converters", "", "state training.precision"),
+    NoEffect("hf_assets_path"),
+    NoEffect("dump_folder"),
+    NoEffect("metrics.*"),
+    NoEffect("profiler.*"),
+    NoEffect("profiling.*"),
+    NoEffect("tokenizer.*"),
+    NoEffect("dataloader.*"),
+    NoEffect("lr_scheduler.*"),
+    NoEffect("checkpoint.*"),
+    NoEffect("validator.*"),
+    NoEffect("comm.*"),
+    NotModelled("loss", "CrossEntropyLoss.Config CrossEntropyLoss",
+                "the logits are in memory as a whole: the forecast of memory is too high by them"),
+    NoEffect("loss.*"),
+    Rule("optimizer", "default_adamw"),
+    NoEffect("optimizer.*"),
+    Rule("training.num_tokens_per_microbatch_per_dp_rank", "16384"),
+    Rule("training.num_tokens_per_train_step", "-1"),
+    Sets("training.max_context_length", "training.sequence_length", "2048"),
+    Rule("training.local_batch_size"),  // its names until 2026
+    Rule("training.global_batch_size", "-1"),
+    Sets("training.seq_len", "training.sequence_length"),
+    Rule("training.max_norm", "1.0"),
+    Sets("training.dtype", "training.parameter_dtype", "float32", kTypes),
+    Rule("training.mixed_precision_param", "bfloat16"),
+    Sets("training.mixed_precision_reduce", "training.reduce_dtype", "float32", kTypes),
+    Switch("training.enable_cpu_offload", "data_parallel.cpu_offload"),
+    NotModelled("training.disable_cuda_graphs", "true",
+                "the host launches every kernel: short steps take less time than forecast"),
+    NoEffect("training"),
+    NoEffect("training.steps"),
+    NoEffect("training.gc_freq"),
+    NoEffect("training.gc_debug"),
+    Rule("compile", ""),
+    Rule("compile.enable"),
+    Rule("compile.components"),
+    Rule("compile.enable_async_tensor_parallel", "false"),
+    NotModelled("compile.backend", "inductor", "blocks are compiled as by inductor"),
+    NoEffect("parallelism"),
+    Rule("parallelism.data_parallel_replicate_degree", "1"),
+    Rule("parallelism.data_parallel_shard_degree", "-1"),
+    Sets("parallelism.fsdp_reshard_after_forward", "data_parallel.reshard_after_forward", "",
+         "default= always=true never=false"),
+    Switch("parallelism.fsdp_defer_gradient_reduction", "data_parallel.accumulate_unsharded"),
+    NotModelled("parallelism.fsdp_symm_mem_scope", "None", "collectives are NCCL's own kernels"),
+    Sets("parallelism.tensor_parallel_degree", "parallelism.tensor", "1"),
+    Rule("parallelism.enable_sequence_parallel", "true"),
+    Sets("parallelism.pipeline_parallel_degree", "parallelism.pipeline", "1"),
+    Rule("parallelism.pipeline_parallel_schedule", "1F1B"),
+    Rule("parallelism.num_pp_microbatches", "1"),
+    Rule("parallelism.pipeline_parallel_layers_per_stage"),
+    NotModelled("parallelism.pipeline_parallel_module_fqns_per_model_part", "None",
+                "stages have equal parts: state parallelism.stage_layers"),
+    Sets("parallelism.pipeline_parallel_first_stage_less_layers",
+         "parallelism.account_for_embedding_in_pipeline_split", "", "0=false 1=true"),
+    Sets("parallelism.pipeline_parallel_last_stage_less_layers",
+         "parallelism.account_for_loss_in_pipeline_split", "", "0=false 1=true"),
+    Sets("parallelism.context_parallel_degree", "parallelism.context", "1"),
+    NotModelled("parallelism.context_parallel_load_balancer", "None",
+                "each rank has the i-th and the i-th last chunk of a sequence"),
+    Rule("parallelism.expert_parallel_degree", "1"),
+    Rule("activation_checkpoint", "None"),
+    NotModelled("activation_checkpoint.memory_budget", "",
+                "the compiler's own choice of what to keep is not modelled"),
+    NoEffect("activation_checkpoint.*"),
+    NoEffect("debug.*"),
+};
+
+// Models of the registry that the data root has.
+void ReadModel(Reading& reading, std::string_view model, std::string_view flavor,
+               std::string_view because_of) {
+  constexpr std::string_view kFlavors = "8B=llama3.1-8b 70B=llama3.1-70b 405B=llama3.1-405b";
+  const auto known =
+      model == "llama3" ? WordFor(kFlavors, flavor) : std::optional<std::string_view>();
+  if (known) {
+    reading.Set("model", std::string(*known), because_of, fmt::format("{} {}", model, flavor));
+  } else if (!flavor.empty() && !reading.draft().Has("model")) {
+    reading.draft().NameModel(fmt::format("torchtitan's {} {}", model, flavor));
+  }
+}
+
+// Sharded, replicated, or both; 1 and 1 on one device is sharding over it.
+void ReadDataParallel(Reading& reading) {
+  const std::string_view kReplicate = "parallelism.data_parallel_replicate_degree";
+  const std::string_view kShard = "parallelism.data_parallel_shard_degree";
+  const std::int64_t replicas = reading.Integer(kReplicate).value_or(1);
+  const std::int64_t shards = reading.Integer(kShard).value_or(-1);
+  const bool replicates = replicas > 1;
+  if (replicates && shards == 1) {
+    reading.Set("data_parallel.framework", "ddp", kShard, "replicas without shards");
+    reading.Set("data_parallel.zero_stage", "0", kShard);
+    reading.Set("parallelism.data", fmt::format("{}", replicas), kReplicate);
+    return;
+  }
+  reading.Set("data_parallel.framework", "fsdp2", kShard);
+  reading.Set("data_parallel.zero_stage", "3", kShard);
+  if (shards > 0) {
+    reading.Set("parallelism.data", fmt::format("{}", shards * std::max<std::int64_t>(replicas, 1)),
+                kShard, replicates ? "times the replicas" : "");
+    if (replicates)
+      reading.Set("data_parallel.shard_group_size", fmt::format("{}", shards), kShard);
+    return;
+  }
+  if (!replicates) return;
+  std::int64_t others = replicas;
+  for (const char* axis : {"parallelism.tensor", "parallelism.pipeline", "parallelism.context"}) {
+    others *= reading.draft().Integer(axis).value_or(1);
+  }
+  if (!reading.devices() || *reading.devices() % others != 0) {
+    reading.Wrong(kShard, "the ranks that share one copy follow from the number of GPUs",
+                  "say on which cluster: --cluster NAME --nodes N");
+    return;
+  }
+  reading.Set("data_parallel.shard_group_size", fmt::format("{}", *reading.devices() / others),
+              kShard, "the GPUs over the other axes");
+}
+
+void ReadTensorParallel(Reading& reading, std::string_view asynchronous) {
+  if (reading.draft().Integer("parallelism.tensor").value_or(1) == 1) return;
+  const std::string_view degree = "parallelism.tensor_parallel_degree";
+  const auto stated = reading.Get("parallelism.enable_sequence_parallel");
+  const bool divides_tokens = !stated || stated->Boolean().value_or(true);
+  reading.Set("parallelism.sequence_parallel", divides_tokens ? "true" : "false", degree);
+  if (reading.IsOn(asynchronous)) reading.Set("training.tensor_overlap", "async", asynchronous);
+}
+
+void ReadExperts(Reading& reading) {
+  constexpr std::pair<std::string_view, std::string_view> kDegrees[] = {
+      {"parallelism.expert_parallel_degree", "parallelism.expert"},
+      {"parallelism.expert_tensor_parallel_degree", "parallelism.expert_tensor"}};
+  for (const auto& [option, key] : kDegrees) {
+    const std::int64_t degree = reading.Integer(option).value_or(1);
+    if (degree > 1) reading.Set(key, fmt::format("{}", degree), option);
+  }
+}
+
+// A pipeline's micro-batches are made of one local batch.
+void ReadSchedule(Reading& reading) {
+  const std::string_view option = "parallelism.pipeline_parallel_schedule";
+  const std::int64_t stages = reading.draft().Integer("parallelism.pipeline").value_or(1);
+  if (stages == 1) return;
+  const std::string name = reading.Text(option);
+  if (const auto word = WordFor(kSchedules, name)) {
+    reading.Set("parallelism.schedule", std::string(*word), option);
+  } else {
+    reading.Omit(option, "the schedule is 1F1B");
+  }
+  if (reading.Integer("parallelism.pipeline_parallel_layers_per_stage")) {
+    reading.Omit("parallelism.pipeline_parallel_layers_per_stage",
+                 "state parallelism.virtual_stages, or parallelism.stage_layers");
+  }
+}
+
+void ReadClipping(Reading& reading) {
+  const auto norm = reading.Get("training.max_norm");
+  const auto limit = norm ? norm->Number() : std::nullopt;
+  if (!limit) return;
+  reading.Set("training.gradient_clipping", *limit > 0 ? fmt::format("{}", *limit) : "none",
+              "training.max_norm");
+}
+
+void ReadCompile(Reading& reading, bool compiles, std::string_view because_of) {
+  const Setting* components = reading.Stated("compile.components");
+  const auto has = [components](std::string_view part) {
+    if (components == nullptr) return true;
+    const auto& items = components->value.items;
+    return std::find(items.begin(), items.end(), part) != items.end();
+  };
+  reading.Set("training.compile", compiles && has("model") ? "true" : "false", because_of);
+  // torch.compile makes one kernel of the loss.
+  if (compiles) reading.Set("training.loss", has("loss") ? "fused" : "eager", because_of);
+}
+
+void ReadPrecision(Reading& reading, bool float8, std::string_view because_of) {
+  const std::string_view option = "training.mixed_precision_param";
+  if (!float8) {
+    const auto word = WordFor(kTypes, reading.Text(option));
+    reading.Set("training.precision", std::string(word.value_or("bf16")), option);
+    return;
+  }
+  reading.Set("training.precision", "fp8", because_of);
+  for (const char* recipe : {"float8.recipe_name", "quantize.linear.float8.recipe_name",
+                             "quantize.dense.float8.recipe_name"}) {
+    const std::string name = reading.Text(recipe);
+    if (name.empty()) continue;
+    reading.Set("training.fp8_scaling", name == "tensorwise" ? "torchao" : "torchao_rowwise",
+                recipe);
+    if (name != "tensorwise" && name != "rowwise") {
+      reading.Omit(recipe, "products of weights' gradients run in 8 bits, too");
+    }
+  }
+}
+
+// The optimizer is PyTorch's, which changes the parameters themselves.
+void ReadStates(Reading& reading) {
+  if (reading.Text("training.dtype") != "bfloat16") return;
+  reading.Set("training.master_weights", "none", "training.dtype");
+}
+
+void ReadCheckpointing(Reading& reading) {
+  const std::string_view option = "activation_checkpoint.mode";
+  const std::string_view key = "training.activation_checkpointing";
+  const std::string mode = reading.Text(option);
+  if (mode == "none" || mode == "full") {
+    reading.Set(key, mode, option);
+    return;
+  }
+  if (mode != "selective") {
+    reading.Omit(option, "everything is kept: memory is too high, the step too short");
+    reading.Set(key, "none", option);
+    return;
+  }
+  const std::string_view choice = "activation_checkpoint.selective_ac_option";
+  const std::string part = reading.Text(choice);
+  if (part == "op") {
+    reading.Set(key, "selective_op", reading.Stated(choice) != nullptr ? choice : option);
+    return;
+  }
+  reading.Set(key, "full", option, "of some blocks");
+  reading.Set("training.checkpointed_blocks", part == "1" ? "all" : "1/" + part, choice);
+}
+
+void ReadBatch(Reading& reading) {
+  const std::string_view local = reading.Stated("training.batch_size") != nullptr
+                                     ? "training.batch_size"
+                                     : "training.local_batch_size";
+  const std::int64_t batch = reading.Integer(local).value_or(8);
+  const std::int64_t stages = reading.draft().Integer("parallelism.pipeline").value_or(1);
+  const std::string_view micro = "parallelism.pipeline_parallel_microbatch_size";
+  const std::int64_t micro_batch =
+      stages > 1 ? std::max<std::int64_t>(reading.Integer(micro).value_or(1), 1) : batch;
+  reading.Set("training.micro_batch_size", fmt::format("{}", micro_batch),
+              stages > 1 ? micro : local);
+  const std::string_view global = "training.global_batch_size";
+  const std::int64_t sequences = reading.Integer(global).value_or(-1);
+  if (sequences > 0) {
+    reading.Set("training.global_batch_size", fmt::format("{}", sequences), global);
+  } else {
+    reading.Set("training.gradient_accumulation", fmt::format("{}", batch / micro_batch),
+                stages > 1 ? local : global);
+  }
+}
+
+// What torchtitan's launcher sets: run_train.sh.
+void ReadLauncher(Reading& reading) {
+  reading.draft().Assume("software.expandable_segments", "true",
+                         "as torchtitan's run_train.sh sets PYTORCH_CUDA_ALLOC_CONF");
+}
+
+void TomlRules(Reading& reading) {
+  ReadModel(reading, reading.Text("model.name"), reading.Text("model.flavor"), "model.flavor");
+  ReadDataParallel(reading);
+  ReadTensorParallel(reading, "parallelism.enable_async_tensor_parallel");
+  ReadExperts(reading);
+  ReadSchedule(reading);
+  ReadBatch(reading);
+  ReadClipping(reading);
+  ReadStates(reading);
+  const bool by_training = reading.Stated("training.compile") != nullptr;
+  ReadCompile(reading, reading.IsOn(by_training ? "training.compile" : "compile.enable"),
+              by_training ? "training.compile" : "compile.enable");
+  const auto converters = reading.Get("model.converters");
+  std::string listed = converters ? converters->text : "";
+  if (converters) {
+    for (const std::string& item : converters->items) listed += " " + item;
+  }
+  const bool mx = listed.find("mx") != std::string::npos;
+  if (mx) {
+    reading.Set("training.precision", "mxfp8", "model.converters");
+  } else {
+    ReadPrecision(reading, listed.find("float8") != std::string::npos, "model.converters");
+  }
+  ReadCheckpointing(reading);
+  if (reading.draft().Integer("parallelism.context").value_or(1) > 1) {
+    const std::string_view rotate = "parallelism.context_parallel_rotate_method";
+    reading.Set("parallelism.context_method",
+                reading.Text(rotate) == "alltoall" ? "ring" : "all_gather", rotate);
+  }
+  ReadLauncher(reading);
+}
+
+// A micro-batch is so many tokens, and a step so many.
+void ReadTokens(Reading& reading) {
+  if (reading.Stated("training.local_batch_size") != nullptr) {
+    ReadBatch(reading);
+    return;
+  }
+  const std::string_view tokens = "training.num_tokens_per_microbatch_per_dp_rank";
+  const std::int64_t in_micro_batch = reading.Integer(tokens).value_or(16384);
+  const std::int64_t length = reading.Integer("training.max_context_length").value_or(2048);
+  if (length < 1 || in_micro_batch % length != 0) {
+    reading.Wrong(tokens,
+                  fmt::format("a micro-batch of {} tokens holds no whole number of "
+                              "sequences of {}",
+                              in_micro_batch, length),
+                  "say how many sequences a micro-batch has: --set training.micro_batch_size=1 "
+                  "--set training.sequence_length=TOKENS");
+    return;
+  }
+  const std::int64_t sequences = in_micro_batch / length;
+  reading.Set("training.micro_batch_size", fmt::format("{}", sequences), tokens,
+              fmt::format("{} tokens", in_micro_batch));
+  const std::string_view step = "training.num_tokens_per_train_step";
+  const std::int64_t in_step = reading.Integer(step).value_or(-1);
+  if (in_step > 0) {
+    reading.Set("training.global_batch_size", fmt::format("{}", in_step / length), step,
+                fmt::format("{} tokens", in_step));
+    return;
+  }
+  const std::int64_t stages = reading.draft().Integer("parallelism.pipeline").value_or(1);
+  const std::string_view count = "parallelism.num_pp_microbatches";
+  const std::int64_t micro_batches = stages > 1 ? reading.Integer(count).value_or(1) : 1;
+  reading.Set("training.gradient_accumulation", fmt::format("{}", micro_batches),
+              stages > 1 ? count : step);
+}
+
+// Recomputation is a class.
+void ReadCheckpointingClass(Reading& reading) {
+  const std::string_view option = "activation_checkpoint";
+  const std::string name = reading.Text(option);
+  const std::string_view key = "training.activation_checkpointing";
+  if (name.starts_with("SelectiveAC")) {
+    reading.Set(key, "selective_op", option);
+  } else if (name.starts_with("FullAC")) {
+    reading.Set(key, "full", option);
+  } else {
+    reading.Set(key, "none", option);
+    if (name != "None") reading.Omit(option, "everything is kept");
+  }
+}
+
+void PythonRules(Reading& reading) {
+  ReadModel(reading, reading.Text("module"), reading.Text("model_spec.flavor"),
+            "model_spec.flavor");
+  ReadDataParallel(reading);
+  ReadTensorParallel(reading, "compile.enable_async_tensor_parallel");
+  ReadExperts(reading);
+  ReadSchedule(reading);
+  ReadTokens(reading);
+  ReadClipping(reading);
+  ReadStates(reading);
+  // Present releases compile where there is a CompileConfig; those before had a switch in it.
+  const bool has_switch = reading.Stated("compile.enable") != nullptr;
+  const std::string compile = reading.Text("compile");
+  ReadCompile(reading,
+              has_switch ? reading.IsOn("compile.enable") : !compile.empty() && compile != "None",
+              has_switch ? "compile.enable" : "compile");
+  ReadPrecision(reading, false, "");
+  ReadCheckpointingClass(reading);
+  const std::string optimizer = reading.Text("optimizer");
+  reading.Set("training.optimizer", "adamw", "optimizer");
+  reading.Set("training.optimizer_implementation", "fused", "optimizer");
+  if (optimizer != "default_adamw" && !optimizer.starts_with("OptimizersContainer")) {
+    reading.Omit("optimizer", "the optimizer is AdamW");
+  }
+  ReadLauncher(reading);
+}
+
+}  // namespace
+
+const Framework kTorchtitan = {.name = "torchtitan",
+                               .form = "torchtitan's job configuration (TOML)",
+                               .release = "238fa9953e4a",
+                               .options = kOptions,
+                               .rules = TomlRules};
+
+const Framework kTorchtitanPython = {.name = "torchtitan",
+                                     .form = "torchtitan's configuration in Python",
+                                     .release = "f204eb63c07b",
+                                     .options = kPythonOptions,
+                                     .rules = PythonRules};
+
+bool IsTorchtitan(const Document& document) {
+  const bool trains = document.Has("training") || document.Has("parallelism");
+  return trains &&
+         (document.Has("model.flavor") || document.Has("model_spec") ||
+          document.Has("training.local_batch_size") || document.Has("training.batch_size") ||
+          document.Has("parallelism.data_parallel_shard_degree") ||
+          document.Has("activation_checkpoint"));
+}
+
+}  // namespace stepcast::foreign

@@ -1,0 +1,78 @@
+#include "src/scenario/source_names.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "fmt/format.h"
+#include "src/scenario/data_root.h"
+
+namespace stepcast::scenario {
+namespace {
+
+constexpr std::string_view kSuffix = ".yaml";
+
+bool IsName(std::string_view text) {
+  return !text.empty() && text.front() != '.' && text.find('/') == std::string_view::npos &&
+         !text.ends_with(kSuffix) && !text.ends_with(".json");
+}
+
+bool IsFolder(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_directory(path, error);
+}
+
+}  // namespace
+
+std::string_view ShippedFolder(SourceKind kind) {
+  switch (kind) {
+    case SourceKind::kModel:
+      return "models";
+    case SourceKind::kTopology:
+      return "topologies";
+    case SourceKind::kCalibration:
+      return "calibration";
+  }
+  return "";
+}
+
+SourceKind KindOfKey(std::string_view key) {
+  return key == "model"                 ? SourceKind::kModel
+         : key.ends_with("calibration") ? SourceKind::kCalibration
+                                        : SourceKind::kTopology;
+}
+
+std::optional<std::string> FindSource(std::string_view text, std::string_view folder,
+                                      SourceKind kind) {
+  std::optional<std::string> found = FindInput(text, folder);
+  if (found && !IsFolder(*found)) return found;
+  if (found && kind == SourceKind::kModel) {
+    if (auto config = FindInput(fmt::format("{}/config.json", *found), "")) return config;
+  }
+  if (IsName(text)) {
+    const std::string root = DataRoot();
+    if (!root.empty()) {
+      auto shipped =
+          FindInput(fmt::format("{}/{}/{}{}", root, ShippedFolder(kind), text, kSuffix), "");
+      if (shipped) return shipped;
+    }
+  }
+  return found;
+}
+
+std::vector<std::string> NamesIn(std::string_view folder) {
+  std::vector<std::string> names;
+  const std::string root = DataRoot();
+  if (root.empty()) return names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(fmt::format("{}/{}", root, folder), error), end;
+       !error && entry != end; entry.increment(error)) {
+    if (entry->path().extension() == kSuffix) names.push_back(entry->path().stem().string());
+  }
+  std::sort(names.begin(), names.end());  // the same on every machine
+  return names;
+}
+
+std::vector<std::string> ShippedNames(SourceKind kind) { return NamesIn(ShippedFolder(kind)); }
+
+}  // namespace stepcast::scenario

@@ -1,0 +1,52 @@
+#include "src/scenario/source_names.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "gtest/gtest.h"
+#include "src/scenario/data_root.h"
+
+namespace stepcast::scenario {
+namespace {
+
+TEST(FindSource, ANameIsTheDataRootsFile) {
+  EXPECT_EQ(FindSource("dgx-h100", "", SourceKind::kTopology),
+            DataRoot() + "/topologies/dgx-h100.yaml");
+  EXPECT_EQ(FindSource("llama3.1-8b", "", SourceKind::kModel),
+            DataRoot() + "/models/llama3.1-8b.yaml");
+}
+
+TEST(FindSource, ANameIsOfItsKind) {
+  EXPECT_EQ(FindSource("dgx-h100", "", SourceKind::kModel), std::nullopt);
+  EXPECT_EQ(FindSource("no-such-model", "", SourceKind::kModel), std::nullopt);
+  EXPECT_EQ(FindSource("../models/gpt2", "", SourceKind::kModel), std::nullopt);
+}
+
+TEST(FindSource, PathsComeFirst) {
+  const std::filesystem::path folder = ::testing::TempDir();
+  std::ofstream(folder / "gpt2") << "kind: transformer\n";
+  EXPECT_EQ(FindSource("gpt2", folder.string(), SourceKind::kModel), (folder / "gpt2").string());
+}
+
+TEST(FindSource, AModelMayBeAFolderWithAConfig) {
+  const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "Qwen3-8B";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "config.json") << "{}\n";
+  EXPECT_EQ(FindSource(folder.string(), "", SourceKind::kModel), (folder / "config.json").string());
+}
+
+TEST(KindOfKey, FollowsTheKey) {
+  EXPECT_EQ(KindOfKey("model"), SourceKind::kModel);
+  EXPECT_EQ(KindOfKey("cluster.topology"), SourceKind::kTopology);
+  EXPECT_EQ(KindOfKey("cluster.other_nodes[0].calibration"), SourceKind::kCalibration);
+}
+
+TEST(ShippedNames, AreInOrder) {
+  const auto names = ShippedNames(SourceKind::kTopology);
+  EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
+  EXPECT_TRUE(std::binary_search(names.begin(), names.end(), "dgx-h100"));
+}
+
+}  // namespace
+}  // namespace stepcast::scenario
