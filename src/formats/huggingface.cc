@@ -11,6 +11,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/formats/huggingface_decoder.h"
+#include "src/formats/huggingface_dense.h"
 #include "src/formats/huggingface_keys.h"
 #include "src/formats/huggingface_mixtures.h"
 #include "src/formats/huggingface_reader.h"
@@ -299,15 +300,21 @@ constexpr ModelType kModelTypes[] = {
     {"bert", ReadBertBase},
     {"deepseek_v2", ReadDeepseekV2},
     {"deepseek_v3", ReadDeepseekV3},
+    {"gemma2", ReadGemma2},
+    {"gemma3_text", ReadGemma3},
+    {"glm4_moe", ReadGlm4Moe},
     {"gpt2", ReadGpt2},
     {"gpt_oss", ReadGptOss},
     {"kimi_k2", ReadKimiK2},
     {"llama", ReadLlama},
+    {"llama4_text", ReadLlama4},
     {"megatron-bert", ReadMegatronBert},
     {"mistral", ReadMistral},
     {"mixtral", ReadMixtral},
     {"mpt", ReadMpt},
     {"nemotron", ReadNemotron},
+    {"olmo2", ReadOlmo2},
+    {"phi3", ReadPhi3},
     {"qwen2", ReadQwen2},
     {"qwen3", ReadQwen3},
     {"qwen3_moe", ReadQwen3Moe},

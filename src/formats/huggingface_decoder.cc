@@ -130,4 +130,10 @@ void ReadOptionalWindow(HuggingFaceReader& reader, model::Architecture& a) {
   ReadWindow(reader, window, first_layer, "max_window_layers", a);
 }
 
+void ReadAlternatingWindow(HuggingFaceReader& reader, std::int64_t window, std::int64_t full_every,
+                           model::Architecture& a) {
+  ReadWindow(reader, window, 0, "sliding_window", a);
+  if (reader.Find("layer_types") == nullptr) a.full_attention_every = full_every;
+}
+
 }  // namespace stepcast::formats

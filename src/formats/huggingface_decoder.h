@@ -36,4 +36,9 @@ void ReadWindow(HuggingFaceReader& reader, std::int64_t window, std::int64_t fir
 // the first layer that has the window, as Qwen2Config has them and those that follow it.
 void ReadOptionalWindow(HuggingFaceReader& reader, model::Architecture& architecture);
 
+// The layers have a window, but for each so-many-th; `layer_types`, where it is there, holds in the
+// place of `full_every`.
+void ReadAlternatingWindow(HuggingFaceReader& reader, std::int64_t window, std::int64_t full_every,
+                           model::Architecture& architecture);
+
 }  // namespace stepcast::formats

@@ -79,7 +79,8 @@ constexpr std::string_view kFurtherTokens =
     "layers that predict further tokens are not modelled in models of this type";
 constexpr std::string_view kHeadNorms =
     "norms of queries and keys are not modelled in models of this type";
-constexpr std::string_view kCaps = "capped scores and logits are not modelled";
+constexpr std::string_view kChunks = "models of this type do not attend within chunks";
+constexpr std::string_view kCaps = "models of this type have no capped scores and logits";
 constexpr std::string_view kWindow = "models of this type have no window of attention";
 constexpr std::string_view kKindsOfAttention =
     "layers of several kinds of attention are not modelled together";
@@ -105,9 +106,6 @@ constexpr Effect kNotModelled[] = {
     {"use_qk_layernorm", kHeadNorms},
     {"qk_ln", kHeadNorms},
     {"qk_gn", kHeadNorms},
-    {"attn_logit_softcapping", kCaps},
-    {"final_logit_softcapping", kCaps},
-    {"attention_chunk_size", "attention within chunks of a sequence is not modelled"},
     {"prefix_lm", "only causal attention is modelled in decoders"},
     {"layer_types", kKindsOfAttention},
     {"sliding_window_pattern", kKindsOfAttention, 1},
@@ -142,6 +140,9 @@ constexpr Effect kNotModelled[] = {
     {"chunk_size_feed_forward", "feed-forward layers that run in pieces are not modelled"}};
 // Of models that a model file can describe, whatever their class in transformers has.
 constexpr Effect kNotOfThisType[] = {{"sliding_window", kWindow},
+                                     {"attn_logit_softcapping", kCaps},
+                                     {"final_logit_softcapping", kCaps},
+                                     {"attention_chunk_size", kChunks},
                                      {"kv_lora_rank", kLatent},
                                      {"q_lora_rank", kLatent},
                                      {"qk_nope_head_dim", kLatent},

@@ -180,9 +180,8 @@ Architecture ReadGptOss(Reader& reader, KeysOfFields& keys) {
   if (!reader.Boolean("attention_bias", true)) {
     reader.Refuse("attention_bias", "all products of this model_type have biases", kTakeTheKeyOut);
   }
-  ReadWindow(reader, reader.OptionalDimension("sliding_window").value_or(kWindow), 0,
-             "sliding_window", a);
-  if (reader.Find("layer_types") == nullptr) a.full_attention_every = kFullEvery;
+  ReadAlternatingWindow(reader, reader.OptionalDimension("sliding_window").value_or(kWindow),
+                        kFullEvery, a);
   a.experts.count = reader.Dimension("num_local_experts");
   a.experts.per_token = reader.Dimension("num_experts_per_tok");
   a.experts.feed_forward = a.feed_forward;
@@ -190,6 +189,61 @@ Architecture ReadGptOss(Reader& reader, KeysOfFields& keys) {
     reader.Accept(key);
   }
   ReadQuantization(reader);
+  ReadRouterLoss(reader);
+  return a;
+}
+
+// Glm4MoeConfig.
+Architecture ReadGlm4Moe(Reader& reader, KeysOfFields& keys) {
+  constexpr std::int64_t kLeadingDense = 1;
+  keys["num_experts"] = "n_routed_experts";
+  keys["shared_expert_intermediate_size"] = "n_shared_experts";
+  Architecture a = ReadRotaryDecoder(Family::kGlm4Moe, reader, keys);
+  ReadGate(reader);
+  ReadFullAttention(reader, a);
+  a.attention_bias = reader.Boolean("attention_bias", false);
+  a.qk_norm = reader.Boolean("use_qk_norm", false);
+  ReadFurtherTokens(reader);
+  a.experts.count = reader.Dimension("n_routed_experts");
+  a.experts.per_token = reader.Dimension("num_experts_per_tok");
+  a.experts.feed_forward = reader.Dimension("moe_intermediate_size");
+  a.experts.shared_feed_forward =
+      reader.OptionalDimensionOrZero("n_shared_experts") * a.experts.feed_forward;
+  a.experts.leading_dense = reader.Has("first_k_dense_replace")
+                                ? reader.OptionalDimensionOrZero("first_k_dense_replace")
+                                : kLeadingDense;
+  ReadDeepseekRouter(reader, {}, a.experts);
+  return a;
+}
+
+// Llama4TextConfig. `intermediate_size` is that of an expert, and of the shared one.
+Architecture ReadLlama4(Reader& reader, KeysOfFields& keys) {
+  constexpr std::int64_t kChunk = 8192, kFullEvery = 4;
+  keys["num_experts"] = "num_local_experts";
+  keys["moe_intermediate_size"] = "intermediate_size";
+  keys["intermediate_size"] = "intermediate_size_mlp";
+  keys["decoder_sparse_step"] = "interleave_moe_layer_step";
+  Architecture a = ReadRotaryDecoder(Family::kLlama4, reader, keys);
+  ReadGate(reader);
+  a.attention_bias = a.projection_bias = reader.Boolean("attention_bias", false);
+  a.qk_norm = reader.Boolean("use_qk_norm", true);
+  a.experts.count = reader.Dimension("num_local_experts");
+  a.experts.per_token = reader.Dimension("num_experts_per_tok");
+  a.experts.feed_forward = a.experts.shared_feed_forward = a.feed_forward;
+  a.experts.every = reader.OptionalDimension("interleave_moe_layer_step").value_or(1);
+  a.feed_forward = reader.OptionalDimension("intermediate_size_mlp").value_or(a.feed_forward);
+  a.attention_chunk = reader.Has("attention_chunk_size")
+                          ? reader.OptionalDimensionOrZero("attention_chunk_size")
+                          : kChunk;
+  a.full_attention_every =
+      a.attention_chunk == 0
+          ? 0
+          : reader.OptionalDimension("no_rope_layer_interval").value_or(kFullEvery);
+  // What follows from the numbers above, as transformers writes it, and constants of values.
+  for (const char* key : {"moe_layers", "no_rope_layers", "layer_types", "attn_scale",
+                          "floor_scale", "attn_temperature_tuning", "for_llm_compression"}) {
+    reader.Accept(key);
+  }
   ReadRouterLoss(reader);
   return a;
 }

@@ -12,6 +12,8 @@ model::Architecture ReadQwen3Moe(HuggingFaceReader& reader, KeysOfFields& keys);
 model::Architecture ReadDeepseekV2(HuggingFaceReader& reader, KeysOfFields& keys);
 model::Architecture ReadDeepseekV3(HuggingFaceReader& reader, KeysOfFields& keys);
 model::Architecture ReadGptOss(HuggingFaceReader& reader, KeysOfFields& keys);
+model::Architecture ReadGlm4Moe(HuggingFaceReader& reader, KeysOfFields& keys);
+model::Architecture ReadLlama4(HuggingFaceReader& reader, KeysOfFields& keys);
 model::Architecture ReadKimiK2(HuggingFaceReader& reader, KeysOfFields& keys);
 
 }  // namespace stepcast::formats

@@ -135,9 +135,9 @@ TEST(HuggingFaceTest, AKeyThatChangesTheLayersIsRefusedByName) {
       {"\"moe_intermediate_size\": 2048",
        "models of this type have no such experts: 'moe_intermediate_size' is 2048"},
       {"\"attn_logit_softcapping\": 50.0",
-       "capped scores and logits are not modelled: 'attn_logit_softcapping' is 50"},
+       "models of this type have no capped scores and logits: 'attn_logit_softcapping' is 50"},
       {"\"final_logit_softcapping\": 30.0",
-       "capped scores and logits are not modelled: 'final_logit_softcapping' is 30"},
+       "models of this type have no capped scores and logits: 'final_logit_softcapping' is 30"},
       {"\"use_qk_norm\": true",
        "norms of queries and keys are not modelled in models of this type: 'use_qk_norm' is true"},
       {"\"num_nextn_predict_layers\": 1",
@@ -150,7 +150,7 @@ TEST(HuggingFaceTest, AKeyThatChangesTheLayersIsRefusedByName) {
       {"\"layer_types\": [\"full_attention\", \"linear_attention\"]",
        "layers of type 'linear_attention' are not modelled: 'layer_types' is an array"},
       {"\"attention_chunk_size\": 8192",
-       "attention within chunks of a sequence is not modelled: 'attention_chunk_size' is 8192"},
+       "models of this type do not attend within chunks: 'attention_chunk_size' is 8192"},
       {"\"resid_pdrop\": 0.1", "models of this type have no such dropout: 'resid_pdrop' is 0.1"},
       {"\"qkv_bias\": true", "models of this type have no such biases: 'qkv_bias' is true"},
       {"\"add_cross_attention\": true",
@@ -453,10 +453,10 @@ TEST(HuggingFaceTest, MistakesOfAWrapper) {
                 .message,
             "missing key: 'text_config.num_hidden_layers'");
   const Diagnostics other = MistakesIn(
-      "{\"model_type\": \"gemma3\", \"text_config\": {\"model_type\": \"gemma3_text\"}}");
+      "{\"model_type\": \"gemma3n\", \"text_config\": {\"model_type\": \"gemma3n_text\"}}");
   ASSERT_EQ(other.size(), 1U);
   EXPECT_EQ(other[0].code, "model.unknown-type");
-  EXPECT_EQ(other[0].message, "models of this type are not modelled: 'gemma3_text'");
+  EXPECT_EQ(other[0].message, "models of this type are not modelled: 'gemma3n_text'");
 }
 
 TEST(HuggingFaceTest, ClassesWithoutExpertsRefuseThem) {
@@ -610,6 +610,114 @@ TEST(HuggingFaceTest, GptOss) {
       "all products of this model_type have biases: 'attention_bias' is false");
 }
 
+// google/gemma-2-9b and google/gemma-3-27b-pt, whose text model stands in a wrapper.
+TEST(HuggingFaceTest, Gemma) {
+  const std::string text =
+      R"({"model_type": "gemma2", "hidden_size": 3584, "num_hidden_layers": 42, "head_dim": 256,
+          "num_attention_heads": 16, "num_key_value_heads": 8, "intermediate_size": 14336,
+          "vocab_size": 256000, "hidden_act": "gelu_pytorch_tanh", "sliding_window": 4096,
+          "hidden_activation": "gelu_pytorch_tanh", "attn_logit_softcapping": 50.0,
+          "final_logit_softcapping": 30.0, "query_pre_attn_scalar": 256, "attention_bias": false,
+          "cache_implementation": "hybrid", "sliding_window_size": 4096})";
+  // One key is of another program.
+  const Architecture a = ArchitectureOf(With(text, ", \"sliding_window_size\": 4096", ""));
+  EXPECT_EQ(Parameters(a), 9'241'705'984);
+  EXPECT_EQ(a.score_cap, 50);
+  EXPECT_EQ(a.logit_cap, 30);
+  EXPECT_EQ(a.attention_window, 4096);
+  EXPECT_EQ(a.full_attention_every, 2);
+  EXPECT_TRUE(a.tie_embeddings);
+  EXPECT_EQ(MistakesIn(text).at(0).message,
+            "models of this type have no window of attention: 'sliding_window_size' is 4096");
+  EXPECT_EQ(ArchitectureOf(With(With(text, ", \"sliding_window_size\": 4096", ""), "50.0", "null"))
+                .score_cap,
+            0);
+  const std::string wrapper =
+      R"({"model_type": "gemma3", "text_config": {"model_type": "gemma3_text", "hidden_size": 5376,
+          "num_hidden_layers": 62, "head_dim": 128, "num_attention_heads": 32,
+          "num_key_value_heads": 16, "intermediate_size": 21504, "vocab_size": 262208,
+          "query_pre_attn_scalar": 168, "sliding_window": 1024,
+          "rope_scaling": {"factor": 8.0, "rope_type": "linear"}}})";
+  EXPECT_EQ(Parameters(ArchitectureOf(wrapper)), 27'009'346'304);
+  EXPECT_EQ(ArchitectureOf(wrapper).full_attention_every, 6);
+  EXPECT_EQ(ArchitectureOf(With(wrapper, "\"sliding_window\": 1024",
+                                "\"sliding_window\": 1024, \"sliding_window_pattern\": 3"))
+                .full_attention_every,
+            3);
+  // As transformers 5 writes it: an object for each type of layer.
+  const HuggingFaceConfig newer = ConfigOf(
+      With(wrapper, "\"rope_scaling\": {\"factor\": 8.0, \"rope_type\": \"linear\"}",
+           "\"rope_parameters\": {\"full_attention\": {\"rope_type\": \"linear\", \"factor\": 8.0, "
+           "\"rope_theta\": 1e6}, \"sliding_attention\": {\"rope_type\": \"default\", "
+           "\"rope_theta\": 1e4}}"));
+  EXPECT_EQ(newer.warnings.size(), 1U);  // of what the wrapper leaves out
+  EXPECT_EQ(newer.constants.rotary_base, 1'000'000);
+}
+
+// microsoft/phi-4 and allenai/OLMo-2-1124-7B.
+TEST(HuggingFaceTest, Phi4AndOlmo2) {
+  const std::string phi =
+      R"({"model_type": "phi3", "hidden_size": 5120, "num_hidden_layers": 40,
+          "num_attention_heads": 40, "num_key_value_heads": 10, "intermediate_size": 17920,
+          "vocab_size": 100352, "hidden_act": "silu", "embd_pdrop": 0.0, "resid_pdrop": 0.0,
+          "attention_dropout": 0.0, "attention_bias": false, "sliding_window": null,
+          "original_max_position_embeddings": 16384, "rope_theta": 250000})";
+  EXPECT_EQ(Parameters(ArchitectureOf(phi)), 14'659'507'200);
+  EXPECT_EQ(ConfigOf(phi).warnings, std::vector<std::string>());
+  const Architecture windowed =
+      ArchitectureOf(With(phi, "\"sliding_window\": null", "\"sliding_window\": 2047"));
+  EXPECT_EQ(windowed.attention_window, 2047);
+  EXPECT_TRUE(ArchitectureOf(With(phi, "\"resid_pdrop\": 0.0", "\"resid_pdrop\": 0.1")).dropout);
+  const std::string olmo =
+      R"({"model_type": "olmo2", "hidden_size": 4096, "num_hidden_layers": 32,
+          "num_attention_heads": 32, "num_key_value_heads": 32, "intermediate_size": 11008,
+          "vocab_size": 100352, "hidden_act": "silu", "attention_bias": false})";
+  EXPECT_EQ(Parameters(ArchitectureOf(olmo)), 7'298'617'344);
+  EXPECT_EQ(ConfigOf(olmo).warnings, std::vector<std::string>());
+}
+
+// zai-org/GLM-4.5.
+TEST(HuggingFaceTest, Glm45) {
+  const std::string text =
+      R"({"model_type": "glm4_moe", "hidden_size": 5120, "num_hidden_layers": 92, "head_dim": 128,
+          "num_attention_heads": 96, "num_key_value_heads": 8, "intermediate_size": 12288,
+          "vocab_size": 151552, "attention_bias": true, "use_qk_norm": true,
+          "first_k_dense_replace": 3, "moe_intermediate_size": 1536, "n_routed_experts": 160,
+          "n_shared_experts": 1, "num_experts_per_tok": 8, "n_group": 1, "topk_group": 1,
+          "norm_topk_prob": true, "routed_scaling_factor": 2.5, "partial_rotary_factor": 0.5,
+          "num_nextn_predict_layers": 1})";
+  const HuggingFaceConfig config = ConfigOf(text);
+  EXPECT_EQ(Parameters(config.architecture), 352'797'814'784);
+  EXPECT_EQ(config.architecture.experts, model::Glm45().experts);
+  EXPECT_EQ(config.warnings.size(), 2U);  // of the further token and of a half of each head
+  const std::string air = With(text, "\"use_qk_norm\": true", "\"use_qk_norm\": false");
+  EXPECT_FALSE(ArchitectureOf(air).qk_norm);
+}
+
+// meta-llama/Llama-4-Scout-17B-16E, the text model; Maverick.
+TEST(HuggingFaceTest, Llama4) {
+  const std::string text =
+      R"({"model_type": "llama4_text", "hidden_size": 5120, "num_hidden_layers": 48,
+          "head_dim": 128, "num_attention_heads": 40, "num_key_value_heads": 8,
+          "intermediate_size": 8192, "intermediate_size_mlp": 16384, "vocab_size": 202048,
+          "num_local_experts": 16, "num_experts_per_tok": 1, "interleave_moe_layer_step": 1,
+          "attention_chunk_size": 8192, "no_rope_layers": [], "attn_temperature_tuning": 4,
+          "attn_scale": 0.1, "floor_scale": 8192, "for_llm_compression": false,
+          "use_qk_norm": true, "router_jitter_noise": 0.0})";
+  const HuggingFaceConfig config = ConfigOf(text);
+  EXPECT_EQ(Parameters(config.architecture), 107'769'861'120);
+  EXPECT_EQ(config.warnings, std::vector<std::string>());
+  EXPECT_EQ(config.architecture.attention_chunk, 8192);
+  EXPECT_EQ(config.architecture.full_attention_every, 4);
+  std::string maverick = With(text, "\"num_local_experts\": 16", "\"num_local_experts\": 128");
+  maverick = With(maverick, "\"interleave_moe_layer_step\": 1", "\"interleave_moe_layer_step\": 2");
+  EXPECT_EQ(Parameters(ArchitectureOf(maverick)), 400'711'848'960);
+  EXPECT_EQ(
+      ArchitectureOf(With(text, "\"attention_chunk_size\": 8192", "\"attention_chunk_size\": null"))
+          .full_attention_every,
+      0);
+}
+
 TEST(HuggingFaceTest, MistakesOfLatentAttention) {
   const std::string text = TextOf("deepseek-v3");
   EXPECT_EQ(MistakesIn(With(text, "\"kv_lora_rank\": 512,", "")).at(0).message,
@@ -761,8 +869,9 @@ TEST(HuggingFaceTest, ImpossibleDimensionsPointAtTheirKey) {
 
 TEST(HuggingFaceTest, UnknownTypesGetAHint) {
   const std::string known =
-      "known are bert, deepseek_v2, deepseek_v3, gpt2, gpt_oss, kimi_k2, llama, megatron-bert, "
-      "mistral, mixtral, mpt, nemotron, qwen2, qwen3, qwen3_moe";
+      "known are bert, deepseek_v2, deepseek_v3, gemma2, gemma3_text, glm4_moe, gpt2, gpt_oss, "
+      "kimi_k2, llama, llama4_text, megatron-bert, mistral, mixtral, mpt, nemotron, olmo2, phi3, "
+      "qwen2, qwen3, qwen3_moe";
   const Diagnostics mistakes = MistakesIn("{\"model_type\": \"lama\"}");
   ASSERT_EQ(mistakes.size(), 1U);
   EXPECT_EQ(mistakes[0].code, "model.unknown-type");

@@ -40,6 +40,29 @@ Architecture TypicalOf(Family family) {
       a.experts.scores = RouterScores::kSoftmaxOfChosen;
       a.experts.router_bias = a.experts.bias = true;
       break;
+    case Family::kGemma2:
+      a.score_cap = 50;
+      a.logit_cap = 30;
+      a.activator = Activator::kGeGlu;
+      a.tie_embeddings = true;
+      break;
+    case Family::kGemma3:
+      a.qk_norm = true;
+      a.activator = Activator::kGeGlu;
+      a.tie_embeddings = true;
+      break;
+    case Family::kOlmo2:
+      a.qk_norm = true;
+      break;
+    case Family::kGlm4Moe:
+      a.attention_bias = a.qk_norm = true;
+      a.experts.scores = RouterScores::kSigmoid;
+      a.experts.balancing_bias = true;
+      break;
+    case Family::kLlama4:
+      a.experts.scores = RouterScores::kSigmoid;
+      a.experts.normalized_weights = false;
+      break;
     case Family::kBert:
     case Family::kMegatronBert:
       a.normalization = Normalization::kLayerNorm;
@@ -53,13 +76,14 @@ Architecture TypicalOf(Family family) {
     case Family::kLlama:
     case Family::kMistral:
     case Family::kMixtral:
+    case Family::kPhi3:
       break;
   }
   return a;
 }
 
 std::int64_t ProductWeightsOfBlock(const Architecture& a) {
-  const std::int64_t layers_of_feed_forward = a.activator == Activator::kSwiGlu ? 3 : 2;
+  const std::int64_t layers_of_feed_forward = IsGated(a.activator) ? 3 : 2;
   return (4 * a.heads * a.head_size + layers_of_feed_forward * a.feed_forward) * a.hidden;
 }
 
@@ -87,6 +111,18 @@ const char* Name(Family family) {
       return "deepseek";
     case Family::kGptOss:
       return "gpt_oss";
+    case Family::kGemma2:
+      return "gemma2";
+    case Family::kGemma3:
+      return "gemma3";
+    case Family::kPhi3:
+      return "phi3";
+    case Family::kOlmo2:
+      return "olmo2";
+    case Family::kGlm4Moe:
+      return "glm4_moe";
+    case Family::kLlama4:
+      return "llama4";
     case Family::kBert:
       return "bert";
     case Family::kMegatronBert:
@@ -105,6 +141,8 @@ const char* Name(Activator activator) {
       return "gelu";
     case Activator::kSwiGlu:
       return "swiglu";
+    case Activator::kGeGlu:
+      return "geglu";
     case Activator::kSquaredRelu:
       return "squared_relu";
   }

@@ -23,6 +23,14 @@ enum class Family : std::uint8_t {
   // V3, Moonlight, Kimi K2.
   kDeepseek,
   kGptOss,  // attention sinks, and biases of all products (OpenAI 2025, gpt-oss)
+  // Norms before and behind attention and feed-forward, embeddings times a constant (arXiv
+  // 2408.00118, 2503.19786).
+  kGemma2,
+  kGemma3,
+  kPhi3,   // one tensor for queries, keys and values, one for gate and up (arXiv 2404.14219); Phi-4
+  kOlmo2,  // norms behind attention and feed-forward alone, and of all heads (arXiv 2501.00656)
+  kGlm4Moe,  // GLM-4.5 (arXiv 2508.06471)
+  kLlama4,   // text models of Llama 4: experts, attention within chunks
   // Encoders, pre-trained by predicting masked tokens (Devlin et al. 2018, arXiv 1810.04805).
   kBert,          // norms behind residuals
   kMegatronBert,  // norms before attention and feed-forward (Shoeybi et al. 2019, arXiv 1909.08053)
@@ -31,8 +39,12 @@ enum class Normalization : std::uint8_t { kLayerNorm, kRmsNorm };
 enum class Activator : std::uint8_t {
   kGelu,
   kSwiGlu,       // gated: two linear layers before it
+  kGeGlu,        // likewise, with GELU in the place of SiLU (Shazeer 2020, arXiv 2002.05202)
   kSquaredRelu,  // max(x, 0)^2 (So et al. 2021, arXiv 2109.08668)
 };
+constexpr bool IsGated(Activator activator) {
+  return activator == Activator::kSwiGlu || activator == Activator::kGeGlu;
+}
 enum class Position : std::uint8_t { kLearned, kRotary, kAlibi };
 
 // How a router's scores become the weights of the experts that a token takes.
@@ -98,8 +110,11 @@ struct Architecture {
   Normalization normalization = Normalization::kRmsNorm;
   Activator activator = Activator::kSwiGlu;
   Position position = Position::kRotary;
-  bool tie_embeddings = false;   // the head uses the embedding's tensor
-  bool qk_norm = false;          // RMS norms over each head of queries and of keys
+  bool tie_embeddings = false;  // the head uses the embedding's tensor
+  // RMS norms over each head of queries and of keys; OLMo 2: over all heads together.
+  bool qk_norm = false;
+  // Scores, and logits, lie between such a number and its negative (Gemma 2); 0: anywhere.
+  double score_cap = 0, logit_cap = 0;
   bool attention_bias = false;   // q, k, v projections have biases
   bool projection_bias = false;  // the attention output projection has one
   bool feed_forward_bias = false;
@@ -107,8 +122,11 @@ struct Architecture {
   bool dropout = false;               // residual and embedding dropout are active in training
   bool attention_dropout = false;     // so is dropout of the attention weights
   std::int64_t attention_window = 0;  // a token sees at most so many before it; 0 = all of them
-  // With a window: each so-many-th block has none, counted from the model's first: with 2 those
-  // with an odd index (GPT-OSS, Gemma 2), with 6 (Gemma 3) the sixth; 0: every block has it.
+  // A token sees none before its part of so many tokens (Llama 4); 0: of the whole sequence.
+  std::int64_t attention_chunk = 0;
+  // With a window, or with chunks: each so-many-th block has none, counted from the model's first:
+  // with 2 those with an odd index (GPT-OSS, Gemma 2), with 6 (Gemma 3) the sixth; 0: every block
+  // has it.
   std::int64_t full_attention_every = 0;
   // Encoders: rows of the table of token types (segments); 0: there is none.
   std::int64_t token_types = 0;
@@ -138,9 +156,10 @@ constexpr std::int64_t ValueSize(const Architecture& architecture) {
   return architecture.latent.exists() ? architecture.latent.value_head : architecture.head_size;
 }
 
-// Some blocks have the window, and others attend to all tokens.
+// Some blocks have the window, or chunks, and others attend to all tokens.
 constexpr bool MixesWindows(const Architecture& architecture) {
-  return architecture.attention_window > 0 && architecture.full_attention_every > 0;
+  return (architecture.attention_window > 0 || architecture.attention_chunk > 0) &&
+         architecture.full_attention_every > 0;
 }
 // The block with this index is one of the others.
 constexpr bool AttendsInFull(const Architecture& architecture, std::int64_t block) {
@@ -149,6 +168,11 @@ constexpr bool AttendsInFull(const Architecture& architecture, std::int64_t bloc
 
 // A number for each head that takes part in the softmax of its scores (arXiv 2309.17453).
 constexpr bool HasSinks(Family family) { return family == Family::kGptOss; }
+
+// Embeddings are multiplied by the root of their width.
+constexpr bool ScalesEmbeddings(Family family) {
+  return family == Family::kGemma2 || family == Family::kGemma3;
+}
 
 // Every token sees all tokens of its sequence; the head predicts masked ones.
 constexpr bool IsEncoder(Family family) {

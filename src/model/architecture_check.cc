@@ -32,7 +32,8 @@ class Faults {
 
 // Families whose tensors have no names for norms of queries and keys.
 bool NamesNoHeadNorms(Family family) {
-  return family == Family::kGpt2 || family == Family::kMpt || IsEncoder(family);
+  return family == Family::kGpt2 || family == Family::kMpt || family == Family::kPhi3 ||
+         family == Family::kGemma2 || IsEncoder(family);
 }
 
 void CheckLatentAttention(const Architecture& a, Faults& faults) {
@@ -105,7 +106,8 @@ void CheckAttention(const Architecture& a, Faults& faults) {
                fmt::format("the family {} has no norms of queries and keys", Name(a.family)),
                "leave use_qk_norm out, or choose the family whose layers look like this");
   }
-  if (a.position == Position::kRotary && a.head_size % 2 != 0) {
+  // Of a latent head a part is turned.
+  if (a.position == Position::kRotary && a.head_size % 2 != 0 && !a.latent.exists()) {
     faults.Add("head_dim",
                fmt::format("rotary positions turn pairs: head_dim must be even: {}", a.head_size));
   }
@@ -172,6 +174,10 @@ void CheckFamily(const Architecture& a, Faults& faults) {
       refuse("normalization", Name(a.normalization));
     }
   }
+  if (a.family == Family::kPhi3 && (a.attention_bias || a.feed_forward_bias)) {
+    faults.Add(a.attention_bias ? "attention_bias" : "mlp_bias",
+               "layers of the family phi3 have no biases", "leave it out");
+  }
   if (a.norm_bias && a.normalization == Normalization::kRmsNorm) {
     faults.Add("norm_bias", "rmsnorm has no bias: norm_bias is true", "write 'norm_bias: false'");
   }
@@ -198,12 +204,18 @@ void CheckExpertGroups(const Experts& experts, Faults& faults) {
   }
 }
 
+// Families that have no dense models.
+bool HasExpertsAlways(Family family) {
+  return family == Family::kMixtral || family == Family::kGptOss || family == Family::kGlm4Moe ||
+         family == Family::kLlama4;
+}
+
 void CheckExperts(const Architecture& a, Faults& faults) {
   const Experts& experts = a.experts;
   if (!experts.exist()) {
     if (experts.count < 0) {
       faults.Within("num_experts", experts.count, kMostExperts);
-    } else if (a.family == Family::kMixtral || a.family == Family::kGptOss) {
+    } else if (HasExpertsAlways(a.family)) {
       faults.Add("num_experts",
                  fmt::format("layers of the family {} have experts: num_experts is {}",
                              Name(a.family), experts.count),
@@ -272,7 +284,9 @@ void CheckFurtherTokens(const Architecture& a, Faults& faults) {
   }
 }
 
-bool HasFusedProducts(Family family) { return family == Family::kGpt2 || family == Family::kMpt; }
+bool HasFusedProducts(Family family) {
+  return family == Family::kGpt2 || family == Family::kMpt || family == Family::kPhi3;
+}
 
 }  // namespace
 
@@ -295,7 +309,7 @@ std::vector<ArchitectureFault> Check(const Architecture& a) {
   }
   CheckFurtherTokens(a, faults);
   if (a.full_attention_every != 0) {
-    if (a.attention_window == 0) {
+    if (a.attention_window == 0 && a.attention_chunk == 0) {
       faults.Add("sliding_window_pattern",
                  fmt::format("no block has a window: sliding_window is absent, and "
                              "sliding_window_pattern is {}",
@@ -308,6 +322,21 @@ std::vector<ArchitectureFault> Check(const Architecture& a) {
           "with 2 every second block attends to all tokens; leave sliding_window out if all "
           "do");
     }
+  }
+  if (a.attention_chunk < 0 || (a.attention_chunk > 0 && a.attention_window > 0)) {
+    faults.Add("attention_chunk_size",
+               fmt::format("attention is within chunks or within a window: attention_chunk_size is "
+                           "{}, sliding_window {}",
+                           a.attention_chunk, a.attention_window),
+               "leave one of them out");
+  }
+  if ((a.attention_chunk > 0 || a.score_cap > 0 || a.logit_cap > 0) && IsEncoder(a.family)) {
+    faults.Add(a.attention_chunk > 0 ? "attention_chunk_size"
+               : a.score_cap > 0     ? "attn_logit_softcapping"
+                                     : "final_logit_softcapping",
+               fmt::format("in the family {} attention is of all tokens, and nothing is capped",
+                           Name(a.family)),
+               "leave it out");
   }
   if (!IsEncoder(a.family) && a.token_types != 0) {
     faults.Add("type_vocab_size",
@@ -363,10 +392,12 @@ std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
     refuse("linear_qkv has the adapter of queries, keys and values together",
            "write linear_qkv, or q_proj, k_proj and v_proj");
   }
-  if (targets.gate && a.activator != Activator::kSwiGlu) {
+  if (targets.gate && !IsGated(a.activator)) {
     refuse(fmt::format("the feed-forward of this model has no gate: activation is {}",
                        Name(a.activator)),
            "write linear_fc1");
+  } else if ((targets.gate || targets.up) && a.family == Family::kPhi3) {
+    refuse("gate and up of the family phi3 are one linear layer", "write linear_fc1");
   } else if ((targets.gate || targets.up) && targets.linear_fc1) {
     refuse("linear_fc1 has the adapter of all that the feed-forward begins with",
            "write linear_fc1, or gate_proj and up_proj");

@@ -23,9 +23,11 @@ using Names = std::vector<std::string>;
 
 TEST(ArchitectureTest, PublishedModelsArePossible) {
   for (const Architecture& a :
-       {Gpt2Small(), Llama2With7B(), Llama31With8B(), Llama31With70B(), Llama31With405B(),
-        Mistral7B(), Qwen2With7B(), Mpt7B(), Nemotron15B(), BertLarge(), Mixtral8x7B(),
-        Qwen3With8B(), Qwen3With30B(), DeepseekV3(), DeepseekV2Lite(), Moonlight16B(), GptOss20B(),
+       {Gpt2Small(),    Llama2With7B(), Llama31With8B(), Llama31With70B(), Llama31With405B(),
+        Mistral7B(),    Qwen2With7B(),  Mpt7B(),         Nemotron15B(),    BertLarge(),
+        Mixtral8x7B(),  Qwen3With8B(),  Qwen3With30B(),  DeepseekV3(),     DeepseekV2Lite(),
+        Moonlight16B(), GptOss20B(),    Gemma2With9B(),  Gemma3With27B(),  Phi4(),
+        Olmo2With7B(),  Glm45(),        Glm45Air(),      Llama4Scout(),    Llama4Maverick(),
         KimiK2()}) {
     EXPECT_EQ(Fields(a), Names());
   }
@@ -201,6 +203,9 @@ TEST(ArchitectureTest, LatentAttentionHasItsRanges) {
   a.latent.query_rank = 0;
   EXPECT_EQ(Fields(a), Names{"num_key_value_heads"});
   a = DeepseekV3();
+  a.latent.plain_head = 127;
+  a.head_size = 127 + 64;
+  EXPECT_EQ(Fields(a), Names());
   a.qk_norm = true;
   EXPECT_EQ(Fields(a), Names{"use_qk_norm"});
   a = Llama31With8B();
@@ -228,6 +233,25 @@ TEST(ArchitectureTest, WindowsOfSomeBlocks) {
   a = GptOss20B();
   a.experts = {};
   EXPECT_EQ(Fields(a), Names{"num_experts"});
+}
+
+TEST(ArchitectureTest, ChunksAndCapsAreOfDecoders) {
+  Architecture a = Llama4Scout();
+  a.attention_window = 4096;
+  EXPECT_EQ(Fields(a), Names{"attention_chunk_size"});
+  EXPECT_TRUE(AttendsInFull(Llama4Scout(), 3));
+  EXPECT_FALSE(AttendsInFull(Llama4Scout(), 4));
+  a = BertLarge();
+  a.logit_cap = 30;
+  EXPECT_EQ(Fields(a), Names{"final_logit_softcapping"});
+  a = Phi4();
+  a.attention_bias = true;
+  EXPECT_EQ(Fields(a), Names{"attention_bias"});
+  a = Phi4();
+  a.lora = {.rank = 8, .targets = {.gate = true}};
+  EXPECT_EQ(CheckLora(a).front().message, "gate and up of the family phi3 are one linear layer");
+  a.lora.targets = {.linear_qkv = true, .linear_fc1 = true};
+  EXPECT_TRUE(CheckLora(a).empty());
 }
 
 TEST(ArchitectureTest, NamesAreThoseOfTheModelFile) {

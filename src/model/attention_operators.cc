@@ -86,14 +86,14 @@ Operand LayerOperators::MathAttention(Operand query_key_value, std::string_view 
   return Math({all, all, all, true}, module, shape);
 }
 
-void LayerOperators::SinkGradients(const AttentionShape& shape, std::string_view module,
-                                   ModulePositions parameters) {
-  if (parameters.weight < 0) return;
+void LayerOperators::SinkGradients(const AttentionShape& shape, std::string_view module) {
+  const std::vector<int> positions = shape.sink_positions.all();
+  if (positions.empty()) return;
   tape_->OnBackward([=, this] {
     const std::int64_t rows = tokens_ * shape.heads;
     tape_->RunBackward(Memory(Joined(module, ".grad"), 4 * rows, Bytes(2 * rows * kFp32Size),
                               BytesOfElements(shape.heads)),
-                       {}, {}, {parameters.weight}, parameters.all());
+                       {}, {}, positions, positions);
   });
 }
 
@@ -180,7 +180,7 @@ Operand LayerOperators::FlashOfDocuments(const Core& core, std::string_view modu
   const Value log_sum_exp = tape_->Make(Joined(module, " log-sum-exp"), sizes.row_numbers);
   tape_->Keep(log_sum_exp);
   tape_->Run(FlashKernel(std::string(module), shape, block), {core.query, core.key, core.value},
-             {y.value, log_sum_exp});
+             {y.value, log_sum_exp}, shape.sink_positions.all());
   tape_->OnBackward([=, this] {
     Pieces gradients;
     RunFlashGradient(module, shape, block, {tape_->GradientOf(y.value)}, [&] {
@@ -251,22 +251,33 @@ Operand LayerOperators::Math(const Core& core, std::string_view module,
   // What Megatron-LM runs in its place (forward_torch_softmax): cast, scale and mask of its own.
   const bool stepwise = asked && !fused && element_size_ < kFp32Size;
   const Bytes wide = ScoreBytes(scores, kFp32Size);
-  Value masked = raw;
   // In FP32 the softmax reads scores in 16 bits, and its result is cast.
   const bool fp32 = stepwise || (element_size_ < kFp32Size &&
                                  (options_.attention == Attention::kMathFp32 ||
                                   (options_.autocast && options_.attention == Attention::kMath)));
-  // One kernel scales, masks, normalises and drops.
+  // One kernel scales, caps, masks, normalises and drops.
   const bool compiled = options_.compiled && !asked && !fp32;
+  const bool caps = shape.capped && !compiled;
+  Value capped = raw;
+  std::optional<Value> tanh;
+  if (caps) {
+    const Value divided = tape_->Make(Joined(module, ".cap.divide output"), matrix);
+    tape_->Run(over_scores(".cap.divide", 1, matrix, matrix), {raw}, {divided});
+    tanh = tape_->Make(Joined(module, ".cap output"), matrix);
+    tape_->Keep(*tanh);
+    tape_->Run(over_scores(".cap", kSoftmaxFlops, matrix, matrix), {divided}, {*tanh});
+    capped = tape_->Make(Joined(module, ".cap.multiply output"), matrix);
+    tape_->Run(over_scores(".cap.multiply", 1, matrix, matrix), {*tanh}, {capped});
+  }
   const bool scales = !shape.causal && !asked && !compiled;
-  Value scaled = raw;
+  Value masked = capped, scaled = capped;
   if (scales) {
     scaled = tape_->Make(Joined(module, ".scale output"), matrix);
-    tape_->Run(over_scores(".scale", 1, matrix, matrix), {raw}, {scaled});
+    tape_->Run(over_scores(".scale", 1, matrix, matrix), {capped}, {scaled});
   }
   if (stepwise) {
     const Value upcast = tape_->Make(Joined(module, ".scores in FP32"), wide);
-    tape_->Run(over_scores(".scores.cast", 0, matrix, wide), {raw}, {upcast});
+    tape_->Run(over_scores(".scores.cast", 0, matrix, wide), {capped}, {upcast});
     masked = tape_->Make(Joined(module, ".scale output"), wide);
     tape_->Run(over_scores(".scale", 1, wide, wide), {upcast}, {masked});
     tape_->Run(over_scores(".mask", 1, wide, wide), {masked}, {masked});
@@ -278,7 +289,8 @@ Operand LayerOperators::Math(const Core& core, std::string_view module,
   // (transformers, models/gpt_oss/modeling_gpt_oss.py, eager_attention_forward).
   if (shape.sinks && !compiled) {
     const Value with = tape_->Make(Joined(module, ".sinks output"), matrix);
-    tape_->Run(over_scores(".sinks", 0, matrix, matrix), {masked}, {with});
+    tape_->Run(over_scores(".sinks", 0, matrix, matrix), {masked}, {with},
+               shape.sink_positions.all());
     tape_->Run(over_scores(".max", 1, matrix, Bytes()), {with}, {});
     masked = tape_->Make(Joined(module, ".subtract output"), matrix);
     tape_->Run(over_scores(".subtract", 1, matrix, matrix), {with}, {masked});
@@ -292,15 +304,17 @@ Operand LayerOperators::Math(const Core& core, std::string_view module,
   Value weights = softmax;
   const bool drops_at_once = compiled && shape.dropout;
   std::optional<Value> dropped;
+  // One kernel has the sinks, too.
+  const std::vector<int> sinks = compiled ? shape.sink_positions.all() : std::vector<int>();
   if (drops_at_once) {
     dropped = tape_->Make(Joined(module, ".dropout mask"), mask_size);
     weights = tape_->Make(Joined(module, ".dropout output"), matrix);
     tape_->Keep(*dropped);
     tape_->Run(over_scores(".softmax", kSoftmaxFlops + 4, read, 2 * matrix + mask_size), {masked},
-               {softmax, *dropped, weights});
+               {softmax, *dropped, weights}, sinks);
   } else {
     tape_->Run(over_scores(".softmax", kSoftmaxFlops + (compiled ? 2 : 0), read, softmax_size),
-               {masked}, {softmax});
+               {masked}, {softmax}, sinks);
   }
   if (fp32) {
     weights = tape_->Make(Joined(module, ".softmax in 16 bits"), matrix);
@@ -369,6 +383,16 @@ Operand LayerOperators::Math(const Core& core, std::string_view module,
       tape_->RunBackward(over_scores(".scale.dgrad", 1, wide, wide), {d_scores}, {d_scaled});
       d_scores = tape_->MakeGradient(raw);
       tape_->RunBackward(over_scores(".scores.cast.dgrad", 0, wide, matrix), {d_scaled},
+                         {d_scores});
+    }
+    if (caps) {
+      const Value d_tanh = tape_->MakeScratch(matrix), d_divided = tape_->MakeScratch(matrix);
+      tape_->RunBackward(over_scores(".cap.multiply.dgrad", 1, matrix, matrix), {d_scores},
+                         {d_tanh});
+      tape_->RunBackward(over_scores(".cap.dgrad", 2, 2 * matrix, matrix), {d_tanh, *tanh},
+                         {d_divided});
+      d_scores = tape_->MakeGradient(raw);
+      tape_->RunBackward(over_scores(".cap.divide.dgrad", 1, matrix, matrix), {d_divided},
                          {d_scores});
     }
     const Value dq = part(core.query);

@@ -176,7 +176,8 @@ Operand LayerOperators::RingAttention(const Core& core, std::string_view module,
     outputs.emplace_back(tape_->Make(step_name(step) + " output", sizes.output));
     numbers.emplace_back(tape_->Make(step_name(step) + " log-sum-exp", sizes.row_numbers));
     tape_->Run(FlashKernel(step_name(step), shape, blocks[step]), {core.query, keys[step]},
-               {outputs.back(), numbers.back()});
+               {outputs.back(), numbers.back()},
+               step == 0 ? shape.sink_positions.all() : std::vector<int>());
     if (step > 0) {
       tape_->Run(Memory(step_name(step) + ".lse", 4 * sizes.row_numbers.count() / kFp32Size,
                         2 * sizes.row_numbers, sizes.row_numbers),
@@ -328,7 +329,7 @@ Operand LayerOperators::GatheredAttention(const Core& core, std::string_view mod
   };
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     tape_->Run(FlashKernel(chunk_name(i), shape, blocks[i]), {core.query, keys[0], keys[1]},
-               {y.value, log_sum_exp});
+               {y.value, log_sum_exp}, i == 0 ? shape.sink_positions.all() : std::vector<int>());
   }
   for (const Value kept : {core.query, core.key, core.value, y.value, log_sum_exp}) {
     tape_->Keep(kept);

@@ -174,6 +174,75 @@ inline Architecture GptOss(std::int64_t layers, std::int64_t experts) {
 inline Architecture GptOss20B() { return GptOss(24, 32); }
 inline Architecture GptOss120B() { return GptOss(36, 128); }
 
+// A decoder of the family by its dimensions, with all else as the family has it.
+inline Architecture OfFamily(Family family, std::int64_t layers, std::int64_t hidden,
+                             std::int64_t heads, std::int64_t kv_heads, std::int64_t head_size,
+                             std::int64_t feed_forward, std::int64_t vocabulary) {
+  Architecture a = TypicalOf(family);
+  a.layers = layers;
+  a.hidden = hidden;
+  a.heads = heads;
+  a.kv_heads = kv_heads;
+  a.head_size = head_size;
+  a.feed_forward = feed_forward;
+  a.vocabulary = vocabulary;
+  return a;
+}
+
+inline Architecture Gemma2With9B() {
+  Architecture a = OfFamily(Family::kGemma2, 42, 3584, 16, 8, 256, 14336, 256000);
+  a.attention_window = 4096;
+  a.full_attention_every = 2;
+  return a;
+}
+
+inline Architecture Gemma3With27B() {
+  Architecture a = OfFamily(Family::kGemma3, 62, 5376, 32, 16, 128, 21504, 262208);
+  a.attention_window = 1024;
+  a.full_attention_every = 6;
+  return a;
+}
+
+inline Architecture Phi4() { return OfFamily(Family::kPhi3, 40, 5120, 40, 10, 128, 17920, 100352); }
+inline Architecture Olmo2With7B() {
+  return OfFamily(Family::kOlmo2, 32, 4096, 32, 32, 128, 11008, 100352);
+}
+
+inline Architecture Glm45() {
+  Architecture a = OfFamily(Family::kGlm4Moe, 92, 5120, 96, 8, 128, 12288, 151552);
+  a.experts.count = 160;
+  a.experts.per_token = 8;
+  a.experts.feed_forward = a.experts.shared_feed_forward = 1536;
+  a.experts.leading_dense = 3;
+  return a;
+}
+
+inline Architecture Glm45Air() {
+  Architecture a = OfFamily(Family::kGlm4Moe, 46, 4096, 96, 8, 128, 10944, 151552);
+  a.qk_norm = false;
+  a.experts.count = 128;
+  a.experts.per_token = 8;
+  a.experts.feed_forward = a.experts.shared_feed_forward = 1408;
+  a.experts.leading_dense = 1;
+  return a;
+}
+
+// `every`: 1 of Scout, 2 of Maverick.
+inline Architecture Llama4(std::int64_t experts, std::int64_t every) {
+  Architecture a = OfFamily(Family::kLlama4, 48, 5120, 40, 8, 128, 16384, 202048);
+  a.attention_chunk = 8192;
+  a.full_attention_every = 4;
+  a.qk_norm = every == 1;
+  a.experts.count = experts;
+  a.experts.per_token = 1;
+  a.experts.feed_forward = a.experts.shared_feed_forward = 8192;
+  a.experts.every = every;
+  return a;
+}
+
+inline Architecture Llama4Scout() { return Llama4(16, 1); }
+inline Architecture Llama4Maverick() { return Llama4(128, 2); }
+
 inline Architecture Nemotron15B() {
   Architecture a = TypicalOf(Family::kNemotron);
   a.layers = 32;

@@ -88,6 +88,9 @@ struct AttentionShape {
   // A number for each head takes part in the softmax of its scores, as another key would, and is
   // left out of what comes of it.
   bool sinks = false;
+  ModulePositions sink_positions{};
+  // Scores lie between a number and its negative: divided by it, tanh, times it.
+  bool capped = false;
 
   std::int64_t values() const { return value_size > 0 ? value_size : head_size; }
 };
@@ -198,8 +201,7 @@ class LayerOperators {
   // The gradients of the heads' sinks, behind a core's backward: before the core in forward. A
   // sum over tokens of what the softmax gave them, which follows from the log-sum-exp and the sums
   // of rows that backward has.
-  void SinkGradients(const AttentionShape& shape, std::string_view module,
-                     ModulePositions parameters);
+  void SinkGradients(const AttentionShape& shape, std::string_view module);
 
   // The features of both side by side.
   Operand Join(Operand x, Operand y, std::string_view name);

@@ -17,25 +17,18 @@ struct OtherFamily {
 inline constexpr OtherFamily kOtherFamilies[] = {
     {"deepseek_v32", "attention to tokens that an indexer chooses", "deepseek"},
     {"kimi_linear", "linear attention", "deepseek"},
-    {"dbrx", "mixtures of experts", ""},
-    {"grok", "mixtures of experts", ""},
-    {"llama4", "mixtures of experts and layers without rotary positions", "llama"},
-    {"qwen2_moe", "mixtures of experts", "qwen2"},
+    {"dbrx", "mixtures of experts between layer norms", ""},
+    {"grok", "mixtures of experts whose gates are GELU", ""},
+    {"qwen2_moe", "a gate of the shared experts", "qwen3"},
     {"qwen3_next", "linear attention and mixtures of experts", ""},
     {"qwen3_5", "linear attention and mixtures of experts", ""},
-    {"glm4_moe", "mixtures of experts and rotary positions on half of each head", ""},
-    {"gemma3",
-     "norms behind attention and feed-forward, norms of queries and keys, and layers "
-     "with and without a window",
-     "llama"},
-    {"gemma2",
-     "norms behind attention and feed-forward, capped scores, and layers with and "
-     "without a window",
-     "llama"},
+    {"gemma3n", "layers that share keys and values, and inputs of each layer", "gemma3"},
     {"gemma", "a gate of GeLU and embeddings times a constant", "llama"},
-    {"phi3", "projections of queries, keys and values in one tensor", "llama"},
+    {"phi3_v", "images beside text", "phi3"},
+    {"phi4_multimodal", "images and sound beside text", "phi3"},
+    {"phimoe", "mixtures of experts between layer norms", "mixtral"},
     {"phi", "attention and feed-forward side by side", "gpt2"},
-    {"olmo2", "norms behind attention and feed-forward, and of queries and keys", "llama"},
+    {"olmoe", "mixtures of experts and norms of all heads of queries and keys", "olmo2"},
     {"gptj", "attention and feed-forward side by side", "gpt2"},
     {"gpt_neox", "attention and feed-forward side by side", "gpt2"},
     {"falcon", "attention and feed-forward side by side", "gpt2"},
@@ -57,8 +50,7 @@ inline const OtherFamily* OtherFamilyOf(std::string_view name) {
   return nullptr;
 }
 
-// "phi3 differs from llama by projections of queries, keys and values in one tensor, which are not
-// modelled".
+// "falcon differs from gpt2 by attention and feed-forward side by side, which are not modelled".
 inline std::string Difference(const OtherFamily& family) {
   std::string sentence(family.name);
   sentence += family.nearest.empty() ? " has " : " differs from ";

@@ -53,6 +53,16 @@ TEST(ParameterCountsTest, BiasesOfExpertsAreActiveWithThem) {
   EXPECT_EQ(ActiveOf(GptOss120B()).without_input_embedding, 5'132'849'472);
 }
 
+// 32B and 12B; 17B and 17B, says their announcements, with vision the latter two.
+TEST(ParameterCountsTest, ActiveParametersOfFurtherMixtures) {
+  EXPECT_EQ(ActiveOf(Glm45()).all, 33'632'251'904);
+  EXPECT_EQ(ActiveOf(Glm45()).without_input_embedding, 32'856'305'664);
+  EXPECT_EQ(ActiveOf(Glm45Air()).all, 13'424'123'904);
+  EXPECT_EQ(ActiveOf(Llama4Scout()).all, 17'172'894'720);
+  EXPECT_EQ(ActiveOf(Llama4Maverick()).all, 17'184'691'200);
+  EXPECT_EQ(ActiveOf(Llama4Maverick()).without_input_embedding, 16'150'205'440);
+}
+
 TEST(ParameterCountsTest, FrozenParametersAreActive) {
   Model model = Build("model", Mixtral8x7B());
   model = Adapted(model, {.rank = 8, .targets = {.projection = true}});

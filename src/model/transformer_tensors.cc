@@ -97,6 +97,48 @@ constexpr ModuleNames GptOssNames() {
 }
 constexpr ModuleNames kGptOssNames = GptOssNames();
 
+constexpr ModuleNames GemmaNames() {
+  ModuleNames names = kLlamaNames;
+  names.attention_post_norm = "post_attention_layernorm";
+  names.feed_forward_norm = "pre_feedforward_layernorm";
+  names.feed_forward_post_norm = "post_feedforward_layernorm";
+  return names;
+}
+constexpr ModuleNames kGemmaNames = GemmaNames();
+
+constexpr ModuleNames Olmo2Names() {
+  ModuleNames names = kGemmaNames;
+  names.attention_norm = names.feed_forward_norm = "";
+  return names;
+}
+constexpr ModuleNames kOlmo2Names = Olmo2Names();
+
+constexpr ModuleNames Phi3Names() {
+  ModuleNames names = kLlamaNames;
+  names.query = names.linear_qkv;
+  names.gate = names.linear_fc1;
+  return names;
+}
+constexpr ModuleNames kPhi3Names = Phi3Names();
+
+constexpr ModuleNames Llama4Names() {
+  ModuleNames names = kLlamaNames;
+  names.feed_forward = "feed_forward";
+  names.gate = "feed_forward.gate_proj";
+  names.up = "feed_forward.up_proj";
+  names.activator = "feed_forward.activation_fn";
+  names.down = "feed_forward.down_proj";
+  names.linear_fc1 = "feed_forward.gate_up_proj";
+  names.router = "feed_forward.router";
+  names.experts_gate_up = "feed_forward.experts.gate_up_proj";
+  names.experts_down = "feed_forward.experts.down_proj";
+  names.shared_gate = "feed_forward.shared_expert.gate_proj";
+  names.shared_up = "feed_forward.shared_expert.up_proj";
+  names.shared_down = "feed_forward.shared_expert.down_proj";
+  return names;
+}
+constexpr ModuleNames kLlama4Names = Llama4Names();
+
 constexpr ModuleNames kBertNames = {.embedding = "bert.embeddings.word_embeddings",
                                     .positions = "bert.embeddings.position_embeddings",
                                     .blocks = "bert.encoder.layer",
@@ -182,8 +224,15 @@ void AppendAdapter(const Architecture& a, bool adapted, std::string_view module,
 
 // Of all heads together one weight for each place in a head. A rank has some of the heads, and its
 // gradient is of those alone, as that of other norms is of a part of the tokens.
-void AppendHeadNorm(const Architecture& a, std::string_view module, Parameters& parameters) {
-  parameters.push_back({module, Of::kWeight, {a.head_size}, {}, true, a.lora.adapts()});
+void AppendHeadNorm(const Architecture& a, std::string_view module, std::int64_t heads,
+                    Parameters& parameters) {
+  const bool frozen = a.lora.adapts();
+  if (a.family == Family::kOlmo2) {  // over all heads, with a weight for each place
+    parameters.push_back(
+        {module, Of::kWeight, {heads * a.head_size}, AlongTensor(0), false, frozen});
+  } else if (a.family != Family::kLlama4) {  // whose norms have no weights
+    parameters.push_back({module, Of::kWeight, {a.head_size}, {}, true, frozen});
+  }
 }
 
 // What leads down to the latent vectors is whole on every rank, which computes its part of the
@@ -222,8 +271,10 @@ bool RegistersRouterFirst(Family family) {
   return family == Family::kMixtral || family == Family::kGptOss;
 }
 
-// GPT-OSS keeps the matrices of its experts as [in, out].
-bool HasExpertsByInput(Family family) { return family == Family::kGptOss; }
+// GPT-OSS and Llama 4 keep the matrices of their experts as [in, out].
+bool HasExpertsByInput(Family family) {
+  return family == Family::kGptOss || family == Family::kLlama4;
+}
 
 // Each rank routes its own tokens.
 void AppendRouter(const Architecture& a, const ModuleNames& names, Parameters& parameters) {
@@ -297,6 +348,15 @@ const ModuleNames& NamesOf(Family family) {
       return kMegatronBertNames;
     case Family::kGptOss:
       return kGptOssNames;
+    case Family::kGemma2:
+    case Family::kGemma3:
+      return kGemmaNames;
+    case Family::kPhi3:
+      return kPhi3Names;
+    case Family::kOlmo2:
+      return kOlmo2Names;
+    case Family::kLlama4:
+      return kLlama4Names;
     case Family::kLlama:
     case Family::kMistral:
     case Family::kQwen2:
@@ -304,6 +364,7 @@ const ModuleNames& NamesOf(Family family) {
     case Family::kMixtral:
     case Family::kQwen3:
     case Family::kDeepseek:
+    case Family::kGlm4Moe:
       break;
   }
   return kLlamaNames;
@@ -341,8 +402,13 @@ std::vector<ModuleParameter> BlockParameters(const Architecture& a, bool experts
   };
   const auto feed_forward = [&] {
     if (experts) return AppendExperts(a, names, parameters);
-    const bool gated = a.activator == Activator::kSwiGlu;
+    const bool gated = IsGated(a.activator);
     const bool bias = a.feed_forward_bias;
+    if (HasFusedLayers(a.family)) {
+      linear(names.gate, a.hidden, 2 * a.feed_forward, bias, Pairing::kColumns, adapted.linear_fc1);
+      linear(names.down, a.feed_forward, a.hidden, bias, Pairing::kRows, adapted.down);
+      return;
+    }
     if (gated) {
       linear(names.gate, a.hidden, a.feed_forward, bias, Pairing::kColumns, adapted.gate);
     }
@@ -376,8 +442,16 @@ std::vector<ModuleParameter> BlockParameters(const Architecture& a, bool experts
                           ParameterGroup::kDense,
                           true});
   }
+  const auto projection = [&] {
+    linear(names.projection, a.heads * ValueSize(a), a.hidden, a.projection_bias, Pairing::kRows,
+           adapted.projection);
+  };
   if (a.latent.exists()) {
     AppendLatentAttention(a, names, parameters);
+  } else if (HasFusedLayers(a.family)) {  // whose projection comes first
+    projection();
+    linear(names.query, a.hidden, query + 2 * key, a.attention_bias, Pairing::kColumns,
+           adapted.linear_qkv);
   } else {
     linear(names.query, a.hidden, query, a.attention_bias, Pairing::kColumns, adapted.query);
     linear(names.key, a.hidden, key, a.attention_bias, Pairing::kColumns, adapted.key);
@@ -385,20 +459,21 @@ std::vector<ModuleParameter> BlockParameters(const Architecture& a, bool experts
     AppendAdapter(a, adapted.linear_qkv, names.linear_qkv, a.hidden, query + 2 * key,
                   Pairing::kColumns, parameters);
   }
-  linear(names.projection, a.heads * ValueSize(a), a.hidden, a.projection_bias, Pairing::kRows,
-         adapted.projection);
+  if (!HasFusedLayers(a.family)) projection();
   if (a.qk_norm) {
-    AppendHeadNorm(a, names.query_norm, parameters);
-    AppendHeadNorm(a, names.key_norm, parameters);
+    AppendHeadNorm(a, names.query_norm, a.heads, parameters);
+    AppendHeadNorm(a, names.key_norm, a.kv_heads, parameters);
   }
   if (encoder)
     AppendNorm(a, post_norm ? names.attention_norm : names.feed_forward_norm, parameters);
   feed_forward();
   if (post_norm) AppendNorm(a, names.feed_forward_norm, parameters);
   if (encoder) return parameters;
-  // Registered after the modules that they run before.
-  AppendNorm(a, names.attention_norm, parameters);
-  AppendNorm(a, names.feed_forward_norm, parameters);
+  // Registered after the modules that they run before or behind.
+  for (const std::string_view norm : {names.attention_norm, names.attention_post_norm,
+                                      names.feed_forward_norm, names.feed_forward_post_norm}) {
+    if (!norm.empty()) AppendNorm(a, norm, parameters);
+  }
   return parameters;
 }
 

@@ -9,9 +9,10 @@
 
 // The parameter tensors of a transformer, as Hugging Face transformers registers them: names,
 // order and shapes of GPT2LMHeadModel, LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM,
-// Qwen3ForCausalLM, BertForPreTraining, MegatronBertForPreTraining and, with the options that
-// llm-foundry adds, MptForCausalLM. Mixtures are those of transformers 5, where all experts of a
-// block are one tensor: MixtralForCausalLM.
+// Qwen3ForCausalLM, Gemma2ForCausalLM, Gemma3ForCausalLM, Phi3ForCausalLM, Olmo2ForCausalLM,
+// BertForPreTraining, MegatronBertForPreTraining and, with the options that llm-foundry adds,
+// MptForCausalLM. Mixtures are those of transformers 5, where all experts of a block are one
+// tensor: MixtralForCausalLM.
 namespace stepcast::model {
 
 // What a family calls its modules. Those of a block stand without the block's own name.
@@ -24,6 +25,9 @@ struct ModuleNames {
   // Of encoders. `predictions` has the bias of the head's last product.
   std::string_view token_types{}, embedding_norm{}, pooler{}, predictions{}, head_dense{},
       head_norm{}, next_sentence{};
+  // Norms behind attention and feed-forward, before their sums. Families that have no norms before
+  // them have empty names there.
+  std::string_view attention_post_norm{}, feed_forward_post_norm{};
   // Norms of queries and keys.
   std::string_view query_norm{}, key_norm{};
   std::string_view sinks{};
@@ -43,6 +47,9 @@ const ModuleNames& NamesOf(Family family);
 
 // One projection computes queries, keys and values (GPT-2's c_attn, MPT's Wqkv).
 bool HasFusedAttention(Family family);
+// So does one of a decoder with rotary positions, and another one gate and up (Phi-3). Their names
+// are those of `query` and of `gate`.
+constexpr bool HasFusedLayers(Family family) { return family == Family::kPhi3; }
 
 struct ModuleParameter {
   std::string_view module;  // one of the family's ModuleNames

@@ -367,6 +367,98 @@ TEST(TransformerTensorsTest, GptOssBlock) {
   EXPECT_TRUE(layout.layers[2].full_attention);
 }
 
+// Embeddings of Gemma and of the smallest Phi-4 are tied.
+TEST(TransformerTensorsTest, ParameterCountsOfDenseFamilies) {
+  EXPECT_EQ(Count(OfFamily(Family::kGemma2, 26, 2304, 8, 4, 256, 9216, 256000)), 2'614'341'888);
+  EXPECT_EQ(Count(Gemma2With9B()), 9'241'705'984);
+  EXPECT_EQ(Count(OfFamily(Family::kGemma2, 46, 4608, 32, 16, 128, 36864, 256000)), 27'227'128'320);
+  EXPECT_EQ(Count(OfFamily(Family::kGemma3, 26, 1152, 4, 1, 256, 6912, 262144)), 999'885'952);
+  EXPECT_EQ(Count(OfFamily(Family::kGemma3, 34, 2560, 8, 4, 256, 10240, 262208)), 3'880'263'168);
+  EXPECT_EQ(Count(OfFamily(Family::kGemma3, 48, 3840, 16, 8, 256, 15360, 262208)), 11'766'034'176);
+  EXPECT_EQ(Count(Gemma3With27B()), 27'009'346'304);
+  EXPECT_EQ(Count(OfFamily(Family::kPhi3, 32, 3072, 32, 32, 96, 8192, 32064)), 3'821'079'552);
+  EXPECT_EQ(Count(OfFamily(Family::kPhi3, 40, 5120, 40, 10, 128, 17920, 32064)), 13'960'238'080);
+  EXPECT_EQ(Count(Phi4()), 14'659'507'200);
+  Architecture mini = OfFamily(Family::kPhi3, 32, 3072, 24, 8, 128, 8192, 200064);
+  mini.tie_embeddings = true;
+  EXPECT_EQ(Count(mini), 3'836'021'760);
+  EXPECT_EQ(Count(OfFamily(Family::kOlmo2, 16, 2048, 16, 16, 128, 8192, 100352)), 1'484'916'736);
+  EXPECT_EQ(Count(Olmo2With7B()), 7'298'617'344);
+  EXPECT_EQ(Count(OfFamily(Family::kOlmo2, 40, 5120, 40, 40, 128, 13824, 100352)), 13'716'198'400);
+  EXPECT_EQ(Count(OfFamily(Family::kOlmo2, 64, 5120, 40, 8, 128, 27648, 100352)), 32'234'279'936);
+}
+
+TEST(TransformerTensorsTest, ParameterCountsOfFurtherMixtures) {
+  EXPECT_EQ(Count(Glm45()), 352'797'814'784);
+  EXPECT_EQ(Count(Glm45Air()), 106'852'245'504);
+  EXPECT_EQ(Count(Llama4Scout()), 107'769'861'120);
+  EXPECT_EQ(Count(Llama4Maverick()), 400'711'848'960);
+  // GLM-4.5's module that predicts a further token has experts, too.
+  Architecture further = Glm45();
+  further.further_tokens = 1;
+  EXPECT_EQ(Count(further) - Count(Glm45()), 3'988'069'632);
+  further = Glm45Air();
+  further.further_tokens = 1;
+  EXPECT_EQ(Count(further) - Count(Glm45Air()), 2'375'059'456);
+}
+
+// Names of the first block's tensors, without the block's.
+std::vector<std::string> NamesOfBlock(const Architecture& a) {
+  const TransformerLayout layout = LayOut(a);
+  std::vector<std::string> names;
+  for (const int tensor : layout.layers[1].tensors) {
+    names.push_back(layout.tensors[static_cast<std::size_t>(tensor)].name.substr(
+        std::string("model.layers.0.").size()));
+  }
+  return names;
+}
+
+// `named_parameters` of the classes in transformers.
+TEST(TransformerTensorsTest, BlocksOfDenseFamilies) {
+  using Names = std::vector<std::string>;
+  const std::string attention = "self_attn.", mlp = "mlp.", weight = ".weight";
+  Names common;
+  for (const char* name : {"q_proj", "k_proj", "v_proj", "o_proj"}) {
+    common.push_back(attention + name + weight);
+  }
+  const Names norms = {"self_attn.q_norm.weight", "self_attn.k_norm.weight"};
+  const Names feed_forward = {"mlp.gate_proj.weight", "mlp.up_proj.weight", "mlp.down_proj.weight"};
+  const auto joined = [](std::initializer_list<Names> parts) {
+    Names all;
+    for (const Names& part : parts) all.insert(all.end(), part.begin(), part.end());
+    return all;
+  };
+  const Names four = {"input_layernorm.weight", "post_attention_layernorm.weight",
+                      "pre_feedforward_layernorm.weight", "post_feedforward_layernorm.weight"};
+  EXPECT_EQ(NamesOfBlock(Gemma2With9B()), joined({common, feed_forward, four}));
+  EXPECT_EQ(NamesOfBlock(Gemma3With27B()), joined({common, norms, feed_forward, four}));
+  EXPECT_EQ(NamesOfBlock(Olmo2With7B()), joined({common, norms, feed_forward, {four[1], four[3]}}));
+  EXPECT_EQ(
+      NamesOfBlock(Phi4()),
+      (Names{"self_attn.o_proj.weight", "self_attn.qkv_proj.weight", "mlp.gate_up_proj.weight",
+             "mlp.down_proj.weight", "input_layernorm.weight", "post_attention_layernorm.weight"}));
+  // The norms of OLMo 2 have a weight for each place of all heads.
+  const TransformerLayout olmo = LayOut(Olmo2With7B());
+  EXPECT_EQ(olmo.tensors[5].shape, Shape{4096});
+  EXPECT_EQ(LayOut(Phi4()).tensors[2].shape, (Shape{7680, 5120}));
+  EXPECT_EQ(LayOut(Phi4()).tensors[3].shape, (Shape{35840, 5120}));
+}
+
+TEST(TransformerTensorsTest, Llama4Block) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(NamesOfBlock(Llama4Scout()),
+            (Names{"self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight",
+                   "self_attn.o_proj.weight", "feed_forward.experts.gate_up_proj",
+                   "feed_forward.experts.down_proj", "feed_forward.router.weight",
+                   "feed_forward.shared_expert.gate_proj.weight",
+                   "feed_forward.shared_expert.up_proj.weight",
+                   "feed_forward.shared_expert.down_proj.weight", "input_layernorm.weight",
+                   "post_attention_layernorm.weight"}));
+  EXPECT_EQ(LayOut(Llama4Scout()).tensors[5].shape, (Shape{16, 5120, 16384}));
+  EXPECT_FALSE(LayOut(Llama4Maverick()).layers[1].experts);
+  EXPECT_TRUE(LayOut(Llama4Maverick()).layers[2].experts);
+}
+
 TEST(TransformerTensorsTest, BlocksDiffer) {
   Architecture a = Llama31With8B();
   a.layers = 3;

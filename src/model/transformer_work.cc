@@ -116,6 +116,15 @@ ModulePositions Find(const std::vector<ModuleParameter>& parameters, std::string
   return positions;
 }
 
+// Of a name that is no module's, without a weight: what a module's product makes beside what bears
+// its name, or a norm without weights.
+ModulePositions FindIfAny(const std::vector<ModuleParameter>& parameters, std::string_view module) {
+  for (const ModuleParameter& parameter : parameters) {
+    if (parameter.module == module) return Find(parameters, module);
+  }
+  return {.frozen = true};
+}
+
 // Nothing: the module has none.
 std::optional<AdapterModule> FindAdapter(const std::vector<ModuleParameter>& parameters,
                                          std::string_view module) {
@@ -146,11 +155,17 @@ class Block {
   Operand Run(const Operand& x) { return HasPostNorm(a_.family) ? PostNorm(x) : PreNorm(x); }
 
  private:
+  // Where norms stand before attention and feed-forward, behind them within the residual, or both.
   Operand PreNorm(const Operand& x) {
-    const Operand between = Residual(x, Projection(AttentionOf(Norm(x, names_.attention_norm))),
+    const auto norm = [this](const Operand& of, std::string_view module) {
+      return module.empty() ? of : Norm(of, module);
+    };
+    const Operand attention = Projection(AttentionOf(norm(x, names_.attention_norm)));
+    const Operand between = Residual(x, norm(attention, names_.attention_post_norm),
                                      core_names_.attention_dropout, core_names_.attention_residual);
-    return Residual(between, FeedForward(Norm(between, names_.feed_forward_norm)),
-                    core_names_.dropout, core_names_.residual);
+    const Operand feed_forward = FeedForward(norm(between, names_.feed_forward_norm));
+    return Residual(between, norm(feed_forward, names_.feed_forward_post_norm), core_names_.dropout,
+                    core_names_.residual);
   }
 
   Operand PostNorm(const Operand& x) {
@@ -169,9 +184,13 @@ class Block {
     return y;
   }
 
-  // Over each head of queries or keys.
+  // Over each head of queries or keys; over all of a rank's heads in OLMo 2.
   Operand HeadNorm(const Operand& x, std::string_view module) {
-    return operators_.NormOfHeads(x, module, a_.head_size, Find(parameters_, module));
+    const ModulePositions positions = FindIfAny(parameters_, module);
+    if (a_.family == Family::kOlmo2) {
+      return operators_.Norm(x, module, Normalization::kRmsNorm, positions);
+    }
+    return operators_.NormOfHeads(x, module, a_.head_size, positions);
   }
 
   // What the first of a pair of linear layers takes: as it came, and as a whole.
@@ -225,7 +244,7 @@ class Block {
     std::vector<LinearModule> together;
     for (const auto& [module, out] : modules) {
       if (fused) {
-        together.push_back({module, out, Find(parameters_, module)});
+        together.push_back({module, out, FindIfAny(parameters_, module)});
       } else {
         ys.push_back(Linear(x, module, out));
       }
@@ -269,7 +288,12 @@ class Block {
     const std::vector<Operand> made = Linears(
         x, core_names_.query_key_value, names_.linear_qkv,
         {{names_.query, query_width}, {names_.key, key_columns}, {names_.value, key_columns}},
-        options_.fuses_products, shares_key_heads() ? Outputs::kOne : Outputs::kApart);
+        options_.fuses_products || HasFusedLayers(a_.family),
+        shares_key_heads() ? Outputs::kOne : Outputs::kApart);
+    if (HasFusedLayers(a_.family) && !options_.fuses_products) {
+      // Values are a part of the one tensor, which stays with them.
+      for (const Operand& part : made) tape_.Keep(part.value);
+    }
     AddAttentionBiases(made, {names_.query, names_.key, names_.value});
     if (!shares_key_heads()) return {made[0], made[1], made[2]};
     STEPCAST_CHECK(options_.fuses_products, "ranks share key-value heads of one product");
@@ -314,7 +338,9 @@ class Block {
                                .window = variant_.full_attention ? 0 : a_.attention_window,
                                .dropout = a_.attention_dropout,
                                .causal = !IsEncoder(a_.family),
-                               .sinks = HasSinks(a_.family)};
+                               .sinks = HasSinks(a_.family),
+                               .sink_positions = FindIfAny(parameters_, names_.sinks),
+                               .capped = a_.score_cap > 0};
     const bool transposes = options_.transposes_attention && options_.micro_batch_size > 1;
     // Of queries, keys and values, or of all of them in one.
     const auto core = [&]<std::size_t kCount>(std::array<Operand, kCount> operands) {
@@ -333,7 +359,7 @@ class Block {
                      : operators_.MathAttention(each..., core_names_.core, shape);
       };
       if (shape.sinks) {
-        operators_.SinkGradients(shape, names_.sinks, Find(parameters_, names_.sinks));
+        operators_.SinkGradients(shape, names_.sinks);
       }
       Operand y = std::apply(attend, operands);
       if (fills) {
@@ -359,14 +385,20 @@ class Block {
       return core(std::array{query, operators_.RepeatHeads(key, core_names_.key_repeat, group),
                              operators_.RepeatHeads(value, core_names_.value_repeat, group)});
     }
-    auto [query, key, value] = QueryKeyValue(x, query_width, key_width);
-    if (a_.qk_norm) {
+    std::array<Operand, 3> made = QueryKeyValue(x, query_width, key_width);
+    Operand &query = made[0], &key = made[1], &value = made[2];
+    // Blocks of Llama 4 that attend to all tokens neither turn nor normalise; others do both the
+    // other way round.
+    const bool llama4 = a_.family == Family::kLlama4;
+    const auto norms = [&] {
       query = HeadNorm(query, names_.query_norm);
       key = HeadNorm(key, names_.key_norm);
-    }
-    if (a_.position == Position::kRotary) {
+    };
+    if (a_.qk_norm && !llama4) norms();
+    if (a_.position == Position::kRotary && !(llama4 && variant_.full_attention)) {
       query = operators_.Rotary(query, core_names_.query_rotary, a_.head_size);
       key = operators_.Rotary(key, core_names_.key_rotary, a_.head_size);
+      if (a_.qk_norm && llama4) norms();
     }
     if (!flash || options_.repeat_kv) {
       key = operators_.RepeatHeads(key, core_names_.key_repeat, group);
@@ -389,21 +421,22 @@ class Block {
     const std::int64_t width = a_.feed_forward / options_.tensor;
     const AdaptedLayers& targets = a_.lora.targets;
     const Entered x = Enter(normalized, "fc1", targets.linear_fc1 || targets.gate || targets.up);
-    if (a_.activator != Activator::kSwiGlu) {
+    if (!IsGated(a_.activator)) {
       const Operand up = AdaptedLinear(x, names_.up, width);
       return Rows(a_.activator == Activator::kGelu ? operators_.Gelu(up, names_.activator)
                                                    : operators_.SquaredRelu(up, names_.activator),
                   names_.down);
     }
     const bool unfused = IsUnfused(options_.activation_function);
-    if (unfused && !options_.fuses_products && !targets.linear_fc1) {
+    const bool one_product = options_.fuses_products || HasFusedLayers(a_.family);
+    if (unfused && !one_product && !targets.linear_fc1) {
       const Operand gate = operators_.Silu(AdaptedLinear(x, names_.gate, width), names_.activator);
       const Operand up = AdaptedLinear(x, names_.up, width);
       return Rows(operators_.Multiply(gate, up, core_names_.product), names_.down);
     }
     const std::vector<Operand> both = Linears(
         x, core_names_.gate_up, names_.linear_fc1, {{names_.gate, width}, {names_.up, width}},
-        options_.fuses_products, unfused ? Outputs::kApart : Outputs::kSideBySide);
+        one_product, unfused ? Outputs::kApart : Outputs::kSideBySide);
     return Rows(Gated(both[0], both[1]), names_.down);
   }
 
@@ -461,8 +494,19 @@ class Block {
   std::optional<MixtureOperators> mixture_;
 };
 
-LayerWork BlockWork(const Architecture& a, const WorkOptions& options,
-                    const LayerVariant& variant) {
+// Chunks are documents to an attention core, where they divide the sequence.
+WorkOptions WithinChunks(const Architecture& a, WorkOptions options, const LayerVariant& variant) {
+  const std::int64_t document =
+      options.document_length > 0 ? options.document_length : options.sequence_length;
+  if (a.attention_chunk > 0 && !variant.full_attention && document > a.attention_chunk &&
+      document % a.attention_chunk == 0) {
+    options.document_length = a.attention_chunk;
+  }
+  return options;
+}
+
+LayerWork BlockWork(const Architecture& a, const WorkOptions& of_all, const LayerVariant& variant) {
+  const WorkOptions options = WithinChunks(a, of_all, variant);
   LayerTape tape(ActivationType(options.compute), options.compiled);
   LayerOperators operators(options, tape);
   const std::vector<ModuleParameter> parameters = BlockParameters(a, variant.experts);
@@ -504,6 +548,7 @@ LayerWork EmbeddingWork(const Architecture& a, const WorkOptions& options) {
   } else {
     x = operators.LeaveRows(x, names.embedding, {});
   }
+  if (ScalesEmbeddings(a.family)) x = operators.Scale(x, "embed_scale");
   if (HasPostNorm(a.family)) {
     x = operators.Norm(x, names.embedding_norm, a.normalization,
                        Find(parameters, names.embedding_norm));
@@ -674,8 +719,13 @@ LayerWork HeadWork(const Architecture& a, const WorkOptions& block_options) {
     keeping = further->Keeping();
     head.gradient_later = true;
   }
-  const Operand logits = operators.Linear(operators.EnterColumns(normalized, names.head),
-                                          names.head, VocabularyOfRank(a, options), head);
+  Operand logits = operators.Linear(operators.EnterColumns(normalized, names.head), names.head,
+                                    VocabularyOfRank(a, options), head);
+  if (a.logit_cap > 0) {
+    logits = operators.Scale(logits, "logit_cap.divide");
+    logits = operators.Tanh(logits, "logit_cap");
+    logits = operators.Scale(logits, "logit_cap.multiply");
+  }
   operators.CrossEntropy(logits, "loss");
   keeping.splits_backward = options.splits_backward;
   return tape.Finish(std::nullopt, keeping);

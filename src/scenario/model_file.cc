@@ -32,6 +32,7 @@ enum class ModelKind : std::uint8_t { kTransformer, kLayers };
 constexpr std::string_view kJsonEnding = ".json";
 
 constexpr DecimalRange kNormEpsilon = {1e-12, 1};
+constexpr DecimalRange kCap = {0, 1e6};
 constexpr DecimalRange kRotaryBase = {1, 1e12};
 constexpr DecimalRange kRotaryFactor = {1, 1e6};
 
@@ -112,6 +113,12 @@ Family ReadFamily(MappingReader& reader) {
                                                {"qwen3", Family::kQwen3},
                                                {"deepseek", Family::kDeepseek},
                                                {"gpt_oss", Family::kGptOss},
+                                               {"gemma2", Family::kGemma2},
+                                               {"gemma3", Family::kGemma3},
+                                               {"phi3", Family::kPhi3},
+                                               {"olmo2", Family::kOlmo2},
+                                               {"glm4_moe", Family::kGlm4Moe},
+                                               {"llama4", Family::kLlama4},
                                                {"mpt", Family::kMpt},
                                                {"nemotron", Family::kNemotron},
                                                {"bert", Family::kBert},
@@ -178,6 +185,7 @@ Architecture ReadArchitecture(MappingReader& reader, Family family) {
                     .ReadWord<Activator>("activation", Need::kOptional,
                                          {{"gelu", Activator::kGelu},
                                           {"swiglu", Activator::kSwiGlu},
+                                          {"geglu", Activator::kGeGlu},
                                           {"squared_relu", Activator::kSquaredRelu}})
                     .value_or(a.activator);
   a.position = reader
@@ -191,6 +199,11 @@ Architecture ReadArchitecture(MappingReader& reader, Family family) {
                               a.position == Position::kLearned ? 1 : 0);
   a.attention_window = dimension("sliding_window", Need::kOptional, 0);
   a.full_attention_every = dimension("sliding_window_pattern", Need::kOptional, 0);
+  a.attention_chunk = dimension("attention_chunk_size", Need::kOptional, 0);
+  a.score_cap =
+      reader.ReadDecimal("attn_logit_softcapping", Need::kOptional, kCap).value_or(a.score_cap);
+  a.logit_cap =
+      reader.ReadDecimal("final_logit_softcapping", Need::kOptional, kCap).value_or(a.logit_cap);
   a.further_tokens = reader.ReadInteger("num_nextn_predict_layers", Need::kOptional, {0, 1})
                          .value_or(a.further_tokens);
   a.token_types =
