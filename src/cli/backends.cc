@@ -4,6 +4,7 @@
 
 #include "fmt/format.h"
 #include "src/runtime/host/backend.h"
+#include "src/runtime/mpi_session.h"
 #ifdef STEPCAST_CUDA
 #include "src/runtime/cuda/backend.h"
 #endif
@@ -38,6 +39,14 @@ MadeBackend MakeBackend(const std::string& name) {
   return tl::unexpected(Wrong("command.unknown-backend",
                               fmt::format("unknown backend: {}", Quoted(name)),
                               "there are: host, cuda"));
+}
+
+std::string BackendNames() {
+  std::string names = "host";
+#ifdef STEPCAST_CUDA
+  names += ", cuda";
+#endif
+  return names + (runtime::MpiSession::Available() ? ", MPI" : "");
 }
 
 }  // namespace stepcast::cli

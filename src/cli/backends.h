@@ -15,4 +15,7 @@ using MadeBackend = Result<std::unique_ptr<runtime::Backend>>;
 // so before a job is joined. Errors: command.unknown-backend, command.no-cuda.
 MadeBackend MakeBackend(const std::string& name);
 
+// What this program was built with: "host, cuda, MPI".
+std::string BackendNames();
+
 }  // namespace stepcast::cli

@@ -31,10 +31,11 @@
 #include "src/cli/output_failure.h"
 #include "src/cli/stopwatch.h"
 #include "src/formats/gpu_models.h"
+#include "src/messaging/launch.h"
 #include "src/report/calibration_report.h"
 #include "src/report/calibration_yaml.h"
 #include "src/report/output_file.h"
-#include "src/runtime/launch.h"
+#include "src/runtime/join.h"
 #include "src/runtime/thread_job.h"
 #include "src/study/output_paths.h"
 
@@ -384,10 +385,11 @@ Outcome RunInSession(const CalibrateOptions& options, MadeBackend backend,
 }  // namespace
 
 Outcome Calibrate(const CalibrateOptions& options) {
-  auto launch = runtime::FindLaunch([](const char* name) { return std::getenv(name); });
+  auto launch = messaging::FindLaunch([](const char* name) { return std::getenv(name); });
   if (!launch) return WrongInput(launch.error());
   MadeBackend backend = MakeBackend(options.backend);  // it sets variables, and threads follow
-  if (launch->launcher == runtime::Launcher::kNone) return RunThreads(options, std::move(backend));
+  if (launch->launcher == messaging::Launcher::kNone)
+    return RunThreads(options, std::move(backend));
   if (options.ranks > 0 && options.ranks != launch->ranks) {
     return WrongInput(
         {{"launch.wrong-number",

@@ -59,6 +59,45 @@ class HelpPage : public CLI::Formatter {
   }
 };
 
+// "NAME:{ring,tree}" is a type and the words that a value may be.
+OptionPage PageOf(const CLI::Option& option) {
+  OptionPage page;
+  page.argument = option.get_positional();
+  if (page.argument) page.names.push_back(option.get_name(true));
+  for (const std::string& name : option.get_snames()) page.names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) page.names.push_back("--" + name);
+  page.help = option.get_description();
+  const std::string type = option.get_items_expected_max() > 0 ? option.get_type_name() : "";
+  page.type = type.substr(0, type.find(':'));
+  const std::size_t open = type.find('{');
+  const std::size_t close = type.find('}');
+  if (open != std::string::npos && close != std::string::npos) {
+    for (std::size_t at = open + 1; at < close;) {
+      const std::size_t end = std::min(type.find(',', at), close);
+      page.words.push_back(type.substr(at, end - at));
+      at = end + 1;
+    }
+  }
+  return page;
+}
+
+// The command's page and those of all below it; `above`: what is typed before its name.
+void AddPages(const CLI::App& app, const std::string& above, std::vector<CommandPage>& pages) {
+  CommandPage page;
+  const bool program = app.get_parent() == nullptr;
+  page.name = program ? "" : above + NameOf(app);
+  std::string usage = HelpPage().make_usage(&app, program ? "stepcast" : "stepcast " + page.name);
+  page.usage = usage.substr(std::string_view("\nUsage: ").size());
+  page.usage.pop_back();
+  page.about = app.get_description();
+  page.footer = app.get_footer();
+  for (const CLI::Option* option : app.get_options()) page.options.push_back(PageOf(*option));
+  pages.push_back(page);
+  for (const CLI::App* command : app.get_subcommands(nullptr)) {
+    AddPages(*command, program ? "" : page.name + " ", pages);
+  }
+}
+
 // One page for each command; CLI11's own would list the options of the application with it.
 std::string Help(const CLI::App& app) {
   const CLI::App* deepest = &app;
@@ -293,11 +332,12 @@ Option Command::AddOption(const std::string& name, std::vector<int>& value,
 
 Option Command::At(const std::string& name) const { return Option(app_->get_option(name)); }
 
-Program::Program(const std::string& version, const std::string& about, const std::string& footer)
-    : app_(std::make_unique<CLI::App>()), version_(version) {
+Program::Program(std::function<std::string()> version, const std::string& about,
+                 const std::string& footer)
+    : app_(std::make_unique<CLI::App>()), version_(std::move(version)) {
   app_->description(about);
   app_->footer(footer + kExitStatus);
-  app_->set_version_flag("--version", version, "Print the version");
+  app_->set_version_flag("--version", std::string(), "Print version, commit and backends");
   app_->require_subcommand(1);
   const auto page = std::make_shared<HelpPage>();
   page->column_width(24);
@@ -328,7 +368,7 @@ Program::Parsed Program::Parse(const std::vector<std::string>& words) {
   } catch (const CLI::CallForHelp&) {
     return {"", {kDone, Help(*app_), ""}};
   } catch (const CLI::CallForVersion&) {
-    return {"", {kDone, fmt::format("{}\n", version_), ""}};
+    return {"", {kDone, version_(), ""}};
   } catch (const CLI::ParseError& error) {
     return {"", WrongInput({WrongUse("command.wrong-use", error.what(),
                                      fmt::format("see stepcast{} --help", path()))})};
@@ -337,6 +377,12 @@ Program::Parsed Program::Parse(const std::vector<std::string>& words) {
     return {"", WrongInput(faults)};
   }
   return {path().substr(1), {}};
+}
+
+std::vector<CommandPage> Program::Pages() const {
+  std::vector<CommandPage> pages;
+  AddPages(*app_, "", pages);
+  return pages;
 }
 
 }  // namespace stepcast::cli

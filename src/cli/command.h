@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "src/cli/command_page.h"
 #include "src/cli/outcome.h"
 
 namespace CLI {
@@ -78,7 +80,9 @@ inline constexpr const char* kFolder = "FOLDER";
 // The program, above all commands.
 class Program {
  public:
-  Program(const std::string& version, const std::string& about, const std::string& footer);
+  // `version`: called for --version, gives what is printed.
+  Program(std::function<std::string()> version, const std::string& about,
+          const std::string& footer);
   ~Program();
 
   Command Commands();
@@ -92,9 +96,12 @@ class Program {
   // Fills the variables of the command's options.
   Parsed Parse(const std::vector<std::string>& words);
 
+  // What the pages of help say: the program's own first, each command above those below it.
+  std::vector<CommandPage> Pages() const;
+
  private:
   std::unique_ptr<CLI::App> app_;
-  std::string version_;
+  std::function<std::string()> version_;
 };
 
 }  // namespace stepcast::cli

@@ -12,20 +12,23 @@
 #include "src/base/diagnostic.h"
 #include "src/base/files_read.h"
 #include "src/cli/command.h"
+#include "src/cli/completion.h"
 #include "src/cli/forecast_options.h"
 #include "src/cli/foreign_scenario.h"
 #include "src/cli/hardware_options.h"
 #include "src/cli/import_options.h"
 #include "src/cli/init_options.h"
+#include "src/cli/page_options.h"
 #include "src/cli/progress_line.h"
 #include "src/cli/schedule_options.h"
 #include "src/cli/search_options.h"
+#include "src/cli/serve_command.h"
+#include "src/cli/serve_options.h"
 #include "src/cli/terminal.h"
+#include "src/cli/version.h"
 
 namespace stepcast::cli {
 namespace {
-
-constexpr const char* kVersion = "stepcast 0.1.0";
 
 constexpr const char* kAbout =
     "Forecasts one step of distributed training: how long it takes, where the time goes, and\n"
@@ -67,6 +70,8 @@ struct Request {
   ValidatePublishedOptions validate_published;
   TopologyShowOptions topology_show;
   TopologyImportOptions topology_import;
+  CompletionOptions completion;
+  ManualOptions manual;
 };
 
 void Describe(Command app, Request& request) {
@@ -86,20 +91,23 @@ void Describe(Command app, Request& request) {
   AddValidatePublished(app, request.validate_published);
   AddModel(app, request.model_import);
   AddTopology(app, request.topology_show, request.topology_import);
+  AddServe(app);
+  AddCompletion(app, request.completion);
+  AddManual(app, request.manual);
 }
 
 std::string Named(const ScenarioFiles& files) {
   return fmt::format("{}", fmt::join(files.files, ", "));
 }
 
-Outcome RunSweep(SweepOptions& options) {
+Outcome RunSweep(SweepOptions& options, const RunWork& run_work) {
   ProgressLine line;
   if (ProgressLine::Possible()) {
     options.progress = [&](std::int64_t done, std::int64_t known, std::int64_t rows) {
       line.Show(done, known, rows);
     };
   }
-  return Sweep(options);
+  return Sweep(options, run_work);
 }
 
 // The same of a search.
@@ -124,28 +132,33 @@ class SearchLine {
   bool shown_ = false;
 };
 
-Outcome RunPlan(PlanOptions& options) {
+Outcome RunPlan(PlanOptions& options, const RunWork& run_work) {
   SearchLine line;
   if (::isatty(STDERR_FILENO) == 1) {
     options.progress = [&](std::int64_t screened, std::int64_t simulated) {
       line.Show(screened, simulated);
     };
   }
-  return Plan(options);
+  return Plan(options, run_work);
 }
 
 }  // namespace
 
-Outcome RunCommandLine(std::vector<std::string> arguments) {
+Outcome RunCommandLine(std::vector<std::string> arguments, const HardwareAccess& hardware) {
   const FilesRead files;  // none of which an output may replace
   if (arguments.size() > 1 && arguments[0] == "validate" &&
       (arguments[1] == "collectives" || arguments[1] == "published")) {
     arguments.erase(arguments.begin());
     arguments[0] = arguments[0] == "published" ? kValidatePublished : kValidateCollectives;
   }
-  Program program(kVersion, kAbout, kMainFooter);
+  Program program([&] { return VersionText(hardware.backends()); }, kAbout, kMainFooter);
   Request request;
   Describe(program.Commands(), request);
+  // What follows are words of a command line that is being typed, and not this one's.
+  if (!arguments.empty() && arguments[0] == kComplete) {
+    arguments.erase(arguments.begin());
+    return {kDone, Completions(program.Pages(), arguments), ""};
+  }
   auto [command, outcome] = program.Parse(arguments);
   if (command.empty()) return outcome;
   if (command == "init") return Init(request.init);
@@ -172,10 +185,10 @@ Outcome RunCommandLine(std::vector<std::string> arguments) {
     return RunOn(request.files, request.explain.scenario, request.explain.set,
                  [&] { return Explain(request.explain); });
   }
-  if (command == "sweep") return RunSweep(request.sweep);
+  if (command == "sweep") return RunSweep(request.sweep, hardware.run_work);
   if (command == "plan") {
     return RunOn(request.files, request.plan.scenario, request.plan.set,
-                 [&] { return RunPlan(request.plan); });
+                 [&] { return RunPlan(request.plan, hardware.run_work); });
   }
   if (command == "calibrate") {
     if (request.calibrate.backend.empty()) {
@@ -184,10 +197,10 @@ Outcome RunCommandLine(std::vector<std::string> arguments) {
                           "--backend is required",
                           "see stepcast calibrate --help"}});
     }
-    request.calibrate.version = kVersion;
+    request.calibrate.version = fmt::format("stepcast {}", kVersion);
     request.calibrate.command = "stepcast";
     for (const std::string& argument : arguments) request.calibrate.command += " " + argument;
-    return Calibrate(request.calibrate);
+    return hardware.calibrate(request.calibrate);
   }
   if (command == "calibrate import") return CalibrateImport(request.calibrate_import);
   if (command == "calibrate runs") return CalibrateRuns(request.calibrate_runs);
@@ -201,7 +214,7 @@ Outcome RunCommandLine(std::vector<std::string> arguments) {
     request.schedule.style = *StdoutStyle(true);
     return DrawSchedule(request.schedule);
   }
-  if (command == "execute") return Execute(request.execute);
+  if (command == "execute") return hardware.execute(request.execute);
   if (command == "validate collectives") {
     const WorkNotice notice("forecasting the collectives that were published");
     return ValidateCollectives(request.validate_collectives);
@@ -210,7 +223,10 @@ Outcome RunCommandLine(std::vector<std::string> arguments) {
     const WorkNotice notice("simulating the steps that were published");
     return ValidatePublished(request.validate_published);
   }
-  if (command == "validate") return Validate(request.validate);
+  if (command == "validate") return hardware.validate(request.validate);
+  if (command == "serve") return Serve();
+  if (command == "completion") return PrintCompletion(request.completion);
+  if (command == "manual") return PrintManual(request.manual, program.Pages(), kVersion);
   if (command == "topology import") return TopologyImport(request.topology_import);
   return TopologyShow(request.topology_show);
 }

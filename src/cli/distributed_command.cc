@@ -8,8 +8,9 @@
 
 #include "fmt/format.h"
 #include "src/cli/distributed_session.h"
-#include "src/runtime/launch.h"
-#include "src/runtime/mailbox.h"
+#include "src/messaging/launch.h"
+#include "src/messaging/mailbox.h"
+#include "src/runtime/join.h"
 #include "src/runtime/mpi_mailbox.h"
 #include "src/runtime/watch.h"
 
@@ -18,14 +19,8 @@ namespace {
 
 using runtime::Failure;
 
-Outcome RunAlone(const DistributedCommand& command) {
-  if (auto end = command.prepare()) return std::move(*end);
-  const auto pool = planner::MakeThreadPool(command.work, command.threads);
-  return command.run(*pool);
-}
-
 // What a rank does that has an understanding with all others.
-Outcome TakePart(const DistributedCommand& command, DistributedSession& session) {
+Outcome TakePart(const WorkCommand& command, DistributedSession& session) {
   const auto fail = [&](const Failure& failure) { session.watch().Fail(session.rank(), failure); };
   const int threads = command.threads > 0
                           ? command.threads
@@ -45,7 +40,7 @@ Outcome TakePart(const DistributedCommand& command, DistributedSession& session)
   return {};
 }
 
-Outcome RunInSession(const DistributedCommand& command, DistributedSession& session,
+Outcome RunInSession(const WorkCommand& command, DistributedSession& session,
                      std::unique_ptr<runtime::StartLimit> limit) {
   if (auto watched = session.StartWatch({}); !watched) return Failed(watched.error().message);
   limit.reset();
@@ -69,11 +64,11 @@ Outcome RunInSession(const DistributedCommand& command, DistributedSession& sess
 
 }  // namespace
 
-Outcome RunDistributed(const DistributedCommand& command) {
-  const auto launch = runtime::FindLaunch([](const char* name) { return std::getenv(name); });
+Outcome RunDistributed(const WorkCommand& command) {
+  const auto launch = messaging::FindLaunch([](const char* name) { return std::getenv(name); });
   // Work of this kind needs no launcher: torchrun's variables are ignored.
-  const bool ranks = launch && launch->launcher == runtime::Launcher::kMpi && launch->ranks > 1;
-  if (!ranks) return RunAlone(command);
+  const bool ranks = launch && launch->launcher == messaging::Launcher::kMpi && launch->ranks > 1;
+  if (!ranks) return RunOnThreads(command);
   auto limit = std::make_unique<runtime::StartLimit>(*launch);
   auto job = runtime::Join(*launch);
   if (!job) return Failed(job.error().message);

@@ -14,8 +14,8 @@
 #include "src/base/replacement.h"
 #include "src/base/time.h"
 #include "src/cli/kept_note.h"
+#include "src/messaging/byte_stream.h"
 #include "src/report/output_file.h"
-#include "src/runtime/byte_stream.h"
 #include "src/runtime/mpi_mailbox.h"
 #include "src/runtime/mpi_session.h"
 
@@ -87,11 +87,11 @@ T DistributedSession::OrFail(Attempt<T> attempt) {
 Attempt<void> DistributedSession::StartWatch(const runtime::WatchOptions& options) {
   auto hosts = job_->Gather(job_->place().host);
   if (!hosts) return tl::unexpected(hosts.error());
-  runtime::ByteWriter writer;
+  messaging::ByteWriter writer;
   for (const std::string& host : *hosts) writer.Text(host);
   const auto known = job_->Broadcast(writer.Take());
   if (!known) return tl::unexpected(known.error());
-  runtime::ByteReader reader(*known);
+  messaging::ByteReader reader(*known);
   std::vector<runtime::Place> places;
   for (int rank = 0; rank < job_->place().ranks; ++rank) {
     places.push_back(
@@ -112,14 +112,14 @@ void DistributedSession::SetPrograms(std::vector<program::Program> programs,
 }
 
 std::optional<Outcome> DistributedSession::Agree(const std::optional<Outcome>& own) {
-  runtime::ByteWriter writer;
+  messaging::ByteWriter writer;
   writer.Number(own ? 1 : 0);
   writer.Number(own ? static_cast<std::uint64_t>(own->status) : 0);
   writer.Text(own ? own->messages : "");
   const auto all = OrFail(job_->Gather(writer.Take()));
   std::optional<Outcome> agreed;
   for (std::size_t rank = 0; rank < all.size() && !agreed; ++rank) {
-    runtime::ByteReader reader(all[rank]);
+    messaging::ByteReader reader(all[rank]);
     if (reader.Number() == 0) continue;
     agreed.emplace();
     agreed->status = FailureOf(StatusOf(reader.Number()));
@@ -134,12 +134,12 @@ std::optional<Outcome> DistributedSession::Agree(const std::optional<Outcome>& o
 }
 
 std::string DistributedSession::FirstThatDiffers(const std::string& own) {
-  runtime::ByteWriter writer;
+  messaging::ByteWriter writer;
   writer.Text(own);
   writer.Text(job_->place().host);
   const auto all = OrFail(job_->Gather(writer.Take()));
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    runtime::ByteReader reader(all[rank]);
+    messaging::ByteReader reader(all[rank]);
     if (reader.Text() != own) return fmt::format("rank {} on '{}'", rank, Printable(reader.Text()));
   }
   return "";

@@ -1,5 +1,6 @@
 #include "src/cli/execute_command.h"
 
+#include "src/cli/hardware_run.h"
 #include "src/cli/stopwatch.h"
 #include "src/cli/trace_file.h"
 #include "src/cli/trace_folder.h"

@@ -1,12 +1,10 @@
 #pragma once
 
-#include "src/cli/calibrate_command.h"
 #include "src/cli/calibrate_import_command.h"
 #include "src/cli/calibrate_runs_command.h"
 #include "src/cli/command.h"
-#include "src/cli/execute_command.h"
+#include "src/cli/hardware_request.h"
 #include "src/cli/validate_collectives_command.h"
-#include "src/cli/validate_command.h"
 #include "src/cli/validate_published_command.h"
 
 // The options of commands that measure, or hold forecasts to what was measured.

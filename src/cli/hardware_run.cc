@@ -7,10 +7,12 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "fmt/format.h"
 #include "src/base/check.h"
@@ -19,12 +21,13 @@
 #include "src/cli/distributed_session.h"
 #include "src/cli/rank_yield.h"
 #include "src/lowering/lowering.h"
+#include "src/messaging/launch.h"
 #include "src/plan/rank_grid.h"
 #include "src/program/dump.h"
 #include "src/program/validator.h"
 #include "src/report/output_file.h"
 #include "src/runtime/executor.h"
-#include "src/runtime/launch.h"
+#include "src/runtime/join.h"
 #include "src/runtime/thread_job.h"
 #include "src/runtime/watch.h"
 #include "src/scenario/load.h"
@@ -34,10 +37,10 @@
 namespace stepcast::cli {
 namespace {
 
+using messaging::Launcher;
 using runtime::Attempt;
 using runtime::Failure;
 using runtime::Job;
-using runtime::Launcher;
 using runtime::Watch;
 using validate::RankRun;
 
@@ -55,7 +58,7 @@ runtime::WatchOptions WatchOptionsOf(const HardwareOptions& options) {
 
 void Append(Diagnostics& all, Diagnostics some) { all.insert(all.end(), some.begin(), some.end()); }
 
-Result<Setting> Prepare(const HardwareOptions& options, const runtime::Launch& launch,
+Result<Setting> Prepare(const HardwareOptions& options, const messaging::Launch& launch,
                         MadeBackend backend) {
   Diagnostics faults = options.faults;
   if (const auto timeout = ReadTimeout(options.timeout); !timeout) {
@@ -334,7 +337,7 @@ Outcome RunThreads(const HardwareOptions& options, const HardwareReport& report,
 }
 
 Outcome RunInSession(const HardwareOptions& options, const HardwareReport& report,
-                     const runtime::Launch& launch, MadeBackend backend,
+                     const messaging::Launch& launch, MadeBackend backend,
                      const runtime::WatchOptions& watch_options, DistributedSession& session,
                      std::unique_ptr<runtime::StartLimit> limit) {
   if (auto watched = session.StartWatch(watch_options); !watched) {
@@ -369,7 +372,7 @@ Outcome RunInSession(const HardwareOptions& options, const HardwareReport& repor
 }  // namespace
 
 Outcome RunOnHardware(const HardwareOptions& options, const HardwareReport& report) {
-  auto launch = runtime::FindLaunch([](const char* name) { return std::getenv(name); });
+  auto launch = messaging::FindLaunch([](const char* name) { return std::getenv(name); });
   if (!launch) return WrongInput(launch.error());
   const runtime::WatchOptions watch_options = WatchOptionsOf(options);
   MadeBackend backend = MakeBackend(options.backend);  // it sets variables, and threads follow

@@ -65,7 +65,74 @@ TEST_F(MainTest, HelpAndVersionAreDone) {
     EXPECT_THAT(result.output, HasSubstr("Exit status:")) << arguments;
     EXPECT_EQ(result.messages, "") << arguments;
   }
-  EXPECT_THAT(Run("--version").output, StartsWith("stepcast "));
+  const ShellResult version = Run("--version");
+  EXPECT_EQ(version.status, 0);
+  EXPECT_THAT(version.output, testing::MatchesRegex("stepcast [0-9.]+\n"
+                                                    "commit +[^\n]+\n"
+                                                    "backends host[^\n]*\n"));
+}
+
+// A copy of the program in a folder of its own, beside which a test puts what it likes.
+class HandOverTest : public MainTest {
+ protected:
+  void SetUp() override {
+    MainTest::SetUp();
+    fs::copy_file(fs::canonical(kBinary), Path("stepcast"));
+  }
+
+  ShellResult RunCopy(const std::string& arguments) const {
+    return Shell(Path("stepcast") + " " + arguments);
+  }
+
+  void PutBeside(const std::string& script) const {
+    const std::string path = Path("stepcast-hardware");
+    std::ofstream(path) << "#!/bin/sh\n" << script;
+    fs::permissions(path, fs::perms::owner_all);
+  }
+};
+
+TEST_F(HandOverTest, SaysWhereToGetTheOtherProgram) {
+  for (const char* arguments : {"execute toy.yaml --backend host",
+                                "validate toy.yaml --backend host", "calibrate --backend host"}) {
+    const ShellResult result = RunCopy(arguments);
+    EXPECT_EQ(result.status, 2) << arguments;
+    EXPECT_EQ(result.output, "") << arguments;
+    EXPECT_THAT(result.messages, HasSubstr("[command.no-hardware]")) << arguments;
+    EXPECT_THAT(result.messages, HasSubstr(fs::canonical(folder_).string())) << arguments;
+  }
+  EXPECT_THAT(RunCopy("--version").output, HasSubstr("backends none: stepcast-hardware is not in"));
+  // A forecast needs no other program.
+  EXPECT_EQ(RunCopy("simulate " + Path("toy.yaml")).status, 0);
+}
+
+TEST_F(HandOverTest, TheOtherProgramGetsTheSameWordsAndItsStatusIsTheAnswer) {
+  PutBeside("for word; do echo \"[$word]\"; done\necho failed >&2\nexit 3\n");
+  const ShellResult result = RunCopy("execute 'a b.yaml' --backend host --set x.y='1 ms'");
+  EXPECT_EQ(result.status, 3);
+  EXPECT_EQ(result.output, "[execute]\n[a b.yaml]\n[--backend]\n[host]\n[--set]\n[x.y=1 ms]\n");
+  EXPECT_EQ(result.messages, "failed\n");
+  // Mistakes of the command line are found before.
+  EXPECT_THAT(RunCopy("execute a.yaml --bakend host").messages, HasSubstr("--backend"));
+  EXPECT_THAT(RunCopy("--version").output, HasSubstr("cannot start"));
+}
+
+// Ranks of mpirun become the program that has MPI; a rank that is alone stays what it is.
+TEST_F(HandOverTest, SweepsOnSeveralRanksAreHandedOver) {
+  PutBeside("echo \"rank of $OMPI_COMM_WORLD_SIZE\"\n");
+  const std::string sweep = fmt::format("{} sweep {} --vary data_parallel.zero_stage=0,1",
+                                        Path("stepcast"), Path("toy.yaml"));
+  EXPECT_EQ(Shell("export OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=1\n" + sweep).output,
+            "rank of 2\n");
+  EXPECT_THAT(Shell("export OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_RANK=0\n" + sweep).output,
+              HasSubstr("zero_stage"));
+  fs::remove(Path("stepcast-hardware"));
+  const ShellResult first = Shell("export OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0\n" + sweep);
+  EXPECT_EQ(first.status, 2);
+  EXPECT_THAT(first.messages, HasSubstr("[command.no-hardware]"));
+  const ShellResult second =
+      Shell("export OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=1\n" + sweep);
+  EXPECT_EQ(second.status, 2);
+  EXPECT_EQ(second.messages, "");  // rank 0 has said it
 }
 
 TEST_F(MainTest, WrongCommandLinesExitWith2AndAHint) {
@@ -76,7 +143,7 @@ TEST_F(MainTest, WrongCommandLinesExitWith2AndAHint) {
       {"sweep x --vari a=1", "did you mean '--vary'?"},
       {"--nothing-like-it", "there are: --help, --version"},
       {"simulate", "see stepcast simulate --help"},
-      {"simulate a b", "see stepcast simulate --help"},
+      {"topology show a b", "see stepcast topology show --help"},
       {"simulate x --set", "see stepcast simulate --help"},
       {"simulate x --json --program", "excludes"},
       {"sweep x --vary a=1 --json --csv", "excludes"},

@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "src/cli/distributed_command.h"
+#include "src/cli/code_digest.h"
 #include "src/cli/fit_answer.h"
 #include "src/cli/kept_results.h"
 #include "src/cli/optional_output.h"
@@ -67,7 +67,7 @@ Outcome Work(const PlanOptions& options, study::PlanSearch& search, const Stopwa
   if (auto fault = CheckEmit(options.emit)) return *std::move(fault);
   KeptResults kept;
   if (auto failed = kept.Open(
-          options.store, [&] { return search.Facts(); }, "bounds and forecasts")) {
+          options.store, [&] { return search.Facts(CodeDigest()); }, "bounds and forecasts")) {
     return *failed;
   }
   const std::int64_t known = kept.store() == nullptr ? 0 : kept.store()->kept().load();
@@ -80,17 +80,17 @@ Outcome Work(const PlanOptions& options, study::PlanSearch& search, const Stopwa
 
 }  // namespace
 
-Outcome Plan(const PlanOptions& options) {
+Outcome Plan(const PlanOptions& options, const RunWork& run_work) {
   const Stopwatch stopwatch;
   const auto search = std::make_shared<study::PlanSearch>(options);
-  return RunDistributed({
+  return run_work({
       .scenario = options.scenario,
       .threads = options.threads,
       .prepare = [search]() -> std::optional<Outcome> {
         const auto ready = search->Prepare();
         return ready ? std::nullopt : std::optional(WrongInput(ready.error()));
       },
-      .fingerprint = [search] { return search->Fingerprint(); },
+      .fingerprint = [search] { return search->Fingerprint(CodeDigest()); },
       .work = [search](const std::string& item) { return search->Work(item); },
       .run = [&options, &stopwatch, search](
                  planner::WorkerPool& pool) { return Work(options, *search, stopwatch, pool); },

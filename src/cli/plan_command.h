@@ -5,6 +5,7 @@
 
 #include "src/cli/emit_plan.h"
 #include "src/cli/outcome.h"
+#include "src/cli/work_command.h"
 #include "src/study/plan_question.h"
 
 namespace stepcast::cli {
@@ -20,7 +21,7 @@ struct PlanOptions : study::PlanQuestion {
 
 // Exits with "the answer is no" when no plan fits and meets the deadline. Wrong input is what no
 // plan cures, as with sweep. Under mpirun all ranks work, and rank 0 decides, keeps the store and
-// has the output (spread.h).
-Outcome Plan(const PlanOptions& options);
+// has the output (distributed_command.h).
+Outcome Plan(const PlanOptions& options, const RunWork& run_work);
 
 }  // namespace stepcast::cli

@@ -4,7 +4,7 @@
 
 #include "fmt/format.h"
 #include "src/base/printable.h"
-#include "src/runtime/byte_stream.h"
+#include "src/messaging/byte_stream.h"
 #include "src/runtime/measurement_bytes.h"
 
 namespace stepcast::cli {
@@ -14,7 +14,7 @@ using runtime::Failure;
 
 std::string ToBytes(const runtime::Place& place, const runtime::Measurement& measurement,
                     std::string_view weights) {
-  runtime::ByteWriter writer;
+  messaging::ByteWriter writer;
   writer.Signed(place.local_rank);
   writer.Signed(place.local_ranks);
   writer.Signed(place.node);
@@ -29,7 +29,7 @@ Attempt<RankYield> ToYield(std::string_view bytes, const ExpectedYield& expected
   const auto fail = [&](std::string_view why) {
     return tl::unexpected(Failure{fmt::format("rank {}: {}", expected.rank, why)});
   };
-  runtime::ByteReader reader(bytes);
+  messaging::ByteReader reader(bytes);
   RankYield yield;
   validate::RankRun& run = yield.run;
   run.place.rank = expected.rank;

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "src/runtime/byte_stream.h"
+#include "src/messaging/byte_stream.h"
 
 namespace stepcast::cli {
 namespace {

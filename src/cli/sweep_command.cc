@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "src/cli/distributed_command.h"
+#include "src/cli/code_digest.h"
 #include "src/cli/kept_results.h"
 #include "src/cli/optional_output.h"
 #include "src/cli/page_subject.h"
@@ -68,7 +68,7 @@ Outcome Work(const SweepOptions& options, study::SweepRun& run, const Stopwatch&
   const std::string combinations =
       fmt::format("of {} combination{}", grid.rows(), grid.rows() == 1 ? "" : "s");
   if (auto failed = kept.Open(
-          options.store, [&] { return run.Facts(); }, combinations)) {
+          options.store, [&] { return run.Facts(CodeDigest()); }, combinations)) {
     return *failed;
   }
   const auto result = run.Run(pool, kept.store());
@@ -114,17 +114,17 @@ Outcome Work(const SweepOptions& options, study::SweepRun& run, const Stopwatch&
 
 }  // namespace
 
-Outcome Sweep(const SweepOptions& options) {
+Outcome Sweep(const SweepOptions& options, const RunWork& run_work) {
   const Stopwatch stopwatch;
   const auto run = std::make_shared<study::SweepRun>(options);
-  return RunDistributed({
+  return run_work({
       .scenario = options.scenario,
       .threads = options.threads,
       .prepare = [run]() -> std::optional<Outcome> {
         const auto ready = run->Prepare();
         return ready ? std::nullopt : std::optional(WrongInput(ready.error()));
       },
-      .fingerprint = [run] { return study::ToText(run->Facts()); },
+      .fingerprint = [run] { return study::ToText(run->Facts(CodeDigest())); },
       .work =
           planner::WorkOf([run](const planner::Settings& settings) { return run->Row(settings); }),
       .run = [&options, &stopwatch,

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "src/cli/outcome.h"
+#include "src/cli/work_command.h"
 #include "src/study/sweep_run.h"
 
 namespace stepcast::cli {
@@ -18,7 +19,8 @@ struct SweepOptions : study::SweepQuestion {
 
 // Wrong input is what no combination cures: a file that cannot be read, a mistake that is there
 // without --vary too, a key that does not exist. Combinations that are illegal by themselves are
-// rows. Under mpirun all ranks work, and rank 0 keeps the store and has the output (spread.h).
-Outcome Sweep(const SweepOptions& options);
+// rows. Under mpirun all ranks work, and rank 0 keeps the store and has the output
+// (distributed_command.h).
+Outcome Sweep(const SweepOptions& options, const RunWork& run_work);
 
 }  // namespace stepcast::cli

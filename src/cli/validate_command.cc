@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "fmt/format.h"
+#include "src/cli/hardware_run.h"
 #include "src/cli/optional_output.h"
 #include "src/cli/stopwatch.h"
 #include "src/cli/trace_file.h"

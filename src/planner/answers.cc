@@ -7,14 +7,14 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/messaging/byte_stream.h"
 #include "src/planner/evaluations.h"
-#include "src/runtime/byte_stream.h"
 
 namespace stepcast::planner {
 namespace {
 
-using runtime::ByteReader;
-using runtime::ByteWriter;
+using messaging::ByteReader;
+using messaging::ByteWriter;
 
 enum class Question : std::uint8_t { kScreen, kSharpen, kSimulate };
 

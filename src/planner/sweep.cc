@@ -6,7 +6,7 @@
 #include <iterator>
 #include <utility>
 
-#include "src/runtime/byte_stream.h"
+#include "src/messaging/byte_stream.h"
 
 namespace stepcast::planner {
 namespace {
@@ -66,7 +66,7 @@ SweepRow RowOf(const Result<forecast::Forecast>& forecast) {
 }
 
 std::string ToBytes(const SweepRow& row) {
-  runtime::ByteWriter writer;
+  messaging::ByteWriter writer;
   writer.Number(static_cast<std::uint64_t>(row.status));
   if (row.status == RowStatus::kIllegal) {
     writer.Number(row.faults.size());
@@ -93,7 +93,7 @@ std::string ToBytes(const SweepRow& row) {
 }
 
 std::optional<SweepRow> ToSweepRow(std::string_view bytes) {
-  runtime::ByteReader reader(bytes);
+  messaging::ByteReader reader(bytes);
   SweepRow row;
   const std::uint64_t status = reader.Number();
   if (status > static_cast<std::uint64_t>(RowStatus::kDoesNotFit)) return std::nullopt;

@@ -15,62 +15,42 @@
 #include <utility>
 #include <vector>
 
-#include "oneapi/tbb/blocked_range.h"
-#include "oneapi/tbb/global_control.h"
-#include "oneapi/tbb/info.h"
-#include "oneapi/tbb/parallel_for.h"
-#include "oneapi/tbb/task_arena.h"
 #include "src/base/check.h"
-#include "src/runtime/byte_stream.h"
+#include "src/base/thread_team.h"
+#include "src/messaging/byte_stream.h"
 
 namespace stepcast::planner {
 namespace {
 
-using runtime::Attempt;
-using runtime::ByteReader;
-using runtime::ByteWriter;
-using runtime::Failure;
-using runtime::Mailbox;
-using runtime::Message;
+using messaging::Attempt;
+using messaging::ByteReader;
+using messaging::ByteWriter;
+using messaging::Failure;
+using messaging::Mailbox;
+using messaging::Message;
 
-int Threads(int threads) {
-  return threads > 0 ? threads : oneapi::tbb::info::default_concurrency();
-}
+int Threads(int threads) { return threads > 0 ? threads : UsableCores(); }
 
 class ThreadPool final : public WorkerPool {
  public:
-  ThreadPool(Work work, int threads)
-      : work_(std::move(work)),
-        threads_(Threads(threads)),
-        control_(oneapi::tbb::global_control::max_allowed_parallelism,
-                 static_cast<std::size_t>(threads_)),
-        arena_(threads_) {}
+  // The thread that calls Run works, too.
+  ThreadPool(Work work, int threads) : work_(std::move(work)), team_(Threads(threads) - 1) {}
 
   Attempt<void> Run(const WorkList& list) override {
     std::atomic<bool> enough{false};
     std::mutex reporting;
-    arena_.execute([&] {
-      // Items differ widely in cost (an illegal combination costs nothing), so they are taken one
-      // at a time.
-      oneapi::tbb::parallel_for(
-          oneapi::tbb::blocked_range<std::int64_t>(0, list.count, 1),
-          [&](const oneapi::tbb::blocked_range<std::int64_t>& range) {
-            for (std::int64_t i = range.begin(); i != range.end() && !enough; ++i) {
-              std::string result = work_(list.item(i));
-              const std::lock_guard lock(reporting);
-              if (!enough && !list.done(i, std::move(result))) enough = true;
-            }
-          },
-          oneapi::tbb::simple_partitioner());
+    ForEachIndex(team_, list.count, [&](std::int64_t index, int) {
+      if (enough) return;
+      std::string result = work_(list.item(index));
+      const std::lock_guard lock(reporting);
+      if (!enough && !list.done(index, std::move(result))) enough = true;
     });
     return {};
   }
 
  private:
   const Work work_;
-  const int threads_;
-  const oneapi::tbb::global_control control_;
-  oneapi::tbb::task_arena arena_;
+  ThreadTeam team_;
 };
 
 // Messages between rank 0 and the workers. A worker's: results and how many more items it asks for.
@@ -124,71 +104,6 @@ void StartThreads(int count, std::vector<std::thread>& threads, const Body& body
   }
 }
 
-// The threads of rank 0. They stay from run to run, and their thread_local caches with them.
-class Rank0Threads {
- public:
-  explicit Rank0Threads(int threads) {
-    StartThreads(threads, threads_, [this] { Loop(); });
-  }
-
-  ~Rank0Threads() {
-    {
-      const std::lock_guard lock(mutex_);
-      ending_ = true;
-    }
-    changed_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
-  }
-
-  // Every thread calls `part` once; it must stay until Join.
-  void Begin(const std::function<void()>& part) {
-    {
-      const std::lock_guard lock(mutex_);
-      part_ = &part;
-      working_ = threads_.size();
-      ++run_;
-    }
-    changed_.notify_all();
-  }
-
-  // Returns when all threads are done; rethrows the exception of one of them.
-  void Join() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return working_ == 0; });
-    if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
-  }
-
- private:
-  void Loop() {
-    std::unique_lock lock(mutex_);
-    for (std::int64_t run = 0;;) {
-      changed_.wait(lock, [&] { return ending_ || run_ != run; });
-      if (ending_) return;
-      run = run_;
-      const std::function<void()>& part = *part_;
-      lock.unlock();
-      std::exception_ptr thrown;
-      try {
-        part();
-      } catch (...) {
-        thrown = std::current_exception();
-      }
-      lock.lock();
-      if (thrown) thrown_ = thrown;
-      if (--working_ == 0) changed_.notify_all();
-    }
-  }
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  const std::function<void()>* part_ = nullptr;  // guarded by mutex_
-  std::size_t working_ = 0;                      // likewise
-  std::int64_t run_ = 0;                         // likewise
-  std::exception_ptr thrown_;                    // likewise
-  bool ending_ = false;                          // likewise
-  std::vector<std::thread> threads_;
-};
-
 // At rank 0.
 class MpiPool final : public WorkerPool {
  public:
@@ -196,8 +111,11 @@ class MpiPool final : public WorkerPool {
       : mailbox_(mailbox),
         work_(std::move(work)),
         requested_(static_cast<std::size_t>(mailbox.ranks()), 0),
-        threads_of_rank_0_(Threads(threads)) {
+        team_(Threads(threads)) {
     STEPCAST_CHECK(mailbox.rank() == 0, "rank 0 distributes the items");
+    if (team_.size() == 0) {
+      throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
+    }
   }
 
   ~MpiPool() override {
@@ -223,7 +141,7 @@ class MpiPool final : public WorkerPool {
       ++finished;
       if (!enough_ && !list.done(index, std::move(result))) enough_ = true;
     };
-    const std::function<void()> part = [&] {
+    const std::function<void(int)> part = [&](int) {
       try {
         for (std::int64_t index = 0; !enough_ && (index = next_++) < list.count;) {
           report(index, work_(list.item(index)));
@@ -233,7 +151,7 @@ class MpiPool final : public WorkerPool {
         throw;
       }
     };
-    threads_of_rank_0_.Begin(part);
+    team_.Begin(part);
     // The threads use this function's variables until Join, also when something is thrown here.
     Attempt<void> served;
     std::exception_ptr thrown;
@@ -246,7 +164,7 @@ class MpiPool final : public WorkerPool {
       thrown = std::current_exception();
     }
     if (!served || thrown) enough_ = true;
-    threads_of_rank_0_.Join();
+    team_.Join();
     if (thrown) std::rethrow_exception(thrown);
     return served;
   }
@@ -302,7 +220,7 @@ class MpiPool final : public WorkerPool {
   std::int64_t first_ = 0;               // items of earlier runs: indices are unique over all runs
   std::atomic<std::int64_t> next_{0};
   std::atomic<bool> enough_{false};
-  Rank0Threads threads_of_rank_0_;  // destroyed first: its threads use the members above
+  ThreadTeam team_;  // of rank 0; destroyed first: its threads use the members above
 };
 
 // The threads of another rank: items in, results out.

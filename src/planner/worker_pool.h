@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "src/runtime/device.h"
-#include "src/runtime/mailbox.h"
+#include "src/messaging/failure.h"
+#include "src/messaging/mailbox.h"
 
 // Many independent items of work on all cores, of one machine or of several.
 namespace stepcast::planner {
@@ -30,7 +30,7 @@ class WorkerPool {
   virtual ~WorkerPool() = default;
   // Returns when all items are done, or `done` has returned false. May be called repeatedly, by one
   // thread. Errors: messages between ranks that failed.
-  virtual runtime::Attempt<void> Run(const WorkList& list) = 0;
+  virtual messaging::Attempt<void> Run(const WorkList& list) = 0;
 };
 
 // On the threads of this process; 0: one for each core that it may use.
@@ -39,9 +39,9 @@ std::unique_ptr<WorkerPool> MakeThreadPool(Work work, int threads);
 // On the threads of all ranks; made at rank 0, which works too, sends items in small batches to the
 // ranks that ask for them, and receives their results. The destructor makes RunWorker return on the
 // other ranks. `mailbox` must outlive it and have no other user.
-std::unique_ptr<WorkerPool> MakeMpiPool(runtime::Mailbox& mailbox, Work work, int threads);
+std::unique_ptr<WorkerPool> MakeMpiPool(messaging::Mailbox& mailbox, Work work, int threads);
 // The other ranks' part: receives items and returns results until rank 0's pool is destroyed.
-runtime::Attempt<void> RunWorker(runtime::Mailbox& mailbox, const Work& work, int threads);
+messaging::Attempt<void> RunWorker(messaging::Mailbox& mailbox, const Work& work, int threads);
 
 // A rank's part of the machine's cores, which it shares with the other local ranks: at least one.
 int ThreadsOfRank(int local_ranks);

@@ -11,8 +11,8 @@
 
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
-#include "src/runtime/mailbox.h"
-#include "src/runtime/thread_mailbox.h"
+#include "src/messaging/mailbox.h"
+#include "src/messaging/thread_mailbox.h"
 
 namespace stepcast::planner {
 namespace {
@@ -43,7 +43,7 @@ void ExpectAll(const std::map<std::int64_t, std::string>& results, std::int64_t 
 
 // Rank 0 does `lead`, the others serve it until it ends. How many items the others worked on.
 std::int64_t OverRanks(int ranks, int threads, const std::function<void(WorkerPool&)>& lead) {
-  const auto mailboxes = runtime::MakeThreadMailboxes(ranks);
+  const auto mailboxes = messaging::MakeThreadMailboxes(ranks);
   std::atomic<std::int64_t> elsewhere{0};
   std::vector<std::thread> others;
   for (int rank = 1; rank < ranks; ++rank) {
@@ -80,7 +80,7 @@ TEST(WorkerPoolTest, RanksDoEachItemOnceInEveryRun) {
 
 // Rank 0's only thread waits until another rank has done something.
 TEST(WorkerPoolTest, OtherRanksTakePart) {
-  const auto mailboxes = runtime::MakeThreadMailboxes(2);
+  const auto mailboxes = messaging::MakeThreadMailboxes(2);
   std::atomic<bool> helped{false};
   std::thread other([&] {
     const auto work = [&](const std::string& item) {
@@ -127,7 +127,7 @@ TEST(WorkerPoolTest, OutOfMemoryReachesTheCaller) {
                       .done = [](std::int64_t, const std::string&) { return true; }};
   const auto threads = MakeThreadPool(work, 3);
   EXPECT_THROW(static_cast<void>(threads->Run(list)), std::bad_alloc);
-  const auto mailboxes = runtime::MakeThreadMailboxes(1);
+  const auto mailboxes = messaging::MakeThreadMailboxes(1);
   const auto ranks = MakeMpiPool(*mailboxes[0], work, 3);
   EXPECT_THROW(static_cast<void>(ranks->Run(list)), std::bad_alloc);
 }

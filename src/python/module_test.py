@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """import stepcast: dicts equal to the commands' --json, exceptions with positions, and an
-interpreter that goes on meanwhile."""
+interpreter that goes on meanwhile. Of the module, or of the package in $STEPCAST_PACKAGE, which
+speaks with the program."""
 
 import concurrent.futures
 import json
@@ -14,7 +15,8 @@ import time
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [os.path.abspath("src/python"), str(HERE.parents[1] / "tests" / "cluster")]
+PYTHON = os.path.abspath(os.environ.get("STEPCAST_PACKAGE", "src/python"))
+sys.path[:0] = [PYTHON, str(HERE.parents[1] / "tests" / "cluster")]
 import stepcast
 import test_report
 
@@ -116,7 +118,7 @@ class AnswersTest(unittest.TestCase):
         program = ("import os, sys; sys.path.insert(0, sys.argv[1]); os.chdir('/'); "
                    "import stepcast; print(stepcast.simulate(sys.argv[2])['step_time_s'])")
         environment = {key: value for key, value in os.environ.items() if key != "STEPCAST_DATA"}
-        done = subprocess.run([sys.executable, "-c", program, os.path.abspath("src/python"), DDP],
+        done = subprocess.run([sys.executable, "-c", program, PYTHON, DDP],
                               capture_output=True, text=True, env=environment)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(float(done.stdout), stepcast.simulate(DDP)["step_time_s"])
@@ -128,7 +130,7 @@ class ExampleTest(unittest.TestCase):
         with tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR")) as folder:
             done = subprocess.run(
                 [sys.executable, example], capture_output=True, text=True, cwd=folder,
-                env={**os.environ, "PYTHONPATH": os.path.abspath("src/python"),
+                env={**os.environ, "PYTHONPATH": PYTHON,
                      "MPLBACKEND": "agg", "MPLCONFIGDIR": folder})
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("32 GPUs: best with buckets of", done.stdout)

@@ -1,16 +1,16 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "src/base/bytes.h"
 #include "src/base/time.h"
+#include "src/messaging/failure.h"
 #include "src/program/data_flow.h"
+#include "src/program/operation_id.h"
 #include "src/program/program.h"
 #include "src/runtime/progress.h"
-#include "tl/expected.hpp"
 
 // One rank's device as the executor drives it (executor.h): the part of the runtime that differs
 // between host/ and cuda/. A device is made for one program; it has the program's streams, events
@@ -18,24 +18,9 @@
 // soon as the work is queued, except where they say that they wait.
 namespace stepcast::runtime {
 
-// Names one issue of one instruction.
-struct OperationId {
-  program::Index instruction = program::kNone;  // into Program::step; kNone: of the prologue
-  std::uint32_t step = 0;                       // counts from 0, warm-up included
-  friend bool operator==(const OperationId&, const OperationId&) = default;
-};
-
-// Why a run cannot go on: one sentence, naming the operation where there is one.
-struct Failure {
-  std::string message;
-  bool out_of_memory = false;
-  // From a device: the queued operation that failed, which `message` then does not name, where it
-  // is not the one that the call was for.
-  std::optional<OperationId> operation{};
-};
-
-template <typename T>
-using Attempt = tl::expected<T, Failure>;
+using messaging::Attempt;
+using messaging::Failure;
+using program::OperationId;
 
 // When a kernel, copy, collective, exchange or host task ran, by the device's clock.
 struct OperationTimes {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "src/runtime/byte_stream.h"
+#include "src/messaging/byte_stream.h"
 
 namespace stepcast::runtime {
 namespace {
@@ -29,10 +29,10 @@ class Writing {
     last = number;
   }
   void Value(Bytes& bytes) { writer_.Signed(bytes.count()); }
-  ByteWriter& writer() { return writer_; }
+  messaging::ByteWriter& writer() { return writer_; }
 
  private:
-  ByteWriter writer_;
+  messaging::ByteWriter writer_;
 };
 
 class Reading {
@@ -53,10 +53,10 @@ class Reading {
     last = number = static_cast<std::uint32_t>(last + static_cast<std::uint64_t>(reader_.Signed()));
   }
   void Value(Bytes& bytes) { bytes = Bytes(reader_.Signed()); }
-  ByteReader& reader() { return reader_; }
+  messaging::ByteReader& reader() { return reader_; }
 
  private:
-  ByteReader reader_;
+  messaging::ByteReader reader_;
 };
 
 template <typename Direction>

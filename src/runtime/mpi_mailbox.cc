@@ -24,7 +24,7 @@ using std::chrono::steady_clock;
 
 constexpr int kTag = 1;
 
-class MpiMailbox final : public Mailbox {
+class MpiMailbox final : public messaging::Mailbox {
  public:
   MpiMailbox(MPI_Comm communicator, int rank, int ranks)
       : communicator_(communicator), rank_(rank), ranks_(ranks) {}
@@ -45,7 +45,7 @@ class MpiMailbox final : public Mailbox {
                     fmt::format("send to rank {}", rank));
   }
 
-  Attempt<std::optional<Message>> Receive(microseconds timeout) override {
+  Attempt<std::optional<messaging::Message>> Receive(microseconds timeout) override {
     const auto end = steady_clock::now() + timeout;
     Pause pause;
     for (;;) {
@@ -60,7 +60,7 @@ class MpiMailbox final : public Mailbox {
         return tl::unexpected(probed.error());
       }
       if (there != 0) {
-        Message message;
+        messaging::Message message;
         message.from = status.MPI_SOURCE;
         int size = 0;
         MPI_Get_count(&status, MPI_BYTE, &size);
@@ -75,7 +75,7 @@ class MpiMailbox final : public Mailbox {
         if (auto got = WaitFor(request, doing); !got) return tl::unexpected(got.error());
         return message;
       }
-      if (steady_clock::now() >= end) return std::optional<Message>();
+      if (steady_clock::now() >= end) return std::optional<messaging::Message>();
       pause.Take();
     }
   }
@@ -139,7 +139,7 @@ class MpiMailbox final : public Mailbox {
 
 }  // namespace
 
-Attempt<std::unique_ptr<Mailbox>> OpenMpiMailbox() {
+Attempt<std::unique_ptr<messaging::Mailbox>> OpenMpiMailbox() {
   const MpiSession* const session = MpiSession::Current();
   if (session == nullptr) return tl::unexpected(Failure{"MPI does not run"});
   MPI_Comm communicator = MPI_COMM_NULL;

@@ -3,7 +3,7 @@
 // What stands in for mpi_mailbox.cc under --define=mpi=false.
 namespace stepcast::runtime {
 
-Attempt<std::unique_ptr<Mailbox>> OpenMpiMailbox() {
+Attempt<std::unique_ptr<messaging::Mailbox>> OpenMpiMailbox() {
   return tl::unexpected(Failure{"this stepcast was built without MPI"});
 }
 

@@ -20,7 +20,8 @@ milliseconds SilenceFor(milliseconds timeout) {
 }  // namespace
 
 ProcessWatch::ProcessWatch(const std::vector<Place>& places, int rank,
-                           std::unique_ptr<Mailbox> mailbox, const WatchOptions& options, End end)
+                           std::unique_ptr<messaging::Mailbox> mailbox, const WatchOptions& options,
+                           End end)
     : WatchThread(places, {rank}, options, std::move(end)),
       rank_(rank),
       mailbox_(std::move(mailbox)),
@@ -47,12 +48,12 @@ void ProcessWatch::TakeAll(std::chrono::microseconds timeout) {
     const int rank = (*message)->from;
     if (rank < 0 || rank >= ranks()) continue;
     neighbours_[static_cast<std::size_t>(rank)].heard = steady_clock::now();
-    ByteReader reader((*message)->bytes);
+    messaging::ByteReader reader((*message)->bytes);
     Take(rank, reader);
   }
 }
 
-void ProcessWatch::Take(int rank, ByteReader& reader) {
+void ProcessWatch::Take(int rank, messaging::ByteReader& reader) {
   switch (static_cast<MessageKind>(reader.Number())) {
     case MessageKind::kHeartbeat:
       TakeHeartbeat(rank, ReadHeartbeat(reader));
@@ -165,7 +166,7 @@ void ProcessWatch::BeforeExit(int) {
 namespace stepcast::runtime {
 
 std::unique_ptr<Watch> Watch::OverProcesses(const std::vector<Place>& places, int rank,
-                                            std::unique_ptr<Mailbox> mailbox,
+                                            std::unique_ptr<messaging::Mailbox> mailbox,
                                             const WatchOptions& options, End end) {
   return std::make_unique<watching::ProcessWatch>(places, rank, std::move(mailbox), options,
                                                   std::move(end));

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "src/runtime/byte_stream.h"
-#include "src/runtime/mailbox.h"
+#include "src/messaging/byte_stream.h"
+#include "src/messaging/mailbox.h"
 #include "src/runtime/watch_thread.h"
 
 namespace stepcast::runtime::watching {
@@ -17,8 +17,8 @@ namespace stepcast::runtime::watching {
 class ProcessWatch final : public WatchThread {
  public:
   // `places`: of all ranks.
-  ProcessWatch(const std::vector<Place>& places, int rank, std::unique_ptr<Mailbox> mailbox,
-               const WatchOptions& options, End end);
+  ProcessWatch(const std::vector<Place>& places, int rank,
+               std::unique_ptr<messaging::Mailbox> mailbox, const WatchOptions& options, End end);
   ~ProcessWatch() override { Stop(); }
   void Finish() override { Stop(); }
 
@@ -40,7 +40,7 @@ class ProcessWatch final : public WatchThread {
   void Decide() override;
 
   void TakeAll(std::chrono::microseconds timeout);
-  void Take(int rank, ByteReader& reader);
+  void Take(int rank, messaging::ByteReader& reader);
   void Send(int rank, std::string_view message);
   void SendToOthers(std::string_view message);
   // How much later than rank 0 this rank decides by itself.
@@ -49,7 +49,7 @@ class ProcessWatch final : public WatchThread {
   void NameTheDead();
 
   const int rank_;
-  const std::unique_ptr<Mailbox> mailbox_;
+  const std::unique_ptr<messaging::Mailbox> mailbox_;
   const milliseconds silence_;
   std::vector<Neighbour> neighbours_;  // by rank; rank 0 alone hears of all
   Verdict verdict_;

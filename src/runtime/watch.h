@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "src/messaging/mailbox.h"
 #include "src/program/program.h"
 #include "src/runtime/device.h"
 #include "src/runtime/executor.h"
 #include "src/runtime/job.h"
-#include "src/runtime/mailbox.h"
 
 // Watches over a run from a thread of its own. When a rank dies, hangs, fails or is interrupted,
 // the run ends on all ranks, and one sentence says why.
@@ -49,7 +49,7 @@ class Watch {
   // One rank of several processes. All ranks of the job call this. `places`: of all ranks;
   // `mailbox` has no other user.
   static std::unique_ptr<Watch> OverProcesses(const std::vector<Place>& places, int rank,
-                                              std::unique_ptr<Mailbox> mailbox,
+                                              std::unique_ptr<messaging::Mailbox> mailbox,
                                               const WatchOptions& options, End end);
   // All ranks are threads of this process.
   static std::unique_ptr<Watch> OverThreads(const std::vector<Place>& places,

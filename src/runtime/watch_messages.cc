@@ -7,13 +7,13 @@
 namespace stepcast::runtime::watching {
 
 std::string ToBytes(MessageKind kind) {
-  ByteWriter writer;
+  messaging::ByteWriter writer;
   writer.Number(static_cast<std::uint64_t>(kind));
   return writer.Take();
 }
 
 std::string ToBytes(const Heartbeat& heartbeat) {
-  ByteWriter writer;
+  messaging::ByteWriter writer;
   writer.Number(static_cast<std::uint64_t>(MessageKind::kHeartbeat));
   writer.Number(static_cast<std::uint64_t>(heartbeat.stage));
   writer.Number(heartbeat.operations);
@@ -22,7 +22,7 @@ std::string ToBytes(const Heartbeat& heartbeat) {
   return writer.Take();
 }
 
-Heartbeat ReadHeartbeat(ByteReader& reader) {
+Heartbeat ReadHeartbeat(messaging::ByteReader& reader) {
   Heartbeat heartbeat;
   heartbeat.stage = static_cast<Stage>(
       std::min(reader.Number(), static_cast<std::uint64_t>(Stage::kForecasting)));
@@ -33,7 +33,7 @@ Heartbeat ReadHeartbeat(ByteReader& reader) {
 }
 
 std::string ToBytes(const Cause& cause) {
-  ByteWriter writer;
+  messaging::ByteWriter writer;
   writer.Number(static_cast<std::uint64_t>(
       cause.kind == Kind::kInterrupted ? MessageKind::kInterrupted : MessageKind::kFailed));
   writer.Number(static_cast<std::uint64_t>(cause.kind));
@@ -46,7 +46,7 @@ int FailureStatus(std::uint64_t status) {
   return static_cast<int>(std::clamp<std::uint64_t>(status, 1, 255));
 }
 
-Cause ReadCause(ByteReader& reader, int rank) {
+Cause ReadCause(messaging::ByteReader& reader, int rank) {
   Cause cause;
   cause.rank = rank;
   cause.kind =
@@ -57,7 +57,7 @@ Cause ReadCause(ByteReader& reader, int rank) {
 }
 
 std::string ToBytesEnd(int status) {
-  ByteWriter writer;
+  messaging::ByteWriter writer;
   writer.Number(static_cast<std::uint64_t>(MessageKind::kEnd));
   writer.Number(static_cast<std::uint64_t>(status));
   return writer.Take();

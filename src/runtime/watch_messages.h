@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <string>
 
+#include "src/messaging/byte_stream.h"
 #include "src/program/program.h"
-#include "src/runtime/byte_stream.h"
 #include "src/runtime/watch.h"
 #include "src/runtime/watch_cause.h"
 
@@ -25,11 +25,11 @@ struct Heartbeat {
 // A message that says no more than its kind.
 std::string ToBytes(MessageKind kind);
 std::string ToBytes(const Heartbeat& heartbeat);
-Heartbeat ReadHeartbeat(ByteReader& reader);
+Heartbeat ReadHeartbeat(messaging::ByteReader& reader);
 std::string ToBytes(const Cause& cause);
 // A run that is ended by another rank has failed, whatever status that rank sends.
 int FailureStatus(std::uint64_t status);
-Cause ReadCause(ByteReader& reader, int rank);
+Cause ReadCause(messaging::ByteReader& reader, int rank);
 std::string ToBytesEnd(int status);
 
 }  // namespace stepcast::runtime::watching

@@ -24,9 +24,9 @@
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
+#include "src/messaging/byte_stream.h"
+#include "src/messaging/mailbox.h"
 #include "src/program/program.h"
-#include "src/runtime/byte_stream.h"
-#include "src/runtime/mailbox.h"
 #include "src/runtime/rank_placement.h"
 #include "src/runtime/thread_job.h"
 
@@ -57,7 +57,7 @@ struct Ended {
 
 // Messages between processes, over a socket for each pair of ranks: what MPI's mailbox does between
 // the ranks of a job (mpi_mailbox.h).
-class SocketMailbox final : public Mailbox {
+class SocketMailbox final : public messaging::Mailbox {
  public:
   // `sockets`: by rank; -1 at the own place.
   SocketMailbox(int rank, std::vector<int> sockets) : rank_(rank), sockets_(std::move(sockets)) {}
@@ -70,7 +70,7 @@ class SocketMailbox final : public Mailbox {
         ::send(sockets_[static_cast<std::size_t>(rank)], bytes.data(), bytes.size(), MSG_NOSIGNAL);
     return {};
   }
-  Attempt<std::optional<Message>> Receive(std::chrono::microseconds timeout) override {
+  Attempt<std::optional<messaging::Message>> Receive(std::chrono::microseconds timeout) override {
     std::vector<pollfd> entries;
     for (const int socket : sockets_) {
       entries.push_back({.fd = socket, .events = POLLIN, .revents = 0});
@@ -84,9 +84,10 @@ class SocketMailbox final : public Mailbox {
         sockets_[rank] = -1;
         continue;
       }
-      return Message{static_cast<int>(rank), {bytes.data(), static_cast<std::size_t>(got)}};
+      return messaging::Message{static_cast<int>(rank),
+                                {bytes.data(), static_cast<std::size_t>(got)}};
     }
-    return std::optional<Message>();
+    return std::optional<messaging::Message>();
   }
   Attempt<void> Flush() override { return {}; }
 
@@ -366,7 +367,7 @@ TEST(Watch, AnInterruptionIsSaidOnceWhoeverGetsIt) {
 TEST(Watch, WhatIsNoMessageChangesNothing) {
   const auto all = RunRanks(3, kLong, [](int rank, Watch&) {
     if (rank != 1) return;
-    ByteWriter heartbeat;  // of a stage, a step and an instruction that there are not
+    messaging::ByteWriter heartbeat;  // of a stage, a step and an instruction that there are not
     for (const std::uint64_t number : {0ull, 99ull, 1ull, ~0ull, ~0ull}) heartbeat.Number(number);
     SocketMailbox stranger(1, TheSockets());
     for (const std::string& bytes :

@@ -34,12 +34,15 @@ std::string DataIn(const fs::path& runfiles) {
   return "";
 }
 
-// The data beside the executable: Bazel's <binary>.runfiles; without runfiles, a binary in
-// bazel-out has the execution root above it, whose entries are links into the workspace.
+// The data beside the executable: Bazel's <binary>.runfiles; of an installation, share/stepcast
+// beside its bin/; without either, a binary in bazel-out has the execution root above it, whose
+// entries are links into the workspace.
 std::string DataBeside(const fs::path& executable) {
   if (std::string folder = DataIn(executable.string() + ".runfiles"); !folder.empty()) {
     return folder;
   }
+  const fs::path shared = executable.parent_path().parent_path() / "share" / "stepcast";
+  if (HoldsData(shared)) return shared.string();
   for (fs::path folder = executable.parent_path(); !folder.empty(); folder = folder.parent_path()) {
     if (HoldsData(folder)) return folder.string();
     if (folder == folder.parent_path()) break;

@@ -5,9 +5,10 @@
 #include <string_view>
 
 // Where input files lie. The data root is the folder that holds models/, topologies/, calibration/
-// and scenarios/: $STEPCAST_DATA if it is set, else the data that the binary was built with (its
-// Bazel runfiles, or the workspace that it lies in; inside a Bazel test the test's runfiles,
-// $RUNFILES_DIR). No path is compiled in, so a checkout can move.
+// and scenarios/: $STEPCAST_DATA if it is set, else the data that the binary was built or installed
+// with (its Bazel runfiles, or the workspace that it lies in; share/stepcast beside its bin/;
+// inside a Bazel test the test's runfiles, $RUNFILES_DIR). No path is compiled in, so that a
+// checkout or an unpacked archive can move.
 namespace stepcast::scenario {
 
 // Empty when there is none, or when $STEPCAST_DATA names no directory.

@@ -103,10 +103,12 @@ class PlanSearch::Impl {
 
   // What bounds and forecasts depend on besides the settings of their plans: neither the goal nor
   // which plans there are.
-  std::vector<planner::StoreFact> Facts() const { return RunFacts("plan", question_.set, files_); }
+  std::vector<planner::StoreFact> Facts(const std::string& code) const {
+    return RunFacts("plan", code, question_.set, files_);
+  }
   // What ranks must agree on: they speak of plans by their numbers.
-  std::string Fingerprint() const {
-    std::string text = ToText(Facts());
+  std::string Fingerprint(const std::string& code) const {
+    std::string text = ToText(Facts(code));
     for (const planner::PlanPart& part : space_->parts()) {
       text += planner::ToText(part.fixed);
       for (const planner::SweepAxis& axis : part.axes) {
@@ -318,8 +320,12 @@ PlanSearch::PlanSearch(PlanQuestion question)
     : impl_(std::make_unique<Impl>(std::move(question))) {}
 PlanSearch::~PlanSearch() = default;
 Result<void> PlanSearch::Prepare() { return impl_->Prepare(); }
-std::vector<planner::StoreFact> PlanSearch::Facts() const { return impl_->Facts(); }
-std::string PlanSearch::Fingerprint() const { return impl_->Fingerprint(); }
+std::vector<planner::StoreFact> PlanSearch::Facts(const std::string& code) const {
+  return impl_->Facts(code);
+}
+std::string PlanSearch::Fingerprint(const std::string& code) const {
+  return impl_->Fingerprint(code);
+}
 std::string PlanSearch::Work(const std::string& item) const { return impl_->Work(item); }
 Answer<report::PlanReport> PlanSearch::Run(planner::WorkerPool& pool, planner::ResultStore* store) {
   return impl_->Run(pool, store);

@@ -27,10 +27,10 @@ class PlanSearch {
   // Reads what all plans have in common. Errors: wrong input is what no plan cures, as with sweeps.
   Result<void> Prepare();
   // What bounds and forecasts depend on besides the settings of their plans: neither the goal nor
-  // which plans there are.
-  std::vector<planner::StoreFact> Facts() const;
+  // which plans there are. `code`: a digest of the program's.
+  std::vector<planner::StoreFact> Facts(const std::string& code) const;
   // What ranks must agree on: they speak of plans by their numbers.
-  std::string Fingerprint() const;
+  std::string Fingerprint(const std::string& code) const;
   // What is done with an item of the pool.
   std::string Work(const std::string& item) const;
 

@@ -1,24 +1,10 @@
 #include "src/study/run_facts.h"
 
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <system_error>
-
 #include "fmt/format.h"
-#include "src/base/files_read.h"
 #include "src/scenario/data_root.h"
 
 namespace stepcast::study {
 namespace {
-
-// Numbers may change from build to build without a change of the version.
-std::string ProgramDigest() {
-  std::ifstream file("/proc/self/exe", std::ios::binary);
-  const std::string content((std::istreambuf_iterator<char>(file)),
-                            std::istreambuf_iterator<char>());
-  return ContentDigest(content);
-}
 
 std::string InDataRoot(const std::string& path, const std::string& root) {
   const bool within = !root.empty() && path.starts_with(root + "/");
@@ -27,12 +13,12 @@ std::string InDataRoot(const std::string& path, const std::string& root) {
 
 }  // namespace
 
-std::vector<planner::StoreFact> RunFacts(const std::string& command,
+std::vector<planner::StoreFact> RunFacts(const std::string& command, const std::string& code,
                                          const std::vector<std::string>& set,
                                          const std::map<std::string, std::string>& files) {
   std::vector<planner::StoreFact> facts;
   facts.push_back({"the command", command, false});
-  facts.push_back({"the program", ProgramDigest(), true});
+  facts.push_back({"the program", code, true});
   facts.push_back({"--set", fmt::format("{}", fmt::join(set, " ")), false});
   const std::string root = scenario::DataRoot();
   for (const auto& [path, digest] : files) {

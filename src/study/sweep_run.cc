@@ -78,8 +78,8 @@ Result<void> SweepRun::Prepare() {
   return {};
 }
 
-std::vector<planner::StoreFact> SweepRun::Facts() const {
-  std::vector<planner::StoreFact> facts = RunFacts("sweep", question_.set, files_);
+std::vector<planner::StoreFact> SweepRun::Facts(const std::string& code) const {
+  std::vector<planner::StoreFact> facts = RunFacts("sweep", code, question_.set, files_);
   std::string order;
   for (const planner::SweepAxis& axis : grid_->axes()) {
     facts.push_back({fmt::format("--vary {}", axis.key),

@@ -43,8 +43,9 @@ class SweepRun {
   // Reads what all rows have in common. Errors: wrong input is what no combination cures: a file
   // that cannot be read, a key that does not exist.
   Result<void> Prepare();
-  // What the results depend on besides the settings of their rows.
-  std::vector<planner::StoreFact> Facts() const;
+  // What the results depend on besides the settings of their rows. `code`: a digest of the
+  // program's.
+  std::vector<planner::StoreFact> Facts(const std::string& code) const;
   planner::SweepRow Row(const planner::Settings& settings);
   // The forecast of a row's settings, with all that was recorded on the way.
   Result<forecast::Run> Simulate(const planner::Settings& settings);

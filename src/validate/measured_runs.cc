@@ -8,9 +8,8 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "oneapi/tbb/blocked_range.h"
-#include "oneapi/tbb/parallel_for.h"
 #include "src/base/quantity.h"
+#include "src/base/thread_team.h"
 #include "src/calibration/learned_runs.h"
 #include "src/forecast/forecast.h"
 #include "src/forecast/learned.h"
@@ -165,21 +164,18 @@ Result<std::vector<SimulatedRun>> SimulateRuns(const std::string& path, const st
   std::vector<SimulatedRun> runs(table->runs.size());
   std::vector<Diagnostics> mistakes(runs.size());
   scenario::InputCache cache;
-  oneapi::tbb::parallel_for(
-      oneapi::tbb::blocked_range<std::size_t>(0, runs.size(), 1),
-      [&](const oneapi::tbb::blocked_range<std::size_t>& range) {
-        for (std::size_t i = range.begin(); i != range.end(); ++i) {
-          // Where the table has mistakes, those of its scenarios come with them, and nothing runs.
-          if (table->mistakes.empty()) {
-            Simulate(table->runs[i], table->files[i], cache, runs[i], mistakes[i]);
-          } else if (const auto loaded =
-                         scenario::LoadTree(table->runs[i].scenario, table->files[i], cache);
-                     !loaded) {
-            mistakes[i] = loaded.error();
-          }
-        }
-      },
-      oneapi::tbb::simple_partitioner());
+  ThreadTeam team(UsableCores() - 1);
+  ForEachIndex(team, static_cast<std::int64_t>(runs.size()), [&](std::int64_t run, int) {
+    const auto i = static_cast<std::size_t>(run);
+    // Where the table has mistakes, those of its scenarios come with them, and nothing runs.
+    if (table->mistakes.empty()) {
+      Simulate(table->runs[i], table->files[i], cache, runs[i], mistakes[i]);
+    } else if (const auto loaded =
+                   scenario::LoadTree(table->runs[i].scenario, table->files[i], cache);
+               !loaded) {
+      mistakes[i] = loaded.error();
+    }
+  });
   Diagnostics all = std::move(table->mistakes);
   for (const Diagnostics& own : mistakes) AddNew(own, all);
   if (!all.empty()) return tl::make_unexpected(std::move(all));

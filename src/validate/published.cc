@@ -14,9 +14,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "oneapi/tbb/blocked_range.h"
-#include "oneapi/tbb/enumerable_thread_specific.h"
-#include "oneapi/tbb/parallel_for.h"
+#include "src/base/thread_team.h"
 #include "src/forecast/forecast.h"
 #include "src/forecast/throughput.h"
 #include "src/forecast/uncertainty.h"
@@ -646,20 +644,16 @@ Result<PublishedAccuracy> ComparePublished(const std::string& source) {
   }
 
   scenario::InputCache cache;
-  oneapi::tbb::enumerable_thread_specific<forecast::Forecaster> forecasters;
-  // Runs differ widely in cost, so they are dealt out one at a time.
-  oneapi::tbb::parallel_for(
-      oneapi::tbb::blocked_range<std::size_t>(0, runs.size(), 1),
-      [&](const oneapi::tbb::blocked_range<std::size_t>& range) {
-        for (std::size_t run = range.begin(); run != range.end(); ++run) {
-          std::optional<Result<forecast::Forecast>> forecast;
-          for (const std::size_t i : runs[run]) {
-            const PublishedCase& row = accuracy.CaseOf(entries[i].outcome);
-            Forecast(row, row.location.file, cache, forecasters.local(), forecast, entries[i]);
-          }
-        }
-      },
-      oneapi::tbb::simple_partitioner());
+  ThreadTeam team(UsableCores() - 1);
+  std::vector<forecast::Forecaster> forecasters(static_cast<std::size_t>(team.size()) + 1);
+  ForEachIndex(team, static_cast<std::int64_t>(runs.size()), [&](std::int64_t run, int worker) {
+    std::optional<Result<forecast::Forecast>> forecast;
+    for (const std::size_t i : runs[static_cast<std::size_t>(run)]) {
+      const PublishedCase& row = accuracy.CaseOf(entries[i].outcome);
+      Forecast(row, row.location.file, cache, forecasters[static_cast<std::size_t>(worker)],
+               forecast, entries[i]);
+    }
+  });
 
   Diagnostics mistakes;
   for (Entry& entry : entries) {

@@ -6,8 +6,8 @@
 #include <cstddef>
 
 #include "fmt/format.h"
+#include "src/messaging/byte_stream.h"
 #include "src/plan/rank_grid.h"
-#include "src/runtime/byte_stream.h"
 #include "src/runtime/values/gradients.h"
 #include "src/runtime/values/optimizers.h"
 #include "src/validate/plain_training.h"
@@ -50,7 +50,7 @@ double BoundOf(const scenario::Scenario& scenario, int steps) {
 
 runtime::Attempt<std::string> ReadWeights(const program::Program& program,
                                           runtime::Device& device) {
-  runtime::ByteWriter writer;
+  messaging::ByteWriter writer;
   for (const program::StatePart& part : program.data_flow.state) {
     if (part.role == program::StateRole::kMoment) continue;
     const auto values = device.Read(part.place, part.elements);
@@ -73,7 +73,7 @@ runtime::Attempt<TrainingCheck> CheckTraining(const scenario::Scenario& scenario
   std::vector<bool> seen(plain.parameters.size());
   for (std::size_t e = 0; e < seen.size(); ++e) seen[e] = !plain.used[e];
   for (std::size_t rank = 0; rank < weights.size(); ++rank) {
-    runtime::ByteReader reader(weights[rank]);
+    messaging::ByteReader reader(weights[rank]);
     for (;;) {
       const auto role = reader.Number();
       if (role == 0) break;

@@ -22,6 +22,7 @@
 
 #include "src/base/diagnostic.h"
 #include "src/cli/sweep_command.h"
+#include "src/cli/work_command.h"
 #include "src/forecast/forecast.h"
 #include "src/scenario/variants.h"
 
@@ -195,7 +196,7 @@ void Command(benchmark::State& state, const char* framework) {
     options.vary.push_back(std::move(text));
   }
   for (auto _ : state) {
-    const cli::Outcome outcome = cli::Sweep(options);
+    const cli::Outcome outcome = cli::Sweep(options, cli::RunOnThreads);
     if (outcome.status != 0) {
       std::fputs(outcome.messages.c_str(), stderr);
       std::abort();

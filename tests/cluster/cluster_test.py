@@ -21,6 +21,8 @@ CLUSTER = str(ROOT / "tools" / "cluster")
 # Beside the runfiles of Bazel's test, or where Bazel built it.
 STEPCAST = str(next((p for p in (ROOT / "src/cli/stepcast", ROOT / "bazel-bin/src/cli/stepcast")
                      if p.exists()), "stepcast"))
+# What the command becomes; the system keeps 15 characters of a process's name.
+RANK = "stepcast-hardware"[:15]
 SCENARIO = str(ROOT / "tests" / "cluster" / "communication-bound.yaml")
 NAME = f"t{os.getpid()}"
 
@@ -125,7 +127,7 @@ class Run:
 
     def ranks_run(self):
         """All four ranks have been at work for a moment."""
-        there = wait_until(lambda: all(process_named("stepcast", i) for i in range(4)))
+        there = wait_until(lambda: all(process_named(RANK, i) for i in range(4)))
         time.sleep(2.5)
         return there and self.process.poll() is None
 
@@ -281,7 +283,7 @@ class Failures(OnCluster):
     def test_killed_rank(self):
         run = Run(self)
         self.assert_ranks_run(run)
-        os.kill(process_named("stepcast", 2), signal.SIGKILL)
+        os.kill(process_named(RANK, 2), signal.SIGKILL)
         status, out, err = run.end()
         self.assertNotEqual(status, 0)
         self.assertEqual(out, "")

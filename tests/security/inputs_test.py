@@ -14,6 +14,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cluster
 import test_report
 
 STEPCAST = os.path.abspath("src/cli/stepcast")
+# What `execute` becomes.
+HARDWARE = os.path.abspath("src/cli/stepcast-hardware")
 DDP = os.path.abspath("scenarios/gpt2-ddp/scenario.yaml")
 RESNET = os.path.abspath("scenarios/resnet50-ddp")
 ENVIRONMENT = os.path.abspath("tools/bundle_environment")
@@ -21,9 +23,9 @@ ENVIRONMENT = os.path.abspath("tools/bundle_environment")
 ACTING = ("\x1b[2J", "\x9b31m", "\u202eevil", "\u2066evil", "\x07")
 
 
-def run(*arguments, before="", **options):
+def run(*arguments, before="", program=STEPCAST, **options):
     """The binary; `before` is what a shell does first."""
-    words = [STEPCAST, *arguments]
+    words = [program, *arguments]
     if before:
         words = ["sh", "-c", before + '; exec "$@"', "sh", *words]
     return subprocess.run(words, capture_output=True, timeout=100, **options)
@@ -134,10 +136,10 @@ class RefusalTest(InputsTest):
                 self.assertIn(done.returncode, (0, 1, 2, 3), done.stderr)
                 self.assertNotIn(b"terminate called", done.stderr)
 
-    def room_to_start(self):
+    def room_to_start(self, program):
         """KiB of address space in which the program starts: CUDA's libraries take gigabytes."""
         kib = 200_000
-        while run("--help", before=f"ulimit -v {kib}").returncode != 0:
+        while run("--help", before=f"ulimit -v {kib}", program=program).returncode != 0:
             kib = kib * 5 // 4
         return kib
 
@@ -158,7 +160,7 @@ training: {sequence_length: 8, micro_batch_size: 1, gradient_accumulation: 1, pr
 data_parallel: {zero_stage: 0, framework: reference}
 """)
         done = run("execute", str(scenario), "--backend", "host", "--steps", "1",
-                   before=f"ulimit -v {self.room_to_start() + 300_000}")
+                   before=f"ulimit -v {self.room_to_start(HARDWARE) + 300_000}")
         self.expect_sentence(done)
         scenario.write_text(scenario.read_text().replace("devices: 64", "devices: 4096"))
         done = run("execute", str(scenario), "--backend", "host")
@@ -167,7 +169,7 @@ data_parallel: {zero_stage: 0, framework: reference}
 
     def test_no_more_threads_for_a_sweep(self):
         done = run("sweep", DDP, "--vary", "training.micro_batch_size=1,2,4,8", "--threads", "64",
-                   before=f"ulimit -v {self.room_to_start() + 150_000}")
+                   before=f"ulimit -v {self.room_to_start(STEPCAST) + 150_000}")
         self.assertIn(done.returncode, (0, 1), done.stderr)
         self.assertNotIn(b"terminate called", done.stderr)
 

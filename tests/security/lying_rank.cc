@@ -8,9 +8,10 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "src/runtime/byte_stream.h"
+#include "src/messaging/byte_stream.h"
+#include "src/messaging/launch.h"
 #include "src/runtime/job.h"
-#include "src/runtime/launch.h"
+#include "src/runtime/join.h"
 #include "src/runtime/mpi_mailbox.h"
 #include "src/runtime/mpi_session.h"
 #include "src/runtime/watch.h"
@@ -31,7 +32,7 @@ int Fail(const std::string& why) {
 }
 
 std::string Word(bool ends, std::uint64_t status, std::string_view messages) {
-  runtime::ByteWriter writer;
+  messaging::ByteWriter writer;
   writer.Number(ends ? 1 : 0);
   writer.Number(status);
   writer.Text(messages);
@@ -39,7 +40,7 @@ std::string Word(bool ends, std::uint64_t status, std::string_view messages) {
 }
 
 int Run(std::string_view lie, const std::string& status) {
-  auto launch = runtime::FindLaunch([](const char* name) { return std::getenv(name); });
+  auto launch = messaging::FindLaunch([](const char* name) { return std::getenv(name); });
   if (!launch) return Fail("no launch");
   auto joined = runtime::Join(*launch);
   if (!joined) return Fail(joined.error().message);
@@ -47,7 +48,7 @@ int Run(std::string_view lie, const std::string& status) {
   // As stepcast's ranks meet: hosts, then the watch.
   const bool differs = lie == "differs";
   if (!job.Gather(differs ? kEscapes : job.place().host)) return Fail("no hosts");
-  runtime::ByteWriter hosts;
+  messaging::ByteWriter hosts;
   for (int rank = 0; rank < job.place().ranks; ++rank) hosts.Text("host");
   if (!job.Broadcast(hosts.Take())) return Fail("no hosts");
   auto mailbox = runtime::OpenMpiMailbox();
@@ -66,7 +67,7 @@ int Run(std::string_view lie, const std::string& status) {
     if (lie == "differs") {
       hear(job.Gather(Word(false, 0, "")));
       hear(job.Broadcast(""));
-      runtime::ByteWriter fingerprint;
+      messaging::ByteWriter fingerprint;
       fingerprint.Text("another plan");
       fingerprint.Text(kEscapes);
       hear(job.Gather(fingerprint.Take()));

@@ -1,4 +1,4 @@
-#include "src/runtime/byte_stream.h"
+#include "src/messaging/byte_stream.h"
 
 #include <cstdint>
 #include <limits>
@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
 
-namespace stepcast::runtime {
+namespace stepcast::messaging {
 namespace {
 
 TEST(ByteStream, SmallNumbersAreOneByte) {
@@ -62,4 +62,4 @@ RC_GTEST_PROP(ByteStream, ComesBack,
 }
 
 }  // namespace
-}  // namespace stepcast::runtime
+}  // namespace stepcast::messaging

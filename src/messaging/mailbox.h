@@ -4,11 +4,12 @@
 #include <optional>
 #include <string>
 
-#include "src/runtime/device.h"
+#include "src/messaging/failure.h"
 
 // Point-to-point messages between ranks in no common order: a worker that has finished its items
-// asks for more at any time. Operations that all ranks call in the same order are those of job.h.
-namespace stepcast::runtime {
+// asks for more at any time. Operations that all ranks call in the same order are those of
+// runtime/job.h.
+namespace stepcast::messaging {
 
 struct Message {
   int from = 0;
@@ -17,7 +18,7 @@ struct Message {
 
 // Messages from one rank to another arrive in the order in which they were sent. One thread of a
 // rank uses its mailbox at a time. A rank that has died need not be a Failure: the watch reports it
-// (watch.h).
+// (runtime/watch.h).
 class Mailbox {
  public:
   virtual ~Mailbox() = default;
@@ -32,4 +33,4 @@ class Mailbox {
   virtual Attempt<void> Flush() = 0;
 };
 
-}  // namespace stepcast::runtime
+}  // namespace stepcast::messaging

@@ -1,14 +1,12 @@
-#include "src/runtime/launch.h"
+#include "src/messaging/launch.h"
 
-#include <chrono>
 #include <map>
 #include <string>
-#include <thread>
 
 #include "gtest/gtest.h"
 #include "src/base/diagnostic.h"
 
-namespace stepcast::runtime {
+namespace stepcast::messaging {
 namespace {
 
 Result<Launch> Find(const std::map<std::string, std::string>& variables) {
@@ -16,23 +14,6 @@ Result<Launch> Find(const std::map<std::string, std::string>& variables) {
     const auto found = variables.find(name);
     return found == variables.end() ? nullptr : found->second.c_str();
   });
-}
-
-TEST(StartLimit, EndsAProcessWhoseOthersDoNotCome) {
-  testing::GTEST_FLAG(death_test_style) = "threadsafe";
-  const Launch launch{.launcher = Launcher::kMpi, .rank = 0, .ranks = 3};
-  EXPECT_EXIT(
-      {
-        const StartLimit limit(launch, std::chrono::milliseconds(100));
-        std::this_thread::sleep_for(std::chrono::seconds(60));
-      },
-      testing::ExitedWithCode(1),
-      "stepcast: rank 0 on '.*': not all of 3 ranks have started within 0.1 s");
-}
-
-TEST(StartLimit, MeansNothingOnceAllHaveMet) {
-  { const StartLimit limit(Launch{}, std::chrono::milliseconds(50)); }
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
 }
 
 TEST(FindLaunch, NobodyLaunchedIt) {
@@ -100,4 +81,4 @@ TEST(FindLaunch, ALoneRankIsSomebodyElses) {
 }
 
 }  // namespace
-}  // namespace stepcast::runtime
+}  // namespace stepcast::messaging

@@ -1,11 +1,11 @@
-#include "src/runtime/thread_mailbox.h"
+#include "src/messaging/thread_mailbox.h"
 
 #include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <utility>
 
-namespace stepcast::runtime {
+namespace stepcast::messaging {
 namespace {
 
 struct Queues {
@@ -61,4 +61,4 @@ std::vector<std::unique_ptr<Mailbox>> MakeThreadMailboxes(int ranks) {
   return mailboxes;
 }
 
-}  // namespace stepcast::runtime
+}  // namespace stepcast::messaging

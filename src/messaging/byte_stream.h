@@ -8,7 +8,7 @@
 
 // Values as bytes, for what ranks send each other. Integers take as many bytes as they need
 // (LEB128; signed ones with the sign in the lowest bit), so small numbers are short.
-namespace stepcast::runtime {
+namespace stepcast::messaging {
 
 class ByteWriter {
  public:
@@ -80,4 +80,4 @@ class ByteReader {
   bool bad_ = false;
 };
 
-}  // namespace stepcast::runtime
+}  // namespace stepcast::messaging

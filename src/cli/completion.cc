@@ -1,0 +1,195 @@
+#include "src/cli/completion.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/base/check.h"
+
+namespace stepcast::cli {
+namespace {
+
+// Each script calls `stepcast complete WORD...`, and gives the words that begin as the last one.
+constexpr const char* kBash =
+    R"(# Completion of stepcast for bash: source this, or put it where bash-completion looks.
+_stepcast() {
+  local word line files=no
+  word=${COMP_LINE:0:COMP_POINT}
+  word=${word##*[[:space:]]}
+  COMPREPLY=()
+  while IFS= read -r line; do
+    if [ "$line" = :files ]; then
+      files=yes
+    else
+      line=${line%%$'\t'*}
+      # bash replaces what follows the last of COMP_WORDBREAKS alone.
+      case $word in *=*) line=${line#"${word%=*}="} ;; esac
+      COMPREPLY+=("$line")
+    fi
+  done < <("${COMP_WORDS[0]}" complete "${COMP_WORDS[@]:1:COMP_CWORD-1}" "$word" 2>/dev/null)
+  if [ $files = yes ]; then
+    while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -f -- "${word##*=}")
+    compopt -o filenames 2>/dev/null
+  fi
+}
+complete -F _stepcast stepcast
+)";
+
+constexpr const char* kZsh = R"(#compdef stepcast
+# Completion of stepcast for zsh: put it as _stepcast into a folder of $fpath.
+_stepcast() {
+  local line word
+  local -a offered
+  local files=no
+  while IFS= read -r line; do
+    if [[ $line == :files ]]; then
+      files=yes
+    else
+      word=${line%%$'\t'*}
+      if [[ $line == *$'\t'* ]]; then
+        offered+=("${word//:/\\:}:${line#*$'\t'}")
+      else
+        offered+=("${word//:/\\:}")
+      fi
+    fi
+  done < <($words[1] complete "${(@)words[2,CURRENT]}" 2>/dev/null)
+  (( $#offered )) && _describe -t values stepcast offered
+  [[ $files == yes ]] && _files
+}
+if [[ $funcstack[1] == _stepcast ]]; then
+  _stepcast
+else
+  compdef _stepcast stepcast
+fi
+)";
+
+constexpr const char* kFish =
+    R"(# Completion of stepcast for fish: put it into ~/.config/fish/completions.
+function __stepcast_complete
+    set -l words (commandline -opc) (commandline -ct)
+    for line in ($words[1] complete $words[2..-1] 2>/dev/null)
+        if test "$line" = :files
+            __fish_complete_path (commandline -ct)
+        else
+            echo $line
+        end
+    end
+end
+complete -c stepcast -f -a '(__stepcast_complete)'
+)";
+
+std::string FirstSentence(std::string_view text) {
+  std::string line(text.substr(0, text.find_first_of(".:")));
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  return line;
+}
+
+// The page of the command that words begin with, and how many of them name it.
+std::pair<const CommandPage*, std::size_t> PageOf(const std::vector<CommandPage>& pages,
+                                                  const std::vector<std::string>& words) {
+  const CommandPage* page = &pages.front();
+  std::string name;
+  std::size_t used = 0;
+  for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+    name += (i == 0 ? "" : " ") + words[i];
+    const auto found = std::find_if(pages.begin(), pages.end(),
+                                    [&](const CommandPage& other) { return other.name == name; });
+    if (found == pages.end()) break;
+    page = &*found;
+    used = i + 1;
+  }
+  return {page, used};
+}
+
+const OptionPage* FindOption(const CommandPage& page, std::string_view name) {
+  for (const OptionPage& option : page.options) {
+    if (option.argument) continue;
+    if (std::find(option.names.begin(), option.names.end(), name) != option.names.end()) {
+      return &option;
+    }
+  }
+  return nullptr;
+}
+
+class Offer {
+ public:
+  explicit Offer(std::string_view begin) : begin_(begin) {}
+
+  void Add(const std::string& word, const std::string& help) {
+    if (word.starts_with(begin_)) text_ += help.empty() ? word + "\n" : word + "\t" + help + "\n";
+  }
+  // Of an option or argument; `before` the value: "--json=".
+  void AddValues(const OptionPage& option, const std::string& before) {
+    for (const std::string& word : option.words) Add(before + word, "");
+    if (option.words.empty()) text_ += std::string(kFilesToo) + "\n";
+  }
+  std::string Take() { return std::move(text_); }
+
+ private:
+  const std::string_view begin_;
+  std::string text_;
+};
+
+}  // namespace
+
+const std::vector<std::string>& CompletionShells() {
+  static const std::vector<std::string> shells = {"bash", "fish", "zsh"};
+  return shells;
+}
+
+std::string CompletionScript(const std::string& shell) {
+  if (shell == "bash") return kBash;
+  if (shell == "fish") return kFish;
+  STEPCAST_CHECK(shell == "zsh", "one of CompletionShells");
+  return kZsh;
+}
+
+std::string Completions(const std::vector<CommandPage>& pages,
+                        const std::vector<std::string>& words) {
+  if (words.empty()) return "";
+  const std::string& last = words.back();
+  const auto [page, used] = PageOf(pages, words);
+  Offer offer(last);
+  // The value of an option: in the word behind it, or behind its equals sign.
+  if (words.size() >= 2 && words.size() - 1 > used) {
+    const OptionPage* option = FindOption(*page, words[words.size() - 2]);
+    if (option != nullptr && !option->type.empty()) {
+      offer.AddValues(*option, "");
+      return offer.Take();
+    }
+  }
+  if (const std::size_t equals = last.find('=');
+      last.starts_with("--") && equals != std::string::npos) {
+    const OptionPage* option = FindOption(*page, last.substr(0, equals));
+    if (option != nullptr) offer.AddValues(*option, last.substr(0, equals + 1));
+    return offer.Take();
+  }
+  if (last.starts_with("-")) {
+    for (const OptionPage& option : page->options) {
+      if (option.argument) continue;
+      for (const std::string& name : option.names) {
+        if (name.starts_with("--")) offer.Add(name, option.help);
+      }
+    }
+    return offer.Take();
+  }
+  // A command below this one, as long as no other word stands between.
+  if (words.size() - 1 == used) {
+    const std::string above = page->name.empty() ? "" : page->name + " ";
+    for (const CommandPage& other : pages) {
+      if (other.name.size() <= above.size() || !other.name.starts_with(above)) continue;
+      const std::string name = other.name.substr(above.size());
+      if (name.find(' ') == std::string::npos) offer.Add(name, FirstSentence(other.about));
+    }
+  }
+  for (const OptionPage& option : page->options) {
+    if (!option.argument) continue;
+    offer.AddValues(option, "");
+    break;
+  }
+  return offer.Take();
+}
+
+}  // namespace stepcast::cli

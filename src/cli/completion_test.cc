@@ -1,0 +1,68 @@
+#include "src/cli/completion.h"
+
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace stepcast::cli {
+namespace {
+
+using testing::HasSubstr;
+
+const std::vector<CommandPage>& Pages() {
+  static const OptionPage json{.names = {"--json"}, .help = "Print JSON"};
+  static const OptionPage output{.names = {"--output"}, .type = "FILE", .help = "Write FILE"};
+  static const OptionPage network{
+      .names = {"--network"}, .type = "NAME", .words = {"flow", "message"}, .help = "How"};
+  static const OptionPage help{.names = {"-h", "--help"}, .help = "Help"};
+  static const OptionPage log{.names = {"LOG"}, .argument = true};
+  static const std::vector<CommandPage> pages = {
+      {.name = "", .about = "All", .options = {help}},
+      {.name = "simulate", .about = "Forecasts a step: long", .options = {help, network, json}},
+      {.name = "calibrate", .about = "Measures", .options = {help, output}},
+      {.name = "calibrate import", .about = "Reads\nlogs. More", .options = {help, log}},
+  };
+  return pages;
+}
+
+std::string Of(const std::vector<std::string>& words) { return Completions(Pages(), words); }
+
+TEST(Completions, OffersCommandsThatBeginSo) {
+  EXPECT_EQ(Of({""}), "simulate\tForecasts a step\ncalibrate\tMeasures\n");
+  EXPECT_EQ(Of({"sim"}), "simulate\tForecasts a step\n");
+  EXPECT_EQ(Of({"calibrate", ""}), "import\tReads logs\n");
+  EXPECT_EQ(Of({"nothing"}), "");
+  EXPECT_EQ(Of({}), "");
+}
+
+TEST(Completions, OffersOptionsOfTheCommandAlone) {
+  EXPECT_EQ(Of({"--h"}), "--help\tHelp\n");
+  EXPECT_EQ(Of({"simulate", "--"}), "--help\tHelp\n--network\tHow\n--json\tPrint JSON\n");
+  EXPECT_EQ(Of({"calibrate", "import", "-"}), "--help\tHelp\n");
+}
+
+TEST(Completions, OffersTheWordsThatAValueMayBe) {
+  EXPECT_EQ(Of({"simulate", "--network", ""}), "flow\nmessage\n");
+  EXPECT_EQ(Of({"simulate", "x.yaml", "--network", "m"}), "message\n");
+  EXPECT_EQ(Of({"simulate", "--network=f"}), "--network=flow\n");
+  // A flag takes no value.
+  EXPECT_EQ(Of({"simulate", "--json", "--n"}), "--network\tHow\n");
+}
+
+TEST(Completions, LeavesFilesToTheShell) {
+  EXPECT_EQ(Of({"calibrate", "--output", "a"}), ":files\n");
+  EXPECT_EQ(Of({"calibrate", "import", ""}), ":files\n");
+  EXPECT_EQ(Of({"calibrate", "import", "a.log", ""}), ":files\n");
+}
+
+TEST(CompletionScript, EachShellHasOne) {
+  for (const std::string& shell : CompletionShells()) {
+    EXPECT_THAT(CompletionScript(shell), HasSubstr(shell));
+    EXPECT_THAT(CompletionScript(shell), HasSubstr(kFilesToo));
+  }
+}
+
+}  // namespace
+}  // namespace stepcast::cli

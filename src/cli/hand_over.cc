@@ -1,0 +1,126 @@
+#include "src/cli/hand_over.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/base/diagnostic.h"
+#include "src/messaging/launch.h"
+
+namespace stepcast::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kProgram = "stepcast-hardware";
+
+fs::path OwnFolder() {
+  std::error_code error;
+  return fs::read_symlink("/proc/self/exe", error).parent_path();
+}
+
+bool Runs(const fs::path& program) { return ::access(program.c_str(), X_OK) == 0; }
+
+std::vector<char*> Words(const std::string& program, std::vector<std::string>& arguments) {
+  std::vector<char*> words = {const_cast<char*>(program.c_str())};
+  for (std::string& argument : arguments) words.push_back(argument.data());
+  words.push_back(nullptr);
+  return words;
+}
+
+Outcome Missing(const fs::path& folder, const std::string& need) {
+  return WrongInput(
+      {{.code = "command.no-hardware",
+        .location = {"command line", 0, 0},
+        .message = fmt::format("{} needs {}, and there is none in {}", need, kProgram,
+                               Quoted(folder.string(), "'", PATH_MAX)),
+        .hint = fmt::format("copy {} of the same release there (the package {} has it); in a "
+                            "checkout build it with 'bazel build //src/cli:stepcast'",
+                            kProgram, kProgram)}});
+}
+
+// Returns where that is not possible.
+Outcome HandOver(std::vector<std::string> arguments, const std::string& need) {
+  const fs::path folder = OwnFolder();
+  const std::string program = (folder / kProgram).string();
+  if (!Runs(program)) return Missing(folder, need);
+  ::execv(program.c_str(), Words(program, arguments).data());
+  return Failed(fmt::format("cannot start {}: {}", program, std::strerror(errno)));
+}
+
+// What the program prints, where it can be started and exits with 0.
+std::string OutputOf(const std::string& program, std::vector<std::string> arguments) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return "";
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  pid_t child = 0;
+  const int error = ::posix_spawn(&child, program.c_str(), &actions, nullptr,
+                                  Words(program, arguments).data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::close(ends[1]);
+  std::string output;
+  std::array<char, 4096> part{};
+  for (ssize_t size = 0; error == 0 && (size = ::read(ends[0], part.data(), part.size())) > 0;) {
+    output.append(part.data(), static_cast<std::size_t>(size));
+  }
+  ::close(ends[0]);
+  int status = 0;
+  if (error != 0 || ::waitpid(child, &status, 0) != child || status != 0) return "";
+  return output;
+}
+
+std::string Backends() {
+  const fs::path folder = OwnFolder();
+  const std::string program = (folder / kProgram).string();
+  if (!Runs(program)) return fmt::format("none: {} is not in {}", kProgram, folder.string());
+  const std::string version = OutputOf(program, {"--version"});
+  constexpr std::string_view kLine = "\nbackends ";
+  const std::size_t line = version.find(kLine);
+  if (line == std::string::npos) {
+    return fmt::format("none: {} cannot start, run it to see why", program);
+  }
+  const std::size_t begin = line + kLine.size();
+  return version.substr(begin, version.find('\n', begin) - begin);
+}
+
+}  // namespace
+
+HardwareAccess HandedOver(std::vector<std::string> arguments) {
+  const auto run = [arguments = std::move(arguments)](const std::string& need) {
+    return HandOver(arguments, need);
+  };
+  return {
+      .execute = [run](const ExecuteOptions&) { return run("'stepcast execute'"); },
+      .validate = [run](const ValidateOptions&) { return run("'stepcast validate SCENARIO'"); },
+      .calibrate = [run](const CalibrateOptions&) { return run("'stepcast calibrate'"); },
+      .run_work =
+          [run](const WorkCommand& command) {
+            const auto launch =
+                messaging::FindLaunch([](const char* name) { return std::getenv(name); });
+            // Work of this kind needs no launcher: torchrun's variables are ignored.
+            const bool ranks =
+                launch && launch->launcher == messaging::Launcher::kMpi && launch->ranks > 1;
+            if (!ranks) return RunOnThreads(command);
+            Outcome outcome = run("a sweep or search on several ranks");
+            if (launch->rank > 0) outcome.messages.clear();  // rank 0 says it
+            return outcome;
+          },
+      .backends = Backends,
+  };
+}
+
+}  // namespace stepcast::cli

@@ -1,0 +1,143 @@
+#include "src/cli/process.h"
+
+#include <fcntl.h>
+#include <malloc.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fmt/format.h"
+#include "src/base/replacement.h"
+#include "src/cli/command_line.h"
+#include "src/cli/kept_note.h"
+#include "src/cli/outcome.h"
+#include "src/report/output_file.h"
+
+namespace stepcast::cli {
+namespace {
+
+bool (*take_signal)(int) = nullptr;
+
+extern "C" void StopAtSignal(int signal) {
+  // Several ranks end together, and the cause of the signal may be another rank's death.
+  const int error = errno;
+  const bool taken = take_signal != nullptr && take_signal(signal);
+  errno = error;
+  if (taken) return;
+  SignalsHeldBack::LetFinish();
+  report::RemoveUnfinishedFiles();
+  constexpr std::string_view kLine = "\nstepcast: interrupted\n";
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kLine.data(), kLine.size());
+  SayWhatIsKept();
+  ::_exit(128 + signal);
+}
+
+void SetSignals() {
+  // A reader that goes away is an error of writing, and not the end at once: what a command has
+  // begun, it finishes.
+  ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_IGN);  // so is a limit on file sizes
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction before = {};
+    ::sigaction(number, nullptr, &before);
+    if (before.sa_handler == SIG_IGN) continue;  // as nohup wants it
+    struct sigaction action = {};
+    action.sa_handler = StopAtSignal;
+    action.sa_flags = SA_RESTART;
+    ::sigfillset(&action.sa_mask);
+    ::sigaction(number, &action, nullptr);
+  }
+}
+
+// A closed stdin, stdout or stderr would give its number to the next file that is opened.
+void FillStandardDescriptors() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(descriptor, F_GETFD) == -1 && errno == EBADF) {
+      // Written to, it fails as a closed one would.
+      [[maybe_unused]] const int opened = ::open("/dev/null", O_RDONLY);
+    }
+  }
+}
+
+bool WriteAll(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(descriptor, text.data(), text.size());
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      return false;
+    }
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+// A search makes and drops step programs of some megabytes by the thousand. glibc gives such blocks
+// back at once and takes them anew, zeroed page by page: a fifth of the time of `plan`.
+void KeepFreedMemory() {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 256 << 20);
+#endif
+}
+
+// The system refused something that nothing can go on without: memory, a thread, a folder.
+std::string ReasonOf(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return "out of memory";
+  return error.what();
+}
+
+// An exception that leaves a thread ends the process with a sentence, too.
+[[noreturn]] void EndByException() {
+  report::RemoveUnfinishedFiles();
+  std::string reason = "a thread could not go on";
+  try {
+    if (const std::exception_ptr thrown = std::current_exception()) std::rethrow_exception(thrown);
+  } catch (const std::exception& error) {
+    reason = ReasonOf(error);
+  } catch (...) {
+  }
+  const std::string line = Failed(reason).messages;
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+  SayWhatIsKept();
+  ::_exit(kFailed);
+}
+
+}  // namespace
+
+int RunProcess(int count, char** words, const ProcessParts& parts) {
+  std::set_terminate(EndByException);
+  take_signal = parts.take_signal;
+  KeepFreedMemory();
+  FillStandardDescriptors();
+  SetSignals();
+  Outcome outcome;
+  try {
+    const std::vector<std::string> arguments(words + std::min(count, 1), words + count);
+    outcome = RunCommandLine(arguments, parts.hardware(arguments));
+  } catch (const std::exception& error) {
+    report::RemoveUnfinishedFiles();
+    outcome = Failed(ReasonOf(error));
+  }
+  WriteAll(STDERR_FILENO, outcome.messages);
+  // Some file systems tell only at the end that there was no room.
+  const bool complete = WriteAll(STDOUT_FILENO, outcome.output) &&
+                        (outcome.output.empty() || ::close(STDOUT_FILENO) == 0);
+  // A reader that has seen enough (`| head`) takes nothing from the answer.
+  if (!complete && errno != EPIPE) {
+    WriteAll(STDERR_FILENO,
+             fmt::format("stepcast: cannot write the output: {}\n", std::strerror(errno)));
+    outcome.status = kFailed;
+  }
+  return outcome.end ? outcome.end(outcome.status) : outcome.status;
+}
+
+}  // namespace stepcast::cli

@@ -1,0 +1,16 @@
+#include "src/cli/version.h"
+
+#include <string_view>
+
+#include "fmt/format.h"
+
+namespace stepcast::cli {
+
+std::string VersionText(const std::string& backends) {
+  // Only a release states its commit: a build for each commit would link everything anew.
+  constexpr std::string_view kCommit = STEPCAST_COMMIT;
+  return fmt::format("stepcast {}\ncommit   {}\nbackends {}\n", kVersion,
+                     kCommit.empty() ? "not stated: built from a checkout" : kCommit, backends);
+}
+
+}  // namespace stepcast::cli

@@ -1,0 +1,107 @@
+"""Forecasts training steps of distributed training.
+
+A scenario is the path of a scenario file or plan.json, or a dict with the same keys; `set` is a dict
+of dotted keys and their values, as with --set. Results are dicts, those that the commands print with
+--json. Mistakes in the input raise InputError, whose `diagnostics` is a list of dicts with code, file,
+line, column, message and hint; failures raise Failure.
+
+One process of the program that this package carries answers all questions of a Python process; other
+threads run meanwhile.
+"""
+
+import json
+import os
+from typing import Any, Dict, Iterable, Mapping, Optional, Sequence, Union
+
+from ._answers import Answer, Rows
+from ._errors import Failure, InputError
+from ._program import Program
+from ._version import __version__
+
+Scenario = Union[str, "os.PathLike[str]", Mapping[str, Any]]
+Settings = Mapping[str, Any]
+Axes = Mapping[str, Union[str, Iterable[Any]]]
+
+__all__ = ["Answer", "Failure", "InputError", "Rows", "__version__", "compare", "emit", "explain",
+           "memory", "plan", "simulate", "sweep"]
+
+_server = Program()
+
+
+def simulate(scenario: Scenario, set: Settings = {}) -> Answer:
+    """The forecast of one step: the document of `stepcast simulate --json`."""
+    return Answer(_ask("simulate", scenario, set))
+
+
+def memory(scenario: Scenario, set: Settings = {}, max_micro_batch: bool = False) -> Rows:
+    """Memory by ZeRO stage: the document of `stepcast memory --json`."""
+    return Rows(_ask("memory", scenario, set, max_micro_batch=bool(max_micro_batch)), "stages")
+
+
+def sweep(scenario: Scenario, vary: Axes, set: Settings = {}) -> Rows:
+    """Every combination: the document of `stepcast sweep --json`.
+
+    `vary` is a dict of keys and their values: a list, or text as --vary takes it.
+    """
+    return Rows(_ask("sweep", scenario, set, vary=_axes(vary)), "rows")
+
+
+def plan(scenario: Scenario, *, target: str = "step_time", framework: str = "", vary: Axes = {},
+         fix: Sequence[str] = (), set: Settings = {}, deadline: str = "", tokens: str = "",
+         price: Optional[float] = None, headroom: str = "", fewer_nodes: bool = False,
+         best: int = 5, why: int = 0, emit: Union[str, "os.PathLike[str]"] = "",
+         force: bool = False) -> Rows:
+    """The best plans: the document of `stepcast plan --json`; arguments are its options.
+
+    `emit` names a folder for the best one.
+    """
+    return Rows(_ask("plan", scenario, set, vary=_axes(vary), target=target, framework=framework,
+                     fix=list(fix), deadline=deadline, tokens=tokens, price=price,
+                     headroom=headroom, fewer_nodes=bool(fewer_nodes), best=best, why=why,
+                     folder=os.fsdecode(emit), force=bool(force)), "best")
+
+
+def compare(a: Scenario, b: Optional[Scenario] = None, set_a: Settings = {},
+            set_b: Settings = {}) -> Answer:
+    """Two plans side by side: the document of `stepcast compare --json`."""
+    other = {} if b is None else {"other": _scenario(b)}
+    return Answer(_ask("compare", a, set_a, other_set=_settings(set_b), **other))
+
+
+def explain(scenario: Scenario, set: Settings = {}) -> Answer:
+    """Why a step takes as long as it does: the document of `stepcast explain --json`."""
+    return Answer(_ask("explain", scenario, set))
+
+
+def emit(scenario: Scenario, folder: Union[str, "os.PathLike[str]"], set: Settings = {},
+         force: bool = False) -> Answer:
+    """Writes the plan into a folder, as `stepcast simulate --emit`; returns the forecast."""
+    return Answer(_ask("emit", scenario, set, folder=os.fsdecode(folder), force=bool(force)))
+
+
+def _ask(question: str, scenario: Scenario, settings: Settings, **keys: Any) -> Dict[str, Any]:
+    return _server.ask({"ask": question, "scenario": _scenario(scenario),
+                         "set": _settings(settings), **keys})
+
+
+def _scenario(scenario: Scenario) -> Union[str, Mapping[str, Any]]:
+    if isinstance(scenario, Mapping):
+        return dict(scenario)
+    return os.fsdecode(scenario)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _settings(settings: Settings) -> Dict[str, str]:
+    if not isinstance(settings, Mapping):
+        raise TypeError(f"a dict of keys and values is due, not {type(settings).__name__}")
+    return {key: _text(value) for key, value in settings.items()}
+
+
+def _axes(vary: Axes) -> Dict[str, Union[str, list]]:
+    if not isinstance(vary, Mapping):
+        raise TypeError(f"a dict of keys and lists of values is due, not {type(vary).__name__}")
+    return {key: values if isinstance(values, str) else [_text(value) for value in values]
+            for key, values in vary.items()}
