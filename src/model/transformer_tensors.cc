@@ -293,7 +293,8 @@ void AppendExperts(const Architecture& a, const ModuleNames& names, Parameters& 
   const bool frozen = a.lora.adapts();
   const auto append = [&](std::string_view module, Of of, std::vector<std::int64_t> shape,
                           int divided) {
-    std::vector<Split> splits{{.axis = parallel::Axis::kExpert, .dimension = 0}};
+    std::vector<Split> splits{{.axis = parallel::Axis::kExpertOuter, .dimension = 0},
+                              {.axis = parallel::Axis::kExpertInner, .dimension = 0}};
     if (divided > 0)
       splits.push_back({.axis = parallel::Axis::kExpertTensor, .dimension = divided});
     parameters.push_back({module, of, std::move(shape), std::move(splits), false, frozen,

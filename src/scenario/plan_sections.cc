@@ -269,6 +269,11 @@ constexpr SectionKey kExpertKeys[] = {
      [](MappingReader& reader, plan::Request& request) {
        request.imbalance = reader.ReadDecimal("imbalance", Need::kOptional, {1, kMostImbalance});
      }},
+    {"capacity_factor",
+     [](MappingReader& reader, plan::Request& request) {
+       request.capacity_factor =
+           reader.ReadDecimal("capacity_factor", Need::kOptional, {0.01, kMostImbalance});
+     }},
 };
 
 // And of `parallelism`.
