@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "fmt/format.h"
 #include "src/plan/legality_rules.h"
@@ -46,7 +47,7 @@ class ExpertRules : public Rules {
       Add("parallelism.expert", "plan.axis-not-of-framework",
           fmt::format("expert parallelism of {} is not modelled: {}",
                       plan::Name(*request_.framework), ranks()),
-          "leave it at 1, or write framework: megatron");
+          "leave it at 1, or write framework: megatron or fsdp2");
     }
     if (facts_.experts % ranks() != 0) {
       Add("parallelism.expert", "plan.expert-division",
@@ -60,13 +61,30 @@ class ExpertRules : public Rules {
                       parts()),
           "choose a divisor");
     }
-    if (Is(Framework::kMegatron) && request_.tensor.value_or(1) > 1 &&
-        !request_.sequence_parallel.value_or(false)) {
+    CheckTensor();
+  }
+
+  void CheckTensor() {
+    if (request_.tensor.value_or(1) == 1 || !request_.framework) return;
+    if (!TraitsOf(*request_.framework).expert_parallel) {
+      Add("parallelism.tensor", "plan.experts-not-supported-with",
+          fmt::format("mixtures with tensor parallelism of {} are not modelled",
+                      plan::Name(*request_.framework)),
+          "leave tensor at 1, or write framework: megatron or fsdp2");
+      return;
+    }
+    if (!request_.sequence_parallel.value_or(false)) {
       Add("parallelism.sequence_parallel", "plan.experts-need-sequence-parallel",
-          "Megatron-Core trains mixtures with tensor parallelism only where sequence_parallel is "
-          "on "
-          "(megatron/core/transformer/moe/moe_layer.py)",
+          "ranks that share layers each route their own part of the tokens to the experts, and "
+          "sequence_parallel is false",
           "write sequence_parallel: true, or tensor: 1");
+    }
+    if (Is(Framework::kFsdp2) && ranks() == 1) {
+      Add("parallelism.expert", "plan.experts-not-supported-with",
+          "torchtitan divides every expert among tensor-parallel ranks where experts are not "
+          "shared "
+          "out, which is not modelled: expert is 1",
+          "write an expert of 2 or more, or tensor: 1");
     }
   }
 
@@ -121,6 +139,31 @@ class ExpertRules : public Rules {
              "write precision: bf16");
     }
     const bool divided = ranks() > 1 || parts() > 1;
+    const auto* kept = request_.reshard_after_forward
+                           ? std::get_if<std::int64_t>(&*request_.reshard_after_forward)
+                           : nullptr;
+    if (divided && kept != nullptr) {
+      refuse("data_parallel.reshard_after_forward",
+             fmt::format("parts of experts that ranks share out are not kept yet, and "
+                         "reshard_after_forward is {}",
+                         *kept),
+             "write true or false, or expert: 1");
+    }
+    if (divided && request_.cpu_offload.value_or(false)) {
+      refuse("data_parallel.cpu_offload",
+             "parameters of experts that ranks share out are not offloaded yet",
+             "write cpu_offload: false, or expert: 1");
+    }
+    if (divided && request_.precision == DataType::kFp16) {
+      refuse("training.precision",
+             "overflows are not looked for in experts that ranks share out, and precision is fp16",
+             "write precision: bf16");
+    }
+    if (request_.dispatcher == model::Dispatcher::kAllGather && Is(Framework::kFsdp2)) {
+      refuse("experts.dispatcher",
+             "torchtitan sends rows by all-to-all, and dispatcher is all_gather",
+             "write dispatcher: all_to_all");
+    }
     if (divided && request_.optimizer_cpu_offload.value_or(false)) {
       refuse("data_parallel.optimizer_cpu_offload",
              "states of experts that ranks share out are not offloaded yet",

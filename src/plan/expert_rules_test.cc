@@ -54,8 +54,8 @@ TEST(ExpertRules, NameEveryImpossibleCombinationWithBothValues) {
   Facts nine = EightExperts();
   nine.devices = 9;
   ExpectFault(
-      nine, [](Request& r) { r.expert = 3; }, "parallelism.expert",
-      "plan.expert-division", "the model's 8 experts do not divide among 3 ranks");
+      nine, [](Request& r) { r.expert = 3; }, "parallelism.expert", "plan.expert-division",
+      "the model's 8 experts do not divide among 3 ranks");
   Facts few = EightExperts();
   few.devices = 4;
   ExpectFault(
@@ -72,8 +72,8 @@ TEST(ExpertRules, NameEveryImpossibleCombinationWithBothValues) {
   ExpectFault(
       EightExperts(), [](Request& r) { r.tensor = 2; }, "parallelism.sequence_parallel",
       "plan.experts-need-sequence-parallel",
-      "Megatron-Core trains mixtures with tensor parallelism only where sequence_parallel "
-      "is on (megatron/core/transformer/moe/moe_layer.py)");
+      "ranks that share layers each route their own part of the tokens to the experts, and "
+      "sequence_parallel is false");
   ExpectFault(
       EightExperts(),
       [](Request& r) {

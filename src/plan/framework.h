@@ -102,7 +102,8 @@ inline constexpr FrameworkTraits kFrameworkTraits[] = {
      .of_pytorch = true,
      .pipelines = true,
      .tensor_parallel = true,
-     .context_parallel = true},
+     .context_parallel = true,
+     .expert_parallel = true},
     // Layers that ranks divide are the model's own there: Megatron-DeepSpeed's.
     {.name = "deepspeed",
      .first_stage = 0,

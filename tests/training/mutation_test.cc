@@ -293,11 +293,14 @@ TEST(Mutations, OfExpertParallelismShow) {
   };
   const char* const kStage0 = "zero_stage: 0, framework: megatron";
   const char* const kStage1 = "zero_stage: 1, framework: megatron";
+  const char* const kStage3 = "zero_stage: 3, framework: fsdp2";
   ExpectToShow({plan(2, "expert: 2", kStage0), plan(4, "expert: 2", kStage0),
                 plan(4, "expert: 2", kStage1), plan(2, "expert: 2, expert_tensor: 1", kStage1, 2),
                 plan(2, "expert: 2, expert_tensor: 2", kStage1, 2),
                 plan(4, "expert: 2, expert_tensor: 1", kStage1, 1, 2),
-                plan(2, "expert: 4, expert_tensor: 1", kStage1, 1, 1, 2)},
+                plan(2, "expert: 4, expert_tensor: 1", kStage1, 1, 1, 2),
+                plan(2, "expert: 2", kStage3), plan(4, "expert: 2", kStage3),
+                plan(2, "expert: 2", kStage3, 2), plan(4, "expert: 2", kStage3, 1, 2)},
                200);
 }
 
