@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "src/foreign/setting.h"
 
 namespace stepcast::foreign {
@@ -56,6 +57,24 @@ void Draft::Override(std::string_view key, std::string value, const std::string&
 
 void Draft::Omit(Location location, std::string option, std::string consequence) {
   omissions_.push_back({std::move(location), std::move(option), std::move(consequence)});
+}
+
+void Draft::AskForVariable(const std::string& name, const std::string& subject,
+                           const Location& location, const std::vector<std::string>& words) {
+  if (std::find(asked_.begin(), asked_.end(), name) != asked_.end()) return;
+  asked_.push_back(name);
+  const bool argument = name.find_first_not_of("0123456789") == std::string::npos;
+  std::string hint =
+      fmt::format("say it: --variable {}={}", name, words.empty() ? "VALUE" : words.front());
+  if (words.size() > 1) {
+    hint += fmt::format("; the script compares it with {}", fmt::join(words, ", "));
+  }
+  Report({"foreign.missing", location,
+          fmt::format("{} depends on {}", subject,
+                      argument
+                          ? fmt::format("argument {} of the script", name)
+                          : fmt::format("a variable that the file does not set: {}", Quoted(name))),
+          std::move(hint)});
 }
 
 const Entry* Draft::Find(std::string_view key) const {

@@ -38,6 +38,13 @@ class Draft {
 
   void Omit(Location location, std::string option, std::string consequence);
   void Report(Diagnostic mistake) { mistakes_.push_back(std::move(mistake)); }
+  // What `subject` says depends on a variable of which nothing is known; `words`: what the file
+  // compares it with. A mistake; once for each variable.
+  void AskForVariable(const std::string& name, const std::string& subject, const Location& location,
+                      const std::vector<std::string>& words);
+  // Whether there was one.
+  bool asked_for_variables() const { return !asked_.empty(); }
+
   // Which model the files name without its dimensions: "torchtitan's qwen3 8B".
   void NameModel(std::string model) { named_model_ = std::move(model); }
   const std::string& named_model() const { return named_model_; }
@@ -64,6 +71,7 @@ class Draft {
   std::vector<Omission> omissions_;
   std::vector<std::string> notes_;
   std::string named_model_;
+  std::vector<std::string> asked_;  // variables
   Diagnostics mistakes_;
 };
 

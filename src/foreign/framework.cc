@@ -73,11 +73,8 @@ const Option* Reading::RowOf(std::string_view name) const {
   const Option* group = nullptr;
   for (const Option& option : framework_.options) {
     if (option.name == name) return &option;
-    if (!option.name.ends_with(".*")) continue;
-    const std::string_view above = option.name.substr(0, option.name.size() - 2);
-    if (name.starts_with(above) && (name.size() == above.size() || name[above.size()] == '.')) {
-      group = &option;
-    }
+    if (!option.name.ends_with('*')) continue;
+    if (name.starts_with(option.name.substr(0, option.name.size() - 1))) group = &option;
   }
   return group;
 }
@@ -89,12 +86,14 @@ void Reading::ReadRow(const Option& option, const Setting& setting) {
     case Effect::kRule:
       return;
     case Effect::kNotModelled:
-      if (!IsNeutral(option, value)) Omit(setting.name, std::string(option.consequence));
+      if (!value.unknown.empty() || !IsNeutral(option, value))
+        Omit(setting.name, std::string(option.consequence));
       return;
     case Effect::kSets:
       break;
   }
   if (value.kind == Value::Kind::kNothing) return;
+  if (!value.unknown.empty()) return AskFor(setting);
   if (option.words == "bool") {
     if (const auto on = value.Boolean()) {
       draft_.State(option.key, *on ? "true" : "false", setting.location);
@@ -115,6 +114,11 @@ void Reading::ReadRow(const Option& option, const Setting& setting) {
     return;
   }
   draft_.State(option.key, AsYaml(value), setting.location);
+}
+
+void Reading::AskFor(const Setting& setting) const {
+  draft_.AskForVariable(setting.value.unknown.front(), Quoted(setting.name), setting.location,
+                        setting.value.known_words);
 }
 
 void Reading::ReadRows() {
@@ -144,6 +148,10 @@ void Reading::ReadDefaults() {
 std::optional<Value> Reading::Get(std::string_view name) const {
   if (const Setting* setting = document_.Find(name)) {
     if (setting->value.kind == Value::Kind::kNothing) return std::nullopt;
+    if (!setting->value.unknown.empty()) {
+      AskFor(*setting);
+      return std::nullopt;
+    }
     return setting->value;
   }
   const Option* option = RowOf(name);
@@ -180,7 +188,8 @@ void Reading::Set(std::string_view key, std::string value, std::string_view beca
 void Reading::Omit(std::string_view name, std::string consequence) {
   const Setting* setting = document_.Find(name);
   if (setting == nullptr) return;
-  draft_.Omit(setting->location, fmt::format("{} = {}", name, setting->value.Shown()),
+  const std::string_view written = setting->written.empty() ? name : setting->written;
+  draft_.Omit(setting->location, fmt::format("{} = {}", written, setting->value.Shown()),
               std::move(consequence));
 }
 
@@ -191,7 +200,8 @@ void Reading::Wrong(std::string_view name, std::string message, std::string hint
 }
 
 std::string Reading::DefaultOrigin() const {
-  return fmt::format("{}'s default at {}", framework_.name, framework_.release);
+  return fmt::format("{}{} default at {}", framework_.name,
+                     framework_.name.ends_with('s') ? "'" : "'s", framework_.release);
 }
 
 }  // namespace stepcast::foreign

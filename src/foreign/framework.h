@@ -1,12 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <functional>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "src/foreign/draft.h"
 #include "src/foreign/option.h"
@@ -28,13 +28,21 @@ struct Framework {
   bool adds_to_others = false;
 };
 
+// What a file's meaning depends on beside the file itself. Any of them may be empty.
+struct Surroundings {
+  std::function<std::optional<std::int64_t>()> devices{};        // the GPUs of the draft's cluster
+  std::function<std::optional<std::int64_t>()> gpus_per_node{};  // of it
+  std::function<std::optional<std::int64_t>()> hidden_size{};    // of the draft's model
+  // Whether a file of the framework of this name is among those that are read.
+  std::function<bool(std::string_view)> has_file_of{};
+};
+
 // One file as one framework's configuration, on the way into a draft.
 class Reading {
  public:
-  // `devices`: the GPUs of the cluster, where the command line says which cluster.
   Reading(const Framework& framework, const Document& document, Draft& draft,
-          std::optional<std::int64_t> devices)
-      : framework_(framework), document_(document), draft_(draft), devices_(devices) {}
+          const Surroundings& surroundings)
+      : framework_(framework), document_(document), draft_(draft), surroundings_(surroundings) {}
 
   // What each row says of each setting. Options without a row are omissions.
   void ReadRows();
@@ -65,18 +73,31 @@ class Reading {
 
   Draft& draft() { return draft_; }
   const Document& document() const { return document_; }
-  std::optional<std::int64_t> devices() const { return devices_; }
+  std::optional<std::int64_t> devices() const {
+    return surroundings_.devices ? surroundings_.devices() : std::nullopt;
+  }
+  std::optional<std::int64_t> gpus_per_node() const {
+    return surroundings_.gpus_per_node ? surroundings_.gpus_per_node() : std::nullopt;
+  }
+  std::optional<std::int64_t> hidden_size() const {
+    return surroundings_.hidden_size ? surroundings_.hidden_size() : std::nullopt;
+  }
+  bool has_file_of(std::string_view framework) const {
+    return surroundings_.has_file_of && surroundings_.has_file_of(framework);
+  }
   // "torchtitan's default at 238fa9953e4a"
   std::string DefaultOrigin() const;
 
  private:
   const Option* RowOf(std::string_view name) const;
   void ReadRow(const Option& option, const Setting& setting);
+  // The option's value depends on a variable that is not known.
+  void AskFor(const Setting& setting) const;
 
   const Framework& framework_;
   const Document& document_;
   Draft& draft_;
-  std::optional<std::int64_t> devices_;
+  const Surroundings& surroundings_;
 };
 
 // "8192" of the text of a file in YAML's words: true and false, plain numbers, quoted text.

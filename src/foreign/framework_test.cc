@@ -16,6 +16,8 @@ constexpr Option kOptions[] = {
 const Framework kFramework = {
     .name = "titan", .form = "titan's file", .release = "1.0", .options = kOptions, .rules = {}};
 
+const Surroundings kAlone;
+
 Setting Line(const char* name, const char* value, int line) {
   return {name, Value::Text(value), {"a.toml", line, 1}};
 }
@@ -26,7 +28,7 @@ TEST(Reading, RowsSayWhatSettingsMean) {
       {Line("training.seq_len", "8192", 1), Line("training.dtype", "bfloat16", 2),
        Line("compile", "True", 3), Line("metrics.log_freq", "10", 4)}};
   Draft draft;
-  Reading reading(kFramework, document, draft, {});
+  Reading reading(kFramework, document, draft, kAlone);
   reading.ReadRows();
   reading.ReadDefaults();
   EXPECT_EQ(draft.Find("training.sequence_length")->value, "8192");
@@ -38,7 +40,7 @@ TEST(Reading, RowsSayWhatSettingsMean) {
 TEST(Reading, DefaultsNameTheRelease) {
   const Document document{"a.toml", {}};
   Draft draft;
-  Reading reading(kFramework, document, draft, {});
+  Reading reading(kFramework, document, draft, kAlone);
   reading.ReadRows();
   reading.ReadDefaults();
   EXPECT_EQ(draft.Find("training.sequence_length")->value, "2048");
@@ -52,7 +54,7 @@ TEST(Reading, NamesWhatIsLeftOut) {
                           {Line("early_step", "true", 1), Line("training.dtype", "int4", 2),
                            Line("training.new_key", "3", 3)}};
   Draft draft;
-  Reading reading(kFramework, document, draft, {});
+  Reading reading(kFramework, document, draft, kAlone);
   reading.ReadRows();
   ASSERT_EQ(draft.omissions().size(), 3u);
   EXPECT_EQ(draft.omissions()[0].option, "early_step = true");
@@ -64,14 +66,14 @@ TEST(Reading, NamesWhatIsLeftOut) {
 TEST(Reading, NeutralValuesAreNotLeftOut) {
   const Document document{"a.toml", {Line("early_step", "False", 1)}};
   Draft draft;
-  Reading(kFramework, document, draft, {}).ReadRows();
+  Reading(kFramework, document, draft, kAlone).ReadRows();
   EXPECT_TRUE(draft.omissions().empty());
 }
 
 TEST(Reading, ASwitchThatIsNeitherOnNorOffIsAMistake) {
   const Document document{"a.toml", {Line("compile", "maybe", 7)}};
   Draft draft;
-  Reading(kFramework, document, draft, {}).ReadRows();
+  Reading(kFramework, document, draft, kAlone).ReadRows();
   ASSERT_EQ(draft.mistakes().size(), 1u);
   EXPECT_EQ(draft.mistakes()[0].code, "foreign.value");
   EXPECT_EQ(draft.mistakes()[0].location.line, 7);

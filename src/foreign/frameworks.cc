@@ -2,8 +2,15 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
+#include "src/foreign/accelerate.h"
+#include "src/foreign/axolotl.h"
+#include "src/foreign/deepspeed.h"
+#include "src/foreign/megatron.h"
+#include "src/foreign/nemo.h"
 #include "src/foreign/torchtitan.h"
+#include "src/foreign/transformers.h"
 
 namespace stepcast::foreign {
 namespace {
@@ -33,19 +40,33 @@ constexpr KindOfFile kOthers[] = {
     {"kind", "a model or a topology of stepcast"},
 };
 
-constexpr const Framework* kFrameworks[] = {&kTorchtitan, &kTorchtitanPython};
-
-bool IsPython(const Document& document) { return document.file.ends_with(".py"); }
+constexpr const Framework* kFrameworks[] = {&kTorchtitan, &kTorchtitanPython, &kMegatron,
+                                            &kDeepSpeed,  &kTransformers,     &kAccelerate,
+                                            &kAxolotl};
 
 }  // namespace
 
 std::span<const Framework* const> Frameworks() { return kFrameworks; }
 
-const Framework* FrameworkOf(const Document& document) {
-  if (IsTorchtitan(document)) {
-    return IsPython(document) ? &kTorchtitanPython : &kTorchtitan;
+std::optional<Recognised> Recognise(const Document& document) {
+  if (document.file.ends_with(".py")) {
+    if (!IsTorchtitan(document)) return std::nullopt;
+    return Recognised{&kTorchtitanPython, document};
   }
-  return nullptr;
+  if (IsTorchtitan(document)) return Recognised{&kTorchtitan, document};
+  if (IsAxolotl(document)) return Recognised{&kAxolotl, document};
+  if (IsAccelerate(document)) return Recognised{&kAccelerate, document};
+  if (IsDeepSpeed(document)) return Recognised{&kDeepSpeed, document};
+  if (auto arguments = NemoDocument(document)) {
+    return Recognised{&kMegatron, *std::move(arguments)};
+  }
+  if (auto arguments = TransformersDocument(document)) {
+    return Recognised{&kTransformers, *std::move(arguments)};
+  }
+  if (auto arguments = MegatronDocument(document)) {
+    return Recognised{&kMegatron, *std::move(arguments)};
+  }
+  return std::nullopt;
 }
 
 std::string_view OtherProgramOf(const Document& document) {

@@ -15,8 +15,13 @@ namespace stepcast::foreign {
 // All whose configurations are read.
 std::span<const Framework* const> Frameworks();
 
-// The framework whose configuration the settings are; null where it is none that is read.
-const Framework* FrameworkOf(const Document& document);
+// A file as a framework's configuration, with options named as in its table.
+struct Recognised {
+  const Framework* framework;
+  Document document;
+};
+// Nothing where the settings are of no framework that is read.
+std::optional<Recognised> Recognise(const Document& document);
 
 // What a file is that no framework here reads, by its keys: "a configuration of nanotron". Empty:
 // it is not known either.

@@ -32,9 +32,22 @@ TEST(Frameworks, EveryRowSaysSomething) {
 }
 
 TEST(Frameworks, TorchtitanIsKnownByItsKeys) {
-  const Framework* framework = FrameworkOf(With({"model.flavor", "training.seq_len"}, "a.toml"));
-  ASSERT_NE(framework, nullptr);
-  EXPECT_EQ(framework->name, "torchtitan");
+  const auto recognised = Recognise(With({"model.flavor", "training.seq_len"}, "a.toml"));
+  ASSERT_TRUE(recognised.has_value());
+  EXPECT_EQ(recognised->framework->name, "torchtitan");
+}
+
+TEST(Frameworks, ArgumentsOfMegatronAreNamedAsOnItsCommandLine) {
+  for (const char* prefix : {"", "MODEL_ARGS.--"}) {
+    Document document{.file = "a.yaml"};
+    for (const char* name : {"num_layers", "seq-length"}) {
+      document.settings.push_back({std::string(prefix) + name, Value::Text("8")});
+    }
+    const auto recognised = Recognise(document);
+    ASSERT_TRUE(recognised.has_value());
+    EXPECT_EQ(recognised->framework->name, "Megatron-LM");
+    EXPECT_TRUE(recognised->document.Has("num-layers"));
+  }
 }
 
 TEST(Frameworks, FilesOfProgramsThatAreNotReadHaveNames) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -14,8 +15,12 @@
 #include "src/foreign/frameworks.h"
 #include "src/foreign/recognise.h"
 #include "src/foreign/setting.h"
+#include "src/foreign/shell_settings.h"
 #include "src/foreign/toml_settings.h"
+#include "src/foreign/variables.h"
 #include "src/foreign/yaml_settings.h"
+#include "src/model/architecture.h"
+#include "src/scenario/model_file.h"
 #include "src/scenario/source_names.h"
 #include "src/scenario/topology_file.h"
 #include "src/topology/node_type.h"
@@ -23,23 +28,33 @@
 namespace stepcast::foreign {
 namespace {
 
-struct Source {
-  Document document;
-  const Framework* framework = nullptr;
+// The GPUs of a cluster. What is wrong with it is reported where the scenario is loaded.
+struct Gpus {
+  std::optional<std::int64_t> of_node, of_cluster;
 };
 
-// The GPUs of so many nodes of the topology. What is wrong with it is reported where the scenario
-// is loaded.
-std::optional<std::int64_t> DevicesOf(const std::string& cluster, std::int64_t nodes) {
+Gpus GpusOf(const std::string& cluster, std::int64_t nodes) {
   const auto path = scenario::FindSource(cluster, "", scenario::SourceKind::kTopology);
-  if (!path) return std::nullopt;
+  if (!path) return {};
   const auto topology = scenario::LoadTopology(*path);
-  if (!topology) return std::nullopt;
+  if (!topology) return {};
   if (const auto* flat = std::get_if<topology::FlatCluster>(&topology->description)) {
-    return flat->devices;
+    return {1, flat->devices};
   }
   const auto& description = std::get<scenario::NodeDescription>(topology->description);
-  return nodes * description.node_type.Count(topology::DeviceKind::kGpu);
+  const std::int64_t gpus = description.node_type.Count(topology::DeviceKind::kGpu);
+  return {gpus, nodes * gpus};
+}
+
+// The hidden size of the model that is named so.
+std::optional<std::int64_t> HiddenSizeOf(const std::string& named) {
+  const auto path = scenario::FindSource(named, "", scenario::SourceKind::kModel);
+  if (!path) return std::nullopt;
+  const auto loaded = scenario::LoadModel(*path);
+  if (!loaded) return std::nullopt;
+  const auto* architecture = std::get_if<model::Architecture>(&loaded->model.source);
+  if (architecture == nullptr) return std::nullopt;
+  return architecture->hidden;
 }
 
 class Importer {
@@ -49,7 +64,11 @@ class Importer {
   Result<Imported> Run() {
     ReadOptions();
     for (const std::string& file : request_.files) Read(file);
-    if (!draft_.mistakes().empty()) return tl::make_unexpected(draft_.mistakes());
+    // What is asked for does not keep the rest from being asked for, too.
+    const bool readable =
+        std::all_of(draft_.mistakes().begin(), draft_.mistakes().end(),
+                    [](const Diagnostic& mistake) { return mistake.code == "foreign.missing"; });
+    if (!readable) return tl::make_unexpected(draft_.mistakes());
     Translate();
     AskForWhatIsMissing();
     if (!draft_.mistakes().empty()) return tl::make_unexpected(draft_.mistakes());
@@ -78,6 +97,17 @@ class Importer {
       }
       draft_.Override(option.substr(0, sign), option.substr(sign + 1), "--set " + option);
     }
+    for (const std::string& option : request_.variables) {
+      const std::size_t sign = option.find('=');
+      if (sign == std::string::npos || sign == 0) {
+        draft_.Report({"command.wrong-use",
+                       {"--variable " + option, 0, 0},
+                       "a variable is a name, = and a value: " + Quoted(option),
+                       "write --variable TP=4"});
+        continue;
+      }
+      variables_[option.substr(0, sign)] = option.substr(sign + 1);
+    }
     const auto given = [this](const char* key, const std::string& value, const char* option) {
       if (!value.empty()) {
         draft_.Override(key, AsYaml(Value::Text(PathOf(value))),
@@ -103,38 +133,85 @@ class Importer {
       for (Diagnostic& mistake : mistakes) draft_.Report(std::move(mistake));
       return;
     }
-    auto document = Parse(*text, file);
+    switch (SyntaxOf(file, *text)) {
+      case Syntax::kToml:
+        return Take(ParseToml(*text, file));
+      case Syntax::kShell:
+        return ReadScript(*text, file);
+      case Syntax::kPython:
+      case Syntax::kYaml:
+        return Take(ParseYamlSettings(*text, file));
+    }
+  }
+
+  void ReadScript(const std::string& text, const std::string& file) {
+    ShellDocuments script = ParseShellSettings(text, file, variables_);
+    bool recognised = Offer(std::move(script.command));
+    for (const auto& [name, place] : script.open) {
+      const auto words = script.compared.find(name);
+      if (words != script.compared.end()) {
+        draft_.AskForVariable(name, "a part of the command", place, words->second);
+      } else if (name != "@") {
+        draft_.Note(fmt::format(
+            "{}: what {} adds to the command is taken as nothing; say it with --variable '{}=...'",
+            Origin(place), name, name));
+      }
+    }
+    for (const auto& [embedded, line] : script.embedded) {
+      auto document = ParseYamlSettings(embedded, file);
+      if (!document) continue;  // a file of another kind
+      for (Setting& setting : document->settings) setting.location.line += line - 1;
+      recognised = Offer(*std::move(document)) || recognised;
+    }
+    if (recognised) return;
+    draft_.Report({"foreign.unknown-file",
+                   {file, 0, 0},
+                   "this script starts no program that is known by its options",
+                   fmt::format("read are {}", fmt::join(Forms(), ", "))});
+  }
+
+  // A document of its own file.
+  void Take(Result<Document> document) {
     if (!document) {
       for (Diagnostic& mistake : document.error()) draft_.Report(std::move(mistake));
       return;
     }
     if (IsModel(*document)) {
-      draft_.State("model", AsYaml(Value::Text(PathOf(file))), {file, 0, 0});
-      return;
-    }
-    const Framework* framework = FrameworkOf(*document);
-    if (framework == nullptr) {
+      draft_.State("model", AsYaml(Value::Text(PathOf(document->file))), {document->file, 0, 0});
+    } else if (!Offer(*document)) {
       ReportUnknown(*document);
-      return;
     }
-    sources_.push_back({*std::move(document), framework});
   }
 
-  Result<Document> Parse(const std::string& text, const std::string& file) {
-    switch (SyntaxOf(file, text)) {
-      case Syntax::kToml:
-        return ParseToml(text, file);
-      case Syntax::kShell:
-      case Syntax::kPython:
-      case Syntax::kYaml:
-        break;
+  // Whether a framework reads it.
+  bool Offer(Document document) {
+    ReplaceVariables(document, variables_);
+    auto recognised = Recognise(document);
+    if (!recognised) return false;
+    sources_.push_back(*std::move(recognised));
+    OfferNested(sources_.back().document);
+    return true;
+  }
+
+  // DeepSpeed's configuration in the place of the name of its file.
+  void OfferNested(const Document& document) {
+    constexpr std::string_view kAbove = "deepspeed.";
+    Document nested{.file = document.file};
+    for (const Setting& setting : document.settings) {
+      if (!setting.name.starts_with(kAbove)) continue;
+      nested.settings.push_back(setting);
+      nested.settings.back().name.erase(0, kAbove.size());
     }
-    return ParseYamlSettings(text, file);
+    if (!nested.settings.empty()) Offer(std::move(nested));
+  }
+
+  static std::vector<std::string_view> Forms() {
+    std::vector<std::string_view> forms;
+    for (const Framework* framework : Frameworks()) forms.push_back(framework->form);
+    return forms;
   }
 
   void ReportUnknown(const Document& document) {
-    std::vector<std::string_view> forms;
-    for (const Framework* framework : Frameworks()) forms.push_back(framework->form);
     if (IsScenario(document)) {
       draft_.Report({"foreign.unknown-file",
                      {document.file, 0, 0},
@@ -147,17 +224,19 @@ class Importer {
                    {document.file, 0, 0},
                    what.empty() ? "no program is known whose configuration this is"
                                 : fmt::format("this is {}, which is not read", what),
-                   fmt::format("read are {}", fmt::join(forms, ", "))});
+                   fmt::format("read are {}", fmt::join(Forms(), ", "))});
   }
 
   void Translate() {
     // Programs that others start, such as DeepSpeed, find what those say.
-    std::stable_sort(sources_.begin(), sources_.end(), [](const Source& a, const Source& b) {
-      return !a.framework->adds_to_others && b.framework->adds_to_others;
-    });
+    std::stable_sort(sources_.begin(), sources_.end(),
+                     [](const Recognised& a, const Recognised& b) {
+                       return !a.framework->adds_to_others && b.framework->adds_to_others;
+                     });
+    const Surroundings surroundings = MakeSurroundings();
     std::vector<Reading> readings;
-    for (const Source& source : sources_) {
-      readings.emplace_back(*source.framework, source.document, draft_, Devices());
+    for (const Recognised& source : sources_) {
+      readings.emplace_back(*source.framework, source.document, draft_, surroundings);
     }
     for (Reading& reading : readings) reading.ReadRows();
     for (Reading& reading : readings) reading.ReadRules();
@@ -169,10 +248,25 @@ class Importer {
     }
   }
 
-  std::optional<std::int64_t> Devices() const {
-    const Entry* cluster = draft_.Find("cluster.topology");
-    if (cluster == nullptr) return std::nullopt;
-    return DevicesOf(cluster->value, draft_.Integer("cluster.nodes").value_or(1));
+  Surroundings MakeSurroundings() {
+    const auto gpus = [this] {
+      const Entry* cluster = draft_.Find("cluster.topology");
+      if (cluster == nullptr) return Gpus{};
+      return GpusOf(cluster->value, draft_.Integer("cluster.nodes").value_or(1));
+    };
+    return {.devices = [gpus] { return gpus().of_cluster; },
+            .gpus_per_node = [gpus] { return gpus().of_node; },
+            .hidden_size = [this]() -> std::optional<std::int64_t> {
+              if (const auto stated = draft_.Integer("model.hidden_size")) return stated;
+              const Entry* model = draft_.Find("model");
+              return model == nullptr ? std::nullopt : HiddenSizeOf(model->value);
+            },
+            .has_file_of =
+                [this](std::string_view name) {
+                  return std::any_of(
+                      sources_.begin(), sources_.end(),
+                      [name](const Recognised& source) { return source.framework->name == name; });
+                }};
   }
 
   void AskForWhatIsMissing() {
@@ -201,6 +295,10 @@ class Importer {
     const std::string file = request_.files.empty() ? "command line" : request_.files.front();
     for (const Need& need : kNeeds) {
       if (draft_.Has(need.key)) continue;
+      // The variable that was asked for may say it.
+      const bool of_plan = std::string_view(need.key).find('_') != std::string_view::npos ||
+                           std::string_view(need.key).starts_with("training");
+      if (of_plan && draft_.asked_for_variables()) continue;
       if (need.key == std::string_view("model") && !draft_.named_model().empty()) {
         draft_.Report({"foreign.missing",
                        {file, 0, 0},
@@ -214,7 +312,7 @@ class Importer {
                      fmt::format("nothing says {}: {}", need.what, Quoted(need.key)),
                      need.hint});
     }
-    if (!draft_.Has("training.gradient_accumulation") &&
+    if (!draft_.asked_for_variables() && !draft_.Has("training.gradient_accumulation") &&
         !draft_.Has("training.global_batch_size")) {
       draft_.Report({"foreign.missing",
                      {file, 0, 0},
@@ -227,7 +325,8 @@ class Importer {
 
   const ImportRequest& request_;
   Draft draft_;
-  std::vector<Source> sources_;
+  std::vector<Recognised> sources_;
+  std::map<std::string, std::string> variables_;
 };
 
 }  // namespace

@@ -74,6 +74,142 @@ TEST(Import, TheCommandLineComesFirst) {
   EXPECT_EQ(ValueOf(*imported, "shard_group_size"), "4");
 }
 
+constexpr const char* kTrainer =
+    "model_name_or_path: meta-llama/Llama-3.1-8B\noutput_dir: out\nbf16: true\n"
+    "per_device_train_batch_size: 2\nmax_length: 4096\ngradient_checkpointing: true\n";
+
+TEST(Import, DeepSpeedTakesFromTheTrainerWhatIsAuto) {
+  const auto imported = Import(
+      {.files = {Write("ds.json",
+                       "{\"train_micro_batch_size_per_gpu\": \"auto\", \"bf16\": {\"enabled\": "
+                       "\"auto\"}, \"zero_optimization\": {\"stage\": 3, \"sub_group_size\": 1e9, "
+                       "\"stage3_param_persistence_threshold\": \"auto\"}}\n"),
+                 Write("trainer.yaml", kTrainer)},
+       .cluster = "dgx-a100"});
+  ASSERT_TRUE(imported.has_value()) << Format(imported.error());
+  EXPECT_EQ(ValueOf(*imported, "framework"), "deepspeed");
+  EXPECT_EQ(ValueOf(*imported, "micro_batch_size"), "2");
+  EXPECT_EQ(ValueOf(*imported, "precision"), "bf16");
+  EXPECT_EQ(ValueOf(*imported, "parameter_dtype"), "");
+  EXPECT_EQ(ValueOf(*imported, "sub_group_size"), "1000000000");
+  // Ten times the hidden size of 4,096.
+  EXPECT_EQ(ValueOf(*imported, "stage3_param_persistence_threshold"), "40960");
+}
+
+TEST(Import, TheTrainerAloneIsDataParallel) {
+  const auto imported = Import({.files = {Write("trainer.yaml", kTrainer)}, .cluster = "dgx-a100"});
+  ASSERT_TRUE(imported.has_value()) << Format(imported.error());
+  EXPECT_EQ(ValueOf(*imported, "framework"), "ddp");
+  EXPECT_EQ(ValueOf(*imported, "zero_stage"), "0");
+  EXPECT_EQ(ValueOf(*imported, "parameter_dtype"), "fp32");
+  EXPECT_EQ(ValueOf(*imported, "activation_checkpointing"), "full");
+}
+
+TEST(Import, AccelerateSaysWhatIsSharded) {
+  const auto imported = Import(
+      {.files = {Write("trainer.yaml", kTrainer),
+                 Write("fsdp.yaml",
+                       "distributed_type: FSDP\nmixed_precision: bf16\nnum_machines: 2\n"
+                       "num_processes: 8\nfsdp_config:\n  fsdp_sharding_strategy: SHARD_GRAD_OP\n"
+                       "  fsdp_backward_prefetch: BACKWARD_POST\n")},
+       .cluster = "dgx-a100"});
+  ASSERT_TRUE(imported.has_value()) << Format(imported.error());
+  EXPECT_EQ(ValueOf(*imported, "framework"), "fsdp1");
+  EXPECT_EQ(ValueOf(*imported, "zero_stage"), "2");
+  EXPECT_EQ(ValueOf(*imported, "backward_prefetch"), "post");
+  EXPECT_EQ(ValueOf(*imported, "nodes"), "2");
+  EXPECT_EQ(ValueOf(*imported, "devices"), "8");
+}
+
+TEST(Import, AxolotlStatesItsDegrees) {
+  const auto imported = Import(
+      {.files = {Write("axolotl.yaml",
+                       "base_model: NousResearch/Llama-2-7B\nsequence_len: 4096\ndp_shard_size: 4\n"
+                       "dp_replicate_size: 2\ntensor_parallel_size: 2\nfsdp_version: 2\n"
+                       "optimizer: adamw_bnb_8bit\nplugins:\n  - axolotl.integrations.other\n")},
+       .model = "llama2-7b",
+       .cluster = "dgx-a100",
+       .nodes = 2});
+  ASSERT_TRUE(imported.has_value()) << Format(imported.error());
+  EXPECT_EQ(ValueOf(*imported, "data"), "8");
+  EXPECT_EQ(ValueOf(*imported, "shard_group_size"), "4");
+  EXPECT_EQ(ValueOf(*imported, "tensor"), "2");
+  EXPECT_EQ(ValueOf(*imported, "framework"), "fsdp2");
+  EXPECT_NE(imported->omissions.find("optimizer = adamw_bnb_8bit"), std::string::npos);
+  EXPECT_NE(imported->omissions.find("axolotl.integrations.other"), std::string::npos);
+}
+
+constexpr const char* kMegatronScript =
+    "TP=2\nARGS=(--num-layers 32 --hidden-size 4096 --num-attention-heads 32 --swiglu\n"
+    "  --position-embedding-type rope --normalization RMSNorm --disable-bias-linear\n"
+    "  --vocab-size 32000 --seq-length 4096 --max-position-embeddings 4096\n"
+    "  --micro-batch-size 1 --global-batch-size ${GBS:-64} --bf16 --sequence-parallel\n"
+    "  --tensor-model-parallel-size $TP --use-distributed-optimizer\n"
+    "  --num-distributed-optimizer-instances 2 --recompute-granularity full\n"
+    "  --recompute-method block --recompute-num-layers 4)\n"
+    "torchrun pretrain_gpt.py ${ARGS[@]} --pipeline-model-parallel-size $PP\n";
+
+TEST(Import, MegatronSaysWhichModelItIs) {
+  const auto imported = Import({.files = {Write("run.sh", kMegatronScript)},
+                                .cluster = "dgx-h100",
+                                .nodes = 2,
+                                .variables = {"PP=2"}});
+  ASSERT_TRUE(imported.has_value()) << Format(imported.error());
+  EXPECT_EQ(ValueOf(*imported, "family"), "llama");
+  // Two thirds of four times 4,096 in steps of 64.
+  EXPECT_EQ(ValueOf(*imported, "intermediate_size"), "10880");
+  EXPECT_EQ(ValueOf(*imported, "tie_word_embeddings"), "true");
+  EXPECT_EQ(ValueOf(*imported, "checkpointed_blocks"), "first 4");
+  EXPECT_EQ(ValueOf(*imported, "global_batch_size"), "64");
+  EXPECT_EQ(ValueOf(*imported, "zero_stage"), "1");
+  EXPECT_EQ(ValueOf(*imported, "overlap"), "false");
+  // 16 GPUs, 2 x 2 for layers and stages, two copies.
+  EXPECT_EQ(ValueOf(*imported, "shard_group_size"), "2");
+}
+
+TEST(Import, AsksForTheVariablesOfAScript) {
+  const auto imported =
+      Import({.files = {Write("run.sh", kMegatronScript)}, .cluster = "dgx-h100", .nodes = 2});
+  ASSERT_FALSE(imported.has_value());
+  ASSERT_EQ(imported.error().size(), 1u) << Format(imported.error());
+  EXPECT_TRUE(Asks(imported.error(), "--variable PP="));
+}
+
+TEST(Import, NemoNamesTheSameSettings) {
+  const auto imported = Import(
+      {.files = {Write("nemo.yaml",
+                       "trainer: {num_nodes: 2, devices: 8, precision: bf16-mixed}\n"
+                       "model:\n  tensor_model_parallel_size: 4\n  micro_batch_size: 1\n"
+                       "  global_batch_size: 8\n  encoder_seq_length: 2048\n"
+                       "  activations_checkpoint_granularity: selective\n"
+                       "  fp8: true\n  fp8_hybrid: true\n  new_setting: 3\n"
+                       "  optim: {name: distributed_fused_adam, overlap_grad_sync: true}\n")},
+       .model = "llama2-7b",
+       .cluster = "dgx-h100"});
+  ASSERT_TRUE(imported.has_value()) << Format(imported.error());
+  EXPECT_EQ(ValueOf(*imported, "tensor"), "4");
+  EXPECT_EQ(ValueOf(*imported, "precision"), "fp8");
+  EXPECT_EQ(ValueOf(*imported, "nodes"), "2");
+  EXPECT_EQ(ValueOf(*imported, "zero_stage"), "1");
+  EXPECT_EQ(ValueOf(*imported, "activation_checkpointing"), "selective");
+  EXPECT_NE(imported->omissions.find("model.new_setting = 3"), std::string::npos);
+}
+
+TEST(Import, BridgeNamesThemInSections) {
+  const auto imported =
+      Import({.files = {Write("bridge.yaml",
+                              "model: {tensor_model_parallel_size: 2, seq_length: 4096}\n"
+                              "train: {micro_batch_size: 1, global_batch_size: 16}\n"
+                              "ddp: {use_distributed_optimizer: true, overlap_grad_reduce: true}\n"
+                              "mixed_precision: bf16_with_fp8_current_scaling_mixed\n")},
+              .model = "llama3.1-8b",
+              .cluster = "dgx-h100"});
+  ASSERT_TRUE(imported.has_value()) << Format(imported.error());
+  EXPECT_EQ(ValueOf(*imported, "sequence_length"), "4096");
+  EXPECT_EQ(ValueOf(*imported, "fp8_scaling"), "current");
+  EXPECT_EQ(ValueOf(*imported, "overlap"), "true");
+}
+
 TEST(Import, FilesOfOtherKindsAreNamed) {
   const auto imported = Import({.files = {Write("e.yaml", "tokens: {sequence_length: 8}\n")}});
   ASSERT_FALSE(imported.has_value());

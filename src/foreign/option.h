@@ -15,7 +15,7 @@ enum class Effect : std::uint8_t {
 };
 
 struct Option {
-  // Dotted, as Setting::name. "metrics.*" stands for every option below metrics.
+  // Dotted, as Setting::name. A star at its end stands for whatever follows: "metrics.*".
   std::string_view name;
   Effect effect = Effect::kSets;
   // kSets: the dotted key of a scenario.

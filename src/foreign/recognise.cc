@@ -1,6 +1,7 @@
 #include "src/foreign/recognise.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <initializer_list>
 
 #include "src/base/text_file.h"
@@ -20,6 +21,12 @@ Syntax SyntaxOf(const std::string& file, std::string_view text) {
   if (text.starts_with("#!") && text.substr(0, text.find('\n')).find("sh") != text.npos) {
     return Syntax::kShell;
   }
+  // Arguments without a command.
+  const std::size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin != text.npos && text.substr(begin).starts_with("--") &&
+      !text.substr(begin).starts_with("---")) {
+    return Syntax::kShell;
+  }
   return Syntax::kYaml;
 }
 
@@ -29,8 +36,7 @@ bool IsOfAnotherProgram(const std::string& file) {
   if (!text) return false;
   if (SyntaxOf(file, *text) != Syntax::kYaml) return true;
   const auto document = ParseYamlSettings(*text, file);
-  return document && !IsScenario(*document) &&
-         (FrameworkOf(*document) != nullptr || IsModel(*document));
+  return document && !IsScenario(*document) && (Recognise(*document) || IsModel(*document));
 }
 
 }  // namespace stepcast::foreign

@@ -16,10 +16,10 @@ namespace {
 // they were found.
 constexpr std::string_view kOrder[] = {
     "name",
-    "model",
     "model.kind",
     "model.name",
     "model.family",
+    "model",
     "cluster.topology",
     "cluster.nodes",
     "cluster.devices",

@@ -27,7 +27,7 @@ bool IsOneOf(std::string_view word, std::initializer_list<std::string_view> word
 }  // namespace
 
 std::optional<double> Value::Number() const {
-  if (kind != Kind::kText) return std::nullopt;
+  if (kind != Kind::kText || !unknown.empty()) return std::nullopt;
   std::string digits = text;
   std::erase(digits, '_');
   double number = 0;
@@ -47,7 +47,7 @@ std::optional<std::int64_t> Value::Integer() const {
 }
 
 std::optional<bool> Value::Boolean() const {
-  if (kind != Kind::kText) return std::nullopt;
+  if (kind != Kind::kText || !unknown.empty()) return std::nullopt;
   const std::string word = Lower(text);
   if (IsOneOf(word, {"true", "yes", "on", "1"})) return true;
   if (IsOneOf(word, {"false", "no", "off", "0"})) return false;
@@ -56,6 +56,7 @@ std::optional<bool> Value::Boolean() const {
 
 std::string Value::Shown() const {
   constexpr std::size_t kLongest = 60;
+  if (!unknown.empty()) return "$" + unknown.front();
   switch (kind) {
     case Kind::kNothing:
       return "null";

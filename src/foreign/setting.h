@@ -22,8 +22,12 @@ struct Value {
   Kind kind = Kind::kNothing;
   std::string text{};  // kText: quotes and escapes resolved
   std::vector<std::string> items{};
+  // Variables that the value depends on and that are not known; where there are any, it is not.
+  std::vector<std::string> unknown{};
+  // What the file compares such a variable with, for hints.
+  std::vector<std::string> known_words{};
 
-  static Value Text(std::string text) { return {Kind::kText, std::move(text), {}}; }
+  static Value Text(std::string text) { return {Kind::kText, std::move(text), {}, {}, {}}; }
 
   // Whole numbers are also read as `1e9`, `1_000` and `2.0`, as Python and JSON files have them.
   std::optional<std::int64_t> Integer() const;
@@ -40,6 +44,7 @@ struct Setting {
   std::string name;
   Value value;
   Location location{};
+  std::string written{};  // the name as the file has it, where `name` is another
 };
 
 // A file's settings in its order.

@@ -1,0 +1,307 @@
+#include "src/foreign/axolotl.h"
+
+#include <algorithm>
+#include <string>
+
+#include "fmt/format.h"
+#include "src/foreign/fsdp_options.h"
+#include "src/foreign/huggingface_names.h"
+
+namespace stepcast::foreign {
+namespace {
+
+constexpr std::string_view kChunkedLoss =
+    "the logits are in memory as a whole: the forecast of memory is too high";
+
+// Of axolotl-ai-cloud/axolotl@067b021c8b87 src/axolotl/utils/schemas.
+constexpr Option kOptions[] = {
+    Rule("base_model"),
+    NoEffect("base_model_config"),
+    Sets("sequence_len", "training.sequence_length", "2048"),
+    Sets("micro_batch_size", "training.micro_batch_size", "1"),
+    Sets("gradient_accumulation_steps", "training.gradient_accumulation", "1"),
+    Rule("bf16", "auto"),
+    Rule("bfloat16"),
+    Rule("fp16"),
+    Rule("fp8"),
+    NotModelled("fp8_enable_fsdp_float8_all_gather", "false",
+                "parameters are gathered in 16 bits: their gathers take up to twice as long"),
+    Rule("tf32"),
+    Rule("float32"),
+    Rule("optimizer", "adamw_torch_fused"),
+    NoEffect("optim_args*"),
+    Rule("max_grad_norm", "1.0"),
+    Rule("gradient_checkpointing", "false"),
+    NoEffect("gradient_checkpointing_kwargs*"),
+    Rule("activation_offloading"),
+    Rule("torch_compile"),
+    NotModelled("torch_compile_backend", "inductor", "blocks are compiled as by inductor"),
+    NoEffect("torch_compile_mode"),
+    Rule("attn_implementation"),
+    Rule("flash_attention"),
+    Rule("sdp_attention"),
+    Rule("eager_attention"),
+    NotModelled("xformers_attention", "false", "attention is what PyTorch runs"),
+    NotModelled("flex_attention", "false", "attention is what PyTorch runs"),
+    NotModelled("flash_attn_fuse_mlp", "false", "the feed-forward is kernel by kernel"),
+    NotModelled("s2_attention", "false", "attention sees the whole sequence"),
+    NotModelled("sample_packing", "true", "every sequence has the full length"),
+    NoEffect("sample_packing_*"),
+    NotModelled("pad_to_sequence_len", "true", "every sequence has the full length"),
+    NoEffect("excess_length_strategy"),
+    NoEffect("eval_sample_packing"),
+    Rule("adapter"),
+    Rule("lora_r"),
+    Rule("lora_target_modules"),
+    Rule("lora_target_linear"),
+    Rule("lora_dropout"),
+    NoEffect("lora_alpha"),
+    NoEffect("lora_model_dir"),
+    NoEffect("lora_modules_to_save"),
+    NotModelled("lora_mlp_kernel", "false", "adapters are linear layers of their own"),
+    NotModelled("lora_qkv_kernel", "false", "adapters are linear layers of their own"),
+    NotModelled("lora_o_kernel", "false", "adapters are linear layers of their own"),
+    NotModelled("peft_use_dora", "false", "adapters are LoRA's"),
+    NotModelled("load_in_4bit", "false", "frozen parameters have 16 bits"),
+    NotModelled("load_in_8bit", "false", "frozen parameters have 16 bits"),
+    NotModelled("unfrozen_parameters", "", "all parameters are trained"),
+    Rule("fsdp"),
+    Rule("fsdp_version"),
+    Rule("fsdp_config.fsdp_version"),
+    Rule("fsdp_config.reshard_after_forward"),
+    Rule("fsdp_config.fsdp_reshard_after_forward"),
+    Rule("fsdp_config.sharding_strategy"),
+    Rule("fsdp_config.fsdp_sharding_strategy"),
+    Rule("fsdp_config.offload_params"),
+    Rule("fsdp_config.fsdp_offload_params"),
+    Rule("fsdp_config.auto_wrap_policy"),
+    Rule("fsdp_config.fsdp_auto_wrap_policy"),
+    Rule("fsdp_config.backward_prefetch"),
+    Rule("fsdp_config.fsdp_backward_prefetch"),
+    Rule("fsdp_config.forward_prefetch"),
+    Rule("fsdp_config.fsdp_forward_prefetch"),
+    Rule("fsdp_config.use_orig_params"),
+    Rule("fsdp_config.fsdp_use_orig_params"),
+    Rule("fsdp_config.limit_all_gathers"),
+    Rule("fsdp_config.fsdp_limit_all_gathers"),
+    Rule("fsdp_config.activation_checkpointing"),
+    Rule("fsdp_config.fsdp_activation_checkpointing"),
+    NoEffect("fsdp_config*"),
+    Rule("deepspeed"),
+    Rule("dp_shard_size"),
+    Rule("dp_replicate_size"),
+    Rule("tensor_parallel_size"),
+    Rule("context_parallel_size"),
+    Rule("sequence_parallel_degree"),
+    Rule("expert_parallel_size"),
+    NoEffect("heads_k_stride"),
+    NotModelled("ring_attn_func", "", "parallelism.context_method says how keys come round"),
+    Rule("plugins"),
+    Rule("liger_rope"),
+    Rule("liger_rms_norm"),
+    Rule("liger_glu_activation"),
+    NoEffect("liger_layer_norm"),
+    NotModelled("liger_fused_linear_cross_entropy", "false", kChunkedLoss),
+    NotModelled("cut_cross_entropy", "false", kChunkedLoss),
+    NotModelled("chunked_cross_entropy", "false", kChunkedLoss),
+    NotModelled("experts_implementation", "grouped_mm", "experts multiply in one grouped product"),
+    NotModelled("quantize_moe_experts", "false", "experts have 16 bits"),
+    NotModelled("rl", "", "a step of supervised training"),
+    NotModelled("train_on_inputs", "false true", "the loss is of all tokens"),
+    NotModelled("group_by_length", "false", "every sequence has the full length"),
+    NotModelled("neftune_noise_alpha", "", "no noise is added to embeddings"),
+    // Data, logs, rates, files.
+    NoEffect("dataset*"),
+    NoEffect("test_datasets"),
+    NoEffect("shuffle_*"),
+    NoEffect("val_set_size"),
+    NoEffect("chat_template*"),
+    NoEffect("output_dir"),
+    NoEffect("special_tokens*"),
+    NoEffect("tokens"),
+    NoEffect("tokenizer_*"),
+    NoEffect("model_type"),
+    NoEffect("is_llama_derived_model"),
+    NoEffect("trust_remote_code"),
+    NoEffect("strict"),
+    NoEffect("hub_*"),
+    NoEffect("push_to_hub"),
+    NoEffect("num_epochs"),
+    NoEffect("max_steps"),
+    NoEffect("lr_scheduler*"),
+    NoEffect("cosine_*"),
+    NoEffect("learning_rate"),
+    NoEffect("embedding_lr*"),
+    NoEffect("weight_decay"),
+    NoEffect("adam_*"),
+    NoEffect("warmup_*"),
+    NoEffect("logging_steps"),
+    NoEffect("log*"),
+    NoEffect("eval*"),
+    NoEffect("save*"),
+    NoEffect("wandb_*"),
+    NoEffect("use_wandb"),
+    NoEffect("mlflow_*"),
+    NoEffect("comet_*"),
+    NoEffect("use_tensorboard"),
+    NoEffect("seed"),
+    NoEffect("debug"),
+    NoEffect("ddp_timeout"),
+    NoEffect("resume_from_checkpoint"),
+    NoEffect("auto_resume_from_checkpoints"),
+    NoEffect("early_stopping_patience"),
+    NoEffect("local_rank"),
+    NoEffect("low_cpu_mem_usage"),
+    NoEffect("loss_watchdog_*"),
+    NoEffect("profiler_*"),
+    NoEffect("gc_steps"),
+    NoEffect("include_tkps"),
+    NoEffect("dataloader_*"),
+};
+
+void ReadTypes(Reading& reading) {
+  const std::string_view key = "training.precision";
+  const std::string bf16 = reading.Text("bf16");
+  const bool half = reading.IsOn("fp16");
+  if (reading.IsOn("fp8")) {
+    reading.Set(key, "fp8", "fp8");
+  } else if (half) {
+    reading.Set(key, "fp16", "fp16");
+  } else if (bf16 == "auto" || bf16 == "full" || reading.IsOn("bf16") || reading.IsOn("bfloat16")) {
+    reading.Set(key, "bf16", reading.IsOn("bfloat16") ? "bfloat16" : "bf16");
+  } else {
+    reading.Set(key, reading.IsOn("tf32") ? "tf32" : "fp32",
+                reading.IsOn("tf32") ? "tf32" : "bf16");
+  }
+  if (reading.IsOn("float32")) reading.Set("training.parameter_dtype", "fp32", "float32");
+}
+
+void ReadSharding(Reading& reading) {
+  if (const Setting* named = reading.Stated("deepspeed")) {
+    if (!named->value.text.empty() && !reading.has_file_of("DeepSpeed")) {
+      reading.Wrong(
+          "deepspeed",
+          fmt::format("this names a configuration of DeepSpeed: {}", Quoted(named->value.Shown())),
+          fmt::format("give it, too: stepcast init {} {}", reading.document().file,
+                      named->value.text));
+      return;
+    }
+  }
+  const bool shards = reading.Stated("fsdp") != nullptr || reading.document().Has("fsdp_config") ||
+                      reading.Stated("fsdp_version") != nullptr;
+  if (reading.has_file_of("DeepSpeed")) return;
+  if (!shards) {
+    reading.draft().Assume("data_parallel.framework", "ddp", "axolotl without DeepSpeed and FSDP");
+    reading.draft().Assume("data_parallel.zero_stage", "0", "DistributedDataParallel");
+    reading.draft().Assume("training.parameter_dtype", "bf16",
+                           "axolotl loads the model in the type of its bf16");
+    return;
+  }
+  // The same options with and without the prefix of accelerate's file.
+  const auto either = [&reading](std::string_view plain, std::string_view prefixed) {
+    return reading.Stated(prefixed) != nullptr ? prefixed : plain;
+  };
+  ReadFsdp(
+      reading,
+      {.version = either("fsdp_version", "fsdp_config.fsdp_version"),
+       .strategy = either("fsdp_config.sharding_strategy", "fsdp_config.fsdp_sharding_strategy"),
+       .reshard =
+           either("fsdp_config.reshard_after_forward", "fsdp_config.fsdp_reshard_after_forward"),
+       .offload = either("fsdp_config.offload_params", "fsdp_config.fsdp_offload_params"),
+       .wrap = either("fsdp_config.auto_wrap_policy", "fsdp_config.fsdp_auto_wrap_policy"),
+       .backward_prefetch =
+           either("fsdp_config.backward_prefetch", "fsdp_config.fsdp_backward_prefetch"),
+       .forward_prefetch =
+           either("fsdp_config.forward_prefetch", "fsdp_config.fsdp_forward_prefetch"),
+       .original_parameters =
+           either("fsdp_config.use_orig_params", "fsdp_config.fsdp_use_orig_params"),
+       .limits_gathers =
+           either("fsdp_config.limit_all_gathers", "fsdp_config.fsdp_limit_all_gathers"),
+       .checkpointing = either("fsdp_config.activation_checkpointing",
+                               "fsdp_config.fsdp_activation_checkpointing")},
+      reading.Stated("fsdp") != nullptr           ? "fsdp"
+      : reading.Stated("fsdp_version") != nullptr ? "fsdp_version"
+                                                  : "fsdp_config.fsdp_version");
+}
+
+void ReadPlugins(Reading& reading) {
+  const Setting* plugins = reading.Stated("plugins");
+  if (plugins == nullptr) return;
+  for (const std::string& plugin : plugins->value.items) {
+    const bool known = plugin.find("liger") != std::string::npos ||
+                       plugin.find("expert_parallel") != std::string::npos;
+    if (known) continue;
+    const bool loss = plugin.find("cut_cross_entropy") != std::string::npos;
+    reading.draft().Omit(plugins->location, "plugins: " + plugin,
+                         loss ? std::string(kChunkedLoss) : "");
+  }
+}
+
+void ReadAdapters(Reading& reading) {
+  const std::string adapter = reading.Text("adapter");
+  if (adapter.empty()) return;
+  ReadHubAdapters(reading, "lora_r", "lora_target_modules", "lora_dropout");
+  if (adapter == "qlora") reading.Omit("adapter", "frozen parameters have 16 bits");
+}
+
+void ReadRecomputation(Reading& reading) {
+  const std::string_view option = "gradient_checkpointing";
+  const std::string mode = reading.Text(option);
+  const bool offloads =
+      mode == "offload" || mode == "offload_disk" || reading.IsOn("activation_offloading");
+  if (reading.draft().Find("training.activation_checkpointing") == nullptr) {
+    reading.Set("training.activation_checkpointing",
+                reading.IsOn(option) || offloads ? "full" : "none", option);
+  }
+  if (offloads) {
+    reading.Set("training.activation_offload", "true",
+                reading.IsOn("activation_offloading") ? "activation_offloading" : option);
+  }
+}
+
+void ReadAttention(Reading& reading, bool liger) {
+  for (const auto& [option, word] :
+       {std::pair("flash_attention", "flash"), std::pair("eager_attention", "math_fp32")}) {
+    if (reading.IsOn(option)) reading.Set("training.attention", word, option);
+  }
+  ReadHubKernels(reading, "attn_implementation", liger, "liger_rms_norm");
+}
+
+void Rules(Reading& reading) {
+  ReadHubModel(reading, "base_model");
+  ReadTypes(reading);
+  ReadSharding(reading);
+  ReadDegrees(reading, {.shard = "dp_shard_size",
+                        .replicate = "dp_replicate_size",
+                        .tensor = "tensor_parallel_size",
+                        .context = reading.Stated("sequence_parallel_degree") != nullptr
+                                       ? "sequence_parallel_degree"
+                                       : "context_parallel_size",
+                        .expert = "expert_parallel_size"});
+  ReadHubOptimizer(reading, "optimizer");
+  if (const auto norm = reading.Get("max_grad_norm"); norm && norm->Number()) {
+    reading.Set("training.gradient_clipping", *norm->Number() > 0 ? AsYaml(*norm) : "none",
+                "max_grad_norm");
+  }
+  ReadRecomputation(reading);
+  if (reading.IsOn("torch_compile")) reading.Set("training.compile", "true", "torch_compile");
+  ReadAttention(reading, reading.IsOn("liger_rms_norm"));
+  ReadPlugins(reading);
+  ReadAdapters(reading);
+}
+
+}  // namespace
+
+const Framework kAxolotl = {.name = "axolotl",
+                            .form = "axolotl's configuration (YAML)",
+                            .release = "067b021c8b87",
+                            .options = kOptions,
+                            .rules = Rules};
+
+bool IsAxolotl(const Document& document) {
+  return document.Has("base_model") &&
+         (document.Has("sequence_len") || document.Has("micro_batch_size") ||
+          document.Has("datasets"));
+}
+
+}  // namespace stepcast::foreign

@@ -1,0 +1,273 @@
+#include "src/foreign/deepspeed.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "fmt/format.h"
+
+namespace stepcast::foreign {
+namespace {
+
+// Of deepspeedai/DeepSpeed@1b88ac36; defaults that stepcast has, too, are left out.
+constexpr Option kOptions[] = {
+    Rule("train_batch_size"),
+    Rule("train_micro_batch_size_per_gpu"),
+    Rule("gradient_accumulation_steps"),
+    Rule("bf16.enabled"),
+    Rule("fp16.enabled"),
+    NoEffect("bf16.*"),
+    NotModelled("fp16.auto_cast", "false auto", "operations run in the type of the parameters"),
+    NoEffect("fp16.*"),
+    NoEffect("amp.*"),
+    Rule("data_types.grad_accum_dtype"),
+    Sets("communication_data_type", "training.reduce_dtype", "",
+         "fp16=fp16 fp32=fp32 bf16=bf16 bfp16=bf16"),
+    Rule("gradient_clipping", "0"),
+    Rule("optimizer.type"),
+    NotModelled("optimizer.params.torch_adam", "false", "the optimizer is fused"),
+    NoEffect("optimizer.*"),
+    NoEffect("scheduler.*"),
+    NoEffect("prescale_gradients"),
+    NoEffect("gradient_predivide_factor"),
+    NotModelled("sparse_gradients", "false", "gradients of embeddings are dense"),
+    NoEffect("steps_per_print"),
+    NotModelled("wall_clock_breakdown", "false", "say training.host_waits: phase"),
+    NoEffect("memory_breakdown"),
+    NoEffect("dump_state"),
+    NoEffect("zero_allow_untested_optimizer"),
+    NoEffect("zero_force_ds_cpu_optimizer"),
+    NoEffect("zero_optimization"),
+    Rule("zero_optimization.stage", "0"),
+    Rule("zero_optimization.overlap_comm"),
+    NotModelled("zero_optimization.contiguous_gradients", "true",
+                "gradients are in one buffer: the forecast fragments less"),
+    Rule("zero_optimization.reduce_bucket_size"),
+    NoEffect("zero_optimization.allgather_bucket_size"),
+    NoEffect("zero_optimization.allgather_partitions"),
+    Rule("zero_optimization.reduce_scatter"),
+    Rule("zero_optimization.round_robin_gradients"),
+    Rule("zero_optimization.stage3_prefetch_bucket_size"),
+    Rule("zero_optimization.stage3_param_persistence_threshold"),
+    Rule("zero_optimization.stage3_max_live_parameters"),
+    Rule("zero_optimization.stage3_max_reuse_distance"),
+    Rule("zero_optimization.sub_group_size"),
+    Rule("zero_optimization.zero_hpz_partition_size"),
+    Rule("zero_optimization.zero_quantized_weights"),
+    Rule("zero_optimization.zero_quantized_gradients"),
+    Rule("zero_optimization.offload_optimizer"),
+    Rule("zero_optimization.offload_optimizer.device"),
+    NotModelled("zero_optimization.offload_optimizer.ratio", "1 1.0",
+                "all states are in the host's memory"),
+    NotModelled("zero_optimization.offload_optimizer.pin_memory", "true",
+                "copies to the host go through pinned memory"),
+    NoEffect("zero_optimization.offload_optimizer.*"),
+    Rule("zero_optimization.offload_param"),
+    Rule("zero_optimization.offload_param.device"),
+    NotModelled("zero_optimization.offload_param.pin_memory", "true",
+                "copies to the host go through pinned memory"),
+    NoEffect("zero_optimization.offload_param.*"),
+    NotModelled("zero_optimization.mics_shard_size", "-1 0", "states are sharded over all ranks"),
+    NoEffect("zero_optimization.mics_hierarchical_params_gather"),
+    NoEffect("zero_optimization.stage3_gather_16bit_weights_on_model_save"),
+    NoEffect("zero_optimization.stage3_gather_fp16_weights_on_model_save"),
+    NoEffect("zero_optimization.use_multi_rank_bucket_allreduce"),
+    NoEffect("zero_optimization.load_from_fp32_weights"),
+    NoEffect("zero_optimization.elastic_checkpoint"),
+    NoEffect("zero_optimization.ignore_unused_parameters"),
+    NoEffect("zero_optimization.memory_efficient_linear"),
+    Rule("tensor_parallel.autotp_size"),
+    NotModelled("tensor_parallel.tp_overlap_comm", "false",
+                "collectives of divided layers run beside kernels that do not need them"),
+    NoEffect("tensor_parallel.*"),
+    Rule("sequence_parallel_size"),
+    Rule("activation_checkpointing.cpu_checkpointing"),
+    NotModelled("activation_checkpointing.partition_activations", "false",
+                "inputs of blocks are kept whole"),
+    NoEffect("activation_checkpointing.*"),
+    Rule("compile.disable"),
+    NotModelled("compile.deepcompile", "false", "gathers are placed by hooks"),
+    NoEffect("compile.*"),
+    NotModelled("compression_training", "", "weights are not compressed"),
+    NotModelled("curriculum_learning.enabled", "false", "sequences are equally long"),
+    NotModelled("data_efficiency.enabled", "false", "sequences are equally long"),
+    NotModelled("progressive_layer_drop.enabled", "false", "all layers run in every step"),
+    NoEffect("hybrid_engine.*"),
+    NoEffect("flops_profiler.*"),
+    NoEffect("comms_logger.*"),
+    NoEffect("tensorboard.*"),
+    NoEffect("wandb.*"),
+    NoEffect("csv_monitor.*"),
+    NoEffect("elasticity.*"),
+    NoEffect("autotuning.*"),
+    NoEffect("checkpoint.*"),
+    NoEffect("aio.*"),
+    NoEffect("seed"),
+};
+
+bool IsAuto(const Reading& reading, std::string_view name) { return reading.Text(name) == "auto"; }
+
+// Sizes and switches that keep their names; "auto" leaves DeepSpeed's default or, of those that
+// follow the hidden size, is computed by the integration.
+void ReadSizes(Reading& reading, std::int64_t stage) {
+  struct Own {
+    const char* name;
+    std::int64_t first, last;  // stages at which it does something
+  };
+  constexpr Own kOwn[] = {{"reduce_bucket_size", 1, 3},
+                          {"reduce_scatter", 1, 3},
+                          {"round_robin_gradients", 1, 2},
+                          {"stage3_prefetch_bucket_size", 3, 3},
+                          {"stage3_param_persistence_threshold", 3, 3},
+                          {"stage3_max_live_parameters", 3, 3},
+                          {"stage3_max_reuse_distance", 3, 3},
+                          {"sub_group_size", 3, 3},
+                          {"zero_hpz_partition_size", 3, 3},
+                          {"zero_quantized_weights", 3, 3},
+                          {"zero_quantized_gradients", 3, 3}};
+  for (const Own& own : kOwn) {
+    const std::string option = fmt::format("zero_optimization.{}", own.name);
+    const auto value = reading.Get(option);
+    if (!value || stage < own.first || stage > own.last) continue;
+    const std::string key = fmt::format("data_parallel.deepspeed.{}", own.name);
+    if (value->text != "auto") {
+      reading.Set(key, AsYaml(*value), option);
+      continue;
+    }
+    // transformers/integrations/deepspeed.py: of the hidden size, where the model has one.
+    const auto hidden = reading.hidden_size();
+    const std::string_view name = own.name;
+    if (!hidden) continue;
+    if (name == "reduce_bucket_size") {
+      reading.Set(key, fmt::format("{}", *hidden * *hidden), option, "auto: hidden size squared");
+    } else if (name == "stage3_prefetch_bucket_size") {
+      reading.Set(key, fmt::format("{}", 9 * *hidden * *hidden / 10), option,
+                  "auto: 0.9 hidden size squared");
+    } else if (name == "stage3_param_persistence_threshold") {
+      reading.Set(key, fmt::format("{}", 10 * *hidden), option, "auto: 10 x hidden size");
+    }
+  }
+}
+
+void ReadZero(Reading& reading) {
+  const std::int64_t stage = reading.Integer("zero_optimization.stage").value_or(0);
+  reading.Set("data_parallel.framework", "deepspeed", "zero_optimization.stage");
+  reading.Set("data_parallel.zero_stage", fmt::format("{}", stage), "zero_optimization.stage");
+  const std::string_view overlap = "zero_optimization.overlap_comm";
+  if (stage > 0 && reading.Get(overlap) && !IsAuto(reading, overlap)) {
+    reading.Set("data_parallel.overlap", reading.IsOn(overlap) ? "true" : "false", overlap);
+  }
+  ReadSizes(reading, stage);
+  for (const auto& [name, first] :
+       {std::pair("offload_optimizer", 1), std::pair("offload_param", 3)}) {
+    const std::string option = fmt::format("zero_optimization.{}.device", name);
+    const std::string device = reading.Text(option);
+    if (stage < first || (device != "cpu" && device != "nvme")) continue;
+    reading.Set(fmt::format("data_parallel.deepspeed.{}", name), device, option);
+  }
+}
+
+void ReadNumber(Reading& reading, std::string_view option, std::string_view key) {
+  const auto value = reading.Get(option);
+  if (!value || value->text == "auto") return;
+  if (const auto number = value->Integer()) {
+    reading.Set(key, fmt::format("{}", *number), option);
+  } else {
+    reading.Wrong(
+        option,
+        fmt::format("{} is a whole number or auto, not {}", Quoted(option), Quoted(value->Shown())),
+        fmt::format("say what holds: --set {}=1", key));
+  }
+}
+
+void ReadBatch(Reading& reading) {
+  ReadNumber(reading, "train_micro_batch_size_per_gpu", "training.micro_batch_size");
+  ReadNumber(reading, "gradient_accumulation_steps", "training.gradient_accumulation");
+  // Of the three numbers two say the third; a scenario states two.
+  const bool by_steps = reading.draft().Find("training.gradient_accumulation") != nullptr;
+  if (!by_steps) {
+    ReadNumber(reading, "train_batch_size", "training.global_batch_size");
+  } else if (reading.draft().Find("training.micro_batch_size") == nullptr &&
+             !IsAuto(reading, "train_batch_size") && reading.Integer("train_batch_size")) {
+    const std::int64_t batch = *reading.Integer("train_batch_size");
+    const std::int64_t steps =
+        reading.draft().Integer("training.gradient_accumulation").value_or(1);
+    const auto devices = reading.devices();
+    if (devices && batch % (steps * *devices) == 0) {
+      reading.Set("training.micro_batch_size", fmt::format("{}", batch / (steps * *devices)),
+                  "train_batch_size", fmt::format("over {} GPUs", *devices));
+    }
+  }
+  if (reading.draft().Find("training.global_batch_size") == nullptr && !by_steps &&
+      reading.Stated("train_batch_size") == nullptr) {
+    reading.Set("training.gradient_accumulation", "1", "gradient_accumulation_steps");
+  }
+}
+
+void ReadTypes(Reading& reading) {
+  const std::string_view key = "training.precision";
+  for (const char* type : {"bf16", "fp16"}) {
+    const std::string option = fmt::format("{}.enabled", type);
+    if (reading.Stated(option) == nullptr || IsAuto(reading, option)) continue;
+    if (reading.IsOn(option)) reading.Set(key, type, option);
+  }
+  const bool open = IsAuto(reading, "bf16.enabled") || IsAuto(reading, "fp16.enabled");
+  if (!open && reading.draft().Find(key) == nullptr) reading.Set(key, "fp32", "bf16.enabled");
+  const std::string gradients = reading.Text("data_types.grad_accum_dtype");
+  if (gradients == "fp32" || gradients == "bf16" || gradients == "fp16") {
+    reading.Set("training.gradient_dtype", gradients, "data_types.grad_accum_dtype");
+  }
+}
+
+void ReadOptimizer(Reading& reading) {
+  const std::string_view option = "optimizer.type";
+  if (reading.Stated(option) == nullptr) return;
+  const std::string type = reading.Text(option);
+  constexpr std::string_view kTypes =
+      "Adam=adamw AdamW=adamw adam=adamw adamw=adamw SGD=sgd Lamb=lamb";
+  const auto word = WordFor(kTypes, type);
+  reading.Set("training.optimizer", std::string(word.value_or("adamw")), option);
+  if (!word) reading.Omit(option, "the optimizer is AdamW");
+}
+
+void Rules(Reading& reading) {
+  ReadZero(reading);
+  ReadBatch(reading);
+  ReadTypes(reading);
+  ReadOptimizer(reading);
+  if (const auto clip = reading.Get("gradient_clipping"); clip && clip->Number()) {
+    reading.Set("training.gradient_clipping", *clip->Number() > 0 ? AsYaml(*clip) : "none",
+                "gradient_clipping");
+  }
+  if (const auto disabled = reading.Get("compile.disable")) {
+    reading.Set("training.compile", disabled->Boolean().value_or(true) ? "false" : "true",
+                "compile.disable");
+  }
+  const std::int64_t tensor = reading.Integer("tensor_parallel.autotp_size").value_or(1);
+  if (tensor > 1) {
+    reading.Set("parallelism.tensor", fmt::format("{}", tensor), "tensor_parallel.autotp_size");
+  }
+  if (reading.Integer("sequence_parallel_size").value_or(1) > 1) {
+    reading.Omit("sequence_parallel_size", "each rank has whole sequences");
+  }
+  if (reading.IsOn("activation_checkpointing.cpu_checkpointing")) {
+    reading.Set("training.activation_offload", "true",
+                "activation_checkpointing.cpu_checkpointing");
+  }
+}
+
+}  // namespace
+
+const Framework kDeepSpeed = {.name = "DeepSpeed",
+                              .form = "DeepSpeed's configuration (JSON)",
+                              .release = "1b88ac36",
+                              .options = kOptions,
+                              .rules = Rules,
+                              .adds_to_others = true};
+
+bool IsDeepSpeed(const Document& document) {
+  return document.Has("zero_optimization") || document.Has("train_micro_batch_size_per_gpu") ||
+         (document.Has("train_batch_size") && !document.Has("per_device_train_batch_size"));
+}
+
+}  // namespace stepcast::foreign

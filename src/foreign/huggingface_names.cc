@@ -1,0 +1,149 @@
+#include "src/foreign/huggingface_names.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "src/scenario/source_names.h"
+
+namespace stepcast::foreign {
+namespace {
+
+// Names on the Hub, in small letters and without what follows: "-instruct", "-hf".
+constexpr std::pair<std::string_view, const char*> kHubModels[] = {
+    {"meta-llama/llama-3.1-8b", "llama3.1-8b"},
+    {"meta-llama/meta-llama-3.1-8b", "llama3.1-8b"},
+    {"meta-llama/meta-llama-3-8b", "llama3.1-8b"},
+    {"meta-llama/llama-3.1-70b", "llama3.1-70b"},
+    {"meta-llama/meta-llama-3.1-70b", "llama3.1-70b"},
+    {"meta-llama/meta-llama-3-70b", "llama3.1-70b"},
+    {"meta-llama/llama-3.3-70b", "llama3.1-70b"},
+    {"meta-llama/llama-3.1-405b", "llama3.1-405b"},
+    {"meta-llama/meta-llama-3.1-405b", "llama3.1-405b"},
+    {"meta-llama/llama-2-7b", "llama2-7b"},
+    {"meta-llama/llama-2-13b", "llama2-13b"},
+    {"meta-llama/llama-2-70b", "llama2-70b"},
+    {"mistralai/mistral-7b", "mistral-7b"},
+    {"mosaicml/mpt-7b", "mpt-7b"},
+    {"mosaicml/mpt-30b", "mpt-30b"},
+    {"openai-community/gpt2-medium", "gpt2-medium"},
+    {"openai-community/gpt2-large", "gpt2-large"},
+    {"openai-community/gpt2-xl", "gpt2-xl"},
+    {"openai-community/gpt2", "gpt2"},
+};
+
+std::string Lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+}  // namespace
+
+void ReadHubModel(Reading& reading, std::string_view option) {
+  const std::string name = reading.Text(option);
+  if (name.empty() || reading.draft().Has("model")) return;
+  // A folder or a config.json, seen from the file that names it or from the working directory.
+  const std::string folder = std::filesystem::path(reading.document().file).parent_path().string();
+  for (const std::string& from : {folder, std::string()}) {
+    const auto found = scenario::FindSource(name, from, scenario::SourceKind::kModel);
+    std::error_code error;
+    if (!found || !std::filesystem::is_regular_file(*found, error)) continue;
+    reading.Set("model", AsYaml(Value::Text(*found)), option);
+    return;
+  }
+  const std::string lower = Lower(name);
+  for (const auto& [hub, shipped] : kHubModels) {
+    const bool same =
+        lower.starts_with(hub) && (lower.size() == hub.size() || lower[hub.size()] == '-');
+    if (!same) continue;
+    reading.Set("model", shipped, option, name);
+    return;
+  }
+  // A file of ours that is called as the model is.
+  const std::string last = lower.substr(lower.rfind('/') + 1);
+  if (scenario::FindSource(last, "", scenario::SourceKind::kModel)) {
+    reading.Set("model", last, option, name);
+    return;
+  }
+  reading.draft().NameModel(name);
+}
+
+void ReadHubOptimizer(Reading& reading, std::string_view option) {
+  const std::string name = reading.Text(option);
+  const std::string_view key = "training.optimizer";
+  const std::string_view implementation = "training.optimizer_implementation";
+  if (name == "sgd") {
+    reading.Set(key, "sgd", option);
+    return;
+  }
+  reading.Set(key, "adamw", option);
+  if (name.find("8bit") != std::string::npos || name.find("4bit") != std::string::npos) {
+    reading.Omit(option, "moments are kept in FP32: the forecast of memory is too high");
+  } else if (name.find("paged") != std::string::npos) {
+    reading.Omit(option, "states stay on the device");
+  } else if (!name.starts_with("adam")) {
+    reading.Omit(option, "the optimizer is AdamW");
+  } else if (name == "adamw_torch_fused" || name == "adamw_apex_fused") {
+    // DeepSpeed makes its own optimizer of it.
+    if (!reading.has_file_of("DeepSpeed")) reading.Set(implementation, "fused", option);
+  }
+}
+
+void ReadHubKernels(Reading& reading, std::string_view attention, bool liger,
+                    std::string_view because_of) {
+  constexpr std::string_view kAttention =
+      "flash_attention_2=flash flash_attention_3=flash3 eager=math_fp32 sdpa= auto= fa2=flash "
+      "fa3=flash3 disabled=math_fp32 kernels-community/flash-attn2=flash "
+      "kernels-community/vllm-flash-attn3=flash3";
+  const std::string name = reading.Text(attention);
+  if (!name.empty()) {
+    const auto word = WordFor(kAttention, name);
+    if (!word) {
+      reading.Omit(attention, "attention is what PyTorch runs");
+    } else if (!word->empty()) {
+      reading.Set("training.attention", std::string(*word), attention);
+    }
+  }
+  for (const char* key : {"training.norm", "training.rotary", "training.activation_function"}) {
+    if (liger) {
+      reading.Set(key, "fused", because_of, "Liger's kernels");
+    } else {
+      reading.draft().Assume(key, "huggingface", "transformers' own kernels");
+    }
+  }
+}
+
+void ReadHubAdapters(Reading& reading, std::string_view rank, std::string_view targets,
+                     std::string_view dropout) {
+  const auto columns = reading.Integer(rank);
+  if (!columns) return;
+  reading.Set("training.lora.rank", fmt::format("{}", *columns), rank);
+  const Setting* stated = reading.Stated(targets);
+  std::vector<std::string> names;
+  bool all = stated == nullptr;
+  if (stated != nullptr) {
+    names = stated->value.items;
+    if (stated->value.kind == Value::Kind::kText) {
+      std::string list = stated->value.text;
+      std::replace(list.begin(), list.end(), ',', ' ');
+      names = {list};
+    }
+    all = !names.empty() && (names.front() == "all" || names.front() == "all-linear");
+  }
+  if (all || names.empty()) {
+    names = {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"};
+  }
+  reading.Set("training.lora.targets", fmt::format("{}", fmt::join(names, " ")), targets);
+  if (const auto rate = reading.Get(dropout); rate && rate->Number()) {
+    reading.Set("training.lora.dropout", AsYaml(*rate), dropout);
+  }
+}
+
+}  // namespace stepcast::foreign

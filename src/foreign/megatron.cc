@@ -1,0 +1,784 @@
+#include "src/foreign/megatron.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "src/foreign/launcher.h"
+#include "src/foreign/shell_settings.h"
+
+namespace stepcast::foreign {
+namespace {
+
+constexpr std::string_view kNoExperts = "experts are those of the model's config.json: --model";
+
+// Of NVIDIA/Megatron-LM@000c4ac2 megatron/training/arguments.py.
+constexpr Option kOptions[] = {
+    // The model.
+    Rule("num-layers"),
+    Rule("hidden-size"),
+    Rule("ffn-hidden-size"),
+    Rule("num-attention-heads"),
+    Rule("kv-channels"),
+    Rule("group-query-attention"),
+    Rule("num-query-groups", "1"),
+    Rule("position-embedding-type", "learned_absolute"),
+    Rule("use-rotary-position-embeddings"),
+    Rule("max-position-embeddings"),
+    Rule("rotary-base", "10000"),
+    Rule("use-rope-scaling"),
+    Rule("rope-scaling-factor", "8.0"),
+    NotModelled("rotary-percent", "1 1.0", "all of a head is turned: elementwise work is too high"),
+    NoEffect("rotary-seq-len-interpolation-factor"),
+    NoEffect("rotary-interleaved"),
+    Rule("normalization", "LayerNorm"),
+    Rule("norm-epsilon", "1e-5"),
+    Rule("apply-layernorm-1p"),
+    Rule("swiglu"),
+    Rule("squared-relu"),
+    Rule("disable-bias-linear"),
+    Rule("add-qkv-bias"),
+    Rule("untie-embeddings-and-output-weights"),
+    Rule("vocab-size"),
+    Rule("padded-vocab-size"),
+    Rule("hidden-dropout", "0.1"),
+    Rule("attention-dropout", "0.1"),
+    Rule("window-size"),
+    Rule("qk-layernorm"),
+    Rule("tokenizer-type"),
+    Rule("tokenizer-model"),
+    Rule("extra-vocab-size"),
+    Sets("make-vocab-size-divisible-by", "training.make_vocab_size_divisible_by"),
+    NotModelled("multi-latent-attention", "false", kNoExperts),
+    NotModelled("mtp-num-layers", "0", "layers of multi-token prediction are left out"),
+    Rule("num-experts"),
+    NoEffect("moe-ffn-hidden-size"),
+    NoEffect("moe-router-topk"),
+    NoEffect("moe-layer-freq"),
+    NoEffect("moe-shared-expert-intermediate-size"),
+    NoEffect("moe-router-load-balancing-type"),
+    NoEffect("moe-aux-loss-coeff"),
+    NoEffect("moe-z-loss-coeff"),
+    NoEffect("moe-router-pre-softmax"),
+    NoEffect("moe-router-score-function"),
+    NoEffect("moe-router-topk-scaling-factor"),
+    NoEffect("moe-router-num-groups"),
+    NoEffect("moe-router-group-topk"),
+    NoEffect("moe-router-enable-expert-bias"),
+    NoEffect("moe-router-bias-update-rate"),
+    NoEffect("moe-router-dtype"),
+    Rule("moe-grouped-gemm"),
+    Rule("moe-token-dispatcher-type", "allgather"),
+    Rule("moe-permute-fusion"),
+    NotModelled("moe-enable-deepep", "false", "tokens go to experts by NCCL's all-to-all"),
+    NotModelled("moe-expert-capacity-factor", "-1", "no token is dropped"),
+    NotModelled("moe-pad-expert-input-to-capacity", "false", "experts compute what they get"),
+    NotModelled("moe-router-force-load-balancing", "true false", "tokens are shared out evenly"),
+
+    // Batch and numbers.
+    Sets("seq-length", "training.sequence_length"),
+    NoEffect("max-padding-length"),
+    Sets("micro-batch-size", "training.micro_batch_size"),
+    Rule("global-batch-size"),
+    NotModelled("rampup-batch-size", "", "every step has the full batch"),
+    Rule("bf16"),
+    Rule("fp16"),
+    Rule("fp8-format"),
+    Rule("fp8-hybrid"),
+    Rule("fp8-recipe", "delayed"),
+    Rule("fp4-format"),
+    NoEffect("fp8-amax-history-len"),
+    NoEffect("fp8-amax-compute-algo"),
+    NoEffect("fp8-margin"),
+    NoEffect("fp8-interval"),
+    NotModelled("fp8-param-gather", "false",
+                "parameters are gathered in 16 bits: their gathers take up to twice as long"),
+    NotModelled("first-last-layers-bf16", "false", "all blocks multiply in 8 bits"),
+    Switch("tp-only-amax-red", "training.tp_only_amax_red"),
+    Rule("accumulate-allreduce-grads-in-fp32"),
+    Rule("grad-reduce-in-bf16"),
+    Rule("main-grads-dtype", "fp32"),
+    NotModelled("main-params-dtype", "fp32", "the FP32 value of a parameter is kept"),
+    Rule("exp-avg-dtype", "fp32"),
+    Rule("exp-avg-sq-dtype", "fp32"),
+    Sets("optimizer", "training.optimizer", "adam", "adam=adamw sgd=sgd"),
+    Rule("clip-grad", "1.0"),
+    Rule("deterministic-mode"),
+
+    // Kernels.
+    Rule("attention-backend", "auto"),
+    Rule("use-flash-attn"),
+    Rule("attention-softmax-in-fp32"),
+    Rule("no-masked-softmax-fusion"),
+    NoEffect("apply-query-key-layer-scaling"),
+    Sets("cross-entropy-loss-fusion", "training.loss", "", "true=fused false=in_place"),
+    NoEffect("cross-entropy-fusion-impl"),
+    NotModelled("transformer-impl", "transformer_engine", "layers are Transformer Engine's"),
+    NotModelled("no-bias-swiglu-fusion", "false", "SwiGLU is one kernel"),
+    NotModelled("no-bias-gelu-fusion", "false", "bias and GELU are one kernel"),
+    NotModelled("no-bias-dropout-fusion", "false", "bias, dropout and residual are one kernel"),
+    NotModelled("no-rope-fusion", "false", "rotary positions are one kernel"),
+    NotModelled("no-persist-layer-norm", "false", "norms are the persistent kernels"),
+    NotModelled("enable-cuda-graph", "false", "the host launches every kernel"),
+    NotModelled("external-cuda-graph", "false", "the host launches every kernel"),
+    NotModelled("cuda-graph-scope", "full", "the host launches every kernel"),
+    NotModelled("cuda-graph-impl", "none", "the host launches every kernel"),
+    NoEffect("te-rng-tracker"),
+    NoEffect("inference-rng-tracker"),
+
+    // Recomputation and offloading.
+    Rule("recompute-activations"),
+    Rule("recompute-granularity"),
+    Rule("recompute-method"),
+    Rule("recompute-num-layers", "1"),
+    Rule("recompute-modules"),
+    NotModelled("distribute-saved-activations", "false",
+                "inputs of recomputed blocks are kept whole: memory is too high"),
+    Rule("cpu-offloading"),
+    Rule("cpu-offloading-num-layers"),
+
+    // Axes.
+    Sets("tensor-model-parallel-size", "parallelism.tensor", "1"),
+    Sets("pipeline-model-parallel-size", "parallelism.pipeline", "1"),
+    Sets("context-parallel-size", "parallelism.context", "1"),
+    Rule("cp-comm-type", "p2p"),
+    Rule("hierarchical-context-parallel-sizes"),
+    Rule("sequence-parallel", "false"),
+    Rule("tp-comm-overlap", "false"),
+    NotModelled("tp-comm-bootstrap-backend", "nccl", "buffers are set up once"),
+    Rule("no-async-tensor-model-parallel-allreduce"),
+    Rule("num-layers-per-virtual-pipeline-stage"),
+    Rule("num-virtual-stages-per-pipeline-rank"),
+    Rule("microbatch-group-size-per-virtual-pipeline-stage"),
+    Rule("no-overlap-p2p-communication"),
+    NoEffect("overlap-p2p-communication"),
+    NotModelled("defer-embedding-wgrad-compute", "false",
+                "the head's weight gradient is computed in its backward"),
+    NoEffect("wgrad-deferral-limit"),
+    Rule("pipeline-model-parallel-layout"),
+    Rule("decoder-first-pipeline-num-layers"),
+    Rule("decoder-last-pipeline-num-layers"),
+    Switch("account-for-embedding-in-pipeline-split",
+           "parallelism.account_for_embedding_in_pipeline_split"),
+    Switch("account-for-loss-in-pipeline-split", "parallelism.account_for_loss_in_pipeline_split"),
+    Rule("expert-model-parallel-size", "1"),
+    Rule("expert-tensor-parallel-size"),
+
+    // Data parallelism.
+    Rule("use-distributed-optimizer", "false"),
+    NotModelled("use-megatron-fsdp", "false", "parameters are whole on every rank"),
+    NotModelled("use-custom-fsdp", "false", "parameters are whole on every rank"),
+    NotModelled("use-torch-fsdp2", "false", "parameters are whole on every rank"),
+    NotModelled("data-parallel-sharding-strategy", "no_shard optim",
+                "the distributed optimizer alone shards"),
+    Switch("overlap-grad-reduce", "data_parallel.overlap", "false"),
+    Rule("overlap-param-gather", "false"),
+    Rule("overlap-param-gather-with-optimizer-step", "false"),
+    Rule("no-align-grad-reduce"),
+    Rule("no-align-param-gather"),
+    NoEffect("align-grad-reduce"),
+    NoEffect("align-param-gather"),
+    Rule("ddp-bucket-size"),
+    NotModelled("ddp-num-buckets", "", "buckets have the default size"),
+    NotModelled("ddp-bucket-cap-mb", "", "buckets have the default size"),
+    NotModelled("grad-sync-dtype", "fp32", "gradients are reduced in the type that they have"),
+    NoEffect("ddp-average-in-collective"),
+    NoEffect("ddp-pad-buckets-for-high-nccl-busbw"),
+    NotModelled("ddp-reduce-scatter-with-fp32-accumulation", "false",
+                "gradients are reduced in the type that they have"),
+    Rule("num-distributed-optimizer-instances", "1"),
+    Rule("no-gradient-accumulation-fusion"),
+    Rule("use-precision-aware-optimizer"),
+    Rule("optimizer-cpu-offload"),
+    Rule("optimizer-offload-fraction", "1.0"),
+    Rule("overlap-cpu-optimizer-d2h-h2d"),
+    NoEffect("use-mcore-models"),
+    NoEffect("use-legacy-models"),
+
+    // What launches it.
+    Rule("launcher.nnodes"),
+    Rule("launcher.nproc-per-node"),
+    NoEffect("launcher.*"),
+    NoEffect("sbatch.*"),
+    Rule("env.CUDA_DEVICE_MAX_CONNECTIONS"),
+    Rule("env.PYTORCH_CUDA_ALLOC_CONF"),
+    Sets("env.NCCL_ALGO", "communication.nccl_algo"),
+    Sets("env.NCCL_PROTO", "communication.nccl_proto"),
+    NotModelled("env.NCCL_NVLS_ENABLE", "1 2", "NCCL may use NVLS: communication.nccl_algo"),
+    NotModelled("env.CUDA_LAUNCH_BLOCKING", "0", "training.host_waits: launch says it"),
+    NoEffect("env.*"),
+
+    // Files, logs, rates and what a step does not see.
+    NoEffect("save*"),
+    NoEffect("load*"),
+    NoEffect("no-save-*"),
+    NoEffect("no-load-*"),
+    NoEffect("ckpt-*"),
+    NoEffect("dist-ckpt-*"),
+    NoEffect("use-dist-ckpt*"),
+    NoEffect("use-checkpoint-*"),
+    NoEffect("auto-detect-ckpt-format"),
+    NoEffect("async-save"),
+    NoEffect("finetune"),
+    NoEffect("pretrained-checkpoint"),
+    NoEffect("use-persistent-ckpt-worker"),
+    NoEffect("log-*"),
+    NoEffect("no-log-*"),
+    NoEffect("tensorboard-*"),
+    NoEffect("wandb-*"),
+    NoEffect("one-logger-*"),
+    NoEffect("timing-log-*"),
+    NoEffect("profile*"),
+    NoEffect("use-pytorch-profiler"),
+    NoEffect("record-memory-history"),
+    NoEffect("memory-snapshot-path"),
+    NoEffect("eval-*"),
+    NoEffect("lr"),
+    NoEffect("lr-*"),
+    NoEffect("min-lr"),
+    NoEffect("adam-*"),
+    NoEffect("weight-decay*"),
+    NoEffect("start-weight-decay"),
+    NoEffect("end-weight-decay"),
+    NoEffect("override-opt_param-scheduler"),
+    NoEffect("override-opt-param-scheduler"),
+    NoEffect("use-checkpoint-opt_param-scheduler"),
+    NoEffect("init-method-*"),
+    NoEffect("init-model-with-meta-device"),
+    NoEffect("seed"),
+    NoEffect("train-*"),
+    NoEffect("exit-*"),
+    NoEffect("vocab-file"),
+    NoEffect("merge-file"),
+    NoEffect("tokenizer-*"),
+    Rule("patch-tokenizer-type"),
+    NoEffect("legacy-tokenizer"),
+    NoEffect("data-path"),
+    NoEffect("data-cache-path"),
+    NoEffect("data-impl"),
+    NoEffect("mock-data"),
+    NoEffect("dataset*"),
+    NoEffect("valid-*"),
+    NoEffect("split"),
+    NoEffect("dataloader-type"),
+    NoEffect("num-workers"),
+    NoEffect("num-dataset-builder-threads"),
+    NoEffect("no-mmap-bin-files"),
+    NoEffect("no-create-attention-mask-in-dataloader"),
+    NoEffect("eod-mask-loss"),
+    NoEffect("reset-position-ids"),
+    NoEffect("reset-attention-mask"),
+    NoEffect("calculate-per-token-loss"),
+    NoEffect("no-check-for-nan-in-loss-and-grad"),
+    NoEffect("check-weight-hash-across-dp-replicas-interval"),
+    NoEffect("manual-gc"),
+    NoEffect("manual-gc-*"),
+    NoEffect("empty-unused-memory-level"),
+    NoEffect("initial-loss-scale"),
+    NoEffect("loss-scale*"),
+    NoEffect("hysteresis"),
+    NoEffect("distributed-backend"),
+    NoEffect("distributed-timeout-minutes"),
+    NoEffect("nccl-communicator-config-path"),
+    NoEffect("use-tp-pp-dp-mapping"),
+    NoEffect("local-rank"),
+    NoEffect("exit-signal-handler"),
+    NoEffect("enable-experimental"),
+    NoEffect("yaml-cfg"),
+};
+
+bool Has(const Reading& reading, std::string_view flag) { return reading.IsOn(flag); }
+
+std::string Text(bool value) { return value ? "true" : "false"; }
+
+// The vocabulary of a tokenizer that the arguments name.
+std::optional<std::string> VocabularyOf(const Reading& reading) {
+  // Pai-Megatron-Patch: the words of Qwen's tokenizer, and as many as the option adds.
+  constexpr std::int64_t kQwenWords = 151'643;
+  const auto extra = reading.Integer("extra-vocab-size");
+  if (extra && reading.Text("patch-tokenizer-type").starts_with("Qwen")) {
+    return fmt::format("{}", kQwenWords + *extra);
+  }
+  const std::string type = reading.Text("tokenizer-type");
+  if (type == "GPT2BPETokenizer") return "50257";
+  const std::string model = reading.Text("tokenizer-model");
+  if (type == "Llama2Tokenizer") return "32000";
+  constexpr std::pair<std::string_view, const char*> kModels[] = {
+      {"Llama-3", "128256"}, {"llama-3", "128256"},   {"llama3", "128256"}, {"Qwen3", "151936"},
+      {"Llama-2", "32000"},  {"Mistral-7B", "32000"}, {"Mixtral", "32000"}};
+  for (const auto& [part, size] : kModels) {
+    if (model.find(part) != std::string::npos) return size;
+  }
+  return std::nullopt;
+}
+
+void ReadVocabulary(Reading& reading) {
+  const std::string_view key = "model.vocab_size";
+  for (const char* option : {"vocab-size", "padded-vocab-size"}) {
+    if (const auto size = reading.Integer(option)) {
+      reading.Set(key, fmt::format("{}", *size), option);
+      return;
+    }
+  }
+  if (const auto size = VocabularyOf(reading)) {
+    for (const char* option : {"extra-vocab-size", "tokenizer-model", "tokenizer-type"}) {
+      if (reading.Stated(option) == nullptr) continue;
+      reading.Set(key, *size, option, "its tokenizer");
+      break;
+    }
+    return;
+  }
+  if (reading.draft().Has(key)) return;
+  reading.Wrong("tokenizer-type",
+                "the size of the vocabulary is the tokenizer's: 'model.vocab_size'",
+                "say so: --set model.vocab_size=128256, or --model config.json");
+}
+
+void ReadFamily(Reading& reading) {
+  const bool rotary = Has(reading, "use-rotary-position-embeddings") ||
+                      reading.Text("position-embedding-type") == "rope";
+  const bool rms = reading.Text("normalization") == "RMSNorm";
+  const bool squared = Has(reading, "squared-relu");
+  const bool gated = Has(reading, "swiglu");
+  const std::string_view position = Has(reading, "use-rotary-position-embeddings")
+                                        ? "use-rotary-position-embeddings"
+                                        : "position-embedding-type";
+  reading.Set("model.kind", "transformer", "num-layers");
+  const std::filesystem::path file(reading.document().file);
+  reading.draft().Assume("model.name", AsYaml(Value::Text(file.stem().string())),
+                         "the file's name");
+  reading.Set("model.family", squared ? "nemotron" : rotary ? "llama" : "gpt2", position);
+  reading.Set("model.position", rotary ? "rotary" : "learned", position);
+  reading.Set("model.normalization", rms ? "rmsnorm" : "layernorm", "normalization");
+  reading.Set("model.activation",
+              squared ? "squared_relu"
+              : gated ? "swiglu"
+                      : "gelu",
+              squared ? "squared-relu" : "swiglu");
+  const bool biases = !Has(reading, "disable-bias-linear");
+  const bool of_queries = biases || Has(reading, "add-qkv-bias");
+  reading.Set("model.attention_bias", Text(of_queries), "disable-bias-linear");
+  reading.Set("model.projection_bias", Text(biases), "disable-bias-linear");
+  reading.Set("model.mlp_bias", Text(biases), "disable-bias-linear");
+  reading.Set("model.tie_word_embeddings",
+              Text(!Has(reading, "untie-embeddings-and-output-weights")),
+              "untie-embeddings-and-output-weights");
+  for (const auto& [option, key] : {std::pair("hidden-dropout", "model.dropout"),
+                                    std::pair("attention-dropout", "model.attention_dropout")}) {
+    const auto rate = reading.Get(option);
+    reading.Set(key, Text(!rate || rate->Number().value_or(0) > 0), option);
+  }
+  if (Has(reading, "qk-layernorm")) {
+    reading.Omit("qk-layernorm", "queries and keys have no norms: the step is a little too short");
+  }
+}
+
+// Feed-forward width where it is not stated: four times the hidden size; of gated layers two thirds
+// of that in steps of 64.
+std::int64_t FeedForward(std::int64_t hidden, bool gated) {
+  constexpr std::int64_t kStep = 64;
+  return gated ? 4 * hidden * 2 / 3 / kStep * kStep : 4 * hidden;
+}
+
+// The model's dimensions, where no option and no config.json says which model it is.
+void ReadModel(Reading& reading) {
+  if (reading.Stated("num-layers") == nullptr || reading.draft().Find("model") != nullptr) return;
+  if (reading.Integer("num-experts").value_or(0) > 1) {
+    reading.draft().NameModel("a mixture of experts, by Megatron-LM's arguments");
+    return;
+  }
+  const auto set = [&reading](const char* key, std::optional<std::int64_t> value,
+                              std::string_view option) {
+    if (value) reading.Set(key, fmt::format("{}", *value), option);
+  };
+  set("model.num_hidden_layers", reading.Integer("num-layers"), "num-layers");
+  const auto hidden = reading.Integer("hidden-size");
+  const auto heads = reading.Integer("num-attention-heads");
+  set("model.hidden_size", hidden, "hidden-size");
+  set("model.num_attention_heads", heads, "num-attention-heads");
+  const bool stated = reading.Stated("ffn-hidden-size") != nullptr;
+  auto width = reading.Integer("ffn-hidden-size");
+  if (!stated && hidden) width = FeedForward(*hidden, Has(reading, "swiglu"));
+  set("model.intermediate_size", width, stated ? "ffn-hidden-size" : "hidden-size");
+  if (Has(reading, "group-query-attention")) {
+    set("model.num_key_value_heads", reading.Integer("num-query-groups"), "num-query-groups");
+  }
+  set("model.head_dim", reading.Integer("kv-channels"), "kv-channels");
+  set("model.max_position_embeddings", reading.Integer("max-position-embeddings"),
+      "max-position-embeddings");
+  if (const Setting* window = reading.Stated("window-size")) {
+    std::string digits = window->value.kind == Value::Kind::kList && !window->value.items.empty()
+                             ? window->value.items.front()
+                             : window->value.text;
+    digits = digits.substr(0, digits.find(','));
+    std::erase_if(digits, [](char c) { return c < '0' || c > '9'; });
+    reading.Set("model.sliding_window", digits, "window-size");
+  }
+  ReadFamily(reading);
+  if (const auto base = reading.Get("rotary-base"); base && base->Number()) {
+    reading.Set("model.rope_theta", AsYaml(*base), "rotary-base");
+  }
+  if (const auto epsilon = reading.Get("norm-epsilon"); epsilon && epsilon->Number()) {
+    reading.Set("model.norm_epsilon", AsYaml(*epsilon), "norm-epsilon");
+  }
+  if (Has(reading, "use-rope-scaling")) {
+    const auto factor = reading.Get("rope-scaling-factor");
+    reading.Set("model.rope_scaling",
+                fmt::format("{{rope_type: llama3, factor: {}}}", factor ? AsYaml(*factor) : "8"),
+                "use-rope-scaling");
+  }
+  ReadVocabulary(reading);
+}
+
+void ReadPrecision(Reading& reading) {
+  const std::string_view key = "training.precision";
+  const bool quantised = !reading.Text("fp8-format").empty() || Has(reading, "fp8-hybrid");
+  const std::string recipe = reading.Text("fp8-recipe");
+  if (!reading.Text("fp4-format").empty()) {
+    reading.Set(key, "nvfp4", "fp4-format");
+  } else if (quantised && recipe == "mxfp8") {
+    reading.Set(key, "mxfp8", "fp8-recipe");
+  } else if (quantised) {
+    reading.Set(key, "fp8", reading.Stated("fp8-format") != nullptr ? "fp8-format" : "fp8-hybrid");
+    reading.Set("training.fp8_scaling", recipe == "delayed" ? "delayed" : "current", "fp8-recipe");
+    if (recipe != "delayed" && recipe != "tensorwise") {
+      reading.Omit("fp8-recipe", "each tensor has one scale, of its own numbers");
+    }
+  } else if (Has(reading, "bf16")) {
+    reading.Set(key, "bf16", "bf16");
+  } else if (Has(reading, "fp16")) {
+    reading.Set(key, "fp16", "fp16");
+  } else {
+    reading.Set(key, "fp32", "bf16");
+    return;
+  }
+  const bool half = Has(reading, "fp16");
+  const bool in_bf16 =
+      Has(reading, "grad-reduce-in-bf16") || (reading.Text("main-grads-dtype") == "bf16" &&
+                                              !Has(reading, "accumulate-allreduce-grads-in-fp32"));
+  const std::string_view gradients = "training.gradient_dtype";
+  if (Has(reading, "accumulate-allreduce-grads-in-fp32")) {
+    reading.Set(gradients, "fp32", "accumulate-allreduce-grads-in-fp32");
+  } else if (in_bf16 && !half) {
+    reading.Set(gradients, "bf16",
+                Has(reading, "grad-reduce-in-bf16") ? "grad-reduce-in-bf16" : "main-grads-dtype");
+  } else if (!half) {
+    reading.Set(gradients, "fp32", "main-grads-dtype");
+  }
+}
+
+void ReadAttention(Reading& reading) {
+  const std::string_view key = "training.attention";
+  const std::string_view option = "attention-backend";
+  const std::string backend = reading.Text(option);
+  if (backend == "flash" || backend == "fused") {
+    reading.Set(key, backend == "flash" ? "flash" : "cudnn", option);
+  } else if (backend == "unfused" || backend == "local") {
+    const bool fused = !Has(reading, "no-masked-softmax-fusion");
+    const bool wide = Has(reading, "attention-softmax-in-fp32");
+    reading.Set(key, fused ? "fused_softmax" : wide ? "math_fp32" : "math", option);
+  } else if (Has(reading, "use-flash-attn")) {
+    reading.Set(key, "flash", "use-flash-attn");
+  }
+}
+
+void ReadModules(Reading& reading) {
+  const Setting* modules = reading.Stated("recompute-modules");
+  if (modules == nullptr || !modules->value.unknown.empty()) return;
+  std::vector<std::string> names = modules->value.items;
+  if (modules->value.kind == Value::Kind::kText) names = {modules->value.text};
+  std::string known;
+  bool others = false;
+  for (const std::string& name : names) {
+    const bool modelled = name == "core_attn" || name == "mlp" || name == "layernorm";
+    others = others || !modelled;
+    if (modelled) known += (known.empty() ? "" : " ") + name;
+  }
+  if (others) reading.Omit("recompute-modules", "modules of experts keep their activations");
+  if (known.empty()) {
+    reading.Set("training.activation_checkpointing", "none", "recompute-modules");
+    return;
+  }
+  reading.Set("training.activation_checkpointing", "selective", "recompute-granularity");
+  if (known != "core_attn") reading.Set("training.recompute_modules", known, "recompute-modules");
+}
+
+void ReadRecomputation(Reading& reading) {
+  const std::string_view key = "training.activation_checkpointing";
+  std::string granularity = reading.Text("recompute-granularity");
+  std::string_view option = "recompute-granularity";
+  if (Has(reading, "recompute-activations")) {
+    granularity = "selective";
+    option = "recompute-activations";
+  }
+  if (granularity == "full") {
+    reading.Set(key, "full", option);
+    const std::int64_t count = reading.Integer("recompute-num-layers").value_or(1);
+    if (reading.Text("recompute-method") == "block") {
+      reading.Set("training.checkpointed_blocks", fmt::format("first {}", count),
+                  "recompute-num-layers");
+    } else if (count > 1) {
+      reading.Set("training.blocks_per_checkpoint", fmt::format("{}", count),
+                  "recompute-num-layers");
+    }
+  } else if (granularity == "selective") {
+    if (reading.Stated("recompute-modules") != nullptr) return ReadModules(reading);
+    reading.Set(key, "selective", option);
+  } else {
+    reading.Set(key, "none", option);
+  }
+}
+
+void ReadOffloading(Reading& reading) {
+  const std::string_view option = "cpu-offloading-num-layers";
+  const auto offloaded = reading.Integer(option);
+  const auto layers = reading.Integer("num-layers");
+  if (!offloaded || *offloaded == 0) return;
+  if (layers && *offloaded + 1 < *layers) {
+    reading.Omit(option, "activations of all blocks go to the host");
+  }
+  reading.Set("training.activation_offload", "true", option);
+}
+
+void ReadContext(Reading& reading) {
+  if (reading.draft().Integer("parallelism.context").value_or(1) == 1) return;
+  constexpr std::string_view kMethods =
+      "p2p=ring all_gather=all_gather allgather=all_gather a2a=all_to_all a2a+p2p=hierarchical";
+  const std::string_view option = "cp-comm-type";
+  const Setting* stated = reading.Stated(option);
+  std::string name = reading.Text(option);
+  if (stated != nullptr && !stated->value.items.empty()) name = stated->value.items.front();
+  const auto method = WordFor(kMethods, name);
+  reading.Set("parallelism.context_method", std::string(method.value_or("ring")), option);
+  if (method == "hierarchical") {
+    const Setting* sizes = reading.Stated("hierarchical-context-parallel-sizes");
+    if (sizes != nullptr && !sizes->value.items.empty()) {
+      reading.Set("parallelism.context_inner", sizes->value.items.front(), sizes->name);
+    }
+  }
+}
+
+void ReadTensor(Reading& reading) {
+  if (reading.draft().Integer("parallelism.tensor").value_or(1) == 1) return;
+  if (const auto connections = reading.Integer("env.CUDA_DEVICE_MAX_CONNECTIONS")) {
+    reading.Set("software.cuda_device_max_connections", fmt::format("{}", *connections),
+                "env.CUDA_DEVICE_MAX_CONNECTIONS");
+  }
+  const bool divides = Has(reading, "sequence-parallel");
+  reading.Set("parallelism.sequence_parallel", Text(divides), "sequence-parallel");
+  if (Has(reading, "tp-comm-overlap") && divides) {
+    reading.Set("training.tensor_overlap", "user_buffers", "tp-comm-overlap");
+  }
+  if (Has(reading, "no-async-tensor-model-parallel-allreduce")) {
+    reading.Set("training.async_tensor_model_parallel_allreduce", "false",
+                "no-async-tensor-model-parallel-allreduce");
+  }
+}
+
+// Stages of their own sizes at the ends, equal ones between.
+void ReadUnevenStages(Reading& reading, std::int64_t stages) {
+  const auto first = reading.Integer("decoder-first-pipeline-num-layers");
+  const auto last = reading.Integer("decoder-last-pipeline-num-layers");
+  const auto layers = reading.Integer("num-layers");
+  if (!first && !last) return;
+  const char* option =
+      first ? "decoder-first-pipeline-num-layers" : "decoder-last-pipeline-num-layers";
+  const std::int64_t ends = (first ? 1 : 0) + (last ? 1 : 0);
+  const std::int64_t between = layers.value_or(0) - first.value_or(0) - last.value_or(0);
+  if (!layers || stages <= ends || between % (stages - ends) != 0 ||
+      reading.draft().Integer("parallelism.virtual_stages").value_or(1) > 1) {
+    reading.Omit(option, "stages have equal parts: state parallelism.stage_layers");
+    return;
+  }
+  std::vector<std::int64_t> parts(static_cast<std::size_t>(stages), between / (stages - ends));
+  if (first) parts.front() = *first;
+  if (last) parts.back() = *last;
+  reading.Set("parallelism.stage_layers", fmt::format("[{}]", fmt::join(parts, ", ")), option);
+}
+
+void ReadPipeline(Reading& reading) {
+  const std::int64_t stages = reading.draft().Integer("parallelism.pipeline").value_or(1);
+  if (stages == 1) return;
+  const std::string_view key = "parallelism.virtual_stages";
+  const auto chunks = reading.Integer("num-virtual-stages-per-pipeline-rank");
+  const auto of_chunk = reading.Integer("num-layers-per-virtual-pipeline-stage");
+  const auto layers = reading.Integer("num-layers");
+  if (chunks && *chunks > 1) {
+    reading.Set(key, fmt::format("{}", *chunks), "num-virtual-stages-per-pipeline-rank");
+  } else if (of_chunk && *of_chunk > 0 && layers) {
+    const std::int64_t virtual_stages = *layers / (stages * *of_chunk);
+    if (virtual_stages > 1) {
+      reading.Set(key, fmt::format("{}", virtual_stages), "num-layers-per-virtual-pipeline-stage");
+    }
+  }
+  if (const Setting* layout = reading.Stated("pipeline-model-parallel-layout")) {
+    std::string text = layout->value.text;
+    std::erase(text, ',');
+    reading.Set("parallelism.stage_layers", AsYaml(Value::Text(text)), layout->name);
+    const auto borders = std::count(text.begin(), text.end(), '|') + 1;
+    if (text.find('(') == std::string::npos && borders > stages) {
+      reading.Set(key, fmt::format("{}", borders / stages), layout->name);
+    }
+  }
+  ReadUnevenStages(reading, stages);
+  if (reading.draft().Integer(key).value_or(1) > 1) {
+    if (const auto group = reading.Integer("microbatch-group-size-per-virtual-pipeline-stage")) {
+      reading.Set("parallelism.microbatch_group_size_per_vp_stage", fmt::format("{}", *group),
+                  "microbatch-group-size-per-virtual-pipeline-stage");
+    }
+    if (Has(reading, "no-overlap-p2p-communication")) {
+      reading.Set("data_parallel.overlap_p2p_comm", "false", "no-overlap-p2p-communication");
+    }
+    if (Has(reading, "no-align-param-gather")) {
+      reading.Set("data_parallel.align_param_gather", "false", "no-align-param-gather");
+    }
+  }
+  if (Has(reading, "no-align-grad-reduce")) {
+    reading.Set("data_parallel.align_grad_reduce", "false", "no-align-grad-reduce");
+  }
+}
+
+void ReadExperts(Reading& reading) {
+  if (const auto degree = reading.Integer("expert-model-parallel-size"); degree && *degree > 1) {
+    reading.Set("parallelism.expert", fmt::format("{}", *degree), "expert-model-parallel-size");
+  }
+  // Without the option experts are divided as all other layers are.
+  if (const auto degree = reading.Integer("expert-tensor-parallel-size")) {
+    const bool differs = *degree != reading.draft().Integer("parallelism.tensor").value_or(1);
+    if (differs && reading.Integer("num-experts").value_or(0) > 1) {
+      reading.Set("parallelism.expert_tensor", fmt::format("{}", *degree),
+                  "expert-tensor-parallel-size");
+    }
+  }
+}
+
+// The optimizer in one kernel with remainders, and what it keeps in the host's memory.
+void ReadPrecisionAware(Reading& reading) {
+  const bool aware = Has(reading, "use-precision-aware-optimizer");
+  if (!aware) return;
+  reading.Set("data_parallel.copy_main_gradients", "false", "use-precision-aware-optimizer");
+  if (Has(reading, "optimizer-cpu-offload")) {
+    reading.Set("data_parallel.optimizer_cpu_offload", "true", "optimizer-cpu-offload");
+    const auto fraction = reading.Get("optimizer-offload-fraction");
+    if (fraction && fraction->Number().value_or(1) < 1) {
+      reading.Omit("optimizer-offload-fraction", "all states are in the host's memory");
+    }
+    if (Has(reading, "overlap-cpu-optimizer-d2h-h2d")) {
+      reading.Set("data_parallel.overlap_cpu_optimizer_d2h_h2d", "true",
+                  "overlap-cpu-optimizer-d2h-h2d");
+    }
+    return;
+  }
+  if (Has(reading, "bf16")) {
+    reading.Set("training.master_weights", "fp16_remainder", "use-precision-aware-optimizer");
+  }
+  const std::string moments = reading.Text("exp-avg-dtype");
+  if (moments == "fp32" || moments == "bf16" || moments == "fp16") {
+    reading.Set("training.optimizer_state_dtype", moments, "exp-avg-dtype");
+  } else {
+    reading.Omit("exp-avg-dtype", "moments are kept in FP32");
+  }
+}
+
+void ReadSharding(Reading& reading) {
+  const bool shards = Has(reading, "use-distributed-optimizer");
+  reading.Set("data_parallel.framework", "megatron", "use-distributed-optimizer");
+  reading.Set("data_parallel.zero_stage", shards ? "1" : "0", "use-distributed-optimizer");
+  if (Has(reading, "no-gradient-accumulation-fusion")) {
+    reading.Set("data_parallel.gradient_accumulation_fusion", "false",
+                "no-gradient-accumulation-fusion");
+  }
+  const auto bucket = reading.Integer("ddp-bucket-size");
+  if (bucket && Has(reading, "overlap-grad-reduce")) {
+    const Entry* type = reading.draft().Find("training.gradient_dtype");
+    const std::int64_t bytes = type != nullptr && type->value == "fp32" ? 4 : 2;
+    reading.Set("data_parallel.bucket_size", fmt::format("{} B", *bucket * bytes),
+                "ddp-bucket-size", fmt::format("{} gradients", *bucket));
+  }
+  if (!shards) return;
+  reading.Set("data_parallel.overlap_param_gather", Text(Has(reading, "overlap-param-gather")),
+              "overlap-param-gather");
+  if (Has(reading, "overlap-param-gather-with-optimizer-step")) {
+    reading.Set("data_parallel.overlap_param_gather_with_optimizer_step", "true",
+                "overlap-param-gather-with-optimizer-step");
+  }
+  ReadPrecisionAware(reading);
+  const std::string_view instances = "num-distributed-optimizer-instances";
+  const std::int64_t copies = reading.Integer(instances).value_or(1);
+  if (copies == 1) return;
+  std::int64_t others = copies;
+  for (const char* axis : {"parallelism.tensor", "parallelism.pipeline", "parallelism.context"}) {
+    others *= reading.draft().Integer(axis).value_or(1);
+  }
+  if (!reading.devices() || *reading.devices() % others != 0) {
+    reading.Wrong(instances, "the ranks that share one copy follow from the number of GPUs",
+                  "say on which cluster: --cluster NAME --nodes N");
+    return;
+  }
+  reading.Set("data_parallel.shard_group_size", fmt::format("{}", *reading.devices() / others),
+              instances);
+}
+
+void Rules(Reading& reading) {
+  ReadModel(reading);
+  if (const auto batch = reading.Integer("global-batch-size")) {
+    reading.Set("training.global_batch_size", fmt::format("{}", *batch), "global-batch-size");
+  } else if (reading.Stated("global-batch-size") == nullptr) {
+    reading.Set("training.gradient_accumulation", "1", "global-batch-size");
+  }
+  ReadPrecision(reading);
+  if (const auto norm = reading.Get("clip-grad"); norm && norm->Number()) {
+    reading.Set("training.gradient_clipping", *norm->Number() > 0 ? AsYaml(*norm) : "none",
+                "clip-grad");
+  }
+  ReadAttention(reading);
+  if (Has(reading, "deterministic-mode")) {
+    reading.Set("training.deterministic", "true", "deterministic-mode");
+  }
+  ReadRecomputation(reading);
+  ReadOffloading(reading);
+  ReadTensor(reading);
+  ReadContext(reading);
+  ReadPipeline(reading);
+  ReadExperts(reading);
+  ReadSharding(reading);
+  ReadLauncher(reading);
+}
+
+}  // namespace
+
+const Framework kMegatron = {.name = "Megatron-LM",
+                             .form = "Megatron-LM's arguments (shell, YAML)",
+                             .release = "000c4ac2",
+                             .options = kOptions,
+                             .rules = Rules};
+
+std::optional<Document> MegatronDocument(const Document& document) {
+  Document arguments{.file = document.file};
+  const bool sections = document.Has("language_model") && document.Has("model_parallel");
+  for (Setting setting : document.settings) {
+    const std::size_t hyphens = setting.name.find("--");
+    const std::size_t dot = setting.name.find('.');
+    if (hyphens != std::string::npos) {
+      setting.name.erase(0, hyphens + 2);
+    } else if (setting.name.starts_with("ENV_VARS.")) {
+      setting.name = "env." + setting.name.substr(dot + 1);
+    } else if (sections && dot != std::string::npos) {
+      setting.name.erase(0, setting.name.rfind('.') + 1);
+    }
+    arguments.settings.push_back(std::move(setting));
+  }
+  arguments = Spelled(std::move(arguments), '-');
+  const bool is_megatron = arguments.Has("tensor-model-parallel-size") ||
+                           arguments.Has("micro-batch-size") || arguments.Has("num-layers");
+  const bool trains = arguments.Has("seq-length") || arguments.Has("num-attention-heads") ||
+                      arguments.Has("global-batch-size");
+  if (!is_megatron || !trains) return std::nullopt;
+  return arguments;
+}
+
+}  // namespace stepcast::foreign

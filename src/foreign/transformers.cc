@@ -1,0 +1,318 @@
+#include "src/foreign/transformers.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/foreign/fsdp_options.h"
+#include "src/foreign/huggingface_names.h"
+#include "src/foreign/launcher.h"
+#include "src/foreign/shell_settings.h"
+
+namespace stepcast::foreign {
+namespace {
+
+constexpr std::string_view kChunkedLoss =
+    "the logits are in memory as a whole: the forecast of memory is too high";
+
+// Of huggingface/transformers v5.0 src/transformers/training_args.py, huggingface/trl v0.26
+// trl/trainer/sft_config.py and hiyouga/LLaMA-Factory v0.9.4 src/llamafactory/hparams.
+constexpr Option kOptions[] = {
+    Rule("model_name_or_path"),
+    Rule("model"),
+    Rule("per_device_train_batch_size", "8"),
+    Sets("gradient_accumulation_steps", "training.gradient_accumulation", "1"),
+    Rule("bf16", "false"),
+    Rule("fp16", "false"),
+    Rule("pure_bf16"),
+    Rule("tf32"),
+    Rule("torch_dtype"),
+    Rule("dtype"),
+    NoEffect("bf16_full_eval"),
+    NoEffect("fp16_full_eval"),
+    Rule("gradient_checkpointing", "false"),
+    NoEffect("gradient_checkpointing_kwargs*"),
+    NoEffect("disable_gradient_checkpointing"),
+    NotModelled("activation_offloading", "false", "activations stay on the device"),
+    Rule("optim", "adamw_torch_fused"),
+    NotModelled("optim_target_modules", "", "the optimizer is AdamW on all parameters"),
+    Rule("max_grad_norm", "1.0"),
+    Switch("torch_compile", "training.compile", "false"),
+    NoEffect("torch_compile_mode"),
+    NotModelled("torch_compile_backend", "inductor", "blocks are compiled as by inductor"),
+    Rule("attn_implementation"),
+    Rule("flash_attn"),
+    Rule("use_liger_kernel", "false"),
+    Rule("enable_liger_kernel", "false"),
+    NoEffect("liger_kernel_config*"),
+    Sets("max_length", "training.sequence_length"),
+    Sets("max_seq_length", "training.sequence_length"),
+    Sets("max_seq_len", "training.sequence_length"),
+    Sets("model_max_length", "training.sequence_length"),
+    Sets("block_size", "training.sequence_length"),
+    Sets("cutoff_len", "training.sequence_length"),
+    NotModelled("packing", "true", "every sequence has the full length"),
+    NotModelled("padding_free", "false", "every sequence has the full length"),
+    NotModelled("neat_packing", "false", "attention sees the whole sequence"),
+    NotModelled("group_by_length", "false", "every sequence has the full length"),
+    NotModelled("assistant_only_loss", "false", "the loss is of all tokens"),
+    NotModelled("loss_type", "nll", kChunkedLoss),
+    NotModelled("neftune_noise_alpha", "", "no noise is added to embeddings"),
+    Rule("use_peft"),
+    Rule("finetuning_type"),
+    Rule("lora_r"),
+    Rule("lora_rank"),
+    Rule("lora_target_modules"),
+    Rule("lora_target"),
+    Rule("lora_dropout"),
+    NoEffect("lora_alpha"),
+    NoEffect("lora_task_type"),
+    NotModelled("use_dora", "false", "adapters are LoRA's"),
+    NotModelled("use_rslora", "false true", "adapters are LoRA's"),
+    NotModelled("load_in_4bit", "false", "frozen parameters have 16 bits"),
+    NotModelled("load_in_8bit", "false", "frozen parameters have 16 bits"),
+    NotModelled("quantization_bit", "", "frozen parameters have 16 bits"),
+    NotModelled("freeze_vision_tower", "true false", "the text model alone is trained"),
+    Rule("fsdp"),
+    Rule("fsdp_config.version"),
+    Rule("fsdp_config.fsdp_version"),
+    Rule("fsdp_config.reshard_after_forward"),
+    Rule("fsdp_config.sharding_strategy"),
+    Rule("fsdp_config.offload_params"),
+    Rule("fsdp_config.backward_prefetch"),
+    Rule("fsdp_config.forward_prefetch"),
+    Rule("fsdp_config.use_orig_params"),
+    Rule("fsdp_config.limit_all_gathers"),
+    Rule("fsdp_config.activation_checkpointing"),
+    NoEffect("fsdp_config*"),
+    NoEffect("fsdp_transformer_layer_cls_to_wrap"),
+    NoEffect("fsdp_min_num_params"),
+    Rule("deepspeed"),
+    NoEffect("deepspeed.*"),
+    Sets("parallelism_config.tp_size", "parallelism.tensor"),
+    Sets("parallelism_config.cp_size", "parallelism.context"),
+    NoEffect("parallelism_config.*"),
+    Switch("ddp_find_unused_parameters", "data_parallel.find_unused_parameters"),
+    Rule("ddp_bucket_cap_mb"),
+    NoEffect("ddp_backend"),
+    NoEffect("ddp_timeout"),
+    NoEffect("ddp_broadcast_buffers"),
+    NotModelled("tp_size", "0 1", "layers are not divided"),
+    NotModelled("sequence_parallel_size", "1", "each rank has whole sequences"),
+    NotModelled("n_gpu", "1", "each process has one GPU"),
+    NotModelled("auto_find_batch_size", "false", "the batch is per_device_train_batch_size"),
+    NotModelled("torch_empty_cache_steps", "", "the allocator's cache is never emptied"),
+    NotModelled("stage", "sft pt", "a step of supervised training"),
+    NoEffect("launcher.*"),
+    NoEffect("sbatch.*"),
+    Sets("env.NCCL_ALGO", "communication.nccl_algo"),
+    Sets("env.NCCL_PROTO", "communication.nccl_proto"),
+    Rule("env.PYTORCH_CUDA_ALLOC_CONF"),
+    NoEffect("env.*"),
+    // Data, logs, rates, files.
+    NoEffect("output_dir"),
+    NoEffect("overwrite_output_dir"),
+    NoEffect("do_*"),
+    NoEffect("eval_*"),
+    NoEffect("evaluation_strategy"),
+    NoEffect("per_device_eval_batch_size"),
+    NoEffect("prediction_loss_only"),
+    NoEffect("predict_with_generate"),
+    NoEffect("learning_rate"),
+    NoEffect("lr_scheduler_*"),
+    NoEffect("weight_decay"),
+    NoEffect("adam_*"),
+    NoEffect("warmup_*"),
+    NoEffect("num_train_epochs"),
+    NoEffect("max_steps"),
+    NoEffect("log_*"),
+    NoEffect("logging_*"),
+    NoEffect("plot_loss"),
+    NoEffect("save_*"),
+    NoEffect("seed"),
+    NoEffect("data_seed"),
+    NoEffect("report_to"),
+    NoEffect("run_name"),
+    NoEffect("push_to_hub*"),
+    NoEffect("hub_*"),
+    NoEffect("load_best_model_at_end"),
+    NoEffect("metric_for_best_model"),
+    NoEffect("greater_is_better"),
+    NoEffect("remove_unused_columns"),
+    NoEffect("label_names"),
+    NoEffect("label_smoothing_factor"),
+    NoEffect("dataloader_*"),
+    NoEffect("dataset*"),
+    NoEffect("template"),
+    NoEffect("preprocessing_num_workers"),
+    NoEffect("overwrite_cache"),
+    NoEffect("max_samples"),
+    NoEffect("val_size"),
+    NoEffect("train_file"),
+    NoEffect("validation_file"),
+    NoEffect("tokenizer_*"),
+    NoEffect("trust_remote_code"),
+    NoEffect("low_cpu_mem_usage"),
+    NoEffect("use_cache"),
+    NoEffect("resume_from_checkpoint"),
+    NoEffect("ignore_data_skip"),
+    NoEffect("disable_tqdm"),
+    NoEffect("average_tokens_across_devices"),
+    NoEffect("include_*"),
+    NoEffect("accelerator_config*"),
+    NoEffect("local_rank"),
+    NoEffect("use_fast_tokenizer"),
+};
+
+void ReadTypes(Reading& reading) {
+  const std::string_view key = "training.precision";
+  const bool pure = reading.IsOn("pure_bf16");
+  if (reading.IsOn("bf16") || pure) {
+    reading.Set(key, "bf16", pure ? "pure_bf16" : "bf16");
+  } else if (reading.IsOn("fp16")) {
+    reading.Set(key, "fp16", "fp16");
+  } else {
+    reading.Set(key, reading.IsOn("tf32") ? "tf32" : "fp32",
+                reading.IsOn("tf32") ? "tf32" : "bf16");
+  }
+  // DeepSpeed keeps them in the type that it computes in.
+  if (reading.has_file_of("DeepSpeed")) return;
+  const std::string_view type = reading.Stated("dtype") != nullptr ? "dtype" : "torch_dtype";
+  const std::string named = reading.Text(type);
+  constexpr std::string_view kTypes = "bfloat16=bf16 float16=fp16 float32=fp32";
+  if (pure) {
+    reading.Set("training.parameter_dtype", "bf16", "pure_bf16");
+  } else if (const auto word = WordFor(kTypes, named)) {
+    reading.Set("training.parameter_dtype", std::string(*word), type);
+  } else {
+    reading.draft().Assume("training.parameter_dtype", "fp32",
+                           "assumed: parameters are loaded in FP32, and computed with by autocast");
+  }
+}
+
+void ReadBatch(Reading& reading) {
+  const auto batch = reading.Integer("per_device_train_batch_size");
+  if (batch) {
+    reading.Set("training.micro_batch_size", fmt::format("{}", *batch),
+                "per_device_train_batch_size");
+  }
+}
+
+// Where neither DeepSpeed nor accelerate decides.
+void ReadSharding(Reading& reading) {
+  if (reading.has_file_of("DeepSpeed")) return;
+  const Setting* fsdp = reading.Stated("fsdp");
+  std::string named = reading.Text("fsdp");
+  if (fsdp != nullptr) {
+    for (const std::string& item : fsdp->value.items) named += " " + item;
+  }
+  const bool shards = !named.empty() && named != "false" && named != "False";
+  if (!shards) {
+    if (reading.has_file_of("accelerate")) return;
+    reading.draft().Assume("data_parallel.framework", "ddp",
+                           "transformers' Trainer without DeepSpeed and FSDP");
+    reading.draft().Assume("data_parallel.zero_stage", "0", "DistributedDataParallel");
+    if (const auto size = reading.Integer("ddp_bucket_cap_mb")) {
+      reading.Set("data_parallel.bucket_size", fmt::format("{} MiB", *size), "ddp_bucket_cap_mb");
+    }
+    return;
+  }
+  const bool prefixed = reading.Stated("fsdp_config.fsdp_version") != nullptr;
+  ReadFsdp(reading,
+           {.version = prefixed ? "fsdp_config.fsdp_version" : "fsdp_config.version",
+            .strategy = "fsdp_config.sharding_strategy",
+            .reshard = "fsdp_config.reshard_after_forward",
+            .offload = "fsdp_config.offload_params",
+            .wrap = "",
+            .backward_prefetch = "fsdp_config.backward_prefetch",
+            .forward_prefetch = "fsdp_config.forward_prefetch",
+            .original_parameters = "fsdp_config.use_orig_params",
+            .limits_gathers = "fsdp_config.limit_all_gathers",
+            .checkpointing = "fsdp_config.activation_checkpointing"},
+           "fsdp");
+  if (named.find("offload") != std::string::npos) {
+    reading.Set("data_parallel.cpu_offload", "true", "fsdp");
+  }
+  if (named.find("shard_grad_op") != std::string::npos) {
+    reading.Omit("fsdp", "parameters are freed after forward: state data_parallel.zero_stage");
+  }
+}
+
+// A file that DeepSpeed reads is not found by itself.
+void AskForDeepSpeed(Reading& reading) {
+  const Setting* named = reading.Stated("deepspeed");
+  if (named == nullptr || named->value.text.empty() || reading.has_file_of("DeepSpeed")) return;
+  reading.Wrong(
+      "deepspeed",
+      fmt::format("this names a configuration of DeepSpeed: {}", Quoted(named->value.Shown())),
+      fmt::format("give it, too: stepcast init {} {}", reading.document().file, named->value.text));
+}
+
+void ReadAdapters(Reading& reading) {
+  const std::string type = reading.Text("finetuning_type");
+  // LLaMA-Factory trains adapters of rank 8 unless it is said otherwise.
+  const bool factory = reading.Stated("cutoff_len") != nullptr || !type.empty();
+  if (type == "lora" && reading.Stated("lora_rank") == nullptr) {
+    reading.Set("training.lora.rank", "8", "finetuning_type", "LLaMA-Factory's default");
+    reading.Set("training.lora.targets", "q_proj k_proj v_proj o_proj gate_proj up_proj down_proj",
+                "finetuning_type", "LLaMA-Factory's default, all");
+    return;
+  }
+  if (type == "full" || type == "freeze") {
+    if (type == "freeze") reading.Omit("finetuning_type", "all parameters are trained");
+    return;
+  }
+  if (factory) {
+    ReadHubAdapters(reading, "lora_rank", "lora_target", "lora_dropout");
+  } else if (reading.IsOn("use_peft")) {
+    ReadHubAdapters(reading, "lora_r", "lora_target_modules", "lora_dropout");
+  }
+}
+
+void Rules(Reading& reading) {
+  ReadHubModel(reading,
+               reading.Stated("model_name_or_path") != nullptr ? "model_name_or_path" : "model");
+  ReadBatch(reading);
+  ReadTypes(reading);
+  ReadSharding(reading);
+  AskForDeepSpeed(reading);
+  ReadHubOptimizer(reading, "optim");
+  if (const auto norm = reading.Get("max_grad_norm"); norm && norm->Number()) {
+    reading.Set("training.gradient_clipping", *norm->Number() > 0 ? AsYaml(*norm) : "none",
+                "max_grad_norm");
+  }
+  if (reading.draft().Find("training.activation_checkpointing") == nullptr) {
+    reading.Set("training.activation_checkpointing",
+                reading.IsOn("gradient_checkpointing") ? "full" : "none", "gradient_checkpointing");
+  }
+  const bool liger = reading.IsOn("use_liger_kernel") || reading.IsOn("enable_liger_kernel");
+  const std::string_view by =
+      reading.IsOn("use_liger_kernel") ? "use_liger_kernel" : "enable_liger_kernel";
+  ReadHubKernels(reading,
+                 reading.Stated("flash_attn") != nullptr ? "flash_attn" : "attn_implementation",
+                 liger, by);
+  if (liger) reading.Omit(by, std::string(kChunkedLoss));
+  ReadAdapters(reading);
+  ReadLauncher(reading);
+}
+
+}  // namespace
+
+const Framework kTransformers = {.name = "transformers",
+                                 .form = "Hugging Face's TrainingArguments (YAML, JSON, shell)",
+                                 .release = "v5.0",
+                                 .options = kOptions,
+                                 .rules = Rules};
+
+std::optional<Document> TransformersDocument(const Document& document) {
+  Document named = Spelled(document, '_');
+  const bool trains = named.Has("per_device_train_batch_size") ||
+                      (named.Has("output_dir") &&
+                       (named.Has("model_name_or_path") || named.Has("num_train_epochs"))) ||
+                      (named.Has("model_name_or_path") && named.Has("learning_rate"));
+  if (!trains) return std::nullopt;
+  return named;
+}
+
+}  // namespace stepcast::foreign

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "src/foreign/setting.h"
+
+namespace stepcast::foreign {
+
+// Replaces `${NAME}` and `$NAME` in the values of a YAML, JSON or TOML file: by what the user says
+// of NAME, or, for a dotted name of the file itself as OmegaConf has it, by that value. What stays
+// makes the value unknown.
+void ReplaceVariables(Document& document, const std::map<std::string, std::string>& given);
+
+}  // namespace stepcast::foreign
