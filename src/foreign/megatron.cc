@@ -419,7 +419,9 @@ void ReadModel(Reading& reading) {
     reading.Set("model.sliding_window", digits, "window-size");
   }
   ReadFamily(reading);
-  if (const auto base = reading.Get("rotary-base"); base && base->Number()) {
+  const Entry* position = reading.draft().Find("model.position");
+  const bool rotary = position != nullptr && position->value == "rotary";
+  if (const auto base = reading.Get("rotary-base"); rotary && base && base->Number()) {
     reading.Set("model.rope_theta", AsYaml(*base), "rotary-base");
   }
   if (const auto epsilon = reading.Get("norm-epsilon"); epsilon && epsilon->Number()) {
@@ -563,6 +565,10 @@ void ReadContext(Reading& reading) {
 }
 
 void ReadTensor(Reading& reading) {
+  if (Has(reading, "no-async-tensor-model-parallel-allreduce")) {
+    reading.Set("training.async_tensor_model_parallel_allreduce", "false",
+                "no-async-tensor-model-parallel-allreduce");
+  }
   if (reading.draft().Integer("parallelism.tensor").value_or(1) == 1) return;
   if (const auto connections = reading.Integer("env.CUDA_DEVICE_MAX_CONNECTIONS")) {
     reading.Set("software.cuda_device_max_connections", fmt::format("{}", *connections),
@@ -572,10 +578,6 @@ void ReadTensor(Reading& reading) {
   reading.Set("parallelism.sequence_parallel", Text(divides), "sequence-parallel");
   if (Has(reading, "tp-comm-overlap") && divides) {
     reading.Set("training.tensor_overlap", "user_buffers", "tp-comm-overlap");
-  }
-  if (Has(reading, "no-async-tensor-model-parallel-allreduce")) {
-    reading.Set("training.async_tensor_model_parallel_allreduce", "false",
-                "no-async-tensor-model-parallel-allreduce");
   }
 }
 
@@ -601,6 +603,9 @@ void ReadUnevenStages(Reading& reading, std::int64_t stages) {
 }
 
 void ReadPipeline(Reading& reading) {
+  if (Has(reading, "no-align-grad-reduce")) {
+    reading.Set("data_parallel.align_grad_reduce", "false", "no-align-grad-reduce");
+  }
   const std::int64_t stages = reading.draft().Integer("parallelism.pipeline").value_or(1);
   if (stages == 1) return;
   const std::string_view key = "parallelism.virtual_stages";
@@ -637,9 +642,6 @@ void ReadPipeline(Reading& reading) {
       reading.Set("data_parallel.align_param_gather", "false", "no-align-param-gather");
     }
   }
-  if (Has(reading, "no-align-grad-reduce")) {
-    reading.Set("data_parallel.align_grad_reduce", "false", "no-align-grad-reduce");
-  }
 }
 
 void ReadExperts(Reading& reading) {
@@ -660,8 +662,9 @@ void ReadExperts(Reading& reading) {
 void ReadPrecisionAware(Reading& reading) {
   const bool aware = Has(reading, "use-precision-aware-optimizer");
   if (!aware) return;
-  reading.Set("data_parallel.copy_main_gradients", "false", "use-precision-aware-optimizer");
-  if (Has(reading, "optimizer-cpu-offload")) {
+  if (!Has(reading, "optimizer-cpu-offload")) {
+    reading.Set("data_parallel.copy_main_gradients", "false", "use-precision-aware-optimizer");
+  } else {
     reading.Set("data_parallel.optimizer_cpu_offload", "true", "optimizer-cpu-offload");
     const auto fraction = reading.Get("optimizer-offload-fraction");
     if (fraction && fraction->Number().value_or(1) < 1) {
@@ -694,8 +697,12 @@ void ReadSharding(Reading& reading) {
   }
   const auto bucket = reading.Integer("ddp-bucket-size");
   if (bucket && Has(reading, "overlap-grad-reduce")) {
-    const Entry* type = reading.draft().Find("training.gradient_dtype");
-    const std::int64_t bytes = type != nullptr && type->value == "fp32" ? 4 : 2;
+    const auto is_fp32 = [&reading](const char* key) {
+      const Entry* type = reading.draft().Find(key);
+      return type != nullptr && type->value == "fp32";
+    };
+    const bool wide = is_fp32("training.gradient_dtype") || is_fp32("training.precision");
+    const std::int64_t bytes = wide ? 4 : 2;
     reading.Set("data_parallel.bucket_size", fmt::format("{} B", *bucket * bytes),
                 "ddp-bucket-size", fmt::format("{} gradients", *bucket));
   }
