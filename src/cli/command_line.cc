@@ -18,6 +18,7 @@
 #include "src/cli/hardware_options.h"
 #include "src/cli/import_options.h"
 #include "src/cli/init_options.h"
+#include "src/cli/list_options.h"
 #include "src/cli/page_options.h"
 #include "src/cli/progress_line.h"
 #include "src/cli/schedule_options.h"
@@ -51,6 +52,7 @@ constexpr const char* kMainFooter =
 struct Request {
   ScenarioFiles files;  // of commands that forecast one plan
   InitOptions init;
+  ListOptions list;
   SimulateOptions simulate;
   bool timeline = false, no_timeline = false;  // of simulate; neither: if stdout is a terminal
   MemoryOptions memory;
@@ -76,6 +78,7 @@ struct Request {
 
 void Describe(Command app, Request& request) {
   AddInit(app, request.init);
+  AddList(app, request.list);
   AddSimulate(app, request.files, request.simulate, request.timeline, request.no_timeline);
   AddMemory(app, request.files, request.memory);
   AddCompare(app, request.compare);
@@ -162,6 +165,7 @@ Outcome RunCommandLine(std::vector<std::string> arguments, const HardwareAccess&
   auto [command, outcome] = program.Parse(arguments);
   if (command.empty()) return outcome;
   if (command == "init") return Init(request.init);
+  if (command == "list") return List(request.list);
   if (command == "simulate") {
     std::optional<bool> forced;
     if (request.timeline || request.no_timeline) forced = request.timeline;

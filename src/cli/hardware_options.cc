@@ -100,7 +100,7 @@ constexpr const char* kValidateCollectivesFooter =
     "than a tenth of them one above 15 %, or NCCL is documented to choose another algorithm.\n"
     "\n"
     "Example:\n"
-    "  stepcast validate collectives --update docs/accuracy.md\n"
+    "  stepcast validate collectives --update docs/accuracy/collectives.md\n"
     "  stepcast validate collectives --csv > points.csv\n"
     "\n";
 
@@ -118,7 +118,7 @@ constexpr const char* kValidatePublishedFooter =
     "Exits 3 when check rows miss what is aimed at; the table says which.\n"
     "\n"
     "Example:\n"
-    "  stepcast validate published --update docs/accuracy.md\n"
+    "  stepcast validate published --update docs/accuracy/published-steps.md\n"
     "  stepcast validate published --source llm-foundry --csv > cases.csv\n"
     "  stepcast validate published --report accuracy.html\n"
     "\n";
@@ -162,7 +162,7 @@ void AddHardware(Command command, HardwareOptions& hardware) {
 
 Option AddUpdate(Command command, std::string& update) {
   return AddOutput(command, "--update", update,
-                   "Also write the section of a document like docs/accuracy.md anew");
+                   "Also write the section of a document like docs/accuracy/collectives.md anew");
 }
 
 constexpr const char* kCalibrateRunsAbout =

@@ -74,13 +74,22 @@ const Option* Reading::RowOf(std::string_view name) const {
   for (const Option& option : framework_.options) {
     if (option.name == name) return &option;
     if (!option.name.ends_with('*')) continue;
-    if (name.starts_with(option.name.substr(0, option.name.size() - 1))) group = &option;
+    const std::string_view above = option.name.substr(0, option.name.size() - 1);
+    // "metrics.*" is also what metrics itself is.
+    const bool itself = above.ends_with('.') && name == above.substr(0, above.size() - 1);
+    if (itself || name.starts_with(above)) group = &option;
   }
   return group;
 }
 
 void Reading::ReadRow(const Option& option, const Setting& setting) {
   const Value& value = setting.value;
+  if (value.kind == Value::Kind::kExpression && option.effect != Effect::kNone) {
+    return Omit(setting.name,
+                option.key.empty()
+                    ? "the value is computed by the program, and not read"
+                    : fmt::format("the value is computed by the program: say {}", option.key));
+  }
   switch (option.effect) {
     case Effect::kNone:
     case Effect::kRule:
@@ -147,7 +156,10 @@ void Reading::ReadDefaults() {
 
 std::optional<Value> Reading::Get(std::string_view name) const {
   if (const Setting* setting = document_.Find(name)) {
-    if (setting->value.kind == Value::Kind::kNothing) return std::nullopt;
+    if (setting->value.kind == Value::Kind::kNothing ||
+        setting->value.kind == Value::Kind::kExpression) {
+      return std::nullopt;
+    }
     if (!setting->value.unknown.empty()) {
       AskFor(*setting);
       return std::nullopt;

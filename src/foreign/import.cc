@@ -13,6 +13,7 @@
 #include "src/foreign/draft.h"
 #include "src/foreign/framework.h"
 #include "src/foreign/frameworks.h"
+#include "src/foreign/python_settings.h"
 #include "src/foreign/recognise.h"
 #include "src/foreign/setting.h"
 #include "src/foreign/shell_settings.h"
@@ -68,7 +69,8 @@ class Importer {
     const bool readable =
         std::all_of(draft_.mistakes().begin(), draft_.mistakes().end(),
                     [](const Diagnostic& mistake) { return mistake.code == "foreign.missing"; });
-    if (!readable) return tl::make_unexpected(draft_.mistakes());
+    const bool nothing_read = sources_.empty() && !draft_.mistakes().empty();
+    if (!readable || nothing_read) return tl::make_unexpected(draft_.mistakes());
     Translate();
     AskForWhatIsMissing();
     if (!draft_.mistakes().empty()) return tl::make_unexpected(draft_.mistakes());
@@ -139,6 +141,7 @@ class Importer {
       case Syntax::kShell:
         return ReadScript(*text, file);
       case Syntax::kPython:
+        return Take(ParsePythonSettings(*text, file, request_.function));
       case Syntax::kYaml:
         return Take(ParseYamlSettings(*text, file));
     }

@@ -751,11 +751,12 @@ void Rules(Reading& reading) {
 
 }  // namespace
 
-const Framework kMegatron = {.name = "Megatron-LM",
-                             .form = "Megatron-LM's arguments (shell, YAML)",
-                             .release = "000c4ac2",
-                             .options = kOptions,
-                             .rules = Rules};
+const Framework kMegatron = {
+    .name = "Megatron-LM",
+    .form = "Megatron-LM's arguments (shell, YAML; YAML of NeMo, Megatron-Bridge)",
+    .release = "000c4ac2",
+    .options = kOptions,
+    .rules = Rules};
 
 std::optional<Document> MegatronDocument(const Document& document) {
   Document arguments{.file = document.file};

@@ -63,6 +63,7 @@ std::string Value::Shown() const {
     case Kind::kList:
       return Quoted(fmt::format("[{}]", fmt::join(items, ", ")), "", kLongest);
     case Kind::kText:
+    case Kind::kExpression:
       break;
   }
   return text.empty() ? "\"\"" : Quoted(text, "", kLongest);

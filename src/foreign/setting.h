@@ -14,9 +14,10 @@ namespace stepcast::foreign {
 // A value as it stands in the file.
 struct Value {
   enum class Kind : std::uint8_t {
-    kNothing,  // null, or a key without a value
-    kText,     // a number, a word, a string
-    kList,     // of scalars; lists of mappings have no items
+    kNothing,     // null, or a key without a value
+    kText,        // a number, a word, a string
+    kList,        // of scalars; lists of mappings have no items
+    kExpression,  // what a program would compute: `text` is its source
   };
 
   Kind kind = Kind::kNothing;

@@ -125,13 +125,14 @@ constexpr Option kOptions[] = {
 
 // Of pytorch/torchtitan@f204eb63 torchtitan/config/{training,parallelism,compile}.py.
 constexpr Option kPythonOptions[] = {
-    Rule("module"),
+    Rule("function"),
     Rule("model_spec"),
+    Rule("model_spec.0"),
     Rule("model_spec.flavor"),
     NotModelled("model_spec.attn_backend", "sdpa", "attention is `training.attention`"),
     NotModelled("model_spec.moe_comm_backend", "standard",
                 "tokens go to experts by NCCL's all-to-all"),
-    NotModelled("model_spec.converters", "", "state training.precision"),
+    NotModelled("model_spec.converters", "", "products run in 16 bits: say training.precision"),
     NoEffect("hf_assets_path"),
     NoEffect("dump_folder"),
     NoEffect("metrics.*"),
@@ -459,13 +460,16 @@ void ReadCheckpointingClass(Reading& reading) {
     reading.Set(key, "full", option);
   } else {
     reading.Set(key, "none", option);
-    if (name != "None") reading.Omit(option, "everything is kept");
+    if (!name.empty() && name != "None") reading.Omit(option, "everything is kept");
   }
 }
 
 void PythonRules(Reading& reading) {
-  ReadModel(reading, reading.Text("module"), reading.Text("model_spec.flavor"),
-            "model_spec.flavor");
+  // Functions are called after the model that they train: llama3_8b.
+  const std::string function = reading.Text("function");
+  const bool positional = reading.Stated("model_spec.0") != nullptr;
+  const std::string_view flavor = positional ? "model_spec.0" : "model_spec.flavor";
+  ReadModel(reading, function.substr(0, function.find('_')), reading.Text(flavor), flavor);
   ReadDataParallel(reading);
   ReadTensorParallel(reading, "compile.enable_async_tensor_parallel");
   ReadExperts(reading);

@@ -29,7 +29,7 @@ bool GradientClipping::HostReadsNorm() const {
 parallel::AxisSet GradientClipping::AxesOfNorm(model::ParameterGroup group, bool shared_out) const {
   using parallel::Axis;
   parallel::AxisSet axes = group == model::ParameterGroup::kExperts
-                               ? Axis::kPipeline | Axis::kExpertTensor | Axis::kExpert
+                               ? Axis::kPipeline | Axis::kExpertTensor | parallel::kExpert
                                : Axis::kPipeline | Axis::kTensor;
   if (shared_out) axes = axes | plan::AxesOf(group).states;
   return axes;

@@ -198,6 +198,8 @@ class TrainingStep {
   void RunLayer(ShardingStrategy& strategy, ShardingStrategy::Pass pass, int layer,
                 const OperationEntries& entries, const std::vector<model::Operation>& operations,
                 const Entries& activations);
+  // The host goes on when the event is there, and reads what was copied to it before that.
+  void AwaitOnHost(Index event);
   // Said of the next kernel: it reads what was left to it.
   void TakePending();
   // With the gradients that are complete after it, once what was left to it is there.
@@ -257,6 +259,8 @@ class TrainingStep {
   GroupOperations groups_;
   Pending pending_;
   Index handing_on_ = program::kNone;  // a kernel, to end passes that end with a collective
+  // What kernels copy to the host that it must know, and the host's reading it; kNone: nothing.
+  Index counts_at_host_ = program::kNone, read_counts_ = program::kNone;
   std::vector<std::pair<std::string, Index>> registered_;  // buffers that stay, by name
   bool communicates_ = false;                              // inside of layers
   std::vector<Work> entries_;                              // by work

@@ -99,6 +99,10 @@ TrainingStep::OperationEntries TrainingStep::AddOperations(
     const model::Operation& operation = operations[i];
     if (operation.host_waits_for != model::Operation::kNoWait) {
       entries.host_events.resize(operations.size(), program::kNone);
+      if (counts_at_host_ == program::kNone) {
+        counts_at_host_ = builder_.AddBuffer("counts at the host", Bytes(8), Category::kWorkspace);
+        read_counts_ = builder_.AddHostTask("read counts", Time());
+      }
       entries.host_events[static_cast<std::size_t>(operation.host_waits_for)] =
           builder_.AddEvent("counts at the host");
     }

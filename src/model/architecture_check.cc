@@ -225,7 +225,7 @@ void CheckExperts(const Architecture& a, Faults& faults) {
     }
     return;
   }
-  if (a.activator != Activator::kSwiGlu || IsEncoder(a.family)) {
+  if (!IsGated(a.activator) || IsEncoder(a.family)) {
     faults.Add(
         "num_experts",
         fmt::format("only experts with gates are modelled, in decoders: the family is {}, its "

@@ -174,6 +174,9 @@ TEST(ArchitectureTest, FamiliesHaveExpertsOrNone) {
   a = Llama31With8B();
   a.experts = Mixtral8x7B().experts;
   EXPECT_EQ(Fields(a), Names());
+  a = Gemma2With9B();
+  a.experts = Mixtral8x7B().experts;
+  EXPECT_EQ(Fields(a), Names());
   a = Gpt2Small();
   a.experts = Mixtral8x7B().experts;
   EXPECT_EQ(Fields(a), Names{"num_experts"});

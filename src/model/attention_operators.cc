@@ -229,6 +229,33 @@ Kernel LayerOperators::ScoreProduct(std::string name, const AttentionShape& shap
           .written = ScoreBytes(batch * element_size_, s * n)};
 }
 
+LayerOperators::CappedScores LayerOperators::CapScores(std::string_view module, Value raw,
+                                                       Bytes matrix, std::int64_t scores) {
+  const auto next = [&](std::string_view suffix, std::int64_t flops, Value from) {
+    const std::string name = Joined(module, suffix);
+    const Value made = tape_->Make(name + " output", matrix);
+    tape_->Run(Memory(name, Flops(flops, scores), matrix, matrix), {from}, {made});
+    return made;
+  };
+  const Value tanh = next(".cap", kSoftmaxFlops, next(".cap.divide", 1, raw));
+  tape_->Keep(tanh);
+  return {.tanh = tanh, .capped = next(".cap.multiply", 1, tanh)};
+}
+
+Value LayerOperators::UncappedGradient(std::string_view module, Value gradient,
+                                       const CappedScores& caps, Bytes matrix,
+                                       std::int64_t scores) {
+  const auto next = [&](std::string_view suffix, int operands, const Pieces& reads) {
+    const Value made = tape_->MakeScratch(matrix);
+    tape_->RunBackward(
+        Memory(Joined(module, suffix), Flops(operands, scores), operands * matrix, matrix), reads,
+        {made});
+    return made;
+  };
+  const Value d_tanh = next(".cap.multiply.dgrad", 1, {gradient});
+  return next(".cap.divide.dgrad", 1, {next(".cap.dgrad", 2, {d_tanh, caps.tanh})});
+}
+
 Operand LayerOperators::Math(const Core& core, std::string_view module,
                              const AttentionShape& shape) {
   const std::int64_t s = options_.sequence_length;
@@ -257,18 +284,9 @@ Operand LayerOperators::Math(const Core& core, std::string_view module,
                                   (options_.autocast && options_.attention == Attention::kMath)));
   // One kernel scales, caps, masks, normalises and drops.
   const bool compiled = options_.compiled && !asked && !fp32;
-  const bool caps = shape.capped && !compiled;
-  Value capped = raw;
-  std::optional<Value> tanh;
-  if (caps) {
-    const Value divided = tape_->Make(Joined(module, ".cap.divide output"), matrix);
-    tape_->Run(over_scores(".cap.divide", 1, matrix, matrix), {raw}, {divided});
-    tanh = tape_->Make(Joined(module, ".cap output"), matrix);
-    tape_->Keep(*tanh);
-    tape_->Run(over_scores(".cap", kSoftmaxFlops, matrix, matrix), {divided}, {*tanh});
-    capped = tape_->Make(Joined(module, ".cap.multiply output"), matrix);
-    tape_->Run(over_scores(".cap.multiply", 1, matrix, matrix), {*tanh}, {capped});
-  }
+  std::optional<CappedScores> caps;
+  if (shape.capped && !compiled) caps = CapScores(module, raw, matrix, scores);
+  const Value capped = caps ? caps->capped : raw;
   const bool scales = !shape.causal && !asked && !compiled;
   Value masked = capped, scaled = capped;
   if (scales) {
@@ -385,16 +403,7 @@ Operand LayerOperators::Math(const Core& core, std::string_view module,
       tape_->RunBackward(over_scores(".scores.cast.dgrad", 0, wide, matrix), {d_scaled},
                          {d_scores});
     }
-    if (caps) {
-      const Value d_tanh = tape_->MakeScratch(matrix), d_divided = tape_->MakeScratch(matrix);
-      tape_->RunBackward(over_scores(".cap.multiply.dgrad", 1, matrix, matrix), {d_scores},
-                         {d_tanh});
-      tape_->RunBackward(over_scores(".cap.dgrad", 2, 2 * matrix, matrix), {d_tanh, *tanh},
-                         {d_divided});
-      d_scores = tape_->MakeGradient(raw);
-      tape_->RunBackward(over_scores(".cap.divide.dgrad", 1, matrix, matrix), {d_divided},
-                         {d_scores});
-    }
+    if (caps) d_scores = UncappedGradient(module, d_scores, *caps, matrix, scores);
     const Value dq = part(core.query);
     tape_->RunBackward(ScoreProduct(Joined(module, ".scores.dgrad_query"), shape, d, d, s,
                                     ProductLayout::kInputGradient),

@@ -46,7 +46,9 @@ std::array<Operand, 3> LatentAttentionOperators::QueryKeyValue(const Operand& x)
     query_source =
         Norm(operators_.Linear(x, down.name, down.out, down.parameters), modules_.query_norm);
   }
+  tape_.BeginModule(Module::kLatentUp);
   const std::array<Operand, 2> queries = Queries(query_source);
+  tape_.EndModule();
 
   LinearModule down = part(modules_.kv_down);
   down.out = latent_.kv_rank;
@@ -56,8 +58,19 @@ std::array<Operand, 3> LatentAttentionOperators::QueryKeyValue(const Operand& x)
       Outputs::kApart);
   // One tensor, of which the norm keeps the other part.
   tape_.Keep(narrow[1].value);
-  const Operand vector = operators_.EnterColumns(Norm(narrow[0], modules_.kv_norm), "kv_b");
-  Operand shared = operators_.AllTokens(narrow[1], "self_attn.kv_a_proj_with_mqa.rotary");
+  const Operand normalised = Norm(narrow[0], modules_.kv_norm);
+  tape_.BeginModule(Module::kLatentUp);
+  const std::array<Operand, 3> heads = Heads(queries, normalised, narrow[1]);
+  tape_.EndModule();
+  return heads;
+}
+
+std::array<Operand, 3> LatentAttentionOperators::Heads(const std::array<Operand, 2>& queries,
+                                                       const Operand& normalised,
+                                                       const Operand& turned_part) {
+  const bool frozen = modules_.kv_down.parameters.frozen;
+  const Operand vector = operators_.EnterColumns(normalised, "kv_b");
+  Operand shared = operators_.AllTokens(turned_part, "self_attn.kv_a_proj_with_mqa.rotary");
 
   const std::int64_t plain = heads() * latent_.plain_head, values = heads() * latent_.value_head;
   if (!unfused()) {

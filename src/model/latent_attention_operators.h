@@ -47,6 +47,10 @@ class LatentAttentionOperators {
   // The queries' vector, or the input, of all tokens, up to the heads: in one tensor, or what is
   // not turned and what is.
   std::array<Operand, 2> Queries(const Operand& x);
+  // Queries with their positions, and keys and values up from their vector and from what keys
+  // share.
+  std::array<Operand, 3> Heads(const std::array<Operand, 2>& queries, const Operand& normalised,
+                               const Operand& turned_part);
   Operand TurnedInPlace(const Operand& query);
   // A head's plain part and its turned one, side by side; `turned` may be one for all heads.
   Operand Joined(const Operand& plain, const Operand& turned, std::string_view suffix);

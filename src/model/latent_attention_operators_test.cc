@@ -183,5 +183,23 @@ TEST(LatentAttentionOperatorsTest, TensorParallelismAlone) {
   }
 }
 
+// What leads up from the vectors is dropped with its queries, keys and values, and run again: the
+// products and what turns, no attention core.
+TEST(LatentAttentionOperatorsTest, UpProjectionsAreRecomputed) {
+  for (const Implementation rotary : {Implementation::kFused, Implementation::kHuggingFace}) {
+    WorkOptions options = Native(1, 64);
+    options.rotary = rotary;
+    const LayerWork kept = BlockOf(Dense(), options);
+    options.checkpointing = Checkpointing::kSelective;
+    options.recomputed_modules = {.core_attn = false, .mla_up_proj = true};
+    const LayerWork dropped = BlockOf(Dense(), options);
+    const std::int64_t keys = rotary == Implementation::kFused ? 0 : 128;  // in the values' tensor
+    const std::int64_t heads = 64 * 2 * kHeads * (192 + 192 + 128 + keys);
+    EXPECT_EQ(Sum(kept.saved) - Sum(dropped.saved), heads);
+    EXPECT_EQ(Sum(dropped.recomputed), heads);
+    EXPECT_EQ(ModelFlops(dropped.recompute), 2 * 64 * kHeads * (1536 * 192 + 512 * 256));
+  }
+}
+
 }  // namespace
 }  // namespace stepcast::model

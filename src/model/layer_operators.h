@@ -442,6 +442,14 @@ class LayerOperators {
   void CommunicateIn(bool forward, const LayerTape::Collective& collective, LayerTape::Piece source,
                      LayerTape::Piece target);
   Operand Math(const Core& core, std::string_view module, const AttentionShape& shape);
+  // AttentionShape::capped over separate kernels, of so many scores, and its gradient.
+  struct CappedScores {
+    LayerTape::Value tanh, capped;
+  };
+  CappedScores CapScores(std::string_view module, LayerTape::Value raw, Bytes matrix,
+                         std::int64_t scores);
+  LayerTape::Value UncappedGradient(std::string_view module, LayerTape::Value gradient,
+                                    const CappedScores& caps, Bytes matrix, std::int64_t scores);
 
   WorkOptions options_;
   LayerTape* tape_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "src/model/operator_name.h"
@@ -37,7 +38,7 @@ MixtureOperators::MixtureOperators(LayerOperators& operators, const Experts& exp
       modules_(modules) {}
 
 parallel::AxisSet MixtureOperators::ranks_and_parts() const {
-  parallel::AxisSet axes = parallel::Axis::kExpert;
+  parallel::AxisSet axes = parallel::kExpert;
   if (options_.tensor > 1) axes = axes | parallel::Axis::kExpertTensor;
   return axes;
 }
@@ -72,6 +73,10 @@ Operand MixtureOperators::Run(const Operand& x) {
   tokens_ = x.tokens;
   width_ = x.width;
   Route(x);
+  if (SendsTokensOnce(options_.dispatcher) && divided()) {
+    const Rows rows = DispatchOnce(x);
+    return CombineOnce(RunExperts(rows), x);
+  }
   if (options_.dispatcher == Dispatcher::kAllGather && divided()) {
     const Rows rows = DispatchToAll(x);
     return CombineFromAll(RunExperts(rows), x);
@@ -164,6 +169,7 @@ void MixtureOperators::Route(const Operand& x) {
 }
 
 void MixtureOperators::Count() {
+  if (options_.fixed_rows) return;
   const bool host_needs_counts = divided() || options_.products != ExpertProducts::kGrouped;
   const Bytes own(experts_.count * kCountSize);
   const Value counts = tape_.Make("rows of each expert", own);
@@ -228,12 +234,20 @@ MixtureOperators::Rows MixtureOperators::Permute(const Operand& x) {
 }
 
 Pieces MixtureOperators::Exchange(bool forward, std::string_view name, Value from, Bytes bytes) {
-  const auto ranks = static_cast<int>(options_.ranks);
+  return Exchange(forward, name, from, bytes, {.axes = parallel::kExpert, .ranks = options_.ranks});
+}
+
+Pieces MixtureOperators::Exchange(bool forward, std::string_view name, Value from, Bytes bytes,
+                                  const Reach& reach) {
+  const auto ranks = static_cast<int>(reach.ranks);
   const Value others = operators_.MakeIn(forward, Joined(name, ", from other ranks"),
                                          Bytes(bytes.count() / ranks * (ranks - 1)));
-  operators_.CommunicateIn(
-      forward, {CollectiveKind::kAllToAll, parallel::Axis::kExpert, operators_.element_},
-      LayerTape::Piece(from), others);
+  operators_.CommunicateIn(forward,
+                           {.kind = CollectiveKind::kAllToAll,
+                            .axes = reach.axes,
+                            .type = operators_.element_,
+                            .multiprocessors = reach.multiprocessors},
+                           LayerTape::Piece(from), others);
   return {Piece(from, PieceRange{.piece = ranks - 1, .pieces = ranks}), others};
 }
 
@@ -349,8 +363,9 @@ void MixtureOperators::RunGrouped(bool forward, const Kernel& one, const Pieces&
                                   const std::vector<int>& parameters) {
   const std::int64_t local = local_experts();
   Kernel kernel = one;
-  // The model's operations are those of the mean rank.
-  kernel.model_flops = std::llround(static_cast<double>(kernel.model_flops) / options_.load);
+  // The model's operations are those of the mean rank, without tokens that are dropped.
+  kernel.model_flops =
+      std::llround(static_cast<double>(kernel.model_flops) / std::max(options_.load, 1.0));
   std::int64_t launches = local;
   if (options_.products == ExpertProducts::kGrouped) {
     kernel.batch = local;
@@ -376,34 +391,61 @@ void MixtureOperators::RunGrouped(bool forward, const Kernel& one, const Pieces&
   }
 }
 
+Kernel MixtureOperators::ExpertProduct(std::string name, std::int64_t m, std::int64_t n,
+                                       std::int64_t k, ProductLayout layout) const {
+  Kernel kernel = operators_.Gemm(std::move(name), m, n, k, layout);
+  if (quantizes() || !operators_.quantizes()) return kernel;
+  kernel.data_type = operators_.element_;
+  kernel.read = operators_.BytesOfElements(m * k + k * n);
+  return kernel;
+}
+
+// megatron/core/fp8_utils.py, get_fp8_align_size: 16 rows, with block scales of MXFP8 and NVFP4 32.
+std::int64_t MixtureOperators::RowsOfExpert(std::int64_t rows) const {
+  const std::int64_t each = (rows + local_experts() - 1) / local_experts();
+  if (!quantizes()) return each;
+  const std::int64_t multiple = work_.compute == DataType::kFp8 ? 16 : 32;
+  return (each + multiple - 1) / multiple * multiple;
+}
+
+Operand MixtureOperators::Padded(const Operand& x, std::string_view name) {
+  return quantizes() ? operators_.Copies(x, name, 1) : x;
+}
+
 // Of each expert as many rows as of the others. `completes`: backward of it completes the gradient
 // of the parameters.
 Operand MixtureOperators::GroupedLinear(const Operand& x, std::string_view name, std::int64_t out,
                                         const ModulePositions& parameters, bool completes) {
-  const std::int64_t local = local_experts();
-  const std::int64_t each = (x.tokens + local - 1) / local;
+  const std::int64_t each = RowsOfExpert(x.tokens);
   const std::int64_t in = x.width;
   const Operand y = operators_.Make(Joined(name, " output"), out, x.tokens);
   const bool trained = parameters.weight >= 0;
-  if (trained) tape_.Keep(x.value);
-  RunGrouped(true, operators_.Gemm(std::string(name), each, out, in), {x.value}, {y.value}, {},
-             parameters.all());
+  std::optional<QuantizedCopies> low;
+  if (quantizes()) low = operators_.Quantized(x, name, !trained);
+  const Value kept = low ? low->columns : x.value;
+  if (trained) tape_.Keep(kept);
+  RunGrouped(true, ExpertProduct(std::string(name), each, out, in, ProductLayout::kForward),
+             {low ? low->rows : x.value}, {y.value}, {}, parameters.all());
   tape_.OnBackward([=, this, name = std::string(name)] {
     const Value gradient = tape_.GradientOf(y.value);
+    QuantizedCopies gradients{.rows = gradient, .columns = gradient};
+    if (low) {
+      gradients =
+          operators_.QuantizedInBackward({gradient}, x.tokens * out, name + ".output_grad.cast");
+    }
     const Value dx = tape_.MakeGradient(x.value);
-    RunGrouped(false,
-               operators_.Gemm(name + ".dgrad", each, in, out, ProductLayout::kInputGradient),
-               {gradient}, {dx}, {}, parameters.all());
+    RunGrouped(false, ExpertProduct(name + ".dgrad", each, in, out, ProductLayout::kInputGradient),
+               {gradients.rows}, {dx}, {}, parameters.all());
     if (trained) {
       Kernel product =
-          operators_.Gemm(name + ".wgrad", out, in, each, ProductLayout::kWeightGradient);
+          ExpertProduct(name + ".wgrad", out, in, each, ProductLayout::kWeightGradient);
       if (work_.main_gradients) {
         const Bytes sums(in * out * SizeOf(*work_.main_gradients));
         product.read += sums;
         product.written = sums;
         product.adds_to_fp32 = *work_.main_gradients == DataType::kFp32;
       }
-      RunGrouped(false, product, {gradient, x.value}, {},
+      RunGrouped(false, product, {gradients.columns, kept}, {},
                  completes ? parameters.all() : std::vector<int>(), parameters.all());
     }
     tape_.Deliver(x.value, dx);
@@ -449,7 +491,8 @@ Operand MixtureOperators::WeightedSwiGlu(const Operand& gate_up, const Rows& row
 }
 
 Operand MixtureOperators::RunExperts(const Rows& rows) {
-  const Operand x{.value = rows.rows, .width = width_, .tokens = rows.count};
+  const Operand x =
+      Padded({.value = rows.rows, .width = width_, .tokens = rows.count}, "mlp.experts.pad");
   const std::int64_t inner = modules_.gate_up.out / 2 / options_.tensor;
   const LinearModule& first = modules_.gate_up;
   if (!divided() && counts_on_host_ >= 0) tape_.AwaitOnHost(counts_on_host_);
@@ -461,8 +504,9 @@ Operand MixtureOperators::RunExperts(const Rows& rows) {
     return GroupedLinear(product, modules_.down.name, width_, modules_.down.parameters, true);
   }
   const Operand both = GroupedLinear(x, first.name, 2 * inner, first.parameters, true);
-  return GroupedLinear(WeightedSwiGlu(both, rows), modules_.down.name, width_,
-                       modules_.down.parameters, true);
+  const Operand y = GroupedLinear(WeightedSwiGlu(both, rows), modules_.down.name, width_,
+                                  modules_.down.parameters, true);
+  return Padded(y, "mlp.experts.unpad");
 }
 
 // Rows in the order in which the ranks' parts were received, back to their ranks.
@@ -634,6 +678,142 @@ Operand MixtureOperators::CombineFromAll(const Operand& made, const Operand& x) 
     const Value gradient = tape_.MakeGradient(made.value);
     tape_.RunBackward(Small("mlp.unpermute.dgrad", operators_.Size(made), operators_.Size(made)),
                       {whole, row_map_}, {gradient});
+    tape_.Deliver(made.value, gradient);
+  });
+  return y;
+}
+
+std::int64_t MixtureOperators::tokens_to_nodes() const {
+  const std::int64_t count = options_.ranks / options_.near;
+  const double each = GroupsOfToken(experts_.count, count, experts_.per_token, options_.node_limit);
+  const double sent = static_cast<double>(tokens_) * each * std::max(options_.load, 1.0);
+  return (std::llround(sent) + count - 1) / count * count;
+}
+
+std::int64_t MixtureOperators::tokens_to_ranks() const {
+  // Of the groups that are chosen first, nodes, the ranks have so many experts each.
+  const std::int64_t count = options_.ranks / options_.near;
+  const std::int64_t open = options_.node_limit > 0 ? std::min(options_.node_limit, count) : count;
+  const double each =
+      GroupsOfToken(experts_.count, options_.ranks, experts_.per_token, open * options_.near);
+  const double sent = static_cast<double>(tokens_) * each * std::max(options_.load, 1.0);
+  return (std::llround(sent) + options_.near - 1) / options_.near * options_.near;
+}
+
+std::optional<int> MixtureOperators::dispatch_multiprocessors() const {
+  return options_.dispatcher == Dispatcher::kDeepEp ? kDeepEpMultiprocessors
+                                                    : kHybridEpMultiprocessors;
+}
+
+MixtureOperators::Reach MixtureOperators::nodes() const {
+  return {.axes = parallel::Axis::kExpertOuter,
+          .ranks = options_.ranks / options_.near,
+          .multiprocessors = dispatch_multiprocessors()};
+}
+
+MixtureOperators::Reach MixtureOperators::neighbours() const {
+  return {.axes = parallel::Axis::kExpertInner,
+          .ranks = options_.near,
+          .multiprocessors = dispatch_multiprocessors()};
+}
+
+Pieces MixtureOperators::ExchangeOnce(bool forward, std::string_view name, const Kernel& lay_out,
+                                      const Pieces& reads) {
+  struct Way {
+    Reach reach;
+    Bytes bytes;
+    std::string_view what;
+  };
+  const Way ways[] = {{nodes(), RowBytes(tokens_to_nodes()), " to nodes"},
+                      {neighbours(), RowBytes(tokens_to_ranks()), " to ranks of the node"}};
+  Pieces sources;
+  for (const Way& way : ways) {
+    if (way.reach.ranks == 1) continue;
+    sources.emplace_back(operators_.MakeIn(forward, Joined(name, way.what), way.bytes));
+  }
+  operators_.RunIn(forward, lay_out, reads, sources);
+  Pieces arrived;
+  std::size_t source = 0;
+  for (const Way& way : ways) {
+    if (way.reach.ranks == 1) continue;
+    for (const Piece& piece :
+         Exchange(forward, Joined(name, way.what), sources[source++].value, way.bytes, way.reach)) {
+      arrived.push_back(piece);
+    }
+  }
+  return arrived;
+}
+
+// megatron/core/transformer/moe/fused_a2a.py and token_dispatcher.py, _DeepepManager: the indices
+// of the chosen experts, the layout, and dispatch, which the host follows until the counts are
+// there; a map of several kernels, and the rows, a token once for each of the rank's experts.
+// HybridEP's kernels lay the rows out as they come. Backward of dispatch is a combination, with the
+// layout that is known: no host waits.
+MixtureOperators::Rows MixtureOperators::DispatchOnce(const Operand& x) {
+  const bool deepep = options_.dispatcher == Dispatcher::kDeepEp;
+  const Bytes scores(tokens_ * experts_.count * kFp32Size);
+  const Bytes indices(tokens_ * experts_.per_token * kIndexSize);
+  const Value layout = tape_.Make("layout of the dispatch", indices);
+  if (deepep) {
+    tape_.Run(Small("mlp.dispatch.indices", scores, indices), {probabilities_}, {layout});
+  }
+  tape_.Run(Small("mlp.dispatch.layout", indices, indices), {map_}, {layout});
+  if (!options_.fixed_rows) {
+    counts_on_host_ = tape_.Make("counts on the host", Bytes());
+    tape_.Run(Small("mlp.dispatch.notify", indices, Bytes(local_experts() * kCountSize)), {layout},
+              {counts_on_host_});
+  }
+  Rows rows{.count = received_rows() * options_.tensor};
+  const Bytes own = RowBytes(rows.count), weights = WeightBytes(rows.count);
+  const Bytes received = RowBytes(tokens_to_ranks());
+  // Sends read the tokens where they lie.
+  const Pieces arrived =
+      ExchangeOnce(true, "tokens", Small("mlp.dispatch.send", Bytes(), Bytes()), {x.value, layout});
+  if (counts_on_host_ >= 0) tape_.AwaitOnHost(counts_on_host_);
+  const Bytes row_map(rows.count * (2 * local_experts() + 1) * kFp32Size);
+  row_map_ = tape_.Make("map of permuted rows", row_map);
+  tape_.Keep(row_map_);
+  Repeat(true, deepep ? kMapKernels : 1, Small("mlp.permute.map", indices, row_map), {layout},
+         {row_map_});
+  rows.rows = tape_.Make("rows of experts", own);
+  rows.weights = tape_.Make("weights of experts' rows", weights);
+  Pieces reads = arrived;
+  reads.emplace_back(row_map_);
+  tape_.Run(Small("mlp.permute", received + weights, own + weights), reads,
+            {rows.rows, rows.weights});
+  tape_.OnBackward([=, this] {
+    const Pieces gradients{tape_.GradientOf(rows.rows), tape_.GradientOf(rows.weights), row_map_};
+    const Pieces back = ExchangeOnce(
+        false, "gradients of tokens",
+        operators_.Memory("mlp.permute.dgrad", rows.count * width_, own + weights, received),
+        gradients);
+    const Value dx = tape_.MakeGradient(x.value), dp = tape_.MakeGradient(probabilities_);
+    tape_.RunBackward(operators_.Memory("mlp.dispatch.dgrad", tokens_ * width_, received,
+                                        operators_.Size(x) + scores),
+                      back, {dx, dp});
+    tape_.Deliver(x.value, dx);
+    tape_.Deliver(probabilities_, dp);
+  });
+  return rows;
+}
+
+Operand MixtureOperators::CombineOnce(const Operand& made, const Operand& x) {
+  const Bytes own = operators_.Size(made), received = RowBytes(tokens_to_ranks());
+  const Pieces arrived =
+      ExchangeOnce(true, "sums of tokens",
+                   operators_.Memory("mlp.unpermute", made.tokens * width_, own, received),
+                   {made.value, row_map_});
+  const Operand y = operators_.Make("mlp.experts output", width_, tokens_);
+  tape_.Run(operators_.Memory("mlp.combine.sum", tokens_ * width_, received, operators_.Size(x)),
+            arrived, {y.value});
+  tape_.OnBackward([=, this] {
+    const Pieces back =
+        ExchangeOnce(false, "gradients of sums", Small("mlp.combine.send", Bytes(), Bytes()),
+                     {tape_.GradientOf(y.value)});
+    const Value gradient = tape_.MakeGradient(made.value);
+    Pieces reads = back;
+    reads.emplace_back(row_map_);
+    tape_.RunBackward(Small("mlp.unpermute.dgrad", received, own), reads, {gradient});
     tape_.Deliver(made.value, gradient);
   });
   return y;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,15 +69,27 @@ class MixtureOperators {
   Value SortMap(std::string_view name, std::int64_t rows);
   Rows Dispatch(const Rows& permuted);
   Rows DispatchToAll(const Operand& x);
+  Rows DispatchOnce(const Operand& x);
   Operand RunExperts(const Rows& rows);
   Operand GroupedLinear(const Operand& x, std::string_view name, std::int64_t out,
                         const ModulePositions& parameters, bool completes);
+  // One expert's product, in the type of the experts' products.
+  Kernel ExpertProduct(std::string name, std::int64_t m, std::int64_t n, std::int64_t k,
+                       ProductLayout layout) const;
+  // Experts' products are in 8 or 4 bits where Transformer Engine's layers are; torchao's filter
+  // takes linear layers alone.
+  bool quantizes() const { return operators_.quantizes() && options_.weighs_in_activation; }
+  // Rows of each expert, filled up to what the products' scales need.
+  std::int64_t RowsOfExpert(std::int64_t rows) const;
+  // Each expert's rows copied to where they begin at such a multiple, or back.
+  Operand Padded(const Operand& x, std::string_view name);
   void RunGrouped(bool forward, const Kernel& one, const std::vector<LayerTape::Piece>& reads,
                   const std::vector<LayerTape::Piece>& writes, std::vector<int> gradients,
                   const std::vector<int>& parameters);
   Operand WeightedSwiGlu(const Operand& gate_up, const Rows& rows);
   Operand Combine(const Operand& made, const Operand& x);
   Operand CombineFromAll(const Operand& made, const Operand& x);
+  Operand CombineOnce(const Operand& made, const Operand& x);
   Operand AddUpRows(const std::vector<LayerTape::Piece>& returned, Value gradients_of,
                     const Operand& x);
 
@@ -84,6 +97,26 @@ class MixtureOperators {
   // rank's own part. `others` is made for it.
   std::vector<LayerTape::Piece> Exchange(bool forward, std::string_view name, Value from,
                                          Bytes bytes);
+  // The same among some of the ranks, on so many multiprocessors.
+  struct Reach {
+    parallel::AxisSet axes;
+    std::int64_t ranks = 1;
+    std::optional<int> multiprocessors{};
+  };
+  std::vector<LayerTape::Piece> Exchange(bool forward, std::string_view name, Value from,
+                                         Bytes bytes, const Reach& reach);
+  // Tokens sent once: those that this rank sends to nodes, its own among them, and those that it
+  // sends to ranks of its node. What other nodes send is handed on to the node's ranks while it
+  // comes, so that both go on at once.
+  std::int64_t tokens_to_nodes() const;
+  std::int64_t tokens_to_ranks() const;
+  Reach nodes() const;
+  Reach neighbours() const;
+  std::optional<int> dispatch_multiprocessors() const;
+  // Both exchanges of what a kernel lays out, and what has come, for the next kernel to read.
+  std::vector<LayerTape::Piece> ExchangeOnce(bool forward, std::string_view name,
+                                             const Kernel& lay_out,
+                                             const std::vector<LayerTape::Piece>& reads);
   // Rows of all parts of the experts, gathered; their sums, scattered.
   Value GatherParts(bool forward, std::string_view name, Value part, Bytes whole, DataType type);
   Value ScatterParts(bool forward, std::string_view name, Value whole, Bytes part, DataType type);

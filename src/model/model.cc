@@ -22,6 +22,40 @@ Time PartOf(Time pass, std::size_t part, std::size_t parts) {
   return Time::FromPicoseconds(part == 0 ? pass.picoseconds() - (count - 1) * share : share);
 }
 
+std::int64_t RanksAlong(parallel::AxisSet axis, const WorkOptions& options) {
+  return axis == parallel::kExpert ? options.experts.ranks : options.tensor;
+}
+
+// What a listed collective takes and makes; the same value: in place.
+std::pair<LayerTape::Value, LayerTape::Value> MessageOf(const ListedCommunication& c,
+                                                        std::int64_t ranks, LayerTape& tape) {
+  const Bytes part((c.bytes.count() + ranks - 1) / ranks);
+  const Bytes whole = ranks * part;
+  switch (c.collective) {
+    case CollectiveKind::kAllGather:
+      return {tape.Make("communicated", part), tape.Make("gathered", whole)};
+    case CollectiveKind::kReduceScatter:
+      return {tape.Make("communicated", whole), tape.Make("scattered", part)};
+    case CollectiveKind::kAllToAll:
+      // A rank's own part stays where it is.
+      return {tape.Make("communicated", whole), tape.Make("received", (ranks - 1) * part)};
+    default: {
+      const LayerTape::Value in_place = tape.Make("communicated", c.bytes);
+      return {in_place, in_place};
+    }
+  }
+}
+
+// Of the collectives of a pass those among several ranks.
+std::vector<ListedCommunication> Among(const std::vector<ListedCommunication>& communication,
+                                       const WorkOptions& options) {
+  std::vector<ListedCommunication> several;
+  for (const ListedCommunication& c : communication) {
+    if (RanksAlong(c.axis, options) > 1) several.push_back(c);
+  }
+  return several;
+}
+
 LayerWork ListedWork(const ListedLayer& layer, const WorkOptions& options) {
   LayerTape tape(DataType::kBf16);
   std::vector<int> all;  // a listed layer is one module
@@ -41,12 +75,11 @@ LayerWork ListedWork(const ListedLayer& layer, const WorkOptions& options) {
   }
   // Runs the parts of a pass with the collectives between them. A part reads what the one before it
   // has communicated.
-  const auto pass = [&](const char* name, Time time,
-                        const std::vector<ListedCommunication>& communication, bool forward,
-                        const std::vector<LayerTape::Piece>& reads,
+  const auto pass = [&](const char* name, Time time, const std::vector<ListedCommunication>& listed,
+                        bool forward, const std::vector<LayerTape::Piece>& reads,
                         const std::vector<LayerTape::Piece>& makes) {
-    const bool divided = options.tensor > 1;
-    const std::size_t parts = divided ? communication.size() + 1 : 1;
+    const std::vector<ListedCommunication> communication = Among(listed, options);
+    const std::size_t parts = communication.size() + 1;
     std::vector<LayerTape::Piece> arrived = reads;
     for (std::size_t i = 0; i < parts; ++i) {
       Kernel kernel{
@@ -55,16 +88,8 @@ LayerWork ListedWork(const ListedLayer& layer, const WorkOptions& options) {
       if (forward && i == 0 && activation) written.push_back(*activation);
       std::optional<std::pair<Value, Value>> message;
       if (i + 1 < parts) {
-        const ListedCommunication& c = communication[i];
-        const Bytes part(c.bytes.count() / options.tensor);
-        const bool gather = c.collective == CollectiveKind::kAllGather;
-        const bool scatter = c.collective == CollectiveKind::kReduceScatter;
-        const Bytes whole = gather || scatter ? options.tensor * part : c.bytes;
-        const Value source = tape.Make("communicated", gather ? part : whole);
-        message = {source, gather    ? tape.Make("gathered", whole)
-                           : scatter ? tape.Make("scattered", part)
-                                     : source};
-        written.push_back(source);
+        message = MessageOf(communication[i], RanksAlong(communication[i].axis, options), tape);
+        written.push_back(message->first);
       }
       const bool last = i + 1 == parts;
       if (last) written.insert(written.end(), makes.begin(), makes.end());

@@ -8,175 +8,6 @@
 namespace stepcast::model {
 namespace {
 
-constexpr ModuleNames kGpt2Names = {.embedding = "transformer.wte",
-                                    .positions = "transformer.wpe",
-                                    .blocks = "transformer.h",
-                                    .final_norm = "transformer.ln_f",
-                                    .head = "lm_head",
-                                    .attention_norm = "ln_1",
-                                    .attention = "attn",
-                                    .query = "",
-                                    .key = "",
-                                    .value = "",
-                                    .query_key_value = "attn.c_attn",
-                                    .projection = "attn.c_proj",
-                                    .feed_forward_norm = "ln_2",
-                                    .feed_forward = "mlp",
-                                    .gate = "",
-                                    .up = "mlp.c_fc",
-                                    .activator = "mlp.act",
-                                    .down = "mlp.c_proj",
-                                    .linear_qkv = "attn.c_attn",
-                                    .linear_fc1 = "mlp.c_fc"};
-
-constexpr ModuleNames kMptNames = {.embedding = "transformer.wte",
-                                   .positions = "transformer.wpe",
-                                   .blocks = "transformer.blocks",
-                                   .final_norm = "transformer.norm_f",
-                                   .head = "lm_head",
-                                   .attention_norm = "norm_1",
-                                   .attention = "attn",
-                                   .query = "",
-                                   .key = "",
-                                   .value = "",
-                                   .query_key_value = "attn.Wqkv",
-                                   .projection = "attn.out_proj",
-                                   .feed_forward_norm = "norm_2",
-                                   .feed_forward = "ffn",
-                                   .gate = "",
-                                   .up = "ffn.up_proj",
-                                   .activator = "ffn.act",
-                                   .down = "ffn.down_proj",
-                                   .linear_qkv = "attn.Wqkv",
-                                   .linear_fc1 = "ffn.up_proj"};
-
-constexpr ModuleNames kLlamaNames = {.embedding = "model.embed_tokens",
-                                     .positions = "",
-                                     .blocks = "model.layers",
-                                     .final_norm = "model.norm",
-                                     .head = "lm_head",
-                                     .attention_norm = "input_layernorm",
-                                     .attention = "self_attn",
-                                     .query = "self_attn.q_proj",
-                                     .key = "self_attn.k_proj",
-                                     .value = "self_attn.v_proj",
-                                     .query_key_value = "",
-                                     .projection = "self_attn.o_proj",
-                                     .feed_forward_norm = "post_attention_layernorm",
-                                     .feed_forward = "mlp",
-                                     .gate = "mlp.gate_proj",
-                                     .up = "mlp.up_proj",
-                                     .activator = "mlp.act_fn",
-                                     .down = "mlp.down_proj",
-                                     .linear_qkv = "self_attn.qkv_proj",
-                                     .linear_fc1 = "mlp.gate_up_proj",
-                                     .query_norm = "self_attn.q_norm",
-                                     .key_norm = "self_attn.k_norm",
-                                     .query_down = "self_attn.q_a_proj",
-                                     .query_latent_norm = "self_attn.q_a_layernorm",
-                                     .query_up = "self_attn.q_b_proj",
-                                     .kv_down = "self_attn.kv_a_proj_with_mqa",
-                                     .kv_latent_norm = "self_attn.kv_a_layernorm",
-                                     .kv_up = "self_attn.kv_b_proj",
-                                     .further_embedding_norm = "enorm",
-                                     .further_hidden_norm = "hnorm",
-                                     .further_projection = "eh_proj",
-                                     .further_norm = "shared_head.norm",
-                                     .router = "mlp.gate",
-                                     .experts_gate_up = "mlp.experts.gate_up_proj",
-                                     .experts_down = "mlp.experts.down_proj",
-                                     .shared_gate = "mlp.shared_experts.gate_proj",
-                                     .shared_up = "mlp.shared_experts.up_proj",
-                                     .shared_down = "mlp.shared_experts.down_proj"};
-
-constexpr ModuleNames GptOssNames() {
-  ModuleNames names = kLlamaNames;
-  names.sinks = "self_attn.sinks";
-  names.router = "mlp.router";
-  return names;
-}
-constexpr ModuleNames kGptOssNames = GptOssNames();
-
-constexpr ModuleNames GemmaNames() {
-  ModuleNames names = kLlamaNames;
-  names.attention_post_norm = "post_attention_layernorm";
-  names.feed_forward_norm = "pre_feedforward_layernorm";
-  names.feed_forward_post_norm = "post_feedforward_layernorm";
-  return names;
-}
-constexpr ModuleNames kGemmaNames = GemmaNames();
-
-constexpr ModuleNames Olmo2Names() {
-  ModuleNames names = kGemmaNames;
-  names.attention_norm = names.feed_forward_norm = "";
-  return names;
-}
-constexpr ModuleNames kOlmo2Names = Olmo2Names();
-
-constexpr ModuleNames Phi3Names() {
-  ModuleNames names = kLlamaNames;
-  names.query = names.linear_qkv;
-  names.gate = names.linear_fc1;
-  return names;
-}
-constexpr ModuleNames kPhi3Names = Phi3Names();
-
-constexpr ModuleNames Llama4Names() {
-  ModuleNames names = kLlamaNames;
-  names.feed_forward = "feed_forward";
-  names.gate = "feed_forward.gate_proj";
-  names.up = "feed_forward.up_proj";
-  names.activator = "feed_forward.activation_fn";
-  names.down = "feed_forward.down_proj";
-  names.linear_fc1 = "feed_forward.gate_up_proj";
-  names.router = "feed_forward.router";
-  names.experts_gate_up = "feed_forward.experts.gate_up_proj";
-  names.experts_down = "feed_forward.experts.down_proj";
-  names.shared_gate = "feed_forward.shared_expert.gate_proj";
-  names.shared_up = "feed_forward.shared_expert.up_proj";
-  names.shared_down = "feed_forward.shared_expert.down_proj";
-  return names;
-}
-constexpr ModuleNames kLlama4Names = Llama4Names();
-
-constexpr ModuleNames kBertNames = {.embedding = "bert.embeddings.word_embeddings",
-                                    .positions = "bert.embeddings.position_embeddings",
-                                    .blocks = "bert.encoder.layer",
-                                    .final_norm = "",
-                                    .head = "cls.predictions.decoder",
-                                    .attention_norm = "attention.output.LayerNorm",
-                                    .attention = "attention",
-                                    .query = "attention.self.query",
-                                    .key = "attention.self.key",
-                                    .value = "attention.self.value",
-                                    .query_key_value = "",
-                                    .projection = "attention.output.dense",
-                                    .feed_forward_norm = "output.LayerNorm",
-                                    .feed_forward = "intermediate",
-                                    .gate = "",
-                                    .up = "intermediate.dense",
-                                    .activator = "intermediate.intermediate_act_fn",
-                                    .down = "output.dense",
-                                    .linear_qkv = "attention.self.query_key_value",
-                                    .linear_fc1 = "intermediate.dense",
-                                    .token_types = "bert.embeddings.token_type_embeddings",
-                                    .embedding_norm = "bert.embeddings.LayerNorm",
-                                    .pooler = "bert.pooler.dense",
-                                    .predictions = "cls.predictions",
-                                    .head_dense = "cls.predictions.transform.dense",
-                                    .head_norm = "cls.predictions.transform.LayerNorm",
-                                    .next_sentence = "cls.seq_relationship"};
-
-constexpr ModuleNames MegatronBertNames() {
-  ModuleNames names = kBertNames;
-  names.final_norm = "bert.encoder.ln";
-  names.attention_norm = "attention.ln";
-  names.feed_forward_norm = "ln";
-  names.embedding_norm = "";
-  return names;
-}
-constexpr ModuleNames kMegatronBertNames = MegatronBertNames();
-
 using Parameters = std::vector<ModuleParameter>;
 using Of = ModuleParameter::Of;
 
@@ -293,7 +124,8 @@ void AppendExperts(const Architecture& a, const ModuleNames& names, Parameters& 
   const bool frozen = a.lora.adapts();
   const auto append = [&](std::string_view module, Of of, std::vector<std::int64_t> shape,
                           int divided) {
-    std::vector<Split> splits{{.axis = parallel::Axis::kExpert, .dimension = 0}};
+    std::vector<Split> splits{{.axis = parallel::Axis::kExpertOuter, .dimension = 0},
+                              {.axis = parallel::Axis::kExpertInner, .dimension = 0}};
     if (divided > 0)
       splits.push_back({.axis = parallel::Axis::kExpertTensor, .dimension = divided});
     parameters.push_back({module, of, std::move(shape), std::move(splits), false, frozen,
@@ -336,40 +168,6 @@ std::string TensorName(std::string_view prefix, const ModuleParameter& parameter
 
 }  // namespace
 
-const ModuleNames& NamesOf(Family family) {
-  switch (family) {
-    case Family::kGpt2:
-      return kGpt2Names;
-    case Family::kMpt:
-      return kMptNames;
-    case Family::kBert:
-      return kBertNames;
-    case Family::kMegatronBert:
-      return kMegatronBertNames;
-    case Family::kGptOss:
-      return kGptOssNames;
-    case Family::kGemma2:
-    case Family::kGemma3:
-      return kGemmaNames;
-    case Family::kPhi3:
-      return kPhi3Names;
-    case Family::kOlmo2:
-      return kOlmo2Names;
-    case Family::kLlama4:
-      return kLlama4Names;
-    case Family::kLlama:
-    case Family::kMistral:
-    case Family::kQwen2:
-    case Family::kNemotron:
-    case Family::kMixtral:
-    case Family::kQwen3:
-    case Family::kDeepseek:
-    case Family::kGlm4Moe:
-      break;
-  }
-  return kLlamaNames;
-}
-
 bool HasFusedAttention(Family family) { return family == Family::kGpt2 || family == Family::kMpt; }
 
 std::vector<ModuleParameter> EmbeddingParameters(const Architecture& a) {
@@ -389,86 +187,103 @@ std::vector<ModuleParameter> EmbeddingParameters(const Architecture& a) {
   return parameters;
 }
 
+namespace {
+
+// The linear layers of a block, each with its adapter.
+class BlockLayers {
+ public:
+  BlockLayers(const Architecture& a, Parameters& parameters)
+      : a_(a), names_(NamesOf(a.family)), adapted_(a.lora.targets), parameters_(parameters) {}
+
+  // Queries, keys and values, with their sinks and norms, and the projection.
+  void Attention() {
+    if (HasSinks(a_.family)) {
+      parameters_.push_back({names_.sinks,
+                             Of::kWeight,
+                             {a_.heads},
+                             AlongTensor(0),
+                             false,
+                             a_.lora.adapts(),
+                             ParameterGroup::kDense,
+                             true});
+    }
+    if (a_.latent.exists()) {
+      AppendLatentAttention(a_, names_, parameters_);
+    } else if (HasFusedAttention(a_.family)) {
+      OneProduct(names_.query_key_value);
+    } else if (HasFusedLayers(a_.family)) {  // whose projection comes first
+      Projection();
+      OneProduct(names_.query);
+      return;
+    } else {
+      const std::int64_t key = a_.kv_heads * a_.head_size;
+      Columns(names_.query, a_.heads * a_.head_size, a_.attention_bias, adapted_.query);
+      Columns(names_.key, key, a_.attention_bias, adapted_.key);
+      Columns(names_.value, key, a_.attention_bias, adapted_.value);
+      AppendAdapter(a_, adapted_.linear_qkv, names_.linear_qkv, a_.hidden, ProductWidth(),
+                    Pairing::kColumns, parameters_);
+    }
+    Projection();
+    if (!a_.qk_norm) return;
+    AppendHeadNorm(a_, names_.query_norm, a_.heads, parameters_);
+    AppendHeadNorm(a_, names_.key_norm, a_.kv_heads, parameters_);
+  }
+
+  void FeedForward(bool experts) {
+    if (experts) return AppendExperts(a_, names_, parameters_);
+    const bool gated = IsGated(a_.activator), bias = a_.feed_forward_bias;
+    if (HasFusedLayers(a_.family)) {
+      Columns(names_.gate, 2 * a_.feed_forward, bias, adapted_.linear_fc1);
+    } else {
+      if (gated) Columns(names_.gate, a_.feed_forward, bias, adapted_.gate);
+      Columns(names_.up, a_.feed_forward, bias, adapted_.up || (!gated && adapted_.linear_fc1));
+      AppendAdapter(a_, gated && adapted_.linear_fc1, names_.linear_fc1, a_.hidden,
+                    2 * a_.feed_forward, Pairing::kColumns, parameters_);
+    }
+    Rows(names_.down, a_.feed_forward, bias, adapted_.down);
+  }
+
+ private:
+  void Columns(std::string_view module, std::int64_t out, bool bias, bool adapted) {
+    AppendLinear(a_, module, a_.hidden, out, bias, Pairing::kColumns, parameters_);
+    AppendAdapter(a_, adapted, module, a_.hidden, out, Pairing::kColumns, parameters_);
+  }
+  void Rows(std::string_view module, std::int64_t in, bool bias, bool adapted) {
+    AppendLinear(a_, module, in, a_.hidden, bias, Pairing::kRows, parameters_);
+    AppendAdapter(a_, adapted, module, in, a_.hidden, Pairing::kRows, parameters_);
+  }
+  std::int64_t ProductWidth() const { return (a_.heads + 2 * a_.kv_heads) * a_.head_size; }
+  void OneProduct(std::string_view module) {
+    Columns(module, ProductWidth(), a_.attention_bias, adapted_.linear_qkv);
+  }
+  void Projection() {
+    Rows(names_.projection, a_.heads * ValueSize(a_), a_.projection_bias, adapted_.projection);
+  }
+
+  const Architecture& a_;
+  const ModuleNames& names_;
+  const AdaptedLayers& adapted_;
+  Parameters& parameters_;
+};
+
+}  // namespace
+
 std::vector<ModuleParameter> BlockParameters(const Architecture& a, bool experts) {
   const ModuleNames& names = NamesOf(a.family);
-  const std::int64_t query = a.heads * a.head_size;
-  const std::int64_t key = a.kv_heads * a.head_size;
-  const AdaptedLayers& adapted = a.lora.targets;
   Parameters parameters;
-  const auto linear = [&](std::string_view module, std::int64_t in, std::int64_t out, bool bias,
-                          Pairing pairing, bool has_adapter) {
-    AppendLinear(a, module, in, out, bias, pairing, parameters);
-    AppendAdapter(a, has_adapter, module, in, out, pairing, parameters);
-  };
-  const auto feed_forward = [&] {
-    if (experts) return AppendExperts(a, names, parameters);
-    const bool gated = IsGated(a.activator);
-    const bool bias = a.feed_forward_bias;
-    if (HasFusedLayers(a.family)) {
-      linear(names.gate, a.hidden, 2 * a.feed_forward, bias, Pairing::kColumns, adapted.linear_fc1);
-      linear(names.down, a.feed_forward, a.hidden, bias, Pairing::kRows, adapted.down);
-      return;
-    }
-    if (gated) {
-      linear(names.gate, a.hidden, a.feed_forward, bias, Pairing::kColumns, adapted.gate);
-    }
-    linear(names.up, a.hidden, a.feed_forward, bias, Pairing::kColumns,
-           adapted.up || (!gated && adapted.linear_fc1));
-    AppendAdapter(a, gated && adapted.linear_fc1, names.linear_fc1, a.hidden, 2 * a.feed_forward,
-                  Pairing::kColumns, parameters);
-    linear(names.down, a.feed_forward, a.hidden, bias, Pairing::kRows, adapted.down);
-  };
-  if (HasFusedAttention(a.family)) {
-    AppendNorm(a, names.attention_norm, parameters);
-    linear(names.query_key_value, a.hidden, query + 2 * key, a.attention_bias, Pairing::kColumns,
-           adapted.linear_qkv);
-    linear(names.projection, query, a.hidden, a.projection_bias, Pairing::kRows,
-           adapted.projection);
-    AppendNorm(a, names.feed_forward_norm, parameters);
-    feed_forward();
-    return parameters;
-  }
+  BlockLayers layers(a, parameters);
   const bool encoder = IsEncoder(a.family), post_norm = HasPostNorm(a.family);
-  // BertLayer: attention.self, attention.output, intermediate, output; MegatronBertLayer has each
-  // norm before what it is for.
-  if (encoder && !post_norm) AppendNorm(a, names.attention_norm, parameters);
-  if (HasSinks(a.family)) {
-    parameters.push_back({names.sinks,
-                          Of::kWeight,
-                          {a.heads},
-                          AlongTensor(0),
-                          false,
-                          a.lora.adapts(),
-                          ParameterGroup::kDense,
-                          true});
-  }
-  const auto projection = [&] {
-    linear(names.projection, a.heads * ValueSize(a), a.hidden, a.projection_bias, Pairing::kRows,
-           adapted.projection);
-  };
-  if (a.latent.exists()) {
-    AppendLatentAttention(a, names, parameters);
-  } else if (HasFusedLayers(a.family)) {  // whose projection comes first
-    projection();
-    linear(names.query, a.hidden, query + 2 * key, a.attention_bias, Pairing::kColumns,
-           adapted.linear_qkv);
-  } else {
-    linear(names.query, a.hidden, query, a.attention_bias, Pairing::kColumns, adapted.query);
-    linear(names.key, a.hidden, key, a.attention_bias, Pairing::kColumns, adapted.key);
-    linear(names.value, a.hidden, key, a.attention_bias, Pairing::kColumns, adapted.value);
-    AppendAdapter(a, adapted.linear_qkv, names.linear_qkv, a.hidden, query + 2 * key,
-                  Pairing::kColumns, parameters);
-  }
-  if (!HasFusedLayers(a.family)) projection();
-  if (a.qk_norm) {
-    AppendHeadNorm(a, names.query_norm, a.heads, parameters);
-    AppendHeadNorm(a, names.key_norm, a.kv_heads, parameters);
-  }
-  if (encoder)
-    AppendNorm(a, post_norm ? names.attention_norm : names.feed_forward_norm, parameters);
-  feed_forward();
+  // BertLayer: attention.self, attention.output, intermediate, output; MegatronBertLayer, and the
+  // families that have one product for queries, keys and values, have each norm before what it is
+  // for.
+  const bool in_order = HasFusedAttention(a.family) || (encoder && !post_norm);
+  if (in_order) AppendNorm(a, names.attention_norm, parameters);
+  layers.Attention();
+  if (in_order) AppendNorm(a, names.feed_forward_norm, parameters);
+  if (post_norm) AppendNorm(a, names.attention_norm, parameters);
+  layers.FeedForward(experts);
   if (post_norm) AppendNorm(a, names.feed_forward_norm, parameters);
-  if (encoder) return parameters;
+  if (in_order || post_norm) return parameters;
   // Registered after the modules that they run before or behind.
   for (const std::string_view norm : {names.attention_norm, names.attention_post_norm,
                                       names.feed_forward_norm, names.feed_forward_post_norm}) {

@@ -213,7 +213,8 @@ TEST(TransformerTensorsTest, MixtralBlock) {
   // The router is whole on every rank, and each sees its own tokens.
   EXPECT_TRUE(layout.tensors[5].splits.empty());
   EXPECT_TRUE(layout.tensors[5].sequence_parallel);
-  const std::vector<Split> columns = {{.axis = parallel::Axis::kExpert, .dimension = 0},
+  const std::vector<Split> columns = {{.axis = parallel::Axis::kExpertOuter, .dimension = 0},
+                                      {.axis = parallel::Axis::kExpertInner, .dimension = 0},
                                       {.axis = parallel::Axis::kExpertTensor, .dimension = 1}};
   EXPECT_EQ(layout.tensors[6].splits, columns);
   EXPECT_EQ(layout.tensors[7].splits.back().dimension, 2);

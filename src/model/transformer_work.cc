@@ -17,6 +17,7 @@
 #include "src/model/layer_tape.h"
 #include "src/model/layer_variant.h"
 #include "src/model/mixture_operators.h"
+#include "src/model/module_names.h"
 #include "src/model/transformer_tensors.h"
 
 namespace stepcast::model {
@@ -319,92 +320,100 @@ class Block {
     return latent_->QueryKeyValue(normalized);
   }
 
-  Operand AttentionOf(const Operand& normalized) {
-    const AdaptedLayers& targets = a_.lora.targets;
-    const bool flash = FlashGeneration(options_.attention) > 0;
-    const std::int64_t heads = a_.heads / options_.tensor;
-    const std::int64_t kv_heads = std::max<std::int64_t>(a_.kv_heads / options_.tensor, 1);
-    const std::int64_t query_width = heads * a_.head_size;
-    const std::int64_t key_width = kv_heads * a_.head_size;
-    const std::int64_t group = heads / kv_heads;
-    // The second generation takes values that are as wide as queries: they are filled up, and the
-    // filling is left out of what it makes (transformers, models/deepseek_v3).
-    const bool fills = ValueSize(a_) != a_.head_size && flash &&
-                       FlashGeneration(options_.attention) < kFirstWithNarrowValues;
-    const AttentionShape shape{.heads = heads,
-                               .kv_heads = options_.repeat_kv ? heads : kv_heads,
-                               .head_size = a_.head_size,
-                               .value_size = fills ? a_.head_size : ValueSize(a_),
-                               .window = variant_.full_attention ? 0 : a_.attention_window,
-                               .dropout = a_.attention_dropout,
-                               .causal = !IsEncoder(a_.family),
-                               .sinks = HasSinks(a_.family),
-                               .sink_positions = FindIfAny(parameters_, names_.sinks),
-                               .capped = a_.score_cap > 0};
+  bool flash() const { return FlashGeneration(options_.attention) > 0; }
+  // Of a rank.
+  std::int64_t heads() const { return a_.heads / options_.tensor; }
+  std::int64_t kv_heads() const { return std::max<std::int64_t>(a_.kv_heads / options_.tensor, 1); }
+  // The second generation takes values that are as wide as queries: they are filled up, and the
+  // filling is left out of what it makes (transformers, models/deepseek_v3).
+  bool fills_values() const {
+    return ValueSize(a_) != a_.head_size && flash() &&
+           FlashGeneration(options_.attention) < kFirstWithNarrowValues;
+  }
+  AttentionShape Shape() const {
+    return {.heads = heads(),
+            .kv_heads = options_.repeat_kv ? heads() : kv_heads(),
+            .head_size = a_.head_size,
+            .value_size = fills_values() ? a_.head_size : ValueSize(a_),
+            .window = variant_.full_attention ? 0 : a_.attention_window,
+            .dropout = a_.attention_dropout,
+            .causal = !IsEncoder(a_.family),
+            .sinks = HasSinks(a_.family),
+            .sink_positions = FindIfAny(parameters_, names_.sinks),
+            .capped = a_.score_cap > 0};
+  }
+
+  // Of queries, keys and values, or of all of them in one.
+  template <std::size_t kCount>
+  Operand Core(std::array<Operand, kCount> operands) {
+    tape_.BeginModule(Module::kAttentionCore);
+    const std::string_view core = core_names_.core;
     const bool transposes = options_.transposes_attention && options_.micro_batch_size > 1;
-    // Of queries, keys and values, or of all of them in one.
-    const auto core = [&]<std::size_t kCount>(std::array<Operand, kCount> operands) {
-      tape_.BeginModule(Module::kAttentionCore);
-      constexpr std::string_view kNames[] = {".transpose_query", ".transpose_key",
-                                             ".transpose_value"};
-      for (std::size_t i = 0; transposes && i < kCount; ++i) {
-        operands[i] = operators_.Transposed(operands[i], core_names_.core, kNames[i]);
-      }
-      if (fills) {
-        operands.back() = operators_.ResizeHeads(operands.back(), core_names_.core, ".fill_value",
-                                                 heads, a_.head_size);
-      }
-      const auto attend = [&](const auto&... each) {
-        return flash ? operators_.FlashAttention(each..., core_names_.core, shape)
-                     : operators_.MathAttention(each..., core_names_.core, shape);
-      };
-      if (shape.sinks) {
-        operators_.SinkGradients(shape, names_.sinks);
-      }
-      Operand y = std::apply(attend, operands);
-      if (fills) {
-        y = operators_.ResizeHeads(y, core_names_.core, ".cut_output", heads, ValueSize(a_));
-      }
-      if (transposes) y = operators_.Transposed(y, core_names_.core, ".transpose_output");
-      tape_.EndModule();
-      return y;
+    constexpr std::string_view kNames[] = {".transpose_query", ".transpose_key",
+                                           ".transpose_value"};
+    for (std::size_t i = 0; transposes && i < kCount; ++i) {
+      operands[i] = operators_.Transposed(operands[i], core, kNames[i]);
+    }
+    if (fills_values()) {
+      operands.back() =
+          operators_.ResizeHeads(operands.back(), core, ".fill_value", heads(), a_.head_size);
+    }
+    const AttentionShape shape = Shape();
+    if (shape.sinks) operators_.SinkGradients(shape, names_.sinks);
+    const auto attend = [&](const auto&... each) {
+      return flash() ? operators_.FlashAttention(each..., core, shape)
+                     : operators_.MathAttention(each..., core, shape);
     };
-    if (a_.latent.exists()) return core(LatentQueryKeyValue(normalized));
+    Operand y = std::apply(attend, operands);
+    if (fills_values()) {
+      y = operators_.ResizeHeads(y, core, ".cut_output", heads(), ValueSize(a_));
+    }
+    if (transposes) y = operators_.Transposed(y, core, ".transpose_output");
+    tape_.EndModule();
+    return y;
+  }
+
+  Operand CoreOfRepeatedHeads(const std::array<Operand, 3>& made) {
+    const std::int64_t group = heads() / kv_heads();
+    return Core(std::array{made[0], operators_.RepeatHeads(made[1], core_names_.key_repeat, group),
+                           operators_.RepeatHeads(made[2], core_names_.value_repeat, group)});
+  }
+
+  Operand AttentionOf(const Operand& normalized) {
+    if (a_.latent.exists()) return Core(LatentQueryKeyValue(normalized));
+    const AdaptedLayers& targets = a_.lora.targets;
     const Entered x = Enter(normalized, "qkv",
                             targets.linear_qkv || targets.query || targets.key || targets.value);
+    const std::int64_t query_width = heads() * a_.head_size, key_width = kv_heads() * a_.head_size;
     if (HasFusedAttention(a_.family)) {
       // Without repeated heads, queries, keys and values are views of the one output.
       const Operand all = AdaptedLinear(x, names_.query_key_value, ColumnsOfRank());
       AddAttentionBiases({all}, {names_.query_key_value});
-      if (!shares_key_heads() && (flash || group == 1)) return core(std::array{all});
+      if (!shares_key_heads() && (flash() || heads() == kv_heads())) return Core(std::array{all});
       const std::array<std::int64_t, 3> widths = {query_width, key_width, key_width};
-      const auto [query, key, value] =
+      const std::array<Operand, 3> made =
           shares_key_heads() ? operators_.GatherHeads(all, names_.query_key_value, widths)
                              : operators_.Split(all, core_names_.core, widths);
-      if (flash) return core(std::array{query, key, value});
-      return core(std::array{query, operators_.RepeatHeads(key, core_names_.key_repeat, group),
-                             operators_.RepeatHeads(value, core_names_.value_repeat, group)});
+      return flash() ? Core(made) : CoreOfRepeatedHeads(made);
     }
     std::array<Operand, 3> made = QueryKeyValue(x, query_width, key_width);
-    Operand &query = made[0], &key = made[1], &value = made[2];
-    // Blocks of Llama 4 that attend to all tokens neither turn nor normalise; others do both the
-    // other way round.
+    TurnAndNormalise(made[0], made[1]);
+    return flash() && !options_.repeat_kv ? Core(made) : CoreOfRepeatedHeads(made);
+  }
+
+  // Queries and keys. Blocks of Llama 4 that attend to all tokens neither turn nor normalise them;
+  // others of its blocks do both the other way round.
+  void TurnAndNormalise(Operand& query, Operand& key) {
     const bool llama4 = a_.family == Family::kLlama4;
-    const auto norms = [&] {
+    const auto normalise = [&] {
       query = HeadNorm(query, names_.query_norm);
       key = HeadNorm(key, names_.key_norm);
     };
-    if (a_.qk_norm && !llama4) norms();
-    if (a_.position == Position::kRotary && !(llama4 && variant_.full_attention)) {
-      query = operators_.Rotary(query, core_names_.query_rotary, a_.head_size);
-      key = operators_.Rotary(key, core_names_.key_rotary, a_.head_size);
-      if (a_.qk_norm && llama4) norms();
-    }
-    if (!flash || options_.repeat_kv) {
-      key = operators_.RepeatHeads(key, core_names_.key_repeat, group);
-      value = operators_.RepeatHeads(value, core_names_.value_repeat, group);
-    }
-    return core(std::array{query, key, value});
+    if (a_.qk_norm && !llama4) normalise();
+    if (a_.position != Position::kRotary || (llama4 && variant_.full_attention)) return;
+    query = operators_.Rotary(query, core_names_.query_rotary, a_.head_size);
+    key = operators_.Rotary(key, core_names_.key_rotary, a_.head_size);
+    if (a_.qk_norm && llama4) normalise();
   }
 
   Operand Projection(Operand x) { return Rows(x, names_.projection); }

@@ -22,16 +22,19 @@ enum class Axis : std::uint8_t {
   kReplica,
   kPipeline,
   // The same ranks of a pipeline stage, folded again for the experts of a mixture: ranks along
-  // kExpertTensor have parts of each expert, ranks along kExpert have different experts. Ranks
+  // kExpertTensor have parts of each expert, ranks along kExpertInner and kExpertOuter have
+  // different experts: the inner ones are on one node where tokens are sent once to each node, else
+  // there is one of them. Ranks
   // along kExpertShard and kExpertReplica have the same experts, and hold different shards or
   // another copy of their states, as kShardInner and kShardOuter, and kReplica, do of all other
   // tensors.
   kExpertTensor,
-  kExpert,
+  kExpertInner,
+  kExpertOuter,
   kExpertShard,
   kExpertReplica,
 };
-inline constexpr int kAxes = 11;
+inline constexpr int kAxes = 12;
 
 const char* Name(Axis axis);  // "tensor", "shard inner", ...
 
@@ -68,8 +71,9 @@ inline constexpr AxisSet kStates = kContext | kShard;
 inline constexpr AxisSet kGradients = kContext | kData;
 
 // Axes of the expert grid alone.
+inline constexpr AxisSet kExpert = Axis::kExpertInner | Axis::kExpertOuter;
 inline constexpr AxisSet kExpertData = Axis::kExpertShard | Axis::kExpertReplica;
-inline constexpr AxisSet kExpertAxes = Axis::kExpertTensor | Axis::kExpert | kExpertData;
+inline constexpr AxisSet kExpertAxes = Axis::kExpertTensor | kExpert | kExpertData;
 
 // "tensor", "context", "tensor and pipeline".
 std::string NameOf(AxisSet axes);

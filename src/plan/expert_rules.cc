@@ -17,7 +17,7 @@ class ExpertRules : public Rules {
 
   void Run() {
     if (facts_.experts == 0) {
-      CheckDense();
+      CheckWithoutExperts();
       return;
     }
     CheckDegrees();
@@ -28,10 +28,16 @@ class ExpertRules : public Rules {
 
  private:
   std::int64_t ranks() const { return request_.expert.value_or(1); }
-  std::int64_t parts() const { return ExpertTensorOf(request_, true); }
+  std::int64_t parts() const { return ExpertTensorOf(request_, facts_.experts > 0); }
 
-  // `facts_` may not know the model: then nothing is said of it.
-  void CheckDense() {
+  // A layer list may say what its ranks exchange along the expert axis. What the model is may not
+  // be known: then nothing is said of it.
+  void CheckWithoutExperts() {
+    if (!facts_.has_ends) {
+      CheckFramework();
+      CheckFolding();
+      return;
+    }
     if (facts_.divided.empty()) return;
     for (const auto& [key, degree] :
          {std::pair{"parallelism.expert", request_.expert},
@@ -42,13 +48,17 @@ class ExpertRules : public Rules {
     }
   }
 
-  void CheckDegrees() {
+  void CheckFramework() {
     if (ranks() > 1 && request_.framework && !TraitsOf(*request_.framework).expert_parallel) {
       Add("parallelism.expert", "plan.axis-not-of-framework",
           fmt::format("expert parallelism of {} is not modelled: {}",
                       plan::Name(*request_.framework), ranks()),
           "leave it at 1, or write framework: megatron or fsdp2");
     }
+  }
+
+  void CheckDegrees() {
+    CheckFramework();
     if (facts_.experts % ranks() != 0) {
       Add("parallelism.expert", "plan.expert-division",
           fmt::format("the model's {} experts do not divide among {} ranks", facts_.experts,
@@ -113,6 +123,11 @@ class ExpertRules : public Rules {
   }
 
   void CheckImbalance() {
+    if (request_.pad_to_capacity.value_or(false) && !request_.capacity_factor) {
+      Add("experts.pad_to_capacity", "plan.expert-capacity",
+          "experts without a capacity are not filled up to it, and pad_to_capacity is true",
+          "write a capacity_factor such as 1.25, or pad_to_capacity: false");
+    }
     if (!request_.imbalance) return;
     const auto most = static_cast<double>(ranks());
     if (*request_.imbalance <= most) return;
@@ -131,12 +146,6 @@ class ExpertRules : public Rules {
     if (request_.lora) {
       refuse("training.lora", "adapters of a mixture's layers are not modelled",
              "leave lora out, or take a dense model");
-    }
-    if (request_.precision && IsQuantized(*request_.precision)) {
-      refuse("training.precision",
-             fmt::format("experts' products are modelled in 16 and 32 bits, and precision is {}",
-                         stepcast::Name(*request_.precision)),
-             "write precision: bf16");
     }
     const bool divided = ranks() > 1 || parts() > 1;
     const auto* kept = request_.reshard_after_forward
@@ -158,6 +167,18 @@ class ExpertRules : public Rules {
       refuse("training.precision",
              "overflows are not looked for in experts that ranks share out, and precision is fp16",
              "write precision: bf16");
+    }
+    const bool once = request_.dispatcher && model::SendsTokensOnce(*request_.dispatcher);
+    if (once && parts() > 1) {
+      refuse("parallelism.expert_tensor",
+             fmt::format("{} with parts of experts is not modelled: expert_tensor is {}",
+                         model::Name(*request_.dispatcher), parts()),
+             "write expert_tensor: 1, or dispatcher: all_to_all");
+    }
+    if (once && Is(Framework::kFsdp2)) {
+      refuse("experts.dispatcher",
+             fmt::format("torchtitan's {} is not modelled", model::Name(*request_.dispatcher)),
+             "write dispatcher: all_to_all, or framework: megatron");
     }
     if (request_.dispatcher == model::Dispatcher::kAllGather && Is(Framework::kFsdp2)) {
       refuse("experts.dispatcher",

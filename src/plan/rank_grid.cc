@@ -16,17 +16,19 @@ parallel::Grids GridsOf(const Plan& plan) {
   const std::int64_t replicas = axes.data / shard;
   const std::int64_t of_stage = axes.tensor * axes.context * axes.data;
   const std::int64_t expert_data = of_stage / (axes.expert_tensor * axes.expert);
-  return {parallel::RankGrid({{Axis::kTensor, static_cast<int>(axes.tensor)},
-                              {Axis::kContextInner, static_cast<int>(inner)},
-                              {Axis::kContextOuter, static_cast<int>(axes.context / inner)},
-                              {Axis::kShardOuter, static_cast<int>(shard)},
-                              {Axis::kReplica, static_cast<int>(replicas)},
-                              {Axis::kPipeline, static_cast<int>(axes.pipeline)}}),
-          parallel::RankGrid({{Axis::kExpertTensor, static_cast<int>(axes.expert_tensor)},
-                              {Axis::kExpert, static_cast<int>(axes.expert)},
-                              {Axis::kExpertShard, static_cast<int>(expert_data / replicas)},
-                              {Axis::kExpertReplica, static_cast<int>(replicas)},
-                              {Axis::kPipeline, static_cast<int>(axes.pipeline)}})};
+  return {
+      parallel::RankGrid({{Axis::kTensor, static_cast<int>(axes.tensor)},
+                          {Axis::kContextInner, static_cast<int>(inner)},
+                          {Axis::kContextOuter, static_cast<int>(axes.context / inner)},
+                          {Axis::kShardOuter, static_cast<int>(shard)},
+                          {Axis::kReplica, static_cast<int>(replicas)},
+                          {Axis::kPipeline, static_cast<int>(axes.pipeline)}}),
+      parallel::RankGrid({{Axis::kExpertTensor, static_cast<int>(axes.expert_tensor)},
+                          {Axis::kExpertInner, static_cast<int>(axes.expert_near)},
+                          {Axis::kExpertOuter, static_cast<int>(axes.expert / axes.expert_near)},
+                          {Axis::kExpertShard, static_cast<int>(expert_data / replicas)},
+                          {Axis::kExpertReplica, static_cast<int>(replicas)},
+                          {Axis::kPipeline, static_cast<int>(axes.pipeline)}})};
 }
 
 GroupAxes AxesOf(model::ParameterGroup group) {

@@ -22,6 +22,7 @@ struct Request : DataParallelRequest, TrainingRequest, ParallelismRequest, Mixtu
   std::optional<bool> expandable_segments;
   std::optional<std::int64_t> cuda_device_max_connections;
   std::optional<Version> driver;
+  std::optional<std::int64_t> node_devices;  // of the cluster's smallest node; none: not known
   std::optional<int> compute_capability;  // of the cluster's GPUs, 90 for an H100; none: not known
 };
 
@@ -48,6 +49,8 @@ struct ModelBlocks {
   // Weights in matrix products, where all blocks have as many; 0: not known.
   std::int64_t of_block = 0, of_head = 0;
   bool mixture = false;  // blocks have experts
+  // Of a mixture whose router chooses groups of experts first (model::Experts); 0: it does not.
+  std::int64_t expert_groups = 0, groups_per_token = 0;
 };
 
 // How many of the model's blocks each of so many chunks has: as requested, or equal parts, in which

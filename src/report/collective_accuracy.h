@@ -12,7 +12,7 @@ std::string CollectiveAccuracyText(const validate::CollectiveAccuracy& accuracy)
 std::string CollectiveAccuracyJson(const validate::CollectiveAccuracy& accuracy);
 // A record for each point.
 std::string CollectiveAccuracyCsv(const validate::CollectiveAccuracy& accuracy);
-// The section of docs/accuracy.md between its markers, without them.
+// The section of docs/accuracy/collectives.md between its markers, without them.
 std::string CollectiveAccuracyMarkdown(const validate::CollectiveAccuracy& accuracy);
 
 }  // namespace stepcast::report

@@ -1,8 +1,11 @@
 #include "src/scenario/keys_meant.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "fmt/format.h"
 #include "src/scenario/plan_sections.h"
@@ -67,7 +70,9 @@ constexpr std::string_view kPlanSections[] = {
     "training", "parallelism", "experts", "data_parallel", "data_parallel.deepspeed", "software"};
 
 // Those below `node`, down to the keys of sections in sections.
-void Suggest(const Node& node, int deepest, std::size_t first, Diagnostics& diagnostics) {
+// What they may have been meant for is appended to `found`.
+void Suggest(const Node& node, int deepest, std::size_t first, std::vector<std::string>& found,
+             Diagnostics& diagnostics) {
   if (node.kind() != NodeKind::kMapping) return;
   for (const YamlNode::Entry& entry : node.tree()->entries) {
     const std::string path =
@@ -77,9 +82,11 @@ void Suggest(const Node& node, int deepest, std::size_t first, Diagnostics& diag
       Diagnostic& diagnostic = diagnostics[i];
       if (diagnostic.code != "input.unknown-key" || diagnostic.message != said) continue;
       const std::string meant = KeyMeant(path);
-      if (!meant.empty()) diagnostic.hint = fmt::format("did you mean '{}'?", meant);
+      if (meant.empty()) continue;
+      diagnostic.hint = fmt::format("did you mean '{}'?", meant);
+      found.push_back(meant);
     }
-    if (deepest > 1) Suggest(Node(entry.value, path), deepest - 1, first, diagnostics);
+    if (deepest > 1) Suggest(Node(entry.value, path), deepest - 1, first, found, diagnostics);
   }
 }
 
@@ -102,7 +109,17 @@ std::string KeyMeant(std::string_view path) {
 void SuggestKeysMeant(const Node& root, std::size_t first, Diagnostics& diagnostics) {
   constexpr int kDeepest = 3;  // data_parallel.deepspeed.reduce_bucket_size
   if (first == diagnostics.size()) return;
-  Suggest(root, kDeepest, first, diagnostics);
+  std::vector<std::string> found;
+  Suggest(root, kDeepest, first, found, diagnostics);
+  // A key under another name is not missing, too.
+  const auto begin = diagnostics.begin() + static_cast<std::ptrdiff_t>(first);
+  const auto told = [&found](const Diagnostic& diagnostic) {
+    return diagnostic.code == "input.missing-key" &&
+           std::any_of(found.begin(), found.end(), [&](const std::string& key) {
+             return diagnostic.message.find(Quoted(key)) != std::string::npos;
+           });
+  };
+  diagnostics.erase(std::remove_if(begin, diagnostics.end(), told), diagnostics.end());
 }
 
 }  // namespace stepcast::scenario

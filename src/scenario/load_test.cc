@@ -418,6 +418,37 @@ TEST(Load, SuggestsTheFileThatWasMeant) {
             "  hint: did you mean 'models/gpt2.yaml'?\n");
 }
 
+// A key that stands there under another name is named once.
+TEST(Load, AKeyUnderAnotherNameIsNotMissingToo) {
+  const auto codes = [](std::string_view from, std::string_view to) {
+    std::vector<std::string> found;
+    const auto loaded = LoadString(Shipped(from, to));
+    if (!loaded) {
+      for (const Diagnostic& fault : loaded.error()) found.push_back(fault.code);
+    }
+    return found;
+  };
+  using Codes = std::vector<std::string>;
+  EXPECT_EQ(codes("  micro_batch_size: 4\n", "  mbs: 4\n"), Codes{"input.unknown-key"});
+  EXPECT_EQ(codes("  gradient_accumulation: 1\n", "  gbs: 64\n"), Codes{"input.unknown-key"});
+  EXPECT_EQ(codes("  micro_batch_size: 4\n", "  unknown: 4\n"),
+            (Codes{"input.missing-key", "input.unknown-key"}));
+}
+
+TEST(Load, TakesSizesAsDeepSpeedWritesThem) {
+  const auto with = [](const char* size) {
+    return LoadString(Shipped("{zero_stage: 0, framework: ddp}",
+                              std::string("{zero_stage: 2, framework: deepspeed, deepspeed: "
+                                          "{reduce_bucket_size: ") +
+                                  size + "}}"));
+  };
+  ASSERT_TRUE(with("5e8").has_value()) << Messages(with("5e8"));
+  EXPECT_EQ(with("5e8")->plan.data_parallel.deepspeed.reduce_bucket_size, 500'000'000);
+  ASSERT_FALSE(with("auto").has_value());
+  EXPECT_EQ(with("auto").error().at(0).code, "input.auto");
+  EXPECT_FALSE(with("5e80").has_value());
+}
+
 // A name without a folder is one of the shipped files of its kind.
 TEST(Load, SuggestsShippedFilesForBareNames) {
   const auto hint = [](const std::string& override) {

@@ -12,6 +12,8 @@ plan::ModelBlocks BlocksOf(const model::Model& model) {
   if (const auto* architecture = std::get_if<model::Architecture>(&model.source)) {
     blocks.of_block = model::ProductWeightsOfBlock(*architecture);
     blocks.mixture = architecture->experts.exist();
+    blocks.expert_groups = architecture->experts.groups;
+    blocks.groups_per_token = architecture->experts.groups_per_token;
     blocks.of_head = model::ProductWeightsOfHead(*architecture);
   }
   return blocks;

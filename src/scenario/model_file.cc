@@ -268,10 +268,13 @@ std::vector<model::ListedCommunication> ReadCommunication(MappingReader& reader,
         ReadWord<CollectiveKind>((*fields)[0],
                                  {{"all_reduce", CollectiveKind::kAllReduce},
                                   {"all_gather", CollectiveKind::kAllGather},
-                                  {"reduce_scatter", CollectiveKind::kReduceScatter}},
+                                  {"reduce_scatter", CollectiveKind::kReduceScatter},
+                                  {"all_to_all", CollectiveKind::kAllToAll}},
                                  diagnostics);
-    const auto axis =
-        ReadWord<parallel::Axis>((*fields)[1], {{"tensor", parallel::Axis::kTensor}}, diagnostics);
+    const auto axis = ReadWord<parallel::AxisSet>(
+        (*fields)[1],
+        {{"tensor", parallel::AxisSet(parallel::Axis::kTensor)}, {"expert", parallel::kExpert}},
+        diagnostics);
     const auto bytes = ReadBytes((*fields)[2], Zero::kRefused, diagnostics);
     if (collective && axis && bytes) list.push_back({*collective, *axis, *bytes});
   }

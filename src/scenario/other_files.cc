@@ -14,22 +14,26 @@ struct KindOfFile {
   std::string_view hint;
 };
 
-constexpr std::string_view kInData =
-    "a scenario's data_parallel takes its keys: {framework: deepspeed, zero_stage: 3, deepspeed: "
-    "{...}}";
 constexpr std::string_view kAsModel = "a scenario names it: 'model: PATH'";
 constexpr std::string_view kAsTopology = "a scenario names it: 'cluster: {topology: PATH}'";
 constexpr std::string_view kAsProfile = "a scenario names it: 'calibration: PATH'";
-constexpr std::string_view kOwnWords =
-    "state what it says in a scenario; docs/formats.md has the keys";
+constexpr std::string_view kInit = "";  // what reads it is `stepcast init`
+
+// Of programs whose files are read: keys that no scenario has.
+constexpr KindOfFile kPrograms[] = {
+    {"zero_optimization", "a configuration of DeepSpeed", kInit},
+    {"train_micro_batch_size_per_gpu", "a configuration of DeepSpeed", kInit},
+    {"train_batch_size", "a configuration of DeepSpeed", kInit},
+    {"distributed_type", "a configuration of accelerate", kInit},
+    {"base_model", "a configuration of axolotl", kInit},
+    {"model_name_or_path", "a configuration of Hugging Face's Trainer", kInit},
+    {"per_device_train_batch_size", "a configuration of Hugging Face's Trainer", kInit},
+    {"MODEL_ARGS", "a list of Megatron-LM's arguments", kInit},
+    {"trainer", "a configuration of NeMo", kInit},
+};
 
 constexpr KindOfFile kKinds[] = {
-    {"zero_optimization", "a configuration of DeepSpeed", kInData},
-    {"train_micro_batch_size_per_gpu", "a configuration of DeepSpeed", kInData},
-    {"train_batch_size", "a configuration of DeepSpeed", kInData},
     {"model_type", "a config.json of Hugging Face", kAsModel},
-    {"distributed_type", "a configuration of accelerate", kOwnWords},
-    {"base_model", "a configuration of axolotl", kOwnWords},
     {"hidden_size", "a model file", kAsModel},
     {"layers", "a model file", kAsModel},
     {"node", "a topology", kAsTopology},
@@ -45,15 +49,23 @@ std::optional<Diagnostic> OtherFile(const Node& document) {
     return std::any_of(entries.begin(), entries.end(),
                        [key](const YamlNode::Entry& entry) { return entry.key == key; });
   };
-  for (const char* section : {"stepcast", "model", "cluster", "training", "data_parallel"}) {
-    if (has(section)) return std::nullopt;
-  }
-  for (const KindOfFile& kind : kKinds) {
-    if (!has(kind.key)) continue;
+  const auto told = [&](const KindOfFile& kind) {
     return Diagnostic{
         "file.not-a-scenario", document.location(),
         fmt::format("this is {}, not a scenario: it has the key {}", kind.what, Quoted(kind.key)),
-        std::string(kind.hint)};
+        kind.hint.empty() ? fmt::format("make a scenario of it: stepcast init {} -o scenario.yaml",
+                                        document.file())
+                          : std::string(kind.hint)};
+  };
+  if (has("stepcast")) return std::nullopt;
+  for (const KindOfFile& kind : kPrograms) {
+    if (has(kind.key)) return told(kind);
+  }
+  for (const char* section : {"model", "cluster", "training", "data_parallel"}) {
+    if (has(section)) return std::nullopt;
+  }
+  for (const KindOfFile& kind : kKinds) {
+    if (has(kind.key)) return told(kind);
   }
   return std::nullopt;
 }

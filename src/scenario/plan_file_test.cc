@@ -81,6 +81,9 @@ TEST(ScenarioOfPlan, NamesAFileThatIsNoScenario) {
   EXPECT_EQ(told("compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\n"),
             "this is a configuration of accelerate, not a scenario: it has the key "
             "'distributed_type'");
+  EXPECT_EQ(told("model: gpt2\nper_device_train_batch_size: 2\n"),
+            "this is a configuration of Hugging Face's Trainer, not a scenario: it has the key "
+            "'per_device_train_batch_size'");
   EXPECT_EQ(told("kind: transformer\nhidden_size: 64\n"),
             "this is a model file, not a scenario: it has the key 'hidden_size'");
   EXPECT_EQ(told("name: DGX\nnode: {gpu: h100-sxm}\n"),

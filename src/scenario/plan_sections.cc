@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <iterator>
 #include <optional>
@@ -269,6 +270,11 @@ constexpr SectionKey kExpertKeys[] = {
      [](MappingReader& reader, plan::Request& request) {
        request.imbalance = reader.ReadDecimal("imbalance", Need::kOptional, {1, kMostImbalance});
      }},
+    {"capacity_factor",
+     [](MappingReader& reader, plan::Request& request) {
+       request.capacity_factor =
+           reader.ReadDecimal("capacity_factor", Need::kOptional, {0.01, kMostImbalance});
+     }},
 };
 
 // And of `parallelism`.
@@ -353,6 +359,26 @@ void ReadReshard(MappingReader& reader, plan::Request& request, Diagnostics& dia
   }
 }
 
+// A number of elements, also as files of DeepSpeed write it: 5e8.
+std::optional<std::int64_t> ReadElements(const char* key, MappingReader& reader) {
+  const std::optional<Node> node = reader.ReadNode(key, Need::kOptional, "a number of elements");
+  if (!node) return std::nullopt;
+  if (node->kind() == NodeKind::kScalar && node->scalar() == "auto") {
+    reader.Report(key, "input.auto",
+                  fmt::format("{} is 'auto', which Hugging Face fills in by the model",
+                              Quoted(reader.PathOf(key))),
+                  "leave the key out for DeepSpeed's own default; stepcast init FILE.json makes of "
+                  "auto what Hugging Face makes of it");
+    return std::nullopt;
+  }
+  const bool exponent = node->kind() == NodeKind::kScalar && !node->quoted() &&
+                        node->scalar().find_first_of("eE") != std::string::npos;
+  if (!exponent) return ReadInteger(*node, kElements, reader.diagnostics());
+  const auto number = ReadDecimal(*node, {.least = 0, .most = 1e15}, reader.diagnostics());
+  if (!number) return std::nullopt;
+  return static_cast<std::int64_t>(std::llround(*number));
+}
+
 // DeepSpeed's own settings, by its own names.
 void ReadDeepSpeedKey(const auto& setting, MappingReader& reader,
                       plan::DeepSpeedRequest& deepspeed) {
@@ -366,7 +392,7 @@ void ReadDeepSpeedKey(const auto& setting, MappingReader& reader,
                                                   {"cpu", plan::OffloadDevice::kCpu},
                                                   {"nvme", plan::OffloadDevice::kNvme}});
   } else {
-    given = reader.ReadInteger(setting.key, Need::kOptional, kElements);
+    given = ReadElements(setting.key, reader);
   }
 }
 

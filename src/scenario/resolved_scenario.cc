@@ -196,8 +196,13 @@ Resolved PowerSgd(const plan::PowerSgd& powersgd) {
 
 // And of `data_parallel`.
 std::optional<Resolved> OwnValue(const plan::Mixture& mixture, std::string_view key) {
-  if (key != "imbalance" || mixture.imbalance == 1) return std::nullopt;
-  return Text(fmt::format("{}", mixture.imbalance));
+  if (key == "imbalance" && mixture.imbalance != 1) {
+    return Text(fmt::format("{}", mixture.imbalance));
+  }
+  if (key == "capacity_factor" && mixture.capacity_factor) {
+    return Text(fmt::format("{}", *mixture.capacity_factor));
+  }
+  return std::nullopt;
 }
 
 std::optional<Resolved> OwnValue(const Scenario& scenario, std::string_view key) {

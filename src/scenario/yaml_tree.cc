@@ -241,6 +241,14 @@ bool IsToml(std::string_view text) {
   return false;
 }
 
+// What a text is in the place of YAML; null: it may be YAML.
+const char* OtherLanguage(std::string_view text) {
+  const std::string_view first = text.substr(0, text.find('\n'));
+  if (first.starts_with("#!")) return "a script";
+  if (text.starts_with("import ") || text.starts_with("from ")) return "Python";
+  return IsToml(text) ? "TOML" : nullptr;
+}
+
 void AppendQuoted(std::string_view text, std::string& out) {
   out += '"';
   for (char c : text) {
@@ -292,11 +300,13 @@ void AppendCanonical(const YamlNode& node, std::string& out) {
 std::optional<YamlTree> ParseYaml(std::string_view text, const std::string& file,
                                   Diagnostics& diagnostics, bool with_positions) {
   if (!CheckText(text, file, diagnostics)) return std::nullopt;
-  if (with_positions && IsToml(text)) {
+  if (const char* other = with_positions ? OtherLanguage(text) : nullptr) {
     diagnostics.push_back({"file.not-yaml",
                            {file, 1, 1},
-                           "this is TOML, not YAML",
-                           "write it as 'key: value' lines; docs/formats.md has the keys"});
+                           fmt::format("this is {}, not YAML", other),
+                           fmt::format("if it says how a program trains, make a scenario of it: "
+                                       "stepcast init {} -o scenario.yaml",
+                                       file)});
     return std::nullopt;
   }
   TreeBuilder builder(std::make_shared<const std::string>(file), with_positions, diagnostics);

@@ -5,7 +5,7 @@
   tests/cluster/accuracy.py --speed 1Gbit      one of them
   tests/cluster/accuracy.py --quick            a handful of cases at 1Gbit, in a minute or two
   tests/cluster/accuracy.py --keep FOLDER      goes on where an interrupted run was
-  tests/cluster/accuracy.py --update           also writes the table into docs/accuracy.md
+  tests/cluster/accuracy.py --update           also writes the table into docs/accuracy/emulated-cluster.md
 
 For each speed of the links: `stepcast calibrate` measures the cluster, then each case is forecast
 (`stepcast simulate` with that profile) and executed (`stepcast execute`, the median step).
@@ -36,7 +36,7 @@ GBIT = 10**9
 # that the share of communication stays.
 MODELS = {"communication-bound": (4, 8), "compute-bound": (15, 30),
           "pipelined": (8, 16), "divided": (8, 16)}  # ms
-# What each table of docs/accuracy.md is about.
+# What each table of docs/accuracy/emulated-cluster.md is about.
 TABLES = {"emulated cluster": ("communication-bound", "compute-bound"),
           "emulated cluster, other axes": ("pipelined", "divided")}
 BUCKETS = (1, 2, 5, 10, 25, 50)  # MiB
@@ -239,7 +239,7 @@ def main():
     parser.add_argument("--bucket", type=float, default=3,
                         help="what the chosen bucket size may cost, percent (%(default)s)")
     parser.add_argument("--name", default="accuracy", help="of the cluster (%(default)s)")
-    parser.add_argument("--update", action="store_true", help="writes docs/accuracy.md")
+    parser.add_argument("--update", action="store_true", help="writes docs/accuracy/emulated-cluster.md")
     parser.add_argument("--stepcast", default=str(ROOT / "bazel-bin/src/cli/stepcast"),
                         help="the binary (default: what Bazel built)")
     options = parser.parse_args()
@@ -264,7 +264,7 @@ def main():
         for table, models in TABLES.items():
             of_table = [case for case in cases if case.model in models]
             if of_table:
-                accuracy_table.update_document(ROOT / "docs" / "accuracy.md", table,
+                accuracy_table.update_document(ROOT / "docs" / "accuracy" / "emulated-cluster.md", table,
                                                accuracy_table.text(of_table))
     within = (accuracy_table.mean_error(cases) <= options.mean
               and abs(accuracy_table.worst(cases).error) <= options.worst

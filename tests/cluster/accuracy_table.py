@@ -1,4 +1,4 @@
-"""Forecasts held against measurements: the table, its summary, its place in docs/accuracy.md."""
+"""Forecasts held against measurements: the table, its summary, its place in docs/accuracy/emulated-cluster.md."""
 
 import dataclasses
 import pathlib
@@ -90,7 +90,7 @@ def summary(cases):
 
 
 def text(cases):
-    """The tables and their summary, as docs/accuracy.md has them."""
+    """The tables and their summary, as docs/accuracy/emulated-cluster.md has them."""
     parts = [markdown(cases), summary(cases)]
     if bucket_choices(cases):
         parts.append(markdown_choices(cases))

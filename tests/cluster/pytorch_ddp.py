@@ -3,7 +3,7 @@
 
   tests/cluster/pytorch_ddp.py                       200Mbit, 500Mbit and 1Gbit; 15 minutes
   tests/cluster/pytorch_ddp.py --speed 1Gbit         one of them
-  tests/cluster/pytorch_ddp.py --update              also writes the table into docs/accuracy.md
+  tests/cluster/pytorch_ddp.py --update              also writes the table into docs/accuracy/emulated-cluster.md
 
 Four processes on an emulated cluster (tools/cluster) train with DistributedDataParallel on Gloo:
 Debian's python3-torch, none of stepcast's code. The model's layers sleep for given times in forward
@@ -357,7 +357,7 @@ def main():
     parser.add_argument("--keep", metavar="FOLDER",
                         help="keeps profiles, scenarios and measurements there; measurements "
                         "found there are not made again")
-    parser.add_argument("--update", action="store_true", help="writes docs/accuracy.md")
+    parser.add_argument("--update", action="store_true", help="writes docs/accuracy/emulated-cluster.md")
     parser.add_argument("--stepcast", default=str(ROOT / "bazel-bin/src/cli/stepcast"),
                         help="the binary (default: what Bazel built)")
     parser.add_argument("--worker", nargs=2, metavar=("BITS", "FILE"), help=argparse.SUPPRESS)
@@ -382,7 +382,7 @@ def main():
     text = f"{accuracy_table.markdown(table)}\n\n{accuracy_table.summary(table)}"
     print(text)
     if arguments.update:
-        accuracy_table.update_document(ROOT / "docs" / "accuracy.md", "pytorch ddp", text)
+        accuracy_table.update_document(ROOT / "docs" / "accuracy" / "emulated-cluster.md", "pytorch ddp", text)
     return 0
 
 

@@ -1,0 +1,155 @@
+#include "src/cli/list_command.h"
+
+#include <cstdint>
+#include <utility>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "src/base/data_type.h"
+#include "src/base/quantity.h"
+#include "src/foreign/frameworks.h"
+#include "src/plan/data_parallel_settings.h"
+#include "src/plan/framework.h"
+#include "src/plan/parallelism_settings.h"
+#include "src/plan/training_settings.h"
+#include "src/report/listing.h"
+#include "src/scenario/data_root.h"
+#include "src/scenario/gpu_file.h"
+#include "src/scenario/model_file.h"
+#include "src/scenario/source_names.h"
+#include "src/scenario/topology_file.h"
+
+namespace stepcast::cli {
+namespace {
+
+using report::Align;
+using report::Listing;
+using scenario::SourceKind;
+
+constexpr std::string_view kGpus = "topologies/gpus";
+
+std::string PathOf(std::string_view folder, const std::string& name) {
+  return fmt::format("{}/{}/{}.yaml", scenario::DataRoot(), folder, name);
+}
+
+Result<Listing> Models() {
+  Listing listing{.name = "models",
+                  .columns = {{"model", "name"}, {"parameters", "parameters", Align::kRight}},
+                  .rows = {},
+                  .footer = "Others by their config.json: model: PATH, or --model PATH."};
+  for (const std::string& name : scenario::ShippedNames(SourceKind::kModel)) {
+    const auto loaded = scenario::LoadModel(PathOf("models", name));
+    if (!loaded) return tl::make_unexpected(loaded.error());
+    listing.rows.push_back({name, loaded->model.parameter_count()});
+  }
+  return listing;
+}
+
+Result<Listing> Topologies() {
+  Listing listing{.name = "topologies",
+                  .columns = {{"topology", "name"},
+                              {"GPUs of a node", "gpus_per_node", Align::kRight},
+                              {"GPU", "gpu"},
+                              {"nodes", "nodes"},
+                              {"title", "title"}},
+                  .rows = {},
+                  .footer = "More with stepcast topology show NAME."};
+  for (const std::string& name : scenario::ShippedNames(SourceKind::kTopology)) {
+    const auto topology = scenario::LoadTopology(PathOf("topologies", name));
+    if (!topology) return tl::make_unexpected(topology.error());
+    const auto* nodes = std::get_if<scenario::NodeDescription>(&topology->description);
+    const std::int64_t gpus =
+        nodes == nullptr ? 1 : nodes->node_type.Count(topology::DeviceKind::kGpu);
+    const bool alone = nodes != nullptr && !nodes->fabric;
+    listing.rows.push_back({name, gpus, topology->gpu ? topology->gpu->name : "",
+                            alone ? "1" : "any", topology->name});
+  }
+  return listing;
+}
+
+Result<Listing> Gpus() {
+  Listing listing{.name = "gpus",
+                  .columns = {{"GPU", "name"},
+                              {"memory", "memory", Align::kRight},
+                              {"bandwidth", "memory_bandwidth", Align::kRight},
+                              {"BF16", "bf16", Align::kRight}},
+                  .rows = {},
+                  .footer = "h100, a100 and others without their form are the SXM modules."};
+  for (const std::string& name : scenario::NamesIn(kGpus)) {
+    const auto gpu = scenario::LoadGpu(PathOf(kGpus, name));
+    if (!gpu) return tl::make_unexpected(gpu.error());
+    const auto rate = static_cast<double>(gpu->PeakOf(DataType::kBf16).flops_per_second());
+    listing.rows.push_back({name, FormatBytes(gpu->memory), FormatBandwidth(gpu->memory_bandwidth),
+                            rate > 0 ? fmt::format("{:.0f} TFLOPS", rate / 1e12) : "-"});
+  }
+  return listing;
+}
+
+Result<Listing> Frameworks() {
+  Listing listing{
+      .name = "frameworks",
+      .columns = {{"framework", "name"}, {"ZeRO stages", "zero_stages"}, {"axes", "axes"}}};
+  for (const plan::Framework framework : plan::kFrameworks) {
+    const plan::FrameworkTraits& traits = plan::TraitsOf(framework);
+    std::vector<const char*> axes = {"data"};
+    if (traits.tensor_parallel) axes.push_back("tensor");
+    if (traits.pipelines) axes.push_back("pipeline");
+    if (traits.context_parallel) axes.push_back("context");
+    listing.rows.push_back({std::string(traits.name),
+                            traits.first_stage == traits.last_stage
+                                ? fmt::format("{}", traits.first_stage)
+                                : fmt::format("{} to {}", traits.first_stage, traits.last_stage),
+                            fmt::format("{}", fmt::join(axes, ", "))});
+  }
+  std::vector<std::string_view> forms;
+  for (const foreign::Framework* framework : foreign::Frameworks()) {
+    forms.push_back(framework->form);
+  }
+  listing.footer = fmt::format("stepcast init reads:\n  {}", fmt::join(forms, "\n  "));
+  return listing;
+}
+
+Result<Listing> Settings() {
+  Listing listing{.name = "settings",
+                  .columns = {{"setting", "key"}, {"default", "default"}, {"values", "values"}},
+                  .rows = {},
+                  .footer = ""};
+  const auto add = [&](const char* section, const auto& rows) {
+    for (const auto& row : rows) {
+      listing.rows.push_back({fmt::format("{}.{}", section, row.key),
+                              std::string(row.default_value), std::string(row.values)});
+    }
+  };
+  add("training", plan::TrainingSettings());
+  add("parallelism", plan::ParallelismSettings());
+  add("data_parallel", plan::DataParallelSettings());
+  return listing;
+}
+
+// Values are sentences: below each setting, not in a column.
+std::string SettingsText(const Listing& listing) {
+  std::string text;
+  for (const auto& row : listing.rows) {
+    text += fmt::format("{}\n    {}\n    default: {}\n", std::get<std::string>(row[0]),
+                        std::get<std::string>(row[2]), std::get<std::string>(row[1]));
+  }
+  return text;
+}
+
+}  // namespace
+
+Outcome List(const ListOptions& options) {
+  const auto listing = options.what == "models"       ? Models()
+                       : options.what == "topologies" ? Topologies()
+                       : options.what == "gpus"       ? Gpus()
+                       : options.what == "frameworks" ? Frameworks()
+                                                      : Settings();
+  if (!listing) return WrongInput(listing.error());
+  Outcome outcome;
+  outcome.output = options.json                 ? report::ListingJson(*listing)
+                   : options.what == "settings" ? SettingsText(*listing)
+                                                : report::ListingText(*listing);
+  return outcome;
+}
+
+}  // namespace stepcast::cli

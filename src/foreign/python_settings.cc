@@ -1,0 +1,563 @@
+#include "src/foreign/python_settings.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+
+namespace stepcast::foreign {
+namespace {
+
+bool IsNameStart(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+bool IsNameCharacter(char c) {
+  return IsNameStart(c) || std::isdigit(static_cast<unsigned char>(c)) != 0;
+}
+bool IsSpace(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
+// A statement, from its first character to its last, over as many lines as brackets keep it open.
+struct Statement {
+  std::string_view text;
+  int line = 0;
+  int indent = 0;
+};
+
+// What a value is made of.
+struct Node {
+  enum class Kind : std::uint8_t { kNothing, kText, kList, kCall, kExpression };
+  Kind kind = Kind::kExpression;
+  std::string text{};  // kText: the value; kCall: what is called; kExpression: as it is written
+  int line = 0;
+  int column = 0;
+  std::vector<std::pair<std::string, Node>> arguments{};  // kCall; kList: without names
+};
+
+// The place behind a quoted text that begins at `at`.
+std::size_t SkipQuoted(std::string_view text, std::size_t at) {
+  const char quote = text[at];
+  const std::string three(3, quote);
+  if (text.substr(at, 3) == three) {
+    const std::size_t end = text.find(three, at + 3);
+    return end == std::string_view::npos ? text.size() + 1 : end + 3;
+  }
+  for (++at; at < text.size() && text[at] != '\n'; ++at) {
+    if (text[at] == '\\') {
+      ++at;
+    } else if (text[at] == quote) {
+      return at + 1;
+    }
+  }
+  return text.size() + 1;  // not closed
+}
+
+class Lines {
+ public:
+  explicit Lines(std::string_view text) : text_(text) {}
+
+  // Nothing where a bracket or a quote is not closed; `line_` is then where it opens.
+  std::optional<std::vector<Statement>> Read() {
+    std::vector<Statement> statements;
+    while (at_ < text_.size()) {
+      const int line = line_;
+      int indent = 0;
+      while (at_ < text_.size() && IsSpace(text_[at_])) {
+        indent += text_[at_] == '\t' ? 8 : 1;
+        ++at_;
+      }
+      const std::size_t begin = at_;
+      if (!SkipStatement()) {
+        line_ = line;
+        return std::nullopt;
+      }
+      std::string_view words = text_.substr(begin, end_ - begin);
+      if (!words.empty()) statements.push_back({words, line, indent});
+    }
+    return statements;
+  }
+  int line() const { return line_; }
+
+ private:
+  bool SkipStatement() {
+    int depth = 0;
+    end_ = at_;
+    while (at_ < text_.size()) {
+      const char c = text_[at_];
+      if (c == '#') {
+        while (at_ < text_.size() && text_[at_] != '\n') ++at_;
+        continue;
+      }
+      if (c == '"' || c == '\'') {
+        const std::size_t end = SkipQuoted(text_, at_);
+        if (end > text_.size()) return false;
+        line_ +=
+            static_cast<int>(std::count(text_.begin() + static_cast<std::ptrdiff_t>(at_),
+                                        text_.begin() + static_cast<std::ptrdiff_t>(end), '\n'));
+        at_ = end_ = end;
+        continue;
+      }
+      if (c == '\n') ++line_;
+      ++at_;
+      if (c == '\n' && depth == 0) return true;
+      if (c == '\\' && at_ < text_.size() && text_[at_] == '\n') {
+        ++line_;
+        ++at_;
+        continue;
+      }
+      if (c == '(' || c == '[' || c == '{') ++depth;
+      if (c == ')' || c == ']' || c == '}') --depth;
+      if (!IsSpace(c) && c != '\n') end_ = at_;
+    }
+    return depth <= 0;
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+  std::size_t end_ = 0;
+  int line_ = 1;
+};
+
+// Expressions of one statement.
+class Expressions {
+ public:
+  Expressions(std::string_view text, int line) : text_(text), line_(line) {}
+
+  // What is left of the statement, as one expression.
+  Node Read() {
+    Node node = Sum(0);
+    Skip();
+    if (at_ < text_.size()) node = Written(0);
+    return node;
+  }
+
+ private:
+  static constexpr int kDeepest = 64;
+
+  void Skip() {
+    while (at_ < text_.size()) {
+      if (text_[at_] == '#') {
+        while (at_ < text_.size() && text_[at_] != '\n') ++at_;
+      } else if (text_[at_] == '\n') {
+        ++line_;
+        ++at_;
+      } else if (IsSpace(text_[at_]) || text_[at_] == '\\') {
+        ++at_;
+      } else {
+        return;
+      }
+    }
+  }
+  bool Take(char c) {
+    Skip();
+    if (at_ >= text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  char Peek() {
+    Skip();
+    return at_ < text_.size() ? text_[at_] : '\0';
+  }
+  Node Written(std::size_t begin) const {
+    Node node;
+    node.text = std::string(text_.substr(begin, at_ - begin));
+    if (begin == 0) node.text = std::string(text_);
+    node.line = line_;
+    return node;
+  }
+
+  static std::optional<std::int64_t> NumberOf(const Node& node) {
+    return node.kind == Node::Kind::kText ? Value::Text(node.text).Integer() : std::nullopt;
+  }
+
+  // Behind an operator that is not followed, up to what ends the argument.
+  void SkipArgument() {
+    int depth = 0;
+    while (at_ < text_.size()) {
+      const char c = text_[at_];
+      if (c == '"' || c == '\'') {
+        const std::size_t end = std::min(SkipQuoted(text_, at_), text_.size());
+        line_ +=
+            static_cast<int>(std::count(text_.begin() + static_cast<std::ptrdiff_t>(at_),
+                                        text_.begin() + static_cast<std::ptrdiff_t>(end), '\n'));
+        at_ = end;
+        continue;
+      }
+      const bool closes = c == ')' || c == ']' || c == '}';
+      if (depth == 0 && (closes || c == ',')) return;
+      depth += c == '(' || c == '[' || c == '{' ? 1 : closes ? -1 : 0;
+      if (c == '\n') ++line_;
+      ++at_;
+    }
+  }
+
+  Node Sum(int depth) {
+    Skip();
+    const std::size_t begin = at_;
+    Node value = Product(depth, begin);
+    while (Peek() == '+' || Peek() == '-') {
+      const bool plus = text_[at_++] == '+';
+      value = Combined(value, Product(depth, begin), plus ? '+' : '-', begin);
+    }
+    const char next = Peek();
+    if (next != '\0' && next != ',' && next != ')' && next != ']' && next != '}' && next != '=' &&
+        next != ':') {
+      SkipArgument();
+      return Written(begin);
+    }
+    return value;
+  }
+
+  Node Product(int depth, std::size_t begin) {
+    Node value = Primary(depth);
+    while (Peek() == '*' || Peek() == '/') {
+      const char sign = text_[at_++];
+      const bool twice = at_ < text_.size() && text_[at_] == sign;
+      if (twice) ++at_;
+      value = Combined(value, Primary(depth), twice ? (sign == '*' ? '^' : '%') : sign, begin);
+    }
+    return value;
+  }
+
+  Node Combined(const Node& left, const Node& right, char sign, std::size_t begin) {
+    const auto a = NumberOf(left), b = NumberOf(right);
+    std::int64_t number = 0;
+    bool known = a && b;
+    if (known) {
+      switch (sign) {
+        case '+':
+          known = !__builtin_add_overflow(*a, *b, &number);
+          break;
+        case '-':
+          known = !__builtin_sub_overflow(*a, *b, &number);
+          break;
+        case '*':
+          known = !__builtin_mul_overflow(*a, *b, &number);
+          break;
+        case '%':  // a whole quotient
+          known = *b > 0 && *a >= 0;
+          if (known) number = *a / *b;
+          break;
+        case '^':
+          number = 1;
+          known = *b >= 0 && *b < 64;
+          for (std::int64_t i = 0; known && i < *b; ++i) {
+            known = !__builtin_mul_overflow(number, *a, &number);
+          }
+          break;
+        default:
+          known = false;
+      }
+    }
+    if (!known) return Written(begin);
+    Node node = left;
+    node.text = fmt::format("{}", number);
+    return node;
+  }
+
+  Node Primary(int depth) {
+    Skip();
+    const std::size_t begin = at_;
+    Node node;
+    node.line = line_;
+    if (depth > kDeepest || at_ >= text_.size()) {
+      SkipArgument();
+      return node;
+    }
+    const char c = text_[at_];
+    if (c == '"' || c == '\'') {
+      node.kind = Node::Kind::kText;
+      node.text = Quoted();
+      return node;
+    }
+    if (c == '-' || std::isdigit(static_cast<unsigned char>(c)) != 0 || c == '.')
+      return Number(node);
+    if (c == '(' || c == '[') return Sequence(depth, node, c == '(' ? ')' : ']');
+    if (!IsNameStart(c)) {
+      SkipArgument();
+      return Written(begin);
+    }
+    return Named(depth, node, begin);
+  }
+
+  std::string Quoted() {
+    const std::size_t end = std::min(SkipQuoted(text_, at_), text_.size());
+    const std::size_t quotes =
+        text_.substr(at_, 3) == std::string(3, text_[at_]) && end - at_ >= 6 ? 3 : 1;
+    std::string inner(text_.substr(at_ + quotes, end - at_ - 2 * quotes));
+    line_ += static_cast<int>(std::count(inner.begin(), inner.end(), '\n'));
+    at_ = end;
+    return inner;
+  }
+
+  Node Number(Node node) {
+    const std::size_t begin = at_;
+    if (text_[at_] == '-') ++at_;
+    while (at_ < text_.size() && (IsNameCharacter(text_[at_]) || text_[at_] == '.' ||
+                                  ((text_[at_] == '-' || text_[at_] == '+') &&
+                                   (text_[at_ - 1] == 'e' || text_[at_ - 1] == 'E')))) {
+      ++at_;
+    }
+    node.kind = Node::Kind::kText;
+    node.text = std::string(text_.substr(begin, at_ - begin));
+    if (!Value::Text(node.text).Number()) node.kind = Node::Kind::kExpression;
+    return node;
+  }
+
+  // (a, b), [a, b]; a single value in round brackets is that value.
+  Node Sequence(int depth, Node node, char close) {
+    ++at_;
+    node.kind = Node::Kind::kList;
+    bool comma = false;
+    while (at_ < text_.size() && Peek() != close) {
+      const std::size_t before = at_;
+      node.arguments.emplace_back("", Sum(depth + 1));
+      if (!Take(',')) {
+        if (Peek() != close) SkipArgument();
+      } else {
+        comma = true;
+      }
+      if (at_ == before) ++at_;
+    }
+    Take(close);
+    if (close == ')' && !comma && node.arguments.size() == 1) return node.arguments.front().second;
+    return node;
+  }
+
+  // A name with dots, and what it is called with.
+  Node Named(int depth, Node node, std::size_t begin) {
+    while (at_ < text_.size() && (IsNameCharacter(text_[at_]) || text_[at_] == '.')) ++at_;
+    node.text = std::string(text_.substr(begin, at_ - begin));
+    if (node.text == "True" || node.text == "False") {
+      node.kind = Node::Kind::kText;
+      return node;
+    }
+    if (node.text == "None") {
+      node.kind = Node::Kind::kNothing;
+      return node;
+    }
+    const char next = Peek();
+    if (next == '"' || next == '\'' || next == '[' || IsNameStart(next)) {
+      SkipArgument();
+      return Written(begin);
+    }
+    if (next != '(') return node;  // a name, which may be a variable's
+    ++at_;
+    node.kind = Node::Kind::kCall;
+    int position = 0;
+    while (at_ < text_.size() && Peek() != ')') {
+      const std::size_t before = at_;
+      std::string keyword = Keyword();
+      if (keyword.empty()) keyword = fmt::format("{}", position++);
+      Node value = Sum(depth + 1);
+      node.arguments.emplace_back(std::move(keyword), std::move(value));
+      if (!Take(',') && Peek() != ')') SkipArgument();
+      if (at_ == before) ++at_;
+    }
+    Take(')');
+    // A call of what a call returned, or of one of its members, is not followed.
+    if (Peek() == '.' || Peek() == '[' || Peek() == '(') {
+      SkipArgument();
+      return Written(begin);
+    }
+    return node;
+  }
+
+  std::string Keyword() {
+    Skip();
+    std::size_t end = at_;
+    while (end < text_.size() && IsNameCharacter(text_[end])) ++end;
+    std::size_t sign = end;
+    while (sign < text_.size() && IsSpace(text_[sign])) ++sign;
+    const bool assigns =
+        end > at_ && sign + 1 < text_.size() && text_[sign] == '=' && text_[sign + 1] != '=';
+    if (!assigns) return "";
+    std::string name(text_.substr(at_, end - at_));
+    at_ = sign + 1;
+    return name;
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+  int line_;
+};
+
+using Function = std::vector<Statement>;
+using Variables = std::map<std::string, Node>;
+
+class Program {
+ public:
+  explicit Program(std::vector<Statement> statements) {
+    Function* open = nullptr;
+    for (const Statement& statement : statements) {
+      if (statement.indent > 0) {
+        if (open != nullptr) open->push_back(statement);
+        continue;
+      }
+      open = nullptr;
+      constexpr std::string_view kDef = "def ";
+      if (!statement.text.starts_with(kDef)) continue;
+      const std::size_t end = statement.text.find('(');
+      const std::string name(statement.text.substr(kDef.size(), end - kDef.size()));
+      names_.push_back(name);
+      open = &functions_[name];
+    }
+  }
+
+  // What the function returns; nothing where it returns no call.
+  std::optional<Node> Returned(const std::string& name, int depth = 0) const {
+    constexpr int kDeepest = 8;
+    const auto function = functions_.find(name);
+    if (function == functions_.end() || depth > kDeepest) return std::nullopt;
+    Variables variables;
+    const int indent = function->second.empty() ? 0 : function->second.front().indent;
+    for (const Statement& statement : function->second) {
+      if (statement.indent != indent) continue;  // below an if or a loop
+      constexpr std::string_view kReturn = "return ";
+      if (statement.text.starts_with(kReturn)) {
+        Node node =
+            Evaluated(statement.text.substr(kReturn.size()), statement.line, variables, depth);
+        if (node.kind != Node::Kind::kCall) return std::nullopt;
+        return node;
+      }
+      Assign(statement, variables, depth);
+    }
+    return std::nullopt;
+  }
+
+  // Of functions that return a call.
+  std::vector<std::string> Names() const {
+    std::vector<std::string> names;
+    for (const std::string& name : names_) {
+      if (Returned(name)) names.push_back(name);
+    }
+    return names;
+  }
+
+ private:
+  Node Evaluated(std::string_view text, int line, const Variables& variables, int depth) const {
+    Node node = Expressions(text, line).Read();
+    Resolve(node, variables, depth);
+    return node;
+  }
+
+  // Replaces names of variables, and calls of the file's own functions, by what they stand for.
+  void Resolve(Node& node, const Variables& variables, int depth) const {
+    for (auto& [name, argument] : node.arguments) Resolve(argument, variables, depth);
+    if (node.kind == Node::Kind::kExpression) {
+      const auto variable = variables.find(node.text);
+      if (variable != variables.end()) node = variable->second;
+    } else if (node.kind == Node::Kind::kCall && functions_.count(node.text) > 0) {
+      if (auto returned = Returned(node.text, depth + 1)) {
+        node = *std::move(returned);
+      } else {
+        node.kind = Node::Kind::kExpression;
+      }
+    }
+  }
+
+  // NAME = value, or NAME.member.member = value.
+  void Assign(const Statement& statement, Variables& variables, int depth) const {
+    std::size_t end = 0;
+    const std::string_view text = statement.text;
+    while (end < text.size() && (IsNameCharacter(text[end]) || text[end] == '.')) ++end;
+    std::string target(text.substr(0, end));
+    while (end < text.size() && IsSpace(text[end])) ++end;
+    if (target.empty() || end + 1 >= text.size() || text[end] != '=' || text[end + 1] == '=')
+      return;
+    Node value = Evaluated(text.substr(end + 1), statement.line, variables, depth);
+    const std::size_t dot = target.find('.');
+    if (dot == std::string::npos) {
+      variables[target] = std::move(value);
+      return;
+    }
+    const auto variable = variables.find(target.substr(0, dot));
+    if (variable == variables.end()) return;
+    Node* node = &variable->second;
+    for (target.erase(0, dot + 1);;) {
+      const std::size_t next = target.find('.');
+      const std::string member = target.substr(0, next);
+      auto found = std::find_if(node->arguments.begin(), node->arguments.end(),
+                                [&](const auto& argument) { return argument.first == member; });
+      if (found == node->arguments.end()) {
+        node->arguments.emplace_back(member,
+                                     Node{.kind = Node::Kind::kCall, .line = statement.line});
+        found = node->arguments.end() - 1;
+      }
+      node = &found->second;
+      if (next == std::string::npos) break;
+      target.erase(0, next + 1);
+    }
+    *node = std::move(value);
+  }
+
+  std::map<std::string, Function> functions_;
+  std::vector<std::string> names_;
+};
+
+void Flatten(const Node& node, const std::string& name, Document& document) {
+  Setting setting{name, {}, {document.file, node.line, 0}};
+  switch (node.kind) {
+    case Node::Kind::kNothing:
+      break;
+    case Node::Kind::kText:
+    case Node::Kind::kCall:
+      setting.value = Value::Text(node.text);
+      break;
+    case Node::Kind::kExpression:
+      setting.value = Value::Text(node.text);
+      setting.value.kind = Value::Kind::kExpression;
+      break;
+    case Node::Kind::kList:
+      setting.value.kind = Value::Kind::kList;
+      for (const auto& [none, item] : node.arguments) setting.value.items.push_back(item.text);
+      break;
+  }
+  if (!name.empty()) document.settings.push_back(std::move(setting));
+  if (node.kind != Node::Kind::kCall) return;
+  for (const auto& [keyword, argument] : node.arguments) {
+    Flatten(argument, name.empty() ? keyword : name + "." + keyword, document);
+  }
+}
+
+}  // namespace
+
+Result<Document> ParsePythonSettings(std::string_view text, const std::string& file,
+                                     const std::string& function) {
+  Lines lines(text);
+  auto statements = lines.Read();
+  if (!statements) {
+    return tl::make_unexpected(Diagnostics{{"foreign.syntax",
+                                            {file, lines.line(), 0},
+                                            "not well-formed Python: a bracket or a quote is open",
+                                            "close it"}});
+  }
+  const Program program(*std::move(statements));
+  const std::vector<std::string> names = program.Names();
+  std::string chosen = function;
+  if (chosen.empty() && names.size() == 1) chosen = names.front();
+  if (std::find(names.begin(), names.end(), chosen) == names.end()) {
+    const std::string what = names.empty() ? "no function returns a configuration"
+                             : chosen.empty()
+                                 ? "several functions return a configuration"
+                                 : "no function returns a configuration: " + Quoted(chosen);
+    return tl::make_unexpected(Diagnostics{
+        {"foreign.missing",
+         {file, 0, 0},
+         what,
+         names.empty() ? "name a file whose functions return calls with keyword arguments"
+                       : fmt::format("say which one: --function {}; there are {}", names.front(),
+                                     fmt::join(names, ", "))}});
+  }
+  Document document{.file = file};
+  Flatten(*program.Returned(chosen), "", document);
+  document.settings.push_back({"function", Value::Text(chosen), {file, 0, 0}});
+  return document;
+}
+
+}  // namespace stepcast::foreign
