@@ -57,16 +57,19 @@ constexpr std::string_view kMixedWindows =
 }  // namespace
 
 model::Architecture ReadRotaryDecoder(model::Family family, HuggingFaceReader& reader,
-                                      KeysOfFields& keys) {
+                                      KeysOfFields& keys, const DecoderDefaults& absent) {
   model::Architecture a = TypicalOf(family);
   a.layers = reader.Dimension("num_hidden_layers");
   a.hidden = reader.Dimension("hidden_size");
-  a.heads = reader.Dimension("num_attention_heads");
+  const auto dimension = [&reader](const char* key, std::int64_t otherwise) {
+    return otherwise == 0 || reader.Find(key) != nullptr ? reader.Dimension(key) : otherwise;
+  };
+  a.heads = dimension("num_attention_heads", absent.heads);
   a.kv_heads = reader.OptionalDimension("num_key_value_heads").value_or(a.heads);
   if (reader.Find("head_dim") == nullptr) keys["head_dim"] = "num_attention_heads";
   a.head_size = reader.OptionalDimension("head_dim").value_or(a.hidden / a.heads);
   a.feed_forward = reader.Dimension("intermediate_size");
-  a.vocabulary = reader.Dimension("vocab_size");
+  a.vocabulary = dimension("vocab_size", absent.vocabulary);
   a.max_positions = reader.OptionalDimension("max_position_embeddings").value_or(0);
   a.tie_embeddings = reader.Boolean("tie_word_embeddings", false);
   a.attention_dropout = reader.Number("attention_dropout", 0) > 0;

@@ -14,9 +14,14 @@ namespace stepcast::formats {
 // place what model::Check finds.
 using KeysOfFields = std::map<std::string, std::string>;
 
+// Dimensions that a file may leave to its class; 0: it must state them.
+struct DecoderDefaults {
+  std::int64_t heads = 0, vocabulary = 0;
+};
+
 // Dimensions, tied embeddings and dropout, as LlamaConfig has them and those that follow it.
 model::Architecture ReadRotaryDecoder(model::Family family, HuggingFaceReader& reader,
-                                      KeysOfFields& keys);
+                                      KeysOfFields& keys, const DecoderDefaults& absent = {});
 
 // The products and their bytes are those of SwiGLU whatever function gates.
 void ReadGate(HuggingFaceReader& reader);

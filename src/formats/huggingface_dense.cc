@@ -17,9 +17,11 @@ double ReadCap(Reader& reader, const std::string& key, double absent) {
 }
 
 // What Gemma2Config and Gemma3TextConfig share.
-Architecture ReadGemma(Family family, Reader& reader, KeysOfFields& keys) {
-  constexpr std::int64_t kHeadSize = 256;
-  Architecture a = ReadRotaryDecoder(family, reader, keys);
+Architecture ReadGemma(Family family, Reader& reader, KeysOfFields& keys,
+                       const DecoderDefaults& absent) {
+  constexpr std::int64_t kHeadSize = 256, kKeyValueHeads = 4;
+  Architecture a = ReadRotaryDecoder(family, reader, keys, absent);
+  if (reader.Find("num_key_value_heads") == nullptr) a.kv_heads = kKeyValueHeads;
   if (reader.Find("head_dim") == nullptr) a.head_size = kHeadSize;
   a.tie_embeddings = reader.Boolean("tie_word_embeddings", true);
   a.attention_bias = a.projection_bias = reader.Boolean("attention_bias", false);
@@ -40,7 +42,7 @@ Architecture ReadGemma(Family family, Reader& reader, KeysOfFields& keys) {
 
 Architecture ReadGemma2(Reader& reader, KeysOfFields& keys) {
   constexpr std::int64_t kWindow = 4096, kFullEvery = 2;
-  Architecture a = ReadGemma(Family::kGemma2, reader, keys);
+  Architecture a = ReadGemma(Family::kGemma2, reader, keys, {});
   a.score_cap = ReadCap(reader, "attn_logit_softcapping", a.score_cap);
   a.logit_cap = ReadCap(reader, "final_logit_softcapping", a.logit_cap);
   ReadAlternatingWindow(reader, reader.OptionalDimension("sliding_window").value_or(kWindow),
@@ -50,7 +52,8 @@ Architecture ReadGemma2(Reader& reader, KeysOfFields& keys) {
 
 Architecture ReadGemma3(Reader& reader, KeysOfFields& keys) {
   constexpr std::int64_t kWindow = 4096, kFullEvery = 6;
-  Architecture a = ReadGemma(Family::kGemma3, reader, keys);
+  // Those of the released wrappers leave these to the class.
+  Architecture a = ReadGemma(Family::kGemma3, reader, keys, {.heads = 8, .vocabulary = 262'208});
   a.score_cap = ReadCap(reader, "attn_logit_softcapping", 0);
   a.logit_cap = ReadCap(reader, "final_logit_softcapping", 0);
   // Since layer_types is written the older key has a name that is not for users.

@@ -635,7 +635,7 @@ TEST(HuggingFaceTest, Gemma) {
   const std::string wrapper =
       R"({"model_type": "gemma3", "text_config": {"model_type": "gemma3_text", "hidden_size": 5376,
           "num_hidden_layers": 62, "head_dim": 128, "num_attention_heads": 32,
-          "num_key_value_heads": 16, "intermediate_size": 21504, "vocab_size": 262208,
+          "num_key_value_heads": 16, "intermediate_size": 21504,
           "query_pre_attn_scalar": 168, "sliding_window": 1024,
           "rope_scaling": {"factor": 8.0, "rope_type": "linear"}}})";
   EXPECT_EQ(Parameters(ArchitectureOf(wrapper)), 27'009'346'304);
@@ -644,6 +644,12 @@ TEST(HuggingFaceTest, Gemma) {
                                 "\"sliding_window\": 1024, \"sliding_window_pattern\": 3"))
                 .full_attention_every,
             3);
+  // The smallest with a vision tower states no more than this.
+  EXPECT_EQ(Parameters(ArchitectureOf(
+                R"({"model_type": "gemma3", "text_config": {"model_type": "gemma3_text",
+                    "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34,
+                    "sliding_window": 1024}})")),
+            3'880'263'168);
   // As transformers 5 writes it: an object for each type of layer.
   const HuggingFaceConfig newer = ConfigOf(
       With(wrapper, "\"rope_scaling\": {\"factor\": 8.0, \"rope_type\": \"linear\"}",

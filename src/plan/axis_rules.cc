@@ -111,6 +111,12 @@ class AxisRules : public Rules {
           "parallelism: sequence_parallel is true",
           "write sequence_parallel: false, or take a decoder");
     }
+    if (request_.sequence_parallel.value_or(false) && facts_.norms_behind) {
+      Add("parallelism.sequence_parallel", "plan.axis-not-supported-with",
+          "blocks whose norms stand behind attention and feed-forward begin with a product, before "
+          "which their input would be gathered: sequence_parallel is true",
+          "write sequence_parallel: false");
+    }
     if (request_.sequence_parallel.value_or(false) && request_.sequence_length &&
         *request_.sequence_length % ranks != 0) {
       Add("training.sequence_length", "plan.tensor-division",

@@ -72,6 +72,7 @@ class CrossChecks {
     facts.tied_embeddings = architecture != nullptr && architecture->tie_embeddings;
     if (architecture != nullptr) {
       facts.encoder = model::IsEncoder(architecture->family);
+      facts.norms_behind = architecture->family == model::Family::kOlmo2;
       facts.attention_window = architecture->attention_window;
       if (architecture->position == model::Position::kLearned) {
         facts.max_positions = architecture->max_positions;
