@@ -52,6 +52,7 @@ struct Facts {
   std::vector<Divided> divided{};
   // Of a mixture; 0: the model is dense.
   std::int64_t experts = 0, expert_width = 0;
+  bool expert_biases = false;                // experts' products have biases
   std::optional<std::int64_t> tensors;       // of the model
   std::optional<std::int64_t> node_devices;  // of the smallest node; none: there are no nodes
   std::string device = "the device";         // the GPU type's name

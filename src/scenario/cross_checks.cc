@@ -82,6 +82,7 @@ class CrossChecks {
       const model::Experts& experts = architecture->experts;
       facts.experts = experts.count;
       facts.expert_width = experts.feed_forward;
+      facts.expert_biases = experts.bias;
       // Dense layers and shared experts are divided as a dense model's are.
       if (!experts.exist() || experts.leading_dense > 0 || experts.every > 1) {
         facts.divided.push_back({"intermediate_size", architecture->feed_forward});
