@@ -69,7 +69,9 @@ class CrossChecks {
     const model::Architecture* const architecture = Architecture();
     facts.has_ends =
         architecture != nullptr || scenario_.model == nullptr;  // not known: passed over
-    facts.tied_embeddings = architecture != nullptr && architecture->tie_embeddings;
+    // What predicts further tokens runs with the head, and reads the embedding, too.
+    facts.tied_embeddings = architecture != nullptr &&
+                            (architecture->tie_embeddings || architecture->further_tokens > 0);
     if (architecture != nullptr) {
       facts.encoder = model::IsEncoder(architecture->family);
       facts.norms_behind = architecture->family == model::Family::kOlmo2;
