@@ -429,10 +429,11 @@ TEST(Load, RefusesStepsThatTakeMoreThanADay) {
 TEST(Load, NamesBothValuesOfADeviceCount) {
   const Result<Scenario> result =
       LoadString(Flat("data_parallel:", "parallelism: {data: 7}\ndata_parallel:"));
-  EXPECT_EQ(Messages(result),
-            "s.yaml:16:21: error[plan.device-count]: data 7 x tensor 1 x pipeline 1 x context 1 x "
-            "expert 1 = 7 ranks, but the cluster has 8 devices\n"
-            "  hint: write data: 8, or leave it out (--set parallelism.data=null)\n");
+  EXPECT_EQ(
+      Messages(result),
+      "s.yaml:16:21: error[plan.device-count]: data 7 x tensor 1 x pipeline 1 x context 1 = 7 "
+      "ranks, but the cluster has 8 devices\n"
+      "  hint: write data: 8, or leave it out (--set parallelism.data=null)\n");
 }
 
 TEST(Load, SuggestsTheFileThatWasMeant) {
