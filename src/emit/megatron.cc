@@ -73,6 +73,19 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
     return "its precision-aware optimizer keeps remainders beside bf16 parameters: "
            "training.master_weights";
   }
+  if (training.activation_checkpointing == model::Checkpointing::kFull &&
+      training.checkpoint_early_stop) {
+    return "its recomputation runs to the end of a block: training.checkpoint_early_stop";
+  }
+  if (training.optimizer_implementation != plan::OptimizerImplementation::kFused) {
+    return "its optimizers update all tensors in one kernel: training.optimizer_implementation";
+  }
+  if (!plan.data_parallel.copy_main_gradients && !plan.data_parallel.optimizer_cpu_offload &&
+      training.parameter_dtype == DataType::kBf16 &&
+      training.master_weights != plan::MasterWeights::kFp16Remainder) {
+    return "the optimizer that takes 16-bit gradients as they are keeps remainders beside bf16 "
+           "parameters: training.master_weights";
+  }
   if (!plan.data_parallel.copy_main_gradients && plan.data_parallel.zero_stage == 0) {
     return "only its distributed optimizer takes 16-bit gradients as they are: "
            "copy_main_gradients";
@@ -233,6 +246,7 @@ void AddTraining(const plan::Training& training, Arguments& arguments) {
       break;
   }
   if (training.loss == model::Loss::kFused) arguments.Flag("cross-entropy-loss-fusion");
+  if (training.deterministic) arguments.Flag("deterministic-mode");
   switch (training.activation_checkpointing) {
     case model::Checkpointing::kNone:
     case model::Checkpointing::kSelectiveOp:

@@ -153,6 +153,10 @@ std::string Obstacle(const plan::Plan& plan, std::int64_t blocks) {
       !training.checkpointed_blocks.all()) {
     return "of a part of the blocks it recomputes others: training.checkpointed_blocks";
   }
+  if (training.activation_checkpointing != model::Checkpointing::kNone &&
+      !training.checkpoint_early_stop) {
+    return "its recomputation ends when all is there: training.checkpoint_early_stop";
+  }
   if (data_parallel.units != plan::WrappedUnits::kBlock) {
     return "it wraps each block and no other layer: units";
   }
@@ -167,6 +171,10 @@ std::string Obstacle(const plan::Plan& plan, std::int64_t blocks) {
   }
   if (std::holds_alternative<std::int64_t>(data_parallel.reshard_after_forward)) {
     return "its fsdp_reshard_after_forward is always or never, not a number of ranks";
+  }
+  if (data_parallel.shard_group_size == 1 && plan.parallelism.data > 1 &&
+      plan.parallelism.context == 1) {
+    return "without shards it runs DDP: shard_group_size";
   }
   if (data_parallel.prefetch != 1) return "it gathers one unit ahead: prefetch";
   if (plan.parallelism.tensor > 1 && !plan.parallelism.sequence_parallel) {

@@ -50,6 +50,10 @@ constexpr Option kOptions[] = {
     NotModelled("pad_to_sequence_len", "true", "every sequence has the full length"),
     NoEffect("excess_length_strategy"),
     NoEffect("eval_sample_packing"),
+    NoEffect("min_sample_len"),
+    NoEffect("eot_tokens"),
+    NoEffect("experimental_skip_move_to_device"),
+    NotModelled("tiled_mlp", "false", "the feed-forward computes whole sequences"),
     Rule("adapter"),
     Rule("lora_r"),
     Rule("lora_target_modules"),
@@ -247,15 +251,16 @@ void ReadAdapters(Reading& reading) {
 void ReadRecomputation(Reading& reading) {
   const std::string_view option = "gradient_checkpointing";
   const std::string mode = reading.Text(option);
-  const bool offloads =
-      mode == "offload" || mode == "offload_disk" || reading.IsOn("activation_offloading");
+  // Where it goes has names, too: legacy, disk.
+  const std::string where = reading.Text("activation_offloading");
+  const bool stated = !where.empty() && where != "false" && where != "False";
+  const bool offloads = mode == "offload" || mode == "offload_disk" || stated;
   if (reading.draft().Find("training.activation_checkpointing") == nullptr) {
     reading.Set("training.activation_checkpointing",
                 reading.IsOn(option) || offloads ? "full" : "none", option);
   }
   if (offloads) {
-    reading.Set("training.activation_offload", "true",
-                reading.IsOn("activation_offloading") ? "activation_offloading" : option);
+    reading.Set("training.activation_offload", "true", stated ? "activation_offloading" : option);
   }
 }
 

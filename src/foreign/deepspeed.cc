@@ -182,8 +182,11 @@ void ReadNumber(Reading& reading, std::string_view option, std::string_view key)
 
 void ReadBatch(Reading& reading) {
   ReadNumber(reading, "train_micro_batch_size_per_gpu", "training.micro_batch_size");
-  ReadNumber(reading, "gradient_accumulation_steps", "training.gradient_accumulation");
   // Of the three numbers two say the third; a scenario states two.
+  const bool whole = reading.draft().Find("training.micro_batch_size") != nullptr &&
+                     reading.draft().Find("training.global_batch_size") != nullptr;
+  if (whole) return;  // of the program that starts DeepSpeed
+  ReadNumber(reading, "gradient_accumulation_steps", "training.gradient_accumulation");
   const bool by_steps = reading.draft().Find("training.gradient_accumulation") != nullptr;
   if (!by_steps) {
     ReadNumber(reading, "train_batch_size", "training.global_batch_size");

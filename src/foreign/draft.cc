@@ -88,6 +88,11 @@ bool Draft::Has(std::string_view key) const {
                      [key](const Entry& entry) { return IsWithin(entry.key, key); });
 }
 
+bool Draft::Covers(std::string_view key) const {
+  return Has(key) || std::any_of(entries_.begin(), entries_.end(),
+                                 [key](const Entry& entry) { return IsWithin(key, entry.key); });
+}
+
 std::optional<std::int64_t> Draft::Integer(std::string_view key) const {
   const Entry* entry = Find(key);
   return entry == nullptr ? std::nullopt : Value::Text(entry->value).Integer();

@@ -54,6 +54,8 @@ class Draft {
   const Entry* Find(std::string_view key) const;
   // Whether there is a value of the key or of keys below it.
   bool Has(std::string_view key) const;
+  // The same, or a mapping above it that the command line states as a whole.
+  bool Covers(std::string_view key) const;
   // The value as a whole number; nothing where there is none or it is no number.
   std::optional<std::int64_t> Integer(std::string_view key) const;
   void Remove(std::string_view key);

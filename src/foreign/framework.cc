@@ -201,8 +201,9 @@ void Reading::Omit(std::string_view name, std::string consequence) {
   const Setting* setting = document_.Find(name);
   if (setting == nullptr) return;
   const std::string_view written = setting->written.empty() ? name : setting->written;
-  draft_.Omit(setting->location, fmt::format("{} = {}", written, setting->value.Shown()),
-              std::move(consequence));
+  const std::string value =
+      setting->written_value.empty() ? setting->value.Shown() : setting->written_value;
+  draft_.Omit(setting->location, fmt::format("{} = {}", written, value), std::move(consequence));
 }
 
 void Reading::Wrong(std::string_view name, std::string message, std::string hint) {

@@ -33,6 +33,7 @@ struct Surroundings {
   std::function<std::optional<std::int64_t>()> devices{};        // the GPUs of the draft's cluster
   std::function<std::optional<std::int64_t>()> gpus_per_node{};  // of it
   std::function<std::optional<std::int64_t>()> hidden_size{};    // of the draft's model
+  std::function<std::optional<std::int64_t>()> layers{};         // of it
   // Whether a file of the framework of this name is among those that are read.
   std::function<bool(std::string_view)> has_file_of{};
 };
@@ -81,6 +82,9 @@ class Reading {
   }
   std::optional<std::int64_t> hidden_size() const {
     return surroundings_.hidden_size ? surroundings_.hidden_size() : std::nullopt;
+  }
+  std::optional<std::int64_t> layers() const {
+    return surroundings_.layers ? surroundings_.layers() : std::nullopt;
   }
   bool has_file_of(std::string_view framework) const {
     return surroundings_.has_file_of && surroundings_.has_file_of(framework);

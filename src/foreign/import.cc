@@ -47,15 +47,15 @@ Gpus GpusOf(const std::string& cluster, std::int64_t nodes) {
   return {gpus, nodes * gpus};
 }
 
-// The hidden size of the model that is named so.
-std::optional<std::int64_t> HiddenSizeOf(const std::string& named) {
+// The model that is named so, where it has dimensions.
+std::optional<model::Architecture> ArchitectureOf(const std::string& named) {
   const auto path = scenario::FindSource(named, "", scenario::SourceKind::kModel);
   if (!path) return std::nullopt;
   const auto loaded = scenario::LoadModel(*path);
   if (!loaded) return std::nullopt;
   const auto* architecture = std::get_if<model::Architecture>(&loaded->model.source);
   if (architecture == nullptr) return std::nullopt;
-  return architecture->hidden;
+  return *architecture;
 }
 
 class Importer {
@@ -257,13 +257,25 @@ class Importer {
       if (cluster == nullptr) return Gpus{};
       return GpusOf(cluster->value, draft_.Integer("cluster.nodes").value_or(1));
     };
+    // A dimension that the draft states, or that its model has.
+    const auto of_model =
+        [this](const char* key,
+               std::int64_t model::Architecture::*dimension) -> std::optional<std::int64_t> {
+      if (const auto stated = draft_.Integer(key)) return stated;
+      const Entry* named = draft_.Find("model");
+      if (named == nullptr) return std::nullopt;
+      const auto architecture = ArchitectureOf(named->value);
+      if (!architecture) return std::nullopt;
+      return (*architecture).*dimension;
+    };
     return {.devices = [gpus] { return gpus().of_cluster; },
             .gpus_per_node = [gpus] { return gpus().of_node; },
-            .hidden_size = [this]() -> std::optional<std::int64_t> {
-              if (const auto stated = draft_.Integer("model.hidden_size")) return stated;
-              const Entry* model = draft_.Find("model");
-              return model == nullptr ? std::nullopt : HiddenSizeOf(model->value);
-            },
+            .hidden_size =
+                [of_model] { return of_model("model.hidden_size", &model::Architecture::hidden); },
+            .layers =
+                [of_model] {
+                  return of_model("model.num_hidden_layers", &model::Architecture::layers);
+                },
             .has_file_of =
                 [this](std::string_view name) {
                   return std::any_of(
@@ -297,7 +309,7 @@ class Importer {
     };
     const std::string file = request_.files.empty() ? "command line" : request_.files.front();
     for (const Need& need : kNeeds) {
-      if (draft_.Has(need.key)) continue;
+      if (draft_.Covers(need.key)) continue;
       // The variable that was asked for may say it.
       const bool of_plan = std::string_view(need.key).find('_') != std::string_view::npos ||
                            std::string_view(need.key).starts_with("training");
@@ -315,8 +327,8 @@ class Importer {
                      fmt::format("nothing says {}: {}", need.what, Quoted(need.key)),
                      need.hint});
     }
-    if (!draft_.asked_for_variables() && !draft_.Has("training.gradient_accumulation") &&
-        !draft_.Has("training.global_batch_size")) {
+    if (!draft_.asked_for_variables() && !draft_.Covers("training.gradient_accumulation") &&
+        !draft_.Covers("training.global_batch_size")) {
       draft_.Report({"foreign.missing",
                      {file, 0, 0},
                      "nothing says how many micro-batches a step has: "

@@ -210,6 +210,37 @@ TEST(Import, BridgeNamesThemInSections) {
   EXPECT_EQ(ValueOf(*imported, "overlap"), "true");
 }
 
+TEST(Import, SettingsOfOtherSenseAreShownAsTheyAreWritten) {
+  const auto imported =
+      Import({.files = {Write("bridge.yaml",
+                              "model: {seq_length: 4096, bias_dropout_fusion: false}\n"
+                              "train: {micro_batch_size: 1, global_batch_size: 16}\n"
+                              "mixed_precision: bf16_mixed\n")},
+              .model = "llama3.1-8b",
+              .cluster = "dgx-h100"});
+  ASSERT_TRUE(imported.has_value()) << Format(imported.error());
+  EXPECT_NE(imported->omissions.find("model.bias_dropout_fusion = false"), std::string::npos)
+      << imported->omissions;
+}
+
+TEST(Import, MegatronSaysTheBatchOfDeepSpeed) {
+  const auto imported =
+      Import({.files = {Write("both.sh",
+                              "cat <<EOF > ds.json\n{\"train_micro_batch_size_per_gpu\": 1, "
+                              "\"gradient_accumulation_steps\": 1, \"train_batch_size\": 64,"
+                              " \"zero_optimization\": {\"stage\": 1}}\nEOF\n"
+                              "deepspeed pretrain_gpt.py --num-layers 4 --hidden-size 512 "
+                              "--num-attention-heads 8 --seq-length 512 --vocab-size 32000 "
+                              "--max-position-embeddings 512 --micro-batch-size 1 --fp16 "
+                              "--global-batch-size 64 --deepspeed --deepspeed_config ds.json "
+                              "--zero-stage 1\n")},
+              .cluster = "dgx-h100"});
+  ASSERT_TRUE(imported.has_value()) << Format(imported.error());
+  EXPECT_EQ(ValueOf(*imported, "global_batch_size"), "64");
+  EXPECT_EQ(ValueOf(*imported, "gradient_accumulation"), "");
+  EXPECT_EQ(ValueOf(*imported, "framework"), "deepspeed");
+}
+
 TEST(Import, FilesOfOtherKindsAreNamed) {
   const auto imported = Import({.files = {Write("e.yaml", "tokens: {sequence_length: 8}\n")}});
   ASSERT_FALSE(imported.has_value());

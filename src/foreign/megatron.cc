@@ -52,7 +52,7 @@ constexpr Option kOptions[] = {
     Rule("tokenizer-type"),
     Rule("tokenizer-model"),
     Rule("extra-vocab-size"),
-    Sets("make-vocab-size-divisible-by", "training.make_vocab_size_divisible_by"),
+    Rule("make-vocab-size-divisible-by"),
     NotModelled("multi-latent-attention", "false", kNoExperts),
     NotModelled("mtp-num-layers", "0", "layers of multi-token prediction are left out"),
     Rule("num-experts"),
@@ -175,7 +175,7 @@ constexpr Option kOptions[] = {
     NotModelled("use-torch-fsdp2", "false", "parameters are whole on every rank"),
     NotModelled("data-parallel-sharding-strategy", "no_shard optim",
                 "the distributed optimizer alone shards"),
-    Switch("overlap-grad-reduce", "data_parallel.overlap", "false"),
+    Rule("overlap-grad-reduce", "false"),
     Rule("overlap-param-gather", "false"),
     Rule("overlap-param-gather-with-optimizer-step", "false"),
     Rule("no-align-grad-reduce"),
@@ -198,6 +198,21 @@ constexpr Option kOptions[] = {
     Rule("overlap-cpu-optimizer-d2h-h2d"),
     NoEffect("use-mcore-models"),
     NoEffect("use-legacy-models"),
+
+    // Megatron-DeepSpeed's.
+    Rule("deepspeed"),
+    Rule("deepspeed-config"),
+    Rule("zero-stage"),
+    Rule("checkpoint-activations"),
+    NoEffect("deepspeed-activation-checkpointing"),
+    NoEffect("no-pipeline-parallel"),
+    NotModelled("cpu-optimizer", "false", "the configuration of DeepSpeed says what is offloaded"),
+    Rule("moe-expert-parallel-size"),
+    NoEffect("moe-loss-coeff"),
+    NotModelled("moe-train-capacity-factor", "", "no token is dropped"),
+    NoEffect("moe-eval-capacity-factor"),
+    NoEffect("moe-min-capacity"),
+    NoEffect("create-moe-param-group"),
 
     // What launches it.
     Rule("launcher.nnodes"),
@@ -304,7 +319,10 @@ std::optional<std::string> VocabularyOf(const Reading& reading) {
     return fmt::format("{}", kQwenWords + *extra);
   }
   const std::string type = reading.Text("tokenizer-type");
-  if (type == "GPT2BPETokenizer") return "50257";
+  // Without a type the files are those of GPT-2's.
+  if (type == "GPT2BPETokenizer" || (type.empty() && reading.Stated("merge-file") != nullptr)) {
+    return "50257";
+  }
   const std::string model = reading.Text("tokenizer-model");
   if (type == "Llama2Tokenizer") return "32000";
   constexpr std::pair<std::string_view, const char*> kModels[] = {
@@ -325,7 +343,8 @@ void ReadVocabulary(Reading& reading) {
     }
   }
   if (const auto size = VocabularyOf(reading)) {
-    for (const char* option : {"extra-vocab-size", "tokenizer-model", "tokenizer-type"}) {
+    for (const char* option :
+         {"extra-vocab-size", "tokenizer-model", "tokenizer-type", "merge-file"}) {
       if (reading.Stated(option) == nullptr) continue;
       reading.Set(key, *size, option, "its tokenizer");
       break;
@@ -419,7 +438,9 @@ void ReadModel(Reading& reading) {
     reading.Set("model.sliding_window", digits, "window-size");
   }
   ReadFamily(reading);
-  if (const auto base = reading.Get("rotary-base"); base && base->Number()) {
+  const Entry* position = reading.draft().Find("model.position");
+  const bool rotary = position != nullptr && position->value == "rotary";
+  if (const auto base = reading.Get("rotary-base"); rotary && base && base->Number()) {
     reading.Set("model.rope_theta", AsYaml(*base), "rotary-base");
   }
   if (const auto epsilon = reading.Get("norm-epsilon"); epsilon && epsilon->Number()) {
@@ -456,6 +477,7 @@ void ReadPrecision(Reading& reading) {
     reading.Set(key, "fp32", "bf16");
     return;
   }
+  if (reading.has_file_of("DeepSpeed") || reading.IsOn("deepspeed")) return;
   const bool half = Has(reading, "fp16");
   const bool in_bf16 =
       Has(reading, "grad-reduce-in-bf16") || (reading.Text("main-grads-dtype") == "bf16" &&
@@ -511,6 +533,10 @@ void ReadRecomputation(Reading& reading) {
   const std::string_view key = "training.activation_checkpointing";
   std::string granularity = reading.Text("recompute-granularity");
   std::string_view option = "recompute-granularity";
+  if (Has(reading, "checkpoint-activations")) {
+    reading.Set(key, "full", "checkpoint-activations");
+    return;
+  }
   if (Has(reading, "recompute-activations")) {
     granularity = "selective";
     option = "recompute-activations";
@@ -563,6 +589,10 @@ void ReadContext(Reading& reading) {
 }
 
 void ReadTensor(Reading& reading) {
+  if (Has(reading, "no-async-tensor-model-parallel-allreduce")) {
+    reading.Set("training.async_tensor_model_parallel_allreduce", "false",
+                "no-async-tensor-model-parallel-allreduce");
+  }
   if (reading.draft().Integer("parallelism.tensor").value_or(1) == 1) return;
   if (const auto connections = reading.Integer("env.CUDA_DEVICE_MAX_CONNECTIONS")) {
     reading.Set("software.cuda_device_max_connections", fmt::format("{}", *connections),
@@ -572,10 +602,6 @@ void ReadTensor(Reading& reading) {
   reading.Set("parallelism.sequence_parallel", Text(divides), "sequence-parallel");
   if (Has(reading, "tp-comm-overlap") && divides) {
     reading.Set("training.tensor_overlap", "user_buffers", "tp-comm-overlap");
-  }
-  if (Has(reading, "no-async-tensor-model-parallel-allreduce")) {
-    reading.Set("training.async_tensor_model_parallel_allreduce", "false",
-                "no-async-tensor-model-parallel-allreduce");
   }
 }
 
@@ -601,6 +627,9 @@ void ReadUnevenStages(Reading& reading, std::int64_t stages) {
 }
 
 void ReadPipeline(Reading& reading) {
+  if (Has(reading, "no-align-grad-reduce")) {
+    reading.Set("data_parallel.align_grad_reduce", "false", "no-align-grad-reduce");
+  }
   const std::int64_t stages = reading.draft().Integer("parallelism.pipeline").value_or(1);
   if (stages == 1) return;
   const std::string_view key = "parallelism.virtual_stages";
@@ -637,14 +666,13 @@ void ReadPipeline(Reading& reading) {
       reading.Set("data_parallel.align_param_gather", "false", "no-align-param-gather");
     }
   }
-  if (Has(reading, "no-align-grad-reduce")) {
-    reading.Set("data_parallel.align_grad_reduce", "false", "no-align-grad-reduce");
-  }
 }
 
 void ReadExperts(Reading& reading) {
-  if (const auto degree = reading.Integer("expert-model-parallel-size"); degree && *degree > 1) {
-    reading.Set("parallelism.expert", fmt::format("{}", *degree), "expert-model-parallel-size");
+  for (const char* option : {"expert-model-parallel-size", "moe-expert-parallel-size"}) {
+    if (const auto degree = reading.Integer(option); degree && *degree > 1) {
+      reading.Set("parallelism.expert", fmt::format("{}", *degree), option);
+    }
   }
   // Without the option experts are divided as all other layers are.
   if (const auto degree = reading.Integer("expert-tensor-parallel-size")) {
@@ -660,8 +688,9 @@ void ReadExperts(Reading& reading) {
 void ReadPrecisionAware(Reading& reading) {
   const bool aware = Has(reading, "use-precision-aware-optimizer");
   if (!aware) return;
-  reading.Set("data_parallel.copy_main_gradients", "false", "use-precision-aware-optimizer");
-  if (Has(reading, "optimizer-cpu-offload")) {
+  if (!Has(reading, "optimizer-cpu-offload")) {
+    reading.Set("data_parallel.copy_main_gradients", "false", "use-precision-aware-optimizer");
+  } else {
     reading.Set("data_parallel.optimizer_cpu_offload", "true", "optimizer-cpu-offload");
     const auto fraction = reading.Get("optimizer-offload-fraction");
     if (fraction && fraction->Number().value_or(1) < 1) {
@@ -684,7 +713,31 @@ void ReadPrecisionAware(Reading& reading) {
   }
 }
 
+// Whether DeepSpeed's engine trains Megatron's model.
+bool IsByDeepSpeed(const Reading& reading) {
+  return reading.has_file_of("DeepSpeed") || reading.IsOn("deepspeed");
+}
+
+void ReadByDeepSpeed(Reading& reading) {
+  if (reading.has_file_of("DeepSpeed")) return;
+  const Setting* file = reading.Stated("deepspeed-config");
+  if (file != nullptr) {
+    reading.Wrong(
+        "deepspeed-config",
+        fmt::format("this names a configuration of DeepSpeed: {}", Quoted(file->value.Shown())),
+        fmt::format("give it, too: stepcast init {} {}", reading.document().file,
+                    file->value.Shown()));
+    return;
+  }
+  reading.Set("data_parallel.framework", "deepspeed", "deepspeed");
+  const auto stage = reading.Integer("zero-stage");
+  if (stage) reading.Set("data_parallel.zero_stage", fmt::format("{}", *stage), "zero-stage");
+}
+
 void ReadSharding(Reading& reading) {
+  if (IsByDeepSpeed(reading)) return ReadByDeepSpeed(reading);
+  reading.Set("data_parallel.overlap", Text(Has(reading, "overlap-grad-reduce")),
+              "overlap-grad-reduce");
   const bool shards = Has(reading, "use-distributed-optimizer");
   reading.Set("data_parallel.framework", "megatron", "use-distributed-optimizer");
   reading.Set("data_parallel.zero_stage", shards ? "1" : "0", "use-distributed-optimizer");
@@ -694,8 +747,12 @@ void ReadSharding(Reading& reading) {
   }
   const auto bucket = reading.Integer("ddp-bucket-size");
   if (bucket && Has(reading, "overlap-grad-reduce")) {
-    const Entry* type = reading.draft().Find("training.gradient_dtype");
-    const std::int64_t bytes = type != nullptr && type->value == "fp32" ? 4 : 2;
+    const auto is_fp32 = [&reading](const char* key) {
+      const Entry* type = reading.draft().Find(key);
+      return type != nullptr && type->value == "fp32";
+    };
+    const bool wide = is_fp32("training.gradient_dtype") || is_fp32("training.precision");
+    const std::int64_t bytes = wide ? 4 : 2;
     reading.Set("data_parallel.bucket_size", fmt::format("{} B", *bucket * bytes),
                 "ddp-bucket-size", fmt::format("{} gradients", *bucket));
   }
@@ -736,6 +793,11 @@ void Rules(Reading& reading) {
                 "clip-grad");
   }
   ReadAttention(reading);
+  const auto divisor = reading.Integer("make-vocab-size-divisible-by");
+  if (divisor && !IsByDeepSpeed(reading)) {
+    reading.Set("training.make_vocab_size_divisible_by", fmt::format("{}", *divisor),
+                "make-vocab-size-divisible-by");
+  }
   if (Has(reading, "deterministic-mode")) {
     reading.Set("training.deterministic", "true", "deterministic-mode");
   }

@@ -17,6 +17,9 @@ struct Renamed {
   std::string_view words{};
 };
 
+// The argument turns off what NeMo's setting turns on.
+constexpr std::string_view kNot = "true=false True=false false=true False=true";
+
 // NeMo 1's model section where a name differs from Megatron-LM's, or a value does.
 constexpr Renamed kRenamed[] = {
     {"model.encoder_seq_length", "seq-length"},
@@ -25,9 +28,8 @@ constexpr Renamed kRenamed[] = {
     {"model.data.seq_length", ""},
     {"model.layernorm_epsilon", "norm-epsilon"},
     {"model.rotary_percentage", "rotary-percent"},
-    {"model.bias", "disable-bias-linear", "false=true False=true true=false True=false"},
-    {"model.share_embeddings_and_output_weights", "untie-embeddings-and-output-weights",
-     "false=true False=true true=false True=false"},
+    {"model.bias", "disable-bias-linear", kNot},
+    {"model.share_embeddings_and_output_weights", "untie-embeddings-and-output-weights", kNot},
     {"model.normalization", "normalization",
      "rmsnorm=RMSNorm RMSNorm=RMSNorm layernorm=LayerNorm layernorm1p=LayerNorm "
      "LayerNorm=LayerNorm"},
@@ -38,11 +40,9 @@ constexpr Renamed kRenamed[] = {
     {"model.activations_checkpoint_method", "recompute-method"},
     {"model.activations_checkpoint_num_layers", "recompute-num-layers"},
     {"model.ub_tp_comm_overlap", "tp-comm-overlap"},
-    {"model.overlap_p2p_comm", "no-overlap-p2p-communication",
-     "true=false True=false false=true False=true"},
+    {"model.overlap_p2p_comm", "no-overlap-p2p-communication", kNot},
     {"model.use_flash_attention", ""},
-    {"model.gradient_accumulation_fusion", "no-gradient-accumulation-fusion",
-     "true=false True=false false=true False=true"},
+    {"model.gradient_accumulation_fusion", "no-gradient-accumulation-fusion", kNot},
     {"model.optim.overlap_grad_sync", "overlap-grad-reduce"},
     {"model.optim.overlap_param_sync", "overlap-param-gather"},
     {"model.optim.name", "use-distributed-optimizer",
@@ -78,14 +78,41 @@ constexpr Renamed kRenamed[] = {
     {"ddp.overlap_param_gather", "overlap-param-gather"},
     {"ddp.grad_reduce_in_fp32", "accumulate-allreduce-grads-in-fp32"},
     {"ddp.bucket_size", "ddp-bucket-size"},
-    {"ddp.align_param_gather", ""},
+    {"ddp.align_param_gather", "no-align-param-gather", kNot},
     {"ddp.num_distributed_optimizer_instances", "num-distributed-optimizer-instances"},
     {"mixed_precision", "precision"},
     {"comm_overlap.tp_comm_overlap", "tp-comm-overlap"},
     {"model.ffn_hidden_size", "ffn-hidden-size"},
     {"model.vocab_size", "vocab-size"},
-    {"model.add_bias_linear", "disable-bias-linear", "false=true False=true true=false True=false"},
+    {"model.add_bias_linear", "disable-bias-linear", kNot},
     {"model.gated_linear_unit", "swiglu"},
+    {"model.bias_activation_fusion", "no-bias-swiglu-fusion", kNot},
+    {"model.apply_rope_fusion", "no-rope-fusion", kNot},
+    {"model.masked_softmax_fusion", "no-masked-softmax-fusion", kNot},
+    {"model.bias_dropout_add_fusion", "no-bias-dropout-fusion", kNot},
+    {"model.bias_dropout_fusion", "no-bias-dropout-fusion", kNot},
+    {"model.persist_layer_norm", "no-persist-layer-norm", kNot},
+    {"model.num_moe_experts", "num-experts"},
+    {"model.microbatch_group_size_per_vp_stage",
+     "microbatch-group-size-per-virtual-pipeline-stage"},
+    {"model.num_layers_in_first_pipeline_stage", "decoder-first-pipeline-num-layers"},
+    {"model.num_layers_in_last_pipeline_stage", "decoder-last-pipeline-num-layers"},
+    {"model.layernorm_zero_centered_gamma", "apply-layernorm-1p"},
+    {"mixed_precision.bf16", "bf16"},
+    {"mixed_precision.fp16", "fp16"},
+    {"mixed_precision.fp8", "fp8-format"},
+    {"mixed_precision.fp8_recipe", "fp8-recipe"},
+    {"mixed_precision.fp4", "fp4-format"},
+    {"mixed_precision.fp8_param_gather", "fp8-param-gather"},
+    {"mixed_precision.first_last_layers_bf16", "first-last-layers-bf16"},
+    {"mixed_precision.grad_reduce_in_fp32", "grad-reduce-in-bf16", kNot},
+    {"ddp.data_parallel_sharding_strategy", "data-parallel-sharding-strategy"},
+    {"ddp.use_megatron_fsdp", "use-megatron-fsdp"},
+    {"ddp.use_custom_fsdp", "use-custom-fsdp"},
+    {"model.fsdp", "use-megatron-fsdp"},
+    {"dist.align_grad_reduce", "no-align-grad-reduce", kNot},
+    {"optimizer.optimizer_cpu_offload", "optimizer-cpu-offload"},
+    {"optimizer.optimizer_offload_fraction", "optimizer-offload-fraction"},
     {"dataset.sequence_length", "seq-length"},
     {"dataset.seq_length", "seq-length"},
     {"model.seq_length", "seq-length"},
@@ -97,7 +124,7 @@ constexpr std::string_view kSilent[] = {
     "tokenizer.", "scheduler.",   "rng.",        "rerun_state",  "dist.",       "profiling.",
     "nsys",       "model.nsys",   "model.data",  "model.token",  "model.sched", "model.optim.",
     "inprocess",  "straggler",    "validation.", "train.",       "dataset.",    "trainer.",
-    "optimizer.", "ddp.",         "ft."};
+    "optimizer.", "ddp.",         "ft.",         "model.fsdp_"};
 
 // Of the model section, settings of initialisation and of what is fused in any case.
 constexpr std::string_view kSilentOfModel[] = {"mcore_gpt",
@@ -106,7 +133,7 @@ constexpr std::string_view kSilentOfModel[] = {"mcore_gpt",
                                                "do_layer_norm_weight_decay",
                                                "pre_process",
                                                "post_process",
-                                               "persist_layer_norm",
+
                                                "headscale",
                                                "openai_gelu",
                                                "seed",
@@ -127,10 +154,7 @@ constexpr std::string_view kSilentOfModel[] = {"mcore_gpt",
                                                "grad_allreduce_chunk",
                                                "gradient_as_bucket_view",
                                                "sync_batch_comm",
-                                               "bias_activation_fusion",
-                                               "bias_dropout_add_fusion",
-                                               "masked_softmax_fusion",
-                                               "apply_rope_fusion",
+
                                                "get_attention_mask",
                                                "fp8_margin",
                                                "fp8_interval",
@@ -155,7 +179,59 @@ constexpr std::string_view kSilentOfModel[] = {"mcore_gpt",
                                                "pipeline_dtype",
                                                "autocast_dtype",
                                                "init_method",
-                                               "output_layer_init"};
+                                               "output_layer_init",
+                                               "activation_func",
+                                               "softmax_type",
+                                               "fp8_recipe",
+                                               "fp8_wgrad",
+                                               "fp4_recipe",
+                                               "cuda_graph_warmup",
+                                               "kitchen",
+                                               "inference",
+                                               "linear_",
+                                               "mamba_",
+                                               "mup_",
+                                               "yarn_",
+                                               "tp_comm_bulk",
+                                               "tp_comm_split",
+                                               "tp_comm_overlap_ag",
+                                               "tp_comm_overlap_rs",
+                                               "tp_comm_bootstrap",
+                                               "parallel_output",
+                                               "scatter_embedding",
+                                               "timers",
+                                               "transformer_layer_spec",
+                                               "deallocate_pipeline_outputs",
+                                               "batch_p2p_sync",
+                                               "clone_scatter",
+                                               "config_logger",
+                                               "barrier_with",
+                                               "cpu_offloading_activations",
+                                               "calculate_per_token",
+                                               "hf_model_id",
+                                               "window_attn_skip",
+                                               "glu_linear_offset",
+                                               "use_mamba",
+                                               "min_offloaded",
+                                               "moe_deepep_num_sms",
+                                               "moe_hybridep_num_sms",
+                                               "moe_flex_dispatcher",
+                                               "moe_token_drop_policy",
+                                               "moe_router_fusion",
+                                               "mtp_loss_scaling",
+                                               "mlp_chunks",
+                                               "qk_clip",
+                                               "bf16",
+                                               "fp16",
+                                               "seq_len_interpolation",
+                                               "num_layers_at",
+                                               "rope_scaling_factor",
+                                               "cross_entropy_fusion_impl",
+                                               "finalize_model_grads",
+                                               "moe_aux_loss",
+                                               "moe_layer_freq",
+                                               "moe_router_bias",
+                                               "fp32_residual"};
 
 bool StartsWithAny(std::string_view name, const auto& prefixes) {
   return std::any_of(std::begin(prefixes), std::end(prefixes),
@@ -180,7 +256,6 @@ class Renamer {
 
  private:
   void Rename(Setting setting) {
-    setting.written = setting.name;
     const auto renamed = std::find_if(std::begin(kRenamed), std::end(kRenamed),
                                       [&](const Renamed& row) { return row.name == setting.name; });
     if (renamed != std::end(kRenamed)) {
@@ -188,12 +263,20 @@ class Renamer {
       setting.name = renamed->argument;
       if (!renamed->words.empty()) {
         const auto word = WordFor(renamed->words, setting.value.text);
-        if (word) setting.value.text = std::string(*word);
+        if (word) {
+          setting.written_value = setting.value.Shown();
+          setting.value.text = std::string(*word);
+        }
       }
       result_.settings.push_back(std::move(setting));
       return;
     }
     const std::string_view name = setting.name;
+    // Files that list everything list what is off, too.
+    const std::string& text = setting.value.text;
+    const bool off = setting.value.kind == Value::Kind::kText &&
+                     (text.empty() || text == "none" || setting.value.Boolean() == false);
+    if (off || name.ends_with("_target_") || name.ends_with("_call_")) return;
     if (name.starts_with("model.")) {
       const std::string_view own = name.substr(std::string_view("model.").size());
       if (StartsWithAny(own, kSilentOfModel) || StartsWithAny(name, kSilent)) return;
@@ -244,18 +327,38 @@ class Renamer {
     std::move(added.begin(), added.end(), std::back_inserter(result_.settings));
   }
 
-  const Document& document_;
+  const Document document_;
   Document result_;
 };
 
 }  // namespace
 
-std::optional<Document> NemoDocument(const Document& document) {
-  const bool first = document.Has("trainer") && document.Has("model.tensor_model_parallel_size");
-  const bool bridge = document.Has("model.tensor_model_parallel_size") &&
-                      (document.Has("train.global_batch_size") || document.Has("ddp"));
+// Megatron-Bridge's sections under the names that ConfigContainer has for them: `model_config`, and
+// all of them below `ConfigContainer`, are older files'.
+Document Sections(Document document) {
+  constexpr std::string_view kContainer = "ConfigContainer.";
+  for (Setting& setting : document.settings) {
+    setting.written = setting.name;
+    if (setting.name.starts_with(kContainer)) setting.name.erase(0, kContainer.size());
+    const std::size_t dot = setting.name.find('.');
+    constexpr std::string_view kEnd = "_config";
+    if (dot == std::string::npos || dot < kEnd.size()) continue;
+    if (setting.name.compare(dot - kEnd.size(), kEnd.size(), kEnd) == 0) {
+      setting.name.erase(dot - kEnd.size(), kEnd.size());
+    }
+  }
+  return document;
+}
+
+std::optional<Document> NemoDocument(const Document& original) {
+  Document document = Sections(original);
+  const bool of_model = document.Has("model.tensor_model_parallel_size") ||
+                        document.Has("model.cross_entropy_fusion_impl") ||
+                        document.Has("model.seq_length");
+  const bool first = document.Has("trainer") && of_model;
+  const bool bridge = of_model && (document.Has("train") || document.Has("ddp"));
   if (!first && !bridge) return std::nullopt;
-  return Renamer(document).Run();
+  return Renamer(std::move(document)).Run();
 }
 
 }  // namespace stepcast::foreign

@@ -45,7 +45,8 @@ struct Setting {
   std::string name;
   Value value;
   Location location{};
-  std::string written{};  // the name as the file has it, where `name` is another
+  std::string written{};        // the name as the file has it, where `name` is another
+  std::string written_value{};  // the same of the value
 };
 
 // A file's settings in its order.

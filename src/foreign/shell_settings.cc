@@ -187,7 +187,12 @@ ShellDocuments ParseShellSettings(std::string_view text, const std::string& file
     script = "";
     for (std::size_t at = 0; at < text.size();) {
       const std::size_t end = std::min(text.find('\n', at), text.size());
-      script += std::string(text.substr(at, end - at)) + " \\\n";
+      for (const char c : text.substr(at, end - at)) {
+        // No shell reads this: brackets are a value's.
+        if (c == '(' || c == ')' || c == '*' || c == '|' || c == ';' || c == '&') script += '\\';
+        script += c;
+      }
+      script += " \\\n";
       at = end + 1;
     }
   }

@@ -58,8 +58,7 @@ constexpr Option kOptions[] = {
     NotModelled("compile.backend", "inductor", "blocks are compiled as by inductor"),
     Rule("parallelism.data_parallel_replicate_degree", "1"),
     Rule("parallelism.data_parallel_shard_degree", "-1"),
-    Sets("parallelism.fsdp_reshard_after_forward", "data_parallel.reshard_after_forward", "",
-         "default= always=true never=false"),
+    Rule("parallelism.fsdp_reshard_after_forward", "default"),
     Sets("parallelism.tensor_parallel_degree", "parallelism.tensor", "1"),
     Rule("parallelism.enable_async_tensor_parallel", "false"),
     NotModelled("parallelism.disable_loss_parallel", "false",
@@ -90,7 +89,7 @@ constexpr Option kOptions[] = {
                 "tokens go to experts by NCCL's all-to-all"),
     Rule("activation_checkpoint.mode", "selective"),
     Rule("activation_checkpoint.selective_ac_option", "2"),
-    Switch("activation_checkpoint.early_stop", "training.checkpoint_early_stop", "false"),
+    Rule("activation_checkpoint.early_stop", "false"),
     NotModelled("activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns", "",
                 "every second product is kept, whichever it is"),
     NotModelled("activation_checkpoint.memory_budget", "0.5",
@@ -174,8 +173,7 @@ constexpr Option kPythonOptions[] = {
     NoEffect("parallelism"),
     Rule("parallelism.data_parallel_replicate_degree", "1"),
     Rule("parallelism.data_parallel_shard_degree", "-1"),
-    Sets("parallelism.fsdp_reshard_after_forward", "data_parallel.reshard_after_forward", "",
-         "default= always=true never=false"),
+    Rule("parallelism.fsdp_reshard_after_forward", "default"),
     Switch("parallelism.fsdp_defer_gradient_reduction", "data_parallel.accumulate_unsharded"),
     NotModelled("parallelism.fsdp_symm_mem_scope", "None", "collectives are NCCL's own kernels"),
     Sets("parallelism.tensor_parallel_degree", "parallelism.tensor", "1"),
@@ -221,7 +219,9 @@ void ReadDataParallel(Reading& reading) {
   const std::int64_t replicas = reading.Integer(kReplicate).value_or(1);
   const std::int64_t shards = reading.Integer(kShard).value_or(-1);
   const bool replicates = replicas > 1;
-  if (replicates && shards == 1) {
+  // Ranks that have parts of one sequence share its copy of the states, too.
+  const bool shares = reading.draft().Integer("parallelism.context").value_or(1) > 1;
+  if (replicates && shards == 1 && !shares) {
     reading.Set("data_parallel.framework", "ddp", kShard, "replicas without shards");
     reading.Set("data_parallel.zero_stage", "0", kShard);
     reading.Set("parallelism.data", fmt::format("{}", replicas), kReplicate);
@@ -229,6 +229,12 @@ void ReadDataParallel(Reading& reading) {
   }
   reading.Set("data_parallel.framework", "fsdp2", kShard);
   reading.Set("data_parallel.zero_stage", "3", kShard);
+  const std::string_view reshard = "parallelism.fsdp_reshard_after_forward";
+  const std::string policy = reading.Text(reshard);
+  if (policy == "always" || policy == "never") {
+    reading.Set("data_parallel.reshard_after_forward", policy == "always" ? "true" : "false",
+                reshard);
+  }
   if (shards > 0) {
     reading.Set("parallelism.data", fmt::format("{}", shards * std::max<std::int64_t>(replicas, 1)),
                 kShard, replicates ? "times the replicas" : "");
@@ -280,9 +286,19 @@ void ReadSchedule(Reading& reading) {
   } else {
     reading.Omit(option, "the schedule is 1F1B");
   }
-  if (reading.Integer("parallelism.pipeline_parallel_layers_per_stage")) {
-    reading.Omit("parallelism.pipeline_parallel_layers_per_stage",
-                 "state parallelism.virtual_stages, or parallelism.stage_layers");
+  const std::string_view per_stage = "parallelism.pipeline_parallel_layers_per_stage";
+  const auto most = reading.Integer(per_stage);
+  if (!most || *most < 1) return;
+  // The embedding and the head count as so many layers.
+  const std::int64_t ends =
+      reading.Integer("parallelism.pipeline_parallel_first_stage_less_layers").value_or(1) +
+      reading.Integer("parallelism.pipeline_parallel_last_stage_less_layers").value_or(1);
+  const auto layers = reading.layers();
+  const std::int64_t chunks = layers ? (*layers + ends + *most - 1) / *most : 0;
+  if (chunks > 0 && chunks % stages == 0) {
+    reading.Set("parallelism.virtual_stages", fmt::format("{}", chunks / stages), per_stage);
+  } else {
+    reading.Omit(per_stage, "state parallelism.virtual_stages, or parallelism.stage_layers");
   }
 }
 
@@ -355,6 +371,17 @@ void ReadCheckpointing(Reading& reading) {
   reading.Set("training.checkpointed_blocks", part == "1" ? "all" : "1/" + part, choice);
 }
 
+// Before it was an option, recomputation ended as PyTorch's own does: as soon as all is there.
+void ReadEarlyStop(Reading& reading) {
+  const std::string_view option = "activation_checkpoint.early_stop";
+  const bool older = reading.Stated("training.compile") != nullptr ||
+                     reading.Stated("training.batch_size") != nullptr ||
+                     reading.document().Has("float8");
+  if (older && reading.Stated(option) == nullptr) return;
+  if (reading.Text("activation_checkpoint.mode") == "none") return;
+  reading.Set("training.checkpoint_early_stop", reading.IsOn(option) ? "true" : "false", option);
+}
+
 void ReadBatch(Reading& reading) {
   const std::string_view local = reading.Stated("training.batch_size") != nullptr
                                      ? "training.batch_size"
@@ -406,6 +433,7 @@ void TomlRules(Reading& reading) {
     ReadPrecision(reading, listed.find("float8") != std::string::npos, "model.converters");
   }
   ReadCheckpointing(reading);
+  ReadEarlyStop(reading);
   if (reading.draft().Integer("parallelism.context").value_or(1) > 1) {
     const std::string_view rotate = "parallelism.context_parallel_rotate_method";
     reading.Set("parallelism.context_method",

@@ -104,6 +104,7 @@ constexpr Option kOptions[] = {
     NotModelled("auto_find_batch_size", "false", "the batch is per_device_train_batch_size"),
     NotModelled("torch_empty_cache_steps", "", "the allocator's cache is never emptied"),
     NotModelled("stage", "sft pt", "a step of supervised training"),
+    Rule("launcher.config_file"),
     NoEffect("launcher.*"),
     NoEffect("sbatch.*"),
     Sets("env.NCCL_ALGO", "communication.nccl_algo"),
@@ -145,6 +146,8 @@ constexpr Option kOptions[] = {
     NoEffect("dataloader_*"),
     NoEffect("dataset*"),
     NoEffect("template"),
+    NoEffect("image_*"),
+    NoEffect("video_*"),
     NoEffect("preprocessing_num_workers"),
     NoEffect("overwrite_cache"),
     NoEffect("max_samples"),
@@ -239,8 +242,16 @@ void ReadSharding(Reading& reading) {
   }
 }
 
-// A file that DeepSpeed reads is not found by itself.
-void AskForDeepSpeed(Reading& reading) {
+// Files that the launcher and DeepSpeed read are not found by themselves.
+void AskForFiles(Reading& reading) {
+  const std::string_view launcher = "launcher.config_file";
+  if (reading.Stated(launcher) != nullptr && !reading.has_file_of("accelerate")) {
+    const std::string file = reading.Text(launcher);
+    reading.Wrong(launcher,
+                  fmt::format("this names a configuration of accelerate: {}", Quoted(file)),
+                  fmt::format("give it, too: stepcast init {} {}", reading.document().file, file));
+  }
+
   const Setting* named = reading.Stated("deepspeed");
   if (named == nullptr || named->value.text.empty() || reading.has_file_of("DeepSpeed")) return;
   reading.Wrong(
@@ -276,7 +287,7 @@ void Rules(Reading& reading) {
   ReadBatch(reading);
   ReadTypes(reading);
   ReadSharding(reading);
-  AskForDeepSpeed(reading);
+  AskForFiles(reading);
   ReadHubOptimizer(reading, "optim");
   if (const auto norm = reading.Get("max_grad_norm"); norm && norm->Number()) {
     reading.Set("training.gradient_clipping", *norm->Number() > 0 ? AsYaml(*norm) : "none",

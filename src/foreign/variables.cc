@@ -1,7 +1,11 @@
 #include "src/foreign/variables.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 namespace stepcast::foreign {
@@ -11,10 +15,39 @@ bool IsNameCharacter(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
 
+// What OmegaConf's functions give that NeMo's files use: a product, of numbers alone.
+std::optional<std::string> Product(std::string_view call) {
+  constexpr std::string_view kMultiply = "multiply:";
+  if (!call.starts_with(kMultiply)) return std::nullopt;
+  std::string list(call.substr(kMultiply.size()));
+  std::int64_t product = 1;
+  for (std::size_t at = 0; at <= list.size();) {
+    const std::size_t end = std::min(list.find(',', at), list.size());
+    std::string factor = list.substr(at, end - at);
+    std::erase(factor, ' ');
+    const auto number = Value::Text(factor).Integer();
+    if (!number || __builtin_mul_overflow(product, *number, &product)) return std::nullopt;
+    at = end + 1;
+  }
+  return std::to_string(product);
+}
+
+// The place of the bracket that closes "${" at `at`, over others within.
+std::size_t Closing(const std::string& text, std::size_t at) {
+  int depth = 0;
+  for (; at < text.size(); ++at) {
+    if (text[at] == '{') ++depth;
+    if (text[at] == '}' && --depth == 0) return at;
+  }
+  return text.size();
+}
+
 // The text with what is known replaced; names of what is not are added to `unknown`.
-std::string Replaced(const std::string& text, const Document& document,
-                     const std::map<std::string, std::string>& given,
+// `section`: the keys beside which the text stands, "model." of "model.ffn_hidden_size".
+std::string Replaced(const std::string& text, const Document& document, const std::string& section,
+                     const std::map<std::string, std::string>& given, int depth,
                      std::vector<std::string>& unknown) {
+  constexpr int kDeepest = 8;
   std::string replaced;
   for (std::size_t at = 0; at < text.size();) {
     const bool braces = text.compare(at, 2, "${") == 0;
@@ -25,15 +58,22 @@ std::string Replaced(const std::string& text, const Document& document,
     }
     const std::size_t begin = end;
     if (braces) {
-      end = text.find('}', begin);
-      if (end == std::string::npos) end = text.size();
+      end = Closing(text, begin - 1);
     } else {
       while (end < text.size() && IsNameCharacter(text[end])) ++end;
     }
-    const std::string name = text.substr(begin, end - begin);
+    std::string name = text.substr(begin, end - begin);
+    if (name.find("${") != std::string::npos && depth < kDeepest) {
+      name = Replaced(name, document, section, given, depth + 1, unknown);
+    }
+    if (name.starts_with('.')) name = section + name.substr(1);
     at = end + (braces && end < text.size() ? 1 : 0);
     if (const auto value = given.find(name); value != given.end()) {
       replaced += value->second;
+      continue;
+    }
+    if (auto product = Product(name)) {
+      replaced += *product;
       continue;
     }
     const Setting* own = document.Find(name);
@@ -52,7 +92,8 @@ void ReplaceVariables(Document& document, const std::map<std::string, std::strin
   for (Setting& setting : document.settings) {
     Value& value = setting.value;
     if (value.text.find('$') == std::string::npos) continue;
-    value.text = Replaced(value.text, document, given, value.unknown);
+    const std::string section = setting.name.substr(0, setting.name.rfind('.') + 1);
+    value.text = Replaced(value.text, document, section, given, 0, value.unknown);
   }
 }
 

@@ -17,6 +17,10 @@ namespace stepcast::model {
 //                (Korthikanti et al. 2022, arXiv 2205.05198)
 //   Llama etc.   e (4h + 2 a d + 2 g d + 4f) + 8
 //   flash        4a more (log-sum-exp)
+//   norms of heads   (e d + 4) (a + g) more: what they take, and a number for each head
+//   latent       e (2 q + 2 k + r + a (2 (p + r) + 2 v)) + 8 in the place of e (2 a d + 2 g d); vectors
+//                of q and k, heads of p + r for queries and keys and of v for values
+//   norms behind attention and feed-forward, beside those before   2 (e h + 4) more
 //   BERT         as GPT-2: the block's input is that of its products and of its residual, and kept
 //                are two sums and the first norm's result
 //   math         (e + [1 + e with attention dropout]) a s more; keys and values of grouped heads

@@ -601,7 +601,11 @@ class MegatronTest(EmitTest):
 
     def test_gradients_as_they_are(self):
         as_they_are = "--set=data_parallel.copy_main_gradients=false"
+        remainders = "--set=training.master_weights=fp16_remainder"
         self.assertIn("use-precision-aware-optimizer",
+                      self.arguments("--set=data_parallel.zero_stage=1", as_they_are, remainders))
+        # The optimizer that takes them so keeps no FP32 copies beside bf16 parameters.
+        self.assertIn("not megatron.args: ",
                       self.arguments("--set=data_parallel.zero_stage=1", as_they_are))
         self.assertNotIn("use-precision-aware-optimizer",
                          self.arguments("--set=data_parallel.zero_stage=1"))
