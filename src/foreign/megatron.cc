@@ -70,13 +70,16 @@ constexpr Option kOptions[] = {
     NoEffect("moe-router-group-topk"),
     NoEffect("moe-router-enable-expert-bias"),
     NoEffect("moe-router-bias-update-rate"),
-    NoEffect("moe-router-dtype"),
+    Rule("moe-router-dtype"),
+    Rule("moe-router-fusion"),
+    Rule("moe-use-grouped-tensor"),
+    Rule("moe-flex-dispatcher-backend", "deepep"),
     Rule("moe-grouped-gemm"),
     Rule("moe-token-dispatcher-type", "allgather"),
     Rule("moe-permute-fusion"),
-    NotModelled("moe-enable-deepep", "false", "tokens go to experts by NCCL's all-to-all"),
-    NotModelled("moe-expert-capacity-factor", "-1", "no token is dropped"),
-    NotModelled("moe-pad-expert-input-to-capacity", "false", "experts compute what they get"),
+    Rule("moe-enable-deepep"),
+    Rule("moe-expert-capacity-factor"),
+    Rule("moe-pad-expert-input-to-capacity"),
     NotModelled("moe-router-force-load-balancing", "true false", "tokens are shared out evenly"),
 
     // Batch and numbers.
@@ -684,6 +687,37 @@ void ReadExperts(Reading& reading) {
   }
 }
 
+// How experts run. What is left out is Megatron-Core's default, which recipes seldom keep.
+void ReadDispatch(Reading& reading) {
+  if (reading.Integer("num-experts").value_or(0) <= 1) return;
+  const std::string word = reading.Text("moe-token-dispatcher-type");
+  const char* dispatcher = word == "alltoall" ? "all_to_all" : "all_gather";
+  if (word == "flex" || Has(reading, "moe-enable-deepep")) {
+    dispatcher = reading.Text("moe-flex-dispatcher-backend") == "hybridep" ? "hybridep" : "deepep";
+  }
+  reading.Set("experts.dispatcher", dispatcher, "moe-token-dispatcher-type");
+  const bool grouped = Has(reading, "moe-grouped-gemm");
+  const bool one_kernel = Has(reading, "moe-use-grouped-tensor");
+  reading.Set("experts.products",
+              one_kernel ? "grouped"
+              : grouped  ? "streams"
+                         : "looped",
+              one_kernel ? "moe-use-grouped-tensor" : "moe-grouped-gemm");
+  if (reading.Text("moe-router-dtype") == "fp32") {
+    reading.Set("experts.router_dtype", "fp32", "moe-router-dtype");
+  }
+  reading.Set("experts.fused_router", Text(Has(reading, "moe-router-fusion")), "moe-router-fusion");
+  reading.Set("experts.fused_permutation", Text(Has(reading, "moe-permute-fusion")),
+              "moe-permute-fusion");
+  const auto capacity = reading.Get("moe-expert-capacity-factor");
+  if (capacity && capacity->Number().value_or(-1) > 0) {
+    reading.Set("experts.capacity_factor", capacity->text, "moe-expert-capacity-factor");
+    if (Has(reading, "moe-pad-expert-input-to-capacity")) {
+      reading.Set("experts.pad_to_capacity", "true", "moe-pad-expert-input-to-capacity");
+    }
+  }
+}
+
 // The optimizer in one kernel with remainders, and what it keeps in the host's memory.
 void ReadPrecisionAware(Reading& reading) {
   const bool aware = Has(reading, "use-precision-aware-optimizer");
@@ -807,6 +841,7 @@ void Rules(Reading& reading) {
   ReadContext(reading);
   ReadPipeline(reading);
   ReadExperts(reading);
+  ReadDispatch(reading);
   ReadSharding(reading);
   ReadLauncher(reading);
 }
