@@ -591,6 +591,7 @@ TEST(PriceCacheTest, ProductsHaveThePowerThatTheirMicroBatchLeaves) {
   scenario.gpu->power_limit = 562;
   model::Model model;
   model.layers.resize(2);
+  model.source = model::LayerList();
   scenario.model = std::make_shared<model::Model>(model);
   Kernel product = OfKind(KernelKind::kGemm, 50'000'000'000, KiB(1));  // 50 Tflop/s
   Kernel norm = OfKind(KernelKind::kMemoryBound, 0, Bytes(500'000'000));

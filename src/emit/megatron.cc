@@ -26,6 +26,18 @@ class Arguments {
   std::string text_;
 };
 
+// What blocks have that its command line does not say, or that is not written here; empty: nothing.
+std::string UnsaidOf(const model::Architecture& a) {
+  if (a.experts.exist()) return "arguments of mixtures of experts are not written: num_experts";
+  if (a.score_cap > 0 || a.logit_cap > 0) return "it caps neither scores nor logits";
+  if (a.family == model::Family::kGemma2 || a.family == model::Family::kGemma3 ||
+      a.family == model::Family::kOlmo2) {
+    return "its blocks have norms before attention and feed-forward alone";
+  }
+  if (a.attention_chunk > 0) return "it does not attend within chunks: attention_chunk_size";
+  return "";
+}
+
 // Why Megatron-LM cannot train so; empty when it can.
 std::string Obstacle(const plan::Plan& plan, const model::Architecture* architecture,
                      const model::NumericalConstants& constants) {
@@ -37,6 +49,7 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
   if (model::IsEncoder(architecture->family)) {
     return "these are arguments of its pretrain_gpt.py, which trains decoders";
   }
+  if (std::string unsaid = UnsaidOf(*architecture); !unsaid.empty()) return unsaid;
   if (architecture->position == model::Position::kAlibi) return "it has no ALiBi positions";
   if (architecture->projection_bias != architecture->feed_forward_bias) {
     return "its linear layers have biases everywhere or nowhere";
@@ -119,9 +132,19 @@ void AddModel(const model::Architecture& model, const model::NumericalConstants&
   arguments.Add("hidden-size", model.hidden);
   arguments.Add("ffn-hidden-size", model.feed_forward);
   arguments.Add("num-attention-heads", model.heads);
-  if (model.head_size * model.heads != model.hidden) {
+  if (model.latent.exists()) {
+    arguments.Flag("multi-latent-attention");
+    if (model.latent.query_rank > 0) arguments.Add("q-lora-rank", model.latent.query_rank);
+    arguments.Add("kv-lora-rank", model.latent.kv_rank);
+    arguments.Add("qk-head-dim", model.latent.plain_head);
+    arguments.Add("qk-pos-emb-head-dim", model.latent.rotary_head);
+    arguments.Add("v-head-dim", model.latent.value_head);
+  } else if (model.head_size * model.heads != model.hidden) {
     arguments.Add("kv-channels", model.head_size);
   }
+  // Of latent attention those of both vectors.
+  if (model.qk_norm || model.latent.exists()) arguments.Flag("qk-layernorm");
+  if (model.further_tokens > 0) arguments.Add("mtp-num-layers", model.further_tokens);
   if (model.kv_heads != model.heads) {
     arguments.Flag("group-query-attention");
     arguments.Add("num-query-groups", model.kv_heads);
@@ -155,6 +178,9 @@ void AddModel(const model::Architecture& model, const model::NumericalConstants&
   if (!model.tie_embeddings) arguments.Flag("untie-embeddings-and-output-weights");
   if (model.attention_window > 0 && model.attention_window < training.sequence_length) {
     arguments.Add("window-size", fmt::format("({},0)", model.attention_window));
+    if (model.full_attention_every > 0) {
+      arguments.Add("window-attn-skip-freq", model.full_attention_every);
+    }
   }
   arguments.Add("hidden-dropout", model.dropout ? "0.1" : "0.0");
   arguments.Add("attention-dropout", model.attention_dropout ? "0.1" : "0.0");

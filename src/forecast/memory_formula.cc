@@ -4,6 +4,7 @@
 #include <numeric>
 #include <vector>
 
+#include "src/lowering/parameter_share.h"
 #include "src/lowering/pipeline_stage.h"
 #include "src/model/model.h"
 #include "src/plan/pipeline.h"
@@ -81,9 +82,10 @@ BytesByCategory OfStage(const scenario::Scenario& scenario,
   const plan::Training& training = scenario.plan.training;
   const int stage = scenario.plan.data_parallel.zero_stage;
   const std::int64_t shards = plan::ShardRanks(scenario.plan);
-  const std::int64_t parameters = pipeline.model().parameter_count();
+  const lowering::ParameterShares parameters(scenario.plan, pipeline.model());
   const auto sharded_from = [&](int first_stage, std::int64_t bytes_per_parameter) {
-    return Spread(parameters * bytes_per_parameter, stage >= first_stage ? shards : 1);
+    return stage >= first_stage ? parameters.Sharded(bytes_per_parameter)
+                                : parameters.Whole(bytes_per_parameter);
   };
   const bool whole_gradients =
       scenario.plan.data_parallel.accumulate_unsharded &&
@@ -112,7 +114,7 @@ BytesByCategory OfStage(const scenario::Scenario& scenario,
   set(Category::kParameter, sharded_from(3, SizeOf(training.parameter_dtype)) +
                                 Spread(frozen.count(), stage >= 3 ? shards : 1));
   set(Category::kGradient,
-      whole_gradients ? Bytes(parameters * gradient_bytes) : sharded_from(2, gradient_bytes));
+      whole_gradients ? parameters.Whole(gradient_bytes) : sharded_from(2, gradient_bytes));
   set(Category::kOptimizer, sharded_from(1, plan::OptimizerBytesPerParameter(training)));
   set(Category::kActivation, Activations(scenario, pipeline));
   return result;

@@ -31,7 +31,7 @@ class Kinds {
 
   Kinds(const scenario::Scenario& scenario, std::span<const PricedClass> lowered,
         std::deque<cost::Prices>& slowed) {
-    const parallel::RankGrid grid = plan::GridOf(scenario.plan);
+    const parallel::RankGrid grid = plan::GridsOf(scenario.plan).dense();
     for (std::size_t i = 0; i < lowered.size(); ++i) {
       kinds_.push_back({i, 1, &lowered[i].lowered.program, &lowered[i].prices});
     }

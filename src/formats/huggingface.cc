@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,7 +10,10 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "src/formats/huggingface_decoder.h"
+#include "src/formats/huggingface_dense.h"
 #include "src/formats/huggingface_keys.h"
+#include "src/formats/huggingface_mixtures.h"
 #include "src/formats/huggingface_reader.h"
 #include "src/formats/json_object.h"
 #include "src/model/other_families.h"
@@ -25,9 +27,6 @@ using Kind = JsonValue::Kind;
 using Reader = HuggingFaceReader;
 
 constexpr std::int64_t kMostDimension = HuggingFaceReader::kMostDimension;
-
-// Where each dimension stands in the file, to place what model::Check finds.
-using KeysOfFields = std::map<std::string, std::string>;
 
 // GPT2Config. Missing dropout keys mean 0.1 there.
 Architecture ReadGpt2(Reader& reader, KeysOfFields& keys) {
@@ -58,98 +57,6 @@ Architecture ReadGpt2(Reader& reader, KeysOfFields& keys) {
   return a;
 }
 
-// What LlamaConfig, MistralConfig, Qwen2Config and NemotronConfig share.
-Architecture ReadRotaryDecoder(Family family, Reader& reader, KeysOfFields& keys) {
-  Architecture a = TypicalOf(family);
-  a.layers = reader.Dimension("num_hidden_layers");
-  a.hidden = reader.Dimension("hidden_size");
-  a.heads = reader.Dimension("num_attention_heads");
-  a.kv_heads = reader.OptionalDimension("num_key_value_heads").value_or(a.heads);
-  if (reader.Find("head_dim") == nullptr) keys["head_dim"] = "num_attention_heads";
-  a.head_size = reader.OptionalDimension("head_dim").value_or(a.hidden / a.heads);
-  a.feed_forward = reader.Dimension("intermediate_size");
-  a.vocabulary = reader.Dimension("vocab_size");
-  a.max_positions = reader.OptionalDimension("max_position_embeddings").value_or(0);
-  a.tie_embeddings = reader.Boolean("tie_word_embeddings", false);
-  a.attention_dropout = reader.Number("attention_dropout", 0) > 0;
-  return a;
-}
-
-// The products and their bytes are those of SwiGLU whatever function gates.
-void ReadGate(Reader& reader) {
-  const std::string gate = reader.Text("hidden_act", "silu");
-  if (gate != "silu" && gate != "swish") {
-    reader.Warn("hidden_act", "the forecast computes SiLU in its place");
-  }
-}
-
-void ReadBiases(Reader& reader, Architecture& a) {
-  a.attention_bias = a.projection_bias = reader.Boolean("attention_bias", false);
-  a.feed_forward_bias = reader.Boolean("mlp_bias", false);
-}
-
-// `layer_types`, since transformers 4.53: how many layers attend to all tokens, and how many within
-// a window. Nothing: the file does not say, or what it says has been reported.
-struct LayerTypes {
-  std::int64_t full = 0, sliding = 0;
-};
-std::optional<LayerTypes> ReadLayerTypes(Reader& reader, std::int64_t layers) {
-  const auto words = reader.Texts("layer_types");
-  if (!words) return std::nullopt;
-  LayerTypes types;
-  for (const std::string& word : *words) {
-    if (word == "full_attention") {
-      ++types.full;
-    } else if (word == "sliding_attention") {
-      ++types.sliding;
-    } else {
-      reader.Refuse("layer_types", fmt::format("layers of type {} are not modelled", Quoted(word)),
-                    kTakeTheKeyOut);
-      return std::nullopt;
-    }
-  }
-  if (types.full + types.sliding != layers && !reader.failed()) {
-    reader.Refuse(
-        "layer_types",
-        fmt::format("{} layers cannot be of {} types", layers, types.full + types.sliding),
-        "name the type of every layer, or leave layer_types out");
-    return std::nullopt;
-  }
-  return types;
-}
-
-constexpr std::string_view kMixedWindows =
-    "layers with and without a window are not modelled together";
-
-// Of classes that know no window.
-void ReadFullAttention(Reader& reader, const Architecture& a) {
-  // A model converted from one that has a window but does not use it.
-  if (!reader.Boolean("use_sliding_window", true)) reader.Accept("sliding_window");
-  const std::optional<LayerTypes> types = ReadLayerTypes(reader, a.layers);
-  if (types && types->sliding > 0 && types->full > 0) {
-    reader.Refuse("layer_types", kMixedWindows, kTakeTheKeyOut);
-  } else if (reader.Boolean("use_sliding_window", false) || (types && types->sliding > 0)) {
-    reader.Refuse(types ? "layer_types" : "use_sliding_window",
-                  "models of this type have no window of attention",
-                  "write model_type: mistral, whose layers are the same and have a window");
-  }
-}
-
-// A window of so many tokens, in the layers that layer_types calls so; without it, in all from
-// `first_layer` on, which `key` states.
-void ReadWindow(Reader& reader, std::int64_t window, std::int64_t first_layer,
-                const std::string& key, Architecture& a) {
-  const std::optional<LayerTypes> types = ReadLayerTypes(reader, a.layers);
-  if (window == 0) return;
-  const std::int64_t sliding =
-      types ? types->sliding : std::max<std::int64_t>(a.layers - first_layer, 0);
-  if (sliding > 0 && sliding < a.layers) {
-    reader.Refuse(types ? "layer_types" : key, kMixedWindows, kTakeTheKeyOut);
-  } else if (sliding > 0) {
-    a.attention_window = window;
-  }
-}
-
 Architecture ReadLlama(Reader& reader, KeysOfFields& keys) {
   Architecture a = ReadRotaryDecoder(Family::kLlama, reader, keys);
   ReadBiases(reader, a);
@@ -174,26 +81,23 @@ Architecture ReadMistral(Reader& reader, KeysOfFields& keys) {
 }
 
 Architecture ReadQwen2(Reader& reader, KeysOfFields& keys) {
-  constexpr std::int64_t kDefaultWindow = 4096, kDefaultFirstLayer = 28;
   Architecture a = ReadRotaryDecoder(Family::kQwen2, reader, keys);
   ReadGate(reader);
   if (!reader.Boolean("attention_bias", true)) {
     reader.Warn("attention_bias", "queries, keys and values of this model_type have biases");
   }
-  const bool used = reader.Boolean("use_sliding_window", false);
-  reader.Accept("sliding_window");
-  reader.Accept("max_window_layers");
-  std::int64_t window = 0, first_layer = 0;
-  if (used) {
-    window = reader.OptionalDimension("sliding_window").value_or(kDefaultWindow);
-    const JsonValue* first = reader.Find("max_window_layers");
-    const bool everywhere =
-        first != nullptr && first->kind == Kind::kInteger && first->integer == 0;
-    if (!everywhere) {
-      first_layer = reader.OptionalDimension("max_window_layers").value_or(kDefaultFirstLayer);
-    }
-  }
-  ReadWindow(reader, window, first_layer, "max_window_layers", a);
+  ReadOptionalWindow(reader, a);
+  return a;
+}
+
+// Qwen3Config, whose heads are 128 wide where head_dim is left out.
+Architecture ReadQwen3(Reader& reader, KeysOfFields& keys) {
+  constexpr std::int64_t kHeadSize = 128;
+  Architecture a = ReadRotaryDecoder(Family::kQwen3, reader, keys);
+  if (reader.Find("head_dim") == nullptr) a.head_size = kHeadSize;
+  ReadGate(reader);
+  a.attention_bias = a.projection_bias = reader.Boolean("attention_bias", false);
+  ReadOptionalWindow(reader, a);
   return a;
 }
 
@@ -326,10 +230,14 @@ std::string RotarySection(Reader& reader, const Architecture& architecture) {
       continue;
     }
     const std::string full = section + ".full_attention", sliding = section + ".sliding_attention";
-    const bool windows = architecture.attention_window > 0;
+    const bool mixed = model::MixesWindows(architecture);
+    const bool windows = architecture.attention_window > 0 && !mixed;
     const std::string& own = windows ? sliding : full;
     const std::string& other = windows ? full : sliding;
-    if (reader.Find(other) != nullptr) {
+    if (mixed) {
+      // One base for all: it is the same work, and files for other programs state but one.
+      reader.Accept(other);
+    } else if (reader.Find(other) != nullptr) {
       reader.Warn(other,
                   "no layer of this model is of that type; its rotary positions are left out");
     }
@@ -389,10 +297,28 @@ struct ModelType {
   Architecture (*read)(Reader& reader, KeysOfFields& keys);
 };
 constexpr ModelType kModelTypes[] = {
-    {"bert", ReadBertBase},     {"gpt2", ReadGpt2},
-    {"llama", ReadLlama},       {"megatron-bert", ReadMegatronBert},
-    {"mistral", ReadMistral},   {"mpt", ReadMpt},
-    {"nemotron", ReadNemotron}, {"qwen2", ReadQwen2}};
+    {"bert", ReadBertBase},
+    {"deepseek_v2", ReadDeepseekV2},
+    {"deepseek_v3", ReadDeepseekV3},
+    {"gemma2", ReadGemma2},
+    {"gemma3_text", ReadGemma3},
+    {"glm4_moe", ReadGlm4Moe},
+    {"gpt2", ReadGpt2},
+    {"gpt_oss", ReadGptOss},
+    {"kimi_k2", ReadKimiK2},
+    {"llama", ReadLlama},
+    {"llama4_text", ReadLlama4},
+    {"megatron-bert", ReadMegatronBert},
+    {"mistral", ReadMistral},
+    {"mixtral", ReadMixtral},
+    {"mpt", ReadMpt},
+    {"nemotron", ReadNemotron},
+    {"olmo2", ReadOlmo2},
+    {"phi3", ReadPhi3},
+    {"qwen2", ReadQwen2},
+    {"qwen3", ReadQwen3},
+    {"qwen3_moe", ReadQwen3Moe},
+};
 
 const ModelType* TypeCalled(const JsonValue* name) {
   if (name == nullptr || name->kind != Kind::kText) return nullptr;

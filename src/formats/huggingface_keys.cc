@@ -52,7 +52,7 @@ constexpr std::string_view kWithoutEffect[] = {
     "high_freq_factor", "rope_impl", "rope_dail_config", "rope_hf_config",
     // Which layers have a window: without one, which `sliding_window` states, it does nothing.
     "max_window_layers",
-    // How experts are chosen: without experts, of which a model has none here, it does nothing.
+    // How experts are chosen: classes that have experts ask for what they follow of it.
     "num_experts_per_tok", "num_experts_per_token", "first_k_dense_replace", "moe_layer_freq",
     "decoder_sparse_step", "mlp_only_layers", "scoring_func", "topk_method", "n_group",
     "topk_group", "norm_topk_prob", "routed_scaling_factor", "output_router_logits",
@@ -73,11 +73,14 @@ struct Effect {
 };
 
 // Of shapes, FLOPs or memory: the forecast would be another model's.
-constexpr std::string_view kExperts = "only dense feed-forward layers are modelled";
-constexpr std::string_view kLatent = "latent attention is not modelled";
-constexpr std::string_view kFurtherTokens = "layers that predict further tokens are not modelled";
-constexpr std::string_view kHeadNorms = "norms of queries and keys are not modelled";
-constexpr std::string_view kCaps = "capped scores and logits are not modelled";
+constexpr std::string_view kExperts = "models of this type have no such experts";
+constexpr std::string_view kLatent = "models of this type have no latent attention";
+constexpr std::string_view kFurtherTokens =
+    "layers that predict further tokens are not modelled in models of this type";
+constexpr std::string_view kHeadNorms =
+    "norms of queries and keys are not modelled in models of this type";
+constexpr std::string_view kChunks = "models of this type do not attend within chunks";
+constexpr std::string_view kCaps = "models of this type have no capped scores and logits";
 constexpr std::string_view kWindow = "models of this type have no window of attention";
 constexpr std::string_view kKindsOfAttention =
     "layers of several kinds of attention are not modelled together";
@@ -93,19 +96,6 @@ constexpr std::string_view kUnequal = "layers that differ in shape are not model
 constexpr std::string_view kShared = "layers that share keys and values are not modelled";
 
 constexpr Effect kNotModelled[] = {
-    {"num_local_experts", kExperts, 1},
-    {"num_experts", kExperts, 1},
-    {"n_routed_experts", kExperts, 1},
-    {"moe_num_experts", kExperts, 1},
-    {"n_shared_experts", kExperts},
-    {"num_shared_experts", kExperts},
-    {"moe_intermediate_size", kExperts},
-    {"shared_expert_intermediate_size", kExperts},
-    {"kv_lora_rank", kLatent},
-    {"q_lora_rank", kLatent},
-    {"qk_nope_head_dim", kLatent},
-    {"qk_rope_head_dim", kLatent},
-    {"v_head_dim", kLatent},
     {"num_nextn_predict_layers", kFurtherTokens},
     {"mtp_num_layers", kFurtherTokens},
     {"num_mtp_layers", kFurtherTokens},
@@ -116,9 +106,6 @@ constexpr Effect kNotModelled[] = {
     {"use_qk_layernorm", kHeadNorms},
     {"qk_ln", kHeadNorms},
     {"qk_gn", kHeadNorms},
-    {"attn_logit_softcapping", kCaps},
-    {"final_logit_softcapping", kCaps},
-    {"attention_chunk_size", "attention within chunks of a sequence is not modelled"},
     {"prefix_lm", "only causal attention is modelled in decoders"},
     {"layer_types", kKindsOfAttention},
     {"sliding_window_pattern", kKindsOfAttention, 1},
@@ -153,6 +140,22 @@ constexpr Effect kNotModelled[] = {
     {"chunk_size_feed_forward", "feed-forward layers that run in pieces are not modelled"}};
 // Of models that a model file can describe, whatever their class in transformers has.
 constexpr Effect kNotOfThisType[] = {{"sliding_window", kWindow},
+                                     {"attn_logit_softcapping", kCaps},
+                                     {"final_logit_softcapping", kCaps},
+                                     {"attention_chunk_size", kChunks},
+                                     {"kv_lora_rank", kLatent},
+                                     {"q_lora_rank", kLatent},
+                                     {"qk_nope_head_dim", kLatent},
+                                     {"qk_rope_head_dim", kLatent},
+                                     {"v_head_dim", kLatent},
+                                     {"num_local_experts", kExperts, 1},
+                                     {"num_experts", kExperts, 1},
+                                     {"n_routed_experts", kExperts, 1},
+                                     {"moe_num_experts", kExperts, 1},
+                                     {"n_shared_experts", kExperts},
+                                     {"num_shared_experts", kExperts},
+                                     {"moe_intermediate_size", kExperts},
+                                     {"shared_expert_intermediate_size", kExperts},
                                      {"use_sliding_window", kWindow},
                                      {"sliding_window_size", kWindow, -1},
                                      {"attention_window", kWindow, -1},

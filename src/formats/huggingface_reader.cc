@@ -40,6 +40,12 @@ std::optional<std::int64_t> HuggingFaceReader::OptionalDimension(const std::stri
   return value->integer;
 }
 
+std::int64_t HuggingFaceReader::OptionalDimensionOrZero(const std::string& path) {
+  const JsonValue* value = Find(path);
+  if (value != nullptr && value->kind == Kind::kInteger && value->integer == 0) return 0;
+  return OptionalDimension(path).value_or(0);
+}
+
 std::int64_t HuggingFaceReader::Dimension(const std::string& path) {
   if (Find(path) == nullptr) {
     mistakes_.push_back({"input.missing-key", location(),

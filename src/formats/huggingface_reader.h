@@ -35,6 +35,8 @@ class HuggingFaceReader {
   bool Has(const std::string& path) const;
   // Not 1 and up: reported, and nothing.
   std::optional<std::int64_t> OptionalDimension(const std::string& path);
+  // Where 0 says that there is none, as leaving the key out does.
+  std::int64_t OptionalDimensionOrZero(const std::string& path);
   // 1 after reporting that it is missing or wrong.
   std::int64_t Dimension(const std::string& path);
   bool Boolean(const std::string& path, bool absent);

@@ -126,21 +126,23 @@ std::string Adding(const std::string& text, const std::string& keys) {
 TEST(HuggingFaceTest, AKeyThatChangesTheLayersIsRefusedByName) {
   const std::string llama = TextOf("llama3.1-8b");
   const std::pair<const char*, const char*> cases[] = {
-      {"\"kv_lora_rank\": 512", "latent attention is not modelled: 'kv_lora_rank' is 512"},
+      {"\"kv_lora_rank\": 512",
+       "models of this type have no latent attention: 'kv_lora_rank' is 512"},
       {"\"n_routed_experts\": 256",
-       "only dense feed-forward layers are modelled: 'n_routed_experts' is 256"},
+       "models of this type have no such experts: 'n_routed_experts' is 256"},
       {"\"num_local_experts\": 8",
-       "only dense feed-forward layers are modelled: 'num_local_experts' is 8"},
+       "models of this type have no such experts: 'num_local_experts' is 8"},
       {"\"moe_intermediate_size\": 2048",
-       "only dense feed-forward layers are modelled: 'moe_intermediate_size' is 2048"},
+       "models of this type have no such experts: 'moe_intermediate_size' is 2048"},
       {"\"attn_logit_softcapping\": 50.0",
-       "capped scores and logits are not modelled: 'attn_logit_softcapping' is 50"},
+       "models of this type have no capped scores and logits: 'attn_logit_softcapping' is 50"},
       {"\"final_logit_softcapping\": 30.0",
-       "capped scores and logits are not modelled: 'final_logit_softcapping' is 30"},
+       "models of this type have no capped scores and logits: 'final_logit_softcapping' is 30"},
       {"\"use_qk_norm\": true",
-       "norms of queries and keys are not modelled: 'use_qk_norm' is true"},
+       "norms of queries and keys are not modelled in models of this type: 'use_qk_norm' is true"},
       {"\"num_nextn_predict_layers\": 1",
-       "layers that predict further tokens are not modelled: 'num_nextn_predict_layers' is 1"},
+       "layers that predict further tokens are not modelled in models of this type: "
+       "'num_nextn_predict_layers' is 1"},
       {"\"quantization_config\": {\"quant_method\": \"fp8\"}",
        "weights that are kept quantised are not modelled: 'quantization_config' is an object"},
       {"\"sliding_window\": 4096",
@@ -148,7 +150,7 @@ TEST(HuggingFaceTest, AKeyThatChangesTheLayersIsRefusedByName) {
       {"\"layer_types\": [\"full_attention\", \"linear_attention\"]",
        "layers of type 'linear_attention' are not modelled: 'layer_types' is an array"},
       {"\"attention_chunk_size\": 8192",
-       "attention within chunks of a sequence is not modelled: 'attention_chunk_size' is 8192"},
+       "models of this type do not attend within chunks: 'attention_chunk_size' is 8192"},
       {"\"resid_pdrop\": 0.1", "models of this type have no such dropout: 'resid_pdrop' is 0.1"},
       {"\"qkv_bias\": true", "models of this type have no such biases: 'qkv_bias' is true"},
       {"\"add_cross_attention\": true",
@@ -169,7 +171,7 @@ TEST(HuggingFaceTest, AKeyThatChangesTheLayersIsRefusedByName) {
 // No class of an accepted type knows these; bert and gpt2 have dropout of their own.
 TEST(HuggingFaceTest, EveryTypeRefusesThem) {
   for (const char* name :
-       {"gpt2", "llama2-7b", "llama3.1-8b", "mistral-7b", "mpt-7b", "qwen2-7b"}) {
+       {"gpt2", "llama2-7b", "llama3.1-8b", "mistral-7b", "mixtral-8x7b", "mpt-7b", "qwen2-7b"}) {
     const Diagnostics mistakes = MistakesIn(
         Adding(TextOf(name), "\"kv_lora_rank\": 512, \"n_routed_experts\": 8, \"made_up\": 1"));
     ASSERT_EQ(mistakes.size(), 2U) << name << "\n" << Format(mistakes);
@@ -378,6 +380,12 @@ TEST(HuggingFaceTest, TypesOfLayers) {
   EXPECT_EQ(window(llama, LayerTypes(32, full, 0, "")), 0);
   EXPECT_EQ(window(mistral, LayerTypes(32, sliding, 0, "")), 4096);
   EXPECT_EQ(window(mistral, LayerTypes(32, full, 0, "")), 0);
+  // Every 32nd is full, which is the last one.
+  const Architecture mixed = ArchitectureOf(Adding(mistral, LayerTypes(31, sliding, 1, full)));
+  EXPECT_EQ(mixed.attention_window, 4096);
+  EXPECT_EQ(mixed.full_attention_every, 32);
+  EXPECT_EQ(ArchitectureOf(Adding(mistral, LayerTypes(32, sliding, 0, ""))).full_attention_every,
+            0);
   EXPECT_EQ(window(qwen, LayerTypes(28, full, 0, "")), 0);
   EXPECT_EQ(window(qwen, LayerTypes(28, sliding, 0, "")), 131072);
   // use_sliding_window is false: there is no window for the layers that would have one.
@@ -389,13 +397,14 @@ TEST(HuggingFaceTest, TypesOfLayers) {
   };
   EXPECT_EQ(
       refused(mistral, LayerTypes(16, full, 16, sliding)),
-      "layers with and without a window are not modelled together: 'layer_types' is an array");
+      "layers with and without a window are modelled where every so-many-th has none, in no other "
+      "order: 'layer_types' is an array");
   EXPECT_EQ(
       refused(qwen, LayerTypes(14, full, 14, sliding)),
-      "layers with and without a window are not modelled together: 'layer_types' is an array");
-  EXPECT_EQ(
-      refused(llama, LayerTypes(16, full, 16, sliding)),
-      "layers with and without a window are not modelled together: 'layer_types' is an array");
+      "layers with and without a window are modelled where every so-many-th has none, in no other "
+      "order: 'layer_types' is an array");
+  EXPECT_EQ(refused(llama, LayerTypes(16, full, 16, sliding)),
+            "models of this type have no window of attention: 'layer_types' is an array");
   EXPECT_EQ(refused(llama, LayerTypes(32, sliding, 0, "")),
             "models of this type have no window of attention: 'layer_types' is an array");
   EXPECT_EQ(refused(mistral, LayerTypes(31, sliding, 0, "")),
@@ -435,7 +444,7 @@ TEST(HuggingFaceTest, MistakesOfAWrapper) {
                  ", \"quantization_config\": {\"quant_method\": \"fp8\"}}");
   ASSERT_EQ(mistakes.size(), 2U) << Format(mistakes);
   EXPECT_EQ(mistakes[0].message,
-            "latent attention is not modelled: 'text_config.kv_lora_rank' is 512");
+            "models of this type have no latent attention: 'text_config.kv_lora_rank' is 512");
   EXPECT_EQ(mistakes[1].message,
             "weights that are kept quantised are not modelled: 'quantization_config' is an object");
   // Dimensions that the file leaves to transformers.
@@ -444,18 +453,309 @@ TEST(HuggingFaceTest, MistakesOfAWrapper) {
                 .message,
             "missing key: 'text_config.num_hidden_layers'");
   const Diagnostics other = MistakesIn(
-      "{\"model_type\": \"gemma3\", \"text_config\": {\"model_type\": \"gemma3_text\"}}");
+      "{\"model_type\": \"gemma3n\", \"text_config\": {\"model_type\": \"gemma3n_text\"}}");
   ASSERT_EQ(other.size(), 1U);
   EXPECT_EQ(other[0].code, "model.unknown-type");
-  EXPECT_EQ(other[0].message, "models of this type are not modelled: 'gemma3_text'");
+  EXPECT_EQ(other[0].message, "models of this type are not modelled: 'gemma3n_text'");
 }
 
-TEST(HuggingFaceTest, ExpertsAreNotModelled) {
+TEST(HuggingFaceTest, ClassesWithoutExpertsRefuseThem) {
   const Diagnostics mistakes = MistakesIn(
       With(TextOf("llama3.1-8b"), "\"hidden_act\"", "\"num_local_experts\": 8, \"hidden_act\""));
   ASSERT_EQ(mistakes.size(), 1U) << Format(mistakes);
   EXPECT_EQ(mistakes[0].message,
-            "only dense feed-forward layers are modelled: 'num_local_experts' is 8");
+            "models of this type have no such experts: 'num_local_experts' is 8");
+}
+
+TEST(HuggingFaceTest, Mixtral) {
+  const std::string text = TextOf("mixtral-8x7b");
+  const HuggingFaceConfig config = ConfigOf(text);
+  EXPECT_EQ(Parameters(config.architecture), 46'702'792'704);
+  EXPECT_EQ(config.warnings, std::vector<std::string>());
+  EXPECT_EQ(config.constants.rotary_base, 1'000'000);
+  EXPECT_EQ(config.architecture.experts.per_token, 2);
+  EXPECT_EQ(config.architecture.experts.scores, model::RouterScores::kSoftmaxOfChosen);
+  EXPECT_EQ(config.architecture.attention_window, 0);
+  // The larger one differs in these.
+  std::string large = With(text, "\"hidden_size\": 4096", "\"hidden_size\": 6144");
+  large = With(large, "\"num_hidden_layers\": 32", "\"num_hidden_layers\": 56");
+  large = With(large, "\"num_attention_heads\": 32", "\"num_attention_heads\": 48");
+  large = With(large, "\"intermediate_size\": 14336", "\"intermediate_size\": 16384");
+  EXPECT_EQ(Parameters(ArchitectureOf(large)), 140'620'634'112);
+  EXPECT_EQ(Parameters(ArchitectureOf(With(large, "32000", "32768"))), 140'630'071'296);
+}
+
+TEST(HuggingFaceTest, Qwen3HasNormsOfQueriesAndKeys) {
+  const std::string text = TextOf("qwen3-8b");
+  const HuggingFaceConfig config = ConfigOf(text);
+  EXPECT_EQ(Parameters(config.architecture), 8'190'735'360);
+  EXPECT_EQ(config.warnings, std::vector<std::string>());
+  EXPECT_TRUE(config.architecture.qk_norm);
+  EXPECT_EQ(config.architecture.attention_window, 0);
+  EXPECT_EQ(config.constants.norm_epsilon, 1e-6);
+  const std::string windows =
+      With(With(text, "\"use_sliding_window\": false", "\"use_sliding_window\": true"),
+           "\"max_window_layers\": 36", "\"max_window_layers\": 0");
+  EXPECT_EQ(ArchitectureOf(windows).attention_window, 4096);
+  const Architecture biased =
+      ArchitectureOf(With(text, "\"attention_bias\": false", "\"attention_bias\": true"));
+  EXPECT_EQ(Parameters(biased), 8'190'735'360 + 36 * (4096 + 2 * 1024 + 4096));
+  // 16 heads of 128 beside a hidden size of 1024: the smallest one, whose embeddings are tied.
+  const Architecture small = ArchitectureOf(
+      R"({"model_type": "qwen3", "hidden_size": 1024, "num_hidden_layers": 28, "head_dim": 128,
+          "num_attention_heads": 16, "num_key_value_heads": 8, "intermediate_size": 3072,
+          "vocab_size": 151936, "tie_word_embeddings": true})");
+  EXPECT_EQ(Parameters(small), 596'049'920);
+}
+
+TEST(HuggingFaceTest, Qwen3Mixtures) {
+  const std::string text = TextOf("qwen3-30b-a3b");
+  const HuggingFaceConfig config = ConfigOf(text);
+  EXPECT_EQ(Parameters(config.architecture), 30'532'122'624);
+  EXPECT_EQ(config.warnings, std::vector<std::string>());
+  EXPECT_EQ(config.architecture.experts, (model::Experts{.count = 128,
+                                                         .per_token = 8,
+                                                         .feed_forward = 768,
+                                                         .scores = model::RouterScores::kSoftmax,
+                                                         .normalized_weights = true}));
+  std::string large = With(text, "\"hidden_size\": 2048", "\"hidden_size\": 4096");
+  large = With(large, "\"num_hidden_layers\": 48", "\"num_hidden_layers\": 94");
+  large = With(large, "\"num_attention_heads\": 32", "\"num_attention_heads\": 64");
+  large = With(large, "\"moe_intermediate_size\": 768", "\"moe_intermediate_size\": 1536");
+  EXPECT_EQ(Parameters(ArchitectureOf(large)), 235'093'634'560);
+  EXPECT_EQ(Parameters(ArchitectureOf(With(text, "num_experts\"", "num_local_experts\""))),
+            30'532'122'624);
+  // Every second block is dense, with the width of its own.
+  const Architecture mixed =
+      ArchitectureOf(With(text, "\"decoder_sparse_step\": 1", "\"decoder_sparse_step\": 2"));
+  EXPECT_EQ(Parameters(mixed), 30'532'122'624 - 24 * 2048LL * (3 * (128 * 768 - 6144) + 128));
+  EXPECT_EQ(
+      MistakesIn(With(text, "\"mlp_only_layers\": []", "\"mlp_only_layers\": [0]")).at(0).message,
+      "dense layers in places of their own are not modelled: 'mlp_only_layers' is an array");
+}
+
+TEST(HuggingFaceTest, DeepseekV3) {
+  const std::string text = TextOf("deepseek-v3");
+  const HuggingFaceConfig config = ConfigOf(text);
+  EXPECT_EQ(Parameters(config.architecture), 671'026'404'352);
+  EXPECT_EQ(config.warnings,
+            (std::vector<std::string>{
+                "model: 'quantization_config' is an object: the forecast keeps weights as "
+                "training.precision says, not as this checkpoint does",
+                "model: 'num_nextn_predict_layers' is 1: the forecast is that of the main model, "
+                "without layers that predict further tokens; with num_nextn_predict_layers a model "
+                "file has one"}));
+  EXPECT_EQ(config.architecture.latent, model::DeepseekV3().latent);
+  EXPECT_EQ(config.architecture.experts, model::DeepseekV3().experts);
+  EXPECT_EQ(config.architecture.head_size, 192);
+  ASSERT_TRUE(config.constants.rotary_scaling.has_value());
+  EXPECT_EQ(config.constants.rotary_scaling->rule, model::RotaryRule::kYarn);
+  // As transformers 5 writes it: the turned part of a head, and the whole.
+  EXPECT_EQ(ArchitectureOf(Adding(text, "\"head_dim\": 64, \"qk_head_dim\": 192")).head_size, 192);
+
+  // Kimi K2 differs in these.
+  std::string kimi = With(text, "\"deepseek_v3\"", "\"kimi_k2\"");
+  kimi = With(kimi, "\"num_attention_heads\": 128", "\"num_attention_heads\": 64");
+  kimi = With(kimi, "\"num_key_value_heads\": 128", "\"num_key_value_heads\": 64");
+  kimi = With(kimi, "\"n_routed_experts\": 256", "\"n_routed_experts\": 384");
+  kimi = With(kimi, "\"first_k_dense_replace\": 3", "\"first_k_dense_replace\": 1");
+  kimi = With(kimi, "\"vocab_size\": 129280", "\"vocab_size\": 163840");
+  kimi = With(With(kimi, "\"n_group\": 8", "\"n_group\": 1"), "\"topk_group\": 4",
+              "\"topk_group\": 1");
+  EXPECT_EQ(Parameters(ArchitectureOf(kimi)), 1'026'408'209'408);
+  EXPECT_EQ(ArchitectureOf(kimi).experts.groups, 0);
+}
+
+// deepseek-ai/DeepSeek-V2-Lite, and Moonlight as a model of the later type.
+TEST(HuggingFaceTest, DeepseekV2Lite) {
+  const std::string text =
+      R"({"model_type": "deepseek_v2", "hidden_size": 2048, "num_hidden_layers": 27,
+          "num_attention_heads": 16, "num_key_value_heads": 16, "intermediate_size": 10944,
+          "vocab_size": 102400, "kv_lora_rank": 512, "q_lora_rank": null, "qk_nope_head_dim": 128,
+          "qk_rope_head_dim": 64, "v_head_dim": 128, "n_routed_experts": 64, "n_shared_experts": 2,
+          "num_experts_per_tok": 6, "moe_intermediate_size": 1408, "first_k_dense_replace": 1,
+          "moe_layer_freq": 1, "n_group": 1, "topk_group": 1, "topk_method": "greedy",
+          "scoring_func": "softmax", "norm_topk_prob": false, "routed_scaling_factor": 1.0})";
+  EXPECT_EQ(ConfigOf(text).warnings, std::vector<std::string>());
+  const Architecture a = ArchitectureOf(text);
+  EXPECT_EQ(Parameters(a), 15'706'484'224);
+  EXPECT_EQ(a.experts, model::DeepseekV2Lite().experts);
+  std::string moonlight = With(text, "deepseek_v2", "deepseek_v3");
+  moonlight = With(moonlight, "\"intermediate_size\": 10944", "\"intermediate_size\": 11264");
+  moonlight = With(moonlight, "102400", "163840");
+  moonlight = With(With(moonlight, "\"greedy\"", "\"noaux_tc\""), "\"softmax\"", "\"sigmoid\"");
+  EXPECT_EQ(Parameters(ArchitectureOf(moonlight)), 15'960'108'544);
+  EXPECT_TRUE(ArchitectureOf(moonlight).experts.balancing_bias);
+}
+
+TEST(HuggingFaceTest, GptOss) {
+  const std::string text = TextOf("gpt-oss-20b");
+  const HuggingFaceConfig config = ConfigOf(text);
+  EXPECT_EQ(Parameters(config.architecture), 20'914'757'184);
+  EXPECT_EQ(config.warnings,
+            std::vector<std::string>{
+                "model: 'quantization_config' is an object: the forecast keeps weights as "
+                "training.precision says, not as this checkpoint does"});
+  EXPECT_EQ(config.architecture.experts, model::GptOss20B().experts);
+  EXPECT_EQ(config.architecture.attention_window, 128);
+  EXPECT_EQ(config.architecture.full_attention_every, 2);
+  EXPECT_EQ(config.constants.rotary_base, 150'000);
+  ASSERT_TRUE(config.constants.rotary_scaling.has_value());
+  EXPECT_EQ(config.constants.rotary_scaling->factor, 32);
+  // Without layer_types the same, as transformers fills it in.
+  const std::string plain = With(text, "\"layer_types\"", "\"layer_types_of\"");
+  EXPECT_EQ(ArchitectureOf(plain).full_attention_every, 2);
+  EXPECT_EQ(
+      MistakesIn(With(text, "\"attention_bias\": true", "\"attention_bias\": false")).at(0).message,
+      "all products of this model_type have biases: 'attention_bias' is false");
+}
+
+// google/gemma-2-9b and google/gemma-3-27b-pt, whose text model stands in a wrapper.
+TEST(HuggingFaceTest, Gemma) {
+  const std::string text =
+      R"({"model_type": "gemma2", "hidden_size": 3584, "num_hidden_layers": 42, "head_dim": 256,
+          "num_attention_heads": 16, "num_key_value_heads": 8, "intermediate_size": 14336,
+          "vocab_size": 256000, "hidden_act": "gelu_pytorch_tanh", "sliding_window": 4096,
+          "hidden_activation": "gelu_pytorch_tanh", "attn_logit_softcapping": 50.0,
+          "final_logit_softcapping": 30.0, "query_pre_attn_scalar": 256, "attention_bias": false,
+          "cache_implementation": "hybrid", "sliding_window_size": 4096})";
+  // One key is of another program.
+  const Architecture a = ArchitectureOf(With(text, ", \"sliding_window_size\": 4096", ""));
+  EXPECT_EQ(Parameters(a), 9'241'705'984);
+  EXPECT_EQ(a.score_cap, 50);
+  EXPECT_EQ(a.logit_cap, 30);
+  EXPECT_EQ(a.attention_window, 4096);
+  EXPECT_EQ(a.full_attention_every, 2);
+  EXPECT_TRUE(a.tie_embeddings);
+  EXPECT_EQ(MistakesIn(text).at(0).message,
+            "models of this type have no window of attention: 'sliding_window_size' is 4096");
+  EXPECT_EQ(ArchitectureOf(With(With(text, ", \"sliding_window_size\": 4096", ""), "50.0", "null"))
+                .score_cap,
+            0);
+  const std::string wrapper =
+      R"({"model_type": "gemma3", "text_config": {"model_type": "gemma3_text", "hidden_size": 5376,
+          "num_hidden_layers": 62, "head_dim": 128, "num_attention_heads": 32,
+          "num_key_value_heads": 16, "intermediate_size": 21504,
+          "query_pre_attn_scalar": 168, "sliding_window": 1024,
+          "rope_scaling": {"factor": 8.0, "rope_type": "linear"}}})";
+  EXPECT_EQ(Parameters(ArchitectureOf(wrapper)), 27'009'346'304);
+  EXPECT_EQ(ArchitectureOf(wrapper).full_attention_every, 6);
+  EXPECT_EQ(ArchitectureOf(With(wrapper, "\"sliding_window\": 1024",
+                                "\"sliding_window\": 1024, \"sliding_window_pattern\": 3"))
+                .full_attention_every,
+            3);
+  // The smallest with a vision tower states no more than this.
+  EXPECT_EQ(Parameters(ArchitectureOf(
+                R"({"model_type": "gemma3", "text_config": {"model_type": "gemma3_text",
+                    "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34,
+                    "sliding_window": 1024}})")),
+            3'880'263'168);
+  // As transformers 5 writes it: an object for each type of layer.
+  const HuggingFaceConfig newer = ConfigOf(
+      With(wrapper, "\"rope_scaling\": {\"factor\": 8.0, \"rope_type\": \"linear\"}",
+           "\"rope_parameters\": {\"full_attention\": {\"rope_type\": \"linear\", \"factor\": 8.0, "
+           "\"rope_theta\": 1e6}, \"sliding_attention\": {\"rope_type\": \"default\", "
+           "\"rope_theta\": 1e4}}"));
+  EXPECT_EQ(newer.warnings.size(), 1U);  // of what the wrapper leaves out
+  EXPECT_EQ(newer.constants.rotary_base, 1'000'000);
+}
+
+// microsoft/phi-4 and allenai/OLMo-2-1124-7B.
+TEST(HuggingFaceTest, Phi4AndOlmo2) {
+  const std::string phi =
+      R"({"model_type": "phi3", "hidden_size": 5120, "num_hidden_layers": 40,
+          "num_attention_heads": 40, "num_key_value_heads": 10, "intermediate_size": 17920,
+          "vocab_size": 100352, "hidden_act": "silu", "embd_pdrop": 0.0, "resid_pdrop": 0.0,
+          "attention_dropout": 0.0, "attention_bias": false, "sliding_window": null,
+          "original_max_position_embeddings": 16384, "rope_theta": 250000})";
+  EXPECT_EQ(Parameters(ArchitectureOf(phi)), 14'659'507'200);
+  EXPECT_EQ(ConfigOf(phi).warnings, std::vector<std::string>());
+  const Architecture windowed =
+      ArchitectureOf(With(phi, "\"sliding_window\": null", "\"sliding_window\": 2047"));
+  EXPECT_EQ(windowed.attention_window, 2047);
+  EXPECT_TRUE(ArchitectureOf(With(phi, "\"resid_pdrop\": 0.0", "\"resid_pdrop\": 0.1")).dropout);
+  const std::string olmo =
+      R"({"model_type": "olmo2", "hidden_size": 4096, "num_hidden_layers": 32,
+          "num_attention_heads": 32, "num_key_value_heads": 32, "intermediate_size": 11008,
+          "vocab_size": 100352, "hidden_act": "silu", "attention_bias": false})";
+  EXPECT_EQ(Parameters(ArchitectureOf(olmo)), 7'298'617'344);
+  EXPECT_EQ(ConfigOf(olmo).warnings, std::vector<std::string>());
+}
+
+// zai-org/GLM-4.5.
+TEST(HuggingFaceTest, Glm45) {
+  const std::string text =
+      R"({"model_type": "glm4_moe", "hidden_size": 5120, "num_hidden_layers": 92, "head_dim": 128,
+          "num_attention_heads": 96, "num_key_value_heads": 8, "intermediate_size": 12288,
+          "vocab_size": 151552, "attention_bias": true, "use_qk_norm": true,
+          "first_k_dense_replace": 3, "moe_intermediate_size": 1536, "n_routed_experts": 160,
+          "n_shared_experts": 1, "num_experts_per_tok": 8, "n_group": 1, "topk_group": 1,
+          "norm_topk_prob": true, "routed_scaling_factor": 2.5, "partial_rotary_factor": 0.5,
+          "num_nextn_predict_layers": 1})";
+  const HuggingFaceConfig config = ConfigOf(text);
+  EXPECT_EQ(Parameters(config.architecture), 352'797'814'784);
+  EXPECT_EQ(config.architecture.experts, model::Glm45().experts);
+  EXPECT_EQ(config.warnings.size(), 2U);  // of the further token and of a half of each head
+  const std::string air = With(text, "\"use_qk_norm\": true", "\"use_qk_norm\": false");
+  EXPECT_FALSE(ArchitectureOf(air).qk_norm);
+}
+
+// meta-llama/Llama-4-Scout-17B-16E, the text model; Maverick.
+TEST(HuggingFaceTest, Llama4) {
+  const std::string text =
+      R"({"model_type": "llama4_text", "hidden_size": 5120, "num_hidden_layers": 48,
+          "head_dim": 128, "num_attention_heads": 40, "num_key_value_heads": 8,
+          "intermediate_size": 8192, "intermediate_size_mlp": 16384, "vocab_size": 202048,
+          "num_local_experts": 16, "num_experts_per_tok": 1, "interleave_moe_layer_step": 1,
+          "attention_chunk_size": 8192, "no_rope_layers": [], "attn_temperature_tuning": 4,
+          "attn_scale": 0.1, "floor_scale": 8192, "for_llm_compression": false,
+          "use_qk_norm": true, "router_jitter_noise": 0.0})";
+  const HuggingFaceConfig config = ConfigOf(text);
+  EXPECT_EQ(Parameters(config.architecture), 107'769'861'120);
+  EXPECT_EQ(config.warnings, std::vector<std::string>());
+  EXPECT_EQ(config.architecture.attention_chunk, 8192);
+  EXPECT_EQ(config.architecture.full_attention_every, 4);
+  std::string maverick = With(text, "\"num_local_experts\": 16", "\"num_local_experts\": 128");
+  maverick = With(maverick, "\"interleave_moe_layer_step\": 1", "\"interleave_moe_layer_step\": 2");
+  EXPECT_EQ(Parameters(ArchitectureOf(maverick)), 400'711'848'960);
+  EXPECT_EQ(
+      ArchitectureOf(With(text, "\"attention_chunk_size\": 8192", "\"attention_chunk_size\": null"))
+          .full_attention_every,
+      0);
+}
+
+TEST(HuggingFaceTest, MistakesOfLatentAttention) {
+  const std::string text = TextOf("deepseek-v3");
+  EXPECT_EQ(MistakesIn(With(text, "\"kv_lora_rank\": 512,", "")).at(0).message,
+            "missing key: 'kv_lora_rank'");
+  EXPECT_EQ(MistakesIn(With(text, "\"moe_layer_freq\": 1", "\"moe_layer_freq\": 2")).at(0).message,
+            "dense layers among those with experts are not modelled: 'moe_layer_freq' is 2");
+  EXPECT_EQ(
+      MistakesIn(With(text, "\"attention_bias\": false", "\"attention_bias\": true")).at(0).message,
+      "latent attention is modelled without biases: 'attention_bias' is true");
+  EXPECT_EQ(MistakesIn(With(text, "\"sigmoid\"", "\"tanh\"")).at(0).message,
+            "only softmax and sigmoid are modelled: 'scoring_func' is 'tanh'");
+  const Diagnostics heads =
+      MistakesIn(With(text, "\"num_key_value_heads\": 128", "\"num_key_value_heads\": 8"));
+  ASSERT_EQ(heads.size(), 1U) << Format(heads);
+  EXPECT_EQ(heads[0].message, "latent attention makes keys and values for every head: 8 and 128");
+}
+
+TEST(HuggingFaceTest, MistakesOfAMixture) {
+  const std::string text = TextOf("mixtral-8x7b");
+  const Diagnostics missing = MistakesIn(With(text, "\"num_local_experts\": 8,", ""));
+  ASSERT_EQ(missing.size(), 1U) << Format(missing);
+  EXPECT_EQ(missing[0].message, "missing key: 'num_local_experts'");
+  const Diagnostics impossible =
+      MistakesIn(With(text, "\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 9"));
+  ASSERT_EQ(impossible.size(), 1U) << Format(impossible);
+  EXPECT_EQ(impossible[0].message, "num_experts_per_tok must lie between 1 and 8: 9");
+  EXPECT_EQ(impossible[0].location.line, 15);
+  const HuggingFaceConfig loss =
+      ConfigOf(With(text, "\"output_router_logits\": false", "\"output_router_logits\": true"));
+  EXPECT_EQ(loss.warnings,
+            std::vector<std::string>{"model: 'output_router_logits' is true: the forecast leaves "
+                                     "out the router's auxiliary loss"});
 }
 
 TEST(HuggingFaceTest, MistralHasAWindow) {
@@ -575,15 +875,18 @@ TEST(HuggingFaceTest, ImpossibleDimensionsPointAtTheirKey) {
 
 TEST(HuggingFaceTest, UnknownTypesGetAHint) {
   const std::string known =
-      "known are bert, gpt2, llama, megatron-bert, mistral, mpt, nemotron, qwen2";
+      "known are bert, deepseek_v2, deepseek_v3, gemma2, gemma3_text, glm4_moe, gpt2, gpt_oss, "
+      "kimi_k2, llama, llama4_text, megatron-bert, mistral, mixtral, mpt, nemotron, olmo2, phi3, "
+      "qwen2, qwen3, qwen3_moe";
   const Diagnostics mistakes = MistakesIn("{\"model_type\": \"lama\"}");
   ASSERT_EQ(mistakes.size(), 1U);
   EXPECT_EQ(mistakes[0].code, "model.unknown-type");
   EXPECT_EQ(mistakes[0].hint, known);
-  // Mixtral has experts, and is no typing mistake for Mistral.
-  EXPECT_EQ(
-      MistakesIn("{\"model_type\": \"mixtral\"}").at(0).hint,
-      "mixtral differs from mistral by mixtures of experts, which are not modelled; " + known);
+  // Falcon is known by name.
+  EXPECT_EQ(MistakesIn("{\"model_type\": \"falcon\"}").at(0).hint,
+            "falcon differs from gpt2 by attention and feed-forward side by side, which are not "
+            "modelled; " +
+                known);
   EXPECT_EQ(MistakesIn("{\"model_type\": \"mamba2\"}").at(0).hint,
             "mamba has state-space layers, which are not modelled; " + known);
   EXPECT_EQ(MistakesIn("{\"a\": 1}").at(0).code, "input.missing-key");

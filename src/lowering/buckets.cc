@@ -7,18 +7,21 @@
 namespace stepcast::lowering {
 
 std::vector<int> GradientReadyOrder(const model::Model& model,
-                                    std::span<const model::LayerWork> works) {
+                                    std::span<const model::LayerWork> works,
+                                    std::span<const int> work_of_layer) {
   std::vector<int> contributions(model.tensors.size(), 0);
   for (const model::Layer& layer : model.layers) {
     for (const int tensor : layer.tensors) ++contributions[tensor];
   }
   std::vector<int> order;
   order.reserve(model.tensors.size());
-  for (auto layer = model.layers.rbegin(); layer != model.layers.rend(); ++layer) {
-    for (const model::Operation& op : works[layer->work].backward) {
+  for (std::size_t index = model.layers.size(); index-- > 0;) {
+    const model::Layer& layer = model.layers[index];
+    for (const model::Operation& op :
+         works[static_cast<std::size_t>(work_of_layer[index])].backward) {
       const auto first = order.size();
       for (const int position : op.gradients) {
-        const int tensor = layer->tensors[position];
+        const int tensor = layer.tensors[position];
         if (--contributions[tensor] == 0) order.push_back(tensor);
       }
       if (order.size() - first <= 1) continue;

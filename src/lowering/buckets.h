@@ -13,9 +13,10 @@ namespace stepcast::lowering {
 // Tensors (indices into Model::tensors) in the order in which their gradients are complete: layers
 // from last to first, a layer's kernels in order; a tied tensor when its last contribution is
 // there. Tensors that one kernel completes stand in reverse registration order, as autograd's
-// hooks of one node do. Every tensor once.
+// hooks of one node do. Every tensor once. `work_of_layer`: which of the works each layer does.
 std::vector<int> GradientReadyOrder(const model::Model& model,
-                                    std::span<const model::LayerWork> works);
+                                    std::span<const model::LayerWork> works,
+                                    std::span<const int> work_of_layer);
 
 struct Bucket {
   std::span<const int> tensors;  // of the order that was cut into buckets

@@ -54,7 +54,8 @@ TEST(Buckets, ZeroLimitMeansOneTensorEach) {
 TEST(GradientReadyOrder, IsReverseRegistrationForALayerList) {
   const model::Model model = ListOf({{1, 2}, {3}, {4, 5, 6}});
   const auto works = model::BuildWork(model, {});
-  EXPECT_EQ(GradientReadyOrder(model, works), (std::vector<int>{5, 4, 3, 2, 1, 0}));
+  EXPECT_EQ(GradientReadyOrder(model, works, model::WorkOfLayers(model, {})),
+            (std::vector<int>{5, 4, 3, 2, 1, 0}));
 }
 
 RC_GTEST_PROP(Buckets, EveryTensorOnceAndEveryBucketButTheLastFull,

@@ -133,7 +133,7 @@ class Ddp final : public ShardingStrategy {
     const Bytes first_limit = *plan_.data_parallel.first_bucket_size;
     const std::int64_t bytes = SizeOf(plan_.training.gradient_dtype);
     if (!plan_.data_parallel.find_unused_parameters) {
-      order_ = GradientReadyOrder(model, step_.works());
+      order_ = GradientReadyOrder(model, step_.works(), step_.work_of_layers());
       return AssignBuckets(model, order_, bytes, first_limit, limit);
     }
     order_.resize(model.tensors.size());  // that of definition

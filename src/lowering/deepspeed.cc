@@ -260,8 +260,9 @@ class DeepSpeed final : public ShardingStrategy {
     }
     const DataType kept = plan_.training.gradient_dtype;
     const auto& tensors = step_.model().tensors;
-    reduce_order_ =
-        ReducesInHooks() ? GradientReadyOrder(step_.model(), step_.works()) : RegistrationOrder();
+    reduce_order_ = ReducesInHooks()
+                        ? GradientReadyOrder(step_.model(), step_.works(), step_.work_of_layers())
+                        : RegistrationOrder();
     for (std::size_t i = 0; i < (overlap_ ? 2 : 1); ++i) {
       bucket_buffers_.push_back(
           operations_.AddRange({.first = builder_.AddNumbered("gradient bucket ", i)},

@@ -34,7 +34,7 @@ DeepSpeedUpdate::DeepSpeedUpdate(TrainingStep& step, Index communicator)
   add(communicator_);
   const parallel::AxisSet parts =
       parallel::AxisSet(parallel::Axis::kTensor) | parallel::Axis::kPipeline;
-  add(builder_.AddCommunicator("model", plan::GridOf(step.plan()).Layout(parts)));
+  add(builder_.AddCommunicator("model", plan::GridsOf(step.plan()).Layout(parts)));
 }
 
 Index DeepSpeedUpdate::MemoryKernel(const char* name, std::int64_t elements,

@@ -1,7 +1,9 @@
 #include "src/lowering/fsdp2.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -20,6 +22,7 @@
 #include "src/lowering/training_step.h"
 #include "src/lowering/units.h"
 #include "src/parallel/pipeline_schedule.h"
+#include "src/plan/rank_grid.h"
 
 namespace stepcast::lowering {
 namespace {
@@ -33,7 +36,9 @@ class Fsdp2 final : public ShardingStrategy {
       : step_(step),
         builder_(step.builder()),
         plan_(step.plan()),
-        groups_(ProcessGroupsOf(plan_, step.rank())),
+        groups_{ProcessGroupsOf(plan_, step.rank(), model::ParameterGroup::kDense),
+                ProcessGroupsOf(plan_, step.rank(), model::ParameterGroup::kExperts)},
+        has_experts_apart_(plan::HasExpertGroup(plan_)),
         wrapping_(WrappedUnitsOf(step.model(), plan_.data_parallel, step.stage().ChunkBegins())),
         compute_type_(plan::ComputeType(plan_.training.precision)),
         operations_(builder_),
@@ -48,33 +53,45 @@ class Fsdp2 final : public ShardingStrategy {
     copy_in_stream_ = builder_.AddStream("all-gather copy-in");
     gather_stream_ = builder_.AddStream("all-gather");
     reduce_stream_ = builder_.AddStream("reduce-scatter");
-    communicator_ = builder_.AddCommunicator(groups_.shard_name(), groups_.shard);
-    replica_communicator_ = builder_.AddCommunicator("replica", groups_.replica);
+    for (const model::ParameterGroup group : model::kParameterGroups) {
+      const bool experts = group == model::ParameterGroup::kExperts;
+      if (experts && !(has_experts_apart_ && HasExperts())) continue;
+      const ProcessGroups& ranks = groups_[static_cast<std::size_t>(group)];
+      const std::string prefix = experts ? "expert " : "";
+      communicators_[static_cast<std::size_t>(group)] = {
+          .shard = builder_.AddCommunicator(prefix + ranks.shard_name(), ranks.shard),
+          .replica = builder_.AddCommunicator(prefix + "replica", ranks.replica)};
+    }
     post_reduce_stream_ = reduce_stream_;
-    if (replica_communicator_ != kNone) post_reduce_stream_ = builder_.AddStream("all-reduce");
+    if (communicators_.front().replica != kNone) {
+      post_reduce_stream_ = builder_.AddStream("all-reduce");
+    }
     if (const auto* ranks = std::get_if<std::int64_t>(&reshard())) {
-      kept_communicator_ = builder_.AddCommunicator("reshard", groups_.Near(*ranks));
+      kept_communicator_ = builder_.AddCommunicator("reshard", groups_.front().Near(*ranks));
     }
     AllocateFrameworkWorkspaces(step_);
     offload_.WritePrologue();
-    clipping_.WritePrologue(communicator_);
+    clipping_.WritePrologue(communicators_.front().shard);
     compute_issued_ = builder_.AddEvent("compute issued");
     copy_in_done_ = builder_.AddEvent("copy-in done");
     gradients_copied_ = builder_.AddEvent("gradients copied in");
     updated_ = builder_.AddEvent("updated");
     std::vector<bool> has_parameters;
-    units_ = AddShardedUnits(step_, operations_, wrapping_,
-                             {.shard_index = groups_.shard_index(),
-                              .shard_ranks = plan::ShardRanks(plan_),
-                              .kept_ranks = kept_communicator_ != kNone ? KeptRanks() : 0,
-                              .accumulates = AccumulatesInReduceType()});
-    for (const ShardedUnit& unit : units_) has_parameters.push_back(!unit.empty);
+    units_ = AddShardedUnits(
+        step_, operations_, wrapping_,
+        {.meshes = {MeshOf(model::ParameterGroup::kDense), MeshOf(model::ParameterGroup::kExperts)},
+         .has_experts_apart = has_experts_apart_,
+         .kept_ranks = kept_communicator_ != kNone ? KeptRanks() : 0,
+         .accumulates = AccumulatesInReduceType()});
+    for (std::size_t unit = 0; unit < wrapping_.units.size(); ++unit) {
+      has_parameters.push_back(!units_[unit].empty);
+    }
     for (const PipelineStage::Chunk& chunk : step_.stage().chunks()) {
       chunks_.push_back(
           {.order = UnitOrder(wrapping_, has_parameters, chunk.first_layer, chunk.end_layer),
            .end_layer = chunk.end_layer,
            .units = {}});
-      for (std::size_t unit = 0; unit < units_.size(); ++unit) {
+      for (std::size_t unit = 0; unit < wrapping_.units.size(); ++unit) {
         const int first = units_[unit].first_layer;
         if (first < chunk.first_layer || first >= chunk.end_layer) continue;
         // Modules come before those inside of them.
@@ -91,7 +108,9 @@ class Fsdp2 final : public ShardingStrategy {
     chunk_ = &chunks_[step_.stage().chunk_of(pass)];
     task_ = pass.task;
     for (const int unit : chunk_->units) {
-      if (units_[unit].unshard_issued) FinishUnshard(units_[unit]);
+      ForEachPart(unit, [this](ShardedUnit& part) {
+        if (part.unshard_issued) FinishUnshard(part);
+      });
     }
     if (task_ != parallel::Task::kForward) return;
     HoldGatherUntilComputed();
@@ -113,10 +132,12 @@ class Fsdp2 final : public ShardingStrategy {
   void WriteParameterPass(const parallel::ParameterPass& pass) override {
     using Kind = parallel::ParameterPass::Kind;
     for (const int unit : chunks_[step_.stage().chunk_at(pass.chunk)].units) {
-      if (units_[unit].empty) continue;
-      if (pass.kind == Kind::kUnshard) BeginUnshard(units_[unit]);
-      if (pass.kind != Kind::kUnshard) Reshard(units_[unit]);
-      if (pass.kind == Kind::kReduceGradients && units_[unit].shard_elements > 0) Reduce(unit);
+      ForEachPart(unit, [&](ShardedUnit& part) {
+        if (part.empty) return;
+        if (pass.kind == Kind::kUnshard) BeginUnshard(part);
+        if (pass.kind != Kind::kUnshard) Reshard(part);
+        if (pass.kind == Kind::kReduceGradients && part.shard_elements > 0) Reduce(part);
+      });
     }
     AwaitReductions();
   }
@@ -126,7 +147,11 @@ class Fsdp2 final : public ShardingStrategy {
     if (unit == root() || layer != units_[unit].first_layer) return;
     if (prefetch() == 0) HoldGatherUntilComputed();
     Unshard(unit);
-    if (prefetch() >= 2) PrefetchAfter(unit, +1, prefetch());
+    if (prefetch() >= 2) {
+      PrefetchAfter(unit, +1, prefetch());
+    } else if (prefetch() == 1 && has_experts_apart_) {
+      PrefetchAfter(unit, +1, 1);
+    }
   }
 
   void AfterForward(int layer) override {
@@ -147,7 +172,7 @@ class Fsdp2 final : public ShardingStrategy {
       builder_.Record(step_.compute(), u.kept_written);
       u.has_kept = true;
     }
-    Reshard(u);
+    ForEachPart(unit, [this](ShardedUnit& part) { Reshard(part); });
   }
 
   void BeforeBackward(int layer) override {
@@ -173,11 +198,16 @@ class Fsdp2 final : public ShardingStrategy {
   }
 
   void AppendParameterReads(int layer, std::vector<BufferUse>& uses) override {
-    uses.push_back(Reads(units_[wrapping_.of_layer[layer]].full));
+    const ShardedUnit& unit = units_[wrapping_.of_layer[layer]];
+    uses.push_back(Reads(unit.full));
+    if (unit.experts >= 0) uses.push_back(Reads(units_[unit.experts].full));
   }
 
   void WriteGradient(int layer, int tensor) override {
-    const ShardedUnit& u = units_[wrapping_.of_layer[layer]];
+    const ShardedUnit& whole = units_[wrapping_.of_layer[layer]];
+    const bool of_experts = whole.experts >= 0 &&
+                            step_.model().tensors[tensor].group == model::ParameterGroup::kExperts;
+    const ShardedUnit& u = of_experts ? units_[whole.experts] : whole;
     program::Elements read = u.full.place;
     for (const BlockLayout::Block& block : u.blocks.blocks()) {
       if (block.tensor == tensor) read = u.full.At(block.full_offset);
@@ -228,11 +258,38 @@ class Fsdp2 final : public ShardingStrategy {
   int root() const { return chunk_->order.root; }
 
   std::int64_t KeptRanks() const { return std::get<std::int64_t>(reshard()); }
-  std::int64_t KeptIndex() const { return groups_.rank % KeptRanks(); }
+  std::int64_t KeptIndex() const { return groups_.front().rank % KeptRanks(); }
+  const ProcessGroups& GroupsOf(const ShardedUnit& u) const {
+    return groups_[static_cast<std::size_t>(u.group)];
+  }
+  Fsdp2Shards::Mesh MeshOf(model::ParameterGroup group) const {
+    const ProcessGroups& ranks = groups_[static_cast<std::size_t>(group)];
+    return {.index = ranks.shard_index(), .ranks = ranks.shard.size()};
+  }
+  bool HasExperts() const {
+    const std::vector<model::Tensor>& tensors = step_.model().tensors;
+    return std::any_of(tensors.begin(), tensors.end(), [](const model::Tensor& tensor) {
+      return tensor.group == model::ParameterGroup::kExperts;
+    });
+  }
+  // What is gathered for a module: the parameters of one mesh, and of experts on another.
+  template <typename Visit>
+  void ForEachPart(int unit, const Visit& visit) {
+    visit(units_[unit]);
+    if (units_[unit].experts >= 0) visit(units_[units_[unit].experts]);
+  }
+  // Gradients are averaged over the ranks that hold a parameter; experts' tokens come from all
+  // ranks of the stage that add up gradients.
+  double FactorOf(const ShardedUnit& u) const {
+    if (u.group == model::ParameterGroup::kDense) return 1;
+    return static_cast<double>(GroupsOf(u).data.size()) /
+           static_cast<double>(plan::GradientRanks(plan_));
+  }
+
   // What this rank puts into the gather buffer.
   Range Slice(const ShardedUnit& u, bool from_kept) const {
     if (!from_kept) {
-      return u.gathered.Share(groups_.shard_index(), u.shard_elements + u.frozen.elements);
+      return u.gathered.Share(GroupsOf(u).shard_index(), u.shard_elements + u.frozen.elements);
     }
     return u.gathered.Share(KeptIndex(), u.gathered_elements / KeptRanks());
   }
@@ -249,7 +306,7 @@ class Fsdp2 final : public ShardingStrategy {
     for (std::int64_t distance = 1; distance <= count; ++distance) {
       const int next = chunk_->order.Later(unit, direction * distance);
       if (next < 0 || (direction < 0 && !units_[next].has_backward)) return;
-      IssueGather(units_[next]);
+      ForEachPart(next, [this](ShardedUnit& part) { IssueGather(part); });
     }
   }
 
@@ -279,14 +336,15 @@ class Fsdp2 final : public ShardingStrategy {
     operations_.Writes(slice);
     const BlockLayout& layout = from_kept ? u.kept_blocks : u.gather_blocks;
     for (const BlockLayout::Block& block : layout.blocks()) {
-      const Piece own = layout.Own(block, from_kept ? KeptIndex() : groups_.shard_index());
+      const Piece own = layout.Own(block, from_kept ? KeptIndex() : GroupsOf(u).shard_index());
       builder_.With(Move(slice.At(own.offset), source.At(own.offset), own.elements));
     }
     operations_.Run(copy_in, "all_gather_copy_in");
     if (from_host) operations_.Release(source);
     builder_.Record(copy_in, copy_in_done_);
     builder_.Wait(gather_stream_, copy_in_done_);
-    const Index communicator = from_kept ? kept_communicator_ : communicator_;
+    const Index communicator =
+        from_kept ? kept_communicator_ : communicators_[static_cast<std::size_t>(u.group)].shard;
     if (communicator != kNone) {
       operations_.AllGather(gather_stream_, communicator, u.gathered, slice);
     }
@@ -295,18 +353,16 @@ class Fsdp2 final : public ShardingStrategy {
 
   // Makes the unit's full parameters exist on the compute stream.
   void Unshard(int index) {
-    ShardedUnit& u = units_[index];
-    if (u.unsharded || u.empty) return;
-    IssueGather(u);
+    if (units_[index].unsharded || units_[index].empty) return;
+    ForEachPart(index, [this](ShardedUnit& part) { IssueGather(part); });
     // Forward: the result of the unit before is freed only now, so that its copy-out overlapped
     // the gather just issued.
     if (!in_backward_) FinishForwardGathers();
-    CopyOut(u);
-    if (in_backward_) {
-      FreeGathered(u);
-    } else {
-      deferred_ = index;
-    }
+    ForEachPart(index, [this](ShardedUnit& part) {
+      CopyOut(part);
+      if (in_backward_) FreeGathered(part);
+    });
+    if (!in_backward_) deferred_ = index;
   }
 
   void CopyOut(ShardedUnit& u) {
@@ -347,7 +403,7 @@ class Fsdp2 final : public ShardingStrategy {
 
   void FinishForwardGathers() {
     if (deferred_ < 0) return;
-    FreeGathered(units_[deferred_]);
+    ForEachPart(deferred_, [this](ShardedUnit& part) { FreeGathered(part); });
     deferred_ = -1;
   }
 
@@ -365,7 +421,10 @@ class Fsdp2 final : public ShardingStrategy {
   }
 
   void PostBackward(int index) {
-    ShardedUnit& u = units_[index];
+    ForEachPart(index, [this](ShardedUnit& part) { PostBackward(part); });
+  }
+
+  void PostBackward(ShardedUnit& u) {
     if (u.empty) return;
     if (u.shard_elements == 0) {  // all of it is frozen
       if (!in_pipeline()) Reshard(u);
@@ -395,21 +454,21 @@ class Fsdp2 final : public ShardingStrategy {
     }
     if (!in_pipeline()) Reshard(u);  // set_reshard_after_backward(False)
     if (put_off) return;
-    Reduce(index);
+    Reduce(u);
   }
 
   // The compute stream waits until all reduced gradients are there.
   void AwaitReductions() {
-    if (last_reduced_ < 0) return;
-    builder_.Wait(step_.compute(), units_[last_reduced_].post_reduced);
-    if (offload_.parameters()) builder_.HostWait(units_[last_reduced_].post_reduced);
+    if (last_reduced_ == nullptr) return;
+    builder_.Wait(step_.compute(), last_reduced_->post_reduced);
+    if (offload_.parameters()) builder_.HostWait(last_reduced_->post_reduced);
     FreeReduceInput();
     if (!held_outputs_.empty()) {
-      builder_.Wait(reduce_stream_, units_[last_reduced_].post_reduced);
+      builder_.Wait(reduce_stream_, last_reduced_->post_reduced);
       for (const Range& output : held_outputs_) operations_.Release(output);
       held_outputs_.clear();
     }
-    last_reduced_ = -1;
+    last_reduced_ = nullptr;
   }
 
   void ReleaseGradients(const ShardedUnit& u) {
@@ -436,8 +495,9 @@ class Fsdp2 final : public ShardingStrategy {
     for (const BlockLayout::Block& block : u.blocks.blocks()) {
       const program::Elements gradient =
           u.has_accumulated ? u.accumulated.At(block.exact_offset) : gradients_.place(block.tensor);
-      builder_.With(InBlocks(Move(u.reduce_input.At(block.offset), gradient, block.elements),
-                             block.length, u.shard_elements, block.length));
+      builder_.With(InBlocks(
+          Scaled(FactorOf(u), Move(u.reduce_input.At(block.offset), gradient, block.elements)),
+          block.length, u.shard_elements, block.length));
     }
     operations_.Run(step_.compute(), "chunk_cat");
     if (u.has_accumulated) {
@@ -448,8 +508,8 @@ class Fsdp2 final : public ShardingStrategy {
     }
   }
 
-  void Reduce(int index) {
-    ShardedUnit& u = units_[index];
+  void Reduce(ShardedUnit& u) {
+    const Communicators& over = communicators_[static_cast<std::size_t>(u.group)];
     // One reduce-scatter input in flight.
     FreeReduceInput();
     CopyToReduceInput(u);
@@ -460,16 +520,16 @@ class Fsdp2 final : public ShardingStrategy {
     const bool direct = (first || to_host) && KeepsReducedType();
     const Range& output = direct ? u.state.gradient : u.reduce_output;
     operations_.Allocate(reduce_stream_, output);
-    if (communicator_ != kNone) {
-      operations_.ReduceScatter(reduce_stream_, communicator_, output, u.reduce_input, true);
+    if (over.shard != kNone) {
+      operations_.ReduceScatter(reduce_stream_, over.shard, output, u.reduce_input, true);
     } else {
       // One rank: the input is the output.
       operations_.Copy(reduce_stream_, "copy", output, u.reduce_input);
     }
     builder_.Record(reduce_stream_, u.reduced);
-    if (replica_communicator_ != kNone) {
+    if (over.replica != kNone) {
       builder_.Wait(post_reduce_stream_, u.reduced);
-      operations_.AllReduce(post_reduce_stream_, replica_communicator_, output, true);
+      operations_.AllReduce(post_reduce_stream_, over.replica, output, true);
     }
     if (!direct) KeepReduced(u, output, first || to_host);
     if (to_host) {
@@ -489,8 +549,7 @@ class Fsdp2 final : public ShardingStrategy {
     } else if (!direct) {
       held_outputs_.push_back(output);  // until the all-reduce stream is done with it
     }
-    in_flight_ = index;
-    last_reduced_ = index;
+    in_flight_ = last_reduced_ = &u;
   }
 
   // The sharded gradient is what was reduced, or that is added to it.
@@ -513,24 +572,29 @@ class Fsdp2 final : public ShardingStrategy {
 
   // The compute stream waits until the last reduce-scatter has read its input, then frees it.
   void FreeReduceInput() {
-    if (in_flight_ < 0) return;
-    builder_.Wait(step_.compute(), units_[in_flight_].reduced);
-    operations_.Release(units_[in_flight_].reduce_input);
-    in_flight_ = -1;
+    if (in_flight_ == nullptr) return;
+    builder_.Wait(step_.compute(), in_flight_->reduced);
+    operations_.Release(in_flight_->reduce_input);
+    in_flight_ = nullptr;
   }
 
   TrainingStep& step_;
   ProgramBuilder& builder_;
   const plan::Plan& plan_;
-  const ProcessGroups groups_;
+  const std::array<ProcessGroups, 2> groups_;  // by model::ParameterGroup
+  const bool has_experts_apart_;
   const Units wrapping_;
   const DataType compute_type_;  // what is gathered and what kernels read
 
   StreamId copy_in_stream_ = 0, gather_stream_ = 0, reduce_stream_ = 0, post_reduce_stream_ = 0;
-  Index communicator_ = kNone, replica_communicator_ = kNone, kept_communicator_ = kNone;
+  struct Communicators {
+    Index shard = kNone, replica = kNone;
+  };
+  std::array<Communicators, 2> communicators_{};  // by model::ParameterGroup
+  Index kept_communicator_ = kNone;
   Index compute_issued_ = kNone, copy_in_done_ = kNone, gradients_copied_ = kNone;
   Index updated_ = kNone;
-  std::vector<ShardedUnit> units_;  // as wrapping_.units
+  std::vector<ShardedUnit> units_;  // as wrapping_.units, and behind them those of experts
   Operations operations_;
   LocalGradients gradients_;
   GradientClipping clipping_;
@@ -545,9 +609,9 @@ class Fsdp2 final : public ShardingStrategy {
   std::vector<Chunk> chunks_;
   const Chunk* chunk_ = nullptr;  // of the present pass
   parallel::Task task_ = parallel::Task::kForward;
-  int deferred_ = -1;      // forward: the unit whose gather buffer waits to be freed
-  int in_flight_ = -1;     // the unit whose reduce-scatter input is held
-  int last_reduced_ = -1;  // in this backward
+  int deferred_ = -1;                    // forward: the unit whose gather buffer waits to be freed
+  ShardedUnit* in_flight_ = nullptr;     // whose reduce-scatter input is held
+  ShardedUnit* last_reduced_ = nullptr;  // in this backward
   bool in_backward_ = false;
 };
 

@@ -12,59 +12,68 @@ namespace {
 
 using program::Category;
 
+// Rows are those of the first dimension; of experts that are fewer than the ranks, of the second
+// (torchtitan/models/llama4/infra/parallelize.py, apply_fsdp: Shard(1)).
 std::int64_t ShardElements(const model::Tensor& tensor, std::int64_t ranks) {
-  const std::int64_t rows = tensor.shape.empty() ? 1 : tensor.shape.front();
+  std::int64_t rows = tensor.shape.empty() ? 1 : tensor.shape.front();
+  if (tensor.group == model::ParameterGroup::kExperts && ranks > rows) rows = tensor.shape[1];
   const std::int64_t row = rows == 0 ? 0 : tensor.elements / rows;
   return Shard(rows, ranks).length() * row;
 }
 
 // What a rank holds of each tensor of a unit, padded rows included: DTensors, which the optimizer
 // sees by these local parts. Blocks are alike: as a rule it was worked out for the unit before.
-std::vector<std::int64_t> ShardElements(const model::Model& model, const Units& wrapping,
-                                        std::int64_t ranks, std::span<const ShardedUnit> units) {
+std::vector<std::int64_t> ShardElements(const model::Model& model, const std::vector<int>& own,
+                                        std::int64_t ranks, const ShardedUnit* before) {
   const std::vector<model::Tensor>& tensors = model.tensors;
-  const std::size_t index = units.size();
-  const std::vector<int>& own = wrapping.units[index].tensors;
-  if (index > 0) {
-    const std::vector<int>& before = wrapping.units[index - 1].tensors;
-    const bool alike =
-        std::equal(own.begin(), own.end(), before.begin(), before.end(), [&](int a, int b) {
+  if (before != nullptr) {
+    const bool alike = std::equal(
+        own.begin(), own.end(), before->tensors.begin(), before->tensors.end(), [&](int a, int b) {
           return tensors[a].elements == tensors[b].elements && tensors[a].shape == tensors[b].shape;
         });
-    if (alike) return units.back().tensor_elements;
+    if (alike) return before->tensor_elements;
   }
   std::vector<std::int64_t> elements;
   for (const int t : own) elements.push_back(ShardElements(tensors[t], ranks));
   return elements;
 }
 
-ShardedUnit AddUnit(TrainingStep& step, Operations& operations, const Units& wrapping,
-                    const Fsdp2Shards& shards, std::span<const ShardedUnit> before) {
+// `before`: the unit before it of the same group; nullptr: there is none.
+ShardedUnit AddUnit(TrainingStep& step, Operations& operations, const Unit& unit,
+                    model::ParameterGroup group, const Fsdp2Shards& shards,
+                    const ShardedUnit* before) {
   const model::Model& model = step.model();
   const plan::Training& training = step.plan().training;
   ProgramBuilder& builder = step.builder();
-  const Unit& unit = wrapping.units[before.size()];
-  const Index name = builder.AddText(unit.name);
-  const std::int64_t ranks = shards.shard_ranks;
+  const bool experts = group == model::ParameterGroup::kExperts;
+  const Index name = builder.AddText(experts ? unit.name + ".experts" : unit.name);
+  const Fsdp2Shards::Mesh mesh = shards.meshes[static_cast<std::size_t>(group)];
+  const std::int64_t ranks = mesh.ranks;
   const DataType compute_type = plan::ComputeType(training.precision);
   ShardedUnit u;
+  u.group = group;
   u.root = unit.root;
   u.first_layer = unit.layers.front();
   u.last_layer = unit.layers.back();
-  u.tensors = unit.tensors;
+  for (const int t : unit.tensors) {
+    const bool of_experts =
+        shards.has_experts_apart && model.tensors[t].group == model::ParameterGroup::kExperts;
+    if (of_experts == experts) u.tensors.push_back(t);
+  }
+  const std::vector<int> own_frozen = experts ? std::vector<int>() : unit.frozen;
   std::int64_t exact = 0;  // sum of the unpadded tensors
-  for (const int t : unit.tensors) exact += model.tensors[t].elements;
-  u.tensor_elements = ShardElements(model, wrapping, ranks, before);
+  for (const int t : u.tensors) exact += model.tensors[t].elements;
+  u.tensor_elements = ShardElements(model, u.tensors, ranks, before);
   for (const std::int64_t elements : u.tensor_elements) u.shard_elements += elements;
   std::int64_t frozen = 0, exact_frozen = 0;
-  for (const int t : unit.frozen) {
+  for (const int t : own_frozen) {
     const model::Tensor& tensor = model.frozen[static_cast<std::size_t>(t)];
     frozen += ShardElements(tensor, ranks);
     exact_frozen += tensor.elements;
   }
   u.frozen = operations.AddRange(
       builder.Named(name, "/frozen shard"), frozen,
-      unit.frozen.empty() ? compute_type : model::FrozenType(model, unit.frozen.front()),
+      own_frozen.empty() ? compute_type : model::FrozenType(model, own_frozen.front()),
       Category::kParameter);
   if (frozen > 0) operations.Allocate(step.compute(), u.frozen);
   u.gathered_elements = (u.shard_elements + frozen) * ranks;
@@ -78,11 +87,12 @@ ShardedUnit AddUnit(TrainingStep& step, Operations& operations, const Units& wra
     u.gather_blocks = u.blocks.Before(frozen);
     if (shards.kept_ranks > 0) u.kept_blocks = u.gather_blocks.Over(shards.kept_ranks);
     for (const BlockLayout::Block& block : u.blocks.blocks()) {
-      parts.push_back(u.blocks.Own(block, shards.shard_index));
+      parts.push_back(u.blocks.Own(block, mesh.index));
     }
   }
   u.state =
       AddShardedState(step, operations, name, u.shard_elements, exact, ranks, std::move(parts));
+  u.state.group = group;
   for (std::size_t i = 0; i < u.tensors.size(); ++i) {
     if (model.tensors[u.tensors[i]].elements == 0) continue;
     u.state.updated.push_back({.tensor = u.tensors[i], .elements = u.tensor_elements[i]});
@@ -125,9 +135,22 @@ ShardedUnit AddUnit(TrainingStep& step, Operations& operations, const Units& wra
 std::vector<ShardedUnit> AddShardedUnits(TrainingStep& step, Operations& operations,
                                          const Units& wrapping, const Fsdp2Shards& shards) {
   std::vector<ShardedUnit> units;
-  units.reserve(wrapping.units.size());
-  for (std::size_t i = 0; i < wrapping.units.size(); ++i) {
-    units.push_back(AddUnit(step, operations, wrapping, shards, units));
+  units.reserve(2 * wrapping.units.size());
+  for (const model::ParameterGroup group : model::kParameterGroups) {
+    const bool experts = group == model::ParameterGroup::kExperts;
+    if (experts && !shards.has_experts_apart) continue;
+    const std::size_t first = units.size();
+    for (std::size_t i = 0; i < wrapping.units.size(); ++i) {
+      const Unit& unit = wrapping.units[i];
+      const bool has_any =
+          !experts || std::any_of(unit.tensors.begin(), unit.tensors.end(), [&](int tensor) {
+            return step.model().tensors[tensor].group == model::ParameterGroup::kExperts;
+          });
+      if (!has_any) continue;
+      if (experts) units[i].experts = static_cast<int>(units.size());
+      const ShardedUnit* before = units.size() > first ? &units.back() : nullptr;
+      units.push_back(AddUnit(step, operations, unit, group, shards, before));
+    }
   }
   return units;
 }

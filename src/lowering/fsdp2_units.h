@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -8,13 +9,18 @@
 #include "src/lowering/sharded_state.h"
 #include "src/lowering/training_step.h"
 #include "src/lowering/units.h"
+#include "src/model/layer.h"
 
 // What FSDP2 has of each module that it shards: ranges, events, and what there is of them while a
 // step is written.
 namespace stepcast::lowering {
 
-// One fully_shard'ed module.
+// One fully_shard'ed module, or of one whose experts are sharded over other ranks than the rest the
+// one or the other: parameters of one mesh, which are gathered and reduced together (torchtitan:
+// one fully_shard with a mesh for each parameter).
 struct ShardedUnit {
+  model::ParameterGroup group = model::ParameterGroup::kDense;
+  int experts = -1;  // the unit of the module's experts, where they have one; else -1
   bool root = false;
   int first_layer = 0, last_layer = 0;
   std::vector<int> tensors;
@@ -48,12 +54,18 @@ struct ShardedUnit {
 };
 
 struct Fsdp2Shards {
-  std::int64_t shard_index = 0, shard_ranks = 1;
-  std::int64_t kept_ranks = 0;  // of reshard_after_forward: k; 0: no parts are kept
-  bool accumulates = false;     // full gradients are kept in reduce_dtype
+  // By model::ParameterGroup: over how many ranks, and which of them this one is.
+  struct Mesh {
+    std::int64_t index = 0, ranks = 1;
+  };
+  std::array<Mesh, 2> meshes{};
+  bool has_experts_apart = false;  // plan::HasExpertGroup
+  std::int64_t kept_ranks = 0;     // of reshard_after_forward: k; 0: no parts are kept
+  bool accumulates = false;        // full gradients are kept in reduce_dtype
 };
 
-// Describes the units of `wrapping`, in its order, and allocates what lives from step to step.
+// Describes the units of `wrapping`, in its order, and behind them those of experts; allocates what
+// lives from step to step.
 std::vector<ShardedUnit> AddShardedUnits(TrainingStep& step, Operations& operations,
                                          const Units& wrapping, const Fsdp2Shards& shards);
 

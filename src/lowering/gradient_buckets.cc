@@ -6,18 +6,15 @@ namespace stepcast::lowering {
 
 using program::kNone;
 
-void GradientBuckets::SetGroups(StreamId stream, Index communicator, StreamId replica_stream,
-                                Index replica_communicator) {
-  stream_ = stream;
-  communicator_ = communicator;
-  replica_stream_ = replica_stream;
-  replica_communicator_ = replica_communicator;
+void GradientBuckets::SetChannels(std::vector<Channel> channels) {
+  channels_ = std::move(channels);
   places_.resize(step_.model().tensors.size());
   buckets_.reserve(64);
 }
 
 const GradientBucket& GradientBuckets::Add(std::span<const int> tensors, FlatLayout layout,
-                                           const char* what, DataType type, std::int64_t index) {
+                                           const char* what, DataType type, std::int64_t index,
+                                           std::size_t channel) {
   const Index name = builder_.AddNumbered("bucket ", buckets_.size());
   const bool packed = layout.tensors.empty();
   std::int64_t end = 0;  // of the tensors before
@@ -30,6 +27,7 @@ const GradientBucket& GradientBuckets::Add(std::span<const int> tensors, FlatLay
   }
   GradientBucket& bucket = buckets_.emplace_back();
   bucket.name = name;
+  bucket.channel = channel;
   bucket.tensors = tensors;
   bucket.missing = static_cast<int>(tensors.size());
   const program::NameParts names =
@@ -38,7 +36,7 @@ const GradientBucket& GradientBuckets::Add(std::span<const int> tensors, FlatLay
                                           program::Category::kGradient, layout.exact);
   bucket.own = layout.ranks > 1 ? bucket.gradients.Share(index, layout.shard) : bucket.gradients;
   bucket.layout = std::move(layout);
-  if (reduces()) {
+  if (channels_[channel].reduces()) {
     bucket.ready = builder_.AddEvent(builder_.Named(name, " ready"));
     bucket.reduced = builder_.AddEvent(builder_.Named(name, " reduced"));
   }
@@ -54,17 +52,21 @@ bool GradientBuckets::Fill(int tensor) {
 
 void GradientBuckets::Reduce(std::size_t index, bool average) {
   const GradientBucket& bucket = buckets_[index];
-  builder_.Wait(stream_, bucket.ready);
+  const Channel& channel = channels_[bucket.channel];
+  if (!channel.reduces()) return;
+  builder_.Wait(channel.stream, bucket.ready);
   if (bucket.layout.ranks > 1) {
-    operations_.ReduceScatter(stream_, communicator_, bucket.own, bucket.gradients, average);
-  } else if (communicator_ != kNone) {
-    operations_.AllReduce(stream_, communicator_, bucket.gradients, average);
+    operations_.ReduceScatter(channel.stream, channel.communicator, bucket.own, bucket.gradients,
+                              average);
+  } else if (channel.communicator != kNone) {
+    operations_.AllReduce(channel.stream, channel.communicator, bucket.gradients, average);
   }
-  if (replica_communicator_ != kNone) {
-    builder_.WaitForStream(replica_stream_, stream_, bucket.ready);
-    operations_.AllReduce(replica_stream_, replica_communicator_, bucket.own, average);
+  if (channel.replica_communicator != kNone) {
+    builder_.WaitForStream(channel.replica_stream, channel.stream, bucket.ready);
+    operations_.AllReduce(channel.replica_stream, channel.replica_communicator, bucket.own,
+                          average);
   }
-  builder_.Record(replica_stream_, bucket.reduced);
+  builder_.Record(channel.replica_stream, bucket.reduced);
 }
 
 }  // namespace stepcast::lowering

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -19,6 +20,7 @@ struct GradientBucket {
   FlatLayout layout;
   Range gradients;
   Range own;  // of a reduced bucket, what this rank keeps: its shard, or all of it
+  std::size_t channel = 0;
   Index ready = program::kNone, reduced = program::kNone;  // events
   int missing = 0;                                         // gradients still to come
 };
@@ -28,12 +30,21 @@ class GradientBuckets {
   GradientBuckets(TrainingStep& step, Operations& operations)
       : step_(step), builder_(step.builder()), operations_(operations) {}
 
-  // Where buckets are reduced; kNone: there is one rank. Shards are summed over replicas after
-  // that, on a stream of their own; kNone: there are none.
-  void SetGroups(StreamId stream, Index communicator, StreamId replica_stream,
-                 Index replica_communicator);
+  // Where buckets are reduced. Shards are summed over replicas after that, on a stream of their
+  // own.
+  struct Channel {
+    StreamId stream = 0;
+    Index communicator = program::kNone;  // kNone: there is one rank
+    StreamId replica_stream = 0;
+    Index replica_communicator = program::kNone;  // kNone: there are no replicas
+    bool reduces() const {
+      return communicator != program::kNone || replica_communicator != program::kNone;
+    }
+  };
+  // Before the first bucket. Buckets of the first channel name none.
+  void SetChannels(std::vector<Channel> channels);
   void SetGroup(StreamId stream, Index communicator) {
-    SetGroups(stream, communicator, stream, program::kNone);
+    SetChannels({{.stream = stream, .communicator = communicator, .replica_stream = stream}});
   }
 
   // Describes a bucket, whose gradients are named `what` behind its own name;
@@ -41,11 +52,12 @@ class GradientBuckets {
   // keeps its own; uncut it is all-reduced. A layout without pieces: the tensors lie close
   // together. `tensors` outlive this.
   const GradientBucket& Add(std::span<const int> tensors, FlatLayout layout, const char* what,
-                            DataType type, std::int64_t index);
+                            DataType type, std::int64_t index, std::size_t channel = 0);
 
-  // Whether there is anything to reduce over.
+  // Whether there is anything to reduce over, for some bucket.
   bool reduces() const {
-    return communicator_ != program::kNone || replica_communicator_ != program::kNone;
+    return std::any_of(channels_.begin(), channels_.end(),
+                       [](const Channel& channel) { return channel.reduces(); });
   }
   std::span<const GradientBucket> all() const { return buckets_; }
   std::size_t size() const { return buckets_.size(); }
@@ -63,10 +75,16 @@ class GradientBuckets {
   // One more gradient is in its bucket: whether the bucket is full. Full ones begin anew.
   bool Fill(int tensor);
   // What is in the bucket now may be reduced.
-  void Ready(std::size_t bucket) { builder_.Record(step_.compute(), buckets_[bucket].ready); }
+  void Ready(std::size_t bucket) {
+    if (!channels_[buckets_[bucket].channel].reduces()) return;
+    builder_.Record(step_.compute(), buckets_[bucket].ready);
+  }
   void Reduce(std::size_t bucket, bool average = false);
   // The compute stream goes on when the bucket is reduced.
-  void Await(std::size_t bucket) { builder_.Wait(step_.compute(), buckets_[bucket].reduced); }
+  void Await(std::size_t bucket) {
+    if (!channels_[buckets_[bucket].channel].reduces()) return;
+    builder_.Wait(step_.compute(), buckets_[bucket].reduced);
+  }
 
  private:
   struct Place {
@@ -77,8 +95,7 @@ class GradientBuckets {
   TrainingStep& step_;
   ProgramBuilder& builder_;
   Operations& operations_;
-  StreamId stream_ = 0, replica_stream_ = 0;
-  Index communicator_ = program::kNone, replica_communicator_ = program::kNone;
+  std::vector<Channel> channels_;
   std::vector<GradientBucket> buckets_;
   std::vector<Place> places_;  // by tensor
 };

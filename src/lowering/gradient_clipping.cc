@@ -26,31 +26,60 @@ bool GradientClipping::HostReadsNorm() const {
   return kernels_ == ClippingKernels::kApex || (kernels_ == ClippingKernels::kFsdp1 && old);
 }
 
+parallel::AxisSet GradientClipping::AxesOfNorm(model::ParameterGroup group, bool shared_out) const {
+  using parallel::Axis;
+  parallel::AxisSet axes = group == model::ParameterGroup::kExperts
+                               ? Axis::kPipeline | Axis::kExpertTensor | parallel::kExpert
+                               : Axis::kPipeline | Axis::kTensor;
+  if (shared_out) axes = axes | plan::AxesOf(group).states;
+  return axes;
+}
+
 void GradientClipping::WritePrologue(Index communicator) {
   if (!clips() && !scaling_.scales()) return;
-  if (step_.stage().stages() > 1 || step_.plan().parallelism.tensor > 1) {
-    parallel::AxisSet axes = parallel::Axis::kPipeline | parallel::Axis::kTensor;
-    if (communicator != kNone) axes = axes | parallel::kStates;
-    communicator =
-        builder_.AddCommunicator("gradient norm", plan::GridOf(step_.plan()).Layout(axes));
+  const plan::Parallelism& axes = step_.plan().parallelism;
+  const bool shared_out = communicator != kNone;
+  const parallel::Grids grids = plan::GridsOf(step_.plan());
+  std::vector<Index> communicators{communicator};
+  if (step_.stage().stages() > 1 || axes.tensor > 1) {
+    const auto dense = AxesOfNorm(model::ParameterGroup::kDense, shared_out);
+    communicators = {builder_.AddCommunicator("gradient norm", grids.Layout(dense))};
   }
-  scaling_.WritePrologue(communicator);
+  if (plan::HasExpertGroup(step_.plan()) && (axes.expert > 1 || axes.expert_tensor > 1)) {
+    const auto dense = grids.Layout(AxesOfNorm(model::ParameterGroup::kDense, shared_out));
+    const auto experts = grids.Layout(AxesOfNorm(model::ParameterGroup::kExperts, shared_out));
+    if (experts != dense) {
+      communicators.push_back(builder_.AddCommunicator("gradient norm of experts", experts));
+    }
+  }
+  scaling_.WritePrologue(communicators.front());
   if (!clips()) return;
-  squares_ = builder_.AddBuffer("gradient norm", Bytes(4), Category::kWorkspace);
+  const auto sums = static_cast<std::int64_t>(communicators.size());
+  squares_ = builder_.AddBuffer("gradient norm", Bytes(4 * sums), Category::kWorkspace);
   builder_.Allocate(step_.compute(), squares_);
   if (HostReadsNorm()) known_ = builder_.AddEvent("gradient norm known");
-  if (communicator == kNone) return;
-  all_reduce_ = builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
-                                        .communicator = communicator,
-                                        .bytes = Bytes(4),
-                                        .data_type = DataType::kFp32});
+  for (const Index over : communicators) {
+    all_reduces_.push_back(over == kNone
+                               ? kNone
+                               : builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
+                                                         .communicator = over,
+                                                         .bytes = Bytes(4),
+                                                         .data_type = DataType::kFp32}));
+  }
+}
+
+program::Elements GradientClipping::SumOf(model::ParameterGroup group) const {
+  const std::size_t sum = all_reduces_.size() > 1 ? static_cast<std::size_t>(group) : 0;
+  return At(squares_, static_cast<std::int64_t>(sum), DataType::kFp32);
 }
 
 void GradientClipping::Write(std::int64_t tensors, std::int64_t elements, DataType type,
                              std::span<const BufferUse> gradients,
                              std::span<const ClippedRange> ranges) {
   scaling_.Undo(elements, type, gradients);
-  if (!clips() || (tensors == 0 && all_reduce_ == kNone)) return;
+  const bool sums_up = std::any_of(all_reduces_.begin(), all_reduces_.end(),
+                                   [](Index all_reduce) { return all_reduce != kNone; });
+  if (!clips() || (tensors == 0 && !sums_up)) return;
   const StreamId compute = step_.compute();
   const double limit = *step_.plan().training.gradient_clipping;
   const std::int64_t kernels = TensorByTensor() ? std::max<std::int64_t>(tensors, 1) : 1;
@@ -68,9 +97,13 @@ void GradientClipping::Write(std::int64_t tensors, std::int64_t elements, DataTy
   for (BufferUse& use : reads) use.write = false;
   reads.push_back(builder_.WritesAll(squares_));
   const program::Elements squares = At(squares_, 0, DataType::kFp32);
-  builder_.With(Squares(squares, squares, 0, false));  // this rank may have none of them
+  for (std::size_t sum = 0; sum < all_reduces_.size(); ++sum) {
+    const program::Elements own = At(squares_, static_cast<std::int64_t>(sum), DataType::kFp32);
+    builder_.With(Squares(own, own, 0, false));  // this rank may have none of them
+  }
   for (const ClippedRange& range : ranges) {
-    if (range.counted) builder_.With(Squares(squares, range.place, range.elements, true));
+    if (!range.counted) continue;
+    builder_.With(Squares(SumOf(range.group), range.place, range.elements, true));
   }
   const Index norm =
       add(TensorByTensor() ? "norm" : "multi_tensor_norm", each, TensorByTensor() ? one : norms);
@@ -80,10 +113,18 @@ void GradientClipping::Write(std::int64_t tensors, std::int64_t elements, DataTy
     builder_.Run(compute, add("stack_norms", norms, norms), {builder_.WritesAll(squares_)});
     builder_.Run(compute, add("norm_of_norms", norms, one), {builder_.WritesAll(squares_)});
   }
-  if (all_reduce_ != kNone) {
+  if (sums_up) {
     scalar("square");
-    builder_.With(Collected(squares, squares, 1));
-    builder_.Communicate(compute, all_reduce_, {builder_.WritesAll(squares_)});
+    for (std::size_t sum = 0; sum < all_reduces_.size(); ++sum) {
+      if (all_reduces_[sum] == kNone) continue;
+      const program::Elements own = At(squares_, static_cast<std::int64_t>(sum), DataType::kFp32);
+      builder_.With(Collected(own, own, 1));
+      builder_.Communicate(compute, all_reduces_[sum], {Writes(own.buffer, own.offset, Bytes(4))});
+    }
+    for (std::size_t sum = 1; sum < all_reduces_.size(); ++sum) {
+      builder_.With(
+          Added(Move(squares, At(squares_, static_cast<std::int64_t>(sum), DataType::kFp32), 1)));
+    }
     scalar("square_root");
   }
   if (known_ != kNone) {

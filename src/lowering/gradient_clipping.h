@@ -6,6 +6,8 @@
 
 #include "src/lowering/loss_scaling.h"
 #include "src/lowering/training_step.h"
+#include "src/model/layer.h"
+#include "src/parallel/axis.h"
 
 // `training.gradient_clipping`: all gradients together are scaled down to a largest norm before the
 // update. How frameworks do it:
@@ -30,6 +32,7 @@ struct ClippedRange {
   program::Elements place{};
   std::int64_t elements = 0;
   bool counted = true;  // in the norm; else another stage of the pipeline counts these gradients
+  model::ParameterGroup group = model::ParameterGroup::kDense;
 };
 
 class GradientClipping {
@@ -45,7 +48,8 @@ class GradientClipping {
 
   // Prologue. `communicator`: the ranks among which the stage's gradients are shared out; kNone
   // where this one has them all. Where ranks have other parts of the model, the norm is summed over
-  // those, too.
+  // those, too: once, or, where other ranks have parts of the experts than of the rest, group by
+  // group.
   void WritePrologue(Index communicator);
 
   // Before the update, on the compute stream. `gradients` names them, `tensors` tensors of together
@@ -62,9 +66,15 @@ class GradientClipping {
   ProgramBuilder& builder_;
   const plan::ClippingKernels kernels_;
   LossScaling scaling_;
-  Index squares_ = program::kNone;     // buffer: one FP32 number
-  Index all_reduce_ = program::kNone;  // collective
-  Index known_ = program::kNone;       // event
+  // The axes along which ranks count other elements of the group's gradients. `shared_out`: also
+  // those that share them out among each other.
+  parallel::AxisSet AxesOfNorm(model::ParameterGroup group, bool shared_out) const;
+  program::Elements SumOf(model::ParameterGroup group) const;
+
+  Index squares_ = program::kNone;  // buffer: one FP32 number a sum
+  // A sum over ranks, and whose squares it adds up; one of all groups where the same ranks do.
+  std::vector<Index> all_reduces_;  // collectives
+  Index known_ = program::kNone;    // event
 };
 
 }  // namespace stepcast::lowering

@@ -29,7 +29,7 @@ bool DescribesValues(const plan::Plan& plan) {
 
 std::vector<LoweredClass> Lower(const scenario::Scenario& scenario,
                                 const std::vector<model::LayerWork>* works) {
-  const parallel::RankGrid grid = plan::GridOf(scenario.plan);
+  const parallel::RankGrid grid = plan::GridsOf(scenario.plan).dense();
   const int stages = grid.Degree(parallel::Axis::kPipeline);
   const parallel::PipelineSchedule schedule = plan::ScheduleOf(scenario.plan);
   const std::vector<int> in_flight = parallel::MostInFlight(schedule);
@@ -49,7 +49,7 @@ std::vector<LoweredClass> Lower(const scenario::Scenario& scenario,
 }
 
 program::Program LowerRank(const scenario::Scenario& scenario, const LowerOptions& options) {
-  STEPCAST_CHECK(options.rank >= 0 && options.rank < plan::GridOf(scenario.plan).ranks(),
+  STEPCAST_CHECK(options.rank >= 0 && options.rank < plan::GridsOf(scenario.plan).ranks(),
                  "the rank is one of the plan's");
   switch (scenario.plan.data_parallel.framework) {
     case plan::Framework::kReference:

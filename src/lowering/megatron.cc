@@ -1,11 +1,13 @@
 #include "src/lowering/megatron.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <numeric>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -23,6 +25,7 @@
 #include "src/lowering/process_groups.h"
 #include "src/lowering/tied_gradients.h"
 #include "src/lowering/training_step.h"
+#include "src/plan/rank_grid.h"
 
 namespace stepcast::lowering {
 namespace {
@@ -45,6 +48,7 @@ struct BucketState {
   bool gather_sent = false, gather_awaited = false;  // in this step
   bool reduced = false;                              // in this step: its reduction is sent off
   std::size_t chunk = 0;                             // of the stage
+  model::ParameterGroup group = model::ParameterGroup::kDense;
 };
 
 // The gradient that autograd makes of a tensor whose kernel does not add to the main gradient.
@@ -59,14 +63,16 @@ class Megatron final : public ShardingStrategy {
       : step_(step),
         builder_(step.builder()),
         plan_(step.plan()),
-        groups_(ProcessGroupsOf(plan_, step.rank())),
+        groups_{ProcessGroupsOf(plan_, step.rank(), model::ParameterGroup::kDense),
+                ProcessGroupsOf(plan_, step.rank(), model::ParameterGroup::kExperts)},
+        has_expert_group_(plan::HasExpertGroup(plan_)),
         distributed_(plan_.data_parallel.zero_stage == 1),
         gathers_in_forward_(plan_.data_parallel.overlap_param_gather),
         aligns_reductions_(plan_.data_parallel.overlap && plan_.data_parallel.align_grad_reduce &&
                            step.stage().chunks().size() > 1),
         alignment_(MegatronAlignmentOf(step.stage())),
         updates_apart_(plan_.data_parallel.overlap_param_gather_with_optimizer_step &&
-                       groups_.shard.size() > 1),
+                       groups_.front().shard.size() > 1),
         operations_(builder_),
         buckets_(step, operations_),
         clipping_(step),
@@ -78,20 +84,12 @@ class Megatron final : public ShardingStrategy {
   }
 
   void WritePrologue() override {
-    communication_ = builder_.AddStream("nccl data");
-    StreamId instance_stream = communication_;
-    Index instances = kNone;
-    if (distributed_) {
-      communicator_ = builder_.AddCommunicator(groups_.shard_name(), groups_.shard);
-      instances = builder_.AddCommunicator("replica", groups_.replica);
-      if (instances != kNone) instance_stream = builder_.AddStream("nccl replica");
-    } else {
-      communicator_ = builder_.AddCommunicator("data", groups_.data);
-    }
-    buckets_.SetGroups(communication_, communicator_, instance_stream, instances);
+    channels_ = {AddChannel(model::ParameterGroup::kDense, "")};
+    if (HasExperts()) channels_.push_back(AddChannel(model::ParameterGroup::kExperts, "expert "));
+    buckets_.SetChannels(channels_);
     tied_.WritePrologue();
     AllocateFrameworkWorkspaces(step_);
-    clipping_.WritePrologue(distributed_ ? communicator_ : kNone);
+    clipping_.WritePrologue(distributed_ ? channels_.front().communicator : kNone);
     AddBuckets();
     AddMadeGradients();
     if (plan_.data_parallel.gradient_accumulation_fusion) dummies_.WritePrologue();
@@ -117,7 +115,7 @@ class Megatron final : public ShardingStrategy {
   }
 
   void BeginPass() override {
-    if (!plan_.data_parallel.align_param_gather || communicator_ == kNone) return;
+    if (!plan_.data_parallel.align_param_gather) return;
     for (const std::size_t chunk : alignment_.gathered_before[step_.pass()]) SendGathers(chunk);
   }
 
@@ -133,14 +131,18 @@ class Megatron final : public ShardingStrategy {
   // The hook before a module's forward: its parameters must be there; then the next bucket's
   // gather is sent off. Buckets lie in reverse order, so the next one is the one before.
   void BeforeForward(int layer) override {
-    if (!gathers_in_forward_ || communicator_ == kNone) return;
+    if (!gathers_in_forward_) return;
     for (const int tensor : step_.model().layers[layer].tensors) {
       const std::size_t bucket = buckets_.bucket_of(tensor);
+      if (!IsGathered(bucket)) continue;
       if (std::exchange(states_[bucket].gather_awaited, true)) continue;
       SendGather(bucket);
       builder_.Wait(step_.compute(), states_[bucket].gathered);
       if (plan_.data_parallel.align_param_gather || bucket == 0) continue;
-      if (states_[bucket - 1].chunk == states_[bucket].chunk) SendGather(bucket - 1);
+      const BucketState& next = states_[bucket - 1];
+      if (next.chunk == states_[bucket].chunk && next.group == states_[bucket].group) {
+        SendGather(bucket - 1);
+      }
     }
   }
   void AfterForward(int) override {}
@@ -212,8 +214,9 @@ class Megatron final : public ShardingStrategy {
     } else {
       all.Write(Updated(true, true));
     }
-    if (!distributed_ || gathers_in_forward_ || communicator_ == kNone) return;
+    if (!distributed_ || gathers_in_forward_) return;
     for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
+      if (!IsGathered(bucket)) continue;
       SendGather(bucket);
       builder_.Wait(step_.compute(), states_[bucket].gathered);
     }
@@ -234,13 +237,53 @@ class Megatron final : public ShardingStrategy {
   DataType GradientType() const { return plan_.training.gradient_dtype; }
   DataType ParameterType() const { return plan_.training.parameter_dtype; }
   std::int64_t Elements(int tensor) const { return step_.model().tensors[tensor].elements; }
-  std::int64_t ShardRanks() const {
-    return distributed_ ? static_cast<std::int64_t>(groups_.shard.size()) : 1;
+  // Experts have buffers, buckets and an optimizer of their own
+  // (core/distributed/distributed_data_parallel.py, core/optimizer/__init__.py), unless they stand
+  // on the same ranks as everything else.
+  model::ParameterGroup GroupOf(int tensor) const {
+    return has_expert_group_ ? step_.model().tensors[tensor].group : model::ParameterGroup::kDense;
   }
-  // Which part of every bucket this rank updates.
-  std::int64_t OwnIndex() const { return distributed_ ? groups_.shard_index() : 0; }
-  Range OwnPart(const GradientBucket& bucket, const Range& whole) const {
-    return whole.Share(OwnIndex(), bucket.layout.shard);
+  bool HasExperts() const {
+    for (std::size_t tensor = 0; tensor < step_.model().tensors.size(); ++tensor) {
+      if (GroupOf(static_cast<int>(tensor)) == model::ParameterGroup::kExperts) return true;
+    }
+    return false;
+  }
+  const ProcessGroups& GroupsOf(model::ParameterGroup group) const {
+    return groups_[static_cast<std::size_t>(group)];
+  }
+  GradientBuckets::Channel AddChannel(model::ParameterGroup group, const std::string& prefix) {
+    const ProcessGroups& ranks = GroupsOf(group);
+    GradientBuckets::Channel channel{.stream = builder_.AddStream("nccl " + prefix + "data")};
+    channel.replica_stream = channel.stream;
+    if (!distributed_) {
+      channel.communicator = builder_.AddCommunicator(prefix + "data", ranks.data);
+      return channel;
+    }
+    channel.communicator = builder_.AddCommunicator(prefix + ranks.shard_name(), ranks.shard);
+    channel.replica_communicator = builder_.AddCommunicator(prefix + "replica", ranks.replica);
+    if (channel.replica_communicator != kNone) {
+      channel.replica_stream = builder_.AddStream("nccl " + prefix + "replica");
+    }
+    return channel;
+  }
+  const GradientBuckets::Channel& ChannelOf(std::size_t bucket) const {
+    return channels_[buckets_[bucket].channel];
+  }
+  // The bucket's parameters are shared out among ranks.
+  bool IsGathered(std::size_t bucket) const {
+    return distributed_ && ChannelOf(bucket).communicator != kNone;
+  }
+
+  std::int64_t ShardRanks(model::ParameterGroup group) const {
+    return distributed_ ? static_cast<std::int64_t>(GroupsOf(group).shard.size()) : 1;
+  }
+  // Which part of each of the group's buckets this rank updates.
+  std::int64_t OwnIndex(model::ParameterGroup group) const {
+    return distributed_ ? GroupsOf(group).shard_index() : 0;
+  }
+  Range OwnPart(std::size_t bucket, const Range& whole) const {
+    return whole.Share(OwnIndex(states_[bucket].group), buckets_[bucket].layout.shard);
   }
 
   Range Parameter(int tensor) const {
@@ -278,11 +321,11 @@ class Megatron final : public ShardingStrategy {
     update.ReadsGradients(bucket.gradients);
     if (!offload_.optimizer()) update.WritesState(state.optimizer);
     update.WritesState(state.parameters);
-    const Range parameters = OwnPart(bucket, state.parameters);
+    const Range parameters = OwnPart(index, state.parameters);
     for (const Piece& piece : state.own) {
       update.Updates(parameters.At(piece.offset), bucket.own.At(piece.offset),
                      state.optimizer.At(piece.offset), bucket.own.elements, piece.elements,
-                     tied_.Counts(piece.tensor));
+                     tied_.Counts(piece.tensor), state.group);
     }
   }
 
@@ -292,25 +335,30 @@ class Megatron final : public ShardingStrategy {
   void AddBuckets() {
     order_.resize(step_.model().tensors.size());
     std::iota(order_.rbegin(), order_.rend(), 0);
+    std::stable_partition(order_.begin(), order_.end(), [this](int tensor) {
+      return GroupOf(tensor) == model::ParameterGroup::kDense;
+    });
     const bool cut = OverlapsReduction() && step_.stage().stage() == 0 && !updates_apart_ &&
                      plan_.data_parallel.bucket_size.has_value();
     const std::int64_t size =
         cut ? plan_.data_parallel.bucket_size->count() / SizeOf(GradientType())
             : std::numeric_limits<std::int64_t>::max();
     const std::vector<std::size_t> chunks = ChunksOfTensors();
-    const std::int64_t alignment =
-        distributed_ ? std::lcm(ShardRanks(), kBucketAlignment) : std::int64_t{1};
     FlatLayout open;
     std::size_t first = 0;
     for (std::size_t i = 0; i < order_.size(); ++i) {
       const std::size_t chunk = chunks[order_[i]];
+      const model::ParameterGroup group = GroupOf(order_[i]);
       const bool ends = i + 1 == order_.size() || chunks[order_[i + 1]] != chunk ||
+                        GroupOf(order_[i + 1]) != group ||
                         (distributed_ && (tied_.Has(order_[i]) || tied_.Has(order_[i + 1])));
       const std::int64_t limit = chunk == 0 ? size : std::numeric_limits<std::int64_t>::max();
       open.Append(order_[i], Elements(order_[i]), distributed_ ? kParameterAlignment : 1);
       if (open.elements < limit && !ends) continue;
-      open.Cut(ShardRanks(), alignment);
-      AddBucket(std::span(order_).subspan(first, i + 1 - first), std::exchange(open, FlatLayout()));
+      const std::int64_t ranks = ShardRanks(group);
+      open.Cut(ranks, distributed_ ? std::lcm(ranks, kBucketAlignment) : std::int64_t{1});
+      AddBucket(std::span(order_).subspan(first, i + 1 - first), std::exchange(open, FlatLayout()),
+                group);
       states_.back().chunk = chunk;
       first = i + 1;
     }
@@ -328,13 +376,15 @@ class Megatron final : public ShardingStrategy {
     return chunks;
   }
 
-  void AddBucket(std::span<const int> tensors, FlatLayout layout) {
+  void AddBucket(std::span<const int> tensors, FlatLayout layout, model::ParameterGroup group) {
     const plan::OptimizerArrays arrays = plan::OptimizerArraysOf(plan_.training);
     const GradientBucket& bucket =
-        buckets_.Add(tensors, std::move(layout), "/main gradients", GradientType(), OwnIndex());
+        buckets_.Add(tensors, std::move(layout), "/main gradients", GradientType(), OwnIndex(group),
+                     group == model::ParameterGroup::kExperts ? 1 : 0);
     const FlatLayout& laid = bucket.layout;
     BucketState& state = states_.emplace_back();
-    state.own = PartsOf(laid, OwnIndex());
+    state.group = group;
+    state.own = PartsOf(laid, OwnIndex(group));
     state.parameters =
         operations_.AddRange(builder_.Named(bucket.name, "/parameters"), laid.padded(),
                              ParameterType(), Category::kParameter, laid.exact);
@@ -344,7 +394,7 @@ class Megatron final : public ShardingStrategy {
     operations_.Allocate(step_.compute(), state.parameters);
     operations_.Allocate(step_.compute(), bucket.gradients);
     if (!offload_.optimizer()) operations_.Allocate(step_.compute(), state.optimizer);
-    if (communicator_ == kNone || !distributed_) return;
+    if (!IsGathered(buckets_.size() - 1)) return;
     state.updated = builder_.AddEvent(builder_.Named(bucket.name, " updated"));
     state.gathered = builder_.AddEvent(builder_.Named(bucket.name, " gathered"));
   }
@@ -399,7 +449,7 @@ class Megatron final : public ShardingStrategy {
         builder_.HostWait(update.arrived);
         offload_.UpdateOnHost(update.elements);
       }
-      const Range own = OwnPart(buckets_[update.bucket], states_[update.bucket].parameters);
+      const Range own = OwnPart(update.bucket, states_[update.bucket].parameters);
       offload_.ToDevice(to_device_, BytesOf(update.elements, ParameterType()), {Writes(own)});
     }
     if (overlap) builder_.WaitForStream(step_.compute(), to_device_, returned_);
@@ -454,17 +504,18 @@ class Megatron final : public ShardingStrategy {
   // In the order of their use: buckets lie in reverse order.
   void SendGathers(std::size_t chunk) {
     for (std::size_t bucket = buckets_.size(); bucket-- > 0;) {
-      if (states_[bucket].chunk == chunk) SendGather(bucket);
+      if (states_[bucket].chunk == chunk && IsGathered(bucket)) SendGather(bucket);
     }
   }
 
   void SendGather(std::size_t index) {
     BucketState& state = states_[index];
     if (std::exchange(state.gather_sent, true)) return;
-    builder_.WaitForStream(communication_, step_.compute(), state.updated);
-    operations_.AllGather(communication_, communicator_, state.parameters,
-                          OwnPart(buckets_[index], state.parameters));
-    builder_.Record(communication_, state.gathered);
+    const GradientBuckets::Channel& channel = ChannelOf(index);
+    builder_.WaitForStream(channel.stream, step_.compute(), state.updated);
+    operations_.AllGather(channel.stream, channel.communicator, state.parameters,
+                          OwnPart(index, state.parameters));
+    builder_.Record(channel.stream, state.gathered);
   }
 
   // The optimizer has the parts of parameters that lie in a rank's part of the buckets: here those
@@ -494,7 +545,7 @@ class Megatron final : public ShardingStrategy {
     for (std::size_t i = 0; i < buckets_.size(); ++i) {
       const GradientBucket& bucket = buckets_[i];
       const BucketState& state = states_[i];
-      const Range parameters = OwnPart(bucket, state.parameters);
+      const Range parameters = OwnPart(i, state.parameters);
       const bool whole = !gathers_in_forward_ || GathersInUpdate(state.chunk);
       for (std::size_t t = 0; whole && t < bucket.tensors.size(); ++t) {
         const int tensor = bucket.tensors[t];
@@ -515,15 +566,15 @@ class Megatron final : public ShardingStrategy {
   TrainingStep& step_;
   ProgramBuilder& builder_;
   const plan::Plan& plan_;
-  const ProcessGroups groups_;
+  const std::array<ProcessGroups, 2> groups_;  // by model::ParameterGroup
+  const bool has_expert_group_;
   const bool distributed_;
   const bool gathers_in_forward_;
   const bool aligns_reductions_;
   const MegatronAlignment alignment_;
   // The optimizer updates the first chunk apart from the others.
   const bool updates_apart_;
-  StreamId communication_ = 0;
-  Index communicator_ = kNone;
+  std::vector<GradientBuckets::Channel> channels_;  // of dense tensors, and of experts
   Operations operations_;
   std::vector<int> order_;           // of the tensors in buckets
   GradientBuckets buckets_;          // in launch order

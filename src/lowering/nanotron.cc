@@ -152,7 +152,7 @@ class Nanotron final : public ShardingStrategy {
     sums_.SetGroup(communication_, communicator_);
     halves_.SetGroup(communication_, kNone);
     if (ddp_) {
-      order_ = GradientReadyOrder(step_.model(), step_.works());
+      order_ = GradientReadyOrder(step_.model(), step_.works(), step_.work_of_layers());
       for (const Bucket& bucket : AssignBuckets(step_.model(), order_, SizeOf(type_),
                                                 *plan.first_bucket_size, *plan.bucket_size)) {
         AddBucket(bucket.tensors, bucket.elements);

@@ -13,8 +13,7 @@ namespace stepcast::lowering {
 
 class ParameterUpdate {
  public:
-  explicit ParameterUpdate(TrainingStep& step)
-      : ParameterUpdate(step, step.plan().training) {}
+  explicit ParameterUpdate(TrainingStep& step) : ParameterUpdate(step, step.plan().training) {}
   // `training`: what the optimizer works on, as opposed to the plan's types.
   ParameterUpdate(TrainingStep& step, const plan::Training& training)
       : step_(step), builder_(step.builder()), training_(training) {
@@ -25,12 +24,12 @@ class ParameterUpdate {
   // Parameters and the optimizer's states.
   void WritesState(const Range& range) { states_.push_back(Writes(range)); }
   // `elements` of the model lie there; the optimizer's arrays are `stride` elements after one
-  // another. `counted`: see ClippedRange.
+  // another. `counted` and `group`: see ClippedRange.
   void Updates(const program::Elements& parameters, const program::Elements& gradients,
                const program::Elements& states, std::int64_t stride, std::int64_t elements,
-               bool counted = true) {
+               bool counted = true, model::ParameterGroup group = model::ParameterGroup::kDense) {
     if (!builder_.describes_data_flow() || elements == 0) return;
-    clipped_.push_back({gradients, elements, counted});
+    clipped_.push_back({gradients, elements, counted, group});
     AppendJoined(updates_, OptimizerUpdate(parameters, gradients, states, stride, elements));
   }
 

@@ -156,7 +156,7 @@ StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const Pipeli
   StageMessages::Stage messages{
       .stage = stage.stage(),
       .stages = stage.stages(),
-      .pipeline = plan::GridOf(scenario.plan).Layout(parallel::Axis::kPipeline),
+      .pipeline = plan::GridsOf(scenario.plan).Layout(parallel::Axis::kPipeline),
       .style = style,
       .type = plan::ComputeType(scenario.plan.training.precision),
       .passes = stage.passes(),
@@ -178,14 +178,18 @@ StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const Pipeli
     messages.host_waits = MessageWaits::kNever;
   }
   if (deepspeed || scenario.plan.data_parallel.scatter_gather_tensors_in_pipeline) {
-    const parallel::RankGrid grid = plan::GridOf(scenario.plan);
+    const parallel::RankGrid grid = plan::GridsOf(scenario.plan).dense();
     messages.parts = grid.Degree(parallel::Axis::kTensor);
     messages.own_part = grid.At(rank)[static_cast<std::size_t>(parallel::Axis::kTensor)];
   }
   FindSlots(stage, messages);
   // What a chunk hands on is what its last layer makes.
+  // The first works are those of the embedding, a block and the head (model::VariantsOf); all
+  // blocks hand on the same.
   const auto output = [&](const model::Layer& layer) {
-    return works[static_cast<std::size_t>(layer.work)].output;
+    const int work =
+        stage.whole_model().is_layer_list() ? layer.listed : static_cast<int>(layer.kind);
+    return works[static_cast<std::size_t>(work)].output;
   };
   for (const PipelineStage::Chunk& chunk : stage.chunks()) {
     StageMessages::Stage::Chunk& own = messages.chunks.emplace_back(StageMessages::Stage::Chunk{

@@ -5,6 +5,7 @@
 
 #include "src/base/check.h"
 #include "src/model/local.h"
+#include "src/plan/rank_grid.h"
 
 namespace stepcast::lowering {
 
@@ -13,8 +14,9 @@ PipelineStage::PipelineStage(const scenario::Scenario& scenario,
     : whole_(scenario.model.get()),
       stage_(stage),
       stages_(static_cast<int>(scenario.plan.parallelism.pipeline)) {
-  if (scenario.plan.parallelism.tensor > 1) {
-    local_ = model::Localised(*whole_, scenario.plan.parallelism.tensor);
+  const plan::Parallelism& axes = scenario.plan.parallelism;
+  if (axes.tensor > 1 || axes.expert > 1 || axes.expert_tensor > 1) {
+    local_ = model::Localised(*whole_, plan::GridsOf(scenario.plan));
   }
   const auto micro_batches = static_cast<int>(scenario.plan.training.gradient_accumulation);
   if (stages_ == 1) {

@@ -24,12 +24,13 @@ GroupLayout ProcessGroups::Far(std::int64_t count) const {
   return GroupLayout(data.ranks(), {{.stride = stride, .degree = data.ranks() / stride}});
 }
 
-ProcessGroups ProcessGroupsOf(const plan::Plan& plan, int rank) {
-  const parallel::RankGrid grid = plan::GridOf(plan);
+ProcessGroups ProcessGroupsOf(const plan::Plan& plan, int rank, model::ParameterGroup group) {
+  const parallel::Grids grids = plan::GridsOf(plan);
+  const plan::GroupAxes axes = plan::AxesOf(group);
   return {.rank = rank,
-          .data = grid.Layout(parallel::kGradients),
-          .shard = grid.Layout(parallel::kStates),
-          .replica = grid.Layout(parallel::Axis::kReplica)};
+          .data = grids.Layout(axes.gradients),
+          .shard = grids.Layout(axes.states),
+          .replica = grids.Layout(axes.replicas)};
 }
 
 }  // namespace stepcast::lowering

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "src/model/layer.h"
 #include "src/parallel/group_layout.h"
 #include "src/plan/plan.h"
 
@@ -32,6 +33,8 @@ struct ProcessGroups {
   void CheckNeighboursShareStates() const;
 };
 
-ProcessGroups ProcessGroupsOf(const plan::Plan& plan, int rank);
+// Of the tensors of a group.
+ProcessGroups ProcessGroupsOf(const plan::Plan& plan, int rank,
+                              model::ParameterGroup group = model::ParameterGroup::kDense);
 
 }  // namespace stepcast::lowering

@@ -114,9 +114,8 @@ program::Program ProgramBuilder::Take() {
   return std::move(program_);
 }
 
-void ProgramBuilder::RunOnHost(std::string_view name, Time duration) {
-  Emit(Opcode::kHostTask, 0,
-       AddTo(program_.host_tasks, {.name = std::string(name), .duration = duration}));
+Index ProgramBuilder::AddHostTask(std::string_view name, Time duration) {
+  return AddTo(program_.host_tasks, {.name = std::string(name), .duration = duration});
 }
 
 void ProgramBuilder::Copy(StreamId stream, const program::Copy& copy,

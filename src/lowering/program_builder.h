@@ -154,7 +154,9 @@ class ProgramBuilder {
     Operate(program::Opcode::kKernel, stream, kernel, uses);
   }
   // The host is busy for so long.
-  void RunOnHost(std::string_view name, Time duration);
+  void RunOnHost(std::string_view name, Time duration) { RunOnHost(AddHostTask(name, duration)); }
+  Index AddHostTask(std::string_view name, Time duration);
+  void RunOnHost(Index task) { Operate(program::Opcode::kHostTask, 0, task); }
   void Copy(StreamId stream, const program::Copy& copy, std::span<const program::BufferUse> uses);
   void Communicate(StreamId stream, Index collective, std::span<const program::BufferUse> uses) {
     Use(uses);

@@ -260,7 +260,7 @@ class Reference final : public ShardingStrategy {
   // Without a bucket size: one bucket per unit at stage 3, else everything in one.
   std::vector<Bucket> BucketsOfModel() {
     const model::Model& model = step_.model();
-    order_ = GradientReadyOrder(model, step_.works());
+    order_ = GradientReadyOrder(model, step_.works(), step_.work_of_layers());
     if (const std::optional<Bytes>& limit = data_parallel_.bucket_size) {
       return AssignBuckets(model, order_, SizeOf(plan_.training.reduce_dtype),
                            data_parallel_.first_bucket_size.value_or(*limit), *limit);

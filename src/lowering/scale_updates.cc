@@ -52,7 +52,7 @@ void ScaleUpdates::WritePrologue(StreamId compute) {
   const parallel::AxisSet of_sequence = parallel::kContext | Axis::kTensor;
   const Index communicator = builder_.AddCommunicator(
       "fp8 scales",
-      plan::GridOf(plan_).Layout(plan_.training.tp_only_amax_red ? of_sequence : all));
+      plan::GridsOf(plan_).Layout(plan_.training.tp_only_amax_red ? of_sequence : all));
   largest_ = builder_.AddBuffer("largest numbers in FP8",
                                 BytesOf(kForwardTensors * weights_, DataType::kFp32),
                                 program::Category::kWorkspace);

@@ -49,7 +49,8 @@ void WriteShardedUpdate(TrainingStep& step, std::span<ShardedState* const> state
     update.WritesState(state->optimizer);
     for (const Piece& piece : state->parts) {
       update.Updates(state->parameters.At(piece.offset), state->gradient.At(piece.offset),
-                     state->optimizer.At(piece.offset), state->elements, piece.elements);
+                     state->optimizer.At(piece.offset), state->elements, piece.elements, true,
+                     state->group);
     }
   }
   std::stable_sort(

@@ -17,6 +17,7 @@ namespace stepcast::lowering {
 struct ShardedState {
   std::int64_t elements = 0;  // with padding
   Range parameters{}, optimizer{}, gradient{};
+  model::ParameterGroup group = model::ParameterGroup::kDense;
   bool has_gradient = false;  // the gradient is there: WriteShardedUpdate uses and releases it
   Pieces parts{};
   std::vector<UpdatedTensor> updated{};  // the sharding strategy says it

@@ -16,9 +16,14 @@ bool TiedGradients::Has(int tensor) const {
 }
 
 bool TiedGradients::Counts(int tensor) const {
+  // Of ranks along the axis that have all of it, the first one.
+  const model::Tensor& own = step_.model().tensors[static_cast<std::size_t>(tensor)];
+  const parallel::Axis axis = own.group == model::ParameterGroup::kExperts
+                                  ? parallel::Axis::kExpertTensor
+                                  : parallel::Axis::kTensor;
   const bool first_of_group =
-      step_.rank() % step_.plan().parallelism.tensor == 0 ||
-      step_.model().tensors[static_cast<std::size_t>(tensor)].division != model::Division::kWhole;
+      own.IsSplitAlong(axis) ||
+      plan::GridsOf(step_.plan()).At(step_.rank())[static_cast<std::size_t>(axis)] == 0;
   return first_of_group &&
          (!Has(tensor) || step_.stage().stage() == step_.stage().tied_stages().front());
 }
@@ -36,11 +41,11 @@ void TiedGradients::WritePrologue() {
                                  BytesOf(elements, step_.plan().training.gradient_dtype),
                                  program::Category::kCommunication);
       tensor_communicator_ = builder_.AddCommunicator(
-          "tensor", plan::GridOf(step_.plan()).Layout(parallel::Axis::kTensor));
+          "tensor", plan::GridsOf(step_.plan()).Layout(parallel::Axis::kTensor));
     }
   }
   if (step_.stage().tied_across().empty()) return;
-  communicator_ = builder_.AddCommunicator("embedding", plan::GridOf(step_.plan())
+  communicator_ = builder_.AddCommunicator("embedding", plan::GridsOf(step_.plan())
                                                             .Layout(parallel::Axis::kPipeline)
                                                             .Only(step_.stage().tied_stages()));
   ready_ = builder_.AddEvent("tied gradients ready");

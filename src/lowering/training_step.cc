@@ -81,6 +81,7 @@ program::Program TrainingStep::Write(ShardingStrategy& strategy) {
   strategy.WritePrologue();
   if (!strategy.keeps_frozen() && !model().frozen.empty()) AllocateFrozen();
   for (const auto& [name, buffer] : registered_) builder_.Allocate(compute(), buffer);
+  if (counts_at_host_ != program::kNone) builder_.Allocate(compute(), counts_at_host_);
   offload_.WritePrologue();
   inputs_ = AddInputs();
   messages_.WritePrologue(inputs_);
@@ -364,6 +365,9 @@ void TrainingStep::RunLayer(ShardingStrategy& strategy, ShardingStrategy::Pass p
       continue;
     }
     const model::Operation& operation = operations[i];
+    if (operation.host_waits_for != model::Operation::kNoWait) {
+      AwaitOnHost(entries.HostEvent(static_cast<std::size_t>(operation.host_waits_for)));
+    }
     if (begins && forward && i == 0) messages_.AwaitInput(pass_);
     for (const int value : operation.begins) {
       builder_.Allocate(compute(),
@@ -426,7 +430,10 @@ void TrainingStep::RunLayer(ShardingStrategy& strategy, ShardingStrategy::Pass p
     }
     if (backward && i == entries.last_kernel) HandBack(layer - 1);
     if (ends && i == entries.last_kernel && !hands_on) WriteOutput();
+    const Index awaited = entries.HostEvent(i);
+    if (awaited != program::kNone) builder_.Use(builder_.WritesAll(counts_at_host_));
     RunKernel(strategy, layer, operation, kernel);
+    if (awaited != program::kNone) builder_.Record(compute(), awaited);
     for (const int value : operation.ends) {
       builder_.Release(entries_[work_of(layer)].communicated[static_cast<std::size_t>(value)]);
     }
@@ -437,6 +444,12 @@ void TrainingStep::RunLayer(ShardingStrategy& strategy, ShardingStrategy::Pass p
     pending_.buffers.emplace_back(BufferOf(use, layer), use);
   }
   if (hands_on) HandOn(strategy, layer);
+}
+
+void TrainingStep::AwaitOnHost(Index event) {
+  builder_.HostWait(event);
+  builder_.Use(builder_.ReadsAll(counts_at_host_));
+  builder_.RunOnHost(read_counts_);
 }
 
 void TrainingStep::HandOn(ShardingStrategy& strategy, int layer) {

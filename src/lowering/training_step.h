@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -85,6 +86,7 @@ class TrainingStep {
   const plan::Plan& plan() const { return scenario_.plan; }
   const std::vector<model::LayerWork>& works() const { return works_; }
   int work_of(int layer) const { return work_of_layer_[layer]; }  // index into works()
+  std::span<const int> work_of_layers() const { return work_of_layer_; }
   int rank() const { return options_.rank; }
   ProgramBuilder& builder() { return builder_; }
   StreamId compute() const { return program::Program::kComputeStream; }
@@ -123,7 +125,13 @@ class TrainingStep {
     // the last kernel, make and release nothing, and nothing of what is said of operations holds
     // for them. Most are.
     std::vector<std::size_t> plain_end{};
-    std::vector<GroupOperations::Entry> groups{};   // by operation; empty where there are none
+    std::vector<GroupOperations::Entry> groups{};  // by operation; empty where there are none
+    // By operation: the event behind it that the host waits for later; empty where it waits for
+    // none.
+    std::vector<Index> host_events{};
+    Index HostEvent(std::size_t operation) const {
+      return host_events.empty() ? program::kNone : host_events[operation];
+    }
     std::vector<int> unfinished{};                  // group operations nothing of it waits for
     std::vector<model::ValueUse> unreleased{};      // of what is communicated
     std::size_t first_kernel = 0, last_kernel = 0;  // operations
@@ -190,6 +198,8 @@ class TrainingStep {
   void RunLayer(ShardingStrategy& strategy, ShardingStrategy::Pass pass, int layer,
                 const OperationEntries& entries, const std::vector<model::Operation>& operations,
                 const Entries& activations);
+  // The host goes on when the event is there, and reads what was copied to it before that.
+  void AwaitOnHost(Index event);
   // Said of the next kernel: it reads what was left to it.
   void TakePending();
   // With the gradients that are complete after it, once what was left to it is there.
@@ -249,6 +259,8 @@ class TrainingStep {
   GroupOperations groups_;
   Pending pending_;
   Index handing_on_ = program::kNone;  // a kernel, to end passes that end with a collective
+  // What kernels copy to the host that it must know, and the host's reading it; kNone: nothing.
+  Index counts_at_host_ = program::kNone, read_counts_ = program::kNone;
   std::vector<std::pair<std::string, Index>> registered_;  // buffers that stay, by name
   bool communicates_ = false;                              // inside of layers
   std::vector<Work> entries_;                              // by work

@@ -7,18 +7,13 @@
 #include "src/base/check.h"
 #include "src/base/kernel.h"
 #include "src/lowering/training_step.h"
+#include "src/model/local.h"
 #include "src/parallel/axis.h"
 #include "src/plan/rank_grid.h"
 
 namespace stepcast::lowering {
 
 using program::Category;
-
-namespace {
-
-constexpr auto kTensorAxis = static_cast<std::size_t>(parallel::Axis::kTensor);
-
-}  // namespace
 
 // `sample`: the first layer that does it; null if none does.
 void TrainingStep::AddWork(const model::LayerWork& work, const model::Layer* sample) {
@@ -102,6 +97,15 @@ TrainingStep::OperationEntries TrainingStep::AddOperations(
   entries.first_kernel = operations.size();
   for (std::size_t i = 0; i < operations.size(); ++i) {
     const model::Operation& operation = operations[i];
+    if (operation.host_waits_for != model::Operation::kNoWait) {
+      entries.host_events.resize(operations.size(), program::kNone);
+      if (counts_at_host_ == program::kNone) {
+        counts_at_host_ = builder_.AddBuffer("counts at the host", Bytes(8), Category::kWorkspace);
+        read_counts_ = builder_.AddHostTask("read counts", Time());
+      }
+      entries.host_events[static_cast<std::size_t>(operation.host_waits_for)] =
+          builder_.AddEvent("counts at the host");
+    }
     if (operation.group) {
       communicates_ = true;
       entries.groups.resize(operations.size());
@@ -132,7 +136,8 @@ TrainingStep::OperationEntries TrainingStep::AddOperations(
     const bool plain = i > entries.first_kernel && i < entries.last_kernel && !own.group &&
                        own.creates.empty() && own.gradients.empty() && own.uses.empty() &&
                        own.defers.empty() && own.begins.empty() && own.ends.empty() &&
-                       own.waits.empty();
+                       own.waits.empty() && own.host_waits_for == model::Operation::kNoWait &&
+                       entries.HostEvent(i) == program::kNone;
     const bool goes_on = plain && entries.plain_end[i + 1] > i + 1;
     entries.plain_end[i] = goes_on ? entries.plain_end[i + 1] : i + (plain ? 1 : 0);
   }
@@ -191,16 +196,16 @@ void TrainingStep::AddTensors() {
   tied_contribution_.reserve(model().tensors.size());
   std::int64_t elements = 0;
   std::size_t whole = 0;
-  const std::int64_t elements_of_others =
-      plan::GridOf(plan()).At(rank())[kTensorAxis] * stage_.whole_model().parameter_count();
+  const parallel::Grids grids = plan::GridsOf(plan());
+  const parallel::RankGrid::Coordinates at = grids.At(rank());
+  const std::int64_t elements_of_rank = stage_.whole_model().parameter_count();
   for (std::size_t t = 0; t < model().tensors.size(); ++t) {
     const model::Tensor& tensor = model().tensors[t];
     const auto in_whole = static_cast<std::size_t>(stage_.whole_tensor(static_cast<int>(t)));
     for (; whole < in_whole; ++whole) elements += stage_.whole_model().tensors[whole].elements;
-    // The other ranks of a tensor-parallel group have as many elements of their own; those of whole
-    // tensors are the first one's on all.
-    const bool divided = tensor.division != model::Division::kWhole;
-    first_elements_.push_back(elements + (divided ? elements_of_others : 0));
+    // Ranks with other parts have as many elements of their own; whole tensors are the first one's
+    // on all.
+    first_elements_.push_back(elements + model::PartOf(tensor, grids, at) * elements_of_rank);
     tied_contribution_.push_back(
         layers_of_tensor_[t] == 1
             ? program::kNone

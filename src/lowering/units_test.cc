@@ -13,10 +13,10 @@ model::Model TiedModel() {
                    {.name = "h.1", .shape = {4, 4}, .elements = 16},
                    {.name = "ln_f", .shape = {4}, .elements = 4}};
   using model::LayerKind;
-  model.layers = {{.name = "wte", .kind = LayerKind::kEmbedding, .tensors = {0}, .work = 0},
-                  {.name = "h.0", .kind = LayerKind::kBlock, .tensors = {1}, .work = 1},
-                  {.name = "h.1", .kind = LayerKind::kBlock, .tensors = {2}, .work = 1},
-                  {.name = "head", .kind = LayerKind::kHead, .tensors = {3, 0}, .work = 2}};
+  model.layers = {{.name = "wte", .kind = LayerKind::kEmbedding, .tensors = {0}},
+                  {.name = "h.0", .kind = LayerKind::kBlock, .tensors = {1}},
+                  {.name = "h.1", .kind = LayerKind::kBlock, .tensors = {2}},
+                  {.name = "head", .kind = LayerKind::kHead, .tensors = {3, 0}}};
   return model;
 }
 

@@ -1,123 +1,6 @@
 #include "src/model/architecture.h"
 
-#include <algorithm>
-#include <utility>
-
-#include "fmt/format.h"
-
 namespace stepcast::model {
-namespace {
-
-class Faults {
- public:
-  void Add(std::string field, std::string message, std::string hint = "") {
-    faults_.push_back({std::move(field), std::move(message), std::move(hint)});
-  }
-  // False, and a fault, if `value` is not within [1, most].
-  bool Within(const char* field, std::int64_t value, std::int64_t most) {
-    if (value >= 1 && value <= most) return true;
-    Add(field, fmt::format("{} must lie between 1 and {}: {}", field, most, value));
-    return false;
-  }
-  void Matrix(const char* field, std::int64_t rows, std::int64_t columns) {
-    if (rows <= kMostMatrix / columns) return;
-    Add(field, fmt::format("a matrix of {} x {} elements is beyond what is counted", rows, columns),
-        fmt::format("at most {} elements", kMostMatrix));
-  }
-  std::vector<ArchitectureFault> Take() { return std::move(faults_); }
-
- private:
-  std::vector<ArchitectureFault> faults_;
-};
-
-void CheckAttention(const Architecture& a, Faults& faults) {
-  if (a.heads % a.kv_heads != 0) {
-    faults.Add("num_key_value_heads",
-               fmt::format("num_key_value_heads must divide num_attention_heads: {} and {}",
-                           a.kv_heads, a.heads),
-               "each key-value head serves the same number of query heads");
-  }
-  if (a.head_size > kMostWidth / a.heads) {
-    faults.Add("head_dim", fmt::format("num_attention_heads x head_dim must be at most {}: {} x {}",
-                                       kMostWidth, a.heads, a.head_size));
-    return;
-  }
-  faults.Matrix("head_dim", a.hidden, a.heads * a.head_size);
-  if (a.position == Position::kRotary && a.head_size % 2 != 0) {
-    faults.Add("head_dim",
-               fmt::format("rotary positions turn pairs: head_dim must be even: {}", a.head_size));
-  }
-}
-
-void CheckEncoder(const Architecture& a, Faults& faults) {
-  if (a.token_types != 0) faults.Within("type_vocab_size", a.token_types, kMostVocabulary);
-  if (a.heads * a.head_size != a.hidden) {
-    faults.Add("head_dim",
-               fmt::format("in the family {} num_attention_heads x head_dim is hidden_size: "
-                           "{} x {} and {}",
-                           Name(a.family), a.heads, a.head_size, a.hidden),
-               "leave head_dim out");
-  }
-  if (a.kv_heads != a.heads) {
-    faults.Add("num_key_value_heads",
-               fmt::format("the family {} has one key-value head per head: {} and {}",
-                           Name(a.family), a.kv_heads, a.heads),
-               "leave num_key_value_heads out");
-  }
-  if (a.attention_window > 0) {
-    faults.Add("sliding_window",
-               fmt::format("in the family {} every token sees all others: sliding_window is {}",
-                           Name(a.family), a.attention_window),
-               "leave sliding_window out");
-  }
-}
-
-// What a family's code cannot express.
-void CheckFamily(const Architecture& a, Faults& faults) {
-  const bool fused = a.family == Family::kGpt2 || a.family == Family::kMpt;
-  const auto refuse = [&](const char* field, const char* value) {
-    faults.Add(field, fmt::format("the family {} has no {} '{}'", Name(a.family), field, value),
-               "choose the family whose layers look like this");
-  };
-  if (fused) {
-    if (a.activator != Activator::kGelu) refuse("activation", Name(a.activator));
-    if (a.position == Position::kRotary ||
-        (a.family == Family::kGpt2 && a.position == Position::kAlibi)) {
-      refuse("position", Name(a.position));
-    }
-    if (a.family == Family::kGpt2 && a.normalization != Normalization::kLayerNorm) {
-      refuse("normalization", Name(a.normalization));
-    }
-    if (a.family == Family::kGpt2 && a.kv_heads != a.heads) {
-      faults.Add("num_key_value_heads",
-                 fmt::format("the family gpt2 has one key-value head per head: {} and {}",
-                             a.kv_heads, a.heads),
-                 "leave num_key_value_heads out");
-    }
-    if (a.heads * a.head_size != a.hidden) {
-      faults.Add("head_dim",
-                 fmt::format("in the family {} num_attention_heads x head_dim is hidden_size: "
-                             "{} x {} and {}",
-                             Name(a.family), a.heads, a.head_size, a.hidden),
-                 "leave head_dim out");
-    }
-  } else {
-    if (IsEncoder(a.family)) CheckEncoder(a, faults);
-    const Architecture typical = TypicalOf(a.family);
-    if (a.activator != typical.activator) refuse("activation", Name(a.activator));
-    if (a.position != typical.position) refuse("position", Name(a.position));
-    if (a.normalization != typical.normalization) {
-      refuse("normalization", Name(a.normalization));
-    }
-  }
-  if (a.norm_bias && a.normalization == Normalization::kRmsNorm) {
-    faults.Add("norm_bias", "rmsnorm has no bias: norm_bias is true", "write 'norm_bias: false'");
-  }
-}
-
-bool HasFusedProducts(Family family) { return family == Family::kGpt2 || family == Family::kMpt; }
-
-}  // namespace
 
 Architecture TypicalOf(Family family) {
   Architecture a;
@@ -139,10 +22,46 @@ Architecture TypicalOf(Family family) {
     case Family::kQwen2:
       a.attention_bias = true;
       break;
+    case Family::kQwen3:
+      a.qk_norm = true;
+      a.experts.scores = RouterScores::kSoftmax;
+      break;
     case Family::kNemotron:
       a.normalization = Normalization::kLayerNorm;
       a.activator = Activator::kSquaredRelu;
       a.norm_bias = true;
+      break;
+    case Family::kDeepseek:
+      a.experts.scores = RouterScores::kSigmoid;
+      a.experts.balancing_bias = true;
+      break;
+    case Family::kGptOss:
+      a.attention_bias = a.projection_bias = true;
+      a.experts.scores = RouterScores::kSoftmaxOfChosen;
+      a.experts.router_bias = a.experts.bias = true;
+      break;
+    case Family::kGemma2:
+      a.score_cap = 50;
+      a.logit_cap = 30;
+      a.activator = Activator::kGeGlu;
+      a.tie_embeddings = true;
+      break;
+    case Family::kGemma3:
+      a.qk_norm = true;
+      a.activator = Activator::kGeGlu;
+      a.tie_embeddings = true;
+      break;
+    case Family::kOlmo2:
+      a.qk_norm = true;
+      break;
+    case Family::kGlm4Moe:
+      a.attention_bias = a.qk_norm = true;
+      a.experts.scores = RouterScores::kSigmoid;
+      a.experts.balancing_bias = true;
+      break;
+    case Family::kLlama4:
+      a.experts.scores = RouterScores::kSigmoid;
+      a.experts.normalized_weights = false;
       break;
     case Family::kBert:
     case Family::kMegatronBert:
@@ -156,97 +75,15 @@ Architecture TypicalOf(Family family) {
       break;
     case Family::kLlama:
     case Family::kMistral:
+    case Family::kMixtral:
+    case Family::kPhi3:
       break;
   }
   return a;
 }
 
-std::vector<ArchitectureFault> Check(const Architecture& a) {
-  Faults faults;
-  bool counts = faults.Within("num_hidden_layers", a.layers, kMostLayers);
-  counts &= faults.Within("hidden_size", a.hidden, kMostWidth);
-  counts &= faults.Within("num_attention_heads", a.heads, kMostWidth);
-  counts &= faults.Within("num_key_value_heads", a.kv_heads, kMostWidth);
-  counts &= faults.Within("head_dim", a.head_size, kMostWidth);
-  counts &= faults.Within("intermediate_size", a.feed_forward, kMostWidth);
-  counts &= faults.Within("vocab_size", a.vocabulary, kMostVocabulary);
-  // Only learned positions need a length.
-  if (a.position == Position::kLearned || a.max_positions != 0) {
-    counts &= faults.Within("max_position_embeddings", a.max_positions, kMostPositions);
-  }
-  if (a.attention_window < 0) {
-    faults.Add("sliding_window",
-               fmt::format("sliding_window must not be negative: {}", a.attention_window));
-  }
-  if (!IsEncoder(a.family) && a.token_types != 0) {
-    faults.Add("type_vocab_size",
-               fmt::format("the family {} has no token types: {}", Name(a.family), a.token_types),
-               "leave type_vocab_size out");
-  }
-  if (!IsEncoder(a.family) && a.next_sentence) {
-    faults.Add("next_sentence",
-               fmt::format("the family {} has no head for the next sentence", Name(a.family)),
-               "leave next_sentence out");
-  }
-  if (!counts) return faults.Take();
-
-  CheckAttention(a, faults);
-  CheckFamily(a, faults);
-  faults.Matrix("intermediate_size", a.hidden, a.feed_forward);
-  faults.Matrix("vocab_size", a.vocabulary, a.hidden);
-  if (a.position == Position::kLearned) {
-    faults.Matrix("max_position_embeddings", a.max_positions, a.hidden);
-  }
-  return faults.Take();
-}
-
-std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
-  Faults faults;
-  if (IsEncoder(a.family)) {
-    faults.Add(
-        "targets",
-        fmt::format("adapters of encoders are not modelled: the family is {}", Name(a.family)),
-        "train all parameters, or take a decoder");
-    return faults.Take();
-  }
-  const AdaptedLayers& targets = a.lora.targets;
-  const auto refuse = [&](std::string message, std::string hint) {
-    faults.Add("targets", std::move(message), std::move(hint));
-  };
-  if (targets == AdaptedLayers()) {
-    refuse("no linear layer has an adapter: nothing is trained",
-           "name some, for example linear_qkv linear_proj, or q_proj v_proj");
-  }
-  const bool parts = targets.query || targets.key || targets.value;
-  if (parts && HasFusedProducts(a.family)) {
-    refuse(fmt::format("queries, keys and values of the family {} are one linear layer",
-                       Name(a.family)),
-           "write linear_qkv");
-  } else if (parts && targets.linear_qkv) {
-    refuse("linear_qkv has the adapter of queries, keys and values together",
-           "write linear_qkv, or q_proj, k_proj and v_proj");
-  }
-  if (targets.gate && a.activator != Activator::kSwiGlu) {
-    refuse(fmt::format("the feed-forward of this model has no gate: activation is {}",
-                       Name(a.activator)),
-           "write linear_fc1");
-  } else if ((targets.gate || targets.up) && targets.linear_fc1) {
-    refuse("linear_fc1 has the adapter of all that the feed-forward begins with",
-           "write linear_fc1, or gate_proj and up_proj");
-  }
-  const std::int64_t narrowest =
-      std::min({a.hidden, a.heads * a.head_size, a.kv_heads * a.head_size, a.feed_forward});
-  if (a.lora.rank > narrowest) {
-    faults.Add("rank",
-               fmt::format("rank must be at most the width of the narrowest linear layer, {}: {}",
-                           narrowest, a.lora.rank),
-               "adapters of low rank are what LoRA is about: 8 to 64");
-  }
-  return faults.Take();
-}
-
 std::int64_t ProductWeightsOfBlock(const Architecture& a) {
-  const std::int64_t layers_of_feed_forward = a.activator == Activator::kSwiGlu ? 3 : 2;
+  const std::int64_t layers_of_feed_forward = IsGated(a.activator) ? 3 : 2;
   return (4 * a.heads * a.head_size + layers_of_feed_forward * a.feed_forward) * a.hidden;
 }
 
@@ -266,6 +103,26 @@ const char* Name(Family family) {
       return "mpt";
     case Family::kNemotron:
       return "nemotron";
+    case Family::kMixtral:
+      return "mixtral";
+    case Family::kQwen3:
+      return "qwen3";
+    case Family::kDeepseek:
+      return "deepseek";
+    case Family::kGptOss:
+      return "gpt_oss";
+    case Family::kGemma2:
+      return "gemma2";
+    case Family::kGemma3:
+      return "gemma3";
+    case Family::kPhi3:
+      return "phi3";
+    case Family::kOlmo2:
+      return "olmo2";
+    case Family::kGlm4Moe:
+      return "glm4_moe";
+    case Family::kLlama4:
+      return "llama4";
     case Family::kBert:
       return "bert";
     case Family::kMegatronBert:
@@ -284,6 +141,8 @@ const char* Name(Activator activator) {
       return "gelu";
     case Activator::kSwiGlu:
       return "swiglu";
+    case Activator::kGeGlu:
+      return "geglu";
     case Activator::kSquaredRelu:
       return "squared_relu";
   }

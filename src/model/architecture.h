@@ -17,6 +17,20 @@ enum class Family : std::uint8_t {
   kQwen2,
   kMpt,
   kNemotron,
+  kMixtral,  // Mistral's layers with experts (arXiv 2401.04088)
+  kQwen3,    // norms of queries and keys (arXiv 2505.09388); with experts Qwen3-MoE
+  // Latent attention (arXiv 2405.04434, 2412.19437); with experts, as all that are released: V2,
+  // V3, Moonlight, Kimi K2.
+  kDeepseek,
+  kGptOss,  // attention sinks, and biases of all products (OpenAI 2025, gpt-oss)
+  // Norms before and behind attention and feed-forward, embeddings times a constant (arXiv
+  // 2408.00118, 2503.19786).
+  kGemma2,
+  kGemma3,
+  kPhi3,   // one tensor for queries, keys and values, one for gate and up (arXiv 2404.14219); Phi-4
+  kOlmo2,  // norms behind attention and feed-forward alone, and of all heads (arXiv 2501.00656)
+  kGlm4Moe,  // GLM-4.5 (arXiv 2508.06471)
+  kLlama4,   // text models of Llama 4: experts, attention within chunks
   // Encoders, pre-trained by predicting masked tokens (Devlin et al. 2018, arXiv 1810.04805).
   kBert,          // norms behind residuals
   kMegatronBert,  // norms before attention and feed-forward (Shoeybi et al. 2019, arXiv 1909.08053)
@@ -25,9 +39,62 @@ enum class Normalization : std::uint8_t { kLayerNorm, kRmsNorm };
 enum class Activator : std::uint8_t {
   kGelu,
   kSwiGlu,       // gated: two linear layers before it
+  kGeGlu,        // likewise, with GELU in the place of SiLU (Shazeer 2020, arXiv 2002.05202)
   kSquaredRelu,  // max(x, 0)^2 (So et al. 2021, arXiv 2109.08668)
 };
+constexpr bool IsGated(Activator activator) {
+  return activator == Activator::kSwiGlu || activator == Activator::kGeGlu;
+}
 enum class Position : std::uint8_t { kLearned, kRotary, kAlibi };
+
+// How a router's scores become the weights of the experts that a token takes.
+enum class RouterScores : std::uint8_t {
+  kSoftmaxOfChosen,  // over the logits of the chosen experts (Mixtral, GPT-OSS)
+  kSoftmax,          // over the logits of all experts (Qwen3, DeepSeek-V2)
+  kSigmoid,          // of each logit by itself (DeepSeek-V3)
+};
+
+// The experts of a mixture. In the blocks that have experts, the feed-forward layer is a router and
+// `count` feed-forward layers of their own, of which each token takes `per_token`.
+struct Experts {
+  std::int64_t count = 0;         // E; 0: the model is dense
+  std::int64_t per_token = 0;     // k
+  std::int64_t feed_forward = 0;  // width of one expert
+  // Width of the shared experts together, which every token takes; 0: there are none.
+  std::int64_t shared_feed_forward = 0;
+  // The first blocks have a dense feed-forward layer of width Architecture::feed_forward. Behind
+  // them every `every`-th block has experts, counted from the model's first block: with 2 those
+  // with an odd index.
+  std::int64_t leading_dense = 0;
+  std::int64_t every = 1;
+  RouterScores scores = RouterScores::kSoftmaxOfChosen;
+  // The weights of a token's experts add up to 1 (norm_topk_prob).
+  bool normalized_weights = true;
+  // Experts stand in so many groups, and a token takes its experts from so many of them; 0: from
+  // all (DeepSeek-V3: 8 and 4).
+  std::int64_t groups = 0, groups_per_token = 0;
+  // A correction of each expert's score balances the loads; it is no parameter (DeepSeek-V3).
+  bool balancing_bias = false;
+  bool router_bias = false;  // the router's product has a bias (GPT-OSS)
+  bool bias = false;         // so have the experts' (GPT-OSS)
+
+  constexpr bool exist() const { return count > 0; }
+  friend bool operator==(const Experts&, const Experts&) = default;
+};
+
+// Attention whose keys and values are made of one narrow vector a token (DeepSeek-V2, arXiv
+// 2405.04434, section 2.1). Of each query and key one part is turned by its position, which is the
+// same for all heads of the keys, and one is not.
+struct LatentAttention {
+  std::int64_t kv_rank = 0;  // width of the vector, kv_lora_rank; 0: attention has no such vector
+  std::int64_t query_rank = 0;   // of the queries' own, q_lora_rank; 0: they are made of the input
+  std::int64_t plain_head = 0;   // part of a head that is not turned, qk_nope_head_dim
+  std::int64_t rotary_head = 0;  // that is, qk_rope_head_dim
+  std::int64_t value_head = 0;   // values of a head, v_head_dim
+
+  constexpr bool exists() const { return kv_rank > 0; }
+  friend bool operator==(const LatentAttention&, const LatentAttention&) = default;
+};
 
 struct Architecture {
   Family family = Family::kLlama;  // decides the tensors' names and their registration order
@@ -43,7 +110,11 @@ struct Architecture {
   Normalization normalization = Normalization::kRmsNorm;
   Activator activator = Activator::kSwiGlu;
   Position position = Position::kRotary;
-  bool tie_embeddings = false;   // the head uses the embedding's tensor
+  bool tie_embeddings = false;  // the head uses the embedding's tensor
+  // RMS norms over each head of queries and of keys; OLMo 2: over all heads together.
+  bool qk_norm = false;
+  // Scores, and logits, lie between such a number and its negative (Gemma 2); 0: anywhere.
+  double score_cap = 0, logit_cap = 0;
   bool attention_bias = false;   // q, k, v projections have biases
   bool projection_bias = false;  // the attention output projection has one
   bool feed_forward_bias = false;
@@ -51,16 +122,57 @@ struct Architecture {
   bool dropout = false;               // residual and embedding dropout are active in training
   bool attention_dropout = false;     // so is dropout of the attention weights
   std::int64_t attention_window = 0;  // a token sees at most so many before it; 0 = all of them
+  // A token sees none before its part of so many tokens (Llama 4); 0: of the whole sequence.
+  std::int64_t attention_chunk = 0;
+  // With a window, or with chunks: each so-many-th block has none, counted from the model's first:
+  // with 2 those with an odd index (GPT-OSS, Gemma 2), with 6 (Gemma 3) the sixth; 0: every block
+  // has it.
+  std::int64_t full_attention_every = 0;
   // Encoders: rows of the table of token types (segments); 0: there is none.
   std::int64_t token_types = 0;
   // Encoders: a pooler and a head tell from the first token whether one segment follows the other.
   bool next_sentence = false;
+  LatentAttention latent{};  // head_size is then plain_head + rotary_head, kv_heads are heads
+  Experts experts{};
+  // Modules behind the last block that predict further tokens from it, 0 or 1 (multi-token
+  // prediction, DeepSeek-V3, arXiv 2412.19437, section 2.2): a block of their own, which takes what
+  // the blocks have made and the next token's embedding.
+  std::int64_t further_tokens = 0;
   Lora lora{};  // how it is trained: with adapters, all else frozen
 };
 
 // What the released models of a family have in common: normalisation, activation, positions,
 // biases, tied embeddings. Dimensions and dropout are left at zero and false.
 Architecture TypicalOf(Family family);
+
+// Whether the block with this index, counted from the model's first, has experts.
+inline bool HasExperts(const Architecture& architecture, std::int64_t block) {
+  const Experts& experts = architecture.experts;
+  return experts.exist() && block >= experts.leading_dense && (block + 1) % experts.every == 0;
+}
+
+// Values of one head: what attention makes of it.
+constexpr std::int64_t ValueSize(const Architecture& architecture) {
+  return architecture.latent.exists() ? architecture.latent.value_head : architecture.head_size;
+}
+
+// Some blocks have the window, or chunks, and others attend to all tokens.
+constexpr bool MixesWindows(const Architecture& architecture) {
+  return (architecture.attention_window > 0 || architecture.attention_chunk > 0) &&
+         architecture.full_attention_every > 0;
+}
+// The block with this index is one of the others.
+constexpr bool AttendsInFull(const Architecture& architecture, std::int64_t block) {
+  return MixesWindows(architecture) && (block + 1) % architecture.full_attention_every == 0;
+}
+
+// A number for each head that takes part in the softmax of its scores (arXiv 2309.17453).
+constexpr bool HasSinks(Family family) { return family == Family::kGptOss; }
+
+// Embeddings are multiplied by the root of their width.
+constexpr bool ScalesEmbeddings(Family family) {
+  return family == Family::kGemma2 || family == Family::kGemma3;
+}
 
 // Every token sees all tokens of its sequence; the head predicts masked ones.
 constexpr bool IsEncoder(Family family) {
@@ -97,5 +209,7 @@ inline constexpr std::int64_t kMostWidth = 1 << 18;  // hidden, heads x head siz
 inline constexpr std::int64_t kMostVocabulary = 1 << 24;
 inline constexpr std::int64_t kMostPositions = 1 << 24;
 inline constexpr std::int64_t kMostMatrix = std::int64_t{1} << 34;  // elements of one matrix
+inline constexpr std::int64_t kMostExperts = 1 << 16;
+inline constexpr std::int64_t kMostExpertElements = std::int64_t{1} << 38;  // of all in one block
 
 }  // namespace stepcast::model

@@ -23,8 +23,12 @@ using Names = std::vector<std::string>;
 
 TEST(ArchitectureTest, PublishedModelsArePossible) {
   for (const Architecture& a :
-       {Gpt2Small(), Llama2With7B(), Llama31With8B(), Llama31With70B(), Llama31With405B(),
-        Mistral7B(), Qwen2With7B(), Mpt7B(), Nemotron15B(), BertLarge()}) {
+       {Gpt2Small(),    Llama2With7B(), Llama31With8B(), Llama31With70B(), Llama31With405B(),
+        Mistral7B(),    Qwen2With7B(),  Mpt7B(),         Nemotron15B(),    BertLarge(),
+        Mixtral8x7B(),  Qwen3With8B(),  Qwen3With30B(),  DeepseekV3(),     DeepseekV2Lite(),
+        Moonlight16B(), GptOss20B(),    Gemma2With9B(),  Gemma3With27B(),  Phi4(),
+        Olmo2With7B(),  Glm45(),        Glm45Air(),      Llama4Scout(),    Llama4Maverick(),
+        KimiK2()}) {
     EXPECT_EQ(Fields(a), Names());
   }
 }
@@ -106,6 +110,153 @@ TEST(ArchitectureTest, CountsStayInside64Bits) {
   EXPECT_EQ(Fields(a), Names{"hidden_size"});
 }
 
+TEST(ArchitectureTest, ExpertsHaveTheirRanges) {
+  const auto fields = [](const Experts& experts) {
+    Architecture a = Mixtral8x7B();
+    a.experts = experts;
+    return Fields(a);
+  };
+  const Experts good = Mixtral8x7B().experts;
+  Experts e = good;
+  e.per_token = 9;  // of 8
+  e.feed_forward = 0;
+  EXPECT_EQ(fields(e), (Names{"num_experts_per_tok", "moe_intermediate_size"}));
+  e = good;
+  e.count = -1;
+  EXPECT_EQ(fields(e), Names{"num_experts"});
+  e = good;
+  e.shared_feed_forward = -1;
+  e.every = 0;
+  e.leading_dense = 33;  // of 32
+  EXPECT_EQ(fields(e), (Names{"shared_expert_intermediate_size", "first_k_dense_replace",
+                              "decoder_sparse_step"}));
+  e = good;
+  e.leading_dense = 32;
+  EXPECT_EQ(fields(e), Names{"num_experts"});
+  e = good;
+  e.count = kMostExperts;
+  e.feed_forward = kMostWidth;
+  EXPECT_EQ(fields(e), Names{"num_experts"});
+}
+
+TEST(ArchitectureTest, GroupsDivideExperts) {
+  const auto fields = [](std::int64_t groups, std::int64_t groups_per_token) {
+    Architecture a = Mixtral8x7B();
+    a.experts.groups = groups;
+    a.experts.groups_per_token = groups_per_token;
+    return Fields(a);
+  };
+  EXPECT_EQ(fields(4, 1), Names());  // 2 of the 2 in one group
+  EXPECT_EQ(fields(8, 2), Names());
+  EXPECT_EQ(fields(8, 1), Names{"topk_group"});  // 1 expert, a token takes 2
+  EXPECT_EQ(fields(3, 1), Names{"n_group"});
+  EXPECT_EQ(fields(4, 5), Names{"topk_group"});
+  EXPECT_EQ(fields(4, 0), Names{"topk_group"});
+  EXPECT_EQ(fields(0, 1), Names{"n_group"});
+}
+
+TEST(ArchitectureTest, BlocksWithExpertsAreCountedFromTheFirst) {
+  Architecture a = Mixtral8x7B();
+  a.experts.leading_dense = 3;
+  EXPECT_FALSE(HasExperts(a, 2));
+  EXPECT_TRUE(HasExperts(a, 3));
+  a.experts.leading_dense = 0;
+  a.experts.every = 2;
+  EXPECT_FALSE(HasExperts(a, 0));
+  EXPECT_TRUE(HasExperts(a, 1));
+  EXPECT_FALSE(HasExperts(Llama2With7B(), 1));
+}
+
+TEST(ArchitectureTest, FamiliesHaveExpertsOrNone) {
+  Architecture a = Mixtral8x7B();
+  a.experts = {};
+  EXPECT_EQ(Fields(a), Names{"num_experts"});  // a Mistral
+  a = Llama31With8B();
+  a.experts = Mixtral8x7B().experts;
+  EXPECT_EQ(Fields(a), Names());
+  a = Gemma2With9B();
+  a.experts = Mixtral8x7B().experts;
+  EXPECT_EQ(Fields(a), Names());
+  a = Gpt2Small();
+  a.experts = Mixtral8x7B().experts;
+  EXPECT_EQ(Fields(a), Names{"num_experts"});
+}
+
+TEST(ArchitectureTest, OnlySomeFamiliesHaveNormsOfHeads) {
+  Architecture a = Llama31With8B();
+  a.qk_norm = true;
+  EXPECT_EQ(Fields(a), Names());
+  a = Gpt2Small();
+  a.qk_norm = true;
+  EXPECT_EQ(Fields(a), Names{"use_qk_norm"});
+}
+
+TEST(ArchitectureTest, LatentAttentionHasItsRanges) {
+  Architecture a = DeepseekV3();
+  a.latent = {};
+  EXPECT_EQ(Fields(a),
+            (Names{"kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"}));
+  a = DeepseekV3();
+  a.latent.rotary_head = 63;
+  EXPECT_EQ(Fields(a), (Names{"qk_rope_head_dim", "head_dim"}));
+  a = DeepseekV3();
+  a.kv_heads = 64;
+  a.latent.query_rank = -1;
+  EXPECT_EQ(Fields(a), Names{"q_lora_rank"});
+  a.latent.query_rank = 0;
+  EXPECT_EQ(Fields(a), Names{"num_key_value_heads"});
+  a = DeepseekV3();
+  a.latent.plain_head = 127;
+  a.head_size = 127 + 64;
+  EXPECT_EQ(Fields(a), Names());
+  a.qk_norm = true;
+  EXPECT_EQ(Fields(a), Names{"use_qk_norm"});
+  a = Llama31With8B();
+  a.latent = DeepseekV3().latent;
+  EXPECT_EQ(Fields(a), Names{"kv_lora_rank"});
+  a = DeepseekV3();
+  a.lora = {.rank = 8, .targets = {.linear_qkv = true}};
+  EXPECT_EQ(CheckLora(a).front().message,
+            "adapters of latent attention's queries, keys and values are not modelled");
+  a.lora.targets = {.projection = true};
+  EXPECT_TRUE(CheckLora(a).empty());
+}
+
+TEST(ArchitectureTest, WindowsOfSomeBlocks) {
+  EXPECT_FALSE(AttendsInFull(GptOss20B(), 0));
+  EXPECT_TRUE(AttendsInFull(GptOss20B(), 1));
+  EXPECT_FALSE(AttendsInFull(Mistral7B(), 1));
+  Architecture a = GptOss20B();
+  a.attention_window = 0;
+  EXPECT_FALSE(AttendsInFull(a, 1));
+  EXPECT_EQ(Fields(a), Names{"sliding_window_pattern"});
+  a = GptOss20B();
+  a.full_attention_every = 1;
+  EXPECT_EQ(Fields(a), Names{"sliding_window_pattern"});
+  a = GptOss20B();
+  a.experts = {};
+  EXPECT_EQ(Fields(a), Names{"num_experts"});
+}
+
+TEST(ArchitectureTest, ChunksAndCapsAreOfDecoders) {
+  Architecture a = Llama4Scout();
+  a.attention_window = 4096;
+  EXPECT_EQ(Fields(a), Names{"attention_chunk_size"});
+  EXPECT_TRUE(AttendsInFull(Llama4Scout(), 3));
+  EXPECT_FALSE(AttendsInFull(Llama4Scout(), 4));
+  a = BertLarge();
+  a.logit_cap = 30;
+  EXPECT_EQ(Fields(a), Names{"final_logit_softcapping"});
+  a = Phi4();
+  a.attention_bias = true;
+  EXPECT_EQ(Fields(a), Names{"attention_bias"});
+  a = Phi4();
+  a.lora = {.rank = 8, .targets = {.gate = true}};
+  EXPECT_EQ(CheckLora(a).front().message, "gate and up of the family phi3 are one linear layer");
+  a.lora.targets = {.linear_qkv = true, .linear_fc1 = true};
+  EXPECT_TRUE(CheckLora(a).empty());
+}
+
 TEST(ArchitectureTest, NamesAreThoseOfTheModelFile) {
   EXPECT_STREQ(Name(Family::kGpt2), "gpt2");
   EXPECT_STREQ(Name(Family::kQwen2), "qwen2");
@@ -139,6 +290,9 @@ TEST(ArchitectureTest, AdaptersStandBesideLayersThatExist) {
             "targets: the feed-forward of this model has no gate: activation is gelu");
   EXPECT_EQ(message(Llama2With7B(), {.rank = 8, .targets = {.linear_fc1 = true, .up = true}}),
             "targets: linear_fc1 has the adapter of all that the feed-forward begins with");
+  EXPECT_EQ(message(Mixtral8x7B(), qkv), "");
+  EXPECT_EQ(message(Mixtral8x7B(), {.rank = 8, .targets = {.query = true, .down = true}}),
+            "targets: adapters of experts are not modelled: the model has 8");
   // Keys of Llama 3.1 are 1024 wide.
   EXPECT_EQ(message(Llama31With8B(), {.rank = 1025, .targets = {.linear_qkv = true}}),
             "rank: rank must be at most the width of the narrowest linear layer, 1024: 1025");

@@ -86,20 +86,38 @@ Operand LayerOperators::MathAttention(Operand query_key_value, std::string_view 
   return Math({all, all, all, true}, module, shape);
 }
 
+void LayerOperators::SinkGradients(const AttentionShape& shape, std::string_view module) {
+  const std::vector<int> positions = shape.sink_positions.all();
+  if (positions.empty()) return;
+  tape_->OnBackward([=, this] {
+    const std::int64_t rows = tokens_ * shape.heads;
+    tape_->RunBackward(Memory(Joined(module, ".grad"), 4 * rows, Bytes(2 * rows * kFp32Size),
+                              BytesOfElements(shape.heads)),
+                       {}, {}, positions, positions);
+  });
+}
+
 LayerOperators::BlockSizes LayerOperators::SizesOf(const AttentionShape& shape,
                                                    const Block& block) const {
   const std::int64_t rows = Documents() * block.queries * shape.heads;
-  const std::int64_t key_elements = Documents() * block.keys * shape.kv_heads * shape.head_size;
+  const std::int64_t key_rows = Documents() * block.keys * shape.kv_heads;
+  const Bytes key = BytesOfElements(key_rows * shape.head_size);
+  const Bytes value = BytesOfElements(key_rows * shape.values());
   return {.query_elements = rows * shape.head_size,
+          .output_elements = rows * shape.values(),
           .queries = BytesOfElements(rows * shape.head_size),
-          .keys = BytesOfElements(2 * key_elements),
+          .output = BytesOfElements(rows * shape.values()),
+          .key = key,
+          .value = value,
+          .keys = key + value,
           .row_numbers = Bytes(rows * kFp32Size)};
 }
 
 Kernel LayerOperators::FlashKernel(std::string name, const AttentionShape& shape,
                                    const Block& block) const {
   const BlockSizes sizes = SizesOf(shape, block);
-  const std::int64_t width = Documents() * shape.heads * shape.head_size;
+  // Scores, and their product with the values: two products over the pairs that see each other.
+  const std::int64_t width = Documents() * shape.heads * (shape.head_size + shape.values());
   return {
       .name = std::move(name),
       .kind = KernelKind::kAttention,
@@ -107,14 +125,13 @@ Kernel LayerOperators::FlashKernel(std::string name, const AttentionShape& shape
       .batch = Documents() * shape.heads,
       .m = block.queries,
       .n = block.visible,
-      .k = shape.head_size,
+      // The mean of both makes as many FLOPs.
+      .k = (shape.head_size + shape.values()) / 2,
       .key_heads = Documents() * shape.kv_heads,
-      // Scores, and their product with the values: two products over the pairs that see each
-      // other.
-      .flops = Flops(2, Flops(width, block.seen_twice)),
-      .model_flops = Flops(4, Flops(width, shape.causal ? block.seen_twice : block.seen_twice / 2)),
+      .flops = Flops(width, block.seen_twice),
+      .model_flops = Flops(2, Flops(width, shape.causal ? block.seen_twice : block.seen_twice / 2)),
       .read = sizes.queries + sizes.keys,
-      .written = sizes.queries + sizes.row_numbers,
+      .written = sizes.output + sizes.row_numbers,
       .flash = static_cast<std::uint8_t>(FlashGeneration(options_.attention)),
       .causal = block.causal};
 }
@@ -123,22 +140,22 @@ void LayerOperators::RunFlashGradient(std::string_view module, const AttentionSh
                                       const Block& block, const Pieces& reads,
                                       const std::function<Pieces()>& gradients) {
   const BlockSizes sizes = SizesOf(shape, block);
-  const std::int64_t width = Documents() * shape.heads * shape.head_size;
-  const std::int64_t product = Flops(width, block.seen_twice);
+  // Scores again, and gradients of queries and of keys; gradients of scores and of values.
+  const std::int64_t width = Documents() * shape.heads * (3 * shape.head_size + 2 * shape.values());
   // Row sums of the output times its gradient, then the main kernel, which adds up the queries'
   // gradient in FP32.
   const Value row_sums = tape_->MakeScratch(sizes.row_numbers);
-  tape_->RunBackward(Memory(Joined(module, ".row_sums"), 2 * sizes.query_elements,
-                            2 * sizes.queries, sizes.row_numbers),
+  tape_->RunBackward(Memory(Joined(module, ".row_sums"), 2 * sizes.output_elements,
+                            2 * sizes.output, sizes.row_numbers),
                      {reads.front()}, {row_sums});
   const Bytes accumulator_size = Bytes(sizes.query_elements * kFp32Size);
   const Value accumulator = tape_->MakeScratch(accumulator_size);
   Kernel backward = FlashKernel(Joined(module, ".dgrad"), shape, block);
   backward.kind = KernelKind::kAttentionGradient;
-  backward.flops = Flops(5, product);
+  backward.flops = Flops(width, block.seen_twice);
   backward.model_flops = Flops(2, backward.model_flops);
   const Bytes operands = sizes.queries + sizes.keys;
-  backward.read = operands + 2 * sizes.queries + 2 * sizes.row_numbers + accumulator_size;
+  backward.read = operands + 2 * sizes.output + 2 * sizes.row_numbers + accumulator_size;
   backward.written = operands + accumulator_size;
   Pieces read = reads, written = gradients();
   read.emplace_back(row_sums);
@@ -158,12 +175,12 @@ Operand LayerOperators::FlashOfDocuments(const Core& core, std::string_view modu
   const BlockSizes sizes = SizesOf(shape, block);
   for (const Value operand : {core.query, core.key, core.value}) tape_->Keep(operand);
   const Operand y =
-      Make(Joined(module, " output"), shape.heads * shape.head_size, Documents() * block.queries);
+      Make(Joined(module, " output"), shape.heads * shape.values(), Documents() * block.queries);
   tape_->Keep(y.value);
   const Value log_sum_exp = tape_->Make(Joined(module, " log-sum-exp"), sizes.row_numbers);
   tape_->Keep(log_sum_exp);
   tape_->Run(FlashKernel(std::string(module), shape, block), {core.query, core.key, core.value},
-             {y.value, log_sum_exp});
+             {y.value, log_sum_exp}, shape.sink_positions.all());
   tape_->OnBackward([=, this] {
     Pieces gradients;
     RunFlashGradient(module, shape, block, {tape_->GradientOf(y.value)}, [&] {
@@ -191,12 +208,13 @@ void LayerOperators::Deliver(const Core& core, std::string_view module, const Pi
   tape_->Deliver(core.value, gradients[2].value);
 }
 
-// Per head an s x n product over k; `n` and `k` are the sequence or the head size.
-Kernel LayerOperators::ScoreProduct(std::string name, const AttentionShape& shape, std::int64_t n,
-                                    std::int64_t k, ProductLayout layout) const {
+// Per head an s x n product over k; `n` and `k` are the sequence or the size of the heads.
+Kernel LayerOperators::ScoreProduct(std::string name, const AttentionShape& shape,
+                                    std::int64_t size, std::int64_t n, std::int64_t k,
+                                    ProductLayout layout) const {
   const std::int64_t s = options_.sequence_length;
   const std::int64_t batch = options_.micro_batch_size * shape.heads;
-  const std::int64_t pair = Flops(batch, 2 * shape.head_size);
+  const std::int64_t pair = Flops(batch, 2 * size);
   return {.name = std::move(name),
           .kind = KernelKind::kGemm,
           .data_type = element_,
@@ -211,10 +229,37 @@ Kernel LayerOperators::ScoreProduct(std::string name, const AttentionShape& shap
           .written = ScoreBytes(batch * element_size_, s * n)};
 }
 
+LayerOperators::CappedScores LayerOperators::CapScores(std::string_view module, Value raw,
+                                                       Bytes matrix, std::int64_t scores) {
+  const auto next = [&](std::string_view suffix, std::int64_t flops, Value from) {
+    const std::string name = Joined(module, suffix);
+    const Value made = tape_->Make(name + " output", matrix);
+    tape_->Run(Memory(name, Flops(flops, scores), matrix, matrix), {from}, {made});
+    return made;
+  };
+  const Value tanh = next(".cap", kSoftmaxFlops, next(".cap.divide", 1, raw));
+  tape_->Keep(tanh);
+  return {.tanh = tanh, .capped = next(".cap.multiply", 1, tanh)};
+}
+
+Value LayerOperators::UncappedGradient(std::string_view module, Value gradient,
+                                       const CappedScores& caps, Bytes matrix,
+                                       std::int64_t scores) {
+  const auto next = [&](std::string_view suffix, int operands, const Pieces& reads) {
+    const Value made = tape_->MakeScratch(matrix);
+    tape_->RunBackward(
+        Memory(Joined(module, suffix), Flops(operands, scores), operands * matrix, matrix), reads,
+        {made});
+    return made;
+  };
+  const Value d_tanh = next(".cap.multiply.dgrad", 1, {gradient});
+  return next(".cap.divide.dgrad", 1, {next(".cap.dgrad", 2, {d_tanh, caps.tanh})});
+}
+
 Operand LayerOperators::Math(const Core& core, std::string_view module,
                              const AttentionShape& shape) {
   const std::int64_t s = options_.sequence_length;
-  const std::int64_t d = shape.head_size;
+  const std::int64_t d = shape.head_size, v = shape.values();
   const std::int64_t scores = Flops(options_.micro_batch_size * shape.heads, s * s);
   const Bytes matrix = ScoreBytes(scores, element_size_);
   const Bytes mask_size = ScoreBytes(scores, kMaskSize);
@@ -225,7 +270,7 @@ Operand LayerOperators::Math(const Core& core, std::string_view module,
 
   for (const Value operand : {core.query, core.key, core.value}) tape_->Keep(operand);
   const Value raw = tape_->Make(Joined(module, ".scores output"), matrix);
-  tape_->Run(ScoreProduct(Joined(module, ".scores"), shape, s, d, ProductLayout::kForward),
+  tape_->Run(ScoreProduct(Joined(module, ".scores"), shape, d, s, d, ProductLayout::kForward),
              {core.query, core.key}, {raw});
   // Fused, the mask is not applied: what it hides is not read, and zeros are written there.
   const bool asked = options_.attention == Attention::kFusedSoftmax;
@@ -233,28 +278,40 @@ Operand LayerOperators::Math(const Core& core, std::string_view module,
   // What Megatron-LM runs in its place (forward_torch_softmax): cast, scale and mask of its own.
   const bool stepwise = asked && !fused && element_size_ < kFp32Size;
   const Bytes wide = ScoreBytes(scores, kFp32Size);
-  Value masked = raw;
   // In FP32 the softmax reads scores in 16 bits, and its result is cast.
   const bool fp32 = stepwise || (element_size_ < kFp32Size &&
                                  (options_.attention == Attention::kMathFp32 ||
                                   (options_.autocast && options_.attention == Attention::kMath)));
-  // One kernel scales, masks, normalises and drops.
+  // One kernel scales, caps, masks, normalises and drops.
   const bool compiled = options_.compiled && !asked && !fp32;
+  std::optional<CappedScores> caps;
+  if (shape.capped && !compiled) caps = CapScores(module, raw, matrix, scores);
+  const Value capped = caps ? caps->capped : raw;
   const bool scales = !shape.causal && !asked && !compiled;
-  Value scaled = raw;
+  Value masked = capped, scaled = capped;
   if (scales) {
     scaled = tape_->Make(Joined(module, ".scale output"), matrix);
-    tape_->Run(over_scores(".scale", 1, matrix, matrix), {raw}, {scaled});
+    tape_->Run(over_scores(".scale", 1, matrix, matrix), {capped}, {scaled});
   }
   if (stepwise) {
     const Value upcast = tape_->Make(Joined(module, ".scores in FP32"), wide);
-    tape_->Run(over_scores(".scores.cast", 0, matrix, wide), {raw}, {upcast});
+    tape_->Run(over_scores(".scores.cast", 0, matrix, wide), {capped}, {upcast});
     masked = tape_->Make(Joined(module, ".scale output"), wide);
     tape_->Run(over_scores(".scale", 1, wide, wide), {upcast}, {masked});
     tape_->Run(over_scores(".mask", 1, wide, wide), {masked}, {masked});
   } else if (!fused && !compiled) {
     masked = tape_->Make(Joined(module, ".mask output"), matrix);
     tape_->Run(over_scores(".mask", 1, matrix, matrix), {scaled}, {masked});
+  }
+  // The sinks as a further column, and the largest score subtracted, by kernels of their own
+  // (transformers, models/gpt_oss/modeling_gpt_oss.py, eager_attention_forward).
+  if (shape.sinks && !compiled) {
+    const Value with = tape_->Make(Joined(module, ".sinks output"), matrix);
+    tape_->Run(over_scores(".sinks", 0, matrix, matrix), {masked}, {with},
+               shape.sink_positions.all());
+    tape_->Run(over_scores(".max", 1, matrix, Bytes()), {with}, {});
+    masked = tape_->Make(Joined(module, ".subtract output"), matrix);
+    tape_->Run(over_scores(".subtract", 1, matrix, matrix), {with}, {masked});
   }
   const Bytes read = fused && shape.causal ? ScoreBytes(scores / 2, element_size_)
                      : stepwise            ? wide
@@ -265,15 +322,17 @@ Operand LayerOperators::Math(const Core& core, std::string_view module,
   Value weights = softmax;
   const bool drops_at_once = compiled && shape.dropout;
   std::optional<Value> dropped;
+  // One kernel has the sinks, too.
+  const std::vector<int> sinks = compiled ? shape.sink_positions.all() : std::vector<int>();
   if (drops_at_once) {
     dropped = tape_->Make(Joined(module, ".dropout mask"), mask_size);
     weights = tape_->Make(Joined(module, ".dropout output"), matrix);
     tape_->Keep(*dropped);
     tape_->Run(over_scores(".softmax", kSoftmaxFlops + 4, read, 2 * matrix + mask_size), {masked},
-               {softmax, *dropped, weights});
+               {softmax, *dropped, weights}, sinks);
   } else {
     tape_->Run(over_scores(".softmax", kSoftmaxFlops + (compiled ? 2 : 0), read, softmax_size),
-               {masked}, {softmax});
+               {masked}, {softmax}, sinks);
   }
   if (fp32) {
     weights = tape_->Make(Joined(module, ".softmax in 16 bits"), matrix);
@@ -288,8 +347,8 @@ Operand LayerOperators::Math(const Core& core, std::string_view module,
                {mask, weights});
   }
   tape_->Keep(weights);
-  const Operand y = Make(Joined(module, " output"), shape.heads * d, tokens_);
-  tape_->Run(ScoreProduct(Joined(module, ".values"), shape, d, s, ProductLayout::kInputGradient),
+  const Operand y = Make(Joined(module, " output"), shape.heads * v, tokens_);
+  tape_->Run(ScoreProduct(Joined(module, ".values"), shape, v, v, s, ProductLayout::kInputGradient),
              {weights, core.value}, {y.value});
 
   tape_->OnBackward([=, this] {
@@ -299,13 +358,13 @@ Operand LayerOperators::Math(const Core& core, std::string_view module,
       return core.fused ? tape_->MakeScratch(Size(y)) : tape_->MakeGradient(operand);
     };
     Value d_weights = tape_->MakeGradient(weights);
-    tape_->RunBackward(
-        ScoreProduct(Joined(module, ".values.dgrad_weights"), shape, s, d, ProductLayout::kForward),
-        {dy}, {d_weights});
+    tape_->RunBackward(ScoreProduct(Joined(module, ".values.dgrad_weights"), shape, v, s, v,
+                                    ProductLayout::kForward),
+                       {dy}, {d_weights});
     const Value dv = part(core.value);
-    tape_->RunBackward(
-        ScoreProduct(Joined(module, ".values.dgrad"), shape, d, s, ProductLayout::kWeightGradient),
-        {dy}, {dv});
+    tape_->RunBackward(ScoreProduct(Joined(module, ".values.dgrad"), shape, v, v, s,
+                                    ProductLayout::kWeightGradient),
+                       {dy}, {dv});
     if (shape.dropout && !drops_at_once) {
       const Value d_undropped = tape_->MakeGradient(undropped);
       tape_->RunBackward(over_scores(".dropout.dgrad", 2, matrix + mask_size, matrix), {d_weights},
@@ -324,6 +383,13 @@ Operand LayerOperators::Math(const Core& core, std::string_view module,
                     2 * (fused ? read : softmax_size) + (drops_at_once ? mask_size : Bytes()),
                     stepwise ? wide : matrix),
         {d_weights}, {d_scores});
+    if (shape.sinks && !compiled) {
+      // What the largest score was subtracted from, and the scores without the sinks' column.
+      tape_->RunBackward(over_scores(".subtract.dgrad", 1, matrix, matrix), {d_scores}, {d_scores});
+      const Value d_masked = tape_->MakeScratch(matrix);
+      tape_->RunBackward(over_scores(".sinks.dgrad", 0, matrix, matrix), {d_scores}, {d_masked});
+      d_scores = d_masked;
+    }
     if (scales) {
       const Value d_raw = tape_->MakeGradient(raw);
       tape_->RunBackward(over_scores(".scale.dgrad", 1, matrix, matrix), {d_scores}, {d_raw});
@@ -337,12 +403,13 @@ Operand LayerOperators::Math(const Core& core, std::string_view module,
       tape_->RunBackward(over_scores(".scores.cast.dgrad", 0, wide, matrix), {d_scaled},
                          {d_scores});
     }
+    if (caps) d_scores = UncappedGradient(module, d_scores, *caps, matrix, scores);
     const Value dq = part(core.query);
-    tape_->RunBackward(ScoreProduct(Joined(module, ".scores.dgrad_query"), shape, d, s,
+    tape_->RunBackward(ScoreProduct(Joined(module, ".scores.dgrad_query"), shape, d, d, s,
                                     ProductLayout::kInputGradient),
                        {d_scores}, {dq});
     const Value dk = part(core.key);
-    tape_->RunBackward(ScoreProduct(Joined(module, ".scores.dgrad_key"), shape, d, s,
+    tape_->RunBackward(ScoreProduct(Joined(module, ".scores.dgrad_key"), shape, d, d, s,
                                     ProductLayout::kWeightGradient),
                        {d_scores}, {dk});
     if (core.fused) {

@@ -60,20 +60,20 @@ Operand LayerOperators::FlashOverContext(const Core& core, std::string_view modu
   AttentionShape part = shape;
   part.heads /= ranks;
   part.kv_heads /= ranks;
-  const std::int64_t query_bytes = Documents() * DocumentLength() / context.ranks * shape.heads *
-                                   shape.head_size * element_size_;
-  const Bytes queries(query_bytes), keys(query_bytes / shape.heads * shape.kv_heads);
+  const std::int64_t own = DocumentLength() / context.ranks;
+  const BlockSizes sizes = SizesOf(shape, {.queries = own, .keys = own});
+  const Bytes queries = sizes.queries, keys = sizes.key, values = sizes.value;
   const Core divided{.query = tape_->Make(Joined(module, " query, all tokens"), queries),
                      .key = tape_->Make(Joined(module, " key, all tokens"), keys),
-                     .value = tape_->Make(Joined(module, " value, all tokens"), keys)};
+                     .value = tape_->Make(Joined(module, " value, all tokens"), values)};
   ExchangeHeads(true, Joined(module, ".to_heads"),
                 {{core.query, divided.query, queries},
                  {core.key, divided.key, keys},
-                 {core.value, divided.value, keys}});
+                 {core.value, divided.value, values}});
   tape_->OnBackward([=, this] {
     Pieces gradients;
     if (core.fused) {
-      for (const Bytes bytes : {queries, keys, keys}) {
+      for (const Bytes bytes : {queries, keys, values}) {
         gradients.emplace_back(tape_->MakeScratch(bytes));
       }
     } else {
@@ -84,18 +84,18 @@ Operand LayerOperators::FlashOverContext(const Core& core, std::string_view modu
     ExchangeHeads(false, Joined(module, ".to_tokens.dgrad"),
                   {{tape_->GradientOf(divided.query), gradients[0].value, queries},
                    {tape_->GradientOf(divided.key), gradients[1].value, keys},
-                   {tape_->GradientOf(divided.value), gradients[2].value, keys}});
-    Deliver(core, module, gradients, queries + 2 * keys);
+                   {tape_->GradientOf(divided.value), gradients[2].value, values}});
+    Deliver(core, module, gradients, queries + keys + values);
   });
   const Operand inside = context.parts() == 1 ? FlashOfDocuments(divided, module, part)
                                               : FlashOfParts(divided, module, part);
   const Operand y =
       Make(Joined(module, " output, all heads"), inside.width * ranks, inside.tokens / ranks);
-  ExchangeHeads(true, Joined(module, ".to_tokens"), {{inside.value, y.value, queries}});
+  ExchangeHeads(true, Joined(module, ".to_tokens"), {{inside.value, y.value, sizes.output}});
   tape_->OnBackward([=, this] {
     const Value gradient = tape_->MakeGradient(inside.value);
     ExchangeHeads(false, Joined(module, ".to_heads.dgrad"),
-                  {{tape_->GradientOf(y.value), gradient, queries}});
+                  {{tape_->GradientOf(y.value), gradient, sizes.output}});
     tape_->Deliver(inside.value, gradient);
   });
   return y;
@@ -167,16 +167,17 @@ Operand LayerOperators::RingAttention(const Core& core, std::string_view module,
   Pieces keys{pack(true)};
   if (gathers) gather(true, keys);
   Pieces outputs, numbers;
-  const Operand y = Make(Joined(module, " output"), shape.heads * shape.head_size,
+  const Operand y = Make(Joined(module, " output"), shape.heads * shape.values(),
                          Documents() * blocks.front().queries);
   const auto step_name = [=](int step) { return Joined(module, ".step_") + std::to_string(step); };
   for (int step = 0; step < ranks; ++step) {
     if (!gathers && step + 1 < ranks) pass_on(true, keys);
     const BlockSizes sizes = SizesOf(shape, blocks[step]);
-    outputs.emplace_back(tape_->Make(step_name(step) + " output", sizes.queries));
+    outputs.emplace_back(tape_->Make(step_name(step) + " output", sizes.output));
     numbers.emplace_back(tape_->Make(step_name(step) + " log-sum-exp", sizes.row_numbers));
     tape_->Run(FlashKernel(step_name(step), shape, blocks[step]), {core.query, keys[step]},
-               {outputs.back(), numbers.back()});
+               {outputs.back(), numbers.back()},
+               step == 0 ? shape.sink_positions.all() : std::vector<int>());
     if (step > 0) {
       tape_->Run(Memory(step_name(step) + ".lse", 4 * sizes.row_numbers.count() / kFp32Size,
                         2 * sizes.row_numbers, sizes.row_numbers),
@@ -186,8 +187,8 @@ Operand LayerOperators::RingAttention(const Core& core, std::string_view module,
   }
   for (int step = 0; step < ranks && !pytorch; ++step) {
     const BlockSizes sizes = SizesOf(shape, blocks[step]);
-    tape_->Run(Memory(step_name(step) + ".correct", 2 * sizes.query_elements,
-                      (step == 0 ? 1 : 2) * sizes.queries + 2 * sizes.row_numbers, sizes.queries),
+    tape_->Run(Memory(step_name(step) + ".correct", 2 * sizes.output_elements,
+                      (step == 0 ? 1 : 2) * sizes.output + 2 * sizes.row_numbers, sizes.output),
                {outputs[step], numbers[step], numbers.front()}, {y.value});
   }
   tape_->Keep(core.query);
@@ -263,15 +264,15 @@ Operand LayerOperators::RingAttention(const Core& core, std::string_view module,
 
 void LayerOperators::MergeInFp32(const std::string& name, const BlockSizes& sizes, Pieces& outputs,
                                  bool last, const Operand& y) {
-  const Bytes wide(sizes.query_elements * kFp32Size);
+  const Bytes wide(sizes.output_elements * kFp32Size);
   const Value block = tape_->Make(name + " output in FP32", wide);
-  tape_->Run(Memory(name + ".float", 0, sizes.queries, wide), {outputs.back()}, {block});
+  tape_->Run(Memory(name + ".float", 0, sizes.output, wide), {outputs.back()}, {block});
   if (outputs.size() == 1) {
     outputs.front() = block;
   } else {
     // out - sigmoid(difference of the logarithms) * (out - block)
     const Value merged = outputs.front().value;
-    const std::int64_t elements = sizes.query_elements;
+    const std::int64_t elements = sizes.output_elements;
     tape_->Run(Memory(name + ".sub", elements, 2 * wide, wide), {merged, block}, {block});
     tape_->Run(Memory(name + ".mul", elements, wide, wide), {block}, {block});
     tape_->Run(Memory(name + ".merge", elements, 2 * wide, wide), {merged, block}, {merged});
@@ -287,7 +288,7 @@ Operand LayerOperators::GatheredAttention(const Core& core, std::string_view mod
   const std::int64_t s = DocumentLength() / ranks, half = s / 2;
   const BlockSizes own = SizesOf(shape, {.queries = s, .keys = s});
   const BlockSizes whole = SizesOf(shape, {.queries = s, .keys = s * ranks});
-  const Bytes part(own.keys.count() / 2), all(whole.keys.count() / 2);  // of keys, or of values
+  const std::array<Bytes, 2> part = {own.key, own.value}, all = {whole.key, whole.value};
   // The rank's two chunks of queries, each with the keys up to it.
   std::vector<Block> blocks;
   for (const std::int64_t chunk : {ranks / 2, 2 * ranks - 1 - ranks / 2}) {
@@ -301,33 +302,34 @@ Operand LayerOperators::GatheredAttention(const Core& core, std::string_view mod
   const auto gather = [=, this](bool forward) {
     Value key = core.key, value = core.value;
     if (core.fused) {
-      key = MakeIn(forward, Joined(module, " key"), part);
-      value = MakeIn(forward, Joined(module, " value"), part);
+      key = MakeIn(forward, Joined(module, " key"), part[0]);
+      value = MakeIn(forward, Joined(module, " value"), part[1]);
       RunIn(forward, Memory(Joined(module, ".contiguous"), 0, own.keys, own.keys), {core.key},
             {key, value});
     }
     Pieces gathered;
     for (const Value of : {key, value}) {
-      gathered.emplace_back(MakeIn(forward, Joined(module, " ranks' parts"), all));
+      gathered.emplace_back(MakeIn(forward, Joined(module, " ranks' parts"), all[gathered.size()]));
       CommunicateIn(forward, {CollectiveKind::kAllGather, RingAxes(), element_}, of,
                     gathered.back());
     }
     Pieces ordered;
-    for (const LayerTape::Piece& of : gathered) {
-      ordered.emplace_back(MakeIn(forward, Joined(module, " all tokens"), all));
-      RunIn(forward, Memory(Joined(module, ".order"), 0, all, all), {of}, {ordered.back()});
+    for (std::size_t i = 0; i < gathered.size(); ++i) {
+      ordered.emplace_back(MakeIn(forward, Joined(module, " all tokens"), all[i]));
+      RunIn(forward, Memory(Joined(module, ".order"), 0, all[i], all[i]), {gathered[i]},
+            {ordered.back()});
     }
     return ordered;
   };
   const Pieces keys = gather(true);
-  const Operand y = Make(Joined(module, " output"), shape.heads * shape.head_size, Documents() * s);
+  const Operand y = Make(Joined(module, " output"), shape.heads * shape.values(), Documents() * s);
   const Value log_sum_exp = tape_->Make(Joined(module, " log-sum-exp"), own.row_numbers);
   const auto chunk_name = [=](std::size_t i) {
     return Joined(module, ".chunk_") + std::to_string(i);
   };
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     tape_->Run(FlashKernel(chunk_name(i), shape, blocks[i]), {core.query, keys[0], keys[1]},
-               {y.value, log_sum_exp});
+               {y.value, log_sum_exp}, i == 0 ? shape.sink_positions.all() : std::vector<int>());
   }
   for (const Value kept : {core.query, core.key, core.value, y.value, log_sum_exp}) {
     tape_->Keep(kept);
@@ -351,10 +353,11 @@ Operand LayerOperators::GatheredAttention(const Core& core, std::string_view mod
     }
     Pieces scattered;
     for (const char* of : {" key", " value"}) {
-      const Value ordered = tape_->MakeScratch(all);
-      tape_->RunBackward(Memory(Joined(module, of) + ".dgrad.order", 0, all, all), {d_all},
+      const std::size_t i = scattered.size();
+      const Value ordered = tape_->MakeScratch(all[i]);
+      tape_->RunBackward(Memory(Joined(module, of) + ".dgrad.order", 0, all[i], all[i]), {d_all},
                          {ordered});
-      scattered.emplace_back(core.fused          ? tape_->MakeScratch(part)
+      scattered.emplace_back(core.fused          ? tape_->MakeScratch(part[i])
                              : scattered.empty() ? tape_->MakeGradient(core.key)
                                                  : tape_->MakeGradient(core.value));
       tape_->CommunicateBackward({CollectiveKind::kReduceScatter, RingAxes(), element_}, ordered,

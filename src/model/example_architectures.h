@@ -46,12 +46,202 @@ inline Architecture Mistral7B() {
   return a;
 }
 
+inline Architecture Mixtral8x7B() {
+  Architecture a = LlamaLike(32, 4096, 32, 8, 14336, 32000);
+  a.family = Family::kMixtral;
+  a.experts = {.count = 8, .per_token = 2, .feed_forward = 14336};
+  return a;
+}
+
+inline Architecture Mixtral8x22B() {
+  Architecture a = LlamaLike(56, 6144, 48, 8, 16384, 32000);
+  a.family = Family::kMixtral;
+  a.experts = {.count = 8, .per_token = 2, .feed_forward = 16384};
+  return a;
+}
+
 inline Architecture Qwen2With7B() {
   Architecture a = LlamaLike(28, 3584, 28, 4, 18944, 152064);
   a.family = Family::kQwen2;
   a.attention_bias = true;
   return a;
 }
+
+// With heads of 128, which need not add up to the hidden size.
+inline Architecture Qwen3Like(std::int64_t layers, std::int64_t hidden, std::int64_t heads,
+                              std::int64_t kv_heads, std::int64_t feed_forward) {
+  Architecture a = TypicalOf(Family::kQwen3);
+  a.layers = layers;
+  a.hidden = hidden;
+  a.heads = heads;
+  a.kv_heads = kv_heads;
+  a.head_size = 128;
+  a.feed_forward = feed_forward;
+  a.vocabulary = 151936;
+  return a;
+}
+
+inline Architecture Qwen3With8B() { return Qwen3Like(36, 4096, 32, 8, 12288); }
+
+inline Architecture Qwen3With30B() {
+  Architecture a = Qwen3Like(48, 2048, 32, 4, 6144);
+  a.experts = {.count = 128, .per_token = 8, .feed_forward = 768, .scores = RouterScores::kSoftmax};
+  return a;
+}
+
+inline Architecture Qwen3With235B() {
+  Architecture a = Qwen3Like(94, 4096, 64, 4, 12288);
+  a.experts = {
+      .count = 128, .per_token = 8, .feed_forward = 1536, .scores = RouterScores::kSoftmax};
+  return a;
+}
+
+inline Architecture DeepseekLike(std::int64_t layers, std::int64_t hidden, std::int64_t heads,
+                                 std::int64_t query_rank, std::int64_t feed_forward,
+                                 std::int64_t vocabulary) {
+  Architecture a = TypicalOf(Family::kDeepseek);
+  a.layers = layers;
+  a.hidden = hidden;
+  a.heads = a.kv_heads = heads;
+  a.latent = {.kv_rank = 512,
+              .query_rank = query_rank,
+              .plain_head = 128,
+              .rotary_head = 64,
+              .value_head = 128};
+  a.head_size = 192;
+  a.feed_forward = feed_forward;
+  a.vocabulary = vocabulary;
+  return a;
+}
+
+inline Architecture DeepseekV3() {
+  Architecture a = DeepseekLike(61, 7168, 128, 1536, 18432, 129280);
+  a.experts.count = 256;
+  a.experts.per_token = 8;
+  a.experts.feed_forward = a.experts.shared_feed_forward = 2048;
+  a.experts.leading_dense = 3;
+  a.experts.groups = 8;
+  a.experts.groups_per_token = 4;
+  return a;
+}
+
+inline Architecture DeepseekV2Lite() {
+  Architecture a = DeepseekLike(27, 2048, 16, 0, 10944, 102400);
+  a.experts = {.count = 64,
+               .per_token = 6,
+               .feed_forward = 1408,
+               .shared_feed_forward = 2 * 1408,
+               .leading_dense = 1,
+               .scores = RouterScores::kSoftmax,
+               .normalized_weights = false};
+  return a;
+}
+
+inline Architecture Moonlight16B() {
+  Architecture a = DeepseekV2Lite();
+  a.feed_forward = 11264;
+  a.vocabulary = 163840;
+  a.experts.scores = RouterScores::kSigmoid;
+  a.experts.normalized_weights = a.experts.balancing_bias = true;
+  return a;
+}
+
+inline Architecture KimiK2() {
+  Architecture a = DeepseekLike(61, 7168, 64, 1536, 18432, 163840);
+  a.experts.count = 384;
+  a.experts.per_token = 8;
+  a.experts.feed_forward = a.experts.shared_feed_forward = 2048;
+  a.experts.leading_dense = 1;
+  return a;
+}
+
+inline Architecture GptOss(std::int64_t layers, std::int64_t experts) {
+  Architecture a = TypicalOf(Family::kGptOss);
+  a.layers = layers;
+  a.hidden = a.feed_forward = 2880;
+  a.heads = 64;
+  a.kv_heads = 8;
+  a.head_size = 64;
+  a.vocabulary = 201088;
+  a.attention_window = 128;
+  a.full_attention_every = 2;
+  a.experts.count = experts;
+  a.experts.per_token = 4;
+  a.experts.feed_forward = 2880;
+  return a;
+}
+
+inline Architecture GptOss20B() { return GptOss(24, 32); }
+inline Architecture GptOss120B() { return GptOss(36, 128); }
+
+// A decoder of the family by its dimensions, with all else as the family has it.
+inline Architecture OfFamily(Family family, std::int64_t layers, std::int64_t hidden,
+                             std::int64_t heads, std::int64_t kv_heads, std::int64_t head_size,
+                             std::int64_t feed_forward, std::int64_t vocabulary) {
+  Architecture a = TypicalOf(family);
+  a.layers = layers;
+  a.hidden = hidden;
+  a.heads = heads;
+  a.kv_heads = kv_heads;
+  a.head_size = head_size;
+  a.feed_forward = feed_forward;
+  a.vocabulary = vocabulary;
+  return a;
+}
+
+inline Architecture Gemma2With9B() {
+  Architecture a = OfFamily(Family::kGemma2, 42, 3584, 16, 8, 256, 14336, 256000);
+  a.attention_window = 4096;
+  a.full_attention_every = 2;
+  return a;
+}
+
+inline Architecture Gemma3With27B() {
+  Architecture a = OfFamily(Family::kGemma3, 62, 5376, 32, 16, 128, 21504, 262208);
+  a.attention_window = 1024;
+  a.full_attention_every = 6;
+  return a;
+}
+
+inline Architecture Phi4() { return OfFamily(Family::kPhi3, 40, 5120, 40, 10, 128, 17920, 100352); }
+inline Architecture Olmo2With7B() {
+  return OfFamily(Family::kOlmo2, 32, 4096, 32, 32, 128, 11008, 100352);
+}
+
+inline Architecture Glm45() {
+  Architecture a = OfFamily(Family::kGlm4Moe, 92, 5120, 96, 8, 128, 12288, 151552);
+  a.experts.count = 160;
+  a.experts.per_token = 8;
+  a.experts.feed_forward = a.experts.shared_feed_forward = 1536;
+  a.experts.leading_dense = 3;
+  return a;
+}
+
+inline Architecture Glm45Air() {
+  Architecture a = OfFamily(Family::kGlm4Moe, 46, 4096, 96, 8, 128, 10944, 151552);
+  a.qk_norm = false;
+  a.experts.count = 128;
+  a.experts.per_token = 8;
+  a.experts.feed_forward = a.experts.shared_feed_forward = 1408;
+  a.experts.leading_dense = 1;
+  return a;
+}
+
+// `every`: 1 of Scout, 2 of Maverick.
+inline Architecture Llama4(std::int64_t experts, std::int64_t every) {
+  Architecture a = OfFamily(Family::kLlama4, 48, 5120, 40, 8, 128, 16384, 202048);
+  a.attention_chunk = 8192;
+  a.full_attention_every = 4;
+  a.qk_norm = every == 1;
+  a.experts.count = experts;
+  a.experts.per_token = 1;
+  a.experts.feed_forward = a.experts.shared_feed_forward = 8192;
+  a.experts.every = every;
+  return a;
+}
+
+inline Architecture Llama4Scout() { return Llama4(16, 1); }
+inline Architecture Llama4Maverick() { return Llama4(128, 2); }
 
 inline Architecture Nemotron15B() {
   Architecture a = TypicalOf(Family::kNemotron);

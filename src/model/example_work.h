@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/model/layer.h"
 #include "src/model/transformer_work.h"
 
 // What tests of a transformer's work ask of it.
@@ -38,6 +39,9 @@ inline WorkOptions Options(std::int64_t sequences, std::int64_t tokens,
 inline LayerWork BlockOf(const Architecture& architecture, const WorkOptions& options) {
   return TransformerWork(architecture, options)[kBlock];
 }
+
+// Of a layer without checkpoints or adapters: embedding, block or head.
+inline std::size_t WorkOf(const Layer& layer) { return static_cast<std::size_t>(layer.kind); }
 
 inline const Kernel* Find(const LayerWork& work, std::string_view name) {
   for (const Operation& op : work.forward) {

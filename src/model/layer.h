@@ -1,8 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "src/parallel/axis.h"
 
 // The parameter tensors of a model and the layers that use them.
 //
@@ -10,24 +13,42 @@
 // states, and nothing of theirs is reduced.
 namespace stepcast::model {
 
-// What tensor parallelism does to a tensor. The ranks of a group have
-enum class Division : std::uint8_t {
-  kWhole,       // all of it each, the same on all
-  kDimension0,  // a part each: of the rows, a linear layer's outputs
-  kDimension1,  // ... of the columns, its inputs
-  kGiven,       // one of its own each: its shape is already that of one rank (layer lists)
+// The ranks along an axis have a part each of a tensor's dimension.
+struct Split {
+  // Each rank has a tensor of its own, whose shape is already that of one rank (layer lists).
+  static constexpr int kOwn = -1;
+
+  parallel::Axis axis = parallel::Axis::kTensor;
+  int dimension = kOwn;
+  friend bool operator==(const Split&, const Split&) = default;
 };
+
+// Which tensors are sharded, reduced and counted alike. Ranks that hold the same part of the one
+// group need not hold the same part of the other.
+enum class ParameterGroup : std::uint8_t {
+  kDense,
+  kExperts,  // weights of a mixture's experts, which stand on the expert grid (parallel::Grids)
+};
+inline constexpr ParameterGroup kParameterGroups[] = {ParameterGroup::kDense,
+                                                      ParameterGroup::kExperts};
 
 // One parameter tensor as the framework registers it.
 struct Tensor {
   std::string name;  // "model.layers.0.self_attn.q_proj.weight"
   std::vector<std::int64_t> shape;
   std::int64_t elements = 0;
-  Division division = Division::kWhole;
+  // Ranks along all other axes have the same values of it.
+  std::vector<Split> splits{};
+  ParameterGroup group = ParameterGroup::kDense;
   // With sequence parallelism a rank's gradient is of its part of the tokens alone (norms, and what
   // is added behind a reduction); the ranks add theirs up.
   bool sequence_parallel = false;
   bool of_block = false;
+
+  bool IsSplitAlong(parallel::AxisSet axes) const {
+    return std::any_of(splits.begin(), splits.end(),
+                       [&](const Split& split) { return axes.Has(split.axis); });
+  }
 };
 
 enum class LayerKind : std::uint8_t { kEmbedding, kBlock, kHead };
@@ -40,8 +61,11 @@ struct Layer {
   // Indices into Model::tensors. The layer's operators call them by their position here. A tied
   // tensor stands in two layers (GPT-2: embedding and head); the first one owns it.
   std::vector<int> tensors;
-  std::vector<int> frozen{};  // the same of Model::frozen
-  int work = 0;               // which LayerWork; identical layers share one
+  std::vector<int> frozen{};    // the same of Model::frozen
+  bool first_block = false;     // the first block of the whole model
+  bool experts = false;         // a block whose feed-forward is a mixture of experts
+  bool full_attention = false;  // a block that attends to all tokens while others have a window
+  int listed = 0;               // of a layer list: which of its entries
 };
 
 }  // namespace stepcast::model

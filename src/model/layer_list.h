@@ -16,7 +16,7 @@ namespace stepcast::model {
 // A collective within a layer, over the ranks along an axis.
 struct ListedCommunication {
   CollectiveKind collective = CollectiveKind::kAllReduce;
-  parallel::Axis axis = parallel::Axis::kTensor;
+  parallel::AxisSet axis = parallel::Axis::kTensor;
   Bytes bytes{};  // as nccl-tests count
 };
 

@@ -202,6 +202,16 @@ Operand LayerOperators::Norm(Operand x, std::string_view module, Normalization n
   return y;
 }
 
+// To the kernels every head is a row of its own.
+Operand LayerOperators::NormOfHeads(Operand x, std::string_view module, std::int64_t head_size,
+                                    ModulePositions parameters) {
+  const std::int64_t heads = x.width / head_size;
+  const Operand rows{
+      .value = x.value, .width = head_size, .tokens = x.tokens * heads, .fp32 = x.fp32};
+  const Operand y = Norm(rows, module, Normalization::kRmsNorm, parameters);
+  return {.value = y.value, .width = x.width, .tokens = x.tokens, .fp32 = y.fp32};
+}
+
 Operand LayerOperators::Rotary(Operand x, std::string_view module, std::int64_t head_size) {
   if (options_.rotary == Implementation::kEager) return ComplexRotary(x, module, head_size);
   if (options_.rotary == Implementation::kHuggingFace) return HalvesRotary(x, module, head_size);
@@ -235,6 +245,43 @@ std::array<Operand, 3> LayerOperators::Split(Operand x, std::string_view module,
     tape_->Deliver(x.value, dx);
   });
   return parts;
+}
+
+Operand LayerOperators::ResizeHeads(Operand x, std::string_view module, std::string_view suffix,
+                                    std::int64_t heads, std::int64_t size) {
+  const std::string name = Joined(module, suffix);
+  const Operand y = Make(name + " output", heads * size, x.tokens);
+  const Bytes read = std::min(Size(x), Size(y));
+  tape_->Run(Memory(name, 0, read, Size(y)), {x.value}, {y.value});
+  tape_->OnBackward([=, this] {
+    const Value dx = tape_->MakeGradient(x.value);
+    tape_->RunBackward(Memory(name + ".dgrad", 0, read, Size(x)), {tape_->GradientOf(y.value)},
+                       {dx});
+    tape_->Deliver(x.value, dx);
+  });
+  return y;
+}
+
+Operand LayerOperators::Join(Operand x, Operand y, std::string_view name) {
+  const Operand both = Make(Joined(name, " output"), x.width + y.width, x.tokens, x.fp32);
+  tape_->Run(Memory(std::string(name), 0, Size(x) + Size(y), Size(both)), {x.value, y.value},
+             {both.value});
+  tape_->OnBackward([=, this] {
+    // Parts of the one gradient.
+    tape_->Pass(both.value, x.value);
+    tape_->Pass(both.value, y.value);
+  });
+  return both;
+}
+
+void LayerOperators::AddUpWeightGradients(std::string_view module, std::int64_t elements,
+                                          ModulePositions parameters) {
+  if (parameters.weight < 0) return;
+  tape_->OnBackward([=, this] {
+    const Bytes bytes = BytesOfElements(elements);
+    tape_->RunBackward(Memory(Joined(module, ".weight.grad.add"), elements, 2 * bytes, bytes), {},
+                       {}, {parameters.weight}, {parameters.weight});
+  });
 }
 
 Operand LayerOperators::RepeatHeads(Operand x, std::string_view module, std::int64_t times) {

@@ -46,6 +46,11 @@ struct Operand {
 struct ModulePositions {
   int weight = -1;
   int bias = -1;
+  // It is whole on every rank and applied to a rank's part of the tokens
+  // (Tensor::sequence_parallel).
+  bool of_part = false;
+  // Another product of the layer has the same weight, whose gradient is complete behind that one's.
+  bool gradient_later = false;
   // It has a weight, and perhaps a bias, which are not trained: no positions, no gradients.
   bool frozen = false;
   bool frozen_bias = false;
@@ -75,10 +80,19 @@ enum class Outputs : std::uint8_t { kOne, kSideBySide, kApart };
 struct AttentionShape {
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
-  std::int64_t head_size = 0;
-  std::int64_t window = 0;  // 0: every token before it
+  std::int64_t head_size = 0;   // of queries and keys
+  std::int64_t value_size = 0;  // of values and of what attention makes; 0: head_size
+  std::int64_t window = 0;      // 0: every token before it
   bool dropout = false;
   bool causal = true;  // false: every token sees all of its sequence, but for masked padding
+  // A number for each head takes part in the softmax of its scores, as another key would, and is
+  // left out of what comes of it.
+  bool sinks = false;
+  ModulePositions sink_positions{};
+  // Scores lie between a number and its negative: divided by it, tanh, times it.
+  bool capped = false;
+
+  std::int64_t values() const { return value_size > 0 ? value_size : head_size; }
 };
 
 class LayerOperators {
@@ -130,6 +144,10 @@ class LayerOperators {
   // A rank's part of the tokens, of an activation that all have; backward gathers the gradient.
   // Without sequence parallelism x itself.
   Operand PartOfTokens(Operand x, std::string_view module);
+  // The reverse: all tokens of an activation of which each rank has some; backward adds up the
+  // ranks' gradients of the rank's own. Without sequence parallelism all ranks have the same, whose
+  // gradients are added up.
+  Operand AllTokens(Operand x, std::string_view module);
   // Of a rank's part of the features the whole, as Megatron-LM gathers along the last dimension:
   // an all-gather and a copy. Backward takes the rank's part of the gradient.
   Operand GatherFeatures(Operand x, std::string_view module);
@@ -142,6 +160,9 @@ class LayerOperators {
   // it multiplies by the weight (eager_operators.cc).
   Operand Norm(Operand x, std::string_view module, Normalization normalization,
                ModulePositions parameters);
+  // RMSNorm over each of the heads that stand side by side, with the weight that they share.
+  Operand NormOfHeads(Operand x, std::string_view module, std::int64_t head_size,
+                      ModulePositions parameters);
   // Rotary positions of queries or keys, one kernel or several. Keeps nothing.
   Operand Rotary(Operand x, std::string_view module, std::int64_t head_size);
   // Queries, keys and values that stand side by side, each copied out.
@@ -149,6 +170,10 @@ class LayerOperators {
                                const std::array<std::int64_t, 3>& widths);
   // Keys or values of `kv_heads` copied so that every query head has its own.
   Operand RepeatHeads(Operand x, std::string_view module, std::int64_t times);
+  // Heads of one size copied to another: filled up with zeros, or the filling left out. For cores
+  // whose values are as wide as queries and keys.
+  Operand ResizeHeads(Operand x, std::string_view module, std::string_view suffix,
+                      std::int64_t heads, std::int64_t size);
   // A bias added to what lies in one piece, in place. The product has counted reading the bias.
   void AddBias(const std::vector<Operand>& ys, std::string_view module);
   // A copy with tokens and sequences the other way round.
@@ -173,6 +198,17 @@ class LayerOperators {
   Operand MathAttention(Operand query_key_value, std::string_view module,
                         const AttentionShape& shape);
 
+  // The gradients of the heads' sinks, behind a core's backward: before the core in forward. A
+  // sum over tokens of what the softmax gave them, which follows from the log-sum-exp and the sums
+  // of rows that backward has.
+  void SinkGradients(const AttentionShape& shape, std::string_view module);
+
+  // The features of both side by side.
+  Operand Join(Operand x, Operand y, std::string_view name);
+  // The gradients that two products have made of one weight, added up. In forward before the first
+  // of the two, which makes its gradient last.
+  void AddUpWeightGradients(std::string_view module, std::int64_t elements,
+                            ModulePositions parameters);
   Operand Add(Operand x, Operand y, std::string_view name);
   // x times a constant; in compiled code the kernel that reads it does so.
   Operand Scale(Operand x, std::string_view name);
@@ -212,6 +248,9 @@ class LayerOperators {
   void CrossEntropy(Operand logits, std::string_view module);
 
  private:
+  friend class LatentAttentionOperators;
+  friend class MixtureOperators;
+
   // The operands of an attention core, and where their gradients go.
   struct Core {
     LayerTape::Value query, key, value;  // the same one three times if they stand side by side
@@ -226,9 +265,10 @@ class LayerOperators {
   };
   // Of all documents of the micro-batch.
   struct BlockSizes {
-    std::int64_t query_elements = 0;
-    Bytes queries, keys;  // `keys`: and values
-    Bytes row_numbers;    // one FP32 number a row
+    std::int64_t query_elements = 0, output_elements = 0;
+    Bytes queries, output;
+    Bytes key, value, keys;  // `keys`: and values
+    Bytes row_numbers;       // one FP32 number a row
   };
 
   static std::int64_t Elements(const Operand& x) { return x.tokens * x.width; }
@@ -241,9 +281,9 @@ class LayerOperators {
 
   Kernel Gemm(std::string name, std::int64_t m, std::int64_t n, std::int64_t k,
               ProductLayout layout = ProductLayout::kForward) const;
-  // One of the products of an attention core over separate kernels.
-  Kernel ScoreProduct(std::string name, const AttentionShape& shape, std::int64_t n, std::int64_t k,
-                      ProductLayout layout) const;
+  // One of the products of an attention core over separate kernels; `size` is that of its heads.
+  Kernel ScoreProduct(std::string name, const AttentionShape& shape, std::int64_t size,
+                      std::int64_t n, std::int64_t k, ProductLayout layout) const;
   Kernel Memory(std::string name, std::int64_t flops, Bytes read, Bytes written) const;
   // The kernel as eager PyTorch runs it; as it is in a compiled graph.
   Kernel Eager(Access access, Kernel kernel) const {
@@ -402,6 +442,14 @@ class LayerOperators {
   void CommunicateIn(bool forward, const LayerTape::Collective& collective, LayerTape::Piece source,
                      LayerTape::Piece target);
   Operand Math(const Core& core, std::string_view module, const AttentionShape& shape);
+  // AttentionShape::capped over separate kernels, of so many scores, and its gradient.
+  struct CappedScores {
+    LayerTape::Value tanh, capped;
+  };
+  CappedScores CapScores(std::string_view module, LayerTape::Value raw, Bytes matrix,
+                         std::int64_t scores);
+  LayerTape::Value UncappedGradient(std::string_view module, LayerTape::Value gradient,
+                                    const CappedScores& caps, Bytes matrix, std::int64_t scores);
 
   WorkOptions options_;
   LayerTape* tape_;

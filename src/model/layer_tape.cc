@@ -62,6 +62,7 @@ void LayerTape::Run(Kernel kernel, Values reads, Values writes, std::vector<int>
   Recorded& recorded = forward_.emplace_back();
   recorded.use = UseOf(reads, writes);
   recorded.module = module_;
+  recorded.awaited_on_host = std::exchange(awaited_on_host_, kNoValue);
   recorded.operation.kernel = std::move(kernel);
   recorded.operation.parameters = std::move(parameters);
 }
@@ -83,6 +84,7 @@ void LayerTape::Communicate(const Collective& collective, Piece source, Piece ta
   if (source.value != target.value) NoteWriter(target.value);
   forward_.push_back(RecordedOf(collective, source, target));
   forward_.back().module = module_;
+  forward_.back().awaited_on_host = std::exchange(awaited_on_host_, kNoValue);
 }
 
 void LayerTape::CommunicateBackward(const Collective& collective, Piece source, Piece target) {
@@ -217,9 +219,11 @@ namespace {
 ValueUse::Content ContentOf(const GroupOperation& group) {
   switch (group.collective) {
     case CollectiveKind::kAllGather:
-      // Ranks that share layers have the same tokens afterwards; those of a context keep their own.
-      return group.axes.Has(parallel::Axis::kContextOuter) ? ValueUse::Content::kSent
-                                                           : ValueUse::Content::kGathered;
+      // Ranks that share layers have the same tokens afterwards; those of a context and those that
+      // share out experts keep their own.
+      return Meet(group.axes, parallel::Axis::kContextOuter | parallel::kExpertAxes)
+                 ? ValueUse::Content::kSent
+                 : ValueUse::Content::kGathered;
     case CollectiveKind::kSendRecv:
     case CollectiveKind::kAllToAll:
       return ValueUse::Content::kSent;
@@ -229,6 +233,16 @@ ValueUse::Content ContentOf(const GroupOperation& group) {
 }
 
 }  // namespace
+
+int LayerTape::LastWriter(std::span<const Recorded> list, Value value) {
+  for (std::size_t i = list.size(); i-- > 0;) {
+    const Use& use = list[i].use;
+    for (std::size_t u = use.reads; u < use.count; ++u) {
+      if (use.values[u] == value) return static_cast<int>(i);
+    }
+  }
+  return Operation::kNoWait;  // the host has it from the pass before
+}
 
 void LayerTape::Place(std::span<const Recorded> list, const Places& place,
                       std::vector<Operation>& operations, LayerWork& work) const {
@@ -249,6 +263,9 @@ void LayerTape::Place(std::span<const Recorded> list, const Places& place,
   for (std::size_t i = 0; i < list.size(); ++i) {
     const Recorded& recorded = list[i];
     Operation& operation = operations[i];
+    if (recorded.awaited_on_host != kNoValue) {
+      operation.host_waits_for = LastWriter(list.first(i), recorded.awaited_on_host);
+    }
     for (std::size_t u = 0; u < recorded.use.count; ++u) {
       const Value value = recorded.use.values[u];
       if (communicated[value] == 0) continue;
@@ -459,8 +476,8 @@ LayerWork LayerTape::Finish(std::optional<Value> output, const Keeping& keeping)
         break;
       case Checkpointing::kSelective:
         recompute = !is_input && dropped(variable.writer);
-        save = !recompute ||
-               (used_outside[v] != 0 && forward_[variable.writer].module != Module::kNorm);
+        save =
+            !recompute || (used_outside[v] != 0 && !DropsOutput(forward_[variable.writer].module));
         break;
       case Checkpointing::kFull:
         recompute = !is_input || keeping.continues_checkpoint;

@@ -83,12 +83,28 @@ class LayerTape {
     std::optional<int> multiprocessors{};  // likewise
   };
   void Communicate(const Collective& collective, Piece source, Piece target);
+  // The operator of the forward that is recorded next is issued when the host has `value`, which an
+  // earlier operator has copied to it: sizes that the host must know.
+  void AwaitOnHost(Value value) { awaited_on_host_ = value; }
   void OnBackward(std::function<void()> differentiate);
 
   // The operators between the two are of the module, which selective recomputation may drop and run
   // again. One at a time.
-  void BeginModule(Module module) { module_ = module; }
-  void EndModule() { module_ = Module::kNone; }
+  void BeginModule(Module module) {
+    if (!whole_) module_ = module;
+  }
+  void EndModule() {
+    if (!whole_) module_ = Module::kNone;
+  }
+  // The same, whatever modules begin and end within.
+  void BeginWhole(Module module) {
+    module_ = module;
+    whole_ = true;
+  }
+  void EndWhole() {
+    module_ = Module::kNone;
+    whole_ = false;
+  }
 
   // For functions given to OnBackward.
   Value GradientOf(Value value) const;
@@ -149,6 +165,7 @@ class LayerTape {
     Operation operation;
     Use use;
     Module module = Module::kNone;
+    Value awaited_on_host = kNoValue;
     std::size_t differentiates = 0;  // backward: the place in differentiate_
   };
   // Where values lie that group operations of a list read or write.
@@ -161,6 +178,8 @@ class LayerTape {
   Recorded RecordedOf(const Collective& collective, Piece source, Piece target) const;
   // By the forward operator that is recorded next.
   void NoteWriter(Value value);
+  // The last operator of the list that writes the value; Operation::kNoWait: none does.
+  static int LastWriter(std::span<const Recorded> list, Value value);
   // Values that group operations of the list read or write.
   std::vector<char> CommunicatedIn(std::span<const Recorded> list) const;
   // The list's operations with what group operations of it make necessary: uses, waits, and buffers
@@ -200,6 +219,8 @@ class LayerTape {
   std::vector<std::pair<Value, std::size_t>> kept_for_;  // and the place in differentiate_
   std::vector<Recorded> backward_;
   Module module_ = Module::kNone;  // that the next operator is of
+  bool whole_ = false;             // until EndWhole
+  Value awaited_on_host_ = kNoValue;
 };
 
 }  // namespace stepcast::model

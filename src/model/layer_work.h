@@ -8,6 +8,7 @@
 #include "src/base/bytes.h"
 #include "src/base/data_type.h"
 #include "src/model/context_parallel.h"
+#include "src/model/expert_parallel.h"
 #include "src/model/operation.h"
 #include "src/model/recomputation.h"
 #include "src/parallel/axis.h"
@@ -92,6 +93,8 @@ struct WorkOptions {
   bool sequence_parallel = false;
   // Each sequence's tokens divided among ranks, everywhere but inside of attention.
   ContextParallel context{};
+  // The experts of a mixture divided among ranks.
+  ExpertParallel experts{};
   // With sequence parallelism: of what a divided layer takes, a rank keeps its part, and gathers
   // the whole again for the gradients of the weights (Megatron-LM); else it keeps the whole.
   bool regathers = false;

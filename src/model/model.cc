@@ -8,6 +8,7 @@
 #include "fmt/format.h"
 #include "src/base/check.h"
 #include "src/model/layer_tape.h"
+#include "src/model/layer_variant.h"
 #include "src/model/transformer_tensors.h"
 #include "src/model/transformer_work.h"
 
@@ -19,6 +20,40 @@ Time PartOf(Time pass, std::size_t part, std::size_t parts) {
   const auto count = static_cast<std::int64_t>(parts);
   const std::int64_t share = pass.picoseconds() / count;
   return Time::FromPicoseconds(part == 0 ? pass.picoseconds() - (count - 1) * share : share);
+}
+
+std::int64_t RanksAlong(parallel::AxisSet axis, const WorkOptions& options) {
+  return axis == parallel::kExpert ? options.experts.ranks : options.tensor;
+}
+
+// What a listed collective takes and makes; the same value: in place.
+std::pair<LayerTape::Value, LayerTape::Value> MessageOf(const ListedCommunication& c,
+                                                        std::int64_t ranks, LayerTape& tape) {
+  const Bytes part((c.bytes.count() + ranks - 1) / ranks);
+  const Bytes whole = ranks * part;
+  switch (c.collective) {
+    case CollectiveKind::kAllGather:
+      return {tape.Make("communicated", part), tape.Make("gathered", whole)};
+    case CollectiveKind::kReduceScatter:
+      return {tape.Make("communicated", whole), tape.Make("scattered", part)};
+    case CollectiveKind::kAllToAll:
+      // A rank's own part stays where it is.
+      return {tape.Make("communicated", whole), tape.Make("received", (ranks - 1) * part)};
+    default: {
+      const LayerTape::Value in_place = tape.Make("communicated", c.bytes);
+      return {in_place, in_place};
+    }
+  }
+}
+
+// Of the collectives of a pass those among several ranks.
+std::vector<ListedCommunication> Among(const std::vector<ListedCommunication>& communication,
+                                       const WorkOptions& options) {
+  std::vector<ListedCommunication> several;
+  for (const ListedCommunication& c : communication) {
+    if (RanksAlong(c.axis, options) > 1) several.push_back(c);
+  }
+  return several;
 }
 
 LayerWork ListedWork(const ListedLayer& layer, const WorkOptions& options) {
@@ -40,12 +75,11 @@ LayerWork ListedWork(const ListedLayer& layer, const WorkOptions& options) {
   }
   // Runs the parts of a pass with the collectives between them. A part reads what the one before it
   // has communicated.
-  const auto pass = [&](const char* name, Time time,
-                        const std::vector<ListedCommunication>& communication, bool forward,
-                        const std::vector<LayerTape::Piece>& reads,
+  const auto pass = [&](const char* name, Time time, const std::vector<ListedCommunication>& listed,
+                        bool forward, const std::vector<LayerTape::Piece>& reads,
                         const std::vector<LayerTape::Piece>& makes) {
-    const bool divided = options.tensor > 1;
-    const std::size_t parts = divided ? communication.size() + 1 : 1;
+    const std::vector<ListedCommunication> communication = Among(listed, options);
+    const std::size_t parts = communication.size() + 1;
     std::vector<LayerTape::Piece> arrived = reads;
     for (std::size_t i = 0; i < parts; ++i) {
       Kernel kernel{
@@ -54,16 +88,8 @@ LayerWork ListedWork(const ListedLayer& layer, const WorkOptions& options) {
       if (forward && i == 0 && activation) written.push_back(*activation);
       std::optional<std::pair<Value, Value>> message;
       if (i + 1 < parts) {
-        const ListedCommunication& c = communication[i];
-        const Bytes part(c.bytes.count() / options.tensor);
-        const bool gather = c.collective == CollectiveKind::kAllGather;
-        const bool scatter = c.collective == CollectiveKind::kReduceScatter;
-        const Bytes whole = gather || scatter ? options.tensor * part : c.bytes;
-        const Value source = tape.Make("communicated", gather ? part : whole);
-        message = {source, gather    ? tape.Make("gathered", whole)
-                           : scatter ? tape.Make("scattered", part)
-                                     : source};
-        written.push_back(source);
+        message = MessageOf(communication[i], RanksAlong(communication[i].axis, options), tape);
+        written.push_back(message->first);
       }
       const bool last = i + 1 == parts;
       if (last) written.insert(written.end(), makes.begin(), makes.end());
@@ -172,13 +198,13 @@ Model Build(std::string name, const LayerList& list) {
       Layer layer{.name = listed.repeat > 1 ? fmt::format("{}.{}", listed.name, r) : listed.name,
                   .kind = LayerKind::kBlock,
                   .tensors = {},
-                  .work = static_cast<int>(i)};
+                  .listed = static_cast<int>(i)};
       for (std::size_t p = 0; p < listed.parameters.size(); ++p) {
         layer.tensors.push_back(static_cast<int>(model.tensors.size()));
         model.tensors.push_back({.name = fmt::format("{}.parameter.{}", layer.name, p),
                                  .shape = {listed.parameters[p]},
                                  .elements = listed.parameters[p],
-                                 .division = Division::kGiven});
+                                 .splits = {{.axis = parallel::Axis::kTensor}}});
       }
       model.layers.push_back(std::move(layer));
     }
@@ -199,18 +225,20 @@ std::vector<LayerWork> BuildWork(const Model& model, const WorkOptions& options)
 
 std::vector<int> WorkOfLayers(const Model& model, const WorkOptions& options,
                               std::span<const int> begins) {
-  const bool differ = options.checkpointing != Checkpointing::kNone && !model.is_layer_list();
-  const auto other = [&](std::int64_t block) {
-    return !options.checkpointed_blocks.Has(block) || block % options.blocks_per_checkpoint != 0;
-  };
   std::vector<int> works;
   works.reserve(model.layers.size());
+  const auto* architecture = std::get_if<Architecture>(&model.source);
+  if (architecture == nullptr) {
+    for (const Layer& layer : model.layers) works.push_back(layer.listed);
+    return works;
+  }
+  const std::vector<LayerVariant> variants = VariantsOf(*architecture, options);
   std::int64_t block = 0;
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     const Layer& layer = model.layers[i];
     if (std::find(begins.begin(), begins.end(), static_cast<int>(i)) != begins.end()) block = 0;
-    const bool is_other = differ && layer.kind == LayerKind::kBlock && other(block++);
-    works.push_back(is_other ? kOtherBlock : layer.work);
+    works.push_back(IndexOf(variants, VariantOf(*architecture, options, layer, block)));
+    if (layer.kind == LayerKind::kBlock) ++block;
   }
   return works;
 }

@@ -48,8 +48,9 @@ Bytes FrozenBytes(const Model& model);
 // ignores the batch: its times and activations are those of one micro-batch as given.
 std::vector<LayerWork> BuildWork(const Model& model, const WorkOptions& options);
 
-// Which of them each layer does: Layer::work, but for blocks whose checkpoints are other than the
-// others'. Which those are is counted anew from the layers `begins` on: a pipeline's chunks.
+// Which of them each layer does: the one of its variant (layer_variant.h), or of its entry in the
+// layer list. Checkpointed blocks are counted anew from the layers `begins` on: a pipeline's
+// chunks.
 std::vector<int> WorkOfLayers(const Model& model, const WorkOptions& options,
                               std::span<const int> begins = {});
 

@@ -46,7 +46,7 @@ TEST(ModelTest, RepeatsListedLayers) {
   EXPECT_EQ(model.layers[2].tensors, (std::vector<int>{3, 4}));
   EXPECT_EQ(model.tensors[4].name, "block.1.parameter.1");
   EXPECT_EQ(model.tensors[4].elements, 30);
-  EXPECT_EQ(model.layers[1].work, model.layers[2].work);
+  EXPECT_EQ(WorkOfLayers(model, {}), (std::vector<int>{0, 1, 1}));
   EXPECT_EQ(GivenOptimizerStep(model), Milliseconds(6));
 }
 
@@ -55,10 +55,10 @@ TEST(ModelTest, ListedLayersBringTheirTimes) {
   // The batch does not matter: the times are those of one micro-batch.
   const auto works = BuildWork(model, {.micro_batch_size = 7, .sequence_length = 4096});
   ASSERT_EQ(works.size(), 2U);
-  const LayerWork& stem = works[model.layers[0].work];
+  const LayerWork& stem = works[0];
   EXPECT_TRUE(stem.saved.empty());  // 0 B is no activation
   EXPECT_TRUE(stem.forward.at(0).creates.empty());
-  const LayerWork& block = works[model.layers[1].work];
+  const LayerWork& block = works[1];
   ASSERT_EQ(block.forward.size(), 1U);
   EXPECT_EQ(block.forward[0].kernel.kind, KernelKind::kGiven);
   EXPECT_EQ(block.forward[0].kernel.given, Milliseconds(3));

@@ -38,10 +38,14 @@ struct NumericalConstants {
   double rotary_base = 10'000;                    // theta of rotary positions
   std::optional<RotaryScaling> rotary_scaling{};  // none: positions are as they are
 
-  // Of the family's first release: GPT-2, Llama 2, Mistral 7B v0.1, Qwen2, MPT, Nemotron-4, BERT.
+  // Of the family's first release: GPT-2, Llama 2, Mistral 7B v0.1, Mixtral 8x7B, Qwen2 and
+  // 3, DeepSeek-V2, GPT-OSS, Gemma 2, MPT, Nemotron-4, BERT.
   static NumericalConstants Of(Family family) {
     if (IsEncoder(family)) return {.norm_epsilon = 1e-12};
-    if (family != Family::kQwen2) return {};
+    if (family == Family::kMixtral) return {.rotary_base = 1'000'000};
+    if (family == Family::kDeepseek || ScalesEmbeddings(family)) return {.norm_epsilon = 1e-6};
+    if (family == Family::kGptOss) return {.rotary_base = 150'000};
+    if (family != Family::kQwen2 && family != Family::kQwen3) return {};
     return {.norm_epsilon = 1e-6, .rotary_base = 1'000'000};
   }
 };

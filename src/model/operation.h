@@ -79,6 +79,10 @@ struct Operation {
   std::vector<int> begins{}, ends{};
   // Group operations before it in the list for whose end it waits.
   std::vector<int> waits{};
+  // The host does not issue it before the operation at this place of the list is done, which has
+  // copied to the host what it must know.
+  static constexpr int kNoWait = -1;
+  int host_waits_for = kNoWait;
   // LayerWork::deferred that come to life with it.
   std::vector<int> defers{};
 };

@@ -6,7 +6,7 @@
 namespace stepcast::model {
 
 // A family that has no place in Family: known by name, so that it is not taken for a slip in
-// writing another's (mixtral, mistral).
+// writing another's (phi, mpt).
 struct OtherFamily {
   std::string_view name;
   std::string_view layers;   // what its layers have that is not modelled
@@ -15,31 +15,20 @@ struct OtherFamily {
 
 // A name that begins with another stands before it.
 inline constexpr OtherFamily kOtherFamilies[] = {
-    {"mixtral", "mixtures of experts", "mistral"},
-    {"deepseek", "mixtures of experts and latent attention", "llama"},
-    {"kimi", "mixtures of experts and latent attention", "llama"},
-    {"dbrx", "mixtures of experts", ""},
-    {"grok", "mixtures of experts", ""},
-    {"gpt_oss", "mixtures of experts and attention sinks", ""},
-    {"gpt-oss", "mixtures of experts and attention sinks", ""},
-    {"llama4", "mixtures of experts and layers without rotary positions", "llama"},
-    {"qwen2_moe", "mixtures of experts", "qwen2"},
-    {"qwen3_moe", "mixtures of experts and norms of queries and keys", "qwen2"},
+    {"deepseek_v32", "attention to tokens that an indexer chooses", "deepseek"},
+    {"kimi_linear", "linear attention", "deepseek"},
+    {"dbrx", "mixtures of experts between layer norms", ""},
+    {"grok", "mixtures of experts whose gates are GELU", ""},
+    {"qwen2_moe", "a gate of the shared experts", "qwen3"},
     {"qwen3_next", "linear attention and mixtures of experts", ""},
-    {"qwen3", "norms of queries and keys", "qwen2"},
-    {"glm4_moe", "mixtures of experts and rotary positions on half of each head", ""},
-    {"gemma3",
-     "norms behind attention and feed-forward, norms of queries and keys, and layers "
-     "with and without a window",
-     "llama"},
-    {"gemma2",
-     "norms behind attention and feed-forward, capped scores, and layers with and "
-     "without a window",
-     "llama"},
+    {"qwen3_5", "linear attention and mixtures of experts", ""},
+    {"gemma3n", "layers that share keys and values, and inputs of each layer", "gemma3"},
     {"gemma", "a gate of GeLU and embeddings times a constant", "llama"},
-    {"phi3", "projections of queries, keys and values in one tensor", "llama"},
+    {"phi3_v", "images beside text", "phi3"},
+    {"phi4_multimodal", "images and sound beside text", "phi3"},
+    {"phimoe", "mixtures of experts between layer norms", "mixtral"},
     {"phi", "attention and feed-forward side by side", "gpt2"},
-    {"olmo2", "norms behind attention and feed-forward, and of queries and keys", "llama"},
+    {"olmoe", "mixtures of experts and norms of all heads of queries and keys", "olmo2"},
     {"gptj", "attention and feed-forward side by side", "gpt2"},
     {"gpt_neox", "attention and feed-forward side by side", "gpt2"},
     {"falcon", "attention and feed-forward side by side", "gpt2"},
@@ -61,7 +50,7 @@ inline const OtherFamily* OtherFamilyOf(std::string_view name) {
   return nullptr;
 }
 
-// "mixtral differs from mistral by mixtures of experts, which are not modelled".
+// "falcon differs from gpt2 by attention and feed-forward side by side, which are not modelled".
 inline std::string Difference(const OtherFamily& family) {
   std::string sentence(family.name);
   sentence += family.nearest.empty() ? " has " : " differs from ";

@@ -362,6 +362,30 @@ Operand LayerOperators::PartOfTokens(Operand x, std::string_view module) {
   return part;
 }
 
+Operand LayerOperators::AllTokens(Operand x, std::string_view module) {
+  if (options_.tensor == 1) return x;
+  Operand whole = x;
+  if (!options_.sequence_parallel) {
+    whole.value = tape_->Alias(x.value);
+    tape_->OnBackward([=, this] {
+      const Value gradient = tape_->GradientOf(whole.value);
+      tape_->CommunicateBackward({CollectiveKind::kAllReduce, kTensor, element_}, gradient,
+                                 gradient);
+      tape_->Deliver(x.value, gradient);
+    });
+    return whole;
+  }
+  whole = Make(Joined(module, " gathered"), x.width, x.tokens * options_.tensor);
+  const std::string name(module);
+  GatherTokens(true, x.value, whole.value, Size(whole), name);
+  tape_->OnBackward([=, this] {
+    const Value part = tape_->MakeGradient(x.value);
+    ScatterTokens(false, tape_->GradientOf(whole.value), part, Size(whole), name);
+    tape_->Deliver(x.value, part);
+  });
+  return whole;
+}
+
 Operand LayerOperators::GatherFeatures(Operand x, std::string_view module) {
   if (options_.tensor == 1) return x;
   const Operand whole = Make(Joined(module, " gathered"), x.width * options_.tensor, x.tokens);

@@ -73,6 +73,7 @@ std::vector<Operand> LayerOperators::Product(Operand x, std::string_view name,
     if (module.parameters.weight >= 0) weights.push_back(module.parameters.weight);
   }
   const bool frozen = weights.empty();
+  if (modules.front().parameters.gradient_later) weights.clear();
   const bool gathers_low = x.region && x.region->quantized;
   const std::optional<QuantizedCopies> low =
       gathers_low ? std::nullopt : Quantized(x, modules.front().name, frozen);
@@ -162,6 +163,8 @@ std::vector<Operand> LayerOperators::Product(Operand x, std::string_view name,
       tape_->RunBackward(product, reads, {unscaled}, {}, parameters);
       tape_->RunBackward(Memory(Joined(name, ".wgrad.scale"), 0, bytes, bytes), {unscaled}, {},
                          weights, parameters);
+    } else if (modules.front().parameters.of_part) {
+      RunPartGradients(product, reads, weights, modules.front().parameters);
     } else {
       tape_->RunBackward(product, reads, {}, weights, parameters);
     }

@@ -19,16 +19,39 @@ enum class Checkpointing : std::uint8_t {
 };
 
 // Modules of a block. kNone: of none that can be recomputed by itself.
-enum class Module : std::uint8_t { kNone, kAttentionCore, kFeedForward, kNorm };
+enum class Module : std::uint8_t {
+  kNone,
+  kAttentionCore,
+  kFeedForward,
+  kNorm,
+  kMixture,           // router, dispatch, experts and combination
+  kExpertActivation,  // of a mixture, the experts' activation function
+  kLatentUp,          // of latent attention, from the vectors to queries, keys and values
+  kFurtherBlock,      // the whole block of a module that predicts further tokens
+};
+
+// Recomputing the module is for its output, which is dropped although the operator behind it keeps
+// it.
+constexpr bool DropsOutput(Module module) {
+  return module == Module::kNorm || module == Module::kExpertActivation ||
+         module == Module::kLatentUp;
+}
 
 // What selective recomputation drops and runs again, as Megatron-LM's --recompute-modules names it
 // (megatron/core/transformer/transformer_config.py). A feed-forward or an attention core keeps its
-// input and drops what is inside; a norm drops its output, which the layer after it would keep.
+// input and drops what is inside; a norm drops its output, which the layer after it would keep, and
+// so do the experts' activation (moe_act) and what leads up from latent vectors, queries,
+// keys and values (mla_up_proj).
 struct RecomputedModules {
-  bool core_attn = true, mlp = false, layernorm = false;
+  bool core_attn = true, mlp = false, layernorm = false, moe = false, moe_act = false;
+  bool mla_up_proj = false;
+  bool further_block = false;  // where blocks are recomputed as a whole; it has no word
   bool Has(Module module) const {
     return (module == Module::kAttentionCore && core_attn) ||
-           (module == Module::kFeedForward && mlp) || (module == Module::kNorm && layernorm);
+           (module == Module::kFeedForward && mlp) || (module == Module::kNorm && layernorm) ||
+           (module == Module::kMixture && moe) || (module == Module::kLatentUp && mla_up_proj) ||
+           (module == Module::kFurtherBlock && further_block) ||
+           (module == Module::kExpertActivation && (moe || moe_act));
   }
   friend auto operator<=>(const RecomputedModules&, const RecomputedModules&) = default;
 };
@@ -38,9 +61,9 @@ struct RecomputedModuleName {
   bool RecomputedModules::*member;
 };
 inline constexpr RecomputedModuleName kRecomputedModuleNames[] = {
-    {"core_attn", &RecomputedModules::core_attn},
-    {"mlp", &RecomputedModules::mlp},
-    {"layernorm", &RecomputedModules::layernorm}};
+    {"core_attn", &RecomputedModules::core_attn}, {"mlp", &RecomputedModules::mlp},
+    {"layernorm", &RecomputedModules::layernorm}, {"moe", &RecomputedModules::moe},
+    {"moe_act", &RecomputedModules::moe_act},     {"mla_up_proj", &RecomputedModules::mla_up_proj}};
 
 // Which of the blocks: a part of them, evenly spaced, or the first of a rank. Of blocks numbered
 // from 1, those where i x part / of + 1/2 reaches another integer: 1/2 is every second one, 2/3 two

@@ -13,6 +13,10 @@ namespace {
 
 using Shape = std::vector<std::int64_t>;
 
+std::vector<Split> AlongTensor(int dimension) {
+  return {{.axis = parallel::Axis::kTensor, .dimension = dimension}};
+}
+
 std::int64_t Count(const Architecture& architecture) {
   EXPECT_TRUE(Check(architecture).empty());
   std::int64_t count = 0;
@@ -102,7 +106,7 @@ TEST(TransformerTensorsTest, BertInOrder) {
   EXPECT_EQ(names, expected);
   EXPECT_EQ(layout.layers.back().tensors.back(), 0);
   EXPECT_EQ(layout.tensors[2].shape, (Shape{2, 1024}));
-  EXPECT_EQ(layout.tensors[23].division, Division::kDimension0);
+  EXPECT_EQ(layout.tensors[23].splits, AlongTensor(0));
 
   // MegatronBertLayer: attention.ln, attention.self, attention.output, ln, intermediate, output.
   a.family = Family::kMegatronBert;
@@ -165,6 +169,324 @@ TEST(TransformerTensorsTest, LlamaBlock) {
   EXPECT_EQ(layout.tensors[count - 1].name, "lm_head.weight");
 }
 
+// 2 x 32000 x 4096 + 32 (2 x 4096^2 + 2 x 4096 x 1024 + 8 x 3 x 4096 x 14336 + 8 x 4096 + 2 x 4096)
+// + 4096 (Jiang et al. 2024, arXiv 2401.04088: 47B); likewise the larger one of the two.
+TEST(TransformerTensorsTest, ParameterCountsOfMixtures) {
+  EXPECT_EQ(Count(Mixtral8x7B()), 46'702'792'704);
+  EXPECT_EQ(Count(Mixtral8x22B()), 140'620'634'112);
+  Architecture a = Mixtral8x7B();
+  // In the place of 28 of 32 blocks' experts and routers a dense layer of the same width.
+  a.experts.leading_dense = 4;
+  a.experts.every = 7;  // 6, 13, 20, 27
+  EXPECT_EQ(Count(a), 46'702'792'704 - 28 * (7 * 3 * 4096 * 14336LL + 8 * 4096));
+  a = Mixtral8x7B();
+  a.experts.shared_feed_forward = 1024;
+  EXPECT_EQ(Count(a), 46'702'792'704 + 32 * 3 * 4096 * 1024);
+  a = Mixtral8x7B();
+  a.experts.router_bias = a.experts.bias = true;
+  EXPECT_EQ(Count(a), 46'702'792'704 + 32 * 8 * (1 + 2 * 14336 + 4096));
+}
+
+// `named_parameters` of MixtralForCausalLM in transformers 5.
+TEST(TransformerTensorsTest, MixtralBlock) {
+  const TransformerLayout layout = LayOut(Mixtral8x7B());
+  const std::vector<std::pair<std::string, Shape>> expected = {
+      {"model.embed_tokens.weight", {32000, 4096}},
+      {"model.layers.0.self_attn.q_proj.weight", {4096, 4096}},
+      {"model.layers.0.self_attn.k_proj.weight", {1024, 4096}},
+      {"model.layers.0.self_attn.v_proj.weight", {1024, 4096}},
+      {"model.layers.0.self_attn.o_proj.weight", {4096, 4096}},
+      {"model.layers.0.mlp.gate.weight", {8, 4096}},
+      {"model.layers.0.mlp.experts.gate_up_proj", {8, 28672, 4096}},
+      {"model.layers.0.mlp.experts.down_proj", {8, 4096, 14336}},
+      {"model.layers.0.input_layernorm.weight", {4096}},
+      {"model.layers.0.post_attention_layernorm.weight", {4096}},
+      {"model.layers.1.self_attn.q_proj.weight", {4096, 4096}},
+  };
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(layout.tensors[i].name, expected[i].first);
+    EXPECT_EQ(layout.tensors[i].shape, expected[i].second);
+    const bool of_experts = i == 6 || i == 7;
+    EXPECT_EQ(layout.tensors[i].group == ParameterGroup::kExperts, of_experts);
+    EXPECT_EQ(layout.tensors[i].IsSplitAlong(parallel::kExpertAxes), of_experts);
+  }
+  // The router is whole on every rank, and each sees its own tokens.
+  EXPECT_TRUE(layout.tensors[5].splits.empty());
+  EXPECT_TRUE(layout.tensors[5].sequence_parallel);
+  const std::vector<Split> columns = {{.axis = parallel::Axis::kExpertOuter, .dimension = 0},
+                                      {.axis = parallel::Axis::kExpertInner, .dimension = 0},
+                                      {.axis = parallel::Axis::kExpertTensor, .dimension = 1}};
+  EXPECT_EQ(layout.tensors[6].splits, columns);
+  EXPECT_EQ(layout.tensors[7].splits.back().dimension, 2);
+}
+
+// 2 x 151936 h, per block h (a + 2 g + a) 128 of attention, two norms of 128 and two of h.
+TEST(TransformerTensorsTest, ParameterCountsOfQwen3) {
+  EXPECT_EQ(Count(Qwen3With8B()), 8'190'735'360);
+  EXPECT_EQ(Count(Qwen3Like(40, 5120, 40, 8, 17408)), 14'768'307'200);
+  EXPECT_EQ(Count(Qwen3Like(64, 5120, 64, 8, 25600)), 32'762'123'264);
+  EXPECT_EQ(Count(Qwen3With30B()), 30'532'122'624);
+  EXPECT_EQ(Count(Qwen3With235B()), 235'093'634'560);
+}
+
+// `named_parameters` of Qwen3MoeForCausalLM in transformers 5, whose experts come before the
+// router.
+TEST(TransformerTensorsTest, Qwen3Block) {
+  const TransformerLayout layout = LayOut(Qwen3With30B());
+  const std::vector<std::pair<std::string, Shape>> expected = {
+      {"model.embed_tokens.weight", {151936, 2048}},
+      {"model.layers.0.self_attn.q_proj.weight", {4096, 2048}},
+      {"model.layers.0.self_attn.k_proj.weight", {512, 2048}},
+      {"model.layers.0.self_attn.v_proj.weight", {512, 2048}},
+      {"model.layers.0.self_attn.o_proj.weight", {2048, 4096}},
+      {"model.layers.0.self_attn.q_norm.weight", {128}},
+      {"model.layers.0.self_attn.k_norm.weight", {128}},
+      {"model.layers.0.mlp.experts.gate_up_proj", {128, 1536, 2048}},
+      {"model.layers.0.mlp.experts.down_proj", {128, 2048, 768}},
+      {"model.layers.0.mlp.gate.weight", {128, 2048}},
+      {"model.layers.0.input_layernorm.weight", {2048}},
+      {"model.layers.0.post_attention_layernorm.weight", {2048}},
+      {"model.layers.1.self_attn.q_proj.weight", {4096, 2048}},
+  };
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(layout.tensors[i].name, expected[i].first);
+    EXPECT_EQ(layout.tensors[i].shape, expected[i].second);
+  }
+  EXPECT_TRUE(layout.tensors[5].splits.empty());
+}
+
+// Without the corrections that balance loads, which are no parameters, and without the module that
+// predicts further tokens.
+TEST(TransformerTensorsTest, ParameterCountsOfLatentAttention) {
+  EXPECT_EQ(Count(DeepseekV3()), 671'026'404'352);
+  EXPECT_EQ(Count(DeepseekV2Lite()), 15'706'484'224);
+  EXPECT_EQ(Count(Moonlight16B()), 15'960'108'544);
+  EXPECT_EQ(Count(KimiK2()), 1'026'408'209'408);
+}
+
+// `named_parameters` of DeepseekV3ForCausalLM in transformers 5: a dense block, and one with
+// experts.
+TEST(TransformerTensorsTest, DeepseekBlocks) {
+  Architecture a = DeepseekV3();
+  a.layers = 2;
+  a.experts.leading_dense = 1;
+  const TransformerLayout layout = LayOut(a);
+  const std::string dense = "model.layers.0.", experts = "model.layers.1.";
+  const std::vector<std::pair<std::string, Shape>> expected = {
+      {"model.embed_tokens.weight", {129280, 7168}},
+      {dense + "self_attn.q_a_proj.weight", {1536, 7168}},
+      {dense + "self_attn.q_a_layernorm.weight", {1536}},
+      {dense + "self_attn.q_b_proj.weight", {24576, 1536}},
+      {dense + "self_attn.kv_a_proj_with_mqa.weight", {576, 7168}},
+      {dense + "self_attn.kv_a_layernorm.weight", {512}},
+      {dense + "self_attn.kv_b_proj.weight", {32768, 512}},
+      {dense + "self_attn.o_proj.weight", {7168, 16384}},
+      {dense + "mlp.gate_proj.weight", {18432, 7168}},
+      {dense + "mlp.up_proj.weight", {18432, 7168}},
+      {dense + "mlp.down_proj.weight", {7168, 18432}},
+      {dense + "input_layernorm.weight", {7168}},
+      {dense + "post_attention_layernorm.weight", {7168}},
+      {experts + "self_attn.q_a_proj.weight", {1536, 7168}},
+      {experts + "self_attn.q_a_layernorm.weight", {1536}},
+      {experts + "self_attn.q_b_proj.weight", {24576, 1536}},
+      {experts + "self_attn.kv_a_proj_with_mqa.weight", {576, 7168}},
+      {experts + "self_attn.kv_a_layernorm.weight", {512}},
+      {experts + "self_attn.kv_b_proj.weight", {32768, 512}},
+      {experts + "self_attn.o_proj.weight", {7168, 16384}},
+      {experts + "mlp.experts.gate_up_proj", {256, 4096, 7168}},
+      {experts + "mlp.experts.down_proj", {256, 7168, 2048}},
+      {experts + "mlp.gate.weight", {256, 7168}},
+      {experts + "mlp.shared_experts.gate_proj.weight", {2048, 7168}},
+      {experts + "mlp.shared_experts.up_proj.weight", {2048, 7168}},
+      {experts + "mlp.shared_experts.down_proj.weight", {7168, 2048}},
+      {experts + "input_layernorm.weight", {7168}},
+      {experts + "post_attention_layernorm.weight", {7168}},
+      {"model.norm.weight", {7168}},
+      {"lm_head.weight", {129280, 7168}},
+  };
+  ASSERT_EQ(layout.tensors.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(layout.tensors[i].name, expected[i].first);
+    EXPECT_EQ(layout.tensors[i].shape, expected[i].second);
+  }
+  // Down to the vectors every rank has the whole, for its part of the tokens; up it has some heads.
+  for (const std::size_t whole : {1, 2, 4, 5}) {
+    EXPECT_TRUE(layout.tensors[whole].splits.empty());
+    EXPECT_TRUE(layout.tensors[whole].sequence_parallel);
+  }
+  for (const std::size_t divided : {3, 6}) {
+    EXPECT_EQ(layout.tensors[divided].splits, AlongTensor(0));
+  }
+  EXPECT_EQ(layout.tensors[7].splits, AlongTensor(1));
+
+  a = DeepseekV2Lite();
+  EXPECT_EQ(LayOut(a).tensors[1].name, dense + "self_attn.q_proj.weight");
+  EXPECT_EQ(LayOut(a).tensors[1].shape, (Shape{3072, 2048}));
+  EXPECT_EQ(LayOut(a).tensors[2].name, dense + "self_attn.kv_a_proj_with_mqa.weight");
+}
+
+// 20.9B and 116.8B (OpenAI 2025, gpt-oss model card).
+TEST(TransformerTensorsTest, ParameterCountsOfGptOss) {
+  EXPECT_EQ(Count(GptOss20B()), 20'914'757'184);
+  EXPECT_EQ(Count(GptOss120B()), 116'829'156'672);
+}
+
+// `named_parameters` of GptOssForCausalLM: experts as [in, out], the router before them, and the
+// sinks, which are no module's, first.
+TEST(TransformerTensorsTest, GptOssBlock) {
+  const TransformerLayout layout = LayOut(GptOss20B());
+  const std::string block = "model.layers.0.";
+  const std::vector<std::pair<std::string, Shape>> expected = {
+      {"model.embed_tokens.weight", {201088, 2880}},
+      {block + "self_attn.sinks", {64}},
+      {block + "self_attn.q_proj.weight", {4096, 2880}},
+      {block + "self_attn.q_proj.bias", {4096}},
+      {block + "self_attn.k_proj.weight", {512, 2880}},
+      {block + "self_attn.k_proj.bias", {512}},
+      {block + "self_attn.v_proj.weight", {512, 2880}},
+      {block + "self_attn.v_proj.bias", {512}},
+      {block + "self_attn.o_proj.weight", {2880, 4096}},
+      {block + "self_attn.o_proj.bias", {2880}},
+      {block + "mlp.router.weight", {32, 2880}},
+      {block + "mlp.router.bias", {32}},
+      {block + "mlp.experts.gate_up_proj", {32, 2880, 5760}},
+      {block + "mlp.experts.gate_up_proj_bias", {32, 5760}},
+      {block + "mlp.experts.down_proj", {32, 2880, 2880}},
+      {block + "mlp.experts.down_proj_bias", {32, 2880}},
+      {block + "input_layernorm.weight", {2880}},
+      {block + "post_attention_layernorm.weight", {2880}},
+      {"model.layers.1.self_attn.sinks", {64}},
+  };
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(layout.tensors[i].name, expected[i].first);
+    EXPECT_EQ(layout.tensors[i].shape, expected[i].second);
+  }
+  EXPECT_EQ(layout.tensors[1].splits, AlongTensor(0));
+  EXPECT_EQ(layout.tensors[12].splits.back().dimension, 2);
+  EXPECT_EQ(layout.tensors[14].splits.back().dimension, 1);
+  EXPECT_FALSE(layout.layers[1].full_attention);
+  EXPECT_TRUE(layout.layers[2].full_attention);
+}
+
+// Embeddings of Gemma and of the smallest Phi-4 are tied.
+TEST(TransformerTensorsTest, ParameterCountsOfDenseFamilies) {
+  EXPECT_EQ(Count(OfFamily(Family::kGemma2, 26, 2304, 8, 4, 256, 9216, 256000)), 2'614'341'888);
+  EXPECT_EQ(Count(Gemma2With9B()), 9'241'705'984);
+  EXPECT_EQ(Count(OfFamily(Family::kGemma2, 46, 4608, 32, 16, 128, 36864, 256000)), 27'227'128'320);
+  EXPECT_EQ(Count(OfFamily(Family::kGemma3, 26, 1152, 4, 1, 256, 6912, 262144)), 999'885'952);
+  EXPECT_EQ(Count(OfFamily(Family::kGemma3, 34, 2560, 8, 4, 256, 10240, 262208)), 3'880'263'168);
+  EXPECT_EQ(Count(OfFamily(Family::kGemma3, 48, 3840, 16, 8, 256, 15360, 262208)), 11'766'034'176);
+  EXPECT_EQ(Count(Gemma3With27B()), 27'009'346'304);
+  EXPECT_EQ(Count(OfFamily(Family::kPhi3, 32, 3072, 32, 32, 96, 8192, 32064)), 3'821'079'552);
+  EXPECT_EQ(Count(OfFamily(Family::kPhi3, 40, 5120, 40, 10, 128, 17920, 32064)), 13'960'238'080);
+  EXPECT_EQ(Count(Phi4()), 14'659'507'200);
+  Architecture mini = OfFamily(Family::kPhi3, 32, 3072, 24, 8, 128, 8192, 200064);
+  mini.tie_embeddings = true;
+  EXPECT_EQ(Count(mini), 3'836'021'760);
+  EXPECT_EQ(Count(OfFamily(Family::kOlmo2, 16, 2048, 16, 16, 128, 8192, 100352)), 1'484'916'736);
+  EXPECT_EQ(Count(Olmo2With7B()), 7'298'617'344);
+  EXPECT_EQ(Count(OfFamily(Family::kOlmo2, 40, 5120, 40, 40, 128, 13824, 100352)), 13'716'198'400);
+  EXPECT_EQ(Count(OfFamily(Family::kOlmo2, 64, 5120, 40, 8, 128, 27648, 100352)), 32'234'279'936);
+}
+
+TEST(TransformerTensorsTest, ParameterCountsOfFurtherMixtures) {
+  EXPECT_EQ(Count(Glm45()), 352'797'814'784);
+  EXPECT_EQ(Count(Glm45Air()), 106'852'245'504);
+  EXPECT_EQ(Count(Llama4Scout()), 107'769'861'120);
+  EXPECT_EQ(Count(Llama4Maverick()), 400'711'848'960);
+  // GLM-4.5's module that predicts a further token has experts, too.
+  Architecture further = Glm45();
+  further.further_tokens = 1;
+  EXPECT_EQ(Count(further) - Count(Glm45()), 3'988'069'632);
+  further = Glm45Air();
+  further.further_tokens = 1;
+  EXPECT_EQ(Count(further) - Count(Glm45Air()), 2'375'059'456);
+}
+
+// Names of the first block's tensors, without the block's.
+std::vector<std::string> NamesOfBlock(const Architecture& a) {
+  const TransformerLayout layout = LayOut(a);
+  std::vector<std::string> names;
+  for (const int tensor : layout.layers[1].tensors) {
+    names.push_back(layout.tensors[static_cast<std::size_t>(tensor)].name.substr(
+        std::string("model.layers.0.").size()));
+  }
+  return names;
+}
+
+// `named_parameters` of the classes in transformers.
+TEST(TransformerTensorsTest, BlocksOfDenseFamilies) {
+  using Names = std::vector<std::string>;
+  const std::string attention = "self_attn.", mlp = "mlp.", weight = ".weight";
+  Names common;
+  for (const char* name : {"q_proj", "k_proj", "v_proj", "o_proj"}) {
+    common.push_back(attention + name + weight);
+  }
+  const Names norms = {"self_attn.q_norm.weight", "self_attn.k_norm.weight"};
+  const Names feed_forward = {"mlp.gate_proj.weight", "mlp.up_proj.weight", "mlp.down_proj.weight"};
+  const auto joined = [](std::initializer_list<Names> parts) {
+    Names all;
+    for (const Names& part : parts) all.insert(all.end(), part.begin(), part.end());
+    return all;
+  };
+  const Names four = {"input_layernorm.weight", "post_attention_layernorm.weight",
+                      "pre_feedforward_layernorm.weight", "post_feedforward_layernorm.weight"};
+  EXPECT_EQ(NamesOfBlock(Gemma2With9B()), joined({common, feed_forward, four}));
+  EXPECT_EQ(NamesOfBlock(Gemma3With27B()), joined({common, norms, feed_forward, four}));
+  EXPECT_EQ(NamesOfBlock(Olmo2With7B()), joined({common, norms, feed_forward, {four[1], four[3]}}));
+  EXPECT_EQ(
+      NamesOfBlock(Phi4()),
+      (Names{"self_attn.o_proj.weight", "self_attn.qkv_proj.weight", "mlp.gate_up_proj.weight",
+             "mlp.down_proj.weight", "input_layernorm.weight", "post_attention_layernorm.weight"}));
+  // The norms of OLMo 2 have a weight for each place of all heads.
+  const TransformerLayout olmo = LayOut(Olmo2With7B());
+  EXPECT_EQ(olmo.tensors[5].shape, Shape{4096});
+  EXPECT_EQ(LayOut(Phi4()).tensors[2].shape, (Shape{7680, 5120}));
+  EXPECT_EQ(LayOut(Phi4()).tensors[3].shape, (Shape{35840, 5120}));
+}
+
+TEST(TransformerTensorsTest, Llama4Block) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(NamesOfBlock(Llama4Scout()),
+            (Names{"self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight",
+                   "self_attn.o_proj.weight", "feed_forward.experts.gate_up_proj",
+                   "feed_forward.experts.down_proj", "feed_forward.router.weight",
+                   "feed_forward.shared_expert.gate_proj.weight",
+                   "feed_forward.shared_expert.up_proj.weight",
+                   "feed_forward.shared_expert.down_proj.weight", "input_layernorm.weight",
+                   "post_attention_layernorm.weight"}));
+  EXPECT_EQ(LayOut(Llama4Scout()).tensors[5].shape, (Shape{16, 5120, 16384}));
+  EXPECT_FALSE(LayOut(Llama4Maverick()).layers[1].experts);
+  EXPECT_TRUE(LayOut(Llama4Maverick()).layers[2].experts);
+}
+
+TEST(TransformerTensorsTest, BlocksDiffer) {
+  Architecture a = Llama31With8B();
+  a.layers = 3;
+  a.experts = {.count = 4, .per_token = 1, .feed_forward = 512, .leading_dense = 1};
+  a.experts.router_bias = a.experts.bias = true;
+  const TransformerLayout layout = LayOut(a);
+  const auto names = [&](std::size_t layer) {
+    std::vector<std::string> found;
+    for (const int tensor : layout.layers[layer].tensors) {
+      const std::string& name = layout.tensors[static_cast<std::size_t>(tensor)].name;
+      if (name.find("mlp") != std::string::npos) found.push_back(name);
+    }
+    return found;
+  };
+  EXPECT_FALSE(layout.layers[1].experts);
+  EXPECT_EQ(names(1), (std::vector<std::string>{"model.layers.0.mlp.gate_proj.weight",
+                                                "model.layers.0.mlp.up_proj.weight",
+                                                "model.layers.0.mlp.down_proj.weight"}));
+  EXPECT_TRUE(layout.layers[2].experts);
+  EXPECT_EQ(
+      names(2),
+      (std::vector<std::string>{
+          "model.layers.1.mlp.experts.gate_up_proj", "model.layers.1.mlp.experts.gate_up_proj_bias",
+          "model.layers.1.mlp.experts.down_proj", "model.layers.1.mlp.experts.down_proj_bias",
+          "model.layers.1.mlp.gate.weight", "model.layers.1.mlp.gate.bias"}));
+}
+
 TEST(TransformerTensorsTest, Qwen2HasBiasesOnQueriesKeysAndValues) {
   const TransformerLayout layout = LayOut(Qwen2With7B());
   EXPECT_EQ(layout.tensors[1].name, "model.layers.0.self_attn.q_proj.weight");
@@ -214,7 +536,7 @@ TEST(TransformerTensorsTest, AdaptersAreAllThatIsTrained) {
   EXPECT_EQ(layout.tensors[0].name, "model.layers.0.self_attn.qkv_proj.lora_A.weight");
   EXPECT_EQ(layout.tensors[1].name, "model.layers.0.self_attn.qkv_proj.lora_B.weight");
   EXPECT_EQ(layout.tensors[2].shape, (Shape{16, 8192}));
-  EXPECT_EQ(layout.tensors[2].division, Division::kDimension1);
+  EXPECT_EQ(layout.tensors[2].splits, AlongTensor(1));
   EXPECT_TRUE(layout.layers.front().tensors.empty());
   EXPECT_EQ(layout.layers.front().frozen, (std::vector<int>{0}));
 
@@ -241,7 +563,8 @@ TEST(TransformerTensorsTest, LayersStandInExecutionOrder) {
   EXPECT_EQ(layout.layers[0].tensors, (std::vector<int>{0, 1}));
   EXPECT_EQ(layout.layers[12].name, "transformer.h.11");
   EXPECT_EQ(layout.layers[12].kind, LayerKind::kBlock);
-  EXPECT_EQ(layout.layers[1].work, layout.layers[12].work);
+  EXPECT_TRUE(layout.layers[1].first_block);
+  EXPECT_FALSE(layout.layers[12].first_block);
   EXPECT_EQ(layout.layers[13].kind, LayerKind::kHead);
   // Norm weight and bias, and the tied embedding.
   EXPECT_EQ(layout.layers[13].tensors, (std::vector<int>{146, 147, 0}));

@@ -12,12 +12,19 @@
 
 #include "src/base/check.h"
 #include "src/model/adapter_operators.h"
+#include "src/model/latent_attention_operators.h"
 #include "src/model/layer_operators.h"
 #include "src/model/layer_tape.h"
+#include "src/model/layer_variant.h"
+#include "src/model/mixture_operators.h"
+#include "src/model/module_names.h"
 #include "src/model/transformer_tensors.h"
 
 namespace stepcast::model {
 namespace {
+
+// Generation of FlashAttention whose values may be narrower than its queries and keys.
+constexpr int kFirstWithNarrowValues = 3;
 
 // Names of what the families' code writes without a module.
 struct CoreNames {
@@ -110,6 +117,15 @@ ModulePositions Find(const std::vector<ModuleParameter>& parameters, std::string
   return positions;
 }
 
+// Of a name that is no module's, without a weight: what a module's product makes beside what bears
+// its name, or a norm without weights.
+ModulePositions FindIfAny(const std::vector<ModuleParameter>& parameters, std::string_view module) {
+  for (const ModuleParameter& parameter : parameters) {
+    if (parameter.module == module) return Find(parameters, module);
+  }
+  return {.frozen = true};
+}
+
 // Nothing: the module has none.
 std::optional<AdapterModule> FindAdapter(const std::vector<ModuleParameter>& parameters,
                                          std::string_view module) {
@@ -123,40 +139,34 @@ std::optional<AdapterModule> FindAdapter(const std::vector<ModuleParameter>& par
 
 class Block {
  public:
-  Block(const Architecture& architecture, const WorkOptions& options)
+  // `parameters`: of the layer that the block is, or is in. All that is given must outlive the
+  // tape's Finish, as the block must.
+  Block(const Architecture& architecture, const WorkOptions& options, const LayerVariant& variant,
+        const std::vector<ModuleParameter>& parameters, LayerTape& tape, LayerOperators& operators)
       : a_(architecture),
+        variant_(variant),
         options_(options),
         names_(NamesOf(architecture.family)),
         core_names_(CoreNamesOf(architecture.family)),
-        parameters_(BlockParameters(architecture)),
-        tape_(ActivationType(options.compute), options.compiled),
-        operators_(options, tape_),
+        parameters_(parameters),
+        tape_(tape),
+        operators_(operators),
         adapters_(options, architecture.lora, tape_) {}
 
-  struct Place {
-    bool continues_checkpoint = false;
-    bool first = false;  // of the model
-  };
-  LayerWork Work() { return Work(Place()); }
-  LayerWork Work(Place place) {
-    operators_.AddUpParts();
-    const Operand y = HasPostNorm(a_.family) ? PostNorm(operators_.Input(a_.hidden))
-                                             : PreNorm(operators_.Input(a_.hidden));
-    return tape_.Finish(y.value, {.checkpointing = options_.checkpointing,
-                                  .stops_early = options_.recompute_stops_early,
-                                  .modules = options_.recomputed_modules,
-                                  .continues_checkpoint = place.continues_checkpoint,
-                                  .splits_backward = options_.splits_backward,
-                                  .input_has_gradient = !place.first || !a_.lora.adapts(),
-                                  .keeps_inputs_of_modules = a_.lora.adapts()});
-  }
+  Operand Run(const Operand& x) { return HasPostNorm(a_.family) ? PostNorm(x) : PreNorm(x); }
 
  private:
+  // Where norms stand before attention and feed-forward, behind them within the residual, or both.
   Operand PreNorm(const Operand& x) {
-    const Operand between = Residual(x, Projection(AttentionOf(Norm(x, names_.attention_norm))),
+    const auto norm = [this](const Operand& of, std::string_view module) {
+      return module.empty() ? of : Norm(of, module);
+    };
+    const Operand attention = Projection(AttentionOf(norm(x, names_.attention_norm)));
+    const Operand between = Residual(x, norm(attention, names_.attention_post_norm),
                                      core_names_.attention_dropout, core_names_.attention_residual);
-    return Residual(between, FeedForward(Norm(between, names_.feed_forward_norm)),
-                    core_names_.dropout, core_names_.residual);
+    const Operand feed_forward = FeedForward(norm(between, names_.feed_forward_norm));
+    return Residual(between, norm(feed_forward, names_.feed_forward_post_norm), core_names_.dropout,
+                    core_names_.residual);
   }
 
   Operand PostNorm(const Operand& x) {
@@ -173,6 +183,15 @@ class Block {
     const Operand y = operators_.Norm(x, module, a_.normalization, Find(parameters_, module));
     tape_.EndModule();
     return y;
+  }
+
+  // Over each head of queries or keys; over all of a rank's heads in OLMo 2.
+  Operand HeadNorm(const Operand& x, std::string_view module) {
+    const ModulePositions positions = FindIfAny(parameters_, module);
+    if (a_.family == Family::kOlmo2) {
+      return operators_.Norm(x, module, Normalization::kRmsNorm, positions);
+    }
+    return operators_.NormOfHeads(x, module, a_.head_size, positions);
   }
 
   // What the first of a pair of linear layers takes: as it came, and as a whole.
@@ -226,7 +245,7 @@ class Block {
     std::vector<LinearModule> together;
     for (const auto& [module, out] : modules) {
       if (fused) {
-        together.push_back({module, out, Find(parameters_, module)});
+        together.push_back({module, out, FindIfAny(parameters_, module)});
       } else {
         ys.push_back(Linear(x, module, out));
       }
@@ -270,7 +289,12 @@ class Block {
     const std::vector<Operand> made = Linears(
         x, core_names_.query_key_value, names_.linear_qkv,
         {{names_.query, query_width}, {names_.key, key_columns}, {names_.value, key_columns}},
-        options_.fuses_products, shares_key_heads() ? Outputs::kOne : Outputs::kApart);
+        options_.fuses_products || HasFusedLayers(a_.family),
+        shares_key_heads() ? Outputs::kOne : Outputs::kApart);
+    if (HasFusedLayers(a_.family) && !options_.fuses_products) {
+      // Values are a part of the one tensor, which stays with them.
+      for (const Operand& part : made) tape_.Keep(part.value);
+    }
     AddAttentionBiases(made, {names_.query, names_.key, names_.value});
     if (!shares_key_heads()) return {made[0], made[1], made[2]};
     STEPCAST_CHECK(options_.fuses_products, "ranks share key-value heads of one product");
@@ -278,94 +302,176 @@ class Block {
                                   {query_width, key_width, key_width});
   }
 
-  Operand AttentionOf(const Operand& normalized) {
-    const AdaptedLayers& targets = a_.lora.targets;
-    const bool flash = FlashGeneration(options_.attention) > 0;
-    const std::int64_t heads = a_.heads / options_.tensor;
-    const std::int64_t kv_heads = std::max<std::int64_t>(a_.kv_heads / options_.tensor, 1);
-    const std::int64_t query_width = heads * a_.head_size;
-    const std::int64_t key_width = kv_heads * a_.head_size;
-    const std::int64_t group = heads / kv_heads;
-    const AttentionShape shape{.heads = heads,
-                               .kv_heads = options_.repeat_kv ? heads : kv_heads,
-                               .head_size = a_.head_size,
-                               .window = a_.attention_window,
-                               .dropout = a_.attention_dropout,
-                               .causal = !IsEncoder(a_.family)};
-    const bool transposes = options_.transposes_attention && options_.micro_batch_size > 1;
-    // Of queries, keys and values, or of all of them in one.
-    const auto core = [&]<std::size_t kCount>(std::array<Operand, kCount> operands) {
-      tape_.BeginModule(Module::kAttentionCore);
-      constexpr std::string_view kNames[] = {".transpose_query", ".transpose_key",
-                                             ".transpose_value"};
-      for (std::size_t i = 0; transposes && i < kCount; ++i) {
-        operands[i] = operators_.Transposed(operands[i], core_names_.core, kNames[i]);
-      }
-      const auto attend = [&](const auto&... each) {
-        return flash ? operators_.FlashAttention(each..., core_names_.core, shape)
-                     : operators_.MathAttention(each..., core_names_.core, shape);
-      };
-      Operand y = std::apply(attend, operands);
-      if (transposes) y = operators_.Transposed(y, core_names_.core, ".transpose_output");
-      tape_.EndModule();
-      return y;
+  std::array<Operand, 3> LatentQueryKeyValue(const Operand& normalized) {
+    const auto module = [this](std::string_view name, std::int64_t out) {
+      return LinearModule{name, out, Find(parameters_, name)};
     };
+    const LatentAttention& latent = a_.latent;
+    LatentAttentionOperators::Modules modules{
+        .query_up = module(latent.query_rank > 0 ? names_.query_up : names_.query, 0),
+        .kv_down = module(names_.kv_down, 0),
+        .kv_norm = module(names_.kv_latent_norm, 0),
+        .kv_up = module(names_.kv_up, 0)};
+    if (latent.query_rank > 0) {
+      modules.query_down = module(names_.query_down, latent.query_rank);
+      modules.query_norm = module(names_.query_latent_norm, 0);
+    }
+    latent_.emplace(operators_, a_, modules, core_names_.core);
+    return latent_->QueryKeyValue(normalized);
+  }
+
+  bool flash() const { return FlashGeneration(options_.attention) > 0; }
+  // Of a rank.
+  std::int64_t heads() const { return a_.heads / options_.tensor; }
+  std::int64_t kv_heads() const { return std::max<std::int64_t>(a_.kv_heads / options_.tensor, 1); }
+  // The second generation takes values that are as wide as queries: they are filled up, and the
+  // filling is left out of what it makes (transformers, models/deepseek_v3).
+  bool fills_values() const {
+    return ValueSize(a_) != a_.head_size && flash() &&
+           FlashGeneration(options_.attention) < kFirstWithNarrowValues;
+  }
+  AttentionShape Shape() const {
+    return {.heads = heads(),
+            .kv_heads = options_.repeat_kv ? heads() : kv_heads(),
+            .head_size = a_.head_size,
+            .value_size = fills_values() ? a_.head_size : ValueSize(a_),
+            .window = variant_.full_attention ? 0 : a_.attention_window,
+            .dropout = a_.attention_dropout,
+            .causal = !IsEncoder(a_.family),
+            .sinks = HasSinks(a_.family),
+            .sink_positions = FindIfAny(parameters_, names_.sinks),
+            .capped = a_.score_cap > 0};
+  }
+
+  // Of queries, keys and values, or of all of them in one.
+  template <std::size_t kCount>
+  Operand Core(std::array<Operand, kCount> operands) {
+    tape_.BeginModule(Module::kAttentionCore);
+    const std::string_view core = core_names_.core;
+    const bool transposes = options_.transposes_attention && options_.micro_batch_size > 1;
+    constexpr std::string_view kNames[] = {".transpose_query", ".transpose_key",
+                                           ".transpose_value"};
+    for (std::size_t i = 0; transposes && i < kCount; ++i) {
+      operands[i] = operators_.Transposed(operands[i], core, kNames[i]);
+    }
+    if (fills_values()) {
+      operands.back() =
+          operators_.ResizeHeads(operands.back(), core, ".fill_value", heads(), a_.head_size);
+    }
+    const AttentionShape shape = Shape();
+    if (shape.sinks) operators_.SinkGradients(shape, names_.sinks);
+    const auto attend = [&](const auto&... each) {
+      return flash() ? operators_.FlashAttention(each..., core, shape)
+                     : operators_.MathAttention(each..., core, shape);
+    };
+    Operand y = std::apply(attend, operands);
+    if (fills_values()) {
+      y = operators_.ResizeHeads(y, core, ".cut_output", heads(), ValueSize(a_));
+    }
+    if (transposes) y = operators_.Transposed(y, core, ".transpose_output");
+    tape_.EndModule();
+    return y;
+  }
+
+  Operand CoreOfRepeatedHeads(const std::array<Operand, 3>& made) {
+    const std::int64_t group = heads() / kv_heads();
+    return Core(std::array{made[0], operators_.RepeatHeads(made[1], core_names_.key_repeat, group),
+                           operators_.RepeatHeads(made[2], core_names_.value_repeat, group)});
+  }
+
+  Operand AttentionOf(const Operand& normalized) {
+    if (a_.latent.exists()) return Core(LatentQueryKeyValue(normalized));
+    const AdaptedLayers& targets = a_.lora.targets;
     const Entered x = Enter(normalized, "qkv",
                             targets.linear_qkv || targets.query || targets.key || targets.value);
+    const std::int64_t query_width = heads() * a_.head_size, key_width = kv_heads() * a_.head_size;
     if (HasFusedAttention(a_.family)) {
       // Without repeated heads, queries, keys and values are views of the one output.
       const Operand all = AdaptedLinear(x, names_.query_key_value, ColumnsOfRank());
       AddAttentionBiases({all}, {names_.query_key_value});
-      if (!shares_key_heads() && (flash || group == 1)) return core(std::array{all});
+      if (!shares_key_heads() && (flash() || heads() == kv_heads())) return Core(std::array{all});
       const std::array<std::int64_t, 3> widths = {query_width, key_width, key_width};
-      const auto [query, key, value] =
+      const std::array<Operand, 3> made =
           shares_key_heads() ? operators_.GatherHeads(all, names_.query_key_value, widths)
                              : operators_.Split(all, core_names_.core, widths);
-      if (flash) return core(std::array{query, key, value});
-      return core(std::array{query, operators_.RepeatHeads(key, core_names_.key_repeat, group),
-                             operators_.RepeatHeads(value, core_names_.value_repeat, group)});
+      return flash() ? Core(made) : CoreOfRepeatedHeads(made);
     }
-    auto [query, key, value] = QueryKeyValue(x, query_width, key_width);
-    if (a_.position == Position::kRotary) {
-      query = operators_.Rotary(query, core_names_.query_rotary, a_.head_size);
-      key = operators_.Rotary(key, core_names_.key_rotary, a_.head_size);
-    }
-    if (!flash || options_.repeat_kv) {
-      key = operators_.RepeatHeads(key, core_names_.key_repeat, group);
-      value = operators_.RepeatHeads(value, core_names_.value_repeat, group);
-    }
-    return core(std::array{query, key, value});
+    std::array<Operand, 3> made = QueryKeyValue(x, query_width, key_width);
+    TurnAndNormalise(made[0], made[1]);
+    return flash() && !options_.repeat_kv ? Core(made) : CoreOfRepeatedHeads(made);
+  }
+
+  // Queries and keys. Blocks of Llama 4 that attend to all tokens neither turn nor normalise them;
+  // others of its blocks do both the other way round.
+  void TurnAndNormalise(Operand& query, Operand& key) {
+    const bool llama4 = a_.family == Family::kLlama4;
+    const auto normalise = [&] {
+      query = HeadNorm(query, names_.query_norm);
+      key = HeadNorm(key, names_.key_norm);
+    };
+    if (a_.qk_norm && !llama4) normalise();
+    if (a_.position != Position::kRotary || (llama4 && variant_.full_attention)) return;
+    query = operators_.Rotary(query, core_names_.query_rotary, a_.head_size);
+    key = operators_.Rotary(key, core_names_.key_rotary, a_.head_size);
+    if (a_.qk_norm && llama4) normalise();
   }
 
   Operand Projection(Operand x) { return Rows(x, names_.projection); }
 
   Operand FeedForward(Operand x) {
-    tape_.BeginModule(Module::kFeedForward);
+    tape_.BeginModule(variant_.experts ? Module::kMixture : Module::kFeedForward);
     const Operand y = FeedForwardOf(x);
     tape_.EndModule();
     return y;
   }
 
   Operand FeedForwardOf(const Operand& normalized) {
+    if (variant_.experts) return MixtureOf(normalized);
     const std::int64_t width = a_.feed_forward / options_.tensor;
     const AdaptedLayers& targets = a_.lora.targets;
     const Entered x = Enter(normalized, "fc1", targets.linear_fc1 || targets.gate || targets.up);
-    if (a_.activator != Activator::kSwiGlu) {
+    if (!IsGated(a_.activator)) {
       const Operand up = AdaptedLinear(x, names_.up, width);
       return Rows(a_.activator == Activator::kGelu ? operators_.Gelu(up, names_.activator)
                                                    : operators_.SquaredRelu(up, names_.activator),
                   names_.down);
     }
     const bool unfused = IsUnfused(options_.activation_function);
-    if (unfused && !options_.fuses_products && !targets.linear_fc1) {
+    const bool one_product = options_.fuses_products || HasFusedLayers(a_.family);
+    if (unfused && !one_product && !targets.linear_fc1) {
       const Operand gate = operators_.Silu(AdaptedLinear(x, names_.gate, width), names_.activator);
       const Operand up = AdaptedLinear(x, names_.up, width);
       return Rows(operators_.Multiply(gate, up, core_names_.product), names_.down);
     }
     const std::vector<Operand> both = Linears(
         x, core_names_.gate_up, names_.linear_fc1, {{names_.gate, width}, {names_.up, width}},
-        options_.fuses_products, unfused ? Outputs::kApart : Outputs::kSideBySide);
+        one_product, unfused ? Outputs::kApart : Outputs::kSideBySide);
     return Rows(Gated(both[0], both[1]), names_.down);
+  }
+
+  // Shared experts run before the router, as Megatron-Core has it where they do not overlap
+  // (transformer/moe/moe_layer.py).
+  Operand MixtureOf(const Operand& normalized) {
+    std::optional<Operand> shared;
+    if (a_.experts.shared_feed_forward > 0) {
+      const std::int64_t width = a_.experts.shared_feed_forward / options_.tensor;
+      const Entered x = Enter(normalized, "shared_fc1", false);
+      const std::vector<Operand> both =
+          Linears(x, "mlp.shared_experts.gate_up_proj", "",
+                  {{names_.shared_gate, width}, {names_.shared_up, width}}, options_.fuses_products,
+                  IsUnfused(options_.activation_function) ? Outputs::kApart : Outputs::kSideBySide);
+      shared = Rows(Gated(both[0], both[1]), names_.shared_down);
+    }
+    const auto module = [this](std::string_view name, std::int64_t out) {
+      return LinearModule{name, out, Find(parameters_, name)};
+    };
+    mixture_.emplace(operators_, a_.experts,
+                     MixtureOperators::Modules{
+                         .router = module(names_.router, a_.experts.count),
+                         .gate_up = module(names_.experts_gate_up, 2 * a_.experts.feed_forward),
+                         .down = module(names_.experts_down, a_.hidden)});
+    const Operand routed = mixture_->Run(normalized);
+    return shared ? operators_.Add(routed, *shared, "mlp.shared_experts.add") : routed;
   }
 
   // SwiGLU of what its two products make.
@@ -384,14 +490,46 @@ class Block {
   }
 
   const Architecture& a_;
+  const LayerVariant variant_;
   const WorkOptions& options_;
   const ModuleNames& names_;
   const CoreNames& core_names_;
-  std::vector<ModuleParameter> parameters_;
-  LayerTape tape_;
-  LayerOperators operators_;
+  const std::vector<ModuleParameter>& parameters_;
+  LayerTape& tape_;
+  LayerOperators& operators_;
   AdapterOperators adapters_;
+  // Backward refers to them.
+  std::optional<LatentAttentionOperators> latent_;
+  std::optional<MixtureOperators> mixture_;
 };
+
+// Chunks are documents to an attention core, where they divide the sequence.
+WorkOptions WithinChunks(const Architecture& a, WorkOptions options, const LayerVariant& variant) {
+  const std::int64_t document =
+      options.document_length > 0 ? options.document_length : options.sequence_length;
+  if (a.attention_chunk > 0 && !variant.full_attention && document > a.attention_chunk &&
+      document % a.attention_chunk == 0) {
+    options.document_length = a.attention_chunk;
+  }
+  return options;
+}
+
+LayerWork BlockWork(const Architecture& a, const WorkOptions& of_all, const LayerVariant& variant) {
+  const WorkOptions options = WithinChunks(a, of_all, variant);
+  LayerTape tape(ActivationType(options.compute), options.compiled);
+  LayerOperators operators(options, tape);
+  const std::vector<ModuleParameter> parameters = BlockParameters(a, variant.experts);
+  Block block(a, options, variant, parameters, tape, operators);
+  operators.AddUpParts();
+  const Operand y = block.Run(operators.Input(a.hidden));
+  return tape.Finish(y.value, {.checkpointing = options.checkpointing,
+                               .stops_early = options.recompute_stops_early,
+                               .modules = options.recomputed_modules,
+                               .continues_checkpoint = variant.continues_checkpoint,
+                               .splits_backward = options.splits_backward,
+                               .input_has_gradient = !variant.ends_backward,
+                               .keeps_inputs_of_modules = a.lora.adapts()});
+}
 
 std::int64_t VocabularyOfRank(const Architecture& a, const WorkOptions& options) {
   const std::int64_t words = (a.vocabulary + options.tensor - 1) / options.tensor;
@@ -405,7 +543,8 @@ LayerWork EmbeddingWork(const Architecture& a, const WorkOptions& options) {
   LayerTape tape(ActivationType(options.compute), options.compiled);
   LayerOperators operators(options, tape);
   Operand x = operators.Lookup(names.embedding, VocabularyOfRank(a, options), a.hidden,
-                               Find(parameters, names.embedding).weight, a.tie_embeddings);
+                               Find(parameters, names.embedding).weight,
+                               a.tie_embeddings || a.further_tokens > 0);
   if (a.position == Position::kLearned) {
     x = operators.AddUp(x);
     x = operators.AddPositions(x, names.positions, a.max_positions,
@@ -418,6 +557,7 @@ LayerWork EmbeddingWork(const Architecture& a, const WorkOptions& options) {
   } else {
     x = operators.LeaveRows(x, names.embedding, {});
   }
+  if (ScalesEmbeddings(a.family)) x = operators.Scale(x, "embed_scale");
   if (HasPostNorm(a.family)) {
     x = operators.Norm(x, names.embedding_norm, a.normalization,
                        Find(parameters, names.embedding_norm));
@@ -482,9 +622,89 @@ void EncoderHead(const Architecture& a, const WorkOptions& options,
   if (follows) pooled_operators.CrossEntropy(*follows, "next_sentence_loss");
 }
 
+// The module that predicts one token more, and its loss, as Megatron-Core runs them before the head
+// (megatron/core/transformer/multi_token_prediction.py @ d98e8a64ddf3): the next tokens' embeddings
+// and what the blocks have made, each normalised, are projected to one input of a block; a norm and
+// the head's product are behind it.
+class FurtherTokens {
+ public:
+  FurtherTokens(const Architecture& a, const WorkOptions& options,
+                const std::vector<ModuleParameter>& parameters, LayerTape& tape,
+                LayerOperators& head_operators)
+      : a_(a),
+        options_(options),
+        names_(NamesOf(a.family)),
+        parameters_(parameters),
+        tape_(tape),
+        head_operators_(head_operators),
+        operators_(options, tape),
+        block_(a, options_,
+               {.experts = HasExperts(a, a.layers), .full_attention = AttendsInFull(a, a.layers)},
+               parameters, tape, operators_) {
+    operators_.AddUpParts();
+  }
+
+  // `hidden`: what the blocks have made, normalised.
+  void Run(const Operand& hidden) {
+    Operand words = head_operators_.LeaveRows(
+        head_operators_.Lookup(names_.embedding, VocabularyOfRank(a_, options_), a_.hidden,
+                               Of(names_.embedding).weight, false),
+        names_.embedding, {});
+    words = Norm(words, names_.further_embedding_norm);
+    const Operand both =
+        operators_.Join(words, Norm(hidden, names_.further_hidden_norm), "eh_join");
+    Operand x = operators_.Linear(operators_.EnterColumns(both, names_.further_projection),
+                                  names_.further_projection, a_.hidden / options_.tensor,
+                                  Of(names_.further_projection));
+    x = operators_.PartOfTokens(operators_.GatherFeatures(x, names_.further_projection),
+                                names_.further_projection);
+    const bool whole = options_.checkpointing == Checkpointing::kFull;
+    if (whole) tape_.BeginWhole(Module::kFurtherBlock);
+    x = block_.Run(x);
+    if (whole) tape_.EndWhole();
+    x = Norm(x, names_.further_norm);
+    ModulePositions head = Of(names_.head);
+    head.gradient_later = !options_.main_gradients.has_value();
+    if (head.gradient_later) {
+      head_operators_.AddUpWeightGradients(names_.head, VocabularyOfRank(a_, options_) * a_.hidden,
+                                           head);
+    }
+    const Operand logits =
+        head_operators_.Linear(head_operators_.EnterColumns(x, names_.further_norm),
+                               "shared_head.head", VocabularyOfRank(a_, options_), head);
+    head_operators_.CrossEntropy(logits, "further_loss");
+  }
+
+  // What of it is recomputed, if blocks are.
+  LayerTape::Keeping Keeping() const {
+    if (options_.checkpointing == Checkpointing::kSelective) {
+      return {.checkpointing = Checkpointing::kSelective, .modules = options_.recomputed_modules};
+    }
+    if (options_.checkpointing != Checkpointing::kFull) return {};
+    return {.checkpointing = Checkpointing::kSelective,
+            .modules = {.core_attn = false, .further_block = true}};
+  }
+
+ private:
+  ModulePositions Of(std::string_view module) const { return Find(parameters_, module); }
+  Operand Norm(const Operand& x, std::string_view module) {
+    return operators_.Norm(x, module, a_.normalization, Of(module));
+  }
+
+  const Architecture& a_;
+  const WorkOptions options_;
+  const ModuleNames& names_;
+  const std::vector<ModuleParameter>& parameters_;
+  LayerTape& tape_;
+  LayerOperators& head_operators_;
+  LayerOperators operators_;
+  Block block_;
+};
+
 // 8 and 4 bits are for the blocks: Transformer Engine's layers and torchao's filter leave the head
 // in 16 bits.
-LayerWork HeadWork(const Architecture& a, WorkOptions options) {
+LayerWork HeadWork(const Architecture& a, const WorkOptions& block_options) {
+  WorkOptions options = block_options;
   if (IsQuantized(options.compute)) options.compute = ActivationType(options.compute);
   options.tensor_overlap = TensorOverlap::kNone;  // of blocks, too
   const ModuleNames& names = NamesOf(a.family);
@@ -499,12 +719,25 @@ LayerWork HeadWork(const Architecture& a, WorkOptions options) {
   }
   const Operand normalized =
       operators.Norm(x, names.final_norm, a.normalization, Find(parameters, names.final_norm));
-  const std::string_view weight = a.tie_embeddings ? names.embedding : names.head;
-  const Operand logits =
-      operators.Linear(operators.EnterColumns(normalized, names.head), names.head,
-                       VocabularyOfRank(a, options), Find(parameters, weight));
+  ModulePositions head = Find(parameters, a.tie_embeddings ? names.embedding : names.head);
+  LayerTape::Keeping keeping;
+  std::optional<FurtherTokens> further;  // backward refers to it
+  if (a.further_tokens > 0) {
+    further.emplace(a, block_options, parameters, tape, operators);
+    further->Run(normalized);
+    keeping = further->Keeping();
+    head.gradient_later = true;
+  }
+  Operand logits = operators.Linear(operators.EnterColumns(normalized, names.head), names.head,
+                                    VocabularyOfRank(a, options), head);
+  if (a.logit_cap > 0) {
+    logits = operators.Scale(logits, "logit_cap.divide");
+    logits = operators.Tanh(logits, "logit_cap");
+    logits = operators.Scale(logits, "logit_cap.multiply");
+  }
   operators.CrossEntropy(logits, "loss");
-  return tape.Finish(std::nullopt, {.splits_backward = options.splits_backward});
+  keeping.splits_backward = options.splits_backward;
+  return tape.Finish(std::nullopt, keeping);
 }
 
 }  // namespace
@@ -512,26 +745,22 @@ LayerWork HeadWork(const Architecture& a, WorkOptions options) {
 std::vector<LayerWork> TransformerWork(const Architecture& architecture, WorkOptions options) {
   // Kept in FP8, weights are not cast.
   if (architecture.lora.frozen_dtype == DataType::kFp8) options.casts_weights = false;
+  WorkOptions unchecked = options;
+  unchecked.checkpointing = Checkpointing::kNone;
   std::vector<LayerWork> works;
-  works.push_back(EmbeddingWork(architecture, options));
-  works.push_back(Block(architecture, options).Work());
-  works.push_back(HeadWork(architecture, options));
-  if (options.checkpointing != Checkpointing::kNone && !options.checkpointed_blocks.all()) {
-    WorkOptions plain = options;
-    plain.checkpointing = Checkpointing::kNone;
-    works.push_back(Block(architecture, plain).Work());
-  } else if (options.blocks_per_checkpoint > 1) {
-    works.push_back(Block(architecture, options).Work({.continues_checkpoint = true}));
-  }
-  if (architecture.lora.adapts()) {
-    while (works.size() < kFirstBlock) works.push_back(works[1]);  // no block does it
-    // A checkpoint around the block runs it again only where its input has a gradient: then the
-    // embedding's output has one (Hugging Face's enable_input_require_grads, NeMo's hook).
-    const bool whole = options.checkpointing != Checkpointing::kNone &&
-                       options.checkpointing != Checkpointing::kSelective;
-    const bool norms =
-        options.checkpointing == Checkpointing::kSelective && options.recomputed_modules.layernorm;
-    works.push_back(whole || norms ? works[1] : Block(architecture, options).Work({.first = true}));
+  for (const LayerVariant& variant : VariantsOf(architecture, options)) {
+    switch (variant.kind) {
+      case LayerKind::kEmbedding:
+        works.push_back(EmbeddingWork(architecture, options));
+        break;
+      case LayerKind::kBlock:
+        works.push_back(
+            BlockWork(architecture, variant.uncheckpointed ? unchecked : options, variant));
+        break;
+      case LayerKind::kHead:
+        works.push_back(HeadWork(architecture, options));
+        break;
+    }
   }
   return works;
 }

@@ -208,5 +208,88 @@ TEST(AttentionWorkTest, AttentionBiasesBehindTheirProducts) {
             BlockOf(Llama31With8B(), Options(1, 8192)).forward.size());
 }
 
+// With norms over heads backward needs what the products of queries and keys have made, 2 bytes an
+// element, and a number for each head of each token.
+TEST(AttentionWorkTest, NormsOfHeadsKeepWhatTheyTake) {
+  const Architecture with = Qwen3With8B();
+  Architecture without = with;
+  without.qk_norm = false;
+  for (const std::int64_t tensor : {1, 4}) {
+    WorkOptions options = Options(2, 64);
+    options.tensor = tensor;
+    const LayerWork normed = BlockOf(with, options), plain = BlockOf(without, options);
+    const std::int64_t heads = 2 * 64 * (32 + 8) / tensor;
+    EXPECT_EQ(Sum(normed.saved) - Sum(plain.saved), heads * (128 * 2 + 4));
+    EXPECT_EQ(normed.forward.size(), plain.forward.size() + 2);
+    EXPECT_EQ(ModelFlops(normed.forward), ModelFlops(plain.forward));
+    const Kernel* norm = Find(normed, "self_attn.q_norm");
+    ASSERT_NE(norm, nullptr);
+    const std::int64_t elements = 2 * 64 * 4096 / tensor;
+    EXPECT_EQ(norm->read, Bytes(2 * (elements + 128)));
+    EXPECT_EQ(norm->written, Bytes(2 * elements + 4 * elements / 128));
+  }
+}
+
+// Operation by operation it keeps its input in FP32 and what it multiplies by the weight, in the
+// place of the input in 16 bits.
+TEST(AttentionWorkTest, EagerNormsOfHeadsKeepTheirInputInFp32) {
+  const Architecture with = Qwen3With8B();
+  Architecture without = with;
+  without.qk_norm = false;
+  WorkOptions options = Options(1, 64);
+  options.norm = Implementation::kHuggingFace;
+  EXPECT_EQ(Sum(BlockOf(with, options).saved) - Sum(BlockOf(without, options).saved),
+            64 * (32 + 8) * (128 * (4 + 2) + 4));
+}
+
+// The weights' gradients come from backward, each once: 7 matrices and 4 norms.
+TEST(AttentionWorkTest, NormsOfHeadsHaveGradients) {
+  std::vector<int> gradients(11, 0);
+  for (const Operation& operation : BlockOf(Qwen3With8B(), Options(1, 64)).backward) {
+    for (const int position : operation.gradients) ++gradients.at(position);
+  }
+  EXPECT_EQ(gradients, std::vector<int>(11, 1));
+}
+
+// Llama's layers with a window of 16 in every second block: 64 x 64 pairs less 48 x 48 that the
+// window hides.
+TEST(AttentionWorkTest, BlocksWithAndWithoutAWindow) {
+  Architecture a = Llama31With8B();
+  a.attention_window = 16;
+  a.full_attention_every = 2;
+  const WorkOptions options = Options(1, 64);
+  const std::vector<LayerWork> works = TransformerWork(a, options);
+  ASSERT_EQ(works.size(), 4U);  // embedding, windowed block, head, full block
+  const std::int64_t pairs = 32 * 128;
+  EXPECT_EQ(Find(works[kBlock], "self_attn.core")->flops, 2 * pairs * (64 * 64 - 48 * 48));
+  EXPECT_EQ(Find(works[kBlock], "self_attn.core")->n, 16);
+  EXPECT_EQ(Find(works[3], "self_attn.core")->flops, 2 * pairs * 64 * 64);
+  EXPECT_EQ(Find(works[3], "self_attn.core")->n, 64);
+  a.full_attention_every = 0;
+  EXPECT_EQ(TransformerWork(a, options).size(), 3U);
+}
+
+// A number for each head: a fused core adds it up with the scores, and its gradient is a sum over
+// tokens. Over separate kernels the scores get a column more, and the largest is subtracted.
+TEST(AttentionWorkTest, SinksHaveGradients) {
+  const Architecture a = GptOss20B();
+  for (const Attention attention : {Attention::kFlash3, Attention::kMath}) {
+    WorkOptions options = Options(1, 64, Checkpointing::kNone, attention);
+    const LayerWork work = BlockOf(a, options);
+    const Kernel* gradient = Find(work, "self_attn.sinks.grad");
+    ASSERT_NE(gradient, nullptr);
+    EXPECT_EQ(gradient->read, Bytes(2 * 4 * 64 * 64));
+    EXPECT_EQ(gradient->written, Bytes(2 * 64));
+    std::vector<int> gradients(17, 0);
+    for (const Operation& operation : work.backward) {
+      for (const int position : operation.gradients) ++gradients.at(position);
+    }
+    EXPECT_EQ(gradients, std::vector<int>(17, 1));
+    const bool apart = attention == Attention::kMath;
+    EXPECT_EQ(Find(work, "self_attn.core.sinks") != nullptr, apart);
+    EXPECT_EQ(Find(work, "self_attn.core.sinks.dgrad") != nullptr, apart);
+  }
+}
+
 }  // namespace
 }  // namespace stepcast::model

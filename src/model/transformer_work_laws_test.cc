@@ -14,9 +14,7 @@
 namespace stepcast::model {
 namespace {
 
-Architecture AnyArchitecture() {
-  const auto family = *rc::gen::element(Family::kGpt2, Family::kLlama, Family::kMistral,
-                                        Family::kQwen2, Family::kMpt, Family::kNemotron);
+Architecture AnyOf(Family family) {
   Architecture a = TypicalOf(family);
   a.layers = *rc::gen::inRange<std::int64_t>(1, 5);
   a.kv_heads = *rc::gen::inRange<std::int64_t>(1, 5);
@@ -35,14 +33,39 @@ Architecture AnyArchitecture() {
     a.normalization = *rc::gen::element(Normalization::kLayerNorm, Normalization::kRmsNorm);
   }
   a.tie_embeddings = *rc::gen::arbitrary<bool>();
-  a.attention_bias = *rc::gen::arbitrary<bool>();
-  a.projection_bias = *rc::gen::arbitrary<bool>();
-  a.feed_forward_bias = *rc::gen::arbitrary<bool>();
+  if (family == Family::kDeepseek) {
+    a.kv_heads = a.heads;
+    a.latent = {.kv_rank = *rc::gen::inRange<std::int64_t>(1, 33),
+                .query_rank = *rc::gen::inRange<std::int64_t>(0, 33),
+                .plain_head = *rc::gen::inRange<std::int64_t>(1, 17),
+                .rotary_head = 2 * *rc::gen::inRange<std::int64_t>(1, 9),
+                .value_head = *rc::gen::inRange<std::int64_t>(1, 17)};
+    a.head_size = a.latent.plain_head + a.latent.rotary_head;
+  } else if (family != Family::kPhi3) {
+    a.attention_bias = *rc::gen::arbitrary<bool>();
+    a.projection_bias = *rc::gen::arbitrary<bool>();
+  }
+  a.feed_forward_bias = family != Family::kPhi3 && *rc::gen::arbitrary<bool>();
   a.norm_bias = a.normalization == Normalization::kLayerNorm && *rc::gen::arbitrary<bool>();
   a.dropout = *rc::gen::arbitrary<bool>();
   a.attention_dropout = *rc::gen::arbitrary<bool>();
   a.attention_window = *rc::gen::inRange<std::int64_t>(0, 40);
-  RC_ASSERT(Check(a).empty());
+  for (const ArchitectureFault& fault : Check(a)) RC_FAIL(fault.message);
+  return a;
+}
+
+// Of the families whose kept bytes have the closed form.
+Architecture AnyArchitecture() {
+  return AnyOf(*rc::gen::element(Family::kGpt2, Family::kLlama, Family::kMistral, Family::kQwen2,
+                                 Family::kMpt, Family::kNemotron));
+}
+
+Architecture AnyDenseArchitecture() {
+  Architecture a =
+      AnyOf(*rc::gen::element(Family::kGpt2, Family::kLlama, Family::kMistral, Family::kQwen2,
+                              Family::kMpt, Family::kNemotron, Family::kQwen3, Family::kDeepseek,
+                              Family::kGemma2, Family::kGemma3, Family::kPhi3, Family::kOlmo2));
+  if (a.attention_window > 0) a.full_attention_every = *rc::gen::element(0, 2, 3);
   return a;
 }
 
@@ -60,11 +83,11 @@ WorkOptions AnyOptions() {
 
 // Every tensor of a layer has its gradient complete after exactly one operator.
 RC_GTEST_PROP(TransformerWorkLaws, EveryGradientOnce, ()) {
-  const Architecture a = AnyArchitecture();
+  const Architecture a = AnyDenseArchitecture();
   const auto works = TransformerWork(a, AnyOptions());
   for (const Layer& layer : LayOut(a).layers) {
     std::vector<int> ready;
-    for (const Operation& op : works[layer.work].backward) {
+    for (const Operation& op : works[WorkOf(layer)].backward) {
       ready.insert(ready.end(), op.gradients.begin(), op.gradients.end());
     }
     std::sort(ready.begin(), ready.end());
@@ -76,7 +99,7 @@ RC_GTEST_PROP(TransformerWorkLaws, EveryGradientOnce, ()) {
 
 // Each kept tensor comes to life exactly once, and so does each recomputed one.
 RC_GTEST_PROP(TransformerWorkLaws, EveryActivationIsCreatedOnce, ()) {
-  const auto works = TransformerWork(AnyArchitecture(), AnyOptions());
+  const auto works = TransformerWork(AnyDenseArchitecture(), AnyOptions());
   for (const LayerWork& work : works) {
     const auto created = [](const std::vector<Operation>& operators) {
       std::vector<int> indices;
@@ -131,7 +154,7 @@ RC_GTEST_PROP(TransformerWorkLaws, KeptBytesHaveAClosedForm, ()) {
 }
 
 RC_GTEST_PROP(TransformerWorkLaws, BackwardIsTwiceForward, ()) {
-  const auto works = TransformerWork(AnyArchitecture(), AnyOptions());
+  const auto works = TransformerWork(AnyDenseArchitecture(), AnyOptions());
   for (const LayerWork& work : works) {
     RC_ASSERT(ModelFlops(work.backward) == 2 * ModelFlops(work.forward));
     std::int64_t forward = 0, backward = 0;
@@ -148,13 +171,13 @@ RC_GTEST_PROP(TransformerWorkLaws, BackwardIsTwiceForward, ()) {
 // A bias, a norm and a product's weight are read where they are used: every gradient's kernel
 // writes at least its tensors.
 RC_GTEST_PROP(TransformerWorkLaws, GradientKernelsWriteTheirTensors, ()) {
-  const Architecture a = AnyArchitecture();
+  const Architecture a = AnyDenseArchitecture();
   const WorkOptions options = AnyOptions();
   const auto works = TransformerWork(a, options);
   const std::int64_t e = options.compute == DataType::kFp32 ? 4 : 2;
   const TransformerLayout layout = LayOut(a);
   for (const Layer& layer : layout.layers) {
-    for (const Operation& op : works[layer.work].backward) {
+    for (const Operation& op : works[WorkOf(layer)].backward) {
       std::int64_t elements = 0;
       for (const int position : op.gradients) {
         elements += layout.tensors[layer.tensors[position]].elements;
@@ -167,7 +190,7 @@ RC_GTEST_PROP(TransformerWorkLaws, GradientKernelsWriteTheirTensors, ()) {
 // The kernels of a module name all of its parameters, no other module's, and stand together; every
 // parameter has a module that runs forward and, where it gets its gradient, backward.
 RC_GTEST_PROP(TransformerWorkLaws, KernelsNameTheirModulesParameters, ()) {
-  const Architecture a = AnyArchitecture();
+  const Architecture a = AnyDenseArchitecture();
   const auto works = TransformerWork(a, AnyOptions());
   const TransformerLayout layout = LayOut(a);
   for (const Layer& layer : layout.layers) {
@@ -196,7 +219,7 @@ RC_GTEST_PROP(TransformerWorkLaws, KernelsNameTheirModulesParameters, ()) {
         RC_ASSERT(std::binary_search(once.begin(), once.end(), module_of(static_cast<int>(p))));
       }
     };
-    const LayerWork& work = works[layer.work];
+    const LayerWork& work = works[WorkOf(layer)];
     check(work.forward, true);
     check(work.backward, true);
     check(work.recompute, false);

@@ -81,7 +81,7 @@ TEST(RecomputedWorkTest, ACheckpointsOtherBlocksKeepNothing) {
   options.blocks_per_checkpoint = 2;
   const std::vector<LayerWork> works = TransformerWork(a, options);
   ASSERT_EQ(works.size(), 4);
-  const LayerWork& other = works[kOtherBlock];
+  const LayerWork& other = works[3];
   EXPECT_TRUE(other.continues_checkpoint);
   EXPECT_FALSE(works[1].continues_checkpoint);
   EXPECT_TRUE(other.saved.empty());

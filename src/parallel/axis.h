@@ -13,7 +13,6 @@ enum class Axis : std::uint8_t {
   // share out heads, and rings go along kContextOuter; else the near degree is 1.
   kContextInner,
   kContextOuter,
-  kExpert,
   // Data parallelism is a product of three. Ranks along kShardInner and kShardOuter hold different
   // shards of the model states; ranks along kReplica hold the same shard of another copy. Where
   // shards are gathered in two levels (secondary partitions of ZeRO++, `reshard_after_forward: N`,
@@ -22,8 +21,20 @@ enum class Axis : std::uint8_t {
   kShardOuter,
   kReplica,
   kPipeline,
+  // The same ranks of a pipeline stage, folded again for the experts of a mixture: ranks along
+  // kExpertTensor have parts of each expert, ranks along kExpertInner and kExpertOuter have
+  // different experts: the inner ones are on one node where tokens are sent once to each node, else
+  // there is one of them. Ranks
+  // along kExpertShard and kExpertReplica have the same experts, and hold different shards or
+  // another copy of their states, as kShardInner and kShardOuter, and kReplica, do of all other
+  // tensors.
+  kExpertTensor,
+  kExpertInner,
+  kExpertOuter,
+  kExpertShard,
+  kExpertReplica,
 };
-inline constexpr int kAxes = 8;
+inline constexpr int kAxes = 12;
 
 const char* Name(Axis axis);  // "tensor", "shard inner", ...
 
@@ -39,6 +50,8 @@ class AxisSet {
     a.bits_ |= b.bits_;
     return a;
   }
+  // Whether an axis is in both sets.
+  friend constexpr bool Meet(AxisSet a, AxisSet b) { return (a.bits_ & b.bits_) != 0; }
   friend constexpr bool operator==(AxisSet, AxisSet) = default;
 
  private:
@@ -56,6 +69,11 @@ inline constexpr AxisSet kData = kShard | Axis::kReplica;
 // sequences: the ranks that share one copy of the states, and all that add up gradients.
 inline constexpr AxisSet kStates = kContext | kShard;
 inline constexpr AxisSet kGradients = kContext | kData;
+
+// Axes of the expert grid alone.
+inline constexpr AxisSet kExpert = Axis::kExpertInner | Axis::kExpertOuter;
+inline constexpr AxisSet kExpertData = Axis::kExpertShard | Axis::kExpertReplica;
+inline constexpr AxisSet kExpertAxes = Axis::kExpertTensor | kExpert | kExpertData;
 
 // "tensor", "context", "tensor and pipeline".
 std::string NameOf(AxisSet axes);

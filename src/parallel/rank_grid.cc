@@ -54,6 +54,26 @@ int RankGrid::Rank(const Coordinates& at) const {
   return rank;
 }
 
+Grids::Grids(RankGrid dense, RankGrid expert)
+    : dense_(std::move(dense)), expert_(std::move(expert)) {
+  STEPCAST_CHECK(dense_.ranks() == expert_.ranks(), "both grids have the same ranks");
+  STEPCAST_CHECK(dense_.Layout(Axis::kPipeline) == expert_.Layout(Axis::kPipeline),
+                 "pipeline groups are the same ranks in both grids");
+}
+
+const RankGrid& Grids::Of(AxisSet axes) const { return Meet(axes, kExpertAxes) ? expert_ : dense_; }
+
+RankGrid::Coordinates Grids::At(int rank) const {
+  RankGrid::Coordinates at = dense_.At(rank);
+  const RankGrid::Coordinates among_experts = expert_.At(rank);
+  for (int axis = 0; axis < kAxes; ++axis) {
+    if (kExpertAxes.Has(static_cast<Axis>(axis))) {
+      at[static_cast<std::size_t>(axis)] = among_experts[static_cast<std::size_t>(axis)];
+    }
+  }
+  return at;
+}
+
 GroupLayout RankGrid::Layout(AxisSet axes) const {
   std::vector<GroupLayout::Dimension> along;
   int stride = 1;

@@ -40,4 +40,26 @@ class RankGrid {
   int ranks_ = 1;
 };
 
+// The two grids on which the ranks of a plan stand. Layers of a mixture's experts fold the ranks of
+// a pipeline stage anew; everything else stands on the dense grid. Pipeline groups are the same
+// ranks in both, whose degrees along Axis::kPipeline are equal.
+class Grids {
+ public:
+  // `expert` has the axes of kExpertAxes and Axis::kPipeline alone.
+  Grids(RankGrid dense, RankGrid expert);
+
+  const RankGrid& dense() const { return dense_; }
+  const RankGrid& expert() const { return expert_; }
+  int ranks() const { return dense_.ranks(); }
+  // The grid that has these axes. They are of one grid; those of none are the dense grid's.
+  const RankGrid& Of(AxisSet axes) const;
+  int Degree(AxisSet axes) const { return Of(axes).Degree(axes); }
+  GroupLayout Layout(AxisSet axes) const { return Of(axes).Layout(axes); }
+  // Along all axes of both grids.
+  RankGrid::Coordinates At(int rank) const;
+
+ private:
+  RankGrid dense_, expert_;
+};
+
 }  // namespace stepcast::parallel

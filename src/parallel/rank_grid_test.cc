@@ -11,9 +11,9 @@
 namespace stepcast::parallel {
 namespace {
 
-constexpr Axis kAll[] = {Axis::kTensor,  Axis::kContextInner, Axis::kContextOuter,
-                         Axis::kExpert,  Axis::kShardInner,   Axis::kShardOuter,
-                         Axis::kReplica, Axis::kPipeline};
+constexpr Axis kAll[] = {Axis::kTensor,      Axis::kContextInner, Axis::kContextOuter,
+                         Axis::kExpertInner, Axis::kShardInner,   Axis::kShardOuter,
+                         Axis::kReplica,     Axis::kPipeline};
 
 // Any order of some axes, with degrees of 1 to 4.
 RankGrid AnyGrid() {
@@ -107,6 +107,47 @@ RC_GTEST_PROP(RankGridTest, FactoringAnAxisLeavesItsGroups, ()) {
   RC_ASSERT(factored.Layout(kShard) == whole.Layout(kShard));
   RC_ASSERT(factored.Layout(kData) == whole.Layout(kData));
   RC_ASSERT(factored.Layout(Axis::kReplica) == whole.Layout(Axis::kReplica));
+}
+
+// The two grids of a plan with experts: each rank is where its coordinates say on both, pipeline
+// groups are the same ranks, and the degrees of either multiply to all ranks.
+RC_GTEST_PROP(GridsTest, ExpertsFoldTheRanksOfAPipelineStage, ()) {
+  const auto degree = [](int most) { return *rc::gen::inRange(1, most); };
+  const int expert_tensor = degree(4), expert = degree(5), expert_data = degree(4);
+  const int pipeline = degree(4);
+  const int of_stage = expert_tensor * expert * expert_data;
+  std::vector<int> divisors;
+  for (int divisor = 1; divisor <= of_stage; ++divisor) {
+    if (of_stage % divisor == 0) divisors.push_back(divisor);
+  }
+  const int tensor = *rc::gen::elementOf(divisors);
+  const Grids grids(RankGrid({{Axis::kTensor, tensor},
+                              {Axis::kShardOuter, of_stage / tensor},
+                              {Axis::kPipeline, pipeline}}),
+                    RankGrid({{Axis::kExpertTensor, expert_tensor},
+                              {Axis::kExpertInner, expert},
+                              {Axis::kExpertShard, expert_data},
+                              {Axis::kPipeline, pipeline}}));
+  RC_ASSERT(grids.dense().Layout(Axis::kPipeline) == grids.expert().Layout(Axis::kPipeline));
+  RC_ASSERT(grids.Degree(kExpertAxes) * grids.Degree(Axis::kPipeline) == grids.ranks());
+  for (int rank = 0; rank < grids.ranks(); ++rank) {
+    RC_ASSERT(grids.dense().Rank(grids.dense().At(rank)) == rank);
+    RC_ASSERT(grids.expert().Rank(grids.expert().At(rank)) == rank);
+    const RankGrid::Coordinates at = grids.At(rank);
+    RC_ASSERT(grids.dense().Rank(at) == rank);
+    RC_ASSERT(grids.expert().Rank(at) == rank);
+  }
+  // Groups along axes of either grid partition the ranks.
+  for (const AxisSet axes : {kExpert, AxisSet(Axis::kTensor), kExpertData, kStates}) {
+    std::vector<int> seen;
+    for (const std::vector<int>& group : grids.Layout(axes).Groups()) {
+      seen.insert(seen.end(), group.begin(), group.end());
+    }
+    std::sort(seen.begin(), seen.end());
+    for (int rank = 0; rank < grids.ranks(); ++rank) {
+      RC_ASSERT(seen[static_cast<std::size_t>(rank)] == rank);
+    }
+  }
 }
 
 TEST(RankGridTest, HybridShardingOfEightRanks) {

@@ -19,16 +19,8 @@ class AxisRules : public Rules {
  public:
   using Rules::Rules;
 
-  // No axis is asked for that is not supported.
-  bool axes_supported() const { return axes_supported_; }
-
   void CheckAxes() {
-    if (request_.expert.value_or(1) > 1) {
-      axes_supported_ = false;
-      Add("parallelism.expert", "plan.axis-not-supported",
-          fmt::format("the expert axis is not supported yet: {}", *request_.expert),
-          "leave it at 1; the data, tensor, context and pipeline axes are supported");
-    }
+    CheckExperts(request_, facts_, violations_);
     CheckContext(request_, facts_, violations_);
     if (request_.tensor.value_or(1) > 1) CheckTensor(*request_.tensor);
     CheckTensorOverlap(request_.tensor_overlap.value_or(model::TensorOverlap::kNone));
@@ -118,6 +110,12 @@ class AxisRules : public Rules {
           "an encoder's pooler takes the first token, which one rank has with sequence "
           "parallelism: sequence_parallel is true",
           "write sequence_parallel: false, or take a decoder");
+    }
+    if (request_.sequence_parallel.value_or(false) && facts_.norms_behind) {
+      Add("parallelism.sequence_parallel", "plan.axis-not-supported-with",
+          "blocks whose norms stand behind attention and feed-forward begin with a product, before "
+          "which their input would be gathered: sequence_parallel is true",
+          "write sequence_parallel: false");
     }
     if (request_.sequence_parallel.value_or(false) && request_.sequence_length &&
         *request_.sequence_length % ranks != 0) {
@@ -470,16 +468,13 @@ class AxisRules : public Rules {
       }
     }
   }
-
-  bool axes_supported_ = true;
 };
 
 }  // namespace
 
-bool CheckAxes(const Request& request, const Facts& facts, std::vector<Violation>& violations) {
+void CheckAxes(const Request& request, const Facts& facts, std::vector<Violation>& violations) {
   AxisRules rules(request, facts, violations);
   rules.CheckAxes();
-  return rules.axes_supported();
 }
 
 }  // namespace stepcast::plan

@@ -6,8 +6,6 @@ namespace {
 
 TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
   const Case cases[] = {
-      {[](Request& r) { r.expert = 2; }, "parallelism.expert", "plan.axis-not-supported",
-       "the expert axis is not supported yet: 2"},
       {[](Request& r) {
          r.tensor = 2;
          r.framework = Framework::kDdp;
@@ -176,7 +174,7 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
        "parallelism.schedule", "plan.schedule-not-of-framework",
        "megatron runs 1f1b, or with virtual_stages interleaved_1f1b, and schedule is zb_h1"},
       {[](Request& r) { r.data = 7; }, "parallelism.data", "plan.device-count",
-       "data 7 x tensor 1 x pipeline 1 x context 1 x expert 1 = 7 ranks, but the cluster has 8 "
+       "data 7 x tensor 1 x pipeline 1 x context 1 = 7 ranks, but the cluster has 8 "
        "devices"},
       {[](Request& r) {
          r.framework = Framework::kMegatron;

@@ -49,6 +49,8 @@ struct FrameworkTraits {
   bool tensor_parallel = false;
   // Divides sequences among ranks (context parallelism).
   bool context_parallel = false;
+  // Shares out the experts of a mixture among ranks (expert parallelism).
+  bool expert_parallel = false;
   // With sequence parallelism a rank keeps its part of what a divided layer takes and gathers the
   // whole again in backward, and gradients of what is applied to parts of the tokens are added up
   // once a step (Megatron-LM; nanotron's tp_recompute_allgather).
@@ -100,7 +102,8 @@ inline constexpr FrameworkTraits kFrameworkTraits[] = {
      .of_pytorch = true,
      .pipelines = true,
      .tensor_parallel = true,
-     .context_parallel = true},
+     .context_parallel = true,
+     .expert_parallel = true},
     // Layers that ranks divide are the model's own there: Megatron-DeepSpeed's.
     {.name = "deepspeed",
      .first_stage = 0,
@@ -119,6 +122,7 @@ inline constexpr FrameworkTraits kFrameworkTraits[] = {
      .pipelines = true,
      .tensor_parallel = true,
      .context_parallel = true,
+     .expert_parallel = true,
      .gathers_again = true,
      .megatron_layers = true,
      .fuses_products = true,

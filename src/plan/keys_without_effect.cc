@@ -11,6 +11,7 @@
 #include "src/model/recomputation.h"
 #include "src/plan/data_parallel_settings.h"
 #include "src/plan/legality.h"
+#include "src/plan/mixture_settings.h"
 #include "src/plan/parallelism_settings.h"
 #include "src/plan/training_settings.h"
 
@@ -83,6 +84,7 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
   append("training", TrainingSettings());
   append("data_parallel", DataParallelSettings());
   append("parallelism", ParallelismSettings());
+  append("experts", MixtureSettings());
   if (request.pipeline.value_or(1) > 1 &&
       request.scatter_gather_tensors_in_pipeline.value_or(false) &&
       (request.tensor.value_or(1) == 1 || request.sequence_parallel.value_or(false))) {

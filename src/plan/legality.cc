@@ -8,6 +8,7 @@
 #include "fmt/format.h"
 #include "src/plan/data_parallel_settings.h"
 #include "src/plan/legality_rules.h"
+#include "src/plan/mixture_settings.h"
 #include "src/plan/parallelism_settings.h"
 #include "src/plan/training_settings.h"
 
@@ -22,13 +23,14 @@ class Checker : public Rules {
     CheckVersions();
     CheckSequence();
     CheckPrecision();
-    axes_supported_ = CheckAxes(request_, facts_, violations_);
+    CheckAxes(request_, facts_, violations_);
     CheckDevices();
     CheckBatch();
     CheckFramework(request_, facts_, violations_);
     CheckLoop();
     CheckKeys("training", TrainingSettings());
     CheckKeys("parallelism", ParallelismSettings());
+    CheckKeys("experts", MixtureSettings());
     CheckKeys("data_parallel", DataParallelSettings());
     CheckSharding(request_, facts_, violations_);
     CheckLoadingAndSaving();
@@ -144,9 +146,9 @@ class Checker : public Rules {
         "choose a precision whose peak the GPU's data sheet states");
   }
 
-  // data x tensor x pipeline x context x expert = devices.
+  // data x tensor x pipeline x context = devices.
   void CheckDevices() {
-    if (!axes_supported_ || !facts_.devices) return;
+    if (!facts_.devices) return;
     const std::int64_t replica = request_.ranks_per_replica();
     if (!request_.data) {
       if (*facts_.devices % replica == 0) return;
@@ -161,11 +163,11 @@ class Checker : public Rules {
     }
     if (*request_.data * replica == *facts_.devices) return;
     Add("parallelism.data", "plan.device-count",
-        fmt::format("data {} x tensor {} x pipeline {} x context {} x expert {} = {} ranks, but "
-                    "the cluster has {} devices",
-                    *request_.data, request_.tensor.value_or(1), request_.pipeline.value_or(1),
-                    request_.context.value_or(1), request_.expert.value_or(1),
-                    *request_.data * replica, *facts_.devices),
+        fmt::format(
+            "data {} x tensor {} x pipeline {} x context {} = {} ranks, but the cluster has "
+            "{} devices",
+            *request_.data, request_.tensor.value_or(1), request_.pipeline.value_or(1),
+            request_.context.value_or(1), *request_.data * replica, *facts_.devices),
         (*facts_.devices % replica == 0
              ? fmt::format("write data: {}, or leave it out (--set parallelism.data=null)",
                            *facts_.devices / replica)
@@ -193,7 +195,7 @@ class Checker : public Rules {
       return;
     }
     const std::optional<std::int64_t> data = DataDegree(request_, facts_.devices);
-    if (!request_.global_batch_size || !request_.micro_batch_size || !data || !axes_supported_) {
+    if (!request_.global_batch_size || !request_.micro_batch_size || !data) {
       return;
     }
     const std::int64_t global = *request_.global_batch_size;
@@ -393,8 +395,6 @@ class Checker : public Rules {
           "add node.host with memory and memory_bandwidth to the topology, or write mode: sync");
     }
   }
-
-  bool axes_supported_ = true;
 };
 
 }  // namespace

@@ -41,6 +41,7 @@ struct Facts {
   std::int64_t of_block = 0, of_head = 0;     // weights in products (ModelBlocks); 0: not known
   bool tied_embeddings = false;               // embedding and head use one tensor
   std::optional<bool> encoder;                // the model is one, whose head predicts masked tokens
+  bool norms_behind = false;                  // its blocks begin with products, not with a norm
   std::int64_t attention_window = 0;          // tokens that one sees; 0: all before it
   // What tensor parallelism divides, by its name: "num_attention_heads"; empty: nothing is known.
   struct Divided {
@@ -49,6 +50,8 @@ struct Facts {
     std::int64_t columns = 1;  // of one; more than 1: ranks can share it, each with some of them
   };
   std::vector<Divided> divided{};
+  // Of a mixture; 0: the model is dense.
+  std::int64_t experts = 0, expert_width = 0;
   std::optional<std::int64_t> tensors;       // of the model
   std::optional<std::int64_t> node_devices;  // of the smallest node; none: there are no nodes
   std::string device = "the device";         // the GPU type's name

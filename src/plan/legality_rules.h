@@ -40,9 +40,9 @@ class Rules {
   std::vector<Violation>& violations_;
 };
 
-// False: an axis is asked for that is not supported.
-bool CheckAxes(const Request& request, const Facts& facts, std::vector<Violation>& violations);
+void CheckAxes(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 void CheckContext(const Request& request, const Facts& facts, std::vector<Violation>& violations);
+void CheckExperts(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 void CheckFramework(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 void CheckLora(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 void CheckOffload(const Request& request, const Facts& facts, std::vector<Violation>& violations);

@@ -159,6 +159,12 @@ TEST(Check, OnlyEncodersPredictMaskedTokens) {
   EXPECT_EQ(CodesOf(request, facts), Codes{});
   facts.encoder = true;
   EXPECT_EQ(CodesOf(request, facts), Codes{"plan.axis-not-supported-with"});
+  // Nor are those of blocks that begin with a product.
+  facts.encoder = false;
+  facts.norms_behind = true;
+  EXPECT_EQ(CodesOf(request, facts), Codes{"plan.axis-not-supported-with"});
+  request.sequence_parallel = false;
+  EXPECT_EQ(CodesOf(request, facts), Codes{});
 }
 
 TEST(Check, TheLoopsSettingsNeedWhatTheyAreAbout) {

@@ -22,7 +22,12 @@ struct Parallelism {
   std::int64_t tensor = 1;
   std::int64_t pipeline = 1;
   std::int64_t context = 1;
+  // Ranks that have different experts of a mixture, and ranks that have a part of each. They are
+  // ranks of the other axes, folded anew (parallel::Grids).
   std::int64_t expert = 1;
+  std::int64_t expert_tensor = 1;
+  std::int64_t expert_near = 1;  // model::ExpertParallel::near
+  std::int64_t expert_near = 1;  // model::ExpertParallel::near
   // With context parallelism: how a rank's queries see all keys, and with `hierarchical` how many
   // neighbours share out heads.
   model::ContextMethod context_method = model::ContextMethod::kRing;
@@ -47,6 +52,7 @@ struct ParallelismRequest {
   std::optional<std::int64_t> pipeline;
   std::optional<std::int64_t> context;
   std::optional<std::int64_t> expert;
+  std::optional<std::int64_t> expert_tensor;
   std::optional<model::ContextMethod> context_method;
   std::optional<std::int64_t> context_inner;
   std::optional<bool> sequence_parallel;
@@ -60,9 +66,10 @@ struct ParallelismRequest {
   std::optional<bool> account_for_embedding_in_pipeline_split;
   std::optional<bool> account_for_loss_in_pipeline_split;
 
-  // Ranks that hold one replica: the product of the axes other than data.
+  // Ranks that hold one replica: the product of the axes other than data. Experts are shared out
+  // among ranks of these axes and of data.
   std::int64_t ranks_per_replica() const {
-    return tensor.value_or(1) * pipeline.value_or(1) * context.value_or(1) * expert.value_or(1);
+    return tensor.value_or(1) * pipeline.value_or(1) * context.value_or(1);
   }
 };
 

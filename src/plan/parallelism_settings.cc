@@ -84,8 +84,21 @@ std::vector<ParallelismSetting> Rows() {
       {.key = "expert",
        .type = Count{&Given::expert, &Parallelism::expert, 1, kMostOfAnAxis},
        .uses = {},
-       .values = "1; more is not supported yet",
+       .values =
+           "e, the ranks among which the experts of a mixture are shared out (`megatron`). They "
+           "are "
+           "ranks of the other axes, folded anew: e x `expert_tensor` divides t x c x dp. Ranks of "
+           "a pipeline stage that have the same experts add up their gradients, and with ZeRO "
+           "shard "
+           "their states",
        .default_value = "1"},
+      {.key = "expert_tensor",
+       .type = Count{&Given::expert_tensor, &Parallelism::expert_tensor, 1, kMostOfAnAxis},
+       .uses = {Of(Framework::kMegatron)},
+       .shown = [](const Parallelism& axes) { return axes.expert > 1 || axes.expert_tensor > 1; },
+       .values = "the ranks that have a part of each expert (Megatron-Core's "
+                 "`expert_tensor_parallel_size`)",
+       .default_value = "t where the model is a mixture, as Megatron-Core has it"},
       {.key = "sequence_parallel",
        .type = Switch{&Given::sequence_parallel, &Parallelism::sequence_parallel},
        .uses = {},

@@ -1,5 +1,7 @@
 #include "src/plan/plan.h"
 
+#include <algorithm>
+
 namespace stepcast::plan {
 
 std::int64_t GradientRanks(const Plan& plan) {
@@ -110,6 +112,30 @@ model::ContextParallel ContextOf(const Plan& plan) {
           .of_pytorch = plan.data_parallel.framework == Framework::kFsdp2};
 }
 
+double LoadOf(const Mixture& mixture) {
+  if (!mixture.capacity_factor) return mixture.imbalance;
+  return mixture.pad_to_capacity ? *mixture.capacity_factor
+                                 : std::min(mixture.imbalance, *mixture.capacity_factor);
+}
+
+model::ExpertParallel ExpertsOf(const Plan& plan) {
+  const Mixture& mixture = plan.mixture;
+  // Megatron-Core and the textbook multiply by the weights where the activation is computed.
+  const auto& traits = TraitsOf(plan.data_parallel.framework);
+  return {.ranks = plan.parallelism.expert,
+          .tensor = plan.parallelism.expert_tensor,
+          .near = plan.parallelism.expert_near,
+          .node_limit = mixture.node_limit,
+          .dispatcher = mixture.dispatcher,
+          .products = mixture.products,
+          .weighs_in_activation = traits.megatron_layers || traits.textbook,
+          .fused_router = mixture.fused_router,
+          .fused_permutation = mixture.fused_permutation,
+          .router_type = mixture.router_dtype,
+          .load = LoadOf(mixture),
+          .fixed_rows = mixture.pad_to_capacity};
+}
+
 }  // namespace
 
 model::WorkOptions WorkOptionsOf(const Plan& plan) {
@@ -143,6 +169,7 @@ model::WorkOptions WorkOptionsOf(const Plan& plan) {
                                      : 1,
           .sequence_parallel = plan.parallelism.sequence_parallel,
           .context = ContextOf(plan),
+          .experts = ExpertsOf(plan),
           .regathers = TraitsOf(plan.data_parallel.framework).gathers_again,
           .divides_sequences = plan.data_parallel.framework == Framework::kFsdp2,
           .sums_beside_weights = HasMegatronsLinear(plan),

@@ -10,6 +10,7 @@
 #include "src/base/version.h"
 #include "src/model/layer_work.h"
 #include "src/plan/data_parallel.h"
+#include "src/plan/mixture.h"
 #include "src/plan/parallelism.h"
 #include "src/plan/training.h"
 
@@ -34,6 +35,7 @@ struct Software {
 struct Plan {
   Training training;
   Parallelism parallelism;
+  Mixture mixture;
   DataParallel data_parallel;
   Software software;
 };

@@ -7,21 +7,49 @@
 
 namespace stepcast::plan {
 
-parallel::RankGrid GridOf(const Plan& plan) {
+using parallel::Axis;
+
+parallel::Grids GridsOf(const Plan& plan) {
+  const Parallelism& axes = plan.parallelism;
   const std::int64_t shard = plan.data_parallel.shard_group_size;
-  const std::int64_t inner = plan.parallelism.context_inner;
-  return parallel::RankGrid(
-      {{parallel::Axis::kTensor, static_cast<int>(plan.parallelism.tensor)},
-       {parallel::Axis::kContextInner, static_cast<int>(inner)},
-       {parallel::Axis::kContextOuter, static_cast<int>(plan.parallelism.context / inner)},
-       {parallel::Axis::kShardOuter, static_cast<int>(shard)},
-       {parallel::Axis::kReplica, static_cast<int>(plan.parallelism.data / shard)},
-       {parallel::Axis::kPipeline, static_cast<int>(plan.parallelism.pipeline)}});
+  const std::int64_t inner = axes.context_inner;
+  const std::int64_t replicas = axes.data / shard;
+  const std::int64_t of_stage = axes.tensor * axes.context * axes.data;
+  const std::int64_t expert_data = of_stage / (axes.expert_tensor * axes.expert);
+  return {
+      parallel::RankGrid({{Axis::kTensor, static_cast<int>(axes.tensor)},
+                          {Axis::kContextInner, static_cast<int>(inner)},
+                          {Axis::kContextOuter, static_cast<int>(axes.context / inner)},
+                          {Axis::kShardOuter, static_cast<int>(shard)},
+                          {Axis::kReplica, static_cast<int>(replicas)},
+                          {Axis::kPipeline, static_cast<int>(axes.pipeline)}}),
+      parallel::RankGrid({{Axis::kExpertTensor, static_cast<int>(axes.expert_tensor)},
+                          {Axis::kExpertInner, static_cast<int>(axes.expert_near)},
+                          {Axis::kExpertOuter, static_cast<int>(axes.expert / axes.expert_near)},
+                          {Axis::kExpertShard, static_cast<int>(expert_data / replicas)},
+                          {Axis::kExpertReplica, static_cast<int>(replicas)},
+                          {Axis::kPipeline, static_cast<int>(axes.pipeline)}})};
+}
+
+GroupAxes AxesOf(model::ParameterGroup group) {
+  if (group == model::ParameterGroup::kExperts) {
+    return {.states = Axis::kExpertShard,
+            .gradients = parallel::kExpertData,
+            .replicas = Axis::kExpertReplica};
+  }
+  return {
+      .states = parallel::kStates, .gradients = parallel::kGradients, .replicas = Axis::kReplica};
+}
+
+bool HasExpertGroup(const Plan& plan) {
+  return plan.parallelism.expert > 1 || plan.parallelism.expert_tensor > 1 ||
+         plan.parallelism.tensor > 1;
 }
 
 std::int64_t BatchPartOf(const Plan& plan, int rank) {
-  const std::int64_t place = rank % (plan.parallelism.tensor * GradientRanks(plan));
-  return AddsUpPartsOfTokens(plan) ? place : place / plan.parallelism.tensor;
+  const parallel::AxisSet parts =
+      AddsUpPartsOfTokens(plan) ? Axis::kTensor | parallel::kGradients : parallel::kGradients;
+  return GridsOf(plan).Layout(parts).Index(rank);
 }
 
 bool AddsUpPartsOfTokens(const Plan& plan) {
@@ -29,7 +57,7 @@ bool AddsUpPartsOfTokens(const Plan& plan) {
 }
 
 int StageOf(const Plan& plan, int rank) {
-  return GridOf(plan).At(rank)[static_cast<std::size_t>(parallel::Axis::kPipeline)];
+  return GridsOf(plan).dense().At(rank)[static_cast<std::size_t>(Axis::kPipeline)];
 }
 
 }  // namespace stepcast::plan

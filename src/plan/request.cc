@@ -1,11 +1,13 @@
 #include "src/plan/request.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "src/base/check.h"
 #include "src/parallel/named_schedules.h"
 #include "src/plan/data_parallel_settings.h"
+#include "src/plan/mixture_settings.h"
 #include "src/plan/training_settings.h"
 
 namespace stepcast::plan {
@@ -381,6 +383,47 @@ model::ContextMethod ContextMethodOf(const Request& request) {
                                              : model::ContextMethod::kRing);
 }
 
+// megatron/training/arguments.py: expert_tensor_parallel_size is tensor_model_parallel_size, where
+// it is not given. Other frameworks do not divide experts.
+std::int64_t ExpertTensorOf(const Request& request, bool mixture) {
+  const bool divides = mixture && request.framework == Framework::kMegatron;
+  return request.expert_tensor.value_or(divides ? request.tensor.value_or(1) : 1);
+}
+
+namespace {
+
+// Ranks that have different experts are neighbours, those with parts of the same ones between them.
+std::int64_t ExpertNeighbours(const Request& request, std::int64_t parts) {
+  const std::int64_t ranks = request.expert.value_or(1);
+  if (!request.node_devices ||
+      !model::SendsTokensOnce(request.dispatcher.value_or(model::Dispatcher::kAllToAll))) {
+    return 1;
+  }
+  return std::gcd(ranks, std::max<std::int64_t>(*request.node_devices / parts, 1));
+}
+
+// What the framework's recipes have. torchtitan: torchtitan/models/common/moe; Megatron-Core:
+// NVIDIA's guide to mixtures (megatron/core/transformer/moe/README.md), which asks for fused
+// routers and permutations and grouped products.
+Mixture CompleteMixture(const Request& request, const ModelBlocks& model, std::int64_t near) {
+  const bool megatron = request.framework == Framework::kMegatron;
+  const bool textbook = TraitsOf(*request.framework).textbook;
+  Mixture mixture;
+  mixture.products = megatron ? model::ExpertProducts::kStreams : model::ExpertProducts::kGrouped;
+  mixture.fused_router = mixture.fused_permutation = megatron || textbook;
+  if (request.framework == Framework::kFsdp2) mixture.router_dtype = DataType::kFp32;
+  for (const MixtureSetting& setting : MixtureSettings()) setting.ApplyGiven(request, mixture);
+  mixture.imbalance = request.imbalance.value_or(1);
+  const std::int64_t nodes = request.expert.value_or(1) / near;
+  if (!request.node_limit && model.expert_groups == nodes) {
+    mixture.node_limit = model.groups_per_token;
+  }
+  mixture.capacity_factor = request.capacity_factor;
+  return mixture;
+}
+
+}  // namespace
+
 Plan Complete(const Request& request, std::int64_t devices, const ModelBlocks& model) {
   STEPCAST_CHECK(request.sequence_length && request.micro_batch_size && request.precision &&
                      request.optimizer && request.zero_stage && request.framework &&
@@ -397,6 +440,8 @@ Plan Complete(const Request& request, std::int64_t devices, const ModelBlocks& m
       .pipeline = stages,
       .context = request.context.value_or(1),
       .expert = request.expert.value_or(1),
+      .expert_tensor = ExpertTensorOf(request, model.mixture),
+      .expert_near = ExpertNeighbours(request, ExpertTensorOf(request, model.mixture)),
       .context_method = ContextMethodOf(request),
       .context_inner = request.context.value_or(1) > 1 ? request.context_inner.value_or(1) : 1,
       .sequence_parallel =
@@ -416,6 +461,7 @@ Plan Complete(const Request& request, std::int64_t devices, const ModelBlocks& m
                                            : parallel::SplitsBackward(*request.listed_schedule);
     plan.parallelism.stage_layers = StageLayersOf(request, model, chunks);
   }
+  plan.mixture = CompleteMixture(request, model, plan.parallelism.expert_near);
   plan.data_parallel = CompleteDataParallel(request, plan.training, *data);
   plan.software = {
       request.torch.value_or(Software().torch), request.nccl.value_or(Software().nccl),

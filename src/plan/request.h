@@ -16,12 +16,13 @@ struct NamedSchedule;
 // documented defaults; whether it can exist is legality.h.
 namespace stepcast::plan {
 
-struct Request : DataParallelRequest, TrainingRequest, ParallelismRequest {
+struct Request : DataParallelRequest, TrainingRequest, ParallelismRequest, MixtureRequest {
   std::optional<Version> torch;
   std::optional<Version> nccl;
   std::optional<bool> expandable_segments;
   std::optional<std::int64_t> cuda_device_max_connections;
   std::optional<Version> driver;
+  std::optional<std::int64_t> node_devices;  // of the cluster's smallest node; none: not known
   std::optional<int> compute_capability;  // of the cluster's GPUs, 90 for an H100; none: not known
 };
 
@@ -47,6 +48,9 @@ struct ModelBlocks {
   bool has_ends = true;  // there are an embedding and a head
   // Weights in matrix products, where all blocks have as many; 0: not known.
   std::int64_t of_block = 0, of_head = 0;
+  bool mixture = false;  // blocks have experts
+  // Of a mixture whose router chooses groups of experts first (model::Experts); 0: it does not.
+  std::int64_t expert_groups = 0, groups_per_token = 0;
 };
 
 // How many of the model's blocks each of so many chunks has: as requested, or equal parts, in which
@@ -77,6 +81,9 @@ OptimizerImplementation OptimizerImplementationOf(const Request& request);
 // The plan with every default filled in. The request must be legal (legality.h) on a cluster of
 // `devices`.
 Plan Complete(const Request& request, std::int64_t devices, const ModelBlocks& model = {});
+
+// parallelism.expert_tensor, or the framework's own for a mixture.
+std::int64_t ExpertTensorOf(const Request& request, bool mixture);
 
 // parallelism.context_method, or the framework's own.
 model::ContextMethod ContextMethodOf(const Request& request);

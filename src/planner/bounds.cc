@@ -15,6 +15,7 @@
 #include "src/forecast/memory_summary.h"
 #include "src/lowering/host_offload.h"
 #include "src/lowering/lowering.h"
+#include "src/lowering/parameter_share.h"
 #include "src/lowering/pipeline_stage.h"
 #include "src/model/model.h"
 #include "src/plan/pipeline.h"
@@ -33,8 +34,8 @@ using scenario::Scenario;
 struct MicroBatch {
   Time kernels;  // all of the stage with most to do, each alone, one after the other
   struct Stage {
-    Bytes activations;            // most that are alive at once, temporaries of backward included
-    std::int64_t parameters = 0;  // that are trained
+    Bytes activations;  // most that are alive at once, temporaries of backward included
+    lowering::ParameterShares parameters;  // that are trained
     Bytes frozen;
   };
   std::vector<Stage> stages;      // of the pipeline
@@ -126,7 +127,7 @@ Result<MicroBatch> WorkOut(const Scenario& scenario) {
     const std::vector<int> of_layers = part.WorkOfLayers(options);
     MicroBatch::Stage& needs =
         result.stages.emplace_back(MicroBatch::Stage{.activations = {},
-                                                     .parameters = part.model().parameter_count(),
+                                                     .parameters = {scenario.plan, part.model()},
                                                      .frozen = model::FrozenBytes(part.model())});
     Time own;
     for (const lowering::PipelineStage::Chunk& chunk : part.chunks()) {
@@ -162,21 +163,22 @@ Result<MicroBatch> WorkOut(const Scenario& scenario) {
 Bytes Spread(std::int64_t bytes, std::int64_t ranks) { return Bytes((bytes + ranks - 1) / ranks); }
 
 // Parameters and optimizer states: what is there from the first step to the last.
-Bytes States(const Scenario& scenario, std::int64_t parameters) {
+Bytes States(const Scenario& scenario, const lowering::ParameterShares& parameters) {
   const plan::DataParallel& plan = scenario.plan.data_parallel;
   const plan::Training& training = scenario.plan.training;
-  const std::int64_t shards = plan::ShardRanks(scenario.plan);
+  const auto sharded = [&](bool sharded, std::int64_t bytes_per_parameter) {
+    return sharded ? parameters.Sharded(bytes_per_parameter)
+                   : parameters.Whole(bytes_per_parameter);
+  };
   const bool fsdp = plan::IsFsdp(plan.framework);
   const bool on_host = plan.deepspeed.offload_param != plan::OffloadDevice::kNone;
   const bool updated_on_host = plan.deepspeed.offload_optimizer != plan::OffloadDevice::kNone;
   Bytes states;
   if (!on_host) {
-    states += Spread(parameters * SizeOf(training.parameter_dtype),
-                     plan.zero_stage == 3 || fsdp ? shards : 1);
+    states += sharded(plan.zero_stage == 3 || fsdp, SizeOf(training.parameter_dtype));
   }
   if (!updated_on_host) {
-    states += Spread(parameters * plan::OptimizerBytesPerParameter(training),
-                     plan.zero_stage >= 1 || fsdp ? shards : 1);
+    states += sharded(plan.zero_stage >= 1 || fsdp, plan::OptimizerBytesPerParameter(training));
   }
   return states;
 }
@@ -213,10 +215,10 @@ Bytes Frozen(const Scenario& scenario, Bytes frozen) {
 // activations are alive, both.
 Bytes MemoryBeside(const Scenario& scenario, const MicroBatch::Stage& stage, Bytes activations,
                    bool keeps_gradients) {
-  const std::int64_t parameters = stage.parameters;
+  const std::int64_t parameters = stage.parameters.elements();
   const Bytes gradients = FullGradients(scenario, parameters);
   const Bytes active = activations + GatheredParameters(scenario, parameters);
-  return States(scenario, parameters) + Frozen(scenario, stage.frozen) +
+  return States(scenario, stage.parameters) + Frozen(scenario, stage.frozen) +
          (keeps_gradients ? gradients + active : std::max(gradients, active));
 }
 

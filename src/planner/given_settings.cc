@@ -9,6 +9,7 @@
 #include "fmt/format.h"
 #include "src/plan/data_parallel_settings.h"
 #include "src/plan/deepspeed.h"
+#include "src/plan/mixture_settings.h"
 #include "src/plan/parallelism_settings.h"
 #include "src/plan/training_settings.h"
 
@@ -59,6 +60,7 @@ std::vector<std::string> GivenSettings(const Scenario& scenario, const HasKey& h
     }
   };
   add_rows("parallelism", plan::ParallelismSettings());
+  add_rows("experts", plan::MixtureSettings());
   add_rows("training", plan::TrainingSettings());
   add_rows("data_parallel", plan::DataParallelSettings());
   // Of the mapping each setting by itself.

@@ -38,10 +38,11 @@ constexpr const char* kSection = "data_parallel.";
 constexpr const char* kTraining = "training.";
 constexpr const char* kAxes = "parallelism.";
 
-// The degrees of the axes beside data. Micro-batches and shards depend on what they leave to it.
+// The degrees of the axes beside data that devices are divided among; experts are shared out among
+// the same ranks. Micro-batches and shards depend on what they leave to it.
 bool IsDegree(std::string_view key) {
   return key == "parallelism.tensor" || key == "parallelism.pipeline" ||
-         key == "parallelism.context" || key == "parallelism.expert";
+         key == "parallelism.context";
 }
 
 std::vector<std::int64_t> PowersOfTwoUpTo(std::int64_t most) {
@@ -219,8 +220,7 @@ class Builder {
   Surroundings SurroundingsOf(const Size& size, const Degrees& degrees) const {
     const std::int64_t tensor = DegreeIn(degrees, "tensor");
     const std::int64_t context = DegreeIn(degrees, "context");
-    const std::int64_t others =
-        tensor * DegreeIn(degrees, "pipeline") * context * DegreeIn(degrees, "expert");
+    const std::int64_t others = tensor * DegreeIn(degrees, "pipeline") * context;
     return {.scenario = scenario_,
             .data = std::max<std::int64_t>(size.devices / others, 1),
             .data_per_node = std::max<std::int64_t>(

@@ -9,6 +9,7 @@
 #include "src/base/quantity.h"
 #include "src/forecast/host_costs.h"
 #include "src/forecast/time_parts.h"
+#include "src/model/parameter_counts.h"
 #include "src/program/program.h"
 #include "src/report/categories.h"
 #include "src/report/number_text.h"
@@ -75,6 +76,13 @@ std::string Plan(const plan::Plan& plan) {
     text += fmt::format(", {} pipeline stages by {}", plan.parallelism.pipeline,
                         plan.parallelism.schedule);
   }
+  if (plan.parallelism.expert > 1) {
+    text += fmt::format(", experts over {} ranks", plan.parallelism.expert);
+    if (plan.parallelism.expert_tensor > 1) {
+      text += fmt::format(" x {} parts", plan.parallelism.expert_tensor);
+    }
+    text += fmt::format(" by {}", model::Name(plan.mixture.dispatcher));
+  }
   const bool has_units = data.zero_stage == 3 || data.framework == plan::Framework::kFsdp2;
   if (data.framework == plan::Framework::kFsdp1) {
     text += Fsdp1(plan);
@@ -120,10 +128,30 @@ std::string Range(const std::optional<forecast::TimeRange>& range) {
 
 }  // namespace
 
+namespace {
+
+std::string MixtureText(const plan::Mixture& mixture) {
+  std::string text = fmt::format("{} products, router in {}", model::Name(mixture.products),
+                                 Name(mixture.router_dtype));
+  text += mixture.imbalance == 1
+              ? std::string("; loads are perfectly balanced (experts.imbalance 1)")
+              : fmt::format(
+                    "; in every layer the ranks wait for one with {} times the mean load, "
+                    "whose memory this is",
+                    mixture.imbalance);
+  return text;
+}
+
+}  // namespace
+
 std::string ParametersText(const model::Model& model) {
   std::string text = fmt::format("{} parameters", Grouped(model.all_parameter_count()));
   if (!model.frozen.empty()) {
     text += fmt::format(", {} of them trained", Grouped(model.parameter_count()));
+  }
+  const auto* architecture = std::get_if<model::Architecture>(&model.source);
+  if (architecture != nullptr && architecture->experts.exist()) {
+    text += fmt::format(", {} active for a token", Grouped(model::ActiveParametersOf(model).all));
   }
   return text;
 }
@@ -142,6 +170,10 @@ std::vector<std::pair<std::string, std::string>> Facts(const scenario::Scenario&
       {"plan", Plan(scenario.plan)},
       {"batch", Batch(scenario.plan)},
       {"precision", Precision(scenario.plan.training)}};
+  if (const auto* architecture = std::get_if<model::Architecture>(&model.source);
+      architecture != nullptr && architecture->experts.exist()) {
+    facts.insert(facts.begin() + 3, {"experts", MixtureText(scenario.plan.mixture)});
+  }
   if (const std::int64_t idle = scenario.idle_devices(); idle > 0) {
     facts.insert(facts.begin() + 2,
                  {"idle", fmt::format("{} of the topology's {} GPUs; rates count the other {}",

@@ -72,13 +72,23 @@ class CrossChecks {
     facts.tied_embeddings = architecture != nullptr && architecture->tie_embeddings;
     if (architecture != nullptr) {
       facts.encoder = model::IsEncoder(architecture->family);
+      facts.norms_behind = architecture->family == model::Family::kOlmo2;
       facts.attention_window = architecture->attention_window;
       if (architecture->position == model::Position::kLearned) {
         facts.max_positions = architecture->max_positions;
       }
       facts.divided = {{"num_attention_heads", architecture->heads},
-                       {"num_key_value_heads", architecture->kv_heads, architecture->head_size},
-                       {"intermediate_size", architecture->feed_forward}};
+                       {"num_key_value_heads", architecture->kv_heads, architecture->head_size}};
+      const model::Experts& experts = architecture->experts;
+      facts.experts = experts.count;
+      facts.expert_width = experts.feed_forward;
+      // Dense layers and shared experts are divided as a dense model's are.
+      if (!experts.exist() || experts.leading_dense > 0 || experts.every > 1) {
+        facts.divided.push_back({"intermediate_size", architecture->feed_forward});
+      }
+      if (experts.shared_feed_forward > 0) {
+        facts.divided.push_back({"shared_expert_intermediate_size", experts.shared_feed_forward});
+      }
     }
     if (scenario_.model == nullptr) return;
     facts.layers = static_cast<std::int64_t>(scenario_.model->layers.size());

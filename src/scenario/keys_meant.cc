@@ -66,8 +66,8 @@ constexpr std::pair<std::string_view, std::string_view> kOtherSections[] = {
     {"cluster", "other_nodes"},      {"communication", "nccl_algo"},
     {"communication", "nccl_proto"}, {"communication", "nccl_collnet"},
 };
-constexpr std::string_view kPlanSections[] = {"training", "parallelism", "data_parallel",
-                                              "data_parallel.deepspeed", "software"};
+constexpr std::string_view kPlanSections[] = {
+    "training", "parallelism", "experts", "data_parallel", "data_parallel.deepspeed", "software"};
 
 // Those below `node`, down to the keys of sections in sections.
 // What they may have been meant for is appended to `found`.

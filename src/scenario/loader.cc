@@ -150,6 +150,9 @@ class Loader::Reading {
   // The plan with its defaults, and what is to be said of it.
   void Complete() {
     if (scenario_.gpu) read_.request.compute_capability = scenario_.gpu->compute_capability;
+    if (scenario_.cluster != nullptr && !scenario_.cluster->flat()) {
+      read_.request.node_devices = scenario_.cluster->gpus_per_node();
+    }
     scenario_.plan =
         plan::Complete(read_.request, scenario_.cluster->devices(), BlocksOf(*scenario_.model));
     plan::Training& training = scenario_.plan.training;

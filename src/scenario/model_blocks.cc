@@ -11,6 +11,9 @@ plan::ModelBlocks BlocksOf(const model::Model& model) {
   plan::ModelBlocks blocks{.count = model::Blocks(model), .has_ends = !model.is_layer_list()};
   if (const auto* architecture = std::get_if<model::Architecture>(&model.source)) {
     blocks.of_block = model::ProductWeightsOfBlock(*architecture);
+    blocks.mixture = architecture->experts.exist();
+    blocks.expert_groups = architecture->experts.groups;
+    blocks.groups_per_token = architecture->experts.groups_per_token;
     blocks.of_head = model::ProductWeightsOfHead(*architecture);
   }
   return blocks;

@@ -14,6 +14,7 @@
 #include "src/formats/huggingface.h"
 #include "src/model/other_families.h"
 #include "src/parallel/axis.h"
+#include "src/scenario/model_experts.h"
 
 namespace stepcast::scenario {
 namespace {
@@ -31,6 +32,7 @@ enum class ModelKind : std::uint8_t { kTransformer, kLayers };
 constexpr std::string_view kJsonEnding = ".json";
 
 constexpr DecimalRange kNormEpsilon = {1e-12, 1};
+constexpr DecimalRange kCap = {0, 1e6};
 constexpr DecimalRange kRotaryBase = {1, 1e12};
 constexpr DecimalRange kRotaryFactor = {1, 1e6};
 
@@ -106,7 +108,17 @@ Family ReadFamily(MappingReader& reader) {
                                               {{"gpt2", Family::kGpt2},
                                                {"llama", Family::kLlama},
                                                {"mistral", Family::kMistral},
+                                               {"mixtral", Family::kMixtral},
                                                {"qwen2", Family::kQwen2},
+                                               {"qwen3", Family::kQwen3},
+                                               {"deepseek", Family::kDeepseek},
+                                               {"gpt_oss", Family::kGptOss},
+                                               {"gemma2", Family::kGemma2},
+                                               {"gemma3", Family::kGemma3},
+                                               {"phi3", Family::kPhi3},
+                                               {"olmo2", Family::kOlmo2},
+                                               {"glm4_moe", Family::kGlm4Moe},
+                                               {"llama4", Family::kLlama4},
                                                {"mpt", Family::kMpt},
                                                {"nemotron", Family::kNemotron},
                                                {"bert", Family::kBert},
@@ -121,6 +133,30 @@ Family ReadFamily(MappingReader& reader) {
   return Family::kLlama;
 }
 
+// Required of the family that has it; of others all are mistakes (model::Check).
+model::LatentAttention ReadLatentAttention(MappingReader& reader, Family family) {
+  const Need need = family == Family::kDeepseek ? Need::kRequired : Need::kOptional;
+  const auto width = [&](std::string_view key, Need needed) {
+    return reader.ReadInteger(key, needed, {1, model::kMostWidth}).value_or(0);
+  };
+  return {.kv_rank = width("kv_lora_rank", need),
+          .query_rank = width("q_lora_rank", Need::kOptional),
+          .plain_head = width("qk_nope_head_dim", need),
+          .rotary_head = width("qk_rope_head_dim", need),
+          .value_head = width("v_head_dim", need)};
+}
+
+// The width of dense blocks. Where every block has experts they have a width of their own.
+std::int64_t ReadFeedForward(MappingReader& reader) {
+  const bool experts_alone = reader.Has("num_experts") && reader.Has("moe_intermediate_size") &&
+                             !reader.Has("first_k_dense_replace") &&
+                             !reader.Has("decoder_sparse_step");
+  const std::string_view key = experts_alone && !reader.Has("intermediate_size")
+                                   ? "moe_intermediate_size"
+                                   : "intermediate_size";
+  return reader.ReadInteger(key, Need::kRequired, {1, model::kMostMatrix}).value_or(1);
+}
+
 Architecture ReadArchitecture(MappingReader& reader, Family family) {
   Architecture a = TypicalOf(family);
   const auto dimension = [&reader](std::string_view key, Need need, std::int64_t absent) {
@@ -133,9 +169,13 @@ Architecture ReadArchitecture(MappingReader& reader, Family family) {
   a.layers = dimension("num_hidden_layers", Need::kRequired, 1);
   a.heads = dimension("num_attention_heads", Need::kRequired, 1);
   a.kv_heads = dimension("num_key_value_heads", Need::kOptional, a.heads);
-  a.head_size = dimension("head_dim", Need::kOptional, a.hidden / a.heads);
-  a.feed_forward = dimension("intermediate_size", Need::kRequired, 1);
+  a.latent = ReadLatentAttention(reader, family);
+  a.head_size = dimension(
+      "head_dim", Need::kOptional,
+      a.latent.exists() ? a.latent.plain_head + a.latent.rotary_head : a.hidden / a.heads);
+  a.feed_forward = ReadFeedForward(reader);
   a.vocabulary = dimension("vocab_size", Need::kRequired, 1);
+  ReadExperts(reader, a);
   a.normalization = reader
                         .ReadWord<Normalization>("normalization", Need::kOptional,
                                                  {{"layernorm", Normalization::kLayerNorm},
@@ -145,6 +185,7 @@ Architecture ReadArchitecture(MappingReader& reader, Family family) {
                     .ReadWord<Activator>("activation", Need::kOptional,
                                          {{"gelu", Activator::kGelu},
                                           {"swiglu", Activator::kSwiGlu},
+                                          {"geglu", Activator::kGeGlu},
                                           {"squared_relu", Activator::kSquaredRelu}})
                     .value_or(a.activator);
   a.position = reader
@@ -157,11 +198,20 @@ Architecture ReadArchitecture(MappingReader& reader, Family family) {
                               a.position == Position::kLearned ? Need::kRequired : Need::kOptional,
                               a.position == Position::kLearned ? 1 : 0);
   a.attention_window = dimension("sliding_window", Need::kOptional, 0);
+  a.full_attention_every = dimension("sliding_window_pattern", Need::kOptional, 0);
+  a.attention_chunk = dimension("attention_chunk_size", Need::kOptional, 0);
+  a.score_cap =
+      reader.ReadDecimal("attn_logit_softcapping", Need::kOptional, kCap).value_or(a.score_cap);
+  a.logit_cap =
+      reader.ReadDecimal("final_logit_softcapping", Need::kOptional, kCap).value_or(a.logit_cap);
+  a.further_tokens = reader.ReadInteger("num_nextn_predict_layers", Need::kOptional, {0, 1})
+                         .value_or(a.further_tokens);
   a.token_types =
       reader.ReadInteger("type_vocab_size", Need::kOptional, {0, model::kMostVocabulary})
           .value_or(a.token_types);
   a.next_sentence = boolean("next_sentence", a.next_sentence);
   a.tie_embeddings = boolean("tie_word_embeddings", a.tie_embeddings);
+  a.qk_norm = boolean("use_qk_norm", a.qk_norm);
   a.attention_bias = boolean("attention_bias", a.attention_bias);
   a.projection_bias = boolean("projection_bias", a.projection_bias);
   a.feed_forward_bias = boolean("mlp_bias", a.feed_forward_bias);
@@ -218,10 +268,13 @@ std::vector<model::ListedCommunication> ReadCommunication(MappingReader& reader,
         ReadWord<CollectiveKind>((*fields)[0],
                                  {{"all_reduce", CollectiveKind::kAllReduce},
                                   {"all_gather", CollectiveKind::kAllGather},
-                                  {"reduce_scatter", CollectiveKind::kReduceScatter}},
+                                  {"reduce_scatter", CollectiveKind::kReduceScatter},
+                                  {"all_to_all", CollectiveKind::kAllToAll}},
                                  diagnostics);
-    const auto axis =
-        ReadWord<parallel::Axis>((*fields)[1], {{"tensor", parallel::Axis::kTensor}}, diagnostics);
+    const auto axis = ReadWord<parallel::AxisSet>(
+        (*fields)[1],
+        {{"tensor", parallel::AxisSet(parallel::Axis::kTensor)}, {"expert", parallel::kExpert}},
+        diagnostics);
     const auto bytes = ReadBytes((*fields)[2], Zero::kRefused, diagnostics);
     if (collective && axis && bytes) list.push_back({*collective, *axis, *bytes});
   }

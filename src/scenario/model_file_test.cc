@@ -56,6 +56,25 @@ TEST(ModelFileTest, ShippedModelsHaveTheirParameterCounts) {
       {"llama3.1-70b", 70'553'706'496},
       {"llama3.1-405b", 405'853'388'800},
       {"mistral-7b", 7'241'732'096},
+      {"mixtral-8x7b", 46'702'792'704},
+      {"mixtral-8x22b", 140'620'634'112},
+      {"qwen3-8b", 8'190'735'360},
+      {"qwen3-30b-a3b", 30'532'122'624},
+      {"qwen3-235b-a22b", 235'093'634'560},
+      {"deepseek-v2-lite", 15'706'484'224},
+      {"deepseek-v3", 671'026'404'352},
+      {"moonlight-16b-a3b", 15'960'108'544},
+      {"kimi-k2", 1'026'408'209'408},
+      {"gpt-oss-20b", 20'914'757'184},
+      {"gpt-oss-120b", 116'829'156'672},
+      {"gemma2-9b", 9'241'705'984},
+      {"gemma3-27b", 27'009'346'304},
+      {"phi4", 14'659'507'200},
+      {"olmo2-7b", 7'298'617'344},
+      {"glm-4.5", 352'797'814'784},
+      {"glm-4.5-air", 106'852'245'504},
+      {"llama4-scout", 107'769'861'120},
+      {"llama4-maverick", 400'711'848'960},
       {"mpt-7b", 6'649'286'656},
       {"mpt-30b", 29'957'200'896},
       {"mpt-70b", 64'862'437'376},
@@ -171,6 +190,91 @@ TEST(ModelFileTest, OptionsChangeTheTensors) {
             6400 + 2 * (2048 + 32 + 2 * (1024 + 16) + 2048 + 24576 + 128) + 64);
 }
 
+// In each block a router, 4 experts and a shared one.
+TEST(ModelFileTest, ExpertsChangeTheTensors) {
+  const Result<model::Model> model =
+      Parse(std::string(kTiny) +
+            "num_experts: 4\nnum_experts_per_tok: 2\nmoe_intermediate_size: 32\n"
+            "shared_expert_intermediate_size: 48\nscoring_func: sigmoid\nn_group: 2\n"
+            "topk_group: 1\nbalancing_bias: true\nnorm_topk_prob: false\n");
+  ASSERT_TRUE(model.has_value()) << Format(model.error());
+  const model::Experts& experts = std::get<model::Architecture>(model->source).experts;
+  EXPECT_EQ(experts, (model::Experts{.count = 4,
+                                     .per_token = 2,
+                                     .feed_forward = 32,
+                                     .shared_feed_forward = 48,
+                                     .scores = model::RouterScores::kSigmoid,
+                                     .normalized_weights = false,
+                                     .groups = 2,
+                                     .groups_per_token = 1,
+                                     .balancing_bias = true}));
+  const std::int64_t attention = 4 * 64 * 64 + 2 * 64;
+  EXPECT_EQ(model->parameter_count(),
+            12800 + 2 * (attention + 4 * 64 + 3 * 64 * (4 * 32 + 48)) + 64);
+  // The first block is dense.
+  const Result<model::Model> mixed = Parse(std::string(kTiny) +
+                                           "num_experts: 4\nnum_experts_per_tok: 2\n"
+                                           "first_k_dense_replace: 1\nrouter_bias: true\n"
+                                           "experts_bias: true\n");
+  ASSERT_TRUE(mixed.has_value()) << Format(mixed.error());
+  EXPECT_EQ(mixed->parameter_count(),
+            12800 + 2 * attention + 5 * 3 * 64 * 128 + 4 * 64 + 4 * (1 + 2 * 128 + 64) + 64);
+}
+
+// Where every block has experts `intermediate_size` has no meaning of its own.
+TEST(ModelFileTest, TheWidthOfExpertsIsEnough) {
+  const std::string text =
+      "kind: transformer\nfamily: mixtral\nhidden_size: 64\nnum_hidden_layers: 2\n"
+      "num_attention_heads: 4\nmoe_intermediate_size: 128\nvocab_size: 100\nnum_experts: 2\n"
+      "num_experts_per_tok: 1\n";
+  EXPECT_TRUE(Parse(text).has_value());
+  EXPECT_EQ(MistakesIn(text + "first_k_dense_replace: 1\n"), Mistakes{"1:1 input.missing-key"});
+}
+
+// Down to 16 for queries and to 8 + 4 for keys and values, up to 4 heads of 12 + 4 and of 12 + 10.
+TEST(ModelFileTest, LatentAttention) {
+  std::string text = kTiny;
+  text.replace(text.find("llama"), 5, "deepseek");
+  const std::string sizes =
+      "kv_lora_rank: 8\nqk_nope_head_dim: 12\nqk_rope_head_dim: 4\nv_head_dim: 10\n";
+  const Result<model::Model> model = Parse(text + sizes + "q_lora_rank: 16\n");
+  ASSERT_TRUE(model.has_value()) << Format(model.error());
+  const std::int64_t attention =
+      64 * 16 + 16 + 16 * 4 * 16 + 64 * (8 + 4) + 8 + 8 * 4 * (12 + 10) + 4 * 10 * 64;
+  EXPECT_EQ(model->parameter_count(), 12800 + 2 * (attention + 24576 + 128) + 64);
+  EXPECT_EQ(std::get<model::Architecture>(model->source).head_size, 16);
+  EXPECT_EQ(MistakesIn(text), (Mistakes{"1:1 input.missing-key", "1:1 input.missing-key",
+                                        "1:1 input.missing-key", "1:1 input.missing-key"}));
+  EXPECT_EQ(MistakesIn(kTiny + sizes), Mistakes{"8:15 model.impossible"});
+}
+
+// A block more, whose input is projected from 2 h, and three norms; the head's product is shared.
+TEST(ModelFileTest, AModuleThatPredictsAFurtherToken) {
+  const std::string text = std::string(kTiny) + "num_nextn_predict_layers: 1\n";
+  ASSERT_TRUE(Parse(text).has_value()) << Format(Parse(text).error());
+  EXPECT_EQ(Parse(text)->parameter_count(),
+            12800 + 3 * (16384 + 24576 + 128) + 64 + 2 * 64 * 64 + 3 * 64);
+  EXPECT_EQ(MistakesIn(text + "tie_word_embeddings: true\n"), Mistakes{"8:27 model.impossible"});
+  EXPECT_EQ(MistakesIn(std::string(kTiny) + "num_nextn_predict_layers: 2\n"),
+            Mistakes{"8:27 input.out-of-range"});
+}
+
+TEST(ModelFileTest, MistakesOfExperts) {
+  const std::string tiny = kTiny;
+  EXPECT_EQ(MistakesIn(tiny + "num_experts: 4\n"), Mistakes{"1:1 input.missing-key"});
+  EXPECT_EQ(MistakesIn(tiny + "num_experts: 4\nnum_experts_per_tok: 5\nn_group: 3\n"),
+            Mistakes{"9:22 model.impossible"});
+  EXPECT_EQ(MistakesIn(tiny + "num_experts: 4\nnum_experts_per_tok: 2\nscoring_func: tanh\n"
+                              "decoder_sparse_step: 0\n"),
+            (Mistakes{"11:22 input.out-of-range", "10:15 input.unknown-word"}));
+  EXPECT_EQ(MistakesIn(tiny + "num_experts_per_tok: 2\nn_group: 3\n"),
+            (Mistakes{"8:22 model.impossible", "9:10 model.impossible"}));
+  EXPECT_EQ(MistakesIn("kind: transformer\nfamily: mixtral\nhidden_size: 64\n"
+                       "num_hidden_layers: 2\nnum_attention_heads: 4\nintermediate_size: 128\n"
+                       "vocab_size: 100\n"),
+            Mistakes{"1:1 model.impossible"});
+}
+
 TEST(ModelFileTest, TheStatedCountIsChecked) {
   EXPECT_EQ(MistakesIn(std::string(kTiny) + "parameters: 95041\n"),
             Mistakes{"8:13 model.parameter-count"});
@@ -190,14 +294,14 @@ TEST(ModelFileTest, EveryMistakeOfATransformer) {
                 "6:20 input.out-of-range", "1:1 input.missing-key", "7:1 input.unknown-key"}));
 }
 
-// Not a slip in writing mistral, which its name differs from by a letter.
 TEST(ModelFileTest, AFamilyOfOtherLayersIsToldByName) {
   const auto hint = [](const std::string& family) {
     const auto model = Parse("kind: transformer\nfamily: " + family + "\n");
     return model.has_value() ? std::string() : model.error().front().hint;
   };
-  EXPECT_EQ(hint("mixtral"),
-            "mixtral differs from mistral by mixtures of experts, which are not modelled");
+  EXPECT_EQ(hint("falcon"),
+            "falcon differs from gpt2 by attention and feed-forward side by side, which are not "
+            "modelled");
   EXPECT_EQ(hint("mistrall"), "did you mean 'mistral'?");
 }
 

@@ -20,6 +20,7 @@
 #include "src/model/lora.h"
 #include "src/parallel/named_schedules.h"
 #include "src/plan/data_parallel_settings.h"
+#include "src/plan/mixture_settings.h"
 #include "src/plan/parallelism_settings.h"
 #include "src/plan/training_settings.h"
 #include "src/plan/withdrawn.h"
@@ -259,6 +260,20 @@ constexpr SectionKey kTrainingKeys[] = {
        if (auto dispatch = reader.ReadMapping("dispatch", Need::kOptional)) {
          request.dispatch = ReadDispatch(*dispatch);
        }
+     }},
+};
+
+// And of `experts`.
+constexpr double kMostImbalance = 10'000;
+constexpr SectionKey kExpertKeys[] = {
+    {"imbalance",
+     [](MappingReader& reader, plan::Request& request) {
+       request.imbalance = reader.ReadDecimal("imbalance", Need::kOptional, {1, kMostImbalance});
+     }},
+    {"capacity_factor",
+     [](MappingReader& reader, plan::Request& request) {
+       request.capacity_factor =
+           reader.ReadDecimal("capacity_factor", Need::kOptional, {0.01, kMostImbalance});
      }},
 };
 
@@ -536,6 +551,10 @@ void ReadParallelism(MappingReader& reader, plan::Request& request) {
   RefuseWithdrawn("vocabulary", reader);
   reader.Finish();
 }
+void ReadExperts(MappingReader& reader, plan::Request& request) {
+  ReadSettings(plan::MixtureSettings(), kExpertKeys, reader, request);
+  reader.Finish();
+}
 void ReadDataParallel(MappingReader& reader, plan::Request& request) {
   for (const char* key : {"zero_stage", "framework"}) {
     FindKey(kDataParallelKeys, key)->read(reader, request);
@@ -560,6 +579,7 @@ ReadKey ReaderOf(std::string_view section, std::string_view key) {
   if (section == "parallelism") {
     return ReaderOfSetting(plan::ParallelismSettings(), key, kParallelismKeys);
   }
+  if (section == "experts") return ReaderOfSetting(plan::MixtureSettings(), key, kExpertKeys);
   if (section == "data_parallel") {
     ReadKey read = ReaderOfSetting(plan::DataParallelSettings(), key, kDataParallelKeys);
     if (read) return read;

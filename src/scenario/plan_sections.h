@@ -13,6 +13,7 @@ namespace stepcast::scenario {
 void ReadSoftware(MappingReader& reader, plan::Request& request);
 void ReadTraining(MappingReader& reader, plan::Request& request);
 void ReadParallelism(MappingReader& reader, plan::Request& request);
+void ReadExperts(MappingReader& reader, plan::Request& request);
 void ReadDataParallel(MappingReader& reader, plan::Request& request);
 
 // Reads one key of a section, from a mapping that holds that key, into a request where it may have

@@ -11,6 +11,7 @@
 #include "src/model/architecture.h"
 #include "src/model/lora.h"
 #include "src/plan/data_parallel_settings.h"
+#include "src/plan/mixture_settings.h"
 #include "src/plan/parallelism_settings.h"
 #include "src/plan/training_settings.h"
 #include "src/topology/cluster.h"
@@ -194,6 +195,16 @@ Resolved PowerSgd(const plan::PowerSgd& powersgd) {
 }
 
 // And of `data_parallel`.
+std::optional<Resolved> OwnValue(const plan::Mixture& mixture, std::string_view key) {
+  if (key == "imbalance" && mixture.imbalance != 1) {
+    return Text(fmt::format("{}", mixture.imbalance));
+  }
+  if (key == "capacity_factor" && mixture.capacity_factor) {
+    return Text(fmt::format("{}", *mixture.capacity_factor));
+  }
+  return std::nullopt;
+}
+
 std::optional<Resolved> OwnValue(const Scenario& scenario, std::string_view key) {
   const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
   if (key == "bucket_size" || key == "first_bucket_size") {
@@ -259,6 +270,13 @@ Mapping Parallelism(const Scenario& scenario) {
   Mapping mapping;
   const plan::Parallelism& axes = scenario.plan.parallelism;
   AppendSettings(plan::ParallelismSettings(), scenario, axes, axes, mapping);
+  return mapping;
+}
+
+Mapping Experts(const Scenario& scenario) {
+  Mapping mapping;
+  const plan::Mixture& mixture = scenario.plan.mixture;
+  AppendSettings(plan::MixtureSettings(), scenario, mixture, mixture, mapping);
   return mapping;
 }
 
@@ -352,6 +370,10 @@ Resolved Resolve(const Scenario& scenario, const Sources& sources) {
   }
   root.emplace_back("training", Resolved{Training(scenario)});
   root.emplace_back("parallelism", Resolved{Parallelism(scenario)});
+  if (const auto* architecture = std::get_if<model::Architecture>(&scenario.model->source);
+      architecture != nullptr && architecture->experts.exist()) {
+    root.emplace_back("experts", Resolved{Experts(scenario)});
+  }
   root.emplace_back("data_parallel", Resolved{DataParallel(scenario)});
   return {std::move(root)};
 }

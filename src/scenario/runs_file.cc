@@ -28,9 +28,9 @@ constexpr std::string_view kOwnColumns[] = {"name",      "split",       "scenari
 // Of which a run has one.
 constexpr const char* kTimeColumns[] = {"step_time", "step_time_s", "tokens_per_s_per_gpu"};
 // Where settings stand in a scenario.
-constexpr std::string_view kSections[] = {"model",         "cluster",      "calibration",
-                                          "software",      "training",     "parallelism",
-                                          "data_parallel", "communication"};
+constexpr std::string_view kSections[] = {"model",    "cluster",       "calibration",
+                                          "software", "training",      "parallelism",
+                                          "experts",  "data_parallel", "communication"};
 
 // "training.micro_batch_size" of "micro_batch_size"; what has a section already stays.
 std::string SettingOf(std::string_view column) {

@@ -161,6 +161,9 @@ ScenarioFile ReadScenarioFile(const Node& root, Diagnostics& diagnostics) {
   if (auto parallelism = reader.ReadMapping("parallelism", Need::kOptional)) {
     ReadParallelism(*parallelism, file.request);
   }
+  if (auto experts = reader.ReadMapping("experts", Need::kOptional)) {
+    ReadExperts(*experts, file.request);
+  }
   if (auto data_parallel = reader.ReadMapping("data_parallel", Need::kRequired)) {
     ReadDataParallel(*data_parallel, file.request);
   }

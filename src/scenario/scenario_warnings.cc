@@ -51,7 +51,7 @@ bool WarnOfNodesThatDiffer(const std::vector<int>& sizes, const Shape& shape, Sc
 // nodes taken without one.
 void WarnOfOtherTables(Scenario& scenario) {
   if (scenario.calibration == nullptr || scenario.calibration->collectives.empty()) return;
-  const parallel::RankGrid grid = plan::GridOf(scenario.plan);
+  const parallel::RankGrid grid = plan::GridsOf(scenario.plan).dense();
   if (grid.Degree(parallel::kGradients) == 1) return;
   const auto shape = [](int ranks, int nodes) {
     return fmt::format("{} ranks on {} {}", ranks, nodes, nodes == 1 ? "node" : "nodes");

@@ -60,14 +60,14 @@ std::uint32_t Sum(std::uint32_t a, std::uint32_t b, DataType type) {
   });
 }
 
-// One micro-batch on all ranks that share its layers or its tokens.
+// One micro-batch on all ranks of a pipeline stage.
 class Ranks {
  public:
-  // `one_word`: as in lowering/pass_values.h.
-  Ranks(parallel::RankGrid grid, bool one_word)
-      : grid_(std::move(grid)),
+  // `ranks`: of a stage, the first ones of the grids. `one_word`: as in lowering/pass_values.h.
+  Ranks(const parallel::Grids& grids, int ranks, bool one_word)
+      : grids_(grids),
         one_word_(one_word),
-        words_(static_cast<std::size_t>(grid_.ranks())),
+        words_(static_cast<std::size_t>(ranks)),
         values_(words_.size()) {}
 
   Words& words() { return words_; }
@@ -167,7 +167,7 @@ class Ranks {
                            value.begin() + static_cast<std::ptrdiff_t>(End(group.source)));
     }
     for (std::size_t rank = 0; rank < values_.size(); ++rank) {
-      const std::vector<int> ranks = grid_.Group(static_cast<int>(rank), group.axes);
+      const std::vector<int> ranks = grids_.Layout(group.axes).Ranks(static_cast<int>(rank));
       const std::size_t size = ranks.size();
       const auto place = static_cast<std::size_t>(
           std::find(ranks.begin(), ranks.end(), static_cast<int>(rank)) - ranks.begin());
@@ -205,7 +205,7 @@ class Ranks {
     }
   }
 
-  const parallel::RankGrid grid_;
+  const parallel::Grids& grids_;
   const bool one_word_;
   Words words_;
   std::vector<std::map<Key, Words>> values_;  // by rank
@@ -218,9 +218,10 @@ class Ranks {
 PlainPasses::PlainPasses(const scenario::Scenario& scenario)
     : scenario_(scenario),
       apart_(scenario.plan.parallelism.pipeline == 1 && scenario.plan.parallelism.tensor == 1 &&
-             scenario.plan.parallelism.context == 1),
-      parts_(static_cast<int>(scenario.plan.parallelism.tensor)),
-      ranks_(parts_ * static_cast<int>(scenario.plan.parallelism.context)) {
+             scenario.plan.parallelism.context == 1 && scenario.plan.parallelism.expert == 1 &&
+             scenario.plan.parallelism.expert_tensor == 1),
+      grids_(plan::GridsOf(scenario.plan)),
+      ranks_(grids_.ranks() / grids_.Degree(parallel::Axis::kPipeline)) {
   stages_ = model::ChunkLayers(*scenario.model, scenario.plan.parallelism.stage_layers);
   if (apart_) return;
   const model::WorkOptions options = plan::WorkOptionsOf(scenario.plan);
@@ -241,7 +242,7 @@ PlainPasses::PlainPasses(const scenario::Scenario& scenario)
   }
 }
 
-PlainPasses::Seeds PlainPasses::Of(int data_rank, std::uint32_t step, int micro_batch) const {
+PlainPasses::Seeds PlainPasses::Of(std::uint32_t step, int micro_batch) const {
   const std::vector<model::Layer>& layers = scenario_.model->layers;
   const int stages = static_cast<int>(stages_.size()) - 1;
   const DataType type = plan::ComputeType(scenario_.plan.training.precision);
@@ -252,13 +253,7 @@ PlainPasses::Seeds PlainPasses::Of(int data_rank, std::uint32_t step, int micro_
   for (auto& of_rank : seeds) {
     for (const model::Layer& layer : layers) of_rank.emplace_back(layer.tensors.size());
   }
-  const plan::Parallelism& parallelism = scenario_.plan.parallelism;
-  const std::int64_t inner = parallelism.context_inner;
-  Ranks ranks(parallel::RankGrid(
-                  {{parallel::Axis::kTensor, parts_},
-                   {parallel::Axis::kContextInner, static_cast<int>(inner)},
-                   {parallel::Axis::kContextOuter, static_cast<int>(parallelism.context / inner)}}),
-              !plan::AddsUpPartsOfTokens(scenario_.plan));
+  Ranks ranks(grids_, ranks_, !plan::AddsUpPartsOfTokens(scenario_.plan));
   const auto each = [&](const auto& word) {
     for (std::size_t rank = 0; rank < ranks.words().size(); ++rank) {
       ranks.words()[rank] = word(rank, ranks.words()[rank]);
@@ -267,8 +262,7 @@ PlainPasses::Seeds PlainPasses::Of(int data_rank, std::uint32_t step, int micro_
   std::vector<Words> onwards;  // by stage
   for (int stage = 0; stage < stages; ++stage) {
     each([&](std::size_t rank, std::uint32_t word) {
-      const std::int64_t part =
-          plan::BatchPartOf(scenario_.plan, data_rank * ranks_ + static_cast<int>(rank));
+      const std::int64_t part = plan::BatchPartOf(scenario_.plan, static_cast<int>(rank));
       const std::uint32_t seed =
           values::SmallIntegerSeed(static_cast<int>(part), step, micro_batch);
       return values::MixedPass(stage == 0 ? seed : word, 0, stage);

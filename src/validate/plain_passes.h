@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "src/model/model.h"
+#include "src/parallel/rank_grid.h"
 #include "src/scenario/scenario.h"
 
 namespace stepcast::validate {
@@ -11,28 +12,27 @@ namespace stepcast::validate {
 // What gradients are made from where a micro-batch's passes communicate: each rank has a word of 32
 // bits, which it makes from what messages of other pipeline stages and collectives inside layers
 // bring, and which goes into those that leave. The same as programs say it
-// (lowering/pass_values.h), from the layers' lists of operations alone, with all ranks that share a
-// micro-batch side by side.
+// (lowering/pass_values.h), from the layers' lists of operations alone, with all ranks of a
+// pipeline stage side by side.
 class PlainPasses {
  public:
   explicit PlainPasses(const scenario::Scenario& scenario);
 
-  // Neither pipeline stages nor ranks that divide layers or sequences: gradients are made from
-  // rank, step and micro-batch.
+  // Neither pipeline stages nor ranks that divide layers, sequences or experts: gradients are made
+  // from rank, step and micro-batch.
   bool apart() const { return apart_; }
-  // Ranks that divide layers.
-  int parts() const { return parts_; }
-  // ... of all parts of the sequences, one behind the other.
+  // Of a pipeline stage: those of the first stage stand for all.
   int ranks() const { return ranks_; }
   // [rank][layer][position in Layer::tensors]: the seed of the layer's contribution to the gradient
-  // of its tensor. `data_rank`: among the data-parallel ones.
+  // of its tensor.
   using Seeds = std::vector<std::vector<std::vector<std::uint32_t>>>;
-  Seeds Of(int data_rank, std::uint32_t step, int micro_batch) const;
+  Seeds Of(std::uint32_t step, int micro_batch) const;
 
  private:
   const scenario::Scenario& scenario_;
   const bool apart_;
-  const int parts_, ranks_;
+  const parallel::Grids grids_;
+  const int ranks_;
   std::vector<model::LayerWork> works_;
   std::vector<int> work_of_layer_;
   std::vector<int> stages_;  // the chunks' layers: where they begin, and where the last one ends

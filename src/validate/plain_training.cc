@@ -7,6 +7,8 @@
 
 #include "src/model/local.h"
 #include "src/model/model.h"
+#include "src/parallel/axis.h"
+#include "src/parallel/rank_grid.h"
 #include "src/plan/plan.h"
 #include "src/plan/rank_grid.h"
 #include "src/runtime/values/clipping.h"
@@ -61,36 +63,50 @@ DataType TypeClipped(const scenario::Scenario& scenario) {
   return wide ? DataType::kFp32 : scenario.plan.training.gradient_dtype;
 }
 
+// Into how many parts ranks split the tensor.
+std::int64_t Parts(const model::Tensor& tensor, const parallel::Grids& grids) {
+  std::int64_t parts = 1;
+  for (const model::Split& split : tensor.splits) parts *= grids.Degree(split.axis);
+  return parts;
+}
+
+// Of ranks that have the same part of a tensor because they divide layers, the first one's gradient
+// is that of all, unless each has its own part of the tokens.
+bool Contributes(const plan::Plan& plan, const model::Tensor& tensor,
+                 const parallel::RankGrid::Coordinates& at) {
+  const parallel::Axis axis = tensor.group == model::ParameterGroup::kExperts
+                                  ? parallel::Axis::kExpertTensor
+                                  : parallel::Axis::kTensor;
+  return at[static_cast<std::size_t>(axis)] == 0 || tensor.IsSplitAlong(axis) ||
+         (tensor.sequence_parallel && plan::AddsUpPartsOfTokens(plan));
+}
+
 }  // namespace
 
 Weights TrainPlainly(const scenario::Scenario& scenario, Gradients gradients, int steps,
                      std::uint64_t seed) {
   const plan::Training& training = scenario.plan.training;
   const PlainPasses passes(scenario);
-  const model::Model local = model::Localised(*scenario.model, scenario.plan.parallelism.tensor);
-  const auto ranks = static_cast<int>(scenario.plan.parallelism.data);
+  const parallel::Grids grids = plan::GridsOf(scenario.plan);
+  const model::Model local = model::Localised(*scenario.model, grids);
   const auto addends =
       static_cast<double>(plan::GradientRanks(scenario.plan) * training.gradient_accumulation);
   const auto micro_batches = static_cast<int>(training.gradient_accumulation);
-  // Elements are numbered through the model of each rank that divides layers; of what all of them
-  // have, those of the first count.
+  // Elements are numbered through one rank's model for each part that tensors are split into.
   const std::int64_t own = local.parameter_count();
-  const std::int64_t count = own * passes.parts();
   std::vector<std::int64_t> first_elements;
-  std::int64_t elements = 0;
+  std::int64_t elements = 0, most_parts = 1;
   for (const model::Tensor& tensor : local.tensors) {
     first_elements.push_back(elements);
     elements += tensor.elements;
+    most_parts = std::max(most_parts, Parts(tensor, grids));
   }
-  const auto once = [&](const model::Tensor& tensor) {
-    return tensor.division == model::Division::kWhole;
-  };
+  const std::int64_t count = own * most_parts;
 
   Weights weights;
   weights.used.assign(static_cast<std::size_t>(count), true);
-  for (int part = 1; part < passes.parts(); ++part) {
-    for (std::size_t t = 0; t < local.tensors.size(); ++t) {
-      if (!once(local.tensors[t])) continue;
+  for (std::size_t t = 0; t < local.tensors.size(); ++t) {
+    for (std::int64_t part = Parts(local.tensors[t], grids); part < most_parts; ++part) {
       const auto begin = weights.used.begin() + part * own + first_elements[t];
       std::fill(begin, begin + local.tensors[t].elements, false);
     }
@@ -104,32 +120,29 @@ Weights TrainPlainly(const scenario::Scenario& scenario, Gradients gradients, in
   std::vector<float> moments(static_cast<std::size_t>(2 * count), 0.0f);
   for (int step = 0; step < steps; ++step) {
     std::vector<double> sums(static_cast<std::size_t>(count), 0.0);
-    for (int rank = 0; rank < ranks; ++rank) {
-      for (int micro_batch = 0; micro_batch < micro_batches; ++micro_batch) {
+    for (int micro_batch = 0; micro_batch < micro_batches; ++micro_batch) {
+      const PlainPasses::Seeds seeds =
+          passes.apart() ? PlainPasses::Seeds() : passes.Of(step, micro_batch);
+      for (int rank = 0; rank < passes.ranks(); ++rank) {
+        const parallel::RankGrid::Coordinates at = grids.At(rank);
         const std::uint32_t alone = values::SmallIntegerSeed(rank, step, micro_batch);
-        const PlainPasses::Seeds seeds =
-            passes.apart() ? PlainPasses::Seeds() : passes.Of(rank, step, micro_batch);
-        const std::uint32_t quadratic = values::QuadraticSeed(rank, micro_batch);
-        for (int place = 0; place < passes.ranks(); ++place) {
-          const int part = place % passes.parts();
-          for (std::size_t l = 0; l < local.layers.size(); ++l) {
-            const model::Layer& layer = local.layers[l];
-            for (std::size_t position = 0; position < layer.tensors.size(); ++position) {
-              const auto t = static_cast<std::size_t>(layer.tensors[position]);
-              const model::Tensor& tensor = local.tensors[t];
-              const bool added_up =
-                  tensor.sequence_parallel && plan::AddsUpPartsOfTokens(scenario.plan);
-              if (part > 0 && once(tensor) && !added_up) continue;
-              const std::uint32_t own_seed =
-                  passes.apart() ? alone : seeds[static_cast<std::size_t>(place)][l][position];
-              const DataType type = TypeRead(scenario, layer, tensor);
-              const std::int64_t first = first_elements[t] + (once(tensor) ? 0 : part * own);
-              for (std::int64_t e = first; e < first + tensor.elements; ++e) {
-                const float read = Rounded(weights.parameters[e], type);
-                sums[e] += gradients == Gradients::kSmallIntegers
-                               ? values::SmallIntegerGradient(read, own_seed, e)
-                               : values::QuadraticGradient(read, quadratic, e);
-              }
+        const std::uint32_t quadratic =
+            values::QuadraticSeed(grids.Layout(parallel::kData).Index(rank), micro_batch);
+        for (std::size_t l = 0; l < local.layers.size(); ++l) {
+          const model::Layer& layer = local.layers[l];
+          for (std::size_t position = 0; position < layer.tensors.size(); ++position) {
+            const auto t = static_cast<std::size_t>(layer.tensors[position]);
+            const model::Tensor& tensor = local.tensors[t];
+            if (!Contributes(scenario.plan, tensor, at)) continue;
+            const std::uint32_t own_seed =
+                passes.apart() ? alone : seeds[static_cast<std::size_t>(rank)][l][position];
+            const DataType type = TypeRead(scenario, layer, tensor);
+            const std::int64_t first = first_elements[t] + model::PartOf(tensor, grids, at) * own;
+            for (std::int64_t e = first; e < first + tensor.elements; ++e) {
+              const float read = Rounded(weights.parameters[e], type);
+              sums[e] += gradients == Gradients::kSmallIntegers
+                             ? values::SmallIntegerGradient(read, own_seed, e)
+                             : values::QuadraticGradient(read, quadratic, e);
             }
           }
         }

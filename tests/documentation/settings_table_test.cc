@@ -12,6 +12,7 @@
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 #include "src/plan/data_parallel_settings.h"
+#include "src/plan/mixture_settings.h"
 #include "src/plan/parallelism_settings.h"
 #include "src/plan/training_settings.h"
 
@@ -98,6 +99,7 @@ void ExpectTable(const char* section, const std::string& table) {
 
 TEST(SettingsTable, OfTraining) { ExpectTable("training", Table(plan::TrainingSettings())); }
 TEST(SettingsTable, OfParallelism) { ExpectTable("parallelism", TableOfAxes()); }
+TEST(SettingsTable, OfExperts) { ExpectTable("experts", Table(plan::MixtureSettings())); }
 TEST(SettingsTable, OfDataParallel) {
   ExpectTable("data_parallel", Table(plan::DataParallelSettings()));
 }

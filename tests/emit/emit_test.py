@@ -105,7 +105,10 @@ MEGATRON_OPTIONS = {
     "num-virtual-stages-per-pipeline-rank": int, "pipeline-model-parallel-layout": str,
     "ddp-bucket-size": int, "clip-grad": float, "no-masked-softmax-fusion": None,
     "cpu-offloading-num-layers": int, "norm-epsilon": float, "rotary-base": int,
-    "use-rope-scaling": None, "rope-scaling-factor": float,
+    "use-rope-scaling": None, "rope-scaling-factor": float, "qk-layernorm": None,
+    "multi-latent-attention": None, "q-lora-rank": int, "kv-lora-rank": int, "qk-head-dim": int,
+    "qk-pos-emb-head-dim": int, "v-head-dim": int, "mtp-num-layers": int,
+    "window-attn-skip-freq": int,
 }
 
 ZERO3 = "scenarios/deepspeed-zero/scenario.yaml"
@@ -635,6 +638,32 @@ class MegatronTest(EmitTest):
         self.assertEqual((arguments["fp4-format"], arguments["fp4-recipe"]), ("e2m1", "nvfp4"))
         self.assertIn("not megatron.args: ", self.arguments(
             "--set=training.precision=fp8", blackwell, "--set=training.fp8_scaling=torchao"))
+
+    def test_attention_of_further_families(self):
+        qwen3 = self.arguments("--set=model=models/qwen3-8b.yaml")
+        self.assertIn("qk-layernorm", qwen3)
+        self.assertNotIn("kv-channels", qwen3)  # 32 x 128 is the hidden size
+        self.assertNotIn("qk-layernorm", self.arguments("--set=model=models/llama2-7b.yaml"))
+        text = pathlib.Path("models/deepseek-v2-lite.yaml").read_text()
+        lines = [line for line in text.splitlines() if not line.startswith((
+            "num_experts", "moe_", "shared_", "first_k", "scoring", "norm_topk", "balancing",
+            "parameters", "rope_scaling"))]
+        file = self.folder / "latent.yaml"
+        file.write_text("\n".join(lines + ["num_nextn_predict_layers: 1"]) + "\n")
+        latent = self.arguments(f"--set=model={file}")
+        self.assertIn("multi-latent-attention", latent)
+        self.assertEqual(latent["kv-lora-rank"], "512")
+        self.assertNotIn("q-lora-rank", latent)
+        self.assertEqual((latent["qk-head-dim"], latent["qk-pos-emb-head-dim"],
+                          latent["v-head-dim"], latent["mtp-num-layers"]),
+                         ("128", "64", "128", "1"))
+        text = pathlib.Path("models/mistral-7b.yaml").read_text()
+        file.write_text(text.replace("sliding_window: 4096",
+                                     "sliding_window: 64\nsliding_window_pattern: 4"))
+        self.assertEqual(self.arguments(f"--set=model={file}")["window-attn-skip-freq"], "4")
+        for model in ("gemma2-9b", "olmo2-7b", "mixtral-8x7b", "llama4-scout"):
+            self.assertIn("not megatron.args: ",
+                          self.arguments(f"--set=model=models/{model}.yaml"))
 
     def test_positions(self):
         """Megatron-LM's own defaults are 10000 and 1e-5; learned positions have no base."""

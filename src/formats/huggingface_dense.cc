@@ -1,0 +1,90 @@
+#include "src/formats/huggingface_dense.h"
+
+#include <cstdint>
+#include <string>
+
+namespace stepcast::formats {
+namespace {
+
+using model::Architecture;
+using model::Family;
+using Reader = HuggingFaceReader;
+
+// A number that null switches off, and that is `absent` where the file does not say.
+double ReadCap(Reader& reader, const std::string& key, double absent) {
+  if (!reader.Has(key)) return absent;
+  return reader.Find(key) == nullptr ? 0 : reader.Number(key, 0);
+}
+
+// What Gemma2Config and Gemma3TextConfig share.
+Architecture ReadGemma(Family family, Reader& reader, KeysOfFields& keys,
+                       const DecoderDefaults& absent) {
+  constexpr std::int64_t kHeadSize = 256, kKeyValueHeads = 4;
+  Architecture a = ReadRotaryDecoder(family, reader, keys, absent);
+  if (reader.Find("num_key_value_heads") == nullptr) a.kv_heads = kKeyValueHeads;
+  if (reader.Find("head_dim") == nullptr) a.head_size = kHeadSize;
+  a.tie_embeddings = reader.Boolean("tie_word_embeddings", true);
+  a.attention_bias = a.projection_bias = reader.Boolean("attention_bias", false);
+  for (const char* key : {"hidden_activation", "hidden_act"}) {
+    if (!reader.Text(key, "gelu_pytorch_tanh").starts_with("gelu")) {
+      reader.Warn(key, "the forecast computes GELU in its place");
+    }
+  }
+  if (reader.Boolean("use_bidirectional_attention", false)) {
+    reader.Refuse("use_bidirectional_attention", "only causal attention is modelled in decoders",
+                  kTakeTheKeyOut);
+  }
+  reader.Accept("cache_implementation");
+  return a;
+}
+
+}  // namespace
+
+Architecture ReadGemma2(Reader& reader, KeysOfFields& keys) {
+  constexpr std::int64_t kWindow = 4096, kFullEvery = 2;
+  Architecture a = ReadGemma(Family::kGemma2, reader, keys, {});
+  a.score_cap = ReadCap(reader, "attn_logit_softcapping", a.score_cap);
+  a.logit_cap = ReadCap(reader, "final_logit_softcapping", a.logit_cap);
+  ReadAlternatingWindow(reader, reader.OptionalDimension("sliding_window").value_or(kWindow),
+                        kFullEvery, a);
+  return a;
+}
+
+Architecture ReadGemma3(Reader& reader, KeysOfFields& keys) {
+  constexpr std::int64_t kWindow = 4096, kFullEvery = 6;
+  // Those of the released wrappers leave these to the class.
+  Architecture a = ReadGemma(Family::kGemma3, reader, keys, {.heads = 8, .vocabulary = 262'208});
+  a.score_cap = ReadCap(reader, "attn_logit_softcapping", 0);
+  a.logit_cap = ReadCap(reader, "final_logit_softcapping", 0);
+  // Since layer_types is written the older key has a name that is not for users.
+  const std::int64_t every =
+      reader.OptionalDimension("sliding_window_pattern")
+          .value_or(reader.OptionalDimension("_sliding_window_pattern").value_or(kFullEvery));
+  ReadAlternatingWindow(reader, reader.OptionalDimension("sliding_window").value_or(kWindow), every,
+                        a);
+  return a;
+}
+
+Architecture ReadOlmo2(Reader& reader, KeysOfFields& keys) {
+  Architecture a = ReadRotaryDecoder(Family::kOlmo2, reader, keys);
+  ReadGate(reader);
+  a.attention_bias = a.projection_bias = reader.Boolean("attention_bias", false);
+  ReadFullAttention(reader, a);
+  return a;
+}
+
+// Phi3Config: Phi-3, Phi-3.5 and Phi-4.
+Architecture ReadPhi3(Reader& reader, KeysOfFields& keys) {
+  Architecture a = ReadRotaryDecoder(Family::kPhi3, reader, keys);
+  ReadGate(reader);
+  const bool residual = reader.Number("resid_pdrop", 0) > 0;
+  const bool embedding = reader.Number("embd_pdrop", 0) > 0;
+  a.dropout = residual || embedding;
+  ReadWindow(reader, reader.OptionalDimension("sliding_window").value_or(0), 0, "sliding_window",
+             a);
+  // Of one layer in so many, and of interpolation by so much.
+  for (const char* key : {"full_attn_mod", "interpolate_factor"}) reader.Accept(key);
+  return a;
+}
+
+}  // namespace stepcast::formats

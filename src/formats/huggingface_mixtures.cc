@@ -1,0 +1,251 @@
+#include "src/formats/huggingface_mixtures.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "src/formats/json_object.h"
+
+namespace stepcast::formats {
+namespace {
+
+using model::Architecture;
+using model::Family;
+using model::LatentAttention;
+using Reader = HuggingFaceReader;
+
+// What training adds to a router, and the forecast does not.
+void ReadRouterLoss(Reader& reader) {
+  if (reader.Boolean("output_router_logits", false)) {
+    reader.Warn("output_router_logits", "the forecast leaves out the router's auxiliary loss");
+  }
+  if (reader.Number("router_jitter_noise", 0) > 0) {
+    reader.Warn("router_jitter_noise", "the forecast leaves out noise on what the router takes");
+  }
+}
+
+// Checkpoints that are published in 8 or 4 bits: how they lie says nothing of training.
+void ReadQuantization(Reader& reader) {
+  if (reader.Find("quantization_config") == nullptr) return;
+  reader.Warn("quantization_config",
+              "the forecast keeps weights as training.precision says, not as this checkpoint does");
+}
+
+// transformers leaves them out of the model, and so do programs that do not train them.
+void ReadFurtherTokens(Reader& reader) {
+  if (reader.OptionalDimensionOrZero("num_nextn_predict_layers") == 0) return;
+  reader.Warn("num_nextn_predict_layers",
+              "the forecast is that of the main model, without layers that predict further tokens; "
+              "with num_nextn_predict_layers a model file has one");
+}
+
+// What the classes of one kind fill in, where they differ.
+struct DeepseekDefaults {
+  model::RouterScores scores = model::RouterScores::kSigmoid;
+  std::int64_t leading_dense = 0, groups = 0, groups_per_token = 0;
+  bool normalized_weights = true;
+};
+
+LatentAttention ReadLatentAttention(Reader& reader) {
+  return {.kv_rank = reader.Dimension("kv_lora_rank"),
+          .query_rank = reader.OptionalDimension("q_lora_rank").value_or(0),
+          .plain_head = reader.Dimension("qk_nope_head_dim"),
+          .rotary_head = reader.Dimension("qk_rope_head_dim"),
+          .value_head = reader.Dimension("v_head_dim")};
+}
+
+void ReadDeepseekRouter(Reader& reader, const DeepseekDefaults& absent, model::Experts& experts) {
+  const bool sigmoid = absent.scores == model::RouterScores::kSigmoid;
+  const std::string scores = reader.Text("scoring_func", sigmoid ? "sigmoid" : "softmax");
+  experts.scores =
+      scores == "sigmoid" ? model::RouterScores::kSigmoid : model::RouterScores::kSoftmax;
+  if (scores != "sigmoid" && scores != "softmax") {
+    reader.Refuse("scoring_func", "only softmax and sigmoid are modelled");
+  }
+  const std::string method = reader.Text("topk_method", sigmoid ? "noaux_tc" : "greedy");
+  experts.balancing_bias = method == "noaux_tc";
+  if (method != "noaux_tc" && method != "greedy" && method != "group_limited_greedy") {
+    reader.Refuse("topk_method", "this way to choose experts is not modelled");
+  }
+  experts.groups = reader.OptionalDimension("n_group").value_or(absent.groups);
+  experts.groups_per_token =
+      reader.OptionalDimension("topk_group").value_or(absent.groups_per_token);
+  // One group, or all groups, is any of the experts.
+  if (method == "greedy" || experts.groups <= 1 || experts.groups == experts.groups_per_token) {
+    experts.groups = experts.groups_per_token = 0;
+  }
+  experts.normalized_weights = reader.Boolean("norm_topk_prob", absent.normalized_weights);
+}
+
+// DeepseekV2Config, DeepseekV3Config, and the same classes under other names.
+Architecture ReadDeepseek(Reader& reader, KeysOfFields& keys, const DeepseekDefaults& absent) {
+  keys["num_experts"] = "n_routed_experts";
+  keys["shared_expert_intermediate_size"] = "n_shared_experts";
+  Architecture a = ReadRotaryDecoder(Family::kDeepseek, reader, keys);
+  ReadGate(reader);
+  ReadFullAttention(reader, a);
+  a.latent = ReadLatentAttention(reader);
+  // transformers 5 writes the turned part of a head under the one name, and all of it under the
+  // other.
+  reader.Accept("qk_head_dim");
+  a.head_size = a.latent.plain_head + a.latent.rotary_head;
+  if (reader.Boolean("attention_bias", false)) {
+    reader.Refuse("attention_bias", "latent attention is modelled without biases", kTakeTheKeyOut);
+  }
+  ReadQuantization(reader);
+  ReadFurtherTokens(reader);
+  if (reader.Find("n_routed_experts") == nullptr) return a;
+  a.experts.count = reader.Dimension("n_routed_experts");
+  a.experts.per_token = reader.Dimension("num_experts_per_tok");
+  a.experts.feed_forward = reader.Dimension("moe_intermediate_size");
+  a.experts.shared_feed_forward =
+      reader.OptionalDimensionOrZero("n_shared_experts") * a.experts.feed_forward;
+  a.experts.leading_dense = reader.Has("first_k_dense_replace")
+                                ? reader.OptionalDimensionOrZero("first_k_dense_replace")
+                                : absent.leading_dense;
+  if (reader.OptionalDimension("moe_layer_freq").value_or(1) != 1) {
+    reader.Refuse(
+        "moe_layer_freq", "dense layers among those with experts are not modelled",
+        "describe the model in a model file with decoder_sparse_step; see docs/formats.md");
+  }
+  ReadDeepseekRouter(reader, absent, a.experts);
+  return a;
+}
+
+}  // namespace
+
+// MixtralConfig.
+Architecture ReadMixtral(Reader& reader, KeysOfFields& keys) {
+  constexpr std::int64_t kKeyValueHeads = 8;
+  keys["num_experts"] = "num_local_experts";
+  keys["moe_intermediate_size"] = "intermediate_size";
+  Architecture a = ReadRotaryDecoder(Family::kMixtral, reader, keys);
+  if (!reader.Has("num_key_value_heads")) a.kv_heads = kKeyValueHeads;
+  ReadGate(reader);
+  ReadWindow(reader, reader.OptionalDimension("sliding_window").value_or(0), 0, "sliding_window",
+             a);
+  a.experts = {.count = reader.Dimension("num_local_experts"),
+               .per_token = reader.Dimension("num_experts_per_tok"),
+               .feed_forward = a.feed_forward};
+  ReadRouterLoss(reader);
+  return a;
+}
+
+// Qwen3MoeConfig. `intermediate_size` is that of blocks without experts.
+Architecture ReadQwen3Moe(Reader& reader, KeysOfFields& keys) {
+  if (reader.Find("num_experts") == nullptr) keys["num_experts"] = "num_local_experts";
+  Architecture a = ReadRotaryDecoder(Family::kQwen3, reader, keys);
+  ReadGate(reader);
+  a.attention_bias = a.projection_bias = reader.Boolean("attention_bias", false);
+  ReadOptionalWindow(reader, a);
+  // transformers 5 writes the number under either name.
+  const std::optional<std::int64_t> local = reader.OptionalDimension("num_local_experts");
+  a.experts.count =
+      local && reader.Find("num_experts") == nullptr ? *local : reader.Dimension("num_experts");
+  a.experts.per_token = reader.Dimension("num_experts_per_tok");
+  a.experts.feed_forward = reader.Dimension("moe_intermediate_size");
+  a.experts.every = reader.OptionalDimension("decoder_sparse_step").value_or(1);
+  a.experts.normalized_weights = reader.Boolean("norm_topk_prob", false);
+  if (const JsonValue* dense = reader.Find("mlp_only_layers");
+      dense != nullptr && dense->elements > 0) {
+    reader.Refuse("mlp_only_layers", "dense layers in places of their own are not modelled",
+                  "take the key out if all layers have experts; a model file has "
+                  "first_k_dense_replace and decoder_sparse_step");
+  }
+  ReadRouterLoss(reader);
+  return a;
+}
+
+Architecture ReadDeepseekV2(Reader& reader, KeysOfFields& keys) {
+  return ReadDeepseek(reader, keys,
+                      {.scores = model::RouterScores::kSoftmax, .normalized_weights = false});
+}
+
+Architecture ReadDeepseekV3(Reader& reader, KeysOfFields& keys) {
+  return ReadDeepseek(reader, keys, {.leading_dense = 3, .groups = 8, .groups_per_token = 4});
+}
+
+Architecture ReadKimiK2(Reader& reader, KeysOfFields& keys) {
+  return ReadDeepseek(reader, keys, {});
+}
+
+// GptOssConfig, whose heads are 64 wide and whose window is 128 tokens where the file does not say.
+Architecture ReadGptOss(Reader& reader, KeysOfFields& keys) {
+  constexpr std::int64_t kHeadSize = 64, kWindow = 128, kFullEvery = 2;
+  keys["num_experts"] = "num_local_experts";
+  keys["moe_intermediate_size"] = "intermediate_size";
+  Architecture a = ReadRotaryDecoder(Family::kGptOss, reader, keys);
+  if (reader.Find("head_dim") == nullptr) a.head_size = kHeadSize;
+  ReadGate(reader);
+  if (!reader.Boolean("attention_bias", true)) {
+    reader.Refuse("attention_bias", "all products of this model_type have biases", kTakeTheKeyOut);
+  }
+  ReadAlternatingWindow(reader, reader.OptionalDimension("sliding_window").value_or(kWindow),
+                        kFullEvery, a);
+  a.experts.count = reader.Dimension("num_local_experts");
+  a.experts.per_token = reader.Dimension("num_experts_per_tok");
+  a.experts.feed_forward = a.feed_forward;
+  for (const char* key : {"experts_per_token", "initial_context_length", "swiglu_limit"}) {
+    reader.Accept(key);
+  }
+  ReadQuantization(reader);
+  ReadRouterLoss(reader);
+  return a;
+}
+
+// Glm4MoeConfig.
+Architecture ReadGlm4Moe(Reader& reader, KeysOfFields& keys) {
+  constexpr std::int64_t kLeadingDense = 1;
+  keys["num_experts"] = "n_routed_experts";
+  keys["shared_expert_intermediate_size"] = "n_shared_experts";
+  Architecture a = ReadRotaryDecoder(Family::kGlm4Moe, reader, keys);
+  ReadGate(reader);
+  ReadFullAttention(reader, a);
+  a.attention_bias = reader.Boolean("attention_bias", false);
+  a.qk_norm = reader.Boolean("use_qk_norm", false);
+  ReadFurtherTokens(reader);
+  a.experts.count = reader.Dimension("n_routed_experts");
+  a.experts.per_token = reader.Dimension("num_experts_per_tok");
+  a.experts.feed_forward = reader.Dimension("moe_intermediate_size");
+  a.experts.shared_feed_forward =
+      reader.OptionalDimensionOrZero("n_shared_experts") * a.experts.feed_forward;
+  a.experts.leading_dense = reader.Has("first_k_dense_replace")
+                                ? reader.OptionalDimensionOrZero("first_k_dense_replace")
+                                : kLeadingDense;
+  ReadDeepseekRouter(reader, {}, a.experts);
+  return a;
+}
+
+// Llama4TextConfig. `intermediate_size` is that of an expert, and of the shared one.
+Architecture ReadLlama4(Reader& reader, KeysOfFields& keys) {
+  constexpr std::int64_t kChunk = 8192, kFullEvery = 4;
+  keys["num_experts"] = "num_local_experts";
+  keys["moe_intermediate_size"] = "intermediate_size";
+  keys["intermediate_size"] = "intermediate_size_mlp";
+  keys["decoder_sparse_step"] = "interleave_moe_layer_step";
+  Architecture a = ReadRotaryDecoder(Family::kLlama4, reader, keys);
+  ReadGate(reader);
+  a.attention_bias = a.projection_bias = reader.Boolean("attention_bias", false);
+  a.qk_norm = reader.Boolean("use_qk_norm", true);
+  a.experts.count = reader.Dimension("num_local_experts");
+  a.experts.per_token = reader.Dimension("num_experts_per_tok");
+  a.experts.feed_forward = a.experts.shared_feed_forward = a.feed_forward;
+  a.experts.every = reader.OptionalDimension("interleave_moe_layer_step").value_or(1);
+  a.feed_forward = reader.OptionalDimension("intermediate_size_mlp").value_or(a.feed_forward);
+  a.attention_chunk = reader.Has("attention_chunk_size")
+                          ? reader.OptionalDimensionOrZero("attention_chunk_size")
+                          : kChunk;
+  a.full_attention_every =
+      a.attention_chunk == 0
+          ? 0
+          : reader.OptionalDimension("no_rope_layer_interval").value_or(kFullEvery);
+  // What follows from the numbers above, as transformers writes it, and constants of values.
+  for (const char* key : {"moe_layers", "no_rope_layers", "layer_types", "attn_scale",
+                          "floor_scale", "attn_temperature_tuning", "for_llm_compression"}) {
+    reader.Accept(key);
+  }
+  ReadRouterLoss(reader);
+  return a;
+}
+
+}  // namespace stepcast::formats

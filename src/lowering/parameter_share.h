@@ -1,0 +1,37 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "src/base/bytes.h"
+#include "src/model/model.h"
+#include "src/plan/plan.h"
+
+namespace stepcast::lowering {
+
+// The trained parameters that a rank has of one parameter group, before they are sharded, and the
+// ranks that share out what is sharded of them.
+struct ParameterShare {
+  std::int64_t elements = 0;
+  std::int64_t ranks = 1;
+};
+
+// By model::ParameterGroup. A model without experts, or whose experts stand on the same ranks as
+// everything else, has dense parameters alone.
+class ParameterShares {
+ public:
+  // `stage`: what a rank has of the model.
+  ParameterShares(const plan::Plan& plan, const model::Model& stage);
+
+  std::int64_t elements() const;  // of all groups
+  // So many bytes a parameter, rounded up to whole bytes of a rank.
+  Bytes Sharded(std::int64_t bytes_per_parameter) const;
+  Bytes Whole(std::int64_t bytes_per_parameter) const {
+    return Bytes(elements() * bytes_per_parameter);
+  }
+
+ private:
+  std::array<ParameterShare, 2> shares_;
+};
+
+}  // namespace stepcast::lowering

@@ -1,0 +1,420 @@
+#include <algorithm>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/model/architecture.h"
+
+// Which architectures can be built.
+namespace stepcast::model {
+namespace {
+
+class Faults {
+ public:
+  void Add(std::string field, std::string message, std::string hint = "") {
+    faults_.push_back({std::move(field), std::move(message), std::move(hint)});
+  }
+  // False, and a fault, if `value` is not within [1, most].
+  bool Within(const char* field, std::int64_t value, std::int64_t most) {
+    if (value >= 1 && value <= most) return true;
+    Add(field, fmt::format("{} must lie between 1 and {}: {}", field, most, value));
+    return false;
+  }
+  void Matrix(const char* field, std::int64_t rows, std::int64_t columns) {
+    if (rows <= kMostMatrix / columns) return;
+    Add(field, fmt::format("a matrix of {} x {} elements is beyond what is counted", rows, columns),
+        fmt::format("at most {} elements", kMostMatrix));
+  }
+  std::vector<ArchitectureFault> Take() { return std::move(faults_); }
+
+ private:
+  std::vector<ArchitectureFault> faults_;
+};
+
+// Families whose tensors have no names for norms of queries and keys.
+bool NamesNoHeadNorms(Family family) {
+  return family == Family::kGpt2 || family == Family::kMpt || family == Family::kPhi3 ||
+         family == Family::kGemma2 || IsEncoder(family);
+}
+
+void CheckLatentAttention(const Architecture& a, Faults& faults) {
+  const LatentAttention& latent = a.latent;
+  if (a.family != Family::kDeepseek) {
+    if (latent == LatentAttention()) return;
+    faults.Add("kv_lora_rank",
+               fmt::format("the family {} has no latent attention: kv_lora_rank is {}",
+                           Name(a.family), latent.kv_rank),
+               "leave it out, or write 'family: deepseek'");
+    return;
+  }
+  bool counts = faults.Within("kv_lora_rank", latent.kv_rank, kMostWidth);
+  if (latent.query_rank != 0) {
+    counts &= faults.Within("q_lora_rank", latent.query_rank, kMostWidth);
+  }
+  counts &= faults.Within("qk_nope_head_dim", latent.plain_head, kMostWidth);
+  counts &= faults.Within("qk_rope_head_dim", latent.rotary_head, kMostWidth);
+  counts &= faults.Within("v_head_dim", latent.value_head, kMostWidth);
+  if (!counts) return;
+  if (latent.rotary_head % 2 != 0) {
+    faults.Add("qk_rope_head_dim",
+               fmt::format("rotary positions turn pairs: qk_rope_head_dim must be even: {}",
+                           latent.rotary_head));
+  }
+  if (a.kv_heads != a.heads) {
+    faults.Add("num_key_value_heads",
+               fmt::format("latent attention makes keys and values for every head: {} and {}",
+                           a.kv_heads, a.heads),
+               "leave num_key_value_heads out");
+  }
+  if (a.head_size != latent.plain_head + latent.rotary_head) {
+    faults.Add("head_dim",
+               fmt::format("a head is qk_nope_head_dim + qk_rope_head_dim wide: {} + {} and {}",
+                           latent.plain_head, latent.rotary_head, a.head_size),
+               "leave head_dim out");
+  }
+  if (a.qk_norm || a.attention_bias || a.projection_bias) {
+    faults.Add(a.qk_norm          ? "use_qk_norm"
+               : a.attention_bias ? "attention_bias"
+                                  : "projection_bias",
+               "latent attention is modelled without biases and norms of heads", "leave it out");
+  }
+  if (latent.plain_head + latent.value_head > kMostWidth / a.heads) {
+    faults.Add("v_head_dim",
+               fmt::format("num_attention_heads x (qk_nope_head_dim + v_head_dim) must "
+                           "be at most {}: {} x ({} + {})",
+                           kMostWidth, a.heads, latent.plain_head, latent.value_head));
+    return;
+  }
+  faults.Matrix("q_lora_rank", a.heads * a.head_size, std::max<std::int64_t>(latent.query_rank, 1));
+  faults.Matrix("kv_lora_rank", a.heads * (latent.plain_head + latent.value_head), latent.kv_rank);
+}
+
+void CheckAttention(const Architecture& a, Faults& faults) {
+  if (a.heads % a.kv_heads != 0) {
+    faults.Add("num_key_value_heads",
+               fmt::format("num_key_value_heads must divide num_attention_heads: {} and {}",
+                           a.kv_heads, a.heads),
+               "each key-value head serves the same number of query heads");
+  }
+  if (a.head_size > kMostWidth / a.heads) {
+    faults.Add("head_dim", fmt::format("num_attention_heads x head_dim must be at most {}: {} x {}",
+                                       kMostWidth, a.heads, a.head_size));
+    return;
+  }
+  faults.Matrix("head_dim", a.hidden, a.heads * a.head_size);
+  if (a.qk_norm && NamesNoHeadNorms(a.family)) {
+    faults.Add("use_qk_norm",
+               fmt::format("the family {} has no norms of queries and keys", Name(a.family)),
+               "leave use_qk_norm out, or choose the family whose layers look like this");
+  }
+  // Of a latent head a part is turned.
+  if (a.position == Position::kRotary && a.head_size % 2 != 0 && !a.latent.exists()) {
+    faults.Add("head_dim",
+               fmt::format("rotary positions turn pairs: head_dim must be even: {}", a.head_size));
+  }
+}
+
+void CheckEncoder(const Architecture& a, Faults& faults) {
+  if (a.token_types != 0) faults.Within("type_vocab_size", a.token_types, kMostVocabulary);
+  if (a.heads * a.head_size != a.hidden) {
+    faults.Add("head_dim",
+               fmt::format("in the family {} num_attention_heads x head_dim is hidden_size: "
+                           "{} x {} and {}",
+                           Name(a.family), a.heads, a.head_size, a.hidden),
+               "leave head_dim out");
+  }
+  if (a.kv_heads != a.heads) {
+    faults.Add("num_key_value_heads",
+               fmt::format("the family {} has one key-value head per head: {} and {}",
+                           Name(a.family), a.kv_heads, a.heads),
+               "leave num_key_value_heads out");
+  }
+  if (a.attention_window > 0) {
+    faults.Add("sliding_window",
+               fmt::format("in the family {} every token sees all others: sliding_window is {}",
+                           Name(a.family), a.attention_window),
+               "leave sliding_window out");
+  }
+}
+
+// What a family's code cannot express.
+void CheckFamily(const Architecture& a, Faults& faults) {
+  const bool fused = a.family == Family::kGpt2 || a.family == Family::kMpt;
+  const auto refuse = [&](const char* field, const char* value) {
+    faults.Add(field, fmt::format("the family {} has no {} '{}'", Name(a.family), field, value),
+               "choose the family whose layers look like this");
+  };
+  if (fused) {
+    if (a.activator != Activator::kGelu) refuse("activation", Name(a.activator));
+    if (a.position == Position::kRotary ||
+        (a.family == Family::kGpt2 && a.position == Position::kAlibi)) {
+      refuse("position", Name(a.position));
+    }
+    if (a.family == Family::kGpt2 && a.normalization != Normalization::kLayerNorm) {
+      refuse("normalization", Name(a.normalization));
+    }
+    if (a.family == Family::kGpt2 && a.kv_heads != a.heads) {
+      faults.Add("num_key_value_heads",
+                 fmt::format("the family gpt2 has one key-value head per head: {} and {}",
+                             a.kv_heads, a.heads),
+                 "leave num_key_value_heads out");
+    }
+    if (a.heads * a.head_size != a.hidden) {
+      faults.Add("head_dim",
+                 fmt::format("in the family {} num_attention_heads x head_dim is hidden_size: "
+                             "{} x {} and {}",
+                             Name(a.family), a.heads, a.head_size, a.hidden),
+                 "leave head_dim out");
+    }
+  } else {
+    if (IsEncoder(a.family)) CheckEncoder(a, faults);
+    const Architecture typical = TypicalOf(a.family);
+    if (a.activator != typical.activator) refuse("activation", Name(a.activator));
+    if (a.position != typical.position) refuse("position", Name(a.position));
+    if (a.normalization != typical.normalization) {
+      refuse("normalization", Name(a.normalization));
+    }
+  }
+  if (a.family == Family::kPhi3 && (a.attention_bias || a.feed_forward_bias)) {
+    faults.Add(a.attention_bias ? "attention_bias" : "mlp_bias",
+               "layers of the family phi3 have no biases", "leave it out");
+  }
+  if (a.norm_bias && a.normalization == Normalization::kRmsNorm) {
+    faults.Add("norm_bias", "rmsnorm has no bias: norm_bias is true", "write 'norm_bias: false'");
+  }
+}
+
+// A token takes `per_token` experts from `groups_per_token` of `groups` equal groups.
+void CheckExpertGroups(const Experts& experts, Faults& faults) {
+  if (experts.groups == 0 && experts.groups_per_token == 0) return;
+  if (experts.groups < 1 || experts.count % experts.groups != 0) {
+    faults.Add(
+        "n_group",
+        fmt::format("n_group must divide num_experts: {} and {}", experts.groups, experts.count),
+        "groups have the same number of experts; leave n_group and topk_group out if a token "
+        "takes any experts");
+    return;
+  }
+  if (!faults.Within("topk_group", experts.groups_per_token, experts.groups)) return;
+  const std::int64_t reachable = experts.count / experts.groups * experts.groups_per_token;
+  if (experts.per_token > reachable) {
+    faults.Add("topk_group",
+               fmt::format("{} of {} groups hold {} experts, and a token takes {}",
+                           experts.groups_per_token, experts.groups, reachable, experts.per_token),
+               "raise topk_group, or lower num_experts_per_tok");
+  }
+}
+
+// Families that have no dense models.
+bool HasExpertsAlways(Family family) {
+  return family == Family::kMixtral || family == Family::kGptOss || family == Family::kGlm4Moe ||
+         family == Family::kLlama4;
+}
+
+void CheckExperts(const Architecture& a, Faults& faults) {
+  const Experts& experts = a.experts;
+  if (!experts.exist()) {
+    if (experts.count < 0) {
+      faults.Within("num_experts", experts.count, kMostExperts);
+    } else if (HasExpertsAlways(a.family)) {
+      faults.Add("num_experts",
+                 fmt::format("layers of the family {} have experts: num_experts is {}",
+                             Name(a.family), experts.count),
+                 a.family == Family::kMixtral
+                     ? "write num_experts and num_experts_per_tok, or 'family: mistral'"
+                     : "write num_experts and num_experts_per_tok");
+    }
+    return;
+  }
+  if (!IsGated(a.activator) || IsEncoder(a.family)) {
+    faults.Add(
+        "num_experts",
+        fmt::format("only experts with gates are modelled, in decoders: the family is {}, its "
+                    "activation {}",
+                    Name(a.family), Name(a.activator)),
+        "leave num_experts out");
+    return;
+  }
+  bool counts = faults.Within("num_experts", experts.count, kMostExperts);
+  counts &= faults.Within("num_experts_per_tok", experts.per_token, experts.count);
+  counts &= faults.Within("moe_intermediate_size", experts.feed_forward, kMostWidth);
+  if (experts.shared_feed_forward != 0) {
+    counts &=
+        faults.Within("shared_expert_intermediate_size", experts.shared_feed_forward, kMostWidth);
+  }
+  if (experts.leading_dense < 0 || experts.leading_dense > a.layers) {
+    faults.Add("first_k_dense_replace",
+               fmt::format("first_k_dense_replace must lie between 0 and num_hidden_layers, {}: {}",
+                           a.layers, experts.leading_dense));
+    counts = false;
+  }
+  counts &= faults.Within("decoder_sparse_step", experts.every, kMostLayers);
+  if (!counts) return;
+  CheckExpertGroups(experts, faults);
+  faults.Matrix("shared_expert_intermediate_size", a.hidden,
+                std::max<std::int64_t>(experts.shared_feed_forward, 1));
+  if (2 * experts.feed_forward > kMostExpertElements / a.hidden / experts.count) {
+    faults.Add("num_experts",
+               fmt::format("{} experts of 2 x {} x {} elements are beyond what is counted",
+                           experts.count, experts.feed_forward, a.hidden),
+               fmt::format("at most {} elements", kMostExpertElements));
+  }
+  for (std::int64_t block = 0; block < a.layers; ++block) {
+    if (HasExperts(a, block)) return;
+  }
+  faults.Add(
+      "num_experts",
+      fmt::format("no block has experts: the first {} of {} are dense, and behind them every "
+                  "{}. has them",
+                  experts.leading_dense, a.layers, experts.every),
+      "lower first_k_dense_replace or decoder_sparse_step, or leave num_experts out");
+}
+
+void CheckFurtherTokens(const Architecture& a, Faults& faults) {
+  constexpr const char* kField = "num_nextn_predict_layers";
+  if (a.further_tokens == 0) return;
+  if (a.further_tokens != 1) {
+    faults.Add(kField, fmt::format("one module that predicts a further token is modelled: {}",
+                                   a.further_tokens));
+  } else if (a.position != Position::kRotary || IsEncoder(a.family) || a.tie_embeddings) {
+    faults.Add(
+        kField,
+        "a module that predicts a further token is modelled in decoders with rotary positions "
+        "whose head has a tensor of its own",
+        "leave num_nextn_predict_layers out");
+  }
+}
+
+bool HasFusedProducts(Family family) {
+  return family == Family::kGpt2 || family == Family::kMpt || family == Family::kPhi3;
+}
+
+}  // namespace
+
+std::vector<ArchitectureFault> Check(const Architecture& a) {
+  Faults faults;
+  bool counts = faults.Within("num_hidden_layers", a.layers, kMostLayers);
+  counts &= faults.Within("hidden_size", a.hidden, kMostWidth);
+  counts &= faults.Within("num_attention_heads", a.heads, kMostWidth);
+  counts &= faults.Within("num_key_value_heads", a.kv_heads, kMostWidth);
+  counts &= faults.Within("head_dim", a.head_size, kMostWidth);
+  counts &= faults.Within("intermediate_size", a.feed_forward, kMostWidth);
+  counts &= faults.Within("vocab_size", a.vocabulary, kMostVocabulary);
+  // Only learned positions need a length.
+  if (a.position == Position::kLearned || a.max_positions != 0) {
+    counts &= faults.Within("max_position_embeddings", a.max_positions, kMostPositions);
+  }
+  if (a.attention_window < 0) {
+    faults.Add("sliding_window",
+               fmt::format("sliding_window must not be negative: {}", a.attention_window));
+  }
+  CheckFurtherTokens(a, faults);
+  if (a.full_attention_every != 0) {
+    if (a.attention_window == 0 && a.attention_chunk == 0) {
+      faults.Add("sliding_window_pattern",
+                 fmt::format("no block has a window: sliding_window is absent, and "
+                             "sliding_window_pattern is {}",
+                             a.full_attention_every),
+                 "write sliding_window, or leave sliding_window_pattern out");
+    } else if (a.full_attention_every < 2) {
+      faults.Add(
+          "sliding_window_pattern",
+          fmt::format("sliding_window_pattern must be at least 2: {}", a.full_attention_every),
+          "with 2 every second block attends to all tokens; leave sliding_window out if all "
+          "do");
+    }
+  }
+  if (a.attention_chunk < 0 || (a.attention_chunk > 0 && a.attention_window > 0)) {
+    faults.Add("attention_chunk_size",
+               fmt::format("attention is within chunks or within a window: attention_chunk_size is "
+                           "{}, sliding_window {}",
+                           a.attention_chunk, a.attention_window),
+               "leave one of them out");
+  }
+  if ((a.attention_chunk > 0 || a.score_cap > 0 || a.logit_cap > 0) && IsEncoder(a.family)) {
+    faults.Add(a.attention_chunk > 0 ? "attention_chunk_size"
+               : a.score_cap > 0     ? "attn_logit_softcapping"
+                                     : "final_logit_softcapping",
+               fmt::format("in the family {} attention is of all tokens, and nothing is capped",
+                           Name(a.family)),
+               "leave it out");
+  }
+  if (!IsEncoder(a.family) && a.token_types != 0) {
+    faults.Add("type_vocab_size",
+               fmt::format("the family {} has no token types: {}", Name(a.family), a.token_types),
+               "leave type_vocab_size out");
+  }
+  if (!IsEncoder(a.family) && a.next_sentence) {
+    faults.Add("next_sentence",
+               fmt::format("the family {} has no head for the next sentence", Name(a.family)),
+               "leave next_sentence out");
+  }
+  if (!counts) return faults.Take();
+
+  CheckAttention(a, faults);
+  CheckLatentAttention(a, faults);
+  CheckFamily(a, faults);
+  CheckExperts(a, faults);
+  faults.Matrix("intermediate_size", a.hidden, a.feed_forward);
+  faults.Matrix("vocab_size", a.vocabulary, a.hidden);
+  if (a.position == Position::kLearned) {
+    faults.Matrix("max_position_embeddings", a.max_positions, a.hidden);
+  }
+  return faults.Take();
+}
+
+std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
+  Faults faults;
+  if (IsEncoder(a.family)) {
+    faults.Add(
+        "targets",
+        fmt::format("adapters of encoders are not modelled: the family is {}", Name(a.family)),
+        "train all parameters, or take a decoder");
+    return faults.Take();
+  }
+  const AdaptedLayers& targets = a.lora.targets;
+  const auto refuse = [&](std::string message, std::string hint) {
+    faults.Add("targets", std::move(message), std::move(hint));
+  };
+  if (targets == AdaptedLayers()) {
+    refuse("no linear layer has an adapter: nothing is trained",
+           "name some, for example linear_qkv linear_proj, or q_proj v_proj");
+  }
+  const bool parts = targets.query || targets.key || targets.value;
+  if (a.latent.exists() && (parts || targets.linear_qkv)) {
+    refuse("adapters of latent attention's queries, keys and values are not modelled",
+           "write linear_proj");
+  }
+  if (parts && HasFusedProducts(a.family)) {
+    refuse(fmt::format("queries, keys and values of the family {} are one linear layer",
+                       Name(a.family)),
+           "write linear_qkv");
+  } else if (parts && targets.linear_qkv) {
+    refuse("linear_qkv has the adapter of queries, keys and values together",
+           "write linear_qkv, or q_proj, k_proj and v_proj");
+  }
+  if (targets.gate && !IsGated(a.activator)) {
+    refuse(fmt::format("the feed-forward of this model has no gate: activation is {}",
+                       Name(a.activator)),
+           "write linear_fc1");
+  } else if ((targets.gate || targets.up) && a.family == Family::kPhi3) {
+    refuse("gate and up of the family phi3 are one linear layer", "write linear_fc1");
+  } else if ((targets.gate || targets.up) && targets.linear_fc1) {
+    refuse("linear_fc1 has the adapter of all that the feed-forward begins with",
+           "write linear_fc1, or gate_proj and up_proj");
+  }
+  if (a.experts.exist() && (targets.gate || targets.up || targets.linear_fc1 || targets.down)) {
+    refuse(fmt::format("adapters of experts are not modelled: the model has {}", a.experts.count),
+           "name layers of attention: linear_qkv linear_proj, or q_proj v_proj");
+  }
+  const std::int64_t narrowest =
+      std::min({a.hidden, a.heads * a.head_size, a.kv_heads * a.head_size, a.feed_forward});
+  if (a.lora.rank > narrowest) {
+    faults.Add("rank",
+               fmt::format("rank must be at most the width of the narrowest linear layer, {}: {}",
+                           narrowest, a.lora.rank),
+               "adapters of low rank are what LoRA is about: 8 to 64");
+  }
+  return faults.Take();
+}
+
+}  // namespace stepcast::model

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+#include "src/base/data_type.h"
+
+// How the experts of a mixture are shared out among ranks, and how a framework runs them.
+namespace stepcast::model {
+
+// How the tokens of a rank come to the ranks that have their experts:
+//   kAllToAll   each rank sends each of its tokens' rows to the rank of the expert. The ranks tell
+//               one another first how many rows come, and the host waits for these counts
+//               (Megatron-Core's `alltoall`, torchtitan's `standard`)
+//   kAllGather  all ranks get all tokens, and what the experts make of them is added up and
+//               scattered (Megatron-Core's `allgather`)
+//   kDeepEp     each token goes once to each node that has some of its experts, between GPUs of the
+//               same place in their nodes, and there once to each rank (DeepEP; Megatron-Core's
+//               `flex`). The host waits until the counts are there
+//   kHybridEp   the same by NVIDIA's kernels, which permute the rows as they dispatch them
+enum class Dispatcher : std::uint8_t { kAllToAll, kAllGather, kDeepEp, kHybridEp };
+const char* Name(Dispatcher dispatcher);  // "all_to_all", "all_gather", "deepep", "hybridep"
+// Whether a token is sent once for all of its experts behind one link.
+constexpr bool SendsTokensOnce(Dispatcher dispatcher) {
+  return dispatcher == Dispatcher::kDeepEp || dispatcher == Dispatcher::kHybridEp;
+}
+// Multiprocessors that dispatch and combine run on (megatron/core/transformer/
+// transformer_config.py, moe_flex_dispatcher_num_sms; HybridEP's own defaults).
+inline constexpr int kDeepEpMultiprocessors = 20, kHybridEpMultiprocessors = 16;
+
+// How the products of a rank's experts are launched:
+//   kGrouped  all experts of the rank in one kernel (torch._grouped_mm, CUTLASS, cuBLASLt 13)
+//   kStreams  a product each, on four streams in turn (Transformer Engine's GroupedLinear)
+//   kLooped   a product each, one behind the other, and the activation likewise (Megatron-Core's
+//             SequentialMLP, transformers before 5)
+enum class ExpertProducts : std::uint8_t { kGrouped, kStreams, kLooped };
+const char* Name(ExpertProducts products);  // "grouped", "streams", "looped"
+// transformer_engine/common/util/multi_stream.cpp.
+inline constexpr int kStreamsOfExperts = 4;
+
+struct ExpertParallel {
+  std::int64_t ranks = 1;   // that have different experts
+  std::int64_t tensor = 1;  // that have a part of each expert
+  // Of the ranks that have different experts, so many neighbours are on one node; known where
+  // tokens are sent once (SendsTokensOnce), else 1.
+  std::int64_t near = 1;
+  // A token's experts are on so many nodes at most; 0: on any (experts.node_limit).
+  std::int64_t node_limit = 0;
+  Dispatcher dispatcher = Dispatcher::kAllToAll;
+  ExpertProducts products = ExpertProducts::kGrouped;
+  // The weights of a token's experts are multiplied where the activation is computed, and travel
+  // with the tokens' rows (Megatron-Core). Else what comes back is multiplied, in FP32
+  // (torchtitan).
+  bool weighs_in_activation = true;
+  // What follows the router's product is one kernel, and a permutation computes its map in three
+  // (Transformer Engine's fused router and permutation). Else PyTorch's operators do it one by one.
+  bool fused_router = true;
+  bool fused_permutation = true;
+  DataType router_type = DataType::kBf16;  // of the router's logits
+  // Rows of the rank's experts over the mean of all ranks.
+  double load = 1;
+  // Every expert gets as many rows of every rank, some of them empty: no counts are exchanged, and
+  // the host waits for none.
+  bool fixed_rows = false;
+  friend auto operator<=>(const ExpertParallel&, const ExpertParallel&) = default;
+};
+
+// How many of `groups` equal groups of experts have some of the `chosen` ones of a token, on
+// average, if all choices among `experts` are equally likely. With a `limit` the choice is among as
+// many groups, which are chosen first; 0: there is none.
+double GroupsOfToken(std::int64_t experts, std::int64_t groups, std::int64_t chosen,
+                     std::int64_t limit);
+
+}  // namespace stepcast::model

@@ -1,0 +1,72 @@
+#include "src/model/layer_variant.h"
+
+#include <algorithm>
+
+#include "src/base/check.h"
+
+namespace stepcast::model {
+namespace {
+
+// A checkpoint around the block runs it again only where its input has a gradient: then the
+// embedding's output has one (Hugging Face's enable_input_require_grads, NeMo's hook).
+bool FirstBlockEndsBackward(const Architecture& architecture, const WorkOptions& options) {
+  const bool whole = options.checkpointing == Checkpointing::kFull ||
+                     options.checkpointing == Checkpointing::kSelectiveOp;
+  const bool norms =
+      options.checkpointing == Checkpointing::kSelective && options.recomputed_modules.layernorm;
+  return architecture.lora.adapts() && !whole && !norms;
+}
+
+}  // namespace
+
+std::vector<LayerVariant> VariantsOf(const Architecture& architecture, const WorkOptions& options) {
+  const bool mixture = architecture.experts.exist();
+  const LayerVariant block{.experts = mixture};
+  std::vector<LayerVariant> variants{
+      {.kind = LayerKind::kEmbedding}, block, {.kind = LayerKind::kHead}};
+  const bool dense_blocks =
+      mixture && (architecture.experts.leading_dense > 0 || architecture.experts.every > 1);
+  if (dense_blocks) variants.push_back({});
+  std::size_t kinds = variants.size();
+  const auto add_others = [&](bool LayerVariant::*member) {
+    for (std::size_t i = 0; i < kinds; ++i) {
+      if (variants[i].kind != LayerKind::kBlock) continue;
+      variants.push_back(variants[i]);
+      variants.back().*member = true;
+    }
+  };
+  if (MixesWindows(architecture)) add_others(&LayerVariant::full_attention);
+  kinds = variants.size();
+  if (options.checkpointing != Checkpointing::kNone && !options.checkpointed_blocks.all()) {
+    add_others(&LayerVariant::uncheckpointed);
+  } else if (options.checkpointing != Checkpointing::kNone && options.blocks_per_checkpoint > 1) {
+    add_others(&LayerVariant::continues_checkpoint);
+  }
+  if (FirstBlockEndsBackward(architecture, options)) add_others(&LayerVariant::ends_backward);
+  return variants;
+}
+
+LayerVariant VariantOf(const Architecture& architecture, const WorkOptions& options,
+                       const Layer& layer, std::int64_t block) {
+  LayerVariant variant{
+      .kind = layer.kind, .experts = layer.experts, .full_attention = layer.full_attention};
+  if (layer.kind != LayerKind::kBlock) return variant;
+  if (options.checkpointing != Checkpointing::kNone) {
+    if (!options.checkpointed_blocks.all()) {
+      variant.uncheckpointed = !options.checkpointed_blocks.Has(block);
+    } else {
+      variant.continues_checkpoint = block % options.blocks_per_checkpoint != 0;
+    }
+    if (variant.uncheckpointed || variant.continues_checkpoint) return variant;
+  }
+  variant.ends_backward = layer.first_block && FirstBlockEndsBackward(architecture, options);
+  return variant;
+}
+
+int IndexOf(const std::vector<LayerVariant>& variants, const LayerVariant& variant) {
+  const auto found = std::find(variants.begin(), variants.end(), variant);
+  STEPCAST_CHECK(found != variants.end(), "a layer's variant is one of its architecture's");
+  return static_cast<int>(found - variants.begin());
+}
+
+}  // namespace stepcast::model

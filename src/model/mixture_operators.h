@@ -1,0 +1,136 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/model/layer_operators.h"
+
+// The operators of a mixture's layer: a router chooses experts for each token, the tokens' rows go
+// to the ranks that have the experts, grouped products compute each expert on its rows, and the
+// rows come back and are added up. Order, kernels and what is kept follow Megatron-Core
+// (megatron/core/transformer/moe @ d98e8a64ddf3: moe_layer.py, router.py, token_dispatcher.py,
+// experts.py) and, where WorkOptions::experts says so, torchtitan (torchtitan/models/common/moe @
+// b5bcd76c6).
+//
+// Sizes: n tokens of this rank, k experts a token, E experts, of which the rank has E / ranks; each
+// expert's rows are those of a balanced router times ExpertParallel::load.
+namespace stepcast::model {
+
+class MixtureOperators {
+ public:
+  // The router's product, the experts' first product, gate beside up, and their second one. `out`
+  // is the width of one whole expert.
+  struct Modules {
+    LinearModule router, gate_up, down;
+  };
+
+  MixtureOperators(LayerOperators& operators, const Experts& experts, const Modules& modules);
+
+  // What the experts make of `x`, for the same tokens. Once.
+  Operand Run(const Operand& x);
+
+ private:
+  using Value = LayerTape::Value;
+
+  // Values that lie in rows: `bytes` of them, each with a weight in FP32 beside it where the
+  // activation multiplies by it.
+  struct Rows {
+    Value rows = -1;
+    Value weights = -1;
+    std::int64_t count = 0;
+  };
+
+  bool divided() const { return options_.ranks * options_.tensor > 1; }
+  parallel::AxisSet ranks_and_parts() const;
+  std::int64_t local_experts() const { return experts_.count / options_.ranks; }
+  // Rows that the rank's tokens are, and rows that come to the ranks that have parts of its
+  // experts.
+  std::int64_t sent_rows() const { return tokens_ * experts_.per_token; }
+  std::int64_t received_rows() const;
+  // Of an exchange, in parts of one size: the larger of the two.
+  std::int64_t exchanged_rows() const;
+  Bytes RowBytes(std::int64_t rows) const;
+  Bytes WeightBytes(std::int64_t rows) const;
+  Kernel Small(std::string_view name, Bytes read, Bytes written) const;
+  // The kernel, so many times: operators that are launched one by one.
+  void Repeat(bool forward, std::int64_t times, const Kernel& kernel,
+              const std::vector<LayerTape::Piece>& reads,
+              const std::vector<LayerTape::Piece>& writes);
+
+  void Route(const Operand& x);
+  Value Logits(const Operand& x);
+  // The ranks tell one another how many rows come, and the host learns it.
+  void Count();
+  Rows Permute(const Operand& x);
+  // Where each row goes when the rows of each expert are brought together, or taken apart again.
+  Value SortMap(std::string_view name, std::int64_t rows);
+  Rows Dispatch(const Rows& permuted);
+  Rows DispatchToAll(const Operand& x);
+  Rows DispatchOnce(const Operand& x);
+  Operand RunExperts(const Rows& rows);
+  Operand GroupedLinear(const Operand& x, std::string_view name, std::int64_t out,
+                        const ModulePositions& parameters, bool completes);
+  // One expert's product, in the type of the experts' products.
+  Kernel ExpertProduct(std::string name, std::int64_t m, std::int64_t n, std::int64_t k,
+                       ProductLayout layout) const;
+  // Experts' products are in 8 or 4 bits where Transformer Engine's layers are; torchao's filter
+  // takes linear layers alone.
+  bool quantizes() const { return operators_.quantizes() && options_.weighs_in_activation; }
+  // Rows of each expert, filled up to what the products' scales need.
+  std::int64_t RowsOfExpert(std::int64_t rows) const;
+  // Each expert's rows copied to where they begin at such a multiple, or back.
+  Operand Padded(const Operand& x, std::string_view name);
+  void RunGrouped(bool forward, const Kernel& one, const std::vector<LayerTape::Piece>& reads,
+                  const std::vector<LayerTape::Piece>& writes, std::vector<int> gradients,
+                  const std::vector<int>& parameters);
+  Operand WeightedSwiGlu(const Operand& gate_up, const Rows& rows);
+  Operand Combine(const Operand& made, const Operand& x);
+  Operand CombineFromAll(const Operand& made, const Operand& x);
+  Operand CombineOnce(const Operand& made, const Operand& x);
+  Operand AddUpRows(const std::vector<LayerTape::Piece>& returned, Value gradients_of,
+                    const Operand& x);
+
+  // Of `from`, in as many parts as there are ranks, each to its rank; what comes lies behind the
+  // rank's own part. `others` is made for it.
+  std::vector<LayerTape::Piece> Exchange(bool forward, std::string_view name, Value from,
+                                         Bytes bytes);
+  // The same among some of the ranks, on so many multiprocessors.
+  struct Reach {
+    parallel::AxisSet axes;
+    std::int64_t ranks = 1;
+    std::optional<int> multiprocessors{};
+  };
+  std::vector<LayerTape::Piece> Exchange(bool forward, std::string_view name, Value from,
+                                         Bytes bytes, const Reach& reach);
+  // Tokens sent once: those that this rank sends to nodes, its own among them, and those that it
+  // sends to ranks of its node. What other nodes send is handed on to the node's ranks while it
+  // comes, so that both go on at once.
+  std::int64_t tokens_to_nodes() const;
+  std::int64_t tokens_to_ranks() const;
+  Reach nodes() const;
+  Reach neighbours() const;
+  std::optional<int> dispatch_multiprocessors() const;
+  // Both exchanges of what a kernel lays out, and what has come, for the next kernel to read.
+  std::vector<LayerTape::Piece> ExchangeOnce(bool forward, std::string_view name,
+                                             const Kernel& lay_out,
+                                             const std::vector<LayerTape::Piece>& reads);
+  // Rows of all parts of the experts, gathered; their sums, scattered.
+  Value GatherParts(bool forward, std::string_view name, Value part, Bytes whole, DataType type);
+  Value ScatterParts(bool forward, std::string_view name, Value whole, Bytes part, DataType type);
+
+  LayerOperators& operators_;
+  LayerTape& tape_;
+  const WorkOptions& work_;
+  const ExpertParallel& options_;
+  const Experts& experts_;
+  const Modules modules_;
+  std::int64_t tokens_ = 0;  // n
+  std::int64_t width_ = 0;   // h
+  Value probabilities_ = -1, map_ = -1, row_map_ = -1;
+  Value counts_on_host_ = -1;
+};
+
+}  // namespace stepcast::model

@@ -1,0 +1,84 @@
+#include "src/model/parameter_counts.h"
+
+#include "gtest/gtest.h"
+#include "src/model/example_architectures.h"
+
+namespace stepcast::model {
+namespace {
+
+ActiveParameters ActiveOf(const Architecture& architecture) {
+  return ActiveParametersOf(Build("model", architecture));
+}
+
+TEST(ParameterCountsTest, DenseModelsAreActiveAsAWhole) {
+  EXPECT_EQ(ActiveOf(Llama31With8B()).all, 8'030'261'248);
+  EXPECT_EQ(ActiveOf(Llama31With8B()).without_input_embedding, 8'030'261'248 - 128256LL * 4096);
+  // The head uses the table.
+  EXPECT_EQ(ActiveOf(Gpt2Small()).without_input_embedding, 124'439'808);
+}
+
+// Of 8 experts a token takes 2: 6 x 3 x 4096 x 14336 less in each of 32 blocks. 12.9B and 39B, say
+// Mistral's announcements.
+TEST(ParameterCountsTest, ATokenTakesSomeExperts) {
+  EXPECT_EQ(ActiveOf(Mixtral8x7B()).all, 12'879'925'248);
+  EXPECT_EQ(ActiveOf(Mixtral8x7B()).without_input_embedding, 12'748'853'248);
+  EXPECT_EQ(ActiveOf(Mixtral8x22B()).all, 39'152'031'744);
+  EXPECT_EQ(ActiveOf(Mixtral8x22B()).without_input_embedding, 38'955'423'744);
+}
+
+// 3.3B of 30.5B and 22B of 235B (arXiv 2505.09388).
+TEST(ParameterCountsTest, ActiveParametersOfQwen3) {
+  EXPECT_EQ(ActiveOf(Qwen3With30B()).all, 3'353'032'704);
+  EXPECT_EQ(ActiveOf(Qwen3With30B()).without_input_embedding, 3'041'867'776);
+  EXPECT_EQ(ActiveOf(Qwen3With235B()).all, 22'190'763'520);
+  EXPECT_EQ(ActiveOf(Qwen3With235B()).without_input_embedding, 21'568'433'664);
+}
+
+// 37B of 671B (arXiv 2412.19437); 2.4B, 3B and 32B of the others.
+TEST(ParameterCountsTest, SharedExpertsAreActive) {
+  EXPECT_EQ(ActiveOf(DeepseekV3()).all, 37'552'282'624);
+  EXPECT_EQ(ActiveOf(DeepseekV3()).without_input_embedding, 36'625'603'584);
+  EXPECT_EQ(ActiveOf(DeepseekV2Lite()).all, 2'661'150'208);
+  EXPECT_EQ(ActiveOf(DeepseekV2Lite()).without_input_embedding, 2'451'435'008);
+  EXPECT_EQ(ActiveOf(Moonlight16B()).all, 2'914'774'528);
+  EXPECT_EQ(ActiveOf(KimiK2()).all, 32'861'477'888);
+  EXPECT_EQ(ActiveOf(KimiK2()).without_input_embedding, 31'687'072'768);
+}
+
+// 3.6B and 5.1B, says the card, which leaves out the input embedding.
+TEST(ParameterCountsTest, BiasesOfExpertsAreActiveWithThem) {
+  EXPECT_EQ(ActiveOf(GptOss20B()).all, 4'187'440'704);
+  EXPECT_EQ(ActiveOf(GptOss20B()).without_input_embedding, 3'608'307'264);
+  EXPECT_EQ(ActiveOf(GptOss120B()).all, 5'711'982'912);
+  EXPECT_EQ(ActiveOf(GptOss120B()).without_input_embedding, 5'132'849'472);
+}
+
+// 32B and 12B; 17B and 17B, says their announcements, with vision the latter two.
+TEST(ParameterCountsTest, ActiveParametersOfFurtherMixtures) {
+  EXPECT_EQ(ActiveOf(Glm45()).all, 33'632'251'904);
+  EXPECT_EQ(ActiveOf(Glm45()).without_input_embedding, 32'856'305'664);
+  EXPECT_EQ(ActiveOf(Glm45Air()).all, 13'424'123'904);
+  EXPECT_EQ(ActiveOf(Llama4Scout()).all, 17'172'894'720);
+  EXPECT_EQ(ActiveOf(Llama4Maverick()).all, 17'184'691'200);
+  EXPECT_EQ(ActiveOf(Llama4Maverick()).without_input_embedding, 16'150'205'440);
+}
+
+TEST(ParameterCountsTest, FrozenParametersAreActive) {
+  Model model = Build("model", Mixtral8x7B());
+  model = Adapted(model, {.rank = 8, .targets = {.projection = true}});
+  EXPECT_EQ(ActiveParametersOf(model).all, 12'879'925'248 + 32 * 8 * (4096 + 4096));
+}
+
+TEST(ParameterCountsTest, ListedLayersAreActiveAsAWhole) {
+  const Model model = Build("list", LayerList{.layers = {{.name = "block",
+                                                          .parameters = {20, 30},
+                                                          .forward = Milliseconds(3),
+                                                          .backward = Milliseconds(4),
+                                                          .activation = Bytes(0)}},
+                                              .optimizer_step = Time()});
+  EXPECT_EQ(ActiveParametersOf(model).all, 50);
+  EXPECT_EQ(ActiveParametersOf(model).without_input_embedding, 50);
+}
+
+}  // namespace
+}  // namespace stepcast::model

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "src/base/data_type.h"
+#include "src/model/expert_parallel.h"
+
+// The section `experts`: how a framework runs the experts of a mixture. Keys, values and
+// documentation are rows of mixture_settings.h. How many ranks share the experts out is
+// `parallelism.expert`.
+namespace stepcast::plan {
+
+struct Mixture {
+  model::Dispatcher dispatcher = model::Dispatcher::kAllToAll;
+  model::ExpertProducts products = model::ExpertProducts::kGrouped;
+  DataType router_dtype = DataType::kBf16;
+  // A token's experts are on so many nodes at most; 0: on any.
+  std::int64_t node_limit = 0;
+  bool fused_router = true;
+  bool fused_permutation = true;
+  // Rows that the experts of the rank with most of them get, over the mean of all ranks.
+  double imbalance = 1;
+  // An expert takes so many times the mean of its rows at most, and drops the others; and always
+  // has room for as many, which it computes whether or not they are there.
+  std::optional<double> capacity_factor{};
+  bool pad_to_capacity = false;
+  friend bool operator==(const Mixture&, const Mixture&) = default;
+};
+
+struct MixtureRequest {
+  std::optional<model::Dispatcher> dispatcher;
+  std::optional<model::ExpertProducts> expert_products;
+  std::optional<DataType> router_dtype;
+  std::optional<bool> fused_router;
+  std::optional<bool> fused_permutation;
+  std::optional<std::int64_t> node_limit;
+  std::optional<double> imbalance;
+  std::optional<double> capacity_factor;
+  std::optional<bool> pad_to_capacity;
+};
+
+}  // namespace stepcast::plan

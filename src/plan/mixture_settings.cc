@@ -1,0 +1,126 @@
+#include "src/plan/mixture_settings.h"
+
+#include <vector>
+
+#include "src/model/architecture.h"
+
+namespace stepcast::plan {
+namespace {
+
+using Given = MixtureRequest;
+using Switch = SwitchSetting<Given, Mixture>;
+using Count = CountSetting<Given, Mixture>;
+
+constexpr std::int64_t kMostNodes = 10'000;
+
+bool IsMixture(const model::Architecture& architecture) { return architecture.experts.exist(); }
+constexpr const char* kNeeded = "experts";
+
+std::vector<MixtureSetting> Rows() {
+  return {
+      {.key = "dispatcher",
+       .type = Words<&Given::dispatcher, &Mixture::dispatcher, model::Dispatcher::kAllToAll,
+                     model::Dispatcher::kAllGather, model::Dispatcher::kDeepEp,
+                     model::Dispatcher::kHybridEp>(),
+       .uses = {Of(Framework::kMegatron), Of(Framework::kFsdp2, "`all_to_all`")},
+       .of_architectures = true,
+       .had_by = IsMixture,
+       .needed = kNeeded,
+       .values =
+           "how tokens come to the ranks of their experts: `all_to_all` (each rank sends each "
+           "row to its expert's rank; the host waits for the counts), `all_gather` (all ranks "
+           "get all tokens), `deepep` and `hybridep` (a token goes once to each node that has "
+           "some of its experts, and there once to each rank)",
+       .default_value = "`all_to_all`, as recipes have it; Megatron-Core's own default is "
+                        "`allgather`"},
+      {.key = "products",
+       .type = Words<&Given::expert_products, &Mixture::products, model::ExpertProducts::kGrouped,
+                     model::ExpertProducts::kStreams, model::ExpertProducts::kLooped>(),
+       .uses = {},
+       .of_architectures = true,
+       .had_by = IsMixture,
+       .needed = kNeeded,
+       .values = "how the products of a rank's experts are launched: `grouped` (one kernel), "
+                 "`streams` (one each, on four streams; Transformer Engine's GroupedLinear), "
+                 "`looped` (one each, in turn; Megatron-Core without `moe_grouped_gemm`)",
+       .default_value = "`grouped`; megatron: `streams`, as recipes have it; Megatron-Core's own "
+                        "default is `looped`"},
+      {.key = "router_dtype",
+       .type =
+           Words<&Given::router_dtype, &Mixture::router_dtype, DataType::kBf16, DataType::kFp32>(),
+       .uses = {},
+       .of_architectures = true,
+       .had_by = IsMixture,
+       .needed = kNeeded,
+       .values = "the type of the router's logits (Megatron-Core's `moe_router_dtype`)",
+       .default_value = "bf16; fsdp2: fp32 (torchtitan)"},
+      {.key = "node_limit",
+       .type = Count{&Given::node_limit, &Mixture::node_limit, 1, kMostNodes},
+       .uses = {Of(Framework::kMegatron), TakenByReference()},
+       .of_architectures = true,
+       .had_by = IsMixture,
+       .needed = kNeeded,
+       .shown = [](const Mixture& mixture) { return mixture.node_limit > 0; },
+       .values = "a token's experts are on so many nodes at most, with `deepep` and `hybridep` "
+                 "(Megatron-Core's `moe_router_group_topk`, with a group of experts a node)",
+       .default_value =
+           "the model's groups a token where as many groups as nodes share the experts "
+           "out, else no limit"},
+      {.key = "fused_router",
+       .type = Switch{&Given::fused_router, &Mixture::fused_router},
+       .uses = {Of(Framework::kMegatron), TakenByReference()},
+       .of_architectures = true,
+       .had_by = IsMixture,
+       .needed = kNeeded,
+       .values = "scores and the choice of experts are one kernel (`moe_router_fusion`)",
+       .default_value = "true, as NVIDIA's guide asks for; Megatron-Core's own default is false"},
+      {.key = "fused_permutation",
+       .type = Switch{&Given::fused_permutation, &Mixture::fused_permutation},
+       .uses = {Of(Framework::kMegatron), TakenByReference()},
+       .of_architectures = true,
+       .had_by = IsMixture,
+       .needed = kNeeded,
+       .values = "the map of a permutation takes three kernels in the place of a sort "
+                 "(`moe_permute_fusion`)",
+       .default_value = "true, as NVIDIA's guide asks for; Megatron-Core's own default is false"},
+      {.key = "imbalance",
+       .type = OwnNotation<&Given::imbalance>(),
+       .uses = {},
+       .of_architectures = true,
+       .had_by = IsMixture,
+       .needed = kNeeded,
+       .values =
+           "rows of the rank whose experts get most of them, over the mean of all ranks, from "
+           "1 to the number of ranks that share the experts out. The forecast is that rank's: "
+           "its products, messages and memory, in every layer",
+       .default_value = "1: the router balances perfectly, as runs with forced balance do"},
+      {.key = "capacity_factor",
+       .type = OwnNotation<&Given::capacity_factor>(),
+       .uses = {Of(Framework::kMegatron), TakenByReference()},
+       .of_architectures = true,
+       .had_by = IsMixture,
+       .needed = kNeeded,
+       .values =
+           "rows that an expert takes at most, over the mean of all experts; tokens beyond are "
+           "dropped, and cost nothing (Megatron-Core's `moe_expert_capacity_factor`)",
+       .default_value = "none: no token is dropped"},
+      {.key = "pad_to_capacity",
+       .type = Switch{&Given::pad_to_capacity, &Mixture::pad_to_capacity},
+       .uses = {Of(Framework::kMegatron), TakenByReference()},
+       .of_architectures = true,
+       .had_by = IsMixture,
+       .needed = kNeeded,
+       .values = "every expert computes as many rows as its capacity, empty ones too, so that no "
+                 "counts are exchanged and the host does not wait "
+                 "(`moe_pad_expert_input_to_capacity`)",
+       .default_value = "false"}};
+}
+
+}  // namespace
+
+std::span<const MixtureSetting> MixtureSettings() {
+  static const std::vector<MixtureSetting> kRows = Rows();
+  return kRows;
+}
+
+}  // namespace stepcast::plan
