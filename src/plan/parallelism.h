@@ -27,7 +27,6 @@ struct Parallelism {
   std::int64_t expert = 1;
   std::int64_t expert_tensor = 1;
   std::int64_t expert_near = 1;  // model::ExpertParallel::near
-  std::int64_t expert_near = 1;  // model::ExpertParallel::near
   // With context parallelism: how a rank's queries see all keys, and with `hierarchical` how many
   // neighbours share out heads.
   model::ContextMethod context_method = model::ContextMethod::kRing;
