@@ -45,6 +45,7 @@ constexpr std::string_view kOrder[] = {
     "parallelism.pipeline",
     "parallelism.context",
     "parallelism",
+    "experts",
     "data_parallel.framework",
     "data_parallel.zero_stage",
     "data_parallel",
