@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -678,6 +679,53 @@ TEST_F(MainTest, MemoryShowsEveryStage) {
     }
     EXPECT_EQ(sum, stage.at("simulated").at("peak_bytes").get<std::int64_t>());
   }
+}
+
+// Questions on stdin, an answer to each on a line of its own, in their order.
+TEST_F(MainTest, ServeAnswersEachLine) {
+  std::ofstream(Path("questions"))
+      << R"({"id": 1, "ask": "simulate", "scenario": ")" << Path("toy.yaml") << "\"}\n"
+      << "no question\n"
+      << R"({"id": "b", "ask": "sweep", "scenario": ")" << Path("toy.yaml")
+      << R"(", "vary": {"data_parallel.zero_stage": [0, 1]}})"
+      << "\n"
+      << R"({"id": 3, "ask": "simulate", "scenario": "none.yaml"})"
+      << "\n";
+  const ShellResult result = Shell(fmt::format("{} serve <{}", kBinary, Path("questions")));
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(result.messages, "");
+  std::vector<json> answers;
+  std::stringstream lines(result.output);
+  for (std::string line; std::getline(lines, line);) answers.push_back(json::parse(line));
+  ASSERT_EQ(answers.size(), 4U) << result.output;
+  EXPECT_EQ(answers[0].at("id"), 1);
+  const json simulated = json::parse(Run("simulate " + Path("toy.yaml") + " --json").output);
+  EXPECT_EQ(answers[0].at("answer").at("step_time_s"), simulated.at("step_time_s"));
+  EXPECT_EQ(answers[1].at("mistakes").at(0).at("code"), "question.not-json");
+  EXPECT_EQ(answers[2].at("id"), "b");
+  EXPECT_EQ(answers[2].at("answer").at("rows").size(), 2U);
+  EXPECT_EQ(answers[3].at("mistakes").at(0).at("code"), "file.not-found");
+}
+
+TEST_F(MainTest, EveryCommandHasAManualPageAndIsCompleted) {
+  const ShellResult list = Run("manual --list");
+  EXPECT_EQ(list.status, 0);
+  std::stringstream names(list.output);
+  int pages = 0;
+  for (std::string name; std::getline(names, name); ++pages) {
+    const ShellResult page = Run("manual " + name);
+    EXPECT_EQ(page.status, 0) << name;
+    EXPECT_THAT(page.output, StartsWith(".TH STEPCAST")) << name;
+    EXPECT_THAT(page.output, HasSubstr(".SH EXIT STATUS")) << name;
+  }
+  EXPECT_GT(pages, 20);
+  EXPECT_THAT(Run("manual").output, HasSubstr(".BR stepcast\\-calibrate\\-import (1)"));
+  EXPECT_THAT(Run("manual simlate").messages, HasSubstr("[command.unknown-command]"));
+  EXPECT_EQ(Run("completion bash").status, 0);
+  EXPECT_EQ(Run("completion csh").status, 2);
+  EXPECT_THAT(Run("complete sim").output, StartsWith("simulate\t"));
+  EXPECT_EQ(Run("complete simulate --network f").output, "flow\n");
+  EXPECT_THAT(Run("complete validate ''").output, HasSubstr("published\t"));
 }
 
 TEST_F(MainTest, TheProgramIsShownWithItsVerdict) {
