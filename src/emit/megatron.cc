@@ -28,7 +28,9 @@ class Arguments {
 
 // What blocks have that its command line does not say, or that is not written here; empty: nothing.
 std::string UnsaidOf(const model::Architecture& a) {
-  if (a.experts.exist()) return "arguments of mixtures of experts are not written: num_experts";
+  if (a.experts.router_bias || a.experts.bias) {
+    return "its routers and grouped experts have no biases";
+  }
   if (a.score_cap > 0 || a.logit_cap > 0) return "it caps neither scores nor logits";
   if (a.family == model::Family::kGemma2 || a.family == model::Family::kGemma3 ||
       a.family == model::Family::kOlmo2) {
@@ -312,6 +314,65 @@ void AddContext(const plan::Parallelism& axes, Arguments& arguments) {
   }
 }
 
+// Megatron-Core's own defaults are a gather of all tokens, experts one by one and no fusion
+// (megatron/core/transformer/transformer_config.py): all of it is said.
+void AddDispatch(const plan::Mixture& mixture, Arguments& arguments) {
+  switch (mixture.dispatcher) {
+    case model::Dispatcher::kAllToAll:
+      arguments.Add("moe-token-dispatcher-type", "alltoall");
+      break;
+    case model::Dispatcher::kAllGather:
+      arguments.Add("moe-token-dispatcher-type", "allgather");
+      break;
+    case model::Dispatcher::kDeepEp:
+    case model::Dispatcher::kHybridEp:
+      arguments.Add("moe-token-dispatcher-type", "flex");
+      arguments.Add("moe-flex-dispatcher-backend", model::Name(mixture.dispatcher));
+      break;
+  }
+  if (mixture.products != model::ExpertProducts::kLooped) arguments.Flag("moe-grouped-gemm");
+  if (mixture.products == model::ExpertProducts::kGrouped) {
+    arguments.Flag("moe-use-grouped-tensor");
+  }
+  if (mixture.router_dtype == DataType::kFp32) arguments.Add("moe-router-dtype", "fp32");
+  if (mixture.fused_router) arguments.Flag("moe-router-fusion");
+  if (mixture.fused_permutation) arguments.Flag("moe-permute-fusion");
+  if (mixture.capacity_factor) {
+    arguments.Add("moe-expert-capacity-factor", *mixture.capacity_factor);
+  }
+  if (mixture.pad_to_capacity) arguments.Flag("moe-pad-expert-input-to-capacity");
+}
+
+void AddExperts(const model::Architecture& model, const plan::Plan& plan, Arguments& arguments) {
+  const model::Experts& experts = model.experts;
+  if (!experts.exist()) return;
+  arguments.Add("num-experts", experts.count);
+  arguments.Add("moe-router-topk", experts.per_token);
+  arguments.Add("moe-ffn-hidden-size", experts.feed_forward);
+  if (experts.shared_feed_forward > 0) {
+    arguments.Add("moe-shared-expert-intermediate-size", experts.shared_feed_forward);
+  }
+  if (experts.leading_dense > 0) {
+    arguments.Add("moe-layer-freq", fmt::format("([0]*{}+[1]*{})", experts.leading_dense,
+                                                model.layers - experts.leading_dense));
+  } else if (experts.every > 1) {
+    arguments.Add("moe-layer-freq", experts.every);
+  }
+  if (experts.scores == model::RouterScores::kSigmoid) {
+    arguments.Add("moe-router-score-function", "sigmoid");
+  } else if (experts.scores == model::RouterScores::kSoftmax) {
+    arguments.Flag("moe-router-pre-softmax");
+  }
+  if (experts.groups > 0) {
+    arguments.Add("moe-router-num-groups", experts.groups);
+    arguments.Add("moe-router-group-topk", experts.groups_per_token);
+  }
+  if (experts.balancing_bias) arguments.Flag("moe-router-enable-expert-bias");
+  arguments.Add("expert-model-parallel-size", plan.parallelism.expert);
+  arguments.Add("expert-tensor-parallel-size", plan.parallelism.expert_tensor);
+  AddDispatch(plan.mixture, arguments);
+}
+
 void AddParallelism(const plan::Plan& plan, Arguments& arguments) {
   const plan::DataParallel& data_parallel = plan.data_parallel;
   arguments.Add("tensor-model-parallel-size", plan.parallelism.tensor);
@@ -385,6 +446,7 @@ Target MegatronArguments(const scenario::Scenario& scenario,
   }
   Arguments arguments;
   AddModel(*architecture, constants, scenario.plan.training, arguments);
+  AddExperts(*architecture, scenario.plan, arguments);
   AddTraining(scenario.plan.training, arguments);
   if (scenario.plan.training.activation_offload && architecture->layers > 1) {
     // The last block's stay on the device, in Transformer Engine as in the forecast.

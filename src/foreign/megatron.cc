@@ -85,6 +85,7 @@ constexpr Option kOptions[] = {
     Rule("moe-router-fusion", "false"),
     Rule("moe-grouped-gemm", "false"),
     Rule("moe-use-legacy-grouped-gemm"),
+    Rule("moe-use-grouped-tensor"),
     Rule("moe-token-dispatcher-type", "allgather"),
     Rule("moe-flex-dispatcher-backend", "deepep"),
     Rule("moe-enable-deepep"),

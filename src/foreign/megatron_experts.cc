@@ -88,14 +88,17 @@ void ReadExpertsOfModel(Reading& reading) {
 
 void ReadHowExpertsRun(Reading& reading) {
   ReadDispatcher(reading);
-  // Grouped products are Transformer Engine's, which have a stream each.
-  const std::string_view grouped = "moe-grouped-gemm";
-  const bool one = reading.IsOn(grouped);
-  reading.Set("experts.products",
-              !one                                          ? "looped"
-              : reading.IsOn("moe-use-legacy-grouped-gemm") ? "grouped"
-                                                            : "streams",
-              grouped);
+  // Grouped products are Transformer Engine's, which have a stream each; as one tensor, and before
+  // Transformer Engine, they are one kernel.
+  const std::string_view one_kernel = reading.IsOn("moe-use-grouped-tensor")
+                                          ? "moe-use-grouped-tensor"
+                                          : "moe-use-legacy-grouped-gemm";
+  if (reading.IsOn(one_kernel)) {
+    reading.Set("experts.products", "grouped", one_kernel);
+  } else {
+    const std::string_view grouped = "moe-grouped-gemm";
+    reading.Set("experts.products", reading.IsOn(grouped) ? "streams" : "looped", grouped);
+  }
   reading.Set("experts.fused_router", Text(reading.IsOn("moe-router-fusion")), "moe-router-fusion");
   reading.Set("experts.fused_permutation", Text(reading.IsOn("moe-permute-fusion")),
               "moe-permute-fusion");

@@ -115,6 +115,8 @@ constexpr Option kOptions[] = {
     NoEffect("quantize.linear.mx.*"),
     NotModelled("quantize.moe.float8.fqns", "", "experts multiply in 16 bits"),
     NotModelled("quantize.moe.mx.fqns", "", "experts multiply in 16 bits"),
+    NotModelled("quantize.grouped_mm.float8.fqns", "", "experts multiply in 16 bits"),
+    NotModelled("quantize.grouped_mm.mx.fqns", "", "experts multiply in 16 bits"),
     NotModelled("fault_tolerance.enable", "false", "no step is repeated or skipped"),
     NoEffect("fault_tolerance.*"),
     NotModelled("liger_kernel.enable_fused_linear_cross_entropy", "false",

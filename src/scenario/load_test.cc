@@ -261,7 +261,7 @@ TEST(Load, PointsAtEveryMistakeInTheFile) {
       {Flat("data_parallel:", "parallelism: {data: 7}\ndata_parallel:"),
        {"s.yaml:16:21 plan.device-count"}},
       {Flat("data_parallel:", "parallelism: {expert: 2, context: 2}\ndata_parallel:"),
-       {"s.yaml:16:23 plan.axis-not-supported", "s.yaml:16:35 plan.context"}},
+       {"s.yaml:16:23 plan.axis-not-of-framework", "s.yaml:16:35 plan.context"}},
       {Flat("data_parallel:", "software: {torch: 2.99}\ndata_parallel:"),
        {"s.yaml:16:19 plan.version-not-modelled"}},
       {Flat("zero_stage: 0", "zero_stage: 4"), {"s.yaml:17:15 input.out-of-range"}},
@@ -328,10 +328,10 @@ TEST(Load, WithoutAModelNoRuleOfADeviceSpeaks) {
         "training: {sequence_length: 8192, micro_batch_size: 1, gradient_accumulation: 4, "
         "optimizer: adamw, precision: " +
         std::string(precision) +
-        "}\nparallelism: {expert: 4}\ndata_parallel: {zero_stage: 1, framework: megatron}\n";
+        "}\ndata_parallel: {zero_stage: 3, framework: megatron}\n";
     EXPECT_EQ(Mistakes(LoadString(text)),
               (std::vector<std::string>{"s.yaml:2:8 file.not-found",
-                                        "s.yaml:5:23 plan.axis-not-supported"}));
+                                        "s.yaml:5:29 plan.stage-not-of-framework"}));
   }
 }
 
@@ -390,7 +390,7 @@ TEST(Load, ReportsTheMistakesOfAllSectionsAtOnceFromTopToBottom) {
             (std::vector<std::string>{
                 "s.yaml:8:35 input.not-an-integer", "s.yaml:14:14 input.unknown-word",
                 "s.yaml:20:13 input.not-an-integer", "s.yaml:21:1 input.unknown-key",
-                "s.yaml:22:32 plan.axis-not-supported"}));
+                "s.yaml:22:32 plan.axis-not-of-framework"}));
 }
 
 // 2 x (3 + 3) minutes a micro-batch: 100 of them are 20 hours, 200 are 40.

@@ -73,6 +73,7 @@ TEST(ModelFileTest, ShippedModelsHaveTheirParameterCounts) {
       {"olmo2-7b", 7'298'617'344},
       {"glm-4.5", 352'797'814'784},
       {"glm-4.5-air", 106'852'245'504},
+      {"grok-1", 315'684'820'992},
       {"llama4-scout", 107'769'861'120},
       {"llama4-maverick", 400'711'848'960},
       {"mpt-7b", 6'649'286'656},

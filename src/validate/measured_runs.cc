@@ -151,7 +151,7 @@ std::string ReasonOf(const Diagnostics& refusals) {
   std::set<std::string> reasons;
   for (const Diagnostic& diagnostic : refusals) {
     const std::string& message = diagnostic.message;
-    const bool value_last = diagnostic.code == "plan.axis-not-supported";
+    const bool value_last = diagnostic.code == "plan.axis-not-of-framework";
     reasons.insert(value_last ? message.substr(0, message.rfind(": ")) : message);
   }
   return fmt::format("{}", fmt::join(reasons, "; "));

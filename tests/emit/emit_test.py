@@ -661,9 +661,27 @@ class MegatronTest(EmitTest):
         file.write_text(text.replace("sliding_window: 4096",
                                      "sliding_window: 64\nsliding_window_pattern: 4"))
         self.assertEqual(self.arguments(f"--set=model={file}")["window-attn-skip-freq"], "4")
-        for model in ("gemma2-9b", "olmo2-7b", "mixtral-8x7b", "llama4-scout"):
+        for model in ("gemma2-9b", "olmo2-7b", "gpt-oss-20b", "llama4-scout"):
             self.assertIn("not megatron.args: ",
                           self.arguments(f"--set=model=models/{model}.yaml"))
+
+    def test_experts(self):
+        """Megatron-Core's own defaults are other ones: every choice is said."""
+        mixtral = self.arguments("--set=model=models/mixtral-8x7b.yaml",
+                                 "--set=parallelism.expert=4")
+        self.assertEqual((mixtral["num-experts"], mixtral["moe-router-topk"],
+                          mixtral["moe-ffn-hidden-size"]), ("8", "2", "14336"))
+        self.assertEqual((mixtral["expert-model-parallel-size"],
+                          mixtral["expert-tensor-parallel-size"]), ("4", "1"))
+        self.assertEqual(mixtral["moe-token-dispatcher-type"], "alltoall")
+        for flag in ("moe-grouped-gemm", "moe-router-fusion", "moe-permute-fusion"):
+            self.assertIn(flag, mixtral)
+        self.assertNotIn("moe-router-pre-softmax", mixtral)
+        deepep = self.arguments("--set=model=models/qwen3-30b-a3b.yaml",
+                                "--set=parallelism.expert=8", "--set=experts.dispatcher=deepep")
+        self.assertEqual((deepep["moe-token-dispatcher-type"],
+                          deepep["moe-flex-dispatcher-backend"]), ("flex", "deepep"))
+        self.assertIn("moe-router-pre-softmax", deepep)
 
     def test_positions(self):
         """Megatron-LM's own defaults are 10000 and 1e-5; learned positions have no base."""

@@ -15,6 +15,7 @@
 #include "src/parallel/named_schedules.h"
 #include "src/plan/data_parallel_settings.h"
 #include "src/plan/framework.h"
+#include "src/plan/mixture_settings.h"
 #include "src/plan/parallelism_settings.h"
 #include "src/plan/training_settings.h"
 
@@ -50,6 +51,13 @@ const char* const kModels[] = {
   intermediate_size: 32, vocab_size: 64, max_position_embeddings: 32})",
     R"({kind: transformer, family: megatron-bert, num_hidden_layers: 4, hidden_size: 32,
   num_attention_heads: 4, intermediate_size: 64, vocab_size: 64, max_position_embeddings: 32})",
+    R"({kind: transformer, family: mixtral, num_hidden_layers: 6, hidden_size: 64,
+  num_attention_heads: 4, intermediate_size: 32, num_experts: 4, num_experts_per_tok: 2,
+  vocab_size: 64})",
+    R"({kind: transformer, family: deepseek, num_hidden_layers: 6, hidden_size: 64,
+  num_attention_heads: 4, intermediate_size: 128, num_experts: 8, num_experts_per_tok: 2,
+  moe_intermediate_size: 32, shared_expert_intermediate_size: 32, first_k_dense_replace: 1,
+  kv_lora_rank: 32, qk_nope_head_dim: 16, qk_rope_head_dim: 8, v_head_dim: 16, vocab_size: 64})",
     R"({kind: layers, layers: [{name: block, repeat: 8, parameters: [24, 7], forward: 20 us, backward: 40 us,
   backward_weight: 15 us, activation: 64 B, output: 16 B, communication: {
   forward: [[all_reduce, tensor, 64 B], [all_gather, tensor, 64 B]],
@@ -126,6 +134,12 @@ void AddChosen(Framework framework, const Axes& axes, std::vector<std::string>& 
   const auto add = [&](int one_of, const std::vector<std::string>& values) {
     if (*rc::gen::inRange(0, one_of) == 0) settings.push_back(AnyOf(values));
   };
+  // Of models without experts refused, or without effect.
+  if (plan::TraitsOf(framework).expert_parallel) {
+    add(4, {"parallelism.expert=2", "parallelism.expert=4", "parallelism.sequence_parallel=true",
+            "experts.imbalance=1.25", "experts.capacity_factor=0.5",
+            "training.recompute_modules=moe_act", "training.recompute_modules=moe"});
+  }
   if (axes.pipeline > 1) {
     std::vector<std::string> names;
     for (const parallel::NamedSchedule& named : parallel::NamedSchedules()) {
@@ -183,6 +197,7 @@ std::vector<std::string> AnySettings(Framework framework, const Axes& axes) {
     AddAny("training", plan::TrainingSettings(), framework, settings);
     AddAny("data_parallel", plan::DataParallelSettings(), framework, settings);
     AddAny("parallelism", plan::ParallelismSettings(), framework, settings);
+    AddAny("experts", plan::MixtureSettings(), framework, settings);
   }
   // The scenario's own.
   std::erase_if(settings, [](const std::string& setting) {
