@@ -12,12 +12,15 @@
 #include <system_error>
 #include <tuple>
 #include <utility>
+#include <variant>
 
 #include "fmt/format.h"
 #include "src/base/thread_team.h"
 #include "src/forecast/forecast.h"
 #include "src/forecast/throughput.h"
 #include "src/forecast/uncertainty.h"
+#include "src/model/architecture.h"
+#include "src/model/model.h"
 #include "src/scenario/data_root.h"
 #include "src/scenario/load.h"
 #include "src/scenario/yaml_tree.h"
@@ -71,6 +74,7 @@ struct Neighbour {
   std::size_t source = 0;
   bool fit = false;
   std::string gpu;
+  bool experts = false;           // of a mixture; such steps tell nothing of dense ones' MFU
   std::array<double, 5> sizes{};  // parameters, sequence, GPUs, micro-batch size, micro-batches
   std::tuple<DataType, model::Checkpointing, int> kinds;
   double peak_seconds = 0;  // model FLOPs of a rank over its peak; zero: no FLOPs
@@ -117,6 +121,8 @@ Neighbour NeighbourOf(const scenario::Scenario& scenario, const PublishedCase& r
   neighbour.source = source;
   neighbour.fit = row.split == Split::kFit;
   neighbour.gpu = scenario.cluster->gpu();
+  const auto* architecture = std::get_if<model::Architecture>(&scenario.model->source);
+  neighbour.experts = architecture != nullptr && architecture->experts.exist();
   neighbour.sizes = {static_cast<double>(scenario.model->all_parameter_count()),
                      static_cast<double>(training.sequence_length),
                      static_cast<double>(scenario.cluster->devices()),
@@ -214,7 +220,8 @@ const Neighbour* Nearest(const std::vector<Entry>& entries, const Neighbour& own
   for (const Entry& entry : entries) {
     const Neighbour& other = entry.neighbour;
     if (&other == &own || !other.fit || !other.measured || other.peak_seconds == 0 ||
-        other.gpu != own.gpu || other.sizes[kDevices] > most_devices) {
+        other.gpu != own.gpu || other.experts != own.experts ||
+        other.sizes[kDevices] > most_devices) {
       continue;
     }
     const double distance = Distance(own, other);
