@@ -167,6 +167,37 @@ TEST(Import, MegatronSaysWhichModelItIs) {
   EXPECT_EQ(ValueOf(*imported, "shard_group_size"), "2");
 }
 
+TEST(Import, MegatronSaysWhichExpertsThereAre) {
+  const auto imported = Import(
+      {.files = {Write("experts.sh",
+                       "torchrun pretrain_gpt.py --num-layers 4 --hidden-size 1024 --swiglu "
+                       "--num-attention-heads 8 --ffn-hidden-size 4096 --normalization RMSNorm "
+                       "--position-embedding-type rope --disable-bias-linear --vocab-size 32000 "
+                       "--multi-latent-attention --kv-lora-rank 512 --qk-layernorm "
+                       "--num-experts 16 --moe-router-topk 4 --moe-ffn-hidden-size 512 "
+                       "--moe-layer-freq '([0]*1+[1]*3)' --moe-router-score-function sigmoid "
+                       "--moe-shared-expert-intermediate-size 512 --moe-grouped-gemm "
+                       "--moe-token-dispatcher-type flex --moe-router-dtype fp32 "
+                       "--expert-model-parallel-size 8 --expert-tensor-parallel-size 1 "
+                       "--untie-embeddings-and-output-weights --max-position-embeddings 4096 "
+                       "--seq-length 4096 --micro-batch-size 1 --global-batch-size 16 --bf16 "
+                       "--use-distributed-optimizer\n")},
+       .cluster = "dgx-h100"});
+  ASSERT_TRUE(imported.has_value()) << Format(imported.error());
+  EXPECT_EQ(ValueOf(*imported, "family"), "deepseek");
+  EXPECT_EQ(ValueOf(*imported, "kv_lora_rank"), "512");
+  EXPECT_EQ(ValueOf(*imported, "qk_rope_head_dim"), "64");
+  EXPECT_EQ(ValueOf(*imported, "num_experts"), "16");
+  EXPECT_EQ(ValueOf(*imported, "num_experts_per_tok"), "4");
+  EXPECT_EQ(ValueOf(*imported, "first_k_dense_replace"), "1");
+  EXPECT_EQ(ValueOf(*imported, "scoring_func"), "sigmoid");
+  EXPECT_EQ(ValueOf(*imported, "expert"), "8");
+  EXPECT_EQ(ValueOf(*imported, "dispatcher"), "deepep");
+  EXPECT_EQ(ValueOf(*imported, "products"), "streams");
+  EXPECT_EQ(ValueOf(*imported, "router_dtype"), "fp32");
+  EXPECT_EQ(imported->omissions, "");
+}
+
 TEST(Import, AsksForTheVariablesOfAScript) {
   const auto imported =
       Import({.files = {Write("run.sh", kMegatronScript)}, .cluster = "dgx-h100", .nodes = 2});

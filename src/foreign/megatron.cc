@@ -9,12 +9,11 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/foreign/launcher.h"
+#include "src/foreign/megatron_experts.h"
 #include "src/foreign/shell_settings.h"
 
 namespace stepcast::foreign {
 namespace {
-
-constexpr std::string_view kNoExperts = "experts are those of the model's config.json: --model";
 
 // Of NVIDIA/Megatron-LM@000c4ac2 megatron/training/arguments.py.
 constexpr Option kOptions[] = {
@@ -53,33 +52,52 @@ constexpr Option kOptions[] = {
     Rule("tokenizer-model"),
     Rule("extra-vocab-size"),
     Rule("make-vocab-size-divisible-by"),
-    NotModelled("multi-latent-attention", "false", kNoExperts),
-    NotModelled("mtp-num-layers", "0", "layers of multi-token prediction are left out"),
+    Rule("window-attn-skip-freq"),
+    Rule("multi-latent-attention"),
+    Rule("q-lora-rank"),
+    Rule("kv-lora-rank", "32"),
+    Rule("qk-head-dim", "128"),
+    Rule("qk-pos-emb-head-dim", "64"),
+    Rule("v-head-dim", "128"),
+    NoEffect("rotary-scaling-factor"),
+    NoEffect("mscale"),
+    NoEffect("mscale-all-dim"),
+    Rule("mtp-num-layers"),
+    NoEffect("mtp-loss-scaling-factor"),
     Rule("num-experts"),
-    NoEffect("moe-ffn-hidden-size"),
-    NoEffect("moe-router-topk"),
-    NoEffect("moe-layer-freq"),
-    NoEffect("moe-shared-expert-intermediate-size"),
+    Rule("moe-ffn-hidden-size"),
+    Rule("moe-router-topk", "2"),
+    Rule("moe-layer-freq", "1"),
+    Rule("moe-shared-expert-intermediate-size"),
+    NotModelled("moe-shared-expert-overlap", "false",
+                "shared experts compute behind the exchange of tokens"),
     NoEffect("moe-router-load-balancing-type"),
     NoEffect("moe-aux-loss-coeff"),
     NoEffect("moe-z-loss-coeff"),
-    NoEffect("moe-router-pre-softmax"),
-    NoEffect("moe-router-score-function"),
+    Rule("moe-router-pre-softmax"),
+    Rule("moe-router-score-function", "softmax"),
     NoEffect("moe-router-topk-scaling-factor"),
-    NoEffect("moe-router-num-groups"),
-    NoEffect("moe-router-group-topk"),
-    NoEffect("moe-router-enable-expert-bias"),
+    Rule("moe-router-num-groups"),
+    Rule("moe-router-group-topk"),
+    Rule("moe-router-enable-expert-bias"),
     NoEffect("moe-router-bias-update-rate"),
     Rule("moe-router-dtype"),
-    Rule("moe-router-fusion"),
+    Rule("moe-router-fusion", "false"),
+    Rule("moe-grouped-gemm", "false"),
+    Rule("moe-use-legacy-grouped-gemm"),
     Rule("moe-use-grouped-tensor"),
-    Rule("moe-flex-dispatcher-backend", "deepep"),
-    Rule("moe-grouped-gemm"),
     Rule("moe-token-dispatcher-type", "allgather"),
-    Rule("moe-permute-fusion"),
+    Rule("moe-flex-dispatcher-backend", "deepep"),
     Rule("moe-enable-deepep"),
+    NoEffect("moe-deepep-num-sms"),
+    NoEffect("moe-hybridep-num-sms"),
+    Rule("moe-permute-fusion", "false"),
     Rule("moe-expert-capacity-factor"),
     Rule("moe-pad-expert-input-to-capacity"),
+    NoEffect("moe-token-drop-policy"),
+    NotModelled("moe-router-padding-for-fp8", "false", "experts compute what they get"),
+    NotModelled("moe-router-padding-for-quantization", "false", "experts compute what they get"),
+    NoEffect("moe-per-layer-logging"),
     NotModelled("moe-router-force-load-balancing", "true false", "tokens are shared out evenly"),
 
     // Batch and numbers.
@@ -329,8 +347,9 @@ std::optional<std::string> VocabularyOf(const Reading& reading) {
   const std::string model = reading.Text("tokenizer-model");
   if (type == "Llama2Tokenizer") return "32000";
   constexpr std::pair<std::string_view, const char*> kModels[] = {
-      {"Llama-3", "128256"}, {"llama-3", "128256"},   {"llama3", "128256"}, {"Qwen3", "151936"},
-      {"Llama-2", "32000"},  {"Mistral-7B", "32000"}, {"Mixtral", "32000"}};
+      {"Llama-3", "128256"}, {"llama-3", "128256"},    {"llama3", "128256"},
+      {"Qwen3", "151936"},   {"Llama-2", "32000"},     {"Mistral-7B", "32000"},
+      {"Mixtral", "32000"},  {"DeepSeek-V3", "129280"}};
   for (const auto& [part, size] : kModels) {
     if (model.find(part) != std::string::npos) return size;
   }
@@ -365,6 +384,7 @@ void ReadFamily(Reading& reading) {
                       reading.Text("position-embedding-type") == "rope";
   const bool rms = reading.Text("normalization") == "RMSNorm";
   const bool squared = Has(reading, "squared-relu");
+  const bool latent = Has(reading, "multi-latent-attention");
   const bool gated = Has(reading, "swiglu");
   const std::string_view position = Has(reading, "use-rotary-position-embeddings")
                                         ? "use-rotary-position-embeddings"
@@ -373,7 +393,12 @@ void ReadFamily(Reading& reading) {
   const std::filesystem::path file(reading.document().file);
   reading.draft().Assume("model.name", AsYaml(Value::Text(file.stem().string())),
                          "the file's name");
-  reading.Set("model.family", squared ? "nemotron" : rotary ? "llama" : "gpt2", position);
+  reading.Set("model.family",
+              latent    ? "deepseek"
+              : squared ? "nemotron"
+              : rotary  ? "llama"
+                        : "gpt2",
+              latent ? std::string_view("multi-latent-attention") : position);
   reading.Set("model.position", rotary ? "rotary" : "learned", position);
   reading.Set("model.normalization", rms ? "rmsnorm" : "layernorm", "normalization");
   reading.Set("model.activation",
@@ -394,9 +419,24 @@ void ReadFamily(Reading& reading) {
     const auto rate = reading.Get(option);
     reading.Set(key, Text(!rate || rate->Number().value_or(0) > 0), option);
   }
-  if (Has(reading, "qk-layernorm")) {
-    reading.Omit("qk-layernorm", "queries and keys have no norms: the step is a little too short");
+  // Of latent attention they are norms of its vectors, which it has in any case.
+  if (Has(reading, "qk-layernorm") && !Has(reading, "multi-latent-attention")) {
+    reading.Set("model.use_qk_norm", "true", "qk-layernorm");
   }
+}
+
+void SetNumber(Reading& reading, std::string_view option, std::string_view key) {
+  if (const auto number = reading.Integer(option)) {
+    reading.Set(key, fmt::format("{}", *number), option);
+  }
+}
+
+void ReadLatentAttention(Reading& reading) {
+  SetNumber(reading, "kv-lora-rank", "model.kv_lora_rank");
+  SetNumber(reading, "q-lora-rank", "model.q_lora_rank");
+  SetNumber(reading, "qk-head-dim", "model.qk_nope_head_dim");
+  SetNumber(reading, "qk-pos-emb-head-dim", "model.qk_rope_head_dim");
+  SetNumber(reading, "v-head-dim", "model.v_head_dim");
 }
 
 // Feed-forward width where it is not stated: four times the hidden size; of gated layers two thirds
@@ -409,10 +449,6 @@ std::int64_t FeedForward(std::int64_t hidden, bool gated) {
 // The model's dimensions, where no option and no config.json says which model it is.
 void ReadModel(Reading& reading) {
   if (reading.Stated("num-layers") == nullptr || reading.draft().Find("model") != nullptr) return;
-  if (reading.Integer("num-experts").value_or(0) > 1) {
-    reading.draft().NameModel("a mixture of experts, by Megatron-LM's arguments");
-    return;
-  }
   const auto set = [&reading](const char* key, std::optional<std::int64_t> value,
                               std::string_view option) {
     if (value) reading.Set(key, fmt::format("{}", *value), option);
@@ -426,10 +462,11 @@ void ReadModel(Reading& reading) {
   auto width = reading.Integer("ffn-hidden-size");
   if (!stated && hidden) width = FeedForward(*hidden, Has(reading, "swiglu"));
   set("model.intermediate_size", width, stated ? "ffn-hidden-size" : "hidden-size");
-  if (Has(reading, "group-query-attention")) {
+  const bool latent = Has(reading, "multi-latent-attention");
+  if (Has(reading, "group-query-attention") && !latent) {
     set("model.num_key_value_heads", reading.Integer("num-query-groups"), "num-query-groups");
   }
-  set("model.head_dim", reading.Integer("kv-channels"), "kv-channels");
+  if (!latent) set("model.head_dim", reading.Integer("kv-channels"), "kv-channels");
   set("model.max_position_embeddings", reading.Integer("max-position-embeddings"),
       "max-position-embeddings");
   if (const Setting* window = reading.Stated("window-size")) {
@@ -439,8 +476,14 @@ void ReadModel(Reading& reading) {
     digits = digits.substr(0, digits.find(','));
     std::erase_if(digits, [](char c) { return c < '0' || c > '9'; });
     reading.Set("model.sliding_window", digits, "window-size");
+    SetNumber(reading, "window-attn-skip-freq", "model.sliding_window_pattern");
   }
   ReadFamily(reading);
+  if (latent) ReadLatentAttention(reading);
+  if (reading.Integer("num-experts").value_or(0) > 1) ReadExpertsOfModel(reading);
+  if (reading.Integer("mtp-num-layers").value_or(0) > 0) {
+    SetNumber(reading, "mtp-num-layers", "model.num_nextn_predict_layers");
+  }
   const Entry* position = reading.draft().Find("model.position");
   const bool rotary = position != nullptr && position->value == "rotary";
   if (const auto base = reading.Get("rotary-base"); rotary && base && base->Number()) {
@@ -519,11 +562,14 @@ void ReadModules(Reading& reading) {
   std::string known;
   bool others = false;
   for (const std::string& name : names) {
-    const bool modelled = name == "core_attn" || name == "mlp" || name == "layernorm";
+    constexpr std::string_view kModelled[] = {"core_attn", "mlp",     "layernorm",
+                                              "moe",       "moe_act", "mla_up_proj"};
+    const bool modelled =
+        std::find(std::begin(kModelled), std::end(kModelled), name) != std::end(kModelled);
     others = others || !modelled;
     if (modelled) known += (known.empty() ? "" : " ") + name;
   }
-  if (others) reading.Omit("recompute-modules", "modules of experts keep their activations");
+  if (others) reading.Omit("recompute-modules", "other modules than those keep their activations");
   if (known.empty()) {
     reading.Set("training.activation_checkpointing", "none", "recompute-modules");
     return;
@@ -672,6 +718,7 @@ void ReadPipeline(Reading& reading) {
 }
 
 void ReadExperts(Reading& reading) {
+  if (reading.Integer("num-experts").value_or(0) > 1) ReadHowExpertsRun(reading);
   for (const char* option : {"expert-model-parallel-size", "moe-expert-parallel-size"}) {
     if (const auto degree = reading.Integer(option); degree && *degree > 1) {
       reading.Set("parallelism.expert", fmt::format("{}", *degree), option);
@@ -683,37 +730,6 @@ void ReadExperts(Reading& reading) {
     if (differs && reading.Integer("num-experts").value_or(0) > 1) {
       reading.Set("parallelism.expert_tensor", fmt::format("{}", *degree),
                   "expert-tensor-parallel-size");
-    }
-  }
-}
-
-// How experts run. What is left out is Megatron-Core's default, which recipes seldom keep.
-void ReadDispatch(Reading& reading) {
-  if (reading.Integer("num-experts").value_or(0) <= 1) return;
-  const std::string word = reading.Text("moe-token-dispatcher-type");
-  const char* dispatcher = word == "alltoall" ? "all_to_all" : "all_gather";
-  if (word == "flex" || Has(reading, "moe-enable-deepep")) {
-    dispatcher = reading.Text("moe-flex-dispatcher-backend") == "hybridep" ? "hybridep" : "deepep";
-  }
-  reading.Set("experts.dispatcher", dispatcher, "moe-token-dispatcher-type");
-  const bool grouped = Has(reading, "moe-grouped-gemm");
-  const bool one_kernel = Has(reading, "moe-use-grouped-tensor");
-  reading.Set("experts.products",
-              one_kernel ? "grouped"
-              : grouped  ? "streams"
-                         : "looped",
-              one_kernel ? "moe-use-grouped-tensor" : "moe-grouped-gemm");
-  if (reading.Text("moe-router-dtype") == "fp32") {
-    reading.Set("experts.router_dtype", "fp32", "moe-router-dtype");
-  }
-  reading.Set("experts.fused_router", Text(Has(reading, "moe-router-fusion")), "moe-router-fusion");
-  reading.Set("experts.fused_permutation", Text(Has(reading, "moe-permute-fusion")),
-              "moe-permute-fusion");
-  const auto capacity = reading.Get("moe-expert-capacity-factor");
-  if (capacity && capacity->Number().value_or(-1) > 0) {
-    reading.Set("experts.capacity_factor", capacity->text, "moe-expert-capacity-factor");
-    if (Has(reading, "moe-pad-expert-input-to-capacity")) {
-      reading.Set("experts.pad_to_capacity", "true", "moe-pad-expert-input-to-capacity");
     }
   }
 }
@@ -841,7 +857,6 @@ void Rules(Reading& reading) {
   ReadContext(reading);
   ReadPipeline(reading);
   ReadExperts(reading);
-  ReadDispatch(reading);
   ReadSharding(reading);
   ReadLauncher(reading);
 }

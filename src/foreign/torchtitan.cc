@@ -115,6 +115,8 @@ constexpr Option kOptions[] = {
     NoEffect("quantize.linear.mx.*"),
     NotModelled("quantize.moe.float8.fqns", "", "experts multiply in 16 bits"),
     NotModelled("quantize.moe.mx.fqns", "", "experts multiply in 16 bits"),
+    NotModelled("quantize.grouped_mm.float8.fqns", "", "experts multiply in 16 bits"),
+    NotModelled("quantize.grouped_mm.mx.fqns", "", "experts multiply in 16 bits"),
     NotModelled("fault_tolerance.enable", "false", "no step is repeated or skipped"),
     NoEffect("fault_tolerance.*"),
     NotModelled("liger_kernel.enable_fused_linear_cross_entropy", "false",
@@ -202,9 +204,16 @@ constexpr Option kPythonOptions[] = {
 // Models of the registry that the data root has.
 void ReadModel(Reading& reading, std::string_view model, std::string_view flavor,
                std::string_view because_of) {
-  constexpr std::string_view kFlavors = "8B=llama3.1-8b 70B=llama3.1-70b 405B=llama3.1-405b";
-  const auto known =
-      model == "llama3" ? WordFor(kFlavors, flavor) : std::optional<std::string_view>();
+  // Models of ours by torchtitan's name and flavour.
+  constexpr std::pair<std::string_view, std::string_view> kFlavors[] = {
+      {"llama3", "8B=llama3.1-8b 70B=llama3.1-70b 405B=llama3.1-405b"},
+      {"llama4", "17bx16e=llama4-scout 17bx128e=llama4-maverick"},
+      {"qwen3", "8B=qwen3-8b 30B-A3B=qwen3-30b-a3b 235B-A22B=qwen3-235b-a22b"},
+      {"deepseek_v3", "671B=deepseek-v3"}};
+  std::optional<std::string_view> known;
+  for (const auto& [name, flavors] : kFlavors) {
+    if (name == model) known = WordFor(flavors, flavor);
+  }
   if (known) {
     reading.Set("model", std::string(*known), because_of, fmt::format("{} {}", model, flavor));
   } else if (!flavor.empty() && !reading.draft().Has("model")) {

@@ -1,0 +1,120 @@
+#include "src/foreign/megatron_experts.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "fmt/format.h"
+#include "src/foreign/layer_pattern.h"
+
+namespace stepcast::foreign {
+namespace {
+
+std::string Text(bool value) { return value ? "true" : "false"; }
+
+void SetNumber(Reading& reading, std::string_view option, std::string_view key) {
+  if (const auto number = reading.Integer(option)) {
+    reading.Set(key, fmt::format("{}", *number), option);
+  }
+}
+
+// Which blocks have experts: one of N, or a list of zeros and ones, as Python writes it.
+void ReadLayersOfExperts(Reading& reading) {
+  const std::string_view option = "moe-layer-freq";
+  const Setting* stated = reading.Stated(option);
+  if (stated == nullptr) return;
+  const std::int64_t layers = reading.Integer("num-layers").value_or(0);
+  if (const auto every = reading.Integer(option); every && stated->value.Integer()) {
+    if (*every > 1) {
+      reading.Set("model.decoder_sparse_step", fmt::format("{}", *every), option,
+                  "counted from the first block");
+    }
+    return;
+  }
+  const auto pattern = ParseLayerPattern(stated->value);
+  if (!pattern || static_cast<std::int64_t>(pattern->size()) != layers ||
+      !std::is_sorted(pattern->begin(), pattern->end())) {
+    reading.Omit(option, "every block has experts");
+    return;
+  }
+  const auto dense = std::count(pattern->begin(), pattern->end(), false);
+  if (dense > 0) reading.Set("model.first_k_dense_replace", fmt::format("{}", dense), option);
+}
+
+// By which way tokens come to the ranks of their experts.
+void ReadDispatcher(Reading& reading) {
+  const std::string_view key = "experts.dispatcher";
+  const std::string_view option = "moe-token-dispatcher-type";
+  const std::string type = reading.Text(option);
+  const std::string backend = reading.Text("moe-flex-dispatcher-backend");
+  if (reading.IsOn("moe-enable-deepep")) {
+    reading.Set(key, "deepep", "moe-enable-deepep");
+  } else if (type == "flex" && (backend == "deepep" || backend == "hybridep")) {
+    reading.Set(key, backend, "moe-flex-dispatcher-backend");
+  } else if (type == "alltoall" || type == "alltoall_seq") {
+    reading.Set(key, "all_to_all", option);
+  } else if (type == "allgather") {
+    reading.Set(key, "all_gather", option);
+  } else {
+    reading.Omit(option, "tokens go to experts by NCCL's all-to-all");
+  }
+}
+
+}  // namespace
+
+void ReadExpertsOfModel(Reading& reading) {
+  SetNumber(reading, "num-experts", "model.num_experts");
+  SetNumber(reading, "moe-router-topk", "model.num_experts_per_tok");
+  SetNumber(reading, "moe-ffn-hidden-size", "model.moe_intermediate_size");
+  SetNumber(reading, "moe-shared-expert-intermediate-size",
+            "model.shared_expert_intermediate_size");
+  ReadLayersOfExperts(reading);
+  const std::string scores = reading.Text("moe-router-score-function");
+  const bool before = reading.IsOn("moe-router-pre-softmax");
+  reading.Set(
+      "model.scoring_func",
+      scores == "sigmoid" ? "sigmoid"
+      : before            ? "softmax"
+                          : "softmax_of_chosen",
+      before && scores != "sigmoid" ? "moe-router-pre-softmax" : "moe-router-score-function");
+  if (before && scores != "sigmoid") {
+    reading.Set("model.norm_topk_prob", "false", "moe-router-pre-softmax");
+  }
+  SetNumber(reading, "moe-router-num-groups", "model.n_group");
+  SetNumber(reading, "moe-router-group-topk", "model.topk_group");
+  reading.Set("model.balancing_bias", Text(reading.IsOn("moe-router-enable-expert-bias")),
+              "moe-router-enable-expert-bias");
+}
+
+void ReadHowExpertsRun(Reading& reading) {
+  ReadDispatcher(reading);
+  // Grouped products are Transformer Engine's, which have a stream each; as one tensor, and before
+  // Transformer Engine, they are one kernel.
+  const std::string_view one_kernel = reading.IsOn("moe-use-grouped-tensor")
+                                          ? "moe-use-grouped-tensor"
+                                          : "moe-use-legacy-grouped-gemm";
+  if (reading.IsOn(one_kernel)) {
+    reading.Set("experts.products", "grouped", one_kernel);
+  } else {
+    const std::string_view grouped = "moe-grouped-gemm";
+    reading.Set("experts.products", reading.IsOn(grouped) ? "streams" : "looped", grouped);
+  }
+  reading.Set("experts.fused_router", Text(reading.IsOn("moe-router-fusion")), "moe-router-fusion");
+  reading.Set("experts.fused_permutation", Text(reading.IsOn("moe-permute-fusion")),
+              "moe-permute-fusion");
+  const std::string type = reading.Text("moe-router-dtype");
+  if (type == "fp32" || type == "bf16") {
+    reading.Set("experts.router_dtype", type, "moe-router-dtype");
+  } else if (!type.empty()) {
+    reading.Omit("moe-router-dtype", "routers compute in the model's type");
+  }
+  const auto capacity = reading.Get("moe-expert-capacity-factor");
+  if (capacity && capacity->Number().value_or(-1) > 0) {
+    reading.Set("experts.capacity_factor", AsYaml(*capacity), "moe-expert-capacity-factor");
+    if (reading.IsOn("moe-pad-expert-input-to-capacity")) {
+      reading.Set("experts.pad_to_capacity", "true", "moe-pad-expert-input-to-capacity");
+    }
+  }
+}
+
+}  // namespace stepcast::foreign
