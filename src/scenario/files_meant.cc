@@ -1,6 +1,7 @@
 #include "src/scenario/files_meant.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
 
 #include "fmt/format.h"
@@ -21,6 +22,19 @@ std::vector<std::string> NamesContaining(std::string_view word,
   std::copy_if(known.begin(), known.end(), std::back_inserter(names),
                [&](const std::string& name) { return name.find(word) != std::string::npos; });
   return names;
+}
+
+// Those whose first part, up to a hyphen, is the word's: a model of another family is not meant,
+// however little differs (mistral-7b for mixtral-7b). All, where there is none.
+std::vector<std::string> NamesOfFamily(std::string_view word,
+                                       const std::vector<std::string>& known) {
+  const std::size_t hyphen = word.find('-');
+  if (hyphen == std::string_view::npos) return known;
+  std::vector<std::string> names;
+  std::copy_if(known.begin(), known.end(), std::back_inserter(names), [&](const std::string& name) {
+    return name.starts_with(word.substr(0, hyphen + 1));
+  });
+  return names.empty() ? known : names;
 }
 
 // One or none.
@@ -52,7 +66,7 @@ std::vector<std::string> FilesMeant(std::string_view path, std::string_view key)
   } else if (bare) {
     meant = NamesContaining(word, known);
   }
-  if (meant.empty()) meant = NearestName(word, known);
+  if (meant.empty()) meant = NearestName(word, key == "model" ? NamesOfFamily(word, known) : known);
   if (bare) return meant;
   for (std::string& name : meant) name = fmt::format("{}/{}{}", folder, name, kSuffix);
   return meant;

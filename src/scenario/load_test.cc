@@ -483,6 +483,7 @@ TEST(Load, SuggestsShippedFilesForBareNames) {
             "did you mean 'dgx-h100', or 'grand-teton-h100', or 'grand-teton-h100-80gb', or "
             "'h100-8x100g'?");
   EXPECT_EQ(hint("model=gpt2.yaml"), "did you mean 'gpt2'?");
+  EXPECT_EQ(hint("model=models/mixtral-7b.yaml"), "did you mean 'models/mixtral-8x7b.yaml'?");
   // A family that is known not to be modelled is no slip in writing another.
   EXPECT_EQ(hint("model=models/bloom-7b.yaml").find("mpt"), std::string::npos);
   EXPECT_EQ(hint("model=gtp2"), "did you mean 'gpt2'?");
