@@ -168,6 +168,13 @@ class ExpertRules : public Rules {
              "overflows are not looked for in experts that ranks share out, and precision is fp16",
              "write precision: bf16");
     }
+    if (facts_.expert_biases && parts() > 1) {
+      refuse("parallelism.expert_tensor",
+             fmt::format("biases behind experts of which ranks have parts are not modelled: "
+                         "expert_tensor is {}",
+                         parts()),
+             "write expert_tensor: 1");
+    }
     const bool once = request_.dispatcher && model::SendsTokensOnce(*request_.dispatcher);
     if (once && parts() > 1) {
       refuse("parallelism.expert_tensor",

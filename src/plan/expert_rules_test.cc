@@ -50,6 +50,23 @@ TEST(ExpertRules, ExpertsAreSharedOutAmongDivisorsOfTheRanksOfAStage) {
   EXPECT_TRUE(Check(folded, EightExperts()).empty());
 }
 
+// Behind the products of parts of experts every rank has the whole bias.
+TEST(ExpertRules, BiasesOfExpertsAreNotDivided) {
+  Facts biased = EightExperts();
+  biased.expert_biases = true;
+  ExpectFault(
+      biased,
+      [](Request& r) {
+        r.expert = 2;
+        r.expert_tensor = 2;
+      },
+      "parallelism.expert_tensor", "plan.experts-not-supported-with",
+      "biases behind experts of which ranks have parts are not modelled: expert_tensor is 2");
+  Request whole = Megatron();
+  whole.expert = 4;
+  EXPECT_TRUE(Check(whole, biased).empty());
+}
+
 TEST(ExpertRules, NameEveryImpossibleCombinationWithBothValues) {
   Facts nine = EightExperts();
   nine.devices = 9;

@@ -39,7 +39,7 @@ struct Facts {
   std::optional<std::int64_t> blocks;         // of the model: what a pipeline's stages share out
   bool has_ends = true;                       // the model has an embedding and a head
   std::int64_t of_block = 0, of_head = 0;     // weights in products (ModelBlocks); 0: not known
-  bool tied_embeddings = false;               // embedding and head use one tensor
+  bool tied_embeddings = false;               // the last stage uses the embedding's tensor, too
   std::optional<bool> encoder;                // the model is one, whose head predicts masked tokens
   bool norms_behind = false;                  // its blocks begin with products, not with a norm
   std::int64_t attention_window = 0;          // tokens that one sees; 0: all before it
@@ -52,6 +52,7 @@ struct Facts {
   std::vector<Divided> divided{};
   // Of a mixture; 0: the model is dense.
   std::int64_t experts = 0, expert_width = 0;
+  bool expert_biases = false;                // experts' products have biases
   std::optional<std::int64_t> tensors;       // of the model
   std::optional<std::int64_t> node_devices;  // of the smallest node; none: there are no nodes
   std::string device = "the device";         // the GPU type's name

@@ -175,9 +175,12 @@ std::vector<TrainingSetting> Rows() {
        .uses = {Of(Framework::kReference), Of(Framework::kMegatron)},
        .of_architectures = true,
        .shown = IsSelective,
-       .values = "modules of each block that `selective` recomputes, with spaces between: "
-                 "`core_attn`, `mlp` (the feed-forward, from its input), `layernorm` (both norms, "
-                 "whose outputs are not kept): Megatron-LM's `--recompute-modules`",
+       .values =
+           "modules of each block that `selective` recomputes, with spaces between: "
+           "`core_attn`, `mlp` (the feed-forward, from its input), `layernorm` (both norms, "
+           "whose outputs are not kept), `moe` (a mixture's layer, from its input), `moe_act` "
+           "(its activations), `mla_up_proj` (queries, keys and values of latent attention, "
+           "from their vectors): Megatron-LM's `--recompute-modules`",
        .default_value = "`core_attn`"},
       {.key = "checkpoint_early_stop",
        .type = Switch{&Given::checkpoint_early_stop, &Training::checkpoint_early_stop},

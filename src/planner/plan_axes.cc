@@ -5,10 +5,12 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 #include "fmt/format.h"
 #include "src/base/check.h"
 #include "src/base/quantity.h"
+#include "src/model/architecture.h"
 #include "src/model/model.h"
 #include "src/plan/data_parallel_settings.h"
 #include "src/plan/legality.h"
@@ -55,6 +57,23 @@ std::vector<std::int64_t> MicroBatches(const Surroundings& around) {
     return value > plan::kMostTokens / training.sequence_length;
   });
   return {values.begin(), values.end()};
+}
+
+// Of a mixture: powers of two that divide both its experts and the ranks of a pipeline stage among
+// which they can be shared out.
+std::vector<std::int64_t> ExpertDegrees(const Surroundings& around, Framework framework) {
+  const auto* architecture = std::get_if<model::Architecture>(&around.scenario.model->source);
+  std::vector<std::int64_t> degrees{1};
+  if (architecture == nullptr || !architecture->experts.exist() ||
+      !plan::TraitsOf(framework).expert_parallel) {
+    return degrees;
+  }
+  const std::int64_t ranks = around.data * around.context;
+  for (std::int64_t degree = 2; architecture->experts.count % degree == 0 && ranks % degree == 0;
+       degree *= 2) {
+    degrees.push_back(degree);
+  }
+  return degrees;
 }
 
 // Buckets up to the first that holds all gradients: beyond it, all sizes are one plan.
@@ -185,6 +204,10 @@ std::vector<SweepAxis> DerivedAxes(const Surroundings& around, Framework framewo
 
 std::vector<SweepAxis> TriedAxes(const Surroundings& around, Framework framework, int stage) {
   std::vector<SweepAxis> axes = {Axis("training.micro_batch_size", MicroBatches(around))};
+  if (const std::vector<std::int64_t> experts = ExpertDegrees(around, framework);
+      experts.size() > 1) {
+    axes.push_back(Axis("parallelism.expert", experts));
+  }
   if (!around.scenario.model->is_layer_list()) {
     axes.push_back({"training.activation_checkpointing", {"none", "selective", "full"}});
   }

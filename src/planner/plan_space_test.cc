@@ -81,6 +81,31 @@ TEST_F(PlanSpaceTest, EverySettingLoadsOrIsAnIllegalPlanAndNoneTwice) {
   }
 }
 
+// Mixtral's eight experts on 32 ranks, of which four are a stage's where there are eight stages.
+TEST_F(PlanSpaceTest, SharesTheExpertsOfAMixtureOut) {
+  const auto degrees = [&](const char* parallelism) {
+    const auto scenario = scenario::LoadText(
+        fmt::format("stepcast: 1\nmodel: models/mixtral-8x7b.yaml\n"
+                    "cluster: {{topology: topologies/dgx-h100.yaml, nodes: 4}}\n"
+                    "training: {{sequence_length: 4096, micro_batch_size: 1, "
+                    "gradient_accumulation: 8, precision: bf16, optimizer: adamw}}\n"
+                    "parallelism: {{{}}}\n"
+                    "data_parallel: {{zero_stage: 1, framework: megatron}}\n",
+                    parallelism),
+        "test", {}, cache_);
+    std::set<std::string> values;
+    const auto space = PlanSpace::Around(*scenario, options_);
+    for (std::int64_t plan = 0; plan < space->size(); ++plan) {
+      for (const auto& [key, value] : space->Settings(plan)) {
+        if (key == "parallelism.expert") values.insert(value);
+      }
+    }
+    return values;
+  };
+  EXPECT_THAT(degrees("pipeline: 1"), ElementsAre("1", "2", "4", "8"));
+  EXPECT_THAT(degrees("pipeline: 8"), ElementsAre("1", "2", "4"));
+}
+
 TEST_F(PlanSpaceTest, VaryReplacesAndFixRemoves) {
   options_.vary = {{"training.micro_batch_size", {"2"}},
                    {"training.sequence_length", {"512", "1024"}}};
@@ -141,12 +166,12 @@ TEST_F(PlanSpaceTest, PlansOfFewerDataParallelRanksLeaveGpusIdle) {
   std::set<std::string> data;
   for (std::int64_t plan = 0; plan < space->size(); ++plan) {
     const auto settings = space->Settings(plan);
-    const bool all = std::find(settings.begin(), settings.end(),
-                               std::pair<std::string, std::string>("parallelism.data", "32")) !=
-                     settings.end();
-    EXPECT_THAT(settings, testing::Conditional(
-                              all, Not(Contains(Pair("cluster.devices", testing::_))),
-                              Contains(Pair("cluster.devices", "plan"))));
+    const bool all =
+        std::find(settings.begin(), settings.end(),
+                  std::pair<std::string, std::string>("parallelism.data", "32")) != settings.end();
+    EXPECT_THAT(settings,
+                testing::Conditional(all, Not(Contains(Pair("cluster.devices", testing::_))),
+                                     Contains(Pair("cluster.devices", "plan"))));
     for (const auto& [key, value] : settings) {
       if (key == "parallelism.data") data.insert(value);
     }

@@ -1,7 +1,9 @@
 #include "src/report/simulate_json.h"
 
+#include <cstdint>
 #include <optional>
 
+#include "src/model/parameter_counts.h"
 #include "src/report/figures_json.h"
 #include "src/report/json_values.h"
 
@@ -32,6 +34,8 @@ std::string SimulateJson(const scenario::Scenario& scenario, const forecast::For
   if (const std::int64_t idle = scenario.idle_devices(); idle > 0) {
     document["idle_gpus"] = idle;
   }
+  const std::int64_t active = model::ActiveParametersOf(*scenario.model).all;
+  if (active != scenario.model->all_parameter_count()) document["active_parameters"] = active;
   if (!scenario.model->frozen.empty()) {
     document["trained_parameters"] = scenario.model->parameter_count();
   }

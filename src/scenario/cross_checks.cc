@@ -69,7 +69,9 @@ class CrossChecks {
     const model::Architecture* const architecture = Architecture();
     facts.has_ends =
         architecture != nullptr || scenario_.model == nullptr;  // not known: passed over
-    facts.tied_embeddings = architecture != nullptr && architecture->tie_embeddings;
+    // What predicts further tokens runs with the head, and reads the embedding, too.
+    facts.tied_embeddings = architecture != nullptr &&
+                            (architecture->tie_embeddings || architecture->further_tokens > 0);
     if (architecture != nullptr) {
       facts.encoder = model::IsEncoder(architecture->family);
       facts.norms_behind = architecture->family == model::Family::kOlmo2;
@@ -82,6 +84,7 @@ class CrossChecks {
       const model::Experts& experts = architecture->experts;
       facts.experts = experts.count;
       facts.expert_width = experts.feed_forward;
+      facts.expert_biases = experts.bias;
       // Dense layers and shared experts are divided as a dense model's are.
       if (!experts.exist() || experts.leading_dense > 0 || experts.every > 1) {
         facts.divided.push_back({"intermediate_size", architecture->feed_forward});

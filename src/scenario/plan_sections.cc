@@ -116,7 +116,8 @@ void ReadRecomputedModules(MappingReader& reader, plan::Request& request) {
       reader.Report("recompute_modules", "input.unknown-word",
                     fmt::format("{} has a module that cannot be recomputed by itself: {}",
                                 Quoted(reader.PathOf("recompute_modules")), Quoted(word)),
-                    "write some of core_attn mlp layernorm, with one space between");
+                    "write some of core_attn mlp layernorm moe moe_act mla_up_proj, with one space "
+                    "between");
       return;
     }
     modules.*known->member = true;

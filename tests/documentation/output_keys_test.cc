@@ -185,6 +185,8 @@ TEST(OutputKeysTest, ThoseOfSimulateAreDocumented) {
       "simulate scenarios/zero3-cost/scenario.yaml --json",
       // The model is frozen but for adapters.
       "simulate scenarios/llama2-70b-lora/scenario.yaml --json",
+      // A mixture, of whose parameters a token takes some.
+      fmt::format("simulate {} --json --set model=models/mixtral-8x7b.yaml", kScenario),
       // The allocator gives memory back.
       "simulate scenarios/shared-card/scenario.yaml --json --set training.master_weights=fp32",
       "simulate scenarios/deepspeed-zero/scenario.yaml --json "
