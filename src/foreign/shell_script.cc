@@ -81,9 +81,18 @@ class Scope {
     return Value::Text(text.Text()).Integer();
   }
 
+  // Whether so much more text may be put in the place of variables: a script whose variables
+  // double one another ends.
+  bool Spend(std::size_t size) {
+    constexpr std::size_t kMost = 16'000'000;
+    spent_ += size;
+    return spent_ <= kMost;
+  }
+
  private:
   const std::map<std::string, std::string>& given_;
   std::map<std::string, Variable> variables_;
+  std::size_t spent_ = 0;
 };
 
 // One word, expanded to fields.
@@ -146,6 +155,7 @@ class Expander {
   void AddText(const ShellText& text, bool quoted) {
     if (quoted) started_ = true;
     for (const ShellPiece& piece : text.pieces) {
+      if (!scope_.Spend(sizeof(piece) + piece.text.size())) return AddUnknown("$()");
       if (quoted || !splits_ || !piece.unknown.empty()) {
         AddPiece(piece);
         continue;
@@ -171,6 +181,7 @@ class Expander {
       return;
     }
     for (std::size_t i = 0; i < variable.elements.size(); ++i) {
+      if (!scope_.Spend(sizeof(ShellText))) return AddUnknown("$()");
       if (i > 0) {
         if (splits_) {
           EndField();
@@ -437,8 +448,9 @@ class Follower {
 
   void Take(ShellCommand command) {
     auto& words = command.words;
-    while (!words.empty()) {
-      const std::string& first = words.front().raw;
+    std::size_t taken = 0;
+    for (; taken < words.size(); ++taken) {
+      const std::string& first = words[taken].raw;
       if (first == "if") {
         blocks_.push_back({.kind = Kind::kIf, .mode = Mode::kRuns, .in_condition = true});
       } else if (first == "elif" && InIf()) {
@@ -464,8 +476,8 @@ class Follower {
       } else if (first != "do" && first != "then") {
         break;
       }
-      words.erase(words.begin());
     }
+    words.erase(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(taken));
     if (words.empty()) return;
     if (words.size() >= 2 && words[0].raw.ends_with('(') && words[1].raw == ")") {
       // A function: what it does happens where it is called, if anywhere.

@@ -32,6 +32,15 @@ TEST(FollowShell, ReplacesVariables) {
             (Words{"run", "x", "1", "x 1", "12", "$A"}));
 }
 
+TEST(FollowShell, VariablesThatDoubleEndSomewhere) {
+  std::string script = "A=xxxxxxxx\n";
+  for (int i = 0; i < 60; ++i) script += "A=$A$A\n";
+  const Words words = Last(script + "run $A");
+  ASSERT_FALSE(words.empty());
+  EXPECT_EQ(words.front(), "run");
+  EXPECT_NE(words.back().find('?'), std::string::npos);
+}
+
 TEST(FollowShell, ArraysAreTheirWords) {
   EXPECT_EQ(Last("ARGS=(--a 1\n --b \"2 3\")\nARGS+=(--c)\nrun \"${ARGS[@]}\""),
             (Words{"run", "--a", "1", "--b", "2 3", "--c"}));

@@ -1,6 +1,7 @@
 #include "src/foreign/toml_settings.h"
 
 #include <algorithm>
+#include <optional>
 #include <sstream>
 #include <utility>
 
@@ -43,9 +44,30 @@ void Flatten(const toml::node& node, const std::string& name, const std::string&
   document.settings.push_back(std::move(setting));
 }
 
+// Where a key has more parts than any configuration; toml++ would nest tables as deep, on its
+// stack. Nothing: nowhere.
+std::optional<Location> TooDeep(std::string_view text, const std::string& file) {
+  constexpr int kDeepest = 200;
+  int line = 1, dots = 0;
+  char before = '\n';
+  for (const char c : text) {
+    if (c == '\n') ++line;
+    if (c == '.' && before != '.') ++dots;
+    if (c == '\n' || c == '=' || c == ',' || c == '#') dots = 0;
+    if (dots > kDeepest) return Location{file, line, 0};
+    before = c;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Result<Document> ParseToml(std::string_view text, const std::string& file) {
+  if (const auto deep = TooDeep(text, file)) {
+    return tl::make_unexpected(
+        Diagnostics{{"foreign.syntax", *deep, "not well-formed TOML: a line has more than 200 dots",
+                     "mend the line; TOML is described at toml.io"}});
+  }
   const toml::parse_result parsed = toml::parse(text, file);
   if (parsed.failed()) {
     const toml::parse_error& error = parsed.error();

@@ -27,6 +27,14 @@ TEST(Toml, TablesBecomeDottedNamesWithTheirPositions) {
   EXPECT_EQ(document->Find("model.flavor")->location.line, 7);
 }
 
+TEST(Toml, KeysOfThousandsOfPartsAreAMistake) {
+  std::string key = "x = 1\n";
+  for (int i = 0; i < 10'000; ++i) key += "a.";
+  const auto document = ParseToml(key + "b = 1", "a.toml");
+  ASSERT_FALSE(document.has_value());
+  EXPECT_EQ(document.error().front().location.line, 2);
+}
+
 TEST(Toml, AMistakeHasItsPosition) {
   const auto document = ParseToml("[training]\nseq_len = \n", "train.toml");
   ASSERT_FALSE(document.has_value());

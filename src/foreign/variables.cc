@@ -48,6 +48,7 @@ std::string Replaced(const std::string& text, const Document& document, const st
                      const std::map<std::string, std::string>& given, int depth,
                      std::vector<std::string>& unknown) {
   constexpr int kDeepest = 8;
+  constexpr std::size_t kLongest = 100'000;  // values that double one another end
   std::string replaced;
   for (std::size_t at = 0; at < text.size();) {
     const bool braces = text.compare(at, 2, "${") == 0;
@@ -77,7 +78,8 @@ std::string Replaced(const std::string& text, const Document& document, const st
       continue;
     }
     const Setting* own = document.Find(name);
-    if (own != nullptr && own->value.text.find('$') == std::string::npos) {
+    const bool known = own != nullptr && own->value.text.find('$') == std::string::npos;
+    if (known && replaced.size() + own->value.text.size() <= kLongest) {
       replaced += own->value.text;
     } else {
       unknown.push_back(name);

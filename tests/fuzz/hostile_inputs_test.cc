@@ -153,15 +153,16 @@ std::vector<std::string> HostileTexts() {
   return texts;
 }
 
-std::vector<std::string> ShippedTexts() {
+std::vector<std::string> TextsIn(const std::vector<std::string>& folders,
+                                 const std::vector<std::string>& extensions) {
   std::vector<std::filesystem::path> paths;
-  for (const char* folder : {"models", "topologies", "calibration", "scenarios", "tests/fuzz"}) {
+  for (const std::string& folder : folders) {
     if (!std::filesystem::is_directory(folder)) continue;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
       const std::string extension = entry.path().extension().string();
-      const bool text = extension == ".yaml" || extension == ".json" || extension == ".xml" ||
-                        extension == ".log" || extension == ".txt";
-      if (text) paths.push_back(entry.path());
+      if (std::find(extensions.begin(), extensions.end(), extension) != extensions.end()) {
+        paths.push_back(entry.path());
+      }
     }
   }
   std::sort(paths.begin(), paths.end());
@@ -171,6 +172,11 @@ std::vector<std::string> ShippedTexts() {
     texts.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
   }
   return texts;
+}
+
+std::vector<std::string> ShippedTexts() {
+  return TextsIn({"models", "topologies", "calibration", "scenarios", "tests/fuzz"},
+                 {".yaml", ".json", ".xml", ".log", ".txt"});
 }
 
 void ReadAll(std::string_view text) {
@@ -196,40 +202,94 @@ TEST(HostileInputs, ShippedFilesAreReadByEveryReader) {
 
 // Cut short, with a character lost, changed or doubled, or with two lines swapped: the mistakes
 // that editing makes.
-TEST(HostileInputs, BentShippedFilesAreAllAnswered) {
-  std::mt19937 random(20260101);  // fixed: the same inputs on every run
+std::string Bent(const std::string& text, int variant, std::mt19937& random) {
   const auto below = [&](std::size_t limit) {
     return limit == 0 ? 0 : static_cast<std::size_t>(random() % limit);
   };
   constexpr std::string_view kReplacements = ":{}[],'\"#&*!|>%@-? \n\t0919.xB\x80";
-  for (const std::string& text : ShippedTexts()) {
-    for (int variant = 0; variant < 20; ++variant) {
-      std::string bent = text;
-      const std::size_t at = below(bent.size());
-      switch (variant % 5) {
-        case 0:
-          bent.resize(at);
-          break;
-        case 1:
-          bent.erase(at, 1 + below(3));
-          break;
-        case 2:
-          bent[at] = kReplacements[below(kReplacements.size())];
-          break;
-        case 3:
-          bent.insert(at, bent.substr(below(bent.size()), below(40)));
-          break;
-        default: {
-          const std::size_t begin = bent.rfind('\n', at);
-          const std::size_t end = bent.find('\n', at);
-          if (begin != std::string::npos && end != std::string::npos && begin < end) {
-            bent += bent.substr(begin, end - begin) + "\n";
-            bent.erase(begin, end - begin);
-          }
-        }
+  std::string bent = text;
+  const std::size_t at = below(bent.size());
+  switch (variant % 5) {
+    case 0:
+      bent.resize(at);
+      break;
+    case 1:
+      bent.erase(at, 1 + below(3));
+      break;
+    case 2:
+      bent[at] = kReplacements[below(kReplacements.size())];
+      break;
+    case 3:
+      bent.insert(at, bent.substr(below(bent.size()), below(40)));
+      break;
+    default: {
+      const std::size_t begin = bent.rfind('\n', at);
+      const std::size_t end = bent.find('\n', at);
+      if (begin != std::string::npos && end != std::string::npos && begin < end) {
+        bent += bent.substr(begin, end - begin) + "\n";
+        bent.erase(begin, end - begin);
       }
-      ReadAll(bent);
     }
+  }
+  return bent;
+}
+
+constexpr unsigned kSeed = 20260101;  // fixed: the same inputs on every run
+
+TEST(HostileInputs, BentShippedFilesAreAllAnswered) {
+  std::mt19937 random(kSeed);
+  for (const std::string& text : ShippedTexts()) {
+    for (int variant = 0; variant < 20; ++variant) ReadAll(Bent(text, variant, random));
+  }
+}
+
+// Deep nesting, and variables that double one another, in the syntaxes of other programs.
+std::vector<std::string> HostileForeignTexts() {
+  constexpr int kMany = 20'000;
+  const std::string run = "\ntorchrun pretrain_gpt.py --num-layers ";
+  const std::string python = "import torchtitan\ndef a():\n    return Trainer.Config(training=";
+  std::string references = "base_model: ${a59}\na0: xxxxxxxx\n";
+  for (int i = 1; i < 60; ++i) {
+    const std::string below = "${a" + std::to_string(i - 1) + "}";
+    references += "a" + std::to_string(i) + ": " + below + below + "\n";
+  }
+  return {
+      "A=xxxxxxxx\n" + Repeated("A=$A$A\n", 60) + run + "$A",
+      "A=(x x)\n" + Repeated("A=(${A[@]} ${A[@]})\n", 60) + run + "${A[@]}",
+      run + Repeated("${A:-", kMany),
+      run + Repeated("${A:-", kMany) + Repeated("}", kMany),
+      run + "$((" + Repeated("(", kMany) + "1" + Repeated(")", kMany) + "))",
+      run + "$((9223372036854775807*9)) --a $((1/0)) --b $((-9223372036854775807-1)) --c $((1%0))",
+      "A=" + Repeated("$(", kMany),
+      Repeated("{ ", kMany),
+      Repeated("(", kMany),
+      Repeated("`", kMany + 1),
+      Repeated("if true; then\n", kMany) + run + "1",
+      Repeated("cat <<A <<B <<C\n", 1000),
+      python + Repeated("f(", kMany),
+      python + Repeated("[", kMany) + Repeated("]", kMany) + ")",
+      python + "T(seq_len=" + Repeated("9*", kMany) + "1))",
+      python + "T(seq_len=" + Repeated("-", kMany) + "1))",
+      python + "T(seq_len=" + Repeated("(", kMany) + "1" + Repeated(")", kMany) + "))",
+      Repeated("a.", kMany) + "b = 1",
+      "[" + Repeated("a.", kMany) + "b]\nc = 1",
+      "a = " + Repeated("{a = ", kMany),
+      references + "sequence_len: 1\nmicro_batch_size: 1\n",
+      "base_model: x\nsequence_len: ${multiply:9223372036854775807,9}\nmicro_batch_size: ${a\n",
+      "base_model: x\nsequence_len: ${sequence_len}\nmicro_batch_size: ${.micro_batch_size}\n",
+  };
+}
+
+TEST(HostileInputs, OtherProgramsFilesAreAllAnswered) {
+  for (const std::string& text : HostileTexts()) ReadForeign(text);
+  for (const std::string& text : HostileForeignTexts()) ReadForeign(text);
+  std::mt19937 random(kSeed);
+  const std::vector<std::string> texts =
+      TextsIn({"tests/fuzz/corpus/foreign"}, {".toml", ".sh", ".py", ".yaml"});
+  EXPECT_EQ(texts.size(), 4u);
+  for (const std::string& text : texts) {
+    ReadForeign(text);
+    for (int variant = 0; variant < 200; ++variant) ReadForeign(Bent(text, variant, random));
   }
 }
 

@@ -1,7 +1,11 @@
 #include "tests/fuzz/read_inputs.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +15,7 @@
 
 #include "src/base/check.h"
 #include "src/base/diagnostic.h"
+#include "src/foreign/import.h"
 #include "src/formats/huggingface.h"
 #include "src/formats/imported_topology.h"
 #include "src/formats/kineto.h"
@@ -203,6 +208,29 @@ void ReadNcclTests(std::string_view text) {
                                        return scenario::ReadCalibration(node, mistakes);
                                      });
   STEPCAST_CHECK(read.has_value(), "what was imported reads back");
+}
+
+void ReadForeign(std::string_view text) {
+  for (const char* extension : {"toml", "sh", "py", "yaml"}) {
+    const std::filesystem::path path =
+        std::filesystem::temp_directory_path() /
+        ("stepcast-foreign-" + std::to_string(getpid()) + "." + extension);
+    std::ofstream(path, std::ios::binary) << text;
+    const auto imported =
+        foreign::Import({.files = {path.string()}, .model = "llama3.1-8b", .cluster = "dgx-h100"});
+    std::filesystem::remove(path);
+    if (!imported.has_value()) {
+      STEPCAST_CHECK(!imported.error().empty(), "what cannot be read has a mistake");
+      CheckMistakes(imported.error());
+      continue;
+    }
+    Diagnostics mistakes;
+    const auto document = scenario::ParseDocument(imported->scenario.text, "fuzz.yaml", mistakes);
+    if (!mistakes.empty()) {
+      std::fprintf(stderr, "%s\n%s", imported->scenario.text.c_str(), Format(mistakes).c_str());
+    }
+    STEPCAST_CHECK(document.has_value() && mistakes.empty(), "what is written is a document");
+  }
 }
 
 }  // namespace stepcast::fuzz

@@ -20,4 +20,8 @@ void ReadNvidiaSmi(std::string_view text);     // the matrix of nvidia-smi topo 
 void ReadNcclTests(std::string_view text);     // text and JSON
 void ReadKineto(std::string_view text);        // a trace; may be beyond what models may be
 
+// As a configuration of another program, in each syntax that is read: what becomes a scenario is
+// a document.
+void ReadForeign(std::string_view text);
+
 }  // namespace stepcast::fuzz
