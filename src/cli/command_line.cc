@@ -160,7 +160,7 @@ Outcome RunCommandLine(std::vector<std::string> arguments, const HardwareAccess&
   // What follows are words of a command line that is being typed, and not this one's.
   if (!arguments.empty() && arguments[0] == kComplete) {
     arguments.erase(arguments.begin());
-    return {kDone, Completions(program.Pages(), arguments), ""};
+    return {kDone, Completions(program.Pages(), NamesByType(), arguments), ""};
   }
   auto [command, outcome] = program.Parse(arguments);
   if (command.empty()) return outcome;

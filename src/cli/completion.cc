@@ -26,6 +26,8 @@ _stepcast() {
       line=${line%%$'\t'*}
       # bash replaces what follows the last of COMP_WORDBREAKS alone.
       case $word in *=*) line=${line#"${word%=*}="} ;; esac
+      # The value follows at once.
+      case $line in *=) compopt -o nospace 2>/dev/null ;; esac
       COMPREPLY+=("$line")
     fi
   done < <("${COMP_WORDS[0]}" complete "${COMP_WORDS[@]:1:COMP_CWORD-1}" "$word" 2>/dev/null)
@@ -41,20 +43,23 @@ constexpr const char* kZsh = R"(#compdef stepcast
 # Completion of stepcast for zsh: put it as _stepcast into a folder of $fpath.
 _stepcast() {
   local line word
-  local -a offered
+  local -a offered keys
   local files=no
   while IFS= read -r line; do
     if [[ $line == :files ]]; then
       files=yes
     else
       word=${line%%$'\t'*}
-      if [[ $line == *$'\t'* ]]; then
+      if [[ $word == *= ]]; then
+        keys+=("$word")
+      elif [[ $line == *$'\t'* ]]; then
         offered+=("${word//:/\\:}:${line#*$'\t'}")
       else
         offered+=("${word//:/\\:}")
       fi
     fi
   done < <($words[1] complete "${(@)words[2,CURRENT]}" 2>/dev/null)
+  (( $#keys )) && compadd -S '' -a keys  # the value follows at once
   (( $#offered )) && _describe -t values stepcast offered
   [[ $files == yes ]] && _files
 }
@@ -113,9 +118,11 @@ const OptionPage* FindOption(const CommandPage& page, std::string_view name) {
   return nullptr;
 }
 
+using Names = std::map<std::string, std::vector<std::string>>;
+
 class Offer {
  public:
-  explicit Offer(std::string_view begin) : begin_(begin) {}
+  Offer(std::string_view begin, const Names& names) : begin_(begin), names_(names) {}
 
   void Add(const std::string& word, const std::string& help) {
     if (word.starts_with(begin_)) text_ += help.empty() ? word + "\n" : word + "\t" + help + "\n";
@@ -123,12 +130,20 @@ class Offer {
   // Of an option or argument; `before` the value: "--json=".
   void AddValues(const OptionPage& option, const std::string& before) {
     for (const std::string& word : option.words) Add(before + word, "");
-    if (option.words.empty()) text_ += std::string(kFilesToo) + "\n";
+    const auto names = names_.find(option.type);
+    if (names != names_.end()) {
+      for (const std::string& name : names->second) Add(before + name, "");
+    }
+    // A key is no file; its value may be one.
+    const bool key =
+        option.type.starts_with("KEY=") && begin_.find('=', before.size()) == begin_.npos;
+    if (option.words.empty() && !key) text_ += std::string(kFilesToo) + "\n";
   }
   std::string Take() { return std::move(text_); }
 
  private:
   const std::string_view begin_;
+  const Names& names_;
   std::string text_;
 };
 
@@ -146,12 +161,12 @@ std::string CompletionScript(const std::string& shell) {
   return kZsh;
 }
 
-std::string Completions(const std::vector<CommandPage>& pages,
+std::string Completions(const std::vector<CommandPage>& pages, const Names& names,
                         const std::vector<std::string>& words) {
   if (words.empty()) return "";
   const std::string& last = words.back();
   const auto [page, used] = PageOf(pages, words);
-  Offer offer(last);
+  Offer offer(last, names);
   // The value of an option: in the word behind it, or behind its equals sign.
   if (words.size() >= 2 && words.size() - 1 > used) {
     const OptionPage* option = FindOption(*page, words[words.size() - 2]);

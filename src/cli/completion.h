@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,10 @@ std::string CompletionScript(const std::string& shell);
 // What may stand in the place of the last of `words`, which follow the program's name: a line each,
 // a word and, behind a tab, what it means. A line of kFilesToo alone: names of files, too.
 inline constexpr const char* kFilesToo = ":files";
+// `names`: what a value of some type may be, besides a file: of "MODEL" the models that come along.
+// A name that ends with an equals sign is half of a value, "training.precision=".
 std::string Completions(const std::vector<CommandPage>& pages,
+                        const std::map<std::string, std::vector<std::string>>& names,
                         const std::vector<std::string>& words);
 
 }  // namespace stepcast::cli

@@ -1,5 +1,6 @@
 #include "src/cli/completion.h"
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,17 +18,25 @@ const std::vector<CommandPage>& Pages() {
   static const OptionPage network{
       .names = {"--network"}, .type = "NAME", .words = {"flow", "message"}, .help = "How"};
   static const OptionPage help{.names = {"-h", "--help"}, .help = "Help"};
+  static const OptionPage model{.names = {"--model"}, .type = "MODEL", .help = "Of it"};
+  static const OptionPage set{.names = {"--set"}, .type = "KEY=VALUE", .help = "Override"};
   static const OptionPage log{.names = {"LOG"}, .argument = true};
   static const std::vector<CommandPage> pages = {
       {.name = "", .about = "All", .options = {help}},
-      {.name = "simulate", .about = "Forecasts a step: long", .options = {help, network, json}},
+      {.name = "simulate",
+       .about = "Forecasts a step: long",
+       .options = {help, network, json, model, set}},
       {.name = "calibrate", .about = "Measures", .options = {help, output}},
       {.name = "calibrate import", .about = "Reads\nlogs. More", .options = {help, log}},
   };
   return pages;
 }
 
-std::string Of(const std::vector<std::string>& words) { return Completions(Pages(), words); }
+std::string Of(const std::vector<std::string>& words) {
+  static const std::map<std::string, std::vector<std::string>> names = {
+      {"MODEL", {"gpt2", "llama2-7b"}}, {"KEY=VALUE", {"a.b=", "a.c=", "d="}}};
+  return Completions(Pages(), names, words);
+}
 
 TEST(Completions, OffersCommandsThatBeginSo) {
   EXPECT_EQ(Of({""}), "simulate\tForecasts a step\ncalibrate\tMeasures\n");
@@ -39,7 +48,8 @@ TEST(Completions, OffersCommandsThatBeginSo) {
 
 TEST(Completions, OffersOptionsOfTheCommandAlone) {
   EXPECT_EQ(Of({"--h"}), "--help\tHelp\n");
-  EXPECT_EQ(Of({"simulate", "--"}), "--help\tHelp\n--network\tHow\n--json\tPrint JSON\n");
+  EXPECT_EQ(Of({"simulate", "--"}),
+            "--help\tHelp\n--network\tHow\n--json\tPrint JSON\n--model\tOf it\n--set\tOverride\n");
   EXPECT_EQ(Of({"calibrate", "import", "-"}), "--help\tHelp\n");
 }
 
@@ -55,6 +65,17 @@ TEST(Completions, LeavesFilesToTheShell) {
   EXPECT_EQ(Of({"calibrate", "--output", "a"}), ":files\n");
   EXPECT_EQ(Of({"calibrate", "import", ""}), ":files\n");
   EXPECT_EQ(Of({"calibrate", "import", "a.log", ""}), ":files\n");
+}
+
+TEST(Completions, OffersNamesThatComeAlongBesideFiles) {
+  EXPECT_EQ(Of({"simulate", "--model", "l"}), "llama2-7b\n:files\n");
+  EXPECT_EQ(Of({"simulate", "--model=g"}), "--model=gpt2\n:files\n");
+}
+
+TEST(Completions, OffersKeysAndLeavesTheirValuesToTheShell) {
+  EXPECT_EQ(Of({"simulate", "--set", "a."}), "a.b=\na.c=\n");
+  EXPECT_EQ(Of({"simulate", "--set=d"}), "--set=d=\n");
+  EXPECT_EQ(Of({"simulate", "--set", "a.b=f"}), ":files\n");
 }
 
 TEST(CompletionScript, EachShellHasOne) {

@@ -109,7 +109,7 @@ Result<Listing> Frameworks() {
   return listing;
 }
 
-Result<Listing> Settings() {
+Listing Settings() {
   Listing listing{.name = "settings",
                   .columns = {{"setting", "key"}, {"default", "default"}, {"values", "values"}},
                   .rows = {},
@@ -150,6 +150,15 @@ Outcome List(const ListOptions& options) {
                    : options.what == "settings" ? SettingsText(*listing)
                                                 : report::ListingText(*listing);
   return outcome;
+}
+
+std::map<std::string, std::vector<std::string>> NamesByType() {
+  std::vector<std::string> keys;
+  for (const auto& row : Settings().rows) keys.push_back(std::get<std::string>(row[0]) + "=");
+  return {{"KEY=VALUE", keys},
+          {"KEY=VALUES", keys},
+          {"MODEL", scenario::ShippedNames(SourceKind::kModel)},
+          {"TOPOLOGY", scenario::ShippedNames(SourceKind::kTopology)}};
 }
 
 }  // namespace stepcast::cli

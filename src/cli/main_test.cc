@@ -725,6 +725,8 @@ TEST_F(MainTest, EveryCommandHasAManualPageAndIsCompleted) {
   EXPECT_EQ(Run("completion csh").status, 2);
   EXPECT_THAT(Run("complete sim").output, StartsWith("simulate\t"));
   EXPECT_EQ(Run("complete simulate --network f").output, "flow\n");
+  EXPECT_EQ(Run("complete sweep --vary training.micro").output, "training.micro_batch_size=\n");
+  EXPECT_THAT(Run("complete init --model llama3.1-8").output, StartsWith("llama3.1-8b\n"));
   EXPECT_THAT(Run("complete validate ''").output, HasSubstr("published\t"));
 }
 

@@ -23,6 +23,7 @@
 #include "src/base/diagnostic.h"
 #include "src/emit/target.h"
 #include "src/foreign/import.h"
+#include "src/model/architecture.h"
 #include "src/scenario/load.h"
 #include "src/scenario/resolved.h"
 #include "src/scenario/resolved_scenario.h"
@@ -47,15 +48,57 @@ void Collect(const Resolved& tree, const std::string& path, Leaves& leaves) {
   leaves[path] = scenario::ToJson(tree);
 }
 
+// What of a model changes a step.
+void AddModel(const model::Architecture& model, Leaves& settings) {
+  const auto add = [&settings](const char* key, auto value) {
+    settings[key] = fmt::format("{}", value);
+  };
+  add("model.layers", model.layers);
+  add("model.hidden", model.hidden);
+  add("model.heads", model.heads);
+  add("model.kv_heads", model.kv_heads);
+  add("model.head_size", model.head_size);
+  add("model.feed_forward", model.feed_forward);
+  add("model.normalization", static_cast<int>(model.normalization));
+  add("model.activator", static_cast<int>(model.activator));
+  add("model.position", static_cast<int>(model.position));
+  add("model.tie_embeddings", model.tie_embeddings);
+  add("model.qk_norm", model.qk_norm);
+  add("model.attention_bias", model.attention_bias);
+  add("model.feed_forward_bias", model.feed_forward_bias);
+  add("model.dropout", model.dropout);
+  add("model.attention_dropout", model.attention_dropout);
+  add("model.attention_window", model.attention_window);
+  add("model.full_attention_every", model.full_attention_every);
+  add("model.latent.kv_rank", model.latent.kv_rank);
+  add("model.latent.query_rank", model.latent.query_rank);
+  add("model.latent.plain_head", model.latent.plain_head);
+  add("model.latent.rotary_head", model.latent.rotary_head);
+  add("model.latent.value_head", model.latent.value_head);
+  add("model.experts.count", model.experts.count);
+  add("model.experts.per_token", model.experts.per_token);
+  add("model.experts.feed_forward", model.experts.feed_forward);
+  add("model.experts.shared_feed_forward", model.experts.shared_feed_forward);
+  add("model.experts.leading_dense", model.experts.leading_dense);
+  add("model.experts.every", model.experts.every);
+  add("model.experts.scores", static_cast<int>(model.experts.scores));
+  add("model.experts.groups", model.experts.groups);
+  add("model.experts.groups_per_token", model.experts.groups_per_token);
+  add("model.experts.balancing_bias", model.experts.balancing_bias);
+  add("model.further_tokens", model.further_tokens);
+}
+
 // The settings of a plan, with all defaults.
 Leaves SettingsOf(const Scenario& scenario) {
   Leaves all, settings;
   Collect(scenario.resolved, "", all);
   for (const auto& [key, value] : all) {
-    for (const char* section : {"training.", "parallelism.", "data_parallel."}) {
+    for (const char* section : {"training.", "parallelism.", "experts.", "data_parallel."}) {
       if (key.starts_with(section)) settings[key] = value;
     }
   }
+  const auto* model = std::get_if<model::Architecture>(&scenario.model->source);
+  if (model != nullptr) AddModel(*model, settings);
   return settings;
 }
 
@@ -90,7 +133,8 @@ const Program kPrograms[] = {
      "megatron.args",
      "megatron",
      {},
-     {},
+     // What tokens choose; a limit follows from the model's groups.
+     {"experts.imbalance", "experts.node_limit"},
      {"--seq-length ", "--global-batch-size ", "--micro-batch-size ",
       "--tensor-model-parallel-size ", "--context-parallel-size "}},
     {"DeepSpeed",
@@ -102,7 +146,7 @@ const Program kPrograms[] = {
       "training.activation_checkpointing", "training.checkpointed_blocks",
       "training.checkpoint_early_stop", "training.recompute_modules",
       "training.blocks_per_checkpoint", "training.attention", "training.compile", "training.lora",
-      "training.frozen_dtype", "training.deterministic", "parallelism"},
+      "training.frozen_dtype", "training.deterministic", "parallelism", "experts"},
      {"\"train_micro_batch_size_per_gpu\": ", "\"gradient_accumulation_steps\": ",
       "\"reduce_bucket_size\": "}},
 };
