@@ -26,8 +26,9 @@ TEST(LayerPattern, NothingElseIsEvaluated) {
                            "f()", "[0]*[1]", "[1]*10000+[1]", "[1]*0"}) {
     EXPECT_FALSE(ParseLayerPattern(Value::Text(text)).has_value()) << text;
   }
-  EXPECT_FALSE(ParseLayerPattern(Value::Text(std::string(50, '(') + "[0]" + std::string(50, ')')))
-                   .has_value());
+  std::string nested(50, '(');
+  nested.append("[0]").append(50, ')');
+  EXPECT_FALSE(ParseLayerPattern(Value::Text(nested)).has_value());
 }
 
 }  // namespace
