@@ -334,9 +334,9 @@ RC_GTEST_PROP(RealTopologyTest, NothingBeatsTheBound, ()) {
   // The bytes on the wire, in floating point, over the raw bandwidth.
   const double wire_seconds =
       price.wire_bytes_per_rank / static_cast<double>(path.ring_bandwidth.bytes_per_second());
-  // A price is a day at most (kLongestTime).
+  // A price is a whole number of picoseconds, and a day at most (kLongestTime).
   const double least = std::min(wire_seconds, kLongestTime.seconds());
-  RC_ASSERT(price.demand.alone().seconds() >= least * (1 - 1e-12));
+  RC_ASSERT(price.demand.alone().seconds() >= least * (1 - 1e-12) - 1e-12);
   RC_ASSERT(MeasurementBound(kind, bytes, path) <= price.demand.alone());
   for (double share : price.demand.share) RC_ASSERT(share >= 0 && share <= 1);
 }
