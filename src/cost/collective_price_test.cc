@@ -336,7 +336,11 @@ RC_GTEST_PROP(RealTopologyTest, NothingBeatsTheBound, ()) {
       price.wire_bytes_per_rank / static_cast<double>(path.ring_bandwidth.bytes_per_second());
   // A price is a whole number of picoseconds, and a day at most (kLongestTime).
   const double least = std::min(wire_seconds, kLongestTime.seconds());
-  RC_ASSERT(price.demand.alone().seconds() >= least * (1 - 1e-12) - 1e-12);
+  // Of an all-to-all on nodes with several ranks a part stays in the node, and does not cross the
+  // ring's slowest link.
+  const bool all_cross =
+      kind != CollectiveKind::kAllToAll || path.nodes == 1 || path.ranks_per_node == 1;
+  RC_ASSERT(!all_cross || price.demand.alone().seconds() >= least * (1 - 1e-12) - 1e-12);
   RC_ASSERT(MeasurementBound(kind, bytes, path) <= price.demand.alone());
   for (double share : price.demand.share) RC_ASSERT(share >= 0 && share <= 1);
 }
