@@ -193,8 +193,7 @@ void ReadBatch(Reading& reading) {
   } else if (reading.draft().Find("training.micro_batch_size") == nullptr &&
              !IsAuto(reading, "train_batch_size") && reading.Integer("train_batch_size")) {
     const std::int64_t batch = *reading.Integer("train_batch_size");
-    const std::int64_t steps =
-        reading.draft().Integer("training.gradient_accumulation").value_or(1);
+    const std::int64_t steps = reading.draft().Degree("training.gradient_accumulation");
     const auto devices = reading.devices();
     if (devices && batch % (steps * *devices) == 0) {
       reading.Set("training.micro_batch_size", fmt::format("{}", batch / (steps * *devices)),

@@ -7,6 +7,7 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "src/base/printable.h"
 #include "src/foreign/setting.h"
 
 namespace stepcast::foreign {
@@ -53,6 +54,12 @@ void Draft::Override(std::string_view key, std::string value, const std::string&
   if (value == "null") return;
   entries_.push_back({std::string(key), std::move(value), option.substr(0, option.find(' ')),
                       Location{option, 0, 0}});
+}
+
+void Draft::Report(Diagnostic mistake) {
+  mistake.message = Printable(mistake.message);
+  mistake.hint = Printable(mistake.hint);
+  mistakes_.push_back(std::move(mistake));
 }
 
 void Draft::Omit(Location location, std::string option, std::string consequence) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -37,7 +39,8 @@ class Draft {
   void Override(std::string_view key, std::string value, const std::string& option);
 
   void Omit(Location location, std::string option, std::string consequence);
-  void Report(Diagnostic mistake) { mistakes_.push_back(std::move(mistake)); }
+  // The files' own words in its sentences are escaped: each sentence stays on one line.
+  void Report(Diagnostic mistake);
   // What `subject` says depends on a variable of which nothing is known; `words`: what the file
   // compares it with. A mistake; once for each variable.
   void AskForVariable(const std::string& name, const std::string& subject, const Location& location,
@@ -58,6 +61,11 @@ class Draft {
   bool Covers(std::string_view key) const;
   // The value as a whole number; nothing where there is none or it is no number.
   std::optional<std::int64_t> Integer(std::string_view key) const;
+  // A number of ranks, stages or micro-batches to count with, from 1 to ten thousand. Others, which
+  // the reader of scenarios refuses, count as the nearest of these; 1 where the key has no value.
+  std::int64_t Degree(std::string_view key) const {
+    return std::clamp<std::int64_t>(Integer(key).value_or(1), 1, 10'000);
+  }
   void Remove(std::string_view key);
 
   const std::vector<Entry>& entries() const { return entries_; }

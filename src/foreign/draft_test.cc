@@ -30,6 +30,25 @@ TEST(Draft, TwoFilesMustAgree) {
   EXPECT_EQ(draft.mistakes()[0].location.file, "ds.json");
 }
 
+TEST(Draft, SentencesStayOnOneLine) {
+  Draft draft;
+  draft.State("training.micro_batch_size", "2", kHere);
+  draft.State("training.micro_batch_size", "4\n5", kThere);
+  ASSERT_EQ(draft.mistakes().size(), 1u);
+  EXPECT_EQ(draft.mistakes()[0].message.find('\n'), std::string::npos);
+  EXPECT_EQ(draft.mistakes()[0].hint,
+            "say which of the two holds: --set training.micro_batch_size=4\\n5");
+}
+
+TEST(Draft, DegreesAreCountedWithAsWhatTheyCanBe) {
+  Draft draft;
+  EXPECT_EQ(draft.Degree("parallelism.tensor"), 1);
+  draft.State("parallelism.tensor", "0", kHere);
+  draft.State("parallelism.pipeline", "1000000000", kHere);
+  EXPECT_EQ(draft.Degree("parallelism.tensor"), 1);
+  EXPECT_EQ(draft.Degree("parallelism.pipeline"), 10'000);
+}
+
 TEST(Draft, TheCommandLineSettlesIt) {
   Draft draft;
   draft.Override("training.micro_batch_size", "1", "--set training.micro_batch_size=1");

@@ -663,7 +663,10 @@ void ReadUnevenStages(Reading& reading, std::int64_t stages) {
   const char* option =
       first ? "decoder-first-pipeline-num-layers" : "decoder-last-pipeline-num-layers";
   const std::int64_t ends = (first ? 1 : 0) + (last ? 1 : 0);
-  const std::int64_t between = layers.value_or(0) - first.value_or(0) - last.value_or(0);
+  const auto counted = [](const std::optional<std::int64_t>& blocks) {
+    return std::clamp<std::int64_t>(blocks.value_or(0), -1'000'000, 1'000'000);
+  };
+  const std::int64_t between = counted(layers) - counted(first) - counted(last);
   if (!layers || stages <= ends || between % (stages - ends) != 0 ||
       reading.draft().Integer("parallelism.virtual_stages").value_or(1) > 1) {
     reading.Omit(option, "stages have equal parts: state parallelism.stage_layers");
@@ -679,7 +682,7 @@ void ReadPipeline(Reading& reading) {
   if (Has(reading, "no-align-grad-reduce")) {
     reading.Set("data_parallel.align_grad_reduce", "false", "no-align-grad-reduce");
   }
-  const std::int64_t stages = reading.draft().Integer("parallelism.pipeline").value_or(1);
+  const std::int64_t stages = reading.draft().Degree("parallelism.pipeline");
   if (stages == 1) return;
   const std::string_view key = "parallelism.virtual_stages";
   const auto chunks = reading.Integer("num-virtual-stages-per-pipeline-rank");
@@ -688,7 +691,7 @@ void ReadPipeline(Reading& reading) {
   if (chunks && *chunks > 1) {
     reading.Set(key, fmt::format("{}", *chunks), "num-virtual-stages-per-pipeline-rank");
   } else if (of_chunk && *of_chunk > 0 && layers) {
-    const std::int64_t virtual_stages = *layers / (stages * *of_chunk);
+    const std::int64_t virtual_stages = *layers / *of_chunk / stages;
     if (virtual_stages > 1) {
       reading.Set(key, fmt::format("{}", virtual_stages), "num-layers-per-virtual-pipeline-stage");
     }
@@ -817,9 +820,9 @@ void ReadSharding(Reading& reading) {
   const std::string_view instances = "num-distributed-optimizer-instances";
   const std::int64_t copies = reading.Integer(instances).value_or(1);
   if (copies == 1) return;
-  std::int64_t others = copies;
+  std::int64_t others = std::clamp<std::int64_t>(copies, 1, 1'000);
   for (const char* axis : {"parallelism.tensor", "parallelism.pipeline", "parallelism.context"}) {
-    others *= reading.draft().Integer(axis).value_or(1);
+    others *= reading.draft().Degree(axis);
   }
   if (!reading.devices() || *reading.devices() % others != 0) {
     reading.Wrong(instances, "the ranks that share one copy follow from the number of GPUs",

@@ -60,12 +60,58 @@ std::optional<Location> TooDeep(std::string_view text, const std::string& file) 
   return std::nullopt;
 }
 
+// Where a character beyond ASCII stands outside of strings and comments, which is no TOML; nothing:
+// nowhere. The library takes some of them for what cannot be (is_non_ascii_horizontal_whitespace of
+// 3.3: U+3001 to U+3257), and goes on from there as it happens to.
+std::optional<Location> BeyondAscii(std::string_view text, const std::string& file) {
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";  // of the byte order, at the beginning
+  int line = 1, column = 1;
+  std::string_view closing;  // of the string or comment that is open
+  for (std::size_t at = text.starts_with(kMark) ? kMark.size() : 0; at < text.size();) {
+    const std::string_view rest = text.substr(at);
+    std::size_t length = 1;
+    if (!closing.empty()) {
+      if (rest.starts_with(closing) || (closing.size() == 1 && rest.front() == '\n')) {
+        length = rest.front() == '\n' ? 1 : closing.size();
+        closing = {};
+      } else if (closing.front() == '"' && rest.front() == '\\' && rest.size() > 1) {
+        length = 2;
+      }
+    } else if (static_cast<unsigned char>(rest.front()) >= 0x80) {
+      return Location{file, line, column};
+    } else if (rest.front() == '#') {
+      closing = "\n";
+    } else {
+      for (const std::string_view quote : {"\"\"\"", "'''", "\"", "'"}) {
+        if (!rest.starts_with(quote)) continue;
+        closing = quote;
+        length = quote.size();
+        break;
+      }
+    }
+    for (const char c : rest.substr(0, length)) {
+      ++column;
+      if (c != '\n') continue;
+      ++line;
+      column = 1;
+    }
+    at += length;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Result<Document> ParseToml(std::string_view text, const std::string& file) {
   if (const auto deep = TooDeep(text, file)) {
     return tl::make_unexpected(
         Diagnostics{{"foreign.syntax", *deep, "not well-formed TOML: a line has more than 200 dots",
+                     "mend the line; TOML is described at toml.io"}});
+  }
+  if (const auto beyond = BeyondAscii(text, file)) {
+    return tl::make_unexpected(
+        Diagnostics{{"foreign.syntax", *beyond,
+                     "not well-formed TOML: characters beyond ASCII stand in strings and comments",
                      "mend the line; TOML is described at toml.io"}});
   }
   const toml::parse_result parsed = toml::parse(text, file);

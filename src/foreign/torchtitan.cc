@@ -252,9 +252,9 @@ void ReadDataParallel(Reading& reading) {
     return;
   }
   if (!replicates) return;
-  std::int64_t others = replicas;
+  std::int64_t others = std::clamp<std::int64_t>(replicas, 1, 1'000);
   for (const char* axis : {"parallelism.tensor", "parallelism.pipeline", "parallelism.context"}) {
-    others *= reading.draft().Integer(axis).value_or(1);
+    others *= reading.draft().Degree(axis);
   }
   if (!reading.devices() || *reading.devices() % others != 0) {
     reading.Wrong(kShard, "the ranks that share one copy follow from the number of GPUs",
@@ -287,7 +287,7 @@ void ReadExperts(Reading& reading) {
 // A pipeline's micro-batches are made of one local batch.
 void ReadSchedule(Reading& reading) {
   const std::string_view option = "parallelism.pipeline_parallel_schedule";
-  const std::int64_t stages = reading.draft().Integer("parallelism.pipeline").value_or(1);
+  const std::int64_t stages = reading.draft().Degree("parallelism.pipeline");
   if (stages == 1) return;
   const std::string name = reading.Text(option);
   if (const auto word = WordFor(kSchedules, name)) {
@@ -297,13 +297,16 @@ void ReadSchedule(Reading& reading) {
   }
   const std::string_view per_stage = "parallelism.pipeline_parallel_layers_per_stage";
   const auto most = reading.Integer(per_stage);
-  if (!most || *most < 1) return;
+  if (!most || *most < 1 || *most > 1'000'000) return;
   // The embedding and the head count as so many layers.
-  const std::int64_t ends =
-      reading.Integer("parallelism.pipeline_parallel_first_stage_less_layers").value_or(1) +
-      reading.Integer("parallelism.pipeline_parallel_last_stage_less_layers").value_or(1);
+  const auto less = [&reading](std::string_view key) {
+    return std::clamp<std::int64_t>(reading.Integer(key).value_or(1), 0, 1'000'000);
+  };
+  const std::int64_t ends = less("parallelism.pipeline_parallel_first_stage_less_layers") +
+                            less("parallelism.pipeline_parallel_last_stage_less_layers");
   const auto layers = reading.layers();
-  const std::int64_t chunks = layers ? (*layers + ends + *most - 1) / *most : 0;
+  const std::int64_t chunks =
+      layers ? (std::clamp<std::int64_t>(*layers, 0, 1'000'000) + ends + *most - 1) / *most : 0;
   if (chunks > 0 && chunks % stages == 0) {
     reading.Set("parallelism.virtual_stages", fmt::format("{}", chunks / stages), per_stage);
   } else {
@@ -396,7 +399,7 @@ void ReadBatch(Reading& reading) {
                                      ? "training.batch_size"
                                      : "training.local_batch_size";
   const std::int64_t batch = reading.Integer(local).value_or(8);
-  const std::int64_t stages = reading.draft().Integer("parallelism.pipeline").value_or(1);
+  const std::int64_t stages = reading.draft().Degree("parallelism.pipeline");
   const std::string_view micro = "parallelism.pipeline_parallel_microbatch_size";
   const std::int64_t micro_batch =
       stages > 1 ? std::max<std::int64_t>(reading.Integer(micro).value_or(1), 1) : batch;
@@ -407,7 +410,8 @@ void ReadBatch(Reading& reading) {
   if (sequences > 0) {
     reading.Set("training.global_batch_size", fmt::format("{}", sequences), global);
   } else {
-    reading.Set("training.gradient_accumulation", fmt::format("{}", batch / micro_batch),
+    reading.Set("training.gradient_accumulation",
+                fmt::format("{}", batch / std::max<std::int64_t>(micro_batch, 1)),
                 stages > 1 ? local : global);
   }
 }
@@ -479,7 +483,7 @@ void ReadTokens(Reading& reading) {
                 fmt::format("{} tokens", in_step));
     return;
   }
-  const std::int64_t stages = reading.draft().Integer("parallelism.pipeline").value_or(1);
+  const std::int64_t stages = reading.draft().Degree("parallelism.pipeline");
   const std::string_view count = "parallelism.num_pp_microbatches";
   const std::int64_t micro_batches = stages > 1 ? reading.Integer(count).value_or(1) : 1;
   reading.Set("training.gradient_accumulation", fmt::format("{}", micro_batches),
