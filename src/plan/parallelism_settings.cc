@@ -114,7 +114,8 @@ std::vector<ParallelismSetting> Rows() {
        .values = "the order of a stage's passes: `1f1b`, `interleaved_1f1b` (`megatron` has these "
                  "two), `gpipe`, `breadth_first`, `zb_v`, `dualpipe_v` (`fsdp2` has these six), "
                  "`zb_h1`, `zb_h2`, `v_half`, `v_min`, or a CSV file of "
-                 "actions ([below](#pipeline-schedules)), relative to the scenario's folder; "
+                 "actions ([format](other-tools.md#pipeline-schedules)), relative to the "
+                 "scenario's folder; "
                  "`stepcast schedule` draws it",
        .default_value = "`1f1b`; with virtual stages `interleaved_1f1b`"},
       {.key = "virtual_stages",

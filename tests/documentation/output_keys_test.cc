@@ -1,4 +1,5 @@
-// docs/formats.md lists the keys that commands print with `--json`, and no others.
+// docs/formats/output.md and sweeps.md list the keys that commands print with `--json`, and no
+// others.
 
 #include <algorithm>
 #include <fstream>
@@ -64,7 +65,7 @@ std::string Read(const std::string& path) {
 // The keys in the first column of the tables of a section; those of its first table after `prefix`,
 // if there is one. "`losers[].set`, `.reason`" are losers[].set and losers[].reason.
 Keys Documented(const std::string& heading, const std::string& prefix = "") {
-  const std::string text = Read("docs/formats.md");
+  const std::string text = Read("docs/formats/output.md") + Read("docs/formats/sweeps.md");
   const std::size_t begin = text.find("\n## " + heading + "\n");
   EXPECT_NE(begin, std::string::npos) << heading;
   const std::string section = text.substr(begin, text.find("\n## ", begin + 1) - begin);

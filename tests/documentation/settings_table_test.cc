@@ -1,4 +1,5 @@
-// docs/formats.md has the tables of settings that the program has.
+// The pages of docs/formats about sections of a scenario have the tables of settings that the
+// program has.
 //
 //   bazel test //tests/documentation:settings_table_test
 //   bazel run //tests/documentation:settings_table_test -- --update     # writes it anew
@@ -19,7 +20,6 @@
 namespace stepcast {
 namespace {
 
-constexpr const char* kDocument = "docs/formats.md";
 bool update = false;
 
 // "fsdp2", "reference (stages 1 to 3)", "megatron (stage 1: a note)".
@@ -77,10 +77,11 @@ std::string Read(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-void ExpectTable(const char* section, const std::string& table) {
+void ExpectTable(const char* section, const char* page, const std::string& table) {
   const char* const workspace = std::getenv("BUILD_WORKSPACE_DIRECTORY");
   ASSERT_TRUE(!update || workspace != nullptr) << "--update needs bazel run";
-  const std::string path = update ? fmt::format("{}/{}", workspace, kDocument) : kDocument;
+  const std::string path =
+      fmt::format("{}docs/formats/{}.md", update ? fmt::format("{}/", workspace) : "", page);
   const std::string document = Read(path);
   const std::string begin_line = fmt::format("<!-- settings of {}: begin -->\n", section);
   const std::size_t begin = document.find(begin_line);
@@ -97,11 +98,15 @@ void ExpectTable(const char* section, const std::string& table) {
       << "bazel run //tests/documentation:settings_table_test -- --update";
 }
 
-TEST(SettingsTable, OfTraining) { ExpectTable("training", Table(plan::TrainingSettings())); }
-TEST(SettingsTable, OfParallelism) { ExpectTable("parallelism", TableOfAxes()); }
-TEST(SettingsTable, OfExperts) { ExpectTable("experts", Table(plan::MixtureSettings())); }
+TEST(SettingsTable, OfTraining) {
+  ExpectTable("training", "training", Table(plan::TrainingSettings()));
+}
+TEST(SettingsTable, OfParallelism) { ExpectTable("parallelism", "parallelism", TableOfAxes()); }
+TEST(SettingsTable, OfExperts) {
+  ExpectTable("experts", "experts", Table(plan::MixtureSettings()));
+}
 TEST(SettingsTable, OfDataParallel) {
-  ExpectTable("data_parallel", Table(plan::DataParallelSettings()));
+  ExpectTable("data_parallel", "data-parallel", Table(plan::DataParallelSettings()));
 }
 
 }  // namespace
