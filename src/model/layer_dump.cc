@@ -1,0 +1,104 @@
+#include "src/model/layer_dump.h"
+
+#include <string_view>
+#include <vector>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+
+namespace stepcast::model {
+namespace {
+
+void AddValues(std::string& text, std::string_view table, const std::vector<Activation>& values) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    text += fmt::format("{} {}: {} {}{}\n", table, i, values[i].name, values[i].bytes.count(),
+                        values[i].registered ? " registered" : "");
+  }
+}
+
+void AddTemporaries(std::string& text, std::string_view pass, const std::vector<Bytes>& tensors) {
+  text += fmt::format("{} temporaries:", pass);
+  for (const Bytes bytes : tensors) text += fmt::format(" {}", bytes.count());
+  text += '\n';
+}
+
+void AddNumbers(std::string& text, std::string_view what, const std::vector<int>& numbers) {
+  if (!numbers.empty()) text += fmt::format(" {} {}", what, fmt::join(numbers, " "));
+}
+
+std::string UseText(const ValueUse& use) {
+  static constexpr const char* kTables[] = {"saved", "recomputed", "communicated", "deferred",
+                                            "handed back"};
+  static constexpr const char* kContents[] = {"sum", "gathered", "sent"};
+  return fmt::format("{} {} {} {}/{} parts {} {} {}", use.write ? "writes" : "reads",
+                     kTables[static_cast<int>(use.table)], use.index, use.range.piece,
+                     use.range.pieces, use.parts, Name(use.type),
+                     kContents[static_cast<int>(use.content)]);
+}
+
+std::string KernelText(const Kernel& k) {
+  return fmt::format(
+      "{} kind {} {} [{} {} {} {}] keys {} layout {} {} together {} flops {} {} bytes {} {} given "
+      "{} {} sums {} {} access {} flash {} {} issuer {}",
+      k.name, static_cast<int>(k.kind), Name(k.data_type), k.batch, k.m, k.n, k.k, k.key_heads,
+      static_cast<int>(k.layout), k.adds_to_fp32, k.together, k.flops, k.model_flops,
+      k.read.count(), k.written.count(), k.given.picoseconds(), k.on_host, k.summed_tokens,
+      k.summed_columns, static_cast<int>(k.access), static_cast<int>(k.flash), k.causal,
+      static_cast<int>(k.issuer));
+}
+
+void AddOperations(std::string& text, std::string_view pass,
+                   const std::vector<Operation>& operations) {
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    const Operation& operation = operations[i];
+    text += fmt::format("{} {}: ", pass, i);
+    if (operation.group) {
+      const GroupOperation& group = *operation.group;
+      text += fmt::format("{} over {} distance {} on {} bytes {} {}, {}, {}",
+                          Name(group.collective), parallel::NameOf(group.axes), group.distance,
+                          group.multiprocessors.value_or(-1), group.bytes.count(), Name(group.type),
+                          UseText(group.source), UseText(group.target));
+    } else {
+      text += KernelText(operation.kernel);
+    }
+    AddNumbers(text, "parameters", operation.parameters);
+    AddNumbers(text, "gradients", operation.gradients);
+    AddNumbers(text, "creates", operation.creates);
+    AddNumbers(text, "defers", operation.defers);
+    AddNumbers(text, "begins", operation.begins);
+    AddNumbers(text, "ends", operation.ends);
+    AddNumbers(text, "waits for", operation.waits);
+    if (operation.host_waits_for != Operation::kNoWait) {
+      text += fmt::format(" host waits for {}", operation.host_waits_for);
+    }
+    for (const ValueUse& use : operation.uses) text += ", " + UseText(use);
+    text += '\n';
+  }
+}
+
+}  // namespace
+
+std::string Dump(const LayerWork& work) {
+  std::string text;
+  AddValues(text, "saved", work.saved);
+  AddValues(text, "recomputed", work.recomputed);
+  AddValues(text, "communicated", work.communicated);
+  AddValues(text, "deferred", work.deferred);
+  AddNumbers(text, "saved for weights:", work.saved_for_weights);
+  text += fmt::format("\ninput {} output {} handed back {}{}{}\n", work.input, work.output.count(),
+                      work.handed_back.count(),
+                      work.defers_gradient_of_output ? " gradient of output deferred" : "",
+                      work.continues_checkpoint ? " continues a checkpoint" : "");
+  AddTemporaries(text, "forward", work.forward_temporaries);
+  AddTemporaries(text, "backward", work.backward_temporaries);
+  AddTemporaries(text, "backward input", work.backward_input.temporaries);
+  AddTemporaries(text, "backward weight", work.backward_weight.temporaries);
+  AddOperations(text, "forward", work.forward);
+  AddOperations(text, "recompute", work.recompute);
+  AddOperations(text, "backward", work.backward);
+  AddOperations(text, "backward input", work.backward_input.operations);
+  AddOperations(text, "backward weight", work.backward_weight.operations);
+  return text;
+}
+
+}  // namespace stepcast::model
