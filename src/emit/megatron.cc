@@ -28,13 +28,24 @@ class Arguments {
 
 // What blocks have that its command line does not say, or that is not written here; empty: nothing.
 std::string UnsaidOf(const model::Architecture& a) {
+  if (a.experts.shared_gate && a.experts.exist()) {
+    // --moe-shared-expert-gate is younger than the arguments that are written here.
+    return "its shared experts have no gate: shared_expert_gate";
+  }
   if (a.experts.router_bias || a.experts.bias) {
     return "its routers and grouped experts have no biases";
   }
   if (a.score_cap > 0 || a.logit_cap > 0) return "it caps neither scores nor logits";
-  if (a.family == model::Family::kGemma2 || a.family == model::Family::kGemma3 ||
-      a.family == model::Family::kOlmo2) {
+  if (model::NormsBranches(a.family)) {
     return "its blocks have norms before attention and feed-forward alone";
+  }
+  if (model::ScalesEmbeddings(a.family)) return "it does not multiply embeddings by a constant";
+  if (a.parallel_residual_norms > 0) {
+    return "its feed-forward comes behind attention: parallel_residual_norms";
+  }
+  if (a.head_bias) return "its head has no bias: lm_head_bias";
+  if (a.qk_norm && model::NormsAllHeads(a.family)) {
+    return "its norms of queries and keys are over each head";
   }
   if (a.attention_chunk > 0) return "it does not attend within chunks: attention_chunk_size";
   return "";

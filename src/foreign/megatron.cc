@@ -393,11 +393,15 @@ void ReadFamily(Reading& reading) {
   const std::filesystem::path file(reading.document().file);
   reading.draft().Assume("model.name", AsYaml(Value::Text(file.stem().string())),
                          "the file's name");
+  const bool head_norms = Has(reading, "qk-layernorm") && !latent;
+  // Megatron-LM's GPT is one model with many options; what is Llama's in all that it decides has
+  // that name.
+  const bool llama = rotary && rms && gated;
   reading.Set("model.family",
-              latent    ? "deepseek"
-              : squared ? "nemotron"
-              : rotary  ? "llama"
-                        : "gpt2",
+              latent                ? "deepseek"
+              : squared             ? "nemotron"
+              : llama || head_norms ? "llama"
+                                    : "gpt2",
               latent ? std::string_view("multi-latent-attention") : position);
   reading.Set("model.position", rotary ? "rotary" : "learned", position);
   reading.Set("model.normalization", rms ? "rmsnorm" : "layernorm", "normalization");
@@ -406,6 +410,7 @@ void ReadFamily(Reading& reading) {
               : gated ? "swiglu"
                       : "gelu",
               squared ? "squared-relu" : "swiglu");
+  if (rms && !llama && !latent) reading.Set("model.norm_bias", "false", "normalization");
   const bool biases = !Has(reading, "disable-bias-linear");
   const bool of_queries = biases || Has(reading, "add-qkv-bias");
   reading.Set("model.attention_bias", Text(of_queries), "disable-bias-linear");
@@ -420,7 +425,7 @@ void ReadFamily(Reading& reading) {
     reading.Set(key, Text(!rate || rate->Number().value_or(0) > 0), option);
   }
   // Of latent attention they are norms of its vectors, which it has in any case.
-  if (Has(reading, "qk-layernorm") && !Has(reading, "multi-latent-attention")) {
+  if (head_norms) {
     reading.Set("model.use_qk_norm", "true", "qk-layernorm");
   }
 }
