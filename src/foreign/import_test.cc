@@ -167,6 +167,24 @@ TEST(Import, MegatronSaysWhichModelItIs) {
   EXPECT_EQ(ValueOf(*imported, "shard_group_size"), "2");
 }
 
+// GPT-NeoX-20B as Megatron-LM trains it but for its residuals: rotary positions, layer norms, GELU.
+TEST(Import, MegatronsGptWithRotaryPositionsIsGpt2) {
+  const auto imported = Import(
+      {.files = {Write("gpt.sh",
+                       "torchrun pretrain_gpt.py --num-layers 4 --hidden-size 1024 "
+                       "--num-attention-heads 8 --position-embedding-type rope "
+                       "--group-query-attention --num-query-groups 2 --vocab-size 32000 "
+                       "--seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 1 "
+                       "--global-batch-size 16 --bf16\n")},
+       .cluster = "dgx-h100"});
+  ASSERT_TRUE(imported.has_value()) << Format(imported.error());
+  EXPECT_EQ(ValueOf(*imported, "family"), "gpt2");
+  EXPECT_EQ(ValueOf(*imported, "position"), "rotary");
+  EXPECT_EQ(ValueOf(*imported, "normalization"), "layernorm");
+  EXPECT_EQ(ValueOf(*imported, "activation"), "gelu");
+  EXPECT_EQ(ValueOf(*imported, "num_key_value_heads"), "2");
+}
+
 TEST(Import, MegatronSaysWhichExpertsThereAre) {
   const auto imported = Import(
       {.files = {Write("experts.sh",
