@@ -29,10 +29,10 @@ enum class MissingNvLinks : std::uint8_t {
 
 // The user's additions to it.
 struct ImportOptions {
-  std::string gpu;                     // names topologies/gpus/<gpu>.yaml; empty: not given
-  std::optional<Bandwidth> nic_speed;  // of each NIC's port, where the input does not tell
+  std::string gpu{};                     // names topologies/gpus/<gpu>.yaml; empty: not given
+  std::optional<Bandwidth> nic_speed{};  // of each NIC's port, where the input does not tell
   // The NICs that join nodes, by the input's names; {"all"}: all. Empty: the importer's rule.
-  std::vector<std::string> nics;
+  std::vector<std::string> nics{};
   MissingNvLinks missing_nvlinks = MissingNvLinks::kRefuse;
 
   bool AllNics() const { return nics.size() == 1 && nics.front() == "all"; }
