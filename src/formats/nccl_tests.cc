@@ -140,12 +140,39 @@ class TextReader {
     return words;
   }
 
-  // Where a line begins after Open MPI's "[1,0]<stdout>:".
+  // Where a line begins after blanks and what launchers and log collectors put before it.
   static std::size_t Start(std::string_view line) {
-    if (!line.starts_with('[')) return 0;
-    constexpr std::string_view kTag = "<stdout>:";
-    const std::size_t tag = line.find(kTag);
-    return tag == std::string_view::npos ? 0 : tag + kTag.size();
+    std::size_t start = 0;
+    for (;;) {
+      start = std::min(line.find_first_not_of(" \t", start), line.size());
+      const std::size_t tag = LengthOfTag(line.substr(start));
+      if (tag == 0) return start;
+      start += tag;
+    }
+  }
+
+  // Of what stands before a line of a program: "[1,0]<stdout>:" (Open MPI), "[pod/a/b] " (kubectl),
+  // "0: " (srun), "2026-01-31T12:00:00.5Z " (time stamps). 0: there is nothing of the kind.
+  static std::size_t LengthOfTag(std::string_view line) {
+    if (line.starts_with('[')) {
+      const std::size_t bracket = line.find(']');
+      if (bracket == std::string_view::npos) return 0;
+      for (const std::string_view stream : {"<stdout>:", "<stderr>:"}) {
+        if (line.substr(bracket + 1).starts_with(stream)) return bracket + 1 + stream.size();
+      }
+      return line.starts_with("[pod/") ? bracket + 1 : 0;
+    }
+    const std::size_t digits = std::min(line.find_first_not_of("0123456789"), line.size());
+    if (digits == 0) return 0;
+    if (line.substr(digits).starts_with(": ")) return digits + 2;
+    constexpr std::string_view kDate = "0000-00-00T00:00:00";
+    const std::size_t end = std::min(line.find(' '), line.size());
+    if (end < kDate.size()) return 0;
+    for (std::size_t i = 0; i < kDate.size(); ++i) {
+      const bool digit = line[i] >= '0' && line[i] <= '9';
+      if (kDate[i] == '0' ? !digit : line[i] != kDate[i]) return 0;
+    }
+    return end;
   }
 
   void ReadLine(std::string_view line, int number) {
@@ -206,6 +233,7 @@ class TextReader {
     } else if (is(0, "size") && is(1, "count")) {
       ReadHeading(words);
     } else if (is(0, "Out") && is(2, "bounds")) {
+      ReportCutRow();
       run_.concluded = true;
       if (std::any_of(words.begin(), words.end(),
                       [](const Word& word) { return word.text == "FAILED"; })) {
@@ -229,12 +257,18 @@ class TextReader {
     run_.nccl_version = nccl_version_;
   }
 
+  // A row with too few columns is no last one.
+  void ReportCutRow() {
+    if (cut_row_) check_.mistakes.push_back(*std::exchange(cut_row_, std::nullopt));
+  }
+
   void Close() {
     if (open_ && run_.rows.empty() && !columns_.empty() && !dropped_) {
       check_.Report("nccl-tests.cut-off", run_.location,
                     "the table has a heading and no rows: the run ended early",
                     "repeat the measurement");
     }
+    run_.cut = std::exchange(cut_row_, std::nullopt).has_value();
     if (open_ && !run_.rows.empty()) runs_.push_back(std::move(run_));
     open_ = false;
     parameters_ = false;
@@ -296,12 +330,14 @@ class TextReader {
       --measures;
       if (count >= 2) count -= 2;  // a date and a time
     }
+    ReportCutRow();
     if (measures < 3 || count < measures + 3) {
-      dropped_ = true;
-      check_.Report("nccl-tests.cut-off", words[0].location,
-                    fmt::format("the row has {} columns, its heading {}: size {}", words.size(),
-                                columns_.size(), Quoted(words[0].text)),
-                    "the log was cut, or the run ended early: repeat it, or remove the row");
+      dropped_ = dropped_ || !run_.rows.empty();
+      cut_row_ =
+          Diagnostic{"nccl-tests.cut-off", words[0].location,
+                     fmt::format("the row has {} columns, its heading {}: size {}", words.size(),
+                                 columns_.size(), Quoted(words[0].text)),
+                     "the log was cut, or the run ended early: repeat it, or remove the row"};
       return;
     }
     const auto size = Integer(words[0].text);
@@ -321,6 +357,7 @@ class TextReader {
       if (column == "time" || column == "cputime") {
         auto& time = which++ == 0 ? row.out_of_place : row.in_place;
         time = check_.ReadTime(Decimal(word.text), word.text, word.location);
+        if (i + 2 < measures) KeepTraits(words, first_word, i);
         if (i + 1 < measures && columns_[first_time_ + i + 1] == "algbw") {
           check_.CheckBandwidth(row.size, time, Decimal(words[first_word + i + 1].text),
                                 word.location);
@@ -337,9 +374,38 @@ class TextReader {
     run_.rows.push_back(std::move(row));
   }
 
+  // Of a row whose time stands at `measure`, before algbw and busbw.
+  void KeepTraits(const std::vector<Word>& words, std::size_t first_word, std::size_t measure) {
+    NcclTestsTraits& traits = run_.traits;
+    const auto column = [&](std::string_view name) {
+      return std::find(columns_.begin(), columns_.end(), name) != columns_.end();
+    };
+    if (columns_[first_time_ + measure + 1] == "algbw" &&
+        columns_[first_time_ + measure + 2] == "busbw") {
+      const auto algbw = Decimal(words[first_word + measure + 1].text);
+      const auto busbw = Decimal(words[first_word + measure + 2].text);
+      if (algbw && busbw && *algbw > traits.algbw) {
+        traits.algbw = *algbw;
+        traits.busbw = *busbw;
+      }
+    }
+    // Behind size, count and type.
+    constexpr std::size_t kBefore = 3;
+    if (column("redop")) traits.reduces = false;
+    if (column("root")) traits.rooted = false;
+    for (std::size_t i = kBefore; i < first_word; ++i) {
+      if (const auto root = Integer(words[i].text)) {
+        traits.rooted = *root >= 0;
+      } else {
+        traits.reduces = words[i].text != "none";
+      }
+    }
+  }
+
   std::string_view text_;
   std::string file_;
   Checker check_;
+  std::optional<Diagnostic> cut_row_;  // the last row was one, if nothing follows
   std::vector<NcclTestsRun> runs_;
   NcclTestsRun run_;
   bool open_ = false;

@@ -532,6 +532,7 @@ class Reader {
   }
 
   void ChooseNics() {
+    if (!options_.nics.empty() && !options_.AllNics()) LeaveOutOtherNics();
     Bandwidth fastest;
     for (const int nic : Of(DeviceKind::kNic)) {
       Place& place = At(nic);
@@ -545,7 +546,7 @@ class Reader {
     }
     for (const int nic : Of(DeviceKind::kNic)) {
       Place& place = At(nic);
-      if (place.speed == fastest) continue;
+      if (place.speed == fastest || options_.AllNics()) continue;
       place.gone = true;
       Note(fmt::format("NIC {} of {} is left out: nodes communicate over those of {}",
                        Quoted(place.name), FormatBandwidth(place.speed), FormatBandwidth(fastest)));
@@ -555,6 +556,30 @@ class Reader {
       Note(kFabricNote);
     } else {
       Note("the input lists no NIC: a node that stands alone");
+    }
+  }
+
+  // Those that --nics does not name.
+  void LeaveOutOtherNics() {
+    std::set<std::string> unknown(options_.nics.begin(), options_.nics.end());
+    std::string left_out;
+    for (const int nic : Of(DeviceKind::kNic)) {
+      Place& place = At(nic);
+      if (std::find(options_.nics.begin(), options_.nics.end(), place.name) !=
+          options_.nics.end()) {
+        unknown.erase(place.name);
+        continue;
+      }
+      place.gone = true;
+      left_out += fmt::format("{}{}", left_out.empty() ? "" : ", ", place.name);
+    }
+    for (const std::string& name : unknown) {
+      Report("topology.unknown-nic", {"--nics " + name, 0, 0},
+             fmt::format("the file has no NIC of this name: {}", Quoted(name)),
+             "name them as <net> does, or write --nics all");
+    }
+    if (!left_out.empty()) {
+      Note(fmt::format("NICs that --nics does not name are left out: {}", left_out));
     }
   }
 
@@ -757,11 +782,9 @@ class Reader {
         }
       }
     }
-    if (model != nullptr && model->nvlinks > 0 && direct.empty() && to_switches.empty()) {
-      Note(
-          fmt::format("the input lists no NVLinks, and a {} has {}: NCCL finds them when it runs, "
-                      "and NCCL_TOPO_DUMP_FILE then has them",
-                      model->name, model->nvlinks));
+    if (direct.empty() && to_switches.empty() && gpus.size() > 1 && mistakes_.empty()) {
+      AssumeNvLinks(model, static_cast<int>(gpus.size()));
+      return;
     }
     int next = 0;
     for (auto& [target, index] : nvswitches) index = next++;
@@ -780,6 +803,41 @@ class Reader {
       Add(LinkKind::kNvLink, DeviceKind::kGpu, pair.first, DeviceKind::kNvSwitch, pair.second,
           link.first, kNvLinkLatency, link.second);
     }
+  }
+
+  // The input lists no NVLinks.
+  void AssumeNvLinks(const GpuModel* model, int gpus) {
+    if (model == nullptr || model->nvlinks == 0) return;
+    if (options_.missing_nvlinks == MissingNvLinks::kRefuse) {
+      Report(
+          "topology.no-nvlinks", LocationOf(root_),
+          fmt::format("the input lists no NVLinks, and a {} has {}: NCCL finds them when it runs",
+                      model->name, model->nvlinks),
+          "dump it with NCCL_TOPO_DUMP_FILE; or write --nvlink assume, if they are those of a "
+          "usual server, or --nvlink none");
+      return;
+    }
+    if (options_.missing_nvlinks == MissingNvLinks::kNone) {
+      Note(fmt::format("the input lists no NVLinks, and none are taken to be there; a {} has {}",
+                       model->name, model->nvlinks));
+      return;
+    }
+    constexpr int kMostDirect = 4;
+    const bool direct = gpus <= kMostDirect && model->nvlinks % (gpus - 1) == 0;
+    for (int i = 0; i < gpus; ++i) {
+      if (!direct) {
+        Add(LinkKind::kNvLink, DeviceKind::kGpu, i, DeviceKind::kNvSwitch, 0, model->nvlinks,
+            kNvLinkLatency, model->nvlink);
+      }
+      for (int j = i + 1; direct && j < gpus; ++j) {
+        Add(LinkKind::kNvLink, DeviceKind::kGpu, i, DeviceKind::kGpu, j,
+            model->nvlinks / (gpus - 1), kNvLinkLatency, model->nvlink);
+      }
+    }
+    node_type_.devices[static_cast<std::size_t>(DeviceKind::kNvSwitch)] = direct ? 0 : 1;
+    Note(fmt::format("the input lists no NVLinks: assumed are the {} of a {}, {}", model->nvlinks,
+                     model->name,
+                     direct ? "as many to each other GPU" : "to one switch that carries all"));
   }
 
   // NVLink-C2C of Grace: `bw` in MB/s for each of `count` links.

@@ -48,6 +48,22 @@ std::string WithoutEscapes(std::string_view text) {
   return plain;
 }
 
+// Bars of tables, and what comments put before a line, replaced by blanks.
+std::string WithoutQuoting(std::string text) {
+  std::replace(text.begin(), text.end(), '|', ' ');
+  bool at_start = true;
+  for (char& c : text) {
+    if (c == '\n') {
+      at_start = true;
+    } else if (at_start && (c == '>' || c == '#' || c == '/' || c == '*')) {
+      c = ' ';
+    } else if (c != ' ' && c != '\t' && c != '\r') {
+      at_start = false;
+    }
+  }
+  return text;
+}
+
 std::vector<Row> RowsOf(std::string_view text, const std::string& file) {
   std::vector<Row> rows(1);
   std::size_t line_start = 0;
@@ -104,12 +120,12 @@ class Sets {
 class Reader {
  public:
   Reader(std::string_view text, const std::string& file, const ImportOptions& options)
-      : text_(WithoutEscapes(text)), file_(file), options_(options) {}
+      : text_(WithoutQuoting(WithoutEscapes(text))), file_(file), options_(options) {}
 
   Result<ImportedTopology> Run() {
     if (!CheckText(text_, file_, mistakes_)) return Mistakes();
     rows_ = RowsOf(text_, file_);
-    if (!FindHeading() || !ReadMatrix()) return Mistakes();
+    if (!FindHeading() || !ReadMatrix() || !ChooseNics()) return Mistakes();
     const GpuModel* model = FindGpuModel(options_.gpu);
     if (options_.gpu.empty()) {
       Report("topology.unknown-gpu", {file_, 0, 0},
@@ -189,7 +205,10 @@ class Reader {
     for (std::size_t i = first_row_; i < rows_.size(); ++i) {
       const Row& row = rows_[i];
       if (row.empty()) continue;
-      if (row[0].text.starts_with("Legend")) break;
+      if (row[0].text.starts_with("Legend")) {
+        ReadLegend(i + 1);
+        break;
+      }
       const auto named = std::find_if(heading_.begin(), heading_.end(),
                                       [&](const Word& word) { return word.text == row[0].text; });
       if (named == heading_.end()) continue;
@@ -240,6 +259,65 @@ class Reader {
       }
     }
     return mistakes_.empty();
+  }
+
+  // "NIC0: mlx5_0"
+  void ReadLegend(std::size_t from) {
+    for (std::size_t i = from; i < rows_.size(); ++i) {
+      const Row& row = rows_[i];
+      if (row.size() < 2 || !row[0].text.ends_with(':')) continue;
+      names_[row[0].text.substr(0, row[0].text.size() - 1)] = row[1].text;
+    }
+  }
+
+  // Leaves out the NICs that do not join nodes.
+  bool ChooseNics() {
+    const auto gpus = static_cast<std::size_t>(gpus_);
+    const auto shares_switch = [&](std::size_t nic) {
+      return std::any_of(matrix_[nic].begin(), matrix_[nic].begin() + gpus_,
+                         [](const Word& word) { return word.text == "PIX" || word.text == "PXB"; });
+    };
+    std::vector<bool> kept(devices(), true);
+    std::set<std::string> unknown(options_.nics.begin(), options_.nics.end());
+    bool any_shares = false;
+    for (std::size_t i = gpus; i < devices(); ++i) any_shares = any_shares || shares_switch(i);
+    std::string left_out;
+    for (std::size_t i = gpus; i < devices(); ++i) {
+      const std::string& name = heading_[i].text;
+      const auto legend = names_.find(name);
+      const std::string& device = legend == names_.end() ? name : legend->second;
+      if (options_.nics.empty()) {
+        kept[i] = !any_shares || shares_switch(i);
+      } else if (!options_.AllNics()) {
+        kept[i] = unknown.erase(name) + unknown.erase(device) > 0;
+      }
+      if (kept[i]) continue;
+      left_out += fmt::format("{}{}", left_out.empty() ? "" : ", ", device);
+    }
+    if (!options_.AllNics()) {
+      for (const std::string& name : unknown) {
+        Report("topology.unknown-nic", {"--nics " + name, 0, 0},
+               fmt::format("the matrix has no NIC of this name: {}", Quoted(name)),
+               "name them as the matrix or its legend does, or write --nics all");
+      }
+    }
+    if (!mistakes_.empty()) return false;
+    if (left_out.empty()) return true;
+    notes_.push_back(
+        options_.nics.empty()
+            ? fmt::format("NICs that share no PCIe switch with a GPU are left out, as "
+                          "those for storage and management: {} (--nics all has them)",
+                          left_out)
+            : fmt::format("NICs that --nics does not name are left out: {}", left_out));
+    for (std::size_t i = devices(); i-- > gpus;) {
+      if (kept[i]) continue;
+      const auto at = static_cast<std::ptrdiff_t>(i);
+      heading_.erase(heading_.begin() + at);
+      matrix_.erase(matrix_.begin() + at);
+      for (Row& row : matrix_) row.erase(row.begin() + at);
+      --nics_;
+    }
+    return true;
   }
 
   int NvLinks(std::size_t i, std::size_t j) const {
@@ -337,7 +415,7 @@ class Reader {
     if (nics_ > 0) {
       fabric_ = OneSwitch(*options_.nic_speed);
       notes_.emplace_back(kFabricNote);
-      notes_.emplace_back("all NICs of the matrix are taken to join nodes, at the speed given");
+      notes_.emplace_back("the NICs are taken to join nodes, at the speed given");
     } else {
       notes_.emplace_back("the input lists no NIC: a node that stands alone");
     }
@@ -392,7 +470,8 @@ class Reader {
   int gpus_ = 0;
   int nics_ = 0;
   std::vector<Row> matrix_;
-  std::map<std::size_t, std::string> numa_;  // of GPUs
+  std::map<std::size_t, std::string> numa_;   // of GPUs
+  std::map<std::string, std::string> names_;  // of NICs, by the legend
   topology::NodeType node_type_;
   std::optional<topology::Fabric> fabric_;
   std::vector<LinkedPair> links_;

@@ -53,6 +53,10 @@ std::string FabricText(const topology::Fabric& fabric) {
                         fabric.connections);
   }
   text += fmt::format("  transport: {}\n", Name(fabric.transport));
+  if (fabric.transport == Transport::kSockets) {
+    text += fmt::format("  sockets: {{flow: {}, per_channel: {}}}\n",
+                        ExactBandwidth(fabric.sockets.flow), fabric.sockets.per_channel);
+  }
   if (fabric.sharp) text += "  sharp: true\n";
   return text;
 }
