@@ -44,7 +44,12 @@ std::string_view SizeOf(std::string_view name) {
   return {};
 }
 
+// "7b" is the size of 8x7b's experts.
 bool IsSameSize(std::string_view a, std::string_view b) {
+  for (std::string_view* size : {&a, &b}) {
+    const std::size_t experts = size->find('x');
+    if (experts != std::string_view::npos) size->remove_prefix(experts + 1);
+  }
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {
     return std::tolower(x) == std::tolower(y);
   });
