@@ -9,6 +9,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nlohmann/json.hpp"
+#include "src/formats/json_tree.h"
 
 namespace stepcast::formats {
 namespace {
@@ -205,7 +206,8 @@ class Reader {
 }  // namespace
 
 ReadQuestion ParseQuestion(std::string_view line) {
-  const Json document = Json::parse(line, nullptr, false);
+  auto parsed = ParseJsonTree(line);
+  const Json document = parsed ? *std::move(parsed) : Json();
   if (!document.is_object()) {
     return {.id = "null",
             .question = tl::unexpected(Diagnostics{
