@@ -51,13 +51,6 @@ class CountingIterator {
   std::size_t* read_;
 };
 
-}
-
-private:
-const std::string& file_;
-std::vector<std::size_t> starts_{0};
-};
-
 // Where the string begins whose closing quote is the last character before `end`.
 std::size_t StringStart(std::string_view text, std::size_t end) {
   if (end < 2) return 0;

@@ -34,13 +34,6 @@ using Xml = pugi::xml_node;
 constexpr int kDeepest = 64;
 constexpr std::size_t kMostRules = 1000;  // of a topology file (scenario/topology_file.h)
 
-}
-
-private:
-std::string file_;
-std::vector<std::size_t> starts_{0};
-};
-
 std::string Lower(std::string_view text) {
   std::string lower(text);
   for (char& c : lower) {
