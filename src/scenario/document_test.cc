@@ -249,6 +249,36 @@ TEST(CanonicalText, DependsOnContentOnly) {
   EXPECT_NE(canonical("[x, y]"), canonical("- x, y"));
 }
 
+std::string CodeOf(const std::string& text) {
+  Diagnostics diagnostics;
+  ParseDocument(text, "f", diagnostics);
+  return diagnostics.empty() ? "" : diagnostics.front().code;
+}
+
+std::string Repeated(std::string_view text, std::size_t size) {
+  std::string repeated;
+  while (repeated.size() < size) repeated += text;
+  return repeated;
+}
+
+// yaml-cpp would keep each of these until it is closed, at hundreds of times its size.
+TEST(ParseDocument, IsBounded) {
+  constexpr std::size_t kMebibyte = 1 << 20;
+  EXPECT_EQ(CodeOf(Repeated("[", 2 * kMebibyte)), "yaml.too-large");
+  EXPECT_EQ(CodeOf("a: [" + Repeated("1, ", 2 * kMebibyte) + "1]"), "yaml.too-large");
+  EXPECT_EQ(CodeOf("a: '" + Repeated("x", 2 * kMebibyte) + "'"), "yaml.too-large");
+  EXPECT_EQ(CodeOf("a: [" + Repeated("1, ", kMebibyte / 2) + "1]"), "");
+  // Values, not bytes: as lines they may be many, but not any number.
+  EXPECT_EQ(CodeOf("a:\n" + Repeated("- 1\n", 2 * kMebibyte)), "");
+  EXPECT_EQ(CodeOf("a:\n" + Repeated("- 1\n", 5 * kMebibyte)), "yaml.too-large");
+}
+
+TEST(ParseDocument, StopsAfterAHundredMistakes) {
+  Diagnostics diagnostics;
+  EXPECT_FALSE(ParseDocument(Repeated("a: 1\n", 10'000), "f", diagnostics).has_value());
+  EXPECT_EQ(diagnostics.size(), 100u);
+}
+
 // Whatever the text: as a value, in a list and as a key.
 TEST(YamlScalar, ReadsBack) {
   for (const char* text :
