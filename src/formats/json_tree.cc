@@ -5,10 +5,7 @@
 namespace stepcast::formats {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr int kDeepest = 64;
-constexpr std::size_t kMostValues = 1'000'000;
 
 // Thrown through the parser to stop it.
 struct TooMuch {
@@ -17,27 +14,32 @@ struct TooMuch {
 
 }  // namespace
 
-tl::expected<Json, JsonFault> ParseJsonTree(std::string_view text) {
+template <typename Json>
+tl::expected<Json, JsonFault> ParseJsonTree(std::string_view text, std::size_t most_values) {
   std::size_t values = 0;
-  const auto count = [&values](int depth, Json::parse_event_t, const Json&) {
+  const auto count = [&](int depth, typename Json::parse_event_t, const Json&) {
     if (depth > kDeepest) {
       throw TooMuch{fmt::format("brackets are nested more than {} levels deep", kDeepest)};
     }
-    if (++values > kMostValues)
-      throw TooMuch{fmt::format("it has more than {} values", kMostValues)};
+    if (++values > most_values)
+      throw TooMuch{fmt::format("it has more than {} values", most_values)};
     return true;
   };
   try {
     return Json::parse(text, count);
   } catch (const TooMuch& stop) {
     return tl::unexpected(JsonFault{0, stop.what});
-  } catch (const Json::parse_error& error) {
+  } catch (const typename Json::parse_error& error) {
     return tl::unexpected(JsonFault{error.byte == 0 ? 0 : error.byte - 1, error.byte >= text.size()
                                                                               ? "it is cut off"
                                                                               : "unexpected text"});
-  } catch (const Json::out_of_range&) {
+  } catch (const typename Json::out_of_range&) {
     return tl::unexpected(JsonFault{0, "a number is too large"});
   }
 }
+
+template tl::expected<nlohmann::json, JsonFault> ParseJsonTree(std::string_view, std::size_t);
+template tl::expected<nlohmann::ordered_json, JsonFault> ParseJsonTree(std::string_view,
+                                                                       std::size_t);
 
 }  // namespace stepcast::formats

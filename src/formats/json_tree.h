@@ -15,8 +15,16 @@ struct JsonFault {
   std::string what;        // "it is cut off", "unexpected text", "a number is too large"
 };
 
-// The tree of a document of at most a million values, nested at most 64 levels: more were made to
-// cost memory, and code that walks the tree may recurse.
-tl::expected<nlohmann::json, JsonFault> ParseJsonTree(std::string_view text);
+// The tree of a document of at most `most_values` values, nested at most 64 levels: more were made
+// to cost memory, and code that walks the tree may recurse. `Json` is nlohmann::json, or
+// nlohmann::ordered_json, which looks for each key among those before it.
+template <typename Json = nlohmann::json>
+tl::expected<Json, JsonFault> ParseJsonTree(std::string_view text,
+                                            std::size_t most_values = 1'000'000);
+
+extern template tl::expected<nlohmann::json, JsonFault> ParseJsonTree(std::string_view,
+                                                                      std::size_t);
+extern template tl::expected<nlohmann::ordered_json, JsonFault> ParseJsonTree(std::string_view,
+                                                                              std::size_t);
 
 }  // namespace stepcast::formats

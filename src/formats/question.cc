@@ -206,7 +206,8 @@ class Reader {
 }  // namespace
 
 ReadQuestion ParseQuestion(std::string_view line) {
-  auto parsed = ParseJsonTree(line);
+  constexpr std::size_t kMostValues = 10'000;
+  auto parsed = ParseJsonTree<Json>(line, kMostValues);
   const Json document = parsed ? *std::move(parsed) : Json();
   if (!document.is_object()) {
     return {.id = "null",
