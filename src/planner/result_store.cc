@@ -1,6 +1,7 @@
 #include "src/planner/result_store.h"
 
 #include <sqlite3.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
