@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "src/emit/target.h"
+#include "src/emit/trainers.h"
 
 namespace stepcast::emit {
 namespace {
@@ -44,7 +44,7 @@ std::string UnsaidOf(const model::Architecture& a) {
 std::string Obstacle(const plan::Plan& plan, const model::Architecture* architecture,
                      const model::NumericalConstants& constants) {
   const plan::Training& training = plan.training;
-  if (plan.data_parallel.framework != plan::Framework::kMegatron) {
+  if (!TrainerOf(plan).takes_megatron_args) {
     return "the plan's framework is not megatron";
   }
   if (architecture == nullptr) return "a layer list has no dimensions";
@@ -454,6 +454,25 @@ Target MegatronArguments(const scenario::Scenario& scenario,
   }
   AddParallelism(scenario.plan, arguments);
   return arguments.Take();
+}
+
+Target LaunchMegatron(const scenario::Scenario& scenario,
+                      const model::NumericalConstants& constants) {
+  if (const Target arguments = MegatronArguments(scenario, constants); !arguments) {
+    return CannotRun(arguments.error());
+  }
+  // Megatron-LM's NullTokenizer adds one token, for the end of a document.
+  return fmt::format("VOCABULARY={}\n",
+                     std::get<model::Architecture>(scenario.model->source).vocabulary - 1) +
+         "# Data, tokenizer and learning rate are yours: give them as arguments. Without any it\n"
+         "# trains on made-up data, for timing.\n"
+         "if [ $# -eq 0 ]; then\n"
+         "  set -- --mock-data --tokenizer-type NullTokenizer --vocab-size \"$VOCABULARY\" \\\n"
+         "    --train-iters 20 --lr 1e-4\n"
+         "fi\n"
+         "# shellcheck disable=SC2046\n"
+         "set -- \"${MEGATRON:?set MEGATRON to a checkout of Megatron-LM}/pretrain_gpt.py\" \\\n"
+         "  $(cat \"$here/megatron.args\") \"$@\"\n";
 }
 
 }  // namespace stepcast::emit
