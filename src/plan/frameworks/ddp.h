@@ -1,21 +1,13 @@
 #pragma once
 
-#include "src/plan/framework_traits.h"
+#include "src/plan/framework_style.h"
 
 namespace stepcast::plan {
 
 // torch.nn.parallel.DistributedDataParallel.
-inline constexpr FrameworkTraits kDdpTraits{
-    .name = "ddp",
-    .first_stage = 0,
-    .last_stage = 0,
-    .stages = "keeps full copies, which is stage 0",
-    .other_stage = "zero_stage: 0, or framework: reference or fsdp2",
-    .of_pytorch = true,
-    .lamb = true,
-    .loss_scaler = LossScaler::kGradScaler,
-    .clipping = ClippingKernels::kTorch,
-    .autocast = true,
-    .compiles_whole_model = true};
+inline constexpr FrameworkStyle kDdpStyle{.lamb = true,
+                                          .loss_scaler = LossScaler::kGradScaler,
+                                          .autocast = true,
+                                          .compiles_whole_model = true};
 
 }  // namespace stepcast::plan
