@@ -318,6 +318,7 @@ Mixture CompleteMixture(const Request& request, const ModelBlocks& model, std::i
   if (!request.node_limit && model.expert_groups == nodes) {
     mixture.node_limit = model.groups_per_token;
   }
+  if (mixture.node_limit >= nodes) mixture.node_limit = 0;  // all are open
   mixture.capacity_factor = request.capacity_factor;
   return mixture;
 }
