@@ -80,15 +80,6 @@ class FrameworkPolicy {
 
 const FrameworkPolicy& PolicyOf(Framework framework);
 
-// Each in its file of src/plan/frameworks.
-const FrameworkPolicy& ReferencePolicy();
-const FrameworkPolicy& DdpPolicy();
-const FrameworkPolicy& Fsdp1Policy();
-const FrameworkPolicy& Fsdp2Policy();
-const FrameworkPolicy& DeepSpeedPolicy();
-const FrameworkPolicy& MegatronPolicy();
-const FrameworkPolicy& NanotronPolicy();
-
 // The size that was requested for buckets, if it is one in bytes; else null.
 const Bytes* RequestedBucketSize(const Request& request);
 // torch.nn.parallel.DistributedDataParallel: bucket_cap_mb = 25; c10d's kDefaultFirstBucketBytes.

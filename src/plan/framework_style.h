@@ -117,4 +117,6 @@ struct FrameworkStyle {
 
 const FrameworkStyle& StyleOf(Framework framework);
 
+class FrameworkPolicy;  // framework_policy.h
+
 }  // namespace stepcast::plan

@@ -10,4 +10,6 @@ inline constexpr FrameworkStyle kDdpStyle{.lamb = true,
                                           .autocast = true,
                                           .compiles_whole_model = true};
 
+const FrameworkPolicy& DdpPolicy();  // ddp.cc
+
 }  // namespace stepcast::plan

@@ -16,4 +16,6 @@ inline constexpr FrameworkStyle kDeepSpeedStyle{
     .layers = {.torch_linear = true},
     .divided_layers = Framework::kMegatron};
 
+const FrameworkPolicy& DeepSpeedPolicy();  // deepspeed.cc
+
 }  // namespace stepcast::plan

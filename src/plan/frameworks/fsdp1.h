@@ -10,4 +10,6 @@ inline constexpr FrameworkStyle kFsdp1Style{.first_torch = {1, 12},
                                             .loss_scaler = LossScaler::kGradScaler,
                                             .gradients = GradientStore::kUnitsAsWritten};
 
+const FrameworkPolicy& Fsdp1Policy();  // fsdp1.cc
+
 }  // namespace stepcast::plan

@@ -21,4 +21,6 @@ inline constexpr FrameworkStyle kFsdp2Style{
                .torch_context = true,
                .fp32_router = true}};
 
+const FrameworkPolicy& Fsdp2Policy();  // fsdp2.cc
+
 }  // namespace stepcast::plan

@@ -28,4 +28,6 @@ inline constexpr FrameworkStyle kMegatronStyle{
                .fused_router = true,
                .fused_permutation = true}};
 
+const FrameworkPolicy& MegatronPolicy();  // megatron.cc
+
 }  // namespace stepcast::plan

@@ -11,4 +11,6 @@ inline constexpr FrameworkStyle kNanotronStyle{
         "nanotron's gradient accumulator keeps FP32 master weights, and moments with them",
     .gradients = GradientStore::kAccumulators};
 
+const FrameworkPolicy& NanotronPolicy();  // nanotron.cc
+
 }  // namespace stepcast::plan

@@ -12,4 +12,6 @@ inline constexpr FrameworkStyle kReferenceStyle{.lamb = true,
                                                            .fused_router = true,
                                                            .fused_permutation = true}};
 
+const FrameworkPolicy& ReferencePolicy();  // reference.cc
+
 }  // namespace stepcast::plan
