@@ -155,13 +155,11 @@ std::string Divided(const plan::Parallelism& axes) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-// What the emitted files cannot say, and the trainer must know.
-std::vector<std::string> Notes(const scenario::Scenario& scenario) {
+// What the model's code does. `own_blocks`: its blocks are no part of the program that trains it.
+std::vector<std::string> ModelNotes(const scenario::Scenario& scenario, bool own_blocks) {
   std::vector<std::string> notes;
   const plan::Training& training = scenario.plan.training;
-  const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
   const auto note = [&](std::string text) { notes.push_back(std::move(text)); };
-  const Trainer& trainer = TrainerOf(scenario.plan);
   if (const model::Lora& lora = training.lora; lora.adapts()) {
     note(
         fmt::format("adapters (LoRA, rank {}, beside {}, dropout {}) and frozen parameters in {} "
@@ -181,8 +179,7 @@ std::vector<std::string> Notes(const scenario::Scenario& scenario) {
                     "stays, by the code that loads data",
                     training.document_length));
   }
-  if (!trainer.takes_megatron_args &&
-      training.activation_checkpointing != model::Checkpointing::kNone) {
+  if (own_blocks && training.activation_checkpointing != model::Checkpointing::kNone) {
     const model::Share& blocks = training.checkpointed_blocks;
     note(fmt::format(
         "activation checkpointing ({}, {} blocks) is part of the model's code, unless torchtitan "
@@ -194,12 +191,54 @@ std::vector<std::string> Notes(const scenario::Scenario& scenario) {
         : blocks.first > 0 ? fmt::format("the {}", model::Text(blocks))
                            : fmt::format("{} of the", model::Text(blocks))));
   }
-  if (!trainer.takes_megatron_args &&
-      std::holds_alternative<model::Architecture>(scenario.model->source)) {
+  if (own_blocks && std::holds_alternative<model::Architecture>(scenario.model->source)) {
     note(fmt::format(
         "attention ({}) and cross entropy ({}) are part of the model's code, unless torchtitan "
         "runs it",
         model::Name(training.attention), model::Name(training.loss)));
+  }
+  return notes;
+}
+
+// What deepspeed.json cannot say.
+std::vector<std::string> DeepSpeedNotes(const scenario::Scenario& scenario) {
+  std::vector<std::string> notes;
+  const plan::Training& training = scenario.plan.training;
+  const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
+  const auto note = [&](std::string text) { notes.push_back(std::move(text)); };
+  if (const std::string divided = Divided(scenario.plan.parallelism); !divided.empty()) {
+    note(
+        fmt::format("deepspeed.json has no word for {}: the training script makes these groups and "
+                    "gives them to deepspeed.initialize (mpu, or a PipelineModule with its "
+                    "topology), which counts the batch by the data-parallel ranks alone",
+                    divided));
+  }
+  if (training.activation_offload) {
+    note(
+        "cpu_checkpointing in deepspeed.json is for blocks that the model runs under "
+        "deepspeed.checkpointing.checkpoint; its copies are not beside kernels, as the plan has "
+        "them");
+  }
+  note(
+      fmt::format("the training script makes the optimizer, {}, with a learning rate of its own, "
+                  "and gives it "
+                  "to deepspeed.initialize",
+                  DeepSpeedOptimizer(training, data_parallel)));
+  if (data_parallel.deepspeed.offload_optimizer == plan::OffloadDevice::kNvme ||
+      data_parallel.deepspeed.offload_param == plan::OffloadDevice::kNvme) {
+    note("nvme_path in deepspeed.json must name a folder on each node's drives");
+  }
+  return notes;
+}
+
+// What the emitted files cannot say, and the trainer must know.
+std::vector<std::string> Notes(const scenario::Scenario& scenario) {
+  std::vector<std::string> notes;
+  const plan::Training& training = scenario.plan.training;
+  const auto note = [&](std::string text) { notes.push_back(std::move(text)); };
+  const Trainer& trainer = TrainerOf(scenario.plan);
+  for (std::string& text : ModelNotes(scenario, !trainer.takes_megatron_args)) {
+    note(std::move(text));
   }
   if (trainer.module != nullptr) {
     if (training.gradient_clipping) {
@@ -222,28 +261,7 @@ std::vector<std::string> Notes(const scenario::Scenario& scenario) {
         "PYTORCH_CUDA_ALLOC_CONF");
   }
   if (trainer.takes_deepspeed_json) {
-    if (const std::string divided = Divided(scenario.plan.parallelism); !divided.empty()) {
-      note(fmt::format(
-          "deepspeed.json has no word for {}: the training script makes these groups and "
-          "gives them to deepspeed.initialize (mpu, or a PipelineModule with its "
-          "topology), which counts the batch by the data-parallel ranks alone",
-          divided));
-    }
-    if (training.activation_offload) {
-      note(
-          "cpu_checkpointing in deepspeed.json is for blocks that the model runs under "
-          "deepspeed.checkpointing.checkpoint; its copies are not beside kernels, as the plan has "
-          "them");
-    }
-    note(
-        fmt::format("the training script makes the optimizer, {}, with a learning rate of its own, "
-                    "and gives it "
-                    "to deepspeed.initialize",
-                    DeepSpeedOptimizer(training, data_parallel)));
-    if (data_parallel.deepspeed.offload_optimizer == plan::OffloadDevice::kNvme ||
-        data_parallel.deepspeed.offload_param == plan::OffloadDevice::kNvme) {
-      note("nvme_path in deepspeed.json must name a folder on each node's drives");
-    }
+    for (std::string& text : DeepSpeedNotes(scenario)) note(std::move(text));
   }
   note(fmt::format("sequences have {} tokens, a step {} sequences", training.sequence_length,
                    training.global_batch_size));

@@ -181,63 +181,9 @@ std::string Head(const char* what) {
       what);
 }
 
-}  // namespace
-
-Target DdpModule(const scenario::Scenario& scenario) {
-  const plan::Plan& plan = scenario.plan;
-  const plan::DataParallel& data_parallel = plan.data_parallel;
-  const Bytes bucket = data_parallel.bucket_size.value_or(kDefaultBucket);
-  const Bytes first = data_parallel.first_bucket_size.value_or(kDefaultFirstBucket);
-  // Since torch 2.0 a bucket size that is given is that of the first bucket, too.
-  const bool one_size = plan.software.torch >= Version{2, 0};
-  bool give_size = bucket != kDefaultBucket;
-  bool give_first = first != kDefaultFirstBucket;
-  if (one_size) {
-    if (give_size && first != bucket) {
-      return CannotRun(fmt::format(
-          "torch {}.{} has one size for the first and all other buckets where it is not 25 MiB: "
-          "first_bucket_size {}, bucket_size {}",
-          plan.software.torch.major, plan.software.torch.minor, ExactBytes(first),
-          ExactBytes(bucket)));
-    }
-    if (first == bucket) {
-      give_size = true;
-      give_first = false;
-    }
-  }
-  std::string text = Head("DistributedDataParallel as planned.");
-  text += Training(scenario);
-  text += "\n# Arguments of torch.nn.parallel.DistributedDataParallel.\nDDP = {\n";
-  if (give_size) {
-    // A power of two of bytes in MiB has an exact decimal form; others are cut by int() as torch
-    // does it.
-    text += fmt::format("    \"bucket_cap_mb\": {} / 2**20,\n", bucket.count());
-  }
-  text += fmt::format("    \"gradient_as_bucket_view\": {},\n",
-                      Boolean(data_parallel.gradient_as_bucket_view));
-  text += fmt::format("    \"find_unused_parameters\": {},\n",
-                      Boolean(data_parallel.find_unused_parameters));
-  text += "    \"static_graph\": False,\n}\n";
-  const bool powersgd = data_parallel.comm_hook == plan::CommHook::kPowerSgd;
-  text += "# Of torch.distributed.algorithms.ddp_comm_hooks; None: gradients are all-reduced.\n";
-  text += data_parallel.comm_hook == plan::CommHook::kNone
-              ? "COMM_HOOK = None\n"
-              : fmt::format("COMM_HOOK = \"{}_hook\"\n", plan::Name(data_parallel.comm_hook));
-  if (powersgd) {
-    const plan::PowerSgd& state = data_parallel.powersgd;
-    text += fmt::format(
-        "# Arguments of PowerSGDState there.\nPOWERSGD = {{\n"
-        "    \"matrix_approximation_rank\": {},\n    \"start_powerSGD_iter\": {},\n"
-        "    \"min_compression_rate\": {},\n    \"use_error_feedback\": {},\n"
-        "    \"warm_start\": {},\n}}\n",
-        state.rank, state.start_iteration, state.min_compression_rate,
-        Boolean(state.error_feedback), Boolean(state.warm_start));
-  }
-  text += fmt::format(
-      "# Of torch.distributed, a private name that its own code tells users to set; None: as it "
-      "is.\nFIRST_BUCKET_BYTES = {}\n\n\n",
-      give_first ? std::to_string(first.count()) : "None");
-  text +=
+// The functions that wrap a model, and that begin a micro-batch, with DistributedDataParallel.
+std::string DdpFunctions(const plan::DataParallel& data_parallel) {
+  std::string text =
       "def parallelize(model, device_ids=None):\n"
       "    \"\"\"The model, on its device and in PARAMETER_DTYPE, as "
       "DistributedDataParallel.\"\"\"\n"
@@ -250,7 +196,7 @@ Target DdpModule(const scenario::Scenario& scenario) {
       "    if FIRST_BUCKET_BYTES is not None:\n"
       "        dist._DEFAULT_FIRST_BUCKET_BYTES = FIRST_BUCKET_BYTES\n"
       "    model = DistributedDataParallel(model, device_ids=device_ids, **DDP)\n";
-  if (powersgd) {
+  if (data_parallel.comm_hook == plan::CommHook::kPowerSgd) {
     text +=
         "    from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook\n"
         "\n"
@@ -273,75 +219,25 @@ Target DdpModule(const scenario::Scenario& scenario) {
       "\n"
       "    last = index == GRADIENT_ACCUMULATION - 1\n"
       "    return contextlib.nullcontext() if last else model.no_sync()\n";
-  text += Functions(plan);
   return text;
 }
 
-Target FullyShardedModule(const scenario::Scenario& scenario) {
-  const plan::Plan& plan = scenario.plan;
-  const plan::DataParallel& data_parallel = plan.data_parallel;
-  const bool hybrid = data_parallel.shard_group_size < plan.parallelism.data;
-  const bool full = data_parallel.zero_stage == 3;
-  if (hybrid && plan.software.torch < Version{2, 0}) {
-    return CannotRun("hybrid sharding came with torch 2.0");
-  }
-  if (hybrid && !scenario.cluster->flat() &&
-      data_parallel.shard_group_size != scenario.cluster->gpus_per_node() &&
-      plan.software.torch < Version{2, 2}) {
-    return CannotRun(
-        "hybrid sharding over groups other than a node's GPUs needs a device mesh, which came "
-        "with torch 2.2");
-  }
-  if (data_parallel.use_orig_params && plan.software.torch < Version{2, 0}) {
-    return CannotRun("use_orig_params came with torch 2.0");
-  }
-  const char* strategy = hybrid ? (full ? "HYBRID_SHARD" : "_HYBRID_SHARD_ZERO2")
-                                : (full ? "FULL_SHARD" : "SHARD_GRAD_OP");
-  const char* backward =
-      data_parallel.backward_prefetch == plan::BackwardPrefetch::kPre    ? "\"BACKWARD_PRE\""
-      : data_parallel.backward_prefetch == plan::BackwardPrefetch::kPost ? "\"BACKWARD_POST\""
-                                                                         : "None";
-  if (data_parallel.unit_blocks > 1) {
-    return CannotRun(
-        "what is wrapped is a module, and which one has several blocks is the model's code: "
-        "unit_blocks");
-  }
+// The functions that wrap a model, and that begin a micro-batch, with FullyShardedDataParallel.
+std::string FullyShardedFunctions(const plan::DataParallel& data_parallel) {
   const bool layers = data_parallel.units == plan::WrappedUnits::kLayer;
   const bool whole = data_parallel.units == plan::WrappedUnits::kModel;
-  std::string text = Head("FullyShardedDataParallel as planned.");
-  text += Training(scenario);
-  text += fmt::format("SHARD_GROUP_SIZE = {}  # ranks that share one copy of the states\n",
-                      data_parallel.shard_group_size);
-  text +=
-      "\n# Arguments of torch.distributed.fsdp.FullyShardedDataParallel, enumerations by name.\n";
-  text += "FSDP = {\n";
-  text += fmt::format("    \"sharding_strategy\": \"{}\",\n", strategy);
-  text += fmt::format("    \"backward_prefetch\": {},\n", backward);
-  // Settings that a release does not have yet are at what it does without them.
-  if (plan.software.torch >= Version{1, 13}) {
-    text += fmt::format("    \"forward_prefetch\": {},\n", Boolean(data_parallel.forward_prefetch));
-    text +=
-        fmt::format("    \"limit_all_gathers\": {},\n", Boolean(data_parallel.limit_all_gathers));
-  }
-  if (plan.software.torch >= Version{2, 0}) {
-    text += fmt::format("    \"use_orig_params\": {},\n", Boolean(data_parallel.use_orig_params));
-  }
-  text += "}\n";
-  text += fmt::format("MIXED_PRECISION = {{\"param_dtype\": \"{}\", \"reduce_dtype\": \"{}\"}}\n",
-                      TorchType(plan::ComputeType(plan.training.precision)),
-                      TorchType(plan.training.reduce_dtype));
-  text += AccumulateUnsharded(data_parallel);
-  text += layers  ? "def parallelize(model, block_classes, embedding, head):\n"
-                    "    \"\"\"The model with a unit for each block of these classes, for the "
-                    "embedding and for the\n"
-                    "    head (not if they share a tensor), and one for the rest.\"\"\"\n"
-          : whole ? "def parallelize(model, block_classes):\n"
-                    "    \"\"\"The model as one unit.\"\"\"\n"
-                  : "def parallelize(model, block_classes):\n"
-                    "    \"\"\"The model with a unit for each block of these classes, and one for "
-                    "the rest.\"\"\"\n"
-                    "    import functools\n"
-                    "\n";
+  std::string text =
+      layers  ? "def parallelize(model, block_classes, embedding, head):\n"
+                "    \"\"\"The model with a unit for each block of these classes, for the "
+                "embedding and for the\n"
+                "    head (not if they share a tensor), and one for the rest.\"\"\"\n"
+      : whole ? "def parallelize(model, block_classes):\n"
+                "    \"\"\"The model as one unit.\"\"\"\n"
+              : "def parallelize(model, block_classes):\n"
+                "    \"\"\"The model with a unit for each block of these classes, and one for "
+                "the rest.\"\"\"\n"
+                "    import functools\n"
+                "\n";
   text +=
       "    import torch\n"
       "    from torch.distributed.fsdp import (\n"
@@ -398,64 +294,33 @@ Target FullyShardedModule(const scenario::Scenario& scenario) {
       "    if last or not ACCUMULATE_UNSHARDED:\n"
       "        return contextlib.nullcontext()\n"
       "    return model.no_sync()\n";
-  text += Functions(plan);
   return text;
 }
 
-Target FullyShardModule(const scenario::Scenario& scenario) {
-  const plan::Plan& plan = scenario.plan;
+// The functions that shard a model, and that begin a micro-batch, with fully_shard.
+std::string FullyShardFunctions(const plan::Plan& plan) {
   const plan::DataParallel& data_parallel = plan.data_parallel;
-  if (data_parallel.prefetch == 0) {
-    return CannotRun(
-        "fully_shard cannot be kept from gathering the next unit of backward: prefetch 0");
-  }
-  std::string reshard;
-  if (const auto* ranks = std::get_if<std::int64_t>(&data_parallel.reshard_after_forward)) {
-    reshard = std::to_string(*ranks);
-  } else {
-    reshard = Boolean(std::get<bool>(data_parallel.reshard_after_forward));
-  }
   const bool layers = data_parallel.units == plan::WrappedUnits::kLayer;
   const bool whole = data_parallel.units == plan::WrappedUnits::kModel;
   const bool several = data_parallel.unit_blocks > 1;
-  // torch/distributed/_composable/fsdp/fully_shard.py: lists of modules since 2.5.
-  if (several && plan.software.torch < Version{2, 5}) {
-    return CannotRun("fully_shard takes several blocks since torch 2.5: unit_blocks");
-  }
-  std::string text = Head("FSDP2 (fully_shard) as planned.");
-  text += Training(scenario);
-  text += fmt::format("SHARD_GROUP_SIZE = {}  # ranks that share one copy of the states\n",
-                      data_parallel.shard_group_size);
-  text += "\n# Arguments of fully_shard, for every unit and for the root.\n";
-  text += fmt::format("FULLY_SHARD = {{\"reshard_after_forward\": {}}}\n", reshard);
-  text += fmt::format("MIXED_PRECISION = {{\"param_dtype\": \"{}\", \"reduce_dtype\": \"{}\"}}\n",
-                      TorchType(plan::ComputeType(plan.training.precision)),
-                      TorchType(plan.training.reduce_dtype));
-  text += fmt::format("PREFETCH = {}  # units gathered ahead; 1 is what fully_shard does itself\n",
-                      data_parallel.prefetch);
-  if (several) {
-    text +=
-        fmt::format("UNIT_BLOCKS = {}  # blocks that are one unit\n", data_parallel.unit_blocks);
-  }
-  text += AccumulateUnsharded(data_parallel);
   // `torch.distributed.fsdp` has fully_shard since torch 2.6.
   const char* module = plan.software.torch >= Version{2, 6} ? "torch.distributed.fsdp"
                                                             : "torch.distributed._composable.fsdp";
-  text += layers
-              ? "def parallelize(model, embedding, blocks, head):\n"
+  std::string text =
+      layers  ? "def parallelize(model, embedding, blocks, head):\n"
                 "    \"\"\"Shards the model in place: a unit for the embedding, for each block in "
                 "order and for the\n"
                 "    head (the first and the last not if they share a tensor), one for the "
                 "rest.\"\"\"\n"
-          : whole ? "def parallelize(model, blocks):\n"
-                    "    \"\"\"Shards the model in place, as one unit.\"\"\"\n"
-          : several
-              ? "def parallelize(model, blocks):\n"
-                "    \"\"\"Shards the model in place: a unit for UNIT_BLOCKS blocks in order, one "
-                "for the rest.\"\"\"\n"
-              : "def parallelize(model, blocks):\n"
-                "    \"\"\"Shards the model in place: a unit for each block in order, one for the "
-                "rest.\"\"\"\n";
+      : whole ? "def parallelize(model, blocks):\n"
+                "    \"\"\"Shards the model in place, as one unit.\"\"\"\n"
+      : several
+          ? "def parallelize(model, blocks):\n"
+            "    \"\"\"Shards the model in place: a unit for UNIT_BLOCKS blocks in order, one "
+            "for the rest.\"\"\"\n"
+          : "def parallelize(model, blocks):\n"
+            "    \"\"\"Shards the model in place: a unit for each block in order, one for the "
+            "rest.\"\"\"\n";
   text += fmt::format(
       "    import torch\n"
       "    from torch.distributed.device_mesh import init_device_mesh\n"
@@ -511,6 +376,162 @@ Target FullyShardModule(const scenario::Scenario& scenario) {
       "    last = index == GRADIENT_ACCUMULATION - 1\n"
       "    model.set_requires_gradient_sync(last or not ACCUMULATE_UNSHARDED)\n"
       "    model.set_is_last_backward(last)\n";
+  return text;
+}
+
+}  // namespace
+
+Target DdpModule(const scenario::Scenario& scenario) {
+  const plan::Plan& plan = scenario.plan;
+  const plan::DataParallel& data_parallel = plan.data_parallel;
+  const Bytes bucket = data_parallel.bucket_size.value_or(kDefaultBucket);
+  const Bytes first = data_parallel.first_bucket_size.value_or(kDefaultFirstBucket);
+  // Since torch 2.0 a bucket size that is given is that of the first bucket, too.
+  const bool one_size = plan.software.torch >= Version{2, 0};
+  bool give_size = bucket != kDefaultBucket;
+  bool give_first = first != kDefaultFirstBucket;
+  if (one_size) {
+    if (give_size && first != bucket) {
+      return CannotRun(fmt::format(
+          "torch {}.{} has one size for the first and all other buckets where it is not 25 MiB: "
+          "first_bucket_size {}, bucket_size {}",
+          plan.software.torch.major, plan.software.torch.minor, ExactBytes(first),
+          ExactBytes(bucket)));
+    }
+    if (first == bucket) {
+      give_size = true;
+      give_first = false;
+    }
+  }
+  std::string text = Head("DistributedDataParallel as planned.");
+  text += Training(scenario);
+  text += "\n# Arguments of torch.nn.parallel.DistributedDataParallel.\nDDP = {\n";
+  if (give_size) {
+    // A power of two of bytes in MiB has an exact decimal form; others are cut by int() as torch
+    // does it.
+    text += fmt::format("    \"bucket_cap_mb\": {} / 2**20,\n", bucket.count());
+  }
+  text += fmt::format("    \"gradient_as_bucket_view\": {},\n",
+                      Boolean(data_parallel.gradient_as_bucket_view));
+  text += fmt::format("    \"find_unused_parameters\": {},\n",
+                      Boolean(data_parallel.find_unused_parameters));
+  text += "    \"static_graph\": False,\n}\n";
+  const bool powersgd = data_parallel.comm_hook == plan::CommHook::kPowerSgd;
+  text += "# Of torch.distributed.algorithms.ddp_comm_hooks; None: gradients are all-reduced.\n";
+  text += data_parallel.comm_hook == plan::CommHook::kNone
+              ? "COMM_HOOK = None\n"
+              : fmt::format("COMM_HOOK = \"{}_hook\"\n", plan::Name(data_parallel.comm_hook));
+  if (powersgd) {
+    const plan::PowerSgd& state = data_parallel.powersgd;
+    text += fmt::format(
+        "# Arguments of PowerSGDState there.\nPOWERSGD = {{\n"
+        "    \"matrix_approximation_rank\": {},\n    \"start_powerSGD_iter\": {},\n"
+        "    \"min_compression_rate\": {},\n    \"use_error_feedback\": {},\n"
+        "    \"warm_start\": {},\n}}\n",
+        state.rank, state.start_iteration, state.min_compression_rate,
+        Boolean(state.error_feedback), Boolean(state.warm_start));
+  }
+  text += fmt::format(
+      "# Of torch.distributed, a private name that its own code tells users to set; None: as it "
+      "is.\nFIRST_BUCKET_BYTES = {}\n\n\n",
+      give_first ? std::to_string(first.count()) : "None");
+  text += DdpFunctions(data_parallel);
+  text += Functions(plan);
+  return text;
+}
+
+Target FullyShardedModule(const scenario::Scenario& scenario) {
+  const plan::Plan& plan = scenario.plan;
+  const plan::DataParallel& data_parallel = plan.data_parallel;
+  const bool hybrid = data_parallel.shard_group_size < plan.parallelism.data;
+  const bool full = data_parallel.zero_stage == 3;
+  if (hybrid && plan.software.torch < Version{2, 0}) {
+    return CannotRun("hybrid sharding came with torch 2.0");
+  }
+  if (hybrid && !scenario.cluster->flat() &&
+      data_parallel.shard_group_size != scenario.cluster->gpus_per_node() &&
+      plan.software.torch < Version{2, 2}) {
+    return CannotRun(
+        "hybrid sharding over groups other than a node's GPUs needs a device mesh, which came "
+        "with torch 2.2");
+  }
+  if (data_parallel.use_orig_params && plan.software.torch < Version{2, 0}) {
+    return CannotRun("use_orig_params came with torch 2.0");
+  }
+  const char* strategy = hybrid ? (full ? "HYBRID_SHARD" : "_HYBRID_SHARD_ZERO2")
+                                : (full ? "FULL_SHARD" : "SHARD_GRAD_OP");
+  const char* backward =
+      data_parallel.backward_prefetch == plan::BackwardPrefetch::kPre    ? "\"BACKWARD_PRE\""
+      : data_parallel.backward_prefetch == plan::BackwardPrefetch::kPost ? "\"BACKWARD_POST\""
+                                                                         : "None";
+  if (data_parallel.unit_blocks > 1) {
+    return CannotRun(
+        "what is wrapped is a module, and which one has several blocks is the model's code: "
+        "unit_blocks");
+  }
+  std::string text = Head("FullyShardedDataParallel as planned.");
+  text += Training(scenario);
+  text += fmt::format("SHARD_GROUP_SIZE = {}  # ranks that share one copy of the states\n",
+                      data_parallel.shard_group_size);
+  text +=
+      "\n# Arguments of torch.distributed.fsdp.FullyShardedDataParallel, enumerations by name.\n";
+  text += "FSDP = {\n";
+  text += fmt::format("    \"sharding_strategy\": \"{}\",\n", strategy);
+  text += fmt::format("    \"backward_prefetch\": {},\n", backward);
+  // Settings that a release does not have yet are at what it does without them.
+  if (plan.software.torch >= Version{1, 13}) {
+    text += fmt::format("    \"forward_prefetch\": {},\n", Boolean(data_parallel.forward_prefetch));
+    text +=
+        fmt::format("    \"limit_all_gathers\": {},\n", Boolean(data_parallel.limit_all_gathers));
+  }
+  if (plan.software.torch >= Version{2, 0}) {
+    text += fmt::format("    \"use_orig_params\": {},\n", Boolean(data_parallel.use_orig_params));
+  }
+  text += "}\n";
+  text += fmt::format("MIXED_PRECISION = {{\"param_dtype\": \"{}\", \"reduce_dtype\": \"{}\"}}\n",
+                      TorchType(plan::ComputeType(plan.training.precision)),
+                      TorchType(plan.training.reduce_dtype));
+  text += AccumulateUnsharded(data_parallel);
+  text += FullyShardedFunctions(data_parallel);
+  text += Functions(plan);
+  return text;
+}
+
+Target FullyShardModule(const scenario::Scenario& scenario) {
+  const plan::Plan& plan = scenario.plan;
+  const plan::DataParallel& data_parallel = plan.data_parallel;
+  if (data_parallel.prefetch == 0) {
+    return CannotRun(
+        "fully_shard cannot be kept from gathering the next unit of backward: prefetch 0");
+  }
+  std::string reshard;
+  if (const auto* ranks = std::get_if<std::int64_t>(&data_parallel.reshard_after_forward)) {
+    reshard = std::to_string(*ranks);
+  } else {
+    reshard = Boolean(std::get<bool>(data_parallel.reshard_after_forward));
+  }
+  const bool several = data_parallel.unit_blocks > 1;
+  // torch/distributed/_composable/fsdp/fully_shard.py: lists of modules since 2.5.
+  if (several && plan.software.torch < Version{2, 5}) {
+    return CannotRun("fully_shard takes several blocks since torch 2.5: unit_blocks");
+  }
+  std::string text = Head("FSDP2 (fully_shard) as planned.");
+  text += Training(scenario);
+  text += fmt::format("SHARD_GROUP_SIZE = {}  # ranks that share one copy of the states\n",
+                      data_parallel.shard_group_size);
+  text += "\n# Arguments of fully_shard, for every unit and for the root.\n";
+  text += fmt::format("FULLY_SHARD = {{\"reshard_after_forward\": {}}}\n", reshard);
+  text += fmt::format("MIXED_PRECISION = {{\"param_dtype\": \"{}\", \"reduce_dtype\": \"{}\"}}\n",
+                      TorchType(plan::ComputeType(plan.training.precision)),
+                      TorchType(plan.training.reduce_dtype));
+  text += fmt::format("PREFETCH = {}  # units gathered ahead; 1 is what fully_shard does itself\n",
+                      data_parallel.prefetch);
+  if (several) {
+    text +=
+        fmt::format("UNIT_BLOCKS = {}  # blocks that are one unit\n", data_parallel.unit_blocks);
+  }
+  text += AccumulateUnsharded(data_parallel);
+  text += FullyShardFunctions(plan);
   text += Functions(plan);
   return text;
 }

@@ -34,6 +34,32 @@ void AppendDeepSpeedKeysWithoutEffect(const Request& request, std::vector<std::s
   append(kDeepSpeedOffload);
 }
 
+// Types, and how values are scaled in 8 bits.
+void AppendTypesWithoutEffect(const Request& request, std::vector<std::string>& sentences) {
+  if (request.tp_only_amax_red.value_or(false) &&
+      (*request.precision != DataType::kFp8 ||
+       request.fp8_scaling.value_or(model::Fp8Scaling::kDelayed) != model::Fp8Scaling::kDelayed)) {
+    sentences.emplace_back(
+        "training.tp_only_amax_red has no effect but with precision fp8 and fp8_scaling delayed");
+  }
+  if (request.fp8_scaling && *request.precision != DataType::kFp8) {
+    sentences.push_back(fmt::format("training.fp8_scaling has no effect with precision {}",
+                                    Name(*request.precision)));
+  }
+  const DataType parameters = ParameterType(request);
+  if (request.master_weights && SizeOf(parameters) == SizeOf(DataType::kFp32)) {
+    sentences.emplace_back(
+        "training.master_weights has no effect with parameters in fp32, which need none");
+  }
+  if (IsFsdp(*request.framework) && request.gradient_dtype &&
+      *request.gradient_dtype != parameters) {
+    sentences.push_back(
+        fmt::format("training.gradient_dtype has no effect with framework {}, which keeps "
+                    "gradients in the type of the parameters: {}",
+                    Name(*request.framework), Name(parameters)));
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> KeysWithoutEffectOn(const Request& request,
@@ -100,12 +126,7 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
         "parallelism.tensor");
   }
   AppendDeepSpeedKeysWithoutEffect(request, sentences);
-  if (request.tp_only_amax_red.value_or(false) &&
-      (*request.precision != DataType::kFp8 ||
-       request.fp8_scaling.value_or(model::Fp8Scaling::kDelayed) != model::Fp8Scaling::kDelayed)) {
-    sentences.emplace_back(
-        "training.tp_only_amax_red has no effect but with precision fp8 and fp8_scaling delayed");
-  }
+  AppendTypesWithoutEffect(request, sentences);
   const auto checkpointing = request.activation_checkpointing.value_or(model::Checkpointing::kNone);
   if (request.checkpoint_early_stop && checkpointing != model::Checkpointing::kFull &&
       checkpointing != model::Checkpointing::kSelectiveOp) {
@@ -113,22 +134,6 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
         "training.checkpoint_early_stop has no effect with activation_checkpointing {}: it ends "
         "the recomputation of full and selective_op",
         model::Name(checkpointing)));
-  }
-  if (request.fp8_scaling && *request.precision != DataType::kFp8) {
-    sentences.push_back(fmt::format("training.fp8_scaling has no effect with precision {}",
-                                    Name(*request.precision)));
-  }
-  const DataType parameters = ParameterType(request);
-  if (request.master_weights && SizeOf(parameters) == SizeOf(DataType::kFp32)) {
-    sentences.emplace_back(
-        "training.master_weights has no effect with parameters in fp32, which need none");
-  }
-  if (IsFsdp(*request.framework) && request.gradient_dtype &&
-      *request.gradient_dtype != parameters) {
-    sentences.push_back(
-        fmt::format("training.gradient_dtype has no effect with framework {}, which keeps "
-                    "gradients in the type of the parameters: {}",
-                    Name(*request.framework), Name(parameters)));
   }
   if (TraitsOf(*request.framework).textbook && request.dispatch) {
     sentences.emplace_back(

@@ -176,10 +176,9 @@ DataParallel CompleteDataParallel(const Request& request, const Training& traini
     }
   }
   // Below: defaults that depend on more than the setting, and notations of their own.
-  data_parallel.overlap = request.overlap.value_or(true);
   data_parallel.reshard_after_forward =
       request.reshard_after_forward.value_or(ReshardAfterForward(true));
-  data_parallel.shard_group_size = request.shard_group_size.value_or(data);
+  if (data_parallel.shard_group_size == 0) data_parallel.shard_group_size = data;
   data_parallel.powersgd = Complete(request.powersgd.value_or(PowerSgdRequest()));
   PolicyOf(data_parallel.framework).SetDefaults(request, training, data, data_parallel);
   // Shards over one rank are no shards, and shards over the whole group are the shards that there

@@ -3,10 +3,12 @@
 #include <cstdint>
 #include <optional>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
+#include "src/plan/data_parallel_settings.h"
 
 namespace stepcast::plan {
 namespace {
@@ -350,6 +352,46 @@ TEST(Complete, Stage2OfFsdp2KeepsParametersWhole) {
   EXPECT_EQ(Complete(Minimal(Framework::kFsdp2, 3), 8).data_parallel.reshard_after_forward,
             ReshardAfterForward(true));
   EXPECT_EQ(Complete(Minimal(Framework::kFsdp2, 3), 8).data_parallel.shard_group_size, 8);
+}
+
+// Another value than the setting's default; nothing where the setting has a notation of its own.
+bool GiveAnother(const DataParallelSetting& setting, const DataParallel& defaults,
+                 Request& request) {
+  return std::visit(
+      [&](const auto& type) {
+        if constexpr (requires { type.least; }) {
+          request.*type.given = defaults.*type.kept == type.least ? type.least + 1 : type.least;
+          return true;
+        } else if constexpr (requires { type.kept; }) {
+          request.*type.given = !(defaults.*type.kept);
+          return true;
+        } else if constexpr (requires { type.give; }) {
+          const bool first = type.name(defaults) == type.words.front();
+          type.give(request, first ? type.words.size() - 1 : 0);
+          return true;
+        }
+        return false;
+      },
+      setting.type);
+}
+
+TEST(Complete, SettingsWithoutEffectLeaveThePlanAsItIs) {
+  int given = 0;
+  for (const Framework framework : kFrameworks) {
+    const FrameworkTraits& traits = TraitsOf(framework);
+    for (int stage = traits.first_stage; stage <= traits.last_stage; ++stage) {
+      const DataParallel plan = Complete(Minimal(framework, stage), 8).data_parallel;
+      for (const DataParallelSetting& setting : DataParallelSettings()) {
+        if (!setting.uses.Has(framework) || setting.uses.HasEffect(framework, stage)) continue;
+        Request request = Minimal(framework, stage);
+        if (!GiveAnother(setting, plan, request)) continue;
+        ++given;
+        EXPECT_EQ(Complete(request, 8).data_parallel, plan)
+            << Name(framework) << " at stage " << stage << ": " << setting.key;
+      }
+    }
+  }
+  EXPECT_GT(given, 20);
 }
 
 RC_GTEST_PROP(Complete, KeepsTheBatchEquation, ()) {

@@ -148,7 +148,9 @@ class DeepSpeedFramework : public FrameworkPolicy {
   // DeepSpeed overlaps by default at stage 3 alone (deepspeed/runtime/zero/config.py).
   void SetDefaults(const Request& request, const Training&, std::int64_t,
                    DataParallel& data_parallel) const override {
-    data_parallel.overlap = request.overlap.value_or(data_parallel.zero_stage == 3);
+    if (!request.overlap || data_parallel.zero_stage == 0) {
+      data_parallel.overlap = data_parallel.zero_stage == 3;
+    }
     data_parallel.deepspeed = Complete(request.deepspeed.value_or(DeepSpeedRequest()));
   }
 
