@@ -115,7 +115,7 @@ BytesByCategory OfStage(const scenario::Scenario& scenario,
                                 Spread(frozen.count(), stage >= 3 ? shards : 1));
   set(Category::kGradient,
       whole_gradients ? parameters.Whole(gradient_bytes) : sharded_from(2, gradient_bytes));
-  set(Category::kOptimizer, sharded_from(1, plan::OptimizerBytesPerParameter(training)));
+  set(Category::kOptimizer, parameters.OptimizerStates(stage >= 1));
   set(Category::kActivation, Activations(scenario, pipeline));
   return result;
 }

@@ -7,7 +7,9 @@
 #include <optional>
 #include <utility>
 
+#include "src/lowering/muon.h"
 #include "src/lowering/optimizer.h"
+#include "src/lowering/tensor_by_tensor.h"
 
 namespace stepcast::lowering {
 namespace {
@@ -157,6 +159,18 @@ class Update {
 void WriteFrameworkUpdate(TrainingStep& step, const plan::Training& training,
                           const UpdatedTensors& updated, std::span<const BufferUse> uses,
                           std::span<const program::Effect> updates) {
+  if (!step.model().is_layer_list() && !updated.tensors.empty()) {
+    if (plan::HasOwnKernels(training.optimizer)) {
+      return WriteTensorByTensor(step, training, updated, uses, updates);
+    }
+    if (training.optimizer == plan::Optimizer::kMuon) {
+      const UpdatedTensors others = WriteMuonUpdate(step, training, updated, uses);
+      plan::Training adamw = training;
+      adamw.optimizer = plan::Optimizer::kAdamW;
+      if (!others.tensors.empty()) WriteFrameworkUpdate(step, adamw, others, uses, updates);
+      return;
+    }
+  }
   const bool single = training.optimizer_implementation == plan::OptimizerImplementation::kSingle;
   Update update(step, training);
   if (single && !step.model().is_layer_list() && !updated.tensors.empty()) {

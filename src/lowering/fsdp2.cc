@@ -227,7 +227,10 @@ class Fsdp2 final : public ShardingStrategy {
     std::vector<StreamId> streams = {reduce_stream_};
     if (post_reduce_stream_ != reduce_stream_) streams.push_back(post_reduce_stream_);
     WriteShardedUpdate(step_, states, streams, updated_, clipping_,
-                       static_cast<std::int64_t>(step_.model().tensors.size()));
+                       static_cast<std::int64_t>(step_.model().tensors.size()),
+                       {.stream = gather_stream_,
+                        .communicator = communicators_.front().shard,
+                        .ranks = groups_.front().shard.size()});
   }
 
  private:

@@ -1,8 +1,10 @@
 #include "src/lowering/parameter_share.h"
 
 #include <cstddef>
+#include <vector>
 
 #include "src/parallel/rank_grid.h"
+#include "src/plan/optimizer_states.h"
 #include "src/plan/rank_grid.h"
 
 namespace stepcast::lowering {
@@ -13,10 +15,26 @@ ParameterShares::ParameterShares(const plan::Plan& plan, const model::Model& sta
     shares_[static_cast<std::size_t>(group)].ranks = grids.Degree(plan::AxesOf(group).states);
   }
   const bool apart = plan::HasExpertGroup(plan);
-  for (const model::Tensor& tensor : stage.tensors) {
-    const auto group = apart ? tensor.group : model::ParameterGroup::kDense;
-    shares_[static_cast<std::size_t>(group)].elements += tensor.elements;
+  std::array<std::vector<int>, 2> tensors;
+  for (std::size_t t = 0; t < stage.tensors.size(); ++t) {
+    const model::Tensor& tensor = stage.tensors[t];
+    const auto group =
+        static_cast<std::size_t>(apart ? tensor.group : model::ParameterGroup::kDense);
+    shares_[group].elements += tensor.elements;
+    tensors[group].push_back(static_cast<int>(t));
   }
+  for (std::size_t group = 0; group < shares_.size(); ++group) {
+    states_[group] = plan::OptimizerStateBytes(plan, stage, tensors[group]);
+  }
+}
+
+Bytes ParameterShares::OptimizerStates(bool sharded) const {
+  Bytes bytes;
+  for (std::size_t group = 0; group < shares_.size(); ++group) {
+    const std::int64_t ranks = sharded ? shares_[group].ranks : 1;
+    bytes += Bytes((states_[group].count() + ranks - 1) / ranks);
+  }
+  return bytes;
 }
 
 std::int64_t ParameterShares::elements() const {

@@ -29,9 +29,13 @@ class ParameterShares {
   Bytes Whole(std::int64_t bytes_per_parameter) const {
     return Bytes(elements() * bytes_per_parameter);
   }
+  // Optimizer states of the parameters, sharded or whole. Of optimizers whose moments depend on
+  // shapes, as if ranks shared out those of whole tensors: parts of tensors never have fewer.
+  Bytes OptimizerStates(bool sharded) const;
 
  private:
   std::array<ParameterShare, 2> shares_;
+  std::array<Bytes, 2> states_{};  // of the optimizer, of whole tensors
 };
 
 }  // namespace stepcast::lowering

@@ -30,6 +30,14 @@ enum class ClippingKernels : std::uint8_t {
   kApex,            // the host reads the norm, which a multi-tensor kernel has summed up
 };
 
+// Whose Muon updates matrices (lowering/muon.h).
+enum class MuonKernels : std::uint8_t {
+  kNone,
+  kTorch,     // torch.optim.Muon
+  kMegatron,  // Megatron-LM's --optimizer muon, of the emerging_optimizers package
+  kDion,      // the package dion's, which puts sharded matrices together by all-to-alls
+};
+
 struct FrameworkTraits {
   const char* name;
   int first_stage, last_stage;   // ZeRO stages that it has
@@ -40,6 +48,11 @@ struct FrameworkTraits {
   bool of_pytorch = false;
   // Updates all tensors in one kernel, unless optimizer_implementation says otherwise.
   bool fused_update = false;
+  // What its optimizer has of a parameter is a vector: pieces of flat parameters or of a flat
+  // partition (FSDP1, DeepSpeed's ZeRO).
+  bool flattens = false;
+  // Parameters are DTensors, which kernels of other libraries cannot read (fully_shard).
+  bool distributed_tensors = false;
   // The costs that papers count: no host, no allocator, no context.
   bool textbook = false;
   // `plan --frameworks all` tries it.
@@ -66,6 +79,7 @@ struct FrameworkTraits {
   // Apex's or Transformer Engine's layer norm, a loss that overwrites its logits.
   bool apex_kernels = false;
   ClippingKernels clipping = ClippingKernels::kMultiTensor;
+  MuonKernels muon = MuonKernels::kNone;
 };
 
 // By Framework.
@@ -85,13 +99,15 @@ inline constexpr FrameworkTraits kFrameworkTraits[] = {
      .stages = "keeps full copies, which is stage 0",
      .other_stage = "zero_stage: 0, or framework: reference or fsdp2",
      .of_pytorch = true,
-     .clipping = ClippingKernels::kTorch},
+     .clipping = ClippingKernels::kTorch,
+     .muon = MuonKernels::kTorch},
     {.name = "fsdp1",
      .first_stage = 2,
      .last_stage = 3,
      .stages = "shards parameters, which is stage 3, or stage 2 without resharding",
      .other_stage = "zero_stage: 3 or 2, or framework: reference or ddp",
      .of_pytorch = true,
+     .flattens = true,
      .tensor_parallel = true,  // of the model's own layers: Hetu-Galvatron's
      .clipping = ClippingKernels::kFsdp1},
     {.name = "fsdp2",
@@ -100,15 +116,18 @@ inline constexpr FrameworkTraits kFrameworkTraits[] = {
      .stages = "shards parameters, which is stage 3, or stage 2 without resharding",
      .other_stage = "zero_stage: 3 or 2, or framework: reference or ddp",
      .of_pytorch = true,
+     .distributed_tensors = true,
      .pipelines = true,
      .tensor_parallel = true,
      .context_parallel = true,
-     .expert_parallel = true},
+     .expert_parallel = true,
+     .muon = MuonKernels::kDion},
     // Layers that ranks divide are the model's own there: Megatron-DeepSpeed's.
     {.name = "deepspeed",
      .first_stage = 0,
      .last_stage = 3,
      .fused_update = true,
+     .flattens = true,
      .pipelines = true,
      .tensor_parallel = true,
      .blocking_messages = true},
@@ -128,7 +147,8 @@ inline constexpr FrameworkTraits kFrameworkTraits[] = {
      .fuses_products = true,
      .blocking_messages = true,
      .apex_kernels = true,
-     .clipping = ClippingKernels::kApex},
+     .clipping = ClippingKernels::kApex,
+     .muon = MuonKernels::kMegatron},
     {.name = "nanotron",
      .first_stage = 0,
      .last_stage = 1,

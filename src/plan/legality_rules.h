@@ -46,6 +46,7 @@ void CheckExperts(const Request& request, const Facts& facts, std::vector<Violat
 void CheckFramework(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 void CheckLora(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 void CheckOffload(const Request& request, const Facts& facts, std::vector<Violation>& violations);
+void CheckOptimizer(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 void CheckOptimizerStates(const Request& request, const Facts& facts,
                           std::vector<Violation>& violations);
 void CheckSharding(const Request& request, const Facts& facts, std::vector<Violation>& violations);

@@ -21,10 +21,14 @@ DataType UpdatedType(const Training& training) {
   return KeepsMasterWeights(training) ? DataType::kFp32 : training.parameter_dtype;
 }
 
-std::int64_t OptimizerBytesPerParameter(const Training& training) {
+std::int64_t MasterBytesPerParameter(const Training& training) {
   const bool whole = training.master_weights == MasterWeights::kFp32;
-  const std::int64_t master = KeepsMasterWeights(training) ? (whole ? 4 : 2) : 0;
-  return MomentsOf(training.optimizer) * SizeOf(training.optimizer_state_dtype) + master;
+  return KeepsMasterWeights(training) ? (whole ? 4 : 2) : 0;
+}
+
+std::int64_t OptimizerBytesPerParameter(const Training& training) {
+  return MomentsOf(training.optimizer) * SizeOf(training.optimizer_state_dtype) +
+         MasterBytesPerParameter(training);
 }
 
 bool HasStatesOfUpdatedType(const Training& training) {

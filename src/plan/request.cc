@@ -105,8 +105,13 @@ OptimizerStates OptimizerStatesOf(const Request& request) {
              short_moments) {
     states.master_weights = MasterWeights::kFp16Remainder;
   }
+  // bitsandbytes/optim/optimizer.py, init_state; transformers/optimization.py, Adafactor.
+  const bool distributed = request.framework && TraitsOf(*request.framework).distributed_tensors;
+  const bool always_fp32 = request.optimizer == Optimizer::kLion ||
+                           request.optimizer == Optimizer::kAdafactor ||
+                           (request.optimizer == Optimizer::kAdamW8bit && !distributed);
   states.type = request.optimizer_state_dtype.value_or(
-      states.master_weights == MasterWeights::kNone ? parameters : DataType::kFp32);
+      states.master_weights == MasterWeights::kNone && !always_fp32 ? parameters : DataType::kFp32);
   return states;
 }
 
@@ -114,6 +119,9 @@ namespace {
 
 OptimizerImplementation DefaultOptimizerImplementation(const Request& request) {
   if (request.optimizer == Optimizer::kLamb) return OptimizerImplementation::kFused;
+  if (request.optimizer && HasOwnKernels(*request.optimizer)) {
+    return OptimizerImplementation::kSingle;
+  }
   if (TraitsOf(*request.framework).fused_update) return OptimizerImplementation::kFused;
   // torch/optim/adamw.py: foreach by default on CUDA since 2.0.
   const bool one_by_one =
