@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "src/emit/target.h"
+#include "src/emit/trainers.h"
 
 namespace stepcast::emit {
 namespace {
@@ -44,7 +44,7 @@ std::string UnsaidOf(const model::Architecture& a) {
 std::string Obstacle(const plan::Plan& plan, const model::Architecture* architecture,
                      const model::NumericalConstants& constants) {
   const plan::Training& training = plan.training;
-  if (plan.data_parallel.framework != plan::Framework::kMegatron) {
+  if (!TrainerOf(plan).takes_megatron_args) {
     return "the plan's framework is not megatron";
   }
   if (architecture == nullptr) return "a layer list has no dimensions";
@@ -65,6 +65,9 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
   }
   if (training.tp_only_amax_red) {
     return "its command line does not confine the scales' agreement: training.tp_only_amax_red";
+  }
+  if (plan.mixture.dispatch_dtype == DataType::kFp8) {
+    return "its dispatchers send rows in 16 bits: experts.dispatch_dtype";
   }
   if (training.compile) return "it does not compile blocks with torch.compile: training.compile";
   if (training.activation_checkpointing == model::Checkpointing::kSelectiveOp) {
@@ -224,7 +227,9 @@ void AddTraining(const plan::Training& training, Arguments& arguments) {
   } else if (training.gradient_dtype == DataType::kBf16) {
     arguments.Flag("grad-reduce-in-bf16");
   }
-  arguments.Add("optimizer", training.optimizer == plan::Optimizer::kAdamW ? "adam" : "sgd");
+  arguments.Add("optimizer", training.optimizer == plan::Optimizer::kAdamW  ? "adam"
+                             : training.optimizer == plan::Optimizer::kMuon ? "muon"
+                                                                            : "sgd");
   // 1.0 where it is not said; 0.0 is none.
   arguments.Add("clip-grad", training.gradient_clipping.value_or(0.0));
   switch (training.attention) {
@@ -454,6 +459,25 @@ Target MegatronArguments(const scenario::Scenario& scenario,
   }
   AddParallelism(scenario.plan, arguments);
   return arguments.Take();
+}
+
+Target LaunchMegatron(const scenario::Scenario& scenario,
+                      const model::NumericalConstants& constants) {
+  if (const Target arguments = MegatronArguments(scenario, constants); !arguments) {
+    return CannotRun(arguments.error());
+  }
+  // Megatron-LM's NullTokenizer adds one token, for the end of a document.
+  return fmt::format("VOCABULARY={}\n",
+                     std::get<model::Architecture>(scenario.model->source).vocabulary - 1) +
+         "# Data, tokenizer and learning rate are yours: give them as arguments. Without any it\n"
+         "# trains on made-up data, for timing.\n"
+         "if [ $# -eq 0 ]; then\n"
+         "  set -- --mock-data --tokenizer-type NullTokenizer --vocab-size \"$VOCABULARY\" \\\n"
+         "    --train-iters 20 --lr 1e-4\n"
+         "fi\n"
+         "# shellcheck disable=SC2046\n"
+         "set -- \"${MEGATRON:?set MEGATRON to a checkout of Megatron-LM}/pretrain_gpt.py\" \\\n"
+         "  $(cat \"$here/megatron.args\") \"$@\"\n";
 }
 
 }  // namespace stepcast::emit

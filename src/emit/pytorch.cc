@@ -2,7 +2,7 @@
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
-#include "src/emit/target.h"
+#include "src/emit/trainers.h"
 
 namespace stepcast::emit {
 namespace {
@@ -32,6 +32,12 @@ const char* TorchType(DataType type) {
   return "";
 }
 
+// torch.optim's, whose moments have the type of what they update.
+bool IsOfTorch(plan::Optimizer optimizer) {
+  return optimizer == plan::Optimizer::kAdamW || optimizer == plan::Optimizer::kSgd ||
+         optimizer == plan::Optimizer::kMuon;
+}
+
 // Keyword arguments of torch.optim's AdamW and SGD.
 const char* OptimizerSettings(plan::OptimizerImplementation implementation) {
   switch (implementation) {
@@ -43,6 +49,51 @@ const char* OptimizerSettings(plan::OptimizerImplementation implementation) {
       break;
   }
   return "{\"foreach\": False}";
+}
+
+// The optimizer's name, the package that has it, and its keyword arguments.
+std::string OptimizerText(const plan::Plan& plan) {
+  const plan::Training& training = plan.training;
+  const bool distributed = plan::TraitsOf(plan.data_parallel.framework).distributed_tensors;
+  const char* name = "\"AdamW\"";
+  const char* settings = "{}";
+  switch (training.optimizer) {
+    case plan::Optimizer::kAdamW:
+      settings = OptimizerSettings(training.optimizer_implementation);
+      break;
+    case plan::Optimizer::kSgd:
+      name = "\"SGD\"  # with momentum";
+      settings = OptimizerSettings(training.optimizer_implementation);
+      break;
+    case plan::Optimizer::kLamb:
+      name = "\"FusedLAMB\"  # apex.optimizers";
+      break;
+    case plan::Optimizer::kAdamW8bit:
+      name = distributed ? "\"AdamW8bit\"  # torchao.optim"
+                         : "\"AdamW8bit\"  # bitsandbytes.optim; embeddings in 32 bits";
+      break;
+    case plan::Optimizer::kLion:
+      name = "\"Lion32bit\"  # bitsandbytes.optim";
+      break;
+    case plan::Optimizer::kAdafactor:
+      name = "\"Adafactor\"  # transformers.optimization";
+      settings = "{\"scale_parameter\": False, \"relative_step\": False}";
+      break;
+    case plan::Optimizer::kMuon:
+      name = distributed ? "\"Muon\"  # dion; blocks' matrices, AdamW has everything else"
+                         : "\"Muon\"  # torch.optim; blocks' matrices, AdamW has everything else";
+      break;
+  }
+  std::string text = fmt::format("OPTIMIZER = {}\nOPTIMIZER_SETTINGS = {}\n", name, settings);
+  if (training.optimizer == plan::Optimizer::kMuon) {
+    text +=
+        fmt::format("ADAMW_SETTINGS = {}\n", OptimizerSettings(training.optimizer_implementation));
+  }
+  if (training.optimizer_in_backward) {
+    text +=
+        "OPTIMIZER_IN_BACKWARD = True  # each parameter's step is its post-accumulate-grad hook\n";
+  }
+  return text;
 }
 
 // What every module says of the training loop, which is the user's.
@@ -84,17 +135,7 @@ std::string Training(const scenario::Scenario& scenario) {
   text += fmt::format(
       "GRADIENT_CLIPPING = {}  # the largest norm of all gradients together\n",
       training.gradient_clipping ? fmt::format("{}", *training.gradient_clipping) : "None");
-  if (training.optimizer == plan::Optimizer::kLamb) {
-    text +=
-        "OPTIMIZER = \"FusedLAMB\"  # apex.optimizers\n"
-        "OPTIMIZER_SETTINGS = {}\n";
-    return text;
-  }
-  text += training.optimizer == plan::Optimizer::kAdamW ? "OPTIMIZER = \"AdamW\"\n"
-                                                        : "OPTIMIZER = \"SGD\"  # with momentum\n";
-  text += fmt::format("OPTIMIZER_SETTINGS = {}\n",
-                      OptimizerSettings(training.optimizer_implementation));
-  return text;
+  return text + OptimizerText(scenario.plan);
 }
 
 std::string AccumulateUnsharded(const plan::DataParallel& data_parallel) {
@@ -112,7 +153,7 @@ std::string Functions(const plan::Plan& plan) {
       "    \"\"\"To be called after the last backward of a step, before the update.\"\"\"\n"
       "    if GRADIENT_CLIPPING is None:\n"
       "        return\n";
-  if (plan.data_parallel.framework == plan::Framework::kFsdp1) {
+  if (plan::TraitsOf(plan.data_parallel.framework).clipping == plan::ClippingKernels::kFsdp1) {
     text += "    model.clip_grad_norm_(GRADIENT_CLIPPING)\n";
   } else {
     text +=
@@ -181,7 +222,9 @@ std::string Head(const char* what) {
       what);
 }
 
-Target Ddp(const scenario::Scenario& scenario) {
+}  // namespace
+
+Target DdpModule(const scenario::Scenario& scenario) {
   const plan::Plan& plan = scenario.plan;
   const plan::DataParallel& data_parallel = plan.data_parallel;
   const Bytes bucket = data_parallel.bucket_size.value_or(kDefaultBucket);
@@ -275,7 +318,7 @@ Target Ddp(const scenario::Scenario& scenario) {
   return text;
 }
 
-Target Fsdp1(const scenario::Scenario& scenario) {
+Target FullyShardedModule(const scenario::Scenario& scenario) {
   const plan::Plan& plan = scenario.plan;
   const plan::DataParallel& data_parallel = plan.data_parallel;
   const bool hybrid = data_parallel.shard_group_size < plan.parallelism.data;
@@ -400,7 +443,7 @@ Target Fsdp1(const scenario::Scenario& scenario) {
   return text;
 }
 
-Target Fsdp2(const scenario::Scenario& scenario) {
+Target FullyShardModule(const scenario::Scenario& scenario) {
   const plan::Plan& plan = scenario.plan;
   const plan::DataParallel& data_parallel = plan.data_parallel;
   if (data_parallel.prefetch == 0) {
@@ -513,14 +556,12 @@ Target Fsdp2(const scenario::Scenario& scenario) {
   return text;
 }
 
-}  // namespace
-
 Target PytorchSettings(const scenario::Scenario& scenario) {
   if (IsQuantized(scenario.plan.training.precision)) {
     return CannotRun("the module multiplies in 16 or 32 bits: training.precision");
   }
   const plan::Training& training = scenario.plan.training;
-  if (training.optimizer != plan::Optimizer::kLamb &&
+  if (IsOfTorch(training.optimizer) &&
       (plan::KeepsMasterWeights(training) || !plan::HasStatesOfUpdatedType(training))) {
     return CannotRun(
         "torch.optim's optimizers keep no master weights, and moments in the parameters' type: "
@@ -535,20 +576,25 @@ Target PytorchSettings(const scenario::Scenario& scenario) {
   if (scenario.plan.parallelism.context > 1) {
     return CannotRun("the module's ranks have whole sequences: parallelism.context");
   }
-  switch (scenario.plan.data_parallel.framework) {
-    case plan::Framework::kDdp:
-      return Ddp(scenario);
-    case plan::Framework::kFsdp1:
-      return Fsdp1(scenario);
-    case plan::Framework::kFsdp2:
-      return Fsdp2(scenario);
-    case plan::Framework::kReference:
-    case plan::Framework::kDeepSpeed:
-    case plan::Framework::kMegatron:
-    case plan::Framework::kNanotron:
-      break;
-  }
+  if (const auto module = TrainerOf(scenario.plan).module) return module(scenario);
   return CannotRun("the plan's framework is not ddp, fsdp1 or fsdp2");
+}
+
+Target LaunchPytorch(const scenario::Scenario& scenario,
+                     const model::NumericalConstants& constants) {
+  if (TorchtitanConfig(scenario, constants)) {
+    return "if [ -n \"${TRAIN:-}\" ]; then\n"
+           "  set -- \"$TRAIN\" \"$@\"\n"
+           "else  # torchtitan must be installed, or be the working directory\n"
+           "  set -- -m torchtitan.train --job.config_file \"$here/torchtitan.toml\" \"$@\"\n"
+           "fi\n";
+  }
+  if (const Target settings = PytorchSettings(scenario); !settings) {
+    return CannotRun(settings.error());
+  }
+  return "# Your training script; it imports the settings beside this file.\n"
+         "export PYTHONPATH=\"$here${PYTHONPATH:+:$PYTHONPATH}\"\n"
+         "set -- \"${TRAIN:?set TRAIN to your training script}\" \"$@\"\n";
 }
 
 }  // namespace stepcast::emit

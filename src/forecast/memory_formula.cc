@@ -90,15 +90,13 @@ BytesByCategory OfStage(const scenario::Scenario& scenario,
   const bool whole_gradients =
       scenario.plan.data_parallel.accumulate_unsharded &&
       (training.gradient_accumulation > 1 || scenario.plan.parallelism.pipeline > 1);
-  // FSDP2 puts full gradients by in the type that it will reduce them in, FSDP1 in the type that
-  // backward writes. Megatron's backward adds to the accumulators in place.
-  const plan::Framework framework = scenario.plan.data_parallel.framework;
+  const plan::GradientStore store = plan::TraitsOf(scenario.plan.data_parallel.framework).gradients;
   const auto written_bytes = [&] {
-    if (framework == plan::Framework::kMegatron) return SizeOf(training.gradient_dtype);
-    if (whole_gradients && framework == plan::Framework::kFsdp2) {
+    if (store == plan::GradientStore::kMainBuffers) return SizeOf(training.gradient_dtype);
+    if (whole_gradients && store == plan::GradientStore::kUnitsAsReduced) {
       return SizeOf(training.reduce_dtype);
     }
-    if (whole_gradients && framework == plan::Framework::kFsdp1) {
+    if (whole_gradients && store == plan::GradientStore::kUnitsAsWritten) {
       return SizeOf(plan::ComputeType(training.precision));
     }
     return SizeOf(plan::WrittenGradientType(training)) +
@@ -113,8 +111,10 @@ BytesByCategory OfStage(const scenario::Scenario& scenario,
   const Bytes frozen = model::FrozenBytes(pipeline.model());
   set(Category::kParameter, sharded_from(3, SizeOf(training.parameter_dtype)) +
                                 Spread(frozen.count(), stage >= 3 ? shards : 1));
-  set(Category::kGradient,
-      whole_gradients ? parameters.Whole(gradient_bytes) : sharded_from(2, gradient_bytes));
+  // Updates in backward leave no gradient behind.
+  set(Category::kGradient, training.optimizer_in_backward ? Bytes()
+                           : whole_gradients              ? parameters.Whole(gradient_bytes)
+                                                          : sharded_from(2, gradient_bytes));
   set(Category::kOptimizer, parameters.OptimizerStates(stage >= 1));
   set(Category::kActivation, Activations(scenario, pipeline));
   return result;

@@ -37,8 +37,8 @@ std::optional<Choice> OtherChoice(const plan::Plan& plan) {
     return Choice{other, "as PyTorch's optimizers keep them"};
   }
   const bool precision_aware =
-      plan.data_parallel.framework == plan::Framework::kMegatron &&
-      plan.data_parallel.zero_stage == 1 && other.optimizer == plan::Optimizer::kAdamW &&
+      traits.precision_aware_optimizer && plan.data_parallel.zero_stage == 1 &&
+      other.optimizer == plan::Optimizer::kAdamW &&
       other.optimizer_implementation == plan::OptimizerImplementation::kFused &&
       !plan.data_parallel.optimizer_cpu_offload;
   if (!precision_aware) return std::nullopt;

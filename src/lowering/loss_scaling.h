@@ -34,6 +34,8 @@ class LossScaling {
   void Undo(std::int64_t elements, DataType type, std::span<const program::BufferUse> gradients);
 
  private:
+  plan::LossScaler scaler() const;
+
   TrainingStep& step_;
   ProgramBuilder& builder_;
   Index found_ = program::kNone;       // buffer: an FP32 flag

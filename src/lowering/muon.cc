@@ -261,7 +261,7 @@ UpdatedTensors WriteMuonUpdate(TrainingStep& step, const plan::Training& trainin
       whole.push_back({.count = tensor.matrices, .rows = tensor.rows, .columns = tensor.columns});
     }
   }
-  UpdateLoop loop(step, uses, {});
+  UpdateLoop loop(step, updated.stream, uses, {});
   Muon muon(step, training, updated.exchange, loop);
   loop.Write([&] {
     muon.WriteExchanged(BatchesOf(exchanged, updated.exchange.ranks));

@@ -140,12 +140,17 @@ void FindSlots(const PipelineStage& stage, StageMessages::Stage& messages) {
 }
 
 MessageStyle StyleOf(const plan::Plan& plan) {
-  if (plan.data_parallel.framework == plan::Framework::kFsdp2) {
-    return plan::RunsListedActions(plan) ? MessageStyle::kOverlapped : MessageStyle::kBlocking;
+  switch (plan::TraitsOf(plan.data_parallel.framework).engine) {
+    case plan::PipelineEngine::kTextbook:
+      return MessageStyle::kOverlapped;
+    case plan::PipelineEngine::kTorch:
+      return plan::RunsListedActions(plan) ? MessageStyle::kOverlapped : MessageStyle::kBlocking;
+    case plan::PipelineEngine::kMegatron:
+    case plan::PipelineEngine::kDeepSpeed:
+      return plan.data_parallel.overlap_p2p_comm ? MessageStyle::kOverlapped
+                                                 : MessageStyle::kBlocking;
   }
-  const bool blocks = plan::TraitsOf(plan.data_parallel.framework).blocking_messages &&
-                      !plan.data_parallel.overlap_p2p_comm;
-  return blocks ? MessageStyle::kBlocking : MessageStyle::kOverlapped;
+  return MessageStyle::kOverlapped;
 }
 
 }  // namespace
@@ -165,11 +170,12 @@ StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const Pipeli
     messages.chunk_of.push_back(stage.chunk_of(pass));
   }
   messages.takers = TakersOf(stage);
-  const bool deepspeed = scenario.plan.data_parallel.framework == plan::Framework::kDeepSpeed;
+  const plan::PipelineEngine engine = plan::TraitsOf(scenario.plan.data_parallel.framework).engine;
+  const bool deepspeed = engine == plan::PipelineEngine::kDeepSpeed;
   if (stage.stages() > 1 && style == MessageStyle::kBlocking) {
     FindExchanges(stage, !deepspeed, messages);
   }
-  const bool pytorch = scenario.plan.data_parallel.framework == plan::Framework::kFsdp2;
+  const bool pytorch = engine == plan::PipelineEngine::kTorch;
   messages.sends_beside = pytorch;
   messages.in_pairs = deepspeed;
   if (deepspeed) {

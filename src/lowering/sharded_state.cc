@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/lowering/effects.h"
+#include "src/lowering/framework_update.h"
 #include "src/lowering/model_state.h"
 
 namespace stepcast::lowering {
@@ -70,6 +72,27 @@ void WriteShardedUpdate(TrainingStep& step, std::span<ShardedState* const> state
     if (!state->has_gradient) continue;
     builder.Release(state->gradient.buffer());
     state->has_gradient = false;
+  }
+}
+
+void WriteUpdateInBackward(TrainingStep& step, const ShardedState& state, StreamId stream) {
+  std::vector<program::Effect> effects;
+  if (step.builder().describes_data_flow()) {
+    for (const Piece& piece : state.parts) {
+      AppendJoined(effects, OptimizerUpdate(
+                                state.parameters.At(piece.offset), state.gradient.At(piece.offset),
+                                state.optimizer.At(piece.offset), state.elements, piece.elements));
+    }
+  }
+  const program::BufferUse uses[] = {Reads(state.gradient), Writes(state.parameters),
+                                     Writes(state.optimizer)};
+  for (std::size_t i = 0; i < state.updated.size(); ++i) {
+    const bool last = i + 1 == state.updated.size();
+    UpdatedTensors own{
+        .elements = state.updated[i].elements, .tensors = {state.updated[i]}, .stream = stream};
+    WriteFrameworkUpdate(
+        step, step.plan().training, own, uses,
+        last ? std::span<const program::Effect>(effects) : std::span<const program::Effect>());
   }
 }
 

@@ -43,4 +43,11 @@ void WriteShardedUpdate(TrainingStep& step, std::span<ShardedState* const> state
                         GradientClipping& clipping, std::int64_t gradient_tensors,
                         const MatrixExchange& exchange = {});
 
+// Updates a shard on `stream` as soon as its gradient is there, in backward
+// (training.optimizer_in_backward): each parameter has an optimizer of its own, which a hook of the
+// parameter runs (torchtitan/components/optimizer.py, OptimizersInBackwardContainer;
+// torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_reduce). The gradient is still
+// there afterwards.
+void WriteUpdateInBackward(TrainingStep& step, const ShardedState& state, StreamId stream);
+
 }  // namespace stepcast::lowering

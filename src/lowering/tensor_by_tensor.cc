@@ -114,7 +114,7 @@ class TensorUpdate {
 void WriteTensorByTensor(TrainingStep& step, const plan::Training& training,
                          const UpdatedTensors& updated, std::span<const program::BufferUse> uses,
                          std::span<const program::Effect> updates) {
-  UpdateLoop loop(step, uses, updates);
+  UpdateLoop loop(step, updated.stream, uses, updates);
   TensorUpdate tensor(step, training, loop);
   loop.Write([&] {
     for (const UpdatedTensor& each : updated.tensors) tensor.Write(each);

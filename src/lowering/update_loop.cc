@@ -7,10 +7,10 @@ namespace stepcast::lowering {
 using program::BufferUse;
 using program::kNone;
 
-UpdateLoop::UpdateLoop(TrainingStep& step, std::span<const BufferUse> uses,
+UpdateLoop::UpdateLoop(TrainingStep& step, StreamId stream, std::span<const BufferUse> uses,
                        std::span<const program::Effect> updates)
-    : step_(step),
-      builder_(step.builder()),
+    : builder_(step.builder()),
+      stream_(stream),
       uses_(uses),
       updates_(updates),
       temporary_name_{.first = builder_.AddText("optimizer temporaries")} {}
@@ -23,7 +23,7 @@ Index UpdateLoop::Make(Bytes size) {
   }
   const Index buffer = free.back();
   free.pop_back();
-  builder_.Allocate(step_.compute(), buffer);
+  builder_.Allocate(stream_, buffer);
   return buffer;
 }
 
@@ -47,7 +47,7 @@ void UpdateLoop::RunKernel(
   if (written_ == 0 || last) builder_.Use(uses_);
   for (const Index buffer : temporaries) builder_.Use(builder_.WritesAll(buffer));
   if (last) builder_.With(updates_);
-  builder_.Run(step_.compute(), found->second);
+  builder_.Run(stream_, found->second);
   ++written_;
 }
 
@@ -89,7 +89,7 @@ void UpdateLoop::Multiply(const Product& product, std::initializer_list<Index> t
 void UpdateLoop::AwaitOnHost() {
   if (counting_) return;
   if (read_by_host_ == kNone) read_by_host_ = builder_.AddEvent("update of a tensor");
-  builder_.Record(step_.compute(), read_by_host_);
+  builder_.Record(stream_, read_by_host_);
   builder_.HostWait(read_by_host_);
 }
 
@@ -103,7 +103,7 @@ Index UpdateLoop::Exchange(StreamId stream, Index communicator, Bytes bytes, Ind
     return taken;
   };
   const Index ready = event();
-  builder_.WaitForStream(stream, step_.compute(), ready);
+  builder_.WaitForStream(stream, stream_, ready);
   free_events_.push_back(ready);
   builder_.Communicate(stream,
                        builder_.AddCollective({.kind = CollectiveKind::kAllToAll,
@@ -118,7 +118,7 @@ Index UpdateLoop::Exchange(StreamId stream, Index communicator, Bytes bytes, Ind
 
 void UpdateLoop::Await(Index event) {
   if (counting_) return;
-  builder_.Wait(step_.compute(), event);
+  builder_.Wait(stream_, event);
   free_events_.push_back(event);
 }
 

@@ -15,8 +15,9 @@ namespace stepcast::lowering {
 
 class UpdateLoop {
  public:
-  // `uses`: gradients and states; `updates`: what happens to them, said of the last kernel.
-  UpdateLoop(TrainingStep& step, std::span<const program::BufferUse> uses,
+  // Kernels run on `stream`. `uses`: gradients and states; `updates`: what happens to them, said of
+  // the last kernel.
+  UpdateLoop(TrainingStep& step, StreamId stream, std::span<const program::BufferUse> uses,
              std::span<const program::Effect> updates);
 
   // Runs `body`, which calls what stands below, twice: first to count its kernels, of which the
@@ -29,7 +30,7 @@ class UpdateLoop {
     body();
   }
 
-  // A temporary tensor of the compute stream; kNone while kernels are counted.
+  // A temporary tensor of the stream; kNone while kernels are counted.
   Index Make(Bytes size);
   void Free(Index buffer);
 
@@ -47,13 +48,14 @@ class UpdateLoop {
   };
   void Multiply(const Product& product, std::initializer_list<Index> temporaries);
 
-  // The host waits until all that was issued on the compute stream is done.
+  // The host waits until all that was issued on the stream is done.
   void AwaitOnHost();
 
   // An all-to-all of `bytes` of each rank, itself included, from one temporary to another, once the
-  // compute stream has come this far. Returns the event for Await; kNone while kernels are counted.
+  // update's stream has come this far. Returns the event for Await; kNone while kernels are
+  // counted.
   Index Exchange(StreamId stream, Index communicator, Bytes bytes, Index source, Index target);
-  // The compute stream waits for it.
+  // The update's stream waits for it.
   void Await(Index event);
 
  private:
@@ -63,8 +65,8 @@ class UpdateLoop {
       const std::tuple<const char*, std::int64_t, std::int64_t, std::int64_t, std::int64_t>& key,
       const Add& add, std::initializer_list<Index> temporaries);
 
-  TrainingStep& step_;
   ProgramBuilder& builder_;
+  const StreamId stream_;
   const std::span<const program::BufferUse> uses_;
   const std::span<const program::Effect> updates_;
   bool counting_ = false;

@@ -26,6 +26,7 @@ struct UpdatedTensors {
   std::int64_t elements = 0;             // of all together, with padding that is updated, too
   std::vector<UpdatedTensor> tensors{};  // in the optimizer's order
   MatrixExchange exchange{};
+  StreamId stream = program::Program::kComputeStream;  // that updates them
 };
 
 }  // namespace stepcast::lowering

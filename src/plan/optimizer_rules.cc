@@ -17,6 +17,7 @@ class OptimizerRules : public Rules {
   using Rules::Rules;
 
   void Check() {
+    CheckInBackward();
     if (!request_.optimizer) return;
     switch (*request_.optimizer) {
       case Optimizer::kAdamW:
@@ -28,10 +29,8 @@ class OptimizerRules : public Rules {
         CheckAdamW8bit();
         break;
       case Optimizer::kLion:
-        CheckLion();
-        break;
       case Optimizer::kAdafactor:
-        CheckAdafactor();
+        CheckLionAndAdafactor();
         break;
       case Optimizer::kMuon:
         CheckMuon();
@@ -43,19 +42,72 @@ class OptimizerRules : public Rules {
   }
 
  private:
+  // torchtune/training/memory.py, torchtitan/components/optimizer.py: the step is a hook of each
+  // parameter, of which no other gradient is there.
+  void CheckInBackward() {
+    if (!request_.optimizer_in_backward.value_or(false)) return;
+    const auto refuse = [&](const char* key, std::string rule, const char* hint) {
+      Add(key, "plan.optimizer-in-backward", std::move(rule), hint);
+    };
+    if (request_.framework && !TraitsOf(*request_.framework).optimizer_in_backward) {
+      refuse(
+          "training.optimizer_in_backward",
+          fmt::format("updates in backward are modelled as hooks of fsdp2's parameters: framework "
+                      "is {}",
+                      plan::Name(*request_.framework)),
+          "write framework: fsdp2, which may have one rank, or leave it out");
+    }
+    if (request_.precision == DataType::kFp16) {
+      refuse("training.precision",
+             "gradients of fp16 are looked through for infinities before any parameter is updated: "
+             "optimizer_in_backward is true",
+             "write precision: bf16, or optimizer_in_backward: false");
+    }
+    if (request_.gradient_clipping) {
+      refuse("training.gradient_clipping",
+             "the norm of all gradients is not known when the first parameter is updated: "
+             "optimizer_in_backward is true",
+             "leave gradient_clipping out, or write optimizer_in_backward: false");
+    }
+    if (request_.gradient_accumulation.value_or(1) > 1) {
+      refuse(
+          "training.gradient_accumulation",
+          fmt::format("each backward updates the parameters where optimizer_in_backward is true, "
+                      "and gradient_accumulation is {}",
+                      *request_.gradient_accumulation),
+          "write gradient_accumulation: 1, or optimizer_in_backward: false");
+    }
+    if (request_.pipeline.value_or(1) > 1) {
+      refuse("parallelism.pipeline",
+             "torchtitan does not update in the backward of pipelines: optimizer_in_backward is "
+             "true",
+             "write pipeline: 1, or optimizer_in_backward: false");
+    }
+    if (request_.cpu_offload.value_or(false)) {
+      refuse("data_parallel.cpu_offload",
+             "updates of the host in backward are not modelled: optimizer_in_backward is true",
+             "write cpu_offload: false, or optimizer_in_backward: false");
+    }
+    if (request_.optimizer == Optimizer::kMuon) {
+      refuse("training.optimizer",
+             "torchtitan's Muon does not update in backward: optimizer_in_backward is true",
+             "write optimizer: adamw, or optimizer_in_backward: false");
+    }
+  }
+
   const char* name() const { return plan::Name(*request_.optimizer); }
 
   void Refuse(const char* key, std::string rule, std::string hint) {
     Add(key, kCode, std::move(rule), std::move(hint));
   }
-  void RefuseFramework(const char* rule, const char* frameworks) {
+  void RefuseFramework(const char* rule, const std::string& frameworks) {
     Refuse(kOptimizer, fmt::format("{}: framework is {}", rule, plan::Name(*request_.framework)),
            fmt::format("write framework: {}, or optimizer: adamw", frameworks));
   }
 
   // Its rates need the norm of each tensor, which no rank has where tensors are divided.
   void CheckLamb() {
-    if (request_.framework && !Is(Framework::kDdp) && !Is(Framework::kReference)) {
+    if (request_.framework && !TraitsOf(*request_.framework).lamb) {
       Refuse(kOptimizer,
              fmt::format("LAMB is modelled as Apex's FusedLAMB beside ddp, framework is {}",
                          plan::Name(*request_.framework)),
@@ -83,91 +135,33 @@ class OptimizerRules : public Rules {
   }
 
   void CheckAdamW8bit() {
-    if (!request_.framework) return;
-    const FrameworkTraits& traits = TraitsOf(*request_.framework);
-    if (!traits.of_pytorch && !Is(Framework::kDeepSpeed)) {
+    if (request_.framework && !TraitsOf(*request_.framework).adamw_8bit) {
       RefuseFramework("AdamW of 8 bits is bitsandbytes' or torchao's, beside PyTorch's modules",
-                      "ddp, fsdp1, fsdp2 or deepspeed");
+                      FrameworksWith(&FrameworkTraits::adamw_8bit));
     }
   }
 
-  void CheckLion() {
-    if (!request_.framework) return;
-    const FrameworkTraits& traits = TraitsOf(*request_.framework);
-    if (traits.distributed_tensors) {
-      RefuseFramework("Lion is bitsandbytes', whose kernels cannot read DTensors", "ddp or fsdp1");
-    } else if (!traits.of_pytorch) {
-      RefuseFramework("Lion is modelled as bitsandbytes', beside PyTorch's modules",
-                      "ddp or fsdp1");
-    }
+  // Adafactor's means and norms of DTensors are collectives of each tensor.
+  void CheckLionAndAdafactor() {
+    if (!request_.framework || TraitsOf(*request_.framework).lion_and_adafactor) return;
+    const bool lion = request_.optimizer == Optimizer::kLion;
+    const char* const rule =
+        !lion ? "Adafactor is modelled as transformers', over whole or flat parameters"
+        : TraitsOf(*request_.framework).distributed_tensors
+            ? "Lion is bitsandbytes', whose kernels cannot read DTensors"
+            : "Lion is modelled as bitsandbytes', beside PyTorch's modules";
+    RefuseFramework(rule, FrameworksWith(&FrameworkTraits::lion_and_adafactor));
   }
 
-  // On DTensors its means and norms are collectives of each tensor.
-  void CheckAdafactor() {
-    if (!request_.framework) return;
-    const FrameworkTraits& traits = TraitsOf(*request_.framework);
-    if (traits.of_pytorch && !traits.distributed_tensors) return;
-    RefuseFramework("Adafactor is modelled as transformers', over whole or flat parameters",
-                    "ddp or fsdp1");
-  }
-
+  // What each of those that have it needs is a rule of its own (frameworks/).
   void CheckMuon() {
     if (!request_.framework) return;
-    switch (TraitsOf(*request_.framework).muon) {
-      case MuonKernels::kTorch:
-        return;
-      case MuonKernels::kDion:
-        return CheckMuonOfShards();
-      case MuonKernels::kMegatron:
-        return CheckMuonOfMegatron();
-      case MuonKernels::kNone:
-        break;
-    }
-    RefuseFramework(TraitsOf(*request_.framework).flattens
+    const FrameworkTraits& traits = TraitsOf(*request_.framework);
+    if (traits.muon != MuonKernels::kNone) return;
+    RefuseFramework(traits.flattens
                         ? "Muon multiplies matrices, and the optimizer has flat parameters"
                         : "Muon is modelled as torch.optim's, Dion's and Megatron-LM's",
                     "ddp, fsdp2 or megatron");
-  }
-
-  // dion/muon.py of microsoft/dion@0c205499: muon_update_batch_async, _create_muon_tasks.
-  void CheckMuonOfShards() {
-    if (request_.tensor.value_or(1) > 1) {
-      Refuse("parallelism.tensor",
-             fmt::format("Dion's Muon has matrices that are sharded along one dimension, and "
-                         "parallelism.tensor is {}",
-                         *request_.tensor),
-             "write tensor: 1, or optimizer: adamw");
-    }
-    const std::optional<std::int64_t> data = DataDegree(request_, facts_.devices);
-    if (!data) return;
-    const std::int64_t ranks =
-        request_.context.value_or(1) * request_.shard_group_size.value_or(*data);
-    for (const std::int64_t rows : facts_.matrix_rows) {
-      if (rows % ranks == 0) continue;
-      Refuse(kOptimizer,
-             fmt::format("Dion's Muon exchanges equal parts of matrices, and one of {} rows does "
-                         "not divide among {} ranks",
-                         rows, ranks),
-             "choose a shard_group_size that divides it, or optimizer: adamw");
-      return;
-    }
-  }
-
-  // megatron/core/optimizer/muon.py, get_megatron_muon_optimizer.
-  void CheckMuonOfMegatron() {
-    if (request_.zero_stage.value_or(0) != 0) {
-      Refuse("data_parallel.zero_stage",
-             fmt::format("Megatron-LM's muon does not go with its distributed optimizer (its "
-                         "dist_muon, which shares out whole matrices, is not modelled): "
-                         "zero_stage is {}",
-                         *request_.zero_stage),
-             "write zero_stage: 0, or optimizer: adamw");
-    }
-    if (request_.precision == DataType::kFp16) {
-      Refuse("training.precision",
-             "Megatron-LM's muon does not go with fp16, and precision is fp16",
-             "write precision: bf16, or optimizer: adamw");
-    }
   }
 
   void CheckKernels() {

@@ -10,6 +10,11 @@ namespace stepcast::plan {
 
 namespace {
 
+// torch.distributed.pipelining runs a list of actions, which say when gradients are reduced.
+bool RunsActions(const Plan& plan) {
+  return TraitsOf(plan.data_parallel.framework).engine == PipelineEngine::kTorch;
+}
+
 parallel::PipelineSchedule PassesOf(const Plan& plan, int micro_batches) {
   const Parallelism& axes = plan.parallelism;
   if (axes.listed != nullptr) return *axes.listed;
@@ -24,7 +29,7 @@ parallel::PipelineSchedule PassesOf(const Plan& plan, int micro_batches) {
 
 bool RunsListedActions(const Plan& plan) {
   const Parallelism& axes = plan.parallelism;
-  if (plan.data_parallel.framework != Framework::kFsdp2 || axes.pipeline == 1) return false;
+  if (!RunsActions(plan) || axes.pipeline == 1) return false;
   return axes.listed != nullptr || (axes.schedule != "1f1b" && axes.schedule != "gpipe");
 }
 
@@ -32,7 +37,7 @@ parallel::PipelineSchedule ScheduleOf(const Plan& plan) {
   const auto micro_batches = static_cast<int>(plan.training.gradient_accumulation);
   if (plan.parallelism.pipeline == 1) return parallel::Sequential(micro_batches);
   parallel::PipelineSchedule schedule = PassesOf(plan, micro_batches);
-  if (plan.data_parallel.framework != Framework::kFsdp2) return schedule;
+  if (!RunsActions(plan)) return schedule;
   if (RunsListedActions(plan)) schedule = parallel::WithUnshards(std::move(schedule));
   return parallel::WithReductions(std::move(schedule));
 }

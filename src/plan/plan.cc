@@ -48,10 +48,10 @@ bool IsPrecisionAware(const Training& training) {
           training.optimizer_state_dtype != DataType::kFp32);
 }
 
-Framework LayersOf(const Plan& plan) {
-  const Framework framework = plan.data_parallel.framework;
+const FrameworkTraits& LayersOf(const Plan& plan) {
+  const FrameworkTraits& own = TraitsOf(plan.data_parallel.framework);
   const bool divided = plan.parallelism.tensor > 1 || plan.parallelism.pipeline > 1;
-  return framework == Framework::kDeepSpeed && divided ? Framework::kMegatron : framework;
+  return divided && own.divided_layers != nullptr ? *own.divided_layers : own;
 }
 
 namespace {
@@ -61,8 +61,8 @@ namespace {
 bool TransposesAttention(const Plan& plan) {
   const Training& training = plan.training;
   if (training.attention == model::Attention::kFlash) return HasTransformerEngine(training);
-  const auto& traits = TraitsOf(LayersOf(plan));
-  return !traits.textbook && !traits.megatron_layers &&
+  const FrameworkTraits& traits = LayersOf(plan);
+  return !traits.textbook && !traits.layers.megatron &&
          (training.attention == model::Attention::kMath ||
           training.attention == model::Attention::kMathFp32);
 }
@@ -71,23 +71,24 @@ bool TransposesAttention(const Plan& plan) {
 // and in Megatron-DeepSpeed, it is PyTorch's.
 bool HasMegatronsLinear(const Plan& plan) {
   return plan.training.async_tensor_model_parallel_allreduce &&
-         plan.data_parallel.framework != Framework::kDeepSpeed;
+         !TraitsOf(plan.data_parallel.framework).layers.torch_linear;
 }
 
 // WorkOptions::adds_attention_biases.
 bool AddsAttentionBiases(const Plan& plan) {
   constexpr Version kFusesBiases{1, 12};
-  const auto& traits = TraitsOf(LayersOf(plan));
+  const FrameworkTraits& traits = LayersOf(plan);
   if (traits.textbook || HasTransformerEngine(plan.training)) return false;
   const bool megatrons =
-      traits.megatron_layers && HasMegatronsLinear(plan) && !plan.training.compile;
+      traits.layers.megatron && HasMegatronsLinear(plan) && !plan.training.compile;
   return megatrons || plan.software.torch < kFusesBiases;
 }
 
 // WorkOptions::main_gradients.
 std::optional<DataType> MainGradientsOf(const Plan& plan) {
-  const bool fused = plan.data_parallel.framework == Framework::kMegatron &&
-                     plan.data_parallel.gradient_accumulation_fusion;
+  const bool fused =
+      TraitsOf(plan.data_parallel.framework).gradients == GradientStore::kMainBuffers &&
+      plan.data_parallel.gradient_accumulation_fusion;
   return fused ? std::optional(plan.training.gradient_dtype) : std::nullopt;
 }
 
@@ -95,7 +96,7 @@ std::optional<DataType> MainGradientsOf(const Plan& plan) {
 // there, sum up in one kernel.
 bool SumsNormWeightsApart(const Plan& plan) {
   constexpr Version kFusesBoth{2, 10};
-  return plan.software.torch < kFusesBoth && !TraitsOf(LayersOf(plan)).megatron_layers;
+  return plan.software.torch < kFusesBoth && !LayersOf(plan).layers.megatron;
 }
 
 // Backward of one compiled graph may write over what its forward keeps and nobody else has:
@@ -103,7 +104,7 @@ bool SumsNormWeightsApart(const Plan& plan) {
 // and the loss apart, for which logits are an input.
 bool DonatesLogits(const Plan& plan) {
   constexpr Version kDonates{2, 6};
-  return plan.training.compile && plan.data_parallel.framework == Framework::kDdp &&
+  return plan.training.compile && TraitsOf(plan.data_parallel.framework).compiles_whole_model &&
          plan.software.torch >= kDonates;
 }
 
@@ -113,7 +114,7 @@ model::ContextParallel ContextOf(const Plan& plan) {
           .method = axes.context_method,
           .heads = axes.context_method == model::ContextMethod::kAllToAll ? axes.context
                                                                           : axes.context_inner,
-          .of_pytorch = plan.data_parallel.framework == Framework::kFsdp2};
+          .of_pytorch = TraitsOf(plan.data_parallel.framework).layers.torch_context};
 }
 
 double LoadOf(const Mixture& mixture) {
@@ -124,15 +125,14 @@ double LoadOf(const Mixture& mixture) {
 
 model::ExpertParallel ExpertsOf(const Plan& plan) {
   const Mixture& mixture = plan.mixture;
-  // Megatron-Core and the textbook multiply by the weights where the activation is computed.
-  const auto& traits = TraitsOf(plan.data_parallel.framework);
   return {.ranks = plan.parallelism.expert,
           .tensor = plan.parallelism.expert_tensor,
           .near = plan.parallelism.expert_near,
           .node_limit = mixture.node_limit,
           .dispatcher = mixture.dispatcher,
           .products = mixture.products,
-          .weighs_in_activation = traits.megatron_layers || traits.textbook,
+          .implementation = mixture.implementation,
+          .dispatches_fp8 = mixture.dispatch_dtype == DataType::kFp8,
           .fused_router = mixture.fused_router,
           .fused_permutation = mixture.fused_permutation,
           .router_type = mixture.router_dtype,
@@ -144,6 +144,8 @@ model::ExpertParallel ExpertsOf(const Plan& plan) {
 
 model::WorkOptions WorkOptionsOf(const Plan& plan) {
   const Training& training = plan.training;
+  const FrameworkTraits& traits = TraitsOf(plan.data_parallel.framework);
+  const LayerStyle& style = traits.layers;
   return {.micro_batch_size = training.micro_batch_size,
           .sequence_length = training.sequence_length,
           .compute = training.precision,
@@ -166,26 +168,23 @@ model::WorkOptions WorkOptionsOf(const Plan& plan) {
           .masked_tokens = training.masked_tokens,
           .document_length = training.document_length,
           .autocast = training.autocast,
-          .casts_weights = !TraitsOf(plan.data_parallel.framework).megatron_layers,
+          .casts_weights = !style.megatron,
           .tensor = plan.parallelism.tensor,
-          .vocabulary_multiple = TraitsOf(plan.data_parallel.framework).megatron_layers
-                                     ? training.make_vocab_size_divisible_by
-                                     : 1,
+          .vocabulary_multiple = style.megatron ? training.make_vocab_size_divisible_by : 1,
           .sequence_parallel = plan.parallelism.sequence_parallel,
           .context = ContextOf(plan),
           .experts = ExpertsOf(plan),
-          .regathers = TraitsOf(plan.data_parallel.framework).gathers_again,
-          .divides_sequences = plan.data_parallel.framework == Framework::kFsdp2,
+          .regathers = style.gathers_again,
+          .divides_sequences = style.divides_sequences,
           .sums_beside_weights = HasMegatronsLinear(plan),
-          .begins_in_issue_order = plan.data_parallel.framework != Framework::kMegatron ||
-                                   plan.software.cuda_device_max_connections == 1,
+          .begins_in_issue_order =
+              traits.connections == 0 || plan.software.cuda_device_max_connections == 1,
           .tensor_overlap = training.tensor_overlap,
           .fp8_scaling = training.fp8_scaling,
           .main_gradients = MainGradientsOf(plan),
-          .fuses_products = TraitsOf(plan.data_parallel.framework).fuses_products,
-          .fuses_dropout_add = TraitsOf(LayersOf(plan)).megatron_layers,
-          .adds_up_parts = plan.parallelism.sequence_parallel &&
-                           !TraitsOf(plan.data_parallel.framework).gathers_again,
+          .fuses_products = style.fuses_products,
+          .fuses_dropout_add = LayersOf(plan).layers.megatron,
+          .adds_up_parts = plan.parallelism.sequence_parallel && !style.gathers_again,
           .splits_backward = plan.parallelism.splits_backward};
 }
 

@@ -83,6 +83,7 @@ struct Training {
   DataType optimizer_state_dtype = DataType::kFp32;     // of the moments
   Optimizer optimizer = Optimizer::kAdamW;
   OptimizerImplementation optimizer_implementation = OptimizerImplementation::kFused;
+  bool optimizer_in_backward = false;  // lowering/sharded_state.h
   model::Checkpointing activation_checkpointing = model::Checkpointing::kNone;
   model::RecomputedModules recompute_modules{};  // by selective recomputation
   model::Share checkpointed_blocks{};            // which part of the blocks that holds for
@@ -136,6 +137,7 @@ struct TrainingRequest {
   std::optional<DataType> optimizer_state_dtype;
   std::optional<Optimizer> optimizer;
   std::optional<OptimizerImplementation> optimizer_implementation;
+  std::optional<bool> optimizer_in_backward;
   std::optional<model::Checkpointing> activation_checkpointing;
   std::optional<model::RecomputedModules> recompute_modules;
   std::optional<model::Share> checkpointed_blocks;

@@ -172,6 +172,14 @@ std::vector<TrainingSetting> Rows() {
        .default_value = "`fused` for reference, megatron and deepspeed; `single` for ddp and fsdp1 "
                         "before torch 2.0; else `foreach`; with `lamb` `fused`; with `adamw_8bit`, "
                         "`lion` and `adafactor` `single`"},
+      {.key = "optimizer_in_backward",
+       .type = Switch{&Given::optimizer_in_backward, &Training::optimizer_in_backward},
+       .uses = {Of(Framework::kFsdp2)},
+       .values =
+           "`true`: each parameter is updated in backward as soon as its gradient is reduced, "
+           "and the gradient is freed then (torchtune's `optimizer_in_bwd`, torchtitan's "
+           "`early_step_in_backward`); without clipping, accumulation and pipeline",
+       .default_value = "`false`"},
       {.key = "activation_checkpointing",
        .type = Words<&Given::activation_checkpointing, &Training::activation_checkpointing,
                      model::Checkpointing::kNone, model::Checkpointing::kSelective,

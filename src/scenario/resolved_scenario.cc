@@ -349,11 +349,11 @@ Resolved Resolve(const Scenario& scenario, const Sources& sources) {
   Mapping software{{"torch", VersionText(plan.software.torch)},
                    {"nccl", VersionText(plan.software.nccl)},
                    {"driver", VersionText(plan.software.driver)}};
-  if (!plan::TraitsOf(plan.data_parallel.framework).textbook) {
+  const plan::FrameworkTraits& traits = plan::TraitsOf(plan.data_parallel.framework);
+  if (!traits.textbook) {
     software.emplace_back("expandable_segments", Boolean(plan.software.expandable_segments));
   }
-  if (plan.data_parallel.framework == plan::Framework::kMegatron &&
-      plan.software.cuda_device_max_connections != 1) {
+  if (traits.connections > 0 && plan.software.cuda_device_max_connections != 1) {
     software.emplace_back("cuda_device_max_connections",
                           Integer(plan.software.cuda_device_max_connections));
   }

@@ -1,0 +1,40 @@
+#pragma once
+
+#include "src/plan/framework_traits.h"
+
+namespace stepcast::plan {
+
+// torch.distributed.fsdp.fully_shard, and around it torchtitan. PyTorch 2.4 is the first release
+// that lists fully_shard per parameter (as a prototype).
+inline constexpr FrameworkTraits kFsdp2Traits{
+    .name = "fsdp2",
+    .first_stage = 2,
+    .last_stage = 3,
+    .stages = "shards parameters, which is stage 3, or stage 2 without resharding",
+    .other_stage = "zero_stage: 3 or 2, or framework: reference or ddp",
+    .first_torch = {2, 4},
+    .of_pytorch = true,
+    .fsdp = true,
+    .pipelines = true,
+    .tensor_parallel = true,
+    .context_parallel = true,
+    .expert_parallel = true,
+    .engine = PipelineEngine::kTorch,
+    .stage_split = StageSplit::kWithEnds,
+    .adamw_8bit = true,
+    .muon = MuonKernels::kDion,
+    .optimizer_in_backward = true,
+    .distributed_tensors = true,
+    .loss_scaler = LossScaler::kGradScaler,
+    .gradients = GradientStore::kUnitsAsReduced,
+    .shards_frozen = true,
+    // Routers as torchtitan/models/common/moe has them.
+    .layers = {.divides_sequences = true,
+               .fp8_scaling = model::Fp8Scaling::kTorchao,
+               .tensor_overlap = model::TensorOverlap::kAsync,
+               .context_method = model::ContextMethod::kAllGather,
+               .torch_context = true,
+               .fp32_router = true,
+               .experts = model::ExpertImplementation::kTorchtitan}};
+
+}  // namespace stepcast::plan
