@@ -9,32 +9,24 @@
 
 namespace stepcast::lowering {
 
-ParameterShares::ParameterShares(const plan::Plan& plan, const model::Model& stage) {
-  const parallel::Grids grids = plan::GridsOf(plan);
-  for (const model::ParameterGroup group : model::kParameterGroups) {
-    shares_[static_cast<std::size_t>(group)].ranks = grids.Degree(plan::AxesOf(group).states);
+GroupElements ElementsOf(const model::Model& model) {
+  GroupElements elements{};
+  for (const model::Tensor& tensor : model.tensors) {
+    elements[static_cast<std::size_t>(tensor.group)] += tensor.elements;
   }
-  const bool apart = plan::HasExpertGroup(plan);
-  std::array<std::vector<int>, 2> tensors;
-  for (std::size_t t = 0; t < stage.tensors.size(); ++t) {
-    const model::Tensor& tensor = stage.tensors[t];
-    const auto group =
-        static_cast<std::size_t>(apart ? tensor.group : model::ParameterGroup::kDense);
-    shares_[group].elements += tensor.elements;
-    tensors[group].push_back(static_cast<int>(t));
-  }
-  for (std::size_t group = 0; group < shares_.size(); ++group) {
-    states_[group] = plan::OptimizerStateBytes(plan, stage, tensors[group]);
-  }
+  return elements;
 }
 
-Bytes ParameterShares::OptimizerStates(bool sharded) const {
-  Bytes bytes;
-  for (std::size_t group = 0; group < shares_.size(); ++group) {
-    const std::int64_t ranks = sharded ? shares_[group].ranks : 1;
-    bytes += Bytes((states_[group].count() + ranks - 1) / ranks);
+ParameterShares::ParameterShares(const plan::Plan& plan, const GroupElements& of_stage) {
+  const parallel::Grids grids = plan::GridsOf(plan);
+  const bool apart = plan::HasExpertGroup(plan);
+  for (const model::ParameterGroup group : model::kParameterGroups) {
+    const auto own = static_cast<std::size_t>(group);
+    shares_[own].ranks = grids.Degree(plan::AxesOf(group).states);
+    const auto stands_with =
+        static_cast<std::size_t>(apart ? group : model::ParameterGroup::kDense);
+    shares_[stands_with].elements += of_stage[own];
   }
-  return bytes;
 }
 
 std::int64_t ParameterShares::elements() const {
@@ -47,6 +39,24 @@ Bytes ParameterShares::Sharded(std::int64_t bytes_per_parameter) const {
   Bytes bytes;
   for (const ParameterShare& share : shares_) {
     bytes += Bytes((share.elements * bytes_per_parameter + share.ranks - 1) / share.ranks);
+  }
+  return bytes;
+}
+
+Bytes OptimizerStates(const plan::Plan& plan, const model::Model& stage, bool sharded) {
+  const parallel::Grids grids = plan::GridsOf(plan);
+  const bool apart = plan::HasExpertGroup(plan);
+  Bytes bytes;
+  for (const model::ParameterGroup group : model::kParameterGroups) {
+    std::vector<int> tensors;
+    for (std::size_t t = 0; t < stage.tensors.size(); ++t) {
+      const model::ParameterGroup own =
+          apart ? stage.tensors[t].group : model::ParameterGroup::kDense;
+      if (own == group) tensors.push_back(static_cast<int>(t));
+    }
+    const std::int64_t ranks = sharded ? grids.Degree(plan::AxesOf(group).states) : 1;
+    const Bytes all = plan::OptimizerStateBytes(plan, stage, tensors);
+    bytes += Bytes((all.count() + ranks - 1) / ranks);
   }
   return bytes;
 }

@@ -31,6 +31,20 @@ std::int64_t OptimizerBytesPerParameter(const Training& training) {
          MasterBytesPerParameter(training);
 }
 
+std::int64_t LeastOptimizerBytesPerParameter(const Training& training) {
+  const std::int64_t master = MasterBytesPerParameter(training);
+  switch (training.optimizer) {
+    case Optimizer::kAdamW8bit:
+      return 2 + master;
+    case Optimizer::kMuon:
+      return SizeOf(training.optimizer_state_dtype) + master;
+    case Optimizer::kAdafactor:
+      return master;
+    default:
+      return OptimizerBytesPerParameter(training);
+  }
+}
+
 bool HasStatesOfUpdatedType(const Training& training) {
   const bool remainders =
       KeepsMasterWeights(training) && training.master_weights == MasterWeights::kFp16Remainder;

@@ -67,6 +67,8 @@ std::int64_t MasterBytesPerParameter(const Training& training);
 // Rajbhandari et al. 2020, arXiv 1910.02054, section 3.1), 4 with PyTorch's own optimizer, 6 with
 // bf16 moments and remainders.
 std::int64_t OptimizerBytesPerParameter(const Training& training);
+// The same of any optimizer, as few as it can be: less than what one of unequal moments keeps.
+std::int64_t LeastOptimizerBytesPerParameter(const Training& training);
 
 // The same as arrays of one type, a number a parameter in each: master weights first, then the
 // moments. Where they have not one type, as many arrays of 16 bits as take up the same memory.
