@@ -56,8 +56,8 @@ std::vector<MixtureSetting> Rows() {
                  "`streams` (one each, on four streams; Transformer Engine's GroupedLinear), "
                  "`looped` (one each, in turn; Megatron-Core without `moe_grouped_gemm`; of "
                  "transformers before 5, where the host waits for each expert's tokens)",
-       .default_value = "`grouped`; megatron: `streams`, as recipes have it; Megatron-Core's own "
-                        "default is `looped`"},
+       .default_value = "`grouped`, with transformers' layers before torch 2.9 `looped`; megatron: "
+                        "`streams`, as recipes have it; Megatron-Core's own default is `looped`"},
       {.key = "dispatch_dtype",
        .type = Words<&Given::dispatch_dtype, &Mixture::dispatch_dtype, DataType::kBf16,
                      DataType::kFp8>(),

@@ -154,7 +154,7 @@ std::vector<TrainingSetting> Rows() {
            "(transformers': ddp, fsdp1), `muon` (matrices of blocks by Newton-Schulz products, "
            "everything else by AdamW: torch.optim.Muon with ddp, Dion's with fsdp2, Megatron-LM's "
            "`--optimizer muon` with megatron at stage 0). The last four have no values: "
-           "executions cannot check them ([optimizers.md](optimizers.md))",
+           "executions cannot check them",
        .default_value = "required"},
       {.key = "optimizer_implementation",
        .type = Words<&Given::optimizer_implementation, &Training::optimizer_implementation,
