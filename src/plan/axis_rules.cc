@@ -10,6 +10,7 @@
 #include "src/parallel/named_schedules.h"
 #include "src/parallel/pipeline_schedule.h"
 #include "src/parallel/schedule_check.h"
+#include "src/plan/legality.h"
 #include "src/plan/legality_rules.h"
 
 namespace stepcast::plan {

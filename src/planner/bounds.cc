@@ -58,7 +58,7 @@ struct WorkSettings {
   plan::Training training;
   plan::Parallelism parallelism;
   plan::Software software;
-  Framework framework = Framework::kReference;
+  plan::Framework framework{};
   friend bool operator==(const WorkSettings&, const WorkSettings&) = default;
 };
 

@@ -64,7 +64,7 @@ class DdpRules : public Rules {
   }
 };
 
-class Ddp : public FrameworkPolicy {
+class DdpFramework : public FrameworkPolicy {
  public:
   void Check(const Request& request, const Facts& facts,
              std::vector<Violation>& violations) const override {
@@ -93,7 +93,7 @@ class Ddp : public FrameworkPolicy {
 }  // namespace
 
 const FrameworkPolicy& DdpPolicy() {
-  static const Ddp kPolicy;
+  static const DdpFramework kPolicy;
   return kPolicy;
 }
 

@@ -136,7 +136,7 @@ class DeepSpeedRules : public Rules {
   }
 };
 
-class DeepSpeed : public FrameworkPolicy {
+class DeepSpeedFramework : public FrameworkPolicy {
  public:
   void Check(const Request& request, const Facts& facts,
              std::vector<Violation>& violations) const override {
@@ -180,7 +180,7 @@ class DeepSpeed : public FrameworkPolicy {
 }  // namespace
 
 const FrameworkPolicy& DeepSpeedPolicy() {
-  static const DeepSpeed kPolicy;
+  static const DeepSpeedFramework kPolicy;
   return kPolicy;
 }
 

@@ -47,7 +47,7 @@ class Fsdp1Rules : public Rules {
   }
 };
 
-class Fsdp1 : public FrameworkPolicy {
+class Fsdp1Framework : public FrameworkPolicy {
  public:
   void Check(const Request& request, const Facts& facts,
              std::vector<Violation>& violations) const override {
@@ -86,7 +86,7 @@ class Fsdp1 : public FrameworkPolicy {
 }  // namespace
 
 const FrameworkPolicy& Fsdp1Policy() {
-  static const Fsdp1 kPolicy;
+  static const Fsdp1Framework kPolicy;
   return kPolicy;
 }
 

@@ -114,7 +114,7 @@ class Fsdp2Rules : public Rules {
   }
 };
 
-class Fsdp2 : public FrameworkPolicy {
+class Fsdp2Framework : public FrameworkPolicy {
  public:
   void Check(const Request& request, const Facts& facts,
              std::vector<Violation>& violations) const override {
@@ -161,7 +161,7 @@ class Fsdp2 : public FrameworkPolicy {
 }  // namespace
 
 const FrameworkPolicy& Fsdp2Policy() {
-  static const Fsdp2 kPolicy;
+  static const Fsdp2Framework kPolicy;
   return kPolicy;
 }
 

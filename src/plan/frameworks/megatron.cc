@@ -173,7 +173,7 @@ class MegatronRules : public Rules {
   }
 };
 
-class Megatron : public FrameworkPolicy {
+class MegatronFramework : public FrameworkPolicy {
  public:
   void Check(const Request& request, const Facts& facts,
              std::vector<Violation>& violations) const override {
@@ -228,7 +228,7 @@ class Megatron : public FrameworkPolicy {
 }  // namespace
 
 const FrameworkPolicy& MegatronPolicy() {
-  static const Megatron kPolicy;
+  static const MegatronFramework kPolicy;
   return kPolicy;
 }
 

@@ -60,7 +60,7 @@ class NanotronRules : public Rules {
   }
 };
 
-class Nanotron : public FrameworkPolicy {
+class NanotronFramework : public FrameworkPolicy {
  public:
   void Check(const Request& request, const Facts& facts,
              std::vector<Violation>& violations) const override {
@@ -92,7 +92,7 @@ class Nanotron : public FrameworkPolicy {
 }  // namespace
 
 const FrameworkPolicy& NanotronPolicy() {
-  static const Nanotron kPolicy;
+  static const NanotronFramework kPolicy;
   return kPolicy;
 }
 

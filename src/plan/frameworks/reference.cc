@@ -39,7 +39,7 @@ class ReferenceRules : public Rules {
   }
 };
 
-class Reference : public FrameworkPolicy {
+class ReferenceFramework : public FrameworkPolicy {
  public:
   void Check(const Request& request, const Facts& facts,
              std::vector<Violation>& violations) const override {
@@ -77,7 +77,7 @@ class Reference : public FrameworkPolicy {
 }  // namespace
 
 const FrameworkPolicy& ReferencePolicy() {
-  static const Reference kPolicy;
+  static const ReferenceFramework kPolicy;
   return kPolicy;
 }
 
