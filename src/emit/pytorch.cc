@@ -32,12 +32,6 @@ const char* TorchType(DataType type) {
   return "";
 }
 
-// torch.optim's, whose moments have the type of what they update.
-bool IsOfTorch(plan::Optimizer optimizer) {
-  return optimizer == plan::Optimizer::kAdamW || optimizer == plan::Optimizer::kSgd ||
-         optimizer == plan::Optimizer::kMuon;
-}
-
 // Keyword arguments of torch.optim's AdamW and SGD.
 const char* OptimizerSettings(plan::OptimizerImplementation implementation) {
   switch (implementation) {
@@ -561,8 +555,9 @@ Target PytorchSettings(const scenario::Scenario& scenario) {
     return CannotRun("the module multiplies in 16 or 32 bits: training.precision");
   }
   const plan::Training& training = scenario.plan.training;
-  if (IsOfTorch(training.optimizer) &&
-      (plan::KeepsMasterWeights(training) || !plan::HasStatesOfUpdatedType(training))) {
+  const bool of_torch =
+      training.optimizer == plan::Optimizer::kAdamW || training.optimizer == plan::Optimizer::kSgd;
+  if (of_torch && (plan::KeepsMasterWeights(training) || !plan::HasStatesOfUpdatedType(training))) {
     return CannotRun(
         "torch.optim's optimizers keep no master weights, and moments in the parameters' type: "
         "training.master_weights, optimizer_state_dtype");

@@ -289,7 +289,9 @@ TEST(FrameworkUpdate, InBackwardOneGradientIsThereAtATime) {
       gradients[early] = std::max(gradients[early], alive);
     }
     EXPECT_EQ(alive, 0);
-    if (early) EXPECT_EQ(kernels[early], static_cast<std::int64_t>(model.tensors.size()));
+    if (early) {
+      EXPECT_EQ(kernels[early], static_cast<std::int64_t>(model.tensors.size()));
+    }
   }
   EXPECT_EQ(gradients[0], 3);
   EXPECT_EQ(gradients[1], 1);

@@ -21,9 +21,7 @@ namespace stepcast::lowering {
 
 bool DescribesValues(const plan::Plan& plan) {
   const plan::DeepSpeed& deepspeed = plan.data_parallel.deepspeed;
-  const plan::Optimizer optimizer = plan.training.optimizer;
-  const bool has_values = plan::HasEqualMoments(optimizer) && optimizer != plan::Optimizer::kLion;
-  return has_values && plan::HasStatesOfUpdatedType(plan.training) &&
+  return plan::HasStatesOfUpdatedType(plan.training) &&
          plan.data_parallel.comm_hook != plan::CommHook::kPowerSgd && !deepspeed.offloads() &&
          !plan.data_parallel.cpu_offload && !plan.data_parallel.optimizer_cpu_offload &&
          !deepspeed.quantized_weights && !deepspeed.quantized_gradients;

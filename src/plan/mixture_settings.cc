@@ -41,6 +41,10 @@ std::vector<MixtureSetting> Rows() {
        .of_architectures = true,
        .had_by = IsMixture,
        .needed = kNeeded,
+       .shown =
+           [](const Mixture& mixture) {
+             return mixture.implementation == model::ExpertImplementation::kTransformers;
+           },
        .values = "whose layers are sharded: `torchtitan` or `transformers` (Hugging Face's, as "
                  "accelerate and its trainers have them, whose ranks have all experts)",
        .default_value = "fsdp2: `torchtitan`; ddp, fsdp1 and deepspeed have transformers' layers, "

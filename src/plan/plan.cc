@@ -46,6 +46,7 @@ std::int64_t LeastOptimizerBytesPerParameter(const Training& training) {
 }
 
 bool HasStatesOfUpdatedType(const Training& training) {
+  if (!HasEqualMoments(training.optimizer) || training.optimizer == Optimizer::kLion) return false;
   const bool remainders =
       KeepsMasterWeights(training) && training.master_weights == MasterWeights::kFp16Remainder;
   return !remainders && training.optimizer_state_dtype == UpdatedType(training);

@@ -153,8 +153,8 @@ std::vector<TrainingSetting> Rows() {
            "torchao's with fsdp2), `lion` (bitsandbytes': ddp, fsdp1), `adafactor` "
            "(transformers': ddp, fsdp1), `muon` (matrices of blocks by Newton-Schulz products, "
            "everything else by AdamW: torch.optim.Muon with ddp, Dion's with fsdp2, Megatron-LM's "
-           "`--optimizer muon` with megatron at stage 0). The last four have no values: "
-           "executions cannot check them",
+           "`--optimizer muon` with megatron at stage 0). The last four are forecast "
+           "and not executed",
        .default_value = "required"},
       {.key = "optimizer_implementation",
        .type = Words<&Given::optimizer_implementation, &Training::optimizer_implementation,
@@ -175,6 +175,7 @@ std::vector<TrainingSetting> Rows() {
       {.key = "optimizer_in_backward",
        .type = Switch{&Given::optimizer_in_backward, &Training::optimizer_in_backward},
        .uses = {Of(Framework::kFsdp2)},
+       .shown = [](const Training& training) { return training.optimizer_in_backward; },
        .values =
            "`true`: each parameter is updated in backward as soon as its gradient is reduced, "
            "and the gradient is freed then (torchtune's `optimizer_in_bwd`, torchtitan's "
