@@ -1,5 +1,6 @@
 #include "fmt/format.h"
 #include "src/emit/trainers.h"
+#include "src/plan/framework_style.h"
 
 namespace stepcast::emit {
 namespace {
@@ -20,7 +21,7 @@ std::string Environment(const scenario::Scenario& scenario) {
   if (scenario.nccl_collnet) set("NCCL_COLLNET_ENABLE", "1");
   // megatron/training/arguments.py, validate_args: before Blackwell it does not start without.
   const plan::Parallelism& axes = scenario.plan.parallelism;
-  if (plan::TraitsOf(scenario.plan.data_parallel.framework).connections > 0 &&
+  if (plan::StyleOf(scenario.plan.data_parallel.framework).connections > 0 &&
       (axes.tensor > 1 || axes.context > 1)) {
     set("CUDA_DEVICE_MAX_CONNECTIONS",
         fmt::format("{}", scenario.plan.software.cuda_device_max_connections));

@@ -40,6 +40,21 @@ std::string UnsaidOf(const model::Architecture& a) {
   return "";
 }
 
+// Groups of experts of which a token goes to some alone: the model's own, or the nodes of a plan
+// that limits how many nodes a token goes to.
+struct ExpertGroups {
+  std::int64_t count = 0, per_token = 0;  // 0: a token goes to any
+  friend bool operator==(const ExpertGroups&, const ExpertGroups&) = default;
+};
+ExpertGroups GroupsOfModel(const model::Experts& experts) {
+  return {experts.groups, experts.groups > 0 ? experts.groups_per_token : 0};
+}
+ExpertGroups GroupsOfPlan(const plan::Plan& plan) {
+  const std::int64_t nodes = plan.parallelism.expert / plan.parallelism.expert_near;
+  const std::int64_t limit = plan.mixture.node_limit;
+  return limit > 0 ? ExpertGroups{nodes, limit} : ExpertGroups{};
+}
+
 // Why Megatron-LM cannot train so; empty when it can.
 std::string Obstacle(const plan::Plan& plan, const model::Architecture* architecture,
                      const model::NumericalConstants& constants) {
@@ -72,6 +87,17 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
   if (training.compile) return "it does not compile blocks with torch.compile: training.compile";
   if (training.activation_checkpointing == model::Checkpointing::kSelectiveOp) {
     return "its recomputation is full, or of the attention core: activation_checkpointing";
+  }
+  if (const ExpertGroups limited = GroupsOfPlan(plan); limited.count > 0) {
+    const ExpertGroups own = GroupsOfModel(architecture->experts);
+    if (own.count > 0 && own != limited) {
+      return "its routers choose among groups of experts of one kind, and the model has its own: "
+             "experts.node_limit";
+    }
+    if (own.count == 0 && !model::SendsTokensOnce(plan.mixture.dispatcher)) {
+      return "its dispatchers that send a row for each expert do not know nodes: "
+             "experts.node_limit";
+    }
   }
   if (plan::IsPrecisionAware(training) && training.parameter_dtype == DataType::kBf16 &&
       training.master_weights != plan::MasterWeights::kFp16Remainder) {
@@ -368,9 +394,10 @@ void AddExperts(const model::Architecture& model, const plan::Plan& plan, Argume
   } else if (experts.scores == model::RouterScores::kSoftmax) {
     arguments.Flag("moe-router-pre-softmax");
   }
-  if (experts.groups > 0) {
-    arguments.Add("moe-router-num-groups", experts.groups);
-    arguments.Add("moe-router-group-topk", experts.groups_per_token);
+  const ExpertGroups groups = experts.groups > 0 ? GroupsOfModel(experts) : GroupsOfPlan(plan);
+  if (groups.count > 0) {
+    arguments.Add("moe-router-num-groups", groups.count);
+    arguments.Add("moe-router-group-topk", groups.per_token);
   }
   if (experts.balancing_bias) arguments.Flag("moe-router-enable-expert-bias");
   arguments.Add("expert-model-parallel-size", plan.parallelism.expert);

@@ -3,6 +3,7 @@
 #include "fmt/format.h"
 #include "src/base/quantity.h"
 #include "src/emit/trainers.h"
+#include "src/plan/framework_style.h"
 
 namespace stepcast::emit {
 namespace {
@@ -48,7 +49,7 @@ const char* OptimizerSettings(plan::OptimizerImplementation implementation) {
 // The optimizer's name, the package that has it, and its keyword arguments.
 std::string OptimizerText(const plan::Plan& plan) {
   const plan::Training& training = plan.training;
-  const bool distributed = plan::TraitsOf(plan.data_parallel.framework).distributed_tensors;
+  const bool distributed = plan::StyleOf(plan.data_parallel.framework).distributed_tensors;
   const char* name = "\"AdamW\"";
   const char* settings = "{}";
   switch (training.optimizer) {

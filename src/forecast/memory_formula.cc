@@ -7,6 +7,7 @@
 #include "src/lowering/parameter_share.h"
 #include "src/lowering/pipeline_stage.h"
 #include "src/model/model.h"
+#include "src/plan/framework_style.h"
 #include "src/plan/pipeline.h"
 
 namespace stepcast::forecast {
@@ -90,7 +91,7 @@ BytesByCategory OfStage(const scenario::Scenario& scenario,
   const bool whole_gradients =
       scenario.plan.data_parallel.accumulate_unsharded &&
       (training.gradient_accumulation > 1 || scenario.plan.parallelism.pipeline > 1);
-  const plan::GradientStore store = plan::TraitsOf(scenario.plan.data_parallel.framework).gradients;
+  const plan::GradientStore store = plan::StyleOf(scenario.plan.data_parallel.framework).gradients;
   const auto written_bytes = [&] {
     if (store == plan::GradientStore::kMainBuffers) return SizeOf(training.gradient_dtype);
     if (whole_gradients && store == plan::GradientStore::kUnitsAsReduced) {

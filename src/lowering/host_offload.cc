@@ -6,6 +6,7 @@
 #include "src/lowering/data_loading_and_saving.h"
 #include "src/lowering/deepspeed_buckets.h"
 #include "src/model/model.h"
+#include "src/plan/framework_style.h"
 
 namespace stepcast::lowering {
 namespace {
@@ -40,7 +41,7 @@ std::int64_t UpdateBytes(const plan::Plan& plan) {
   const bool adam = training.optimizer == plan::Optimizer::kAdamW;
   const std::int64_t moments = plan::MomentsOf(training.optimizer);
   const std::int64_t kept = SizeOf(training.parameter_dtype);
-  const plan::HostOptimizer optimizer = plan::TraitsOf(plan.data_parallel.framework).host_optimizer;
+  const plan::HostOptimizer optimizer = plan::StyleOf(plan.data_parallel.framework).host_optimizer;
   const bool deepspeed = optimizer == plan::HostOptimizer::kDeepSpeed;
   const std::int64_t size =
       deepspeed ? SizeOf(DataType::kFp32) : SizeOf(plan::UpdatedType(training));

@@ -27,7 +27,7 @@ bool LossScaling::scales() const {
 }
 
 plan::LossScaler LossScaling::scaler() const {
-  return plan::TraitsOf(step_.plan().data_parallel.framework).loss_scaler;
+  return plan::StyleOf(step_.plan().data_parallel.framework).loss_scaler;
 }
 
 void LossScaling::WritePrologue(Index communicator) {

@@ -5,6 +5,7 @@
 
 #include "src/base/data_type.h"
 #include "src/lowering/training_step.h"
+#include "src/plan/framework_style.h"
 
 // In FP16 the loss is multiplied, so that gradients do not vanish. Before the update they are
 // divided again, and where one is not finite the step is left out:

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/lowering/update_loop.h"
+#include "src/plan/framework_style.h"
 #include "src/plan/optimizer_states.h"
 
 namespace stepcast::lowering {
@@ -38,7 +39,7 @@ class Muon {
  public:
   Muon(const TrainingStep& step, const plan::Training& training, const MatrixExchange& exchange,
        UpdateLoop& loop)
-      : kernels_(plan::TraitsOf(step.plan().data_parallel.framework).muon),
+      : kernels_(plan::StyleOf(step.plan().data_parallel.framework).muon),
         exchange_(exchange),
         loop_(loop),
         masters_(plan::KeepsMasterWeights(training)),

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "src/parallel/axis.h"
+#include "src/plan/framework_style.h"
 #include "src/plan/pipeline.h"
 #include "src/plan/plan.h"
 #include "src/plan/rank_grid.h"
@@ -140,17 +141,13 @@ void FindSlots(const PipelineStage& stage, StageMessages::Stage& messages) {
 }
 
 MessageStyle StyleOf(const plan::Plan& plan) {
-  switch (plan::TraitsOf(plan.data_parallel.framework).engine) {
-    case plan::PipelineEngine::kTextbook:
-      return MessageStyle::kOverlapped;
-    case plan::PipelineEngine::kTorch:
-      return plan::RunsListedActions(plan) ? MessageStyle::kOverlapped : MessageStyle::kBlocking;
-    case plan::PipelineEngine::kMegatron:
-    case plan::PipelineEngine::kDeepSpeed:
-      return plan.data_parallel.overlap_p2p_comm ? MessageStyle::kOverlapped
-                                                 : MessageStyle::kBlocking;
+  const plan::Framework framework = plan.data_parallel.framework;
+  if (plan::StyleOf(framework).engine == plan::PipelineEngine::kTorch) {
+    return plan::RunsListedActions(plan) ? MessageStyle::kOverlapped : MessageStyle::kBlocking;
   }
-  return MessageStyle::kOverlapped;
+  const bool blocks =
+      plan::TraitsOf(framework).blocking_messages && !plan.data_parallel.overlap_p2p_comm;
+  return blocks ? MessageStyle::kBlocking : MessageStyle::kOverlapped;
 }
 
 }  // namespace
@@ -170,7 +167,7 @@ StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const Pipeli
     messages.chunk_of.push_back(stage.chunk_of(pass));
   }
   messages.takers = TakersOf(stage);
-  const plan::PipelineEngine engine = plan::TraitsOf(scenario.plan.data_parallel.framework).engine;
+  const plan::PipelineEngine engine = plan::StyleOf(scenario.plan.data_parallel.framework).engine;
   const bool deepspeed = engine == plan::PipelineEngine::kDeepSpeed;
   if (stage.stages() > 1 && style == MessageStyle::kBlocking) {
     FindExchanges(stage, !deepspeed, messages);

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "src/lowering/update_loop.h"
+#include "src/plan/framework_style.h"
 #include "src/plan/optimizer_states.h"
 
 namespace stepcast::lowering {
@@ -17,7 +18,7 @@ class TensorUpdate {
         optimizer_(training.optimizer),
         gradient_(SizeOf(training.gradient_dtype)),
         parameter_(SizeOf(training.parameter_dtype)),
-        waits_(!plan::TraitsOf(step.plan().data_parallel.framework).distributed_tensors) {}
+        waits_(!plan::StyleOf(step.plan().data_parallel.framework).distributed_tensors) {}
 
   void Write(const UpdatedTensor& updated) {
     const plan::OptimizerTensor tensor =

@@ -42,7 +42,7 @@ class AxisRules : public Rules {
              "write parallelism.tensor and sequence_parallel: true, or tensor_overlap: none");
     }
     const TensorOverlap own = request_.framework
-                                  ? TraitsOf(*request_.framework).layers.tensor_overlap
+                                  ? StyleOf(*request_.framework).layers.tensor_overlap
                                   : TensorOverlap::kNone;
     if (own != TensorOverlap::kNone && own != overlap) {
       const bool user_buffers = overlap == TensorOverlap::kUserBuffers;
@@ -86,7 +86,7 @@ class AxisRules : public Rules {
                       FrameworksWith(&FrameworkTraits::tensor_parallel)));
     }
     const bool shares_heads =
-        request_.framework && TraitsOf(*request_.framework).layers.shares_heads;
+        request_.framework && StyleOf(*request_.framework).layers.shares_heads;
     for (const auto& [name, extent, columns] : facts_.divided) {
       if (extent % ranks == 0) continue;
       if (shares_heads && ranks % extent == 0 && columns % (ranks / extent) == 0) continue;
@@ -181,7 +181,7 @@ class AxisRules : public Rules {
     }
     const std::int64_t group = interleaved ? MicroBatchGroupOf(request_, *MicroBatches()) : 0;
     const bool equal_groups =
-        request_.framework && TraitsOf(*request_.framework).engine == PipelineEngine::kTorch;
+        request_.framework && StyleOf(*request_.framework).engine == PipelineEngine::kTorch;
     if (interleaved && equal_groups && *MicroBatches() % group != 0) {
       Add("training.gradient_accumulation", "plan.schedule",
           fmt::format(
@@ -256,8 +256,7 @@ class AxisRules : public Rules {
   }
 
   bool ByWeights() const {
-    return request_.framework &&
-           TraitsOf(*request_.framework).stage_split == StageSplit::kByWeights;
+    return request_.framework && StyleOf(*request_.framework).stage_split == StageSplit::kByWeights;
   }
 
   void CheckStageLayers(std::int64_t stages) {

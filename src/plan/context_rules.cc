@@ -18,7 +18,7 @@ class ContextRules : public Rules {
       : Rules(request, facts, violations),
         ranks_(request.context.value_or(1)),
         method_(ContextMethodOf(request)),
-        torch_(request.framework && TraitsOf(*request.framework).layers.torch_context) {}
+        torch_(request.framework && StyleOf(*request.framework).layers.torch_context) {}
 
   void CheckAll() {
     if (ranks_ == 1) return;

@@ -40,7 +40,7 @@ struct PerUnit {};
 // Defaults that hold whatever the framework are those written here.
 struct DataParallel {
   int zero_stage = 0;
-  Framework framework{};
+  Framework framework = Framework::kReference;
   bool overlap = true;
   // One collective per bucket. 0 B: one per tensor. Not set: the framework has no buckets, or (only
   // for `reference`) one bucket per unit at stage 3 and one for everything without overlap.

@@ -11,7 +11,7 @@
 
 // What a framework decides by a plan's settings: defaults that depend on several of them, plans
 // that it cannot have, and settings that a search tries. One file of src/plan/frameworks holds a
-// framework's policy, its header the values that hold whatever the plan (framework_traits.h).
+// framework's policy, its header the values that hold whatever the plan (framework_style.h).
 namespace stepcast::plan {
 
 // What a search knows of its plans.
@@ -67,8 +67,8 @@ class FrameworkPolicy {
   virtual void SetDefaults(const Request& request, const Training& training, std::int64_t data,
                            DataParallel& data_parallel) const;
 
-  // Adds what the framework cannot do of what is requested. Rules that its traits say are those of
-  // legality.h.
+  // Adds what the framework cannot do of what is requested. Rules that follow from its traits and
+  // its style are those of legality.h.
   virtual void Check(const Request& request, const Facts& facts,
                      std::vector<Violation>& violations) const;
 
@@ -79,15 +79,6 @@ class FrameworkPolicy {
 };
 
 const FrameworkPolicy& PolicyOf(Framework framework);
-
-// Each in its file of src/plan/frameworks.
-const FrameworkPolicy& ReferencePolicy();
-const FrameworkPolicy& DdpPolicy();
-const FrameworkPolicy& Fsdp1Policy();
-const FrameworkPolicy& Fsdp2Policy();
-const FrameworkPolicy& DeepSpeedPolicy();
-const FrameworkPolicy& MegatronPolicy();
-const FrameworkPolicy& NanotronPolicy();
 
 // The size that was requested for buckets, if it is one in bytes; else null.
 const Bytes* RequestedBucketSize(const Request& request);

@@ -10,6 +10,7 @@
 #include "src/model/architecture.h"
 #include "src/model/recomputation.h"
 #include "src/plan/data_parallel_settings.h"
+#include "src/plan/framework_style.h"
 #include "src/plan/legality.h"
 #include "src/plan/mixture_settings.h"
 #include "src/plan/parallelism_settings.h"
@@ -93,7 +94,7 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
         "it alone has: without parallelism.tensor, or with sequence_parallel");
   }
   if (request.cuda_device_max_connections &&
-      (TraitsOf(*request.framework).connections == 0 || request.tensor.value_or(1) == 1)) {
+      (StyleOf(*request.framework).connections == 0 || request.tensor.value_or(1) == 1)) {
     sentences.emplace_back(
         "software.cuda_device_max_connections has no effect but with framework megatron and "
         "parallelism.tensor");

@@ -53,15 +53,15 @@ class Checker : public Rules {
     CheckVersion("torch", request_.torch, kOldestTorch, kNewestTorch);
     CheckVersion("nccl", request_.nccl, kOldestNccl, kNewestNccl);
     CheckVersion("driver", request_.driver, kOldestDriver, {kNewestDriver.major, 999});
-    if (request_.framework) CheckFirstVersion(TraitsOf(*request_.framework));
+    if (request_.framework) CheckFirstVersion(*request_.framework);
   }
 
-  void CheckFirstVersion(const FrameworkTraits& framework) {
-    const Version first = framework.first_torch;
+  void CheckFirstVersion(Framework framework) {
+    const Version first = StyleOf(framework).first_torch;
     if (!IsOlderThan(first)) return;
     Add("software.torch", "plan.version-without-framework",
-        fmt::format("{} came with torch {}.{}, not yet in {}.{}", framework.name, first.major,
-                    first.minor, request_.torch->major, request_.torch->minor),
+        fmt::format("{} came with torch {}.{}, not yet in {}.{}", plan::Name(framework),
+                    first.major, first.minor, request_.torch->major, request_.torch->minor),
         fmt::format("name torch {}.{} or later, or another framework", first.major, first.minor));
   }
 

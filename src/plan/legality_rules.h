@@ -11,6 +11,7 @@
 #include "fmt/ranges.h"
 #include "src/plan/facts.h"
 #include "src/plan/framework.h"
+#include "src/plan/framework_style.h"
 #include "src/plan/request.h"
 
 // Rules by what they are about, each in a file of its own: those of a framework in its file of
@@ -30,9 +31,19 @@ class Rules {
   // The frameworks with a trait, for hints: "megatron, fsdp2 or reference".
   static std::string FrameworksWith(bool FrameworkTraits::*trait) {
     std::vector<const char*> names;
-    for (const FrameworkTraits* traits : kFrameworkTraits) {
-      if (traits->*trait) names.push_back(traits->name);
+    for (const FrameworkTraits& traits : kFrameworkTraits) {
+      if (traits.*trait) names.push_back(traits.name);
     }
+    return Alternatives(names);
+  }
+  static std::string FrameworksWith(bool FrameworkStyle::*style) {
+    std::vector<const char*> names;
+    for (const Framework framework : kFrameworks) {
+      if (StyleOf(framework).*style) names.push_back(plan::Name(framework));
+    }
+    return Alternatives(names);
+  }
+  static std::string Alternatives(const std::vector<const char*>& names) {
     const std::size_t first = names.size() - 1;
     return fmt::format("{} or {}", fmt::join(names.begin(), names.begin() + first, ", "),
                        names.back());

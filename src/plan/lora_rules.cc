@@ -38,7 +38,7 @@ class LoraRules : public Rules {
                          Name(*request_.precision)),
              "write precision: fp8, or frozen_dtype: bf16");
     }
-    if (request_.framework && TraitsOf(*request_.framework).shards_frozen) {
+    if (request_.framework && StyleOf(*request_.framework).shards_frozen) {
       refuse("fsdp2 is modelled to gather frozen parameters in the type that it computes in",
              "write frozen_dtype: bf16, or leave it out");
     }
@@ -47,7 +47,7 @@ class LoraRules : public Rules {
   void CheckDivided() {
     const std::int64_t tensor = request_.tensor.value_or(1);
     if (tensor == 1) return;
-    if (!TraitsOf(*request_.framework).divides_adapters) {
+    if (!StyleOf(*request_.framework).divides_adapters) {
       Add("parallelism.tensor", "plan.lora",
           fmt::format("adapters are modelled as Megatron's divide them, framework is {} and tensor "
                       "is {}",
@@ -74,7 +74,7 @@ class LoraRules : public Rules {
 
   void CheckSharded() {
     const bool shards =
-        request_.zero_stage.value_or(0) == 3 && !TraitsOf(*request_.framework).shards_frozen;
+        request_.zero_stage.value_or(0) == 3 && !StyleOf(*request_.framework).shards_frozen;
     if (shards) {
       Add("data_parallel.zero_stage", "plan.lora",
           fmt::format("{} with frozen parameters is modelled where each rank has all of them, "

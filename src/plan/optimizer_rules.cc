@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "src/plan/framework_style.h"
 #include "src/plan/legality_rules.h"
 
 namespace stepcast::plan {
@@ -49,7 +50,7 @@ class OptimizerRules : public Rules {
     const auto refuse = [&](const char* key, std::string rule, const char* hint) {
       Add(key, "plan.optimizer-in-backward", std::move(rule), hint);
     };
-    if (request_.framework && !TraitsOf(*request_.framework).optimizer_in_backward) {
+    if (request_.framework && !StyleOf(*request_.framework).optimizer_in_backward) {
       refuse(
           "training.optimizer_in_backward",
           fmt::format("updates in backward are modelled as hooks of fsdp2's parameters: framework "
@@ -107,7 +108,7 @@ class OptimizerRules : public Rules {
 
   // Its rates need the norm of each tensor, which no rank has where tensors are divided.
   void CheckLamb() {
-    if (request_.framework && !TraitsOf(*request_.framework).lamb) {
+    if (request_.framework && !StyleOf(*request_.framework).lamb) {
       Refuse(kOptimizer,
              fmt::format("LAMB is modelled as Apex's FusedLAMB beside ddp, framework is {}",
                          plan::Name(*request_.framework)),
@@ -135,30 +136,30 @@ class OptimizerRules : public Rules {
   }
 
   void CheckAdamW8bit() {
-    if (request_.framework && !TraitsOf(*request_.framework).adamw_8bit) {
+    if (request_.framework && !StyleOf(*request_.framework).adamw_8bit) {
       RefuseFramework("AdamW of 8 bits is bitsandbytes' or torchao's, beside PyTorch's modules",
-                      FrameworksWith(&FrameworkTraits::adamw_8bit));
+                      FrameworksWith(&FrameworkStyle::adamw_8bit));
     }
   }
 
   // Adafactor's means and norms of DTensors are collectives of each tensor.
   void CheckLionAndAdafactor() {
-    if (!request_.framework || TraitsOf(*request_.framework).lion_and_adafactor) return;
+    if (!request_.framework || StyleOf(*request_.framework).lion_and_adafactor) return;
     const bool lion = request_.optimizer == Optimizer::kLion;
     const char* const rule =
         !lion ? "Adafactor is modelled as transformers', over whole or flat parameters"
-        : TraitsOf(*request_.framework).distributed_tensors
+        : StyleOf(*request_.framework).distributed_tensors
             ? "Lion is bitsandbytes', whose kernels cannot read DTensors"
             : "Lion is modelled as bitsandbytes', beside PyTorch's modules";
-    RefuseFramework(rule, FrameworksWith(&FrameworkTraits::lion_and_adafactor));
+    RefuseFramework(rule, FrameworksWith(&FrameworkStyle::lion_and_adafactor));
   }
 
   // What each of those that have it needs is a rule of its own (frameworks/).
   void CheckMuon() {
     if (!request_.framework) return;
-    const FrameworkTraits& traits = TraitsOf(*request_.framework);
-    if (traits.muon != MuonKernels::kNone) return;
-    RefuseFramework(traits.flattens
+    const FrameworkStyle& style = StyleOf(*request_.framework);
+    if (style.muon != MuonKernels::kNone) return;
+    RefuseFramework(style.flattens
                         ? "Muon multiplies matrices, and the optimizer has flat parameters"
                         : "Muon is modelled as torch.optim's, Dion's and Megatron-LM's",
                     "ddp, fsdp2 or megatron");

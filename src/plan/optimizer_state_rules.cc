@@ -24,10 +24,11 @@ class OptimizerStateRules : public Rules {
     if (!request_.precision || !request_.framework || !request_.optimizer) return;
     if (!CheckParameters()) return;
     const FrameworkTraits& traits = TraitsOf(*request_.framework);
-    if (traits.fp32_states != nullptr) return CheckFp32(traits.fp32_states);
+    const FrameworkStyle& style = StyleOf(*request_.framework);
+    if (style.fp32_states != nullptr) return CheckFp32(style.fp32_states);
     if (traits.textbook || traits.of_pytorch) CheckFusion();
     if (traits.of_pytorch) CheckHost();
-    if (traits.precision_aware_optimizer) CheckPrecisionAware();
+    if (style.precision_aware_optimizer) CheckPrecisionAware();
   }
 
  private:

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "src/plan/framework_style.h"
+
 namespace stepcast::plan {
 namespace {
 
@@ -11,7 +13,7 @@ constexpr std::int64_t kBlock = 256;        // bitsandbytes since 0.44, torchao
 constexpr std::int64_t kTableBytes = 1024;  // 256 values in FP32
 
 bool IsOfTorchao(const Plan& plan) {
-  return TraitsOf(plan.data_parallel.framework).distributed_tensors;
+  return StyleOf(plan.data_parallel.framework).distributed_tensors;
 }
 
 bool IsEmbedding(const model::Model& model, int index) {
@@ -28,7 +30,7 @@ OptimizerTensor OptimizerTensorOf(const Plan& plan, const model::Model& model, i
   OptimizerTensor seen{.elements = elements};
   if (index < 0) return seen;
   const model::Tensor& tensor = model.tensors[static_cast<std::size_t>(index)];
-  const bool flattens = TraitsOf(plan.data_parallel.framework).flattens;
+  const bool flattens = StyleOf(plan.data_parallel.framework).flattens;
   if (flattens && !plan.data_parallel.use_orig_params) return seen;
   seen.embedding = IsEmbedding(model, index);
   seen.of_block = tensor.of_block;
@@ -94,7 +96,7 @@ Bytes OptimizerStateBytes(const Plan& plan, const model::Model& model,
     bytes += OptimizerStateBytes(plan, OptimizerTensorOf(plan, model, index, own));
   }
   const bool vector =
-      TraitsOf(plan.data_parallel.framework).flattens && !plan.data_parallel.use_orig_params;
+      StyleOf(plan.data_parallel.framework).flattens && !plan.data_parallel.use_orig_params;
   return vector || HasEqualMoments(plan.training.optimizer)
              ? OptimizerStateBytes(plan, {.elements = elements})
              : bytes;

@@ -5,6 +5,7 @@
 #include "src/base/check.h"
 #include "src/parallel/named_schedules.h"
 #include "src/parallel/parameter_passes.h"
+#include "src/plan/framework_style.h"
 
 namespace stepcast::plan {
 
@@ -12,7 +13,7 @@ namespace {
 
 // torch.distributed.pipelining runs a list of actions, which say when gradients are reduced.
 bool RunsActions(const Plan& plan) {
-  return TraitsOf(plan.data_parallel.framework).engine == PipelineEngine::kTorch;
+  return StyleOf(plan.data_parallel.framework).engine == PipelineEngine::kTorch;
 }
 
 parallel::PipelineSchedule PassesOf(const Plan& plan, int micro_batches) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "src/plan/framework_style.h"
+
 namespace stepcast::plan {
 
 std::int64_t GradientRanks(const Plan& plan) {
@@ -63,10 +65,10 @@ bool IsPrecisionAware(const Training& training) {
           training.optimizer_state_dtype != DataType::kFp32);
 }
 
-const FrameworkTraits& LayersOf(const Plan& plan) {
-  const FrameworkTraits& own = TraitsOf(plan.data_parallel.framework);
+Framework LayersOf(const Plan& plan) {
+  const Framework framework = plan.data_parallel.framework;
   const bool divided = plan.parallelism.tensor > 1 || plan.parallelism.pipeline > 1;
-  return divided && own.divided_layers != nullptr ? *own.divided_layers : own;
+  return divided ? StyleOf(framework).divided_layers.value_or(framework) : framework;
 }
 
 namespace {
@@ -76,8 +78,8 @@ namespace {
 bool TransposesAttention(const Plan& plan) {
   const Training& training = plan.training;
   if (training.attention == model::Attention::kFlash) return HasTransformerEngine(training);
-  const FrameworkTraits& traits = LayersOf(plan);
-  return !traits.textbook && !traits.layers.megatron &&
+  const FrameworkTraits& traits = TraitsOf(LayersOf(plan));
+  return !traits.textbook && !traits.megatron_layers &&
          (training.attention == model::Attention::kMath ||
           training.attention == model::Attention::kMathFp32);
 }
@@ -86,23 +88,23 @@ bool TransposesAttention(const Plan& plan) {
 // and in Megatron-DeepSpeed, it is PyTorch's.
 bool HasMegatronsLinear(const Plan& plan) {
   return plan.training.async_tensor_model_parallel_allreduce &&
-         !TraitsOf(plan.data_parallel.framework).layers.torch_linear;
+         !StyleOf(plan.data_parallel.framework).layers.torch_linear;
 }
 
 // WorkOptions::adds_attention_biases.
 bool AddsAttentionBiases(const Plan& plan) {
   constexpr Version kFusesBiases{1, 12};
-  const FrameworkTraits& traits = LayersOf(plan);
+  const FrameworkTraits& traits = TraitsOf(LayersOf(plan));
   if (traits.textbook || HasTransformerEngine(plan.training)) return false;
   const bool megatrons =
-      traits.layers.megatron && HasMegatronsLinear(plan) && !plan.training.compile;
+      traits.megatron_layers && HasMegatronsLinear(plan) && !plan.training.compile;
   return megatrons || plan.software.torch < kFusesBiases;
 }
 
 // WorkOptions::main_gradients.
 std::optional<DataType> MainGradientsOf(const Plan& plan) {
   const bool fused =
-      TraitsOf(plan.data_parallel.framework).gradients == GradientStore::kMainBuffers &&
+      StyleOf(plan.data_parallel.framework).gradients == GradientStore::kMainBuffers &&
       plan.data_parallel.gradient_accumulation_fusion;
   return fused ? std::optional(plan.training.gradient_dtype) : std::nullopt;
 }
@@ -111,7 +113,7 @@ std::optional<DataType> MainGradientsOf(const Plan& plan) {
 // there, sum up in one kernel.
 bool SumsNormWeightsApart(const Plan& plan) {
   constexpr Version kFusesBoth{2, 10};
-  return plan.software.torch < kFusesBoth && !LayersOf(plan).layers.megatron;
+  return plan.software.torch < kFusesBoth && !TraitsOf(LayersOf(plan)).megatron_layers;
 }
 
 // Backward of one compiled graph may write over what its forward keeps and nobody else has:
@@ -119,7 +121,7 @@ bool SumsNormWeightsApart(const Plan& plan) {
 // and the loss apart, for which logits are an input.
 bool DonatesLogits(const Plan& plan) {
   constexpr Version kDonates{2, 6};
-  return plan.training.compile && TraitsOf(plan.data_parallel.framework).compiles_whole_model &&
+  return plan.training.compile && StyleOf(plan.data_parallel.framework).compiles_whole_model &&
          plan.software.torch >= kDonates;
 }
 
@@ -129,7 +131,7 @@ model::ContextParallel ContextOf(const Plan& plan) {
           .method = axes.context_method,
           .heads = axes.context_method == model::ContextMethod::kAllToAll ? axes.context
                                                                           : axes.context_inner,
-          .of_pytorch = TraitsOf(plan.data_parallel.framework).layers.torch_context};
+          .of_pytorch = StyleOf(plan.data_parallel.framework).layers.torch_context};
 }
 
 double LoadOf(const Mixture& mixture) {
@@ -160,7 +162,7 @@ model::ExpertParallel ExpertsOf(const Plan& plan) {
 model::WorkOptions WorkOptionsOf(const Plan& plan) {
   const Training& training = plan.training;
   const FrameworkTraits& traits = TraitsOf(plan.data_parallel.framework);
-  const LayerStyle& style = traits.layers;
+  const FrameworkStyle& style = StyleOf(plan.data_parallel.framework);
   return {.micro_batch_size = training.micro_batch_size,
           .sequence_length = training.sequence_length,
           .compute = training.precision,
@@ -183,23 +185,23 @@ model::WorkOptions WorkOptionsOf(const Plan& plan) {
           .masked_tokens = training.masked_tokens,
           .document_length = training.document_length,
           .autocast = training.autocast,
-          .casts_weights = !style.megatron,
+          .casts_weights = !traits.megatron_layers,
           .tensor = plan.parallelism.tensor,
-          .vocabulary_multiple = style.megatron ? training.make_vocab_size_divisible_by : 1,
+          .vocabulary_multiple = traits.megatron_layers ? training.make_vocab_size_divisible_by : 1,
           .sequence_parallel = plan.parallelism.sequence_parallel,
           .context = ContextOf(plan),
           .experts = ExpertsOf(plan),
-          .regathers = style.gathers_again,
-          .divides_sequences = style.divides_sequences,
+          .regathers = traits.gathers_again,
+          .divides_sequences = style.layers.divides_sequences,
           .sums_beside_weights = HasMegatronsLinear(plan),
           .begins_in_issue_order =
-              traits.connections == 0 || plan.software.cuda_device_max_connections == 1,
+              style.connections == 0 || plan.software.cuda_device_max_connections == 1,
           .tensor_overlap = training.tensor_overlap,
           .fp8_scaling = training.fp8_scaling,
           .main_gradients = MainGradientsOf(plan),
-          .fuses_products = style.fuses_products,
-          .fuses_dropout_add = LayersOf(plan).layers.megatron,
-          .adds_up_parts = plan.parallelism.sequence_parallel && !style.gathers_again,
+          .fuses_products = traits.fuses_products,
+          .fuses_dropout_add = TraitsOf(LayersOf(plan)).megatron_layers,
+          .adds_up_parts = plan.parallelism.sequence_parallel && !traits.gathers_again,
           .splits_backward = plan.parallelism.splits_backward};
 }
 

@@ -86,7 +86,7 @@ bool IsPrecisionAware(const Training& training);
 
 // Whose code the model's layers are. DeepSpeed has none: where ranks divide layers or have stages
 // of them under it, they are Megatron-LM's (Megatron-DeepSpeed).
-const FrameworkTraits& LayersOf(const Plan& plan);
+Framework LayersOf(const Plan& plan);
 
 // One micro-batch on one rank, as the model's work is asked for.
 model::WorkOptions WorkOptionsOf(const Plan& plan);

@@ -53,7 +53,7 @@ std::int64_t BatchPartOf(const Plan& plan, int rank) {
 }
 
 bool AddsUpPartsOfTokens(const Plan& plan) {
-  return plan.parallelism.sequence_parallel && TraitsOf(plan.data_parallel.framework).layers.gathers_again;
+  return plan.parallelism.sequence_parallel && TraitsOf(plan.data_parallel.framework).gathers_again;
 }
 
 int StageOf(const Plan& plan, int rank) {

@@ -8,6 +8,7 @@
 #include "src/parallel/named_schedules.h"
 #include "src/plan/data_parallel_settings.h"
 #include "src/plan/framework_policy.h"
+#include "src/plan/framework_style.h"
 #include "src/plan/mixture_settings.h"
 #include "src/plan/training_settings.h"
 
@@ -25,7 +26,7 @@ bool StopsRecomputationEarly(const Request& request) {
 
 model::Implementation DefaultNorm(const Request& request, bool compile) {
   if (compile) return model::Implementation::kCompiled;
-  const model::Implementation own = TraitsOf(*request.framework).layers.norm;
+  const model::Implementation own = StyleOf(*request.framework).layers.norm;
   if (own != model::Implementation::kEager) return own;
   // aten/src/ATen/native/layer_norm.cpp: one kernel since 2.9 (pytorch/pytorch pull request
   // 153666).
@@ -34,7 +35,7 @@ model::Implementation DefaultNorm(const Request& request, bool compile) {
 }
 
 model::Implementation DefaultRotary(const Request& request, bool compile) {
-  return compile ? model::Implementation::kCompiled : TraitsOf(*request.framework).layers.rotary;
+  return compile ? model::Implementation::kCompiled : StyleOf(*request.framework).layers.rotary;
 }
 
 // PyTorch's scaled_dot_product_attention prefers cuDNN's kernel on Hopper and Blackwell where cuDNN
@@ -52,8 +53,9 @@ model::Attention DefaultAttention(const Request& request) {
   const bool of_torch = traits.of_pytorch &&
                         request.torch.value_or(Software().torch) >= kPrefersCudnn &&
                         request.document_length.value_or(0) == 0;
-  const bool cudnn = (of_torch && (major == kHopper || major == kBlackwell)) ||
-                     (traits.layers.transformer_engine_attention && major == kBlackwell);
+  const bool cudnn =
+      (of_torch && (major == kHopper || major == kBlackwell)) ||
+      (StyleOf(*request.framework).layers.transformer_engine_attention && major == kBlackwell);
   return cudnn ? model::Attention::kCudnn : model::Attention::kFlash;
 }
 
@@ -84,12 +86,12 @@ OptimizerStates OptimizerStatesOf(const Request& request) {
   } else if (request.framework && TraitsOf(*request.framework).of_pytorch &&
              request.optimizer != Optimizer::kLamb) {
     states.master_weights = MasterWeights::kNone;
-  } else if (request.framework && TraitsOf(*request.framework).precision_aware_optimizer &&
+  } else if (request.framework && StyleOf(*request.framework).precision_aware_optimizer &&
              parameters == DataType::kBf16 && short_moments) {
     states.master_weights = MasterWeights::kFp16Remainder;
   }
   // bitsandbytes/optim/optimizer.py, init_state; transformers/optimization.py, Adafactor.
-  const bool distributed = request.framework && TraitsOf(*request.framework).distributed_tensors;
+  const bool distributed = request.framework && StyleOf(*request.framework).distributed_tensors;
   const bool always_fp32 = request.optimizer == Optimizer::kLion ||
                            request.optimizer == Optimizer::kAdafactor ||
                            (request.optimizer == Optimizer::kAdamW8bit && !distributed);
@@ -130,6 +132,7 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
           : *request.global_batch_size / (training.micro_batch_size * data);
   training.global_batch_size = training.micro_batch_size * training.gradient_accumulation * data;
   const FrameworkTraits& traits = TraitsOf(*request.framework);
+  const FrameworkStyle& style = StyleOf(*request.framework);
   const DataType kept = ComputeType(training.precision);
   training.parameter_dtype = ParameterType(request);
   const OptimizerStates states = OptimizerStatesOf(request);
@@ -142,25 +145,25 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
   training.blocks_per_checkpoint = request.blocks_per_checkpoint.value_or(1);
   training.checkpoint_early_stop =
       request.checkpoint_early_stop.value_or(StopsRecomputationEarly(request));
-  training.loss = request.loss.value_or(training.compile             ? model::Loss::kFused
-                                        : traits.layers.apex_kernels ? model::Loss::kInPlace
-                                                                     : model::Loss::kEager);
+  training.loss = request.loss.value_or(training.compile      ? model::Loss::kFused
+                                        : traits.apex_kernels ? model::Loss::kInPlace
+                                                              : model::Loss::kEager);
   training.attention = request.attention.value_or(DefaultAttention(request));
   training.norm = request.norm.value_or(DefaultNorm(request, training.compile));
   training.rotary = request.rotary.value_or(DefaultRotary(request, training.compile));
   // megatron/training/arguments.py: bias_swiglu_fusion is on.
-  training.activation_function = request.activation_function.value_or(
-      training.compile             ? model::Implementation::kCompiled
-      : traits.layers.apex_kernels ? model::Implementation::kFused
-                                   : model::Implementation::kEager);
+  training.activation_function =
+      request.activation_function.value_or(training.compile      ? model::Implementation::kCompiled
+                                           : traits.apex_kernels ? model::Implementation::kFused
+                                                                 : model::Implementation::kEager);
   // Code that turns queries and keys operation by operation also copies keys and values for every
   // head, though PyTorch's scaled_dot_product_attention could do without since 2.5 (enable_gqa):
   // torchtitan/models/llama3 (repeat_kv), transformers/models/llama (repeat_kv).
   training.repeat_kv = request.repeat_kv.value_or(model::IsUnfused(training.rotary));
-  training.fp8_scaling = request.fp8_scaling.value_or(traits.layers.fp8_scaling);
+  training.fp8_scaling = request.fp8_scaling.value_or(style.layers.fp8_scaling);
   training.masked_tokens = request.masked_tokens.value_or(0);
   training.document_length = request.document_length.value_or(0);
-  training.autocast = traits.autocast && SizeOf(training.parameter_dtype) > SizeOf(kept);
+  training.autocast = style.autocast && SizeOf(training.parameter_dtype) > SizeOf(kept);
   training.lora = request.lora.value_or(model::Lora());
   training.lora.frozen_dtype = FrozenType(request);
   training.gradient_clipping = request.gradient_clipping;
@@ -224,7 +227,7 @@ RequestedSchedule ScheduleOf(const Request& request) {
 
 std::int64_t MicroBatchGroupOf(const Request& request, std::int64_t micro_batches) {
   const std::int64_t stages = request.pipeline.value_or(1);
-  if (request.framework && TraitsOf(*request.framework).engine == PipelineEngine::kTorch) {
+  if (request.framework && StyleOf(*request.framework).engine == PipelineEngine::kTorch) {
     return std::max<std::int64_t>(
         1, micro_batches / std::max<std::int64_t>(1, micro_batches / stages));
   }
@@ -255,7 +258,7 @@ std::vector<std::int64_t> StageLayersOf(const Request& request, const ModelBlock
                                         std::int64_t chunks) {
   if (request.stage_layers) return *request.stage_layers;
   const StageSplit split =
-      request.framework ? TraitsOf(*request.framework).stage_split : StageSplit::kEqual;
+      request.framework ? StyleOf(*request.framework).stage_split : StageSplit::kEqual;
   if (split == StageSplit::kByWeights && model.of_block > 0) {
     return StagesOfEqualWeights(model, chunks);
   }
@@ -287,14 +290,14 @@ model::ContextMethod ContextMethodOf(const Request& request) {
   if (request.context_method || !request.framework) {
     return request.context_method.value_or(LayerStyle().context_method);
   }
-  return TraitsOf(*request.framework).layers.context_method;
+  return StyleOf(*request.framework).layers.context_method;
 }
 
 // megatron/training/arguments.py: expert_tensor_parallel_size is tensor_model_parallel_size, where
 // it is not given. Other frameworks do not divide experts.
 std::int64_t ExpertTensorOf(const Request& request, bool mixture) {
   const bool divides =
-      mixture && request.framework && TraitsOf(*request.framework).layers.divides_experts;
+      mixture && request.framework && StyleOf(*request.framework).layers.divides_experts;
   return request.expert_tensor.value_or(divides ? request.tensor.value_or(1) : 1);
 }
 
@@ -311,7 +314,7 @@ std::int64_t ExpertNeighbours(const Request& request, std::int64_t parts) {
 }
 
 Mixture CompleteMixture(const Request& request, const ModelBlocks& model, std::int64_t near) {
-  const LayerStyle& style = TraitsOf(*request.framework).layers;
+  const LayerStyle& style = StyleOf(*request.framework).layers;
   Mixture mixture;
   mixture.implementation = request.expert_implementation.value_or(style.experts);
   mixture.products = style.expert_products;
@@ -331,6 +334,7 @@ Mixture CompleteMixture(const Request& request, const ModelBlocks& model, std::i
   if (!request.node_limit && model.expert_groups == nodes) {
     mixture.node_limit = model.groups_per_token;
   }
+  if (mixture.node_limit >= nodes) mixture.node_limit = 0;  // all are open
   mixture.capacity_factor = request.capacity_factor;
   return mixture;
 }
@@ -374,7 +378,7 @@ Plan Complete(const Request& request, std::int64_t devices, const ModelBlocks& m
   }
   plan.mixture = CompleteMixture(request, model, plan.parallelism.expert_near);
   plan.data_parallel = CompleteDataParallel(request, plan.training, *data);
-  const std::int64_t connections = TraitsOf(*request.framework).connections;
+  const std::int64_t connections = StyleOf(*request.framework).connections;
   plan.software = {request.torch.value_or(Software().torch), request.nccl.value_or(Software().nccl),
                    request.driver.value_or(Software().driver),
                    request.expandable_segments.value_or(false),

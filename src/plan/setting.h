@@ -26,7 +26,7 @@ namespace stepcast::plan {
 
 // How a framework has a setting.
 struct SettingUse {
-  Framework framework{};
+  Framework framework = Framework::kReference;
   // ZeRO stages at which it does something; first beyond last: it is taken and does nothing.
   int first_stage = 0, last_stage = 3;
   const char* note = "";  // for documents: "with overlap"

@@ -18,6 +18,7 @@
 #include "src/lowering/parameter_share.h"
 #include "src/lowering/pipeline_stage.h"
 #include "src/model/model.h"
+#include "src/plan/framework_style.h"
 #include "src/plan/pipeline.h"
 #include "src/planner/pipeline_bounds.h"
 #include "src/planner/program_bounds.h"
@@ -194,10 +195,11 @@ Bytes FullGradients(const Scenario& scenario, std::int64_t parameters) {
   const plan::DataParallel& plan = scenario.plan.data_parallel;
   const plan::Training& training = scenario.plan.training;
   if (plan.zero_stage > 1 || plan::IsFsdp(plan.framework)) return {};
-  const plan::FrameworkTraits& traits = plan::TraitsOf(plan.framework);
-  if (traits.gradients == plan::GradientStore::kPartitions && plan.zero_stage == 1) return {};
-  const DataType type =
-      traits.textbook ? plan::WrittenGradientType(training) : training.gradient_dtype;
+  const plan::GradientStore store = plan::StyleOf(plan.framework).gradients;
+  if (store == plan::GradientStore::kPartitions && plan.zero_stage == 1) return {};
+  const DataType type = plan::TraitsOf(plan.framework).textbook
+                            ? plan::WrittenGradientType(training)
+                            : training.gradient_dtype;
   return BytesOf(parameters, type);
 }
 
@@ -281,7 +283,7 @@ Result<Bound> Bounds::OfKernels(const Scenario& scenario) {
   Bound bound;
   bound.step_time = micro_batch.kernels * count;
   // Of other accumulators two micro-batches tell nothing.
-  const plan::GradientStore store = plan::TraitsOf(scenario.plan.data_parallel.framework).gradients;
+  const plan::GradientStore store = plan::StyleOf(scenario.plan.data_parallel.framework).gradients;
   const bool keeps = store == plan::GradientStore::kMainBuffers ||
                      (count > 1 && store == plan::GradientStore::kTensors);
   for (const MicroBatch::Stage& stage : micro_batch.stages) {
@@ -299,7 +301,7 @@ Result<Bound> Bounds::OfPipeline(const Scenario& scenario, Bound bound) {
   bound.step_time = std::max(bound.step_time, PipelineStepTime(schedule, micro_batch.chunks));
   const std::vector<Bytes> activations = ActivationsInFlight(schedule, micro_batch.chunks);
   // Before the first backward has ended only buffers that are always there hold gradients.
-  const bool keeps = plan::TraitsOf(scenario.plan.data_parallel.framework).gradients ==
+  const bool keeps = plan::StyleOf(scenario.plan.data_parallel.framework).gradients ==
                      plan::GradientStore::kMainBuffers;
   for (std::size_t stage = 0; stage < activations.size(); ++stage) {
     bound.memory = std::max(

@@ -36,7 +36,7 @@ struct HeldSetting {
 
 // One axis of a part, and what is said of it beside other plans.
 struct PlanPart {
-  plan::Framework framework{};
+  plan::Framework framework = plan::Framework::kReference;
   // What holds for all plans of the part: nodes, framework, stage, how the batch is given, types
   // that the framework does not have.
   std::vector<std::pair<std::string, std::string>> fixed;

@@ -28,9 +28,9 @@ std::map<std::string, Dispatch, std::less<>> ReadDispatchCosts(MappingReader& re
   std::map<std::string, Dispatch, std::less<>> costs;
   auto by_framework = reader.ReadMapping("dispatch", Need::kRequired);
   if (!by_framework) return costs;
-  for (const plan::FrameworkTraits* traits : plan::kFrameworkTraits) {
-    if (traits->textbook) continue;
-    const char* framework = traits->name;
+  for (const plan::FrameworkTraits& traits : plan::kFrameworkTraits) {
+    if (traits.textbook) continue;
+    const char* framework = traits.name;
     auto times = by_framework->ReadMapping(framework, Need::kOptional);
     if (!times) continue;
     costs[framework] = {.module = ReadCost(*times, "module", reader.diagnostics()),

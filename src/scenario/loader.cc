@@ -181,7 +181,7 @@ class Loader::Reading {
         plan::TraitsOf(scenario_.plan.data_parallel.framework).textbook) {
       return stated;
     }
-    const std::string_view framework = plan::LayersOf(scenario_.plan).name;
+    const std::string_view framework = plan::Name(plan::LayersOf(scenario_.plan));
     const auto own = profile->dispatch.find(framework);
     if (own != profile->dispatch.end()) return own->second;
     if (profile->frameworks == nullptr) return std::nullopt;

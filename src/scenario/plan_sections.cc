@@ -451,7 +451,7 @@ std::optional<std::size_t> ReadOneOf(const std::vector<std::string_view>& words,
 
 void ReadFramework(MappingReader& reader, plan::Request& request) {
   std::vector<std::string_view> names;
-  for (const plan::Framework framework : plan::kFrameworks) names.push_back(plan::Name(framework));
+  for (const plan::FrameworkTraits& traits : plan::kFrameworkTraits) names.push_back(traits.name);
   request.framework.reset();
   if (const auto word = ReadOneOf(names, "framework", Need::kRequired, reader)) {
     request.framework = plan::kFrameworks[*word];

@@ -9,6 +9,7 @@
 #include "src/model/model.h"
 #include "src/parallel/axis.h"
 #include "src/parallel/rank_grid.h"
+#include "src/plan/framework_style.h"
 #include "src/plan/plan.h"
 #include "src/plan/rank_grid.h"
 #include "src/runtime/values/clipping.h"
@@ -36,19 +37,21 @@ DataType TypeRead(const scenario::Scenario& scenario, const model::Layer& layer,
   const plan::Training& training = scenario.plan.training;
   const DataType computed = plan::ComputeType(training.precision);
   const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
-  const plan::FrameworkTraits& traits = plan::TraitsOf(data_parallel.framework);
+  const bool textbook = plan::TraitsOf(data_parallel.framework).textbook;
   // In the textbook a shard group of one rank has nothing to gather.
-  const bool gathers = traits.fsdp || (traits.textbook && data_parallel.zero_stage == 3 &&
-                                       plan::ShardRanks(scenario.plan) > 1);
-  const bool casts = traits.autocast && training.parameter_dtype == DataType::kFp32 &&
-                     computed != DataType::kFp32 && !scenario.model->is_layer_list() &&
-                     tensor.shape.size() > 1 && layer.kind != model::LayerKind::kEmbedding;
+  const bool gathers =
+      plan::IsFsdp(data_parallel.framework) ||
+      (textbook && data_parallel.zero_stage == 3 && plan::ShardRanks(scenario.plan) > 1);
+  const bool casts = plan::StyleOf(data_parallel.framework).autocast &&
+                     training.parameter_dtype == DataType::kFp32 && computed != DataType::kFp32 &&
+                     !scenario.model->is_layer_list() && tensor.shape.size() > 1 &&
+                     layer.kind != model::LayerKind::kEmbedding;
   return gathers || casts ? computed : training.parameter_dtype;
 }
 
 // The type in which gradients are when they are clipped: DeepSpeed has cast them up by then.
 DataType TypeClipped(const scenario::Scenario& scenario) {
-  const bool wide = plan::TraitsOf(scenario.plan.data_parallel.framework).clips_in_fp32;
+  const bool wide = plan::StyleOf(scenario.plan.data_parallel.framework).clips_in_fp32;
   return wide ? DataType::kFp32 : scenario.plan.training.gradient_dtype;
 }
 

@@ -1,3 +1,5 @@
+#include "src/plan/frameworks/ddp.h"
+
 #include <optional>
 #include <utility>
 

@@ -1,3 +1,5 @@
+#include "src/plan/frameworks/deepspeed.h"
+
 #include <optional>
 #include <string>
 #include <string_view>

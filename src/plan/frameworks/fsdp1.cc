@@ -1,3 +1,5 @@
+#include "src/plan/frameworks/fsdp1.h"
+
 #include <optional>
 
 #include "fmt/format.h"

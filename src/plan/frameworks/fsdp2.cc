@@ -1,3 +1,5 @@
+#include "src/plan/frameworks/fsdp2.h"
+
 #include <string>
 #include <utility>
 

@@ -1,24 +1,13 @@
 #pragma once
 
-#include "src/plan/framework_traits.h"
+#include "src/plan/framework_style.h"
 
 namespace stepcast::plan {
 
 // torch.distributed.fsdp.fully_shard, and around it torchtitan. PyTorch 2.4 is the first release
 // that lists fully_shard per parameter (as a prototype).
-inline constexpr FrameworkTraits kFsdp2Traits{
-    .name = "fsdp2",
-    .first_stage = 2,
-    .last_stage = 3,
-    .stages = "shards parameters, which is stage 3, or stage 2 without resharding",
-    .other_stage = "zero_stage: 3 or 2, or framework: reference or ddp",
+inline constexpr FrameworkStyle kFsdp2Style{
     .first_torch = {2, 4},
-    .of_pytorch = true,
-    .fsdp = true,
-    .pipelines = true,
-    .tensor_parallel = true,
-    .context_parallel = true,
-    .expert_parallel = true,
     .engine = PipelineEngine::kTorch,
     .stage_split = StageSplit::kWithEnds,
     .adamw_8bit = true,
@@ -36,5 +25,7 @@ inline constexpr FrameworkTraits kFsdp2Traits{
                .torch_context = true,
                .fp32_router = true,
                .experts = model::ExpertImplementation::kTorchtitan}};
+
+const FrameworkPolicy& Fsdp2Policy();  // fsdp2.cc
 
 }  // namespace stepcast::plan

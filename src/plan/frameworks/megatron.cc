@@ -1,3 +1,5 @@
+#include "src/plan/frameworks/megatron.h"
+
 #include <algorithm>
 #include <optional>
 #include <string>

@@ -1,29 +1,16 @@
 #pragma once
 
-#include "src/plan/framework_traits.h"
+#include "src/plan/framework_style.h"
 
 namespace stepcast::plan {
 
 // Megatron-LM and Megatron-Core.
-inline constexpr FrameworkTraits kMegatronTraits{
-    .name = "megatron",
-    .first_stage = 0,
-    .last_stage = 1,
-    .stages =
-        "keeps full copies, which is stage 0, or has its distributed optimizer, which is stage 1",
-    .other_stage = "zero_stage: 1 or 0, or framework: reference or fsdp2",
-    .pipelines = true,
-    .tensor_parallel = true,
-    .context_parallel = true,
-    .expert_parallel = true,
-    .engine = PipelineEngine::kMegatron,
-    .fused_update = true,
+inline constexpr FrameworkStyle kMegatronStyle{
     .precision_aware_optimizer = true,
     .muon = MuonKernels::kMegatron,
     .loss_scaler = LossScaler::kMegatron,
     .host_optimizer = HostOptimizer::kMegatron,
     .gradients = GradientStore::kMainBuffers,
-    .clipping = ClippingKernels::kApex,
     .divides_adapters = true,
     // megatron/training/arguments.py, validate_args.
     .connections = 1,
@@ -32,11 +19,7 @@ inline constexpr FrameworkTraits kMegatronTraits{
     // (NVIDIA/Megatron-LM, pull request 2565). NVIDIA's guide to mixtures
     // (megatron/core/transformer/moe/README.md) asks for fused routers and permutations; grouped
     // products run on streams beside each other.
-    .layers = {.megatron = true,
-               .fuses_products = true,
-               .gathers_again = true,
-               .apex_kernels = true,
-               .transformer_engine_attention = true,
+    .layers = {.transformer_engine_attention = true,
                .shares_heads = true,
                .norm = model::Implementation::kApex,
                .rotary = model::Implementation::kApex,
@@ -45,5 +28,7 @@ inline constexpr FrameworkTraits kMegatronTraits{
                .expert_products = model::ExpertProducts::kStreams,
                .fused_router = true,
                .fused_permutation = true}};
+
+const FrameworkPolicy& MegatronPolicy();  // megatron.cc
 
 }  // namespace stepcast::plan

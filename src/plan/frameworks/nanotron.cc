@@ -1,3 +1,5 @@
+#include "src/plan/frameworks/nanotron.h"
+
 #include <optional>
 
 #include "fmt/format.h"

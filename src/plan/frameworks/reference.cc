@@ -1,3 +1,5 @@
+#include "src/plan/frameworks/reference.h"
+
 #include "fmt/format.h"
 #include "src/plan/framework_policy.h"
 #include "src/plan/legality_rules.h"

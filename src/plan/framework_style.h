@@ -1,30 +1,23 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "src/base/version.h"
 #include "src/model/context_parallel.h"
 #include "src/model/expert_parallel.h"
 #include "src/model/recomputation.h"
+#include "src/plan/framework.h"
 
-// What is true of a framework as a whole: values that the rest of the code reads in the place of
-// the framework's name. The values of each framework are in src/plan/frameworks, in a header of its
-// name; what it decides by a plan's other settings is beside it (framework_policy.h).
+// How a framework does what frameworks do in different ways: values that the rest of the code reads
+// in the place of the framework's name. Those of each framework are in src/plan/frameworks, in a
+// header of its name; what it decides by a plan's other settings is beside it (framework_policy.h).
+// Its name, stages and axes are in framework.h.
 namespace stepcast::plan {
-
-// How gradients are clipped (training.gradient_clipping; lowering/gradient_clipping.h).
-enum class ClippingKernels : std::uint8_t {
-  kMultiTensor,     // one kernel takes the norms of all tensors
-  kTorch,           // torch.nn.utils.clip_grad_norm_: the same, before torch 2.0 tensor by tensor
-  kTensorByTensor,  // with the factor on the device
-  kFsdp1,           // the same; before torch 2.0 the host read the norm
-  kApex,            // the host reads the norm, which a multi-tensor kernel has summed up
-};
 
 // Who runs a pipeline's passes and messages (lowering/stage_messages.h).
 enum class PipelineEngine : std::uint8_t {
-  kTextbook,   // messages run beside passes
-  kMegatron,   // megatron/core/pipeline_parallel: batches of sends and receives between passes
+  kBatches,    // batches of sends and receives between passes, or beside them
   kTorch,      // torch.distributed.pipelining: actions, with sends beside and no waiting host
   kDeepSpeed,  // deepspeed/runtime/pipe: one message at a time, each rank's part of it gathered
 };
@@ -70,20 +63,8 @@ enum class HostOptimizer : std::uint8_t {
 
 // How the framework's recipes write layers, where the plan's settings do not say it.
 struct LayerStyle {
-  // Megatron-LM's layers: weights are kept in the type of the products, the vocabulary is padded,
-  // dropout and sum are one kernel, experts multiply by their weights in the activation.
-  bool megatron = false;
   // Linear layers are torch.nn.Linear, though the layers are Megatron-LM's.
   bool torch_linear = false;
-  // Queries, keys and values are one product, and so are SwiGLU's two (Megatron-LM's linear_qkv and
-  // linear_fc1, nanotron's qkv_proj and gate_up_proj).
-  bool fuses_products = false;
-  // With sequence parallelism a rank keeps its part of what a divided layer takes and gathers the
-  // whole again in backward, and gradients of what is applied to parts of the tokens are added up
-  // once a step (Megatron-LM; nanotron's tp_recompute_allgather).
-  bool gathers_again = false;
-  // Apex's or Transformer Engine's layer norm, a loss that overwrites its logits.
-  bool apex_kernels = false;
   // Transformer Engine chooses the attention kernel: cuDNN's on Blackwell.
   bool transformer_engine_attention = false;
   // Sequences are divided into parts by PyTorch's tensor parallelism, which shares out the tokens
@@ -113,33 +94,10 @@ struct LayerStyle {
   model::ExpertImplementation experts = model::ExpertImplementation::kMegatron;
 };
 
-struct FrameworkTraits {
-  const char* name;
-  int first_stage, last_stage;   // ZeRO stages that it has
-  const char* stages = "";       // what it does, as a stage: "keeps full copies, which is stage 0"
-  const char* other_stage = "";  // a hint for another one: "zero_stage: 0, or ..."
-  // The first release of PyTorch that has it.
-  Version first_torch{};
-  // PyTorch's own: its checkpoints without reentrant autograd, its optimizers, which can update
-  // tensor by tensor.
-  bool of_pytorch = false;
-  bool fsdp = false;  // IsFsdp
-  // The costs that papers count: no host, no allocator, no context.
-  bool textbook = false;
-  // `plan --frameworks all` tries it.
-  bool searched_by_default = true;
-
-  // Axes that it has: pipelines; layers (tensor parallelism), sequences (context parallelism) and
-  // experts (expert parallelism) that ranks share out.
-  bool pipelines = false;
-  bool tensor_parallel = false;
-  bool context_parallel = false;
-  bool expert_parallel = false;
-  PipelineEngine engine = PipelineEngine::kTextbook;
+struct FrameworkStyle {
+  Version first_torch{};  // the first release of PyTorch that has it
+  PipelineEngine engine = PipelineEngine::kBatches;
   StageSplit stage_split = StageSplit::kEqual;
-
-  // Updates all tensors in one kernel, unless optimizer_implementation says otherwise.
-  bool fused_update = false;
   // Has an optimizer that takes states of 16 bits and remainders of master weights.
   bool precision_aware_optimizer = false;
   // Why master weights and moments are FP32 there; null: they need not be.
@@ -158,7 +116,6 @@ struct FrameworkTraits {
   LossScaler loss_scaler = LossScaler::kNone;
   HostOptimizer host_optimizer = HostOptimizer::kTorch;
   GradientStore gradients = GradientStore::kTensors;
-  ClippingKernels clipping = ClippingKernels::kMultiTensor;
   // Gradients have been cast to FP32 when they are clipped.
   bool clips_in_fp32 = false;
   // Casts weights of FP32 to the type of the computation wherever they are used (torch.autocast).
@@ -174,8 +131,12 @@ struct FrameworkTraits {
 
   LayerStyle layers{};
   // Whose layers a model has that is divided among ranks by tensor parallelism or into stages;
-  // null: its own.
-  const FrameworkTraits* divided_layers = nullptr;
+  // none: its own.
+  std::optional<Framework> divided_layers{};
 };
+
+const FrameworkStyle& StyleOf(Framework framework);
+
+class FrameworkPolicy;  // framework_policy.h
 
 }  // namespace stepcast::plan
