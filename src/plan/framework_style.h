@@ -116,6 +116,8 @@ struct FrameworkStyle {
   LossScaler loss_scaler = LossScaler::kNone;
   HostOptimizer host_optimizer = HostOptimizer::kTorch;
   GradientStore gradients = GradientStore::kTensors;
+  // What shares experts out there and is not modelled, for a hint; null: nothing is known of it.
+  const char* other_experts = nullptr;
   // Gradients have been cast to FP32 when they are clipped.
   bool clips_in_fp32 = false;
   // Casts weights of FP32 to the type of the computation wherever they are used (torch.autocast).

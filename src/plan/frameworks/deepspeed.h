@@ -14,6 +14,9 @@ inline constexpr FrameworkStyle kDeepSpeedStyle{
     .flattens = true,
     .host_optimizer = HostOptimizer::kDeepSpeed,
     .gradients = GradientStore::kPartitions,
+    // deepspeed/moe/layer.py, deepspeed/runtime/zero; deepspeed/moe/auto_ep.
+    .other_experts =
+        "DeepSpeed's own layer of experts, which refuses ZeRO-3, and AutoEP, which takes it",
     .clips_in_fp32 = true,
     .layers = {.torch_linear = true, .experts = model::ExpertImplementation::kTransformers},
     .divided_layers = Framework::kMegatron};
