@@ -83,7 +83,17 @@ Result<Setting> Prepare(const HardwareOptions& options, const messaging::Launch&
   scenario::InputCache cache;
   auto scenario = scenario::Load(options.scenario, set, cache);
   if (!scenario) Append(faults, scenario.error());
-  if (scenario && !lowering::DescribesValues(scenario->plan)) {
+  const bool of_library = scenario && (plan::HasOwnKernels(scenario->plan.training.optimizer) ||
+                                       scenario->plan.training.optimizer == plan::Optimizer::kMuon);
+  if (of_library) {
+    faults.push_back(
+        {.code = "launch.not-executable",
+         .location = scenario->cluster_location,
+         .message = fmt::format("the backends have no kernels of {}, which is forecast "
+                                "and not executed",
+                                plan::Name(scenario->plan.training.optimizer)),
+         .hint = "write optimizer: adamw or sgd"});
+  } else if (scenario && !lowering::DescribesValues(scenario->plan)) {
     faults.push_back({.code = "launch.not-executable",
                       .location = scenario->cluster_location,
                       .message = "the plan offloads states to the host, keeps them in another type "

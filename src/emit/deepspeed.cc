@@ -73,7 +73,7 @@ Target DeepSpeedConfig(const scenario::Scenario& scenario) {
   root.emplace_back("zero_optimization", Zero(data_parallel));
   // No "optimizer": DeepSpeed would make it with its own learning rate, betas and weight decay,
   // which are the trainer's. README.md says which optimizer the plan has.
-  if (training.optimizer == plan::Optimizer::kSgd) {
+  if (training.optimizer != plan::Optimizer::kAdamW) {
     root.emplace_back("zero_allow_untested_optimizer", Resolved{true});
   }
   if (training.activation_offload) {

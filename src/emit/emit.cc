@@ -130,6 +130,7 @@ std::vector<std::string> HostNotes(const plan::Training& training) {
 const char* DeepSpeedOptimizer(const plan::Training& training,
                                const plan::DataParallel& data_parallel) {
   if (training.optimizer == plan::Optimizer::kSgd) return "torch.optim.SGD with momentum";
+  if (training.optimizer == plan::Optimizer::kAdamW8bit) return "bitsandbytes.optim.AdamW8bit";
   if (data_parallel.deepspeed.offload_optimizer != plan::OffloadDevice::kNone) {
     return "deepspeed.ops.adam.DeepSpeedCPUAdam";
   }

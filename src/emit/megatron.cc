@@ -92,6 +92,9 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
   if (training.tp_only_amax_red) {
     return "its command line does not confine the scales' agreement: training.tp_only_amax_red";
   }
+  if (plan.mixture.dispatch_dtype == DataType::kFp8) {
+    return "its dispatchers send rows in 16 bits: experts.dispatch_dtype";
+  }
   if (training.compile) return "it does not compile blocks with torch.compile: training.compile";
   if (training.activation_checkpointing == model::Checkpointing::kSelectiveOp) {
     return "its recomputation is full, or of the attention core: activation_checkpointing";
@@ -261,7 +264,9 @@ void AddTraining(const plan::Training& training, Arguments& arguments) {
   } else if (training.gradient_dtype == DataType::kBf16) {
     arguments.Flag("grad-reduce-in-bf16");
   }
-  arguments.Add("optimizer", training.optimizer == plan::Optimizer::kAdamW ? "adam" : "sgd");
+  arguments.Add("optimizer", training.optimizer == plan::Optimizer::kAdamW  ? "adam"
+                             : training.optimizer == plan::Optimizer::kMuon ? "muon"
+                                                                            : "sgd");
   // 1.0 where it is not said; 0.0 is none.
   arguments.Add("clip-grad", training.gradient_clipping.value_or(0.0));
   switch (training.attention) {

@@ -3,6 +3,7 @@
 #include "fmt/format.h"
 #include "src/base/quantity.h"
 #include "src/emit/trainers.h"
+#include "src/plan/framework_style.h"
 
 namespace stepcast::emit {
 namespace {
@@ -45,6 +46,51 @@ const char* OptimizerSettings(plan::OptimizerImplementation implementation) {
   return "{\"foreach\": False}";
 }
 
+// The optimizer's name, the package that has it, and its keyword arguments.
+std::string OptimizerText(const plan::Plan& plan) {
+  const plan::Training& training = plan.training;
+  const bool distributed = plan::StyleOf(plan.data_parallel.framework).distributed_tensors;
+  const char* name = "\"AdamW\"";
+  const char* settings = "{}";
+  switch (training.optimizer) {
+    case plan::Optimizer::kAdamW:
+      settings = OptimizerSettings(training.optimizer_implementation);
+      break;
+    case plan::Optimizer::kSgd:
+      name = "\"SGD\"  # with momentum";
+      settings = OptimizerSettings(training.optimizer_implementation);
+      break;
+    case plan::Optimizer::kLamb:
+      name = "\"FusedLAMB\"  # apex.optimizers";
+      break;
+    case plan::Optimizer::kAdamW8bit:
+      name = distributed ? "\"AdamW8bit\"  # torchao.optim"
+                         : "\"AdamW8bit\"  # bitsandbytes.optim; embeddings in 32 bits";
+      break;
+    case plan::Optimizer::kLion:
+      name = "\"Lion32bit\"  # bitsandbytes.optim";
+      break;
+    case plan::Optimizer::kAdafactor:
+      name = "\"Adafactor\"  # transformers.optimization";
+      settings = "{\"scale_parameter\": False, \"relative_step\": False}";
+      break;
+    case plan::Optimizer::kMuon:
+      name = distributed ? "\"Muon\"  # dion; blocks' matrices, AdamW has everything else"
+                         : "\"Muon\"  # torch.optim; blocks' matrices, AdamW has everything else";
+      break;
+  }
+  std::string text = fmt::format("OPTIMIZER = {}\nOPTIMIZER_SETTINGS = {}\n", name, settings);
+  if (training.optimizer == plan::Optimizer::kMuon) {
+    text +=
+        fmt::format("ADAMW_SETTINGS = {}\n", OptimizerSettings(training.optimizer_implementation));
+  }
+  if (training.optimizer_in_backward) {
+    text +=
+        "OPTIMIZER_IN_BACKWARD = True  # each parameter's step is its post-accumulate-grad hook\n";
+  }
+  return text;
+}
+
 // What every module says of the training loop, which is the user's.
 std::string Training(const scenario::Scenario& scenario) {
   const plan::Plan& plan = scenario.plan;
@@ -84,17 +130,7 @@ std::string Training(const scenario::Scenario& scenario) {
   text += fmt::format(
       "GRADIENT_CLIPPING = {}  # the largest norm of all gradients together\n",
       training.gradient_clipping ? fmt::format("{}", *training.gradient_clipping) : "None");
-  if (training.optimizer == plan::Optimizer::kLamb) {
-    text +=
-        "OPTIMIZER = \"FusedLAMB\"  # apex.optimizers\n"
-        "OPTIMIZER_SETTINGS = {}\n";
-    return text;
-  }
-  text += training.optimizer == plan::Optimizer::kAdamW ? "OPTIMIZER = \"AdamW\"\n"
-                                                        : "OPTIMIZER = \"SGD\"  # with momentum\n";
-  text += fmt::format("OPTIMIZER_SETTINGS = {}\n",
-                      OptimizerSettings(training.optimizer_implementation));
-  return text;
+  return text + OptimizerText(scenario.plan);
 }
 
 std::string AccumulateUnsharded(const plan::DataParallel& data_parallel) {
@@ -541,8 +577,9 @@ Target PytorchSettings(const scenario::Scenario& scenario) {
     return CannotRun("the module multiplies in 16 or 32 bits: training.precision");
   }
   const plan::Training& training = scenario.plan.training;
-  if (training.optimizer != plan::Optimizer::kLamb &&
-      (plan::KeepsMasterWeights(training) || !plan::HasStatesOfUpdatedType(training))) {
+  const bool of_torch =
+      training.optimizer == plan::Optimizer::kAdamW || training.optimizer == plan::Optimizer::kSgd;
+  if (of_torch && (plan::KeepsMasterWeights(training) || !plan::HasStatesOfUpdatedType(training))) {
     return CannotRun(
         "torch.optim's optimizers keep no master weights, and moments in the parameters' type: "
         "training.master_weights, optimizer_state_dtype");

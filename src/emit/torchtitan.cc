@@ -167,6 +167,9 @@ std::string Obstacle(const plan::Plan& plan, std::int64_t blocks) {
     return "its attention is what PyTorch runs, flash or cudnn";
   }
   if (training.optimizer != plan::Optimizer::kAdamW) return "its optimizer is AdamW: optimizer";
+  if (plan.mixture.implementation == model::ExpertImplementation::kTransformers) {
+    return "its experts are its own: experts.implementation";
+  }
   if (training.activation_checkpointing == model::Checkpointing::kSelective) {
     return "it cannot recompute the attention core alone: activation_checkpointing selective";
   }

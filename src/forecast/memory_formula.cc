@@ -112,9 +112,11 @@ BytesByCategory OfStage(const scenario::Scenario& scenario,
   const Bytes frozen = model::FrozenBytes(pipeline.model());
   set(Category::kParameter, sharded_from(3, SizeOf(training.parameter_dtype)) +
                                 Spread(frozen.count(), stage >= 3 ? shards : 1));
-  set(Category::kGradient,
-      whole_gradients ? parameters.Whole(gradient_bytes) : sharded_from(2, gradient_bytes));
-  set(Category::kOptimizer, sharded_from(1, plan::OptimizerBytesPerParameter(training)));
+  // Updates in backward leave no gradient behind.
+  set(Category::kGradient, training.optimizer_in_backward ? Bytes()
+                           : whole_gradients              ? parameters.Whole(gradient_bytes)
+                                                          : sharded_from(2, gradient_bytes));
+  set(Category::kOptimizer, lowering::OptimizerStates(scenario.plan, pipeline.model(), stage >= 1));
   set(Category::kActivation, Activations(scenario, pipeline));
   return result;
 }

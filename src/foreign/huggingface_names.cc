@@ -111,6 +111,14 @@ void ReadHubOptimizer(Reading& reading, std::string_view option) {
     reading.Set(key, "sgd", option);
     return;
   }
+  // transformers/trainer_optimizer.py: bitsandbytes' names and torchao's.
+  const bool adamw_8bit = name == "adamw_8bit" || name == "adamw_bnb_8bit" ||
+                          name == "adamw_torch_8bit" || name == "paged_adamw_8bit";
+  if (adamw_8bit && !reading.has_file_of("DeepSpeed")) {
+    reading.Set(key, "adamw_8bit", option);
+    if (name.starts_with("paged")) reading.Omit(option, "states stay on the device");
+    return;
+  }
   reading.Set(key, "adamw", option);
   if (name.find("8bit") != std::string::npos || name.find("4bit") != std::string::npos) {
     reading.Omit(option, "moments are kept in FP32: the forecast of memory is too high");

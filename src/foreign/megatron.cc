@@ -127,7 +127,7 @@ constexpr Option kOptions[] = {
     NotModelled("main-params-dtype", "fp32", "the FP32 value of a parameter is kept"),
     Rule("exp-avg-dtype", "fp32"),
     Rule("exp-avg-sq-dtype", "fp32"),
-    Sets("optimizer", "training.optimizer", "adam", "adam=adamw sgd=sgd"),
+    Sets("optimizer", "training.optimizer", "adam", "adam=adamw sgd=sgd muon=muon"),
     Rule("clip-grad", "1.0"),
     Rule("deterministic-mode"),
 

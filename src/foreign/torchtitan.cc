@@ -30,9 +30,7 @@ constexpr Option kOptions[] = {
     Sets("optimizer.name", "training.optimizer", "AdamW", "AdamW=adamw Adam=adamw SGD=sgd"),
     Sets("optimizer.implementation", "training.optimizer_implementation", "fused",
          "fused=fused foreach=foreach for-loop=single"),
-    NotModelled("optimizer.early_step_in_backward", "false",
-                "the forecast keeps all gradients until the update: its memory is too high by up "
-                "to the size of the gradients"),
+    Rule("optimizer.early_step_in_backward", "false"),
     NoEffect("optimizer.*"),
     Rule("training.local_batch_size", "8"),
     Rule("training.batch_size"),  // its name until July 2025
@@ -314,7 +312,14 @@ void ReadSchedule(Reading& reading) {
   }
 }
 
+// torchtitan/components/optimizer.py: with updates in backward no gradient is left to be clipped.
 void ReadClipping(Reading& reading) {
+  constexpr const char* kEarly = "optimizer.early_step_in_backward";
+  if (reading.IsOn(kEarly)) {
+    reading.Set("training.optimizer_in_backward", "true", kEarly);
+    reading.Set("training.gradient_clipping", "none", kEarly);
+    return;
+  }
   const auto norm = reading.Get("training.max_norm");
   const auto limit = norm ? norm->Number() : std::nullopt;
   if (!limit) return;

@@ -1,6 +1,10 @@
 #include "src/lowering/data_loading_and_saving.h"
 
 #include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "src/plan/optimizer_states.h"
 
 namespace stepcast::lowering {
 
@@ -132,13 +136,21 @@ CheckpointBytes CheckpointBytesOf(const scenario::Scenario& scenario, const mode
       std::min<std::int64_t>(scenario.cluster->gpus_per_node(), shards);  // of the node, that save
   // Whole ones by the first rank alone.
   std::int64_t of_rank = 0, of_node = 0;
-  const auto add = [&](std::int64_t each, bool shared) {
-    const std::int64_t part = each * (shared ? Quotient(count, shards) : count);
+  const auto add = [&](std::int64_t part, bool shared) {
     of_rank += part;
     of_node += shared ? ranks * part : part;
   };
-  add(SizeOf(training.parameter_dtype), SharesParameters(data_parallel));
-  add(plan::OptimizerBytesPerParameter(training), SharesStates(data_parallel));
+  const auto share = [&](bool shared) { return shared ? Quotient(count, shards) : count; };
+  const bool parameters = SharesParameters(data_parallel), states = SharesStates(data_parallel);
+  add(SizeOf(training.parameter_dtype) * share(parameters), parameters);
+  if (plan::HasEqualMoments(training.optimizer)) {
+    add(plan::OptimizerBytesPerParameter(training) * share(states), states);
+  } else {
+    std::vector<int> tensors(model.tensors.size());
+    std::iota(tensors.begin(), tensors.end(), 0);
+    const Bytes all = plan::OptimizerStateBytes(scenario.plan, model, tensors);
+    add(states ? Quotient(all.count(), shards) : all.count(), states);
+  }
   return {.of_rank = Bytes(of_rank), .of_node = Bytes(of_node)};
 }
 

@@ -6,6 +6,7 @@
 #include "src/lowering/framework_update.h"
 #include "src/lowering/model_state.h"
 #include "src/parallel/axis.h"
+#include "src/plan/optimizer_states.h"
 #include "src/plan/rank_grid.h"
 
 namespace stepcast::lowering {
@@ -48,7 +49,6 @@ Index DeepSpeedUpdate::MemoryKernel(const char* name, std::int64_t elements,
 
 UpdateGroup DeepSpeedUpdate::AddGroup(const std::string& name, std::int64_t elements,
                                       std::int64_t padding) {
-  const std::int64_t arrays = 1 + plan::MomentsOf(training_.optimizer);
   const std::int64_t kept = SizeOf(training_.gradient_dtype);
   const DataType parameters = training_.parameter_dtype;
   const auto add = [&](const char* what, std::int64_t bytes, Category category) {
@@ -57,7 +57,12 @@ UpdateGroup DeepSpeedUpdate::AddGroup(const std::string& name, std::int64_t elem
   };
   UpdateGroup group;
   group.elements = elements;
-  group.states = add("FP32 partition and moments", 4 * arrays, Category::kOptimizer);
+  // What the optimizer has is one vector.
+  const Bytes moments = plan::MomentBytes(step_.plan(), {.elements = elements});
+  const Bytes own_moments = plan::MomentBytes(step_.plan(), {.elements = elements - padding});
+  group.states =
+      builder_.AddBuffer(name + "FP32 partition and moments", Bytes(elements * 4) + moments,
+                         Category::kOptimizer, Bytes(padding * 4) + moments - own_moments);
   builder_.Allocate(step_.compute(), group.states);
   group.flat = add("flat gradients", kept, Category::kGradient);
   group.flatten = MemoryKernel("flatten_gradients", elements, kept, kept);
@@ -174,7 +179,7 @@ void DeepSpeedUpdate::Apply(const UpdateGroup& group, const std::vector<BufferUs
   builder_.Run(compute, group.unscale, unscaled);
   std::vector<BufferUse> uses = {builder_.ReadsAll(group.gradients),
                                  builder_.WritesAll(group.states)};
-  const UpdatedTensor all{.elements = group.elements};
+  const UpdatedTensor all{.tensor = -1, .elements = group.elements};
   WriteFrameworkUpdate(step_, fp32_, {group.elements, {all}}, uses, {});
   // Said of the kernel that writes the parameters, as of all optimizers.
   uses = parameters;

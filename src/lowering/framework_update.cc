@@ -7,7 +7,9 @@
 #include <optional>
 #include <utility>
 
+#include "src/lowering/muon.h"
 #include "src/lowering/optimizer.h"
+#include "src/lowering/tensor_by_tensor.h"
 
 namespace stepcast::lowering {
 namespace {
@@ -20,10 +22,11 @@ std::size_t IndexOf(Temporary temporary) { return static_cast<std::size_t>(tempo
 
 class Update {
  public:
-  Update(TrainingStep& step, const plan::Training& training)
+  Update(TrainingStep& step, const plan::Training& training, StreamId stream)
       : step_(step),
         builder_(step.builder()),
         training_(training),
+        stream_(stream),
         temporary_name_{.first = builder_.AddText("optimizer temporaries")} {}
 
   void OfAllAtOnce(const UpdatedTensors& updated, std::span<const BufferUse> uses,
@@ -37,7 +40,7 @@ class Update {
       if (kernel.makes) {
         for (const UpdatedTensor& tensor : updated.tensors) {
           made[IndexOf(*kernel.makes)].push_back(AddTemporary(tensor.elements));
-          builder_.Allocate(step_.compute(), made[IndexOf(*kernel.makes)].back());
+          builder_.Allocate(stream_, made[IndexOf(*kernel.makes)].back());
         }
       }
       std::vector<Temporary> temporaries;
@@ -55,7 +58,7 @@ class Update {
         range->second = builder_.AddUses(own);
       }
       if (i + 1 == kernels.size()) builder_.With(updates);
-      builder_.Run(step_.compute(), builder_.AddKernel(std::move(kernel.kernel)), range->second);
+      builder_.Run(stream_, builder_.AddKernel(std::move(kernel.kernel)), range->second);
     }
     for (const std::vector<Index>& buffers : made) {
       for (std::size_t i = buffers.size(); i-- > 0;) builder_.Release(buffers[i]);
@@ -70,7 +73,7 @@ class Update {
       const UpdateKernel& first = PartOf(tensor).kernels.front();
       if (first.makes != Temporary::kGradient) break;
       gradients.push_back(AddTemporary(tensor.elements));
-      builder_.Allocate(step_.compute(), gradients.back());
+      builder_.Allocate(stream_, gradients.back());
     }
     // The first kernel and the last name what all of them use: stream order is between them.
     Index denominator = kNone;  // of the tensor before
@@ -85,7 +88,7 @@ class Update {
         if (kernel.makes && *kernel.makes != Temporary::kGradient) {
           Index& buffer = now[IndexOf(*kernel.makes)];
           buffer = RoomFor(part, *kernel.makes, denominator);
-          builder_.Allocate(step_.compute(), buffer);
+          builder_.Allocate(stream_, buffer);
         }
         std::vector<BufferUse> own;
         if (first || last) own.assign(uses.begin(), uses.end());
@@ -93,7 +96,7 @@ class Update {
           if (temporary) own.push_back(builder_.WritesAll(now[IndexOf(*temporary)]));
         }
         if (last) builder_.With(updates);
-        builder_.Run(step_.compute(), part.added[i], own);
+        builder_.Run(stream_, part.added[i], own);
       }
       const Index root = now[IndexOf(Temporary::kRoot)];
       if (root != kNone) builder_.Release(root);
@@ -148,6 +151,7 @@ class Update {
   TrainingStep& step_;
   ProgramBuilder& builder_;
   const plan::Training& training_;
+  const StreamId stream_;
   const program::NameParts temporary_name_;
   std::map<std::int64_t, Part> parts_;  // by elements
 };
@@ -157,8 +161,20 @@ class Update {
 void WriteFrameworkUpdate(TrainingStep& step, const plan::Training& training,
                           const UpdatedTensors& updated, std::span<const BufferUse> uses,
                           std::span<const program::Effect> updates) {
+  if (!step.model().is_layer_list() && !updated.tensors.empty()) {
+    if (plan::HasOwnKernels(training.optimizer)) {
+      return WriteTensorByTensor(step, training, updated, uses, updates);
+    }
+    if (training.optimizer == plan::Optimizer::kMuon) {
+      const UpdatedTensors others = WriteMuonUpdate(step, training, updated, uses);
+      plan::Training adamw = training;
+      adamw.optimizer = plan::Optimizer::kAdamW;
+      if (!others.tensors.empty()) WriteFrameworkUpdate(step, adamw, others, uses, updates);
+      return;
+    }
+  }
   const bool single = training.optimizer_implementation == plan::OptimizerImplementation::kSingle;
-  Update update(step, training);
+  Update update(step, training, updated.stream);
   if (single && !step.model().is_layer_list() && !updated.tensors.empty()) {
     update.OneByOne(updated, uses, updates);
   } else {

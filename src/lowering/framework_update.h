@@ -1,25 +1,12 @@
 #pragma once
 
-#include <cstdint>
 #include <span>
-#include <vector>
 
 #include "src/lowering/training_step.h"
+#include "src/lowering/updated_tensors.h"
 
 // The update of the parameters by an optimizer of PyTorch (torch.optim, or one that follows it).
 namespace stepcast::lowering {
-
-// A tensor as the optimizer has it, not an empty one.
-struct UpdatedTensor {
-  int tensor = 0;  // of the model; of several behind one another the first
-  std::int64_t elements = 0;
-};
-
-// What the optimizer has on this rank.
-struct UpdatedTensors {
-  std::int64_t elements = 0;           // of all together, with padding that is updated, too
-  std::vector<UpdatedTensor> tensors;  // in the optimizer's order
-};
 
 // The optimizer's kernels on the compute stream, with the tensors that they make:
 //  * foreach: for every parameter one of its size, in the parameters' order, before the kernel that
@@ -27,6 +14,7 @@ struct UpdatedTensors {
 //    the function returns, after the last kernel.
 //  * single: one parameter after the other. The root goes when the next tensor begins, the
 //    denominator when the name that holds it is given to the next one's: three at most.
+//  * Optimizers of other libraries: tensor_by_tensor.h, muon.h.
 // `uses` are the gradients read and the states written; `updates` what happens to them, said of the
 // last kernel, which writes the parameters.
 void WriteFrameworkUpdate(TrainingStep& step, const plan::Training& training,

@@ -24,8 +24,8 @@ struct Lowered {
   program::Program program;
 };
 
-Lowered Lower(const std::string& data_parallel, const std::string& training = "",
-              const std::string& torch = "2.6") {
+Lowered LowerWith(const std::string& optimizer, const std::string& data_parallel,
+                  const std::string& training = "", const std::string& torch = "2.6") {
   static scenario::InputCache cache;
   const std::string text = fmt::format(R"(
 stepcast: 1
@@ -35,15 +35,20 @@ cluster:
   topology: {{kind: flat, devices: 4, gpu: h100-sxm, link: {{latency: 5 us, bandwidth: 25 GB/s}}}}
 software: {{torch: "{}"}}
 training: {{sequence_length: 8, micro_batch_size: 1, gradient_accumulation: 1, precision: fp32,
-            optimizer: adamw{}}}
+            optimizer: {}{}}}
 data_parallel: {{{}}}
 )",
-                                       torch, training, data_parallel);
+                                       torch, optimizer, training, data_parallel);
   const auto scenario = scenario::LoadText(text, "test", {}, cache);
   EXPECT_TRUE(scenario.has_value()) << Format(scenario.error());
   Lowered lowered{.model = *scenario->model, .program = lowering::LowerRank(*scenario)};
   EXPECT_TRUE(program::Validate(lowered.program).empty());
   return lowered;
+}
+
+Lowered Lower(const std::string& data_parallel, const std::string& training = "",
+              const std::string& torch = "2.6") {
+  return LowerWith("adamw", data_parallel, training, torch);
 }
 
 // What the update asks for (bytes) and gives back (-bytes), in order.
@@ -175,6 +180,122 @@ TEST(FrameworkUpdate, ForeachOfMegatronSeesPartsOfParameters) {
   const std::vector<std::int64_t> requests = Requests(program);
   EXPECT_GT(requests.size(), 2u);
   EXPECT_LT(requests.size(), 2 * model.tensors.size());
+}
+
+// Kernels of the update, of a kind, and what they do.
+struct Kernels {
+  std::int64_t count = 0, flops = 0, read = 0, host_waits = 0;
+};
+Kernels UpdateOf(const program::Program& program, KernelKind kind) {
+  Kernels kernels;
+  for (const program::Instruction& instruction : program.step) {
+    if (instruction.phase != program::Phase::kOptimizer) continue;
+    if (instruction.opcode == Opcode::kHostWaitEvent) ++kernels.host_waits;
+    if (instruction.opcode != Opcode::kKernel) continue;
+    const Kernel& kernel = program.kernels[instruction.operand];
+    if (kernel.kind != kind) continue;
+    ++kernels.count;
+    kernels.flops += kernel.flops;
+    kernels.read += kernel.read.count();
+  }
+  return kernels;
+}
+
+// A kernel for each tensor, for which the host waits. Each reads gradients and parameters in FP32,
+// and moments: of matrices of 4,096 elements and more a byte each with an FP32 scale for 256, but
+// of the embedding, as of norms, four.
+TEST(FrameworkUpdate, BitsandbytesGoesTensorByTensor) {
+  const Lowered lowered = LowerWith("adamw_8bit", "zero_stage: 0, framework: ddp");
+  const Kernels update = UpdateOf(lowered.program, KernelKind::kOptimizer);
+  EXPECT_EQ(update.count, static_cast<std::int64_t>(lowered.model.tensors.size()));
+  EXPECT_EQ(update.host_waits, update.count);
+  std::int64_t read = 0;
+  for (const model::Tensor& tensor : lowered.model.tensors) {
+    const bool embedding = tensor.name.find("embed") != std::string::npos;
+    const std::int64_t blocks = (tensor.elements + 255) / 256;
+    read += 8 * tensor.elements;
+    read += tensor.elements < 4096 || embedding ? 8 * tensor.elements
+                                                : 2 * (tensor.elements + 4 * blocks);
+  }
+  EXPECT_EQ(update.read, read);
+}
+
+// torchao's has no host in it.
+TEST(FrameworkUpdate, TorchaoDoesNotWait) {
+  const Lowered lowered = LowerWith("adamw_8bit", "zero_stage: 3, framework: fsdp2");
+  const Kernels update = UpdateOf(lowered.program, KernelKind::kOptimizer);
+  EXPECT_EQ(update.count, static_cast<std::int64_t>(lowered.model.tensors.size()));
+  EXPECT_EQ(update.host_waits, 0);
+}
+
+// Five steps of 2 m m n, 2 m m m and 2 m m n operations on each matrix of a block.
+std::int64_t NewtonSchulzFlops(std::int64_t rows, std::int64_t columns) {
+  const std::int64_t m = std::min(rows, columns), n = std::max(rows, columns);
+  return 5 * (4 * m * m * n + 2 * m * m * m);
+}
+
+TEST(FrameworkUpdate, MuonMultipliesMatricesOfBlocks) {
+  const Lowered lowered = LowerWith("muon", "zero_stage: 0, framework: ddp");
+  std::int64_t flops = 0;
+  for (const model::Tensor& tensor : lowered.model.tensors) {
+    if (tensor.of_block && tensor.shape.size() == 2) {
+      flops += NewtonSchulzFlops(tensor.shape[0], tensor.shape[1]);
+    }
+  }
+  EXPECT_GT(flops, 0);
+  EXPECT_EQ(UpdateOf(lowered.program, KernelKind::kGemm).flops, flops);
+  EXPECT_EQ(UpdateOf(lowered.program, KernelKind::kGemm).count, 14 * 15);
+}
+
+// Over four ranks: eight matrices of 64 x 64 are two batches, four of 120 x 64 one, two of 64 x 120
+// one that is filled up; a rank orthogonalises one of each batch, and all-to-alls bring it there
+// and back in 16 bits.
+TEST(FrameworkUpdate, MuonOfShardsExchangesBatches) {
+  const Lowered lowered = LowerWith("muon", "zero_stage: 3, framework: fsdp2");
+  EXPECT_EQ(UpdateOf(lowered.program, KernelKind::kGemm).flops,
+            2 * NewtonSchulzFlops(64, 64) + 2 * NewtonSchulzFlops(120, 64));
+  std::int64_t exchanges = 0, bytes = 0;
+  for (const program::Instruction& instruction : lowered.program.step) {
+    if (instruction.opcode != Opcode::kCollective) continue;
+    const program::Collective& collective = lowered.program.collectives[instruction.operand];
+    if (collective.kind != CollectiveKind::kAllToAll) continue;
+    ++exchanges;
+    bytes += collective.bytes.count();
+  }
+  EXPECT_EQ(exchanges, 8);
+  EXPECT_EQ(bytes, 2 * 2 * (2 * 64 * 64 + 2 * 120 * 64));
+}
+
+// At most one unit's gradient is there; without it all three are. What is updated is the same.
+TEST(FrameworkUpdate, InBackwardOneGradientIsThereAtATime) {
+  std::int64_t gradients[2] = {0, 0}, kernels[2] = {0, 0};
+  for (const bool early : {false, true}) {
+    const auto [model, program] =
+        Lower("zero_stage: 3, framework: fsdp2",
+              early ? ", optimizer_implementation: fused, optimizer_in_backward: true"
+                    : ", optimizer_implementation: fused");
+    std::int64_t alive = 0;
+    for (const program::Instruction& instruction : program.step) {
+      if (instruction.opcode == Opcode::kKernel) {
+        const Kernel& kernel = program.kernels[instruction.operand];
+        if (kernel.kind == KernelKind::kOptimizer) ++kernels[early];
+        continue;
+      }
+      const bool allocates = instruction.opcode == Opcode::kAllocate;
+      if (!allocates && instruction.opcode != Opcode::kRelease) continue;
+      const program::Buffer& buffer = program.buffers[instruction.operand];
+      if (!program.NameOf(buffer).ends_with("/gradient shard")) continue;
+      alive += allocates ? 1 : -1;
+      gradients[early] = std::max(gradients[early], alive);
+    }
+    EXPECT_EQ(alive, 0);
+    if (early) {
+      EXPECT_EQ(kernels[early], static_cast<std::int64_t>(model.tensors.size()));
+    }
+  }
+  EXPECT_EQ(gradients[0], 3);
+  EXPECT_EQ(gradients[1], 1);
+  EXPECT_EQ(kernels[0], 1);
 }
 
 }  // namespace

@@ -177,27 +177,32 @@ class Fsdp1 final : public ShardingStrategy {
   }
 
  private:
-  // What the optimizer has, how many tensors: flat parameters, or the original ones as far as they
-  // reach into the rank's part. Ranks have different ones of these; what is written is what the
-  // rank with most of them does, for which the others wait.
+  // Tensors that the optimizer has of a unit: its flat parameter, or the original ones as far as
+  // they reach into a rank's part. Ranks have different ones of these.
+  std::vector<UpdatedTensor> UpdatedOf(const FlatLayout& flat, bool root,
+                                       std::int64_t index) const {
+    std::vector<UpdatedTensor> updated;
+    if (flat.elements == 0) return updated;
+    if (plan_.data_parallel.use_orig_params) {
+      for (const Piece& part : PartsOf(flat, index)) {
+        updated.push_back({.tensor = part.tensor, .elements = part.elements});
+      }
+    } else {
+      // The root's flat parameter is registered before those of the modules in it.
+      updated.push_back(
+          {.tensor = root ? -1 : flat.tensors.front().tensor, .elements = flat.shard});
+    }
+    return updated;
+  }
+  // The update is that of the rank with most tensors, for which the others wait. Says how many
+  // they are.
   std::int64_t FindUpdatedTensors() {
     std::vector<const FlatLayout*> flat;
     for (const FlatUnit& u : units_) flat.push_back(&u.flat);
-    const bool original = plan_.data_parallel.use_orig_params;
-    const std::int64_t fullest = original ? FullestRank(flat) : 0;
+    const std::int64_t fullest = plan_.data_parallel.use_orig_params ? FullestRank(flat) : 0;
     std::int64_t tensors = 0;
     for (FlatUnit& u : units_) {
-      u.state.updated.clear();
-      if (u.flat.elements == 0) continue;
-      if (original) {
-        for (const Piece& part : PartsOf(u.flat, fullest)) {
-          u.state.updated.push_back({.tensor = part.tensor, .elements = part.elements});
-        }
-      } else {
-        // The root's flat parameter is registered before those of the modules in it.
-        const int first = &u - units_.data() == order_.root ? -1 : u.flat.tensors.front().tensor;
-        u.state.updated.push_back({.tensor = first, .elements = u.flat.shard});
-      }
+      u.state.updated = UpdatedOf(u.flat, &u - units_.data() == order_.root, fullest);
       tensors += static_cast<std::int64_t>(u.state.updated.size());
     }
     return tensors;
@@ -243,9 +248,13 @@ class Fsdp1 final : public ShardingStrategy {
     u.flat = Flatten(step_.model(), unit.tensors, ranks(),
                      aligned ? kAlignment / SizeOf(compute_type_) : 0);
     const FlatLayout& flat = u.flat;
+    const FlatLayout* const own = &flat;
+    const std::int64_t fullest =
+        plan_.data_parallel.use_orig_params ? FullestRank(std::span(&own, 1)) : 0;
     u.state = AddShardedState(
         step_, operations_, name, flat.shard, flat.exact, ranks(),
-        builder_.describes_data_flow() ? PartsOf(flat, groups_.shard_index()) : Pieces());
+        builder_.describes_data_flow() ? PartsOf(flat, groups_.shard_index()) : Pieces(),
+        UpdatedOf(flat, false, fullest));
     u.gathered = builder_.AddEvent(builder_.Named(name, " gathered"));
     const auto whole = [&](const char* what, std::int64_t elements, DataType type) {
       return operations_.AddRange(builder_.Named(name, what), elements, type, Category::kGradient,

@@ -222,12 +222,16 @@ class Fsdp2 final : public ShardingStrategy {
       UpdateOnHost(offload_, units_);
       return;
     }
+    if (plan_.training.optimizer_in_backward) return;
     std::vector<ShardedState*> states;
     for (ShardedUnit& u : units_) states.push_back(&u.state);
     std::vector<StreamId> streams = {reduce_stream_};
     if (post_reduce_stream_ != reduce_stream_) streams.push_back(post_reduce_stream_);
     WriteShardedUpdate(step_, states, streams, updated_, clipping_,
-                       static_cast<std::int64_t>(step_.model().tensors.size()));
+                       static_cast<std::int64_t>(step_.model().tensors.size()),
+                       {.stream = gather_stream_,
+                        .communicator = communicators_.front().shard,
+                        .ranks = groups_.front().shard.size()});
   }
 
  private:
@@ -543,6 +547,7 @@ class Fsdp2 final : public ShardingStrategy {
       }
     }
     u.state.has_gradient = true;
+    if (plan_.training.optimizer_in_backward) UpdateInBackward(u, direct);
     builder_.Record(post_reduce_stream_, u.post_reduced);
     if (!direct && post_reduce_stream_ == reduce_stream_) {
       operations_.Release(output);
@@ -550,6 +555,17 @@ class Fsdp2 final : public ShardingStrategy {
       held_outputs_.push_back(output);  // until the all-reduce stream is done with it
     }
     in_flight_ = last_reduced_ = &u;
+  }
+
+  // `direct`: the gradient was made on the reduce-scatter's stream.
+  void UpdateInBackward(ShardedUnit& u, bool direct) {
+    WriteUpdateInBackward(step_, u.state, post_reduce_stream_);
+    u.state.has_gradient = false;
+    if (direct && post_reduce_stream_ != reduce_stream_) {
+      held_outputs_.push_back(u.state.gradient);
+    } else {
+      operations_.Release(u.state.gradient);
+    }
   }
 
   // The sharded gradient is what was reduced, or that is added to it.

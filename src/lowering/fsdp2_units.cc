@@ -90,13 +90,14 @@ ShardedUnit AddUnit(TrainingStep& step, Operations& operations, const Unit& unit
       parts.push_back(u.blocks.Own(block, mesh.index));
     }
   }
-  u.state =
-      AddShardedState(step, operations, name, u.shard_elements, exact, ranks, std::move(parts));
-  u.state.group = group;
+  std::vector<UpdatedTensor> updated;
   for (std::size_t i = 0; i < u.tensors.size(); ++i) {
     if (model.tensors[u.tensors[i]].elements == 0) continue;
-    u.state.updated.push_back({.tensor = u.tensors[i], .elements = u.tensor_elements[i]});
+    updated.push_back({.tensor = u.tensors[i], .elements = u.tensor_elements[i]});
   }
+  u.state = AddShardedState(step, operations, name, u.shard_elements, exact, ranks,
+                            std::move(parts), std::move(updated));
+  u.state.group = group;
   const DataType reduced_in = training.reduce_dtype;
   const auto whole = [&](const char* what, std::int64_t elements, DataType type,
                          Category category) {

@@ -377,7 +377,6 @@ class Megatron final : public ShardingStrategy {
   }
 
   void AddBucket(std::span<const int> tensors, FlatLayout layout, model::ParameterGroup group) {
-    const plan::OptimizerArrays arrays = plan::OptimizerArraysOf(plan_.training);
     const GradientBucket& bucket =
         buckets_.Add(tensors, std::move(layout), "/main gradients", GradientType(), OwnIndex(group),
                      group == model::ParameterGroup::kExperts ? 1 : 0);
@@ -388,15 +387,28 @@ class Megatron final : public ShardingStrategy {
     state.parameters =
         operations_.AddRange(builder_.Named(bucket.name, "/parameters"), laid.padded(),
                              ParameterType(), Category::kParameter, laid.exact);
-    state.optimizer = operations_.AddShard(
-        builder_.Named(bucket.name, "/optimizer"), laid.shard * arrays.count, arrays.type,
-        Category::kOptimizer, laid.exact * arrays.count, laid.ranks);
+    state.optimizer = OptimizerStates(bucket, state.own);
     operations_.Allocate(step_.compute(), state.parameters);
     operations_.Allocate(step_.compute(), bucket.gradients);
     if (!offload_.optimizer()) operations_.Allocate(step_.compute(), state.optimizer);
     if (!IsGathered(buckets_.size() - 1)) return;
     state.updated = builder_.AddEvent(builder_.Named(bucket.name, " updated"));
     state.gathered = builder_.AddEvent(builder_.Named(bucket.name, " gathered"));
+  }
+
+  Range OptimizerStates(const GradientBucket& bucket, const Pieces& own) {
+    const program::NameParts name = builder_.Named(bucket.name, "/optimizer");
+    if (!plan::HasEqualMoments(plan_.training.optimizer)) {
+      std::vector<UpdatedTensor> tensors;
+      for (const Piece& piece : own) {
+        tensors.push_back({.tensor = piece.tensor, .elements = piece.elements});
+      }
+      return AddOptimizerStates(step_, operations_, name, tensors);
+    }
+    const plan::OptimizerArrays arrays = plan::OptimizerArraysOf(plan_.training);
+    const FlatLayout& laid = bucket.layout;
+    return operations_.AddShard(name, laid.shard * arrays.count, arrays.type, Category::kOptimizer,
+                                laid.exact * arrays.count, laid.ranks);
   }
 
   // What the host updates together, of this rank's part of a bucket: all of it, or a tensor.

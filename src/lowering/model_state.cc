@@ -1,6 +1,7 @@
 #include "src/lowering/model_state.h"
 
 #include "src/lowering/effects.h"
+#include "src/plan/optimizer_states.h"
 
 namespace stepcast::lowering {
 
@@ -20,6 +21,24 @@ void AddOptimizerState(TrainingStep& step, const Elements& states, std::int64_t 
     const StateRole role = array == 0 && master ? StateRole::kMaster : StateRole::kMoment;
     step.builder().AddState({role, Further(states, array * stride), first, elements});
   }
+}
+
+Bytes OptimizerStateBytes(const TrainingStep& step, std::span<const UpdatedTensor> tensors) {
+  Bytes bytes;
+  for (const UpdatedTensor& updated : tensors) {
+    bytes += plan::OptimizerStateBytes(
+        step.plan(),
+        plan::OptimizerTensorOf(step.plan(), step.model(), updated.tensor, updated.elements));
+  }
+  return bytes;
+}
+
+Range AddOptimizerStates(const TrainingStep& step, Operations& operations,
+                         const program::NameParts& name, std::span<const UpdatedTensor> tensors) {
+  constexpr DataType kByte = DataType::kFp8;
+  static_assert(SizeOf(kByte) == 1);
+  return operations.AddRange(name, OptimizerStateBytes(step, tensors).count(), kByte,
+                             program::Category::kOptimizer);
 }
 
 }  // namespace stepcast::lowering

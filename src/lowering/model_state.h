@@ -1,8 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
+#include "src/lowering/operations.h"
 #include "src/lowering/training_step.h"
+#include "src/lowering/updated_tensors.h"
 
 // Says where the model's state lies that a rank keeps from step to step, for the model elements
 // [first, first + elements).
@@ -15,5 +18,13 @@ void AddParameterState(TrainingStep& step, const program::Elements& place, std::
 // then the moments. All are of the type of `states`.
 void AddOptimizerState(TrainingStep& step, const program::Elements& states, std::int64_t stride,
                        std::int64_t first, std::int64_t elements);
+
+// Bytes of the optimizer's states of tensors as the optimizer has them. Of optimizers whose moments
+// depend on a tensor's shape (not plan::HasEqualMoments).
+Bytes OptimizerStateBytes(const TrainingStep& step, std::span<const UpdatedTensor> tensors);
+
+// Describes a rank's buffer of them. Such states have no values: its elements are bytes.
+Range AddOptimizerStates(const TrainingStep& step, Operations& operations,
+                         const program::NameParts& name, std::span<const UpdatedTensor> tensors);
 
 }  // namespace stepcast::lowering

@@ -1,8 +1,10 @@
 #include "src/lowering/parameter_share.h"
 
 #include <cstddef>
+#include <vector>
 
 #include "src/parallel/rank_grid.h"
+#include "src/plan/optimizer_states.h"
 #include "src/plan/rank_grid.h"
 
 namespace stepcast::lowering {
@@ -37,6 +39,24 @@ Bytes ParameterShares::Sharded(std::int64_t bytes_per_parameter) const {
   Bytes bytes;
   for (const ParameterShare& share : shares_) {
     bytes += Bytes((share.elements * bytes_per_parameter + share.ranks - 1) / share.ranks);
+  }
+  return bytes;
+}
+
+Bytes OptimizerStates(const plan::Plan& plan, const model::Model& stage, bool sharded) {
+  const parallel::Grids grids = plan::GridsOf(plan);
+  const bool apart = plan::HasExpertGroup(plan);
+  Bytes bytes;
+  for (const model::ParameterGroup group : model::kParameterGroups) {
+    std::vector<int> tensors;
+    for (std::size_t t = 0; t < stage.tensors.size(); ++t) {
+      const model::ParameterGroup own =
+          apart ? stage.tensors[t].group : model::ParameterGroup::kDense;
+      if (own == group) tensors.push_back(static_cast<int>(t));
+    }
+    const std::int64_t ranks = sharded ? grids.Degree(plan::AxesOf(group).states) : 1;
+    const Bytes all = plan::OptimizerStateBytes(plan, stage, tensors);
+    bytes += Bytes((all.count() + ranks - 1) / ranks);
   }
   return bytes;
 }

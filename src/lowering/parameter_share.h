@@ -33,9 +33,13 @@ class ParameterShares {
   Bytes Whole(std::int64_t bytes_per_parameter) const {
     return Bytes(elements() * bytes_per_parameter);
   }
-
  private:
   std::array<ParameterShare, 2> shares_;
 };
+
+// Optimizer states of what a rank has of the model, sharded or whole. Of optimizers whose moments
+// depend on shapes, as if ranks shared out those of whole tensors: parts of tensors never have
+// fewer.
+Bytes OptimizerStates(const plan::Plan& plan, const model::Model& stage, bool sharded);
 
 }  // namespace stepcast::lowering

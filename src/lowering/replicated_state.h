@@ -27,6 +27,8 @@ class ReplicatedState {
   void Write(ParameterUpdate& update, GradientClipping& clipping) const;
 
  private:
+  UpdatedTensors Updated() const;
+
   TrainingStep& step_;
   Operations& operations_;
   Range parameters_, optimizer_;

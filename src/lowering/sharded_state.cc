@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/lowering/effects.h"
+#include "src/lowering/framework_update.h"
 #include "src/lowering/model_state.h"
 
 namespace stepcast::lowering {
@@ -11,21 +13,27 @@ using program::Category;
 
 ShardedState AddShardedState(TrainingStep& step, Operations& operations, Index name,
                              std::int64_t elements, std::int64_t exact, std::int64_t ranks,
-                             Pieces parts) {
+                             Pieces parts, std::vector<UpdatedTensor> updated) {
   const plan::Training& training = step.plan().training;
   ProgramBuilder& builder = step.builder();
   const DataType kept = training.parameter_dtype;
-  const plan::OptimizerArrays arrays = plan::OptimizerArraysOf(training);
   const auto add = [&](const char* what, DataType type, std::int64_t copies, Category category) {
     return operations.AddShard(builder.Named(name, what), elements * copies, type, category,
                                exact * copies, ranks);
   };
-  ShardedState state{.elements = elements, .parts = std::move(parts)};
+  ShardedState state{
+      .elements = elements, .parts = std::move(parts), .updated = std::move(updated)};
   state.parameters = add("/parameter shard", kept, 1, Category::kParameter);
   state.gradient = add("/gradient shard", kept, 1, Category::kGradient);
   if (step.plan().data_parallel.cpu_offload) return state;
   operations.Allocate(step.compute(), state.parameters);
-  state.optimizer = add("/optimizer shard", arrays.type, arrays.count, Category::kOptimizer);
+  if (plan::HasEqualMoments(training.optimizer)) {
+    const plan::OptimizerArrays arrays = plan::OptimizerArraysOf(training);
+    state.optimizer = add("/optimizer shard", arrays.type, arrays.count, Category::kOptimizer);
+  } else {
+    state.optimizer = AddOptimizerStates(step, operations, builder.Named(name, "/optimizer shard"),
+                                         state.updated);
+  }
   operations.Allocate(step.compute(), state.optimizer);
   for (const Piece& part : state.parts) {
     const std::int64_t first = step.first_element(part.tensor) + part.first;
@@ -37,9 +45,10 @@ ShardedState AddShardedState(TrainingStep& step, Operations& operations, Index n
 
 void WriteShardedUpdate(TrainingStep& step, std::span<ShardedState* const> states,
                         std::span<const StreamId> gradient_streams, Index updated,
-                        GradientClipping& clipping, std::int64_t gradient_tensors) {
+                        GradientClipping& clipping, std::int64_t gradient_tensors,
+                        const MatrixExchange& exchange) {
   ProgramBuilder& builder = step.builder();
-  UpdatedTensors tensors;
+  UpdatedTensors tensors{.exchange = exchange};
   ParameterUpdate update(step);
   for (const ShardedState* state : states) {
     tensors.elements += state->elements;
@@ -63,6 +72,27 @@ void WriteShardedUpdate(TrainingStep& step, std::span<ShardedState* const> state
     if (!state->has_gradient) continue;
     builder.Release(state->gradient.buffer());
     state->has_gradient = false;
+  }
+}
+
+void WriteUpdateInBackward(TrainingStep& step, const ShardedState& state, StreamId stream) {
+  std::vector<program::Effect> effects;
+  if (step.builder().describes_data_flow()) {
+    for (const Piece& piece : state.parts) {
+      AppendJoined(effects, OptimizerUpdate(
+                                state.parameters.At(piece.offset), state.gradient.At(piece.offset),
+                                state.optimizer.At(piece.offset), state.elements, piece.elements));
+    }
+  }
+  const program::BufferUse uses[] = {Reads(state.gradient), Writes(state.parameters),
+                                     Writes(state.optimizer)};
+  for (std::size_t i = 0; i < state.updated.size(); ++i) {
+    const bool last = i + 1 == state.updated.size();
+    UpdatedTensors own{
+        .elements = state.updated[i].elements, .tensors = {state.updated[i]}, .stream = stream};
+    WriteFrameworkUpdate(
+        step, step.plan().training, own, uses,
+        last ? std::span<const program::Effect>(effects) : std::span<const program::Effect>());
   }
 }
 

@@ -30,6 +30,18 @@ const char* Name(ExpertProducts products) {
   return "";
 }
 
+const char* Name(ExpertImplementation implementation) {
+  switch (implementation) {
+    case ExpertImplementation::kMegatron:
+      return "megatron";
+    case ExpertImplementation::kTorchtitan:
+      return "torchtitan";
+    case ExpertImplementation::kTransformers:
+      return "transformers";
+  }
+  return "";
+}
+
 double GroupsOfToken(std::int64_t experts, std::int64_t groups, std::int64_t chosen,
                      std::int64_t limit) {
   const std::int64_t open = limit > 0 && limit < groups ? limit : groups;

@@ -38,6 +38,17 @@ const char* Name(ExpertProducts products);  // "grouped", "streams", "looped"
 // transformer_engine/common/util/multi_stream.cpp.
 inline constexpr int kStreamsOfExperts = 4;
 
+// Whose layer a mixture's is. They differ in what they launch and keep:
+//   kMegatron      Megatron-Core's MoELayer, and the textbook's: the weights of a token's experts are
+//                  multiplied where the activation is computed, and travel with the tokens' rows
+//   kTorchtitan    torchtitan's, of torchtitan/models/common/moe: what comes back is multiplied, in
+//                  FP32
+//   kTransformers  Hugging Face's, whose ranks have all experts: before transformers 5 a loop over
+//                  the experts (ExpertProducts::kLooped), in which the host waits for the tokens of
+//                  each, since then torch._grouped_mm over sorted rows
+enum class ExpertImplementation : std::uint8_t { kMegatron, kTorchtitan, kTransformers };
+const char* Name(ExpertImplementation implementation);  // "megatron", "torchtitan", "transformers"
+
 struct ExpertParallel {
   std::int64_t ranks = 1;   // that have different experts
   std::int64_t tensor = 1;  // that have a part of each expert
@@ -48,10 +59,10 @@ struct ExpertParallel {
   std::int64_t node_limit = 0;
   Dispatcher dispatcher = Dispatcher::kAllToAll;
   ExpertProducts products = ExpertProducts::kGrouped;
-  // The weights of a token's experts are multiplied where the activation is computed, and travel
-  // with the tokens' rows (Megatron-Core). Else what comes back is multiplied, in FP32
-  // (torchtitan).
-  bool weighs_in_activation = true;
+  ExpertImplementation implementation = ExpertImplementation::kMegatron;
+  // Rows go to their experts' ranks in 8 bits, with an FP32 scale for each 128 numbers, and come
+  // back in 16 (DeepEP, as DeepSeek-V3 was trained: arXiv 2412.19437, section 3.3.3).
+  bool dispatches_fp8 = false;
   // What follows the router's product is one kernel, and a permutation computes its map in three
   // (Transformer Engine's fused router and permutation). Else PyTorch's operators do it one by one.
   bool fused_router = true;
@@ -62,6 +73,7 @@ struct ExpertParallel {
   // Every expert gets as many rows of every rank, some of them empty: no counts are exchanged, and
   // the host waits for none.
   bool fixed_rows = false;
+  bool weighs_in_activation() const { return implementation == ExpertImplementation::kMegatron; }
   friend auto operator<=>(const ExpertParallel&, const ExpertParallel&) = default;
 };
 

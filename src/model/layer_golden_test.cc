@@ -245,7 +245,8 @@ const Way kOfMixtures[] = {
      }},
     {"all-to-all of torchtitan",
      [](WorkOptions& o) {
-       o.experts = {.ranks = 8, .weighs_in_activation = false, .fused_router = false};
+       o.experts = {
+           .ranks = 8, .implementation = ExpertImplementation::kTorchtitan, .fused_router = false};
        o.experts.fused_permutation = false;
        o.experts.router_type = DataType::kFp32;
      }},

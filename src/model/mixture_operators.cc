@@ -57,7 +57,7 @@ std::int64_t MixtureOperators::exchanged_rows() const {
 }
 
 Bytes MixtureOperators::WeightBytes(std::int64_t rows) const {
-  return options_.weighs_in_activation ? Bytes(rows * kFp32Size) : Bytes();
+  return options_.weighs_in_activation() ? Bytes(rows * kFp32Size) : Bytes();
 }
 
 Kernel MixtureOperators::Small(std::string_view name, Bytes read, Bytes written) const {
@@ -73,6 +73,7 @@ Operand MixtureOperators::Run(const Operand& x) {
   tokens_ = x.tokens;
   width_ = x.width;
   Route(x);
+  if (options_.implementation == ExpertImplementation::kTransformers) return RunTransformers(x);
   if (SendsTokensOnce(options_.dispatcher) && divided()) {
     const Rows rows = DispatchOnce(x);
     return CombineOnce(RunExperts(rows), x);
@@ -208,7 +209,7 @@ MixtureOperators::Rows MixtureOperators::Permute(const Operand& x) {
   const std::int64_t room = exchanged_rows();
   permuted.rows = tape_.Make("permuted rows", RowBytes(room));
   Pieces written{permuted.rows};
-  if (options_.weighs_in_activation) {
+  if (options_.weighs_in_activation()) {
     permuted.weights = tape_.Make("weights of permuted rows", WeightBytes(room));
     written.emplace_back(permuted.weights);
   }
@@ -218,7 +219,7 @@ MixtureOperators::Rows MixtureOperators::Permute(const Operand& x) {
     const Value dx = tape_.MakeGradient(x.value);
     Pieces reads{tape_.GradientOf(permuted.rows), row_map_}, writes{dx};
     Value dp = -1;
-    if (options_.weighs_in_activation) {
+    if (options_.weighs_in_activation()) {
       dp = tape_.MakeGradient(probabilities_);
       reads.emplace_back(tape_.GradientOf(permuted.weights));
       writes.emplace_back(dp);
@@ -245,7 +246,7 @@ Pieces MixtureOperators::Exchange(bool forward, std::string_view name, Value fro
   operators_.CommunicateIn(forward,
                            {.kind = CollectiveKind::kAllToAll,
                             .axes = reach.axes,
-                            .type = operators_.element_,
+                            .type = reach.type.value_or(operators_.element_),
                             .multiprocessors = reach.multiprocessors},
                            LayerTape::Piece(from), others);
   return {Piece(from, PieceRange{.piece = ranks - 1, .pieces = ranks}), others};
@@ -283,7 +284,7 @@ MixtureOperators::Rows MixtureOperators::Dispatch(const Rows& permuted) {
   const std::int64_t received = exchanged_rows();
   Rows rows{.count = received_rows() * options_.tensor};
   rows.rows = tape_.Make("rows of experts", RowBytes(rows.count));
-  if (options_.weighs_in_activation) {
+  if (options_.weighs_in_activation()) {
     rows.weights = tape_.Make("weights of experts' rows", WeightBytes(rows.count));
   }
   const bool several = local_experts() > 1;
@@ -304,7 +305,7 @@ MixtureOperators::Rows MixtureOperators::Dispatch(const Rows& permuted) {
   };
   std::vector<Carried> carried{
       {permuted.rows, rows.rows, RowBytes(received), RowBytes(received * options_.tensor), "rows"}};
-  if (options_.weighs_in_activation) {
+  if (options_.weighs_in_activation()) {
     carried.push_back({permuted.weights, rows.weights, WeightBytes(received),
                        WeightBytes(received * options_.tensor), "weights of rows"});
   }
@@ -496,7 +497,7 @@ Operand MixtureOperators::RunExperts(const Rows& rows) {
   const std::int64_t inner = modules_.gate_up.out / 2 / options_.tensor;
   const LinearModule& first = modules_.gate_up;
   if (!divided() && counts_on_host_ >= 0) tape_.AwaitOnHost(counts_on_host_);
-  if (IsUnfused(work_.activation_function) && !options_.weighs_in_activation) {
+  if (IsUnfused(work_.activation_function) && !options_.weighs_in_activation()) {
     const Operand gate = GroupedLinear(x, "mlp.experts.gate_proj", inner, first.parameters, true);
     const Operand up = GroupedLinear(x, "mlp.experts.up_proj", inner, first.parameters, false);
     const Operand product =
@@ -558,7 +559,7 @@ Operand MixtureOperators::AddUpRows(const Pieces& returned, Value gradients_of, 
   const Bytes rows = RowBytes(count), out = operators_.Size(x), sent = RowBytes(exchanged_rows());
   const Operand y = operators_.Make("mlp.experts output", width_, tokens_);
   Value weighed = -1;
-  if (options_.weighs_in_activation) {
+  if (options_.weighs_in_activation()) {
     Pieces reads = returned;
     reads.emplace_back(row_map_);
     tape_.Run(operators_.Memory("mlp.unpermute", count * width_, rows, out), reads, {y.value});
@@ -633,7 +634,7 @@ MixtureOperators::Rows MixtureOperators::DispatchToAll(const Operand& x) {
          Small("mlp.permute.map", mask, row_map), {map}, {row_map_});
   rows.rows = tape_.Make("rows of experts", own_rows);
   Pieces written{rows.rows};
-  if (options_.weighs_in_activation) {
+  if (options_.weighs_in_activation()) {
     rows.weights = tape_.Make("weights of experts' rows", weights);
     written.emplace_back(rows.weights);
   }
@@ -717,15 +718,36 @@ MixtureOperators::Reach MixtureOperators::neighbours() const {
           .multiprocessors = dispatch_multiprocessors()};
 }
 
+// Values in 8 bits, each 128 of them with an FP32 scale (deepep csrc/kernels/internode.cu).
+Bytes MixtureOperators::DispatchedBytes(std::int64_t tokens) const {
+  constexpr std::int64_t kScaled = 128;
+  if (!options_.dispatches_fp8) return RowBytes(tokens);
+  return Bytes(tokens * (width_ + (width_ + kScaled - 1) / kScaled * kFp32Size));
+}
+
+LayerTape::Value MixtureOperators::CastForDispatch(bool forward, Value rows) {
+  if (!options_.dispatches_fp8) return rows;
+  const Bytes bytes = DispatchedBytes(tokens_);
+  const Value cast = operators_.MakeIn(forward, "tokens in 8 bits", bytes);
+  operators_.RunIn(forward, Small("mlp.dispatch.cast", RowBytes(tokens_), bytes), {rows}, {cast});
+  return cast;
+}
+
 Pieces MixtureOperators::ExchangeOnce(bool forward, std::string_view name, const Kernel& lay_out,
-                                      const Pieces& reads) {
+                                      const Pieces& reads, bool dispatches) {
   struct Way {
     Reach reach;
     Bytes bytes;
     std::string_view what;
   };
-  const Way ways[] = {{nodes(), RowBytes(tokens_to_nodes()), " to nodes"},
-                      {neighbours(), RowBytes(tokens_to_ranks()), " to ranks of the node"}};
+  const auto bytes = [&](std::int64_t tokens) {
+    return dispatches ? DispatchedBytes(tokens) : RowBytes(tokens);
+  };
+  Way ways[] = {{nodes(), bytes(tokens_to_nodes()), " to nodes"},
+                {neighbours(), bytes(tokens_to_ranks()), " to ranks of the node"}};
+  for (Way& way : ways) {
+    if (dispatches && options_.dispatches_fp8) way.reach.type = DataType::kFp8;
+  }
   Pieces sources;
   for (const Way& way : ways) {
     if (way.reach.ranks == 1) continue;
@@ -766,9 +788,10 @@ MixtureOperators::Rows MixtureOperators::DispatchOnce(const Operand& x) {
   Rows rows{.count = received_rows() * options_.tensor};
   const Bytes own = RowBytes(rows.count), weights = WeightBytes(rows.count);
   const Bytes received = RowBytes(tokens_to_ranks());
+  const Bytes dispatched = DispatchedBytes(tokens_to_ranks());
   // Sends read the tokens where they lie.
-  const Pieces arrived =
-      ExchangeOnce(true, "tokens", Small("mlp.dispatch.send", Bytes(), Bytes()), {x.value, layout});
+  const Pieces arrived = ExchangeOnce(true, "tokens", Small("mlp.dispatch.send", Bytes(), Bytes()),
+                                      {CastForDispatch(true, x.value), layout}, true);
   if (counts_on_host_ >= 0) tape_.AwaitOnHost(counts_on_host_);
   const Bytes row_map(rows.count * (2 * local_experts() + 1) * kFp32Size);
   row_map_ = tape_.Make("map of permuted rows", row_map);
@@ -779,7 +802,7 @@ MixtureOperators::Rows MixtureOperators::DispatchOnce(const Operand& x) {
   rows.weights = tape_.Make("weights of experts' rows", weights);
   Pieces reads = arrived;
   reads.emplace_back(row_map_);
-  tape_.Run(Small("mlp.permute", received + weights, own + weights), reads,
+  tape_.Run(Small("mlp.permute", dispatched + weights, own + weights), reads,
             {rows.rows, rows.weights});
   tape_.OnBackward([=, this] {
     const Pieces gradients{tape_.GradientOf(rows.rows), tape_.GradientOf(rows.weights), row_map_};
@@ -809,11 +832,12 @@ Operand MixtureOperators::CombineOnce(const Operand& made, const Operand& x) {
   tape_.OnBackward([=, this] {
     const Pieces back =
         ExchangeOnce(false, "gradients of sums", Small("mlp.combine.send", Bytes(), Bytes()),
-                     {tape_.GradientOf(y.value)});
+                     {CastForDispatch(false, tape_.GradientOf(y.value))}, true);
     const Value gradient = tape_.MakeGradient(made.value);
     Pieces reads = back;
     reads.emplace_back(row_map_);
-    tape_.RunBackward(Small("mlp.unpermute.dgrad", received, own), reads, {gradient});
+    tape_.RunBackward(Small("mlp.unpermute.dgrad", DispatchedBytes(tokens_to_ranks()), own), reads,
+                      {gradient});
     tape_.Deliver(made.value, gradient);
   });
   return y;

@@ -13,7 +13,7 @@
 // rows come back and are added up. Order, kernels and what is kept follow Megatron-Core
 // (megatron/core/transformer/moe @ d98e8a64ddf3: moe_layer.py, router.py, token_dispatcher.py,
 // experts.py) and, where WorkOptions::experts says so, torchtitan (torchtitan/models/common/moe @
-// b5bcd76c6).
+// b5bcd76c6) or transformers (transformers_mixture.cc).
 //
 // Sizes: n tokens of this rank, k experts a token, E experts, of which the rank has E / ranks; each
 // expert's rows are those of a balanced router times ExpertParallel::load.
@@ -78,7 +78,7 @@ class MixtureOperators {
                        ProductLayout layout) const;
   // Experts' products are in 8 or 4 bits where Transformer Engine's layers are; torchao's filter
   // takes linear layers alone.
-  bool quantizes() const { return operators_.quantizes() && options_.weighs_in_activation; }
+  bool quantizes() const { return operators_.quantizes() && options_.weighs_in_activation(); }
   // Rows of each expert, filled up to what the products' scales need.
   std::int64_t RowsOfExpert(std::int64_t rows) const;
   // Each expert's rows copied to where they begin at such a multiple, or back.
@@ -87,6 +87,22 @@ class MixtureOperators {
                   const std::vector<LayerTape::Piece>& writes, std::vector<int> gradients,
                   const std::vector<int>& parameters);
   Operand WeightedSwiGlu(const Operand& gate_up, const Rows& rows);
+
+  // transformers_mixture.cc: ExpertImplementation::kTransformers.
+  Operand RunTransformers(const Operand& x);
+  Operand RunSorted(const Operand& x);
+  Operand ProductOfExperts(const Operand& x, const LinearModule& module, std::int64_t out);
+  Operand ActivateHalves(const Operand& both, std::int64_t inner);
+  Operand AddUpSorted(const Operand& made, Value order, const Operand& x);
+  // What a loop over the experts keeps, the parts of all experts behind one another.
+  struct LoopValues {
+    Value places = -1, rows = -1, gate = -1, up = -1, activated = -1, product = -1, made = -1;
+  };
+  Operand RunLoop(const Operand& x);
+  void RunLoopBackward(const Operand& x, const Operand& y, const LoopValues& loop);
+  // Of both products: to hooks the experts are one module.
+  std::vector<int> ParametersOfExperts() const;
+
   Operand Combine(const Operand& made, const Operand& x);
   Operand CombineFromAll(const Operand& made, const Operand& x);
   Operand CombineOnce(const Operand& made, const Operand& x);
@@ -102,6 +118,7 @@ class MixtureOperators {
     parallel::AxisSet axes;
     std::int64_t ranks = 1;
     std::optional<int> multiprocessors{};
+    std::optional<DataType> type{};  // of what is sent; none: of activations
   };
   std::vector<LayerTape::Piece> Exchange(bool forward, std::string_view name, Value from,
                                          Bytes bytes, const Reach& reach);
@@ -114,9 +131,15 @@ class MixtureOperators {
   Reach neighbours() const;
   std::optional<int> dispatch_multiprocessors() const;
   // Both exchanges of what a kernel lays out, and what has come, for the next kernel to read.
+  // `dispatches`: rows go to experts, in 8 bits where ExpertParallel::dispatches_fp8 says so.
   std::vector<LayerTape::Piece> ExchangeOnce(bool forward, std::string_view name,
                                              const Kernel& lay_out,
-                                             const std::vector<LayerTape::Piece>& reads);
+                                             const std::vector<LayerTape::Piece>& reads,
+                                             bool dispatches = false);
+  // So many tokens' rows on their way to experts.
+  Bytes DispatchedBytes(std::int64_t tokens) const;
+  // A kernel that casts rows to 8 bits, where they are sent in those; what to send.
+  Value CastForDispatch(bool forward, Value rows);
   // Rows of all parts of the experts, gathered; their sums, scattered.
   Value GatherParts(bool forward, std::string_view name, Value part, Bytes whole, DataType type);
   Value ScatterParts(bool forward, std::string_view name, Value whole, Bytes part, DataType type);

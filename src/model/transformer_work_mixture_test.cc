@@ -83,6 +83,107 @@ TEST(MixtureWorkTest, KeepsWhatMegatronCoreKeeps) {
   EXPECT_EQ(Saved(work, "permuted rows"), 0);
 }
 
+WorkOptions Transformers(ExpertProducts products) {
+  WorkOptions options = Options(1, kTokens);
+  options.experts.implementation = ExpertImplementation::kTransformers;
+  options.experts.products = products;
+  options.experts.fused_router = options.experts.fused_permutation = false;
+  return options;
+}
+
+std::int64_t Launches(const std::vector<Operation>& operations, std::string_view name) {
+  return std::count_if(operations.begin(), operations.end(),
+                       [&](const Operation& operation) { return operation.kernel.name == name; });
+}
+
+std::int64_t HostWaits(const std::vector<Operation>& operations) {
+  return std::count_if(operations.begin(), operations.end(), [](const Operation& operation) {
+    return operation.host_waits_for != Operation::kNoWait;
+  });
+}
+
+// transformers before 5: for each expert the host waits for its tokens, and three products run; the
+// gradient of its rows is a tensor of all tokens. Work is that of grouped products.
+TEST(MixtureWorkTest, LoopOfTransformersWaitsForEachExpert) {
+  const LayerWork loop = BlockOf(Mixtral(), Transformers(ExpertProducts::kLooped));
+  const LayerWork sorted = BlockOf(Mixtral(), Transformers(ExpertProducts::kGrouped));
+  EXPECT_EQ(HostWaits(loop.forward), kExperts);
+  EXPECT_EQ(HostWaits(loop.backward), 0);
+  EXPECT_EQ(HostWaits(sorted.forward), 0);
+  for (const char* product :
+       {"mlp.experts.gate_proj", "mlp.experts.up_proj", "mlp.experts.down_proj"}) {
+    EXPECT_EQ(Launches(loop.forward, product), kExperts) << product;
+    EXPECT_EQ(Launches(loop.backward, std::string(product) + ".dgrad"), kExperts) << product;
+    EXPECT_EQ(Launches(loop.backward, std::string(product) + ".wgrad"), kExperts) << product;
+  }
+  EXPECT_EQ(Launches(loop.backward, "mlp.experts.gather.zeros"), kExperts);
+  EXPECT_EQ(Launches(sorted.forward, "mlp.experts.gate_up_proj"), 1);
+  EXPECT_EQ(Launches(sorted.backward, "mlp.experts.gather.zeros"), 1);
+  constexpr std::int64_t kRows = kTokens * kChosen;
+  const std::int64_t products = 2 * kRows * kHidden * 3 * kWidth;
+  const auto of_products = [](const std::vector<Operation>& operations) {
+    std::int64_t flops = 0;
+    for (const Operation& operation : operations) {
+      const bool experts = operation.kernel.name.starts_with("mlp.experts.");
+      if (experts && operation.kernel.kind == KernelKind::kGemm) flops += operation.kernel.flops;
+    }
+    return flops;
+  };
+  EXPECT_EQ(of_products(loop.forward), products);
+  EXPECT_EQ(of_products(sorted.forward), products);
+  EXPECT_EQ(of_products(loop.backward), 2 * products);
+  EXPECT_EQ(of_products(sorted.backward), 2 * products);
+}
+
+// Operators in 16 bits keep their inputs: rows, what the products make, and what lies between; the
+// weights are multiplied behind the experts, so that what they make is kept, too.
+TEST(MixtureWorkTest, KeepsWhatTransformersKeeps) {
+  constexpr std::int64_t kRows = kTokens * kChosen;
+  const LayerWork sorted = BlockOf(Mixtral(), Transformers(ExpertProducts::kGrouped));
+  EXPECT_EQ(Saved(sorted, "rows of experts"), kRows * kHidden * 2);
+  EXPECT_EQ(Saved(sorted, "mlp.experts.gate_up_proj output"), kRows * 2 * kWidth * 2);
+  EXPECT_EQ(Saved(sorted, "mlp.experts.act_fn output"), kRows * kWidth * 2);
+  EXPECT_EQ(Saved(sorted, "mlp.experts.product output"), kRows * kWidth * 2);
+  EXPECT_EQ(Saved(sorted, "mlp.experts.down_proj output"), kRows * kHidden * 2);
+  EXPECT_EQ(Saved(sorted, "order of rows"), kRows * 3 * 8);
+  const LayerWork loop = BlockOf(Mixtral(), Transformers(ExpertProducts::kLooped));
+  for (const char* half : {"mlp.experts.gate_proj output", "mlp.experts.up_proj output",
+                           "mlp.experts.act_fn output", "mlp.experts.product output"}) {
+    EXPECT_EQ(Saved(loop, half), kRows * kWidth * 2) << half;
+  }
+  EXPECT_EQ(Saved(loop, "rows of experts"), kRows * kHidden * 2);
+  EXPECT_EQ(Saved(loop, "mlp.experts.down_proj output"), kRows * kHidden * 2);
+  EXPECT_EQ(Saved(loop, "places of chosen tokens"), kRows * 2 * 8);
+}
+
+// DeepEP's dispatch in 8 bits: a byte a number and an FP32 scale for 128 of them, where 16 bits are
+// two; rows come back in 16 bits, and backward mirrors both.
+TEST(MixtureWorkTest, DispatchIn8BitsSendsABitMoreThanHalf) {
+  WorkOptions options = Megatron(8);
+  options.experts.dispatcher = Dispatcher::kDeepEp;
+  options.experts.near = 8;
+  const auto bytes = [](const std::vector<Operation>& operations) {
+    std::vector<std::int64_t> sent;
+    for (const GroupOperation& group : Groups(operations, CollectiveKind::kAllToAll)) {
+      sent.push_back(group.bytes.count());
+    }
+    return sent;
+  };
+  const LayerWork wide = BlockOf(Mixtral(), options);
+  options.experts.dispatches_fp8 = true;
+  const LayerWork narrow = BlockOf(Mixtral(), options);
+  const std::vector<std::int64_t> before = bytes(wide.forward), after = bytes(narrow.forward);
+  ASSERT_EQ(before.size(), 2u);
+  ASSERT_EQ(after.size(), 2u);
+  constexpr std::int64_t kShort = kHidden + kHidden / 128 * 4;
+  EXPECT_EQ(after[0] * 2 * kHidden, before[0] * kShort);
+  EXPECT_EQ(after[1], before[1]);
+  const std::vector<std::int64_t> back = bytes(wide.backward), narrow_back = bytes(narrow.backward);
+  ASSERT_EQ(narrow_back.size(), 2u);
+  EXPECT_EQ(narrow_back[0] * 2 * kHidden, back[0] * kShort);
+  EXPECT_EQ(narrow_back[1], back[1]);
+}
+
 // 2 k n h (e-1)/e bytes each way, and the weights beside, 4 bytes a row. An all-to-all counts the
 // rank's own part, too.
 TEST(MixtureWorkTest, SendsEachRowOnceEachWay) {

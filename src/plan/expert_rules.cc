@@ -49,12 +49,15 @@ class ExpertRules : public Rules {
   }
 
   void CheckFramework() {
-    if (ranks() > 1 && request_.framework && !TraitsOf(*request_.framework).expert_parallel) {
-      Add("parallelism.expert", "plan.axis-not-of-framework",
-          fmt::format("expert parallelism of {} is not modelled: {}",
-                      plan::Name(*request_.framework), ranks()),
-          "leave it at 1, or write framework: megatron or fsdp2");
-    }
+    if (ranks() == 1 || !request_.framework || TraitsOf(*request_.framework).expert_parallel)
+      return;
+    const char* const others = StyleOf(*request_.framework).other_experts;
+    Add("parallelism.expert", "plan.axis-not-of-framework",
+        fmt::format("expert parallelism of {} is not modelled: {}", plan::Name(*request_.framework),
+                    ranks()),
+        fmt::format("leave it at 1, so that every rank has all experts, or write framework: "
+                    "megatron or fsdp2{}",
+                    others != nullptr ? fmt::format(" ({}, are not modelled)", others) : ""));
   }
 
   void CheckDegrees() {

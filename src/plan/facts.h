@@ -41,6 +41,7 @@ struct Facts {
   std::int64_t experts = 0, expert_width = 0;
   bool expert_biases = false;                // experts' products have biases
   std::optional<std::int64_t> tensors;       // of the model
+  std::vector<std::int64_t> matrix_rows{};   // of its blocks' matrices, each number once
   std::optional<std::int64_t> node_devices;  // of the smallest node; none: there are no nodes
   std::string device = "the device";         // the GPU type's name
   int compute_capability = 0;                // of it, 90 for an H100; 0: not known

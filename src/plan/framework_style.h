@@ -29,6 +29,14 @@ enum class StageSplit : std::uint8_t {
   kWithEnds,   // embedding and head count as blocks, parts differ by one (torchtitan)
 };
 
+// Whose Muon updates matrices (lowering/muon.h).
+enum class MuonKernels : std::uint8_t {
+  kNone,
+  kTorch,     // torch.optim.Muon
+  kMegatron,  // Megatron-LM's --optimizer muon, of the emerging_optimizers package
+  kDion,      // the package dion's, which puts sharded matrices together by all-to-alls
+};
+
 // Where gradients are between backward and the update.
 enum class GradientStore : std::uint8_t {
   kTensors,         // autograd's tensors, to which later micro-batches add
@@ -82,6 +90,8 @@ struct LayerStyle {
   bool divides_experts = false;
   model::ExpertProducts expert_products = model::ExpertProducts::kGrouped;
   bool fused_router = false, fused_permutation = false, fp32_router = false;
+  // Whose a mixture's layer is, unless experts.implementation says otherwise.
+  model::ExpertImplementation experts = model::ExpertImplementation::kMegatron;
 };
 
 struct FrameworkStyle {
@@ -93,9 +103,21 @@ struct FrameworkStyle {
   // Why master weights and moments are FP32 there; null: they need not be.
   const char* fp32_states = nullptr;
   bool lamb = false;  // trains with LAMB
+  // Trains with optimizers of other libraries: AdamW of 8 bits; Lion and Adafactor.
+  bool adamw_8bit = false, lion_and_adafactor = false;
+  MuonKernels muon = MuonKernels::kNone;
+  // Each parameter can be updated and its gradient freed as soon as the gradient is reduced.
+  bool optimizer_in_backward = false;
+  // What its optimizer has of a parameter is a vector: a flat parameter or part of one, or of a
+  // flat partition (FSDP1, DeepSpeed's ZeRO).
+  bool flattens = false;
+  // Parameters are DTensors, which kernels of other libraries cannot read (fully_shard).
+  bool distributed_tensors = false;
   LossScaler loss_scaler = LossScaler::kNone;
   HostOptimizer host_optimizer = HostOptimizer::kTorch;
   GradientStore gradients = GradientStore::kTensors;
+  // What shares experts out there and is not modelled, for a hint; null: nothing is known of it.
+  const char* other_experts = nullptr;
   // Gradients have been cast to FP32 when they are clipped.
   bool clips_in_fp32 = false;
   // Casts weights of FP32 to the type of the computation wherever they are used (torch.autocast).

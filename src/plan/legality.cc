@@ -220,39 +220,6 @@ class Checker : public Rules {
     }
   }
 
-  // Its rates need the norm of each tensor, which no rank has where tensors are divided.
-  void CheckLamb() {
-    if (request_.optimizer != Optimizer::kLamb) return;
-    const auto refuse = [&](const char* key, std::string rule, const char* hint) {
-      Add(key, "plan.optimizer-not-of-framework", std::move(rule), hint);
-    };
-    if (request_.framework && !StyleOf(*request_.framework).lamb) {
-      refuse("training.optimizer",
-             fmt::format("LAMB is modelled as Apex's FusedLAMB beside ddp, framework is {}",
-                         plan::Name(*request_.framework)),
-             "write framework: ddp or reference, or optimizer: adamw");
-    } else if (request_.zero_stage.value_or(0) > 0) {
-      refuse("training.optimizer",
-             fmt::format("LAMB needs the norms of whole tensors, and zero_stage is {}",
-                         *request_.zero_stage),
-             "write zero_stage: 0, or optimizer: adamw");
-    }
-    if (request_.tensor.value_or(1) > 1) {
-      refuse("training.optimizer",
-             fmt::format("LAMB needs the norms of whole tensors, and parallelism.tensor is {}",
-                         *request_.tensor),
-             "write tensor: 1, or optimizer: adamw");
-    }
-    if (request_.optimizer_implementation &&
-        *request_.optimizer_implementation != OptimizerImplementation::kFused) {
-      refuse("training.optimizer_implementation",
-             fmt::format("LAMB is Apex's, of a few kernels over all tensors, and "
-                         "optimizer_implementation is {}",
-                         plan::Name(*request_.optimizer_implementation)),
-             "leave it out, or write optimizer: adamw");
-    }
-  }
-
   void CheckLoop() {
     if (request_.framework && !TraitsOf(*request_.framework).of_pytorch &&
         request_.optimizer_implementation == OptimizerImplementation::kSingle) {
@@ -261,7 +228,7 @@ class Checker : public Rules {
                       plan::Name(*request_.framework)),
           "write fused or foreach, or framework: ddp, fsdp1 or fsdp2");
     }
-    CheckLamb();
+    CheckOptimizer(request_, facts_, violations_);
     CheckOptimizerStates(request_, facts_, violations_);
     CheckRecomputation();
     CheckLora(request_, facts_, violations_);

@@ -34,6 +34,16 @@ class Rules {
     for (const FrameworkTraits& traits : kFrameworkTraits) {
       if (traits.*trait) names.push_back(traits.name);
     }
+    return Alternatives(names);
+  }
+  static std::string FrameworksWith(bool FrameworkStyle::*style) {
+    std::vector<const char*> names;
+    for (const Framework framework : kFrameworks) {
+      if (StyleOf(framework).*style) names.push_back(plan::Name(framework));
+    }
+    return Alternatives(names);
+  }
+  static std::string Alternatives(const std::vector<const char*>& names) {
     const std::size_t first = names.size() - 1;
     return fmt::format("{} or {}", fmt::join(names.begin(), names.begin() + first, ", "),
                        names.back());
@@ -59,6 +69,7 @@ void CheckContext(const Request& request, const Facts& facts, std::vector<Violat
 void CheckExperts(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 void CheckLora(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 void CheckOffload(const Request& request, const Facts& facts, std::vector<Violation>& violations);
+void CheckOptimizer(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 void CheckOptimizerStates(const Request& request, const Facts& facts,
                           std::vector<Violation>& violations);
 void CheckSharding(const Request& request, const Facts& facts, std::vector<Violation>& violations);

@@ -13,7 +13,9 @@ namespace stepcast::plan {
 
 struct Mixture {
   model::Dispatcher dispatcher = model::Dispatcher::kAllToAll;
+  model::ExpertImplementation implementation = model::ExpertImplementation::kMegatron;
   model::ExpertProducts products = model::ExpertProducts::kGrouped;
+  DataType dispatch_dtype = DataType::kBf16;  // of rows on their way to experts
   DataType router_dtype = DataType::kBf16;
   // A token's experts are on so many nodes at most; 0: on any.
   std::int64_t node_limit = 0;
@@ -30,7 +32,9 @@ struct Mixture {
 
 struct MixtureRequest {
   std::optional<model::Dispatcher> dispatcher;
+  std::optional<model::ExpertImplementation> expert_implementation;
   std::optional<model::ExpertProducts> expert_products;
+  std::optional<DataType> dispatch_dtype;
   std::optional<DataType> router_dtype;
   std::optional<bool> fused_router;
   std::optional<bool> fused_permutation;

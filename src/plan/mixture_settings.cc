@@ -33,6 +33,22 @@ std::vector<MixtureSetting> Rows() {
            "some of its experts, and there once to each rank)",
        .default_value = "`all_to_all`, as recipes have it; Megatron-Core's own default is "
                         "`allgather`"},
+      {.key = "implementation",
+       .type = Words<&Given::expert_implementation, &Mixture::implementation,
+                     model::ExpertImplementation::kTorchtitan,
+                     model::ExpertImplementation::kTransformers>(),
+       .uses = {Of(Framework::kFsdp2)},
+       .of_architectures = true,
+       .had_by = IsMixture,
+       .needed = kNeeded,
+       .shown =
+           [](const Mixture& mixture) {
+             return mixture.implementation == model::ExpertImplementation::kTransformers;
+           },
+       .values = "whose layers are sharded: `torchtitan` or `transformers` (Hugging Face's, as "
+                 "accelerate and its trainers have them, whose ranks have all experts)",
+       .default_value = "fsdp2: `torchtitan`; ddp, fsdp1 and deepspeed have transformers' layers, "
+                        "megatron its own"},
       {.key = "products",
        .type = Words<&Given::expert_products, &Mixture::products, model::ExpertProducts::kGrouped,
                      model::ExpertProducts::kStreams, model::ExpertProducts::kLooped>(),
@@ -42,9 +58,22 @@ std::vector<MixtureSetting> Rows() {
        .needed = kNeeded,
        .values = "how the products of a rank's experts are launched: `grouped` (one kernel), "
                  "`streams` (one each, on four streams; Transformer Engine's GroupedLinear), "
-                 "`looped` (one each, in turn; Megatron-Core without `moe_grouped_gemm`)",
-       .default_value = "`grouped`; megatron: `streams`, as recipes have it; Megatron-Core's own "
-                        "default is `looped`"},
+                 "`looped` (one each, in turn; Megatron-Core without `moe_grouped_gemm`; of "
+                 "transformers before 5, where the host waits for each expert's tokens)",
+       .default_value = "`grouped`, with transformers' layers before torch 2.9 `looped`; megatron: "
+                        "`streams`, as recipes have it; Megatron-Core's own default is `looped`"},
+      {.key = "dispatch_dtype",
+       .type = Words<&Given::dispatch_dtype, &Mixture::dispatch_dtype, DataType::kBf16,
+                     DataType::kFp8>(),
+       .uses = {Of(Framework::kMegatron, "with `deepep`")},
+       .of_architectures = true,
+       .had_by = IsMixture,
+       .needed = kNeeded,
+       .shown = [](const Mixture& mixture) { return mixture.dispatch_dtype != DataType::kBf16; },
+       .values = "what rows are sent to their experts in: `bf16`, or `fp8` with an FP32 scale for "
+                 "128 numbers, beside products in `fp8` (DeepEP's own option, as DeepSeek-V3 was "
+                 "trained; Megatron-Core's dispatchers send 16 bits). They come back in 16 bits",
+       .default_value = "`bf16`"},
       {.key = "router_dtype",
        .type =
            Words<&Given::router_dtype, &Mixture::router_dtype, DataType::kBf16, DataType::kFp32>(),

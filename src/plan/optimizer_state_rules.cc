@@ -73,6 +73,8 @@ class OptimizerStateRules : public Rules {
   // Transformer Engine's FusedAdam. Chains of kernels work in the type of what they update,
   // PyTorch's fused one likewise; LAMB's have FP32 values.
   void CheckFusion() {
+    // Those choose their own types (optimizer_rules.cc).
+    if (HasOwnKernels(*request_.optimizer)) return;
     const bool remainders = states_.master_weights == MasterWeights::kFp16Remainder;
     const bool adamw = request_.optimizer == Optimizer::kAdamW;
     const bool fused = OptimizerImplementationOf(request_) == OptimizerImplementation::kFused;
@@ -106,6 +108,7 @@ class OptimizerStateRules : public Rules {
   // PyTorch's optimizers update tensors of the host; those that have types of their own are kernels
   // of the device.
   void CheckHost() {
+    if (HasOwnKernels(*request_.optimizer)) return;
     if (!request_.cpu_offload.value_or(false)) return;
     const DataType updated =
         states_.master_weights == MasterWeights::kNone ? parameters_ : DataType::kFp32;

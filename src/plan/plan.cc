@@ -23,13 +23,32 @@ DataType UpdatedType(const Training& training) {
   return KeepsMasterWeights(training) ? DataType::kFp32 : training.parameter_dtype;
 }
 
-std::int64_t OptimizerBytesPerParameter(const Training& training) {
+std::int64_t MasterBytesPerParameter(const Training& training) {
   const bool whole = training.master_weights == MasterWeights::kFp32;
-  const std::int64_t master = KeepsMasterWeights(training) ? (whole ? 4 : 2) : 0;
-  return MomentsOf(training.optimizer) * SizeOf(training.optimizer_state_dtype) + master;
+  return KeepsMasterWeights(training) ? (whole ? 4 : 2) : 0;
+}
+
+std::int64_t OptimizerBytesPerParameter(const Training& training) {
+  return MomentsOf(training.optimizer) * SizeOf(training.optimizer_state_dtype) +
+         MasterBytesPerParameter(training);
+}
+
+std::int64_t LeastOptimizerBytesPerParameter(const Training& training) {
+  const std::int64_t master = MasterBytesPerParameter(training);
+  switch (training.optimizer) {
+    case Optimizer::kAdamW8bit:
+      return 2 + master;
+    case Optimizer::kMuon:
+      return SizeOf(training.optimizer_state_dtype) + master;
+    case Optimizer::kAdafactor:
+      return master;
+    default:
+      return OptimizerBytesPerParameter(training);
+  }
 }
 
 bool HasStatesOfUpdatedType(const Training& training) {
+  if (!HasEqualMoments(training.optimizer) || training.optimizer == Optimizer::kLion) return false;
   const bool remainders =
       KeepsMasterWeights(training) && training.master_weights == MasterWeights::kFp16Remainder;
   return !remainders && training.optimizer_state_dtype == UpdatedType(training);
@@ -123,15 +142,14 @@ double LoadOf(const Mixture& mixture) {
 
 model::ExpertParallel ExpertsOf(const Plan& plan) {
   const Mixture& mixture = plan.mixture;
-  // Megatron-Core and the textbook multiply by the weights where the activation is computed.
-  const auto& traits = TraitsOf(plan.data_parallel.framework);
   return {.ranks = plan.parallelism.expert,
           .tensor = plan.parallelism.expert_tensor,
           .near = plan.parallelism.expert_near,
           .node_limit = mixture.node_limit,
           .dispatcher = mixture.dispatcher,
           .products = mixture.products,
-          .weighs_in_activation = traits.megatron_layers || traits.textbook,
+          .implementation = mixture.implementation,
+          .dispatches_fp8 = mixture.dispatch_dtype == DataType::kFp8,
           .fused_router = mixture.fused_router,
           .fused_permutation = mixture.fused_permutation,
           .router_type = mixture.router_dtype,

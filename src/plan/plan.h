@@ -57,11 +57,18 @@ bool KeepsMasterWeights(const Training& training);
 // The type of the values that the optimizer changes: FP32 master weights, else the parameters.
 DataType UpdatedType(const Training& training);
 
+// Bytes that master weights take for a parameter; 0: there are none.
+std::int64_t MasterBytesPerParameter(const Training& training);
+
+// Of optimizers that have equal moments (HasEqualMoments).
+//
 // Bytes of persistent optimizer state per parameter: AdamW's two moments (SGD: one momentum), and
 // the master weights. AdamW on bf16 parameters: k = 12 with FP32 states and master weights (ZeRO,
 // Rajbhandari et al. 2020, arXiv 1910.02054, section 3.1), 4 with PyTorch's own optimizer, 6 with
 // bf16 moments and remainders.
 std::int64_t OptimizerBytesPerParameter(const Training& training);
+// The same of any optimizer, as few as it can be: less than what one of unequal moments keeps.
+std::int64_t LeastOptimizerBytesPerParameter(const Training& training);
 
 // The same as arrays of one type, a number a parameter in each: master weights first, then the
 // moments. Where they have not one type, as many arrays of 16 bits as take up the same memory.

@@ -90,8 +90,13 @@ OptimizerStates OptimizerStatesOf(const Request& request) {
              parameters == DataType::kBf16 && short_moments) {
     states.master_weights = MasterWeights::kFp16Remainder;
   }
+  // bitsandbytes/optim/optimizer.py, init_state; transformers/optimization.py, Adafactor.
+  const bool distributed = request.framework && StyleOf(*request.framework).distributed_tensors;
+  const bool always_fp32 = request.optimizer == Optimizer::kLion ||
+                           request.optimizer == Optimizer::kAdafactor ||
+                           (request.optimizer == Optimizer::kAdamW8bit && !distributed);
   states.type = request.optimizer_state_dtype.value_or(
-      states.master_weights == MasterWeights::kNone ? parameters : DataType::kFp32);
+      states.master_weights == MasterWeights::kNone && !always_fp32 ? parameters : DataType::kFp32);
   return states;
 }
 
@@ -99,6 +104,9 @@ namespace {
 
 OptimizerImplementation DefaultOptimizerImplementation(const Request& request) {
   if (request.optimizer == Optimizer::kLamb) return OptimizerImplementation::kFused;
+  if (request.optimizer && HasOwnKernels(*request.optimizer)) {
+    return OptimizerImplementation::kSingle;
+  }
   if (TraitsOf(*request.framework).fused_update) return OptimizerImplementation::kFused;
   // torch/optim/adamw.py: foreach by default on CUDA since 2.0.
   const bool one_by_one = request.torch.value_or(Software().torch) < Version{2, 0};
@@ -307,10 +315,18 @@ std::int64_t ExpertNeighbours(const Request& request, std::int64_t parts) {
 Mixture CompleteMixture(const Request& request, const ModelBlocks& model, std::int64_t near) {
   const LayerStyle& style = StyleOf(*request.framework).layers;
   Mixture mixture;
+  mixture.implementation = request.expert_implementation.value_or(style.experts);
   mixture.products = style.expert_products;
+  // transformers/integrations/moe.py: grouped products where PyTorch has them.
+  constexpr Version kHasGroupedProducts{2, 9};
+  if (mixture.implementation == model::ExpertImplementation::kTransformers &&
+      request.torch.value_or(Software().torch) < kHasGroupedProducts) {
+    mixture.products = model::ExpertProducts::kLooped;
+  }
   mixture.fused_router = style.fused_router;
   mixture.fused_permutation = style.fused_permutation;
-  if (style.fp32_router) mixture.router_dtype = DataType::kFp32;
+  const bool torchtitan = mixture.implementation == model::ExpertImplementation::kTorchtitan;
+  if (style.fp32_router && torchtitan) mixture.router_dtype = DataType::kFp32;
   for (const MixtureSetting& setting : MixtureSettings()) setting.ApplyGiven(request, mixture);
   mixture.imbalance = request.imbalance.value_or(1);
   const std::int64_t nodes = request.expert.value_or(1) / near;

@@ -10,6 +10,14 @@ const char* Name(Optimizer optimizer) {
       return "sgd";
     case Optimizer::kLamb:
       return "lamb";
+    case Optimizer::kAdamW8bit:
+      return "adamw_8bit";
+    case Optimizer::kLion:
+      return "lion";
+    case Optimizer::kAdafactor:
+      return "adafactor";
+    case Optimizer::kMuon:
+      return "muon";
   }
   return "";
 }

@@ -13,12 +13,40 @@
 // training_settings.h.
 namespace stepcast::plan {
 
-// kLamb: layer-wise rates by the norms of whole tensors (You et al. 2019, arXiv 1904.00962), as
-// Apex's FusedLAMB computes it.
-enum class Optimizer : std::uint8_t { kAdamW, kSgd, kLamb };
-// Moments of each parameter, which an update reads and writes beside it.
+enum class Optimizer : std::uint8_t {
+  kAdamW,
+  kSgd,
+  // Layer-wise rates by the norms of whole tensors (You et al. 2019, arXiv 1904.00962), as Apex's
+  // FusedLAMB computes it.
+  kLamb,
+  // AdamW with moments in 8 bits (Dettmers et al. 2021, arXiv 2110.02861): bitsandbytes' or, for
+  // tensors that are DTensors, torchao's.
+  kAdamW8bit,
+  // The sign of a momentum (Chen et al. 2023, arXiv 2302.06675), as bitsandbytes computes it.
+  kLion,
+  // Second moments of a matrix as sums of its rows and columns (Shazeer and Stern 2018,
+  // arXiv 1804.04235), as transformers computes it.
+  kAdafactor,
+  // Matrices of blocks move by an orthogonalised momentum (Jordan 2024; Liu et al. 2025,
+  // arXiv 2502.16982), everything else by AdamW.
+  kMuon,
+};
+// Whether every parameter has as many moments as any other, of one type; optimizer_states.h has
+// the law of the others.
+constexpr bool HasEqualMoments(Optimizer optimizer) {
+  return optimizer != Optimizer::kAdamW8bit && optimizer != Optimizer::kAdafactor &&
+         optimizer != Optimizer::kMuon;
+}
+// Whether the update is kernels of the optimizer's own library, tensor by tensor, so that there is
+// no choice of OptimizerImplementation.
+constexpr bool HasOwnKernels(Optimizer optimizer) {
+  return optimizer == Optimizer::kAdamW8bit || optimizer == Optimizer::kLion ||
+         optimizer == Optimizer::kAdafactor;
+}
+// Moments of each parameter, which an update reads and writes beside it; of an optimizer that has
+// equal ones.
 constexpr std::int64_t MomentsOf(Optimizer optimizer) {
-  return optimizer == Optimizer::kSgd ? 1 : 2;
+  return optimizer == Optimizer::kSgd || optimizer == Optimizer::kLion ? 1 : 2;
 }
 // What an optimizer keeps beside parameters of 16 bits so that small changes are not lost: nothing;
 // a copy of each in FP32; or the 16 bits that FP32 has beyond BF16, which together with the
@@ -55,6 +83,7 @@ struct Training {
   DataType optimizer_state_dtype = DataType::kFp32;     // of the moments
   Optimizer optimizer = Optimizer::kAdamW;
   OptimizerImplementation optimizer_implementation = OptimizerImplementation::kFused;
+  bool optimizer_in_backward = false;  // lowering/sharded_state.h
   model::Checkpointing activation_checkpointing = model::Checkpointing::kNone;
   model::RecomputedModules recompute_modules{};  // by selective recomputation
   model::Share checkpointed_blocks{};            // which part of the blocks that holds for
@@ -108,6 +137,7 @@ struct TrainingRequest {
   std::optional<DataType> optimizer_state_dtype;
   std::optional<Optimizer> optimizer;
   std::optional<OptimizerImplementation> optimizer_implementation;
+  std::optional<bool> optimizer_in_backward;
   std::optional<model::Checkpointing> activation_checkpointing;
   std::optional<model::RecomputedModules> recompute_modules;
   std::optional<model::Share> checkpointed_blocks;

@@ -120,8 +120,10 @@ std::vector<TrainingSetting> Rows() {
        .values = "what the optimizer's moments are kept in: `fp32`, `bf16`, `fp16`. Others than "
                  "the default need a fused AdamW that has them: megatron's precision-aware "
                  "optimizer (stage 1), with ddp, fsdp1 and fsdp2 Apex's or Transformer Engine's "
-                 "FusedAdam (`optimizer_implementation: fused`)",
-       .default_value = "`fp32`; without master weights `parameter_dtype`"},
+                 "FusedAdam (`optimizer_implementation: fused`). With `adamw_8bit` it is that of "
+                 "tensors too small for 8 bits",
+       .default_value = "`fp32`; without master weights `parameter_dtype`, but with `lion`, "
+                        "`adafactor` and bitsandbytes' `adamw_8bit` `fp32`"},
       {.key = "gradient_dtype",
        .type = Words<&Given::gradient_dtype, &Training::gradient_dtype, DataType::kFp32,
                      DataType::kBf16, DataType::kFp16>(),
@@ -140,12 +142,19 @@ std::vector<TrainingSetting> Rows() {
                         "`fp32` for `tf32`)"},
       {.key = "optimizer",
        .type = Words<&Given::optimizer, &Training::optimizer, Optimizer::kAdamW, Optimizer::kSgd,
-                     Optimizer::kLamb>(),
+                     Optimizer::kLamb, Optimizer::kAdamW8bit, Optimizer::kLion,
+                     Optimizer::kAdafactor, Optimizer::kMuon>(),
        .required = true,
        .uses = {},
-       .values = "`adamw`, `sgd` (with momentum) or `lamb` (Apex's FusedLAMB, which takes norms of "
-                 "whole tensors: ddp, and reference at stage 0; executions update by AdamW's "
-                 "arithmetic)",
+       .values =
+           "`adamw`, `sgd` (with momentum), `lamb` (Apex's FusedLAMB, which takes norms of whole "
+           "tensors: ddp, and reference at stage 0; executions update by AdamW's arithmetic), "
+           "`adamw_8bit` (moments in 8 bits: bitsandbytes' with ddp, fsdp1 and deepspeed, "
+           "torchao's with fsdp2), `lion` (bitsandbytes': ddp, fsdp1), `adafactor` "
+           "(transformers': ddp, fsdp1), `muon` (matrices of blocks by Newton-Schulz products, "
+           "everything else by AdamW: torch.optim.Muon with ddp, Dion's with fsdp2, Megatron-LM's "
+           "`--optimizer muon` with megatron at stage 0). The last four are forecast "
+           "and not executed",
        .default_value = "required"},
       {.key = "optimizer_implementation",
        .type = Words<&Given::optimizer_implementation, &Training::optimizer_implementation,
@@ -157,9 +166,21 @@ std::vector<TrainingSetting> Rows() {
                  "the other: `foreach=False`, Composer's DecoupledAdamW; ddp, fsdp1, fsdp2). "
                  "Tensors are those that the optimizer has: parameters; with fsdp2 the local parts "
                  "of them; with fsdp1 flat parameters, or with `use_orig_params` as much of the "
-                 "original ones as a rank holds; with deepspeed one flat partition",
+                 "original ones as a rank holds; with deepspeed one flat partition. With `muon` "
+                 "this is AdamW's; `adamw_8bit`, `lion` and `adafactor` have their own kernels, "
+                 "tensor by tensor",
        .default_value = "`fused` for reference, megatron and deepspeed; `single` for ddp and fsdp1 "
-                        "before torch 2.0; else `foreach`; with `lamb` `fused`"},
+                        "before torch 2.0; else `foreach`; with `lamb` `fused`; with `adamw_8bit`, "
+                        "`lion` and `adafactor` `single`"},
+      {.key = "optimizer_in_backward",
+       .type = Switch{&Given::optimizer_in_backward, &Training::optimizer_in_backward},
+       .uses = {Of(Framework::kFsdp2)},
+       .shown = [](const Training& training) { return training.optimizer_in_backward; },
+       .values =
+           "`true`: each parameter is updated in backward as soon as its gradient is reduced, "
+           "and the gradient is freed then (torchtune's `optimizer_in_bwd`, torchtitan's "
+           "`early_step_in_backward`); without clipping, accumulation and pipeline",
+       .default_value = "`false`"},
       {.key = "activation_checkpointing",
        .type = Words<&Given::activation_checkpointing, &Training::activation_checkpointing,
                      model::Checkpointing::kNone, model::Checkpointing::kSelective,

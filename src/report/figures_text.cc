@@ -112,9 +112,13 @@ std::string Batch(const plan::Plan& plan) {
 
 std::string Precision(const plan::Training& training) {
   std::string text = fmt::format(
-      "{}; parameters {}, gradients {}, reduced in {}; {} ({})", Name(training.precision),
+      "{}; parameters {}, gradients {}, reduced in {}; {}", Name(training.precision),
       Name(training.parameter_dtype), Name(training.gradient_dtype), Name(training.reduce_dtype),
-      plan::Name(training.optimizer), plan::Name(training.optimizer_implementation));
+      plan::Name(training.optimizer));
+  if (!plan::HasOwnKernels(training.optimizer)) {
+    text += fmt::format(" ({})", plan::Name(training.optimizer_implementation));
+  }
+  if (training.optimizer_in_backward) text += " in backward";
   if (training.activation_checkpointing != model::Checkpointing::kNone) {
     text += fmt::format("; {} recomputation", model::Name(training.activation_checkpointing));
   }
@@ -134,6 +138,12 @@ namespace {
 std::string MixtureText(const plan::Mixture& mixture) {
   std::string text = fmt::format("{} products, router in {}", model::Name(mixture.products),
                                  Name(mixture.router_dtype));
+  if (mixture.implementation == model::ExpertImplementation::kTransformers) {
+    return "transformers' layers, " + text + "; every rank has all experts";
+  }
+  if (mixture.dispatch_dtype != DataType::kBf16) {
+    text += fmt::format(", rows dispatched in {}", Name(mixture.dispatch_dtype));
+  }
   text += mixture.imbalance == 1
               ? std::string("; loads are perfectly balanced (experts.imbalance 1)")
               : fmt::format(

@@ -1,5 +1,6 @@
 #include "src/scenario/cross_checks.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -96,6 +97,13 @@ class CrossChecks {
     if (scenario_.model == nullptr) return;
     facts.layers = static_cast<std::int64_t>(scenario_.model->layers.size());
     facts.tensors = static_cast<std::int64_t>(scenario_.model->tensors.size());
+    for (const model::Tensor& tensor : scenario_.model->tensors) {
+      if (!tensor.of_block || tensor.shape.size() != 2) continue;
+      auto& rows = facts.matrix_rows;
+      if (std::find(rows.begin(), rows.end(), tensor.shape.front()) == rows.end()) {
+        rows.push_back(tensor.shape.front());
+      }
+    }
     const plan::ModelBlocks blocks = BlocksOf(*scenario_.model);
     facts.blocks = blocks.count;
     facts.of_block = blocks.of_block;

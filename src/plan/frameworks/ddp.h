@@ -5,10 +5,15 @@
 namespace stepcast::plan {
 
 // torch.nn.parallel.DistributedDataParallel.
-inline constexpr FrameworkStyle kDdpStyle{.lamb = true,
-                                          .loss_scaler = LossScaler::kGradScaler,
-                                          .autocast = true,
-                                          .compiles_whole_model = true};
+inline constexpr FrameworkStyle kDdpStyle{
+    .lamb = true,
+    .adamw_8bit = true,
+    .lion_and_adafactor = true,
+    .muon = MuonKernels::kTorch,
+    .loss_scaler = LossScaler::kGradScaler,
+    .autocast = true,
+    .compiles_whole_model = true,
+    .layers = {.experts = model::ExpertImplementation::kTransformers}};
 
 const FrameworkPolicy& DdpPolicy();  // ddp.cc
 

@@ -10,10 +10,15 @@ inline constexpr FrameworkStyle kDeepSpeedStyle{
     .fp32_states =
         "deepspeed keeps FP32 master weights and moments (what bf16_master_weights_and_grads and "
         "bf16_optimizer_states make of them is not modelled)",
+    .adamw_8bit = true,
+    .flattens = true,
     .host_optimizer = HostOptimizer::kDeepSpeed,
     .gradients = GradientStore::kPartitions,
+    // deepspeed/moe/layer.py, deepspeed/runtime/zero; deepspeed/moe/auto_ep.
+    .other_experts =
+        "DeepSpeed's own layer of experts, which refuses ZeRO-3, and AutoEP, which takes it",
     .clips_in_fp32 = true,
-    .layers = {.torch_linear = true},
+    .layers = {.torch_linear = true, .experts = model::ExpertImplementation::kTransformers},
     .divided_layers = Framework::kMegatron};
 
 const FrameworkPolicy& DeepSpeedPolicy();  // deepspeed.cc

@@ -6,9 +6,14 @@ namespace stepcast::plan {
 
 // torch.distributed.fsdp.FullyShardedDataParallel, which left its prototype in PyTorch 1.12. Layers
 // that ranks divide are the model's own there: Hetu-Galvatron's.
-inline constexpr FrameworkStyle kFsdp1Style{.first_torch = {1, 12},
-                                            .loss_scaler = LossScaler::kGradScaler,
-                                            .gradients = GradientStore::kUnitsAsWritten};
+inline constexpr FrameworkStyle kFsdp1Style{
+    .first_torch = {1, 12},
+    .adamw_8bit = true,
+    .lion_and_adafactor = true,
+    .flattens = true,
+    .loss_scaler = LossScaler::kGradScaler,
+    .gradients = GradientStore::kUnitsAsWritten,
+    .layers = {.experts = model::ExpertImplementation::kTransformers}};
 
 const FrameworkPolicy& Fsdp1Policy();  // fsdp1.cc
 

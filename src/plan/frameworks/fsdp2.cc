@@ -18,6 +18,7 @@ class Fsdp2Rules : public Rules {
   void Check() {
     if (request_.pipeline.value_or(1) > 1) CheckPipeline(*request_.pipeline, ScheduleOf(request_));
     if (facts_.experts > 0) CheckExperts();
+    if (request_.optimizer == Optimizer::kMuon) CheckMuon();
   }
 
  private:
@@ -60,7 +61,39 @@ class Fsdp2Rules : public Rules {
     }
   }
 
+  // dion/muon.py of microsoft/dion@0c205499: muon_update_batch_async, _create_muon_tasks.
+  void CheckMuon() {
+    constexpr const char* kCode = "plan.optimizer-not-of-framework";
+    if (request_.tensor.value_or(1) > 1) {
+      Add("parallelism.tensor", kCode,
+          fmt::format("Dion's Muon has matrices that are sharded along one dimension, and "
+                      "parallelism.tensor is {}",
+                      *request_.tensor),
+          "write tensor: 1, or optimizer: adamw");
+    }
+    const std::optional<std::int64_t> data = DataDegree(request_, facts_.devices);
+    if (!data) return;
+    const std::int64_t ranks =
+        request_.context.value_or(1) * request_.shard_group_size.value_or(*data);
+    for (const std::int64_t rows : facts_.matrix_rows) {
+      if (rows % ranks == 0) continue;
+      Add("training.optimizer", kCode,
+          fmt::format("Dion's Muon exchanges equal parts of matrices, and one of {} rows does not "
+                      "divide among {} ranks",
+                      rows, ranks),
+          "choose a shard_group_size that divides it, or optimizer: adamw");
+      return;
+    }
+  }
+
   void CheckExperts() {
+    if (request_.expert_implementation == model::ExpertImplementation::kTransformers &&
+        request_.expert.value_or(1) > 1) {
+      Add("parallelism.expert", "plan.experts-not-supported-with",
+          fmt::format("ranks have all experts of transformers' layers, and expert is {}",
+                      *request_.expert),
+          "write expert: 1, or experts.implementation: torchtitan");
+    }
     const auto refuse = [&](const char* key, std::string message, const char* hint) {
       Add(key, "plan.experts-not-supported-with", std::move(message), hint);
     };

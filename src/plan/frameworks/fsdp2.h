@@ -10,6 +10,10 @@ inline constexpr FrameworkStyle kFsdp2Style{
     .first_torch = {2, 4},
     .engine = PipelineEngine::kTorch,
     .stage_split = StageSplit::kWithEnds,
+    .adamw_8bit = true,
+    .muon = MuonKernels::kDion,
+    .optimizer_in_backward = true,
+    .distributed_tensors = true,
     .loss_scaler = LossScaler::kGradScaler,
     .gradients = GradientStore::kUnitsAsReduced,
     .shards_frozen = true,
@@ -19,7 +23,8 @@ inline constexpr FrameworkStyle kFsdp2Style{
                .tensor_overlap = model::TensorOverlap::kAsync,
                .context_method = model::ContextMethod::kAllGather,
                .torch_context = true,
-               .fp32_router = true}};
+               .fp32_router = true,
+               .experts = model::ExpertImplementation::kTorchtitan}};
 
 const FrameworkPolicy& Fsdp2Policy();  // fsdp2.cc
 

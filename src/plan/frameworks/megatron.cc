@@ -26,6 +26,8 @@ class MegatronRules : public Rules {
     if (request_.overlap_param_gather_with_optimizer_step.value_or(false)) CheckGatherInUpdate();
     if (request_.pipeline.value_or(1) > 1) CheckPipeline(*request_.pipeline, ScheduleOf(request_));
     CheckConnections();
+    if (request_.optimizer == Optimizer::kMuon) CheckMuon();
+    if (request_.dispatch_dtype == DataType::kFp8) CheckDispatch();
     if (request_.overlap_param_gather.value_or(false) && !request_.overlap.value_or(true)) {
       Add("data_parallel.overlap_param_gather", "plan.overlap",
           "megatron gathers parameters in the next forward only where gradients are reduced "
@@ -35,6 +37,42 @@ class MegatronRules : public Rules {
   }
 
  private:
+  // megatron/core/optimizer/muon.py, get_megatron_muon_optimizer.
+  void CheckMuon() {
+    constexpr const char* kCode = "plan.optimizer-not-of-framework";
+    if (request_.zero_stage.value_or(0) != 0) {
+      Add("data_parallel.zero_stage", kCode,
+          fmt::format("Megatron-LM's muon does not go with its distributed optimizer (its "
+                      "dist_muon, which shares out whole matrices, is not modelled): zero_stage is "
+                      "{}",
+                      *request_.zero_stage),
+          "write zero_stage: 0, or optimizer: adamw");
+    }
+    if (request_.precision == DataType::kFp16) {
+      Add("training.precision", kCode,
+          "Megatron-LM's muon does not go with fp16, and precision is fp16",
+          "write precision: bf16, or optimizer: adamw");
+    }
+  }
+
+  // deep_ep/buffers/legacy.py: dispatch takes a pair of values and scales.
+  void CheckDispatch() {
+    constexpr const char* kKey = "experts.dispatch_dtype";
+    constexpr const char* kCode = "plan.experts-not-supported-with";
+    if (request_.dispatcher != model::Dispatcher::kDeepEp) {
+      Add(kKey, kCode, "rows are sent in 8 bits by DeepEP alone, and dispatch_dtype is fp8",
+          "write dispatcher: deepep, or dispatch_dtype: bf16");
+    }
+    if (request_.precision && *request_.precision != DataType::kFp8) {
+      Add(kKey, kCode,
+          fmt::format(
+              "rows that are sent in 8 bits go into products of 8 bits, precision is {} and "
+              "dispatch_dtype is fp8",
+              Name(*request_.precision)),
+          "write training.precision: fp8, or dispatch_dtype: bf16");
+    }
+  }
+
   // megatron/core/pipeline_parallel/schedules.py, and the versions of p2p_communication.py. Two
   // neighbours that are one rank would take activations for gradients in a batch.
   void CheckPipeline(std::int64_t stages, const RequestedSchedule& schedule) {

@@ -7,6 +7,7 @@ namespace stepcast::plan {
 // Megatron-LM and Megatron-Core.
 inline constexpr FrameworkStyle kMegatronStyle{
     .precision_aware_optimizer = true,
+    .muon = MuonKernels::kMegatron,
     .loss_scaler = LossScaler::kMegatron,
     .host_optimizer = HostOptimizer::kMegatron,
     .gradients = GradientStore::kMainBuffers,

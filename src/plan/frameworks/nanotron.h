@@ -9,7 +9,8 @@ inline constexpr FrameworkStyle kNanotronStyle{
     .stage_split = StageSplit::kByWeights,
     .fp32_states =
         "nanotron's gradient accumulator keeps FP32 master weights, and moments with them",
-    .gradients = GradientStore::kAccumulators};
+    .gradients = GradientStore::kAccumulators,
+    .layers = {.experts = model::ExpertImplementation::kTransformers}};
 
 const FrameworkPolicy& NanotronPolicy();  // nanotron.cc
 

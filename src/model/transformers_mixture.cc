@@ -1,0 +1,269 @@
+// Hugging Face's layer of a mixture, whose ranks have all experts (transformers, MixtralExperts and
+// Qwen3MoeSparseMoeBlock before 5; integrations/moe.py @ 8b584a67b since). Hooks of DeepSpeed see
+// the experts as one module: since 5 they are one, before that it is a leaf module
+// (deepspeed.utils.set_z3_leaf_modules).
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/model/mixture_operators.h"
+#include "src/model/operator_name.h"
+#include "src/model/operator_sizes.h"
+
+namespace stepcast::model {
+namespace {
+
+using Pieces = std::vector<LayerTape::Piece>;
+
+// Kernels that PyTorch launches for a sort of keys, and for adding rows up at places that may be
+// the same (index_put_ with accumulate, which sorts the places first).
+constexpr std::int64_t kSortKernels = 4, kPutKernels = 6;
+// For the places of what is not zero: their number and where each goes, which the host reads before
+// it makes room for them, and the places.
+constexpr std::int64_t kCountKernels = 2;
+// For the rows of each expert, of sorted keys: counts and where each expert's rows begin.
+constexpr std::int64_t kOffsetKernels = 3;
+
+}  // namespace
+
+std::vector<int> MixtureOperators::ParametersOfExperts() const {
+  std::vector<int> all = modules_.gate_up.parameters.all();
+  for (const int position : modules_.down.parameters.all()) all.push_back(position);
+  return all;
+}
+
+Operand MixtureOperators::RunTransformers(const Operand& x) {
+  return options_.products == ExpertProducts::kLooped ? RunLoop(x) : RunSorted(x);
+}
+
+// The product of all experts, and its gradients; `x` is kept. `completes`: backward of it completes
+// the gradients of the parameters.
+Operand MixtureOperators::ProductOfExperts(const Operand& x, const LinearModule& module,
+                                           std::int64_t out) {
+  const std::int64_t each = RowsOfExpert(x.tokens), in = x.width;
+  const std::string name(module.name);
+  const Operand y = operators_.Make(name + " output", out, x.tokens);
+  const bool trained = module.parameters.weight >= 0;
+  const std::vector<int> parameters = ParametersOfExperts();
+  if (trained) tape_.Keep(x.value);
+  RunGrouped(true, ExpertProduct(name, each, out, in, ProductLayout::kForward), {x.value},
+             {y.value}, {}, parameters);
+  tape_.OnBackward([=, this] {
+    const Value gradient = tape_.GradientOf(y.value);
+    const Value dx = tape_.MakeGradient(x.value);
+    RunGrouped(false, ExpertProduct(name + ".dgrad", each, in, out, ProductLayout::kInputGradient),
+               {gradient}, {dx}, {}, parameters);
+    if (trained) {
+      RunGrouped(false,
+                 ExpertProduct(name + ".wgrad", out, in, each, ProductLayout::kWeightGradient),
+                 {gradient, x.value}, {}, module.parameters.all(), parameters);
+    }
+    tape_.Deliver(x.value, dx);
+  });
+  return y;
+}
+
+// Rows sorted by expert, grouped products, and the sum of each token's rows; the host waits for
+// nothing.
+Operand MixtureOperators::RunSorted(const Operand& x) {
+  const std::int64_t count = sent_rows();
+  const Bytes rows = RowBytes(count), keys(count * kIndexSize);
+  // Experts' keys in order, where each row came from, and where it goes back to.
+  const Value order = tape_.Make("order of rows", 3 * keys);
+  tape_.Keep(order);
+  Repeat(true, 2 * kSortKernels + kOffsetKernels, Small("mlp.experts.sort", keys, keys), {map_},
+         {order});
+  const Operand gathered = operators_.Make("rows of experts", width_, count);
+  tape_.Run(Small("mlp.experts.gather", rows + keys, rows), {x.value, order}, {gathered.value});
+  tape_.OnBackward([=, this] {
+    const Value dx = tape_.MakeGradient(x.value);
+    tape_.RunBackward(Small("mlp.experts.gather.zeros", Bytes(), operators_.Size(x)), {}, {dx});
+    Repeat(false, kPutKernels,
+           Small("mlp.experts.gather.dgrad", Bytes(rows.count() / kPutKernels),
+                 Bytes(rows.count() / kPutKernels)),
+           {tape_.GradientOf(gathered.value), order}, {dx});
+    tape_.Deliver(x.value, dx);
+  });
+  const std::int64_t inner = modules_.gate_up.out / 2;
+  const Operand both = ProductOfExperts(gathered, modules_.gate_up, 2 * inner);
+  const Operand made = ProductOfExperts(ActivateHalves(both, inner), modules_.down, width_);
+  return AddUpSorted(made, order, x);
+}
+
+// The activation of one half times the other, operator by operator; what each makes is kept.
+Operand MixtureOperators::ActivateHalves(const Operand& both, std::int64_t inner) {
+  const Operand activated = operators_.Make("mlp.experts.act_fn output", inner, both.tokens);
+  const Operand product = operators_.Make("mlp.experts.product output", inner, both.tokens);
+  const Bytes half = operators_.Size(product);
+  tape_.Keep(both.value);
+  tape_.Keep(activated.value);
+  tape_.Run(Small("mlp.experts.act_fn", half, half), {both.value}, {activated.value});
+  tape_.Run(Small("mlp.experts.product", half + half, half), {activated.value, both.value},
+            {product.value});
+  tape_.OnBackward([=, this] {
+    const Value gradient = tape_.GradientOf(product.value);
+    const Value left = tape_.MakeScratch(half), right = tape_.MakeScratch(half);
+    tape_.RunBackward(Small("mlp.experts.product.dgrad_left", half + half, half),
+                      {gradient, both.value}, {left});
+    tape_.RunBackward(Small("mlp.experts.product.dgrad_right", half + half, half),
+                      {gradient, activated.value}, {right});
+    const Value gate = tape_.MakeScratch(half);
+    tape_.RunBackward(Small("mlp.experts.act_fn.dgrad", half + half, half), {left, both.value},
+                      {gate});
+    const Value joined = tape_.MakeGradient(both.value);
+    tape_.RunBackward(Small("mlp.experts.halves.dgrad", half + half, half + half), {gate, right},
+                      {joined});
+    tape_.Deliver(both.value, joined);
+  });
+  return product;
+}
+
+Operand MixtureOperators::AddUpSorted(const Operand& made, Value order, const Operand& x) {
+  const Bytes rows = operators_.Size(made), out = operators_.Size(x);
+  const Bytes weights = operators_.BytesOfElements(made.tokens);
+  const Operand y = operators_.Make("mlp.experts output", width_, tokens_);
+  const Value weighed = tape_.Make("weighted rows", rows), back = tape_.Make("rows back", rows);
+  tape_.Keep(made.value);
+  tape_.Run(Small("mlp.experts.weigh", rows + weights, rows), {made.value, probabilities_},
+            {weighed});
+  tape_.Run(Small("mlp.experts.order", rows, rows), {weighed, order}, {back});
+  tape_.Run(operators_.Memory("mlp.experts.sum", made.tokens * width_, rows, out), {back},
+            {y.value});
+  tape_.OnBackward([=, this] {
+    const Value spread = tape_.MakeScratch(rows);
+    tape_.RunBackward(Small("mlp.experts.order.zeros", Bytes(), rows), {}, {spread});
+    Repeat(false, kPutKernels,
+           Small("mlp.experts.order.dgrad", Bytes(out.count() / kPutKernels),
+                 Bytes(rows.count() / kPutKernels)),
+           {tape_.GradientOf(y.value), order}, {spread});
+    const Value dy = tape_.MakeGradient(made.value);
+    tape_.RunBackward(Small("mlp.experts.weigh.dgrad", rows + weights, rows),
+                      {spread, probabilities_}, {dy});
+    const Value products = tape_.MakeScratch(rows);
+    tape_.RunBackward(Small("mlp.experts.weigh.product", rows + rows, rows), {spread, made.value},
+                      {products});
+    const Value dp = tape_.MakeGradient(probabilities_);
+    tape_.RunBackward(operators_.Memory("mlp.experts.weights.grad", made.tokens * width_, rows,
+                                        Bytes(tokens_ * experts_.count * kFp32Size)),
+                      {products}, {dp});
+    tape_.Deliver(probabilities_, dp);
+    tape_.Deliver(made.value, dy);
+  });
+  return y;
+}
+
+// Expert by expert: the tokens that chose it, which the host waits for, their rows, three products
+// with what lies between, and the sum.
+Operand MixtureOperators::RunLoop(const Operand& x) {
+  const std::int64_t experts = experts_.count, count = sent_rows();
+  const std::int64_t inner = modules_.gate_up.out / 2;
+  const std::int64_t each = (count + experts - 1) / experts;
+  const auto part = [&](const Bytes& bytes) { return Bytes(bytes.count() / experts); };
+  const Bytes rows = RowBytes(each), halves = operators_.BytesOfElements(each * inner);
+  const Bytes mask = part(Bytes(tokens_ * experts * experts_.per_token * kMaskSize));
+  const Bytes places(2 * each * kIndexSize);
+  const std::vector<int> parameters = ParametersOfExperts();
+  LoopValues loop;
+  loop.places = tape_.Make("places of chosen tokens", Bytes(2 * count * kIndexSize));
+  loop.rows = tape_.Make("rows of experts", RowBytes(count));
+  const Bytes half = operators_.BytesOfElements(count * inner);
+  loop.gate = tape_.Make("mlp.experts.gate_proj output", half);
+  loop.up = tape_.Make("mlp.experts.up_proj output", half);
+  loop.activated = tape_.Make("mlp.experts.act_fn output", half);
+  loop.product = tape_.Make("mlp.experts.product output", half);
+  loop.made = tape_.Make("mlp.experts.down_proj output", RowBytes(count));
+  for (const Value value :
+       {loop.places, loop.rows, loop.gate, loop.up, loop.activated, loop.product, loop.made}) {
+    tape_.Keep(value);
+  }
+  const Operand y = operators_.Make("mlp.experts output", width_, tokens_);
+  tape_.Run(Small("mlp.experts.zeros", Bytes(), operators_.Size(x)), {}, {y.value});
+  const Value weighed = tape_.Make("weighted rows of an expert", rows);
+  const auto multiply = [&](const char* name, std::int64_t out, std::int64_t in, Value from,
+                            Value to) {
+    tape_.Run(ExpertProduct(name, each, out, in, ProductLayout::kForward), {from}, {to},
+              parameters);
+  };
+  for (std::int64_t expert = 0; expert < experts; ++expert) {
+    const Value counted = tape_.Make("counts on the host", Bytes());
+    Repeat(true, kCountKernels, Small("mlp.experts.where.count", mask, Bytes(kIndexSize)), {map_},
+           {counted});
+    tape_.AwaitOnHost(counted);
+    tape_.Run(Small("mlp.experts.where", mask, places), {map_}, {loop.places});
+    tape_.Run(Small("mlp.experts.gather", rows, rows), {x.value, loop.places}, {loop.rows});
+    multiply("mlp.experts.gate_proj", inner, width_, loop.rows, loop.gate);
+    tape_.Run(Small("mlp.experts.act_fn", halves, halves), {loop.gate}, {loop.activated});
+    multiply("mlp.experts.up_proj", inner, width_, loop.rows, loop.up);
+    tape_.Run(Small("mlp.experts.product", halves + halves, halves), {loop.activated, loop.up},
+              {loop.product});
+    multiply("mlp.experts.down_proj", width_, inner, loop.product, loop.made);
+    tape_.Run(Small("mlp.experts.weights", places, places), {probabilities_, loop.places},
+              {weighed});
+    tape_.Run(Small("mlp.experts.weigh", rows, rows), {loop.made}, {weighed});
+    tape_.Run(operators_.Memory("mlp.experts.index_add", each * width_, rows + rows, rows),
+              {weighed, loop.places}, {y.value});
+  }
+  tape_.OnBackward([=, this] { RunLoopBackward(x, y, loop); });
+  return y;
+}
+
+// The gradient of gathered rows is a tensor of all tokens for each expert, added to the others'.
+void MixtureOperators::RunLoopBackward(const Operand& x, const Operand& y, const LoopValues& loop) {
+  const std::int64_t experts = experts_.count;
+  const std::int64_t inner = modules_.gate_up.out / 2;
+  const std::int64_t each = (sent_rows() + experts - 1) / experts;
+  const Bytes rows = RowBytes(each), half = operators_.BytesOfElements(each * inner);
+  const Bytes all = operators_.Size(x), weights(tokens_ * experts_.per_token * kFp32Size);
+  const std::vector<int> parameters = ParametersOfExperts();
+  const bool trained = modules_.gate_up.parameters.weight >= 0;
+  const Value dx = tape_.MakeGradient(x.value), dp = tape_.MakeGradient(probabilities_);
+  const Value spread = tape_.MakeScratch(rows), dy = tape_.MakeScratch(rows);
+  const Value left = tape_.MakeScratch(half), right = tape_.MakeScratch(half);
+  const Value gate = tape_.MakeScratch(half), inside = tape_.MakeScratch(half);
+  const Value row_gradient = tape_.MakeScratch(rows), other = tape_.MakeScratch(rows);
+  const Value of_all = tape_.MakeScratch(all), of_weights = tape_.MakeScratch(weights);
+  const auto run = [&](const char* name, Bytes read, Bytes written, const Pieces& from, Value to) {
+    tape_.RunBackward(Small(name, read, written), from, {to});
+  };
+  const auto multiply = [&](const std::string& name, std::int64_t out, std::int64_t in,
+                            Value gradient, Value kept, Value to, const ModulePositions& positions,
+                            bool last) {
+    tape_.RunBackward(ExpertProduct(name + ".dgrad", each, in, out, ProductLayout::kInputGradient),
+                      {gradient}, {to}, {}, parameters);
+    if (!trained) return;
+    tape_.RunBackward(ExpertProduct(name + ".wgrad", out, in, each, ProductLayout::kWeightGradient),
+                      {gradient, kept}, {}, last ? positions.all() : std::vector<int>(),
+                      parameters);
+  };
+  for (std::int64_t expert = experts; expert-- > 0;) {
+    const bool last = expert == 0;
+    run("mlp.experts.index_add.dgrad", rows, rows, {tape_.GradientOf(y.value), loop.places},
+        spread);
+    run("mlp.experts.weigh.dgrad", rows, rows, {spread, probabilities_}, dy);
+    run("mlp.experts.weigh.product", rows + rows, rows, {spread, loop.made}, other);
+    run("mlp.experts.weights.sum", rows, Bytes(each * kFp32Size), {other}, of_weights);
+    run("mlp.experts.weights.zeros", Bytes(), weights, {}, of_weights);
+    Repeat(false, kPutKernels, Small("mlp.experts.weights.grad", weights, weights), {of_weights},
+           {dp});
+    multiply("mlp.experts.down_proj", width_, inner, dy, loop.product, inside,
+             modules_.down.parameters, last);
+    run("mlp.experts.product.dgrad_left", half + half, half, {inside, loop.up}, left);
+    run("mlp.experts.product.dgrad_right", half + half, half, {inside, loop.activated}, right);
+    multiply("mlp.experts.up_proj", inner, width_, right, loop.rows, row_gradient,
+             modules_.gate_up.parameters, false);
+    run("mlp.experts.act_fn.dgrad", half + half, half, {left, loop.gate}, gate);
+    multiply("mlp.experts.gate_proj", inner, width_, gate, loop.rows, other,
+             modules_.gate_up.parameters, last);
+    run("mlp.experts.rows.sum", rows + rows, rows, {other}, row_gradient);
+    run("mlp.experts.gather.zeros", Bytes(), all, {}, of_all);
+    Repeat(false, kPutKernels,
+           Small("mlp.experts.gather.dgrad", Bytes(rows.count() / kPutKernels),
+                 Bytes(rows.count() / kPutKernels)),
+           {row_gradient, loop.places}, {of_all});
+    run("mlp.experts.gradients.sum", all + all, all, {of_all}, dx);
+  }
+  tape_.Deliver(probabilities_, dp);
+  tape_.Deliver(x.value, dx);
+}
+
+}  // namespace stepcast::model

@@ -1,0 +1,223 @@
+// Optimizers: which framework has which, and what each needs.
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/plan/framework_style.h"
+#include "src/plan/legality_rules.h"
+
+namespace stepcast::plan {
+namespace {
+
+constexpr const char* kOptimizer = "training.optimizer";
+constexpr const char* kCode = "plan.optimizer-not-of-framework";
+
+class OptimizerRules : public Rules {
+ public:
+  using Rules::Rules;
+
+  void Check() {
+    CheckInBackward();
+    if (!request_.optimizer) return;
+    switch (*request_.optimizer) {
+      case Optimizer::kAdamW:
+      case Optimizer::kSgd:
+        return;
+      case Optimizer::kLamb:
+        return CheckLamb();
+      case Optimizer::kAdamW8bit:
+        CheckAdamW8bit();
+        break;
+      case Optimizer::kLion:
+      case Optimizer::kAdafactor:
+        CheckLionAndAdafactor();
+        break;
+      case Optimizer::kMuon:
+        CheckMuon();
+        break;
+    }
+    CheckKernels();
+    CheckHost();
+    CheckStates();
+  }
+
+ private:
+  // torchtune/training/memory.py, torchtitan/components/optimizer.py: the step is a hook of each
+  // parameter, of which no other gradient is there.
+  void CheckInBackward() {
+    if (!request_.optimizer_in_backward.value_or(false)) return;
+    const auto refuse = [&](const char* key, std::string rule, const char* hint) {
+      Add(key, "plan.optimizer-in-backward", std::move(rule), hint);
+    };
+    if (request_.framework && !StyleOf(*request_.framework).optimizer_in_backward) {
+      refuse(
+          "training.optimizer_in_backward",
+          fmt::format("updates in backward are modelled as hooks of fsdp2's parameters: framework "
+                      "is {}",
+                      plan::Name(*request_.framework)),
+          "write framework: fsdp2, which may have one rank, or leave it out");
+    }
+    if (request_.precision == DataType::kFp16) {
+      refuse("training.precision",
+             "gradients of fp16 are looked through for infinities before any parameter is updated: "
+             "optimizer_in_backward is true",
+             "write precision: bf16, or optimizer_in_backward: false");
+    }
+    if (request_.gradient_clipping) {
+      refuse("training.gradient_clipping",
+             "the norm of all gradients is not known when the first parameter is updated: "
+             "optimizer_in_backward is true",
+             "leave gradient_clipping out, or write optimizer_in_backward: false");
+    }
+    if (request_.gradient_accumulation.value_or(1) > 1) {
+      refuse(
+          "training.gradient_accumulation",
+          fmt::format("each backward updates the parameters where optimizer_in_backward is true, "
+                      "and gradient_accumulation is {}",
+                      *request_.gradient_accumulation),
+          "write gradient_accumulation: 1, or optimizer_in_backward: false");
+    }
+    if (request_.pipeline.value_or(1) > 1) {
+      refuse("parallelism.pipeline",
+             "torchtitan does not update in the backward of pipelines: optimizer_in_backward is "
+             "true",
+             "write pipeline: 1, or optimizer_in_backward: false");
+    }
+    if (request_.cpu_offload.value_or(false)) {
+      refuse("data_parallel.cpu_offload",
+             "updates of the host in backward are not modelled: optimizer_in_backward is true",
+             "write cpu_offload: false, or optimizer_in_backward: false");
+    }
+    if (request_.optimizer == Optimizer::kMuon) {
+      refuse("training.optimizer",
+             "torchtitan's Muon does not update in backward: optimizer_in_backward is true",
+             "write optimizer: adamw, or optimizer_in_backward: false");
+    }
+  }
+
+  const char* name() const { return plan::Name(*request_.optimizer); }
+
+  void Refuse(const char* key, std::string rule, std::string hint) {
+    Add(key, kCode, std::move(rule), std::move(hint));
+  }
+  void RefuseFramework(const char* rule, const std::string& frameworks) {
+    Refuse(kOptimizer, fmt::format("{}: framework is {}", rule, plan::Name(*request_.framework)),
+           fmt::format("write framework: {}, or optimizer: adamw", frameworks));
+  }
+
+  // Its rates need the norm of each tensor, which no rank has where tensors are divided.
+  void CheckLamb() {
+    if (request_.framework && !StyleOf(*request_.framework).lamb) {
+      Refuse(kOptimizer,
+             fmt::format("LAMB is modelled as Apex's FusedLAMB beside ddp, framework is {}",
+                         plan::Name(*request_.framework)),
+             "write framework: ddp or reference, or optimizer: adamw");
+    } else if (request_.zero_stage.value_or(0) > 0) {
+      Refuse(kOptimizer,
+             fmt::format("LAMB needs the norms of whole tensors, and zero_stage is {}",
+                         *request_.zero_stage),
+             "write zero_stage: 0, or optimizer: adamw");
+    }
+    if (request_.tensor.value_or(1) > 1) {
+      Refuse(kOptimizer,
+             fmt::format("LAMB needs the norms of whole tensors, and parallelism.tensor is {}",
+                         *request_.tensor),
+             "write tensor: 1, or optimizer: adamw");
+    }
+    if (request_.optimizer_implementation &&
+        *request_.optimizer_implementation != OptimizerImplementation::kFused) {
+      Refuse("training.optimizer_implementation",
+             fmt::format("LAMB is Apex's, of a few kernels over all tensors, and "
+                         "optimizer_implementation is {}",
+                         plan::Name(*request_.optimizer_implementation)),
+             "leave it out, or write optimizer: adamw");
+    }
+  }
+
+  void CheckAdamW8bit() {
+    if (request_.framework && !StyleOf(*request_.framework).adamw_8bit) {
+      RefuseFramework("AdamW of 8 bits is bitsandbytes' or torchao's, beside PyTorch's modules",
+                      FrameworksWith(&FrameworkStyle::adamw_8bit));
+    }
+  }
+
+  // Adafactor's means and norms of DTensors are collectives of each tensor.
+  void CheckLionAndAdafactor() {
+    if (!request_.framework || StyleOf(*request_.framework).lion_and_adafactor) return;
+    const bool lion = request_.optimizer == Optimizer::kLion;
+    const char* const rule =
+        !lion ? "Adafactor is modelled as transformers', over whole or flat parameters"
+        : StyleOf(*request_.framework).distributed_tensors
+            ? "Lion is bitsandbytes', whose kernels cannot read DTensors"
+            : "Lion is modelled as bitsandbytes', beside PyTorch's modules";
+    RefuseFramework(rule, FrameworksWith(&FrameworkStyle::lion_and_adafactor));
+  }
+
+  // What each of those that have it needs is a rule of its own (frameworks/).
+  void CheckMuon() {
+    if (!request_.framework) return;
+    const FrameworkStyle& style = StyleOf(*request_.framework);
+    if (style.muon != MuonKernels::kNone) return;
+    RefuseFramework(style.flattens
+                        ? "Muon multiplies matrices, and the optimizer has flat parameters"
+                        : "Muon is modelled as torch.optim's, Dion's and Megatron-LM's",
+                    "ddp, fsdp2 or megatron");
+  }
+
+  void CheckKernels() {
+    if (!HasOwnKernels(*request_.optimizer) || !request_.optimizer_implementation) return;
+    Refuse("training.optimizer_implementation",
+           fmt::format("{} has kernels of its own, tensor by tensor, and optimizer_implementation "
+                       "is {}",
+                       name(), plan::Name(*request_.optimizer_implementation)),
+           "leave it out, or write optimizer: adamw");
+  }
+
+  void CheckHost() {
+    const auto refuse = [&](const char* key, const char* off) {
+      Refuse(key, fmt::format("{} updates on the device, and {} is on", name(), key),
+             fmt::format("write {}, or optimizer: adamw", off));
+    };
+    if (request_.cpu_offload.value_or(false)) {
+      refuse("data_parallel.cpu_offload", "cpu_offload: false");
+    }
+    if (request_.optimizer_cpu_offload.value_or(false)) {
+      refuse("data_parallel.optimizer_cpu_offload", "optimizer_cpu_offload: false");
+    }
+    if (request_.deepspeed && request_.deepspeed->offload_optimizer.value_or(
+                                  OffloadDevice::kNone) != OffloadDevice::kNone) {
+      refuse("data_parallel.deepspeed.offload_optimizer", "offload_optimizer: none");
+    }
+  }
+
+  // What wrappers around PyTorch's optimizers keep is not modelled for these.
+  void CheckStates() {
+    const bool pytorch = request_.framework && TraitsOf(*request_.framework).of_pytorch;
+    if (pytorch && request_.master_weights.value_or(MasterWeights::kNone) != MasterWeights::kNone) {
+      Refuse("training.master_weights",
+             fmt::format("{} keeps no master weights, and master_weights is {}", name(),
+                         plan::Name(*request_.master_weights)),
+             "write master_weights: none, or leave it out");
+    }
+    const DataType type = OptimizerStatesOf(request_).type;
+    Request without = request_;
+    without.optimizer_state_dtype.reset();
+    const DataType own = OptimizerStatesOf(without).type;
+    if (type != own) {
+      Refuse("training.optimizer_state_dtype",
+             fmt::format("{} chooses the type of its moments, {}, and optimizer_state_dtype is {}",
+                         name(), Name(own), Name(type)),
+             "leave it out");
+    }
+  }
+};
+
+}  // namespace
+
+void CheckOptimizer(const Request& request, const Facts& facts,
+                    std::vector<Violation>& violations) {
+  OptimizerRules(request, facts, violations).Check();
+}
+
+}  // namespace stepcast::plan
