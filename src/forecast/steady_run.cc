@@ -14,16 +14,45 @@ namespace {
 constexpr int kFirstSteps = 4;
 constexpr int kMostSteps = 64;
 
-// Intervals are exact unless operations share rates; then they may differ by rounding.
+// Times are exact unless operations share rates; then they may differ by rounding.
+constexpr std::int64_t kRounding = 10'000;  // picoseconds
+
 bool Same(Time a, Time b) {
   const std::int64_t difference = std::abs((a - b).picoseconds());
-  return difference <= 10'000 && difference <= a.picoseconds() / 1'000'000;
+  return difference <= kRounding && difference <= a.picoseconds() / 1'000'000;
 }
 
 bool Settled(const std::vector<Time>& ends) {
   const std::size_t n = ends.size() - 1;
   return Same(ends[n - 1] - ends[n - 2], ends[n - 2] - ends[n - 3]) ||
          ends[n - 1] - ends[n - 2] == ends[n - 2] - ends[n - 3];
+}
+
+// When memory changes in a step, as seen from its end.
+std::vector<Time> MemoryChanges(const program::Timeline& timeline, std::uint32_t step) {
+  std::vector<Time> changes;
+  const auto is_before = [](const program::MemoryRecord& record, std::uint32_t other) {
+    return record.step < other;
+  };
+  for (auto record =
+           std::lower_bound(timeline.memory.begin(), timeline.memory.end(), step, is_before);
+       record != timeline.memory.end() && record->step == step; ++record) {
+    changes.push_back(record->time - timeline.step_ends[step]);
+  }
+  return changes;
+}
+
+// Whether hosts are as far ahead in a step as in the one before it. One whose launches take no time
+// is ahead by as many steps as are run: nothing settles there.
+bool HostsSettled(const SimulatedRanks& ranks, const SteadyRun& run, std::uint32_t step) {
+  return std::all_of(ranks.shown.begin(), ranks.shown.end(), [&](const auto& shown) {
+    if (ranks.classes[shown.index].prices->issue_kernel == Time()) return true;
+    const program::Timeline& timeline = run.timelines[shown.index];
+    const std::vector<Time> before = MemoryChanges(timeline, step - 1);
+    const std::vector<Time> after = MemoryChanges(timeline, step);
+    return std::equal(before.begin(), before.end(), after.begin(), after.end(),
+                      [](Time a, Time b) { return std::abs((a - b).picoseconds()) <= kRounding; });
+  });
 }
 
 // Which of the steps are described is left open. `again`: the simulator's last run was of them,
@@ -49,11 +78,12 @@ SteadyRun RunSteps(simulate::Simulator& simulator, const SimulatedRanks& ranks,
 int FirstSteps(bool barrier) { return barrier ? 2 : kFirstSteps; }
 
 SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks& ranks,
-                           bool barrier, simulate::Recording recording, Extent extent, bool again) {
-  for (int steps = FirstSteps(barrier);; steps *= 2) {
+                           const Steadiness& wanted, simulate::Recording recording, Extent extent,
+                           bool again) {
+  for (int steps = FirstSteps(wanted.barrier);; steps *= 2) {
     SteadyRun run = RunSteps(simulator, ranks,
                              {.steps = steps,
-                              .barrier = barrier,
+                              .barrier = wanted.barrier,
                               .recording = recording,
                               .until_repetition = extent != Extent::kWhole,
                               .late_start = extent == Extent::kLateStart},
@@ -63,11 +93,15 @@ SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks&
     const auto last = static_cast<std::uint32_t>(steps - 2);
     run.steady = {.last = last, .count = 1};
     // Between barriers every step after the first is alike.
-    if (barrier) {
+    if (wanted.barrier) {
       run.steady.last = 1;
       return run;
     }
     if (const simulate::Repetition* repetition = simulator.repetition()) {
+      // Of a host that runs ahead further in each step it takes all steps to see how far.
+      if (wanted.hosts && !repetition->host) {
+        return RunToSteadyState(simulator, ranks, wanted, recording, Extent::kWhole, again);
+      }
       run.steady = {.last = static_cast<std::uint32_t>(repetition->step),
                     .count = 1,
                     .start = repetition->start};
@@ -75,13 +109,12 @@ SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks&
     }
     // Steps that never repeat differ with where the first one began.
     if (extent == Extent::kLateStart) {
-      return RunToSteadyState(simulator, ranks, barrier, recording, Extent::kUntilRepetition,
-                              again);
+      return RunToSteadyState(simulator, ranks, wanted, recording, Extent::kUntilRepetition, again);
     }
-    if (Settled(run.ends)) return run;
-    // A cycle of several steps: its mean.
+    const bool settled = Settled(run.ends);
+    if (settled && (!wanted.hosts || HostsSettled(ranks, run, last))) return run;
     if (steps >= kMostSteps) {
-      run.steady.count = last / 2;
+      if (!settled) run.steady.count = last / 2;  // a cycle of several steps: its mean
       return run;
     }
   }

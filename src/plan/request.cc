@@ -203,13 +203,21 @@ std::int64_t MegatronBucketElements(std::int64_t ranks) {
   return std::max<std::int64_t>(40'000'000, 1'000'000 * ranks);
 }
 
+// Stage 2 of reference keeps no full gradients from one micro-batch to the next. In one bucket they
+// would be there, all of them, beside the shards of those before.
+bool ReducesEachMicroBatch(const Training& training, const DataParallel& data_parallel) {
+  return data_parallel.zero_stage == 2 && training.gradient_accumulation > 1 &&
+         !data_parallel.accumulate_unsharded;
+}
+
 void CompleteBuckets(const Request& request, const Training& training, std::int64_t data,
                      DataParallel& data_parallel) {
   const Bytes* given = request.bucket_size ? std::get_if<Bytes>(&*request.bucket_size) : nullptr;
   if (data_parallel.framework == Framework::kReference) {
     if (given != nullptr) {
       data_parallel.bucket_size = *given;
-    } else if (data_parallel.overlap && data_parallel.zero_stage <= 2) {
+    } else if (data_parallel.zero_stage <= 2 &&
+               (data_parallel.overlap || ReducesEachMicroBatch(training, data_parallel))) {
       data_parallel.bucket_size = kDefaultBucket;
     }
     data_parallel.first_bucket_size =

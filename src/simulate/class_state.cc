@@ -75,6 +75,12 @@ void ClassRun::TakeState(Time now, std::uint32_t passes_ended, State& state) {
                      ended * compiled_->step_collectives[c]);
   }
 
+  // What the host has issued of the next step is recorded, with changes of memory, although no
+  // stream may have anything of it before it.
+  if (records_operations_) {
+    first_span = std::min<std::size_t>(
+        first_span, compiled_->prologue_spans + (passes_ended - 1) * step_spans_);
+  }
   std::vector<std::int64_t>& host = state.host;
   host.clear();
   host.push_back(static_cast<std::int64_t>(host_pass_) - ended);
