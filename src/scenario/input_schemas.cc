@@ -50,9 +50,10 @@ void AddModel(Schema& schema) {
 
 void AddTopology(Schema& schema) {
   Schema& nodes = schema.AddOther();
-  LetAsk(ReadTopology, nodes,
-         {"fabric: {kind: one-switch}", "fabric: {kind: rail-optimised}",
-          "fabric: {kind: fat-tree}", "node: {host: {speed: 1}}", "kind: nodes"});
+  LetAsk(
+      ReadTopology, nodes,
+      {"{kind: nodes, fabric: {kind: one-switch}}", "{kind: nodes, fabric: {kind: rail-optimised}}",
+       "{kind: nodes, fabric: {kind: fat-tree}}", "{kind: nodes, node: {host: {speed: 1}}}"});
   nodes.At("kind").TakeOnly({.kind = Kind::kWord, .words = {"nodes"}});
   Schema& flat = schema.AddOther();
   LetAsk(ReadTopology, flat, {"kind: flat", "{kind: flat, gpu: h100-sxm}"});
