@@ -82,7 +82,7 @@ BytesByCategory OfStage(const scenario::Scenario& scenario,
   const plan::Training& training = scenario.plan.training;
   const int stage = scenario.plan.data_parallel.zero_stage;
   const std::int64_t shards = plan::ShardRanks(scenario.plan);
-  const lowering::ParameterShares parameters(scenario.plan, pipeline.model());
+  const lowering::ParameterShares parameters(scenario.plan, lowering::ElementsOf(pipeline.model()));
   const auto sharded_from = [&](int first_stage, std::int64_t bytes_per_parameter) {
     return stage >= first_stage ? parameters.Sharded(bytes_per_parameter)
                                 : parameters.Whole(bytes_per_parameter);

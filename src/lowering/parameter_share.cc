@@ -7,15 +7,23 @@
 
 namespace stepcast::lowering {
 
-ParameterShares::ParameterShares(const plan::Plan& plan, const model::Model& stage) {
-  const parallel::Grids grids = plan::GridsOf(plan);
-  for (const model::ParameterGroup group : model::kParameterGroups) {
-    shares_[static_cast<std::size_t>(group)].ranks = grids.Degree(plan::AxesOf(group).states);
+GroupElements ElementsOf(const model::Model& model) {
+  GroupElements elements{};
+  for (const model::Tensor& tensor : model.tensors) {
+    elements[static_cast<std::size_t>(tensor.group)] += tensor.elements;
   }
+  return elements;
+}
+
+ParameterShares::ParameterShares(const plan::Plan& plan, const GroupElements& of_stage) {
+  const parallel::Grids grids = plan::GridsOf(plan);
   const bool apart = plan::HasExpertGroup(plan);
-  for (const model::Tensor& tensor : stage.tensors) {
-    const auto group = apart ? tensor.group : model::ParameterGroup::kDense;
-    shares_[static_cast<std::size_t>(group)].elements += tensor.elements;
+  for (const model::ParameterGroup group : model::kParameterGroups) {
+    const auto own = static_cast<std::size_t>(group);
+    shares_[own].ranks = grids.Degree(plan::AxesOf(group).states);
+    const auto stands_with =
+        static_cast<std::size_t>(apart ? group : model::ParameterGroup::kDense);
+    shares_[stands_with].elements += of_stage[own];
   }
 }
 

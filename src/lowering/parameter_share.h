@@ -16,12 +16,16 @@ struct ParameterShare {
   std::int64_t ranks = 1;
 };
 
+// Elements of a model's tensors by model::ParameterGroup.
+using GroupElements = std::array<std::int64_t, 2>;
+GroupElements ElementsOf(const model::Model& model);
+
 // By model::ParameterGroup. A model without experts, or whose experts stand on the same ranks as
 // everything else, has dense parameters alone.
 class ParameterShares {
  public:
-  // `stage`: what a rank has of the model.
-  ParameterShares(const plan::Plan& plan, const model::Model& stage);
+  // `of_stage`: the elements of what a rank has of the model.
+  ParameterShares(const plan::Plan& plan, const GroupElements& of_stage);
 
   std::int64_t elements() const;  // of all groups
   // So many bytes a parameter, rounded up to whole bytes of a rank.

@@ -35,38 +35,45 @@ struct MicroBatch {
   Time kernels;  // all of the stage with most to do, each alone, one after the other
   struct Stage {
     Bytes activations;  // most that are alive at once, temporaries of backward included
-    lowering::ParameterShares parameters;  // that are trained
+    lowering::GroupElements parameters{};  // that are trained
     Bytes frozen;
   };
   std::vector<Stage> stages;      // of the pipeline
   std::vector<ChunkWork> chunks;  // likewise, in the order of the layers
 };
 
-// What MicroBatch depends on; shared inputs stand for themselves while the key holds them.
+// What MicroBatch depends on: nothing else of a scenario may come into it. Shared inputs stand for
+// themselves while the key holds them.
 struct WorkKey {
   std::shared_ptr<const model::Model> model;
   std::shared_ptr<const topology::Cluster> cluster;
   std::shared_ptr<const calibration::Calibration> calibration;
   model::WorkOptions options;
-  std::array<std::int64_t, 4> axes{};
-  bool textbook = false;
-  std::vector<std::int64_t> stage_layers{};
 
-  auto Tie() const {
-    return std::tie(model, cluster, calibration, options, axes, textbook, stage_layers);
-  }
+  auto Tie() const { return std::tie(model, cluster, calibration, options); }
   friend bool operator<(const WorkKey& a, const WorkKey& b) { return a.Tie() < b.Tie(); }
 };
 
+// And what has no order.
+struct WorkSettings {
+  plan::Training training;
+  plan::Parallelism parallelism;
+  plan::Software software;
+  Framework framework = Framework::kReference;
+  friend bool operator==(const WorkSettings&, const WorkSettings&) = default;
+};
+
 WorkKey KeyOf(const Scenario& scenario) {
-  const plan::Parallelism& axes = scenario.plan.parallelism;
-  return {scenario.model,
-          scenario.cluster,
-          scenario.calibration,
-          plan::WorkOptionsOf(scenario.plan),
-          {axes.data, axes.context, axes.pipeline, axes.virtual_stages},
-          plan::TraitsOf(scenario.plan.data_parallel.framework).textbook,
-          axes.stage_layers};
+  return {scenario.model, scenario.cluster, scenario.calibration,
+          plan::WorkOptionsOf(scenario.plan)};
+}
+
+WorkSettings SettingsOf(const Scenario& scenario) {
+  WorkSettings settings{scenario.plan.training, scenario.plan.parallelism, scenario.plan.software,
+                        scenario.plan.data_parallel.framework};
+  settings.training.gradient_accumulation = 1;  // of these a micro-batch knows nothing
+  settings.training.global_batch_size = 0;
+  return settings;
 }
 
 Result<MicroBatch> WorkOut(const Scenario& scenario) {
@@ -125,10 +132,10 @@ Result<MicroBatch> WorkOut(const Scenario& scenario) {
   for (int stage = 0; stage < stages; ++stage) {
     const lowering::PipelineStage part(scenario, schedule, stage);
     const std::vector<int> of_layers = part.WorkOfLayers(options);
-    MicroBatch::Stage& needs =
-        result.stages.emplace_back(MicroBatch::Stage{.activations = {},
-                                                     .parameters = {scenario.plan, part.model()},
-                                                     .frozen = model::FrozenBytes(part.model())});
+    MicroBatch::Stage& needs = result.stages.emplace_back(
+        MicroBatch::Stage{.activations = {},
+                          .parameters = lowering::ElementsOf(part.model()),
+                          .frozen = model::FrozenBytes(part.model())});
     Time own;
     for (const lowering::PipelineStage::Chunk& chunk : part.chunks()) {
       ChunkWork& does = result.chunks[static_cast<std::size_t>(chunk.number)];
@@ -215,10 +222,10 @@ Bytes Frozen(const Scenario& scenario, Bytes frozen) {
 // activations are alive, both.
 Bytes MemoryBeside(const Scenario& scenario, const MicroBatch::Stage& stage, Bytes activations,
                    bool keeps_gradients) {
-  const std::int64_t parameters = stage.parameters.elements();
-  const Bytes gradients = FullGradients(scenario, parameters);
-  const Bytes active = activations + GatheredParameters(scenario, parameters);
-  return States(scenario, stage.parameters) + Frozen(scenario, stage.frozen) +
+  const lowering::ParameterShares parameters(scenario.plan, stage.parameters);
+  const Bytes gradients = FullGradients(scenario, parameters.elements());
+  const Bytes active = activations + GatheredParameters(scenario, parameters.elements());
+  return States(scenario, parameters) + Frozen(scenario, stage.frozen) +
          (keeps_gradients ? gradients + active : std::max(gradients, active));
 }
 
@@ -242,8 +249,8 @@ void SayWhetherItFits(const Scenario& scenario, int communicators, Bound& bound)
 }  // namespace
 
 struct Bounds::Kept {
-  // By what is quick to compare, then by the training itself.
-  std::map<WorkKey, std::vector<std::pair<plan::Training, Result<MicroBatch>>>> works;
+  // By what is quick to compare, then by the settings themselves.
+  std::map<WorkKey, std::vector<std::pair<WorkSettings, Result<MicroBatch>>>> works;
   // Valid until the next call.
   Result<const MicroBatch*> WorkOf(const Scenario& scenario);
 };
@@ -258,13 +265,11 @@ Result<const MicroBatch*> Bounds::Kept::WorkOf(const Scenario& scenario) {
   // found again.
   constexpr std::size_t kMostKept = 4096;
   if (works.size() >= kMostKept) works.clear();
-  plan::Training training = scenario.plan.training;
-  training.gradient_accumulation = 1;  // of these a micro-batch knows nothing
-  training.global_batch_size = 0;
+  const WorkSettings settings = SettingsOf(scenario);
   auto& kept = works[KeyOf(scenario)];
   auto found = std::find_if(kept.begin(), kept.end(),
-                            [&](const auto& entry) { return entry.first == training; });
-  if (found == kept.end()) found = kept.emplace(kept.end(), training, WorkOut(scenario));
+                            [&](const auto& entry) { return entry.first == settings; });
+  if (found == kept.end()) found = kept.emplace(kept.end(), settings, WorkOut(scenario));
   if (!found->second) return tl::unexpected(found->second.error());
   return &*found->second;
 }

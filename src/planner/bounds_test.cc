@@ -3,6 +3,7 @@
 #include "src/planner/bounds.h"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -167,6 +168,12 @@ struct Tightness {
   double time = 0, memory = 0;  // sums of bound over forecast
 };
 
+bool Same(const Result<Bound>& a, const Result<Bound>& b) {
+  return a && b && a->step_time == b->step_time && a->memory == b->memory &&
+         a->needed == b->needed && a->fits == b->fits && a->fits_host == b->fits_host &&
+         a->over == b->over;
+}
+
 TEST(BoundsTest, NoForecastIsBetter) {
   scenario::InputCache cache;
   Bounds bounds;
@@ -178,6 +185,9 @@ TEST(BoundsTest, NoForecastIsBetter) {
     if (!scenario) return;  // not a plan that can exist
     const auto kernels = bounds.OfKernels(*scenario);
     const auto program = bounds.OfProgram(*scenario);
+    // What was looked at before changes nothing.
+    RC_ASSERT(Same(kernels, Bounds().OfKernels(*scenario)));
+    RC_ASSERT(Same(program, Bounds().OfProgram(*scenario)));
     const auto forecast = forecaster.Evaluate(*scenario);
     RC_ASSERT(kernels.has_value());
     RC_ASSERT(program.has_value());
@@ -209,6 +219,26 @@ TEST(BoundsTest, NoForecastIsBetter) {
   EXPECT_GE(tightness.plans, 50);
   EXPECT_GE(tightness.time / tightness.plans, 0.9);
   EXPECT_GE(tightness.memory / tightness.plans, 0.85);
+}
+
+// A plan whose states are shared out among others than those of the plan before it, all else the
+// same; and one whose stages have other chunks.
+TEST(BoundsTest, WhatIsKeptOfOnePlanIsNotTakenForAnother) {
+  scenario::InputCache cache;
+  Bounds bounds;
+  for (const char* set : {"data_parallel.shard_group_size=2", "data_parallel.shard_group_size=8",
+                          "parallelism.schedule=1f1b", "parallelism.schedule=zb_v"}) {
+    std::vector<std::string> all = {"data_parallel.framework=megatron", "cluster.nodes=2",
+                                    "data_parallel.zero_stage=1", "parallelism.tensor=2", set};
+    if (std::string_view(set).starts_with("parallelism")) {
+      all = {"data_parallel.framework=fsdp2", "data_parallel.zero_stage=3",
+             "parallelism.pipeline=2", "training.gradient_accumulation=8", set};
+    }
+    const auto scenario = scenario::LoadText(kDecoder, "test", all, cache);
+    ASSERT_TRUE(scenario.has_value()) << set << scenario.error().front().message;
+    EXPECT_TRUE(Same(bounds.OfKernels(*scenario), Bounds().OfKernels(*scenario))) << set;
+    EXPECT_TRUE(Same(bounds.OfProgram(*scenario), Bounds().OfProgram(*scenario))) << set;
+  }
 }
 
 // What the search leaves out as the same (plan_problem.cc): FSDP that puts off to the end of a step
