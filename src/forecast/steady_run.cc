@@ -86,9 +86,11 @@ SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks&
                               .barrier = wanted.barrier,
                               .recording = recording,
                               .until_repetition = extent != Extent::kWhole,
+                              .hosts_repeat = wanted.hosts,
                               .late_start = extent == Extent::kLateStart},
                              again);
     run.extent = extent;
+    run.hosts = wanted.hosts;
     again = true;
     const auto last = static_cast<std::uint32_t>(steps - 2);
     run.steady = {.last = last, .count = 1};
@@ -135,10 +137,12 @@ SteadyRun RunAgain(simulate::Simulator& simulator, const SimulatedRanks& ranks, 
                             .barrier = barrier,
                             .recording = recording,
                             .until_repetition = repeats,
+                            .hosts_repeat = before.hosts,
                             .late_start = before.extent == Extent::kLateStart},
                            /*again=*/true);
   run.steady = steady;
   run.extent = before.extent;
+  run.hosts = before.hosts;
   return run;
 }
 

@@ -30,6 +30,7 @@ enum class Extent : std::uint8_t {
 struct SteadyRun {
   SteadyState steady{};
   Extent extent = Extent::kWhole;
+  bool hosts = false;                              // Steadiness::hosts
   std::span<const program::Timeline> timelines{};  // by class, until the simulator's next run
   std::vector<Time> ends{};  // of the steps: when the last of the shown classes ended
 };

@@ -75,9 +75,8 @@ void ClassRun::TakeState(Time now, std::uint32_t passes_ended, State& state) {
                      ended * compiled_->step_collectives[c]);
   }
 
-  // What the host has issued of the next step is recorded, with changes of memory, although no
-  // stream may have anything of it before it.
-  if (records_operations_) {
+  // What the host has issued of the next step, although all streams may be past it.
+  if (hosts_repeat_) {
     first_span = std::min<std::size_t>(
         first_span, compiled_->prologue_spans + (passes_ended - 1) * step_spans_);
   }
