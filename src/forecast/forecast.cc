@@ -415,7 +415,7 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, bool w
   SteadyRun run = RunToSteadyState(simulator, *ranks, {.barrier = barrier, .hosts = deferred},
                                    recording, Extent::kLateStart, false);
   memory::Steps steps = StepsOfMemory(run.steady);
-  if (simulator.repetition() != nullptr) {
+  if (run.steady.start) {  // it ended where steps repeat
     steps.described = static_cast<std::uint32_t>(run.ends.size()) - 2;
   }
 

@@ -13,13 +13,14 @@ namespace {
 // looked at: what overlaps the end of a step is the beginning of the next.
 constexpr int kFirstSteps = 4;
 constexpr int kMostSteps = 64;
+// A queue of launches is full after fewer steps than these, unless they are very short: a host that
+// is still further ahead in each of them is described as it is in the last.
+constexpr int kHostSteps = 16;
 
-// Times are exact unless operations share rates; then they may differ by rounding.
-constexpr std::int64_t kRounding = 10'000;  // picoseconds
-
+// Intervals are exact unless operations share rates; then they may differ by rounding.
 bool Same(Time a, Time b) {
   const std::int64_t difference = std::abs((a - b).picoseconds());
-  return difference <= kRounding && difference <= a.picoseconds() / 1'000'000;
+  return difference <= 10'000 && difference <= a.picoseconds() / 1'000'000;
 }
 
 bool Settled(const std::vector<Time>& ends) {
@@ -28,30 +29,11 @@ bool Settled(const std::vector<Time>& ends) {
          ends[n - 1] - ends[n - 2] == ends[n - 2] - ends[n - 3];
 }
 
-// When memory changes in a step, as seen from its end.
-std::vector<Time> MemoryChanges(const program::Timeline& timeline, std::uint32_t step) {
-  std::vector<Time> changes;
-  const auto is_before = [](const program::MemoryRecord& record, std::uint32_t other) {
-    return record.step < other;
-  };
-  for (auto record =
-           std::lower_bound(timeline.memory.begin(), timeline.memory.end(), step, is_before);
-       record != timeline.memory.end() && record->step == step; ++record) {
-    changes.push_back(record->time - timeline.step_ends[step]);
-  }
-  return changes;
-}
-
-// Whether hosts are as far ahead in a step as in the one before it. One whose launches take no time
-// is ahead by as many steps as are run: nothing settles there.
-bool HostsSettled(const SimulatedRanks& ranks, const SteadyRun& run, std::uint32_t step) {
-  return std::all_of(ranks.shown.begin(), ranks.shown.end(), [&](const auto& shown) {
-    if (ranks.classes[shown.index].prices->issue_kernel == Time()) return true;
-    const program::Timeline& timeline = run.timelines[shown.index];
-    const std::vector<Time> before = MemoryChanges(timeline, step - 1);
-    const std::vector<Time> after = MemoryChanges(timeline, step);
-    return std::equal(before.begin(), before.end(), after.begin(), after.end(),
-                      [](Time a, Time b) { return std::abs((a - b).picoseconds()) <= kRounding; });
+// Whether something holds hosts back: those whose launches take no time are ahead by as many steps
+// as are run.
+bool HostsAreBounded(const SimulatedRanks& ranks) {
+  return std::any_of(ranks.shown.begin(), ranks.shown.end(), [&](const auto& shown) {
+    return ranks.classes[shown.index].prices->issue_kernel > Time();
   });
 }
 
@@ -80,12 +62,15 @@ int FirstSteps(bool barrier) { return barrier ? 2 : kFirstSteps; }
 SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks& ranks,
                            const Steadiness& wanted, simulate::Recording recording, Extent extent,
                            bool again) {
+  const bool whole = extent == Extent::kWhole;
+  const bool bounded = wanted.hosts && HostsAreBounded(ranks);
   for (int steps = FirstSteps(wanted.barrier);; steps *= 2) {
     SteadyRun run = RunSteps(simulator, ranks,
                              {.steps = steps,
                               .barrier = wanted.barrier,
                               .recording = recording,
-                              .until_repetition = extent != Extent::kWhole,
+                              .until_repetition = !whole,
+                              .note_repetition = whole && bounded,
                               .hosts_repeat = wanted.hosts,
                               .late_start = extent == Extent::kLateStart},
                              again);
@@ -99,7 +84,12 @@ SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks&
       run.steady.last = 1;
       return run;
     }
-    if (const simulate::Repetition* repetition = simulator.repetition()) {
+    const simulate::Repetition* repetition = simulator.repetition();
+    if (repetition != nullptr && whole && repetition->host) {
+      run.steady.last = std::max<std::uint32_t>(kFirstSteps - 2, repetition->step);
+      return run;
+    }
+    if (repetition != nullptr && !whole) {
       // Of a host that runs ahead further in each step it takes all steps to see how far.
       if (wanted.hosts && !repetition->host) {
         return RunToSteadyState(simulator, ranks, wanted, recording, Extent::kWhole, again);
@@ -114,7 +104,7 @@ SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks&
       return RunToSteadyState(simulator, ranks, wanted, recording, Extent::kUntilRepetition, again);
     }
     const bool settled = Settled(run.ends);
-    if (settled && (!wanted.hosts || HostsSettled(ranks, run, last))) return run;
+    if (settled && (!bounded || steps >= kHostSteps)) return run;
     if (steps >= kMostSteps) {
       if (!settled) run.steady.count = last / 2;  // a cycle of several steps: its mean
       return run;

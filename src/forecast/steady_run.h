@@ -42,8 +42,7 @@ int FirstSteps(bool barrier);
 struct Steadiness {
   bool barrier = false;  // ranks wait for one another between steps
   // Hosts are as far ahead of their devices in one step as in the next, too: memory that is freed
-  // when a device is done (memory/deferred_frees.h) depends on it. A run that is not recorded shows
-  // it where it repeats (simulate::Repetition::host), any other by its changes of memory.
+  // when a device is done (memory/deferred_frees.h) depends on it.
   bool hosts = false;
 };
 

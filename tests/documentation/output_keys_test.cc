@@ -202,7 +202,9 @@ TEST(OutputKeysTest, ThoseOfPlanAreDocumented) {
 TEST(OutputKeysTest, ThoseOfSweepAreDocumented) {
   const Keys documented = Documented("Output of sweep", "row");
   const Answers answers =
-      AnswersOf({fmt::format("sweep {} --json --vary data_parallel.zero_stage=0,1", kScenario)});
+      AnswersOf({fmt::format("sweep {} --json --vary data_parallel.zero_stage=0,1", kScenario),
+                 "sweep scenarios/bucket-sweep/scenario.yaml --json "
+                 "--vary data_parallel.zero_stage=0,1"});
   EXPECT_EQ(Printed(answers), documented);
   ExpectSchema("sweep", answers);
   // A line of --jsonl is a row.
@@ -224,7 +226,9 @@ TEST(OutputKeysTest, ThoseOfSimulateAreDocumented) {
                   "--set data_parallel.zero_stage=3 --set training.sequence_length=64 "
                   "--set training.micro_batch_size=1",
                   kScenario),
-      // A pipeline, whose schedule parts the backward; a flat cluster, of no GPU type.
+      // The textbook on a flat cluster of no GPU type: nothing is said of ranges and of the MFU.
+      "simulate scenarios/bucket-sweep/scenario.yaml --json",
+      // A pipeline, whose schedule parts the backward.
       "simulate scenarios/pipeline-schedules/scenario.yaml --json "
       "--set parallelism.schedule=zb_h1",
       // Ranks that wait for a slow one.
@@ -274,7 +278,8 @@ TEST(OutputKeysTest, ThoseOfExplainAreDocumented) {
 
 TEST(OutputKeysTest, ThoseOfCollectiveAreDocumented) {
   // NCCL does not take what is fastest for some sizes, and does for others.
-  const Answers answers = AnswersOf({"collective scenarios/llama3-8b-fsdp/scenario.yaml --json"});
+  const Answers answers = AnswersOf({"collective scenarios/llama3-8b-fsdp/scenario.yaml --json",
+                                     "collective scenarios/bucket-sweep/scenario.yaml --json"});
   EXPECT_EQ(Printed(answers), Documented("Output of collective", "row"));
   ExpectSchema("collective", answers);
 }
