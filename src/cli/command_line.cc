@@ -22,6 +22,8 @@
 #include "src/cli/page_options.h"
 #include "src/cli/progress_line.h"
 #include "src/cli/schedule_options.h"
+#include "src/cli/schema_command.h"
+#include "src/cli/schema_options.h"
 #include "src/cli/search_options.h"
 #include "src/cli/serve_command.h"
 #include "src/cli/serve_options.h"
@@ -53,6 +55,7 @@ struct Request {
   ScenarioFiles files;  // of commands that forecast one plan
   InitOptions init;
   ListOptions list;
+  SchemaOptions schema;
   SimulateOptions simulate;
   bool timeline = false, no_timeline = false;  // of simulate; neither: if stdout is a terminal
   MemoryOptions memory;
@@ -94,6 +97,7 @@ void Describe(Command app, Request& request) {
   AddValidatePublished(app, request.validate_published);
   AddModel(app, request.model_import);
   AddTopology(app, request.topology_show, request.topology_import);
+  AddSchema(app, request.schema);
   AddServe(app);
   AddCompletion(app, request.completion);
   AddManual(app, request.manual);
@@ -166,6 +170,7 @@ Outcome RunCommandLine(std::vector<std::string> arguments, const HardwareAccess&
   if (command.empty()) return outcome;
   if (command == "init") return Init(request.init);
   if (command == "list") return List(request.list);
+  if (command == "schema") return PrintSchema(request.schema);
   if (command == "simulate") {
     std::optional<bool> forced;
     if (request.timeline || request.no_timeline) forced = request.timeline;

@@ -10,6 +10,7 @@
 #include "src/foreign/frameworks.h"
 #include "src/plan/data_parallel_settings.h"
 #include "src/plan/framework.h"
+#include "src/plan/mixture_settings.h"
 #include "src/plan/parallelism_settings.h"
 #include "src/plan/training_settings.h"
 #include "src/report/listing.h"
@@ -123,6 +124,7 @@ Listing Settings() {
   };
   add("training", plan::TrainingSettings());
   add("parallelism", plan::ParallelismSettings());
+  add("experts", plan::MixtureSettings());
   add("data_parallel", plan::DataParallelSettings());
   return listing;
 }

@@ -197,6 +197,7 @@ TEST(Fidelity, GpusRelayWhereNvlinkDoesNotJoinAll) {
        {std::pair(CollectiveKind::kAllToAll, 8), std::pair(CollectiveKind::kSendRecv, 8),
         std::pair(CollectiveKind::kScatter, 8), std::pair(CollectiveKind::kGather, 8),
         std::pair(CollectiveKind::kAllToAll, 5), std::pair(CollectiveKind::kAllReduce, 8),
+        std::pair(CollectiveKind::kAllReduce, 5), std::pair(CollectiveKind::kReduceScatter, 5),
         std::pair(CollectiveKind::kAllGather, 7)}) {
     const auto time = [&, op = op, ranks = ranks](const char* network) {
       const auto forecast = ForecastCollective(

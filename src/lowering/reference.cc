@@ -199,8 +199,12 @@ class Reference final : public ShardingStrategy {
       tied_buckets_.push_back(index);
     } else if (data_parallel_.overlap) {
       Reduce(index);
-    } else {
+    } else if (keeps_full_gradients_ || reduces_in_place_) {
       deferred_.push_back(index);
+    } else {
+      // Nothing is computed while gradients are reduced, and they are gone before more are there.
+      Reduce(index);
+      builder_.Wait(step_.compute(), bucket.reduced);
     }
   }
 

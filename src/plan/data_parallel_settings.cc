@@ -34,7 +34,8 @@ std::vector<DataParallelSetting> Rows() {
        .default_value =
            "megatron: the gradients of 40 million parameters, or of 1 "
            "million per rank if that is more; others 25 MiB; reference at stage 3: `unit`; "
-           "reference without overlap at stages 0 to 2: everything in one"},
+           "reference without overlap at stages 0 to 2: everything in one, but for stage 2 with "
+           "several micro-batches"},
       {.key = "first_bucket_size",
        .type = OwnNotation<&Given::first_bucket_size>(),
        .uses = {Of(kReference), Of(kDdp)},

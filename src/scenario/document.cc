@@ -47,6 +47,18 @@ bool IsScalar(const Node& node, std::string_view due, std::string_view example,
   return false;
 }
 
+// Where nothing stands.
+YamlTree Empty() {
+  YamlNode node;
+  node.position.file = std::make_shared<const std::string>();
+  return std::make_shared<const YamlNode>(std::move(node));
+}
+
+// Notes that a value of this kind is asked for.
+void Note(const Node& node, const SchemaValue& value) {
+  if (node.schema() != nullptr) node.schema()->Take(value);
+}
+
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 // Digits without a sign or leading zeros.
@@ -88,7 +100,8 @@ std::vector<Node> Node::items() const {
   if (kind() != NodeKind::kSequence) return nodes;
   nodes.reserve(tree_->items.size());
   for (std::size_t i = 0; i < tree_->items.size(); ++i) {
-    nodes.emplace_back(tree_->items[i], fmt::format("{}[{}]", path_, i));
+    nodes.emplace_back(tree_->items[i], fmt::format("{}[{}]", path_, i),
+                       schema_ == nullptr ? nullptr : &schema_->TakeItems());
   }
   return nodes;
 }
@@ -169,6 +182,7 @@ std::string IntegerHint(const Node& node, IntegerRange range) {
 
 std::optional<std::int64_t> ReadInteger(const Node& node, IntegerRange range,
                                         Diagnostics& diagnostics) {
+  Note(node, {.kind = SchemaValue::Kind::kInteger, .integers = range});
   if (node.kind() != NodeKind::kScalar) {
     Append(node, node.kind() == NodeKind::kNull ? "input.no-value" : "input.wrong-kind",
            fmt::format("{} needs an integer, not {}", Named(node), node.Described()),
@@ -211,6 +225,7 @@ std::optional<std::int64_t> ReadInteger(const Node& node, IntegerRange range,
 }
 
 std::optional<bool> ReadBoolean(const Node& node, Diagnostics& diagnostics) {
+  Note(node, {.kind = SchemaValue::Kind::kBoolean});
   if (!IsScalar(node, "true or false", "true", diagnostics)) return std::nullopt;
   if (!node.quoted() && node.scalar() == "true") return true;
   if (!node.quoted() && node.scalar() == "false") return false;
@@ -222,6 +237,7 @@ std::optional<bool> ReadBoolean(const Node& node, Diagnostics& diagnostics) {
 }
 
 std::optional<double> ReadDecimal(const Node& node, DecimalRange range, Diagnostics& diagnostics) {
+  Note(node, {.kind = SchemaValue::Kind::kDecimal, .decimals = range});
   if (!IsScalar(node, "a number", "0.5", diagnostics)) return std::nullopt;
   const std::string& text = node.scalar();
   std::string_view digits = text;
@@ -249,6 +265,7 @@ std::optional<double> ReadDecimal(const Node& node, DecimalRange range, Diagnost
 }
 
 std::optional<std::string> ReadText(const Node& node, Diagnostics& diagnostics) {
+  Note(node, {.kind = SchemaValue::Kind::kText});
   if (!IsScalar(node, "text", "a-name", diagnostics)) return std::nullopt;
   if (node.scalar().empty()) {
     Append(node, "input.no-value", fmt::format("{} must not be empty", Named(node)),
@@ -259,22 +276,26 @@ std::optional<std::string> ReadText(const Node& node, Diagnostics& diagnostics) 
 }
 
 std::optional<Bytes> ReadBytes(const Node& node, Zero zero, Diagnostics& diagnostics) {
+  Note(node, {.kind = SchemaValue::Kind::kBytes});
   return ReadQuantity(node, ParseBytes, "a number of bytes", "25 MiB",
                       Bytes(zero == Zero::kAllowed ? 0 : 1), kMostBytes, "1 EiB (2^60 B)",
                       diagnostics);
 }
 
 std::optional<Bandwidth> ReadBandwidth(const Node& node, Diagnostics& diagnostics) {
+  Note(node, {.kind = SchemaValue::Kind::kBandwidth});
   return ReadQuantity(node, ParseBandwidth, "a bandwidth", "25 GB/s", Bandwidth::BytesPerSecond(1),
                       Bandwidth::BytesPerSecond(kMostRate), "1000000 TB/s", diagnostics);
 }
 
 std::optional<Time> ReadTime(const Node& node, Zero zero, Diagnostics& diagnostics) {
+  Note(node, {.kind = SchemaValue::Kind::kTime});
   return ReadQuantity(node, ParseTime, "a time", "2.5 us",
                       Picoseconds(zero == Zero::kAllowed ? 0 : 1), kMostTime, "24 h", diagnostics);
 }
 
 std::optional<FlopRate> ReadFlopRate(const Node& node, Zero zero, Diagnostics& diagnostics) {
+  Note(node, {.kind = SchemaValue::Kind::kFlopRate});
   return ReadQuantity(node, ParseFlopRate, "a flop rate", "989 TFLOPS",
                       FlopRate::FlopsPerSecond(zero == Zero::kAllowed ? 0 : 1),
                       FlopRate::FlopsPerSecond(kMostRate), "1000 PFLOPS", diagnostics);
@@ -282,6 +303,7 @@ std::optional<FlopRate> ReadFlopRate(const Node& node, Zero zero, Diagnostics& d
 
 std::optional<Version> ReadVersion(const Node& node, std::string_view example,
                                    Diagnostics& diagnostics) {
+  Note(node, {.kind = SchemaValue::Kind::kVersion});
   const std::string quoted = fmt::format("\"{}\"", example);
   if (!IsScalar(node, "a version", quoted, diagnostics)) return std::nullopt;
   const std::string_view text = node.scalar();
@@ -310,14 +332,27 @@ std::optional<Version> ReadVersion(const Node& node, std::string_view example,
 
 std::optional<std::vector<Node>> ReadSequence(const Node& node, Diagnostics& diagnostics) {
   if (node.kind() == NodeKind::kSequence) return node.items();
+  if (node.schema() != nullptr) {
+    return {{Node(Empty(), node.path(), &node.schema()->TakeItems())}};
+  }
   Append(node, node.kind() == NodeKind::kNull ? "input.no-value" : "input.wrong-kind",
          fmt::format("{} needs a sequence, not {}", Named(node), node.Described()),
          "write '[first, second]', or one '- item' a line", diagnostics);
   return std::nullopt;
 }
 
+bool IsWord(const Node& node, std::string_view word) {
+  if (node.schema() != nullptr) {
+    node.schema()->Take({.kind = SchemaValue::Kind::kWord, .words = {std::string(word)}});
+  }
+  return node.kind() == NodeKind::kScalar && node.scalar() == word;
+}
+
 std::optional<std::size_t> ReadWordIndex(const Node& node, std::span<const std::string_view> words,
                                          Diagnostics& diagnostics) {
+  if (node.schema() != nullptr) {
+    node.schema()->Take({.kind = SchemaValue::Kind::kWord, .words = {words.begin(), words.end()}});
+  }
   if (node.kind() == NodeKind::kScalar) {
     for (std::size_t i = 0; i < words.size(); ++i) {
       if (node.scalar() == words[i]) return i;
@@ -338,6 +373,7 @@ std::optional<std::size_t> ReadWordIndex(const Node& node, std::span<const std::
 
 MappingReader::MappingReader(Node node, Diagnostics& diagnostics)
     : node_(std::move(node)), diagnostics_(&diagnostics), diagnostics_before_(diagnostics.size()) {
+  if (node_.schema() != nullptr) node_.schema()->TakeMapping();
   if (node_.kind() == NodeKind::kMapping) return;
   Append(node_, node_.kind() == NodeKind::kNull ? "input.no-value" : "input.wrong-kind",
          fmt::format("{} needs a mapping, not {}", Named(node_), node_.Described()),
@@ -364,15 +400,19 @@ std::string MappingReader::PathOf(std::string_view key) const {
 }
 
 std::optional<Node> MappingReader::Take(std::string_view key, Need need, std::string_view what) {
-  if (node_.kind() != NodeKind::kMapping) return std::nullopt;
-  if (std::find(known_.begin(), known_.end(), key) == known_.end()) known_.push_back(key);
+  Schema* const schema = node_.schema();
+  if (node_.kind() != NodeKind::kMapping && schema == nullptr) return std::nullopt;
+  const bool known = std::find(known_.begin(), known_.end(), key) != known_.end();
+  if (!known) known_.push_back(key);
+  Schema* const own =
+      schema == nullptr ? nullptr : &schema->TakeKey(key, known ? Need::kOptional : need);
   const YamlNode::Entry* entry = Find(key);
-  if (entry != nullptr) return Node(entry->value, PathOf(key));
+  if (entry != nullptr) return Node(entry->value, PathOf(key), own);
   if (need == Need::kRequired) {
     Append(node_, "input.missing-key", fmt::format("missing key: {}", Quoted(PathOf(key))),
            fmt::format("add '{}:' with {}", key, what), *diagnostics_);
   }
-  return std::nullopt;
+  return own == nullptr ? std::nullopt : std::optional(Node(Empty(), PathOf(key), own));
 }
 
 std::optional<std::int64_t> MappingReader::ReadInteger(std::string_view key, Need need,

@@ -15,6 +15,7 @@
 #include "src/base/time.h"
 #include "src/base/version.h"
 #include "src/scenario/resolved.h"
+#include "src/scenario/schema.h"
 #include "src/scenario/yaml_tree.h"
 
 // Strict reading of input files: every key is asked for by name and kind, and everything that was
@@ -44,7 +45,9 @@ namespace stepcast::scenario {
 // A place in an input file: a YAML node and its dotted path. Cheap to copy.
 class Node {
  public:
-  Node(YamlTree tree, std::string path) : tree_(std::move(tree)), path_(std::move(path)) {}
+  // `schema`: where to note what readers ask of it; null: nowhere.
+  Node(YamlTree tree, std::string path, Schema* schema = nullptr)
+      : tree_(std::move(tree)), path_(std::move(path)), schema_(schema) {}
 
   NodeKind kind() const { return tree_->kind; }
   // "training.precision", "layers[2].name"; empty for the root.
@@ -52,6 +55,7 @@ class Node {
   Location location() const { return tree_->position.location(); }
   const std::string& file() const { return *tree_->position.file; }
   const YamlTree& tree() const { return tree_; }
+  Schema* schema() const { return schema_; }
 
   // kScalar: the text with quotes resolved, and whether it had quotes.
   const std::string& scalar() const { return tree_->scalar; }
@@ -67,6 +71,7 @@ class Node {
  private:
   YamlTree tree_;
   std::string path_;
+  Schema* schema_;
 };
 
 // Reads and parses a file. Mistakes are appended; nothing is returned only when there is no tree.
@@ -75,17 +80,6 @@ std::optional<Node> ReadDocument(const std::string& path, Diagnostics& diagnosti
 std::optional<Node> ParseDocument(std::string_view text, const std::string& file,
                                   Diagnostics& diagnostics);
 
-enum class Need : std::uint8_t { kRequired, kOptional };
-
-// Limits, both included. The upper ones keep sums of such values inside 64 bits.
-struct IntegerRange {
-  std::int64_t least = 0;
-  std::int64_t most = 1'000'000'000'000'000;
-};
-struct DecimalRange {
-  double least = 0;
-  double most = 1e30;
-};
 enum class Zero : std::uint8_t { kAllowed, kRefused };
 
 // A word of the file and what it stands for.
@@ -111,6 +105,8 @@ std::optional<FlopRate> ReadFlopRate(const Node& node, Zero zero, Diagnostics& d
 std::optional<Version> ReadVersion(const Node& node, std::string_view example,
                                    Diagnostics& diagnostics);
 std::optional<std::vector<Node>> ReadSequence(const Node& node, Diagnostics& diagnostics);
+// Of a place that takes this word beside values of another kind: whether it stands there.
+bool IsWord(const Node& node, std::string_view word);
 // The position of the node's scalar in `words`.
 std::optional<std::size_t> ReadWordIndex(const Node& node, std::span<const std::string_view> words,
                                          Diagnostics& diagnostics);
@@ -172,7 +168,8 @@ class MappingReader {
 
  private:
   const YamlNode::Entry* Find(std::string_view key) const;
-  // Marks the key as known and returns its node; reports a required key that is missing.
+  // Marks the key as known and returns its node; reports a required key that is missing. Where what
+  // is asked for is noted, a key that is missing has a node, too, with nothing in it.
   std::optional<Node> Take(std::string_view key, Need need, std::string_view what);
 
   Node node_;

@@ -10,7 +10,6 @@
 namespace stepcast::scenario {
 namespace {
 
-constexpr std::int64_t kPlanVersion = 1;
 constexpr const char* kVersionKey = "stepcast_plan";
 constexpr const char* kScenarioKey = "scenario";
 

@@ -11,6 +11,8 @@
 // Version 1: {"stepcast_plan": 1, "scenario": {...}}.
 namespace stepcast::scenario {
 
+inline constexpr int kPlanVersion = 1;
+
 // The scenario in the document: that of a plan, or the document itself where it is none. Nothing,
 // after appending what is wrong, for a plan of another version or with other keys, and for a file
 // that is neither (other_files.h).

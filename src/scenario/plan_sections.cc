@@ -131,7 +131,7 @@ void ReadGradientClipping(MappingReader& reader, plan::Request& request, Diagnos
       reader.ReadNode("gradient_clipping", Need::kOptional, "a norm such as 1.0, or none");
   request.gradient_clipping.reset();
   if (!node.has_value()) return;
-  if (node->kind() == NodeKind::kScalar && node->scalar() == "none") return;
+  if (IsWord(*node, "none")) return;
   request.gradient_clipping = ReadDecimal(*node, {1e-6, 1e6}, diagnostics);
 }
 
@@ -308,13 +308,15 @@ constexpr SectionKey kParallelismKeys[] = {
        const auto given = reader.ReadNode("stage_layers", Need::kOptional, "a list, or a layout");
        if (!given) return;
        if (given->kind() == NodeKind::kScalar) {
-         auto blocks = ParseStageLayout(given->scalar());
+         const auto layout = ReadText(*given, reader.diagnostics());
+         if (!layout) return;
+         auto blocks = ParseStageLayout(*layout);
          if (blocks) {
            request.stage_layers = *std::move(blocks);
          } else {
            reader.Report("stage_layers", "input.stage-layout",
                          fmt::format("this is no layout of stages, {}: {}", blocks.error(),
-                                     Quoted(given->scalar())),
+                                     Quoted(*layout)),
                          "write a list of blocks, [3, 3, 2, 0], or a layout: Ettt|ttt|tt|L");
          }
          return;
@@ -336,7 +338,7 @@ void ReadBucketSize(MappingReader& reader, plan::Request& request, Diagnostics& 
   const std::optional<Node> node =
       reader.ReadNode("bucket_size", Need::kOptional, "a number of bytes, or unit");
   if (!node.has_value()) return;
-  if (node->kind() == NodeKind::kScalar && node->scalar() == "unit") {
+  if (IsWord(*node, "unit")) {
     request.bucket_size = plan::PerUnit{};
   } else if (const auto bytes = ReadBytes(*node, Zero::kAllowed, diagnostics)) {
     request.bucket_size = *bytes;

@@ -14,8 +14,6 @@ namespace {
 
 constexpr std::int64_t kMostSeed = std::numeric_limits<std::int64_t>::max();
 
-constexpr std::int64_t kFormatVersion = 1;
-
 void ReadFormatVersion(MappingReader& reader, Diagnostics& diagnostics) {
   const std::optional<Node> node =
       reader.ReadNode("stepcast", Need::kRequired, "the version of the format, 1");
@@ -80,7 +78,7 @@ void ReadOtherNodes(const Node& node, ScenarioFile& file, Diagnostics& diagnosti
 std::optional<DevicesRequest> ReadDevices(MappingReader& reader, Diagnostics& diagnostics) {
   const auto node = reader.ReadNode("devices", Need::kOptional, "a number of GPUs, or plan");
   if (!node) return std::nullopt;
-  if (node->kind() == NodeKind::kScalar && node->scalar() == "plan") return DevicesRequest();
+  if (IsWord(*node, "plan")) return DevicesRequest();
   const auto count = ReadInteger(*node, kDeviceRange, diagnostics);
   return count ? std::optional(DevicesRequest{count}) : std::nullopt;
 }

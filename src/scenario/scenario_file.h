@@ -13,6 +13,9 @@
 
 namespace stepcast::scenario {
 
+// Of the format: `stepcast`.
+inline constexpr int kFormatVersion = 1;
+
 // Of `cluster.nodes`, and of `cluster.devices`.
 inline constexpr IntegerRange kNodeRange = {1, 100'000};
 inline constexpr IntegerRange kDeviceRange = {1, 10'000'000};

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <iterator>
 #include <limits>
+#include <optional>
 #include <set>
 
 #include "src/base/check.h"
@@ -37,11 +38,35 @@ Bandwidth Rounded(double bytes_per_second) {
   return Bandwidth::BytesPerSecond(std::llround(bytes_per_second));
 }
 
+Route Joined(Route first, const Route& second) {
+  first.distance.latency += second.distance.latency;
+  first.distance.hops += second.distance.hops;
+  first.nvlink = first.nvlink && second.nvlink;
+  first.shares.insert(first.shares.end(), second.shares.begin(), second.shares.end());
+  return first;
+}
+
+// Over NVLink; else through the member to which both have the most NVLinks, the first of several;
+// else the shortest way.
+Route HopBetween(const NodeRoutes& routes, const std::vector<int>& gpus, int from, int to) {
+  Route direct = routes.BetweenGpus(from, to);
+  if (direct.nvlink) return direct;
+  int relay = -1, widest = 0;
+  for (const int gpu : gpus) {
+    const int width = std::min(routes.DirectNvLinks(from, gpu), routes.DirectNvLinks(gpu, to));
+    if (width <= widest) continue;
+    relay = gpu;
+    widest = width;
+  }
+  if (relay < 0) return direct;
+  return Joined(routes.BetweenGpus(from, relay), routes.BetweenGpus(relay, to));
+}
+
 Cycle CycleOver(const NodeRoutes& routes, std::vector<int> gpus) {
   Cycle cycle;
   cycle.hops.reserve(gpus.size());
   for (std::size_t i = 0; i < gpus.size(); ++i) {
-    cycle.hops.push_back(routes.BetweenGpus(gpus[i], gpus[(i + 1) % gpus.size()]));
+    cycle.hops.push_back(HopBetween(routes, gpus, gpus[i], gpus[(i + 1) % gpus.size()]));
   }
   cycle.gpus = std::move(gpus);
   return cycle;
@@ -69,11 +94,12 @@ NodeRings Measured(const NodeRoutes& routes, std::vector<Cycle> cycles) {
 }
 
 // Lays rings over NVLinks that join GPUs directly, each ring taking one link of every pair that
-// follow each other, in both directions.
+// follow each other, in both directions. `relays`: where two are not joined, one of each on the way
+// through a third.
 class DirectRings {
  public:
-  DirectRings(const NodeRoutes& routes, const std::vector<int>& gpus)
-      : gpus_(gpus), size_(gpus.size()), free_(size_ * size_) {
+  DirectRings(const NodeRoutes& routes, const std::vector<int>& gpus, bool relays)
+      : gpus_(gpus), size_(gpus.size()), relays_(relays), free_(size_ * size_) {
     for (std::size_t a = 0; a < size_; ++a) {
       for (std::size_t b = 0; b < size_; ++b) {
         if (a != b) free_[a * size_ + b] = routes.DirectNvLinks(gpus[a], gpus[b]);
@@ -90,12 +116,6 @@ class DirectRings {
       visited_[0] = true;
       steps_left_ = static_cast<int>(std::max(4 * size_, kMostLooks / size_));
       if (!Extend()) break;
-      for (std::size_t i = 0; i < size_; ++i) {
-        const std::size_t a = order_[i];
-        const std::size_t b = order_[(i + 1) % size_];
-        --free_[a * size_ + b];
-        if (size_ > 2) --free_[b * size_ + a];
-      }
       std::vector<int> ring;
       for (std::size_t position : order_) ring.push_back(gpus_[position]);
       found.push_back(ring);
@@ -112,31 +132,58 @@ class DirectRings {
   // Bounds the search for one ring; every step looks at all GPUs.
   static constexpr std::size_t kMostLooks = 400'000;
 
-  // Depth first; the widest remaining connection first, so that what is left stays even.
+  // Depth first; the widest remaining connection first, so that what is left stays even. False: the
+  // links are as they were.
   bool Extend() {
     const std::size_t last = order_.back();
-    if (order_.size() == size_) return free_[last * size_] > 0;
+    if (order_.size() == size_) return Take(last, 0).has_value();
     if (--steps_left_ < 0) return false;
     std::vector<std::size_t> next;
     for (std::size_t i = 1; i < size_; ++i) {
       const std::size_t candidate = (last + i) % size_;
-      if (!visited_[candidate] && free_[last * size_ + candidate] > 0) next.push_back(candidate);
+      if (!visited_[candidate]) next.push_back(candidate);
     }
     std::stable_sort(next.begin(), next.end(), [&](std::size_t a, std::size_t b) {
       return free_[last * size_ + a] > free_[last * size_ + b];
     });
     for (std::size_t candidate : next) {
+      const std::optional<std::size_t> over = Take(last, candidate);
+      if (!over) continue;
       visited_[candidate] = true;
       order_.push_back(candidate);
       if (Extend()) return true;
       order_.pop_back();
       visited_[candidate] = false;
+      Use(last, *over, -1);
+      if (*over != candidate) Use(*over, candidate, -1);
     }
     return false;
   }
 
+  // Takes a link from a to b, and one back for the ring the other way round. Over which it goes: b
+  // itself, or a relay; nothing: there is no way.
+  std::optional<std::size_t> Take(std::size_t a, std::size_t b) {
+    if (free_[a * size_ + b] > 0) {
+      Use(a, b, 1);
+      return b;
+    }
+    for (std::size_t relay = 0; relays_ && relay < size_; ++relay) {
+      if (free_[a * size_ + relay] <= 0 || free_[relay * size_ + b] <= 0) continue;
+      Use(a, relay, 1);
+      Use(relay, b, 1);
+      return relay;
+    }
+    return std::nullopt;
+  }
+
+  void Use(std::size_t a, std::size_t b, int links) {
+    free_[a * size_ + b] -= links;
+    if (size_ > 2) free_[b * size_ + a] -= links;
+  }
+
   const std::vector<int>& gpus_;
   std::size_t size_;
+  bool relays_;
   std::vector<int> free_;  // [a * size + b]: unused links from a to b
   std::vector<std::size_t> order_;
   std::vector<bool> visited_;
@@ -165,14 +212,6 @@ int OwnerOf(const NodeRoutes& routes, const std::vector<int>& gpus, int nic) {
 Route Reversed(Route route) {
   for (Share& share : route.shares) share.link ^= 1;
   return route;
-}
-
-Route Joined(Route first, const Route& second) {
-  first.distance.latency += second.distance.latency;
-  first.distance.hops += second.distance.hops;
-  first.nvlink = first.nvlink && second.nvlink;
-  first.shares.insert(first.shares.end(), second.shares.begin(), second.shares.end());
-  return first;
 }
 
 // The route of one channel through a node.
@@ -229,10 +268,10 @@ NodeRings BuildNodeRings(const NodeRoutes& routes, const std::vector<int>& gpus)
     return none;
   }
   NodeRings best = Measured(routes, {CycleOver(routes, gpus)});
+  std::vector<std::vector<int>> found = DirectRings(routes, gpus, false).Find();
+  if (found.empty()) found = DirectRings(routes, gpus, true).Find();
   std::vector<Cycle> direct;
-  for (std::vector<int>& ring : DirectRings(routes, gpus).Find()) {
-    direct.push_back(CycleOver(routes, std::move(ring)));
-  }
+  for (std::vector<int>& ring : found) direct.push_back(CycleOver(routes, std::move(ring)));
   if (!direct.empty()) {
     NodeRings laid = Measured(routes, std::move(direct));
     if (laid.bandwidth > best.bandwidth) best = std::move(laid);

@@ -22,7 +22,8 @@ struct Cycle {
 //    ascending order.
 //  * Where NVLinks join GPUs directly a ring uses only one link of each GPU, so rings are laid as
 //    long as unused links allow, both ways round (the idea of NCCL's channel search,
-//    src/graph/search.cc, with the speed fixed at one link).
+//    src/graph/search.cc, with the speed fixed at one link). Where no ring can be closed so, another
+//    one of the set relays between two of them (PATH_NVB of src/graph/paths.cc).
 struct NodeRings {
   std::vector<Cycle> cycles;
   Time latency;               // the longest hop

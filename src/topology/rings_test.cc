@@ -80,6 +80,16 @@ TEST(BuildNodeRings, UsesAllLinksOfACubeMesh) {
   EXPECT_TRUE(rings.nvlink);
 }
 
+// The fifth of the first five GPUs has NVLinks to the first alone, two of them: of those a ring
+// takes one to the first GPU and one through it to another, in both directions, so that there are
+// two rings of 25 GB/s, one the other way round. NCCL, too, closes rings through a GPU in between.
+TEST(BuildNodeRings, AnotherGpuRelaysWhereNoRingCloses) {
+  const NodeRings rings = BuildNodeRings(NodeRoutes(CubeMeshNode()), FirstGpus(5));
+  EXPECT_EQ(rings.cycles.size(), 2u);
+  EXPECT_EQ(rings.bandwidth, Bandwidth::GigabytesPerSecond(50));
+  EXPECT_TRUE(rings.nvlink);
+}
+
 // GPUs 1 and 4 of the cube mesh share no NVLink. They meet over GPU-switch-CPU-CPU-switch-GPU at
 // the CPUs' 9 GB/s.
 TEST(BuildNodeRings, FallsBackToPcieBetweenUnlinkedGpus) {

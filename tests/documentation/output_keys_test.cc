@@ -1,24 +1,36 @@
 // docs/formats/output.md and sweeps.md list the keys that commands print with `--json`, and no
-// others.
+// others; docs/schema/answers has them as JSON Schemas, which the answers of the transcripts in
+// tests/golden are valid by.
+//
+//   bazel test //tests/documentation:output_keys_test
+//   bazel run //tests/documentation:output_keys_test -- --update     # writes docs/schema/answers anew
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <regex>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "src/cli/shell.h"
+#include "tests/documentation/answer_schema.h"
+#include "tests/documentation/json_schema.h"
 
 namespace stepcast {
 namespace {
 
 using nlohmann::json;
 using Keys = std::set<std::string>;
+using Answers = std::vector<json>;
+
+bool update = false;
 
 // Mappings whose keys are the input's.
 const Keys kOfTheInput = {"plan.set", "plan.as_good.settings", "row.set", "losers[].set",
@@ -91,14 +103,52 @@ Keys Documented(const std::string& heading, const std::string& prefix = "") {
   return keys;
 }
 
-Keys Printed(const std::vector<std::string>& commands) {
-  Keys keys;
+Answers AnswersOf(const std::vector<std::string>& commands) {
+  Answers answers;
   for (const std::string& command : commands) {
     const cli::ShellResult result = cli::Shell("src/cli/stepcast " + command);
     EXPECT_TRUE(result.status == 0 || result.status == 3) << command << result.messages;
-    Collect(json::parse(result.output), "", keys);
+    answers.push_back(json::parse(result.output));
   }
+  return answers;
+}
+
+Keys Printed(const Answers& answers) {
+  Keys keys;
+  for (const json& answer : answers) Collect(answer, "", keys);
   return keys;
+}
+
+// Places whose keys are the input's, or counts by name.
+const Keys kFree = {"best[].set",
+                    "pareto[].set",
+                    "nearest[].set",
+                    "losers[].set",
+                    "best[].resolved",
+                    "pareto[].resolved",
+                    "nearest[].resolved",
+                    "resolved",
+                    "a.resolved",
+                    "b.resolved",
+                    "a.set",
+                    "b.set",
+                    "rows[].set",
+                    "best[].as_good.settings",
+                    "pareto[].as_good.settings",
+                    "nearest[].as_good.settings",
+                    "illegal",
+                    "pruned"};
+
+void ExpectSchema(const std::string& name, const Answers& answers) {
+  const char* const workspace = std::getenv("BUILD_WORKSPACE_DIRECTORY");
+  ASSERT_TRUE(!update || workspace != nullptr) << "--update needs bazel run";
+  const std::string path = fmt::format("docs/schema/answers/{}.json", name);
+  const std::string schema = AnswerSchema(name, answers, kFree).dump(2) + "\n";
+  if (update) {
+    std::ofstream(fmt::format("{}/{}", workspace, path), std::ios::binary) << schema;
+  } else {
+    EXPECT_EQ(Read(path), schema) << "bazel run //tests/documentation:output_keys_test -- --update";
+  }
 }
 
 // The keys with everything below `paths` as one key, which the documents describe elsewhere. A list
@@ -130,30 +180,33 @@ TEST(OutputKeysTest, ThoseOfPlanAreDocumented) {
   EXPECT_GT(documented.size(), 40U);
   const std::string plan =
       fmt::format("plan {} --json --fix training.activation_checkpointing ", kScenario);
-  EXPECT_EQ(
-      Printed({
-          // With losers, plans that cannot exist, settings that make no difference.
-          plan + "--framework ddp,fsdp1 --vary training.micro_batch_size=2,3,4 --why 3 "
-                 "--tokens 1e9 --price 2 --vary 'data_parallel.bucket_size=25 MiB'",
-          // More memory gives another answer.
-          plan + "--set training.global_batch_size=512 --set training.gradient_accumulation=null "
-                 "--vary 'data_parallel.bucket_size=25 MiB' --headroom 50% --no-front",
-          // A setting that some plans keep.
-          fmt::format("plan {} --json --set training.activation_checkpointing=full "
-                      "--set training.blocks_per_checkpoint=2 --best 1 "
-                      "--vary 'data_parallel.bucket_size=25 MiB'",
-                      kScenario),
-          // No plan will do.
-          plan + "--vary 'data_parallel.bucket_size=25 MiB' --headroom 99% --best 1",
-      }),
-      documented);
+  const Answers answers = AnswersOf({
+      // With losers, plans that cannot exist, settings that make no difference.
+      plan + "--framework ddp,fsdp1 --vary training.micro_batch_size=2,3,4 --why 3 "
+             "--tokens 1e9 --price 2 --vary 'data_parallel.bucket_size=25 MiB'",
+      // More memory gives another answer.
+      plan + "--set training.global_batch_size=512 --set training.gradient_accumulation=null "
+             "--vary 'data_parallel.bucket_size=25 MiB' --headroom 50% --no-front",
+      // A setting that some plans keep.
+      fmt::format("plan {} --json --set training.activation_checkpointing=full "
+                  "--set training.blocks_per_checkpoint=2 --best 1 "
+                  "--vary 'data_parallel.bucket_size=25 MiB'",
+                  kScenario),
+      // No plan will do.
+      plan + "--vary 'data_parallel.bucket_size=25 MiB' --headroom 99% --best 1",
+  });
+  EXPECT_EQ(Printed(answers), documented);
+  ExpectSchema("plan", answers);
 }
 
 TEST(OutputKeysTest, ThoseOfSweepAreDocumented) {
   const Keys documented = Documented("Output of sweep", "row");
-  EXPECT_EQ(
-      Printed({fmt::format("sweep {} --json --vary data_parallel.zero_stage=0,1", kScenario)}),
-      documented);
+  const Answers answers =
+      AnswersOf({fmt::format("sweep {} --json --vary data_parallel.zero_stage=0,1", kScenario),
+                 "sweep scenarios/bucket-sweep/scenario.yaml --json "
+                 "--vary data_parallel.zero_stage=0,1"});
+  EXPECT_EQ(Printed(answers), documented);
+  ExpectSchema("sweep", answers);
   // A line of --jsonl is a row.
   const cli::ShellResult lines = cli::Shell(fmt::format(
       "src/cli/stepcast sweep {} --jsonl --vary data_parallel.zero_stage=0", kScenario));
@@ -164,7 +217,7 @@ TEST(OutputKeysTest, ThoseOfSweepAreDocumented) {
 }
 
 TEST(OutputKeysTest, ThoseOfSimulateAreDocumented) {
-  const Keys printed = Printed({
+  const Answers answers = AnswersOf({
       fmt::format("simulate {} --json {} --set 'training.checkpoint_saving={{every: 100, "
                   "bandwidth: 2 GB/s}}'",
                   kScenario, kWarning),
@@ -173,7 +226,9 @@ TEST(OutputKeysTest, ThoseOfSimulateAreDocumented) {
                   "--set data_parallel.zero_stage=3 --set training.sequence_length=64 "
                   "--set training.micro_batch_size=1",
                   kScenario),
-      // A pipeline, whose schedule parts the backward; a flat cluster, of no GPU type.
+      // The textbook on a flat cluster of no GPU type: nothing is said of ranges and of the MFU.
+      "simulate scenarios/bucket-sweep/scenario.yaml --json",
+      // A pipeline, whose schedule parts the backward.
       "simulate scenarios/pipeline-schedules/scenario.yaml --json "
       "--set parallelism.schedule=zb_h1",
       // Ranks that wait for a slow one.
@@ -196,37 +251,80 @@ TEST(OutputKeysTest, ThoseOfSimulateAreDocumented) {
   const Keys elsewhere = {"classes[].time_s", "classes[].memory"};
   // With a profile that has learned from runs.
   const Keys learned = {"learned.factor", "learned.known", "time_s.learned"};
-  EXPECT_EQ(And(Folded(printed, elsewhere), learned), Documented("Output of simulate"));
+  EXPECT_EQ(And(Folded(Printed(answers), elsewhere), learned), Documented("Output of simulate"));
+  ExpectSchema("simulate", answers);
 }
 
 TEST(OutputKeysTest, ThoseOfMemoryAreDocumented) {
-  EXPECT_EQ(Printed({fmt::format("memory {} --json --max-micro-batch {}", kScenario, kWarning)}),
-            Documented("Output of memory"));
+  const Answers answers =
+      AnswersOf({fmt::format("memory {} --json --max-micro-batch {}", kScenario, kWarning)});
+  EXPECT_EQ(Printed(answers), Documented("Output of memory"));
+  ExpectSchema("memory", answers);
 }
 
 TEST(OutputKeysTest, ThoseOfCompareAreDocumented) {
-  const Keys printed = Printed({fmt::format(
+  const Answers answers = AnswersOf({fmt::format(
       "compare {} --json --set-b training.micro_batch_size=8 {}", kScenario, kWarning)});
   const Keys elsewhere = {"plan.time_s", "plan.communication", "plan.memory", "difference.time_s"};
-  EXPECT_EQ(Folded(printed, elsewhere), Documented("Output of compare", "plan"));
+  EXPECT_EQ(Folded(Printed(answers), elsewhere), Documented("Output of compare", "plan"));
+  ExpectSchema("compare", answers);
 }
 
 TEST(OutputKeysTest, ThoseOfExplainAreDocumented) {
-  const Keys printed = Printed({fmt::format("explain {} --json {}", kScenario, kWarning)});
-  EXPECT_EQ(Folded(printed, {"time_s", "memory"}), Documented("Output of explain"));
+  const Answers answers = AnswersOf({fmt::format("explain {} --json {}", kScenario, kWarning)});
+  EXPECT_EQ(Folded(Printed(answers), {"time_s", "memory"}), Documented("Output of explain"));
+  ExpectSchema("explain", answers);
 }
 
 TEST(OutputKeysTest, ThoseOfCollectiveAreDocumented) {
   // NCCL does not take what is fastest for some sizes, and does for others.
-  EXPECT_EQ(Printed({"collective scenarios/llama3-8b-fsdp/scenario.yaml --json"}),
-            Documented("Output of collective", "row"));
+  const Answers answers = AnswersOf({"collective scenarios/llama3-8b-fsdp/scenario.yaml --json",
+                                     "collective scenarios/bucket-sweep/scenario.yaml --json"});
+  EXPECT_EQ(Printed(answers), Documented("Output of collective", "row"));
+  ExpectSchema("collective", answers);
 }
 
 TEST(OutputKeysTest, ThoseOfCalibrateRunsAreDocumented) {
-  const Keys printed = Printed({"calibrate runs calibration/published/llm-foundry.yaml --json"});
+  const Answers answers =
+      AnswersOf({"calibrate runs calibration/published/llm-foundry.yaml --json"});
   // These runs have none of that kind.
-  EXPECT_EQ(And(printed, {"far[]", "doubtful[]"}), Documented("Output of calibrate runs"));
+  EXPECT_EQ(And(Printed(answers), {"far[]", "doubtful[]"}), Documented("Output of calibrate runs"));
+  ExpectSchema("calibrate-runs", answers);
+}
+
+// The answers of a transcript: below each command of the kind with --json one document.
+Answers InTranscript(const std::string& path, const std::string& command) {
+  const std::string text = Read(path);
+  Answers answers;
+  const std::string begin = "$ stepcast " + command + " ";
+  for (std::size_t at = text.find(begin); at != std::string::npos; at = text.find(begin, at + 1)) {
+    const std::size_t line = text.find('\n', at);
+    if (text.substr(at, line - at).find(" --json") == std::string::npos) continue;
+    const std::size_t end = text.find("\n}\n", line);
+    answers.push_back(json::parse(text.substr(line + 1, end + 2 - line)));
+  }
+  return answers;
+}
+
+TEST(AnswerSchemas, TranscriptsAreValid) {
+  for (const auto& [file, command] :
+       {std::pair("bucket-sweep", "simulate"), std::pair("mixed-nodes", "simulate"),
+        std::pair("plan", "plan"), std::pair("collectives", "collective")}) {
+    const json schema = json::parse(Read(fmt::format("docs/schema/answers/{}.json", command)));
+    const Answers answers = InTranscript(fmt::format("tests/golden/{}.txt", file), command);
+    EXPECT_FALSE(answers.empty()) << file;
+    for (const json& answer : answers) {
+      const auto mistakes = Mistakes(answer, schema);
+      EXPECT_TRUE(mistakes.empty()) << file << fmt::format("{}", fmt::join(mistakes, "\n"));
+    }
+  }
 }
 
 }  // namespace
 }  // namespace stepcast
+
+int main(int count, char** words) {
+  testing::InitGoogleTest(&count, words);
+  stepcast::update = count > 1 && std::string_view(words[1]) == "--update";
+  return RUN_ALL_TESTS();
+}

@@ -163,8 +163,8 @@ class Laws {
     }
     Expect(row->step_time == run.forecast.step_time, "a sweep's row says {} ps of a step of {} ps",
            row->step_time.picoseconds(), run.forecast.step_time.picoseconds());
-    // A host that runs several steps ahead of its device has more of them in memory than the few
-    // steps that are run to the end show: rare, and counted.
+    // Where no step repeats the one before it to the picosecond, memory that is freed when a device
+    // is done may be another: rare, and counted.
     const bool same = row->memory.peak == run.forecast.memory.peak &&
                       row->memory.reserved == run.forecast.memory.reserved;
     tried_.other_memory += same ? 0 : 1;

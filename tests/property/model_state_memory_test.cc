@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "src/base/data_type.h"
 #include "src/forecast/forecast.h"
 #include "src/forecast/memory_formula.h"
 #include "tests/property/flat_scenario.h"
@@ -85,8 +86,9 @@ Bytes StatesAtPeak(const scenario::Scenario& scenario) {
   return states;
 }
 
-// Without overlap all gradients are there before the first is reduced. What a stage shards it must
-// not keep twice: no stage needs more than the one before. Layers divide among the ranks, and there
+// Without overlap all gradients of a single micro-batch are there before the first is reduced; of
+// several the stages that keep none reduce bucket by bucket. What a stage shards it must not keep
+// twice: no stage needs more than the one before. Layers divide among the ranks, and there
 // are so many that the few which stage 3 has gathered at a time are less than what it shards: three
 // of eight, and a quarter of all.
 RC_GTEST_PROP(ModelStatesWithoutOverlap, NoStageNeedsMoreThanTheOneBefore, ()) {
@@ -102,6 +104,11 @@ RC_GTEST_PROP(ModelStatesWithoutOverlap, NoStageNeedsMoreThanTheOneBefore, ()) {
                     .bandwidth = Bandwidth::GigabytesPerSecond(1)});
   scenario.plan.data_parallel.overlap = false;
   scenario.plan.training.gradient_dtype = *rc::gen::element(DataType::kBf16, DataType::kFp32);
+  scenario.plan.training.gradient_accumulation = *rc::gen::inRange(1, 4);
+  if (scenario.plan.training.gradient_accumulation > 1) {
+    scenario.plan.data_parallel.bucket_size = BytesOf(layer.parameters.front(), DataType::kBf16);
+    scenario.plan.data_parallel.first_bucket_size = scenario.plan.data_parallel.bucket_size;
+  }
   Bytes before;
   for (int stage = 0; stage <= 3; ++stage) {
     scenario.plan.data_parallel.zero_stage = stage;

@@ -41,6 +41,13 @@ class ReferenceRules : public Rules {
   }
 };
 
+// Stage 2 of reference keeps no full gradients from one micro-batch to the next. In one bucket they
+// would be there, all of them, beside the shards of those before.
+bool ReducesEachMicroBatch(const Training& training, const DataParallel& data_parallel) {
+  return data_parallel.zero_stage == 2 && training.gradient_accumulation > 1 &&
+         !data_parallel.accumulate_unsharded;
+}
+
 class ReferenceFramework : public FrameworkPolicy {
  public:
   void Check(const Request& request, const Facts& facts,
@@ -48,11 +55,12 @@ class ReferenceFramework : public FrameworkPolicy {
     ReferenceRules(request, facts, violations).Check();
   }
 
-  void SetDefaults(const Request& request, const Training&, std::int64_t,
+  void SetDefaults(const Request& request, const Training& training, std::int64_t,
                    DataParallel& data_parallel) const override {
     if (const Bytes* given = RequestedBucketSize(request)) {
       data_parallel.bucket_size = *given;
-    } else if (data_parallel.overlap && data_parallel.zero_stage <= 2) {
+    } else if (data_parallel.zero_stage <= 2 &&
+               (data_parallel.overlap || ReducesEachMicroBatch(training, data_parallel))) {
       data_parallel.bucket_size = kDefaultBucket;
     }
     data_parallel.first_bucket_size =

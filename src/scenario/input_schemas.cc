@@ -1,0 +1,119 @@
+#include "src/scenario/input_schemas.h"
+
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "src/base/check.h"
+#include "src/plan/data_parallel_settings.h"
+#include "src/plan/mixture_settings.h"
+#include "src/plan/parallelism_settings.h"
+#include "src/plan/training_settings.h"
+#include "src/scenario/document.h"
+#include "src/scenario/gpu_file.h"
+#include "src/scenario/model_file.h"
+#include "src/scenario/plan_file.h"
+#include "src/scenario/scenario_file.h"
+#include "src/scenario/topology_file.h"
+
+namespace stepcast::scenario {
+namespace {
+
+using Kind = SchemaValue::Kind;
+
+// Has a reader ask for all that it takes. What a document holds decides which way the reader goes:
+// `ways` are documents, in YAML, that lead it everywhere, one after the other; everything else is
+// missing in them, and what it says to that does not matter.
+template <typename Read>
+void LetAsk(Read read, Schema& schema, std::initializer_list<const char*> ways) {
+  for (const char* way : ways) {
+    Diagnostics faults;
+    const auto tree = ParseYaml(way, "", faults);
+    STEPCAST_CHECK(tree.has_value(), "the way is YAML");
+    read(Node(*tree, "", &schema), faults);
+  }
+}
+
+void AddModel(Schema& schema) {
+  Schema& transformer = schema.AddOther();
+  LetAsk(ReadModel, transformer,
+         {"{kind: transformer, family: llama}", "{kind: transformer, family: gpt2}",
+          "{kind: transformer, family: deepseek}",
+          "{kind: transformer, family: mixtral, num_experts: 8, moe_intermediate_size: 64}"});
+  transformer.Fix("kind", {.kind = Kind::kWord, .words = {"transformer"}});
+  Schema& layers = schema.AddOther();
+  LetAsk(ReadModel, layers, {"kind: layers"});
+  layers.Fix("kind", {.kind = Kind::kWord, .words = {"layers"}});
+}
+
+void AddTopology(Schema& schema) {
+  Schema& nodes = schema.AddOther();
+  LetAsk(
+      ReadTopology, nodes,
+      {"{kind: nodes, fabric: {kind: one-switch}}", "{kind: nodes, fabric: {kind: rail-optimised}}",
+       "{kind: nodes, fabric: {kind: fat-tree}}", "{kind: nodes, node: {host: {speed: 1}}}"});
+  nodes.At("kind").TakeOnly({.kind = Kind::kWord, .words = {"nodes"}});
+  Schema& flat = schema.AddOther();
+  LetAsk(ReadTopology, flat, {"kind: flat", "{kind: flat, gpu: h100-sxm}"});
+  flat.Fix("kind", {.kind = Kind::kWord, .words = {"flat"}});
+}
+
+void Describe(Schema& section, const auto& settings) {
+  for (const auto& setting : settings) {
+    section.At(setting.key).Describe(std::string(setting.values), setting.default_value);
+  }
+}
+
+Schema ScenarioSchema() {
+  Schema schema;
+  LetAsk(ReadScenarioFile, schema,
+         {"{}", "parallelism: {stage_layers: Et|tL}", "data_parallel: {reshard_after_forward: 8}"});
+  schema.Fix("stepcast", {.kind = Kind::kInteger, .integers = {kFormatVersion, kFormatVersion}});
+  // Files by their names, or what they hold.
+  const auto take_path = [](Schema& source) -> Schema& {
+    source.Take({.kind = Kind::kText});
+    return source;
+  };
+  AddModel(take_path(schema.At("model")));
+  Schema& cluster = schema.At("cluster");
+  AddTopology(take_path(cluster.At("topology")));
+  take_path(schema.At("calibration")).TakeMapping();
+  Schema& others = cluster.At("other_nodes").TakeItems();
+  AddTopology(take_path(others.At("topology")));
+  take_path(others.At("calibration")).TakeMapping();
+
+  Describe(schema.At("training"), plan::TrainingSettings());
+  Describe(schema.At("parallelism"), plan::ParallelismSettings());
+  Describe(schema.At("experts"), plan::MixtureSettings());
+  Describe(schema.At("data_parallel"), plan::DataParallelSettings());
+  return schema;
+}
+
+Schema PlanSchema() {
+  Schema plan;
+  LetAsk(ScenarioOfPlan, plan, {"stepcast_plan: 1"});
+  plan.Fix("stepcast_plan", {.kind = Kind::kInteger, .integers = {kPlanVersion, kPlanVersion}});
+  plan.At("scenario").AddOther() = ScenarioSchema();
+  return plan;
+}
+
+}  // namespace
+
+InputSchema InputSchemaOf(std::string_view kind) {
+  if (kind == "scenario") return {ScenarioSchema(), kFormatVersion};
+  if (kind == "plan") return {PlanSchema(), kPlanVersion};
+  InputSchema input;
+  if (kind == "model") {
+    AddModel(input.schema);
+  } else if (kind == "topology") {
+    AddTopology(input.schema);
+  } else {
+    STEPCAST_CHECK(kind == "gpu", "the kind is known");
+    LetAsk(ReadGpu, input.schema, {"{}"});
+  }
+  return input;
+}
+
+}  // namespace stepcast::scenario

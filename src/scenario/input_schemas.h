@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string_view>
+
+#include "src/scenario/schema.h"
+
+namespace stepcast::scenario {
+
+struct InputSchema {
+  Schema schema;
+  int version = 1;  // of the format
+};
+
+// What a kind of file may hold, as its reader tells: "scenario", "plan" (plan.json), "model",
+// "topology", "gpu".
+InputSchema InputSchemaOf(std::string_view kind);
+
+}  // namespace stepcast::scenario
