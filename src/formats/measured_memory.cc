@@ -91,7 +91,7 @@ Result<MeasuredMemory> FromSnapshot(std::string_view bytes, const std::string& f
   const PickleValue& root = pickle->root();
   const PickleValue* const segments = root.Find("segments");
   if (segments == nullptr) {
-    return Fail(file, "memory.no-peak", "the pickle has no 'segments'",
+    return Fail(file, "snapshot.no-peak", "the pickle has no 'segments'",
                 "name what torch.cuda.memory._dump_snapshot() wrote");
   }
   std::map<std::int64_t, DeviceMemory> devices;
@@ -108,7 +108,7 @@ Result<MeasuredMemory> FromSnapshot(std::string_view bytes, const std::string& f
         return a.second.peak_allocated < b.second.peak_allocated;
       });
   if (fullest == devices.end() || fullest->second.peak_allocated == 0) {
-    return Fail(file, "memory.no-peak", "nothing was allocated on any device of the snapshot",
+    return Fail(file, "snapshot.no-peak", "nothing was allocated on any device of the snapshot",
                 "dump it while the job runs: after a step, before tensors are released");
   }
   const DeviceMemory& memory = fullest->second;
@@ -162,7 +162,7 @@ std::optional<Bytes> PeakOf(std::string_view text, std::string_view metric) {
 Result<MeasuredMemory> FromSummary(std::string_view text, const std::string& file) {
   const std::optional<Bytes> allocated = PeakOf(text, "| Allocated memory");
   if (!allocated || *allocated == Bytes()) {
-    return Fail(file, "memory.no-peak", "the summary has no peak of the allocated memory",
+    return Fail(file, "snapshot.no-peak", "the summary has no peak of the allocated memory",
                 "name the text of torch.cuda.memory_summary()");
   }
   MeasuredMemory measured{.form = "summary",
@@ -225,7 +225,7 @@ Result<MeasuredMemory> FromTimeline(std::string_view text, const std::string& fi
   }
   if (measured.allocated == Bytes()) {
     return Fail(
-        file, "memory.no-peak",
+        file, "snapshot.no-peak",
         "this JSON is no timeline of torch.profiler: two lists, times and sizes by category",
         "name what export_memory_timeline(\"timeline.json\") wrote");
   }
@@ -243,7 +243,7 @@ Result<MeasuredMemory> ParseMeasuredMemory(std::string_view text, const std::str
   if (first != std::string_view::npos && (text[first] == '[' || text[first] == '{')) {
     return FromTimeline(text, file);
   }
-  return Fail(file, "memory.unknown-form", "this is no record of PyTorch's memory that is known",
+  return Fail(file, "snapshot.unknown-form", "this is no record of PyTorch's memory that is known",
               "name a snapshot (torch.cuda.memory._dump_snapshot), the text of "
               "torch.cuda.memory_summary(), or a timeline (export_memory_timeline)");
 }

@@ -21,7 +21,7 @@
 //   timeline   torch.profiler's export_memory_timeline(FILE.json) (torch/profiler/
 //              _memory_profiler.py): bytes by category at every change. The peak is that of their sum.
 //
-// Mistakes: memory.unknown-form, memory.no-peak (nothing of the kind in the file), those of
+// Mistakes: snapshot.unknown-form, snapshot.no-peak (nothing of the kind in the file), those of
 // pickles, file.not-json.
 namespace stepcast::formats {
 

@@ -139,14 +139,14 @@ TEST(MeasuredMemory, ReadsTimelines) {
 }
 
 TEST(MeasuredMemory, SaysWhatItDoesNotRead) {
-  EXPECT_EQ(CodeOf("hello"), "memory.unknown-form");
-  EXPECT_EQ(CodeOf(""), "memory.unknown-form");
-  EXPECT_EQ(CodeOf("[[1], [[0, 0, 0, 0, 0, 0, 0, 0, 0]]]"), "memory.no-peak");
-  EXPECT_EQ(CodeOf("{\"traceEvents\": []}"), "memory.no-peak");
+  EXPECT_EQ(CodeOf("hello"), "snapshot.unknown-form");
+  EXPECT_EQ(CodeOf(""), "snapshot.unknown-form");
+  EXPECT_EQ(CodeOf("[[1], [[0, 0, 0, 0, 0, 0, 0, 0, 0]]]"), "snapshot.no-peak");
+  EXPECT_EQ(CodeOf("{\"traceEvents\": []}"), "snapshot.no-peak");
   EXPECT_EQ(CodeOf("[[1], [[0"), "file.not-json");
-  EXPECT_EQ(CodeOf("|  PyTorch CUDA memory summary, device ID 0  |\n"), "memory.no-peak");
+  EXPECT_EQ(CodeOf("|  PyTorch CUDA memory summary, device ID 0  |\n"), "snapshot.no-peak");
   EXPECT_EQ(CodeOf(Literal(kSnapshot).substr(0, 100)), "pickle.cut-off");
-  EXPECT_EQ(CodeOf(std::string_view("\x80\x04}.", 4)), "memory.no-peak");
+  EXPECT_EQ(CodeOf(std::string_view("\x80\x04}.", 4)), "snapshot.no-peak");
 }
 
 }  // namespace
