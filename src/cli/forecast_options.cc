@@ -74,11 +74,18 @@ constexpr const char* kCompareFooter =
     "A and B are scenarios, or plan.json files that --emit wrote. Without B both are A: then\n"
     "--set-a and --set-b make them differ. Differences are B less A, per cent are of A.\n"
     "\n"
+    "With --memory it shows the peak that PyTorch measured beside the forecast of A: what\n"
+    "torch.cuda.memory._dump_snapshot() wrote (a pickle, of which nothing is executed), the text "
+    "of\n"
+    "torch.cuda.memory_summary(), or what torch.profiler's export_memory_timeline() wrote, which\n"
+    "alone tells categories.\n"
+    "\n"
     "Exits 0 whenever it printed its table, also where one of the two does not fit.\n"
     "\n"
     "Example:\n"
     "  stepcast compare scenarios/gpt2-ddp/scenario.yaml --set-b training.micro_batch_size=8\n"
     "  stepcast compare plan-a/plan.json plan-b/plan.json --json\n"
+    "  stepcast compare my.yaml --memory snapshot.pickle\n"
     "\n";
 
 constexpr const char* kExplainAbout =
@@ -180,11 +187,19 @@ void AddMemory(Command app, ScenarioFiles& files, MemoryOptions& options) {
 void AddCompare(Command app, CompareOptions& options) {
   Command command = app.Add("compare", kCompareAbout, kCompareFooter);
   command.AddOption("A", options.a, "Scenario or plan.json").Required();
-  command.AddOption("B", options.b, "Another (the same)");
+  Option other = command.AddOption("B", options.b, "Another (the same)");
   AddRepeated(command, "--set", options.set, "KEY=VALUE",
               "Override a key of both, as often as needed; null: the key's default");
-  AddRepeated(command, "--set-a", options.set_a, "KEY=VALUE", "Override a key of A");
-  AddRepeated(command, "--set-b", options.set_b, "KEY=VALUE", "Override a key of B");
+  Option set_a = AddRepeated(command, "--set-a", options.set_a, "KEY=VALUE", "Override a key of A");
+  Option set_b = AddRepeated(command, "--set-b", options.set_b, "KEY=VALUE", "Override a key of B");
+  command
+      .AddOption("--memory", options.memory,
+                 "In the place of B: a snapshot, a memory_summary or a memory timeline of PyTorch, "
+                 "beside the memory of A")
+      .Type("FILE")
+      .Excludes(other)
+      .Excludes(set_a)
+      .Excludes(set_b);
   command.AddFlag("--json", options.json, "Print one JSON document");
 }
 
