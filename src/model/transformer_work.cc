@@ -449,18 +449,17 @@ class Block {
     return Rows(Gated(both[0], both[1]), names_.down);
   }
 
-  // Shared experts run before the router, as Megatron-Core has it where they do not overlap
-  // (transformer/moe/moe_layer.py).
+  // Shared experts run before the router, as Megatron-Core has it where they do not overlap, or
+  // beside the exchanges (transformer/moe/moe_layer.py, shared_experts.py).
   Operand MixtureOf(const Operand& normalized) {
-    std::optional<Operand> shared;
-    if (a_.experts.shared_feed_forward > 0) {
-      const std::int64_t width = a_.experts.shared_feed_forward / options_.tensor;
-      const Entered x = Enter(normalized, "shared_fc1", false);
-      const std::vector<Operand> both =
-          Linears(x, "mlp.shared_experts.gate_up_proj", "",
-                  {{names_.shared_gate, width}, {names_.shared_up, width}}, options_.fuses_products,
-                  IsUnfused(options_.activation_function) ? Outputs::kApart : Outputs::kSideBySide);
-      shared = Rows(Gated(both[0], both[1]), names_.shared_down);
+    const bool shares = a_.experts.shared_feed_forward > 0;
+    const bool beside = shares && options_.experts.shared_beside;
+    std::optional<Operand> inside, shared;
+    const auto begin = [&] { inside = SharedActivation(normalized); };
+    const auto end = [&] { shared = Rows(*inside, names_.shared_down); };
+    if (shares && !beside) {
+      begin();
+      end();
     }
     const auto module = [this](std::string_view name, std::int64_t out) {
       return LinearModule{name, out, Find(parameters_, name)};
@@ -470,8 +469,20 @@ class Block {
                          .router = module(names_.router, a_.experts.count),
                          .gate_up = module(names_.experts_gate_up, 2 * a_.experts.feed_forward),
                          .down = module(names_.experts_down, a_.hidden)});
-    const Operand routed = mixture_->Run(normalized);
+    MixtureOperators::Beside lane;
+    if (beside) lane = {.dispatch = begin, .combine = end};
+    const Operand routed = mixture_->Run(normalized, std::move(lane));
     return shared ? operators_.Add(routed, *shared, "mlp.shared_experts.add") : routed;
+  }
+
+  Operand SharedActivation(const Operand& normalized) {
+    const std::int64_t width = a_.experts.shared_feed_forward / options_.tensor;
+    const Entered x = Enter(normalized, "shared_fc1", false);
+    const std::vector<Operand> both =
+        Linears(x, "mlp.shared_experts.gate_up_proj", "",
+                {{names_.shared_gate, width}, {names_.shared_up, width}}, options_.fuses_products,
+                IsUnfused(options_.activation_function) ? Outputs::kApart : Outputs::kSideBySide);
+    return Gated(both[0], both[1]);
   }
 
   // SwiGLU of what its two products make.
@@ -527,6 +538,7 @@ LayerWork BlockWork(const Architecture& a, const WorkOptions& of_all, const Laye
                                .modules = options.recomputed_modules,
                                .continues_checkpoint = variant.continues_checkpoint,
                                .splits_backward = options.splits_backward,
+                               .delays_weight_gradients = options.experts.delays_weight_gradients,
                                .input_has_gradient = !variant.ends_backward,
                                .keeps_inputs_of_modules = a.lora.adapts()});
 }

@@ -292,7 +292,8 @@ class Checker : public Rules {
     // megatron/training/arguments.py, validate_args.
     constexpr int kBlackwell = 100;
     if (request_.cuda_device_max_connections.value_or(1) != 1 &&
-        request_.framework == Framework::kMegatron && facts_.compute_capability > 0 &&
+        request_.framework == Framework::kMegatron &&
+        !request_.overlap_communication.value_or(false) && facts_.compute_capability > 0 &&
         facts_.compute_capability < kBlackwell &&
         request_.tensor.value_or(1) * request_.context.value_or(1) > 1) {
       Add("software.cuda_device_max_connections", "plan.connections",

@@ -466,8 +466,10 @@ Plan Complete(const Request& request, std::int64_t devices, const ModelBlocks& m
   plan.software = {
       request.torch.value_or(Software().torch), request.nccl.value_or(Software().nccl),
       request.driver.value_or(Software().driver), request.expandable_segments.value_or(false),
-      request.cuda_device_max_connections.value_or(
-          request.framework == Framework::kMegatron ? 1 : Software().cuda_device_max_connections)};
+      request.cuda_device_max_connections.value_or(request.framework == Framework::kMegatron &&
+                                                           !plan.mixture.overlap_communication
+                                                       ? 1
+                                                       : Software().cuda_device_max_connections)};
   return plan;
 }
 

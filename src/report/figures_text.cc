@@ -82,6 +82,8 @@ std::string Plan(const plan::Plan& plan) {
       text += fmt::format(" x {} parts", plan.parallelism.expert_tensor);
     }
     text += fmt::format(" by {}", model::Name(plan.mixture.dispatcher));
+    if (plan.mixture.overlap_communication) text += " beside another micro-batch";
+    if (plan.mixture.overlap_shared_experts) text += " beside shared experts";
   }
   const bool has_units = data.zero_stage == 3 || data.framework == plan::Framework::kFsdp2;
   if (data.framework == plan::Framework::kFsdp1) {
