@@ -591,10 +591,11 @@ int FindBias(const std::vector<ModuleParameter>& parameters, std::string_view mo
 // Two losses: masked tokens, and whether the second segment follows the first, which the first
 // token of each sequence says (transformers/models/bert/modeling_bert.py, BertPreTrainingHeads;
 // megatron/core/models/bert/bert_model.py). Every rank of a tensor-parallel group has the whole of
-// what comes before the vocabulary.
-void EncoderHead(const Architecture& a, const WorkOptions& options,
-                 const std::vector<ModuleParameter>& parameters, LayerOperators& operators,
-                 Operand x, LayerTape& tape) {
+// what comes before the vocabulary. Finishes the tape while there are the operators that backward
+// refers to.
+LayerWork EncoderHead(const Architecture& a, const WorkOptions& options,
+                      const std::vector<ModuleParameter>& parameters, LayerOperators& operators,
+                      Operand x, LayerTape& tape) {
   const ModuleNames& names = NamesOf(a.family);
   const auto find = [&](std::string_view module) { return Find(parameters, module); };
   if (!HasPostNorm(a.family)) {
@@ -632,6 +633,7 @@ void EncoderHead(const Architecture& a, const WorkOptions& options,
   }
   masked.CrossEntropy(logits, "masked_lm_loss");
   if (follows) pooled_operators.CrossEntropy(*follows, "next_sentence_loss");
+  return tape.Finish(std::nullopt, {.splits_backward = options.splits_backward});
 }
 
 // The module that predicts one token more, and its loss, as Megatron-Core runs them before the head
@@ -726,8 +728,7 @@ LayerWork HeadWork(const Architecture& a, const WorkOptions& block_options) {
   operators.AddUpParts();
   const Operand x = operators.Input(a.hidden);
   if (IsEncoder(a.family)) {
-    EncoderHead(a, options, parameters, operators, x, tape);
-    return tape.Finish(std::nullopt, {.splits_backward = options.splits_backward});
+    return EncoderHead(a, options, parameters, operators, x, tape);
   }
   const Operand normalized =
       operators.Norm(x, names.final_norm, a.normalization, Find(parameters, names.final_norm));
