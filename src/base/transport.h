@@ -7,12 +7,13 @@ namespace stepcast {
 
 // A transport is the network between nodes together with the software that drives it. It decides
 // how long a small message takes, on links of any bandwidth.
-enum class Transport : std::uint8_t { kInfiniband, kRoce, kEfa, kOmniPath, kSlingshot, kTcp };
+enum class Transport : std::uint8_t { kInfiniband, kRoce, kEfa, kOmniPath, kSlingshot, kSockets };
 inline constexpr Transport kTransports[] = {Transport::kInfiniband, Transport::kRoce,
                                             Transport::kEfa,        Transport::kOmniPath,
-                                            Transport::kSlingshot,  Transport::kTcp};
+                                            Transport::kSlingshot,  Transport::kSockets};
 
-// The names of files: infiniband, roce, efa, omni-path, slingshot, tcp.
+// The names of files: infiniband, roce, efa, omni-path, slingshot, sockets (TCP through the host's
+// memory, where there is no RDMA).
 constexpr std::string_view Name(Transport transport) {
   switch (transport) {
     case Transport::kInfiniband:
@@ -25,8 +26,8 @@ constexpr std::string_view Name(Transport transport) {
       return "omni-path";
     case Transport::kSlingshot:
       return "slingshot";
-    case Transport::kTcp:
-      return "tcp";
+    case Transport::kSockets:
+      return "sockets";
   }
   return "";
 }

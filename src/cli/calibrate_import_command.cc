@@ -31,6 +31,7 @@ Outcome CalibrateImport(const CalibrateImportOptions& options) {
   import.ranks = options.ranks;
   import.ranks_per_node = options.ranks_per_node;
   import.in_place = options.in_place;
+  import.keep_noise = options.keep_noise;
   import.gpu = options.gpu;
   import.name = options.name.empty() ? Stem(options.logs.front()) : options.name;
   std::vector<formats::NcclTestsRun> runs;

@@ -14,9 +14,10 @@ struct CalibrateImportOptions {
   std::optional<int> ranks;           // likewise
   std::optional<int> ranks_per_node;  // likewise
   bool in_place = false;
-  std::string gpu;     // the GPU type; empty: as the logs tell
-  std::string name;    // empty: that of the first log
-  std::string output;  // empty: stdout
+  bool keep_noise = false;  // times that fall with the size become means
+  std::string gpu;          // the GPU type; empty: as the logs tell
+  std::string name;         // empty: that of the first log
+  std::string output;       // empty: stdout
 };
 
 // Writes a calibration profile whose tables are what nccl-tests measured.

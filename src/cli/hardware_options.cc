@@ -216,6 +216,8 @@ void AddCalibrateImport(Command calibrate, CalibrateImportOptions& options) {
   AddCount(import, "--ranks-per-node", options.ranks_per_node, 1, kMost,
            "How many on a node (as the hosts in the logs have it)");
   import.AddFlag("--in-place", options.in_place, "Take the in-place times, not out-of-place");
+  import.AddFlag("--keep-noise", options.keep_noise,
+                 "Take the mean of times that fall with the size, in the place of an error");
   import
       .AddOption("--gpu", options.gpu, "The GPU type, topologies/gpus/NAME.yaml (as the logs tell)")
       .Type("NAME");

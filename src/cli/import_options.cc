@@ -70,6 +70,16 @@ void AddTopologyImport(Command topology, TopologyImportOptions& options) {
       .AddOption("--nic-speed", options.nic_speed,
                  "Of each NIC's port, where FILE does not tell, such as 400Gbps")
       .Type("RATE");
+  import
+      .AddOption("--nics", options.nics,
+                 "NICs that join nodes, with commas between them, or all (those that share a PCIe "
+                 "switch with a GPU, of NCCL's XML the fastest)")
+      .Type("NAMES");
+  import
+      .AddOption("--nvlink", options.nvlink,
+                 "Where NCCL's XML lists no NVLinks: assume those of a usual server, or none "
+                 "(refuse)")
+      .OneOf({"assume", "none"});
   import.AddOption("--name", options.name, "Name of the topology (that of FILE)").Type("TEXT");
   AddOutput(import, options.output);
 }

@@ -95,6 +95,7 @@ Result<Listing> Frameworks() {
     if (traits.tensor_parallel) axes.push_back("tensor");
     if (traits.pipelines) axes.push_back("pipeline");
     if (traits.context_parallel) axes.push_back("context");
+    if (traits.expert_parallel) axes.push_back("expert");
     listing.rows.push_back({std::string(traits.name),
                             traits.first_stage == traits.last_stage
                                 ? fmt::format("{}", traits.first_stage)

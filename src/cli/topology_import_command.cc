@@ -1,5 +1,7 @@
 #include "src/cli/topology_import_command.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -22,6 +24,17 @@ namespace {
 std::string Stem(std::string_view path) {
   path = path.substr(path.rfind('/') + 1);
   return std::string(path.substr(0, std::max<std::size_t>(path.rfind('.'), 1)));
+}
+
+// Of "mlx5_0,mlx5_3".
+std::vector<std::string> NamesIn(std::string_view list) {
+  std::vector<std::string> names;
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find(','), list.size());
+    if (end > 0) names.emplace_back(list.substr(0, end));
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  return names;
 }
 
 bool IsXml(std::string_view text, std::string_view path) {
@@ -49,6 +62,9 @@ Outcome TopologyImport(const TopologyImportOptions& options) {
       import.nic_speed = *speed;
     }
   }
+  import.nics = NamesIn(options.nics);
+  if (options.nvlink == "assume") import.missing_nvlinks = formats::MissingNvLinks::kAssume;
+  if (options.nvlink == "none") import.missing_nvlinks = formats::MissingNvLinks::kNone;
   if (!options.gpu.empty()) {
     scenario::FindGpu(options.gpu, "", {"--gpu " + options.gpu, 0, 0}, faults);
   }

@@ -10,6 +10,8 @@ struct TopologyImportOptions {
   std::string file;       // NCCL's XML, or what nvidia-smi topo -m printed
   std::string gpu;        // empty: as the file tells
   std::string nic_speed;  // empty: as the file tells
+  std::string nics;       // names with commas between them, or "all"; empty: by rule
+  std::string nvlink;     // "assume" or "none", where the file lists none; empty: refuse
   std::string name;       // empty: the file's
   std::string output;     // empty: stdout
 };

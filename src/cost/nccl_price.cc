@@ -568,12 +568,35 @@ std::optional<NcclPricer::Estimate> NcclPricer::OnLinks(CollectiveKind kind, Byt
   // LL sends a flag of four bytes with every four bytes of data.
   const double sent = estimate->tuned && estimate->protocol == nccl::Protocol::kLl ? 2 : 1;
   const double transfer =
-      sent * std::max(links.intra.microseconds() /
-                          (path.intra_is_nvlink ? costs.nvlink_efficiency : costs.pcie_efficiency),
-                      links.inter.microseconds() / costs.network_efficiency);
+      sent * std::max({links.intra.microseconds() /
+                           (path.intra_is_nvlink ? costs.nvlink_efficiency : costs.pcie_efficiency),
+                       links.inter.microseconds() / costs.network_efficiency,
+                       OnSockets(kind, links.inter, there, *estimate)});
   estimate->transfer = std::max(estimate->transfer, transfer);
   estimate->wire = links.latency.microseconds();
   return estimate;
+}
+
+double NcclPricer::OnSockets(CollectiveKind kind, Time inter, const CommunicationPath& path,
+                             const Estimate& estimate) const {
+  const topology::Fabric* fabric = setting_.cluster->fabric();
+  if (fabric == nullptr || fabric->transport != Transport::kSockets || path.nodes == 1) return 0;
+  constexpr int kFlowsOfATree = 2;  // of a channel, out of a node
+  int flows = estimate.channels * fabric->sockets.per_channel;
+  if (estimate.tuned == nccl::Algorithm::kTree) flows *= kFlowsOfATree;
+  // Every rank of a node sends over channels of its own.
+  if (!estimate.tuned && kind != CollectiveKind::kSendRecv) flows *= path.ranks_per_node;
+  const double bytes =
+      inter.seconds() * static_cast<double>(path.inter_bandwidth.bytes_per_second());
+  double seconds = bytes / (flows * static_cast<double>(fabric->sockets.flow.bytes_per_second()) *
+                            setting_.links->network_efficiency);
+  constexpr double kPasses = 8;  // over the host's memory, of what is sent and what is received
+  const std::optional<topology::Host>& host = setting_.cluster->node_type()->host;
+  if (host && host->memory_bandwidth > Bandwidth()) {
+    seconds = std::max(
+        seconds, kPasses * bytes / static_cast<double>(host->memory_bandwidth.bytes_per_second()));
+  }
+  return seconds * 1e6;
 }
 
 void NcclPricer::SetShares(CollectiveKind kind, Bytes bytes, const CommunicationPath& path,

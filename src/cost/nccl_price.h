@@ -74,6 +74,14 @@
 // that NCCL does not see (a spine that is too narrow) slows them; and the tuner's latency counts at
 // least what a message takes along the links, of which the law stretches nothing.
 //
+// Where there is no RDMA (Transport::kSockets) a channel's data go over TCP connections of its own,
+// each of which carries so much, and pass the host's memory: the GPU writes them there, the kernel
+// copies them, the card reads them, and the same the other way round. So a transfer takes at least
+// as long as the connections of the channels in use, and as eight passes over the host's memory for
+// each byte that a node sends while it receives as much, where the topology says how fast that is.
+// NCCL's choice knows nothing of either. A tree's data leave a node for its parent and its children
+// over connections of their own, two at a time.
+//
 // Where NVLink joins GPUs directly and not all with each other, NCCL passes data through GPUs in
 // between, which the topology's rings do not: the links inside the node then set no bound.
 //
@@ -254,6 +262,10 @@ class NcclPricer {
   std::optional<Estimate> OnLinks(CollectiveKind kind, Bytes bytes,
                                   const topology::CommunicationPath& path, const Machine& machine,
                                   const Way& way);
+  // How long what leaves a node takes over TCP connections and through the host's memory, in
+  // microseconds; 0 where there is RDMA. `inter`: what it takes on the raw links of `path`.
+  double OnSockets(CollectiveKind kind, Time inter, const topology::CommunicationPath& path,
+                   const Estimate& estimate) const;
   void SetShares(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path,
                  const Estimate& estimate, CollectivePrice& price) const;
 

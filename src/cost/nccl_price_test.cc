@@ -269,6 +269,38 @@ TEST(NcclPrice, DoesNotReadCurvesOfAnotherTransport) {
 
 // InfiniBand and RoCE are driven by the same code: what was measured on the one counts on the
 // other.
+// A ring over 4 nodes of 4 GPUs takes two channels, each with one connection of 10 Gbit/s: of an
+// all-gather of 1 GiB 15/16 leave each node, over 2 x 1.25 x 0.92 GB/s, where the card of 50 Gbit/s
+// would carry them at 6.25 x 0.92. With four connections for each channel the card rules again, and
+// with a host whose memory moves 20 GB/s the eight passes over it: 2.5 GB/s.
+TEST(NcclPrice, SocketsCarryWhatTheirConnectionsCarry) {
+  const auto seconds = [](const std::string& node, const std::string& fabric) {
+    const scenario::Scenario scenario = On(
+        fmt::format("{{name: cloud, node: {{gpu: a100-sxm-40gb, {} devices: {{gpu: 4, nvswitch: "
+                    "6, cpu: 1, nic: 1}}, links: [{{kind: nvlink, from: gpu, to: nvswitch, join: "
+                    "all-to-all, count: 2, latency: 250 ns, bandwidth: 25 GB/s}}, {{kind: pcie, "
+                    "from: gpu, to: cpu, latency: 150 ns, bandwidth: 32 GB/s}}, {{kind: pcie, "
+                    "from: nic, to: cpu, latency: 150 ns, bandwidth: 16 GB/s}}]}}, fabric: "
+                    "{{kind: one-switch, link: {{latency: 20 us, bandwidth: 50 Gbps}}, {}}}}}",
+                    node, fabric),
+        4);
+    const CollectivePrice price =
+        PriceOf(scenario, CollectiveKind::kAllGather, GiB(1), Everybody(scenario));
+    EXPECT_EQ(price.channels, 2);
+    return price.demand.alone().seconds();
+  };
+  const double bytes = 15.0 / 16 * (1 << 30);
+  EXPECT_NEAR(seconds("", "transport: sockets"), bytes / (2 * 1.25e9 * 0.92), 0.005);
+  EXPECT_NEAR(seconds("", "transport: sockets, sockets: {flow: 5 Gbps}"),
+              bytes / (2 * 0.625e9 * 0.92), 0.005);
+  const double rdma = seconds("", "transport: roce");
+  EXPECT_LT(rdma, 0.6 * bytes / (2 * 1.25e9));
+  EXPECT_NEAR(seconds("", "transport: sockets, sockets: {per_channel: 4}"), rdma, 1e-9);
+  EXPECT_NEAR(seconds("host: {memory: 64 GiB, memory_bandwidth: 20 GB/s},",
+                      "transport: sockets, sockets: {per_channel: 4}"),
+              bytes / 2.5e9, 0.005);
+}
+
 TEST(NcclPrice, ReadsCurvesOfInfinibandOverRoce) {
   const auto scenario = On("grand-teton-h100-80gb", 4);
   const auto price = PriceOf(scenario, CollectiveKind::kAllReduce, MiB(64), Everybody(scenario));

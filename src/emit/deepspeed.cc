@@ -1,7 +1,7 @@
 #include <utility>
 
 #include "src/emit/json_text.h"
-#include "src/emit/target.h"
+#include "src/emit/trainers.h"
 
 namespace stepcast::emit {
 namespace {
@@ -43,7 +43,7 @@ Resolved Zero(const plan::DataParallel& data_parallel) {
 Target DeepSpeedConfig(const scenario::Scenario& scenario) {
   const plan::Training& training = scenario.plan.training;
   const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
-  if (data_parallel.framework != plan::Framework::kDeepSpeed) {
+  if (!TrainerOf(scenario.plan).takes_deepspeed_json) {
     return CannotRun("the plan's framework is not deepspeed");
   }
   if (IsQuantized(training.precision)) {
@@ -86,6 +86,12 @@ Target DeepSpeedConfig(const scenario::Scenario& scenario) {
     decimals.emplace_back("gradient_clipping", *training.gradient_clipping);
   }
   return JsonText(Resolved{std::move(root)}, decimals);
+}
+
+Target LaunchDeepSpeed(const scenario::Scenario&, const model::NumericalConstants&) {
+  return "# Your training script, which takes DeepSpeed's own arguments.\n"
+         "set -- \"${TRAIN:?set TRAIN to your training script}\" --deepspeed \\\n"
+         "  --deepspeed_config \"$here/deepspeed.json\" \"$@\"\n";
 }
 
 }  // namespace stepcast::emit

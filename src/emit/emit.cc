@@ -11,6 +11,7 @@
 #include "src/base/text_file.h"
 #include "src/emit/json_text.h"
 #include "src/emit/target.h"
+#include "src/emit/trainers.h"
 #include "src/model/model.h"
 #include "src/plan/plan.h"
 #include "src/scenario/data_root.h"
@@ -23,11 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using scenario::Resolved;
-
-// Whether a module of settings is written for it.
-bool IsPytorch(plan::Framework framework) {
-  return framework == plan::Framework::kDdp || plan::IsFsdp(framework);
-}
 
 // The paths that the scenario names its inputs by: model, topology, profile, schedule.
 std::vector<std::string> NamedInputs(const Resolved& resolved) {
@@ -165,7 +161,7 @@ std::vector<std::string> Notes(const scenario::Scenario& scenario) {
   const plan::Training& training = scenario.plan.training;
   const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
   const auto note = [&](std::string text) { notes.push_back(std::move(text)); };
-  const bool megatron = data_parallel.framework == plan::Framework::kMegatron;
+  const Trainer& trainer = TrainerOf(scenario.plan);
   if (const model::Lora& lora = training.lora; lora.adapts()) {
     note(
         fmt::format("adapters (LoRA, rank {}, beside {}, dropout {}) and frozen parameters in {} "
@@ -185,7 +181,8 @@ std::vector<std::string> Notes(const scenario::Scenario& scenario) {
                     "stays, by the code that loads data",
                     training.document_length));
   }
-  if (!megatron && training.activation_checkpointing != model::Checkpointing::kNone) {
+  if (!trainer.takes_megatron_args &&
+      training.activation_checkpointing != model::Checkpointing::kNone) {
     const model::Share& blocks = training.checkpointed_blocks;
     note(fmt::format(
         "activation checkpointing ({}, {} blocks) is part of the model's code, unless torchtitan "
@@ -197,13 +194,14 @@ std::vector<std::string> Notes(const scenario::Scenario& scenario) {
         : blocks.first > 0 ? fmt::format("the {}", model::Text(blocks))
                            : fmt::format("{} of the", model::Text(blocks))));
   }
-  if (!megatron && std::holds_alternative<model::Architecture>(scenario.model->source)) {
+  if (!trainer.takes_megatron_args &&
+      std::holds_alternative<model::Architecture>(scenario.model->source)) {
     note(fmt::format(
         "attention ({}) and cross entropy ({}) are part of the model's code, unless torchtitan "
         "runs it",
         model::Name(training.attention), model::Name(training.loss)));
   }
-  if (IsPytorch(data_parallel.framework)) {
+  if (trainer.module != nullptr) {
     if (training.gradient_clipping) {
       note("the training loop calls clip_gradients(model) before each update");
     }
@@ -223,7 +221,7 @@ std::vector<std::string> Notes(const scenario::Scenario& scenario) {
         "launch.sh asks for expandable segments; a training started otherwise sets "
         "PYTORCH_CUDA_ALLOC_CONF");
   }
-  if (data_parallel.framework == plan::Framework::kDeepSpeed) {
+  if (trainer.takes_deepspeed_json) {
     if (const std::string divided = Divided(scenario.plan.parallelism); !divided.empty()) {
       note(fmt::format(
           "deepspeed.json has no word for {}: the training script makes these groups and "
@@ -298,7 +296,7 @@ tl::expected<Emission, FolderFailure> Emit(const scenario::Scenario& scenario,
   std::vector<File> files;
   files.push_back({"plan.json", JsonText(scenario::PlanOf(scenario.resolved))});
   const char* framework = plan::Name(scenario.plan.data_parallel.framework);
-  const bool pytorch = IsPytorch(scenario.plan.data_parallel.framework);
+  const bool pytorch = TrainerOf(scenario.plan).module != nullptr;
   const std::string settings = pytorch ? fmt::format("pytorch_{}.py", framework) : "pytorch.py";
   const auto add = [&](std::string name, Target target, bool executable) {
     if (target) {

@@ -1,5 +1,6 @@
 #include "fmt/format.h"
-#include "src/emit/target.h"
+#include "src/emit/trainers.h"
+#include "src/plan/framework_style.h"
 
 namespace stepcast::emit {
 namespace {
@@ -21,7 +22,7 @@ std::string Environment(const scenario::Scenario& scenario) {
   // megatron/training/arguments.py, validate_args: before Blackwell it does not start
   // without; and combined 1F1B needs several.
   const plan::Parallelism& axes = scenario.plan.parallelism;
-  if (scenario.plan.data_parallel.framework == plan::Framework::kMegatron &&
+  if (plan::StyleOf(scenario.plan.data_parallel.framework).connections > 0 &&
       (axes.tensor > 1 || axes.context > 1 || scenario.plan.mixture.overlap_communication)) {
     set("CUDA_DEVICE_MAX_CONNECTIONS",
         fmt::format("{}", scenario.plan.software.cuda_device_max_connections));
@@ -49,57 +50,11 @@ int RanksPerNode(const scenario::Scenario& scenario) {
   return scenario.cluster->flat() ? 1 : scenario.cluster->gpus_per_node();
 }
 
-// What torchrun starts.
-Target Program(const scenario::Scenario& scenario, const model::NumericalConstants& constants) {
-  switch (scenario.plan.data_parallel.framework) {
-    case plan::Framework::kDdp:
-    case plan::Framework::kFsdp1:
-    case plan::Framework::kFsdp2:
-      if (TorchtitanConfig(scenario, constants)) {
-        return "if [ -n \"${TRAIN:-}\" ]; then\n"
-               "  set -- \"$TRAIN\" \"$@\"\n"
-               "else  # torchtitan must be installed, or be the working directory\n"
-               "  set -- -m torchtitan.train --job.config_file \"$here/torchtitan.toml\" \"$@\"\n"
-               "fi\n";
-      }
-      if (const Target settings = PytorchSettings(scenario); !settings) {
-        return CannotRun(settings.error());
-      }
-      return "# Your training script; it imports the settings beside this file.\n"
-             "export PYTHONPATH=\"$here${PYTHONPATH:+:$PYTHONPATH}\"\n"
-             "set -- \"${TRAIN:?set TRAIN to your training script}\" \"$@\"\n";
-    case plan::Framework::kDeepSpeed:
-      return "# Your training script, which takes DeepSpeed's own arguments.\n"
-             "set -- \"${TRAIN:?set TRAIN to your training script}\" --deepspeed \\\n"
-             "  --deepspeed_config \"$here/deepspeed.json\" \"$@\"\n";
-    case plan::Framework::kMegatron:
-      if (const Target arguments = MegatronArguments(scenario, constants); !arguments) {
-        return CannotRun(arguments.error());
-      }
-      return "# Data, tokenizer and learning rate are yours: give them as arguments. Without any "
-             "it\n"
-             "# trains on made-up data, for timing.\n"
-             "if [ $# -eq 0 ]; then\n"
-             "  set -- --mock-data --tokenizer-type NullTokenizer --vocab-size \"$VOCABULARY\" \\\n"
-             "    --train-iters 20 --lr 1e-4\n"
-             "fi\n"
-             "# shellcheck disable=SC2046\n"
-             "set -- \"${MEGATRON:?set MEGATRON to a checkout of Megatron-LM}/pretrain_gpt.py\" "
-             "\\\n"
-             "  $(cat \"$here/megatron.args\") \"$@\"\n";
-    case plan::Framework::kNanotron:
-      return CannotRun("nanotron's own configuration is not written");
-    case plan::Framework::kReference:
-      break;
-  }
-  return CannotRun("framework reference is the textbook's, and no program runs it");
-}
-
 }  // namespace
 
 Target LaunchScript(const scenario::Scenario& scenario,
                     const model::NumericalConstants& constants) {
-  Target program = Program(scenario, constants);
+  Target program = TrainerOf(scenario.plan).launch(scenario, constants);
   if (!program) return program;
   const int nodes = Nodes(scenario);
   std::string text = fmt::format(
@@ -114,12 +69,6 @@ Target LaunchScript(const scenario::Scenario& scenario,
       "set -eu\n"
       "here=$(cd \"$(dirname \"$0\")\" && pwd)\n";
   text += Environment(scenario);
-  if (const auto* architecture = std::get_if<model::Architecture>(&scenario.model->source);
-      architecture != nullptr &&
-      scenario.plan.data_parallel.framework == plan::Framework::kMegatron) {
-    // Megatron-LM's NullTokenizer adds one token, for the end of a document.
-    text += fmt::format("VOCABULARY={}\n", architecture->vocabulary - 1);
-  }
   text += *program;
   // Each of several nodes that took itself for the first would wait for the others in vain.
   text += fmt::format(
@@ -134,7 +83,9 @@ Target LaunchScript(const scenario::Scenario& scenario,
 }
 
 Target BatchScript(const scenario::Scenario& scenario, const model::NumericalConstants& constants) {
-  if (Target program = Program(scenario, constants); !program) return program;
+  if (Target program = TrainerOf(scenario.plan).launch(scenario, constants); !program) {
+    return program;
+  }
   return fmt::format(
       "#!/bin/sh\n"
       "#SBATCH --job-name=stepcast-plan\n"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "src/emit/target.h"
+#include "src/emit/trainers.h"
 
 namespace stepcast::emit {
 namespace {
@@ -28,23 +28,49 @@ class Arguments {
 
 // What blocks have that its command line does not say, or that is not written here; empty: nothing.
 std::string UnsaidOf(const model::Architecture& a) {
+  if (a.experts.shared_gate && a.experts.exist()) {
+    // --moe-shared-expert-gate is younger than the arguments that are written here.
+    return "its shared experts have no gate: shared_expert_gate";
+  }
   if (a.experts.router_bias || a.experts.bias) {
     return "its routers and grouped experts have no biases";
   }
   if (a.score_cap > 0 || a.logit_cap > 0) return "it caps neither scores nor logits";
-  if (a.family == model::Family::kGemma2 || a.family == model::Family::kGemma3 ||
-      a.family == model::Family::kOlmo2) {
+  if (model::NormsBranches(a.family)) {
     return "its blocks have norms before attention and feed-forward alone";
+  }
+  if (model::ScalesEmbeddings(a.family)) return "it does not multiply embeddings by a constant";
+  if (a.parallel_residual_norms > 0) {
+    return "its feed-forward comes behind attention: parallel_residual_norms";
+  }
+  if (a.head_bias) return "its head has no bias: lm_head_bias";
+  if (a.qk_norm && model::NormsAllHeads(a.family)) {
+    return "its norms of queries and keys are over each head";
   }
   if (a.attention_chunk > 0) return "it does not attend within chunks: attention_chunk_size";
   return "";
+}
+
+// Groups of experts of which a token goes to some alone: the model's own, or the nodes of a plan
+// that limits how many nodes a token goes to.
+struct ExpertGroups {
+  std::int64_t count = 0, per_token = 0;  // 0: a token goes to any
+  friend bool operator==(const ExpertGroups&, const ExpertGroups&) = default;
+};
+ExpertGroups GroupsOfModel(const model::Experts& experts) {
+  return {experts.groups, experts.groups > 0 ? experts.groups_per_token : 0};
+}
+ExpertGroups GroupsOfPlan(const plan::Plan& plan) {
+  const std::int64_t nodes = plan.parallelism.expert / plan.parallelism.expert_near;
+  const std::int64_t limit = plan.mixture.node_limit;
+  return limit > 0 ? ExpertGroups{nodes, limit} : ExpertGroups{};
 }
 
 // Why Megatron-LM cannot train so; empty when it can.
 std::string Obstacle(const plan::Plan& plan, const model::Architecture* architecture,
                      const model::NumericalConstants& constants) {
   const plan::Training& training = plan.training;
-  if (plan.data_parallel.framework != plan::Framework::kMegatron) {
+  if (!TrainerOf(plan).takes_megatron_args) {
     return "the plan's framework is not megatron";
   }
   if (architecture == nullptr) return "a layer list has no dimensions";
@@ -69,6 +95,17 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
   if (training.compile) return "it does not compile blocks with torch.compile: training.compile";
   if (training.activation_checkpointing == model::Checkpointing::kSelectiveOp) {
     return "its recomputation is full, or of the attention core: activation_checkpointing";
+  }
+  if (const ExpertGroups limited = GroupsOfPlan(plan); limited.count > 0) {
+    const ExpertGroups own = GroupsOfModel(architecture->experts);
+    if (own.count > 0 && own != limited) {
+      return "its routers choose among groups of experts of one kind, and the model has its own: "
+             "experts.node_limit";
+    }
+    if (own.count == 0 && !model::SendsTokensOnce(plan.mixture.dispatcher)) {
+      return "its dispatchers that send a row for each expert do not know nodes: "
+             "experts.node_limit";
+    }
   }
   if (plan::IsPrecisionAware(training) && training.parameter_dtype == DataType::kBf16 &&
       training.master_weights != plan::MasterWeights::kFp16Remainder) {
@@ -366,9 +403,10 @@ void AddExperts(const model::Architecture& model, const plan::Plan& plan, Argume
   } else if (experts.scores == model::RouterScores::kSoftmax) {
     arguments.Flag("moe-router-pre-softmax");
   }
-  if (experts.groups > 0) {
-    arguments.Add("moe-router-num-groups", experts.groups);
-    arguments.Add("moe-router-group-topk", experts.groups_per_token);
+  const ExpertGroups groups = experts.groups > 0 ? GroupsOfModel(experts) : GroupsOfPlan(plan);
+  if (groups.count > 0) {
+    arguments.Add("moe-router-num-groups", groups.count);
+    arguments.Add("moe-router-group-topk", groups.per_token);
   }
   if (experts.balancing_bias) arguments.Flag("moe-router-enable-expert-bias");
   arguments.Add("expert-model-parallel-size", plan.parallelism.expert);
@@ -457,6 +495,25 @@ Target MegatronArguments(const scenario::Scenario& scenario,
   }
   AddParallelism(scenario.plan, arguments);
   return arguments.Take();
+}
+
+Target LaunchMegatron(const scenario::Scenario& scenario,
+                      const model::NumericalConstants& constants) {
+  if (const Target arguments = MegatronArguments(scenario, constants); !arguments) {
+    return CannotRun(arguments.error());
+  }
+  // Megatron-LM's NullTokenizer adds one token, for the end of a document.
+  return fmt::format("VOCABULARY={}\n",
+                     std::get<model::Architecture>(scenario.model->source).vocabulary - 1) +
+         "# Data, tokenizer and learning rate are yours: give them as arguments. Without any it\n"
+         "# trains on made-up data, for timing.\n"
+         "if [ $# -eq 0 ]; then\n"
+         "  set -- --mock-data --tokenizer-type NullTokenizer --vocab-size \"$VOCABULARY\" \\\n"
+         "    --train-iters 20 --lr 1e-4\n"
+         "fi\n"
+         "# shellcheck disable=SC2046\n"
+         "set -- \"${MEGATRON:?set MEGATRON to a checkout of Megatron-LM}/pretrain_gpt.py\" \\\n"
+         "  $(cat \"$here/megatron.args\") \"$@\"\n";
 }
 
 }  // namespace stepcast::emit

@@ -2,7 +2,7 @@
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
-#include "src/emit/target.h"
+#include "src/emit/trainers.h"
 
 namespace stepcast::emit {
 namespace {
@@ -112,7 +112,7 @@ std::string Functions(const plan::Plan& plan) {
       "    \"\"\"To be called after the last backward of a step, before the update.\"\"\"\n"
       "    if GRADIENT_CLIPPING is None:\n"
       "        return\n";
-  if (plan.data_parallel.framework == plan::Framework::kFsdp1) {
+  if (plan::TraitsOf(plan.data_parallel.framework).clipping == plan::ClippingKernels::kFsdp1) {
     text += "    model.clip_grad_norm_(GRADIENT_CLIPPING)\n";
   } else {
     text +=
@@ -181,7 +181,9 @@ std::string Head(const char* what) {
       what);
 }
 
-Target Ddp(const scenario::Scenario& scenario) {
+}  // namespace
+
+Target DdpModule(const scenario::Scenario& scenario) {
   const plan::Plan& plan = scenario.plan;
   const plan::DataParallel& data_parallel = plan.data_parallel;
   const Bytes bucket = data_parallel.bucket_size.value_or(kDefaultBucket);
@@ -275,7 +277,7 @@ Target Ddp(const scenario::Scenario& scenario) {
   return text;
 }
 
-Target Fsdp1(const scenario::Scenario& scenario) {
+Target FullyShardedModule(const scenario::Scenario& scenario) {
   const plan::Plan& plan = scenario.plan;
   const plan::DataParallel& data_parallel = plan.data_parallel;
   const bool hybrid = data_parallel.shard_group_size < plan.parallelism.data;
@@ -400,7 +402,7 @@ Target Fsdp1(const scenario::Scenario& scenario) {
   return text;
 }
 
-Target Fsdp2(const scenario::Scenario& scenario) {
+Target FullyShardModule(const scenario::Scenario& scenario) {
   const plan::Plan& plan = scenario.plan;
   const plan::DataParallel& data_parallel = plan.data_parallel;
   if (data_parallel.prefetch == 0) {
@@ -513,8 +515,6 @@ Target Fsdp2(const scenario::Scenario& scenario) {
   return text;
 }
 
-}  // namespace
-
 Target PytorchSettings(const scenario::Scenario& scenario) {
   if (IsQuantized(scenario.plan.training.precision)) {
     return CannotRun("the module multiplies in 16 or 32 bits: training.precision");
@@ -535,20 +535,25 @@ Target PytorchSettings(const scenario::Scenario& scenario) {
   if (scenario.plan.parallelism.context > 1) {
     return CannotRun("the module's ranks have whole sequences: parallelism.context");
   }
-  switch (scenario.plan.data_parallel.framework) {
-    case plan::Framework::kDdp:
-      return Ddp(scenario);
-    case plan::Framework::kFsdp1:
-      return Fsdp1(scenario);
-    case plan::Framework::kFsdp2:
-      return Fsdp2(scenario);
-    case plan::Framework::kReference:
-    case plan::Framework::kDeepSpeed:
-    case plan::Framework::kMegatron:
-    case plan::Framework::kNanotron:
-      break;
-  }
+  if (const auto module = TrainerOf(scenario.plan).module) return module(scenario);
   return CannotRun("the plan's framework is not ddp, fsdp1 or fsdp2");
+}
+
+Target LaunchPytorch(const scenario::Scenario& scenario,
+                     const model::NumericalConstants& constants) {
+  if (TorchtitanConfig(scenario, constants)) {
+    return "if [ -n \"${TRAIN:-}\" ]; then\n"
+           "  set -- \"$TRAIN\" \"$@\"\n"
+           "else  # torchtitan must be installed, or be the working directory\n"
+           "  set -- -m torchtitan.train --job.config_file \"$here/torchtitan.toml\" \"$@\"\n"
+           "fi\n";
+  }
+  if (const Target settings = PytorchSettings(scenario); !settings) {
+    return CannotRun(settings.error());
+  }
+  return "# Your training script; it imports the settings beside this file.\n"
+         "export PYTHONPATH=\"$here${PYTHONPATH:+:$PYTHONPATH}\"\n"
+         "set -- \"${TRAIN:?set TRAIN to your training script}\" \"$@\"\n";
 }
 
 }  // namespace stepcast::emit

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "src/emit/target.h"
+#include "src/emit/trainers.h"
 #include "src/model/stage.h"
 #include "src/plan/request.h"
 
@@ -104,12 +104,13 @@ std::string PipelineKeys(const plan::Plan& plan, std::int64_t blocks) {
 }
 
 // Why torchtitan cannot run such a pipeline; empty when it can.
-std::string PipelineObstacle(const plan::Parallelism& axes, std::int64_t blocks) {
+std::string PipelineObstacle(plan::Framework framework, const plan::Parallelism& axes,
+                             std::int64_t blocks) {
   if (ScheduleClass(axes) == nullptr) {
     return "torch.distributed.pipelining has no such schedule: parallelism.schedule";
   }
   plan::Request request;
-  request.framework = plan::Framework::kFsdp2;
+  request.framework = framework;
   const std::int64_t chunks = axes.pipeline * axes.virtual_stages;
   const std::int64_t most = LayersPerStage(axes, blocks);
   const bool makes_chunks =
@@ -125,7 +126,7 @@ std::string PipelineObstacle(const plan::Parallelism& axes, std::int64_t blocks)
 std::string Obstacle(const plan::Plan& plan, std::int64_t blocks) {
   const plan::Training& training = plan.training;
   const plan::DataParallel& data_parallel = plan.data_parallel;
-  if (data_parallel.framework != plan::Framework::kFsdp2) {
+  if (!TrainerOf(plan).takes_torchtitan_toml) {
     return "the plan's framework is not fsdp2 (torchtitan's DDP has buckets of its own size)";
   }
   if (training.lora.adapts()) return "it has no adapters: training.lora";
@@ -182,7 +183,7 @@ std::string Obstacle(const plan::Plan& plan, std::int64_t blocks) {
            "parallelism.sequence_parallel";
   }
   if (plan.parallelism.pipeline > 1) {
-    return PipelineObstacle(plan.parallelism, blocks);
+    return PipelineObstacle(data_parallel.framework, plan.parallelism, blocks);
   }
   if (data_parallel.accumulate_unsharded && training.gradient_accumulation > 1) {
     return "it reduces gradients in every micro-batch: accumulate_unsharded";

@@ -7,6 +7,7 @@
 #include "src/lowering/parameter_share.h"
 #include "src/lowering/pipeline_stage.h"
 #include "src/model/model.h"
+#include "src/plan/framework_style.h"
 #include "src/plan/pipeline.h"
 
 namespace stepcast::forecast {
@@ -90,15 +91,13 @@ BytesByCategory OfStage(const scenario::Scenario& scenario,
   const bool whole_gradients =
       scenario.plan.data_parallel.accumulate_unsharded &&
       (training.gradient_accumulation > 1 || scenario.plan.parallelism.pipeline > 1);
-  // FSDP2 puts full gradients by in the type that it will reduce them in, FSDP1 in the type that
-  // backward writes. Megatron's backward adds to the accumulators in place.
-  const plan::Framework framework = scenario.plan.data_parallel.framework;
+  const plan::GradientStore store = plan::StyleOf(scenario.plan.data_parallel.framework).gradients;
   const auto written_bytes = [&] {
-    if (framework == plan::Framework::kMegatron) return SizeOf(training.gradient_dtype);
-    if (whole_gradients && framework == plan::Framework::kFsdp2) {
+    if (store == plan::GradientStore::kMainBuffers) return SizeOf(training.gradient_dtype);
+    if (whole_gradients && store == plan::GradientStore::kUnitsAsReduced) {
       return SizeOf(training.reduce_dtype);
     }
-    if (whole_gradients && framework == plan::Framework::kFsdp1) {
+    if (whole_gradients && store == plan::GradientStore::kUnitsAsWritten) {
       return SizeOf(plan::ComputeType(training.precision));
     }
     return SizeOf(plan::WrittenGradientType(training)) +

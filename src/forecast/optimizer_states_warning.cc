@@ -7,6 +7,7 @@
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
+#include "src/plan/framework_style.h"
 #include "src/program/program.h"
 
 namespace stepcast::forecast {
@@ -37,7 +38,7 @@ std::optional<Choice> OtherChoice(const plan::Plan& plan) {
     return Choice{other, "as PyTorch's optimizers keep them"};
   }
   const bool precision_aware =
-      plan.data_parallel.framework == plan::Framework::kMegatron &&
+      plan::StyleOf(plan.data_parallel.framework).precision_aware_optimizer &&
       plan.data_parallel.zero_stage == 1 && other.optimizer == plan::Optimizer::kAdamW &&
       other.optimizer_implementation == plan::OptimizerImplementation::kFused &&
       !plan.data_parallel.optimizer_cpu_offload;

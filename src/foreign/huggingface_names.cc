@@ -50,6 +50,14 @@ constexpr std::pair<std::string_view, const char*> kHubModels[] = {
     {"google/gemma-3-27b", "gemma3-27b"},
     {"allenai/olmo-2-1124-7b", "olmo2-7b"},
     {"microsoft/phi-4", "phi4"},
+    {"eleutherai/gpt-j-6b", "gptj-6b"},
+    {"eleutherai/gpt-neox-20b", "gpt-neox-20b"},
+    {"eleutherai/pythia-6.9b", "pythia-6.9b"},
+    {"tiiuae/falcon-7b", "falcon-7b"},
+    {"zai-org/glm-4-9b", "glm-4-9b"},
+    {"qwen/qwen1.5-moe-a2.7b", "qwen1.5-moe-a2.7b"},
+    {"allenai/olmoe-1b-7b-0924", "olmoe-1b-7b"},
+    {"minimaxai/minimax-m2", "minimax-m2"},
     {"mosaicml/mpt-7b", "mpt-7b"},
     {"mosaicml/mpt-30b", "mpt-30b"},
     {"openai-community/gpt2-medium", "gpt2-medium"},
@@ -75,7 +83,7 @@ void ReadHubModel(Reading& reading, std::string_view option) {
     const auto found = scenario::FindSource(name, from, scenario::SourceKind::kModel);
     std::error_code error;
     if (!found || !std::filesystem::is_regular_file(*found, error)) continue;
-    reading.Set("model", AsYaml(Value::Text(*found)), option);
+    reading.Set("model", *found, option);
     return;
   }
   const std::string lower = Lower(name);
@@ -162,7 +170,7 @@ void ReadHubAdapters(Reading& reading, std::string_view rank, std::string_view t
   }
   reading.Set("training.lora.targets", fmt::format("{}", fmt::join(names, " ")), targets);
   if (const auto rate = reading.Get(dropout); rate && rate->Number()) {
-    reading.Set("training.lora.dropout", AsYaml(*rate), dropout);
+    reading.Set("training.lora.dropout", ScenarioWords(*rate), dropout);
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "gtest/gtest.h"
 #include "src/base/diagnostic.h"
+#include "src/scenario/yaml_tree.h"
 
 namespace stepcast::foreign {
 namespace {
@@ -167,6 +168,24 @@ TEST(Import, MegatronSaysWhichModelItIs) {
   EXPECT_EQ(ValueOf(*imported, "shard_group_size"), "2");
 }
 
+// GPT-NeoX-20B as Megatron-LM trains it but for its residuals: rotary positions, layer norms, GELU.
+TEST(Import, MegatronsGptWithRotaryPositionsIsGpt2) {
+  const auto imported = Import(
+      {.files = {Write("gpt.sh",
+                       "torchrun pretrain_gpt.py --num-layers 4 --hidden-size 1024 "
+                       "--num-attention-heads 8 --position-embedding-type rope "
+                       "--group-query-attention --num-query-groups 2 --vocab-size 32000 "
+                       "--seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 1 "
+                       "--global-batch-size 16 --bf16\n")},
+       .cluster = "dgx-h100"});
+  ASSERT_TRUE(imported.has_value()) << Format(imported.error());
+  EXPECT_EQ(ValueOf(*imported, "family"), "gpt2");
+  EXPECT_EQ(ValueOf(*imported, "position"), "rotary");
+  EXPECT_EQ(ValueOf(*imported, "normalization"), "layernorm");
+  EXPECT_EQ(ValueOf(*imported, "activation"), "gelu");
+  EXPECT_EQ(ValueOf(*imported, "num_key_value_heads"), "2");
+}
+
 TEST(Import, MegatronSaysWhichExpertsThereAre) {
   const auto imported = Import(
       {.files = {Write("experts.sh",
@@ -316,6 +335,37 @@ TEST(Import, MistakesOfAllFilesComeTogether) {
   const auto imported = Import({.files = {Write("f.toml", "a = \n"), "no-such-file.toml"}});
   ASSERT_FALSE(imported.has_value());
   EXPECT_EQ(imported.error().size(), 2u);
+}
+
+// Names and values of the files that YAML would take for something else, or that have several
+// lines.
+TEST(Import, WritesYamlWhateverTheFilesHold) {
+  const std::string hostile = std::string(kTrainer) +
+                              "use_peft: true\nlora_r: 8\n"
+                              "lora_target_modules: ['a: b', '- c', '#d', \"e\\nf\"]\n"
+                              "\"an\\nunknown\\noption\": \"of\\nlines\"\n";
+  const auto imported = Import(
+      {.files = {Write("hostile.yaml", hostile)},
+       .cluster = "dgx-h100",
+       .set = {"training.compile=\n  true", "name='a: \"b\"'", "odd key.it: self=[a,\n {b: c}]"}});
+  ASSERT_TRUE(imported.has_value()) << Format(imported.error());
+  Diagnostics mistakes;
+  const auto document = scenario::ParseYaml(imported->scenario.text, "s", mistakes);
+  ASSERT_TRUE(document && mistakes.empty()) << imported->scenario.text << Format(mistakes);
+  EXPECT_EQ(ValueOf(*imported, "targets"), "\"a: b - c #d e\\nf\"");
+  EXPECT_EQ(ValueOf(*imported, "compile"), "true");
+  EXPECT_NE(imported->scenario.text.find("name: \"a: \\\"b\\\"\""), std::string::npos);
+  EXPECT_EQ(ValueOf(*imported, "\"it: self\""), "[a, {\"b\": c}]");
+  EXPECT_NE(imported->scenario.text.find("an\\nunknown\\noption = of\\nlines"), std::string::npos);
+}
+
+TEST(Import, OverridesThatAreNoYamlAreMistakes) {
+  const auto imported = Import({.files = {Write("plain.yaml", kTrainer)},
+                                .cluster = "dgx-h100",
+                                .set = {"training.lora=[1"}});
+  ASSERT_FALSE(imported.has_value());
+  EXPECT_EQ(imported.error()[0].code, "yaml.syntax");
+  EXPECT_EQ(imported.error()[0].location.file, "--set training.lora=[1");
 }
 
 }  // namespace

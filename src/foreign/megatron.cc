@@ -8,6 +8,7 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "src/base/yaml_text.h"
 #include "src/foreign/launcher.h"
 #include "src/foreign/megatron_experts.h"
 #include "src/foreign/shell_settings.h"
@@ -392,13 +393,16 @@ void ReadFamily(Reading& reading) {
                                         : "position-embedding-type";
   reading.Set("model.kind", "transformer", "num-layers");
   const std::filesystem::path file(reading.document().file);
-  reading.draft().Assume("model.name", AsYaml(Value::Text(file.stem().string())),
-                         "the file's name");
+  reading.draft().Assume("model.name", file.stem().string(), "the file's name");
+  const bool head_norms = Has(reading, "qk-layernorm") && !latent;
+  // Megatron-LM's GPT is one model with many options; what is Llama's in all that it decides has
+  // that name.
+  const bool llama = rotary && rms && gated;
   reading.Set("model.family",
-              latent    ? "deepseek"
-              : squared ? "nemotron"
-              : rotary  ? "llama"
-                        : "gpt2",
+              latent                ? "deepseek"
+              : squared             ? "nemotron"
+              : llama || head_norms ? "llama"
+                                    : "gpt2",
               latent ? std::string_view("multi-latent-attention") : position);
   reading.Set("model.position", rotary ? "rotary" : "learned", position);
   reading.Set("model.normalization", rms ? "rmsnorm" : "layernorm", "normalization");
@@ -407,6 +411,7 @@ void ReadFamily(Reading& reading) {
               : gated ? "swiglu"
                       : "gelu",
               squared ? "squared-relu" : "swiglu");
+  if (rms && !llama && !latent) reading.Set("model.norm_bias", "false", "normalization");
   const bool biases = !Has(reading, "disable-bias-linear");
   const bool of_queries = biases || Has(reading, "add-qkv-bias");
   reading.Set("model.attention_bias", Text(of_queries), "disable-bias-linear");
@@ -421,7 +426,7 @@ void ReadFamily(Reading& reading) {
     reading.Set(key, Text(!rate || rate->Number().value_or(0) > 0), option);
   }
   // Of latent attention they are norms of its vectors, which it has in any case.
-  if (Has(reading, "qk-layernorm") && !Has(reading, "multi-latent-attention")) {
+  if (head_norms) {
     reading.Set("model.use_qk_norm", "true", "qk-layernorm");
   }
 }
@@ -488,15 +493,16 @@ void ReadModel(Reading& reading) {
   const Entry* position = reading.draft().Find("model.position");
   const bool rotary = position != nullptr && position->value == "rotary";
   if (const auto base = reading.Get("rotary-base"); rotary && base && base->Number()) {
-    reading.Set("model.rope_theta", AsYaml(*base), "rotary-base");
+    reading.Set("model.rope_theta", ScenarioWords(*base), "rotary-base");
   }
   if (const auto epsilon = reading.Get("norm-epsilon"); epsilon && epsilon->Number()) {
-    reading.Set("model.norm_epsilon", AsYaml(*epsilon), "norm-epsilon");
+    reading.Set("model.norm_epsilon", ScenarioWords(*epsilon), "norm-epsilon");
   }
   if (Has(reading, "use-rope-scaling")) {
     const auto factor = reading.Get("rope-scaling-factor");
     reading.Set("model.rope_scaling",
-                fmt::format("{{rope_type: llama3, factor: {}}}", factor ? AsYaml(*factor) : "8"),
+                ScenarioValue::Yaml(fmt::format("{{rope_type: llama3, factor: {}}}",
+                                                factor ? YamlScalar(ScenarioWords(*factor)) : "8")),
                 "use-rope-scaling");
   }
   ReadVocabulary(reading);
@@ -676,7 +682,8 @@ void ReadUnevenStages(Reading& reading, std::int64_t stages) {
   std::vector<std::int64_t> parts(static_cast<std::size_t>(stages), between / (stages - ends));
   if (first) parts.front() = *first;
   if (last) parts.back() = *last;
-  reading.Set("parallelism.stage_layers", fmt::format("[{}]", fmt::join(parts, ", ")), option);
+  reading.Set("parallelism.stage_layers",
+              ScenarioValue::Yaml(fmt::format("[{}]", fmt::join(parts, ", "))), option);
 }
 
 void ReadPipeline(Reading& reading) {
@@ -700,7 +707,7 @@ void ReadPipeline(Reading& reading) {
   if (const Setting* layout = reading.Stated("pipeline-model-parallel-layout")) {
     std::string text = layout->value.text;
     std::erase(text, ',');
-    reading.Set("parallelism.stage_layers", AsYaml(Value::Text(text)), layout->name);
+    reading.Set("parallelism.stage_layers", text, layout->name);
     const auto borders = std::count(text.begin(), text.end(), '|') + 1;
     if (text.find('(') == std::string::npos && borders > stages) {
       reading.Set(key, fmt::format("{}", borders / stages), layout->name);
@@ -843,7 +850,7 @@ void Rules(Reading& reading) {
   }
   ReadPrecision(reading);
   if (const auto norm = reading.Get("clip-grad"); norm && norm->Number()) {
-    reading.Set("training.gradient_clipping", *norm->Number() > 0 ? AsYaml(*norm) : "none",
+    reading.Set("training.gradient_clipping", *norm->Number() > 0 ? ScenarioWords(*norm) : "none",
                 "clip-grad");
   }
   ReadAttention(reading);

@@ -15,6 +15,7 @@
 #include "src/formats/huggingface_keys.h"
 #include "src/formats/huggingface_mixtures.h"
 #include "src/formats/huggingface_reader.h"
+#include "src/formats/huggingface_side_by_side.h"
 #include "src/formats/json_object.h"
 #include "src/model/other_families.h"
 
@@ -278,13 +279,16 @@ std::optional<model::RotaryScaling> ReadRotaryScaling(Reader& reader, const std:
 model::NumericalConstants ReadConstants(const Architecture& architecture, Reader& reader) {
   model::NumericalConstants constants;
   const bool layer_norm = architecture.normalization == model::Normalization::kLayerNorm;
-  constants.norm_epsilon =
-      architecture.family == Family::kNemotron ? reader.Number("norm_eps", 1e-5)
-      : model::IsEncoder(architecture.family)  ? reader.Number("layer_norm_eps", 1e-12)
-      : layer_norm                             ? reader.Number("layer_norm_epsilon", 1e-5)
-                                               : reader.Number("rms_norm_eps", 1e-6);
+  constants.norm_epsilon = model::IsEncoder(architecture.family) ? 1e-12 : layer_norm ? 1e-5 : 1e-6;
+  // Each class has one of these.
+  for (const char* key : {"norm_eps", "layer_norm_eps", "layer_norm_epsilon", "rms_norm_eps",
+                          "norm_epsilon", "layernorm_epsilon"}) {
+    if (reader.Find(key) != nullptr) constants.norm_epsilon = reader.Number(key, 0);
+  }
   if (architecture.position != model::Position::kRotary) return constants;
-  constants.rotary_base = reader.Number("rope_theta", constants.rotary_base);
+  for (const char* key : {"rope_theta", "rotary_emb_base"}) {
+    constants.rotary_base = reader.Number(key, constants.rotary_base);
+  }
   const std::string section = RotarySection(reader, architecture);
   if (section.empty()) return constants;
   constants.rotary_base = reader.Number(section + ".rope_theta", constants.rotary_base);
@@ -298,26 +302,45 @@ struct ModelType {
 };
 constexpr ModelType kModelTypes[] = {
     {"bert", ReadBertBase},
+    {"cohere", ReadCohere},
+    {"cohere2", ReadCohere2},
     {"deepseek_v2", ReadDeepseekV2},
     {"deepseek_v3", ReadDeepseekV3},
+    {"ernie4_5", ReadErnie},
+    {"ernie4_5_moe", ReadErnieMoe},
+    {"falcon", ReadFalcon},
+    {"gemma", ReadGemma1},
     {"gemma2", ReadGemma2},
     {"gemma3_text", ReadGemma3},
+    {"glm", ReadGlm},
+    {"glm4", ReadGlm4},
     {"glm4_moe", ReadGlm4Moe},
     {"gpt2", ReadGpt2},
+    {"gpt_neox", ReadGptNeox},
     {"gpt_oss", ReadGptOss},
+    {"gptj", ReadGptj},
+    {"granite", ReadGranite},
+    {"granitemoe", ReadGraniteMoe},
     {"kimi_k2", ReadKimiK2},
     {"llama", ReadLlama},
     {"llama4_text", ReadLlama4},
     {"megatron-bert", ReadMegatronBert},
+    {"minimax_m2", ReadMiniMaxM2},
     {"mistral", ReadMistral},
     {"mixtral", ReadMixtral},
     {"mpt", ReadMpt},
     {"nemotron", ReadNemotron},
     {"olmo2", ReadOlmo2},
+    {"olmoe", ReadOlmoe},
+    {"phi", ReadPhi},
     {"phi3", ReadPhi3},
     {"qwen2", ReadQwen2},
+    {"qwen2_moe", ReadQwen2Moe},
     {"qwen3", ReadQwen3},
     {"qwen3_moe", ReadQwen3Moe},
+    {"seed_oss", ReadSeedOss},
+    {"smollm3", ReadSmolLm3},
+    {"starcoder2", ReadStarcoder2},
 };
 
 const ModelType* TypeCalled(const JsonValue* name) {

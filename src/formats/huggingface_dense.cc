@@ -40,6 +40,95 @@ Architecture ReadGemma(Family family, Reader& reader, KeysOfFields& keys,
 
 }  // namespace
 
+// GemmaConfig.
+Architecture ReadGemma1(Reader& reader, KeysOfFields& keys) {
+  Architecture a = ReadGemma(Family::kGemma, reader, keys, {});
+  if (reader.Find("num_key_value_heads") == nullptr) a.kv_heads = a.heads;
+  ReadFullAttention(reader, a);
+  return a;
+}
+
+// GlmConfig (GLM-4-9B) and Glm4Config (GLM-4-0414), which fill in the same.
+Architecture ReadGlmOf(Family family, Reader& reader, KeysOfFields& keys) {
+  constexpr std::int64_t kHeadSize = 128, kKeyValueHeads = 2;
+  Architecture a = ReadRotaryDecoder(family, reader, keys);
+  if (reader.Find("num_key_value_heads") == nullptr) a.kv_heads = kKeyValueHeads;
+  if (reader.Find("head_dim") == nullptr) a.head_size = kHeadSize;
+  a.attention_bias = reader.Boolean("attention_bias", true);
+  ReadGate(reader);
+  ReadFullAttention(reader, a);
+  return a;
+}
+Architecture ReadGlm(Reader& reader, KeysOfFields& keys) {
+  return ReadGlmOf(Family::kGlm, reader, keys);
+}
+Architecture ReadGlm4(Reader& reader, KeysOfFields& keys) {
+  return ReadGlmOf(Family::kGlm4, reader, keys);
+}
+
+Architecture ReadStarcoder2(Reader& reader, KeysOfFields& keys) {
+  constexpr std::int64_t kKeyValueHeads = 2;
+  Architecture a = ReadRotaryDecoder(Family::kStarcoder2, reader, keys);
+  if (reader.Find("num_key_value_heads") == nullptr) a.kv_heads = kKeyValueHeads;
+  a.tie_embeddings = reader.Boolean("tie_word_embeddings", true);
+  a.attention_bias = a.projection_bias = a.feed_forward_bias = reader.Boolean("use_bias", true);
+  if (!reader.Text("hidden_act", "gelu_pytorch_tanh").starts_with("gelu")) {
+    reader.Warn("hidden_act", "the forecast computes GELU in its place");
+  }
+  const bool residual = reader.Number("residual_dropout", 0) > 0;
+  const bool embedding = reader.Number("embedding_dropout", 0) > 0;
+  a.dropout = residual || embedding;
+  ReadWindow(reader, reader.OptionalDimension("sliding_window").value_or(0), 0, "sliding_window",
+             a);
+  if (reader.Text("norm_type", "layer_norm") != "layer_norm") {
+    reader.Refuse("norm_type", "models of type starcoder2 have layer norms");
+  }
+  if (reader.Text("mlp_type", "default") != "default") {
+    reader.Refuse("mlp_type", "models of type starcoder2 have two products and GELU");
+  }
+  return a;
+}
+
+Architecture ReadErnie(Reader& reader, KeysOfFields& keys) {
+  Architecture a = ReadRotaryDecoder(Family::kLlama, reader, keys);
+  a.tie_embeddings = reader.Boolean("tie_word_embeddings", true);
+  a.attention_bias = a.projection_bias = a.feed_forward_bias = reader.Boolean("use_bias", false);
+  ReadGate(reader);
+  ReadFullAttention(reader, a);
+  return a;
+}
+
+// Its multipliers are warned of.
+Architecture ReadGranite(Reader& reader, KeysOfFields& keys) {
+  Architecture a = ReadRotaryDecoder(Family::kLlama, reader, keys);
+  ReadBiases(reader, a);
+  ReadGate(reader);
+  ReadFullAttention(reader, a);
+  return a;
+}
+
+Architecture ReadSeedOss(Reader& reader, KeysOfFields& keys) {
+  Architecture a = ReadRotaryDecoder(Family::kLlama, reader, keys);
+  a.attention_bias = reader.Boolean("attention_bias", true);
+  a.projection_bias = reader.Boolean("attention_out_bias", false);
+  a.feed_forward_bias = reader.Boolean("mlp_bias", false);
+  if (reader.Number("residual_dropout", 0) > 0) a.dropout = true;
+  ReadGate(reader);
+  ReadFullAttention(reader, a);
+  return a;
+}
+
+Architecture ReadSmolLm3(Reader& reader, KeysOfFields& keys) {
+  constexpr std::int64_t kKeyValueHeads = 4;
+  Architecture a = ReadRotaryDecoder(Family::kLlama, reader, keys);
+  if (reader.Find("num_key_value_heads") == nullptr) a.kv_heads = kKeyValueHeads;
+  a.tie_embeddings = reader.Boolean("tie_word_embeddings", true);
+  ReadBiases(reader, a);
+  ReadGate(reader);
+  ReadFullAttention(reader, a);
+  return a;
+}
+
 Architecture ReadGemma2(Reader& reader, KeysOfFields& keys) {
   constexpr std::int64_t kWindow = 4096, kFullEvery = 2;
   Architecture a = ReadGemma(Family::kGemma2, reader, keys, {});

@@ -8,6 +8,15 @@
 // function for each model_type.
 namespace stepcast::formats {
 
+model::Architecture ReadGemma1(HuggingFaceReader& reader, KeysOfFields& keys);
+model::Architecture ReadGlm(HuggingFaceReader& reader, KeysOfFields& keys);
+model::Architecture ReadGlm4(HuggingFaceReader& reader, KeysOfFields& keys);
+model::Architecture ReadStarcoder2(HuggingFaceReader& reader, KeysOfFields& keys);
+// Llama's layers under other names.
+model::Architecture ReadErnie(HuggingFaceReader& reader, KeysOfFields& keys);
+model::Architecture ReadGranite(HuggingFaceReader& reader, KeysOfFields& keys);
+model::Architecture ReadSeedOss(HuggingFaceReader& reader, KeysOfFields& keys);
+model::Architecture ReadSmolLm3(HuggingFaceReader& reader, KeysOfFields& keys);
 model::Architecture ReadGemma2(HuggingFaceReader& reader, KeysOfFields& keys);
 model::Architecture ReadGemma3(HuggingFaceReader& reader, KeysOfFields& keys);
 model::Architecture ReadOlmo2(HuggingFaceReader& reader, KeysOfFields& keys);

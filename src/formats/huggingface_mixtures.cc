@@ -24,6 +24,16 @@ void ReadRouterLoss(Reader& reader) {
   }
 }
 
+// Qwen's classes list layers without experts one by one.
+void ReadDensePlaces(Reader& reader) {
+  if (const JsonValue* dense = reader.Find("mlp_only_layers");
+      dense != nullptr && dense->elements > 0) {
+    reader.Refuse("mlp_only_layers", "dense layers in places of their own are not modelled",
+                  "take the key out if all layers have experts; a model file has "
+                  "first_k_dense_replace and decoder_sparse_step");
+  }
+}
+
 // Checkpoints that are published in 8 or 4 bits: how they lie says nothing of training.
 void ReadQuantization(Reader& reader) {
   if (reader.Find("quantization_config") == nullptr) return;
@@ -146,12 +156,124 @@ Architecture ReadQwen3Moe(Reader& reader, KeysOfFields& keys) {
   a.experts.feed_forward = reader.Dimension("moe_intermediate_size");
   a.experts.every = reader.OptionalDimension("decoder_sparse_step").value_or(1);
   a.experts.normalized_weights = reader.Boolean("norm_topk_prob", false);
-  if (const JsonValue* dense = reader.Find("mlp_only_layers");
-      dense != nullptr && dense->elements > 0) {
-    reader.Refuse("mlp_only_layers", "dense layers in places of their own are not modelled",
-                  "take the key out if all layers have experts; a model file has "
-                  "first_k_dense_replace and decoder_sparse_step");
+  ReadDensePlaces(reader);
+  ReadRouterLoss(reader);
+  return a;
+}
+
+// Qwen2MoeConfig, whose shared expert has a gate.
+Architecture ReadQwen2Moe(Reader& reader, KeysOfFields& keys) {
+  Architecture a = ReadRotaryDecoder(Family::kQwen2, reader, keys);
+  ReadGate(reader);
+  a.attention_bias = reader.Boolean("qkv_bias", true);
+  ReadOptionalWindow(reader, a);
+  a.experts.count = reader.Dimension("num_experts");
+  a.experts.per_token = reader.Dimension("num_experts_per_tok");
+  a.experts.feed_forward = reader.Dimension("moe_intermediate_size");
+  a.experts.shared_feed_forward = reader.Dimension("shared_expert_intermediate_size");
+  a.experts.shared_gate = true;
+  a.experts.every = reader.OptionalDimension("decoder_sparse_step").value_or(1);
+  a.experts.scores = model::RouterScores::kSoftmax;
+  a.experts.normalized_weights = reader.Boolean("norm_topk_prob", false);
+  ReadDensePlaces(reader);
+  ReadRouterLoss(reader);
+  return a;
+}
+
+// OlmoeConfig. `intermediate_size` is that of an expert.
+Architecture ReadOlmoe(Reader& reader, KeysOfFields& keys) {
+  keys["moe_intermediate_size"] = "intermediate_size";
+  Architecture a = ReadRotaryDecoder(Family::kOlmoe, reader, keys);
+  ReadGate(reader);
+  a.attention_bias = a.projection_bias = reader.Boolean("attention_bias", false);
+  ReadFullAttention(reader, a);
+  a.experts.count = reader.Dimension("num_experts");
+  a.experts.per_token = reader.Dimension("num_experts_per_tok");
+  a.experts.feed_forward = a.feed_forward;
+  a.experts.normalized_weights = reader.Boolean("norm_topk_prob", false);
+  ReadRouterLoss(reader);
+  return a;
+}
+
+// MiniMaxM2Config, whose norms of queries and keys are OLMoE's.
+Architecture ReadMiniMaxM2(Reader& reader, KeysOfFields& keys) {
+  keys["num_experts"] = "num_local_experts";
+  keys["moe_intermediate_size"] = "intermediate_size";
+  Architecture a = ReadRotaryDecoder(Family::kOlmoe, reader, keys);
+  ReadGate(reader);
+  a.qk_norm = reader.Boolean("use_qk_norm", true);
+  if (reader.Text("qk_norm_type", "per_layer") != "per_layer") {
+    reader.Refuse("qk_norm_type", "only norms of all heads are modelled in this model_type");
   }
+  ReadFullAttention(reader, a);
+  reader.Accept("attn_type_list");  // the class attends in full in every layer
+  // Modules for further tokens are numbered and described in keys of their own.
+  const bool further = reader.Boolean("use_mtp", false);
+  for (const char* key : {"num_mtp_modules", "mtp_transformer_layers"}) reader.Accept(key);
+  if (further) {
+    reader.Warn("use_mtp",
+                "the forecast is that of the main model, without modules that predict further "
+                "tokens");
+  }
+  a.experts.count = reader.Dimension("num_local_experts");
+  a.experts.per_token = reader.Dimension("num_experts_per_tok");
+  a.experts.feed_forward = a.feed_forward;
+  a.experts.shared_feed_forward = reader.OptionalDimensionOrZero("shared_intermediate_size");
+  a.experts.scores = reader.Text("scoring_func", "sigmoid") == "sigmoid"
+                         ? model::RouterScores::kSigmoid
+                         : model::RouterScores::kSoftmax;
+  a.experts.normalized_weights = true;
+  a.experts.balancing_bias = reader.Boolean("use_routing_bias", true);
+  ReadQuantization(reader);
+  ReadRouterLoss(reader);
+  return a;
+}
+
+// GraniteMoeConfig; its multipliers are warned of.
+Architecture ReadGraniteMoe(Reader& reader, KeysOfFields& keys) {
+  keys["num_experts"] = "num_local_experts";
+  keys["moe_intermediate_size"] = "intermediate_size";
+  Architecture a = ReadRotaryDecoder(Family::kMixtral, reader, keys);
+  ReadGate(reader);
+  a.attention_bias = a.projection_bias = reader.Boolean("attention_bias", false);
+  ReadFullAttention(reader, a);
+  a.experts = {.count = reader.Dimension("num_local_experts"),
+               .per_token = reader.Dimension("num_experts_per_tok"),
+               .feed_forward = a.feed_forward,
+               .shared_feed_forward = reader.OptionalDimensionOrZero("shared_intermediate_size")};
+  ReadRouterLoss(reader);
+  return a;
+}
+
+// Ernie4_5_MoeConfig.
+Architecture ReadErnieMoe(Reader& reader, KeysOfFields& keys) {
+  keys["num_experts"] = "moe_num_experts";
+  keys["num_experts_per_tok"] = "moe_k";
+  keys["shared_expert_intermediate_size"] = "moe_num_shared_experts";
+  keys["first_k_dense_replace"] = "moe_layer_start_index";
+  keys["decoder_sparse_step"] = "moe_layer_interval";
+  Architecture a = ReadRotaryDecoder(Family::kQwen3, reader, keys);
+  a.qk_norm = false;
+  a.tie_embeddings = reader.Boolean("tie_word_embeddings", true);
+  a.attention_bias = a.projection_bias = a.feed_forward_bias = reader.Boolean("use_bias", false);
+  ReadGate(reader);
+  ReadFullAttention(reader, a);
+  a.experts.count = reader.Dimension("moe_num_experts");
+  a.experts.per_token = reader.Dimension("moe_k");
+  a.experts.feed_forward = reader.Dimension("moe_intermediate_size");
+  a.experts.shared_feed_forward =
+      reader.OptionalDimensionOrZero("moe_num_shared_experts") * a.experts.feed_forward;
+  a.experts.leading_dense = reader.OptionalDimensionOrZero("moe_layer_start_index");
+  a.experts.every = reader.OptionalDimension("moe_layer_interval").value_or(1);
+  const std::int64_t last = reader.OptionalDimension("moe_layer_end_index").value_or(a.layers - 1);
+  if (last != a.layers - 1 && !reader.failed()) {
+    reader.Refuse("moe_layer_end_index", "dense layers behind those with experts are not modelled",
+                  kTakeTheKeyOut);
+  }
+  a.experts.scores = model::RouterScores::kSoftmax;
+  a.experts.normalized_weights = a.experts.balancing_bias = true;
+  for (const char* key : {"moe_norm_min"}) reader.Accept(key);
+  ReadFurtherTokens(reader);
   ReadRouterLoss(reader);
   return a;
 }

@@ -682,6 +682,173 @@ TEST(HuggingFaceTest, Phi4AndOlmo2) {
   EXPECT_EQ(ConfigOf(olmo).warnings, std::vector<std::string>());
 }
 
+// EleutherAI/gpt-j-6b, EleutherAI/pythia-6.9b, microsoft/phi-2.
+TEST(HuggingFaceTest, AttentionAndFeedForwardSideBySide) {
+  const std::string gptj =
+      R"({"model_type": "gptj", "n_embd": 4096, "n_layer": 28, "n_head": 16, "n_inner": null,
+          "n_positions": 2048, "vocab_size": 50400, "activation_function": "gelu_new",
+          "rotary": true, "rotary_dim": 64, "tie_word_embeddings": false, "attn_pdrop": 0.0,
+          "embd_pdrop": 0.0, "resid_pdrop": 0.0, "layer_norm_epsilon": 1e-05, "scale_attn_weights": true})";
+  EXPECT_EQ(Parameters(ArchitectureOf(gptj)), 6'050'882'784);
+  EXPECT_EQ(ConfigOf(gptj).warnings.size(), 1U);  // a quarter of each head
+  const std::string pythia =
+      R"({"model_type": "gpt_neox", "hidden_size": 4096, "num_hidden_layers": 32,
+          "num_attention_heads": 32, "intermediate_size": 16384, "vocab_size": 50432,
+          "hidden_act": "gelu", "layer_norm_eps": 1e-05, "max_position_embeddings": 2048,
+          "rotary_emb_base": 10000, "rotary_pct": 0.25, "use_parallel_residual": true})";
+  EXPECT_EQ(Parameters(ArchitectureOf(pythia)), 6'857'302'016);
+  EXPECT_EQ(ArchitectureOf(pythia).parallel_residual_norms, 2);
+  EXPECT_EQ(ArchitectureOf(
+                With(pythia, "\"use_parallel_residual\": true", "\"use_parallel_residual\": false"))
+                .parallel_residual_norms,
+            0);
+  const std::string phi =
+      R"({"model_type": "phi", "hidden_size": 2560, "num_hidden_layers": 32,
+          "num_attention_heads": 32, "num_key_value_heads": 32, "intermediate_size": 10240,
+          "vocab_size": 51200, "hidden_act": "gelu_new", "layer_norm_eps": 1e-05,
+          "partial_rotary_factor": 0.4, "qk_layernorm": false, "resid_pdrop": 0.1,
+          "embd_pdrop": 0.0, "rope_theta": 10000.0, "tie_word_embeddings": false})";
+  EXPECT_EQ(Parameters(ArchitectureOf(phi)), 2'779'683'840);
+  EXPECT_TRUE(ArchitectureOf(phi).dropout);
+  EXPECT_EQ(MistakesIn(With(phi, "\"qk_layernorm\": false", "\"qk_layernorm\": true")).at(0).code,
+            "model.not-modelled");
+}
+
+// tiiuae/falcon-7b and falcon-40b; CohereForAI/c4ai-command-r-v01 and its 7B of 2024.
+TEST(HuggingFaceTest, FalconAndCohere) {
+  const std::string falcon =
+      R"({"model_type": "falcon", "hidden_size": 4544, "num_hidden_layers": 32,
+          "num_attention_heads": 71, "vocab_size": 65024, "alibi": false, "bias": false,
+          "multi_query": true, "new_decoder_architecture": false, "parallel_attn": true,
+          "hidden_dropout": 0.0, "attention_dropout": 0.0, "layer_norm_epsilon": 1e-05,
+          "apply_residual_connection_post_layernorm": false})";
+  EXPECT_EQ(Parameters(ArchitectureOf(falcon)), 6'921'720'704);
+  EXPECT_EQ(ConfigOf(falcon).warnings, std::vector<std::string>());
+  EXPECT_EQ(MistakesIn(With(falcon, "\"alibi\": false", "\"alibi\": true")).at(0).code,
+            "model.not-modelled");
+  const std::string large =
+      R"({"model_type": "falcon", "hidden_size": 8192, "num_hidden_layers": 60,
+          "num_attention_heads": 128, "num_kv_heads": 8, "vocab_size": 65024, "alibi": false,
+          "bias": false, "multi_query": true, "new_decoder_architecture": true})";
+  EXPECT_EQ(Parameters(ArchitectureOf(large)), 41'303'293'952);
+  const std::string cohere =
+      R"({"model_type": "cohere", "hidden_size": 8192, "num_hidden_layers": 40,
+          "num_attention_heads": 64, "num_key_value_heads": 64, "intermediate_size": 22528,
+          "vocab_size": 256000, "hidden_act": "silu", "layer_norm_eps": 1e-05,
+          "logit_scale": 0.0625, "attention_bias": false, "rope_theta": 8000000.0})";
+  EXPECT_EQ(Parameters(ArchitectureOf(cohere)), 34'980'831'232);
+  const std::string r7b =
+      R"({"model_type": "cohere2", "hidden_size": 4096, "num_hidden_layers": 32, "head_dim": 128,
+          "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336,
+          "vocab_size": 256000, "hidden_act": "silu", "logit_scale": 0.25, "sliding_window": 4096,
+          "sliding_window_pattern": 4, "attention_bias": false})";
+  EXPECT_EQ(Parameters(ArchitectureOf(r7b)), 8'028'033'024);
+  EXPECT_EQ(ArchitectureOf(r7b).full_attention_every, 4);
+}
+
+// zai-org/glm-4-9b-hf and GLM-4-9B-0414, google/gemma-7b, bigcode/starcoder2-7b.
+TEST(HuggingFaceTest, GlmGemmaAndStarcoder) {
+  const std::string glm =
+      R"({"model_type": "glm", "hidden_size": 4096, "num_hidden_layers": 40, "head_dim": 128,
+          "num_attention_heads": 32, "num_key_value_heads": 2, "intermediate_size": 13696,
+          "vocab_size": 151552, "attention_bias": true, "hidden_act": "silu",
+          "partial_rotary_factor": 0.5, "rope_theta": 10000.0, "rms_norm_eps": 1.5625e-07})";
+  EXPECT_EQ(Parameters(ArchitectureOf(glm)), 9'399'951'360);
+  EXPECT_EQ(ConfigOf(glm).constants.norm_epsilon, 1.5625e-07);
+  EXPECT_EQ(Parameters(ArchitectureOf(With(glm, "\"glm\"", "\"glm4\""))), 9'400'279'040);
+  const std::string gemma =
+      R"({"model_type": "gemma", "hidden_size": 3072, "num_hidden_layers": 28, "head_dim": 256,
+          "num_attention_heads": 16, "num_key_value_heads": 16, "intermediate_size": 24576,
+          "vocab_size": 256000, "hidden_act": "gelu", "hidden_activation": null})";
+  EXPECT_EQ(Parameters(ArchitectureOf(gemma)), 8'537'680'896);
+  EXPECT_EQ(ConfigOf(gemma).warnings, std::vector<std::string>());
+  const std::string starcoder =
+      R"({"model_type": "starcoder2", "hidden_size": 4608, "num_hidden_layers": 32,
+          "num_attention_heads": 36, "num_key_value_heads": 4, "intermediate_size": 18432,
+          "vocab_size": 49152, "hidden_act": "gelu_pytorch_tanh", "mlp_type": "default",
+          "norm_type": "layer_norm", "norm_epsilon": 1e-05, "residual_dropout": 0.0,
+          "embedding_dropout": 0.0, "attention_dropout": 0.0, "sliding_window": 4096,
+          "use_bias": true, "rope_theta": 1000000})";
+  EXPECT_EQ(Parameters(ArchitectureOf(starcoder)), 7'173'923'840);
+  EXPECT_EQ(ArchitectureOf(starcoder).attention_window, 4096);
+  EXPECT_EQ(ConfigOf(starcoder).warnings, std::vector<std::string>());
+}
+
+// ibm-granite/granite-3.3-8b-base, ByteDance-Seed/Seed-OSS-36B-Base, HuggingFaceTB/SmolLM3-3B-Base,
+// baidu/ERNIE-4.5-0.3B-Base-PT.
+TEST(HuggingFaceTest, LlamaUnderOtherNames) {
+  const std::string granite =
+      R"({"model_type": "granite", "hidden_size": 4096, "num_hidden_layers": 40,
+          "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 12800,
+          "vocab_size": 49155, "tie_word_embeddings": true, "attention_bias": false,
+          "mlp_bias": false, "attention_multiplier": 0.0078125, "embedding_multiplier": 12.0,
+          "residual_multiplier": 0.22, "logits_scaling": 16.0, "hidden_act": "silu"})";
+  EXPECT_EQ(Parameters(ArchitectureOf(granite)), 8'170'848'256);
+  EXPECT_EQ(ConfigOf(granite).warnings.size(), 3U);  // the multipliers
+  const std::string seed =
+      R"({"model_type": "seed_oss", "hidden_size": 5120, "num_hidden_layers": 64, "head_dim": 128,
+          "num_attention_heads": 80, "num_key_value_heads": 8, "intermediate_size": 27648,
+          "vocab_size": 155136, "attention_bias": true, "attention_out_bias": false,
+          "mlp_bias": false, "residual_dropout": 0.0, "attention_dropout": 0.0})";
+  EXPECT_EQ(Parameters(ArchitectureOf(seed)), 36'151'104'512);
+  const std::string smol =
+      R"({"model_type": "smollm3", "hidden_size": 2048, "num_hidden_layers": 36,
+          "num_attention_heads": 16, "num_key_value_heads": 4, "intermediate_size": 11008,
+          "vocab_size": 128256, "no_rope_layer_interval": 4, "use_sliding_window": false,
+          "sliding_window": null, "attention_bias": false, "mlp_bias": false})";
+  EXPECT_EQ(Parameters(ArchitectureOf(smol)), 3'075'098'624);
+  const std::string ernie =
+      R"({"model_type": "ernie4_5", "hidden_size": 1024, "num_hidden_layers": 18, "head_dim": 128,
+          "num_attention_heads": 16, "num_key_value_heads": 2, "intermediate_size": 3072,
+          "vocab_size": 103424, "use_bias": false, "tie_word_embeddings": true})";
+  EXPECT_EQ(Parameters(ArchitectureOf(ernie)), 360'748'032);
+}
+
+// Qwen/Qwen1.5-MoE-A2.7B, allenai/OLMoE-1B-7B-0924, MiniMaxAI/MiniMax-M2,
+// ibm-granite/granite-3.1-3b-a800m-base, baidu/ERNIE-4.5-21B-A3B-Base-PT.
+TEST(HuggingFaceTest, FurtherMixtures) {
+  const std::string qwen =
+      R"({"model_type": "qwen2_moe", "hidden_size": 2048, "num_hidden_layers": 24,
+          "num_attention_heads": 16, "num_key_value_heads": 16, "intermediate_size": 5632,
+          "vocab_size": 151936, "num_experts": 60, "num_experts_per_tok": 4,
+          "moe_intermediate_size": 1408, "shared_expert_intermediate_size": 5632,
+          "decoder_sparse_step": 1, "norm_topk_prob": false, "use_sliding_window": false,
+          "sliding_window": 32768, "max_window_layers": 21, "router_aux_loss_coef": 0.001,
+          "output_router_logits": false})";
+  EXPECT_EQ(Parameters(ArchitectureOf(qwen)), 14'315'784'192);
+  EXPECT_TRUE(ArchitectureOf(qwen).experts.shared_gate);
+  EXPECT_EQ(ConfigOf(qwen).warnings, std::vector<std::string>());
+  const std::string olmoe =
+      R"({"model_type": "olmoe", "hidden_size": 2048, "num_hidden_layers": 16,
+          "num_attention_heads": 16, "num_key_value_heads": 16, "intermediate_size": 1024,
+          "vocab_size": 50304, "num_experts": 64, "num_experts_per_tok": 8,
+          "norm_topk_prob": false, "clip_qkv": null, "attention_bias": false})";
+  EXPECT_EQ(Parameters(ArchitectureOf(olmoe)), 6'919'161'856);
+  const std::string minimax =
+      R"({"model_type": "minimax_m2", "hidden_size": 3072, "num_hidden_layers": 62,
+          "head_dim": 128, "num_attention_heads": 48, "num_key_value_heads": 8,
+          "intermediate_size": 1536, "shared_intermediate_size": 0, "vocab_size": 200064,
+          "num_local_experts": 256, "num_experts_per_tok": 8, "use_qk_norm": true,
+          "qk_norm_type": "per_layer", "rotary_dim": 64, "scoring_func": "sigmoid",
+          "use_routing_bias": true, "use_mtp": true, "num_mtp_modules": 3,
+          "mtp_transformer_layers": 1, "attn_type_list": [1, 1, 1]})";
+  EXPECT_EQ(Parameters(ArchitectureOf(minimax)), 228'689'748'992);
+  const std::string granite =
+      R"({"model_type": "granitemoe", "hidden_size": 1536, "num_hidden_layers": 32,
+          "num_attention_heads": 24, "num_key_value_heads": 8, "intermediate_size": 512,
+          "vocab_size": 49155, "num_local_experts": 40, "num_experts_per_tok": 8,
+          "tie_word_embeddings": true, "attention_bias": false})";
+  EXPECT_EQ(Parameters(ArchitectureOf(granite)), 3'298'793'472);
+  const std::string ernie =
+      R"({"model_type": "ernie4_5_moe", "hidden_size": 2560, "num_hidden_layers": 28,
+          "num_attention_heads": 20, "num_key_value_heads": 4, "intermediate_size": 12288,
+          "vocab_size": 103424, "moe_num_experts": 64, "moe_k": 6, "moe_intermediate_size": 1536,
+          "moe_num_shared_experts": 2, "moe_layer_start_index": 1, "moe_layer_end_index": 27,
+          "moe_layer_interval": 1, "tie_word_embeddings": true, "use_bias": false})";
+  EXPECT_EQ(Parameters(ArchitectureOf(ernie)), 21'825'436'160);
+  EXPECT_EQ(ArchitectureOf(ernie).experts.leading_dense, 1);
+}
+
 // zai-org/GLM-4.5.
 TEST(HuggingFaceTest, Glm45) {
   const std::string text =
@@ -875,18 +1042,19 @@ TEST(HuggingFaceTest, ImpossibleDimensionsPointAtTheirKey) {
 
 TEST(HuggingFaceTest, UnknownTypesGetAHint) {
   const std::string known =
-      "known are bert, deepseek_v2, deepseek_v3, gemma2, gemma3_text, glm4_moe, gpt2, gpt_oss, "
-      "kimi_k2, llama, llama4_text, megatron-bert, mistral, mixtral, mpt, nemotron, olmo2, phi3, "
-      "qwen2, qwen3, qwen3_moe";
+      "known are bert, cohere, cohere2, deepseek_v2, deepseek_v3, ernie4_5, ernie4_5_moe, falcon, "
+      "gemma, gemma2, gemma3_text, glm, glm4, glm4_moe, gpt2, gpt_neox, gpt_oss, gptj, granite, "
+      "granitemoe, kimi_k2, llama, llama4_text, megatron-bert, minimax_m2, mistral, mixtral, mpt, "
+      "nemotron, olmo2, olmoe, phi, phi3, qwen2, qwen2_moe, qwen3, qwen3_moe, seed_oss, smollm3, "
+      "starcoder2";
   const Diagnostics mistakes = MistakesIn("{\"model_type\": \"lama\"}");
   ASSERT_EQ(mistakes.size(), 1U);
   EXPECT_EQ(mistakes[0].code, "model.unknown-type");
   EXPECT_EQ(mistakes[0].hint, known);
-  // Falcon is known by name.
-  EXPECT_EQ(MistakesIn("{\"model_type\": \"falcon\"}").at(0).hint,
-            "falcon differs from gpt2 by attention and feed-forward side by side, which are not "
-            "modelled; " +
-                known);
+  // OPT is known by name.
+  EXPECT_EQ(
+      MistakesIn("{\"model_type\": \"opt\"}").at(0).hint,
+      "opt differs from gpt2 by feed-forward layers of ReLU, which are not modelled; " + known);
   EXPECT_EQ(MistakesIn("{\"model_type\": \"mamba2\"}").at(0).hint,
             "mamba has state-space layers, which are not modelled; " + known);
   EXPECT_EQ(MistakesIn("{\"a\": 1}").at(0).code, "input.missing-key");

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,10 +20,22 @@ struct ImportedTopology {
   std::vector<std::string> notes;
 };
 
+// What to make of an input that lists no NVLinks, of a GPU type that has some.
+enum class MissingNvLinks : std::uint8_t {
+  kRefuse,  // topology.no-nvlinks
+  kAssume,  // all of a GPU's, to each other GPU of a small node or to switches
+  kNone,    // there are none
+};
+
 // The user's additions to it.
 struct ImportOptions {
-  std::string gpu;                     // names topologies/gpus/<gpu>.yaml; empty: not given
-  std::optional<Bandwidth> nic_speed;  // of each NIC's port, where the input does not tell
+  std::string gpu{};                     // names topologies/gpus/<gpu>.yaml; empty: not given
+  std::optional<Bandwidth> nic_speed{};  // of each NIC's port, where the input does not tell
+  // The NICs that join nodes, by the input's names; {"all"}: all. Empty: the importer's rule.
+  std::vector<std::string> nics{};
+  MissingNvLinks missing_nvlinks = MissingNvLinks::kRefuse;
+
+  bool AllNics() const { return nics.size() == 1 && nics.front() == "all"; }
 };
 
 // Latencies, which no such format has: those of topologies/*.yaml, of the order of measured

@@ -16,16 +16,19 @@
 //
 // Text: the columns are those that the heading names, so old releases ("error" for "#wrong", no
 // "root") and new ones (per-iteration columns, a time stamp at the end) are read alike; collectives
-// without a reduction may leave "redop" and "root" empty. Lines may begin with Open MPI's
-// "[1,0]<stdout>:". A file may hold several runs after each other.
+// without a reduction may leave "redop" and "root" empty. Lines may be indented, and begin with
+// what launchers and log collectors put before them: Open MPI's "[1,0]<stdout>:" (--tag-output),
+// srun's "0: " (--label), kubectl's "[pod/name/container] " (--prefix) and time stamps. A file may
+// hold several runs after each other. A last row with too few columns, where a log was cut, is left
+// out.
 //
 // JSON: versions 2 and later. The environment that it records is not looked at.
 //
 // Mistakes: nccl-tests.no-table (no run in the text), nccl-tests.cut-off (a heading without rows, a
-// row with too few columns), nccl-tests.bad-row (a figure that is none, a time of zero, a size and
-// a time that do not give the algbw beside them; a line that begins like a row but not with a
-// size), nccl-tests.wrong-results (#wrong above zero, or values out of bounds), nccl-tests.failed
-// (a run that ended with an error), nccl-tests.cpu-time
+// row with too few columns before others), nccl-tests.bad-row (a figure that is none, a time of
+// zero, a size and a time that do not give the algbw beside them; a line that begins like a row but
+// not with a size), nccl-tests.wrong-results (#wrong above zero, or values out of bounds),
+// nccl-tests.failed (a run that ended with an error), nccl-tests.cpu-time
 // (-C: times of the CPU, not of the collective); file.not-json, input.wrong-kind.
 namespace stepcast::formats {
 
@@ -34,6 +37,13 @@ struct NcclTestsRow {
   std::optional<Time> out_of_place;
   std::optional<Time> in_place;
   Location location;
+};
+
+// What rows say of their collective.
+struct NcclTestsTraits {
+  std::optional<bool> reduces;  // by redop; none: there is no such column
+  std::optional<bool> rooted;   // by root, likewise
+  double algbw = 0, busbw = 0;  // GB/s, of the row where they are largest; 0: not told
 };
 
 struct NcclTestsRun {
@@ -46,8 +56,10 @@ struct NcclTestsRun {
   std::string nccl_version;        // "2.27.3"; empty: not told
   std::string started;             // "2026-01-31 12:00:00"; empty: not told
   std::vector<NcclTestsRow> rows;  // at least one
-  bool concluded = false;          // the summary below the table is there
-  Location location;               // of the table's heading
+  NcclTestsTraits traits;
+  bool concluded = false;  // the summary below the table is there
+  bool cut = false;        // the last row was cut, and is left out
+  Location location;       // of the table's heading
 };
 
 Result<std::vector<NcclTestsRun>> ParseNcclTests(std::string_view text, const std::string& file);

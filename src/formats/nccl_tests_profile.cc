@@ -2,16 +2,19 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <set>
+#include <span>
 #include <tuple>
 #include <utility>
 
 #include "fmt/format.h"
 #include "src/calibration/plausible.h"
 #include "src/formats/gpu_models.h"
+#include "src/formats/nccl_tests_collective.h"
 
 namespace stepcast::formats {
 namespace {
@@ -50,21 +53,54 @@ class Merger {
     }
   }
 
-  std::optional<Shape> ShapeOf(const NcclTestsRun& run) {
-    const auto collective = options_.collective ? options_.collective : run.collective;
-    if (!collective) {
-      std::string names;
-      for (const CollectiveKind kind : kCollectiveKinds) {
-        names += fmt::format("{}{}", names.empty() ? "" : ", ", Name(kind));
-      }
+  static std::string NamesOf(std::span<const CollectiveKind> kinds) {
+    std::string names;
+    for (const CollectiveKind kind : kinds) {
+      names += fmt::format("{}{}", names.empty() ? "" : ", ", Name(kind));
+    }
+    return names;
+  }
+
+  // By the program, the options or the rows, in this order; reported where none of them tells.
+  std::optional<CollectiveKind> CollectiveOf(const NcclTestsRun& run,
+                                             const DeducedCollective& deduced) {
+    if (options_.collective) return options_.collective;
+    if (run.collective) return run.collective;
+    if (!run.program.empty()) {
       Report("nccl-tests.no-collective", run.location,
-             run.program.empty() ? "the log does not tell which collective this is"
-                                 : fmt::format("a profile has no tables for this collective: {}",
-                                               Quoted(run.program)),
-             fmt::format("name it with --op: {}", names));
+             fmt::format("a profile has no tables for this collective: {}", Quoted(run.program)),
+             fmt::format("name it with --op: {}", NamesOf(kCollectiveKinds)));
       return std::nullopt;
     }
-    const int ranks = run.ranks > 0 ? run.ranks : options_.ranks.value_or(0);
+    if (deduced.kinds.size() == 1) {
+      Note(
+          fmt::format("{}: no line names the program of the table of line {}: {}, by its columns "
+                      "redop and root and busbw over algbw",
+                      run.location.file, run.location.line, Name(deduced.kinds.front())));
+      return deduced.kinds.front();
+    }
+    const bool some = !deduced.kinds.empty();
+    Report("nccl-tests.no-collective", run.location,
+           some ? fmt::format("the log does not tell which collective this is: it may be {}",
+                              NamesOf(deduced.kinds))
+                : "the log does not tell which collective this is",
+           fmt::format("name it with --op: {}",
+                       some ? NamesOf(deduced.kinds) : NamesOf(kCollectiveKinds)));
+    return std::nullopt;
+  }
+
+  std::optional<Shape> ShapeOf(const NcclTestsRun& run) {
+    const int told = run.ranks > 0 ? run.ranks : options_.ranks.value_or(0);
+    const DeducedCollective deduced = DeduceCollective(run.traits, told);
+    const auto collective = CollectiveOf(run, deduced);
+    if (!collective) return std::nullopt;
+    const bool by_rows = told == 0 && deduced.ranks > 0 && *collective == deduced.kinds.front();
+    const int ranks = by_rows ? deduced.ranks : told;
+    if (by_rows) {
+      Note(fmt::format(
+          "{}: no line names the ranks of the table of line {}: {}, by busbw over algbw",
+          run.location.file, run.location.line, ranks));
+    }
     if (ranks < 2) {
       Report("nccl-tests.no-ranks", run.location,
              ranks == 0 ? "the log does not tell how many ranks took part"
@@ -118,6 +154,10 @@ class Merger {
       point.picoseconds += time->picoseconds();
       ++added;
     }
+    if (run.cut) {
+      Note(fmt::format("{}: the last row of the table of line {} is cut off, and left out",
+                       run.location.file, run.location.line));
+    }
     if (!run.concluded) {
       Note(
           fmt::format("{}: the table of line {} ends without the summary of nccl-tests: sizes may "
@@ -147,8 +187,55 @@ class Merger {
         const std::int64_t mean = (point.picoseconds + point.rows / 2) / point.rows;
         table.points.emplace_back(size, Picoseconds(std::max<std::int64_t>(mean, 1)));
       }
+      if (options_.keep_noise) {
+        const std::size_t moved = Pool(table.points);
+        if (moved > 0) {
+          Note(
+              fmt::format("{} over {} ranks: {} of {} times are means with larger sizes that took "
+                          "less",
+                          Name(table.collective), table.ranks, moved, table.points.size()));
+        }
+      }
       result_.profile.collectives.push_back(std::move(table));
     }
+  }
+
+  // Makes times that fall with the size the mean of those around them: the nearest that do not
+  // fall, in least squares (pool adjacent violators; Barlow et al. 1972, Statistical Inference
+  // under Order Restrictions). Returns how many it changed.
+  static std::size_t Pool(std::vector<std::pair<Bytes, Time>>& points) {
+    struct Block {
+      double sum = 0;
+      std::size_t count = 0;
+      double mean() const { return sum / static_cast<double>(count); }
+    };
+    std::vector<Block> blocks;
+    for (const auto& [size, time] : points) {
+      blocks.push_back({static_cast<double>(time.picoseconds()), 1});
+      while (blocks.size() > 1 && blocks[blocks.size() - 2].mean() > blocks.back().mean()) {
+        const Block last = blocks.back();
+        blocks.pop_back();
+        blocks.back().sum += last.sum;
+        blocks.back().count += last.count;
+      }
+    }
+    std::size_t at = 0;
+    std::size_t moved = 0;
+    for (const Block& block : blocks) {
+      for (std::size_t i = 0; i < block.count; ++i, ++at) {
+        if (block.count == 1) continue;
+        points[at].second = Picoseconds(std::llround(block.mean()));
+        ++moved;
+      }
+    }
+    return moved;
+  }
+
+  // Whether the tables can be used with --keep-noise.
+  bool NoiseAlone() const {
+    calibration::Calibration pooled = result_.profile;
+    for (calibration::CollectiveTable& table : pooled.collectives) Pool(table.points);
+    return calibration::Check(pooled).empty();
   }
 
   static std::string Joined(const std::set<std::string>& texts) {
@@ -194,6 +281,7 @@ class Merger {
 
   // "collectives[2].points[3]" leads to the row.
   void CheckTables() {
+    const bool noise_alone = NoiseAlone();
     for (const calibration::Fault& fault : calibration::Check(result_.profile)) {
       Location location;
       const auto index = [&](std::string_view name) -> std::size_t {
@@ -215,7 +303,8 @@ class Merger {
                          .location;
         }
       }
-      Report("calibration.implausible", location, fault.message, fault.hint);
+      Report("calibration.implausible", location, fault.message,
+             noise_alone ? fault.hint + "; --keep-noise takes the mean of such times" : fault.hint);
     }
   }
 

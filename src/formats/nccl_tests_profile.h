@@ -19,6 +19,9 @@ struct NcclTestsOptions {
   std::optional<int> ranks{};                  // likewise
   std::optional<int> ranks_per_node{};         // none: as the log's hosts have it
   bool in_place = false;                       // instead of out of place
+  // Where a larger size took less time than a smaller one, both count with their mean, and what
+  // would be too noisy for a table can be one.
+  bool keep_noise = false;
   std::string name{};
   std::string gpu{};  // the GPU type; empty: as the logs tell, by the device's name
 };
@@ -28,6 +31,8 @@ struct NcclTestsProfile {
   std::vector<std::string> notes;    // sentences without a full stop: what was left out
 };
 
+// Where no line names the program, its rows may tell (nccl_tests_collective.h).
+//
 // Mistakes: nccl-tests.no-collective and nccl-tests.no-ranks (neither log nor options tell),
 // nccl-tests.bad-group (ranks are not dealt out evenly), nccl-tests.no-times (no row has the times
 // asked for), calibration.implausible (calibration/plausible.h), at the row.

@@ -130,7 +130,6 @@ TEST(NcclTests, WrongResultsAndFailedRowsAreRefusedWhereTheyStand) {
   EXPECT_EQ(CodeOf(Changed(kRecent, "    24.00", "      nan")), "nccl-tests.bad-row");
   EXPECT_EQ(CodeOf(Changed(kRecent, "        2048 ", "     2048000 ")), "nccl-tests.bad-row")
       << "size over time is not the algbw beside it";
-  EXPECT_EQ(CodeOf(kRecent.substr(0, kRecent.find("    24.00") + 9)), "nccl-tests.cut-off");
   EXPECT_EQ(CodeOf(kRecent.substr(0, kRecent.find("        1024 "))), "nccl-tests.cut-off");
   EXPECT_EQ(CodeOf(std::string(kRecent) +
                    "node-a: Test NCCL failure common.cu:961 'unhandled system error'\n"),
@@ -251,6 +250,94 @@ TEST(NcclTestsProfile, WhatCannotBeIsNamedByRow) {
   ASSERT_FALSE(imported.has_value());
   EXPECT_EQ(imported.error().front().code, "calibration.implausible");
   EXPECT_EQ(imported.error().front().location.line, 15);
+}
+
+// What launchers and log collectors put before a line, each alone and one after another, indented.
+TEST(NcclTests, ReadsTaggedLines) {
+  const auto plain = ParseNcclTests(kRecent, "run.log");
+  ASSERT_TRUE(plain.has_value());
+  for (const std::string_view tag :
+       {"[1,0]<stdout>:", "[1,0]<stdout>: ", "  [1,0]<stdout>:", "[job-7@1,0]<stdout>:", "0: ",
+        "  ", "[pod/nccl-launcher-x2/main] ", "2026-01-31T12:00:00.123456789Z ",
+        "2026-01-31T12:00:00Z [pod/launcher/main] [1,0]<stdout>:"}) {
+    std::string tagged;
+    std::string_view rest = kRecent;
+    while (!rest.empty()) {
+      const std::size_t end = rest.find('\n') + 1;
+      tagged += std::string(tag) + std::string(rest.substr(0, end));
+      rest.remove_prefix(end);
+    }
+    const auto runs = ParseNcclTests(tagged, "run.log");
+    ASSERT_TRUE(runs.has_value()) << tag << "\n" << Format(runs.error());
+    ASSERT_EQ(runs->size(), 1u) << tag;
+    EXPECT_EQ(runs->front().ranks, 4) << tag;
+    EXPECT_EQ(runs->front().collective, CollectiveKind::kAllReduce) << tag;
+    ASSERT_EQ(runs->front().rows.size(), 2u) << tag;
+    EXPECT_EQ(runs->front().rows[1].out_of_place, plain->front().rows[1].out_of_place) << tag;
+    EXPECT_TRUE(runs->front().concluded) << tag;
+  }
+}
+
+// A log that ends within a row has the rows before it; a short row before others is a mistake.
+TEST(NcclTests, LeavesOutALastRowThatWasCut) {
+  const std::string_view cut = kRecent.substr(0, kRecent.find("25.00"));
+  const auto runs = ParseNcclTests(cut, "run.log");
+  ASSERT_TRUE(runs.has_value()) << Format(runs.error());
+  ASSERT_EQ(runs->front().rows.size(), 1u);
+  EXPECT_TRUE(runs->front().cut);
+  const auto profile = ProfileOf(*runs, {});
+  ASSERT_TRUE(profile.has_value()) << Format(profile.error());
+  EXPECT_EQ(profile->notes.front(),
+            "run.log: the last row of the table of line 12 is cut off, and left out");
+  EXPECT_EQ(CodeOf(Changed(kRecent, "21.00    0.05    0.07       0", "")), "nccl-tests.cut-off");
+  EXPECT_EQ(CodeOf(kRecent.substr(0, kRecent.find("20.00"))), "nccl-tests.cut-off");
+}
+
+// 90,330 us for 10 GiB, busbw over algbw 1.875 = 2 x 15 / 16.
+TEST(NcclTestsProfile, DeducesTheCollectiveFromItsRows) {
+  constexpr std::string_view kBare =
+      "#       size         count      type   redop    root     time   algbw   busbw #wrong     "
+      "time   algbw   busbw #wrong\n"
+      " 10737418240    2684354560     float     sum      -1    90330  118.87  222.88      0    "
+      "91945  116.78  218.96      0\n";
+  const auto runs = ParseNcclTests(kBare, "bare.log");
+  ASSERT_TRUE(runs.has_value()) << Format(runs.error());
+  const auto profile = ProfileOf(*runs, {.ranks_per_node = 8, .name = "mine"});
+  ASSERT_TRUE(profile.has_value()) << Format(profile.error());
+  const calibration::CollectiveTable& table = profile->profile.collectives.front();
+  EXPECT_EQ(table.collective, CollectiveKind::kAllReduce);
+  EXPECT_EQ(table.ranks, 16);
+  EXPECT_EQ(table.nodes, 2);
+  EXPECT_EQ(
+      profile->notes[0],
+      "bare.log: no line names the program of the table of line 1: all_reduce, by its columns "
+      "redop and root and busbw over algbw");
+  EXPECT_EQ(profile->notes[1],
+            "bare.log: no line names the ranks of the table of line 1: 16, by busbw over algbw");
+  // All-gather and all-to-all print the same.
+  const auto gathers =
+      ParseNcclTests(Changed(Changed(kBare, "sum ", "none"), "222.88", "111.44"), "bare.log");
+  const auto unclear = ProfileOf(*gathers, {.ranks_per_node = 8, .name = "mine"});
+  ASSERT_FALSE(unclear.has_value());
+  EXPECT_EQ(unclear.error().front().message,
+            "the log does not tell which collective this is: it may be all_gather, all_to_all");
+}
+
+// 24 us after 40: both count with their mean, 32.
+TEST(NcclTestsProfile, KeepsNoiseIfAskedTo) {
+  auto runs = ParseNcclTests(kRecent, "run.log");
+  ASSERT_TRUE(runs.has_value());
+  runs->front().rows[0].out_of_place = Microseconds(40);
+  const auto refused = ProfileOf(*runs, {.name = "mine"});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_NE(refused.error().front().hint.find("--keep-noise"), std::string::npos);
+  const auto kept = ProfileOf(*runs, {.keep_noise = true, .name = "mine"});
+  ASSERT_TRUE(kept.has_value()) << Format(kept.error());
+  for (const auto& [size, time] : kept->profile.collectives.front().points) {
+    EXPECT_EQ(time, Microseconds(32));
+  }
+  EXPECT_EQ(kept->notes.back(),
+            "all_reduce over 4 ranks: 2 of 2 times are means with larger sizes that took less");
 }
 
 }  // namespace

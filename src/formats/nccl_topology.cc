@@ -16,7 +16,9 @@
 #include "fmt/format.h"
 #include "pugixml.hpp"
 #include "src/base/quantity.h"
+#include "src/base/shown_faults.h"
 #include "src/base/text_file.h"
+#include "src/base/text_lines.h"
 #include "src/formats/gpu_models.h"
 #include "src/topology/faults.h"
 #include "src/topology/link_rules.h"
@@ -31,24 +33,6 @@ using Xml = pugi::xml_node;
 
 constexpr int kDeepest = 64;
 constexpr std::size_t kMostRules = 1000;  // of a topology file (scenario/topology_file.h)
-
-class Lines {
- public:
-  Lines(std::string_view text, std::string file) : file_(std::move(file)) {
-    for (std::size_t i = 0; i < text.size(); ++i) {
-      if (text[i] == '\n') starts_.push_back(i + 1);
-    }
-  }
-  Location At(std::size_t offset) const {
-    const auto after = std::upper_bound(starts_.begin(), starts_.end(), offset);
-    return {file_, static_cast<int>(after - starts_.begin()),
-            static_cast<int>(offset - *std::prev(after)) + 1};
-  }
-
- private:
-  std::string file_;
-  std::vector<std::size_t> starts_{0};
-};
 
 std::string Lower(std::string_view text) {
   std::string lower(text);
@@ -151,8 +135,11 @@ class Reader {
         {std::move(code), std::move(location), std::move(message), std::move(hint)});
   }
   void Note(std::string note) {
-    if (std::find(notes_.begin(), notes_.end(), note) == notes_.end()) {
+    if (std::find(notes_.begin(), notes_.end(), note) != notes_.end()) return;
+    if (notes_.size() < kMostShownFaults) {
       notes_.push_back(std::move(note));
+    } else {
+      ++notes_left_out_;
     }
   }
 
@@ -166,33 +153,59 @@ class Reader {
     std::string name;
     int line = 0;
   };
+  // The name that stands behind a '<', as far as messages show it.
+  std::string_view NameAt(std::size_t tag) const {
+    constexpr std::size_t kLongest = 128;
+    const std::string_view text = text_.substr(tag + 1, kLongest);
+    return text.substr(0, std::min(text.find_first_of(" \t\r\n/<>"), text.size()));
+  }
   // The innermost element that is still open where the text ends.
   std::optional<Begun> LastOpen() const {
-    std::vector<Begun> open;
+    std::vector<std::size_t> open;  // where their tags begin
     for (std::size_t at = text_.find('<'); at != std::string_view::npos; at = text_.find('<', at)) {
       if (text_.substr(at).starts_with("<!--")) {
         at = text_.find("-->", at);
         continue;
       }
-      const std::size_t end = text_.find('>', at);
-      const bool cut = end == std::string_view::npos || text_.find('<', at + 1) < end;
+      const std::size_t end = text_.find_first_of("<>", at + 1);
+      const bool cut = end == std::string_view::npos || text_[end] == '<';
       if (text_.substr(at).starts_with("</")) {
         if (!cut && !open.empty()) open.pop_back();
       } else if (!text_.substr(at).starts_with("<?") && !text_.substr(at).starts_with("<!")) {
-        const std::size_t name = std::min(text_.find_first_of(" \t\r\n/>", at), text_.size());
-        if (name > at + 1 && (cut || text_[end - 1] != '/')) {
-          open.push_back({std::string(text_.substr(at + 1, name - at - 1)), lines_.At(at).line});
-        }
+        if (!NameAt(at).empty() && (cut || text_[end - 1] != '/')) open.push_back(at);
       }
       ++at;
     }
     if (open.empty()) return std::nullopt;
-    return open.back();
+    return Begun{std::string(NameAt(open.back())), lines_.At(open.back()).line};
   }
 
   bool EndsInsideATag() const {
     const std::size_t last = text_.rfind('<');
     return last != std::string_view::npos && text_.find('>', last) == std::string_view::npos;
+  }
+
+  // Elements are compared with one another: their number is bounded. A node of eight GPUs has some
+  // 50, a rack that is one machine some thousands.
+  bool IsOfOneMachine() {
+    constexpr std::size_t kMostElements = 20'000;
+    std::size_t elements = 0;
+    Xml at = root_;
+    while (at) {
+      if (at.type() == pugi::node_element && ++elements > kMostElements) {
+        Report("topology.impossible", LocationOf(at),
+               fmt::format("the file has more than {} elements", kMostElements),
+               "name the file that NCCL_TOPO_DUMP_FILE wrote");
+        return false;
+      }
+      if (Xml below = at.first_child()) {
+        at = below;
+        continue;
+      }
+      while (at && at != root_ && !at.next_sibling()) at = at.parent();
+      at = at == root_ ? Xml() : at.next_sibling();
+    }
+    return true;
   }
 
   bool Parse() {
@@ -201,6 +214,7 @@ class Reader {
         document_.load_buffer(text_.data(), text_.size(), pugi::parse_default, pugi::encoding_utf8);
     if (result.status == pugi::status_ok) {
       root_ = document_.document_element();
+      if (!IsOfOneMachine()) return false;
       for (Xml next = root_.next_sibling(); next; next = next.next_sibling()) {
         if (next.type() != pugi::node_element) continue;
         Report("xml.syntax", LocationOf(next),
@@ -532,6 +546,7 @@ class Reader {
   }
 
   void ChooseNics() {
+    if (!options_.nics.empty() && !options_.AllNics()) LeaveOutOtherNics();
     Bandwidth fastest;
     for (const int nic : Of(DeviceKind::kNic)) {
       Place& place = At(nic);
@@ -545,7 +560,7 @@ class Reader {
     }
     for (const int nic : Of(DeviceKind::kNic)) {
       Place& place = At(nic);
-      if (place.speed == fastest) continue;
+      if (place.speed == fastest || options_.AllNics()) continue;
       place.gone = true;
       Note(fmt::format("NIC {} of {} is left out: nodes communicate over those of {}",
                        Quoted(place.name), FormatBandwidth(place.speed), FormatBandwidth(fastest)));
@@ -555,6 +570,30 @@ class Reader {
       Note(kFabricNote);
     } else {
       Note("the input lists no NIC: a node that stands alone");
+    }
+  }
+
+  // Those that --nics does not name.
+  void LeaveOutOtherNics() {
+    std::set<std::string> unknown(options_.nics.begin(), options_.nics.end());
+    std::string left_out;
+    for (const int nic : Of(DeviceKind::kNic)) {
+      Place& place = At(nic);
+      if (std::find(options_.nics.begin(), options_.nics.end(), place.name) !=
+          options_.nics.end()) {
+        unknown.erase(place.name);
+        continue;
+      }
+      place.gone = true;
+      left_out += fmt::format("{}{}", left_out.empty() ? "" : ", ", place.name);
+    }
+    for (const std::string& name : unknown) {
+      Report("topology.unknown-nic", {"--nics " + name, 0, 0},
+             fmt::format("the file has no NIC of this name: {}", Quoted(name)),
+             "name them as <net> does, or write --nics all");
+    }
+    if (!left_out.empty()) {
+      Note(fmt::format("NICs that --nics does not name are left out: {}", left_out));
     }
   }
 
@@ -757,11 +796,9 @@ class Reader {
         }
       }
     }
-    if (model != nullptr && model->nvlinks > 0 && direct.empty() && to_switches.empty()) {
-      Note(
-          fmt::format("the input lists no NVLinks, and a {} has {}: NCCL finds them when it runs, "
-                      "and NCCL_TOPO_DUMP_FILE then has them",
-                      model->name, model->nvlinks));
+    if (direct.empty() && to_switches.empty() && gpus.size() > 1 && mistakes_.empty()) {
+      AssumeNvLinks(model, static_cast<int>(gpus.size()));
+      return;
     }
     int next = 0;
     for (auto& [target, index] : nvswitches) index = next++;
@@ -780,6 +817,41 @@ class Reader {
       Add(LinkKind::kNvLink, DeviceKind::kGpu, pair.first, DeviceKind::kNvSwitch, pair.second,
           link.first, kNvLinkLatency, link.second);
     }
+  }
+
+  // The input lists no NVLinks.
+  void AssumeNvLinks(const GpuModel* model, int gpus) {
+    if (model == nullptr || model->nvlinks == 0) return;
+    if (options_.missing_nvlinks == MissingNvLinks::kRefuse) {
+      Report(
+          "topology.no-nvlinks", LocationOf(root_),
+          fmt::format("the input lists no NVLinks, and a {} has {}: NCCL finds them when it runs",
+                      model->name, model->nvlinks),
+          "dump it with NCCL_TOPO_DUMP_FILE; or write --nvlink assume, if they are those of a "
+          "usual server, or --nvlink none");
+      return;
+    }
+    if (options_.missing_nvlinks == MissingNvLinks::kNone) {
+      Note(fmt::format("the input lists no NVLinks, and none are taken to be there; a {} has {}",
+                       model->name, model->nvlinks));
+      return;
+    }
+    constexpr int kMostDirect = 4;
+    const bool direct = gpus <= kMostDirect && model->nvlinks % (gpus - 1) == 0;
+    for (int i = 0; i < gpus; ++i) {
+      if (!direct) {
+        Add(LinkKind::kNvLink, DeviceKind::kGpu, i, DeviceKind::kNvSwitch, 0, model->nvlinks,
+            kNvLinkLatency, model->nvlink);
+      }
+      for (int j = i + 1; direct && j < gpus; ++j) {
+        Add(LinkKind::kNvLink, DeviceKind::kGpu, i, DeviceKind::kGpu, j,
+            model->nvlinks / (gpus - 1), kNvLinkLatency, model->nvlink);
+      }
+    }
+    node_type_.devices[static_cast<std::size_t>(DeviceKind::kNvSwitch)] = direct ? 0 : 1;
+    Note(fmt::format("the input lists no NVLinks: assumed are the {} of a {}, {}", model->nvlinks,
+                     model->name,
+                     direct ? "as many to each other GPU" : "to one switch that carries all"));
   }
 
   // NVLink-C2C of Grace: `bw` in MB/s for each of `count` links.
@@ -916,11 +988,14 @@ class Reader {
     }
     if (!mistakes_.empty()) return Mistakes();
     Note(kLatencyNote);
+    if (notes_left_out_ > 0) {
+      notes_.push_back(fmt::format("{} further notes are left out", notes_left_out_));
+    }
     return ImportedTopology{std::move(node_type_), fabric_, std::move(notes_)};
   }
 
   std::string_view text_;
-  Lines lines_;
+  TextLines lines_;
   const ImportOptions& options_;
   pugi::xml_document document_;
   Xml root_;
@@ -933,6 +1008,7 @@ class Reader {
   std::optional<topology::Fabric> fabric_;
   std::vector<LinkedPair> links_;
   std::vector<std::string> notes_;
+  std::size_t notes_left_out_ = 0;
   Diagnostics mistakes_;
 };
 

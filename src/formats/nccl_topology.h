@@ -27,9 +27,9 @@
 //   fastest.
 // * A PCIe device without speed or width has NCCL's 8 GT/s or 16 lanes.
 // * CPUs of one host are all linked with each other, at NCCL's figure for their type.
-// * A file made for NCCL_TOPO_FILE may have no NVLinks, since NCCL finds them itself: noted where
-// the
-//   GPU type has some.
+// * A file made for NCCL_TOPO_FILE may have no NVLinks, since NCCL finds them itself: refused where
+//   the GPU type has some, unless options.missing_nvlinks says what is there. Assumed are all of a
+//   GPU's: in a node of up to four as many to each other GPU, else to one switch that stands for all.
 //
 // Attributes that NCCL writes and that say nothing here are passed over; others are named in the
 // notes.
@@ -38,7 +38,7 @@
 // topology.not-nccl (another document), topology.bad-attribute, topology.unknown-gpu (no telling
 // which GPU type it is), topology.no-speed (a NIC without a speed), topology.impossible (a link of
 // zero bandwidth, a GPU without a path to a NIC, a topology in several parts, two devices with one
-// bus id).
+// bus id), topology.no-nvlinks, topology.unknown-nic (options.nics names one that is not there).
 namespace stepcast::formats {
 
 Result<ImportedTopology> ParseNcclTopology(std::string_view text, const std::string& file,

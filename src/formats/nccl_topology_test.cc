@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "gtest/gtest.h"
 #include "src/topology/device_set.h"
@@ -48,7 +49,10 @@ std::string System(std::string_view below) {
 constexpr std::string_view kToSwitch =
     "<nvlink target=\"0000:e0:00.0\" count=\"18\" tclass=\"0x068000\"/>\n";
 
-Result<ImportedTopology> Parse(std::string_view text, const ImportOptions& options = {}) {
+// Most of these machines have no NVLinks, for brevity.
+Result<ImportedTopology> Parse(std::string_view text,
+                               const ImportOptions& options = {
+                                   .missing_nvlinks = MissingNvLinks::kNone}) {
   return ParseNcclTopology(text, "node.xml", options);
 }
 
@@ -183,10 +187,34 @@ TEST(NcclTopology, EmptySpeedsAndWidthsAreNotTold) {
 }
 
 // Files for NCCL_TOPO_FILE may leave NVLinks out, as NCCL finds them when it runs.
-TEST(NcclTopology, NvLinksThatAreNotListedAreNoted) {
-  const auto topology = Parse(System(Cpu(0, Gpu(0, "") + Gpu(1, ""))));
-  ASSERT_TRUE(topology.has_value()) << Format(topology.error());
-  EXPECT_TRUE(Noted(*topology, "no NVLinks, and a h100-sxm has 18"));
+TEST(NcclTopology, NvLinksThatAreNotListedAreAskedFor) {
+  const auto read = [](int gpus, MissingNvLinks missing) {
+    std::string devices;
+    for (int i = 0; i < gpus; ++i) devices += Gpu(i, "");
+    ImportOptions options;
+    options.missing_nvlinks = missing;
+    return ParseNcclTopology(System(Cpu(0, devices)), "node.xml", options);
+  };
+  EXPECT_EQ(CodeOf(read(2, MissingNvLinks::kRefuse)), "topology.no-nvlinks");
+  EXPECT_EQ(CodeOf(read(1, MissingNvLinks::kRefuse)), "none");
+  const auto none = read(2, MissingNvLinks::kNone);
+  ASSERT_TRUE(none.has_value()) << Format(none.error());
+  EXPECT_TRUE(Noted(*none, "none are taken to be there; a h100-sxm has 18"));
+  // 18 links of each GPU: 6 to each of three others, all to switches where there are seven.
+  const auto four = read(4, MissingNvLinks::kAssume);
+  ASSERT_TRUE(four.has_value()) << Format(four.error());
+  EXPECT_EQ(four->node_type.Count(DeviceKind::kNvSwitch), 0);
+  EXPECT_TRUE(Noted(*four, "assumed are the 18 of a h100-sxm, as many to each other GPU"));
+  const auto eight = read(8, MissingNvLinks::kAssume);
+  ASSERT_TRUE(eight.has_value()) << Format(eight.error());
+  EXPECT_EQ(eight->node_type.Count(DeviceKind::kNvSwitch), 1);
+  for (const auto& [topology, count] : {std::pair(&*four, 6), {&*eight, 18}}) {
+    const auto link = std::find_if(
+        topology->node_type.links.begin(), topology->node_type.links.end(),
+        [](const topology::LinkRule& rule) { return rule.kind == topology::LinkKind::kNvLink; });
+    ASSERT_NE(link, topology->node_type.links.end());
+    EXPECT_EQ(link->count, count);
+  }
 }
 
 TEST(NcclTopology, MistakesOfAllKindsComeOutAtOnce) {

@@ -23,9 +23,11 @@ using topology::DeviceKind;
 using topology::LinkedPair;
 using topology::LinkKind;
 
+// Of the text, which outlives it.
 struct Word {
-  std::string text;
-  Location location;
+  std::string_view text;
+  int line = 0;
+  int column = 0;
 };
 using Row = std::vector<Word>;
 
@@ -48,22 +50,40 @@ std::string WithoutEscapes(std::string_view text) {
   return plain;
 }
 
-std::vector<Row> RowsOf(std::string_view text, const std::string& file) {
-  std::vector<Row> rows(1);
+// Bars of tables, and what comments put before a line, replaced by blanks.
+std::string WithoutQuoting(std::string text) {
+  std::replace(text.begin(), text.end(), '|', ' ');
+  bool at_start = true;
+  for (char& c : text) {
+    if (c == '\n') {
+      at_start = true;
+    } else if (at_start && (c == '>' || c == '#' || c == '/' || c == '*')) {
+      c = ' ';
+    } else if (c != ' ' && c != '\t' && c != '\r') {
+      at_start = false;
+    }
+  }
+  return text;
+}
+
+// The words of the lines that have any.
+std::vector<Row> RowsOf(std::string_view text) {
+  std::vector<Row> rows;
   std::size_t line_start = 0;
   int line = 1;
+  bool begins = true;
   for (std::size_t i = 0; i < text.size();) {
     const char c = text[i];
     if (c == '\n') {
-      rows.emplace_back();
+      begins = true;
       line_start = ++i;
       ++line;
     } else if (c == ' ' || c == '\t' || c == '\r') {
       ++i;
     } else {
+      if (std::exchange(begins, false)) rows.emplace_back();
       const std::size_t end = std::min(text.find_first_of(" \t\r\n", i), text.size());
-      rows.back().push_back({std::string(text.substr(i, end - i)),
-                             {file, line, static_cast<int>(i - line_start) + 1}});
+      rows.back().push_back({text.substr(i, end - i), line, static_cast<int>(i - line_start) + 1});
       i = end;
     }
   }
@@ -104,12 +124,12 @@ class Sets {
 class Reader {
  public:
   Reader(std::string_view text, const std::string& file, const ImportOptions& options)
-      : text_(WithoutEscapes(text)), file_(file), options_(options) {}
+      : text_(WithoutQuoting(WithoutEscapes(text))), file_(file), options_(options) {}
 
   Result<ImportedTopology> Run() {
     if (!CheckText(text_, file_, mistakes_)) return Mistakes();
-    rows_ = RowsOf(text_, file_);
-    if (!FindHeading() || !ReadMatrix()) return Mistakes();
+    rows_ = RowsOf(text_);
+    if (!FindHeading() || !ReadMatrix() || !ChooseNics()) return Mistakes();
     const GpuModel* model = FindGpuModel(options_.gpu);
     if (options_.gpu.empty()) {
       Report("topology.unknown-gpu", {file_, 0, 0},
@@ -128,7 +148,7 @@ class Reader {
     if (!mistakes_.empty()) return Mistakes();
     Build(*model);
     for (const topology::Fault& fault : FaultsOf(node_type_, fabric_, fabric_ ? 2 : 1)) {
-      Report("topology.impossible", heading_.front().location, fault.message, fault.hint);
+      Report("topology.impossible", At(heading_.front()), fault.message, fault.hint);
     }
     if (!mistakes_.empty()) return Mistakes();
     return ImportedTopology{std::move(node_type_), fabric_, std::move(notes_)};
@@ -140,6 +160,8 @@ class Reader {
     mistakes_.push_back(
         {std::move(code), std::move(location), std::move(message), std::move(hint)});
   }
+
+  Location At(const Word& word) const { return {file_, word.line, word.column}; }
 
   // The first line that names the columns: GPU0 GPU1 ... NIC0 ... CPU Affinity NUMA Affinity
   bool FindHeading() {
@@ -166,7 +188,7 @@ class Reader {
       }
     }
     if (gpus_ <= topology::kMostNodeDevices && nics_ <= topology::kMostNodeDevices) return true;
-    Report("topology.bad-matrix", heading_.front().location,
+    Report("topology.bad-matrix", At(heading_.front()),
            fmt::format("a node has at most {} of a kind: {} GPUs, {} NICs",
                        topology::kMostNodeDevices, gpus_, nics_),
            "");
@@ -189,19 +211,22 @@ class Reader {
     for (std::size_t i = first_row_; i < rows_.size(); ++i) {
       const Row& row = rows_[i];
       if (row.empty()) continue;
-      if (row[0].text.starts_with("Legend")) break;
+      if (row[0].text.starts_with("Legend")) {
+        ReadLegend(i + 1);
+        break;
+      }
       const auto named = std::find_if(heading_.begin(), heading_.end(),
                                       [&](const Word& word) { return word.text == row[0].text; });
       if (named == heading_.end()) continue;
       const auto at = static_cast<std::size_t>(named - heading_.begin());
       if (seen[at]) {
-        Report("topology.bad-matrix", row[0].location,
+        Report("topology.bad-matrix", At(row[0]),
                fmt::format("a second row for: {}", Quoted(row[0].text)), "keep one of them");
         return false;
       }
       seen[at] = true;
       if (row.size() < devices() + 1) {
-        Report("topology.bad-matrix", row[0].location,
+        Report("topology.bad-matrix", At(row[0]),
                fmt::format("the row has {} of {} columns: {}", row.size() - 1, devices(),
                            Quoted(row[0].text)),
                "copy the output as a whole; lines may have been cut");
@@ -210,7 +235,7 @@ class Reader {
       for (std::size_t j = 0; j < devices(); ++j) {
         const Word& word = row[j + 1];
         if (!IsClass(word.text) || (word.text == "X") != (at == j)) {
-          Report("topology.bad-matrix", word.location,
+          Report("topology.bad-matrix", At(word),
                  fmt::format("no class of a connection from {} to {}: {}", row[0].text,
                              heading_[j].text, Quoted(word.text)),
                  "the classes are X (itself), NV#, PIX, PXB, PHB, NODE and SYS");
@@ -224,7 +249,7 @@ class Reader {
     }
     for (std::size_t i = 0; i < devices(); ++i) {
       if (!seen[i]) {
-        Report("topology.bad-matrix", heading_[i].location,
+        Report("topology.bad-matrix", At(heading_[i]),
                fmt::format("the matrix has no row for: {}", Quoted(heading_[i].text)),
                "copy the output as a whole");
       }
@@ -233,7 +258,7 @@ class Reader {
     for (std::size_t i = 0; i < devices(); ++i) {
       for (std::size_t j = 0; j < i; ++j) {
         if (matrix_[i][j].text == matrix_[j][i].text) continue;
-        Report("topology.bad-matrix", matrix_[i][j].location,
+        Report("topology.bad-matrix", At(matrix_[i][j]),
                fmt::format("{} to {} is {}, the other way it is {}", heading_[i].text,
                            heading_[j].text, matrix_[i][j].text, matrix_[j][i].text),
                "connections run both ways; one of the two was changed");
@@ -242,9 +267,68 @@ class Reader {
     return mistakes_.empty();
   }
 
+  // "NIC0: mlx5_0"
+  void ReadLegend(std::size_t from) {
+    for (std::size_t i = from; i < rows_.size(); ++i) {
+      const Row& row = rows_[i];
+      if (row.size() < 2 || !row[0].text.ends_with(':')) continue;
+      names_[std::string(row[0].text.substr(0, row[0].text.size() - 1))] = row[1].text;
+    }
+  }
+
+  // Leaves out the NICs that do not join nodes.
+  bool ChooseNics() {
+    const auto gpus = static_cast<std::size_t>(gpus_);
+    const auto shares_switch = [&](std::size_t nic) {
+      return std::any_of(matrix_[nic].begin(), matrix_[nic].begin() + gpus_,
+                         [](const Word& word) { return word.text == "PIX" || word.text == "PXB"; });
+    };
+    std::vector<bool> kept(devices(), true);
+    std::set<std::string> unknown(options_.nics.begin(), options_.nics.end());
+    bool any_shares = false;
+    for (std::size_t i = gpus; i < devices(); ++i) any_shares = any_shares || shares_switch(i);
+    std::string left_out;
+    for (std::size_t i = gpus; i < devices(); ++i) {
+      const std::string name(heading_[i].text);
+      const auto legend = names_.find(name);
+      const std::string& device = legend == names_.end() ? name : legend->second;
+      if (options_.nics.empty()) {
+        kept[i] = !any_shares || shares_switch(i);
+      } else if (!options_.AllNics()) {
+        kept[i] = unknown.erase(name) + unknown.erase(device) > 0;
+      }
+      if (kept[i]) continue;
+      left_out += fmt::format("{}{}", left_out.empty() ? "" : ", ", device);
+    }
+    if (!options_.AllNics()) {
+      for (const std::string& name : unknown) {
+        Report("topology.unknown-nic", {"--nics " + name, 0, 0},
+               fmt::format("the matrix has no NIC of this name: {}", Quoted(name)),
+               "name them as the matrix or its legend does, or write --nics all");
+      }
+    }
+    if (!mistakes_.empty()) return false;
+    if (left_out.empty()) return true;
+    notes_.push_back(
+        options_.nics.empty()
+            ? fmt::format("NICs that share no PCIe switch with a GPU are left out, as "
+                          "those for storage and management: {} (--nics all has them)",
+                          left_out)
+            : fmt::format("NICs that --nics does not name are left out: {}", left_out));
+    for (std::size_t i = devices(); i-- > gpus;) {
+      if (kept[i]) continue;
+      const auto at = static_cast<std::ptrdiff_t>(i);
+      heading_.erase(heading_.begin() + at);
+      matrix_.erase(matrix_.begin() + at);
+      for (Row& row : matrix_) row.erase(row.begin() + at);
+      --nics_;
+    }
+    return true;
+  }
+
   int NvLinks(std::size_t i, std::size_t j) const {
-    const std::string& word = matrix_[i][j].text;
-    return word.starts_with("NV") ? Number(std::string_view(word).substr(2)).value_or(0) : 0;
+    const std::string_view word = matrix_[i][j].text;
+    return word.starts_with("NV") ? Number(word.substr(2)).value_or(0) : 0;
   }
 
   void Add(LinkKind kind, DeviceKind from_kind, std::size_t from, DeviceKind to_kind,
@@ -276,7 +360,7 @@ class Reader {
     Sets cpus(devices());
     for (std::size_t i = 0; i < devices(); ++i) {
       for (std::size_t j = 0; j < i; ++j) {
-        const std::string& word = matrix_[i][j].text;
+        const std::string_view word = matrix_[i][j].text;
         if (word == "PIX" || word == "PXB") switches.Join(i, j);
         if (word == "PIX" || word == "PXB" || word == "PHB" || word == "NODE") cpus.Join(i, j);
       }
@@ -337,7 +421,7 @@ class Reader {
     if (nics_ > 0) {
       fabric_ = OneSwitch(*options_.nic_speed);
       notes_.emplace_back(kFabricNote);
-      notes_.emplace_back("all NICs of the matrix are taken to join nodes, at the speed given");
+      notes_.emplace_back("the NICs are taken to join nodes, at the speed given");
     } else {
       notes_.emplace_back("the input lists no NIC: a node that stands alone");
     }
@@ -354,7 +438,7 @@ class Reader {
     }
     if (most == 0) return;
     if (model.nvlinks == 0) {
-      Report("topology.bad-matrix", heading_.front().location,
+      Report("topology.bad-matrix", At(heading_.front()),
              fmt::format("the matrix has NVLinks, which this GPU type has not: {}",
                          Quoted(model.name)),
              "name another type with --gpu");
@@ -392,7 +476,8 @@ class Reader {
   int gpus_ = 0;
   int nics_ = 0;
   std::vector<Row> matrix_;
-  std::map<std::size_t, std::string> numa_;  // of GPUs
+  std::map<std::size_t, std::string> numa_;   // of GPUs
+  std::map<std::string, std::string> names_;  // of NICs, by the legend
   topology::NodeType node_type_;
   std::optional<topology::Fabric> fabric_;
   std::vector<LinkedPair> links_;

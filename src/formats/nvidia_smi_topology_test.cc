@@ -1,7 +1,9 @@
 #include "src/formats/nvidia_smi_topology.h"
 
+#include <algorithm>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "gtest/gtest.h"
 #include "src/topology/device_set.h"
@@ -28,6 +30,7 @@ ImportOptions H100() {
   ImportOptions options;
   options.gpu = "h100-sxm";
   options.nic_speed = Bandwidth::GigabytesPerSecond(50);
+  options.nics = {"all"};
   return options;
 }
 
@@ -93,6 +96,61 @@ TEST(NvidiaSmiTopology, MistakesAreNamedWhereTheyStand) {
   const auto other = Parse("Hello\n");
   ASSERT_FALSE(other.has_value());
   EXPECT_EQ(other.error().front().code, "topology.not-smi");
+}
+
+// NIC0 shares a switch with GPU0 and GPU1, NIC1 with none: it is for something else.
+TEST(NvidiaSmiTopology, NicsThatShareNoSwitchAreLeftOut) {
+  ImportOptions options = H100();
+  options.nics.clear();
+  const auto by_rule = Parse(kMatrix, options);
+  ASSERT_TRUE(by_rule.has_value()) << Format(by_rule.error());
+  EXPECT_EQ(by_rule->node_type.Count(DeviceKind::kNic), 1);
+  EXPECT_EQ(by_rule->notes.front(),
+            "NICs that share no PCIe switch with a GPU are left out, as those for storage and "
+            "management: mlx5_1 (--nics all has them)");
+  // Where none shares one, all count.
+  std::string text(kMatrix);
+  for (const auto& [from, to] : {std::pair("PIX", "PHB"), {"PXB", "PHB"}}) {
+    for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos;) {
+      text.replace(at, 3, to);
+    }
+  }
+  EXPECT_EQ(Parse(text, options)->node_type.Count(DeviceKind::kNic), 2);
+  // By name, the matrix's or the legend's.
+  for (const char* name : {"NIC1", "mlx5_1"}) {
+    options.nics = {name};
+    const auto named = Parse(kMatrix, options);
+    ASSERT_TRUE(named.has_value()) << Format(named.error());
+    EXPECT_EQ(named->node_type.Count(DeviceKind::kNic), 1);
+    EXPECT_EQ(named->notes.front(), "NICs that --nics does not name are left out: mlx5_0");
+  }
+  options.nics = {"mlx5_0", "mlx5_7"};
+  const auto unknown = Parse(kMatrix, options);
+  ASSERT_FALSE(unknown.has_value());
+  EXPECT_EQ(unknown.error().front().code, "topology.unknown-nic");
+}
+
+// What people paste into comments of issues and of scripts, and tables of Markdown.
+TEST(NvidiaSmiTopology, ReadsWhatWasPasted) {
+  const auto plain = Parse(kMatrix);
+  ASSERT_TRUE(plain.has_value());
+  for (const std::string_view quote : {"> ", ">> ", "# ", "// ", " * ", "    "}) {
+    std::string pasted = "```\n";
+    std::string_view rest = kMatrix;
+    while (!rest.empty()) {
+      const std::size_t end = rest.find('\n') + 1;
+      pasted += std::string(quote) + std::string(rest.substr(0, end));
+      rest.remove_prefix(end);
+    }
+    const auto topology = Parse(pasted + "```\n");
+    ASSERT_TRUE(topology.has_value()) << quote << "\n" << Format(topology.error());
+    EXPECT_EQ(topology->node_type, plain->node_type) << quote;
+  }
+  std::string table(kMatrix);
+  std::replace(table.begin(), table.end(), '\t', '|');
+  const auto topology = Parse(table);
+  ASSERT_TRUE(topology.has_value()) << Format(topology.error());
+  EXPECT_EQ(topology->node_type, plain->node_type);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "src/lowering/data_loading_and_saving.h"
 #include "src/lowering/deepspeed_buckets.h"
 #include "src/model/model.h"
+#include "src/plan/framework_style.h"
 
 namespace stepcast::lowering {
 namespace {
@@ -40,16 +41,15 @@ std::int64_t UpdateBytes(const plan::Plan& plan) {
   const bool adam = training.optimizer == plan::Optimizer::kAdamW;
   const std::int64_t moments = plan::MomentsOf(training.optimizer);
   const std::int64_t kept = SizeOf(training.parameter_dtype);
-  const bool deepspeed = plan.data_parallel.framework == plan::Framework::kDeepSpeed;
+  const plan::HostOptimizer optimizer = plan::StyleOf(plan.data_parallel.framework).host_optimizer;
+  const bool deepspeed = optimizer == plan::HostOptimizer::kDeepSpeed;
   const std::int64_t size =
       deepspeed ? SizeOf(DataType::kFp32) : SizeOf(plan::UpdatedType(training));
   const std::int64_t cast = plan::KeepsMasterWeights(training) ? size + kept : 0;
   if (deepspeed) {
     return 2 * size * (1 + moments) + 3 * size + size + kept;
   }
-  const bool megatron = plan.data_parallel.framework == plan::Framework::kMegatron;
-  // Megatron-LM asks for fused AdamW alone.
-  const bool fused = (adam || !megatron) &&
+  const bool fused = (adam || optimizer != plan::HostOptimizer::kMegatron) &&
                      training.optimizer_implementation == plan::OptimizerImplementation::kFused;
   if (fused) {
     return 2 * size * (1 + moments) + size + cast;

@@ -7,7 +7,6 @@
 
 namespace stepcast::lowering {
 
-using plan::Framework;
 using program::BufferUse;
 using program::Category;
 using program::kNone;
@@ -15,26 +14,29 @@ using program::kNone;
 bool LossScaling::scales() const {
   const plan::Training& training = step_.plan().training;
   if (training.precision != DataType::kFp16) return false;
-  switch (step_.plan().data_parallel.framework) {
-    case Framework::kMegatron:
+  switch (scaler()) {
+    case plan::LossScaler::kMegatron:
       return true;
-    case Framework::kDdp:
-    case Framework::kFsdp1:
-    case Framework::kFsdp2:
+    case plan::LossScaler::kGradScaler:
       return training.parameter_dtype == DataType::kFp32 &&
              training.optimizer != plan::Optimizer::kLamb;
-    default:
+    case plan::LossScaler::kNone:
       return false;
   }
+  return false;
+}
+
+plan::LossScaler LossScaling::scaler() const {
+  return plan::StyleOf(step_.plan().data_parallel.framework).loss_scaler;
 }
 
 void LossScaling::WritePrologue(Index communicator) {
   if (!scales()) return;
-  const bool megatron = step_.plan().data_parallel.framework == Framework::kMegatron;
   found_ = builder_.AddBuffer("found infinity", Bytes(4), Category::kWorkspace);
   builder_.Allocate(step_.compute(), found_);
-  if (megatron || step_.plan().training.optimizer_implementation !=
-                  plan::OptimizerImplementation::kFused) {
+  const bool fused =
+      step_.plan().training.optimizer_implementation == plan::OptimizerImplementation::kFused;
+  if (scaler() == plan::LossScaler::kMegatron || !fused) {
     known_ = builder_.AddEvent("found infinity known");
   }
   if (communicator == kNone) return;
@@ -44,8 +46,7 @@ void LossScaling::WritePrologue(Index communicator) {
                                         .data_type = DataType::kFp32});
 }
 
-void LossScaling::Undo(std::int64_t elements, DataType type,
-                       std::span<const BufferUse> gradients) {
+void LossScaling::Undo(std::int64_t elements, DataType type, std::span<const BufferUse> gradients) {
   if (found_ == kNone) return;
   const StreamId compute = step_.compute();
   const Bytes all = BytesOf(elements, type);

@@ -5,6 +5,7 @@
 
 #include "src/base/data_type.h"
 #include "src/lowering/training_step.h"
+#include "src/plan/framework_style.h"
 
 // In FP16 the loss is multiplied, so that gradients do not vanish. Before the update they are
 // divided again, and where one is not finite the step is left out:
@@ -34,6 +35,8 @@ class LossScaling {
   void Undo(std::int64_t elements, DataType type, std::span<const program::BufferUse> gradients);
 
  private:
+  plan::LossScaler scaler() const;
+
   TrainingStep& step_;
   ProgramBuilder& builder_;
   Index found_ = program::kNone;       // buffer: an FP32 flag

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "src/parallel/axis.h"
+#include "src/plan/framework_style.h"
 #include "src/plan/pipeline.h"
 #include "src/plan/plan.h"
 #include "src/plan/rank_grid.h"
@@ -140,11 +141,12 @@ void FindSlots(const PipelineStage& stage, StageMessages::Stage& messages) {
 }
 
 MessageStyle StyleOf(const plan::Plan& plan) {
-  if (plan.data_parallel.framework == plan::Framework::kFsdp2) {
+  const plan::Framework framework = plan.data_parallel.framework;
+  if (plan::StyleOf(framework).engine == plan::PipelineEngine::kTorch) {
     return plan::RunsListedActions(plan) ? MessageStyle::kOverlapped : MessageStyle::kBlocking;
   }
-  const bool blocks = plan::TraitsOf(plan.data_parallel.framework).blocking_messages &&
-                      !plan.data_parallel.overlap_p2p_comm;
+  const bool blocks =
+      plan::TraitsOf(framework).blocking_messages && !plan.data_parallel.overlap_p2p_comm;
   return blocks ? MessageStyle::kBlocking : MessageStyle::kOverlapped;
 }
 
@@ -165,11 +167,12 @@ StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const Pipeli
     messages.chunk_of.push_back(stage.chunk_of(pass));
   }
   messages.takers = TakersOf(stage);
-  const bool deepspeed = scenario.plan.data_parallel.framework == plan::Framework::kDeepSpeed;
+  const plan::PipelineEngine engine = plan::StyleOf(scenario.plan.data_parallel.framework).engine;
+  const bool deepspeed = engine == plan::PipelineEngine::kDeepSpeed;
   if (stage.stages() > 1 && style == MessageStyle::kBlocking) {
     FindExchanges(stage, !deepspeed, messages);
   }
-  const bool pytorch = scenario.plan.data_parallel.framework == plan::Framework::kFsdp2;
+  const bool pytorch = engine == plan::PipelineEngine::kTorch;
   messages.sends_beside = pytorch;
   messages.in_pairs = deepspeed;
   if (deepspeed) {

@@ -63,6 +63,50 @@ Architecture TypicalOf(Family family) {
       a.experts.scores = RouterScores::kSigmoid;
       a.experts.normalized_weights = false;
       break;
+    case Family::kGemma:
+      a.activator = Activator::kGeGlu;
+      a.tie_embeddings = true;
+      break;
+    case Family::kGlm:
+    case Family::kGlm4:
+      a.attention_bias = true;
+      break;
+    case Family::kStarcoder2:
+      a.normalization = Normalization::kLayerNorm;
+      a.activator = Activator::kGelu;
+      a.tie_embeddings = true;
+      a.attention_bias = a.projection_bias = a.feed_forward_bias = a.norm_bias = true;
+      break;
+    case Family::kOlmoe:
+      a.qk_norm = true;
+      a.experts.scores = RouterScores::kSoftmax;
+      a.experts.normalized_weights = false;
+      break;
+    case Family::kGptj:
+    case Family::kPhi:
+      a.normalization = Normalization::kLayerNorm;
+      a.activator = Activator::kGelu;
+      a.parallel_residual_norms = 1;
+      a.feed_forward_bias = a.norm_bias = a.head_bias = true;
+      a.attention_bias = a.projection_bias = family == Family::kPhi;
+      break;
+    case Family::kGptNeox:
+      a.normalization = Normalization::kLayerNorm;
+      a.activator = Activator::kGelu;
+      a.parallel_residual_norms = 2;
+      a.attention_bias = a.projection_bias = a.feed_forward_bias = a.norm_bias = true;
+      break;
+    case Family::kFalcon:
+      a.normalization = Normalization::kLayerNorm;
+      a.activator = Activator::kGelu;
+      a.parallel_residual_norms = 1;
+      a.norm_bias = a.tie_embeddings = true;
+      break;
+    case Family::kCohere:
+      a.normalization = Normalization::kLayerNorm;
+      a.parallel_residual_norms = 1;
+      a.tie_embeddings = true;
+      break;
     case Family::kBert:
     case Family::kMegatronBert:
       a.normalization = Normalization::kLayerNorm;
@@ -123,6 +167,26 @@ const char* Name(Family family) {
       return "glm4_moe";
     case Family::kLlama4:
       return "llama4";
+    case Family::kGemma:
+      return "gemma";
+    case Family::kGlm:
+      return "glm";
+    case Family::kGlm4:
+      return "glm4";
+    case Family::kStarcoder2:
+      return "starcoder2";
+    case Family::kOlmoe:
+      return "olmoe";
+    case Family::kGptj:
+      return "gptj";
+    case Family::kGptNeox:
+      return "gpt_neox";
+    case Family::kPhi:
+      return "phi";
+    case Family::kFalcon:
+      return "falcon";
+    case Family::kCohere:
+      return "cohere";
     case Family::kBert:
       return "bert";
     case Family::kMegatronBert:

@@ -31,6 +31,17 @@ enum class Family : std::uint8_t {
   kOlmo2,  // norms behind attention and feed-forward alone, and of all heads (arXiv 2501.00656)
   kGlm4Moe,  // GLM-4.5 (arXiv 2508.06471)
   kLlama4,   // text models of Llama 4: experts, attention within chunks
+  kGemma,  // Llama's layers with a gate of GELU, and embeddings times a constant (arXiv 2403.08295)
+  kGlm,    // one tensor for gate and up (arXiv 2406.12793); kGlm4 has norms behind, too
+  kGlm4,
+  kStarcoder2,  // layer norms, GELU and biases, with rotary positions (arXiv 2402.19173)
+  kOlmoe,       // experts, and norms of all heads of queries and of keys (arXiv 2409.02060)
+  // Attention and feed-forward side by side, which take the same input.
+  kGptj,     // Wang and Komatsuzaki 2021, GPT-J-6B
+  kGptNeox,  // GPT-NeoX and Pythia (arXiv 2204.06745, 2304.01373)
+  kPhi,      // Phi-1, 1.5 and 2 (arXiv 2309.05463)
+  kFalcon,   // arXiv 2311.16867
+  kCohere,   // Command R
   // Encoders, pre-trained by predicting masked tokens (Devlin et al. 2018, arXiv 1810.04805).
   kBert,          // norms behind residuals
   kMegatronBert,  // norms before attention and feed-forward (Shoeybi et al. 2019, arXiv 1909.08053)
@@ -75,6 +86,8 @@ struct Experts {
   std::int64_t groups = 0, groups_per_token = 0;
   // A correction of each expert's score balances the loads; it is no parameter (DeepSeek-V3).
   bool balancing_bias = false;
+  // What the shared experts make is multiplied by the sigmoid of one product (Qwen2-MoE).
+  bool shared_gate = false;
   bool router_bias = false;  // the router's product has a bias (GPT-OSS)
   bool bias = false;         // so have the experts' (GPT-OSS)
 
@@ -111,7 +124,11 @@ struct Architecture {
   Activator activator = Activator::kSwiGlu;
   Position position = Position::kRotary;
   bool tie_embeddings = false;  // the head uses the embedding's tensor
-  // RMS norms over each head of queries and of keys; OLMo 2: over all heads together.
+  bool head_bias = false;       // the head's product has a bias (GPT-J, Phi)
+  // Attention and feed-forward take the same input, normalised by so many norms: 1, which both
+  // share, or 2, one for each. 0: feed-forward takes the sum that attention is added to.
+  std::int64_t parallel_residual_norms = 0;
+  // RMS norms over each head of queries and of keys; OLMo 2 and OLMoE: over all heads together.
   bool qk_norm = false;
   // Scores, and logits, lie between such a number and its negative (Gemma 2); 0: anywhere.
   double score_cap = 0, logit_cap = 0;
@@ -171,7 +188,39 @@ constexpr bool HasSinks(Family family) { return family == Family::kGptOss; }
 
 // Embeddings are multiplied by the root of their width.
 constexpr bool ScalesEmbeddings(Family family) {
-  return family == Family::kGemma2 || family == Family::kGemma3;
+  return family == Family::kGemma || family == Family::kGemma2 || family == Family::kGemma3;
+}
+
+// Norms of queries and of keys are over all heads together, and have a weight for each place.
+constexpr bool NormsAllHeads(Family family) {
+  return family == Family::kOlmo2 || family == Family::kOlmoe;
+}
+
+// One product computes queries, keys and values, and attention takes what it makes as it is
+// (GPT-2's c_attn, MPT's Wqkv).
+constexpr bool HasFusedAttention(const Architecture& a) {
+  return a.family == Family::kMpt || (a.family == Family::kGpt2 && a.position != Position::kRotary);
+}
+// One product computes queries, keys and values, which are taken apart to be turned.
+constexpr bool HasFusedProjections(const Architecture& a) {
+  return a.family == Family::kPhi3 || a.family == Family::kGptNeox || a.family == Family::kFalcon ||
+         (a.family == Family::kGpt2 && !HasFusedAttention(a));
+}
+// One product computes gate and up.
+constexpr bool HasFusedGate(const Architecture& a) {
+  return a.family == Family::kPhi3 || a.family == Family::kGlm || a.family == Family::kGlm4 ||
+         (a.family == Family::kGpt2 && IsGated(a.activator));
+}
+
+// Norms stand behind attention and feed-forward, before they are added: beside norms before them,
+// or in OLMo 2 in their place.
+constexpr bool NormsBranches(Family family) {
+  return family == Family::kGemma2 || family == Family::kGemma3 || family == Family::kOlmo2 ||
+         family == Family::kGlm4;
+}
+// Attention and feed-forward side by side have one norm, and never two.
+constexpr bool HasOneNorm(Family family) {
+  return family == Family::kGptj || family == Family::kPhi || family == Family::kCohere;
 }
 
 // Every token sees all tokens of its sequence; the head predicts masked ones.

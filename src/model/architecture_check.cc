@@ -33,7 +33,8 @@ class Faults {
 // Families whose tensors have no names for norms of queries and keys.
 bool NamesNoHeadNorms(Family family) {
   return family == Family::kGpt2 || family == Family::kMpt || family == Family::kPhi3 ||
-         family == Family::kGemma2 || IsEncoder(family);
+         family == Family::kGemma2 || family == Family::kGptj || family == Family::kGptNeox ||
+         family == Family::kFalcon || family == Family::kStarcoder2 || IsEncoder(family);
 }
 
 void CheckLatentAttention(const Architecture& a, Faults& faults) {
@@ -138,33 +139,16 @@ void CheckEncoder(const Architecture& a, Faults& faults) {
 
 // What a family's code cannot express.
 void CheckFamily(const Architecture& a, Faults& faults) {
-  const bool fused = a.family == Family::kGpt2 || a.family == Family::kMpt;
   const auto refuse = [&](const char* field, const char* value) {
     faults.Add(field, fmt::format("the family {} has no {} '{}'", Name(a.family), field, value),
                "choose the family whose layers look like this");
   };
-  if (fused) {
+  if (a.family == Family::kGpt2) {
+    // Megatron-LM's GPT is this family with any of these; its ALiBi is MPT.
+    if (a.position == Position::kAlibi) refuse("position", Name(a.position));
+  } else if (a.family == Family::kMpt) {
     if (a.activator != Activator::kGelu) refuse("activation", Name(a.activator));
-    if (a.position == Position::kRotary ||
-        (a.family == Family::kGpt2 && a.position == Position::kAlibi)) {
-      refuse("position", Name(a.position));
-    }
-    if (a.family == Family::kGpt2 && a.normalization != Normalization::kLayerNorm) {
-      refuse("normalization", Name(a.normalization));
-    }
-    if (a.family == Family::kGpt2 && a.kv_heads != a.heads) {
-      faults.Add("num_key_value_heads",
-                 fmt::format("the family gpt2 has one key-value head per head: {} and {}",
-                             a.kv_heads, a.heads),
-                 "leave num_key_value_heads out");
-    }
-    if (a.heads * a.head_size != a.hidden) {
-      faults.Add("head_dim",
-                 fmt::format("in the family {} num_attention_heads x head_dim is hidden_size: "
-                             "{} x {} and {}",
-                             Name(a.family), a.heads, a.head_size, a.hidden),
-                 "leave head_dim out");
-    }
+    if (a.position == Position::kRotary) refuse("position", Name(a.position));
   } else {
     if (IsEncoder(a.family)) CheckEncoder(a, faults);
     const Architecture typical = TypicalOf(a.family);
@@ -173,6 +157,23 @@ void CheckFamily(const Architecture& a, Faults& faults) {
     if (a.normalization != typical.normalization) {
       refuse("normalization", Name(a.normalization));
     }
+  }
+  const bool whole_heads =
+      HasFusedAttention(a) || a.family == Family::kGptj || a.family == Family::kFalcon;
+  if (whole_heads && a.heads * a.head_size != a.hidden) {
+    faults.Add("head_dim",
+               fmt::format("in the family {} num_attention_heads x head_dim is hidden_size: "
+                           "{} x {} and {}",
+                           Name(a.family), a.heads, a.head_size, a.hidden),
+               "leave head_dim out");
+  }
+  if (a.experts.shared_gate && (a.family != Family::kQwen2 || a.experts.shared_feed_forward == 0)) {
+    faults.Add("shared_expert_gate",
+               a.family != Family::kQwen2
+                   ? fmt::format("shared experts of the family {} have no gate", Name(a.family))
+                   : "there are no shared experts to be gated",
+               a.family != Family::kQwen2 ? "leave it out, or write 'family: qwen2'"
+                                          : "write shared_expert_intermediate_size");
   }
   if (a.family == Family::kPhi3 && (a.attention_bias || a.feed_forward_bias)) {
     faults.Add(a.attention_bias ? "attention_bias" : "mlp_bias",
@@ -207,7 +208,7 @@ void CheckExpertGroups(const Experts& experts, Faults& faults) {
 // Families that have no dense models.
 bool HasExpertsAlways(Family family) {
   return family == Family::kMixtral || family == Family::kGptOss || family == Family::kGlm4Moe ||
-         family == Family::kLlama4;
+         family == Family::kLlama4 || family == Family::kOlmoe;
 }
 
 void CheckExperts(const Architecture& a, Faults& faults) {
@@ -284,8 +285,32 @@ void CheckFurtherTokens(const Architecture& a, Faults& faults) {
   }
 }
 
-bool HasFusedProducts(Family family) {
-  return family == Family::kGpt2 || family == Family::kMpt || family == Family::kPhi3;
+// What only some families have beside their blocks' layers.
+void CheckParallelResidual(const Architecture& a, Faults& faults) {
+  const std::int64_t norms = a.parallel_residual_norms;
+  const bool side_by_side = TypicalOf(a.family).parallel_residual_norms > 0;
+  if (norms < 0 || norms > 2 || (norms > 0 && !side_by_side)) {
+    faults.Add("parallel_residual_norms",
+               side_by_side
+                   ? fmt::format("attention and feed-forward have one norm or two: {}", norms)
+                   : fmt::format("in the family {} feed-forward comes behind attention: "
+                                 "parallel_residual_norms is {}",
+                                 Name(a.family), norms),
+               side_by_side ? "write 1 or 2; with 0 feed-forward comes behind attention"
+                            : "leave it out, or choose gptj, gpt_neox, phi, falcon or cohere");
+  } else if (norms != 1 && HasOneNorm(a.family)) {
+    faults.Add("parallel_residual_norms",
+               fmt::format("blocks of the family {} have one norm: parallel_residual_norms is {}",
+                           Name(a.family), norms),
+               "leave it out, or write 'family: gpt_neox'");
+  }
+  if (a.head_bias && a.tie_embeddings) {
+    faults.Add("lm_head_bias", "a head that uses the embedding's tensor has no bias of its own",
+               "leave lm_head_bias out, or write 'tie_word_embeddings: false'");
+  }
+  if (a.head_bias && IsEncoder(a.family)) {
+    faults.Add("lm_head_bias", "heads of encoders have their bias anyhow", "leave it out");
+  }
 }
 
 }  // namespace
@@ -353,6 +378,7 @@ std::vector<ArchitectureFault> Check(const Architecture& a) {
   CheckAttention(a, faults);
   CheckLatentAttention(a, faults);
   CheckFamily(a, faults);
+  CheckParallelResidual(a, faults);
   CheckExperts(a, faults);
   faults.Matrix("intermediate_size", a.hidden, a.feed_forward);
   faults.Matrix("vocab_size", a.vocabulary, a.hidden);
@@ -384,7 +410,7 @@ std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
     refuse("adapters of latent attention's queries, keys and values are not modelled",
            "write linear_proj");
   }
-  if (parts && HasFusedProducts(a.family)) {
+  if (parts && (HasFusedAttention(a) || HasFusedProjections(a))) {
     refuse(fmt::format("queries, keys and values of the family {} are one linear layer",
                        Name(a.family)),
            "write linear_qkv");
@@ -396,8 +422,9 @@ std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
     refuse(fmt::format("the feed-forward of this model has no gate: activation is {}",
                        Name(a.activator)),
            "write linear_fc1");
-  } else if ((targets.gate || targets.up) && a.family == Family::kPhi3) {
-    refuse("gate and up of the family phi3 are one linear layer", "write linear_fc1");
+  } else if ((targets.gate || targets.up) && HasFusedGate(a)) {
+    refuse(fmt::format("gate and up of the family {} are one linear layer", Name(a.family)),
+           "write linear_fc1");
   } else if ((targets.gate || targets.up) && targets.linear_fc1) {
     refuse("linear_fc1 has the adapter of all that the feed-forward begins with",
            "write linear_fc1, or gate_proj and up_proj");

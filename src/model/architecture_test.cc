@@ -81,14 +81,14 @@ TEST(ArchitectureTest, LearnedPositionsNeedALength) {
 
 TEST(ArchitectureTest, FamiliesRefuseWhatTheirLayersLack) {
   Architecture a = Gpt2Small();
+  a.position = Position::kAlibi;
+  EXPECT_EQ(Fields(a), Names{"position"});
+
+  a = Mpt7B();
   a.activator = Activator::kSwiGlu;
   a.position = Position::kRotary;
-  a.kv_heads = 4;
-  EXPECT_EQ(Fields(a), (Names{"activation", "position", "num_key_value_heads"}));
-
-  a = Gpt2Small();
-  a.head_size = 128;
-  EXPECT_EQ(Fields(a), Names{"head_dim"});
+  a.head_size = 64;
+  EXPECT_EQ(Fields(a), (Names{"activation", "position", "head_dim"}));
 
   a = Llama2With7B();
   a.activator = Activator::kGelu;
@@ -98,6 +98,55 @@ TEST(ArchitectureTest, FamiliesRefuseWhatTheirLayersLack) {
   a = Llama2With7B();
   a.norm_bias = true;
   EXPECT_EQ(Fields(a), Names{"norm_bias"});
+}
+
+// Megatron-LM's GPT: rotary positions, a gate, RMS norms and groups of queries, each by an option.
+TEST(ArchitectureTest, Gpt2IsMegatronsGptWithItsOptions) {
+  Architecture a = Gpt2Small();
+  a.position = Position::kRotary;
+  a.activator = Activator::kSwiGlu;
+  a.normalization = Normalization::kRmsNorm;
+  a.norm_bias = false;
+  a.kv_heads = 4;
+  a.head_size = 128;
+  EXPECT_EQ(Fields(a), Names());
+  EXPECT_FALSE(HasFusedAttention(a));
+  EXPECT_TRUE(HasFusedProjections(a));
+  EXPECT_TRUE(HasFusedGate(a));
+  EXPECT_TRUE(HasFusedAttention(Gpt2Small()));
+}
+
+TEST(ArchitectureTest, SomeFamiliesHaveFeedForwardBesideAttention) {
+  EXPECT_EQ(Fields(Gptj6B()), Names());
+  EXPECT_EQ(Fields(Pythia6B9()), Names());
+  EXPECT_EQ(Fields(Falcon7B()), Names());
+  Architecture a = Falcon7B();
+  a.parallel_residual_norms = 2;  // Falcon-40B
+  EXPECT_EQ(Fields(a), Names());
+  a.parallel_residual_norms = 3;
+  EXPECT_EQ(Fields(a), Names{"parallel_residual_norms"});
+  a = Pythia6B9();
+  a.parallel_residual_norms = 0;  // use_parallel_residual: false
+  EXPECT_EQ(Fields(a), Names());
+  a = Gptj6B();
+  a.parallel_residual_norms = 2;
+  EXPECT_EQ(Fields(a), Names{"parallel_residual_norms"});
+  a = Llama2With7B();
+  a.parallel_residual_norms = 1;
+  EXPECT_EQ(Fields(a), Names{"parallel_residual_norms"});
+  a = Gptj6B();
+  a.tie_embeddings = true;
+  EXPECT_EQ(Fields(a), Names{"lm_head_bias"});
+}
+
+TEST(ArchitectureTest, OnlyQwen2GatesItsSharedExperts) {
+  EXPECT_EQ(Fields(Qwen15Moe()), Names());
+  Architecture a = Qwen15Moe();
+  a.experts.shared_feed_forward = 0;
+  EXPECT_EQ(Fields(a), Names{"shared_expert_gate"});
+  a = Mixtral8x7B();
+  a.experts.shared_gate = true;
+  EXPECT_EQ(Fields(a), Names{"shared_expert_gate"});
 }
 
 TEST(ArchitectureTest, CountsStayInside64Bits) {

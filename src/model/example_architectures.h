@@ -243,6 +243,65 @@ inline Architecture Llama4(std::int64_t experts, std::int64_t every) {
 inline Architecture Llama4Scout() { return Llama4(16, 1); }
 inline Architecture Llama4Maverick() { return Llama4(128, 2); }
 
+inline Architecture Glm4With9B() {
+  return OfFamily(Family::kGlm, 40, 4096, 32, 2, 128, 13696, 151552);
+}
+inline Architecture Glm40414With9B() {
+  Architecture a = OfFamily(Family::kGlm4, 40, 4096, 32, 2, 128, 13696, 151552);
+  return a;
+}
+inline Architecture Gemma7B() {
+  return OfFamily(Family::kGemma, 28, 3072, 16, 16, 256, 24576, 256000);
+}
+inline Architecture Starcoder2With7B() {
+  Architecture a = OfFamily(Family::kStarcoder2, 32, 4608, 36, 4, 128, 18432, 49152);
+  a.attention_window = 4096;
+  return a;
+}
+inline Architecture Gptj6B() {
+  return OfFamily(Family::kGptj, 28, 4096, 16, 16, 256, 16384, 50400);
+}
+inline Architecture Pythia6B9() {
+  return OfFamily(Family::kGptNeox, 32, 4096, 32, 32, 128, 16384, 50432);
+}
+inline Architecture Phi2() { return OfFamily(Family::kPhi, 32, 2560, 32, 32, 80, 10240, 51200); }
+inline Architecture Falcon7B() {
+  return OfFamily(Family::kFalcon, 32, 4544, 71, 1, 64, 18176, 65024);
+}
+inline Architecture CommandR() {
+  return OfFamily(Family::kCohere, 40, 8192, 64, 64, 128, 22528, 256000);
+}
+
+inline Architecture Qwen15Moe() {
+  Architecture a = OfFamily(Family::kQwen2, 24, 2048, 16, 16, 128, 5632, 151936);
+  a.experts = {.count = 60,
+               .per_token = 4,
+               .feed_forward = 1408,
+               .shared_feed_forward = 5632,
+               .scores = RouterScores::kSoftmax,
+               .normalized_weights = false,
+               .shared_gate = true};
+  return a;
+}
+
+inline Architecture Olmoe() {
+  Architecture a = OfFamily(Family::kOlmoe, 16, 2048, 16, 16, 128, 1024, 50304);
+  a.experts.count = 64;
+  a.experts.per_token = 8;
+  a.experts.feed_forward = 1024;
+  return a;
+}
+
+inline Architecture MiniMaxM2() {
+  Architecture a = OfFamily(Family::kOlmoe, 62, 3072, 48, 8, 128, 1536, 200064);
+  a.experts = {.count = 256,
+               .per_token = 8,
+               .feed_forward = 1536,
+               .scores = RouterScores::kSigmoid,
+               .balancing_bias = true};
+  return a;
+}
+
 inline Architecture Nemotron15B() {
   Architecture a = TypicalOf(Family::kNemotron);
   a.layers = 32;

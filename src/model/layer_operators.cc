@@ -17,7 +17,7 @@ using Value = LayerTape::Value;
 // Floating-point operations per element of the kernels that memory bounds; they matter only where
 // a device has little arithmetic for its bandwidth.
 constexpr std::int64_t kNormFlops = 7, kRotaryFlops = 3, kGeluFlops = 9, kSiluFlops = 5,
-                       kSquaredReluFlops = 2, kTanhFlops = 5;
+                       kSquaredReluFlops = 2, kTanhFlops = 5, kSigmoidFlops = 4;
 
 }  // namespace
 
@@ -416,6 +416,33 @@ Operand LayerOperators::Silu(Operand x, std::string_view module) {
 
 Operand LayerOperators::Tanh(Operand x, std::string_view module) {
   return Elementwise(x, module, kTanhFlops, true);
+}
+
+Operand LayerOperators::Sigmoid(Operand x, std::string_view module) {
+  return Elementwise(x, module, kSigmoidFlops, true);
+}
+
+Operand LayerOperators::ScaleRows(Operand x, Operand numbers, std::string_view name) {
+  const Operand y = Make(Joined(name, " output"), x.width, x.tokens);
+  tape_->Keep(x.value);
+  tape_->Keep(numbers.value);
+  tape_->Run(Memory(std::string(name), Elements(x), Size(x) + Size(numbers), Size(y)),
+             {x.value, numbers.value}, {y.value});
+  tape_->OnBackward([=, this] {
+    const Value gradient = tape_->GradientOf(y.value);
+    const Value dx = tape_->MakeGradient(x.value);
+    const Value d_numbers = tape_->MakeGradient(numbers.value);
+    tape_->RunBackward(
+        Memory(Joined(name, ".dgrad_rows"), Elements(x), Size(x) + Size(numbers), Size(x)),
+        {gradient}, {dx});
+    // A product of both rows, added up.
+    tape_->RunBackward(
+        Memory(Joined(name, ".dgrad_numbers"), 2 * Elements(x), 2 * Size(x), Size(numbers)),
+        {gradient}, {d_numbers});
+    tape_->Deliver(x.value, dx);
+    tape_->Deliver(numbers.value, d_numbers);
+  });
+  return y;
 }
 
 Operand LayerOperators::SquaredRelu(Operand x, std::string_view module) {

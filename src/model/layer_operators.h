@@ -70,6 +70,7 @@ struct LinearModule {
   std::string_view name;
   std::int64_t out = 0;
   ModulePositions parameters;
+  bool part = false;  // of the tensor, and the bias, that the module before it has
 };
 
 // What a product of several modules makes: one tensor; or one for each module, whose gradients lie
@@ -216,6 +217,9 @@ class LayerOperators {
   Operand Gelu(Operand x, std::string_view module);               // keeps x; NewGELU four
   Operand Silu(Operand x, std::string_view module);               // keeps x
   Operand Tanh(Operand x, std::string_view module);               // keeps its result
+  Operand Sigmoid(Operand x, std::string_view module);            // keeps its result
+  // Each token's row of x times the token's one number; keeps both.
+  Operand ScaleRows(Operand x, Operand numbers, std::string_view name);
   // One fused kernel, as Megatron-LM's jit_fuser makes it; keeps x.
   Operand SquaredRelu(Operand x, std::string_view module);
   // silu(gate) up as one kernel, with one for both gradients; keeps both.

@@ -10,9 +10,9 @@ constexpr ModuleNames kGpt2Names = {.embedding = "transformer.wte",
                                     .head = "lm_head",
                                     .attention_norm = "ln_1",
                                     .attention = "attn",
-                                    .query = "",
-                                    .key = "",
-                                    .value = "",
+                                    .query = "attn.c_attn",
+                                    .key = "attn.key",
+                                    .value = "attn.value",
                                     .query_key_value = "attn.c_attn",
                                     .projection = "attn.c_proj",
                                     .feed_forward_norm = "ln_2",
@@ -116,6 +116,111 @@ constexpr ModuleNames Phi3Names() {
 }
 constexpr ModuleNames kPhi3Names = Phi3Names();
 
+constexpr ModuleNames Qwen2Names() {
+  ModuleNames names = kLlamaNames;
+  names.shared_gate = "mlp.shared_expert.gate_proj";
+  names.shared_up = "mlp.shared_expert.up_proj";
+  names.shared_down = "mlp.shared_expert.down_proj";
+  names.shared_expert_gate = "mlp.shared_expert_gate";
+  return names;
+}
+constexpr ModuleNames kQwen2Names = Qwen2Names();
+
+constexpr ModuleNames GlmNames() {
+  ModuleNames names = kLlamaNames;
+  names.gate = names.linear_fc1;
+  return names;
+}
+constexpr ModuleNames kGlmNames = GlmNames();
+
+constexpr ModuleNames Glm4Names() {
+  ModuleNames names = kGlmNames;
+  names.attention_post_norm = "post_self_attn_layernorm";
+  names.feed_forward_post_norm = "post_mlp_layernorm";
+  return names;
+}
+constexpr ModuleNames kGlm4Names = Glm4Names();
+
+constexpr ModuleNames Starcoder2Names() {
+  ModuleNames names = kLlamaNames;
+  names.gate = "";
+  names.up = names.linear_fc1 = "mlp.c_fc";
+  names.activator = "mlp.act";
+  names.down = "mlp.c_proj";
+  return names;
+}
+constexpr ModuleNames kStarcoder2Names = Starcoder2Names();
+
+constexpr ModuleNames PhiNames() {
+  ModuleNames names = kLlamaNames;
+  names.final_norm = "model.final_layernorm";
+  names.projection = "self_attn.dense";
+  names.gate = "";
+  names.up = names.linear_fc1 = "mlp.fc1";
+  names.activator = "mlp.activation_fn";
+  names.down = "mlp.fc2";
+  return names;
+}
+constexpr ModuleNames kPhiNames = PhiNames();
+
+constexpr ModuleNames GptjNames() {
+  ModuleNames names = kGpt2Names;
+  names.query = "attn.q_proj";
+  names.key = "attn.k_proj";
+  names.value = "attn.v_proj";
+  names.query_key_value = "";
+  names.projection = "attn.out_proj";
+  names.feed_forward_norm = "";
+  names.up = names.linear_fc1 = "mlp.fc_in";
+  names.down = "mlp.fc_out";
+  names.linear_qkv = "attn.qkv_proj";
+  return names;
+}
+constexpr ModuleNames kGptjNames = GptjNames();
+
+constexpr ModuleNames kGptNeoxNames = {.embedding = "gpt_neox.embed_in",
+                                       .positions = "",
+                                       .blocks = "gpt_neox.layers",
+                                       .final_norm = "gpt_neox.final_layer_norm",
+                                       .head = "embed_out",
+                                       .attention_norm = "input_layernorm",
+                                       .attention = "attention",
+                                       .query = "attention.query_key_value",
+                                       .key = "attention.key",
+                                       .value = "attention.value",
+                                       .query_key_value = "",
+                                       .projection = "attention.dense",
+                                       .feed_forward_norm = "post_attention_layernorm",
+                                       .feed_forward = "mlp",
+                                       .gate = "",
+                                       .up = "mlp.dense_h_to_4h",
+                                       .activator = "mlp.act",
+                                       .down = "mlp.dense_4h_to_h",
+                                       .linear_qkv = "attention.query_key_value",
+                                       .linear_fc1 = "mlp.dense_h_to_4h"};
+
+// Falcon-40B's two norms are ln_attn and ln_mlp; the one of others is input_layernorm.
+constexpr ModuleNames kFalconNames = {.embedding = "transformer.word_embeddings",
+                                      .positions = "",
+                                      .blocks = "transformer.h",
+                                      .final_norm = "transformer.ln_f",
+                                      .head = "lm_head",
+                                      .attention_norm = "ln_attn",
+                                      .attention = "self_attention",
+                                      .query = "self_attention.query_key_value",
+                                      .key = "self_attention.key",
+                                      .value = "self_attention.value",
+                                      .query_key_value = "",
+                                      .projection = "self_attention.dense",
+                                      .feed_forward_norm = "ln_mlp",
+                                      .feed_forward = "mlp",
+                                      .gate = "",
+                                      .up = "mlp.dense_h_to_4h",
+                                      .activator = "mlp.act",
+                                      .down = "mlp.dense_4h_to_h",
+                                      .linear_qkv = "self_attention.query_key_value",
+                                      .linear_fc1 = "mlp.dense_h_to_4h"};
+
 constexpr ModuleNames Llama4Names() {
   ModuleNames names = kLlamaNames;
   names.feed_forward = "feed_forward";
@@ -195,9 +300,27 @@ const ModuleNames& NamesOf(Family family) {
       return kOlmo2Names;
     case Family::kLlama4:
       return kLlama4Names;
+    case Family::kQwen2:
+      return kQwen2Names;
+    case Family::kGlm:
+      return kGlmNames;
+    case Family::kGlm4:
+      return kGlm4Names;
+    case Family::kStarcoder2:
+      return kStarcoder2Names;
+    case Family::kGptj:
+      return kGptjNames;
+    case Family::kGptNeox:
+      return kGptNeoxNames;
+    case Family::kPhi:
+      return kPhiNames;
+    case Family::kFalcon:
+      return kFalconNames;
     case Family::kLlama:
     case Family::kMistral:
-    case Family::kQwen2:
+    case Family::kGemma:
+    case Family::kOlmoe:
+    case Family::kCohere:
     case Family::kNemotron:
     case Family::kMixtral:
     case Family::kQwen3:

@@ -11,7 +11,8 @@ struct ModuleNames {
   std::string_view embedding, positions, blocks, final_norm, head;
   std::string_view attention_norm, attention, query, key, value, query_key_value, projection;
   std::string_view feed_forward_norm, feed_forward, gate, up, activator, down;
-  // What is one linear layer, or with some frameworks one product.
+  // What is one linear layer, or with some frameworks one product. Where it is one tensor, `key`,
+  // `value` and `up` name parts of what it makes.
   std::string_view linear_qkv, linear_fc1;
   // Of encoders. `predictions` has the bias of the head's last product.
   std::string_view token_types{}, embedding_norm{}, pooler{}, predictions{}, head_dense{},
@@ -33,6 +34,7 @@ struct ModuleNames {
   // Of a mixture: the router, the experts' first and second matrices, and the shared experts'.
   std::string_view router{}, experts_gate_up{}, experts_down{};
   std::string_view shared_gate{}, shared_up{}, shared_down{};
+  std::string_view shared_expert_gate{};  // of the product that what they make is multiplied by
 };
 const ModuleNames& NamesOf(Family family);
 

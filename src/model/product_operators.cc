@@ -65,10 +65,12 @@ std::vector<Operand> LayerOperators::Product(Operand x, std::string_view name,
   if (x.fp32) x = Cast(x, name);
   const std::int64_t in = x.width;
   std::int64_t out = 0, biases = 0;
+  bool biased = false;
   std::vector<int> parameters, weights;
   for (const LinearModule& module : modules) {
     out += module.out;
-    if (module.parameters.biased()) biases += module.out;
+    if (!module.part) biased = module.parameters.biased();
+    if (biased) biases += module.out;
     for (const int position : module.parameters.all()) parameters.push_back(position);
     if (module.parameters.weight >= 0) weights.push_back(module.parameters.weight);
   }
@@ -171,12 +173,20 @@ std::vector<Operand> LayerOperators::Product(Operand x, std::string_view name,
     for (std::size_t i = 0; i < modules.size(); ++i) {
       const LinearModule& module = modules[i];
       if (module.parameters.bias < 0) continue;
-      const std::int64_t elements = x.tokens * module.out;
-      const Operand& y = ys[outputs == Outputs::kOne ? 0 : i];
+      // Of the module and of the parts behind it, which share its bias.
+      std::int64_t width = 0;
+      std::vector<LayerTape::Piece> gradients;
+      for (std::size_t j = i; j < modules.size() && (j == i || modules[j].part); ++j) {
+        width += modules[j].out;
+        const Operand& y = ys[outputs == Outputs::kOne ? 0 : j];
+        const Value gradient = tape_->GradientOf(y.value);
+        if (gradients.empty() || outputs != Outputs::kOne) gradients.emplace_back(gradient);
+      }
+      const std::int64_t elements = x.tokens * width;
       tape_->RunBackward(
           Eager(Access::kColumnSum, Memory(Joined(module.name, ".bias.grad"), elements,
-                                           BytesOfElements(elements), BytesOfElements(module.out))),
-          {tape_->GradientOf(y.value)}, {}, {module.parameters.bias}, module.parameters.all());
+                                           BytesOfElements(elements), BytesOfElements(width))),
+          gradients, {}, {module.parameters.bias}, module.parameters.all());
     }
   };
   tape_->OnBackward([=, this] {

@@ -58,7 +58,7 @@ void AppendAdapter(const Architecture& a, bool adapted, std::string_view module,
 void AppendHeadNorm(const Architecture& a, std::string_view module, std::int64_t heads,
                     Parameters& parameters) {
   const bool frozen = a.lora.adapts();
-  if (a.family == Family::kOlmo2) {  // over all heads, with a weight for each place
+  if (NormsAllHeads(a.family)) {  // over all heads, with a weight for each place
     parameters.push_back(
         {module, Of::kWeight, {heads * a.head_size}, AlongTensor(0), false, frozen});
   } else if (a.family != Family::kLlama4) {  // whose norms have no weights
@@ -152,6 +152,9 @@ void AppendExperts(const Architecture& a, const ModuleNames& names, Parameters& 
   AppendLinear(a, names.shared_gate, a.hidden, width, false, Pairing::kColumns, parameters);
   AppendLinear(a, names.shared_up, a.hidden, width, false, Pairing::kColumns, parameters);
   AppendLinear(a, names.shared_down, width, a.hidden, false, Pairing::kRows, parameters);
+  if (!experts.shared_gate) return;
+  parameters.push_back(
+      {names.shared_expert_gate, Of::kWeight, {1, a.hidden}, {}, true, a.lora.adapts()});
 }
 
 std::string TensorName(std::string_view prefix, const ModuleParameter& parameter) {
@@ -167,8 +170,6 @@ std::string TensorName(std::string_view prefix, const ModuleParameter& parameter
 }
 
 }  // namespace
-
-bool HasFusedAttention(Family family) { return family == Family::kGpt2 || family == Family::kMpt; }
 
 std::vector<ModuleParameter> EmbeddingParameters(const Architecture& a) {
   const ModuleNames& names = NamesOf(a.family);
@@ -209,12 +210,11 @@ class BlockLayers {
     }
     if (a_.latent.exists()) {
       AppendLatentAttention(a_, names_, parameters_);
-    } else if (HasFusedAttention(a_.family)) {
-      OneProduct(names_.query_key_value);
-    } else if (HasFusedLayers(a_.family)) {  // whose projection comes first
-      Projection();
-      OneProduct(names_.query);
-      return;
+    } else if (HasFusedAttention(a_) || HasFusedProjections(a_)) {
+      // Phi-3 makes the projection first.
+      if (a_.family == Family::kPhi3) Projection();
+      OneProduct(names_.linear_qkv);
+      if (a_.family == Family::kPhi3) return;
     } else {
       const std::int64_t key = a_.kv_heads * a_.head_size;
       Columns(names_.query, a_.heads * a_.head_size, a_.attention_bias, adapted_.query);
@@ -232,8 +232,8 @@ class BlockLayers {
   void FeedForward(bool experts) {
     if (experts) return AppendExperts(a_, names_, parameters_);
     const bool gated = IsGated(a_.activator), bias = a_.feed_forward_bias;
-    if (HasFusedLayers(a_.family)) {
-      Columns(names_.gate, 2 * a_.feed_forward, bias, adapted_.linear_fc1);
+    if (HasFusedGate(a_)) {
+      Columns(names_.linear_fc1, 2 * a_.feed_forward, bias, adapted_.linear_fc1);
     } else {
       if (gated) Columns(names_.gate, a_.feed_forward, bias, adapted_.gate);
       Columns(names_.up, a_.feed_forward, bias, adapted_.up || (!gated && adapted_.linear_fc1));
@@ -273,13 +273,16 @@ std::vector<ModuleParameter> BlockParameters(const Architecture& a, bool experts
   Parameters parameters;
   BlockLayers layers(a, parameters);
   const bool encoder = IsEncoder(a.family), post_norm = HasPostNorm(a.family);
-  // BertLayer: attention.self, attention.output, intermediate, output; MegatronBertLayer, and the
-  // families that have one product for queries, keys and values, have each norm before what it is
-  // for.
-  const bool in_order = HasFusedAttention(a.family) || (encoder && !post_norm);
+  const bool shares_norm = a.parallel_residual_norms == 1;
+  // BertLayer: attention.self, attention.output, intermediate, output; MegatronBertLayer, GPT-2,
+  // MPT and GPT-J have each norm before what it is for, GPT-NeoX both before all else.
+  const bool neox = a.family == Family::kGptNeox;
+  const bool in_order = a.family == Family::kGpt2 || a.family == Family::kMpt ||
+                        a.family == Family::kGptj || neox || (encoder && !post_norm);
   if (in_order) AppendNorm(a, names.attention_norm, parameters);
+  if (neox && !shares_norm) AppendNorm(a, names.feed_forward_norm, parameters);
   layers.Attention();
-  if (in_order) AppendNorm(a, names.feed_forward_norm, parameters);
+  if (in_order && !neox && !shares_norm) AppendNorm(a, names.feed_forward_norm, parameters);
   if (post_norm) AppendNorm(a, names.attention_norm, parameters);
   layers.FeedForward(experts);
   if (post_norm) AppendNorm(a, names.feed_forward_norm, parameters);
@@ -287,7 +290,8 @@ std::vector<ModuleParameter> BlockParameters(const Architecture& a, bool experts
   // Registered after the modules that they run before or behind.
   for (const std::string_view norm : {names.attention_norm, names.attention_post_norm,
                                       names.feed_forward_norm, names.feed_forward_post_norm}) {
-    if (!norm.empty()) AppendNorm(a, norm, parameters);
+    const bool shared = shares_norm && norm == names.feed_forward_norm;
+    if (!norm.empty() && !shared) AppendNorm(a, norm, parameters);
   }
   return parameters;
 }
@@ -339,6 +343,10 @@ std::vector<ModuleParameter> HeadParameters(const Architecture& a) {
                         AlongTensor(0),
                         false,
                         a.lora.adapts()});
+  if (a.head_bias) {
+    parameters.push_back(
+        {names.head, Of::kBias, {a.vocabulary}, AlongTensor(0), false, a.lora.adapts()});
+  }
   return parameters;
 }
 

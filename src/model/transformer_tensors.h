@@ -10,17 +10,12 @@
 
 // The parameter tensors of a transformer, as Hugging Face transformers registers them: names,
 // order and shapes of GPT2LMHeadModel, LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM,
-// Qwen3ForCausalLM, Gemma2ForCausalLM, Gemma3ForCausalLM, Phi3ForCausalLM, Olmo2ForCausalLM,
-// BertForPreTraining, MegatronBertForPreTraining and, with the options that llm-foundry adds,
-// MptForCausalLM. Mixtures are those of transformers 5, where all experts of a block are one
-// tensor: MixtralForCausalLM.
+// Qwen3ForCausalLM, GemmaForCausalLM, Gemma2ForCausalLM, Gemma3ForCausalLM, Phi3ForCausalLM,
+// Olmo2ForCausalLM, GlmForCausalLM, Glm4ForCausalLM, Starcoder2ForCausalLM, GPTJForCausalLM,
+// GPTNeoXForCausalLM, PhiForCausalLM, FalconForCausalLM, CohereForCausalLM, BertForPreTraining,
+// MegatronBertForPreTraining and, with the options that llm-foundry adds, MptForCausalLM. Mixtures
+// are those of transformers 5, where all experts of a block are one tensor: MixtralForCausalLM.
 namespace stepcast::model {
-
-// One projection computes queries, keys and values (GPT-2's c_attn, MPT's Wqkv).
-bool HasFusedAttention(Family family);
-// So does one of a decoder with rotary positions, and another one gate and up (Phi-3). Their names
-// are those of `query` and of `gate`.
-constexpr bool HasFusedLayers(Family family) { return family == Family::kPhi3; }
 
 struct ModuleParameter {
   std::string_view module;  // one of the family's ModuleNames

@@ -389,7 +389,28 @@ TEST(TransformerTensorsTest, ParameterCountsOfDenseFamilies) {
   EXPECT_EQ(Count(OfFamily(Family::kOlmo2, 64, 5120, 40, 8, 128, 27648, 100352)), 32'234'279'936);
 }
 
+// What the repositories of the released weights state.
+TEST(TransformerTensorsTest, ParameterCountsOfFurtherDenseFamilies) {
+  EXPECT_EQ(Count(Gemma7B()), 8'537'680'896);
+  EXPECT_EQ(Count(OfFamily(Family::kGemma, 18, 2048, 8, 1, 256, 16384, 256000)), 2'506'172'416);
+  EXPECT_EQ(Count(Glm4With9B()), 9'399'951'360);
+  EXPECT_EQ(Count(Glm40414With9B()), 9'400'279'040);
+  EXPECT_EQ(Count(Starcoder2With7B()), 7'173'923'840);
+  EXPECT_EQ(Count(Gptj6B()), 6'050'882'784);
+  EXPECT_EQ(Count(Pythia6B9()), 6'857'302'016);
+  EXPECT_EQ(Count(OfFamily(Family::kGptNeox, 44, 6144, 64, 64, 96, 24576, 50432)), 20'554'567'680);
+  EXPECT_EQ(Count(Phi2()), 2'779'683'840);
+  EXPECT_EQ(Count(Falcon7B()), 6'921'720'704);
+  Architecture falcon40 = OfFamily(Family::kFalcon, 60, 8192, 128, 8, 64, 32768, 65024);
+  falcon40.parallel_residual_norms = 2;
+  EXPECT_EQ(Count(falcon40), 41'303'293'952);
+  EXPECT_EQ(Count(CommandR()), 34'980'831'232);
+}
+
 TEST(TransformerTensorsTest, ParameterCountsOfFurtherMixtures) {
+  EXPECT_EQ(Count(Qwen15Moe()), 14'315'784'192);
+  EXPECT_EQ(Count(Olmoe()), 6'919'161'856);
+  EXPECT_EQ(Count(MiniMaxM2()), 228'689'748'992);
   EXPECT_EQ(Count(Glm45()), 352'797'814'784);
   EXPECT_EQ(Count(Glm45Air()), 106'852'245'504);
   EXPECT_EQ(Count(Llama4Scout()), 107'769'861'120);

@@ -34,17 +34,17 @@ struct CoreNames {
 };
 
 constexpr CoreNames kGpt2CoreNames = {.core = "attn.core",
-                                      .query_rotary = "",
-                                      .key_rotary = "",
+                                      .query_rotary = "attn.rotary_query",
+                                      .key_rotary = "attn.rotary_key",
                                       .key_repeat = "attn.repeat_key",
                                       .value_repeat = "attn.repeat_value",
                                       .attention_dropout = "attn.resid_dropout",
                                       .attention_residual = "attn.residual",
-                                      .product = "",
+                                      .product = "mlp.product",
                                       .dropout = "mlp.dropout",
                                       .residual = "mlp.residual",
-                                      .query_key_value = "",
-                                      .gate_up = ""};
+                                      .query_key_value = "attn.qkv",
+                                      .gate_up = "mlp.gate_up"};
 constexpr CoreNames kMptCoreNames = {.core = "attn.core",
                                      .query_rotary = "",
                                      .key_rotary = "",
@@ -84,7 +84,7 @@ constexpr CoreNames kBertCoreNames = {.core = "attention.self.core",
                                       .gate_up = ""};
 
 const CoreNames& CoreNamesOf(Family family) {
-  if (family == Family::kGpt2) return kGpt2CoreNames;
+  if (family == Family::kGpt2 || family == Family::kGptj) return kGpt2CoreNames;
   if (family == Family::kMpt) return kMptCoreNames;
   if (IsEncoder(family)) return kBertCoreNames;
   return kLlamaCoreNames;
@@ -137,6 +137,11 @@ std::optional<AdapterModule> FindAdapter(const std::vector<ModuleParameter>& par
   return adapter.a.weight >= 0 ? std::optional(adapter) : std::nullopt;
 }
 
+WorkOptions WithoutQuantization(WorkOptions options) {
+  if (IsQuantized(options.compute)) options.compute = ActivationType(options.compute);
+  return options;
+}
+
 class Block {
  public:
   // `parameters`: of the layer that the block is, or is in. All that is given must outlive the
@@ -151,9 +156,13 @@ class Block {
         parameters_(parameters),
         tape_(tape),
         operators_(operators),
+        in_16_bits_(WithoutQuantization(options), tape_),
         adapters_(options, architecture.lora, tape_) {}
 
-  Operand Run(const Operand& x) { return HasPostNorm(a_.family) ? PostNorm(x) : PreNorm(x); }
+  Operand Run(const Operand& x) {
+    if (a_.parallel_residual_norms > 0) return SideBySide(x);
+    return HasPostNorm(a_.family) ? PostNorm(x) : PreNorm(x);
+  }
 
  private:
   // Where norms stand before attention and feed-forward, behind them within the residual, or both.
@@ -167,6 +176,19 @@ class Block {
     const Operand feed_forward = FeedForward(norm(between, names_.feed_forward_norm));
     return Residual(between, norm(feed_forward, names_.feed_forward_post_norm), core_names_.dropout,
                     core_names_.residual);
+  }
+
+  // Feed-forward takes what attention does, and both are added to it (transformers,
+  // models/gptj/modeling_gptj.py, GPTJBlock; models/gpt_neox, GPTNeoXLayer, with two norms).
+  Operand SideBySide(const Operand& x) {
+    const Operand normalized = Norm(x, names_.attention_norm);
+    const Operand of_feed_forward =
+        a_.parallel_residual_norms == 1 ? normalized : Norm(x, names_.feed_forward_norm);
+    const Operand attention = Projection(AttentionOf(normalized));
+    const Operand feed_forward = FeedForward(of_feed_forward);
+    const Operand with_attention =
+        Residual(x, attention, core_names_.attention_dropout, core_names_.attention_residual);
+    return Residual(with_attention, feed_forward, core_names_.dropout, core_names_.residual);
   }
 
   Operand PostNorm(const Operand& x) {
@@ -185,10 +207,10 @@ class Block {
     return y;
   }
 
-  // Over each head of queries or keys; over all of a rank's heads in OLMo 2.
+  // Over each head of queries or keys, or over all of a rank's heads.
   Operand HeadNorm(const Operand& x, std::string_view module) {
     const ModulePositions positions = FindIfAny(parameters_, module);
-    if (a_.family == Family::kOlmo2) {
+    if (NormsAllHeads(a_.family)) {
       return operators_.Norm(x, module, Normalization::kRmsNorm, positions);
     }
     return operators_.NormOfHeads(x, module, a_.head_size, positions);
@@ -228,24 +250,32 @@ class Block {
     return ys;
   }
 
-  // Those that share their input: one product where the framework has it so (`fused`). `together`:
-  // what their common adapter is called.
+  // How linear layers that share their input are computed: each by a product of its own, by one
+  // product of their tensors, as some frameworks have it, or by one product of the one tensor that
+  // the family has for them, which is the first module's.
+  enum class Product : std::uint8_t { kEach, kOne, kOneTensor };
+
+  // `together`: what their common adapter is called.
   std::vector<Operand> Linears(
       const Entered& x, std::string_view name, std::string_view together,
-      std::initializer_list<std::pair<std::string_view, std::int64_t>> modules, bool fused,
+      std::initializer_list<std::pair<std::string_view, std::int64_t>> modules, Product product,
       Outputs outputs) {
     return WithAdapters(x, together, std::span(modules.begin(), modules.size()),
-                        BaseLinears(x.whole, name, modules, fused, outputs));
+                        BaseLinears(x.whole, name, modules, product, outputs));
   }
   std::vector<Operand> BaseLinears(
       const Operand& x, std::string_view name,
-      std::initializer_list<std::pair<std::string_view, std::int64_t>> modules, bool fused,
+      std::initializer_list<std::pair<std::string_view, std::int64_t>> modules, Product product,
       Outputs outputs) {
+    const bool fused = product != Product::kEach;
     std::vector<Operand> ys;
     std::vector<LinearModule> together;
     for (const auto& [module, out] : modules) {
       if (fused) {
-        together.push_back({module, out, FindIfAny(parameters_, module)});
+        const bool part = product == Product::kOneTensor && !together.empty();
+        together.push_back({module, out,
+                            part ? ModulePositions{.frozen = true} : FindIfAny(parameters_, module),
+                            part});
       } else {
         ys.push_back(Linear(x, module, out));
       }
@@ -273,6 +303,12 @@ class Block {
     }
   }
 
+  // `one_tensor`: the family has one tensor for the layers.
+  Product ProductOf(bool one_tensor) const {
+    if (one_tensor) return Product::kOneTensor;
+    return options_.fuses_products ? Product::kOne : Product::kEach;
+  }
+
   // Key-value heads are fewer than the ranks: several have the same one.
   bool shares_key_heads() const { return a_.kv_heads < options_.tensor; }
 
@@ -289,9 +325,8 @@ class Block {
     const std::vector<Operand> made = Linears(
         x, core_names_.query_key_value, names_.linear_qkv,
         {{names_.query, query_width}, {names_.key, key_columns}, {names_.value, key_columns}},
-        options_.fuses_products || HasFusedLayers(a_.family),
-        shares_key_heads() ? Outputs::kOne : Outputs::kApart);
-    if (HasFusedLayers(a_.family) && !options_.fuses_products) {
+        ProductOf(HasFusedProjections(a_)), shares_key_heads() ? Outputs::kOne : Outputs::kApart);
+    if (HasFusedProjections(a_) && !options_.fuses_products) {
       // Values are a part of the one tensor, which stays with them.
       for (const Operand& part : made) tape_.Keep(part.value);
     }
@@ -385,7 +420,7 @@ class Block {
     const Entered x = Enter(normalized, "qkv",
                             targets.linear_qkv || targets.query || targets.key || targets.value);
     const std::int64_t query_width = heads() * a_.head_size, key_width = kv_heads() * a_.head_size;
-    if (HasFusedAttention(a_.family)) {
+    if (HasFusedAttention(a_)) {
       // Without repeated heads, queries, keys and values are views of the one output.
       const Operand all = AdaptedLinear(x, names_.query_key_value, ColumnsOfRank());
       AddAttentionBiases({all}, {names_.query_key_value});
@@ -437,15 +472,16 @@ class Block {
                   names_.down);
     }
     const bool unfused = IsUnfused(options_.activation_function);
-    const bool one_product = options_.fuses_products || HasFusedLayers(a_.family);
-    if (unfused && !one_product && !targets.linear_fc1) {
+    const Product product = ProductOf(HasFusedGate(a_));
+    if (unfused && product == Product::kEach && !targets.linear_fc1) {
       const Operand gate = operators_.Silu(AdaptedLinear(x, names_.gate, width), names_.activator);
       const Operand up = AdaptedLinear(x, names_.up, width);
       return Rows(operators_.Multiply(gate, up, core_names_.product), names_.down);
     }
-    const std::vector<Operand> both = Linears(
-        x, core_names_.gate_up, names_.linear_fc1, {{names_.gate, width}, {names_.up, width}},
-        one_product, unfused ? Outputs::kApart : Outputs::kSideBySide);
+    const std::vector<Operand> both =
+        Linears(x, core_names_.gate_up, names_.linear_fc1,
+                {{HasFusedGate(a_) ? names_.linear_fc1 : names_.gate, width}, {names_.up, width}},
+                product, unfused ? Outputs::kApart : Outputs::kSideBySide);
     return Rows(Gated(both[0], both[1]), names_.down);
   }
 
@@ -456,7 +492,10 @@ class Block {
     const bool beside = shares && options_.experts.shared_beside;
     std::optional<Operand> inside, shared;
     const auto begin = [&] { inside = SharedActivation(normalized); };
-    const auto end = [&] { shared = Rows(*inside, names_.shared_down); };
+    const auto end = [&] {
+      shared = Rows(*inside, names_.shared_down);
+      if (beside && a_.experts.shared_gate) shared = GatedShared(normalized, *shared);
+    };
     if (shares && !beside) {
       begin();
       end();
@@ -472,6 +511,7 @@ class Block {
     MixtureOperators::Beside lane;
     if (beside) lane = {.dispatch = begin, .combine = end};
     const Operand routed = mixture_->Run(normalized, std::move(lane));
+    if (shared && a_.experts.shared_gate && !beside) shared = GatedShared(normalized, *shared);
     return shared ? operators_.Add(routed, *shared, "mlp.shared_experts.add") : routed;
   }
 
@@ -480,9 +520,19 @@ class Block {
     const Entered x = Enter(normalized, "shared_fc1", false);
     const std::vector<Operand> both =
         Linears(x, "mlp.shared_experts.gate_up_proj", "",
-                {{names_.shared_gate, width}, {names_.shared_up, width}}, options_.fuses_products,
+                {{names_.shared_gate, width}, {names_.shared_up, width}}, ProductOf(false),
                 IsUnfused(options_.activation_function) ? Outputs::kApart : Outputs::kSideBySide);
     return Gated(both[0], both[1]);
+  }
+
+  // What the shared experts make, each token's times the sigmoid of one product of it
+  // (transformers, models/qwen2_moe/modeling_qwen2_moe.py, Qwen2MoeSparseMoeBlock).
+  Operand GatedShared(const Operand& normalized, const Operand& shared) {
+    const Operand score =
+        in_16_bits_.Sigmoid(in_16_bits_.Linear(normalized, names_.shared_expert_gate, 1,
+                                               Find(parameters_, names_.shared_expert_gate)),
+                            "mlp.shared_expert_gate.sigmoid");
+    return operators_.ScaleRows(shared, score, "mlp.shared_experts.scale");
   }
 
   // SwiGLU of what its two products make.
@@ -508,6 +558,7 @@ class Block {
   const std::vector<ModuleParameter>& parameters_;
   LayerTape& tape_;
   LayerOperators& operators_;
+  LayerOperators in_16_bits_;  // of products that stay so where others are in 8 or 4 bits
   AdapterOperators adapters_;
   // Backward refers to them.
   std::optional<LatentAttentionOperators> latent_;
@@ -718,8 +769,7 @@ class FurtherTokens {
 // 8 and 4 bits are for the blocks: Transformer Engine's layers and torchao's filter leave the head
 // in 16 bits.
 LayerWork HeadWork(const Architecture& a, const WorkOptions& block_options) {
-  WorkOptions options = block_options;
-  if (IsQuantized(options.compute)) options.compute = ActivationType(options.compute);
+  WorkOptions options = WithoutQuantization(block_options);
   options.tensor_overlap = TensorOverlap::kNone;  // of blocks, too
   const ModuleNames& names = NamesOf(a.family);
   const std::vector<ModuleParameter> parameters = HeadParameters(a);

@@ -22,7 +22,9 @@ Architecture AnyOf(Family family) {
   a.heads = a.kv_heads;
   if (family != Family::kGpt2) a.heads *= *rc::gen::inRange<std::int64_t>(1, 4);
   a.hidden = a.heads * a.head_size;
-  if (family != Family::kGpt2 && family != Family::kMpt) {
+  const bool whole_heads = family == Family::kGpt2 || family == Family::kMpt ||
+                           family == Family::kGptj || family == Family::kFalcon;
+  if (!whole_heads) {
     a.hidden = *rc::gen::inRange<std::int64_t>(1, 65);
   }
   a.feed_forward = *rc::gen::inRange<std::int64_t>(1, 129);
@@ -33,6 +35,7 @@ Architecture AnyOf(Family family) {
     a.normalization = *rc::gen::element(Normalization::kLayerNorm, Normalization::kRmsNorm);
   }
   a.tie_embeddings = *rc::gen::arbitrary<bool>();
+  a.head_bias = a.head_bias && !a.tie_embeddings;
   if (family == Family::kDeepseek) {
     a.kv_heads = a.heads;
     a.latent = {.kv_rank = *rc::gen::inRange<std::int64_t>(1, 33),
@@ -61,10 +64,18 @@ Architecture AnyArchitecture() {
 }
 
 Architecture AnyDenseArchitecture() {
-  Architecture a =
-      AnyOf(*rc::gen::element(Family::kGpt2, Family::kLlama, Family::kMistral, Family::kQwen2,
-                              Family::kMpt, Family::kNemotron, Family::kQwen3, Family::kDeepseek,
-                              Family::kGemma2, Family::kGemma3, Family::kPhi3, Family::kOlmo2));
+  Architecture a = AnyOf(*rc::gen::element(
+      Family::kGpt2, Family::kLlama, Family::kMistral, Family::kQwen2, Family::kMpt,
+      Family::kNemotron, Family::kQwen3, Family::kDeepseek, Family::kGemma2, Family::kGemma3,
+      Family::kPhi3, Family::kOlmo2, Family::kGemma, Family::kGlm, Family::kGlm4,
+      Family::kStarcoder2, Family::kGptj, Family::kGptNeox, Family::kPhi, Family::kFalcon,
+      Family::kCohere));
+  if (a.family == Family::kGpt2) {
+    a.position = *rc::gen::element(Position::kLearned, Position::kRotary);
+    a.activator = *rc::gen::element(Activator::kGelu, Activator::kSwiGlu);
+  } else if (a.family == Family::kGptNeox) {
+    a.parallel_residual_norms = *rc::gen::element(0, 1, 2);
+  }
   if (a.attention_window > 0) a.full_attention_every = *rc::gen::element(0, 2, 3);
   return a;
 }

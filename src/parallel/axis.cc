@@ -1,6 +1,7 @@
 #include "src/parallel/axis.h"
 
 #include <cstddef>
+#include <utility>
 
 namespace stepcast::parallel {
 
@@ -13,13 +14,19 @@ const char* Name(Axis axis) {
 }
 
 std::string NameOf(AxisSet axes) {
-  if (axes == kContext) return "context";
-  if (axes == kExpert) return "expert";
-  if (axes == kExpertData) return "expert data";
+  // Axes that factor one have its name where they are together.
+  constexpr std::pair<AxisSet, const char*> kTogether[] = {
+      {kContext, "context"}, {kExpert, "expert"}, {kExpertData, "expert data"}};
   std::string name;
+  AxisSet named;
   for (int axis = 0; axis < kAxes; ++axis) {
-    const auto which = static_cast<Axis>(axis);
-    if (axes.Has(which)) name += (name.empty() ? "" : " and ") + std::string(Name(which));
+    std::pair<AxisSet, const char*> next{static_cast<Axis>(axis), Name(static_cast<Axis>(axis))};
+    if (!Meet(axes, next.first) || Meet(named, next.first)) continue;
+    for (const auto& together : kTogether) {
+      if (Meet(together.first, next.first) && (axes | together.first) == axes) next = together;
+    }
+    named = named | next.first;
+    name += (name.empty() ? "" : " and ") + std::string(next.second);
   }
   return name;
 }

@@ -10,6 +10,7 @@
 #include "src/parallel/named_schedules.h"
 #include "src/parallel/pipeline_schedule.h"
 #include "src/parallel/schedule_check.h"
+#include "src/plan/legality.h"
 #include "src/plan/legality_rules.h"
 
 namespace stepcast::plan {
@@ -40,13 +41,17 @@ class AxisRules : public Rules {
                          model::Name(overlap)),
              "write parallelism.tensor and sequence_parallel: true, or tensor_overlap: none");
     }
-    if (overlap == TensorOverlap::kUserBuffers && Is(Framework::kFsdp2)) {
-      refuse("user_buffers are Transformer Engine's, and the framework is fsdp2",
-             "write tensor_overlap: async, or framework: megatron");
-    }
-    if (overlap == TensorOverlap::kAsync && Is(Framework::kMegatron)) {
-      refuse("async is PyTorch's, and the framework is megatron",
-             "write tensor_overlap: user_buffers, or framework: fsdp2");
+    const TensorOverlap own = request_.framework
+                                  ? StyleOf(*request_.framework).layers.tensor_overlap
+                                  : TensorOverlap::kNone;
+    if (own != TensorOverlap::kNone && own != overlap) {
+      const bool user_buffers = overlap == TensorOverlap::kUserBuffers;
+      refuse(
+          fmt::format("{}, and the framework is {}",
+                      user_buffers ? "user_buffers are Transformer Engine's" : "async is PyTorch's",
+                      plan::Name(*request_.framework)),
+          user_buffers ? "write tensor_overlap: async, or framework: megatron"
+                       : "write tensor_overlap: user_buffers, or framework: fsdp2");
     }
     if (overlap == TensorOverlap::kAsync && !request_.compile.value_or(false)) {
       refuse("async is a pass of the compiler, and compile is false",
@@ -80,26 +85,11 @@ class AxisRules : public Rules {
           fmt::format("leave it at 1, or write framework: {}",
                       FrameworksWith(&FrameworkTraits::tensor_parallel)));
     }
-    if (Is(Framework::kDeepSpeed) && request_.zero_stage.value_or(0) >= 2) {
-      Add("parallelism.tensor", "plan.axis-not-supported-with",
-          fmt::format(
-              "tensor parallelism of deepspeed goes with zero_stage 0 and 1 here, and it is "
-              "{}",
-              *request_.zero_stage),
-          "write zero_stage: 1, or leave tensor at 1");
-    }
-    if (Is(Framework::kDeepSpeed) && request_.sequence_parallel.value_or(false)) {
-      Add("parallelism.sequence_parallel", "plan.axis-not-of-framework",
-          "Megatron-DeepSpeed's layers have no sequence parallelism over tensor-parallel ranks",
-          "write sequence_parallel: false, or framework: megatron");
-    }
+    const bool shares_heads =
+        request_.framework && StyleOf(*request_.framework).layers.shares_heads;
     for (const auto& [name, extent, columns] : facts_.divided) {
       if (extent % ranks == 0) continue;
-      // Ranks that share a head gather what they have made of it (NVIDIA/Megatron-LM, pull request
-      // 2565).
-      if (Is(Framework::kMegatron) && ranks % extent == 0 && columns % (ranks / extent) == 0) {
-        continue;
-      }
+      if (shares_heads && ranks % extent == 0 && columns % (ranks / extent) == 0) continue;
       Add("parallelism.tensor", "plan.tensor-division",
           fmt::format("the model's {} of {} does not divide among {} ranks", name, extent, ranks),
           columns > 1 ? "choose a divisor, or, with framework: megatron, a multiple"
@@ -140,15 +130,6 @@ class AxisRules : public Rules {
     CheckWithSchedule(schedule);
     CheckCountedEnds();
     CheckStageLayers(stages * schedule.virtual_stages);
-    if (Is(Framework::kFsdp2)) CheckFsdp2Pipeline(stages, schedule);
-    if (facts_.tied_embeddings && Is(Framework::kReference) &&
-        request_.zero_stage.value_or(0) >= 2) {
-      Add("data_parallel.zero_stage", "plan.tied-across-stages",
-          fmt::format("the first and the last stage share the embedding, whose gradients are added "
-                      "up whole; at zero_stage {} no rank has them whole",
-                      *request_.zero_stage),
-          "write zero_stage: 0 or 1, or train a model whose embeddings are not tied");
-    }
     if (request_.reshard_after_forward &&
         std::holds_alternative<std::int64_t>(*request_.reshard_after_forward)) {
       Add("data_parallel.reshard_after_forward", "plan.axis-not-supported-with",
@@ -184,7 +165,7 @@ class AxisRules : public Rules {
       return;
     }
     const auto stages = static_cast<int>(*request_.pipeline);
-    if (!Batches() || *Batches() < 1 || *Batches() > kMostMicroBatches) return;
+    if (!MicroBatches() || *MicroBatches() < 1 || *MicroBatches() > kMostMicroBatches) return;
     const bool interleaved = named.name == kInterleaved;
     const auto& given = request_.microbatch_group_size_per_vp_stage;
     if (given && !interleaved) {
@@ -198,19 +179,21 @@ class AxisRules : public Rules {
           "write a larger number, or leave it out");
       return;
     }
-    const std::int64_t group = interleaved ? MicroBatchGroupOf(request_, *Batches()) : 0;
-    if (interleaved && Is(Framework::kFsdp2) && *Batches() % group != 0) {
+    const std::int64_t group = interleaved ? MicroBatchGroupOf(request_, *MicroBatches()) : 0;
+    const bool equal_groups =
+        request_.framework && StyleOf(*request_.framework).engine == PipelineEngine::kTorch;
+    if (interleaved && equal_groups && *MicroBatches() % group != 0) {
       Add("training.gradient_accumulation", "plan.schedule",
           fmt::format(
               "Interleaved1F1B of torch.distributed.pipelining runs micro-batches in {} equal "
               "groups with {} stages, and there are {}",
-              *Batches() / stages, stages, *Batches()),
+              *MicroBatches() / stages, stages, *MicroBatches()),
           "choose a multiple of the pipeline's stages, or fewer than twice as many");
       return;
     }
     const auto mistake =
-        named.MistakeOf({stages, static_cast<int>(*Batches()), static_cast<int>(virtual_stages),
-                         static_cast<int>(group)});
+        named.MistakeOf({stages, static_cast<int>(*MicroBatches()),
+                         static_cast<int>(virtual_stages), static_cast<int>(group)});
     if (!mistake) return;
     const bool of_stages = mistake->number == parallel::ShapeMistake::Number::kStages;
     Add(of_stages ? "parallelism.pipeline" : "training.gradient_accumulation", "plan.schedule",
@@ -229,9 +212,9 @@ class AxisRules : public Rules {
              "a schedule has a row for each stage");
       return;
     }
-    if (Batches() && listed.micro_batches != *Batches()) {
+    if (MicroBatches() && listed.micro_batches != *MicroBatches()) {
       refuse(fmt::format("{} has {} micro-batches, and a step {}", *request_.schedule,
-                         listed.micro_batches, *Batches()),
+                         listed.micro_batches, *MicroBatches()),
              fmt::format("write training.gradient_accumulation: {}", listed.micro_batches));
     }
     for (std::size_t stage = 0; stage < listed.stages.size(); ++stage) {
@@ -261,49 +244,9 @@ class AxisRules : public Rules {
 
   // What goes with a schedule, and what does not.
   void CheckWithSchedule(const RequestedSchedule& schedule) {
-    const bool standard =
-        schedule.name == (schedule.virtual_stages > 1 ? "interleaved_1f1b" : "1f1b");
-    if (Is(Framework::kDeepSpeed)) CheckDeepSpeedPipeline(schedule);
-    if (Is(Framework::kNanotron) && schedule.name != "1f1b" && schedule.name != "gpipe") {
-      Add("parallelism.schedule", "plan.schedule-not-of-framework",
-          fmt::format("nanotron's engines are 1f1b and gpipe (afab), and schedule is {}",
-                      schedule.name),
-          "leave schedule and virtual_stages out, or write framework: megatron or reference");
-    } else if (Is(Framework::kNanotron) && schedule.name == "1f1b" && Batches() &&
-               *Batches() < *request_.pipeline - 1) {
-      Add("training.gradient_accumulation", "plan.schedule",
-          fmt::format("nanotron's 1f1b needs {} micro-batches, one fewer than stages, and there "
-                      "are {}",
-                      *request_.pipeline - 1, *Batches()),
-          "choose more micro-batches, or schedule: gpipe");
-    }
-    if (Is(Framework::kMegatron) && (!standard || request_.listed_schedule != nullptr)) {
-      Add("parallelism.schedule", "plan.schedule-not-of-framework",
-          fmt::format("megatron runs 1f1b, or with virtual_stages interleaved_1f1b, and schedule "
-                      "is {}",
-                      schedule.name),
-          "leave it out, or write framework: reference");
-    }
-    const bool splits = schedule.named != nullptr
-                            ? schedule.named->splits_backward
-                            : request_.listed_schedule != nullptr &&
-                                  parallel::SplitsBackward(*request_.listed_schedule);
-    if (Is(Framework::kReference) && request_.zero_stage.value_or(0) >= 2) {
-      if (schedule.virtual_stages > 1) {
-        Add("parallelism.virtual_stages", "plan.axis-not-supported-with",
-            fmt::format("virtual stages go with zero_stage 0 and 1, and it is {}",
-                        *request_.zero_stage),
-            "write virtual_stages: 1, or zero_stage: 1");
-      } else if (splits) {
-        Add("parallelism.schedule", "plan.axis-not-supported-with",
-            fmt::format("a backward in two passes goes with zero_stage 0 and 1, and it is {}",
-                        *request_.zero_stage),
-            "write schedule: 1f1b, or zero_stage: 1");
-      }
-    }
     const model::Checkpointing checkpointing =
         request_.activation_checkpointing.value_or(model::Checkpointing::kNone);
-    if (splits && checkpointing != model::Checkpointing::kNone) {
+    if (schedule.splits_backward && checkpointing != model::Checkpointing::kNone) {
       Add("training.activation_checkpointing", "plan.axis-not-supported-with",
           fmt::format("{} parts backward into gradients of inputs and of weights, and what is "
                       "recomputed runs as a whole: {}",
@@ -312,78 +255,8 @@ class AxisRules : public Rules {
     }
   }
 
-  // torch/distributed/pipelining/{schedules,stage}.py, torchtitan/distributed/pipeline_parallel.py.
-  void CheckFsdp2Pipeline(std::int64_t stages, const RequestedSchedule& schedule) {
-    const parallel::NamedSchedule* named = schedule.named;
-    if (named != nullptr && named->splits_backward && !named->two_copies && named->name != "zb_v" &&
-        named->name != "dualpipe_v") {
-      Add("parallelism.schedule", "plan.schedule-not-of-framework",
-          fmt::format(
-              "torch.distributed.pipelining parts backward in zb_v and dualpipe_v alone, and "
-              "schedule is {}",
-              schedule.name),
-          "write schedule: zb_v or dualpipe_v, or framework: reference");
-    }
-    if (schedule.name == "1f1b" && Batches() && *Batches() < stages) {
-      Add("training.gradient_accumulation", "plan.schedule",
-          fmt::format("PyTorch's 1f1b needs as many micro-batches as stages, {}, and there are {}",
-                      stages, *Batches()),
-          "choose more micro-batches, or schedule: gpipe");
-    }
-    if (facts_.tied_embeddings) {
-      Add("parallelism.pipeline", "plan.tied-across-stages",
-          fmt::format(
-              "torchtitan copies the model for each stage and does not add up the gradients "
-              "of the embedding that the first and the last of {} share",
-              stages),
-          "train a model whose embeddings are not tied, or write framework: megatron");
-    }
-    if (!request_.accumulate_unsharded.value_or(true)) {
-      Add("data_parallel.accumulate_unsharded", "plan.axis-not-of-framework",
-          "torch.distributed.pipelining reduces gradients behind the last micro-batch, and "
-          "accumulate_unsharded is false",
-          "leave it out");
-    }
-    if (request_.cpu_offload.value_or(false)) {
-      Add("data_parallel.cpu_offload", "plan.axis-not-supported-with",
-          "shards of pipelines stay on the device here, and cpu_offload is true",
-          "write cpu_offload: false, or parallelism.pipeline: 1");
-    }
-  }
-
-  // deepspeed/runtime/pipe/engine.py and schedule.py.
-  void CheckDeepSpeedPipeline(const RequestedSchedule& schedule) {
-    if (request_.zero_stage.value_or(0) >= 2) {
-      Add("data_parallel.zero_stage", "plan.axis-not-of-framework",
-          fmt::format("ZeRO-2 and ZeRO-3 are incompatible with deepspeed's pipelines, and "
-                      "zero_stage is {}",
-                      *request_.zero_stage),
-          "write zero_stage: 1 or 0, or parallelism.pipeline: 1");
-    }
-    if (schedule.name != "1f1b" || request_.listed_schedule != nullptr) {
-      Add("parallelism.schedule", "plan.schedule-not-of-framework",
-          fmt::format("deepspeed runs 1f1b, and schedule is {}", schedule.name),
-          "leave schedule and virtual_stages out, or write framework: megatron or reference");
-    }
-    if (request_.overlap.value_or(false)) {
-      Add("data_parallel.overlap", "plan.overlap",
-          "deepspeed's pipelines reduce gradients after the last backward, and overlap is true",
-          "write overlap: false, or leave it out");
-    }
-    if (request_.deepspeed && request_.deepspeed->offload_optimizer.value_or(
-                                  OffloadDevice::kNone) != OffloadDevice::kNone) {
-      Add("data_parallel.deepspeed.offload_optimizer", "plan.axis-not-supported-with",
-          "the optimizer of deepspeed's pipelines stays on the device here",
-          "write offload_optimizer: none, or parallelism.pipeline: 1");
-    }
-  }
-
-  // Micro-batches of a step, where they are known.
-  std::optional<std::int64_t> Batches() const {
-    if (request_.gradient_accumulation) return request_.gradient_accumulation;
-    const std::optional<std::int64_t> data = DataDegree(request_, facts_.devices);
-    if (!request_.global_batch_size || !request_.micro_batch_size || !data) return std::nullopt;
-    return *request_.global_batch_size / (*request_.micro_batch_size * *data);
+  bool ByWeights() const {
+    return request_.framework && StyleOf(*request_.framework).stage_split == StageSplit::kByWeights;
   }
 
   void CheckStageLayers(std::int64_t stages) {
@@ -428,11 +301,11 @@ class AxisRules : public Rules {
           fmt::format("use at most {} stages", *facts_.blocks));
       return;
     }
-    if (Is(Framework::kNanotron) && model.of_block > 0) {
+    if (ByWeights() && model.of_block > 0) {
       Add("parallelism.pipeline", "plan.stage-layers",
-          fmt::format("{} blocks and the head do not make {} stages by nanotron's rule: each takes "
+          fmt::format("{} blocks and the head do not make {} stages by {}'s rule: each takes "
                       "blocks until it has its part of the weights",
-                      *facts_.blocks, stages),
+                      *facts_.blocks, stages, plan::Name(*request_.framework)),
           "choose fewer stages, or say how many each stage has: stage_layers: [...]");
       return;
     }

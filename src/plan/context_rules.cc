@@ -17,7 +17,8 @@ class ContextRules : public Rules {
   ContextRules(const Request& request, const Facts& facts, std::vector<Violation>& violations)
       : Rules(request, facts, violations),
         ranks_(request.context.value_or(1)),
-        method_(ContextMethodOf(request)) {}
+        method_(ContextMethodOf(request)),
+        torch_(request.framework && StyleOf(*request.framework).layers.torch_context) {}
 
   void CheckAll() {
     if (ranks_ == 1) return;
@@ -52,7 +53,7 @@ class ContextRules : public Rules {
     if (facts_.attention_window > 0 && method_ != ContextMethod::kAllToAll) {
       Refuse(fmt::format("tokens see a window of {}, which parts of sequences do not balance",
                          facts_.attention_window),
-             Is(Framework::kFsdp2) ? "write context: 1" : "write context_method: all_to_all");
+             torch_ ? "write context: 1" : "write context_method: all_to_all");
     }
   }
 
@@ -63,8 +64,7 @@ class ContextRules : public Rules {
 
   void CheckMethod() {
     const bool inner = method_ == ContextMethod::kHierarchical;
-    if (Is(Framework::kFsdp2) && method_ != ContextMethod::kRing &&
-        method_ != ContextMethod::kAllGather) {
+    if (torch_ && method_ != ContextMethod::kRing && method_ != ContextMethod::kAllGather) {
       Refuse("PyTorch's context parallelism is a ring or gathers keys and values",
              "write context_method: all_gather or ring, or framework: megatron");
     }
@@ -128,6 +128,7 @@ class ContextRules : public Rules {
 
   const std::int64_t ranks_;
   const ContextMethod method_;
+  const bool torch_;  // PyTorch divides the sequences
 };
 
 }  // namespace

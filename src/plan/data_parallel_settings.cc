@@ -244,10 +244,20 @@ std::span<const DataParallelSetting> DataParallelSettings() {
   return rows;
 }
 
-bool Has(Framework framework, std::string_view key) {
+namespace {
+
+const SettingUses& UsesOf(std::string_view key) {
   const DataParallelSetting* setting = FindSetting(DataParallelSettings(), key);
   STEPCAST_CHECK(setting != nullptr, "the setting is a row of the table");
-  return setting->uses.Has(framework);
+  return setting->uses;
+}
+
+}  // namespace
+
+bool Has(Framework framework, std::string_view key) { return UsesOf(key).Has(framework); }
+
+bool HasEffect(const DataParallel& data_parallel, std::string_view key) {
+  return UsesOf(key).HasEffect(data_parallel.framework, data_parallel.zero_stage);
 }
 
 }  // namespace stepcast::plan

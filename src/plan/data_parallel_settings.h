@@ -16,5 +16,7 @@ using DataParallelSetting = Setting<DataParallelRequest, DataParallel>;
 std::span<const DataParallelSetting> DataParallelSettings();
 // The framework has a setting that the table has.
 bool Has(Framework framework, std::string_view key);
+// And it does something in the plan.
+bool HasEffect(const DataParallel& data_parallel, std::string_view key);
 
 }  // namespace stepcast::plan

@@ -91,13 +91,6 @@ class ExpertRules : public Rules {
           "sequence_parallel is false",
           "write sequence_parallel: true, or tensor: 1");
     }
-    if (Is(Framework::kFsdp2) && ranks() == 1) {
-      Add("parallelism.expert", "plan.experts-not-supported-with",
-          "torchtitan divides every expert among tensor-parallel ranks where experts are not "
-          "shared "
-          "out, which is not modelled: expert is 1",
-          "write an expert of 2 or more, or tensor: 1");
-    }
   }
 
   void CheckFolding() {
@@ -183,16 +176,6 @@ class ExpertRules : public Rules {
              fmt::format("{} with parts of experts is not modelled: expert_tensor is {}",
                          model::Name(*request_.dispatcher), parts()),
              "write expert_tensor: 1, or dispatcher: all_to_all");
-    }
-    if (once && Is(Framework::kFsdp2)) {
-      refuse("experts.dispatcher",
-             fmt::format("torchtitan's {} is not modelled", model::Name(*request_.dispatcher)),
-             "write dispatcher: all_to_all, or framework: megatron");
-    }
-    if (request_.dispatcher == model::Dispatcher::kAllGather && Is(Framework::kFsdp2)) {
-      refuse("experts.dispatcher",
-             "torchtitan sends rows by all-to-all, and dispatcher is all_gather",
-             "write dispatcher: all_to_all");
     }
     if (divided && request_.optimizer_cpu_offload.value_or(false)) {
       refuse("data_parallel.optimizer_cpu_offload",

@@ -10,6 +10,7 @@
 #include "src/model/architecture.h"
 #include "src/model/recomputation.h"
 #include "src/plan/data_parallel_settings.h"
+#include "src/plan/framework_style.h"
 #include "src/plan/legality.h"
 #include "src/plan/mixture_settings.h"
 #include "src/plan/parallelism_settings.h"
@@ -93,7 +94,7 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
         "it alone has: without parallelism.tensor, or with sequence_parallel");
   }
   if (request.cuda_device_max_connections && !request.overlap_communication.value_or(false) &&
-      (request.framework != Framework::kMegatron || request.tensor.value_or(1) == 1)) {
+      (StyleOf(*request.framework).connections == 0 || request.tensor.value_or(1) == 1)) {
     sentences.emplace_back(
         "software.cuda_device_max_connections has no effect but with framework megatron and "
         "parallelism.tensor");
@@ -141,7 +142,7 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
   const bool sized = request.bucket_size && std::holds_alternative<Bytes>(*request.bucket_size);
   const bool default_size =
       !request.bucket_size && request.overlap.value_or(true) && *request.zero_stage <= 2;
-  if (request.framework == Framework::kReference && request.first_bucket_size && !sized &&
+  if (TraitsOf(*request.framework).textbook && request.first_bucket_size && !sized &&
       !default_size) {
     sentences.emplace_back("data_parallel.first_bucket_size has no effect without bucket_size");
   }

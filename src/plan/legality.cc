@@ -7,6 +7,7 @@
 
 #include "fmt/format.h"
 #include "src/plan/data_parallel_settings.h"
+#include "src/plan/framework_policy.h"
 #include "src/plan/legality_rules.h"
 #include "src/plan/mixture_settings.h"
 #include "src/plan/parallelism_settings.h"
@@ -26,7 +27,8 @@ class Checker : public Rules {
     CheckAxes(request_, facts_, violations_);
     CheckDevices();
     CheckBatch();
-    CheckFramework(request_, facts_, violations_);
+    CheckStage();
+    if (request_.framework) PolicyOf(*request_.framework).Check(request_, facts_, violations_);
     CheckLoop();
     CheckKeys("training", TrainingSettings());
     CheckKeys("parallelism", ParallelismSettings());
@@ -51,40 +53,16 @@ class Checker : public Rules {
     CheckVersion("torch", request_.torch, kOldestTorch, kNewestTorch);
     CheckVersion("nccl", request_.nccl, kOldestNccl, kNewestNccl);
     CheckVersion("driver", request_.driver, kOldestDriver, {kNewestDriver.major, 999});
-    // FullyShardedDataParallel left its prototype in PyTorch 1.12. PyTorch 2.4 is the first release
-    // that lists fully_shard per parameter (as a prototype).
-    if (Is(Framework::kFsdp1)) CheckFirstVersion(Framework::kFsdp1, {1, 12});
-    if (Is(Framework::kFsdp2)) CheckFirstVersion(Framework::kFsdp2, {2, 4});
-    if (Is(Framework::kFsdp1)) CheckFsdp1Settings();
+    if (request_.framework) CheckFirstVersion(*request_.framework);
   }
 
-  bool IsOlderThan(Version version) const {
-    return request_.torch && *request_.torch >= kOldestTorch && *request_.torch < version;
-  }
-
-  void CheckFirstVersion(Framework framework, Version first) {
+  void CheckFirstVersion(Framework framework) {
+    const Version first = StyleOf(framework).first_torch;
     if (!IsOlderThan(first)) return;
     Add("software.torch", "plan.version-without-framework",
         fmt::format("{} came with torch {}.{}, not yet in {}.{}", plan::Name(framework),
                     first.major, first.minor, request_.torch->major, request_.torch->minor),
         fmt::format("name torch {}.{} or later, or another framework", first.major, first.minor));
-  }
-
-  // torch/distributed/fsdp/fully_sharded_data_parallel.py of each release.
-  void CheckFsdp1Settings() {
-    const auto check = [&](bool used, const char* setting, Version first) {
-      if (!used || !IsOlderThan(first) || IsOlderThan({1, 12})) return;
-      Add(fmt::format("data_parallel.{}", setting), "plan.version-without-setting",
-          fmt::format("{} of fsdp1 came with torch {}.{}, not yet in {}.{}", setting, first.major,
-                      first.minor, request_.torch->major, request_.torch->minor),
-          fmt::format("name torch {}.{} or later, or leave it out", first.major, first.minor));
-    };
-    const std::optional<std::int64_t> data = DataDegree(request_, facts_.devices);
-    check(data && request_.shard_group_size && *request_.shard_group_size < *data,
-          "shard_group_size", {2, 0});
-    check(request_.forward_prefetch.value_or(false), "forward_prefetch", {1, 13});
-    check(request_.limit_all_gathers.value_or(false), "limit_all_gathers", {1, 13});
-    check(request_.use_orig_params.value_or(false), "use_orig_params", {2, 0});
   }
 
   void CheckSequence() {
@@ -181,6 +159,17 @@ class Checker : public Rules {
     return "; or leave the other GPUs idle: --set cluster.devices=plan";
   }
 
+  // The ZeRO stages of the framework.
+  void CheckStage() {
+    if (!request_.framework) return;
+    const FrameworkTraits& traits = TraitsOf(*request_.framework);
+    const int stage = request_.zero_stage.value_or(traits.first_stage);
+    if (stage >= traits.first_stage && stage <= traits.last_stage) return;
+    Add("data_parallel.zero_stage", "plan.stage-not-of-framework",
+        fmt::format("{} {}, not zero_stage {}", traits.name, traits.stages, stage),
+        fmt::format("write {}", traits.other_stage));
+  }
+
   // gbs = mbs x grad_acc x dp.
   void CheckBatch() {
     if (request_.gradient_accumulation && request_.global_batch_size) {
@@ -237,7 +226,7 @@ class Checker : public Rules {
     const auto refuse = [&](const char* key, std::string rule, const char* hint) {
       Add(key, "plan.optimizer-not-of-framework", std::move(rule), hint);
     };
-    if (request_.framework && !Is(Framework::kDdp) && !Is(Framework::kReference)) {
+    if (request_.framework && !StyleOf(*request_.framework).lamb) {
       refuse("training.optimizer",
              fmt::format("LAMB is modelled as Apex's FusedLAMB beside ddp, framework is {}",
                          plan::Name(*request_.framework)),
@@ -289,20 +278,6 @@ class Checker : public Rules {
           "leave unit_blocks out, or write units: block");
     }
     CheckOffload(request_, facts_, violations_);
-    // megatron/training/arguments.py, validate_args.
-    constexpr int kBlackwell = 100;
-    if (request_.cuda_device_max_connections.value_or(1) != 1 &&
-        request_.framework == Framework::kMegatron &&
-        !request_.overlap_communication.value_or(false) && facts_.compute_capability > 0 &&
-        facts_.compute_capability < kBlackwell &&
-        request_.tensor.value_or(1) * request_.context.value_or(1) > 1) {
-      Add("software.cuda_device_max_connections", "plan.connections",
-          fmt::format(
-              "megatron divides layers and sequences with 1 connection alone on GPUs before "
-              "Blackwell: {}",
-              *request_.cuda_device_max_connections),
-          "leave it out");
-    }
     if (request_.expandable_segments.value_or(false) && request_.framework &&
         TraitsOf(*request_.framework).textbook) {
       Add("software.expandable_segments", "plan.no-allocator",

@@ -1,16 +1,21 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "src/plan/facts.h"
 #include "src/plan/framework.h"
-#include "src/plan/legality.h"
+#include "src/plan/framework_style.h"
+#include "src/plan/request.h"
 
-// Rules by what they are about, each in a file of its own. For the .cc files of legality alone.
+// Rules by what they are about, each in a file of its own: those of a framework in its file of
+// src/plan/frameworks. For these files alone.
 namespace stepcast::plan {
 
 // What all of them have.
@@ -33,7 +38,16 @@ class Rules {
     return fmt::format("{} or {}", fmt::join(names.begin(), names.begin() + first, ", "),
                        names.back());
   }
-  bool Is(Framework framework) const { return request_.framework == framework; }
+  bool IsOlderThan(Version version) const {
+    return request_.torch && *request_.torch >= kOldestTorch && *request_.torch < version;
+  }
+  // Micro-batches of a step, where they are known.
+  std::optional<std::int64_t> MicroBatches() const {
+    if (request_.gradient_accumulation) return request_.gradient_accumulation;
+    const std::optional<std::int64_t> data = DataDegree(request_, facts_.devices);
+    if (!request_.global_batch_size || !request_.micro_batch_size || !data) return std::nullopt;
+    return *request_.global_batch_size / (*request_.micro_batch_size * *data);
+  }
 
   const Request& request_;
   const Facts& facts_;
@@ -43,7 +57,6 @@ class Rules {
 void CheckAxes(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 void CheckContext(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 void CheckExperts(const Request& request, const Facts& facts, std::vector<Violation>& violations);
-void CheckFramework(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 void CheckLora(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 void CheckOffload(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 void CheckOptimizerStates(const Request& request, const Facts& facts,

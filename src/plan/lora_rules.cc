@@ -38,7 +38,7 @@ class LoraRules : public Rules {
                          Name(*request_.precision)),
              "write precision: fp8, or frozen_dtype: bf16");
     }
-    if (Is(Framework::kFsdp2)) {
+    if (request_.framework && StyleOf(*request_.framework).shards_frozen) {
       refuse("fsdp2 is modelled to gather frozen parameters in the type that it computes in",
              "write frozen_dtype: bf16, or leave it out");
     }
@@ -47,7 +47,7 @@ class LoraRules : public Rules {
   void CheckDivided() {
     const std::int64_t tensor = request_.tensor.value_or(1);
     if (tensor == 1) return;
-    if (!Is(Framework::kMegatron) && !Is(Framework::kReference)) {
+    if (!StyleOf(*request_.framework).divides_adapters) {
       Add("parallelism.tensor", "plan.lora",
           fmt::format("adapters are modelled as Megatron's divide them, framework is {} and tensor "
                       "is {}",
@@ -73,7 +73,8 @@ class LoraRules : public Rules {
   }
 
   void CheckSharded() {
-    const bool shards = request_.zero_stage.value_or(0) == 3 && !Is(Framework::kFsdp2);
+    const bool shards =
+        request_.zero_stage.value_or(0) == 3 && !StyleOf(*request_.framework).shards_frozen;
     if (shards) {
       Add("data_parallel.zero_stage", "plan.lora",
           fmt::format("{} with frozen parameters is modelled where each rank has all of them, "

@@ -53,15 +53,6 @@ class OffloadRules : public Rules {
                       *request_.gradient_clipping),
           "write gradient_clipping: none, or cpu_offload: false");
     }
-    // torch/distributed/fsdp/fully_sharded_data_parallel.py, the docstring's list of limitations.
-    if (Is(Framework::kFsdp1) && request_.gradient_accumulation.value_or(1) > 1 &&
-        !request_.accumulate_unsharded.value_or(false)) {
-      Add("data_parallel.cpu_offload", "plan.cpu-offload",
-          fmt::format("fsdp1 adds gradients up on the device alone (no_sync) where they are "
-                      "offloaded, and gradient_accumulation is {}",
-                      *request_.gradient_accumulation),
-          "write accumulate_unsharded: true, or gradient_accumulation: 1");
-    }
   }
 };
 

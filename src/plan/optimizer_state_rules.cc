@@ -23,24 +23,12 @@ class OptimizerStateRules : public Rules {
   void Check() {
     if (!request_.precision || !request_.framework || !request_.optimizer) return;
     if (!CheckParameters()) return;
-    switch (*request_.framework) {
-      case Framework::kReference:
-        return CheckFusion();
-      case Framework::kDdp:
-      case Framework::kFsdp1:
-      case Framework::kFsdp2:
-        CheckFusion();
-        return CheckHost();
-      case Framework::kMegatron:
-        return CheckMegatron();
-      case Framework::kDeepSpeed:
-        return CheckFp32(
-            "deepspeed keeps FP32 master weights and moments (what bf16_master_weights_and_grads "
-            "and bf16_optimizer_states make of them is not modelled)");
-      case Framework::kNanotron:
-        return CheckFp32(
-            "nanotron's gradient accumulator keeps FP32 master weights, and moments with them");
-    }
+    const FrameworkTraits& traits = TraitsOf(*request_.framework);
+    const FrameworkStyle& style = StyleOf(*request_.framework);
+    if (style.fp32_states != nullptr) return CheckFp32(style.fp32_states);
+    if (traits.textbook || traits.of_pytorch) CheckFusion();
+    if (traits.of_pytorch) CheckHost();
+    if (style.precision_aware_optimizer) CheckPrecisionAware();
   }
 
  private:
@@ -145,7 +133,7 @@ class OptimizerStateRules : public Rules {
   // megatron/training/arguments.py, megatron/core/optimizer/optimizer_config.py: the
   // precision-aware optimizer is Adam, distributed, beside parameters of 16 bits;
   // HybridDeviceOptimizer has FP32 tensors.
-  void CheckMegatron() {
+  void CheckPrecisionAware() {
     if (Short() && states_.master_weights == MasterWeights::kNone) {
       RefuseMasterWeights("megatron always keeps master weights of parameters of 16 bits",
                           "write master_weights: fp32, or fp16_remainder with bf16");

@@ -5,10 +5,16 @@
 #include "src/base/check.h"
 #include "src/parallel/named_schedules.h"
 #include "src/parallel/parameter_passes.h"
+#include "src/plan/framework_style.h"
 
 namespace stepcast::plan {
 
 namespace {
+
+// torch.distributed.pipelining runs a list of actions, which say when gradients are reduced.
+bool RunsActions(const Plan& plan) {
+  return StyleOf(plan.data_parallel.framework).engine == PipelineEngine::kTorch;
+}
 
 parallel::PipelineSchedule PassesOf(const Plan& plan, int micro_batches) {
   const Parallelism& axes = plan.parallelism;
@@ -24,7 +30,7 @@ parallel::PipelineSchedule PassesOf(const Plan& plan, int micro_batches) {
 
 bool RunsListedActions(const Plan& plan) {
   const Parallelism& axes = plan.parallelism;
-  if (plan.data_parallel.framework != Framework::kFsdp2 || axes.pipeline == 1) return false;
+  if (!RunsActions(plan) || axes.pipeline == 1) return false;
   return axes.listed != nullptr || (axes.schedule != "1f1b" && axes.schedule != "gpipe");
 }
 
@@ -34,8 +40,7 @@ parallel::PipelineSchedule ScheduleOf(const Plan& plan) {
                                             ? parallel::Sequential(micro_batches)
                                             : PassesOf(plan, micro_batches);
   if (plan.mixture.overlap_communication) schedule = parallel::Combined(std::move(schedule));
-  if (plan.parallelism.pipeline == 1) return schedule;
-  if (plan.data_parallel.framework != Framework::kFsdp2) return schedule;
+  if (plan.parallelism.pipeline == 1 || !RunsActions(plan)) return schedule;
   if (RunsListedActions(plan)) schedule = parallel::WithUnshards(std::move(schedule));
   return parallel::WithReductions(std::move(schedule));
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "src/plan/framework_style.h"
+
 namespace stepcast::plan {
 
 std::int64_t GradientRanks(const Plan& plan) {
@@ -47,7 +49,7 @@ bool IsPrecisionAware(const Training& training) {
 Framework LayersOf(const Plan& plan) {
   const Framework framework = plan.data_parallel.framework;
   const bool divided = plan.parallelism.tensor > 1 || plan.parallelism.pipeline > 1;
-  return framework == Framework::kDeepSpeed && divided ? Framework::kMegatron : framework;
+  return divided ? StyleOf(framework).divided_layers.value_or(framework) : framework;
 }
 
 namespace {
@@ -57,7 +59,7 @@ namespace {
 bool TransposesAttention(const Plan& plan) {
   const Training& training = plan.training;
   if (training.attention == model::Attention::kFlash) return HasTransformerEngine(training);
-  const auto& traits = TraitsOf(LayersOf(plan));
+  const FrameworkTraits& traits = TraitsOf(LayersOf(plan));
   return !traits.textbook && !traits.megatron_layers &&
          (training.attention == model::Attention::kMath ||
           training.attention == model::Attention::kMathFp32);
@@ -67,13 +69,13 @@ bool TransposesAttention(const Plan& plan) {
 // and in Megatron-DeepSpeed, it is PyTorch's.
 bool HasMegatronsLinear(const Plan& plan) {
   return plan.training.async_tensor_model_parallel_allreduce &&
-         plan.data_parallel.framework != Framework::kDeepSpeed;
+         !StyleOf(plan.data_parallel.framework).layers.torch_linear;
 }
 
 // WorkOptions::adds_attention_biases.
 bool AddsAttentionBiases(const Plan& plan) {
   constexpr Version kFusesBiases{1, 12};
-  const auto& traits = TraitsOf(LayersOf(plan));
+  const FrameworkTraits& traits = TraitsOf(LayersOf(plan));
   if (traits.textbook || HasTransformerEngine(plan.training)) return false;
   const bool megatrons =
       traits.megatron_layers && HasMegatronsLinear(plan) && !plan.training.compile;
@@ -82,8 +84,9 @@ bool AddsAttentionBiases(const Plan& plan) {
 
 // WorkOptions::main_gradients.
 std::optional<DataType> MainGradientsOf(const Plan& plan) {
-  const bool fused = plan.data_parallel.framework == Framework::kMegatron &&
-                     plan.data_parallel.gradient_accumulation_fusion;
+  const bool fused =
+      StyleOf(plan.data_parallel.framework).gradients == GradientStore::kMainBuffers &&
+      plan.data_parallel.gradient_accumulation_fusion;
   return fused ? std::optional(plan.training.gradient_dtype) : std::nullopt;
 }
 
@@ -99,7 +102,7 @@ bool SumsNormWeightsApart(const Plan& plan) {
 // and the loss apart, for which logits are an input.
 bool DonatesLogits(const Plan& plan) {
   constexpr Version kDonates{2, 6};
-  return plan.training.compile && plan.data_parallel.framework == Framework::kDdp &&
+  return plan.training.compile && StyleOf(plan.data_parallel.framework).compiles_whole_model &&
          plan.software.torch >= kDonates;
 }
 
@@ -109,7 +112,7 @@ model::ContextParallel ContextOf(const Plan& plan) {
           .method = axes.context_method,
           .heads = axes.context_method == model::ContextMethod::kAllToAll ? axes.context
                                                                           : axes.context_inner,
-          .of_pytorch = plan.data_parallel.framework == Framework::kFsdp2};
+          .of_pytorch = StyleOf(plan.data_parallel.framework).layers.torch_context};
 }
 
 double LoadOf(const Mixture& mixture) {
@@ -143,6 +146,8 @@ model::ExpertParallel ExpertsOf(const Plan& plan) {
 
 model::WorkOptions WorkOptionsOf(const Plan& plan) {
   const Training& training = plan.training;
+  const FrameworkTraits& traits = TraitsOf(plan.data_parallel.framework);
+  const FrameworkStyle& style = StyleOf(plan.data_parallel.framework);
   return {.micro_batch_size = training.micro_batch_size,
           .sequence_length = training.sequence_length,
           .compute = training.precision,
@@ -165,26 +170,23 @@ model::WorkOptions WorkOptionsOf(const Plan& plan) {
           .masked_tokens = training.masked_tokens,
           .document_length = training.document_length,
           .autocast = training.autocast,
-          .casts_weights = !TraitsOf(plan.data_parallel.framework).megatron_layers,
+          .casts_weights = !traits.megatron_layers,
           .tensor = plan.parallelism.tensor,
-          .vocabulary_multiple = TraitsOf(plan.data_parallel.framework).megatron_layers
-                                     ? training.make_vocab_size_divisible_by
-                                     : 1,
+          .vocabulary_multiple = traits.megatron_layers ? training.make_vocab_size_divisible_by : 1,
           .sequence_parallel = plan.parallelism.sequence_parallel,
           .context = ContextOf(plan),
           .experts = ExpertsOf(plan),
-          .regathers = TraitsOf(plan.data_parallel.framework).gathers_again,
-          .divides_sequences = plan.data_parallel.framework == Framework::kFsdp2,
+          .regathers = traits.gathers_again,
+          .divides_sequences = style.layers.divides_sequences,
           .sums_beside_weights = HasMegatronsLinear(plan),
-          .begins_in_issue_order = plan.data_parallel.framework != Framework::kMegatron ||
-                                   plan.software.cuda_device_max_connections == 1,
+          .begins_in_issue_order =
+              style.connections == 0 || plan.software.cuda_device_max_connections == 1,
           .tensor_overlap = training.tensor_overlap,
           .fp8_scaling = training.fp8_scaling,
           .main_gradients = MainGradientsOf(plan),
-          .fuses_products = TraitsOf(plan.data_parallel.framework).fuses_products,
+          .fuses_products = traits.fuses_products,
           .fuses_dropout_add = TraitsOf(LayersOf(plan)).megatron_layers,
-          .adds_up_parts = plan.parallelism.sequence_parallel &&
-                           !TraitsOf(plan.data_parallel.framework).gathers_again,
+          .adds_up_parts = plan.parallelism.sequence_parallel && !traits.gathers_again,
           .splits_backward = plan.parallelism.splits_backward};
 }
 

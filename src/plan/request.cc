@@ -7,15 +7,13 @@
 #include "src/base/check.h"
 #include "src/parallel/named_schedules.h"
 #include "src/plan/data_parallel_settings.h"
+#include "src/plan/framework_policy.h"
+#include "src/plan/framework_style.h"
 #include "src/plan/mixture_settings.h"
 #include "src/plan/training_settings.h"
 
 namespace stepcast::plan {
 namespace {
-
-// torch.nn.parallel.DistributedDataParallel: bucket_cap_mb = 25; c10d's kDefaultFirstBucketBytes.
-constexpr Bytes kDefaultBucket = MiB(25);
-constexpr Bytes kDdpFirstBucket = MiB(1);
 
 // torch.utils.checkpoint.set_checkpoint_early_stop: on since 2.1, where frameworks use PyTorch's
 // own checkpoints without reentrant autograd; checkpoint_sequential's are reentrant. DeepSpeed and
@@ -28,15 +26,8 @@ bool StopsRecomputationEarly(const Request& request) {
 
 model::Implementation DefaultNorm(const Request& request, bool compile) {
   if (compile) return model::Implementation::kCompiled;
-  switch (*request.framework) {
-    case Framework::kReference:
-      return model::Implementation::kFused;
-    // Megatron-LM's fused_layer_norm.py: Apex, where it is installed.
-    case Framework::kMegatron:
-      return model::Implementation::kApex;
-    default:
-      break;
-  }
+  const model::Implementation own = StyleOf(*request.framework).layers.norm;
+  if (own != model::Implementation::kEager) return own;
   // aten/src/ATen/native/layer_norm.cpp: one kernel since 2.9 (pytorch/pytorch pull request
   // 153666).
   return request.torch.value_or(Software().torch) < Version{2, 9} ? model::Implementation::kEager
@@ -44,33 +35,27 @@ model::Implementation DefaultNorm(const Request& request, bool compile) {
 }
 
 model::Implementation DefaultRotary(const Request& request, bool compile) {
-  if (compile) return model::Implementation::kCompiled;
-  switch (*request.framework) {
-    case Framework::kReference:
-      return model::Implementation::kFused;
-    case Framework::kMegatron:  // --no-rope-fusion turns it off
-      return model::Implementation::kApex;
-    default:
-      return model::Implementation::kEager;
-  }
+  return compile ? model::Implementation::kCompiled : StyleOf(*request.framework).layers.rotary;
 }
 
 // PyTorch's scaled_dot_product_attention prefers cuDNN's kernel on Hopper and Blackwell where cuDNN
 // is newer than 9.15 (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp,
 // check_prefer_cudnn_attention), which its packages bring since 2.11 (huggingface/transformers pull
 // request 48163; seen on an H100). Of documents of varying lengths it runs FlashAttention's.
-// Transformer Engine, whose attention Megatron-LM's layers run, prefers cuDNN's on both
+// Transformer Engine prefers cuDNN's on both
 // (transformer_engine/pytorch/attention/dot_product_attention/utils.py, get_attention_backend);
 // here on Blackwell alone, because on Hopper published runs differ in what they prefer.
 model::Attention DefaultAttention(const Request& request) {
   constexpr Version kPrefersCudnn{2, 11};
   constexpr int kHopper = 9, kBlackwell = 10;
   const int major = request.compute_capability.value_or(0) / 10;
-  const bool of_torch = TraitsOf(*request.framework).of_pytorch &&
+  const FrameworkTraits& traits = TraitsOf(*request.framework);
+  const bool of_torch = traits.of_pytorch &&
                         request.torch.value_or(Software().torch) >= kPrefersCudnn &&
                         request.document_length.value_or(0) == 0;
-  const bool cudnn = (of_torch && (major == kHopper || major == kBlackwell)) ||
-                     (request.framework == Framework::kMegatron && major == kBlackwell);
+  const bool cudnn =
+      (of_torch && (major == kHopper || major == kBlackwell)) ||
+      (StyleOf(*request.framework).layers.transformer_engine_attention && major == kBlackwell);
   return cudnn ? model::Attention::kCudnn : model::Attention::kFlash;
 }
 
@@ -101,8 +86,8 @@ OptimizerStates OptimizerStatesOf(const Request& request) {
   } else if (request.framework && TraitsOf(*request.framework).of_pytorch &&
              request.optimizer != Optimizer::kLamb) {
     states.master_weights = MasterWeights::kNone;
-  } else if (request.framework == Framework::kMegatron && parameters == DataType::kBf16 &&
-             short_moments) {
+  } else if (request.framework && StyleOf(*request.framework).precision_aware_optimizer &&
+             parameters == DataType::kBf16 && short_moments) {
     states.master_weights = MasterWeights::kFp16Remainder;
   }
   states.type = request.optimizer_state_dtype.value_or(
@@ -116,9 +101,7 @@ OptimizerImplementation DefaultOptimizerImplementation(const Request& request) {
   if (request.optimizer == Optimizer::kLamb) return OptimizerImplementation::kFused;
   if (TraitsOf(*request.framework).fused_update) return OptimizerImplementation::kFused;
   // torch/optim/adamw.py: foreach by default on CUDA since 2.0.
-  const bool one_by_one =
-      (request.framework == Framework::kDdp || request.framework == Framework::kFsdp1) &&
-      request.torch.value_or(Software().torch) < Version{2, 0};
+  const bool one_by_one = request.torch.value_or(Software().torch) < Version{2, 0};
   return one_by_one || request.cpu_offload.value_or(false) ? OptimizerImplementation::kSingle
                                                            : OptimizerImplementation::kForeach;
 }
@@ -140,54 +123,39 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
           ? *request.gradient_accumulation
           : *request.global_batch_size / (training.micro_batch_size * data);
   training.global_batch_size = training.micro_batch_size * training.gradient_accumulation * data;
+  const FrameworkTraits& traits = TraitsOf(*request.framework);
+  const FrameworkStyle& style = StyleOf(*request.framework);
   const DataType kept = ComputeType(training.precision);
   training.parameter_dtype = ParameterType(request);
   const OptimizerStates states = OptimizerStatesOf(request);
   training.master_weights = states.master_weights;
   training.optimizer_state_dtype = states.type;
-  training.gradient_dtype = request.gradient_dtype.value_or(training.parameter_dtype);
-  training.reduce_dtype = request.reduce_dtype.value_or(training.parameter_dtype);
-  if (IsFsdp(*request.framework)) {
-    // FSDP casts what it has reduced to the type of the sharded parameters.
-    training.gradient_dtype = training.parameter_dtype;
-    training.reduce_dtype = request.reduce_dtype.value_or(kept);
-  } else if (request.framework == Framework::kMegatron) {
-    // megatron/training/arguments.py: --bf16 turns accumulate_allreduce_grads_in_fp32 on.
-    training.gradient_dtype = request.gradient_dtype.value_or(
-        training.parameter_dtype == DataType::kBf16 ? DataType::kFp32 : training.parameter_dtype);
-    training.reduce_dtype = training.gradient_dtype;
-  } else if (request.framework == Framework::kNanotron) {
-    training.gradient_dtype = training.reduce_dtype = DataType::kFp32;
-  }
+  PolicyOf(*request.framework).SetGradientTypes(request, training);
   training.optimizer_implementation = OptimizerImplementationOf(request);
   training.recompute_modules = request.recompute_modules.value_or(model::RecomputedModules());
   training.checkpointed_blocks = request.checkpointed_blocks.value_or(model::Share());
   training.blocks_per_checkpoint = request.blocks_per_checkpoint.value_or(1);
   training.checkpoint_early_stop =
       request.checkpoint_early_stop.value_or(StopsRecomputationEarly(request));
-  training.loss =
-      request.loss.value_or(training.compile                            ? model::Loss::kFused
-                            : TraitsOf(*request.framework).apex_kernels ? model::Loss::kInPlace
-                                                                        : model::Loss::kEager);
+  training.loss = request.loss.value_or(training.compile      ? model::Loss::kFused
+                                        : traits.apex_kernels ? model::Loss::kInPlace
+                                                              : model::Loss::kEager);
   training.attention = request.attention.value_or(DefaultAttention(request));
   training.norm = request.norm.value_or(DefaultNorm(request, training.compile));
   training.rotary = request.rotary.value_or(DefaultRotary(request, training.compile));
   // megatron/training/arguments.py: bias_swiglu_fusion is on.
-  training.activation_function = request.activation_function.value_or(
-      training.compile                            ? model::Implementation::kCompiled
-      : TraitsOf(*request.framework).apex_kernels ? model::Implementation::kFused
-                                                  : model::Implementation::kEager);
+  training.activation_function =
+      request.activation_function.value_or(training.compile      ? model::Implementation::kCompiled
+                                           : traits.apex_kernels ? model::Implementation::kFused
+                                                                 : model::Implementation::kEager);
   // Code that turns queries and keys operation by operation also copies keys and values for every
   // head, though PyTorch's scaled_dot_product_attention could do without since 2.5 (enable_gqa):
   // torchtitan/models/llama3 (repeat_kv), transformers/models/llama (repeat_kv).
-  training.fp8_scaling = request.fp8_scaling.value_or(request.framework == Framework::kFsdp2
-                                                          ? model::Fp8Scaling::kTorchao
-                                                          : model::Fp8Scaling::kDelayed);
   training.repeat_kv = request.repeat_kv.value_or(model::IsUnfused(training.rotary));
+  training.fp8_scaling = request.fp8_scaling.value_or(style.layers.fp8_scaling);
   training.masked_tokens = request.masked_tokens.value_or(0);
   training.document_length = request.document_length.value_or(0);
-  training.autocast =
-      request.framework == Framework::kDdp && SizeOf(training.parameter_dtype) > SizeOf(kept);
+  training.autocast = style.autocast && SizeOf(training.parameter_dtype) > SizeOf(kept);
   training.lora = request.lora.value_or(model::Lora());
   training.lora.frozen_dtype = FrozenType(request);
   training.gradient_clipping = request.gradient_clipping;
@@ -197,78 +165,23 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
   return training;
 }
 
-// megatron/core/distributed/distributed_data_parallel.py: elements of a bucket, for `ranks` ranks
-// that reduce together.
-std::int64_t MegatronBucketElements(std::int64_t ranks) {
-  return std::max<std::int64_t>(40'000'000, 1'000'000 * ranks);
-}
-
-void CompleteBuckets(const Request& request, const Training& training, std::int64_t data,
-                     DataParallel& data_parallel) {
-  const Bytes* given = request.bucket_size ? std::get_if<Bytes>(&*request.bucket_size) : nullptr;
-  if (data_parallel.framework == Framework::kReference) {
-    if (given != nullptr) {
-      data_parallel.bucket_size = *given;
-    } else if (data_parallel.overlap && data_parallel.zero_stage <= 2) {
-      data_parallel.bucket_size = kDefaultBucket;
-    }
-    data_parallel.first_bucket_size =
-        request.first_bucket_size ? request.first_bucket_size : data_parallel.bucket_size;
-  } else if (data_parallel.framework == Framework::kDdp) {
-    data_parallel.bucket_size = given != nullptr ? *given : kDefaultBucket;
-    // torch/nn/parallel/distributed.py: since 2.0 a bucket_cap_mb that the user gives is the limit
-    // of the first bucket too; before, the first bucket always had the small limit.
-    const bool cap_holds_for_first =
-        given != nullptr && request.torch.value_or(Software().torch) >= Version{2, 0};
-    data_parallel.first_bucket_size = request.first_bucket_size.value_or(
-        cap_holds_for_first ? *data_parallel.bucket_size : kDdpFirstBucket);
-  } else if (data_parallel.framework == Framework::kNanotron && data_parallel.zero_stage == 0) {
-    // nanotron/config/config.py: ddp_bucket_cap_mb = 25, which DDP is always given.
-    data_parallel.bucket_size = given != nullptr ? *given : kDefaultBucket;
-    data_parallel.first_bucket_size = request.torch.value_or(Software().torch) >= Version{2, 0}
-                                          ? *data_parallel.bucket_size
-                                          : kDdpFirstBucket;
-  } else if (data_parallel.framework == Framework::kMegatron && data_parallel.overlap) {
-    data_parallel.bucket_size =
-        given != nullptr ? *given
-                         : BytesOf(MegatronBucketElements(data * request.context.value_or(1)),
-                                   training.gradient_dtype);
-  }
-}
-
-// Defaults of torch.distributed.fsdp.FullyShardedDataParallel: BACKWARD_PRE since 2.0
-// (pytorch/pytorch pull request 88428), limit_all_gathers since 2.1 (104900).
-void CompleteFsdp1(const Request& request, DataParallel& data_parallel) {
-  const Version torch = request.torch.value_or(Software().torch);
-  data_parallel.backward_prefetch = request.backward_prefetch.value_or(
-      torch >= Version{2, 0} ? BackwardPrefetch::kPre : BackwardPrefetch::kNone);
-  data_parallel.limit_all_gathers = request.limit_all_gathers.value_or(torch >= Version{2, 1});
-}
-
 DataParallel CompleteDataParallel(const Request& request, const Training& training,
                                   std::int64_t data) {
   DataParallel data_parallel;
   data_parallel.zero_stage = *request.zero_stage;
   data_parallel.framework = *request.framework;
   for (const DataParallelSetting& setting : DataParallelSettings()) {
-    setting.ApplyGiven(request, data_parallel);
+    if (setting.uses.HasEffect(data_parallel.framework, data_parallel.zero_stage)) {
+      setting.ApplyGiven(request, data_parallel);
+    }
   }
   // Below: defaults that depend on more than the setting, and notations of their own.
-  // DeepSpeed overlaps by default at stage 3 alone (deepspeed/runtime/zero/config.py).
-  const bool deepspeed = data_parallel.framework == Framework::kDeepSpeed;
-  data_parallel.overlap = request.overlap.value_or(!deepspeed || data_parallel.zero_stage == 3);
-  if (deepspeed) data_parallel.deepspeed = Complete(request.deepspeed.value_or(DeepSpeedRequest()));
-  CompleteBuckets(request, training, data, data_parallel);
-  // FSDP without resharding is what ZeRO calls stage 2: parameters stay whole for the step.
-  const bool keeps_whole = IsFsdp(data_parallel.framework) && request.zero_stage == 2;
-  // torchtitan/distributed/fsdp.py: in a pipeline parameters stay between micro-batches by default,
-  // and torch.distributed.pipelining reduces gradients once a step (stage.py, _post_backward).
-  const bool in_fsdp2_pipeline =
-      data_parallel.framework == Framework::kFsdp2 && request.pipeline.value_or(1) > 1;
-  data_parallel.reshard_after_forward = request.reshard_after_forward.value_or(
-      ReshardAfterForward(!keeps_whole && !in_fsdp2_pipeline));
-  data_parallel.accumulate_unsharded = data_parallel.accumulate_unsharded || in_fsdp2_pipeline;
+  data_parallel.overlap = request.overlap.value_or(true);
+  data_parallel.reshard_after_forward =
+      request.reshard_after_forward.value_or(ReshardAfterForward(true));
   data_parallel.shard_group_size = request.shard_group_size.value_or(data);
+  data_parallel.powersgd = Complete(request.powersgd.value_or(PowerSgdRequest()));
+  PolicyOf(data_parallel.framework).SetDefaults(request, training, data, data_parallel);
   // Shards over one rank are no shards, and shards over the whole group are the shards that there
   // are (torch/distributed/fsdp/_fully_shard/_fsdp_init.py).
   if (const auto* ranks = std::get_if<std::int64_t>(&data_parallel.reshard_after_forward)) {
@@ -278,25 +191,6 @@ DataParallel CompleteDataParallel(const Request& request, const Training& traini
       data_parallel.reshard_after_forward = false;
     }
   }
-  data_parallel.overlap_param_gather = data_parallel.framework == Framework::kMegatron &&
-                                       data_parallel.zero_stage == 1 &&
-                                       request.overlap_param_gather.value_or(data_parallel.overlap);
-  const bool gathers = data_parallel.overlap_param_gather && ScheduleOf(request).virtual_stages > 1;
-  data_parallel.align_grad_reduce = request.align_grad_reduce.value_or(true);
-  data_parallel.align_param_gather = gathers && request.align_param_gather.value_or(true);
-  data_parallel.overlap_param_gather_with_optimizer_step =
-      gathers && request.overlap_param_gather_with_optimizer_step.value_or(false);
-  data_parallel.overlap_p2p_comm =
-      data_parallel.framework == Framework::kMegatron && request.pipeline.value_or(1) > 1 &&
-      request.overlap_p2p_comm.value_or(ScheduleOf(request).virtual_stages > 1);
-  data_parallel.scatter_gather_tensors_in_pipeline =
-      request.scatter_gather_tensors_in_pipeline.value_or(false) &&
-      request.pipeline.value_or(1) > 1 && request.tensor.value_or(1) > 1 &&
-      !request.sequence_parallel.value_or(false);
-  data_parallel.copy_main_gradients = request.copy_main_gradients.value_or(
-      data_parallel.framework != Framework::kMegatron || !IsPrecisionAware(training));
-  data_parallel.powersgd = Complete(request.powersgd.value_or(PowerSgdRequest()));
-  CompleteFsdp1(request, data_parallel);
   return data_parallel;
 }
 
@@ -315,12 +209,17 @@ RequestedSchedule ScheduleOf(const Request& request) {
   }
   const bool pipeline = request.pipeline.value_or(1) > 1;
   schedule.virtual_stages = pipeline ? request.virtual_stages.value_or(chunks) : 1;
+  if (schedule.named != nullptr) {
+    schedule.splits_backward = schedule.named->splits_backward;
+  } else if (request.listed_schedule != nullptr) {
+    schedule.splits_backward = parallel::SplitsBackward(*request.listed_schedule);
+  }
   return schedule;
 }
 
 std::int64_t MicroBatchGroupOf(const Request& request, std::int64_t micro_batches) {
   const std::int64_t stages = request.pipeline.value_or(1);
-  if (request.framework == Framework::kFsdp2) {
+  if (request.framework && StyleOf(*request.framework).engine == PipelineEngine::kTorch) {
     return std::max<std::int64_t>(
         1, micro_batches / std::max<std::int64_t>(1, micro_batches / stages));
   }
@@ -350,12 +249,14 @@ std::vector<std::int64_t> StagesOfEqualWeights(const ModelBlocks& model, std::in
 std::vector<std::int64_t> StageLayersOf(const Request& request, const ModelBlocks& model,
                                         std::int64_t chunks) {
   if (request.stage_layers) return *request.stage_layers;
-  if (request.framework == Framework::kNanotron && model.of_block > 0) {
+  const StageSplit split =
+      request.framework ? StyleOf(*request.framework).stage_split : StageSplit::kEqual;
+  if (split == StageSplit::kByWeights && model.of_block > 0) {
     return StagesOfEqualWeights(model, chunks);
   }
   // torchtitan/distributed/pipeline_parallel.py (generate_llm_fqn_per_model_part): the embedding
   // counts as a block, norm and head as one, and what is left over goes to the first chunks.
-  const bool torchtitan = request.framework == Framework::kFsdp2;
+  const bool torchtitan = split == StageSplit::kWithEnds;
   const bool ends = torchtitan && model.has_ends;
   const int embedding = request.account_for_embedding_in_pipeline_split.value_or(ends) ? 1 : 0;
   const int head = request.account_for_loss_in_pipeline_split.value_or(ends) ? 1 : 0;
@@ -378,15 +279,17 @@ std::optional<std::int64_t> DataDegree(const Request& request,
 }
 
 model::ContextMethod ContextMethodOf(const Request& request) {
-  return request.context_method.value_or(request.framework == Framework::kFsdp2
-                                             ? model::ContextMethod::kAllGather
-                                             : model::ContextMethod::kRing);
+  if (request.context_method || !request.framework) {
+    return request.context_method.value_or(LayerStyle().context_method);
+  }
+  return StyleOf(*request.framework).layers.context_method;
 }
 
 // megatron/training/arguments.py: expert_tensor_parallel_size is tensor_model_parallel_size, where
 // it is not given. Other frameworks do not divide experts.
 std::int64_t ExpertTensorOf(const Request& request, bool mixture) {
-  const bool divides = mixture && request.framework == Framework::kMegatron;
+  const bool divides =
+      mixture && request.framework && StyleOf(*request.framework).layers.divides_experts;
   return request.expert_tensor.value_or(divides ? request.tensor.value_or(1) : 1);
 }
 
@@ -402,22 +305,20 @@ std::int64_t ExpertNeighbours(const Request& request, std::int64_t parts) {
   return std::gcd(ranks, std::max<std::int64_t>(*request.node_devices / parts, 1));
 }
 
-// What the framework's recipes have. torchtitan: torchtitan/models/common/moe; Megatron-Core:
-// NVIDIA's guide to mixtures (megatron/core/transformer/moe/README.md), which asks for fused
-// routers and permutations and grouped products.
 Mixture CompleteMixture(const Request& request, const ModelBlocks& model, std::int64_t near) {
-  const bool megatron = request.framework == Framework::kMegatron;
-  const bool textbook = TraitsOf(*request.framework).textbook;
+  const LayerStyle& style = StyleOf(*request.framework).layers;
   Mixture mixture;
-  mixture.products = megatron ? model::ExpertProducts::kStreams : model::ExpertProducts::kGrouped;
-  mixture.fused_router = mixture.fused_permutation = megatron || textbook;
-  if (request.framework == Framework::kFsdp2) mixture.router_dtype = DataType::kFp32;
+  mixture.products = style.expert_products;
+  mixture.fused_router = style.fused_router;
+  mixture.fused_permutation = style.fused_permutation;
+  if (style.fp32_router) mixture.router_dtype = DataType::kFp32;
   for (const MixtureSetting& setting : MixtureSettings()) setting.ApplyGiven(request, mixture);
   mixture.imbalance = request.imbalance.value_or(1);
   const std::int64_t nodes = request.expert.value_or(1) / near;
   if (!request.node_limit && model.expert_groups == nodes) {
     mixture.node_limit = model.groups_per_token;
   }
+  if (mixture.node_limit >= nodes) mixture.node_limit = 0;  // all are open
   mixture.capacity_factor = request.capacity_factor;
   return mixture;
 }
@@ -456,20 +357,19 @@ Plan Complete(const Request& request, std::int64_t devices, const ModelBlocks& m
       plan.parallelism.microbatch_group_size_per_vp_stage =
           MicroBatchGroupOf(request, plan.training.gradient_accumulation);
     }
-    plan.parallelism.splits_backward = schedule.named != nullptr
-                                           ? schedule.named->splits_backward
-                                           : parallel::SplitsBackward(*request.listed_schedule);
+    plan.parallelism.splits_backward = schedule.splits_backward;
     plan.parallelism.stage_layers = StageLayersOf(request, model, chunks);
   }
   plan.mixture = CompleteMixture(request, model, plan.parallelism.expert_near);
   plan.data_parallel = CompleteDataParallel(request, plan.training, *data);
-  plan.software = {
-      request.torch.value_or(Software().torch), request.nccl.value_or(Software().nccl),
-      request.driver.value_or(Software().driver), request.expandable_segments.value_or(false),
-      request.cuda_device_max_connections.value_or(request.framework == Framework::kMegatron &&
-                                                           !plan.mixture.overlap_communication
-                                                       ? 1
-                                                       : Software().cuda_device_max_connections)};
+  // Combined 1F1B needs several.
+  const std::int64_t connections =
+      plan.mixture.overlap_communication ? 0 : StyleOf(*request.framework).connections;
+  plan.software = {request.torch.value_or(Software().torch), request.nccl.value_or(Software().nccl),
+                   request.driver.value_or(Software().driver),
+                   request.expandable_segments.value_or(false),
+                   request.cuda_device_max_connections.value_or(
+                       connections > 0 ? connections : Software().cuda_device_max_connections)};
   return plan;
 }
 

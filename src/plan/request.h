@@ -32,6 +32,7 @@ struct RequestedSchedule {
   std::string name;
   const parallel::NamedSchedule* named = nullptr;  // nullptr: a file lists it
   std::int64_t virtual_stages = 1;                 // chunks a stage
+  bool splits_backward = false;                    // into gradients of inputs and of weights
 };
 RequestedSchedule ScheduleOf(const Request& request);
 

@@ -18,7 +18,7 @@ class ShardingRules : public Rules {
   void CheckBuckets() {
     if (!request_.bucket_size || std::holds_alternative<Bytes>(*request_.bucket_size)) return;
     if (!request_.framework || !request_.zero_stage) return;
-    if (Is(Framework::kReference) && request_.zero_stage == 3) return;
+    if (TraitsOf(*request_.framework).textbook && request_.zero_stage == 3) return;
     if (!Has(*request_.framework, "bucket_size")) return;  // already said
     Add("data_parallel.bucket_size", "plan.bucket",
         fmt::format("a bucket per unit belongs to stage 3 of reference, not to stage {} of {}",
@@ -41,15 +41,15 @@ class ShardingRules : public Rules {
     const bool* whether = std::get_if<bool>(&*request_.reshard_after_forward);
     const bool reshards =
         whether != nullptr ? *whether : std::get<std::int64_t>(*request_.reshard_after_forward) > 1;
-    if (Is(Framework::kFsdp2) && request_.zero_stage == 2 && reshards) {
+    if (IsFsdp(*request_.framework) && request_.zero_stage == 2 && reshards) {
       const std::string value =
           whether != nullptr
               ? "true"
               : fmt::format("{}", std::get<std::int64_t>(*request_.reshard_after_forward));
       Add("data_parallel.reshard_after_forward", "plan.reshard",
-          fmt::format("stage 2 of fsdp2 keeps parameters whole after forward, zero_stage is 2 and "
+          fmt::format("stage 2 of {} keeps parameters whole after forward, zero_stage is 2 and "
                       "reshard_after_forward is {}",
-                      value),
+                      plan::Name(*request_.framework), value),
           "write zero_stage: 3, or reshard_after_forward: false");
       return;
     }
@@ -77,35 +77,6 @@ class ShardingRules : public Rules {
                     *request_.tensor, ranks),
         "write reshard_after_forward: true or false, or parallelism.tensor: 1");
   }
-
-  // A hook that casts makes nothing smaller than it is; PowerSGD multiplies matrices in their own
-  // type and needs two steps before its first (torch's PowerSGDState refuses less).
-  void CheckCommHook() {
-    if (!Is(Framework::kDdp)) return;
-    const CommHook hook = request_.comm_hook.value_or(CommHook::kNone);
-    if (request_.powersgd && hook != CommHook::kPowerSgd) {
-      Add("data_parallel.powersgd", "plan.comm-hook",
-          fmt::format("powersgd is given, and comm_hook is {}", plan::Name(hook)),
-          "write comm_hook: powerSGD, or remove powersgd");
-    }
-    std::optional<DataType> gradients = request_.parameter_dtype;
-    if (!gradients && request_.precision) gradients = ComputeType(*request_.precision);
-    const bool casts = hook == CommHook::kFp16Compress || hook == CommHook::kBf16Compress;
-    if (casts && gradients && SizeOf(*gradients) <= 2) {
-      Add("data_parallel.comm_hook", "plan.comm-hook",
-          fmt::format("{} halves gradients in fp32, and ddp's are in parameter_dtype {}",
-                      plan::Name(hook), Name(*gradients)),
-          "write parameter_dtype: fp32, or comm_hook: none");
-    }
-    if (hook != CommHook::kPowerSgd) return;
-    if (request_.powersgd && request_.powersgd->start_iteration.value_or(2) < 2) {
-      Add("data_parallel.powersgd.start_powerSGD_iter", "plan.comm-hook",
-          fmt::format(
-              "PowerSGD begins after DDP has rebuilt its buckets, start_powerSGD_iter is {}",
-              *request_.powersgd->start_iteration),
-          "use at least 2");
-    }
-  }
 };
 
 }  // namespace
@@ -115,7 +86,6 @@ void CheckSharding(const Request& request, const Facts& facts, std::vector<Viola
   rules.CheckBuckets();
   rules.CheckShards();
   rules.CheckReshard();
-  rules.CheckCommHook();
 }
 
 }  // namespace stepcast::plan

@@ -18,6 +18,7 @@
 #include "src/lowering/parameter_share.h"
 #include "src/lowering/pipeline_stage.h"
 #include "src/model/model.h"
+#include "src/plan/framework_style.h"
 #include "src/plan/pipeline.h"
 #include "src/planner/pipeline_bounds.h"
 #include "src/planner/program_bounds.h"
@@ -27,7 +28,6 @@
 namespace stepcast::planner {
 namespace {
 
-using plan::Framework;
 using scenario::Scenario;
 
 // The model's part of one micro-batch on one rank.
@@ -59,7 +59,7 @@ struct WorkSettings {
   plan::Training training;
   plan::Parallelism parallelism;
   plan::Software software;
-  Framework framework = Framework::kReference;
+  plan::Framework framework{};
   friend bool operator==(const WorkSettings&, const WorkSettings&) = default;
 };
 
@@ -195,7 +195,8 @@ Bytes FullGradients(const Scenario& scenario, std::int64_t parameters) {
   const plan::DataParallel& plan = scenario.plan.data_parallel;
   const plan::Training& training = scenario.plan.training;
   if (plan.zero_stage > 1 || plan::IsFsdp(plan.framework)) return {};
-  if (plan.framework == Framework::kDeepSpeed && plan.zero_stage == 1) return {};
+  const plan::GradientStore store = plan::StyleOf(plan.framework).gradients;
+  if (store == plan::GradientStore::kPartitions && plan.zero_stage == 1) return {};
   const DataType type = plan::TraitsOf(plan.framework).textbook
                             ? plan::WrittenGradientType(training)
                             : training.gradient_dtype;
@@ -281,12 +282,10 @@ Result<Bound> Bounds::OfKernels(const Scenario& scenario) {
   const std::int64_t count = scenario.plan.training.gradient_accumulation;
   Bound bound;
   bound.step_time = micro_batch.kernels * count;
-  // Megatron's gradients have memory of their own from the start. DeepSpeed's stage 0 accumulates
-  // in another way; two micro-batches tell nothing of it.
-  const Framework framework = scenario.plan.data_parallel.framework;
-  const bool keeps =
-      framework == Framework::kMegatron ||
-      (count > 1 && (framework == Framework::kDdp || framework == Framework::kReference));
+  // Of other accumulators two micro-batches tell nothing.
+  const plan::GradientStore store = plan::StyleOf(scenario.plan.data_parallel.framework).gradients;
+  const bool keeps = store == plan::GradientStore::kMainBuffers ||
+                     (count > 1 && store == plan::GradientStore::kTensors);
   for (const MicroBatch::Stage& stage : micro_batch.stages) {
     bound.memory = std::max(bound.memory, MemoryBeside(scenario, stage, stage.activations, keeps));
   }
@@ -301,8 +300,9 @@ Result<Bound> Bounds::OfPipeline(const Scenario& scenario, Bound bound) {
   const parallel::PipelineSchedule schedule = plan::ScheduleOf(scenario.plan);
   bound.step_time = std::max(bound.step_time, PipelineStepTime(schedule, micro_batch.chunks));
   const std::vector<Bytes> activations = ActivationsInFlight(schedule, micro_batch.chunks);
-  // Before the first backward has ended only Megatron has gradients.
-  const bool keeps = scenario.plan.data_parallel.framework == Framework::kMegatron;
+  // Before the first backward has ended only buffers that are always there hold gradients.
+  const bool keeps = plan::StyleOf(scenario.plan.data_parallel.framework).gradients ==
+                     plan::GradientStore::kMainBuffers;
   for (std::size_t stage = 0; stage < activations.size(); ++stage) {
     bound.memory = std::max(
         bound.memory, MemoryBeside(scenario, micro_batch.stages[stage], activations[stage], keeps));

@@ -13,6 +13,7 @@
 #include "src/model/architecture.h"
 #include "src/model/model.h"
 #include "src/plan/data_parallel_settings.h"
+#include "src/plan/framework_policy.h"
 #include "src/plan/legality.h"
 #include "src/plan/training.h"
 
@@ -22,17 +23,12 @@ namespace {
 using plan::Framework;
 
 std::string Key(std::string_view name) { return fmt::format("data_parallel.{}", name); }
-std::string DeepSpeedKey(std::string_view name) {
-  return fmt::format("data_parallel.deepspeed.{}", name);
-}
 
 SweepAxis Axis(std::string key, const std::vector<std::int64_t>& numbers) {
   SweepAxis axis{std::move(key), {}};
   for (const std::int64_t number : numbers) axis.values.push_back(fmt::format("{}", number));
   return axis;
 }
-
-SweepAxis Switch(std::string key) { return {std::move(key), {"false", "true"}}; }
 
 // The values that the table of settings has for the framework.
 SweepAxis Tried(Framework framework, int stage, std::string_view key) {
@@ -98,106 +94,39 @@ SweepAxis ShardGroups(const Surroundings& around) {
   return axis;
 }
 
-// Only where there may be something to accumulate.
-bool MayAccumulate(const Surroundings& around) {
-  return around.scenario.plan.training.global_batch_size > around.data;
-}
-
-std::vector<SweepAxis> ReferenceAxes(const Surroundings& around, int stage) {
-  std::vector<SweepAxis> axes;
-  if (stage < 3) {
-    axes.push_back(
-        BucketSizes(around, SizeOf(plan::WrittenGradientType(around.scenario.plan.training))));
-  } else {
-    axes.push_back(Tried(Framework::kReference, stage, "prefetch"));
-    axes.push_back(Tried(Framework::kReference, stage, "reshard_after_forward"));
+// Of a setting that the framework's policy names.
+SweepAxis AxisOf(const plan::SearchedSetting& setting, const Surroundings& around,
+                 Framework framework, int stage) {
+  switch (setting.source) {
+    case plan::SearchedSetting::Source::kTable:
+      return Tried(framework, stage, setting.key);
+    case plan::SearchedSetting::Source::kSaid:
+      return {Key(setting.key), setting.values};
+    case plan::SearchedSetting::Source::kBucketSizes:
+      return BucketSizes(around, setting.element_bytes);
+    case plan::SearchedSetting::Source::kShardGroups:
+      return ShardGroups(around);
   }
-  if (stage >= 2 && MayAccumulate(around)) axes.push_back(Switch(Key("accumulate_unsharded")));
-  if (stage >= 1) axes.push_back(ShardGroups(around));
-  return axes;
-}
-
-std::vector<SweepAxis> Fsdp1Axes(const Surroundings& around, int stage) {
-  std::vector<SweepAxis> axes = {Tried(Framework::kFsdp1, stage, "backward_prefetch"),
-                                 Tried(Framework::kFsdp1, stage, "forward_prefetch"),
-                                 Tried(Framework::kFsdp1, stage, "limit_all_gathers")};
-  if (MayAccumulate(around)) axes.push_back(Switch(Key("accumulate_unsharded")));
-  axes.push_back(ShardGroups(around));
-  return axes;
-}
-
-std::vector<SweepAxis> Fsdp2Axes(const Surroundings& around, int stage) {
-  std::vector<SweepAxis> axes = {Tried(Framework::kFsdp2, stage, "prefetch")};
-  if (around.pipeline) {
-    // Gradients are put off there, and no parts of parameters are kept.
-    axes.push_back(ShardGroups(around));
-    return axes;
-  }
-  // Over the ranks of a node that share states. Where layers are divided a rule refuses it.
-  const std::int64_t near = around.data_per_node * around.context;
-  if (stage == 3 && !around.tensor && near > 1 && near < around.data * around.context) {
-    axes.push_back({Key("reshard_after_forward"), {"true", fmt::format("{}", near)}});
-  }
-  if (MayAccumulate(around)) axes.push_back(Switch(Key("accumulate_unsharded")));
-  axes.push_back(ShardGroups(around));
-  return axes;
-}
-
-std::vector<SweepAxis> DeepSpeedAxes(const Surroundings& around, int stage) {
-  if (stage == 0) return {};
-  std::vector<SweepAxis> axes = {
-      Axis(DeepSpeedKey("reduce_bucket_size"), {200'000'000, 500'000'000, 1'000'000'000})};
-  const topology::NodeType* node = around.scenario.cluster->node_type();
-  const bool host = node != nullptr && node->host.has_value();
-  if (host) axes.push_back({DeepSpeedKey("offload_optimizer"), {"none", "cpu"}});
-  if (stage < 3) {
-    axes.push_back(Switch(Key("overlap")));
-    return axes;
-  }
-  axes.push_back(
-      Axis(DeepSpeedKey("stage3_prefetch_bucket_size"), {10'000'000, 50'000'000, 200'000'000}));
-  axes.push_back(Axis(DeepSpeedKey("stage3_param_persistence_threshold"), {100'000, 1'000'000}));
-  if (around.data_per_node > 1 && around.data_per_node < around.data) {
-    axes.push_back(Axis(DeepSpeedKey("zero_hpz_partition_size"), {1, around.data_per_node}));
-  }
-  if (host) axes.push_back({DeepSpeedKey("offload_param"), {"none", "cpu"}});
-  return axes;
-}
-
-std::vector<SweepAxis> MegatronAxes(const Surroundings& around, int stage) {
-  SweepAxis buckets{Key("bucket_size"), {kDefaultValue}};
-  for (const int mib : {25, 50, 100, 200, 400})
-    buckets.values.push_back(fmt::format("{} MiB", mib));
-  std::vector<SweepAxis> axes = {std::move(buckets)};
-  if (stage == 1) {
-    axes.push_back(Tried(Framework::kMegatron, stage, "overlap_param_gather"));
-    axes.push_back(ShardGroups(around));
-  }
-  return axes;
+  return {};
 }
 
 // What depends on model and cluster, and its order: the first plans win ties.
 std::vector<SweepAxis> DerivedAxes(const Surroundings& around, Framework framework, int stage) {
-  switch (framework) {
-    case Framework::kReference:
-      return ReferenceAxes(around, stage);
-    case Framework::kDdp:
-      return {BucketSizes(around, SizeOf(around.scenario.plan.training.gradient_dtype)),
-              Tried(Framework::kDdp, stage, "gradient_as_bucket_view")};
-    case Framework::kFsdp1:
-      return Fsdp1Axes(around, stage);
-    case Framework::kFsdp2:
-      return Fsdp2Axes(around, stage);
-    case Framework::kDeepSpeed:
-      return DeepSpeedAxes(around, stage);
-    case Framework::kMegatron:
-      return MegatronAxes(around, stage);
-    case Framework::kNanotron:
-      if (stage > 0) return {};
-      return {
-          BucketSizes(around, SizeOf(plan::ComputeType(around.scenario.plan.training.precision)))};
+  const plan::Training& training = around.scenario.plan.training;
+  const topology::NodeType* node = around.scenario.cluster->node_type();
+  const plan::SearchFacts facts{.data = around.data,
+                                .data_per_node = around.data_per_node,
+                                .context = around.context,
+                                .tensor = around.tensor,
+                                .pipeline = around.pipeline,
+                                .accumulates = training.global_batch_size > around.data,
+                                .host = node != nullptr && node->host.has_value()};
+  std::vector<SweepAxis> axes;
+  for (const plan::SearchedSetting& setting :
+       plan::PolicyOf(framework).Searched(facts, training, stage)) {
+    axes.push_back(AxisOf(setting, around, framework, stage));
   }
-  return {};
+  return axes;
 }
 
 }  // namespace

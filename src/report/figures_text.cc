@@ -10,6 +10,7 @@
 #include "src/forecast/host_costs.h"
 #include "src/forecast/time_parts.h"
 #include "src/model/parameter_counts.h"
+#include "src/plan/data_parallel_settings.h"
 #include "src/program/program.h"
 #include "src/report/categories.h"
 #include "src/report/number_text.h"
@@ -46,6 +47,7 @@ std::string Reshard(const plan::ReshardAfterForward& reshard) {
 }
 
 // ShardingStrategy's names, and how units are asked for.
+// FullyShardedDataParallel's own words.
 std::string Fsdp1(const plan::Plan& plan) {
   const plan::DataParallel& data = plan.data_parallel;
   const bool hybrid = data.shard_group_size < plan.parallelism.data;
@@ -85,14 +87,13 @@ std::string Plan(const plan::Plan& plan) {
     if (plan.mixture.overlap_communication) text += " beside another micro-batch";
     if (plan.mixture.overlap_shared_experts) text += " beside shared experts";
   }
-  const bool has_units = data.zero_stage == 3 || data.framework == plan::Framework::kFsdp2;
-  if (data.framework == plan::Framework::kFsdp1) {
+  if (plan::HasEffect(data, "backward_prefetch")) {
     text += Fsdp1(plan);
-  } else if (data.framework == plan::Framework::kDeepSpeed) {
+  } else if (plan::HasEffect(data, "deepspeed")) {
     if (data.zero_stage > 0) {
       text += fmt::format(", buckets of {} elements", Grouped(data.deepspeed.reduce_bucket_size));
     }
-  } else if (has_units) {
+  } else if (plan::HasEffect(data, "prefetch")) {
     text += fmt::format(", prefetch {}, {}", data.prefetch, Reshard(data.reshard_after_forward));
   } else if (data.bucket_size.has_value()) {
     text += data.bucket_size == Bytes(0)

@@ -6,6 +6,7 @@
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
+#include "src/base/yaml_text.h"
 
 namespace stepcast::scenario {
 namespace {
@@ -245,6 +246,58 @@ TEST(CanonicalText, DependsOnContentOnly) {
   EXPECT_EQ(canonical("a: 1\nb: [x, 'y']\nc:\n"), "{\"a\": 1, \"b\": [x, \"y\"], \"c\": null}");
   EXPECT_EQ(canonical("{a: 1, b: [x, \"y\"], c: null}"), canonical("a: 1\nb: [x, 'y']\nc:\n"));
   EXPECT_NE(canonical("{a: 1}"), canonical("{a: '1'}"));
+  EXPECT_NE(canonical("[x, y]"), canonical("- x, y"));
+}
+
+std::string CodeOf(const std::string& text) {
+  Diagnostics diagnostics;
+  ParseDocument(text, "f", diagnostics);
+  return diagnostics.empty() ? "" : diagnostics.front().code;
+}
+
+std::string Repeated(std::string_view text, std::size_t size) {
+  std::string repeated;
+  while (repeated.size() < size) repeated += text;
+  return repeated;
+}
+
+// yaml-cpp would keep each of these until it is closed, at hundreds of times its size.
+TEST(ParseDocument, IsBounded) {
+  constexpr std::size_t kMebibyte = 1 << 20;
+  EXPECT_EQ(CodeOf(Repeated("[", 2 * kMebibyte)), "yaml.too-large");
+  EXPECT_EQ(CodeOf("a: [" + Repeated("1, ", 2 * kMebibyte) + "1]"), "yaml.too-large");
+  EXPECT_EQ(CodeOf("a: '" + Repeated("x", 2 * kMebibyte) + "'"), "yaml.too-large");
+  EXPECT_EQ(CodeOf("a: [" + Repeated("1, ", kMebibyte / 2) + "1]"), "");
+  // Values, not bytes: as lines they may be many, but not any number.
+  EXPECT_EQ(CodeOf("a:\n" + Repeated("- 1\n", 2 * kMebibyte)), "");
+  EXPECT_EQ(CodeOf("a:\n" + Repeated("- 1\n", 5 * kMebibyte)), "yaml.too-large");
+}
+
+TEST(ParseDocument, StopsAfterAHundredMistakes) {
+  Diagnostics diagnostics;
+  EXPECT_FALSE(ParseDocument(Repeated("a: 1\n", 10'000), "f", diagnostics).has_value());
+  EXPECT_EQ(diagnostics.size(), 100u);
+}
+
+// Whatever the text: as a value, in a list and as a key.
+TEST(YamlScalar, ReadsBack) {
+  for (const char* text :
+       {"",     "null", "~",   "-",   "- a",    "-1",         "---",    "...",    "... a",
+        "a: b", "a #b", "#",   "&a",  "*a",     "!a",         "|",      ">",      "%a",
+        "@",    "`",    "? a", " a ", "a\nb\t", "\"'\\",      "[a, b]", "{a: b}", "a,b",
+        "a:",   "a  b", "1e9", "./a", "<<",     "gr\xC3\xB6", "=",      "true",   "-.5"}) {
+    const std::string scalar = YamlScalar(text);
+    Diagnostics diagnostics;
+    const auto root =
+        ParseDocument("k: " + scalar + "\nlist: [" + scalar + ", 1]\nkeys:\n  " + scalar + ": 1\n",
+                      "f", diagnostics);
+    ASSERT_TRUE(root && diagnostics.empty()) << scalar << "\n" << Format(diagnostics);
+    const auto& entries = root->tree()->entries;
+    ASSERT_EQ(entries.size(), 3u) << scalar;
+    EXPECT_EQ(entries[0].value->scalar, text);
+    EXPECT_EQ(entries[1].value->items.front()->scalar, text);
+    EXPECT_EQ(entries[2].value->entries.front().key, text);
+  }
 }
 
 }  // namespace

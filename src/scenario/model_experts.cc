@@ -21,6 +21,7 @@ constexpr std::string_view kKeysOfExperts[] = {"num_experts_per_tok",
                                                "n_group",
                                                "topk_group",
                                                "balancing_bias",
+                                               "shared_expert_gate",
                                                "router_bias",
                                                "experts_bias"};
 
@@ -66,6 +67,7 @@ void ReadExperts(MappingReader& reader, model::Architecture& a) {
   experts.groups = integer("n_group", 1, experts.groups);
   experts.groups_per_token = integer("topk_group", 1, experts.groups_per_token);
   experts.balancing_bias = boolean("balancing_bias", experts.balancing_bias);
+  experts.shared_gate = boolean("shared_expert_gate", experts.shared_gate);
   experts.router_bias = boolean("router_bias", experts.router_bias);
   experts.bias = boolean("experts_bias", experts.bias);
 }

@@ -104,25 +104,22 @@ void CheckConstants(MappingReader& reader, const Architecture& architecture) {
 }
 
 Family ReadFamily(MappingReader& reader) {
-  const auto family = reader.ReadWord<Family>("family", Need::kRequired,
-                                              {{"gpt2", Family::kGpt2},
-                                               {"llama", Family::kLlama},
-                                               {"mistral", Family::kMistral},
-                                               {"mixtral", Family::kMixtral},
-                                               {"qwen2", Family::kQwen2},
-                                               {"qwen3", Family::kQwen3},
-                                               {"deepseek", Family::kDeepseek},
-                                               {"gpt_oss", Family::kGptOss},
-                                               {"gemma2", Family::kGemma2},
-                                               {"gemma3", Family::kGemma3},
-                                               {"phi3", Family::kPhi3},
-                                               {"olmo2", Family::kOlmo2},
-                                               {"glm4_moe", Family::kGlm4Moe},
-                                               {"llama4", Family::kLlama4},
-                                               {"mpt", Family::kMpt},
-                                               {"nemotron", Family::kNemotron},
-                                               {"bert", Family::kBert},
-                                               {"megatron-bert", Family::kMegatronBert}});
+  const auto family = reader.ReadWord<Family>(
+      "family", Need::kRequired,
+      {{"gpt2", Family::kGpt2},         {"llama", Family::kLlama},
+       {"mistral", Family::kMistral},   {"mixtral", Family::kMixtral},
+       {"qwen2", Family::kQwen2},       {"qwen3", Family::kQwen3},
+       {"deepseek", Family::kDeepseek}, {"gpt_oss", Family::kGptOss},
+       {"gemma2", Family::kGemma2},     {"gemma3", Family::kGemma3},
+       {"phi3", Family::kPhi3},         {"olmo2", Family::kOlmo2},
+       {"glm4_moe", Family::kGlm4Moe},  {"llama4", Family::kLlama4},
+       {"gemma", Family::kGemma},       {"glm", Family::kGlm},
+       {"glm4", Family::kGlm4},         {"starcoder2", Family::kStarcoder2},
+       {"olmoe", Family::kOlmoe},       {"gptj", Family::kGptj},
+       {"gpt_neox", Family::kGptNeox},  {"phi", Family::kPhi},
+       {"falcon", Family::kFalcon},     {"cohere", Family::kCohere},
+       {"mpt", Family::kMpt},           {"nemotron", Family::kNemotron},
+       {"bert", Family::kBert},         {"megatron-bert", Family::kMegatronBert}});
   if (family) return *family;
   for (const YamlNode::Entry& entry : reader.node().tree()->entries) {
     if (entry.key != "family") continue;
@@ -211,6 +208,9 @@ Architecture ReadArchitecture(MappingReader& reader, Family family) {
           .value_or(a.token_types);
   a.next_sentence = boolean("next_sentence", a.next_sentence);
   a.tie_embeddings = boolean("tie_word_embeddings", a.tie_embeddings);
+  a.head_bias = boolean("lm_head_bias", a.head_bias);
+  a.parallel_residual_norms = reader.ReadInteger("parallel_residual_norms", Need::kOptional, {0, 2})
+                                  .value_or(a.parallel_residual_norms);
   a.qk_norm = boolean("use_qk_norm", a.qk_norm);
   a.attention_bias = boolean("attention_bias", a.attention_bias);
   a.projection_bias = boolean("projection_bias", a.projection_bias);

@@ -11,6 +11,7 @@
 #include "src/model/architecture.h"
 #include "src/model/lora.h"
 #include "src/plan/data_parallel_settings.h"
+#include "src/plan/framework_style.h"
 #include "src/plan/mixture_settings.h"
 #include "src/plan/parallelism_settings.h"
 #include "src/plan/training_settings.h"
@@ -349,11 +350,11 @@ Resolved Resolve(const Scenario& scenario, const Sources& sources) {
   Mapping software{{"torch", VersionText(plan.software.torch)},
                    {"nccl", VersionText(plan.software.nccl)},
                    {"driver", VersionText(plan.software.driver)}};
-  if (!plan::TraitsOf(plan.data_parallel.framework).textbook) {
+  const plan::Framework framework = plan.data_parallel.framework;
+  if (!plan::TraitsOf(framework).textbook) {
     software.emplace_back("expandable_segments", Boolean(plan.software.expandable_segments));
   }
-  if (plan.data_parallel.framework == plan::Framework::kMegatron &&
-      plan.software.cuda_device_max_connections != 1) {
+  if (plan::StyleOf(framework).connections > 0 && plan.software.cuda_device_max_connections != 1) {
     software.emplace_back("cuda_device_max_connections",
                           Integer(plan.software.cuda_device_max_connections));
   }

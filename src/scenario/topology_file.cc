@@ -231,6 +231,23 @@ std::optional<topology::RouteChoice> ReadRouting(MappingReader& reader, const ch
 
 namespace {
 
+void ReadSockets(MappingReader& reader, Fabric& fabric) {
+  auto section = reader.ReadMapping("sockets", Need::kOptional);
+  if (!section) return;
+  if (fabric.transport != Transport::kSockets) {
+    reader.Report("sockets", "topology.no-sockets",
+                  fmt::format("messages of this fabric do not go through sockets: its transport is "
+                              "'{}'",
+                              Name(fabric.transport)),
+                  "write transport: sockets, or leave sockets out");
+  }
+  const topology::Sockets defaults;
+  fabric.sockets.flow = section->ReadBandwidth("flow", Need::kOptional).value_or(defaults.flow);
+  fabric.sockets.per_channel = static_cast<int>(
+      section->ReadInteger("per_channel", Need::kOptional, {1, 64}).value_or(defaults.per_channel));
+  section->Finish();
+}
+
 std::optional<Fabric> ReadFabric(MappingReader& reader, const NodeType& node_type) {
   Fabric fabric;
   const auto kind = reader.ReadWord<FabricKind>("kind", Need::kRequired,
@@ -242,6 +259,7 @@ std::optional<Fabric> ReadFabric(MappingReader& reader, const NodeType& node_typ
   fabric.kind = *kind;
   if (const auto link = ReadLink(reader, "link", Need::kRequired)) fabric.link = *link;
   fabric.transport = ReadTransport(reader, Need::kOptional).value_or(fabric.transport);
+  ReadSockets(reader, fabric);
   fabric.sharp = reader.ReadBoolean("sharp", Need::kOptional).value_or(false);
   const int nics = node_type.Count(topology::DeviceKind::kNic);
   if (*kind != FabricKind::kOneSwitch) {

@@ -266,11 +266,11 @@ TEST(NodeTopology, ANodeMayLimitThePowerOfItsGpus) {
   };
   Diagnostics diagnostics;
   const auto plain = Read(kServer, diagnostics);
-  const auto limited = Read(with("450 W"), diagnostics);
+  const auto limited = Read(with("250 W"), diagnostics);
   ASSERT_TRUE(plain && limited) << Format(diagnostics);
   const auto limit = [](const Topology& topology) { return topology.gpu->power_limit; };
-  EXPECT_EQ(limit(*limited), 450);
-  EXPECT_NE(limit(*plain), 450);
+  EXPECT_EQ(limit(*limited), 250);
+  EXPECT_EQ(limit(*plain), 350);
   for (const char* wrong : {"450", "0 W", "-3 W", "4.5 W", "450 V", "W", "1000000 W"}) {
     EXPECT_EQ(Mistakes(with(wrong)), std::vector<std::string>{"5:16 input.bad-quantity"}) << wrong;
   }
@@ -368,7 +368,31 @@ TEST(NodeTopology, AFabricHasATransport) {
   for (const Transport transport : kTransports) {
     EXPECT_EQ(transport_of(fmt::format(", transport: {}", Name(transport))), transport);
   }
+  EXPECT_EQ(transport_of(", transport: tcp"), Transport::kSockets);  // as it was called before
   EXPECT_EQ(Mistakes(with(", transport: pigeons")).size(), 1U);
+}
+
+TEST(NodeTopology, SocketsSayWhatAConnectionCarries) {
+  const auto with = [](std::string_view more) {
+    return fmt::format(
+        "{}fabric: {{kind: one-switch, link: {{latency: 1 us, bandwidth: 80 Gbps}}{}}}\n", kServer,
+        more);
+  };
+  const auto sockets_of = [&](std::string_view more) {
+    Diagnostics diagnostics;
+    const auto topology = Read(with(more), diagnostics);
+    EXPECT_TRUE(topology.has_value()) << Format(diagnostics);
+    return BuildCluster(*topology, 4, {}, diagnostics)->fabric()->sockets;
+  };
+  EXPECT_EQ(sockets_of(", transport: sockets"), topology::Sockets());
+  const topology::Sockets said =
+      sockets_of(", transport: sockets, sockets: {flow: 8 Gbps, per_channel: 4}");
+  EXPECT_EQ(said.flow, Bandwidth::GigabytesPerSecond(1));
+  EXPECT_EQ(said.per_channel, 4);
+  // Of a fabric with RDMA they say nothing.
+  EXPECT_EQ(Mistakes(with(", sockets: {flow: 8 Gbps}")).size(), 1U);
+  EXPECT_EQ(Mistakes(with(", transport: sockets, sockets: {flow: 0 B/s}")).size(), 1U);
+  EXPECT_EQ(Mistakes(with(", transport: sockets, sockets: {per_channel: 0}")).size(), 1U);
 }
 
 TEST(NodeTopology, ReportsAllMistakesAtOnce) {

@@ -10,7 +10,8 @@ std::optional<Transport> ReadTransport(MappingReader& reader, Need need) {
                                      {Name(kEfa), kEfa},
                                      {Name(kOmniPath), kOmniPath},
                                      {Name(kSlingshot), kSlingshot},
-                                     {Name(kTcp), kTcp}});
+                                     {Name(kSockets), kSockets},
+                                     {"tcp", kSockets}});  // of earlier releases
 }
 
 }  // namespace stepcast::scenario

@@ -117,11 +117,23 @@ struct Routing {
   friend bool operator==(const Routing&, const Routing&) = default;
 };
 
+// TCP connections, over which NCCL sends where there is no RDMA (Transport::kSockets).
+struct Sockets {
+  // What one connection carries. A connection of AWS carries 10 Gbit/s between instances of one
+  // cluster placement group, 5 else ("Amazon EC2 instance network bandwidth", general knowledge).
+  Bandwidth flow = Bandwidth::BytesPerSecond(1'250'000'000);
+  // Connections of a channel to its peer: NCCL_SOCKET_NTHREADS x NCCL_NSOCKS_PERTHREAD, by default
+  // 1 (16 on AWS, 4 on Google's gVNIC: src/transport/net_socket.cc of NVIDIA/nccl).
+  int per_channel = 1;
+  friend bool operator==(const Sockets&, const Sockets&) = default;
+};
+
 // The network between nodes: two tiers at most.
 struct Fabric {
   FabricKind kind = FabricKind::kOneSwitch;
-  LinkSpec link;           // NIC to switch, each direction
+  LinkSpec link;  // NIC to switch, each direction
   Transport transport = Transport::kInfiniband;
+  Sockets sockets{};       // of Transport::kSockets
   int nodes_per_unit = 0;  // rail-optimised: nodes of a scalable unit; fat-tree: nodes below a leaf
   int rails = 0;           // rail-optimised: leaves of a unit; NIC i hangs on leaf i mod rails
   int spines = 0;          // every leaf has one uplink to every spine

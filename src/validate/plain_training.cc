@@ -9,6 +9,7 @@
 #include "src/model/model.h"
 #include "src/parallel/axis.h"
 #include "src/parallel/rank_grid.h"
+#include "src/plan/framework_style.h"
 #include "src/plan/plan.h"
 #include "src/plan/rank_grid.h"
 #include "src/runtime/values/clipping.h"
@@ -21,7 +22,6 @@
 namespace stepcast::validate {
 namespace {
 
-using plan::Framework;
 namespace values = runtime::values;
 
 float Rounded(float value, DataType type) {
@@ -35,31 +35,23 @@ float Rounded(float value, DataType type) {
 DataType TypeRead(const scenario::Scenario& scenario, const model::Layer& layer,
                   const model::Tensor& tensor) {
   const plan::Training& training = scenario.plan.training;
-  switch (scenario.plan.data_parallel.framework) {
-    case Framework::kFsdp1:
-    case Framework::kFsdp2:
-      return plan::ComputeType(training.precision);
-    case Framework::kDdp: {
-      const bool casts = training.parameter_dtype == DataType::kFp32 &&
-                         plan::ComputeType(training.precision) != DataType::kFp32 &&
-                         !scenario.model->is_layer_list() && tensor.shape.size() > 1 &&
-                         layer.kind != model::LayerKind::kEmbedding;
-      return casts ? plan::ComputeType(training.precision) : training.parameter_dtype;
-    }
-    case Framework::kReference: {
-      // A shard group of one rank has nothing to gather.
-      const plan::DataParallel& plan = scenario.plan.data_parallel;
-      const bool gathers = plan.zero_stage == 3 && plan::ShardRanks(scenario.plan) > 1;
-      return gathers ? plan::ComputeType(training.precision) : training.parameter_dtype;
-    }
-    default:
-      return training.parameter_dtype;
-  }
+  const DataType computed = plan::ComputeType(training.precision);
+  const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
+  const bool textbook = plan::TraitsOf(data_parallel.framework).textbook;
+  // In the textbook a shard group of one rank has nothing to gather.
+  const bool gathers =
+      plan::IsFsdp(data_parallel.framework) ||
+      (textbook && data_parallel.zero_stage == 3 && plan::ShardRanks(scenario.plan) > 1);
+  const bool casts = plan::StyleOf(data_parallel.framework).autocast &&
+                     training.parameter_dtype == DataType::kFp32 && computed != DataType::kFp32 &&
+                     !scenario.model->is_layer_list() && tensor.shape.size() > 1 &&
+                     layer.kind != model::LayerKind::kEmbedding;
+  return gathers || casts ? computed : training.parameter_dtype;
 }
 
 // The type in which gradients are when they are clipped: DeepSpeed has cast them up by then.
 DataType TypeClipped(const scenario::Scenario& scenario) {
-  const bool wide = scenario.plan.data_parallel.framework == Framework::kDeepSpeed;
+  const bool wide = plan::StyleOf(scenario.plan.data_parallel.framework).clips_in_fp32;
   return wide ? DataType::kFp32 : scenario.plan.training.gradient_dtype;
 }
 

@@ -133,8 +133,7 @@ const Program kPrograms[] = {
      "megatron.args",
      "megatron",
      {},
-     // What tokens choose; a limit follows from the model's groups.
-     {"experts.imbalance", "experts.node_limit"},
+     {"experts.imbalance"},  // what tokens choose
      {"--seq-length ", "--global-batch-size ", "--micro-batch-size ",
       "--tensor-model-parallel-size ", "--context-parallel-size "}},
     {"DeepSpeed",

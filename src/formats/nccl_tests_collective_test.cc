@@ -1,0 +1,64 @@
+#include "src/formats/nccl_tests_collective.h"
+
+#include <cmath>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "src/base/nccl_tests_convention.h"
+
+namespace stepcast::formats {
+namespace {
+
+using Kinds = std::vector<CollectiveKind>;
+using enum CollectiveKind;
+
+// algbw 100 GB/s, busbw as nccl-tests prints it.
+NcclTestsTraits Traits(bool reduces, bool rooted, CollectiveKind kind, int ranks) {
+  return {.reduces = reduces,
+          .rooted = rooted,
+          .algbw = 100,
+          .busbw = std::round(10'000 * BusFactor(kind, ranks)) / 100};
+}
+
+TEST(DeduceCollective, ByReductionRootAndBusFactor) {
+  for (const int ranks : {2, 3, 8, 16, 64}) {
+    const auto kinds = [&](bool reduces, bool rooted, CollectiveKind kind) {
+      return DeduceCollective(Traits(reduces, rooted, kind, ranks), ranks).kinds;
+    };
+    EXPECT_EQ(kinds(true, false, kAllReduce), Kinds{kAllReduce}) << ranks;
+    EXPECT_EQ(kinds(true, false, kReduceScatter), Kinds{kReduceScatter}) << ranks;
+    EXPECT_EQ(kinds(true, true, kReduce), Kinds{kReduce}) << ranks;
+    EXPECT_EQ(kinds(false, false, kSendRecv), Kinds{kSendRecv}) << ranks;
+    EXPECT_EQ(kinds(false, true, kBroadcast), Kinds{kBroadcast}) << ranks;
+    // These print the same.
+    EXPECT_EQ(kinds(false, false, kAllGather), (Kinds{kAllGather, kAllToAll})) << ranks;
+    EXPECT_EQ(kinds(false, true, kScatter), (Kinds{kScatter, kGather})) << ranks;
+  }
+}
+
+// 441.85 over 235.65 GB/s is 1.875, 2 x 15 / 16.
+TEST(DeduceCollective, TellsTheRanksAsWell) {
+  const DeducedCollective all_reduce =
+      DeduceCollective({.reduces = true, .rooted = false, .algbw = 235.65, .busbw = 441.85}, 0);
+  EXPECT_EQ(all_reduce.kinds, Kinds{kAllReduce});
+  EXPECT_EQ(all_reduce.ranks, 16);
+  // At 1.00 it may be of two ranks, and a reduce-scatter of very many.
+  const auto one = DeduceCollective({.reduces = true, .rooted = false, .algbw = 9, .busbw = 9}, 0);
+  EXPECT_EQ(one.kinds, (Kinds{kAllReduce, kReduceScatter}));
+  EXPECT_EQ(one.ranks, 0);
+  // Two digits do not tell 500 from 510.
+  const auto many =
+      DeduceCollective({.reduces = true, .rooted = false, .algbw = 1.00, .busbw = 1.99}, 0);
+  EXPECT_EQ(many.kinds, Kinds{kAllReduce});
+  EXPECT_EQ(many.ranks, 0);
+}
+
+TEST(DeduceCollective, SaysNothingWithoutColumns) {
+  EXPECT_TRUE(DeduceCollective({}, 8).kinds.empty());
+  // A ratio that no collective has.
+  EXPECT_TRUE(DeduceCollective({.reduces = true, .rooted = false, .algbw = 100, .busbw = 300}, 8)
+                  .kinds.empty());
+}
+
+}  // namespace
+}  // namespace stepcast::formats

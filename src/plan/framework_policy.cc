@@ -1,0 +1,43 @@
+#include "src/plan/framework_policy.h"
+
+#include <cstddef>
+#include <variant>
+
+#include "src/plan/frameworks/ddp.h"
+#include "src/plan/frameworks/deepspeed.h"
+#include "src/plan/frameworks/fsdp1.h"
+#include "src/plan/frameworks/fsdp2.h"
+#include "src/plan/frameworks/megatron.h"
+#include "src/plan/frameworks/nanotron.h"
+#include "src/plan/frameworks/reference.h"
+
+namespace stepcast::plan {
+
+void FrameworkPolicy::SetGradientTypes(const Request& request, Training& training) const {
+  training.gradient_dtype = request.gradient_dtype.value_or(training.parameter_dtype);
+  training.reduce_dtype = request.reduce_dtype.value_or(training.parameter_dtype);
+}
+
+void FrameworkPolicy::SetDefaults(const Request&, const Training&, std::int64_t,
+                                  DataParallel&) const {}
+
+void FrameworkPolicy::Check(const Request&, const Facts&, std::vector<Violation>&) const {}
+
+std::vector<SearchedSetting> FrameworkPolicy::Searched(const SearchFacts&, const Training&,
+                                                       int) const {
+  return {};
+}
+
+const FrameworkPolicy& PolicyOf(Framework framework) {
+  // By Framework.
+  static const FrameworkPolicy* const kPolicies[] = {
+      &ReferencePolicy(), &DdpPolicy(),      &Fsdp1Policy(),   &Fsdp2Policy(),
+      &DeepSpeedPolicy(), &MegatronPolicy(), &NanotronPolicy()};
+  return *kPolicies[static_cast<std::size_t>(framework)];
+}
+
+const Bytes* RequestedBucketSize(const Request& request) {
+  return request.bucket_size ? std::get_if<Bytes>(&*request.bucket_size) : nullptr;
+}
+
+}  // namespace stepcast::plan

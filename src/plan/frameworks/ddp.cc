@@ -1,0 +1,102 @@
+#include "src/plan/frameworks/ddp.h"
+
+#include <optional>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/plan/framework_policy.h"
+#include "src/plan/legality_rules.h"
+
+namespace stepcast::plan {
+namespace {
+
+class DdpRules : public Rules {
+ public:
+  using Rules::Rules;
+
+  void Check() {
+    CheckReducedTypes();
+    CheckCommHook();
+  }
+
+ private:
+  // DDP reduces what was computed; what its communication hooks send is their affair.
+  void CheckReducedTypes() {
+    std::optional<DataType> parameters = request_.parameter_dtype;
+    if (!parameters && request_.precision) parameters = ComputeType(*request_.precision);
+    if (!parameters) return;
+    const std::pair<const char*, std::optional<DataType>> types[] = {
+        {"gradient_dtype", request_.gradient_dtype}, {"reduce_dtype", request_.reduce_dtype}};
+    for (const auto& [key, type] : types) {
+      if (!type || *type == *parameters) continue;
+      Add(fmt::format("training.{}", key), "plan.dtype-not-of-framework",
+          fmt::format("ddp reduces gradients in the parameters' type, parameter_dtype is {} and {} "
+                      "is {}",
+                      Name(*parameters), key, Name(*type)),
+          fmt::format("write {}: {}, or leave it out", key, Name(*parameters)));
+    }
+  }
+
+  // A hook that casts makes nothing smaller than it is; PowerSGD multiplies matrices in their own
+  // type and needs two steps before its first (torch's PowerSGDState refuses less).
+  void CheckCommHook() {
+    const CommHook hook = request_.comm_hook.value_or(CommHook::kNone);
+    if (request_.powersgd && hook != CommHook::kPowerSgd) {
+      Add("data_parallel.powersgd", "plan.comm-hook",
+          fmt::format("powersgd is given, and comm_hook is {}", plan::Name(hook)),
+          "write comm_hook: powerSGD, or remove powersgd");
+    }
+    std::optional<DataType> gradients = request_.parameter_dtype;
+    if (!gradients && request_.precision) gradients = ComputeType(*request_.precision);
+    const bool casts = hook == CommHook::kFp16Compress || hook == CommHook::kBf16Compress;
+    if (casts && gradients && SizeOf(*gradients) <= 2) {
+      Add("data_parallel.comm_hook", "plan.comm-hook",
+          fmt::format("{} halves gradients in fp32, and ddp's are in parameter_dtype {}",
+                      plan::Name(hook), Name(*gradients)),
+          "write parameter_dtype: fp32, or comm_hook: none");
+    }
+    if (hook != CommHook::kPowerSgd) return;
+    if (request_.powersgd && request_.powersgd->start_iteration.value_or(2) < 2) {
+      Add("data_parallel.powersgd.start_powerSGD_iter", "plan.comm-hook",
+          fmt::format(
+              "PowerSGD begins after DDP has rebuilt its buckets, start_powerSGD_iter is {}",
+              *request_.powersgd->start_iteration),
+          "use at least 2");
+    }
+  }
+};
+
+class DdpFramework : public FrameworkPolicy {
+ public:
+  void Check(const Request& request, const Facts& facts,
+             std::vector<Violation>& violations) const override {
+    DdpRules(request, facts, violations).Check();
+  }
+
+  void SetDefaults(const Request& request, const Training&, std::int64_t,
+                   DataParallel& data_parallel) const override {
+    const Bytes* given = RequestedBucketSize(request);
+    data_parallel.bucket_size = given != nullptr ? *given : kDefaultBucket;
+    // torch/nn/parallel/distributed.py: since 2.0 a bucket_cap_mb that the user gives is the limit
+    // of the first bucket too; before, the first bucket always had the small limit.
+    const bool cap_holds_for_first =
+        given != nullptr && request.torch.value_or(Software().torch) >= Version{2, 0};
+    data_parallel.first_bucket_size = request.first_bucket_size.value_or(
+        cap_holds_for_first ? *data_parallel.bucket_size : kDdpFirstBucket);
+  }
+
+  std::vector<SearchedSetting> Searched(const SearchFacts&, const Training& training,
+                                        int) const override {
+    return {SearchedSetting::BucketSizes(training.gradient_dtype),
+            {.key = "gradient_as_bucket_view"}};
+  }
+};
+
+}  // namespace
+
+const FrameworkPolicy& DdpPolicy() {
+  static const DdpFramework kPolicy;
+  return kPolicy;
+}
+
+}  // namespace stepcast::plan

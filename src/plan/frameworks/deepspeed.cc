@@ -1,0 +1,189 @@
+#include "src/plan/frameworks/deepspeed.h"
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "fmt/format.h"
+#include "src/plan/framework_policy.h"
+#include "src/plan/legality_rules.h"
+
+namespace stepcast::plan {
+namespace {
+
+class DeepSpeedRules : public Rules {
+ public:
+  using Rules::Rules;
+
+  void Check() {
+    if (request_.tensor.value_or(1) > 1) CheckTensor();
+    if (request_.pipeline.value_or(1) > 1) CheckPipeline(ScheduleOf(request_));
+    CheckTypes();
+    if (request_.deepspeed) CheckSettings(*request_.deepspeed);
+  }
+
+ private:
+  void CheckTensor() {
+    if (request_.zero_stage.value_or(0) >= 2) {
+      Add("parallelism.tensor", "plan.axis-not-supported-with",
+          fmt::format(
+              "tensor parallelism of deepspeed goes with zero_stage 0 and 1 here, and it is "
+              "{}",
+              *request_.zero_stage),
+          "write zero_stage: 1, or leave tensor at 1");
+    }
+    if (request_.sequence_parallel.value_or(false)) {
+      Add("parallelism.sequence_parallel", "plan.axis-not-of-framework",
+          "Megatron-DeepSpeed's layers have no sequence parallelism over tensor-parallel ranks",
+          "write sequence_parallel: false, or framework: megatron");
+    }
+  }
+
+  // deepspeed/runtime/pipe/engine.py and schedule.py.
+  void CheckPipeline(const RequestedSchedule& schedule) {
+    if (request_.zero_stage.value_or(0) >= 2) {
+      Add("data_parallel.zero_stage", "plan.axis-not-of-framework",
+          fmt::format("ZeRO-2 and ZeRO-3 are incompatible with deepspeed's pipelines, and "
+                      "zero_stage is {}",
+                      *request_.zero_stage),
+          "write zero_stage: 1 or 0, or parallelism.pipeline: 1");
+    }
+    if (schedule.name != "1f1b" || request_.listed_schedule != nullptr) {
+      Add("parallelism.schedule", "plan.schedule-not-of-framework",
+          fmt::format("deepspeed runs 1f1b, and schedule is {}", schedule.name),
+          "leave schedule and virtual_stages out, or write framework: megatron or reference");
+    }
+    if (request_.overlap.value_or(false)) {
+      Add("data_parallel.overlap", "plan.overlap",
+          "deepspeed's pipelines reduce gradients after the last backward, and overlap is true",
+          "write overlap: false, or leave it out");
+    }
+    if (request_.deepspeed && request_.deepspeed->offload_optimizer.value_or(
+                                  OffloadDevice::kNone) != OffloadDevice::kNone) {
+      Add("data_parallel.deepspeed.offload_optimizer", "plan.axis-not-supported-with",
+          "the optimizer of deepspeed's pipelines stays on the device here",
+          "write offload_optimizer: none, or parallelism.pipeline: 1");
+    }
+  }
+
+  // DeepSpeed computes in the type that it keeps, and accumulates in that or, at stages 1 and 3, in
+  // FP32 (deepspeed/runtime/zero/stage_1_and_2.py: what stage 2 adds up are the gradients
+  // themselves).
+  void CheckTypes() {
+    if (!request_.precision) return;
+    const DataType computes = ComputeType(*request_.precision);
+    const auto refuse = [&](const char* key, DataType type, std::string_view rule,
+                            std::string_view allowed) {
+      Add(fmt::format("training.{}", key), "plan.dtype-not-of-framework",
+          fmt::format("deepspeed {}, {} is {}", rule, key, Name(type)),
+          fmt::format("write {}: {}, or leave it out", key, allowed));
+    };
+    if (request_.parameter_dtype && *request_.parameter_dtype != computes) {
+      refuse("parameter_dtype", *request_.parameter_dtype,
+             fmt::format("keeps parameters in the type that it computes in, {}", Name(computes)),
+             Name(computes));
+    }
+    if (!request_.gradient_dtype || *request_.gradient_dtype == computes) return;
+    if (request_.zero_stage == 0 || request_.zero_stage == 2) {
+      refuse("gradient_dtype", *request_.gradient_dtype,
+             fmt::format("adds gradients up in the parameters' type at stages 0 and 2, {}",
+                         Name(computes)),
+             Name(computes));
+    } else if (*request_.gradient_dtype != DataType::kFp32) {
+      refuse("gradient_dtype", *request_.gradient_dtype,
+             "adds gradients up in the parameters' type or in fp32", "fp32");
+    }
+  }
+
+  void CheckSettings(const DeepSpeedRequest& deepspeed) {
+    const std::optional<std::int64_t> data = DataDegree(request_, facts_.devices);
+    if (const auto ranks = deepspeed.hpz_partition_size) {
+      if (*ranks < 1 || (data && *data % *ranks != 0)) {
+        Add("data_parallel.deepspeed.zero_hpz_partition_size", "plan.shard-group",
+            fmt::format("zero_hpz_partition_size {} does not divide data {}", *ranks,
+                        data.value_or(1)),
+            "use a divisor of the data axis, such as the GPUs of a node");
+      }
+    }
+    if (deepspeed.quantized_gradients.value_or(false) && !deepspeed.reduce_scatter.value_or(true)) {
+      Add("data_parallel.deepspeed.zero_quantized_gradients", "plan.quantized-gradients",
+          "zero_quantized_gradients is true and reduce_scatter is false",
+          "leave reduce_scatter out: quantised gradients are exchanged instead of all-reduced");
+    }
+    for (const auto& setting : kDeepSpeedOffload) {
+      const auto device = deepspeed.*setting.given;
+      if (!device || *device == OffloadDevice::kNone) continue;
+      const std::string key = fmt::format("data_parallel.deepspeed.{}", setting.key);
+      const std::string what = fmt::format("{} is {}", setting.key, Name(*device));
+      if (request_.zero_stage && !setting.HasEffect(*request_.zero_stage)) {
+        Add(key, "plan.offload-stage",
+            fmt::format("{}, and zero_stage is {}", what, *request_.zero_stage),
+            fmt::format("write zero_stage: {}, or leave {} out", 3, setting.key));
+      } else if (*device == OffloadDevice::kNvme && request_.zero_stage.value_or(3) != 3) {
+        Add(key, "plan.offload-stage",
+            fmt::format("{}, and zero_stage is {}", what, *request_.zero_stage),
+            "only stage 3 has a way to NVMe; write cpu");
+      }
+      if (facts_.host_memory && !*facts_.host_memory) {
+        Add(key, "plan.no-host-memory",
+            fmt::format("{}, and the cluster's topology does not say what memory its hosts have",
+                        what),
+            "add node.host with memory and memory_bandwidth to the topology");
+      } else if (*device == OffloadDevice::kNvme && facts_.nvme && !*facts_.nvme) {
+        Add(key, "plan.no-nvme",
+            fmt::format("{}, and the cluster's topology does not describe NVMe drives", what),
+            "add node.host.nvme with capacity, read and write to the topology, or write cpu");
+      }
+    }
+  }
+};
+
+class DeepSpeedFramework : public FrameworkPolicy {
+ public:
+  void Check(const Request& request, const Facts& facts,
+             std::vector<Violation>& violations) const override {
+    DeepSpeedRules(request, facts, violations).Check();
+  }
+
+  // DeepSpeed overlaps by default at stage 3 alone (deepspeed/runtime/zero/config.py).
+  void SetDefaults(const Request& request, const Training&, std::int64_t,
+                   DataParallel& data_parallel) const override {
+    data_parallel.overlap = request.overlap.value_or(data_parallel.zero_stage == 3);
+    data_parallel.deepspeed = Complete(request.deepspeed.value_or(DeepSpeedRequest()));
+  }
+
+  std::vector<SearchedSetting> Searched(const SearchFacts& facts, const Training&,
+                                        int stage) const override {
+    if (stage == 0) return {};
+    std::vector<SearchedSetting> settings = {SearchedSetting::Of(
+        "deepspeed.reduce_bucket_size", {"200000000", "500000000", "1000000000"})};
+    if (facts.host) {
+      settings.push_back(SearchedSetting::Of("deepspeed.offload_optimizer", {"none", "cpu"}));
+    }
+    if (stage < 3) {
+      settings.push_back(SearchedSetting::Switch("overlap"));
+      return settings;
+    }
+    settings.push_back(SearchedSetting::Of("deepspeed.stage3_prefetch_bucket_size",
+                                           {"10000000", "50000000", "200000000"}));
+    settings.push_back(
+        SearchedSetting::Of("deepspeed.stage3_param_persistence_threshold", {"100000", "1000000"}));
+    if (facts.data_per_node > 1 && facts.data_per_node < facts.data) {
+      settings.push_back(SearchedSetting::Of("deepspeed.zero_hpz_partition_size",
+                                             {"1", fmt::format("{}", facts.data_per_node)}));
+    }
+    if (facts.host) {
+      settings.push_back(SearchedSetting::Of("deepspeed.offload_param", {"none", "cpu"}));
+    }
+    return settings;
+  }
+};
+
+}  // namespace
+
+const FrameworkPolicy& DeepSpeedPolicy() {
+  static const DeepSpeedFramework kPolicy;
+  return kPolicy;
+}
+
+}  // namespace stepcast::plan

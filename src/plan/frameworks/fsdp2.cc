@@ -1,0 +1,137 @@
+#include "src/plan/frameworks/fsdp2.h"
+
+#include <string>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/parallel/named_schedules.h"
+#include "src/plan/framework_policy.h"
+#include "src/plan/legality_rules.h"
+
+namespace stepcast::plan {
+namespace {
+
+class Fsdp2Rules : public Rules {
+ public:
+  using Rules::Rules;
+
+  void Check() {
+    if (request_.pipeline.value_or(1) > 1) CheckPipeline(*request_.pipeline, ScheduleOf(request_));
+    if (facts_.experts > 0) CheckExperts();
+  }
+
+ private:
+  // torch/distributed/pipelining/{schedules,stage}.py, torchtitan/distributed/pipeline_parallel.py.
+  void CheckPipeline(std::int64_t stages, const RequestedSchedule& schedule) {
+    const parallel::NamedSchedule* named = schedule.named;
+    if (named != nullptr && named->splits_backward && !named->two_copies && named->name != "zb_v" &&
+        named->name != "dualpipe_v") {
+      Add("parallelism.schedule", "plan.schedule-not-of-framework",
+          fmt::format(
+              "torch.distributed.pipelining parts backward in zb_v and dualpipe_v alone, and "
+              "schedule is {}",
+              schedule.name),
+          "write schedule: zb_v or dualpipe_v, or framework: reference");
+    }
+    if (schedule.name == "1f1b" && MicroBatches() && *MicroBatches() < stages) {
+      Add("training.gradient_accumulation", "plan.schedule",
+          fmt::format("PyTorch's 1f1b needs as many micro-batches as stages, {}, and there are {}",
+                      stages, *MicroBatches()),
+          "choose more micro-batches, or schedule: gpipe");
+    }
+    if (facts_.tied_embeddings) {
+      Add("parallelism.pipeline", "plan.tied-across-stages",
+          fmt::format(
+              "torchtitan copies the model for each stage and does not add up the gradients "
+              "of the embedding that the first and the last of {} share",
+              stages),
+          "train a model whose embeddings are not tied, or write framework: megatron");
+    }
+    if (!request_.accumulate_unsharded.value_or(true)) {
+      Add("data_parallel.accumulate_unsharded", "plan.axis-not-of-framework",
+          "torch.distributed.pipelining reduces gradients behind the last micro-batch, and "
+          "accumulate_unsharded is false",
+          "leave it out");
+    }
+    if (request_.cpu_offload.value_or(false)) {
+      Add("data_parallel.cpu_offload", "plan.axis-not-supported-with",
+          "shards of pipelines stay on the device here, and cpu_offload is true",
+          "write cpu_offload: false, or parallelism.pipeline: 1");
+    }
+  }
+
+  void CheckExperts() {
+    const auto refuse = [&](const char* key, std::string message, const char* hint) {
+      Add(key, "plan.experts-not-supported-with", std::move(message), hint);
+    };
+    if (request_.tensor.value_or(1) > 1 && request_.expert.value_or(1) == 1) {
+      Add("parallelism.expert", "plan.experts-not-supported-with",
+          "torchtitan divides every expert among tensor-parallel ranks where experts are not "
+          "shared out, which is not modelled: expert is 1",
+          "write an expert of 2 or more, or tensor: 1");
+    }
+    if (request_.dispatcher && model::SendsTokensOnce(*request_.dispatcher)) {
+      refuse("experts.dispatcher",
+             fmt::format("torchtitan's {} is not modelled", model::Name(*request_.dispatcher)),
+             "write dispatcher: all_to_all, or framework: megatron");
+    }
+    if (request_.dispatcher == model::Dispatcher::kAllGather) {
+      refuse("experts.dispatcher",
+             "torchtitan sends rows by all-to-all, and dispatcher is all_gather",
+             "write dispatcher: all_to_all");
+    }
+  }
+};
+
+class Fsdp2Framework : public FrameworkPolicy {
+ public:
+  void Check(const Request& request, const Facts& facts,
+             std::vector<Violation>& violations) const override {
+    Fsdp2Rules(request, facts, violations).Check();
+  }
+
+  // FSDP casts what it has reduced to the type of the sharded parameters.
+  void SetGradientTypes(const Request& request, Training& training) const override {
+    training.gradient_dtype = training.parameter_dtype;
+    training.reduce_dtype = request.reduce_dtype.value_or(ComputeType(training.precision));
+  }
+
+  // Without resharding it is what ZeRO calls stage 2: parameters stay whole for the step.
+  // torchtitan/distributed/fsdp.py: in a pipeline parameters stay between micro-batches by default,
+  // and torch.distributed.pipelining reduces gradients once a step (stage.py, _post_backward).
+  void SetDefaults(const Request& request, const Training&, std::int64_t,
+                   DataParallel& data_parallel) const override {
+    const bool pipeline = request.pipeline.value_or(1) > 1;
+    data_parallel.reshard_after_forward = request.reshard_after_forward.value_or(
+        ReshardAfterForward(data_parallel.zero_stage == 3 && !pipeline));
+    data_parallel.accumulate_unsharded = data_parallel.accumulate_unsharded || pipeline;
+  }
+
+  std::vector<SearchedSetting> Searched(const SearchFacts& facts, const Training&,
+                                        int stage) const override {
+    std::vector<SearchedSetting> settings = {{.key = "prefetch"}};
+    if (facts.pipeline) {
+      // Gradients are put off there, and no parts of parameters are kept.
+      settings.push_back(SearchedSetting::ShardGroups());
+      return settings;
+    }
+    // Over the ranks of a node that share states. Where layers are divided a rule refuses it.
+    const std::int64_t near = facts.data_per_node * facts.context;
+    if (stage == 3 && !facts.tensor && near > 1 && near < facts.data * facts.context) {
+      settings.push_back(
+          SearchedSetting::Of("reshard_after_forward", {"true", fmt::format("{}", near)}));
+    }
+    if (facts.accumulates) settings.push_back(SearchedSetting::Switch("accumulate_unsharded"));
+    settings.push_back(SearchedSetting::ShardGroups());
+    return settings;
+  }
+};
+
+}  // namespace
+
+const FrameworkPolicy& Fsdp2Policy() {
+  static const Fsdp2Framework kPolicy;
+  return kPolicy;
+}
+
+}  // namespace stepcast::plan

@@ -1,0 +1,201 @@
+#include "src/plan/frameworks/megatron.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "fmt/format.h"
+#include "src/plan/framework_policy.h"
+#include "src/plan/legality_rules.h"
+
+namespace stepcast::plan {
+namespace {
+
+// megatron/core/distributed/distributed_data_parallel.py: elements of a bucket, for `ranks` ranks
+// that reduce together.
+std::int64_t BucketElements(std::int64_t ranks) {
+  return std::max<std::int64_t>(40'000'000, 1'000'000 * ranks);
+}
+
+class MegatronRules : public Rules {
+ public:
+  using Rules::Rules;
+
+  void Check() {
+    CheckTypes();
+    if (request_.overlap_param_gather_with_optimizer_step.value_or(false)) CheckGatherInUpdate();
+    if (request_.pipeline.value_or(1) > 1) CheckPipeline(*request_.pipeline, ScheduleOf(request_));
+    CheckConnections();
+    if (request_.overlap_param_gather.value_or(false) && !request_.overlap.value_or(true)) {
+      Add("data_parallel.overlap_param_gather", "plan.overlap",
+          "megatron gathers parameters in the next forward only where gradients are reduced "
+          "during backward, overlap is false and overlap_param_gather is true",
+          "write overlap: true, or overlap_param_gather: false");
+    }
+  }
+
+ private:
+  // megatron/core/pipeline_parallel/schedules.py, and the versions of p2p_communication.py. Two
+  // neighbours that are one rank would take activations for gradients in a batch.
+  void CheckPipeline(std::int64_t stages, const RequestedSchedule& schedule) {
+    const bool interleaves = schedule.virtual_stages > 1;
+    const bool standard = schedule.name == (interleaves ? kInterleaved : "1f1b");
+    if (!standard || request_.listed_schedule != nullptr) {
+      Add("parallelism.schedule", "plan.schedule-not-of-framework",
+          fmt::format("megatron runs 1f1b, or with virtual_stages interleaved_1f1b, and schedule "
+                      "is {}",
+                      schedule.name),
+          "leave it out, or write framework: reference");
+    }
+    const bool overlaps = request_.overlap_p2p_comm.value_or(interleaves);
+    const auto refuse = [&](const char* key, const char* rule, const char* hint) {
+      Add(fmt::format("data_parallel.{}", key), "plan.overlap", rule, hint);
+    };
+    if (overlaps && !interleaves) {
+      refuse("overlap_p2p_comm",
+             "megatron overlaps messages with virtual stages alone, overlap_p2p_comm is true and "
+             "virtual_stages is 1",
+             "write parallelism.virtual_stages: 2 or more, or leave it out");
+    }
+    if (!overlaps && interleaves && stages == 2) {
+      refuse(
+          "overlap_p2p_comm",
+          "megatron interleaves two stages with overlapping messages alone, and overlap_p2p_comm "
+          "is false",
+          "write parallelism.pipeline: 3 or more, or overlap_p2p_comm: true");
+    }
+    if (overlaps && request_.scatter_gather_tensors_in_pipeline.value_or(false)) {
+      refuse("scatter_gather_tensors_in_pipeline",
+             "versions of megatron that overlap messages send them whole, and "
+             "scatter_gather_tensors_in_pipeline is true",
+             "write overlap_p2p_comm: false, or scatter_gather_tensors_in_pipeline: false");
+    }
+  }
+
+  // megatron/training/arguments.py.
+  void CheckGatherInUpdate() {
+    const auto refuse = [&](const char* rule, const char* hint) {
+      Add("data_parallel.overlap_param_gather_with_optimizer_step", "plan.overlap",
+          fmt::format("{}, and overlap_param_gather_with_optimizer_step is true", rule), hint);
+    };
+    if (ScheduleOf(request_).virtual_stages == 1) {
+      refuse("the first virtual stage is updated before the others, virtual_stages is 1",
+             "write virtual_stages: 2 or more, or leave it out");
+    }
+    if (!request_.overlap_param_gather.value_or(request_.overlap.value_or(true))) {
+      refuse("overlap_param_gather is false", "write overlap_param_gather: true, or leave it out");
+    }
+    if (request_.optimizer_cpu_offload.value_or(false)) {
+      refuse("the host updates all parameters, optimizer_cpu_offload is true",
+             "write optimizer_cpu_offload: false, or leave it out");
+    }
+  }
+
+  // Parameters in the type of the computation, no autocast; main gradients are reduced as they are.
+  void CheckTypes() {
+    if (!request_.precision) return;
+    const DataType kept = ComputeType(*request_.precision);
+    if (request_.parameter_dtype && *request_.parameter_dtype != kept) {
+      Add("training.parameter_dtype", "plan.dtype-not-of-framework",
+          fmt::format("megatron keeps parameters in the type that it computes in, {}, and "
+                      "parameter_dtype is {}",
+                      Name(kept), Name(*request_.parameter_dtype)),
+          fmt::format("write parameter_dtype: {}, or leave it out", Name(kept)));
+    }
+    if (request_.gradient_dtype && *request_.gradient_dtype != kept &&
+        *request_.gradient_dtype != DataType::kFp32) {
+      Add("training.gradient_dtype", "plan.dtype-not-of-framework",
+          fmt::format("megatron's main gradients are fp32 or of the parameters' type, {}, and "
+                      "gradient_dtype is {}",
+                      Name(kept), Name(*request_.gradient_dtype)),
+          fmt::format("write gradient_dtype: fp32 or {}", Name(kept)));
+    }
+    const DataType gradient =
+        request_.gradient_dtype.value_or(kept == DataType::kBf16 ? DataType::kFp32 : kept);
+    if (request_.reduce_dtype && *request_.reduce_dtype != gradient) {
+      Add("training.reduce_dtype", "plan.dtype-not-of-framework",
+          fmt::format("megatron reduces its main gradients as they are, gradient_dtype is {} and "
+                      "reduce_dtype is {}",
+                      Name(gradient), Name(*request_.reduce_dtype)),
+          fmt::format("write reduce_dtype: {}, or leave it out", Name(gradient)));
+    }
+  }
+
+  // megatron/training/arguments.py, validate_args, which leaves the choice where passes run in
+  // turns.
+  void CheckConnections() {
+    constexpr int kBlackwell = 100;
+    if (request_.overlap_communication.value_or(false)) return;
+    if (request_.cuda_device_max_connections.value_or(1) != 1 && facts_.compute_capability > 0 &&
+        facts_.compute_capability < kBlackwell &&
+        request_.tensor.value_or(1) * request_.context.value_or(1) > 1) {
+      Add("software.cuda_device_max_connections", "plan.connections",
+          fmt::format(
+              "megatron divides layers and sequences with 1 connection alone on GPUs before "
+              "Blackwell: {}",
+              *request_.cuda_device_max_connections),
+          "leave it out");
+    }
+  }
+};
+
+class MegatronFramework : public FrameworkPolicy {
+ public:
+  void Check(const Request& request, const Facts& facts,
+             std::vector<Violation>& violations) const override {
+    MegatronRules(request, facts, violations).Check();
+  }
+
+  // megatron/training/arguments.py: --bf16 turns accumulate_allreduce_grads_in_fp32 on.
+  void SetGradientTypes(const Request& request, Training& training) const override {
+    training.gradient_dtype = request.gradient_dtype.value_or(
+        training.parameter_dtype == DataType::kBf16 ? DataType::kFp32 : training.parameter_dtype);
+    training.reduce_dtype = training.gradient_dtype;
+  }
+
+  void SetDefaults(const Request& request, const Training& training, std::int64_t data,
+                   DataParallel& data_parallel) const override {
+    if (data_parallel.overlap) {
+      const Bytes* given = RequestedBucketSize(request);
+      data_parallel.bucket_size = given != nullptr
+                                      ? *given
+                                      : BytesOf(BucketElements(data * request.context.value_or(1)),
+                                                training.gradient_dtype);
+    }
+    const bool pipeline = request.pipeline.value_or(1) > 1;
+    const bool interleaves = ScheduleOf(request).virtual_stages > 1;
+    data_parallel.overlap_param_gather =
+        data_parallel.zero_stage == 1 &&
+        request.overlap_param_gather.value_or(data_parallel.overlap);
+    const bool gathers = data_parallel.overlap_param_gather && interleaves;
+    data_parallel.align_param_gather = gathers && request.align_param_gather.value_or(true);
+    data_parallel.overlap_param_gather_with_optimizer_step =
+        gathers && request.overlap_param_gather_with_optimizer_step.value_or(false);
+    data_parallel.overlap_p2p_comm = pipeline && request.overlap_p2p_comm.value_or(interleaves);
+    data_parallel.scatter_gather_tensors_in_pipeline =
+        request.scatter_gather_tensors_in_pipeline.value_or(false) && pipeline &&
+        request.tensor.value_or(1) > 1 && !request.sequence_parallel.value_or(false);
+    data_parallel.copy_main_gradients =
+        request.copy_main_gradients.value_or(!IsPrecisionAware(training));
+  }
+
+  std::vector<SearchedSetting> Searched(const SearchFacts&, const Training&,
+                                        int stage) const override {
+    std::vector<SearchedSetting> settings = {SearchedSetting::Of(
+        "bucket_size", {kLeftOut, "25 MiB", "50 MiB", "100 MiB", "200 MiB", "400 MiB"})};
+    if (stage == 1) {
+      settings.push_back({.key = "overlap_param_gather"});
+      settings.push_back(SearchedSetting::ShardGroups());
+    }
+    return settings;
+  }
+};
+
+}  // namespace
+
+const FrameworkPolicy& MegatronPolicy() {
+  static const MegatronFramework kPolicy;
+  return kPolicy;
+}
+
+}  // namespace stepcast::plan

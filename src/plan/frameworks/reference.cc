@@ -1,0 +1,86 @@
+#include "src/plan/frameworks/reference.h"
+
+#include "fmt/format.h"
+#include "src/plan/framework_policy.h"
+#include "src/plan/legality_rules.h"
+
+namespace stepcast::plan {
+namespace {
+
+class ReferenceRules : public Rules {
+ public:
+  using Rules::Rules;
+
+  void Check() {
+    if (request_.pipeline.value_or(1) > 1 && request_.zero_stage.value_or(0) >= 2) {
+      CheckPipeline(ScheduleOf(request_));
+    }
+  }
+
+ private:
+  // Gradients or parameters are sharded.
+  void CheckPipeline(const RequestedSchedule& schedule) {
+    if (schedule.virtual_stages > 1) {
+      Add("parallelism.virtual_stages", "plan.axis-not-supported-with",
+          fmt::format("virtual stages go with zero_stage 0 and 1, and it is {}",
+                      *request_.zero_stage),
+          "write virtual_stages: 1, or zero_stage: 1");
+    } else if (schedule.splits_backward) {
+      Add("parallelism.schedule", "plan.axis-not-supported-with",
+          fmt::format("a backward in two passes goes with zero_stage 0 and 1, and it is {}",
+                      *request_.zero_stage),
+          "write schedule: 1f1b, or zero_stage: 1");
+    }
+    if (facts_.tied_embeddings) {
+      Add("data_parallel.zero_stage", "plan.tied-across-stages",
+          fmt::format("the first and the last stage share the embedding, whose gradients are added "
+                      "up whole; at zero_stage {} no rank has them whole",
+                      *request_.zero_stage),
+          "write zero_stage: 0 or 1, or train a model whose embeddings are not tied");
+    }
+  }
+};
+
+class ReferenceFramework : public FrameworkPolicy {
+ public:
+  void Check(const Request& request, const Facts& facts,
+             std::vector<Violation>& violations) const override {
+    ReferenceRules(request, facts, violations).Check();
+  }
+
+  void SetDefaults(const Request& request, const Training&, std::int64_t,
+                   DataParallel& data_parallel) const override {
+    if (const Bytes* given = RequestedBucketSize(request)) {
+      data_parallel.bucket_size = *given;
+    } else if (data_parallel.overlap && data_parallel.zero_stage <= 2) {
+      data_parallel.bucket_size = kDefaultBucket;
+    }
+    data_parallel.first_bucket_size =
+        request.first_bucket_size ? request.first_bucket_size : data_parallel.bucket_size;
+  }
+
+  std::vector<SearchedSetting> Searched(const SearchFacts& facts, const Training& training,
+                                        int stage) const override {
+    std::vector<SearchedSetting> settings;
+    if (stage < 3) {
+      settings.push_back(SearchedSetting::BucketSizes(WrittenGradientType(training)));
+    } else {
+      settings.push_back({.key = "prefetch"});
+      settings.push_back({.key = "reshard_after_forward"});
+    }
+    if (stage >= 2 && facts.accumulates) {
+      settings.push_back(SearchedSetting::Switch("accumulate_unsharded"));
+    }
+    if (stage >= 1) settings.push_back(SearchedSetting::ShardGroups());
+    return settings;
+  }
+};
+
+}  // namespace
+
+const FrameworkPolicy& ReferencePolicy() {
+  static const ReferenceFramework kPolicy;
+  return kPolicy;
+}
+
+}  // namespace stepcast::plan
