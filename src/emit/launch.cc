@@ -19,10 +19,11 @@ std::string Environment(const scenario::Scenario& scenario) {
   }
   if (!scenario.nccl_proto.empty()) set("NCCL_PROTO", scenario.nccl_proto);
   if (scenario.nccl_collnet) set("NCCL_COLLNET_ENABLE", "1");
-  // megatron/training/arguments.py, validate_args: before Blackwell it does not start without.
+  // megatron/training/arguments.py, validate_args: before Blackwell it does not start
+  // without; and combined 1F1B needs several.
   const plan::Parallelism& axes = scenario.plan.parallelism;
   if (plan::StyleOf(scenario.plan.data_parallel.framework).connections > 0 &&
-      (axes.tensor > 1 || axes.context > 1)) {
+      (axes.tensor > 1 || axes.context > 1 || scenario.plan.mixture.overlap_communication)) {
     set("CUDA_DEVICE_MAX_CONNECTIONS",
         fmt::format("{}", scenario.plan.software.cuda_device_max_connections));
   }

@@ -383,6 +383,9 @@ void AddDispatch(const plan::Mixture& mixture, Arguments& arguments) {
     arguments.Add("moe-expert-capacity-factor", *mixture.capacity_factor);
   }
   if (mixture.pad_to_capacity) arguments.Flag("moe-pad-expert-input-to-capacity");
+  if (mixture.overlap_communication) arguments.Flag("overlap-moe-expert-parallel-comm");
+  if (mixture.delay_weight_gradients) arguments.Flag("delay-wgrad-compute");
+  if (mixture.overlap_shared_experts) arguments.Flag("moe-shared-expert-overlap");
 }
 
 void AddExperts(const model::Architecture& model, const plan::Plan& plan, Arguments& arguments) {

@@ -1,7 +1,9 @@
 #include "src/forecast/memory_formula.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "src/lowering/parameter_share.h"
@@ -17,6 +19,19 @@ using program::Category;
 
 // Bytes of `elements` spread over `ranks`, rounded up.
 Bytes Spread(std::int64_t bytes, std::int64_t ranks) { return Bytes((bytes + ranks - 1) / ranks); }
+
+// The stage's passes. Where a pair's run in turns, the forward keeps, layer by layer, about what
+// the backward lets go of: as if it came behind.
+std::vector<std::size_t> OrderOfMemory(const scenario::Scenario& scenario,
+                                       const lowering::PipelineStage& stage) {
+  std::vector<std::size_t> order(stage.passes().size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  if (!scenario.plan.mixture.overlap_communication) return order;
+  for (std::size_t pass = 0; pass < order.size(); ++pass) {
+    if (stage.begins_pair()[pass]) std::swap(order[pass], order[pass + 1]);
+  }
+  return order;
+}
 
 // Of the stage, for as many micro-batches as it has in flight.
 Bytes Activations(const scenario::Scenario& scenario, const lowering::PipelineStage& stage) {
@@ -62,7 +77,8 @@ Bytes Activations(const scenario::Scenario& scenario, const lowering::PipelineSt
   }
   for (std::size_t chunk = 0; chunk < all.size(); ++chunk) {
     Bytes now, most;
-    for (const parallel::Action& pass : stage.passes()) {
+    for (const std::size_t at : OrderOfMemory(scenario, stage)) {
+      const parallel::Action& pass = stage.passes()[at];
       if (stage.chunk_of(pass) != chunk) continue;
       if (pass.task == parallel::Task::kForward) now += all[chunk];
       most = std::max(most, now);

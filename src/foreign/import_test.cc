@@ -217,6 +217,39 @@ TEST(Import, MegatronSaysWhichExpertsThereAre) {
   EXPECT_EQ(imported->omissions, "");
 }
 
+// Megatron-Core's combined 1F1B, and shared experts beside exchanges.
+TEST(Import, MegatronSaysWhatRunsBesideExchanges) {
+  const auto imported_with = [](const std::string& options) {
+    return Import({.files = {Write("beside.sh",
+                                   "torchrun pretrain_gpt.py --num-layers 4 --hidden-size 1024 "
+                                   "--swiglu --num-attention-heads 8 --ffn-hidden-size 4096 "
+                                   "--normalization RMSNorm --position-embedding-type rope "
+                                   "--disable-bias-linear --vocab-size 32000 "
+                                   "--multi-latent-attention --kv-lora-rank 512 --qk-layernorm "
+                                   "--num-experts 16 --moe-router-topk 4 --moe-grouped-gemm "
+                                   "--moe-ffn-hidden-size 512 "
+                                   "--moe-shared-expert-intermediate-size 512 "
+                                   "--moe-token-dispatcher-type alltoall "
+                                   "--expert-model-parallel-size 8 --max-position-embeddings 4096 "
+                                   "--untie-embeddings-and-output-weights --seq-length 4096 "
+                                   "--micro-batch-size 1 --global-batch-size 16 --bf16 "
+                                   "--use-distributed-optimizer " +
+                                       options + "\n")},
+                   .cluster = "dgx-h100"});
+  };
+  const auto turns = imported_with("--overlap-moe-expert-parallel-comm --delay-wgrad-compute");
+  ASSERT_TRUE(turns.has_value()) << Format(turns.error());
+  EXPECT_EQ(ValueOf(*turns, "overlap_communication"), "true");
+  EXPECT_EQ(ValueOf(*turns, "delay_weight_gradients"), "true");
+  EXPECT_EQ(ValueOf(*turns, "overlap_shared_experts"), "");
+  EXPECT_EQ(turns->omissions, "");
+  const auto beside = imported_with("--moe-shared-expert-overlap");
+  ASSERT_TRUE(beside.has_value()) << Format(beside.error());
+  EXPECT_EQ(ValueOf(*beside, "overlap_shared_experts"), "true");
+  EXPECT_EQ(ValueOf(*beside, "overlap_communication"), "");
+  EXPECT_EQ(beside->omissions, "");
+}
+
 TEST(Import, AsksForTheVariablesOfAScript) {
   const auto imported =
       Import({.files = {Write("run.sh", kMegatronScript)}, .cluster = "dgx-h100", .nodes = 2});

@@ -115,6 +115,20 @@ void ReadHowExpertsRun(Reading& reading) {
       reading.Set("experts.pad_to_capacity", "true", "moe-pad-expert-input-to-capacity");
     }
   }
+  if (reading.IsOn("overlap-moe-expert-parallel-comm")) {
+    reading.Set("experts.overlap_communication", "true", "overlap-moe-expert-parallel-comm");
+    if (reading.IsOn("delay-wgrad-compute")) {
+      reading.Set("experts.delay_weight_gradients", "true", "delay-wgrad-compute");
+    }
+  }
+  const std::string_view shared = "moe-shared-expert-overlap";
+  if (reading.IsOn(shared) && reading.Stated("moe-shared-expert-intermediate-size") != nullptr) {
+    if (reading.Integer("tensor-model-parallel-size").value_or(1) > 1) {
+      reading.Omit(shared, "shared experts of divided layers compute before the router");
+    } else {
+      reading.Set("experts.overlap_shared_experts", "true", shared);
+    }
+  }
 }
 
 }  // namespace stepcast::foreign

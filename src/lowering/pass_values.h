@@ -41,6 +41,9 @@ class PassValues {
   // What leaves the pass: the word as it is.
   void HandOn(Index sent);
   void ContinueBackward(int word);
+  // The word of the pass that is written. Who writes two passes in turns sets it at each turn.
+  int present() const { return present_; }
+  void SetPresent(int word) { present_ = word; }
 
   // The kernel reads what a collective has brought; writes what one will take.
   void Take(const model::ValueUse& use, Index buffer);

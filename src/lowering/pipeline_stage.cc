@@ -18,21 +18,19 @@ PipelineStage::PipelineStage(const scenario::Scenario& scenario,
   if (axes.tensor > 1 || axes.expert > 1 || axes.expert_tensor > 1) {
     local_ = model::Localised(*whole_, plan::GridsOf(scenario.plan));
   }
-  const auto micro_batches = static_cast<int>(scenario.plan.training.gradient_accumulation);
+  TakePasses(schedule.stages[static_cast<std::size_t>(stage)]);
   if (stages_ == 1) {
-    passes_.reserve(2 * static_cast<std::size_t>(micro_batches));
-    for (int m = 0; m < micro_batches; ++m) {
-      passes_.push_back({parallel::Task::kForward, m, 0});
-      passes_.push_back({parallel::Task::kBackward, m, 0});
-      begins_pair_.insert(begins_pair_.end(), 2, false);
-    }
-    parameter_passes_.resize(passes_.size() + 1);
     chunks_ = {{.end_layer = static_cast<int>(whole_model().layers.size())}};
-    return;
+  } else {
+    CutModel(scenario, schedule);
   }
+}
+
+void PipelineStage::CutModel(const scenario::Scenario& scenario,
+                             const parallel::PipelineSchedule& schedule) {
   const std::vector<int> begins =
       model::ChunkLayers(whole_model(), scenario.plan.parallelism.stage_layers);
-  const auto at = static_cast<std::size_t>(stage);
+  const auto at = static_cast<std::size_t>(stage_);
   const int all = parallel::Chunks(schedule);
   std::vector<int> home(static_cast<std::size_t>(all));  // stage of each chunk
   for (int s = 0; s < stages_; ++s) {
@@ -58,7 +56,7 @@ PipelineStage::PipelineStage(const scenario::Scenario& scenario,
   part_ = model::StageOf(whole_model(), own_layers);
   for (int number = 0; number < all; ++number) {
     const auto n = static_cast<std::size_t>(number);
-    if (home[n] == stage) continue;
+    if (home[n] == stage_) continue;
     for (int layer = begins[n]; layer < begins[n + 1]; ++layer) {
       for (const int tensor : whole_model().layers[static_cast<std::size_t>(layer)].tensors) {
         const auto found = std::lower_bound(part_->tensors.begin(), part_->tensors.end(), tensor);
@@ -68,13 +66,16 @@ PipelineStage::PipelineStage(const scenario::Scenario& scenario,
       }
     }
   }
-  if (!tied_stages_.empty()) tied_stages_.push_back(stage);
+  if (!tied_stages_.empty()) tied_stages_.push_back(stage_);
   for (std::vector<int>* list : {&tied_across_, &tied_stages_}) {
     std::sort(list->begin(), list->end());
     list->erase(std::unique(list->begin(), list->end()), list->end());
   }
+}
+
+void PipelineStage::TakePasses(const parallel::PipelineSchedule::Stage& of_stage) {
   parameter_passes_.emplace_back();
-  for (const parallel::ScheduleEntry& entry : schedule.stages[at].entries) {
+  for (const parallel::ScheduleEntry& entry : of_stage.entries) {
     if (const auto* pass = std::get_if<parallel::ParameterPass>(&entry)) {
       parameter_passes_.back().push_back(*pass);
     }

@@ -71,6 +71,10 @@ class PipelineStage {
   }
 
  private:
+  void TakePasses(const parallel::PipelineSchedule::Stage& of_stage);
+  // The chunks that the stage has of a model of several stages.
+  void CutModel(const scenario::Scenario& scenario, const parallel::PipelineSchedule& schedule);
+
   const model::Model* whole_;
   std::optional<model::Model> local_;  // where ranks divide layers
   const int stage_, stages_;

@@ -163,7 +163,7 @@ Index StageMessages::InputOf(std::size_t pass) const {
 }
 
 void StageMessages::BeforePass(std::size_t pass) {
-  if (pass == 0) posted_ = 0;
+  if (pass == 0) posted_ = awaited_ = 0;
   if (stage_.style == MessageStyle::kBlocking) {
     if (posted_ > pass) return;
     AddReceive(pass);
@@ -175,10 +175,13 @@ void StageMessages::BeforePass(std::size_t pass) {
 }
 
 void StageMessages::AwaitInput(std::size_t pass) {
-  // What the second of a pair takes has come before the first one.
-  if (stage_.style == MessageStyle::kBlocking || EndsPair(pass)) return;
-  const std::size_t end = pass + (stage_.begins_pair[pass] ? 2 : 1);
-  for (std::size_t own = pass; own < end; ++own) {
+  if (stage_.style == MessageStyle::kBlocking) return;
+  // The one of a pair that begins awaits what both take.
+  const std::size_t first = EndsPair(pass) ? pass - 1 : pass;
+  const std::size_t end = first + (stage_.begins_pair[first] ? 2 : 1);
+  if (awaited_ >= end) return;
+  awaited_ = end;
+  for (std::size_t own = first; own < end; ++own) {
     if (Receives(own)) builder_.Wait(kCompute, LaneOf(own, true).arrived[own % 2]);
   }
 }

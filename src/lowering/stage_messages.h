@@ -216,6 +216,7 @@ class StageMessages {
   std::vector<program::BufferUse> uses_;
   std::vector<std::pair<const Gather*, Index>> gathers_;  // behind it, into which buffers
   std::size_t posted_ = 0;                                // passes whose receive has been posted
+  std::size_t awaited_ = 0;                               // passes whose input is there
 };
 
 }  // namespace stepcast::lowering

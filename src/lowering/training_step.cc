@@ -23,6 +23,17 @@ bool KeptForWeights(const model::LayerWork& work, std::size_t saved) {
                             static_cast<int>(saved));
 }
 
+Phase PhaseOf(parallel::Task task) {
+  switch (task) {
+    case parallel::Task::kForward:
+      return Phase::kForward;
+    case parallel::Task::kBackwardWeight:
+      return Phase::kBackwardWeight;
+    default:
+      return Phase::kBackward;
+  }
+}
+
 PipelineStage StageOfRank(const scenario::Scenario& scenario, const LowerOptions& options) {
   const int stage = plan::StageOf(scenario.plan, options.rank);
   if (options.schedule != nullptr) return {scenario, *options.schedule, stage};
@@ -56,6 +67,7 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
   for (const int slot : slot_of_pass_) slots_ = std::max(slots_, slot + 1);
   const StreamId compute_stream = builder_.AddStream("compute");
   STEPCAST_CHECK(compute_stream == compute(), "the compute stream is the first one");
+  lanes_ = {compute_stream};
 
   std::vector<const model::Layer*> sample(works_.size(), nullptr);
   for (std::size_t layer = model().layers.size(); layer-- > 0;) {
@@ -108,11 +120,15 @@ program::Program TrainingStep::Write(ShardingStrategy& strategy) {
   builder_.SetPhase(Phase::kForward);
   strategy.BeginStep();
   const auto write_parameter_passes = [&] {
-    for (const auto& pass : stage_.parameter_passes(pass_)) strategy.WriteParameterPass(pass);
+    for (const auto& pass : stage_.parameter_passes(now_.pass)) strategy.WriteParameterPass(pass);
   };
-  for (pass_ = 0; pass_ < stage_.passes().size(); ++pass_) {
+  for (now_.pass = 0; now_.pass < stage_.passes().size(); ++now_.pass) {
     write_parameter_passes();
-    WritePass(strategy);
+    if (stage_.begins_pair()[now_.pass] && HasTurns()) {
+      WritePair(strategy);
+    } else {
+      WritePass(strategy);
+    }
   }
   write_parameter_passes();
   WaitOnHost(plan::HostWaits::kUpdate);
@@ -126,61 +142,184 @@ program::Program TrainingStep::Write(ShardingStrategy& strategy) {
 }
 
 void TrainingStep::WritePass(ShardingStrategy& strategy) {
-  const parallel::Action& pass = stage_.passes()[pass_];
-  micro_batch_ = pass.micro_batch;
-  builder_.SetMicroBatch(micro_batch_);
-  // A micro-batch begins and ends with the stage's first chunk.
-  const bool first_chunk = chunk_index() == 0;
-  if (task() == parallel::Task::kForward) {
-    builder_.SetPhase(Phase::kForward);
-    messages_.BeforePass(pass_);
-    if (first_chunk) {
-      loading_and_saving_.BeginMicroBatch(micro_batch_, slot());
-      strategy.BeginForward();
-    }
-    strategy.BeginPass();
-    for (int layer = chunk().first_layer; layer < chunk().end_layer; ++layer) {
-      WriteForward(strategy, layer);
-    }
-    builder_.SetLabel(program::kNone);
-    strategy.EndPass();
-    messages_.AfterPass(pass_);
-    WaitOnHost(plan::HostWaits::kPhase);
-    return;
+  BeginPass(strategy);
+  for (int place = 0; place < layers_of_pass(); ++place) WriteLayer(strategy, LayerAt(place));
+  EndPass(strategy);
+}
+
+void TrainingStep::WritePair(ShardingStrategy& strategy) {
+  // What the pass before has left to the next kernel is left to the backward.
+  PassProgress forward{.pass = now_.pass};
+  PassProgress backward{.pass = now_.pass + 1, .pending = std::move(now_.pending)};
+  now_ = forward;
+  BeginPass(strategy);
+  messages_.AwaitInput(now_.pass);
+  SwitchTo(forward, backward);
+  BeginPass(strategy);
+  // Blocks go with blocks. Other layers run alone: those before the blocks first, the others last.
+  struct Blocks {
+    int first = 0, end = 0;  // places
+  };
+  const auto blocks_of = [&] {
+    const auto block = [&](int place) {
+      return model().layers[LayerAt(place)].kind == model::LayerKind::kBlock;
+    };
+    Blocks blocks{.first = 0, .end = layers_of_pass()};
+    while (blocks.first < blocks.end && !block(blocks.first)) ++blocks.first;
+    while (blocks.end > blocks.first && !block(blocks.end - 1)) --blocks.end;
+    return blocks;
+  };
+  const auto run_alone = [&](PassProgress& other, PassProgress& own, int first, int end) {
+    if (first == end) return;
+    if (now_.pass != own.pass) SwitchTo(other, own);
+    for (int place = first; place < end; ++place) WriteLayer(strategy, LayerAt(place));
+  };
+  const Blocks of_backward = blocks_of();
+  const int places_of_backward = layers_of_pass();
+  SwitchTo(backward, forward);
+  const Blocks of_forward = blocks_of();
+  const int places_of_forward = layers_of_pass();
+  run_alone(backward, forward, 0, of_forward.first);
+  run_alone(forward, backward, 0, of_backward.first);
+  const int together =
+      std::min(of_forward.end - of_forward.first, of_backward.end - of_backward.first);
+  for (int i = 0; i < together; ++i) {
+    WriteTurns(strategy, forward, of_forward.first + i, backward, of_backward.first + i);
   }
-  const bool weights = task() == parallel::Task::kBackwardWeight;
-  builder_.SetPhase(weights ? Phase::kBackwardWeight : Phase::kBackward);
-  messages_.BeforePass(pass_);
+  run_alone(backward, forward, of_forward.first + together, places_of_forward);
+  run_alone(forward, backward, of_backward.first + together, places_of_backward);
+  if (now_.pass != forward.pass) SwitchTo(backward, forward);
+  EndPass(strategy);
+  SwitchTo(forward, backward);
+  EndPass(strategy);
+  Pending& left = now_.pending;
+  left.events.insert(left.events.end(), forward.pending.events.begin(),
+                     forward.pending.events.end());
+  left.buffers.insert(left.buffers.end(), forward.pending.buffers.begin(),
+                      forward.pending.buffers.end());
+}
+
+void TrainingStep::SwitchTo(PassProgress& from, PassProgress& to) {
+  now_.word = values_.present();
+  from = std::move(now_);
+  now_ = std::move(to);
+  values_.SetPresent(now_.word);
+  builder_.SetMicroBatch(now_.micro_batch);
+  builder_.SetPhase(PhaseOf(task()));
+}
+
+void TrainingStep::WriteTurns(ShardingStrategy& strategy, PassProgress& forward, int forward_place,
+                              PassProgress& backward, int backward_place) {
+  const auto write = [&](PassProgress& other, PassProgress& own, int place, std::size_t turn) {
+    if (now_.pass != own.pass) SwitchTo(other, own);
+    const int layer = LayerAt(place);
+    const std::size_t turns = EntriesOf(layer).turn_ends.size();
+    if (turn < turns) WriteLayer(strategy, layer, turn);
+    return turn + 1 < turns;
+  };
+  bool more = true;
+  for (std::size_t turn = 0; more; ++turn) {
+    more = write(forward, backward, backward_place, turn);
+    more = write(backward, forward, forward_place, turn) || more;
+  }
+}
+
+const TrainingStep::OperationEntries& TrainingStep::EntriesOf(int layer) const {
+  const Work& entries = entries_[work_of(layer)];
+  switch (task()) {
+    case parallel::Task::kForward:
+      return entries.forward;
+    case parallel::Task::kBackward:
+      return entries.backward;
+    case parallel::Task::kBackwardInput:
+      return entries.backward_input;
+    case parallel::Task::kBackwardWeight:
+      break;
+  }
+  return entries.backward_weight;
+}
+
+bool TrainingStep::HasTurns() const {
+  for (int place = 0; place < layers_of_pass(); ++place) {
+    if (EntriesOf(LayerAt(place)).turn_ends.size() > 1) return true;
+  }
+  return false;
+}
+
+void TrainingStep::WriteLayer(ShardingStrategy& strategy, int layer) {
+  WriteTurn(strategy, layer, {.begin = 0, .end = EntriesOf(layer).turn_ends.back()});
+}
+
+void TrainingStep::WriteLayer(ShardingStrategy& strategy, int layer, std::size_t turn) {
+  const std::vector<std::size_t>& ends = EntriesOf(layer).turn_ends;
+  WriteTurn(strategy, layer, {.begin = turn == 0 ? 0 : ends[turn - 1], .end = ends[turn]});
+}
+
+void TrainingStep::WriteTurn(ShardingStrategy& strategy, int layer, Turn turn) {
+  builder_.SetLabel(labels_[layer]);
+  switch (task()) {
+    case parallel::Task::kForward:
+      return WriteForward(strategy, layer, turn);
+    case parallel::Task::kBackwardWeight:
+      return WriteWeights(strategy, layer, turn);
+    default:
+      return WriteBackward(strategy, layer, turn);
+  }
+}
+
+void TrainingStep::BeginPass(ShardingStrategy& strategy) {
+  now_.micro_batch = stage_.passes()[now_.pass].micro_batch;
+  builder_.SetMicroBatch(now_.micro_batch);
+  builder_.SetPhase(PhaseOf(task()));
+  messages_.BeforePass(now_.pass);
+  if (task() != parallel::Task::kForward) return BeginBackwardPass(strategy);
+  // A micro-batch begins and ends with the stage's first chunk.
+  if (chunk_index() == 0) {
+    loading_and_saving_.BeginMicroBatch(now_.micro_batch, slot());
+    strategy.BeginForward();
+  }
   strategy.BeginPass();
-  turned_back_ = false;
+}
+
+void TrainingStep::BeginBackwardPass(ShardingStrategy& strategy) {
+  strategy.BeginPass();
+  now_.turned_back = false;
   // An embedding by itself has no gradient of inputs.
   const bool weights_alone = task() != parallel::Task::kBackward &&
                              std::all_of(work_of_layer_.begin() + chunk().first_layer,
                                          work_of_layer_.begin() + chunk().end_layer, [&](int work) {
                                            return works_[work].backward_input.operations.empty();
                                          });
-  begins_backward_ = !weights || weights_alone;
+  now_.begins_backward = task() != parallel::Task::kBackwardWeight || weights_alone;
   BeginGradients();
-  last_layer_ = chunk().first_layer;
-  while (last_layer_ + 1 < chunk().end_layer && BackwardOf(last_layer_).empty()) ++last_layer_;
-  for (int layer = chunk().end_layer - 1; layer >= chunk().first_layer; --layer) {
-    if (weights) {
-      WriteWeights(strategy, layer);
-    } else {
-      WriteBackward(strategy, layer);
-    }
+  now_.last_layer = chunk().first_layer;
+  while (now_.last_layer + 1 < chunk().end_layer && BackwardOf(now_.last_layer).empty()) {
+    ++now_.last_layer;
   }
+}
+
+void TrainingStep::EndPass(ShardingStrategy& strategy) {
   // Behind frozen layers a chunk may have nothing to do but what its weights need, which comes
   // later. The stage before awaits a message all the same.
-  if (!weights && !chunk().first && BackwardOf(last_layer_).empty()) HandOn(strategy, last_layer_);
+  const bool gives_gradient =
+      task() == parallel::Task::kBackward || task() == parallel::Task::kBackwardInput;
+  if (gives_gradient && !chunk().first && BackwardOf(now_.last_layer).empty()) {
+    HandOn(strategy, now_.last_layer);
+  }
   builder_.SetLabel(program::kNone);
   strategy.EndPass();
-  messages_.AfterPass(pass_);
-  if (ends_micro_batch_[pass_]) {
+  messages_.AfterPass(now_.pass);
+  if (task() == parallel::Task::kForward) {
+    WaitOnHost(plan::HostWaits::kPhase);
+    return;
+  }
+  if (ends_micro_batch_[now_.pass]) {
     strategy.EndBackward();
     WaitOnHost(plan::HostWaits::kMicroBatch);
   }
-  if (first_chunk && parallel::EndsBackward(task())) loading_and_saving_.EndMicroBatch(slot());
+  if (chunk_index() == 0 && parallel::EndsBackward(task())) {
+    loading_and_saving_.EndMicroBatch(slot());
+  }
 }
 
 // Contributions to come: those of the pass, and one where another chunk of the stage has the
@@ -196,10 +335,10 @@ void TrainingStep::BeginGradients() {
     for (const int tensor : model().layers[layer].tensors) ++missing_[tensor];
   }
   if (stage_.chunks().size() == 1) return;
-  for (std::size_t later = pass_ + 1; later < stage_.passes().size(); ++later) {
+  for (std::size_t later = now_.pass + 1; later < stage_.passes().size(); ++later) {
     const parallel::Action& other = stage_.passes()[later];
     const std::size_t number = messages_.stage().chunk_of[later];
-    if (other.micro_batch != micro_batch_ || number == chunk_index() ||
+    if (other.micro_batch != now_.micro_batch || number == chunk_index() ||
         !parallel::EndsBackward(other.task)) {
       continue;
     }
@@ -248,7 +387,7 @@ Index TrainingStep::Received() const {
 }
 
 void TrainingStep::WriteOutput() {
-  const Index sent = messages_.AllocateOutput(pass_);
+  const Index sent = messages_.AllocateOutput(now_.pass);
   if (sent != program::kNone) builder_.Use(builder_.WritesAll(sent));
   values_.HandOn(sent);
 }
@@ -260,7 +399,7 @@ void TrainingStep::BeginForward() {
 }
 
 void TrainingStep::BeginBackward() {
-  const Index received = messages_.ReceivedGradient(pass_);
+  const Index received = messages_.ReceivedGradient(now_.pass);
   if (received != program::kNone) builder_.Use(builder_.ReadsAll(received));
   values_.BeginBackward(chunk().number, received);
 }
@@ -327,7 +466,7 @@ Index TrainingStep::BufferOf(const model::ValueUse& use, int layer) const {
       break;
   }
   const bool from_stage = layer + 1 == chunk().end_layer;
-  return from_stage ? messages_.ReceivedGradient(pass_) : HandedBack(layer);
+  return from_stage ? messages_.ReceivedGradient(now_.pass) : HandedBack(layer);
 }
 
 Index TrainingStep::HandedBack(int layer) const {
@@ -343,7 +482,7 @@ Index TrainingStep::HandedBack(int layer) const {
 void TrainingStep::RunLayer(ShardingStrategy& strategy, ShardingStrategy::Pass pass, int layer,
                             const OperationEntries& entries,
                             const std::vector<model::Operation>& operations,
-                            const Entries& activations) {
+                            const Entries& activations, Turn turn) {
   const LayerReads& reads = layer_reads_[layer];
   const bool forward = pass == ShardingStrategy::Pass::kForward;
   const bool weights = task() == parallel::Task::kBackwardWeight;
@@ -351,13 +490,14 @@ void TrainingStep::RunLayer(ShardingStrategy& strategy, ShardingStrategy::Pass p
   const bool backward = pass == ShardingStrategy::Pass::kBackward && !weights;
   const bool follows = strategy.follows_operators();
   const bool begins = forward ? layer == chunk().first_layer
-                              : pass == ShardingStrategy::Pass::kBackward && begins_backward_ &&
+                              : pass == ShardingStrategy::Pass::kBackward && now_.begins_backward &&
                                     layer + 1 == chunk().end_layer;
-  const bool ends = forward ? layer + 1 == chunk().end_layer : backward && layer == last_layer_;
+  const bool ends = forward ? layer + 1 == chunk().end_layer : backward && layer == now_.last_layer;
   // The pass ends with a collective, and its result is what goes to another stage.
   const bool hands_on =
       ends && !entries.unreleased.empty() && !(forward ? chunk().last : chunk().first);
-  for (std::size_t i = 0; i < operations.size(); ++i) {
+  const Index passing_by = TemporariesOf(pass, layer);
+  for (std::size_t i = turn.begin; i < turn.end; ++i) {
     if (follows) strategy.BeforeOperator(pass, layer, i);
     if (const std::size_t end = follows ? i : entries.plain_end[i]; end > i) {
       builder_.Run(compute(), std::span(entries.kernels).subspan(i, end - i));
@@ -368,7 +508,7 @@ void TrainingStep::RunLayer(ShardingStrategy& strategy, ShardingStrategy::Pass p
     if (operation.host_waits_for != model::Operation::kNoWait) {
       AwaitOnHost(entries.HostEvent(static_cast<std::size_t>(operation.host_waits_for)));
     }
-    if (begins && forward && i == 0) messages_.AwaitInput(pass_);
+    if (begins && forward && i == 0) messages_.AwaitInput(now_.pass);
     for (const int value : operation.begins) {
       builder_.Allocate(compute(),
                         entries_[work_of(layer)].communicated[static_cast<std::size_t>(value)]);
@@ -394,8 +534,19 @@ void TrainingStep::RunLayer(ShardingStrategy& strategy, ShardingStrategy::Pass p
       if (follows) strategy.AfterOperator(pass, layer, i);
       continue;
     }
-    for (const int waited : operation.waits) builder_.Wait(compute(), entries.groups[waited].done);
-    if (i == entries.first_kernel || i == entries.last_kernel) {
+    const StreamId stream = lanes_[operation.lane];
+    for (const int waited : operation.waits) {
+      builder_.Wait(stream, entries.Done(static_cast<std::size_t>(waited)));
+      // What one lane has made for the other is among the temporaries.
+      if (passing_by != program::kNone &&
+          entries.LaneEvent(static_cast<std::size_t>(waited)) != program::kNone) {
+        builder_.Use(builder_.ReadsAll(passing_by));
+      }
+    }
+    if (passing_by != program::kNone && entries.LaneEvent(i) != program::kNone) {
+      builder_.Use(builder_.WritesAll(passing_by));
+    }
+    if (i == entries.first_kernel || i == entries.last_kernel || i == entries.first_beside) {
       UseReads(reads.first, reads.parameters);
       if (backward) {
         const std::size_t kept =
@@ -410,9 +561,9 @@ void TrainingStep::RunLayer(ShardingStrategy& strategy, ShardingStrategy::Pass p
         }
       }
     }
-    if (!forward && !turned_back_) {
-      turned_back_ = true;
-      if (!begins_backward_) {
+    if (!forward && !now_.turned_back) {
+      now_.turned_back = true;
+      if (!now_.begins_backward) {
         values_.ContinueBackward(word());
       } else {
         values_.TurnBack(chunk().number, word());
@@ -434,16 +585,30 @@ void TrainingStep::RunLayer(ShardingStrategy& strategy, ShardingStrategy::Pass p
     if (awaited != program::kNone) builder_.Use(builder_.WritesAll(counts_at_host_));
     RunKernel(strategy, layer, operation, kernel);
     if (awaited != program::kNone) builder_.Record(compute(), awaited);
+    if (const Index joined = entries.LaneEvent(i); joined != program::kNone) {
+      builder_.Record(stream, joined);
+    }
     for (const int value : operation.ends) {
       builder_.Release(entries_[work_of(layer)].communicated[static_cast<std::size_t>(value)]);
     }
     if (follows) strategy.AfterOperator(pass, layer, i);
   }
-  for (const int group : entries.unfinished) pending_.events.push_back(entries.groups[group].done);
+  if (turn.end < operations.size()) return;
+  for (const int group : entries.unfinished)
+    now_.pending.events.push_back(entries.groups[group].done);
   for (const model::ValueUse& use : entries.unreleased) {
-    pending_.buffers.emplace_back(BufferOf(use, layer), use);
+    now_.pending.buffers.emplace_back(BufferOf(use, layer), use);
   }
   if (hands_on) HandOn(strategy, layer);
+}
+
+Index TrainingStep::TemporariesOf(ShardingStrategy::Pass pass, int layer) const {
+  const Work& entries = entries_[work_of(layer)];
+  if (pass == ShardingStrategy::Pass::kRecompute) return program::kNone;
+  const Entries& temporaries = pass == ShardingStrategy::Pass::kForward
+                                   ? entries.forward_transient
+                                   : entries.backward_transient;
+  return temporaries.empty() ? program::kNone : *temporaries.begin();
 }
 
 void TrainingStep::AwaitOnHost(Index event) {
@@ -462,7 +627,7 @@ void TrainingStep::HandOn(ShardingStrategy& strategy, int layer) {
 }
 
 void TrainingStep::TakePending() {
-  for (const auto& [buffer, use] : pending_.buffers) {
+  for (const auto& [buffer, use] : now_.pending.buffers) {
     builder_.Use(builder_.ReadsAll(buffer));
     values_.Take(use, buffer);
   }
@@ -483,7 +648,7 @@ void TrainingStep::HandBack(int layer) {
 
 void TrainingStep::RunKernel(ShardingStrategy& strategy, int layer,
                              const model::Operation& operation, Index kernel) {
-  for (const Index event : pending_.events) builder_.Wait(compute(), event);
+  for (const Index event : now_.pending.events) builder_.Wait(compute(), event);
   ready_.clear();
   for (const int position : operation.gradients) {
     const int tensor = model().layers[layer].tensors[position];
@@ -491,23 +656,25 @@ void TrainingStep::RunKernel(ShardingStrategy& strategy, int layer,
     contributed_[tensor] = true;
     if (--missing_[tensor] == 0) ready_.push_back(tensor);
   }
-  builder_.Run(compute(), kernel);
-  for (const auto& [buffer, use] : pending_.buffers) builder_.Release(buffer);
-  pending_.events.clear();
-  pending_.buffers.clear();
+  builder_.Run(lanes_[operation.lane], kernel);
+  for (const auto& [buffer, use] : now_.pending.buffers) builder_.Release(buffer);
+  now_.pending.events.clear();
+  now_.pending.buffers.clear();
   // Reverse registration order, as in GradientReadyOrder.
   if (ready_.size() > 1) std::sort(ready_.begin(), ready_.end(), std::greater<>());
   for (const int tensor : ready_) strategy.GradientReady(tensor);
 }
 
-void TrainingStep::WriteForward(ShardingStrategy& strategy, int layer) {
+void TrainingStep::WriteForward(ShardingStrategy& strategy, int layer, Turn turn) {
   const model::LayerWork& work = works_[work_of(layer)];
   const Work& entries = entries_[work_of(layer)];
-  builder_.SetLabel(labels_[layer]);
-  strategy.BeforeForward(layer);
-  for (const Index buffer : entries.forward_transient) builder_.Allocate(compute(), buffer);
+  if (turn.begin == 0) {
+    strategy.BeforeForward(layer);
+    for (const Index buffer : entries.forward_transient) builder_.Allocate(compute(), buffer);
+  }
   RunLayer(strategy, ShardingStrategy::Pass::kForward, layer, entries.forward, work.forward,
-           Saved(slot(), layer));
+           Saved(slot(), layer), turn);
+  if (turn.end < work.forward.size()) return;
   for (const Index buffer : entries.forward_transient) builder_.Release(buffer);
   const bool keeps = work.input != model::LayerWork::kNone;
   if (layer == chunk().first_layer && Received() != program::kNone && !keeps) {
@@ -518,24 +685,42 @@ void TrainingStep::WriteForward(ShardingStrategy& strategy, int layer) {
   strategy.AfterForward(layer);
 }
 
-void TrainingStep::WriteBackward(ShardingStrategy& strategy, int layer) {
+void TrainingStep::WriteBackward(ShardingStrategy& strategy, int layer, Turn turn) {
+  const Work& entries = entries_[work_of(layer)];
+  const bool whole = task() == parallel::Task::kBackward;
+  if (turn.begin == 0) BeginLayerBackward(strategy, layer);
+  RunLayer(strategy, ShardingStrategy::Pass::kBackward, layer,
+           whole ? entries.backward : entries.backward_input, BackwardOf(layer), Recomputed(layer),
+           turn);
+  if (turn.end == BackwardOf(layer).size()) EndLayerBackward(strategy, layer);
+}
+
+void TrainingStep::BeginLayerBackward(ShardingStrategy& strategy, int layer) {
+  const Work& entries = entries_[work_of(layer)];
+  const bool whole = task() == parallel::Task::kBackward;
+  const bool from_stage = layer + 1 == chunk().end_layer;
+  strategy.BeforeBackward(layer);
+  offload_.BeforeBackward(layer);
+  // Autograd recomputes when the gradient of the output has come.
+  if (from_stage && now_.begins_backward && !BackwardOf(layer).empty()) {
+    messages_.AwaitInput(now_.pass);
+  }
+  Recompute(strategy, layer);
+  for (const Index buffer : whole ? entries.backward_transient : entries.input_transient) {
+    builder_.Allocate(compute(), buffer);
+  }
+  if (whole) BeginContributions(layer);
+}
+
+void TrainingStep::EndLayerBackward(ShardingStrategy& strategy, int layer) {
   const model::LayerWork& work = works_[work_of(layer)];
   const Work& entries = entries_[work_of(layer)];
   const bool whole = task() == parallel::Task::kBackward;
   const bool from_stage = layer + 1 == chunk().end_layer;
-  builder_.SetLabel(labels_[layer]);
-  strategy.BeforeBackward(layer);
-  offload_.BeforeBackward(layer);
-  // Autograd recomputes when the gradient of the output has come.
-  if (from_stage && begins_backward_ && !BackwardOf(layer).empty()) messages_.AwaitInput(pass_);
-  Recompute(strategy, layer);
-  const Entries& transient = whole ? entries.backward_transient : entries.input_transient;
-  for (const Index buffer : transient) builder_.Allocate(compute(), buffer);
-  if (whole) BeginContributions(layer);
-  RunLayer(strategy, ShardingStrategy::Pass::kBackward, layer,
-           whole ? entries.backward : entries.backward_input, BackwardOf(layer), Recomputed(layer));
   if (whole) EndContributions();
-  for (const Index buffer : transient) builder_.Release(buffer);
+  for (const Index buffer : whole ? entries.backward_transient : entries.input_transient) {
+    builder_.Release(buffer);
+  }
   const bool keeps_gradient = !whole && work.defers_gradient_of_output;
   const Index handed_back = HandedBack(layer);
   if (handed_back != program::kNone && !from_stage && !keeps_gradient) {
@@ -549,8 +734,8 @@ void TrainingStep::WriteBackward(ShardingStrategy& strategy, int layer) {
   if (from_stage) {
     // An embedding in a chunk by itself may have nothing to do, because it only has weights, which
     // come later, or because it is frozen. What is sent to it has to come all the same.
-    if (begins_backward_ && BackwardOf(layer).empty()) messages_.AwaitInput(pass_);
-    if (!keeps_gradient) messages_.ReleaseReceivedGradient(pass_);
+    if (now_.begins_backward && BackwardOf(layer).empty()) messages_.AwaitInput(now_.pass);
+    if (!keeps_gradient) messages_.ReleaseReceivedGradient(now_.pass);
   }
   scales_.AfterLayer(compute(), task(), layer, chunk().first_layer, chunk().end_layer);
   strategy.AfterBackward(layer);
@@ -567,7 +752,7 @@ void TrainingStep::Recompute(ShardingStrategy& strategy, int layer) {
     builder_.SetLabel(labels_[again]);
     RunLayer(strategy, ShardingStrategy::Pass::kRecompute, again,
              entries_[work_of(again)].recompute, works_[work_of(again)].recompute,
-             Recomputed(again));
+             Recomputed(again), {.begin = 0, .end = works_[work_of(again)].recompute.size()});
   }
 }
 
@@ -583,22 +768,21 @@ Entries TrainingStep::DeferredHere(int slot, int layer) const {
 Index TrainingStep::ReceivedForWeights(int layer) const {
   const bool from_stage = layer + 1 == chunk().end_layer;
   if (!from_stage || !works_[work_of(layer)].defers_gradient_of_output) return program::kNone;
-  return messages_.ReceivedGradient(pass_);
+  return messages_.ReceivedGradient(now_.pass);
 }
 
-void TrainingStep::WriteWeights(ShardingStrategy& strategy, int layer) {
+void TrainingStep::WriteWeights(ShardingStrategy& strategy, int layer, Turn turn) {
   const model::LayerWork& work = works_[work_of(layer)];
   const Work& entries = entries_[work_of(layer)];
-  builder_.SetLabel(labels_[layer]);
   strategy.BeforeBackward(layer);
   for (const Index buffer : entries.weight_transient) builder_.Allocate(compute(), buffer);
   BeginContributions(layer);
   RunLayer(strategy, ShardingStrategy::Pass::kBackward, layer, entries.backward_weight,
-           work.backward_weight.operations, Recomputed(layer));
+           work.backward_weight.operations, Recomputed(layer), turn);
   EndContributions();
   for (const Index buffer : entries.weight_transient) builder_.Release(buffer);
   for (const Index buffer : DeferredHere(slot(), layer)) builder_.Release(buffer);
-  if (ReceivedForWeights(layer) != program::kNone) messages_.ReleaseReceivedGradient(pass_);
+  if (ReceivedForWeights(layer) != program::kNone) messages_.ReleaseReceivedGradient(now_.pass);
   for (const int kept : work.saved_for_weights) builder_.Release(Saved(slot(), layer)[kept]);
   strategy.AfterBackward(layer);
 }

@@ -92,14 +92,14 @@ class TrainingStep {
   StreamId compute() const { return program::Program::kComputeStream; }
 
   // Which micro-batch is being written, and whether it is the step's last.
-  std::int64_t micro_batch() const { return micro_batch_; }
+  std::int64_t micro_batch() const { return now_.micro_batch; }
   bool last_micro_batch() const {
-    return micro_batch_ + 1 == plan().training.gradient_accumulation;
+    return now_.micro_batch + 1 == plan().training.gradient_accumulation;
   }
   // No later pass contributes to the gradient of the tensor; there is no later pass.
-  bool completes(int tensor) const { return pass_ == last_pass_of_tensor_[tensor]; }
-  std::size_t pass() const { return pass_; }  // of the stage's
-  bool last_pass() const { return pass_ + 1 == stage_.passes().size(); }
+  bool completes(int tensor) const { return now_.pass == last_pass_of_tensor_[tensor]; }
+  std::size_t pass() const { return now_.pass; }  // of the stage's
+  bool last_pass() const { return now_.pass + 1 == stage_.passes().size(); }
 
   // The number of a tensor's first element among all elements of the whole model.
   std::int64_t first_element(int tensor) const { return first_elements_[tensor]; }
@@ -129,12 +129,26 @@ class TrainingStep {
     // By operation: the event behind it that the host waits for later; empty where it waits for
     // none.
     std::vector<Index> host_events{};
+    // By operation: the event behind a kernel that another lane waits for; empty where there are
+    // none.
+    std::vector<Index> lane_events{};
+    Index LaneEvent(std::size_t operation) const {
+      return lane_events.empty() ? program::kNone : lane_events[operation];
+    }
+    // The event behind an operation that another one waits for.
+    Index Done(std::size_t operation) const {
+      const Index of_lane = LaneEvent(operation);
+      return of_lane != program::kNone ? of_lane : groups[operation].done;
+    }
     Index HostEvent(std::size_t operation) const {
       return host_events.empty() ? program::kNone : host_events[operation];
     }
+    // Where the list's turns end (model::TurnEnds).
+    std::vector<std::size_t> turn_ends{};
     std::vector<int> unfinished{};                  // group operations nothing of it waits for
     std::vector<model::ValueUse> unreleased{};      // of what is communicated
-    std::size_t first_kernel = 0, last_kernel = 0;  // operations
+    std::size_t first_kernel = 0, last_kernel = 0;  // operations on the compute stream
+    std::size_t first_beside = 0;                   // kernel of the second lane; behind all: none
   };
   // What a work has in the program's tables. Layers that do it come one at a time, so that they
   // share what lives during a pass alone.
@@ -153,6 +167,21 @@ class TrainingStep {
   struct Pending {
     std::vector<Index> events{};
     std::vector<std::pair<Index, model::ValueUse>> buffers{};
+  };
+
+  // How far the writing of a pass has come. The passes of a pair are written in turns.
+  struct PassProgress {
+    std::size_t pass = 0;  // of the stage's passes
+    std::int64_t micro_batch = 0;
+    Pending pending{};
+    bool turned_back = false;      // it is a backward that has begun
+    bool begins_backward = false;  // it is the first of a backward to do anything
+    int last_layer = 0;            // of a backward
+    int word = 0;                  // PassValues::present
+  };
+  // Operations [begin, end) of a list.
+  struct Turn {
+    std::size_t begin = 0, end = 0;
   };
 
   // What a layer's first and last kernels read, of reads_: [first, parameters) its parameters; in
@@ -177,10 +206,38 @@ class TrainingStep {
   // Said of the next kernel, from reads_.
   void UseReads(std::size_t first, std::size_t end);
   void WritePass(ShardingStrategy& strategy);
-  void WriteForward(ShardingStrategy& strategy, int layer);
-  void WriteBackward(ShardingStrategy& strategy, int layer);
+  // The present pass and the one behind it, a forward and a backward, in turns: what the one
+  // computes runs beside the exchanges of experts' rows that the other has sent off (Megatron-Core,
+  // core/models/common/model_chunk_schedule_plan.py).
+  void WritePair(ShardingStrategy& strategy);
+  // Turns of a layer of each pass, by its place there, the backward's first.
+  void WriteTurns(ShardingStrategy& strategy, PassProgress& forward, int forward_place,
+                  PassProgress& backward, int backward_place);
+  // Goes on with another pass of the pair.
+  void SwitchTo(PassProgress& from, PassProgress& to);
+  void BeginPass(ShardingStrategy& strategy);
+  void BeginBackwardPass(ShardingStrategy& strategy);
+  void EndPass(ShardingStrategy& strategy);
+  // Layers of the present pass, in its order; in a backward the last one comes first.
+  int LayerAt(int place) const {
+    return task() == parallel::Task::kForward ? chunk().first_layer + place
+                                              : chunk().end_layer - 1 - place;
+  }
+  int layers_of_pass() const { return chunk().end_layer - chunk().first_layer; }
+  // The entries of what the layer runs in the present pass, recomputation apart.
+  const OperationEntries& EntriesOf(int layer) const;
+  // Some exchange of experts' rows divides what a layer of the present pass runs.
+  bool HasTurns() const;
+  // A turn of the layer's pass; what comes before the first one and behind the last one with it.
+  void WriteLayer(ShardingStrategy& strategy, int layer, std::size_t turn);
+  void WriteLayer(ShardingStrategy& strategy, int layer);  // all turns
+  void WriteTurn(ShardingStrategy& strategy, int layer, Turn turn);
+  void WriteForward(ShardingStrategy& strategy, int layer, Turn turn);
+  void WriteBackward(ShardingStrategy& strategy, int layer, Turn turn);
+  void BeginLayerBackward(ShardingStrategy& strategy, int layer);
+  void EndLayerBackward(ShardingStrategy& strategy, int layer);
   // The part of backward that is the gradients of weights.
-  void WriteWeights(ShardingStrategy& strategy, int layer);
+  void WriteWeights(ShardingStrategy& strategy, int layer, Turn turn);
   // Before a backward; before and after a layer's operations that give gradients.
   void BeginGradients();
   void BeginContributions(int layer);
@@ -194,10 +251,13 @@ class TrainingStep {
   const Entries& Recomputed(int layer) const {
     return entries_[work_of(layer)].recomputed[place_in_checkpoint_[layer]];
   }
-  // One pass's list of operations. `activations`: what its operations create.
+  // A turn of one pass's list of operations. `activations`: what its operations create.
   void RunLayer(ShardingStrategy& strategy, ShardingStrategy::Pass pass, int layer,
                 const OperationEntries& entries, const std::vector<model::Operation>& operations,
-                const Entries& activations);
+                const Entries& activations, Turn turn);
+  // The first buffer of what lives during the layer's forward, or its whole backward, alone; kNone:
+  // there is none, or what is run again has it.
+  Index TemporariesOf(ShardingStrategy::Pass pass, int layer) const;
   // The host goes on when the event is there, and reads what was copied to it before that.
   void AwaitOnHost(Index event);
   // Said of the next kernel: it reads what was left to it.
@@ -206,6 +266,7 @@ class TrainingStep {
   void RunKernel(ShardingStrategy& strategy, int layer, const model::Operation& operation,
                  Index kernel);
   OperationEntries AddOperations(const std::vector<model::Operation>& operations, Issuer issuer);
+  void AddLane(std::uint8_t lane);  // and its stream, unless there is one
   Index BufferOf(const model::ValueUse& use, int layer) const;
   // The kernel is the last one before the backward of the layer: it writes the gradient that group
   // operations there read.
@@ -217,8 +278,8 @@ class TrainingStep {
   // The activation that the layer keeps is what another stage has sent.
   bool ReceivesInto(int layer, int activation) const;
   // Of the present pass.
-  parallel::Task task() const { return stage_.passes()[pass_].task; }
-  std::size_t chunk_index() const { return messages_.stage().chunk_of[pass_]; }
+  parallel::Task task() const { return stage_.passes()[now_.pass].task; }
+  std::size_t chunk_index() const { return messages_.stage().chunk_of[now_.pass]; }
   const PipelineStage::Chunk& chunk() const { return stage_.chunks()[chunk_index()]; }
   int word() const { return static_cast<int>(chunk_index()) * slots_ + slot(); }
   // Said of the first and the last kernel of a pass: what they read of the message that has come
@@ -229,7 +290,7 @@ class TrainingStep {
   // A kernel without costs that writes the message, where no other does.
   void HandOn(ShardingStrategy& strategy, int layer);
   // Of the pass that is written.
-  int slot() const { return slot_of_pass_[pass_]; }
+  int slot() const { return slot_of_pass_[now_.pass]; }
   std::size_t At(int slot, int layer) const {
     return static_cast<std::size_t>(slot) * model().layers.size() + static_cast<std::size_t>(layer);
   }
@@ -257,7 +318,6 @@ class TrainingStep {
       place_in_checkpoint_;  // by layer: among the checkpoint's of the same work
   ActivationOffload offload_;
   GroupOperations groups_;
-  Pending pending_;
   Index handing_on_ = program::kNone;  // a kernel, to end passes that end with a collective
   // What kernels copy to the host that it must know, and the host's reading it; kNone: nothing.
   Index counts_at_host_ = program::kNone, read_counts_ = program::kNone;
@@ -282,15 +342,12 @@ class TrainingStep {
   std::vector<program::BufferUse> reads_;
   std::vector<LayerReads> layer_reads_;              // by layer
   std::vector<std::pair<StreamId, Index>> drained_;  // streams and events, for host_waits
-  std::int64_t micro_batch_ = 0;
-  std::size_t pass_ = 0;  // of the stage's passes, the one that is written
+  std::vector<StreamId> lanes_;                      // compute streams
+  PassProgress now_;                                 // of the pass that is written
   StageMessages messages_;
   PassValues values_;
   ScaleUpdates scales_;
   std::vector<std::vector<Index>> inputs_;  // by chunk and slot; of the first chunk none
-  bool turned_back_ = false;                // the pass is a backward that has begun
-  bool begins_backward_ = false;            // the pass is the first of a backward to do anything
-  int last_layer_ = 0;                      // of the present backward
 };
 
 }  // namespace stepcast::lowering

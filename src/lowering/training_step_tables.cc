@@ -94,7 +94,7 @@ TrainingStep::OperationEntries TrainingStep::AddOperations(
   const bool eager = !plan().training.compile;
   OperationEntries entries;
   entries.kernels.reserve(operations.size());
-  entries.first_kernel = operations.size();
+  entries.first_kernel = entries.first_beside = operations.size();
   for (std::size_t i = 0; i < operations.size(); ++i) {
     const model::Operation& operation = operations[i];
     if (operation.host_waits_for != model::Operation::kNoWait) {
@@ -122,9 +122,19 @@ TrainingStep::OperationEntries TrainingStep::AddOperations(
       builder_.SetIssuer(kernel, issuer);
     }
     entries.kernels.push_back(kernel);
-    entries.first_kernel = std::min(entries.first_kernel, i);
-    entries.last_kernel = i;
+    if (operation.lane == 0) {
+      entries.first_kernel = std::min(entries.first_kernel, i);
+      entries.last_kernel = i;
+    } else {
+      AddLane(operation.lane);
+      entries.first_beside = std::min(entries.first_beside, i);
+    }
     for (const int waited : operation.waits) {
+      if (!operations[static_cast<std::size_t>(waited)].group) {
+        entries.lane_events.resize(operations.size(), program::kNone);
+        entries.lane_events[static_cast<std::size_t>(waited)] = builder_.AddEvent("lanes join");
+        continue;
+      }
       std::erase_if(entries.unfinished, [&](int group) {
         return group <= waited && entries.groups[group].stream == entries.groups[waited].stream;
       });
@@ -134,6 +144,7 @@ TrainingStep::OperationEntries TrainingStep::AddOperations(
   for (std::size_t i = operations.size(); i-- > 0;) {
     const model::Operation& own = operations[i];
     const bool plain = i > entries.first_kernel && i < entries.last_kernel && !own.group &&
+                       own.lane == 0 && entries.LaneEvent(i) == program::kNone &&
                        own.creates.empty() && own.gradients.empty() && own.uses.empty() &&
                        own.defers.empty() && own.begins.empty() && own.ends.empty() &&
                        own.waits.empty() && own.host_waits_for == model::Operation::kNoWait &&
@@ -141,8 +152,15 @@ TrainingStep::OperationEntries TrainingStep::AddOperations(
     const bool goes_on = plain && entries.plain_end[i + 1] > i + 1;
     entries.plain_end[i] = goes_on ? entries.plain_end[i + 1] : i + (plain ? 1 : 0);
   }
+  entries.turn_ends = model::TurnEnds(operations);
   entries.unreleased = model::LeftToTheNextKernel(operations);
   return entries;
+}
+
+void TrainingStep::AddLane(std::uint8_t lane) {
+  while (lanes_.size() <= lane) {
+    lanes_.push_back(builder_.AddStream("compute " + std::to_string(lanes_.size() + 1)));
+  }
 }
 
 void TrainingStep::AddLayers() {

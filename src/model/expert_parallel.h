@@ -73,6 +73,15 @@ struct ExpertParallel {
   // Every expert gets as many rows of every rank, some of them empty: no counts are exchanged, and
   // the host waits for none.
   bool fixed_rows = false;
+  // Forward and backward of two micro-batches are issued in turns: a backward, too, sends all rows
+  // off before it copies what comes.
+  bool overlaps_passes = false;
+  // Products of weights' gradients of a block run as late as the turn allows: the experts' behind
+  // the exchange of rows that their gradients of inputs begin, the others at the end of the block.
+  bool delays_weight_gradients = false;
+  // Shared experts run on a stream beside the compute stream, while rows are exchanged; with
+  // Dispatcher::kAllToAll, where layers are not divided.
+  bool shared_beside = false;
   bool weighs_in_activation() const { return implementation == ExpertImplementation::kMegatron; }
   friend auto operator<=>(const ExpertParallel&, const ExpertParallel&) = default;
 };

@@ -68,6 +68,8 @@ void AddOperations(std::string& text, std::string_view pass,
     AddNumbers(text, "begins", operation.begins);
     AddNumbers(text, "ends", operation.ends);
     AddNumbers(text, "waits for", operation.waits);
+    if (operation.lane != 0) text += fmt::format(" lane {}", operation.lane);
+    if (operation.delayed) text += " delayed";
     if (operation.host_waits_for != Operation::kNoWait) {
       text += fmt::format(" host waits for {}", operation.host_waits_for);
     }

@@ -64,11 +64,13 @@ void LayerTape::Run(Kernel kernel, Values reads, Values writes, std::vector<int>
   recorded.module = module_;
   recorded.awaited_on_host = std::exchange(awaited_on_host_, kNoValue);
   recorded.operation.kernel = std::move(kernel);
+  recorded.operation.lane = lane_;
   recorded.operation.parameters = std::move(parameters);
 }
 
 LayerTape::Recorded LayerTape::RecordedOf(const Collective& collective, Piece source,
                                           Piece target) const {
+  STEPCAST_CHECK(lane_ == 0, "collectives of a lane beside the compute stream are not modelled");
   Recorded recorded;
   recorded.use = UseOf({source}, {target});
   recorded.operation.group = {.collective = collective.kind,
@@ -92,7 +94,7 @@ void LayerTape::CommunicateBackward(const Collective& collective, Piece source, 
 }
 
 void LayerTape::OnBackward(std::function<void()> differentiate) {
-  differentiate_.push_back(std::move(differentiate));
+  differentiate_.push_back({std::move(differentiate), lane_});
 }
 
 LayerTape::Value LayerTape::GradientOf(Value value) const {
@@ -123,6 +125,7 @@ void LayerTape::RunBackward(Kernel kernel, Values reads, Values writes, std::vec
   Recorded& recorded = backward_.emplace_back();
   recorded.use = UseOf(reads, writes);
   recorded.operation.kernel = std::move(kernel);
+  recorded.operation.lane = lane_;
   recorded.operation.gradients = std::move(gradients);
   recorded.operation.parameters = std::move(parameters);
 }
@@ -149,11 +152,15 @@ std::vector<Bytes> LayerTape::Peak(std::span<const Recorded> list, const Counted
   const auto use_at = [&lives](Value value, int i) {
     Life& life = lives[value];
     if (life.first < 0) life.first = i;
-    life.last = i;
+    life.last = std::max(life.last, i);
   };
   for (const Piece& pinned : pinned_from_start) use_at(pinned.value, 0);
   for (int i = 0; i < end; ++i) {
-    for (const Value value : list[i].use.all()) use_at(value, i);
+    for (const Value value : list[i].use.all()) {
+      use_at(value, i);
+      // Memory of another lane is free again when the list has ended.
+      if (list[i].operation.lane != 0) lives[value].last = end;
+    }
   }
   for (const Piece& pinned : pinned_to_end) use_at(pinned.value, end - 1);
 
@@ -161,7 +168,7 @@ std::vector<Bytes> LayerTape::Peak(std::span<const Recorded> list, const Counted
   for (std::size_t v = 0; v < lives.size(); ++v) {
     if (lives[v].first < 0 || !counted(static_cast<Value>(v))) continue;
     change[lives[v].first] += variables_[v].bytes;
-    change[lives[v].last + 1] -= variables_[v].bytes;
+    change[std::min(lives[v].last + 1, end)] -= variables_[v].bytes;
   }
   Bytes alive, most;
   int peak = 0;
@@ -374,6 +381,48 @@ void LayerTape::Place(std::span<const Recorded> list, const Places& place,
       break;
     }
   }
+  JoinLanes(list, operations);
+}
+
+void LayerTape::JoinLanes(std::span<const Recorded> list, std::vector<Operation>& operations) {
+  const auto beside = [](const Operation& operation) { return operation.lane != 0; };
+  if (std::none_of(operations.begin(), operations.end(), beside)) return;
+  constexpr int kNever = -1;
+  struct Used {
+    std::array<int, kLanes> last{kNever, kNever}, written{kNever, kNever};  // by lane: operation
+  };
+  std::map<Value, Used> used;
+  // [lane] the last operation of the other lane for whose end it has waited.
+  std::array<int, kLanes> joined{kNever, kNever};
+  std::array<int, kLanes> last{kNever, kNever};  // kernels
+  std::vector<int> gradients;
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    Operation& operation = operations[i];
+    if (operation.group) continue;
+    const std::size_t own = operation.lane, other = 1 - own;
+    // The second lane begins behind what was there before the list.
+    int awaited = own != 0 && last[own] == kNever ? last[other] : kNever;
+    const Use& use = list[i].use;
+    for (std::size_t u = 0; u < use.count; ++u) {
+      Used& of = used[use.values[u]];
+      awaited = std::max(awaited, use.Writes(u) ? of.last[other] : of.written[other]);
+      of.last[own] = static_cast<int>(i);
+      if (use.Writes(u)) of.written[own] = static_cast<int>(i);
+    }
+    // A stream waits for all that has been issued to the other.
+    if (awaited > joined[own]) {
+      operation.waits.push_back(last[other]);
+      joined[own] = last[other];
+    }
+    last[own] = static_cast<int>(i);
+    if (own == 0) continue;
+    gradients.insert(gradients.end(), operation.gradients.begin(), operation.gradients.end());
+    operation.gradients.clear();
+  }
+  STEPCAST_CHECK(last[0] > last[1], "the compute stream's kernels begin and end a list");
+  Operation& end = operations[static_cast<std::size_t>(last[0])];
+  if (last[1] > joined[0]) end.waits.push_back(last[1]);
+  end.gradients.insert(end.gradients.end(), gradients.begin(), gradients.end());
 }
 
 void LayerTape::DropGradientOfInput() {
@@ -422,13 +471,16 @@ LayerWork LayerTape::Finish(std::optional<Value> output, const Keeping& keeping)
   }
   for (std::size_t i = differentiate_.size(); i-- > 0;) {
     const std::size_t first = backward_.size();
-    differentiate_[i]();
+    lane_ = differentiate_[i].lane;
+    differentiate_[i].run();
+    lane_ = 0;
     for (std::size_t op = first; op < backward_.size(); ++op) backward_[op].differentiates = i;
   }
   if (!keeping.input_has_gradient) DropGradientOfInput();
   if (keeping.keeps_inputs_of_modules && checkpointing == Checkpointing::kSelective) {
     KeepInputs(keeping.modules);
   }
+  if (keeping.delays_weight_gradients) DelayWeightGradients();
 
   const auto dropped = [&](int op) { return op >= 0 && keeping.modules.Has(forward_[op].module); };
   // Where each kept activation goes: its index in `saved` and in `recomputed`, or -1.

@@ -88,6 +88,12 @@ class LayerTape {
   void AwaitOnHost(Value value) { awaited_on_host_ = value; }
   void OnBackward(std::function<void()> differentiate);
 
+  // The operators between the two run on a stream beside the compute stream, and so do their
+  // gradients, as autograd has it. Each stream waits for the other where they use the same value,
+  // and a list ends when both have.
+  void BeginLane() { lane_ = 1; }
+  void EndLane() { lane_ = 0; }
+
   // The operators between the two are of the module, which selective recomputation may drop and run
   // again. One at a time.
   void BeginModule(Module module) {
@@ -128,6 +134,8 @@ class LayerTape {
     RecomputedModules modules{};        // those that Checkpointing::kSelective recomputes
     bool continues_checkpoint = false;  // see LayerWork; with Checkpointing::kFull
     bool splits_backward = false;       // see WorkOptions; without recomputation
+    // See ExpertParallel; without splits_backward.
+    bool delays_weight_gradients = false;
     // Nothing before the layer is trained: what only the gradient of its input needs is neither run
     // nor kept.
     bool input_has_gradient = true;
@@ -186,6 +194,9 @@ class LayerTape {
   // in `work` for values that have no place yet.
   void Place(std::span<const Recorded> list, const Places& place,
              std::vector<Operation>& operations, LayerWork& work) const;
+  // Where kernels of one lane wait for those of the other, in a list that has been placed. What the
+  // second lane contributes to gradients is complete at the list's last kernel.
+  static void JoinLanes(std::span<const Recorded> list, std::vector<Operation>& operations);
   // What kernels of a list before backward leave for collectives of backward alone: they give it
   // what it carries, as they do to what their own list communicates.
   void SayWhatBackwardCommunicates(std::span<const Recorded> list, const Places& place,
@@ -208,6 +219,11 @@ class LayerTape {
     Value input_gradient = kNoValue;  // as the input's part leaves it
   };
   Parts PartsOfBackward();
+  // What an operation that has been moved back reads stays as it is until then: an operation before
+  // it that writes such a value in place writes a new tensor instead.
+  class ReadLater;
+  // Puts products of weights' gradients behind the next exchange of experts' rows, or at the end.
+  void DelayWeightGradients();
   void SplitBackward(std::optional<Value> output_gradient, std::vector<int> saved, LayerWork& work);
 
   DataType element_;
@@ -215,12 +231,18 @@ class LayerTape {
   std::vector<Variable> variables_;
   std::optional<Value> input_;
   std::vector<Recorded> forward_;
-  std::vector<std::function<void()>> differentiate_;
+  struct Differentiate {
+    std::function<void()> run;
+    std::uint8_t lane = 0;
+  };
+  std::vector<Differentiate> differentiate_;
   std::vector<std::pair<Value, std::size_t>> kept_for_;  // and the place in differentiate_
   std::vector<Recorded> backward_;
   Module module_ = Module::kNone;  // that the next operator is of
   bool whole_ = false;             // until EndWhole
   Value awaited_on_host_ = kNoValue;
+  static constexpr std::size_t kLanes = 2;
+  std::uint8_t lane_ = 0;  // of the next operator
 };
 
 }  // namespace stepcast::model

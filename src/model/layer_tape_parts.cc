@@ -5,9 +5,46 @@
 #include "src/base/check.h"
 #include "src/model/layer_tape.h"
 
-// Backward in two parts (LayerWork::backward_input, ::backward_weight), told apart by what depends
-// on what.
+// Backward in another order than autograd's: in two parts (LayerWork::backward_input,
+// ::backward_weight), told apart by what depends on what, or with weights' gradients delayed.
 namespace stepcast::model {
+
+class LayerTape::ReadLater {
+ public:
+  explicit ReadLater(LayerTape& tape) : tape_(tape), read_(tape.variables_.size(), 0) {}
+
+  // The next operation of the old order. `later`: it is moved back.
+  Recorded Take(Recorded recorded, bool later) {
+    const bool group = recorded.operation.group.has_value();
+    for (std::size_t u = 0; u < recorded.use.count; ++u) {
+      Value& value = recorded.use.values[u];
+      const Value original = value;
+      value = Now(original);
+      if (later) {
+        read_[value] = 1;
+      } else if (recorded.use.Writes(u) && !group && read_[value] != 0) {
+        const Variable& variable = tape_.variables_[original];
+        const Value fresh = tape_.Make(variable.name, variable.bytes);
+        read_.push_back(0);
+        latest_[original] = fresh;
+        value = fresh;
+      }
+    }
+    return recorded;
+  }
+  // The tensor that has what the old order has in `value`.
+  Value Now(Value value) const {
+    const auto found = latest_.find(value);
+    return found == latest_.end() ? value : found->second;
+  }
+  // All that has been moved back has run.
+  void Forget() { std::fill(read_.begin(), read_.end(), 0); }
+
+ private:
+  LayerTape& tape_;
+  std::map<Value, Value> latest_;
+  std::vector<char> read_;
+};
 
 LayerTape::Parts LayerTape::PartsOfBackward() {
   std::vector<char> for_input(variables_.size(), 0), for_weights(variables_.size(), 0);
@@ -33,37 +70,47 @@ LayerTape::Parts LayerTape::PartsOfBackward() {
     STEPCAST_CHECK(recorded.operation.gradients.empty() || !needed_by_input,
                    "gradients of weights have operations of their own");
   }
-  // What the weights' part reads later stays as it is: an operation that writes it in place writes
-  // a new tensor instead.
   Parts parts;
-  std::map<Value, Value> latest;
-  std::vector<char> read_later(variables_.size(), 0);
-  const auto now = [&](Value value) {
-    const auto found = latest.find(value);
-    return found == latest.end() ? value : found->second;
-  };
+  ReadLater read_later(*this);
   for (std::size_t i = 0; i < backward_.size(); ++i) {
-    Recorded recorded = backward_[i];
-    const bool group = recorded.operation.group.has_value();
-    for (std::size_t u = 0; u < recorded.use.count; ++u) {
-      Value& value = recorded.use.values[u];
-      const Value original = value;
-      value = now(original);
-      if (of_weights[i] != 0) {
-        read_later[value] = 1;
-      } else if (recorded.use.Writes(u) && !group && read_later[value] != 0) {
-        const Value fresh = Make(variables_[original].name, variables_[original].bytes);
-        read_later.push_back(0);
-        latest[original] = fresh;
-        value = fresh;
-      }
-    }
-    (of_weights[i] != 0 ? parts.weight : parts.input).push_back(std::move(recorded));
+    const bool later = of_weights[i] != 0;
+    (later ? parts.weight : parts.input).push_back(read_later.Take(backward_[i], later));
   }
   if (input_ && variables_[*input_].gradient != kNoValue) {
-    parts.input_gradient = now(variables_[*input_].gradient);
+    parts.input_gradient = read_later.Now(variables_[*input_].gradient);
   }
   return parts;
+}
+
+void LayerTape::DelayWeightGradients() {
+  const auto is_product = [](const Recorded& recorded) {
+    const Kernel& kernel = recorded.operation.kernel;
+    return !recorded.operation.group && kernel.kind == KernelKind::kGemm &&
+           kernel.layout == ProductLayout::kWeightGradient &&
+           recorded.use.reads == recorded.use.count;
+  };
+  std::vector<Recorded> ordered, delayed;
+  ReadLater read_later(*this);
+  const auto run_delayed = [&] {
+    for (Recorded& recorded : delayed) ordered.push_back(std::move(recorded));
+    delayed.clear();
+    read_later.Forget();
+  };
+  for (std::size_t i = 0; i < backward_.size(); ++i) {
+    const bool later = is_product(backward_[i]);
+    Recorded recorded = read_later.Take(backward_[i], later);
+    recorded.operation.delayed = later;
+    (later ? delayed : ordered).push_back(std::move(recorded));
+    const bool exchanges = ExchangesRows(backward_[i].operation);
+    if (exchanges && (i + 1 == backward_.size() || !ExchangesRows(backward_[i + 1].operation))) {
+      run_delayed();
+    }
+  }
+  run_delayed();
+  backward_ = std::move(ordered);
+  if (input_ && variables_[*input_].gradient != kNoValue) {
+    variables_[*input_].gradient = read_later.Now(variables_[*input_].gradient);
+  }
 }
 
 void LayerTape::SplitBackward(std::optional<Value> output_gradient, std::vector<int> saved,

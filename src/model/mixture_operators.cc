@@ -69,7 +69,15 @@ void MixtureOperators::Repeat(bool forward, std::int64_t times, const Kernel& ke
   for (std::int64_t i = 0; i < times; ++i) operators_.RunIn(forward, kernel, reads, writes);
 }
 
-Operand MixtureOperators::Run(const Operand& x) {
+void MixtureOperators::RunBeside(const std::function<void()>& operators) {
+  if (operators == nullptr) return;
+  tape_.BeginLane();
+  operators();
+  tape_.EndLane();
+}
+
+Operand MixtureOperators::Run(const Operand& x, Beside beside) {
+  beside_ = std::move(beside);
   tokens_ = x.tokens;
   width_ = x.width;
   Route(x);
@@ -315,6 +323,7 @@ MixtureOperators::Rows MixtureOperators::Dispatch(const Rows& permuted) {
   for (const Carried& each : carried) {
     arrived.push_back(bring(true, each.name, each.from, each.sent));
   }
+  RunBeside(beside_.dispatch);
   for (std::size_t i = 0; i < carried.size(); ++i) {
     const Carried& each = carried[i];
     Kernel copy = sort;
@@ -331,8 +340,7 @@ MixtureOperators::Rows MixtureOperators::Dispatch(const Rows& permuted) {
     tape_.Run(copy, reads, {each.to});
   }
   tape_.OnBackward([=, this] {
-    // Weights first, then rows.
-    for (std::size_t i = carried.size(); i-- > 0;) {
+    const auto send = [&](std::size_t i) -> Pieces {
       const Carried& each = carried[i];
       Kernel copy = sort;
       copy.name += ".dgrad";
@@ -347,14 +355,30 @@ MixtureOperators::Rows MixtureOperators::Dispatch(const Rows& permuted) {
         tape_.RunBackward(Small("mlp.dispatch.sums.dgrad", each.sent, each.sent), {sums},
                           {ordered});
       }
-      Pieces back{ordered};
-      if (options_.ranks > 1) back = Exchange(false, each.name, ordered, each.sent);
+      return {ordered};
+    };
+    const auto exchange = [&](std::size_t i, const Pieces& ordered) {
+      const Carried& each = carried[i];
+      return options_.ranks > 1 ? Exchange(false, each.name, ordered.front().value, each.sent)
+                                : ordered;
+    };
+    // The rank's own rows are copied to those that have come.
+    const auto arrive = [&](std::size_t i, const Pieces& back) {
+      const Carried& each = carried[i];
       const Value gradient = tape_.MakeGradient(each.from);
-      // The rank's own rows are copied to those that have come.
       const Bytes own(each.sent.count() / options_.ranks);
       tape_.RunBackward(Small("mlp.dispatch.own_rows.dgrad", own, own), back, {gradient});
       tape_.Deliver(each.from, gradient);
+    };
+    // Weights first, then rows.
+    if (!options_.overlaps_passes) {
+      for (std::size_t i = carried.size(); i-- > 0;) arrive(i, exchange(i, send(i)));
+      return;
     }
+    std::vector<Pieces> pieces(carried.size());
+    for (std::size_t i = carried.size(); i-- > 0;) pieces[i] = send(i);
+    for (std::size_t i = carried.size(); i-- > 0;) pieces[i] = exchange(i, pieces[i]);
+    for (std::size_t i = carried.size(); i-- > 0;) arrive(i, pieces[i]);
   });
   return rows;
 }
@@ -549,7 +573,9 @@ Operand MixtureOperators::Combine(const Operand& made, const Operand& x) {
     tape_.Deliver(made.value, back);
   });
   if (options_.ranks == 1) return AddUpRows({ordered}, ordered, x);
-  return AddUpRows(Exchange(true, "rows back", ordered, part), ordered, x);
+  const Pieces returned = Exchange(true, "rows back", ordered, part);
+  RunBeside(beside_.combine);
+  return AddUpRows(returned, ordered, x);
 }
 
 // The rows of each token, added up. Its backward puts each row's gradient where the row came from,

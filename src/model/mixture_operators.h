@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,8 +30,13 @@ class MixtureOperators {
 
   MixtureOperators(LayerOperators& operators, const Experts& experts, const Modules& modules);
 
+  // What runs on the lane beside (LayerTape::BeginLane) while rows are on their way: issued behind
+  // the exchanges that bring rows to experts, and behind the one that brings them back.
+  struct Beside {
+    std::function<void()> dispatch, combine;
+  };
   // What the experts make of `x`, for the same tokens. Once.
-  Operand Run(const Operand& x);
+  Operand Run(const Operand& x, Beside beside = {});
 
  private:
   using Value = LayerTape::Value;
@@ -108,6 +114,7 @@ class MixtureOperators {
   Operand CombineOnce(const Operand& made, const Operand& x);
   Operand AddUpRows(const std::vector<LayerTape::Piece>& returned, Value gradients_of,
                     const Operand& x);
+  void RunBeside(const std::function<void()>& operators);
 
   // Of `from`, in as many parts as there are ranks, each to its rank; what comes lies behind the
   // rank's own part. `others` is made for it.
@@ -150,6 +157,7 @@ class MixtureOperators {
   const ExpertParallel& options_;
   const Experts& experts_;
   const Modules modules_;
+  Beside beside_;
   std::int64_t tokens_ = 0;  // n
   std::int64_t width_ = 0;   // h
   Value probabilities_ = -1, map_ = -1, row_map_ = -1;

@@ -21,4 +21,23 @@ std::vector<ValueUse> LeftToTheNextKernel(const std::vector<Operation>& operatio
   return left;
 }
 
+bool ExchangesRows(const Operation& operation) {
+  return operation.group && operation.group->collective == CollectiveKind::kAllToAll &&
+         Meet(operation.group->axes, parallel::kExpertAxes);
+}
+
+std::vector<std::size_t> TurnEnds(const std::vector<Operation>& operations) {
+  std::vector<std::size_t> ends;
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    if (!ExchangesRows(operations[i])) continue;
+    while (i + 1 < operations.size() &&
+           (ExchangesRows(operations[i + 1]) || operations[i + 1].delayed)) {
+      ++i;
+    }
+    ends.push_back(i + 1);
+  }
+  if (ends.empty() || ends.back() < operations.size()) ends.push_back(operations.size());
+  return ends;
+}
+
 }  // namespace stepcast::model

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -10,10 +11,10 @@
 #include "src/base/kernel.h"
 #include "src/parallel/axis.h"
 
-// What a layer's passes are lists of, in host order: kernels, which run on the compute stream, and
-// collectives among the ranks that share the layer (tensor parallelism), which run on a stream of
-// their group. A collective begins when the kernels before it are done, as NCCL's do under PyTorch;
-// whatever uses its result waits for it, and nothing else does.
+// What a layer's passes are lists of, in host order: kernels, which run on the compute stream or on
+// a lane beside it, and collectives among the ranks that share the layer (tensor parallelism),
+// which run on a stream of their group. A collective begins when the kernels before it are done, as
+// NCCL's do under PyTorch; whatever uses its result waits for it, and nothing else does.
 namespace stepcast::model {
 
 // One of `pieces` equal parts, behind one another, of a value.
@@ -77,15 +78,29 @@ struct Operation {
   std::vector<ValueUse> uses{};
   // LayerWork::communicated that it is the first, and the last, to use.
   std::vector<int> begins{}, ends{};
-  // Group operations before it in the list for whose end it waits.
+  // Operations before it in the list for whose end it waits: group operations, and kernels of
+  // another lane.
   std::vector<int> waits{};
   // The host does not issue it before the operation at this place of the list is done, which has
   // copied to the host what it must know.
   static constexpr int kNoWait = -1;
   int host_waits_for = kNoWait;
+  // A product of a weight's gradient that has been put behind what does not need it
+  // (ExpertParallel::delays_weight_gradients).
+  bool delayed = false;
+  // Of a kernel: 0 is the compute stream, 1 a stream beside it (LayerTape::BeginLane).
+  std::uint8_t lane = 0;
   // LayerWork::deferred that come to life with it.
   std::vector<int> defers{};
 };
+
+// It is an all-to-all of experts' rows.
+bool ExchangesRows(const Operation& operation);
+
+// A list is cut into turns where two passes are issued in turns (parallel::OverlappedPair): each
+// ends behind exchanges of experts' rows, all-to-alls without a kernel between them, and the
+// products that were delayed until there. The end of each; the last one is the list's.
+std::vector<std::size_t> TurnEnds(const std::vector<Operation>& operations);
 
 // What a list leaves to the first kernel after it: the values in LayerWork::communicated that no
 // operation of the list is the last to use, as the collectives that made them say.

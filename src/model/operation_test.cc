@@ -1,5 +1,6 @@
 #include "src/model/operation.h"
 
+#include <cstddef>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -29,6 +30,27 @@ TEST(LeftToTheNextKernel, IsWhatNoKernelOfTheListEnds) {
   ASSERT_EQ(left.size(), 1u);
   EXPECT_EQ(left[0], list[2].group->target);
   EXPECT_TRUE(LeftToTheNextKernel({gather(0), kernel}).empty());
+}
+
+// A turn ends behind all-to-alls that follow one another, and what was delayed until there.
+TEST(TurnEnds, AreBehindExchangesOfRows) {
+  const auto group = [](CollectiveKind kind, parallel::AxisSet axes) {
+    Operation operation;
+    operation.group.emplace();
+    operation.group->collective = kind;
+    operation.group->axes = axes;
+    return operation;
+  };
+  const Operation rows = group(CollectiveKind::kAllToAll, parallel::Axis::kExpertOuter);
+  const Operation counts = group(CollectiveKind::kAllGather, parallel::Axis::kExpertOuter);
+  const Operation heads = group(CollectiveKind::kAllToAll, parallel::Axis::kContextInner);
+  Operation kernel, delayed;
+  delayed.delayed = true;
+  using Ends = std::vector<std::size_t>;
+  EXPECT_EQ(TurnEnds({}), Ends{0});
+  EXPECT_EQ(TurnEnds({kernel, counts, heads, kernel}), Ends{4});
+  EXPECT_EQ(TurnEnds({kernel, rows, rows, kernel, rows, delayed, kernel}), (Ends{3, 6, 7}));
+  EXPECT_EQ(TurnEnds({kernel, rows}), Ends{2});
 }
 
 }  // namespace

@@ -485,18 +485,20 @@ class Block {
     return Rows(Gated(both[0], both[1]), names_.down);
   }
 
-  // Shared experts run before the router, as Megatron-Core has it where they do not overlap
-  // (transformer/moe/moe_layer.py).
+  // Shared experts run before the router, as Megatron-Core has it where they do not overlap, or
+  // beside the exchanges (transformer/moe/moe_layer.py, shared_experts.py).
   Operand MixtureOf(const Operand& normalized) {
-    std::optional<Operand> shared;
-    if (a_.experts.shared_feed_forward > 0) {
-      const std::int64_t width = a_.experts.shared_feed_forward / options_.tensor;
-      const Entered x = Enter(normalized, "shared_fc1", false);
-      const std::vector<Operand> both =
-          Linears(x, "mlp.shared_experts.gate_up_proj", "",
-                  {{names_.shared_gate, width}, {names_.shared_up, width}}, ProductOf(false),
-                  IsUnfused(options_.activation_function) ? Outputs::kApart : Outputs::kSideBySide);
-      shared = Rows(Gated(both[0], both[1]), names_.shared_down);
+    const bool shares = a_.experts.shared_feed_forward > 0;
+    const bool beside = shares && options_.experts.shared_beside;
+    std::optional<Operand> inside, shared;
+    const auto begin = [&] { inside = SharedActivation(normalized); };
+    const auto end = [&] {
+      shared = Rows(*inside, names_.shared_down);
+      if (beside && a_.experts.shared_gate) shared = GatedShared(normalized, *shared);
+    };
+    if (shares && !beside) {
+      begin();
+      end();
     }
     const auto module = [this](std::string_view name, std::int64_t out) {
       return LinearModule{name, out, Find(parameters_, name)};
@@ -506,9 +508,21 @@ class Block {
                          .router = module(names_.router, a_.experts.count),
                          .gate_up = module(names_.experts_gate_up, 2 * a_.experts.feed_forward),
                          .down = module(names_.experts_down, a_.hidden)});
-    const Operand routed = mixture_->Run(normalized);
-    if (shared && a_.experts.shared_gate) shared = GatedShared(normalized, *shared);
+    MixtureOperators::Beside lane;
+    if (beside) lane = {.dispatch = begin, .combine = end};
+    const Operand routed = mixture_->Run(normalized, std::move(lane));
+    if (shared && a_.experts.shared_gate && !beside) shared = GatedShared(normalized, *shared);
     return shared ? operators_.Add(routed, *shared, "mlp.shared_experts.add") : routed;
+  }
+
+  Operand SharedActivation(const Operand& normalized) {
+    const std::int64_t width = a_.experts.shared_feed_forward / options_.tensor;
+    const Entered x = Enter(normalized, "shared_fc1", false);
+    const std::vector<Operand> both =
+        Linears(x, "mlp.shared_experts.gate_up_proj", "",
+                {{names_.shared_gate, width}, {names_.shared_up, width}}, ProductOf(false),
+                IsUnfused(options_.activation_function) ? Outputs::kApart : Outputs::kSideBySide);
+    return Gated(both[0], both[1]);
   }
 
   // What the shared experts make, each token's times the sigmoid of one product of it
@@ -575,6 +589,7 @@ LayerWork BlockWork(const Architecture& a, const WorkOptions& of_all, const Laye
                                .modules = options.recomputed_modules,
                                .continues_checkpoint = variant.continues_checkpoint,
                                .splits_backward = options.splits_backward,
+                               .delays_weight_gradients = options.experts.delays_weight_gradients,
                                .input_has_gradient = !variant.ends_backward,
                                .keeps_inputs_of_modules = a.lora.adapts()});
 }
@@ -627,10 +642,11 @@ int FindBias(const std::vector<ModuleParameter>& parameters, std::string_view mo
 // Two losses: masked tokens, and whether the second segment follows the first, which the first
 // token of each sequence says (transformers/models/bert/modeling_bert.py, BertPreTrainingHeads;
 // megatron/core/models/bert/bert_model.py). Every rank of a tensor-parallel group has the whole of
-// what comes before the vocabulary.
-void EncoderHead(const Architecture& a, const WorkOptions& options,
-                 const std::vector<ModuleParameter>& parameters, LayerOperators& operators,
-                 Operand x, LayerTape& tape) {
+// what comes before the vocabulary. Finishes the tape while there are the operators that backward
+// refers to.
+LayerWork EncoderHead(const Architecture& a, const WorkOptions& options,
+                      const std::vector<ModuleParameter>& parameters, LayerOperators& operators,
+                      Operand x, LayerTape& tape) {
   const ModuleNames& names = NamesOf(a.family);
   const auto find = [&](std::string_view module) { return Find(parameters, module); };
   if (!HasPostNorm(a.family)) {
@@ -668,6 +684,7 @@ void EncoderHead(const Architecture& a, const WorkOptions& options,
   }
   masked.CrossEntropy(logits, "masked_lm_loss");
   if (follows) pooled_operators.CrossEntropy(*follows, "next_sentence_loss");
+  return tape.Finish(std::nullopt, {.splits_backward = options.splits_backward});
 }
 
 // The module that predicts one token more, and its loss, as Megatron-Core runs them before the head
@@ -761,8 +778,7 @@ LayerWork HeadWork(const Architecture& a, const WorkOptions& block_options) {
   operators.AddUpParts();
   const Operand x = operators.Input(a.hidden);
   if (IsEncoder(a.family)) {
-    EncoderHead(a, options, parameters, operators, x, tape);
-    return tape.Finish(std::nullopt, {.splits_backward = options.splits_backward});
+    return EncoderHead(a, options, parameters, operators, x, tape);
   }
   const Operand normalized =
       operators.Norm(x, names.final_norm, a.normalization, Find(parameters, names.final_norm));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -280,6 +281,117 @@ TEST(MixtureWorkTest, RecomputesTheActivationOrTheWholeMixture) {
   EXPECT_EQ(Saved(mixture, "rows of experts"), 0);
   EXPECT_EQ(Groups(mixture.recompute, CollectiveKind::kAllToAll).size(), 3U);
   EXPECT_EQ(Flops(mixture.recompute, "mlp.experts"), Flops(mixture.forward, "mlp.experts"));
+}
+
+// Delayed, the experts' gradients of weights run behind the exchange that takes their inputs'
+// gradients away, and those of attention at the end of the block; everything else stays in its
+// order, and what they read is what they read without (megatron/core/models/gpt/
+// fine_grained_callables.py, `delay_wgrad_compute`).
+TEST(MixtureWorkTest, DelayedGradientsOfWeightsRunBehindTheExchange) {
+  WorkOptions options = Megatron(4);
+  options.experts.overlaps_passes = true;
+  const LayerWork plain = BlockOf(Mixtral(), options);
+  options.experts.delays_weight_gradients = true;
+  const LayerWork late = BlockOf(Mixtral(), options);
+  const auto product = [](const Operation& operation) {
+    return !operation.group && operation.kernel.layout == ProductLayout::kWeightGradient &&
+           operation.kernel.kind == KernelKind::kGemm;
+  };
+  const auto names = [&](const LayerWork& work, bool products) {
+    std::vector<std::string> names;
+    for (const Operation& operation : work.backward) {
+      if (product(operation) == products) names.push_back(operation.kernel.name);
+    }
+    return names;
+  };
+  EXPECT_EQ(names(plain, true), names(late, true));
+  EXPECT_EQ(names(plain, false), names(late, false));
+  const auto kept = [](const LayerWork& work) {
+    std::vector<std::string> kept;
+    for (const Activation& activation : work.saved) kept.push_back(activation.name);
+    return kept;
+  };
+  EXPECT_EQ(kept(late), kept(plain));
+  // Weights of rows and rows come back in one turn of three.
+  const std::vector<std::size_t> ends = TurnEnds(late.backward);
+  ASSERT_EQ(ends.size(), 3u);
+  ASSERT_EQ(TurnEnds(plain.backward).size(), 3u);
+  std::vector<std::string> of_experts;
+  for (std::size_t i = ends[0]; i < ends[1]; ++i) {
+    if (late.backward[i].delayed) of_experts.push_back(late.backward[i].kernel.name);
+  }
+  EXPECT_EQ(of_experts, (std::vector<std::string>{"mlp.experts.down_proj.wgrad",
+                                                  "mlp.experts.gate_up_proj.wgrad"}));
+  EXPECT_TRUE(ExchangesRows(late.backward[ends[1] - 3]));
+  for (std::size_t i = ends[1]; i < late.backward.size(); ++i) {
+    if (!product(late.backward[i])) continue;
+    // The others are the last products of the block.
+    for (std::size_t later = i; later < late.backward.size(); ++later) {
+      EXPECT_TRUE(product(late.backward[later])) << late.backward[later].kernel.name;
+    }
+    break;
+  }
+}
+
+// Megatron-Core's shared experts beside the exchanges (transformer/moe/shared_experts.py): the
+// first products and the activation behind the exchange of rows, the last product behind the one
+// that brings them back, all on a stream of their own, and their gradients likewise.
+TEST(MixtureWorkTest, SharedExpertsRunBesideTheExchanges) {
+  Architecture shared = Mixtral();
+  shared.experts.shared_feed_forward = kWidth;
+  WorkOptions options = Megatron(4);
+  const LayerWork before = BlockOf(shared, options);
+  options.experts.shared_beside = true;
+  const LayerWork beside = BlockOf(shared, options);
+  const auto is_shared = [](const Operation& operation) {
+    const std::string& name = operation.kernel.name;
+    return name.starts_with("mlp.act_fn") ||
+           (name.starts_with("mlp.shared_experts") && name != "mlp.shared_experts.add");
+  };
+  const auto sorted_names = [](const std::vector<Operation>& operations) {
+    std::vector<std::string> names;
+    for (const Operation& operation : operations) names.push_back(operation.kernel.name);
+    std::sort(names.begin(), names.end());
+    return names;
+  };
+  for (const auto pass : {&LayerWork::forward, &LayerWork::backward}) {
+    const std::vector<Operation>& operations = beside.*pass;
+    EXPECT_EQ(sorted_names(operations), sorted_names(before.*pass));
+    // The second stream waits for the first once, when it begins, and is waited for once.
+    int waits_beside = 0, waits_for_it = 0;
+    for (std::size_t i = 0; i < operations.size(); ++i) {
+      const Operation& operation = operations[i];
+      if (operation.group) continue;
+      EXPECT_EQ(operation.lane, is_shared(operation) ? 1 : 0) << operation.kernel.name;
+      EXPECT_TRUE(operation.lane == 0 || operation.gradients.empty());
+      for (const int waited : operation.waits) {
+        const Operation& other = operations[static_cast<std::size_t>(waited)];
+        EXPECT_LT(waited, static_cast<int>(i));
+        if (other.group || other.lane == operation.lane) continue;
+        ++(operation.lane == 1 ? waits_beside : waits_for_it);
+      }
+    }
+    EXPECT_EQ(waits_beside, 1);
+    EXPECT_EQ(waits_for_it, 1);
+  }
+  const auto first = std::find_if(beside.forward.begin(), beside.forward.end(), is_shared);
+  EXPECT_TRUE(ExchangesRows(*std::prev(first)));
+  // What all kernels keep and which gradients they give is as it was.
+  const auto bytes = [](const LayerWork& work) {
+    std::int64_t sum = 0;
+    for (const Activation& activation : work.saved) sum += activation.bytes.count();
+    return sum;
+  };
+  EXPECT_EQ(bytes(beside), bytes(before));
+  const auto gradients = [](const LayerWork& work) {
+    std::vector<int> all;
+    for (const Operation& operation : work.backward) {
+      all.insert(all.end(), operation.gradients.begin(), operation.gradients.end());
+    }
+    std::sort(all.begin(), all.end());
+    return all;
+  };
+  EXPECT_EQ(gradients(beside), gradients(before));
 }
 
 }  // namespace

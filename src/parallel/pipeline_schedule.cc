@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 #include "src/base/check.h"
 
@@ -146,6 +147,24 @@ PipelineSchedule BreadthFirst(int stages, int micro_batches, int virtual_stages)
     for (auto chunk = stage.chunks.rbegin(); chunk != stage.chunks.rend(); ++chunk) {
       run(Task::kBackward, *chunk);
     }
+  }
+  return schedule;
+}
+
+PipelineSchedule Combined(PipelineSchedule schedule) {
+  for (PipelineSchedule::Stage& stage : schedule.stages) {
+    std::vector<ScheduleEntry> entries;
+    for (const ScheduleEntry& entry : stage.entries) {
+      const auto* forward = std::get_if<Action>(&entry);
+      const auto* backward = entries.empty() ? nullptr : std::get_if<Action>(&entries.back());
+      if (forward != nullptr && forward->task == Task::kForward && backward != nullptr &&
+          backward->task == Task::kBackward) {
+        entries.back() = OverlappedPair{*forward, *backward};
+      } else {
+        entries.push_back(entry);
+      }
+    }
+    stage.entries = std::move(entries);
   }
   return schedule;
 }

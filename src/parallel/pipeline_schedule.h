@@ -107,4 +107,10 @@ PipelineSchedule InterleavedOneForwardOneBackward(int stages, int micro_batches,
 // ...; backwards from the last chunk on.
 PipelineSchedule BreadthFirst(int stages, int micro_batches, int virtual_stages);
 
+// Each backward and the forward behind it as a pair that overlaps: Megatron-Core's combined 1F1B
+// (core/pipeline_parallel/combined_1f1b.py). A stage then has one more micro-batch in flight before
+// its first pair, as Megatron-Core's has. Of Sequential and InterleavedOneForwardOneBackward, where
+// the two do not depend on one another; stages with one chunk each would wait in turns.
+PipelineSchedule Combined(PipelineSchedule schedule);
+
 }  // namespace stepcast::parallel

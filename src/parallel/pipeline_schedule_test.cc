@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -50,6 +51,47 @@ TEST(PipelineScheduleTest, GPipeOfTwoStagesAndThreeMicroBatches) {
 
 TEST(PipelineScheduleTest, SequentialIsTheLoopOfGradientAccumulation) {
   EXPECT_EQ(Print(Sequential(3)), "stage 0: F0 B0 F1 B1 F2 B2\n");
+}
+
+// Megatron-Core, combined_1f1b_schedule_for_no_pipelining: F0, then each backward with the forward
+// of the next micro-batch.
+TEST(PipelineScheduleTest, CombinedGradientAccumulation) {
+  EXPECT_EQ(Print(Combined(Sequential(3))), "stage 0: F0 F1+B0 F2+B1 B2\n");
+  EXPECT_EQ(Print(Combined(Sequential(1))), "stage 0: F0 B0\n");
+}
+
+// Interleaved, a stage runs one more forward ahead than without pairs, 2 (P-1-s) + (v-1) P + 1
+// (core/pipeline_parallel/schedules.py, get_pp_rank_microbatches), and both have the same passes in
+// the same order. Whatever the shape, no stage waits for what would come later.
+RC_GTEST_PROP(PipelineScheduleTest, CombinedSchedulesRun, ()) {
+  const int stages = *rc::gen::inRange(2, 7), chunks = *rc::gen::inRange(2, 4);
+  const int micro_batches = stages * *rc::gen::inRange(1, 4);
+  const PipelineSchedule plain = InterleavedOneForwardOneBackward(stages, micro_batches, chunks);
+  const PipelineSchedule combined = Combined(plain);
+  RC_ASSERT(CheckSchedule(combined).empty());
+  for (int s = 0; s < stages; ++s) {
+    const auto at = static_cast<std::size_t>(s);
+    std::vector<Action> passes, turns;
+    for (const ScheduleEntry& entry : plain.stages[at].entries) {
+      passes.push_back(std::get<Action>(entry));
+    }
+    int ahead = 0;
+    bool paired = false;
+    for (const ScheduleEntry& entry : combined.stages[at].entries) {
+      if (const auto* pair = std::get_if<OverlappedPair>(&entry)) {
+        paired = true;
+        turns.push_back(pair->backward);
+        turns.push_back(pair->forward);
+      } else {
+        turns.push_back(std::get<Action>(entry));
+        if (turns.back().task == Task::kForward) ++ahead;
+      }
+    }
+    RC_ASSERT(passes == turns);
+    const int before = 2 * (stages - 1 - s) + (chunks - 1) * stages + 1;
+    RC_ASSERT(ahead == std::min(before, micro_batches * chunks));
+    RC_ASSERT(paired == (before < micro_batches * chunks));
+  }
 }
 
 // Megatron-LM, core/pipeline_parallel/schedules.py, by hand for P = 4, v = 2, groups of 4: stage 0

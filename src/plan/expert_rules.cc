@@ -24,6 +24,8 @@ class ExpertRules : public Rules {
     CheckFolding();
     CheckImbalance();
     CheckWith();
+    CheckOverlap();
+    CheckSharedExperts();
   }
 
  private:
@@ -183,6 +185,116 @@ class ExpertRules : public Rules {
              "states of experts that ranks share out are not offloaded yet",
              "write optimizer_cpu_offload: false, or expert: 1");
     }
+  }
+
+  // megatron/core/transformer/transformer_config.py, __post_init__; megatron/training/arguments.py.
+  void CheckOverlap() {
+    if (request_.delay_weight_gradients.value_or(false) &&
+        !request_.overlap_communication.value_or(false)) {
+      RefuseOverlap("experts.delay_weight_gradients",
+                    "weights' gradients are delayed where passes run in turns, and "
+                    "overlap_communication is false",
+                    "write overlap_communication: true, or delay_weight_gradients: false");
+    }
+    if (!request_.overlap_communication.value_or(false)) return;
+    if (ranks() == 1) {
+      RefuseOverlap("parallelism.expert", "overlap_communication hides exchanges, and expert is 1",
+                    "write an expert of 2 or more, or overlap_communication: false");
+    }
+    if (request_.dispatcher == model::Dispatcher::kAllGather) {
+      RefuseOverlap("experts.dispatcher",
+                    "overlap_communication takes dispatchers that exchange rows, and dispatcher is "
+                    "all_gather",
+                    "write dispatcher: all_to_all, deepep or hybridep");
+    }
+    if (request_.precision == DataType::kFp32 || request_.precision == DataType::kTf32) {
+      RefuseOverlap("training.precision",
+                    fmt::format("overlap_communication takes parameters of 16 bits, and precision "
+                                "is {}",
+                                stepcast::Name(*request_.precision)),
+                    "write precision: bf16");
+    }
+    CheckOverlapWithSchedule();
+    CheckOverlapWithRecomputation();
+    if (request_.activation_offload.value_or(false)) {
+      RefuseOverlap("training.activation_offload",
+                    "activations of passes that run in turns are not offloaded yet",
+                    "write activation_offload: false, or overlap_communication: false");
+    }
+    if (request_.cuda_device_max_connections == 1) {
+      RefuseOverlap("software.cuda_device_max_connections",
+                    "with 1 connection exchanges do not run beside kernels, and "
+                    "overlap_communication is true",
+                    "leave it out, or write 32");
+    }
+  }
+
+  // megatron/core/transformer/transformer_config.py, __post_init__: moe_shared_expert_overlap.
+  void CheckSharedExperts() {
+    if (!request_.overlap_shared_experts.value_or(false)) return;
+    if (request_.overlap_communication.value_or(false)) {
+      RefuseOverlap("experts.overlap_shared_experts",
+                    "exchanges run beside shared experts or beside another micro-batch, and both "
+                    "are asked for",
+                    "write overlap_shared_experts: false, or overlap_communication: false");
+    }
+    if (ranks() == 1) {
+      RefuseOverlap("parallelism.expert",
+                    "shared experts run beside exchanges of rows, and expert is 1",
+                    "write an expert of 2 or more, or overlap_shared_experts: false");
+    }
+    if (request_.dispatcher.value_or(model::Dispatcher::kAllToAll) !=
+        model::Dispatcher::kAllToAll) {
+      RefuseOverlap("experts.dispatcher",
+                    fmt::format("shared experts run beside all_to_all alone, and dispatcher is {}",
+                                model::Name(*request_.dispatcher)),
+                    "write dispatcher: all_to_all, or overlap_shared_experts: false");
+    }
+    if (request_.tensor.value_or(1) > 1) {
+      RefuseOverlap("parallelism.tensor",
+                    fmt::format("collectives of divided shared experts beside exchanges are not "
+                                "modelled: tensor is {}",
+                                *request_.tensor),
+                    "write tensor: 1, or overlap_shared_experts: false");
+    }
+  }
+
+  void CheckOverlapWithSchedule() {
+    if (request_.pipeline.value_or(1) == 1) return;
+    if (ScheduleOf(request_).virtual_stages == 1) {
+      RefuseOverlap("parallelism.virtual_stages",
+                    "overlap_communication in a pipeline takes several chunks a stage, and "
+                    "virtual_stages is 1",
+                    "write virtual_stages: 2, or overlap_communication: false");
+    } else if (!request_.overlap_p2p_comm.value_or(true)) {
+      RefuseOverlap("data_parallel.overlap_p2p_comm",
+                    "messages between stages overlap where passes run in turns, and "
+                    "overlap_p2p_comm is false",
+                    "leave overlap_p2p_comm out");
+    }
+  }
+
+  void CheckOverlapWithRecomputation() {
+    const auto checkpointing =
+        request_.activation_checkpointing.value_or(model::Checkpointing::kNone);
+    const bool selective = checkpointing == model::Checkpointing::kSelective;
+    if (checkpointing == model::Checkpointing::kFull) {
+      RefuseOverlap("training.activation_checkpointing",
+                    "what runs again as a whole is not cut into turns, and "
+                    "activation_checkpointing is full",
+                    "write activation_checkpointing: selective with recompute_modules that leave "
+                    "moe out");
+    } else if (selective && request_.recompute_modules &&
+               request_.recompute_modules->Has(model::Module::kMixture)) {
+      RefuseOverlap("training.recompute_modules",
+                    "a mixture that runs again would exchange its rows again, and "
+                    "overlap_communication is true",
+                    "leave moe out; moe_act and layernorm may stay");
+    }
+  }
+
+  void RefuseOverlap(const char* key, std::string message, std::string hint) {
+    Add(key, "plan.expert-overlap", std::move(message), std::move(hint));
   }
 };
 

@@ -106,5 +106,97 @@ TEST(ExpertRules, NameEveryImpossibleCombinationWithBothValues) {
       "the model has no experts to share out: 2");
 }
 
+Request Overlapping() {
+  Request request = Megatron();
+  request.expert = 4;
+  request.precision = DataType::kBf16;
+  request.overlap_communication = true;
+  request.delay_weight_gradients = true;
+  return request;
+}
+
+TEST(ExpertRules, PassesInTurnsHaveMegatronCoresConditions) {
+  EXPECT_TRUE(Check(Overlapping(), EightExperts()).empty());
+  struct Refused {
+    void (*change)(Request& request);
+    const char* key;
+  };
+  const Refused refused[] = {
+      {[](Request& r) { r.overlap_communication = false; }, "experts.delay_weight_gradients"},
+      {[](Request& r) { r.expert = 1; }, "parallelism.expert"},
+      {[](Request& r) { r.dispatcher = model::Dispatcher::kAllGather; }, "experts.dispatcher"},
+      {[](Request& r) { r.precision = DataType::kFp32; }, "training.precision"},
+      {[](Request& r) { r.cuda_device_max_connections = 1; },
+       "software.cuda_device_max_connections"},
+      {[](Request& r) { r.activation_checkpointing = model::Checkpointing::kFull; },
+       "training.activation_checkpointing"},
+      {[](Request& r) {
+         r.activation_checkpointing = model::Checkpointing::kSelective;
+         r.recompute_modules = model::RecomputedModules{.moe = true};
+       },
+       "training.recompute_modules"},
+  };
+  for (const Refused& one : refused) {
+    Request request = Overlapping();
+    one.change(request);
+    const std::vector<Violation> violations = Check(request, EightExperts());
+    ASSERT_EQ(violations.size(), 1U) << one.key;
+    EXPECT_EQ(violations[0].key, one.key);
+    EXPECT_EQ(violations[0].code, "plan.expert-overlap");
+  }
+}
+
+TEST(ExpertRules, PassesInTurnsOfAPipelineNeedSeveralChunks) {
+  Request request = Overlapping();
+  request.pipeline = 4;
+  request.expert = 2;
+  request.gradient_accumulation = 4;
+  Facts facts = EightExperts();
+  facts.blocks = 16;
+  std::vector<Violation> violations = Check(request, facts);
+  ASSERT_EQ(violations.size(), 1U);
+  EXPECT_EQ(violations[0].key, "parallelism.virtual_stages");
+  request.virtual_stages = 2;
+  EXPECT_TRUE(Check(request, facts).empty());
+  request.overlap_p2p_comm = false;
+  violations = Check(request, facts);
+  ASSERT_EQ(violations.size(), 1U);
+  EXPECT_EQ(violations[0].key, "data_parallel.overlap_p2p_comm");
+}
+
+TEST(ExpertRules, SharedExpertsRunBesideAllToAllsOfUndividedLayers) {
+  const auto beside = [] {
+    Request request = Megatron();
+    request.expert = 4;
+    request.overlap_shared_experts = true;
+    return request;
+  };
+  Facts facts = EightExperts();
+  EXPECT_TRUE(Check(beside(), facts).empty());
+  struct Refused {
+    void (*change)(Request& request);
+    const char* key;
+  };
+  const Refused refused[] = {
+      {[](Request& r) { r.overlap_communication = true; }, "experts.overlap_shared_experts"},
+      {[](Request& r) { r.expert = 1; }, "parallelism.expert"},
+      {[](Request& r) { r.dispatcher = model::Dispatcher::kDeepEp; }, "experts.dispatcher"},
+      {[](Request& r) {
+         r.tensor = 2;
+         r.sequence_parallel = true;
+         r.expert_tensor = 1;
+       },
+       "parallelism.tensor"},
+  };
+  for (const Refused& one : refused) {
+    Request request = beside();
+    one.change(request);
+    const std::vector<Violation> violations = Check(request, facts);
+    ASSERT_EQ(violations.size(), 1U) << one.key;
+    EXPECT_EQ(violations[0].key, one.key);
+    EXPECT_EQ(violations[0].code, "plan.expert-overlap");
+  }
+}
+
 }  // namespace
 }  // namespace stepcast::plan

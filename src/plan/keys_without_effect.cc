@@ -119,7 +119,7 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
         "data_parallel.scatter_gather_tensors_in_pipeline has no effect where each rank sends what "
         "it alone has: without parallelism.tensor, or with sequence_parallel");
   }
-  if (request.cuda_device_max_connections &&
+  if (request.cuda_device_max_connections && !request.overlap_communication.value_or(false) &&
       (StyleOf(*request.framework).connections == 0 || request.tensor.value_or(1) == 1)) {
     sentences.emplace_back(
         "software.cuda_device_max_connections has no effect but with framework megatron and "

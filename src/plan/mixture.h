@@ -27,6 +27,13 @@ struct Mixture {
   // has room for as many, which it computes whether or not they are there.
   std::optional<double> capacity_factor{};
   bool pad_to_capacity = false;
+  // Forward and backward of two micro-batches run in turns, so that the exchanges of the one run
+  // beside the kernels of the other (parallel::Combined); and products of weights' gradients are
+  // put behind the exchanges that do not need them.
+  bool overlap_communication = false;
+  bool delay_weight_gradients = false;
+  // Shared experts run beside the exchanges, on a stream of their own.
+  bool overlap_shared_experts = false;
   friend bool operator==(const Mixture&, const Mixture&) = default;
 };
 
@@ -42,6 +49,9 @@ struct MixtureRequest {
   std::optional<double> imbalance;
   std::optional<double> capacity_factor;
   std::optional<bool> pad_to_capacity;
+  std::optional<bool> overlap_communication;
+  std::optional<bool> delay_weight_gradients;
+  std::optional<bool> overlap_shared_experts;
 };
 
 }  // namespace stepcast::plan

@@ -15,6 +15,9 @@ constexpr std::int64_t kMostNodes = 10'000;
 
 bool IsMixture(const model::Architecture& architecture) { return architecture.experts.exist(); }
 constexpr const char* kNeeded = "experts";
+bool HasSharedExperts(const model::Architecture& architecture) {
+  return architecture.experts.shared_feed_forward > 0;
+}
 
 std::vector<MixtureSetting> Rows() {
   return {
@@ -142,6 +145,38 @@ std::vector<MixtureSetting> Rows() {
        .values = "every expert computes as many rows as its capacity, empty ones too, so that no "
                  "counts are exchanged and the host does not wait "
                  "(`moe_pad_expert_input_to_capacity`)",
+       .default_value = "false"},
+      {.key = "overlap_communication",
+       .type = Switch{&Given::overlap_communication, &Mixture::overlap_communication},
+       .uses = {Of(Framework::kMegatron)},
+       .of_architectures = true,
+       .had_by = IsMixture,
+       .needed = kNeeded,
+       .shown = [](const Mixture& mixture) { return mixture.overlap_communication; },
+       .values =
+           "a forward and a backward of two micro-batches run layer by layer in turns, so that "
+           "one computes while the other exchanges rows of experts (Megatron-Core's "
+           "`overlap_moe_expert_parallel_comm`, combined 1F1B); a pipeline needs virtual_stages",
+       .default_value = "false"},
+      {.key = "delay_weight_gradients",
+       .type = Switch{&Given::delay_weight_gradients, &Mixture::delay_weight_gradients},
+       .uses = {Of(Framework::kMegatron)},
+       .of_architectures = true,
+       .had_by = IsMixture,
+       .needed = kNeeded,
+       .shown = [](const Mixture& mixture) { return mixture.delay_weight_gradients; },
+       .values = "with `overlap_communication`: products of weights' gradients run behind the "
+                 "exchange that does not need them (`delay_wgrad_compute`)",
+       .default_value = "false"},
+      {.key = "overlap_shared_experts",
+       .type = Switch{&Given::overlap_shared_experts, &Mixture::overlap_shared_experts},
+       .uses = {Of(Framework::kMegatron)},
+       .of_architectures = true,
+       .had_by = HasSharedExperts,
+       .needed = "shared experts",
+       .shown = [](const Mixture& mixture) { return mixture.overlap_shared_experts; },
+       .values = "shared experts run on a stream of their own, beside the exchanges of rows, with "
+                 "`all_to_all` (`moe_shared_expert_overlap`); else before the router",
        .default_value = "false"}};
 }
 

@@ -36,9 +36,11 @@ bool RunsListedActions(const Plan& plan) {
 
 parallel::PipelineSchedule ScheduleOf(const Plan& plan) {
   const auto micro_batches = static_cast<int>(plan.training.gradient_accumulation);
-  if (plan.parallelism.pipeline == 1) return parallel::Sequential(micro_batches);
-  parallel::PipelineSchedule schedule = PassesOf(plan, micro_batches);
-  if (!RunsActions(plan)) return schedule;
+  parallel::PipelineSchedule schedule = plan.parallelism.pipeline == 1
+                                            ? parallel::Sequential(micro_batches)
+                                            : PassesOf(plan, micro_batches);
+  if (plan.mixture.overlap_communication) schedule = parallel::Combined(std::move(schedule));
+  if (plan.parallelism.pipeline == 1 || !RunsActions(plan)) return schedule;
   if (RunsListedActions(plan)) schedule = parallel::WithUnshards(std::move(schedule));
   return parallel::WithReductions(std::move(schedule));
 }

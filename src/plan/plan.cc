@@ -154,7 +154,10 @@ model::ExpertParallel ExpertsOf(const Plan& plan) {
           .fused_permutation = mixture.fused_permutation,
           .router_type = mixture.router_dtype,
           .load = LoadOf(mixture),
-          .fixed_rows = mixture.pad_to_capacity};
+          .fixed_rows = mixture.pad_to_capacity,
+          .overlaps_passes = mixture.overlap_communication,
+          .delays_weight_gradients = mixture.delay_weight_gradients,
+          .shared_beside = mixture.overlap_shared_experts};
 }
 
 }  // namespace

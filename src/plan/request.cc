@@ -377,7 +377,9 @@ Plan Complete(const Request& request, std::int64_t devices, const ModelBlocks& m
   }
   plan.mixture = CompleteMixture(request, model, plan.parallelism.expert_near);
   plan.data_parallel = CompleteDataParallel(request, plan.training, *data);
-  const std::int64_t connections = StyleOf(*request.framework).connections;
+  // Combined 1F1B needs several.
+  const std::int64_t connections =
+      plan.mixture.overlap_communication ? 0 : StyleOf(*request.framework).connections;
   plan.software = {request.torch.value_or(Software().torch), request.nccl.value_or(Software().nccl),
                    request.driver.value_or(Software().driver),
                    request.expandable_segments.value_or(false),

@@ -88,12 +88,12 @@ Result<MicroBatch> WorkOut(const Scenario& scenario) {
          {&work.backward_input.operations, nullptr},
          {&work.backward_weight.operations, nullptr}}};
   };
-  // Collectives inside of layers run on streams of their own, beside kernels.
+  // Collectives inside of layers and kernels of a second lane run beside those of the first.
   const auto for_each_kernel = [&](const auto& pass, const auto& visit) {
     for (const std::vector<model::Operation>* operations : pass) {
       if (operations == nullptr) continue;
       for (const model::Operation& operation : *operations) {
-        if (!operation.group) visit(operation.kernel);
+        if (!operation.group && operation.lane == 0) visit(operation.kernel);
       }
     }
   };

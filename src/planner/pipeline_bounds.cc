@@ -30,7 +30,10 @@ std::vector<Bytes> ActivationsInFlight(const parallel::PipelineSchedule& schedul
     Bytes& peak = most.emplace_back();
     Bytes saved;
     for (const parallel::ScheduleEntry& entry : stage.entries) {
-      for (const parallel::Action& action : parallel::ActionsOf(entry)) {
+      std::vector<parallel::Action> actions = parallel::ActionsOf(entry);
+      // Where a pair's passes run in turns, the forward comes by what the backward lets go of.
+      std::reverse(actions.begin(), actions.end());
+      for (const parallel::Action& action : actions) {
         const ChunkWork& chunk = chunks[static_cast<std::size_t>(action.chunk)];
         if (action.task == Task::kForward) {
           saved += chunk.saved;

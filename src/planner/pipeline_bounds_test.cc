@@ -43,6 +43,15 @@ RC_GTEST_PROP(PipelineBounds, EqualStagesHaveTheClosedForms, ()) {
   }
 }
 
+// In a pair the forward keeps what the backward lets go of: never more than one micro-batch, and
+// one byte of temporaries.
+TEST(PipelineBounds, PairsHoldWhatTheirPassesHoldInTurns) {
+  const std::vector<ChunkWork> chunks = {Work(2, 4, 10)};
+  const auto schedule = parallel::Combined(parallel::Sequential(3));
+  EXPECT_EQ(ActivationsInFlight(schedule, chunks), std::vector<Bytes>{Bytes(11)});
+  EXPECT_EQ(PipelineStepTime(schedule, chunks), Picoseconds(18));
+}
+
 // Unequal: the slowest stage has its M micro-batches one after the other, behind the first forward
 // of the stages before it and before the last backward of theirs.
 RC_GTEST_PROP(PipelineBounds, NoStageIsFasterThanItsWorkAndTheWayThere, ()) {

@@ -84,6 +84,8 @@ std::string Plan(const plan::Plan& plan) {
       text += fmt::format(" x {} parts", plan.parallelism.expert_tensor);
     }
     text += fmt::format(" by {}", model::Name(plan.mixture.dispatcher));
+    if (plan.mixture.overlap_communication) text += " beside another micro-batch";
+    if (plan.mixture.overlap_shared_experts) text += " beside shared experts";
   }
   if (plan::HasEffect(data, "backward_prefetch")) {
     text += Fsdp1(plan);

@@ -44,6 +44,7 @@ struct Plan {
   int context = 1;
   std::string more{};           // of the axes
   const char* model = nullptr;  // another one than blocks, or a transformer
+  const char* experts = "";     // how its experts run
 };
 
 constexpr const char* kAdapters =
@@ -63,6 +64,16 @@ constexpr const char* kMixture = R"({
   kind: transformer, family: mixtral, num_hidden_layers: 2, hidden_size: 16,
   num_attention_heads: 4, intermediate_size: 8, num_experts: 4, num_experts_per_tok: 2,
   vocab_size: 12})";
+
+constexpr const char* kDeepMixture = R"({
+  kind: transformer, family: mixtral, num_hidden_layers: 4, hidden_size: 16,
+  num_attention_heads: 4, intermediate_size: 8, num_experts: 4, num_experts_per_tok: 2,
+  vocab_size: 12})";
+
+constexpr const char* kSharedExperts = R"({
+  kind: transformer, family: qwen3, num_hidden_layers: 2, hidden_size: 16,
+  num_attention_heads: 4, intermediate_size: 8, num_experts: 4, num_experts_per_tok: 2,
+  moe_intermediate_size: 8, shared_expert_intermediate_size: 8, vocab_size: 12})";
 
 // Times are given, and what ranks send each other that share experts out.
 constexpr const char* kExchanges = R"({
@@ -84,6 +95,7 @@ training: {{sequence_length: {}, micro_batch_size: 1, optimizer: adamw, precisio
             gradient_accumulation: {}{}}}
 parallelism: {{pipeline: {}, tensor: {}, context: {}, sequence_parallel: {}, {}{}}}
 data_parallel: {{{}}}
+{}
 )",
       plan.model != nullptr   ? plan.model
       : plan.training.empty() ? kBlocks
@@ -93,7 +105,7 @@ data_parallel: {{{}}}
       plan.sequence_parallel,
       plan.schedule.empty() ? fmt::format("virtual_stages: {}", plan.virtual_stages)
                             : "schedule: " + plan.schedule,
-      plan.more, plan.data_parallel);
+      plan.more, plan.data_parallel, plan.experts);
   static scenario::InputCache cache;  // files are read once
   auto scenario = scenario::LoadText(text, "test", {}, cache);
   STEPCAST_CHECK(scenario.has_value(), (text + Format(scenario.error())).c_str());
@@ -322,6 +334,47 @@ TEST(Mutations, OfExpertParallelismShow) {
                 plan(4, "expert: 2", kStage3, 1, 2),
                 {.data = 4, .data_parallel = kStage1, .more = ", expert: 2", .model = kExchanges}},
                200);
+}
+
+// Where a forward and a backward of two micro-batches are issued in turns.
+TEST(Mutations, OfPassesInTurnsShow) {
+  const char* const kExperts =
+      "experts: {overlap_communication: true, delay_weight_gradients: true}";
+  const auto plan = [&](int stages, int data, const char* data_parallel) {
+    return Plan{.stages = stages,
+                .data = data,
+                .data_parallel = data_parallel,
+                .virtual_stages = stages > 1 ? 2 : 1,
+                .micro_batches = 4,
+                .training = ", activation_checkpointing: none",
+                .more = ", expert: 2",
+                .model = stages > 1 ? kDeepMixture : kMixture,
+                .experts = kExperts};
+  };
+  ExpectToShow({plan(1, 2, "zero_stage: 0, framework: megatron"),
+                plan(1, 4, "zero_stage: 1, framework: megatron"),
+                plan(2, 2, "zero_stage: 1, framework: megatron"),
+                {.stages = 2,
+                 .data = 2,
+                 .data_parallel = "zero_stage: 3, framework: fsdp2",
+                 .schedule = "dualpipe_v",
+                 .micro_batches = 4,
+                 .training = ", activation_checkpointing: none",
+                 .more = ", expert: 2",
+                 .model = kDeepMixture}},
+               200);
+}
+
+// Where shared experts run on a stream of their own: each wait of one stream for the other counts.
+TEST(Mutations, OfSharedExpertsBesideExchangesShow) {
+  ExpectToShow({{.stages = 1,
+                 .data = 2,
+                 .data_parallel = "zero_stage: 1, framework: megatron",
+                 .training = ", activation_checkpointing: none",
+                 .more = ", expert: 2",
+                 .model = kSharedExperts,
+                 .experts = "experts: {overlap_shared_experts: true}"}},
+               100);
 }
 
 TEST(Mutations, OfCommunicationShow) {

@@ -159,9 +159,11 @@ class MegatronRules : public Rules {
     }
   }
 
-  // megatron/training/arguments.py, validate_args.
+  // megatron/training/arguments.py, validate_args, which leaves the choice where passes run in
+  // turns.
   void CheckConnections() {
     constexpr int kBlackwell = 100;
+    if (request_.overlap_communication.value_or(false)) return;
     if (request_.cuda_device_max_connections.value_or(1) != 1 && facts_.compute_capability > 0 &&
         facts_.compute_capability < kBlackwell &&
         request_.tensor.value_or(1) * request_.context.value_or(1) > 1) {
