@@ -58,7 +58,7 @@ json AnswerSchema(const std::string& name, const std::vector<json>& answers,
   schema["$schema"] = "http://json-schema.org/draft-07/schema#";
   schema["$id"] = fmt::format("urn:stepcast:answer:{}:1", name);
   schema["title"] = fmt::format("stepcast {} --json, version 1", name);
-  if (!version.is_null()) schema["properties"]["stepcast"] = {{"enum", {version}}};
+  if (!version.is_null()) schema["properties"]["stepcast"] = {{"enum", json::array({version})}};
   return schema;
 }
 

@@ -86,15 +86,20 @@ class Checker {
         return !value.is_object() || value.contains(key.get<std::string>());
       });
     }
-    if (word == "additionalProperties") {
-      for (const auto& [key, member] : value.is_object() ? value.items() : json::object().items()) {
-        if (schema.contains("properties") && schema["properties"].contains(key)) continue;
-        if (rule.is_object()) Check(member, rule, place + "." + key);
-        if (rule == false) return false;
-      }
-      return true;
-    }
+    if (word == "additionalProperties") return HoldsOthers(rule, value, schema, place);
     return false;  // a keyword that is not known here
+  }
+
+  // Keys that `properties` does not name.
+  bool HoldsOthers(const json& rule, const json& value, const json& schema,
+                   const std::string& place) {
+    if (!value.is_object()) return true;
+    for (const auto& [key, member] : value.items()) {
+      if (schema.contains("properties") && schema["properties"].contains(key)) continue;
+      if (rule.is_object()) Check(member, rule, place + "." + key);
+      if (rule == false) return false;
+    }
+    return true;
   }
 
   const json& root_;

@@ -164,7 +164,7 @@ TEST(Schema, WhatTheReaderTakesIsValid) {
       std::string place = "/" + setting.substr(0, equals);
       for (char& c : place) c = c == '.' ? '/' : c;
       const json value = Parsed(setting.substr(equals + 1), "--set");
-      written[json::json_pointer(place)] = value;
+      if (!value.is_null()) written[json::json_pointer(place)] = value;
     }
     const auto mistakes = Mistakes(written, SchemaOf("scenario"));
     EXPECT_TRUE(mistakes.empty()) << Said(plan) << fmt::format("{}", fmt::join(mistakes, "\n"));
@@ -174,9 +174,12 @@ TEST(Schema, WhatTheReaderTakesIsValid) {
 // The words of a place in the schema, and below it, each as an override.
 void CollectWords(const json& schema, const std::string& path,
                   std::set<std::pair<std::string, std::string>>& words) {
-  for (const json& word : schema.value("enum", json::array())) words.emplace(path, word);
+  for (const json& word : schema.value("enum", json::array())) {
+    if (word.is_string()) words.emplace(path, word.get<std::string>());
+  }
   for (const json& one : schema.value("anyOf", json::array())) CollectWords(one, path, words);
-  for (const auto& [key, own] : schema.value("properties", json::object()).items()) {
+  const json properties = schema.value("properties", json::object());
+  for (const auto& [key, own] : properties.items()) {
     CollectWords(own, path.empty() ? key : path + "." + key, words);
   }
 }
