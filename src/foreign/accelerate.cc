@@ -88,7 +88,8 @@ void ReadDeepSpeed(Reading& reading) {
   }
   const auto clip = reading.Get("deepspeed_config.gradient_clipping");
   if (clip && clip->Number()) {
-    reading.Set("training.gradient_clipping", AsYaml(*clip), "deepspeed_config.gradient_clipping");
+    reading.Set("training.gradient_clipping", ScenarioWords(*clip),
+                "deepspeed_config.gradient_clipping");
   }
 }
 

@@ -285,7 +285,7 @@ void Rules(Reading& reading) {
                         .expert = "expert_parallel_size"});
   ReadHubOptimizer(reading, "optimizer");
   if (const auto norm = reading.Get("max_grad_norm"); norm && norm->Number()) {
-    reading.Set("training.gradient_clipping", *norm->Number() > 0 ? AsYaml(*norm) : "none",
+    reading.Set("training.gradient_clipping", *norm->Number() > 0 ? ScenarioWords(*norm) : "none",
                 "max_grad_norm");
   }
   ReadRecomputation(reading);

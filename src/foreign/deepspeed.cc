@@ -131,7 +131,7 @@ void ReadSizes(Reading& reading, std::int64_t stage) {
     if (!value || stage < own.first || stage > own.last) continue;
     const std::string key = fmt::format("data_parallel.deepspeed.{}", own.name);
     if (value->text != "auto") {
-      reading.Set(key, AsYaml(*value), option);
+      reading.Set(key, ScenarioWords(*value), option);
       continue;
     }
     // transformers/integrations/deepspeed.py: of the hidden size, where the model has one.
@@ -238,7 +238,7 @@ void Rules(Reading& reading) {
   ReadTypes(reading);
   ReadOptimizer(reading);
   if (const auto clip = reading.Get("gradient_clipping"); clip && clip->Number()) {
-    reading.Set("training.gradient_clipping", *clip->Number() > 0 ? AsYaml(*clip) : "none",
+    reading.Set("training.gradient_clipping", *clip->Number() > 0 ? ScenarioWords(*clip) : "none",
                 "gradient_clipping");
   }
   if (const auto disabled = reading.Get("compile.disable")) {

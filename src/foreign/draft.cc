@@ -20,7 +20,7 @@ bool IsWithin(std::string_view key, std::string_view above) {
 
 }  // namespace
 
-void Draft::State(std::string_view key, std::string value, const Location& location,
+void Draft::State(std::string_view key, ScenarioValue value, const Location& location,
                   std::string remark) {
   if (Overridden(key)) return;
   const auto known = std::find_if(entries_.begin(), entries_.end(),
@@ -38,22 +38,25 @@ void Draft::State(std::string_view key, std::string value, const Location& locat
   }
   if (known->value == entry.value) return;
   Report({"foreign.conflict", location,
-          fmt::format("{} is {} here, and {} in {}", Quoted(key), entry.value, known->value,
-                      known->origin),
-          fmt::format("say which of the two holds: --set {}={}", key, entry.value)});
+          fmt::format("{} is {} here, and {} in {}", Quoted(key), entry.value.text,
+                      known->value.text, known->origin),
+          fmt::format("say which of the two holds: --set {}={}", key, entry.value.text)});
 }
 
-void Draft::Assume(std::string_view key, std::string value, std::string origin) {
+void Draft::Assume(std::string_view key, ScenarioValue value, std::string origin) {
   if (Find(key) != nullptr || Overridden(key)) return;
   entries_.push_back({std::string(key), std::move(value), std::move(origin), Location{}});
 }
 
-void Draft::Override(std::string_view key, std::string value, const std::string& option) {
-  Remove(key);
-  overridden_.emplace_back(key);
-  if (value == "null") return;
+void Draft::Override(std::string_view key, ScenarioValue value, const std::string& option) {
+  TakeOut(key);
   entries_.push_back({std::string(key), std::move(value), option.substr(0, option.find(' ')),
                       Location{option, 0, 0}});
+}
+
+void Draft::TakeOut(std::string_view key) {
+  Remove(key);
+  overridden_.emplace_back(key);
 }
 
 void Draft::Report(Diagnostic mistake) {
@@ -63,8 +66,10 @@ void Draft::Report(Diagnostic mistake) {
 }
 
 void Draft::Omit(Location location, std::string option, std::string consequence) {
-  omissions_.push_back({std::move(location), std::move(option), std::move(consequence)});
+  omissions_.push_back({std::move(location), Printable(option), std::move(consequence)});
 }
+
+void Draft::Note(std::string_view sentence) { notes_.push_back(Printable(sentence)); }
 
 void Draft::AskForVariable(const std::string& name, const std::string& subject,
                            const Location& location, const std::vector<std::string>& words) {
@@ -102,7 +107,7 @@ bool Draft::Covers(std::string_view key) const {
 
 std::optional<std::int64_t> Draft::Integer(std::string_view key) const {
   const Entry* entry = Find(key);
-  return entry == nullptr ? std::nullopt : Value::Text(entry->value).Integer();
+  return entry == nullptr ? std::nullopt : Value::Text(entry->value.text).Integer();
 }
 
 void Draft::Remove(std::string_view key) {

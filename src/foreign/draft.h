@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "src/base/diagnostic.h"
@@ -13,9 +14,25 @@
 // its origin.
 namespace stepcast::foreign {
 
+// What a key of the scenario is set to: text, which the writer puts in quotes where YAML needs
+// them, or YAML as it stands (a list, a mapping), on one line.
+struct ScenarioValue {
+  ScenarioValue(const char* value) : text(value) {}             // NOLINT: most values are text
+  ScenarioValue(std::string value) : text(std::move(value)) {}  // NOLINT
+  static ScenarioValue Yaml(std::string value) {
+    ScenarioValue yaml(std::move(value));
+    yaml.is_yaml = true;
+    return yaml;
+  }
+  friend bool operator==(const ScenarioValue&, const ScenarioValue&) = default;
+
+  std::string text;
+  bool is_yaml = false;
+};
+
 struct Entry {
-  std::string key;     // "training.sequence_length"
-  std::string value;   // as YAML writes it
+  std::string key;  // "training.sequence_length"
+  ScenarioValue value;
   std::string origin;  // for a comment: "train.toml:14", "torchtitan's default at 238fa9953e4a"
   Location location;   // where the user can change it; no file: the value was not stated anywhere
 };
@@ -23,23 +40,24 @@ struct Entry {
 // A setting that the scenario does not carry.
 struct Omission {
   Location location;
-  std::string option;       // "float8.enable_fsdp_float8_all_gather = true"
+  std::string option;       // on one line: "float8.enable_fsdp_float8_all_gather = true"
   std::string consequence;  // what the forecast does instead; empty: the option is not known
 };
 
 class Draft {
  public:
   // A value that a file states. Two files that state different values are a mistake.
-  void State(std::string_view key, std::string value, const Location& location,
+  void State(std::string_view key, ScenarioValue value, const Location& location,
              std::string remark = {});
   // A value that holds unless a file states one, or an earlier call did.
-  void Assume(std::string_view key, std::string value, std::string origin);
-  // A value of the command line, which takes the place of any other. "null" takes the key out, and
-  // with it what later files and defaults say.
-  void Override(std::string_view key, std::string value, const std::string& option);
+  void Assume(std::string_view key, ScenarioValue value, std::string origin);
+  // A value of the command line, which takes the place of any other.
+  void Override(std::string_view key, ScenarioValue value, const std::string& option);
+  // The key is taken out, and with it what later files and defaults say.
+  void TakeOut(std::string_view key);
 
+  // The files' own words in these sentences are escaped: each sentence stays on one line.
   void Omit(Location location, std::string option, std::string consequence);
-  // The files' own words in its sentences are escaped: each sentence stays on one line.
   void Report(Diagnostic mistake);
   // What `subject` says depends on a variable of which nothing is known; `words`: what the file
   // compares it with. A mistake; once for each variable.
@@ -52,7 +70,7 @@ class Draft {
   void NameModel(std::string model) { named_model_ = std::move(model); }
   const std::string& named_model() const { return named_model_; }
   // A remark on what was read that is no mistake.
-  void Note(std::string sentence) { notes_.push_back(std::move(sentence)); }
+  void Note(std::string_view sentence);
 
   const Entry* Find(std::string_view key) const;
   // Whether there is a value of the key or of keys below it.

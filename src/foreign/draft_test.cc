@@ -59,9 +59,9 @@ TEST(Draft, TheCommandLineSettlesIt) {
   EXPECT_EQ(draft.Find("training.micro_batch_size")->origin, "--set");
 }
 
-TEST(Draft, NullTakesAKeyOutForGood) {
+TEST(Draft, WhatIsTakenOutStaysOut) {
   Draft draft;
-  draft.Override("training.lora", "null", "--set training.lora=null");
+  draft.TakeOut("training.lora");
   draft.State("training.lora.rank", "8", kHere);
   draft.Assume("training.lora.dropout", "0", "the default");
   EXPECT_FALSE(draft.Has("training.lora"));

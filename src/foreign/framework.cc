@@ -31,29 +31,13 @@ bool IsNeutral(const Option& option, const Value& value) {
   return on && !value.Number() && HasWord(option.neutral, *on ? "true" : "false");
 }
 
-// Text that YAML takes for a string without quotes, and that holds no sign of a mapping.
-bool IsPlain(std::string_view text) {
-  return !text.empty() &&
-         text.find_first_not_of(
-             "abcdefghijklmnopqrstuvwxyz"
-             "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-             "0123456789_-./+ ") == std::string_view::npos &&
-         text.front() != '-' && text.front() != ' ' && text.back() != ' ';
-}
-
 }  // namespace
 
-std::string AsYaml(const Value& value) {
+std::string ScenarioWords(const Value& value) {
   if (const auto number = value.Integer()) return fmt::format("{}", *number);
   if (const auto number = value.Number()) return fmt::format("{}", *number);
   if (const auto on = value.Boolean()) return *on ? "true" : "false";
-  if (IsPlain(value.text)) return value.text;
-  std::string quoted = "\"";
-  for (const char c : value.text) {
-    if (c == '"' || c == '\\') quoted += '\\';
-    quoted += c;
-  }
-  return quoted + "\"";
+  return value.text;
 }
 
 std::optional<std::string_view> WordFor(std::string_view words, std::string_view foreign) {
@@ -122,7 +106,7 @@ void Reading::ReadRow(const Option& option, const Setting& setting) {
     }
     return;
   }
-  draft_.State(option.key, AsYaml(value), setting.location);
+  draft_.State(option.key, ScenarioWords(value), setting.location);
 }
 
 void Reading::AskFor(const Setting& setting) const {
@@ -146,7 +130,7 @@ void Reading::ReadDefaults() {
     if (option.effect != Effect::kSets || option.standard.empty()) continue;
     if (document_.Find(option.name) != nullptr) continue;
     const Value standard = Value::Text(std::string(option.standard));
-    std::string value = AsYaml(standard);
+    std::string value = ScenarioWords(standard);
     if (!option.words.empty() && option.words != "bool") {
       value = WordFor(option.words, option.standard).value_or("");
     }
@@ -186,7 +170,7 @@ std::string Reading::Text(std::string_view name) const {
   return value ? value->text : "";
 }
 
-void Reading::Set(std::string_view key, std::string value, std::string_view because_of,
+void Reading::Set(std::string_view key, ScenarioValue value, std::string_view because_of,
                   std::string remark) {
   if (const Setting* setting = document_.Find(because_of)) {
     draft_.State(key, std::move(value), setting->location, std::move(remark));

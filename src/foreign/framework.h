@@ -65,7 +65,7 @@ class Reading {
 
   // The key takes the value because of the option: at the place where it stands, or, where its
   // default says so, as the framework's default.
-  void Set(std::string_view key, std::string value, std::string_view because_of,
+  void Set(std::string_view key, ScenarioValue value, std::string_view because_of,
            std::string remark = {});
   // The option is left out of the forecast with this consequence; nothing where it is not stated.
   void Omit(std::string_view name, std::string consequence);
@@ -104,8 +104,9 @@ class Reading {
   const Surroundings& surroundings_;
 };
 
-// "8192" of the text of a file in YAML's words: true and false, plain numbers, quoted text.
-std::string AsYaml(const Value& value);
+// The text of a file's value in a scenario's words: true and false for "yes" and "Off", 1000000000
+// for "1e9"; other text as it is.
+std::string ScenarioWords(const Value& value);
 
 // The word of a scenario that stands for `foreign` in "float32=fp32 bfloat16=bf16"; nothing: there
 // is none.

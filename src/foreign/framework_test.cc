@@ -85,11 +85,11 @@ TEST(WordFor, FindsTheScenariosWord) {
   EXPECT_EQ(WordFor("a=b c= d=e", "b"), std::nullopt);
 }
 
-TEST(AsYaml, QuotesWhatYamlWouldTakeForSomethingElse) {
-  EXPECT_EQ(AsYaml(Value::Text("1e9")), "1000000000");
-  EXPECT_EQ(AsYaml(Value::Text("True")), "true");
-  EXPECT_EQ(AsYaml(Value::Text("configs/a b.json")), "configs/a b.json");
-  EXPECT_EQ(AsYaml(Value::Text("a: \"b\"")), "\"a: \\\"b\\\"\"");
+TEST(ScenarioWords, AreNumbersTruthsAndText) {
+  EXPECT_EQ(ScenarioWords(Value::Text("1e9")), "1000000000");
+  EXPECT_EQ(ScenarioWords(Value::Text("True")), "true");
+  EXPECT_EQ(ScenarioWords(Value::Text("configs/a b.json")), "configs/a b.json");
+  EXPECT_EQ(ScenarioWords(Value::Text("a: \"b\"")), "a: \"b\"");
 }
 
 }  // namespace

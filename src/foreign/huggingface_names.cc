@@ -75,7 +75,7 @@ void ReadHubModel(Reading& reading, std::string_view option) {
     const auto found = scenario::FindSource(name, from, scenario::SourceKind::kModel);
     std::error_code error;
     if (!found || !std::filesystem::is_regular_file(*found, error)) continue;
-    reading.Set("model", AsYaml(Value::Text(*found)), option);
+    reading.Set("model", *found, option);
     return;
   }
   const std::string lower = Lower(name);
@@ -162,7 +162,7 @@ void ReadHubAdapters(Reading& reading, std::string_view rank, std::string_view t
   }
   reading.Set("training.lora.targets", fmt::format("{}", fmt::join(names, " ")), targets);
   if (const auto rate = reading.Get(dropout); rate && rate->Number()) {
-    reading.Set("training.lora.dropout", AsYaml(*rate), dropout);
+    reading.Set("training.lora.dropout", ScenarioWords(*rate), dropout);
   }
 }
 

@@ -24,6 +24,7 @@
 #include "src/scenario/model_file.h"
 #include "src/scenario/source_names.h"
 #include "src/scenario/topology_file.h"
+#include "src/scenario/yaml_tree.h"
 #include "src/topology/node_type.h"
 
 namespace stepcast::foreign {
@@ -97,7 +98,7 @@ class Importer {
                        "write --set training.micro_batch_size=2"});
         continue;
       }
-      draft_.Override(option.substr(0, sign), option.substr(sign + 1), "--set " + option);
+      ReadOverride(option.substr(0, sign), option.substr(sign + 1), "--set " + option);
     }
     for (const std::string& option : request_.variables) {
       const std::size_t sign = option.find('=');
@@ -112,13 +113,29 @@ class Importer {
     }
     const auto given = [this](const char* key, const std::string& value, const char* option) {
       if (!value.empty()) {
-        draft_.Override(key, AsYaml(Value::Text(PathOf(value))),
-                        fmt::format("{} {}", option, value));
+        draft_.Override(key, PathOf(value), fmt::format("{} {}", option, value));
       }
     };
     given("model", request_.model, "--model");
     given("cluster.topology", request_.cluster, "--cluster");
     if (request_.nodes) given("cluster.nodes", fmt::format("{}", *request_.nodes), "--nodes");
+  }
+
+  // The value is YAML, and may be of several lines.
+  void ReadOverride(const std::string& key, const std::string& value, const std::string& option) {
+    Diagnostics mistakes;
+    const auto tree = scenario::ParseYaml(value, option, mistakes, false);
+    for (Diagnostic& mistake : mistakes) draft_.Report(std::move(mistake));
+    if (!tree) return;
+    switch ((*tree)->kind) {
+      case scenario::NodeKind::kNull:
+        return draft_.TakeOut(key);
+      case scenario::NodeKind::kScalar:
+        return draft_.Override(key, (*tree)->scalar, option);
+      case scenario::NodeKind::kSequence:
+      case scenario::NodeKind::kMapping:
+        return draft_.Override(key, ScenarioValue::Yaml(scenario::CanonicalText(**tree)), option);
+    }
   }
 
   // How the scenario names a file of the working directory.
@@ -180,7 +197,7 @@ class Importer {
       return;
     }
     if (IsModel(*document)) {
-      draft_.State("model", AsYaml(Value::Text(PathOf(document->file))), {document->file, 0, 0});
+      draft_.State("model", PathOf(document->file), {document->file, 0, 0});
     } else if (!Offer(*document)) {
       ReportUnknown(*document);
     }
@@ -247,7 +264,7 @@ class Importer {
     draft_.Assume("cluster.nodes", "1", "assumed; --nodes N");
     if (!request_.files.empty()) {
       const std::string stem = std::filesystem::path(request_.files.front()).stem().string();
-      draft_.Assume("name", AsYaml(Value::Text(stem)), "the file's name");
+      draft_.Assume("name", stem, "the file's name");
     }
   }
 
@@ -255,7 +272,7 @@ class Importer {
     const auto gpus = [this] {
       const Entry* cluster = draft_.Find("cluster.topology");
       if (cluster == nullptr) return Gpus{};
-      return GpusOf(cluster->value, draft_.Integer("cluster.nodes").value_or(1));
+      return GpusOf(cluster->value.text, draft_.Integer("cluster.nodes").value_or(1));
     };
     // A dimension that the draft states, or that its model has.
     const auto of_model =
@@ -264,7 +281,7 @@ class Importer {
       if (const auto stated = draft_.Integer(key)) return stated;
       const Entry* named = draft_.Find("model");
       if (named == nullptr) return std::nullopt;
-      const auto architecture = ArchitectureOf(named->value);
+      const auto architecture = ArchitectureOf(named->value.text);
       if (!architecture) return std::nullopt;
       return (*architecture).*dimension;
     };

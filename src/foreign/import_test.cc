@@ -6,6 +6,7 @@
 
 #include "gtest/gtest.h"
 #include "src/base/diagnostic.h"
+#include "src/scenario/yaml_tree.h"
 
 namespace stepcast::foreign {
 namespace {
@@ -283,6 +284,37 @@ TEST(Import, MistakesOfAllFilesComeTogether) {
   const auto imported = Import({.files = {Write("f.toml", "a = \n"), "no-such-file.toml"}});
   ASSERT_FALSE(imported.has_value());
   EXPECT_EQ(imported.error().size(), 2u);
+}
+
+// Names and values of the files that YAML would take for something else, or that have several
+// lines.
+TEST(Import, WritesYamlWhateverTheFilesHold) {
+  const std::string hostile = std::string(kTrainer) +
+                              "use_peft: true\nlora_r: 8\n"
+                              "lora_target_modules: ['a: b', '- c', '#d', \"e\\nf\"]\n"
+                              "\"an\\nunknown\\noption\": \"of\\nlines\"\n";
+  const auto imported = Import(
+      {.files = {Write("hostile.yaml", hostile)},
+       .cluster = "dgx-h100",
+       .set = {"training.compile=\n  true", "name='a: \"b\"'", "odd key.it: self=[a,\n {b: c}]"}});
+  ASSERT_TRUE(imported.has_value()) << Format(imported.error());
+  Diagnostics mistakes;
+  const auto document = scenario::ParseYaml(imported->scenario.text, "s", mistakes);
+  ASSERT_TRUE(document && mistakes.empty()) << imported->scenario.text << Format(mistakes);
+  EXPECT_EQ(ValueOf(*imported, "targets"), "\"a: b - c #d e\\nf\"");
+  EXPECT_EQ(ValueOf(*imported, "compile"), "true");
+  EXPECT_NE(imported->scenario.text.find("name: \"a: \\\"b\\\"\""), std::string::npos);
+  EXPECT_EQ(ValueOf(*imported, "\"it: self\""), "[a, {\"b\": c}]");
+  EXPECT_NE(imported->scenario.text.find("an\\nunknown\\noption = of\\nlines"), std::string::npos);
+}
+
+TEST(Import, OverridesThatAreNoYamlAreMistakes) {
+  const auto imported = Import({.files = {Write("plain.yaml", kTrainer)},
+                                .cluster = "dgx-h100",
+                                .set = {"training.lora=[1"}});
+  ASSERT_FALSE(imported.has_value());
+  EXPECT_EQ(imported.error()[0].code, "yaml.syntax");
+  EXPECT_EQ(imported.error()[0].location.file, "--set training.lora=[1");
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "src/base/yaml_text.h"
 #include "src/foreign/launcher.h"
 #include "src/foreign/megatron_experts.h"
 #include "src/foreign/shell_settings.h"
@@ -391,8 +392,7 @@ void ReadFamily(Reading& reading) {
                                         : "position-embedding-type";
   reading.Set("model.kind", "transformer", "num-layers");
   const std::filesystem::path file(reading.document().file);
-  reading.draft().Assume("model.name", AsYaml(Value::Text(file.stem().string())),
-                         "the file's name");
+  reading.draft().Assume("model.name", file.stem().string(), "the file's name");
   reading.Set("model.family",
               latent    ? "deepseek"
               : squared ? "nemotron"
@@ -487,15 +487,16 @@ void ReadModel(Reading& reading) {
   const Entry* position = reading.draft().Find("model.position");
   const bool rotary = position != nullptr && position->value == "rotary";
   if (const auto base = reading.Get("rotary-base"); rotary && base && base->Number()) {
-    reading.Set("model.rope_theta", AsYaml(*base), "rotary-base");
+    reading.Set("model.rope_theta", ScenarioWords(*base), "rotary-base");
   }
   if (const auto epsilon = reading.Get("norm-epsilon"); epsilon && epsilon->Number()) {
-    reading.Set("model.norm_epsilon", AsYaml(*epsilon), "norm-epsilon");
+    reading.Set("model.norm_epsilon", ScenarioWords(*epsilon), "norm-epsilon");
   }
   if (Has(reading, "use-rope-scaling")) {
     const auto factor = reading.Get("rope-scaling-factor");
     reading.Set("model.rope_scaling",
-                fmt::format("{{rope_type: llama3, factor: {}}}", factor ? AsYaml(*factor) : "8"),
+                ScenarioValue::Yaml(fmt::format("{{rope_type: llama3, factor: {}}}",
+                                                factor ? YamlScalar(ScenarioWords(*factor)) : "8")),
                 "use-rope-scaling");
   }
   ReadVocabulary(reading);
@@ -675,7 +676,8 @@ void ReadUnevenStages(Reading& reading, std::int64_t stages) {
   std::vector<std::int64_t> parts(static_cast<std::size_t>(stages), between / (stages - ends));
   if (first) parts.front() = *first;
   if (last) parts.back() = *last;
-  reading.Set("parallelism.stage_layers", fmt::format("[{}]", fmt::join(parts, ", ")), option);
+  reading.Set("parallelism.stage_layers",
+              ScenarioValue::Yaml(fmt::format("[{}]", fmt::join(parts, ", "))), option);
 }
 
 void ReadPipeline(Reading& reading) {
@@ -699,7 +701,7 @@ void ReadPipeline(Reading& reading) {
   if (const Setting* layout = reading.Stated("pipeline-model-parallel-layout")) {
     std::string text = layout->value.text;
     std::erase(text, ',');
-    reading.Set("parallelism.stage_layers", AsYaml(Value::Text(text)), layout->name);
+    reading.Set("parallelism.stage_layers", text, layout->name);
     const auto borders = std::count(text.begin(), text.end(), '|') + 1;
     if (text.find('(') == std::string::npos && borders > stages) {
       reading.Set(key, fmt::format("{}", borders / stages), layout->name);
@@ -842,7 +844,7 @@ void Rules(Reading& reading) {
   }
   ReadPrecision(reading);
   if (const auto norm = reading.Get("clip-grad"); norm && norm->Number()) {
-    reading.Set("training.gradient_clipping", *norm->Number() > 0 ? AsYaml(*norm) : "none",
+    reading.Set("training.gradient_clipping", *norm->Number() > 0 ? ScenarioWords(*norm) : "none",
                 "clip-grad");
   }
   ReadAttention(reading);

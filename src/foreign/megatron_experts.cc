@@ -110,7 +110,7 @@ void ReadHowExpertsRun(Reading& reading) {
   }
   const auto capacity = reading.Get("moe-expert-capacity-factor");
   if (capacity && capacity->Number().value_or(-1) > 0) {
-    reading.Set("experts.capacity_factor", AsYaml(*capacity), "moe-expert-capacity-factor");
+    reading.Set("experts.capacity_factor", ScenarioWords(*capacity), "moe-expert-capacity-factor");
     if (reading.IsOn("moe-pad-expert-input-to-capacity")) {
       reading.Set("experts.pad_to_capacity", "true", "moe-pad-expert-input-to-capacity");
     }

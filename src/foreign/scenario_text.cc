@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "src/base/printable.h"
+#include "src/base/yaml_text.h"
 #include "src/foreign/setting.h"
 
 namespace stepcast::foreign {
@@ -84,13 +86,15 @@ class Writer {
     std::size_t same = 0;
     while (same < parts.size() && same < open_.size() && parts[same] == open_[same]) ++same;
     for (std::size_t depth = same; depth < parts.size(); ++depth) {
-      Line(fmt::format("{:{}}{}:", "", 2 * depth, parts[depth]));
+      Line(fmt::format("{:{}}{}:", "", 2 * depth, YamlScalar(parts[depth])));
     }
     open_ = parts;
+    const ScenarioValue& value = entry.value;
     constexpr std::size_t kComments = 44;  // the column where comments begin
     const std::string text =
-        fmt::format("{:{}}{}: {}", "", 2 * parts.size(), entry.key.substr(begin), entry.value);
-    Line(fmt::format("{:<{}}  # {}", text, kComments, entry.origin), entry.location);
+        fmt::format("{:{}}{}: {}", "", 2 * parts.size(), YamlScalar(entry.key.substr(begin)),
+                    value.is_yaml ? value.text : YamlScalar(value.text));
+    Line(fmt::format("{:<{}}  # {}", text, kComments, Printable(entry.origin)), entry.location);
   }
   ScenarioText Take() { return std::move(result_); }
 
@@ -104,7 +108,8 @@ class Writer {
 std::string OmissionText(const Draft& draft, const std::string& prefix) {
   std::string modelled, unknown;
   for (const Omission& omission : draft.omissions()) {
-    std::string line = fmt::format("{}  {} {}", prefix, Origin(omission.location), omission.option);
+    std::string line =
+        fmt::format("{}  {} {}", prefix, Printable(Origin(omission.location)), omission.option);
     if (omission.consequence.empty()) {
       unknown += line + "\n";
     } else {
@@ -130,7 +135,7 @@ ScenarioText WriteScenario(const Draft& draft, const std::string& title) {
   std::stable_sort(entries.begin(), entries.end(),
                    [](const Entry& a, const Entry& b) { return PlaceOf(a.key) < PlaceOf(b.key); });
   Writer writer;
-  writer.Line("# " + title);
+  writer.Line("# " + Printable(title));
   writer.Line("# Behind each value: where it comes from.");
   writer.Line("stepcast: 1");
   for (const Entry& entry : entries) writer.Put(entry);

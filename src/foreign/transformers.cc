@@ -290,7 +290,7 @@ void Rules(Reading& reading) {
   AskForFiles(reading);
   ReadHubOptimizer(reading, "optim");
   if (const auto norm = reading.Get("max_grad_norm"); norm && norm->Number()) {
-    reading.Set("training.gradient_clipping", *norm->Number() > 0 ? AsYaml(*norm) : "none",
+    reading.Set("training.gradient_clipping", *norm->Number() > 0 ? ScenarioWords(*norm) : "none",
                 "max_grad_norm");
   }
   if (reading.draft().Find("training.activation_checkpointing") == nullptr) {

@@ -14,6 +14,7 @@
 #include "src/base/collective_kind.h"
 #include "src/base/data_type.h"
 #include "src/base/quantity.h"
+#include "src/base/yaml_text.h"
 
 namespace stepcast::report {
 namespace {
@@ -21,15 +22,6 @@ namespace {
 using calibration::Curve;
 using calibration::KernelCosts;
 using Row = std::vector<std::string>;
-
-std::string QuotedText(std::string_view text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') quoted += '\\';
-    quoted += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
-  }
-  return quoted + '"';
-}
 
 class Writer {
  public:
@@ -270,17 +262,17 @@ void WriteCollectives(const std::vector<calibration::CollectiveTable>& tables, W
 std::string CalibrationYaml(const calibration::Calibration& profile) {
   Writer writer;
   writer.Line(0, "# Written by 'stepcast calibrate'. Format: docs/formats.md.");
-  writer.Entry(0, "name: {}", QuotedText(profile.name));
+  writer.Entry(0, "name: {}", YamlQuoted(profile.name));
   if (profile.gpus.size() == 1) {
-    writer.Entry(0, "gpu: {}", QuotedText(profile.gpus.front()));
+    writer.Entry(0, "gpu: {}", YamlQuoted(profile.gpus.front()));
   } else if (!profile.gpus.empty()) {
     std::vector<std::string> gpus;
-    for (const std::string& gpu : profile.gpus) gpus.push_back(QuotedText(gpu));
+    for (const std::string& gpu : profile.gpus) gpus.push_back(YamlQuoted(gpu));
     writer.Entry(0, "gpu: [{}]", fmt::join(gpus, ", "));
   }
   writer.Line(0, "provenance:");
   for (const auto& [key, value] : profile.provenance) {
-    writer.Entry(1, "{}: {}", QuotedText(key), QuotedText(value));
+    writer.Entry(1, "{}: {}", YamlQuoted(key), YamlQuoted(value));
   }
   if (profile.kernels) WriteKernels(*profile.kernels, writer);
   if (profile.links) WriteLinks(*profile.links, writer);
@@ -304,7 +296,7 @@ std::string CalibrationYaml(const calibration::Calibration& profile) {
   }
   if (!profile.residuals.empty()) writer.Line(0, "residuals:");
   for (const calibration::Residual& residual : profile.residuals) {
-    writer.Entry(1, "{}: {{spread: {}, interpolation: {}}}", QuotedText(residual.of),
+    writer.Entry(1, "{}: {{spread: {}, interpolation: {}}}", YamlQuoted(residual.of),
                  residual.spread, residual.interpolation);
   }
   return writer.Take();

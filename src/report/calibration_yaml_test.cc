@@ -227,7 +227,7 @@ TEST(CalibrationYamlTest, LaysRowsOutInColumns) {
   EXPECT_EQ(CalibrationYaml(profile), R"(# Written by 'stepcast calibrate'. Format: docs/formats.md.
 name: "box"
 provenance:
-  "machine": "a b"
+  "machine": "a\nb"
 collectives:
   - collective: all_reduce
     ranks: 4

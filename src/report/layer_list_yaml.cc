@@ -2,32 +2,17 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "src/base/printable.h"
 #include "src/base/quantity.h"
+#include "src/base/yaml_text.h"
 
 namespace stepcast::report {
 namespace {
 
-// On one line of a comment, whatever the text holds.
-std::string OneLine(const std::string& text) {
-  std::string line;
-  for (const char c : text) line += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-  return line;
-}
-
-// As YAML text in double quotes.
-std::string InQuotes(const std::string& text) {
-  std::string quoted = "\"";
-  for (const char c : OneLine(text)) {
-    if (c == '"' || c == '\\') quoted += '\\';
-    quoted += c;
-  }
-  return quoted + "\"";
-}
-
 std::string Collective(const formats::TracedCollective& collective) {
-  std::string line = fmt::format("#   {}", OneLine(collective.collective));
+  std::string line = fmt::format("#   {}", Printable(collective.collective));
   if (collective.elements > 0) line += fmt::format(" of {} elements", collective.elements);
-  if (!collective.data_type.empty()) line += " " + OneLine(collective.data_type);
+  if (!collective.data_type.empty()) line += " " + Printable(collective.data_type);
   if (collective.ranks > 0) line += fmt::format(" over {} ranks", collective.ranks);
   return line + fmt::format(": from {}, {}{}\n", FormatTime(collective.start),
                             FormatTime(collective.duration),
@@ -44,18 +29,18 @@ std::string LayerListYaml(const std::string& name, const formats::TracedStep& st
       "# {}.\n",
       step.number, FormatTime(step.duration), FormatTime(step.forward), FormatTime(step.backward),
       FormatTime(step.exposed_communication), FormatTime(step.kernels));
-  for (const std::string& note : step.notes) text += "# Note: " + OneLine(note) + ".\n";
+  for (const std::string& note : step.notes) text += "# Note: " + Printable(note) + ".\n";
   if (!step.collectives.empty()) {
     text += "# Collectives, in the order of their launches:\n";
     for (const formats::TracedCollective& collective : step.collectives) {
       text += Collective(collective);
     }
   }
-  text += fmt::format("kind: layers\nname: {}\nlayers:\n", InQuotes(name));
+  text += fmt::format("kind: layers\nname: {}\nlayers:\n", YamlQuoted(name));
   for (const model::ListedLayer& layer : step.layers.layers) {
     text += fmt::format(
         "  - {{name: {}, parameters: [{}], forward: {}, backward: {}, activation: 0 B}}\n",
-        InQuotes(layer.name), fmt::join(layer.parameters, ", "), ExactTime(layer.forward),
+        YamlQuoted(layer.name), fmt::join(layer.parameters, ", "), ExactTime(layer.forward),
         ExactTime(layer.backward));
   }
   text += fmt::format("optimizer_step: {}\n", ExactTime(step.layers.optimizer_step));

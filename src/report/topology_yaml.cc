@@ -1,10 +1,9 @@
 #include "src/report/topology_yaml.h"
 
-#include <string_view>
-
 #include "fmt/format.h"
 #include "src/base/quantity.h"
 #include "src/base/transport.h"
+#include "src/base/yaml_text.h"
 #include "src/topology/device_set.h"
 
 namespace stepcast::report {
@@ -12,15 +11,6 @@ namespace {
 
 using topology::DeviceKind;
 using topology::LinkSpec;
-
-std::string QuotedYaml(std::string_view text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') quoted += '\\';
-    quoted += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
-  }
-  return quoted + '"';
-}
 
 std::string Set(const topology::DeviceSet& set, const topology::NodeType& node_type) {
   // All of a kind in order need no indices.
@@ -65,10 +55,10 @@ std::string TopologyYaml(const std::string& comment, const std::string& name,
                          const std::optional<topology::Fabric>& fabric) {
   std::string text;
   if (!comment.empty()) text += fmt::format("# {}\n", comment);
-  text += fmt::format("name: {}\n", QuotedYaml(name));
+  text += fmt::format("name: {}\n", YamlQuoted(name));
   if (!sources.empty()) text += "sources:\n";
-  for (const std::string& source : sources) text += fmt::format("  - {}\n", QuotedYaml(source));
-  text += fmt::format("node:\n  gpu: {}\n", QuotedYaml(node_type.gpu));
+  for (const std::string& source : sources) text += fmt::format("  - {}\n", YamlQuoted(source));
+  text += fmt::format("node:\n  gpu: {}\n", YamlQuoted(node_type.gpu));
   if (node_type.processor != topology::NodeType().processor) {
     text += fmt::format("  processor: {}\n", Name(node_type.processor));
   }

@@ -6,6 +6,7 @@
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
+#include "src/base/yaml_text.h"
 
 namespace stepcast::scenario {
 namespace {
@@ -245,6 +246,28 @@ TEST(CanonicalText, DependsOnContentOnly) {
   EXPECT_EQ(canonical("a: 1\nb: [x, 'y']\nc:\n"), "{\"a\": 1, \"b\": [x, \"y\"], \"c\": null}");
   EXPECT_EQ(canonical("{a: 1, b: [x, \"y\"], c: null}"), canonical("a: 1\nb: [x, 'y']\nc:\n"));
   EXPECT_NE(canonical("{a: 1}"), canonical("{a: '1'}"));
+  EXPECT_NE(canonical("[x, y]"), canonical("- x, y"));
+}
+
+// Whatever the text: as a value, in a list and as a key.
+TEST(YamlScalar, ReadsBack) {
+  for (const char* text :
+       {"",     "null", "~",   "-",   "- a",    "-1",         "---",    "...",    "... a",
+        "a: b", "a #b", "#",   "&a",  "*a",     "!a",         "|",      ">",      "%a",
+        "@",    "`",    "? a", " a ", "a\nb\t", "\"'\\",      "[a, b]", "{a: b}", "a,b",
+        "a:",   "a  b", "1e9", "./a", "<<",     "gr\xC3\xB6", "=",      "true",   "-.5"}) {
+    const std::string scalar = YamlScalar(text);
+    Diagnostics diagnostics;
+    const auto root =
+        ParseDocument("k: " + scalar + "\nlist: [" + scalar + ", 1]\nkeys:\n  " + scalar + ": 1\n",
+                      "f", diagnostics);
+    ASSERT_TRUE(root && diagnostics.empty()) << scalar << "\n" << Format(diagnostics);
+    const auto& entries = root->tree()->entries;
+    ASSERT_EQ(entries.size(), 3u) << scalar;
+    EXPECT_EQ(entries[0].value->scalar, text);
+    EXPECT_EQ(entries[1].value->items.front()->scalar, text);
+    EXPECT_EQ(entries[2].value->entries.front().key, text);
+  }
 }
 
 }  // namespace

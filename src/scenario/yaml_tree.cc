@@ -10,6 +10,7 @@
 #include "fmt/format.h"
 #include "src/base/check.h"
 #include "src/base/text_file.h"
+#include "src/base/yaml_text.h"
 #include "yaml-cpp/eventhandler.h"
 #include "yaml-cpp/exceptions.h"
 #include "yaml-cpp/mark.h"
@@ -249,17 +250,17 @@ const char* OtherLanguage(std::string_view text) {
   return IsToml(text) ? "TOML" : nullptr;
 }
 
-void AppendQuoted(std::string_view text, std::string& out) {
-  out += '"';
-  for (char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (c == '\n') {
-      out += "\\n";
-    } else {
-      out += c;
-    }
+// A scalar that was not quoted: as it is, or, where a flow would take it for something else, in
+// single quotes, so that it is no other's text.
+std::string PlainText(std::string_view scalar) {
+  if (IsPlainYaml(scalar)) return std::string(scalar);
+  if (scalar.find('\n') != std::string_view::npos) return YamlQuoted(scalar);
+  std::string quoted = "'";
+  for (const char c : scalar) {
+    if (c == '\'') quoted += c;
+    quoted += c;
   }
-  out += '"';
+  return quoted + "'";
 }
 
 void AppendCanonical(const YamlNode& node, std::string& out) {
@@ -268,11 +269,7 @@ void AppendCanonical(const YamlNode& node, std::string& out) {
       out += "null";
       return;
     case NodeKind::kScalar:
-      if (node.quoted) {
-        AppendQuoted(node.scalar, out);
-      } else {
-        out += node.scalar;
-      }
+      out += node.quoted ? YamlQuoted(node.scalar) : PlainText(node.scalar);
       return;
     case NodeKind::kSequence:
       out += '[';
@@ -286,7 +283,7 @@ void AppendCanonical(const YamlNode& node, std::string& out) {
       out += '{';
       for (std::size_t i = 0; i < node.entries.size(); ++i) {
         if (i > 0) out += ", ";
-        AppendQuoted(node.entries[i].key, out);
+        out += YamlQuoted(node.entries[i].key);
         out += ": ";
         AppendCanonical(*node.entries[i].value, out);
       }
