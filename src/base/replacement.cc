@@ -30,7 +30,10 @@ std::string TemporaryName(const std::string& target) {
   const std::filesystem::path path(target);
   std::random_device random;
   const std::uint64_t number = std::uint64_t{random()} << 32 | random();
-  return (path.parent_path() / fmt::format(".{}.{:016x}", path.filename().string(), number))
+  // File systems take names of 255 bytes.
+  constexpr std::size_t kMostKept = 200;
+  const std::string name = path.filename().string();
+  return (path.parent_path() / fmt::format(".{}.{:016x}", name.substr(0, kMostKept), number))
       .string();
 }
 

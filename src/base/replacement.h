@@ -8,8 +8,8 @@
 // made durable, and renamed.
 namespace stepcast {
 
-// A name in the folder of `target` that nothing is likely to have: ".NAME.1f0e2d3c4b5a6978". It is
-// created exclusively; if the name exists, another is taken.
+// A name in the folder of `target` that nothing is likely to have: ".NAME.1f0e2d3c4b5a6978", of a
+// long name its beginning. It is created exclusively; if the name exists, another is taken.
 std::string TemporaryName(const std::string& target);
 
 // Writes a folder's entries to the disk, so that a rename in it outlasts a power failure. False,

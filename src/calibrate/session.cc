@@ -62,8 +62,9 @@ Failure Misunderstood() { return {"rank 0 sent what this rank does not understan
 
 Time TimeOf(double seconds) { return Picoseconds(static_cast<std::int64_t>(seconds * 1e12)); }
 
-// The batches of repetitions that one device runs.
-constexpr Time kBatch = Seconds(10);
+// The batches of repetitions that one device runs. What a batch completes is stored: a calibration
+// that is stopped again and again comes further each time that it runs longer than that.
+constexpr Time kBatch = Seconds(1);
 
 }  // namespace
 
@@ -107,24 +108,18 @@ Attempt<std::vector<Summary>> Session::Measure(const std::vector<std::string>& k
 
   Running running;
   running.samples.resize(keys.size());
-  std::vector<bool> known(keys.size(), false);
-  if (first_rank) {
-    for (std::size_t i = 0; i < keys.size(); ++i) known[i] = state_.Find(keys[i]) != nullptr;
-  }
   while (true) {
     Order order;
     if (first_rank) {
       std::size_t samples = 0;
       double step_time = 0;
       for (std::size_t i = 0; i < keys.size(); ++i) {
-        if (known[i]) continue;
+        if (state_.Find(keys[i]) != nullptr) continue;
         std::size_t more = repetition.least;
         if (!running.samples[i].empty()) {
           const Summary so_far = Summarise(running.samples[i]);
           const double spent = so_far.median * static_cast<double>(so_far.count);
-          const Time time = TimeOf(spent);
-          if (Enough(repetition, so_far, time)) continue;
-          more = NextBatch(repetition, so_far, time);
+          more = NextBatch(repetition, so_far, TimeOf(spent));
           step_time += so_far.median * static_cast<double>(running.per_step);
         }
         samples = std::max(samples, more);
@@ -150,16 +145,9 @@ Attempt<std::vector<Summary>> Session::Measure(const std::vector<std::string>& k
     if (auto taken = TakeSamples(benchmark, asked->steps, *timeline, running); !taken) {
       return tl::unexpected(taken.error());
     }
-  }
-  if (first_rank) {
-    bool any = false;
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      if (known[i]) continue;
-      state_.Add(keys[i], Summarise(running.samples[i]));
-      any = true;
-    }
-    if (any && observer_.save) {
-      if (auto saved = observer_.save(state_.Text()); !saved) return tl::unexpected(saved.error());
+    if (!first_rank) continue;
+    if (auto kept = KeepCompleted(keys, repetition, running); !kept) {
+      return tl::unexpected(kept.error());
     }
   }
   const auto told = Decide(keys);
@@ -175,6 +163,21 @@ Attempt<std::vector<Summary>> Session::Measure(const std::vector<std::string>& k
   }
   if (summaries.size() != keys.size()) return tl::unexpected(Misunderstood());
   return summaries;
+}
+
+// Rank 0 stores the results that the present batch made precise enough.
+Attempt<void> Session::KeepCompleted(const std::vector<std::string>& keys,
+                                     const Repetition& repetition, const Running& running) {
+  bool any = false;
+  for (const std::size_t i : running.wanted) {
+    const Summary so_far = Summarise(running.samples[i]);
+    const Time time = TimeOf(so_far.median * static_cast<double>(so_far.count));
+    if (!Enough(repetition, so_far, time)) continue;
+    state_.Add(keys[i], so_far);
+    any = true;
+  }
+  if (!any || !observer_.save) return {};
+  return observer_.save(state_.Text());
 }
 
 // Rank 0 tells what it knows about the keys.

@@ -76,6 +76,8 @@ class Session {
   struct Running;
   runtime::Attempt<void> TakeSamples(const Benchmark& benchmark, int steps,
                                      const program::Timeline& timeline, Running& running);
+  runtime::Attempt<void> KeepCompleted(const std::vector<std::string>& keys,
+                                       const Repetition& repetition, const Running& running);
 
   runtime::Job& job_;
   Runner runner_;

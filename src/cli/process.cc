@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,9 +12,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <functional>
 #include <new>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "fmt/format.h"
@@ -89,10 +93,44 @@ void KeepFreedMemory() {
 #endif
 }
 
+// What readers and searches need, on the main thread and on others: under `ulimit -s 64` a command
+// would end without a word. glibc gives threads what the limit is when the process starts.
+constexpr rlim_t kStack = rlim_t{8} << 20;
+
+void RunWithStack(const std::function<void()>& work) {
+  struct rlimit limit = {};
+  if (::getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= kStack) return work();
+  pthread_attr_t attributes;
+  ::pthread_attr_init(&attributes);
+  ::pthread_attr_setstacksize(&attributes, kStack);
+#ifdef __GLIBC__
+  ::pthread_setattr_default_np(&attributes);
+#endif
+  pthread_t thread;
+  const auto run = [](void* given) -> void* {
+    (*static_cast<const std::function<void()>*>(given))();
+    return nullptr;
+  };
+  const int refused =
+      ::pthread_create(&thread, &attributes, run, const_cast<std::function<void()>*>(&work));
+  ::pthread_attr_destroy(&attributes);
+  if (refused != 0) throw std::system_error(refused, std::generic_category(), "no stack");
+  ::pthread_join(thread, nullptr);
+}
+
 // The system refused something that nothing can go on without: memory, a thread, a folder.
 std::string ReasonOf(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return "out of memory";
   return error.what();
+}
+
+Outcome RunOrSayWhyNot(const std::vector<std::string>& arguments, const ProcessParts& parts) {
+  try {
+    return RunCommandLine(arguments, parts.hardware(arguments));
+  } catch (const std::exception& error) {
+    report::RemoveUnfinishedFiles();
+    return Failed(ReasonOf(error));
+  }
 }
 
 // An exception that leaves a thread ends the process with a sentence, too.
@@ -120,13 +158,8 @@ int RunProcess(int count, char** words, const ProcessParts& parts) {
   FillStandardDescriptors();
   SetSignals();
   Outcome outcome;
-  try {
-    const std::vector<std::string> arguments(words + std::min(count, 1), words + count);
-    outcome = RunCommandLine(arguments, parts.hardware(arguments));
-  } catch (const std::exception& error) {
-    report::RemoveUnfinishedFiles();
-    outcome = Failed(ReasonOf(error));
-  }
+  const std::vector<std::string> arguments(words + std::min(count, 1), words + count);
+  RunWithStack([&] { outcome = RunOrSayWhyNot(arguments, parts); });
   WriteAll(STDERR_FILENO, outcome.messages);
   // Some file systems tell only at the end that there was no room.
   const bool complete = WriteAll(STDOUT_FILENO, outcome.output) &&

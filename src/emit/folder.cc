@@ -229,12 +229,12 @@ tl::expected<void, FolderFailure> WriteFolder(const std::string& path,
   if (error) return tl::unexpected(Failure("find", path, error.value()));
 
   std::string name;
+  int refused = 0;
   do {
     name = TemporaryName(target.string());
-  } while (::mkdir(name.c_str(), 0777) != 0 && errno == EEXIST);
-  if (!fs::is_directory(name, error)) {
-    return tl::unexpected(Failure("make a folder beside", path, errno));
-  }
+    refused = ::mkdir(name.c_str(), 0777) == 0 ? 0 : errno;
+  } while (refused == EEXIST);
+  if (refused != 0) return tl::unexpected(Failure("make a folder beside", path, refused));
   Temporary fresh{fs::path(name)};
   std::set<fs::path> folders = {fresh.path()};
   const auto write = [&](const File& file) -> std::optional<FolderFailure> {

@@ -1,6 +1,7 @@
 #include "src/planner/result_store.h"
 
 #include <sqlite3.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -317,7 +318,7 @@ StoreFault ResultStore::Fault(int code) const {
     case SQLITE_PERM:
     case SQLITE_AUTH:
       return WrongInput("store.cannot-write", path_,
-                        fmt::format("the store cannot be written: {}", Reason()),
+                        fmt::format("the store cannot be written: {}", ReasonNotWritable()),
                         "name a file in a folder that exists and may be written");
     default:
       return {{}, fmt::format("cannot write the store '{}': {}", path_, Reason())};
@@ -329,6 +330,15 @@ std::string ResultStore::Reason() const {
   // SQLite forgets why a write went wrong, unless the disk is full.
   if ((sqlite3_errcode(connection_.get()) & 0xff) == SQLITE_IOERR) system = system_error_;
   return system != 0 ? std::strerror(system) : sqlite3_errmsg(connection_.get());
+}
+
+// SQLite tries to open for reading what it may not write, and then tells why that failed.
+std::string ResultStore::ReasonNotWritable() const {
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::path(target_).parent_path();
+  const bool there = std::filesystem::exists(target_, error);
+  const std::string written = there ? target_ : folder.empty() ? "." : folder.string();
+  return ::access(written.c_str(), W_OK) == 0 ? Reason() : std::strerror(errno);
 }
 
 int ResultStore::Execute(const char* statement) {

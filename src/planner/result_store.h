@@ -87,6 +87,7 @@ class ResultStore {
   std::optional<StoreFault> CheckResults();
   StoreFault Fault(int code) const;
   std::string Reason() const;
+  std::string ReasonNotWritable() const;
   int Connect(int flags);
   int Execute(const char* statement);
   std::int64_t Number(const char* query);

@@ -11,5 +11,11 @@ TEST(CsvTest, QuotesOnlyWhatNeedsIt) {
             "\"a,b\",\"say \"\"yes\"\"\",\"two\nlines\"\r\n");
 }
 
+TEST(CsvTest, FormulasAreText) {
+  EXPECT_EQ(CsvRecord({"=1+1", "@SUM(A1)", "-cmd", "+a", "\tb"}),
+            "\"'=1+1\",\"'@SUM(A1)\",\"'-cmd\",\"'+a\",\"'\tb\"\r\n");
+  EXPECT_EQ(CsvRecord({"-1.5", "-2e-3", "a=b", "25%"}), "-1.5,-2e-3,a=b,25%\r\n");
+}
+
 }  // namespace
 }  // namespace stepcast::report

@@ -15,6 +15,7 @@
 
 #include "fmt/format.h"
 #include "src/base/check.h"
+#include "src/base/named_pipe.h"
 #include "src/base/replacement.h"
 #include "src/base/trusted_path.h"
 
@@ -69,7 +70,9 @@ tl::expected<int, std::string> OpenInPlace(const std::string& path,
   if (S_ISDIR(expected.st_mode)) return tl::unexpected(Failure("write", path, EISDIR));
   if (S_ISBLK(expected.st_mode)) return tl::unexpected(Refusal(path, "it is a disk"));
   if (!BelongsToCallerOrSystem(expected)) return tl::unexpected(AnothersOutput(path));
-  const int descriptor = ::open(destination.path.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+  const int descriptor = S_ISFIFO(expected.st_mode)
+                             ? OpenPipeToWrite(destination.path)
+                             : ::open(destination.path.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
   if (descriptor < 0) return tl::unexpected(Failure("write", path, errno));
   struct stat opened = {};
   if (::fstat(descriptor, &opened) != 0 || opened.st_dev != expected.st_dev ||

@@ -167,6 +167,15 @@ data_parallel: {zero_stage: 0, framework: reference}
         self.assertEqual((done.returncode, done.stdout), (2, b""), done.stderr)
         self.assertIn(b"launch.wrong-number", done.stderr)
 
+    def test_a_small_stack(self):
+        """Soft and hard, as a shell sets it, on the main thread and on those of a sweep."""
+        for arguments in (("simulate", DDP), ("simulate", str(self.scenario)),
+                          ("sweep", DDP, "--vary", "training.micro_batch_size=1,2,4", "--threads",
+                           "3")):
+            with self.subTest(arguments=arguments):
+                done = run(*arguments, before="ulimit -s 64")
+                self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_no_more_threads_for_a_sweep(self):
         done = run("sweep", DDP, "--vary", "training.micro_batch_size=1,2,4,8", "--threads", "64",
                    before=f"ulimit -v {self.room_to_start(STEPCAST) + 150_000}")

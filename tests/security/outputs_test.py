@@ -113,6 +113,58 @@ class PermissionTest(OutputTest):
         self.assertEqual(status.st_uid, os.geteuid())
 
 
+class DiskTest(OutputTest):
+    def test_a_read_only_disk_is_the_reason(self):
+        disk = self.folder / "disk"
+        disk.mkdir()
+        mounted = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
+                   'mount -t tmpfs none "$0" && mkdir "$0/there" && echo > "$0/file" && '
+                   'mount -o remount,ro "$0" && cd "$0" && exec "$@"', str(disk)]
+        if subprocess.run([*mounted, "true"], capture_output=True).returncode != 0:
+            self.skipTest("no disk may be mounted here")
+        for command in (["simulate", self.scenario, "--report", "page.html"],
+                        ["simulate", self.scenario, "--report", "file"],
+                        ["simulate", self.scenario, "--emit", "plan"],
+                        ["simulate", self.scenario, "--trace-dir", "traces"],
+                        ["simulate", self.scenario, "--trace-dir", "there"],
+                        ["sweep", self.scenario, "--vary", "training.micro_batch_size=1,2",
+                         "--store", "new"],
+                        ["sweep", self.scenario, "--vary", "training.micro_batch_size=1,2",
+                         "--store", "file"]):
+            with self.subTest(command=command):
+                done = subprocess.run([*mounted, STEPCAST, *command], capture_output=True, text=True)
+                self.assertIn(done.returncode, (1, 2), done.stderr)
+                self.assertIn("Read-only file system", done.stderr)
+
+
+class NameTest(OutputTest):
+    def test_a_name_may_be_as_long_as_the_file_system_takes(self):
+        for length in (200, 238, 239, 255):
+            name = "n" * (length - 5) + ".html"
+            done = self.simulate("--report", str(self.folder / name))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertTrue((self.folder / name).exists())
+        done = self.simulate("--emit", str(self.folder / ("p" * 255)))
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+
+class PipeTest(OutputTest):
+    def test_what_is_waited_for_is_said(self):
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        reading = subprocess.Popen([STEPCAST, "simulate", str(pipe)], stderr=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, text=True)
+        self.assertIn(f"waits for what writes into the pipe {pipe}", reading.stderr.readline())
+        pipe.write_text(SCENARIO)
+        reading.communicate(timeout=60)
+        writing = subprocess.Popen([STEPCAST, "simulate", self.scenario, "--report", str(pipe)],
+                                   stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.assertIn(f"waits for what reads from the pipe {pipe}", writing.stderr.readline())
+        self.assertIn("<html", pipe.read_text())
+        writing.communicate(timeout=60)
+        self.assertEqual(writing.returncode, 0)
+
+
 class LinkTest(OutputTest):
     def test_an_own_link_is_followed(self):
         (self.folder / "target.html").write_text("old")
