@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "fmt/format.h"
+#include "src/base/shown_faults.h"
 #include "src/base/utf8.h"
 
 namespace stepcast {
@@ -85,7 +86,11 @@ std::string Format(const Diagnostic& diagnostic) {
 
 std::string Format(const Diagnostics& diagnostics) {
   std::string text;
-  for (const Diagnostic& diagnostic : diagnostics) text += Format(diagnostic);
+  const std::size_t shown = std::min(diagnostics.size(), kMostShownFaults);
+  for (std::size_t i = 0; i < shown; ++i) text += Format(diagnostics[i]);
+  if (shown < diagnostics.size()) {
+    text += fmt::format("... and {} more\n", diagnostics.size() - shown);
+  }
   return text;
 }
 

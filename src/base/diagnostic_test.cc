@@ -57,5 +57,14 @@ TEST(Quoted, CutsLongTextBetweenCharacters) {
   EXPECT_EQ(Quoted(std::string(119, 'a') + "\xC3\xA9" + "b"), "'" + std::string(119, 'a') + "...'");
 }
 
+TEST(Format, StopsAfterAHundred) {
+  Diagnostics many;
+  for (int i = 1; i <= 250; ++i) many.push_back({"a", {"f", i, 1}, "wrong", ""});
+  const std::string text = Format(many);
+  EXPECT_NE(text.find("f:100:1: error[a]: wrong\n... and 150 more\n"), std::string::npos);
+  many.resize(100);
+  EXPECT_EQ(Format(many).find("more"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace stepcast

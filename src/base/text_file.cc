@@ -1,71 +1,32 @@
 #include "src/base/text_file.h"
 
 #include <array>
-#include <cerrno>
-#include <cstdint>
-#include <cstdio>
-#include <cstring>
-#include <filesystem>
-#include <memory>
-#include <system_error>
 
 #include "fmt/format.h"
 #include "src/base/files_read.h"
+#include "src/base/input_file.h"
 #include "src/base/utf8.h"
 
 namespace stepcast {
-namespace {
-
-struct Close {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
-
-}  // namespace
 
 std::optional<std::string> ReadAnyFile(const std::string& path, Diagnostics& diagnostics) {
-  const auto fail = [&](const char* code, std::string message, std::string hint) {
-    diagnostics.push_back({code, {path, 0, 0}, std::move(message), std::move(hint)});
-    return std::nullopt;
-  };
-  std::error_code error;
-  // The operating system would take what stands before the zero byte as the path.
-  if (path.empty() || path.find('\0') != std::string::npos) {
-    return fail("file.not-found", "there is no such file", "a path has one character or more");
-  }
-  const std::filesystem::file_status status = std::filesystem::status(path, error);
-  if (status.type() == std::filesystem::file_type::not_found) {
-    return fail("file.not-found", "there is no such file", "check the path for typing mistakes");
-  }
-  if (status.type() == std::filesystem::file_type::directory) {
-    return fail("file.not-a-file", "this is a directory, not a file", "name a file in it");
-  }
-  if (error) {
-    return fail("file.unreadable", fmt::format("cannot be read: {}", error.message()), "");
-  }
-  // A pipe is what `<(command)` of a shell gives.
-  if (status.type() != std::filesystem::file_type::regular &&
-      status.type() != std::filesystem::file_type::fifo) {
-    return fail("file.not-a-file", "this is a device, not a file", "name a text file");
-  }
-
-  const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "rb"));
-  if (file == nullptr) {
-    return fail("file.unreadable", fmt::format("cannot be read: {}", std::strerror(errno)),
-                "check the permissions of the file");
-  }
+  std::optional<InputFile> file = InputFile::Open(path, diagnostics);
+  if (!file) return std::nullopt;
   std::string text;
   std::array<char, 1 << 16> block;
-  while (const std::size_t count = std::fread(block.data(), 1, block.size(), file.get())) {
-    text.append(block.data(), count);
+  for (;;) {
+    const auto count = file->Read(block, diagnostics);
+    if (!count) return std::nullopt;
+    text.append(block.data(), *count);
     if (text.size() > kLargestInputFile) {
-      return fail("file.too-large",
-                  fmt::format("larger than {} MiB, the most an input file may have",
-                              kLargestInputFile >> 20),
-                  "check that this is the right file");
+      diagnostics.push_back({"file.too-large",
+                             {path, 0, 0},
+                             fmt::format("larger than {} MiB, the most an input file may have",
+                                         kLargestInputFile >> 20),
+                             "check that this is the right file"});
+      return std::nullopt;
     }
-  }
-  if (std::ferror(file.get()) != 0) {
-    return fail("file.unreadable", fmt::format("cannot be read: {}", std::strerror(errno)), "");
+    if (*count < block.size()) break;
   }
   FilesRead::Note(path, text);
   return text;

@@ -24,9 +24,11 @@ std::string Stem(std::string_view path) {
 
 Outcome ModelImport(const ModelImportOptions& options) {
   Diagnostics faults;
-  const auto text = formats::ReadTrace(options.kineto, faults);
-  if (!text) return WrongInput(faults);
-  const auto step = formats::ParseKineto(*text, options.kineto, options.step);
+  auto trace = formats::TraceText::Open(options.kineto, faults);
+  if (!trace) return WrongInput(faults);
+  const auto step =
+      formats::ParseKineto([&trace] { return trace->Next(); }, options.kineto, options.step);
+  if (!faults.empty()) return WrongInput(faults);  // the text ended before its end
   if (!step) return WrongInput(step.error());
   const std::string name = options.name.empty() ? Stem(options.kineto) : options.name;
   Outcome outcome = PutText(options.output, report::LayerListYaml(name, *step));

@@ -152,6 +152,13 @@ class Importer {
       for (Diagnostic& mistake : mistakes) draft_.Report(std::move(mistake));
       return;
     }
+    if (text->size() > kLargestConfiguration) {
+      return draft_.Report({"file.too-large",
+                            {file, 0, 0},
+                            fmt::format("larger than {} MiB, the most a configuration may have",
+                                        kLargestConfiguration >> 20),
+                            "check that this is the right file"});
+    }
     switch (SyntaxOf(file, *text)) {
       case Syntax::kToml:
         return Take(ParseToml(*text, file));
@@ -205,6 +212,14 @@ class Importer {
 
   // Whether a framework reads it.
   bool Offer(Document document) {
+    // Each setting is looked for among the others.
+    constexpr std::size_t kMostSettings = 10'000;
+    if (document.settings.size() > kMostSettings) {
+      draft_.Report({"file.too-large", document.settings[kMostSettings].location,
+                     fmt::format("more than {} settings", kMostSettings),
+                     "check that this is the right file"});
+      return true;
+    }
     ReplaceVariables(document, variables_);
     auto recognised = Recognise(document);
     if (!recognised) return false;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <filesystem>
 #include <initializer_list>
+#include <system_error>
 
 #include "src/base/text_file.h"
 #include "src/foreign/frameworks.h"
@@ -31,9 +33,12 @@ Syntax SyntaxOf(const std::string& file, std::string_view text) {
 }
 
 bool IsOfAnotherProgram(const std::string& file) {
+  // A pipe gives what it has once, and to the reader of scenarios.
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file, error)) return false;
   Diagnostics ignored;
   const auto text = ReadTextFile(file, ignored);
-  if (!text) return false;
+  if (!text || text->size() > kLargestConfiguration) return false;
   if (SyntaxOf(file, *text) != Syntax::kYaml) return true;
   const auto document = ParseYamlSettings(*text, file);
   return document && !IsScenario(*document) && (Recognise(*document) || IsModel(*document));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -9,6 +10,9 @@
 
 namespace stepcast::foreign {
 
+// No configuration is larger: they are kilobytes, and reading them compares their parts.
+inline constexpr std::size_t kLargestConfiguration = std::size_t{1} << 20;
+
 // How a file's text is taken apart.
 enum class Syntax : std::uint8_t { kToml, kYaml, kShell, kPython };
 
@@ -16,7 +20,8 @@ enum class Syntax : std::uint8_t { kToml, kYaml, kShell, kPython };
 Syntax SyntaxOf(const std::string& file, std::string_view text);
 
 // Whether the file is one that Import takes: another program's configuration. False for scenarios,
-// for files that cannot be read, and for those of which nothing is known.
+// for files that cannot be read or are too large, for pipes, which can be read only once, and for
+// files of which nothing is known.
 bool IsOfAnotherProgram(const std::string& file);
 
 }  // namespace stepcast::foreign

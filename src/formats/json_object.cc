@@ -10,7 +10,9 @@
 
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "src/base/shown_faults.h"
 #include "src/base/text_file.h"
+#include "src/base/text_lines.h"
 
 namespace stepcast::formats {
 namespace {
@@ -49,25 +51,6 @@ class CountingIterator {
   std::size_t* read_;
 };
 
-// Lines and columns of places in a text.
-class Lines {
- public:
-  Lines(std::string_view text, const std::string& file) : file_(file) {
-    for (std::size_t i = 0; i < text.size(); ++i) {
-      if (text[i] == '\n') starts_.push_back(i + 1);
-    }
-  }
-  Location At(std::size_t offset) const {
-    const auto after = std::upper_bound(starts_.begin(), starts_.end(), offset);
-    return {file_, static_cast<int>(after - starts_.begin()),
-            static_cast<int>(offset - *std::prev(after)) + 1};
-  }
-
- private:
-  const std::string& file_;
-  std::vector<std::size_t> starts_{0};
-};
-
 // Where the string begins whose closing quote is the last character before `end`.
 std::size_t StringStart(std::string_view text, std::size_t end) {
   if (end < 2) return 0;
@@ -102,7 +85,7 @@ class Collector {
   using string_t = Json::string_t;
   using binary_t = Json::binary_t;
 
-  Collector(std::string_view text, const Lines& lines, const std::size_t* read)
+  Collector(std::string_view text, const TextLines& lines, const std::size_t* read)
       : text_(text), lines_(lines), read_(read) {}
 
   bool null() { return Add({}); }
@@ -133,12 +116,18 @@ class Collector {
     Frame& frame = frames_.back();
     frame.key = std::move(name);
     frame.key_at = StringStart(text_, *read_);
+    if (++keys_ > kMostKeys) {
+      mistakes.push_back({"json.too-large", lines_.At(frame.key_at),
+                          fmt::format("more than {} keys", kMostKeys),
+                          "check that this is the right file"});
+      return false;
+    }
     if (!frame.keys.insert(frame.key).second) {
       mistakes.push_back({"input.duplicate-key", lines_.At(frame.key_at),
                           fmt::format("the key stands here a second time: {}", Quoted(frame.key)),
                           "remove one of the two"});
     }
-    return true;
+    return mistakes.size() < kMostShownFaults;
   }
   bool parse_error(std::size_t position, const std::string&, const Json::exception& error) {
     mistakes.push_back({"file.not-json", lines_.At(position == 0 ? 0 : position - 1),
@@ -151,6 +140,10 @@ class Collector {
   Diagnostics mistakes;
 
  private:
+  // Bounds on what stands in memory, many times those of any model's configuration.
+  static constexpr std::size_t kMostKeys = 200'000;
+  static constexpr std::size_t kMostBrackets = 64;
+
   // An object or array that is open.
   struct Frame {
     bool object = false;
@@ -164,6 +157,13 @@ class Collector {
   };
 
   bool Open(JsonValue::Kind kind) {
+    if (frames_.size() == kMostBrackets) {
+      mistakes.push_back(
+          {"json.too-deep", lines_.At(*read_ - 1),
+           fmt::format("brackets are nested more than {} levels deep", kMostBrackets),
+           "check that this is the right file"});
+      return false;
+    }
     Frame frame{.object = kind == JsonValue::Kind::kObject};
     if (frames_.empty()) {
       is_object = frame.kept = frame.object;
@@ -194,7 +194,7 @@ class Collector {
   }
   bool Add(JsonValue value) {
     Keep(std::move(value));
-    return true;
+    return mistakes.size() < kMostShownFaults;
   }
   // The value where it is kept; null where it is not.
   JsonValue* Keep(JsonValue value) {
@@ -217,9 +217,10 @@ class Collector {
   }
 
   std::string_view text_;
-  const Lines& lines_;
+  const TextLines& lines_;
   const std::size_t* read_;
   std::vector<Frame> frames_;
+  std::size_t keys_ = 0;
 };
 
 }  // namespace
@@ -248,7 +249,7 @@ Result<JsonObject> JsonObject::Parse(std::string_view text, const std::string& f
   Diagnostics mistakes;
   if (!CheckText(text, file, mistakes)) return tl::make_unexpected(std::move(mistakes));
   std::size_t read = 0;
-  const Lines lines(text, file);
+  const TextLines lines(text, file);
   Collector collector(text, lines, &read);
   Json::sax_parse(CountingIterator(text.data(), &read),
                   CountingIterator(text.data() + text.size(), &read), &collector);

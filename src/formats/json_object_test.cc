@@ -112,5 +112,15 @@ TEST(JsonObjectTest, DeepNestingIsHarmless) {
   EXPECT_EQ(MistakesIn(text).at(0).code, "file.not-json");
 }
 
+TEST(JsonObject, IsBounded) {
+  std::string keys = "{";
+  for (int i = 0; i < 300'000; ++i) keys += "\"" + std::to_string(i) + "\": 1,";
+  EXPECT_EQ(MistakesIn(keys + "\"a\": 1}").at(0).code, "json.too-large");
+  EXPECT_EQ(MistakesIn("{\"a\": " + std::string(1'000'000, '[')).at(0).code, "json.too-deep");
+  std::string twice = "{";
+  for (int i = 0; i < 1000; ++i) twice += "\"a\": 1,";
+  EXPECT_EQ(MistakesIn(twice + "\"b\": 1}").size(), 100u);
+}
+
 }  // namespace
 }  // namespace stepcast::formats

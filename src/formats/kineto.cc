@@ -1,9 +1,12 @@
 #include "src/formats/kineto.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <cstddef>
+#include <istream>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -27,21 +30,22 @@ constexpr std::string_view kAccumulate = "torch::autograd::AccumulateGrad";
 // that stands first.
 using Moment = std::int64_t;
 
+// An operator that takes part in autograd; others say nothing here.
 struct Operator {
-  std::string name;
   std::int64_t thread = 0;
   Moment start = 0, end = 0;
   std::optional<std::int64_t> sequence;
   std::int64_t elements = 0;  // of its first input; 0: not recorded
+  std::int32_t node = -1;     // of the engine's: which of Trace::nodes; -1: another
+  bool accumulates = false;   // AccumulateGrad itself
 };
 
 struct Kernel {
-  std::string name;
   Moment start = 0, end = 0;
   Moment launch = 0;
-  bool nccl = false;
   std::int64_t correlation = 0;
-  TracedCollective collective;  // of NCCL's
+  std::int32_t collective = -1;  // NCCL's: which of Trace::collectives; -1: another
+  bool nccl() const { return collective >= 0; }
 };
 
 struct Annotation {
@@ -53,6 +57,8 @@ struct Trace {
   std::vector<Annotation> steps;
   std::vector<Operator> operators;
   std::vector<Kernel> kernels;
+  std::vector<TracedCollective> collectives;
+  std::vector<std::string> nodes;  // "AddmmBackward0", each name once
 };
 
 std::string Lower(std::string text) {
@@ -60,57 +66,59 @@ std::string Lower(std::string text) {
   return text;
 }
 
-std::string TextOf(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  // Names reach terminals.
-  return found != object.end() && found->is_string()
-             ? Quoted(found->get<std::string>(), "", std::string::npos)
-             : "";
-}
+// Bounds on what of a trace stands in memory, many times those of a step of a large model.
+constexpr std::size_t kMostEvents = 4'000'000;
+constexpr std::size_t kMostCollectives = 500'000;
+constexpr std::size_t kMostNames = 50'000;
+constexpr std::size_t kMostLayers = 100'000;
+constexpr std::size_t kLongestName = 256;
 
-std::optional<double> NumberOf(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_number()) return std::nullopt;
-  return found->get<double>();
-}
+// Names reach terminals.
+std::string Shown(const std::string& text) { return Quoted(text, "", kLongestName); }
 
-std::optional<std::int64_t> IntegerOf(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_number_integer()) return std::nullopt;
-  return found->get<std::int64_t>();
-}
+// What is read of an event, an object in the array of events.
+struct Event {
+  std::string phase, category, name;
+  std::optional<double> start, duration;  // us
+  std::optional<std::int64_t> thread;
+  // Of its "args".
+  std::optional<std::int64_t> sequence, correlation, message_elements, group_size;
+  std::string collective, data_type;
+  std::int64_t elements = 0;  // of the first of "Input Dims": [[64, 3, 7, 7], []]; 0: it has none
+};
 
-// Elements of the first of "Input Dims": [[64, 3, 7, 7], []]; 0 when it has none.
-std::int64_t ElementsOf(const Json& arguments) {
-  const auto dims = arguments.find("Input Dims");
-  if (dims == arguments.end() || !dims->is_array() || dims->empty()) return 0;
-  const Json& first = dims->front();
-  if (!first.is_array() || first.empty()) return 0;
-  std::int64_t elements = 1;
-  for (const Json& size : first) {
-    if (!size.is_number_integer()) return 0;
-    const auto n = size.get<std::int64_t>();
-    constexpr std::int64_t kMost = 1'000'000'000'000'000;
-    if (n < 1 || elements > kMost / n) return 0;
-    elements *= n;
-  }
-  return elements;
-}
-
-struct TooDeep {};
-
-// Takes the events out of the document while it is parsed, so that its tree never stands in memory.
-class Collector {
+// Makes the trace of its events.
+class TraceBuilder {
  public:
-  // What the parser calls for each value; false: the value is dropped.
-  bool Take(int depth, Json::parse_event_t event, const Json& value) {
-    // Lists of shapes are nested a few levels deep; the parser's memory for a million is gigabytes.
-    constexpr int kDeepest = 64;
-    if (depth > kDeepest) throw TooDeep();
-    constexpr int kEventDepth = 2;  // in the array that is in the document
-    if (event != Json::parse_event_t::object_end || depth != kEventDepth) return true;
-    if (TextOf(value, "ph") == "X") Add(value);
-    return false;
+  // False when there are more than are taken.
+  bool Add(const Event& event) {
+    if (event.phase != "X" || !event.start || !std::isfinite(*event.start)) return true;
+    const double duration = event.duration.value_or(0);
+    if (!(duration >= 0)) return true;
+    if (!base_) base_ = event.start;
+    constexpr double kMostMicroseconds = 1e10;  // three hours on either side
+    if (std::abs(*event.start - *base_) > kMostMicroseconds || duration > kMostMicroseconds) {
+      return true;
+    }
+    const Moment begin = std::llround((*event.start - *base_) * 1e6);
+    const Moment end = begin + std::llround(duration * 1e6);
+    const std::string category = Lower(event.category);
+    if (category == "user_annotation" && event.name.starts_with(kStep)) {
+      Annotation step{0, begin, end};
+      const char* digits = event.name.data() + kStep.size();
+      std::from_chars(digits, event.name.data() + event.name.size(), step.number);
+      trace_.steps.push_back(step);
+    } else if (category == "cpu_op" || category == "operator") {
+      AddOperator(event, begin, end);
+    } else if (category == "cuda_runtime" || category == "cuda_driver" || category == "runtime") {
+      if (event.correlation) launches_.emplace(*event.correlation, begin);
+    } else if (category == "kernel" || category == "gpu_memcpy" || category == "gpu_memset") {
+      AddKernel(event, begin, end);
+    }
+    return trace_.steps.size() + trace_.operators.size() + trace_.kernels.size() +
+                   launches_.size() <=
+               kMostEvents &&
+           trace_.collectives.size() <= kMostCollectives && trace_.nodes.size() <= kMostNames;
   }
 
   Trace Finish() {
@@ -127,53 +135,33 @@ class Collector {
   }
 
  private:
-  void Add(const Json& event) {
-    const std::optional<double> start = NumberOf(event, "ts");
-    const double duration = NumberOf(event, "dur").value_or(0);
-    if (!start || !std::isfinite(*start) || !(duration >= 0)) return;
-    if (!base_) base_ = *start;
-    constexpr double kMostMicroseconds = 1e10;  // three hours on either side
-    if (std::abs(*start - *base_) > kMostMicroseconds || duration > kMostMicroseconds) return;
-    const Moment begin = std::llround((*start - *base_) * 1e6);
-    const Moment end = begin + std::llround(duration * 1e6);
-    const std::string category = Lower(TextOf(event, "cat"));
-    std::string name = TextOf(event, "name");
-    static const Json kNone = Json::object();
-    const auto found = event.find("args");
-    const Json& arguments = found != event.end() && found->is_object() ? *found : kNone;
-    if (category == "user_annotation" && name.starts_with(kStep)) {
-      Annotation step{0, begin, end};
-      const char* digits = name.data() + kStep.size();
-      std::from_chars(digits, name.data() + name.size(), step.number);
-      trace_.steps.push_back(step);
-    } else if (category == "cpu_op" || category == "operator") {
-      trace_.operators.push_back({std::move(name), IntegerOf(event, "tid").value_or(0), begin, end,
-                                  IntegerOf(arguments, "Sequence number"), ElementsOf(arguments)});
-    } else if (category == "cuda_runtime" || category == "cuda_driver" || category == "runtime") {
-      if (const auto correlation = IntegerOf(arguments, "correlation")) {
-        launches_.emplace(*correlation, begin);
-      }
-    } else if (category == "kernel" || category == "gpu_memcpy" || category == "gpu_memset") {
-      AddKernel(std::move(name), begin, end, arguments);
+  void AddOperator(const Event& event, Moment begin, Moment end) {
+    const bool node = event.name.starts_with(kNode);
+    const bool accumulates = event.name == kAccumulate;
+    if (!node && !accumulates && !event.sequence) return;
+    std::int32_t name = -1;
+    if (node) {
+      const auto [known, added] =
+          names_.emplace(Shown(event.name.substr(kNode.size())), trace_.nodes.size());
+      if (added) trace_.nodes.push_back(known->first);
+      name = static_cast<std::int32_t>(known->second);
     }
+    trace_.operators.push_back(
+        {event.thread.value_or(0), begin, end, event.sequence, event.elements, name, accumulates});
   }
 
-  void AddKernel(std::string name, Moment begin, Moment end, const Json& arguments) {
-    Kernel kernel;
-    kernel.nccl = name.starts_with("nccl");
-    kernel.start = begin;
-    kernel.end = end;
-    kernel.correlation = IntegerOf(arguments, "correlation").value_or(-1);
-    if (kernel.nccl) {
-      TracedCollective& collective = kernel.collective;
-      collective.collective = TextOf(arguments, "Collective name");
-      if (collective.collective.empty()) collective.collective = KindOf(name);
-      collective.elements = IntegerOf(arguments, "In msg nelems").value_or(0);
-      collective.data_type = TextOf(arguments, "dtype");
-      collective.ranks = IntegerOf(arguments, "Group size").value_or(0);
+  void AddKernel(const Event& event, Moment begin, Moment end) {
+    Kernel kernel{begin, end, 0, event.correlation.value_or(-1), -1};
+    if (event.name.starts_with("nccl")) {
+      kernel.collective = static_cast<std::int32_t>(trace_.collectives.size());
+      TracedCollective& collective = trace_.collectives.emplace_back();
+      collective.collective = Shown(event.collective);
+      if (collective.collective.empty()) collective.collective = KindOf(event.name);
+      collective.elements = event.message_elements.value_or(0);
+      collective.data_type = Shown(event.data_type);
+      collective.ranks = event.group_size.value_or(0);
     }
-    kernel.name = std::move(name);
-    trace_.kernels.push_back(std::move(kernel));
+    trace_.kernels.push_back(kernel);
   }
 
   // "allreduce" of "ncclKernel_AllReduce_RING_LL_Sum_float(...)".
@@ -187,13 +175,204 @@ class Collector {
 
   Trace trace_;
   std::optional<double> base_;
-  std::unordered_map<std::int64_t, Moment> launches_;  // by correlation
+  std::unordered_map<std::string, std::size_t> names_;  // in Trace::nodes
+  std::unordered_map<std::int64_t, Moment> launches_;   // by correlation
+};
+
+// Takes what the parser of JSON finds, value by value, so that no tree of the document stands in
+// memory. A function that returns false ends the parsing.
+class Collector {
+ public:
+  using number_integer_t = Json::number_integer_t;
+  using number_unsigned_t = Json::number_unsigned_t;
+  using number_float_t = Json::number_float_t;
+  using string_t = Json::string_t;
+  using binary_t = Json::binary_t;
+
+  enum class End : std::uint8_t { kWhole, kNotJson, kTooDeep, kTooMany };
+
+  explicit Collector(BlockBuffer& text) : text_(text) {}
+
+  bool null() { return Scalar(); }
+  bool boolean(bool) { return Scalar(); }
+  bool number_integer(number_integer_t value) { return Integer(value); }
+  bool number_unsigned(number_unsigned_t value) {
+    if (value <= static_cast<number_unsigned_t>(std::numeric_limits<std::int64_t>::max())) {
+      return Integer(static_cast<std::int64_t>(value));
+    }
+    return number_float(static_cast<double>(value), "");
+  }
+  bool number_float(number_float_t value, const string_t&) {
+    if (InEvent()) SetNumber(value);
+    return Scalar();
+  }
+  bool string(string_t& value) {
+    if (InEvent()) SetText(value);
+    if (InArguments()) SetArgument(value);
+    return Scalar(false);
+  }
+  bool binary(binary_t&) { return true; }  // not in text
+  bool start_object(std::size_t) { return Open(true); }
+  bool start_array(std::size_t) { return Open(false); }
+  bool end_object() {
+    if (depth_ == kEvent) {
+      event_.elements = dims_.valid ? dims_.elements : 0;
+      if (!builder_.Add(event_)) return Stop(End::kTooMany);
+    }
+    return Close();
+  }
+  bool end_array() { return Close(); }
+  bool key(string_t& name) {
+    text_.Used();
+    levels_[depth_].key.assign(name, 0, kLongestName);
+    return true;
+  }
+  bool parse_error(std::size_t, const std::string&, const Json::exception&) {
+    return Stop(End::kNotJson);
+  }
+
+  End end() const { return is_object_ || end_ != End::kWhole ? end_ : End::kNotJson; }
+  Trace Finish() { return builder_.Finish(); }
+
+ private:
+  // How many containers are open inside an event: it is in the array that is in the document.
+  static constexpr std::size_t kEvent = 3;
+  static constexpr std::size_t kArguments = kEvent + 1;
+  // Lists of shapes are nested a few levels deep.
+  static constexpr std::size_t kDeepest = 64;
+
+  struct Level {
+    bool object = false;
+    std::size_t elements = 0;
+    std::string key;  // of an object: the last one
+  };
+  // "Input Dims" of the event, while they are read.
+  struct Dims {
+    bool valid = false;
+    std::int64_t elements = 1;
+  };
+
+  bool InEvent() const { return depth_ == kEvent && levels_[kEvent].object; }
+  bool InArguments() const {
+    return depth_ == kArguments && levels_[kEvent].object && levels_[kArguments].object &&
+           levels_[kEvent].key == "args";
+  }
+  // Among the sizes of the first input.
+  bool InFirstDims() const {
+    return depth_ == kArguments + 2 && levels_[kArguments].object &&
+           levels_[kArguments].key == "Input Dims" && levels_[kEvent].key == "args" &&
+           !levels_[kArguments + 1].object && levels_[kArguments + 1].elements == 0 &&
+           !levels_[kArguments + 2].object;
+  }
+
+  bool Stop(End end) {
+    end_ = end;
+    return false;
+  }
+  bool Open(bool object) {
+    text_.Used();
+    if (InFirstDims()) dims_ = {.valid = false, .elements = 0};
+    if (InArguments() && levels_[kArguments].key == "Input Dims") dims_ = Dims();
+    if (depth_ == kDeepest) return Stop(End::kTooDeep);
+    if (depth_ == 0) is_object_ = object;
+    ++depth_;
+    Level& level = levels_[depth_];
+    level.object = object;
+    level.elements = 0;
+    level.key.clear();
+    if (depth_ == kEvent) {
+      event_ = Event();
+      dims_ = Dims();
+    }
+    return true;
+  }
+  bool Close() {
+    text_.Used();
+    --depth_;
+    ++levels_[depth_].elements;
+    return true;
+  }
+  // A value that is none of the sizes of an input, unless it is said.
+  bool Scalar(bool size = false) {
+    text_.Used();
+    if (!size && InFirstDims()) dims_ = {.valid = false, .elements = 0};
+    ++levels_[depth_].elements;
+    return true;
+  }
+  bool Integer(std::int64_t value) {
+    if (InEvent()) {
+      SetNumber(static_cast<double>(value));
+      if (levels_[kEvent].key == "tid") event_.thread = value;
+    } else if (InArguments()) {
+      SetArgument(value);
+    } else if (InFirstDims()) {
+      MultiplyDims(value);
+      return Scalar(true);
+    }
+    return Scalar();
+  }
+
+  void MultiplyDims(std::int64_t size) {
+    constexpr std::int64_t kMost = 1'000'000'000'000'000;
+    const bool possible = dims_.elements > 0 && size >= 1 && dims_.elements <= kMost / size;
+    dims_ = {.valid = possible, .elements = possible ? dims_.elements * size : 0};
+  }
+  void SetNumber(double value) {
+    const std::string& key = levels_[kEvent].key;
+    if (key == "ts") event_.start = value;
+    if (key == "dur") event_.duration = value;
+  }
+  void SetText(std::string& value) {
+    const std::string& key = levels_[kEvent].key;
+    if (key == "ph")
+      event_.phase = std::move(value);
+    else if (key == "cat")
+      event_.category = std::move(value);
+    else if (key == "name")
+      event_.name = std::move(value);
+  }
+  void SetArgument(std::int64_t value) {
+    const std::string& key = levels_[kArguments].key;
+    if (key == "Sequence number")
+      event_.sequence = value;
+    else if (key == "correlation")
+      event_.correlation = value;
+    else if (key == "In msg nelems")
+      event_.message_elements = value;
+    else if (key == "Group size")
+      event_.group_size = value;
+  }
+  void SetArgument(std::string& value) {
+    const std::string& key = levels_[kArguments].key;
+    if (key == "Collective name")
+      event_.collective = std::move(value);
+    else if (key == "dtype")
+      event_.data_type = std::move(value);
+  }
+
+  BlockBuffer& text_;
+  End end_ = End::kWhole;
+  bool is_object_ = false;
+  std::size_t depth_ = 0;  // containers that are open
+  std::array<Level, kDeepest + 1> levels_;
+  Event event_;
+  Dims dims_;
+  TraceBuilder builder_;
 };
 
 bool IsAllReduce(const TracedCollective& collective) {
   std::string name = Lower(collective.collective);
   name.erase(std::remove(name.begin(), name.end(), '_'), name.end());
   return name.find("allreduce") != std::string::npos;
+}
+
+tl::unexpected<Diagnostics> TooMany(const std::string& file) {
+  return tl::unexpected(Diagnostics{
+      {"kineto.too-many",
+       {file, 0, 0},
+       fmt::format("the trace has more than {} events that are read, {} collectives or {} layers",
+                   kMostEvents, kMostCollectives, kMostLayers),
+       "trace fewer steps"}});
 }
 
 Time Duration(Moment from, Moment to) { return Time::FromPicoseconds(std::max(from, to) - from); }
@@ -204,7 +383,7 @@ class Pace {
   explicit Pace(const std::vector<Kernel>& by_launch) {
     Moment latest = std::numeric_limits<Moment>::min();
     for (const Kernel& kernel : by_launch) {
-      if (kernel.nccl) continue;
+      if (kernel.nccl()) continue;
       latest = std::max(latest, kernel.end);
       launches_.push_back(kernel.launch);
       latest_.push_back(latest);
@@ -246,8 +425,8 @@ class StepReader {
     step_.number = number;
     for (const Operator& op : trace_.operators) {
       if (op.start < begin_ || op.start >= end_) continue;
-      if (op.name.starts_with(kNode)) {
-        nodes_.push_back({&op, std::string_view(op.name).substr(kNode.size())});
+      if (op.node >= 0) {
+        nodes_.push_back({&op, trace_.nodes[static_cast<std::size_t>(op.node)]});
       }
     }
     if (nodes_.empty()) {
@@ -264,6 +443,7 @@ class StepReader {
                   "the trace tells neither the parameters' sizes nor those of NCCL's collectives",
                   "trace with record_shapes=True");
     }
+    if (groups.size() > kMostLayers) return TooMany(file_);
     Fill(groups);
     return std::move(step_);
   }
@@ -289,8 +469,7 @@ class StepReader {
     for (const Operator& op : trace_.operators) {
       // An operator of forward that takes part in autograd, after nodes have run. What runs inside
       // a node may have a sequence number as well.
-      const bool forward =
-          op.sequence && *op.sequence >= 0 && !op.name.starts_with(kNode) && !InsideNode(op);
+      const bool forward = op.sequence && *op.sequence >= 0 && op.node < 0 && !InsideNode(op);
       if (!forward || op.start < nodes_[first].event->start || op.start >= end_) continue;
       std::size_t next = first;
       while (next < nodes_.size() && nodes_[next].event->start < op.start) ++next;
@@ -312,8 +491,8 @@ class StepReader {
     const Moment backward_end = nodes_.back().event->end;
     bool unsized = false;
     for (const Kernel& kernel : trace_.kernels) {
-      if (!kernel.nccl || kernel.launch < begin_ || kernel.launch >= end_) continue;
-      TracedCollective collective = kernel.collective;
+      if (!kernel.nccl() || kernel.launch < begin_ || kernel.launch >= end_) continue;
+      TracedCollective collective = trace_.collectives[static_cast<std::size_t>(kernel.collective)];
       collective.start = Duration(begin_, kernel.start);
       collective.duration = Duration(kernel.start, kernel.end);
       collective.gradients = IsAllReduce(collective) && kernel.launch >= backward_begin_ &&
@@ -339,7 +518,7 @@ class StepReader {
     // Shapes stand with the node's own event, inside the engine's.
     std::map<std::int64_t, std::vector<const Operator*>> shapes;  // by thread, by start
     for (const Operator& op : trace_.operators) {
-      if (op.name == kAccumulate && op.start >= backward_begin_ && op.start < end_) {
+      if (op.accumulates && op.start >= backward_begin_ && op.start < end_) {
         shapes[op.thread].push_back(&op);
       }
     }
@@ -404,7 +583,7 @@ class StepReader {
   std::unordered_map<std::int64_t, Moment> ForwardStarts() const {
     std::unordered_map<std::int64_t, Moment> starts;
     for (const Operator& op : trace_.operators) {  // by start
-      if (op.start < forward_begin_ || !op.sequence || op.name.starts_with(kNode)) continue;
+      if (op.start < forward_begin_ || !op.sequence || op.node >= 0) continue;
       if (op.start >= backward_begin_) break;
       starts.emplace(*op.sequence, op.start);
     }
@@ -449,7 +628,7 @@ class StepReader {
         passes > Time() && left.picoseconds() / passes.picoseconds() < step_.micro_batches;
     step_.layers.optimizer_step = more ? Time() : left - step_.micro_batches * passes;
     for (const Kernel& kernel : trace_.kernels) {
-      if (kernel.nccl || kernel.launch < begin_ || kernel.launch >= end_) continue;
+      if (kernel.nccl() || kernel.launch < begin_ || kernel.launch >= end_) continue;
       const Time duration = Duration(kernel.start, kernel.end);
       if (step_.kernels < Time::Max() - duration) step_.kernels += duration;
     }
@@ -517,25 +696,35 @@ class StepReader {
 
 Result<TracedStep> ParseKineto(std::string_view text, const std::string& file,
                                std::optional<std::int64_t> step) {
+  return ParseKineto([&text] { return std::exchange(text, {}); }, file, step);
+}
+
+Result<TracedStep> ParseKineto(const TextBlocks& blocks, const std::string& file,
+                               std::optional<std::int64_t> step) {
   const auto fail = [&](const char* code, std::string message, std::string hint) {
     return tl::unexpected(Diagnostics{{code, {file, 0, 0}, std::move(message), std::move(hint)}});
   };
-  Collector collector;
-  Json document;
+  constexpr std::size_t kLongestValue = std::size_t{16} << 20;
+  BlockBuffer text(blocks, kLongestValue);
+  Collector collector(text);
+  Collector::End end = Collector::End::kNotJson;
   try {
-    document = Json::parse(
-        text.begin(), text.end(),
-        [&](int depth, Json::parse_event_t event, const Json& value) {
-          return collector.Take(depth, event, value);
-        },
-        /*allow_exceptions=*/false);
-  } catch (const TooDeep&) {
-    return fail("json.too-deep", "brackets are nested deeper than those of a trace",
-                "name what torch.profiler's export_chrome_trace wrote");
+    std::istream stream(&text);
+    Json::sax_parse(stream, &collector);
+    end = collector.end();
+  } catch (const BlockBuffer::TooFarAhead&) {
   }
-  if (document.is_discarded() || !document.is_object()) {
-    return fail("file.not-json", "this is not a trace in JSON, or it was cut off",
-                "name what torch.profiler's export_chrome_trace wrote");
+  switch (end) {
+    case Collector::End::kWhole:
+      break;
+    case Collector::End::kNotJson:
+      return fail("file.not-json", "this is not a trace in JSON, or it was cut off",
+                  "name what torch.profiler's export_chrome_trace wrote");
+    case Collector::End::kTooDeep:
+      return fail("json.too-deep", "brackets are nested deeper than those of a trace",
+                  "name what torch.profiler's export_chrome_trace wrote");
+    case Collector::End::kTooMany:
+      return TooMany(file);
   }
   const Trace trace = collector.Finish();
   if (trace.steps.empty()) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/base/block_buffer.h"
 #include "src/base/diagnostic.h"
 #include "src/base/time.h"
 #include "src/model/layer_list.h"
@@ -26,7 +27,7 @@
 // of it was exposed after the backward is in no layer, and the rest of the step is the optimizer's.
 //
 // Mistakes: file.not-json, kineto.no-step, kineto.no-such-step, kineto.no-backward, kineto.no-sizes
-// (neither shapes nor NCCL's sizes were recorded).
+// (neither shapes nor NCCL's sizes were recorded), kineto.too-many, json.too-deep.
 namespace stepcast::formats {
 
 struct TracedCollective {
@@ -50,7 +51,10 @@ struct TracedStep {
   std::vector<std::string> notes;             // what the trace does not tell
 };
 
-// `step`: which one; nothing: of those that are complete, the one of median duration.
+// `step`: which one; nothing: of those that are complete, the one of median duration. Of the text
+// no more than the present block is kept, and of its events what is needed.
+Result<TracedStep> ParseKineto(const TextBlocks& blocks, const std::string& file,
+                               std::optional<std::int64_t> step);
 Result<TracedStep> ParseKineto(std::string_view text, const std::string& file,
                                std::optional<std::int64_t> step);
 

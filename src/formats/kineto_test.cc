@@ -1,6 +1,10 @@
 #include "src/formats/kineto.h"
 
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "fmt/format.h"
@@ -216,6 +220,63 @@ TEST(Kineto, SaysWhatTracesLack) {
   const auto other = ParseKineto(TwoLayers().Text(), "trace.json", 12);
   ASSERT_FALSE(other.has_value());
   EXPECT_EQ(other.error()[0].code, "kineto.no-such-step");
+}
+
+// A trace is never whole in memory: a block may end anywhere.
+TEST(Kineto, IsReadByBlocks) {
+  const std::string text = TwoLayers().Text();
+  const auto whole = ParseKineto(text, "trace.json", 7);
+  ASSERT_TRUE(whole.has_value());
+  for (const std::size_t size : {1, 7, 4096}) {
+    std::string_view rest = text;
+    const auto next = [&] {
+      const std::string_view block = rest.substr(0, size);
+      rest.remove_prefix(block.size());
+      return block;
+    };
+    const auto step = ParseKineto(next, "trace.json", 7);
+    ASSERT_TRUE(step.has_value()) << Format(step.error());
+    EXPECT_EQ(step->layers.layers.size(), whole->layers.layers.size());
+    EXPECT_EQ(step->duration, whole->duration);
+    EXPECT_EQ(step->backward, whole->backward);
+  }
+}
+
+// Of the first input alone, and of whole numbers.
+TEST(Kineto, ShapesThatAreNoneAreNotRecorded) {
+  const auto elements_of = [](const std::string& dims) -> std::int64_t {
+    std::string text =
+        Builder().Step(0, 0, 1000).Backward("A0", 1, 100, 40).Gradient({4}, 150, 10).Text();
+    text.replace(text.find("[[4]]"), 5, dims);
+    const auto step = ParseKineto(text, "trace.json", std::nullopt);
+    return step ? step->layers.layers.at(0).parameters.at(0) : 0;
+  };
+  EXPECT_EQ(elements_of("[[4]]"), 4);
+  EXPECT_EQ(elements_of("[[4, 5], [6]]"), 20);
+  EXPECT_EQ(elements_of("[[], [6]]"), 0);
+  EXPECT_EQ(elements_of("[]"), 0);
+  EXPECT_EQ(elements_of("[4, 5]"), 0);
+  EXPECT_EQ(elements_of("[[4, 0]]"), 0);
+  EXPECT_EQ(elements_of("[[4, 1.5]]"), 0);
+  EXPECT_EQ(elements_of("[[4, \"5\"]]"), 0);
+  EXPECT_EQ(elements_of("[[4, [5]], 6]"), 0);
+  EXPECT_EQ(elements_of("[[1000000000, 1000000000]]"), 0);
+  EXPECT_EQ(elements_of("{\"a\": [4]}"), 0);
+}
+
+TEST(Kineto, IsBounded) {
+  ExpectFault("{\"a\": " + std::string(1000, '['), "json.too-deep");
+  // One value of more than 16 MiB, which may be endless.
+  const std::string block(1 << 20, ' ');
+  int blocks = 0;
+  const auto endless = [&]() -> std::string_view {
+    ++blocks;
+    return block;
+  };
+  const auto step = ParseKineto(endless, "trace.json", std::nullopt);
+  ASSERT_FALSE(step.has_value());
+  EXPECT_EQ(step.error()[0].code, "file.not-json");
+  EXPECT_EQ(blocks, 17);
 }
 
 }  // namespace

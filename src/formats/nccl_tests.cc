@@ -10,7 +10,10 @@
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "src/base/nccl_tests_convention.h"
+#include "src/base/shown_faults.h"
 #include "src/base/text_file.h"
+#include "src/base/text_lines.h"
+#include "src/formats/json_tree.h"
 
 namespace stepcast::formats {
 namespace {
@@ -22,7 +25,7 @@ constexpr std::int64_t kLargestSize = std::int64_t{1} << 60;
 
 struct Word {
   std::string_view text;
-  Location location;
+  int column = 0;
 };
 
 std::optional<double> Decimal(std::string_view text) {
@@ -106,11 +109,11 @@ class TextReader {
   TextReader(std::string_view text, std::string file) : text_(text), file_(std::move(file)) {}
 
   Result<std::vector<NcclTestsRun>> Run() {
-    int line = 0;
     for (std::size_t begin = 0; begin < text_.size();) {
       const std::size_t end = std::min(text_.find('\n', begin), text_.size());
-      ++line;
-      ReadLine(text_.substr(begin, end - begin), line);
+      ++line_;
+      ReadLine(text_.substr(begin, end - begin));
+      if (done_ || check_.mistakes.size() >= kMostShownFaults) break;
       begin = end + 1;
     }
     Close();
@@ -126,7 +129,10 @@ class TextReader {
   }
 
  private:
-  std::vector<Word> WordsOf(std::string_view line, std::size_t from, int number) const {
+  // Of the line that is being read.
+  Location At(const Word& word) const { return {file_, line_, word.column}; }
+
+  static std::vector<Word> WordsOf(std::string_view line, std::size_t from) {
     std::vector<Word> words;
     for (std::size_t i = from; i < line.size();) {
       if (line[i] == ' ' || line[i] == '\t' || line[i] == '\r') {
@@ -134,7 +140,7 @@ class TextReader {
         continue;
       }
       const std::size_t end = std::min(line.find_first_of(" \t\r", i), line.size());
-      words.push_back({line.substr(i, end - i), {file_, number, static_cast<int>(i) + 1}});
+      words.push_back({line.substr(i, end - i), static_cast<int>(i) + 1});
       i = end;
     }
     return words;
@@ -148,17 +154,17 @@ class TextReader {
     return tag == std::string_view::npos ? 0 : tag + kTag.size();
   }
 
-  void ReadLine(std::string_view line, int number) {
-    const std::vector<Word> words = WordsOf(line, Start(line), number);
+  void ReadLine(std::string_view line) {
+    const std::vector<Word> words = WordsOf(line, Start(line));
     if (words.empty()) return;
     if (words[0].text.starts_with('#')) {
-      ReadComment(line, words, number);
+      ReadComment(line, words);
       return;
     }
     if (line.find("Test NCCL failure") != std::string_view::npos ||
         line.find("Test CUDA failure") != std::string_view::npos ||
         line.find("Test failure") != std::string_view::npos) {
-      check_.Failed(words[0].location, line.substr(Start(line)));
+      check_.Failed(At(words[0]), line.substr(Start(line)));
       return;
     }
     constexpr std::string_view kVersion = "NCCL version ";
@@ -175,7 +181,7 @@ class TextReader {
     if (Integer(words[0].text) || like_a_row) ReadRow(words);
   }
 
-  void ReadComment(std::string_view line, const std::vector<Word>& all, int number) {
+  void ReadComment(std::string_view line, const std::vector<Word>& all) {
     // "#" may stand before its first word without a blank.
     std::vector<Word> words = all;
     words[0].text.remove_prefix(1);
@@ -185,7 +191,7 @@ class TextReader {
       return i < words.size() && words[i].text == text;
     };
     if (is(0, "nccl-tests") && is(1, "version") && words.size() > 2) {
-      Begin(words[0].location);
+      Begin(At(words[0]));
       run_.tests_version = std::string(words[2].text);
       for (const Word& word : words) {
         constexpr std::string_view kLibrary = "nccl-library=";
@@ -195,11 +201,11 @@ class TextReader {
         }
       }
     } else if (is(0, "Collective") && is(2, "starting:") && words.size() > 3) {
-      if (!run_.program.empty() || !open_) Begin(words[0].location);
+      if (!run_.program.empty() || !open_) Begin(At(words[0]));
       run_.program = std::string(words[3].text.substr(words[3].text.rfind('/') + 1));
       run_.collective = CollectiveOfNcclTest(words[3].text);
     } else if (is(0, "nThread")) {
-      if (!open_ || parameters_ || !columns_.empty()) Begin(words[0].location);
+      if (!open_ || parameters_ || !columns_.empty()) Begin(At(words[0]));
       parameters_ = true;
     } else if (is(0, "Rank") && words.size() > 1) {
       ReadRank(words);
@@ -210,15 +216,14 @@ class TextReader {
       if (std::any_of(words.begin(), words.end(),
                       [](const Word& word) { return word.text == "FAILED"; })) {
         check_.Report(
-            "nccl-tests.wrong-results", words[0].location,
+            "nccl-tests.wrong-results", At(words[0]),
             "nccl-tests found values out of bounds: " + Quoted(line.substr(line.find("Out")), ""),
             "a machine that computes wrongly gives no times to calibrate with; find out "
             "why first");
       }
     } else if (is(0, "error:")) {
-      check_.Failed(words[0].location, line.substr(line.find("error:")));
+      check_.Failed(At(words[0]), line.substr(line.find("error:")));
     }
-    (void)number;
   }
 
   void Begin(const Location& location) {
@@ -245,12 +250,12 @@ class TextReader {
 
   // Rank  0 Group  0 Pid   1887 on   worker-1 device  0 [0x8d] NVIDIA H100 80GB HBM3
   void ReadRank(const std::vector<Word>& words) {
-    if (!open_ || !columns_.empty()) Begin(words[0].location);
+    if (!open_ || !columns_.empty()) Begin(At(words[0]));
     const auto rank = Integer(words[1].text);
     if (!rank || *rank < 0 || *rank >= 10'000'000) return;
     run_.ranks = std::max(run_.ranks, static_cast<int>(*rank) + 1);
     for (std::size_t i = 2; i + 1 < words.size(); ++i) {
-      if (words[i].text == "on") run_.hosts.insert(std::string(words[i + 1].text));
+      if (words[i].text == "on" && !AddHost(words[i + 1])) return;
       if (words[i].text.ends_with(']')) {
         run_.gpu.clear();
         for (std::size_t j = i + 1; j < words.size(); ++j) {
@@ -261,27 +266,55 @@ class TextReader {
     }
   }
 
+  // Every table has the hosts that its run named.
+  bool AddHost(const Word& name) {
+    constexpr std::size_t kMostHosts = 10'000;
+    run_.hosts.insert(std::string(name.text));
+    return run_.hosts.size() <= kMostHosts ||
+           TooLarge(name, fmt::format("more than {} hosts", kMostHosts));
+  }
+
+  // The last mistake: nothing behind it is read.
+  bool TooLarge(const Word& word, std::string what) {
+    check_.Report("nccl-tests.too-large", At(word), std::move(what),
+                  "name a file with what one measurement printed");
+    done_ = true;
+    return false;
+  }
+
   void ReadHeading(const std::vector<Word>& words) {
+    constexpr std::size_t kMostTables = 1000;
+    constexpr std::size_t kMostColumns = 100;
+    if (runs_.size() == kMostTables) {
+      TooLarge(words[0], fmt::format("more than {} tables", kMostTables));
+      return;
+    }
+    if (words.size() > kMostColumns) {
+      TooLarge(words[0], fmt::format("a table of more than {} columns", kMostColumns));
+      return;
+    }
     if (!open_ || !columns_.empty()) {
       // A run without any other line, or a further table of the same run.
       run_.concluded = true;  // it went on
-      const NcclTestsRun before = run_;
-      Begin(words[0].location);
-      run_.program = before.program;
-      run_.collective = before.collective;
-      run_.ranks = before.ranks;
-      run_.hosts = before.hosts;
-      run_.gpu = before.gpu;
-      run_.tests_version = before.tests_version;
-      run_.nccl_version = before.nccl_version;
+      NcclTestsRun before;
+      before.program = run_.program;
+      before.collective = run_.collective;
+      before.ranks = run_.ranks;
+      before.hosts = run_.hosts;
+      before.gpu = run_.gpu;
+      before.tests_version = run_.tests_version;
+      before.nccl_version = run_.nccl_version;
+      Begin(At(words[0]));
+      before.location = run_.location;
+      run_ = std::move(before);
     }
-    run_.location = words[0].location;
+    run_.location = At(words[0]);
     for (const Word& word : words) columns_.emplace_back(word.text);
     const auto time = std::find_if(columns_.begin(), columns_.end(), [](const std::string& name) {
       return name == "time" || name == "cputime";
     });
     if (time != columns_.end() && *time == "cputime") {
-      check_.Report("nccl-tests.cpu-time", words[0].location,
+      check_.Report("nccl-tests.cpu-time", At(words[0]),
                     "the times are those of the CPU (-C), not of the collective",
                     "measure again without -C");
     }
@@ -298,7 +331,7 @@ class TextReader {
     }
     if (measures < 3 || count < measures + 3) {
       dropped_ = true;
-      check_.Report("nccl-tests.cut-off", words[0].location,
+      check_.Report("nccl-tests.cut-off", At(words[0]),
                     fmt::format("the row has {} columns, its heading {}: size {}", words.size(),
                                 columns_.size(), Quoted(words[0].text)),
                     "the log was cut, or the run ended early: repeat it, or remove the row");
@@ -306,13 +339,13 @@ class TextReader {
     }
     const auto size = Integer(words[0].text);
     if (!size || *size < 0 || *size > kLargestSize) {
-      check_.Report("nccl-tests.bad-row", words[0].location,
+      check_.Report("nccl-tests.bad-row", At(words[0]),
                     fmt::format("no size in bytes: {}", Quoted(words[0].text)), "");
       return;
     }
     NcclTestsRow row;
     row.size = Bytes(*size);
-    row.location = words[0].location;
+    row.location = At(words[0]);
     const std::size_t first_word = count - measures;
     int which = 0;
     for (std::size_t i = 0; i < measures; ++i) {
@@ -320,16 +353,15 @@ class TextReader {
       const Word& word = words[first_word + i];
       if (column == "time" || column == "cputime") {
         auto& time = which++ == 0 ? row.out_of_place : row.in_place;
-        time = check_.ReadTime(Decimal(word.text), word.text, word.location);
+        time = check_.ReadTime(Decimal(word.text), word.text, At(word));
         if (i + 1 < measures && columns_[first_time_ + i + 1] == "algbw") {
-          check_.CheckBandwidth(row.size, time, Decimal(words[first_word + i + 1].text),
-                                word.location);
+          check_.CheckBandwidth(row.size, time, Decimal(words[first_word + i + 1].text), At(word));
         }
       } else if (column == "#wrong" && word.text != "N/A") {
         if (const auto wrong = Decimal(word.text)) {
-          check_.CheckWrong(*wrong, row.size, word.location);
+          check_.CheckWrong(*wrong, row.size, At(word));
         } else {
-          check_.Report("nccl-tests.bad-row", word.location,
+          check_.Report("nccl-tests.bad-row", At(word),
                         fmt::format("no number of wrong results: {}", Quoted(word.text)), "");
         }
       }
@@ -345,6 +377,8 @@ class TextReader {
   bool open_ = false;
   bool parameters_ = false;  // the line that begins with nThread was there
   bool dropped_ = false;     // a row that could not be read
+  bool done_ = false;
+  int line_ = 0;
   std::string nccl_version_;
   std::vector<std::string> columns_;  // of the table that is open
   std::size_t first_time_ = 0;        // its first column of measurements
@@ -352,24 +386,20 @@ class TextReader {
 
 class JsonReader {
  public:
-  JsonReader(std::string_view text, std::string file) : text_(text), file_(std::move(file)) {}
+  JsonReader(std::string_view text, std::string file)
+      : text_(text), file_(file), lines_(text, std::move(file)) {}
 
   Result<std::vector<NcclTestsRun>> Run() {
-    Json document;
-    try {
-      document = Json::parse(text_);
-    } catch (const Json::parse_error& error) {
-      check_.Report("file.not-json", At(error.byte == 0 ? 0 : error.byte - 1),
-                    error.byte >= text_.size() ? "this is not JSON: it is cut off"
-                                               : "this is not JSON: unexpected text",
+    auto parsed = ParseJsonTree(text_);
+    if (!parsed) {
+      check_.Report("file.not-json", At(parsed.error().offset),
+                    "this is not JSON: " + parsed.error().what,
                     "the run may have ended early: repeat it");
       return tl::unexpected(std::move(check_.mistakes));
-    } catch (const Json::out_of_range&) {
-      check_.Report("file.not-json", {file_, 1, 1}, "this JSON has a number that is too large",
-                    "name the file that nccl-tests wrote with -J");
-      return tl::unexpected(std::move(check_.mistakes));
     }
-    if (!document.is_object() || !document.contains("results") || !document["results"].is_array()) {
+    const Json& document = *parsed;
+    if (!document.is_object() || !document.contains("results") ||
+        !document.at("results").is_array()) {
       check_.Report("nccl-tests.no-table", {file_, 1, 1},
                     "this JSON has no 'results' as nccl-tests writes them",
                     "name the file that nccl-tests wrote with -J");
@@ -380,9 +410,10 @@ class JsonReader {
     run.location = At(results == std::string_view::npos ? 0 : results);
     ReadHeader(document, run);
     std::size_t at = results;
-    for (const Json& row : document["results"]) {
+    for (const Json& row : document.at("results")) {
       at = at == std::string_view::npos ? at : text_.find("\"size\"", at + 1);
       ReadRow(row, At(at == std::string_view::npos ? 0 : at), run);
+      if (check_.mistakes.size() >= kMostShownFaults) break;
     }
     ReadVerdict(document);
     run.concluded = true;  // cut off, it would not be JSON
@@ -397,13 +428,7 @@ class JsonReader {
   }
 
  private:
-  Location At(std::size_t offset) const {
-    offset = std::min(offset, text_.size());
-    const std::string_view before = text_.substr(0, offset);
-    const auto line = std::count(before.begin(), before.end(), '\n') + 1;
-    const std::size_t start = before.rfind('\n') + 1;  // npos + 1 is 0
-    return {file_, static_cast<int>(line), static_cast<int>(offset - start) + 1};
-  }
+  Location At(std::size_t offset) const { return lines_.At(std::min(offset, text_.size())); }
 
   static std::string TextOf(const Json& object, const char* key) {
     const auto found = object.find(key);
@@ -507,6 +532,7 @@ class JsonReader {
         errors != document.end() && errors->is_array()) {
       for (const Json& error : *errors) {
         if (!error.is_string() || error.get<std::string>().empty()) continue;
+        if (check_.mistakes.size() >= kMostShownFaults) break;
         check_.Failed(At(text_.find("\"errors\"")), error.get<std::string>());
       }
     }
@@ -514,6 +540,7 @@ class JsonReader {
 
   std::string_view text_;
   std::string file_;
+  TextLines lines_;
   Checker check_;
 };
 

@@ -16,7 +16,9 @@
 #include "fmt/format.h"
 #include "pugixml.hpp"
 #include "src/base/quantity.h"
+#include "src/base/shown_faults.h"
 #include "src/base/text_file.h"
+#include "src/base/text_lines.h"
 #include "src/formats/gpu_models.h"
 #include "src/topology/faults.h"
 #include "src/topology/link_rules.h"
@@ -31,24 +33,6 @@ using Xml = pugi::xml_node;
 
 constexpr int kDeepest = 64;
 constexpr std::size_t kMostRules = 1000;  // of a topology file (scenario/topology_file.h)
-
-class Lines {
- public:
-  Lines(std::string_view text, std::string file) : file_(std::move(file)) {
-    for (std::size_t i = 0; i < text.size(); ++i) {
-      if (text[i] == '\n') starts_.push_back(i + 1);
-    }
-  }
-  Location At(std::size_t offset) const {
-    const auto after = std::upper_bound(starts_.begin(), starts_.end(), offset);
-    return {file_, static_cast<int>(after - starts_.begin()),
-            static_cast<int>(offset - *std::prev(after)) + 1};
-  }
-
- private:
-  std::string file_;
-  std::vector<std::size_t> starts_{0};
-};
 
 std::string Lower(std::string_view text) {
   std::string lower(text);
@@ -151,8 +135,11 @@ class Reader {
         {std::move(code), std::move(location), std::move(message), std::move(hint)});
   }
   void Note(std::string note) {
-    if (std::find(notes_.begin(), notes_.end(), note) == notes_.end()) {
+    if (std::find(notes_.begin(), notes_.end(), note) != notes_.end()) return;
+    if (notes_.size() < kMostShownFaults) {
       notes_.push_back(std::move(note));
+    } else {
+      ++notes_left_out_;
     }
   }
 
@@ -166,33 +153,59 @@ class Reader {
     std::string name;
     int line = 0;
   };
+  // The name that stands behind a '<', as far as messages show it.
+  std::string_view NameAt(std::size_t tag) const {
+    constexpr std::size_t kLongest = 128;
+    const std::string_view text = text_.substr(tag + 1, kLongest);
+    return text.substr(0, std::min(text.find_first_of(" \t\r\n/<>"), text.size()));
+  }
   // The innermost element that is still open where the text ends.
   std::optional<Begun> LastOpen() const {
-    std::vector<Begun> open;
+    std::vector<std::size_t> open;  // where their tags begin
     for (std::size_t at = text_.find('<'); at != std::string_view::npos; at = text_.find('<', at)) {
       if (text_.substr(at).starts_with("<!--")) {
         at = text_.find("-->", at);
         continue;
       }
-      const std::size_t end = text_.find('>', at);
-      const bool cut = end == std::string_view::npos || text_.find('<', at + 1) < end;
+      const std::size_t end = text_.find_first_of("<>", at + 1);
+      const bool cut = end == std::string_view::npos || text_[end] == '<';
       if (text_.substr(at).starts_with("</")) {
         if (!cut && !open.empty()) open.pop_back();
       } else if (!text_.substr(at).starts_with("<?") && !text_.substr(at).starts_with("<!")) {
-        const std::size_t name = std::min(text_.find_first_of(" \t\r\n/>", at), text_.size());
-        if (name > at + 1 && (cut || text_[end - 1] != '/')) {
-          open.push_back({std::string(text_.substr(at + 1, name - at - 1)), lines_.At(at).line});
-        }
+        if (!NameAt(at).empty() && (cut || text_[end - 1] != '/')) open.push_back(at);
       }
       ++at;
     }
     if (open.empty()) return std::nullopt;
-    return open.back();
+    return Begun{std::string(NameAt(open.back())), lines_.At(open.back()).line};
   }
 
   bool EndsInsideATag() const {
     const std::size_t last = text_.rfind('<');
     return last != std::string_view::npos && text_.find('>', last) == std::string_view::npos;
+  }
+
+  // Elements are compared with one another: their number is bounded. A node of eight GPUs has some
+  // 50, a rack that is one machine some thousands.
+  bool IsOfOneMachine() {
+    constexpr std::size_t kMostElements = 20'000;
+    std::size_t elements = 0;
+    Xml at = root_;
+    while (at) {
+      if (at.type() == pugi::node_element && ++elements > kMostElements) {
+        Report("topology.impossible", LocationOf(at),
+               fmt::format("the file has more than {} elements", kMostElements),
+               "name the file that NCCL_TOPO_DUMP_FILE wrote");
+        return false;
+      }
+      if (Xml below = at.first_child()) {
+        at = below;
+        continue;
+      }
+      while (at && at != root_ && !at.next_sibling()) at = at.parent();
+      at = at == root_ ? Xml() : at.next_sibling();
+    }
+    return true;
   }
 
   bool Parse() {
@@ -201,6 +214,7 @@ class Reader {
         document_.load_buffer(text_.data(), text_.size(), pugi::parse_default, pugi::encoding_utf8);
     if (result.status == pugi::status_ok) {
       root_ = document_.document_element();
+      if (!IsOfOneMachine()) return false;
       for (Xml next = root_.next_sibling(); next; next = next.next_sibling()) {
         if (next.type() != pugi::node_element) continue;
         Report("xml.syntax", LocationOf(next),
@@ -916,11 +930,14 @@ class Reader {
     }
     if (!mistakes_.empty()) return Mistakes();
     Note(kLatencyNote);
+    if (notes_left_out_ > 0) {
+      notes_.push_back(fmt::format("{} further notes are left out", notes_left_out_));
+    }
     return ImportedTopology{std::move(node_type_), fabric_, std::move(notes_)};
   }
 
   std::string_view text_;
-  Lines lines_;
+  TextLines lines_;
   const ImportOptions& options_;
   pugi::xml_document document_;
   Xml root_;
@@ -933,6 +950,7 @@ class Reader {
   std::optional<topology::Fabric> fabric_;
   std::vector<LinkedPair> links_;
   std::vector<std::string> notes_;
+  std::size_t notes_left_out_ = 0;
   Diagnostics mistakes_;
 };
 

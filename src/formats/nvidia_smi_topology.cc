@@ -23,9 +23,11 @@ using topology::DeviceKind;
 using topology::LinkedPair;
 using topology::LinkKind;
 
+// Of the text, which outlives it.
 struct Word {
-  std::string text;
-  Location location;
+  std::string_view text;
+  int line = 0;
+  int column = 0;
 };
 using Row = std::vector<Word>;
 
@@ -48,22 +50,24 @@ std::string WithoutEscapes(std::string_view text) {
   return plain;
 }
 
-std::vector<Row> RowsOf(std::string_view text, const std::string& file) {
-  std::vector<Row> rows(1);
+// The words of the lines that have any.
+std::vector<Row> RowsOf(std::string_view text) {
+  std::vector<Row> rows;
   std::size_t line_start = 0;
   int line = 1;
+  bool begins = true;
   for (std::size_t i = 0; i < text.size();) {
     const char c = text[i];
     if (c == '\n') {
-      rows.emplace_back();
+      begins = true;
       line_start = ++i;
       ++line;
     } else if (c == ' ' || c == '\t' || c == '\r') {
       ++i;
     } else {
+      if (std::exchange(begins, false)) rows.emplace_back();
       const std::size_t end = std::min(text.find_first_of(" \t\r\n", i), text.size());
-      rows.back().push_back({std::string(text.substr(i, end - i)),
-                             {file, line, static_cast<int>(i - line_start) + 1}});
+      rows.back().push_back({text.substr(i, end - i), line, static_cast<int>(i - line_start) + 1});
       i = end;
     }
   }
@@ -108,7 +112,7 @@ class Reader {
 
   Result<ImportedTopology> Run() {
     if (!CheckText(text_, file_, mistakes_)) return Mistakes();
-    rows_ = RowsOf(text_, file_);
+    rows_ = RowsOf(text_);
     if (!FindHeading() || !ReadMatrix()) return Mistakes();
     const GpuModel* model = FindGpuModel(options_.gpu);
     if (options_.gpu.empty()) {
@@ -128,7 +132,7 @@ class Reader {
     if (!mistakes_.empty()) return Mistakes();
     Build(*model);
     for (const topology::Fault& fault : FaultsOf(node_type_, fabric_, fabric_ ? 2 : 1)) {
-      Report("topology.impossible", heading_.front().location, fault.message, fault.hint);
+      Report("topology.impossible", At(heading_.front()), fault.message, fault.hint);
     }
     if (!mistakes_.empty()) return Mistakes();
     return ImportedTopology{std::move(node_type_), fabric_, std::move(notes_)};
@@ -140,6 +144,8 @@ class Reader {
     mistakes_.push_back(
         {std::move(code), std::move(location), std::move(message), std::move(hint)});
   }
+
+  Location At(const Word& word) const { return {file_, word.line, word.column}; }
 
   // The first line that names the columns: GPU0 GPU1 ... NIC0 ... CPU Affinity NUMA Affinity
   bool FindHeading() {
@@ -166,7 +172,7 @@ class Reader {
       }
     }
     if (gpus_ <= topology::kMostNodeDevices && nics_ <= topology::kMostNodeDevices) return true;
-    Report("topology.bad-matrix", heading_.front().location,
+    Report("topology.bad-matrix", At(heading_.front()),
            fmt::format("a node has at most {} of a kind: {} GPUs, {} NICs",
                        topology::kMostNodeDevices, gpus_, nics_),
            "");
@@ -195,13 +201,13 @@ class Reader {
       if (named == heading_.end()) continue;
       const auto at = static_cast<std::size_t>(named - heading_.begin());
       if (seen[at]) {
-        Report("topology.bad-matrix", row[0].location,
+        Report("topology.bad-matrix", At(row[0]),
                fmt::format("a second row for: {}", Quoted(row[0].text)), "keep one of them");
         return false;
       }
       seen[at] = true;
       if (row.size() < devices() + 1) {
-        Report("topology.bad-matrix", row[0].location,
+        Report("topology.bad-matrix", At(row[0]),
                fmt::format("the row has {} of {} columns: {}", row.size() - 1, devices(),
                            Quoted(row[0].text)),
                "copy the output as a whole; lines may have been cut");
@@ -210,7 +216,7 @@ class Reader {
       for (std::size_t j = 0; j < devices(); ++j) {
         const Word& word = row[j + 1];
         if (!IsClass(word.text) || (word.text == "X") != (at == j)) {
-          Report("topology.bad-matrix", word.location,
+          Report("topology.bad-matrix", At(word),
                  fmt::format("no class of a connection from {} to {}: {}", row[0].text,
                              heading_[j].text, Quoted(word.text)),
                  "the classes are X (itself), NV#, PIX, PXB, PHB, NODE and SYS");
@@ -224,7 +230,7 @@ class Reader {
     }
     for (std::size_t i = 0; i < devices(); ++i) {
       if (!seen[i]) {
-        Report("topology.bad-matrix", heading_[i].location,
+        Report("topology.bad-matrix", At(heading_[i]),
                fmt::format("the matrix has no row for: {}", Quoted(heading_[i].text)),
                "copy the output as a whole");
       }
@@ -233,7 +239,7 @@ class Reader {
     for (std::size_t i = 0; i < devices(); ++i) {
       for (std::size_t j = 0; j < i; ++j) {
         if (matrix_[i][j].text == matrix_[j][i].text) continue;
-        Report("topology.bad-matrix", matrix_[i][j].location,
+        Report("topology.bad-matrix", At(matrix_[i][j]),
                fmt::format("{} to {} is {}, the other way it is {}", heading_[i].text,
                            heading_[j].text, matrix_[i][j].text, matrix_[j][i].text),
                "connections run both ways; one of the two was changed");
@@ -243,8 +249,8 @@ class Reader {
   }
 
   int NvLinks(std::size_t i, std::size_t j) const {
-    const std::string& word = matrix_[i][j].text;
-    return word.starts_with("NV") ? Number(std::string_view(word).substr(2)).value_or(0) : 0;
+    const std::string_view word = matrix_[i][j].text;
+    return word.starts_with("NV") ? Number(word.substr(2)).value_or(0) : 0;
   }
 
   void Add(LinkKind kind, DeviceKind from_kind, std::size_t from, DeviceKind to_kind,
@@ -276,7 +282,7 @@ class Reader {
     Sets cpus(devices());
     for (std::size_t i = 0; i < devices(); ++i) {
       for (std::size_t j = 0; j < i; ++j) {
-        const std::string& word = matrix_[i][j].text;
+        const std::string_view word = matrix_[i][j].text;
         if (word == "PIX" || word == "PXB") switches.Join(i, j);
         if (word == "PIX" || word == "PXB" || word == "PHB" || word == "NODE") cpus.Join(i, j);
       }
@@ -354,7 +360,7 @@ class Reader {
     }
     if (most == 0) return;
     if (model.nvlinks == 0) {
-      Report("topology.bad-matrix", heading_.front().location,
+      Report("topology.bad-matrix", At(heading_.front()),
              fmt::format("the matrix has NVLinks, which this GPU type has not: {}",
                          Quoted(model.name)),
              "name another type with --gpu");

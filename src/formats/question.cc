@@ -9,6 +9,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nlohmann/json.hpp"
+#include "src/formats/json_tree.h"
 
 namespace stepcast::formats {
 namespace {
@@ -205,7 +206,9 @@ class Reader {
 }  // namespace
 
 ReadQuestion ParseQuestion(std::string_view line) {
-  const Json document = Json::parse(line, nullptr, false);
+  constexpr std::size_t kMostValues = 10'000;
+  auto parsed = ParseJsonTree<Json>(line, kMostValues);
+  const Json document = parsed ? *std::move(parsed) : Json();
   if (!document.is_object()) {
     return {.id = "null",
             .question = tl::unexpected(Diagnostics{

@@ -2,61 +2,140 @@
 
 #include <zlib.h>
 
+#include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "fmt/format.h"
+#include "src/base/check.h"
+#include "src/base/input_file.h"
 
 namespace stepcast::formats {
 
-std::optional<std::string> ReadTrace(const std::string& path, Diagnostics& diagnostics,
-                                     std::size_t largest) {
-  const auto fail = [&](const char* code, std::string message, std::string hint) {
-    diagnostics.push_back({code, {path, 0, 0}, std::move(message), std::move(hint)});
-    return std::nullopt;
-  };
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(path, error);
-  if (path.empty() || status.type() == std::filesystem::file_type::not_found) {
-    return fail("file.not-found", "there is no such file", "check the path for typing mistakes");
+class TraceText::Source {
+ public:
+  Source(InputFile file, Diagnostics& diagnostics, std::size_t largest)
+      : file_(std::move(file)), diagnostics_(diagnostics), largest_(largest) {}
+  ~Source() {
+    if (packed_) ::inflateEnd(&stream_);
   }
-  if (status.type() == std::filesystem::file_type::directory) {
-    return fail("file.not-a-file", "this is a directory, not a file", "name a file in it");
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+
+  // The first block of the file; false after appending why there is none.
+  bool Begin() {
+    if (!Fill()) return false;
+    if (here_.empty()) return Fail("file.empty", "the file holds no value", "");
+    packed_ = here_.starts_with(kMagic);
+    if (packed_) {
+      constexpr int kGzip = 16 + MAX_WBITS;
+      STEPCAST_CHECK(::inflateInit2(&stream_, kGzip) == Z_OK, "zlib has memory");
+    }
+    return true;
   }
-  const gzFile file = ::gzopen(path.c_str(), "rbe");
-  if (file == nullptr) {
-    return fail("file.unreadable", fmt::format("cannot be read: {}", std::strerror(errno)),
-                "check the permissions of the file");
+
+  std::string_view Next() {
+    if (done_) return {};
+    const std::string_view block = packed_ ? Unpack() : Plain();
+    given_ += block.size();
+    const bool too_large = given_ > largest_;
+    const bool bomb = packed_ && given_ > kFreelyUnpacked && given_ / kMostUnpacking > read_;
+    if (too_large) {
+      Fail("file.too-large",
+           fmt::format("larger than {} MiB when unpacked, the most a trace may be", largest_ >> 20),
+           "trace fewer steps");
+    } else if (bomb) {
+      Fail("file.too-large",
+           fmt::format("it unpacks to more than {} times its size, which no trace does",
+                       kMostUnpacking),
+           "if it is one, unpack it first: gunzip FILE");
+    }
+    done_ = done_ || block.empty();
+    return too_large || bomb ? std::string_view() : block;
   }
-  std::string text;
-  std::array<char, 1 << 16> block;
-  int count = 0;
-  while ((count = ::gzread(file, block.data(), block.size())) > 0) {
-    text.append(block.data(), static_cast<std::size_t>(count));
-    if (text.size() > largest) break;
+
+ private:
+  static constexpr std::string_view kMagic = "\x1f\x8b";
+
+  bool Fail(const char* code, std::string message, std::string hint) {
+    diagnostics_.push_back({code, {file_.path(), 0, 0}, std::move(message), std::move(hint)});
+    done_ = true;
+    return false;
   }
-  int code = Z_OK;
-  const std::string what = ::gzerror(file, &code);
-  const int closed = ::gzclose_r(file);
-  if (text.size() > largest) {
-    return fail(
-        "file.too-large",
-        fmt::format("larger than {} MiB when unpacked, the most a trace may be", largest >> 20),
-        "trace fewer steps");
+
+  // What of the file comes next, in `here_`; empty at its end.
+  bool Fill() {
+    const auto count = file_.Read(packed_bytes_, diagnostics_);
+    if (!count) {
+      done_ = true;
+      return false;
+    }
+    here_ = {packed_bytes_.data(), *count};
+    read_ += *count;
+    return true;
   }
-  // A file that ends too early shows when it is closed.
-  if (count < 0 || closed != Z_OK) {
-    return fail("file.bad-compression",
-                fmt::format("the compressed file is damaged or cut off: {}",
-                            what.empty() ? "it ends too early" : what),
-                "copy it again");
+
+  std::string_view Plain() {
+    if (here_.empty() && !Fill()) return {};
+    return std::exchange(here_, {});
   }
-  if (text.empty()) return fail("file.empty", "the file holds no value", "");
-  return text;
+
+  std::string_view Unpack() {
+    stream_.next_out = reinterpret_cast<Bytef*>(unpacked_.data());
+    stream_.avail_out = static_cast<uInt>(unpacked_.size());
+    while (stream_.avail_out > 0) {
+      if (here_.empty() && !Fill()) return {};
+      if (ended_) {
+        // A file may hold several, one after the other; anything else behind one says nothing.
+        if (!here_.starts_with(kMagic.front())) break;
+        ::inflateReset(&stream_);
+        ended_ = false;
+      }
+      if (here_.empty()) {
+        Fail("file.bad-compression", "the compressed file is damaged or cut off: it ends too early",
+             "copy it again");
+        return {};
+      }
+      stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(here_.data()));
+      stream_.avail_in = static_cast<uInt>(here_.size());
+      const int result = ::inflate(&stream_, Z_NO_FLUSH);
+      here_.remove_prefix(here_.size() - stream_.avail_in);
+      ended_ = result == Z_STREAM_END;
+      if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) {
+        Fail("file.bad-compression",
+             fmt::format("the compressed file is damaged or cut off: {}",
+                         stream_.msg == nullptr ? "it is not gzip" : stream_.msg),
+             "copy it again");
+        return {};
+      }
+    }
+    return {unpacked_.data(), unpacked_.size() - stream_.avail_out};
+  }
+
+  InputFile file_;
+  Diagnostics& diagnostics_;
+  const std::size_t largest_;
+  bool packed_ = false, ended_ = false, done_ = false;
+  std::size_t read_ = 0, given_ = 0;  // bytes of the file, and of the text
+  std::string_view here_;             // of the file: read and not given yet
+  z_stream stream_{};
+  std::array<char, 1 << 16> packed_bytes_;
+  std::array<char, 1 << 18> unpacked_;
+};
+
+TraceText::TraceText(std::unique_ptr<Source> source) : source_(std::move(source)) {}
+TraceText::TraceText(TraceText&&) noexcept = default;
+TraceText::~TraceText() = default;
+
+std::optional<TraceText> TraceText::Open(const std::string& path, Diagnostics& diagnostics,
+                                         std::size_t largest) {
+  std::optional<InputFile> file = InputFile::Open(path, diagnostics);
+  if (!file) return std::nullopt;
+  auto source = std::make_unique<Source>(*std::move(file), diagnostics, largest);
+  if (!source->Begin()) return std::nullopt;
+  return TraceText(std::move(source));
 }
+
+std::string_view TraceText::Next() { return source_->Next(); }
 
 }  // namespace stepcast::formats

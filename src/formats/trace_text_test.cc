@@ -3,7 +3,10 @@
 #include <zlib.h>
 
 #include <fstream>
+#include <iterator>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "gtest/gtest.h"
 
@@ -25,28 +28,47 @@ std::string Packed(const std::string& path, const std::string& text) {
   return {std::istreambuf_iterator<char>(packed), std::istreambuf_iterator<char>()};
 }
 
-void ExpectFault(const std::string& path, const char* code, std::size_t largest = kLargestTrace) {
-  Diagnostics faults;
-  EXPECT_FALSE(ReadTrace(path, faults, largest).has_value());
-  ASSERT_EQ(faults.size(), 1u);
-  EXPECT_EQ(faults[0].code, code);
+std::string Whole(const std::string& path, Diagnostics& faults,
+                  std::size_t largest = kLargestTrace) {
+  std::optional<TraceText> trace = TraceText::Open(path, faults, largest);
+  std::string text;
+  if (!trace) return text;
+  for (std::string_view block; !(block = trace->Next()).empty();) text += block;
+  EXPECT_TRUE(trace->Next().empty());
+  return text;
 }
 
-TEST(ReadTrace, ReadsPlainAndPackedFiles) {
+void ExpectFault(const std::string& path, const char* code, std::size_t largest = kLargestTrace) {
+  Diagnostics faults;
+  Whole(path, faults, largest);
+  ASSERT_EQ(faults.size(), 1u) << path;
+  EXPECT_EQ(faults[0].code, code) << path;
+}
+
+std::string Numbers() {
   std::string text;
   for (int i = 0; i < 50'000; ++i) text += std::to_string(i * 7919) + "\n";
+  return text;
+}
+
+TEST(TraceText, IsThatOfPlainAndPackedFiles) {
+  const std::string text = Numbers();
   Diagnostics faults;
   WritePlain(Path("plain.json"), text);
-  EXPECT_EQ(ReadTrace(Path("plain.json"), faults), text);
-  EXPECT_LT(Packed(Path("packed.json.gz"), text).size(), text.size());
-  EXPECT_EQ(ReadTrace(Path("packed.json.gz"), faults), text);
+  EXPECT_EQ(Whole(Path("plain.json"), faults), text);
+  const std::string packed = Packed(Path("packed.json.gz"), text);
+  EXPECT_LT(packed.size(), text.size());
+  EXPECT_EQ(Whole(Path("packed.json.gz"), faults), text);
+  // As `cat a.gz b.gz` makes them; what follows and is none says nothing, as gunzip has it.
+  WritePlain(Path("two.json.gz"), packed + packed);
+  EXPECT_EQ(Whole(Path("two.json.gz"), faults), text + text);
+  WritePlain(Path("more.json.gz"), packed + "more");
+  EXPECT_EQ(Whole(Path("more.json.gz"), faults), text);
   EXPECT_TRUE(faults.empty());
 }
 
-TEST(ReadTrace, SaysWhatIsWrong) {
-  std::string text;
-  for (int i = 0; i < 50'000; ++i) text += std::to_string(i * 7919) + "\n";
-  const std::string packed = Packed(Path("packed.json.gz"), text);
+TEST(TraceText, SaysWhatIsWrong) {
+  const std::string packed = Packed(Path("packed.json.gz"), Numbers());
   WritePlain(Path("cut.json.gz"), packed.substr(0, packed.size() / 2));
   ExpectFault(Path("cut.json.gz"), "file.bad-compression");
   std::string damaged = packed;
@@ -58,9 +80,12 @@ TEST(ReadTrace, SaysWhatIsWrong) {
   ExpectFault(Path("none.json"), "file.not-found");
   ExpectFault("", "file.not-found");
   ExpectFault(testing::TempDir(), "file.not-a-file");
-  // A small file that unpacks to more than is taken.
+  ExpectFault("/dev/zero", "file.not-a-file");
+  // Small files that unpack to more than is taken: in all, and for their size.
   Packed(Path("bomb.json.gz"), std::string(1 << 22, ' '));
   ExpectFault(Path("bomb.json.gz"), "file.too-large", 1 << 20);
+  Packed(Path("bomb.json.gz"), std::string(2 * kFreelyUnpacked, ' '));
+  ExpectFault(Path("bomb.json.gz"), "file.too-large");
 }
 
 }  // namespace

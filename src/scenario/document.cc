@@ -9,6 +9,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/quantity.h"
+#include "src/base/shown_faults.h"
 #include "src/base/text_file.h"
 
 namespace stepcast::scenario {
@@ -448,10 +449,13 @@ void MappingReader::Report(std::string_view key, std::string code, std::string m
 void MappingReader::Finish() {
   for (const YamlNode::Entry& entry : node_.tree()->entries) {
     if (std::find(known_.begin(), known_.end(), entry.key) != known_.end()) continue;
-    const std::string_view nearest = NearestWord(entry.key, known_);
+    // A hint costs more than the rest; those beyond are not shown.
+    const bool shown = diagnostics_->size() < kMostShownFaults;
+    const std::string_view nearest = shown ? NearestWord(entry.key, known_) : std::string_view();
     diagnostics_->push_back({"input.unknown-key", entry.position.location(),
                              fmt::format("unknown key: {}", Quoted(PathOf(entry.key))),
-                             nearest.empty()
+                             !shown ? std::string()
+                             : nearest.empty()
                                  ? fmt::format("known keys are {}", fmt::join(known_, ", "))
                                  : fmt::format("did you mean '{}'?", nearest)});
   }

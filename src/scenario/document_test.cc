@@ -249,6 +249,34 @@ TEST(CanonicalText, DependsOnContentOnly) {
   EXPECT_NE(canonical("[x, y]"), canonical("- x, y"));
 }
 
+std::string CodeOf(const std::string& text) {
+  Diagnostics diagnostics;
+  ParseDocument(text, "f", diagnostics);
+  return diagnostics.empty() ? "" : diagnostics.front().code;
+}
+
+std::string Repeated(std::string_view text, std::size_t size) {
+  std::string repeated;
+  while (repeated.size() < size) repeated += text;
+  return repeated;
+}
+
+TEST(ParseDocument, IsBounded) {
+  constexpr std::size_t kMebibyte = 1 << 20;
+  // yaml-cpp would keep each of these until it is closed, at hundreds of times its size.
+  EXPECT_EQ(CodeOf(Repeated("[", 2 * kMebibyte)), "yaml.too-large");
+  EXPECT_EQ(CodeOf("a: '" + Repeated("x", 2 * kMebibyte) + "'"), "yaml.too-large");
+  // Values, not bytes: they may be many, but not any number.
+  EXPECT_EQ(CodeOf("a:\n" + Repeated("- \n", kMebibyte)), "");
+  EXPECT_EQ(CodeOf("a:\n" + Repeated("- \n", 4 * kMebibyte)), "yaml.too-large");
+}
+
+TEST(ParseDocument, StopsAfterAHundredMistakes) {
+  Diagnostics diagnostics;
+  EXPECT_FALSE(ParseDocument(Repeated("a: 1\n", 10'000), "f", diagnostics).has_value());
+  EXPECT_EQ(diagnostics.size(), 100u);
+}
+
 // Whatever the text: as a value, in a list and as a key.
 TEST(YamlScalar, ReadsBack) {
   for (const char* text :

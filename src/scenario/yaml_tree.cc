@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <istream>
 #include <optional>
-#include <streambuf>
 #include <unordered_map>
 #include <utility>
 
 #include "fmt/format.h"
+#include "src/base/block_buffer.h"
 #include "src/base/check.h"
+#include "src/base/shown_faults.h"
 #include "src/base/text_file.h"
 #include "src/base/yaml_text.h"
 #include "yaml-cpp/eventhandler.h"
@@ -22,6 +23,14 @@ namespace {
 // yaml-cpp's parser recurses once per level; nothing this project reads is nearly as deep.
 constexpr std::size_t kDeepest = 64;
 
+// Values of a document, many times those of any file that is read, so that 16 MiB of small ones do
+// not fill the memory.
+constexpr std::size_t kMostValues = 1'000'000;
+
+// How much of a text yaml-cpp may read before it says what is there: until an opened bracket is
+// closed it keeps some 250 times the text, for all that is in it might yet be a key.
+constexpr std::size_t kFarthestAhead = std::size_t{1} << 20;
+
 // Thrown through yaml-cpp's parser to stop it; the Diagnostic is written before.
 struct Stop {};
 
@@ -29,11 +38,16 @@ struct Stop {};
 // and the positions of keys.
 class TreeBuilder final : public YAML::EventHandler {
  public:
-  TreeBuilder(std::shared_ptr<const std::string> file, bool with_positions,
+  TreeBuilder(std::shared_ptr<const std::string> file, bool with_positions, BlockBuffer& text,
               Diagnostics& diagnostics)
-      : file_(std::move(file)), with_positions_(with_positions), diagnostics_(diagnostics) {}
+      : file_(std::move(file)),
+        with_positions_(with_positions),
+        text_(text),
+        diagnostics_(diagnostics) {}
 
   YamlTree root() const { return root_; }
+  // Of the value that was found last.
+  const YAML::Mark& last() const { return last_; }
 
   Position At(const YAML::Mark& mark) const {
     if (!with_positions_ || mark.line < 0) return {file_, 0, 0};
@@ -92,7 +106,13 @@ class TreeBuilder final : public YAML::EventHandler {
     std::unordered_map<std::string, int> seen;  // kMapping: key to line of its first use
   };
 
-  std::shared_ptr<YamlNode> MakeNode(NodeKind kind, const YAML::Mark& mark) const {
+  std::shared_ptr<YamlNode> MakeNode(NodeKind kind, const YAML::Mark& mark) {
+    text_.Used();
+    last_ = mark;
+    if (++values_ > kMostValues) {
+      Fail(mark, "yaml.too-large", fmt::format("more than {} values", kMostValues),
+           "check that this is the right file");
+    }
     auto node = std::make_shared<YamlNode>();
     node->kind = kind;
     node->position = At(mark);
@@ -154,22 +174,27 @@ class TreeBuilder final : public YAML::EventHandler {
     }
   }
 
+  // The parser ends with the last that would be shown.
+  void Report(Diagnostic mistake) {
+    diagnostics_.push_back(std::move(mistake));
+    if (diagnostics_.size() >= kMostShownFaults) throw Stop();
+  }
+
   void TakeKey(Level& level, const YamlNode& key) {
     level.key_is_next = false;
     level.skip_value = true;
     const Location location = key.position.location();
     if (key.kind != NodeKind::kScalar) {
-      diagnostics_.push_back({"input.bad-key", location, "a key must be a word",
-                              "write 'key: value'; put a key such as null in quotes"});
+      Report({"input.bad-key", location, "a key must be a word",
+              "write 'key: value'; put a key such as null in quotes"});
       return;
     }
     const auto [first, inserted] = level.seen.emplace(key.scalar, location.line);
     if (!inserted) {
-      diagnostics_.push_back(
-          {"input.duplicate-key", location, fmt::format("duplicate key: {}", Quoted(key.scalar)),
-           first->second > 0
-               ? fmt::format("it stands on line {} already; keep one of them", first->second)
-               : "keep one of them"});
+      Report({"input.duplicate-key", location, fmt::format("duplicate key: {}", Quoted(key.scalar)),
+              first->second > 0
+                  ? fmt::format("it stands on line {} already; keep one of them", first->second)
+                  : "keep one of them"});
       return;
     }
     level.skip_value = false;
@@ -178,19 +203,26 @@ class TreeBuilder final : public YAML::EventHandler {
 
   const std::shared_ptr<const std::string> file_;
   const bool with_positions_;
+  BlockBuffer& text_;
   Diagnostics& diagnostics_;
+  std::size_t values_ = 0;
+  YAML::Mark last_;
   std::vector<Level> levels_;
   YamlTree root_;
 };
 
-// A stream over text that it does not own.
-class TextBuffer final : public std::streambuf {
- public:
-  explicit TextBuffer(std::string_view text) {
-    char* begin = const_cast<char*>(text.data());  // streambuf's signature; it is only read
-    setg(begin, begin, begin + text.size());
-  }
-};
+// The text in blocks, and the mark for the end of a document behind it: yaml-cpp takes the end of
+// the text for the end of an open single quote, but the mark for what it is, a mistake inside
+// quotes.
+TextBlocks Blocks(std::string_view text) {
+  return [text, rest = std::string_view("\n...\n")]() mutable {
+    constexpr std::size_t kBlock = std::size_t{1} << 16;
+    std::string_view& from = text.empty() ? rest : text;
+    const std::string_view block = from.substr(0, kBlock);
+    from.remove_prefix(block.size());
+    return block;
+  };
+}
 
 // The place after the last character, line ends at the end apart.
 Location EndOf(std::string_view text, const std::string& file) {
@@ -306,7 +338,9 @@ std::optional<YamlTree> ParseYaml(std::string_view text, const std::string& file
                                        file)});
     return std::nullopt;
   }
-  TreeBuilder builder(std::make_shared<const std::string>(file), with_positions, diagnostics);
+  BlockBuffer blocks(Blocks(text), kFarthestAhead);
+  TreeBuilder builder(std::make_shared<const std::string>(file), with_positions, blocks,
+                      diagnostics);
   const auto syntax = [&](const YAML::Mark& mark, std::string message) {
     Location location = builder.At(mark).location();
     const Location end = EndOf(text, file);
@@ -328,16 +362,18 @@ std::optional<YamlTree> ParseYaml(std::string_view text, const std::string& file
     return std::nullopt;
   };
   try {
-    // yaml-cpp takes the end of the text for the end of an open single quote; the mark for the end
-    // of a document it takes for what it is, a mistake inside quotes.
-    std::string marked(text);
-    marked += "\n...\n";
-    TextBuffer buffer(marked);
-    std::istream stream(&buffer);
+    std::istream stream(&blocks);
     YAML::Parser parser(stream);
     while (parser.HandleNextDocument(builder)) {
     }
   } catch (const Stop&) {
+    return std::nullopt;
+  } catch (const BlockBuffer::TooFarAhead&) {
+    diagnostics.push_back(
+        {"yaml.too-large", builder.At(builder.last()).location(),
+         fmt::format("what begins here or behind it is longer than {} MiB without an end",
+                     kFarthestAhead >> 20),
+         "close what is in brackets or quotes; write long lists as lines, '- ITEM'"});
     return std::nullopt;
   } catch (const YAML::Exception& exception) {
     return syntax(exception.mark, exception.msg);
