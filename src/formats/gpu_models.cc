@@ -9,10 +9,13 @@ namespace stepcast::formats {
 namespace {
 
 constexpr Bandwidth GB(std::int64_t n) { return Bandwidth::GigabytesPerSecond(n); }
+constexpr Bandwidth kBridgeLink = Bandwidth::BytesPerSecond(14'062'500'000);
+constexpr Bandwidth kMi355xLink = Bandwidth::BytesPerSecond(76'800'000'000);
 
 // Links and rates: vendors' data sheets, halved to one direction (NVLink 4: 18 links, 900 GB/s both
 // ways). H800: 400 GB/s both ways, 8 links. H100 PCIe and A100 PCIe: what a bridge carries, 600
-// GB/s. MI300X: 7 Infinity Fabric links of 128 GB/s both ways.
+// GB/s. RTX A6000, A40 and RTX 3090: a bridge of 4 links, 112.5 GB/s both ways. MI300X: 7 Infinity
+// Fabric links of 128 GB/s both ways; MI355X: of 153.6.
 constexpr GpuModel kModels[] = {
     {"v100-sxm2-32gb", 6, GB(25), 3}, {"a100-sxm-40gb", 12, GB(25), 4},
     {"a100-sxm-80gb", 12, GB(25), 4}, {"a100-pcie-80gb", 12, GB(25), 4},
@@ -21,6 +24,14 @@ constexpr GpuModel kModels[] = {
     {"b200", 18, GB(50), 5},          {"gb200", 18, GB(50), 5},
     {"b300", 18, GB(50), 6},          {"gb300", 18, GB(50), 6},
     {"l40s", 0, Bandwidth(), 4},      {"mi300x", 7, GB(64), 5},
+    {"gh200", 18, GB(25), 5},         {"h20", 18, GB(25), 5},
+    {"a10", 0, Bandwidth(), 4},       {"a10g", 0, Bandwidth(), 4},
+    {"a40", 4, kBridgeLink, 4},       {"rtx-a6000", 4, kBridgeLink, 4},
+    {"rtx-3090", 4, kBridgeLink, 4},  {"l4", 0, Bandwidth(), 4},
+    {"l40", 0, Bandwidth(), 4},       {"rtx-4090", 0, Bandwidth(), 4},
+    {"rtx-5090", 0, Bandwidth(), 5},  {"rtx-pro-6000", 0, Bandwidth(), 5},
+    {"gb10", 0, Bandwidth(), 5},      {"mi325x", 7, GB(64), 5},
+    {"mi355x", 7, kMi355xLink, 5},
 };
 
 // https://pci-ids.ucw.cz, vendors 10de and 1002.
@@ -30,13 +41,35 @@ struct PciId {
   std::string_view name;
 };
 constexpr PciId kPciIds[] = {
-    {"0x10de", "0x1db5", "v100-sxm2-32gb"}, {"0x10de", "0x20b0", "a100-sxm-40gb"},
-    {"0x10de", "0x20b2", "a100-sxm-80gb"},  {"0x10de", "0x20b5", "a100-pcie-80gb"},
-    {"0x10de", "0x2330", "h100-sxm"},       {"0x10de", "0x2331", "h100-pcie"},
-    {"0x10de", "0x2335", "h200"},           {"0x10de", "0x2324", "h800-sxm"},
-    {"0x10de", "0x2901", "b200"},           {"0x10de", "0x2941", "gb200"},
-    {"0x10de", "0x3182", "b300"},           {"0x10de", "0x31c2", "gb300"},
-    {"0x10de", "0x26b9", "l40s"},           {"0x1002", "0x74a1", "mi300x"},
+    {"0x10de", "0x1db5", "v100-sxm2-32gb"},
+    {"0x10de", "0x20b0", "a100-sxm-40gb"},
+    {"0x10de", "0x20b2", "a100-sxm-80gb"},
+    {"0x10de", "0x20b5", "a100-pcie-80gb"},
+    {"0x10de", "0x2330", "h100-sxm"},
+    {"0x10de", "0x2331", "h100-pcie"},
+    {"0x10de", "0x2335", "h200"},
+    {"0x10de", "0x2324", "h800-sxm"},
+    {"0x10de", "0x2901", "b200"},
+    {"0x10de", "0x2941", "gb200"},
+    {"0x10de", "0x3182", "b300"},
+    {"0x10de", "0x31c2", "gb300"},
+    {"0x10de", "0x26b9", "l40s"},
+    {"0x1002", "0x74a1", "mi300x"},
+    {"0x10de", "0x2342", "gh200"},
+    {"0x10de", "0x2329", "h20"},
+    {"0x10de", "0x2236", "a10"},
+    {"0x10de", "0x2237", "a10g"},
+    {"0x10de", "0x2235", "a40"},
+    {"0x10de", "0x2230", "rtx-a6000"},
+    {"0x10de", "0x2204", "rtx-3090"},
+    {"0x10de", "0x27b8", "l4"},
+    {"0x10de", "0x26b5", "l40"},
+    {"0x10de", "0x2684", "rtx-4090"},
+    {"0x10de", "0x2b85", "rtx-5090"},
+    {"0x10de", "0x2bb1", "rtx-pro-6000"},
+    {"0x10de", "0x2e12", "gb10"},
+    {"0x1002", "0x74a5", "mi325x"},
+    {"0x1002", "0x75a3", "mi355x"},
 };
 
 // What cudaGetDeviceProperties calls them; as nvidia-smi prints them, too.
@@ -58,6 +91,20 @@ constexpr CudaName kCudaNames[] = {
     {"NVIDIA B300 SXM6 AC", "b300"},
     {"NVIDIA GB300", "gb300"},
     {"NVIDIA L40S", "l40s"},
+    {"NVIDIA GH200 480GB", "gh200"},
+    {"NVIDIA GH200 120GB", "gh200"},
+    {"NVIDIA H20", "h20"},
+    {"NVIDIA A10", "a10"},
+    {"NVIDIA A10G", "a10g"},
+    {"NVIDIA A40", "a40"},
+    {"NVIDIA RTX A6000", "rtx-a6000"},
+    {"NVIDIA GeForce RTX 3090", "rtx-3090"},
+    {"NVIDIA L4", "l4"},
+    {"NVIDIA L40", "l40"},
+    {"NVIDIA GeForce RTX 4090", "rtx-4090"},
+    {"NVIDIA GeForce RTX 5090", "rtx-5090"},
+    {"NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "rtx-pro-6000"},
+    {"NVIDIA GB10", "gb10"},
 };
 
 }  // namespace
@@ -90,7 +137,7 @@ std::optional<Bandwidth> NvLinkBandwidth(int compute_capability) {
   constexpr int kBlackwell = 100;
   if (compute_capability < kPascal) return std::nullopt;
   if (compute_capability < kVolta) return GB(20);
-  if (compute_capability == kConsumerAmpere) return Bandwidth::BytesPerSecond(14'062'500'000);
+  if (compute_capability == kConsumerAmpere) return kBridgeLink;
   if (compute_capability < kBlackwell) return GB(25);
   return GB(50);
 }

@@ -10,8 +10,10 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "src/base/data_type.h"
 #include "src/base/text_file.h"
 #include "src/calibration/filled.h"
+#include "src/calibration/stand_in.h"
 #include "src/formats/schedule_csv.h"
 #include "src/model/architecture.h"
 #include "src/model/lora.h"
@@ -218,13 +220,17 @@ class Loader::Reading {
     std::optional<std::string> found = FindSource(path, folder_, KindOfKey(source.path()));
     if (!found.has_value()) {
       const std::vector<std::string> meant = FilesMeant(path, source.path());
+      const std::string others =
+          source.path() == "model" && path.find('/') == std::string::npos
+              ? "; stepcast list models names the shipped ones, others by their config.json"
+              : "";
       Report("file.not-found", source.location(),
              fmt::format("{} names a file that does not exist: {}", Quoted(source.path()),
                          Quoted(path)),
              !meant.empty() ? fmt::format("did you mean '{}'?", fmt::join(meant, "', or '"))
              : source.file().starts_with(kOption) && path.front() != '/' && !folder_.empty()
-                 ? PlacesTried(path, folder_) + ", and in the working directory"
-                 : PlacesTried(path, folder_));
+                 ? PlacesTried(path, folder_) + ", and in the working directory" + others
+                 : PlacesTried(path, folder_) + others);
     }
     return found;
   }
@@ -468,8 +474,8 @@ class Loader::Reading {
       std::optional<Node> source, const std::optional<topology::Gpu>& gpu,
       const Location& of_device, std::optional<Resolved>& written) {
     if (!source.has_value()) {
-      source = CalibrationOfType(gpu->name);
-      if (!FindInput(source->scalar(), folder_).has_value()) {
+      source = CalibrationOfType(*gpu);
+      if (!source.has_value()) {
         Report(
             "calibration.none-for-gpu", of_device,
             fmt::format("there is no calibration profile for this GPU type: {}", Quoted(gpu->name)),
@@ -483,16 +489,47 @@ class Loader::Reading {
                             return ReadCalibration(node, diagnostics);
                           });
     if (profile == nullptr || !gpu.has_value()) return profile;
+    if (const auto stand_in = StandInAs(*profile, *gpu)) {
+      scenario_.warnings.push_back(
+          fmt::format("nothing was measured of {}: the profile '{}' stands in, of the same {}, and "
+                      "the step time's range is twice as wide",
+                      gpu->name, profile->name,
+                      gpu->compute_capability > 0 ? "compute capability" : "generation"));
+      profile = std::make_shared<const calibration::Calibration>(
+          calibration::AsStandIn(*profile, *stand_in, gpu->name, gpu->PeakOf(DataType::kFp16)));
+    }
     return Filled(std::move(profile), *source, *gpu);
   }
 
-  // `calibration: calibration/<gpu>.yaml`, as the user could have written it.
-  Node CalibrationOfType(std::string_view gpu) const {
+  // calibration/<name>.yaml, as the user could have written it.
+  Node ShippedCalibration(std::string_view name) const {
     auto path = std::make_shared<YamlNode>();
     path->kind = NodeKind::kScalar;
     path->position = {std::make_shared<const std::string>(file_), 0, 0};
-    path->scalar = fmt::format("calibration/{}.yaml", gpu);
+    path->scalar = fmt::format("calibration/{}.yaml", name);
     return Node(std::move(path), "calibration");
+  }
+
+  // What stands in for a GPU type that has no profile of its own.
+  std::optional<calibration::StandIn> StandInOf(const topology::Gpu& gpu) const {
+    if (FindInput(ShippedCalibration(gpu.name).scalar(), folder_)) return std::nullopt;
+    return calibration::StandInOf(gpu.name, gpu.compute_capability);
+  }
+
+  // The same, if `profile` is it, whether the scenario names it or not.
+  std::optional<calibration::StandIn> StandInAs(const calibration::Calibration& profile,
+                                                const topology::Gpu& gpu) const {
+    const auto stand_in = StandInOf(gpu);
+    return stand_in && stand_in->profile == profile.name ? stand_in : std::nullopt;
+  }
+
+  // The profile of a GPU type: its own, else the one that stands in for it; nothing where there is
+  // neither.
+  std::optional<Node> CalibrationOfType(const topology::Gpu& gpu) const {
+    const auto stand_in = StandInOf(gpu);
+    Node shipped = ShippedCalibration(stand_in ? stand_in->profile : gpu.name);
+    if (!FindInput(shipped.scalar(), folder_)) return std::nullopt;
+    return shipped;
   }
 
   // A profile that holds, say, only measured tables takes the rest from the one of the GPU type; so
@@ -502,14 +539,20 @@ class Loader::Reading {
       const topology::Gpu& gpu) {
     const bool measured = profile->kernels.has_value() && profile->kernels->measured();
     if (calibration::MissingSections(*profile).empty() && !measured) return profile;
-    const Node shipped = CalibrationOfType(gpu.name);
+    const std::optional<Node> shipped = CalibrationOfType(gpu);
     auto filled = std::make_shared<calibration::Calibration>(*profile);
     std::vector<std::string> taken;
-    if (const std::optional<std::string> path = FindInput(shipped.scalar(), folder_)) {
-      const auto defaults = SharedFile(contents_.calibrations, *path,
-                                       [&] { return scenario::LoadCalibration(*path); });
+    if (shipped.has_value()) {
+      const std::string path = *FindInput(shipped->scalar(), folder_);
+      const auto defaults =
+          SharedFile(contents_.calibrations, path, [&] { return scenario::LoadCalibration(path); });
       if (defaults == nullptr) return profile;
-      taken = calibration::FillFrom(*defaults, *filled);
+      const auto stand_in = StandInAs(*defaults, gpu);
+      taken = calibration::FillFrom(
+          stand_in
+              ? calibration::AsStandIn(*defaults, *stand_in, gpu.name, gpu.PeakOf(DataType::kFp16))
+              : *defaults,
+          *filled);
     }
     if (const auto lacking = calibration::MissingSections(*filled); !lacking.empty()) {
       Report("calibration.missing-section", source.location(),
@@ -526,7 +569,7 @@ class Loader::Reading {
     });
     if (!taken.empty()) {
       scenario_.warnings.push_back(fmt::format("the calibration profile has no {}; taken from {}",
-                                               fmt::join(taken, ", "), shipped.scalar()));
+                                               fmt::join(taken, ", "), shipped->scalar()));
     }
     return filled;
   }
