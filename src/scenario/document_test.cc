@@ -261,16 +261,14 @@ std::string Repeated(std::string_view text, std::size_t size) {
   return repeated;
 }
 
-// yaml-cpp would keep each of these until it is closed, at hundreds of times its size.
 TEST(ParseDocument, IsBounded) {
   constexpr std::size_t kMebibyte = 1 << 20;
+  // yaml-cpp would keep each of these until it is closed, at hundreds of times its size.
   EXPECT_EQ(CodeOf(Repeated("[", 2 * kMebibyte)), "yaml.too-large");
-  EXPECT_EQ(CodeOf("a: [" + Repeated("1, ", 2 * kMebibyte) + "1]"), "yaml.too-large");
   EXPECT_EQ(CodeOf("a: '" + Repeated("x", 2 * kMebibyte) + "'"), "yaml.too-large");
-  EXPECT_EQ(CodeOf("a: [" + Repeated("1, ", kMebibyte / 2) + "1]"), "");
-  // Values, not bytes: as lines they may be many, but not any number.
-  EXPECT_EQ(CodeOf("a:\n" + Repeated("- 1\n", 2 * kMebibyte)), "");
-  EXPECT_EQ(CodeOf("a:\n" + Repeated("- 1\n", 5 * kMebibyte)), "yaml.too-large");
+  // Values, not bytes: they may be many, but not any number.
+  EXPECT_EQ(CodeOf("a:\n" + Repeated("- \n", kMebibyte)), "");
+  EXPECT_EQ(CodeOf("a:\n" + Repeated("- \n", 4 * kMebibyte)), "yaml.too-large");
 }
 
 TEST(ParseDocument, StopsAfterAHundredMistakes) {
