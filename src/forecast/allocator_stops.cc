@@ -21,9 +21,8 @@ Result<Time> TimeOfAllocatorStops(const scenario::Scenario& scenario,
   const bool barrier = scenario.plan.training.step_barrier;
   const auto ranks = SimulatedRanksOf(scenario, lowered, FirstSteps(barrier));
   if (!ranks) return tl::unexpected(ranks.error());
-  const SteadyRun run =
-      RunToSteadyState(simulator, *ranks, {.barrier = barrier}, simulate::Recording::kNone,
-                       Extent::kUntilRepetition, false);
+  const SteadyRun run = RunToSteadyState(simulator, *ranks, barrier, simulate::Recording::kNone,
+                                         Extent::kUntilRepetition, false);
   return std::max(StepTimeOf(run.ends, run.steady) - step_time, Time());
 }
 

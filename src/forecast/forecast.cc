@@ -259,13 +259,8 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedCla
   const auto ranks = SimulatedRanksOf(scenario, lowered, FirstSteps(barrier));
   if (!ranks) return tl::unexpected(ranks.error());
   simulate::Simulator simulator;
-  const Steadiness wanted = {
-      .barrier = barrier,
-      .hosts = std::any_of(lowered.begin(), lowered.end(), [](const PricedClass& own) {
-        return memory::DeferredFrees(own.lowered.program).any();
-      })};
-  const SteadyRun steady_run =
-      RunToSteadyState(simulator, *ranks, wanted, simulate::Recording::kAll, Extent::kWhole, false);
+  const SteadyRun steady_run = RunToSteadyState(simulator, *ranks, barrier,
+                                                simulate::Recording::kAll, Extent::kWhole, false);
   const SteadyState& steady = steady_run.steady;
   std::vector<Timeline> timelines = simulator.Take();
   std::vector<std::size_t> still_shown(lowered.size(), 0);
@@ -412,10 +407,14 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, bool w
   const auto recording =
       deferred || with_range ? simulate::Recording::kMarked : simulate::Recording::kNone;
   simulate::Simulator& simulator = workspace_->simulator;
-  SteadyRun run = RunToSteadyState(simulator, *ranks, {.barrier = barrier, .hosts = deferred},
-                                   recording, Extent::kLateStart, false);
+  SteadyRun run =
+      RunToSteadyState(simulator, *ranks, barrier, recording, Extent::kLateStart, false);
+  // A host that runs ahead further in each step changes memory at other times in each.
+  if (deferred && simulator.repetition() != nullptr && !simulator.repetition()->host) {
+    run = RunToSteadyState(simulator, *ranks, barrier, recording, Extent::kWhole, /*again=*/true);
+  }
   memory::Steps steps = StepsOfMemory(run.steady);
-  if (run.steady.start) {  // it ended where steps repeat
+  if (simulator.repetition() != nullptr) {
     steps.described = static_cast<std::uint32_t>(run.ends.size()) - 2;
   }
 

@@ -13,9 +13,6 @@ namespace {
 // looked at: what overlaps the end of a step is the beginning of the next.
 constexpr int kFirstSteps = 4;
 constexpr int kMostSteps = 64;
-// A queue of launches is full after fewer steps than these, unless they are very short: a host that
-// is still further ahead in each of them is described as it is in the last.
-constexpr int kHostSteps = 16;
 
 // Intervals are exact unless operations share rates; then they may differ by rounding.
 bool Same(Time a, Time b) {
@@ -27,14 +24,6 @@ bool Settled(const std::vector<Time>& ends) {
   const std::size_t n = ends.size() - 1;
   return Same(ends[n - 1] - ends[n - 2], ends[n - 2] - ends[n - 3]) ||
          ends[n - 1] - ends[n - 2] == ends[n - 2] - ends[n - 3];
-}
-
-// Whether something holds hosts back: those whose launches take no time are ahead by as many steps
-// as are run.
-bool HostsAreBounded(const SimulatedRanks& ranks) {
-  return std::any_of(ranks.shown.begin(), ranks.shown.end(), [&](const auto& shown) {
-    return ranks.classes[shown.index].prices->issue_kernel > Time();
-  });
 }
 
 // Which of the steps are described is left open. `again`: the simulator's last run was of them,
@@ -60,40 +49,25 @@ SteadyRun RunSteps(simulate::Simulator& simulator, const SimulatedRanks& ranks,
 int FirstSteps(bool barrier) { return barrier ? 2 : kFirstSteps; }
 
 SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks& ranks,
-                           const Steadiness& wanted, simulate::Recording recording, Extent extent,
-                           bool again) {
-  const bool whole = extent == Extent::kWhole;
-  const bool bounded = wanted.hosts && HostsAreBounded(ranks);
-  for (int steps = FirstSteps(wanted.barrier);; steps *= 2) {
+                           bool barrier, simulate::Recording recording, Extent extent, bool again) {
+  for (int steps = FirstSteps(barrier);; steps *= 2) {
     SteadyRun run = RunSteps(simulator, ranks,
                              {.steps = steps,
-                              .barrier = wanted.barrier,
+                              .barrier = barrier,
                               .recording = recording,
-                              .until_repetition = !whole,
-                              .note_repetition = whole && bounded,
-                              .hosts_repeat = wanted.hosts,
+                              .until_repetition = extent != Extent::kWhole,
                               .late_start = extent == Extent::kLateStart},
                              again);
     run.extent = extent;
-    run.hosts = wanted.hosts;
     again = true;
     const auto last = static_cast<std::uint32_t>(steps - 2);
     run.steady = {.last = last, .count = 1};
     // Between barriers every step after the first is alike.
-    if (wanted.barrier) {
+    if (barrier) {
       run.steady.last = 1;
       return run;
     }
-    const simulate::Repetition* repetition = simulator.repetition();
-    if (repetition != nullptr && whole && repetition->host) {
-      run.steady.last = std::max<std::uint32_t>(kFirstSteps - 2, repetition->step);
-      return run;
-    }
-    if (repetition != nullptr && !whole) {
-      // Of a host that runs ahead further in each step it takes all steps to see how far.
-      if (wanted.hosts && !repetition->host) {
-        return RunToSteadyState(simulator, ranks, wanted, recording, Extent::kWhole, again);
-      }
+    if (const simulate::Repetition* repetition = simulator.repetition()) {
       run.steady = {.last = static_cast<std::uint32_t>(repetition->step),
                     .count = 1,
                     .start = repetition->start};
@@ -101,12 +75,13 @@ SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks&
     }
     // Steps that never repeat differ with where the first one began.
     if (extent == Extent::kLateStart) {
-      return RunToSteadyState(simulator, ranks, wanted, recording, Extent::kUntilRepetition, again);
+      return RunToSteadyState(simulator, ranks, barrier, recording, Extent::kUntilRepetition,
+                              again);
     }
-    const bool settled = Settled(run.ends);
-    if (settled && (!bounded || steps >= kHostSteps)) return run;
+    if (Settled(run.ends)) return run;
+    // A cycle of several steps: its mean.
     if (steps >= kMostSteps) {
-      if (!settled) run.steady.count = last / 2;  // a cycle of several steps: its mean
+      run.steady.count = last / 2;
       return run;
     }
   }
@@ -127,12 +102,10 @@ SteadyRun RunAgain(simulate::Simulator& simulator, const SimulatedRanks& ranks, 
                             .barrier = barrier,
                             .recording = recording,
                             .until_repetition = repeats,
-                            .hosts_repeat = before.hosts,
                             .late_start = before.extent == Extent::kLateStart},
                            /*again=*/true);
   run.steady = steady;
   run.extent = before.extent;
-  run.hosts = before.hosts;
   return run;
 }
 

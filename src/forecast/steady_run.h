@@ -30,7 +30,6 @@ enum class Extent : std::uint8_t {
 struct SteadyRun {
   SteadyState steady{};
   Extent extent = Extent::kWhole;
-  bool hosts = false;                              // Steadiness::hosts
   std::span<const program::Timeline> timelines{};  // by class, until the simulator's next run
   std::vector<Time> ends{};  // of the steps: when the last of the shown classes ended
 };
@@ -38,18 +37,10 @@ struct SteadyRun {
 // How often a step is run at first.
 int FirstSteps(bool barrier);
 
-// What makes a run's steps alike.
-struct Steadiness {
-  bool barrier = false;  // ranks wait for one another between steps
-  // Hosts are as far ahead of their devices in one step as in the next, too: memory that is freed
-  // when a device is done (memory/deferred_frees.h) depends on it.
-  bool hosts = false;
-};
-
-// `again`: the simulator's last run was of these ranks, too.
+// `barrier`: ranks wait for one another between steps. `again`: the simulator's last run was of
+// these ranks, too.
 SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks& ranks,
-                           const Steadiness& wanted, simulate::Recording recording, Extent extent,
-                           bool again);
+                           bool barrier, simulate::Recording recording, Extent extent, bool again);
 
 // The described steps of such a run, the simulator's last, over again, recorded: as far as it went
 // itself if it ended where its steps repeat, else no further than the step that overlaps their end.

@@ -26,8 +26,7 @@ void ClassRun::Reset(const RankClass& rank_class, std::uint32_t index,
   passes_ = static_cast<std::uint32_t>(options.steps) + 1;
   first_recorded_pass_ = late_start != nullptr ? 2 : 1;
   barrier_ = options.barrier;
-  watch_passes_ = options.barrier || options.until_repetition || options.note_repetition;
-  hosts_repeat_ = options.hosts_repeat;
+  watch_passes_ = options.barrier || options.until_repetition;
   record_all_ = rank_class.records && options.recording == Recording::kAll;
   marked_ =
       rank_class.records && options.recording == Recording::kMarked ? rank_class.marked : nullptr;

@@ -294,7 +294,6 @@ class ClassRun {
   std::uint32_t passes_ = 0;  // the prologue and the steps
   std::uint32_t first_recorded_pass_ = 1;
   bool barrier_ = false, watch_passes_ = false;
-  bool hosts_repeat_ = false;
   bool record_all_ = false;
   const std::vector<bool>* marked_ = nullptr;
   bool records_operations_ = false;  // all or marked ones, and when memory changes

@@ -75,11 +75,6 @@ void ClassRun::TakeState(Time now, std::uint32_t passes_ended, State& state) {
                      ended * compiled_->step_collectives[c]);
   }
 
-  // What the host has issued of the next step, although all streams may be past it.
-  if (hosts_repeat_) {
-    first_span = std::min<std::size_t>(
-        first_span, compiled_->prologue_spans + (passes_ended - 1) * step_spans_);
-  }
   std::vector<std::int64_t>& host = state.host;
   host.clear();
   host.push_back(static_cast<std::int64_t>(host_pass_) - ended);

@@ -82,13 +82,6 @@ struct Options {
   // have been recorded, is recorded as if it went on for ever (its end, and the start of a
   // collective that waits, are Time::Max()). Without effect with a barrier, or message by message.
   bool until_repetition = false;
-  // Looks for the first step that ends in the same state as the one before it, hosts included, and
-  // goes on. Without effect where `until_repetition` has none.
-  bool note_repetition = false;
-  // A step repeats the one before it where hosts do, too, from its first instruction on, which they
-  // may issue long before the step before has ended: its changes of memory are then at the same
-  // distances from its end.
-  bool hosts_repeat = false;
   // Goes through the last part of the first step only, as if all before it were over
   // (late_start.h): that is enough to find out in which state a step leaves everything. Nothing of
   // the first step is recorded but its end. Without effect unless `until_repetition` has one, and
@@ -105,8 +98,8 @@ struct Options {
 struct Repetition {
   int step = 0;
   Time start;  // of its interval: the end of the step before it, or of the prologue
-  // So is what hosts do, with Options::hosts_repeat from the step's begin on. Else a host runs
-  // ahead further in each step, which nothing on the device ever notices.
+  // So are what hosts do, and changes of memory. Else a host runs ahead further in each step, which
+  // nothing on the device ever notices.
   bool host = true;
 };
 
@@ -150,7 +143,7 @@ class Simulator {
   tl::expected<std::span<const program::Timeline>, Deadlock> RunAgain(const Options& options);
   // Those of the last run, for good.
   std::vector<program::Timeline> Take();
-  // Where steps of the last run began to repeat; null: nowhere, or it was not looked for.
+  // How the last run ended; null: it was not cut short.
   const Repetition* repetition() const;
 
  private:

@@ -78,12 +78,12 @@ tl::expected<std::span<const Timeline>, Deadlock> Simulation::RunCompiled() {
         break;
     }
   }
-  if (!cut_) {
+  if (!repetition_) {
     bool finished = true;
     for (ClassRun& run : classes_) finished = run.Finish() && finished;
     if (!finished) return tl::unexpected(Explain());
   }
-  FinishTimelines(cut_);
+  FinishTimelines(repetition_.has_value());
   return std::span<const Timeline>(timelines_);
 }
 
@@ -92,12 +92,9 @@ void Simulation::SetUp() {
   now_ = Time();
   watched_ = 0;
   // Message by message, the messages in flight are not part of the state.
-  const bool may_repeat =
-      !options_.barrier && (options_.traffic == nullptr || !options_.traffic->messages);
-  options_.until_repetition = options_.until_repetition && may_repeat;
-  options_.note_repetition = options_.note_repetition && may_repeat;
-  watch_passes_ = options_.barrier || options_.until_repetition || options_.note_repetition;
-  cut_ = false;
+  options_.until_repetition = options_.until_repetition && !options_.barrier &&
+                              (options_.traffic == nullptr || !options_.traffic->messages);
+  watch_passes_ = options_.barrier || options_.until_repetition;
   state_.ended = 0;
   state_before_.ended = 0;
   repetition_.reset();
@@ -317,12 +314,8 @@ bool Simulation::OnPassEnd() {
     Time begin = now_;
     for (const ClassRun& run : classes_) begin = std::max(begin, run.EndOfPass(pass));
     for (ClassRun& run : classes_) run.OpenBarrier(begin);
-  } else if (watched_ < passes_ && !repetition_ && Repeats()) {
-    if (options_.until_repetition) {
-      Cut();
-      return true;
-    }
-    if (!repetition_->host) repetition_.reset();  // it goes on, and hosts may come to repeat
+  } else if (watched_ < passes_ && Repeats()) {
+    return true;
   }
   for (std::uint32_t c = 0; c < classes_.size(); ++c) Follow(c);
   return false;
@@ -389,17 +382,12 @@ bool Simulation::Repeats() {
   }
   const std::uint32_t step = watched_ - 2;
   repetition_ = Repetition{.step = static_cast<int>(step), .start = before.end, .host = hosts};
-  return true;
-}
-
-// Ends the run here: what would come is known.
-void Simulation::Cut() {
-  cut_ = true;
-  const Time interval = state_.time - state_before_.time;
+  const Time interval = after.time - before.time;
   for (std::uint32_t c = 0; c < classes_.size(); ++c) {
     std::vector<Time>& ends = timelines_[c].step_ends;
-    for (std::size_t s = watched_ - 1; s < ends.size(); ++s) ends[s] = ends[s - 1] + interval;
+    for (std::size_t s = step + 1; s < ends.size(); ++s) ends[s] = ends[s - 1] + interval;
   }
+  return true;
 }
 
 // What classes do together.

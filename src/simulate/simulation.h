@@ -145,7 +145,6 @@ class Simulation final : public Couplings {
   bool AllHaveEnded() const;
   bool OnPassEnd();
   bool Repeats();
-  void Cut();
   void TakeState(State& state);
 
   void SettleJoint();
@@ -203,7 +202,6 @@ class Simulation final : public Couplings {
   std::span<const RankClass> given_;
   Options options_;
   bool watch_passes_ = false;
-  bool cut_ = false;  // the run ended where steps repeat
   bool starts_late_ = false;
   std::uint32_t passes_ = 0;   // the prologue and the steps
   std::uint32_t watched_ = 0;  // so many pass ends have been looked at
