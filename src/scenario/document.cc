@@ -152,25 +152,32 @@ std::optional<std::int64_t> WholeNumber(std::string text) {
   return static_cast<std::int64_t>(value);
 }
 
-// What to write in the place of what is no integer.
+// What to write in the place of what is no integer, or of one that is out of range.
 std::string IntegerHint(const Node& node, IntegerRange range) {
-  const std::optional<std::int64_t> meant = WholeNumber(node.scalar());
+  const std::optional<std::int64_t> meant =
+      node.kind() == NodeKind::kScalar ? WholeNumber(node.scalar()) : std::nullopt;
   if (meant && *meant >= range.least && *meant <= range.most) {
     return fmt::format("write {}", Example(node, fmt::format("{}", *meant)));
   }
-  return fmt::format("write a whole number, {} or more", range.least);
+  if (range.example > 0) {
+    return fmt::format("write for example {}", Example(node, fmt::format("{}", range.example)));
+  }
+  return meant && *meant > range.most
+             ? fmt::format("write a whole number from {} to {}", range.least, range.most)
+             : fmt::format("write a whole number, {} or more", range.least);
 }
 
 }  // namespace
 
 std::optional<std::int64_t> ReadInteger(const Node& node, IntegerRange range,
                                         Diagnostics& diagnostics) {
-  const auto example = [&] { return fmt::format("{}", std::max<std::int64_t>(1, range.least)); };
   if (node.kind() != NodeKind::kScalar) {
-    IsScalar(node, "an integer", example(), diagnostics);
+    Append(node, node.kind() == NodeKind::kNull ? "input.no-value" : "input.wrong-kind",
+           fmt::format("{} needs an integer, not {}", Named(node), node.Described()),
+           IntegerHint(node, range), diagnostics);
     return std::nullopt;
   }
-  const auto hint = [&] { return fmt::format("write for example {}", Example(node, example())); };
+  const auto hint = [&] { return IntegerHint(node, range); };
   std::string_view digits = node.scalar();
   const bool negative = !digits.empty() && digits[0] == '-';
   if (negative) digits.remove_prefix(1);
