@@ -2,6 +2,7 @@
 #include <cstdint>
 
 #include "fmt/format.h"
+#include "src/parallel/named_schedules.h"
 #include "src/parallel/pipeline_schedule.h"
 #include "src/plan/legality_rules.h"
 

@@ -294,9 +294,14 @@ std::optional<Version> ReadVersion(const Node& node, std::string_view example,
   constexpr std::size_t kMostDigits = 4;
   if (!IsPlainDecimal(major) || !IsPlainDecimal(minor) || major.size() > kMostDigits ||
       minor.size() > kMostDigits) {
+    // A release such as 2.9.1: its patches do not matter.
+    const std::string_view release = minor.substr(0, minor.find_first_not_of("0123456789"));
+    const bool longer = IsPlainDecimal(major) && IsPlainDecimal(release);
     Append(node, "input.not-a-version",
            fmt::format("{} needs a version as major.minor: {}", Named(node), node.Described()),
-           fmt::format("write for example {}", Example(node, quoted)), diagnostics);
+           longer ? fmt::format("write {}", Example(node, fmt::format("\"{}.{}\"", major, release)))
+                  : fmt::format("write for example {}", Example(node, quoted)),
+           diagnostics);
     return std::nullopt;
   }
   Version version;

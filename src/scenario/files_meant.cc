@@ -1,6 +1,7 @@
 #include "src/scenario/files_meant.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstddef>
 #include <iterator>
 
@@ -24,17 +25,45 @@ std::vector<std::string> NamesContaining(std::string_view word,
   return names;
 }
 
-// Those whose first part, up to a hyphen, is the word's: a model of another family is not meant,
-// however little differs (mistral-7b for mixtral-7b). All, where there is none.
-std::vector<std::string> NamesOfFamily(std::string_view word,
-                                       const std::vector<std::string>& known) {
-  const std::size_t hyphen = word.find('-');
-  if (hyphen == std::string_view::npos) return known;
-  std::vector<std::string> names;
-  std::copy_if(known.begin(), known.end(), std::back_inserter(names), [&](const std::string& name) {
-    return name.starts_with(word.substr(0, hyphen + 1));
+// The letters that a model's name begins with: "llama" of llama3.1-8b.
+std::string_view FamilyOf(std::string_view name) {
+  return name.substr(0, name.find_first_of("0123456789-_."));
+}
+
+// The first part between hyphens that is a number of parameters: "8b" of llama3.1-8b; empty: none.
+std::string_view SizeOf(std::string_view name) {
+  while (!name.empty()) {
+    const std::string_view part = name.substr(0, name.find_first_of("-_"));
+    const std::size_t unit = part.find_first_not_of("0123456789.x");
+    if (unit != std::string_view::npos && unit > 0 && unit + 1 == part.size() &&
+        (part[unit] == 'b' || part[unit] == 'm' || part[unit] == 'B' || part[unit] == 'M')) {
+      return part;
+    }
+    name.remove_prefix(std::min(part.size() + 1, name.size()));
+  }
+  return {};
+}
+
+bool IsSameSize(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {
+    return std::tolower(x) == std::tolower(y);
   });
-  return names.empty() ? known : names;
+}
+
+// Those of the word's family: a model of another one is not meant, however little differs
+// (mistral-7b for mixtral-7b), nor is one of another size (qwen3-8b for qwen3-32b). All, where the
+// word is of no family that is known.
+std::vector<std::string> ModelsMeant(std::string_view word, const std::vector<std::string>& known) {
+  const std::string_view family = FamilyOf(word), size = SizeOf(word);
+  std::vector<std::string> of_family, names;
+  for (const std::string& name : known) {
+    if (FamilyOf(name) != family) continue;
+    of_family.push_back(name);
+    if (size.empty() || SizeOf(name).empty() || IsSameSize(size, SizeOf(name))) {
+      names.push_back(name);
+    }
+  }
+  return of_family.empty() ? known : names;
 }
 
 // One or none.
@@ -66,7 +95,7 @@ std::vector<std::string> FilesMeant(std::string_view path, std::string_view key)
   } else if (bare) {
     meant = NamesContaining(word, known);
   }
-  if (meant.empty()) meant = NearestName(word, key == "model" ? NamesOfFamily(word, known) : known);
+  if (meant.empty()) meant = NearestName(word, key == "model" ? ModelsMeant(word, known) : known);
   if (bare) return meant;
   for (std::string& name : meant) name = fmt::format("{}/{}{}", folder, name, kSuffix);
   return meant;

@@ -1,6 +1,7 @@
 #include "src/scenario/keys_meant.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstddef>
 #include <iterator>
 #include <string>
@@ -66,6 +67,54 @@ constexpr std::pair<std::string_view, std::string_view> kOtherSections[] = {
     {"cluster", "other_nodes"},      {"communication", "nccl_algo"},
     {"communication", "nccl_proto"}, {"communication", "nccl_collnet"},
 };
+// Values under the names that they have elsewhere.
+struct OtherValue {
+  std::string_view key, word;  // dotted; as it is written elsewhere, in small letters
+  std::string_view meant;      // "bf16", or other settings with it: "fsdp2, zero_stage: 3"
+};
+constexpr OtherValue kOtherValues[] = {
+    {"training.precision", "bfloat16", "bf16"},
+    {"training.precision", "float16", "fp16"},
+    {"training.precision", "half", "fp16"},
+    {"training.precision", "float32", "fp32"},
+    {"training.precision", "bf16-mixed", "bf16"},
+    {"training.precision", "float8", "fp8"},
+    {"training.parameter_dtype", "bfloat16", "bf16"},
+    {"training.parameter_dtype", "float32", "fp32"},
+    {"training.reduce_dtype", "bfloat16", "bf16"},
+    {"training.reduce_dtype", "float32", "fp32"},
+    {"training.gradient_dtype", "bfloat16", "bf16"},
+    {"training.gradient_dtype", "float32", "fp32"},
+    {"training.attention", "fa2", "flash"},
+    {"training.attention", "flash2", "flash"},
+    {"training.attention", "flash_attention_2", "flash"},
+    {"training.attention", "fa3", "flash3"},
+    {"training.attention", "flash_attention_3", "flash3"},
+    {"training.attention", "eager", "math_fp32"},
+    {"training.attention", "unfused", "math"},
+    {"training.loss", "liger", "chunked"},
+    {"training.loss", "chunked_nll", "chunked"},
+    {"training.loss", "cce", "cut"},
+    {"training.loss", "cut_cross_entropy", "cut"},
+    {"training.loss", "hf", "huggingface"},
+    {"training.loss", "te", "fused"},
+    {"training.loss", "megatron", "in_place"},
+    {"training.activation_checkpointing", "true", "full"},
+    {"training.activation_checkpointing", "false", "none"},
+    {"training.activation_checkpointing", "op", "selective_op"},
+    {"training.optimizer", "adam", "adamw"},
+    {"training.optimizer", "adamw_torch", "adamw"},
+    {"training.optimizer", "adamw_torch_fused", "adamw, optimizer_implementation: fused"},
+    {"data_parallel.framework", "fsdp", "fsdp2', or 'fsdp1"},
+    {"data_parallel.framework", "fully_shard", "fsdp2"},
+    {"data_parallel.framework", "torchtitan", "fsdp2"},
+    {"data_parallel.framework", "megatron-lm", "megatron"},
+    {"data_parallel.framework", "mcore", "megatron"},
+    {"data_parallel.framework", "nemo", "megatron"},
+    {"data_parallel.framework", "zero1", "deepspeed, zero_stage: 1"},
+    {"data_parallel.framework", "zero2", "deepspeed, zero_stage: 2"},
+    {"data_parallel.framework", "zero3", "deepspeed, zero_stage: 3"},
+};
 constexpr std::string_view kPlanSections[] = {
     "training", "parallelism", "experts", "data_parallel", "data_parallel.deepspeed", "software"};
 
@@ -80,6 +129,13 @@ void Suggest(const Node& node, int deepest, std::size_t first, std::vector<std::
     const std::string said = fmt::format("unknown key: {}", Quoted(path));
     for (std::size_t i = first; i < diagnostics.size(); ++i) {
       Diagnostic& diagnostic = diagnostics[i];
+      if (diagnostic.code == "input.unknown-word" && entry.value->kind == NodeKind::kScalar &&
+          diagnostic.message.starts_with(Quoted(path) + " must be one of")) {
+        if (const std::string meant = ValueMeant(path, entry.value->scalar); !meant.empty()) {
+          diagnostic.hint = fmt::format("did you mean '{}'?", meant);
+        }
+        continue;
+      }
       if (diagnostic.code != "input.unknown-key" || diagnostic.message != said) continue;
       const std::string meant = KeyMeant(path);
       if (meant.empty()) continue;
@@ -104,6 +160,16 @@ std::string KeyMeant(std::string_view path) {
     if (key == last) return fmt::format("{}.{}", section, key);
   }
   return "";
+}
+
+std::string ValueMeant(std::string_view path, std::string_view value) {
+  std::string word(value);
+  std::transform(word.begin(), word.end(), word.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const auto other = std::find_if(
+      std::begin(kOtherValues), std::end(kOtherValues),
+      [&](const OtherValue& known) { return known.key == path && known.word == word; });
+  return other == std::end(kOtherValues) ? "" : std::string(other->meant);
 }
 
 void SuggestKeysMeant(const Node& root, std::size_t first, Diagnostics& diagnostics) {

@@ -15,7 +15,11 @@ namespace stepcast::scenario {
 // in another section). Empty: none is known.
 std::string KeyMeant(std::string_view path);
 
-// Names the key that was meant in the hints of unknown keys; `first`: the first of the diagnostics
+// The same of a word that the key, dotted, does not take: "bf16" for "bfloat16". Empty: none is
+// known.
+std::string ValueMeant(std::string_view path, std::string_view value);
+
+// Names the key, or the value, that was meant in the hints of unknown ones; `first`: the first of the diagnostics
 // that are of the scenario file `root`.
 void SuggestKeysMeant(const Node& root, std::size_t first, Diagnostics& diagnostics);
 

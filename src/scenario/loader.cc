@@ -218,13 +218,17 @@ class Loader::Reading {
     std::optional<std::string> found = FindSource(path, folder_, KindOfKey(source.path()));
     if (!found.has_value()) {
       const std::vector<std::string> meant = FilesMeant(path, source.path());
+      const std::string others =
+          source.path() == "model" && path.find('/') == std::string::npos
+              ? "; stepcast list models names the shipped ones, others by their config.json"
+              : "";
       Report("file.not-found", source.location(),
              fmt::format("{} names a file that does not exist: {}", Quoted(source.path()),
                          Quoted(path)),
              !meant.empty() ? fmt::format("did you mean '{}'?", fmt::join(meant, "', or '"))
              : source.file().starts_with(kOption) && path.front() != '/' && !folder_.empty()
-                 ? PlacesTried(path, folder_) + ", and in the working directory"
-                 : PlacesTried(path, folder_));
+                 ? PlacesTried(path, folder_) + ", and in the working directory" + others
+                 : PlacesTried(path, folder_) + others);
     }
     return found;
   }

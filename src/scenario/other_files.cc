@@ -67,7 +67,16 @@ std::optional<Diagnostic> OtherFile(const Node& document) {
   for (const KindOfFile& kind : kKinds) {
     if (has(kind.key)) return told(kind);
   }
-  return std::nullopt;
+  const bool list = document.kind() == NodeKind::kSequence;
+  if (!list && document.tree()->entries.empty()) return std::nullopt;
+  return Diagnostic{
+      "file.not-a-scenario", document.location(),
+      list ? std::string("this is a list, not a scenario")
+           : fmt::format("this is not a scenario: it has none of its sections, and begins with {}",
+                         Quoted(document.tree()->entries.front().key)),
+      fmt::format("a scenario says 'stepcast: 1', model, cluster, training and data_parallel; if "
+                  "another program trains with this file: stepcast init {}",
+                  document.file())};
 }
 
 }  // namespace stepcast::scenario
