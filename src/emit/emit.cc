@@ -203,6 +203,9 @@ std::vector<std::string> Notes(const scenario::Scenario& scenario) {
         "runs it",
         model::Name(training.attention), model::Name(training.loss)));
   }
+  if (training.autocast && data_parallel.framework == plan::Framework::kFsdp1) {
+    note("the training loop runs the model's forward under torch.autocast");
+  }
   if (IsPytorch(data_parallel.framework)) {
     if (training.gradient_clipping) {
       note("the training loop calls clip_gradients(model) before each update");

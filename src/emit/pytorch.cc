@@ -325,9 +325,11 @@ Target Fsdp1(const scenario::Scenario& scenario) {
     text += fmt::format("    \"use_orig_params\": {},\n", Boolean(data_parallel.use_orig_params));
   }
   text += "}\n";
-  text += fmt::format("MIXED_PRECISION = {{\"param_dtype\": \"{}\", \"reduce_dtype\": \"{}\"}}\n",
-                      TorchType(plan::ComputeType(plan.training.precision)),
-                      TorchType(plan.training.reduce_dtype));
+  text +=
+      fmt::format("MIXED_PRECISION = {{\"param_dtype\": \"{}\", \"reduce_dtype\": \"{}\"}}\n",
+                  TorchType(plan.training.autocast ? plan.training.parameter_dtype
+                                                   : plan::ComputeType(plan.training.precision)),
+                  TorchType(plan.training.reduce_dtype));
   text += AccumulateUnsharded(data_parallel);
   text += layers  ? "def parallelize(model, block_classes, embedding, head):\n"
                     "    \"\"\"The model with a unit for each block of these classes, for the "

@@ -140,6 +140,15 @@ void ReadHubKernels(Reading& reading, std::string_view attention, bool liger,
   }
 }
 
+void ReadHubChunkedLoss(Reading& reading, std::string_view because_of, std::string_view loss) {
+  if (reading.draft().Degree("parallelism.tensor") > 1) {
+    reading.Omit(because_of,
+                 "the logits of a micro-batch are in memory as a whole: too much memory");
+    return;
+  }
+  reading.Set("training.loss", std::string(loss), because_of);
+}
+
 void ReadHubAdapters(Reading& reading, std::string_view rank, std::string_view targets,
                      std::string_view dropout) {
   const auto columns = reading.Integer(rank);

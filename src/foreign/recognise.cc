@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <filesystem>
 #include <initializer_list>
+#include <system_error>
 
 #include "src/base/text_file.h"
 #include "src/foreign/frameworks.h"
+#include "src/foreign/recipes.h"
 #include "src/foreign/yaml_settings.h"
 
 namespace stepcast::foreign {
@@ -30,7 +33,13 @@ Syntax SyntaxOf(const std::string& file, std::string_view text) {
   return Syntax::kYaml;
 }
 
+bool IsRecipe(const std::string& name) {
+  std::error_code error;
+  return RecipeOf(name) != nullptr && !std::filesystem::exists(name, error);
+}
+
 bool IsOfAnotherProgram(const std::string& file) {
+  if (IsRecipe(file)) return true;
   Diagnostics ignored;
   const auto text = ReadTextFile(file, ignored);
   if (!text) return false;

@@ -45,6 +45,7 @@ void CheckContext(const Request& request, const Facts& facts, std::vector<Violat
 void CheckExperts(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 void CheckFramework(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 void CheckLora(const Request& request, const Facts& facts, std::vector<Violation>& violations);
+void CheckLoss(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 void CheckOffload(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 void CheckOptimizerStates(const Request& request, const Facts& facts,
                           std::vector<Violation>& violations);

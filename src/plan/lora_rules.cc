@@ -73,13 +73,14 @@ class LoraRules : public Rules {
   }
 
   void CheckSharded() {
-    const bool shards = request_.zero_stage.value_or(0) == 3 && !Is(Framework::kFsdp2);
+    const bool shards =
+        request_.zero_stage.value_or(0) == 3 && request_.framework && !IsFsdp(*request_.framework);
     if (shards) {
       Add("data_parallel.zero_stage", "plan.lora",
           fmt::format("{} with frozen parameters is modelled where each rank has all of them, "
                       "zero_stage is 3",
                       plan::Name(*request_.framework)),
-          "write zero_stage: 0, 1 or 2, or framework: fsdp2");
+          "write zero_stage: 0, 1 or 2, or framework: fsdp1 or fsdp2");
     }
     if (request_.cpu_offload.value_or(false)) {
       Add("data_parallel.cpu_offload", "plan.lora",

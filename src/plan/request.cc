@@ -147,10 +147,13 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
   training.optimizer_state_dtype = states.type;
   training.gradient_dtype = request.gradient_dtype.value_or(training.parameter_dtype);
   training.reduce_dtype = request.reduce_dtype.value_or(training.parameter_dtype);
+  const bool autocast_beside_fsdp =
+      request.mixed_precision.value_or(MixedPrecision::kFsdp) == MixedPrecision::kAutocast;
   if (IsFsdp(*request.framework)) {
     // FSDP casts what it has reduced to the type of the sharded parameters.
     training.gradient_dtype = training.parameter_dtype;
-    training.reduce_dtype = request.reduce_dtype.value_or(kept);
+    training.reduce_dtype =
+        request.reduce_dtype.value_or(autocast_beside_fsdp ? training.parameter_dtype : kept);
   } else if (request.framework == Framework::kMegatron) {
     // megatron/training/arguments.py: --bf16 turns accumulate_allreduce_grads_in_fp32 on.
     training.gradient_dtype = request.gradient_dtype.value_or(
@@ -165,10 +168,8 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
   training.blocks_per_checkpoint = request.blocks_per_checkpoint.value_or(1);
   training.checkpoint_early_stop =
       request.checkpoint_early_stop.value_or(StopsRecomputationEarly(request));
-  training.loss =
-      request.loss.value_or(training.compile                            ? model::Loss::kFused
-                            : TraitsOf(*request.framework).apex_kernels ? model::Loss::kInPlace
-                                                                        : model::Loss::kEager);
+  training.loss = request.loss.value_or(
+      TraitsOf(*request.framework).apex_kernels ? model::Loss::kInPlace : model::Loss::kEager);
   training.attention = request.attention.value_or(DefaultAttention(request));
   training.norm = request.norm.value_or(DefaultNorm(request, training.compile));
   training.rotary = request.rotary.value_or(DefaultRotary(request, training.compile));
@@ -186,8 +187,8 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
   training.repeat_kv = request.repeat_kv.value_or(model::IsUnfused(training.rotary));
   training.masked_tokens = request.masked_tokens.value_or(0);
   training.document_length = request.document_length.value_or(0);
-  training.autocast =
-      request.framework == Framework::kDdp && SizeOf(training.parameter_dtype) > SizeOf(kept);
+  training.autocast = (request.framework == Framework::kDdp || autocast_beside_fsdp) &&
+                      SizeOf(training.parameter_dtype) > SizeOf(kept);
   training.lora = request.lora.value_or(model::Lora());
   training.lora.frozen_dtype = FrozenType(request);
   training.gradient_clipping = request.gradient_clipping;

@@ -30,22 +30,20 @@ float Rounded(float value, DataType type) {
 }
 
 // The type in which a layer's kernels read a tensor: sharded parameters are gathered in the compute
-// type; autocast under ddp casts the matrices of all layers but the embedding; else parameters are
+// type; autocast casts the matrices of all layers but the embedding; else parameters are
 // read as stored.
 DataType TypeRead(const scenario::Scenario& scenario, const model::Layer& layer,
                   const model::Tensor& tensor) {
   const plan::Training& training = scenario.plan.training;
+  if (training.autocast) {
+    const bool casts = !scenario.model->is_layer_list() && tensor.shape.size() > 1 &&
+                       layer.kind != model::LayerKind::kEmbedding;
+    return casts ? plan::ComputeType(training.precision) : training.parameter_dtype;
+  }
   switch (scenario.plan.data_parallel.framework) {
     case Framework::kFsdp1:
     case Framework::kFsdp2:
       return plan::ComputeType(training.precision);
-    case Framework::kDdp: {
-      const bool casts = training.parameter_dtype == DataType::kFp32 &&
-                         plan::ComputeType(training.precision) != DataType::kFp32 &&
-                         !scenario.model->is_layer_list() && tensor.shape.size() > 1 &&
-                         layer.kind != model::LayerKind::kEmbedding;
-      return casts ? plan::ComputeType(training.precision) : training.parameter_dtype;
-    }
     case Framework::kReference: {
       // A shard group of one rank has nothing to gather.
       const plan::DataParallel& plan = scenario.plan.data_parallel;
