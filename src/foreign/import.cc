@@ -132,7 +132,7 @@ class Importer {
   bool ReadRecipe(const std::string& name) {
     if (!IsRecipe(name)) return false;
     Document document{.file = name};
-    document.settings.push_back({"recipe", Value::Text(name), {name, 0, 0}});
+    document.settings.push_back({"recipe", Value::Text(name), {"recipe " + name, 0, 0}});
     return Offer(std::move(document));
   }
 

@@ -380,6 +380,8 @@ std::optional<Document> NemoDocument(const Document& original) {
     const Recipe* recipe = RecipeOf(named->value.text);
     const Location location = named->location;
     if (recipe != nullptr) {
+      std::erase_if(document.settings,
+                    [option](const Setting& setting) { return setting.name == option; });
       return Renamer(WithRecipe(*recipe, location, std::move(document))).Run();
     }
     // Reported by the rules, which name those that are known.

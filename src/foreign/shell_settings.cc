@@ -117,7 +117,12 @@ class CommandReader {
         return i + 1;
       }
     }
-    return words.size();
+    // A path of which nothing is known, behind the launcher's options.
+    const auto launcher = std::find_if(words.begin(), words.end(), [](const ShellText& word) {
+      return word.Text() == "torchrun" || word.Text().ends_with("/torchrun");
+    });
+    const auto program = std::find_if(launcher, words.end(), IsOpen);
+    return static_cast<std::size_t>(program - words.begin());
   }
 
   void ReadOverride(const ShellText& word) {

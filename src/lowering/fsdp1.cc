@@ -358,8 +358,8 @@ class Fsdp1 final : public ShardingStrategy {
   }
 
   void Unshard(FlatUnit& u) {
-    const bool casts = !u.unsharded && u.low_precision;
-    const bool from_host = offload_.parameters() && !u.unsharded;
+    const bool casts = !u.unsharded && u.trains() && u.low_precision;
+    const bool from_host = offload_.parameters() && !u.unsharded && u.trains();
     if (from_host) {
       operations_.Allocate(pre_unshard_stream_, u.state.parameters);
       offload_.ToDevice(pre_unshard_stream_, u.state.parameters.size(),
