@@ -241,6 +241,9 @@ std::vector<std::string> Notes(const scenario::Scenario& scenario) {
   for (std::string& text : ModelNotes(scenario, !trainer.takes_megatron_args)) {
     note(std::move(text));
   }
+  if (training.autocast && plan::IsFsdp(scenario.plan.data_parallel.framework)) {
+    note("the training loop runs the model's forward under torch.autocast");
+  }
   if (trainer.module != nullptr) {
     if (training.gradient_clipping) {
       note("the training loop calls clip_gradients(model) before each update");

@@ -164,7 +164,9 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
     return "it cannot recompute and move activations to the host: training.activation_offload";
   }
   if (training.attention == model::Attention::kFlash1) return "its flash attention is a later one";
-  if (training.loss == model::Loss::kEager) return "its cross entropy is in_place or fused";
+  if (training.loss != model::Loss::kInPlace && training.loss != model::Loss::kFused) {
+    return "its cross entropy is in_place or fused";
+  }
   return "";
 }
 

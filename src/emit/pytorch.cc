@@ -524,9 +524,11 @@ Target FullyShardedModule(const scenario::Scenario& scenario) {
     text += fmt::format("    \"use_orig_params\": {},\n", Boolean(data_parallel.use_orig_params));
   }
   text += "}\n";
-  text += fmt::format("MIXED_PRECISION = {{\"param_dtype\": \"{}\", \"reduce_dtype\": \"{}\"}}\n",
-                      TorchType(plan::ComputeType(plan.training.precision)),
-                      TorchType(plan.training.reduce_dtype));
+  text +=
+      fmt::format("MIXED_PRECISION = {{\"param_dtype\": \"{}\", \"reduce_dtype\": \"{}\"}}\n",
+                  TorchType(plan.training.autocast ? plan.training.parameter_dtype
+                                                   : plan::ComputeType(plan.training.precision)),
+                  TorchType(plan.training.reduce_dtype));
   text += AccumulateUnsharded(data_parallel);
   text += FullyShardedFunctions(data_parallel);
   text += Functions(plan);

@@ -23,10 +23,11 @@ scenario::Scenario At(const scenario::Scenario& scenario, std::int64_t micro_bat
 }
 
 // The largest micro-batch that plans may have.
-std::int64_t LargestLegal(const plan::Training& training) {
-  const std::int64_t tokens = training.sequence_length;
+std::int64_t LargestLegal(const plan::Plan& plan) {
+  const std::int64_t tokens = plan.training.sequence_length;
+  const std::int64_t of_rank = std::max<std::int64_t>(tokens / plan.parallelism.context, 1);
   return std::max<std::int64_t>(
-      1, std::min(plan::kMostTokens / tokens, plan::kMostTokenPairs / (tokens * tokens)));
+      1, std::min(plan::kMostTokens / tokens, plan::kMostTokenPairs / (of_rank * tokens)));
 }
 
 }  // namespace
@@ -51,7 +52,7 @@ Result<MicroBatchLimit> FindMicroBatchLimit(const scenario::Scenario& scenario) 
   };
 
   // The first size that cannot fit, by doubling and halving: this bound never falls.
-  const std::int64_t largest_legal = LargestLegal(scenario.plan.training);
+  const std::int64_t largest_legal = LargestLegal(scenario.plan);
   std::int64_t fitting = 0;
   std::int64_t too_large = 1;
   while (too_large <= largest_legal && may_fit(too_large)) {

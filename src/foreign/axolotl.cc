@@ -10,9 +10,6 @@
 namespace stepcast::foreign {
 namespace {
 
-constexpr std::string_view kChunkedLoss =
-    "the logits are in memory as a whole: the forecast of memory is too high";
-
 // Of axolotl-ai-cloud/axolotl@067b021c8b87 src/axolotl/utils/schemas.
 constexpr Option kOptions[] = {
     Rule("base_model"),
@@ -105,9 +102,11 @@ constexpr Option kOptions[] = {
     Rule("liger_rms_norm"),
     Rule("liger_glu_activation"),
     NoEffect("liger_layer_norm"),
-    NotModelled("liger_fused_linear_cross_entropy", "false", kChunkedLoss),
-    NotModelled("cut_cross_entropy", "false", kChunkedLoss),
-    NotModelled("chunked_cross_entropy", "false", kChunkedLoss),
+    Rule("liger_cross_entropy"),
+    Rule("liger_fused_linear_cross_entropy"),
+    Rule("cut_cross_entropy"),
+    NotModelled("chunked_cross_entropy", "false",
+                "all logits have an FP32 copy at once: the forecast of memory is too high"),
     NotModelled("experts_implementation", "grouped_mm", "experts multiply in one grouped product"),
     NotModelled("quantize_moe_experts", "false", "experts have 16 bits"),
     NotModelled("rl", "", "a step of supervised training"),
@@ -233,11 +232,28 @@ void ReadPlugins(Reading& reading) {
   if (plugins == nullptr) return;
   for (const std::string& plugin : plugins->value.items) {
     const bool known = plugin.find("liger") != std::string::npos ||
+                       plugin.find("cut_cross_entropy") != std::string::npos ||
                        plugin.find("expert_parallel") != std::string::npos;
-    if (known) continue;
-    const bool loss = plugin.find("cut_cross_entropy") != std::string::npos;
-    reading.draft().Omit(plugins->location, "plugins: " + plugin,
-                         loss ? std::string(kChunkedLoss) : "");
+    if (!known) reading.draft().Omit(plugins->location, "plugins: " + plugin, "");
+  }
+}
+
+// The plugin of cut cross entropy is on where it is listed and not switched off
+// (axolotl/integrations/cut_cross_entropy/args.py).
+void ReadLoss(Reading& reading) {
+  const Setting* plugins = reading.Stated("plugins");
+  const auto listed = [plugins](std::string_view name) {
+    return plugins != nullptr &&
+           std::any_of(plugins->value.items.begin(), plugins->value.items.end(),
+                       [name](const auto& plugin) { return plugin.find(name) != plugin.npos; });
+  };
+  const Setting* cut = reading.Stated("cut_cross_entropy");
+  if (listed("cut_cross_entropy") && (cut == nullptr || cut->value.Boolean().value_or(true))) {
+    ReadHubChunkedLoss(reading, cut == nullptr ? "plugins" : "cut_cross_entropy", "cut");
+  } else if (reading.IsOn("liger_fused_linear_cross_entropy")) {
+    ReadHubChunkedLoss(reading, "liger_fused_linear_cross_entropy", "chunked");
+  } else if (reading.IsOn("liger_cross_entropy")) {
+    reading.Set("training.loss", "fused", "liger_cross_entropy", "Liger's kernel");
   }
 }
 
@@ -292,6 +308,7 @@ void Rules(Reading& reading) {
   if (reading.IsOn("torch_compile")) reading.Set("training.compile", "true", "torch_compile");
   ReadAttention(reading, reading.IsOn("liger_rms_norm"));
   ReadPlugins(reading);
+  ReadLoss(reading);
   ReadAdapters(reading);
 }
 

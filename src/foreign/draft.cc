@@ -78,14 +78,21 @@ void Draft::AskForVariable(const std::string& name, const std::string& subject,
   const bool argument = name.find_first_not_of("0123456789") == std::string::npos;
   std::string hint =
       fmt::format("say it: --variable {}={}", name, words.empty() ? "VALUE" : words.front());
+  const auto set_by = set_by_.find(name);
+  const bool by_loop = set_by != set_by_.end() && set_by->second == "a loop";
   if (words.size() > 1) {
-    hint += fmt::format("; the script compares it with {}", fmt::join(words, ", "));
+    hint += fmt::format("; the script {} {}", by_loop ? "sets it to" : "compares it with",
+                        fmt::join(words, ", "));
   }
-  Report({"foreign.missing", location,
-          fmt::format("{} depends on {}", subject,
-                      argument
-                          ? fmt::format("argument {} of the script", name)
-                          : fmt::format("a variable that the file does not set: {}", Quoted(name))),
+  const std::string what =
+      argument ? fmt::format("argument {} of the script", name)
+      : set_by != set_by_.end()
+          ? fmt::format(
+                "a variable that {} of the script sets, which is not "
+                "followed: {}",
+                set_by->second, Quoted(name))
+          : fmt::format("a variable that the file does not set: {}", Quoted(name));
+  Report({"foreign.missing", location, fmt::format("{} depends on {}", subject, what),
           std::move(hint)});
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -63,6 +64,10 @@ class Draft {
   // compares it with. A mistake; once for each variable.
   void AskForVariable(const std::string& name, const std::string& subject, const Location& location,
                       const std::vector<std::string>& words);
+  // What of a script sets the variable and is not followed: "a loop".
+  void SayWhatSets(const std::string& variable, const std::string& what) {
+    set_by_[variable] = what;
+  }
   // Whether there was one.
   bool asked_for_variables() const { return !asked_.empty(); }
 
@@ -100,6 +105,7 @@ class Draft {
   std::vector<std::string> notes_;
   std::string named_model_;
   std::vector<std::string> asked_;  // variables
+  std::map<std::string, std::string> set_by_;
   Diagnostics mistakes_;
 };
 

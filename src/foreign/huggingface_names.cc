@@ -29,6 +29,11 @@ constexpr std::pair<std::string_view, const char*> kHubModels[] = {
     {"meta-llama/llama-2-7b", "llama2-7b"},
     {"meta-llama/llama-2-13b", "llama2-13b"},
     {"meta-llama/llama-2-70b", "llama2-70b"},
+    {"nousresearch/meta-llama-3.1-8b", "llama3.1-8b"},
+    {"nousresearch/meta-llama-3-8b", "llama3.1-8b"},
+    {"nousresearch/llama-2-7b", "llama2-7b"},
+    {"unsloth/meta-llama-3.1-8b", "llama3.1-8b"},
+    {"unsloth/llama-3.1-8b", "llama3.1-8b"},
     {"mistralai/mistral-7b", "mistral-7b"},
     {"mistralai/mixtral-8x7b", "mixtral-8x7b"},
     {"mistralai/mixtral-8x22b", "mixtral-8x22b"},
@@ -154,6 +159,15 @@ void ReadHubKernels(Reading& reading, std::string_view attention, bool liger,
       reading.draft().Assume(key, "huggingface", "transformers' own kernels");
     }
   }
+}
+
+void ReadHubChunkedLoss(Reading& reading, std::string_view because_of, std::string_view loss) {
+  if (reading.draft().Degree("parallelism.tensor") > 1) {
+    reading.Omit(because_of,
+                 "the logits of a micro-batch are in memory as a whole: too much memory");
+    return;
+  }
+  reading.Set("training.loss", std::string(loss), because_of);
 }
 
 void ReadHubAdapters(Reading& reading, std::string_view rank, std::string_view targets,

@@ -20,6 +20,10 @@ void ReadHubOptimizer(Reading& reading, std::string_view option);
 void ReadHubKernels(Reading& reading, std::string_view attention, bool liger,
                     std::string_view because_of);
 
+// The head and its loss are one, "chunked" or "cut", because of the option; it is left out where
+// ranks have the vocabulary between them.
+void ReadHubChunkedLoss(Reading& reading, std::string_view because_of, std::string_view loss);
+
 // Adapters: their rank, and the layers that have some, a list or "all-linear". Nothing of it where
 // the rank is not stated.
 void ReadHubAdapters(Reading& reading, std::string_view rank, std::string_view targets,

@@ -145,7 +145,16 @@ class Importer {
     return std::filesystem::absolute(named, error).lexically_normal().string();
   }
 
+  // What is named in the place of a file.
+  bool ReadRecipe(const std::string& name) {
+    if (!IsRecipe(name)) return false;
+    Document document{.file = name};
+    document.settings.push_back({"recipe", Value::Text(name), {"recipe " + name, 0, 0}});
+    return Offer(std::move(document));
+  }
+
   void Read(const std::string& file) {
+    if (ReadRecipe(file)) return;
     Diagnostics mistakes;
     const auto text = ReadTextFile(file, mistakes);
     if (!text) {
@@ -173,6 +182,7 @@ class Importer {
 
   void ReadScript(const std::string& text, const std::string& file) {
     ShellDocuments script = ParseShellSettings(text, file, variables_);
+    for (const auto& [name, what] : script.unfollowed) draft_.SayWhatSets(name, what);
     bool recognised = Offer(std::move(script.command));
     for (const auto& [name, place] : script.open) {
       const auto words = script.compared.find(name);

@@ -1,5 +1,7 @@
 #include "src/foreign/launcher.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 
 #include "fmt/format.h"
@@ -25,10 +27,12 @@ void ReadLauncher(Reading& reading) {
   const auto processes = Stated(reading, "launcher.nproc-per-node");
   const auto devices = reading.devices();
   if (nodes && processes && *nodes > 0 && *processes > 0 && devices) {
-    const std::int64_t of_job = *nodes * *processes;
+    // Another number of nodes on the command line holds for the script's processes, too.
+    const std::int64_t started_on = reading.draft().Degree("cluster.nodes");
+    const std::int64_t of_job = started_on * std::min<std::int64_t>(*processes, 10'000);
     if (of_job < *devices) {
       reading.Set("cluster.devices", fmt::format("{}", of_job), "launcher.nproc-per-node",
-                  fmt::format("{} processes on each of {} nodes", *processes, *nodes));
+                  fmt::format("{} processes on each of {} nodes", *processes, started_on));
     } else if (of_job > *devices) {
       reading.draft().Note(
           fmt::format("the script starts {} processes; the cluster has {} GPUs", of_job, *devices));

@@ -11,6 +11,7 @@
 #include "src/base/yaml_text.h"
 #include "src/foreign/launcher.h"
 #include "src/foreign/megatron_experts.h"
+#include "src/foreign/recipes.h"
 #include "src/foreign/shell_settings.h"
 
 namespace stepcast::foreign {
@@ -64,6 +65,8 @@ constexpr Option kOptions[] = {
     NoEffect("mscale"),
     NoEffect("mscale-all-dim"),
     Rule("mtp-num-layers"),
+    Rule("recipe"),
+    Rule("recipe.model"),
     NoEffect("mtp-loss-scaling-factor"),
     Rule("num-experts"),
     Rule("moe-ffn-hidden-size"),
@@ -311,6 +314,10 @@ constexpr Option kOptions[] = {
     NoEffect("reset-position-ids"),
     NoEffect("reset-attention-mask"),
     NoEffect("calculate-per-token-loss"),
+    NoEffect("decoupled-lr"),
+    NoEffect("decoupled-min-lr"),
+    NoEffect("tiktoken-*"),
+    NoEffect("no-position-embedding"),
     NoEffect("no-check-for-nan-in-loss-and-grad"),
     NoEffect("check-weight-hash-across-dp-replicas-interval"),
     NoEffect("manual-gc"),
@@ -841,7 +848,27 @@ void ReadSharding(Reading& reading) {
               instances);
 }
 
+// What a recipe names: its model, or itself where it is not known.
+void ReadRecipe(Reading& reading) {
+  if (const Setting* unknown = reading.Stated("recipe")) {
+    std::vector<std::string_view> names;
+    for (const Recipe& recipe : Recipes()) names.push_back(recipe.name);
+    reading.Wrong(
+        "recipe",
+        fmt::format("there is no table of what this recipe sets: '{}'", unknown->value.text),
+        fmt::format("known are those of {}: {}", kRecipeRelease, fmt::join(names, ", ")));
+  }
+  const std::string model = reading.Text("recipe.model");
+  if (model.empty() || reading.draft().Has("model")) return;
+  if (model.find('/') == std::string::npos) {
+    reading.Set("model", model, "recipe.model", "the recipe's");
+  } else {
+    reading.draft().NameModel(model);
+  }
+}
+
 void Rules(Reading& reading) {
+  ReadRecipe(reading);
   ReadModel(reading);
   if (const auto batch = reading.Integer("global-batch-size")) {
     reading.Set("training.global_batch_size", fmt::format("{}", *batch), "global-batch-size");

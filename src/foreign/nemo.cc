@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "src/foreign/recipes.h"
+
 namespace stepcast::foreign {
 namespace {
 
@@ -113,6 +115,17 @@ constexpr Renamed kRenamed[] = {
     {"dist.align_grad_reduce", "no-align-grad-reduce", kNot},
     {"optimizer.optimizer_cpu_offload", "optimizer-cpu-offload"},
     {"optimizer.optimizer_offload_fraction", "optimizer-offload-fraction"},
+    // NeMo 2's recipes, as its command line changes them.
+    {"trainer.strategy.tensor_model_parallel_size", "tensor-model-parallel-size"},
+    {"trainer.strategy.pipeline_model_parallel_size", "pipeline-model-parallel-size"},
+    {"trainer.strategy.virtual_pipeline_model_parallel_size",
+     "num-virtual-stages-per-pipeline-rank"},
+    {"trainer.strategy.context_parallel_size", "context-parallel-size"},
+    {"trainer.strategy.expert_model_parallel_size", "expert-model-parallel-size"},
+    {"trainer.strategy.sequence_parallel", "sequence-parallel"},
+    {"data.micro_batch_size", "micro-batch-size"},
+    {"data.global_batch_size", "global-batch-size"},
+    {"data.seq_length", "seq-length"},
     {"dataset.sequence_length", "seq-length"},
     {"dataset.seq_length", "seq-length"},
     {"model.seq_length", "seq-length"},
@@ -124,7 +137,8 @@ constexpr std::string_view kSilent[] = {
     "tokenizer.", "scheduler.",   "rng.",        "rerun_state",  "dist.",       "profiling.",
     "nsys",       "model.nsys",   "model.data",  "model.token",  "model.sched", "model.optim.",
     "inprocess",  "straggler",    "validation.", "train.",       "dataset.",    "trainer.",
-    "optimizer.", "ddp.",         "ft.",         "model.fsdp_"};
+    "optimizer.", "ddp.",         "ft.",         "model.fsdp_",  "data.",       "log.",
+    "optim.",     "resume."};
 
 // Of the model section, settings of initialisation and of what is fused in any case.
 constexpr std::string_view kSilentOfModel[] = {"mcore_gpt",
@@ -350,8 +364,33 @@ Document Sections(Document document) {
   return document;
 }
 
+namespace {
+
+// The option that names a recipe: of Megatron-Bridge's and NeMo's scripts and of our own.
+constexpr std::string_view kNamesRecipe[] = {
+    "recipe", "factory", "recipe_name", "recipe-name", "model_recipe_name", "model-recipe-name"};
+
+}  // namespace
+
 std::optional<Document> NemoDocument(const Document& original) {
   Document document = Sections(original);
+  for (const std::string_view option : kNamesRecipe) {
+    const Setting* named = document.Find(option);
+    if (named == nullptr || named->value.kind != Value::Kind::kText) continue;
+    const Recipe* recipe = RecipeOf(named->value.text);
+    const Location location = named->location;
+    if (recipe != nullptr) {
+      std::erase_if(document.settings,
+                    [option](const Setting& setting) { return setting.name == option; });
+      return Renamer(WithRecipe(*recipe, location, std::move(document))).Run();
+    }
+    // Reported by the rules, which name those that are known.
+    if (option == "recipe") {
+      Document unknown{.file = document.file};
+      unknown.settings.push_back({"recipe", Value::Text(named->value.text), location});
+      return unknown;
+    }
+  }
   const bool of_model = document.Has("model.tensor_model_parallel_size") ||
                         document.Has("model.cross_entropy_fusion_impl") ||
                         document.Has("model.seq_length");

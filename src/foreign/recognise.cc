@@ -8,6 +8,7 @@
 
 #include "src/base/text_file.h"
 #include "src/foreign/frameworks.h"
+#include "src/foreign/recipes.h"
 #include "src/foreign/yaml_settings.h"
 
 namespace stepcast::foreign {
@@ -32,7 +33,13 @@ Syntax SyntaxOf(const std::string& file, std::string_view text) {
   return Syntax::kYaml;
 }
 
+bool IsRecipe(const std::string& name) {
+  std::error_code error;
+  return RecipeOf(name) != nullptr && !std::filesystem::exists(name, error);
+}
+
 bool IsOfAnotherProgram(const std::string& file) {
+  if (IsRecipe(file)) return true;
   // A pipe gives what it has once, and to the reader of scenarios.
   std::error_code error;
   if (!std::filesystem::is_regular_file(file, error)) return false;

@@ -19,9 +19,12 @@ enum class Syntax : std::uint8_t { kToml, kYaml, kShell, kPython };
 // By its ending, else by how it begins.
 Syntax SyntaxOf(const std::string& file, std::string_view text);
 
-// Whether the file is one that Import takes: another program's configuration. False for scenarios,
-// for files that cannot be read or are too large, for pipes, which can be read only once, and for
-// files of which nothing is known.
+// Whether this is the name of a recipe (recipes.h), and not of a file.
+bool IsRecipe(const std::string& name);
+
+// Whether the file is one that Import takes: another program's configuration, or a recipe. False
+// for scenarios, for files that cannot be read or are too large, for pipes, which can be read only
+// once, and for files of which nothing is known.
 bool IsOfAnotherProgram(const std::string& file);
 
 }  // namespace stepcast::foreign

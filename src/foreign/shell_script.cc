@@ -58,6 +58,7 @@ class Scope {
   void Set(const std::string& name, Variable variable) {
     if (given_.count(name) == 0) variables_[name] = std::move(variable);
   }
+  bool IsGiven(const std::string& name) const { return given_.count(name) > 0; }
   void Append(const std::string& name, const Variable& more) {
     if (given_.count(name) > 0) return;
     Variable& variable = variables_[name];
@@ -397,6 +398,8 @@ class Follower {
     Kind kind;
     Mode mode = Mode::kRuns;
     Names depends_on{};
+    std::string what{};   // that is not followed: "a loop"
+    ShellText subject{};  // kCase: what patterns are compared with
     // kIf: a condition is being read; a branch before was taken, or may have been.
     bool in_condition = false;
     bool taken = false, maybe_taken = false;
@@ -446,8 +449,82 @@ class Follower {
     return names;
   }
 
+  // The name of the loop's variable is the first of the words.
+  void TakeFor(const std::vector<ShellWord>& words) {
+    Block loop{.kind = Kind::kLoop, .mode = Mode::kUncertain, .what = "a loop"};
+    if (words.size() > 2 && words[1].raw == "in") {
+      const std::string& name = words[0].raw;
+      std::vector<ShellText> values;
+      for (std::size_t i = 2; i < words.size(); ++i) {
+        auto fields = Expander(scope_, words[i], true).Fields();
+        std::move(fields.begin(), fields.end(), std::back_inserter(values));
+      }
+      const bool known = std::all_of(values.begin(), values.end(), [](const ShellText& value) {
+        return value.Unknown().empty();
+      });
+      // With one value, or with the one that the user states, the loop is what stands in it.
+      if (scope_.IsGiven(name) || (known && values.size() == 1)) loop.mode = Mode::kRuns;
+      if (known && values.size() == 1) {
+        scope_.Set(name, {values});
+      } else {
+        scope_.Set(name, {{UnknownText(name, words[0].line)}});
+        outcome_.unfollowed[name] = loop.what;
+        for (const ShellText& value : values) {
+          if (known) outcome_.compared[name].insert(value.Text());
+        }
+      }
+      loop.depends_on = {name};
+    }
+    blocks_.push_back(std::move(loop));
+  }
+
+  // `PATTERN)` of a case, perhaps behind others with a bar between; the rest of the words is its
+  // branch.
+  void TakePattern(std::vector<ShellWord>& words) {
+    Block& block = blocks_.back();
+    alternatives_.push_back(One(words[0]).Text());
+    const Names unknown = block.subject.Unknown();
+    const std::string subject = block.subject.Text();
+    const bool matches = std::any_of(
+        alternatives_.begin(), alternatives_.end(),
+        [&](const std::string& pattern) { return pattern == "*" || pattern == subject; });
+    const bool open =
+        std::any_of(alternatives_.begin(), alternatives_.end(), [](const std::string& pattern) {
+          return pattern != "*" && pattern.find_first_of("*?[") != std::string::npos;
+        });
+    for (const std::string& name : unknown) {
+      for (const std::string& pattern : alternatives_) {
+        if (pattern.find_first_of("*?[") == std::string::npos) {
+          outcome_.compared[name].insert(pattern);
+        }
+      }
+    }
+    if (block.taken) {
+      block.mode = Mode::kSkipped;
+    } else if (!unknown.empty() || (open && !matches)) {
+      block.mode = Mode::kUncertain;
+      Add(block.depends_on, unknown);
+    } else {
+      block.mode = matches ? Mode::kRuns : Mode::kSkipped;
+      block.taken = matches;
+    }
+    alternatives_.clear();
+    words.erase(words.begin(), words.begin() + 2);
+  }
+
   void Take(ShellCommand command) {
     auto& words = command.words;
+    if (!blocks_.empty() && blocks_.back().kind == Kind::kCase) {
+      if (!words.empty() && words[0].raw == "(") words.erase(words.begin());
+      if (words.size() == 1 && command.joint == ShellJoint::kPipe) {
+        alternatives_.push_back(One(words[0]).Text());
+        return;
+      }
+      if (words.size() >= 2 && words[1].raw == ")" && !words[0].raw.ends_with('(')) {
+        TakePattern(words);
+        if (words.empty()) return;
+      }
+    }
     std::size_t taken = 0;
     for (; taken < words.size(); ++taken) {
       const std::string& first = words[taken].raw;
@@ -463,11 +540,16 @@ class Follower {
       } else if (first == "else" && InIf()) {
         blocks_.back().condition = {true};
         EnterBranch(blocks_.back());
-      } else if (first == "while" || first == "until" || first == "for") {
-        blocks_.push_back({.kind = Kind::kLoop, .mode = Mode::kUncertain});
+      } else if (first == "for") {
+        TakeFor({words.begin() + static_cast<std::ptrdiff_t>(taken) + 1, words.end()});
+        return;
+      } else if (first == "while" || first == "until") {
+        blocks_.push_back({.kind = Kind::kLoop, .mode = Mode::kUncertain, .what = "a loop"});
         return;
       } else if (first == "case") {
-        blocks_.push_back({.kind = Kind::kCase, .mode = Mode::kUncertain});
+        Block block{.kind = Kind::kCase, .mode = Mode::kSkipped, .what = "a case"};
+        if (taken + 1 < words.size()) block.subject = One(words[taken + 1]);
+        blocks_.push_back(std::move(block));
         return;
       } else if (first == "{") {
         blocks_.push_back({.kind = Kind::kBraces, .mode = Mode::kRuns});
@@ -481,7 +563,7 @@ class Follower {
     if (words.empty()) return;
     if (words.size() >= 2 && words[0].raw.ends_with('(') && words[1].raw == ")") {
       // A function: what it does happens where it is called, if anywhere.
-      blocks_.push_back({.kind = Kind::kBraces, .mode = Mode::kUncertain});
+      blocks_.push_back({.kind = Kind::kBraces, .mode = Mode::kUncertain, .what = "a function"});
       const bool opens = words.size() > 2 && words[2].raw == "{";
       words.erase(words.begin(), words.begin() + (opens ? 3 : 2));
       if (words.empty()) return;
@@ -675,6 +757,11 @@ class Follower {
     }
     if (ModeOf() == Mode::kUncertain) {
       const Names names = DependsOn();
+      for (const Block& block : blocks_) {
+        if (block.mode == Mode::kUncertain && !block.what.empty() && names.empty()) {
+          outcome_.unfollowed[name] = block.what;
+        }
+      }
       variable = {{UnknownText(names.empty() ? name : names.front(), word.line)}};
     }
     if (exports && !variable.elements.empty()) outcome_.exported[name] = variable.elements.front();
@@ -702,6 +789,7 @@ class Follower {
   }
 
   Scope scope_;
+  std::vector<std::string> alternatives_;  // of a case: patterns before the one that is read
   std::vector<Block> blocks_;
   std::optional<Verdict> chained_;  // whether the next command runs
   ShellOutcome outcome_;

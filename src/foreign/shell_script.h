@@ -9,9 +9,9 @@
 #include "src/foreign/shell_lexer.h"
 
 // What a shell script puts together, without executing anything: assignments, arrays, ${A:-b},
-// $((A * b)) and tests of variables that are known are followed; commands are listed with their
-// words. A value that depends on anything else is unknown, and names the variable that would say
-// it.
+// $((A * b)), and tests and cases of variables that are known are followed; commands are listed
+// with their words. A value that depends on anything else is unknown, and names the variable that
+// would say it.
 namespace stepcast::foreign {
 
 // A part of a text, with the place where it is written.
@@ -40,8 +40,10 @@ struct ShellInvocation {
 struct ShellOutcome {
   std::vector<ShellInvocation> invocations{};
   std::map<std::string, ShellText> exported{};  // variables of the environment
-  // What tests compare variables with, for hints.
+  // What tests compare variables with, and loops set them to, for hints.
   std::map<std::string, std::set<std::string>> compared{};
+  // By variable: what sets it that is not followed: "a loop", "a function", "a case".
+  std::map<std::string, std::string> unfollowed{};
 };
 
 // `given`: variables as the user states them, which the script's own assignments do not change;

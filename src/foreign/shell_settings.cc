@@ -21,6 +21,18 @@ bool IsOption(std::string_view word) {
          std::isalpha(static_cast<unsigned char>(word[1])) != 0;
 }
 
+// `model.tensor_model_parallel_size=4`, as Hydra and NeMo's command line take settings; its name
+// may have plus signs before it. Assignments to variables of the shell have no dot.
+bool IsOverride(std::string_view word) {
+  const std::string_view name = word.substr(0, std::min(word.find('='), word.size()));
+  if (name.size() == word.size() || name.find('.') == std::string_view::npos) return false;
+  return std::all_of(name.begin(), name.end(),
+                     [](unsigned char c) {
+                       return std::isalnum(c) != 0 || c == '_' || c == '.' || c == '+' || c == '-';
+                     }) &&
+         name.front() != '-' && name.front() != '.';
+}
+
 // A command that stands in one word, as of `bash -c "..."` and `eval "..."`.
 bool IsCommandLine(const ShellText& word) {
   const std::string text = word.Text();
@@ -82,6 +94,10 @@ class CommandReader {
         at = ReadOption(words, at, prefix);
         continue;
       }
+      if (prefix.empty() && IsOverride(word)) {
+        ReadOverride(words[at++]);
+        continue;
+      }
       if (IsOpen(words[at]) && prefix.empty()) {
         result_.open.emplace_back(words[at].Unknown().front(), PlaceOf(words[at], file_));
       }
@@ -101,7 +117,21 @@ class CommandReader {
         return i + 1;
       }
     }
-    return words.size();
+    // A path of which nothing is known, behind the launcher's options.
+    const auto launcher = std::find_if(words.begin(), words.end(), [](const ShellText& word) {
+      return word.Text() == "torchrun" || word.Text().ends_with("/torchrun");
+    });
+    const auto program = std::find_if(launcher, words.end(), IsOpen);
+    return static_cast<std::size_t>(program - words.begin());
+  }
+
+  void ReadOverride(const ShellText& word) {
+    const std::string text = word.Text();
+    const std::size_t sign = text.find('=');
+    Setting setting{text.substr(0, sign), Value::Text(text.substr(sign + 1)), PlaceOf(word, file_)};
+    setting.name.erase(0, setting.name.find_first_not_of('+'));
+    setting.value.unknown = word.Unknown();
+    result_.command.settings.push_back(std::move(setting));
   }
 
   std::size_t ReadOption(const std::vector<ShellText>& words, std::size_t at,
@@ -125,6 +155,7 @@ class CommandReader {
     ++at;
     while (sign == std::string::npos && at < words.size() && !IsOption(words[at].Text()) &&
            !IsSign(words[at].Text()) && !EndsOptions(words[at].Text(), prefix) &&
+           !(prefix.empty() && IsOverride(words[at].Text())) &&
            (values.empty() || !IsOpen(words[at]))) {
       values.push_back(words[at++]);
     }
@@ -172,7 +203,8 @@ class CommandReader {
 
 std::size_t OptionsIn(const std::vector<ShellText>& words) {
   return static_cast<std::size_t>(std::count_if(
-      words.begin(), words.end(), [](const ShellText& word) { return IsOption(word.Text()); }));
+      words.begin(), words.end(),
+      [](const ShellText& word) { return IsOption(word.Text()) || IsOverride(word.Text()); }));
 }
 
 }  // namespace
@@ -232,6 +264,7 @@ ShellDocuments ParseShellSettings(std::string_view text, const std::string& file
   for (const auto& [name, words] : outcome.compared) {
     result.compared[name].assign(words.begin(), words.end());
   }
+  result.unfollowed = outcome.unfollowed;
   for (Setting& setting : result.command.settings) {
     for (const std::string& name : setting.value.unknown) {
       const auto compared = outcome.compared.find(name);

@@ -20,6 +20,7 @@ struct ShellDocuments {
   std::vector<std::pair<std::string, Location>> open{};
   // What the script compares variables with.
   std::map<std::string, std::vector<std::string>> compared{};
+  std::map<std::string, std::string> unfollowed{};  // ShellOutcome
 };
 
 // The settings in a shell script (shell_script.h), or in a list of arguments as a command line has

@@ -117,8 +117,7 @@ constexpr Option kOptions[] = {
     NotModelled("quantize.grouped_mm.mx.fqns", "", "experts multiply in 16 bits"),
     NotModelled("fault_tolerance.enable", "false", "no step is repeated or skipped"),
     NoEffect("fault_tolerance.*"),
-    NotModelled("liger_kernel.enable_fused_linear_cross_entropy", "false",
-                "the logits are in memory as a whole: the forecast of memory is too high"),
+    Rule("liger_kernel.enable_fused_linear_cross_entropy"),
     NoEffect("experimental.*"),
 };
 
@@ -143,8 +142,8 @@ constexpr Option kPythonOptions[] = {
     NoEffect("checkpoint.*"),
     NoEffect("validator.*"),
     NoEffect("comm.*"),
-    NotModelled("loss", "CrossEntropyLoss.Config CrossEntropyLoss",
-                "the logits are in memory as a whole: the forecast of memory is too high by them"),
+    Rule("loss"),
+    Rule("loss.num_chunks", "8"),
     NoEffect("loss.*"),
     Rule("optimizer", "default_adamw"),
     NoEffect("optimizer.*"),
@@ -327,6 +326,24 @@ void ReadClipping(Reading& reading) {
               "training.max_norm");
 }
 
+// The head and the loss in so many parts of a micro-batch's tokens; nothing: as Liger divides them.
+void ReadChunkedLoss(Reading& reading, std::string_view option, std::optional<std::int64_t> parts) {
+  Draft& draft = reading.draft();
+  if (draft.Degree("parallelism.tensor") > 1) {
+    reading.Omit(option, "the logits of a micro-batch are in memory as a whole: too much memory");
+    return;
+  }
+  reading.Set("training.loss", "chunked", option);
+  const auto batch = draft.Integer("training.micro_batch_size");
+  const auto sequence = draft.Integer("training.sequence_length");
+  if (!parts || *parts < 1 || !batch || !sequence) return;
+  const std::int64_t context = draft.Degree("parallelism.context");
+  const std::int64_t tokens = std::clamp<std::int64_t>(*batch, 1, 1 << 20) *
+                              std::clamp<std::int64_t>(*sequence, 1, 1 << 24) / context;
+  reading.Set("training.loss_chunk", fmt::format("{}", (tokens + *parts - 1) / *parts), option,
+              fmt::format("{} parts of {} tokens", *parts, tokens));
+}
+
 void ReadCompile(Reading& reading, bool compiles, std::string_view because_of) {
   const Setting* components = reading.Stated("compile.components");
   const auto has = [components](std::string_view part) {
@@ -336,7 +353,8 @@ void ReadCompile(Reading& reading, bool compiles, std::string_view because_of) {
   };
   reading.Set("training.compile", compiles && has("model") ? "true" : "false", because_of);
   // torch.compile makes one kernel of the loss.
-  if (compiles) reading.Set("training.loss", has("loss") ? "fused" : "eager", because_of);
+  if (compiles && !reading.draft().Has("training.loss"))
+    reading.Set("training.loss", has("loss") ? "fused" : "eager", because_of);
 }
 
 void ReadPrecision(Reading& reading, bool float8, std::string_view because_of) {
@@ -436,6 +454,8 @@ void TomlRules(Reading& reading) {
   ReadBatch(reading);
   ReadClipping(reading);
   ReadStates(reading);
+  const std::string_view fused_head = "liger_kernel.enable_fused_linear_cross_entropy";
+  if (reading.IsOn(fused_head)) ReadChunkedLoss(reading, fused_head, std::nullopt);
   const bool by_training = reading.Stated("training.compile") != nullptr;
   ReadCompile(reading, reading.IsOn(by_training ? "training.compile" : "compile.enable"),
               by_training ? "training.compile" : "compile.enable");
@@ -523,6 +543,9 @@ void PythonRules(Reading& reading) {
   ReadTokens(reading);
   ReadClipping(reading);
   ReadStates(reading);
+  if (reading.Text("loss").starts_with("Chunked")) {
+    ReadChunkedLoss(reading, "loss", reading.Integer("loss.num_chunks"));
+  }
   // Present releases compile where there is a CompileConfig; those before had a switch in it.
   const bool has_switch = reading.Stated("compile.enable") != nullptr;
   const std::string compile = reading.Text("compile");

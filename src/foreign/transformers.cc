@@ -13,9 +13,6 @@
 namespace stepcast::foreign {
 namespace {
 
-constexpr std::string_view kChunkedLoss =
-    "the logits are in memory as a whole: the forecast of memory is too high";
-
 // Of huggingface/transformers v5.0 src/transformers/training_args.py, huggingface/trl v0.26
 // trl/trainer/sft_config.py and hiyouga/LLaMA-Factory v0.9.4 src/llamafactory/hparams.
 constexpr Option kOptions[] = {
@@ -45,6 +42,7 @@ constexpr Option kOptions[] = {
     Rule("flash_attn"),
     Rule("use_liger_kernel", "false"),
     Rule("enable_liger_kernel", "false"),
+    Rule("liger_kernel_config.fused_linear_cross_entropy"),
     NoEffect("liger_kernel_config*"),
     Sets("max_length", "training.sequence_length"),
     Sets("max_seq_length", "training.sequence_length"),
@@ -57,7 +55,7 @@ constexpr Option kOptions[] = {
     NotModelled("neat_packing", "false", "attention sees the whole sequence"),
     NotModelled("group_by_length", "false", "every sequence has the full length"),
     NotModelled("assistant_only_loss", "false", "the loss is of all tokens"),
-    NotModelled("loss_type", "nll", kChunkedLoss),
+    Rule("loss_type", "nll"),
     NotModelled("neftune_noise_alpha", "", "no noise is added to embeddings"),
     Rule("use_peft"),
     Rule("finetuning_type"),
@@ -130,6 +128,9 @@ constexpr Option kOptions[] = {
     NoEffect("log_*"),
     NoEffect("logging_*"),
     NoEffect("plot_loss"),
+    NoEffect("model_revision"),
+    NoEffect("chat_template*"),
+    NoEffect("dataset_mixture*"),
     NoEffect("save_*"),
     NoEffect("seed"),
     NoEffect("data_seed"),
@@ -281,6 +282,24 @@ void ReadAdapters(Reading& reading) {
   }
 }
 
+// Liger's kernels put the head and the loss together unless its configuration says otherwise, and
+// then fuse the loss. TRL's chunked_nll: trl/trainer/sft_trainer.py.
+void ReadLoss(Reading& reading, bool liger, std::string_view by) {
+  const std::string type = reading.Text("loss_type");
+  const bool chunked_by_trl = type == "chunked_nll";
+  if (!chunked_by_trl && type != "nll") {
+    reading.Omit("loss_type", "the loss is the cross entropy of all tokens");
+  }
+  const Setting* joined = reading.Stated("liger_kernel_config.fused_linear_cross_entropy");
+  const bool apart = joined != nullptr && !joined->value.Boolean().value_or(true);
+  if (liger && apart && !chunked_by_trl) {
+    reading.Set("training.loss", "fused", by, "Liger's kernel");
+    return;
+  }
+  if (!liger && !chunked_by_trl) return;
+  ReadHubChunkedLoss(reading, chunked_by_trl ? "loss_type" : by, "chunked");
+}
+
 void Rules(Reading& reading) {
   ReadHubModel(reading,
                reading.Stated("model_name_or_path") != nullptr ? "model_name_or_path" : "model");
@@ -303,7 +322,7 @@ void Rules(Reading& reading) {
   ReadHubKernels(reading,
                  reading.Stated("flash_attn") != nullptr ? "flash_attn" : "attn_implementation",
                  liger, by);
-  if (liger) reading.Omit(by, std::string(kChunkedLoss));
+  ReadLoss(reading, liger, by);
   ReadAdapters(reading);
   ReadLauncher(reading);
 }

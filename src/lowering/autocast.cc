@@ -20,7 +20,31 @@ void Autocast::AddLayers() {
            .range = operations_.AddRange(builder.Named(tensor.name, "/autocast"), tensor.elements,
                                          computed, program::Category::kActivation)});
     }
+    AddFrozen(layer, computed);
   }
+}
+
+void Autocast::AddFrozen(const model::Layer& layer, DataType computed) {
+  const model::Model& model = step_.model();
+  std::int64_t elements = 0;
+  for (const int index : layer.frozen) {
+    const model::Tensor& tensor = model.frozen[static_cast<std::size_t>(index)];
+    const bool wider = SizeOf(model::FrozenType(model, index)) > SizeOf(computed);
+    if (!wider || tensor.shape.size() < 2 || layer.kind == model::LayerKind::kEmbedding) continue;
+    elements += tensor.elements;
+  }
+  if (elements == 0) return;
+  ProgramBuilder& builder = step_.builder();
+  layers_.back().push_back(
+      {.tensor = kFrozen,
+       .range = operations_.AddRange(builder.Named(builder.AddText(layer.name), "/frozen autocast"),
+                                     elements, computed, program::Category::kActivation)});
+}
+
+void Autocast::CopyFrozen(const Range& target) {
+  operations_.Writes(target);
+  operations_.Traffic(BytesOf(target.elements, DataType::kFp32), target.size());
+  operations_.Run(step_.compute(), "autocast");
 }
 
 void Autocast::CastGradient(int tensor, const Range& gradient) {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/lowering/autocast.h"
 #include "src/lowering/flat_layout.h"
 #include "src/lowering/framework_memory.h"
 #include "src/lowering/gradient_clipping.h"
@@ -29,6 +30,14 @@ using program::kNone;
 // Flat parameters are aligned to so many bytes (torch/distributed/fsdp/_flat_param.py).
 constexpr std::int64_t kAlignment = 16;
 
+// The parameters of a unit that are not trained, a flat parameter of their own: gathered and freed
+// with the others, without gradients.
+struct FrozenFlat {
+  Range shard;
+  Range low_precision;  // the shard in the type that is gathered, until that has been done
+  Range full;
+};
+
 // One FullyShardedDataParallel'ed module.
 struct FlatUnit {
   std::vector<int> tensors;
@@ -46,6 +55,10 @@ struct FlatUnit {
   Range reduced;                  // shard, in reduce_dtype
   Range contribution;             // shard in the parameters' type, about to be accumulated
   bool has_gradient = false;      // the full one
+  FrozenFlat frozen;
+
+  bool trains() const { return flat.elements > 0; }
+  bool empty() const { return !trains() && !frozen.full; }
 };
 
 // A communicator and, before torch 2.8, the stream of its process group.
@@ -63,9 +76,11 @@ class Fsdp1 final : public ShardingStrategy {
         plan_(step.plan()),
         groups_(ProcessGroupsOf(plan_, step.rank())),
         wrapping_(WrappedUnitsOf(step.model(), plan_.data_parallel)),
-        compute_type_(plan::ComputeType(plan_.training.precision)),
+        gathered_type_(plan_.training.autocast ? plan_.training.parameter_dtype
+                                               : plan::ComputeType(plan_.training.precision)),
         operations_(builder_),
-        gradients_(step, operations_, compute_type_),
+        autocast_(step, operations_),
+        gradients_(step, operations_, gathered_type_),
         clipping_(step),
         offload_(step) {}
 
@@ -81,6 +96,7 @@ class Fsdp1 final : public ShardingStrategy {
     }
     AllocateFrameworkWorkspaces(step_);
     offload_.WritePrologue();
+    autocast_.AddLayers();
     clipping_.WritePrologue(shard_channel_.communicator);
     compute_issued_ = builder_.AddEvent("compute issued");
     shard_cast_ = builder_.AddEvent("shard cast");
@@ -92,7 +108,7 @@ class Fsdp1 final : public ShardingStrategy {
     std::vector<bool> has_parameters;
     for (const Unit& unit : wrapping_.units) {
       AddUnit(unit);
-      has_parameters.push_back(units_.back().flat.elements > 0);
+      has_parameters.push_back(!units_.back().empty());
     }
     order_ = UnitOrder(wrapping_, has_parameters);
     if (plan_.data_parallel.limit_all_gathers) limiter_.emplace(builder_, step_.compute());
@@ -111,7 +127,9 @@ class Fsdp1 final : public ShardingStrategy {
   void BeforeForward(int layer) override {
     const int unit = wrapping_.of_layer[layer];
     if (unit != order_.root && layer == First(unit)) PreForward(unit);
+    autocast_.BeforeForward(layer, [&](int tensor) { return ParameterOf(units_[unit], tensor); });
   }
+  bool keeps_frozen() const override { return true; }
 
   void AfterForward(int layer) override {
     const int unit = wrapping_.of_layer[layer];
@@ -129,6 +147,7 @@ class Fsdp1 final : public ShardingStrategy {
   }
 
   void AfterBackward(int layer) override {
+    autocast_.AfterBackward(layer);
     const int unit = wrapping_.of_layer[layer];
     if (unit != order_.root && layer == First(unit)) PostBackward(unit);
   }
@@ -147,19 +166,19 @@ class Fsdp1 final : public ShardingStrategy {
   }
 
   void AppendParameterReads(int layer, std::vector<BufferUse>& uses) override {
-    uses.push_back(Reads(units_[wrapping_.of_layer[layer]].full));
+    const FlatUnit& u = units_[wrapping_.of_layer[layer]];
+    if (u.trains()) uses.push_back(Reads(u.full));
+    if (u.frozen.full) uses.push_back(Reads(u.frozen.full));
   }
 
   void WriteGradient(int layer, int tensor) override {
     const FlatUnit& u = units_[wrapping_.of_layer[layer]];
-    program::Elements read = u.full.place;
-    for (const Piece& part : u.flat.tensors) {
-      if (part.tensor == tensor) read = u.full.At(part.offset);
-    }
-    gradients_.Write(tensor, read);
+    gradients_.Write(tensor, autocast_.ReadPlace(layer, tensor, ParameterOf(u, tensor).place));
   }
 
-  void GradientReady(int) override {}
+  void GradientReady(int tensor) override {
+    autocast_.CastGradient(tensor, gradients_.range(tensor));
+  }
 
   void WriteUpdate() override {
     if (offload_.parameters()) {
@@ -177,6 +196,14 @@ class Fsdp1 final : public ShardingStrategy {
   }
 
  private:
+  // Where kernels read it; of a tied tensor that another unit owns, the unit's beginning.
+  static Range ParameterOf(const FlatUnit& u, int tensor) {
+    for (const Piece& part : u.flat.tensors) {
+      if (part.tensor == tensor) return u.full.Part(part.offset, part.elements);
+    }
+    return u.full;
+  }
+
   // Tensors that the optimizer has of a unit: its flat parameter, or the original ones as far as
   // they reach into a rank's part. Ranks have different ones of these.
   std::vector<UpdatedTensor> UpdatedOf(const FlatLayout& flat, bool root,
@@ -202,7 +229,9 @@ class Fsdp1 final : public ShardingStrategy {
     const std::int64_t fullest = plan_.data_parallel.use_orig_params ? FullestRank(flat) : 0;
     std::int64_t tensors = 0;
     for (FlatUnit& u : units_) {
-      u.state.updated = UpdatedOf(u.flat, &u - units_.data() == order_.root, fullest);
+      u.state.updated = u.trains()
+                            ? UpdatedOf(u.flat, &u - units_.data() == order_.root, fullest)
+                            : std::vector<UpdatedTensor>();
       tensors += static_cast<std::int64_t>(u.state.updated.size());
     }
     return tensors;
@@ -246,7 +275,7 @@ class Fsdp1 final : public ShardingStrategy {
     const bool aligned =
         plan_.data_parallel.use_orig_params && plan_.software.torch >= Version{2, 1};
     u.flat = Flatten(step_.model(), unit.tensors, ranks(),
-                     aligned ? kAlignment / SizeOf(compute_type_) : 0);
+                     aligned ? kAlignment / SizeOf(gathered_type_) : 0);
     const FlatLayout& flat = u.flat;
     const FlatLayout* const own = &flat;
     const std::int64_t fullest =
@@ -265,17 +294,17 @@ class Fsdp1 final : public ShardingStrategy {
                                   flat.exact / ranks());
     };
     u.full = operations_.AddRange(builder_.Named(name, "/flat parameter"), flat.padded(),
-                                  compute_type_, Category::kCommunication, flat.exact);
+                                  gathered_type_, Category::kCommunication, flat.exact);
     const DataType kept = plan_.training.parameter_dtype;
-    if (shard_channel_.communicator != kNone && kept != compute_type_) {
-      u.low_precision = shard("/low-precision shard", compute_type_, Category::kCommunication);
+    if (shard_channel_.communicator != kNone && kept != gathered_type_) {
+      u.low_precision = shard("/low-precision shard", gathered_type_, Category::kCommunication);
     }
-    u.gradient = whole("/flat gradient", flat.elements, compute_type_);
+    u.gradient = whole("/flat gradient", flat.elements, gathered_type_);
     const bool several = plan_.training.gradient_accumulation > 1;
     if (plan_.data_parallel.accumulate_unsharded && several) {
-      u.next_gradient = whole("/flat gradient (next)", flat.elements, compute_type_);
+      u.next_gradient = whole("/flat gradient (next)", flat.elements, gathered_type_);
     }
-    if (reduce_type() != compute_type_) {
+    if (reduce_type() != gathered_type_) {
       u.cast = whole("/cast gradient", flat.elements, reduce_type());
     }
     if (flat.padded() > flat.elements) {
@@ -285,6 +314,28 @@ class Fsdp1 final : public ShardingStrategy {
       u.reduced = shard("/reduced gradient", reduce_type(), Category::kGradient);
     }
     if (several) u.contribution = shard("/gradient shard (next)", kept, Category::kGradient);
+    if (!unit.frozen.empty()) AddFrozen(unit, name, u.frozen);
+  }
+
+  void AddFrozen(const Unit& unit, Index name, FrozenFlat& frozen) {
+    const model::Model& model = step_.model();
+    std::int64_t elements = 0;
+    for (const int t : unit.frozen) elements += model.frozen[static_cast<std::size_t>(t)].elements;
+    const std::int64_t shard = (elements + ranks() - 1) / ranks();
+    const DataType kept = model::FrozenType(model, unit.frozen.front());
+    const DataType gathered = plan_.training.autocast ? kept : gathered_type_;
+    const auto range = [&](const char* what, std::int64_t count, DataType type, Category category,
+                           std::int64_t exact) {
+      return operations_.AddRange(builder_.Named(name, what), count, type, category, exact);
+    };
+    frozen.shard = range("/frozen shard", shard, kept, Category::kParameter, elements / ranks());
+    operations_.Allocate(step_.compute(), frozen.shard);
+    if (kept != gathered) {
+      frozen.low_precision = range("/frozen low-precision shard", shard, gathered,
+                                   Category::kCommunication, elements / ranks());
+    }
+    frozen.full = range("/frozen flat parameter", shard * ranks(), gathered,
+                        Category::kCommunication, elements);
   }
 
   // The unit that comes next; none after the last.
@@ -301,7 +352,7 @@ class Fsdp1 final : public ShardingStrategy {
 
   void PreForward(int unit) {
     FlatUnit& u = units_[unit];
-    if (u.flat.elements == 0) return;
+    if (u.empty()) return;
     if (!u.prefetched) Unshard(u);
     builder_.Wait(step_.compute(), u.gathered);
     if (plan_.data_parallel.forward_prefetch) Prefetch(Next(unit, false));
@@ -309,7 +360,7 @@ class Fsdp1 final : public ShardingStrategy {
 
   void PreBackward(int unit) {
     FlatUnit& u = units_[unit];
-    if (u.flat.elements == 0) return;
+    if (u.empty()) return;
     if (!u.prefetched) Unshard(u);
     builder_.Wait(step_.compute(), u.gathered);
     if (plan_.data_parallel.backward_prefetch == BackwardPrefetch::kPre) {
@@ -318,8 +369,8 @@ class Fsdp1 final : public ShardingStrategy {
   }
 
   void Unshard(FlatUnit& u) {
-    const bool casts = !u.unsharded && u.low_precision;
-    const bool from_host = offload_.parameters() && !u.unsharded;
+    const bool casts = !u.unsharded && u.trains() && u.low_precision;
+    const bool from_host = offload_.parameters() && !u.unsharded && u.trains();
     if (from_host) {
       operations_.Allocate(pre_unshard_stream_, u.state.parameters);
       offload_.ToDevice(pre_unshard_stream_, u.state.parameters.size(),
@@ -330,35 +381,48 @@ class Fsdp1 final : public ShardingStrategy {
       operations_.Copy(pre_unshard_stream_, "cast_shard", u.low_precision, u.state.parameters);
       if (from_host) operations_.Release(u.state.parameters);
     }
-    if (casts || from_host) {
+    const bool casts_frozen = !u.unsharded && u.frozen.low_precision;
+    if (casts_frozen) {
+      operations_.Allocate(pre_unshard_stream_, u.frozen.low_precision);
+      operations_.Copy(pre_unshard_stream_, "cast_shard", u.frozen.low_precision, u.frozen.shard);
+    }
+    if (casts || casts_frozen || from_host) {
       builder_.WaitForStream(unshard_stream_, pre_unshard_stream_, shard_cast_);
     }
     if (limiter_) limiter_->Gather();
     if (u.unsharded) return;
-    operations_.Allocate(unshard_stream_, u.full);
-    if (shard_channel_.communicator == kNone) {
-      operations_.Copy(unshard_stream_, "copy_shard", u.full, u.state.parameters);
-    } else {
-      const Range& source = casts ? u.low_precision : u.state.parameters;
-      operations_.AllGather(BeginCollective(shard_channel_, unshard_stream_),
-                            shard_channel_.communicator, u.full, source);
-      EndCollective(shard_channel_, unshard_stream_, {source, u.full});
+    if (u.trains()) {
+      Gather(u.full, casts ? u.low_precision : u.state.parameters, casts || from_host);
     }
-    if (casts) {
-      builder_.RecordStream(unshard_stream_, u.low_precision.buffer());
-      operations_.Release(u.low_precision);
-    } else if (from_host) {
-      builder_.RecordStream(unshard_stream_, u.state.parameters.buffer());
-      operations_.Release(u.state.parameters);
+    if (u.frozen.full) {
+      Gather(u.frozen.full, casts_frozen ? u.frozen.low_precision : u.frozen.shard, casts_frozen);
     }
     builder_.Record(unshard_stream_, u.gathered);
     u.unsharded = true;
   }
 
+  // `passing`: the shard exists for this alone.
+  void Gather(const Range& full, const Range& shard, bool passing) {
+    operations_.Allocate(unshard_stream_, full);
+    if (shard_channel_.communicator == kNone) {
+      operations_.Copy(unshard_stream_, "copy_shard", full, shard);
+    } else {
+      operations_.AllGather(BeginCollective(shard_channel_, unshard_stream_),
+                            shard_channel_.communicator, full, shard);
+      EndCollective(shard_channel_, unshard_stream_, {shard, full});
+    }
+    if (!passing) return;
+    builder_.RecordStream(unshard_stream_, shard.buffer());
+    operations_.Release(shard);
+  }
+
   void Reshard(FlatUnit& u) {
     if (!u.unsharded) return;
-    builder_.RecordStream(step_.compute(), u.full.buffer());
-    operations_.Release(u.full);
+    for (const Range* full : {&u.full, &u.frozen.full}) {
+      if (!*full || full->elements == 0) continue;
+      builder_.RecordStream(step_.compute(), full->buffer());
+      operations_.Release(*full);
+    }
     u.unsharded = false;
     u.prefetched = false;
     if (limiter_) limiter_->Freed();
@@ -366,14 +430,14 @@ class Fsdp1 final : public ShardingStrategy {
 
   void PostBackward(int unit) {
     FlatUnit& u = units_[unit];
-    if (u.flat.elements == 0) return;
-    JoinGradients(u);
+    if (u.empty()) return;
+    if (u.trains()) JoinGradients(u);
     if (Synchronises() || ReshardsAfterForward()) Reshard(u);
     // The root comes last: the unit before it has had its backward.
     if (plan_.data_parallel.backward_prefetch == BackwardPrefetch::kPost && unit != order_.root) {
       Prefetch(Next(unit, true));
     }
-    if (Synchronises()) Reduce(u);
+    if (Synchronises() && u.trains()) Reduce(u);
   }
 
   // The backward of the flat parameter's split into views, and AccumulateGrad.
@@ -487,7 +551,7 @@ class Fsdp1 final : public ShardingStrategy {
   const plan::Plan& plan_;
   const ProcessGroups groups_;
   const Units wrapping_;
-  const DataType compute_type_;  // what is gathered and what kernels read
+  const DataType gathered_type_;  // what kernels read, unless autocast copies it first
 
   StreamId pre_unshard_stream_ = 0, unshard_stream_ = 0, post_backward_stream_ = 0;
   StreamId final_stream_ = 0;  // where gradient shards become final
@@ -496,6 +560,7 @@ class Fsdp1 final : public ShardingStrategy {
   Index reduce_scattered_ = kNone, reduced_ = kNone, updated_ = kNone;
   std::vector<FlatUnit> units_;  // as wrapping_.units
   Operations operations_;
+  Autocast autocast_;
   LocalGradients gradients_;
   GradientClipping clipping_;
   HostOffload offload_;

@@ -24,6 +24,11 @@ namespace stepcast::lowering {
 //    precision), the shard is cast (pre-unshard stream); the rate limiter (rate_limiter.h) makes
 //    the host wait; the flat parameter is allocated and gathered (unshard stream). The compute
 //    stream waits for it. Units are views of the flat parameter: nothing is copied.
+//  * Beside torch.autocast (data_parallel.mixed_precision) nothing is cast before it is gathered,
+//    gradients are joined and reduced in the parameters' type, and layers have copies (autocast.h).
+//  * Frozen parameters of a unit are a second flat parameter, gathered and freed with the first:
+//    PEFT's fsdp_auto_wrap_policy (peft/utils/other.py), with one unit for all adapters of a block
+//    in the place of one for each matrix.
 //  * Forward: a unit is unshared when the host gets there, which is ahead of the device;
 //    forward_prefetch asks for the next one as well. After it FULL_SHARD frees it, but for the
 //    root. The compute stream is recorded on the freed memory: it can be reused when the device has

@@ -240,10 +240,20 @@ class LayerOperators {
   // Some of the tokens, copied behind one another. Backward: zeros, and these tokens' gradients.
   Operand TakeTokens(Operand x, std::string_view module, std::int64_t tokens);
 
+  // The head's product, and the cross entropy of its logits.
+  struct LossHead {
+    std::string_view module;
+    std::int64_t words = 0;  // of the rank
+    ModulePositions parameters;
+    bool capped = false;  // logits lie between a number and its negative
+    std::string_view loss;
+  };
+  void LossOfProduct(Operand x, const LossHead& head);
+
   // Cross entropy over the whole vocabulary: cast to FP32, log-softmax, negative log-likelihood.
   // Neither the logits nor their FP32 copy stay, but the log-softmax: training loops let go of the
   // logits before backward (torchtitan/train.py, `del pred`; transformers/trainer.py, compute_loss
-  // returns the loss alone). One that holds them has so much more. Backward makes two FP32
+  // returns the loss alone). One that holds them is Loss::kHuggingFace. Backward makes two FP32
   // gradients of that size, then the logits' own. Fused, FP32 numbers stay in registers: forward
   // reads the logits for the maximum and for the sum, backward once more, and writes their
   // gradient. Over a vocabulary that is divided among ranks they agree on each token's maximum, sum
@@ -254,6 +264,10 @@ class LayerOperators {
  private:
   friend class LatentAttentionOperators;
   friend class MixtureOperators;
+
+  // LossOfProduct where no more than a part of the logits reaches memory.
+  void ChunkedLoss(const Operand& x, const LossHead& head);
+  void CutLoss(const Operand& x, const LossHead& head);
 
   // The operands of an attention core, and where their gradients go.
   struct Core {

@@ -44,6 +44,8 @@ struct WorkOptions {
   // reentrant autograd, since 2.1).
   bool recompute_stops_early = false;
   Loss loss = Loss::kEager;
+  // Loss::kChunked: tokens of a part; 0: as many as Liger takes for the sizes (LossChunk).
+  std::int64_t loss_chunk = 0;
   // Kernels that memory bounds are fused as torch.compile fuses them inside a block.
   bool compiled = false;
   // Compiled, the loss in one graph with the model: its gradient is written over the logits.

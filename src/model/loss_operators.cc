@@ -106,8 +106,10 @@ void LayerOperators::CrossEntropy(Operand logits, std::string_view module) {
     return;
   }
   Value upcast = logits.value;
+  if (options_.loss == Loss::kHuggingFace && !cast) tape_->Keep(upcast);
   if (cast) {
     upcast = tape_->Make(Joined(module, ".cast output"), wide);
+    if (options_.loss == Loss::kHuggingFace) tape_->Keep(upcast);
     tape_->Run(Eager(Access::kWidening, fp32(Joined(module, ".cast"), 0, Size(logits), wide)),
                {logits.value}, {upcast});
   }

@@ -88,6 +88,12 @@ const char* Name(Loss loss) {
       return "in_place";
     case Loss::kFused:
       return "fused";
+    case Loss::kHuggingFace:
+      return "huggingface";
+    case Loss::kChunked:
+      return "chunked";
+    case Loss::kCut:
+      return "cut";
   }
   return "";
 }

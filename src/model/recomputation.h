@@ -112,7 +112,17 @@ enum class Attention : std::uint8_t {
 //             passes over less memory
 //   kFused    one kernel that keeps FP32 in registers (FlashAttention's and Liger's loss,
 //             torch.compile)
-enum class Loss : std::uint8_t { kEager, kInPlace, kFused };
+//   kHuggingFace  kEager, and the FP32 logits stay until the end of backward: the model's forward
+//             returns them, and the training loop holds what it returned (transformers before 4.45
+//             casts in the forward of its models; prime-rl's loop)
+//   kChunked  the head's product and the loss for a part of the tokens at a time, each with its
+//             gradients at once: no more than two parts' logits exist (Liger's
+//             fused_linear_cross_entropy, arXiv 2410.10989; torchtitan's ChunkedCELoss)
+//   kCut      one kernel makes logits block by block on chip, and backward makes them again: none
+//             reach memory (Cut Cross-Entropy, arXiv 2411.09009)
+enum class Loss : std::uint8_t { kEager, kInPlace, kFused, kHuggingFace, kChunked, kCut };
+// Whether the loss takes the head's input and weight in the place of logits.
+constexpr bool MakesLogits(Loss loss) { return loss == Loss::kChunked || loss == Loss::kCut; }
 
 // Whose kernels compute a norm, rotary positions or a feed-forward's activation function:
 //   kFused              one kernel forward (PyTorch's own norm since 2.9, flash-attn's, Liger's,

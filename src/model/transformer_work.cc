@@ -734,10 +734,11 @@ class FurtherTokens {
       head_operators_.AddUpWeightGradients(names_.head, VocabularyOfRank(a_, options_) * a_.hidden,
                                            head);
     }
-    const Operand logits =
-        head_operators_.Linear(head_operators_.EnterColumns(x, names_.further_norm),
-                               "shared_head.head", VocabularyOfRank(a_, options_), head);
-    head_operators_.CrossEntropy(logits, "further_loss");
+    head_operators_.LossOfProduct(head_operators_.EnterColumns(x, names_.further_norm),
+                                  {.module = "shared_head.head",
+                                   .words = VocabularyOfRank(a_, options_),
+                                   .parameters = head,
+                                   .loss = "further_loss"});
   }
 
   // What of it is recomputed, if blocks are.
@@ -791,14 +792,12 @@ LayerWork HeadWork(const Architecture& a, const WorkOptions& block_options) {
     keeping = further->Keeping();
     head.gradient_later = true;
   }
-  Operand logits = operators.Linear(operators.EnterColumns(normalized, names.head), names.head,
-                                    VocabularyOfRank(a, options), head);
-  if (a.logit_cap > 0) {
-    logits = operators.Scale(logits, "logit_cap.divide");
-    logits = operators.Tanh(logits, "logit_cap");
-    logits = operators.Scale(logits, "logit_cap.multiply");
-  }
-  operators.CrossEntropy(logits, "loss");
+  operators.LossOfProduct(operators.EnterColumns(normalized, names.head),
+                          {.module = names.head,
+                           .words = VocabularyOfRank(a, options),
+                           .parameters = head,
+                           .capped = a.logit_cap > 0,
+                           .loss = "loss"});
   keeping.splits_backward = options.splits_backward;
   return tape.Finish(std::nullopt, keeping);
 }

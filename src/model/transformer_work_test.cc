@@ -12,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "src/model/example_architectures.h"
 #include "src/model/example_work.h"
+#include "src/model/loss_chunk.h"
 #include "src/model/transformer_tensors.h"
 
 namespace stepcast::model {
@@ -258,6 +259,82 @@ TEST(TransformerWorkTest, InPlaceLossKeepsOneWideCopy) {
     if (op.kernel.name.starts_with("loss")) moved += op.kernel.read + op.kernel.written;
   }
   EXPECT_NEAR(static_cast<double>(moved.count()), 38.0 * t * v, 0.001 * t * v);
+}
+
+// The training loop holds the FP32 logits: 4 bytes each from forward to the end of backward.
+TEST(TransformerWorkTest, HuggingFacesLossHoldsTheWideLogits) {
+  const Architecture a = Llama31With8B();
+  const std::int64_t t = 512, v = 128256;
+  WorkOptions options = Options(1, t);
+  const LayerWork eager = TransformerWork(a, options)[kHead];
+  options.loss = Loss::kHuggingFace;
+  const LayerWork held = TransformerWork(a, options)[kHead];
+  EXPECT_EQ(Sum(held.saved) - Sum(eager.saved), 4 * t * v);
+  EXPECT_EQ(held.backward_transient, eager.backward_transient);
+  EXPECT_EQ(held.backward.size(), eager.backward.size());
+}
+
+std::int64_t ProductFlops(const std::vector<Operation>& operations) {
+  std::int64_t flops = 0;
+  for (const Operation& op : operations) {
+    if (op.kernel.kind == KernelKind::kGemm) flops += op.kernel.flops;
+  }
+  return flops;
+}
+
+// Liger's documentation: 16,384 tokens, a hidden size of 4096 and 32,000 words make parts of 2048.
+TEST(TransformerWorkTest, ChunksAreAsLigerMakesThem) {
+  EXPECT_EQ(LossChunk(0, 16'384, 32'000, 4096), 2048);
+  EXPECT_EQ(LossChunk(256, 16'384, 32'000, 4096), 256);
+  EXPECT_EQ(LossChunk(256, 100, 32'000, 4096), 100);
+}
+
+// 512 tokens over ceil(128,256 / 4096) = 32 parts are 16 tokens each. Nothing of the logits is kept;
+// two parts' are alive, beside the gradient of the head's input. Each part's product adds to the
+// gradient of the weight, which it reads from the second on.
+TEST(TransformerWorkTest, ChunkedLossHasTwoPartsOfTheLogits) {
+  const Architecture a = Llama31With8B();
+  const std::int64_t t = 512, v = 128256, h = 4096, parts = 32, chunk = t / parts;
+  WorkOptions options = Options(1, t);
+  const LayerWork eager = TransformerWork(a, options)[kHead];
+  options.loss = Loss::kChunked;
+  const LayerWork chunked = TransformerWork(a, options)[kHead];
+  EXPECT_EQ(Sum(eager.saved) - Sum(chunked.saved), 4 * t * v);
+  EXPECT_EQ(chunked.backward_transient, Bytes(2 * 2 * chunk * v + 2 * t * h));
+  EXPECT_EQ(ProductFlops(chunked.forward), 0);
+  EXPECT_EQ(ProductFlops(chunked.backward), 3 * 2 * t * v * h);
+  EXPECT_EQ(ProductFlops(chunked.backward),
+            ProductFlops(eager.forward) + ProductFlops(eager.backward));
+  Bytes added;
+  int complete = 0;
+  for (const Operation& op : chunked.backward) {
+    if (!op.kernel.name.ends_with("head.wgrad")) continue;
+    added += op.kernel.read - Bytes(2 * (chunk * v + chunk * h));
+    complete += static_cast<int>(op.gradients.size());
+  }
+  EXPECT_EQ(added, Bytes((parts - 1) * 2 * v * h));
+  EXPECT_EQ(complete, 1);
+  // Parts that do not divide the tokens: the last one is smaller.
+  options.loss_chunk = 100;
+  const LayerWork uneven = TransformerWork(a, options)[kHead];
+  EXPECT_EQ(ProductFlops(uneven.backward), 3 * 2 * t * v * h);
+}
+
+// No logits at all: four products in the place of three, and a number for each token is kept.
+TEST(TransformerWorkTest, CutLossMakesLogitsTwice) {
+  const Architecture a = Llama31With8B();
+  const std::int64_t t = 512, v = 128256, h = 4096;
+  WorkOptions options = Options(1, t);
+  const LayerWork eager = TransformerWork(a, options)[kHead];
+  options.loss = Loss::kCut;
+  const LayerWork cut = TransformerWork(a, options)[kHead];
+  EXPECT_EQ(Sum(eager.saved) - Sum(cut.saved), 4 * t * v - 4 * t);
+  EXPECT_LE(cut.backward_transient, Bytes(2 * 2 * t * h));
+  EXPECT_EQ(ProductFlops(cut.forward), 2 * t * v * h);
+  EXPECT_EQ(ProductFlops(cut.backward), 3 * 2 * t * v * h);
+  std::int64_t counted = 0;
+  for (const Operation& op : cut.backward) counted += op.kernel.model_flops;
+  EXPECT_EQ(counted, 2 * 2 * t * v * h);
 }
 
 // Between the two parts of backward each linear layer keeps its input and the gradient of its

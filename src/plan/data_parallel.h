@@ -26,6 +26,15 @@ constexpr const char* Name(BackwardPrefetch prefetch) {
   return kBackwardPrefetchNames[static_cast<std::size_t>(prefetch)];
 }
 
+// Who casts parameters of 32 bits to the type that kernels compute in: FSDP1, whose shards are cast
+// before they are gathered (its MixedPrecision), or torch.autocast beside it: then parameters are
+// gathered and gradients reduced in 32 bits.
+enum class MixedPrecision : std::uint8_t { kFsdp, kAutocast };
+inline constexpr const char* kMixedPrecisionNames[] = {"fsdp", "autocast"};
+constexpr const char* Name(MixedPrecision mixed_precision) {
+  return kMixedPrecisionNames[static_cast<std::size_t>(mixed_precision)];
+}
+
 // What FSDP wraps: blocks, and the rest as the root; the embedding and the head as well, each by
 // itself, unless they share a tensor; or the model alone.
 enum class WrappedUnits : std::uint8_t { kBlock, kLayer, kModel };
@@ -77,6 +86,7 @@ struct DataParallel {
   bool forward_prefetch = false;                                // fsdp1
   bool limit_all_gathers = true;                                // fsdp1
   bool use_orig_params = false;                                 // fsdp1
+  MixedPrecision mixed_precision = MixedPrecision::kFsdp;       // fsdp1
   DeepSpeed deepspeed;                                          // deepspeed
   friend bool operator==(const DataParallel&, const DataParallel&) = default;
 };
@@ -108,6 +118,7 @@ struct DataParallelRequest {
   std::optional<bool> forward_prefetch;
   std::optional<bool> limit_all_gathers;
   std::optional<bool> use_orig_params;
+  std::optional<MixedPrecision> mixed_precision;
   std::optional<DeepSpeedRequest> deepspeed;
 };
 

@@ -230,6 +230,16 @@ std::vector<DataParallelSetting> Rows() {
        .values = "`true`: since torch 2.1, tensors of a flat parameter begin at multiples of 16 B, "
                  "and gradients need no padding",
        .default_value = "`false`"},
+      {.key = "mixed_precision",
+       .type = Words<&Given::mixed_precision, &DataParallel::mixed_precision, MixedPrecision::kFsdp,
+                     MixedPrecision::kAutocast>(),
+       .uses = {Of(kFsdp1)},
+       .values = "who casts parameters of 32 bits: `fsdp` (its `MixedPrecision`: shards are cast "
+                 "before they are gathered; accelerate and the Trainer set it) or `autocast` "
+                 "(`torch.autocast` beside FSDP without it: parameters are gathered and gradients "
+                 "reduced in FP32, residuals and norms are FP32, and a copy of every matrix in 16 "
+                 "bits stays from forward to backward)",
+       .default_value = "`fsdp`"},
       {.key = "deepspeed",
        .type = OwnNotation<&Given::deepspeed>(),
        .uses = {Of(kDeepSpeed)},

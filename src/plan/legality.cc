@@ -24,6 +24,7 @@ class Checker : public Rules {
     CheckVersions();
     CheckSequence();
     CheckPrecision();
+    CheckLoss(request_, facts_, violations_);
     CheckAxes(request_, facts_, violations_);
     CheckDevices();
     CheckBatch();
@@ -106,11 +107,15 @@ class Checker : public Rules {
           fmt::format("a micro-batch of {} x {} tokens is more than {}", micro_batch, sequence,
                       kMostTokens),
           "use a smaller micro_batch_size or sequence_length");
-    } else if (micro_batch * sequence > kMostTokenPairs / sequence) {
+      return;
+    }
+    const std::int64_t context = std::max<std::int64_t>(request_.context.value_or(1), 1);
+    if (micro_batch * sequence / context > kMostTokenPairs / sequence) {
       Add(key, "plan.too-many-tokens",
-          fmt::format("attention over {} x {} x {} pairs of tokens is more than {}", micro_batch,
-                      sequence, sequence, kMostTokenPairs),
-          "use a smaller micro_batch_size or sequence_length");
+          fmt::format("attention over {} x {} x {} pairs of tokens is more than {} for each of {} "
+                      "context-parallel ranks",
+                      micro_batch, sequence, sequence, kMostTokenPairs, context),
+          "use a smaller micro_batch_size or sequence_length, or a larger parallelism.context");
     }
   }
 

@@ -13,11 +13,12 @@
 namespace stepcast::plan {
 
 // A micro-batch has at most this many tokens, and at most so many pairs of tokens attend to each
-// other in it; a step has at most so many micro-batches, and of a model's layers and tensors at
-// most so many passes. Beyond real runs, and near enough that no count of operations or bytes
-// leaves 64 bits and no step program outgrows the memory.
+// other in it on each of the ranks that divide its sequences; a step has at most so many
+// micro-batches, and of a model's layers and tensors at most so many passes. Beyond real runs, and
+// near enough that no count of operations or bytes leaves 64 bits and no step program outgrows the
+// memory.
 inline constexpr std::int64_t kMostTokens = std::int64_t{1} << 24;
-inline constexpr std::int64_t kMostTokenPairs = std::int64_t{1} << 40;
+inline constexpr std::int64_t kMostTokenPairs = std::int64_t{1} << 44;
 inline constexpr std::int64_t kMostMicroBatches = 2048;
 inline constexpr std::int64_t kMostLayerPasses = std::int64_t{1} << 17;
 inline constexpr std::int64_t kMostTensorPasses = std::int64_t{1} << 22;

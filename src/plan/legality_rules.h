@@ -68,6 +68,7 @@ void CheckAxes(const Request& request, const Facts& facts, std::vector<Violation
 void CheckContext(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 void CheckExperts(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 void CheckLora(const Request& request, const Facts& facts, std::vector<Violation>& violations);
+void CheckLoss(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 void CheckOffload(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 void CheckOptimizer(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 void CheckOptimizerStates(const Request& request, const Facts& facts,

@@ -563,18 +563,25 @@ TEST(Check, FindsSeveralAtOnce) {
                                              "plan.shard-group"}));
 }
 
-// 2^20 tokens attend to each other in 2^40 pairs.
+// 2^22 tokens attend to each other in 2^44 pairs, 2^24 tokens over 16 ranks in as many on each.
 TEST(Check, LimitsTheLengthOfASequence) {
   Request request = Legal();
   request.micro_batch_size = 1;
-  request.sequence_length = std::int64_t{1} << 20;
+  request.sequence_length = std::int64_t{1} << 22;
   EXPECT_TRUE(Check(request, Facts()).empty());
-  request.sequence_length = (std::int64_t{1} << 20) + 1;
+  request.sequence_length = std::int64_t{1} << 24;
+  request.context = 16;
+  for (const Violation& violation : Check(request, Facts())) {
+    EXPECT_NE(violation.code, "plan.too-many-tokens");
+  }
+  request.context.reset();
+  request.sequence_length = (std::int64_t{1} << 22) + 1;
   const std::vector<Violation> violations = Check(request, Facts());
   ASSERT_EQ(violations.size(), 1u);
   EXPECT_EQ(violations[0].key, "training.sequence_length");
   EXPECT_EQ(violations[0].message,
-            "attention over 1 x 1048577 x 1048577 pairs of tokens is more than 1099511627776");
+            "attention over 1 x 4194305 x 4194305 pairs of tokens is more than 17592186044416 for "
+            "each of 1 context-parallel ranks");
 }
 
 TEST(Check, PassesOverRulesWhoseFactsAreUnknown) {

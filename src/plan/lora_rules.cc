@@ -39,7 +39,8 @@ class LoraRules : public Rules {
              "write precision: fp8, or frozen_dtype: bf16");
     }
     if (request_.framework && StyleOf(*request_.framework).shards_frozen) {
-      refuse("fsdp2 is modelled to gather frozen parameters in the type that it computes in",
+      refuse(fmt::format("{} is modelled to gather frozen parameters in the type that it computes in",
+                         plan::Name(*request_.framework)),
              "write frozen_dtype: bf16, or leave it out");
     }
   }
@@ -80,7 +81,7 @@ class LoraRules : public Rules {
           fmt::format("{} with frozen parameters is modelled where each rank has all of them, "
                       "zero_stage is 3",
                       plan::Name(*request_.framework)),
-          "write zero_stage: 0, 1 or 2, or framework: fsdp2");
+          "write zero_stage: 0, 1 or 2, or framework: fsdp1 or fsdp2");
     }
     if (request_.cpu_offload.value_or(false)) {
       Add("data_parallel.cpu_offload", "plan.lora",

@@ -46,10 +46,9 @@ TEST(LoraRules, NameEveryImpossibleCombinationWithBothValues) {
        "frozen parameters are modelled on the device, cpu_offload is true"},
       {[](Request& r) {
          r.lora = kAdapters;
-         r.framework = Framework::kFsdp1;
-         r.zero_stage = 2;
+         r.framework = Framework::kNanotron;
        },
-       "training.lora", "plan.key-not-of-framework", "fsdp1 has no setting lora"},
+       "training.lora", "plan.key-not-of-framework", "nanotron has no setting lora"},
   };
   ExpectEach(cases);
 }

@@ -176,6 +176,7 @@ model::WorkOptions WorkOptionsOf(const Plan& plan) {
           .attention = training.attention,
           .recompute_stops_early = training.checkpoint_early_stop,
           .loss = training.loss,
+          .loss_chunk = training.loss_chunk,
           .compiled = training.compile,
           .donates_logits = DonatesLogits(plan),
           .sums_norm_weights_apart = SumsNormWeightsApart(plan),

@@ -145,9 +145,8 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
   training.blocks_per_checkpoint = request.blocks_per_checkpoint.value_or(1);
   training.checkpoint_early_stop =
       request.checkpoint_early_stop.value_or(StopsRecomputationEarly(request));
-  training.loss = request.loss.value_or(training.compile      ? model::Loss::kFused
-                                        : traits.apex_kernels ? model::Loss::kInPlace
-                                                              : model::Loss::kEager);
+  training.loss =
+      request.loss.value_or(traits.apex_kernels ? model::Loss::kInPlace : model::Loss::kEager);
   training.attention = request.attention.value_or(DefaultAttention(request));
   training.norm = request.norm.value_or(DefaultNorm(request, training.compile));
   training.rotary = request.rotary.value_or(DefaultRotary(request, training.compile));
@@ -163,7 +162,8 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
   training.fp8_scaling = request.fp8_scaling.value_or(style.layers.fp8_scaling);
   training.masked_tokens = request.masked_tokens.value_or(0);
   training.document_length = request.document_length.value_or(0);
-  training.autocast = style.autocast && SizeOf(training.parameter_dtype) > SizeOf(kept);
+  training.autocast =
+      (style.autocast || RunsAutocast(request)) && SizeOf(training.parameter_dtype) > SizeOf(kept);
   training.lora = request.lora.value_or(model::Lora());
   training.lora.frozen_dtype = FrozenType(request);
   training.gradient_clipping = request.gradient_clipping;

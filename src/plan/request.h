@@ -70,6 +70,11 @@ DataType FrozenType(const Request& request);
 // What a rank keeps trained parameters in.
 DataType ParameterType(const Request& request);
 
+// The model's forward runs under torch.autocast, though the framework has casts of its own.
+inline bool RunsAutocast(const Request& request) {
+  return request.mixed_precision.value_or(MixedPrecision::kFsdp) == MixedPrecision::kAutocast;
+}
+
 // What the request's optimizer keeps beside parameters, and what its moments are kept in.
 struct OptimizerStates {
   MasterWeights master_weights = MasterWeights::kFp32;

@@ -73,6 +73,7 @@ struct CountSetting {
   std::optional<std::int64_t> Given::*given;
   std::int64_t Kept::*kept;
   std::int64_t least, most;
+  std::int64_t example = 0;  // a usual value, for hints; 0: any value may be usual
 };
 template <typename Given, typename Kept>
 struct WordSetting {

@@ -92,7 +92,8 @@ struct Training {
   model::Attention attention = model::Attention::kFlash;
   bool checkpoint_early_stop = false;  // full recomputation: model::WorkOptions
   model::Loss loss = model::Loss::kEager;
-  bool compile = false;  // memory-bound kernels are fused: model::WorkOptions
+  std::int64_t loss_chunk = 0;  // model::WorkOptions
+  bool compile = false;         // memory-bound kernels are fused: model::WorkOptions
   HostWaits host_waits = HostWaits::kNever;
   model::Implementation norm = model::Implementation::kFused;
   model::Implementation rotary = model::Implementation::kFused;
@@ -107,7 +108,7 @@ struct Training {
   std::int64_t make_vocab_size_divisible_by = 128;    // megatron: a rank's words
   model::Lora lora{};                                 // adapters, if it has a rank
   // Follows from the rest: kernels compute in fewer bits than parameters have, and no framework
-  // casts these (ddp).
+  // casts these (ddp; fsdp1 where mixed_precision says so).
   bool autocast = false;
   // The largest norm of all gradients together: they are scaled down to it before the update.
   std::optional<double> gradient_clipping;
@@ -147,6 +148,7 @@ struct TrainingRequest {
   std::optional<bool> checkpoint_early_stop;
   std::optional<bool> compile;
   std::optional<model::Loss> loss;
+  std::optional<std::int64_t> loss_chunk;
   std::optional<HostWaits> host_waits;
   std::optional<model::Implementation> norm;
   std::optional<model::Implementation> rotary;

@@ -13,7 +13,7 @@ using Switch = SwitchSetting<Given, Training>;
 using Count = CountSetting<Given, Training>;
 
 // Generous: no machine is larger, and products of them stay inside 64 bits.
-constexpr std::int64_t kMostTokens = std::int64_t{1} << 20;
+constexpr std::int64_t kMostTokens = std::int64_t{1} << 24;
 constexpr std::int64_t kMostSequences = 1'000'000'000;
 constexpr std::int64_t kMostBlocks = 1'000'000;
 
@@ -48,20 +48,20 @@ bool Recomputes(const Training& training) {
 std::vector<TrainingSetting> Rows() {
   return {
       {.key = "sequence_length",
-       .type = Count{&Given::sequence_length, &Training::sequence_length, 1, kMostTokens},
+       .type = Count{&Given::sequence_length, &Training::sequence_length, 1, kMostTokens, 4096},
        .required = true,
        .uses = {},
        .values = "tokens, from 1; at most the model's learned positions",
        .default_value = "required"},
       {.key = "micro_batch_size",
-       .type = Count{&Given::micro_batch_size, &Training::micro_batch_size, 1, kMostSequences},
+       .type = Count{&Given::micro_batch_size, &Training::micro_batch_size, 1, kMostSequences, 1},
        .required = true,
        .uses = {},
        .values = "mbs, sequences per GPU per forward and backward",
        .default_value = "required"},
       {.key = "gradient_accumulation",
        .type = Count{&Given::gradient_accumulation, &Training::gradient_accumulation, 1,
-                     kMostSequences},
+                     kMostSequences, 1},
        .of_task = true,
        .uses = {},
        .values = "grad_acc, micro-batches per step",
@@ -262,12 +262,32 @@ std::vector<TrainingSetting> Rows() {
        .default_value = "`false`"},
       {.key = "loss",
        .type = Words<&Given::loss, &Training::loss, model::Loss::kEager, model::Loss::kInPlace,
-                     model::Loss::kFused>(),
+                     model::Loss::kFused, model::Loss::kHuggingFace, model::Loss::kChunked,
+                     model::Loss::kCut>(),
        .uses = {},
        .of_architectures = true,
-       .values = "cross entropy: `eager` (FP32 copies of the logits in memory), `in_place` "
-                 "(Megatron-LM's: one FP32 copy, worked on where it lies) or `fused` (one kernel)",
-       .default_value = "`eager`; megatron: `in_place`; `fused` with `compile`"},
+       .values =
+           "cross entropy: `eager` (FP32 copies of the logits in memory), `huggingface` (the same, "
+           "and the FP32 logits that the model returned stay until the end of backward: "
+           "transformers before 4.45, loops that hold the model's output), `in_place` "
+           "(Megatron-LM's: one FP32 copy, worked on where it lies), `fused` (one kernel over all "
+           "logits: Liger's `LigerCrossEntropyLoss`, torch.compile of the loss), `chunked` (the "
+           "head's product and the loss for `loss_chunk` tokens at a time, with their gradients: "
+           "Liger's fused linear cross entropy, torchtitan's ChunkedCELoss, TRL's `chunked_nll`) "
+           "or "
+           "`cut` (cut cross entropy: no logits in memory, and backward makes them again). The "
+           "last "
+           "two are for decoders whose vocabulary is not divided among ranks",
+       .default_value = "`eager`, also with `compile`, which is of blocks; megatron: `in_place`"},
+      {.key = "loss_chunk",
+       .type = Count{&Given::loss_chunk, &Training::loss_chunk, 1, kMostTokens},
+       .of_task = true,
+       .uses = {},
+       .of_architectures = true,
+       .shown = [](const Training& training) { return training.loss_chunk > 0; },
+       .values = "with `loss: chunked`, tokens of a rank whose logits exist at a time",
+       .default_value = "as Liger: the next power of two above the rank's tokens over "
+                        "`vocab_size / hidden_size`"},
       {.key = "norm",
        .type = Words<&Given::norm, &Training::norm, model::Implementation::kEager,
                      model::Implementation::kFused, model::Implementation::kCompiled,
@@ -416,11 +436,13 @@ std::vector<TrainingSetting> Rows() {
        .type = OwnNotation<&Given::lora>(),
        .of_task = true,
        .uses = {Of(Framework::kReference, "stages 0 to 2"), Of(Framework::kDdp),
-                Of(Framework::kFsdp2), Of(Framework::kMegatron),
+                Of(Framework::kFsdp1), Of(Framework::kFsdp2), Of(Framework::kMegatron),
                 Of(Framework::kDeepSpeed, "stages 0 to 2")},
        .of_architectures = true,
        .shown = Adapts,
-       .values = "a mapping, below: adapters of low rank are trained, all else is frozen",
+       .values = "a mapping, below: adapters of low rank are trained, all else is frozen; with "
+                 "fsdp1 the adapters of a unit are a flat parameter of their own, as PEFT's wrap "
+                 "policy keeps them from frozen ones",
        .default_value = "all parameters are trained"},
       {.key = "frozen_dtype",
        .type = OwnNotation<&Given::frozen_dtype>(),

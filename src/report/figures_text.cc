@@ -155,6 +155,15 @@ std::string MixtureText(const plan::Mixture& mixture) {
   return text;
 }
 
+// Which kernels compute the cross entropy; a layer list's times have it.
+std::string LossText(const scenario::Scenario& scenario) {
+  if (scenario.model->is_layer_list()) return "";
+  const plan::Training& training = scenario.plan.training;
+  std::string text = fmt::format(", loss {}", model::Name(training.loss));
+  if (training.loss_chunk > 0) text += fmt::format(" by {} tokens", Grouped(training.loss_chunk));
+  return text;
+}
+
 }  // namespace
 
 std::string ParametersText(const model::Model& model) {
@@ -180,7 +189,7 @@ std::vector<std::pair<std::string, std::string>> Facts(const scenario::Scenario&
   std::vector<std::pair<std::string, std::string>> facts = {
       {"model", fmt::format("{}, {}", model.name, ParametersText(model))},
       {"cluster", Cluster(scenario)},
-      {"plan", Plan(scenario.plan)},
+      {"plan", Plan(scenario.plan) + LossText(scenario)},
       {"batch", Batch(scenario.plan)},
       {"precision", Precision(scenario.plan.training)}};
   if (const auto* architecture = std::get_if<model::Architecture>(&model.source);

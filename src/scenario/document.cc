@@ -173,6 +173,9 @@ std::string IntegerHint(const Node& node, IntegerRange range) {
   if (meant && *meant >= range.least && *meant <= range.most) {
     return fmt::format("write {}", Example(node, fmt::format("{}", *meant)));
   }
+  if (range.example > 0) {
+    return fmt::format("write for example {}", Example(node, fmt::format("{}", range.example)));
+  }
   return meant && *meant > range.most
              ? fmt::format("write a whole number from {} to {}", range.least, range.most)
              : fmt::format("write a whole number, {} or more", range.least);

@@ -510,7 +510,8 @@ void ReadSetting(const plan::Setting<Given, Kept>& setting, std::span<const Sect
   if (const auto* type = std::get_if<plan::SwitchSetting<Given, Kept>>(&setting.type)) {
     request.*type->given = reader.ReadBoolean(setting.key, need);
   } else if (const auto* count = std::get_if<plan::CountSetting<Given, Kept>>(&setting.type)) {
-    request.*count->given = reader.ReadInteger(setting.key, need, {count->least, count->most});
+    request.*count->given =
+        reader.ReadInteger(setting.key, need, {count->least, count->most, count->example});
   } else if (const auto* word = std::get_if<plan::WordSetting<Given, Kept>>(&setting.type)) {
     word->give(request, ReadOneOf(word->words, setting.key, need, reader));
   } else {

@@ -18,6 +18,7 @@ enum class Need : std::uint8_t { kRequired, kOptional };
 struct IntegerRange {
   std::int64_t least = 0;
   std::int64_t most = 1'000'000'000'000'000;
+  std::int64_t example = 0;  // for hints: a usual value; 0: hints name the limits alone
   friend bool operator==(const IntegerRange&, const IntegerRange&) = default;
 };
 struct DecimalRange {

@@ -30,23 +30,24 @@ float Rounded(float value, DataType type) {
 }
 
 // The type in which a layer's kernels read a tensor: sharded parameters are gathered in the compute
-// type; autocast under ddp casts the matrices of all layers but the embedding; else parameters are
+// type; autocast casts the matrices of all layers but the embedding; else parameters are
 // read as stored.
 DataType TypeRead(const scenario::Scenario& scenario, const model::Layer& layer,
                   const model::Tensor& tensor) {
   const plan::Training& training = scenario.plan.training;
   const DataType computed = plan::ComputeType(training.precision);
+  if (training.autocast) {
+    const bool casts = !scenario.model->is_layer_list() && tensor.shape.size() > 1 &&
+                       layer.kind != model::LayerKind::kEmbedding;
+    return casts ? computed : training.parameter_dtype;
+  }
   const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
   const bool textbook = plan::TraitsOf(data_parallel.framework).textbook;
   // In the textbook a shard group of one rank has nothing to gather.
   const bool gathers =
       plan::IsFsdp(data_parallel.framework) ||
       (textbook && data_parallel.zero_stage == 3 && plan::ShardRanks(scenario.plan) > 1);
-  const bool casts = plan::StyleOf(data_parallel.framework).autocast &&
-                     training.parameter_dtype == DataType::kFp32 && computed != DataType::kFp32 &&
-                     !scenario.model->is_layer_list() && tensor.shape.size() > 1 &&
-                     layer.kind != model::LayerKind::kEmbedding;
-  return gathers || casts ? computed : training.parameter_dtype;
+  return gathers ? computed : training.parameter_dtype;
 }
 
 // The type in which gradients are when they are clipped: DeepSpeed has cast them up by then.

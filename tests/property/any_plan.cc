@@ -177,6 +177,9 @@ void AddChosen(Framework framework, const Axes& axes, std::vector<std::string>& 
           "training.precision=tf32", "training.precision=mxfp8", "training.precision=nvfp4"});
   add(8, {"training.activation_offload=true"});
   add(8, {"training.compile=true"});
+  add(6, {"training.loss=chunked", "training.loss=cut", "training.loss=huggingface",
+          "training.loss=fused"});
+  if (framework == Framework::kFsdp1) add(3, {"data_parallel.mixed_precision=autocast"});
   add(8, {"training.lora={rank: 4, targets: q_proj v_proj}",
           "training.lora={rank: 4, targets: linear_qkv linear_proj linear_fc1 linear_fc2}"});
   if (framework == Framework::kDeepSpeed) {

@@ -59,7 +59,8 @@ class Fsdp1Framework : public FrameworkPolicy {
   // FSDP casts what it has reduced to the type of the sharded parameters.
   void SetGradientTypes(const Request& request, Training& training) const override {
     training.gradient_dtype = training.parameter_dtype;
-    training.reduce_dtype = request.reduce_dtype.value_or(ComputeType(training.precision));
+    training.reduce_dtype = request.reduce_dtype.value_or(
+        RunsAutocast(request) ? training.parameter_dtype : ComputeType(training.precision));
   }
 
   // Without resharding it is what ZeRO calls stage 2: parameters stay whole for the step. Defaults

@@ -11,6 +11,7 @@ inline constexpr FrameworkStyle kFsdp1Style{
     .adamw_8bit = true,
     .lion_and_adafactor = true,
     .flattens = true,
+    .shards_frozen = true,
     .loss_scaler = LossScaler::kGradScaler,
     .gradients = GradientStore::kUnitsAsWritten,
     .layers = {.experts = model::ExpertImplementation::kTransformers}};

@@ -1,0 +1,84 @@
+// What a loss goes with that never has all logits.
+#include <cstdint>
+
+#include "fmt/format.h"
+#include "src/parallel/named_schedules.h"
+#include "src/parallel/pipeline_schedule.h"
+#include "src/plan/legality_rules.h"
+
+namespace stepcast::plan {
+namespace {
+
+class LossRules : public Rules {
+ public:
+  using Rules::Rules;
+
+  void CheckAll() {
+    if (!request_.loss || !model::MakesLogits(*request_.loss)) {
+      if (!request_.loss_chunk) return;
+      Add("training.loss_chunk", "plan.loss",
+          fmt::format("logits are computed for parts of the tokens by loss chunked alone, and "
+                      "loss_chunk is {}",
+                      *request_.loss_chunk),
+          "leave it out, or write loss: chunked");
+      return;
+    }
+    const auto refuse = [&](const char* key, std::string_view rule, const char* hint) {
+      Add(key, "plan.loss", fmt::format("{}, and loss is {}", rule, model::Name(*request_.loss)),
+          hint);
+    };
+    if (const std::int64_t tensor = request_.tensor.value_or(1); tensor > 1) {
+      refuse(
+          "training.loss",
+          fmt::format("{} ranks have the vocabulary between them, and agree on all logits", tensor),
+          "write loss: fused, or tensor: 1");
+    }
+    if (facts_.encoder.value_or(false)) {
+      refuse("training.loss", "an encoder's head predicts the tokens that are masked",
+             "write loss: eager or fused");
+    }
+    const auto schedule = ScheduleOf(request_);
+    const bool splits = schedule.named != nullptr
+                            ? schedule.named->splits_backward
+                            : request_.listed_schedule != nullptr &&
+                                  parallel::SplitsBackward(*request_.listed_schedule);
+    if (request_.pipeline.value_or(1) > 1 && splits) {
+      refuse("training.loss",
+             fmt::format("{} parts backward, and the head's weight would have its gradients behind "
+                         "all logits",
+                         schedule.name),
+             "write loss: fused, or schedule: 1f1b");
+    }
+    CheckChunk();
+  }
+
+ private:
+  // Each part is four kernels of a step program.
+  void CheckChunk() {
+    constexpr std::int64_t kMostParts = 1 << 14;
+    if (!request_.loss_chunk) return;
+    if (*request_.loss != model::Loss::kChunked) {
+      Add("training.loss_chunk", "plan.loss",
+          fmt::format("loss cut has no logits in memory, and loss_chunk is {}",
+                      *request_.loss_chunk),
+          "leave it out, or write loss: chunked");
+      return;
+    }
+    const std::int64_t tokens = request_.micro_batch_size.value_or(1) *
+                                request_.sequence_length.value_or(1) / request_.context.value_or(1);
+    const std::int64_t parts = tokens / *request_.loss_chunk;
+    if (parts <= kMostParts) return;
+    Add("training.loss_chunk", "plan.loss",
+        fmt::format("a micro-batch has at most {} parts; {} tokens by {} are {}", kMostParts,
+                    tokens, *request_.loss_chunk, parts),
+        fmt::format("write loss_chunk: {} or more", tokens / kMostParts + 1));
+  }
+};
+
+}  // namespace
+
+void CheckLoss(const Request& request, const Facts& facts, std::vector<Violation>& violations) {
+  LossRules(request, facts, violations).CheckAll();
+}
+
+}  // namespace stepcast::plan

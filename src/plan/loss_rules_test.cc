@@ -1,0 +1,54 @@
+#include "gtest/gtest.h"
+#include "src/plan/legality_cases.h"
+
+namespace stepcast::plan {
+namespace {
+
+TEST(LossRules, NameEveryImpossibleCombinationWithBothValues) {
+  const Case cases[] = {
+      {[](Request& r) { r.loss_chunk = 128; }, "training.loss_chunk", "plan.loss",
+       "logits are computed for parts of the tokens by loss chunked alone, and loss_chunk is 128"},
+      {[](Request& r) {
+         r.loss = model::Loss::kCut;
+         r.loss_chunk = 128;
+       },
+       "training.loss_chunk", "plan.loss",
+       "loss cut has no logits in memory, and loss_chunk is 128"},
+      {[](Request& r) {
+         r.loss = model::Loss::kChunked;
+         r.tensor = 2;
+       },
+       "training.loss", "plan.loss",
+       "2 ranks have the vocabulary between them, and agree on all logits, and loss is chunked"},
+      {[](Request& r) {
+         r.loss = model::Loss::kChunked;
+         r.pipeline = 4;
+         r.schedule = "zb_h1";
+       },
+       "training.loss", "plan.loss",
+       "zb_h1 parts backward, and the head's weight would have its gradients behind all logits, "
+       "and loss is chunked"},
+      {[](Request& r) {
+         r.loss = model::Loss::kChunked;
+         r.micro_batch_size = 1 << 10;
+         r.loss_chunk = 63;
+       },
+       "training.loss_chunk", "plan.loss",
+       "a micro-batch has at most 16384 parts; 1048576 tokens by 63 are 16644"},
+  };
+  ExpectEach(cases);
+}
+
+TEST(LossRules, EncodersHaveMaskedTokens) {
+  Request request = Legal();
+  request.loss = model::Loss::kCut;
+  Facts facts = EightDevices();
+  facts.encoder = true;
+  const std::vector<Violation> violations = Check(request, facts);
+  ASSERT_EQ(violations.size(), 1u);
+  EXPECT_EQ(violations[0].message,
+            "an encoder's head predicts the tokens that are masked, and loss is cut");
+}
+
+}  // namespace
+}  // namespace stepcast::plan
