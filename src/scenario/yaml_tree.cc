@@ -211,15 +211,18 @@ class TreeBuilder final : public YAML::EventHandler {
   YamlTree root_;
 };
 
-// The text in blocks, and the mark for the end of a document behind it: yaml-cpp takes the end of
-// the text for the end of an open single quote, but the mark for what it is, a mistake inside
-// quotes.
+// The text in blocks, the last with the mark for the end of a document behind it: yaml-cpp takes
+// the end of the text for the end of an open single quote, but the mark for what it is, a mistake
+// inside quotes. It puts back up to three of the first bytes, which must be of one block.
 TextBlocks Blocks(std::string_view text) {
-  return [text, rest = std::string_view("\n...\n")]() mutable {
-    constexpr std::size_t kBlock = std::size_t{1} << 16;
-    std::string_view& from = text.empty() ? rest : text;
-    const std::string_view block = from.substr(0, kBlock);
-    from.remove_prefix(block.size());
+  constexpr std::size_t kBlock = std::size_t{1} << 16;
+  const std::size_t before = text.size() / kBlock * kBlock;
+  return [rest = text.substr(0, before), last = std::string(text.substr(before)) + "\n...\n",
+          ended = false]() mutable {
+    if (rest.empty())
+      return std::exchange(ended, true) ? std::string_view() : std::string_view(last);
+    const std::string_view block = rest.substr(0, kBlock);
+    rest.remove_prefix(block.size());
     return block;
   };
 }
