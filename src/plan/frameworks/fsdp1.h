@@ -11,9 +11,9 @@ inline constexpr FrameworkStyle kFsdp1Style{
     .adamw_8bit = true,
     .lion_and_adafactor = true,
     .flattens = true,
-    .shards_frozen = true,
     .loss_scaler = LossScaler::kGradScaler,
     .gradients = GradientStore::kUnitsAsWritten,
+    .shards_frozen = true,
     .layers = {.experts = model::ExpertImplementation::kTransformers}};
 
 const FrameworkPolicy& Fsdp1Policy();  // fsdp1.cc
