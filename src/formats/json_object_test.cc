@@ -109,7 +109,7 @@ TEST(JsonObjectTest, IntegersBeyond64BitsAreNumbers) {
 TEST(JsonObjectTest, DeepNestingIsHarmless) {
   std::string text = "{\"a\": ";
   for (int i = 0; i < 100'000; ++i) text += "[";
-  EXPECT_EQ(MistakesIn(text).at(0).code, "file.not-json");
+  EXPECT_EQ(MistakesIn(text).at(0).code, "json.too-deep");
 }
 
 TEST(JsonObject, IsBounded) {

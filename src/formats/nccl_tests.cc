@@ -28,6 +28,9 @@ struct Word {
   int column = 0;
 };
 
+// Sizes of one measurement, many times those that anybody measures.
+constexpr std::size_t kMostRows = 10'000;
+
 std::optional<double> Decimal(std::string_view text) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -403,6 +406,10 @@ class TextReader {
         }
       }
     }
+    if (run_.rows.size() == kMostRows) {
+      TooLarge(words[0], fmt::format("more than {} rows", kMostRows));
+      return;
+    }
     run_.rows.push_back(std::move(row));
   }
 
@@ -476,6 +483,12 @@ class JsonReader {
     run.location = At(results == std::string_view::npos ? 0 : results);
     ReadHeader(document, run);
     std::size_t at = results;
+    if (document.at("results").size() > kMostRows) {
+      check_.Report("nccl-tests.too-large", run.location,
+                    fmt::format("more than {} rows", kMostRows),
+                    "name a file with what one measurement wrote");
+      return tl::unexpected(std::move(check_.mistakes));
+    }
     for (const Json& row : document.at("results")) {
       at = at == std::string_view::npos ? at : text_.find("\"size\"", at + 1);
       ReadRow(row, At(at == std::string_view::npos ? 0 : at), run);

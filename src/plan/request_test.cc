@@ -288,6 +288,9 @@ TEST(Complete, BucketsOfTheReferenceDependOnOverlapAndStage) {
   EXPECT_EQ(Complete(request, 8).data_parallel.bucket_size, MiB(25));
   EXPECT_EQ(Complete(request, 8).data_parallel.first_bucket_size, MiB(25));
   request.overlap = false;
+  // With several micro-batches stage 2 reduces each one's gradients, bucket by bucket.
+  EXPECT_EQ(Complete(request, 8).data_parallel.bucket_size, MiB(25));
+  request.gradient_accumulation = 1;
   EXPECT_EQ(Complete(request, 8).data_parallel.bucket_size, std::nullopt);
   request.overlap = true;
   request.zero_stage = 3;

@@ -36,8 +36,10 @@ std::vector<std::string> Values(const char* key) {
 }
 
 TEST(KeyValuesTest, ChoicesOfWords) {
-  EXPECT_THAT(Values("training.optimizer"), ElementsAre("adamw", "sgd", "lamb"));
-  EXPECT_THAT(Values("training.precision"), ElementsAre("bf16", "fp16", "fp32", "tf32", "fp8", "mxfp8", "nvfp4"));
+  EXPECT_THAT(Values("training.optimizer"),
+              ElementsAre("adamw", "sgd", "lamb", "adamw_8bit", "lion", "adafactor", "muon"));
+  EXPECT_THAT(Values("training.precision"),
+              ElementsAre("bf16", "fp16", "fp32", "tf32", "fp8", "mxfp8", "nvfp4"));
   EXPECT_THAT(Values("data_parallel.framework"),
               testing::IsSupersetOf({"reference", "ddp", "fsdp2"}));
   EXPECT_THAT(Values("training.activation_checkpointing"),

@@ -600,9 +600,9 @@ TEST(Load, WarnsAboutSettingsOfWhatThePlanDoesNotHave) {
   ASSERT_TRUE(loaded.has_value()) << Messages(loaded);
   EXPECT_EQ(loaded->warnings,
             (std::vector<std::string>{
+                "training.master_weights has no effect with parameters in fp32, which need none",
                 "training.checkpoint_early_stop has no effect with activation_checkpointing none: "
                 "it ends the recomputation of full and selective_op",
-                "training.master_weights has no effect with parameters in fp32, which need none",
                 "communication.nccl_collnet has no effect on one node, whose GPUs send nothing "
                 "through the fabric's switches",
                 "training.norm huggingface has no effect on layer norms, which are one kernel as "

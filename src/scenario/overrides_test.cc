@@ -28,7 +28,7 @@ TEST(WithOverride, ReplacesAddsAndRemoves) {
   EXPECT_EQ(After("a: 1\nb: 2", "a=null"), "{\"b\": 2}");
   EXPECT_EQ(After("a: 1", "a={b: [1, x]}"), "{\"a\": {\"b\": [1, x]}}");
   EXPECT_EQ(After("a: 1", "a=\"2.6\""), "{\"a\": \"2.6\"}");
-  EXPECT_EQ(After("a: 1", "a=x=y"), "{\"a\": x=y}");
+  EXPECT_EQ(After("a: 1", "a=x=y"), "{\"a\": 'x=y'}");
   EXPECT_EQ(After("a: [{b: 1}, {b: 2}]", "a.1.b=3"), "{\"a\": [{\"b\": 1}, {\"b\": 3}]}");
 }
 
