@@ -1,5 +1,9 @@
 #include "src/formats/json_tree.h"
 
+#include <optional>
+#include <string>
+#include <utility>
+
 #include "fmt/format.h"
 
 namespace stepcast::formats {
@@ -7,28 +11,65 @@ namespace {
 
 constexpr int kDeepest = 64;
 
-// Thrown through the parser to stop it.
-struct TooMuch {
-  std::string what;
+// Counts what a text holds before a tree is made of it. (The parser's own callback looks through
+// the outer array at the end of each object in it.)
+template <typename Json>
+class Counter final : public nlohmann::json_sax<Json> {
+ public:
+  explicit Counter(std::size_t most) : most_(most) {}
+  const std::optional<JsonFault>& fault() const { return fault_; }
+
+  bool null() override { return Value(); }
+  bool boolean(bool) override { return Value(); }
+  bool number_integer(typename Json::number_integer_t) override { return Value(); }
+  bool number_unsigned(typename Json::number_unsigned_t) override { return Value(); }
+  bool number_float(typename Json::number_float_t, const std::string&) override { return Value(); }
+  bool string(std::string&) override { return Value(); }
+  bool binary(typename Json::binary_t&) override { return Value(); }
+  bool key(std::string&) override { return Value(); }
+  bool start_object(std::size_t) override { return Open(); }
+  bool end_object() override { return Close(); }
+  bool start_array(std::size_t) override { return Open(); }
+  bool end_array() override { return Close(); }
+  // What is no JSON is said by the parser.
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
+    return false;
+  }
+
+ private:
+  bool Value() {
+    return ++values_ <= most_ || Fail(fmt::format("it has more than {} values", most_));
+  }
+  bool Open() {
+    if (++depth_ > kDeepest) {
+      return Fail(fmt::format("brackets are nested more than {} levels deep", kDeepest));
+    }
+    return Value();
+  }
+  bool Close() {
+    --depth_;
+    return true;
+  }
+  bool Fail(std::string what) {
+    fault_ = JsonFault{0, std::move(what)};
+    return false;
+  }
+
+  const std::size_t most_;
+  std::size_t values_ = 0;
+  int depth_ = 0;
+  std::optional<JsonFault> fault_;
 };
 
 }  // namespace
 
 template <typename Json>
 tl::expected<Json, JsonFault> ParseJsonTree(std::string_view text, std::size_t most_values) {
-  std::size_t values = 0;
-  const auto count = [&](int depth, typename Json::parse_event_t, const Json&) {
-    if (depth > kDeepest) {
-      throw TooMuch{fmt::format("brackets are nested more than {} levels deep", kDeepest)};
-    }
-    if (++values > most_values)
-      throw TooMuch{fmt::format("it has more than {} values", most_values)};
-    return true;
-  };
+  Counter<Json> counter(most_values);
+  Json::sax_parse(text, &counter);
+  if (counter.fault()) return tl::unexpected(*counter.fault());
   try {
-    return Json::parse(text, count);
-  } catch (const TooMuch& stop) {
-    return tl::unexpected(JsonFault{0, stop.what});
+    return Json::parse(text);
   } catch (const typename Json::parse_error& error) {
     return tl::unexpected(JsonFault{error.byte == 0 ? 0 : error.byte - 1, error.byte >= text.size()
                                                                               ? "it is cut off"
