@@ -229,9 +229,8 @@ class Fsdp1 final : public ShardingStrategy {
     const std::int64_t fullest = plan_.data_parallel.use_orig_params ? FullestRank(flat) : 0;
     std::int64_t tensors = 0;
     for (FlatUnit& u : units_) {
-      u.state.updated = u.trains()
-                            ? UpdatedOf(u.flat, &u - units_.data() == order_.root, fullest)
-                            : std::vector<UpdatedTensor>();
+      u.state.updated = u.trains() ? UpdatedOf(u.flat, &u - units_.data() == order_.root, fullest)
+                                   : std::vector<UpdatedTensor>();
       tensors += static_cast<std::int64_t>(u.state.updated.size());
     }
     return tensors;

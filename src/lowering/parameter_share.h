@@ -33,6 +33,7 @@ class ParameterShares {
   Bytes Whole(std::int64_t bytes_per_parameter) const {
     return Bytes(elements() * bytes_per_parameter);
   }
+
  private:
   std::array<ParameterShare, 2> shares_;
 };

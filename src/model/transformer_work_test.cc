@@ -289,9 +289,9 @@ TEST(TransformerWorkTest, ChunksAreAsLigerMakesThem) {
   EXPECT_EQ(LossChunk(256, 100, 32'000, 4096), 100);
 }
 
-// 512 tokens over ceil(128,256 / 4096) = 32 parts are 16 tokens each. Nothing of the logits is kept;
-// two parts' are alive, beside the gradient of the head's input. Each part's product adds to the
-// gradient of the weight, which it reads from the second on.
+// 512 tokens over ceil(128,256 / 4096) = 32 parts are 16 tokens each. Nothing of the logits is
+// kept; two parts' are alive, beside the gradient of the head's input. Each part's product adds to
+// the gradient of the weight, which it reads from the second on.
 TEST(TransformerWorkTest, ChunkedLossHasTwoPartsOfTheLogits) {
   const Architecture a = Llama31With8B();
   const std::int64_t t = 512, v = 128256, h = 4096, parts = 32, chunk = t / parts;

@@ -39,9 +39,10 @@ class LoraRules : public Rules {
              "write precision: fp8, or frozen_dtype: bf16");
     }
     if (request_.framework && StyleOf(*request_.framework).shards_frozen) {
-      refuse(fmt::format("{} is modelled to gather frozen parameters in the type that it computes in",
-                         plan::Name(*request_.framework)),
-             "write frozen_dtype: bf16, or leave it out");
+      refuse(
+          fmt::format("{} is modelled to gather frozen parameters in the type that it computes in",
+                      plan::Name(*request_.framework)),
+          "write frozen_dtype: bf16, or leave it out");
     }
   }
 

@@ -185,7 +185,8 @@ Bytes States(const Scenario& scenario, const lowering::ParameterShares& paramete
     states += sharded(plan.zero_stage == 3 || fsdp, SizeOf(training.parameter_dtype));
   }
   if (!updated_on_host) {
-    states += sharded(plan.zero_stage >= 1 || fsdp, plan::LeastOptimizerBytesPerParameter(training));
+    states +=
+        sharded(plan.zero_stage >= 1 || fsdp, plan::LeastOptimizerBytesPerParameter(training));
   }
   return states;
 }

@@ -113,10 +113,10 @@ std::string Batch(const plan::Plan& plan) {
 }
 
 std::string Precision(const plan::Training& training) {
-  std::string text = fmt::format(
-      "{}; parameters {}, gradients {}, reduced in {}; {}", Name(training.precision),
-      Name(training.parameter_dtype), Name(training.gradient_dtype), Name(training.reduce_dtype),
-      plan::Name(training.optimizer));
+  std::string text =
+      fmt::format("{}; parameters {}, gradients {}, reduced in {}; {}", Name(training.precision),
+                  Name(training.parameter_dtype), Name(training.gradient_dtype),
+                  Name(training.reduce_dtype), plan::Name(training.optimizer));
   if (!plan::HasOwnKernels(training.optimizer)) {
     text += fmt::format(" ({})", plan::Name(training.optimizer_implementation));
   }

@@ -19,8 +19,8 @@ std::string KeyMeant(std::string_view path);
 // known.
 std::string ValueMeant(std::string_view path, std::string_view value);
 
-// Names the key, or the value, that was meant in the hints of unknown ones; `first`: the first of the diagnostics
-// that are of the scenario file `root`.
+// Names the key, or the value, that was meant in the hints of unknown ones; `first`: the first of
+// the diagnostics that are of the scenario file `root`.
 void SuggestKeysMeant(const Node& root, std::size_t first, Diagnostics& diagnostics);
 
 }  // namespace stepcast::scenario

@@ -314,10 +314,10 @@ constexpr SectionKey kParallelismKeys[] = {
          if (blocks) {
            request.stage_layers = *std::move(blocks);
          } else {
-           reader.Report("stage_layers", "input.stage-layout",
-                         fmt::format("this is no layout of stages, {}: {}", blocks.error(),
-                                     Quoted(*layout)),
-                         "write a list of blocks, [3, 3, 2, 0], or a layout: Ettt|ttt|tt|L");
+           reader.Report(
+               "stage_layers", "input.stage-layout",
+               fmt::format("this is no layout of stages, {}: {}", blocks.error(), Quoted(*layout)),
+               "write a list of blocks, [3, 3, 2, 0], or a layout: Ettt|ttt|tt|L");
          }
          return;
        }
