@@ -58,6 +58,12 @@ class KillsTest(unittest.TestCase):
         if size > 0:
             os.truncate(log, self.random.randrange(size))
 
+    @staticmethod
+    def is_damage(messages):
+        """A log that is cut once its beginning is in the store leaves pages of different times: rows whose
+        digests are wrong, or no store at all."""
+        return b"store.damaged" in messages or b"this store is damaged" in messages
+
     def kill_again_and_again(self, command):
         begin = time.monotonic()
         undisturbed = self.output_of(command)
@@ -77,7 +83,7 @@ class KillsTest(unittest.TestCase):
                 self.assertEqual(output, b"")
                 self.cut_log()
                 continue
-            if b"store.damaged" in messages:
+            if self.is_damage(messages):
                 # Part of the log was in the store already: it says so, and is begun anew.
                 damaged += 1
                 self.assertEqual((run.returncode, output), (2, b""))
@@ -88,7 +94,7 @@ class KillsTest(unittest.TestCase):
             for name in ("", "-wal", "-shm"):
                 pathlib.Path(f"{self.store}{name}").unlink(missing_ok=True)
         final = subprocess.run(stored, capture_output=True, timeout=3000)
-        if b"store.damaged" in final.stderr:
+        if self.is_damage(final.stderr):
             damaged += 1
         else:
             self.assertEqual(final.stdout, undisturbed)
