@@ -80,7 +80,8 @@ class KillsTest(unittest.TestCase):
                 output, messages = run.communicate()
             if run.returncode == -signal.SIGKILL:
                 kills += 1
-                self.assertEqual(output, b"")
+                # Killed while it prints, it has printed a beginning.
+                self.assertTrue(undisturbed.startswith(output))
                 self.cut_log()
                 continue
             if self.is_damage(messages):
