@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""No input of up to 16 MB takes more than 1 GiB of memory or 20 s of a processor to read.
+"""Floods of up to 16 MB are read within 1 GiB of memory and 20 s of a processor.
 
 Each attack is a file of that size that once cost gigabytes or hours, or one of its kind. A run looks
 at some of them, STEPCAST_SAMPLES=all at all: every line of the fuzzers' corpora repeated, too."""
