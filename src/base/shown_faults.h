@@ -4,8 +4,8 @@
 
 namespace stepcast {
 
-// Of the mistakes of one command no more than this many are printed, and then how many there are
-// besides. Readers of files that hold nothing else stop there.
+// A command prints at most this many mistakes, and behind them the number of the others. A reader
+// that finds so many in one file stops reading it.
 inline constexpr std::size_t kMostShownFaults = 100;
 
 }  // namespace stepcast

@@ -19,9 +19,9 @@ struct StandIn {
   FlopRate peak;             // in 16 bits, of the device that its kernels.power is of
 };
 
-// What stands in for a GPU type without a profile of its own: by its compute capability (90
-// is 9.0), or, of devices that have none (0), by its name. Nothing where nothing of the kind is
-// shipped.
+// Returns the profile that stands in for a GPU type which has none of its own. It is chosen by
+// compute capability (90 means 9.0), or by name where a device has none (0). The result is empty
+// where no profile of that kind is shipped.
 std::optional<StandIn> StandInOf(std::string_view gpu, int compute_capability);
 
 // `profile`, which stands in, as that of `gpu`, whose peak in 16 bits is `peak`: it holds for that

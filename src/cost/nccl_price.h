@@ -74,8 +74,9 @@
 // that NCCL does not see (a spine that is too narrow) slows them; and the tuner's latency counts at
 // least what a message takes along the links, of which the law stretches nothing.
 //
-// Where there is no RDMA (Transport::kSockets) a channel's data go over TCP connections of its own,
-// each of which carries so much, and pass the host's memory: the GPU writes them there, the kernel
+// Without RDMA (Transport::kSockets) the data of each of NCCL's channels go over TCP connections of
+// that channel. Each connection has a largest rate in bytes per second. The data pass the host's
+// memory: the GPU writes them there, the kernel
 // copies them, the card reads them, and the same the other way round. So a transfer takes at least
 // as long as the connections of the channels in use, and as eight passes over the host's memory for
 // each byte that a node sends while it receives as much, where the topology says how fast that is.

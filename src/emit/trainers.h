@@ -2,7 +2,8 @@
 
 #include "src/emit/target.h"
 
-// Which program trains the plans of a framework, and which of the emitted files it takes.
+// A trainer is the program that trains the plans of one framework. It says which of the emitted
+// files that program takes.
 namespace stepcast::emit {
 
 struct Trainer {

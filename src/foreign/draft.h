@@ -15,8 +15,8 @@
 // its origin.
 namespace stepcast::foreign {
 
-// What a key of the scenario is set to: text, which the writer puts in quotes where YAML needs
-// them, or YAML as it stands (a list, a mapping), on one line.
+// A value that a key of the scenario is set to. It is text, which the writer puts in quotes where
+// YAML needs them, or it is YAML on one line (a list, a mapping), which the writer leaves as it is.
 struct ScenarioValue {
   ScenarioValue(const char* value) : text(value) {}             // NOLINT: most values are text
   ScenarioValue(std::string value) : text(std::move(value)) {}  // NOLINT
@@ -64,7 +64,7 @@ class Draft {
   // compares it with. A mistake; once for each variable.
   void AskForVariable(const std::string& name, const std::string& subject, const Location& location,
                       const std::vector<std::string>& words);
-  // What of a script sets the variable and is not followed: "a loop".
+  // Notes that a part of a script which the reader does not follow ("a loop") sets the variable.
   void SayWhatSets(const std::string& variable, const std::string& what) {
     set_by_[variable] = what;
   }

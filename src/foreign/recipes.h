@@ -16,7 +16,7 @@ struct Recipe {
   std::string_view settings;
 };
 
-// What kRecipes holds for, and whose values they are.
+// The table of recipes holds for this release of Megatron-Bridge, whose values they are.
 inline constexpr std::string_view kRecipeRelease = "NVIDIA-NeMo/Megatron-Bridge@0d5f5558c16f";
 
 std::span<const Recipe> Recipes();

@@ -40,9 +40,11 @@ struct ShellInvocation {
 struct ShellOutcome {
   std::vector<ShellInvocation> invocations{};
   std::map<std::string, ShellText> exported{};  // variables of the environment
-  // What tests compare variables with, and loops set them to, for hints.
+  // The values that the script compares each variable with, or that its loops give it; hints name
+  // them.
   std::map<std::string, std::set<std::string>> compared{};
-  // By variable: what sets it that is not followed: "a loop", "a function", "a case".
+  // For each variable that the reader cannot follow, the kind of code that sets it: "a loop",
+  // "a function" or "a case".
   std::map<std::string, std::string> unfollowed{};
 };
 

@@ -20,7 +20,8 @@ struct ImportedTopology {
   std::vector<std::string> notes;
 };
 
-// What to make of an input that lists no NVLinks, of a GPU type that has some.
+// The user chooses what an import makes of an input that lists no NVLinks although its GPU type has
+// some.
 enum class MissingNvLinks : std::uint8_t {
   kRefuse,  // topology.no-nvlinks
   kAssume,  // all of a GPU's, to each other GPU of a small node or to switches

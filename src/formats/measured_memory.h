@@ -10,7 +10,8 @@
 #include "src/base/bytes.h"
 #include "src/base/diagnostic.h"
 
-// What PyTorch says of a rank's memory, in one of three forms, told apart by their content:
+// Measured memory is what PyTorch says that one rank has allocated, in bytes. A file has one of
+// three forms, which the reader tells apart by their content:
 //
 //   snapshot   torch.cuda.memory._dump_snapshot(FILE): a pickle (pickle.h) of the caching allocator's
 //              segments and of what it did before (torch/csrc/cuda/memory_snapshot.cpp). From the
@@ -33,7 +34,7 @@ struct MeasuredMemory {
   std::string form;               // "snapshot", "summary", "timeline"
   Bytes allocated;                // the peak of what the allocator had handed out
   std::optional<Bytes> reserved;  // the peak of what it held from the device
-  // Of what was alive at the peak, where the file tells.
+  // The bytes of each category that were alive at the peak; nothing where the file does not tell.
   std::optional<std::array<Bytes, kMeasuredCategories>> at_peak;
   std::vector<std::string> notes;  // sentences without a full stop
 };
