@@ -31,17 +31,7 @@ constexpr std::int64_t kMostDimension = HuggingFaceReader::kMostDimension;
 
 // GPT2Config. Missing dropout keys mean 0.1 there.
 Architecture ReadGpt2(Reader& reader, KeysOfFields& keys) {
-  Architecture a = TypicalOf(Family::kGpt2);
-  keys = {{"num_hidden_layers", "n_layer"},          {"hidden_size", "n_embd"},
-          {"num_attention_heads", "n_head"},         {"head_dim", "n_head"},
-          {"num_key_value_heads", "n_head"},         {"intermediate_size", "n_inner"},
-          {"max_position_embeddings", "n_positions"}};
-  a.layers = reader.Dimension("n_layer");
-  a.hidden = reader.Dimension("n_embd");
-  a.heads = a.kv_heads = reader.Dimension("n_head");
-  a.head_size = a.hidden / a.heads;
-  a.feed_forward = reader.OptionalDimension("n_inner").value_or(4 * a.hidden);
-  a.vocabulary = reader.Dimension("vocab_size");
+  Architecture a = ReadGpt2Dimensions(Family::kGpt2, reader, keys);
   a.max_positions = reader.Dimension("n_positions");
   a.tie_embeddings = reader.Boolean("tie_word_embeddings", true);
   constexpr double kDropout = 0.1;

@@ -76,6 +76,22 @@ model::Architecture ReadRotaryDecoder(model::Family family, HuggingFaceReader& r
   return a;
 }
 
+model::Architecture ReadGpt2Dimensions(model::Family family, HuggingFaceReader& reader,
+                                       KeysOfFields& keys) {
+  model::Architecture a = TypicalOf(family);
+  keys = {{"num_hidden_layers", "n_layer"},          {"hidden_size", "n_embd"},
+          {"num_attention_heads", "n_head"},         {"head_dim", "n_head"},
+          {"num_key_value_heads", "n_head"},         {"intermediate_size", "n_inner"},
+          {"max_position_embeddings", "n_positions"}};
+  a.layers = reader.Dimension("n_layer");
+  a.hidden = reader.Dimension("n_embd");
+  a.heads = a.kv_heads = reader.Dimension("n_head");
+  a.head_size = a.hidden / a.heads;
+  a.feed_forward = reader.OptionalDimension("n_inner").value_or(4 * a.hidden);
+  a.vocabulary = reader.Dimension("vocab_size");
+  return a;
+}
+
 void ReadGate(HuggingFaceReader& reader) {
   const std::string gate = reader.Text("hidden_act", "silu");
   if (gate != "silu" && gate != "swish") {

@@ -23,6 +23,11 @@ struct DecoderDefaults {
 model::Architecture ReadRotaryDecoder(model::Family family, HuggingFaceReader& reader,
                                       KeysOfFields& keys, const DecoderDefaults& absent = {});
 
+// Dimensions as GPT2Config names them and those that follow it. The number of positions is left to
+// the caller.
+model::Architecture ReadGpt2Dimensions(model::Family family, HuggingFaceReader& reader,
+                                       KeysOfFields& keys);
+
 // The products and their bytes are those of SwiGLU whatever function gates.
 void ReadGate(HuggingFaceReader& reader);
 

@@ -28,17 +28,7 @@ bool DropsOut(Reader& reader, std::initializer_list<const char*> keys) {
 
 // GPTJConfig.
 Architecture ReadGptj(Reader& reader, KeysOfFields& keys) {
-  Architecture a = TypicalOf(Family::kGptj);
-  keys = {{"num_hidden_layers", "n_layer"},          {"hidden_size", "n_embd"},
-          {"num_attention_heads", "n_head"},         {"head_dim", "n_head"},
-          {"num_key_value_heads", "n_head"},         {"intermediate_size", "n_inner"},
-          {"max_position_embeddings", "n_positions"}};
-  a.layers = reader.Dimension("n_layer");
-  a.hidden = reader.Dimension("n_embd");
-  a.heads = a.kv_heads = reader.Dimension("n_head");
-  a.head_size = a.hidden / a.heads;
-  a.feed_forward = reader.OptionalDimension("n_inner").value_or(4 * a.hidden);
-  a.vocabulary = reader.Dimension("vocab_size");
+  Architecture a = ReadGpt2Dimensions(Family::kGptj, reader, keys);
   a.max_positions = reader.OptionalDimension("n_positions").value_or(0);
   a.tie_embeddings = reader.Boolean("tie_word_embeddings", false);
   a.head_bias = !a.tie_embeddings;
