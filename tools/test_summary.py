@@ -1,8 +1,8 @@
-"""Counts the test cases of one or more `bazel test` runs.
+"""Counts the test cases of a `bazel test` run.
 
-    test_summary.py STATUS EVENTS...
+    test_summary.py STATUS EVENTS
 
-STATUS is Bazel's exit status, EVENTS are files written by --build_event_json_file. Prints the
+STATUS is Bazel's exit status, EVENTS a file written by --build_event_json_file. Prints the
 failures and, last, "N passed, N failed". Exits 1 when something failed, the build included.
 
 A test's cases come from its test.xml. A test that reports no cases counts as one, and so does a
@@ -86,14 +86,13 @@ def count_test(label, result, counts):
 def main(arguments):
     status = int(arguments[0])
     counts = Counts()
-    for path in arguments[1:]:
-        results, unbuilt = read_events(path)
-        for (label, _, _), result in sorted(results.items(), key=lambda item: str(item[0])):
-            count_test(label, result, counts)
-        tested = {label for label, _, _ in results}
-        # A test that ran and failed is "not completed" too; it is counted above.
-        for label in sorted(set(unbuilt) - tested):
-            counts.failures.append("%s  could not be built" % label)
+    results, unbuilt = read_events(arguments[1])
+    for (label, _, _), result in sorted(results.items(), key=lambda item: str(item[0])):
+        count_test(label, result, counts)
+    tested = {label for label, _, _ in results}
+    # A test that ran and failed is "not completed" too; it is counted above.
+    for label in sorted(set(unbuilt) - tested):
+        counts.failures.append("%s  could not be built" % label)
 
     if status != 0 and not counts.failures:
         counts.failures.append("bazel ended with status %d, see above" % status)
