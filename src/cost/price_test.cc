@@ -597,11 +597,11 @@ TEST(PriceCacheTest, ProductsHaveThePowerThatTheirMicroBatchLeaves) {
   Kernel norm = OfKind(KernelKind::kMemoryBound, 0, Bytes(500'000'000));
   std::vector<model::LayerWork> works(2);
   for (const Kernel& kernel : {product, norm}) {
-    works[0].forward.push_back({.kernel = kernel, .group = {}, .creates = {}});
-    works[0].backward.push_back({.kernel = kernel, .group = {}, .creates = {}});
+    works[0].forward.push_back({.kernel = kernel, .group = {}});
+    works[0].backward.push_back({.kernel = kernel, .group = {}});
   }
   // No layer does the second.
-  works[1].forward.push_back({.kernel = product, .group = {}, .creates = {}});
+  works[1].forward.push_back({.kernel = product, .group = {}});
   Program program = WithGroup(1);
   program.kernels = {product, norm};
   PriceCache cache;

@@ -38,11 +38,6 @@ Bytes Activations(const scenario::Scenario& scenario, const lowering::PipelineSt
   const model::Model& model = stage.model();
   const model::WorkOptions options = plan::WorkOptionsOf(scenario.plan);
   const auto works = model::BuildWork(model, options);
-  const auto sum = [](const std::vector<model::Activation>& activations) {
-    Bytes bytes;
-    for (const model::Activation& activation : activations) bytes += activation.bytes;
-    return bytes;
-  };
   Bytes saved;              // of all micro-batches in flight
   Bytes again, recomputed;  // of the present checkpoint so far; most
   // Offloaded, two blocks' are on the device at once.
@@ -58,9 +53,10 @@ Bytes Activations(const scenario::Scenario& scenario, const lowering::PipelineSt
   // weights' part.
   std::vector<Bytes> all(stage.chunks().size()), left(stage.chunks().size());
   for (std::size_t i = 0; i < of_layers.size(); ++i) {
-    const Bytes own = sum(works[of_layers[i]].saved);
-    again = (works[of_layers[i]].continues_checkpoint ? again : Bytes()) +
-            sum(works[of_layers[i]].recomputed);
+    const model::LayerWork& work = works[of_layers[i]];
+    const Bytes own = work.BytesOf(model::Lifetime::kSaved);
+    again =
+        (work.continues_checkpoint ? again : Bytes()) + work.BytesOf(model::Lifetime::kRecomputed);
     recomputed = std::max(recomputed, again);
     if (scenario.plan.training.activation_offload &&
         model.layers[i].kind == model::LayerKind::kBlock) {
@@ -69,9 +65,9 @@ Bytes Activations(const scenario::Scenario& scenario, const lowering::PipelineSt
     } else {
       const std::size_t chunk = chunk_of(i);
       all[chunk] += own;
-      left[chunk] += sum(works[of_layers[i]].deferred);
-      for (const int kept : works[of_layers[i]].saved_for_weights) {
-        left[chunk] += works[of_layers[i]].saved[static_cast<std::size_t>(kept)].bytes;
+      left[chunk] += work.BytesOf(model::Lifetime::kDeferred);
+      for (const model::LayerValue& kept : work.Of(model::Lifetime::kSaved)) {
+        if (kept.for_weights) left[chunk] += kept.bytes;
       }
     }
   }

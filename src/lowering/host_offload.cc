@@ -192,8 +192,7 @@ std::int64_t OffloadedActivations(const scenario::Scenario& scenario) {
   for (std::size_t i = 0; i < of_layers.size(); ++i) {
     if (scenario.model->layers[i].kind != model::LayerKind::kBlock) continue;
     bytes += last;
-    last = 0;
-    for (const model::Activation& kept : works[of_layers[i]].saved) last += kept.bytes.count();
+    last = works[of_layers[i]].BytesOf(model::Lifetime::kSaved).count();
   }
   return bytes;
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -17,11 +16,6 @@ namespace stepcast::lowering {
 using program::Phase;
 
 namespace {
-
-bool KeptForWeights(const model::LayerWork& work, std::size_t saved) {
-  return std::binary_search(work.saved_for_weights.begin(), work.saved_for_weights.end(),
-                            static_cast<int>(saved));
-}
 
 Phase PhaseOf(parallel::Task task) {
   switch (task) {
@@ -78,7 +72,7 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
     kernels += work.forward.size() + work.recompute.size() + work.backward.size();
     kernels += work.backward_input.operations.size() + work.backward_weight.operations.size();
   }
-  for (const int work : work_of_layer_) saved += works_[work].saved.size();
+  for (const int work : work_of_layer_) saved += works_[work].Of(model::Lifetime::kSaved).size();
   builder_.ReserveKernels(2 * kernels);
   builder_.ReserveBuffers(saved + 4 * model().tensors.size() + 64);
   entries_.reserve(works_.size());
@@ -410,7 +404,8 @@ void TrainingStep::Reserve() {
     const model::LayerWork& work = works_[work_of_layer_[layer]];
     const LayerReads& reads = layer_reads_[layer];
     const std::size_t kernels = work.forward.size() + work.recompute.size() + work.backward.size();
-    const std::size_t activations = work.saved.size() + work.recomputed.size();
+    const std::size_t activations =
+        work.Of(model::Lifetime::kSaved).size() + work.Of(model::Lifetime::kRecomputed).size();
     const std::size_t parameters = reads.parameters - reads.first;
     instructions += kernels + 2 * activations + 4 * parameters + 24;
     uses += 4 * (parameters + reads.activations) + 8 * parameters + 16;
@@ -451,220 +446,6 @@ void TrainingStep::UseReads(std::size_t first, std::size_t end) {
   builder_.UseAll(std::span(reads_).subspan(first, end - first));
 }
 
-Index TrainingStep::BufferOf(const model::ValueUse& use, int layer) const {
-  const Work& entries = entries_[work_of(layer)];
-  switch (use.table) {
-    case model::ValueUse::Table::kSaved:
-      return Saved(slot(), layer)[use.index];
-    case model::ValueUse::Table::kRecomputed:
-      return Recomputed(layer)[use.index];
-    case model::ValueUse::Table::kCommunicated:
-      return entries.communicated[static_cast<std::size_t>(use.index)];
-    case model::ValueUse::Table::kDeferred:
-      return Deferred(slot(), layer)[use.index];
-    case model::ValueUse::Table::kHandedBack:
-      break;
-  }
-  const bool from_stage = layer + 1 == chunk().end_layer;
-  return from_stage ? messages_.ReceivedGradient(now_.pass) : HandedBack(layer);
-}
-
-Index TrainingStep::HandedBack(int layer) const {
-  const int work = work_of(layer);
-  if (task() != parallel::Task::kBackward && works_[work].defers_gradient_of_output) {
-    return Deferred(slot(), layer)[0];
-  }
-  return entries_[work].handed_back[layer % 2];
-}
-
-// The first and the last kernel name the parameters and, in backward, what has been kept: with
-// stream order in between, that is enough for the validator to see every hazard of the layer.
-void TrainingStep::RunLayer(ShardingStrategy& strategy, ShardingStrategy::Pass pass, int layer,
-                            const OperationEntries& entries,
-                            const std::vector<model::Operation>& operations,
-                            const Entries& activations, Turn turn) {
-  const LayerReads& reads = layer_reads_[layer];
-  const bool forward = pass == ShardingStrategy::Pass::kForward;
-  const bool weights = task() == parallel::Task::kBackwardWeight;
-  // Of what the next layer handed back, and to the one before.
-  const bool backward = pass == ShardingStrategy::Pass::kBackward && !weights;
-  const bool follows = strategy.follows_operators();
-  const bool begins = forward ? layer == chunk().first_layer
-                              : pass == ShardingStrategy::Pass::kBackward && now_.begins_backward &&
-                                    layer + 1 == chunk().end_layer;
-  const bool ends = forward ? layer + 1 == chunk().end_layer : backward && layer == now_.last_layer;
-  // The pass ends with a collective, and its result is what goes to another stage.
-  const bool hands_on =
-      ends && !entries.unreleased.empty() && !(forward ? chunk().last : chunk().first);
-  const Index passing_by = TemporariesOf(pass, layer);
-  for (std::size_t i = turn.begin; i < turn.end; ++i) {
-    if (follows) strategy.BeforeOperator(pass, layer, i);
-    if (const std::size_t end = follows ? i : entries.plain_end[i]; end > i) {
-      builder_.Run(compute(), std::span(entries.kernels).subspan(i, end - i));
-      i = end - 1;
-      continue;
-    }
-    const model::Operation& operation = operations[i];
-    if (operation.host_waits_for != model::Operation::kNoWait) {
-      AwaitOnHost(entries.HostEvent(static_cast<std::size_t>(operation.host_waits_for)));
-    }
-    if (begins && forward && i == 0) messages_.AwaitInput(now_.pass);
-    for (const int value : operation.begins) {
-      builder_.Allocate(compute(),
-                        entries_[work_of(layer)].communicated[static_cast<std::size_t>(value)]);
-    }
-    for (const int created : operation.creates) {
-      // It is there already, received from the stage before.
-      if (forward && ReceivesInto(layer, created)) continue;
-      builder_.Allocate(compute(), activations[created]);
-      if (!operation.group) builder_.Use(builder_.WritesAll(activations[created]));
-    }
-    for (const int deferred : operation.defers) {
-      const Index buffer = Deferred(slot(), layer)[deferred];
-      builder_.Allocate(compute(), buffer);
-      if (!operation.group) builder_.Use(builder_.WritesAll(buffer));
-    }
-    const Index kernel = entries.kernels[i];
-    if (kernel == program::kNone) {
-      for (const int waited : operation.waits) {
-        builder_.Wait(entries.groups[i].stream, entries.groups[waited].done);
-      }
-      groups_.Issue(entries.groups[i], *operation.group, BufferOf(operation.group->source, layer),
-                    BufferOf(operation.group->target, layer));
-      if (follows) strategy.AfterOperator(pass, layer, i);
-      continue;
-    }
-    const StreamId stream = lanes_[operation.lane];
-    for (const int waited : operation.waits) {
-      builder_.Wait(stream, entries.Done(static_cast<std::size_t>(waited)));
-      // What one lane has made for the other is among the temporaries.
-      if (passing_by != program::kNone &&
-          entries.LaneEvent(static_cast<std::size_t>(waited)) != program::kNone) {
-        builder_.Use(builder_.ReadsAll(passing_by));
-      }
-    }
-    if (passing_by != program::kNone && entries.LaneEvent(i) != program::kNone) {
-      builder_.Use(builder_.WritesAll(passing_by));
-    }
-    if (i == entries.first_kernel || i == entries.last_kernel || i == entries.first_beside) {
-      UseReads(reads.first, reads.parameters);
-      if (backward) {
-        const std::size_t kept =
-            reads.parameters + static_cast<std::size_t>(slot()) * reads.activations;
-        UseReads(kept, kept + reads.activations);
-      }
-      if (weights) {
-        const std::size_t left = reads.weights + static_cast<std::size_t>(slot()) * reads.left;
-        UseReads(left, left + reads.left);
-        if (const Index received = ReceivedForWeights(layer); received != program::kNone) {
-          builder_.Use(builder_.ReadsAll(received));
-        }
-      }
-    }
-    if (!forward && !now_.turned_back) {
-      now_.turned_back = true;
-      if (!now_.begins_backward) {
-        values_.ContinueBackward(word());
-      } else {
-        values_.TurnBack(chunk().number, word());
-      }
-    }
-    if (begins && i == entries.first_kernel) forward ? BeginForward() : BeginBackward();
-    TakePending();
-    for (const model::ValueUse& use : operation.uses) {
-      const Index buffer = BufferOf(use, layer);
-      builder_.Use(groups_.RangeOf(use, buffer, use.write));
-      if (!use.write) values_.Take(use, buffer);
-    }
-    for (const model::ValueUse& use : operation.uses) {
-      if (use.write) values_.Give(use, BufferOf(use, layer));
-    }
-    if (backward && i == entries.last_kernel) HandBack(layer - 1);
-    if (ends && i == entries.last_kernel && !hands_on) WriteOutput();
-    const Index awaited = entries.HostEvent(i);
-    if (awaited != program::kNone) builder_.Use(builder_.WritesAll(counts_at_host_));
-    RunKernel(strategy, layer, operation, kernel);
-    if (awaited != program::kNone) builder_.Record(compute(), awaited);
-    if (const Index joined = entries.LaneEvent(i); joined != program::kNone) {
-      builder_.Record(stream, joined);
-    }
-    for (const int value : operation.ends) {
-      builder_.Release(entries_[work_of(layer)].communicated[static_cast<std::size_t>(value)]);
-    }
-    if (follows) strategy.AfterOperator(pass, layer, i);
-  }
-  if (turn.end < operations.size()) return;
-  for (const int group : entries.unfinished)
-    now_.pending.events.push_back(entries.groups[group].done);
-  for (const model::ValueUse& use : entries.unreleased) {
-    now_.pending.buffers.emplace_back(BufferOf(use, layer), use);
-  }
-  if (hands_on) HandOn(strategy, layer);
-}
-
-Index TrainingStep::TemporariesOf(ShardingStrategy::Pass pass, int layer) const {
-  const Work& entries = entries_[work_of(layer)];
-  if (pass == ShardingStrategy::Pass::kRecompute) return program::kNone;
-  const Entries& temporaries = pass == ShardingStrategy::Pass::kForward
-                                   ? entries.forward_transient
-                                   : entries.backward_transient;
-  return temporaries.empty() ? program::kNone : *temporaries.begin();
-}
-
-void TrainingStep::AwaitOnHost(Index event) {
-  builder_.HostWait(event);
-  builder_.Use(builder_.ReadsAll(counts_at_host_));
-  builder_.RunOnHost(read_counts_);
-}
-
-void TrainingStep::HandOn(ShardingStrategy& strategy, int layer) {
-  if (handing_on_ == program::kNone) {
-    handing_on_ = builder_.AddKernel({.name = "hand on", .kind = KernelKind::kGiven});
-  }
-  TakePending();
-  WriteOutput();
-  RunKernel(strategy, layer, {}, handing_on_);
-}
-
-void TrainingStep::TakePending() {
-  for (const auto& [buffer, use] : now_.pending.buffers) {
-    builder_.Use(builder_.ReadsAll(buffer));
-    values_.Take(use, buffer);
-  }
-}
-
-void TrainingStep::HandBack(int layer) {
-  if (layer < chunk().first_layer) return;
-  const Index buffer = HandedBack(layer);
-  if (buffer == program::kNone) return;
-  builder_.Allocate(compute(), buffer);
-  builder_.Use(builder_.WritesAll(buffer));
-  if (works_[work_of(layer)].handed_back == Bytes()) return;
-  values_.Give({.table = model::ValueUse::Table::kHandedBack,
-                .type = plan::ComputeType(plan().training.precision),
-                .content = model::ValueUse::Content::kGathered},
-               buffer);
-}
-
-void TrainingStep::RunKernel(ShardingStrategy& strategy, int layer,
-                             const model::Operation& operation, Index kernel) {
-  for (const Index event : now_.pending.events) builder_.Wait(compute(), event);
-  ready_.clear();
-  for (const int position : operation.gradients) {
-    const int tensor = model().layers[layer].tensors[position];
-    strategy.WriteGradient(layer, tensor);
-    contributed_[tensor] = true;
-    if (--missing_[tensor] == 0) ready_.push_back(tensor);
-  }
-  builder_.Run(lanes_[operation.lane], kernel);
-  for (const auto& [buffer, use] : now_.pending.buffers) builder_.Release(buffer);
-  now_.pending.events.clear();
-  now_.pending.buffers.clear();
-  // Reverse registration order, as in GradientReadyOrder.
-  if (ready_.size() > 1) std::sort(ready_.begin(), ready_.end(), std::greater<>());
-  for (const int tensor : ready_) strategy.GradientReady(tensor);
-}
-
 void TrainingStep::WriteForward(ShardingStrategy& strategy, int layer, Turn turn) {
   const model::LayerWork& work = works_[work_of(layer)];
   const Work& entries = entries_[work_of(layer)];
@@ -672,8 +453,7 @@ void TrainingStep::WriteForward(ShardingStrategy& strategy, int layer, Turn turn
     strategy.BeforeForward(layer);
     for (const Index buffer : entries.forward_transient) builder_.Allocate(compute(), buffer);
   }
-  RunLayer(strategy, ShardingStrategy::Pass::kForward, layer, entries.forward, work.forward,
-           Saved(slot(), layer), turn);
+  RunLayer(strategy, ShardingStrategy::Pass::kForward, layer, entries.forward, work.forward, turn);
   if (turn.end < work.forward.size()) return;
   for (const Index buffer : entries.forward_transient) builder_.Release(buffer);
   const bool keeps = work.input != model::LayerWork::kNone;
@@ -690,8 +470,7 @@ void TrainingStep::WriteBackward(ShardingStrategy& strategy, int layer, Turn tur
   const bool whole = task() == parallel::Task::kBackward;
   if (turn.begin == 0) BeginLayerBackward(strategy, layer);
   RunLayer(strategy, ShardingStrategy::Pass::kBackward, layer,
-           whole ? entries.backward : entries.backward_input, BackwardOf(layer), Recomputed(layer),
-           turn);
+           whole ? entries.backward : entries.backward_input, BackwardOf(layer), turn);
   if (turn.end == BackwardOf(layer).size()) EndLayerBackward(strategy, layer);
 }
 
@@ -727,9 +506,10 @@ void TrainingStep::EndLayerBackward(ShardingStrategy& strategy, int layer) {
     builder_.Release(handed_back);
   }
   for (const Index buffer : Recomputed(layer)) builder_.Release(buffer);
-  const Entries& saved = Saved(slot(), layer);
-  for (std::size_t i = 0; i < work.saved.size(); ++i) {
-    if (whole || !KeptForWeights(work, i)) builder_.Release(saved[i]);
+  const Entries& buffers = Saved(slot(), layer);
+  const std::vector<model::LayerValue>& saved = work.Of(model::Lifetime::kSaved);
+  for (std::size_t i = 0; i < saved.size(); ++i) {
+    if (whole || !saved[i].for_weights) builder_.Release(buffers[i]);
   }
   if (from_stage) {
     // An embedding in a chunk by itself may have nothing to do, because it only has weights, which
@@ -752,7 +532,7 @@ void TrainingStep::Recompute(ShardingStrategy& strategy, int layer) {
     builder_.SetLabel(labels_[again]);
     RunLayer(strategy, ShardingStrategy::Pass::kRecompute, again,
              entries_[work_of(again)].recompute, works_[work_of(again)].recompute,
-             Recomputed(again), {.begin = 0, .end = works_[work_of(again)].recompute.size()});
+             {.begin = 0, .end = works_[work_of(again)].recompute.size()});
   }
 }
 
@@ -778,12 +558,15 @@ void TrainingStep::WriteWeights(ShardingStrategy& strategy, int layer, Turn turn
   for (const Index buffer : entries.weight_transient) builder_.Allocate(compute(), buffer);
   BeginContributions(layer);
   RunLayer(strategy, ShardingStrategy::Pass::kBackward, layer, entries.backward_weight,
-           work.backward_weight.operations, Recomputed(layer), turn);
+           work.backward_weight.operations, turn);
   EndContributions();
   for (const Index buffer : entries.weight_transient) builder_.Release(buffer);
   for (const Index buffer : DeferredHere(slot(), layer)) builder_.Release(buffer);
   if (ReceivedForWeights(layer) != program::kNone) messages_.ReleaseReceivedGradient(now_.pass);
-  for (const int kept : work.saved_for_weights) builder_.Release(Saved(slot(), layer)[kept]);
+  const std::vector<model::LayerValue>& saved = work.Of(model::Lifetime::kSaved);
+  for (std::size_t i = 0; i < saved.size(); ++i) {
+    if (saved[i].for_weights) builder_.Release(Saved(slot(), layer)[i]);
+  }
   strategy.AfterBackward(layer);
 }
 

@@ -195,7 +195,7 @@ class TrainingStep {
 
   void AddWork(const model::LayerWork& work, const model::Layer* sample);
   // The one of this name, for all layers.
-  Index RegisteredBuffer(const model::Activation& value);
+  Index RegisteredBuffer(const model::LayerValue& value);
   void AddLayers();
   void AddTensors();
   void FindReads(ShardingStrategy& strategy);
@@ -251,10 +251,10 @@ class TrainingStep {
   const Entries& Recomputed(int layer) const {
     return entries_[work_of(layer)].recomputed[place_in_checkpoint_[layer]];
   }
-  // A turn of one pass's list of operations. `activations`: what its operations create.
+  // A turn of one pass's list of operations.
   void RunLayer(ShardingStrategy& strategy, ShardingStrategy::Pass pass, int layer,
                 const OperationEntries& entries, const std::vector<model::Operation>& operations,
-                const Entries& activations, Turn turn);
+                Turn turn);
   // The first buffer of what lives during the layer's forward, or its whole backward, alone; kNone:
   // there is none, or what is run again has it.
   Index TemporariesOf(ShardingStrategy::Pass pass, int layer) const;
@@ -267,7 +267,29 @@ class TrainingStep {
                  Index kernel);
   OperationEntries AddOperations(const std::vector<model::Operation>& operations, Issuer issuer);
   void AddLane(std::uint8_t lane);  // and its stream, unless there is one
-  Index BufferOf(const model::ValueUse& use, int layer) const;
+  // Where a value of the layer lies in the present pass.
+  Index BufferOf(model::ValueId value, int layer) const;
+  // One pass's list of operations of a layer, while it is written.
+  struct ListRun {
+    ShardingStrategy& strategy;
+    ShardingStrategy::Pass pass;
+    int layer;
+    const OperationEntries& entries;
+    const std::vector<model::Operation>& operations;
+    // Which list it is: the layer's forward; backward's part for weights; all of backward, or its
+    // part for inputs, which takes what the next layer handed back and hands back to the one
+    // before. Recomputation is none of the three.
+    bool forward, weights, backward;
+    bool begins, ends;  // it is the first, the last, of the stage's pass
+    bool hands_on;      // it ends with a collective whose result goes to another stage
+    Index passing_by;   // TemporariesOf
+  };
+  void WriteKernel(const ListRun& run, std::size_t i);
+  // Said of the list's first and last kernels.
+  void UseWhatTheLayerReads(const ListRun& run);
+  // Takes the memory of the values that come to life with the operation, which writes those that
+  // outlive it.
+  void BeginLives(ShardingStrategy::Pass pass, int layer, const model::Operation& operation);
   // The kernel is the last one before the backward of the layer: it writes the gradient that group
   // operations there read.
   void HandBack(int layer);

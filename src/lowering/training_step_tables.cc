@@ -32,13 +32,13 @@ void TrainingStep::AddWork(const model::LayerWork& work, const model::Layer* sam
                                   : std::int64_t{1};
   for (std::int64_t place = 0; place < places; ++place) {
     const Index first_recomputed = builder_.buffers();
-    for (const model::Activation& activation : work.recomputed) {
+    for (const model::LayerValue& activation : work.Of(model::Lifetime::kRecomputed)) {
       builder_.AddBuffer(builder_.Named(name, "/" + activation.name + " (recomputed)"),
                          activation.bytes, Category::kActivation);
     }
     entries.recomputed.emplace_back(first_recomputed, builder_.buffers());
   }
-  for (const model::Activation& value : work.communicated) {
+  for (const model::LayerValue& value : work.Of(model::Lifetime::kCommunicated)) {
     if (value.registered) {
       entries.communicated.push_back(RegisteredBuffer(value));
       continue;
@@ -47,9 +47,9 @@ void TrainingStep::AddWork(const model::LayerWork& work, const model::Layer* sam
         builder_.AddBuffer(builder_.Named(name, "/" + value.name + " (communicated)"), value.bytes,
                            Category::kActivation));
   }
-  if (work.handed_back > Bytes()) {
+  for (const model::LayerValue& gradient : work.Of(model::Lifetime::kHandedBack)) {
     for (Index& buffer : entries.handed_back) {
-      buffer = builder_.AddBuffer(builder_.Named(name, "/gradient of the output"), work.handed_back,
+      buffer = builder_.AddBuffer(builder_.Named(name, "/" + gradient.name), gradient.bytes,
                                   Category::kActivation);
     }
   }
@@ -78,7 +78,7 @@ void TrainingStep::AddWork(const model::LayerWork& work, const model::Layer* sam
   entries.weight_transient = add_part(work.backward_weight);
 }
 
-Index TrainingStep::RegisteredBuffer(const model::Activation& value) {
+Index TrainingStep::RegisteredBuffer(const model::LayerValue& value) {
   const auto known = std::find_if(registered_.begin(), registered_.end(), [&](const auto& other) {
     return other.first == value.name && builder_.SizeOf(other.second) == value.bytes;
   });
@@ -143,12 +143,11 @@ TrainingStep::OperationEntries TrainingStep::AddOperations(
   entries.plain_end.resize(operations.size());
   for (std::size_t i = operations.size(); i-- > 0;) {
     const model::Operation& own = operations[i];
-    const bool plain = i > entries.first_kernel && i < entries.last_kernel && !own.group &&
-                       own.lane == 0 && entries.LaneEvent(i) == program::kNone &&
-                       own.creates.empty() && own.gradients.empty() && own.uses.empty() &&
-                       own.defers.empty() && own.begins.empty() && own.ends.empty() &&
-                       own.waits.empty() && own.host_waits_for == model::Operation::kNoWait &&
-                       entries.HostEvent(i) == program::kNone;
+    const bool plain =
+        i > entries.first_kernel && i < entries.last_kernel && !own.group && own.lane == 0 &&
+        entries.LaneEvent(i) == program::kNone && own.gradients.empty() && own.uses.empty() &&
+        own.begins.empty() && own.ends.empty() && own.waits.empty() &&
+        own.host_waits_for == model::Operation::kNoWait && entries.HostEvent(i) == program::kNone;
     const bool goes_on = plain && entries.plain_end[i + 1] > i + 1;
     entries.plain_end[i] = goes_on ? entries.plain_end[i + 1] : i + (plain ? 1 : 0);
   }
@@ -169,7 +168,7 @@ void TrainingStep::AddLayers() {
   saved_texts.reserve(works_.size());
   for (const model::LayerWork& work : works_) {
     saved_texts.push_back(builder_.texts());
-    for (const model::Activation& activation : work.saved) {
+    for (const model::LayerValue& activation : work.Of(model::Lifetime::kSaved)) {
       builder_.AddText("/" + activation.name);
     }
   }
@@ -186,16 +185,17 @@ void TrainingStep::AddLayers() {
     place_in_checkpoint_.push_back(
         continues(index) && continues(index - 1) ? place_in_checkpoint_.back() + 1 : 0);
     const Index name = builder_.AddText(layer.name);
+    const model::LayerWork& work = works_[work_of_layer_[index]];
     for (int slot = 0; slot < slots_; ++slot) {
       const Index first = builder_.buffers();
       Index text = saved_texts[work_of_layer_[index]];
-      for (const model::Activation& activation : works_[work_of_layer_[index]].saved) {
+      for (const model::LayerValue& activation : work.Of(model::Lifetime::kSaved)) {
         builder_.AddBuffer({.first = name, .second = text++}, activation.bytes,
                            Category::kActivation);
       }
       saved_[static_cast<std::size_t>(slot) * layers + index] = Entries(first, builder_.buffers());
       const Index first_deferred = builder_.buffers();
-      for (const model::Activation& gradient : works_[work_of_layer_[index]].deferred) {
+      for (const model::LayerValue& gradient : work.Of(model::Lifetime::kDeferred)) {
         builder_.AddBuffer(builder_.Named(name, "/" + gradient.name), gradient.bytes,
                            Category::kActivation);
       }
@@ -259,7 +259,8 @@ void TrainingStep::FindReads(ShardingStrategy& strategy) {
   };
   std::size_t expected = 2 * model().tensors.size();
   for (const int work : work_of_layer_) {
-    expected += works_[work].saved.size() + works_[work].recomputed.size();
+    expected += works_[work].Of(model::Lifetime::kSaved).size() +
+                works_[work].Of(model::Lifetime::kRecomputed).size();
   }
   reads_.reserve(expected);
   for (std::size_t layer = 0; layer < work_of_layer_.size(); ++layer) {
@@ -281,9 +282,10 @@ void TrainingStep::FindReads(ShardingStrategy& strategy) {
     reads.weights = reads_.size();
     if (!plan().parallelism.splits_backward) continue;
     for (int slot = 0; slot < slots_; ++slot) {
-      const Entries& saved = Saved(slot, static_cast<int>(layer));
-      for (const int kept : works_[work_of_layer_[layer]].saved_for_weights) {
-        reads_.push_back(builder_.ReadsAll(saved[kept]));
+      const Entries& buffers = Saved(slot, static_cast<int>(layer));
+      const auto& saved = works_[work_of_layer_[layer]].Of(model::Lifetime::kSaved);
+      for (std::size_t i = 0; i < saved.size(); ++i) {
+        if (saved[i].for_weights) reads_.push_back(builder_.ReadsAll(buffers[i]));
       }
       append(DeferredHere(slot, static_cast<int>(layer)));
       if (slot == 0) reads.left = reads_.size() - reads.weights;

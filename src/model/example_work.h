@@ -13,9 +13,9 @@ namespace stepcast::model {
 
 inline constexpr std::size_t kEmbedding = 0, kBlock = 1, kHead = 2;
 
-inline std::int64_t Sum(const std::vector<Activation>& activations) {
+inline std::int64_t Sum(const std::vector<LayerValue>& activations) {
   std::int64_t bytes = 0;
-  for (const Activation& activation : activations) bytes += activation.bytes.count();
+  for (const LayerValue& activation : activations) bytes += activation.bytes.count();
   return bytes;
 }
 

@@ -111,14 +111,14 @@ TEST(FurtherTokensTest, EveryWeightHasOneGradient) {
 TEST(FurtherTokensTest, TheBlockIsRecomputedAsOthersAre) {
   const auto saved = [](Checkpointing checkpointing) {
     WorkOptions options = Options(1, 64, checkpointing, Attention::kFlash3);
-    return Sum(HeadOf(Dense(), options).saved);
+    return Sum(HeadOf(Dense(), options).Of(Lifetime::kSaved));
   };
   WorkOptions options = Options(1, 64, Checkpointing::kNone, Attention::kFlash3);
-  const std::int64_t block = Sum(BlockOf(Dense(), options).saved);
+  const std::int64_t block = Sum(BlockOf(Dense(), options).Of(Lifetime::kSaved));
   EXPECT_EQ(saved(Checkpointing::kNone) - saved(Checkpointing::kFull), block - 2 * 64 * 7168);
   options.checkpointing = Checkpointing::kSelective;
   EXPECT_EQ(saved(Checkpointing::kNone) - saved(Checkpointing::kSelective),
-            block - Sum(BlockOf(Dense(), options).saved));
+            block - Sum(BlockOf(Dense(), options).Of(Lifetime::kSaved)));
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ WorkOptions Native(std::int64_t sequences, std::int64_t tokens) {
 
 std::int64_t SavedBytesOfAToken(const Architecture& a, const WorkOptions& options) {
   const std::int64_t tokens = options.micro_batch_size * options.sequence_length / options.tensor;
-  return Sum(BlockOf(a, options).saved) / tokens;
+  return Sum(BlockOf(a, options).Of(Lifetime::kSaved)) / tokens;
 }
 
 // Two residuals, two norms' outcomes, the feed-forward's four; the vectors and the norms of them,
@@ -195,8 +195,8 @@ TEST(LatentAttentionOperatorsTest, UpProjectionsAreRecomputed) {
     const LayerWork dropped = BlockOf(Dense(), options);
     const std::int64_t keys = rotary == Implementation::kFused ? 0 : 128;  // in the values' tensor
     const std::int64_t heads = 64 * 2 * kHeads * (192 + 192 + 128 + keys);
-    EXPECT_EQ(Sum(kept.saved) - Sum(dropped.saved), heads);
-    EXPECT_EQ(Sum(dropped.recomputed), heads);
+    EXPECT_EQ(Sum(kept.Of(Lifetime::kSaved)) - Sum(dropped.Of(Lifetime::kSaved)), heads);
+    EXPECT_EQ(Sum(dropped.Of(Lifetime::kRecomputed)), heads);
     EXPECT_EQ(ModelFlops(dropped.recompute), 2 * 64 * kHeads * (1536 * 192 + 512 * 256));
   }
 }

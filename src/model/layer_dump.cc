@@ -9,7 +9,7 @@
 namespace stepcast::model {
 namespace {
 
-void AddValues(std::string& text, std::string_view table, const std::vector<Activation>& values) {
+void AddValues(std::string& text, std::string_view table, const std::vector<LayerValue>& values) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     text += fmt::format("{} {}: {} {}{}\n", table, i, values[i].name, values[i].bytes.count(),
                         values[i].registered ? " registered" : "");
@@ -22,17 +22,26 @@ void AddTemporaries(std::string& text, std::string_view pass, const std::vector<
   text += '\n';
 }
 
+// The places of those among the values that live so long.
+std::vector<int> PlacesOf(Lifetime lifetime, const std::vector<ValueId>& values) {
+  std::vector<int> places;
+  for (const ValueId value : values) {
+    if (value.lifetime == lifetime) places.push_back(value.index);
+  }
+  return places;
+}
+
 void AddNumbers(std::string& text, std::string_view what, const std::vector<int>& numbers) {
   if (!numbers.empty()) text += fmt::format(" {} {}", what, fmt::join(numbers, " "));
 }
 
 std::string UseText(const ValueUse& use) {
-  static constexpr const char* kTables[] = {"saved", "recomputed", "communicated", "deferred",
-                                            "handed back"};
+  static constexpr const char* kLifetimeNames[] = {"saved", "recomputed", "communicated",
+                                                   "deferred", "handed back"};
   static constexpr const char* kContents[] = {"sum", "gathered", "sent"};
   return fmt::format("{} {} {} {}/{} parts {} {} {}", use.write ? "writes" : "reads",
-                     kTables[static_cast<int>(use.table)], use.index, use.range.piece,
-                     use.range.pieces, use.parts, Name(use.type),
+                     kLifetimeNames[static_cast<int>(use.value.lifetime)], use.value.index,
+                     use.range.piece, use.range.pieces, use.parts, Name(use.type),
                      kContents[static_cast<int>(use.content)]);
 }
 
@@ -63,10 +72,12 @@ void AddOperations(std::string& text, std::string_view pass,
     }
     AddNumbers(text, "parameters", operation.parameters);
     AddNumbers(text, "gradients", operation.gradients);
-    AddNumbers(text, "creates", operation.creates);
-    AddNumbers(text, "defers", operation.defers);
-    AddNumbers(text, "begins", operation.begins);
-    AddNumbers(text, "ends", operation.ends);
+    for (const Lifetime created : {Lifetime::kSaved, Lifetime::kRecomputed}) {
+      AddNumbers(text, "creates", PlacesOf(created, operation.begins));
+    }
+    AddNumbers(text, "defers", PlacesOf(Lifetime::kDeferred, operation.begins));
+    AddNumbers(text, "begins", PlacesOf(Lifetime::kCommunicated, operation.begins));
+    AddNumbers(text, "ends", PlacesOf(Lifetime::kCommunicated, operation.ends));
     AddNumbers(text, "waits for", operation.waits);
     if (operation.lane != 0) text += fmt::format(" lane {}", operation.lane);
     if (operation.delayed) text += " delayed";
@@ -82,13 +93,18 @@ void AddOperations(std::string& text, std::string_view pass,
 
 std::string Dump(const LayerWork& work) {
   std::string text;
-  AddValues(text, "saved", work.saved);
-  AddValues(text, "recomputed", work.recomputed);
-  AddValues(text, "communicated", work.communicated);
-  AddValues(text, "deferred", work.deferred);
-  AddNumbers(text, "saved for weights:", work.saved_for_weights);
+  const std::vector<LayerValue>& saved = work.Of(Lifetime::kSaved);
+  AddValues(text, "saved", saved);
+  AddValues(text, "recomputed", work.Of(Lifetime::kRecomputed));
+  AddValues(text, "communicated", work.Of(Lifetime::kCommunicated));
+  AddValues(text, "deferred", work.Of(Lifetime::kDeferred));
+  std::vector<int> for_weights;
+  for (std::size_t i = 0; i < saved.size(); ++i) {
+    if (saved[i].for_weights) for_weights.push_back(static_cast<int>(i));
+  }
+  AddNumbers(text, "saved for weights:", for_weights);
   text += fmt::format("\ninput {} output {} handed back {}{}{}\n", work.input, work.output.count(),
-                      work.handed_back.count(),
+                      work.BytesOf(Lifetime::kHandedBack).count(),
                       work.defers_gradient_of_output ? " gradient of output deferred" : "",
                       work.continues_checkpoint ? " continues a checkpoint" : "");
   AddTemporaries(text, "forward", work.forward_temporaries);

@@ -297,10 +297,10 @@ std::string LineOf(const std::string& name, const LayerWork& work, const std::st
   return fmt::format(
       "{}: saved {} recomputed {} communicated {} deferred {} B, operations {} {} {} {} {}, "
       "{:016x}\n",
-      name, Sum(work.saved), Sum(work.recomputed), Sum(work.communicated), Sum(work.deferred),
-      work.forward.size(), work.recompute.size(), work.backward.size(),
-      work.backward_input.operations.size(), work.backward_weight.operations.size(),
-      DigestOf(dump));
+      name, Sum(work.Of(Lifetime::kSaved)), Sum(work.Of(Lifetime::kRecomputed)),
+      Sum(work.Of(Lifetime::kCommunicated)), Sum(work.Of(Lifetime::kDeferred)), work.forward.size(),
+      work.recompute.size(), work.backward.size(), work.backward_input.operations.size(),
+      work.backward_weight.operations.size(), DigestOf(dump));
 }
 
 class Layers {

@@ -31,7 +31,7 @@ const Operation& Backward(const LayerWork& work, const std::string& name) {
 
 Bytes Saved(const LayerWork& work) {
   Bytes bytes;
-  for (const Activation& activation : work.saved) bytes += activation.bytes;
+  for (const LayerValue& activation : work.Of(Lifetime::kSaved)) bytes += activation.bytes;
   return bytes;
 }
 
@@ -233,8 +233,8 @@ TEST(LayerOperatorsTest, EagerRotaryPositionsMoveTwentyBytesAnElement) {
   const LayerWork halves = work();
   EXPECT_EQ(Traffic(halves.forward), Bytes(16 * 4 * 20 + 2 * 8 * 2 * 2));
   EXPECT_EQ(Traffic(halves.backward), Traffic(halves.forward));
-  EXPECT_TRUE(complex.saved.empty());
-  EXPECT_TRUE(halves.saved.empty());
+  EXPECT_TRUE(complex.Of(Lifetime::kSaved).empty());
+  EXPECT_TRUE(halves.Of(Lifetime::kSaved).empty());
 }
 
 // In FP32 nothing is cast: 4 + 4, 4, 4 + 4 and 4 + 4 bytes an element of a norm; of positions 8.
@@ -343,8 +343,8 @@ TEST(LayerOperatorsTest, DropoutKeepsAByteAnElement) {
   const LayerWork work = WorkOf(kOptions, 4, [](LayerOperators& operators, Operand x) {
     return operators.Dropout(x, "drop");
   });
-  ASSERT_EQ(work.saved.size(), 1U);  // the mask; the input is not needed
-  EXPECT_EQ(work.saved[0].bytes, Bytes(16 * 4));
+  ASSERT_EQ(work.Of(Lifetime::kSaved).size(), 1U);  // the mask; the input is not needed
+  EXPECT_EQ(work.Of(Lifetime::kSaved)[0].bytes, Bytes(16 * 4));
   EXPECT_EQ(Forward(work, "drop").written, Bytes(16 * 4 * (2 + 1)));
   EXPECT_EQ(Backward(work, "drop.dgrad").kernel.read, Bytes(16 * 4 * (2 + 1)));
 }
@@ -353,10 +353,10 @@ TEST(LayerOperatorsTest, RotaryAndAdditionKeepNothing) {
   const LayerWork rotary = WorkOf(kOptions, 4, [](LayerOperators& operators, Operand x) {
     return operators.Rotary(x, "rotary", 2);
   });
-  EXPECT_TRUE(rotary.saved.empty());
+  EXPECT_TRUE(rotary.Of(Lifetime::kSaved).empty());
   const LayerWork add = WorkOf(
       kOptions, 4, [](LayerOperators& operators, Operand x) { return operators.Add(x, x, "add"); });
-  EXPECT_TRUE(add.saved.empty());
+  EXPECT_TRUE(add.Of(Lifetime::kSaved).empty());
   EXPECT_EQ(Forward(add, "add").read, Bytes(2 * 2 * 16 * 4));
 }
 
@@ -445,7 +445,7 @@ TEST(LayerOperatorsTest, RepeatedHeadsAreCopies) {
   const LayerWork work = WorkOf(kOptions, 8, [](LayerOperators& operators, Operand x) {
     return operators.RepeatHeads(x, "repeat", 3);
   });
-  EXPECT_TRUE(work.saved.empty());
+  EXPECT_TRUE(work.Of(Lifetime::kSaved).empty());
   EXPECT_EQ(Forward(work, "repeat").written, Bytes(16 * 2 * 24));
   EXPECT_EQ(Backward(work, "repeat.dgrad").kernel.read, Bytes(16 * 2 * 24));
 }
@@ -454,7 +454,7 @@ TEST(LayerOperatorsTest, TransposesAreCopies) {
   const LayerWork work = WorkOf(kOptions, 8, [](LayerOperators& operators, Operand x) {
     return operators.Transposed(x, "core", ".transpose_query");
   });
-  EXPECT_TRUE(work.saved.empty());
+  EXPECT_TRUE(work.Of(Lifetime::kSaved).empty());
   EXPECT_EQ(Forward(work, "core.transpose_query").read, Bytes(16 * 2 * 8));
   EXPECT_EQ(Forward(work, "core.transpose_query").written, Bytes(16 * 2 * 8));
   EXPECT_EQ(Backward(work, "core.transpose_query.dgrad").kernel.written, Bytes(16 * 2 * 8));
@@ -523,7 +523,7 @@ TEST(LayerOperatorsTest, EmbeddingGradientsAreDense) {
   // Zeros for 100 rows, then the rows of 16 tokens.
   EXPECT_EQ(work.backward[2].kernel.written, Bytes(2 * 4 * (100 + 16)));
   EXPECT_EQ(EmbeddingWork(1, false).backward.size(), 2U);
-  EXPECT_TRUE(work.saved.empty());
+  EXPECT_TRUE(work.Of(Lifetime::kSaved).empty());
 }
 
 TEST(LayerOperatorsTest, ASharedTableAddsItsTwoGradients) {

@@ -177,7 +177,7 @@ class LayerTape {
     std::size_t differentiates = 0;  // backward: the place in differentiate_
   };
   // Where values lie that group operations of a list read or write.
-  using Places = std::function<std::optional<ValueUse>(Value)>;
+  using Places = std::function<std::optional<ValueId>(Value)>;
 
   Use UseOf(Values reads, Values writes) const;
   Bytes BytesIn(const Piece& piece) const {
@@ -190,8 +190,9 @@ class LayerTape {
   static int LastWriter(std::span<const Recorded> list, Value value);
   // Values that group operations of the list read or write.
   std::vector<char> CommunicatedIn(std::span<const Recorded> list) const;
-  // The list's operations with what group operations of it make necessary: uses, waits, and buffers
-  // in `work` for values that have no place yet.
+  // layer_tape_placing.cc: the list's operations with what group operations of it make necessary:
+  // uses, waits, and buffers in `work` for values that have no place yet.
+  class Placement;
   void Place(std::span<const Recorded> list, const Places& place,
              std::vector<Operation>& operations, LayerWork& work) const;
   // Where kernels of one lane wait for those of the other, in a list that has been placed. What the
@@ -209,6 +210,31 @@ class LayerTape {
   std::vector<Bytes> Peak(std::span<const Recorded> list, const Counted& counted,
                           Values pinned_from_start, Values pinned_to_end) const;
 
+  // Writes the backward down. Returns the gradient of the layer's output.
+  std::optional<Value> WriteBackward(std::optional<Value> output, const Keeping& keeping);
+  Value InputGradient() const;  // kNoValue: it has none
+
+  // layer_tape_keeping.cc: what outlives the pass that makes it.
+  struct Kept {
+    std::vector<int> saved, recomputed;  // by value: its place among those of the lifetime, or -1
+    // By forward operator: selective_op keeps its outcome; recomputation runs it again, unless its
+    // outcome stays.
+    std::vector<char> outcome_stays, runs_again;
+  };
+  // Of the forward's values, the first `activations`.
+  Kept KeepValues(std::optional<Value> output, Value activations, const Keeping& keeping,
+                  LayerWork& work) const;
+  std::vector<char> OperatorsWhoseOutcomeStays(Value activations, const Keeping& keeping) const;
+  std::vector<char> OperatorsThatRunAgain(const Keeping& keeping) const;
+  static std::optional<ValueId> PlaceIn(Lifetime lifetime, const std::vector<int>& places,
+                                        Value value);
+  // Values of the lifetime that come to life with the forward operator.
+  std::vector<ValueId> BegunBy(std::size_t op, Lifetime lifetime,
+                               const std::vector<int>& places) const;
+  // The height of what passes by while each pass runs.
+  void SayTemporaries(std::optional<Value> output, std::optional<Value> output_gradient,
+                      const Keeping& keeping, const Kept& kept, std::span<const Recorded> recompute,
+                      LayerWork& work) const;
   // Leaves out of the backward what no gradient of a parameter comes of, and what was kept for it.
   void DropGradientOfInput();
   // Of the modules that are recomputed.

@@ -115,7 +115,7 @@ void LayerTape::DelayWeightGradients() {
 
 void LayerTape::SplitBackward(std::optional<Value> output_gradient, std::vector<int> saved,
                               LayerWork& work) {
-  STEPCAST_CHECK(work.recomputed.empty(), "what is recomputed cannot be split");
+  STEPCAST_CHECK(work.Of(Lifetime::kRecomputed).empty(), "what is recomputed cannot be split");
   Parts parts = PartsOfBackward();
   saved.resize(variables_.size(), -1);
 
@@ -127,12 +127,12 @@ void LayerTape::SplitBackward(std::optional<Value> output_gradient, std::vector<
     }
   }
   std::vector<Value> from_outside, from_input;
-  std::vector<char> kept(work.saved.size(), 0), seen(variables_.size(), 0);
+  std::vector<char> seen(variables_.size(), 0);
   for (const Recorded& recorded : parts.weight) {
     for (std::size_t u = 0; u < recorded.use.count; ++u) {
       const Value value = recorded.use.values[u];
       if (saved[value] >= 0) {
-        kept[saved[value]] = 1;
+        work.Of(Lifetime::kSaved)[saved[value]].for_weights = true;
       } else if (recorded.use.Writes(u)) {
         made_by_weights[value] = 1;
       } else if (made_by_weights[value] == 0 && !std::exchange(seen[value], 1)) {
@@ -140,40 +140,36 @@ void LayerTape::SplitBackward(std::optional<Value> output_gradient, std::vector<
       }
     }
   }
-  for (std::size_t s = 0; s < kept.size(); ++s) {
-    if (kept[s] != 0) work.saved_for_weights.push_back(static_cast<int>(s));
-  }
   std::vector<int> deferred(variables_.size(), -1);
   const auto defer = [&](Value value) {
     if (variables_[value].bytes == Bytes()) return;
     const auto owner =
         std::find_if(variables_.begin(), variables_.end(),
                      [&](const Variable& variable) { return variable.gradient == value; });
-    deferred[value] = static_cast<int>(work.deferred.size());
-    work.deferred.push_back(
+    std::vector<LayerValue>& values = work.Of(Lifetime::kDeferred);
+    deferred[value] = static_cast<int>(values.size());
+    values.push_back(
         {owner != variables_.end() ? owner->name + ".grad" : "gradient", variables_[value].bytes});
   };
   STEPCAST_CHECK(from_outside.empty() || (from_outside.size() == 1 && output_gradient &&
                                           from_outside.front() == *output_gradient),
                  "from outside comes the gradient of the output");
   for (const Value value : from_outside) defer(value);
-  work.defers_gradient_of_output = !work.deferred.empty();
+  work.defers_gradient_of_output = !work.Of(Lifetime::kDeferred).empty();
   for (const Value value : from_input) defer(value);
   std::vector<char> alive(variables_.size(), 0);
   for (Recorded& recorded : parts.input) {
     for (std::size_t u = recorded.use.reads; u < recorded.use.count; ++u) {
       const Value value = recorded.use.values[u];
       if (deferred[value] < 0 || std::exchange(alive[value], 1)) continue;
-      recorded.operation.defers.push_back(deferred[value]);
+      recorded.operation.begins.push_back({Lifetime::kDeferred, deferred[value]});
     }
   }
 
-  using Table = ValueUse::Table;
-  const auto place = [&](Value v) -> std::optional<ValueUse> {
-    if (output_gradient == v) return ValueUse{.table = Table::kHandedBack};
-    if (saved[v] >= 0) return ValueUse{.table = Table::kSaved, .index = saved[v]};
-    if (deferred[v] >= 0) return ValueUse{.table = Table::kDeferred, .index = deferred[v]};
-    return std::nullopt;
+  const Places place = [&](Value v) -> std::optional<ValueId> {
+    if (output_gradient == v) return ValueId{Lifetime::kHandedBack};
+    const auto kept = PlaceIn(Lifetime::kSaved, saved, v);
+    return kept ? kept : PlaceIn(Lifetime::kDeferred, deferred, v);
   };
   Place(parts.input, place, work.backward_input.operations, work);
   Place(parts.weight, place, work.backward_weight.operations, work);

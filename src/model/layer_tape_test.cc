@@ -10,9 +10,9 @@ namespace {
 
 Kernel Named(std::string name) { return {.name = std::move(name)}; }
 
-std::vector<std::string> NamesOf(const std::vector<Activation>& activations) {
+std::vector<std::string> NamesOf(const std::vector<LayerValue>& activations) {
   std::vector<std::string> names;
-  for (const Activation& activation : activations) names.push_back(activation.name);
+  for (const LayerValue& activation : activations) names.push_back(activation.name);
   return names;
 }
 
@@ -23,6 +23,16 @@ std::vector<std::string> NamesOf(const std::vector<Operation>& operators) {
 }
 
 using Names = std::vector<std::string>;
+
+// The places of the values that begin with the operation, which all live so long.
+std::vector<int> BegunBy(const Operation& operation, Lifetime lifetime) {
+  std::vector<int> places;
+  for (const ValueId value : operation.begins) {
+    EXPECT_EQ(value.lifetime, lifetime);
+    places.push_back(value.index);
+  }
+  return places;
+}
 
 // A layer y = x + c(b(a(x))), where `b` is the core and keeps its operand and its result:
 //   a: x (100 B, kept) -> p (10 B)
@@ -77,13 +87,14 @@ class ExampleLayer {
 
 TEST(LayerTapeTest, KeepsWhatBackwardNeeds) {
   const LayerWork work = ExampleLayer().Work(Checkpointing::kNone);
-  EXPECT_EQ(NamesOf(work.saved), (Names{"x", "p", "q"}));
+  EXPECT_EQ(NamesOf(work.Of(Lifetime::kSaved)), (Names{"x", "p", "q"}));
   ASSERT_EQ(work.forward.size(), 4U);
-  EXPECT_EQ(work.forward[0].creates, (std::vector<int>{0, 1}));  // the input, and p
-  EXPECT_EQ(work.forward[1].creates, std::vector<int>{2});
-  EXPECT_TRUE(work.forward[2].creates.empty());
+  EXPECT_EQ(BegunBy(work.forward[0], Lifetime::kSaved),
+            (std::vector<int>{0, 1}));  // the input, and p
+  EXPECT_EQ(BegunBy(work.forward[1], Lifetime::kSaved), std::vector<int>{2});
+  EXPECT_TRUE(work.forward[2].begins.empty());
   EXPECT_TRUE(work.recompute.empty());
-  EXPECT_TRUE(work.recomputed.empty());
+  EXPECT_TRUE(work.Of(Lifetime::kRecomputed).empty());
 }
 
 // The gradient of x comes from the addition and from `a`: the two are added.
@@ -107,11 +118,11 @@ TEST(LayerTapeTest, CountsWhatIsAliveInPassing) {
 // The core's result is kept by `c` as well, so it stays and is made a second time.
 TEST(LayerTapeTest, SelectiveRunsTheCoreAgain) {
   const LayerWork work = ExampleLayer().Work(Checkpointing::kSelective);
-  EXPECT_EQ(NamesOf(work.saved), (Names{"x", "p", "q"}));
-  EXPECT_EQ(NamesOf(work.recomputed), Names{"q"});
+  EXPECT_EQ(NamesOf(work.Of(Lifetime::kSaved)), (Names{"x", "p", "q"}));
+  EXPECT_EQ(NamesOf(work.Of(Lifetime::kRecomputed)), Names{"q"});
   ASSERT_EQ(work.recompute.size(), 1U);
   EXPECT_EQ(work.recompute[0].kernel.name, "b");
-  EXPECT_EQ(work.recompute[0].creates, std::vector<int>{0});
+  EXPECT_EQ(BegunBy(work.recompute[0], Lifetime::kRecomputed), std::vector<int>{0});
 }
 
 TEST(LayerTapeTest, FullKeepsAnInputThatBackwardDoesNotNeed) {
@@ -128,7 +139,7 @@ TEST(LayerTapeTest, FullKeepsAnInputThatBackwardDoesNotNeed) {
     });
     const LayerWork work = tape.Finish(y, {.checkpointing = checkpointing});
     const bool again = checkpointing != Checkpointing::kNone;
-    EXPECT_EQ(NamesOf(work.saved), again ? Names{"x"} : Names{});
+    EXPECT_EQ(NamesOf(work.Of(Lifetime::kSaved)), again ? Names{"x"} : Names{});
     // What is not saved passes by.
     EXPECT_EQ(work.forward_transient, Bytes(again ? 10 : 110));
   }
@@ -152,8 +163,8 @@ TEST(LayerTapeTest, SelectiveOpKeepsWhatIsAddedToAProduct) {
     tape.Deliver(x, dx);
   });
   const LayerWork work = tape.Finish(z, {.checkpointing = Checkpointing::kSelectiveOp});
-  EXPECT_EQ(NamesOf(work.saved), (Names{"x", "y"}));
-  EXPECT_EQ(NamesOf(work.recomputed), Names{});
+  EXPECT_EQ(NamesOf(work.Of(Lifetime::kSaved)), (Names{"x", "y"}));
+  EXPECT_EQ(NamesOf(work.Of(Lifetime::kRecomputed)), Names{});
   EXPECT_EQ(NamesOf(work.recompute), Names{"c"});
 }
 
@@ -162,12 +173,12 @@ TEST(LayerTapeTest, SelectiveOpKeepsWhatIsAddedToAProduct) {
 // 210.
 TEST(LayerTapeTest, FullKeepsTheInput) {
   const LayerWork work = ExampleLayer().Work(Checkpointing::kFull);
-  EXPECT_EQ(NamesOf(work.saved), Names{"x"});
-  EXPECT_EQ(work.forward[0].creates, std::vector<int>{0});
-  EXPECT_EQ(NamesOf(work.recomputed), (Names{"p", "q"}));
+  EXPECT_EQ(NamesOf(work.Of(Lifetime::kSaved)), Names{"x"});
+  EXPECT_EQ(BegunBy(work.forward[0], Lifetime::kSaved), std::vector<int>{0});
+  EXPECT_EQ(NamesOf(work.Of(Lifetime::kRecomputed)), (Names{"p", "q"}));
   ASSERT_EQ(work.recompute.size(), 4U);
-  EXPECT_EQ(work.recompute[0].creates, std::vector<int>{0});
-  EXPECT_EQ(work.recompute[1].creates, std::vector<int>{1});
+  EXPECT_EQ(BegunBy(work.recompute[0], Lifetime::kRecomputed), std::vector<int>{0});
+  EXPECT_EQ(BegunBy(work.recompute[1], Lifetime::kRecomputed), std::vector<int>{1});
   EXPECT_EQ(work.forward_transient, Bytes(200));
   EXPECT_EQ(work.backward_transient, Bytes(300));
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -133,55 +135,60 @@ struct WorkOptions {
   friend auto operator<=>(const WorkOptions&, const WorkOptions&) = default;
 };
 
-// A tensor that lives between operators: kept for backward, or handed on.
-struct Activation {
+// A tensor that lives between a layer's operators.
+struct LayerValue {
   std::string name;  // "mlp.gate_proj output"
   Bytes bytes;
-  // Of what is communicated: its memory is set up once and kept; values of one name share it.
+  // Of a communicated one: its memory is set up once and kept; values of one name share it.
   bool registered = false;
+  // Of a saved one, where backward comes in two parts: the part for weights reads it, so that it
+  // lives until that has ended.
+  bool for_weights = false;
 };
 
 // The work of one layer for one micro-batch, in execution order.
 struct LayerWork {
-  std::vector<Activation> saved;  // live from forward to the end of the layer's backward
+  // All values of the layer, by how long they live.
+  std::array<std::vector<LayerValue>, kLifetimes> values{};
+  std::vector<LayerValue>& Of(Lifetime lifetime) {
+    return values[static_cast<std::size_t>(lifetime)];
+  }
+  const std::vector<LayerValue>& Of(Lifetime lifetime) const {
+    return values[static_cast<std::size_t>(lifetime)];
+  }
+  Bytes BytesOf(Lifetime lifetime) const {
+    Bytes bytes;
+    for (const LayerValue& value : Of(lifetime)) bytes += value.bytes;
+    return bytes;
+  }
+
   std::vector<Operation> forward;
   // Run at the start of the layer's backward, or of its checkpoint's; empty without recomputation.
-  // `recomputed` lives from there to the end of the layer's backward.
-  std::vector<Activation> recomputed;
   std::vector<Operation> recompute;
   // A block behind the first of its checkpoint: its input is recomputed, too.
   bool continues_checkpoint = false;
   std::vector<Operation> backward;
-  // Besides what is saved: temporaries alive at once while the layer's forward, or backward,
-  // runs (activation gradients, softmax scratch, unsaved outputs). Gradients of parameters are not
-  // among them: where those live is the sharding strategy's business.
+  // Besides its values: temporaries alive at once while the layer's forward, or backward, runs
+  // (activation gradients, softmax scratch, unsaved outputs). Gradients of parameters are not among
+  // them: where those live is the sharding strategy's business.
   Bytes forward_transient;
   Bytes backward_transient;
   // The same tensor by tensor, as they are at the height: an allocator hands out each by itself.
   std::vector<Bytes> forward_temporaries{};
   std::vector<Bytes> backward_temporaries{};
-  // What group operations read or write and backward does not keep: each a buffer of its own, from
-  // the first operation that uses it to the last. Not among the temporaries.
-  std::vector<Activation> communicated{};
-  // The gradient of the output, where group operations read it; else zero. From the kernel before
-  // the layer's backward to its end.
-  Bytes handed_back{};
   // Backward in two parts, where a pipeline's schedule asks for it: an operation is of the weights'
-  // part if gradients of parameters come of it and the gradient of the layer's input does not. What
-  // the second part reads lives until its end.
+  // part if gradients of parameters come of it and the gradient of the layer's input does not.
   struct BackwardPart {
     std::vector<Operation> operations;
     Bytes transient;
     std::vector<Bytes> temporaries;
   };
   BackwardPart backward_input{}, backward_weight{};
-  // Gradients of activations that the second part reads: those that the first makes, and, if there
-  // is one, first of all that of the layer's output.
-  std::vector<Activation> deferred{};
+  // The first deferred value is the gradient of the layer's output; the others are made by the part
+  // for inputs.
   bool defers_gradient_of_output = false;
-  std::vector<int> saved_for_weights{};  // of `saved`; the others go with the first part
-  // What the layer takes from the one before it: its index in `saved`, where backward needs it
-  // (kNone of a layer list: `activation` is all that is kept).
+  // What the layer takes from the one before it: its place among the saved values, where backward
+  // needs it (kNone of a layer list: `activation` is all that is kept).
   static constexpr int kNone = -1;
   int input = kNone;
   Bytes output{};  // what it hands to the next one; zero where it ends in the loss

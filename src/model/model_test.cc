@@ -56,15 +56,15 @@ TEST(ModelTest, ListedLayersBringTheirTimes) {
   const auto works = BuildWork(model, {.micro_batch_size = 7, .sequence_length = 4096});
   ASSERT_EQ(works.size(), 2U);
   const LayerWork& stem = works[0];
-  EXPECT_TRUE(stem.saved.empty());  // 0 B is no activation
-  EXPECT_TRUE(stem.forward.at(0).creates.empty());
+  EXPECT_TRUE(stem.Of(Lifetime::kSaved).empty());  // 0 B is no activation
+  EXPECT_TRUE(stem.forward.at(0).begins.empty());
   const LayerWork& block = works[1];
   ASSERT_EQ(block.forward.size(), 1U);
   EXPECT_EQ(block.forward[0].kernel.kind, KernelKind::kGiven);
   EXPECT_EQ(block.forward[0].kernel.given, Milliseconds(3));
-  EXPECT_EQ(block.forward[0].creates, std::vector<int>{0});
-  ASSERT_EQ(block.saved.size(), 1U);
-  EXPECT_EQ(block.saved[0].bytes, MiB(5));
+  EXPECT_EQ(block.forward[0].begins, (std::vector<ValueId>{{Lifetime::kSaved, 0}}));
+  ASSERT_EQ(block.Of(Lifetime::kSaved).size(), 1U);
+  EXPECT_EQ(block.Of(Lifetime::kSaved)[0].bytes, MiB(5));
   ASSERT_EQ(block.backward.size(), 1U);
   EXPECT_EQ(block.backward[0].kernel.given, Milliseconds(4));
   EXPECT_EQ(block.backward[0].gradients, (std::vector<int>{0, 1}));
@@ -86,9 +86,10 @@ TEST(ModelTest, ListedBackwardsHaveTwoParts) {
   ASSERT_EQ(block.backward_weight.operations.size(), 1U);
   EXPECT_EQ(block.backward_weight.operations[0].kernel.given, Milliseconds(2));
   EXPECT_EQ(block.backward_weight.operations[0].gradients, std::vector<int>{0});
-  EXPECT_EQ(block.saved_for_weights, std::vector<int>{0});
-  ASSERT_EQ(block.deferred.size(), 1U);
-  EXPECT_EQ(block.deferred[0].bytes, MiB(1));
+  ASSERT_EQ(block.Of(Lifetime::kSaved).size(), 1U);
+  EXPECT_TRUE(block.Of(Lifetime::kSaved)[0].for_weights);
+  ASSERT_EQ(block.Of(Lifetime::kDeferred).size(), 1U);
+  EXPECT_EQ(block.Of(Lifetime::kDeferred)[0].bytes, MiB(1));
   EXPECT_TRUE(block.defers_gradient_of_output);
 }
 
@@ -119,10 +120,11 @@ TEST(ModelTest, BlocksThatAreNotCheckpointedKeepEverything) {
   EXPECT_EQ(of_layers[1], 1);
   EXPECT_EQ(of_layers[2], 3);
   EXPECT_EQ(of_layers[13], 2);
-  EXPECT_EQ(works[1].saved.size(), 1U);
+  EXPECT_EQ(works[1].Of(Lifetime::kSaved).size(), 1U);
   EXPECT_TRUE(works[3].recompute.empty());
   options.checkpointing = Checkpointing::kNone;
-  EXPECT_EQ(works[3].saved.size(), BuildWork(model, options)[1].saved.size());
+  EXPECT_EQ(works[3].Of(Lifetime::kSaved).size(),
+            BuildWork(model, options)[1].Of(Lifetime::kSaved).size());
 }
 
 }  // namespace

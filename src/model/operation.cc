@@ -3,18 +3,18 @@
 namespace stepcast::model {
 
 std::vector<ValueUse> LeftToTheNextKernel(const std::vector<Operation>& operations) {
-  std::vector<int> open;
+  std::vector<ValueId> open;
   for (const Operation& operation : operations) {
-    open.insert(open.end(), operation.begins.begin(), operation.begins.end());
-    for (const int value : operation.ends) std::erase(open, value);
+    for (const ValueId value : operation.begins) {
+      if (value.lifetime == Lifetime::kCommunicated) open.push_back(value);
+    }
+    for (const ValueId value : operation.ends) std::erase(open, value);
   }
   std::vector<ValueUse> left;
-  for (const int value : open) {
-    ValueUse use{.table = ValueUse::Table::kCommunicated, .index = value};
+  for (const ValueId value : open) {
+    ValueUse use{.value = value};
     for (const Operation& operation : operations) {
-      if (!operation.group) continue;
-      const ValueUse& target = operation.group->target;
-      if (target.table == use.table && target.index == value) use = target;
+      if (operation.group && operation.group->target.value == value) use = operation.group->target;
     }
     left.push_back(use);
   }

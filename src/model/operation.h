@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -26,13 +27,30 @@ struct PieceRange {
   friend bool operator==(const PieceRange&, const PieceRange&) = default;
 };
 
-// A value that a group operation reads or writes, by its place in one of LayerWork's tables.
-struct ValueUse {
-  // kHandedBack: of backward, the gradient of the layer's output, as the next layer made it or the
-  // next stage sent it; it has no index.
-  enum class Table : std::uint8_t { kSaved, kRecomputed, kCommunicated, kDeferred, kHandedBack };
-  Table table = Table::kSaved;
+// How long a value of a layer lives. Temporaries are no values: a pass states their height alone.
+enum class Lifetime : std::uint8_t {
+  kSaved,       // from the layer's forward to the end of its backward
+  kRecomputed,  // from when the layer's forward runs again to the end of its backward
+  // From the first operation of a list that uses it to the last: what group operations read or
+  // write and backward does not keep.
+  kCommunicated,
+  kDeferred,  // from the part of backward for inputs to the end of the part for weights
+  // The gradient of the layer's output, where group operations read it, as the next layer made it
+  // or the next stage sent it: from the kernel before the layer's backward to its end.
+  kHandedBack,
+};
+inline constexpr std::size_t kLifetimes = 5;
+
+// Names a value of a layer: its place among those that live as long (LayerWork::Of).
+struct ValueId {
+  Lifetime lifetime = Lifetime::kSaved;
   int index = 0;
+  friend auto operator<=>(const ValueId&, const ValueId&) = default;
+};
+
+// How an operation reads or writes a value that some group operation reads or writes.
+struct ValueUse {
+  ValueId value{};
   bool write = false;
   PieceRange range{};
   // The range is so many equal parts, one of each rank of a group: the whole that an all-gather
@@ -61,13 +79,13 @@ struct GroupOperation {
   ValueUse source{}, target{};  // the same value: in place
 };
 
-// A list of operations is one pass of a layer over a micro-batch. Indices are of the layer's
-// tables.
+// A list of operations is one pass of a layer over a micro-batch.
 struct Operation {
   Kernel kernel;  // where there is no `group`
   std::optional<GroupOperation> group;
-  // Activations (LayerWork::saved or, in `recompute`, ::recomputed) that come to life with it.
-  std::vector<int> creates;
+  // Values that come to life with it, in the order in which their memory is taken, and values whose
+  // life ends with it: communicated ones alone, for the others' lives end with a pass.
+  std::vector<ValueId> begins{}, ends{};
   // Positions in Layer::tensors of the parameters of the module whose operation this is; none for
   // what runs outside of modules with parameters.
   std::vector<int> parameters{};
@@ -76,8 +94,6 @@ struct Operation {
   std::vector<int> gradients{};
   // Of a kernel: what group operations of the list read or write.
   std::vector<ValueUse> uses{};
-  // LayerWork::communicated that it is the first, and the last, to use.
-  std::vector<int> begins{}, ends{};
   // Operations before it in the list for whose end it waits: group operations, and kernels of
   // another lane.
   std::vector<int> waits{};
@@ -90,8 +106,6 @@ struct Operation {
   bool delayed = false;
   // Of a kernel: 0 is the compute stream, 1 a stream beside it (LayerTape::BeginLane).
   std::uint8_t lane = 0;
-  // LayerWork::deferred that come to life with it.
-  std::vector<int> defers{};
 };
 
 // It is an all-to-all of experts' rows.
@@ -102,8 +116,8 @@ bool ExchangesRows(const Operation& operation);
 // products that were delayed until there. The end of each; the last one is the list's.
 std::vector<std::size_t> TurnEnds(const std::vector<Operation>& operations);
 
-// What a list leaves to the first kernel after it: the values in LayerWork::communicated that no
-// operation of the list is the last to use, as the collectives that made them say.
+// What a list leaves to the first kernel after it: the communicated values that begin and do not
+// end in the list, as the collectives that made them say.
 std::vector<ValueUse> LeftToTheNextKernel(const std::vector<Operation>& operations);
 
 }  // namespace stepcast::model

@@ -26,7 +26,7 @@ TEST(AttentionWorkTest, AFusedSoftmaxReadsHalfAMatrixLessAndNeedsNoMask) {
   EXPECT_EQ(Find(fused, "attn.core.softmax")->written, matrix);
   EXPECT_EQ(Find(apart, "attn.core.softmax.dgrad")->read, 2 * matrix);
   EXPECT_EQ(Find(fused, "attn.core.softmax.dgrad")->read, matrix);
-  EXPECT_EQ(Sum(fused.saved), Sum(apart.saved));
+  EXPECT_EQ(Sum(fused.Of(Lifetime::kSaved)), Sum(apart.Of(Lifetime::kSaved)));
 }
 
 // Megatron-LM's kernel takes four heads a thread block, eight of short sequences. Two heads are
@@ -87,27 +87,31 @@ TEST(AttentionWorkTest, AnEncoderKeepsWhatADecoderKeeps) {
   constexpr std::int64_t kTokens = 2 * 64;
   for (const Family family : {Family::kBert, Family::kMegatronBert}) {
     a.family = family;
-    EXPECT_EQ(Sum(BlockOf(a, Options(2, 64)).saved), kTokens * (34 * 1024 + 4 * 16));
-    EXPECT_EQ(Sum(BlockOf(a, Options(2, 64, Checkpointing::kNone, Attention::kMath)).saved),
+    EXPECT_EQ(Sum(BlockOf(a, Options(2, 64)).Of(Lifetime::kSaved)), kTokens * (34 * 1024 + 4 * 16));
+    EXPECT_EQ(Sum(BlockOf(a, Options(2, 64, Checkpointing::kNone, Attention::kMath))
+                      .Of(Lifetime::kSaved)),
               kTokens * (34 * 1024 + 5 * 16 * 64));
     WorkOptions compiled = Options(2, 64, Checkpointing::kNone, Attention::kMath);
     compiled.compiled = true;
     compiled.norm = Implementation::kCompiled;
-    EXPECT_EQ(Sum(BlockOf(a, compiled).saved), kTokens * (34 * 1024 + 5 * 16 * 64));
+    EXPECT_EQ(Sum(BlockOf(a, compiled).Of(Lifetime::kSaved)), kTokens * (34 * 1024 + 5 * 16 * 64));
   }
   // Embeddings: the norm's input, and a mask of dropout; without a norm the mask alone.
-  EXPECT_EQ(Sum(TransformerWork(a, Options(2, 64))[kEmbedding].saved), kTokens * 1024);
+  EXPECT_EQ(Sum(TransformerWork(a, Options(2, 64))[kEmbedding].Of(Lifetime::kSaved)),
+            kTokens * 1024);
   a.family = Family::kBert;
-  EXPECT_EQ(Sum(TransformerWork(a, Options(2, 64))[kEmbedding].saved), kTokens * 3 * 1024);
+  EXPECT_EQ(Sum(TransformerWork(a, Options(2, 64))[kEmbedding].Of(Lifetime::kSaved)),
+            kTokens * 3 * 1024);
   // The head, for each token that it predicts: inputs of its two products, of GELU and of the norm,
   // the logits' FP32 log-softmax. For each sequence: the first token, the pooler's result, two
   // log-softmaxes.
   constexpr std::int64_t kPooled = 2 * (2 * 2 * 1024 + 2 * 4);
   WorkOptions masked = Options(2, 64);
-  EXPECT_EQ(Sum(TransformerWork(a, masked)[kHead].saved),
+  EXPECT_EQ(Sum(TransformerWork(a, masked)[kHead].Of(Lifetime::kSaved)),
             kTokens * (8 * 1024 + 4 * 30522) + kPooled);
   masked.masked_tokens = 10;
-  EXPECT_EQ(Sum(TransformerWork(a, masked)[kHead].saved), 20 * (8 * 1024 + 4 * 30522) + kPooled);
+  EXPECT_EQ(Sum(TransformerWork(a, masked)[kHead].Of(Lifetime::kSaved)),
+            20 * (8 * 1024 + 4 * 30522) + kPooled);
 }
 
 // Compiled, scale, mask, softmax and dropout are one kernel: it reads the scores, and writes the
@@ -138,7 +142,7 @@ TEST(AttentionWorkTest, RepeatedKeysAndValuesAreKeptForEveryHead) {
   WorkOptions options = Options(1, 8192);
   options.repeat_kv = true;
   const LayerWork block = BlockOf(Llama31With8B(), options);
-  EXPECT_EQ(Sum(block.saved), (168'072 + 3 * 4096) * 8192LL);
+  EXPECT_EQ(Sum(block.Of(Lifetime::kSaved)), (168'072 + 3 * 4096) * 8192LL);
   EXPECT_EQ(Find(block, "self_attn.core")->key_heads, 32);
 }
 
@@ -148,13 +152,13 @@ TEST(AttentionWorkTest, RepeatedKeysAndValuesAreKeptForEveryHead) {
 TEST(AttentionWorkTest, TransposedAttentionKeepsItsOutputTwice) {
   const Architecture gpt2 = Gpt2Small();
   WorkOptions options = Options(2, 1024);
-  const std::int64_t plain = Sum(BlockOf(gpt2, options).saved);
+  const std::int64_t plain = Sum(BlockOf(gpt2, options).Of(Lifetime::kSaved));
   options.transposes_attention = true;
-  EXPECT_EQ(Sum(BlockOf(gpt2, options).saved), plain + 2 * gpt2.hidden * 2 * 1024LL);
+  EXPECT_EQ(Sum(BlockOf(gpt2, options).Of(Lifetime::kSaved)), plain + 2 * gpt2.hidden * 2 * 1024LL);
   WorkOptions alone = Options(1, 1024);
-  const std::int64_t of_one = Sum(BlockOf(gpt2, alone).saved);
+  const std::int64_t of_one = Sum(BlockOf(gpt2, alone).Of(Lifetime::kSaved));
   alone.transposes_attention = true;
-  EXPECT_EQ(Sum(BlockOf(gpt2, alone).saved), of_one);
+  EXPECT_EQ(Sum(BlockOf(gpt2, alone).Of(Lifetime::kSaved)), of_one);
 }
 
 // torch.matmul copies queries, keys, values and what the core makes, each way: 8 kernels that read
@@ -174,7 +178,7 @@ TEST(AttentionWorkTest, HeadsThatLieApartAreCopiedForScores) {
   };
   constexpr std::int64_t kTensor = 2LL * 64 * 1024 * 2;
   EXPECT_EQ(moved(copies) - moved(views), Bytes(8 * 2 * kTensor));
-  EXPECT_EQ(Sum(copies.saved), Sum(views.saved));
+  EXPECT_EQ(Sum(copies.Of(Lifetime::kSaved)), Sum(views.Of(Lifetime::kSaved)));
 }
 
 // A kernel for each product, which reads and writes 2 h bytes a token, or one for all that one
@@ -195,7 +199,7 @@ TEST(AttentionWorkTest, AttentionBiasesBehindTheirProducts) {
   }
   EXPECT_EQ(behind.forward.size(), within.forward.size() + 3);
   EXPECT_EQ(behind.backward.size(), within.backward.size());
-  EXPECT_EQ(Sum(behind.saved), Sum(within.saved));
+  EXPECT_EQ(Sum(behind.Of(Lifetime::kSaved)), Sum(within.Of(Lifetime::kSaved)));
   options.fuses_products = true;
   const LayerWork together = BlockOf(bert, options);
   const Kernel* all = Find(together, "attention.self.query_key_value.bias");
@@ -219,7 +223,8 @@ TEST(AttentionWorkTest, NormsOfHeadsKeepWhatTheyTake) {
     options.tensor = tensor;
     const LayerWork normed = BlockOf(with, options), plain = BlockOf(without, options);
     const std::int64_t heads = 2 * 64 * (32 + 8) / tensor;
-    EXPECT_EQ(Sum(normed.saved) - Sum(plain.saved), heads * (128 * 2 + 4));
+    EXPECT_EQ(Sum(normed.Of(Lifetime::kSaved)) - Sum(plain.Of(Lifetime::kSaved)),
+              heads * (128 * 2 + 4));
     EXPECT_EQ(normed.forward.size(), plain.forward.size() + 2);
     EXPECT_EQ(ModelFlops(normed.forward), ModelFlops(plain.forward));
     const Kernel* norm = Find(normed, "self_attn.q_norm");
@@ -238,7 +243,8 @@ TEST(AttentionWorkTest, EagerNormsOfHeadsKeepTheirInputInFp32) {
   without.qk_norm = false;
   WorkOptions options = Options(1, 64);
   options.norm = Implementation::kHuggingFace;
-  EXPECT_EQ(Sum(BlockOf(with, options).saved) - Sum(BlockOf(without, options).saved),
+  EXPECT_EQ(Sum(BlockOf(with, options).Of(Lifetime::kSaved)) -
+                Sum(BlockOf(without, options).Of(Lifetime::kSaved)),
             64 * (32 + 8) * (128 * (4 + 2) + 4));
 }
 

@@ -65,7 +65,8 @@ TEST(ContextParallelWorkTest, RanksShareOutTheArithmetic) {
     EXPECT_EQ(ModelFlops(part.forward) * kRanks, ModelFlops(whole.forward));
     EXPECT_EQ(ModelFlops(part.backward) * kRanks, ModelFlops(whole.backward));
     const std::int64_t output = context.heads > 1 ? kTokens * 4096 * 2 : 0;
-    EXPECT_EQ(Sum(part.saved) * kRanks, Sum(whole.saved) + output) << Name(context.method);
+    EXPECT_EQ(Sum(part.Of(Lifetime::kSaved)) * kRanks, Sum(whole.Of(Lifetime::kSaved)) + output)
+        << Name(context.method);
   }
 }
 

@@ -77,7 +77,8 @@ TEST(FamiliesWorkTest, EveryWeightHasOneGradient) {
 }
 
 std::int64_t SavedBytesOfAToken(const Architecture& a, const WorkOptions& options) {
-  return Sum(BlockOf(a, options).saved) / (options.micro_batch_size * options.sequence_length);
+  return Sum(BlockOf(a, options).Of(Lifetime::kSaved)) /
+         (options.micro_batch_size * options.sequence_length);
 }
 
 // Two norms more, of what attention and feed-forward have made: h in 16 bits and a number each.
@@ -92,8 +93,9 @@ TEST(FamiliesWorkTest, GemmaNormalisesBehindBranches) {
   const WorkOptions math = Options(1, 64, Checkpointing::kNone, Attention::kMath);
   EXPECT_EQ(SavedBytesOfAToken(Gemma2With9B(), math) - SavedBytesOfAToken(plain, math),
             2 * (2 * 3584 + 4) + 2 * 16 * 64);
-  const std::int64_t head = Sum(TransformerWork(Gemma2With9B(), options)[kHead].saved) -
-                            Sum(TransformerWork(plain, options)[kHead].saved);
+  const std::int64_t head =
+      Sum(TransformerWork(Gemma2With9B(), options)[kHead].Of(Lifetime::kSaved)) -
+      Sum(TransformerWork(plain, options)[kHead].Of(Lifetime::kSaved));
   EXPECT_EQ(head, 64 * 2 * 256000LL);
   EXPECT_NE(Find(TransformerWork(Gemma2With9B(), options)[kEmbedding], "embed_scale"), nullptr);
   EXPECT_EQ(Find(TransformerWork(plain, options)[kEmbedding], "embed_scale"), nullptr);

@@ -112,10 +112,12 @@ RC_GTEST_PROP(TransformerWorkLaws, EveryGradientOnce, ()) {
 RC_GTEST_PROP(TransformerWorkLaws, EveryActivationIsCreatedOnce, ()) {
   const auto works = TransformerWork(AnyDenseArchitecture(), AnyOptions());
   for (const LayerWork& work : works) {
-    const auto created = [](const std::vector<Operation>& operators) {
+    const auto created = [](const std::vector<Operation>& operators, Lifetime lifetime) {
       std::vector<int> indices;
       for (const Operation& op : operators) {
-        indices.insert(indices.end(), op.creates.begin(), op.creates.end());
+        for (const ValueId value : op.begins) {
+          if (value.lifetime == lifetime) indices.push_back(value.index);
+        }
       }
       std::sort(indices.begin(), indices.end());
       return indices;
@@ -125,8 +127,9 @@ RC_GTEST_PROP(TransformerWorkLaws, EveryActivationIsCreatedOnce, ()) {
       for (std::size_t i = 0; i < count; ++i) indices[i] = static_cast<int>(i);
       return indices;
     };
-    RC_ASSERT(created(work.forward) == all(work.saved.size()));
-    RC_ASSERT(created(work.recompute) == all(work.recomputed.size()));
+    RC_ASSERT(created(work.forward, Lifetime::kSaved) == all(work.Of(Lifetime::kSaved).size()));
+    RC_ASSERT(created(work.recompute, Lifetime::kRecomputed) ==
+              all(work.Of(Lifetime::kRecomputed).size()));
   }
 }
 
@@ -161,7 +164,7 @@ RC_GTEST_PROP(TransformerWorkLaws, KeptBytesHaveAClosedForm, ()) {
   } else {
     bytes += 4 * a.heads;
   }
-  RC_ASSERT(Sum(BlockOf(a, options).saved) == tokens * bytes + quantized.count());
+  RC_ASSERT(Sum(BlockOf(a, options).Of(Lifetime::kSaved)) == tokens * bytes + quantized.count());
 }
 
 RC_GTEST_PROP(TransformerWorkLaws, BackwardIsTwiceForward, ()) {

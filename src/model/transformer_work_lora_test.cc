@@ -35,13 +35,14 @@ std::size_t WeightGradients(const LayerWork& work) {
 // and what its projection takes are the adapters', too. Each keeps x A, 2 r.
 TEST(LoraWorkTest, FrozenProductsKeepNothing) {
   const LayerWork block = BlockOf(AdaptedLlama(kAttentionAdapters), Options(1, 1024));
-  EXPECT_EQ(Sum(block.saved), (168'072 - 2 * (4096 + 14336) + 2 * 2 * 16) * 1024LL);
+  EXPECT_EQ(Sum(block.Of(Lifetime::kSaved)), (168'072 - 2 * (4096 + 14336) + 2 * 2 * 16) * 1024LL);
   // Dropped copies of what the two take, and a byte of mask an element.
   Lora dropped = kAttentionAdapters;
   dropped.dropout = 0.1;
   const LayerWork with_dropout = BlockOf(AdaptedLlama(dropped), Options(1, 1024));
   // Without it nothing else keeps what the norm hands on; the core keeps its output.
-  EXPECT_EQ(Sum(with_dropout.saved) - Sum(block.saved), (3 + 3 - 2) * 4096 * 1024LL);
+  EXPECT_EQ(Sum(with_dropout.Of(Lifetime::kSaved)) - Sum(block.Of(Lifetime::kSaved)),
+            (3 + 3 - 2) * 4096 * 1024LL);
 }
 
 // Two for each adapter, and none of anything else.
@@ -84,7 +85,8 @@ TEST(LoraWorkTest, BackwardEndsAtTheFirstAdapter) {
     EXPECT_NE(operation.kernel.name, "input_layernorm.dgrad");
   }
   // What the norm keeps of the first block's input: 2 h and its number per token.
-  EXPECT_EQ(Sum(works[kBlock].saved) - Sum(works[first].saved), (2 * 4096 + 4) * 1024LL);
+  EXPECT_EQ(Sum(works[kBlock].Of(Lifetime::kSaved)) - Sum(works[first].Of(Lifetime::kSaved)),
+            (2 * 4096 + 4) * 1024LL);
   EXPECT_EQ(works[first].input, LayerWork::kNone);
   EXPECT_EQ(works[first].forward.size(), works[kBlock].forward.size());
   // Under a checkpoint it is like the others.

@@ -43,7 +43,7 @@ WorkOptions Megatron(std::int64_t ranks, std::int64_t tensor = 1) {
 
 std::int64_t Saved(const LayerWork& work, std::string_view name) {
   std::int64_t bytes = 0;
-  for (const Activation& activation : work.saved) {
+  for (const LayerValue& activation : work.Of(Lifetime::kSaved)) {
     if (activation.name == name) bytes += activation.bytes.count();
   }
   return bytes;
@@ -308,7 +308,7 @@ TEST(MixtureWorkTest, DelayedGradientsOfWeightsRunBehindTheExchange) {
   EXPECT_EQ(names(plain, false), names(late, false));
   const auto kept = [](const LayerWork& work) {
     std::vector<std::string> kept;
-    for (const Activation& activation : work.saved) kept.push_back(activation.name);
+    for (const LayerValue& activation : work.Of(Lifetime::kSaved)) kept.push_back(activation.name);
     return kept;
   };
   EXPECT_EQ(kept(late), kept(plain));
@@ -379,7 +379,7 @@ TEST(MixtureWorkTest, SharedExpertsRunBesideTheExchanges) {
   // What all kernels keep and which gradients they give is as it was.
   const auto bytes = [](const LayerWork& work) {
     std::int64_t sum = 0;
-    for (const Activation& activation : work.saved) sum += activation.bytes.count();
+    for (const LayerValue& activation : work.Of(Lifetime::kSaved)) sum += activation.bytes.count();
     return sum;
   };
   EXPECT_EQ(bytes(beside), bytes(before));

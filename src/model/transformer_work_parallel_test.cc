@@ -20,10 +20,10 @@ TEST(DividedWorkTest, Fp8KeepsInputsOfDividedProductsInOneByte) {
   const Architecture a = Llama31With8B();
   WorkOptions options = Options(1, 64);
   options.tensor = 2;
-  const std::int64_t in_16_bits = Sum(BlockOf(a, options).saved);
+  const std::int64_t in_16_bits = Sum(BlockOf(a, options).Of(Lifetime::kSaved));
   options.compute = DataType::kFp8;
   const std::int64_t query = a.heads * a.head_size / 2;
-  EXPECT_EQ(in_16_bits - Sum(BlockOf(a, options).saved),
+  EXPECT_EQ(in_16_bits - Sum(BlockOf(a, options).Of(Lifetime::kSaved)),
             64 * (2 * a.hidden + a.feed_forward / 2 - query));
 }
 
@@ -151,7 +151,7 @@ TEST(DividedWorkTest, UserBuffersGatherPieceByPiece) {
   // Ten buffers, four of them without the rank's own part.
   std::set<std::string> names;
   std::int64_t bytes = 0;
-  for (const Activation& value : work.communicated) {
+  for (const LayerValue& value : work.Of(Lifetime::kCommunicated)) {
     if (!value.registered) continue;
     EXPECT_TRUE(names.insert(value.name).second) << value.name;
     bytes += value.bytes.count();
@@ -177,7 +177,8 @@ TEST(DividedWorkTest, AsynchronousTensorParallelismSendsToEveryRank) {
   EXPECT_EQ(forward.multiprocessors, std::set<int>{0});
   EXPECT_EQ(Find(work, "mlp.down_proj")->m, 16);
   EXPECT_EQ(Find(work, "mlp.down_proj")->together, 2);
-  for (const Activation& value : work.communicated) EXPECT_FALSE(value.registered) << value.name;
+  for (const LayerValue& value : work.Of(Lifetime::kCommunicated))
+    EXPECT_FALSE(value.registered) << value.name;
 }
 
 // DTensor divides the second dimension: NCCL lays the ranks' parts of all sequences one behind the

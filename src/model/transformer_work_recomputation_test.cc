@@ -15,13 +15,13 @@ TEST(RecomputedWorkTest, SelectiveDropsTheScores) {
   const std::int64_t s = 1024, h = 768, a = 12;
   const LayerWork block =
       BlockOf(Gpt2Small(), Options(1, s, Checkpointing::kSelective, Attention::kMath));
-  EXPECT_EQ(Sum(block.saved), 34 * s * h);
+  EXPECT_EQ(Sum(block.Of(Lifetime::kSaved)), 34 * s * h);
   // The scores' 5 a s^2 and a second copy of the core's output.
-  EXPECT_EQ(Sum(block.recomputed), 5 * a * s * s + 2 * s * h);
+  EXPECT_EQ(Sum(block.Of(Lifetime::kRecomputed)), 5 * a * s * s + 2 * s * h);
   EXPECT_EQ(ModelFlops(block.recompute), 4 * s * s * h);
 
   const LayerWork flash = BlockOf(Gpt2Small(), Options(1, s, Checkpointing::kSelective));
-  EXPECT_EQ(Sum(flash.saved), 34 * s * h);
+  EXPECT_EQ(Sum(flash.Of(Lifetime::kSaved)), 34 * s * h);
   ASSERT_EQ(flash.recompute.size(), 1U);
   EXPECT_EQ(flash.recompute[0].kernel.kind, KernelKind::kAttention);
 }
@@ -38,8 +38,8 @@ TEST(RecomputedWorkTest, SelectiveDropsTheFeedForward) {
   const LayerWork none = BlockOf(Gpt2Small(), Options(1, s));
   const LayerWork block =
       BlockOf(Gpt2Small(), Dropping({.core_attn = false, .mlp = true, .layernorm = false}, s));
-  EXPECT_EQ(Sum(none.saved) - Sum(block.saved), 16 * s * h);
-  EXPECT_EQ(Sum(block.recomputed), 16 * s * h);
+  EXPECT_EQ(Sum(none.Of(Lifetime::kSaved)) - Sum(block.Of(Lifetime::kSaved)), 16 * s * h);
+  EXPECT_EQ(Sum(block.Of(Lifetime::kRecomputed)), 16 * s * h);
   EXPECT_EQ(ModelFlops(block.recompute), 16 * s * h * h);
   EXPECT_EQ(ModelFlops(block.backward), ModelFlops(none.backward));
 }
@@ -51,12 +51,12 @@ TEST(RecomputedWorkTest, SelectiveDropsTheNormsOutputs) {
   const LayerWork none = BlockOf(Gpt2Small(), Options(1, s));
   const LayerWork norms =
       BlockOf(Gpt2Small(), Dropping({.core_attn = false, .mlp = false, .layernorm = true}, s));
-  EXPECT_EQ(Sum(none.saved) - Sum(norms.saved), 4 * s * h);
-  EXPECT_EQ(Sum(norms.recomputed), 4 * s * h);
+  EXPECT_EQ(Sum(none.Of(Lifetime::kSaved)) - Sum(norms.Of(Lifetime::kSaved)), 4 * s * h);
+  EXPECT_EQ(Sum(norms.Of(Lifetime::kRecomputed)), 4 * s * h);
   EXPECT_EQ(norms.recompute.size(), 2U);
   const LayerWork both =
       BlockOf(Gpt2Small(), Dropping({.core_attn = false, .mlp = true, .layernorm = true}, s));
-  EXPECT_EQ(Sum(none.saved) - Sum(both.saved), 20 * s * h);
+  EXPECT_EQ(Sum(none.Of(Lifetime::kSaved)) - Sum(both.Of(Lifetime::kSaved)), 20 * s * h);
   EXPECT_EQ(both.recompute.front().kernel.kind, KernelKind::kMemoryBound);
 }
 
@@ -64,8 +64,9 @@ TEST(RecomputedWorkTest, FullKeepsTheBlocksInput) {
   for (const Architecture& a : {Gpt2Small(), Llama31With8B(), Mpt7B()}) {
     const LayerWork full = BlockOf(a, Options(1, 512, Checkpointing::kFull));
     const LayerWork none = BlockOf(a, Options(1, 512));
-    EXPECT_EQ(Sum(full.saved), 2 * 512 * a.hidden);
-    EXPECT_EQ(Sum(full.saved) + Sum(full.recomputed), Sum(none.saved));
+    EXPECT_EQ(Sum(full.Of(Lifetime::kSaved)), 2 * 512 * a.hidden);
+    EXPECT_EQ(Sum(full.Of(Lifetime::kSaved)) + Sum(full.Of(Lifetime::kRecomputed)),
+              Sum(none.Of(Lifetime::kSaved)));
     EXPECT_EQ(ModelFlops(full.recompute), ModelFlops(none.forward));
     EXPECT_EQ(full.recompute.size(), none.forward.size());
     EXPECT_GE(full.backward_transient, none.backward_transient);
@@ -84,9 +85,10 @@ TEST(RecomputedWorkTest, ACheckpointsOtherBlocksKeepNothing) {
   const LayerWork& other = works[3];
   EXPECT_TRUE(other.continues_checkpoint);
   EXPECT_FALSE(works[1].continues_checkpoint);
-  EXPECT_TRUE(other.saved.empty());
+  EXPECT_TRUE(other.Of(Lifetime::kSaved).empty());
   EXPECT_EQ(other.input, LayerWork::kNone);
-  EXPECT_EQ(Sum(other.recomputed), Sum(first.recomputed) + 2 * 512 * a.hidden);
+  EXPECT_EQ(Sum(other.Of(Lifetime::kRecomputed)),
+            Sum(first.Of(Lifetime::kRecomputed)) + 2 * 512 * a.hidden);
   EXPECT_EQ(ModelFlops(other.recompute), ModelFlops(other.forward));
   // At the height, in the feed-forward, the block's input is gone.
   EXPECT_EQ(other.forward_transient, first.forward_transient);
@@ -105,8 +107,8 @@ TEST(RecomputedWorkTest, RecomputationStopsEarly) {
     EXPECT_EQ(early.recompute.size(), whole.recompute.size() - 2);
     EXPECT_EQ(ModelFlops(whole.recompute) - ModelFlops(early.recompute),
               2 * 512 * a.feed_forward * a.hidden);
-    EXPECT_EQ(Sum(early.recomputed), Sum(whole.recomputed));
-    EXPECT_EQ(Sum(early.saved), Sum(whole.saved));
+    EXPECT_EQ(Sum(early.Of(Lifetime::kRecomputed)), Sum(whole.Of(Lifetime::kRecomputed)));
+    EXPECT_EQ(Sum(early.Of(Lifetime::kSaved)), Sum(whole.Of(Lifetime::kSaved)));
   }
 }
 
@@ -119,7 +121,7 @@ TEST(RecomputedWorkTest, SelectiveOpKeepsEverySecondProduct) {
   options.recompute_stops_early = true;
   const LayerWork block = BlockOf(a, options);
   // Input, q, v, gate and down products, the core's output and log-sum-exp.
-  EXPECT_EQ(Sum(block.saved), t * (2 * (h + h + kv + f + h + h) + 4 * heads));
+  EXPECT_EQ(Sum(block.Of(Lifetime::kSaved)), t * (2 * (h + h + kv + f + h + h) + 4 * heads));
   EXPECT_EQ(ModelFlops(block.recompute), 2 * t * h * (kv + h + f));
   for (const Operation& op : block.recompute) {
     EXPECT_NE(op.kernel.kind, KernelKind::kAttention);
@@ -131,7 +133,7 @@ TEST(RecomputedWorkTest, EmbeddingAndHeadAreNotRecomputed) {
   const auto full = TransformerWork(Gpt2Small(), Options(1, 512, Checkpointing::kFull));
   for (const std::size_t layer : {kEmbedding, kHead}) {
     EXPECT_TRUE(full[layer].recompute.empty());
-    EXPECT_EQ(Sum(full[layer].saved), Sum(none[layer].saved));
+    EXPECT_EQ(Sum(full[layer].Of(Lifetime::kSaved)), Sum(none[layer].Of(Lifetime::kSaved)));
   }
 }
 

@@ -30,16 +30,17 @@ TEST(TransformerWorkTest, StagedNormSumsDoNotWaitForTokens) {
 // 32768 + 16384 + 4096 + 114688 + 128 + 8.
 TEST(TransformerWorkTest, Llama8BKeeps168072BytesPerToken) {
   const LayerWork block = BlockOf(Llama31With8B(), Options(1, 8192));
-  EXPECT_EQ(Sum(block.saved), 168'072 * 8192LL);
+  EXPECT_EQ(Sum(block.Of(Lifetime::kSaved)), 168'072 * 8192LL);
   // 32 layers of 8192 tokens: 44.06e9 B.
-  EXPECT_EQ(32 * Sum(block.saved), 44'059'066'368);
+  EXPECT_EQ(32 * Sum(block.Of(Lifetime::kSaved)), 44'059'066'368);
 }
 
 // Norms of many kernels keep their inputs in FP32 and once more in 16 bits: 12h + 8 for 4h + 8.
 TEST(TransformerWorkTest, EagerNormsKeepMore) {
   WorkOptions options = Options(1, 8192);
   options.norm = Implementation::kEager;
-  EXPECT_EQ(Sum(BlockOf(Llama31With8B(), options).saved), (168'072 + 8 * 4096) * 8192LL);
+  EXPECT_EQ(Sum(BlockOf(Llama31With8B(), options).Of(Lifetime::kSaved)),
+            (168'072 + 8 * 4096) * 8192LL);
 }
 
 // Two norms' inputs are kept in FP32; copies in 16 bits are what products keep anyway.
@@ -49,7 +50,8 @@ TEST(TransformerWorkTest, UnderAutocastResidualsAreFp32) {
   options.autocast = true;
   const std::vector<LayerWork> wide = TransformerWork(Gpt2Small(), options);
   const std::int64_t tokens = 128, hidden = 768;
-  EXPECT_EQ(Sum(wide[1].saved) - Sum(narrow[1].saved), tokens * 2 * 2 * hidden);
+  EXPECT_EQ(Sum(wide[1].Of(Lifetime::kSaved)) - Sum(narrow[1].Of(Lifetime::kSaved)),
+            tokens * 2 * 2 * hidden);
   for (const int layer : {0, 1}) {
     EXPECT_EQ(narrow[layer].output, Bytes(tokens * 2 * hidden));
     EXPECT_EQ(wide[layer].output, Bytes(tokens * 4 * hidden));
@@ -120,13 +122,13 @@ TEST(TransformerWorkTest, NormWeightsOfACompiledBlockAreSummedApart) {
 TEST(TransformerWorkTest, AFusedSwiGluKeepsThreeTensors) {
   WorkOptions options = Options(1, 8192);
   options.activation_function = Implementation::kFused;
-  EXPECT_EQ(Sum(BlockOf(Llama31With8B(), options).saved), 139'400 * 8192LL);
+  EXPECT_EQ(Sum(BlockOf(Llama31With8B(), options).Of(Lifetime::kSaved)), 139'400 * 8192LL);
 }
 
 TEST(TransformerWorkTest, Llama8BKeepsTheseTensors) {
   const LayerWork block = BlockOf(Llama31With8B(), Options(1, 1));
   std::vector<std::pair<std::string, std::int64_t>> kept;
-  for (const Activation& activation : block.saved) {
+  for (const LayerValue& activation : block.Of(Lifetime::kSaved)) {
     kept.emplace_back(activation.name, activation.bytes.count());
   }
   const decltype(kept) expected = {
@@ -154,13 +156,15 @@ TEST(TransformerWorkTest, Llama8BKeepsTheseTensors) {
 TEST(TransformerWorkTest, GptStyleBytes) {
   const std::int64_t s = 1024, b = 3, h = 768, a = 12;
   Architecture gpt = Gpt2Small();
-  EXPECT_EQ(Sum(BlockOf(gpt, Options(b, s, Checkpointing::kNone, Attention::kMath)).saved),
-            34 * s * b * h + 5 * a * s * s * b);
-  EXPECT_EQ(Sum(BlockOf(gpt, Options(b, s)).saved), 34 * s * b * h + 4 * a * s * b);
+  EXPECT_EQ(
+      Sum(BlockOf(gpt, Options(b, s, Checkpointing::kNone, Attention::kMath)).Of(Lifetime::kSaved)),
+      34 * s * b * h + 5 * a * s * s * b);
+  EXPECT_EQ(Sum(BlockOf(gpt, Options(b, s)).Of(Lifetime::kSaved)), 34 * s * b * h + 4 * a * s * b);
   gpt.dropout = gpt.attention_dropout = false;
-  EXPECT_EQ(Sum(BlockOf(gpt, Options(b, s, Checkpointing::kNone, Attention::kMath)).saved),
-            32 * s * b * h + 2 * a * s * s * b);
-  EXPECT_EQ(Sum(BlockOf(gpt, Options(b, s)).saved), 32 * s * b * h + 4 * a * s * b);
+  EXPECT_EQ(
+      Sum(BlockOf(gpt, Options(b, s, Checkpointing::kNone, Attention::kMath)).Of(Lifetime::kSaved)),
+      32 * s * b * h + 2 * a * s * s * b);
+  EXPECT_EQ(Sum(BlockOf(gpt, Options(b, s)).Of(Lifetime::kSaved)), 32 * s * b * h + 4 * a * s * b);
 }
 
 TEST(TransformerWorkTest, GptStyleTensors) {
@@ -168,7 +172,8 @@ TEST(TransformerWorkTest, GptStyleTensors) {
       BlockOf(Gpt2Small(), Options(1, 64, Checkpointing::kNone, Attention::kMath));
   const std::int64_t sbh = 64 * 768, ss = 12 * 64 * 64;
   std::map<std::string, std::int64_t> kept;
-  for (const Activation& activation : block.saved) kept[activation.name] = activation.bytes.count();
+  for (const LayerValue& activation : block.Of(Lifetime::kSaved))
+    kept[activation.name] = activation.bytes.count();
   const std::map<std::string, std::int64_t> expected = {
       {"input", 2 * sbh},  // of the first LayerNorm
       {"ln_1 output", 2 * sbh},
@@ -197,7 +202,7 @@ TEST(TransformerWorkTest, CompiledLayersMoveAndKeepLess) {
   options.compiled = true;
   options.norm = options.rotary = options.activation_function = Implementation::kCompiled;
   const LayerWork compiled = BlockOf(a, options);
-  EXPECT_EQ(Sum(eager.saved) - Sum(compiled.saved), 2 * t * f);
+  EXPECT_EQ(Sum(eager.Of(Lifetime::kSaved)) - Sum(compiled.Of(Lifetime::kSaved)), 2 * t * f);
   EXPECT_EQ(ModelFlops(compiled.forward), ModelFlops(eager.forward));
   const auto moved = [](const auto& operators) {
     Bytes bytes;
@@ -219,7 +224,7 @@ TEST(TransformerWorkTest, FusedLossKeepsNoWideCopies) {
   const LayerWork eager = TransformerWork(a, options)[kHead];
   options.loss = Loss::kFused;
   const LayerWork fused = TransformerWork(a, options)[kHead];
-  EXPECT_EQ(Sum(eager.saved) - Sum(fused.saved), 2 * t * v - 4 * t);
+  EXPECT_EQ(Sum(eager.Of(Lifetime::kSaved)) - Sum(fused.Of(Lifetime::kSaved)), 2 * t * v - 4 * t);
   EXPECT_EQ(fused.backward_transient, Bytes(2 * t * (v + h)));
 }
 
@@ -234,7 +239,7 @@ TEST(TransformerWorkTest, DonatedLogitsBecomeTheirGradient) {
   const LayerWork apart = TransformerWork(Gpt2Small(), options)[kHead];
   options.donates_logits = true;
   const LayerWork donated = TransformerWork(Gpt2Small(), options)[kHead];
-  EXPECT_EQ(Sum(donated.saved), Sum(apart.saved));
+  EXPECT_EQ(Sum(donated.Of(Lifetime::kSaved)), Sum(apart.Of(Lifetime::kSaved)));
   // At the height are the logits' gradient and that of the head's input; donated, that one and the
   // norm's.
   EXPECT_EQ(apart.backward_transient, Bytes(2 * 128 * (50257 + 768)));
@@ -249,7 +254,7 @@ TEST(TransformerWorkTest, InPlaceLossKeepsOneWideCopy) {
   const LayerWork eager = TransformerWork(a, options)[kHead];
   options.loss = Loss::kInPlace;
   const LayerWork in_place = TransformerWork(a, options)[kHead];
-  EXPECT_EQ(Sum(eager.saved), Sum(in_place.saved));
+  EXPECT_EQ(Sum(eager.Of(Lifetime::kSaved)), Sum(in_place.Of(Lifetime::kSaved)));
   EXPECT_EQ(in_place.forward_transient, Bytes(2 * t * v));
   EXPECT_EQ(in_place.backward_transient, Bytes(2 * t * (v + 4096)));
   // Passes over the copy: made, then its maximum, shifted, exponentiated, summed, divided; scaled,
@@ -269,7 +274,7 @@ TEST(TransformerWorkTest, HuggingFacesLossHoldsTheWideLogits) {
   const LayerWork eager = TransformerWork(a, options)[kHead];
   options.loss = Loss::kHuggingFace;
   const LayerWork held = TransformerWork(a, options)[kHead];
-  EXPECT_EQ(Sum(held.saved) - Sum(eager.saved), 4 * t * v);
+  EXPECT_EQ(Sum(held.Of(Lifetime::kSaved)) - Sum(eager.Of(Lifetime::kSaved)), 4 * t * v);
   EXPECT_EQ(held.backward_transient, eager.backward_transient);
   EXPECT_EQ(held.backward.size(), eager.backward.size());
 }
@@ -299,7 +304,7 @@ TEST(TransformerWorkTest, ChunkedLossHasTwoPartsOfTheLogits) {
   const LayerWork eager = TransformerWork(a, options)[kHead];
   options.loss = Loss::kChunked;
   const LayerWork chunked = TransformerWork(a, options)[kHead];
-  EXPECT_EQ(Sum(eager.saved) - Sum(chunked.saved), 4 * t * v);
+  EXPECT_EQ(Sum(eager.Of(Lifetime::kSaved)) - Sum(chunked.Of(Lifetime::kSaved)), 4 * t * v);
   EXPECT_EQ(chunked.backward_transient, Bytes(2 * 2 * chunk * v + 2 * t * h));
   EXPECT_EQ(ProductFlops(chunked.forward), 0);
   EXPECT_EQ(ProductFlops(chunked.backward), 3 * 2 * t * v * h);
@@ -328,7 +333,7 @@ TEST(TransformerWorkTest, CutLossMakesLogitsTwice) {
   const LayerWork eager = TransformerWork(a, options)[kHead];
   options.loss = Loss::kCut;
   const LayerWork cut = TransformerWork(a, options)[kHead];
-  EXPECT_EQ(Sum(eager.saved) - Sum(cut.saved), 4 * t * v - 4 * t);
+  EXPECT_EQ(Sum(eager.Of(Lifetime::kSaved)) - Sum(cut.Of(Lifetime::kSaved)), 4 * t * v - 4 * t);
   EXPECT_LE(cut.backward_transient, Bytes(2 * 2 * t * h));
   EXPECT_EQ(ProductFlops(cut.forward), 2 * t * v * h);
   EXPECT_EQ(ProductFlops(cut.backward), 3 * 2 * t * v * h);
@@ -347,11 +352,11 @@ TEST(TransformerWorkTest, PartsOfBackwardKeepInputsAndGradientsOfOutputs) {
   constexpr std::int64_t kTokens = 8192, kHidden = 4096, kFeedForward = 14336, kKeys = 1024;
   // Of queries, keys and values; the output projection; gate and up; down; both norms.
   EXPECT_EQ(
-      Sum(block.deferred),
+      Sum(block.Of(Lifetime::kDeferred)),
       2 * kTokens * (kHidden + 2 * kKeys + kHidden + 2 * kFeedForward + kHidden + 2 * kHidden));
   std::int64_t kept = 0;
-  for (const int saved : block.saved_for_weights) {
-    kept += block.saved[static_cast<std::size_t>(saved)].bytes.count();
+  for (const LayerValue& saved : block.Of(Lifetime::kSaved)) {
+    if (saved.for_weights) kept += saved.bytes.count();
   }
   // What both norms take and make, the attention's output, and the product that goes down.
   EXPECT_EQ(kept,
@@ -377,12 +382,12 @@ TEST(TransformerWorkTest, PartsOfAnFp8BackwardKeepCopiesOfOneByte) {
   options.splits_backward = true;
   const LayerWork block = BlockOf(Llama31With8B(), options);
   constexpr std::int64_t kTokens = 8192, kHidden = 4096, kFeedForward = 14336, kKeys = 1024;
-  EXPECT_EQ(Sum(block.deferred),
+  EXPECT_EQ(Sum(block.Of(Lifetime::kDeferred)),
             kTokens * (kHidden + 2 * kKeys + kHidden + 2 * kFeedForward + kHidden) +
                 2 * kTokens * 2 * kHidden);
   std::int64_t kept = 0;
-  for (const int saved : block.saved_for_weights) {
-    kept += block.saved[static_cast<std::size_t>(saved)].bytes.count();
+  for (const LayerValue& saved : block.Of(Lifetime::kSaved)) {
+    if (saved.for_weights) kept += saved.bytes.count();
   }
   // The inputs of queries, keys and values; of the output projection; of gate and up; of down. Then
   // what both norms take.
@@ -405,16 +410,17 @@ TEST(TransformerWorkTest, SwiGluGradientsPassBy) {
 TEST(TransformerWorkTest, HeadPeaksAt12BytesPerLogit) {
   const LayerWork head = TransformerWork(Llama31With8B(), Options(1, 8192))[kHead];
   const std::int64_t tv = 8192LL * 128256, th = 8192LL * 4096;
-  EXPECT_EQ(Sum(head.saved), 4 * tv + 4 * th + 4 * 8192);
+  EXPECT_EQ(Sum(head.Of(Lifetime::kSaved)), 4 * tv + 4 * th + 4 * 8192);
   EXPECT_EQ(head.backward_transient, Bytes(8 * tv));
-  EXPECT_EQ(Sum(head.saved) + head.backward_transient.count() - 4 * th - 4 * 8192, 12 * tv);
+  EXPECT_EQ(Sum(head.Of(Lifetime::kSaved)) + head.backward_transient.count() - 4 * th - 4 * 8192,
+            12 * tv);
   EXPECT_EQ(head.forward_transient, Bytes(6 * tv));
 }
 
 TEST(TransformerWorkTest, EmbeddingKeepsItsDropoutMask) {
   const auto works = TransformerWork(Gpt2Small(), Options(2, 512));
-  EXPECT_EQ(Sum(works[kEmbedding].saved), 2 * 512 * 768);
-  EXPECT_TRUE(TransformerWork(Mpt7B(), Options(2, 512))[kEmbedding].saved.empty());
+  EXPECT_EQ(Sum(works[kEmbedding].Of(Lifetime::kSaved)), 2 * 512 * 768);
+  EXPECT_TRUE(TransformerWork(Mpt7B(), Options(2, 512))[kEmbedding].Of(Lifetime::kSaved).empty());
 }
 
 // A step of forward and backward is 6 FLOPs per parameter of the matrices and token, and
@@ -465,7 +471,7 @@ TEST(TransformerWorkTest, ProductsThatShareAnInputAreOne) {
   EXPECT_EQ(Find(fused, "mlp.gate_proj"), nullptr);
   EXPECT_EQ(ModelFlops(fused.forward), ModelFlops(apart.forward));
   EXPECT_EQ(ModelFlops(fused.backward), ModelFlops(apart.backward));
-  EXPECT_EQ(Sum(fused.saved), Sum(apart.saved));
+  EXPECT_EQ(Sum(fused.Of(Lifetime::kSaved)), Sum(apart.Of(Lifetime::kSaved)));
   // Nothing adds up gradients of the shared inputs; the three of the core are put side by side.
   const auto adds = [](const LayerWork& work, std::string_view name) {
     return std::count_if(work.backward.begin(), work.backward.end(),
@@ -495,7 +501,7 @@ TEST(TransformerWorkTest, DropoutAndResidualAreOneKernel) {
   EXPECT_EQ(traffic(fused.forward) + 4 * stream, traffic(apart.forward));
   EXPECT_EQ(fused.backward.size(), apart.backward.size());
   EXPECT_EQ(traffic(fused.backward), traffic(apart.backward));
-  EXPECT_EQ(Sum(fused.saved), Sum(apart.saved));
+  EXPECT_EQ(Sum(fused.Of(Lifetime::kSaved)), Sum(apart.Of(Lifetime::kSaved)));
 }
 
 }  // namespace

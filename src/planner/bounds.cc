@@ -105,11 +105,6 @@ Result<MicroBatch> WorkOut(const Scenario& scenario) {
   }
   const auto prices = cost::Price(kernels, scenario, works);
   if (!prices) return tl::unexpected(prices.error());
-  const auto sum = [](const std::vector<model::Activation>& activations) {
-    Bytes bytes;
-    for (const model::Activation& activation : activations) bytes += activation.bytes;
-    return bytes;
-  };
   std::vector<std::array<Time, kPasses>> times(works.size());
   std::vector<Bytes> saved(works.size());
   std::size_t next = 0;
@@ -119,7 +114,7 @@ Result<MicroBatch> WorkOut(const Scenario& scenario) {
       for_each_kernel(passes[pass],
                       [&](const Kernel&) { times[w][pass] += prices->kernels[next++].alone(); });
     }
-    saved[w] = sum(works[w].saved);
+    saved[w] = works[w].BytesOf(model::Lifetime::kSaved);
   }
   // Stages wait for each other: no step is shorter than the work of the one with most to do. Of a
   // micro-batch by itself: backward of a layer runs while what it and those before it saved is
@@ -145,7 +140,8 @@ Result<MicroBatch> WorkOut(const Scenario& scenario) {
         const auto layer = static_cast<std::size_t>(l);
         const auto w = static_cast<std::size_t>(of_layers[layer]);
         for (std::size_t pass = 0; pass < kPasses; ++pass) time[pass] += times[w][pass];
-        again = (works[w].continues_checkpoint ? again : Bytes()) + sum(works[w].recomputed);
+        again = (works[w].continues_checkpoint ? again : Bytes()) +
+                works[w].BytesOf(model::Lifetime::kRecomputed);
         if (offloads && part.model().layers[layer].kind == model::LayerKind::kBlock) continue;
         does.saved += saved[w];
         // In two parts, the first runs beside all that is saved.

@@ -94,7 +94,7 @@ class Ranks {
         if (use.write) Give(use, layer);
       }
       if (i == last_kernel && hands_back_to >= 0) {
-        Give({.table = ValueUse::Table::kHandedBack,
+        Give({.value = {model::Lifetime::kHandedBack},
               .type = type,
               .content = ValueUse::Content::kGathered},
              hands_back_to);
@@ -116,13 +116,13 @@ class Ranks {
   // The gradient that another stage sends: the word as it is.
   void Receive(int layer) {
     for (std::size_t rank = 0; rank < words_.size(); ++rank) {
-      ValueOf(rank, {.table = ValueUse::Table::kHandedBack}, layer)[0] = words_[rank];
+      ValueOf(rank, {.value = {model::Lifetime::kHandedBack}}, layer)[0] = words_[rank];
     }
   }
 
  private:
-  using Key = std::tuple<int, ValueUse::Table, int>;
-  static Key KeyOf(const ValueUse& use, int layer) { return {layer, use.table, use.index}; }
+  using Key = std::pair<int, model::ValueId>;
+  static Key KeyOf(const ValueUse& use, int layer) { return {layer, use.value}; }
 
   // The words of the use's range, in a value that has at least as many.
   static std::size_t First(const ValueUse& use) {
@@ -307,7 +307,8 @@ PlainPasses::Seeds PlainPasses::Of(std::uint32_t step, int micro_batch) const {
           return values::MixedPass(received[rank], word, stage);
         });
       }
-      const bool hands_back = layer > first && work(layer - 1).handed_back > Bytes();
+      const bool hands_back =
+          layer > first && !work(layer - 1).Of(model::Lifetime::kHandedBack).empty();
       ranks.Run(split ? work(layer).backward_input.operations : work(layer).backward, layer,
                 hands_back ? layer - 1 : -1, type,
                 [&](const Operation& operation) { take(layer, operation); });
