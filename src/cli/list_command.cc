@@ -1,5 +1,7 @@
 #include "src/cli/list_command.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 
@@ -8,6 +10,7 @@
 #include "src/base/data_type.h"
 #include "src/base/quantity.h"
 #include "src/foreign/frameworks.h"
+#include "src/foreign/recipes.h"
 #include "src/plan/data_parallel_settings.h"
 #include "src/plan/framework.h"
 #include "src/plan/mixture_settings.h"
@@ -129,6 +132,34 @@ Listing Settings() {
   return listing;
 }
 
+Listing Recipes() {
+  Listing listing{.name = "recipes",
+                  .columns = {{"recipe", "name"}, {"model", "model"}, {"settings", "settings"}},
+                  .rows = {},
+                  .footer = fmt::format("Of {}; stepcast init NAME --cluster TOPOLOGY --nodes N.",
+                                        foreign::kRecipeRelease)};
+  for (const foreign::Recipe& recipe : foreign::Recipes()) {
+    listing.rows.push_back(
+        {std::string(recipe.name), std::string(recipe.model), std::string(recipe.settings)});
+  }
+  return listing;
+}
+
+// Its settings are many: below each recipe.
+std::string RecipesText(const Listing& listing) {
+  std::string text;
+  for (const auto& row : listing.rows) {
+    text += fmt::format("{}: {}\n", std::get<std::string>(row[0]), std::get<std::string>(row[1]));
+    const std::string& settings = std::get<std::string>(row[2]);
+    for (std::size_t at = 0; at < settings.size();) {
+      const std::size_t end = std::min(settings.find(' ', at), settings.size());
+      text += fmt::format("    {}\n", settings.substr(at, end - at));
+      at = end + 1;
+    }
+  }
+  return text + "\n" + listing.footer + "\n";
+}
+
 // Values are sentences: below each setting, not in a column.
 std::string SettingsText(const Listing& listing) {
   std::string text;
@@ -146,11 +177,13 @@ Outcome List(const ListOptions& options) {
                        : options.what == "topologies" ? Topologies()
                        : options.what == "gpus"       ? Gpus()
                        : options.what == "frameworks" ? Frameworks()
+                       : options.what == "recipes"    ? Recipes()
                                                       : Settings();
   if (!listing) return WrongInput(listing.error());
   Outcome outcome;
   outcome.output = options.json                 ? report::ListingJson(*listing)
                    : options.what == "settings" ? SettingsText(*listing)
+                   : options.what == "recipes"  ? RecipesText(*listing)
                                                 : report::ListingText(*listing);
   return outcome;
 }

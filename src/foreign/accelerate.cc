@@ -4,6 +4,7 @@
 
 #include "fmt/format.h"
 #include "src/foreign/fsdp_options.h"
+#include "src/foreign/huggingface_names.h"
 
 namespace stepcast::foreign {
 namespace {
@@ -146,6 +147,7 @@ void Rules(Reading& reading) {
     reading.Set("training.compile", "true", "dynamo_config.dynamo_backend");
   }
   ReadProcesses(reading);
+  ReadHubExperts(reading);
 }
 
 }  // namespace

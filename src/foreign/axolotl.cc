@@ -41,6 +41,9 @@ constexpr Option kOptions[] = {
     NotModelled("xformers_attention", "false", "attention is what PyTorch runs"),
     NotModelled("flex_attention", "false", "attention is what PyTorch runs"),
     NotModelled("flash_attn_fuse_mlp", "false", "the feed-forward is kernel by kernel"),
+    NotModelled("flash_attn_fuse_qkv", "false", "queries, keys and values are three products"),
+    Rule("flash_attn_cross_entropy"),
+    Rule("flash_attn_rms_norm"),
     NotModelled("s2_attention", "false", "attention sees the whole sequence"),
     NotModelled("sample_packing", "true", "every sequence has the full length"),
     NoEffect("sample_packing_*"),
@@ -107,7 +110,8 @@ constexpr Option kOptions[] = {
     Rule("cut_cross_entropy"),
     NotModelled("chunked_cross_entropy", "false",
                 "all logits have an FP32 copy at once: the forecast of memory is too high"),
-    NotModelled("experts_implementation", "grouped_mm", "experts multiply in one grouped product"),
+    Sets("experts_implementation", "experts.products", "",
+         "grouped_mm=grouped scattermoe=grouped sonicmoe=grouped eager=looped"),
     NotModelled("quantize_moe_experts", "false", "experts have 16 bits"),
     NotModelled("rl", "", "a step of supervised training"),
     NotModelled("train_on_inputs", "false true", "the loss is of all tokens"),
@@ -190,8 +194,11 @@ void ReadSharding(Reading& reading) {
       return;
     }
   }
-  const bool shards = reading.Stated("fsdp") != nullptr || reading.document().Has("fsdp_config") ||
-                      reading.Stated("fsdp_version") != nullptr;
+  const auto& settings = reading.document().settings;
+  const bool shards =
+      reading.Stated("fsdp") != nullptr || reading.Stated("fsdp_version") != nullptr ||
+      std::any_of(settings.begin(), settings.end(),
+                  [](const Setting& setting) { return setting.name.starts_with("fsdp_config."); });
   if (reading.has_file_of("DeepSpeed")) return;
   if (!shards) {
     reading.draft().Assume("data_parallel.framework", "ddp", "axolotl without DeepSpeed and FSDP");
@@ -254,6 +261,8 @@ void ReadLoss(Reading& reading) {
     ReadHubChunkedLoss(reading, "liger_fused_linear_cross_entropy", "chunked");
   } else if (reading.IsOn("liger_cross_entropy")) {
     reading.Set("training.loss", "fused", "liger_cross_entropy", "Liger's kernel");
+  } else if (reading.IsOn("flash_attn_cross_entropy")) {
+    reading.Set("training.loss", "fused", "flash_attn_cross_entropy", "FlashAttention's kernel");
   }
 }
 
@@ -307,9 +316,13 @@ void Rules(Reading& reading) {
   ReadRecomputation(reading);
   if (reading.IsOn("torch_compile")) reading.Set("training.compile", "true", "torch_compile");
   ReadAttention(reading, reading.IsOn("liger_rms_norm"));
+  if (reading.IsOn("flash_attn_rms_norm") && !reading.IsOn("liger_rms_norm")) {
+    reading.Set("training.norm", "fused", "flash_attn_rms_norm", "FlashAttention's kernel");
+  }
   ReadPlugins(reading);
   ReadLoss(reading);
   ReadAdapters(reading);
+  ReadHubExperts(reading);
 }
 
 }  // namespace

@@ -138,6 +138,11 @@ void Reading::ReadDefaults() {
   }
 }
 
+const Setting* Reading::Stated(std::string_view name) const {
+  const Setting* setting = document_.Find(name);
+  return setting == nullptr || setting->value.kind == Value::Kind::kNothing ? nullptr : setting;
+}
+
 std::optional<Value> Reading::Get(std::string_view name) const {
   if (const Setting* setting = document_.Find(name)) {
     if (setting->value.kind == Value::Kind::kNothing ||

@@ -34,6 +34,7 @@ struct Surroundings {
   std::function<std::optional<std::int64_t>()> gpus_per_node{};  // of it
   std::function<std::optional<std::int64_t>()> hidden_size{};    // of the draft's model
   std::function<std::optional<std::int64_t>()> layers{};         // of it
+  std::function<std::optional<std::int64_t>()> experts{};        // of it; 0: it is dense
   // Whether a file of the framework of this name is among those that are read.
   std::function<bool(std::string_view)> has_file_of{};
 };
@@ -61,7 +62,8 @@ class Reading {
   std::optional<std::int64_t> Integer(std::string_view name) const;
   bool IsOn(std::string_view name) const;
   std::string Text(std::string_view name) const;  // empty: there is none
-  const Setting* Stated(std::string_view name) const { return document_.Find(name); }
+  // The option as the file gives it; null: not at all, or without a value.
+  const Setting* Stated(std::string_view name) const;
 
   // The key takes the value because of the option: at the place where it stands, or, where its
   // default says so, as the framework's default.
@@ -85,6 +87,9 @@ class Reading {
   }
   std::optional<std::int64_t> layers() const {
     return surroundings_.layers ? surroundings_.layers() : std::nullopt;
+  }
+  std::optional<std::int64_t> experts() const {
+    return surroundings_.experts ? surroundings_.experts() : std::nullopt;
   }
   bool has_file_of(std::string_view framework) const {
     return surroundings_.has_file_of && surroundings_.has_file_of(framework);

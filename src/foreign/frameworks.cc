@@ -8,6 +8,7 @@
 #include "src/foreign/axolotl.h"
 #include "src/foreign/deepspeed.h"
 #include "src/foreign/megatron.h"
+#include "src/foreign/nanotron.h"
 #include "src/foreign/nemo.h"
 #include "src/foreign/torchtitan.h"
 #include "src/foreign/transformers.h"
@@ -24,8 +25,12 @@ struct KindOfFile {
 constexpr KindOfFile kOthers[] = {
     {"added_tokens_decoder", "a tokenizer's configuration of Hugging Face"},
     {"do_sample", "a generation_config.json of Hugging Face"},
-    {"tokens.sequence_length", "a configuration of nanotron"},
-    {"tokens.micro_batch_size", "a configuration of nanotron"},
+    {"pipe-parallel-size", "a configuration of GPT-NeoX"},
+    {"pipe_parallel_size", "a configuration of GPT-NeoX"},
+    {"model.d_model", "a configuration of OLMo"},
+    {"trainer.mp", "a configuration of Levanter"},
+    {"data.class_path", "a configuration of LitGPT or Lightning"},
+    {"train.data_parallel_mode", "a configuration of VeOmni"},
     {"base_emb_dim", "a configuration of MaxText"},
     {"base_num_decoder_layers", "a configuration of MaxText"},
     {"model._component_", "a recipe of torchtune"},
@@ -42,7 +47,7 @@ constexpr KindOfFile kOthers[] = {
 
 constexpr const Framework* kFrameworks[] = {&kTorchtitan, &kTorchtitanPython, &kMegatron,
                                             &kDeepSpeed,  &kTransformers,     &kAccelerate,
-                                            &kAxolotl};
+                                            &kAxolotl,    &kNanotron};
 
 }  // namespace
 
@@ -50,11 +55,15 @@ std::span<const Framework* const> Frameworks() { return kFrameworks; }
 
 std::optional<Recognised> Recognise(const Document& document) {
   if (document.file.ends_with(".py")) {
-    if (!IsTorchtitan(document)) return std::nullopt;
-    return Recognised{&kTorchtitanPython, document};
+    if (IsTorchtitan(document)) return Recognised{&kTorchtitanPython, document};
+    if (auto arguments = NemoDocument(document)) {
+      return Recognised{&kMegatron, *std::move(arguments)};
+    }
+    return std::nullopt;
   }
   if (IsTorchtitan(document)) return Recognised{&kTorchtitan, document};
   if (IsAxolotl(document)) return Recognised{&kAxolotl, document};
+  if (IsNanotron(document)) return Recognised{&kNanotron, document};
   if (IsAccelerate(document)) return Recognised{&kAccelerate, document};
   if (IsDeepSpeed(document)) return Recognised{&kDeepSpeed, document};
   if (auto arguments = NemoDocument(document)) {

@@ -51,7 +51,7 @@ TEST(Frameworks, ArgumentsOfMegatronAreNamedAsOnItsCommandLine) {
 }
 
 TEST(Frameworks, FilesOfProgramsThatAreNotReadHaveNames) {
-  EXPECT_EQ(OtherProgramOf(With({"tokens.sequence_length"})), "a configuration of nanotron");
+  EXPECT_EQ(OtherProgramOf(With({"pipe-parallel-size"})), "a configuration of GPT-NeoX");
   EXPECT_EQ(OtherProgramOf(With({"base_emb_dim"})), "a configuration of MaxText");
   EXPECT_EQ(OtherProgramOf(With({"whatever"})), "");
 }

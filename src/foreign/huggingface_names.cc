@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstddef>
 #include <filesystem>
+#include <span>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -15,66 +18,153 @@
 namespace stepcast::foreign {
 namespace {
 
-// Names on the Hub, in small letters and without what follows: "-instruct", "-hf".
+// Models of the Hub, without their owner, in small letters and without the words of kKinds, and the
+// models of ours that have their dimensions. A copy under another owner has the name, too.
 constexpr std::pair<std::string_view, const char*> kHubModels[] = {
-    {"meta-llama/llama-3.1-8b", "llama3.1-8b"},
-    {"meta-llama/meta-llama-3.1-8b", "llama3.1-8b"},
-    {"meta-llama/meta-llama-3-8b", "llama3.1-8b"},
-    {"meta-llama/llama-3.1-70b", "llama3.1-70b"},
-    {"meta-llama/meta-llama-3.1-70b", "llama3.1-70b"},
-    {"meta-llama/meta-llama-3-70b", "llama3.1-70b"},
-    {"meta-llama/llama-3.3-70b", "llama3.1-70b"},
-    {"meta-llama/llama-3.1-405b", "llama3.1-405b"},
-    {"meta-llama/meta-llama-3.1-405b", "llama3.1-405b"},
-    {"meta-llama/llama-2-7b", "llama2-7b"},
-    {"meta-llama/llama-2-13b", "llama2-13b"},
-    {"meta-llama/llama-2-70b", "llama2-70b"},
-    {"nousresearch/meta-llama-3.1-8b", "llama3.1-8b"},
-    {"nousresearch/meta-llama-3-8b", "llama3.1-8b"},
-    {"nousresearch/llama-2-7b", "llama2-7b"},
-    {"unsloth/meta-llama-3.1-8b", "llama3.1-8b"},
-    {"unsloth/llama-3.1-8b", "llama3.1-8b"},
-    {"mistralai/mistral-7b", "mistral-7b"},
-    {"mistralai/mixtral-8x7b", "mixtral-8x7b"},
-    {"mistralai/mixtral-8x22b", "mixtral-8x22b"},
-    {"qwen/qwen3-8b", "qwen3-8b"},
-    {"qwen/qwen3-30b-a3b", "qwen3-30b-a3b"},
-    {"qwen/qwen3-235b-a22b", "qwen3-235b-a22b"},
-    {"deepseek-ai/deepseek-v3", "deepseek-v3"},
-    {"deepseek-ai/deepseek-r1", "deepseek-v3"},
-    {"deepseek-ai/deepseek-v2-lite", "deepseek-v2-lite"},
-    {"moonshotai/kimi-k2", "kimi-k2"},
-    {"moonshotai/moonlight-16b-a3b", "moonlight-16b-a3b"},
-    {"openai/gpt-oss-20b", "gpt-oss-20b"},
-    {"openai/gpt-oss-120b", "gpt-oss-120b"},
-    {"zai-org/glm-4.5-air", "glm-4.5-air"},
-    {"zai-org/glm-4.5", "glm-4.5"},
-    {"meta-llama/llama-4-scout-17b-16e", "llama4-scout"},
-    {"meta-llama/llama-4-maverick-17b-128e", "llama4-maverick"},
-    {"google/gemma-2-9b", "gemma2-9b"},
-    {"google/gemma-3-27b", "gemma3-27b"},
-    {"allenai/olmo-2-1124-7b", "olmo2-7b"},
-    {"microsoft/phi-4", "phi4"},
-    {"eleutherai/gpt-j-6b", "gptj-6b"},
-    {"eleutherai/gpt-neox-20b", "gpt-neox-20b"},
-    {"eleutherai/pythia-6.9b", "pythia-6.9b"},
-    {"tiiuae/falcon-7b", "falcon-7b"},
-    {"zai-org/glm-4-9b", "glm-4-9b"},
-    {"qwen/qwen1.5-moe-a2.7b", "qwen1.5-moe-a2.7b"},
-    {"allenai/olmoe-1b-7b-0924", "olmoe-1b-7b"},
-    {"minimaxai/minimax-m2", "minimax-m2"},
-    {"mosaicml/mpt-7b", "mpt-7b"},
-    {"mosaicml/mpt-30b", "mpt-30b"},
-    {"openai-community/gpt2-medium", "gpt2-medium"},
-    {"openai-community/gpt2-large", "gpt2-large"},
-    {"openai-community/gpt2-xl", "gpt2-xl"},
-    {"openai-community/gpt2", "gpt2"},
+    {"llama-2-7b", "llama2-7b"},
+    {"llama-2-13b", "llama2-13b"},
+    {"llama-2-70b", "llama2-70b"},
+    {"llama-3-8b", "llama3.1-8b"},
+    {"llama-3-70b", "llama3.1-70b"},
+    {"llama-3.1-8b", "llama3.1-8b"},
+    {"llama-3.1-70b", "llama3.1-70b"},
+    {"llama-3.1-405b", "llama3.1-405b"},
+    {"llama-3.2-1b", "llama3.2-1b"},
+    {"llama-3.2-3b", "llama3.2-3b"},
+    {"llama-3.3-70b", "llama3.1-70b"},
+    {"llama-4-scout-17b-16e", "llama4-scout"},
+    {"llama-4-maverick-17b-128e", "llama4-maverick"},
+    {"codellama-34b", "codellama-34b"},
+    {"tinyllama-v1.1", "tinyllama-1.1b"},
+    {"tinyllama-1.1b", "tinyllama-1.1b"},
+    {"smollm2-135m", "smollm2-135m"},
+    {"smollm2-360m", "smollm2-360m"},
+    {"smollm2-1.7b", "smollm2-1.7b"},
+    {"mistral-7b", "mistral-7b"},
+    {"mistral-7b-v0.3", "mistral-7b-v0.3"},
+    {"mistral-nemo-2407", "mistral-nemo-12b"},
+    {"mistral-small-24b", "mistral-small-24b"},
+    {"mixtral-8x7b", "mixtral-8x7b"},
+    {"mixtral-8x22b", "mixtral-8x22b"},
+    {"qwen2-0.5b", "qwen2.5-0.5b"},
+    {"qwen2-1.5b", "qwen2.5-1.5b"},
+    {"qwen2-7b", "qwen2.5-7b"},
+    {"qwen2-72b", "qwen2.5-72b"},
+    {"qwen2.5-0.5b", "qwen2.5-0.5b"},
+    {"qwen2.5-1.5b", "qwen2.5-1.5b"},
+    {"qwen2.5-3b", "qwen2.5-3b"},
+    {"qwen2.5-7b", "qwen2.5-7b"},
+    {"qwen2.5-14b", "qwen2.5-14b"},
+    {"qwen2.5-32b", "qwen2.5-32b"},
+    {"qwen2.5-72b", "qwen2.5-72b"},
+    {"qwen3-0.6b", "qwen3-0.6b"},
+    {"qwen3-1.7b", "qwen3-1.7b"},
+    {"qwen3-4b", "qwen3-4b"},
+    {"qwen3-8b", "qwen3-8b"},
+    {"qwen3-14b", "qwen3-14b"},
+    {"qwen3-32b", "qwen3-32b"},
+    {"qwen3-30b-a3b", "qwen3-30b-a3b"},
+    {"qwen3-235b-a22b", "qwen3-235b-a22b"},
+    {"qwen1.5-moe-a2.7b", "qwen1.5-moe-a2.7b"},
+    {"deepseek-v3", "deepseek-v3"},
+    {"deepseek-v3.1", "deepseek-v3"},
+    {"deepseek-r1", "deepseek-v3"},
+    {"deepseek-v2-lite", "deepseek-v2-lite"},
+    {"deepseek-r1-distill-qwen-1.5b", "qwen2.5-1.5b"},
+    {"deepseek-r1-distill-qwen-7b", "qwen2.5-7b"},
+    {"deepseek-r1-distill-qwen-14b", "qwen2.5-14b"},
+    {"deepseek-r1-distill-qwen-32b", "qwen2.5-32b"},
+    {"deepseek-r1-distill-llama-8b", "llama3.1-8b"},
+    {"deepseek-r1-distill-llama-70b", "llama3.1-70b"},
+    {"kimi-k2", "kimi-k2"},
+    {"moonlight-16b-a3b", "moonlight-16b-a3b"},
+    {"gpt-oss-20b", "gpt-oss-20b"},
+    {"gpt-oss-120b", "gpt-oss-120b"},
+    {"glm-4.5-air", "glm-4.5-air"},
+    {"glm-4.5", "glm-4.5"},
+    {"glm-4-9b", "glm-4-9b"},
+    {"gemma-2b", "gemma-2b"},
+    {"gemma-7b", "gemma-7b"},
+    {"gemma-2-2b", "gemma2-2b"},
+    {"gemma-2-9b", "gemma2-9b"},
+    {"gemma-2-27b", "gemma2-27b"},
+    {"gemma-3-1b", "gemma3-1b"},
+    {"gemma-3-4b", "gemma3-4b"},
+    {"gemma-3-12b", "gemma3-12b"},
+    {"gemma-3-27b", "gemma3-27b"},
+    {"phi-4", "phi4"},
+    {"phi-3-mini-4k", "phi3-mini"},
+    {"olmo-2-0425-1b", "olmo2-1b"},
+    {"olmo-2-1124-7b", "olmo2-7b"},
+    {"olmo-2-1124-13b", "olmo2-13b"},
+    {"olmo-2-0325-32b", "olmo2-32b"},
+    {"olmoe-1b-7b-0924", "olmoe-1b-7b"},
+    {"gpt-j-6b", "gptj-6b"},
+    {"gpt-neox-20b", "gpt-neox-20b"},
+    {"pythia-6.9b", "pythia-6.9b"},
+    {"falcon-7b", "falcon-7b"},
+    {"minimax-m2", "minimax-m2"},
+    {"mpt-7b", "mpt-7b"},
+    {"mpt-30b", "mpt-30b"},
+    {"gpt2", "gpt2"},
+    {"gpt2-medium", "gpt2-medium"},
+    {"gpt2-large", "gpt2-large"},
+    {"gpt2-xl", "gpt2-xl"},
 };
+
+// Words of a name that say how a model was trained, and in which form it is stored.
+constexpr std::string_view kKinds[] = {"meta", "instruct", "base", "chat", "hf",
+                                       "it",   "pt",       "math", "coder"};
+
+// Words behind a model's name that make it another model.
+constexpr std::string_view kOtherModels[] = {"mini", "multimodal", "distill", "vl",  "vision",
+                                             "moe",  "air",        "lite",    "next"};
 
 std::string Lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return text;
+}
+
+bool HasWord(std::span<const std::string_view> words, std::string_view word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+// The words between hyphens and underscores, without those of kKinds.
+std::vector<std::string> WordsOf(const std::string& name) {
+  std::vector<std::string> words;
+  for (std::size_t at = 0; at <= name.size();) {
+    const std::size_t end = std::min(name.find_first_of("-_", at), name.size());
+    std::string word = name.substr(at, end - at);
+    if (!HasWord(kKinds, word)) words.push_back(std::move(word));
+    at = end + 1;
+  }
+  return words;
+}
+
+// "7b", "1.5b", "135m": how many parameters a model has.
+bool IsSize(const std::string& word) {
+  return word.size() > 1 && (word.back() == 'b' || word.back() == 'm') &&
+         word.find_first_not_of("0123456789.x") == word.size() - 1;
+}
+
+// The model of ours whose name begins so, the longest of them; null: there is none.
+const char* ShippedModel(const std::string& name) {
+  const std::vector<std::string> words = WordsOf(name);
+  const char* found = nullptr;
+  std::size_t longest = 0;
+  for (const auto& [hub, shipped] : kHubModels) {
+    const std::vector<std::string> own = WordsOf(std::string(hub));
+    if (own.size() <= longest || own.size() > words.size()) continue;
+    if (!std::equal(own.begin(), own.end(), words.begin())) continue;
+    const bool another = std::any_of(
+        words.begin() + static_cast<std::ptrdiff_t>(own.size()), words.end(),
+        [](const std::string& word) { return IsSize(word) || HasWord(kOtherModels, word); });
+    if (another) continue;
+    found = shipped;
+    longest = own.size();
+  }
+  return found;
 }
 
 }  // namespace
@@ -92,15 +182,12 @@ void ReadHubModel(Reading& reading, std::string_view option) {
     return;
   }
   const std::string lower = Lower(name);
-  for (const auto& [hub, shipped] : kHubModels) {
-    const bool same =
-        lower.starts_with(hub) && (lower.size() == hub.size() || lower[hub.size()] == '-');
-    if (!same) continue;
+  const std::string last = lower.substr(lower.rfind('/') + 1);
+  if (const char* shipped = ShippedModel(last)) {
     reading.Set("model", shipped, option, name);
     return;
   }
   // A file of ours that is called as the model is.
-  const std::string last = lower.substr(lower.rfind('/') + 1);
   if (scenario::FindSource(last, "", scenario::SourceKind::kModel)) {
     reading.Set("model", last, option, name);
     return;
@@ -159,6 +246,15 @@ void ReadHubKernels(Reading& reading, std::string_view attention, bool liger,
       reading.draft().Assume(key, "huggingface", "transformers' own kernels");
     }
   }
+}
+
+void ReadHubExperts(Reading& reading) {
+  const Draft& draft = reading.draft();
+  const Entry* framework = draft.Find("data_parallel.framework");
+  const bool shards = framework != nullptr && framework->value == "fsdp2";
+  if (!shards || reading.experts().value_or(0) == 0) return;
+  if (draft.Degree("parallelism.expert") > 1) return;  // layers of another library
+  reading.draft().Assume("experts.implementation", "transformers", "transformers' own layers");
 }
 
 void ReadHubChunkedLoss(Reading& reading, std::string_view because_of, std::string_view loss) {

@@ -20,6 +20,10 @@ void ReadHubOptimizer(Reading& reading, std::string_view option);
 void ReadHubKernels(Reading& reading, std::string_view attention, bool liger,
                     std::string_view because_of);
 
+// Where experts are every rank's and FSDP2 shards them: whose layers they are. Called when the
+// files have said what is sharded.
+void ReadHubExperts(Reading& reading);
+
 // The head and its loss are one, "chunked" or "cut", because of the option; it is left out where
 // ranks have the vocabulary between them.
 void ReadHubChunkedLoss(Reading& reading, std::string_view because_of, std::string_view loss);

@@ -201,10 +201,15 @@ class Importer {
       recognised = Offer(*std::move(document)) || recognised;
     }
     if (recognised) return;
-    draft_.Report({"foreign.unknown-file",
-                   {file, 0, 0},
-                   "this script starts no program that is known by its options",
-                   fmt::format("read are {}", fmt::join(Forms(), ", "))});
+    draft_.Report(
+        {"foreign.unknown-file",
+         {file, 0, 0},
+         "this script starts no program that is known by its options",
+         script.scripts.empty()
+             ? fmt::format("read are {}", fmt::join(Forms(), ", "))
+             : fmt::format("it starts {}: give that, with --variable NAME=VALUE for what this one "
+                           "sets",
+                           fmt::join(script.scripts, ", "))});
   }
 
   // A document of its own file.
@@ -299,16 +304,20 @@ class Importer {
       if (cluster == nullptr) return Gpus{};
       return GpusOf(cluster->value.text, draft_.Integer("cluster.nodes").value_or(1));
     };
+    // The model's architecture, where the draft names a model that has one.
+    const auto architecture = [this]() -> std::optional<model::Architecture> {
+      const Entry* named = draft_.Find("model");
+      return named == nullptr ? std::nullopt : ArchitectureOf(named->value.text);
+    };
     // A dimension that the draft states, or that its model has.
     const auto of_model =
-        [this](const char* key,
-               std::int64_t model::Architecture::*dimension) -> std::optional<std::int64_t> {
+        [this, architecture](
+            const char* key,
+            std::int64_t model::Architecture::*dimension) -> std::optional<std::int64_t> {
       if (const auto stated = draft_.Integer(key)) return stated;
-      const Entry* named = draft_.Find("model");
-      if (named == nullptr) return std::nullopt;
-      const auto architecture = ArchitectureOf(named->value.text);
-      if (!architecture) return std::nullopt;
-      return (*architecture).*dimension;
+      const auto found = architecture();
+      if (!found) return std::nullopt;
+      return (*found).*dimension;
     };
     return {.devices = [gpus] { return gpus().of_cluster; },
             .gpus_per_node = [gpus] { return gpus().of_node; },
@@ -318,6 +327,12 @@ class Importer {
                 [of_model] {
                   return of_model("model.num_hidden_layers", &model::Architecture::layers);
                 },
+            .experts = [this, architecture]() -> std::optional<std::int64_t> {
+              if (const auto stated = draft_.Integer("model.num_experts")) return stated;
+              const auto found = architecture();
+              if (!found) return std::nullopt;
+              return found->experts.count;
+            },
             .has_file_of =
                 [this](std::string_view name) {
                   return std::any_of(

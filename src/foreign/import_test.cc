@@ -325,10 +325,10 @@ TEST(Import, MegatronSaysTheBatchOfDeepSpeed) {
 }
 
 TEST(Import, FilesOfOtherKindsAreNamed) {
-  const auto imported = Import({.files = {Write("e.yaml", "tokens: {sequence_length: 8}\n")}});
+  const auto imported = Import({.files = {Write("e.yaml", "pipe-parallel-size: 2\n")}});
   ASSERT_FALSE(imported.has_value());
   EXPECT_EQ(imported.error()[0].code, "foreign.unknown-file");
-  EXPECT_NE(imported.error()[0].message.find("nanotron"), std::string::npos);
+  EXPECT_NE(imported.error()[0].message.find("GPT-NeoX"), std::string::npos);
 }
 
 TEST(Import, MistakesOfAllFilesComeTogether) {
@@ -366,6 +366,145 @@ TEST(Import, OverridesThatAreNoYamlAreMistakes) {
   ASSERT_FALSE(imported.has_value());
   EXPECT_EQ(imported.error()[0].code, "yaml.syntax");
   EXPECT_EQ(imported.error()[0].location.file, "--set training.lora=[1");
+}
+
+// The model that the Trainer's file names so, in the scenario; empty: its dimensions are asked for.
+std::string ModelOf(const std::string& name) {
+  std::string text = kTrainer;
+  const std::string written = "meta-llama/Llama-3.1-8B";
+  text.replace(text.find(written), written.size(), name);
+  const auto imported = Import({.files = {Write("named.yaml", text)}, .cluster = "dgx-a100"});
+  if (!imported) return Asks(imported.error(), "--model") ? "" : Format(imported.error());
+  const std::string& scenario = imported->scenario.text;
+  const std::size_t begin = scenario.find("\nmodel: ") + 8;
+  return scenario.substr(begin, scenario.find(' ', begin) - begin);
+}
+
+TEST(Import, KnowsModelsOfTheHubByTheirNames) {
+  EXPECT_EQ(ModelOf("meta-llama/Meta-Llama-3-8B-Instruct"), "llama3.1-8b");
+  EXPECT_EQ(ModelOf("NousResearch/Llama-2-7b-chat-hf"), "llama2-7b");
+  EXPECT_EQ(ModelOf("unsloth/Meta-Llama-3.1-8B-bnb-4bit"), "llama3.1-8b");
+  EXPECT_EQ(ModelOf("open-r1/Qwen2.5-Math-7B-RoPE-300k"), "qwen2.5-7b");
+  EXPECT_EQ(ModelOf("mistralai/Mistral-7B-Instruct-v0.3"), "mistral-7b-v0.3");
+  EXPECT_EQ(ModelOf("mistralai/Mistral-7B-v0.1"), "mistral-7b");
+  EXPECT_EQ(ModelOf("zai-org/GLM-4.5-Air"), "glm-4.5-air");
+  EXPECT_EQ(ModelOf("google/gemma-3-4b-it"), "gemma3-4b");
+  EXPECT_EQ(ModelOf("deepseek-ai/DeepSeek-R1-Distill-Qwen-7B"), "qwen2.5-7b");
+  EXPECT_EQ(ModelOf("deepseek-ai/DeepSeek-R1-0528"), "deepseek-v3");
+  EXPECT_EQ(ModelOf("openai-community/gpt2-xl"), "gpt2-xl");
+  // Others that begin as these do.
+  EXPECT_EQ(ModelOf("microsoft/Phi-4-mini-instruct"), "");
+  EXPECT_EQ(ModelOf("deepseek-ai/DeepSeek-R1-0528-Qwen3-8B"), "");
+  EXPECT_EQ(ModelOf("Qwen/Qwen3-VL-8B-Instruct"), "");
+  EXPECT_EQ(ModelOf("deepseek-ai/DeepSeek-V3.2-Exp"), "");
+}
+
+// An option without a value does nothing: axolotl's examples list `fsdp:` where nothing is sharded.
+TEST(Import, AKeyWithoutAValueSaysNothing) {
+  const auto imported =
+      Import({.files = {Write("empty.yaml",
+                              "base_model: NousResearch/Llama-2-7b-hf\nsequence_len: 4096\n"
+                              "micro_batch_size: 1\nbf16: auto\nfsdp:\nfsdp_config:\ndeepspeed:\n"
+                              "sequence_parallel_degree:\ncontext_parallel_size: 2\nadapter:\n")},
+              .cluster = "dgx-a100"});
+  ASSERT_TRUE(imported.has_value()) << Format(imported.error());
+  EXPECT_EQ(ValueOf(*imported, "framework"), "ddp");
+  EXPECT_EQ(ValueOf(*imported, "context"), "2");
+}
+
+// torchrun starts processes on one node unless it is told how many.
+TEST(Import, ProcessesAloneAreThoseOfANode) {
+  const auto imported =
+      Import({.files = {Write("four.sh",
+                              "torchrun --nproc_per_node=4 train.py --model_name_or_path "
+                              "meta-llama/Llama-2-7b-hf --bf16 True --output_dir x "
+                              "--per_device_train_batch_size 2 --model_max_length 2048\n")},
+              .cluster = "dgx-a100"});
+  ASSERT_TRUE(imported.has_value()) << Format(imported.error());
+  EXPECT_EQ(ValueOf(*imported, "devices"), "4");
+}
+
+TEST(Import, AScriptThatStartsAnotherNamesIt) {
+  const auto imported = Import({.files = {Write("outer.sh", "TP=2 bash ./inner.sh --fast\n")}});
+  ASSERT_FALSE(imported.has_value());
+  EXPECT_NE(imported.error()[0].hint.find("./inner.sh"), std::string::npos);
+}
+
+TEST(Import, APythonFileMayCallARecipe) {
+  const auto imported = Import(
+      {.files = {Write("recipe.py",
+                       "from megatron.bridge.recipes.llama import llama3_8b_pretrain_config\n"
+                       "def main():\n    cfg = llama3_8b_pretrain_config()\n"
+                       "    cfg.train.global_batch_size = 64\n"
+                       "    cfg.model.num_layers = 8\n"
+                       "    if x:\n        cfg.train.micro_batch_size = 4\n")},
+       .cluster = "dgx-h100"});
+  ASSERT_TRUE(imported.has_value()) << Format(imported.error());
+  EXPECT_EQ(ValueOf(*imported, "global_batch_size"), "64");
+  EXPECT_EQ(ValueOf(*imported, "context"), "2");
+  EXPECT_NE(imported->scenario.text.find("model: llama3.1-8b "), std::string::npos);
+  EXPECT_NE(imported->omissions.find("num_layers = 8"), std::string::npos);
+  EXPECT_NE(imported->omissions.find("micro_batch_size under a condition"), std::string::npos);
+}
+
+TEST(Import, TorchtitanOfEarly2026) {
+  const auto imported =
+      Import({.files = {Write(
+                  "early.py",
+                  "def llama3_8b():\n    return Trainer.Config(\n"
+                  "        model_spec=model_registry(\"8B\"),\n"
+                  "        model_converters=ModelConvertersContainer.Config(converters=[\n"
+                  "            Float8LinearConverter.Config(recipe_name=\"rowwise\")]),\n"
+                  "        optimizer=OptimizersInBackwardContainer.Config(lr=1e-4),\n"
+                  "        training=TrainingConfig(local_batch_size=1, seq_len=8192),\n"
+                  "        activation_checkpoint=ActivationCheckpointConfig(mode=\"full\"))\n")},
+              .cluster = "dgx-h100"});
+  ASSERT_TRUE(imported.has_value()) << Format(imported.error());
+  EXPECT_EQ(ValueOf(*imported, "activation_checkpointing"), "full");
+  EXPECT_EQ(ValueOf(*imported, "optimizer_in_backward"), "true");
+  EXPECT_EQ(ValueOf(*imported, "gradient_clipping"), "none");
+  EXPECT_EQ(ValueOf(*imported, "fp8_scaling"), "torchao_rowwise");
+  EXPECT_EQ(imported->omissions, "");
+}
+
+TEST(Import, Nanotron) {
+  const auto imported = Import(
+      {.files = {Write("nanotron.yaml",
+                       "model:\n  dtype: bfloat16\n  model_config:\n    is_llama_config: true\n"
+                       "    hidden_size: 2048\n    intermediate_size: 8192\n"
+                       "    num_hidden_layers: 16\n    num_attention_heads: 16\n"
+                       "    num_key_value_heads: 16\n    vocab_size: 49152\n"
+                       "    max_position_embeddings: 4096\n    tie_word_embeddings: false\n"
+                       "optimizer:\n  zero_stage: 0\n  accumulate_grad_in_fp32: true\n"
+                       "parallelism:\n  dp: 2\n  tp: 2\n  pp: 2\n  pp_engine: afab\n"
+                       "  tp_mode: REDUCE_SCATTER\n  tp_linear_async_communication: true\n"
+                       "tokens:\n  micro_batch_size: 4\n  sequence_length: 4096\n"
+                       "  batch_accumulation_per_replica: 8\n")},
+       .cluster = "dgx-h100"});
+  ASSERT_TRUE(imported.has_value()) << Format(imported.error());
+  EXPECT_EQ(ValueOf(*imported, "framework"), "nanotron");
+  EXPECT_EQ(ValueOf(*imported, "schedule"), "gpipe");
+  EXPECT_EQ(ValueOf(*imported, "sequence_parallel"), "true");
+  EXPECT_EQ(ValueOf(*imported, "gradient_accumulation"), "8");
+  EXPECT_EQ(ValueOf(*imported, "bucket_size"), "25 MiB");
+  EXPECT_NE(imported->omissions.find("tp_linear_async_communication"), std::string::npos);
+}
+
+// A mixture's layers are transformers' own where every rank has all experts, and those of axolotl's
+// plugin where ranks share them out.
+TEST(Import, ExpertsUnderFsdp2) {
+  const std::string text =
+      "base_model: Qwen/Qwen3-30B-A3B\nsequence_len: 2048\nmicro_batch_size: 1\nbf16: true\n"
+      "experts_implementation: scattermoe\nfsdp_version: 2\nfsdp_config: {offload_params: false}\n";
+  const auto whole = Import({.files = {Write("whole.yaml", text)}, .cluster = "dgx-h100"});
+  ASSERT_TRUE(whole.has_value()) << Format(whole.error());
+  EXPECT_EQ(ValueOf(*whole, "implementation"), "transformers");
+  EXPECT_EQ(ValueOf(*whole, "products"), "grouped");
+  const auto shared =
+      Import({.files = {Write("shared.yaml", text + "expert_parallel_size: 2\ndp_shard_size: 4\n")},
+              .cluster = "dgx-h100"});
+  ASSERT_TRUE(shared.has_value()) << Format(shared.error());
+  EXPECT_EQ(ValueOf(*shared, "implementation"), "");
 }
 
 }  // namespace

@@ -2,37 +2,52 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "fmt/format.h"
 
 namespace stepcast::foreign {
 namespace {
 
-// A number that the launcher's option states; a variable that is not known is nobody's mistake, for
-// --nodes says the same.
-std::optional<std::int64_t> Stated(const Reading& reading, std::string_view option) {
-  const Setting* setting = reading.Stated(option);
-  if (setting == nullptr || !setting->value.unknown.empty()) return std::nullopt;
-  return setting->value.Integer();
+// The launchers' options of one meaning: torchrun's, accelerate's and DeepSpeed's, in the spellings
+// that documents have.
+constexpr std::string_view kNodes[] = {"launcher.nnodes", "launcher.num_machines",
+                                       "launcher.num-machines", "launcher.num_nodes",
+                                       "launcher.num-nodes"};
+constexpr std::string_view kProcesses[] = {"launcher.nproc-per-node", "launcher.nproc_per_node",
+                                           "launcher.num_gpus", "launcher.num-gpus"};
+
+// The one that is stated as a number; a variable that is not known is nobody's mistake, for --nodes
+// says the same. Null: none.
+const Setting* Stated(const Reading& reading, std::span<const std::string_view> options) {
+  for (const std::string_view option : options) {
+    const Setting* setting = reading.Stated(option);
+    if (setting == nullptr || !setting->value.unknown.empty()) continue;
+    if (setting->value.Integer().value_or(0) > 0) return setting;
+  }
+  return nullptr;
 }
 
 }  // namespace
 
 void ReadLauncher(Reading& reading) {
-  const auto nodes = Stated(reading, "launcher.nnodes");
-  if (nodes && *nodes > 0) {
-    reading.Set("cluster.nodes", fmt::format("{}", *nodes), "launcher.nnodes");
+  const Setting* nodes = Stated(reading, kNodes);
+  if (nodes != nullptr) {
+    reading.Set("cluster.nodes", fmt::format("{}", *nodes->value.Integer()), nodes->name);
   }
-  const auto processes = Stated(reading, "launcher.nproc-per-node");
+  const Setting* processes = Stated(reading, kProcesses);
   const auto devices = reading.devices();
-  if (nodes && processes && *nodes > 0 && *processes > 0 && devices) {
+  // Without a number of nodes torchrun starts processes on one, and other launchers on all.
+  if (processes != nullptr && devices) {
+    const std::int64_t of_node = *processes->value.Integer();
     // Another number of nodes on the command line holds for the script's processes, too.
     const std::int64_t started_on = reading.draft().Degree("cluster.nodes");
-    const std::int64_t of_job = started_on * std::min<std::int64_t>(*processes, 10'000);
+    const std::int64_t of_job = started_on * std::min<std::int64_t>(of_node, 10'000);
     if (of_job < *devices) {
-      reading.Set("cluster.devices", fmt::format("{}", of_job), "launcher.nproc-per-node",
-                  fmt::format("{} processes on each of {} nodes", *processes, started_on));
+      reading.Set("cluster.devices", fmt::format("{}", of_job), processes->name,
+                  fmt::format("{} processes on each of {} nodes", of_node, started_on));
     } else if (of_job > *devices) {
       reading.draft().Note(
           fmt::format("the script starts {} processes; the cluster has {} GPUs", of_job, *devices));

@@ -9,6 +9,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/yaml_text.h"
+#include "src/foreign/huggingface_names.h"
 #include "src/foreign/launcher.h"
 #include "src/foreign/megatron_experts.h"
 #include "src/foreign/recipes.h"
@@ -46,6 +47,11 @@ constexpr Option kOptions[] = {
     Rule("untie-embeddings-and-output-weights"),
     Rule("vocab-size"),
     Rule("padded-vocab-size"),
+    Rule("pad-vocab-size-to"),
+    NotModelled("embed-layernorm", "false", "no norm is behind the embedding"),
+    NotModelled("pp-partition-method", "", "stages have equal parts: parallelism.stage_layers"),
+    NoEffect("abort-on-unmet-fused-kernel-constraints"),
+    NoEffect("kill-switch-path"),
     Rule("hidden-dropout", "0.1"),
     Rule("attention-dropout", "0.1"),
     Rule("window-size"),
@@ -66,6 +72,7 @@ constexpr Option kOptions[] = {
     NoEffect("mscale-all-dim"),
     Rule("mtp-num-layers"),
     Rule("recipe"),
+    NoEffect("function"),
     Rule("recipe.model"),
     NoEffect("mtp-loss-scaling-factor"),
     Rule("num-experts"),
@@ -121,8 +128,7 @@ constexpr Option kOptions[] = {
     NoEffect("fp8-amax-compute-algo"),
     NoEffect("fp8-margin"),
     NoEffect("fp8-interval"),
-    NotModelled("fp8-param-gather", "false",
-                "parameters are gathered in 16 bits: their gathers take up to twice as long"),
+    Rule("fp8-param-gather"),
     NotModelled("first-last-layers-bf16", "false", "all blocks multiply in 8 bits"),
     Switch("tp-only-amax-red", "training.tp_only_amax_red"),
     Rule("accumulate-allreduce-grads-in-fp32"),
@@ -268,6 +274,7 @@ constexpr Option kOptions[] = {
     NoEffect("pretrained-checkpoint"),
     NoEffect("use-persistent-ckpt-worker"),
     NoEffect("log-*"),
+    NoEffect("logging-level"),
     NoEffect("no-log-*"),
     NoEffect("tensorboard-*"),
     NoEffect("wandb-*"),
@@ -349,12 +356,12 @@ std::optional<std::string> VocabularyOf(const Reading& reading) {
     return fmt::format("{}", kQwenWords + *extra);
   }
   const std::string type = reading.Text("tokenizer-type");
+  if (type == "Llama2Tokenizer") return "32000";
   // Without a type the files are those of GPT-2's.
   if (type == "GPT2BPETokenizer" || (type.empty() && reading.Stated("merge-file") != nullptr)) {
     return "50257";
   }
   const std::string model = reading.Text("tokenizer-model");
-  if (type == "Llama2Tokenizer") return "32000";
   constexpr std::pair<std::string_view, const char*> kModels[] = {
       {"Llama-3", "128256"}, {"llama-3", "128256"},    {"llama3", "128256"},
       {"Qwen3", "151936"},   {"Llama-2", "32000"},     {"Mistral-7B", "32000"},
@@ -367,7 +374,7 @@ std::optional<std::string> VocabularyOf(const Reading& reading) {
 
 void ReadVocabulary(Reading& reading) {
   const std::string_view key = "model.vocab_size";
-  for (const char* option : {"vocab-size", "padded-vocab-size"}) {
+  for (const char* option : {"vocab-size", "padded-vocab-size", "pad-vocab-size-to"}) {
     if (const auto size = reading.Integer(option)) {
       reading.Set(key, fmt::format("{}", *size), option);
       return;
@@ -418,6 +425,10 @@ void ReadFamily(Reading& reading) {
               : gated ? "swiglu"
                       : "gelu",
               squared ? "squared-relu" : "swiglu");
+  const std::string kind = reading.Text("position-embedding-type");
+  if (kind == "alibi" || kind == "relative" || kind == "none") {
+    reading.Omit("position-embedding-type", "positions are learned ones");
+  }
   if (rms && !llama && !latent) reading.Set("model.norm_bias", "false", "normalization");
   const bool biases = !Has(reading, "disable-bias-linear");
   const bool of_queries = biases || Has(reading, "add-qkv-bias");
@@ -519,6 +530,10 @@ void ReadPrecision(Reading& reading) {
   const std::string_view key = "training.precision";
   const bool quantised = !reading.Text("fp8-format").empty() || Has(reading, "fp8-hybrid");
   const std::string recipe = reading.Text("fp8-recipe");
+  if (quantised && Has(reading, "fp8-param-gather")) {
+    reading.Omit("fp8-param-gather",
+                 "parameters are gathered in 16 bits: their gathers take up to twice as long");
+  }
   if (!reading.Text("fp4-format").empty()) {
     reading.Set(key, "nvfp4", "fp4-format");
   } else if (quantised && recipe == "mxfp8") {
@@ -863,7 +878,12 @@ void ReadRecipe(Reading& reading) {
   if (model.find('/') == std::string::npos) {
     reading.Set("model", model, "recipe.model", "the recipe's");
   } else {
-    reading.draft().NameModel(model);
+    ReadHubModel(reading, "recipe.model");
+  }
+  // Its dimensions are a file's.
+  for (const char* option : {"num-layers", "hidden-size", "ffn-hidden-size", "num-attention-heads",
+                             "num-query-groups", "kv-channels", "vocab-size", "num-experts"}) {
+    reading.Omit(option, "the model is the recipe's: name another with --model");
   }
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "src/foreign/python_settings.h"
 #include "src/foreign/recipes.h"
 
 namespace stepcast::foreign {
@@ -21,6 +22,11 @@ struct Renamed {
 
 // The argument turns off what NeMo's setting turns on.
 constexpr std::string_view kNot = "true=false True=false false=true False=true";
+
+// PyTorch's names of types, and Megatron-LM's.
+constexpr std::string_view kTypes =
+    "float32=fp32 torch.float32=fp32 bfloat16=bf16 torch.bfloat16=bf16 float16=fp16 "
+    "torch.float16=fp16 uint8=fp8 torch.uint8=fp8";
 
 // NeMo 1's model section where a name differs from Megatron-LM's, or a value does.
 constexpr Renamed kRenamed[] = {
@@ -56,6 +62,9 @@ constexpr Renamed kRenamed[] = {
     {"model.fp8_hybrid", "fp8-hybrid-format"},
     {"model.fp8_e4m3", "fp8-e4m3-format"},
     {"model.num_query_groups", "num-query-groups"},
+    {"model.fp8_params", "fp8-param-gather"},
+    {"model", ""},
+    {"model.0", "recipe.model"},
     {"trainer.num_nodes", "launcher.nnodes"},
     {"trainer.devices", "launcher.nproc-per-node"},
     {"trainer.precision", "precision"},
@@ -69,10 +78,10 @@ constexpr Renamed kRenamed[] = {
     {"optimizer.clip_grad", "clip-grad"},
     {"optimizer.use_distributed_optimizer", "use-distributed-optimizer"},
     {"optimizer.use_precision_aware_optimizer", "use-precision-aware-optimizer"},
-    {"optimizer.main_grads_dtype", "main-grads-dtype"},
-    {"optimizer.main_params_dtype", "main-params-dtype"},
-    {"optimizer.exp_avg_dtype", "exp-avg-dtype"},
-    {"optimizer.exp_avg_sq_dtype", "exp-avg-sq-dtype"},
+    {"optimizer.main_grads_dtype", "main-grads-dtype", kTypes},
+    {"optimizer.main_params_dtype", "main-params-dtype", kTypes},
+    {"optimizer.exp_avg_dtype", "exp-avg-dtype", kTypes},
+    {"optimizer.exp_avg_sq_dtype", "exp-avg-sq-dtype", kTypes},
     {"optimizer.bf16", "bf16"},
     {"optimizer.fp16", "fp16"},
     {"ddp.use_distributed_optimizer", "use-distributed-optimizer"},
@@ -286,6 +295,10 @@ class Renamer {
       return;
     }
     const std::string_view name = setting.name;
+    if (name.ends_with(kUnderCondition)) {
+      result_.settings.push_back(std::move(setting));
+      return;
+    }
     // Files that list everything list what is off, too.
     const std::string& text = setting.value.text;
     const bool off = setting.value.kind == Value::Kind::kText &&
@@ -298,7 +311,10 @@ class Renamer {
       if (setting.value.kind != Value::Kind::kNothing) result_.settings.push_back(setting);
       return;
     }
-    if (!StartsWithAny(name, kSilent)) result_.settings.push_back(std::move(setting));
+    if (StartsWithAny(name, kSilent)) return;
+    // Arguments of recipes have Megatron-LM's names.
+    if (name.find('.') == std::string_view::npos) setting.name = Hyphens(setting.name);
+    result_.settings.push_back(std::move(setting));
   }
 
   // A switch that follows from another setting, at its place.

@@ -12,6 +12,7 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "src/foreign/recipes.h"
 
 namespace stepcast::foreign {
 namespace {
@@ -360,6 +361,11 @@ class Expressions {
       if (at_ == before) ++at_;
     }
     Take(')');
+    // Megatron-Bridge's model of the Hub: `AutoBridge.from_hf_pretrained("...").to_...()`.
+    if (Peek() == '.' && node.text == "AutoBridge.from_hf_pretrained") {
+      SkipArgument();
+      return node;
+    }
     // A call of what a call returned, or of one of its members, is not followed.
     if (Peek() == '.' || Peek() == '[' || Peek() == '(') {
       SkipArgument();
@@ -401,33 +407,70 @@ class Program {
       }
       open = nullptr;
       constexpr std::string_view kDef = "def ";
-      if (!statement.text.starts_with(kDef)) continue;
-      const std::size_t end = statement.text.find('(');
-      const std::string name(statement.text.substr(kDef.size(), end - kDef.size()));
-      names_.push_back(name);
-      open = &functions_[name];
+      constexpr std::string_view kMain = "if __name__";
+      if (statement.text.starts_with("from ")) {
+        Import(statement.text);
+      } else if (statement.text.starts_with(kMain)) {
+        names_.emplace_back("__main__");
+        open = &functions_[names_.back()];
+      } else if (statement.text.starts_with(kDef)) {
+        const std::size_t end = statement.text.find('(');
+        names_.emplace_back(statement.text.substr(kDef.size(), end - kDef.size()));
+        open = &functions_[names_.back()];
+      } else {
+        functions_[kModule].push_back(statement);
+      }
     }
+    for (const Statement& statement : functions_[kModule]) Assign(statement, globals_, 0);
+    names_.emplace_back(kModule);
   }
 
-  // What the function returns; nothing where it returns no call.
+  // What the function returns or, where it returns no call, what it makes of a recipe; nothing
+  // where it does neither.
   std::optional<Node> Returned(const std::string& name, int depth = 0) const {
     constexpr int kDeepest = 8;
     const auto function = functions_.find(name);
     if (function == functions_.end() || depth > kDeepest) return std::nullopt;
-    Variables variables;
+    Variables variables = globals_;
     const int indent = function->second.empty() ? 0 : function->second.front().indent;
     for (const Statement& statement : function->second) {
-      if (statement.indent != indent) continue;  // below an if or a loop
+      if (statement.indent != indent) {  // below an if or a loop
+        NoteCondition(statement, variables);
+        continue;
+      }
       constexpr std::string_view kReturn = "return ";
       if (statement.text.starts_with(kReturn)) {
         Node node =
             Evaluated(statement.text.substr(kReturn.size()), statement.line, variables, depth);
-        if (node.kind != Node::Kind::kCall) return std::nullopt;
-        return node;
+        if (node.kind == Node::Kind::kCall) return node;
+        break;
       }
       Assign(statement, variables, depth);
     }
-    return std::nullopt;
+    const auto made = std::find_if(variables.begin(), variables.end(), [this](const auto& entry) {
+      return entry.second.kind == Node::Kind::kCall && !RecipeName(entry.second.text).empty();
+    });
+    if (made == variables.end()) return std::nullopt;
+    return made->second;
+  }
+
+  // The recipe that is called so; empty: it is none. Its name is the function's, or that of the
+  // module that has a `pretrain_config`; whether there is a table of it is not asked.
+  std::string RecipeName(const std::string& called) const {
+    std::string full = called;
+    const std::string first = called.substr(0, called.find('.'));
+    if (const auto import = imports_.find(first); import != imports_.end()) {
+      full = import->second + called.substr(first.size());
+    }
+    const std::size_t dot = full.rfind('.');
+    const std::string last = full.substr(dot + 1);
+    if (RecipeOf(last) != nullptr) return last;
+    const bool whole = last == "pretrain_config" || last == "pretrain_recipe";
+    if (whole && dot != std::string::npos) {
+      return full.substr(0, dot).substr(full.rfind('.', dot - 1) + 1);
+    }
+    const bool of_bridge = full.find(".recipes.") != std::string::npos;
+    return of_bridge && last.ends_with("_config") ? last : "";
   }
 
   // Of functions that return a call.
@@ -461,16 +504,68 @@ class Program {
     }
   }
 
-  // NAME = value, or NAME.member.member = value.
-  void Assign(const Statement& statement, Variables& variables, int depth) const {
+  // `from MODULE import NAME, NAME as OTHER`
+  void Import(std::string_view text) {
+    std::string words;
+    for (const char c : text) words += c == '(' || c == ')' || c == '\n' || c == '\\' ? ' ' : c;
+    constexpr std::string_view kImport = " import ";
+    const std::size_t import = words.find(kImport);
+    if (import == std::string::npos) return;
+    const auto trimmed = [](std::string part) {
+      part.erase(0, std::min(part.find_first_not_of(" \t\r"), part.size()));
+      part.erase(part.find_last_not_of(" \t\r") + 1);
+      return part;
+    };
+    const std::string module = trimmed(words.substr(4, import - 4));
+    const std::string list = words.substr(import + kImport.size());
+    for (std::size_t at = 0; at < list.size();) {
+      const std::size_t end = std::min(list.find(',', at), list.size());
+      const std::string name = trimmed(list.substr(at, end - at));
+      constexpr std::string_view kAs = " as ";
+      const std::size_t as = name.find(kAs);
+      const std::string here =
+          as == std::string::npos ? name : trimmed(name.substr(as + kAs.size()));
+      if (!here.empty()) imports_[here] = module + "." + trimmed(name.substr(0, as));
+      at = end + 1;
+    }
+  }
+
+  struct Assignment {
+    std::string target;      // empty: the statement is none
+    std::string_view value;  // what stands behind the sign
+  };
+
+  // NAME = value, NAME: TYPE = value, or NAME.member.member = value.
+  static Assignment AssignmentOf(std::string_view text) {
     std::size_t end = 0;
-    const std::string_view text = statement.text;
     while (end < text.size() && (IsNameCharacter(text[end]) || text[end] == '.')) ++end;
     std::string target(text.substr(0, end));
     while (end < text.size() && IsSpace(text[end])) ++end;
-    if (target.empty() || end + 1 >= text.size() || text[end] != '=' || text[end + 1] == '=')
-      return;
-    Node value = Evaluated(text.substr(end + 1), statement.line, variables, depth);
+    if (end < text.size() && text[end] == ':') end = std::min(text.find('=', end), text.size());
+    const bool assigns =
+        !target.empty() && end + 1 < text.size() && text[end] == '=' && text[end + 1] != '=';
+    if (!assigns) return {};
+    return {std::move(target), text.substr(end + 1)};
+  }
+
+  // What is assigned in some cases alone is a setting that no program has, so that it is reported.
+  static void NoteCondition(const Statement& statement, Variables& variables) {
+    const Assignment assignment = AssignmentOf(statement.text);
+    const std::size_t dot = assignment.target.find('.');
+    if (dot == std::string::npos) return;
+    const auto variable = variables.find(assignment.target.substr(0, dot));
+    if (variable == variables.end() || variable->second.kind != Node::Kind::kCall) return;
+    Node value{.kind = Node::Kind::kText, .line = statement.line};
+    value.text = assignment.value.substr(
+        std::min(assignment.value.find_first_not_of(" \t"), assignment.value.size()));
+    variable->second.arguments.emplace_back(
+        assignment.target.substr(dot + 1) + std::string(kUnderCondition), std::move(value));
+  }
+
+  void Assign(const Statement& statement, Variables& variables, int depth) const {
+    auto [target, text] = AssignmentOf(statement.text);
+    if (target.empty()) return;
+    Node value = Evaluated(text, statement.line, variables, depth);
     const std::size_t dot = target.find('.');
     if (dot == std::string::npos) {
       variables[target] = std::move(value);
@@ -496,9 +591,16 @@ class Program {
     *node = std::move(value);
   }
 
+  // What stands outside functions, as if it were one.
+  static constexpr const char* kModule = "module";
+
   std::map<std::string, Function> functions_;
   std::vector<std::string> names_;
+  Variables globals_;
+  std::map<std::string, std::string> imports_;  // "MODULE.NAME" by the name in this file
 };
+
+constexpr std::string_view kTorch = "torch.";
 
 void Flatten(const Node& node, const std::string& name, Document& document) {
   Setting setting{name, {}, {document.file, node.line, 0}};
@@ -511,7 +613,11 @@ void Flatten(const Node& node, const std::string& name, Document& document) {
       break;
     case Node::Kind::kExpression:
       setting.value = Value::Text(node.text);
-      setting.value.kind = Value::Kind::kExpression;
+      if (node.text.starts_with(kTorch)) {  // a type
+        setting.value.text.erase(0, kTorch.size());
+      } else {
+        setting.value.kind = Value::Kind::kExpression;
+      }
       break;
     case Node::Kind::kList:
       setting.value.kind = Value::Kind::kList;
@@ -519,6 +625,16 @@ void Flatten(const Node& node, const std::string& name, Document& document) {
       break;
   }
   if (!name.empty()) document.settings.push_back(std::move(setting));
+  if (node.kind == Node::Kind::kList) {  // what each of them is called with
+    int position = 0;
+    for (const auto& [none, item] : node.arguments) {
+      const std::string place = fmt::format("{}.{}", name, position++);
+      if (item.kind != Node::Kind::kCall) continue;
+      for (const auto& [keyword, argument] : item.arguments) {
+        Flatten(argument, place + "." + keyword, document);
+      }
+    }
+  }
   if (node.kind != Node::Kind::kCall) return;
   for (const auto& [keyword, argument] : node.arguments) {
     Flatten(argument, name.empty() ? keyword : name + "." + keyword, document);
@@ -555,7 +671,11 @@ Result<Document> ParsePythonSettings(std::string_view text, const std::string& f
                                      fmt::join(names, ", "))}});
   }
   Document document{.file = file};
-  Flatten(*program.Returned(chosen), "", document);
+  const Node root = *program.Returned(chosen);
+  Flatten(root, "", document);
+  if (const std::string recipe = program.RecipeName(root.text); !recipe.empty()) {
+    document.settings.push_back({"recipe", Value::Text(recipe), {file, root.line, 0}});
+  }
   document.settings.push_back({"function", Value::Text(chosen), {file, 0, 0}});
   return document;
 }

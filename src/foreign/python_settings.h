@@ -7,6 +7,8 @@
 
 namespace stepcast::foreign {
 
+inline constexpr std::string_view kUnderCondition = " under a condition";
+
 // The configuration that a function of a Python file returns, without executing anything: calls
 // with keyword arguments become dotted names, `training=TrainingConfig(steps=10)` is
 // "training.steps"; the name of what is called is the value of "training", and arguments without a
@@ -15,8 +17,12 @@ namespace stepcast::foreign {
 // `config.training.steps = 5`, change it. Anything else is an expression, which is no value.
 //
 // The function is the one of that name, or, where none is named, the only one that returns a call.
-// The setting "function" is its name. Mistakes: foreign.missing, which names all that there are;
-// foreign.syntax, where brackets or quotes are not closed.
+// One that returns none is read where it calls a recipe (recipes.h) and changes what that returned;
+// what stands outside functions is the function "module", and below `if __name__` "__main__". The
+// setting "recipe" is then the recipe's name. An assignment below an `if` or a loop is a setting
+// with kUnderCondition behind its name. The setting "function" is its name. Mistakes:
+// foreign.missing, which names all that there are; foreign.syntax, where brackets or quotes are not
+// closed.
 Result<Document> ParsePythonSettings(std::string_view text, const std::string& file,
                                      const std::string& function);
 

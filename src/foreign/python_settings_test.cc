@@ -71,6 +71,66 @@ TEST(Python, AsksWhichFunctionIsMeant) {
   EXPECT_FALSE(ParsePythonSettings(kTwo, "a.py", "medium").has_value());
 }
 
+constexpr const char* kRecipe =
+    "from megatron.bridge.recipes.llama import (\n    llama3_8b_pretrain_config as recipe,\n)\n"
+    "LENGTH: int = 4 * 1024\n\n"
+    "def main() -> None:\n    cfg: ConfigContainer = recipe(micro_batch_size=2)\n"
+    "    cfg.model.seq_length = LENGTH\n    cfg.optimizer.exp_avg_dtype = torch.bfloat16\n"
+    "    if args.long:\n        cfg.model.context_parallel_size = args.ranks\n"
+    "    pretrain(cfg, step)\n\nif __name__ == \"__main__\":\n    main()\n";
+
+TEST(Python, AFunctionMayCallARecipe) {
+  const auto document = ParsePythonSettings(kRecipe, "a.py", "");
+  ASSERT_TRUE(document.has_value());
+  EXPECT_EQ(TextOf(*document, "function"), "main");
+  EXPECT_EQ(TextOf(*document, "recipe"), "llama3_8b_pretrain_config");
+  EXPECT_EQ(document->Find("recipe")->location.line, 7);
+  EXPECT_EQ(TextOf(*document, "micro_batch_size"), "2");
+  EXPECT_EQ(document->Find("model.seq_length")->value.Integer(), 4096);
+  EXPECT_EQ(TextOf(*document, "optimizer.exp_avg_dtype"), "bfloat16");
+  EXPECT_EQ(document->Find("model.context_parallel_size"), nullptr);
+  EXPECT_EQ(TextOf(*document, "model.context_parallel_size under a condition"), "args.ranks");
+}
+
+TEST(Python, ARecipeMayBeNamedByItsModule) {
+  const auto older = ParsePythonSettings(
+      "from megatron.hub.recipes.llm.llama3_8b import pretrain_config\n"
+      "if __name__ == '__main__':\n    cfg = pretrain_config()\n    cfg.train.train_iters = 5\n",
+      "a.py", "");
+  ASSERT_TRUE(older.has_value());
+  EXPECT_EQ(TextOf(*older, "recipe"), "llama3_8b");
+  EXPECT_EQ(TextOf(*older, "train.train_iters"), "5");
+  const auto script = ParsePythonSettings(
+      "from nemo.collections import llm\n"
+      "recipe = llm.llama3_70b.pretrain_recipe(num_nodes=4)\n"
+      "recipe.trainer.strategy.context_parallel_size = 2\n",
+      "a.py", "");
+  ASSERT_TRUE(script.has_value());
+  EXPECT_EQ(TextOf(*script, "recipe"), "llama3_70b");
+  EXPECT_EQ(TextOf(*script, "trainer.strategy.context_parallel_size"), "2");
+  EXPECT_EQ(TextOf(*script, "num_nodes"), "4");
+}
+
+TEST(Python, AModelOfTheHubMayHaveSettings) {
+  const auto document = ParsePythonSettings(
+      "def a_pretrain_config():\n    cfg = _pretrain_common()\n"
+      "    cfg.model = AutoBridge.from_hf_pretrained(\"o/m\").to_megatron_provider(load=False)\n"
+      "    cfg.model.tensor_model_parallel_size = 2\n    return cfg\n",
+      "a.py", "");
+  ASSERT_TRUE(document.has_value());
+  EXPECT_EQ(TextOf(*document, "model.0"), "o/m");
+  EXPECT_EQ(TextOf(*document, "model.tensor_model_parallel_size"), "2");
+  EXPECT_EQ(TextOf(*document, "recipe"), "_pretrain_common");
+}
+
+TEST(Python, CallsInListsHaveArguments) {
+  const auto document =
+      ParsePythonSettings("def f():\n    return C(a=[D(), E(x=1)])\n", "a.py", "");
+  ASSERT_TRUE(document.has_value());
+  EXPECT_EQ(document->Find("a")->value.items, (std::vector<std::string>{"D", "E"}));
+  EXPECT_EQ(TextOf(*document, "a.1.x"), "1");
+}
+
 TEST(Python, TakesAnyText) {
   EXPECT_FALSE(ParsePythonSettings("x = (", "a.py", "").has_value());
   EXPECT_FALSE(ParsePythonSettings("x = 'a\n", "a.py", "").has_value());

@@ -20,8 +20,8 @@ constexpr std::string_view kCommon =
 // src/megatron/bridge/recipes/llama/llama3.py, qwen/qwen3.py, qwen/qwen3_moe.py,
 // deepseek/deepseek_v3.py.
 constexpr Recipe kRecipes[] = {
-    {"llama32_1b", "meta-llama/Llama-3.2-1B", "model.seq_length=8192"},
-    {"llama32_3b", "meta-llama/Llama-3.2-3B", "model.seq_length=8192"},
+    {"llama32_1b", "llama3.2-1b", "model.seq_length=8192"},
+    {"llama32_3b", "llama3.2-3b", "model.seq_length=8192"},
     {"llama3_8b", "llama3.1-8b", "model.seq_length=8192 model.context_parallel_size=2"},
     {"llama3_8b_16k", "llama3.1-8b",
      "model.seq_length=16384 model.tensor_model_parallel_size=4 "
@@ -44,6 +44,16 @@ constexpr Recipe kRecipes[] = {
      "model.seq_length=16384 model.tensor_model_parallel_size=8 "
      "model.pipeline_model_parallel_size=2 model.context_parallel_size=2 "
      "model.sequence_parallel=true comm_overlap.tp_comm_overlap=true"},
+    {"llama3_70b_64k", "llama3.1-70b",
+     "model.seq_length=65536 model.tensor_model_parallel_size=8 "
+     "model.pipeline_model_parallel_size=4 model.context_parallel_size=8 "
+     "model.sequence_parallel=true comm_overlap.tp_comm_overlap=true"},
+    {"llama31_8b", "llama3.1-8b", "model.seq_length=8192 model.context_parallel_size=2"},
+    {"llama31_70b", "llama3.1-70b",
+     "model.seq_length=131072 model.tensor_model_parallel_size=4 "
+     "model.pipeline_model_parallel_size=4 model.virtual_pipeline_model_parallel_size=5 "
+     "model.context_parallel_size=2 model.sequence_parallel=true "
+     "comm_overlap.tp_comm_overlap=true"},
     {"llama31_405b", "llama3.1-405b",
      "model.seq_length=131072 model.tensor_model_parallel_size=8 "
      "model.pipeline_model_parallel_size=8 model.virtual_pipeline_model_parallel_size=2 "
@@ -76,6 +86,9 @@ constexpr Recipe kRecipes[] = {
      "optimizer.exp_avg_sq_dtype=bf16"},
 };
 
+// What a file of Megatron-Bridge's begins a recipe of its own with.
+constexpr Recipe kBeginning = {"_pretrain_common", "", ""};
+
 // Without what stands for a kind of training, a number of GPUs, a GPU or a type.
 std::string Plain(std::string_view name) {
   std::string plain;
@@ -102,6 +115,7 @@ void AddSettings(std::string_view settings, const Location& location, Document& 
 std::span<const Recipe> Recipes() { return kRecipes; }
 
 const Recipe* RecipeOf(std::string_view name) {
+  if (name == kBeginning.name) return &kBeginning;
   const std::string plain = Plain(name);
   const auto* found = std::find_if(std::begin(kRecipes), std::end(kRecipes),
                                    [&](const Recipe& recipe) { return recipe.name == plain; });
@@ -112,7 +126,9 @@ Document WithRecipe(const Recipe& recipe, const Location& location, Document doc
   Document whole{.file = document.file};
   AddSettings(kCommon, location, whole);
   AddSettings(recipe.settings, location, whole);
-  whole.settings.push_back({"recipe.model", Value::Text(std::string(recipe.model)), location});
+  if (!recipe.model.empty()) {
+    whole.settings.push_back({"recipe.model", Value::Text(std::string(recipe.model)), location});
+  }
   std::move(document.settings.begin(), document.settings.end(), std::back_inserter(whole.settings));
   return whole;
 }

@@ -22,7 +22,8 @@ inline constexpr std::string_view kRecipeRelease = "NVIDIA-NeMo/Megatron-Bridge@
 std::span<const Recipe> Recipes();
 
 // The recipe of a name as it stands in files, options and functions: "llama3_8b",
-// "llama3_8b_pretrain_config", "Llama3-8B". Null: there is none.
+// "llama3_8b_pretrain_config", "Llama3-8B"; for "_pretrain_common" what all of them have. Null:
+// there is none.
 const Recipe* RecipeOf(std::string_view name);
 
 // The document with what the recipe sets before its own settings, so that these hold; where the

@@ -48,7 +48,8 @@ bool IsOfAnotherProgram(const std::string& file) {
   if (!text || text->size() > kLargestConfiguration) return false;
   if (SyntaxOf(file, *text) != Syntax::kYaml) return true;
   const auto document = ParseYamlSettings(*text, file);
-  return document && !IsScenario(*document) && (Recognise(*document) || IsModel(*document));
+  return document && !IsScenario(*document) &&
+         (Recognise(*document) || IsModel(*document) || !OtherProgramOf(*document).empty());
 }
 
 }  // namespace stepcast::foreign

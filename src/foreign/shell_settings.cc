@@ -201,6 +201,17 @@ class CommandReader {
   ShellDocuments& result_;
 };
 
+// A script that stands where a command does, by itself or behind `bash`, `sbatch` and the like.
+void AddScript(const std::vector<ShellText>& words, std::vector<std::string>& scripts) {
+  for (const ShellText& word : words) {
+    const std::string text = word.Text();
+    if (IsOption(text)) return;
+    if (!word.Unknown().empty() || !(text.ends_with(".sh") || text.ends_with(".slurm"))) continue;
+    if (std::find(scripts.begin(), scripts.end(), text) == scripts.end()) scripts.push_back(text);
+    return;
+  }
+}
+
 std::size_t OptionsIn(const std::vector<ShellText>& words) {
   return static_cast<std::size_t>(std::count_if(
       words.begin(), words.end(),
@@ -247,6 +258,7 @@ ShellDocuments ParseShellSettings(std::string_view text, const std::string& file
       result.embedded.emplace_back(document.text, document.line);
     }
     std::vector<ShellText> words = Flat(invocation.words);
+    AddScript(words, result.scripts);
     const std::size_t options = OptionsIn(words);
     if (options == 0 || (best_certain && !invocation.certain)) continue;
     const bool better = options > OptionsIn(best) || (invocation.certain && !best_certain);

@@ -21,6 +21,7 @@ struct ShellDocuments {
   // What the script compares variables with.
   std::map<std::string, std::vector<std::string>> compared{};
   std::map<std::string, std::string> unfollowed{};  // ShellOutcome
+  std::vector<std::string> scripts{};               // that it starts
 };
 
 // The settings in a shell script (shell_script.h), or in a list of arguments as a command line has

@@ -130,7 +130,14 @@ constexpr Option kPythonOptions[] = {
     NotModelled("model_spec.attn_backend", "sdpa", "attention is `training.attention`"),
     NotModelled("model_spec.moe_comm_backend", "standard",
                 "tokens go to experts by NCCL's all-to-all"),
-    NotModelled("model_spec.converters", "", "products run in 16 bits: say training.precision"),
+    Rule("model_spec.converters"),
+    // Its name until 2026.
+    NoEffect("model_converters"),
+    Rule("model_converters.converters"),
+    Rule("model_converters.converters.0.recipe_name"),
+    NotModelled("model_converters.converters.0.enable_fsdp_float8_all_gather", "false",
+                "parameters are gathered in 16 bits: their gathers take up to twice as long"),
+    NoEffect("model_converters.converters.0.*"),
     NoEffect("hf_assets_path"),
     NoEffect("dump_folder"),
     NoEffect("metrics.*"),
@@ -170,6 +177,11 @@ constexpr Option kPythonOptions[] = {
     Rule("compile.enable_async_tensor_parallel", "false"),
     NotModelled("compile.backend", "inductor", "blocks are compiled as by inductor"),
     NoEffect("parallelism"),
+    Rule("parallelism.enable_async_tensor_parallel"),
+    NotModelled("parallelism.disable_loss_parallel", "false",
+                "the loss is computed on divided logits: a rank's memory is too low"),
+    NotModelled("parallelism.enable_fsdp_symm_mem", "false", "collectives are NCCL's own kernels"),
+    NotModelled("parallelism.full_dtensor", "false", "the host's work is that of FSDP2"),
     Rule("parallelism.data_parallel_replicate_degree", "1"),
     Rule("parallelism.data_parallel_shard_degree", "-1"),
     Rule("parallelism.fsdp_reshard_after_forward", "default"),
@@ -192,6 +204,9 @@ constexpr Option kPythonOptions[] = {
                 "each rank has the i-th and the i-th last chunk of a sequence"),
     Rule("parallelism.expert_parallel_degree", "1"),
     Rule("activation_checkpoint", "None"),
+    Rule("activation_checkpoint.mode", "selective"),
+    Rule("activation_checkpoint.selective_ac_option", "op"),
+    Rule("activation_checkpoint.early_stop", "false"),
     NotModelled("activation_checkpoint.memory_budget", "",
                 "the compiler's own choice of what to keep is not modelled"),
     NoEffect("activation_checkpoint.*"),
@@ -203,10 +218,14 @@ void ReadModel(Reading& reading, std::string_view model, std::string_view flavor
                std::string_view because_of) {
   // Models of ours by torchtitan's name and flavour.
   constexpr std::pair<std::string_view, std::string_view> kFlavors[] = {
-      {"llama3", "8B=llama3.1-8b 70B=llama3.1-70b 405B=llama3.1-405b"},
+      {"llama3",
+       "1B=llama3.2-1b 3B=llama3.2-3b 8B=llama3.1-8b 70B=llama3.1-70b 405B=llama3.1-405b"},
       {"llama4", "17bx16e=llama4-scout 17bx128e=llama4-maverick"},
-      {"qwen3", "8B=qwen3-8b 30B-A3B=qwen3-30b-a3b 235B-A22B=qwen3-235b-a22b"},
-      {"deepseek_v3", "671B=deepseek-v3"}};
+      {"qwen3",
+       "0.6B=qwen3-0.6b 1.7B=qwen3-1.7b 4B=qwen3-4b 8B=qwen3-8b 14B=qwen3-14b 32B=qwen3-32b "
+       "30B-A3B=qwen3-30b-a3b 235B-A22B=qwen3-235b-a22b"},
+      {"gpt_oss", "20b=gpt-oss-20b 120b=gpt-oss-120b"},
+      {"deepseek_v3", "16B=deepseek-v2-lite 671B=deepseek-v3"}};
   std::optional<std::string_view> known;
   for (const auto& [name, flavors] : kFlavors) {
     if (name == model) known = WordFor(flavors, flavor);
@@ -314,6 +333,7 @@ void ReadSchedule(Reading& reading) {
 // torchtitan/components/optimizer.py: with updates in backward no gradient is left to be clipped.
 void ReadClipping(Reading& reading) {
   constexpr const char* kEarly = "optimizer.early_step_in_backward";
+  if (reading.Text("optimizer").starts_with("OptimizersInBackward")) return;  // none
   if (reading.IsOn(kEarly)) {
     reading.Set("training.optimizer_in_backward", "true", kEarly);
     reading.Set("training.gradient_clipping", "none", kEarly);
@@ -520,13 +540,54 @@ void ReadCheckpointingClass(Reading& reading) {
   const std::string_view option = "activation_checkpoint";
   const std::string name = reading.Text(option);
   const std::string_view key = "training.activation_checkpointing";
-  if (name.starts_with("SelectiveAC")) {
+  if (name == "ActivationCheckpointConfig") {  // until 2026
+    ReadCheckpointing(reading);
+    reading.Set("training.checkpoint_early_stop",
+                reading.IsOn("activation_checkpoint.early_stop") ? "true" : "false",
+                "activation_checkpoint.early_stop");
+  } else if (name.starts_with("SelectiveAC")) {
     reading.Set(key, "selective_op", option);
   } else if (name.starts_with("FullAC")) {
     reading.Set(key, "full", option);
   } else {
     reading.Set(key, "none", option);
     if (!name.empty() && name != "None") reading.Omit(option, "everything is kept");
+  }
+}
+
+// What replaces a model's linear layers: a list of classes.
+void ReadConverters(Reading& reading) {
+  const std::string_view option = reading.Stated("model_spec.converters") != nullptr
+                                      ? "model_spec.converters"
+                                      : "model_converters.converters";
+  const Setting* stated = reading.Stated(option);
+  bool float8 = false;
+  if (stated != nullptr) {
+    for (const std::string& converter : stated->value.items) {
+      const bool own = converter.starts_with("Float8Linear");
+      float8 = float8 || own;
+      if (!own) reading.Omit(option, "products run in 16 bits: say training.precision");
+    }
+  }
+  ReadPrecision(reading, float8, option);
+  const std::string_view recipe = "model_converters.converters.0.recipe_name";
+  if (!float8) return;
+  reading.Set("training.fp8_scaling",
+              reading.Text(recipe) == "rowwise" ? "torchao_rowwise" : "torchao",
+              reading.Stated(recipe) != nullptr ? recipe : option);
+}
+
+void ReadOptimizerClass(Reading& reading) {
+  const std::string optimizer = reading.Text("optimizer");
+  reading.Set("training.optimizer", "adamw", "optimizer");
+  if (optimizer.starts_with("OptimizersInBackward")) {
+    reading.Set("training.optimizer_in_backward", "true", "optimizer");
+    reading.Set("training.gradient_clipping", "none", "optimizer");
+    return;
+  }
+  reading.Set("training.optimizer_implementation", "fused", "optimizer");
+  if (optimizer != "default_adamw" && !optimizer.starts_with("OptimizersContainer")) {
+    reading.Omit("optimizer", "the optimizer is AdamW");
   }
 }
 
@@ -537,7 +598,9 @@ void PythonRules(Reading& reading) {
   const std::string_view flavor = positional ? "model_spec.0" : "model_spec.flavor";
   ReadModel(reading, function.substr(0, function.find('_')), reading.Text(flavor), flavor);
   ReadDataParallel(reading);
-  ReadTensorParallel(reading, "compile.enable_async_tensor_parallel");
+  ReadTensorParallel(reading, reading.Stated("parallelism.enable_async_tensor_parallel") != nullptr
+                                  ? "parallelism.enable_async_tensor_parallel"
+                                  : "compile.enable_async_tensor_parallel");
   ReadExperts(reading);
   ReadSchedule(reading);
   ReadTokens(reading);
@@ -552,14 +615,9 @@ void PythonRules(Reading& reading) {
   ReadCompile(reading,
               has_switch ? reading.IsOn("compile.enable") : !compile.empty() && compile != "None",
               has_switch ? "compile.enable" : "compile");
-  ReadPrecision(reading, false, "");
+  ReadConverters(reading);
   ReadCheckpointingClass(reading);
-  const std::string optimizer = reading.Text("optimizer");
-  reading.Set("training.optimizer", "adamw", "optimizer");
-  reading.Set("training.optimizer_implementation", "fused", "optimizer");
-  if (optimizer != "default_adamw" && !optimizer.starts_with("OptimizersContainer")) {
-    reading.Omit("optimizer", "the optimizer is AdamW");
-  }
+  ReadOptimizerClass(reading);
   ReadLauncher(reading);
 }
 

@@ -40,6 +40,7 @@ constexpr Option kOptions[] = {
     NotModelled("torch_compile_backend", "inductor", "blocks are compiled as by inductor"),
     Rule("attn_implementation"),
     Rule("flash_attn"),
+    Rule("use_flash_attention_2"),
     Rule("use_liger_kernel", "false"),
     Rule("enable_liger_kernel", "false"),
     Rule("liger_kernel_config.fused_linear_cross_entropy"),
@@ -103,6 +104,10 @@ constexpr Option kOptions[] = {
     NotModelled("torch_empty_cache_steps", "", "the allocator's cache is never emptied"),
     NotModelled("stage", "sft pt", "a step of supervised training"),
     Rule("launcher.config_file"),
+    Rule("launcher.nnodes"),
+    Rule("launcher.num_machines"),
+    Rule("launcher.nproc_per_node"),
+    Rule("launcher.num_gpus"),
     NoEffect("launcher.*"),
     NoEffect("sbatch.*"),
     Sets("env.NCCL_ALGO", "communication.nccl_algo"),
@@ -146,7 +151,11 @@ constexpr Option kOptions[] = {
     NoEffect("label_smoothing_factor"),
     NoEffect("dataloader_*"),
     NoEffect("dataset*"),
+    NoEffect("data_path"),
+    NoEffect("lazy_preprocess"),
     NoEffect("template"),
+    NoEffect("eos_token"),
+    NoEffect("pad_token"),
     NoEffect("image_*"),
     NoEffect("video_*"),
     NoEffect("preprocessing_num_workers"),
@@ -322,8 +331,12 @@ void Rules(Reading& reading) {
   ReadHubKernels(reading,
                  reading.Stated("flash_attn") != nullptr ? "flash_attn" : "attn_implementation",
                  liger, by);
+  if (reading.IsOn("use_flash_attention_2")) {
+    reading.Set("training.attention", "flash", "use_flash_attention_2");
+  }
   ReadLoss(reading, liger, by);
   ReadAdapters(reading);
+  ReadHubExperts(reading);
   ReadLauncher(reading);
 }
 

@@ -141,7 +141,7 @@ class Checker : public Rules {
               *facts_.devices, request_.tensor.value_or(1), request_.pipeline.value_or(1),
               request_.context.value_or(1)),
           "choose divisors of the number of devices, or change the cluster" +
-              (replica < *facts_.devices ? LeavingSomeIdle() : ""));
+              (replica < *facts_.devices ? LeavingSomeIdle() : WithMoreNodes(replica)));
       return;
     }
     if (*request_.data * replica == *facts_.devices) return;
@@ -155,7 +155,15 @@ class Checker : public Rules {
              ? fmt::format("write data: {}, or leave it out (--set parallelism.data=null)",
                            *facts_.devices / replica)
              : fmt::format("choose degrees whose product divides {}", *facts_.devices)) +
-            (*request_.data * replica < *facts_.devices ? LeavingSomeIdle() : ""));
+            (*request_.data * replica < *facts_.devices ? LeavingSomeIdle()
+                                                        : WithMoreNodes(*request_.data * replica)));
+  }
+
+  // How many nodes have so many ranks' devices, where all have as many.
+  std::string WithMoreNodes(std::int64_t ranks) const {
+    if (!facts_.node_devices || ranks % *facts_.node_devices != 0) return "";
+    return fmt::format("; or take as many nodes as that needs: --set cluster.nodes={}",
+                       ranks / *facts_.node_devices);
   }
 
   // How a plan may have fewer devices than there are; a flat cluster has as many as it says.
