@@ -106,6 +106,20 @@ TEST(Import, TheTrainerAloneIsDataParallel) {
   EXPECT_EQ(ValueOf(*imported, "activation_checkpointing"), "full");
 }
 
+TEST(Import, FactoryRecomputesUnlessItIsToldNotTo) {
+  const std::string factory =
+      "model_name_or_path: Qwen/Qwen3-8B\nfinetuning_type: full\ncutoff_len: 2048\n"
+      "per_device_train_batch_size: 1\nbf16: true\n";
+  const auto imported = Import({.files = {Write("factory.yaml", factory)}, .cluster = "dgx-h100"});
+  ASSERT_TRUE(imported.has_value()) << Format(imported.error());
+  EXPECT_EQ(ValueOf(*imported, "activation_checkpointing"), "full");
+  const auto kept =
+      Import({.files = {Write("kept.yaml", factory + "disable_gradient_checkpointing: true\n")},
+              .cluster = "dgx-h100"});
+  ASSERT_TRUE(kept.has_value()) << Format(kept.error());
+  EXPECT_EQ(ValueOf(*kept, "activation_checkpointing"), "none");
+}
+
 TEST(Import, AccelerateSaysWhatIsSharded) {
   const auto imported = Import(
       {.files = {Write("trainer.yaml", kTrainer),

@@ -30,7 +30,7 @@ constexpr Option kOptions[] = {
     NoEffect("fp16_full_eval"),
     Rule("gradient_checkpointing", "false"),
     NoEffect("gradient_checkpointing_kwargs*"),
-    NoEffect("disable_gradient_checkpointing"),
+    Rule("disable_gradient_checkpointing", "false"),
     NotModelled("activation_offloading", "false", "activations stay on the device"),
     Rule("optim", "adamw_torch_fused"),
     NotModelled("optim_target_modules", "", "the optimizer is AdamW on all parameters"),
@@ -270,10 +270,30 @@ void AskForFiles(Reading& reading) {
       fmt::format("give it, too: stepcast init {} {}", reading.document().file, named->value.text));
 }
 
+// LLaMA-Factory has keys of its own beside the Trainer's, and other defaults.
+bool IsOfFactory(const Reading& reading) {
+  return reading.Stated("cutoff_len") != nullptr || reading.Stated("finetuning_type") != nullptr ||
+         reading.Stated("template") != nullptr;
+}
+
+// The Trainer recomputes where it is told to, LLaMA-Factory unless it is told not to
+// (src/llamafactory/model/model_utils/checkpointing.py, prepare_model_for_training).
+void ReadCheckpointing(Reading& reading) {
+  constexpr const char* kKey = "training.activation_checkpointing";
+  if (reading.draft().Find(kKey) != nullptr) return;
+  if (reading.IsOn("gradient_checkpointing") || !IsOfFactory(reading)) {
+    reading.Set(kKey, reading.IsOn("gradient_checkpointing") ? "full" : "none",
+                "gradient_checkpointing");
+  } else if (reading.IsOn("disable_gradient_checkpointing")) {
+    reading.Set(kKey, "none", "disable_gradient_checkpointing");
+  } else {
+    reading.Set(kKey, "full", "disable_gradient_checkpointing", "LLaMA-Factory's default");
+  }
+}
+
 void ReadAdapters(Reading& reading) {
   const std::string type = reading.Text("finetuning_type");
   // LLaMA-Factory trains adapters of rank 8 unless it is said otherwise.
-  const bool factory = reading.Stated("cutoff_len") != nullptr || !type.empty();
   if (type == "lora" && reading.Stated("lora_rank") == nullptr) {
     reading.Set("training.lora.rank", "8", "finetuning_type", "LLaMA-Factory's default");
     reading.Set("training.lora.targets", "q_proj k_proj v_proj o_proj gate_proj up_proj down_proj",
@@ -284,7 +304,7 @@ void ReadAdapters(Reading& reading) {
     if (type == "freeze") reading.Omit("finetuning_type", "all parameters are trained");
     return;
   }
-  if (factory) {
+  if (IsOfFactory(reading)) {
     ReadHubAdapters(reading, "lora_rank", "lora_target", "lora_dropout");
   } else if (reading.IsOn("use_peft")) {
     ReadHubAdapters(reading, "lora_r", "lora_target_modules", "lora_dropout");
@@ -321,10 +341,7 @@ void Rules(Reading& reading) {
     reading.Set("training.gradient_clipping", *norm->Number() > 0 ? ScenarioWords(*norm) : "none",
                 "max_grad_norm");
   }
-  if (reading.draft().Find("training.activation_checkpointing") == nullptr) {
-    reading.Set("training.activation_checkpointing",
-                reading.IsOn("gradient_checkpointing") ? "full" : "none", "gradient_checkpointing");
-  }
+  ReadCheckpointing(reading);
   const bool liger = reading.IsOn("use_liger_kernel") || reading.IsOn("enable_liger_kernel");
   const std::string_view by =
       reading.IsOn("use_liger_kernel") ? "use_liger_kernel" : "enable_liger_kernel";
