@@ -31,6 +31,13 @@ std::optional<int> DescriptorOf(const fs::path& link) {
   return number;
 }
 
+// Whether all users may make entries in a folder and none may take away another's, as in /tmp.
+bool IsSharedByAll(const fs::path& folder) {
+  struct stat status = {};
+  return ::stat(folder.empty() ? "." : folder.c_str(), &status) == 0 &&
+         (status.st_mode & S_ISVTX) != 0 && (status.st_mode & S_IWOTH) != 0;
+}
+
 // Puts the components of a path before those that are still to be followed.
 void Prepend(const fs::path& path, std::deque<fs::path>& components) {
   std::deque<fs::path> own;
@@ -73,6 +80,11 @@ tl::expected<Destination, std::string> FollowTrustedLinks(const std::string& pat
       return destination;
     }
     if (!S_ISLNK(status.st_mode)) {
+      if (S_ISDIR(status.st_mode) && !BelongsToCallerOrSystem(status) && IsSharedByAll(at)) {
+        return tl::unexpected(
+            fmt::format("cannot write '{}': the folder '{}' belongs to another user", path,
+                        next.string()));
+      }
       at = next;
       destination.status = status;
       continue;

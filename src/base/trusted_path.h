@@ -26,7 +26,8 @@ bool BelongsToCallerOrSystem(const struct stat& status);
 
 // Follows all links of a path, those of its folders, too. Below a file, which is no folder, nothing
 // is there. The error is a sentence that names the path and the reason: a link of another user, too
-// many links, a folder that may not be searched.
+// many links, a folder that may not be searched, another user's folder in one that all may write
+// to: its owner can put a link in its place at any time.
 tl::expected<Destination, std::string> FollowTrustedLinks(const std::string& path);
 
 // "cannot write 'PATH': it belongs to another user".

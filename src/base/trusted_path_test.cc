@@ -1,5 +1,6 @@
 #include "src/base/trusted_path.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -86,6 +87,29 @@ TEST_F(TrustedPathTest, AnothersLinksAreRefusedWhereverTheyStand) {
     ASSERT_FALSE(followed.has_value()) << name;
     EXPECT_NE(followed.error().find("belongs to another user"), std::string::npos);
   }
+}
+
+// In /tmp their owner can put a link in their place. Elsewhere folders of others are ordinary: those
+// of a colleague that the caller's group may write to.
+TEST_F(TrustedPathTest, AnothersFoldersAreRefusedWhereAllMayMakeSome) {
+  const fs::path shared = folder_ / "shared";
+  fs::create_directories(shared / "theirs" / "inner");
+  fs::create_directory(shared / "own");
+  if (::lchown((shared / "theirs").c_str(), kStranger, kStranger) != 0) {
+    GTEST_SKIP() << "this user may not give folders away";
+  }
+  const auto followed = [&](const char* name) {
+    const auto destination = FollowTrustedLinks((shared / name).string());
+    return destination ? std::string("yes") : destination.error();
+  };
+  EXPECT_EQ(followed("theirs/page.html"), "yes");
+  ASSERT_EQ(::chmod(shared.c_str(), 01777), 0);
+  for (const char* name : {"theirs", "theirs/page.html", "theirs/inner", "theirs/inner/page.html"}) {
+    EXPECT_EQ(followed(name), "cannot write '" + (shared / name).string() + "': the folder '" +
+                                  (shared / "theirs").string() + "' belongs to another user");
+  }
+  EXPECT_EQ(followed("own/page.html"), "yes");
+  EXPECT_EQ(followed("none/page.html"), "yes");
 }
 
 TEST_F(TrustedPathTest, DescriptorsOfTheProcessAreNamed) {

@@ -8,12 +8,14 @@
 #include <iostream>
 #include <new>
 #include <optional>
+#include <streambuf>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
 
 #include "fmt/format.h"
+#include "src/base/text_file.h"
 #include "src/formats/question.h"
 #include "src/report/answer_line.h"
 #include "src/stepcast.h"
@@ -97,10 +99,25 @@ bool Write(std::string_view text) {
   return true;
 }
 
+// The next line; false: there is none. Of a line without an end no more is kept than a file may
+// have, which is no question then.
+bool ReadLine(std::string& line) {
+  using Traits = std::char_traits<char>;
+  line.clear();
+  std::streambuf& input = *std::cin.rdbuf();
+  for (;;) {
+    const Traits::int_type next = input.sbumpc();
+    if (Traits::eq_int_type(next, Traits::eof())) return !line.empty();
+    const char c = Traits::to_char_type(next);
+    if (c == '\n') return true;
+    if (line.size() < kLargestInputFile) line += c;
+  }
+}
+
 }  // namespace
 
 Outcome Serve() {
-  for (std::string line; std::getline(std::cin, line);) {
+  for (std::string line; ReadLine(line);) {
     std::string answer;
     // On a thread of its own, so that the files that earlier questions have read do not count as
     // this one's (base/files_read.h).

@@ -1,7 +1,6 @@
 #include "src/cli/shell.h"
 
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -31,10 +30,12 @@ ShellResult Shell(const std::string& command) {
   // Bazel names this folder for `bazel run`, too, but makes it for `bazel test` alone.
   const char* const given = std::getenv("TEST_TMPDIR");
   const bool usable = given != nullptr && std::filesystem::is_directory(given);
-  const std::string folder = usable ? given : std::filesystem::temp_directory_path().string();
-  const std::string prefix = fmt::format("{}/shell.{}", folder, ::getpid());
-  const std::string output = prefix + ".out";
-  const std::string messages = prefix + ".err";
+  // A folder of its own: in /tmp others might have put links at names that can be told before.
+  std::string folder = fmt::format(
+      "{}/shell.XXXXXX", usable ? given : std::filesystem::temp_directory_path().string());
+  STEPCAST_CHECK(::mkdtemp(folder.data()) != nullptr, "a temporary folder can be made");
+  const std::string output = folder + "/out";
+  const std::string messages = folder + "/err";
   const int status =
       std::system(fmt::format("export STEPCAST_PROGRESS=0\n{{ {}\n}} </dev/null >'{}' 2>'{}'",
                               command, output, messages)
@@ -44,6 +45,7 @@ ShellResult Shell(const std::string& command) {
   result.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   result.output = ReadAndRemove(output);
   result.messages = ReadAndRemove(messages);
+  std::filesystem::remove(folder);
   return result;
 }
 

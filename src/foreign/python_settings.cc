@@ -164,9 +164,10 @@ class Expressions {
     Skip();
     return at_ < text_.size() ? text_[at_] : '\0';
   }
-  Node Written(std::size_t begin) const {
+  Node Written(std::size_t begin) const { return Written(begin, at_); }
+  Node Written(std::size_t begin, std::size_t end) const {
     Node node;
-    node.text = std::string(text_.substr(begin, at_ - begin));
+    node.text = std::string(text_.substr(begin, end - begin));
     if (begin == 0) node.text = std::string(text_);
     node.line = line_;
     return node;
@@ -200,10 +201,15 @@ class Expressions {
   Node Sum(int depth) {
     Skip();
     const std::size_t begin = at_;
-    Node value = Product(depth, begin);
+    // What cannot be computed is copied once, however many operators it has.
+    bool known = true;
+    Node value = Product(depth, known);
+    std::size_t end = at_;
     while (Peek() == '+' || Peek() == '-') {
       const bool plus = text_[at_++] == '+';
-      value = Combined(value, Product(depth, begin), plus ? '+' : '-', begin);
+      value = Combined(value, Product(depth, known), plus ? '+' : '-', known);
+      end = at_;
+      value.line = line_;
     }
     const char next = Peek();
     if (next != '\0' && next != ',' && next != ')' && next != ']' && next != '}' && next != '=' &&
@@ -211,24 +217,28 @@ class Expressions {
       SkipArgument();
       return Written(begin);
     }
-    return value;
+    if (known) return value;
+    Node written = Written(begin, end);
+    written.line = value.line;
+    return written;
   }
 
-  Node Product(int depth, std::size_t begin) {
+  Node Product(int depth, bool& known) {
     Node value = Primary(depth);
     while (Peek() == '*' || Peek() == '/') {
       const char sign = text_[at_++];
       const bool twice = at_ < text_.size() && text_[at_] == sign;
       if (twice) ++at_;
-      value = Combined(value, Primary(depth), twice ? (sign == '*' ? '^' : '%') : sign, begin);
+      value = Combined(value, Primary(depth), twice ? (sign == '*' ? '^' : '%') : sign, known);
     }
     return value;
   }
 
-  Node Combined(const Node& left, const Node& right, char sign, std::size_t begin) {
+  // Where the result is no number that is `known`, it says nothing.
+  Node Combined(const Node& left, const Node& right, char sign, bool& known) {
     const auto a = NumberOf(left), b = NumberOf(right);
     std::int64_t number = 0;
-    bool known = a && b;
+    known = known && a && b;
     if (known) {
       switch (sign) {
         case '+':
@@ -255,8 +265,10 @@ class Expressions {
           known = false;
       }
     }
-    if (!known) return Written(begin);
-    Node node = left;
+    Node node;
+    node.line = line_;
+    if (!known) return node;
+    node = left;
     node.text = fmt::format("{}", number);
     return node;
   }

@@ -5,20 +5,22 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "src/base/shown_faults.h"
 
 namespace stepcast::formats {
 namespace {
 
 class Parser {
  public:
-  Parser(std::string_view text, const std::string& file) : text_(text), file_(file) {
+  Parser(std::string_view text, const std::string& file, std::size_t most_fields)
+      : text_(text), file_(file), most_fields_(most_fields) {
     constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
     if (text_.starts_with(kByteOrderMark)) text_.remove_prefix(kByteOrderMark.size());
   }
 
   Result<std::vector<std::vector<CsvCell>>> Rows() {
     std::vector<std::vector<CsvCell>> rows;
-    while (at_ < text_.size()) {
+    while (Goes()) {
       if (!SkipsLine()) rows.push_back(Line());
     }
     if (!faults_.empty()) return tl::make_unexpected(std::move(faults_));
@@ -28,10 +30,11 @@ class Parser {
   Result<CsvTable> Table() {
     CsvTable table;
     bool headed = false;
-    while (at_ < text_.size()) {
+    while (Goes()) {
       if (SkipsLine()) continue;
       const int line = line_;
       std::vector<CsvCell> cells = Line();
+      if (too_large_) break;
       if (!headed) {
         headed = true;
         table.headings = std::move(cells);
@@ -46,7 +49,7 @@ class Parser {
                            "put a value with commas into double quotes"});
       }
     }
-    if (!headed) {
+    if (!headed && !too_large_) {
       faults_.push_back({"csv.heading",
                          {file_, 0, 0},
                          "the table has no headings",
@@ -57,6 +60,18 @@ class Parser {
   }
 
  private:
+  // Whether there is more to read, and a reason to.
+  bool Goes() const {
+    return at_ < text_.size() && !too_large_ && faults_.size() < kMostShownFaults;
+  }
+
+  void FailTooLarge(Location location, std::size_t most, std::string_view what) {
+    too_large_ = true;
+    faults_.push_back({"file.too-large", std::move(location),
+                       fmt::format("more than {} {}", most, what),
+                       "check that this is the right file"});
+  }
+
   Location Here() const { return {file_, line_, static_cast<int>(at_ - line_begin_) + 1}; }
 
   void NextLine() {
@@ -79,6 +94,10 @@ class Parser {
     std::vector<CsvCell> cells;
     for (;;) {
       cells.push_back(Cell());
+      if (++fields_ > most_fields_) {
+        FailTooLarge(cells.back().location, most_fields_, "fields");
+        return cells;
+      }
       if (at_ < text_.size() && text_[at_] == ',') {
         ++at_;
         continue;
@@ -141,6 +160,10 @@ class Parser {
   }
 
   void CheckHeadings(const std::vector<CsvCell>& headings) {
+    if (headings.size() > kMostCsvColumns) {
+      FailTooLarge(headings[kMostCsvColumns].location, kMostCsvColumns, "columns");
+      return;
+    }
     for (std::size_t i = 0; i < headings.size(); ++i) {
       const CsvCell& heading = headings[i];
       if (heading.text.empty()) {
@@ -163,6 +186,9 @@ class Parser {
   std::size_t at_ = 0;
   std::size_t line_begin_ = 0;
   int line_ = 1;
+  const std::size_t most_fields_;
+  std::size_t fields_ = 0;
+  bool too_large_ = false;
   Diagnostics faults_;
 };
 
@@ -170,11 +196,11 @@ class Parser {
 
 Result<std::vector<std::vector<CsvCell>>> ParseCsvRows(std::string_view text,
                                                        const std::string& file) {
-  return Parser(text, file).Rows();
+  return Parser(text, file, kMostCsvFields).Rows();
 }
 
 Result<CsvTable> ParseCsv(std::string_view text, const std::string& file) {
-  return Parser(text, file).Table();
+  return Parser(text, file, kMostCsvTableFields).Table();
 }
 
 }  // namespace stepcast::formats

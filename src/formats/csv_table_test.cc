@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
+#include "src/base/shown_faults.h"
 
 namespace stepcast::formats {
 namespace {
@@ -56,6 +57,21 @@ TEST(CsvTable, MistakesAreReportedAllAtOnce) {
               ElementsAre("csv.heading 1:3", "csv.heading 1:5", "csv.fields 3:1", "csv.quote 4:4"));
   EXPECT_THAT(Faults("a\n\"1"), ElementsAre("csv.quote 2:1"));
   EXPECT_THAT(Faults("# nothing\n"), ElementsAre("csv.heading 0:0"));
+}
+
+// Files that would cost gigabytes are not read to their end.
+TEST(CsvTable, IsBounded) {
+  std::string columns = "a0";
+  for (std::size_t i = 1; i <= kMostCsvColumns; ++i) columns += ",a" + std::to_string(i);
+  EXPECT_THAT(Faults(columns + "\n"), ElementsAre("file.too-large 1:391"));
+  EXPECT_THAT(Faults(columns.substr(0, columns.rfind(',')) + "\n"), ElementsAre());
+  std::string rows = "a,b\n";
+  for (std::size_t i = 2; i < kMostCsvTableFields; i += 2) rows += "1,2\n";
+  EXPECT_THAT(Faults(rows), ElementsAre());
+  EXPECT_THAT(Faults(rows + "3,4\n"), ElementsAre("file.too-large 100001:1"));
+  std::string wrong = "a,b\n";
+  for (int i = 0; i < 1000; ++i) wrong += "1\n";
+  EXPECT_EQ(Faults(wrong).size(), kMostShownFaults);
 }
 
 // What is written by the rules is read back.

@@ -117,9 +117,7 @@ class Collector {
     frame.key = std::move(name);
     frame.key_at = StringStart(text_, *read_);
     if (++keys_ > kMostKeys) {
-      mistakes.push_back({"json.too-large", lines_.At(frame.key_at),
-                          fmt::format("more than {} keys", kMostKeys),
-                          "check that this is the right file"});
+      FailTooLarge(lines_.At(frame.key_at), kMostKeys, "keys");
       return false;
     }
     if (!frame.keys.insert(frame.key).second) {
@@ -127,7 +125,7 @@ class Collector {
                           fmt::format("the key stands here a second time: {}", Quoted(frame.key)),
                           "remove one of the two"});
     }
-    return mistakes.size() < kMostShownFaults;
+    return Goes();
   }
   bool parse_error(std::size_t position, const std::string&, const Json::exception& error) {
     mistakes.push_back({"file.not-json", lines_.At(position == 0 ? 0 : position - 1),
@@ -142,6 +140,7 @@ class Collector {
  private:
   // Bounds on what stands in memory, many times those of any model's configuration.
   static constexpr std::size_t kMostKeys = 200'000;
+  static constexpr std::size_t kMostValues = kMostKeys;  // of those that have paths
   static constexpr std::size_t kMostBrackets = 64;
 
   // An object or array that is open.
@@ -155,6 +154,15 @@ class Collector {
     std::int64_t elements = 0;   // so far
     JsonValue* value = nullptr;  // its own, if it has a path; of the document none
   };
+
+  // Whether the parser is to go on.
+  bool Goes() const { return !too_large_ && mistakes.size() < kMostShownFaults; }
+  void FailTooLarge(Location location, std::size_t most, std::string_view what) {
+    too_large_ = true;
+    mistakes.push_back({"json.too-large", std::move(location),
+                        fmt::format("more than {} {}", most, what),
+                        "check that this is the right file"});
+  }
 
   bool Open(JsonValue::Kind kind) {
     if (frames_.size() == kMostBrackets) {
@@ -178,7 +186,7 @@ class Collector {
       frame.value = Keep({.kind = kind});
     }
     frames_.push_back(std::move(frame));
-    return true;
+    return Goes();
   }
   bool Close() {
     const Frame& frame = frames_.back();
@@ -194,7 +202,7 @@ class Collector {
   }
   bool Add(JsonValue value) {
     Keep(std::move(value));
-    return mistakes.size() < kMostShownFaults;
+    return Goes();
   }
   // The value where it is kept; null where it is not.
   JsonValue* Keep(JsonValue value) {
@@ -211,6 +219,7 @@ class Collector {
                             "leave it out"});
       }
       kept = &values.emplace(PathOfNext(), std::move(value)).first->second;
+      if (values.size() > kMostValues) FailTooLarge(kept->location, kMostValues, "values");
     }
     ++frame.elements;
     return kept;
@@ -221,6 +230,7 @@ class Collector {
   const std::size_t* read_;
   std::vector<Frame> frames_;
   std::size_t keys_ = 0;
+  bool too_large_ = false;
 };
 
 }  // namespace

@@ -46,6 +46,20 @@ TEST(JsonObjectTest, FindsValuesAndTheirKeys) {
   EXPECT_EQ(object->location().line, 1);
 }
 
+// Values that are kept are counted, whatever holds them.
+TEST(JsonObjectTest, IsBounded) {
+  const auto texts = [](int count) {
+    std::string text = "{\"a\":[\"x\"";
+    for (int i = 1; i < count; ++i) text += ",\"x\"";
+    return text + "]}";
+  };
+  EXPECT_TRUE(MistakesIn(texts(199'999)).empty());  // and the array itself
+  const Diagnostics mistakes = MistakesIn(texts(200'000));
+  ASSERT_EQ(mistakes.size(), 1U);
+  EXPECT_EQ(mistakes[0].code, "json.too-large");
+  EXPECT_EQ(mistakes[0].message, "more than 200000 values");
+}
+
 // Paths have at most four keys: what stands deeper is counted, and not kept.
 TEST(JsonObjectTest, DeepObjectsHaveNoContent) {
   const auto object = JsonObject::Parse(

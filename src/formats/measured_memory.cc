@@ -9,6 +9,7 @@
 
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "src/formats/json_tree.h"
 #include "src/formats/pickle.h"
 
 namespace stepcast::formats {
@@ -85,6 +86,19 @@ void UndoEvents(const PickleValue& events, DeviceMemory& memory) {
   }
 }
 
+// Blocks and events that are looked at. Lists may hold the same list in many places, so there may
+// be far more than values in the file.
+std::size_t Records(const PickleValue& segments, const PickleValue* traces) {
+  std::size_t records = segments.items.size();
+  for (const PickleValue* segment : segments.items) {
+    const PickleValue* const blocks = segment->Find("blocks");
+    if (blocks != nullptr) records += blocks->items.size();
+  }
+  if (traces == nullptr) return records;
+  for (const PickleValue* trace : traces->items) records += trace->items.size();
+  return records;
+}
+
 Result<MeasuredMemory> FromSnapshot(std::string_view bytes, const std::string& file) {
   const auto pickle = ParsePickle(bytes, file);
   if (!pickle) return tl::unexpected(pickle.error());
@@ -94,10 +108,18 @@ Result<MeasuredMemory> FromSnapshot(std::string_view bytes, const std::string& f
     return Fail(file, "snapshot.no-peak", "the pickle has no 'segments'",
                 "name what torch.cuda.memory._dump_snapshot() wrote");
   }
+  const PickleValue* const traces = root.Find("device_traces");
+  constexpr std::size_t kMostRecords = 5'000'000;
+  if (Records(*segments, traces) > kMostRecords) {
+    return Fail(file, "pickle.too-large",
+                fmt::format("the snapshot has more than {} blocks and events", kMostRecords),
+                "record fewer events: "
+                "torch.cuda.memory._record_memory_history(max_entries=100000)");
+  }
   std::map<std::int64_t, DeviceMemory> devices;
   for (const PickleValue* segment : segments->items) AddSegment(*segment, devices);
   for (auto& [number, memory] : devices) memory.Peak();
-  if (const PickleValue* const traces = root.Find("device_traces")) {
+  if (traces != nullptr) {
     for (std::size_t i = 0; i < traces->items.size(); ++i) {
       if (traces->items[i]->items.empty()) continue;
       UndoEvents(*traces->items[i], devices[static_cast<std::int64_t>(i)]);
@@ -199,11 +221,14 @@ MeasuredCategory CategoryOf(std::size_t column) {
 }
 
 Result<MeasuredMemory> FromTimeline(std::string_view text, const std::string& file) {
-  const Json document = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (document.is_discarded()) {
-    return Fail(file, "file.not-json", "this is not JSON, or it was cut off",
+  // A timeline of 16 MiB, the most a file may have, has half as many.
+  constexpr std::size_t kMostValues = 4'000'000;
+  const auto read = ParseJsonTree(text, kMostValues);
+  if (!read) {
+    return Fail(file, "file.not-json", "this is no JSON that is read: " + read.error().what,
                 "name what torch.profiler's export_memory_timeline wrote as .json");
   }
+  const Json& document = *read;
   const bool known = document.is_array() && document.size() == 2 && document[0].is_array() &&
                      document[1].is_array();
   MeasuredMemory measured{

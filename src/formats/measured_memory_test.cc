@@ -149,5 +149,22 @@ TEST(MeasuredMemory, SaysWhatItDoesNotRead) {
   EXPECT_EQ(CodeOf(std::string_view("\x80\x04}.", 4)), "snapshot.no-peak");
 }
 
+// A list of blocks that all segments share: the file is small, and what it describes is not.
+TEST(MeasuredMemory, WhatIsSharedIsCountedEachTime) {
+  const auto text = [](std::string_view word) {
+    return "\x8c" + std::string(1, static_cast<char>(word.size())) + std::string(word);
+  };
+  const auto snapshot = [&](std::size_t blocks, std::size_t segments) {
+    std::string bytes = "\x80\x04]\x94(" + std::string(blocks, 'N') + "e0}(";
+    bytes += text("segments") + "](";
+    for (std::size_t i = 0; i < segments; ++i) {
+      bytes += "}" + text("blocks") + "h" + std::string(1, '\0') + "s";
+    }
+    return bytes + "eu.";
+  };
+  EXPECT_EQ(CodeOf(snapshot(5000, 900)), "snapshot.no-peak");
+  EXPECT_EQ(CodeOf(snapshot(5000, 1000)), "pickle.too-large");
+}
+
 }  // namespace
 }  // namespace stepcast::formats

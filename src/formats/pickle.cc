@@ -5,7 +5,6 @@
 #include <bit>
 #include <limits>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 
 #include "fmt/format.h"
@@ -16,7 +15,7 @@ using Kind = PickleValue::Kind;
 
 const PickleValue* PickleValue::Find(std::string_view key) const {
   if (kind != Kind::kMapping) return nullptr;
-  for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
+  for (std::size_t i = 0; i + 1 < std::min(items.size(), 2 * kMostKeys); i += 2) {
     if (items[i]->kind == Kind::kText && items[i]->text == key) return items[i + 1];
   }
   return nullptr;
@@ -24,8 +23,8 @@ const PickleValue* PickleValue::Find(std::string_view key) const {
 
 namespace {
 
-// A snapshot of a million events has some 20 million values; 80 bytes each.
-constexpr std::size_t kMostValues = 40'000'000;
+// Each takes some 100 bytes. A snapshot of 16 MiB, the most a file may have, has half as many.
+constexpr std::size_t kMostValues = 5'000'000;
 
 enum class Fault : std::uint8_t { kCutOff, kMalformed, kNotData, kTooLarge };
 
@@ -309,13 +308,15 @@ class PickleReader {
     return number ? use(*number) : Step(Fault::kCutOff);
   }
   Step Keep(std::uint64_t key) {
-    if (stack_.size() <= Floor()) return Fault::kMalformed;
+    // Python numbers what it keeps from 0, or from 1 (cPickle).
+    if (stack_.size() <= Floor() || key > memo_.size() + 1) return Fault::kMalformed;
+    if (key >= memo_.size()) memo_.resize(key + 1);
     memo_[key] = stack_.back();
     return std::nullopt;
   }
   Step Recall(std::uint64_t key) {
-    const auto found = memo_.find(key);
-    return found == memo_.end() ? Step(Fault::kMalformed) : PushKnown(found->second);
+    const bool known = key < memo_.size() && memo_[key] != nullptr;
+    return known ? PushKnown(memo_[key]) : Step(Fault::kMalformed);
   }
 
   std::string_view bytes_;
@@ -325,7 +326,7 @@ class PickleReader {
   Pickle* pickle_ = nullptr;
   std::vector<PickleValue*> stack_;
   std::vector<std::size_t> marks_;
-  std::unordered_map<std::uint64_t, PickleValue*> memo_;
+  std::vector<PickleValue*> memo_;  // null: none of that number
 };
 
 Result<Pickle> ParsePickle(std::string_view bytes, const std::string& file) {

@@ -34,7 +34,9 @@ struct PickleValue {
   std::string text{};
   std::vector<const PickleValue*> items{};  // of a mapping key, value, key, value
 
-  // The value of a mapping's key; null: it has none, or this is no mapping.
+  // The value of a mapping's key; null: it has none, or this is no mapping. The first kMostKeys keys
+  // alone are looked at: a mapping of millions may stand in many places.
+  static constexpr std::size_t kMostKeys = 64;
   const PickleValue* Find(std::string_view key) const;
   // An integer; `otherwise` where this is none.
   std::int64_t IntegerOr(std::int64_t otherwise) const {

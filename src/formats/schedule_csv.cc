@@ -11,6 +11,7 @@
 
 #include "fmt/format.h"
 #include "src/base/check.h"
+#include "src/base/shown_faults.h"
 #include "src/formats/csv_table.h"
 #include "src/parallel/schedule_check.h"
 #include "src/parallel/schedule_text.h"
@@ -120,6 +121,7 @@ Result<PipelineSchedule> ParseScheduleCsv(std::string_view text, const std::stri
   std::vector<std::vector<Location>> locations;  // [stage][entry]
   Diagnostics mistakes;
   for (const std::vector<CsvCell>& row : *rows) {
+    if (mistakes.size() >= kMostShownFaults) break;
     PipelineSchedule::Stage stage;
     std::set<int> chunks;
     locations.emplace_back();
@@ -128,6 +130,7 @@ Result<PipelineSchedule> ParseScheduleCsv(std::string_view text, const std::stri
       const std::optional<ScheduleEntry> entry = ReadEntry(cell.text);
       if (!entry) {
         mistakes.push_back(WrongCell(cell));
+        if (mistakes.size() >= kMostShownFaults) break;
         continue;
       }
       for (const Action& action : parallel::ActionsOf(*entry)) {

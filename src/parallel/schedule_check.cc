@@ -24,7 +24,11 @@ std::size_t Index(int number) { return static_cast<std::size_t>(number); }
 class Checker {
  public:
   explicit Checker(const PipelineSchedule& schedule)
-      : schedule_(schedule), chunks_(Chunks(schedule)) {}
+      : schedule_(schedule), chunks_(Chunks(schedule)) {
+    for (const PipelineSchedule::Stage& stage : schedule.stages) {
+      held_.emplace_back(stage.chunks.begin(), stage.chunks.end());
+    }
+  }
 
   std::vector<ScheduleMistake> Run() {
     CheckChunks();
@@ -80,8 +84,7 @@ class Checker {
   }
 
   bool Holds(int chunk, const EntryAt& at) {
-    const std::vector<int>& chunks = schedule_.stages[Index(at.stage)].chunks;
-    if (std::find(chunks.begin(), chunks.end(), chunk) != chunks.end()) return true;
+    if (held_[Index(at.stage)].contains(chunk)) return true;
     Add(at.stage, at.entry, fmt::format("stage {} does not hold chunk {}", at.stage, chunk));
     return false;
   }
@@ -214,6 +217,7 @@ class Checker {
 
   const PipelineSchedule& schedule_;
   int chunks_;
+  std::vector<std::set<int>> held_;  // chunks by stage
   std::map<std::pair<int, int>, Passes> passes_;  // [chunk, micro-batch]
   std::vector<ScheduleMistake> mistakes_;
 };

@@ -9,6 +9,7 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "src/base/shown_faults.h"
 #include "src/base/text_file.h"
 #include "src/formats/csv_table.h"
 #include "src/scenario/data_root.h"
@@ -25,6 +26,8 @@ using formats::CsvTable;
 constexpr std::string_view kOwnColumns[] = {"name",      "split",       "scenario",
                                             "step_time", "step_time_s", "tokens_per_s_per_gpu",
                                             "allocated", "reserved",    "driver"};
+// Each run is forecast, and a profile learns from a tenth of so many.
+constexpr std::size_t kMostRuns = 10'000;
 // Of which a run has one.
 constexpr const char* kTimeColumns[] = {"step_time", "step_time_s", "tokens_per_s_per_gpu"};
 // Where settings stand in a scenario.
@@ -57,7 +60,15 @@ class Reader {
     if (table_.rows.empty()) {
       Add("runs.none", {path_, 0, 0}, "the table has no runs", "write a line for each run");
     }
-    for (const std::vector<CsvCell>& row : table_.rows) ReadRun(row);
+    if (table_.rows.size() > kMostRuns) {
+      Add("runs.too-many", table_.rows[kMostRuns].front().location,
+          fmt::format("a table has at most {} runs: {}", kMostRuns, table_.rows.size()),
+          "leave out runs that are least like those to be forecast");
+    }
+    for (const std::vector<CsvCell>& row : table_.rows) {
+      if (table_.rows.size() > kMostRuns || faults_.size() >= kMostShownFaults) break;
+      ReadRun(row);
+    }
     runs_.mistakes = std::move(faults_);
     return std::move(runs_);
   }

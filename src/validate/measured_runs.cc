@@ -9,6 +9,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/quantity.h"
+#include "src/base/shown_faults.h"
 #include "src/base/thread_team.h"
 #include "src/calibration/learned_runs.h"
 #include "src/forecast/forecast.h"
@@ -177,7 +178,10 @@ Result<std::vector<SimulatedRun>> SimulateRuns(const std::string& path, const st
     }
   });
   Diagnostics all = std::move(table->mistakes);
-  for (const Diagnostics& own : mistakes) AddNew(own, all);
+  for (const Diagnostics& own : mistakes) {
+    if (all.size() >= kMostShownFaults) break;
+    AddNew(own, all);
+  }
   if (!all.empty()) return tl::make_unexpected(std::move(all));
   return runs;
 }

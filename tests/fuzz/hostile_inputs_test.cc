@@ -182,12 +182,22 @@ std::vector<std::string> ShippedTexts() {
 void ReadAll(std::string_view text) {
   ReadScenario(text);
   ReadModel(text);
+  ReadConfig(text);
   ReadTopology(text);
   ReadCalibration(text);
   ReadNcclTopology(text);
   ReadNvidiaSmi(text);
   ReadNcclTests(text);
   ReadKineto(text);
+  ReadMeasurements(text);
+  ReadMeasuredMemory(text);
+  ReadSchedule(text);
+  ReadQuestion(text);
+  ReadCalibrationState(text);
+}
+
+void ReadForeign(std::string_view text) {
+  for (const auto read : {ReadToml, ReadShell, ReadPython, ReadForeignYaml}) read(text);
 }
 
 TEST(HostileInputs, AreAllAnswered) {
@@ -284,8 +294,10 @@ TEST(HostileInputs, OtherProgramsFilesAreAllAnswered) {
   for (const std::string& text : HostileTexts()) ReadForeign(text);
   for (const std::string& text : HostileForeignTexts()) ReadForeign(text);
   std::mt19937 random(kSeed);
+  const std::string corpus = "tests/fuzz/corpus/";
   const std::vector<std::string> texts =
-      TextsIn({"tests/fuzz/corpus/foreign"}, {".toml", ".sh", ".py", ".yaml"});
+      TextsIn({corpus + "toml", corpus + "shell", corpus + "python", corpus + "foreign_yaml"},
+              {".toml", ".sh", ".py", ".yaml"});
   EXPECT_EQ(texts.size(), 5u);
   for (const std::string& text : texts) {
     ReadForeign(text);

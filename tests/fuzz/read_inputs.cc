@@ -1,9 +1,8 @@
 #include "tests/fuzz/read_inputs.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -13,24 +12,37 @@
 #include <variant>
 #include <vector>
 
+#include "fmt/format.h"
+#include "src/base/bytes.h"
 #include "src/base/check.h"
 #include "src/base/diagnostic.h"
+#include "src/calibrate/measurement_state.h"
 #include "src/foreign/import.h"
 #include "src/formats/huggingface.h"
 #include "src/formats/imported_topology.h"
 #include "src/formats/kineto.h"
+#include "src/formats/measured_memory.h"
 #include "src/formats/nccl_tests.h"
 #include "src/formats/nccl_tests_profile.h"
 #include "src/formats/nccl_topology.h"
 #include "src/formats/nvidia_smi_topology.h"
+#include "src/formats/question.h"
+#include "src/formats/schedule_csv.h"
+#include "src/formats/trace_text.h"
+#include "src/planner/result_store.h"
 #include "src/report/calibration_yaml.h"
 #include "src/report/layer_list_yaml.h"
 #include "src/report/topology_yaml.h"
 #include "src/scenario/calibration_file.h"
+#include "src/scenario/curve_file.h"
 #include "src/scenario/document.h"
+#include "src/scenario/framework_costs_file.h"
+#include "src/scenario/gpu_file.h"
 #include "src/scenario/load.h"
 #include "src/scenario/model_file.h"
+#include "src/scenario/published_file.h"
 #include "src/scenario/resolved_scenario.h"
+#include "src/scenario/runs_file.h"
 #include "src/scenario/topology_file.h"
 
 namespace stepcast::fuzz {
@@ -108,6 +120,9 @@ void ReadModel(std::string_view text) {
   ReadDocumentWith(text, [](const Node& node, Diagnostics& mistakes) {
     return scenario::ReadModel(node, mistakes);
   });
+}
+
+void ReadConfig(std::string_view text) {
   const auto config = formats::ParseHuggingFaceConfig(text, "config.json");
   if (!config.has_value()) {
     STEPCAST_CHECK(!config.error().empty(), "what cannot be read has a mistake");
@@ -131,6 +146,18 @@ void ReadCalibration(std::string_view text) {
   ReadDocumentWith(text, [](const Node& node, Diagnostics& mistakes) {
     return scenario::ReadCalibration(node, mistakes);
   });
+}
+
+void ReadMeasurements(std::string_view text) {
+  const auto read_with = [&](auto read) {
+    ReadDocumentWith(text, [&](const Node& node, Diagnostics& mistakes) {
+      return read(node, mistakes);
+    });
+  };
+  read_with(scenario::ReadPublished);
+  read_with(scenario::ReadCurves);
+  read_with(scenario::ReadGpu);
+  read_with(scenario::ReadFrameworkCosts);
 }
 
 namespace {
@@ -210,27 +237,145 @@ void ReadNcclTests(std::string_view text) {
   STEPCAST_CHECK(read.has_value(), "what was imported reads back");
 }
 
-void ReadForeign(std::string_view text) {
-  for (const char* extension : {"toml", "sh", "py", "yaml"}) {
-    const std::filesystem::path path =
-        std::filesystem::temp_directory_path() /
-        ("stepcast-foreign-" + std::to_string(getpid()) + "." + extension);
-    std::ofstream(path, std::ios::binary) << text;
-    const auto imported =
-        foreign::Import({.files = {path.string()}, .model = "llama3.1-8b", .cluster = "dgx-h100"});
-    std::filesystem::remove(path);
-    if (!imported.has_value()) {
-      STEPCAST_CHECK(!imported.error().empty(), "what cannot be read has a mistake");
-      CheckMistakes(imported.error());
-      continue;
+namespace {
+
+// A folder of this process's own, until it ends.
+const std::filesystem::path& Folder() {
+  struct Made {
+    std::string path = (std::filesystem::temp_directory_path() / "stepcast-fuzz.XXXXXX").string();
+    std::filesystem::path folder;
+    Made() {
+      STEPCAST_CHECK(::mkdtemp(path.data()) != nullptr, "a temporary folder can be made");
+      folder = path;
     }
-    Diagnostics mistakes;
-    const auto document = scenario::ParseDocument(imported->scenario.text, "fuzz.yaml", mistakes);
-    if (!mistakes.empty()) {
-      std::fprintf(stderr, "%s\n%s", imported->scenario.text.c_str(), Format(mistakes).c_str());
+    ~Made() {
+      std::error_code ignored;
+      std::filesystem::remove_all(folder, ignored);
     }
-    STEPCAST_CHECK(document.has_value() && mistakes.empty(), "what is written is a document");
+  };
+  static const Made made;
+  return made.folder;
+}
+
+// A file for readers that open theirs themselves, as long as this lives.
+class WrittenFile {
+ public:
+  WrittenFile(std::string_view bytes, std::string_view ending)
+      : path_((Folder() / fmt::format("fuzz.{}", ending)).string()) {
+    std::ofstream(path_, std::ios::binary) << bytes;
   }
+  ~WrittenFile() {
+    std::error_code ignored;
+    for (const char* more : {"", "-wal", "-shm", "-journal"}) {
+      std::filesystem::remove(path_ + more, ignored);
+    }
+  }
+  WrittenFile(const WrittenFile&) = delete;
+  WrittenFile& operator=(const WrittenFile&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  const std::string path_;
+};
+
+// In the syntax of files that end so.
+void ReadForeign(std::string_view text, std::string_view ending) {
+  const WrittenFile file(text, ending);
+  const auto imported =
+      foreign::Import({.files = {file.path()}, .model = "llama3.1-8b", .cluster = "dgx-h100"});
+  if (!imported.has_value()) {
+    STEPCAST_CHECK(!imported.error().empty(), "what cannot be read has a mistake");
+    CheckMistakes(imported.error());
+    return;
+  }
+  Diagnostics mistakes;
+  const auto document = scenario::ParseDocument(imported->scenario.text, "fuzz.yaml", mistakes);
+  if (!mistakes.empty()) {
+    std::fprintf(stderr, "%s\n%s", imported->scenario.text.c_str(), Format(mistakes).c_str());
+  }
+  STEPCAST_CHECK(document.has_value() && mistakes.empty(), "what is written is a document");
+}
+
+}  // namespace
+
+void ReadToml(std::string_view text) { ReadForeign(text, "toml"); }
+void ReadShell(std::string_view text) { ReadForeign(text, "sh"); }
+void ReadPython(std::string_view text) { ReadForeign(text, "py"); }
+void ReadForeignYaml(std::string_view text) { ReadForeign(text, "yaml"); }
+
+void ReadMeasuredMemory(std::string_view bytes) {
+  const auto measured = formats::ParseMeasuredMemory(bytes, "snapshot");
+  if (!measured.has_value()) {
+    STEPCAST_CHECK(!measured.error().empty(), "what cannot be read has a mistake");
+    return CheckMistakes(measured.error());
+  }
+  STEPCAST_CHECK(measured->allocated > Bytes(), "something was allocated");
+}
+
+void ReadPackedTrace(std::string_view bytes) {
+  constexpr std::size_t kLargest = std::size_t{64} << 20;
+  const WrittenFile file(bytes, "json.gz");
+  Diagnostics mistakes;
+  std::size_t given = 0;
+  if (auto trace = formats::TraceText::Open(file.path(), mistakes, kLargest)) {
+    for (std::string_view block = trace->Next(); !block.empty(); block = trace->Next()) {
+      given += block.size();
+    }
+  }
+  STEPCAST_CHECK(given <= kLargest, "no more is given than the most that a trace may be");
+  CheckMistakes(mistakes);
+}
+
+void ReadSchedule(std::string_view text) {
+  const auto schedule = formats::ParseScheduleCsv(text, "schedule.csv");
+  if (!schedule.has_value()) {
+    STEPCAST_CHECK(!schedule.error().empty(), "what cannot be read has a mistake");
+    return CheckMistakes(schedule.error());
+  }
+  const auto again = formats::ParseScheduleCsv(formats::ScheduleCsv(*schedule), "schedule.csv");
+  STEPCAST_CHECK(again.has_value() && *again == *schedule, "what is written reads back");
+}
+
+void ReadRuns(std::string_view text) {
+  const WrittenFile file(text, "csv");
+  const auto table = scenario::LoadRunsTable(file.path(), "", {});
+  if (!table.has_value()) {
+    STEPCAST_CHECK(!table.error().empty(), "what cannot be read has a mistake");
+    return CheckMistakes(table.error());
+  }
+  CheckMistakes(table->mistakes);
+  STEPCAST_CHECK(table->runs.size() == table->files.size(), "each run has its file");
+  STEPCAST_CHECK(!table->runs.empty() || !table->mistakes.empty(), "runs, or why there are none");
+}
+
+void ReadStore(std::string_view bytes) {
+  const WrittenFile file(bytes, "store");
+  auto store = planner::ResultStore::Open(file.path(), {{"grid", "1"}});
+  if (!store.has_value()) {
+    STEPCAST_CHECK(!store.error().wrong_input.empty() || !store.error().failure.empty(),
+                   "what is no store has a reason");
+    return CheckMistakes(store.error().wrong_input);
+  }
+  (*store)->Find("key");
+  (*store)->Put("key", "result");
+  const auto finished = (*store)->Finish();
+  STEPCAST_CHECK(finished.has_value() || !finished.error().empty(), "a failure has a reason");
+}
+
+void ReadQuestion(std::string_view line) {
+  const formats::ReadQuestion read = formats::ParseQuestion(line);
+  STEPCAST_CHECK(!read.id.empty(), "every answer has an id");
+  if (read.question.has_value()) return;
+  STEPCAST_CHECK(!read.question.error().empty(), "what cannot be read has a mistake");
+  CheckMistakes(read.question.error());
+}
+
+void ReadCalibrationState(std::string_view text) {
+  const auto state = calibrate::MeasurementState::Parse(text);
+  if (!state.has_value()) return;
+  const auto again = calibrate::MeasurementState::Parse(state->Text());
+  STEPCAST_CHECK(again.has_value() && again->Text() == state->Text(), "what is kept reads back");
 }
 
 }  // namespace stepcast::fuzz

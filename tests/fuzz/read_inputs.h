@@ -10,9 +10,13 @@ namespace stepcast::fuzz {
 // A comment line "#--set KEY=VALUE" is applied as an override. A scenario that loads must resolve
 // to one that loads and resolves to itself.
 void ReadScenario(std::string_view text);
-void ReadModel(std::string_view text);     // YAML; as a Hugging Face config.json, too
+void ReadModel(std::string_view text);
+void ReadConfig(std::string_view text);    // Hugging Face's config.json
 void ReadTopology(std::string_view text);  // and builds a small cluster of it
 void ReadCalibration(std::string_view text);
+// The other YAML files that ship: published steps, curves of collectives, data sheets of GPUs, host
+// costs of frameworks.
+void ReadMeasurements(std::string_view text);
 
 // What is imported, written down as the commands do it, reads back.
 void ReadNcclTopology(std::string_view text);  // NCCL's XML
@@ -20,8 +24,18 @@ void ReadNvidiaSmi(std::string_view text);     // the matrix of nvidia-smi topo 
 void ReadNcclTests(std::string_view text);     // text and JSON
 void ReadKineto(std::string_view text);        // a trace; may be beyond what models may be
 
-// As a configuration of another program, in each syntax that is read: what becomes a scenario is
-// a document.
-void ReadForeign(std::string_view text);
+// As configurations of other programs: what becomes a scenario is a document.
+void ReadToml(std::string_view text);
+void ReadShell(std::string_view text);
+void ReadPython(std::string_view text);
+void ReadForeignYaml(std::string_view text);  // and JSON
+
+void ReadMeasuredMemory(std::string_view bytes);  // snapshots, summaries and timelines of PyTorch
+void ReadPackedTrace(std::string_view bytes);     // gzip
+void ReadSchedule(std::string_view text);         // CSV; what is read is written and reads back
+void ReadRuns(std::string_view text);             // CSV of measured steps
+void ReadStore(std::string_view bytes);           // the file of --store
+void ReadQuestion(std::string_view line);         // of `stepcast serve`
+void ReadCalibrationState(std::string_view text); // the file of --resume; likewise
 
 }  // namespace stepcast::fuzz

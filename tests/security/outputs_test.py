@@ -231,6 +231,43 @@ class LinkTest(OutputTest):
         self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
         self.assertEqual(list(target.iterdir()), [])
 
+    def test_another_users_folder_in_the_temporary_one_gets_nothing(self):
+        """Its owner may at any time put a link in its place."""
+        if not may_give_away(self.folder):
+            self.skipTest("only root can make folders of other users")
+        shared = self.folder / "tmp"
+        theirs = shared / "theirs"
+        theirs.mkdir(parents=True)
+        shared.chmod(0o1777)
+        theirs.chmod(0o777)
+        os.chown(theirs, STRANGER, STRANGER)
+        for command in (["simulate", self.scenario, "--emit", str(theirs)],
+                        ["simulate", self.scenario, "--emit", str(theirs), "--force"],
+                        ["simulate", self.scenario, "--emit", str(theirs / "plan")],
+                        ["simulate", self.scenario, "--trace-dir", str(theirs)],
+                        ["simulate", self.scenario, "--trace", str(theirs / "t.json")],
+                        ["simulate", self.scenario, "--report", str(theirs / "page.html")],
+                        ["sweep", self.scenario, "--vary", "training.micro_batch_size=1,2",
+                         "--store", str(theirs / "store")]):
+            with self.subTest(command=command[3:]):
+                done = run(*command)
+                self.assertIn(done.returncode, (1, 2), done.stderr)
+                self.assertEqual(done.stdout, "")
+                self.assertIn(f"the folder '{theirs}' belongs to another user", done.stderr)
+        self.assertEqual(list(theirs.iterdir()), [])
+        self.assertEqual(theirs.stat().st_uid, STRANGER)
+
+    def test_the_temporary_folder_is_not_needed(self):
+        none = str(self.folder / "none")
+        environment = dict(os.environ, TMPDIR=none, TEMP=none, TMP=none)
+        for command in (["simulate", self.scenario], ["memory", self.scenario],
+                        ["sweep", self.scenario, "--vary", "training.micro_batch_size=1,2",
+                         "--store", str(self.folder / "store")],
+                        ["plan", self.scenario], ["execute", self.scenario, "--backend", "host"]):
+            with self.subTest(command=command):
+                done = run(*command, env=environment)
+                self.assertIn(done.returncode, (0, 3), done.stderr)
+
     def test_outputs_follow_own_links(self):
         target = self.folder / "target"
         target.mkdir()

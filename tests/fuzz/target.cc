@@ -1,9 +1,11 @@
+// A fuzz target: BUILD says of which reader.
+
 #include <cstddef>
 #include <cstdint>
 
 #include "tests/fuzz/read_inputs.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  stepcast::fuzz::ReadNvidiaSmi({reinterpret_cast<const char*>(data), size});
+  stepcast::fuzz::STEPCAST_READER({reinterpret_cast<const char*>(data), size});
   return 0;
 }

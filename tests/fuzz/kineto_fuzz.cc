@@ -1,9 +1,0 @@
-#include <cstddef>
-#include <cstdint>
-
-#include "tests/fuzz/read_inputs.h"
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  stepcast::fuzz::ReadKineto({reinterpret_cast<const char*>(data), size});
-  return 0;
-}
