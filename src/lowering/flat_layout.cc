@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <numeric>
+#include <vector>
 
+#include "src/base/check.h"
 #include "src/lowering/shard.h"
 
 namespace stepcast::lowering {
@@ -58,6 +61,10 @@ Pieces PartsOf(const FlatLayout& flat, std::int64_t index) {
 
 std::int64_t FullestRank(std::span<const FlatLayout* const> parameters) {
   if (parameters.empty()) return 0;
+  STEPCAST_CHECK(
+      std::all_of(parameters.begin(), parameters.end(),
+                  [&](const FlatLayout* flat) { return flat->ranks == parameters.front()->ranks; }),
+      "a rank is counted among as many in all layouts");
   // By rank: how many tensors more than the rank before has.
   std::vector<std::int64_t> more(static_cast<std::size_t>(parameters.front()->ranks) + 1);
   for (const FlatLayout* flat : parameters) {
@@ -68,6 +75,17 @@ std::int64_t FullestRank(std::span<const FlatLayout* const> parameters) {
   }
   std::inclusive_scan(more.begin(), more.end(), more.begin());
   return std::max_element(more.begin(), more.end()) - more.begin();
+}
+
+std::vector<std::int64_t> FullestRanks(std::span<const FlatLayout* const> parameters) {
+  std::map<std::int64_t, std::vector<const FlatLayout*>> by_ranks;
+  for (const FlatLayout* flat : parameters) by_ranks[flat->ranks].push_back(flat);
+  std::map<std::int64_t, std::int64_t> fullest;
+  for (const auto& [ranks, own] : by_ranks) fullest[ranks] = FullestRank(own);
+  std::vector<std::int64_t> result;
+  result.reserve(parameters.size());
+  for (const FlatLayout* flat : parameters) result.push_back(fullest[flat->ranks]);
+  return result;
 }
 
 }  // namespace stepcast::lowering

@@ -44,5 +44,8 @@ Pieces PartsOf(const FlatLayout& flat, std::int64_t index);
 // The rank that has parts of the most tensors in its shards of all of these, which have as many
 // ranks; the first of several such.
 std::int64_t FullestRank(std::span<const FlatLayout* const> parameters);
+// The same for each, of all that have as many ranks as it: experts have fewer than what every rank
+// has.
+std::vector<std::int64_t> FullestRanks(std::span<const FlatLayout* const> parameters);
 
 }  // namespace stepcast::lowering

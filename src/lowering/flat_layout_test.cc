@@ -58,6 +58,15 @@ TEST(FlatLayout, KnowsWhichRankHasTheMostTensors) {
   EXPECT_EQ(FullestRank({}), 0);
 }
 
+// Experts are shared out over fewer ranks: the fullest is one of these.
+TEST(FlatLayout, KnowsTheFullestOfEachNumberOfRanks) {
+  const model::Model model = ModelOf({8, 1, 1, 1, 9});
+  const FlatLayout of_two = Flatten(model, AllOf(model), 2, 0);
+  const FlatLayout of_four = Flatten(model, AllOf(model), 4, 0);
+  const std::vector<const FlatLayout*> both = {&of_two, &of_four, &of_two};
+  EXPECT_EQ(FullestRanks(both), (std::vector<std::int64_t>{0, 1, 0}));
+}
+
 // Aligned to 8 elements (16 B of bf16) the tensors begin at 0, 8 and 16 and end at 25, which is
 // filled up to 28 for 4 ranks: shards of 7, and nothing is left to pad.
 TEST(FlatLayout, IsAlignedAndFilledUp) {

@@ -427,10 +427,10 @@ class Megatron final : public ShardingStrategy {
     returned_ = builder_.AddEvent("parameters back");
     std::vector<const FlatLayout*> layouts;
     for (const GradientBucket& bucket : buckets_.all()) layouts.push_back(&bucket.layout);
-    const std::int64_t fullest = FullestRank(layouts);
+    const std::vector<std::int64_t> fullest = FullestRanks(layouts);
     for (std::size_t i = 0; i < layouts.size(); ++i) {
       HostUpdate whole{.bucket = i};
-      for (const Piece& piece : PartsOf(*layouts[i], fullest)) {
+      for (const Piece& piece : PartsOf(*layouts[i], fullest[i])) {
         whole.elements += piece.elements;
         if (overlap) host_updates_.push_back({.bucket = i, .elements = piece.elements});
       }
@@ -540,9 +540,9 @@ class Megatron final : public ShardingStrategy {
       layouts.push_back(&buckets_[i].layout);
       updated.elements += buckets_[i].own.elements;
     }
-    const std::int64_t fullest = FullestRank(layouts);
-    for (const FlatLayout* layout : layouts) {
-      for (const Piece& piece : PartsOf(*layout, fullest)) {
+    const std::vector<std::int64_t> fullest = FullestRanks(layouts);
+    for (std::size_t i = 0; i < layouts.size(); ++i) {
+      for (const Piece& piece : PartsOf(*layouts[i], fullest[i])) {
         updated.tensors.push_back({.tensor = piece.tensor, .elements = piece.elements});
       }
     }
