@@ -33,7 +33,7 @@ Outcome CompareMemory(const CompareOptions& options) {
     }
   }
   if (!faults.empty() || !measured) return WrongInput(faults);
-  const auto run = forecast::Simulate(*scenario);
+  const auto run = forecast::Simulate(*scenario, forecast::Detail::kFigures);
   if (!run) return WrongInput(run.error());
   forecast::WarnOfOptimizerStates(run->forecast.memory, *scenario);
 

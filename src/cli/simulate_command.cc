@@ -74,7 +74,10 @@ Outcome Simulate(const SimulateOptions& options) {
   OptionalOutput page;
   if (auto failed = page.Create(options.report)) return *failed;
 
-  const auto run = forecast::Simulate(*scenario);
+  const bool shown =
+      !options.trace.empty() || !options.trace_dir.empty() || !options.report.empty();
+  const auto run = forecast::Simulate(
+      *scenario, shown ? forecast::Detail::kEverything : forecast::Detail::kFigures);
   if (!run) return WrongInput(run.error());
   forecast::WarnOfOptimizerStates(run->forecast.memory, *scenario);
 

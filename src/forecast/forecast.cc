@@ -109,9 +109,10 @@ void SummariseTime(const ClassRun& run, const SteadyState& steady,
   const Time end = run.timeline.step_ends[steady.last];
   const KernelSpans kernels = KernelSpansOf(run.program, run.timeline, start, end);
   const std::vector<bool> host = HostStreams(run.program);
-  const Breakdown sum = BreakDown(
-      run.program, run.timeline, start, end, run.host_waits,
-      host.empty() ? kernels : KernelSpansOf(run.program, run.timeline, start, end, host));
+  std::optional<KernelSpans> on_device;
+  if (!host.empty()) on_device = KernelSpansOf(run.program, run.timeline, start, end, host);
+  const Breakdown sum = BreakDown(run.program, run.timeline, start, end, run.host_waits,
+                                  on_device ? *on_device : kernels);
   forecast.step_time = StepTimeOf(run.timeline.step_ends, steady);
   forecast.communication_total = Mean(sum.communication_total, steady.count);
   Time attributed;
@@ -189,10 +190,10 @@ const ClassRun& Run::class_of(int rank) const {
   return *found;
 }
 
-Result<Run> Simulate(const scenario::Scenario& scenario) {
+Result<Run> Simulate(const scenario::Scenario& scenario, Detail detail) {
   auto classes = PricedClassesOf(scenario);
   if (!classes) return tl::unexpected(std::move(classes.error()));
-  return SimulateAt(scenario, *std::move(classes));
+  return SimulateAt(scenario, *std::move(classes), detail);
 }
 
 // Beside the prices, so that bounds of steps, which hold without it, hold with it.
@@ -240,13 +241,58 @@ std::size_t RangedClass(const SimulatedRanks& ranks, const std::vector<PricedCla
 }
 
 // Memory is that of a job whose steps are all alike, the first one too.
-memory::Steps StepsOfMemory(const SteadyState& steady) {
-  memory::Steps steps{.described = steady.last};
-  if (steady.count == 1) steps.repeated = steady.last;
+memory::Steps StepsOfMemory(const SteadyRun& run) {
+  memory::Steps steps{.described = run.steady.last};
+  if (run.steady.count == 1) steps.repeated = run.steady.last;
+  // Where the run ended with a repetition the later steps are like it.
+  if (run.steady.start) steps.described = static_cast<std::uint32_t>(run.ends.size()) - 2;
   return steps;
 }
 
-Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedClass> lowered) {
+// By lowered class.
+std::vector<memory::DeferredFrees> FreesOf(const std::vector<PricedClass>& lowered) {
+  std::vector<memory::DeferredFrees> frees;
+  frees.reserve(lowered.size());
+  for (const PricedClass& own : lowered) frees.emplace_back(own.lowered.program);
+  return frees;
+}
+
+// The operations whose ends memory needs, where frees are deferred.
+class MarkedOperations {
+ public:
+  MarkedOperations(const std::vector<PricedClass>& lowered,
+                   const std::vector<memory::DeferredFrees>& frees)
+      : marked_(lowered.size()) {
+    for (std::size_t i = 0; i < lowered.size(); ++i) {
+      if (!frees[i].any()) continue;
+      any_ = true;
+      marked_[i].resize(lowered[i].lowered.program.step.size());
+      for (const Index operation : frees[i].operations()) marked_[i][operation] = true;
+    }
+  }
+  bool any() const { return any_; }
+  // The ranks refer to this.
+  void MarkIn(SimulatedRanks& ranks) const {
+    for (const SimulatedRanks::Shown& shown : ranks.shown) {
+      const std::vector<bool>& own = marked_[shown.lowered];
+      if (!own.empty()) ranks.classes[shown.index].marked = &own;
+    }
+  }
+
+ private:
+  std::vector<std::vector<bool>> marked_;  // by lowered class and instruction
+  bool any_ = false;
+};
+
+// As seen in a run in which steps end at other times.
+void Shift(Time later, std::vector<memory::Change>& changes) {
+  for (memory::Change& change : changes) {
+    if (change.instruction != program::kNone) change.time += later;
+  }
+}
+
+Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedClass> lowered,
+                       Detail detail) {
   const KindScenarios kinds(scenario);
   std::vector<StepCounts> counts;
   for (const PricedClass& own : lowered) {
@@ -256,13 +302,26 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedCla
     }
   }
   const bool barrier = scenario.plan.training.step_barrier;
-  const auto ranks = SimulatedRanksOf(scenario, lowered, FirstSteps(barrier));
+  auto ranks = SimulatedRanksOf(scenario, lowered, FirstSteps(barrier));
   if (!ranks) return tl::unexpected(ranks.error());
+  const std::vector<memory::DeferredFrees> frees = FreesOf(lowered);
+  const MarkedOperations marked(lowered, frees);
+  marked.MarkIn(*ranks);
   simulate::Simulator simulator;
-  const SteadyRun steady_run = RunToSteadyState(simulator, *ranks, barrier,
-                                                simulate::Recording::kAll, Extent::kWhole, false);
+  const SteadyRun steady_run = RunToSteadyState(
+      simulator, *ranks, barrier, simulate::Recording::kAll, Extent::kWhole, false,
+      detail == Detail::kFigures ? RecordedSteps::kFromDescribed : RecordedSteps::kAll);
   const SteadyState& steady = steady_run.steady;
   std::vector<Timeline> timelines = simulator.Take();
+  std::optional<SteadyRun> of_memory;
+  if (marked.any() && MayBeShort(*ranks, barrier)) {
+    of_memory =
+        RunForMemory(simulator, *ranks, barrier, simulate::Recording::kMarked, /*again=*/true);
+  }
+  const memory::Steps steps = StepsOfMemory(of_memory ? *of_memory : steady_run);
+  std::vector<Timeline> memory_timelines;
+  if (of_memory) memory_timelines = simulator.Take();
+  simulator = simulate::Simulator();  // it has the programs once more, in its own form
   std::vector<std::size_t> still_shown(lowered.size(), 0);
   for (const SimulatedRanks::Shown& shown : ranks->shown) ++still_shown[shown.lowered];
 
@@ -272,6 +331,7 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedCla
   std::vector<std::vector<memory::DriverCallsAt>> calls(lowered.size());
   bool stops = false;
   std::vector<Time> own_ends;
+  memory::Replayer replayer;
   for (const SimulatedRanks::Shown& shown : ranks->shown) {
     const simulate::RankClass& simulated = ranks->classes[shown.index];
     lowering::LoweredClass& of = lowered[shown.lowered].lowered;
@@ -291,8 +351,18 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedCla
     own_ends.push_back(own.timeline.step_ends[steady.last]);
     own.timeline.step_ends = steady_run.ends;
     own.host_waits = barrier ? LastIssue(own.timeline, steady.last) : steady_run.ends[steady.last];
-    own.memory =
-        memory::Record(own.program, own.timeline, DeviceOf(on, own.program), StepsOfMemory(steady));
+    const Timeline& timeline = of_memory ? memory_timelines[shown.index] : own.timeline;
+    const memory::Device device = DeviceOf(on, own.program);
+    if (detail == Detail::kFigures) {
+      own.memory.usage =
+          replayer.Figures(own.program, timeline, frees[shown.lowered], device, steps);
+    } else {
+      own.memory = memory::Record(own.program, timeline, device, steps);
+      if (of_memory) {
+        Shift(steady_run.ends[steps.described] - of_memory->ends[steps.described],
+              own.memory.changes);
+      }
+    }
     Forecast& forecast = figures.emplace_back();
     SummariseTime(own, steady, *on.calibration, on.cluster->devices(), forecast);
     forecast.memory = SummariseMemory(on, own.program, own.memory.usage);
@@ -346,6 +416,11 @@ struct Forecaster::Workspace {
   cost::PriceCache prices;
   simulate::Simulator simulator;
   memory::Replayer memory;
+
+  Result<Forecast> Evaluate(const scenario::Scenario& scenario,
+                            const std::vector<PricedClass>& lowered,
+                            const std::vector<memory::DeferredFrees>& frees,
+                            const MicroBatchFlops& flops, bool with_range);
 };
 
 Forecaster::Forecaster() : workspace_(std::make_unique<Workspace>()) {}
@@ -378,26 +453,31 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, bool w
       }
     }
   }
+  const std::vector<memory::DeferredFrees> frees = FreesOf(lowered);
+  // Nothing else of a row looks at what operations use: a fifth of a long step's memory.
+  for (PricedClass& own : lowered) own.lowered.program.uses = {};
+  return workspace_->Evaluate(scenario, lowered, frees, work->flops, with_range);
+}
+
+Result<Forecast> Forecaster::EvaluateAt(const scenario::Scenario& scenario,
+                                        const std::vector<PricedClass>& classes) {
+  return workspace_->Evaluate(scenario, classes, FreesOf(classes),
+                              workspace_->works.Of(scenario)->flops, false);
+}
+
+// `frees`: by lowered class.
+Result<Forecast> Forecaster::Workspace::Evaluate(const scenario::Scenario& scenario,
+                                                 const std::vector<PricedClass>& lowered,
+                                                 const std::vector<memory::DeferredFrees>& frees,
+                                                 const MicroBatchFlops& flops, bool with_range) {
+  const KindScenarios kinds(scenario);
   const bool barrier = scenario.plan.training.step_barrier;
   auto ranks = SimulatedRanksOf(scenario, lowered, FirstSteps(barrier));
   if (!ranks) return tl::unexpected(ranks.error());
 
   // Memory needs times where frees are deferred; else nothing but the ends of steps is needed.
-  std::vector<memory::DeferredFrees> frees;  // by lowered class
-  frees.reserve(lowered.size());
-  std::vector<std::vector<bool>> marked(lowered.size());  // likewise
-  bool deferred = false;
-  for (std::size_t i = 0; i < lowered.size(); ++i) {
-    const Program& program = lowered[i].lowered.program;
-    frees.emplace_back(program);
-    if (!frees[i].any()) continue;
-    deferred = true;
-    marked[i].resize(program.step.size());
-    for (const Index operation : frees[i].operations()) marked[i][operation] = true;
-  }
-  for (const SimulatedRanks::Shown& shown : ranks->shown) {
-    if (!marked[shown.lowered].empty()) ranks->classes[shown.index].marked = &marked[shown.lowered];
-  }
+  const MarkedOperations marked(lowered, frees);
+  marked.MarkIn(*ranks);
   std::vector<bool> all;  // for the range
   if (with_range) {
     const SimulatedRanks::Shown& first = ranks->shown.front();
@@ -405,18 +485,11 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, bool w
     ranks->classes[first.index].marked = &all;
   }
   const auto recording =
-      deferred || with_range ? simulate::Recording::kMarked : simulate::Recording::kNone;
-  simulate::Simulator& simulator = workspace_->simulator;
-  SteadyRun run =
-      RunToSteadyState(simulator, *ranks, barrier, recording, Extent::kLateStart, false);
-  // A host that runs ahead further in each step changes memory at other times in each.
-  if (deferred && simulator.repetition() != nullptr && !simulator.repetition()->host) {
-    run = RunToSteadyState(simulator, *ranks, barrier, recording, Extent::kWhole, /*again=*/true);
-  }
-  memory::Steps steps = StepsOfMemory(run.steady);
-  if (simulator.repetition() != nullptr) {
-    steps.described = static_cast<std::uint32_t>(run.ends.size()) - 2;
-  }
+      marked.any() || with_range ? simulate::Recording::kMarked : simulate::Recording::kNone;
+  SteadyRun run = marked.any() ? RunForMemory(simulator, *ranks, barrier, recording, false)
+                               : RunToSteadyState(simulator, *ranks, barrier, recording,
+                                                  Extent::kLateStart, false);
+  const memory::Steps steps = StepsOfMemory(run);
 
   Forecast forecast;
   forecast.step_time = StepTimeOf(run.ends, run.steady);
@@ -432,16 +505,16 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, bool w
   for (const SimulatedRanks::Shown& shown : ranks->shown) {
     const Program& program = lowered[shown.lowered].lowered.program;
     const scenario::Scenario& on = kinds[lowered[shown.lowered].kind];
-    memory::Usage own = workspace_->memory.Figures(
-        program, run.timelines[shown.index], frees[shown.lowered], DeviceOf(on, program), steps);
-    MemoryForecast memory = SummariseMemory(on, program, own);
+    memory::Usage own = memory.Figures(program, run.timelines[shown.index], frees[shown.lowered],
+                                       DeviceOf(on, program), steps);
+    MemoryForecast figures = SummariseMemory(on, program, own);
     calls[shown.lowered] = std::move(own.step_calls);
     stops = stops || !calls[shown.lowered].empty();
-    memory.rank = ranks->classes[shown.index].representative;
-    if (&shown == &ranks->shown.front()) forecast.memory_of_first_class = memory;
-    if (&shown == &ranks->shown.back()) forecast.memory_of_last_class = memory;
-    if (&shown != &ranks->shown.front() && !Fuller(memory, forecast.memory)) continue;
-    forecast.memory = std::move(memory);
+    figures.rank = ranks->classes[shown.index].representative;
+    if (&shown == &ranks->shown.front()) forecast.memory_of_first_class = figures;
+    if (&shown == &ranks->shown.back()) forecast.memory_of_last_class = figures;
+    if (&shown != &ranks->shown.front() && !Fuller(figures, forecast.memory)) continue;
+    forecast.memory = std::move(figures);
   }
   if (with_range) {
     const std::size_t ranged = RangedClass(*ranks, lowered, critical);
@@ -466,7 +539,7 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, bool w
     if (!time) return tl::unexpected(time.error());
     AddAllocatorStops(*time, forecast);
   }
-  FillThroughput(scenario, work->flops, forecast);
+  FillThroughput(scenario, flops, forecast);
   ApplyRuns(scenario, forecast);
   if (with_range) {
     const SimulatedRanks::Shown& last = ranks->shown[critical];

@@ -52,13 +52,20 @@ struct Run {
   const ClassRun& class_of(int rank) const;
 };
 
+// What is kept behind a forecast: its figures are the same.
+enum class Detail : std::uint8_t {
+  kFigures,     // records of the step that is described alone, and no changes of memory
+  kEverything,  // those of all steps that were run, for traces and pages
+};
+
 // The scenario must be legal (scenario::Load). Errors: what cost::Price reports.
-Result<Run> Simulate(const scenario::Scenario& scenario);
+Result<Run> Simulate(const scenario::Scenario& scenario, Detail detail = Detail::kEverything);
 
 // The two halves of it: what is simulated, and its simulation, also at other prices than the
 // scenario's: what if something were faster.
 Result<std::vector<PricedClass>> PricedClassesOf(const scenario::Scenario& scenario);
-Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedClass> classes);
+Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedClass> classes,
+                       Detail detail = Detail::kEverything);
 
 // Forecasts one scenario after another, for sweeps, searches and comparisons: step time, throughput
 // and memory as Simulate gives them, to the picosecond and the byte, and where it is asked for the
@@ -77,6 +84,10 @@ class Forecaster {
   // With the range: that of the first ranks, recorded operation by operation; where devices differ,
   // of those that end the step last, simulated once more for it.
   Result<Forecast> EvaluateWithRange(const scenario::Scenario& scenario);
+  // The same at other prices than the scenario's, without the range. `classes` are to stay where
+  // they are until the next call.
+  Result<Forecast> EvaluateAt(const scenario::Scenario& scenario,
+                              const std::vector<PricedClass>& classes);
 
  private:
   struct Workspace;

@@ -48,25 +48,31 @@ SteadyRun RunSteps(simulate::Simulator& simulator, const SimulatedRanks& ranks,
 
 int FirstSteps(bool barrier) { return barrier ? 2 : kFirstSteps; }
 
+bool MayBeShort(const SimulatedRanks& ranks, bool barrier) {
+  return !barrier && (!ranks.traffic || !ranks.traffic->messages);
+}
+
 SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks& ranks,
-                           bool barrier, simulate::Recording recording, Extent extent, bool again) {
+                           bool barrier, simulate::Recording recording, Extent extent, bool again,
+                           RecordedSteps recorded) {
+  if (!MayBeShort(ranks, barrier)) extent = Extent::kWhole;
   for (int steps = FirstSteps(barrier);; steps *= 2) {
+    // A mean takes several steps.
+    const int described = barrier ? 1 : steps - 2;
+    const bool later = recorded == RecordedSteps::kFromDescribed && steps < kMostSteps;
     SteadyRun run = RunSteps(simulator, ranks,
                              {.steps = steps,
                               .barrier = barrier,
                               .recording = recording,
+                              .first_recorded = later ? described : 0,
                               .until_repetition = extent != Extent::kWhole,
                               .late_start = extent == Extent::kLateStart},
                              again);
     run.extent = extent;
     again = true;
-    const auto last = static_cast<std::uint32_t>(steps - 2);
-    run.steady = {.last = last, .count = 1};
     // Between barriers every step after the first is alike.
-    if (barrier) {
-      run.steady.last = 1;
-      return run;
-    }
+    run.steady = {.last = static_cast<std::uint32_t>(described), .count = 1};
+    if (barrier) return run;
     if (const simulate::Repetition* repetition = simulator.repetition()) {
       run.steady = {.last = static_cast<std::uint32_t>(repetition->step),
                     .count = 1,
@@ -75,16 +81,26 @@ SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks&
     }
     // Steps that never repeat differ with where the first one began.
     if (extent == Extent::kLateStart) {
-      return RunToSteadyState(simulator, ranks, barrier, recording, Extent::kUntilRepetition,
-                              again);
+      return RunToSteadyState(simulator, ranks, barrier, recording, Extent::kUntilRepetition, again,
+                              recorded);
     }
     if (Settled(run.ends)) return run;
     // A cycle of several steps: its mean.
     if (steps >= kMostSteps) {
-      run.steady.count = last / 2;
+      run.steady.count = run.steady.last / 2;
       return run;
     }
   }
+}
+
+SteadyRun RunForMemory(simulate::Simulator& simulator, const SimulatedRanks& ranks, bool barrier,
+                       simulate::Recording recording, bool again) {
+  SteadyRun run = RunToSteadyState(simulator, ranks, barrier, recording, Extent::kLateStart, again);
+  // A host that runs ahead further in each step changes memory at other times in each.
+  if (simulator.repetition() != nullptr && !simulator.repetition()->host) {
+    run = RunToSteadyState(simulator, ranks, barrier, recording, Extent::kWhole, /*again=*/true);
+  }
+  return run;
 }
 
 Time Mean(Time total, std::uint32_t count) {

@@ -37,10 +37,23 @@ struct SteadyRun {
 // How often a step is run at first.
 int FirstSteps(bool barrier);
 
+// Of which steps records are kept.
+enum class RecordedSteps : std::uint8_t { kAll, kFromDescribed };
+
 // `barrier`: ranks wait for one another between steps. `again`: the simulator's last run was of
 // these ranks, too.
 SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks& ranks,
-                           bool barrier, simulate::Recording recording, Extent extent, bool again);
+                           bool barrier, simulate::Recording recording, Extent extent, bool again,
+                           RecordedSteps recorded = RecordedSteps::kAll);
+
+// Whether steps can be known to repeat before all of them have been run (simulate::Options).
+bool MayBeShort(const SimulatedRanks& ranks, bool barrier);
+
+// The shortest run from which memory follows that is freed when a device is done
+// (memory/deferred_frees.h). All that forecast such memory make it, so that they agree: how far
+// hosts are ahead after the first steps depends on where the first one began.
+SteadyRun RunForMemory(simulate::Simulator& simulator, const SimulatedRanks& ranks, bool barrier,
+                       simulate::Recording recording, bool again);
 
 // The described steps of such a run, the simulator's last, over again, recorded: as far as it went
 // itself if it ended where its steps repeat, else no further than the step that overlaps their end.

@@ -144,13 +144,16 @@ Result<std::vector<WhatIf>> WhatIfFaster(const scenario::Scenario& scenario,
                                          const std::vector<PricedClass>& classes, const Run& run,
                                          double factor) {
   std::vector<WhatIf> result;
+  Forecaster forecaster;
+  std::vector<PricedClass> changed = classes;
   for (const MachineResource resource : kMachineResources) {
-    const auto changed = SimulateAt(scenario, Changed(classes, [&](cost::Prices prices) {
-                                      return Faster(std::move(prices), resource, factor);
-                                    }));
-    if (!changed) return tl::unexpected(changed.error());
-    if (StepTime(*changed) != StepTime(run)) {
-      result.push_back({.resource = resource, .step_time = StepTime(*changed)});
+    for (std::size_t i = 0; i < classes.size(); ++i) {
+      changed[i].prices = Faster(classes[i].prices, resource, factor);
+    }
+    const auto forecast = forecaster.EvaluateAt(scenario, changed);
+    if (!forecast) return tl::unexpected(forecast.error());
+    if (forecast->step_time != StepTime(run)) {
+      result.push_back({.resource = resource, .step_time = forecast->step_time});
     }
   }
   return result;
@@ -161,12 +164,16 @@ Result<std::optional<double>> SpeedThatHides(const scenario::Scenario& scenario,
                                              const Run& run, double part) {
   if (Hidden(run, part)) return std::optional(1.0);
   const auto hidden_at = [&](double speed) -> Result<bool> {
-    const auto changed = SimulateAt(scenario, Changed(classes, [&](cost::Prices prices) {
-                                      for (cost::CollectivePrice& price : prices.collectives) {
-                                        price.demand.work = Scaled(price.demand.work, speed);
-                                      }
-                                      return prices;
-                                    }));
+    const auto changed =
+        SimulateAt(scenario,
+                   Changed(classes,
+                           [&](cost::Prices prices) {
+                             for (cost::CollectivePrice& price : prices.collectives) {
+                               price.demand.work = Scaled(price.demand.work, speed);
+                             }
+                             return prices;
+                           }),
+                   Detail::kFigures);
     if (!changed) return tl::unexpected(changed.error());
     return Hidden(*changed, part);
   };

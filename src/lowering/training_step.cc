@@ -407,12 +407,20 @@ void TrainingStep::Reserve() {
     const std::size_t activations =
         work.Of(model::Lifetime::kSaved).size() + work.Of(model::Lifetime::kRecomputed).size();
     const std::size_t parameters = reads.parameters - reads.first;
-    instructions += kernels + 2 * activations + 4 * parameters + 24;
+    // Beside a collective: what its streams wait for, and the buffer of its result.
+    std::size_t collectives = 0;
+    for (const auto* pass : {&work.forward, &work.recompute, &work.backward}) {
+      collectives += static_cast<std::size_t>(std::count_if(
+          pass->begin(), pass->end(),
+          [](const model::Operation& operation) { return operation.group.has_value(); }));
+    }
+    instructions += kernels + 8 * collectives + 2 * activations + 4 * parameters + 24;
     uses += 4 * (parameters + reads.activations) + 8 * parameters + 16;
   }
   const auto micro_batches = static_cast<std::size_t>(plan().training.gradient_accumulation);
   const std::size_t tensors = model().tensors.size();
-  builder_.ReserveStep(micro_batches * instructions + 12 * tensors + 64);
+  // Frameworks add theirs. What is reserved and not written takes no memory.
+  builder_.ReserveStep(2 * micro_batches * instructions + 12 * tensors + 64);
   builder_.ReserveUses(micro_batches * uses + 8 * tensors + 64);
 }
 

@@ -84,6 +84,8 @@ struct Request {
 struct Section {
   std::size_t first = 0, last = 0;
   std::size_t kind = 0;  // the first section with the same requests
+  // It frees as often as it allocates. Others leave nothing as they find it.
+  bool balanced = false;
 };
 
 // What a buffer is asked for with.
@@ -120,6 +122,11 @@ struct Requests {
       sections.back().last = step.size();
     }
     for (Section& section : sections) {
+      const auto own = Of(section);
+      const auto allocations = std::count_if(
+          own.begin(), own.end(), [](const Request& request) { return request.allocates; });
+      section.balanced = 2 * static_cast<std::size_t>(allocations) == own.size();
+      if (!section.balanced) continue;
       while (!Same(sections[section.kind], section)) ++section.kind;
     }
   }
@@ -245,7 +252,7 @@ class ProgramOrderReplay {
 
   // A micro-batch that left everything as it found it does so again when it finds the same.
   bool CarrySection(const Section& section) {
-    if (requests_->sections.size() == 1) return Carry(requests_->Of(section));
+    if (requests_->sections.size() == 1 || !section.balanced) return Carry(requests_->Of(section));
     State before = StateNow();
     std::optional<State>& known = unchanging_[section.kind];
     if (known && Same(*known, before)) return true;

@@ -5,25 +5,6 @@
 
 namespace stepcast::program {
 
-bool RunsOnStream(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kKernel:
-    case Opcode::kCopy:
-    case Opcode::kCollective:
-    case Opcode::kExchange:
-    case Opcode::kRecordEvent:
-    case Opcode::kWaitEvent:
-      return true;
-    case Opcode::kHostTask:
-    case Opcode::kHostWaitEvent:
-    case Opcode::kAllocate:
-    case Opcode::kRelease:
-    case Opcode::kRecordStream:
-      return false;
-  }
-  return false;
-}
-
 Index CommunicatorOf(const Program& program, const Instruction& instruction) {
   switch (instruction.opcode) {
     case Opcode::kCollective:
@@ -33,11 +14,6 @@ Index CommunicatorOf(const Program& program, const Instruction& instruction) {
     default:
       return kNone;
   }
-}
-
-bool IsLaunched(Opcode opcode) {
-  return opcode == Opcode::kKernel || opcode == Opcode::kCopy || opcode == Opcode::kCollective ||
-         opcode == Opcode::kExchange;
 }
 
 std::string MessageText(const Exchange& exchange, const Message& message) {

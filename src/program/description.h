@@ -16,13 +16,33 @@ std::string MessageText(const Exchange& exchange, const Message& message);
 
 // Whether an instruction of this kind stands in a stream's queue: a kernel, copy, collective,
 // exchange, record or wait of an event.
-bool RunsOnStream(Opcode opcode);
+inline bool RunsOnStream(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::kKernel:
+    case Opcode::kCopy:
+    case Opcode::kCollective:
+    case Opcode::kExchange:
+    case Opcode::kRecordEvent:
+    case Opcode::kWaitEvent:
+      return true;
+    case Opcode::kHostTask:
+    case Opcode::kHostWaitEvent:
+    case Opcode::kAllocate:
+    case Opcode::kRelease:
+    case Opcode::kRecordStream:
+      return false;
+  }
+  return false;
+}
 
 // The communicator of a collective or an exchange; kNone of anything else.
 Index CommunicatorOf(const Program& program, const Instruction& instruction);
 
 // Whether it is a kernel, copy, collective or exchange: what a device is given to run.
-bool IsLaunched(Opcode opcode);
+inline bool IsLaunched(Opcode opcode) {
+  return opcode == Opcode::kKernel || opcode == Opcode::kCopy || opcode == Opcode::kCollective ||
+         opcode == Opcode::kExchange;
+}
 
 // The operand's name, or what stands for one: a kernel's name, a collective's kind, "send",
 // "receive" or, of several messages, "exchange", a copy's direction, the name of an event, buffer

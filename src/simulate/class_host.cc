@@ -46,7 +46,7 @@ bool ClassRun::AdvanceHost() {
 // passed the wait; later launches of short steps can.
 Time ClassRun::TimeOf(const WaitFor& wait_for) const {
   return compiled_->records[wait_for.slot].instruction == kNone
-             ? launch_ends_[wait_for.slot][wait_for.count - 1]
+             ? launch_ends_[compiled_->LaunchRecordIn(wait_for.slot)][wait_for.count - 1]
              : records_[wait_for.slot].reached_at;
 }
 

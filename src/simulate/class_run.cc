@@ -24,7 +24,8 @@ void ClassRun::Reset(const RankClass& rank_class, std::uint32_t index,
   timeline_ = &timeline;
   first_activity_ = first_activity;
   passes_ = static_cast<std::uint32_t>(options.steps) + 1;
-  first_recorded_pass_ = late_start != nullptr ? 2 : 1;
+  first_recorded_pass_ = std::max(late_start != nullptr ? 2u : 1u,
+                                  static_cast<std::uint32_t>(options.first_recorded) + 1);
   barrier_ = options.barrier;
   watch_passes_ = options.barrier || options.until_repetition;
   record_all_ = rank_class.records && options.recording == Recording::kAll;
@@ -52,7 +53,7 @@ void ClassRun::Reset(const RankClass& rank_class, std::uint32_t index,
   next_.assign(in_flight_.size(), Time::Max());
   records_.assign(compiled.records.size(), RecordState());
   for (std::vector<Time>& times : launch_ends_) times.clear();
-  launch_ends_.resize(compiled.records.size());
+  launch_ends_.resize(compiled.launch_records());
   ready_.clear();
   drained_ = 0;
   sharers_.clear();
@@ -66,6 +67,13 @@ void ClassRun::Reset(const RankClass& rank_class, std::uint32_t index,
   timeline.waits.clear();
   timeline.memory.clear();
   timeline.step_ends.assign(static_cast<std::size_t>(options.steps), Time());
+  if (record_all_ && passes_ > first_recorded_pass_) {
+    const std::size_t recorded = passes_ - first_recorded_pass_;
+    std::size_t in_step = 0;
+    for (const StreamRange& range : compiled.streams) in_step += range.end - range.step;
+    timeline.operations.reserve(recorded * in_step);
+    timeline.memory.reserve(recorded * compiled.host_items.size());
+  }
 
   std::uint32_t in_step = 0;
   for (const StreamRange& range : compiled.streams) in_step += range.step != range.end ? 1 : 0;
@@ -370,7 +378,9 @@ void ClassRun::ReachRecord(std::uint32_t slot) {
   RecordState& record = records_[slot];
   const std::uint32_t count = ++record.reached;
   record.reached_at = now_;
-  if (compiled_->records[slot].instruction == kNone) launch_ends_[slot].push_back(now_);
+  if (compiled_->records[slot].instruction == kNone) {
+    launch_ends_[compiled_->LaunchRecordIn(slot)].push_back(now_);
+  }
   const bool frees_host =
       host_waits_ && host_wait_for_.slot == slot && host_wait_for_.count <= count;
   std::uint32_t* link = &record.waiting;

@@ -320,7 +320,7 @@ class ClassRun {
   std::vector<InFlight> in_flight_;             // by runner
   std::vector<Time> next_;                      // by runner: when it has something to do next
   std::vector<RecordState> records_;            // by slot
-  std::vector<std::vector<Time>> launch_ends_;  // by slot of a record of launches: when each time
+  std::vector<std::vector<Time>> launch_ends_;  // by record of launches: when each time
   std::vector<std::uint32_t> ready_;            // queue
   std::size_t drained_ = 0;                     // so many of `ready_`
 

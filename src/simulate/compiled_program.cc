@@ -112,13 +112,15 @@ void TakeKey(const program::Program& program, const cost::Prices& prices,
 }  // namespace
 
 void CompiledProgram::Build(const program::Program& program, const cost::Prices& prices,
-                            const std::vector<bool>* marked, bool links, ConcurrentSets& sets) {
+                            const std::vector<bool>* marked, bool links, bool records_host,
+                            ConcurrentSets& sets, BuildRoom& room) {
   const bool as_before = BuildCosts(program, prices, links, sets);
-  TakeKey(program, prices, key_);
-  const bool same_queues = key_ == queues_of_;
+  TakeKey(program, prices, room.key);
+  const bool same_queues = room.key == queues_of_ && (records_host_ || !records_host);
   if (!same_queues) {
-    BuildQueues(program, prices);
-    std::swap(key_, queues_of_);
+    records_host_ = records_host;
+    BuildQueues(program, prices, room);
+    queues_of_ = room.key;
   }
   if (!as_before || !same_queues || marked != nullptr || marked_ != nullptr) ++build_;
   marked_ = marked;
@@ -198,32 +200,46 @@ bool CompiledProgram::BuildCosts(const program::Program& program, const cost::Pr
   return as_before;
 }
 
-void CompiledProgram::BuildQueues(const program::Program& program, const cost::Prices& prices) {
+void CompiledProgram::BuildQueues(const program::Program& program, const cost::Prices& prices,
+                                  BuildRoom& room) {
   // Each stream's items lie together: count first, then place.
   streams.assign(program.streams.size(), {});
-  for (const Instruction& instruction : program.prologue) {
-    if (program::RunsOnStream(instruction.opcode)) ++streams[instruction.stream].step;
-  }
-  for (const Instruction& instruction : program.step) {
-    if (program::RunsOnStream(instruction.opcode)) ++streams[instruction.stream].end;
-  }
+  records.clear();
   // Where issuing takes no time there is no host to hold up.
   const bool queues = prices.issue_kernel > Time();
-  const auto count_blocks = [&](std::span<const Instruction> instructions,
-                                std::vector<std::uint32_t>& blocks) {
-    launches_.assign(streams.size(), 0);
-    for (const Instruction& instruction : instructions) {
-      if (queues && program::IsLaunched(instruction.opcode)) ++launches_[instruction.stream];
+  const auto count = [&](std::span<const Instruction> instructions,
+                         std::uint32_t StreamRange::*items_of, std::vector<std::uint32_t>& slots,
+                         std::vector<std::uint32_t>& blocks) {
+    room.launches.assign(streams.size(), 0);
+    slots.assign(instructions.size(), kNone);
+    for (Index i = 0; i < instructions.size(); ++i) {
+      const Instruction& instruction = instructions[i];
+      if (!program::RunsOnStream(instruction.opcode)) continue;
+      ++(streams[instruction.stream].*items_of);
+      if (instruction.opcode == Opcode::kRecordEvent) {
+        slots[i] = static_cast<std::uint32_t>(records.size());
+        records.push_back({.instruction = i});
+      } else if (queues && program::IsLaunched(instruction.opcode)) {
+        ++room.launches[instruction.stream];
+      }
     }
-    blocks.assign(streams.size() + 1, 0);  // counts for now
-    for (std::size_t s = 0; s < streams.size(); ++s) blocks[s] = launches_[s] / kLaunchBlock;
+    // The slots of blocks of launches follow, stream by stream.
+    blocks.assign(streams.size() + 1, 0);
+    auto slot = static_cast<std::uint32_t>(records.size());
+    for (std::size_t s = 0; s < streams.size(); ++s) {
+      const std::uint32_t own = room.launches[s] / kLaunchBlock;
+      streams[s].*items_of += own;
+      blocks[s] = slot;
+      slot += own;
+    }
+    blocks.back() = slot;
+    records.resize(slot);
+    return blocks.front();
   };
-  count_blocks(program.prologue, prologue_blocks_);
-  count_blocks(program.step, step_blocks_);
-  for (std::size_t s = 0; s < streams.size(); ++s) {
-    streams[s].step += prologue_blocks_[s];
-    streams[s].end += step_blocks_[s];
-  }
+  prologue_launches =
+      count(program.prologue, &StreamRange::step, room.prologue_slots, room.prologue_blocks);
+  prologue_records = static_cast<std::uint32_t>(records.size());
+  step_launches = count(program.step, &StreamRange::end, room.step_slots, room.step_blocks);
   std::uint32_t position = 0;
   for (StreamRange& stream : streams) {
     stream.begin = position;
@@ -232,41 +248,18 @@ void CompiledProgram::BuildQueues(const program::Program& program, const cost::P
     position = stream.end;
   }
   items.resize(position);
-  next_item_.resize(streams.size());
-  for (std::size_t s = 0; s < streams.size(); ++s) next_item_[s] = streams[s].begin;
+  room.next_item.resize(streams.size());
+  for (std::size_t s = 0; s < streams.size(); ++s) room.next_item[s] = streams[s].begin;
 
-  records.clear();
-  prologue_slots_.assign(program.prologue.size(), kNone);
-  step_slots_.assign(program.step.size(), kNone);
-  for (Index i = 0; i < program.prologue.size(); ++i) {
-    if (program.prologue[i].opcode != Opcode::kRecordEvent) continue;
-    prologue_slots_[i] = static_cast<std::uint32_t>(records.size());
-    records.push_back({.instruction = i});
-  }
-  // A count of blocks by stream becomes the number of its first slot.
-  const auto place_blocks = [this](std::vector<std::uint32_t>& blocks) {
-    auto slot = static_cast<std::uint32_t>(records.size());
-    for (std::uint32_t& first : blocks) slot += std::exchange(first, slot);
-    records.resize(slot);
-  };
-  place_blocks(prologue_blocks_);
-  prologue_records = static_cast<std::uint32_t>(records.size());
-  for (Index i = 0; i < program.step.size(); ++i) {
-    if (program.step[i].opcode != Opcode::kRecordEvent) continue;
-    step_slots_[i] = static_cast<std::uint32_t>(records.size());
-    records.push_back({.instruction = i});
-  }
-  place_blocks(step_blocks_);
-
-  FindWaitTargets(program, wait_targets_);
+  FindWaitTargets(program, room.wait_targets);
   spans.clear();
   host_items.clear();
   host_waits = false;
   prologue_collectives.assign(program.communicators.size(), 0);
   step_collectives.assign(program.communicators.size(), 0);
-  AddInstructions(program, prices, program.prologue, wait_targets_.prologue, true);
+  AddInstructions(program, prices, program.prologue, true, room);
   prologue_spans = static_cast<std::uint32_t>(spans.size());
-  AddInstructions(program, prices, program.step, wait_targets_.step, false);
+  AddInstructions(program, prices, program.step, false, room);
   FindRuns();
 }
 
@@ -316,11 +309,12 @@ void CompiledProgram::AddExchanges(const program::Program& program, const cost::
 }
 
 void CompiledProgram::AddInstructions(const program::Program& program, const cost::Prices& prices,
-                                      std::span<const Instruction> instructions,
-                                      std::span<const program::WaitTarget> targets,
-                                      bool in_prologue) {
+                                      std::span<const Instruction> instructions, bool in_prologue,
+                                      BuildRoom& room) {
   std::vector<std::uint32_t>& collectives = in_prologue ? prologue_collectives : step_collectives;
-  const std::vector<std::uint32_t>& slots = in_prologue ? prologue_slots_ : step_slots_;
+  const std::vector<std::uint32_t>& slots = in_prologue ? room.prologue_slots : room.step_slots;
+  const std::vector<program::WaitTarget>& targets =
+      in_prologue ? room.wait_targets.prologue : room.wait_targets.step;
   const auto slot_of = [](const std::vector<std::uint32_t>& from, Index instruction) {
     return instruction == kNone ? kNone : from[instruction];
   };
@@ -336,13 +330,13 @@ void CompiledProgram::AddInstructions(const program::Program& program, const cos
 
   // Before a block of launches on a stream the host waits for room: for the end of the block that
   // lies a queue's length before this one's own end, be it in a step before.
-  const std::vector<std::uint32_t>& blocks = in_prologue ? prologue_blocks_ : step_blocks_;
+  const std::vector<std::uint32_t>& blocks = in_prologue ? room.prologue_blocks : room.step_blocks;
   const bool queues = prices.issue_kernel > Time();
-  launches_.assign(streams.size(), 0);
+  room.launches.assign(streams.size(), 0);
   const auto wait_for_room = [&](std::uint32_t stream) {
     const std::int64_t count = blocks[stream + 1] - blocks[stream];
-    std::int64_t block =
-        std::int64_t{launches_[stream] / kLaunchBlock} - std::int64_t{kLaunchQueue / kLaunchBlock};
+    std::int64_t block = std::int64_t{room.launches[stream] / kLaunchBlock} -
+                         std::int64_t{kLaunchQueue / kLaunchBlock};
     std::int64_t steps_before = 0;
     if (block < 0) {
       if (in_prologue || count == 0) return;
@@ -359,7 +353,7 @@ void CompiledProgram::AddInstructions(const program::Program& program, const cos
   for (Index i = 0; i < instructions.size(); ++i) {
     const Instruction& instruction = instructions[i];
     const bool launch = queues && program::IsLaunched(instruction.opcode);
-    if (launch && launches_[instruction.stream] % kLaunchBlock == 0) {
+    if (launch && room.launches[instruction.stream] % kLaunchBlock == 0) {
       wait_for_room(instruction.stream);
     }
     Item item;
@@ -392,46 +386,46 @@ void CompiledProgram::AddInstructions(const program::Program& program, const cos
         item.kind = Item::Kind::kRecord;
         item.target = slots[i];
         records[item.target].stream = instruction.stream;
-        records[item.target].item = next_item_[instruction.stream];
+        records[item.target].item = room.next_item[instruction.stream];
         break;
       case Opcode::kWaitEvent:
         item.kind = Item::Kind::kWait;
-        item.target = slot_of(step_slots_, targets[i].record);
-        item.other = slot_of(prologue_slots_, targets[i].prologue_record);
+        item.target = slot_of(room.step_slots, targets[i].record);
+        item.other = slot_of(room.prologue_slots, targets[i].prologue_record);
         item.steps_before = targets[i].step_before ? 1 : 0;
         break;
       case Opcode::kHostWaitEvent:
         span.wait = i;
-        span.target = slot_of(step_slots_, targets[i].record);
-        span.other = slot_of(prologue_slots_, targets[i].prologue_record);
+        span.target = slot_of(room.step_slots, targets[i].record);
+        span.other = slot_of(room.prologue_slots, targets[i].prologue_record);
         span.steps_before = targets[i].step_before ? 1 : 0;
         host_waits = host_waits || !in_prologue;
         close();
         continue;
       case Opcode::kHostTask: {
         const Time duration = program.host_tasks[instruction.operand].duration;
-        host_items.push_back({span.length, duration, i, true});
+        if (records_host_) host_items.push_back({span.length, duration, i, true});
         span.length += duration;
         continue;
       }
       case Opcode::kAllocate:
       case Opcode::kRelease:
-        host_items.push_back({span.length, Time(), i, false});
+        if (records_host_) host_items.push_back({span.length, Time(), i, false});
         continue;
       case Opcode::kRecordStream:
         continue;
     }
     item.issued = span.length;
-    items[next_item_[instruction.stream]++] = item;
-    if (!launch || ++launches_[instruction.stream] % kLaunchBlock != 0) continue;
+    items[room.next_item[instruction.stream]++] = item;
+    if (!launch || ++room.launches[instruction.stream] % kLaunchBlock != 0) continue;
     // The end of a block of launches.
     const std::uint32_t slot =
-        blocks[instruction.stream] + launches_[instruction.stream] / kLaunchBlock - 1;
-    records[slot] = {kNone, instruction.stream, next_item_[instruction.stream]};
+        blocks[instruction.stream] + room.launches[instruction.stream] / kLaunchBlock - 1;
+    records[slot] = {kNone, instruction.stream, room.next_item[instruction.stream]};
     item.kind = Item::Kind::kRecord;
     item.target = slot;
     item.other = 0;
-    items[next_item_[instruction.stream]++] = item;
+    items[room.next_item[instruction.stream]++] = item;
   }
   span.ends_pass = true;
   close();

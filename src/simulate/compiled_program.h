@@ -127,13 +127,25 @@ inline WaitFor Resolve(std::uint32_t target, std::uint32_t other, std::uint8_t s
   return {other, other == program::kNone ? 0u : 1u};
 }
 
+// What building takes room for, one program after the other.
+struct BuildRoom {
+  std::vector<std::int64_t> key;
+  program::WaitTargets wait_targets;
+  std::vector<std::uint32_t> prologue_slots;  // by instruction
+  std::vector<std::uint32_t> step_slots;
+  std::vector<std::uint32_t> next_item;  // by stream
+  // By stream: where the slots of its blocks of launches begin, and after the last stream's.
+  std::vector<std::uint32_t> prologue_blocks, step_blocks;
+  std::vector<std::uint32_t> launches;  // by stream, so far
+};
+
 struct CompiledProgram {
   std::vector<StreamRange> streams;
   std::vector<Item> items;
   std::vector<HostSpan> spans;  // the prologue's, then the step's
   std::uint32_t prologue_spans = 0;
-  std::vector<HostItem> host_items;
-  std::vector<Cost> costs;  // of kernels, then copies
+  std::vector<HostItem> host_items;  // where they are recorded
+  std::vector<Cost> costs;           // of kernels, then copies
   std::vector<Cost> collective_costs;
   // Messages are numbered through, exchange by exchange: [exchange], and after the last.
   std::vector<std::uint32_t> first_message;
@@ -148,6 +160,9 @@ struct CompiledProgram {
   std::vector<std::uint32_t> most_messages;
   std::vector<EventRecord> records;  // by slot
   std::uint32_t prologue_records = 0;
+  // The slots of blocks of launches: those of the prologue end where the step's slots begin, those
+  // of the step are the last.
+  std::uint32_t prologue_launches = 0, step_launches = 0;
   bool host_waits = false;  // for events, somewhere in the step
   // How many collectives and exchanges a communicator has in the prologue and in a step.
   std::vector<std::uint32_t> prologue_collectives;
@@ -161,9 +176,20 @@ struct CompiledProgram {
   // use the rank's shares of links. Programs that differ in sizes and in what operations take, as
   // rows of a sweep do, have the same queues and spans: these are then left as they are. `marked`:
   // by instruction of the step, what is recorded where not everything is; null: nothing.
-  // It is read until the next call.
+  // It is read until the next call. `records_host`: whether host items are wanted.
   void Build(const program::Program& program, const cost::Prices& prices,
-             const std::vector<bool>* marked, bool links, ConcurrentSets& sets);
+             const std::vector<bool>* marked, bool links, bool records_host, ConcurrentSets& sets,
+             BuildRoom& room);
+
+  // Records of launches, by number, and the number of one in a slot.
+  std::uint32_t launch_records() const {
+    return prologue_records - prologue_launches + static_cast<std::uint32_t>(records.size()) -
+           step_launches;
+  }
+  std::uint32_t LaunchRecordIn(std::uint32_t slot) const {
+    return slot < prologue_records ? slot - prologue_launches
+                                   : prologue_records - prologue_launches + slot - step_launches;
+  }
 
   // From an item on, which is an operation. Found when it is first asked for: beside what runs at
   // the same time it is not asked for.
@@ -176,15 +202,15 @@ struct CompiledProgram {
   // True: kernels and copies take what they took before.
   bool BuildCosts(const program::Program& program, const cost::Prices& prices, bool links,
                   ConcurrentSets& sets);
-  void BuildQueues(const program::Program& program, const cost::Prices& prices);
+  void BuildQueues(const program::Program& program, const cost::Prices& prices, BuildRoom& room);
   void FindStretch(std::uint32_t item) const;
   void FindRuns();
   void LinkRanks(const program::Program& program);
   void AddExchanges(const program::Program& program, const cost::Prices& prices, bool links,
                     ConcurrentSets& sets);
   void AddInstructions(const program::Program& program, const cost::Prices& prices,
-                       std::span<const program::Instruction> instructions,
-                       std::span<const program::WaitTarget> targets, bool in_prologue);
+                       std::span<const program::Instruction> instructions, bool in_prologue,
+                       BuildRoom& room);
 
   std::vector<std::int64_t> queues_of_;  // all that queues and spans follow from
   std::vector<cost::Demand> priced_;     // what `costs` are of
@@ -192,15 +218,7 @@ struct CompiledProgram {
   const std::vector<bool>* marked_ = nullptr;
   mutable std::vector<Stretch> stretches_;  // by item; of operations alone
   std::uint32_t build_ = 0;
-  // Room for building.
-  std::vector<std::int64_t> key_;
-  program::WaitTargets wait_targets_;
-  std::vector<std::uint32_t> prologue_slots_;  // by instruction
-  std::vector<std::uint32_t> step_slots_;
-  std::vector<std::uint32_t> next_item_;  // by stream
-  // By stream: where the slots of its blocks of launches begin, and after the last stream's.
-  std::vector<std::uint32_t> prologue_blocks_, step_blocks_;
-  std::vector<std::uint32_t> launches_;  // by stream, so far
+  bool records_host_ = false;
 };
 
 }  // namespace stepcast::simulate

@@ -204,7 +204,9 @@ void ClassRun::BeginAt(const StepPosition& position) {
       continue;
     }
     records_[slot].reached = 1;
-    if (record.instruction == kNone) launch_ends_[slot].push_back(Time());
+    if (record.instruction == kNone) {
+      launch_ends_[compiled_->LaunchRecordIn(slot)].push_back(Time());
+    }
   }
   for (std::size_t c = 0; c < communicators_.size(); ++c) {
     communicators_[c].current = compiled_->prologue_collectives[c] + position.collectives[c];

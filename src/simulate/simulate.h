@@ -77,6 +77,7 @@ struct Options {
   int steps = 1;         // how often Program::step is issued after the prologue; at least 1
   bool barrier = false;  // every rank waits for all work of a step before the next is issued
   Recording recording = Recording::kAll;
+  int first_recorded = 0;  // nothing of the steps before it is recorded but their ends
   // Ends the run when a step has ended in the same state as the one before it (Repetition): what
   // would come is known. The ends of later steps are filled in; what is in flight then, and would
   // have been recorded, is recorded as if it went on for ever (its end, and the start of a

@@ -776,6 +776,20 @@ RC_GTEST_PROP(SimulateLaws, FewerRecordsAreTheSameRecords, ()) {
   RC_ASSERT(none->front().operations.empty() && none->front().memory.empty());
 }
 
+// Of steps before the first one that is recorded nothing is left but their ends.
+RC_GTEST_PROP(SimulateLaws, RecordsBeginWithAStep, ()) {
+  Case any = *AnyCase(true, *rc::gen::element(Shape::kAny, Shape::kLayered, Shape::kOverlapped));
+  Timeline expected = RunCase(any);
+  any.options.first_recorded = *rc::gen::inRange(0, any.options.steps + 1);
+  const auto first = static_cast<std::uint32_t>(any.options.first_recorded);
+  const auto before = [&](const auto& record) { return record.step < first; };
+  std::erase_if(expected.operations, before);
+  std::erase_if(expected.waits, before);
+  std::erase_if(expected.memory, before);
+  RC_CLASSIFY(!expected.operations.empty(), "with operations");
+  RC_ASSERT(Same(RunCase(any), expected));
+}
+
 // A run again with other records is the same run.
 RC_GTEST_PROP(SimulateLaws, ARunAgainIsTheSameRun, ()) {
   Case any = *AnyCase(true, *rc::gen::element(Shape::kLayered, Shape::kOverlapped));

@@ -43,6 +43,7 @@ tl::expected<std::span<const Timeline>, Deadlock> Simulation::Run(
 
 tl::expected<std::span<const Timeline>, Deadlock> Simulation::RunAgain(const Options& options) {
   options_ = options;
+  if (options.recording != Recording::kNone && !compiled_host_) Compile();
   return RunCompiled();
 }
 
@@ -90,7 +91,7 @@ tl::expected<std::span<const Timeline>, Deadlock> Simulation::RunCompiled() {
 void Simulation::SetUp() {
   const auto count = static_cast<std::uint32_t>(given_.size());
   now_ = Time();
-  watched_ = 0;
+  watched_ = last_ = 0;
   // Message by message, the messages in flight are not part of the state.
   options_.until_repetition = options_.until_repetition && !options_.barrier &&
                               (options_.traffic == nullptr || !options_.traffic->messages);
@@ -148,6 +149,7 @@ void Simulation::SetUp() {
 
 void Simulation::Compile() {
   const bool links = options_.traffic == nullptr || !options_.traffic->messages;
+  compiled_host_ = options_.recording != Recording::kNone;
   std::vector<std::uint32_t> firsts;  // by compiled program: the first class that runs it
   compiled_of_.assign(given_.size(), 0);
   for (std::uint32_t c = 0; c < given_.size(); ++c) {
@@ -165,7 +167,8 @@ void Simulation::Compile() {
   while (compiled_.size() < firsts.size()) compiled_.emplace_back();
   for (std::size_t i = 0; i < firsts.size(); ++i) {
     const RankClass& first = given_[firsts[i]];
-    compiled_[i].Build(*first.program, *first.prices, first.marked, links, sets_);
+    compiled_[i].Build(*first.program, *first.prices, first.marked, links, compiled_host_, sets_,
+                       build_room_);
   }
 }
 
@@ -286,7 +289,7 @@ void Simulation::OnClass(std::uint32_t c) {
   Follow(c, next);
 }
 
-Time Simulation::NextEvent() const {
+Time Simulation::NextEvent() {
   const Time next = events_.empty() ? Time::Max() : events_.Top().time;
   if (!watch_passes_ || !AllHaveEnded()) return next;
   Time last = now_;
@@ -296,10 +299,15 @@ Time Simulation::NextEvent() const {
 
 // The ends of passes.
 
-bool Simulation::AllHaveEnded() const {
-  return watched_ < passes_ &&
-         std::all_of(classes_.begin(), classes_.end(),
-                     [this](const auto& run) { return run.ended() > watched_; });
+bool Simulation::AllHaveEnded() {
+  // It is asked at every event, and most often the same class is still on its way.
+  if (watched_ == passes_ || classes_[last_].ended() <= watched_) return false;
+  for (std::uint32_t c = 0; c < classes_.size(); ++c) {
+    if (classes_[c].ended() > watched_) continue;
+    last_ = c;
+    return false;
+  }
+  return true;
 }
 
 bool Simulation::OnPassEnd() {

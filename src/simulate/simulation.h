@@ -136,13 +136,13 @@ class Simulation final : public Couplings {
   void RunDetached();
   void OnClass(std::uint32_t c);
   // The next event of anything, and no later than where a pass that has ended is looked at.
-  Time NextEvent() const;
+  Time NextEvent();
   bool Held(const ClassRun& rank_class) const {
     return watch_passes_ && rank_class.ended() > watched_;
   }
 
   // The end of a pass, once all classes have come to it. True: the run is over.
-  bool AllHaveEnded() const;
+  bool AllHaveEnded();
   bool OnPassEnd();
   bool Repeats();
   void TakeState(State& state);
@@ -205,12 +205,15 @@ class Simulation final : public Couplings {
   bool starts_late_ = false;
   std::uint32_t passes_ = 0;   // the prologue and the steps
   std::uint32_t watched_ = 0;  // so many pass ends have been looked at
+  std::uint32_t last_ = 0;     // a class that had not ended the pass that is watched
   Time now_;
 
   ConcurrentSets sets_;
   // One for all classes that run the same program at the same prices: hundreds of ranks then go
   // through the same lines of the cache.
   std::deque<CompiledProgram> compiled_;
+  BuildRoom build_room_;
+  bool compiled_host_ = false;              // with what hosts do, for records
   std::vector<std::uint32_t> compiled_of_;  // by class
   std::deque<ClassRun> classes_;
   std::vector<program::Timeline> timelines_;

@@ -42,9 +42,9 @@ Result<Comparison> Compare(const ComparisonQuestion& question) {
                  });
   }
   if (!faults.empty()) return tl::unexpected(std::move(faults));
-  auto of_a = forecast::Simulate(*a);
+  auto of_a = forecast::Simulate(*a, forecast::Detail::kFigures);
   if (!of_a) return tl::unexpected(std::move(of_a.error()));
-  auto of_b = forecast::Simulate(*b);
+  auto of_b = forecast::Simulate(*b, forecast::Detail::kFigures);
   if (!of_b) return tl::unexpected(std::move(of_b.error()));
   forecast::WarnOfOptimizerStates(of_a->forecast.memory, *a);
   forecast::WarnOfOptimizerStates(of_b->forecast.memory, *b);

@@ -37,7 +37,7 @@ report::StageMemory OtherStage(const MemoryQuestion& question, const scenario::S
     return memory;
   }
   memory.formula = forecast::MemoryFormula(*scenario);
-  const auto run = forecast::Simulate(*scenario);
+  const auto run = forecast::Simulate(*scenario, forecast::Detail::kFigures);
   if (run) {
     memory.simulated = run->forecast.memory;
   } else {
@@ -66,7 +66,7 @@ Result<StagesMemory> MemoryOfStages(const MemoryQuestion& question) {
   if (question.max_micro_batch && scenario->model->is_layer_list()) {
     return tl::unexpected(Diagnostics{GivenActivations(question)});
   }
-  auto own = forecast::Simulate(*scenario);
+  auto own = forecast::Simulate(*scenario, forecast::Detail::kFigures);
   if (!own) return tl::unexpected(std::move(own.error()));
   const forecast::MemoryForecast& own_memory = own->forecast.memory;
   forecast::WarnOfOptimizerStates(own_memory, *scenario);

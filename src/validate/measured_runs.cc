@@ -83,7 +83,7 @@ void Simulate(const PublishedCase& row, const std::string& file, scenario::Input
   };
   const auto scenario = scenario::LoadTree(row.scenario, file, cache);
   if (!scenario) return fail(scenario.error());
-  const auto simulated = forecast::Simulate(*scenario);
+  const auto simulated = forecast::Simulate(*scenario, forecast::Detail::kFigures);
   if (!simulated) return fail(simulated.error());
   const forecast::Forecast& forecast = simulated->forecast;
   run.settings = forecast::SettingsOf(*scenario);
