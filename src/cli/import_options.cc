@@ -20,7 +20,9 @@ constexpr const char* kModelImportFooter =
     "collectives are listed in the file.\n"
     "\n"
     "Trace with CPU and CUDA activities, record_shapes=True, a schedule and step(), see\n"
-    "docs/traces.md. Of the steps traced the one of median duration is taken.\n"
+    "docs/traces.md. Of the steps traced the one of median duration is taken. Without step() "
+    "steps\n"
+    "end with the optimizer's, or all is one; without shapes --model says the sizes.\n"
     "\n"
     "Example:\n"
     "  stepcast model import --kineto rank0.json.gz --output my-model.yaml\n"
@@ -95,6 +97,10 @@ void AddModel(Command app, ModelImportOptions& options) {
   import.AddOption("--step", options.step, "The step ProfilerStep#N (the one of median duration)")
       .Type("N")
       .NotNegative();
+  import
+      .AddOption("--model", options.model,
+                 "The model that was traced, whose sizes are taken where shapes were not recorded")
+      .Type("MODEL");
   import.AddOption("--name", options.name, "Name of the model (that of FILE)").Type("TEXT");
   AddOutput(import, options.output);
 }

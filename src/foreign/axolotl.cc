@@ -45,7 +45,7 @@ constexpr Option kOptions[] = {
     Rule("flash_attn_cross_entropy"),
     Rule("flash_attn_rms_norm"),
     NotModelled("s2_attention", "false", "attention sees the whole sequence"),
-    NotModelled("sample_packing", "true", "every sequence has the full length"),
+    Rule("sample_packing"),
     NoEffect("sample_packing_*"),
     NotModelled("pad_to_sequence_len", "true", "every sequence has the full length"),
     NoEffect("excess_length_strategy"),
@@ -289,6 +289,16 @@ void ReadRecomputation(Reading& reading) {
   }
 }
 
+// Attention stays within each of the documents that are packed (axolotl/monkeypatch/multipack.py).
+void ReadPacking(Reading& reading) {
+  const auto packs = reading.Get("sample_packing");
+  if (!packs || reading.draft().Covers("training.document_length")) return;
+  reading.Omit("sample_packing", packs->Boolean().value_or(false)
+                                     ? "attention sees whole sequences: the step is too long; say "
+                                       "training.document_length, near the mean of the documents'"
+                                     : "every sequence has the full length");
+}
+
 void ReadAttention(Reading& reading, bool liger) {
   for (const auto& [option, word] :
        {std::pair("flash_attention", "flash"), std::pair("eager_attention", "math_fp32")}) {
@@ -320,6 +330,7 @@ void Rules(Reading& reading) {
     reading.Set("training.norm", "fused", "flash_attn_rms_norm", "FlashAttention's kernel");
   }
   ReadPlugins(reading);
+  ReadPacking(reading);
   ReadLoss(reading);
   ReadAdapters(reading);
   ReadHubExperts(reading);

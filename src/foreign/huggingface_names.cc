@@ -148,9 +148,11 @@ bool IsSize(const std::string& word) {
          word.find_first_not_of("0123456789.x") == word.size() - 1;
 }
 
-// The model of ours whose name begins so, the longest of them; null: there is none.
-const char* ShippedModel(const std::string& name) {
-  const std::vector<std::string> words = WordsOf(name);
+}  // namespace
+
+const char* ModelOfTheHub(const std::string& name) {
+  const std::string lower = Lower(name);
+  const std::vector<std::string> words = WordsOf(lower.substr(lower.rfind('/') + 1));
   const char* found = nullptr;
   std::size_t longest = 0;
   for (const auto& [hub, shipped] : kHubModels) {
@@ -167,8 +169,6 @@ const char* ShippedModel(const std::string& name) {
   return found;
 }
 
-}  // namespace
-
 void ReadHubModel(Reading& reading, std::string_view option) {
   const std::string name = reading.Text(option);
   if (name.empty() || reading.draft().Has("model")) return;
@@ -183,7 +183,7 @@ void ReadHubModel(Reading& reading, std::string_view option) {
   }
   const std::string lower = Lower(name);
   const std::string last = lower.substr(lower.rfind('/') + 1);
-  if (const char* shipped = ShippedModel(last)) {
+  if (const char* shipped = ModelOfTheHub(name)) {
     reading.Set("model", shipped, option, name);
     return;
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "src/foreign/framework.h"
@@ -7,6 +8,10 @@
 // What configurations of programs around Hugging Face's Trainer have in common: names of models,
 // of optimizers, of attention.
 namespace stepcast::foreign {
+
+// The model of ours that has the dimensions of the Hub's of this name, whoever its owner is: of
+// those whose names it begins with the longest. Null: there is none.
+const char* ModelOfTheHub(const std::string& name);
 
 // The model that an option names: by its name on the Hub, where the data root has it, or by a
 // folder that holds its config.json. Else it is named in what is asked for.

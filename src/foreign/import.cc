@@ -13,6 +13,7 @@
 #include "src/foreign/draft.h"
 #include "src/foreign/framework.h"
 #include "src/foreign/frameworks.h"
+#include "src/foreign/huggingface_names.h"
 #include "src/foreign/python_settings.h"
 #include "src/foreign/recognise.h"
 #include "src/foreign/setting.h"
@@ -116,7 +117,11 @@ class Importer {
         draft_.Override(key, PathOf(value), fmt::format("{} {}", option, value));
       }
     };
-    given("model", request_.model, "--model");
+    const char* of_the_hub = ModelOfTheHub(request_.model);
+    const bool found =
+        of_the_hub == nullptr ||
+        scenario::FindSource(request_.model, "", scenario::SourceKind::kModel).has_value();
+    given("model", found ? request_.model : of_the_hub, "--model");
     given("cluster.topology", request_.cluster, "--cluster");
     if (request_.nodes) given("cluster.nodes", fmt::format("{}", *request_.nodes), "--nodes");
   }

@@ -521,5 +521,28 @@ TEST(Import, ExpertsUnderFsdp2) {
   EXPECT_EQ(ValueOf(*shared, "implementation"), "");
 }
 
+TEST(Import, TheHubsNameIsAModelOfTheCommandLine) {
+  const auto imported = Import(
+      {.files = {Write("hub.toml", kTitan)}, .model = "Qwen/Qwen3-8B", .cluster = "dgx-h100"});
+  ASSERT_TRUE(imported.has_value()) << Format(imported.error());
+  EXPECT_NE(imported->scenario.text.find("model: qwen3-8b "), std::string::npos);
+}
+
+// Packed documents are attended to one by one; how long they are is not in the file.
+TEST(Import, PackingIsNamedWhereDocumentsAreNotSaid) {
+  const std::string text =
+      "base_model: Qwen/Qwen3-8B\nsequence_len: 4096\nmicro_batch_size: 1\nbf16: true\n"
+      "sample_packing: true\n";
+  const auto open = Import({.files = {Write("packed.yaml", text)}, .cluster = "dgx-h100"});
+  ASSERT_TRUE(open.has_value()) << Format(open.error());
+  EXPECT_NE(open->omissions.find("training.document_length"), std::string::npos);
+  const auto said = Import({.files = {Write("packed.yaml", text)},
+                            .cluster = "dgx-h100",
+                            .set = {"training.document_length=512"}});
+  ASSERT_TRUE(said.has_value()) << Format(said.error());
+  EXPECT_EQ(said->omissions, "");
+  EXPECT_EQ(ValueOf(*said, "document_length"), "512");
+}
+
 }  // namespace
 }  // namespace stepcast::foreign

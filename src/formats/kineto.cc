@@ -23,6 +23,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::string_view kStep = "ProfilerStep#";
+constexpr std::string_view kUpdate = "Optimizer.step#";
 constexpr std::string_view kNode = "autograd::engine::evaluate_function: ";
 constexpr std::string_view kAccumulate = "torch::autograd::AccumulateGrad";
 
@@ -55,6 +56,7 @@ struct Annotation {
 
 struct Trace {
   std::vector<Annotation> steps;
+  std::vector<Annotation> updates;  // of the optimizer
   std::vector<Operator> operators;
   std::vector<Kernel> kernels;
   std::vector<TracedCollective> collectives;
@@ -108,6 +110,8 @@ class TraceBuilder {
       const char* digits = event.name.data() + kStep.size();
       std::from_chars(digits, event.name.data() + event.name.size(), step.number);
       trace_.steps.push_back(step);
+    } else if (category == "user_annotation" && event.name.starts_with(kUpdate)) {
+      trace_.updates.push_back({0, begin, end});
     } else if (category == "cpu_op" || category == "operator") {
       AddOperator(event, begin, end);
     } else if (category == "cuda_runtime" || category == "cuda_driver" || category == "runtime") {
@@ -115,8 +119,8 @@ class TraceBuilder {
     } else if (category == "kernel" || category == "gpu_memcpy" || category == "gpu_memset") {
       AddKernel(event, begin, end);
     }
-    return trace_.steps.size() + trace_.operators.size() + trace_.kernels.size() +
-                   launches_.size() <=
+    return trace_.steps.size() + trace_.updates.size() + trace_.operators.size() +
+                   trace_.kernels.size() + launches_.size() <=
                kMostEvents &&
            trace_.collectives.size() <= kMostCollectives && trace_.nodes.size() <= kMostNames;
   }
@@ -128,6 +132,7 @@ class TraceBuilder {
     }
     const auto by_start = [](const auto& a, const auto& b) { return a.start < b.start; };
     std::stable_sort(trace_.steps.begin(), trace_.steps.end(), by_start);
+    std::stable_sort(trace_.updates.begin(), trace_.updates.end(), by_start);
     std::stable_sort(trace_.operators.begin(), trace_.operators.end(), by_start);
     std::stable_sort(trace_.kernels.begin(), trace_.kernels.end(),
                      [](const Kernel& a, const Kernel& b) { return a.launch < b.launch; });
@@ -418,8 +423,9 @@ struct Group {
 
 class StepReader {
  public:
-  StepReader(const Trace& trace, const std::string& file, Moment begin, Moment end)
-      : trace_(trace), file_(file), pace_(trace.kernels), begin_(begin), end_(end) {}
+  StepReader(const Trace& trace, const std::string& file, Moment begin, Moment end,
+             const std::vector<std::int64_t>& sizes)
+      : trace_(trace), file_(file), pace_(trace.kernels), begin_(begin), end_(end), sizes_(sizes) {}
 
   Result<TracedStep> Read(std::int64_t number) {
     step_.number = number;
@@ -437,11 +443,23 @@ class StepReader {
     backward_begin_ = nodes_.front().event->start;
     FindCollectives();
     std::vector<Group> groups = Groups();
+    if (groups.empty() && !sizes_.empty()) {
+      const auto gradients = static_cast<std::size_t>(std::count_if(
+          nodes_.begin(), nodes_.end(), [](const Node& node) { return node.accumulates(); }));
+      if (gradients != sizes_.size()) {
+        return Fail("kineto.other-model",
+                    fmt::format("the traced step has the gradients of {} parameters, the model has "
+                                "{} parameters",
+                                gradients, sizes_.size()),
+                    "name the model that was traced");
+      }
+      groups = GroupsOfModel();
+    }
     if (groups.empty()) groups = GroupsOfBuckets();
     if (groups.empty()) {
       return Fail("kineto.no-sizes",
                   "the trace tells neither the parameters' sizes nor those of NCCL's collectives",
-                  "trace with record_shapes=True");
+                  "name the model that was traced, --model NAME, or trace with record_shapes=True");
     }
     if (groups.size() > kMostLayers) return TooMany(file_);
     Fill(groups);
@@ -532,6 +550,22 @@ class StepReader {
       if (inner == found->second.end() || (*inner)->start > event.end) return 0;
       return (*inner)->elements;
     };
+    return GroupedBy(elements_of);
+  }
+
+  // The same with the sizes of a model's parameters, of which the last ones come first.
+  std::vector<Group> GroupsOfModel() {
+    std::size_t left = sizes_.size();
+    std::vector<Group> groups = GroupedBy([&](const Operator&) { return sizes_[--left]; });
+    step_.notes.emplace_back(
+        "the parameters' shapes were not recorded (record_shapes=True): sizes are the model's, "
+        "gradients in the reverse order of its parameters");
+    return groups;
+  }
+
+  // By AccumulateGrad, with the elements that `elements_of` has for each; nothing where it has 0.
+  template <typename ElementsOf>
+  std::vector<Group> GroupedBy(const ElementsOf& elements_of) const {
     std::vector<Group> groups;
     const Node* maker = nullptr;
     bool open = false;
@@ -685,6 +719,7 @@ class StepReader {
   const std::string& file_;
   const Pace pace_;
   const Moment begin_, end_;  // of the step, on the host
+  const std::vector<std::int64_t>& sizes_;
   Moment forward_begin_ = 0, backward_begin_ = 0;
   Moment last_bucket_end_ = std::numeric_limits<Moment>::min();
   std::vector<Node> nodes_;
@@ -692,15 +727,49 @@ class StepReader {
   TracedStep step_;
 };
 
+// A step as it is chosen.
+struct Candidate {
+  std::int64_t number;
+  Moment begin, end;
+};
+
+// A step lasts until the next one begins; the last one as long as its annotation. Without
+// annotations it ends with the optimizer's, or is all that was traced.
+std::vector<Candidate> StepsOf(const Trace& trace) {
+  std::vector<Candidate> steps;
+  for (std::size_t i = 0; i < trace.steps.size(); ++i) {
+    const bool last = i + 1 == trace.steps.size();
+    steps.push_back({trace.steps[i].number, trace.steps[i].start,
+                     last ? trace.steps[i].end : trace.steps[i + 1].start});
+  }
+  if (!steps.empty() || trace.operators.empty()) return steps;
+  Moment begin = trace.operators.front().start, end = begin;
+  for (const Operator& op : trace.operators) end = std::max(end, op.end);
+  for (const Annotation& update : trace.updates) {
+    steps.push_back({static_cast<std::int64_t>(steps.size()), begin, update.end});
+    begin = update.end;
+  }
+  if (steps.empty()) steps.push_back({0, begin, end});
+  return steps;
+}
+
+bool HasBackward(const Trace& trace, const Candidate& step) {
+  return std::any_of(trace.operators.begin(), trace.operators.end(), [&step](const Operator& op) {
+    return op.node >= 0 && op.start >= step.begin && op.start < step.end;
+  });
+}
+
 }  // namespace
 
 Result<TracedStep> ParseKineto(std::string_view text, const std::string& file,
-                               std::optional<std::int64_t> step) {
-  return ParseKineto([&text] { return std::exchange(text, {}); }, file, step);
+                               std::optional<std::int64_t> step,
+                               const std::vector<std::int64_t>& sizes) {
+  return ParseKineto([&text] { return std::exchange(text, {}); }, file, step, sizes);
 }
 
 Result<TracedStep> ParseKineto(const TextBlocks& blocks, const std::string& file,
-                               std::optional<std::int64_t> step) {
+                               std::optional<std::int64_t> step,
+                               const std::vector<std::int64_t>& sizes) {
   const auto fail = [&](const char* code, std::string message, std::string hint) {
     return tl::unexpected(Diagnostics{{code, {file, 0, 0}, std::move(message), std::move(hint)}});
   };
@@ -727,37 +796,39 @@ Result<TracedStep> ParseKineto(const TextBlocks& blocks, const std::string& file
       return TooMany(file);
   }
   const Trace trace = collector.Finish();
-  if (trace.steps.empty()) {
-    return fail("kineto.no-step", "the trace has no annotation ProfilerStep#N",
-                "trace with a schedule, and call step() of the profiler after each step");
+  std::vector<Candidate> candidates = StepsOf(trace);
+  if (candidates.empty()) {
+    return fail(
+        "kineto.no-step", "the trace has no annotation ProfilerStep#N, and no operators",
+        "trace CPU activities; with a schedule, call step() of the profiler after each step");
   }
-
-  // A step lasts until the next one begins; the last one as long as its annotation.
-  struct Candidate {
-    std::int64_t number;
-    Moment begin, end;
+  const auto read = [&](const Candidate& candidate) {
+    auto traced =
+        StepReader(trace, file, candidate.begin, candidate.end, sizes).Read(candidate.number);
+    if (traced && trace.steps.empty()) {
+      traced->notes.emplace_back(
+          trace.updates.empty()
+              ? "the trace has no annotation ProfilerStep#N: all of it is taken as one step"
+              : "the trace has no annotation ProfilerStep#N: steps end with the optimizer's");
+    }
+    return traced;
   };
-  std::vector<Candidate> candidates;
-  for (std::size_t i = 0; i < trace.steps.size(); ++i) {
-    const bool last = i + 1 == trace.steps.size();
-    candidates.push_back({trace.steps[i].number, trace.steps[i].start,
-                          last ? trace.steps[i].end : trace.steps[i + 1].start});
-  }
   if (step) {
     for (const Candidate& candidate : candidates) {
-      if (candidate.number == *step) {
-        return StepReader(trace, file, candidate.begin, candidate.end).Read(*step);
-      }
+      if (candidate.number == *step) return read(candidate);
     }
     return fail(
         "kineto.no-such-step", fmt::format("the trace has no ProfilerStep#{}", *step),
         fmt::format("it has {} to {}", candidates.front().number, candidates.back().number));
   }
-  std::stable_sort(
-      candidates.begin(), candidates.end(),
-      [](const Candidate& a, const Candidate& b) { return a.end - a.begin < b.end - b.begin; });
-  const Candidate& median = candidates[(candidates.size() - 1) / 2];
-  return StepReader(trace, file, median.begin, median.end).Read(median.number);
+  std::vector<Candidate> trained;
+  std::copy_if(candidates.begin(), candidates.end(), std::back_inserter(trained),
+               [&trace](const Candidate& candidate) { return HasBackward(trace, candidate); });
+  if (trained.empty()) return read(candidates.front());  // which says so
+  std::stable_sort(trained.begin(), trained.end(), [](const Candidate& a, const Candidate& b) {
+    return a.end - a.begin < b.end - b.begin;
+  });
+  return read(trained[(trained.size() - 1) / 2]);
 }
 
 }  // namespace stepcast::formats

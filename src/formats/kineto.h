@@ -26,8 +26,12 @@
 // moment and the end of the kernels that were launched before it. Communication is left out; what
 // of it was exposed after the backward is in no layer, and the rest of the step is the optimizer's.
 //
-// Mistakes: file.not-json, kineto.no-step, kineto.no-such-step, kineto.no-backward, kineto.no-sizes
-// (neither shapes nor NCCL's sizes were recorded), kineto.too-many, json.too-deep.
+// Without such annotations a step ends where the optimizer's (`Optimizer.step#...`) does, and where
+// there is none the whole trace is one.
+//
+// Mistakes: file.not-json, kineto.no-step (it has no operators either), kineto.no-such-step,
+// kineto.no-backward, kineto.no-sizes (neither shapes nor NCCL's sizes were recorded, and `sizes`
+// are empty), kineto.other-model (`sizes` are not as many), kineto.too-many, json.too-deep.
 namespace stepcast::formats {
 
 struct TracedCollective {
@@ -51,11 +55,15 @@ struct TracedStep {
   std::vector<std::string> notes;             // what the trace does not tell
 };
 
-// `step`: which one; nothing: of those that are complete, the one of median duration. Of the text
-// no more than the present block is kept, and of its events what is needed.
+// `step`: which one; nothing: of those that have a backward, the one of median duration. `sizes`:
+// the elements of the model's parameters in registration order, for traces without shapes:
+// gradients are taken to become ready in the reverse of that order. Of the text no more than the
+// present block is kept, and of its events what is needed.
 Result<TracedStep> ParseKineto(const TextBlocks& blocks, const std::string& file,
-                               std::optional<std::int64_t> step);
+                               std::optional<std::int64_t> step,
+                               const std::vector<std::int64_t>& sizes = {});
 Result<TracedStep> ParseKineto(std::string_view text, const std::string& file,
-                               std::optional<std::int64_t> step);
+                               std::optional<std::int64_t> step,
+                               const std::vector<std::int64_t>& sizes = {});
 
 }  // namespace stepcast::formats

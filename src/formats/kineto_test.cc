@@ -20,6 +20,9 @@ class Builder {
   Builder& Step(int number, int start, int duration) {
     return Add("user_annotation", fmt::format("ProfilerStep#{}", number), start, duration, 1, "");
   }
+  Builder& Update(int start, int duration) {
+    return Add("user_annotation", "Optimizer.step#AdamW.step", start, duration, 1, "");
+  }
   Builder& Forward(const char* name, int sequence, int start, int duration) {
     return Add("cpu_op", name, start, duration, 1,
                fmt::format("\"Sequence number\": {}, \"Fwd thread id\": 0", sequence));
@@ -193,6 +196,61 @@ TEST(Kineto, TakesBucketsWhereShapesAreMissing) {
   // Divided as the backward is: 100 us in 55 to 100.
   EXPECT_EQ(step->layers.layers[0].forward + step->layers.layers[1].forward, Microseconds(100));
   EXPECT_GT(step->layers.layers[0].forward, step->layers.layers[1].forward);
+}
+
+// Of two parameters of 9 and 7 elements the second's gradient is ready first.
+TEST(Kineto, TakesAModelsSizesWhereShapesAreMissing) {
+  Builder builder;
+  builder.Step(0, 0, 1000);
+  builder.Backward("AddmmBackward0", 1, 100, 40).Gradient({}, 150, 10);
+  builder.Backward("AddmmBackward0", 0, 200, 40).Gradient({}, 250, 10);
+  const auto step = ParseKineto(builder.Text(), "trace.json", std::nullopt, {9, 7});
+  ASSERT_TRUE(step.has_value()) << Format(step.error());
+  ASSERT_EQ(step->layers.layers.size(), 2u);
+  EXPECT_EQ(step->layers.layers[0].parameters, (std::vector<std::int64_t>{9}));
+  EXPECT_EQ(step->layers.layers[1].parameters, (std::vector<std::int64_t>{7}));
+  const auto other = ParseKineto(builder.Text(), "trace.json", std::nullopt, {9, 7, 5});
+  ASSERT_FALSE(other.has_value());
+  EXPECT_EQ(other.error()[0].code, "kineto.other-model");
+}
+
+// 0 to 400 and 400 to 900, of which the shorter one is the median of two.
+TEST(Kineto, StepsWithoutAnnotationsEndWithTheOptimizer) {
+  Builder builder;
+  builder.Forward("aten::addmm", 0, 0, 20);
+  builder.Backward("AddmmBackward0", 0, 200, 40).Gradient({7}, 250, 10).Update(300, 100);
+  builder.Forward("aten::addmm", 1, 420, 20);
+  builder.Backward("AddmmBackward0", 1, 700, 40).Gradient({7}, 750, 10).Update(800, 100);
+  const auto step = ParseKineto(builder.Text(), "trace.json", std::nullopt);
+  ASSERT_TRUE(step.has_value()) << Format(step.error());
+  EXPECT_EQ(step->number, 0);
+  EXPECT_EQ(step->duration, Microseconds(400));
+  EXPECT_EQ(step->forward, Microseconds(200));
+  EXPECT_NE(step->notes.back().find("the optimizer's"), std::string::npos);
+  const auto second = ParseKineto(builder.Text(), "trace.json", 1);
+  ASSERT_TRUE(second.has_value());
+  EXPECT_EQ(second->duration, Microseconds(500));
+}
+
+// 100 to 260: the first operator to the last.
+TEST(Kineto, ATraceWithoutStepsIsOne) {
+  Builder builder;
+  builder.Forward("aten::addmm", 0, 100, 20);
+  builder.Backward("AddmmBackward0", 0, 200, 40).Gradient({7}, 250, 10);
+  const auto step = ParseKineto(builder.Text(), "trace.json", std::nullopt);
+  ASSERT_TRUE(step.has_value()) << Format(step.error());
+  EXPECT_EQ(step->duration, Microseconds(160));
+  EXPECT_NE(step->notes.back().find("all of it"), std::string::npos);
+}
+
+// A step that was only begun when tracing ended is none.
+TEST(Kineto, StepsWithoutABackwardAreNotTaken) {
+  Builder builder;
+  builder.Step(1, 0, 500).Step(2, 500, 10);
+  builder.Backward("AddmmBackward0", 0, 200, 40).Gradient({7}, 250, 10);
+  const auto step = ParseKineto(builder.Text(), "trace.json", std::nullopt);
+  ASSERT_TRUE(step.has_value()) << Format(step.error());
+  EXPECT_EQ(step->number, 1);
 }
 
 void ExpectFault(const std::string& text, const std::string& code) {

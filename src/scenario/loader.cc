@@ -1,6 +1,7 @@
 #include "src/scenario/loader.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -214,12 +215,23 @@ class Loader::Reading {
     source.emplace(std::move(found), key);
   }
 
+  // "llama-3.1-8b" of "meta-llama/Llama-3.1-8B".
+  static std::string NameOnTheHub(const std::string& path) {
+    std::string name = path.substr(path.rfind('/') + 1);
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return name;
+  }
+
   // The file that a source names; reported at the source when there is none.
   std::optional<std::string> FileOf(const Node& source) {
     const std::string& path = source.scalar();
     std::optional<std::string> found = FindSource(path, folder_, KindOfKey(source.path()));
     if (!found.has_value()) {
-      const std::vector<std::string> meant = FilesMeant(path, source.path());
+      std::vector<std::string> meant = FilesMeant(path, source.path());
+      if (meant.empty() && source.path() == "model") {
+        meant = FilesMeant(NameOnTheHub(path), source.path());
+      }
       const std::string others =
           source.path() == "model" && path.find('/') == std::string::npos
               ? "; stepcast list models names the shipped ones, others by their config.json"
