@@ -279,7 +279,12 @@ void ReadRecomputation(Reading& reading) {
   // Where it goes has names, too: legacy, disk.
   const std::string where = reading.Text("activation_offloading");
   const bool stated = !where.empty() && where != "false" && where != "False";
-  const bool offloads = mode == "offload" || mode == "offload_disk" || stated;
+  // `unsloth` is what `offload` was called; any other word would keep the model from training.
+  const bool by_mode = mode == "offload" || mode == "offload_disk" || mode == "unsloth";
+  const bool offloads = by_mode || stated;
+  if (!by_mode && !Value::Text(mode).Boolean()) {
+    reading.Omit(option, "blocks are not recomputed: say training.activation_checkpointing");
+  }
   if (reading.draft().Find("training.activation_checkpointing") == nullptr) {
     reading.Set("training.activation_checkpointing",
                 reading.IsOn(option) || offloads ? "full" : "none", option);

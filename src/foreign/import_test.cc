@@ -544,5 +544,74 @@ TEST(Import, PackingIsNamedWhereDocumentsAreNotSaid) {
   EXPECT_EQ(ValueOf(*said, "document_length"), "512");
 }
 
+// axolotl's words for recomputation whose inputs go to the host.
+TEST(Import, RecomputationOfAxolotlHasNames) {
+  const auto with = [](const std::string& word) {
+    return Import({.files = {Write("recomputes.yaml",
+                                   "base_model: Qwen/Qwen3-8B\nsequence_len: 4096\n"
+                                   "micro_batch_size: 1\nbf16: true\n"
+                                   "gradient_checkpointing: " +
+                                       word + "\n")},
+                   .cluster = "dgx-h100"});
+  };
+  for (const char* word : {"unsloth", "offload"}) {
+    EXPECT_EQ(ValueOf(*with(word), "activation_checkpointing"), "full") << word;
+    EXPECT_EQ(ValueOf(*with(word), "activation_offload"), "true") << word;
+  }
+  EXPECT_EQ(ValueOf(*with("true"), "activation_offload"), "");
+  EXPECT_EQ(with("false")->omissions, "");
+  EXPECT_NE(with("sometimes")->omissions.find("gradient_checkpointing = sometimes"),
+            std::string::npos);
+}
+
+// Megatron-Bridge writes which blocks have experts as a list.
+TEST(Import, BlocksWithExpertsOfMegatronBridge) {
+  const auto imported = Import(
+      {.files = {Write("bridge.yaml",
+                       "model:\n  num_layers: 4\n  hidden_size: 2048\n  ffn_hidden_size: 8192\n"
+                       "  num_attention_heads: 16\n  num_query_groups: 4\n  kv_channels: 128\n"
+                       "  seq_length: 4096\n  vocab_size: 32000\n  normalization: RMSNorm\n"
+                       "  gated_linear_unit: true\n  position_embedding_type: rope\n"
+                       "  add_bias_linear: false\n  num_moe_experts: 8\n  moe_router_topk: 2\n"
+                       "  moe_ffn_hidden_size: 1024\n  moe_layer_freq: [0, 1, 1, 1]\n"
+                       "  fp32_residual_connection: true\n"
+                       "  tensor_model_parallel_size: 1\n"
+                       "train:\n  micro_batch_size: 1\n  global_batch_size: 64\n"
+                       "mixed_precision: bf16_mixed\noptimizer:\n  optimizer: adam\n"
+                       "ddp:\n  use_distributed_optimizer: true\n")},
+       .cluster = "dgx-h100"});
+  ASSERT_TRUE(imported.has_value()) << Format(imported.error());
+  EXPECT_EQ(ValueOf(*imported, "first_k_dense_replace"), "1");
+  EXPECT_NE(imported->omissions.find("fp32_residual_connection"), std::string::npos);
+}
+
+// Megatron-LM's YAML has the names of its core, some of which say the opposite of an argument.
+TEST(Import, MegatronsOwnYaml) {
+  const auto imported =
+      Import({.files = {Write("gpt_config.yaml",
+                              "language_model:\n  num_layers: 24\n  hidden_size: 1024\n"
+                              "  num_attention_heads: 16\n  num_query_groups: null\n"
+                              "  add_bias_linear: False\n  layernorm_epsilon: 1.e-6\n"
+                              "  normalization: RMSNorm\n  bias_swiglu_fusion: True\n"
+                              "  hidden_dropout: 0.0\n  attention_dropout: 0.0\n"
+                              "model_parallel:\n  tensor_model_parallel_size: 2\n"
+                              "  sequence_parallel: True\n  bf16: True\n  fp16: False\n"
+                              "  gradient_accumulation_fusion: False\n"
+                              "micro_batch_size: 2\nglobal_batch_size: 128\nseq_length: 4096\n"
+                              "swiglu: True\nposition_embedding_type: rope\n"
+                              "use_distributed_optimizer: True\nsgd_momentum: 0.9\n")},
+              .cluster = "dgx-h100",
+              .set = {"model.vocab_size=32000"}});
+  ASSERT_TRUE(imported.has_value()) << Format(imported.error());
+  EXPECT_EQ(imported->omissions, "");
+  EXPECT_EQ(ValueOf(*imported, "precision"), "bf16");
+  EXPECT_EQ(ValueOf(*imported, "mlp_bias"), "false");
+  EXPECT_EQ(ValueOf(*imported, "dropout"), "false");
+  EXPECT_EQ(ValueOf(*imported, "norm_epsilon"), "1e-06");
+  EXPECT_EQ(ValueOf(*imported, "num_key_value_heads"), "");
+  EXPECT_EQ(ValueOf(*imported, "tensor"), "2");
+  EXPECT_EQ(ValueOf(*imported, "gradient_accumulation_fusion"), "false");
+}
+
 }  // namespace
 }  // namespace stepcast::foreign

@@ -341,6 +341,22 @@ constexpr Option kOptions[] = {
     NoEffect("exit-signal-handler"),
     NoEffect("enable-experimental"),
     NoEffect("yaml-cfg"),
+    // Of other models and of other optimizers, which the YAML lists, too.
+    NoEffect("language_model"),
+    NoEffect("model_parallel"),
+    NoEffect("adlr-*"),
+    NoEffect("bert-*"),
+    NoEffect("retriever-*"),
+    NoEffect("enable-one-logger"),
+    NoEffect("check-for-nan-in-loss-and-grad"),
+    NoEffect("sgd-momentum"),
+    NoEffect("min-loss-scale"),
+    NoEffect("mask-prob"),
+    NoEffect("short-seq-prob"),
+    NoEffect("sample-rate"),
+    NoEffect("vocab-extra-ids"),
+    NoEffect("scatter-gather-tensors-in-pipeline"),
+    NoEffect("add-position-embedding"),
 };
 
 bool Has(const Reading& reading, std::string_view flag) { return reading.IsOn(flag); }
@@ -930,7 +946,6 @@ const Framework kMegatron = {
 
 std::optional<Document> MegatronDocument(const Document& document) {
   Document arguments{.file = document.file};
-  const bool sections = document.Has("language_model") && document.Has("model_parallel");
   for (Setting setting : document.settings) {
     const std::size_t hyphens = setting.name.find("--");
     const std::size_t dot = setting.name.find('.');
@@ -938,8 +953,6 @@ std::optional<Document> MegatronDocument(const Document& document) {
       setting.name.erase(0, hyphens + 2);
     } else if (setting.name.starts_with("ENV_VARS.")) {
       setting.name = "env." + setting.name.substr(dot + 1);
-    } else if (sections && dot != std::string::npos) {
-      setting.name.erase(0, setting.name.rfind('.') + 1);
     }
     arguments.settings.push_back(std::move(setting));
   }

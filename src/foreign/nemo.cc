@@ -102,7 +102,10 @@ constexpr Renamed kRenamed[] = {
     {"model.masked_softmax_fusion", "no-masked-softmax-fusion", kNot},
     {"model.bias_dropout_add_fusion", "no-bias-dropout-fusion", kNot},
     {"model.bias_dropout_fusion", "no-bias-dropout-fusion", kNot},
+    {"model.bias_swiglu_fusion", "no-bias-swiglu-fusion", kNot},
     {"model.persist_layer_norm", "no-persist-layer-norm", kNot},
+    {"model.async_tensor_model_parallel_allreduce", "no-async-tensor-model-parallel-allreduce",
+     kNot},
     {"model.num_moe_experts", "num-experts"},
     {"model.microbatch_group_size_per_vp_stage",
      "microbatch-group-size-per-virtual-pipeline-stage"},
@@ -191,7 +194,6 @@ constexpr std::string_view kSilentOfModel[] = {"mcore_gpt",
                                                "ffn_dropout",
                                                "batch_p2p_comm",
                                                "apply_query_key",
-                                               "fp32_residual",
                                                "fp16_lm_cross",
                                                "num_micro_batches_with",
                                                "activations_checkpoint_layers",
@@ -217,6 +219,7 @@ constexpr std::string_view kSilentOfModel[] = {"mcore_gpt",
                                                "yarn_",
                                                "tp_comm_bulk",
                                                "tp_comm_split",
+                                               "tp_comm_atomic",
                                                "tp_comm_overlap_ag",
                                                "tp_comm_overlap_rs",
                                                "tp_comm_bootstrap",
@@ -232,29 +235,22 @@ constexpr std::string_view kSilentOfModel[] = {"mcore_gpt",
                                                "cpu_offloading_activations",
                                                "calculate_per_token",
                                                "hf_model_id",
-                                               "window_attn_skip",
                                                "glu_linear_offset",
                                                "use_mamba",
                                                "min_offloaded",
                                                "moe_deepep_num_sms",
                                                "moe_hybridep_num_sms",
-                                               "moe_flex_dispatcher",
                                                "moe_token_drop_policy",
-                                               "moe_router_fusion",
                                                "mtp_loss_scaling",
                                                "mlp_chunks",
                                                "qk_clip",
-                                               "bf16",
-                                               "fp16",
                                                "seq_len_interpolation",
                                                "num_layers_at",
                                                "rope_scaling_factor",
                                                "cross_entropy_fusion_impl",
                                                "finalize_model_grads",
                                                "moe_aux_loss",
-                                               "moe_layer_freq",
-                                               "moe_router_bias",
-                                               "fp32_residual"};
+                                               "moe_router_bias"};
 
 bool StartsWithAny(std::string_view name, const auto& prefixes) {
   return std::any_of(std::begin(prefixes), std::end(prefixes),
@@ -390,6 +386,17 @@ constexpr std::string_view kNamesRecipe[] = {
 
 std::optional<Document> NemoDocument(const Document& original) {
   Document document = Sections(original);
+  // Megatron-LM's own YAML (--yaml-cfg): two sections have the names that NeMo's `model` has.
+  if (document.Has("language_model") && document.Has("model_parallel")) {
+    for (Setting& setting : document.settings) {
+      for (const std::string_view section : {"language_model.", "model_parallel."}) {
+        if (!setting.name.starts_with(section)) continue;
+        setting.name.replace(0, section.size(), "model.");
+        break;
+      }
+    }
+    return Renamer(std::move(document)).Run();
+  }
   for (const std::string_view option : kNamesRecipe) {
     const Setting* named = document.Find(option);
     if (named == nullptr || named->value.kind != Value::Kind::kText) continue;
