@@ -124,7 +124,6 @@ void CompiledProgram::Build(const program::Program& program, const cost::Prices&
   }
   if (!as_before || !same_queues || marked != nullptr || marked_ != nullptr) ++build_;
   marked_ = marked;
-  stretches_.resize(items.size());
 }
 
 void CompiledProgram::FindRuns() {

@@ -191,6 +191,8 @@ struct CompiledProgram {
                                    : prologue_records - prologue_launches + slot - step_launches;
   }
 
+  // Before stretches are asked for: not where all is recorded.
+  void MakeRoomForStretches() { stretches_.resize(items.size()); }
   // From an item on, which is an operation. Found when it is first asked for: beside what runs at
   // the same time it is not asked for.
   const Stretch& StretchFrom(std::uint32_t item) const {

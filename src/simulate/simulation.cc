@@ -132,6 +132,8 @@ void Simulation::SetUp() {
     const std::span<const std::uint32_t> rendezvous(rendezvous_of_.data() + first_communicator_[c],
                                                     given_[c].program->communicators.size());
     const auto first_activity = static_cast<std::uint32_t>(class_of_activity_.size());
+    const bool records_all = options_.recording == Recording::kAll && given_[c].records;
+    if (!records_all) compiled_[compiled_of_[c]].MakeRoomForStretches();
     classes_[c].Reset(given_[c], c, compiled_[compiled_of_[c]], sets_, options_, first_activity,
                       rendezvous, starts_late_ ? &late_starts_[c] : nullptr, *this, timelines_[c]);
     class_of_activity_.resize(first_activity + classes_[c].runners(), c);
