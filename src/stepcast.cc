@@ -175,6 +175,8 @@ Answer<Planning> Plan(const Input& input, const PlanQuestion& question) {
   asked.vary = question.vary;
   asked.fix = question.fix;
   asked.framework = question.framework;
+  asked.only = question.only;
+  asked.within = question.within;
   asked.target = question.target;
   asked.deadline = question.deadline;
   asked.tokens = question.tokens;

@@ -76,7 +76,9 @@ Answer<Sweeping> Sweep(const Input& input, const std::vector<std::string>& vary)
 // What a plan is searched for, as `plan` takes it.
 struct PlanQuestion {
   std::string target = "step_time";
-  std::string framework{};           // "all", "NAME,NAME"; empty: the scenario's
+  std::string framework{};  // "all", "NAME,NAME"; empty: all that searches try
+  std::string only{};       // "data,tensor": what is divided; empty: everything
+  std::string within{};     // "10s": how long the search may take; empty: as long as it does
   std::vector<std::string> vary{};   // "KEY=V1,V2,..."
   std::vector<std::string> fix{};    // "KEY"
   std::string deadline{}, tokens{};  // "30 d", "300e9"; empty: none

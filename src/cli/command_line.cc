@@ -1,8 +1,5 @@
 #include "src/cli/command_line.h"
 
-#include <unistd.h>
-
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <optional>
@@ -25,6 +22,7 @@
 #include "src/cli/schema_command.h"
 #include "src/cli/schema_options.h"
 #include "src/cli/search_options.h"
+#include "src/cli/search_progress.h"
 #include "src/cli/serve_command.h"
 #include "src/cli/serve_options.h"
 #include "src/cli/terminal.h"
@@ -117,35 +115,9 @@ Outcome RunSweep(SweepOptions& options, const RunWork& run_work) {
   return Sweep(options, run_work);
 }
 
-// The same of a search.
-class SearchLine {
- public:
-  void Show(std::int64_t screened, std::int64_t simulated) {
-    const auto now = std::chrono::steady_clock::now();
-    if (now < next_) return;
-    constexpr std::chrono::milliseconds kPause(100);
-    next_ = now + kPause;
-    fmt::print(stderr, "\r{} {} bounded, {} simulated", screened, screened == 1 ? "plan" : "plans",
-               simulated);
-    std::fflush(stderr);
-    shown_ = true;
-  }
-  ~SearchLine() {
-    if (shown_) fmt::print(stderr, "\r\033[K");
-  }
-
- private:
-  std::chrono::steady_clock::time_point next_;
-  bool shown_ = false;
-};
-
 Outcome RunPlan(PlanOptions& options, const RunWork& run_work) {
-  SearchLine line;
-  if (::isatty(STDERR_FILENO) == 1) {
-    options.progress = [&](std::int64_t screened, std::int64_t simulated) {
-      line.Show(screened, simulated);
-    };
-  }
+  SearchProgressLine line;
+  options.progress = [&](const planner::SearchProgress& progress) { line.Show(progress); };
   return Plan(options, run_work);
 }
 

@@ -1,7 +1,10 @@
 #include "src/cli/plan_command.h"
 
+#include <charconv>
 #include <memory>
 #include <optional>
+#include <string>
+#include <system_error>
 #include <utility>
 
 #include "src/cli/code_digest.h"
@@ -82,7 +85,17 @@ Outcome Work(const PlanOptions& options, study::PlanSearch& search, const Stopwa
 
 Outcome Plan(const PlanOptions& options, const RunWork& run_work) {
   const Stopwatch stopwatch;
-  const auto search = std::make_shared<study::PlanSearch>(options);
+  study::PlanQuestion question = options;
+  constexpr int kMostNamed = 1000;
+  const std::string& why = options.why_not;
+  int named = 0;
+  const auto [end, error] = std::from_chars(why.data(), why.data() + why.size(), named);
+  if (error == std::errc() && end == why.data() + why.size() && named >= 1 && named <= kMostNamed) {
+    question.why = named;
+  } else {
+    question.why_layout = why;
+  }
+  const auto search = std::make_shared<study::PlanSearch>(std::move(question));
   return run_work({
       .scenario = options.scenario,
       .threads = options.threads,

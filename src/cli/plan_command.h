@@ -11,7 +11,8 @@
 namespace stepcast::cli {
 
 struct PlanOptions : study::PlanQuestion {
-  std::string store;  // a file that keeps bounds and forecasts from run to run; empty: none
+  std::string why_not;  // of `why` or `why_layout`, whichever it is
+  std::string store;    // a file that keeps bounds and forecasts from run to run; empty: none
   bool json = false;
   bool csv = false;
   std::string report;                     // HTML page to write; empty: none

@@ -12,9 +12,8 @@
 #include "src/report/number_text.h"
 
 namespace stepcast::cli {
-namespace {
 
-std::string Left(double seconds) {
+std::string TimeLeft(double seconds) {
   constexpr double kLongest = 1e9;
   if (!(seconds < kLongest)) return "years";
   const auto whole = static_cast<std::int64_t>(std::ceil(seconds));
@@ -24,8 +23,6 @@ std::string Left(double seconds) {
   return fmt::format("{} h {} min", minutes / 60, minutes % 60);
 }
 
-}  // namespace
-
 std::string ProgressText(std::int64_t done, std::int64_t known, std::int64_t all,
                          std::chrono::duration<double> passed) {
   std::string text = fmt::format("{} of {} combination{}", report::Grouped(done),
@@ -34,7 +31,7 @@ std::string ProgressText(std::int64_t done, std::int64_t known, std::int64_t all
   if (worked_out < 1 || passed.count() <= 0) return text;
   const double rate = worked_out / passed.count();
   return text + fmt::format(", {}/s, {} left", report::Decimal(rate, rate < 10 ? 1 : 0),
-                            Left(static_cast<double>(all - done) / rate));
+                            TimeLeft(static_cast<double>(all - done) / rate));
 }
 
 bool ProgressLine::Possible() { return ::isatty(STDERR_FILENO) == 1; }

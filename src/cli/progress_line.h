@@ -10,6 +10,9 @@
 
 namespace stepcast::cli {
 
+// "59 s", "12 min", "3 h 20 min".
+std::string TimeLeft(double seconds);
+
 // "1,234 of 20,000 combinations, 830/s, 23 s left". `known` of those done took no time; without any
 // others yet there is no rate.
 std::string ProgressText(std::int64_t done, std::int64_t known, std::int64_t all,

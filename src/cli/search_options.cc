@@ -47,8 +47,9 @@ constexpr const char* kSweepFooter =
     "\n";
 
 constexpr const char* kPlanAbout =
-    "Searches the plans for a scenario's model, cluster and global batch: micro-batch,\n"
-    "recomputation, ZeRO stage, and every setting of the frameworks that does something. What\n"
+    "Searches the plans for a scenario's model, cluster and global batch: tensor, pipeline,\n"
+    "context, expert and data parallelism, schedules, virtual stages, micro-batches,\n"
+    "recomputation, ZeRO stages, and every setting of the frameworks that does something. What\n"
     "cannot be best is left out by bounds that are proved; what is left is simulated. The answer\n"
     "is the one that simulating all of them would give.";
 
@@ -61,17 +62,18 @@ constexpr const char* kPlanFooter =
     "  cost        the least money for a token, at --price for a GPU hour\n"
     "  memory      the lowest peak\n"
     "\n"
-    "Prints the best plans, the Pareto front of step time, memory and GPUs, what 10 % more of\n"
-    "each resource or the neighbouring values of each setting would change, and the verdicts on\n"
-    "the other plans. docs/planning.md lists the values that are tried and proves the bounds.\n"
+    "Prints the best plan of each framework and of what it divides, the best plans of all, the\n"
+    "Pareto front of step time, memory and GPUs, what 10 % more of each resource or the\n"
+    "neighbouring values of each setting would change, and the verdicts on the other plans.\n"
+    "docs/planning.md lists the values that are tried and proves the bounds.\n"
     "\n"
-    "--vary replaces the values of a setting, or adds one (VALUES as for sweep); --fix keeps it "
+    "--only names what is divided beside the batch. --vary replaces the values of a setting, or "
+    "adds one (VALUES as for sweep); --fix keeps it "
     "as\n"
     "the scenario has it, or at its default. What a framework does not have is searched without,\n"
-    "and said on stderr. --framework all is all but reference, whose kernels "
-    "cost nothing to "
-    "start,\n"
-    "and nanotron.\n"
+    "and said on stderr. Without --framework all are tried but reference, whose "
+    "kernels\n"
+    "cost nothing to start, and nanotron.\n"
     "\n"
     "Of plans that tie only the first is ranked, with the settings that make no difference:\n"
     "their steps take as long to within 0.05 %, and the others need no less memory "
@@ -89,7 +91,8 @@ constexpr const char* kPlanFooter =
     "\n"
     "Example:\n"
     "  stepcast plan scenarios/llama3-8b-fsdp/scenario.yaml\n"
-    "  stepcast plan scenarios/llama3-8b-fsdp/scenario.yaml --framework all --target memory\n"
+    "  stepcast plan scenarios/llama3-8b-fsdp/scenario.yaml --only data,tensor --target memory\n"
+    "  stepcast plan scenarios/llama3-8b-fsdp/scenario.yaml --within 10s --why tensor=8\n"
     "  stepcast plan scenarios/llama3-8b-fsdp/scenario.yaml --target gpus --deadline '40 d' \\\n"
     "      --tokens 1e12 --fix training.activation_checkpointing --why 10\n"
     "\n";
@@ -118,8 +121,12 @@ void AddPlan(Command app, ScenarioFiles& files, PlanOptions& plan) {
   command.AddOption("--target", plan.target, "What the best plan has (step_time)").Type("NAME");
   command
       .AddOption("--framework", plan.framework,
-                 "Frameworks to choose from (the scenario's), or all")
+                 "Frameworks to choose from (all, but reference and nanotron)")
       .Type("NAME,...");
+  command
+      .AddOption("--only", plan.only,
+                 "What is divided, of data, tensor, pipeline, context, expert (all)")
+      .Type("KIND,...");
   AddRepeated(command, "--vary", plan.vary, "KEY=VALUES",
               "The values of a setting to choose from, as often as needed");
   AddRepeated(command, "--fix", plan.fix, "KEY", "A setting that stays as the scenario has it");
@@ -142,8 +149,17 @@ void AddPlan(Command app, ScenarioFiles& files, PlanOptions& plan) {
   AddCount(command, "--best", plan.best, 1, kMostRows, "How many plans to rank (5)");
   command.AddFlag("--no-front", plan.no_front,
                   "Leave out the Pareto front, which takes most of the time");
-  AddCount(command, "--why", plan.why, 1, kMostRows,
-           "Name so many runners-up, with the reason of each");
+  command
+      .AddOption("--why", plan.why_not,
+                 "Name so many runners-up, or say where a layout stands (tensor=8,pipeline=16), "
+                 "with the reason of each")
+      .Type("N|LAYOUT");
+  command
+      .AddOption("--within", plan.within,
+                 "End with what was found after TIME (10s), and say what is not proved")
+      .Type("TIME");
+  command.AddFlag("--no-sensitivity", plan.no_sensitivity,
+                  "Leave out what more of each resource or another setting would change");
   AddOutput(command, "--store", plan.store,
             "Keep bounds and forecasts in FILE, and go on from those that are there");
   AddCount(command, "--threads", plan.threads, 1, kMostThreads,

@@ -33,6 +33,8 @@ library::Input InputOf(const formats::QuestionScenario& scenario,
 library::PlanQuestion PlanQuestionOf(const Question& question) {
   return {.target = question.target,
           .framework = question.framework,
+          .only = question.only,
+          .within = question.within,
           .vary = question.vary,
           .fix = question.fix,
           .deadline = question.deadline,

@@ -31,8 +31,8 @@ const std::map<std::string, Keys>& KeysByName() {
       {"memory", {1, {"scenario", "set", "max_micro_batch"}}},
       {"plan",
        {1,
-        {"scenario", "set", "vary", "target", "framework", "fix", "deadline", "tokens", "headroom",
-         "price", "fewer_nodes", "best", "why", "folder", "force"}}},
+        {"scenario", "set", "vary", "target", "framework", "only", "within", "fix", "deadline",
+         "tokens", "headroom", "price", "fewer_nodes", "best", "why", "folder", "force"}}},
       {"simulate", {1, {"scenario", "set"}}},
       {"sweep", {2, {"scenario", "vary", "set"}}},
   };
@@ -68,6 +68,8 @@ class Reader {
     Axes();
     Text("target", question_.target);
     Text("framework", question_.framework);
+    Text("only", question_.only);
+    Text("within", question_.within);
     Text("deadline", question_.deadline);
     Text("tokens", question_.tokens);
     Text("headroom", question_.headroom);

@@ -16,21 +16,41 @@ namespace {
 using messaging::ByteReader;
 using messaging::ByteWriter;
 
-enum class Question : std::uint8_t { kScreen, kSharpen, kSimulate };
+enum class Question : std::uint8_t { kScreen, kScreenMembers, kSharpen, kSimulate };
 
-// First bounds take microseconds: so many plans are one piece of work.
+// First bounds take microseconds: so many families are one piece of work.
 constexpr std::int64_t kBlock = 64;
 
-std::string ItemOf(Question question, std::int64_t plan) {
+// `number`: of a family or a plan.
+std::string ItemOf(Question question, std::int64_t number) {
   ByteWriter writer;
   writer.Number(static_cast<std::uint64_t>(question));
-  writer.Signed(plan);
+  writer.Signed(number);
   return writer.Take();
+}
+
+std::int64_t FamiliesOf(const SearchProblem& problem) {
+  return problem.families.empty() ? problem.plans
+                                  : static_cast<std::int64_t>(problem.families.size());
+}
+// The first plan of a family, and one behind the last family's last.
+std::int64_t FirstOf(const SearchProblem& problem, std::int64_t family) {
+  if (problem.families.empty()) return family;
+  const auto at = static_cast<std::size_t>(family);
+  return at < problem.families.size() ? problem.families[at] : problem.plans;
+}
+
+// Of a plan alone in its family what is known of plans.
+Screened ScreenFamily(const SearchProblem& problem, std::int64_t family) {
+  const std::int64_t first = FirstOf(problem, family);
+  if (FirstOf(problem, family + 1) - first == 1) return problem.screen(first);
+  return problem.screen_family(static_cast<std::size_t>(family));
 }
 
 void Write(const Screened& screened, ByteWriter& writer) {
   writer.Text(screened.illegal_code);
   writer.Text(screened.illegal_message);
+  writer.Text(screened.illegal_hint);
   writer.Signed(screened.facts.gpus);
   writer.Signed(screened.facts.tokens);
   writer.Signed(screened.facts.capacity.count());
@@ -47,6 +67,7 @@ void Write(const Screened& screened, ByteWriter& writer) {
 void Read(ByteReader& reader, Screened& screened) {
   screened.illegal_code = reader.Text();
   screened.illegal_message = reader.Text();
+  screened.illegal_hint = reader.Text();
   screened.facts.gpus = reader.Signed();
   screened.facts.tokens = reader.Signed();
   screened.facts.capacity = Bytes(reader.Signed());
@@ -101,52 +122,82 @@ Work WorkOf(const SearchProblem& problem) {
   return [&problem](const std::string& item) {
     ByteReader reader(item);
     const auto question = static_cast<Question>(reader.Number());
-    const std::int64_t plan = reader.Signed();
+    const std::int64_t number = reader.Signed();
     ByteWriter writer;
     switch (question) {
       case Question::kScreen:
-        for (std::int64_t p = plan; p < std::min(plan + kBlock, problem.plans); ++p) {
+        for (std::int64_t f = number; f < std::min(number + kBlock, FamiliesOf(problem)); ++f) {
+          Write(ScreenFamily(problem, f), writer);
+        }
+        break;
+      case Question::kScreenMembers:
+        for (std::int64_t p = FirstOf(problem, number); p < FirstOf(problem, number + 1); ++p) {
           Write(problem.screen(p), writer);
         }
         break;
       case Question::kSharpen:
-        Write(problem.sharpen(plan), writer);
+        Write(problem.sharpen(number), writer);
         break;
       case Question::kSimulate:
-        Write(problem.simulate(plan), writer);
+        Write(problem.simulate(number), writer);
         break;
     }
     return writer.Take();
   };
 }
 
-Answers::Answers(std::int64_t plans, WorkerPool& pool, ResultStore* store,
+Answers::Answers(const SearchProblem& problem, WorkerPool& pool, ResultStore* store,
                  std::function<std::string(std::int64_t)> key)
-    : plans_(plans), pool_(pool), store_(store), key_(std::move(key)) {
+    : problem_(problem), pool_(pool), store_(store), key_(std::move(key)) {
   STEPCAST_CHECK(store == nullptr || key_, "a store needs keys");
 }
 
 tl::expected<void, std::string> Answers::Screen(
-    const std::function<void(std::int64_t, Screened)>& done) {
+    const std::function<bool(std::int64_t, Screened)>& done) {
   bool readable = true;
+  const std::int64_t families = FamiliesOf(problem_);
   const auto run = pool_.Run(
-      {.count = (plans_ + kBlock - 1) / kBlock,
+      {.count = (families + kBlock - 1) / kBlock,
        .item = [](std::int64_t block) { return ItemOf(Question::kScreen, block * kBlock); },
        .done =
            [&](std::int64_t block, const std::string& result) {
              ByteReader reader(result);
-             for (std::int64_t p = block * kBlock; p < std::min((block + 1) * kBlock, plans_);
-                  ++p) {
+             bool more = true;
+             for (std::int64_t f = block * kBlock; f < std::min((block + 1) * kBlock, families);
+                  ++f) {
                Screened screened;
                Read(reader, screened);
-               done(p, std::move(screened));
+               more = done(f, std::move(screened)) && more;
              }
+             readable = !reader.bad() && reader.at_end();
+             return readable && more;
+           }});
+  if (!run) return tl::unexpected(run.error().message);
+  if (!readable) return Unreadable();
+  return {};
+}
+
+tl::expected<std::vector<std::vector<Screened>>, std::string> Answers::ScreenMembers(
+    const std::vector<std::int64_t>& families) {
+  bool readable = true;
+  std::vector<std::vector<Screened>> members(families.size());
+  const auto family = [&](std::int64_t item) { return families[static_cast<std::size_t>(item)]; };
+  const auto run = pool_.Run(
+      {.count = static_cast<std::int64_t>(families.size()),
+       .item = [&](std::int64_t item) { return ItemOf(Question::kScreenMembers, family(item)); },
+       .done =
+           [&](std::int64_t item, const std::string& result) {
+             ByteReader reader(result);
+             std::vector<Screened>& plans = members[static_cast<std::size_t>(item)];
+             plans.resize(static_cast<std::size_t>(FirstOf(problem_, family(item) + 1) -
+                                                   FirstOf(problem_, family(item))));
+             for (Screened& plan : plans) Read(reader, plan);
              readable = !reader.bad() && reader.at_end();
              return readable;
            }});
   if (!run) return tl::unexpected(run.error().message);
   if (!readable) return Unreadable();
-  return {};
+  return members;
 }
 
 template <typename Answer>

@@ -19,17 +19,22 @@ Work WorkOf(const SearchProblem& problem);
 
 class Answers {
  public:
-  // The pool does WorkOf a problem of so many plans. `store` may be null; it holds bounds of
-  // programs and forecasts by `key`, which must contain all that they depend on beside the store's
-  // facts. Both must outlive this. Errors of all functions: a sentence, why the store cannot be
-  // written or ranks cannot be reached.
-  Answers(std::int64_t plans, WorkerPool& pool, ResultStore* store = nullptr,
+  // The pool does WorkOf a problem of these plans and families. `store` may be null; it holds
+  // bounds of programs and forecasts by `key`, which must contain all that they depend on beside
+  // the store's facts. All must outlive this. Errors of all functions: a sentence, why the store
+  // cannot be written or ranks cannot be reached.
+  Answers(const SearchProblem& problem, WorkerPool& pool, ResultStore* store = nullptr,
           std::function<std::string(std::int64_t plan)> key = {});
 
-  std::int64_t plans() const { return plans_; }
-  // All plans. `done` is called once for each, in any order, never from two threads at once.
+  std::int64_t plans() const { return problem_.plans; }
+  const SearchProblem& problem() const { return problem_; }
+  // All families. `done` is called once for each, by its place, in any order, never from two
+  // threads at once. False of it: enough, and the others are not screened.
   tl::expected<void, std::string> Screen(
-      const std::function<void(std::int64_t plan, Screened)>& done);
+      const std::function<bool(std::int64_t family, Screened)>& done);
+  // All plans of each of these families.
+  tl::expected<std::vector<std::vector<Screened>>, std::string> ScreenMembers(
+      const std::vector<std::int64_t>& families);
   // In the order of `plans`.
   tl::expected<std::vector<Screened>, std::string> Sharpen(const std::vector<std::int64_t>& plans);
   tl::expected<std::vector<Outcome>, std::string> Simulate(const std::vector<std::int64_t>& plans);
@@ -38,7 +43,7 @@ class Answers {
   template <typename Answer>
   tl::expected<std::vector<Answer>, std::string> Ask(const std::vector<std::int64_t>& plans);
 
-  const std::int64_t plans_;
+  const SearchProblem& problem_;
   WorkerPool& pool_;
   ResultStore* const store_;
   const std::function<std::string(std::int64_t)> key_;

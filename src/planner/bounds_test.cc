@@ -12,6 +12,7 @@
 #include "src/forecast/forecast.h"
 #include "src/forecast/values.h"
 #include "src/lowering/lowering.h"
+#include "src/planner/first_bounds.h"
 #include "src/program/dump.h"
 #include "src/scenario/load.h"
 
@@ -104,6 +105,9 @@ Case AnyPlan() {
       vary("parallelism.context_method", {"ring", "all_gather", "all_to_all"});
     }
     if (contexts && *rc::gen::arbitrary<bool>()) vary("parallelism.virtual_stages", {"1", "2"});
+    if (megatron && *rc::gen::arbitrary<bool>()) {
+      vary("parallelism.microbatch_group_size_per_vp_stage", {"2", "4", "8"});
+    }
     vary("training.gradient_accumulation", {"1", "2", "4", "8"});
   }
   if (!layers && !nanotron && *rc::gen::inRange(0, 4) == 0) {
@@ -177,6 +181,7 @@ bool Same(const Result<Bound>& a, const Result<Bound>& b) {
 TEST(BoundsTest, NoForecastIsBetter) {
   scenario::InputCache cache;
   Bounds bounds;
+  FirstBounds first_bounds;
   forecast::Forecaster forecaster;
   Tightness tightness;
   rc::detail::checkGTest([&] {
@@ -185,15 +190,19 @@ TEST(BoundsTest, NoForecastIsBetter) {
     if (!scenario) return;  // not a plan that can exist
     const auto kernels = bounds.OfKernels(*scenario);
     const auto program = bounds.OfProgram(*scenario);
+    const auto first = first_bounds.Of(*scenario);
+    RC_ASSERT(Same(first, FirstBounds().Of(*scenario)));
     // What was looked at before changes nothing.
     RC_ASSERT(Same(kernels, Bounds().OfKernels(*scenario)));
     RC_ASSERT(Same(program, Bounds().OfProgram(*scenario)));
     const auto forecast = forecaster.Evaluate(*scenario);
     RC_ASSERT(kernels.has_value());
     RC_ASSERT(program.has_value());
+    RC_ASSERT(first.has_value());
     RC_ASSERT(forecast.has_value());
     const forecast::MemoryForecast& memory = forecast->memory;
     for (const std::string& set : any.set) RC_LOG() << set << "\n";
+    RC_LOG() << "first " << first->step_time.seconds() << " s, " << first->memory.count() << " B\n";
     RC_LOG() << "bounds " << kernels->step_time.seconds() << " s, " << program->step_time.seconds()
              << " s, forecast " << forecast->step_time.seconds() << " s\nbounds "
              << kernels->memory.count() << " B, " << program->memory.count() << " B, forecast "
@@ -202,6 +211,10 @@ TEST(BoundsTest, NoForecastIsBetter) {
     RC_ASSERT(program->step_time <= forecast->step_time);
     RC_ASSERT(kernels->memory <= program->memory);
     RC_ASSERT(program->memory <= memory.peak);
+    RC_ASSERT(kernels->step_time <= first->step_time);
+    RC_ASSERT(first->step_time <= forecast->step_time);
+    RC_ASSERT(first->memory <= memory.peak);
+    if (!first->fits) RC_ASSERT(!memory.fits);
     if (!kernels->fits) RC_ASSERT(!program->fits);
     if (!program->fits) {
       RC_ASSERT(!memory.fits);

@@ -5,16 +5,19 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 
 #include "fmt/format.h"
 #include "src/base/check.h"
 #include "src/base/quantity.h"
 #include "src/model/architecture.h"
 #include "src/model/model.h"
+#include "src/parallel/named_schedules.h"
 #include "src/plan/data_parallel_settings.h"
 #include "src/plan/framework_policy.h"
+#include "src/plan/framework_style.h"
 #include "src/plan/legality.h"
+#include "src/plan/parallelism_settings.h"
+#include "src/plan/request.h"
 #include "src/plan/training.h"
 
 namespace stepcast::planner {
@@ -38,38 +41,16 @@ SweepAxis Tried(Framework framework, int stage, std::string_view key) {
   return {Key(key), {values.begin(), values.end()}};
 }
 
-// Micro-batches of which every rank gets a whole number.
-std::vector<std::int64_t> MicroBatches(const Surroundings& around) {
-  const plan::Training& training = around.scenario.plan.training;
-  if (training.global_batch_size % around.data != 0) return {training.micro_batch_size};
-  const std::int64_t each = training.global_batch_size / around.data;
-  std::set<std::int64_t> values;
-  for (std::int64_t d = 1; d * d <= each; ++d) {
-    if (each % d != 0) continue;
-    values.insert(d);
-    values.insert(each / d);
+// Of interleaved pipelines, beside the default, which is the stages: divisors of the micro-batches
+// of one sequence each.
+SweepAxis GroupSizes(const Surroundings& around) {
+  SweepAxis axis{"parallelism.microbatch_group_size_per_vp_stage", {kDefaultValue}};
+  const std::int64_t most = around.scenario.plan.training.global_batch_size /
+                            std::max<std::int64_t>(around.layout.data, 1);
+  for (std::int64_t group = around.layout.pipeline + 1; group <= most; ++group) {
+    if (most % group == 0) axis.values.push_back(fmt::format("{}", group));
   }
-  std::erase_if(values, [&](std::int64_t value) {
-    return value > plan::kMostTokens / training.sequence_length;
-  });
-  return {values.begin(), values.end()};
-}
-
-// Of a mixture: powers of two that divide both its experts and the ranks of a pipeline stage among
-// which they can be shared out.
-std::vector<std::int64_t> ExpertDegrees(const Surroundings& around, Framework framework) {
-  const auto* architecture = std::get_if<model::Architecture>(&around.scenario.model->source);
-  std::vector<std::int64_t> degrees{1};
-  if (architecture == nullptr || !architecture->experts.exist() ||
-      !plan::TraitsOf(framework).expert_parallel) {
-    return degrees;
-  }
-  const std::int64_t ranks = around.data * around.context;
-  for (std::int64_t degree = 2; architecture->experts.count % degree == 0 && ranks % degree == 0;
-       degree *= 2) {
-    degrees.push_back(degree);
-  }
-  return degrees;
+  return axis;
 }
 
 // Buckets up to the first that holds all gradients: beyond it, all sizes are one plan.
@@ -86,9 +67,9 @@ SweepAxis BucketSizes(const Surroundings& around, std::int64_t bytes_per_element
 // A node, powers of two of nodes, and all ranks, which is the default.
 SweepAxis ShardGroups(const Surroundings& around) {
   SweepAxis axis{Key("shard_group_size"), {}};
-  for (std::int64_t ranks = std::max<std::int64_t>(around.data_per_node, 2); ranks < around.data;
-       ranks *= 2) {
-    if (around.data % ranks == 0) axis.values.push_back(fmt::format("{}", ranks));
+  for (std::int64_t ranks = std::max<std::int64_t>(around.data_per_node, 2);
+       ranks < around.layout.data; ranks *= 2) {
+    if (around.layout.data % ranks == 0) axis.values.push_back(fmt::format("{}", ranks));
   }
   axis.values.emplace_back(kDefaultValue);
   return axis;
@@ -114,12 +95,12 @@ SweepAxis AxisOf(const plan::SearchedSetting& setting, const Surroundings& aroun
 std::vector<SweepAxis> DerivedAxes(const Surroundings& around, Framework framework, int stage) {
   const plan::Training& training = around.scenario.plan.training;
   const topology::NodeType* node = around.scenario.cluster->node_type();
-  const plan::SearchFacts facts{.data = around.data,
+  const plan::SearchFacts facts{.data = around.layout.data,
                                 .data_per_node = around.data_per_node,
-                                .context = around.context,
-                                .tensor = around.tensor,
-                                .pipeline = around.pipeline,
-                                .accumulates = training.global_batch_size > around.data,
+                                .context = around.layout.context,
+                                .tensor = around.layout.tensor > 1,
+                                .pipeline = around.layout.pipeline > 1,
+                                .accumulates = training.global_batch_size > around.layout.data,
                                 .host = node != nullptr && node->host.has_value()};
   std::vector<SweepAxis> axes;
   for (const plan::SearchedSetting& setting :
@@ -129,27 +110,68 @@ std::vector<SweepAxis> DerivedAxes(const Surroundings& around, Framework framewo
   return axes;
 }
 
+// torchtitan's policy is its own; backward in two parts leaves no place for recomputation.
+std::vector<std::string> Recomputations(const Surroundings& around, Framework framework) {
+  const parallel::NamedSchedule* const schedule = parallel::FindSchedule(around.layout.schedule);
+  if (schedule != nullptr && schedule->splits_backward) return {"none"};
+  const bool torchtitan = plan::StyleOf(framework).stage_split == plan::StageSplit::kWithEnds;
+  if (torchtitan) return {"none", "selective", "selective_op", "full"};
+  return {"none", "selective", "full"};
+}
+
+// TriedSettings::inner. Where states are kept changes what is never released.
+bool IsInner(std::string_view key) {
+  return key.starts_with("data_parallel.") && !key.starts_with("data_parallel.deepspeed.offload") &&
+         !key.ends_with("cpu_offload");
+}
+
 }  // namespace
 
-std::vector<SweepAxis> TriedAxes(const Surroundings& around, Framework framework, int stage) {
-  std::vector<SweepAxis> axes = {Axis("training.micro_batch_size", MicroBatches(around))};
-  if (const std::vector<std::int64_t> experts = ExpertDegrees(around, framework);
-      experts.size() > 1) {
-    axes.push_back(Axis("parallelism.expert", experts));
+std::vector<std::int64_t> MicroBatchesOf(const scenario::Scenario& scenario, std::int64_t data) {
+  const plan::Training& training = scenario.plan.training;
+  if (training.global_batch_size % data != 0) return {training.micro_batch_size};
+  const std::int64_t each = training.global_batch_size / data;
+  std::set<std::int64_t> values;
+  for (std::int64_t d = 1; d * d <= each; ++d) {
+    if (each % d != 0) continue;
+    values.insert(d);
+    values.insert(each / d);
   }
+  std::erase_if(values, [&](std::int64_t value) {
+    return value > plan::kMostTokens / training.sequence_length;
+  });
+  return {values.begin(), values.end()};
+}
+
+TriedSettings TriedIn(const Surroundings& around, Framework framework, int stage) {
+  TriedSettings tried;
+  tried.outer = {Axis("training.micro_batch_size", around.micro_batches)};
   if (!around.scenario.model->is_layer_list()) {
-    axes.push_back({"training.activation_checkpointing", {"none", "selective", "full"}});
+    tried.outer.push_back({"training.activation_checkpointing", Recomputations(around, framework)});
   }
-  for (SweepAxis& axis : DerivedAxes(around, framework, stage)) axes.push_back(std::move(axis));
+  if (around.overlaps) {
+    const model::TensorOverlap own = plan::StyleOf(framework).layers.tensor_overlap;
+    tried.outer.push_back({"training.tensor_overlap", {"none", model::Name(own)}});
+  }
+  const plan::ParallelismSetting* const group =
+      plan::FindSetting(plan::ParallelismSettings(), "microbatch_group_size_per_vp_stage");
+  if (around.layout.schedule == plan::kInterleaved && group->uses.Has(framework)) {
+    tried.inner.push_back(GroupSizes(around));
+  }
+  const auto add = [&](SweepAxis axis) {
+    (IsInner(axis.key) ? tried.inner : tried.outer).push_back(std::move(axis));
+  };
+  const std::vector<SweepAxis> derived = DerivedAxes(around, framework, stage);
+  for (const SweepAxis& axis : derived) add(axis);
   // And every other setting of which the table has values to try.
   for (const plan::DataParallelSetting& setting : plan::DataParallelSettings()) {
     if (setting.uses.Tried(framework, stage).empty()) continue;
-    const bool there = std::any_of(axes.begin(), axes.end(), [&](const SweepAxis& axis) {
+    const bool there = std::any_of(derived.begin(), derived.end(), [&](const SweepAxis& axis) {
       return axis.key == Key(setting.key);
     });
-    if (!there) axes.push_back(Tried(framework, stage, setting.key));
+    if (!there) add(Tried(framework, stage, setting.key));
   }
-  return axes;
+  return tried;
 }
 
 }  // namespace stepcast::planner

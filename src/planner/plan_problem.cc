@@ -9,6 +9,7 @@
 #include "src/forecast/learned.h"
 #include "src/lowering/host_offload.h"
 #include "src/planner/bounds.h"
+#include "src/planner/first_bounds.h"
 
 namespace stepcast::planner {
 namespace {
@@ -43,43 +44,100 @@ Bound Corrected(const Scenario& scenario, Bound bound) {
   return bound;
 }
 
-Screened Look(const PlanSource& source, std::int64_t plan, bool closely) {
-  Screened screened;
-  const auto refuse = [&](const Diagnostics& faults) {
-    screened.illegal_code = faults.front().code;
-    screened.illegal_message = faults.front().message;
-    return screened;
-  };
-  const auto scenario = source.load(plan);
-  if (!scenario) return refuse(scenario.error());
-  screened.facts = {
-      .gpus = scenario->cluster->devices(),
-      .tokens = scenario->plan.training.global_batch_size * scenario->plan.training.sequence_length,
-      .capacity = scenario->cluster->device_memory()};
-  screened.same_as_another = PutsNothingOff(scenario->plan) && source.has_twin(plan);
-  if (screened.same_as_another) return screened;
+PlanFacts FactsOf(const Scenario& scenario) {
+  const plan::Training& training = scenario.plan.training;
+  return {.gpus = scenario.cluster->devices(),
+          .tokens = training.global_batch_size * training.sequence_length,
+          .capacity = scenario.cluster->device_memory()};
+}
+
+Screened Refused(const LoadedPlan& plan) {
+  return {.illegal_code = plan.code, .illegal_message = plan.message, .illegal_hint = plan.hint};
+}
+Screened Refused(const Diagnostics& faults) {
+  return {.illegal_code = faults.front().code,
+          .illegal_message = faults.front().message,
+          .illegal_hint = faults.front().hint};
+}
+
+// What both say.
+Bound Sharper(const Bound& a, const Bound& b) {
+  return {.step_time = std::max(a.step_time, b.step_time),
+          .memory = std::max(a.memory, b.memory),
+          .needed = std::max(a.needed, b.needed),
+          .fits = a.fits && b.fits,
+          .fits_host = a.fits_host && b.fits_host,
+          .over = std::max(a.over, b.over)};
+}
+
+// A thread's, whatever it works on.
+Bounds& OwnBounds() {
   thread_local Bounds bounds;
-  if (!closely) {
-    const auto bound = bounds.OfKernels(*scenario);
-    if (!bound) return refuse(bound.error());
-    screened.bound = Corrected(*scenario, *bound);
+  return bounds;
+}
+
+Result<Bound> FirstBound(const Scenario& scenario) {
+  thread_local FirstBounds bounds;
+  return bounds.Of(scenario);
+}
+
+Screened FirstLook(const Scenario& scenario) {
+  Screened screened{.facts = FactsOf(scenario)};
+  const auto bound = FirstBound(scenario);
+  if (!bound) return Refused(bound.error());
+  screened.bound = Corrected(scenario, *bound);
+  return screened;
+}
+
+// The head of a family has the settings that its plans share, and the defaults of the others: of
+// these the first bound knows nothing. Where rules refuse the defaults it is that of a plan which
+// they do not refuse, without its memory, of which other plans may need less.
+Screened LookAtFamily(const PlanSource& source, std::size_t family) {
+  const std::int64_t first = source.families[family];
+  const LoadedPlan head = source.load_family(first);
+  if (head.scenario != nullptr) return FirstLook(*head.scenario);
+  if (!head.by_inner) return Refused(head);
+  const bool last = family + 1 == source.families.size();
+  const std::int64_t end = last ? source.plans : source.families[family + 1];
+  for (std::int64_t plan = first; plan < end; ++plan) {
+    const LoadedPlan loaded = source.load(plan);
+    if (loaded.scenario == nullptr) continue;
+    Screened screened = FirstLook(*loaded.scenario);
+    if (!screened.illegal_code.empty()) continue;
+    screened.bound = {.step_time = screened.bound.step_time,
+                      .over = Bytes(0) - screened.facts.capacity};
     return screened;
   }
-  const auto found = bounds.LookAtProgram(*scenario, source.kind != nullptr);
-  if (!found) return refuse(found.error());
-  screened.bound = Corrected(*scenario, found->bound);
+  return Refused(source.load(first));
+}
+
+Screened Look(const PlanSource& source, std::int64_t plan, bool closely) {
+  const LoadedPlan loaded = source.load(plan);
+  if (loaded.scenario == nullptr) return Refused(loaded);
+  const Scenario& scenario = *loaded.scenario;
+  Screened screened{.facts = FactsOf(scenario)};
+  screened.same_as_another = PutsNothingOff(scenario.plan) && source.has_twin(plan);
+  if (screened.same_as_another) return screened;
+  if (!closely) return FirstLook(scenario);
+  auto found = OwnBounds().LookAtProgram(scenario, source.kind != nullptr);
+  if (!found) return Refused(found.error());
+  if (const auto first = FirstBound(scenario)) found->bound = Sharper(found->bound, *first);
+  screened.bound = Corrected(scenario, found->bound);
   if (!found->digest.empty()) {
-    screened.program = ProgramId(*scenario, source.kind(plan), found->digest);
+    screened.program = ProgramId(scenario, source.kind(plan), found->digest);
   }
   return screened;
 }
 
 Outcome Simulate(const PlanSource& source, std::int64_t plan) {
   Outcome outcome;
-  const auto scenario = source.load(plan);
+  const LoadedPlan loaded = source.load(plan);
+  if (loaded.scenario == nullptr) {
+    outcome.illegal_message = loaded.message;
+    return outcome;
+  }
   thread_local forecast::Forecaster forecaster;
-  const auto forecast =
-      scenario ? forecaster.Evaluate(*scenario) : tl::make_unexpected(scenario.error());
+  const auto forecast = forecaster.Evaluate(*loaded.scenario);
   if (!forecast) {
     outcome.illegal_message = forecast.error().front().message;
     return outcome;
@@ -107,6 +165,8 @@ Outcome Simulate(const PlanSource& source, std::int64_t plan) {
 
 SearchProblem ProblemOf(const PlanSource& source) {
   return {.plans = source.plans,
+          .families = source.families,
+          .screen_family = [&source](std::size_t family) { return LookAtFamily(source, family); },
           .screen = [&source](std::int64_t plan) { return Look(source, plan, false); },
           .sharpen = [&source](std::int64_t plan) { return Look(source, plan, true); },
           .simulate = [&source](std::int64_t plan) { return Simulate(source, plan); }};

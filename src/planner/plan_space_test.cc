@@ -31,7 +31,9 @@ data_parallel: {zero_stage: 3, framework: fsdp2, reshard_after_forward: true}
 
 class PlanSpaceTest : public testing::Test {
  protected:
+  // Data parallelism alone, unless a test says more.
   PlanSpaceTest() {
+    options_.kinds = {};
     options_.has_key = [](const std::string& key) {
       return key == "training.gradient_accumulation" ||
              key == "data_parallel.reshard_after_forward";
@@ -44,13 +46,13 @@ class PlanSpaceTest : public testing::Test {
   SpaceOptions options_;
 };
 
-// 32 ranks and 8 sequences each: micro-batches 1, 2, 4, 8; three kinds of recomputation; prefetch 0
+// 32 ranks and 8 sequences each: micro-batches 1, 2, 4, 8; four kinds of recomputation; prefetch 0
 // to 4; accumulation; shards over 8, 16 and 32 ranks. Stage 3 also keeps shards over a node.
 TEST_F(PlanSpaceTest, IsTheProductOfWhatDoesSomething) {
   const auto space = Space();
   ASSERT_TRUE(space.has_value());
   EXPECT_EQ(space->parts().size(), 2U);
-  const std::int64_t stage2 = 4 * 3 * 5 * 2 * 3;
+  const std::int64_t stage2 = 4 * 4 * 5 * 2 * 3;
   EXPECT_EQ(space->size(), stage2 + 2 * stage2);
 }
 
@@ -59,30 +61,50 @@ TEST_F(PlanSpaceTest, EverySettingLoadsOrIsAnIllegalPlanAndNoneTwice) {
                          plan::Framework::kFsdp2,    plan::Framework::kDeepSpeed,
                          plan::Framework::kMegatron, plan::Framework::kReference};
   options_.nodes = true;
+  options_.kinds = {std::begin(kParallelKinds), std::end(kParallelKinds)};
   const auto space = Space();
   ASSERT_TRUE(space.has_value());
   std::set<std::string> seen;
-  for (std::int64_t plan = 0; plan < space->size(); plan += 1 + plan % 7) {
-    std::vector<std::string> set;
+  const auto text = [](const std::vector<std::pair<std::string, std::string>>& settings,
+                       std::vector<std::string>& set) {
     std::string all;
-    for (const auto& [key, value] : space->Settings(plan)) {
+    for (const auto& [key, value] : settings) {
       set.push_back(fmt::format("{}={}", key, value));
       all += set.back() + "\n";
     }
+    return all;
+  };
+  constexpr std::int64_t kLooks = 3000;
+  const std::int64_t stride = space->size() / kLooks + 1;
+  std::int64_t legal = 0, looks = 0;
+  for (std::int64_t plan = 0; plan < space->size(); plan += stride + plan % 7, ++looks) {
+    std::vector<std::string> set, of_family;
+    const std::string all = text(space->Settings(plan), set);
     EXPECT_TRUE(seen.insert(all).second) << all;
     const auto scenario = scenario::LoadText(kScenario, "test", set, cache_);
     if (scenario) {
+      ++legal;
       EXPECT_EQ(scenario->plan.training.global_batch_size, 256) << all;
       EXPECT_THAT(scenario->warnings, IsEmpty()) << all;
     } else {
       EXPECT_TRUE(scenario.error().front().code.starts_with("plan."))
           << all << Format(scenario.error());
     }
+    // A family stands for its plans.
+    const std::string family = text(space->FamilySettings(plan), of_family);
+    const auto head = scenario::LoadText(kScenario, "test", of_family, cache_);
+    const bool by_group = !head && head.error().front().code == "plan.schedule";
+    EXPECT_TRUE(head.has_value() || by_group || !scenario.has_value()) << family;
+    const auto next = std::upper_bound(space->families().begin(), space->families().end(), plan);
+    EXPECT_EQ(space->FamilySettings(*std::prev(next)), space->FamilySettings(plan)) << family;
   }
+  EXPECT_GT(legal, looks / 2);
 }
 
 // Mixtral's eight experts on 32 ranks, of which four are a stage's where there are eight stages.
 TEST_F(PlanSpaceTest, SharesTheExpertsOfAMixtureOut) {
+  options_.kinds = {ParallelKind::kExpert};
+  options_.fix = {"parallelism.pipeline"};
   const auto degrees = [&](const char* parallelism) {
     const auto scenario = scenario::LoadText(
         fmt::format("stepcast: 1\nmodel: models/mixtral-8x7b.yaml\n"
@@ -93,17 +115,13 @@ TEST_F(PlanSpaceTest, SharesTheExpertsOfAMixtureOut) {
                     "data_parallel: {{zero_stage: 1, framework: megatron}}\n",
                     parallelism),
         "test", {}, cache_);
-    std::set<std::string> values;
+    std::set<std::int64_t> values;
     const auto space = PlanSpace::Around(*scenario, options_);
-    for (std::int64_t plan = 0; plan < space->size(); ++plan) {
-      for (const auto& [key, value] : space->Settings(plan)) {
-        if (key == "parallelism.expert") values.insert(value);
-      }
-    }
+    for (const PlanPart& part : space->parts()) values.insert(part.layout.expert);
     return values;
   };
-  EXPECT_THAT(degrees("pipeline: 1"), ElementsAre("1", "2", "4", "8"));
-  EXPECT_THAT(degrees("pipeline: 8"), ElementsAre("1", "2", "4"));
+  EXPECT_THAT(degrees("pipeline: 1"), ElementsAre(1, 2, 4, 8));
+  EXPECT_THAT(degrees("pipeline: 8"), ElementsAre(1, 2, 4));
 }
 
 TEST_F(PlanSpaceTest, VaryReplacesAndFixRemoves) {
@@ -115,13 +133,13 @@ TEST_F(PlanSpaceTest, VaryReplacesAndFixRemoves) {
   const auto space = Space();
   ASSERT_TRUE(space.has_value());
   EXPECT_EQ(space->size(), 2 * 2);  // resharding, sequence length
-  EXPECT_THAT(space->Settings(3), ElementsAre(Pair("training.gradient_accumulation", "null"),
-                                              Pair("training.global_batch_size", "256"),
-                                              Pair("data_parallel.framework", "fsdp2"),
-                                              Pair("data_parallel.zero_stage", "3"),
-                                              Pair("training.micro_batch_size", "2"),
-                                              Pair("data_parallel.reshard_after_forward", "8"),
-                                              Pair("training.sequence_length", "1024")));
+  EXPECT_THAT(
+      space->Settings(3),
+      ElementsAre(Pair("training.gradient_accumulation", "null"),
+                  Pair("training.global_batch_size", "256"),
+                  Pair("data_parallel.framework", "fsdp2"), Pair("data_parallel.zero_stage", "3"),
+                  Pair("training.micro_batch_size", "2"), Pair("training.sequence_length", "1024"),
+                  Pair("data_parallel.reshard_after_forward", "8")));
 }
 
 TEST_F(PlanSpaceTest, NeighboursDifferInOneStep) {
@@ -149,7 +167,7 @@ TEST_F(PlanSpaceTest, FewerGpusAreAPartOfANodeOrWholeNodes) {
   ASSERT_TRUE(space.has_value());
   std::vector<std::string> sizes;
   for (const PlanPart& part : space->parts()) {
-    for (const auto& [key, value] : part.fixed) {
+    for (const auto& [key, value] : part.choices->first) {
       if (key.starts_with("cluster.")) sizes.push_back(key + "=" + value);
     }
   }
@@ -186,10 +204,14 @@ TEST_F(PlanSpaceTest, DegreesHaveSpacesOfTheirOwn) {
   options_.vary = {{"parallelism.tensor", {"1", "2"}},
                    {"parallelism.virtual_stages", {"1", "2"}},
                    {"parallelism.pipeline", {"1", "2"}}};
-  options_.fix = {"training.activation_checkpointing", "data_parallel.overlap_param_gather"};
+  options_.fix = {"training.activation_checkpointing", "data_parallel.overlap_param_gather",
+                  "parallelism.sequence_parallel",
+                  "parallelism.account_for_embedding_in_pipeline_split",
+                  "parallelism.account_for_loss_in_pipeline_split"};
   const auto space = Space();
   ASSERT_TRUE(space.has_value());
-  ASSERT_EQ(space->parts().size(), 4U * 2);
+  // One stage, two, and two of two chunks each.
+  ASSERT_EQ(space->parts().size(), 2U * 3 * 2);
   std::set<std::string> shards, micro_batches;
   std::int64_t whole = 0;
   for (std::int64_t plan = 0; plan < space->size(); ++plan) {
@@ -229,6 +251,7 @@ TEST_F(PlanSpaceTest, DegreesHaveSpacesOfTheirOwn) {
 // Neighbouring ranks share states where layers are not divided; with parts of sequences a node has
 // eight ranks of them, too.
 TEST_F(PlanSpaceTest, KeepsPartsAmongNeighboursThatShareStates) {
+  options_.fix = {"parallelism.tensor", "parallelism.context"};
   const auto kept = [&](const std::vector<std::string>& axes) {
     scenario::Scenario base = *scenario::LoadText(kScenario, "test", axes, cache_);
     const auto space = PlanSpace::Around(base, options_);
@@ -289,8 +312,10 @@ TEST_F(PlanSpaceTest, MistakesAreNamed) {
             "reference,ddp,deepspeed,megatron,nanotron");
 
   options_.vary = {{"training.micro_batch_size", {}}};
-  for (int i = 1; i <= 30'000; ++i) options_.vary[0].values.push_back(fmt::format("{}", i));
-  EXPECT_EQ(Space().error()[0].message, "more than 2000000 plans: 8100000");
+  for (int i = 1; i <= 300'000; ++i) options_.vary[0].values.push_back(fmt::format("{}", i));
+  EXPECT_EQ(Space().error()[0].message,
+            "more than 2000000 plans that differ in more than settings of data parallelism: "
+            "2400000");
 }
 
 // FSDP's types: the other frameworks take those that they have, and plans say so.
@@ -368,6 +393,7 @@ TEST_F(PlanSpaceTest, SettingsOfOneValueGoWithIt) {
     return key == "training.gradient_accumulation" || key == "training.blocks_per_checkpoint" ||
            key == "training.activation_checkpointing" || key == "parallelism.tensor";
   };
+  options_.fix = {"parallelism.tensor"};
   const scenario::Scenario base = *scenario::LoadText(kScenario, "test", given, cache_);
   const auto load = [&](const PlanSpace& space, std::int64_t plan) {
     std::vector<std::string> set = given;
@@ -394,6 +420,7 @@ TEST_F(PlanSpaceTest, SettingsOfOneValueGoWithIt) {
   EXPECT_THAT(space->held()[1].at, ElementsAre("full"));
 
   // What varies is not held; nor is what belongs to values that are not tried.
+  options_.fix = {};
   options_.vary = {{"parallelism.tensor", {"1", "2"}},
                    {"training.activation_checkpointing", {"none", "selective"}}};
   space = PlanSpace::Around(base, options_);
@@ -402,7 +429,7 @@ TEST_F(PlanSpaceTest, SettingsOfOneValueGoWithIt) {
 
   // A framework without the setting is searched without it.
   options_.vary = {};
-  options_.fix = {"training.activation_checkpointing"};
+  options_.fix = {"training.activation_checkpointing", "parallelism.tensor"};
   options_.frameworks = {plan::Framework::kFsdp2};
   space = PlanSpace::Around(base, options_);
   ASSERT_TRUE(space.has_value());

@@ -26,40 +26,43 @@ std::vector<std::int64_t> RunnersUp(const SearchResult& result, const Goal& goal
     Score nearer;  // by what counts for its reason
   };
   std::array<std::vector<RunnerUp>, kReasons> runners_up;
-  for (std::size_t i = 0; i < result.verdicts.size(); ++i) {
-    const auto plan = static_cast<std::int64_t>(i);
-    if (result.verdicts[i] == Verdict::kIllegal || result.verdicts[i] == Verdict::kSame) continue;
-    const auto found = result.outcomes.find(plan);
-    const bool simulated = found != result.outcomes.end();
-    if (simulated && !found->second.illegal_message.empty()) continue;
-    const PlanFacts& facts = result.facts[i];
-    const Time time = simulated ? found->second.step_time : result.bounds[i].step_time;
-    const Bytes memory = simulated ? found->second.memory : result.bounds[i].memory;
-    const Bytes over =
-        (simulated ? found->second.over : result.bounds[i].over) + HeadroomOf(goal, facts);
-    const bool fits = simulated ? found->second.fits : result.bounds[i].fits;
-    Score score = ScoreOf(goal, facts, plan, time, memory);
-    score.flushes = simulated && found->second.flushes > 0;
-    RejectionReason reason = RejectionReason::kSimulated;
-    if (!fits || over > Bytes(0)) {
-      reason = RejectionReason::kDoesNotFit;
-    } else if (goal.deadline && TrainingSeconds(goal, facts, time) > goal.deadline->seconds()) {
-      reason = RejectionReason::kTooSlow;
-    } else if (!simulated) {
-      reason = result.verdicts[i] == Verdict::kDominated ? RejectionReason::kDominated
-                                                         : RejectionReason::kBound;
-    }
-    Score nearer = score;
-    if (reason == RejectionReason::kDoesNotFit) nearer.first = static_cast<double>(over.count());
-    runners_up[static_cast<std::size_t>(reason)].push_back({score, nearer});
-  }
+  result.states.ForEach(
+      [&](std::int64_t plan, std::int64_t, const PlanState& state, const PlanFacts& facts) {
+        if (state.verdict == Verdict::kIllegal || state.verdict == Verdict::kSame ||
+            state.verdict == Verdict::kOpen) {
+          return;
+        }
+        const auto found = result.outcomes.find(plan);
+        const bool simulated = found != result.outcomes.end();
+        if (simulated && !found->second.illegal_message.empty()) return;
+        const Time time = simulated ? found->second.step_time : state.bound.step_time;
+        const Bytes memory = simulated ? found->second.memory : state.bound.memory;
+        const Bytes over =
+            (simulated ? found->second.over : state.bound.over) + HeadroomOf(goal, facts);
+        const bool fits = simulated ? found->second.fits : state.bound.fits;
+        Score score = ScoreOf(goal, facts, plan, time, memory);
+        score.flushes = simulated && found->second.flushes > 0;
+        RejectionReason reason = RejectionReason::kSimulated;
+        if (!fits || over > Bytes(0)) {
+          reason = RejectionReason::kDoesNotFit;
+        } else if (!MeetsDeadline(goal, facts, time)) {
+          reason = RejectionReason::kTooSlow;
+        } else if (!simulated) {
+          reason = state.verdict == Verdict::kDominated ? RejectionReason::kDominated
+                                                        : RejectionReason::kBound;
+        }
+        Score nearer = score;
+        if (reason == RejectionReason::kDoesNotFit)
+          nearer.first = static_cast<double>(over.count());
+        runners_up[static_cast<std::size_t>(reason)].push_back({score, nearer});
+      });
   std::vector<RunnerUp>& lacking =
       runners_up[static_cast<std::size_t>(RejectionReason::kDoesNotFit)];
   if (!result.best.empty()) {
     const std::int64_t best = result.best.front();
     const Outcome& outcome = result.outcomes.at(best);
-    Score winner = ScoreOf(goal, result.facts[static_cast<std::size_t>(best)], best,
-                           outcome.step_time, outcome.memory);
+    Score winner =
+        ScoreOf(goal, result.states.FactsOf(best), best, outcome.step_time, outcome.memory);
     winner.flushes = outcome.flushes > 0;
     const auto worse = [&](const RunnerUp& runner_up) { return !(runner_up.score < winner); };
     if (!std::all_of(lacking.begin(), lacking.end(), worse)) std::erase_if(lacking, worse);

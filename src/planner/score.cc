@@ -40,4 +40,19 @@ Score ScoreOf(const Goal& goal, const PlanFacts& facts, std::int64_t plan, Time 
   return score;
 }
 
+double MeasureOf(const Score& score) {
+  return score.first != 0 ? score.first : score.time_per_token.picoseconds();
+}
+
+bool IsDominated(const Point& point, const std::vector<Point>& front) {
+  return std::any_of(front.begin(), front.end(),
+                     [&](const Point& other) { return Dominates(other, point); });
+}
+
+void AddToFront(const Point& point, std::vector<Point>& front) {
+  if (IsDominated(point, front)) return;
+  std::erase_if(front, [&](const Point& other) { return Dominates(point, other); });
+  front.push_back(point);
+}
+
 }  // namespace stepcast::planner

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <tuple>
+#include <vector>
 
 #include "src/base/bytes.h"
 #include "src/base/time.h"
@@ -25,6 +26,9 @@ struct Score {
   friend bool operator>(const Score& a, const Score& b) { return b < a; }
 };
 
+// What plans are compared by, as one number.
+double MeasureOf(const Score& score);
+
 struct Point {
   TimePerToken time_per_token{};
   std::int64_t memory = 0, gpus = 0;
@@ -34,6 +38,14 @@ struct Point {
 // `a` is at least as good in everything, and better in something or the first of equals. A point
 // that dominates a bound dominates every plan with that bound.
 bool Dominates(const Point& a, const Point& b);
+// Whether some point of the front dominates it.
+bool IsDominated(const Point& point, const std::vector<Point>& front);
+// The point, instead of those that it dominates, unless one dominates it.
+void AddToFront(const Point& point, std::vector<Point>& front);
+
+// Whether a plan fits, also if devices had more memory than they have, and what must stay free did.
+bool FitsWith(const Goal& goal, const PlanFacts& facts, bool fits, bool fits_host, Bytes over);
+bool MeetsDeadline(const Goal& goal, const PlanFacts& facts, Time step_time);
 
 double GpuSecondsPerToken(const PlanFacts& facts, Time step_time);
 

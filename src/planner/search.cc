@@ -22,17 +22,6 @@ constexpr std::size_t kRound = 16;
 
 using Finding = tl::expected<void, std::string>;
 
-// Also if devices had more memory than they have, and what must stay free did.
-bool FitsWith(const Goal& goal, const PlanFacts& facts, bool fits, bool fits_host, Bytes over) {
-  const Bytes spare(std::llround(goal.spare_memory * static_cast<double>(facts.capacity.count())));
-  if (!fits && !(fits_host && over <= spare)) return false;
-  return over + HeadroomOf(goal, facts) <= std::max(spare, Bytes(0));
-}
-
-bool MeetsDeadline(const Goal& goal, const PlanFacts& facts, Time step_time) {
-  return !goal.deadline || TrainingSeconds(goal, facts, step_time) <= goal.deadline->seconds();
-}
-
 // What a search is after when nothing fits: the plans that lack least.
 enum class Want : std::uint8_t { kGoal, kNearest };
 
@@ -46,104 +35,144 @@ class Searcher {
     if (known_ == nullptr) {
       if (auto screened = Screen(); !screened) return tl::unexpected(screened.error());
     } else {
-      result_.verdicts = known_->verdicts;
-      result_.facts = known_->facts;
-      result_.bounds = known_->bounds;
-      result_.sharp = known_->sharp;
+      result_.states = known_->states;
       result_.illegal = known_->illegal;
       result_.programs = known_->programs;
       for (const auto& [plan, outcome] : known_->outcomes) Share(plan, outcome);
     }
-    pending_.assign(result_.verdicts.size(), true);
-    for (std::int64_t plan = 0; plan < answers_.plans(); ++plan) {
-      if (LeftOut(plan)) pending_[At(plan)] = false;
-      if (pending_[At(plan)]) Judge(plan);
-    }
-    Finding found = FindBest();
+    result_.states.ForEach(
+        [&](std::int64_t plan, std::int64_t, PlanState& state, const PlanFacts& facts) {
+          if (state.verdict == Verdict::kOpen) return;
+          if (options_.among && !options_.among(plan)) {
+            state.pending = false;
+            return;
+          }
+          state.pending = state.verdict != Verdict::kIllegal && state.verdict != Verdict::kSame;
+          if (state.pending) state.verdict = Verdict::kBound;
+          if (state.pending) Judge(state, facts);
+        });
+    if (known_ == nullptr) groups_.resize(static_cast<std::size_t>(options_.groups));
+    Finding found = FindSomeOfGroups();
+    if (found) found = FindBest();
+    if (found) found = FindBestOfGroups();
     if (found && options_.pareto && !ranked_.empty()) found = FindFront();
     if (!found) return tl::unexpected(found.error());
+    SayWhatIsOpen();
     NameTheRest();
     const Ranking ranking = Rank();
     result_.best = ranking.best;
     result_.ties = TiesOf(ranking.best);
-    if (ranked_.empty()) found = FindNearest();
+    if (ranked_.empty() && !Enough()) found = FindNearest();
     if (!found) return tl::unexpected(found.error());
     return std::move(result_);
   }
 
  private:
-  std::size_t At(std::int64_t plan) const { return static_cast<std::size_t>(plan); }
+  bool Enough() { return enough_ = enough_ || (options_.enough && options_.enough()); }
 
-  bool LeftOut(std::int64_t plan) const {
-    const Verdict verdict = result_.verdicts[At(plan)];
-    return verdict == Verdict::kIllegal || verdict == Verdict::kSame;
-  }
-
-  void Report() {
+  void Report(std::int64_t open = -1) {
     if (!options_.progress) return;
-    options_.progress(answers_.plans(), static_cast<std::int64_t>(result_.outcomes.size()));
+    const auto families = static_cast<std::int64_t>(result_.states.families().size());
+    const auto simulated = static_cast<std::int64_t>(result_.outcomes.size());
+    options_.progress({families, families, simulated, result_.sharpened + simulated, open});
   }
 
   Finding Screen() {
-    const auto plans = static_cast<std::size_t>(answers_.plans());
-    result_.verdicts.assign(plans, Verdict::kBound);
-    result_.facts.resize(plans);
-    result_.bounds.resize(plans);
-    result_.sharp.assign(plans, false);
+    const SearchProblem& problem = answers_.problem();
+    result_.states = PlanStates(problem.plans, problem.families);
+    // What is not screened is open.
+    for (std::size_t i = 0; i < result_.states.families().size(); ++i) {
+      result_.states.At(i).whole.verdict = Verdict::kOpen;
+      result_.states.At(i).whole.pending = false;
+    }
     std::int64_t done = 0;
-    return answers_.Screen([&](std::int64_t plan, Screened screened) {
-      result_.facts[At(plan)] = screened.facts;
-      result_.bounds[At(plan)] = screened.bound;
-      if (screened.same_as_another) result_.verdicts[At(plan)] = Verdict::kSame;
-      if (!screened.illegal_code.empty()) {
-        result_.verdicts[At(plan)] = Verdict::kIllegal;
-        result_.illegal[screened.illegal_code].Add(screened.illegal_message);
-      }
+    const auto all = static_cast<std::int64_t>(result_.states.families().size());
+    return answers_.Screen([&](std::int64_t family, Screened screened) {
+      PlanStates::Family& states = result_.states.At(static_cast<std::size_t>(family));
+      Take(screened, states.plans, states.whole);
+      states.facts = screened.facts;
       constexpr std::int64_t kPause = 64;
-      if (++done % kPause == 0 && options_.progress) options_.progress(done, 0);
+      if (++done % kPause == 0 && options_.progress) {
+        options_.progress({.screened = done, .families = all});
+      }
+      return !Enough();
     });
   }
 
-  bool MayFit(const Bound& bound, const PlanFacts& facts) const {
-    return FitsWith(goal_, facts, bound.fits, bound.fits_host, bound.over);
+  // The first evaluation of a plan, or of as many.
+  void Take(const Screened& screened, std::int64_t plans, PlanState& state) {
+    state.verdict = Verdict::kBound;
+    state.bound = screened.bound;
+    if (screened.same_as_another) state.verdict = Verdict::kSame;
+    if (!screened.illegal_code.empty()) {
+      state.verdict = Verdict::kIllegal;
+      result_.illegal[screened.illegal_code].Add(screened.illegal_message, screened.illegal_hint,
+                                                 plans);
+    }
+    state.pending = state.verdict == Verdict::kBound;
   }
 
-  // What the plan's bound says of it alone.
-  void Judge(std::int64_t plan) {
-    const Bound& bound = result_.bounds[At(plan)];
-    const PlanFacts& facts = result_.facts[At(plan)];
-    if (!MayFit(bound, facts)) {
-      End(plan, Verdict::kDoesNotFit);
+  // From here on the plans of these families, by their first plans, have states of their own.
+  Finding Expand(const std::vector<std::int64_t>& firsts) {
+    std::vector<std::int64_t> families;
+    for (const std::int64_t first : firsts) {
+      families.push_back(static_cast<std::int64_t>(result_.states.IndexOf(first)));
+    }
+    auto members = answers_.ScreenMembers(families);
+    if (!members) return tl::unexpected(members.error());
+    for (std::size_t i = 0; i < families.size(); ++i) {
+      PlanStates::Family& family = result_.states.At(static_cast<std::size_t>(families[i]));
+      family.members.resize((*members)[i].size());
+      for (std::size_t m = 0; m < family.members.size(); ++m) {
+        PlanState& state = family.members[m];
+        Take((*members)[i][m], 1, state);
+        if (state.pending) Judge(state, family.facts);
+      }
+    }
+    return {};
+  }
+
+  // What a plan's bound says of it alone.
+  void Judge(PlanState& state, const PlanFacts& facts) {
+    const Bound& bound = state.bound;
+    if (!FitsWith(goal_, facts, bound.fits, bound.fits_host, bound.over)) {
+      End(state, Verdict::kDoesNotFit);
     } else if (!MeetsDeadline(goal_, facts, bound.step_time)) {
-      End(plan, Verdict::kTooSlow);
+      End(state, Verdict::kTooSlow);
     }
   }
+  void Judge(std::int64_t plan) { Judge(StateOf(plan), FactsOf(plan)); }
 
-  void End(std::int64_t plan, Verdict verdict) {
-    pending_[At(plan)] = false;
-    result_.verdicts[At(plan)] = verdict;
+  static void End(PlanState& state, Verdict verdict) {
+    state.pending = false;
+    state.verdict = verdict;
   }
+  void End(std::int64_t plan, Verdict verdict) { End(StateOf(plan), verdict); }
+
+  PlanState& StateOf(std::int64_t plan) { return result_.states.Of(plan); }
+  const PlanState& StateOf(std::int64_t plan) const { return result_.states.Of(plan); }
+  const PlanFacts& FactsOf(std::int64_t plan) const { return result_.states.FactsOf(plan); }
 
   Score ScoreOf(std::int64_t plan, Time step_time, Bytes memory) const {
-    return planner::ScoreOf(goal_, result_.facts[At(plan)], plan, step_time, memory);
+    return planner::ScoreOf(goal_, FactsOf(plan), plan, step_time, memory);
   }
   Score ScoreOfBound(std::int64_t plan, Want want) const {
-    const Bound& bound = result_.bounds[At(plan)];
+    const Bound& bound = StateOf(plan).bound;
     if (want == Want::kGoal) return ScoreOf(plan, bound.step_time, bound.memory);
-    const Bytes lacks = bound.over + HeadroomOf(goal_, result_.facts[At(plan)]);
+    const Bytes lacks = bound.over + HeadroomOf(goal_, FactsOf(plan));
     return {.first = static_cast<double>(lacks.count()),
-            .time_per_token = TimePerTokenOf(result_.facts[At(plan)], bound.step_time),
+            .time_per_token = TimePerTokenOf(FactsOf(plan), bound.step_time),
             .memory = bound.memory.count(),
             .plan = plan};
   }
   Point PointOfBound(std::int64_t plan) const {
-    const Bound& bound = result_.bounds[At(plan)];
-    const PlanFacts& facts = result_.facts[At(plan)];
+    const Bound& bound = StateOf(plan).bound;
+    const PlanFacts& facts = FactsOf(plan);
     return {TimePerTokenOf(facts, bound.step_time), bound.memory.count(), facts.gpus, plan};
   }
 
   bool Feasible(std::int64_t plan, const Outcome& outcome) const {
-    return Eligible(goal_, result_.facts[At(plan)], outcome);
+    return Eligible(goal_, FactsOf(plan), outcome);
   }
 
   // Plans of the same program have one outcome.
@@ -168,7 +197,7 @@ class Searcher {
     std::vector<std::int64_t> to_sharpen, to_simulate;
     std::set<std::string> programs;  // of those to simulate
     for (const std::int64_t plan : round) {
-      if (!result_.sharp[At(plan)]) {
+      if (!StateOf(plan).sharp) {
         to_sharpen.push_back(plan);
       } else if (known_ == nullptr || !known_->outcomes.contains(plan)) {
         const auto program = result_.programs.find(plan);
@@ -201,10 +230,10 @@ class Searcher {
   }
 
   void TakeSharper(std::int64_t plan, Screened& screened) {
-    result_.sharp[At(plan)] = true;
+    StateOf(plan).sharp = true;
     ++result_.sharpened;
     if (!screened.illegal_code.empty()) return;
-    result_.bounds[At(plan)] = screened.bound;
+    StateOf(plan).bound = screened.bound;
     if (!screened.program.empty()) result_.programs[plan] = std::move(screened.program);
   }
 
@@ -214,11 +243,12 @@ class Searcher {
     if (!stage) return tl::unexpected(stage.error());
     for (std::size_t i = 0; i < round.size(); ++i) {
       const std::int64_t plan = round[i];
-      if (!result_.sharp[At(plan)]) {
+      if (!StateOf(plan).sharp) {
         Screened& sharper = stage->sharper[i];
         TakeSharper(plan, sharper);
         if (!sharper.illegal_code.empty()) {
-          result_.illegal[sharper.illegal_code].Add(sharper.illegal_message);
+          result_.illegal[sharper.illegal_code].Add(sharper.illegal_message, sharper.illegal_hint,
+                                                    1);
           End(plan, Verdict::kIllegal);
         }
         continue;
@@ -229,7 +259,10 @@ class Searcher {
         Score score = ScoreOf(plan, outcome.step_time, outcome.memory);
         score.flushes = outcome.flushes > 0;
         ranked_.insert(score);
-        const PlanFacts& facts = result_.facts[At(plan)];
+        if (!groups_.empty()) {
+          groups_[static_cast<std::size_t>(options_.group(plan))].ranked.insert(score);
+        }
+        const PlanFacts& facts = FactsOf(plan);
         AddToFront(
             {TimePerTokenOf(facts, outcome.step_time), outcome.memory.count(), facts.gpus, plan},
             fronts_[score.flushes ? 1 : 0]);
@@ -291,30 +324,47 @@ class Searcher {
     return ties;
   }
 
-  static void AddToFront(const Point& point, std::vector<Point>& front) {
-    if (IsDominated(point, front)) return;
-    std::erase_if(front, [&](const Point& other) { return Dominates(point, other); });
-    front.push_back(point);
+  // A round: plans one stage further, families plan by plan. `again` gets what is pending then.
+  template <typename Again>
+  Finding WorkOn(const std::vector<std::int64_t>& round, const Again& again) {
+    std::vector<std::int64_t> families, plans;
+    for (const std::int64_t plan : round) {
+      (result_.states.Together(plan) ? families : plans).push_back(plan);
+    }
+    if (auto expanded = Expand(families); !expanded) return expanded;
+    for (const std::int64_t first : families) {
+      const PlanStates::Family& family = result_.states.FamilyOf(first);
+      for (std::size_t i = 0; i < family.members.size(); ++i) {
+        if (family.members[i].pending) again(first + static_cast<std::int64_t>(i));
+      }
+    }
+    if (plans.empty()) return {};
+    if (auto advanced = Advance(plans); !advanced) return advanced;
+    for (const std::int64_t plan : plans) {
+      if (StateOf(plan).pending) Judge(plan);
+      if (StateOf(plan).pending) again(plan);
+    }
+    return {};
   }
 
-  static bool IsDominated(const Point& point, const std::vector<Point>& front) {
-    return std::any_of(front.begin(), front.end(),
-                       [&](const Point& other) { return Dominates(other, point); });
+  using Queue = std::priority_queue<Score, std::vector<Score>, std::greater<>>;
+
+  // Plans and families that are pending.
+  Queue Pending() const {
+    Queue queue;
+    result_.states.ForEach(
+        [&](std::int64_t plan, std::int64_t, const PlanState& state, const PlanFacts&) {
+          if (state.pending) queue.push(ScoreOfBound(plan, Want::kGoal));
+        });
+    return queue;
   }
 
   // Best first: the plan with the best bound is evaluated next, until no bound is better than the
   // last of the best.
   Finding FindBest() {
-    std::priority_queue<Score, std::vector<Score>, std::greater<>> queue;
-    {
-      std::vector<Score> scores;
-      for (std::int64_t plan = 0; plan < answers_.plans(); ++plan) {
-        if (pending_[At(plan)]) scores.push_back(ScoreOfBound(plan, Want::kGoal));
-      }
-      queue = decltype(queue)(std::greater<>(), std::move(scores));
-    }
+    Queue queue = Pending();
     std::vector<std::int64_t> round;
-    while (!queue.empty()) {
+    while (!queue.empty() && !Enough()) {
       round.clear();
       const Ranking ranking = Rank();
       while (!queue.empty() && round.size() < kRound &&
@@ -323,13 +373,120 @@ class Searcher {
         queue.pop();
       }
       if (round.empty()) break;
-      if (auto advanced = Advance(round); !advanced) return advanced;
-      for (const std::int64_t plan : round) {
-        if (pending_[At(plan)]) Judge(plan);
-        if (pending_[At(plan)]) queue.push(ScoreOfBound(plan, Want::kGoal));
+      const auto worked =
+          WorkOn(round, [&](std::int64_t plan) { queue.push(ScoreOfBound(plan, Want::kGoal)); });
+      if (!worked) return worked;
+      Report(static_cast<std::int64_t>(queue.size()));
+    }
+    return {};
+  }
+
+  // In a group's order. `roomy`: those whose bounds leave a tenth of the device come first, since
+  // they need not be looked at to find that they do not fit.
+  Score InGroup(std::int64_t plan, bool roomy) const {
+    Score score = ScoreOfBound(plan, Want::kGoal);
+    score.flushes = roomy && 10 * StateOf(plan).bound.over > Bytes(0) - FactsOf(plan).capacity;
+    return score;
+  }
+
+  // By group, what is pending of it.
+  std::vector<Queue> PendingOfGroups(bool roomy) {
+    std::vector<Queue> queues(groups_.size());
+    for (Group& group : groups_) group.plans = 0;
+    if (groups_.empty()) return queues;
+    result_.states.ForEach(
+        [&](std::int64_t plan, std::int64_t plans, const PlanState& state, const PlanFacts&) {
+          if (state.verdict == Verdict::kIllegal) return;
+          const auto group = static_cast<std::size_t>(options_.group(plan));
+          groups_[group].plans += plans;
+          if (state.pending) queues[group].push(InGroup(plan, roomy));
+        });
+    return queues;
+  }
+
+  // So many plans of a group are worked on at once.
+  static constexpr std::size_t kFew = 4;
+
+  // The best bounds of a group, one stage further. False: nothing is left of it.
+  tl::expected<bool, std::string> WorkOnGroup(Queue& queue, bool roomy) {
+    std::vector<std::int64_t> round;
+    while (!queue.empty() && round.size() < kFew) {
+      round.push_back(queue.top().plan);
+      queue.pop();
+    }
+    if (round.empty()) return false;
+    const auto worked = WorkOn(round, [&](std::int64_t plan) { queue.push(InGroup(plan, roomy)); });
+    Report();
+    if (!worked) return tl::unexpected(worked.error());
+    return true;
+  }
+
+  // A plan of each group that will do, where a few looks find one: an answer to begin with.
+  Finding FindSomeOfGroups() {
+    std::vector<Queue> queues = PendingOfGroups(true);
+    constexpr int kLooks = 64;
+    std::vector<std::size_t> order;  // the most promising first
+    for (std::size_t group = 0; group < groups_.size(); ++group) {
+      if (!queues[group].empty()) order.push_back(group);
+    }
+    std::sort(order.begin(), order.end(),
+              [&](std::size_t a, std::size_t b) { return queues[a].top() < queues[b].top(); });
+    for (const std::size_t group : order) {
+      for (int look = 0; look < kLooks && groups_[group].ranked.empty(); ++look) {
+        if (!ranked_.empty() && Enough()) return {};
+        const auto some = WorkOnGroup(queues[group], true);
+        if (!some) return tl::unexpected(some.error());
+        if (!*some) break;
       }
     }
     return {};
+  }
+
+  // The best of each group, to within what is said of it: what loses by far is not worth more
+  // looks.
+  Finding FindBestOfGroups() {
+    constexpr double kClose = 0.95;
+    constexpr int kLooks = 32;
+    std::vector<Queue> queues = PendingOfGroups(false);
+    result_.groups.resize(groups_.size());
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      const std::set<Score>& ranked = groups_[g].ranked;
+      const auto open = [&] {
+        if (queues[g].empty()) return false;
+        return ranked.empty() || (queues[g].top() < *ranked.begin() &&
+                                  MeasureOf(queues[g].top()) < kClose * MeasureOf(*ranked.begin()));
+      };
+      for (int look = 0; look < kLooks && open() && !Enough(); ++look) {
+        const auto some = WorkOnGroup(queues[g], false);
+        if (!some) return tl::unexpected(some.error());
+      }
+      GroupBest& said = result_.groups[g] = {.plans = groups_[g].plans};
+      if (ranked.empty()) continue;
+      said.best = ranked.begin()->plan;
+      const bool less = !queues[g].empty() && queues[g].top() < *ranked.begin();
+      said.least = less ? MeasureOf(queues[g].top()) / MeasureOf(*ranked.begin()) : 1;
+    }
+    SayWhatComesNearest();
+    return {};
+  }
+
+  // Of groups without a plan that will do.
+  void SayWhatComesNearest() {
+    std::vector<Score> nearest(result_.groups.size());
+    result_.states.ForEach(
+        [&](std::int64_t plan, std::int64_t, const PlanState& state, const PlanFacts&) {
+          if (state.verdict == Verdict::kIllegal || state.verdict == Verdict::kSame ||
+              result_.groups.empty()) {
+            return;
+          }
+          const auto group = static_cast<std::size_t>(options_.group(plan));
+          GroupBest& said = result_.groups[group];
+          if (said.best >= 0) return;
+          Score score = ScoreOfBound(plan, Want::kNearest);
+          if (said.nearest >= 0 && !(score < nearest[group])) return;
+          said.nearest = plan;
+          nearest[group] = score;
+        });
   }
 
   // Whatever no simulated plan dominates by its bound is looked at more closely; those first that
@@ -345,11 +502,12 @@ class Searcher {
                    plan);
     };
     std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
-    for (std::int64_t plan = 0; plan < answers_.plans(); ++plan) {
-      if (pending_[At(plan)]) queue.push(entry(plan));
-    }
+    result_.states.ForEach(
+        [&](std::int64_t plan, std::int64_t, const PlanState& state, const PlanFacts&) {
+          if (state.pending) queue.push(entry(plan));
+        });
     std::vector<std::int64_t> round;
-    while (!queue.empty()) {
+    while (!queue.empty() && !Enough()) {
       round.clear();
       while (!queue.empty() && round.size() < kRound) {
         const std::int64_t plan = queue.top().second;
@@ -357,12 +515,11 @@ class Searcher {
         if (!IsDominated(PointOfBound(plan), front)) round.push_back(plan);
       }
       if (round.empty()) break;
-      if (auto advanced = Advance(round); !advanced) return advanced;
-      for (const std::int64_t plan : round) {
-        if (pending_[At(plan)]) Judge(plan);
-        if (pending_[At(plan)]) queue.push(entry(plan));
-      }
+      const auto worked = WorkOn(round, [&](std::int64_t plan) { queue.push(entry(plan)); });
+      if (!worked) return worked;
+      Report(static_cast<std::int64_t>(queue.size()));
     }
+    if (Enough()) return {};
     std::sort(front.begin(), front.end(), [](const Point& a, const Point& b) {
       return std::tie(a.gpus, a.time_per_token, a.memory) <
              std::tie(b.gpus, b.time_per_token, b.memory);
@@ -371,19 +528,39 @@ class Searcher {
     return {};
   }
 
+  // Where the search was ended.
+  void SayWhatIsOpen() {
+    if (!Enough()) return;
+    const Score* const best = ranked_.empty() ? nullptr : &*ranked_.begin();
+    const double time = best == nullptr ? 0 : best->time_per_token.picoseconds();
+    double least = time;
+    result_.states.ForEach(
+        [&](std::int64_t plan, std::int64_t plans, PlanState& state, const PlanFacts&) {
+          const bool unknown = state.verdict == Verdict::kOpen;
+          if (!unknown && !state.pending) return;
+          const Score score = unknown ? Score() : ScoreOfBound(plan, Want::kGoal);
+          if (!unknown && best != nullptr && !(score < *best)) return;
+          result_.open += plans;
+          least = std::min(least, score.time_per_token.picoseconds());
+          End(state, Verdict::kOpen);
+        });
+    result_.proved = result_.open == 0;
+    result_.least = time > 0 ? least / time : 0;
+  }
+
   // Bound not good enough: excluded by the winner, or by another plan?
   void NameTheRest() {
     if (ranked_.empty()) return;
     const std::int64_t winner = ranked_.begin()->plan;
     const Outcome& outcome = result_.outcomes.at(winner);
-    const PlanFacts& facts = result_.facts[At(winner)];
-    const Point best{TimePerTokenOf(facts, outcome.step_time), outcome.memory.count(), facts.gpus,
-                     winner};
-    for (std::int64_t plan = 0; plan < answers_.plans(); ++plan) {
-      if (!pending_[At(plan)]) continue;
-      const bool by_winner = !options_.pareto || Dominates(best, PointOfBound(plan));
-      End(plan, by_winner ? Verdict::kBound : Verdict::kDominated);
-    }
+    const Point best{TimePerTokenOf(FactsOf(winner), outcome.step_time), outcome.memory.count(),
+                     FactsOf(winner).gpus, winner};
+    result_.states.ForEach(
+        [&](std::int64_t plan, std::int64_t, PlanState& state, const PlanFacts&) {
+          if (!state.pending) return;
+          const bool by_winner = !options_.pareto || Dominates(best, PointOfBound(plan));
+          End(state, by_winner ? Verdict::kBound : Verdict::kDominated);
+        });
   }
 
   // Nothing fits, or nothing that fits is fast enough. The latter comes nearer.
@@ -410,16 +587,18 @@ class Searcher {
 
   Finding NearestToFit() {
     std::set<Score> nearest;
-    std::priority_queue<Score, std::vector<Score>, std::greater<>> queue;
-    for (std::int64_t plan = 0; plan < answers_.plans(); ++plan) {
-      if (LeftOut(plan)) continue;
-      const auto known = result_.outcomes.find(plan);
-      if (known == result_.outcomes.end()) {
-        queue.push(ScoreOfBound(plan, Want::kNearest));
-      } else if (known->second.illegal_message.empty()) {
-        nearest.insert(Lack(plan, known->second));
-      }
-    }
+    Queue queue;
+    result_.states.ForEach(
+        [&](std::int64_t plan, std::int64_t, const PlanState& state, const PlanFacts&) {
+          if (state.verdict == Verdict::kIllegal || state.verdict == Verdict::kSame) return;
+          if (options_.among && !options_.among(plan)) return;
+          const auto known = result_.outcomes.find(plan);
+          if (known == result_.outcomes.end()) {
+            queue.push(ScoreOfBound(plan, Want::kNearest));
+          } else if (known->second.illegal_message.empty()) {
+            nearest.insert(Lack(plan, known->second));
+          }
+        });
     const auto best = static_cast<std::size_t>(options_.best);
     while (nearest.size() > best) nearest.erase(std::prev(nearest.end()));
     std::vector<std::int64_t> round;
@@ -431,11 +610,12 @@ class Searcher {
         queue.pop();
       }
       if (round.empty()) break;
+      if (auto expanded = ExpandNearest(round, queue); !expanded) return expanded;
       auto stage = WorkOut(round);
       if (!stage) return tl::unexpected(stage.error());
       for (std::size_t i = 0; i < round.size(); ++i) {
         const std::int64_t plan = round[i];
-        if (!result_.sharp[At(plan)]) {
+        if (!StateOf(plan).sharp) {
           TakeSharper(plan, stage->sharper[i]);
           if (!stage->sharper[i].illegal_code.empty()) continue;
           queue.push(ScoreOfBound(plan, Want::kNearest));
@@ -454,10 +634,29 @@ class Searcher {
     return {};
   }
 
+  // Of a round, families: they are replaced by what becomes of their plans in the queue.
+  Finding ExpandNearest(std::vector<std::int64_t>& round, Queue& queue) {
+    std::vector<std::int64_t> families;
+    for (const std::int64_t plan : round) {
+      if (result_.states.Together(plan)) families.push_back(plan);
+    }
+    std::erase_if(round, [&](std::int64_t plan) { return result_.states.Together(plan); });
+    if (auto expanded = Expand(families); !expanded) return expanded;
+    for (const std::int64_t first : families) {
+      const PlanStates::Family& family = result_.states.FamilyOf(first);
+      for (std::size_t i = 0; i < family.members.size(); ++i) {
+        const Verdict verdict = family.members[i].verdict;
+        if (verdict == Verdict::kIllegal || verdict == Verdict::kSame) continue;
+        queue.push(ScoreOfBound(first + static_cast<std::int64_t>(i), Want::kNearest));
+      }
+    }
+    return {};
+  }
+
   Score Lack(std::int64_t plan, const Outcome& outcome) const {
-    const Bytes lacks = outcome.over + HeadroomOf(goal_, result_.facts[At(plan)]);
+    const Bytes lacks = outcome.over + HeadroomOf(goal_, FactsOf(plan));
     return {.first = static_cast<double>(lacks.count()),
-            .time_per_token = TimePerTokenOf(result_.facts[At(plan)], outcome.step_time),
+            .time_per_token = TimePerTokenOf(FactsOf(plan), outcome.step_time),
             .memory = outcome.memory.count(),
             .plan = plan};
   }
@@ -468,92 +667,18 @@ class Searcher {
   const SearchResult* known_;
   SearchResult result_;
   std::map<std::string, Outcome> by_program_;
-  std::vector<char> pending_;  // by plan: neither pruned nor simulated
-  std::set<Score> ranked_;     // of feasible simulated plans
+  std::set<Score> ranked_;  // of feasible simulated plans
+  bool enough_ = false;     // the search is to end
+  struct Group {
+    std::int64_t plans = 0;  // that may exist
+    std::set<Score> ranked;
+  };
+  std::vector<Group> groups_;
   // The fronts of those whose allocator does not flush, and of those whose does.
   std::array<std::vector<Point>, 2> fronts_;
 };
 
 }  // namespace
-
-const char* Name(Target target) {
-  switch (target) {
-    case Target::kStepTime:
-      return "step_time";
-    case Target::kThroughput:
-      return "throughput";
-    case Target::kGpus:
-      return "gpus";
-    case Target::kCost:
-      return "cost";
-    case Target::kMemory:
-      return "memory";
-  }
-  return "";
-}
-
-const char* Name(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kIllegal:
-      return "illegal";
-    case Verdict::kSame:
-      return "same";
-    case Verdict::kDoesNotFit:
-      return "does_not_fit";
-    case Verdict::kTooSlow:
-      return "too_slow";
-    case Verdict::kBound:
-      return "bound";
-    case Verdict::kDominated:
-      return "dominated";
-    case Verdict::kSimulated:
-      return "simulated";
-  }
-  return "";
-}
-
-std::int64_t SearchResult::Count(Verdict verdict) const {
-  return std::count(verdicts.begin(), verdicts.end(), verdict);
-}
-
-bool SearchResult::UnequalTokens() const {
-  std::int64_t tokens = 0;
-  for (std::size_t plan = 0; plan < verdicts.size(); ++plan) {
-    if (verdicts[plan] == Verdict::kIllegal) continue;
-    if (tokens == 0) tokens = facts[plan].tokens;
-    if (facts[plan].tokens != tokens) return true;
-  }
-  return false;
-}
-
-double CostOfMillionTokens(const Goal& goal, const PlanFacts& facts, Time step_time) {
-  constexpr double kSecondsPerHour = 3600;
-  return GpuSecondsPerToken(facts, step_time) / kSecondsPerHour * goal.gpu_hour_price * 1e6;
-}
-
-double TrainingSeconds(const Goal& goal, const PlanFacts& facts, Time step_time) {
-  const double steps =
-      std::ceil(goal.tokens / std::max<double>(1, static_cast<double>(facts.tokens)));
-  return steps * step_time.seconds();
-}
-
-Bytes HeadroomOf(const Goal& goal, const PlanFacts& facts) {
-  const double part = goal.headroom_part * static_cast<double>(facts.capacity.count());
-  return goal.headroom + Bytes(std::llround(part));
-}
-
-bool Eligible(const Goal& goal, const PlanFacts& facts, const Outcome& outcome) {
-  if (!outcome.illegal_message.empty()) return false;
-  return FitsWith(goal, facts, outcome.fits, outcome.fits_host, outcome.over) &&
-         MeetsDeadline(goal, facts, outcome.step_time);
-}
-
-bool Tied(const Outcome& plan, const Outcome& other) {
-  constexpr double kTime = 5e-4, kMemory = 0.01;
-  return std::abs(other.step_time / plan.step_time - 1) <= kTime &&
-         static_cast<double>(other.memory.count()) >=
-             (1 - kMemory) * static_cast<double>(plan.memory.count());
-}
 
 tl::expected<SearchResult, std::string> Search(Answers& answers, const Goal& goal,
                                                const SearchOptions& options,
@@ -565,7 +690,7 @@ tl::expected<SearchResult, std::string> Search(Answers& answers, const Goal& goa
 SearchResult Search(const SearchProblem& problem, const Goal& goal, const SearchOptions& options,
                     const SearchResult* known) {
   const auto pool = MakeThreadPool(WorkOf(problem), options.threads);
-  Answers answers(problem.plans, *pool);
+  Answers answers(problem, *pool);
   auto result = Search(answers, goal, options, known);
   STEPCAST_CHECK(result.has_value(), "threads and no store have nothing to fail at");
   return *std::move(result);

@@ -10,6 +10,7 @@
 #include "src/base/bytes.h"
 #include "src/base/time.h"
 #include "src/planner/answers.h"
+#include "src/planner/plan_states.h"
 #include "src/planner/search_problem.h"
 #include "tl/expected.hpp"
 
@@ -41,6 +42,16 @@ struct Goal {
   double headroom_part = 0;
 };
 
+// How far a search has come.
+struct SearchProgress {
+  std::int64_t screened = 0, families = 0;  // of all families: those that have bounds
+  std::int64_t simulated = 0;               // plans
+  std::int64_t looked_at = 0;               // how often a plan got a sharper bound or a forecast
+  // Plans and families that may still be looked at: their bounds are better than what was found.
+  // -1: not known yet.
+  std::int64_t open = -1;
+};
+
 struct SearchOptions {
   int best = 5;        // how many to rank
   bool pareto = true;  // find the front too
@@ -48,52 +59,67 @@ struct SearchOptions {
   // Equal for plans that differ only in settings that may make no difference: of such plans that
   // tie (Tied) only the first is ranked. Null: each is ranked by itself.
   std::function<std::string(std::int64_t plan)> kind{};
+  // The group of a plan, one of `groups`: the best of each is looked for, too, which is how a
+  // search begins. Plans of one family are of one group.
+  std::function<int(std::int64_t plan)> group{};
+  int groups = 0;
+  // Which plans there are to choose from; null: all. Plans of one family all are, or none.
+  std::function<bool(std::int64_t plan)> among{};
+  // Whether the search is to end with what it has found. Asked from time to time.
+  std::function<bool()> enough{};
   // Told from time to time; never from two threads at once.
-  std::function<void(std::int64_t screened, std::int64_t simulated)> progress{};
+  std::function<void(const SearchProgress&)> progress{};
 };
 
-// The search's verdict on a plan.
-enum class Verdict : std::uint8_t {
-  kIllegal,
-  kSame,        // another one behaves exactly as it does
-  kDoesNotFit,  // by its bound
-  kTooSlow,     // cannot meet the deadline, by its bound
-  kBound,       // cannot be among the best, and the best plan has no more memory and GPUs
-  kDominated,   // another plan is at least as fast, with no more memory and GPUs
-  kSimulated,
-};
-inline constexpr int kVerdicts = 7;
-const char* Name(Verdict verdict);  // "illegal", "does_not_fit", "too_slow", ...
-
-// Illegal plans of one code, by the message of their first mistake.
+// Illegal plans of one code.
 struct IllegalReason {
   std::int64_t count = 0;
-  std::map<std::string, std::int64_t> messages;  // how many plans have each
+  // By the message of their first mistake: how many plans have it, and what would cure it.
+  struct Refused {
+    std::int64_t count = 0;
+    std::string hint;
+  };
+  std::map<std::string, Refused> messages;
 
-  void Add(const std::string& message) {
-    ++count;
-    ++messages[message];
+  void Add(const std::string& message, const std::string& hint, std::int64_t plans) {
+    count += plans;
+    Refused& refused = messages[message];
+    refused.count += plans;
+    if (refused.hint.empty()) refused.hint = hint;
   }
+};
+
+// The best of a group of plans.
+struct GroupBest {
+  std::int64_t plans = 0;  // that may exist
+  std::int64_t best = -1;  // that was found; -1: none that will do
+  // No plan of the group takes less time (for a token) than this part of the best one's. 1: it is
+  // the best.
+  double least = 0;
+  std::int64_t nearest = -1;  // without one: what lacks least memory, by bounds
 };
 
 struct SearchResult {
   // Ranked by the goal; of equal plans the one with the lower number comes first. Exact: an
   // exhaustive search gives the same. With SearchOptions::kind, plans that tie with one before them
   // are left out, and where kMostRanked plans are fewer than requested without these, they are all
-  // that is ranked.
+  // that is ranked. Where the search was ended before: of what it has found.
   std::vector<std::int64_t> best;
   // By ranked plan: its ties, which were left out, of all that were simulated; ascending.
   std::map<std::int64_t, std::vector<std::int64_t>> ties;
   // By GPUs, then step time (for a token). No plan that may be the best is at least as good in step
   // time (for a token), memory and GPUs; of equal ones the first. Plans whose allocator flushes are
-  // on it only where that of the best does. Exact. Empty if not requested.
+  // on it only where that of the best does. Exact. Empty if not requested, or not proved.
   std::vector<std::int64_t> pareto;
   // Without a plan that fits and meets the deadline: those that come nearest.
   std::vector<std::int64_t> nearest;
-  std::vector<Verdict> verdicts;             // by plan
-  std::vector<PlanFacts> facts;              // by plan; of legal ones
-  std::vector<Bound> bounds;                 // the sharpest that was computed
-  std::vector<char> sharp;                   // by plan: whether that is of its program
+  std::vector<GroupBest> groups;
+  // False: the search was ended before all of this was proved. `open` plans may then be better than
+  // the best, none by more than its time (for a token) times 1 - `least`.
+  bool proved = true;
+  std::int64_t open = 0;
+  double least = 1;
+  PlanStates states;
   std::map<std::int64_t, Outcome> outcomes;  // of simulated plans
   // Screened::program of plans with sharp bounds, where it is known.
   std::map<std::int64_t, std::string> programs;
@@ -101,10 +127,10 @@ struct SearchResult {
   std::map<std::string, IllegalReason> illegal;  // by code
   std::int64_t sharpened = 0;                    // plans with bounds from their programs
 
-  std::int64_t Count(Verdict verdict) const;
-  // Whether steps of some plans have more tokens than those of others: step times alone then say
-  // little, and whatever is ranked or compared by time is so by that of a token.
-  bool UnequalTokens() const;
+  std::int64_t Count(Verdict verdict) const { return states.Count(verdict); }
+  // Step times alone then say little, and whatever is ranked or compared by time is so by that of a
+  // token.
+  bool UnequalTokens() const { return states.UnequalTokens(); }
 };
 
 // How many plans are considered for the best, in ranking order, if many of them tie with one before

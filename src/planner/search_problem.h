@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "src/base/bytes.h"
 #include "src/base/time.h"
@@ -21,15 +22,16 @@ struct PlanFacts {
 
 // A plan's first evaluation: it is illegal, or its bounds.
 struct Screened {
-  std::string illegal_code;  // the first mistake's; empty: it is legal
-  std::string illegal_message;
-  PlanFacts facts;
+  std::string illegal_code{};  // the first mistake's; empty: it is legal
+  std::string illegal_message{};
+  std::string illegal_hint{};  // what would make it legal
+  PlanFacts facts{};
   // A plan with a lower number behaves exactly as this one does; it is left out.
   bool same_as_another = false;
   // Of a plan whose program was bounded: equal for plans that have equal forecasts, so that one of
   // them stands for all. Empty: unlike any other.
-  std::string program;
-  Bound bound;
+  std::string program{};
+  Bound bound{};
 };
 
 // A forecast's figures.
@@ -53,7 +55,13 @@ struct Outcome {
 
 struct SearchProblem {
   std::int64_t plans = 0;
-  // Called from several threads at once. Bounds never exceed those of later functions.
+  // The first plan of each family, ascending, plan 0 among them; empty: each plan is one.
+  std::vector<std::int64_t> families{};
+  // Of families of several plans, by their place in the list: what holds for each plan of one. It
+  // is illegal if all of them are.
+  std::function<Screened(std::size_t)> screen_family{};
+  // Of plans. All are called from several threads at once. Bounds never exceed those of later
+  // functions.
   std::function<Screened(std::int64_t)> screen;
   std::function<Screened(std::int64_t)> sharpen;
   std::function<Outcome(std::int64_t)> simulate;

@@ -123,6 +123,26 @@ std::vector<std::int64_t> WithoutAlike(const SearchProblem& problem, const Searc
   return best;
 }
 
+// The best of each group, to within what is said of it.
+void CheckGroups(const SearchProblem& problem, const Goal& goal, const SearchOptions& options,
+                 const SearchResult& result) {
+  RC_ASSERT(static_cast<int>(result.groups.size()) == options.groups);
+  const std::vector<std::int64_t> ranked = Ranked(problem, goal);
+  for (int group = 0; group < options.groups; ++group) {
+    const auto best = std::find_if(ranked.begin(), ranked.end(),
+                                   [&](std::int64_t plan) { return options.group(plan) == group; });
+    const GroupBest& said = result.groups[static_cast<std::size_t>(group)];
+    RC_ASSERT(said.best < 0 || best != ranked.end());
+    if (said.best < 0) continue;
+    if (goal.target != Target::kStepTime) continue;
+    const auto time = [&](std::int64_t plan) {
+      return static_cast<double>(
+          TimeForAToken(problem.screen(plan).facts, problem.simulate(plan).step_time));
+    };
+    RC_ASSERT(time(*best) >= said.least * time(said.best) * (1 - 1e-9));
+  }
+}
+
 void CheckExact(const SearchProblem& problem, const Goal& goal, const SearchOptions& options) {
   const SearchResult result = Search(problem, goal, options);
   std::vector<std::int64_t> best = Ranked(problem, goal);
@@ -146,7 +166,10 @@ void CheckExact(const SearchProblem& problem, const Goal& goal, const SearchOpti
   const SearchResult again = Search(problem, goal, single);
   RC_ASSERT(again.best == result.best);
   RC_ASSERT(again.pareto == result.pareto);
-  RC_ASSERT(again.verdicts == result.verdicts);
+  for (std::int64_t plan = 0; plan < problem.plans; ++plan) {
+    RC_ASSERT(again.states.Of(plan).verdict == result.states.Of(plan).verdict);
+  }
+  CheckGroups(problem, goal, options, result);
   RC_ASSERT(again.nearest == result.nearest);
   RC_ASSERT(again.ties == result.ties);
   RC_ASSERT(again.shared == result.shared);
@@ -160,7 +183,16 @@ struct AnyPlans {
 
   AnyPlans() {
     const int count = *rc::gen::inRange(1, 60);
+    const bool in_families = *rc::gen::arbitrary<bool>();
+    std::vector<std::int64_t> families;
+    PlanFacts facts;
     for (int i = 0; i < count; ++i) {
+      if (i == 0 || !in_families || *rc::gen::inRange(0, 4) == 0) {
+        families.push_back(i);
+        facts = {.gpus = *rc::gen::element<std::int64_t>(8, 16, 32),
+                 .tokens = *rc::gen::element<std::int64_t>(64, 128),
+                 .capacity = Bytes(10)};
+      }
       Outcome outcome;
       const auto below = [](std::int64_t value) {
         return *rc::gen::inRange<std::int64_t>(0, value + 1);
@@ -174,9 +206,7 @@ struct AnyPlans {
       outcome.over = Bytes(lacks);
       outcome.flushes = lacks > -2 && lacks <= 0 && *rc::gen::arbitrary<bool>() ? 1 : 0;
       Screened rough;
-      rough.facts = {.gpus = *rc::gen::element<std::int64_t>(8, 16, 32),
-                     .tokens = *rc::gen::element<std::int64_t>(64, 128),
-                     .capacity = Bytes(10)};
+      rough.facts = facts;
       if (*rc::gen::inRange(0, 10) == 0) rough.illegal_code = "plan.batch";
       if (*rc::gen::inRange(0, 20) == 0) outcome.illegal_message = "no price";
       Screened sharp = rough;
@@ -202,6 +232,29 @@ struct AnyPlans {
                .screen = [this, at](std::int64_t plan) { return first[at(plan)]; },
                .sharpen = [this, at](std::int64_t plan) { return second[at(plan)]; },
                .simulate = [this, at](std::int64_t plan) { return outcomes[at(plan)]; }};
+    if (!in_families) return;
+    problem.families = families;
+    problem.screen_family = [this](std::size_t family) { return OfFamily(family); };
+  }
+  AnyPlans(const AnyPlans&) = delete;
+
+  // What holds for each of its plans.
+  Screened OfFamily(std::size_t family) const {
+    const auto begin = static_cast<std::size_t>(problem.families[family]);
+    const std::size_t end = family + 1 < problem.families.size()
+                                ? static_cast<std::size_t>(problem.families[family + 1])
+                                : first.size();
+    Screened all = first[begin];
+    for (std::size_t i = begin; i < end; ++i) {
+      const Screened& plan = first[i];
+      if (!plan.illegal_code.empty()) continue;
+      if (!all.illegal_code.empty()) all = plan;
+      all.bound.step_time = std::min(all.bound.step_time, plan.bound.step_time);
+      all.bound.memory = std::min(all.bound.memory, plan.bound.memory);
+      all.bound.over = std::min(all.bound.over, plan.bound.over);
+      all.bound.fits |= plan.bound.fits;
+    }
+    return all;
   }
 };
 
@@ -226,6 +279,14 @@ TEST(SearchTest, IsExactWhateverTheBoundsAre) {
     SearchOptions options{.best = *rc::gen::inRange(1, 8), .threads = 2};
     if (*rc::gen::arbitrary<bool>()) {
       options.kind = [](std::int64_t plan) { return plan % 3 == 0 ? "some" : "others"; };
+    }
+    if (*rc::gen::arbitrary<bool>()) {
+      const std::vector<std::int64_t>& families = plans.problem.families;
+      options.groups = 2;
+      options.group = [&](std::int64_t plan) {
+        const auto next = std::upper_bound(families.begin(), families.end(), plan);
+        return static_cast<int>(families.empty() ? plan % 2 : (next - families.begin()) % 2);
+      };
     }
     CheckExact(plans.problem, AnyGoal(), options);
   });
@@ -269,19 +330,46 @@ void CheckSpace(const std::string& text, const SpaceOptions& options, scenario::
   const std::int64_t first = *rc::gen::inRange<std::int64_t>(0, space->size() - count + 1);
   const std::int64_t stride =
       *rc::gen::inRange<std::int64_t>(1, (space->size() - first) / count + 1);
-  std::vector<Result<scenario::Scenario>> scenarios;
-  for (std::int64_t plan = 0; plan < count; ++plan) {
+  const auto load = [&](const std::vector<std::pair<std::string, std::string>>& settings) {
     std::vector<std::string> set;
-    for (const auto& [key, value] : space->Settings(first + plan * stride)) {
-      set.push_back(fmt::format("{}={}", key, value));
-    }
-    scenarios.push_back(scenario::LoadText(text, "test", set, cache));
+    for (const auto& [key, value] : settings) set.push_back(fmt::format("{}={}", key, value));
+    return scenario::LoadText(text, "test", set, cache);
+  };
+  std::vector<Result<scenario::Scenario>> scenarios, heads;
+  std::vector<std::int64_t> families;
+  std::pair<const PlanPart*, std::int64_t> family;
+  for (std::int64_t plan = 0; plan < count; ++plan) {
+    const std::int64_t number = first + plan * stride;
+    scenarios.push_back(load(space->Settings(number)));
+    heads.push_back(load(space->FamilySettings(number)));
+    const PlanPart& part = space->PartOf(number);
+    const std::pair of_plan(&part, (number - part.first) / part.family);
+    if (plan == 0 || of_plan != family) families.push_back(plan);
+    family = of_plan;
   }
+  const auto loaded = [](const Result<scenario::Scenario>& scenario) {
+    LoadedPlan plan{.scenario = scenario ? &*scenario : nullptr};
+    if (scenario) return plan;
+    const Diagnostic& mistake = scenario.error().front();
+    plan.code = mistake.code;
+    plan.message = mistake.message;
+    plan.by_inner = std::all_of(scenario.error().begin(), scenario.error().end(),
+                                [](const Diagnostic& one) { return one.code == "plan.schedule"; });
+    return plan;
+  };
   const PlanSource source{
       .plans = count,
-      .load = [&](std::int64_t plan) { return scenarios[static_cast<std::size_t>(plan)]; },
+      .families = families,
+      .load = [&](std::int64_t plan) { return loaded(scenarios[static_cast<std::size_t>(plan)]); },
+      .load_family =
+          [&](std::int64_t plan) { return loaded(heads[static_cast<std::size_t>(plan)]); },
       // Samples leave out the plans that others are the same as.
       .has_twin = [](std::int64_t) { return false; }};
+  // Where a family is illegal all of its plans are.
+  for (std::size_t plan = 0; plan < scenarios.size(); ++plan) {
+    const bool by_inner = !heads[plan] && loaded(heads[plan]).by_inner;
+    RC_ASSERT(heads[plan] || by_inner || !scenarios[plan]);
+  }
   SearchProblem problem = ProblemOf(source);
   // The definition looks at every outcome again and again.
   std::map<std::int64_t, Outcome> outcomes;
@@ -403,9 +491,9 @@ TEST(SearchTest, SaysWhatBecameOfPlans) {
   const SearchResult result = Search(problem, {}, {.best = 1});
   EXPECT_THAT(result.best, ElementsAre(1));
   EXPECT_THAT(result.pareto, ElementsAre(1));
-  EXPECT_EQ(result.verdicts[0], Verdict::kDoesNotFit);
-  EXPECT_EQ(result.verdicts[1], Verdict::kSimulated);
-  EXPECT_EQ(result.verdicts[kPlans - 1], Verdict::kBound);
+  EXPECT_EQ(result.states.Of(0).verdict, Verdict::kDoesNotFit);
+  EXPECT_EQ(result.states.Of(1).verdict, Verdict::kSimulated);
+  EXPECT_EQ(result.states.Of(kPlans - 1).verdict, Verdict::kBound);
   EXPECT_LE(simulated, 16);
   EXPECT_EQ(result.Count(Verdict::kSimulated), simulated);
   EXPECT_EQ(result.Count(Verdict::kBound), kPlans - 1 - simulated);
@@ -464,6 +552,7 @@ TEST(SearchTest, CountsPlansThatCannotExistByReason) {
     if (plan > 0) {
       screened.illegal_code = "plan.batch";
       screened.illegal_message = plan == 1 ? "no multiple of 3" : "no multiple of 5";
+      screened.illegal_hint = "another number";
     }
     return screened;
   };
@@ -474,9 +563,11 @@ TEST(SearchTest, CountsPlansThatCannotExistByReason) {
   const SearchResult result = Search(problem, {}, {.best = 1});
   ASSERT_EQ(result.illegal.size(), 1U);
   EXPECT_EQ(result.illegal.at("plan.batch").count, 3);
-  EXPECT_THAT(
-      result.illegal.at("plan.batch").messages,
-      ElementsAre(testing::Pair("no multiple of 3", 1), testing::Pair("no multiple of 5", 2)));
+  const auto& messages = result.illegal.at("plan.batch").messages;
+  ASSERT_EQ(messages.size(), 2U);
+  EXPECT_EQ(messages.at("no multiple of 3").count, 1);
+  EXPECT_EQ(messages.at("no multiple of 5").count, 2);
+  EXPECT_EQ(messages.at("no multiple of 5").hint, "another number");
 }
 
 // All fit, none meets the deadline: the fastest come nearest.
@@ -595,14 +686,71 @@ TEST(SearchTest, HeadroomLeavesOutWhatFitsTooTightly) {
   EXPECT_THAT(none.nearest, ElementsAre(3));
 }
 
+// Plan n takes 100 - n seconds, which its bound says to within a tenth.
+SearchProblem Descending(std::int64_t plans) {
+  const auto bounds = [](std::int64_t plan) {
+    return Screened{.facts = {.gpus = 8, .tokens = 64, .capacity = Bytes(100)},
+                    .bound = {.step_time = Seconds(90 - plan), .over = Bytes(-90)}};
+  };
+  return {
+      .plans = plans, .screen = bounds, .sharpen = bounds, .simulate = [](std::int64_t plan) {
+        return Outcome{
+            .step_time = Seconds(100 - plan), .memory = Bytes(1), .fits = true, .over = Bytes(-90)};
+      }};
+}
+
+TEST(SearchTest, EndsWithWhatItHasFound) {
+  constexpr std::int64_t kPlans = 80;
+  const SearchProblem problem = Descending(kPlans);
+  int asked = 0;
+  SearchOptions options{.best = 1, .threads = 1};
+  options.group = [](std::int64_t plan) { return static_cast<int>(plan % 2); };
+  options.groups = 2;
+  // Screening and one plan of a group.
+  options.enough = [&] { return ++asked > kPlans; };
+  const SearchResult ended = Search(problem, {}, options);
+  ASSERT_EQ(ended.best.size(), 1U);
+  EXPECT_FALSE(ended.proved);
+  EXPECT_GT(ended.open, 0);
+  EXPECT_EQ(ended.Count(Verdict::kOpen), ended.open);
+  // The best of all is within what is said of those that are open.
+  const double best = ended.outcomes.at(ended.best.front()).step_time.seconds();
+  EXPECT_LE(best * ended.least, 100.0 - (kPlans - 1));
+  EXPECT_TRUE(ended.pareto.empty());
+
+  options.enough = nullptr;
+  const SearchResult whole = Search(problem, {}, options);
+  EXPECT_TRUE(whole.proved);
+  EXPECT_THAT(whole.best, ElementsAre(kPlans - 1));
+  ASSERT_EQ(whole.groups.size(), 2U);
+  EXPECT_EQ(whole.groups[0].best, kPlans - 2);
+  EXPECT_EQ(whole.groups[1].best, kPlans - 1);
+
+  // Before anything was screened, too, it looks for a plan that will do.
+  options.enough = [] { return true; };
+  EXPECT_FALSE(Search(problem, {}, options).best.empty());
+}
+
+TEST(SearchTest, ChoosesAmongThoseThatAreAskedFor) {
+  const SearchProblem problem = Descending(40);
+  const SearchResult all = Search(problem, {}, {.best = 1});
+  SearchOptions among{.best = 1, .pareto = false};
+  among.among = [](std::int64_t plan) { return plan < 7; };
+  const SearchResult some = Search(problem, {}, among, &all);
+  EXPECT_THAT(some.best, ElementsAre(6));
+}
+
 // In turn for each reason; what does not fit by how little it lacks, among what would be better.
 TEST(SearchTest, NamesRunnersUpOfEachReason) {
   SearchResult result;
+  constexpr std::int64_t kPlans = 8;
+  result.states = PlanStates(kPlans, {});
+  std::int64_t plan = -1;
   const auto add = [&](Verdict verdict, std::int64_t time, std::int64_t over, bool simulated) {
-    const auto plan = static_cast<std::int64_t>(result.verdicts.size());
-    result.verdicts.push_back(verdict);
-    result.facts.push_back({.gpus = 8, .tokens = 10, .capacity = Bytes(100)});
-    result.bounds.push_back({.step_time = Seconds(time), .fits = over <= 0, .over = Bytes(over)});
+    PlanStates::Family& family = result.states.At(static_cast<std::size_t>(++plan));
+    family.facts = {.gpus = 8, .tokens = 10, .capacity = Bytes(100)};
+    family.whole.verdict = verdict;
+    family.whole.bound = {.step_time = Seconds(time), .fits = over <= 0, .over = Bytes(over)};
     if (simulated) {
       result.outcomes[plan] = {
           .step_time = Seconds(time), .memory = Bytes(1), .fits = over <= 0, .over = Bytes(over)};

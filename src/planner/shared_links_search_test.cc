@@ -53,7 +53,10 @@ TEST(SharedLinksSearch, FindsThePlanThatIsBestByFlow) {
   }
   const PlanSource source{
       .plans = static_cast<std::int64_t>(plans.size()),
-      .load = [&](std::int64_t plan) { return scenarios[static_cast<std::size_t>(plan)]; },
+      .load =
+          [&](std::int64_t plan) {
+            return LoadedPlan{.scenario = &*scenarios[static_cast<std::size_t>(plan)]};
+          },
       .has_twin = [](std::int64_t) { return false; }};
   const SearchProblem problem = ProblemOf(source);
   const SearchResult found = Search(problem, Goal(), {.best = 1, .threads = 2});

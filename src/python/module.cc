@@ -154,7 +154,8 @@ py::object Sweep(const py::object& scenario, const py::dict& vary, const py::dic
 }
 
 py::object Plan(const py::object& scenario, const std::string& target, const std::string& framework,
-                const py::dict& vary, const std::vector<std::string>& fix, const py::dict& set,
+                const std::string& only, const std::string& within, const py::dict& vary,
+                const std::vector<std::string>& fix, const py::dict& set,
                 const std::string& deadline, const std::string& tokens, std::optional<double> price,
                 const std::string& headroom, bool fewer_nodes, int best, int why,
                 const std::string& emit, bool force) {
@@ -162,6 +163,8 @@ py::object Plan(const py::object& scenario, const std::string& target, const std
   library::PlanQuestion question;
   question.target = target;
   question.framework = framework;
+  question.only = only;
+  question.within = within;
   question.vary = AxesOf(vary);
   question.fix = fix;
   question.deadline = deadline;
@@ -209,10 +212,10 @@ PYBIND11_MODULE(stepcast, module) {
       "Every combination: the document of `stepcast sweep --json`. `vary` is a dict of keys\n"
       "and their values: a list, or text as --vary takes it.");
   module.def("plan", &Plan, "scenario"_a, py::kw_only(), "target"_a = "step_time",
-             "framework"_a = "", "vary"_a = py::dict(), "fix"_a = std::vector<std::string>(),
-             "set"_a = py::dict(), "deadline"_a = "", "tokens"_a = "", "price"_a = py::none(),
-             "headroom"_a = "", "fewer_nodes"_a = false, "best"_a = 5, "why"_a = 0, "emit"_a = "",
-             "force"_a = false,
+             "framework"_a = "", "only"_a = "", "within"_a = "", "vary"_a = py::dict(),
+             "fix"_a = std::vector<std::string>(), "set"_a = py::dict(), "deadline"_a = "",
+             "tokens"_a = "", "price"_a = py::none(), "headroom"_a = "", "fewer_nodes"_a = false,
+             "best"_a = 5, "why"_a = 0, "emit"_a = "", "force"_a = false,
              "The best plans: the document of `stepcast plan --json`; arguments are its options.\n"
              "`emit` names a folder for the best one.");
   module.def("compare", &Compare, "a"_a, "b"_a = py::none(), "set_a"_a = py::dict(),

@@ -77,15 +77,15 @@ class AnswersTest(unittest.TestCase):
 
     def test_plan(self):
         vary = {"training.micro_batch_size": [1, 2], "data_parallel.bucket_size": "5 MiB,25 MiB"}
-        options = ("--vary", "training.micro_batch_size=1,2", "--vary",
-                   "data_parallel.bucket_size=5 MiB,25 MiB")
-        answer = stepcast.plan(DDP, vary=vary, best=2)
+        options = ("--framework", "ddp", "--only", "data", "--vary", "training.micro_batch_size=1,2",
+                   "--vary", "data_parallel.bucket_size=5 MiB,25 MiB")
+        answer = stepcast.plan(DDP, framework="ddp", only="data", vary=vary, best=2)
         self.assertEqual(without_times(answer), document("plan", DDP, *options, "--best", "2"))
         best = answer["best"][0]
         self.assertEqual(stepcast.simulate(DDP, set=best["set"])["step_time_s"],
                          best["step_time_s"])
         with tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR")) as folder:
-            stepcast.plan(DDP, vary=vary, emit=folder + "/plan")
+            stepcast.plan(DDP, framework="ddp", only="data", vary=vary, emit=folder + "/plan")
             self.assertEqual(stepcast.simulate(folder + "/plan/plan.json")["step_time_s"],
                              best["step_time_s"])
         with self.assertRaises(stepcast.InputError):
@@ -93,7 +93,7 @@ class AnswersTest(unittest.TestCase):
         with self.assertRaises(stepcast.InputError):
             stepcast.plan(DDP, price=0)
         # Of 80 GB no plan leaves 99 %.
-        self.assertEqual(stepcast.plan(DDP, vary=vary, headroom="99%")["best"], [])
+        self.assertEqual(stepcast.plan(DDP, framework="ddp", only="data", vary=vary, headroom="99%")["best"], [])
 
     def test_memory_compare_explain(self):
         self.assertEqual(without_times(stepcast.memory(DDP, max_micro_batch=True)),

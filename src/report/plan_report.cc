@@ -6,10 +6,11 @@
 #include <string_view>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "src/base/quantity.h"
-#include "src/report/csv.h"
-#include "src/report/json_values.h"
 #include "src/report/number_text.h"
+#include "src/report/plan_kinds.h"
+#include "src/report/plan_rows.h"
 #include "src/report/table.h"
 
 namespace stepcast::report {
@@ -61,24 +62,6 @@ std::string Duration(double seconds) {
 double Money(const Goal& goal, const PlanRow& row) {
   const double million = CostOfMillionTokens(goal, row.facts, row.outcome.step_time);
   return goal.tokens > 0 ? million * goal.tokens / 1e6 : million;
-}
-
-// How much memory is missing: what a plan needs and what is to stay free of a device, less what the
-// device has. Everything that is said to be lacking is this.
-Bytes Lacks(const Goal& goal, const planner::PlanFacts& facts, Bytes over) {
-  return over + HeadroomOf(goal, facts);
-}
-
-Bytes Needed(const planner::Outcome& outcome) { return outcome.reserved + outcome.outside; }
-
-// What is shown of a plan in any table.
-struct Shown {
-  Time step_time;
-  Bytes peak, needed;
-};
-Shown ShownOf(const PlanRow& row) {
-  if (!row.simulated) return {row.bound.step_time, row.bound.memory, row.bound.needed};
-  return {row.outcome.step_time, row.outcome.memory, Needed(row.outcome)};
 }
 
 ByteUnit UnitOf(const std::vector<PlanRow>& rows) {
@@ -181,6 +164,25 @@ std::string NotesOn(const std::vector<PlanRow>& rows) {
   return out;
 }
 
+// Plans whose forecasts differ by less than those of plans on one machine are off
+// (docs/accuracy.md, "Executions").
+std::string NearText(const PlanReport& report) {
+  constexpr double kOff = 0.02;
+  const PlanRow& best = report.best.front();
+  std::int64_t near = 0;
+  for (const auto& [plan, outcome] : report.result->outcomes) {
+    const planner::PlanFacts& facts = report.result->states.FactsOf(plan);
+    if (facts.gpus != best.facts.gpus || !Eligible(report.goal, facts, outcome)) continue;
+    near +=
+        outcome.tokens_per_second_per_gpu * (1 + kOff) >= best.outcome.tokens_per_second_per_gpu;
+  }
+  if (near < 2) return "";
+  return fmt::format(
+      "{} of the plans that were simulated take at most {:.0f} % longer than the "
+      "best, which is within the error between plans of one machine\n",
+      Grouped(near), 100 * kOff);
+}
+
 // Memory that the best plan leaves free.
 std::string HeadroomText(const PlanRow& row) {
   constexpr double kLittle = 0.02, kHundred = 100;
@@ -193,41 +195,6 @@ std::string HeadroomText(const PlanRow& row) {
     out += ": that is little, a forecast is not that exact; --headroom 5% asks for more";
   }
   return out + "\n";
-}
-
-// Why a plan of that memory is rejected; empty: it is not.
-std::string LackText(const Goal& goal, const planner::PlanFacts& facts, Bytes needed, Bytes over,
-                     const char* at_least) {
-  const Bytes lacks = Lacks(goal, facts, over);
-  if (lacks <= Bytes(0)) return "";
-  if (over > needed - facts.capacity) {  // then it is not the devices that lack most
-    return fmt::format("lacks{} {} of a node's own memory or drives", at_least, FormatBytes(over));
-  }
-  return fmt::format("lacks{} {}{}", at_least, FormatBytes(lacks),
-                     HeadroomOf(goal, facts) > Bytes(0) ? ", headroom included" : "");
-}
-std::string LackText(const Goal& goal, const planner::PlanFacts& facts,
-                     const planner::Outcome& outcome) {
-  return LackText(goal, facts, Needed(outcome), outcome.over, "");
-}
-
-bool MeetsDeadline(const Goal& goal, const planner::PlanFacts& facts, Time step_time) {
-  return !goal.deadline || TrainingSeconds(goal, facts, step_time) <= goal.deadline->seconds();
-}
-
-std::string WhyText(const Goal& goal, const PlanRow& row) {
-  if (row.simulated) {
-    if (!row.outcome.illegal_message.empty()) return row.outcome.illegal_message;
-    const std::string lack = LackText(goal, row.facts, row.outcome);
-    if (!lack.empty()) return lack;
-    if (!MeetsDeadline(goal, row.facts, row.outcome.step_time)) return "too slow for the deadline";
-    return "simulated, and not among the best";
-  }
-  if (row.verdict == Verdict::kDoesNotFit) {
-    return LackText(goal, row.facts, row.bound.needed, row.bound.over, " at least");
-  }
-  if (row.verdict == Verdict::kTooSlow) return "too slow for the deadline, by its bound";
-  return row.verdict == Verdict::kDominated ? "dominated, by its bound" : "bound";
 }
 
 std::string RunnersUpTable(const Goal& goal, const std::vector<PlanRow>& rows) {
@@ -352,25 +319,18 @@ std::string VerdictText(Verdict verdict) {
       return "cannot be among the best, and the best needs no more memory and GPUs";
     case Verdict::kDominated:
       return "dominated: another is at least as fast with no more memory and GPUs";
+    case Verdict::kOpen:
+      return "open: the search was ended before";
     case Verdict::kSimulated:  // VerdictCounts says more of these
       return "simulated";
   }
   return "";
 }
 
-// Reasons for which plans cannot exist, the most frequent first.
-std::vector<std::pair<std::string, std::int64_t>> Sorted(
-    const std::map<std::string, std::int64_t>& reasons) {
-  std::vector<std::pair<std::string, std::int64_t>> sorted(reasons.begin(), reasons.end());
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto& a, const auto& b) { return a.second > b.second; });
-  return sorted;
-}
-
 std::string IllegalTable(const planner::SearchResult& result) {
   std::map<std::string, std::int64_t> reasons;
   for (const auto& [code, reason] : result.illegal) {
-    for (const auto& [message, count] : reason.messages) reasons[message] += count;
+    for (const auto& [message, refused] : reason.messages) reasons[message] += refused.count;
   }
   Table table({{"plans"}, {"cannot exist, because", Align::kLeft}});
   constexpr std::size_t kMost = 12;
@@ -389,6 +349,24 @@ std::string IllegalTable(const planner::SearchResult& result) {
   return table.ToString();
 }
 
+// What is proved, by how much work.
+std::string ProofText(const PlanReport& report) {
+  const planner::SearchResult& result = *report.result;
+  const auto simulated = static_cast<std::int64_t>(result.outcomes.size()) - result.shared;
+  std::string out = fmt::format(
+      "of {} {}, {} were looked at closely and {} simulated: ", Grouped(report.space),
+      report.space == 1 ? "plan" : "plans", Grouped(result.sharpened), Grouped(simulated));
+  if (!result.proved) {
+    return out + fmt::format(
+                     "the search was ended before it was done, and {} {} may be better than "
+                     "the best, by {} % of its step at most\n\n",
+                     Grouped(result.open), result.open == 1 ? "plan" : "plans",
+                     Decimal(100 * (1 - result.least), 1));
+  }
+  return out +
+         fmt::format("no other is better{}\n\n", report.held.empty() ? "" : ", with what is held");
+}
+
 std::string CountsText(const PlanReport& report) {
   const planner::SearchResult& result = *report.result;
   Table table({{"plans"}, {"verdict", Align::kLeft}});
@@ -396,7 +374,7 @@ std::string CountsText(const PlanReport& report) {
     table.AddRow({Grouped(count), verdict});
   table.AddRule();
   table.AddRow({Grouped(report.space), "all"});
-  std::string out = table.ToString();
+  std::string out = ProofText(report) + table.ToString();
   const auto further =
       static_cast<std::int64_t>(result.outcomes.size()) - result.Count(Verdict::kSimulated);
   if (further > 0) {
@@ -409,73 +387,6 @@ std::string CountsText(const PlanReport& report) {
   }
   if (result.illegal.empty()) return out;
   return out + "\n" + IllegalTable(result);
-}
-
-// What the whole document has of a plan.
-Json RowJson(const Goal& goal, const PlanRow& row) {
-  Json set = Json::object();
-  for (const auto& [key, value] : row.settings) set[key] = value;
-  const planner::Outcome& outcome = row.outcome;
-  Json json{
-      {"set", std::move(set)},
-      {"status", outcome.fits ? "ok" : "does_not_fit"},
-      {"reason", Reason(goal, row)},
-      {"step_time_s", JsonSeconds(outcome.step_time)},
-      {"tokens_per_s_per_gpu", outcome.tokens_per_second_per_gpu},
-      {"peak_bytes", outcome.memory.count()},
-      {"reserved_bytes", outcome.reserved.count()},
-      {"outside_bytes", outcome.outside.count()},
-      {"capacity_bytes", row.facts.capacity.count()},
-      {"fits", outcome.fits},
-      {"verdict", Name(outcome.verdict)},
-      {"fit_probability", outcome.fit_probability},
-      {"free_bytes", std::max<std::int64_t>(0, -outcome.over.count())},
-      {"lacks_bytes", std::max<std::int64_t>(0, Lacks(goal, row.facts, outcome.over).count())},
-      {"allocator_flushes", outcome.flushes},
-      {"gpus", row.facts.gpus},
-      {"tokens", row.facts.tokens}};
-  if (row.ties > 0) {
-    Json settings = Json::object();
-    for (const auto& [key, values] : row.no_difference) settings[key] = values;
-    json["as_good"] = {{"plans", row.ties}, {"settings", std::move(settings)}};
-  }
-  if (goal.tokens > 0) json["training_s"] = TrainingSeconds(goal, row.facts, outcome.step_time);
-  if (goal.gpu_hour_price > 0) {
-    json["money_per_million_tokens"] = CostOfMillionTokens(goal, row.facts, outcome.step_time);
-  }
-  return json;
-}
-
-Json RowsJson(const Goal& goal, const std::vector<PlanRow>& rows) {
-  Json array = Json::array();
-  for (const PlanRow& row : rows) array.push_back(RowJson(goal, row));
-  return array;
-}
-
-Json SensitivityJson(const PlanReport& report) {
-  const planner::Sensitivity& sensitivity = *report.sensitivity;
-  Json faster = Json::array();
-  for (const forecast::WhatIf& what_if : sensitivity.faster) {
-    faster.push_back(
-        {{"resource", Name(what_if.resource)}, {"step_time_s", JsonSeconds(what_if.step_time)}});
-  }
-  Json neighbours = Json::array();
-  for (const planner::NeighbouringSetting& neighbour : sensitivity.neighbours) {
-    const bool exists = neighbour.illegal_message.empty();
-    neighbours.push_back(
-        {{"key", neighbour.key},
-         {"from", neighbour.from},
-         {"to", neighbour.to},
-         {"reason", neighbour.illegal_message},
-         {"step_time_s", exists ? Json(JsonSeconds(neighbour.outcome.step_time)) : Json()},
-         {"peak_bytes", exists ? Json(neighbour.outcome.memory.count()) : Json()},
-         {"fits", exists ? Json(neighbour.outcome.fits) : Json()}});
-  }
-  return Json{
-      {"more", planner::kMore},
-      {"resources", std::move(faster)},
-      {"memory", report.with_more_memory ? RowJson(report.goal, *report.with_more_memory) : Json()},
-      {"settings", std::move(neighbours)}};
 }
 
 }  // namespace
@@ -509,9 +420,8 @@ std::vector<std::pair<std::string, std::int64_t>> VerdictCounts(const PlanReport
   }
   std::int64_t good = 0, too_large = 0, too_slow = 0, illegal = 0;
   for (const auto& [plan, outcome] : result.outcomes) {
-    const auto at = static_cast<std::size_t>(plan);
-    if (result.verdicts[at] != Verdict::kSimulated) continue;
-    const planner::PlanFacts& facts = result.facts[at];
+    if (result.states.Of(plan).verdict != Verdict::kSimulated) continue;
+    const planner::PlanFacts& facts = result.states.FactsOf(plan);
     if (!outcome.illegal_message.empty()) {
       ++illegal;
     } else if (!outcome.fits || Lacks(goal, facts, outcome.over) > Bytes(0)) {
@@ -577,12 +487,10 @@ std::string PlanText(const PlanReport& report) {
   } else if (goal.headroom > Bytes(0)) {
     out += fmt::format("       {} of each device free\n", FormatBytes(goal.headroom));
   }
-  out += fmt::format(
-      "space  {} {}, {} looked at closely, {} simulated; the answer is exact{}\n",
-      Grouped(report.space), report.space == 1 ? "plan" : "plans",
-      Grouped(report.result->sharpened),
-      Grouped(static_cast<std::int64_t>(report.result->outcomes.size()) - report.result->shared),
-      report.held.empty() ? "" : " for what is held");
+  out += fmt::format("tried  {}\n", report.tried);
+  if (!report.not_tried.empty()) {
+    out += fmt::format("       not {}\n", fmt::join(report.not_tried, ", "));
+  }
   if (!report.held.empty()) {
     out += fmt::format(
         "held   by the scenario: {}\n"
@@ -595,7 +503,7 @@ std::string PlanText(const PlanReport& report) {
     const bool legal = report.result->Count(Verdict::kIllegal) < report.space;
     out += !legal          ? "no plan can exist\n"
            : goal.deadline ? "no plan fits and meets the deadline; those that come nearest:\n\n"
-           : HeadroomOf(goal, report.result->facts.front()) > Bytes(0)
+           : HeadroomOf(goal, report.result->states.families().front().facts) > Bytes(0)
                ? "no plan leaves that much of its devices free; those that lack least:\n\n"
                : "no plan fits; those that lack least:\n\n";
     if (!report.nearest.empty()) {
@@ -604,10 +512,11 @@ std::string PlanText(const PlanReport& report) {
         out += "lacks: what is missing for it and for what is to stay free\n";
       }
     }
-    return out + "\n" + CountsText(report);
+    return out + "\n" + KindsText(report) + LayoutAnswerText(report) + CountsText(report);
   }
-  out += "best\n" + PlansTable(report, report.best, false) + kNeedsText + NotesOn(report.best) +
-         HeadroomText(report.best.front()) + "\n";
+  out += KindsText(report) + LayoutAnswerText(report);
+  out += "best by the model\n" + PlansTable(report, report.best, false) + kNeedsText +
+         NotesOn(report.best) + NearText(report) + HeadroomText(report.best.front()) + "\n";
   if (!report.pareto.empty()) {
     out +=
         fmt::format("no plan has {}, less memory and fewer GPUs than one of these\n",
@@ -619,117 +528,6 @@ std::string PlanText(const PlanReport& report) {
     out += "runners-up\n" + RunnersUpTable(goal, report.runners_up) + "\n";
   }
   return out + CountsText(report);
-}
-
-std::string PlanCsv(const PlanReport& report) {
-  // Every key that a plan has, in the order in which they are met.
-  std::vector<std::string> keys;
-  const auto note = [&](const std::vector<PlanRow>& rows) {
-    for (const PlanRow& row : rows) {
-      for (const auto& [key, value] : row.settings) {
-        if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
-      }
-    }
-  };
-  note(report.best);
-  note(report.pareto);
-  note(report.nearest);
-  std::vector<std::string> fields = {"list", "rank"};
-  fields.insert(fields.end(), keys.begin(), keys.end());
-  for (const char* name : {"status", "step_time_s", "tokens_per_s_per_gpu", "peak_bytes", "fits",
-                           "gpus", "reserved_bytes", "outside_bytes", "capacity_bytes", "tokens",
-                           "verdict", "fit_probability"}) {
-    fields.emplace_back(name);
-  }
-  std::string out = CsvRecord(fields);
-  const auto append = [&](const char* list, const std::vector<PlanRow>& rows) {
-    int rank = 0;
-    for (const PlanRow& row : rows) {
-      fields = {list, fmt::format("{}", ++rank)};
-      for (const std::string& key : keys) {
-        const auto found = std::find_if(row.settings.begin(), row.settings.end(),
-                                        [&](const auto& setting) { return setting.first == key; });
-        fields.push_back(found == row.settings.end() ? "" : found->second);
-      }
-      fields.emplace_back(row.outcome.fits ? "ok" : "does_not_fit");
-      fields.push_back(fmt::format("{}", JsonSeconds(row.outcome.step_time)));
-      fields.push_back(fmt::format("{}", row.outcome.tokens_per_second_per_gpu));
-      fields.push_back(fmt::format("{}", row.outcome.memory.count()));
-      fields.emplace_back(row.outcome.fits ? "true" : "false");
-      for (const std::int64_t number :
-           {row.facts.gpus, row.outcome.reserved.count(), row.outcome.outside.count(),
-            row.facts.capacity.count(), row.facts.tokens}) {
-        fields.push_back(fmt::format("{}", number));
-      }
-      fields.emplace_back(Name(row.outcome.verdict));
-      fields.push_back(fmt::format("{}", row.outcome.fit_probability));
-      out += CsvRecord(fields);
-    }
-  };
-  append("best", report.best);
-  append("pareto", report.pareto);
-  append("nearest", report.nearest);
-  return out;
-}
-
-std::string PlanJson(const PlanReport& report) {
-  const planner::SearchResult& result = *report.result;
-  Json pruned = Json::object();
-  for (const Verdict verdict : {Verdict::kIllegal, Verdict::kSame, Verdict::kDoesNotFit,
-                                Verdict::kTooSlow, Verdict::kBound, Verdict::kDominated}) {
-    pruned[Name(verdict)] = result.Count(verdict);
-  }
-  Json illegal = Json::object();
-  for (const auto& [code, reason] : result.illegal) {
-    Json reasons = Json::array();
-    for (const auto& [message, count] : Sorted(reason.messages)) {
-      reasons.push_back({{"reason", message}, {"count", count}});
-    }
-    illegal[code] = {
-        {"count", reason.count}, {"example", reasons[0]["reason"]}, {"reasons", reasons}};
-  }
-  Json became = Json::array();
-  for (const auto& [what, count] : VerdictCounts(report)) {
-    became.push_back({{"what", what}, {"count", count}});
-  }
-  Json held = Json::array();
-  for (const planner::HeldSetting& setting : report.held) {
-    held.push_back({{"key", setting.key},
-                    {"of", setting.of.empty() ? Json() : Json(setting.of)},
-                    {"at", setting.at}});
-  }
-  Json losers = Json::array();
-  for (const PlanRow& row : report.runners_up) {
-    Json set = Json::object();
-    for (const auto& [key, value] : row.settings) set[key] = value;
-    const Shown shown = ShownOf(row);
-    losers.push_back({{"set", std::move(set)},
-                      {"reason", WhyText(report.goal, row)},
-                      {"simulated", row.simulated},
-                      {"step_time_s", JsonSeconds(shown.step_time)},
-                      {"peak_bytes", shown.peak.count()},
-                      {"needed_bytes", shown.needed.count()}});
-  }
-  return Text(Json{
-      {"stepcast", 1},
-      {"scenario", report.name},
-      {"target", Name(report.goal.target)},
-      {"compared_by", result.UnequalTokens() ? "time_per_token" : "step_time"},
-      {"headroom", {{"bytes", report.goal.headroom.count()}, {"part", report.goal.headroom_part}}},
-      {"best", RowsJson(report.goal, report.best)},
-      {"pareto", RowsJson(report.goal, report.pareto)},
-      {"nearest", RowsJson(report.goal, report.nearest)},
-      {"pruned", std::move(pruned)},
-      {"illegal", std::move(illegal)},
-      {"became", std::move(became)},
-      {"notes", report.notes},
-      {"held", std::move(held)},
-      {"losers", std::move(losers)},
-      {"sensitivity", report.sensitivity ? SensitivityJson(report) : Json()},
-      {"space", report.space},
-      {"simulated", static_cast<std::int64_t>(result.outcomes.size()) - result.shared},
-      {"exact", true},
-      {"run", {{"seconds", report.seconds}}}});
 }
 
 }  // namespace stepcast::report

@@ -14,6 +14,13 @@
 // The output of `plan`.
 namespace stepcast::report {
 
+// Where a step's time goes, as forecast::TimeBreakdown has it: to the phases of the training, to
+// communication that nothing hides, to waiting for other stages of a pipeline. What is left is the
+// host's, and the correction by measured runs.
+struct TimeSpent {
+  Time step, computing, communicating, bubble;
+};
+
 // A plan in a table, with its settings.
 struct PlanRow {
   std::int64_t plan = 0;
@@ -24,16 +31,40 @@ struct PlanRow {
   bool simulated = true;
   planner::Verdict verdict = planner::Verdict::kSimulated;
   planner::Bound bound;
+  std::optional<TimeSpent> spent;  // where that was asked for
   // Of a ranked plan: how many others tie with it (planner::Tied), and the settings that differ,
   // with all values that make no difference, its own first.
   std::int64_t ties = 0;
   std::vector<std::pair<std::string, std::vector<std::string>>> no_difference;
 };
 
+// The best plan of a framework that divides the same beside the batch.
+struct KindRow {
+  planner::PlanGroup kind;
+  std::int64_t plans = 0;  // that may exist
+  bool fits = false;       // `row` is its best plan, simulated; else the one that lacks least
+  PlanRow row;
+  double least = 1;  // GroupBest::least
+};
+
+// Where a named layout stands (`--why LAYOUT`).
+struct LayoutAnswer {
+  std::string layout;              // as it was asked for
+  std::optional<PlanRow> best;     // of its plans that will do
+  std::optional<PlanRow> nearest;  // without one
+  // Of the other layouts: those of which a plan is better, those of which none is, and those of
+  // which nothing is proved.
+  std::int64_t better = 0, worse = 0, unknown = 0;
+};
+
 struct PlanReport {
   std::string name;  // the scenario's
   planner::Goal goal;
   std::int64_t space = 0;
+  std::string tried;                   // in words
+  std::vector<std::string> not_tried;  // likewise
+  std::vector<KindRow> kinds;  // the best first; those without a plan that will do come last
+  std::optional<LayoutAnswer> why_layout;
   const planner::SearchResult* result = nullptr;
   std::vector<PlanRow> best, pareto, nearest;
   std::vector<PlanRow> runners_up;  // with --why

@@ -26,17 +26,16 @@ SearchView ViewOf(const PlanReport& report, std::vector<std::pair<std::string, s
     place[plan] = view.plans.size();
     const bool on_front =
         std::find(result.pareto.begin(), result.pareto.end(), plan) != result.pareto.end();
-    view.plans.push_back(
-        {.name = name(plan),
-         .gpus = result.facts[static_cast<std::size_t>(plan)].gpus,
-         .step_time = outcome.step_time,
-         .peak = outcome.memory,
-         .needed = outcome.reserved + outcome.outside,
-         .tokens_per_second_per_gpu = outcome.tokens_per_second_per_gpu,
-         .eligible = Eligible(report.goal, result.facts[static_cast<std::size_t>(plan)], outcome) &&
-                     (outcome.flushes == 0 || best_flushes),
-         .tokens = result.UnequalTokens() ? result.facts[static_cast<std::size_t>(plan)].tokens : 0,
-         .on_front = on_front});
+    view.plans.push_back({.name = name(plan),
+                          .gpus = result.states.FactsOf(plan).gpus,
+                          .step_time = outcome.step_time,
+                          .peak = outcome.memory,
+                          .needed = outcome.reserved + outcome.outside,
+                          .tokens_per_second_per_gpu = outcome.tokens_per_second_per_gpu,
+                          .eligible = Eligible(report.goal, result.states.FactsOf(plan), outcome) &&
+                                      (outcome.flushes == 0 || best_flushes),
+                          .tokens = result.UnequalTokens() ? result.states.FactsOf(plan).tokens : 0,
+                          .on_front = on_front});
   }
   for (const std::int64_t plan : result.best) {
     if (const auto found = place.find(plan); found != place.end()) {

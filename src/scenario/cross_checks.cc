@@ -18,7 +18,7 @@
 #include "src/model/layer_list.h"
 #include "src/plan/legality.h"
 #include "src/plan/request.h"
-#include "src/scenario/model_blocks.h"
+#include "src/scenario/legality_facts.h"
 #include "src/topology/cluster.h"
 
 namespace stepcast::scenario {
@@ -34,8 +34,15 @@ class CrossChecks {
         profiles_believed_(profiles_believed),
         diagnostics_(diagnostics) {}
 
-  void Run() {
-    CheckPlan();
+  // The rules that tie plan, model and cluster to each other.
+  void CheckPlan() {
+    for (plan::Violation& violation : plan::Check(file_.request, LegalityFactsOf(scenario_))) {
+      Report(std::move(violation.code), LocationOf(root_, violation.key),
+             std::move(violation.message), std::move(violation.hint));
+    }
+  }
+
+  void CheckOthers() {
     CheckCosts();
     CheckStepTime();
     CheckReduction();
@@ -52,92 +59,6 @@ class CrossChecks {
   const model::Architecture* Architecture() const {
     return scenario_.model == nullptr ? nullptr
                                       : std::get_if<model::Architecture>(&scenario_.model->source);
-  }
-
-  // The rules that tie plan, model and cluster to each other.
-  void CheckPlan() {
-    plan::Facts facts;
-    AddModel(facts);
-    AddCluster(facts);
-    AddComputes(facts);
-    for (plan::Violation& violation : plan::Check(file_.request, facts)) {
-      Report(std::move(violation.code), LocationOf(root_, violation.key),
-             std::move(violation.message), std::move(violation.hint));
-    }
-  }
-
-  void AddModel(plan::Facts& facts) const {
-    const model::Architecture* const architecture = Architecture();
-    facts.has_ends =
-        architecture != nullptr || scenario_.model == nullptr;  // not known: passed over
-    // What predicts further tokens runs with the head, and reads the embedding, too.
-    facts.tied_embeddings = architecture != nullptr &&
-                            (architecture->tie_embeddings || architecture->further_tokens > 0);
-    if (architecture != nullptr) {
-      facts.encoder = model::IsEncoder(architecture->family);
-      facts.norms_behind = architecture->family == model::Family::kOlmo2;
-      facts.attention_window = architecture->attention_window;
-      if (architecture->position == model::Position::kLearned) {
-        facts.max_positions = architecture->max_positions;
-      }
-      facts.divided = {{"num_attention_heads", architecture->heads},
-                       {"num_key_value_heads", architecture->kv_heads, architecture->head_size}};
-      const model::Experts& experts = architecture->experts;
-      facts.experts = experts.count;
-      facts.expert_width = experts.feed_forward;
-      facts.expert_biases = experts.bias;
-      // Dense layers and shared experts are divided as a dense model's are.
-      if (!experts.exist() || experts.leading_dense > 0 || experts.every > 1) {
-        facts.divided.push_back({"intermediate_size", architecture->feed_forward});
-      }
-      if (experts.shared_feed_forward > 0) {
-        facts.divided.push_back({"shared_expert_intermediate_size", experts.shared_feed_forward});
-      }
-    }
-    if (scenario_.model == nullptr) return;
-    facts.layers = static_cast<std::int64_t>(scenario_.model->layers.size());
-    facts.tensors = static_cast<std::int64_t>(scenario_.model->tensors.size());
-    for (const model::Tensor& tensor : scenario_.model->tensors) {
-      if (!tensor.of_block || tensor.shape.size() != 2) continue;
-      auto& rows = facts.matrix_rows;
-      if (std::find(rows.begin(), rows.end(), tensor.shape.front()) == rows.end()) {
-        rows.push_back(tensor.shape.front());
-      }
-    }
-    const plan::ModelBlocks blocks = BlocksOf(*scenario_.model);
-    facts.blocks = blocks.count;
-    facts.of_block = blocks.of_block;
-    facts.of_head = blocks.of_head;
-  }
-
-  void AddCluster(plan::Facts& facts) const {
-    if (scenario_.cluster == nullptr) return;
-    facts.devices = scenario_.cluster->devices();
-    if (!scenario_.cluster->flat()) facts.node_devices = scenario_.cluster->gpus_per_node();
-    const auto take_host = [&](const topology::NodeType* node) {
-      const bool host = node != nullptr && node->host.has_value();
-      facts.host_memory = facts.host_memory.value_or(true) && host;
-      facts.nvme = facts.nvme.value_or(true) && host && node->host->nvme > Bytes();
-    };
-    take_host(scenario_.cluster->node_type());
-    for (const KindOfNode& kind : scenario_.other_nodes) take_host(kind.cluster->node_type());
-  }
-
-  // In what the devices compute, all of them.
-  void AddComputes(plan::Facts& facts) const {
-    if (Architecture() == nullptr || !scenario_.gpu.has_value()) return;
-    facts.device = scenario_.gpu->name;
-    facts.compute_capability = scenario_.gpu->compute_capability;
-    for (std::size_t type = 0; type < facts.without_peak.size(); ++type) {
-      facts.without_peak[type] = scenario_.gpu->peak[type] == FlopRate();
-    }
-    for (const KindOfNode& kind : scenario_.other_nodes) {
-      for (std::size_t type = 0; type < facts.without_peak.size(); ++type) {
-        if (facts.without_peak[type] || kind.gpu.peak[type] > FlopRate()) continue;
-        facts.without_peak[type] = true;
-        facts.device = kind.gpu.name;
-      }
-    }
   }
 
   void CheckOtherNodes() {
@@ -271,7 +192,14 @@ class CrossChecks {
 
 void CheckTogether(const ScenarioFile& file, const YamlTree& root, const Scenario& scenario,
                    bool profiles_believed, Diagnostics& diagnostics) {
-  CrossChecks(file, root, scenario, profiles_believed, diagnostics).Run();
+  CrossChecks checks(file, root, scenario, profiles_believed, diagnostics);
+  checks.CheckPlan();
+  checks.CheckOthers();
+}
+
+void CheckBesidePlan(const ScenarioFile& file, const YamlTree& root, const Scenario& scenario,
+                     bool profiles_believed, Diagnostics& diagnostics) {
+  CrossChecks(file, root, scenario, profiles_believed, diagnostics).CheckOthers();
 }
 
 }  // namespace stepcast::scenario

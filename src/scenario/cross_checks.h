@@ -14,5 +14,8 @@ namespace stepcast::scenario {
 // profiles have been checked against their devices.
 void CheckTogether(const ScenarioFile& file, const YamlTree& root, const Scenario& scenario,
                    bool profiles_believed, Diagnostics& diagnostics);
+// The same but for plan::Check, whose answer is known.
+void CheckBesidePlan(const ScenarioFile& file, const YamlTree& root, const Scenario& scenario,
+                     bool profiles_believed, Diagnostics& diagnostics);
 
 }  // namespace stepcast::scenario

@@ -27,6 +27,7 @@
 #include "src/scenario/files_meant.h"
 #include "src/scenario/input_contents.h"
 #include "src/scenario/job_devices.h"
+#include "src/scenario/legality_facts.h"
 #include "src/scenario/model_blocks.h"
 #include "src/scenario/model_file.h"
 #include "src/scenario/resolved_scenario.h"
@@ -130,7 +131,12 @@ class Loader::Reading {
       cluster_nodes_ = diagnostics_.empty() ? nodes : std::optional(kNoCluster);
     }
     scenario_.warnings = warnings_;
-    if (diagnostics_.empty()) CheckTogether(read_);
+    broken_.clear();
+    if (diagnostics_.empty()) {
+      broken_ = plan::Check(read_.request, Facts());
+      if (!broken_.empty()) return false;
+      CheckBesidePlan(read_, root_, scenario_, profile_believed_, diagnostics_);
+    }
     if (!diagnostics_.empty()) {
       diagnostics_.clear();
       return false;
@@ -139,6 +145,7 @@ class Loader::Reading {
     return true;
   }
 
+  const std::vector<plan::Violation>& broken() const { return broken_; }
   const ScenarioFile& read() const { return read_; }
   const Scenario& scenario() const { return scenario_; }
   Scenario Take() {
@@ -147,6 +154,15 @@ class Loader::Reading {
   }
 
  private:
+  // Of the model, which stays, and the cluster.
+  const plan::Facts& Facts() {
+    if (facts_of_ != scenario_.cluster || !facts_) {
+      facts_ = LegalityFactsOf(scenario_);
+      facts_of_ = scenario_.cluster;
+    }
+    return *facts_;
+  }
+
   // The cluster follows from the topology and `cluster.nodes` alone.
   bool NodesAreAll() const { return read_.other_nodes.empty() && !read_.devices; }
 
@@ -628,6 +644,9 @@ class Loader::Reading {
   bool profile_believed_ = false;              // as that of the device
   std::optional<std::int64_t> cluster_nodes_;  // that the scenario's cluster is of
   std::vector<std::string> warnings_;          // that do not depend on the plan
+  std::vector<plan::Violation> broken_;        // by the last reread plan
+  std::optional<plan::Facts> facts_;
+  std::shared_ptr<const topology::Cluster> facts_of_;                          // that they are of
   std::map<std::int64_t, std::shared_ptr<const topology::Cluster>> clusters_;  // by nodes
 };
 
@@ -654,6 +673,7 @@ bool Loader::Reread(const plan::Request& request, std::optional<std::int64_t> no
 
 const Scenario& Loader::scenario() const { return reading_->scenario(); }
 const plan::Request& Loader::request() const { return reading_->read().request; }
+const std::vector<plan::Violation>& Loader::broken() const { return reading_->broken(); }
 std::optional<std::int64_t> Loader::nodes() const { return reading_->read().nodes; }
 Scenario Loader::Take() { return reading_->Take(); }
 

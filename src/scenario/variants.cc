@@ -39,6 +39,31 @@ Variants::Variants(std::string path, std::vector<std::string> fixed, InputCache&
     : path_(std::move(path)), fixed_(std::move(fixed)), cache_(cache) {}
 
 Result<const Scenario*> Variants::Load(const std::vector<std::string>& overrides) {
+  Diagnostics mistakes;
+  if (const Scenario* variant = LoadVariant(overrides, mistakes)) return variant;
+  if (!mistakes.empty()) return tl::make_unexpected(std::move(mistakes));
+  return LoadWhole(overrides);
+}
+
+Variants::Tried Variants::Try(const std::vector<std::string>& overrides) {
+  Tried tried;
+  tried.scenario = LoadVariant(overrides, tried.mistakes);
+  if (tried.scenario != nullptr || !tried.mistakes.empty()) return tried;
+  if (last_ != nullptr && last_->loader && mistakes_.empty() && !last_->loader->broken().empty()) {
+    tried.broken = &last_->loader->broken();
+    return tried;
+  }
+  auto whole = LoadWhole(overrides);
+  if (whole) {
+    tried.scenario = *whole;
+  } else {
+    tried.mistakes = std::move(whole.error());
+  }
+  return tried;
+}
+
+const Scenario* Variants::LoadVariant(const std::vector<std::string>& overrides,
+                                      Diagnostics& mistakes) {
   if (options_.size() > kMostOptions || varieties_.size() > kMostVarieties) {
     options_.clear();
     keys_.clear();
@@ -59,7 +84,7 @@ Result<const Scenario*> Variants::Load(const std::vector<std::string>& overrides
     last_signature_ = signature_;
   }
   if (last_ != nullptr) {
-    if (!last_->loader || !Reread(*last_)) return LoadWhole(overrides);
+    if (!last_->loader || !Reread(*last_)) return nullptr;
     return &last_->loader->scenario();
   }
 
@@ -75,14 +100,20 @@ Result<const Scenario*> Variants::Load(const std::vector<std::string>& overrides
   }();
   if (ordered) {
     last_ = varieties_.emplace(signature_, std::make_unique<Variety>()).first->second.get();
-    return LoadWhole(overrides);
+    return nullptr;
   }
   auto opened = OpenScenario(path_, cache_);
-  if (!opened) return tl::make_unexpected(std::move(opened.error()));
+  if (!opened) {
+    mistakes = std::move(opened.error());
+    return nullptr;
+  }
   Override(fixed_, *opened, cache_);
   Override(overrides, *opened, cache_);
   Loader loader(*std::move(opened), cache_);
-  if (auto read = loader.Read(); !read) return tl::make_unexpected(std::move(read.error()));
+  if (auto read = loader.Read(); !read) {
+    mistakes = std::move(read.error());
+    return nullptr;
+  }
   auto variety = std::make_unique<Variety>();
   variety->request = loader.request();
   variety->read = present_;

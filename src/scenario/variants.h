@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/base/diagnostic.h"
+#include "src/plan/legality.h"
 #include "src/scenario/input_cache.h"
 #include "src/scenario/loader.h"
 #include "src/scenario/plan_sections.h"
@@ -31,6 +32,15 @@ class Variants {
   // which may be empty.
   Result<const Scenario*> Load(const std::vector<std::string>& overrides);
 
+  // The same without words: the scenario, or null and the rules about plans that are broken, some
+  // microseconds either way. Without such rules `mistakes` has what Load says.
+  struct Tried {
+    const Scenario* scenario = nullptr;
+    const std::vector<plan::Violation>* broken = nullptr;
+    Diagnostics mistakes{};
+  };
+  Tried Try(const std::vector<std::string>& overrides);
+
  private:
   // A "KEY=VALUE" that was seen.
   struct Option {
@@ -51,6 +61,9 @@ class Variants {
   const Option& OptionOf(const std::string& text);
   Option MakeOption(const std::string& text);
   Result<const Scenario*> LoadWhole(const std::vector<std::string>& overrides);
+  // The scenario as a variant of one that was read; null: `last_` says what refuses it, if that is
+  // known, else reading it as a whole does.
+  const Scenario* LoadVariant(const std::vector<std::string>& overrides, Diagnostics& mistakes);
   // Sets the variety's loader to this one of its scenarios; false: it is none.
   bool Reread(Variety& variety);
 

@@ -175,4 +175,63 @@ std::vector<plan::Framework> ReadFrameworks(const std::string& text, Diagnostics
   return frameworks;
 }
 
+std::vector<planner::ParallelKind> ReadKinds(const std::string& text, Diagnostics& faults) {
+  using planner::ParallelKind;
+  const std::vector<ParallelKind> all(std::begin(planner::kParallelKinds),
+                                      std::end(planner::kParallelKinds));
+  if (text.empty()) return all;
+  std::vector<ParallelKind> kinds;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    begin = end + 1;
+    const auto found = std::find_if(
+        all.begin(), all.end(), [&](ParallelKind known) { return word == planner::Name(known); });
+    if (found != all.end()) {
+      kinds.push_back(*found);
+    } else if (word != "data") {
+      faults.push_back(WrongOption("--only", text,
+                                   fmt::format("there is no such parallelism: {}", Quoted(word)),
+                                   "there are: data, tensor, pipeline, context, expert"));
+    }
+  }
+  return kinds;
+}
+
+std::optional<double> ReadWithin(const std::string& text, Diagnostics& faults) {
+  if (text.empty()) return std::nullopt;
+  const auto seconds = LongTime(text);
+  if (!seconds) {
+    faults.push_back(WrongOption("--within", text, fmt::format("this is no time: {}", Quoted(text)),
+                                 "write for example 10s or '2 min'"));
+  }
+  return seconds;
+}
+
+std::vector<std::pair<const planner::LayoutKey*, std::string>> ReadLayout(const std::string& text,
+                                                                          Diagnostics& faults) {
+  std::vector<std::pair<const planner::LayoutKey*, std::string>> layout;
+  if (text.empty()) return layout;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    begin = end + 1;
+    const std::size_t equals = std::min(word.find('='), word.size());
+    std::string key = word.substr(0, equals);
+    if (key.find('.') == std::string::npos) key = "parallelism." + key;
+    const planner::LayoutKey* const row = planner::FindLayoutKey(key);
+    const std::string value = equals < word.size() ? word.substr(equals + 1) : "";
+    planner::Layout probe;
+    if (row != nullptr && !value.empty() && row->take(probe, value)) {
+      layout.emplace_back(row, value);
+      continue;
+    }
+    faults.push_back(
+        WrongOption("--why", text,
+                    fmt::format("this is neither a number of plans nor a layout: {}", Quoted(word)),
+                    "write for example --why 5, or --why tensor=8,pipeline=16"));
+  }
+  return layout;
+}
+
 }  // namespace stepcast::study

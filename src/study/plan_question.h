@@ -4,10 +4,12 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/base/diagnostic.h"
 #include "src/plan/framework.h"
+#include "src/planner/layouts.h"
 #include "src/planner/search.h"
 
 // What a search of plans is asked for, as text.
@@ -18,7 +20,8 @@ struct PlanQuestion {
   std::vector<std::string> set;   // "KEY=VALUE"
   std::vector<std::string> vary;  // "KEY=V1,V2,...", ranges, "KEY=all"
   std::vector<std::string> fix;   // "KEY"
-  std::string framework;          // "all", "NAME,NAME"; empty: the scenario's
+  std::string only;               // "data,tensor": what is divided; empty: everything
+  std::string framework;          // "all", "NAME,NAME"; empty: all that searches try
   std::string target = "step_time";
   std::string deadline;         // "30 d"; empty: none
   std::string tokens;           // "300e9"; empty: not said
@@ -28,17 +31,26 @@ struct PlanQuestion {
   bool fewer_nodes = false;
   bool no_front = false;  // leave out the Pareto front
   int best = 5;
-  int why = 0;      // how many runners-up to name
-  int threads = 0;  // of each process; 0: one for each core that it may use
-  // Told how many plans have bounds and how many were simulated; from several threads, one at a
-  // time. May be empty.
-  std::function<void(std::int64_t screened, std::int64_t simulated)> progress;
+  int why = 0;                  // how many runners-up to name
+  std::string why_layout;       // "tensor=8,pipeline=16": whose place to say; empty: none
+  std::string within;           // "10s": how long the search may take; empty: until all is proved
+  bool no_sensitivity = false;  // leave out what would change the answer
+  int threads = 0;              // of each process; 0: one for each core that it may use
+  // Told how far the search has come; never from two threads at once. May be empty.
+  std::function<void(const planner::SearchProgress&)> progress;
 };
 
 // What is wrong goes to `faults`, located at "--deadline VALUE" and so on.
 planner::Goal ReadGoal(const PlanQuestion& question, Diagnostics& faults);
 // Empty: the scenario's own.
 std::vector<plan::Framework> ReadFrameworks(const std::string& text, Diagnostics& faults);
+// "data,tensor"; empty: all.
+std::vector<planner::ParallelKind> ReadKinds(const std::string& text, Diagnostics& faults);
+// "10s", "2 min"; empty: none.
+std::optional<double> ReadWithin(const std::string& text, Diagnostics& faults);
+// The layout's settings, "parallelism.tensor" and so on, with their values.
+std::vector<std::pair<const planner::LayoutKey*, std::string>> ReadLayout(const std::string& text,
+                                                                          Diagnostics& faults);
 Diagnostic WrongOption(const char* option, const std::string& value, std::string message,
                        std::string hint);
 

@@ -1,10 +1,13 @@
 #include "src/study/plan_search.h"
 
 #include <algorithm>
+#include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "fmt/format.h"
@@ -28,7 +31,7 @@ namespace stepcast::study {
 namespace {
 
 std::string SetOption(const std::string& key, const std::string& value) {
-  return fmt::format("{}={}", key, value);
+  return key + '=' + value;
 }
 
 }  // namespace
@@ -46,8 +49,11 @@ class PlanSearch::Impl {
     const FilesRead files;
     Diagnostics faults;
     goal_ = ReadGoal(question_, faults);
+    ReadFrameworks(question_.framework, faults);
+    within_ = ReadWithin(question_.within, faults);
+    layout_ = ReadLayout(question_.why_layout, faults);
     planner::SpaceOptions space_options;
-    space_options.frameworks = ReadFrameworks(question_.framework, faults);
+    space_options.kinds = ReadKinds(question_.only, faults);
     space_options.nodes = question_.fewer_nodes || goal_.target == planner::Target::kGpus;
     space_options.fix = question_.fix;
     space_options.has_key = [this](const std::string& key) { return varied_.HasKey(key); };
@@ -63,6 +69,8 @@ class PlanSearch::Impl {
     auto base = scenario::Load(question_.scenario, question_.set, cache_);
     if (!base) return tl::unexpected(std::move(base.error()));
     base_ = std::move(*base);
+    space_options.frameworks = ReadFrameworks(FrameworksAsked(space_options), faults);
+    if (!faults.empty()) return tl::unexpected(std::move(faults));
     faults = varied_.WrongValues(space_options.vary);
     const bool other_devices = std::any_of(
         space_options.vary.begin(), space_options.vary.end(), [](const planner::SweepAxis& axis) {
@@ -88,13 +96,24 @@ class PlanSearch::Impl {
     auto space = planner::PlanSpace::Around(*base_, space_options);
     if (!space) return tl::unexpected(std::move(space.error()));
     space_ = std::move(*space);
-    source_ = {.plans = space_->size(),
-               .load = [this](std::int64_t plan) { return LoadPlan(plan); },
-               .has_twin =
-                   [this](std::int64_t plan) {
-                     return space_->HasBefore(plan, "data_parallel.accumulate_unsharded", "false");
-                   },
-               .kind = [this](std::int64_t plan) { return space_->KindOf(plan); }};
+    const std::vector<planner::PlanPart>& parts = space_->parts();
+    if (std::none_of(parts.begin(), parts.end(),
+                     [this](const planner::PlanPart& part) { return IsAskedFor(part); })) {
+      return tl::unexpected(Diagnostics{WrongOption(
+          "--why", question_.why_layout,
+          fmt::format("no plan of the space has this layout: {}", Quoted(question_.why_layout)),
+          "--vary parallelism.KEY=VALUE says of each value which rule refuses it")});
+    }
+    source_ = {
+        .plans = space_->size(),
+        .families = space_->families(),
+        .load = [this](std::int64_t plan) { return Load(space_->Settings(plan)); },
+        .load_family = [this](std::int64_t plan) { return Load(space_->FamilySettings(plan)); },
+        .has_twin =
+            [this](std::int64_t plan) {
+              return space_->HasBefore(plan, "data_parallel.accumulate_unsharded", "false");
+            },
+        .kind = [this](std::int64_t plan) { return space_->KindOf(plan); }};
     problem_ = planner::ProblemOf(source_);
     work_ = planner::WorkOf(problem_);
     files_ = files.digests();
@@ -110,24 +129,45 @@ class PlanSearch::Impl {
   std::string Fingerprint(const std::string& code) const {
     std::string text = ToText(Facts(code));
     for (const planner::PlanPart& part : space_->parts()) {
-      text += planner::ToText(part.fixed);
-      for (const planner::SweepAxis& axis : part.axes) {
+      text += planner::ToText(space_->Settings(part.first));
+      for (const planner::SweepAxis& axis : part.choices->axes) {
         text += fmt::format("{}={}\n", axis.key, fmt::join(axis.values, ","));
       }
     }
     return text;
   }
 
+  // Without --framework all that a search tries, unless the scenario's own is none of them.
+  std::string FrameworksAsked(const planner::SpaceOptions& options) const {
+    constexpr const char* kFramework = "data_parallel.framework";
+    const bool varies =
+        std::any_of(options.vary.begin(), options.vary.end(),
+                    [](const planner::SweepAxis& axis) { return axis.key == kFramework; });
+    const bool fixed =
+        std::find(options.fix.begin(), options.fix.end(), kFramework) != options.fix.end();
+    const plan::Framework own = base_->plan.data_parallel.framework;
+    if (!question_.framework.empty() || varies || fixed ||
+        !plan::TraitsOf(own).searched_by_default) {
+      return question_.framework;
+    }
+    return "all";
+  }
+
   std::string Work(const std::string& item) const { return work_(item); }
 
   Answer<report::PlanReport> Run(planner::WorkerPool& pool, planner::ResultStore* store) {
-    planner::Answers answers(space_->size(), pool, store,
+    planner::Answers answers(problem_, pool, store,
                              [this](std::int64_t plan) { return KeyOf(plan); });
-    const planner::SearchOptions search_options{.best = question_.best,
-                                                .pareto = !question_.no_front,
-                                                .threads = question_.threads,
-                                                .kind = source_.kind,
-                                                .progress = question_.progress};
+    enough_ = Enough();
+    const planner::SearchOptions search_options{
+        .best = question_.best,
+        .pareto = !question_.no_front,
+        .threads = question_.threads,
+        .kind = source_.kind,
+        .group = [this](std::int64_t plan) { return space_->GroupOf(plan); },
+        .groups = static_cast<int>(space_->groups().size()),
+        .enough = enough_,
+        .progress = question_.progress};
     auto found = planner::Search(answers, goal_, search_options);
     if (!found) return Failed(found.error());
     result_ = *std::move(found);
@@ -138,7 +178,16 @@ class PlanSearch::Impl {
     report.goal = goal_;
     report.space = space_->size();
     report.result = &result;
+    SayWhatWasTried(report);
+    report.kinds = Kinds(result);
+    for (report::KindRow& kind : report.kinds) {
+      if (kind.fits) SayWhereTimeGoes(kind.row);
+    }
+    if (!layout_.empty()) {
+      if (auto failed = AnswerLayout(answers, search_options, report)) return Failed(*failed);
+    }
     report.best = Rows(result, result.best);
+    if (!report.best.empty() && !layout_.empty()) SayWhereTimeGoes(report.best.front());
     for (report::PlanRow& row : report.best) NameTies(result, row);
     report.pareto = Rows(result, result.pareto);
     report.nearest = Rows(result, result.nearest);
@@ -146,9 +195,10 @@ class PlanSearch::Impl {
       report.runners_up =
           Rows(result, planner::RunnersUp(result, goal_, question_.why, source_.kind));
     }
-    if (!result.best.empty()) {
-      auto sensitivity = planner::SensitivityOf(*space_, answers, goal_, search_options, result,
-                                                problem_.screen, source_.load);
+    if (!result.best.empty() && !question_.no_sensitivity && result.proved) {
+      auto sensitivity =
+          planner::SensitivityOf(*space_, answers, goal_, search_options, result, problem_.screen,
+                                 [this](std::int64_t plan) { return LoadPlan(plan); });
       if (!sensitivity) {
         const planner::SensitivityFault& fault = sensitivity.error();
         return tl::unexpected(Failure{fault.wrong_input, fault.failure});
@@ -163,6 +213,7 @@ class PlanSearch::Impl {
     report.notes = space_->notes();
     report.held = space_->held();
     NoteFrameworksWithoutPlans(result, report.notes);
+    NoteRuleOfMost(result, report.notes);
     NoteUnknownHosts(result, report.notes);
     return report;
   }
@@ -184,6 +235,157 @@ class PlanSearch::Impl {
   }
 
  private:
+  // When the search is to end; null: when all is proved.
+  std::function<bool()> Enough() const {
+    if (!within_) return nullptr;
+    const auto end = std::chrono::steady_clock::now() +
+                     std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                         std::chrono::duration<double>(*within_));
+    return [end] { return std::chrono::steady_clock::now() >= end; };
+  }
+
+  // Whether the part's plans have the layout that --why names.
+  bool IsAskedFor(const planner::PlanPart& part) const {
+    return std::all_of(layout_.begin(), layout_.end(), [&](const auto& asked) {
+      planner::Layout same = part.layout;
+      return asked.first->take(same, asked.second) && same == part.layout;
+    });
+  }
+
+  // What was tried, and what was not: which values of what is divided, and which settings.
+  void SayWhatWasTried(report::PlanReport& report) const {
+    std::vector<std::string> frameworks, words;
+    std::map<std::string, std::set<std::int64_t>> degrees;
+    for (const planner::PlanPart& part : space_->parts()) {
+      const std::string framework = plan::Name(part.framework);
+      if (std::find(frameworks.begin(), frameworks.end(), framework) == frameworks.end()) {
+        frameworks.push_back(framework);
+      }
+      const planner::Layout& layout = part.layout;
+      degrees["tensor"].insert(layout.tensor);
+      degrees["pipeline"].insert(layout.pipeline);
+      degrees["virtual stages"].insert(layout.virtual_stages);
+      degrees["context"].insert(layout.context);
+      degrees["expert"].insert(layout.expert);
+    }
+    for (const char* name : {"tensor", "pipeline", "virtual stages", "context", "expert"}) {
+      const std::set<std::int64_t>& values = degrees[name];
+      if (values.size() < 2 && *values.begin() == 1) continue;
+      constexpr std::size_t kMost = 5;
+      words.push_back(values.size() > kMost
+                          ? fmt::format("{} {} to {}", name, *values.begin(), *values.rbegin())
+                          : fmt::format("{} {}", name, fmt::join(values, " or ")));
+    }
+    std::string text = fmt::format("{}; {}", fmt::join(frameworks, ", "),
+                                   words.empty() ? std::string("data parallelism alone")
+                                                 : fmt::format("{}", fmt::join(words, ", ")));
+    report.tried = text + "; all their micro-batches, recomputation and data-parallel settings";
+    if (degrees["tensor"].size() > 1) {
+      report.not_tried.emplace_back("tensor parallelism across nodes");
+    }
+    if (degrees["context"].size() > 1) {
+      report.not_tried.push_back(
+          fmt::format("parts of sequences below {} tokens", planner::kLeastContextTokens));
+    }
+    if (degrees["pipeline"].size() > 1) report.not_tried.emplace_back("stages of chosen layers");
+    for (const char* name : {"tensor", "pipeline", "context"}) {
+      if (degrees[name] == std::set<std::int64_t>{1}) {
+        report.not_tried.push_back(fmt::format("{} parallelism", name));
+      }
+    }
+  }
+
+  // The best of each kind; those that fit by their steps, the others by what they lack.
+  std::vector<report::KindRow> Kinds(const planner::SearchResult& result) {
+    std::vector<report::KindRow> kinds;
+    for (std::size_t group = 0; group < result.groups.size(); ++group) {
+      const planner::GroupBest& best = result.groups[group];
+      const std::int64_t plan = best.best >= 0 ? best.best : best.nearest;
+      if (plan < 0) continue;
+      kinds.push_back({.kind = space_->groups()[group],
+                       .plans = best.plans,
+                       .fits = best.best >= 0,
+                       .row = Row(result, plan),
+                       .least = best.least});
+    }
+    const auto order = [&](const report::KindRow& kind) {
+      const double rate =
+          kind.row.outcome.tokens_per_second_per_gpu * static_cast<double>(kind.row.facts.gpus);
+      return std::tuple(!kind.fits, kind.fits ? -rate : 0,
+                        kind.fits ? Bytes() : kind.row.bound.over);
+    };
+    std::stable_sort(kinds.begin(), kinds.end(),
+                     [&](const auto& a, const auto& b) { return order(a) < order(b); });
+    return kinds;
+  }
+
+  // The best plan of the layout that --why names, and how many others are better. A failure is a
+  // sentence.
+  std::optional<std::string> AnswerLayout(planner::Answers& answers,
+                                          const planner::SearchOptions& options,
+                                          report::PlanReport& report) {
+    planner::SearchOptions among = options;
+    among.best = 1;
+    among.pareto = false;
+    among.groups = 0;
+    among.enough = nullptr;
+    among.among = [this](std::int64_t plan) { return IsAskedFor(space_->PartOf(plan)); };
+    auto found = planner::Search(answers, goal_, among, &*result_);
+    if (!found) return found.error();
+    report::LayoutAnswer& answer = report.why_layout.emplace();
+    answer.layout = question_.why_layout;
+    if (!found->best.empty()) {
+      answer.best = Row(*found, found->best.front());
+      SayWhereTimeGoes(*answer.best);
+      CountLayouts(*result_, answer);
+    } else if (!found->nearest.empty()) {
+      answer.nearest = Row(*found, found->nearest.front());
+    }
+    return std::nullopt;
+  }
+
+  // By time for a token, whatever the goal.
+  void CountLayouts(const planner::SearchResult& result, report::LayoutAnswer& answer) const {
+    struct Best {
+      double bound = 0, found = 0;  // tokens in a second; 0: none
+    };
+    const auto rate = [](const planner::PlanFacts& facts, Time step) {
+      return static_cast<double>(facts.tokens) / std::max(step.seconds(), 1e-12);
+    };
+    std::map<planner::Layout, Best> layouts;
+    result.states.ForEach([&](std::int64_t plan, std::int64_t, const planner::PlanState& state,
+                              const planner::PlanFacts& facts) {
+      using planner::Verdict;
+      const bool excluded = state.verdict == Verdict::kIllegal || state.verdict == Verdict::kSame ||
+                            state.verdict == Verdict::kDoesNotFit ||
+                            state.verdict == Verdict::kTooSlow;
+      const planner::PlanPart& part = space_->PartOf(plan);
+      if (IsAskedFor(part)) return;
+      Best& best = layouts[part.layout];
+      if (excluded) return;
+      const auto outcome = result.outcomes.find(plan);
+      if (outcome == result.outcomes.end()) {
+        best.bound = std::max(best.bound, rate(facts, state.bound.step_time));
+      } else if (Eligible(goal_, facts, outcome->second)) {
+        best.found = std::max(best.found, rate(facts, outcome->second.step_time));
+      }
+    });
+    const double own = rate(answer.best->facts, answer.best->outcome.step_time);
+    for (const auto& [layout, best] : layouts) {
+      ++(best.found > own ? answer.better : best.bound > own ? answer.unknown : answer.worse);
+    }
+  }
+
+  // A rule that refuses most plans, and what would free them.
+  static void NoteRuleOfMost(const planner::SearchResult& result, std::vector<std::string>& notes) {
+    for (const auto& [code, reason] : result.illegal) {
+      for (const auto& [message, refused] : reason.messages) {
+        if (2 * refused.count <= result.states.plans()) continue;
+        notes.push_back(fmt::format("most plans cannot exist: {}: {}", message, refused.hint));
+      }
+    }
+  }
+
   // What a store knows a plan by.
   std::string KeyOf(std::int64_t plan) const { return planner::ToText(space_->Settings(plan)); }
 
@@ -196,9 +398,15 @@ class PlanSearch::Impl {
     std::vector<std::pair<std::string, Plans>> frameworks;
     for (const planner::PlanPart& part : space_->parts()) {
       std::int64_t legal = 0;
-      for (std::int64_t plan = part.first; plan < part.first + part.plans; ++plan) {
-        const planner::Verdict verdict = result.verdicts[static_cast<std::size_t>(plan)];
-        legal += verdict == planner::Verdict::kIllegal ? 0 : 1;
+      for (std::int64_t plan = part.first; plan < part.first + part.plans && legal == 0;
+           plan += part.family) {
+        const auto& family = result.states.FamilyOf(plan);
+        const auto exists = [](const planner::PlanState& state) {
+          return state.verdict != planner::Verdict::kIllegal;
+        };
+        legal += family.members.empty()
+                     ? exists(family.whole)
+                     : std::count_if(family.members.begin(), family.members.end(), exists);
       }
       const std::string name = plan::Name(part.framework);
       auto known = std::find_if(frameworks.begin(), frameworks.end(),
@@ -280,19 +488,50 @@ class PlanSearch::Impl {
     return **scenario;
   }
 
+  planner::LoadedPlan Load(const planner::Settings& settings) {
+    std::vector<std::string> overrides;
+    for (const auto& [key, value] : settings) overrides.push_back(SetOption(key, value));
+    const scenario::Variants::Tried tried = variants_.Own().Try(overrides);
+    if (tried.scenario != nullptr) return {.scenario = tried.scenario};
+    if (tried.broken == nullptr) {
+      const Diagnostic& first = tried.mistakes.front();
+      return {.code = first.code, .message = first.message, .hint = first.hint};
+    }
+    const plan::Violation& first = tried.broken->front();
+    planner::LoadedPlan refused{.code = first.code, .message = first.message, .hint = first.hint};
+    refused.by_inner = std::all_of(
+        tried.broken->begin(), tried.broken->end(), [](const plan::Violation& violation) {
+          return violation.key.starts_with("data_parallel.") || violation.code == "plan.schedule";
+        });
+    return refused;
+  }
+
   report::PlanRow Row(const planner::SearchResult& result, std::int64_t plan) {
-    const auto at = static_cast<std::size_t>(plan);
     report::PlanRow row;
     row.plan = plan;
     row.settings = space_->Settings(plan);
     if (const auto scenario = LoadPlan(plan)) row.values = scenario->plan;
-    row.facts = result.facts[at];
-    row.verdict = result.verdicts[at];
-    row.bound = result.bounds[at];
+    row.facts = result.states.FactsOf(plan);
+    row.verdict = result.states.Of(plan).verdict;
+    row.bound = result.states.Of(plan).bound;
     const auto outcome = result.outcomes.find(plan);
     row.simulated = outcome != result.outcomes.end();
     if (row.simulated) row.outcome = outcome->second;
     return row;
+  }
+
+  // Simulates the plan once more, to the instruction, unless the search's time is up.
+  void SayWhereTimeGoes(report::PlanRow& row) {
+    if (enough_ && enough_()) return;
+    const auto scenario = LoadPlan(row.plan);
+    const auto run = scenario ? forecast::Simulate(*scenario) : tl::unexpected(scenario.error());
+    if (!run) return;
+    const forecast::TimeBreakdown& time = run->forecast.time;
+    report::TimeSpent& spent = row.spent.emplace();
+    spent.step = run->forecast.step_time;
+    for (const Time phase : time.phase) spent.computing += phase;
+    spent.communicating = time.exposed_communication + time.imbalance;
+    spent.bubble = time.pipeline_bubble;
   }
 
   std::vector<report::PlanRow> Rows(const planner::SearchResult& result,
@@ -314,6 +553,9 @@ class PlanSearch::Impl {
   planner::Work work_;
   std::map<std::string, std::string> files_;
   std::optional<planner::SearchResult> result_;
+  std::optional<double> within_;  // seconds
+  std::function<bool()> enough_;  // null: the search is to prove all
+  std::vector<std::pair<const planner::LayoutKey*, std::string>> layout_;
 };
 
 PlanSearch::PlanSearch(PlanQuestion question)

@@ -34,8 +34,9 @@ using Answers = std::vector<json>;
 bool update = false;
 
 // Mappings whose keys are the input's.
-const Keys kOfTheInput = {"plan.set", "plan.as_good.settings", "row.set", "losers[].set",
-                          "resolved", "plan.resolved"};
+const Keys kOfTheInput = {"plan.set",     "plan.as_good.settings", "row.set",
+                          "losers[].set", "kinds[].set",           "why.set",
+                          "resolved",     "plan.resolved"};
 // Their keys count plans by verdict, which a sentence names.
 const Keys kNamedInText = {"pruned"};
 
@@ -125,6 +126,8 @@ const Keys kFree = {"best[].set",
                     "pareto[].set",
                     "nearest[].set",
                     "losers[].set",
+                    "kinds[].set",
+                    "why.set",
                     "best[].resolved",
                     "pareto[].resolved",
                     "nearest[].resolved",
@@ -180,21 +183,27 @@ TEST(OutputKeysTest, ThoseOfPlanAreDocumented) {
   const Keys documented = Documented("Output of plan", "plan");
   EXPECT_GT(documented.size(), 40U);
   const std::string plan =
-      fmt::format("plan {} --json --fix training.activation_checkpointing ", kScenario);
+      fmt::format("plan {} --json --only data --fix training.activation_checkpointing ", kScenario);
   const Answers answers = AnswersOf({
       // With losers, plans that cannot exist, settings that make no difference.
       plan + "--framework ddp,fsdp1 --vary training.micro_batch_size=2,3,4 --why 3 "
              "--tokens 1e9 --price 2 --vary 'data_parallel.bucket_size=25 MiB'",
       // More memory gives another answer.
       plan + "--set training.global_batch_size=512 --set training.gradient_accumulation=null "
-             "--vary 'data_parallel.bucket_size=25 MiB' --headroom 50% --no-front",
+             "--framework ddp --vary 'data_parallel.bucket_size=25 MiB' --headroom 50% --no-front",
       // A setting that some plans keep.
-      fmt::format("plan {} --json --set training.activation_checkpointing=full "
-                  "--set training.blocks_per_checkpoint=2 --best 1 "
-                  "--vary 'data_parallel.bucket_size=25 MiB'",
+      fmt::format(
+          "plan {} --json --framework ddp --only data --set training.activation_checkpointing=full "
+          "--set training.blocks_per_checkpoint=2 --best 1 "
+          "--vary 'data_parallel.bucket_size=25 MiB'",
+          kScenario),
+      // Where a layout stands.
+      fmt::format("plan {} --json --framework megatron --only data,tensor --best 1 --no-front "
+                  "--no-sensitivity --fix training.activation_checkpointing "
+                  "--vary training.micro_batch_size=2 --why tensor=2",
                   kScenario),
       // No plan will do.
-      plan + "--vary 'data_parallel.bucket_size=25 MiB' --headroom 99% --best 1",
+      plan + "--framework ddp --vary 'data_parallel.bucket_size=25 MiB' --headroom 99% --best 1",
   });
   EXPECT_EQ(Printed(answers), documented);
   ExpectSchema("plan", answers);

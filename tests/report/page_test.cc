@@ -84,7 +84,9 @@ TEST_F(PageTest, SweepOverThreeKeys) {
 }
 
 TEST_F(PageTest, Plan) {
-  Open("plan", Make("plan", "plan scenarios/gpt2-ddp/scenario.yaml --framework ddp --report {}"));
+  Open("plan",
+       Make("plan",
+            "plan scenarios/gpt2-ddp/scenario.yaml --framework ddp --only data --report {}"));
 }
 
 // One source has charts of times and of memory, as all of them have, whose forecasts take minutes.

@@ -118,6 +118,7 @@ class KillsTest(unittest.TestCase):
         scenario.write_text(text)
         limits = ",".join(str(i) for i in range(1, 101 if ALL else 4))
         self.kill_again_and_again([STEPCAST, "plan", str(scenario), "--csv", "--framework", "all",
+                                   "--only", "data",
                                    "--vary", f"data_parallel.bucket_size={limits} MiB".replace(
                                        ",", " MiB,")])
 

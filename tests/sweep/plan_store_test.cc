@@ -73,7 +73,7 @@ class PlanStoreTest : public StoreTest {
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
   std::string Command(const std::string& rest) const {
-    return fmt::format("{} plan '{}/scenario.yaml' --csv {}", kBinary, folder_, rest);
+    return fmt::format("{} plan '{}/scenario.yaml' --only data --csv {}", kBinary, folder_, rest);
   }
   std::string Stored(const std::string& rest) const {
     return Command(fmt::format("--store '{}' {}", store_, rest));

@@ -1,0 +1,79 @@
+#include "src/cli/search_progress.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+#include "fmt/format.h"
+#include "src/cli/progress_line.h"
+#include "src/report/number_text.h"
+
+namespace stepcast::cli {
+
+using planner::SearchProgress;
+using report::Grouped;
+
+std::string SearchProgressText(const SearchProgress& progress, std::int64_t looked_at,
+                               std::chrono::duration<double> passed) {
+  std::string text;
+  double left = 0, rate = 0;
+  if (progress.screened < progress.families) {
+    text = fmt::format("{} of {} families of plans bounded", Grouped(progress.screened),
+                       Grouped(progress.families));
+    left = static_cast<double>(progress.families - progress.screened);
+    rate = static_cast<double>(progress.screened) / passed.count();
+  } else {
+    text = fmt::format("{} {} simulated", Grouped(progress.simulated),
+                       progress.simulated == 1 ? "plan" : "plans");
+    if (progress.open < 0) return text;
+    text += fmt::format(", {} may still be better", Grouped(progress.open));
+    left = static_cast<double>(progress.open);
+    rate = static_cast<double>(looked_at) / passed.count();
+  }
+  if (passed.count() <= 0 || rate <= 0) return text;
+  return text + fmt::format(", {} left", TimeLeft(left / rate));
+}
+
+SearchProgressLine::SearchProgressLine()
+    : terminal_(::isatty(STDERR_FILENO) == 1),
+      silent_([] {
+        const char* wanted = std::getenv("STEPCAST_PROGRESS");
+        return wanted != nullptr && std::string_view(wanted) == "0";
+      }()),
+      begin_(Clock::now()),
+      next_(begin_),
+      part_(begin_) {
+  constexpr std::chrono::seconds kPatience(2);
+  if (!terminal_) next_ += kPatience;
+}
+
+SearchProgressLine::~SearchProgressLine() {
+  if (shown_ && terminal_) fmt::print(stderr, "\r\033[K");
+}
+
+void SearchProgressLine::Show(const SearchProgress& progress) {
+  const Clock::time_point now = Clock::now();
+  if (screening_ && progress.screened == progress.families) {
+    screening_ = false;
+    part_ = now;
+    looked_at_ = progress.looked_at;
+  }
+  if (silent_ || now < next_) return;
+  const std::string text =
+      SearchProgressText(progress, progress.looked_at - looked_at_, now - part_);
+  if (terminal_) {
+    constexpr std::chrono::milliseconds kPause(100);
+    next_ = now + kPause;
+    // Carriage return, text, erase the rest of the line.
+    fmt::print(stderr, "\r{}\033[K", text);
+  } else {
+    next_ = now + (now - begin_);
+    fmt::print(stderr, "stepcast: {}\n", text);
+  }
+  std::fflush(stderr);
+  shown_ = true;
+}
+
+}  // namespace stepcast::cli

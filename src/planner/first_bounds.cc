@@ -1,0 +1,409 @@
+#include "src/planner/first_bounds.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "src/cost/price.h"
+#include "src/lowering/parameter_share.h"
+#include "src/model/local.h"
+#include "src/model/model.h"
+#include "src/model/stage.h"
+#include "src/parallel/named_schedules.h"
+#include "src/plan/framework_style.h"
+#include "src/plan/rank_grid.h"
+#include "src/plan/request.h"
+#include "src/planner/stage_memory.h"
+
+namespace stepcast::planner {
+namespace {
+
+using model::Operation;
+using scenario::Scenario;
+
+// What one layer's work takes and keeps.
+struct LayerFigures {
+  // Its kernels, each alone, one after the other; and no less than that, with the collectives that
+  // kernels wait for. `trailing`: from the last kernel until what the next layer waits for is
+  // there.
+  struct Pass {
+    Time kernels, span, trailing;
+  };
+  Pass forward, backward;  // recomputation included
+  Bytes saved, recomputed, transient;
+  bool continues_checkpoint = false;
+};
+
+// Of a micro-batch: each distinct layer's, and which of them each layer is.
+struct WorkFigures {
+  std::vector<LayerFigures> layers;
+  std::vector<int> of_layer;
+};
+
+// What these figures depend on beside the inputs that are shared.
+struct WorkKey {
+  std::shared_ptr<const model::Model> model;
+  std::shared_ptr<const topology::Cluster> cluster;
+  std::shared_ptr<const calibration::Calibration> calibration;
+  plan::Framework framework{};
+  Version torch{};
+  std::int64_t ranks = 1;
+  model::WorkOptions options;
+
+  auto Tie() const {
+    return std::tie(model, cluster, calibration, framework, torch.major, torch.minor, ranks,
+                    options);
+  }
+  friend bool operator<(const WorkKey& a, const WorkKey& b) { return a.Tie() < b.Tie(); }
+};
+
+// What ranks have of the model's tensors, by layer: a tensor counts where it is used first.
+struct ParameterFigures {
+  std::vector<lowering::GroupElements> trained;
+  std::vector<Bytes> frozen;
+  std::vector<model::LayerKind> kinds;
+};
+using ParameterKey =
+    std::tuple<std::shared_ptr<const model::Model>, std::int64_t, std::int64_t, std::int64_t>;
+
+ParameterFigures ParametersOf(const Scenario& scenario) {
+  const plan::Parallelism& axes = scenario.plan.parallelism;
+  const bool divided = axes.tensor > 1 || axes.expert > 1 || axes.expert_tensor > 1;
+  const std::optional<model::Model> local =
+      divided ? std::optional(model::Localised(*scenario.model, plan::GridsOf(scenario.plan)))
+              : std::nullopt;
+  const model::Model& all = local ? *local : *scenario.model;
+  ParameterFigures figures;
+  std::vector<char> trained(all.tensors.size()), frozen(all.frozen.size());
+  for (const model::Layer& layer : all.layers) {
+    figures.kinds.push_back(layer.kind);
+    lowering::GroupElements& elements = figures.trained.emplace_back();
+    for (const int tensor : layer.tensors) {
+      const auto t = static_cast<std::size_t>(tensor);
+      if (std::exchange(trained[t], true)) continue;
+      elements[static_cast<std::size_t>(all.tensors[t].group)] += all.tensors[t].elements;
+    }
+    Bytes& kept = figures.frozen.emplace_back();
+    for (const int tensor : layer.frozen) {
+      if (!std::exchange(frozen[static_cast<std::size_t>(tensor)], true)) {
+        kept += model::FrozenBytes(all, tensor);
+      }
+    }
+  }
+  return figures;
+}
+
+// Prices, in the order of the works' passes, of kernels and of collectives along the tensor axis.
+class PassPricer {
+ public:
+  PassPricer(const Scenario& scenario, const std::vector<model::LayerWork>& works,
+             cost::PriceCache& cache)
+      : scenario_(scenario), works_(works), cache_(cache) {}
+
+  Result<std::vector<LayerFigures>> Run() {
+    for (const model::LayerWork& work : works_) {
+      for (const auto* list : {&work.forward, &work.recompute, &work.backward}) Collect(*list);
+    }
+    auto prices = cache_.Price(program_, scenario_, works_);
+    if (!prices) return tl::unexpected(std::move(prices.error()));
+    prices_ = &*prices;
+    std::vector<LayerFigures> figures;
+    for (const model::LayerWork& work : works_) {
+      LayerFigures& layer = figures.emplace_back();
+      layer.forward = Walk({&work.forward});
+      layer.backward = Walk({&work.recompute, &work.backward});
+      layer.saved = work.BytesOf(model::Lifetime::kSaved);
+      layer.recomputed = work.BytesOf(model::Lifetime::kRecomputed);
+      layer.transient = scenario_.plan.parallelism.splits_backward
+                            ? std::min(work.backward_transient, work.backward_input.transient)
+                            : work.backward_transient;
+      layer.continues_checkpoint = work.continues_checkpoint;
+    }
+    return figures;
+  }
+
+ private:
+  // The others depend on where more ranks stand than those that share layers.
+  bool IsPriced(const model::GroupOperation& operation) const {
+    return scenario_.network == scenario::Fidelity::kAnalytic &&
+           operation.axes == parallel::AxisSet(parallel::Axis::kTensor) &&
+           operation.collective != CollectiveKind::kSendRecv;
+  }
+
+  void Collect(const std::vector<Operation>& operations) {
+    for (const Operation& operation : operations) {
+      if (!operation.group) {
+        program_.kernels.push_back(operation.kernel);
+      } else if (IsPriced(*operation.group)) {
+        program_.collectives.push_back({.kind = operation.group->collective,
+                                        .communicator = TensorGroup(),
+                                        .bytes = operation.group->bytes,
+                                        .data_type = operation.group->type,
+                                        .multiprocessors = operation.group->multiprocessors});
+      }
+    }
+  }
+
+  program::Index TensorGroup() {
+    if (program_.communicators.empty()) {
+      const parallel::GroupLayout layout =
+          plan::GridsOf(scenario_.plan).Layout(parallel::Axis::kTensor);
+      program_.groups.push_back(
+          {.name = "tensor", .ranks = layout.Ranks(program_.rank), .layout = layout});
+      program_.communicators.push_back({.name = "tensor", .group = 0});
+    }
+    return 0;
+  }
+
+  // Operations start when their stream is free and what they wait for is there: no later than when
+  // other work is in their way. A lane's kernels share the device with all others, so that together
+  // they take no less than one after the other.
+  LayerFigures::Pass Walk(std::initializer_list<const std::vector<Operation>*> lists) {
+    LayerFigures::Pass pass;
+    std::array<Time, 256> lanes{};
+    Time collectives, all_kernels, left;
+    for (const std::vector<Operation>* list : lists) {
+      std::vector<Time> ends(list->size());
+      for (std::size_t i = 0; i < list->size(); ++i) {
+        const Operation& operation = (*list)[i];
+        Time begin;
+        for (const int other : operation.waits) {
+          begin = std::max(begin, ends[static_cast<std::size_t>(other)]);
+        }
+        if (operation.group) {
+          // It begins when the kernels before it are done.
+          begin = std::max({begin, collectives, lanes[0]});
+          ends[i] = begin;
+          if (IsPriced(*operation.group)) {
+            ends[i] += prices_->collectives[next_collective_++].demand.alone();
+            collectives = ends[i];
+          }
+          continue;
+        }
+        const cost::Demand& demand = prices_->kernels[next_kernel_++];
+        Time& lane = lanes[operation.lane];
+        lane = std::max(lane, begin) + demand.alone();
+        ends[i] = lane;
+        if (operation.lane == 0) pass.kernels += demand.alone();
+        const double compute = demand.share[static_cast<std::size_t>(cost::Resource::kCompute)];
+        if (compute >= 1) all_kernels += demand.work;
+      }
+      // What the list leaves is there when the collectives that made it are done.
+      for (const model::ValueUse& value : model::LeftToTheNextKernel(*list)) {
+        for (std::size_t i = 0; i < list->size(); ++i) {
+          const auto& group = (*list)[i].group;
+          if (!group || !IsPriced(*group)) continue;
+          if (group->target.value == value.value) left = std::max(left, ends[i]);
+        }
+      }
+    }
+    pass.span = std::max({pass.kernels, lanes[0], all_kernels});
+    pass.trailing = std::max(left, pass.span) - pass.span;
+    return pass;
+  }
+
+  const Scenario& scenario_;
+  const std::vector<model::LayerWork>& works_;
+  cost::PriceCache& cache_;
+  program::Program program_;
+  const cost::Prices* prices_ = nullptr;
+  std::size_t next_kernel_ = 0, next_collective_ = 0;
+};
+
+// One chunk of a pipeline's layers.
+struct ChunkFigures {
+  std::size_t first = 0, end = 0;  // layers
+  Time forward, backward;
+  Bytes saved;
+  Bytes backward_peak;  // most that is alive while its backward runs
+};
+
+}  // namespace
+
+class FirstBounds::Kept {
+ public:
+  Result<Bound> Of(const Scenario& scenario) {
+    const auto works = WorksOf(scenario);
+    if (!works) return tl::unexpected(works.error());
+    const ParameterFigures& parameters = ParametersOf(scenario);
+    CutChunks(scenario, **works, parameters);
+    Bound bound;
+    const plan::Parallelism& axes = scenario.plan.parallelism;
+    const std::int64_t count = scenario.plan.training.gradient_accumulation;
+    const plan::GradientStore store =
+        plan::StyleOf(scenario.plan.data_parallel.framework).gradients;
+    // Of other accumulators two micro-batches tell nothing; in a pipeline nor does one, before
+    // whose end only buffers that are always there hold gradients.
+    const bool keeps = store == plan::GradientStore::kMainBuffers ||
+                       (axes.pipeline == 1 && count > 1 && store == plan::GradientStore::kTensors);
+    lowering::GroupElements before{};
+    Bytes activations_before;
+    for (std::int64_t stage = 0; stage < axes.pipeline; ++stage) {
+      Time own;
+      StageParameters has;
+      Bytes activations;
+      const Bytes waiting = InFlight(scenario, stage);
+      for (std::int64_t chunk = 0; chunk < axes.virtual_stages; ++chunk) {
+        const ChunkFigures& figures = chunks_[ChunkAt(axes, stage, chunk)];
+        own += figures.forward + figures.backward;
+        // The first backward is the last chunk's, and then most micro-batches are on their way.
+        const bool last = chunk + 1 == axes.virtual_stages;
+        activations = std::max(activations, figures.backward_peak + (last ? waiting : Bytes()));
+        for (std::size_t layer = figures.first; layer < figures.end; ++layer) {
+          for (std::size_t g = 0; g < has.trained.size(); ++g) {
+            has.trained[g] += parameters.trained[layer][g];
+          }
+          has.frozen += parameters.frozen[layer];
+        }
+      }
+      bound.step_time =
+          std::max(bound.step_time, ends_[static_cast<std::size_t>(stage)] + own * count);
+      // Stages alike need no more than the one before.
+      if (stage > 0 && has.trained == before && activations <= activations_before) continue;
+      before = has.trained;
+      activations_before = activations;
+      bound.memory = std::max(bound.memory, MemoryBeside(scenario, has, activations, keeps));
+    }
+    SayWhetherItFits(scenario, plan::GradientRanks(scenario.plan) > 1 ? 1 : 0, bound);
+    return bound;
+  }
+
+ private:
+  Result<const WorkFigures*> WorksOf(const Scenario& scenario) {
+    const plan::Parallelism& axes = scenario.plan.parallelism;
+    WorkKey key{.model = scenario.model,
+                .cluster = scenario.cluster,
+                .calibration = scenario.calibration,
+                .framework = scenario.plan.data_parallel.framework,
+                .torch = scenario.plan.software.torch,
+                .ranks = axes.data * axes.tensor * axes.pipeline * axes.context,
+                .options = plan::WorkOptionsOf(scenario.plan)};
+    // A profile that is completed for each scenario has a new address each time: nothing of it is
+    // found again.
+    constexpr std::size_t kMostKept = 65'536;
+    if (works_.size() >= kMostKept) works_.clear();
+    auto found = works_.find(key);
+    if (found == works_.end()) {
+      auto works = WorkOut(scenario, key.options);
+      found = works_.emplace(std::move(key), std::move(works)).first;
+    }
+    if (!found->second) return tl::unexpected(found->second.error());
+    return &*found->second;
+  }
+
+  Result<WorkFigures> WorkOut(const Scenario& scenario, const model::WorkOptions& options) {
+    const auto works = model::BuildWork(*scenario.model, options);
+    auto layers = PassPricer(scenario, works, prices_).Run();
+    if (!layers) return tl::unexpected(std::move(layers.error()));
+    return WorkFigures{*std::move(layers), model::WorkOfLayers(*scenario.model, options)};
+  }
+
+  const ParameterFigures& ParametersOf(const Scenario& scenario) {
+    const plan::Parallelism& axes = scenario.plan.parallelism;
+    const ParameterKey key(scenario.model, axes.tensor, axes.expert, axes.expert_tensor);
+    auto found = parameters_.find(key);
+    if (found == parameters_.end()) {
+      found = parameters_.emplace(key, planner::ParametersOf(scenario)).first;
+    }
+    return found->second;
+  }
+
+  // Which chunk of all a stage's one is: counted from the first stage again and again, or, where
+  // there are two that meet in the last stage, back to the first.
+  static std::size_t ChunkAt(const plan::Parallelism& axes, std::int64_t stage,
+                             std::int64_t chunk) {
+    const parallel::NamedSchedule* const named = parallel::FindSchedule(axes.schedule);
+    const bool back = axes.pipeline > 1 && named != nullptr && named->chunks == 2 && chunk == 1;
+    return static_cast<std::size_t>(back ? 2 * axes.pipeline - 1 - stage
+                                         : chunk * axes.pipeline + stage);
+  }
+
+  // Collectives that passes wait for count where passes run one after the other.
+  static bool CountsSpans(const Scenario& scenario) {
+    const plan::Parallelism& axes = scenario.plan.parallelism;
+    return !axes.splits_backward && !scenario.plan.mixture.overlap_communication &&
+           axes.listed == nullptr;
+  }
+
+  void CutChunks(const Scenario& scenario, const WorkFigures& works,
+                 const ParameterFigures& parameters) {
+    const plan::Parallelism& axes = scenario.plan.parallelism;
+    const bool spans = CountsSpans(scenario);
+    const bool offloads = scenario.plan.training.activation_offload;
+    const auto all = static_cast<std::size_t>(axes.pipeline * axes.virtual_stages);
+    chunks_.assign(all, {});
+    const std::vector<int> begins = model::ChunkLayers(
+        *scenario.model, axes.pipeline > 1 ? axes.stage_layers : std::vector<std::int64_t>());
+    for (std::size_t c = 0; c < all; ++c) {
+      ChunkFigures& chunk = chunks_[c];
+      chunk.first = static_cast<std::size_t>(begins[c]);
+      chunk.end = static_cast<std::size_t>(begins[c + 1]);
+      Bytes again;  // recomputed of the layer's checkpoint so far
+      for (std::size_t l = chunk.first; l < chunk.end; ++l) {
+        const LayerFigures& layer = works.layers[static_cast<std::size_t>(works.of_layer[l])];
+        chunk.forward += spans ? layer.forward.span : layer.forward.kernels;
+        chunk.backward += spans ? layer.backward.span : layer.backward.kernels;
+        // What the last layer of a pass leaves is waited for elsewhere.
+        if (spans && l + 1 < chunk.end) chunk.forward += layer.forward.trailing;
+        if (spans && l > chunk.first) chunk.backward += layer.backward.trailing;
+        again = (layer.continues_checkpoint ? again : Bytes()) + layer.recomputed;
+        if (offloads && parameters.kinds[l] == model::LayerKind::kBlock) continue;
+        chunk.saved += layer.saved;
+        chunk.backward_peak = std::max(chunk.backward_peak, chunk.saved + again + layer.transient);
+      }
+    }
+    // Before a stage's first pass and behind its last one.
+    ends_.assign(static_cast<std::size_t>(axes.pipeline), Time());
+    for (std::size_t stage = 1; stage < ends_.size(); ++stage) {
+      const ChunkFigures& before = chunks_[stage - 1];
+      ends_[stage] =
+          ends_[stage - 1] + before.forward + (axes.splits_backward ? Time() : before.backward);
+    }
+  }
+
+  // What micro-batches have saved that wait for their backward beside the one whose backward runs,
+  // where it is known how many there are.
+  Bytes InFlight(const Scenario& scenario, std::int64_t stage) const {
+    const plan::Parallelism& axes = scenario.plan.parallelism;
+    if (axes.pipeline == 1) return {};
+    const std::int64_t count = scenario.plan.training.gradient_accumulation;
+    if (axes.schedule == "1f1b") {
+      return (std::min(count, axes.pipeline - stage) - 1) *
+             chunks_[static_cast<std::size_t>(stage)].saved;
+    }
+    if (axes.schedule != plan::kInterleaved || axes.virtual_stages == 1) return {};
+    Bytes least = chunks_[static_cast<std::size_t>(stage)].saved;
+    for (std::int64_t chunk = 1; chunk < axes.virtual_stages; ++chunk) {
+      least = std::min(least, chunks_[ChunkAt(axes, stage, chunk)].saved);
+    }
+    // megatron/core/pipeline_parallel/schedules.py: warm-up passes of a stage.
+    const std::int64_t group =
+        std::max<std::int64_t>(axes.microbatch_group_size_per_vp_stage, axes.pipeline);
+    const std::int64_t warm_up =
+        (axes.pipeline - stage - 1) * 2 + (axes.virtual_stages - 1) * group;
+    return std::max<std::int64_t>(std::min(warm_up, count * axes.virtual_stages - 1), 0) * least;
+  }
+
+  std::map<WorkKey, Result<WorkFigures>> works_;
+  std::map<ParameterKey, ParameterFigures> parameters_;
+  cost::PriceCache prices_;
+  // Of the present plan.
+  std::vector<ChunkFigures> chunks_;
+  std::vector<Time> ends_;  // [stage]
+};
+
+FirstBounds::FirstBounds() : kept_(std::make_unique<Kept>()) {}
+FirstBounds::~FirstBounds() = default;
+FirstBounds::FirstBounds(FirstBounds&&) noexcept = default;
+FirstBounds& FirstBounds::operator=(FirstBounds&&) noexcept = default;
+
+Result<Bound> FirstBounds::Of(const Scenario& scenario) { return kept_->Of(scenario); }
+
+}  // namespace stepcast::planner

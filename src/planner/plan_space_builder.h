@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/base/diagnostic.h"
+#include "src/planner/plan_space.h"
+#include "src/scenario/scenario.h"
+
+// What PlanSpace::Around is made of; for it alone.
+namespace stepcast::planner {
+
+struct BuiltSpace {
+  std::vector<PlanPart> parts;  // without numbers
+  LayoutsGiven given;
+  std::vector<std::string> notes;
+  std::vector<HeldSetting> held;
+};
+Result<BuiltSpace> BuildSpace(const scenario::Scenario& scenario, const SpaceOptions& options);
+
+}  // namespace stepcast::planner

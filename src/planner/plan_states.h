@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "src/planner/search_problem.h"
+
+// What a search knows of its plans.
+namespace stepcast::planner {
+
+// The search's verdict on a plan.
+enum class Verdict : std::uint8_t {
+  kIllegal,
+  kSame,        // another one behaves exactly as it does
+  kDoesNotFit,  // by its bound
+  kTooSlow,     // cannot meet the deadline, by its bound
+  kBound,       // cannot be among the best, and the best plan has no more memory and GPUs
+  kDominated,   // another plan is at least as fast, with no more memory and GPUs
+  kOpen,        // nothing is proved of it: the search was ended before
+  kSimulated,
+};
+inline constexpr int kVerdicts = 8;
+const char* Name(Verdict verdict);  // "illegal", "does_not_fit", "too_slow", ...
+
+struct PlanState {
+  Verdict verdict = Verdict::kBound;
+  bool pending = true;  // neither pruned nor simulated
+  bool sharp = false;   // `bound` is of the plan's program
+  Bound bound;          // the sharpest that was computed
+};
+
+// The states of all plans. Plans of a family have one state together until they are looked at one
+// by one.
+class PlanStates {
+ public:
+  struct Family {
+    std::int64_t first = 0, plans = 1;
+    PlanFacts facts;  // of each
+    PlanState whole;
+    std::vector<PlanState> members;  // empty: `whole` is the state of all
+  };
+
+  PlanStates() = default;
+  // Families begin at `firsts` and end at the next; none: each plan is one.
+  PlanStates(std::int64_t plans, const std::vector<std::int64_t>& firsts);
+
+  std::int64_t plans() const { return plans_; }
+  const std::vector<Family>& families() const { return families_; }
+  Family& At(std::size_t family) { return families_[family]; }
+  std::size_t IndexOf(std::int64_t plan) const;
+  const Family& FamilyOf(std::int64_t plan) const { return families_[IndexOf(plan)]; }
+  // Whether the plan is one of a family whose plans have not been looked at one by one.
+  bool Together(std::int64_t plan) const {
+    const Family& family = FamilyOf(plan);
+    return family.plans > 1 && family.members.empty();
+  }
+  PlanState& Of(std::int64_t plan);
+  const PlanState& Of(std::int64_t plan) const;
+  const PlanFacts& FactsOf(std::int64_t plan) const { return FamilyOf(plan).facts; }
+
+  // Calls visit(plan, how many, state, facts) for plans and, with their first plan, for families
+  // whose plans have one state; in the order of their numbers.
+  template <typename Visit>
+  void ForEach(const Visit& visit) const {
+    for (const Family& family : families_) {
+      if (family.members.empty()) visit(family.first, family.plans, family.whole, family.facts);
+      for (std::size_t i = 0; i < family.members.size(); ++i) {
+        visit(family.first + static_cast<std::int64_t>(i), std::int64_t{1}, family.members[i],
+              family.facts);
+      }
+    }
+  }
+  template <typename Change>
+  void ForEach(const Change& change) {
+    for (Family& family : families_) {
+      if (family.members.empty()) change(family.first, family.plans, family.whole, family.facts);
+      for (std::size_t i = 0; i < family.members.size(); ++i) {
+        change(family.first + static_cast<std::int64_t>(i), std::int64_t{1}, family.members[i],
+               family.facts);
+      }
+    }
+  }
+  std::int64_t Count(Verdict verdict) const;
+  // Whether steps of some legal plans have more tokens than those of others.
+  bool UnequalTokens() const;
+
+ private:
+  std::vector<Family> families_;
+  std::int64_t plans_ = 0;
+};
+
+}  // namespace stepcast::planner

@@ -1,0 +1,96 @@
+#include "src/planner/stage_memory.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "src/forecast/memory_summary.h"
+#include "src/lowering/host_offload.h"
+#include "src/plan/framework_style.h"
+
+namespace stepcast::planner {
+namespace {
+
+using scenario::Scenario;
+
+Bytes Spread(std::int64_t bytes, std::int64_t ranks) { return Bytes((bytes + ranks - 1) / ranks); }
+
+// Parameters and optimizer states: what is there from the first step to the last.
+Bytes States(const Scenario& scenario, const lowering::ParameterShares& parameters) {
+  const plan::DataParallel& plan = scenario.plan.data_parallel;
+  const plan::Training& training = scenario.plan.training;
+  const auto sharded = [&](bool sharded, std::int64_t bytes_per_parameter) {
+    return sharded ? parameters.Sharded(bytes_per_parameter)
+                   : parameters.Whole(bytes_per_parameter);
+  };
+  const bool fsdp = plan::IsFsdp(plan.framework);
+  const bool on_host = plan.deepspeed.offload_param != plan::OffloadDevice::kNone;
+  const bool updated_on_host = plan.deepspeed.offload_optimizer != plan::OffloadDevice::kNone;
+  Bytes states;
+  if (!on_host) {
+    states += sharded(plan.zero_stage == 3 || fsdp, SizeOf(training.parameter_dtype));
+  }
+  if (!updated_on_host) {
+    states +=
+        sharded(plan.zero_stage >= 1 || fsdp, plan::LeastOptimizerBytesPerParameter(training));
+  }
+  return states;
+}
+
+// Full gradients that stay until the update, by the stages and frameworks that keep them.
+Bytes FullGradients(const Scenario& scenario, std::int64_t parameters) {
+  const plan::DataParallel& plan = scenario.plan.data_parallel;
+  const plan::Training& training = scenario.plan.training;
+  if (plan.zero_stage > 1 || plan::IsFsdp(plan.framework)) return {};
+  const plan::GradientStore store = plan::StyleOf(plan.framework).gradients;
+  if (store == plan::GradientStore::kPartitions && plan.zero_stage == 1) return {};
+  const DataType type = plan::TraitsOf(plan.framework).textbook
+                            ? plan::WrittenGradientType(training)
+                            : training.gradient_dtype;
+  return BytesOf(parameters, type);
+}
+
+// Parameters that FSDP's stage 2 leaves gathered between forward and backward; of a pipeline stage
+// that has more than three chunks not all at a time (parallel/parameter_passes.h).
+Bytes GatheredParameters(const Scenario& scenario, std::int64_t parameters) {
+  const plan::DataParallel& plan = scenario.plan.data_parallel;
+  if (!plan::IsFsdp(plan.framework) || plan.zero_stage != 2) return {};
+  if (scenario.plan.parallelism.virtual_stages > 3) return {};
+  return BytesOf(parameters, plan::ComputeType(scenario.plan.training.precision));
+}
+
+// What of frozen parameters is there from the first step to the last.
+Bytes Frozen(const Scenario& scenario, Bytes frozen) {
+  const plan::DataParallel& plan = scenario.plan.data_parallel;
+  const bool shared = plan.zero_stage == 3 || plan::IsFsdp(plan.framework);
+  return Spread(frozen.count(), shared ? plan::ShardRanks(scenario.plan) : 1);
+}
+
+}  // namespace
+
+Bytes MemoryBeside(const Scenario& scenario, const StageParameters& stage, Bytes activations,
+                   bool keeps_gradients) {
+  const lowering::ParameterShares parameters(scenario.plan, stage.trained);
+  const Bytes gradients = FullGradients(scenario, parameters.elements());
+  const Bytes active = activations + GatheredParameters(scenario, parameters.elements());
+  return States(scenario, parameters) + Frozen(scenario, stage.frozen) +
+         (keeps_gradients ? gradients + active : std::max(gradients, active));
+}
+
+void SayWhetherItFits(const Scenario& scenario, int communicators, Bound& bound) {
+  bound.needed =
+      bound.memory + forecast::OutsideAllocator(scenario, static_cast<std::size_t>(communicators));
+  bound.over = bound.needed - scenario.cluster->device_memory();
+  bound.fits = bound.over <= Bytes(0);
+  const plan::DeepSpeed& deepspeed = scenario.plan.data_parallel.deepspeed;
+  if (!deepspeed.offloads()) return;
+  const lowering::HostBytes host = lowering::HostBytesOfNode(scenario);
+  const topology::Host& node = *scenario.cluster->node_type()->host;
+  const Bytes lacking = std::max(host.memory - node.memory, host.drives - node.nvme);
+  if (lacking <= Bytes(0)) return;
+  bound.fits_host = false;
+  bound.over = std::max(bound.over, lacking);
+  bound.fits = false;
+}
+
+}  // namespace stepcast::planner

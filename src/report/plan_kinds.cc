@@ -1,0 +1,226 @@
+#include "src/report/plan_kinds.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "src/base/quantity.h"
+#include "src/report/json_values.h"
+#include "src/report/number_text.h"
+#include "src/report/plan_rows.h"
+#include "src/report/table.h"
+
+namespace stepcast::report {
+namespace {
+
+// "data + tensor + pipeline": what plans of a kind divide.
+std::string DividesText(const planner::PlanGroup& kind) {
+  std::string text = "data";
+  if (kind.tensor) text += " + tensor";
+  if (kind.pipeline) text += " + pipeline";
+  return text;
+}
+
+// "ZeRO 1, mbs 2, selective": what tells plans of a kind apart at first sight.
+std::string PlanInShort(const PlanRow& row) {
+  const plan::Plan& plan = row.values;
+  const model::Checkpointing recomputed = plan.training.activation_checkpointing;
+  std::string text =
+      fmt::format("ZeRO {}, mbs {}", plan.data_parallel.zero_stage, plan.training.micro_batch_size);
+  if (recomputed != model::Checkpointing::kNone) {
+    text += fmt::format(", recompute {}", model::Name(recomputed));
+  }
+  return text;
+}
+
+Bytes NeededBy(const PlanRow& row) { return ShownOf(row).needed; }
+
+Bytes LackedBy(const planner::Goal& goal, const PlanRow& row) {
+  return Lacks(goal, row.facts, row.simulated ? row.outcome.over : row.bound.over);
+}
+
+// How much longer it takes than the best, for a token, as a part of that.
+double Longer(const PlanRow& row, const PlanRow& than) {
+  const auto rate = [](const PlanRow& one) {
+    return one.outcome.tokens_per_second_per_gpu * static_cast<double>(one.facts.gpus);
+  };
+  return rate(than) / rate(row) - 1;
+}
+
+constexpr double kHundred = 100;
+
+}  // namespace
+
+std::string LayoutText(const plan::Plan& plan) {
+  const plan::Parallelism& axes = plan.parallelism;
+  std::vector<std::string> parts;
+  if (axes.tensor > 1) parts.push_back(fmt::format("tensor {}", axes.tensor));
+  if (axes.pipeline > 1) {
+    std::string text = fmt::format("pipeline {}", axes.pipeline);
+    if (axes.virtual_stages > 1) text += fmt::format(" x {}", axes.virtual_stages);
+    if (axes.schedule != "1f1b" && axes.schedule != "interleaved_1f1b") text += ' ' + axes.schedule;
+    parts.push_back(std::move(text));
+  }
+  if (axes.context > 1) {
+    parts.push_back(fmt::format("context {} {}", axes.context, model::Name(axes.context_method)));
+  }
+  if (axes.expert > 1) parts.push_back(fmt::format("expert {}", axes.expert));
+  parts.push_back(fmt::format("data {}", axes.data));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string WhyLonger(const PlanRow& plan, const PlanRow& than) {
+  if (!plan.spent || !than.spent) return "";
+  const TimeSpent &a = *plan.spent, &b = *than.spent;
+  const auto rest = [](const TimeSpent& one) {
+    return one.step - one.computing - one.communicating - one.bubble;
+  };
+  std::vector<std::pair<Time, const char*>> more = {
+      {a.computing - b.computing, "computing"},
+      {a.communicating - b.communicating, "communication that nothing hides"},
+      {a.bubble - b.bubble, "waiting in the pipeline"},
+      {rest(a) - rest(b), "waiting for the host"}};
+  std::stable_sort(more.begin(), more.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  const Time all = a.step - b.step;
+  std::vector<std::string> parts;
+  constexpr std::size_t kMost = 2;
+  for (const auto& [time, what] : more) {
+    // What is a tenth of the difference explains little of it.
+    constexpr int kTenth = 10;
+    if (parts.size() == kMost || time <= Time() || kTenth * time < all) break;
+    parts.push_back(fmt::format("{} ms more {}", Milliseconds(time), what));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string KindsText(const PlanReport& report) {
+  if (report.kinds.empty()) return "";
+  Bytes most;
+  for (const KindRow& kind : report.kinds) most = std::max(most, NeededBy(kind.row));
+  const ByteUnit unit = UnitFor(most);
+  Table table({{"framework", Align::kLeft},
+               {"divides", Align::kLeft},
+               {"its best plan", Align::kLeft},
+               {"step ms"},
+               {"longer by %"},
+               {fmt::format("needs {}", unit.name)},
+               {"why", Align::kLeft}});
+  bool close = false;
+  const KindRow& best = report.kinds.front();
+  for (const KindRow& kind : report.kinds) {
+    std::string plan = LayoutText(kind.row.values) + ", " + PlanInShort(kind.row);
+    const char* const framework = plan::Name(kind.kind.framework);
+    if (!kind.fits) {
+      const Bytes lacks = LackedBy(report.goal, kind.row);
+      const bool simulated = kind.row.simulated;
+      if (lacks <= Bytes(0)) {
+        table.AddRow({framework, DividesText(kind.kind), "-", "-", "-", "-",
+                      "no plan that fits was found in a few looks"});
+        continue;
+      }
+      table.AddRow({framework, DividesText(kind.kind), std::move(plan), "-", "-",
+                    (simulated ? "" : ">=") + In(unit, NeededBy(kind.row)),
+                    fmt::format("lacks {}{}", simulated ? "" : "at least ", FormatBytes(lacks))});
+      continue;
+    }
+    const bool first = &kind == &best;
+    close |= kind.least < 1;
+    table.AddRow({framework, DividesText(kind.kind), std::move(plan),
+                  Milliseconds(kind.row.outcome.step_time),
+                  first ? "-" : Signed(kHundred * Longer(kind.row, best.row), 1),
+                  In(unit, NeededBy(kind.row)), first ? "" : WhyLonger(kind.row, best.row)});
+  }
+  std::string out = "by kind\n" + table.ToString();
+  if (close) {
+    double least = 1;
+    for (const KindRow& kind : report.kinds) {
+      if (kind.fits) least = std::min(least, kind.least);
+    }
+    out += fmt::format("the best of a kind may be up to {} % better than what stands here\n",
+                       Decimal(kHundred * (1 - least), 1));
+  }
+  return out + "\n";
+}
+
+Json KindsJson(const PlanReport& report) {
+  Json kinds = Json::array();
+  for (const KindRow& kind : report.kinds) {
+    Json set = Json::object();
+    for (const auto& [key, value] : kind.row.settings) set[key] = value;
+    const bool simulated = kind.row.simulated;
+    kinds.push_back(
+        {{"framework", plan::Name(kind.kind.framework)},
+         {"tensor", kind.kind.tensor},
+         {"pipeline", kind.kind.pipeline},
+         {"plans", kind.plans},
+         {"fits", kind.fits},
+         {"set", std::move(set)},
+         {"layout", LayoutText(kind.row.values)},
+         {"step_time_s", simulated ? Json(JsonSeconds(kind.row.outcome.step_time)) : Json()},
+         {"needed_bytes", NeededBy(kind.row).count()},
+         {"lacks_bytes", std::max<std::int64_t>(0, LackedBy(report.goal, kind.row).count())},
+         {"why", kind.fits ? WhyLonger(kind.row, report.kinds.front().row) : ""},
+         {"least", kind.least}});
+  }
+  return kinds;
+}
+
+std::string LayoutAnswerText(const PlanReport& report) {
+  if (!report.why_layout) return "";
+  const LayoutAnswer& answer = *report.why_layout;
+  std::string out = fmt::format("why not {}\n", answer.layout);
+  if (!answer.best) {
+    if (!answer.nearest) return out + "  no plan of it can exist\n\n";
+    return out + fmt::format("  no plan of it fits: {} {} lacks {}{}\n\n",
+                             LayoutText(answer.nearest->values), PlanInShort(*answer.nearest),
+                             answer.nearest->simulated ? "" : "at least ",
+                             FormatBytes(LackedBy(report.goal, *answer.nearest)));
+  }
+  out += fmt::format("  its best plan: {}, {}: {} ms\n", LayoutText(answer.best->values),
+                     PlanInShort(*answer.best), Milliseconds(answer.best->outcome.step_time));
+  std::vector<std::string> settings;
+  for (const auto& [key, value] : answer.best->settings) {
+    if (value != "null") settings.push_back(fmt::format("{}={}", key, value));
+  }
+  out += fmt::format("  {}\n", fmt::join(settings, " "));
+  if (!report.best.empty()) {
+    const PlanRow& best = report.best.front();
+    const double longer = Longer(*answer.best, best);
+    const std::string why = WhyLonger(*answer.best, best);
+    out += longer > 0 ? fmt::format("  {} % longer than the best{}{}\n",
+                                    Decimal(kHundred * longer, 1), why.empty() ? "" : ": ", why)
+                      : "  it is the best\n";
+  }
+  return out + fmt::format("  of the other layouts {} are better, {} are not, {}\n\n",
+                           Grouped(answer.better), Grouped(answer.worse),
+                           answer.unknown == 0 ? "and there are no more"
+                                               : fmt::format("{} may be", Grouped(answer.unknown)));
+}
+
+Json LayoutAnswerJson(const PlanReport& report) {
+  if (!report.why_layout) return {};
+  const LayoutAnswer& answer = *report.why_layout;
+  const std::optional<PlanRow>& row = answer.best ? answer.best : answer.nearest;
+  Json set = Json::object();
+  if (row) {
+    for (const auto& [key, value] : row->settings) set[key] = value;
+  }
+  const bool compared = answer.best && !report.best.empty();
+  return Json{
+      {"layout", answer.layout},
+      {"fits", answer.best.has_value()},
+      {"set", std::move(set)},
+      {"step_time_s", answer.best ? Json(JsonSeconds(answer.best->outcome.step_time)) : Json()},
+      {"lacks_bytes",
+       row ? Json(std::max<std::int64_t>(0, LackedBy(report.goal, *row).count())) : Json()},
+      {"why", compared ? WhyLonger(*answer.best, report.best.front()) : ""},
+      {"better", answer.better},
+      {"worse", answer.worse},
+      {"unknown", answer.unknown}};
+}
+
+}  // namespace stepcast::report

@@ -1,0 +1,104 @@
+#include "src/scenario/legality_facts.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <variant>
+
+#include "src/model/architecture.h"
+#include "src/scenario/model_blocks.h"
+#include "src/topology/cluster.h"
+
+namespace stepcast::scenario {
+namespace {
+
+// The model's, if it has one.
+const model::Architecture* ArchitectureOf(const Scenario& scenario) {
+  return scenario.model == nullptr ? nullptr
+                                   : std::get_if<model::Architecture>(&scenario.model->source);
+}
+
+void AddModel(const Scenario& scenario, plan::Facts& facts) {
+  const model::Architecture* const architecture = ArchitectureOf(scenario);
+  facts.has_ends = architecture != nullptr || scenario.model == nullptr;  // not known: passed over
+  // What predicts further tokens runs with the head, and reads the embedding, too.
+  facts.tied_embeddings =
+      architecture != nullptr && (architecture->tie_embeddings || architecture->further_tokens > 0);
+  if (architecture != nullptr) {
+    facts.encoder = model::IsEncoder(architecture->family);
+    facts.norms_behind = architecture->family == model::Family::kOlmo2;
+    facts.attention_window = architecture->attention_window;
+    if (architecture->position == model::Position::kLearned) {
+      facts.max_positions = architecture->max_positions;
+    }
+    facts.divided = {{"num_attention_heads", architecture->heads},
+                     {"num_key_value_heads", architecture->kv_heads, architecture->head_size}};
+    const model::Experts& experts = architecture->experts;
+    facts.experts = experts.count;
+    facts.expert_width = experts.feed_forward;
+    facts.expert_biases = experts.bias;
+    // Dense layers and shared experts are divided as a dense model's are.
+    if (!experts.exist() || experts.leading_dense > 0 || experts.every > 1) {
+      facts.divided.push_back({"intermediate_size", architecture->feed_forward});
+    }
+    if (experts.shared_feed_forward > 0) {
+      facts.divided.push_back({"shared_expert_intermediate_size", experts.shared_feed_forward});
+    }
+  }
+  if (scenario.model == nullptr) return;
+  facts.layers = static_cast<std::int64_t>(scenario.model->layers.size());
+  facts.tensors = static_cast<std::int64_t>(scenario.model->tensors.size());
+  for (const model::Tensor& tensor : scenario.model->tensors) {
+    if (!tensor.of_block || tensor.shape.size() != 2) continue;
+    auto& rows = facts.matrix_rows;
+    if (std::find(rows.begin(), rows.end(), tensor.shape.front()) == rows.end()) {
+      rows.push_back(tensor.shape.front());
+    }
+  }
+  const plan::ModelBlocks blocks = BlocksOf(*scenario.model);
+  facts.blocks = blocks.count;
+  facts.of_block = blocks.of_block;
+  facts.of_head = blocks.of_head;
+}
+
+void AddCluster(const Scenario& scenario, plan::Facts& facts) {
+  if (scenario.cluster == nullptr) return;
+  facts.devices = scenario.cluster->devices();
+  if (!scenario.cluster->flat()) facts.node_devices = scenario.cluster->gpus_per_node();
+  const auto take_host = [&](const topology::NodeType* node) {
+    const bool host = node != nullptr && node->host.has_value();
+    facts.host_memory = facts.host_memory.value_or(true) && host;
+    facts.nvme = facts.nvme.value_or(true) && host && node->host->nvme > Bytes();
+  };
+  take_host(scenario.cluster->node_type());
+  for (const KindOfNode& kind : scenario.other_nodes) take_host(kind.cluster->node_type());
+}
+
+// In what the devices compute, all of them.
+void AddComputes(const Scenario& scenario, plan::Facts& facts) {
+  if (ArchitectureOf(scenario) == nullptr || !scenario.gpu.has_value()) return;
+  facts.device = scenario.gpu->name;
+  facts.compute_capability = scenario.gpu->compute_capability;
+  for (std::size_t type = 0; type < facts.without_peak.size(); ++type) {
+    facts.without_peak[type] = scenario.gpu->peak[type] == FlopRate();
+  }
+  for (const KindOfNode& kind : scenario.other_nodes) {
+    for (std::size_t type = 0; type < facts.without_peak.size(); ++type) {
+      if (facts.without_peak[type] || kind.gpu.peak[type] > FlopRate()) continue;
+      facts.without_peak[type] = true;
+      facts.device = kind.gpu.name;
+    }
+  }
+}
+
+}  // namespace
+
+plan::Facts LegalityFactsOf(const Scenario& scenario) {
+  plan::Facts facts;
+  AddModel(scenario, facts);
+  AddCluster(scenario, facts);
+  AddComputes(scenario, facts);
+  return facts;
+}
+
+}  // namespace stepcast::scenario
