@@ -613,5 +613,24 @@ TEST(Import, MegatronsOwnYaml) {
   EXPECT_EQ(ValueOf(*imported, "gradient_accumulation_fusion"), "false");
 }
 
+// NeMo 2's scripts say how many GPUs a recipe has.
+TEST(Import, ARecipesArgumentsAreItsNodes) {
+  const auto imported =
+      Import({.files = {Write("nemo2.py",
+                              "from nemo.collections import llm\n"
+                              "def configure():\n"
+                              "    recipe = llm.llama3_8b.pretrain_recipe(dir=\"x\", num_nodes=2,\n"
+                              "                                           num_gpus_per_node=4)\n"
+                              "    recipe.trainer.strategy.tensor_model_parallel_size = 2\n"
+                              "    recipe.comm_overlap = CommOverlapConfig(tp_comm_overlap=True)\n"
+                              "    return recipe\n")},
+              .cluster = "dgx-h100"});
+  ASSERT_TRUE(imported.has_value()) << Format(imported.error());
+  EXPECT_EQ(imported->omissions, "");
+  EXPECT_EQ(ValueOf(*imported, "nodes"), "2");
+  EXPECT_EQ(ValueOf(*imported, "devices"), "8");
+  EXPECT_EQ(ValueOf(*imported, "tensor"), "2");
+}
+
 }  // namespace
 }  // namespace stepcast::foreign

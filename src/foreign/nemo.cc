@@ -135,6 +135,12 @@ constexpr Renamed kRenamed[] = {
     {"trainer.strategy.context_parallel_size", "context-parallel-size"},
     {"trainer.strategy.expert_model_parallel_size", "expert-model-parallel-size"},
     {"trainer.strategy.sequence_parallel", "sequence-parallel"},
+    // Arguments of recipes' functions, and what they call beside.
+    {"num_nodes", "launcher.nnodes"},
+    {"num_gpus_per_node", "launcher.nproc-per-node"},
+    {"dir", ""},
+    {"comm_overlap", ""},
+    {"comm_overlap.tp_comm_overlap_cfg", ""},
     {"data.micro_batch_size", "micro-batch-size"},
     {"data.global_batch_size", "global-batch-size"},
     {"data.seq_length", "seq-length"},
