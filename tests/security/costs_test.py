@@ -224,7 +224,6 @@ MORE = [
     ("summary", "bars", ("memory summary, device ID 0\n| Allocated memory", "|", "\n")),
     ("store", "no database", ("SQLite format 3\0", "\0", "")),
     ("question", "brackets", ("", "[", "\n")),
-    ("question", "no questions", ("", "\n", "")),
     ("question", "no end", ("", " ", "")),
     ("question", "settings", ('{"ask":"simulate","scenario":"a","set":{', '"a{}":1,', '"b":1}}\n')),
     ("deepspeed", "keys", ('{"zero_optimization":{"stage":1},', '"a{}":1,', '"b":1}')),
