@@ -328,7 +328,7 @@ class PlanSearch::Impl {
     among.best = 1;
     among.pareto = false;
     among.groups = 0;
-    among.enough = nullptr;
+    among.enough = Enough();  // as long again
     among.among = [this](std::int64_t plan) { return IsAskedFor(space_->PartOf(plan)); };
     auto found = planner::Search(answers, goal_, among, &*result_);
     if (!found) return found.error();
