@@ -367,7 +367,7 @@ class Searcher {
     while (!queue.empty() && !Enough()) {
       round.clear();
       const Ranking ranking = Rank();
-      while (!queue.empty() && round.size() < kRound &&
+      while (!queue.empty() && round.size() < (options_.enough ? kFew : kRound) &&
              (ranking.last == nullptr || queue.top() < *ranking.last)) {
         round.push_back(queue.top().plan);
         queue.pop();
