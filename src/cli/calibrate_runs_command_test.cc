@@ -108,6 +108,7 @@ TEST_F(CalibrateRunsTest, SweepsAndPlansUseItAsWell) {
     if (row.at("status") == "ok") best = std::min(best, row.at("step_time_s").get<double>());
   }
   const ShellResult planned = Run("plan " + Path("s.yaml") + " " + mine +
+                                  " --framework ddp --only data"
                                   " --vary 'data_parallel.bucket_size=1 MiB,25 MiB'"
                                   " --fix data_parallel.gradient_as_bucket_view --json");
   EXPECT_EQ(json::parse(planned.output).at("best").at(0).at("step_time_s").get<double>(), best);

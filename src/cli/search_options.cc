@@ -147,8 +147,9 @@ void AddPlan(Command app, ScenarioFiles& files, PlanOptions& plan) {
       .Type("SIZE|PERCENT");
   constexpr int kMostRows = 1000;
   AddCount(command, "--best", plan.best, 1, kMostRows, "How many plans to rank (5)");
-  command.AddFlag("--no-front", plan.no_front,
-                  "Leave out the Pareto front, which takes most of the time");
+  command.AddFlag("--front", plan.front,
+                  "Find the Pareto front among more than 20,000 plans, too: most of the time");
+  command.AddFlag("--no-front", plan.no_front, "Leave out the Pareto front");
   command
       .AddOption("--why", plan.why_not,
                  "Name so many runners-up, or say where a layout stands (tensor=8,pipeline=16), "

@@ -15,6 +15,10 @@
 // What a search of plans is asked for, as text.
 namespace stepcast::study {
 
+// Finding the front means to look at most plans that need less memory than the best one: in a
+// larger space that takes minutes, and only who asks for it waits for it.
+inline constexpr std::int64_t kMostPlansWithFront = 20'000;
+
 struct PlanQuestion {
   std::string scenario;
   std::vector<std::string> set;   // "KEY=VALUE"
@@ -29,7 +33,8 @@ struct PlanQuestion {
   std::string headroom;         // memory that must stay free: "4 GiB", "5%", "0";
                                 // empty: the stated error of memory
   bool fewer_nodes = false;
-  bool no_front = false;  // leave out the Pareto front
+  // Whether to find the Pareto front. Neither is said: of spaces of at most kMostPlansWithFront.
+  bool front = false, no_front = false;
   int best = 5;
   int why = 0;                  // how many runners-up to name
   std::string why_layout;       // "tensor=8,pipeline=16": whose place to say; empty: none

@@ -155,13 +155,17 @@ class PlanSearch::Impl {
 
   std::string Work(const std::string& item) const { return work_(item); }
 
+  bool FindsFront() const {
+    return question_.front || (!question_.no_front && space_->size() <= kMostPlansWithFront);
+  }
+
   Answer<report::PlanReport> Run(planner::WorkerPool& pool, planner::ResultStore* store) {
     planner::Answers answers(problem_, pool, store,
                              [this](std::int64_t plan) { return KeyOf(plan); });
     enough_ = Enough();
     const planner::SearchOptions search_options{
         .best = question_.best,
-        .pareto = !question_.no_front,
+        .pareto = FindsFront(),
         .threads = question_.threads,
         .kind = source_.kind,
         .group = [this](std::int64_t plan) { return space_->GroupOf(plan); },
@@ -211,6 +215,11 @@ class PlanSearch::Impl {
       report.sensitivity = std::move(*sensitivity);
     }
     report.notes = space_->notes();
+    if (!FindsFront() && !question_.no_front) {
+      report.notes.push_back(
+          "the front of step time, memory and GPUs is not looked for among so many plans: add "
+          "--front, and time");
+    }
     report.held = space_->held();
     NoteFrameworksWithoutPlans(result, report.notes);
     NoteRuleOfMost(result, report.notes);
