@@ -48,6 +48,14 @@ class ExpertRules : public Rules {
       Add(key, "plan.no-experts", fmt::format("the model has no experts to share out: {}", *degree),
           "leave it at 1, or train a mixture of experts");
     }
+    for (const auto& [key, asked] :
+         {std::pair{"overlap_communication", request_.overlap_communication},
+          std::pair{"delay_weight_gradients", request_.delay_weight_gradients}}) {
+      if (!asked.value_or(false)) continue;
+      Add(fmt::format("experts.{}", key), "plan.no-experts",
+          fmt::format("{} is for exchanges between experts, and the model has none", key),
+          "leave it out, or train a mixture of experts");
+    }
   }
 
   void CheckFramework() {

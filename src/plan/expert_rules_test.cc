@@ -104,6 +104,10 @@ TEST(ExpertRules, NameEveryImpossibleCombinationWithBothValues) {
   ExpectFault(
       dense, [](Request& r) { r.expert = 2; }, "parallelism.expert", "plan.no-experts",
       "the model has no experts to share out: 2");
+  ExpectFault(
+      dense, [](Request& r) { r.overlap_communication = true; }, "experts.overlap_communication",
+      "plan.no-experts",
+      "overlap_communication is for exchanges between experts, and the model has none");
 }
 
 Request Overlapping() {

@@ -625,6 +625,19 @@ TEST(KeysWithoutEffect, DependsOnWhatTheModelHas) {
                 "training.repeat_kv has no effect on a model without grouped queries"}));
 }
 
+TEST(KeysWithoutEffect, ExpertsAreSettingsOfMixtures) {
+  Request request = Legal();
+  request.dispatcher = model::Dispatcher::kDeepEp;
+  request.imbalance = 1.2;
+  model::Architecture model{.heads = 32, .kv_heads = 32, .position = model::Position::kRotary};
+  EXPECT_EQ(
+      KeysWithoutEffectOn(request, model),
+      (std::vector<std::string>{"experts.imbalance has no effect on a model without experts",
+                                "experts.dispatcher has no effect on a model without experts"}));
+  model.experts.count = 8;
+  EXPECT_TRUE(KeysWithoutEffectOn(request, model).empty());
+}
+
 TEST(KeysWithoutEffect, NamesTheGradientsTypeThatFsdp2Decides) {
   Request request = Legal();
   request.framework = Framework::kFsdp2;
