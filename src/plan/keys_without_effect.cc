@@ -80,13 +80,10 @@ std::vector<std::string> KeysWithoutEffectOn(const Request& request,
                     model::Name(*request.norm)));
   }
   if (architecture.experts.exist()) return sentences;
-  const auto without_experts = [&](std::string_view key) {
-    sentences.push_back(fmt::format("experts.{} has no effect on a model without experts", key));
-  };
-  if (request.imbalance) without_experts("imbalance");
-  if (request.capacity_factor) without_experts("capacity_factor");
   for (const MixtureSetting& setting : MixtureSettings()) {
-    if (setting.IsGiven(request)) without_experts(setting.key);
+    if (!setting.IsGiven(request)) continue;
+    sentences.push_back(
+        fmt::format("experts.{} has no effect on a model without experts", setting.key));
   }
   return sentences;
 }

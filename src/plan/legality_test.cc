@@ -632,8 +632,8 @@ TEST(KeysWithoutEffect, ExpertsAreSettingsOfMixtures) {
   model::Architecture model{.heads = 32, .kv_heads = 32, .position = model::Position::kRotary};
   EXPECT_EQ(
       KeysWithoutEffectOn(request, model),
-      (std::vector<std::string>{"experts.imbalance has no effect on a model without experts",
-                                "experts.dispatcher has no effect on a model without experts"}));
+      (std::vector<std::string>{"experts.dispatcher has no effect on a model without experts",
+                                "experts.imbalance has no effect on a model without experts"}));
   model.experts.count = 8;
   EXPECT_TRUE(KeysWithoutEffectOn(request, model).empty());
 }
