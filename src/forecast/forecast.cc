@@ -318,7 +318,8 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedCla
     of_memory =
         RunForMemory(simulator, *ranks, barrier, simulate::Recording::kMarked, /*again=*/true);
   }
-  const memory::Steps steps = StepsOfMemory(of_memory ? *of_memory : steady_run);
+  const memory::Steps steps_of_run = StepsOfMemory(steady_run);
+  const memory::Steps steps_of_deferred = of_memory ? StepsOfMemory(*of_memory) : steps_of_run;
   std::vector<Timeline> memory_timelines;
   if (of_memory) memory_timelines = simulator.Take();
   simulator = simulate::Simulator();  // it has the programs once more, in its own form
@@ -351,14 +352,17 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedCla
     own_ends.push_back(own.timeline.step_ends[steady.last]);
     own.timeline.step_ends = steady_run.ends;
     own.host_waits = barrier ? LastIssue(own.timeline, steady.last) : steady_run.ends[steady.last];
-    const Timeline& timeline = of_memory ? memory_timelines[shown.index] : own.timeline;
+    // What is freed in host order needs no times, and has none in a run that marks what others do.
+    const bool deferred = of_memory && frees[shown.lowered].any();
+    const Timeline& timeline = deferred ? memory_timelines[shown.index] : own.timeline;
+    const memory::Steps& steps = deferred ? steps_of_deferred : steps_of_run;
     const memory::Device device = DeviceOf(on, own.program);
     if (detail == Detail::kFigures) {
       own.memory.usage =
           replayer.Figures(own.program, timeline, frees[shown.lowered], device, steps);
     } else {
       own.memory = memory::Record(own.program, timeline, device, steps);
-      if (of_memory) {
+      if (deferred) {
         Shift(steady_run.ends[steps.described] - of_memory->ends[steps.described],
               own.memory.changes);
       }
