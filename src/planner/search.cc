@@ -95,7 +95,7 @@ class Searcher {
       if (++done % kPause == 0 && options_.progress) {
         options_.progress({.screened = done, .families = all});
       }
-      return !Enough();
+      return !Enough() && !(options_.bounded_enough && options_.bounded_enough());
     });
   }
 

@@ -67,6 +67,9 @@ struct SearchOptions {
   std::function<bool(std::int64_t plan)> among{};
   // Whether the search is to end with what it has found. Asked from time to time.
   std::function<bool()> enough{};
+  // Whether the search is to go on with the families that have bounds by now, and to leave the
+  // others open; null: as `enough`.
+  std::function<bool()> bounded_enough{};
   // Told from time to time; never from two threads at once.
   std::function<void(const SearchProgress&)> progress{};
 };

@@ -726,6 +726,16 @@ TEST(SearchTest, EndsWithWhatItHasFound) {
   EXPECT_EQ(whole.groups[0].best, kPlans - 2);
   EXPECT_EQ(whole.groups[1].best, kPlans - 1);
 
+  // It goes on with the plans that have bounds by then, which come 64 at a time, and the others
+  // stay open.
+  constexpr std::int64_t kBounded = 64;
+  options.bounded_enough = [] { return true; };
+  const SearchResult part = Search(problem, {}, options);
+  EXPECT_FALSE(part.proved);
+  EXPECT_THAT(part.best, ElementsAre(kBounded - 1));
+  EXPECT_EQ(part.open, kPlans - kBounded);
+  options.bounded_enough = nullptr;
+
   // Before anything was screened, too, it looks for a plan that will do.
   options.enough = [] { return true; };
   EXPECT_FALSE(Search(problem, {}, options).best.empty());

@@ -501,7 +501,8 @@ std::string PlanText(const PlanReport& report) {
   out += "\n";
   if (report.best.empty()) {
     const bool legal = report.result->Count(Verdict::kIllegal) < report.space;
-    out += !legal          ? "no plan can exist\n"
+    out += !legal                   ? "no plan can exist\n"
+           : !report.result->proved ? "no plan that fits was found in this time\n"
            : goal.deadline ? "no plan fits and meets the deadline; those that come nearest:\n\n"
            : HeadroomOf(goal, report.result->states.families().front().facts) > Bytes(0)
                ? "no plan leaves that much of its devices free; those that lack least:\n\n"

@@ -163,6 +163,7 @@ class PlanSearch::Impl {
     planner::Answers answers(problem_, pool, store,
                              [this](std::int64_t plan) { return KeyOf(plan); });
     enough_ = Enough();
+    constexpr double kPartForBounds = 0.5;
     const planner::SearchOptions search_options{
         .best = question_.best,
         .pareto = FindsFront(),
@@ -171,6 +172,7 @@ class PlanSearch::Impl {
         .group = [this](std::int64_t plan) { return space_->GroupOf(plan); },
         .groups = static_cast<int>(space_->groups().size()),
         .enough = enough_,
+        .bounded_enough = Enough(kPartForBounds),
         .progress = question_.progress};
     auto found = planner::Search(answers, goal_, search_options);
     if (!found) return Failed(found.error());
@@ -244,12 +246,13 @@ class PlanSearch::Impl {
   }
 
  private:
-  // When the search is to end; null: when all is proved.
-  std::function<bool()> Enough() const {
+  // Whether this part of the time that the search may take has passed, from now on; null: it may
+  // take any.
+  std::function<bool()> Enough(double part = 1) const {
     if (!within_) return nullptr;
     const auto end = std::chrono::steady_clock::now() +
                      std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                         std::chrono::duration<double>(*within_));
+                         std::chrono::duration<double>(part * *within_));
     return [end] { return std::chrono::steady_clock::now() >= end; };
   }
 
