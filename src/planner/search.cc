@@ -95,7 +95,8 @@ class Searcher {
       if (++done % kPause == 0 && options_.progress) {
         options_.progress({.screened = done, .families = all});
       }
-      return !Enough() && !(options_.bounded_enough && options_.bounded_enough());
+      if (options_.bounded_enough && options_.bounded_enough()) all_bounded_ = false;
+      return !Enough() && all_bounded_;
     });
   }
 
@@ -530,7 +531,7 @@ class Searcher {
 
   // Where the search was ended.
   void SayWhatIsOpen() {
-    if (!Enough()) return;
+    if (!Enough() && all_bounded_) return;
     const Score* const best = ranked_.empty() ? nullptr : &*ranked_.begin();
     const double time = best == nullptr ? 0 : best->time_per_token.picoseconds();
     double least = time;
@@ -545,6 +546,7 @@ class Searcher {
           End(state, Verdict::kOpen);
         });
     result_.proved = result_.open == 0;
+    if (!result_.proved) result_.pareto.clear();
     result_.least = time > 0 ? least / time : 0;
   }
 
@@ -669,6 +671,7 @@ class Searcher {
   std::map<std::string, Outcome> by_program_;
   std::set<Score> ranked_;  // of feasible simulated plans
   bool enough_ = false;     // the search is to end
+  bool all_bounded_ = true;
   struct Group {
     std::int64_t plans = 0;  // that may exist
     std::set<Score> ranked;
