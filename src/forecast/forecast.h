@@ -52,10 +52,10 @@ struct Run {
   const ClassRun& class_of(int rank) const;
 };
 
-// What is kept behind a forecast: its figures are the same.
+// How much of the simulation a run keeps. The figures of its forecast are the same either way.
 enum class Detail : std::uint8_t {
-  kFigures,     // records of the step that is described alone, and no changes of memory
-  kEverything,  // those of all steps that were run, for traces and pages
+  kFigures,     // records of the described step alone, and no list of memory changes
+  kEverything,  // records of all steps that were run, for traces and pages
 };
 
 // The scenario must be legal (scenario::Load). Errors: what cost::Price reports.

@@ -37,7 +37,7 @@ struct SteadyRun {
 // How often a step is run at first.
 int FirstSteps(bool barrier);
 
-// Of which steps records are kept.
+// The steps whose operations a run records: all, or those from the first described step on.
 enum class RecordedSteps : std::uint8_t { kAll, kFromDescribed };
 
 // `barrier`: ranks wait for one another between steps. `again`: the simulator's last run was of

@@ -25,8 +25,8 @@ void ReadHubOptimizer(Reading& reading, std::string_view option);
 void ReadHubKernels(Reading& reading, std::string_view attention, bool liger,
                     std::string_view because_of);
 
-// Where experts are every rank's and FSDP2 shards them: whose layers they are. Called when the
-// files have said what is sharded.
+// Sets which implementation of experts runs where every rank has all experts and FSDP2 shards their
+// parameters. It may be called when the files have said what is sharded.
 void ReadHubExperts(Reading& reading);
 
 // The head and its loss are one, "chunked" or "cut", because of the option; it is left out where

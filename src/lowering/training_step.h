@@ -267,25 +267,26 @@ class TrainingStep {
                  Index kernel);
   OperationEntries AddOperations(const std::vector<model::Operation>& operations, Issuer issuer);
   void AddLane(std::uint8_t lane);  // and its stream, unless there is one
-  // Where a value of the layer lies in the present pass.
+  // The buffer that holds a value of the layer in the present pass.
   Index BufferOf(model::ValueId value, int layer) const;
-  // One pass's list of operations of a layer, while it is written.
+  // A list of operations of a layer while the present pass writes it.
   struct ListRun {
     ShardingStrategy& strategy;
     ShardingStrategy::Pass pass;
     int layer;
     const OperationEntries& entries;
     const std::vector<model::Operation>& operations;
-    // Which list it is: the layer's forward; backward's part for weights; all of backward, or its
-    // part for inputs, which takes what the next layer handed back and hands back to the one
-    // before. Recomputation is none of the three.
+    // At most one of the three is true, and none in recomputation. `forward`: the list is the
+    // layer's forward. `weights`: it is backward's part for weights. `backward`: it is all of
+    // backward, or its part for inputs, and passes gradients from the next layer to the one before.
     bool forward, weights, backward;
-    bool begins, ends;  // it is the first, the last, of the stage's pass
-    bool hands_on;      // it ends with a collective whose result goes to another stage
+    bool begins, ends;  // the list is the first, the last, of the stage's pass
+    bool hands_on;      // the list ends with a collective whose result goes to another stage
     Index passing_by;   // TemporariesOf
   };
   void WriteKernel(const ListRun& run, std::size_t i);
-  // Said of the list's first and last kernels.
+  // States which parameters and kept values the next kernel reads. It is called before the list's
+  // first and last kernels.
   void UseWhatTheLayerReads(const ListRun& run);
   // Takes the memory of the values that come to life with the operation, which writes those that
   // outlive it.

@@ -217,11 +217,13 @@ class LayerTape {
   // layer_tape_keeping.cc: what outlives the pass that makes it.
   struct Kept {
     std::vector<int> saved, recomputed;  // by value: its place among those of the lifetime, or -1
-    // By forward operator: selective_op keeps its outcome; recomputation runs it again, unless its
-    // outcome stays.
+    // Both have an entry for each forward operator. `outcome_stays`: selective_op keeps what the
+    // operator makes. `runs_again`: the operator lies in what is recomputed, and runs again unless
+    // its outcome stays.
     std::vector<char> outcome_stays, runs_again;
   };
-  // Of the forward's values, the first `activations`.
+  // Decides which values of the forward are saved and which are recomputed, and lists them in
+  // `work`. Values from `activations` on are backward's and are left out.
   Kept KeepValues(std::optional<Value> output, Value activations, const Keeping& keeping,
                   LayerWork& work) const;
   std::vector<char> OperatorsWhoseOutcomeStays(Value activations, const Keeping& keeping) const;

@@ -139,10 +139,10 @@ struct WorkOptions {
 struct LayerValue {
   std::string name;  // "mlp.gate_proj output"
   Bytes bytes;
-  // Of a communicated one: its memory is set up once and kept; values of one name share it.
+  // The value is communicated, and its memory is set up once and kept. Values of one name share it.
   bool registered = false;
-  // Of a saved one, where backward comes in two parts: the part for weights reads it, so that it
-  // lives until that has ended.
+  // The value is saved, backward comes in two parts, and the part for weights reads the value,
+  // which therefore lives until that part has ended.
   bool for_weights = false;
 };
 
@@ -187,8 +187,8 @@ struct LayerWork {
   // The first deferred value is the gradient of the layer's output; the others are made by the part
   // for inputs.
   bool defers_gradient_of_output = false;
-  // What the layer takes from the one before it: its place among the saved values, where backward
-  // needs it (kNone of a layer list: `activation` is all that is kept).
+  // The place of the layer's input among the saved values. kNone: backward does not need it, as in
+  // layer lists, whose `activation` is all that is kept.
   static constexpr int kNone = -1;
   int input = kNone;
   Bytes output{};  // what it hands to the next one; zero where it ends in the loss

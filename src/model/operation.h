@@ -116,8 +116,8 @@ bool ExchangesRows(const Operation& operation);
 // products that were delayed until there. The end of each; the last one is the list's.
 std::vector<std::size_t> TurnEnds(const std::vector<Operation>& operations);
 
-// What a list leaves to the first kernel after it: the communicated values that begin and do not
-// end in the list, as the collectives that made them say.
+// The communicated values that begin in the list and do not end there: the first kernel after the
+// list reads and frees them. Each is described as the collective describes it that wrote it.
 std::vector<ValueUse> LeftToTheNextKernel(const std::vector<Operation>& operations);
 
 }  // namespace stepcast::model
