@@ -18,6 +18,14 @@ Resolved Offload(plan::OffloadDevice device) {
   return {std::move(mapping)};
 }
 
+// deepspeed/module_inject/auto_ep_config.py: it finds the layers by the model's type.
+Resolved AutoEp(const plan::Plan& plan) {
+  const bool grouped = plan.mixture.products == model::ExpertProducts::kGrouped;
+  return {Mapping{{"enabled", Resolved{true}},
+                  {"autoep_size", Resolved{plan.parallelism.expert}},
+                  {"use_grouped_mm", Resolved{grouped}}}};
+}
+
 Resolved Zero(const plan::DataParallel& data_parallel) {
   const int stage = data_parallel.zero_stage;
   Mapping zero{{"stage", Resolved{std::int64_t{stage}}}};
@@ -71,6 +79,9 @@ Target DeepSpeedConfig(const scenario::Scenario& scenario) {
   }
   root.emplace_back("communication_data_type", Text(Name(training.reduce_dtype)));
   root.emplace_back("zero_optimization", Zero(data_parallel));
+  if (scenario.plan.mixture.implementation == model::ExpertImplementation::kAutoEp) {
+    root.emplace_back("expert_parallel", AutoEp(scenario.plan));
+  }
   // No "optimizer": DeepSpeed would make it with its own learning rate, betas and weight decay,
   // which are the trainer's. README.md says which optimizer the plan has.
   if (training.optimizer != plan::Optimizer::kAdamW) {

@@ -81,6 +81,20 @@ constexpr Option kOptions[] = {
                 "collectives of divided layers run beside kernels that do not need them"),
     NoEffect("tensor_parallel.*"),
     Rule("sequence_parallel_size"),
+    // AutoEP (deepspeed/module_inject/auto_ep_config.py @ 0067b11e).
+    Rule("expert_parallel.enabled", "false"),
+    Rule("expert_parallel.autoep_size", "1"),
+    Rule("expert_parallel.use_grouped_mm", "true"),
+    NotModelled("expert_parallel.expert_tensor_parallel_size", "1", "each rank has whole experts"),
+    NotModelled("expert_parallel.comm_backend", "comm", "rows are exchanged by NCCL's all-to-all"),
+    NotModelled("expert_parallel.async_split_plan", "false",
+                "the host waits for the counts before rows are packed"),
+    NotModelled("expert_parallel.score_apply", "auto post",
+                "weights are multiplied with what comes back"),
+    NotModelled("expert_parallel.combine_impl", "auto weighted_sum",
+                "what comes back is weighted and added up"),
+    NotModelled("expert_parallel.gate_up_impl", "separate", "three grouped products an expert"),
+    NoEffect("expert_parallel.*"),
     Rule("activation_checkpointing.cpu_checkpointing"),
     NotModelled("activation_checkpointing.partition_activations", "false",
                 "inputs of blocks are kept whole"),
@@ -232,8 +246,26 @@ void ReadOptimizer(Reading& reading) {
   if (!word) reading.Omit(option, "the optimizer is AdamW");
 }
 
+// What AutoEP makes of transformers' layers.
+void ReadExperts(Reading& reading) {
+  const std::string_view enabled = "expert_parallel.enabled";
+  if (!reading.IsOn(enabled)) return;
+  if (reading.Integer("zero_optimization.stage").value_or(0) == 3) {
+    reading.Omit(enabled, "every rank has all experts, in parts: AutoEP with ZeRO-3 is not modelled");
+    return;
+  }
+  reading.Set("experts.implementation", "autoep", enabled);
+  const std::string_view size = "expert_parallel.autoep_size";
+  reading.Set("parallelism.expert", fmt::format("{}", reading.Integer(size).value_or(1)), size);
+  const std::string_view grouped = "expert_parallel.use_grouped_mm";
+  if (reading.Stated(grouped) != nullptr && !reading.IsOn(grouped)) {
+    reading.Set("experts.products", "looped", grouped);
+  }
+}
+
 void Rules(Reading& reading) {
   ReadZero(reading);
+  ReadExperts(reading);
   ReadBatch(reading);
   ReadTypes(reading);
   ReadOptimizer(reading);

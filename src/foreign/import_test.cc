@@ -521,6 +521,35 @@ TEST(Import, ExpertsUnderFsdp2) {
   EXPECT_EQ(ValueOf(*shared, "implementation"), "");
 }
 
+// DeepSpeed's AutoEP in the place of transformers' layers; with ZeRO-3 it is left out, and said.
+TEST(Import, ExpertsOfDeepSpeedsJson) {
+  const auto imported_with = [](int stage, const char* more) {
+    const std::string text =
+        "{\"train_micro_batch_size_per_gpu\": 1, \"gradient_accumulation_steps\": 2, "
+        "\"bf16\": {\"enabled\": true}, \"zero_optimization\": {\"stage\": " +
+        std::to_string(stage) +
+        "}, \"expert_parallel\": {\"enabled\": true, \"autoep_size\": 4, \"preset_model\": "
+        "\"qwen3_moe\"" +
+        more + "}}";
+    return Import({.files = {Write("ds.json", text)},
+                   .model = "Qwen/Qwen3-30B-A3B",
+                   .cluster = "dgx-h100",
+                   .set = {"training.sequence_length=4096"}});
+  };
+  const auto shared = imported_with(2, "");
+  ASSERT_TRUE(shared.has_value()) << Format(shared.error());
+  EXPECT_EQ(ValueOf(*shared, "implementation"), "autoep");
+  EXPECT_EQ(ValueOf(*shared, "expert"), "4");
+  EXPECT_EQ(ValueOf(*shared, "products"), "");
+  const auto looped = imported_with(1, ", \"use_grouped_mm\": false");
+  ASSERT_TRUE(looped.has_value()) << Format(looped.error());
+  EXPECT_EQ(ValueOf(*looped, "products"), "looped");
+  const auto partitioned = imported_with(3, "");
+  ASSERT_TRUE(partitioned.has_value()) << Format(partitioned.error());
+  EXPECT_EQ(ValueOf(*partitioned, "implementation"), "");
+  EXPECT_NE(partitioned->omissions.find("AutoEP with ZeRO-3"), std::string::npos);
+}
+
 TEST(Import, TheHubsNameIsAModelOfTheCommandLine) {
   const auto imported = Import(
       {.files = {Write("hub.toml", kTitan)}, .model = "Qwen/Qwen3-8B", .cluster = "dgx-h100"});

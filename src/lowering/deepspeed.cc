@@ -9,6 +9,7 @@
 #include "src/lowering/buckets.h"
 #include "src/lowering/deepspeed_buckets.h"
 #include "src/lowering/deepspeed_chunks.h"
+#include "src/lowering/deepspeed_partitions.h"
 #include "src/lowering/deepspeed_update.h"
 #include "src/lowering/effects.h"
 #include "src/lowering/framework_memory.h"
@@ -16,21 +17,25 @@
 #include "src/lowering/local_gradients.h"
 #include "src/lowering/model_state.h"
 #include "src/lowering/operations.h"
-#include "src/lowering/process_groups.h"
 #include "src/lowering/tied_gradients.h"
 #include "src/lowering/training_step.h"
 
 namespace stepcast::lowering {
 namespace {
 
+using model::ParameterGroup;
 using program::BufferUse;
 using program::Category;
 using program::kNone;
 
 // A bucket as it is sent: beside one of DeepSpeedBuckets.
 struct SentBucket {
-  Range collected;  // the bucket's parts put together by owners
-  Range sent;       // in the type that is sent, where that is another
+  // What the same ranks reduce of it.
+  struct Share {
+    Range collected;  // the share's parts put together by owners
+    Range sent;       // in the type that is sent, where that is another
+  };
+  OfParameterGroups<Share> shares{};
   // Elements of tensors that reach into the rank's part, whole, and of what it owns.
   std::int64_t held = 0, own = 0;
   Range widened;  // offloaded: what it owns, in FP32
@@ -45,42 +50,39 @@ class DeepSpeed final : public ShardingStrategy {
         settings_(plan_.data_parallel.deepspeed),
         stage_(plan_.data_parallel.zero_stage),
         overlap_(stage_ >= 1 && plan_.data_parallel.overlap),
-        groups_(ProcessGroupsOf(plan_, step.rank())),
         type_(plan_.training.parameter_dtype),
         offload_(step),
         operations_(builder_),
         gradients_(step, operations_, type_),
         chunks_(step, operations_),
-        tied_(step) {
-    const std::int64_t shards = stage_ == 0 ? 1 : Ranks();
-    flat_ = FlatOrder(step.model(), shards, settings_.round_robin_gradients && stage_ > 0);
-    if (stage_ > 0) own_first_ = groups_.data.Index(groups_.rank) * flat_.part();
-  }
+        tied_(step),
+        partitions_(step, operations_) {}
 
   void WritePrologue() override {
     reduction_ = overlap_ ? builder_.AddStream("reduction") : step_.compute();
-    communicator_ = builder_.AddCommunicator("data", groups_.data);
+    partitions_.AddCommunicators();
     tied_.WritePrologue();
     AllocateFrameworkWorkspaces(step_);
-    const std::int64_t count = step_.model().parameter_count();
-    parameters_ = Add("flat parameters", flat_.padded(), type_, Category::kParameter, count);
-    operations_.Allocate(step_.compute(), parameters_);
-    update_.emplace(step_, communicator_);
+    partitions_.AddParameters();
+    update_.emplace(step_, partitions_.communicator(ParameterGroup::kDense),
+                    partitions_.communicator(ParameterGroup::kExperts));
     offload_.WritePrologue();
-    if (!offload_.optimizer()) {
-      group_ = update_->AddGroup("", flat_.part(), flat_.part() - count / flat_.ranks);
+    for (std::size_t g = 0; !offload_.optimizer() && g < partitions_.size(); ++g) {
+      const FlatOrder& flat = partitions_.flat(g);
+      updates_.push_back(update_->AddGroup(DeepSpeedPartitions::PrefixOf(g), flat.part(),
+                                           flat.part() - flat.elements() / flat.ranks));
     }
     for (std::size_t t = 0; t < step_.model().tensors.size(); ++t) {
       const int tensor = static_cast<int>(t);
       AddParameterState(step_, Parameter(tensor).place, step_.first_element(tensor),
                         Elements(tensor));
     }
-    if (!offload_.optimizer())
-      ForEachOwn([&](int tensor, std::int64_t first, std::int64_t elements) {
-        update_->AddState(group_, OwnOffset(tensor, first), step_.first_element(tensor) + first,
-                          elements);
+    for (std::size_t g = 0; g < updates_.size(); ++g) {
+      partitions_.ForEachOwn(g, [&](int tensor, std::int64_t first, std::int64_t elements) {
+        update_->AddState(updates_[g], partitions_.OwnOffset(tensor, first),
+                          step_.first_element(tensor) + first, elements);
       });
-    held_ = flat_.LargestHolding();
+    }
     bucket_ready_ = builder_.AddEvent("bucket ready");
     bucket_reduced_ = builder_.AddEvent("bucket reduced");
     AddBuckets();
@@ -142,10 +144,12 @@ class DeepSpeed final : public ShardingStrategy {
       operations_.Reads(kept_further_);
       operations_.Updates(kept_);
       std::vector<program::Effect> moves;
-      ForEachOwn([&](int tensor, std::int64_t first, std::int64_t elements) {
-        const std::int64_t offset = OwnOffset(tensor, first);
-        AppendJoined(moves, Added(Move(kept_.At(offset), kept_further_.At(offset), elements)));
-      });
+      for (std::size_t g = 0; g < partitions_.size(); ++g) {
+        partitions_.ForEachOwn(g, [&](int tensor, std::int64_t first, std::int64_t elements) {
+          const std::int64_t offset = partitions_.KeptOffset(tensor, first);
+          AppendJoined(moves, Added(Move(kept_.At(offset), kept_further_.At(offset), elements)));
+        });
+      }
       builder_.With(moves);
       operations_.Run(step_.compute(), "accumulate_gradient");
       operations_.Release(kept_further_);
@@ -159,7 +163,7 @@ class DeepSpeed final : public ShardingStrategy {
     std::fill(has_accumulator_.begin(), has_accumulator_.end(), false);
     if (offload_.optimizer()) {
       UpdateOnHost();
-      GatherParameters();
+      partitions_.Gather();
       return;
     }
     std::vector<BufferUse> sources;
@@ -170,39 +174,60 @@ class DeepSpeed final : public ShardingStrategy {
     } else {
       sources.push_back(Reads(kept_));
     }
-    update_->CheckOverflow(compute, held_.tensors, held_.elements, sources);
-    std::vector<program::Effect> moves, updates, squares;
-    ForEachOwn([&](int tensor, std::int64_t first, std::int64_t elements) {
-      const std::int64_t offset = OwnOffset(tensor, first);
-      const DataType kept = plan_.training.gradient_dtype;
-      const program::Elements source =
-          stage_ == 0 ? gradients_.range(tensor).At(first) : kept_.At(offset);
-      if (tied_.Counts(tensor)) {
-        squares.push_back(update_->SquaresOf(source, elements, stage_ == 0 ? Ranks() : 1));
-      }
-      AppendJoined(moves, Move(At(group_.flat, offset, kept), source, elements));
-      AppendJoined(updates,
-                   update_->UpdateOf(group_, Parameter(tensor).At(first), offset, elements));
-    });
-    update_->TakeNorm(held_.tensors, held_.elements, sources, squares, true);
-    update_->Flatten(group_, sources, moves);
-    if (stage_ == 0) {
-      for (std::size_t t = 0; t < step_.model().tensors.size(); ++t) {
-        gradients_.Release(static_cast<int>(t));
-      }
-    } else {
-      operations_.Release(kept_);
-      has_kept_ = false;
-    }
-    update_->Apply(group_, {OwnParameters()}, updates);
-    GatherParameters();
+    update_->CheckOverflow(compute, partitions_.held().tensors, partitions_.held().elements,
+                           sources);
+    for (std::size_t g = 0; g < partitions_.size(); ++g) TakeNorm(g, sources);
+    for (std::size_t g = 0; g < partitions_.size(); ++g) Update(g);
+    partitions_.Gather();
   }
 
  private:
-  void GatherParameters() {
-    if (stage_ == 0 || communicator_ == kNone) return;
-    operations_.AllGather(step_.compute(), communicator_, parameters_,
-                          parameters_.Part(own_first_, flat_.part()));
+  // Gradients of the step: whole tensors at stage 0, else of the rank's part.
+  program::Elements GradientAt(int tensor, std::int64_t first) const {
+    return stage_ == 0 ? gradients_.range(tensor).At(first)
+                       : kept_.At(partitions_.KeptOffset(tensor, first));
+  }
+
+  void TakeNorm(std::size_t g, const std::vector<BufferUse>& sources) {
+    std::vector<program::Effect> squares;
+    const std::int64_t copies =
+        stage_ == 0 ? partitions_.ranks(partitions_.groups().all()[g].ranks_of) : 1;
+    partitions_.ForEachOwn(g, [&](int tensor, std::int64_t first, std::int64_t elements) {
+      if (!tied_.Counts(tensor)) return;
+      squares.push_back(update_->SquaresOf(GradientAt(tensor, first), elements, copies));
+    });
+    const Holding& held = partitions_.held(g);
+    update_->TakeNorm(held.tensors, held.elements, sources, squares, g == 0, g > 0);
+  }
+
+  // Gradients of the group go when they have been put behind one another; what is kept of all
+  // groups together, behind the last one.
+  void Update(std::size_t g) {
+    const UpdateGroup& group = updates_[g];
+    const std::vector<int>& tensors = partitions_.flat(g).tensors;
+    std::vector<BufferUse> sources;
+    if (stage_ == 0) {
+      for (const int tensor : tensors) sources.push_back(Reads(gradients_.range(tensor)));
+    } else {
+      sources.push_back(Reads(kept_));
+    }
+    std::vector<program::Effect> moves, updates;
+    partitions_.ForEachOwn(g, [&](int tensor, std::int64_t first, std::int64_t elements) {
+      const std::int64_t offset = partitions_.OwnOffset(tensor, first);
+      const DataType kept = plan_.training.gradient_dtype;
+      AppendJoined(moves,
+                   Move(At(group.flat, offset, kept), GradientAt(tensor, first), elements));
+      AppendJoined(updates,
+                   update_->UpdateOf(group, Parameter(tensor).At(first), offset, elements));
+    });
+    update_->Flatten(group, sources, moves);
+    if (stage_ == 0) {
+      for (const int tensor : tensors) gradients_.Release(tensor);
+    } else if (g + 1 == partitions_.size()) {
+      operations_.Release(kept_);
+      has_kept_ = false;
+    }
+    update_->Apply(group, {partitions_.OwnParameters(g)}, updates);
   }
 
   // The gradients are there: their norm was taken on the way. The updated part comes back in the
@@ -212,50 +237,39 @@ class DeepSpeed final : public ShardingStrategy {
     update_->AgreeOnScalar();
     builder_.Record(compute, bucket_reduced_);
     builder_.HostWait(bucket_reduced_);
-    offload_.Update(flat_.part());
-    offload_.ToDevice(compute, BytesOf(flat_.part(), type_), {OwnParameters()});
+    const std::int64_t part = partitions_.flat(0).part();
+    offload_.Update(part);
+    offload_.ToDevice(compute, BytesOf(part, type_), {partitions_.OwnParameters(0)});
   }
 
-  std::int64_t Ranks() const { return static_cast<std::int64_t>(groups_.data.size()); }
+  // All data-parallel ranks: what gradients are divided by, those of experts, too.
+  std::int64_t Ranks() const { return partitions_.ranks(ParameterGroup::kDense); }
   std::int64_t Elements(int tensor) const { return step_.model().tensors[tensor].elements; }
-  Range Parameter(int tensor) const {
-    return parameters_.Part(flat_.offsets[tensor], Elements(tensor));
-  }
-  BufferUse OwnParameters() const { return Writes(parameters_.Part(own_first_, flat_.part())); }
-  // Where an element of this rank's part of a tensor lies in the rank's part of the whole.
-  std::int64_t OwnOffset(int tensor, std::int64_t first) const {
-    return flat_.offsets[tensor] + first - own_first_;
-  }
-
-  // Calls visit(tensor, first element in it, elements) for what this rank owns.
-  template <typename Visit>
-  void ForEachOwn(Visit visit) const {
-    if (!builder_.describes_data_flow()) return;
-    for (const int tensor : flat_.tensors) VisitOwn(tensor, visit);
-  }
-  template <typename Visit>
-  void VisitOwn(int tensor, Visit visit) const {
-    const std::int64_t first = std::max<std::int64_t>(0, own_first_ - flat_.offsets[tensor]);
-    const std::int64_t last =
-        std::min(Elements(tensor), own_first_ + flat_.part() - flat_.offsets[tensor]);
-    if (first < last) visit(tensor, first, last - first);
-  }
+  Range Parameter(int tensor) const { return partitions_.Parameter(tensor); }
   // Gradients are reduced as they become ready; else after backward.
   bool ReducesInHooks() const { return stage_ == 2 || overlap_; }
   // In this micro-batch.
   bool Reduces() const { return stage_ == 2 || step_.last_micro_batch(); }
 
-  Range Add(const char* name, std::int64_t elements, DataType type, Category category,
-            std::int64_t exact) {
-    return operations_.AddRange({.first = builder_.AddText(name)}, elements, type, category, exact);
-  }
   Range Add(const char* name, std::int64_t elements, DataType type, Category category) {
-    return Add(name, elements, type, category, elements);
+    return operations_.AddRange({.first = builder_.AddText(name)}, elements, type, category);
+  }
+
+  void AddChunks() {
+    if (partitions_.communicator(ParameterGroup::kDense) == kNone) return;
+    for (const ParameterGroup of : model::kParameterGroups) {
+      std::vector<int> tensors;
+      for (const FlatGroup& group : partitions_.groups().all()) {
+        if (group.ranks_of != of) continue;
+        tensors.insert(tensors.end(), group.flat.tensors.begin(), group.flat.tensors.end());
+      }
+      chunks_.AddChunks(partitions_.communicator(of), Ranks(), tensors);
+    }
   }
 
   void AddBuckets() {
     if (stage_ == 0) {
-      if (communicator_ != kNone) chunks_.AddChunks(communicator_, Ranks());
+      AddChunks();
       return;
     }
     const DataType kept = plan_.training.gradient_dtype;
@@ -279,13 +293,15 @@ class DeepSpeed final : public ShardingStrategy {
       transit_ = Add("gradient from the host", largest, type_, Category::kGradient);
       operations_.Allocate(step_.compute(), transit_);
     }
-    kept_ = Add("gradients in partition", held_.elements, kept, Category::kGradient);
+    kept_ = Add("gradients in partition", partitions_.held().elements, kept, Category::kGradient);
     if (stage_ == 2 && plan_.training.gradient_accumulation > 1) {
       kept_further_ =
-          Add("gradients in partition (next)", held_.elements, kept, Category::kGradient);
+          Add("gradients in partition (next)", partitions_.held().elements, kept, Category::kGradient);
     }
-    buckets_ = BucketsOf(step_.model(), reduce_order_, flat_, settings_.reduce_bucket_size);
+    buckets_ = BucketsOf(step_.model(), reduce_order_, partitions_.groups(),
+                         settings_.reduce_bucket_size);
     slot_.assign(tensors.size(), 0);
+    slot_in_share_.assign(tensors.size(), 0);
     for (const DeepSpeedBucket& bucket : buckets_) AddSentBucket(bucket);
   }
 
@@ -299,25 +315,41 @@ class DeepSpeed final : public ShardingStrategy {
     const DataType sent_type = plan_.training.reduce_dtype;
     SentBucket& sent = sent_.emplace_back();
     std::int64_t offset = 0;
+    OfParameterGroups<std::int64_t> in_share{};
     for (const int tensor : bucket.tensors) {
       slot_[tensor] = offset;
       offset += Elements(tensor);
+      std::int64_t& own = in_share[IndexOf(partitions_.groups().of(tensor).ranks_of)];
+      slot_in_share_[tensor] = own;
+      own += Elements(tensor);
     }
     // A gradient that was added up in FP32 is cast before it is sent.
     const bool cast_first = bucket.extra_large && plan_.training.gradient_dtype != type_;
-    if ((settings_.reduce_scatter && bucket.parts > 1) || cast_first) {
-      sent.collected = Add("flat bucket", bucket.elements, type_, Category::kCommunication);
+    for (const ParameterGroup group : model::kParameterGroups) {
+      const DeepSpeedBucket::Share& share = bucket.shares[IndexOf(group)];
+      if (share.elements == 0) continue;
+      SentBucket::Share& own = sent.shares[IndexOf(group)];
+      if ((settings_.reduce_scatter && share.parts > 1) || cast_first) {
+        own.collected = Add("flat bucket", share.elements, type_, Category::kCommunication);
+      }
+      if (sent_type != type_ && partitions_.communicator(group) != kNone) {
+        own.sent = Add("bucket as sent", share.elements, sent_type, Category::kCommunication);
+      }
+      // Tensors that reach into the rank's part are copied whole.
+      const double part = static_cast<double>(share.elements) /
+                          static_cast<double>(partitions_.ElementsOf(group));
+      sent.held +=
+          static_cast<std::int64_t>(part * static_cast<double>(partitions_.HeldOf(group)));
+      sent.own += OwnOf(share.elements, group);
     }
-    if (sent_type != type_ && communicator_ != kNone) {
-      sent.sent = Add("bucket as sent", bucket.elements, sent_type, Category::kCommunication);
-    }
-    // Tensors that reach into the rank's part are copied whole.
-    const double share =
-        static_cast<double>(bucket.elements) / static_cast<double>(step_.model().parameter_count());
-    sent.held = static_cast<std::int64_t>(share * static_cast<double>(held_.elements));
-    sent.own = (bucket.elements + Ranks() - 1) / Ranks();
     if (!offload_.optimizer()) return;
     sent.widened = Add("FP32 gradients", sent.own, DataType::kFp32, Category::kGradient);
+  }
+
+  static std::size_t IndexOf(ParameterGroup group) { return static_cast<std::size_t>(group); }
+  // Of what its ranks share out, one rank's part.
+  std::int64_t OwnOf(std::int64_t elements, ParameterGroup group) const {
+    return (elements + partitions_.ranks(group) - 1) / partitions_.ranks(group);
   }
 
   void MakeBucketBuffers() {
@@ -386,41 +418,13 @@ class DeepSpeed final : public ShardingStrategy {
                         : apart             ? accumulators_[alone]
                                             : gradients_.range(alone);
     const Bytes size = BytesOf(bucket.elements, type_);
-    double scale = bucket.extra_large ? 1.0 / static_cast<double>(Ranks()) : 1.0;
     operations_.Writes(whole);
     operations_.Traffic(size, size);
+    // Others were divided when they were put into the bucket.
+    if (bucket.extra_large) operations_.Moves(whole, whole, 1.0 / static_cast<double>(Ranks()));
     operations_.Run(reduction_, "divide");
-    Range place = whole;
-    if (sent.collected) {
-      operations_.Allocate(reduction_, sent.collected);
-      operations_.Reads(whole);
-      operations_.Writes(sent.collected);
-      operations_.Traffic(size, size);
-      operations_.Moves(sent.collected, whole, std::exchange(scale, 1.0));
-      operations_.Run(reduction_, "flatten");
-      place = sent.collected;
-    }
-    const Range before_cast = place;
-    if (sent.sent) {
-      operations_.Allocate(reduction_, sent.sent);
-      operations_.Copy(reduction_, "cast_bucket", sent.sent, place, std::exchange(scale, 1.0));
-      place = sent.sent;
-    }
-    if (communicator_ != kNone) {
-      operations_.AllReduce(reduction_, communicator_, place, scale != 1.0);
-    }
-    if (sent.sent) {
-      operations_.Copy(reduction_, "cast_bucket", before_cast, sent.sent);
-      operations_.Release(sent.sent);
-    }
-    if (sent.collected) {
-      const Bytes own((size.count() + Ranks() - 1) / Ranks());
-      operations_.Reads(sent.collected);
-      operations_.Writes(whole);
-      operations_.Traffic(own, own);
-      WithOwnOf(bucket, whole.place, sent.collected.place, false);
-      operations_.Run(reduction_, "copy_own_gradients");
-      operations_.Release(sent.collected);
+    for (const ParameterGroup group : model::kParameterGroups) {
+      if (bucket.shares[IndexOf(group)].elements > 0) Reduce(bucket, sent, whole, group);
     }
     if (offload_.optimizer()) {
       KeepOnHost(sent, whole);
@@ -433,17 +437,77 @@ class DeepSpeed final : public ShardingStrategy {
     }
   }
 
-  // What this rank owns of a bucket, from one place of it to another; or to where own gradients are
-  // kept.
-  void WithOwnOf(const DeepSpeedBucket& bucket, const program::Elements& target,
-                 const program::Elements& source, bool to_kept) {
+  // What the same ranks reduce of a bucket, which lies at `whole`.
+  void Reduce(const DeepSpeedBucket& bucket, const SentBucket& sent, const Range& whole,
+              ParameterGroup group) {
+    const DeepSpeedBucket::Share& share = bucket.shares[IndexOf(group)];
+    const Range &collected = sent.shares[IndexOf(group)].collected,
+                &as_sent = sent.shares[IndexOf(group)].sent;
+    const Bytes size = BytesOf(share.elements, type_);
+    Range place = whole.Part(share.first, share.elements);
+    if (collected) {
+      operations_.Allocate(reduction_, collected);
+      operations_.Reads(whole);
+      operations_.Writes(collected);
+      operations_.Traffic(size, size);
+      Collect(bucket, group, collected, whole);
+      operations_.Run(reduction_, "flatten");
+      place = collected;
+    }
+    const Range before_cast = place;
+    if (as_sent) {
+      operations_.Allocate(reduction_, as_sent);
+      operations_.Copy(reduction_, "cast_bucket", as_sent, place);
+      place = as_sent;
+    }
+    const Index communicator = partitions_.communicator(group);
+    if (communicator != kNone) operations_.AllReduce(reduction_, communicator, place);
+    if (as_sent) {
+      operations_.Copy(reduction_, "cast_bucket", before_cast, as_sent);
+      operations_.Release(as_sent);
+    }
+    if (!collected) return;
+    const Bytes own(OwnOf(size.count(), group));
+    operations_.Reads(collected);
+    operations_.Writes(whole);
+    operations_.Traffic(own, own);
+    WithOwnOf(TensorsOf(bucket, group), [&](int tensor, std::int64_t first) {
+      return std::pair(whole.At(slot_[tensor] + first),
+                       collected.At(slot_in_share_[tensor] + first));
+    });
+    operations_.Run(reduction_, "copy_own_gradients");
+    operations_.Release(collected);
+  }
+
+  std::vector<int> TensorsOf(const DeepSpeedBucket& bucket, ParameterGroup group) const {
+    std::vector<int> tensors;
+    for (const int tensor : bucket.tensors) {
+      if (partitions_.groups().of(tensor).ranks_of == group) tensors.push_back(tensor);
+    }
+    return tensors;
+  }
+
+  void Collect(const DeepSpeedBucket& bucket, ParameterGroup group, const Range& collected,
+               const Range& whole) {
     if (!builder_.describes_data_flow()) return;
     std::vector<program::Effect> moves;
-    for (const int tensor : bucket.tensors) {
-      VisitOwn(tensor, [&](int, std::int64_t first, std::int64_t elements) {
-        const std::int64_t at = slot_[tensor] + first;
-        AppendJoined(moves, Move(Further(target, to_kept ? OwnOffset(tensor, first) : at),
-                                 Further(source, at), elements));
+    for (const int tensor : TensorsOf(bucket, group)) {
+      AppendJoined(moves, Move(collected.At(slot_in_share_[tensor]), whole.At(slot_[tensor]),
+                               Elements(tensor)));
+    }
+    builder_.With(moves);
+  }
+
+  // Moves what this rank owns of tensors: places(tensor, first element in it) are target and
+  // source.
+  template <typename Places>
+  void WithOwnOf(const std::vector<int>& tensors, const Places& places) {
+    if (!builder_.describes_data_flow()) return;
+    std::vector<program::Effect> moves;
+    for (const int tensor : tensors) {
+      partitions_.VisitOwn(tensor, [&](int, std::int64_t first, std::int64_t elements) {
+        const auto [target, source] = places(tensor, first);
+        AppendJoined(moves, Move(target, source, elements));
       });
     }
     builder_.With(moves);
@@ -494,7 +558,10 @@ class DeepSpeed final : public ShardingStrategy {
     operations_.Reads(whole);
     operations_.Writes(kept);
     operations_.Traffic(BytesOf(sent.held, type_), BytesOf(sent.held, kept.type()));
-    WithOwnOf(bucket, kept.place, whole.place, true);
+    WithOwnOf(bucket.tensors, [&](int tensor, std::int64_t first) {
+      return std::pair(kept.At(partitions_.KeptOffset(tensor, first)),
+                       whole.At(slot_[tensor] + first));
+    });
     operations_.Run(reduction_, "copy_grads_in_partition");
   }
 
@@ -509,17 +576,11 @@ class DeepSpeed final : public ShardingStrategy {
   const plan::DeepSpeed& settings_;
   const int stage_;
   const bool overlap_;
-  const ProcessGroups groups_;
   const DataType type_;  // of parameters and of the gradients that backward makes
 
   StreamId reduction_ = 0;
-  Index communicator_ = kNone;
-  FlatOrder flat_;
-  std::int64_t own_first_ = 0;  // where this rank's part of the flat tensor begins
-  Holding held_;
-  Range parameters_;
   std::optional<DeepSpeedUpdate> update_;
-  UpdateGroup group_;
+  std::vector<UpdateGroup> updates_;                     // by group of partitions_
   Index bucket_ready_ = kNone, bucket_reduced_ = kNone;  // events
 
   HostOffload offload_;
@@ -529,12 +590,14 @@ class DeepSpeed final : public ShardingStrategy {
   LocalGradients gradients_;
   ChunkedReduction chunks_;  // stage 0
   TiedGradients tied_;
+  DeepSpeedPartitions partitions_;
   std::vector<Range> accumulators_;  // by tensor; empty: 16-bit gradients add up themselves
   std::vector<bool> has_accumulator_;
   std::vector<int> reduce_order_;
   std::vector<DeepSpeedBucket> buckets_;
   std::vector<SentBucket> sent_;
-  std::vector<std::int64_t> slot_;  // by tensor: elements in its bucket
+  // By tensor: elements before it in its bucket, and in its bucket's share.
+  std::vector<std::int64_t> slot_, slot_in_share_;
   std::vector<Range> bucket_buffers_;
   bool has_bucket_buffers_ = false;
   std::size_t next_bucket_ = 0;  // being filled

@@ -23,6 +23,11 @@ model::Model ModelOf(const std::vector<std::int64_t>& sizes) {
   return model::Build("list", list);
 }
 
+// All parameters shared out among the same ranks.
+FlatGroups Dense(const model::Model& model, std::int64_t ranks) {
+  return {model, {ranks, 1}, false, false};
+}
+
 // 10 elements for 3 ranks: padded to 2 x 3 = 6, that is 12; 4 a rank.
 TEST(FlatOrder, IsPaddedToTwoElementsARank) {
   const FlatOrder flat(ModelOf({5, 3, 2}), 3, false);
@@ -50,23 +55,63 @@ TEST(FlatOrder, RoundRobinDealsTensorsOut) {
 // tensor 2 is rank 2's; tensor 1, [5, 8), rank 1's: two runs. Tensor 0, [0, 5), rank 0's and 1's.
 TEST(DeepSpeedBuckets, ATensorThatDoesNotFitOpensTheNext) {
   const model::Model model = ModelOf({5, 3, 2});
-  const auto buckets = BucketsOf(model, std::vector<int>{2, 1, 0}, FlatOrder(model, 3, false), 6);
+  const auto buckets = BucketsOf(model, std::vector<int>{2, 1, 0}, Dense(model, 3), 6);
   ASSERT_EQ(buckets.size(), 2U);
   EXPECT_EQ(buckets[0].tensors, (std::vector<int>{2, 1}));
-  EXPECT_EQ(buckets[0].parts, 2);
+  EXPECT_EQ(buckets[0].shares[0].parts, 2);
   EXPECT_FALSE(buckets[0].extra_large);
   EXPECT_EQ(buckets[1].tensors, std::vector<int>{0});
-  EXPECT_EQ(buckets[1].parts, 2);
+  EXPECT_EQ(buckets[1].shares[0].parts, 2);
+}
+
+// Tensors 1 and 3 are experts', which two ranks share out, 8 elements in parts of 4; the others'
+// 6 elements four ranks, in parts of 2. All four are in one bucket. Of the dense ones
+// ranks 0 and 1 own tensor 0, rank 2 tensor 2: three runs. Of the experts' rank 0 owns tensor 1,
+// then, behind tensor 2, ranks 0 and 1 own tensor 3: three runs.
+TEST(DeepSpeedBuckets, ExpertsAreReducedByTheirOwnRanks) {
+  model::Model model = ModelOf({4, 3, 2, 5});
+  model.tensors[1].group = model.tensors[3].group = model::ParameterGroup::kExperts;
+  const FlatGroups groups(model, {4, 2}, true, false);
+  ASSERT_EQ(groups.all().size(), 2U);
+  EXPECT_EQ(groups.all()[1].flat.tensors, (std::vector<int>{1, 3}));
+  EXPECT_EQ(groups.all()[1].flat.part(), 4);
+  EXPECT_EQ(groups.group_of(3), 1U);
+  const auto buckets = BucketsOf(model, std::vector<int>{0, 1, 2, 3}, groups, 100);
+  ASSERT_EQ(buckets.size(), 1U);
+  const auto& [dense, experts] = buckets[0].shares;
+  EXPECT_EQ(dense.elements, 6);
+  EXPECT_EQ(dense.first, 0);
+  EXPECT_EQ(dense.parts, 3);
+  EXPECT_EQ(experts.elements, 8);
+  EXPECT_EQ(experts.first, 4);
+  EXPECT_EQ(experts.parts, 3);
+}
+
+// 178,956,971 elements at most, but for a tensor that is larger: 100 and 70 million are a group,
+// then 200 and 60.
+TEST(DeepSpeedBuckets, GroupsOfExpertsHaveALargestSize) {
+  constexpr std::int64_t kMillion = 1'000'000;
+  model::Model model = ModelOf({100 * kMillion, 70 * kMillion, 200 * kMillion, 60 * kMillion, 8});
+  for (int tensor = 0; tensor < 4; ++tensor) {
+    model.tensors[tensor].group = model::ParameterGroup::kExperts;
+  }
+  const FlatGroups groups(model, {8, 1}, true, false);
+  ASSERT_EQ(groups.all().size(), 4U);
+  EXPECT_EQ(groups.all()[0].flat.tensors, std::vector<int>{4});
+  EXPECT_EQ(groups.all()[1].flat.elements(), 170 * kMillion);
+  EXPECT_EQ(groups.all()[2].flat.elements(), 200 * kMillion);
+  EXPECT_EQ(groups.all()[3].flat.elements(), 60 * kMillion);
+  EXPECT_EQ(FlatGroups(model, {8, 8}, false, false).all().size(), 1U);
 }
 
 // A limit of 4: the tensor of 5 stands alone, and 3 + 2 do not fit together.
 TEST(DeepSpeedBuckets, ALargerTensorStandsAlone) {
   const model::Model model = ModelOf({5, 3, 2});
-  const auto buckets = BucketsOf(model, std::vector<int>{0, 1, 2}, FlatOrder(model, 1, false), 4);
+  const auto buckets = BucketsOf(model, std::vector<int>{0, 1, 2}, Dense(model, 1), 4);
   ASSERT_EQ(buckets.size(), 3U);
   EXPECT_TRUE(buckets[0].extra_large);
   EXPECT_FALSE(buckets[1].extra_large);
-  EXPECT_EQ(buckets[0].parts, 1);
+  EXPECT_EQ(buckets[0].shares[0].parts, 1);
 }
 
 RC_GTEST_PROP(DeepSpeedBucketLaws, EveryTensorOnceAndNoBucketBeyondItsLimit, ()) {
@@ -76,15 +121,17 @@ RC_GTEST_PROP(DeepSpeedBucketLaws, EveryTensorOnceAndNoBucketBeyondItsLimit, ())
   const model::Model model = ModelOf(sizes);
   const std::int64_t ranks = *rc::gen::inRange(1, 9);
   const std::int64_t limit = *rc::gen::inRange(0, 200);
-  const FlatOrder flat(model, ranks, *rc::gen::arbitrary<bool>());
+  const FlatGroups groups(model, {ranks, 1}, false, *rc::gen::arbitrary<bool>());
+  const FlatOrder& flat = groups.all().front().flat;
   std::vector<int> order(sizes.size());
   std::iota(order.begin(), order.end(), 0);
   std::set<int> seen;
-  for (const DeepSpeedBucket& bucket : BucketsOf(model, order, flat, limit)) {
+  for (const DeepSpeedBucket& bucket : BucketsOf(model, order, groups, limit)) {
     for (const int tensor : bucket.tensors) RC_ASSERT(seen.insert(tensor).second);
     RC_ASSERT(bucket.elements <= limit || bucket.tensors.size() == 1);
     RC_ASSERT(bucket.extra_large == (bucket.elements > limit));
-    RC_ASSERT(bucket.parts >= 1);
+    RC_ASSERT(bucket.shares[0].parts >= 1);
+    RC_ASSERT(bucket.shares[0].elements == bucket.elements);
   }
   RC_ASSERT(seen.size() == sizes.size());
   // Parts cover the model, and each rank's holding covers its part.

@@ -6,20 +6,19 @@ namespace stepcast::lowering {
 
 using program::Category;
 
-void ChunkedReduction::AddChunks(Index communicator, std::int64_t ranks) {
+void ChunkedReduction::AddChunks(Index communicator, std::int64_t ranks,
+                                 std::span<const int> tensors) {
   constexpr std::int64_t kChunk = 500'000'000;
-  communicator_ = communicator;
   ranks_ = ranks;
   ProgramBuilder& builder = step_.builder();
   const DataType type = step_.plan().training.parameter_dtype;
   const DataType sent = step_.plan().training.reduce_dtype;
-  const auto& tensors = step_.model().tensors;
   std::int64_t elements = 0;
   for (std::size_t t = 0; t < tensors.size(); ++t) {
-    if (elements == 0) chunks_.emplace_back();
-    chunks_.back().pieces.push_back(
-        {.tensor = static_cast<int>(t), .elements = tensors[t].elements, .offset = elements});
-    elements += tensors[t].elements;
+    const std::int64_t own = step_.model().tensors[tensors[t]].elements;
+    if (elements == 0) chunks_.emplace_back().communicator = communicator;
+    chunks_.back().pieces.push_back({.tensor = tensors[t], .elements = own, .offset = elements});
+    elements += own;
     if (elements <= kChunk && t + 1 < tensors.size()) continue;
     const auto add = [&](const char* name, DataType of) {
       return operations_.AddRange({.first = builder.AddText(name)}, elements, of,
@@ -50,7 +49,9 @@ void ChunkedReduction::Reduce(const LocalGradients& gradients) {
     }
     operations_.Updates(place);  // its values were divided on the way
     operations_.Run(compute, "divide");
-    operations_.AllReduce(compute, communicator_, place);
+    if (chunk.communicator != program::kNone) {
+      operations_.AllReduce(compute, chunk.communicator, place);
+    }
     if (chunk.sent) {
       operations_.Copy(compute, "cast_bucket", chunk.flat, chunk.sent);
       operations_.Release(chunk.sent);

@@ -15,7 +15,7 @@ using program::BufferUse;
 using program::Category;
 using program::kNone;
 
-DeepSpeedUpdate::DeepSpeedUpdate(TrainingStep& step, Index communicator)
+DeepSpeedUpdate::DeepSpeedUpdate(TrainingStep& step, Index communicator, Index experts)
     : step_(step),
       builder_(step.builder()),
       training_(step.plan().training),
@@ -25,14 +25,18 @@ DeepSpeedUpdate::DeepSpeedUpdate(TrainingStep& step, Index communicator)
   scalar_ = builder_.AddBuffer("gradient norm", Bytes(8), Category::kWorkspace);
   builder_.Allocate(step.compute(), scalar_);
   reduced_ = builder_.AddEvent("overflow known");
+  const auto all_reduce = [&](Index over, bool average) {
+    return builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
+                                   .communicator = over,
+                                   .bytes = Bytes(4),
+                                   .data_type = DataType::kFp32,
+                                   .average = average});
+  };
   const auto add = [&](Index over) {
-    if (over == kNone) return;
-    all_reduces_.push_back(builder_.AddCollective({.kind = CollectiveKind::kAllReduce,
-                                                   .communicator = over,
-                                                   .bytes = Bytes(4),
-                                                   .data_type = DataType::kFp32}));
+    if (over != kNone) all_reduces_.push_back(all_reduce(over, false));
   };
   add(communicator_);
+  if (experts != kNone) average_ = all_reduce(experts, true);
   const parallel::AxisSet parts =
       parallel::AxisSet(parallel::Axis::kTensor) | parallel::Axis::kPipeline;
   add(builder_.AddCommunicator("model", plan::GridsOf(step.plan()).Layout(parts)));
@@ -86,12 +90,14 @@ void DeepSpeedUpdate::AddState(const UpdateGroup& group, std::int64_t offset, st
   AddOptimizerState(step_, StatesOf(group, offset), group.elements, first, count);
 }
 
-void DeepSpeedUpdate::AgreeOnScalar(std::span<const program::Effect> then) {
+void DeepSpeedUpdate::AgreeOnScalar(std::span<const program::Effect> then, bool of_experts) {
   const program::Elements latest = At(scalar_, 0, DataType::kFp32);
-  for (std::size_t i = 0; i < all_reduces_.size(); ++i) {
+  std::vector<Index> all = all_reduces_;
+  if (of_experts && average_ != kNone) all.push_back(average_);
+  for (std::size_t i = 0; i < all.size(); ++i) {
     builder_.With(Collected(latest, latest, 1));
-    if (i + 1 == all_reduces_.size()) builder_.With(then);
-    builder_.Communicate(step_.compute(), all_reduces_[i], {builder_.WritesAll(scalar_)});
+    if (i + 1 == all.size()) builder_.With(then);
+    builder_.Communicate(step_.compute(), all[i], {builder_.WritesAll(scalar_)});
   }
 }
 
@@ -120,7 +126,8 @@ program::Effect DeepSpeedUpdate::SquaresOf(const program::Elements& source, std:
 
 void DeepSpeedUpdate::TakeNorm(std::int64_t tensors, std::int64_t elements,
                                const std::vector<BufferUse>& uses,
-                               std::span<const program::Effect> squares, bool first) {
+                               std::span<const program::Effect> squares, bool first,
+                               bool of_experts) {
   if (tensors == 0) return;
   // Said of the first kernel, and of what comes last. This rank may have none of the elements.
   const bool clips = training_.gradient_clipping.has_value();
@@ -146,7 +153,7 @@ void DeepSpeedUpdate::TakeNorm(std::int64_t tensors, std::int64_t elements,
     builder_.Run(step_.compute(), norm, {builder_.ReadsAll(wide), builder_.WritesAll(scalar_)});
     builder_.Release(wide);
   }
-  AgreeOnScalar(clips ? std::span(&add, 1) : std::span<const program::Effect>());
+  AgreeOnScalar(clips ? std::span(&add, 1) : std::span<const program::Effect>(), of_experts);
 }
 
 void DeepSpeedUpdate::Flatten(const UpdateGroup& group, std::vector<BufferUse> uses,

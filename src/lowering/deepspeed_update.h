@@ -25,7 +25,9 @@ struct UpdateGroup {
 
 class DeepSpeedUpdate {
  public:
-  DeepSpeedUpdate(TrainingStep& step, Index communicator);
+  // `experts`: over which the norm of experts' gradients is averaged; kNone: there is no such norm,
+  // or one rank has them.
+  DeepSpeedUpdate(TrainingStep& step, Index communicator, Index experts = program::kNone);
 
   // Prologue: describes a group and allocates its states. `padding`: of `elements`.
   UpdateGroup AddGroup(const std::string& name, std::int64_t elements, std::int64_t padding);
@@ -38,13 +40,14 @@ class DeepSpeedUpdate {
   void CheckOverflow(StreamId stream, std::int64_t tensors, std::int64_t elements,
                      const std::vector<program::BufferUse>& uses);
   // All ranks agree on one number, on the compute stream; `then` is done with it.
-  void AgreeOnScalar(std::span<const program::Effect> then = {});
+  void AgreeOnScalar(std::span<const program::Effect> then = {}, bool of_experts = false);
   // The norm of all gradients: of these tensors, then over all ranks. `squares`, of the model's
   // elements among them, are made with SquaresOf; they count with what calls before in this step
-  // brought, if this is not the `first`.
+  // brought, if this is not the `first`. `of_experts`: the ranks that have the same experts average
+  // what all have added up, which is the same on each (_average_expert_grad_norms).
   void TakeNorm(std::int64_t tensors, std::int64_t elements,
                 const std::vector<program::BufferUse>& uses,
-                std::span<const program::Effect> squares, bool first);
+                std::span<const program::Effect> squares, bool first, bool of_experts = false);
   // The squares of elements that `copies` ranks have.
   program::Effect SquaresOf(const program::Elements& source, std::int64_t elements,
                             std::int64_t copies) const;
@@ -75,6 +78,7 @@ class DeepSpeedUpdate {
   Index scalar_ = program::kNone;   // buffer: two FP32 numbers, the latest and the sum
   Index reduced_ = program::kNone;  // event
   std::vector<Index> all_reduces_;  // collectives: over data, over the parts of the model
+  Index average_ = program::kNone;  // collective, over the ranks that have the same experts
 };
 
 }  // namespace stepcast::lowering

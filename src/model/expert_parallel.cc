@@ -38,6 +38,10 @@ const char* Name(ExpertImplementation implementation) {
       return "torchtitan";
     case ExpertImplementation::kTransformers:
       return "transformers";
+    case ExpertImplementation::kDeepSpeed:
+      return "deepspeed";
+    case ExpertImplementation::kAutoEp:
+      return "autoep";
   }
   return "";
 }

@@ -46,8 +46,19 @@ inline constexpr int kStreamsOfExperts = 4;
 //   kTransformers  Hugging Face's, whose ranks have all experts: before transformers 5 a loop over
 //                  the experts (ExpertProducts::kLooped), in which the host waits for the tokens of
 //                  each, since then torch._grouped_mm over sorted rows
-enum class ExpertImplementation : std::uint8_t { kMegatron, kTorchtitan, kTransformers };
-const char* Name(ExpertImplementation implementation);  // "megatron", "torchtitan", "transformers"
+//   kDeepSpeed     DeepSpeed's own (deepspeed.moe.layer.MoE): every expert has as many slots for the
+//                  tokens of each rank, which products with masks fill and empty; a loop over the
+//                  rank's experts
+//   kAutoEp        DeepSpeed's AutoEP, torchtitan's layer in the place of transformers'
+enum class ExpertImplementation : std::uint8_t {
+  kMegatron,
+  kTorchtitan,
+  kTransformers,
+  kDeepSpeed,
+  kAutoEp,
+};
+// "megatron", "torchtitan", "transformers", "deepspeed", "autoep"
+const char* Name(ExpertImplementation implementation);
 
 struct ExpertParallel {
   std::int64_t ranks = 1;   // that have different experts
@@ -73,6 +84,8 @@ struct ExpertParallel {
   // Every expert gets as many rows of every rank, some of them empty: no counts are exchanged, and
   // the host waits for none.
   bool fixed_rows = false;
+  // With kDeepSpeed an expert has so many rows of every rank at least.
+  std::int64_t min_capacity = 0;
   // Forward and backward of two micro-batches are issued in turns: a backward, too, sends all rows
   // off before it copies what comes.
   bool overlaps_passes = false;

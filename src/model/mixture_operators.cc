@@ -25,6 +25,8 @@ constexpr std::int64_t kMapKernels = 3, kSortKernels = 6;
 // (token_dispatcher.py, MoEAlltoAllTokenDispatcher.preprocess).
 constexpr std::int64_t kCountKernels = 6;
 constexpr std::int64_t kCountSize = 8;  // bytes
+// deepspeed/moe/ep_kernels.py, TOKEN_GROUP_ALIGN_SIZE_M.
+constexpr std::int64_t kAutoEpRows = 8;
 
 }  // namespace
 
@@ -56,6 +58,13 @@ std::int64_t MixtureOperators::exchanged_rows() const {
   return (most + options_.ranks - 1) / options_.ranks * options_.ranks;
 }
 
+double MixtureOperators::share_of_model() const {
+  if (options_.implementation != ExpertImplementation::kDeepSpeed) {
+    return 1 / std::max(options_.load, 1.0);
+  }
+  return std::min(1.0, static_cast<double>(sent_rows()) / static_cast<double>(slots()));
+}
+
 Bytes MixtureOperators::WeightBytes(std::int64_t rows) const {
   return options_.weighs_in_activation() ? Bytes(rows * kFp32Size) : Bytes();
 }
@@ -80,6 +89,7 @@ Operand MixtureOperators::Run(const Operand& x, Beside beside) {
   beside_ = std::move(beside);
   tokens_ = x.tokens;
   width_ = x.width;
+  if (options_.implementation == ExpertImplementation::kDeepSpeed) return RunSlots(x);
   Route(x);
   if (options_.implementation == ExpertImplementation::kTransformers) return RunTransformers(x);
   if (SendsTokensOnce(options_.dispatcher) && divided()) {
@@ -97,7 +107,8 @@ Operand MixtureOperators::Run(const Operand& x, Beside beside) {
 
 // The weight is the same on all ranks, and its product is in 16 bits whatever the experts' are. In
 // FP32, forward multiplies 16 bits into FP32, and backward casts both operands
-// (moe_utils.py, RouterGatingLinearFunction).
+// (moe_utils.py, RouterGatingLinearFunction); DeepSpeed's gate casts both first and keeps the
+// copies (sharded_moe.py, TopKGate).
 LayerTape::Value MixtureOperators::Logits(const Operand& x) {
   const std::int64_t count = experts_.count;
   const DataType type = options_.router_type;
@@ -113,25 +124,42 @@ LayerTape::Value MixtureOperators::Logits(const Operand& x) {
     return kernel;
   };
   const DataType narrow = operators_.element_;
-  Kernel forward = product("", tokens_, count, width_, ProductLayout::kForward, narrow);
-  forward.written = logits_bytes;
-  tape_.Keep(x.value);
-  tape_.Run(forward, {x.value}, {logits}, positions.all());
   const DataType operands = wide ? DataType::kFp32 : narrow;
+  const bool copies = wide && options_.implementation == ExpertImplementation::kDeepSpeed;
+  const Bytes cast(tokens_ * width_ * kFp32Size);
+  Value input = x.value;
+  Pieces operands_kept{input};
+  if (copies) {
+    const std::string name(modules_.router.name);
+    input = tape_.Make(name + " input in FP32", cast);
+    tape_.Run(Small(name + ".input.cast", RowBytes(tokens_), cast), {x.value}, {input});
+    const std::int64_t elements = width_ * count;
+    const Value weight = tape_.Make(name + " weight in FP32", Bytes(elements * kFp32Size));
+    tape_.Keep(weight);
+    tape_.Run(Small(name + ".weight.cast", BytesOf(elements, narrow), Bytes(elements * kFp32Size)),
+              {}, {weight}, positions.all());
+    operands_kept = {input, weight};
+  }
+  Kernel forward =
+      product("", tokens_, count, width_, ProductLayout::kForward, copies ? operands : narrow);
+  forward.written = logits_bytes;
+  tape_.Keep(input);
+  tape_.Run(forward, operands_kept, {logits}, positions.all());
   const Kernel input_gradient =
       product(".dgrad", tokens_, width_, count, ProductLayout::kInputGradient, operands);
   const Kernel weight_gradient =
       product(".wgrad", count, width_, tokens_, ProductLayout::kWeightGradient, operands);
   tape_.OnBackward([=, this, name = std::string(modules_.router.name)] {
     const Value gradient = tape_.GradientOf(logits);
-    Value operand = x.value;
-    if (wide) {
-      const Bytes cast(tokens_ * width_ * kFp32Size);
+    Value operand = input;
+    if (wide && !copies) {
       operand = tape_.MakeScratch(cast);
       tape_.RunBackward(Small(name + ".input.cast", RowBytes(tokens_), cast), {x.value}, {operand});
     }
     const Value dx = tape_.MakeGradient(x.value);
-    tape_.RunBackward(input_gradient, {gradient}, {dx}, {}, positions.all());
+    Pieces reads{gradient};
+    reads.insert(reads.end(), operands_kept.begin() + 1, operands_kept.end());
+    tape_.RunBackward(input_gradient, reads, {dx}, {}, positions.all());
     if (positions.weight >= 0) {
       operators_.RunPartGradients(weight_gradient, {gradient, operand}, {positions.weight},
                                   positions);
@@ -388,9 +416,6 @@ void MixtureOperators::RunGrouped(bool forward, const Kernel& one, const Pieces&
                                   const std::vector<int>& parameters) {
   const std::int64_t local = local_experts();
   Kernel kernel = one;
-  // The model's operations are those of the mean rank, without tokens that are dropped.
-  kernel.model_flops =
-      std::llround(static_cast<double>(kernel.model_flops) / std::max(options_.load, 1.0));
   std::int64_t launches = local;
   if (options_.products == ExpertProducts::kGrouped) {
     kernel.batch = local;
@@ -419,6 +444,8 @@ void MixtureOperators::RunGrouped(bool forward, const Kernel& one, const Pieces&
 Kernel MixtureOperators::ExpertProduct(std::string name, std::int64_t m, std::int64_t n,
                                        std::int64_t k, ProductLayout layout) const {
   Kernel kernel = operators_.Gemm(std::move(name), m, n, k, layout);
+  kernel.model_flops =
+      std::llround(static_cast<double>(kernel.model_flops) * share_of_model());
   if (quantizes() || !operators_.quantizes()) return kernel;
   kernel.data_type = operators_.element_;
   kernel.read = operators_.BytesOfElements(m * k + k * n);
@@ -426,10 +453,13 @@ Kernel MixtureOperators::ExpertProduct(std::string name, std::int64_t m, std::in
 }
 
 // megatron/core/fp8_utils.py, get_fp8_align_size: 16 rows, with block scales of MXFP8 and NVFP4 32.
+// AutoEP's permutation fills up to 8 in 16 bits, too.
 std::int64_t MixtureOperators::RowsOfExpert(std::int64_t rows) const {
   const std::int64_t each = (rows + local_experts() - 1) / local_experts();
-  if (!quantizes()) return each;
-  const std::int64_t multiple = work_.compute == DataType::kFp8 ? 16 : 32;
+  if (!quantizes() && options_.implementation != ExpertImplementation::kAutoEp) return each;
+  const std::int64_t multiple = !quantizes()                      ? kAutoEpRows
+                                : work_.compute == DataType::kFp8 ? 16
+                                                                  : 32;
   return (each + multiple - 1) / multiple * multiple;
 }
 

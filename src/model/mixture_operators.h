@@ -14,7 +14,7 @@
 // rows come back and are added up. Order, kernels and what is kept follow Megatron-Core
 // (megatron/core/transformer/moe @ d98e8a64ddf3: moe_layer.py, router.py, token_dispatcher.py,
 // experts.py) and, where WorkOptions::experts says so, torchtitan (torchtitan/models/common/moe @
-// b5bcd76c6) or transformers (transformers_mixture.cc).
+// b5bcd76c6), transformers (transformers_mixture.cc) or DeepSpeed (deepspeed_mixture.cc).
 //
 // Sizes: n tokens of this rank, k experts a token, E experts, of which the rank has E / ranks; each
 // expert's rows are those of a balanced router times ExpertParallel::load.
@@ -58,6 +58,7 @@ class MixtureOperators {
   std::int64_t received_rows() const;
   // Of an exchange, in parts of one size: the larger of the two.
   std::int64_t exchanged_rows() const;
+  double share_of_model() const;  // of the rows that experts compute
   Bytes RowBytes(std::int64_t rows) const;
   Bytes WeightBytes(std::int64_t rows) const;
   Kernel Small(std::string_view name, Bytes read, Bytes written) const;
@@ -79,7 +80,8 @@ class MixtureOperators {
   Operand RunExperts(const Rows& rows);
   Operand GroupedLinear(const Operand& x, std::string_view name, std::int64_t out,
                         const ModulePositions& parameters, bool completes);
-  // One expert's product, in the type of the experts' products.
+  // One expert's product, in the type of the experts' products. The model's operations of it are
+  // those of the mean rank, without tokens that are dropped and room that is empty.
   Kernel ExpertProduct(std::string name, std::int64_t m, std::int64_t n, std::int64_t k,
                        ProductLayout layout) const;
   // Experts' products are in 8 or 4 bits where Transformer Engine's layers are; torchao's filter
@@ -104,10 +106,41 @@ class MixtureOperators {
   struct LoopValues {
     Value places = -1, rows = -1, gate = -1, up = -1, activated = -1, product = -1, made = -1;
   };
+  // What the experts make of so many rows.
+  void MakeProducts(std::int64_t rows, LoopValues& loop);
   Operand RunLoop(const Operand& x);
   void RunLoopBackward(const Operand& x, const Operand& y, const LoopValues& loop);
+  // One expert of a loop, on so many rows: three products and what lies between them.
+  void RunLoopedExpert(const LoopValues& loop, std::int64_t rows);
+  // Its backward. `made`: the gradient of what it makes; `rows`: that of its rows, to which
+  // contributions of both products are added. `last`: of the experts.
+  struct LoopGradients {
+    Value left = -1, right = -1, gate = -1, inside = -1, made = -1, rows = -1, other = -1;
+  };
+  LoopGradients MakeLoopGradients(std::int64_t rows);
+  void RunLoopedExpertBackward(const LoopValues& loop, const LoopGradients& gradients,
+                               std::int64_t rows, bool last);
   // Of both products: to hooks the experts are one module.
   std::vector<int> ParametersOfExperts() const;
+
+  // deepspeed_mixture.cc: ExpertImplementation::kDeepSpeed.
+  Operand RunSlots(const Operand& x);
+  // What an expert takes of a rank's tokens, and all experts do.
+  std::int64_t capacity() const;
+  std::int64_t slots() const { return experts_.count * capacity(); }
+  // What the gate makes: the weight of each token in each slot, FP32, and a mask of those that are
+  // not 0, in 16 bits.
+  struct SlotTables {
+    Value weights = -1, mask = -1;
+  };
+  SlotTables ChooseSlots(Value logits);
+  // A product with a table of tokens by slots, which is none of the model's.
+  Kernel TableProduct(std::string_view name, std::int64_t m, std::int64_t n, std::int64_t k,
+                      ProductLayout layout) const;
+  Value FillSlots(const Operand& x, Value mask);
+  Value ExchangeSlots(std::string_view name, Value rows);
+  Value RunLoopOverSlots(Value rows);
+  Operand EmptySlots(Value rows, Value weights);
 
   Operand Combine(const Operand& made, const Operand& x);
   Operand CombineFromAll(const Operand& made, const Operand& x);

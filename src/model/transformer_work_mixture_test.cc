@@ -136,6 +136,72 @@ TEST(MixtureWorkTest, LoopOfTransformersWaitsForEachExpert) {
   EXPECT_EQ(of_products(sorted.backward), 2 * products);
 }
 
+std::int64_t ModelFlops(const std::vector<Operation>& operations) {
+  std::int64_t flops = 0;
+  for (const Operation& operation : operations) flops += operation.kernel.model_flops;
+  return flops;
+}
+
+WorkOptions DeepSpeed(std::int64_t ranks, double factor = 1) {
+  WorkOptions options = Options(1, kTokens);
+  options.experts.implementation = ExpertImplementation::kDeepSpeed;
+  options.experts.products = ExpertProducts::kLooped;
+  options.experts.fused_router = options.experts.fused_permutation = false;
+  options.experts.router_type = DataType::kFp32;
+  options.experts.ranks = ranks;
+  options.experts.load = factor;
+  options.experts.fixed_rows = true;
+  options.experts.min_capacity = 4;
+  return options;
+}
+
+// DeepSpeed's own layer: C = n k / E slots of each expert for a rank's tokens, E C = 8,192 in all,
+// a table of 4,096 x 8,192, kept twice in 16 bits. Two experts a rank run one after the other.
+TEST(MixtureWorkTest, DeepSpeedFillsSlots) {
+  const LayerWork work = BlockOf(Mixtral(), DeepSpeed(4));
+  constexpr std::int64_t kSlots = kTokens * kChosen, kTable = kTokens * kSlots;
+  EXPECT_EQ(Saved(work, "mlp.gate input in FP32"), kTokens * kHidden * 4);
+  EXPECT_EQ(Saved(work, "mlp.gate probabilities"), kTokens * kExperts * 4);
+  EXPECT_EQ(Saved(work, "mlp.gate places in FP32"), kTokens * kChosen * (kSlots / kExperts) * 4);
+  EXPECT_EQ(Saved(work, "mlp.gate mask of slots in 16 bits"), kTable * 2);
+  EXPECT_EQ(Saved(work, "weights of slots in 16 bits"), kTable * 2);
+  EXPECT_EQ(Saved(work, "copies of experts' rows"), 2 * kSlots * kHidden * 2);
+  EXPECT_EQ(Saved(work, "mlp.experts.gate_proj output"), kSlots * kWidth * 2);
+  EXPECT_EQ(Saved(work, "mlp.experts.product output"), kSlots * kWidth * 2);
+  EXPECT_EQ(Saved(work, "rows back, received"), kSlots * kHidden * 2);
+  EXPECT_EQ(Launches(work.forward, "mlp.experts.gate_proj"), 2);
+  EXPECT_EQ(Launches(work.backward, "mlp.experts.down_proj.wgrad"), 2);
+  // No counts, and no host that waits for them.
+  EXPECT_EQ(HostWaits(work.forward), 0);
+  EXPECT_TRUE(Groups(work.forward, CollectiveKind::kAllGather).empty());
+  // Of E C h in 16 bits, three of four ranks' parts travel.
+  for (const auto* pass : {&work.forward, &work.backward}) {
+    const std::vector<GroupOperation> exchanges = Groups(*pass, CollectiveKind::kAllToAll);
+    ASSERT_EQ(exchanges.size(), 2U);
+    for (const GroupOperation& exchange : exchanges) {
+      EXPECT_EQ(exchange.bytes, Bytes(kSlots * kHidden * 2));
+    }
+  }
+  // Products with tables are none of the model's: 2 n E C h forward, twice.
+  EXPECT_EQ(Flops(work.forward, "mlp.dispatch.einsum"), 2 * kTable * kHidden);
+  EXPECT_EQ(Flops(work.forward, "mlp.combine.einsum"), 2 * kTable * kHidden);
+  EXPECT_EQ(ModelFlops(work.forward), ModelFlops(BlockOf(Mixtral(), Megatron(4)).forward));
+  // Empty room is none of the model's either.
+  EXPECT_NEAR(static_cast<double>(ModelFlops(BlockOf(Mixtral(), DeepSpeed(4, 1.25)).forward)),
+              static_cast<double>(ModelFlops(work.forward)), 100);
+}
+
+// max(ceil(n / E x factor x k), 4) slots: 1,280 with a factor of 1.25, and 4 where hardly a token
+// comes.
+TEST(MixtureWorkTest, DeepSpeedsCapacityIsRoundedUp) {
+  const auto sent = [](const WorkOptions& options) {
+    return Groups(BlockOf(Mixtral(), options).forward, CollectiveKind::kAllToAll).front().bytes;
+  };
+  EXPECT_EQ(sent(DeepSpeed(4, 1.25)), Bytes(kExperts * 1280 * kHidden * 2));
+  EXPECT_EQ(sent(DeepSpeed(4, 1.0001)), Bytes(kExperts * 1025 * kHidden * 2));
+  EXPECT_EQ(sent(DeepSpeed(4, 0.001)), Bytes(kExperts * 4 * kHidden * 2));
+}
+
 // Operators in 16 bits keep their inputs: rows, what the products make, and what lies between; the
 // weights are multiplied behind the experts, so that what they make is kept, too.
 TEST(MixtureWorkTest, KeepsWhatTransformersKeeps) {

@@ -152,26 +152,89 @@ Operand MixtureOperators::AddUpSorted(const Operand& made, Value order, const Op
   return y;
 }
 
-// Expert by expert: the tokens that chose it, which the host waits for, their rows, three products
-// with what lies between, and the sum.
-Operand MixtureOperators::RunLoop(const Operand& x) {
-  const std::int64_t experts = experts_.count, count = sent_rows();
+void MixtureOperators::MakeProducts(std::int64_t rows, LoopValues& loop) {
   const std::int64_t inner = modules_.gate_up.out / 2;
-  const std::int64_t each = (count + experts - 1) / experts;
-  const auto part = [&](const Bytes& bytes) { return Bytes(bytes.count() / experts); };
-  const Bytes rows = RowBytes(each), halves = operators_.BytesOfElements(each * inner);
-  const Bytes mask = part(Bytes(tokens_ * experts * experts_.per_token * kMaskSize));
-  const Bytes places(2 * each * kIndexSize);
-  const std::vector<int> parameters = ParametersOfExperts();
-  LoopValues loop;
-  loop.places = tape_.Make("places of chosen tokens", Bytes(2 * count * kIndexSize));
-  loop.rows = tape_.Make("rows of experts", RowBytes(count));
-  const Bytes half = operators_.BytesOfElements(count * inner);
+  const Bytes half = operators_.BytesOfElements(rows * inner);
   loop.gate = tape_.Make("mlp.experts.gate_proj output", half);
   loop.up = tape_.Make("mlp.experts.up_proj output", half);
   loop.activated = tape_.Make("mlp.experts.act_fn output", half);
   loop.product = tape_.Make("mlp.experts.product output", half);
-  loop.made = tape_.Make("mlp.experts.down_proj output", RowBytes(count));
+  loop.made = tape_.Make("mlp.experts.down_proj output", RowBytes(rows));
+}
+
+void MixtureOperators::RunLoopedExpert(const LoopValues& loop, std::int64_t rows) {
+  const std::int64_t inner = modules_.gate_up.out / 2;
+  const Bytes half = operators_.BytesOfElements(rows * inner);
+  const std::vector<int> parameters = ParametersOfExperts();
+  const auto multiply = [&](const char* name, std::int64_t out, std::int64_t in, Value from,
+                            Value to) {
+    tape_.Run(ExpertProduct(name, rows, out, in, ProductLayout::kForward), {from}, {to},
+              parameters);
+  };
+  multiply("mlp.experts.gate_proj", inner, width_, loop.rows, loop.gate);
+  tape_.Run(Small("mlp.experts.act_fn", half, half), {loop.gate}, {loop.activated});
+  multiply("mlp.experts.up_proj", inner, width_, loop.rows, loop.up);
+  tape_.Run(Small("mlp.experts.product", half + half, half), {loop.activated, loop.up},
+            {loop.product});
+  multiply("mlp.experts.down_proj", width_, inner, loop.product, loop.made);
+}
+
+MixtureOperators::LoopGradients MixtureOperators::MakeLoopGradients(std::int64_t rows) {
+  const Bytes half = operators_.BytesOfElements(rows * modules_.gate_up.out / 2);
+  LoopGradients gradients;
+  for (Value* value : {&gradients.left, &gradients.right, &gradients.gate, &gradients.inside}) {
+    *value = tape_.MakeScratch(half);
+  }
+  for (Value* value : {&gradients.made, &gradients.rows, &gradients.other}) {
+    *value = tape_.MakeScratch(RowBytes(rows));
+  }
+  return gradients;
+}
+
+void MixtureOperators::RunLoopedExpertBackward(const LoopValues& loop,
+                                               const LoopGradients& gradients, std::int64_t rows,
+                                               bool last) {
+  const std::int64_t inner = modules_.gate_up.out / 2;
+  const Bytes half = operators_.BytesOfElements(rows * inner), whole = RowBytes(rows);
+  const std::vector<int> parameters = ParametersOfExperts();
+  const bool trained = modules_.gate_up.parameters.weight >= 0;
+  const auto run = [&](const char* name, Bytes read, Bytes written, const Pieces& from, Value to) {
+    tape_.RunBackward(Small(name, read, written), from, {to});
+  };
+  const auto multiply = [&](const std::string& name, std::int64_t out, std::int64_t in,
+                            Value gradient, Value kept, Value to,
+                            const std::vector<int>& completed) {
+    tape_.RunBackward(ExpertProduct(name + ".dgrad", rows, in, out, ProductLayout::kInputGradient),
+                      {gradient}, {to}, {}, parameters);
+    if (!trained) return;
+    tape_.RunBackward(ExpertProduct(name + ".wgrad", out, in, rows, ProductLayout::kWeightGradient),
+                      {gradient, kept}, {}, last ? completed : std::vector<int>(), parameters);
+  };
+  multiply("mlp.experts.down_proj", width_, inner, gradients.made, loop.product, gradients.inside,
+           modules_.down.parameters.all());
+  run("mlp.experts.product.dgrad_left", half + half, half, {gradients.inside, loop.up},
+      gradients.left);
+  run("mlp.experts.product.dgrad_right", half + half, half, {gradients.inside, loop.activated},
+      gradients.right);
+  multiply("mlp.experts.up_proj", inner, width_, gradients.right, loop.rows, gradients.rows, {});
+  run("mlp.experts.act_fn.dgrad", half + half, half, {gradients.left, loop.gate}, gradients.gate);
+  multiply("mlp.experts.gate_proj", inner, width_, gradients.gate, loop.rows, gradients.other,
+           modules_.gate_up.parameters.all());
+  run("mlp.experts.rows.sum", whole + whole, whole, {gradients.other}, gradients.rows);
+}
+
+// Expert by expert: the tokens that chose it, which the host waits for, their rows, three products
+// with what lies between, and the sum.
+Operand MixtureOperators::RunLoop(const Operand& x) {
+  const std::int64_t experts = experts_.count, count = sent_rows();
+  const std::int64_t each = (count + experts - 1) / experts;
+  const Bytes rows = RowBytes(each);
+  const Bytes mask(tokens_ * experts_.per_token * kMaskSize);
+  const Bytes places(2 * each * kIndexSize);
+  LoopValues loop;
+  loop.places = tape_.Make("places of chosen tokens", Bytes(2 * count * kIndexSize));
+  loop.rows = tape_.Make("rows of experts", RowBytes(count));
+  MakeProducts(count, loop);
   for (const Value value :
        {loop.places, loop.rows, loop.gate, loop.up, loop.activated, loop.product, loop.made}) {
     tape_.Keep(value);
@@ -179,11 +242,6 @@ Operand MixtureOperators::RunLoop(const Operand& x) {
   const Operand y = operators_.Make("mlp.experts output", width_, tokens_);
   tape_.Run(Small("mlp.experts.zeros", Bytes(), operators_.Size(x)), {}, {y.value});
   const Value weighed = tape_.Make("weighted rows of an expert", rows);
-  const auto multiply = [&](const char* name, std::int64_t out, std::int64_t in, Value from,
-                            Value to) {
-    tape_.Run(ExpertProduct(name, each, out, in, ProductLayout::kForward), {from}, {to},
-              parameters);
-  };
   for (std::int64_t expert = 0; expert < experts; ++expert) {
     const Value counted = tape_.Make("counts on the host", Bytes());
     Repeat(true, kCountKernels, Small("mlp.experts.where.count", mask, Bytes(kIndexSize)), {map_},
@@ -191,12 +249,7 @@ Operand MixtureOperators::RunLoop(const Operand& x) {
     tape_.AwaitOnHost(counted);
     tape_.Run(Small("mlp.experts.where", mask, places), {map_}, {loop.places});
     tape_.Run(Small("mlp.experts.gather", rows, rows), {x.value, loop.places}, {loop.rows});
-    multiply("mlp.experts.gate_proj", inner, width_, loop.rows, loop.gate);
-    tape_.Run(Small("mlp.experts.act_fn", halves, halves), {loop.gate}, {loop.activated});
-    multiply("mlp.experts.up_proj", inner, width_, loop.rows, loop.up);
-    tape_.Run(Small("mlp.experts.product", halves + halves, halves), {loop.activated, loop.up},
-              {loop.product});
-    multiply("mlp.experts.down_proj", width_, inner, loop.product, loop.made);
+    RunLoopedExpert(loop, each);
     tape_.Run(Small("mlp.experts.weights", places, places), {probabilities_, loop.places},
               {weighed});
     tape_.Run(Small("mlp.experts.weigh", rows, rows), {loop.made}, {weighed});
@@ -210,56 +263,31 @@ Operand MixtureOperators::RunLoop(const Operand& x) {
 // The gradient of gathered rows is a tensor of all tokens for each expert, added to the others'.
 void MixtureOperators::RunLoopBackward(const Operand& x, const Operand& y, const LoopValues& loop) {
   const std::int64_t experts = experts_.count;
-  const std::int64_t inner = modules_.gate_up.out / 2;
   const std::int64_t each = (sent_rows() + experts - 1) / experts;
-  const Bytes rows = RowBytes(each), half = operators_.BytesOfElements(each * inner);
+  const Bytes rows = RowBytes(each);
   const Bytes all = operators_.Size(x), weights(tokens_ * experts_.per_token * kFp32Size);
-  const std::vector<int> parameters = ParametersOfExperts();
-  const bool trained = modules_.gate_up.parameters.weight >= 0;
   const Value dx = tape_.MakeGradient(x.value), dp = tape_.MakeGradient(probabilities_);
-  const Value spread = tape_.MakeScratch(rows), dy = tape_.MakeScratch(rows);
-  const Value left = tape_.MakeScratch(half), right = tape_.MakeScratch(half);
-  const Value gate = tape_.MakeScratch(half), inside = tape_.MakeScratch(half);
-  const Value row_gradient = tape_.MakeScratch(rows), other = tape_.MakeScratch(rows);
-  const Value of_all = tape_.MakeScratch(all), of_weights = tape_.MakeScratch(weights);
+  const LoopGradients gradients = MakeLoopGradients(each);
+  const Value spread = tape_.MakeScratch(rows), of_weights = tape_.MakeScratch(weights);
+  const Value of_all = tape_.MakeScratch(all);
   const auto run = [&](const char* name, Bytes read, Bytes written, const Pieces& from, Value to) {
     tape_.RunBackward(Small(name, read, written), from, {to});
   };
-  const auto multiply = [&](const std::string& name, std::int64_t out, std::int64_t in,
-                            Value gradient, Value kept, Value to, const ModulePositions& positions,
-                            bool last) {
-    tape_.RunBackward(ExpertProduct(name + ".dgrad", each, in, out, ProductLayout::kInputGradient),
-                      {gradient}, {to}, {}, parameters);
-    if (!trained) return;
-    tape_.RunBackward(ExpertProduct(name + ".wgrad", out, in, each, ProductLayout::kWeightGradient),
-                      {gradient, kept}, {}, last ? positions.all() : std::vector<int>(),
-                      parameters);
-  };
   for (std::int64_t expert = experts; expert-- > 0;) {
-    const bool last = expert == 0;
     run("mlp.experts.index_add.dgrad", rows, rows, {tape_.GradientOf(y.value), loop.places},
         spread);
-    run("mlp.experts.weigh.dgrad", rows, rows, {spread, probabilities_}, dy);
-    run("mlp.experts.weigh.product", rows + rows, rows, {spread, loop.made}, other);
-    run("mlp.experts.weights.sum", rows, Bytes(each * kFp32Size), {other}, of_weights);
+    run("mlp.experts.weigh.dgrad", rows, rows, {spread, probabilities_}, gradients.made);
+    run("mlp.experts.weigh.product", rows + rows, rows, {spread, loop.made}, gradients.other);
+    run("mlp.experts.weights.sum", rows, Bytes(each * kFp32Size), {gradients.other}, of_weights);
     run("mlp.experts.weights.zeros", Bytes(), weights, {}, of_weights);
     Repeat(false, kPutKernels, Small("mlp.experts.weights.grad", weights, weights), {of_weights},
            {dp});
-    multiply("mlp.experts.down_proj", width_, inner, dy, loop.product, inside,
-             modules_.down.parameters, last);
-    run("mlp.experts.product.dgrad_left", half + half, half, {inside, loop.up}, left);
-    run("mlp.experts.product.dgrad_right", half + half, half, {inside, loop.activated}, right);
-    multiply("mlp.experts.up_proj", inner, width_, right, loop.rows, row_gradient,
-             modules_.gate_up.parameters, false);
-    run("mlp.experts.act_fn.dgrad", half + half, half, {left, loop.gate}, gate);
-    multiply("mlp.experts.gate_proj", inner, width_, gate, loop.rows, other,
-             modules_.gate_up.parameters, last);
-    run("mlp.experts.rows.sum", rows + rows, rows, {other}, row_gradient);
+    RunLoopedExpertBackward(loop, gradients, each, expert == 0);
     run("mlp.experts.gather.zeros", Bytes(), all, {}, of_all);
     Repeat(false, kPutKernels,
            Small("mlp.experts.gather.dgrad", Bytes(rows.count() / kPutKernels),
                  Bytes(rows.count() / kPutKernels)),
-           {row_gradient, loop.places}, {of_all});
+           {gradients.rows, loop.places}, {of_all});
     run("mlp.experts.gradients.sum", all + all, all, {of_all}, dx);
   }
   tape_.Deliver(probabilities_, dp);

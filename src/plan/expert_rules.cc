@@ -61,13 +61,11 @@ class ExpertRules : public Rules {
   void CheckFramework() {
     if (ranks() == 1 || !request_.framework || TraitsOf(*request_.framework).expert_parallel)
       return;
-    const char* const others = StyleOf(*request_.framework).other_experts;
     Add("parallelism.expert", "plan.axis-not-of-framework",
         fmt::format("expert parallelism of {} is not modelled: {}", plan::Name(*request_.framework),
                     ranks()),
-        fmt::format("leave it at 1, so that every rank has all experts, or write framework: "
-                    "megatron or fsdp2{}",
-                    others != nullptr ? fmt::format(" ({}, are not modelled)", others) : ""));
+        "leave it at 1, so that every rank has all experts, or write framework: megatron, fsdp2 "
+        "or deepspeed");
   }
 
   void CheckDegrees() {
@@ -89,7 +87,7 @@ class ExpertRules : public Rules {
 
   void CheckTensor() {
     if (request_.tensor.value_or(1) == 1 || !request_.framework) return;
-    if (!TraitsOf(*request_.framework).expert_parallel) {
+    if (!StyleOf(*request_.framework).divides_mixtures) {
       Add("parallelism.tensor", "plan.experts-not-supported-with",
           fmt::format("mixtures with tensor parallelism of {} are not modelled",
                       plan::Name(*request_.framework)),

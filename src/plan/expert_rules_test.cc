@@ -110,6 +110,85 @@ TEST(ExpertRules, NameEveryImpossibleCombinationWithBothValues) {
       "overlap_communication is for exchanges between experts, and the model has none");
 }
 
+// DeepSpeed's own layer, with two ranks that have the same experts.
+Request DeepSpeed() {
+  Request request = Legal();
+  request.framework = Framework::kDeepSpeed;
+  request.zero_stage = 2;
+  request.expert = 4;
+  return request;
+}
+
+TEST(ExpertRules, DeepSpeedsLayersHaveDeepSpeedsConditions) {
+  using model::ExpertImplementation;
+  EXPECT_TRUE(Check(DeepSpeed(), EightExperts()).empty());
+  Request slots = DeepSpeed();
+  slots.expert_implementation = ExpertImplementation::kDeepSpeed;
+  slots.capacity_factor = 1.25;
+  slots.min_capacity = 8;
+  EXPECT_TRUE(Check(slots, EightExperts()).empty());
+  Request autoep = DeepSpeed();
+  autoep.expert_implementation = ExpertImplementation::kAutoEp;
+  autoep.expert_products = model::ExpertProducts::kLooped;
+  EXPECT_TRUE(Check(autoep, EightExperts()).empty());
+  struct Refused {
+    void (*change)(Request& request);
+    const char* key;
+    const char* message;
+  };
+  const Refused refused[] = {
+      {[](Request& r) { r.zero_stage = 3; }, "data_parallel.zero_stage",
+       "DeepSpeed's own layer of experts does not go with ZeRO-3 ('MoE not supported with Stage "
+       "3'), and zero_stage is 3"},
+      {[](Request& r) {
+         r.zero_stage = 3;
+         r.expert_implementation = ExpertImplementation::kAutoEp;
+       },
+       "data_parallel.zero_stage", "AutoEP with ZeRO-3 is not modelled, and zero_stage is 3"},
+      {[](Request& r) { r.expert_implementation = ExpertImplementation::kTransformers; },
+       "parallelism.expert", "ranks have all experts of transformers' layers, and expert is 4"},
+      {[](Request& r) { r.expert_implementation = ExpertImplementation::kTorchtitan; },
+       "experts.implementation",
+       "torchtitan's layers are sharded by fsdp2, and implementation is torchtitan"},
+      {[](Request& r) {
+         r.expert_implementation = ExpertImplementation::kAutoEp;
+         r.min_capacity = 4;
+       },
+       "experts.implementation",
+       "DeepSpeed's own layer has capacities, and min_capacity is given for autoep"},
+      {[](Request& r) { r.expert_products = model::ExpertProducts::kGrouped; },
+       "experts.products",
+       "DeepSpeed's own layer runs one expert after the other, and products is grouped"},
+      {[](Request& r) { r.router_dtype = DataType::kBf16; }, "experts.router_dtype",
+       "the gate of DeepSpeed's own layer computes in fp32, and router_dtype is bf16"},
+      {[](Request& r) {
+         r.deepspeed = DeepSpeedRequest();
+         r.deepspeed->reduce_scatter = false;
+       },
+       "data_parallel.deepspeed.reduce_scatter",
+       "ZeRO-1 and ZeRO-2 with groups of experts need reduce_scatter, which is false"},
+      {[](Request& r) {
+         r.zero_stage = 1;
+         r.tensor = 2;
+       },
+       "parallelism.tensor", "mixtures with tensor parallelism of deepspeed are not modelled"},
+  };
+  for (const Refused& one : refused) {
+    Request request = DeepSpeed();
+    one.change(request);
+    const std::vector<Violation> violations = Check(request, EightExperts());
+    ASSERT_EQ(violations.size(), 1U) << one.message;
+    EXPECT_EQ(violations[0].key, one.key);
+    EXPECT_EQ(violations[0].message, one.message);
+    EXPECT_FALSE(violations[0].hint.empty());
+  }
+  Request fsdp2 = DeepSpeed();
+  fsdp2.framework = Framework::kFsdp2;
+  fsdp2.expert_implementation = ExpertImplementation::kAutoEp;
+  EXPECT_EQ(Check(fsdp2, EightExperts()).front().message,
+            "fsdp2 shards torchtitan's layers or transformers', and implementation is autoep");
+}
+
 Request Overlapping() {
   Request request = Megatron();
   request.expert = 4;

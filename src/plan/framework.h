@@ -111,6 +111,7 @@ inline constexpr FrameworkTraits kFrameworkTraits[] = {
      .fused_update = true,
      .pipelines = true,
      .tensor_parallel = true,
+     .expert_parallel = true,
      .blocking_messages = true},
     {.name = "megatron",
      .first_stage = 0,

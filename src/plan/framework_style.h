@@ -90,8 +90,10 @@ struct LayerStyle {
   bool divides_experts = false;
   model::ExpertProducts expert_products = model::ExpertProducts::kGrouped;
   bool fused_router = false, fused_permutation = false, fp32_router = false;
-  // Whose a mixture's layer is, unless experts.implementation says otherwise.
+  // Whose a mixture's layer is, unless experts.implementation says otherwise; and where ranks share
+  // experts out: none: the same.
   model::ExpertImplementation experts = model::ExpertImplementation::kMegatron;
+  std::optional<model::ExpertImplementation> shared_out_experts{};
 };
 
 struct FrameworkStyle {
@@ -116,14 +118,14 @@ struct FrameworkStyle {
   LossScaler loss_scaler = LossScaler::kNone;
   HostOptimizer host_optimizer = HostOptimizer::kTorch;
   GradientStore gradients = GradientStore::kTensors;
-  // What shares experts out there and is not modelled, for a hint; null: nothing is known of it.
-  const char* other_experts = nullptr;
   // Gradients have been cast to FP32 when they are clipped.
   bool clips_in_fp32 = false;
   // Casts weights of FP32 to the type of the computation wherever they are used (torch.autocast).
   bool autocast = false;
   // `compile` makes one graph of the model, and not one of each block.
   bool compiles_whole_model = false;
+  // Layers of mixtures are divided among ranks, too.
+  bool divides_mixtures = false;
   // Adapters beside layers that ranks divide; frozen parameters that ranks share out at stage 3.
   bool divides_adapters = false;
   bool shards_frozen = false;

@@ -72,6 +72,12 @@ std::vector<std::string> KeysWithoutEffectOn(const Request& request,
     sentences.push_back(fmt::format("training.{} has no effect on a model without {}", setting.key,
                                     setting.needed));
   }
+  if (request.imbalance.value_or(1) > 1 && architecture.experts.exist() &&
+      ImplementationOf(request) == model::ExpertImplementation::kDeepSpeed) {
+    sentences.emplace_back(
+        "experts.imbalance has no effect with DeepSpeed's own layer, whose experts have room for as "
+        "many rows whatever comes");
+  }
   if (request.norm && model::IsUnfused(*request.norm) &&
       architecture.normalization == model::Normalization::kLayerNorm) {
     sentences.push_back(

@@ -27,6 +27,8 @@ struct Mixture {
   // has room for as many, which it computes whether or not they are there.
   std::optional<double> capacity_factor{};
   bool pad_to_capacity = false;
+  // With DeepSpeed's layer an expert has room for so many of each rank's rows at least.
+  std::int64_t min_capacity = 4;
   // Forward and backward of two micro-batches run in turns, so that the exchanges of the one run
   // beside the kernels of the other (parallel::Combined); and products of weights' gradients are
   // put behind the exchanges that do not need them.
@@ -49,6 +51,7 @@ struct MixtureRequest {
   std::optional<double> imbalance;
   std::optional<double> capacity_factor;
   std::optional<bool> pad_to_capacity;
+  std::optional<std::int64_t> min_capacity;
   std::optional<bool> overlap_communication;
   std::optional<bool> delay_weight_gradients;
   std::optional<bool> overlap_shared_experts;

@@ -11,7 +11,7 @@ using Given = MixtureRequest;
 using Switch = SwitchSetting<Given, Mixture>;
 using Count = CountSetting<Given, Mixture>;
 
-constexpr std::int64_t kMostNodes = 10'000;
+constexpr std::int64_t kMostNodes = 10'000, kMostRows = 1'000'000;
 
 bool IsMixture(const model::Architecture& architecture) { return architecture.experts.exist(); }
 constexpr const char* kNeeded = "experts";
@@ -39,19 +39,24 @@ std::vector<MixtureSetting> Rows() {
       {.key = "implementation",
        .type = Words<&Given::expert_implementation, &Mixture::implementation,
                      model::ExpertImplementation::kTorchtitan,
-                     model::ExpertImplementation::kTransformers>(),
-       .uses = {Of(Framework::kFsdp2)},
+                     model::ExpertImplementation::kTransformers,
+                     model::ExpertImplementation::kDeepSpeed,
+                     model::ExpertImplementation::kAutoEp>(),
+       .uses = {Of(Framework::kFsdp2), Of(Framework::kDeepSpeed)},
        .of_architectures = true,
        .had_by = IsMixture,
        .needed = kNeeded,
        .shown =
            [](const Mixture& mixture) {
-             return mixture.implementation == model::ExpertImplementation::kTransformers;
+             return mixture.implementation != model::ExpertImplementation::kMegatron &&
+                    mixture.implementation != model::ExpertImplementation::kTorchtitan;
            },
-       .values = "whose layers are sharded: `torchtitan` or `transformers` (Hugging Face's, as "
-                 "accelerate and its trainers have them, whose ranks have all experts)",
-       .default_value = "fsdp2: `torchtitan`; ddp, fsdp1 and deepspeed have transformers' layers, "
-                        "megatron its own"},
+       .values = "whose layers these are: `torchtitan` (fsdp2), `transformers` (Hugging Face's, as "
+                 "accelerate and its trainers have them, whose ranks have all experts; fsdp2, "
+                 "deepspeed), `deepspeed` (its `deepspeed.moe.layer.MoE`) or `autoep` (what its "
+                 "`expert_parallel` makes of transformers' layers)",
+       .default_value = "fsdp2: `torchtitan`; deepspeed: `transformers` where `expert` is 1, else "
+                        "`deepspeed`; ddp and fsdp1 have transformers' layers, megatron its own"},
       {.key = "products",
        .type = Words<&Given::expert_products, &Mixture::products, model::ExpertProducts::kGrouped,
                      model::ExpertProducts::kStreams, model::ExpertProducts::kLooped>(),
@@ -63,8 +68,9 @@ std::vector<MixtureSetting> Rows() {
                  "`streams` (one each, on four streams; Transformer Engine's GroupedLinear), "
                  "`looped` (one each, in turn; Megatron-Core without `moe_grouped_gemm`; of "
                  "transformers before 5, where the host waits for each expert's tokens)",
-       .default_value = "`grouped`, with transformers' layers before torch 2.9 `looped`; megatron: "
-                        "`streams`, as recipes have it; Megatron-Core's own default is `looped`"},
+       .default_value = "`grouped`; transformers' layers and AutoEP before torch 2.9, and DeepSpeed's "
+                        "own layer: `looped`; megatron: `streams`, as recipes have it; "
+                        "Megatron-Core's own default is `looped`"},
       {.key = "dispatch_dtype",
        .type = Words<&Given::dispatch_dtype, &Mixture::dispatch_dtype, DataType::kBf16,
                      DataType::kFp8>(),
@@ -85,7 +91,7 @@ std::vector<MixtureSetting> Rows() {
        .had_by = IsMixture,
        .needed = kNeeded,
        .values = "the type of the router's logits (Megatron-Core's `moe_router_dtype`)",
-       .default_value = "bf16; fsdp2: fp32 (torchtitan)"},
+       .default_value = "bf16; torchtitan's and DeepSpeed's layers: fp32"},
       {.key = "node_limit",
        .type = Count{&Given::node_limit, &Mixture::node_limit, 1, kMostNodes},
        .uses = {Of(Framework::kMegatron), TakenByReference()},
@@ -128,14 +134,29 @@ std::vector<MixtureSetting> Rows() {
        .default_value = "1: the router balances perfectly, as runs with forced balance do"},
       {.key = "capacity_factor",
        .type = OwnNotation<&Given::capacity_factor>(),
-       .uses = {Of(Framework::kMegatron), TakenByReference()},
+       .uses = {Of(Framework::kMegatron), Of(Framework::kDeepSpeed, "of its own layer"),
+                TakenByReference()},
        .of_architectures = true,
        .had_by = IsMixture,
        .needed = kNeeded,
        .values =
            "rows that an expert takes at most, over the mean of all experts; tokens beyond are "
-           "dropped, and cost nothing (Megatron-Core's `moe_expert_capacity_factor`)",
-       .default_value = "none: no token is dropped"},
+           "dropped, and cost nothing (Megatron-Core's `moe_expert_capacity_factor`); with "
+           "DeepSpeed's layer rows that it always has room for, empty or not",
+       .default_value = "none: no token is dropped; DeepSpeed's layer: 1"},
+      {.key = "min_capacity",
+       .type = Count{&Given::min_capacity, &Mixture::min_capacity, 0, kMostRows},
+       .uses = {Of(Framework::kDeepSpeed, "of its own layer")},
+       .of_architectures = true,
+       .had_by = IsMixture,
+       .needed = kNeeded,
+       .shown =
+           [](const Mixture& mixture) {
+             return mixture.implementation == model::ExpertImplementation::kDeepSpeed;
+           },
+       .values = "rows of each rank that an expert has room for, at least (DeepSpeed's "
+                 "`min_capacity`)",
+       .default_value = "4"},
       {.key = "pad_to_capacity",
        .type = Switch{&Given::pad_to_capacity, &Mixture::pad_to_capacity},
        .uses = {Of(Framework::kMegatron), TakenByReference()},

@@ -155,6 +155,7 @@ model::ExpertParallel ExpertsOf(const Plan& plan) {
           .router_type = mixture.router_dtype,
           .load = LoadOf(mixture),
           .fixed_rows = mixture.pad_to_capacity,
+          .min_capacity = mixture.min_capacity,
           .overlaps_passes = mixture.overlap_communication,
           .delays_weight_gradients = mixture.delay_weight_gradients,
           .shared_beside = mixture.overlap_shared_experts};

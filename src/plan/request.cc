@@ -300,6 +300,13 @@ std::int64_t ExpertTensorOf(const Request& request, bool mixture) {
   return request.expert_tensor.value_or(divides ? request.tensor.value_or(1) : 1);
 }
 
+model::ExpertImplementation ImplementationOf(const Request& request) {
+  const LayerStyle& style = StyleOf(*request.framework).layers;
+  const bool shared_out = request.expert.value_or(1) > 1;
+  return request.expert_implementation.value_or(
+      shared_out ? style.shared_out_experts.value_or(style.experts) : style.experts);
+}
+
 namespace {
 
 // Ranks that have different experts are neighbours, those with parts of the same ones between them.
@@ -315,18 +322,21 @@ std::int64_t ExpertNeighbours(const Request& request, std::int64_t parts) {
 Mixture CompleteMixture(const Request& request, const ModelBlocks& model, std::int64_t near) {
   const LayerStyle& style = StyleOf(*request.framework).layers;
   Mixture mixture;
-  mixture.implementation = request.expert_implementation.value_or(style.experts);
+  mixture.implementation = ImplementationOf(request);
   mixture.products = style.expert_products;
   // transformers/integrations/moe.py: grouped products where PyTorch has them.
   constexpr Version kHasGroupedProducts{2, 9};
-  if (mixture.implementation == model::ExpertImplementation::kTransformers &&
-      request.torch.value_or(Software().torch) < kHasGroupedProducts) {
+  const bool slots = mixture.implementation == model::ExpertImplementation::kDeepSpeed;
+  const bool asks_pytorch = mixture.implementation == model::ExpertImplementation::kTransformers ||
+                            mixture.implementation == model::ExpertImplementation::kAutoEp;
+  if (slots || (asks_pytorch && request.torch.value_or(Software().torch) < kHasGroupedProducts)) {
     mixture.products = model::ExpertProducts::kLooped;
   }
   mixture.fused_router = style.fused_router;
   mixture.fused_permutation = style.fused_permutation;
   const bool torchtitan = mixture.implementation == model::ExpertImplementation::kTorchtitan;
-  if (style.fp32_router && torchtitan) mixture.router_dtype = DataType::kFp32;
+  if (slots || (style.fp32_router && torchtitan)) mixture.router_dtype = DataType::kFp32;
+  mixture.pad_to_capacity = slots;
   for (const MixtureSetting& setting : MixtureSettings()) setting.ApplyGiven(request, mixture);
   mixture.imbalance = request.imbalance.value_or(1);
   const std::int64_t nodes = request.expert.value_or(1) / near;
@@ -335,6 +345,7 @@ Mixture CompleteMixture(const Request& request, const ModelBlocks& model, std::i
   }
   if (mixture.node_limit >= nodes) mixture.node_limit = 0;  // all are open
   mixture.capacity_factor = request.capacity_factor;
+  if (slots && !mixture.capacity_factor) mixture.capacity_factor = 1;
   return mixture;
 }
 

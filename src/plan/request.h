@@ -91,6 +91,9 @@ Plan Complete(const Request& request, std::int64_t devices, const ModelBlocks& m
 // parallelism.expert_tensor, or the framework's own for a mixture.
 std::int64_t ExpertTensorOf(const Request& request, bool mixture);
 
+// experts.implementation, or the framework's own; of a request that says its framework.
+model::ExpertImplementation ImplementationOf(const Request& request);
+
 // parallelism.context_method, or the framework's own.
 model::ContextMethod ContextMethodOf(const Request& request);
 

@@ -143,6 +143,15 @@ std::string MixtureText(const plan::Mixture& mixture) {
   if (mixture.implementation == model::ExpertImplementation::kTransformers) {
     return "transformers' layers, " + text + "; every rank has all experts";
   }
+  if (mixture.implementation == model::ExpertImplementation::kDeepSpeed) {
+    return fmt::format(
+        "DeepSpeed's own layer, {}; experts have room for {} times the mean of their rows, {} of "
+        "each rank at least, and drop the others",
+        text, *mixture.capacity_factor, mixture.min_capacity);
+  }
+  if (mixture.implementation == model::ExpertImplementation::kAutoEp) {
+    text = "AutoEP's layers, " + text;
+  }
   if (mixture.dispatch_dtype != DataType::kBf16) {
     text += fmt::format(", rows dispatched in {}", Name(mixture.dispatch_dtype));
   }

@@ -28,8 +28,10 @@ DEEPSPEED_KEYS = {
     "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps",
     "optimizer", "bf16", "fp16", "data_types", "communication_data_type", "zero_optimization",
     "zero_allow_untested_optimizer", "gradient_clipping", "prescale_gradients",
-    "activation_checkpointing",
+    "activation_checkpointing", "expert_parallel",
 }
+# deepspeedai/DeepSpeed@0067b11e deepspeed/module_inject/auto_ep_config.py.
+EXPERT_PARALLEL_KEYS = {"enabled", "autoep_size", "use_grouped_mm"}
 # deepspeed/runtime/activation_checkpointing/config.py.
 ACTIVATION_CHECKPOINTING_KEYS = {
     "partition_activations", "number_checkpoints", "contiguous_memory_optimization",
@@ -328,7 +330,20 @@ class DeepSpeedTest(EmitTest):
             self.assertLessEqual(set(config["zero_optimization"].get(key, {})), OFFLOAD_KEYS)
         self.assertLessEqual(set(config.get("activation_checkpointing", {})),
                              ACTIVATION_CHECKPOINTING_KEYS)
+        self.assertLessEqual(set(config.get("expert_parallel", {})), EXPERT_PARALLEL_KEYS)
         return config
+
+    def test_experts(self):
+        """AutoEP is a section of the JSON; DeepSpeed's own layer is the model's code."""
+        mixture = ("--set=model=models/mixtral-8x7b.yaml", "--set=parallelism.expert=4",
+                   "--set=data_parallel={zero_stage: 2, framework: deepspeed}")
+        autoep = self.config(*mixture, "--set=experts.implementation=autoep")
+        self.assertEqual(autoep["expert_parallel"],
+                         {"enabled": True, "autoep_size": 4, "use_grouped_mm": True})
+        plan, _ = self.emit(ZERO3, *mixture)
+        self.assertNotIn("expert_parallel", json.loads((plan / "deepspeed.json").read_text()))
+        self.assertIn("deepspeed.moe.layer.MoE(num_experts=8, ep_size=4, k=2, capacity_factor=1, "
+                      "min_capacity=4)", (plan / "README.md").read_text())
 
     def test_batch(self):
         """One sequence, four micro-batches, 16 ranks."""

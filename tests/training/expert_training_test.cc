@@ -59,7 +59,9 @@ TEST(ExpertTraining, AMixtureOfOneExpertTrainsAsTheDenseModel) {
   for (const Case& one : {Case{"context: 1", 1, "zero_stage: 0, framework: megatron"},
                           Case{"context: 1", 4, "zero_stage: 1, framework: megatron"},
                           Case{"context: 2", 4, "zero_stage: 1, framework: megatron"},
-                          Case{"context: 2", 4, "zero_stage: 3, framework: fsdp2"}}) {
+                          Case{"context: 2", 4, "zero_stage: 3, framework: fsdp2"},
+                          Case{"context: 1", 4, "zero_stage: 1, framework: deepspeed"},
+                          Case{"context: 1", 4, "zero_stage: 2, framework: deepspeed"}}) {
     const scenario::Scenario dense = Loaded(one, "");
     const scenario::Scenario mixture =
         Loaded(one, ", num_experts: 1, num_experts_per_tok: 1, moe_intermediate_size: 12");

@@ -3,10 +3,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "fmt/format.h"
 #include "src/plan/framework_policy.h"
 #include "src/plan/legality_rules.h"
+#include "src/plan/request.h"
 
 namespace stepcast::plan {
 namespace {
@@ -19,6 +21,7 @@ class DeepSpeedRules : public Rules {
     if (request_.tensor.value_or(1) > 1) CheckTensor();
     if (request_.pipeline.value_or(1) > 1) CheckPipeline(ScheduleOf(request_));
     CheckTypes();
+    if (facts_.experts > 0) CheckExperts();
     if (request_.deepspeed) CheckSettings(*request_.deepspeed);
   }
 
@@ -92,6 +95,110 @@ class DeepSpeedRules : public Rules {
     } else if (*request_.gradient_dtype != DataType::kFp32) {
       refuse("gradient_dtype", *request_.gradient_dtype,
              "adds gradients up in the parameters' type or in fp32", "fp32");
+    }
+  }
+
+  void RefuseWithExperts(const char* key, std::string message, std::string hint) {
+    Add(key, "plan.experts-not-supported-with", std::move(message), std::move(hint));
+  }
+
+  // Layers that share experts out: DeepSpeed's own and AutoEP's.
+  void CheckExperts() {
+    using model::ExpertImplementation;
+    const ExpertImplementation implementation = ImplementationOf(request_);
+    const bool slots = implementation == ExpertImplementation::kDeepSpeed;
+    if (implementation == ExpertImplementation::kTorchtitan) {
+      RefuseWithExperts("experts.implementation",
+                        "torchtitan's layers are sharded by fsdp2, and implementation is torchtitan",
+                        "write implementation: autoep, which has them from torchtitan, or "
+                        "framework: fsdp2");
+      return;
+    }
+    if (!slots) CheckWithoutSlots();
+    if (implementation == ExpertImplementation::kTransformers) {
+      if (request_.expert.value_or(1) == 1) return;
+      RefuseWithExperts("parallelism.expert",
+                        fmt::format("ranks have all experts of transformers' layers, and expert is "
+                                    "{}",
+                                    *request_.expert),
+                        "write expert: 1, or experts.implementation: deepspeed or autoep");
+      return;
+    }
+    if (slots) CheckSlots();
+    CheckWithExpertGroups(model::Name(implementation));
+  }
+
+  // deepspeed/moe/sharded_moe.py, TopKGate and MOELayer; deepspeed/moe/experts.py.
+  void CheckSlots() {
+    if (facts_.expert_biases) {
+      RefuseWithExperts("experts.implementation",
+                        "the gate of DeepSpeed's own layer has no bias, and the model's has",
+                        "write implementation: autoep");
+    }
+    if (request_.router_dtype.value_or(DataType::kFp32) != DataType::kFp32) {
+      RefuseWithExperts("experts.router_dtype",
+                        fmt::format("the gate of DeepSpeed's own layer computes in fp32, and "
+                                    "router_dtype is {}",
+                                    Name(*request_.router_dtype)),
+                        "leave it out");
+    }
+    const auto products = request_.expert_products.value_or(model::ExpertProducts::kLooped);
+    if (products != model::ExpertProducts::kLooped) {
+      RefuseWithExperts("experts.products",
+                        fmt::format("DeepSpeed's own layer runs one expert after the other, and "
+                                    "products is {}",
+                                    model::Name(products)),
+                        "leave it out, or write implementation: autoep");
+    }
+  }
+
+  void CheckWithoutSlots() {
+    for (const auto& [key, given] : {std::pair("capacity_factor", request_.capacity_factor.has_value()),
+                                     std::pair("min_capacity", request_.min_capacity.has_value())}) {
+      if (!given) continue;
+      RefuseWithExperts("experts.implementation",
+                        fmt::format("DeepSpeed's own layer has capacities, and {} is given for {}",
+                                    key, model::Name(ImplementationOf(request_))),
+                        fmt::format("write implementation: deepspeed, or leave {} out", key));
+    }
+    if (request_.expert_products == model::ExpertProducts::kStreams) {
+      RefuseWithExperts("experts.products",
+                        "products on streams are Transformer Engine's, and products is streams",
+                        "write grouped or looped");
+    }
+  }
+
+  // deepspeed/runtime/engine.py, _configure_zero_optimizer; stage_1_and_2.py,
+  // _configure_moe_settings.
+  void CheckWithExpertGroups(const char* layer) {
+    if (request_.zero_stage.value_or(0) == 3) {
+      const bool own = ImplementationOf(request_) == model::ExpertImplementation::kDeepSpeed;
+      RefuseWithExperts("data_parallel.zero_stage",
+                        own ? "DeepSpeed's own layer of experts does not go with ZeRO-3 ('MoE not "
+                              "supported with Stage 3'), and zero_stage is 3"
+                            : "AutoEP with ZeRO-3 is not modelled, and zero_stage is 3",
+                        "write zero_stage: 2 or 1, or experts.implementation: transformers with "
+                        "expert: 1");
+    }
+    if (request_.deepspeed && !request_.deepspeed->reduce_scatter.value_or(true)) {
+      RefuseWithExperts("data_parallel.deepspeed.reduce_scatter",
+                        "ZeRO-1 and ZeRO-2 with groups of experts need reduce_scatter, which is "
+                        "false",
+                        "leave reduce_scatter out");
+    }
+    if (request_.pipeline.value_or(1) > 1) {
+      RefuseWithExperts("parallelism.pipeline",
+                        fmt::format("experts of {} in deepspeed's pipelines are not modelled: "
+                                    "pipeline is {}",
+                                    layer, *request_.pipeline),
+                        "write pipeline: 1, or framework: megatron");
+    }
+    if (request_.deepspeed && request_.deepspeed->offload_optimizer.value_or(
+                                  OffloadDevice::kNone) != OffloadDevice::kNone) {
+      RefuseWithExperts("data_parallel.deepspeed.offload_optimizer",
+                        "states of experts that ranks share out are not offloaded yet",
+                        "write offload_optimizer: none, or experts.implementation: transformers "
+                        "with expert: 1");
     }
   }
 

@@ -14,11 +14,10 @@ inline constexpr FrameworkStyle kDeepSpeedStyle{
     .flattens = true,
     .host_optimizer = HostOptimizer::kDeepSpeed,
     .gradients = GradientStore::kPartitions,
-    // deepspeed/moe/layer.py, deepspeed/runtime/zero; deepspeed/moe/auto_ep.
-    .other_experts =
-        "DeepSpeed's own layer of experts, which refuses ZeRO-3, and AutoEP, which takes it",
     .clips_in_fp32 = true,
-    .layers = {.torch_linear = true, .experts = model::ExpertImplementation::kTransformers},
+    .layers = {.torch_linear = true,
+               .experts = model::ExpertImplementation::kTransformers,
+               .shared_out_experts = model::ExpertImplementation::kDeepSpeed},
     .divided_layers = Framework::kMegatron};
 
 const FrameworkPolicy& DeepSpeedPolicy();  // deepspeed.cc

@@ -87,7 +87,15 @@ class Fsdp2Rules : public Rules {
   }
 
   void CheckExperts() {
-    if (request_.expert_implementation == model::ExpertImplementation::kTransformers &&
+    const auto implementation = request_.expert_implementation;
+    if (implementation == model::ExpertImplementation::kDeepSpeed ||
+        implementation == model::ExpertImplementation::kAutoEp) {
+      Add("experts.implementation", "plan.experts-not-supported-with",
+          fmt::format("fsdp2 shards torchtitan's layers or transformers', and implementation is {}",
+                      model::Name(*implementation)),
+          "write implementation: torchtitan, or framework: deepspeed");
+    }
+    if (implementation == model::ExpertImplementation::kTransformers &&
         request_.expert.value_or(1) > 1) {
       Add("parallelism.expert", "plan.experts-not-supported-with",
           fmt::format("ranks have all experts of transformers' layers, and expert is {}",

@@ -16,6 +16,7 @@ inline constexpr FrameworkStyle kFsdp2Style{
     .distributed_tensors = true,
     .loss_scaler = LossScaler::kGradScaler,
     .gradients = GradientStore::kUnitsAsReduced,
+    .divides_mixtures = true,
     .shards_frozen = true,
     // Routers as torchtitan/models/common/moe has them.
     .layers = {.divides_sequences = true,

@@ -11,6 +11,7 @@ inline constexpr FrameworkStyle kMegatronStyle{
     .loss_scaler = LossScaler::kMegatron,
     .host_optimizer = HostOptimizer::kMegatron,
     .gradients = GradientStore::kMainBuffers,
+    .divides_mixtures = true,
     .divides_adapters = true,
     // megatron/training/arguments.py, validate_args.
     .connections = 1,
