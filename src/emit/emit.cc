@@ -217,14 +217,13 @@ std::vector<std::string> DeepSpeedNotes(const scenario::Scenario& scenario) {
   if (const plan::Mixture& mixture = scenario.plan.mixture;
       mixture.implementation == model::ExpertImplementation::kDeepSpeed) {
     const auto& architecture = std::get<model::Architecture>(scenario.model->source);
-    note(
-        fmt::format("deepspeed.json has no word for experts: the model's code has "
-                    "deepspeed.moe.layer.MoE(num_experts={}, ep_size={}, k={}, capacity_factor={}, "
-                    "min_capacity={}), and the optimizer gets its parameters from "
-                    "deepspeed.moe.utils.split_params_into_different_moe_groups_for_optimizer",
-                    architecture.experts.count, scenario.plan.parallelism.expert,
-                    architecture.experts.per_token, *mixture.capacity_factor,
-                    mixture.min_capacity));
+    note(fmt::format(
+        "deepspeed.json has no word for experts: the model's code has "
+        "deepspeed.moe.layer.MoE(num_experts={}, ep_size={}, k={}, capacity_factor={}, "
+        "min_capacity={}), and the optimizer gets its parameters from "
+        "deepspeed.moe.utils.split_params_into_different_moe_groups_for_optimizer",
+        architecture.experts.count, scenario.plan.parallelism.expert,
+        architecture.experts.per_token, *mixture.capacity_factor, mixture.min_capacity));
   }
   if (training.activation_offload) {
     note(

@@ -251,7 +251,8 @@ void ReadExperts(Reading& reading) {
   const std::string_view enabled = "expert_parallel.enabled";
   if (!reading.IsOn(enabled)) return;
   if (reading.Integer("zero_optimization.stage").value_or(0) == 3) {
-    reading.Omit(enabled, "every rank has all experts, in parts: AutoEP with ZeRO-3 is not modelled");
+    reading.Omit(enabled,
+                 "every rank has all experts, in parts: AutoEP with ZeRO-3 is not modelled");
     return;
   }
   reading.Set("experts.implementation", "autoep", enabled);

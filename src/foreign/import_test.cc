@@ -526,7 +526,8 @@ TEST(Import, ExpertsOfDeepSpeedsJson) {
   const auto imported_with = [](int stage, const char* more) {
     const std::string text =
         "{\"train_micro_batch_size_per_gpu\": 1, \"gradient_accumulation_steps\": 2, "
-        "\"bf16\": {\"enabled\": true}, \"zero_optimization\": {\"stage\": " +
+        "\"bf16\": {\"enabled\": true}, \"optimizer\": {\"type\": \"AdamW\"}, "
+        "\"zero_optimization\": {\"stage\": " +
         std::to_string(stage) +
         "}, \"expert_parallel\": {\"enabled\": true, \"autoep_size\": 4, \"preset_model\": "
         "\"qwen3_moe\"" +

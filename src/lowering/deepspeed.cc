@@ -215,8 +215,7 @@ class DeepSpeed final : public ShardingStrategy {
     partitions_.ForEachOwn(g, [&](int tensor, std::int64_t first, std::int64_t elements) {
       const std::int64_t offset = partitions_.OwnOffset(tensor, first);
       const DataType kept = plan_.training.gradient_dtype;
-      AppendJoined(moves,
-                   Move(At(group.flat, offset, kept), GradientAt(tensor, first), elements));
+      AppendJoined(moves, Move(At(group.flat, offset, kept), GradientAt(tensor, first), elements));
       AppendJoined(updates,
                    update_->UpdateOf(group, Parameter(tensor).At(first), offset, elements));
     });
@@ -295,11 +294,11 @@ class DeepSpeed final : public ShardingStrategy {
     }
     kept_ = Add("gradients in partition", partitions_.held().elements, kept, Category::kGradient);
     if (stage_ == 2 && plan_.training.gradient_accumulation > 1) {
-      kept_further_ =
-          Add("gradients in partition (next)", partitions_.held().elements, kept, Category::kGradient);
+      kept_further_ = Add("gradients in partition (next)", partitions_.held().elements, kept,
+                          Category::kGradient);
     }
-    buckets_ = BucketsOf(step_.model(), reduce_order_, partitions_.groups(),
-                         settings_.reduce_bucket_size);
+    buckets_ =
+        BucketsOf(step_.model(), reduce_order_, partitions_.groups(), settings_.reduce_bucket_size);
     slot_.assign(tensors.size(), 0);
     slot_in_share_.assign(tensors.size(), 0);
     for (const DeepSpeedBucket& bucket : buckets_) AddSentBucket(bucket);
@@ -336,10 +335,9 @@ class DeepSpeed final : public ShardingStrategy {
         own.sent = Add("bucket as sent", share.elements, sent_type, Category::kCommunication);
       }
       // Tensors that reach into the rank's part are copied whole.
-      const double part = static_cast<double>(share.elements) /
-                          static_cast<double>(partitions_.ElementsOf(group));
-      sent.held +=
-          static_cast<std::int64_t>(part * static_cast<double>(partitions_.HeldOf(group)));
+      const double part =
+          static_cast<double>(share.elements) / static_cast<double>(partitions_.ElementsOf(group));
+      sent.held += static_cast<std::int64_t>(part * static_cast<double>(partitions_.HeldOf(group)));
       sent.own += OwnOf(share.elements, group);
     }
     if (!offload_.optimizer()) return;

@@ -91,8 +91,7 @@ FlatGroups::FlatGroups(const model::Model& model, const OfParameterGroups<std::i
 void FlatGroups::Add(const model::Model& model, model::ParameterGroup ranks_of,
                      std::span<const int> tensors, std::int64_t ranks, bool round_robin) {
   for (const int tensor : tensors) of_tensors_[static_cast<std::size_t>(tensor)] = groups_.size();
-  groups_.push_back(
-      {.ranks_of = ranks_of, .flat = FlatOrder(model, tensors, ranks, round_robin)});
+  groups_.push_back({.ranks_of = ranks_of, .flat = FlatOrder(model, tensors, ranks, round_robin)});
 }
 
 std::vector<DeepSpeedBucket> BucketsOf(const model::Model& model, std::span<const int> order,

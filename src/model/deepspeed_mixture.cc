@@ -71,9 +71,8 @@ MixtureOperators::SlotTables MixtureOperators::ChooseSlots(Value logits) {
   made.weights = tape_.Make(name + " weights of slots", whole);
   for (std::int64_t i = 0; i < tables; ++i) {
     tape_.Run(Small(name + ".one_hot", numbers, Bytes(places * kOneHotSize)), {masks}, {one_hot});
-    tape_.Run(
-        Small(name + ".one_hot.cast", Bytes(places * kOneHotSize), Bytes(places * kFp32Size)),
-        {one_hot}, {placed});
+    tape_.Run(Small(name + ".one_hot.cast", Bytes(places * kOneHotSize), Bytes(places * kFp32Size)),
+              {one_hot}, {placed});
   }
   for (std::int64_t i = 0; i < tables; ++i) {
     tape_.Run(Small(name + ".weigh_slots", numbers + Bytes(places * kFp32Size), whole),
@@ -106,9 +105,9 @@ MixtureOperators::SlotTables MixtureOperators::ChooseSlots(Value logits) {
 LayerTape::Value MixtureOperators::FillSlots(const Operand& x, Value mask) {
   const Value filled = tape_.Make("rows of slots", RowBytes(slots()));
   tape_.Keep(mask);
-  tape_.Run(TableProduct("mlp.dispatch.einsum", slots(), width_, tokens_,
-                         ProductLayout::kWeightGradient),
-            {mask, x.value}, {filled});
+  tape_.Run(
+      TableProduct("mlp.dispatch.einsum", slots(), width_, tokens_, ProductLayout::kWeightGradient),
+      {mask, x.value}, {filled});
   tape_.OnBackward([=, this] {
     const Value dx = tape_.MakeGradient(x.value);
     tape_.RunBackward(TableProduct("mlp.dispatch.einsum.dgrad", tokens_, width_, slots(),

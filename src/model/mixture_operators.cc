@@ -444,8 +444,7 @@ void MixtureOperators::RunGrouped(bool forward, const Kernel& one, const Pieces&
 Kernel MixtureOperators::ExpertProduct(std::string name, std::int64_t m, std::int64_t n,
                                        std::int64_t k, ProductLayout layout) const {
   Kernel kernel = operators_.Gemm(std::move(name), m, n, k, layout);
-  kernel.model_flops =
-      std::llround(static_cast<double>(kernel.model_flops) * share_of_model());
+  kernel.model_flops = std::llround(static_cast<double>(kernel.model_flops) * share_of_model());
   if (quantizes() || !operators_.quantizes()) return kernel;
   kernel.data_type = operators_.element_;
   kernel.read = operators_.BytesOfElements(m * k + k * n);

@@ -75,7 +75,8 @@ std::vector<std::string> KeysWithoutEffectOn(const Request& request,
   if (request.imbalance.value_or(1) > 1 && architecture.experts.exist() &&
       ImplementationOf(request) == model::ExpertImplementation::kDeepSpeed) {
     sentences.emplace_back(
-        "experts.imbalance has no effect with DeepSpeed's own layer, whose experts have room for as "
+        "experts.imbalance has no effect with DeepSpeed's own layer, whose experts have room for "
+        "as "
         "many rows whatever comes");
   }
   if (request.norm && model::IsUnfused(*request.norm) &&

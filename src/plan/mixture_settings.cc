@@ -37,11 +37,11 @@ std::vector<MixtureSetting> Rows() {
        .default_value = "`all_to_all`, as recipes have it; Megatron-Core's own default is "
                         "`allgather`"},
       {.key = "implementation",
-       .type = Words<&Given::expert_implementation, &Mixture::implementation,
-                     model::ExpertImplementation::kTorchtitan,
-                     model::ExpertImplementation::kTransformers,
-                     model::ExpertImplementation::kDeepSpeed,
-                     model::ExpertImplementation::kAutoEp>(),
+       .type =
+           Words<&Given::expert_implementation, &Mixture::implementation,
+                 model::ExpertImplementation::kTorchtitan,
+                 model::ExpertImplementation::kTransformers,
+                 model::ExpertImplementation::kDeepSpeed, model::ExpertImplementation::kAutoEp>(),
        .uses = {Of(Framework::kFsdp2), Of(Framework::kDeepSpeed)},
        .of_architectures = true,
        .had_by = IsMixture,
@@ -68,9 +68,10 @@ std::vector<MixtureSetting> Rows() {
                  "`streams` (one each, on four streams; Transformer Engine's GroupedLinear), "
                  "`looped` (one each, in turn; Megatron-Core without `moe_grouped_gemm`; of "
                  "transformers before 5, where the host waits for each expert's tokens)",
-       .default_value = "`grouped`; transformers' layers and AutoEP before torch 2.9, and DeepSpeed's "
-                        "own layer: `looped`; megatron: `streams`, as recipes have it; "
-                        "Megatron-Core's own default is `looped`"},
+       .default_value =
+           "`grouped`; transformers' layers and AutoEP before torch 2.9, and DeepSpeed's "
+           "own layer: `looped`; megatron: `streams`, as recipes have it; "
+           "Megatron-Core's own default is `looped`"},
       {.key = "dispatch_dtype",
        .type = Words<&Given::dispatch_dtype, &Mixture::dispatch_dtype, DataType::kBf16,
                      DataType::kFp8>(),

@@ -53,9 +53,7 @@ std::string WrongAfterTraining(const scenario::Scenario& scenario,
       validate::CheckTraining(scenario, read, kWarmup + kMeasured, runtime::DeviceOptions().seed);
   if (!check) return check.error().message;
   if (!check->missing.empty()) return check->missing;
-  // The factor that clips is rounded.
-  const bool clips = scenario.plan.training.gradient_clipping.has_value();
-  if (check->bound != 0 && !clips) return "the plan's means are not exact";
+  if (check->bound != 0) return "the plan's means are not exact";
   return check->right() ? "" : check->example;
 }
 

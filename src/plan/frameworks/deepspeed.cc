@@ -108,10 +108,11 @@ class DeepSpeedRules : public Rules {
     const ExpertImplementation implementation = ImplementationOf(request_);
     const bool slots = implementation == ExpertImplementation::kDeepSpeed;
     if (implementation == ExpertImplementation::kTorchtitan) {
-      RefuseWithExperts("experts.implementation",
-                        "torchtitan's layers are sharded by fsdp2, and implementation is torchtitan",
-                        "write implementation: autoep, which has them from torchtitan, or "
-                        "framework: fsdp2");
+      RefuseWithExperts(
+          "experts.implementation",
+          "torchtitan's layers are sharded by fsdp2, and implementation is torchtitan",
+          "write implementation: autoep, which has them from torchtitan, or "
+          "framework: fsdp2");
       return;
     }
     if (!slots) CheckWithoutSlots();
@@ -153,8 +154,9 @@ class DeepSpeedRules : public Rules {
   }
 
   void CheckWithoutSlots() {
-    for (const auto& [key, given] : {std::pair("capacity_factor", request_.capacity_factor.has_value()),
-                                     std::pair("min_capacity", request_.min_capacity.has_value())}) {
+    for (const auto& [key, given] :
+         {std::pair("capacity_factor", request_.capacity_factor.has_value()),
+          std::pair("min_capacity", request_.min_capacity.has_value())}) {
       if (!given) continue;
       RefuseWithExperts("experts.implementation",
                         fmt::format("DeepSpeed's own layer has capacities, and {} is given for {}",
