@@ -18,6 +18,7 @@
 #include "src/forecast/host_costs.h"
 #include "src/forecast/learned.h"
 #include "src/forecast/memory_summary.h"
+#include "src/forecast/shorter_step.h"
 #include "src/forecast/simulated_ranks.h"
 #include "src/forecast/steady_run.h"
 #include "src/forecast/step_counts.h"
@@ -92,12 +93,8 @@ Time LastIssue(const Timeline& timeline, std::uint32_t step) {
   return last;
 }
 
-std::optional<TimeRange> RangeOf(const Program& program, const cost::Prices& prices,
-                                 const Timeline& timeline, Time start, Time end,
-                                 const KernelSpans& kernels, std::uint32_t steps, Time step_time,
+std::optional<TimeRange> RangeOf(const PartTimes& exposed, Time step_time,
                                  const calibration::Calibration& profile, int devices) {
-  PartTimes exposed = ExposedTimes(program, timeline, prices, start, end, kernels);
-  for (Time& part : exposed) part = Mean(part, steps);
   const double slowest =
       profile.kernels ? cost::SlowestDevice(profile.kernels->variation, devices) - 1 : 0;
   return StepTimeRange(exposed, step_time, profile.residuals, slowest);
@@ -125,8 +122,9 @@ void SummariseTime(const ClassRun& run, const SteadyState& steady,
   forecast.time.pipeline_bubble = Mean(sum.time.pipeline_bubble, steady.count);
   attributed +=
       forecast.time.exposed_communication + forecast.time.imbalance + forecast.time.pipeline_bubble;
-  forecast.step_time_range = RangeOf(run.program, run.prices, run.timeline, start, end, kernels,
-                                     steady.count, forecast.step_time, profile, devices);
+  PartTimes exposed = ExposedTimes(run.program, run.timeline, run.prices, start, end, kernels);
+  for (Time& part : exposed) part = Mean(part, steady.count);
+  forecast.step_time_range = RangeOf(exposed, forecast.step_time, profile, devices);
   // What a mean over several steps rounds off is idle.
   forecast.time.idle = forecast.step_time - attributed;
 }
@@ -257,31 +255,51 @@ std::vector<memory::DeferredFrees> FreesOf(const std::vector<PricedClass>& lower
   return frees;
 }
 
-// The operations whose ends memory needs, where frees are deferred.
+// The operations whose times are needed: those that deferred frees wait for, and those that say
+// whether a step repeats itself.
 class MarkedOperations {
  public:
+  // `repeated`: null: the step is none that stands for a longer one.
   MarkedOperations(const std::vector<PricedClass>& lowered,
-                   const std::vector<memory::DeferredFrees>& frees)
-      : marked_(lowered.size()) {
+                   const std::vector<memory::DeferredFrees>& frees,
+                   const RepeatedOperations* repeated = nullptr)
+      : marked_(lowered.size()), repeated_(repeated) {
     for (std::size_t i = 0; i < lowered.size(); ++i) {
-      if (!frees[i].any()) continue;
-      any_ = true;
-      marked_[i].resize(lowered[i].lowered.program.step.size());
+      programs_.push_back(&lowered[i].lowered.program);
+      if (frees[i].any() || repeated != nullptr) marked_[i].resize(programs_[i]->step.size());
       for (const Index operation : frees[i].operations()) marked_[i][operation] = true;
+      for_memory_ = for_memory_ || frees[i].any();
+      if (repeated == nullptr) continue;
+      for (const Index operation : repeated->Of(i)) {
+        if (operation != program::kNone) marked_[i][operation] = true;
+      }
     }
   }
-  bool any() const { return any_; }
-  // The ranks refer to this.
+  // Memory needs times.
+  bool for_memory() const { return for_memory_; }
+  // Something does.
+  bool any() const { return for_memory_ || repeated_ != nullptr; }
+  // The ranks refer to this. Those that are not shown matter to the period alone.
   void MarkIn(SimulatedRanks& ranks) const {
     for (const SimulatedRanks::Shown& shown : ranks.shown) {
       const std::vector<bool>& own = marked_[shown.lowered];
       if (!own.empty()) ranks.classes[shown.index].marked = &own;
     }
+    if (repeated_ == nullptr) return;
+    for (simulate::RankClass& own : ranks.classes) {
+      const auto program = std::find(programs_.begin(), programs_.end(), own.program);
+      const auto index = static_cast<std::size_t>(program - programs_.begin());
+      own.marked = &marked_[index];
+      const std::span<const Index> ends = repeated_->EndsOf(index);
+      own.looked_at = {.begin = ends.front() + 1, .end = ends.back() + 1};
+    }
   }
 
  private:
   std::vector<std::vector<bool>> marked_;  // by lowered class and instruction
-  bool any_ = false;
+  std::vector<const Program*> programs_;   // likewise
+  const RepeatedOperations* repeated_;
+  bool for_memory_ = false;
 };
 
 // As seen in a run in which steps end at other times.
@@ -314,7 +332,7 @@ Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedCla
   const SteadyState& steady = steady_run.steady;
   std::vector<Timeline> timelines = simulator.Take();
   std::optional<SteadyRun> of_memory;
-  if (marked.any() && MayBeShort(*ranks, barrier)) {
+  if (marked.for_memory() && MayBeShort(*ranks, barrier)) {
     of_memory =
         RunForMemory(simulator, *ranks, barrier, simulate::Recording::kMarked, /*again=*/true);
   }
@@ -421,10 +439,20 @@ struct Forecaster::Workspace {
   simulate::Simulator simulator;
   memory::Replayer memory;
 
-  Result<Forecast> Evaluate(const scenario::Scenario& scenario,
-                            const std::vector<PricedClass>& lowered,
-                            const std::vector<memory::DeferredFrees>& frees,
-                            const MicroBatchFlops& flops, bool with_range);
+  // What is simulated of a scenario, and what it asks of the allocator.
+  struct Classes {
+    std::vector<PricedClass> lowered;
+    std::vector<memory::DeferredFrees> frees;  // by lowered class
+  };
+
+  Result<Classes> ClassesOf(const scenario::Scenario& scenario);
+  // `frees`: by lowered class. `shorter`: the step that these classes are of, in the place of the
+  // scenario's; null: its own. None: the shorter one does not tell what the scenario's does.
+  Result<std::optional<Forecast>> Evaluate(const scenario::Scenario& scenario,
+                                           const std::vector<PricedClass>& lowered,
+                                           const std::vector<memory::DeferredFrees>& frees,
+                                           const MicroBatchFlops& flops, bool with_range,
+                                           const ShorterStep* shorter = nullptr);
 };
 
 Forecaster::Forecaster() : workspace_(std::make_unique<Workspace>()) {}
@@ -440,47 +468,97 @@ Result<Forecast> Forecaster::EvaluateWithRange(const scenario::Scenario& scenari
   return Evaluate(scenario, true);
 }
 
-Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, bool with_range) {
-  const auto work = workspace_->works.Of(scenario);
-  std::vector<PricedClass> lowered;
+Result<Forecaster::Workspace::Classes> Forecaster::Workspace::ClassesOf(
+    const scenario::Scenario& scenario) {
+  const auto work = works.Of(scenario);
+  Classes classes;
   const KindScenarios kinds(scenario);
   for (int kind = 0; kind < kinds.count(); ++kind) {
     for (lowering::LoweredClass& own : lowering::Lower(kinds[kind], &work->layers)) {
-      lowered.push_back({.lowered = std::move(own), .prices = {}, .kind = kind});
-      auto prices =
-          workspace_->prices.Price(lowered.back().lowered.program, kinds[kind], work->layers);
-      if (!prices) return tl::unexpected(std::move(prices.error()));
-      lowered.back().prices = std::move(*prices);
-      AddJitter(kinds[kind], lowered.back().lowered.program, lowered.back().prices);
-      if (auto checked = CheckClock(scenario, lowered.back()); !checked) {
+      classes.lowered.push_back({.lowered = std::move(own), .prices = {}, .kind = kind});
+      PricedClass& made = classes.lowered.back();
+      auto price = prices.Price(made.lowered.program, kinds[kind], work->layers);
+      if (!price) return tl::unexpected(std::move(price.error()));
+      made.prices = std::move(*price);
+      AddJitter(kinds[kind], made.lowered.program, made.prices);
+      if (auto checked = CheckClock(scenario, made); !checked) {
         return tl::unexpected(std::move(checked.error()));
       }
     }
   }
-  const std::vector<memory::DeferredFrees> frees = FreesOf(lowered);
+  classes.frees = FreesOf(classes.lowered);
   // Nothing else of a row looks at what operations use: a fifth of a long step's memory.
-  for (PricedClass& own : lowered) own.lowered.program.uses = {};
-  return workspace_->Evaluate(scenario, lowered, frees, work->flops, with_range);
+  for (PricedClass& own : classes.lowered) own.lowered.program.uses = {};
+  return classes;
+}
+
+Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, bool with_range) {
+  const MicroBatchFlops flops = workspace_->works.Of(scenario)->flops;
+  if (const auto shorter = ShorterStepOf(scenario.plan)) {
+    const auto classes = workspace_->ClassesOf(Shortened(scenario, *shorter));
+    if (!classes) return tl::unexpected(classes.error());
+    auto forecast = workspace_->Evaluate(scenario, classes->lowered, classes->frees, flops,
+                                         with_range, &*shorter);
+    if (!forecast) return tl::unexpected(std::move(forecast.error()));
+    if (*forecast) {
+      ++shortened_;
+      return **std::move(forecast);
+    }
+  }
+  const auto classes = workspace_->ClassesOf(scenario);
+  if (!classes) return tl::unexpected(classes.error());
+  auto forecast =
+      workspace_->Evaluate(scenario, classes->lowered, classes->frees, flops, with_range);
+  if (!forecast) return tl::unexpected(std::move(forecast.error()));
+  return **std::move(forecast);
 }
 
 Result<Forecast> Forecaster::EvaluateAt(const scenario::Scenario& scenario,
                                         const std::vector<PricedClass>& classes) {
-  return workspace_->Evaluate(scenario, classes, FreesOf(classes),
-                              workspace_->works.Of(scenario)->flops, false);
+  auto forecast = workspace_->Evaluate(scenario, classes, FreesOf(classes),
+                                       workspace_->works.Of(scenario)->flops, false);
+  if (!forecast) return tl::unexpected(std::move(forecast.error()));
+  return **std::move(forecast);
 }
 
-// `frees`: by lowered class.
-Result<Forecast> Forecaster::Workspace::Evaluate(const scenario::Scenario& scenario,
-                                                 const std::vector<PricedClass>& lowered,
-                                                 const std::vector<memory::DeferredFrees>& frees,
-                                                 const MicroBatchFlops& flops, bool with_range) {
+// How long each part of a class's described steps is exposed, on average. `shorter` and `period`:
+// the step that was run in the place of a longer one; null: the longer one itself was.
+PartTimes ExposedTimesOf(const Program& program, const cost::Prices& prices,
+                         const Timeline& timeline, const SteadyRun& run, const ShorterStep* shorter,
+                         const StepPeriod* period, std::size_t index) {
+  const auto exposed = [&](Time start, Time end) {
+    return ExposedTimes(program, timeline, prices, start, end,
+                        KernelSpansOf(program, timeline, start, end));
+  };
+  PartTimes times = exposed(StartOf(run.ends, run.steady), run.ends[run.steady.last]);
+  for (Time& part : times) part = Mean(part, run.steady.count);
+  if (period == nullptr) return times;
+  const Time begin = period->begins[index];
+  const PartTimes more = exposed(begin, begin + period->length);
+  for (std::size_t i = 0; i < times.size(); ++i) times[i] += shorter->left_out * more[i];
+  return times;
+}
+
+// What a longer step counts of a stage's program, which is of a shorter one; null: of itself.
+StepCounts CountsOf(const PricedClass& own, const ShorterStep* shorter) {
+  if (shorter == nullptr) return StepCounts(own.lowered.program);
+  const int first = shorter->repeated[static_cast<std::size_t>(own.lowered.stage)].first;
+  return StepCounts(own.lowered.program,
+                    {.first = first, .end = first + shorter->period, .times = shorter->left_out});
+}
+
+Result<std::optional<Forecast>> Forecaster::Workspace::Evaluate(
+    const scenario::Scenario& scenario, const std::vector<PricedClass>& lowered,
+    const std::vector<memory::DeferredFrees>& frees, const MicroBatchFlops& flops, bool with_range,
+    const ShorterStep* shorter) {
   const KindScenarios kinds(scenario);
   const bool barrier = scenario.plan.training.step_barrier;
   auto ranks = SimulatedRanksOf(scenario, lowered, FirstSteps(barrier));
   if (!ranks) return tl::unexpected(ranks.error());
 
-  // Memory needs times where frees are deferred; else nothing but the ends of steps is needed.
-  const MarkedOperations marked(lowered, frees);
+  std::optional<RepeatedOperations> repeated;
+  if (shorter != nullptr) repeated.emplace(lowered, *shorter);
+  const MarkedOperations marked(lowered, frees, repeated ? &*repeated : nullptr);
   marked.MarkIn(*ranks);
   std::vector<bool> all;  // for the range
   if (with_range) {
@@ -490,13 +568,26 @@ Result<Forecast> Forecaster::Workspace::Evaluate(const scenario::Scenario& scena
   }
   const auto recording =
       marked.any() || with_range ? simulate::Recording::kMarked : simulate::Recording::kNone;
-  SteadyRun run = marked.any() ? RunForMemory(simulator, *ranks, barrier, recording, false)
-                               : RunToSteadyState(simulator, *ranks, barrier, recording,
-                                                  Extent::kLateStart, false);
-  const memory::Steps steps = StepsOfMemory(run);
+  SteadyRun run = marked.for_memory() ? RunForMemory(simulator, *ranks, barrier, recording, false)
+                                      : RunToSteadyState(simulator, *ranks, barrier, recording,
+                                                         Extent::kLateStart, false);
+  std::optional<StepPeriod> period;
+  if (shorter != nullptr) {
+    period = PeriodOf({.simulator = simulator,
+                       .run = run,
+                       .ranks = *ranks,
+                       .lowered = lowered,
+                       .operations = *repeated,
+                       .barrier = barrier,
+                       .needs_hosts = marked.for_memory()},
+                      *shorter);
+    if (!period) return std::optional<Forecast>();
+  }
+  memory::Steps steps = StepsOfMemory(run);
 
   Forecast forecast;
   forecast.step_time = StepTimeOf(run.ends, run.steady);
+  if (period) forecast.step_time += shorter->left_out * period->length;
   std::vector<std::vector<memory::DriverCallsAt>> calls(lowered.size());
   bool stops = false;
   std::size_t critical = 0;  // of those shown
@@ -509,8 +600,10 @@ Result<Forecast> Forecaster::Workspace::Evaluate(const scenario::Scenario& scena
   for (const SimulatedRanks::Shown& shown : ranks->shown) {
     const Program& program = lowered[shown.lowered].lowered.program;
     const scenario::Scenario& on = kinds[lowered[shown.lowered].kind];
+    if (repeated) steps.longer = repeated->LongerOf(shown.lowered, *shorter);
     memory::Usage own = memory.Figures(program, run.timelines[shown.index], frees[shown.lowered],
                                        DeviceOf(on, program), steps);
+    if (shorter != nullptr && !own.of_longer) return std::optional<Forecast>();
     MemoryForecast figures = SummariseMemory(on, program, own);
     calls[shown.lowered] = std::move(own.step_calls);
     stops = stops || !calls[shown.lowered].empty();
@@ -520,6 +613,8 @@ Result<Forecast> Forecaster::Workspace::Evaluate(const scenario::Scenario& scena
     if (&shown != &ranks->shown.front() && !Fuller(figures, forecast.memory)) continue;
     forecast.memory = std::move(figures);
   }
+  // An allocator that gives memory back stops the device where it does.
+  if (stops && shorter != nullptr) return std::optional<Forecast>();
   if (with_range) {
     const std::size_t ranged = RangedClass(*ranks, lowered, critical);
     const PricedClass& own = lowered[ranks->shown[ranged].lowered];
@@ -530,13 +625,11 @@ Result<Forecast> Forecaster::Workspace::Evaluate(const scenario::Scenario& scena
       }
       run = RunAgain(simulator, *ranks, barrier, simulate::Recording::kAll, run);
     }
-    const Time start = StartOf(run.ends, run.steady), end = run.ends[run.steady.last];
-    const Program& program = own.lowered.program;
-    const Timeline& timeline = run.timelines[simulated];
-    forecast.step_time_range =
-        RangeOf(program, *ranks->classes[simulated].prices, timeline, start, end,
-                KernelSpansOf(program, timeline, start, end), run.steady.count, forecast.step_time,
-                *kinds[own.kind].calibration, scenario.cluster->devices());
+    const PartTimes exposed = ExposedTimesOf(own.lowered.program, *ranks->classes[simulated].prices,
+                                             run.timelines[simulated], run, shorter,
+                                             period ? &*period : nullptr, simulated);
+    forecast.step_time_range = RangeOf(exposed, forecast.step_time, *kinds[own.kind].calibration,
+                                       scenario.cluster->devices());
   }
   if (stops) {
     const auto time = TimeOfAllocatorStops(scenario, lowered, calls, forecast.step_time, simulator);
@@ -547,11 +640,11 @@ Result<Forecast> Forecaster::Workspace::Evaluate(const scenario::Scenario& scena
   ApplyRuns(scenario, forecast);
   if (with_range) {
     const SimulatedRanks::Shown& last = ranks->shown[critical];
-    const Program& program = lowered[last.lowered].lowered.program;
-    WidenByUnknownHost(scenario, program, StepCounts(program), *ranks->classes[last.index].prices,
-                       forecast);
+    const PricedClass& own = lowered[last.lowered];
+    WidenByUnknownHost(scenario, own.lowered.program, CountsOf(own, shorter),
+                       *ranks->classes[last.index].prices, forecast);
   }
-  return forecast;
+  return std::optional<Forecast>(std::move(forecast));
 }
 
 std::optional<UnknownHost> UnknownHostOf(const scenario::Scenario& scenario) {

@@ -89,11 +89,16 @@ class Forecaster {
   Result<Forecast> EvaluateAt(const scenario::Scenario& scenario,
                               const std::vector<PricedClass>& classes);
 
+  // How many of them followed from shorter steps than the scenario's (shorter_step.h), to the
+  // picosecond and the byte likewise.
+  std::uint64_t shortened() const { return shortened_; }
+
  private:
   struct Workspace;
   Result<Forecast> Evaluate(const scenario::Scenario& scenario, bool with_range);
 
   std::unique_ptr<Workspace> workspace_;
+  std::uint64_t shortened_ = 0;
 };
 
 // Where the costs of the scenario's framework are not known and the host may bound the step: what

@@ -43,6 +43,8 @@ struct Usage {
   // a device without limit.
   bool fits = true;
   int flushes = 0;  // how often the allocator gave its unused segments back to make room
+  // False: these figures need not be those of the longer step that is asked for (Steps::longer).
+  bool of_longer = true;
   // The driver's calls in one step (Steps::described), in its order; none where it does not flush:
   // what a run takes from the device once costs no later step anything.
   std::vector<DriverCallsAt> step_calls{};

@@ -94,14 +94,58 @@ struct Sized {
   program::Category category = program::Category::kParameter;
 };
 
+// Which allocation of a step a request is about: what a micro-batch has for one purpose, which is
+// what others have at the same place of a layer's pass. Not of the step: what was allocated before
+// it.
+struct Owner {
+  static constexpr std::uint32_t kBeforeStep = kNone;
+  std::uint32_t micro_batch = kBeforeStep;
+  std::uint32_t purpose = 0;
+};
+
+// Numbers purposes: the so-manieth allocation of a layer in a phase of a micro-batch.
+class Purposes {
+ public:
+  std::uint32_t Of(const Instruction& allocation) {
+    const bool same_pass = allocation.micro_batch == micro_batch_ && allocation.phase == phase_;
+    if (!same_pass) ++pass_;
+    micro_batch_ = allocation.micro_batch;
+    phase_ = allocation.phase;
+    // Not every instruction has a label.
+    const std::size_t label = allocation.label == kNone ? 0 : std::size_t{allocation.label} + 1;
+    std::vector<Place>& places = places_[static_cast<std::size_t>(phase_)];
+    if (places.size() <= label) places.resize(label + 1);
+    Place& place = places[label];
+    if (std::exchange(place.pass, pass_) != pass_) place.next = 0;
+    if (place.next == place.purposes.size()) place.purposes.push_back(count_++);
+    return place.purposes[place.next++];
+  }
+
+ private:
+  // Of a layer's allocations in a phase.
+  struct Place {
+    std::vector<std::uint32_t> purposes;
+    std::size_t next = 0;  // of the pass at hand
+    std::uint32_t pass = 0;
+  };
+
+  std::array<std::vector<Place>, program::kPhases> places_;  // by label
+  std::uint32_t count_ = 0, pass_ = 0;
+  std::uint16_t micro_batch_ = 0;
+  program::Phase phase_ = program::Phase::kOptimizer;
+};
+
 // A program's requests, and nothing else of it.
 struct Requests {
   std::size_t streams = 0;
   std::vector<Sized> buffers;
   std::vector<Request> prologue, step;
   std::vector<Section> sections;  // of `step`
+  // Of a longer step:
+  std::vector<Owner> owners;                     // of the requests of `step`
+  std::size_t period_begin = 0, period_end = 0;  // requests of `step`
 
-  void Take(const Program& program) {
+  void Take(const Program& program, const std::optional<LongerStep>& longer) {
     streams = program.streams.size();
     buffers.clear();
     for (const program::Buffer& buffer : program.buffers) {
@@ -129,6 +173,7 @@ struct Requests {
       if (!section.balanced) continue;
       while (!Same(sections[section.kind], section)) ++section.kind;
     }
+    if (longer) TakeOwners(program, *longer);
   }
 
   std::span<const Request> Of(const Section& section) const {
@@ -141,6 +186,23 @@ struct Requests {
     to.push_back({.buffer = instruction.operand,
                   .stream = instruction.stream,
                   .allocates = instruction.opcode == Opcode::kAllocate});
+  }
+
+  void TakeOwners(const Program& program, const LongerStep& longer) {
+    owners.clear();
+    std::vector<Owner> of_buffer(program.buffers.size());
+    Purposes purposes;
+    for (Index i = 0; i < program.step.size(); ++i) {
+      if (i == longer.begin) period_begin = owners.size();
+      if (i == longer.end) period_end = owners.size();
+      const Instruction& instruction = program.step[i];
+      if (!ChangesMemory(instruction)) continue;
+      Owner& owner = of_buffer[instruction.operand];
+      if (instruction.opcode == Opcode::kAllocate) {
+        owner = {instruction.micro_batch, purposes.Of(instruction)};
+      }
+      owners.push_back(owner);
+    }
   }
 
   bool Same(const Section& a, const Section& b) const {
@@ -190,8 +252,9 @@ class ProgramOrderReplay {
  public:
   // False: out of memory.
   bool Run(const Requests& requests, std::size_t steps, std::uint32_t described,
-           const Device& device) {
+           const Device& device, const std::optional<LongerStep>& longer) {
     requests_ = &requests;
+    of_longer_ = true;
     allocator_.Reset(static_cast<int>(requests.streams),
                      {.capacity = device.capacity,
                       .expandable_segments = device.allocator == Allocator::kCachingExpandable});
@@ -205,8 +268,12 @@ class ProgramOrderReplay {
     State before = StateNow();
     for (std::size_t step = 0; step < steps; ++step) {
       noting_ = step == described;
-      for (const Section& section : requests.sections) {
-        if (!CarrySection(section)) return false;
+      if (longer) {
+        if (!CarryLonger(*longer)) return false;
+      } else {
+        for (const Section& section : requests.sections) {
+          if (!CarrySection(section)) return false;
+        }
       }
       State after = StateNow();
       // This step changed nothing, so those to come do the same.
@@ -220,6 +287,7 @@ class ProgramOrderReplay {
   void AddTo(Usage& usage) const {
     usage.reserved = allocator_.peak_reserved();
     usage.flushes = allocator_.calls().flushes;
+    usage.of_longer = of_longer_;
     if (AnyFlush(step_calls_)) usage.step_calls = step_calls_;
   }
 
@@ -261,6 +329,72 @@ class ProgramOrderReplay {
     return true;
   }
 
+  // The program's step up to the end of the period, the period again for later micro-batches, and
+  // the rest for the last of them.
+  bool CarryLonger(const LongerStep& longer) {
+    const Requests& all = *requests_;
+    of_micro_batches_.clear();
+    std::int64_t later = 0;  // micro-batches
+    for (std::size_t r = 0; r < all.period_end; ++r) {
+      if (!CarryFor(r, 0)) return false;
+    }
+    const DriverCalls before = allocator_.calls();
+    std::vector<LiveBlock> live;
+    for (std::int64_t period = 1; period <= longer.more; ++period) {
+      later = period * longer.micro_batches;
+      for (std::size_t r = all.period_begin; r < all.period_end; ++r) {
+        if (!CarryFor(r, later)) return false;
+      }
+      // Often the first period already leaves everything as it found it.
+      constexpr std::int64_t kLooks = 2;
+      if (period > kLooks || allocator_.calls() != before) continue;
+      if (std::vector<LiveBlock> now = LiveOf(later); std::exchange(live, now) == now) break;
+    }
+    if (allocator_.calls().flushes > before.flushes) of_longer_ = false;
+    for (std::size_t r = all.period_end; r < all.step.size(); ++r) {
+      if (!CarryFor(r, later)) return false;
+    }
+    return true;
+  }
+
+  // The blocks of micro-batches, as `later` ones before.
+  std::vector<LiveBlock> LiveOf(std::int64_t later) const {
+    std::vector<LiveBlock> live;
+    for (std::size_t m = static_cast<std::size_t>(later); m < of_micro_batches_.size(); ++m) {
+      for (std::size_t n = 0; n < of_micro_batches_[m].size(); ++n) {
+        const Block block = of_micro_batches_[m][n];
+        if (block == kNoBlock) continue;
+        live.push_back({(m - static_cast<std::size_t>(later)) << 32 | n,
+                        allocator_.AddressOf(block), allocator_.SizeOf(block)});
+      }
+    }
+    return live;
+  }
+
+  // A request of the program's step, for a micro-batch so much later. What the first one allocates
+  // stays for all of them.
+  bool CarryFor(std::size_t request, std::int64_t later) {
+    const Request& own = requests_->step[request];
+    const Owner& owner = requests_->owners[request];
+    if (owner.micro_batch == Owner::kBeforeStep || owner.micro_batch == 0) {
+      if (later > 0 && request < requests_->period_end) of_longer_ = false;
+      return Carry({&own, 1});
+    }
+    const std::size_t micro_batch = owner.micro_batch + static_cast<std::size_t>(later);
+    if (of_micro_batches_.size() <= micro_batch) of_micro_batches_.resize(micro_batch + 1);
+    std::vector<Block>& blocks = of_micro_batches_[micro_batch];
+    if (blocks.size() <= owner.purpose) blocks.resize(owner.purpose + 1U, kNoBlock);
+    if (own.allocates) {
+      if (!Carry({&own, 1})) return false;
+      blocks[owner.purpose] = blocks_[own.buffer];
+      return true;
+    }
+    blocks_[own.buffer] = std::exchange(blocks[owner.purpose], kNoBlock);
+    if (blocks_[own.buffer] != kNoBlock) return Carry({&own, 1});
+    of_longer_ = false;  // the period's micro-batches are not alike
+    return true;
+  }
+
   bool Carry(std::span<const Request> requests) {
     for (const Request& request : requests) {
       Block& block = blocks_[request.buffer];
@@ -288,21 +422,24 @@ class ProgramOrderReplay {
   std::vector<std::optional<State>> unchanging_;  // by kind of section
   std::vector<DriverCallsAt> step_calls_;
   bool noting_ = false;  // the step at hand is the described one
+  // Of a longer step: by micro-batch and purpose.
+  std::vector<std::vector<Block>> of_micro_batches_;
+  bool of_longer_ = true;
 };
 
-Usage InProgramOrder(const Requests& requests, std::size_t steps, std::uint32_t described,
+Usage InProgramOrder(const Requests& requests, std::size_t count, const Steps& steps,
                      const Device& device, ProgramOrderReplay& replay) {
   Usage usage;
-  FindPeak(requests, steps, usage);
+  FindPeak(requests, count, usage);
   if (device.allocator == Allocator::kNone) {
     usage.reserved = usage.peak;
     usage.fits = usage.peak <= device.capacity;
     return usage;
   }
-  usage.fits = replay.Run(requests, steps, described, device);
+  usage.fits = replay.Run(requests, count, steps.described, device, steps.longer);
   if (!usage.fits) {
-    replay.Run(requests, steps, described,
-               {.capacity = kUnlimited.capacity, .allocator = device.allocator});
+    replay.Run(requests, count, steps.described,
+               {.capacity = kUnlimited.capacity, .allocator = device.allocator}, steps.longer);
   }
   replay.AddTo(usage);
   return usage;
@@ -323,7 +460,8 @@ class TimedReplay {
         steps_(timeline.step_ends.size()),
         ledger_(program),
         blocks_(program.buffers.size(), kNoBlock),
-        changes_(changes) {
+        changes_(changes),
+        longer_(steps.longer) {
     if (device.allocator == Allocator::kNone) return;
     allocator_.emplace(
         static_cast<int>(program.streams.size()),
@@ -361,7 +499,7 @@ class TimedReplay {
       }
       if (changes_ != nullptr) continue;
       // A step that leaves everything as it found it is like those to come.
-      State after = StateAfter(step);
+      State after = StateAt(timeline_.step_ends[step]);
       if (step > 0 && Same(before, after)) return true;
       before = std::move(after);
     }
@@ -376,6 +514,7 @@ class TimedReplay {
     }
     usage.reserved = allocator_->peak_reserved();
     usage.flushes = allocator_->calls().flushes;
+    usage.of_longer = of_longer_;
     if (AnyFlush(step_calls_)) usage.step_calls = step_calls_;
   }
 
@@ -412,6 +551,7 @@ class TimedReplay {
 
   bool Carry(Index index, Time time, std::uint32_t step) {
     const Instruction& instruction = program_.step[index];
+    if (longer_) LookAt(index, time, step);
     time_ = time;
     step_ = step;
     instruction_ = index;
@@ -488,8 +628,24 @@ class TimedReplay {
     return a.calls == b.calls && a.pending == b.pending && a.blocks == b.blocks;
   }
 
-  // Times as seen from the step's end.
-  State StateAfter(std::uint32_t step) {
+  // Before the first change behind the begin of the period, and behind its end: whether it finds
+  // the allocator as it leaves it.
+  void LookAt(Index index, Time time, std::uint32_t step) {
+    if (step != looked_step_) {
+      looked_step_ = step;
+      looks_ = 0;
+    }
+    if (looks_ == 0 && index >= longer_->begin) {
+      ++looks_;
+      at_begin_ = StateAt(time);
+    } else if (looks_ == 1 && index >= longer_->end) {
+      ++looks_;
+      of_longer_ = of_longer_ && Same(at_begin_, StateAt(time));
+    }
+  }
+
+  // Times as seen from this one.
+  State StateAt(Time now) {
     State state{.calls = Calls(), .pending = {}, .blocks = {}};
     std::sort(pending_.begin(), pending_.end());  // a sorted list is a heap
     const auto address = [&](Block block) {
@@ -499,9 +655,9 @@ class TimedReplay {
       return block == kNoBlock || !allocator_ ? std::int64_t{0} : allocator_->SizeOf(block);
     };
     for (const auto& [until, buffer, block] : pending_) {
-      state.pending.insert(state.pending.end(),
-                           {(until - timeline_.step_ends[step]).picoseconds(),
-                            static_cast<std::int64_t>(buffer), address(block)});
+      state.pending.insert(
+          state.pending.end(),
+          {(until - now).picoseconds(), static_cast<std::int64_t>(buffer), address(block)});
     }
     for (const Block block : blocks_) {
       state.blocks.push_back(address(block));
@@ -528,6 +684,11 @@ class TimedReplay {
   Time time_;
   std::uint32_t step_ = 0;
   Index instruction_ = kNone;
+  const std::optional<LongerStep> longer_;
+  std::uint32_t looked_step_ = kNone;
+  int looks_ = 0;  // in that step
+  State at_begin_;
+  bool of_longer_ = true;
 };
 
 Usage Timed(const Program& program, const Timeline& timeline, const DeferredFrees& deferred,
@@ -570,11 +731,16 @@ struct Replayer::Workspace {
   };
 
   // Sets `key`, of which `key_size` words count.
-  void TakeKey(const Program& program, std::size_t steps, std::uint32_t described,
+  void TakeKey(const Program& program, std::size_t count, const Steps& steps,
                const Device& device) {
+    const LongerStep longer = steps.longer.value_or(LongerStep{});
     const std::initializer_list<std::int64_t> first = {
-        static_cast<std::int64_t>(steps),
-        described,
+        longer.begin,
+        longer.end,
+        longer.micro_batches,
+        longer.more,
+        static_cast<std::int64_t>(count),
+        steps.described,
         device.capacity.count(),
         static_cast<std::int64_t>(device.allocator),
         static_cast<std::int64_t>(program.streams.size()),
@@ -638,11 +804,11 @@ Usage Replayer::Figures(const Program& program, const Timeline& timeline,
   Workspace& workspace = *workspace_;
   const std::size_t count = timeline.step_ends.size();
   const auto replay = [&] {
-    workspace.requests.Take(program);
-    return InProgramOrder(workspace.requests, count, steps.described, device, workspace.replay);
+    workspace.requests.Take(program, steps.longer);
+    return InProgramOrder(workspace.requests, count, steps, device, workspace.replay);
   };
   if (device.allocator == Allocator::kNone) return replay();
-  workspace.TakeKey(program, count, steps.described, device);
+  workspace.TakeKey(program, count, steps, device);
   const Usage* known = workspace.Find();
   Usage usage = known != nullptr ? *known : replay();
   if (known == nullptr) workspace.Keep(usage);

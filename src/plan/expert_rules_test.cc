@@ -228,6 +228,19 @@ TEST(ExpertRules, PassesInTurnsHaveMegatronCoresConditions) {
   }
 }
 
+// Its passes run in turns as a transformer's do.
+TEST(ExpertRules, ALayerListHasThemToo) {
+  Facts listed = EightExperts();
+  listed.experts = 0;
+  listed.has_ends = false;
+  Request request = Overlapping();
+  EXPECT_TRUE(Check(request, listed).empty());
+  request.activation_offload = true;
+  const auto faults = Check(request, listed);
+  ASSERT_EQ(faults.size(), 1U);
+  EXPECT_EQ(faults.front().key, "training.activation_offload");
+}
+
 TEST(ExpertRules, PassesInTurnsOfAPipelineNeedSeveralChunks) {
   Request request = Overlapping();
   request.pipeline = 4;

@@ -26,6 +26,15 @@ bool ClassRun::AdvanceHost() {
         host_waits_recorded_.push_back({wait, host_pass_ - 1, host_clock_, reached});
       }
       host_clock_ = reached;
+      const RankClass::Part& part = rank_class_->looked_at;
+      if (wait == kNone) {
+        const HostSpan& next = compiled_->spans[host_span_];
+        if (HostMatters(host_pass_, next.first_instruction)) {
+          host_influence_.waited_for_room = reached;
+        }
+      } else if (host_pass_ > 0 && wait >= part.end && set_back_[host_pass_] == kNone) {
+        set_back_[host_pass_] = wait;
+      }
     }
   }
   BeginSpan();
@@ -40,6 +49,19 @@ bool ClassRun::AdvanceHost() {
   EndPass(host_pass_++, host_clock_);
   host_span_ = compiled_->prologue_spans;
   return true;
+}
+
+bool ClassRun::HostMatters(std::uint32_t pass, Index instruction) const {
+  if (pass == 0) return true;
+  const bool behind = instruction >= rank_class_->looked_at.begin;
+  const Index set_back = set_back_[behind ? pass : pass - 1];
+  return set_back == kNone || (behind && instruction < set_back);
+}
+
+void ClassRun::HoldUp(std::uint32_t pass, const Item& item, Time issued) {
+  held_up_by_issue_ = std::max(held_up_by_issue_, issued);
+  if (item.kind == Item::Kind::kWait || !HostMatters(pass, item.instruction)) return;
+  host_influence_.held_up_by_issue = std::max(host_influence_.held_up_by_issue, issued);
 }
 
 // When what the host waits for was reached. Events cannot be recorded again before the host has

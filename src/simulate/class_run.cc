@@ -63,6 +63,8 @@ void ClassRun::Reset(const RankClass& rank_class, std::uint32_t index,
   ended_ = 0;
   prologue_end_ = Time();
   held_up_by_issue_ = Time();
+  host_influence_ = HostInfluence();
+  set_back_.assign(passes_ + 1, kNone);
   timeline.operations.clear();
   timeline.waits.clear();
   timeline.memory.clear();
@@ -207,7 +209,7 @@ void ClassRun::Advance(std::uint32_t s) {
     }
     stream.issued = span_begins_[SpanOf(item, stream.pass)] + item.issued;
     stream.ready = std::max(now_, stream.issued);
-    if (stream.issued > now_) held_up_by_issue_ = std::max(held_up_by_issue_, stream.issued);
+    if (stream.issued > now_) HoldUp(stream.pass, item, stream.issued);
     switch (item.kind) {
       case Item::Kind::kOperation:
         stream.start = stream.ready;
@@ -343,7 +345,7 @@ bool ClassRun::RunAhead(std::uint32_t s) {
       if (!none_ends) break;
     }
     for (std::size_t i = 0; i < count; ++i) sharers[i].left -= sharers[i].done;
-    if (issued > now_) held_up_by_issue_ = std::max(held_up_by_issue_, issued);
+    if (issued > now_) HoldUp(stream.pass, item, issued);
     now_ = end;
     advanced = true;
     stream.issued = issued;

@@ -87,6 +87,8 @@ class ClassRun {
   // When it has something to do, if nothing happens to it before; Max: never.
   Time next() const;
   Time now() const { return now_; }
+  // See HostInfluence.
+  const HostInfluence& host_influence() const { return host_influence_; }
   // Does what there is to do at `at` and from then on before `until`. It returns at the end of the
   // instant in which something happens that concerns others: it reaches a collective with other
   // classes, one of its operations starts or ends in the joint solver, or it ends a pass while
@@ -255,6 +257,10 @@ class ClassRun {
   }
   void NextPass(std::uint32_t stream);
   void Record(const Stream& stream, Time end);
+  // A stream stands at the item until its host has issued it.
+  void HoldUp(std::uint32_t pass, const Item& item, Time issued);
+  // Whether it matters for what is issued there how far the host was ahead before.
+  bool HostMatters(std::uint32_t pass, Index instruction) const;
   void ReachCommunicator(std::uint32_t stream, const Item& item);
   void TakeTurn(std::uint32_t communicator);
   std::uint32_t NumberOf(const Item& item, std::uint32_t pass) const;
@@ -333,6 +339,10 @@ class ClassRun {
   std::uint32_t ended_ = 0;
   Time prologue_end_;
   Time held_up_by_issue_;
+  HostInfluence host_influence_;
+  // By pass: the first event behind the part that is looked at that the host waited for; kNone:
+  // none so far.
+  std::vector<Index> set_back_;
 };
 
 }  // namespace stepcast::simulate

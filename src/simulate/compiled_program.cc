@@ -320,10 +320,11 @@ void CompiledProgram::AddInstructions(const program::Program& program, const cos
 
   HostSpan span;
   span.first_item = static_cast<std::uint32_t>(host_items.size());
-  const auto close = [this, &span] {
+  const auto close = [this, &span](Index next) {
     span.item_count = static_cast<std::uint32_t>(host_items.size()) - span.first_item;
     spans.push_back(span);
     span = HostSpan();
+    span.first_instruction = next;
     span.first_item = static_cast<std::uint32_t>(host_items.size());
   };
 
@@ -332,7 +333,7 @@ void CompiledProgram::AddInstructions(const program::Program& program, const cos
   const std::vector<std::uint32_t>& blocks = in_prologue ? room.prologue_blocks : room.step_blocks;
   const bool queues = prices.issue_kernel > Time();
   room.launches.assign(streams.size(), 0);
-  const auto wait_for_room = [&](std::uint32_t stream) {
+  const auto wait_for_room = [&](std::uint32_t stream, Index next) {
     const std::int64_t count = blocks[stream + 1] - blocks[stream];
     std::int64_t block = std::int64_t{room.launches[stream] / kLaunchBlock} -
                          std::int64_t{kLaunchQueue / kLaunchBlock};
@@ -346,14 +347,14 @@ void CompiledProgram::AddInstructions(const program::Program& program, const cos
     span.target = in_prologue ? kNone : blocks[stream] + static_cast<std::uint32_t>(block);
     span.other = in_prologue ? blocks[stream] + static_cast<std::uint32_t>(block) : kNone;
     span.steps_before = static_cast<std::uint8_t>(steps_before);
-    close();
+    close(next);
   };
 
   for (Index i = 0; i < instructions.size(); ++i) {
     const Instruction& instruction = instructions[i];
     const bool launch = queues && program::IsLaunched(instruction.opcode);
     if (launch && room.launches[instruction.stream] % kLaunchBlock == 0) {
-      wait_for_room(instruction.stream);
+      wait_for_room(instruction.stream, i);
     }
     Item item;
     item.instruction = i;
@@ -399,7 +400,7 @@ void CompiledProgram::AddInstructions(const program::Program& program, const cos
         span.other = slot_of(room.prologue_slots, targets[i].prologue_record);
         span.steps_before = targets[i].step_before ? 1 : 0;
         host_waits = host_waits || !in_prologue;
-        close();
+        close(i + 1);
         continue;
       case Opcode::kHostTask: {
         const Time duration = program.host_tasks[instruction.operand].duration;
@@ -427,7 +428,7 @@ void CompiledProgram::AddInstructions(const program::Program& program, const cos
     items[room.next_item[instruction.stream]++] = item;
   }
   span.ends_pass = true;
-  close();
+  close(0);
 }
 
 }  // namespace stepcast::simulate

@@ -90,6 +90,7 @@ struct HostSpan {
   // Its end: a kHostWaitEvent; a full launch queue (kNone); or the prologue's or step's end.
   Index wait = program::kNone;
   bool ends_pass = false;
+  Index first_instruction = 0;
   std::uint32_t target = program::kNone;  // as in Item
   std::uint32_t other = program::kNone;
   std::uint8_t steps_before = 0;

@@ -25,6 +25,10 @@ std::vector<program::Timeline> Simulator::Take() { return simulation_->Take(); }
 
 const Repetition* Simulator::repetition() const { return simulation_->repetition(); }
 
+HostInfluence Simulator::host_influence(std::size_t rank_class) const {
+  return simulation_->host_influence(rank_class);
+}
+
 tl::expected<std::vector<program::Timeline>, Deadlock> Simulate(std::span<const RankClass> classes,
                                                                 const Options& options) {
   Simulation simulation;

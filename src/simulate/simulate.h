@@ -64,6 +64,11 @@ struct RankClass {
   bool records = true;  // false: its timeline has step ends alone
   // Recording::kMarked: the operations, by instruction of the step, that are recorded.
   const std::vector<bool>* marked = nullptr;
+  // Instructions [begin, end) of the step: HostInfluence is of what is issued behind `begin`. At
+  // first: of everything.
+  struct Part {
+    program::Index begin = 0, end = 0;
+  } looked_at{};
 };
 
 // Contents of timelines beside the ends of steps.
@@ -102,6 +107,17 @@ struct Repetition {
   // So are what hosts do, and changes of memory. Else a host runs ahead further in each step, which
   // nothing on the device ever notices.
   bool host = true;
+};
+
+// In a run, until when it mattered how far a host was ahead of its device behind the part of a step
+// that is looked at (RankClass::looked_at). An event behind that part, in the same step, that the
+// host waited for sets it back to its device: what is issued from there on, up to that part of the
+// next step, does not count.
+struct HostInfluence {
+  Time held_up_by_issue;  // something on the device began when its host had issued it
+  // The host waited for room in the queue of a stream, which it looks at before each block of
+  // launches (compiled_program.h).
+  Time waited_for_room;
 };
 
 // Operations were left and no event could happen: one sentence for each blocked stream or host,
@@ -146,6 +162,8 @@ class Simulator {
   std::vector<program::Timeline> Take();
   // How the last run ended; null: it was not cut short.
   const Repetition* repetition() const;
+  // Of a class in the last run.
+  HostInfluence host_influence(std::size_t rank_class) const;
 
  private:
   std::unique_ptr<Simulation> simulation_;

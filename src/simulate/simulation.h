@@ -33,6 +33,9 @@ class Simulation final : public Couplings {
   tl::expected<std::span<const program::Timeline>, Deadlock> RunAgain(const Options& options);
   std::vector<program::Timeline> Take() { return std::move(timelines_); }
   const Repetition* repetition() const { return repetition_ ? &*repetition_ : nullptr; }
+  HostInfluence host_influence(std::size_t rank_class) const {
+    return classes_[rank_class].host_influence();
+  }
 
   void Arrive(std::uint32_t rendezvous, ClassRun& rank_class) override;
   void ArriveAtExchange(std::uint32_t communicator, ClassRun& rank_class) override;

@@ -1,0 +1,280 @@
+#include "src/forecast/shorter_step.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/parallel/pipeline_schedule.h"
+#include "src/plan/pipeline.h"
+#include "src/program/description.h"
+#include "src/program/timeline.h"
+#include "src/simulate/compiled_program.h"
+
+namespace stepcast::forecast {
+namespace {
+
+using program::Index;
+using program::kNone;
+
+// Micro-batches are looked at over so many periods, behind so many more that repeat, in which a
+// pipeline settles. More of these make hardly more steps repeat themselves: of 2,000 random plans
+// with 24 to 88 micro-batches 1,743 do behind 3, and 1,740 behind 8, where more are too short.
+constexpr int kPeriods = 3;
+constexpr int kSettling = 3;
+// A shorter step has at most this part of the longer one's micro-batches.
+constexpr double kMostOfTheStep = 0.6;
+
+// Micro-batches after which the schedule repeats itself, where it does: those of interleaved chunks
+// come in groups.
+int PeriodOf(const plan::Parallelism& axes) {
+  if (axes.pipeline == 1 || axes.schedule != "interleaved_1f1b") return 1;
+  const auto group = static_cast<int>(axes.microbatch_group_size_per_vp_stage);
+  return group == 0 ? static_cast<int>(axes.pipeline) : group;
+}
+
+plan::Plan WithMicroBatches(plan::Plan plan, std::int64_t micro_batches) {
+  plan::Training& training = plan.training;
+  training.global_batch_size =
+      training.global_batch_size / training.gradient_accumulation * micro_batches;
+  training.gradient_accumulation = micro_batches;
+  return plan;
+}
+
+int Shortest(const std::vector<parallel::MicroBatchRange>& ranges) {
+  return std::min_element(ranges.begin(), ranges.end(),
+                          [](const auto& a, const auto& b) { return a.size() < b.size(); })
+      ->size();
+}
+
+bool IsOperation(program::Opcode opcode) {
+  return opcode == program::Opcode::kKernel || opcode == program::Opcode::kCopy ||
+         opcode == program::Opcode::kCollective || opcode == program::Opcode::kExchange;
+}
+
+// The last operation of each of the micro-batches of a stage that are looked at.
+std::vector<Index> EndsOfMicroBatches(const program::Program& program,
+                                      const parallel::MicroBatchRange& range) {
+  std::vector<Index> ends(static_cast<std::size_t>(range.size()), 0);
+  for (Index i = 0; i < program.step.size(); ++i) {
+    const program::Instruction& instruction = program.step[i];
+    const int micro_batch = instruction.micro_batch;
+    if (!IsOperation(instruction.opcode) || micro_batch < range.first || micro_batch >= range.end) {
+      continue;
+    }
+    ends[static_cast<std::size_t>(micro_batch - range.first)] = i;
+  }
+  return ends;
+}
+
+// Between these ends, of each stream: [end but the first][stream].
+std::vector<Index> LastOperations(const program::Program& program, std::span<const Index> ends) {
+  const std::size_t streams = program.streams.size();
+  std::vector<Index> last((ends.size() - 1) * streams, kNone);
+  std::size_t row = 0;
+  for (Index i = ends.front() + 1; i <= ends.back(); ++i) {
+    while (i > ends[row + 1]) ++row;
+    const program::Instruction& instruction = program.step[i];
+    if (IsOperation(instruction.opcode)) last[row * streams + instruction.stream] = i;
+  }
+  return last;
+}
+
+// What a host does in one period.
+struct PeriodIssue {
+  Time time;                           // as long as nothing makes it wait
+  std::vector<std::int64_t> launches;  // by stream
+};
+
+Time IssueOf(const program::Program& program, const cost::Prices& prices,
+             const program::Instruction& instruction) {
+  switch (instruction.opcode) {
+    case program::Opcode::kKernel:
+      return prices.IssueOf(program.kernels[instruction.operand]);
+    case program::Opcode::kCopy:
+      return prices.issue_copy;
+    case program::Opcode::kCollective:
+    case program::Opcode::kExchange:
+      return prices.issue_collective;
+    case program::Opcode::kHostTask:
+      return program.host_tasks[instruction.operand].duration;
+    default:
+      return Time();
+  }
+}
+
+PeriodIssue IssueOf(const PricedClass& own, std::span<const Index> ends, int period) {
+  const program::Program& program = own.lowered.program;
+  PeriodIssue issue{.time = {}, .launches = std::vector<std::int64_t>(program.streams.size(), 0)};
+  for (Index i = ends.front() + 1; i <= ends[static_cast<std::size_t>(period)]; ++i) {
+    const program::Instruction& instruction = program.step[i];
+    issue.time += IssueOf(program, own.prices, instruction);
+    if (program::IsLaunched(instruction.opcode)) ++issue.launches[instruction.stream];
+  }
+  return issue;
+}
+
+// Looks at the classes of a run one by one.
+class PeriodSearch {
+ public:
+  explicit PeriodSearch(std::uint32_t step) : step_(step) {}
+
+  enum class Found : std::uint8_t { kNothing, kOnDevice, kOnHost };
+
+  // Whether these operations come with the period of those seen so far: not; all but their issue;
+  // or their issue, too.
+  Found Look(const std::vector<program::OperationRecord>& records,
+             const std::vector<Index>& operations, std::size_t period) {
+    const auto found = RecordsOf(records, operations);
+    bool host = true;
+    std::optional<Time> begin;
+    for (std::size_t i = 0; i + period < operations.size(); ++i) {
+      const program::OperationRecord *one = found[i], *next = found[i + period];
+      if (one == nullptr && next == nullptr) continue;
+      if (one == nullptr || next == nullptr) return Found::kNothing;
+      const Time between = next->end - one->end;
+      if (begins_.empty() && !begin) length_ = between;
+      if (between != length_ || between <= Time() || next->start - one->start != between ||
+          next->ready - one->ready != between) {
+        return Found::kNothing;
+      }
+      host = host && next->issued - one->issued == between;
+      begin = one->end;
+    }
+    if (!begin) return Found::kNothing;
+    begins_.push_back(*begin);
+    return host ? Found::kOnHost : Found::kOnDevice;
+  }
+
+  Time length() const { return length_; }
+  StepPeriod Take() && { return {.length = length_, .begins = std::move(begins_)}; }
+
+ private:
+  // By operation; null: there is none.
+  std::vector<const program::OperationRecord*> RecordsOf(
+      const std::vector<program::OperationRecord>& records,
+      const std::vector<Index>& operations) const {
+    std::vector<std::pair<Index, std::size_t>> places;
+    for (std::size_t i = 0; i < operations.size(); ++i) {
+      if (operations[i] != kNone) places.emplace_back(operations[i], i);
+    }
+    std::sort(places.begin(), places.end());
+    std::vector<const program::OperationRecord*> found(operations.size(), nullptr);
+    for (const program::OperationRecord& record : records) {
+      if (record.step != step_) continue;
+      const auto place = std::lower_bound(places.begin(), places.end(),
+                                          std::pair(record.instruction, std::size_t{0}));
+      if (place != places.end() && place->first == record.instruction) {
+        found[place->second] = &record;
+      }
+    }
+    return found;
+  }
+
+  std::uint32_t step_;
+  Time length_;
+  std::vector<Time> begins_;
+};
+
+}  // namespace
+
+std::optional<ShorterStep> ShorterStepOf(const plan::Plan& plan) {
+  const plan::Parallelism& axes = plan.parallelism;
+  if (axes.listed != nullptr) return std::nullopt;
+  const std::int64_t whole = plan.training.gradient_accumulation;
+  const auto most = static_cast<std::int64_t>(kMostOfTheStep * static_cast<double>(whole));
+  const int period = PeriodOf(axes);
+  const int wanted = (kPeriods + 1 + kSettling) * period;
+  // The last group of micro-batches is as large as the whole step's, and there are as many as fill
+  // the pipeline of any schedule.
+  const auto filling = axes.pipeline == 1 ? 0 : 2 * static_cast<int>(axes.pipeline);
+  std::int64_t micro_batches =
+      whole % period + std::max(wanted, (filling + period - 1) / period * period);
+  // A schedule that repeats has what is missing with so many micro-batches more.
+  for (int builds = 0; builds < 2 && micro_batches <= most; ++builds) {
+    auto ranges = parallel::RepeatedMicroBatches(
+        plan::ScheduleOf(WithMicroBatches(plan, micro_batches)), period);
+    const int missing = wanted - Shortest(ranges);
+    if (missing > 0) {
+      micro_batches += (missing + period - 1) / period * period;
+      continue;
+    }
+    for (parallel::MicroBatchRange& range : ranges) {
+      range.first = range.end - (kPeriods + 1) * period - 1;
+    }
+    return ShorterStep{.micro_batches = micro_batches,
+                       .period = period,
+                       .left_out = (whole - micro_batches) / period,
+                       .repeated = std::move(ranges)};
+  }
+  return std::nullopt;
+}
+
+scenario::Scenario Shortened(const scenario::Scenario& scenario, const ShorterStep& step) {
+  scenario::Scenario shorter = scenario;
+  shorter.plan = WithMicroBatches(std::move(shorter.plan), step.micro_batches);
+  return shorter;
+}
+
+RepeatedOperations::RepeatedOperations(const std::vector<PricedClass>& lowered,
+                                       const ShorterStep& step) {
+  for (const PricedClass& own : lowered) {
+    const program::Program& program = own.lowered.program;
+    const std::vector<Index>& ends = ends_.emplace_back(
+        EndsOfMicroBatches(program, step.repeated[static_cast<std::size_t>(own.lowered.stage)]));
+    of_.push_back(LastOperations(program, ends));
+  }
+}
+
+memory::LongerStep RepeatedOperations::LongerOf(std::size_t lowered,
+                                                const ShorterStep& step) const {
+  const std::vector<Index>& ends = ends_[lowered];
+  return {.begin = ends[ends.size() - 1 - static_cast<std::size_t>(step.period)] + 1,
+          .end = ends.back() + 1,
+          .micro_batches = step.period,
+          .more = step.left_out};
+}
+
+// Whether the shorter step's host influences its device as the longer one's does.
+bool HostIsAlike(const ShorterRun& shorter, const ShorterStep& step, std::size_t rank_class,
+                 std::size_t lowered, bool host_repeats, Time period) {
+  const simulate::HostInfluence influence = shorter.simulator.host_influence(rank_class);
+  const Time start = StartOf(shorter.run.ends, shorter.run.steady);
+  const PeriodIssue issue =
+      IssueOf(shorter.lowered[lowered], shorter.operations.EndsOf(lowered), step.period);
+  if (host_repeats) {
+    // A host waits for room at every so many launches of a step: at the same ones behind the
+    // micro-batches that are left out if these are so many launches.
+    return influence.waited_for_room <= start ||
+           std::all_of(issue.launches.begin(), issue.launches.end(), [&](std::int64_t launches) {
+             return launches * step.left_out % simulate::kLaunchBlock == 0;
+           });
+  }
+  // It is ahead by more in some periods than in others, or by more and more. That matters where
+  // something on the device has waited for it, where a device that is faster will, and to memory.
+  return !shorter.needs_hosts && influence.held_up_by_issue <= start && issue.time <= period;
+}
+
+std::optional<StepPeriod> PeriodOf(const ShorterRun& shorter, const ShorterStep& step) {
+  const SteadyRun& run = shorter.run;
+  const bool repeats = shorter.barrier || run.steady.start.has_value();
+  if (run.steady.count != 1 || !repeats) return std::nullopt;
+  PeriodSearch search(run.steady.last);
+  for (std::size_t c = 0; c < shorter.ranks.classes.size(); ++c) {
+    const auto of = static_cast<std::size_t>(
+        std::find_if(shorter.lowered.begin(), shorter.lowered.end(),
+                     [&](const PricedClass& own) {
+                       return &own.lowered.program == shorter.ranks.classes[c].program;
+                     }) -
+        shorter.lowered.begin());
+    const std::size_t streams = shorter.lowered[of].lowered.program.streams.size();
+    const auto found = search.Look(run.timelines[c].operations, shorter.operations.Of(of),
+                                   static_cast<std::size_t>(step.period) * streams);
+    if (found == PeriodSearch::Found::kNothing ||
+        !HostIsAlike(shorter, step, c, of, found == PeriodSearch::Found::kOnHost,
+                     search.length())) {
+      return std::nullopt;
+    }
+  }
+  return std::move(search).Take();
+}
+
+}  // namespace stepcast::forecast

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "src/base/time.h"
+#include "src/forecast/priced_class.h"
+#include "src/forecast/simulated_ranks.h"
+#include "src/forecast/steady_run.h"
+#include "src/memory/replay.h"
+#include "src/parallel/schedule_repetition.h"
+#include "src/plan/plan.h"
+#include "src/program/program.h"
+#include "src/scenario/scenario.h"
+#include "src/simulate/simulate.h"
+
+// A step of few micro-batches in the place of one of many. Between the micro-batches that fill a
+// pipeline and those that drain it a step repeats itself: where each of these micro-batches ends
+// everything that it does, on every stream of every rank, one period after the one before it, so
+// would those that the shorter step leaves out, and the longer step takes so many periods more. It
+// is looked at in a run of the shorter step; where it does not hold, nothing is known of the longer
+// one. Memory is then the same, for each of these micro-batches asks for it in the same order.
+namespace stepcast::forecast {
+
+struct ShorterStep {
+  std::int64_t micro_batches = 0;  // of it
+  int period = 1;                  // micro-batches
+  std::int64_t left_out = 0;       // periods of the longer step that it leaves out
+  std::vector<parallel::MicroBatchRange> repeated{};  // [stage] those that are looked at
+};
+
+// The shorter step that may stand for the plan's. None where its schedule does not repeat, or is
+// too short for a shorter one to be worth a try.
+std::optional<ShorterStep> ShorterStepOf(const plan::Plan& plan);
+
+// The scenario with the shorter step in the place of its own.
+scenario::Scenario Shortened(const scenario::Scenario& scenario, const ShorterStep& step);
+
+// The operations whose records say whether a step repeats itself: of the stretch of a stage's
+// program in which the micro-batches end that are looked at, from the end of one to the end of the
+// next, the last operation on each stream.
+class RepeatedOperations {
+ public:
+  RepeatedOperations(const std::vector<PricedClass>& lowered, const ShorterStep& step);
+
+  // Of a lowered class, the last operation of each of these micro-batches.
+  std::span<const program::Index> EndsOf(std::size_t lowered) const { return ends_[lowered]; }
+  // The longer step, seen from the shorter one's program.
+  memory::LongerStep LongerOf(std::size_t lowered, const ShorterStep& step) const;
+  // Of a lowered class, by micro-batch of the range but the first, stream by stream: kNone where it
+  // has none.
+  const std::vector<program::Index>& Of(std::size_t lowered) const { return of_[lowered]; }
+
+ private:
+  std::vector<std::vector<program::Index>> ends_, of_;  // by lowered class
+};
+
+// How the described step of a run repeats itself.
+struct StepPeriod {
+  Time length;
+  std::vector<Time> begins;  // [class of SimulatedRanks] it does for a period at least from here on
+};
+
+// The run of a shorter step, the simulator's last, in which all classes have recorded `operations`.
+struct ShorterRun {
+  const simulate::Simulator& simulator;
+  const SteadyRun& run;
+  const SimulatedRanks& ranks;
+  std::span<const PricedClass> lowered;
+  const RepeatedOperations& operations;
+  bool barrier = false;      // between steps
+  bool needs_hosts = false;  // memory depends on when hosts issue frees
+};
+
+// None where the step does not repeat itself, or where that cannot be told: where steps do not
+// repeat one another, or a host that is not always as far ahead matters.
+std::optional<StepPeriod> PeriodOf(const ShorterRun& shorter, const ShorterStep& step);
+
+}  // namespace stepcast::forecast

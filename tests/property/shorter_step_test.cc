@@ -1,0 +1,71 @@
+// A step of few micro-batches stands for one of many (src/forecast/shorter_step.h): rows, which are
+// found so where a step repeats itself, against whole simulations, over plans at random with many
+// micro-batches. STEPCAST_SCENARIOS says how many (300 where it is not set), STEPCAST_SEED the
+// first one's seed.
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/base/diagnostic.h"
+#include "src/forecast/forecast.h"
+#include "src/scenario/load.h"
+#include "tests/property/any_plan.h"
+
+namespace stepcast {
+namespace {
+
+std::uint64_t Number(const char* variable, std::uint64_t otherwise) {
+  const char* given = std::getenv(variable);
+  return given == nullptr ? otherwise : std::strtoull(given, nullptr, 10);
+}
+
+void ExpectSame(const forecast::MemoryForecast& row, const forecast::MemoryForecast& whole,
+                std::uint64_t seed) {
+  EXPECT_EQ(row.peak, whole.peak) << "seed " << seed;
+  EXPECT_EQ(row.at_peak, whole.at_peak) << "seed " << seed;
+  EXPECT_EQ(row.reserved, whole.reserved) << "seed " << seed;
+  EXPECT_EQ(row.fits, whole.fits) << "seed " << seed;
+}
+
+TEST(ShorterStep, SaysWhatTheLongerOneDoes) {
+  const std::uint64_t wanted = Number("STEPCAST_SCENARIOS", 300);
+  scenario::InputCache cache;
+  forecast::Forecaster forecaster;
+  std::uint64_t tried = 0, shortened = 0;
+  for (std::uint64_t seed = Number("STEPCAST_SEED", 1); tried < wanted; ++seed) {
+    PlanText plan = PlanOf(seed);
+    // Whole groups of interleaved micro-batches.
+    plan.settings.push_back(fmt::format("training.gradient_accumulation={}", 24 + 8 * (seed % 9)));
+    const auto scenario = scenario::LoadText(plan.scenario, "plan.yaml", plan.settings, cache);
+    if (!scenario) continue;
+    SayWhenItEnds(plan);
+    const auto whole = forecast::Simulate(*scenario, forecast::Detail::kFigures);
+    if (!whole) continue;
+    const auto row = forecaster.EvaluateWithRange(*scenario);
+    ASSERT_TRUE(row.has_value()) << Format(row.error());
+    ++tried;
+    const forecast::Forecast& told = whole->forecast;
+    EXPECT_EQ(row->step_time, told.step_time) << "seed " << seed;
+    EXPECT_EQ(row->step_time_range.has_value(), told.step_time_range.has_value());
+    if (std::exchange(shortened, forecaster.shortened()) != forecaster.shortened() &&
+        row->step_time_range && told.step_time_range) {
+      EXPECT_EQ(row->step_time_range->low, told.step_time_range->low) << "seed " << seed;
+      EXPECT_EQ(row->step_time_range->high, told.step_time_range->high) << "seed " << seed;
+    }
+    ExpectSame(row->memory, told.memory, seed);
+    ExpectSame(row->memory_of_first_class, told.memory_of_first_class, seed);
+    ExpectSame(row->memory_of_last_class, told.memory_of_last_class, seed);
+  }
+  RecordProperty("plans", fmt::format("{}", tried));
+  RecordProperty("by_shorter_steps", fmt::format("{}", forecaster.shortened()));
+  fmt::print("{} plans, {} of them by a shorter step\n", tried, forecaster.shortened());
+  // Three of five of them repeat themselves, and have micro-batches enough.
+  EXPECT_GT(forecaster.shortened() * 3, tried);
+}
+
+}  // namespace
+}  // namespace stepcast
