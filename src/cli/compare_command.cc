@@ -33,14 +33,14 @@ Outcome CompareMemory(const CompareOptions& options) {
     }
   }
   if (!faults.empty() || !measured) return WrongInput(faults);
-  const auto run = forecast::Simulate(*scenario, forecast::Detail::kFigures);
-  if (!run) return WrongInput(run.error());
-  forecast::WarnOfOptimizerStates(run->forecast.memory, *scenario);
+  const auto forecast = forecast::FiguresOf(*scenario);
+  if (!forecast) return WrongInput(forecast.error());
+  forecast::WarnOfOptimizerStates(forecast->memory, *scenario);
 
   const report::MeasuredComparison comparison{.scenario = scenario->name,
                                               .file = options.memory,
                                               .measured = &*measured,
-                                              .forecast = &run->forecast.memory};
+                                              .forecast = &forecast->memory};
   Outcome outcome;
   outcome.output = options.json ? report::MeasuredMemoryJson(comparison, stopwatch.Seconds())
                                 : report::MeasuredMemoryText(comparison);

@@ -74,34 +74,44 @@ Outcome Simulate(const SimulateOptions& options) {
   OptionalOutput page;
   if (auto failed = page.Create(options.report)) return *failed;
 
+  // Without what shows the run its figures are enough.
+  const bool timeline = options.timeline && !options.json;
   const bool shown =
-      !options.trace.empty() || !options.trace_dir.empty() || !options.report.empty();
-  const auto run = forecast::Simulate(
-      *scenario, shown ? forecast::Detail::kEverything : forecast::Detail::kFigures);
-  if (!run) return WrongInput(run.error());
-  forecast::WarnOfOptimizerStates(run->forecast.memory, *scenario);
-
-  const int rank = run->critical_class().first_rank;
-  const int ranks = scenario->cluster->devices();
-  if (auto failed = trace.Write(*run, {scenario->name, rank, ranks}, options.trace_steps))
-    return *failed;
-  if (auto failed = traces.Write(report::ForecastProcesses(*run, options.trace_steps),
-                                 scenario->name, ranks)) {
-    return *failed;
+      timeline || !options.trace.empty() || !options.trace_dir.empty() || !options.report.empty();
+  std::optional<forecast::Run> run;
+  forecast::Forecast figures;
+  if (shown) {
+    auto simulated = forecast::Simulate(*scenario);
+    if (!simulated) return WrongInput(simulated.error());
+    run = *std::move(simulated);
+    figures = run->forecast;
+  } else {
+    auto found = forecast::FiguresOf(*scenario);
+    if (!found) return WrongInput(found.error());
+    figures = *std::move(found);
   }
-  if (auto failed = page.Write([&] { return report::SimulatePage(*scenario, *run); })) {
-    return *failed;
+  forecast::WarnOfOptimizerStates(figures.memory, *scenario);
+
+  if (run) {
+    const int rank = run->critical_class().first_rank;
+    const int ranks = scenario->cluster->devices();
+    if (auto failed = trace.Write(*run, {scenario->name, rank, ranks}, options.trace_steps))
+      return *failed;
+    if (auto failed = traces.Write(report::ForecastProcesses(*run, options.trace_steps),
+                                   scenario->name, ranks)) {
+      return *failed;
+    }
+    if (auto failed = page.Write([&] { return report::SimulatePage(*scenario, *run); })) {
+      return *failed;
+    }
   }
 
   Outcome outcome;
-  outcome.output = options.json
-                       ? report::SimulateJson(*scenario, run->forecast, stopwatch.Seconds())
-                       : report::SimulateText(*scenario, run->forecast);
-  if (options.timeline && !options.json) {
-    outcome.output += "\n" + report::TimelineText(*run, *options.timeline);
-  }
+  outcome.output = options.json ? report::SimulateJson(*scenario, figures, stopwatch.Seconds())
+                                : report::SimulateText(*scenario, figures);
+  if (timeline) outcome.output += "\n" + report::TimelineText(*run, *options.timeline);
   outcome.messages = Warnings(*scenario);
-  const forecast::MemoryForecast& memory = forecast::LeastProbable(run->forecast);
+  const forecast::MemoryForecast& memory = forecast::LeastProbable(figures);
   AnswerFit(memory.verdict(), memory.fit_probability, options.fit_probability, outcome);
   if (auto failure = EmitPlan(*scenario, options.scenario, options.emit, outcome.messages)) {
     return *std::move(failure);

@@ -53,11 +53,9 @@ Sum& SumOf(CollectiveKind kind, std::string_view group, cost::Provenance provena
 
 }  // namespace
 
-std::vector<CollectiveSummary> SummariseCollectives(const program::Program& program,
-                                                    const cost::Prices& prices,
-                                                    const StepCounts& counts,
-                                                    const program::Timeline& timeline,
-                                                    std::uint32_t step) {
+std::vector<CollectiveSummary> SummariseCollectives(
+    const program::Program& program, const cost::Prices& prices, const StepCounts& counts,
+    const program::Timeline& timeline, std::uint32_t step, const program::LongerStep& longer) {
   std::vector<Sum> sums;
   const auto group_of = [&program](Index communicator) -> std::string_view {
     return program.groups[program.communicators[communicator].group].name;
@@ -109,7 +107,8 @@ std::vector<CollectiveSummary> SummariseCollectives(const program::Program& prog
     if (communicator == program::kNone) continue;
     const std::vector<std::uint32_t>& sum =
         instruction.opcode == program::Opcode::kExchange ? sum_of_exchange : sum_of;
-    sums[sum[instruction.operand]].summary.total += record.end - record.start;
+    sums[sum[instruction.operand]].summary.total +=
+        longer.Times(record.instruction) * (record.end - record.start);
   }
   for (Sum& sum : sums) {
     sum.summary.collective = sum.kind;

@@ -59,9 +59,13 @@ enum class Detail : std::uint8_t {
 };
 
 // The scenario must be legal (scenario::Load). Errors: what cost::Price reports.
-Result<Run> Simulate(const scenario::Scenario& scenario, Detail detail = Detail::kEverything);
+Result<Run> Simulate(const scenario::Scenario& scenario);
 
-// The two halves of it: what is simulated, and its simulation, also at other prices than the
+// Its forecast, to the picosecond and the byte, without the run: from a shorter step's where that
+// tells what the scenario's does (shorter_step.h).
+Result<Forecast> FiguresOf(const scenario::Scenario& scenario);
+
+// The two halves of Simulate: what is simulated, and its simulation, also at other prices than the
 // scenario's: what if something were faster.
 Result<std::vector<PricedClass>> PricedClassesOf(const scenario::Scenario& scenario);
 Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedClass> classes,

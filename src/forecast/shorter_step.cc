@@ -215,7 +215,8 @@ scenario::Scenario Shortened(const scenario::Scenario& scenario, const ShorterSt
 }
 
 RepeatedOperations::RepeatedOperations(const std::vector<PricedClass>& lowered,
-                                       const ShorterStep& step) {
+                                       const ShorterStep& step)
+    : period_(step.period), left_out_(step.left_out) {
   for (const PricedClass& own : lowered) {
     const program::Program& program = own.lowered.program;
     const std::vector<Index>& ends = ends_.emplace_back(
@@ -224,13 +225,12 @@ RepeatedOperations::RepeatedOperations(const std::vector<PricedClass>& lowered,
   }
 }
 
-memory::LongerStep RepeatedOperations::LongerOf(std::size_t lowered,
-                                                const ShorterStep& step) const {
+program::LongerStep RepeatedOperations::LongerOf(std::size_t lowered) const {
   const std::vector<Index>& ends = ends_[lowered];
-  return {.begin = ends[ends.size() - 1 - static_cast<std::size_t>(step.period)] + 1,
+  return {.begin = ends[ends.size() - 1 - static_cast<std::size_t>(period_)] + 1,
           .end = ends.back() + 1,
-          .micro_batches = step.period,
-          .more = step.left_out};
+          .micro_batches = period_,
+          .more = left_out_};
 }
 
 // Whether the shorter step's host influences its device as the longer one's does.

@@ -7,12 +7,13 @@
 #include <vector>
 
 #include "src/base/time.h"
+#include "src/forecast/class_time.h"
 #include "src/forecast/priced_class.h"
 #include "src/forecast/simulated_ranks.h"
 #include "src/forecast/steady_run.h"
-#include "src/memory/replay.h"
 #include "src/parallel/schedule_repetition.h"
 #include "src/plan/plan.h"
+#include "src/program/longer_step.h"
 #include "src/program/program.h"
 #include "src/scenario/scenario.h"
 #include "src/simulate/simulate.h"
@@ -44,22 +45,30 @@ scenario::Scenario Shortened(const scenario::Scenario& scenario, const ShorterSt
 // next, the last operation on each stream.
 class RepeatedOperations {
  public:
+  // `lowered`: of the shorter step.
   RepeatedOperations(const std::vector<PricedClass>& lowered, const ShorterStep& step);
 
   // Of a lowered class, the last operation of each of these micro-batches.
   std::span<const program::Index> EndsOf(std::size_t lowered) const { return ends_[lowered]; }
   // The longer step, seen from the shorter one's program.
-  memory::LongerStep LongerOf(std::size_t lowered, const ShorterStep& step) const;
+  program::LongerStep LongerOf(std::size_t lowered) const;
   // Of a lowered class, by micro-batch of the range but the first, stream by stream: kNone where it
   // has none.
   const std::vector<program::Index>& Of(std::size_t lowered) const { return of_[lowered]; }
 
  private:
   std::vector<std::vector<program::Index>> ends_, of_;  // by lowered class
+  int period_;
+  std::int64_t left_out_;
 };
 
 // How the described step of a run repeats itself.
 struct StepPeriod {
+  // What the longer step has more of a class's run.
+  MoreTime More(std::size_t rank_class, const ShorterStep& step) const {
+    return {.begin = begins[rank_class], .length = length, .times = step.left_out};
+  }
+
   Time length;
   std::vector<Time> begins;  // [class of SimulatedRanks] it does for a period at least from here on
 };

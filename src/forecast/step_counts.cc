@@ -4,16 +4,15 @@ namespace stepcast::forecast {
 
 using program::Opcode;
 
-StepCounts::StepCounts(const program::Program& program, const More& more) {
+StepCounts::StepCounts(const program::Program& program, const program::LongerStep& longer) {
   kernels.resize(program.kernels.size());
   collectives.resize(program.collectives.size());
   exchanges.resize(program.exchanges.size());
   copies.resize(program.copies.size());
   host_tasks.resize(program.host_tasks.size());
-  const auto times_more = static_cast<std::uint32_t>(more.times);
-  for (const program::Instruction& instruction : program.step) {
-    const bool again = instruction.micro_batch >= more.first && instruction.micro_batch < more.end;
-    const std::uint32_t times = again ? 1 + times_more : 1;
+  for (program::Index i = 0; i < program.step.size(); ++i) {
+    const program::Instruction& instruction = program.step[i];
+    const auto times = static_cast<std::uint32_t>(longer.Times(i));
     switch (instruction.opcode) {
       case Opcode::kKernel:
         kernels[instruction.operand] += times;

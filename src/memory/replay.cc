@@ -18,6 +18,7 @@ namespace {
 using program::Index;
 using program::Instruction;
 using program::kNone;
+using program::LongerStep;
 using program::Opcode;
 using program::Program;
 using program::Timeline;

@@ -7,6 +7,7 @@
 
 #include "src/memory/account.h"
 #include "src/memory/deferred_frees.h"
+#include "src/program/longer_step.h"
 #include "src/program/program.h"
 #include "src/program/timeline.h"
 
@@ -23,24 +24,15 @@
 // of memory changes in any case.
 namespace stepcast::memory {
 
-// A step that is meant in the place of a program's: it has one period of the program's step, from
-// one micro-batch's end to another's, so many times more, each for later micro-batches. A buffer of
-// the program stands for that of another micro-batch in each of them.
-struct LongerStep {
-  program::Index begin = 0, end = 0;  // of the period: its first instruction, and the one behind it
-  int micro_batches = 1;              // in the period
-  std::int64_t more = 0;              // periods
-  friend bool operator==(const LongerStep&, const LongerStep&) = default;
-};
-
 struct Steps {
   std::uint32_t described = 0;  // Usage::step_calls are of this one
   // Every step is as this one, those before it too: of the others the timeline has their ends, and
   // nothing else of it is looked at.
   std::optional<std::uint32_t> repeated{};
-  // Steps are longer than the program's. Where frees are deferred they are not gone through, but
-  // the period is looked at twice: Usage::of_longer.
-  std::optional<LongerStep> longer{};
+  // Steps are longer than the program's; a buffer of the program stands for those of the
+  // micro-batches that it does not have. Where frees are deferred it is only looked at whether the
+  // period leaves everything as it found it: Usage::of_longer.
+  std::optional<program::LongerStep> longer{};
 };
 
 // Replays runs one after the other in the same memory, and knows again what it replayed before: the

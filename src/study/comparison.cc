@@ -42,14 +42,13 @@ Result<Comparison> Compare(const ComparisonQuestion& question) {
                  });
   }
   if (!faults.empty()) return tl::unexpected(std::move(faults));
-  auto of_a = forecast::Simulate(*a, forecast::Detail::kFigures);
+  auto of_a = forecast::FiguresOf(*a);
   if (!of_a) return tl::unexpected(std::move(of_a.error()));
-  auto of_b = forecast::Simulate(*b, forecast::Detail::kFigures);
+  auto of_b = forecast::FiguresOf(*b);
   if (!of_b) return tl::unexpected(std::move(of_b.error()));
-  forecast::WarnOfOptimizerStates(of_a->forecast.memory, *a);
-  forecast::WarnOfOptimizerStates(of_b->forecast.memory, *b);
-  return Comparison{*std::move(a), *std::move(b), std::move(of_a->forecast),
-                    std::move(of_b->forecast)};
+  forecast::WarnOfOptimizerStates(of_a->memory, *a);
+  forecast::WarnOfOptimizerStates(of_b->memory, *b);
+  return Comparison{*std::move(a), *std::move(b), *std::move(of_a), *std::move(of_b)};
 }
 
 }  // namespace stepcast::study

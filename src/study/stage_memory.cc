@@ -37,9 +37,9 @@ report::StageMemory OtherStage(const MemoryQuestion& question, const scenario::S
     return memory;
   }
   memory.formula = forecast::MemoryFormula(*scenario);
-  const auto run = forecast::Simulate(*scenario, forecast::Detail::kFigures);
+  const auto run = forecast::FiguresOf(*scenario);
   if (run) {
-    memory.simulated = run->forecast.memory;
+    memory.simulated = run->memory;
   } else {
     memory.reason = Messages(run.error());
   }
@@ -66,13 +66,13 @@ Result<StagesMemory> MemoryOfStages(const MemoryQuestion& question) {
   if (question.max_micro_batch && scenario->model->is_layer_list()) {
     return tl::unexpected(Diagnostics{GivenActivations(question)});
   }
-  auto own = forecast::Simulate(*scenario, forecast::Detail::kFigures);
+  auto own = forecast::FiguresOf(*scenario);
   if (!own) return tl::unexpected(std::move(own.error()));
-  const forecast::MemoryForecast& own_memory = own->forecast.memory;
+  const forecast::MemoryForecast& own_memory = own->memory;
   forecast::WarnOfOptimizerStates(own_memory, *scenario);
 
   report::MemoryReport report;
-  forecast::MemoryForecast judged = forecast::LeastProbable(own->forecast);
+  forecast::MemoryForecast judged = forecast::LeastProbable(*own);
   report.own_stage = scenario->plan.data_parallel.zero_stage;
   for (int stage = 0; stage <= 3; ++stage) {
     if (stage == report.own_stage) {

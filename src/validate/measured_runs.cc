@@ -83,9 +83,9 @@ void Simulate(const PublishedCase& row, const std::string& file, scenario::Input
   };
   const auto scenario = scenario::LoadTree(row.scenario, file, cache);
   if (!scenario) return fail(scenario.error());
-  const auto simulated = forecast::Simulate(*scenario, forecast::Detail::kFigures);
+  const auto simulated = forecast::FiguresOf(*scenario);
   if (!simulated) return fail(simulated.error());
-  const forecast::Forecast& forecast = simulated->forecast;
+  const forecast::Forecast& forecast = *simulated;
   run.settings = forecast::SettingsOf(*scenario);
   run.profile = ProfileOf(*scenario, file);
   run.forecast = forecast.step_time - forecast.time.learned;

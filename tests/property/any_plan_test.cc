@@ -152,9 +152,9 @@ class Laws {
   // The same bytes with less behind them, and the figures of a sweep's row, which goes through less
   // of its steps.
   void CheckSameAgain(const Scenario& scenario, const forecast::Run& run) {
-    const auto again = forecast::Simulate(scenario, forecast::Detail::kFigures);
+    const auto again = forecast::FiguresOf(scenario);
     Expect(again && report::SimulateJson(scenario, run.forecast, 0) ==
-                        report::SimulateJson(scenario, again->forecast, 0),
+                        report::SimulateJson(scenario, *again, 0),
            "a second forecast is another");
     const auto row = forecaster_.EvaluateWithRange(scenario);
     if (!row) {

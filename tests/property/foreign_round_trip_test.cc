@@ -104,10 +104,19 @@ Leaves SettingsOf(const Scenario& scenario) {
 
 // What the files of all programs leave to the model's code and to the training loop.
 constexpr std::string_view kOfTheCode[] = {
-    "training.norm",         "training.rotary",        "training.activation_function",
-    "training.repeat_kv",    "training.loss",          "training.loss_chunk",   "training.dispatch",
-    "training.host_waits",   "training.data_loading",  "training.checkpoint_saving",
-    "training.step_barrier", "training.masked_tokens", "training.document_length",
+    "training.norm",
+    "training.rotary",
+    "training.activation_function",
+    "training.repeat_kv",
+    "training.loss",
+    "training.loss_chunk",
+    "training.dispatch",
+    "training.host_waits",
+    "training.data_loading",
+    "training.checkpoint_saving",
+    "training.step_barrier",
+    "training.masked_tokens",
+    "training.document_length",
 };
 
 struct Program {

@@ -12,6 +12,7 @@
 #include "fmt/format.h"
 #include "src/base/diagnostic.h"
 #include "src/forecast/forecast.h"
+#include "src/report/simulate_json.h"
 #include "src/scenario/load.h"
 #include "tests/property/any_plan.h"
 
@@ -43,11 +44,16 @@ TEST(ShorterStep, SaysWhatTheLongerOneDoes) {
     const auto scenario = scenario::LoadText(plan.scenario, "plan.yaml", plan.settings, cache);
     if (!scenario) continue;
     SayWhenItEnds(plan);
-    const auto whole = forecast::Simulate(*scenario, forecast::Detail::kFigures);
+    const auto whole = forecast::Simulate(*scenario);
     if (!whole) continue;
     const auto row = forecaster.EvaluateWithRange(*scenario);
     ASSERT_TRUE(row.has_value()) << Format(row.error());
     ++tried;
+    const auto figures = forecast::FiguresOf(*scenario);
+    ASSERT_TRUE(figures.has_value()) << Format(figures.error());
+    EXPECT_EQ(report::SimulateJson(*scenario, *figures, 0),
+              report::SimulateJson(*scenario, whole->forecast, 0))
+        << "seed " << seed;
     const forecast::Forecast& told = whole->forecast;
     EXPECT_EQ(row->step_time, told.step_time) << "seed " << seed;
     EXPECT_EQ(row->step_time_range.has_value(), told.step_time_range.has_value());

@@ -1,0 +1,60 @@
+#include "src/forecast/forecast_parts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "src/cost/jitter.h"
+
+namespace stepcast::forecast {
+
+void AddJitter(const scenario::Scenario& scenario, const program::Program& program,
+               cost::Prices& prices) {
+  const calibration::Calibration* profile = scenario.calibration.get();
+  if (profile == nullptr) return;
+  const plan::Parallelism& axes = scenario.plan.parallelism;
+  const bool kernels = profile->kernels && scenario.gpu &&
+                       !plan::TraitsOf(scenario.plan.data_parallel.framework).textbook;
+  cost::AddJitter(program,
+                  {.kernels = kernels ? profile->kernels->jitter : 0,
+                   .collectives = profile->links ? profile->links->jitter : 0,
+                   .devices = axes.data * axes.tensor * axes.pipeline * axes.context},
+                  prices);
+}
+
+bool Fuller(const MemoryForecast& a, const MemoryForecast& b) {
+  return a.fits != b.fits ? !a.fits : a.peak > b.peak;
+}
+
+std::size_t RangedClass(const SimulatedRanks& ranks, const std::vector<PricedClass>& lowered,
+                        std::size_t critical) {
+  const SimulatedRanks::Shown& first = ranks.shown.front();
+  const SimulatedRanks::Shown& last = ranks.shown[critical];
+  const bool alike =
+      lowered[first.lowered].kind == lowered[last.lowered].kind && first.speed == last.speed;
+  return alike ? 0 : critical;
+}
+
+memory::Steps StepsOfMemory(const SteadyRun& run) {
+  memory::Steps steps{.described = run.steady.last};
+  if (run.steady.count == 1) steps.repeated = run.steady.last;
+  // Where the run ended with a repetition the later steps are like it.
+  if (run.steady.start) steps.described = static_cast<std::uint32_t>(run.ends.size()) - 2;
+  return steps;
+}
+
+void AddAllocatorStops(Time time, Forecast& forecast) {
+  const Time without = forecast.step_time;
+  forecast.step_time += time;
+  forecast.time.allocator_flushes = time;
+  if (!forecast.step_time_range || without <= Time()) return;
+  const double longer = forecast.step_time / without;
+  const double width =
+      longer * static_cast<double>((forecast.step_time_range->high - without).picoseconds());
+  const Time half =
+      Picoseconds(std::llround(std::hypot(width, static_cast<double>(time.picoseconds()))));
+  forecast.step_time_range =
+      TimeRange{std::max(Time(), forecast.step_time - half), forecast.step_time + half};
+}
+
+}  // namespace stepcast::forecast
