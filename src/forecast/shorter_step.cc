@@ -253,10 +253,18 @@ bool HostIsAlike(const ShorterRun& shorter, const ShorterStep& step, std::size_t
   return !shorter.needs_hosts && influence.held_up_by_issue <= start && issue.time <= period;
 }
 
+// Whether all steps from the described one on take as long as it does.
+bool StepsRepeat(const SteadyRun& run, bool barrier) {
+  const SteadyState& steady = run.steady;
+  if (steady.count != 1) return false;
+  if (barrier || steady.start) return true;
+  const auto interval = [&](std::uint32_t step) { return run.ends[step] - run.ends[step - 1]; };
+  return steady.last > 1 && interval(steady.last) == interval(steady.last - 1);
+}
+
 std::optional<StepPeriod> PeriodOf(const ShorterRun& shorter, const ShorterStep& step) {
   const SteadyRun& run = shorter.run;
-  const bool repeats = shorter.barrier || run.steady.start.has_value();
-  if (run.steady.count != 1 || !repeats) return std::nullopt;
+  if (!StepsRepeat(run, shorter.barrier)) return std::nullopt;
   PeriodSearch search(run.steady.last);
   for (std::size_t c = 0; c < shorter.ranks.classes.size(); ++c) {
     const auto of = static_cast<std::size_t>(
