@@ -3,6 +3,7 @@
 #include <chrono>
 #include <functional>
 
+#include "fmt/format.h"
 #include "src/base/diagnostic.h"
 #include "src/base/files_read.h"
 #include "src/forecast/explanation.h"
@@ -150,7 +151,7 @@ Answer<Simulation> Simulate(const Input& input) {
 Answer<Sweeping> Sweep(const Input& input, const std::vector<std::string>& vary) {
   const Stopwatch stopwatch;
   const Source source(input);
-  study::SweepRun run(study::SweepQuestion{source.name(), input.set, vary, {}});
+  study::SweepRun run(study::SweepQuestion{source.name(), input.set, vary, {}, {}});
   if (auto ready = run.Prepare(); !ready) return WrongInput(ready.error());
   const auto pool = planner::MakeThreadPool(
       planner::WorkOf([&run](const planner::Settings& settings) { return run.Row(settings); }), 0);
@@ -178,9 +179,10 @@ Answer<Planning> Plan(const Input& input, const PlanQuestion& question) {
   asked.only = question.only;
   asked.within = question.within;
   asked.target = question.target;
-  asked.deadline = question.deadline;
-  asked.tokens = question.tokens;
-  asked.price = question.price;
+  asked.training = {.tokens = question.tokens,
+                    .deadline = question.deadline,
+                    .price = question.price ? fmt::format("{}", *question.price) : "",
+                    .availability = question.availability};
   asked.headroom = question.headroom;
   asked.fewer_nodes = question.fewer_nodes;
   asked.best = question.best;

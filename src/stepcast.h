@@ -83,6 +83,7 @@ struct PlanQuestion {
   std::vector<std::string> fix{};    // "KEY"
   std::string deadline{}, tokens{};  // "30 d", "300e9"; empty: none
   std::optional<double> price{};     // of a GPU hour
+  std::string availability{};        // the part of the time in which GPUs train: "0.9"; empty: all
   std::string headroom{};            // memory that must stay free: "4 GiB", "5%", "0"; empty: its
                                      // stated error
   bool fewer_nodes = false;

@@ -35,6 +35,7 @@
 #include "src/report/calibration_report.h"
 #include "src/report/calibration_yaml.h"
 #include "src/report/output_file.h"
+#include "src/report/text_wrap.h"
 #include "src/runtime/join.h"
 #include "src/runtime/thread_job.h"
 #include "src/study/output_paths.h"
@@ -311,7 +312,7 @@ Outcome Report(const CalibrateOptions& options, const std::string& host,
   }
   Outcome outcome;
   outcome.output = options.json ? report::CalibrationJson(path, measured, seconds)
-                                : report::CalibrationText(path, measured);
+                                : report::Wrapped(report::CalibrationText(path, measured));
   for (const std::string& warning : measured.warnings) {
     outcome.messages += fmt::format("warning: {}\n", warning);
   }

@@ -11,6 +11,7 @@
 #include "src/calibration/learned_runs.h"
 #include "src/cli/optional_output.h"
 #include "src/report/runs_report.h"
+#include "src/report/text_wrap.h"
 #include "src/scenario/data_root.h"
 #include "src/validate/measured_runs.h"
 
@@ -121,7 +122,8 @@ Outcome CalibrateRuns(const CalibrateRunsOptions& options) {
                                  options.output, profile->substr(profile->rfind('/') + 1),
                                  report.fit.learned->runs().size(), options.output);
   }
-  outcome.output = options.json ? report::RunsJson(report) : report::RunsText(report);
+  outcome.output =
+      options.json ? report::RunsJson(report) : report::Wrapped(report::RunsText(report));
   return outcome;
 }
 

@@ -5,6 +5,7 @@
 #include "src/cli/warnings.h"
 #include "src/forecast/collective_forecast.h"
 #include "src/report/collective_report.h"
+#include "src/report/text_wrap.h"
 #include "src/scenario/load.h"
 
 namespace stepcast::cli {
@@ -35,9 +36,10 @@ Outcome Collective(const CollectiveOptions& options) {
                                                      *from, *to);
   if (!forecast) return WrongInput(forecast.error());
   Outcome outcome;
-  outcome.output = options.json  ? report::CollectiveJson(scenario->name, *forecast)
-                   : options.csv ? report::CollectiveCsv(*forecast)
-                                 : report::CollectiveText(scenario->name, *forecast);
+  outcome.output = options.json ? report::CollectiveJson(scenario->name, *forecast)
+                   : options.csv
+                       ? report::CollectiveCsv(*forecast)
+                       : report::Wrapped(report::CollectiveText(scenario->name, *forecast));
   outcome.messages = Warnings(*scenario);
   return outcome;
 }

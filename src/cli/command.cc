@@ -7,6 +7,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/diagnostic.h"
+#include "src/report/text_wrap.h"
 #include "src/study/output_paths.h"
 
 namespace stepcast::cli {
@@ -55,7 +56,34 @@ class HelpPage : public CLI::Formatter {
     const std::string& text = command->get_description();
     std::string line = text.substr(0, text.find_first_of(".:"));
     std::replace(line.begin(), line.end(), '\n', ' ');
-    return fmt::format("  {:<{}}{}\n", command->get_name(), get_column_width() - 2, line);
+    return Entry("  " + command->get_name(), line);
+  }
+  std::string make_option(const CLI::Option* option, bool positional) const override {
+    return Entry("  " + make_option_name(option, positional) + make_option_opts(option),
+                 make_option_desc(option));
+  }
+  std::string make_description(const CLI::App* app) const override {
+    return report::Reflowed(CLI::Formatter::make_description(app));
+  }
+  std::string make_footer(const CLI::App* app) const override {
+    return report::Reflowed(CLI::Formatter::make_footer(app));
+  }
+
+ private:
+  // A name, and behind it what it is, which stands below a name that is too long.
+  std::string Entry(const std::string& name, const std::string& text) const {
+    const std::size_t column = get_column_width();
+    std::string out = report::Wrapped(name);
+    std::size_t at = report::WidthOf(out.substr(out.rfind('\n') + 1));
+    for (const std::string& line : report::WrapWords(text, report::TextWidth() - column)) {
+      if (at + 1 > column) {
+        out += '\n';
+        at = 0;
+      }
+      out += std::string(column - at, ' ') + line;
+      at = column;
+    }
+    return out + '\n';
   }
 };
 

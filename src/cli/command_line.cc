@@ -1,5 +1,6 @@
 #include "src/cli/command_line.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <optional>
@@ -27,6 +28,7 @@
 #include "src/cli/serve_options.h"
 #include "src/cli/terminal.h"
 #include "src/cli/version.h"
+#include "src/report/text_wrap.h"
 
 namespace stepcast::cli {
 namespace {
@@ -125,6 +127,7 @@ Outcome RunPlan(PlanOptions& options, const RunWork& run_work) {
 
 Outcome RunCommandLine(std::vector<std::string> arguments, const HardwareAccess& hardware) {
   const FilesRead files;  // none of which an output may replace
+  report::SetTextWidth(static_cast<std::size_t>(StdoutWidth()));
   if (arguments.size() > 1 && arguments[0] == "validate" &&
       (arguments[1] == "collectives" || arguments[1] == "published")) {
     arguments.erase(arguments.begin());

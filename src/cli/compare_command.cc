@@ -12,6 +12,7 @@
 #include "src/formats/measured_memory.h"
 #include "src/report/compare_report.h"
 #include "src/report/measured_memory_report.h"
+#include "src/report/text_wrap.h"
 #include "src/scenario/load.h"
 
 namespace stepcast::cli {
@@ -43,7 +44,7 @@ Outcome CompareMemory(const CompareOptions& options) {
                                               .forecast = &forecast->memory};
   Outcome outcome;
   outcome.output = options.json ? report::MeasuredMemoryJson(comparison, stopwatch.Seconds())
-                                : report::MeasuredMemoryText(comparison);
+                                : report::Wrapped(report::MeasuredMemoryText(comparison));
   outcome.messages = Warnings(*scenario);
   for (const std::string& note : measured->notes) outcome.messages += "note: " + note + "\n";
   return outcome;
@@ -60,8 +61,8 @@ Outcome Compare(const CompareOptions& options) {
   const report::ComparedPlan a{options.a, &both->a, &both->of_a};
   const report::ComparedPlan b{options.b.empty() ? options.a : options.b, &both->b, &both->of_b};
   Outcome outcome;
-  outcome.output =
-      options.json ? report::CompareJson(a, b, stopwatch.Seconds()) : report::CompareText(a, b);
+  outcome.output = options.json ? report::CompareJson(a, b, stopwatch.Seconds())
+                                : report::Wrapped(report::CompareText(a, b));
   outcome.messages = Warnings(both->a);
   if (std::string more = Warnings(both->b); more != outcome.messages) outcome.messages += more;
   return outcome;

@@ -7,6 +7,7 @@
 #include "src/cli/warnings.h"
 #include "src/report/execution_report.h"
 #include "src/report/execution_trace.h"
+#include "src/report/text_wrap.h"
 
 namespace stepcast::cli {
 
@@ -27,7 +28,7 @@ Outcome Execute(const ExecuteOptions& options) {
     if (auto failed = traces.Write(processes, scenario.name, subject.ranks)) return *failed;
     Outcome outcome;
     outcome.output = options.json ? report::ExecutionJson(scenario, execution, stopwatch.Seconds())
-                                  : report::ExecutionText(scenario, execution);
+                                  : report::Wrapped(report::ExecutionText(scenario, execution));
     outcome.messages = Warnings(scenario);
     return outcome;
   };

@@ -6,6 +6,7 @@
 #include "src/forecast/explanation.h"
 #include "src/forecast/optimizer_states_warning.h"
 #include "src/report/explain_report.h"
+#include "src/report/text_wrap.h"
 #include "src/scenario/load.h"
 
 namespace stepcast::cli {
@@ -20,7 +21,7 @@ Outcome Explain(const ExplainOptions& options) {
   forecast::WarnOfOptimizerStates(explanation->forecast.memory, *scenario);
   Outcome outcome;
   outcome.output = options.json ? report::ExplainJson(*scenario, *explanation, stopwatch.Seconds())
-                                : report::ExplainText(*scenario, *explanation);
+                                : report::Wrapped(report::ExplainText(*scenario, *explanation));
   outcome.messages = Warnings(*scenario);
   const forecast::MemoryForecast& memory = forecast::LeastProbable(explanation->forecast);
   AnswerFit(memory.verdict(), memory.fit_probability, options.fit_probability, outcome);

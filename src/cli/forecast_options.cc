@@ -21,6 +21,10 @@ constexpr const char* kSimulateFooter =
     "  stepcast simulate scenarios/gpt2-ddp/scenario.yaml --report step.html\n"
     "  stepcast simulate scenarios/gpt2-ddp/scenario.yaml --network flow\n"
     "  stepcast simulate scenarios/gpt2-ddp/scenario.yaml --emit gpt2-plan\n"
+    "  stepcast simulate scenarios/llama3-8b-fsdp/scenario.yaml --tokens 15T --price '$2.5' \\\n"
+    "      --availability 0.9 --deadline '90 d'\n"
+    "\n"
+    "With --deadline it exits 3 when the training takes longer.\n"
     "\n"
     "--emit writes what others need to run the plan (docs/plans.md): plan.json, which every\n"
     "command takes in the place of a scenario; DeepSpeed's JSON, a Python module for DDP or FSDP,\n"
@@ -171,6 +175,7 @@ void AddSimulate(Command app, ScenarioFiles& files, SimulateOptions& options, bo
       .Excludes(traces)
       .Excludes(report)
       .Excludes(timeline);
+  AddTraining(simulate, options.training);
   AddFitProbability(simulate, options.fit_probability);
   AddEmit(simulate, options.emit);
 }

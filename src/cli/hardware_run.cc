@@ -20,6 +20,7 @@
 #include "src/cli/backends.h"
 #include "src/cli/distributed_session.h"
 #include "src/cli/rank_yield.h"
+#include "src/lowering/execution_limits.h"
 #include "src/lowering/lowering.h"
 #include "src/messaging/launch.h"
 #include "src/plan/rank_grid.h"
@@ -83,25 +84,14 @@ Result<Setting> Prepare(const HardwareOptions& options, const messaging::Launch&
   scenario::InputCache cache;
   auto scenario = scenario::Load(options.scenario, set, cache);
   if (!scenario) Append(faults, scenario.error());
-  const bool of_library = scenario && (plan::HasOwnKernels(scenario->plan.training.optimizer) ||
-                                       scenario->plan.training.optimizer == plan::Optimizer::kMuon);
-  if (of_library) {
-    faults.push_back(
-        {.code = "launch.not-executable",
-         .location = scenario->cluster_location,
-         .message = fmt::format("the backends have no kernels of {}, which is forecast "
-                                "and not executed",
-                                plan::Name(scenario->plan.training.optimizer)),
-         .hint = "write optimizer: adamw or sgd"});
-  } else if (scenario && !lowering::DescribesValues(scenario->plan)) {
-    faults.push_back({.code = "launch.not-executable",
-                      .location = scenario->cluster_location,
-                      .message = "the plan offloads states to the host, keeps them in another type "
-                                 "than what they update, or quantises or factorises what it "
-                                 "sends, which is forecast and not executed",
-                      .hint = "leave offload_optimizer, offload_param, optimizer_state_dtype, "
-                              "master_weights: fp16_remainder, zero_quantized_weights, "
-                              "zero_quantized_gradients and comm_hook: powerSGD out"});
+  if (scenario) {
+    for (const lowering::ExecutionLimit* limit : lowering::LimitsOf(scenario->plan)) {
+      faults.push_back(
+          {.code = "launch.not-executable",
+           .location = scenario->cluster_location,
+           .message = fmt::format("{}, which is forecast and not executed", limit->message),
+           .hint = limit->hint});
+    }
   }
   // A message carries the values that a check follows in its first four bytes.
   const auto* list = scenario ? std::get_if<model::LayerList>(&scenario->model->source) : nullptr;

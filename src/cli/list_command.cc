@@ -17,6 +17,7 @@
 #include "src/plan/parallelism_settings.h"
 #include "src/plan/training_settings.h"
 #include "src/report/listing.h"
+#include "src/report/text_wrap.h"
 #include "src/scenario/data_root.h"
 #include "src/scenario/gpu_file.h"
 #include "src/scenario/model_file.h"
@@ -181,10 +182,13 @@ Outcome List(const ListOptions& options) {
                                                       : Settings();
   if (!listing) return WrongInput(listing.error());
   Outcome outcome;
-  outcome.output = options.json                 ? report::ListingJson(*listing)
-                   : options.what == "settings" ? SettingsText(*listing)
-                   : options.what == "recipes"  ? RecipesText(*listing)
-                                                : report::ListingText(*listing);
+  if (options.json) {
+    outcome.output = report::ListingJson(*listing);
+    return outcome;
+  }
+  outcome.output = report::Wrapped(options.what == "settings"  ? SettingsText(*listing)
+                                   : options.what == "recipes" ? RecipesText(*listing)
+                                                               : report::ListingText(*listing));
   return outcome;
 }
 

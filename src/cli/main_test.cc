@@ -426,7 +426,10 @@ TEST_F(MainTest, CompareNamesTheOptionOfAMistake) {
 TEST_F(MainTest, PlansThatCannotMeanAnythingExitWith2) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"--headroom '100 GiB'", "a device has 1 GiB: '100 GiB'"},
-      {"--deadline 200d --tokens 1e9", "a deadline is at most 100 d: '200d'"},
+      {"--deadline 200d", "nothing says how long the training is"},
+      {"--tokens 15X", "this is no number of tokens: '15X'"},
+      {"--price free", "this is no price above 0: 'free'"},
+      {"--tokens 1B --availability 110%", "this is no part above 0 and at most 1: '110%'"},
       {"--framework ddp,ddp", "a framework is named twice: 'ddp'"},
       {"--framework ddp --vary data_parallel.prefetch=1",
        "no framework of the space has this setting: 'data_parallel.prefetch'"},

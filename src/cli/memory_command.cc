@@ -4,6 +4,7 @@
 #include "src/cli/stopwatch.h"
 #include "src/cli/warnings.h"
 #include "src/report/memory_report.h"
+#include "src/report/text_wrap.h"
 
 namespace stepcast::cli {
 
@@ -14,7 +15,7 @@ Outcome Memory(const MemoryOptions& options) {
   Outcome outcome;
   outcome.output = options.json
                        ? report::MemoryJson(memory->scenario, memory->report, stopwatch.Seconds())
-                       : report::MemoryText(memory->scenario, memory->report);
+                       : report::Wrapped(report::MemoryText(memory->scenario, memory->report));
   outcome.messages = Warnings(memory->scenario);
   AnswerFit(memory->own.verdict(), memory->own.fit_probability, options.fit_probability, outcome);
   return outcome;

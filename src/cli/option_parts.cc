@@ -100,6 +100,21 @@ Option AddJsonAndCsv(Command command, bool& json, bool& csv) {
   return option;
 }
 
+void AddTraining(Command command, study::TrainingQuestion& training) {
+  command
+      .AddOption("--tokens", training.tokens, "How many tokens the training sees: 15T, 300B, 300e9")
+      .Type("N");
+  command.AddOption("--deadline", training.deadline, "How long it may take: '30 d', '12 h'")
+      .Type("TIME");
+  command.AddOption("--price", training.price, "What a GPU costs in an hour: 2.5, '$2.5'")
+      .Type("MONEY");
+  command
+      .AddOption("--availability", training.availability,
+                 "The part of the time in which the GPUs train: 0.9, 90% (all of it is assumed, "
+                 "and said)")
+      .Type("PART");
+}
+
 void AddFitProbability(Command command, std::optional<double>& probability) {
   command
       .AddOption("--fit-probability", probability,

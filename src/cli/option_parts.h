@@ -7,6 +7,7 @@
 #include "src/cli/command.h"
 #include "src/cli/emit_plan.h"
 #include "src/cli/foreign_scenario.h"
+#include "src/study/training_question.h"
 
 // What the commands' options have in common.
 namespace stepcast::cli {
@@ -40,6 +41,8 @@ Option AddTraceFolder(Command command, std::string& folder);
 Option AddNetwork(Command command, std::string& network, const std::string& help);
 // --json or --csv; of --json.
 Option AddJsonAndCsv(Command command, bool& json, bool& csv);
+// --tokens, --deadline, --price and --availability: the training that a step is one of.
+void AddTraining(Command command, study::TrainingQuestion& training);
 // --fit-probability, of a command that answers whether one plan fits.
 void AddFitProbability(Command command, std::optional<double>& probability);
 // --emit and --force.

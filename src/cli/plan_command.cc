@@ -17,6 +17,8 @@
 #include "src/report/plan_page.h"
 #include "src/report/plan_report.h"
 #include "src/report/plan_view.h"
+#include "src/report/text_wrap.h"
+#include "src/study/plan_port.h"
 #include "src/study/plan_search.h"
 
 namespace stepcast::cli {
@@ -46,7 +48,7 @@ Outcome Report(const PlanOptions& options, study::PlanSearch& search,
   Outcome outcome;
   outcome.output = options.json  ? report::PlanJson(report)
                    : options.csv ? report::PlanCsv(report)
-                                 : report::PlanText(report);
+                                 : report::Wrapped(report::PlanText(report));
   // The text has them at its head.
   if (options.json || options.csv) {
     for (const std::string& note : report.notes) outcome.messages += note + "\n";
@@ -63,7 +65,8 @@ Outcome Report(const PlanOptions& options, study::PlanSearch& search,
 }
 
 // At rank 0.
-Outcome Work(const PlanOptions& options, study::PlanSearch& search, const Stopwatch& stopwatch,
+Outcome Work(const PlanOptions& options, study::PlanSearch& search,
+             const std::optional<study::PlanPort>& port, const Stopwatch& stopwatch,
              planner::WorkerPool& pool) {
   OptionalOutput page;
   if (auto failed = page.Create(options.report)) return *failed;
@@ -75,6 +78,11 @@ Outcome Work(const PlanOptions& options, study::PlanSearch& search, const Stopwa
   }
   const std::int64_t known = kept.store() == nullptr ? 0 : kept.store()->kept().load();
   auto report = search.Run(pool, kept.store());
+  if (report && port) {
+    auto forecasts = study::ForecastPort(*port);
+    if (!forecasts) return WrongInput(forecasts.error());
+    report->port = *std::move(forecasts);
+  }
   if (report) report->seconds = stopwatch.Seconds();
   Outcome outcome = report ? Report(options, search, *report, page) : OutcomeOf(report.error());
   outcome.messages += outcome.status == kFailed ? kept.HowToGoOn() : kept.WhatWasKnown(known);
@@ -95,6 +103,13 @@ Outcome Plan(const PlanOptions& options, const RunWork& run_work) {
   } else {
     question.why_layout = why;
   }
+  const auto port = std::make_shared<std::optional<study::PlanPort>>();
+  if (options.port) {
+    auto ported = study::PortPlan({options.scenario, options.set, options.to, options.to_nodes});
+    if (!ported) return WrongInput(ported.error());
+    *port = *std::move(ported);
+    question.set = (*port)->set;
+  }
   const auto search = std::make_shared<study::PlanSearch>(std::move(question));
   return run_work({
       .scenario = options.scenario,
@@ -105,8 +120,10 @@ Outcome Plan(const PlanOptions& options, const RunWork& run_work) {
       },
       .fingerprint = [search] { return search->Fingerprint(CodeDigest()); },
       .work = [search](const std::string& item) { return search->Work(item); },
-      .run = [&options, &stopwatch, search](
-                 planner::WorkerPool& pool) { return Work(options, *search, stopwatch, pool); },
+      .run =
+          [&options, &stopwatch, search, port](planner::WorkerPool& pool) {
+            return Work(options, *search, *port, stopwatch, pool);
+          },
   });
 }
 

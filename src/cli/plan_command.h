@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -12,7 +13,10 @@ namespace stepcast::cli {
 
 struct PlanOptions : study::PlanQuestion {
   std::string why_not;  // of `why` or `why_layout`, whichever it is
-  std::string store;    // a file that keeps bounds and forecasts from run to run; empty: none
+  bool port = false;    // carries the scenario's plan over to the topology `to`
+  std::string to;
+  std::optional<std::int64_t> to_nodes;  // how many nodes it has there
+  std::string store;  // a file that keeps bounds and forecasts from run to run; empty: none
   bool json = false;
   bool csv = false;
   std::string report;                     // HTML page to write; empty: none

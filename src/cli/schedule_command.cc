@@ -12,6 +12,7 @@
 #include "src/parallel/schedule_text.h"
 #include "src/parallel/schedule_timing.h"
 #include "src/report/schedule_report.h"
+#include "src/report/text_wrap.h"
 
 namespace stepcast::cli {
 namespace {
@@ -101,8 +102,8 @@ Outcome DrawSchedule(const ScheduleOptions& options) {
                               .in_flight = {}};
   timed.timing = parallel::Time(timed.schedule, timed.durations);
   timed.in_flight = parallel::MostInFlight(timed.schedule);
-  outcome.output =
-      options.json ? report::ScheduleJson(timed) : report::ScheduleText(timed, options.style);
+  outcome.output = options.json ? report::ScheduleJson(timed)
+                                : report::Wrapped(report::ScheduleText(timed, options.style));
   return outcome;
 }
 

@@ -41,7 +41,13 @@ constexpr const char* kSweepFooter =
     "  stepcast sweep scenarios/four-million-tokens/scenario.yaml \\\n"
     "      --vary 'cluster.nodes=8..64 x2' --vary training.activation_checkpointing=all \\\n"
     "      --report sweep.html\n"
+    "  stepcast sweep scenarios/four-million-tokens/scenario.yaml \\\n"
+    "      --vary 'cluster.nodes=8..64 x2' --tokens 15T --price '$2.5' --availability 0.9\n"
     "  mpirun -n 16 stepcast sweep scenario.yaml --vary ... --store sweep.sqlite --jsonl\n"
+    "\n"
+    "Where combinations use several numbers of GPUs, the best of each stands in a table of its\n"
+    "own. --tokens, --deadline and --price say of each row how long the training takes and what\n"
+    "it costs.\n"
     "\n"
     "Exits 0 whenever it printed its table, whatever the rows say.\n"
     "\n";
@@ -66,6 +72,10 @@ constexpr const char* kPlanFooter =
     "Pareto front of step time, memory and GPUs, what 10 % more of each resource or the\n"
     "neighbouring values of each setting would change, and the verdicts on the other plans.\n"
     "docs/planning.md lists the values that are tried and proves the bounds.\n"
+    "\n"
+    "With --port the scenario's plan keeps every setting that the rules allow on the cluster of\n"
+    "--to. The answer says which settings had to change and why, forecasts the plan there and\n"
+    "here, and says what it loses against the best plan of the search.\n"
     "\n"
     "--only names what is divided beside the batch. --vary replaces the values of a setting, or "
     "adds one (VALUES as for sweep); --fix keeps it "
@@ -92,9 +102,10 @@ constexpr const char* kPlanFooter =
     "Example:\n"
     "  stepcast plan scenarios/llama3-8b-fsdp/scenario.yaml\n"
     "  stepcast plan scenarios/llama3-8b-fsdp/scenario.yaml --only data,tensor --target memory\n"
+    "  stepcast plan --port scenarios/llama3-8b-fsdp/scenario.yaml --to dgx-a100 --only data\n"
     "  stepcast plan scenarios/llama3-8b-fsdp/scenario.yaml --within 10s --why tensor=8\n"
     "  stepcast plan scenarios/llama3-8b-fsdp/scenario.yaml --target gpus --deadline '40 d' \\\n"
-    "      --tokens 1e12 --fix training.activation_checkpointing --why 10\n"
+    "      --tokens 1T --fix training.activation_checkpointing --why 10\n"
     "\n";
 
 }  // namespace
@@ -112,6 +123,7 @@ void AddSweep(Command app, SweepOptions& options) {
   sweep.AddFlag("--jsonl", options.jsonl, "Print a JSON document for each row, a line each")
       .Excludes(json)
       .Excludes(sweep.At("--csv"));
+  AddTraining(sweep, options.training);
   AddReport(sweep, options.report);
 }
 
@@ -132,19 +144,27 @@ void AddPlan(Command app, ScenarioFiles& files, PlanOptions& plan) {
   AddRepeated(command, "--fix", plan.fix, "KEY", "A setting that stays as the scenario has it");
   command.AddFlag("--fewer-nodes", plan.fewer_nodes,
                   "Try parts of a node, and powers of two of nodes (target gpus always does)");
-  command
-      .AddOption("--deadline", plan.deadline,
-                 "How long the training may take, up to 100 d: '30 d', '12 h'")
-      .Type("TIME");
-  command.AddOption("--tokens", plan.tokens, "How many tokens the training sees: 300e9").Type("N");
-  command.AddOption("--price", plan.price, "What a GPU costs in an hour, in any currency")
-      .Type("MONEY");
+  AddTraining(command, plan.training);
   command
       .AddOption(
           "--headroom", plan.headroom,
           "Memory that must stay free on each device, beside what the plan needs (the error of "
           "the forecast's memory, see docs/uncertainty.md): '4 GiB', '5%', 0")
       .Type("SIZE|PERCENT");
+  Option port = command.AddFlag("--port", plan.port,
+                                "Carry SCENARIO's own plan over to the cluster of --to, too");
+  Option to = command
+                  .AddOption("--to", plan.to,
+                             "With --port: the topology, a file or a name (stepcast list "
+                             "topologies)")
+                  .Type("TOPOLOGY")
+                  .Needs(port);
+  port.Needs(to);
+  command
+      .AddOption("--to-nodes", plan.to_nodes,
+                 "How many nodes it has there (as many as have no more GPUs than the plan)")
+      .Type("N")
+      .Needs(port);
   constexpr int kMostRows = 1000;
   AddCount(command, "--best", plan.best, 1, kMostRows, "How many plans to rank (5)");
   command.AddFlag("--front", plan.front,

@@ -40,6 +40,7 @@ library::PlanQuestion PlanQuestionOf(const Question& question) {
           .deadline = question.deadline,
           .tokens = question.tokens,
           .price = question.price,
+          .availability = question.availability,
           .headroom = question.headroom,
           .fewer_nodes = question.fewer_nodes,
           .best = question.best,

@@ -11,12 +11,14 @@
 #include "src/cli/warnings.h"
 #include "src/forecast/forecast.h"
 #include "src/forecast/optimizer_states_warning.h"
+#include "src/forecast/training_run.h"
 #include "src/lowering/lowering.h"
 #include "src/program/dump.h"
 #include "src/program/validator.h"
 #include "src/report/simulate_json.h"
 #include "src/report/simulate_page.h"
 #include "src/report/simulate_text.h"
+#include "src/report/text_wrap.h"
 #include "src/report/trace.h"
 #include "src/scenario/load.h"
 
@@ -63,7 +65,10 @@ Outcome Simulate(const SimulateOptions& options) {
   std::vector<std::string> set = options.set;
   if (!options.network.empty()) set.push_back("cluster.network=" + options.network);
   auto scenario = scenario::Load(options.scenario, set, cache);
-  if (!scenario) return WrongInput(scenario.error());
+  Diagnostics faults;
+  const forecast::TrainingTarget training = study::ReadTraining(options.training, faults);
+  if (!scenario) faults.insert(faults.end(), scenario.error().begin(), scenario.error().end());
+  if (!faults.empty()) return WrongInput(faults);
   if (options.program) return ShowProgram(*scenario);
 
   TraceFile trace;
@@ -107,12 +112,16 @@ Outcome Simulate(const SimulateOptions& options) {
   }
 
   Outcome outcome;
-  outcome.output = options.json ? report::SimulateJson(*scenario, figures, stopwatch.Seconds())
-                                : report::SimulateText(*scenario, figures);
+  outcome.output =
+      options.json ? report::SimulateJson(*scenario, figures, stopwatch.Seconds(), training)
+                   : report::Wrapped(report::SimulateText(*scenario, figures, training));
   if (timeline) outcome.output += "\n" + report::TimelineText(*run, *options.timeline);
   outcome.messages = Warnings(*scenario);
   const forecast::MemoryForecast& memory = forecast::LeastProbable(figures);
   AnswerFit(memory.verdict(), memory.fit_probability, options.fit_probability, outcome);
+  if (!MeetsDeadline(training, forecast::TrainedStepOf(figures))) {
+    outcome.status = kAnswerIsNo;
+  }
   if (auto failure = EmitPlan(*scenario, options.scenario, options.emit, outcome.messages)) {
     return *std::move(failure);
   }

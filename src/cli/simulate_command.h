@@ -7,6 +7,7 @@
 #include "src/cli/emit_plan.h"
 #include "src/cli/outcome.h"
 #include "src/report/timeline_text.h"
+#include "src/study/training_question.h"
 
 namespace stepcast::cli {
 
@@ -22,6 +23,7 @@ struct SimulateOptions {
   std::string report;                             // HTML page to write; empty: none
   bool program = false;                           // print the step program instead of the forecast
   EmitOptions emit;
+  study::TrainingQuestion training;
   std::optional<double> fit_probability;  // below it the status is kMayNotFit
 };
 

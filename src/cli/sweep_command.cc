@@ -16,20 +16,23 @@
 #include "src/cli/stopwatch.h"
 #include "src/cli/warnings.h"
 #include "src/forecast/host_costs.h"
+#include "src/forecast/training_run.h"
 #include "src/report/stage_rows.h"
 #include "src/report/sweep_page.h"
 #include "src/report/sweep_report.h"
+#include "src/report/text_wrap.h"
 #include "src/study/run_facts.h"
 
 namespace stepcast::cli {
 namespace {
 
 std::string Text(const SweepOptions& options, const planner::SweepGrid& grid,
-                 const planner::SweepResult& result, double seconds) {
-  if (options.json) return report::SweepJson(grid, result.rows, seconds, result.known);
-  if (options.jsonl) return report::SweepJsonLines(grid, result.rows);
-  if (options.csv) return report::SweepCsv(grid, result.rows);
-  return report::SweepText(grid, result.rows);
+                 const planner::SweepResult& result, const forecast::TrainingTarget& training,
+                 double seconds) {
+  if (options.json) return report::SweepJson(grid, result.rows, seconds, result.known, training);
+  if (options.jsonl) return report::SweepJsonLines(grid, result.rows, training);
+  if (options.csv) return report::SweepCsv(grid, result.rows, training);
+  return report::Wrapped(report::SweepText(grid, result.rows, training));
 }
 
 // The rows that the page draws stage by stage: those that fit, of a pipeline, unless they are too
@@ -92,14 +95,14 @@ Outcome Work(const SweepOptions& options, study::SweepRun& run, const Stopwatch&
   if (auto failed = page.Write([&] {
         // The scenario of the first row, if there can be one, says what is varied.
         return report::SweepPage(first != nullptr ? first->name : options.scenario,
-                                 AskedOf(options.scenario, options.set), grid, result->rows,
-                                 stages);
+                                 AskedOf(options.scenario, options.set), grid, result->rows, stages,
+                                 run.training());
       })) {
     failed->messages += kept.WhatWasKnown(result->known);
     return *failed;
   }
   Outcome outcome;
-  outcome.output = Text(options, grid, *result, stopwatch.Seconds());
+  outcome.output = Text(options, grid, *result, run.training(), stopwatch.Seconds());
   if (first != nullptr) outcome.messages = Warnings(*first);
   if (const auto best = report::Fastest(result->rows)) {
     const planner::SweepRow& row = result->rows[static_cast<std::size_t>(*best)];

@@ -11,7 +11,7 @@ namespace stepcast::cli {
 namespace {
 
 int Width(bool terminal) {
-  constexpr int kLeast = 40, kMost = 400, kOtherwise = 100;
+  constexpr int kLeast = 40, kMost = 400, kOtherwise = 80;
   int width = 0;
   if (terminal) {
     winsize size{};
@@ -24,6 +24,8 @@ int Width(bool terminal) {
 }
 
 }  // namespace
+
+int StdoutWidth() { return Width(::isatty(STDOUT_FILENO) == 1); }
 
 std::optional<report::TerminalStyle> StdoutStyle(std::optional<bool> forced) {
   const bool terminal = ::isatty(STDOUT_FILENO) == 1;

@@ -6,6 +6,7 @@
 #include "src/base/diagnostic.h"
 #include "src/cli/collective_words.h"
 #include "src/report/link_load_report.h"
+#include "src/report/text_wrap.h"
 #include "src/report/topology_json.h"
 #include "src/scenario/data_root.h"
 #include "src/scenario/source_names.h"
@@ -58,9 +59,10 @@ Outcome TopologyShow(const TopologyShowOptions& options) {
                           "it needs several ranks with links between them, and a collective that "
                           "runs as a ring: all_reduce, reduce_scatter, all_gather, broadcast"}});
     }
-    outcome.output = options.json
-                         ? report::LinkLoadJson(topology->name, *cluster, *kind, *size, *loads)
-                         : report::LinkLoadText(topology->name, *cluster, *kind, *size, *loads);
+    outcome.output =
+        options.json
+            ? report::LinkLoadJson(topology->name, *cluster, *kind, *size, *loads)
+            : report::Wrapped(report::LinkLoadText(topology->name, *cluster, *kind, *size, *loads));
     return outcome;
   }
   if (options.json) {

@@ -2,6 +2,7 @@
 
 #include "src/cli/document_section.h"
 #include "src/report/collective_accuracy.h"
+#include "src/report/text_wrap.h"
 #include "src/validate/collectives.h"
 
 namespace stepcast::cli {
@@ -18,7 +19,7 @@ Outcome ValidateCollectives(const ValidateCollectivesOptions& options) {
   outcome.status = accuracy->MeetsTargets() ? kDone : kAnswerIsNo;
   outcome.output = options.json  ? report::CollectiveAccuracyJson(*accuracy)
                    : options.csv ? report::CollectiveAccuracyCsv(*accuracy)
-                                 : report::CollectiveAccuracyText(*accuracy);
+                                 : report::Wrapped(report::CollectiveAccuracyText(*accuracy));
   return outcome;
 }
 

@@ -13,6 +13,7 @@
 #include "src/cli/warnings.h"
 #include "src/forecast/forecast.h"
 #include "src/report/execution_trace.h"
+#include "src/report/text_wrap.h"
 #include "src/report/validation_page.h"
 #include "src/report/validation_report.h"
 #include "src/validate/comparison.h"
@@ -73,7 +74,7 @@ Outcome Validate(const ValidateOptions& options) {
     outcome.output =
         options.json
             ? report::ValidationJson(scenario, execution, comparison, *within, stopwatch.Seconds())
-            : report::ValidationText(scenario, execution, comparison, *within);
+            : report::Wrapped(report::ValidationText(scenario, execution, comparison, *within));
     outcome.messages = Warnings(scenario);
     return outcome;
   };

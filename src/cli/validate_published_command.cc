@@ -3,6 +3,7 @@
 #include "src/cli/document_section.h"
 #include "src/cli/optional_output.h"
 #include "src/report/published_accuracy.h"
+#include "src/report/text_wrap.h"
 #include "src/validate/published.h"
 
 namespace stepcast::cli {
@@ -24,7 +25,7 @@ Outcome ValidatePublished(const ValidatePublishedOptions& options) {
   outcome.status = accuracy->MeetsAims() ? kDone : kAnswerIsNo;
   outcome.output = options.json  ? report::PublishedAccuracyJson(*accuracy)
                    : options.csv ? report::PublishedAccuracyCsv(*accuracy)
-                                 : report::PublishedAccuracyText(*accuracy);
+                                 : report::Wrapped(report::PublishedAccuracyText(*accuracy));
   return outcome;
 }
 

@@ -32,7 +32,8 @@ const std::map<std::string, Keys>& KeysByName() {
       {"plan",
        {1,
         {"scenario", "set", "vary", "target", "framework", "only", "within", "fix", "deadline",
-         "tokens", "headroom", "price", "fewer_nodes", "best", "why", "folder", "force"}}},
+         "tokens", "availability", "headroom", "price", "fewer_nodes", "best", "why", "folder",
+         "force"}}},
       {"simulate", {1, {"scenario", "set"}}},
       {"sweep", {2, {"scenario", "vary", "set"}}},
   };
@@ -72,6 +73,7 @@ class Reader {
     Text("within", question_.within);
     Text("deadline", question_.deadline);
     Text("tokens", question_.tokens);
+    Text("availability", question_.availability);
     Text("headroom", question_.headroom);
     Words("fix", question_.fix);
     if (const Json* price = Find("price"); price != nullptr && !price->is_null()) {

@@ -27,7 +27,8 @@ struct Question {
   bool max_micro_batch = false;   // of memory
   std::vector<std::string> vary;  // of sweep and plan: "KEY=V1,V2"
   // Of plan, as its options are called.
-  std::string target = "step_time", framework, only, within, deadline, tokens, headroom;
+  std::string target = "step_time", framework, only, within, deadline, tokens, headroom,
+              availability;
   std::vector<std::string> fix;
   std::optional<double> price;
   bool fewer_nodes = false;

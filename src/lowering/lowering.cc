@@ -19,14 +19,6 @@
 
 namespace stepcast::lowering {
 
-bool DescribesValues(const plan::Plan& plan) {
-  const plan::DeepSpeed& deepspeed = plan.data_parallel.deepspeed;
-  return plan::HasStatesOfUpdatedType(plan.training) &&
-         plan.data_parallel.comm_hook != plan::CommHook::kPowerSgd && !deepspeed.offloads() &&
-         !plan.data_parallel.cpu_offload && !plan.data_parallel.optimizer_cpu_offload &&
-         !deepspeed.quantized_weights && !deepspeed.quantized_gradients;
-}
-
 std::vector<LoweredClass> Lower(const scenario::Scenario& scenario,
                                 const std::vector<model::LayerWork>* works) {
   const parallel::RankGrid grid = plan::GridsOf(scenario.plan).dense();

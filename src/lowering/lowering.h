@@ -28,11 +28,6 @@ std::vector<LoweredClass> Lower(const scenario::Scenario& scenario,
 // fsdp1.cc, ...).
 program::Program LowerRank(const scenario::Scenario& scenario, const LowerOptions& options = {});
 
-// Whether programs of the plan can say what they do to values (LowerOptions::data_flow), and so be
-// executed: not where states are on the host or of another type than what they update, or what is
-// sent is quantised or of low rank.
-bool DescribesValues(const plan::Plan& plan);
-
 // The process groups of the program of `rank`, in the order of `program`, which is that of any rank
 // of its class: all that is different between the programs of a class without data flow.
 std::vector<program::ProcessGroup> GroupsOf(const program::Program& program, int rank);

@@ -14,10 +14,6 @@ bool FitsWith(const Goal& goal, const PlanFacts& facts, bool fits, bool fits_hos
   return over + HeadroomOf(goal, facts) <= std::max(spare, Bytes(0));
 }
 
-bool MeetsDeadline(const Goal& goal, const PlanFacts& facts, Time step_time) {
-  return !goal.deadline || TrainingSeconds(goal, facts, step_time) <= goal.deadline->seconds();
-}
-
 const char* Name(Target target) {
   switch (target) {
     case Target::kStepTime:
@@ -32,17 +28,6 @@ const char* Name(Target target) {
       return "memory";
   }
   return "";
-}
-
-double CostOfMillionTokens(const Goal& goal, const PlanFacts& facts, Time step_time) {
-  constexpr double kSecondsPerHour = 3600;
-  return GpuSecondsPerToken(facts, step_time) / kSecondsPerHour * goal.gpu_hour_price * 1e6;
-}
-
-double TrainingSeconds(const Goal& goal, const PlanFacts& facts, Time step_time) {
-  const double steps =
-      std::ceil(goal.tokens / std::max<double>(1, static_cast<double>(facts.tokens)));
-  return steps * step_time.seconds();
 }
 
 Bytes HeadroomOf(const Goal& goal, const PlanFacts& facts) {

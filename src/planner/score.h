@@ -45,7 +45,6 @@ void AddToFront(const Point& point, std::vector<Point>& front);
 
 // Whether a plan fits, also if devices had more memory than they have, and what must stay free did.
 bool FitsWith(const Goal& goal, const PlanFacts& facts, bool fits, bool fits_host, Bytes over);
-bool MeetsDeadline(const Goal& goal, const PlanFacts& facts, Time step_time);
 
 double GpuSecondsPerToken(const PlanFacts& facts, Time step_time);
 

@@ -570,9 +570,9 @@ class Searcher {
     SearchOptions options = options_;
     options.pareto = false;
     options.progress = nullptr;
-    if (goal_.deadline) {
+    if (goal_.training.deadline) {
       Goal patient = goal_;
-      patient.deadline.reset();
+      patient.training.deadline.reset();
       if (patient.target == Target::kGpus || patient.target == Target::kMemory) {
         patient.target = Target::kStepTime;
       }

@@ -9,6 +9,7 @@
 
 #include "src/base/bytes.h"
 #include "src/base/time.h"
+#include "src/forecast/training_run.h"
 #include "src/planner/answers.h"
 #include "src/planner/plan_states.h"
 #include "src/planner/search_problem.h"
@@ -31,10 +32,7 @@ const char* Name(Target target);  // "step_time", "throughput", "gpus", "cost", 
 
 struct Goal {
   Target target = Target::kStepTime;
-  // Training must see `tokens` within `deadline`: both or neither.
-  std::optional<Time> deadline;
-  double tokens = 0;
-  double gpu_hour_price = 0;  // kCost: in any currency
+  forecast::TrainingTarget training;
   // For a what-if: additional device memory, as a fraction of it.
   double spare_memory = 0;
   // Memory that must stay free on each device: so much, and such a fraction of it.
@@ -167,9 +165,12 @@ bool Eligible(const Goal& goal, const PlanFacts& facts, const Outcome& outcome);
 
 // Memory that must stay free on a plan's devices.
 Bytes HeadroomOf(const Goal& goal, const PlanFacts& facts);
-// Money for a million tokens, in the price's currency.
-double CostOfMillionTokens(const Goal& goal, const PlanFacts& facts, Time step_time);
-// How long the training takes; requires goal.tokens.
-double TrainingSeconds(const Goal& goal, const PlanFacts& facts, Time step_time);
+// The plan's step, of the training.
+inline forecast::TrainedStep StepOf(const PlanFacts& facts, Time step_time) {
+  return {step_time, facts.tokens, facts.gpus};
+}
+inline bool MeetsDeadline(const Goal& goal, const PlanFacts& facts, Time step_time) {
+  return forecast::MeetsDeadline(goal.training, StepOf(facts, step_time));
+}
 
 }  // namespace stepcast::planner

@@ -32,8 +32,9 @@ using testing::ElementsAre;
 bool Feasible(const Goal& goal, const PlanFacts& facts, const Outcome& outcome) {
   if (!outcome.illegal_message.empty() || !outcome.fits) return false;
   if (outcome.over + HeadroomOf(goal, facts) > Bytes(0)) return false;
-  return !goal.deadline ||
-         TrainingSeconds(goal, facts, outcome.step_time) <= goal.deadline->seconds();
+  return !goal.training.deadline ||
+         TrainingSeconds(goal.training, StepOf(facts, outcome.step_time)) <=
+             *goal.training.deadline;
 }
 
 // Time for a token, in units in which it is a whole number: 2^20 divides by every number of tokens
@@ -57,8 +58,8 @@ std::vector<std::int64_t> Ranked(const SearchProblem& problem, const Goal& goal)
     double first = 0;
     if (goal.target == Target::kThroughput || goal.target == Target::kCost) {
       Goal priced = goal;
-      priced.gpu_hour_price = 1;
-      first = CostOfMillionTokens(priced, screened.facts, outcome.step_time);
+      priced.training.gpu_hour_price = 1;
+      first = MoneyOfMillionTokens(priced.training, StepOf(screened.facts, outcome.step_time));
     } else if (goal.target == Target::kGpus) {
       first = static_cast<double>(screened.facts.gpus);
     } else if (goal.target == Target::kMemory) {
@@ -262,8 +263,8 @@ Goal AnyGoal() {
   Goal goal;
   goal.target = *rc::gen::elementOf(std::vector<Target>(std::begin(kTargets), std::end(kTargets)));
   if (*rc::gen::arbitrary<bool>()) {
-    goal.tokens = 1024;
-    goal.deadline = Seconds(*rc::gen::inRange(20, 120));
+    goal.training.tokens = 1024;
+    goal.training.deadline = *rc::gen::inRange(20, 120);
   }
   if (*rc::gen::arbitrary<bool>()) {
     goal.headroom = Bytes(*rc::gen::inRange<std::int64_t>(0, 6));
@@ -583,8 +584,8 @@ TEST(SearchTest, TooSlowComesNearerThanTooLarge) {
         return Outcome{.step_time = Seconds(9 - plan), .memory = Bytes(1), .fits = true};
       }};
   Goal goal;
-  goal.tokens = 100;  // ten steps
-  goal.deadline = Seconds(69);
+  goal.training.tokens = 100;  // ten steps
+  goal.training.deadline = 69;
   const SearchResult result = Search(problem, goal, {.best = 1});
   EXPECT_THAT(result.best, ElementsAre());
   EXPECT_THAT(result.nearest, ElementsAre(2));

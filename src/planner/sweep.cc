@@ -6,6 +6,7 @@
 #include <iterator>
 #include <utility>
 
+#include "src/forecast/training_run.h"
 #include "src/messaging/byte_stream.h"
 
 namespace stepcast::planner {
@@ -48,8 +49,9 @@ SweepRow RowOf(const Result<forecast::Forecast>& forecast) {
   const forecast::MemoryForecast& memory = forecast->memory;
   row.status = memory.fits ? RowStatus::kOk : RowStatus::kDoesNotFit;
   row.step_time = forecast->step_time;
-  // Exact: a rate and a time of 53 bits each, and far fewer tokens than that.
-  row.tokens = std::llround(forecast->tokens_per_second * forecast->step_time.seconds());
+  const forecast::TrainedStep step = forecast::TrainedStepOf(*forecast);
+  row.tokens = step.tokens;
+  row.gpus = step.gpus;
   row.tokens_per_second_per_gpu = forecast->tokens_per_second_per_gpu;
   row.peak = memory.peak;
   row.reserved = memory.reserved;
@@ -82,6 +84,7 @@ std::string ToBytes(const SweepRow& row) {
   }
   writer.Signed(row.step_time.picoseconds());
   writer.Signed(row.tokens);
+  writer.Signed(row.gpus);
   writer.Number(std::bit_cast<std::uint64_t>(row.tokens_per_second_per_gpu));
   for (const Bytes bytes : {row.peak, row.reserved, row.outside, row.capacity, row.over}) {
     writer.Signed(bytes.count());
@@ -111,6 +114,7 @@ std::optional<SweepRow> ToSweepRow(std::string_view bytes) {
   } else {
     row.step_time = Picoseconds(reader.Signed());
     row.tokens = reader.Signed();
+    row.gpus = reader.Signed();
     row.tokens_per_second_per_gpu = std::bit_cast<double>(reader.Number());
     for (Bytes* bytes : {&row.peak, &row.reserved, &row.outside, &row.capacity, &row.over}) {
       *bytes = Bytes(reader.Signed());

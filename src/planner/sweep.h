@@ -29,6 +29,7 @@ struct SweepRow {
   // Figures of a legal combination, the same that `simulate` gives.
   Time step_time;
   std::int64_t tokens = 0;  // that a step trains
+  std::int64_t gpus = 0;    // that train it
   double tokens_per_second_per_gpu = 0;
   Bytes peak;      // what the allocator had handed out
   Bytes reserved;  // what it held; this and what is outside of it decide whether the step fits

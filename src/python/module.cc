@@ -157,8 +157,8 @@ py::object Plan(const py::object& scenario, const std::string& target, const std
                 const std::string& only, const std::string& within, const py::dict& vary,
                 const std::vector<std::string>& fix, const py::dict& set,
                 const std::string& deadline, const std::string& tokens, std::optional<double> price,
-                const std::string& headroom, bool fewer_nodes, int best, int why,
-                const std::string& emit, bool force) {
+                const std::string& availability, const std::string& headroom, bool fewer_nodes,
+                int best, int why, const std::string& emit, bool force) {
   const library::Input input = InputOf(scenario, set);
   library::PlanQuestion question;
   question.target = target;
@@ -170,6 +170,7 @@ py::object Plan(const py::object& scenario, const std::string& target, const std
   question.deadline = deadline;
   question.tokens = tokens;
   question.price = price;
+  question.availability = availability;
   question.headroom = headroom;
   question.fewer_nodes = fewer_nodes;
   question.best = best;
@@ -214,8 +215,8 @@ PYBIND11_MODULE(stepcast, module) {
   module.def("plan", &Plan, "scenario"_a, py::kw_only(), "target"_a = "step_time",
              "framework"_a = "", "only"_a = "", "within"_a = "", "vary"_a = py::dict(),
              "fix"_a = std::vector<std::string>(), "set"_a = py::dict(), "deadline"_a = "",
-             "tokens"_a = "", "price"_a = py::none(), "headroom"_a = "", "fewer_nodes"_a = false,
-             "best"_a = 5, "why"_a = 0, "emit"_a = "", "force"_a = false,
+             "tokens"_a = "", "price"_a = py::none(), "availability"_a = "", "headroom"_a = "",
+             "fewer_nodes"_a = false, "best"_a = 5, "why"_a = 0, "emit"_a = "", "force"_a = false,
              "The best plans: the document of `stepcast plan --json`; arguments are its options.\n"
              "`emit` names a folder for the best one.");
   module.def("compare", &Compare, "a"_a, "b"_a = py::none(), "set_a"_a = py::dict(),

@@ -128,8 +128,26 @@ Chart PredictedAgainstMeasured(const std::string& label, const std::string& unit
       .label = label, .spec = std::move(spec), .data = std::move(data), .tips = std::move(tips)};
 }
 
+std::vector<Json> LimitLayers(const ChartLimit& limit, const std::string& channel) {
+  const Json data{{"values", Json::array({Json{{"limit", limit.value}, {"text", limit.text}}})}};
+  // The other channels are those of the rows.
+  Json of_limit{{"color", nullptr}, {"order", nullptr}, {channel == "x" ? "y" : "x", nullptr}};
+  of_limit[channel] = {{"field", "limit"}, {"type", "quantitative"}};
+  Json with_text = of_limit;
+  with_text["text"] = {{"field", "text"}};
+  Json text{{"type", "text"}, {"color", "var(--bad)"}, {"align", "right"}, {"fontSize", 12},
+            {"dx", -4},       {"tooltip", nullptr}};
+  text[channel == "x" ? "y" : "x"] = channel == "x" ? Json(0) : Json("width");
+  text["baseline"] = channel == "x" ? "top" : "bottom";
+  if (channel == "y") text["dy"] = -4;
+  const Json rule{
+      {"type", "rule"}, {"color", "var(--bad)"}, {"strokeDash", {5, 4}}, {"tooltip", nullptr}};
+  return {Json{{"data", data}, {"mark", rule}, {"encoding", std::move(of_limit)}},
+          Json{{"data", data}, {"mark", std::move(text)}, {"encoding", std::move(with_text)}}};
+}
+
 Chart StackedBars(const std::string& label, const std::string& unit, ChartData data,
-                  const Palette& parts, int bars) {
+                  const Palette& parts, int bars, const std::optional<ChartLimit>& limit) {
   Json order = Json::array();
   for (const auto& [word, colour] : parts) order.push_back(word);
   Json x = Quantity("value", unit, {{"nice", false}});
@@ -148,7 +166,12 @@ Chart StackedBars(const std::string& label, const std::string& unit, ChartData d
   constexpr int kBar = 46;
   Json base{{"mark", Mark("bar", {{"stroke", "var(--paper)"}, {"strokeWidth", 1.0}})}};
   constexpr double kEmphasis = 3;
-  Json spec = Layered(Json::array({std::move(base)}), std::move(encoding), kEmphasis, kBar * bars);
+  Json layers = Json::array();
+  if (limit) {
+    for (Json& layer : LimitLayers(*limit, "x")) layers.push_back(std::move(layer));
+  }
+  layers.push_back(std::move(base));
+  Json spec = Layered(std::move(layers), std::move(encoding), kEmphasis, kBar * bars);
   return {
       .label = label,
       .spec = std::move(spec),

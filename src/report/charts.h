@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,8 +46,18 @@ Chart PredictedAgainstMeasured(const std::string& label, const std::string& unit
                                const std::vector<std::string>& shapes, double least, double most,
                                std::vector<ChartTip> tips);
 
-// Bars of parts that add up. Columns: bar, part, value, share (of the bar in per cent).
+// An amount that is drawn across a chart: what there is of something.
+struct ChartLimit {
+  double value = 0;
+  std::string text;  // "capacity 80 GiB"
+};
+// Its layers; `channel` is that of amounts, "x" or "y".
+std::vector<Json> LimitLayers(const ChartLimit& limit, const std::string& channel);
+
+// Bars of parts that add up. Columns: bar, part, value, share (of the bar in per cent). `limit`:
+// across all bars.
 Chart StackedBars(const std::string& label, const std::string& unit, ChartData data,
-                  const Palette& parts, int bars);
+                  const Palette& parts, int bars,
+                  const std::optional<ChartLimit>& limit = std::nullopt);
 
 }  // namespace stepcast::report

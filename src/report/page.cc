@@ -59,12 +59,14 @@ std::string TableHtml(const PageTable& given, const std::string& heading) {
     out += fmt::format("<caption>{}</caption>\n", Escaped(given.caption));
   out += "<thead><tr>";
   const auto cell = [&](const char* element, std::size_t column, const std::string& text,
-                        const char* scope) {
+                        const char* scope, bool stressed = false) {
     // Long texts ask for room, lest they stand one word a line.
     constexpr std::size_t kLong = 32;
-    const char* kind = columns[column].align == Align::kRight ? ""
-                       : text.size() > kLong                  ? " class=\"left long\""
-                                                              : " class=\"left\"";
+    std::string kind = columns[column].align == Align::kRight ? ""
+                       : text.size() > kLong                  ? "left long"
+                                                              : "left";
+    if (stressed) kind += kind.empty() ? "other" : " other";
+    if (!kind.empty()) kind = fmt::format(" class=\"{}\"", kind);
     out += fmt::format("<{}{}{}>{}</{}>", element, scope, kind, Escaped(text), element);
   };
   for (std::size_t i = 0; i < columns.size(); ++i) {
@@ -72,6 +74,7 @@ std::string TableHtml(const PageTable& given, const std::string& heading) {
   }
   out += "</tr></thead>\n<tbody>\n";
   bool after_rule = false;
+  std::size_t number = 0;  // of the row
   for (const std::vector<std::string>& row : given.table.rows()) {
     if (row.empty()) {
       after_rule = true;
@@ -83,14 +86,22 @@ std::string TableHtml(const PageTable& given, const std::string& heading) {
       if (i == 0) {
         cell("th", i, row[i], " scope=\"row\"");
       } else {
-        cell("td", i, row[i], "");
+        cell("td", i, row[i], "", given.stressed.count({number, i}) > 0);
       }
     }
     out += "</tr>\n";
+    ++number;
   }
   out += "</tbody></table></div>\n";
   if (!given.folded) return out;
   return fmt::format("<details><summary>{}</summary>\n{}</details>\n", Escaped(given.caption), out);
+}
+
+std::string FoldedText(const std::string& heading, const std::string& text) {
+  return fmt::format(
+      "<details><summary>{0}</summary>\n<pre tabindex=\"0\" "
+      "aria-label=\"{0}\">{1}</pre></details>\n",
+      Escaped(heading), Escaped(text));
 }
 
 // The chart's own script, below whatever the reader can do with it.
@@ -266,15 +277,11 @@ std::string PageHtml(const Page& page) {
       out += fmt::format("<p class=\"note\">{}</p>\n", Escaped(note));
     }
     for (const PageTable& table : section.tables) out += TableHtml(table, section.heading);
+    for (const auto& [heading, text] : section.texts) out += FoldedText(heading, text);
     out += "</section>\n";
   }
   if (!page.appendices.empty()) out += "<section>\n";
-  for (const auto& [heading, text] : page.appendices) {
-    out += fmt::format(
-        "<details><summary>{0}</summary>\n<pre tabindex=\"0\" "
-        "aria-label=\"{0}\">{1}</pre></details>\n",
-        Escaped(heading), Escaped(text));
-  }
+  for (const auto& [heading, text] : page.appendices) out += FoldedText(heading, text);
   if (!page.appendices.empty()) out += "</section>\n";
   out +=
       "</main>\n<footer>\n<p>Written by stepcast. This page needs no other file and no "

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -71,6 +73,8 @@ struct PageTable {
   std::string caption;
   Table table;
   bool folded = false;  // behind a line that opens it
+  // Cells that are stressed, by row (rules not counted) and column.
+  std::set<std::pair<std::size_t, std::size_t>> stressed{};
 };
 
 struct PageSection {
@@ -79,6 +83,8 @@ struct PageSection {
   std::optional<Chart> chart{};
   std::vector<std::string> notes{};  // below the chart, small
   std::vector<PageTable> tables{};
+  // Below the tables: a heading and preformatted text, folded away.
+  std::vector<std::pair<std::string, std::string>> texts{};
 };
 
 struct Page {

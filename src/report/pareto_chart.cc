@@ -76,7 +76,8 @@ std::vector<ParetoPoint> Thinned(const std::vector<ParetoPoint>& points, std::si
 }  // namespace
 
 ParetoFigure ParetoChart(std::vector<ParetoPoint> points, const std::string& label,
-                         const std::string& unfit) {
+                         const std::string& unfit, const std::string& memory,
+                         std::optional<Bytes> limit) {
   const bool given = std::any_of(points.begin(), points.end(), [](const ParetoPoint& point) {
     return point.on_front.has_value();
   });
@@ -95,7 +96,7 @@ ParetoFigure ParetoChart(std::vector<ParetoPoint> points, const std::string& lab
         "{} of {} points are drawn: all that nothing beats, and of the others an even choice.",
         Grouped(static_cast<std::int64_t>(points.size())), Grouped(static_cast<std::int64_t>(all)));
   }
-  Bytes most;
+  Bytes most = limit.value_or(Bytes());
   bool gpus = false;
   for (const ParetoPoint& point : points) {
     most = std::max(most, point.peak);
@@ -126,7 +127,7 @@ ParetoFigure ParetoChart(std::vector<ParetoPoint> points, const std::string& lab
   }
   chart.tips = {{"name", "Combination"}, {"step", "Step time", "ms", 3}};
   if (by_token) chart.tips.push_back({"token", "Time for a token", "ns", 1});
-  chart.tips.insert(chart.tips.end(), {{"peak", "Peak memory", unit.name, 2},
+  chart.tips.insert(chart.tips.end(), {{"peak", memory, unit.name, 2},
                                        {"rate", "Tokens/s per GPU", "", 1},
                                        {"gpus", "GPUs"},
                                        {"what", "Compared"}});
@@ -149,10 +150,16 @@ ParetoFigure ParetoChart(std::vector<ParetoPoint> points, const std::string& lab
     palette.emplace_back(unfit, "--idle");
   }
   const Json times = loose([&](const ParetoPoint& p) { return compared.value(p); });
-  const Json peaks = loose([&](const ParetoPoint& p) { return amount(p.peak); });
+  Json peaks = loose([&](const ParetoPoint& p) { return amount(p.peak); });
+  if (limit) {
+    double highest = 0;
+    for (const ParetoPoint& point : points) highest = std::max(highest, amount(point.peak));
+    constexpr double kAbove = 1.06;  // for the words above the line
+    peaks["domainMax"] = std::max(AxisAround(0, highest).to, kAbove * amount(*limit));
+  }
   Json encoding{{"x", Quantity(by_token ? "token" : "step",
                                fmt::format("{}, {}", compared.name, compared.unit), times)},
-                {"y", Quantity("peak", fmt::format("peak memory, {}", unit.name), peaks)},
+                {"y", Quantity("peak", fmt::format("{}, {}", memory, unit.name), peaks)},
                 {"color", ColourBy("what", palette)}};
   encoding["color"]["legend"]["symbolType"] = "circle";
   Json line{{"transform", {{{"filter", fmt::format("datum.what === '{}'", words.front)}}}},
@@ -168,13 +175,17 @@ ParetoFigure ParetoChart(std::vector<ParetoPoint> points, const std::string& lab
   // A front in more figures makes no line in two.
   Json layers = Json::array();
   if (!given) layers.push_back(std::move(line));
+  if (limit) {
+    const ChartLimit capacity{amount(*limit), fmt::format("capacity {}", FormatBytes(*limit))};
+    for (Json& layer : LimitLayers(capacity, "y")) layers.push_back(std::move(layer));
+  }
   layers.push_back(std::move(marks));
   constexpr int kHeight = 380;
   chart.spec = Layered(std::move(layers), std::move(encoding), 2, kHeight);
 
   std::vector<Column> columns = {{"on the front", Align::kLeft},
                                  {"step ms", Align::kRight},
-                                 {fmt::format("peak {}", unit.name), Align::kRight},
+                                 {fmt::format("{} {}", memory, unit.name), Align::kRight},
                                  {"tokens/s/GPU", Align::kRight}};
   if (gpus) columns.push_back({"GPUs", Align::kRight});
   Table table(std::move(columns));

@@ -32,7 +32,10 @@ struct ParetoFigure {
 
 // Where there are very many points, all on the front are shown and of the others an even choice.
 // `unfit`: what the legend says of points that do not fit.
+// `memory`: what `peak` is. `limit`: how much of it a device has, where all have as much.
 ParetoFigure ParetoChart(std::vector<ParetoPoint> points, const std::string& label,
-                         const std::string& unfit = "does not fit");
+                         const std::string& unfit = "does not fit",
+                         const std::string& memory = "peak memory",
+                         std::optional<Bytes> limit = std::nullopt);
 
 }  // namespace stepcast::report

@@ -12,6 +12,8 @@
 #include "src/report/plan_kinds.h"
 #include "src/report/plan_report.h"
 #include "src/report/plan_rows.h"
+#include "src/report/port_report.h"
+#include "src/report/training_report.h"
 
 namespace stepcast::report {
 namespace {
@@ -47,9 +49,8 @@ Json RowJson(const Goal& goal, const PlanRow& row) {
     for (const auto& [key, values] : row.no_difference) settings[key] = values;
     json["as_good"] = {{"plans", row.ties}, {"settings", std::move(settings)}};
   }
-  if (goal.tokens > 0) json["training_s"] = TrainingSeconds(goal, row.facts, outcome.step_time);
-  if (goal.gpu_hour_price > 0) {
-    json["money_per_million_tokens"] = CostOfMillionTokens(goal, row.facts, outcome.step_time);
+  for (auto& [key, value] : TrainingFigures(goal.training, StepOf(row.facts, outcome.step_time))) {
+    json[key] = std::move(value);
   }
   return json;
 }
@@ -86,6 +87,14 @@ Json SensitivityJson(const PlanReport& report) {
       {"settings", std::move(neighbours)}};
 }
 
+Json ExecuteJson(const PlanReport& report) {
+  if (!report.execution) return {};
+  return Json{
+      {"command",
+       report.execution->refused.empty() ? Json(CommandLine(ExecutionCommand(report))) : Json()},
+      {"refused", report.execution->refused}};
+}
+
 }  // namespace
 
 std::string PlanCsv(const PlanReport& report) {
@@ -106,6 +115,9 @@ std::string PlanCsv(const PlanReport& report) {
   for (const char* name : {"status", "step_time_s", "tokens_per_s_per_gpu", "peak_bytes", "fits",
                            "gpus", "reserved_bytes", "outside_bytes", "capacity_bytes", "tokens",
                            "verdict", "fit_probability"}) {
+    fields.emplace_back(name);
+  }
+  for (const auto& [name, value] : TrainingFigures(report.goal.training, {})) {
     fields.emplace_back(name);
   }
   std::string out = CsvRecord(fields);
@@ -130,6 +142,10 @@ std::string PlanCsv(const PlanReport& report) {
       }
       fields.emplace_back(Name(row.outcome.verdict));
       fields.push_back(fmt::format("{}", row.outcome.fit_probability));
+      for (const auto& [name, value] :
+           TrainingFigures(report.goal.training, StepOf(row.facts, row.outcome.step_time))) {
+        fields.push_back(value.dump());
+      }
       out += CsvRecord(fields);
     }
   };
@@ -180,17 +196,26 @@ std::string PlanJson(const PlanReport& report) {
                       {"peak_bytes", shown.peak.count()},
                       {"needed_bytes", shown.needed.count()}});
   }
+  Json by_gpus = Json::array();
+  for (const SizeAnswer& size : report.by_gpus) {
+    by_gpus.push_back(
+        {{"gpus", size.gpus}, {"best", size.best ? RowJson(report.goal, *size.best) : Json()}});
+  }
   return Text(Json{
       {"stepcast", 1},
       {"scenario", report.name},
       {"target", Name(report.goal.target)},
+      {"training", TargetJson(report.goal.training)},
       {"compared_by", result.UnequalTokens() ? "time_per_token" : "step_time"},
       {"headroom", {{"bytes", report.goal.headroom.count()}, {"part", report.goal.headroom_part}}},
       {"tried", report.tried},
       {"not_tried", report.not_tried},
+      {"port", PortJson(report)},
+      {"execute", ExecuteJson(report)},
       {"kinds", KindsJson(report)},
       {"why", LayoutAnswerJson(report)},
       {"best", RowsJson(report.goal, report.best)},
+      {"by_gpus", std::move(by_gpus)},
       {"pareto", RowsJson(report.goal, report.pareto)},
       {"nearest", RowsJson(report.goal, report.nearest)},
       {"pruned", std::move(pruned)},

@@ -24,8 +24,8 @@ std::string DividesText(const planner::PlanGroup& kind) {
   return text;
 }
 
-// "ZeRO 1, mbs 2, selective": what tells plans of a kind apart at first sight.
-std::string PlanInShort(const PlanRow& row) {
+// "ZeRO 1, mbs 2, selective": what tells plans of a layout apart at first sight.
+std::string SettingsInShort(const PlanRow& row) {
   const plan::Plan& plan = row.values;
   const model::Checkpointing recomputed = plan.training.activation_checkpointing;
   std::string text =
@@ -72,6 +72,11 @@ std::string LayoutText(const plan::Plan& plan) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
+std::string PlanInShort(const PlanRow& row) {
+  return fmt::format("{}, {}, {}", plan::Name(row.values.data_parallel.framework),
+                     LayoutText(row.values), SettingsInShort(row));
+}
+
 std::string WhyLonger(const PlanRow& plan, const PlanRow& than) {
   if (!plan.spent || !than.spent) return "";
   const TimeSpent &a = *plan.spent, &b = *than.spent;
@@ -112,7 +117,7 @@ std::string KindsText(const PlanReport& report) {
   bool close = false;
   const KindRow& best = report.kinds.front();
   for (const KindRow& kind : report.kinds) {
-    std::string plan = LayoutText(kind.row.values) + ", " + PlanInShort(kind.row);
+    std::string plan = LayoutText(kind.row.values) + ", " + SettingsInShort(kind.row);
     const char* const framework = plan::Name(kind.kind.framework);
     if (!kind.fits) {
       const Bytes lacks = LackedBy(report.goal, kind.row);
@@ -176,12 +181,12 @@ std::string LayoutAnswerText(const PlanReport& report) {
   if (!answer.best) {
     if (!answer.nearest) return out + "  no plan of it can exist\n\n";
     return out + fmt::format("  no plan of it fits: {} {} lacks {}{}\n\n",
-                             LayoutText(answer.nearest->values), PlanInShort(*answer.nearest),
+                             LayoutText(answer.nearest->values), SettingsInShort(*answer.nearest),
                              answer.nearest->simulated ? "" : "at least ",
                              FormatBytes(LackedBy(report.goal, *answer.nearest)));
   }
   out += fmt::format("  its best plan: {}, {}: {} ms\n", LayoutText(answer.best->values),
-                     PlanInShort(*answer.best), Milliseconds(answer.best->outcome.step_time));
+                     SettingsInShort(*answer.best), Milliseconds(answer.best->outcome.step_time));
   std::vector<std::string> settings;
   for (const auto& [key, value] : answer.best->settings) {
     if (value != "null") settings.push_back(fmt::format("{}={}", key, value));

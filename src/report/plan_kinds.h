@@ -16,6 +16,10 @@ std::string LayoutText(const plan::Plan& plan);
 // that is not known.
 std::string WhyLonger(const PlanRow& plan, const PlanRow& than);
 
+// "megatron, tensor 2, data 4, ZeRO 1, mbs 2, recompute full": what tells plans apart at first
+// sight.
+std::string PlanInShort(const PlanRow& row);
+
 std::string KindsText(const PlanReport& report);
 Json KindsJson(const PlanReport& report);
 std::string LayoutAnswerText(const PlanReport& report);

@@ -1,11 +1,14 @@
 #include "src/report/plan_page.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <utility>
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
+#include "src/report/charts.h"
 #include "src/report/number_text.h"
 #include "src/report/page.h"
 #include "src/report/pareto_chart.h"
@@ -19,22 +22,155 @@ Bytes MostMemory(const std::vector<SearchedPlan>& plans) {
   return most;
 }
 
-Table BestTable(const SearchView& view) {
+// A row of the table of the best plans: what it says, and of each plan.
+struct Compared {
+  std::string what;
+  std::vector<std::string> values;
+  bool is_setting = false;
+
+  bool Constant() const {
+    return std::all_of(values.begin(), values.end(),
+                       [&](const std::string& value) { return value == values.front(); });
+  }
+};
+
+std::vector<Compared> FiguresOf(const SearchView& view) {
   const ByteUnit unit = UnitFor(MostMemory(view.plans));
-  Table table({{"rank", Align::kRight},
-               {"plan", Align::kLeft},
-               {"GPUs", Align::kRight},
-               {"step ms", Align::kRight},
-               {"tokens/s/GPU", Align::kRight},
-               {fmt::format("peak {}", unit.name), Align::kRight},
-               {fmt::format("needs {}", unit.name), Align::kRight}});
+  const SearchedPlan& first = view.plans[view.best.front()];
+  std::vector<Compared> rows;
+  const auto add = [&](std::string what, const auto& value) {
+    Compared& row = rows.emplace_back();
+    row.what = std::move(what);
+    for (const std::size_t plan : view.best) row.values.push_back(value(view.plans[plan]));
+  };
+  add("step ms", [](const SearchedPlan& plan) { return Milliseconds(plan.step_time); });
+  add("tokens/s/GPU",
+      [](const SearchedPlan& plan) { return Decimal(plan.tokens_per_second_per_gpu, 1); });
+  add("fewer tokens/s/GPU than plan 1, %", [&](const SearchedPlan& plan) {
+    constexpr double kHundred = 100;
+    const double part = plan.tokens_per_second_per_gpu / first.tokens_per_second_per_gpu;
+    return &plan == &first ? std::string("-") : Decimal(kHundred * (1 - part), 1);
+  });
+  add("GPUs", [](const SearchedPlan& plan) { return Grouped(plan.gpus); });
+  add(fmt::format("peak {}", unit.name),
+      [&](const SearchedPlan& plan) { return In(unit, plan.peak); });
+  add(fmt::format("needs {}", unit.name),
+      [&](const SearchedPlan& plan) { return In(unit, plan.needed); });
+  add(fmt::format("left {}", unit.name), [&](const SearchedPlan& plan) {
+    return In(unit, std::max(Bytes(0), plan.capacity - plan.needed));
+  });
+  return rows;
+}
+
+std::vector<Compared> SettingsOf(const SearchView& view) {
+  std::vector<Compared> rows;
+  const auto value = [](const RankedPlan& plan, const std::string& key) {
+    for (const auto& [own, text] : plan.settings) {
+      if (own == key) return text == "null" ? std::string("default") : text;
+    }
+    return std::string("default");
+  };
+  for (const RankedPlan& plan : view.ranked) {
+    for (const auto& [key, text] : plan.settings) {
+      if (std::any_of(rows.begin(), rows.end(),
+                      [&, &own = key](const Compared& row) { return row.what == own; })) {
+        continue;
+      }
+      Compared& row = rows.emplace_back();
+      row.what = key;
+      row.is_setting = true;
+      for (const RankedPlan& other : view.ranked) row.values.push_back(value(other, key));
+    }
+  }
+  return rows;
+}
+
+// What each of the best plans needs of a device, in parts.
+Chart MemoryBars(const SearchView& view) {
+  const ByteUnit unit = UnitFor(MostMemory(view.plans));
+  const auto amount = [&](Bytes bytes) {
+    return Rounded(static_cast<double>(bytes.count()) / static_cast<double>(unit.bytes));
+  };
+  const Palette parts = {{"allocated at the peak", "--c1"},
+                         {"kept by the allocator", "--c0"},
+                         {"outside of it", "--c3"}};
+  ChartData data;
+  Bytes capacity;
+  bool same_devices = true;
   for (std::size_t i = 0; i < view.best.size(); ++i) {
     const SearchedPlan& plan = view.plans[view.best[i]];
-    table.AddRow({fmt::format("{}", i + 1), plan.name, Grouped(plan.gpus),
-                  Milliseconds(plan.step_time), Decimal(plan.tokens_per_second_per_gpu, 1),
-                  In(unit, plan.peak), In(unit, plan.needed)});
+    same_devices &= i == 0 || plan.capacity == capacity;
+    capacity = plan.capacity;
+    const Bytes of_parts[] = {plan.peak, plan.reserved - plan.peak, plan.needed - plan.reserved};
+    for (std::size_t part = 0; part < parts.size(); ++part) {
+      constexpr double kHundred = 100;
+      data.Word("bar", fmt::format("plan {}", i + 1));
+      data.Word("part", parts[part].first);
+      data.Number("value", amount(of_parts[part]));
+      data.Number("share",
+                  Rounded(kHundred * static_cast<double>(of_parts[part].count()) /
+                          static_cast<double>(std::max<std::int64_t>(1, plan.needed.count()))));
+    }
   }
-  return table;
+  std::optional<ChartLimit> limit;
+  if (same_devices && capacity > Bytes()) {
+    limit = {amount(capacity), fmt::format("capacity {}", FormatBytes(capacity))};
+  }
+  return StackedBars("Memory that each of the best plans needs of a device, as stacked bars",
+                     unit.name, std::move(data), parts, static_cast<int>(view.best.size()), limit);
+}
+
+// Plans as columns; what all have is said above, and cells that are not as plan 1 has them are
+// stressed.
+PageSection BestSection(const SearchView& view) {
+  PageSection section{.heading = "The best plans"};
+  std::vector<Compared> rows = FiguresOf(view);
+  for (Compared& row : SettingsOf(view)) rows.push_back(std::move(row));
+  std::vector<Column> columns = {{"", Align::kLeft}};
+  for (std::size_t i = 0; i < view.best.size(); ++i) {
+    columns.push_back({fmt::format("plan {}", i + 1)});
+  }
+  PageTable table{.caption = "Best first; what differs from plan 1 is marked",
+                  .table = Table(std::move(columns))};
+  std::string constant;
+  std::size_t number = 0;
+  for (Compared& row : rows) {
+    if (view.best.size() > 1 && row.Constant()) {
+      constant +=
+          fmt::format("{}{} {}", constant.empty() ? "" : ", ", row.what, row.values.front());
+      continue;
+    }
+    for (std::size_t i = 1; i < row.values.size(); ++i) {
+      if (row.is_setting && row.values[i] != row.values.front()) {
+        table.stressed.emplace(number, i + 1);
+      }
+    }
+    std::vector<std::string> cells = {std::move(row.what)};
+    for (std::string& value : row.values) cells.push_back(std::move(value));
+    table.table.AddRow(std::move(cells));
+    ++number;
+  }
+  if (!constant.empty()) section.paragraphs.push_back("All of them: " + constant + ".");
+  section.chart = MemoryBars(view);
+  section.tables.push_back(std::move(table));
+  for (std::size_t i = 0; i < view.ranked.size(); ++i) {
+    section.texts.emplace_back(fmt::format("The command that forecasts plan {}", i + 1),
+                               view.ranked[i].command);
+  }
+  if (!view.execution.empty()) {
+    section.texts.emplace_back("The command that executes plan 1 and compares", view.execution);
+  }
+  return section;
+}
+
+// What all plans' devices have, if it is the same.
+std::optional<Bytes> CapacityOf(const SearchView& view) {
+  std::optional<Bytes> capacity;
+  for (const SearchedPlan& plan : view.plans) {
+    if (plan.capacity <= Bytes() || (capacity && *capacity != plan.capacity)) return std::nullopt;
+    capacity = plan.capacity;
+  }
+  return capacity;
 }
 
 PageSection FrontSection(const SearchView& view) {
@@ -45,7 +181,7 @@ PageSection FrontSection(const SearchView& view) {
   for (const SearchedPlan& plan : view.plans) {
     points.push_back({.name = plan.name,
                       .step_time = plan.step_time,
-                      .peak = plan.peak,
+                      .peak = plan.needed,
                       .tokens_per_second_per_gpu = plan.tokens_per_second_per_gpu,
                       .fits = plan.eligible,
                       .tokens = plan.tokens,
@@ -53,8 +189,8 @@ PageSection FrontSection(const SearchView& view) {
                       .on_front = searched ? std::optional(plan.on_front) : std::nullopt});
   }
   ParetoFigure figure = ParetoChart(
-      std::move(points), "Step time against peak memory of every plan that was simulated",
-      "too large, with what must stay free, or too slow");
+      std::move(points), "Step time against the memory that every simulated plan needs",
+      "too large, with what must stay free, or too slow", "memory needed", CapacityOf(view));
   PageSection section{.heading = "Step time against memory"};
   section.paragraphs = {
       searched ? "Each point is a plan that was simulated. Of those on the front none is beaten in "
@@ -118,11 +254,7 @@ std::string PlanPage(const SearchView& view) {
        .value = Grouped(view.space),
        .more = fmt::format("{} simulated, the others are shown not to be better",
                            Grouped(static_cast<std::int64_t>(view.plans.size())))});
-  if (!view.best.empty()) {
-    PageSection section{.heading = "The best plans"};
-    section.tables.push_back({.caption = "Best first", .table = BestTable(view)});
-    page.sections.push_back(std::move(section));
-  }
+  if (!view.best.empty()) page.sections.push_back(BestSection(view));
   if (!view.plans.empty()) page.sections.push_back(FrontSection(view));
   if (!view.best.empty() && !view.sensitivity.empty()) {
     page.sections.push_back(SensitivitySection(view));

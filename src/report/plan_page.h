@@ -17,11 +17,19 @@ struct SearchedPlan {
   std::int64_t gpus = 0;
   Time step_time{};
   Bytes peak{};
-  Bytes needed{};  // reserved by the allocator and outside of it
+  Bytes reserved{};  // by the allocator
+  Bytes needed{};    // that, and what is outside of it
+  Bytes capacity{};  // of a device
   double tokens_per_second_per_gpu = 0;
   bool eligible = true;     // fits with what must stay free and in time: it may be the best
   std::int64_t tokens = 0;  // of a step; 0: the same for all
   bool on_front = false;    // nothing is at least as good in step time, memory and GPUs
+};
+
+// What makes one of the best plans: its settings, in order, and the command that forecasts it.
+struct RankedPlan {
+  std::vector<std::pair<std::string, std::string>> settings;
+  std::string command;
 };
 
 // A search's result, as its page needs it.
@@ -32,7 +40,9 @@ struct SearchView {
   std::string held{};                                        // as HeldText says; empty: nothing
   std::int64_t space = 0;                                    // how many plans there are
   std::vector<SearchedPlan> plans{};
-  std::vector<std::size_t> best{};  // of `plans`, best first; empty: none fits
+  std::vector<std::size_t> best{};   // of `plans`, best first; empty: none fits
+  std::vector<RankedPlan> ranked{};  // what makes each of `best`
+  std::string execution{};  // the command that executes the best plan; empty: there is none
   // How many plans have each verdict; together they are all of the space.
   std::vector<std::pair<std::string, std::int64_t>> became{};
   // The best plan's sensitivity: a heading and rows of changes and the step time then.

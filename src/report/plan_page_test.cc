@@ -44,6 +44,26 @@ TEST(PlanPageTest, SaysWhatIsBestAndWhatBecameOfOthers) {
   EXPECT_THAT(page, HasSubstr("links 10 % faster</th><td>95.000</td><td>-5.0</td>"));
 }
 
+// Plans are columns; what both have is said once, and what differs from the first is marked.
+TEST(PlanPageTest, ComparesTheBestPlansSettingBySetting) {
+  SearchView view = Sample();
+  view.ranked = {{{{"data_parallel.framework", "fsdp2"}, {"data_parallel.zero_stage", "3"}},
+                  "  stepcast simulate a.yaml --set data_parallel.zero_stage=3\n"},
+                 {{{"data_parallel.framework", "fsdp2"}, {"data_parallel.zero_stage", "null"}},
+                  "  stepcast simulate a.yaml\n"}};
+  const std::string page = PlanPage(view);
+  EXPECT_THAT(page, HasSubstr("GPUs 8, needs GiB "));
+  EXPECT_THAT(page, HasSubstr("data_parallel.framework fsdp2."));
+  EXPECT_THAT(page, HasSubstr("data_parallel.zero_stage</th><td>3</td>"
+                              "<td class=\"other\">default</td>"));
+  EXPECT_THAT(page, HasSubstr("The command that forecasts plan 2</summary>"));
+  EXPECT_THAT(page, HasSubstr("stepcast simulate a.yaml --set data_parallel.zero_stage=3"));
+  // Without the same capacity of all none is drawn.
+  EXPECT_THAT(page, Not(HasSubstr("capacity ")));
+  for (SearchedPlan& plan : view.plans) plan.capacity = GiB(80);
+  EXPECT_THAT(PlanPage(view), HasSubstr("capacity 80 GiB"));
+}
+
 // Where the front was not searched for, the chart's is of the plans that may be the best: one that
 // leaves too little free is none of them, however fast.
 TEST(PlanPageTest, TheFrontIsOfPlansThatMayBeTheBest) {

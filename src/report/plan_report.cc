@@ -8,10 +8,13 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/quantity.h"
+#include "src/report/command_text.h"
 #include "src/report/number_text.h"
 #include "src/report/plan_kinds.h"
 #include "src/report/plan_rows.h"
+#include "src/report/port_report.h"
 #include "src/report/table.h"
+#include "src/report/training_report.h"
 
 namespace stepcast::report {
 namespace {
@@ -51,19 +54,6 @@ std::string OtherSettings(const PlanRow& row) {
   return text;
 }
 
-std::string Duration(double seconds) {
-  constexpr double kHour = 3600, kDay = 24 * kHour;
-  if (seconds >= kDay) return fmt::format("{} d", Decimal(seconds / kDay, 2));
-  if (seconds >= kHour) return fmt::format("{} h", Decimal(seconds / kHour, 2));
-  return fmt::format("{} s", Decimal(seconds, 1));
-}
-
-// Money of the whole training where its length is known, else of a million tokens.
-double Money(const Goal& goal, const PlanRow& row) {
-  const double million = CostOfMillionTokens(goal, row.facts, row.outcome.step_time);
-  return goal.tokens > 0 ? million * goal.tokens / 1e6 : million;
-}
-
 ByteUnit UnitOf(const std::vector<PlanRow>& rows) {
   Bytes most;
   for (const PlanRow& row : rows) most = std::max({most, ShownOf(row).peak, ShownOf(row).needed});
@@ -71,8 +61,7 @@ ByteUnit UnitOf(const std::vector<PlanRow>& rows) {
 }
 
 constexpr const char* kNeedsText =
-    "peak: what is allocated; needs: what the allocator reserves for it and what is outside of "
-    "the\n"
+    "peak: what is allocated; needs: what the allocator reserves for it and what is outside of the "
     "allocator (context, NCCL), which decides whether a plan fits\n";
 
 double TokensPerSecond(const PlanRow& row) {
@@ -93,10 +82,7 @@ std::string PlansTable(const PlanReport& report, const std::vector<PlanRow>& row
   columns.push_back({fmt::format("peak {}", unit.name)});
   columns.push_back({fmt::format("needs {}", unit.name)});
   if (!lacking) columns.push_back({fmt::format("left {}", unit.name)});
-  if (goal.tokens > 0) columns.push_back({"training"});
-  if (goal.gpu_hour_price > 0) {
-    columns.push_back({goal.tokens > 0 ? "money" : "money/million tokens"});
-  }
+  AddTrainingColumns(goal.training, columns);
   if (lacking) columns.push_back({"lacks", Align::kLeft});
   columns.push_back({"settings", Align::kLeft});
   Table table(std::move(columns));
@@ -117,12 +103,7 @@ std::string PlansTable(const PlanReport& report, const std::vector<PlanRow>& row
     cells.push_back(In(unit, row.outcome.memory));
     cells.push_back(In(unit, Needed(row.outcome)));
     if (!lacking) cells.push_back(In(unit, row.facts.capacity - Needed(row.outcome)));
-    if (goal.tokens > 0) {
-      cells.push_back(Duration(TrainingSeconds(goal, row.facts, row.outcome.step_time)));
-    }
-    if (goal.gpu_hour_price > 0) {
-      cells.push_back(Decimal(Money(goal, row), goal.tokens > 0 ? 0 : 4));
-    }
+    AddTrainingCells(goal.training, StepOf(row.facts, row.outcome.step_time), cells);
     if (lacking) {
       const Bytes lacks = Lacks(goal, row.facts, row.outcome.over);
       cells.push_back(lacks > Bytes(0) ? FormatBytes(lacks) : "time");
@@ -304,6 +285,39 @@ std::string SensitivityText(const PlanReport& report) {
   return out + "\n" + neighbours.ToString();
 }
 
+// The command that executes the best plan.
+std::string ExecutionText(const PlanReport& report) {
+  if (!report.execution) return "";
+  if (!report.execution->refused.empty()) {
+    return fmt::format("plan 1 is forecast and not executed: {}\n\n",
+                       fmt::join(report.execution->refused, "; "));
+  }
+  return fmt::format("to run plan 1 and hold the forecast against it{}:\n{}\n",
+                     report.file.empty() ? ", once --emit FOLDER has written it" : "",
+                     CommandText(ExecutionCommand(report)));
+}
+
+// The best of each number of GPUs, and those of which no plan will do.
+std::string SizesText(const PlanReport& report) {
+  if (report.by_gpus.empty()) return "";
+  std::vector<SizeRow> sizes;
+  std::vector<std::string> without;
+  for (const SizeAnswer& size : report.by_gpus) {
+    if (!size.best) {
+      without.push_back(Grouped(size.gpus));
+      continue;
+    }
+    const PlanRow& row = *size.best;
+    sizes.push_back({StepOf(row.facts, row.outcome.step_time),
+                     row.outcome.tokens_per_second_per_gpu, PlanInShort(row)});
+  }
+  std::string out = SizesText(report.goal.training, std::move(sizes));
+  if (!without.empty()) {
+    out += fmt::format("no plan on {} GPUs will do\n", fmt::join(without, ", "));
+  }
+  return out + "\n";
+}
+
 // Why a plan was not simulated: "cannot exist", "dominated: ..."
 std::string VerdictText(Verdict verdict) {
   switch (verdict) {
@@ -391,6 +405,24 @@ std::string CountsText(const PlanReport& report) {
 
 }  // namespace
 
+CommandWords ExecutionCommand(const PlanReport& report) {
+  const ExecutionAnswer& execution = *report.execution;
+  // A scenario that stands in no file is in the plan that is written.
+  const bool in_file = !report.file.empty();
+  CommandWords command;
+  if (execution.launched) {
+    command.words = {"mpirun", "-n", fmt::format("{}", execution.ranks)};
+  }
+  for (const std::string& word : {std::string("stepcast"), std::string("validate"),
+                                  in_file ? report.file : std::string("FOLDER/plan.json"),
+                                  std::string("--backend"), execution.backend}) {
+    command.words.push_back(word);
+  }
+  if (!in_file) return command;
+  command.set = report.set;
+  return command.With(report.best.front().settings);
+}
+
 std::string TargetText(const Goal& goal, bool unequal_tokens) {
   switch (goal.target) {
     case Target::kStepTime:
@@ -438,7 +470,7 @@ std::vector<std::pair<std::string, std::int64_t>> VerdictCounts(const PlanReport
                      ? "simulated: do not fit, or leave too little free"
                      : "simulated: do not fit");
   add(too_slow, "simulated: miss the deadline");
-  add(good, goal.deadline ? "simulated: fit and meet the deadline" : "simulated: fit");
+  add(good, goal.training.deadline ? "simulated: fit and meet the deadline" : "simulated: fit");
   return became;
 }
 
@@ -475,11 +507,7 @@ std::string PlanText(const PlanReport& report) {
         "       (steps of some plans have more tokens than those of others, and so train "
         "differently)\n";
   }
-  if (goal.deadline) {
-    out +=
-        fmt::format("       {} tokens within {}\n", Grouped(static_cast<std::int64_t>(goal.tokens)),
-                    Duration(goal.deadline->seconds()));
-  }
+  if (goal.training.said()) out += fmt::format("       {}\n", TargetText(goal.training));
   if (goal.headroom_part > 0) {
     constexpr double kHundred = 100;
     out += fmt::format("       {} % of each device free\n",
@@ -499,11 +527,13 @@ std::string PlanText(const PlanReport& report) {
   }
   for (const std::string& note : report.notes) out += fmt::format("note   {}\n", note);
   out += "\n";
+  out += PortText(report);
   if (report.best.empty()) {
     const bool legal = report.result->Count(Verdict::kIllegal) < report.space;
     out += !legal                   ? "no plan can exist\n"
            : !report.result->proved ? "no plan that fits was found in this time\n"
-           : goal.deadline ? "no plan fits and meets the deadline; those that come nearest:\n\n"
+           : goal.training.deadline
+               ? "no plan fits and meets the deadline; those that come nearest:\n\n"
            : HeadroomOf(goal, report.result->states.families().front().facts) > Bytes(0)
                ? "no plan leaves that much of its devices free; those that lack least:\n\n"
                : "no plan fits; those that lack least:\n\n";
@@ -517,13 +547,15 @@ std::string PlanText(const PlanReport& report) {
   }
   out += KindsText(report) + LayoutAnswerText(report);
   out += "best by the model\n" + PlansTable(report, report.best, false) + kNeedsText +
-         NotesOn(report.best) + NearText(report) + HeadroomText(report.best.front()) + "\n";
+         NotesOn(report.best) + NearText(report) + HeadroomText(report.best.front()) + "\n" +
+         ExecutionText(report);
   if (!report.pareto.empty()) {
     out +=
         fmt::format("no plan has {}, less memory and fewer GPUs than one of these\n",
                     report.result->UnequalTokens() ? "less time for a token" : "a shorter step") +
         PlansTable(report, report.pareto, false) + NotesOn(report.pareto) + "\n";
   }
+  out += SizesText(report);
   if (report.sensitivity) out += SensitivityText(report) + "\n";
   if (!report.runners_up.empty()) {
     out += "runners-up\n" + RunnersUpTable(goal, report.runners_up) + "\n";

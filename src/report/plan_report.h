@@ -6,9 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "src/forecast/values.h"
 #include "src/planner/plan_space.h"
 #include "src/planner/search.h"
 #include "src/planner/sensitivity.h"
+#include "src/report/command_text.h"
 #include "src/scenario/scenario.h"
 
 // The output of `plan`.
@@ -57,14 +59,48 @@ struct LayoutAnswer {
   std::int64_t better = 0, worse = 0, unknown = 0;
 };
 
+// The best plan on so many GPUs; none where no plan on them will do.
+struct SizeAnswer {
+  std::int64_t gpus = 0;
+  std::optional<PlanRow> best;
+};
+
+// A plan that was carried over to another cluster (`--port`), there and here.
+struct PortSide {
+  std::string cluster;  // in words
+  forecast::Forecast forecast;
+};
+struct PortChange {
+  std::string key, from, to;  // values as in a scenario; empty: the plan has none
+  std::string why;
+};
+struct PortAnswer {
+  PortSide from, ported;
+  std::vector<std::string> set;  // "KEY=VALUE": what makes the ported plan of the scenario
+  std::vector<PortChange> changes;
+};
+
+// How the best plan is executed.
+struct ExecutionAnswer {
+  std::string backend;               // "cuda", "host"
+  int ranks = 1;                     // of the plan
+  bool launched = false;             // its ranks are on several nodes, and need a launcher
+  std::vector<std::string> refused;  // why it is not: a sentence each; empty: it is
+};
+
 struct PlanReport {
   std::string name;  // the scenario's
   planner::Goal goal;
   std::int64_t space = 0;
   std::string tried;                   // in words
   std::vector<std::string> not_tried;  // likewise
+  std::string file;                    // the scenario's; empty: it stands in none
+  std::vector<std::string> set;        // "KEY=VALUE", of all plans
+  std::optional<PortAnswer> port;
+  std::optional<ExecutionAnswer> execution;
   std::vector<KindRow> kinds;  // the best first; those without a plan that will do come last
   std::optional<LayoutAnswer> why_layout;
+  std::vector<SizeAnswer> by_gpus;  // the fewest first; empty where all plans have as many
   const planner::SearchResult* result = nullptr;
   std::vector<PlanRow> best, pareto, nearest;
   std::vector<PlanRow> runners_up;  // with --why
@@ -83,6 +119,9 @@ std::vector<std::pair<std::string, std::int64_t>> VerdictCounts(const PlanReport
 // The settings that the scenario gives and that were not searched: "parallelism.tensor,
 // training.blocks_per_checkpoint (where activation_checkpointing is full)"; empty: there are none.
 std::string HeldText(const PlanReport& report);
+
+// The command that executes the best plan and holds the forecast against it. Requires `execution`.
+CommandWords ExecutionCommand(const PlanReport& report);
 
 // Why a simulated plan is no answer; empty where it is one.
 std::string Reason(const planner::Goal& goal, const PlanRow& row);

@@ -42,10 +42,6 @@ std::string LackText(const Goal& goal, const planner::PlanFacts& facts,
   return LackText(goal, facts, Needed(outcome), outcome.over, "");
 }
 
-bool MeetsDeadline(const Goal& goal, const planner::PlanFacts& facts, Time step_time) {
-  return !goal.deadline || TrainingSeconds(goal, facts, step_time) <= goal.deadline->seconds();
-}
-
 std::string WhyText(const Goal& goal, const PlanRow& row) {
   if (row.simulated) {
     if (!row.outcome.illegal_message.empty()) return row.outcome.illegal_message;

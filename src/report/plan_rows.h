@@ -24,7 +24,6 @@ struct Shown {
 };
 Shown ShownOf(const PlanRow& row);
 
-bool MeetsDeadline(const planner::Goal& goal, const planner::PlanFacts& facts, Time step_time);
 // Why a simulated plan's memory rejects it; empty: it does not.
 std::string LackText(const planner::Goal& goal, const planner::PlanFacts& facts,
                      const planner::Outcome& outcome);

@@ -5,6 +5,7 @@
 
 #include "fmt/format.h"
 #include "src/forecast/what_if.h"
+#include "src/report/command_text.h"
 
 namespace stepcast::report {
 
@@ -30,7 +31,9 @@ SearchView ViewOf(const PlanReport& report, std::vector<std::pair<std::string, s
                           .gpus = result.states.FactsOf(plan).gpus,
                           .step_time = outcome.step_time,
                           .peak = outcome.memory,
+                          .reserved = outcome.reserved,
                           .needed = outcome.reserved + outcome.outside,
+                          .capacity = result.states.FactsOf(plan).capacity,
                           .tokens_per_second_per_gpu = outcome.tokens_per_second_per_gpu,
                           .eligible = Eligible(report.goal, result.states.FactsOf(plan), outcome) &&
                                       (outcome.flushes == 0 || best_flushes),
@@ -41,6 +44,15 @@ SearchView ViewOf(const PlanReport& report, std::vector<std::pair<std::string, s
     if (const auto found = place.find(plan); found != place.end()) {
       view.best.push_back(found->second);
     }
+  }
+  const std::string file = report.file.empty() ? "FOLDER/plan.json" : report.file;
+  for (const PlanRow& row : report.best) {
+    view.ranked.push_back(
+        {row.settings,
+         CommandText(CommandWords{{"stepcast", "simulate", file}, report.set}.With(row.settings))});
+  }
+  if (report.execution && report.execution->refused.empty()) {
+    view.execution = CommandText(ExecutionCommand(report));
   }
   view.became = VerdictCounts(report);
   if (!report.sensitivity) return view;

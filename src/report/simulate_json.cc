@@ -2,15 +2,17 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "src/model/parameter_counts.h"
 #include "src/report/figures_json.h"
 #include "src/report/json_values.h"
+#include "src/report/training_report.h"
 
 namespace stepcast::report {
 
 std::string SimulateJson(const scenario::Scenario& scenario, const forecast::Forecast& forecast,
-                         double seconds) {
+                         double seconds, const forecast::TrainingTarget& target) {
   const auto utilization = [&](double value) { return forecast.has_flops ? Json(value) : Json(); };
   const std::optional<forecast::TimeRange>& range = forecast.step_time_range;
   Json document{
@@ -46,6 +48,12 @@ std::string SimulateJson(const scenario::Scenario& scenario, const forecast::For
   }
   if (const auto& learned = forecast.learned) {
     document["learned"] = {{"factor", learned->factor}, {"known", learned->known}};
+  }
+  if (target.said()) {
+    document["training"] = TargetJson(target);
+    for (auto& [key, value] : TrainingFigures(target, TrainedStepOf(forecast))) {
+      document[key] = std::move(value);
+    }
   }
   document["run"] = {{"seconds", seconds}};
   return Text(document);

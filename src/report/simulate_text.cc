@@ -6,6 +6,7 @@
 #include "src/base/quantity.h"
 #include "src/report/figures_text.h"
 #include "src/report/number_text.h"
+#include "src/report/training_report.h"
 
 namespace stepcast::report {
 
@@ -60,11 +61,12 @@ std::string NetworkLine(const scenario::Scenario& scenario) {
 
 }  // namespace
 
-std::string SimulateText(const scenario::Scenario& scenario, const forecast::Forecast& forecast) {
-  return fmt::format("{}{}\n{}\n{}\n{}\n{}\n{}\n", Header(scenario), NetworkLine(scenario),
-                     Throughput(forecast), TimeTable(forecast) + ClassTable(forecast),
-                     CollectiveTable(forecast), MemoryTable(forecast.memory),
-                     Verdict(forecast.memory));
+std::string SimulateText(const scenario::Scenario& scenario, const forecast::Forecast& forecast,
+                         const forecast::TrainingTarget& target) {
+  return fmt::format("{}{}\n{}{}\n{}\n{}\n{}\n{}\n", Header(scenario), NetworkLine(scenario),
+                     Throughput(forecast), TrainingText(target, TrainedStepOf(forecast)),
+                     TimeTable(forecast) + ClassTable(forecast), CollectiveTable(forecast),
+                     MemoryTable(forecast.memory), Verdict(forecast.memory));
 }
 
 }  // namespace stepcast::report

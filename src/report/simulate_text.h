@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "src/forecast/training_run.h"
 #include "src/forecast/values.h"
 #include "src/scenario/scenario.h"
 
@@ -9,7 +10,9 @@ namespace stepcast::report {
 
 // The page that `simulate` prints for people: what was forecast, the step time, where it goes,
 // which collectives run, and what is in memory. Depends on the input alone.
-std::string SimulateText(const scenario::Scenario& scenario, const forecast::Forecast& forecast);
+// `target`: what is said of the training.
+std::string SimulateText(const scenario::Scenario& scenario, const forecast::Forecast& forecast,
+                         const forecast::TrainingTarget& target = {});
 
 // The verdict on memory: "fits: 12.3 GiB of 80.0 GiB are left",
 // "may not fit: ..." or

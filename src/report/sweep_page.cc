@@ -16,6 +16,7 @@
 #include "src/report/page.h"
 #include "src/report/pareto_chart.h"
 #include "src/report/sweep_report.h"
+#include "src/report/training_report.h"
 
 namespace stepcast::report {
 namespace {
@@ -342,7 +343,8 @@ class SweepCharts {
   std::vector<std::int64_t> reach_;
 };
 
-Table RowTable(const SweepGrid& grid, const std::vector<SweepRow>& rows, ByteUnit unit) {
+Table RowTable(const SweepGrid& grid, const std::vector<SweepRow>& rows, ByteUnit unit,
+               const forecast::TrainingTarget& target) {
   std::vector<Column> columns;
   for (std::size_t i = 0; i < grid.axes().size(); ++i) {
     columns.push_back({ShortName(grid, i), Align::kLeft});
@@ -356,6 +358,8 @@ Table RowTable(const SweepGrid& grid, const std::vector<SweepRow>& rows, ByteUni
   for (const char* figure : {"peak", "needs", "left"}) {
     columns.push_back({fmt::format("{} {}", figure, unit.name), Align::kRight});
   }
+  AddTrainingColumns(target, columns);
+  const std::size_t reason = columns.size();
   columns.push_back({"reason", Align::kLeft});
   Table table(std::move(columns));
   // Where not all are shown: the fastest.
@@ -384,6 +388,8 @@ Table RowTable(const SweepGrid& grid, const std::vector<SweepRow>& rows, ByteUni
     cells.push_back(illegal ? "-" : In(unit, row.peak));
     cells.push_back(illegal ? "-" : In(unit, row.needed()));
     cells.push_back(illegal ? "-" : Left(unit, row));
+    if (!illegal) AddTrainingCells(target, StepOf(row), cells);
+    cells.resize(reason, "-");
     cells.push_back(Reason(row));
     table.AddRow(std::move(cells));
   }
@@ -395,7 +401,8 @@ Table RowTable(const SweepGrid& grid, const std::vector<SweepRow>& rows, ByteUni
 std::string SweepPage(const std::string& title,
                       const std::vector<std::pair<std::string, std::string>>& about,
                       const SweepGrid& grid, const std::vector<SweepRow>& rows,
-                      const std::vector<StageRows>& stages) {
+                      const std::vector<StageRows>& stages,
+                      const forecast::TrainingTarget& target) {
   STEPCAST_CHECK(static_cast<std::int64_t>(rows.size()) == grid.rows(), "a row per combination");
   Page page;
   page.kind = "Sweep over combinations";
@@ -492,7 +499,8 @@ std::string SweepPage(const std::string& title,
     all.paragraphs = {fmt::format("{} of {}; --csv prints every one.", Grouped(kMostTableRows),
                                   Grouped(grid.rows()))};
   }
-  all.tables.push_back({.caption = "Combinations", .table = RowTable(grid, rows, charts.unit())});
+  all.tables.push_back(
+      {.caption = "Combinations", .table = RowTable(grid, rows, charts.unit(), target)});
   page.sections.push_back(std::move(all));
   return PageHtml(page);
 }

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <numeric>
 #include <optional>
-#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -17,10 +15,12 @@
 #include "src/report/json_values.h"
 #include "src/report/number_text.h"
 #include "src/report/table.h"
+#include "src/report/training_report.h"
 
 namespace stepcast::report {
 namespace {
 
+using forecast::TrainingTarget;
 using planner::RowStatus;
 using planner::SweepGrid;
 using planner::SweepRow;
@@ -32,44 +32,37 @@ std::int64_t Count(const std::vector<SweepRow>& rows, RowStatus status) {
 
 // The figures of memory.
 constexpr const char* kFigures =
-    "peak: what is allocated; needs: what the allocator reserves for it and what is outside of\n"
-    "it (context, NCCL), which decides whether it fits; left: what a device has beyond that\n";
-
-// So wide may a line be.
-constexpr std::size_t kWidest = 110;
-
-// "[1] words", in lines of at most kWidest; those after the first begin below the words.
-std::string Wrapped(const std::string& sign, std::string_view words) {
-  std::string out = sign;
-  std::size_t width = sign.size();
-  while (!words.empty()) {
-    const std::size_t end = std::min(words.find(' '), words.size());
-    if (width > sign.size() && width + end > kWidest) {
-      out.back() = '\n';
-      out.append(sign.size(), ' ');
-      width = sign.size();
-    }
-    out.append(words.substr(0, end)).push_back(' ');
-    width += end + 1;
-    words.remove_prefix(std::min(end + 1, words.size()));
-  }
-  out.back() = '\n';
-  return out;
-}
+    "peak: what is allocated; needs: what the allocator reserves for it and what is outside of it "
+    "(context, NCCL), which decides whether it fits; left: what a device has beyond that\n";
 
 // What rows may have beside their values (planner::SweepRow::added).
 constexpr const char* kDevices = "cluster.devices";
 
+// "KEY=VALUE, ..."
+std::string SettingsText(const SweepGrid& grid, std::int64_t index, const SweepRow& row) {
+  std::string text;
+  for (const auto& [key, value] : planner::SettingsOf(grid, index, row)) {
+    text += fmt::format("{}{}={}", text.empty() ? "" : ", ", key, value);
+  }
+  return text;
+}
+
 // "shortest step: FIGURE with KEY=VALUE, ..."
 std::string Named(const char* what, const std::string& figure, const SweepGrid& grid,
                   std::int64_t index, const SweepRow& row) {
-  std::string text = figure;
-  bool first = true;
-  for (const auto& [key, value] : planner::SettingsOf(grid, index, row)) {
-    text += fmt::format("{}{}={}", first ? " with " : ", ", key, value);
-    first = false;
+  return fmt::format("{}: {} with {}\n", what, figure, SettingsText(grid, index, row));
+}
+
+// The best of each number of GPUs, where there are several.
+std::string SizesText(const SweepGrid& grid, const std::vector<SweepRow>& rows,
+                      const TrainingTarget& target) {
+  std::vector<SizeRow> sizes;
+  for (const std::int64_t index : FastestByGpus(rows)) {
+    const SweepRow& row = rows[static_cast<std::size_t>(index)];
+    sizes.push_back({StepOf(row), row.tokens_per_second_per_gpu, SettingsText(grid, index, row)});
   }
-  return Wrapped(fmt::format("{}: ", what), text);
+  std::string text = SizesText(target, std::move(sizes));
+  return text.empty() ? "" : text + "\n";
 }
 
 std::string Summary(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
@@ -137,11 +130,12 @@ const char* StatusText(const SweepRow& row) {
 }
 
 std::string TableText(const SweepGrid& grid, const std::vector<SweepRow>& rows,
-                      const std::vector<std::string>& names,
-                      const std::vector<std::string>& notes) {
+                      const std::vector<std::string>& notes, const TrainingTarget& target) {
   const ByteUnit unit = UnitFor(rows);
   std::vector<Column> columns;
-  for (const std::string& name : names) columns.push_back({name, Align::kLeft});
+  for (std::size_t i = 0; i < grid.axes().size(); ++i) {
+    columns.push_back({ShortName(grid, i), Align::kLeft});
+  }
   const bool unequal = planner::UnequalTokens(rows);
   columns.push_back({"status", Align::kLeft});
   if (unequal) columns.push_back({"tokens/step", Align::kRight});
@@ -151,6 +145,8 @@ std::string TableText(const SweepGrid& grid, const std::vector<SweepRow>& rows,
   for (const char* figure : {"peak", "needs", "left"}) {
     columns.push_back({fmt::format("{} {}", figure, unit.name), Align::kRight});
   }
+  AddTrainingColumns(target, columns);
+  const std::size_t columns_before_notes = columns.size();
   if (!notes.empty()) columns.push_back({"", Align::kLeft});
   std::unordered_map<std::string, std::size_t> numbers;
   for (const std::string& note : notes) numbers.emplace(note, numbers.size() + 1);
@@ -170,6 +166,11 @@ std::string TableText(const SweepGrid& grid, const std::vector<SweepRow>& rows,
     cells.push_back(illegal ? "-" : In(unit, row.peak));
     cells.push_back(illegal ? "-" : In(unit, row.needed()));
     cells.push_back(illegal ? "-" : Left(unit, row));
+    if (illegal) {
+      cells.resize(columns_before_notes, "-");
+    } else {
+      AddTrainingCells(target, StepOf(row), cells);
+    }
     if (!notes.empty()) {
       const std::string note = NoteOf(row);
       cells.push_back(note.empty() ? "" : fmt::format("[{}]", numbers.at(note)));
@@ -179,43 +180,12 @@ std::string TableText(const SweepGrid& grid, const std::vector<SweepRow>& rows,
   return table.ToString();
 }
 
-// Of the rule below the headings.
-std::size_t WidthOf(const std::string& table) {
-  const std::size_t begin = table.find('\n') + 1;
-  return table.find('\n', begin) - begin;
-}
-
-// Numbers for the longest of the names, as many as it takes for a table of that width to become
-// narrow enough; what they stand for, a line each.
-std::string ShortenNames(const SweepGrid& grid, std::size_t width,
-                         std::vector<std::string>& names) {
-  std::vector<std::size_t> longest(names.size());
-  std::iota(longest.begin(), longest.end(), std::size_t{0});
-  std::stable_sort(longest.begin(), longest.end(),
-                   [&](std::size_t a, std::size_t b) { return names[a].size() > names[b].size(); });
-  std::map<std::size_t, std::string> lines;
-  for (const std::size_t i : longest) {
-    if (width <= kWidest) break;
-    std::string number = fmt::format("key {}", i + 1);
-    std::size_t values = number.size();
-    for (const std::string& value : grid.axes()[i].values) {
-      values = std::max(values, value.size());
-    }
-    if (values >= names[i].size()) continue;
-    width -= names[i].size() - values;
-    lines[i] = fmt::format("{}: {}\n", number, grid.axes()[i].key);
-    names[i] = std::move(number);
-  }
-  std::string legend;
-  for (const auto& [axis, line] : lines) legend += line;
-  return legend;
-}
-
-Json ToJson(const SweepGrid& grid, std::int64_t index, const SweepRow& row) {
+Json ToJson(const SweepGrid& grid, std::int64_t index, const SweepRow& row,
+            const TrainingTarget& target) {
   const bool illegal = row.status == RowStatus::kIllegal;
   Json set = Json::object();
   for (auto& [key, value] : planner::SettingsOf(grid, index, row)) set[key] = std::move(value);
-  return Json{
+  Json json{
       {"set", std::move(set)},
       {"status", Name(row.status)},
       {"reason", Reason(row)},
@@ -230,7 +200,12 @@ Json ToJson(const SweepGrid& grid, std::int64_t index, const SweepRow& row) {
       {"fit_probability", illegal ? Json() : Json(row.fit_probability)},
       {"free_bytes", illegal ? Json() : Json(Free(row).count())},
       {"tokens", illegal ? Json() : Json(row.tokens)},
+      {"gpus", illegal ? Json() : Json(row.gpus)},
   };
+  for (auto& [key, value] : TrainingFigures(target, StepOf(row))) {
+    json[key] = illegal ? Json() : std::move(value);
+  }
+  return json;
 }
 
 }  // namespace
@@ -238,6 +213,8 @@ Json ToJson(const SweepGrid& grid, std::int64_t index, const SweepRow& row) {
 planner::TimePerToken TimePerTokenOf(const SweepRow& row) {
   return planner::TimePerToken::Of(row.step_time, row.tokens);
 }
+
+forecast::TrainedStep StepOf(const SweepRow& row) { return {row.step_time, row.tokens, row.gpus}; }
 
 double NanosecondsPerToken(const SweepRow& row) {
   constexpr double kPicoseconds = 1e3;
@@ -258,6 +235,20 @@ std::optional<std::int64_t> Fastest(const std::vector<SweepRow>& rows) {
     }
   }
   return best;
+}
+
+std::vector<std::int64_t> FastestByGpus(const std::vector<SweepRow>& rows) {
+  std::map<std::int64_t, std::int64_t> best;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].status != RowStatus::kOk) continue;
+    const auto index = static_cast<std::int64_t>(i);
+    const auto [known, first] = best.emplace(rows[i].gpus, index);
+    const SweepRow& other = rows[static_cast<std::size_t>(known->second)];
+    if (!first && TimePerTokenOf(rows[i]) < TimePerTokenOf(other)) known->second = index;
+  }
+  std::vector<std::int64_t> indices;
+  for (const auto& [gpus, index] : best) indices.push_back(index);
+  return indices;
 }
 
 std::string Reason(const planner::SweepRow& row) {
@@ -294,18 +285,14 @@ ByteUnit UnitFor(const std::vector<SweepRow>& rows) {
   return UnitFor(most);
 }
 
-std::string SweepText(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
+std::string SweepText(const SweepGrid& grid, const std::vector<SweepRow>& rows,
+                      const TrainingTarget& target) {
   STEPCAST_CHECK(static_cast<std::int64_t>(rows.size()) == grid.rows(), "a row per combination");
   const std::vector<std::string> notes = NotesOf(rows);
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < grid.axes().size(); ++i) names.push_back(ShortName(grid, i));
-  std::string out = TableText(grid, rows, names, notes);
-  if (const std::string legend = ShortenNames(grid, WidthOf(out), names); !legend.empty()) {
-    out = legend + "\n" + TableText(grid, rows, names, notes);
+  std::string out = TableText(grid, rows, notes, target) + "\n";
+  for (std::size_t i = 0; i < notes.size(); ++i) {
+    out += fmt::format("{:<4} {}\n", fmt::format("[{}]", i + 1), notes[i]);
   }
-  out += "\n";
-  for (std::size_t i = 0; i < notes.size(); ++i)
-    out += Wrapped(fmt::format("[{}] ", i + 1), notes[i]);
   if (!notes.empty()) out += "\n";
   if (Count(rows, RowStatus::kIllegal) < grid.rows()) {
     out += fmt::format("{}\n", kFigures);
@@ -313,17 +300,18 @@ std::string SweepText(const SweepGrid& grid, const std::vector<SweepRow>& rows) 
   const auto partly = std::count_if(rows.begin(), rows.end(),
                                     [](const SweepRow& row) { return !row.added.empty(); });
   if (partly > 0) {
-    out += Wrapped(
-        "", fmt::format("{} {} a part of the topology's GPUs and {} the others idle: {} "
-                        "{}=plan. tokens/s/GPU counts those that are used.",
-                        Grouped(partly), partly == 1 ? "combination uses" : "combinations use",
-                        partly == 1 ? "leaves" : "leave", partly == 1 ? "it has" : "they have",
-                        kDevices));
+    out += fmt::format(
+        "{} {} a part of the topology's GPUs and {} the others idle: {} {}=plan. tokens/s/GPU "
+        "counts those that are used.\n",
+        Grouped(partly), partly == 1 ? "combination uses" : "combinations use",
+        partly == 1 ? "leaves" : "leave", partly == 1 ? "it has" : "they have", kDevices);
   }
-  return out + Summary(grid, rows);
+  if (target.said()) out += fmt::format("training: {}\n\n", TargetText(target));
+  return out + SizesText(grid, rows, target) + Summary(grid, rows);
 }
 
-std::string SweepCsv(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
+std::string SweepCsv(const SweepGrid& grid, const std::vector<SweepRow>& rows,
+                     const TrainingTarget& target) {
   STEPCAST_CHECK(static_cast<std::int64_t>(rows.size()) == grid.rows(), "a row per combination");
   std::vector<std::string> fields;
   for (const planner::SweepAxis& axis : grid.axes()) fields.push_back(axis.key);
@@ -332,9 +320,10 @@ std::string SweepCsv(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
   if (partly) fields.emplace_back(kDevices);
   for (const char* name : {"status", "reason", "step_time_s", "tokens_per_s_per_gpu", "peak_bytes",
                            "fits", "reserved_bytes", "outside_bytes", "capacity_bytes",
-                           "free_bytes", "tokens", "verdict", "fit_probability"}) {
+                           "free_bytes", "tokens", "verdict", "fit_probability", "gpus"}) {
     fields.emplace_back(name);
   }
+  for (const auto& [name, value] : TrainingFigures(target, {})) fields.emplace_back(name);
   std::string out = CsvRecord(fields);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const SweepRow& row = rows[i];
@@ -356,30 +345,41 @@ std::string SweepCsv(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
     fields.push_back(illegal ? "" : fmt::format("{}", row.tokens));
     fields.emplace_back(illegal ? "" : Name(row.verdict));
     fields.push_back(illegal ? "" : fmt::format("{}", row.fit_probability));
+    fields.push_back(illegal ? "" : fmt::format("{}", row.gpus));
+    for (const auto& [name, value] : TrainingFigures(target, StepOf(row))) {
+      fields.push_back(illegal ? "" : value.dump());
+    }
     out += CsvRecord(fields);
   }
   return out;
 }
 
 std::string SweepJson(const SweepGrid& grid, const std::vector<SweepRow>& rows, double seconds,
-                      std::int64_t known) {
+                      std::int64_t known, const TrainingTarget& target) {
   STEPCAST_CHECK(static_cast<std::int64_t>(rows.size()) == grid.rows(), "a row per combination");
   Json array = Json::array();
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    array.push_back(ToJson(grid, static_cast<std::int64_t>(i), rows[i]));
+    array.push_back(ToJson(grid, static_cast<std::int64_t>(i), rows[i], target));
+  }
+  Json by_gpus = Json::array();
+  for (const std::int64_t index : FastestByGpus(rows)) {
+    by_gpus.push_back({{"gpus", rows[static_cast<std::size_t>(index)].gpus}, {"row", index}});
   }
   const std::int64_t simulated = grid.rows() - Count(rows, RowStatus::kIllegal);
   return Text(
       Json{{"stepcast", 1},
            {"rows", std::move(array)},
+           {"training", TargetJson(target)},
+           {"by_gpus", std::move(by_gpus)},
            {"run", {{"simulated", simulated}, {"from_store", known}, {"seconds", seconds}}}});
 }
 
-std::string SweepJsonLines(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
+std::string SweepJsonLines(const SweepGrid& grid, const std::vector<SweepRow>& rows,
+                           const TrainingTarget& target) {
   STEPCAST_CHECK(static_cast<std::int64_t>(rows.size()) == grid.rows(), "a row per combination");
   std::string out;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    out += Line(ToJson(grid, static_cast<std::int64_t>(i), rows[i]));
+    out += Line(ToJson(grid, static_cast<std::int64_t>(i), rows[i], target));
   }
   return out;
 }

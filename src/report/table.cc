@@ -1,19 +1,225 @@
 #include "src/report/table.h"
 
 #include <algorithm>
-#include <cstddef>
+#include <set>
 #include <utility>
 
+#include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "src/base/check.h"
 
 namespace stepcast::report {
 namespace {
 
-std::size_t Width(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;  // not a continuation byte
-  }));
+using Cells = std::vector<std::string>;
+
+constexpr std::size_t kGap = 2;  // between columns
+
+// A column that is shown, and how wide.
+struct Shown {
+  std::size_t column = 0;
+  std::size_t width = 0;
+};
+
+std::size_t TotalOf(const std::vector<Shown>& shown) {
+  std::size_t total = shown.empty() ? 0 : kGap * (shown.size() - 1);
+  for (const Shown& one : shown) total += one.width;
+  return total;
 }
+
+class Layout {
+ public:
+  Layout(std::vector<Column> columns, std::vector<Cells> rows, std::size_t width)
+      : columns_(std::move(columns)), rows_(std::move(rows)), width_(width) {}
+
+  std::string Text() {
+    std::vector<Shown> shown = All();
+    if (TotalOf(shown) <= width_) return Block(shown);
+    std::string above;
+    for (const bool without_constants : {false, true}) {
+      if (without_constants) above = TakeConstants(shown);
+      for (Shown& one : shown) one.width = NarrowHeading(one.column);
+      if (TotalOf(shown) <= width_) return above + Block(Widened(shown));
+    }
+    for (Shown& one : shown) one.width = std::min(one.width, Least(one.column));
+    if (TotalOf(shown) <= width_) return above + Block(Widened(shown));
+    return above + Blocks(shown);
+  }
+
+ private:
+  std::vector<Shown> All() const {
+    std::vector<Shown> shown;
+    for (std::size_t i = 0; i < columns_.size(); ++i) shown.push_back({i, Natural(i)});
+    return shown;
+  }
+
+  std::size_t WidestCell(std::size_t column) const {
+    std::size_t widest = 0;
+    for (const Cells& row : rows_) {
+      if (!row.empty()) widest = std::max(widest, WidthOf(row[column]));
+    }
+    return widest;
+  }
+  std::size_t Natural(std::size_t column) const {
+    return std::max(WidthOf(columns_[column].heading), WidestCell(column));
+  }
+  // With the heading in as many lines as it takes.
+  std::size_t NarrowHeading(std::size_t column) const {
+    return std::max(LongestPiece(columns_[column].heading), WidestCell(column));
+  }
+  // With the text of its cells in several lines, too. Figures stay whole.
+  std::size_t Least(std::size_t column) const {
+    constexpr std::size_t kText = 20, kLongestWord = 32;
+    if (columns_[column].align == Align::kRight) return NarrowHeading(column);
+    std::size_t word = LongestPiece(columns_[column].heading);
+    for (const Cells& row : rows_) {
+      if (!row.empty()) word = std::max(word, LongestWord(row[column]));
+    }
+    return std::max(kText, std::min(word, kLongestWord));
+  }
+
+  // Takes away the columns, but for the first, that have the same cell in all rows; a sentence of
+  // what they are.
+  std::string TakeConstants(std::vector<Shown>& shown) const {
+    std::vector<std::string> said;
+    std::vector<Shown> left;
+    for (const Shown& one : shown) {
+      std::set<std::string> cells;
+      std::size_t rows = 0;
+      for (const Cells& row : rows_) {
+        if (row.empty()) continue;
+        cells.insert(row[one.column]);
+        ++rows;
+      }
+      if (one.column == 0 || rows < 2 || cells.size() > 1) {
+        left.push_back(one);
+      } else if (!cells.begin()->empty()) {
+        said.push_back(fmt::format("{} {}", columns_[one.column].heading, *cells.begin()));
+      }
+    }
+    if (left.size() < 2) return "";
+    shown = std::move(left);
+    return said.empty() ? ""
+                        : Wrapped(fmt::format("all rows: {}\n", fmt::join(said, ", ")), width_);
+  }
+
+  // As wide as there is room for, the first ones first.
+  std::vector<Shown> Widened(std::vector<Shown> shown) const {
+    std::size_t room = width_ - TotalOf(shown);
+    // First so that figures and headings have what they need, then text.
+    for (const bool text : {false, true}) {
+      for (Shown& one : shown) {
+        const bool is_text = WidestCell(one.column) > one.width;
+        if (is_text != text) continue;
+        const std::size_t natural = Natural(one.column);
+        const std::size_t more = natural > one.width ? natural - one.width : 0;
+        if (!text && more > room) continue;
+        one.width += std::min(more, room);
+        room -= std::min(more, room);
+      }
+    }
+    return shown;
+  }
+
+  std::string Blocks(std::vector<Shown> shown) {
+    std::vector<Shown> keys = KeysOf(shown);
+    if (keys.empty()) {
+      NumberRows(shown);
+      keys = {shown.front()};
+    }
+    std::string out;
+    std::vector<Shown> block = keys;
+    const auto end = [&] {
+      out += (out.empty() ? "" : "\n") + Block(Widened(block));
+      block = keys;
+    };
+    for (std::size_t i = keys.size(); i < shown.size(); ++i) {
+      Shown one = shown[i];
+      one.width = std::min(one.width, width_ - std::min(width_ - 1, TotalOf(keys) + kGap));
+      block.push_back(one);
+      if (TotalOf(block) > width_) {
+        block.pop_back();
+        if (block.size() > keys.size()) end();
+        block.push_back(one);
+      }
+    }
+    end();
+    return out;
+  }
+
+  // The first columns as far as they tell rows apart: one of any kind, or several of text; none
+  // where they do not, or would take half of each line.
+  std::vector<Shown> KeysOf(const std::vector<Shown>& shown) const {
+    std::vector<Shown> keys;
+    for (Shown one : shown) {
+      if (!keys.empty() && columns_[one.column].align == Align::kRight) break;
+      one.width = NarrowHeading(one.column);
+      keys.push_back(one);
+      if (2 * TotalOf(keys) > width_) break;
+      std::set<Cells> seen;
+      const bool apart = std::all_of(rows_.begin(), rows_.end(), [&](const Cells& row) {
+        Cells cells;
+        for (const Shown& key : keys) {
+          if (!row.empty()) cells.push_back(row[key.column]);
+        }
+        return row.empty() || seen.insert(std::move(cells)).second;
+      });
+      if (apart) return keys;
+    }
+    return {};
+  }
+
+  // Puts a column of numbers before the others.
+  void NumberRows(std::vector<Shown>& shown) {
+    columns_.insert(columns_.begin(), {"row", Align::kRight});
+    std::size_t number = 0;
+    for (Cells& row : rows_) {
+      if (!row.empty()) row.insert(row.begin(), fmt::format("{}", ++number));
+    }
+    for (Shown& one : shown) ++one.column;
+    shown.insert(shown.begin(), {0, Natural(0)});
+  }
+
+  std::string Block(const std::vector<Shown>& shown) const {
+    Cells headings;
+    for (const Column& column : columns_) headings.push_back(column.heading);
+    const std::string rule = std::string(TotalOf(shown), '-') + '\n';
+    std::string out = Row(shown, headings, true) + rule;
+    for (const Cells& row : rows_) out += row.empty() ? rule : Row(shown, row, false);
+    return out;
+  }
+
+  // In as many lines as its cells take; those of headings end together, of cells begin together.
+  std::string Row(const std::vector<Shown>& shown, const Cells& cells, bool heading) const {
+    std::vector<std::vector<std::string>> wrapped;
+    std::size_t lines = 1;
+    for (const Shown& one : shown) {
+      wrapped.push_back(WrapWords(cells[one.column], std::max<std::size_t>(1, one.width)));
+      lines = std::max(lines, wrapped.back().size());
+    }
+    std::string out;
+    for (std::size_t line = 0; line < lines; ++line) {
+      for (std::size_t i = 0; i < shown.size(); ++i) {
+        if (i > 0) out.append(kGap, ' ');
+        const std::size_t skipped = heading ? lines - wrapped[i].size() : 0;
+        const bool there = line >= skipped && line - skipped < wrapped[i].size();
+        const std::string cell = there ? wrapped[i][line - skipped] : "";
+        const std::size_t blanks = shown[i].width - WidthOf(cell);
+        const bool right = columns_[shown[i].column].align == Align::kRight;
+        if (right) out.append(blanks, ' ');
+        out += cell;
+        if (!right) out.append(blanks, ' ');
+      }
+      out.erase(out.find_last_not_of(' ') + 1);
+      out += '\n';
+    }
+    return out;
+  }
+
+  std::vector<Column> columns_;
+  std::vector<Cells> rows_;
+  const std::size_t width_;
+};
 
 }  // namespace
 
@@ -28,42 +234,8 @@ void Table::AddRow(std::vector<std::string> cells) {
 
 void Table::AddRule() { rows_.emplace_back(); }
 
-std::string Table::ToString() const {
-  std::vector<std::size_t> widths;
-  std::vector<std::string> headings;
-  for (const Column& column : columns_) {
-    widths.push_back(Width(column.heading));
-    headings.push_back(column.heading);
-  }
-  for (const std::vector<std::string>& row : rows_) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], Width(row[i]));
-  }
-  std::size_t total = 2 * (widths.size() - 1);
-  for (std::size_t width : widths) total += width;
-
-  std::string out;
-  const auto rule = [&] { out.append(total, '-').push_back('\n'); };
-  const auto line = [&](const std::vector<std::string>& cells) {
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      if (i > 0) out.append(2, ' ');
-      const std::size_t blanks = widths[i] - Width(cells[i]);
-      if (columns_[i].align == Align::kRight) out.append(blanks, ' ');
-      out.append(cells[i]);
-      if (columns_[i].align == Align::kLeft) out.append(blanks, ' ');
-    }
-    out.erase(out.find_last_not_of(' ') + 1);
-    out.push_back('\n');
-  };
-  line(headings);
-  rule();
-  for (const std::vector<std::string>& row : rows_) {
-    if (row.empty()) {
-      rule();
-    } else {
-      line(row);
-    }
-  }
-  return out;
+std::string Table::ToString(std::size_t width) const {
+  return Layout(columns_, rows_, width).Text();
 }
 
 }  // namespace stepcast::report

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "src/report/text_wrap.h"
 
 // Tables for people: aligned columns of plain text, one heading line, units in the headings.
 namespace stepcast::report {
@@ -24,8 +27,12 @@ class Table {
   void AddRule();
 
   // Heading, rule, rows. Columns are two spaces apart; no line ends in a blank; every line ends
-  // in a newline. Width counts characters (code points of UTF-8), not bytes.
-  std::string ToString() const;
+  // in a newline. No line is wider than `width` characters (code points of UTF-8): of a table that
+  // would be, as far as it takes, headings stand in several lines, columns with the same cell in
+  // all rows are said once above the rows, text is broken at word boundaries, and columns that
+  // still find no place stand in further blocks, whose rows begin with the first columns, or
+  // with numbers where these do not tell rows apart.
+  std::string ToString(std::size_t width = TextWidth()) const;
 
   const std::vector<Column>& columns() const { return columns_; }
   // A row without cells is a rule.

@@ -1,6 +1,14 @@
 #include "src/report/table.h"
 
+#include <cstddef>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "gtest/gtest.h"
+#include "rapidcheck/gtest.h"
+#include "src/report/text_wrap.h"
 
 namespace stepcast::report {
 namespace {
@@ -34,6 +42,87 @@ TEST(TableTest, WidthCountsCharactersNotBytes) {
 
 TEST(TableTest, WithoutRowsOnlyTheHeading) {
   EXPECT_EQ(Table({{"a", Align::kLeft}}).ToString(), "a\n-\n");
+}
+
+// 22 characters do not fit into 16; with the heading in two lines it takes 13.
+TEST(TableTest, HeadingsStandInSeveralLines) {
+  Table table({{"stage"}, {"exposed in all"}});
+  table.AddRow({"0", "12.5"});
+  EXPECT_EQ(table.ToString(16),
+            "       exposed\n"
+            "stage   in all\n"
+            "--------------\n"
+            "    0     12.5\n");
+}
+
+TEST(TableTest, WhatAllRowsHaveIsSaidOnce) {
+  Table table({{"plan", Align::kLeft}, {"framework", Align::kLeft}, {"ms"}});
+  table.AddRow({"a", "megatron", "1"});
+  table.AddRow({"b", "megatron", "2"});
+  EXPECT_EQ(table.ToString(18),
+            "all rows:\n"
+            "framework megatron\n"
+            "plan  ms\n"
+            "--------\n"
+            "a      1\n"
+            "b      2\n");
+}
+
+TEST(TableTest, TextIsBrokenAtBlanks) {
+  Table table({{"ms"}, {"why", Align::kLeft}});
+  table.AddRow({"1", "communication that nothing hides"});
+  EXPECT_EQ(table.ToString(24),
+            "ms  why\n"
+            "------------------------\n"
+            " 1  communication that\n"
+            "    nothing hides\n");
+}
+
+// Two rows have the same first cell, so that numbers tell which rows of the blocks belong together.
+TEST(TableTest, ColumnsWithoutAPlaceStandInFurtherBlocks) {
+  Table table({{"key", Align::kLeft}, {"first"}, {"second"}, {"third"}});
+  table.AddRow({"a", "1000000", "2000000", "3000000"});
+  table.AddRow({"a", "1000001", "2000001", "3000001"});
+  EXPECT_EQ(table.ToString(22),
+            "row  key    first\n"
+            "-----------------\n"
+            "  1  a    1000000\n"
+            "  2  a    1000001\n"
+            "\n"
+            "row   second    third\n"
+            "---------------------\n"
+            "  1  2000000  3000000\n"
+            "  2  2000001  3000001\n");
+}
+
+// Figures of up to six characters in tables of up to 12 columns find a place in 40 characters.
+RC_GTEST_PROP(TableTest, NoLineIsWiderThanItMayBe, ()) {
+  const auto columns = *rc::gen::inRange(1, 12);
+  const auto rows = *rc::gen::inRange(0, 5);
+  const auto word = [](int most) {
+    return rc::gen::resize(
+        most, rc::gen::container<std::string>(rc::gen::element('a', 'b', '.', '_', ' ', '7')));
+  };
+  std::vector<Column> heads;
+  for (int i = 0; i < columns; ++i) {
+    heads.push_back({*word(20), *rc::gen::element(Align::kLeft, Align::kRight)});
+  }
+  Table table(heads);
+  for (int row = 0; row < rows; ++row) {
+    std::vector<std::string> cells;
+    for (const Column& head : heads) {
+      std::string cell = *word(head.align == Align::kLeft ? 60 : 6);
+      if (head.align == Align::kRight) cell = cell.substr(0, 6);
+      cells.push_back(std::move(cell));
+    }
+    table.AddRow(std::move(cells));
+  }
+  constexpr std::size_t kWidth = 40;
+  std::istringstream lines(table.ToString(kWidth));
+  for (std::string line; std::getline(lines, line);) {
+    RC_ASSERT(WidthOf(line) <= kWidth);
+    RC_ASSERT(line.empty() || line.back() != ' ');
+  }
 }
 
 TEST(TableDeathTest, ARowOfAnotherLengthIsABug) {

@@ -1,8 +1,6 @@
 #include "src/study/plan_question.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <iterator>
 #include <string_view>
 #include <utility>
@@ -16,39 +14,7 @@ namespace stepcast::study {
 using planner::Goal;
 using planner::Target;
 
-Diagnostic WrongOption(const char* option, const std::string& value, std::string message,
-                       std::string hint) {
-  return {"planner.option",
-          {fmt::format("{} {}", option, value), 0, 0},
-          std::move(message),
-          std::move(hint)};
-}
-
 namespace {
-
-// "300e9", "1,000,000" is not one.
-std::optional<double> PositiveNumber(std::string_view text) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  if (!std::isfinite(number) || number <= 0) return std::nullopt;
-  return number;
-}
-
-// Times of trainings, which have units that steps have not, in seconds.
-std::optional<double> LongTime(std::string_view text) {
-  const std::pair<std::string_view, double> units[] = {
-      {"d", 86'400.0}, {"h", 3'600.0}, {"min", 60.0}, {"s", 1.0}};
-  for (const auto& [unit, seconds] : units) {
-    if (!text.ends_with(unit)) continue;
-    std::string_view number = text.substr(0, text.size() - unit.size());
-    while (number.ends_with(' ')) number.remove_suffix(1);
-    const auto value = PositiveNumber(number);
-    if (!value) return std::nullopt;
-    return *value * seconds;
-  }
-  return std::nullopt;
-}
 
 // "4 GiB", "5%", "5 %".
 void ReadHeadroom(const std::string& text, Goal& goal, Diagnostics& faults) {
@@ -94,52 +60,16 @@ Goal ReadGoal(const PlanQuestion& question, Diagnostics& faults) {
   } else {
     goal.target = *target;
   }
-  if (!question.tokens.empty()) {
-    const auto tokens = PositiveNumber(question.tokens);
-    if (tokens) {
-      goal.tokens = *tokens;
-    } else {
-      faults.push_back(
-          WrongOption("--tokens", question.tokens,
-                      fmt::format("this is no number of tokens: {}", Quoted(question.tokens)),
-                      "write for example 300e9"));
-    }
-  }
-  if (!question.deadline.empty()) {
-    constexpr double kMostSeconds = 100 * 86'400.0;  // what the clock holds
-    const auto seconds = LongTime(question.deadline);
-    if (!seconds) {
-      faults.push_back(WrongOption("--deadline", question.deadline,
-                                   fmt::format("this is no time: {}", Quoted(question.deadline)),
-                                   "write for example '30 d' or '12 h'; at most 100 d"));
-    } else if (*seconds > kMostSeconds) {
-      faults.push_back(
-          WrongOption("--deadline", question.deadline,
-                      fmt::format("a deadline is at most 100 d: {}", Quoted(question.deadline)),
-                      "give a part of the training: half the time for half the --tokens"));
-    } else {
-      goal.deadline = Picoseconds(std::llround(*seconds * 1e12));
-    }
-    if (question.tokens.empty()) {
-      faults.push_back(WrongOption("--deadline", question.deadline,
-                                   "nothing says how long the training is", "add --tokens 300e9"));
-    }
-  }
-  if (question.price && !(*question.price > 0 && std::isfinite(*question.price))) {
-    faults.push_back(WrongOption("--price", fmt::format("{}", *question.price),
-                                 fmt::format("must be more than 0: '{}'", *question.price),
-                                 "write what a GPU costs in an hour, for example 2.5"));
-  }
-  goal.gpu_hour_price = question.price.value_or(0);
+  goal.training = ReadTraining(question.training, faults);
   ReadHeadroom(question.headroom, goal, faults);
-  if (goal.target == Target::kCost && !question.price) {
+  if (goal.target == Target::kCost && question.training.price.empty()) {
     faults.push_back(WrongOption("--target", question.target, "nothing says what a GPU costs",
                                  "add --price 2.5, the price of a GPU hour"));
   }
-  if (goal.target == Target::kGpus && question.deadline.empty()) {
+  if (goal.target == Target::kGpus && question.training.deadline.empty()) {
     faults.push_back(WrongOption("--target", question.target,
                                  "without a deadline the fewest GPUs are those that it fits on",
-                                 "add --deadline '30 d' --tokens 300e9"));
+                                 "add --deadline '30 d' --tokens 300B"));
   }
   return goal;
 }

@@ -11,6 +11,7 @@
 #include "src/plan/framework.h"
 #include "src/planner/layouts.h"
 #include "src/planner/search.h"
+#include "src/study/training_question.h"
 
 // What a search of plans is asked for, as text.
 namespace stepcast::study {
@@ -27,11 +28,9 @@ struct PlanQuestion {
   std::string only;               // "data,tensor": what is divided; empty: everything
   std::string framework;          // "all", "NAME,NAME"; empty: all that searches try
   std::string target = "step_time";
-  std::string deadline;         // "30 d"; empty: none
-  std::string tokens;           // "300e9"; empty: not said
-  std::optional<double> price;  // of a GPU hour
-  std::string headroom;         // memory that must stay free: "4 GiB", "5%", "0";
-                                // empty: the stated error of memory
+  TrainingQuestion training;
+  std::string headroom;  // memory that must stay free: "4 GiB", "5%", "0";
+                         // empty: the stated error of memory
   bool fewer_nodes = false;
   // Whether to find the Pareto front. Neither is said: of spaces of at most kMostPlansWithFront.
   bool front = false, no_front = false;
@@ -56,7 +55,5 @@ std::optional<double> ReadWithin(const std::string& text, Diagnostics& faults);
 // The layout's settings, "parallelism.tensor" and so on, with their values.
 std::vector<std::pair<const planner::LayoutKey*, std::string>> ReadLayout(const std::string& text,
                                                                           Diagnostics& faults);
-Diagnostic WrongOption(const char* option, const std::string& value, std::string message,
-                       std::string hint);
 
 }  // namespace stepcast::study

@@ -17,6 +17,7 @@
 #include "src/forecast/forecast.h"
 #include "src/forecast/host_costs.h"
 #include "src/forecast/memory_summary.h"
+#include "src/lowering/execution_limits.h"
 #include "src/planner/answers.h"
 #include "src/planner/evaluations.h"
 #include "src/planner/per_thread.h"
@@ -24,6 +25,7 @@
 #include "src/planner/plan_space.h"
 #include "src/planner/sensitivity.h"
 #include "src/planner/sweep_grid.h"
+#include "src/scenario/memory_document.h"
 #include "src/study/run_facts.h"
 #include "src/study/varied.h"
 
@@ -192,10 +194,14 @@ class PlanSearch::Impl {
     if (!layout_.empty()) {
       if (auto failed = AnswerLayout(answers, search_options, report)) return Failed(*failed);
     }
+    if (auto failed = AnswerSizes(answers, search_options, report)) return Failed(*failed);
     report.best = Rows(result, result.best);
     if (!report.best.empty() && !layout_.empty()) SayWhereTimeGoes(report.best.front());
     for (report::PlanRow& row : report.best) NameTies(result, row);
     report.pareto = Rows(result, result.pareto);
+    report.file = scenario::MemoryDocument::Find(question_.scenario) ? "" : question_.scenario;
+    report.set = question_.set;
+    if (!result.best.empty()) SayHowToExecute(result.best.front(), report);
     report.nearest = Rows(result, result.nearest);
     if (question_.why > 0) {
       report.runners_up =
@@ -307,6 +313,19 @@ class PlanSearch::Impl {
     }
   }
 
+  void SayHowToExecute(std::int64_t plan, report::PlanReport& report) {
+    const auto scenario = LoadPlan(plan);
+    if (!scenario) return;
+    const auto& cluster = *scenario->cluster;
+    report::ExecutionAnswer& execution = report.execution.emplace();
+    execution.backend = cluster.gpu().empty() ? "host" : "cuda";
+    execution.ranks = cluster.devices();
+    execution.launched = cluster.nodes() > 1;
+    for (const lowering::ExecutionLimit* limit : lowering::LimitsOf(scenario->plan)) {
+      execution.refused.push_back(fmt::format("{} ({})", limit->message, limit->hint));
+    }
+  }
+
   // The best of each kind; those that fit by their steps, the others by what they lack.
   std::vector<report::KindRow> Kinds(const planner::SearchResult& result) {
     std::vector<report::KindRow> kinds;
@@ -331,16 +350,43 @@ class PlanSearch::Impl {
     return kinds;
   }
 
+  // Of a search for the best of a part of the plans, once that of all is done.
+  planner::SearchOptions BestOnly(planner::SearchOptions options) const {
+    options.best = 1;
+    options.pareto = false;
+    options.groups = 0;
+    options.enough = Enough();  // as long again
+    return options;
+  }
+
+  // The best plan on each number of GPUs, where there are several. A failure is a sentence.
+  std::optional<std::string> AnswerSizes(planner::Answers& answers,
+                                         const planner::SearchOptions& options,
+                                         report::PlanReport& report) {
+    std::set<std::int64_t> sizes;
+    result_->states.ForEach([&](std::int64_t, std::int64_t, const planner::PlanState& state,
+                                const planner::PlanFacts& facts) {
+      if (state.verdict != planner::Verdict::kIllegal) sizes.insert(facts.gpus);
+    });
+    if (sizes.size() < 2) return std::nullopt;
+    planner::SearchOptions among = BestOnly(options);
+    for (const std::int64_t gpus : sizes) {
+      among.among = [&](std::int64_t plan) { return result_->states.FactsOf(plan).gpus == gpus; };
+      auto found = planner::Search(answers, goal_, among, &*result_);
+      if (!found) return found.error();
+      report::SizeAnswer& answer = report.by_gpus.emplace_back();
+      answer.gpus = gpus;
+      if (!found->best.empty()) answer.best = Row(*found, found->best.front());
+    }
+    return std::nullopt;
+  }
+
   // The best plan of the layout that --why names, and how many others are better. A failure is a
   // sentence.
   std::optional<std::string> AnswerLayout(planner::Answers& answers,
                                           const planner::SearchOptions& options,
                                           report::PlanReport& report) {
-    planner::SearchOptions among = options;
-    among.best = 1;
-    among.pareto = false;
-    among.groups = 0;
-    among.enough = Enough();  // as long again
+    planner::SearchOptions among = BestOnly(options);
     among.among = [this](std::int64_t plan) { return IsAskedFor(space_->PartOf(plan)); };
     auto found = planner::Search(answers, goal_, among, &*result_);
     if (!found) return found.error();

@@ -162,6 +162,7 @@ std::vector<std::string> SweepRun::Overrides(const planner::Settings& settings) 
 Result<void> SweepRun::MakeGrid() {
   std::vector<planner::SweepAxis> axes;
   Diagnostics faults;
+  training_ = ReadTraining(question_.training, faults);
   const auto add = [&](Diagnostics more) { faults.insert(faults.end(), more.begin(), more.end()); };
   for (const std::string& text : question_.vary) {
     auto axis = varied_.ReadAxis(text);

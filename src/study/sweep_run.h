@@ -9,6 +9,7 @@
 
 #include "src/base/diagnostic.h"
 #include "src/forecast/forecast.h"
+#include "src/forecast/training_run.h"
 #include "src/planner/per_thread.h"
 #include "src/planner/result_store.h"
 #include "src/planner/sweep.h"
@@ -17,6 +18,7 @@
 #include "src/scenario/load.h"
 #include "src/scenario/variants.h"
 #include "src/study/failure.h"
+#include "src/study/training_question.h"
 #include "src/study/varied.h"
 
 namespace stepcast::study {
@@ -25,6 +27,7 @@ struct SweepQuestion {
   std::string scenario;
   std::vector<std::string> set;   // "KEY=VALUE"
   std::vector<std::string> vary;  // "KEY=V1,V2,...", ranges, "KEY=all"
+  TrainingQuestion training;
   // Told how many of all rows are done, and how many of those the store had; from several threads,
   // one at a time. May be empty.
   std::function<void(std::int64_t done, std::int64_t known, std::int64_t rows)> progress;
@@ -58,6 +61,7 @@ class SweepRun {
   Answer<planner::SweepResult> Run(planner::WorkerPool& pool, planner::ResultStore* store);
 
   const planner::SweepGrid& grid() const { return *grid_; }
+  const forecast::TrainingTarget& training() const { return training_; }
   // The scenario of the first row; null where there can be none.
   const scenario::Scenario* first() const { return *first_ ? &**first_ : nullptr; }
 
@@ -81,6 +85,7 @@ class SweepRun {
   scenario::InputCache cache_;
   Varied varied_;
   std::optional<planner::SweepGrid> grid_;
+  forecast::TrainingTarget training_;
   bool may_leave_idle_ = false;  // rows may have cluster.devices: plan beside their values
   std::optional<Result<scenario::Scenario>> first_;
   std::map<std::string, std::string> files_;

@@ -41,12 +41,12 @@ const Keys kOfTheInput = {"plan.set",     "plan.as_good.settings", "row.set",
 const Keys kNamedInText = {"pruned"};
 
 // Where a plan stands: the best ones of `plan`, the two of `compare`.
-const Keys kPlans = {"best[]", "pareto[]", "nearest[]", "a", "b"};
+const Keys kPlans = {"best[]", "pareto[]", "nearest[]", "a", "b", "by_gpus[].best"};
 
 // The paths of all values of a document: "space", "losers[].reason", "illegal.CODE.count". A plan
 // or a row is a document of its own.
 void Collect(const json& value, const std::string& path, Keys& keys) {
-  if (kPlans.contains(path) || (path == "sensitivity.memory" && value.is_object())) {
+  if ((kPlans.contains(path) || path == "sensitivity.memory") && value.is_object()) {
     Collect(value, "plan", keys);
     keys.insert(path);
     return;
@@ -125,6 +125,8 @@ Keys Printed(const Answers& answers) {
 const Keys kFree = {"best[].set",
                     "pareto[].set",
                     "nearest[].set",
+                    "by_gpus[].best.set",
+                    "by_gpus[].best.as_good.settings",
                     "losers[].set",
                     "kinds[].set",
                     "why.set",
@@ -188,6 +190,14 @@ TEST(OutputKeysTest, ThoseOfPlanAreDocumented) {
       // With losers, plans that cannot exist, settings that make no difference.
       plan + "--framework ddp,fsdp1 --vary training.micro_batch_size=2,3,4 --why 3 "
              "--tokens 1e9 --price 2 --vary 'data_parallel.bucket_size=25 MiB'",
+      // On several numbers of GPUs, not all of which meet the deadline; and from another cluster,
+      // with a plan that is not executed.
+      plan + "--framework ddp --vary 'data_parallel.bucket_size=25 MiB' --fewer-nodes --no-front "
+             "--tokens 1B --price '$2' --deadline '4 h' --availability 0.9 --best 1",
+      fmt::format("plan --port {} --to dgx-h100 --to-nodes 2 --json --only data --framework ddp "
+                  "--fix training.activation_checkpointing --vary data_parallel.comm_hook=powerSGD "
+                  "--vary 'data_parallel.bucket_size=25 MiB' --no-front --best 1",
+                  kScenario),
       // More memory gives another answer.
       plan + "--set training.global_batch_size=512 --set training.gradient_accumulation=null "
              "--framework ddp --vary 'data_parallel.bucket_size=25 MiB' --headroom 50% --no-front",
@@ -214,7 +224,10 @@ TEST(OutputKeysTest, ThoseOfSweepAreDocumented) {
   const Answers answers =
       AnswersOf({fmt::format("sweep {} --json --vary data_parallel.zero_stage=0,1", kScenario),
                  "sweep scenarios/bucket-sweep/scenario.yaml --json "
-                 "--vary data_parallel.zero_stage=0,1"});
+                 "--vary data_parallel.zero_stage=0,1",
+                 fmt::format("sweep {} --json --vary cluster.nodes=1,2 --set parallelism.data=null "
+                             "--tokens 1B --price 2 --deadline '1 d'",
+                             kScenario)});
   EXPECT_EQ(Printed(answers), documented);
   ExpectSchema("sweep", answers);
   // A line of --jsonl is a row.
@@ -223,7 +236,7 @@ TEST(OutputKeysTest, ThoseOfSweepAreDocumented) {
   Keys keys;
   Collect(json::parse(lines.output), "row", keys);
   for (const std::string& key : keys) EXPECT_TRUE(documented.contains(key)) << key;
-  EXPECT_EQ(keys.size(), 14U);
+  EXPECT_EQ(keys.size(), 15U);
 }
 
 TEST(OutputKeysTest, ThoseOfSimulateAreDocumented) {
@@ -231,6 +244,7 @@ TEST(OutputKeysTest, ThoseOfSimulateAreDocumented) {
       fmt::format("simulate {} --json {} --set 'training.checkpoint_saving={{every: 100, "
                   "bandwidth: 2 GB/s}}'",
                   kScenario, kWarning),
+      fmt::format("simulate {} --json --tokens 1B --price '$2' --deadline '1 d'", kScenario),
       // The host's costs are not known, and it bounds the step.
       fmt::format("simulate {} --json --set data_parallel.framework=fsdp1 "
                   "--set data_parallel.zero_stage=3 --set training.sequence_length=64 "

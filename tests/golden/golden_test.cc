@@ -103,6 +103,32 @@ TEST_P(GoldenTest, PrintsWhatTheTranscriptHas) {
   }
 }
 
+// Whether a command prints text for people, and not a file or a document.
+bool IsText(const std::string& command) {
+  static const std::regex kFiles(
+      R"(^(init|schema|completion|manual|serve|model import|topology|calibrate import)\b)"
+      R"(|--(json|jsonl|csv|kineto)\b|--print|--dot\b|--program\b)");
+  return !std::regex_search(command, kFiles);
+}
+
+// stderr has a message a line, whatever its width; words of what is to be pasted are not broken,
+// and `topology show` draws.
+TEST_P(GoldenTest, NoTextIsWiderThanATerminal) {
+  constexpr std::size_t kWidth = 80;
+  static const std::regex kToPaste(R"(^ +(stepcast|mpirun|tools/|--)|\\$)");
+  bool text = false;
+  for (const std::string& line : Lines(Read(fmt::format("{}/{}.txt", kFolder, GetParam())))) {
+    if (line.starts_with(kPrompt)) {
+      text = IsText(line.substr(kPrompt.size()));
+    } else if (text && !line.starts_with("! ") && !std::regex_search(line, kToPaste)) {
+      const auto width = std::count_if(line.begin(), line.end(), [](unsigned char c) {
+        return (c & 0xC0U) != 0x80U;  // not a continuation byte
+      });
+      EXPECT_LE(static_cast<std::size_t>(width), kWidth) << line;
+    }
+  }
+}
+
 // The README shows a forecast: from the line with the command to the end of the block.
 TEST(ReadmeTest, ShowsWhatTheProgramPrints) {
   const std::string readme = Read("README.md");

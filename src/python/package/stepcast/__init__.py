@@ -49,7 +49,8 @@ def sweep(scenario: Scenario, vary: Axes, set: Settings = {}) -> Rows:
 def plan(scenario: Scenario, *, target: str = "step_time", framework: str = "", only: str = "",
          within: str = "", vary: Axes = {},
          fix: Sequence[str] = (), set: Settings = {}, deadline: str = "", tokens: str = "",
-         price: Optional[float] = None, headroom: str = "", fewer_nodes: bool = False,
+         price: Optional[float] = None, availability: str = "", headroom: str = "",
+         fewer_nodes: bool = False,
          best: int = 5, why: int = 0, emit: Union[str, "os.PathLike[str]"] = "",
          force: bool = False) -> Rows:
     """The best plans: the document of `stepcast plan --json`; arguments are its options.
@@ -59,7 +60,7 @@ def plan(scenario: Scenario, *, target: str = "step_time", framework: str = "", 
     return Rows(_ask("plan", scenario, set, vary=_axes(vary), target=target, framework=framework,
                      only=only, within=within,
                      fix=list(fix), deadline=deadline, tokens=tokens, price=price,
-                     headroom=headroom, fewer_nodes=bool(fewer_nodes), best=best, why=why,
+                     availability=availability, headroom=headroom, fewer_nodes=bool(fewer_nodes), best=best, why=why,
                      folder=os.fsdecode(emit), force=bool(force)), "best")
 
 

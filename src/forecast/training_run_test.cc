@@ -1,0 +1,43 @@
+#include "src/forecast/training_run.h"
+
+#include "gtest/gtest.h"
+#include "src/base/time.h"
+
+namespace stepcast::forecast {
+namespace {
+
+// 10^6 tokens in steps of 3,000 are 334 steps, the last of them not full: 668 s at 2 s each.
+TEST(TrainingRunTest, TakesWholeSteps) {
+  TrainingTarget target;
+  target.tokens = 1e6;
+  EXPECT_DOUBLE_EQ(TrainingSeconds(target, {Seconds(2), 3000, 8}), 668);
+}
+
+// With GPUs that train for 80 % of the time the same steps take 835 s, of 8 GPUs each: 1.8556 GPU
+// hours, at 9 for each 16.7.
+TEST(TrainingRunTest, GpusArePaidWhileTheyDoNotTrain) {
+  TrainingTarget target;
+  target.tokens = 1e6;
+  target.gpu_hour_price = 9;
+  target.availability = 0.8;
+  const TrainedStep step{Seconds(2), 3000, 8};
+  EXPECT_DOUBLE_EQ(TrainingSeconds(target, step), 835);
+  EXPECT_DOUBLE_EQ(GpuHours(target, step), 835 * 8 / 3600.0);
+  EXPECT_DOUBLE_EQ(MoneyOfTraining(target, step), 16.7);
+  // Without the tokens that the last step has too many: 2 s x 8 / 3,000 / 0.8 for each.
+  EXPECT_DOUBLE_EQ(MoneyOfMillionTokens(target, step), 1e6 * 2 * 8 / 3000 / 0.8 / 3600 * 9);
+}
+
+TEST(TrainingRunTest, ADeadlineIsMetToTheSecond) {
+  TrainingTarget target;
+  target.tokens = 1e6;
+  const TrainedStep step{Seconds(2), 3000, 8};
+  EXPECT_TRUE(MeetsDeadline(target, step));
+  target.deadline = 668;
+  EXPECT_TRUE(MeetsDeadline(target, step));
+  target.availability = 0.99;
+  EXPECT_FALSE(MeetsDeadline(target, step));
+}
+
+}  // namespace
+}  // namespace stepcast::forecast

@@ -1,0 +1,57 @@
+#include "src/lowering/execution_limits.h"
+
+namespace stepcast::lowering {
+namespace {
+
+constexpr ExecutionLimit kLimits[] = {
+    {"training.optimizer", "all but adamw, sgd and lamb",
+     "the backends have no kernels of the optimizer", "write optimizer: adamw, sgd or lamb",
+     [](const plan::Plan& plan) {
+       return plan::HasOwnKernels(plan.training.optimizer) ||
+              plan.training.optimizer == plan::Optimizer::kMuon;
+     }},
+    {"training.optimizer_state_dtype, training.master_weights",
+     "states of another type than what they update; fp16_remainder",
+     "optimizer states are of another type than what they update",
+     "leave optimizer_state_dtype and master_weights: fp16_remainder out",
+     [](const plan::Plan& plan) {
+       // Another optimizer is refused for itself.
+       return !plan::HasOwnKernels(plan.training.optimizer) &&
+              plan.training.optimizer != plan::Optimizer::kMuon &&
+              !plan::HasStatesOfUpdatedType(plan.training);
+     }},
+    {"data_parallel.comm_hook", "powerSGD", "gradients are sent as factors",
+     "leave comm_hook: powerSGD out",
+     [](const plan::Plan& plan) {
+       return plan.data_parallel.comm_hook == plan::CommHook::kPowerSgd;
+     }},
+    {"data_parallel.deepspeed.offload_optimizer, .offload_param", "all but none",
+     "states are offloaded to the host", "leave offload_optimizer and offload_param out",
+     [](const plan::Plan& plan) { return plan.data_parallel.deepspeed.offloads(); }},
+    {"data_parallel.cpu_offload", "true", "states are offloaded to the host",
+     "leave cpu_offload out",
+     [](const plan::Plan& plan) { return plan.data_parallel.cpu_offload; }},
+    {"data_parallel.optimizer_cpu_offload", "true", "the optimizer runs on the host",
+     "leave optimizer_cpu_offload out",
+     [](const plan::Plan& plan) { return plan.data_parallel.optimizer_cpu_offload; }},
+    {"data_parallel.deepspeed.zero_quantized_weights, .zero_quantized_gradients", "true",
+     "what is sent is quantised", "leave zero_quantized_weights and zero_quantized_gradients out",
+     [](const plan::Plan& plan) {
+       const plan::DeepSpeed& deepspeed = plan.data_parallel.deepspeed;
+       return deepspeed.quantized_weights || deepspeed.quantized_gradients;
+     }},
+};
+
+}  // namespace
+
+std::span<const ExecutionLimit> ExecutionLimits() { return kLimits; }
+
+std::vector<const ExecutionLimit*> LimitsOf(const plan::Plan& plan) {
+  std::vector<const ExecutionLimit*> limits;
+  for (const ExecutionLimit& limit : kLimits) {
+    if (limit.refuses(plan)) limits.push_back(&limit);
+  }
+  return limits;
+}
+
+}  // namespace stepcast::lowering

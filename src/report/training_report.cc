@@ -1,0 +1,150 @@
+#include "src/report/training_report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/report/number_text.h"
+
+namespace stepcast::report {
+
+using forecast::TrainedStep;
+using forecast::TrainingTarget;
+
+namespace {
+
+constexpr double kHundred = 100;
+
+// "15T", "1.5B"; below a thousand as it is.
+std::string CountText(double number) {
+  constexpr std::pair<double, const char*> kUnits[] = {
+      {1e12, "T"}, {1e9, "B"}, {1e6, "M"}, {1e3, "K"}};
+  for (const auto& [unit, name] : kUnits) {
+    if (number >= unit) return fmt::format("{:.6g}{}", number / unit, name);
+  }
+  return fmt::format("{:.6g}", number);
+}
+
+// Sums from a thousand on are whole.
+std::string Money(const TrainingTarget& target, double sum) {
+  constexpr double kLarge = 1000;
+  constexpr int kSmallDigits = 4;
+  const int digits = sum >= kLarge ? 0 : sum >= 1 ? 2 : kSmallDigits;
+  return target.currency + Decimal(sum, digits);
+}
+
+bool HasMoneyOfTraining(const TrainingTarget& target) {
+  return target.tokens > 0 && target.gpu_hour_price > 0;
+}
+
+}  // namespace
+
+std::string Duration(double seconds) {
+  constexpr double kHour = 3600, kDay = 24 * kHour;
+  if (seconds >= kDay) return fmt::format("{} d", Decimal(seconds / kDay, 2));
+  if (seconds >= kHour) return fmt::format("{} h", Decimal(seconds / kHour, 2));
+  return fmt::format("{} s", Decimal(seconds, 1));
+}
+
+std::string TargetText(const TrainingTarget& target) {
+  std::string text;
+  if (target.tokens > 0) text = fmt::format("{} tokens", CountText(target.tokens));
+  if (target.deadline) text += fmt::format(" within {}", Duration(*target.deadline));
+  if (target.gpu_hour_price > 0) {
+    text += fmt::format("{}{}{:g} for a GPU hour", text.empty() ? "" : ", ", target.currency,
+                        target.gpu_hour_price);
+  }
+  if (!target.availability) {
+    return text + "; availability 100 % is assumed (--availability 0.9 says otherwise)";
+  }
+  return text + fmt::format("; availability {:g} %", kHundred * *target.availability);
+}
+
+std::string TrainingText(const TrainingTarget& target, const TrainedStep& step) {
+  if (!target.said()) return "";
+  std::string out = fmt::format("training   {}\n", TargetText(target));
+  if (target.tokens > 0) {
+    out += fmt::format("takes      {}, {} GPU hours\n", Duration(TrainingSeconds(target, step)),
+                       Grouped(std::llround(GpuHours(target, step))));
+  }
+  if (target.gpu_hour_price > 0) {
+    out += "costs      ";
+    if (HasMoneyOfTraining(target)) out += Money(target, MoneyOfTraining(target, step)) + ", ";
+    out += Money(target, MoneyOfMillionTokens(target, step)) + " for a million tokens\n";
+  }
+  if (target.deadline) {
+    const double over = TrainingSeconds(target, step) - *target.deadline;
+    out += MeetsDeadline(target, step)
+               ? fmt::format("deadline   met, {} before it\n", Duration(-over))
+               : fmt::format("deadline   missed by {}\n", Duration(over));
+  }
+  return out;
+}
+
+void AddTrainingColumns(const TrainingTarget& target, std::vector<Column>& columns) {
+  if (target.tokens > 0) columns.push_back({"training"});
+  if (target.deadline) columns.push_back({"in time", Align::kLeft});
+  if (target.gpu_hour_price > 0) {
+    columns.push_back({HasMoneyOfTraining(target) ? "money" : "money/million tokens"});
+  }
+}
+
+void AddTrainingCells(const TrainingTarget& target, const TrainedStep& step,
+                      std::vector<std::string>& cells) {
+  if (target.tokens > 0) cells.push_back(Duration(TrainingSeconds(target, step)));
+  if (target.deadline) cells.emplace_back(MeetsDeadline(target, step) ? "yes" : "no");
+  if (target.gpu_hour_price > 0) {
+    cells.push_back(Money(target, HasMoneyOfTraining(target) ? MoneyOfTraining(target, step)
+                                                             : MoneyOfMillionTokens(target, step)));
+  }
+}
+
+Json TargetJson(const TrainingTarget& target) {
+  if (!target.said()) return {};
+  const bool priced = target.gpu_hour_price > 0;
+  return Json{{"tokens", target.tokens > 0 ? Json(target.tokens) : Json()},
+              {"deadline_s", target.deadline ? Json(*target.deadline) : Json()},
+              {"gpu_hour_price", priced ? Json(target.gpu_hour_price) : Json()},
+              {"currency", target.currency},
+              {"availability", target.availability.value_or(1)},
+              {"availability_is_assumed", !target.availability.has_value()}};
+}
+
+std::vector<std::pair<const char*, Json>> TrainingFigures(const TrainingTarget& target,
+                                                          const TrainedStep& step) {
+  std::vector<std::pair<const char*, Json>> figures;
+  if (target.tokens > 0) {
+    figures.emplace_back("training_s", TrainingSeconds(target, step));
+    figures.emplace_back("gpu_hours", GpuHours(target, step));
+  }
+  if (target.deadline) figures.emplace_back("meets_deadline", MeetsDeadline(target, step));
+  if (target.gpu_hour_price > 0) {
+    figures.emplace_back("money_per_million_tokens", MoneyOfMillionTokens(target, step));
+  }
+  if (HasMoneyOfTraining(target)) figures.emplace_back("money", MoneyOfTraining(target, step));
+  return figures;
+}
+
+std::string SizesText(const TrainingTarget& target, std::vector<SizeRow> rows) {
+  if (rows.size() < 2) return "";
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const SizeRow& a, const SizeRow& b) { return a.step.gpus < b.step.gpus; });
+  std::vector<Column> columns = {{"GPUs"}, {"step ms"}, {"tokens/s/GPU"}, {"of the fewest %"}};
+  AddTrainingColumns(target, columns);
+  columns.push_back({"with", Align::kLeft});
+  Table table(std::move(columns));
+  for (const SizeRow& row : rows) {
+    std::vector<std::string> cells = {
+        Grouped(row.step.gpus), Milliseconds(row.step.time),
+        Decimal(row.tokens_per_second_per_gpu, 1),
+        Decimal(kHundred * row.tokens_per_second_per_gpu / rows.front().tokens_per_second_per_gpu,
+                1)};
+    AddTrainingCells(target, row.step, cells);
+    cells.push_back(row.settings);
+    table.AddRow(std::move(cells));
+  }
+  return "best of each number of GPUs\n" + table.ToString();
+}
+
+}  // namespace stepcast::report
