@@ -26,6 +26,8 @@ namespace {
 
 using scenario::Scenario;
 
+constexpr const char* kDevices = "cluster.devices";
+
 std::string Setting(const std::string& key, const std::string& value) {
   return fmt::format("{}={}", key, value);
 }
@@ -102,13 +104,14 @@ class Porter {
     if (!topology) return tl::unexpected(topology.error());
     moved_ = question_.set;
     for (const char* key :
-         {"cluster.devices", "cluster.slow_links", "cluster.slow_devices", "cluster.other_nodes",
+         {kDevices, "cluster.slow_links", "cluster.slow_devices", "cluster.other_nodes",
           "parallelism.data", "training.gradient_accumulation"}) {
       if (Has(key)) moved_.push_back(Setting(key, "null"));
     }
     moved_.push_back(Setting("cluster.topology", question_.to));
     const auto* nodes = std::get_if<scenario::NodeDescription>(&topology->description);
-    if (nodes != nullptr) {
+    flat_ = nodes == nullptr;
+    if (!flat_) {
       const std::int64_t each = nodes->node_type.Count(topology::DeviceKind::kGpu);
       const std::int64_t as_many =
           std::max<std::int64_t>(1, from_->cluster->devices() / std::max<std::int64_t>(1, each));
@@ -129,15 +132,15 @@ class Porter {
     return {};
   }
 
-  // The first legal plan of those with the fewest degrees that are not as they were.
+  // The first legal plan of those with the fewest degrees that are not as they were; of those that
+  // leave GPUs idle only where no other is.
   bool Search() {
-    std::vector<std::int64_t> values;
-    for (const Degree& degree : degrees_) values.push_back(degree.was);
-    for (std::size_t changed = 0; changed <= degrees_.size(); ++changed) {
-      if (TryFrom(0, changed, values)) return true;
-      if (!refusal_.empty() && !by_rules_) return false;
+    if (SearchDegrees()) return true;
+    if (by_rules_ && !flat_) {
+      moved_.push_back(Setting(kDevices, "plan"));
+      if (SearchDegrees()) return true;
     }
-    if (!refusal_.empty()) {
+    if (by_rules_) {
       refusal_.push_back(WrongOption(
           "--to", question_.to, "no plan with divisors of the degrees is legal there, either",
           fmt::format("stepcast plan {} --cluster {} searches without regard to the plan",
@@ -146,10 +149,19 @@ class Porter {
     return false;
   }
 
+  bool SearchDegrees() {
+    std::vector<std::int64_t> values;
+    for (const Degree& degree : degrees_) values.push_back(degree.was);
+    for (std::size_t changed = 0; changed <= degrees_.size() && by_rules_; ++changed) {
+      if (TryFrom(0, changed, values)) return true;
+    }
+    return false;
+  }
+
   // Changes `changed` of the degrees from this one on.
   bool TryFrom(std::size_t degree, std::size_t changed, std::vector<std::int64_t>& values) {
     if (changed == 0) return IsLegal(values);
-    if (degree == degrees_.size() || (!refusal_.empty() && !by_rules_)) return false;
+    if (degree == degrees_.size() || !by_rules_) return false;
     for (const std::int64_t divisor : SmallerDivisors(degrees_[degree].was)) {
       values[degree] = divisor;
       if (TryFrom(degree + 1, changed - 1, values)) return true;
@@ -264,6 +276,13 @@ class Porter {
                          .to = ported.calibration->name,
                          .why = "it is measured on a GPU type"});
     }
+    if (const std::int64_t idle = ported.idle_devices(); idle > 0) {
+      changes.push_back(
+          {.key = kDevices,
+           .from = "",
+           .to = "plan",
+           .why = fmt::format("{} GPUs are idle: {}", idle, refusal_.front().message)});
+    }
     for (const report::SettingPair& pair :
          report::DifferentSettings(from_->resolved, ported.resolved)) {
       if (!IsOfThePlan(pair.key)) continue;
@@ -291,6 +310,7 @@ class Porter {
   const Scenario* from_ = nullptr;
   std::vector<std::string> moved_;  // to the cluster, with the degrees as they were
   bool other_gpu_ = false;
+  bool flat_ = false;  // the topology, whose devices all take part
   std::vector<Degree> degrees_;
   std::vector<std::string> others_;             // OtherSettings
   std::vector<std::string> found_;              // beside `moved_`
@@ -317,10 +337,10 @@ Result<report::PortAnswer> ForecastPort(const PlanPort& port) {
   answer.set = port.set;
   for (const auto& [scenario, side] :
        {std::pair(&port.from, &answer.from), std::pair(&port.ported, &answer.ported)}) {
-    auto run = forecast::Simulate(*scenario, forecast::Detail::kFigures);
-    if (!run) return tl::unexpected(std::move(run.error()));
+    auto figures = forecast::FiguresOf(*scenario);
+    if (!figures) return tl::unexpected(std::move(figures.error()));
     side->cluster = ClusterText(*scenario);
-    side->forecast = std::move(run->forecast);
+    side->forecast = *std::move(figures);
   }
   return answer;
 }
