@@ -180,6 +180,16 @@ std::vector<std::string> ModelNotes(const scenario::Scenario& scenario, bool own
                     "stays, by the code that loads data",
                     training.document_length));
   }
+  if (training.lengths) {
+    note(fmt::format("samples are {}, {:.0f} tokens on average and up to {}, by the code that loads "
+                     "data",
+                     training.lengths->batching == plan::Batching::kPacked ? "packed"
+                     : training.lengths->batching == plan::Batching::kPadded
+                         ? "padded to the longest of a micro-batch"
+                         : "batched with others of their length",
+                     model::MeanLength(training.lengths->histogram),
+                     training.lengths->histogram.back().tokens));
+  }
   if (own_blocks && training.activation_checkpointing != model::Checkpointing::kNone) {
     const model::Share& blocks = training.checkpointed_blocks;
     note(fmt::format(

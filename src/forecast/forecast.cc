@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "fmt/format.h"
 #include "src/base/check.h"
 #include "src/cost/price.h"
 #include "src/forecast/allocator_stops.h"
@@ -17,6 +18,7 @@
 #include "src/forecast/learned.h"
 #include "src/forecast/marked_operations.h"
 #include "src/forecast/memory_summary.h"
+#include "src/forecast/padded_lengths.h"
 #include "src/forecast/shorter_step.h"
 #include "src/forecast/simulated_ranks.h"
 #include "src/forecast/steady_run.h"
@@ -212,13 +214,51 @@ const ClassRun& Run::class_of(int rank) const {
   return *found;
 }
 
+namespace {
+
+MicroBatchFlops FlopsOf(const scenario::Scenario& scenario) {
+  return FlopsOf(scenario,
+                 model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan)));
+}
+
+Result<Forecast> FiguresOfLengths(const scenario::Scenario& scenario) {
+  const PaddedLengths lengths(scenario);
+  std::vector<Forecast> forecasts;
+  for (const scenario::Scenario& alike : lengths.scenarios()) {
+    auto forecast = FiguresOf(alike);
+    if (!forecast) return forecast;
+    forecasts.push_back(*std::move(forecast));
+  }
+  return lengths.Combine(forecasts, [](const auto& alike) { return FlopsOf(alike); });
+}
+
+}  // namespace
+
+Diagnostics SeveralLengths(const scenario::Scenario& scenario, std::string message) {
+  return {{.code = "forecast.several-lengths",
+           .location = {"training.lengths", 0, 0},
+           .message = std::move(message),
+           .hint = fmt::format("look at steps of one length: --set training.lengths=null, which "
+                               "leaves sequence_length {}, the longest",
+                               scenario.plan.training.sequence_length)}};
+}
+
 Result<Run> Simulate(const scenario::Scenario& scenario) {
+  if (scenario.plan.training.has_padded_lengths()) {
+    auto run = Simulate(PaddedLengths::Longest(scenario));
+    if (!run) return run;
+    auto forecast = FiguresOfLengths(scenario);
+    if (!forecast) return tl::unexpected(std::move(forecast.error()));
+    run->forecast = *std::move(forecast);
+    return run;
+  }
   auto classes = PricedClassesOf(scenario);
   if (!classes) return tl::unexpected(std::move(classes.error()));
   return SimulateAt(scenario, *std::move(classes));
 }
 
 Result<Forecast> FiguresOf(const scenario::Scenario& scenario) {
+  if (scenario.plan.training.has_padded_lengths()) return FiguresOfLengths(scenario);
   if (const auto shorter = ShorterStepOf(scenario.plan)) {
     auto classes = PricedClassesOf(Shortened(scenario, *shorter));
     if (!classes) return tl::unexpected(std::move(classes.error()));
@@ -234,6 +274,10 @@ Result<Forecast> FiguresOf(const scenario::Scenario& scenario) {
 }
 
 Result<std::vector<PricedClass>> PricedClassesOf(const scenario::Scenario& scenario) {
+  if (scenario.plan.training.has_padded_lengths()) {
+    return tl::unexpected(SeveralLengths(
+        scenario, "one step is looked at, and its micro-batches differ in length"));
+  }
   std::vector<PricedClass> classes;
   const KindScenarios kinds(scenario);
   for (int kind = 0; kind < kinds.count(); ++kind) {

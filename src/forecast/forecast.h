@@ -58,7 +58,9 @@ enum class Detail : std::uint8_t {
   kEverything,  // records of all steps that were run, for traces and pages
 };
 
-// The scenario must be legal (scenario::Load). Errors: what cost::Price reports.
+// The scenario must be legal (scenario::Load). Errors: what cost::Price reports. Where micro-batches
+// differ in length (padded_lengths.h) the forecast is the mean of steps; its classes, and what is
+// behind them, are of steps of the longest micro-batches.
 Result<Run> Simulate(const scenario::Scenario& scenario);
 
 // Its forecast, to the picosecond and the byte, without the run: from a shorter step's where that
@@ -66,10 +68,13 @@ Result<Run> Simulate(const scenario::Scenario& scenario);
 Result<Forecast> FiguresOf(const scenario::Scenario& scenario);
 
 // The two halves of Simulate: what is simulated, and its simulation, also at other prices than the
-// scenario's: what if something were faster.
+// scenario's: what if something were faster. Errors, too: micro-batches that differ in length.
 Result<std::vector<PricedClass>> PricedClassesOf(const scenario::Scenario& scenario);
 Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedClass> classes,
                        Detail detail = Detail::kEverything);
+
+// The mistake of who looks at a step whose micro-batches all have one length.
+Diagnostics SeveralLengths(const scenario::Scenario& scenario, std::string message);
 
 // Forecasts one scenario after another, for sweeps, searches and comparisons: step time, throughput
 // and memory as Simulate gives them, to the picosecond and the byte, and where it is asked for the
@@ -100,6 +105,7 @@ class Forecaster {
  private:
   struct Workspace;
   Result<Forecast> Evaluate(const scenario::Scenario& scenario, bool with_range);
+  Result<Forecast> EvaluateLengths(const scenario::Scenario& scenario, bool with_range);
 
   std::unique_ptr<Workspace> workspace_;
   std::uint64_t shortened_ = 0;

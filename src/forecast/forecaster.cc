@@ -14,6 +14,7 @@
 #include "src/forecast/learned.h"
 #include "src/forecast/marked_operations.h"
 #include "src/forecast/memory_summary.h"
+#include "src/forecast/padded_lengths.h"
 #include "src/forecast/shorter_step.h"
 #include "src/forecast/step_clock.h"
 #include "src/forecast/step_counts.h"
@@ -87,7 +88,22 @@ Result<Forecaster::Workspace::Classes> Forecaster::Workspace::ClassesOf(
   return classes;
 }
 
+Result<Forecast> Forecaster::EvaluateLengths(const scenario::Scenario& scenario,
+                                             bool with_range) {
+  const PaddedLengths lengths(scenario);
+  std::vector<Forecast> forecasts;
+  for (const scenario::Scenario& alike : lengths.scenarios()) {
+    auto forecast = Evaluate(alike, with_range);
+    if (!forecast) return forecast;
+    forecasts.push_back(*std::move(forecast));
+  }
+  return lengths.Combine(forecasts, [this](const scenario::Scenario& alike) {
+    return workspace_->works.Of(alike)->flops;
+  });
+}
+
 Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, bool with_range) {
+  if (scenario.plan.training.has_padded_lengths()) return EvaluateLengths(scenario, with_range);
   const MicroBatchFlops flops = workspace_->works.Of(scenario)->flops;
   if (const auto shorter = ShorterStepOf(scenario.plan)) {
     const auto classes = workspace_->ClassesOf(Shortened(scenario, *shorter));

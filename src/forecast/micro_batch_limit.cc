@@ -12,10 +12,11 @@
 namespace stepcast::forecast {
 namespace {
 
-// The scenario with micro-batches of so many sequences.
+// The scenario with micro-batches of so many sequences, all as long as the longest.
 scenario::Scenario At(const scenario::Scenario& scenario, std::int64_t micro_batch_size) {
   scenario::Scenario changed = scenario;
   plan::Training& training = changed.plan.training;
+  if (training.has_padded_lengths()) training.lengths.reset();
   training.micro_batch_size = micro_batch_size;
   training.global_batch_size =
       micro_batch_size * training.gradient_accumulation * changed.plan.parallelism.data;

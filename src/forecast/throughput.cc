@@ -62,8 +62,10 @@ void FillThroughput(const scenario::Scenario& scenario, const MicroBatchFlops& f
   const double seconds = forecast.step_time.seconds();
   const double devices = scenario.cluster->devices();
   if (seconds <= 0) return;
-  forecast.tokens_per_second = static_cast<double>(training.global_batch_size) *
-                               static_cast<double>(training.sequence_length) / seconds;
+  const double tokens = training.has_padded_lengths()
+                            ? model::MeanLength(training.lengths->histogram)
+                            : static_cast<double>(training.sequence_length);
+  forecast.tokens_per_second = static_cast<double>(training.global_batch_size) * tokens / seconds;
   forecast.tokens_per_second_per_gpu = forecast.tokens_per_second / devices;
   if (scenario.model->is_layer_list() || !scenario.gpu) return;
   const double peak = MeanPeak(scenario) * seconds;

@@ -130,8 +130,27 @@ struct UnknownHost {
   Time step_time;    // the step if the host's part cost as much
 };
 
+// Of steps whose micro-batches differ in length (padded_lengths.h).
+struct LengthsForecast {
+  double sample_tokens = 0;   // of a sample, on average
+  double padded_tokens = 0;   // that a rank computes for it, on average
+  double slowest_tokens = 0;  // to which the micro-batches that ranks wait for are padded
+  // Ranks wait for the longest micro-batch of all in each; else at the end of a step alone.
+  bool wait_in_micro_batches = false;
+  struct Step {
+    std::int64_t tokens = 0;
+    double of_ranks = 0;  // the part of a rank's micro-batches that is so long
+    double of_steps = 0;  // the part of micro-batches in which the longest of all ranks' is
+    Time step_time;       // of a step of such micro-batches alone
+  };
+  std::vector<Step> steps;  // ascending
+  // The part of the tokens that a rank computes and that belong to no sample.
+  double padding() const { return 1 - sample_tokens / padded_tokens; }
+};
+
 struct Forecast {
   Time step_time;
+  std::optional<LengthsForecast> lengths{};    // none where all micro-batches have one length
   std::optional<RunCorrection> learned{};      // none where the profile has no runs
   std::optional<TimeRange> step_time_range{};  // none where the profile has no residuals
   std::optional<UnknownHost> unknown_host{};   // set where the range is wider for it

@@ -20,6 +20,9 @@ constexpr ExecutionLimit kLimits[] = {
               plan.training.optimizer != plan::Optimizer::kMuon &&
               !plan::HasStatesOfUpdatedType(plan.training);
      }},
+    {"training.lengths", "all", "micro-batches and documents are executed of one length",
+     "leave lengths out, and write document_length where samples are packed",
+     [](const plan::Plan& plan) { return plan.training.lengths.has_value(); }},
     {"data_parallel.comm_hook", "powerSGD", "gradients are sent as factors",
      "leave comm_hook: powerSGD out",
      [](const plan::Plan& plan) {

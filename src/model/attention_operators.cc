@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <optional>
 #include <utility>
@@ -38,29 +39,57 @@ bool FusedSoftmaxTakes(std::int64_t heads, std::int64_t s) {
 }  // namespace
 
 std::int64_t LayerOperators::DocumentLength() const {
-  return options_.document_length > 0 ? options_.document_length : options_.sequence_length;
+  if (options_.documents.empty()) return options_.sequence_length;
+  return std::max<std::int64_t>(1, std::llround(MeanLengthOfTokens(options_.documents)));
 }
 
 std::int64_t LayerOperators::Documents() const {
-  return options_.micro_batch_size * (options_.sequence_length / DocumentLength());
+  const std::int64_t length = DocumentLength();
+  return (options_.micro_batch_size * options_.sequence_length + length - 1) / length;
 }
 
-LayerOperators::Block LayerOperators::WholeDocument(const AttentionShape& shape) const {
+LayerOperators::Block LayerOperators::OfEachDocument(std::int64_t queries, std::int64_t keys,
+                                                     std::int64_t visible, std::int64_t seen_twice,
+                                                     bool causal) const {
+  const std::int64_t documents = Documents();
+  return {.queries = queries,
+          .visible = visible,
+          .causal = causal,
+          .rows = documents * queries,
+          .key_rows = documents * keys,
+          .seen_twice = Flops(documents, seen_twice)};
+}
+
+LayerOperators::Block LayerOperators::WholeDocuments(const AttentionShape& shape) const {
   // The triangle below the diagonal of s x s, less the one that lies before the window; both as
   // half squares, as is usual when a causal mask is said to halve the work.
+  const auto visible = [&](std::int64_t s) {
+    return shape.causal && shape.window > 0 && shape.window < s ? shape.window : s;
+  };
+  const auto seen_twice = [&](std::int64_t s) {
+    const std::int64_t hidden = s - visible(s);
+    return shape.causal ? s * s - hidden * hidden : 2 * s * s;
+  };
   const std::int64_t s = DocumentLength();
-  const bool windowed = shape.causal && shape.window > 0 && shape.window < s;
-  const std::int64_t hidden = windowed ? (s - shape.window) * (s - shape.window) : 0;
-  return {.queries = s,
-          .keys = s,
-          .visible = windowed ? shape.window : s,
-          .seen_twice = shape.causal ? s * s - hidden : 2 * s * s,
-          .causal = shape.causal};
+  Block block = OfEachDocument(s, s, visible(s), seen_twice(s), shape.causal);
+  const SampleLengths& lengths = options_.documents;
+  const bool alike = lengths.size() <= 1 && options_.sequence_length % s == 0;
+  if (alike) return block;
+  // The documents' tokens are those of full sequences.
+  const std::int64_t tokens = options_.micro_batch_size * options_.sequence_length;
+  double samples = 0, seen = 0;
+  for (const SampleLength& length : lengths) {
+    samples += length.weight;
+    seen += length.weight * static_cast<double>(seen_twice(length.tokens));
+  }
+  const double documents = static_cast<double>(tokens) / (MeanLength(lengths) * samples);
+  block.rows = block.key_rows = tokens;
+  block.seen_twice = 2 * std::llround(documents * seen / 2);
+  return block;
 }
 
 std::int64_t LayerOperators::CountedPairs(const AttentionShape& shape) const {
-  const std::int64_t twice =
-      options_.sequence_length / DocumentLength() * WholeDocument(shape).seen_twice;
+  const std::int64_t twice = WholeDocuments(shape).seen_twice / options_.micro_batch_size;
   return shape.causal ? twice : twice / 2;
 }
 
@@ -99,8 +128,8 @@ void LayerOperators::SinkGradients(const AttentionShape& shape, std::string_view
 
 LayerOperators::BlockSizes LayerOperators::SizesOf(const AttentionShape& shape,
                                                    const Block& block) const {
-  const std::int64_t rows = Documents() * block.queries * shape.heads;
-  const std::int64_t key_rows = Documents() * block.keys * shape.kv_heads;
+  const std::int64_t rows = block.rows * shape.heads;
+  const std::int64_t key_rows = block.key_rows * shape.kv_heads;
   const Bytes key = BytesOfElements(key_rows * shape.head_size);
   const Bytes value = BytesOfElements(key_rows * shape.values());
   return {.query_elements = rows * shape.head_size,
@@ -117,7 +146,7 @@ Kernel LayerOperators::FlashKernel(std::string name, const AttentionShape& shape
                                    const Block& block) const {
   const BlockSizes sizes = SizesOf(shape, block);
   // Scores, and their product with the values: two products over the pairs that see each other.
-  const std::int64_t width = Documents() * shape.heads * (shape.head_size + shape.values());
+  const std::int64_t width = shape.heads * (shape.head_size + shape.values());
   return {
       .name = std::move(name),
       .kind = KernelKind::kAttention,
@@ -141,7 +170,7 @@ void LayerOperators::RunFlashGradient(std::string_view module, const AttentionSh
                                       const std::function<Pieces()>& gradients) {
   const BlockSizes sizes = SizesOf(shape, block);
   // Scores again, and gradients of queries and of keys; gradients of scores and of values.
-  const std::int64_t width = Documents() * shape.heads * (3 * shape.head_size + 2 * shape.values());
+  const std::int64_t width = shape.heads * (3 * shape.head_size + 2 * shape.values());
   // Row sums of the output times its gradient, then the main kernel, which adds up the queries'
   // gradient in FP32.
   const Value row_sums = tape_->MakeScratch(sizes.row_numbers);
@@ -171,11 +200,10 @@ Operand LayerOperators::Flash(const Core& core, std::string_view module,
 
 Operand LayerOperators::FlashOfDocuments(const Core& core, std::string_view module,
                                          const AttentionShape& shape) {
-  const Block block = WholeDocument(shape);
+  const Block block = WholeDocuments(shape);
   const BlockSizes sizes = SizesOf(shape, block);
   for (const Value operand : {core.query, core.key, core.value}) tape_->Keep(operand);
-  const Operand y =
-      Make(Joined(module, " output"), shape.heads * shape.values(), Documents() * block.queries);
+  const Operand y = Make(Joined(module, " output"), shape.heads * shape.values(), block.rows);
   tape_->Keep(y.value);
   const Value log_sum_exp = tape_->Make(Joined(module, " log-sum-exp"), sizes.row_numbers);
   tape_->Keep(log_sum_exp);

@@ -36,16 +36,11 @@ parallel::AxisSet LayerOperators::RingAxes() const {
 std::vector<LayerOperators::Block> LayerOperators::RingBlocks() const {
   const std::int64_t ranks = options_.context.parts();
   const std::int64_t s = DocumentLength() / ranks;
-  std::vector<Block> blocks{
-      {.queries = s, .keys = s, .visible = s, .seen_twice = s * s, .causal = true}};
+  std::vector<Block> blocks{OfEachDocument(s, s, s, s * s, true)};
   for (std::int64_t step = 1; step < ranks; ++step) {
     const bool half_keys = step <= ranks / 2;
     const std::int64_t keys = half_keys ? s / 2 : s;
-    blocks.push_back({.queries = half_keys ? s : s / 2,
-                      .keys = keys,
-                      .visible = keys,
-                      .seen_twice = s * s,
-                      .causal = false});
+    blocks.push_back(OfEachDocument(half_keys ? s : s / 2, keys, keys, s * s, false));
   }
   return blocks;
 }
@@ -60,8 +55,8 @@ Operand LayerOperators::FlashOverContext(const Core& core, std::string_view modu
   AttentionShape part = shape;
   part.heads /= ranks;
   part.kv_heads /= ranks;
-  const std::int64_t own = DocumentLength() / context.ranks;
-  const BlockSizes sizes = SizesOf(shape, {.queries = own, .keys = own});
+  const std::int64_t own = Documents() * (DocumentLength() / context.ranks);
+  const BlockSizes sizes = SizesOf(shape, {.rows = own, .key_rows = own});
   const Bytes queries = sizes.queries, keys = sizes.key, values = sizes.value;
   const Core divided{.query = tape_->Make(Joined(module, " query, all tokens"), queries),
                      .key = tape_->Make(Joined(module, " key, all tokens"), keys),
@@ -167,8 +162,8 @@ Operand LayerOperators::RingAttention(const Core& core, std::string_view module,
   Pieces keys{pack(true)};
   if (gathers) gather(true, keys);
   Pieces outputs, numbers;
-  const Operand y = Make(Joined(module, " output"), shape.heads * shape.values(),
-                         Documents() * blocks.front().queries);
+  const Operand y =
+      Make(Joined(module, " output"), shape.heads * shape.values(), blocks.front().rows);
   const auto step_name = [=](int step) { return Joined(module, ".step_") + std::to_string(step); };
   for (int step = 0; step < ranks; ++step) {
     if (!gathers && step + 1 < ranks) pass_on(true, keys);
@@ -286,18 +281,15 @@ Operand LayerOperators::GatheredAttention(const Core& core, std::string_view mod
                                           const AttentionShape& shape) {
   const auto ranks = static_cast<int>(options_.context.parts());
   const std::int64_t s = DocumentLength() / ranks, half = s / 2;
-  const BlockSizes own = SizesOf(shape, {.queries = s, .keys = s});
-  const BlockSizes whole = SizesOf(shape, {.queries = s, .keys = s * ranks});
+  const std::int64_t rows = Documents() * s;
+  const BlockSizes own = SizesOf(shape, {.rows = rows, .key_rows = rows});
+  const BlockSizes whole = SizesOf(shape, {.rows = rows, .key_rows = rows * ranks});
   const std::array<Bytes, 2> part = {own.key, own.value}, all = {whole.key, whole.value};
   // The rank's two chunks of queries, each with the keys up to it.
   std::vector<Block> blocks;
   for (const std::int64_t chunk : {ranks / 2, 2 * ranks - 1 - ranks / 2}) {
     const std::int64_t keys = (chunk + 1) * half;
-    blocks.push_back({.queries = half,
-                      .keys = keys,
-                      .visible = keys,
-                      .seen_twice = half * half * (2 * chunk + 1),
-                      .causal = false});
+    blocks.push_back(OfEachDocument(half, keys, keys, half * half * (2 * chunk + 1), false));
   }
   const auto gather = [=, this](bool forward) {
     Value key = core.key, value = core.value;
@@ -322,7 +314,7 @@ Operand LayerOperators::GatheredAttention(const Core& core, std::string_view mod
     return ordered;
   };
   const Pieces keys = gather(true);
-  const Operand y = Make(Joined(module, " output"), shape.heads * shape.values(), Documents() * s);
+  const Operand y = Make(Joined(module, " output"), shape.heads * shape.values(), rows);
   const Value log_sum_exp = tape_->Make(Joined(module, " log-sum-exp"), own.row_numbers);
   const auto chunk_name = [=](std::size_t i) {
     return Joined(module, ".chunk_") + std::to_string(i);

@@ -174,7 +174,7 @@ const Way kOfLlama[] = {
     {"documents",
      [](WorkOptions& o) {
        InContext(o, ContextMethod::kRing, 1, false);
-       o.document_length = 512;
+       o.documents = {{512, 1}};
      }},
     {"fp8", [](WorkOptions& o) { o.compute = DataType::kFp8; }},
     {"fp8, current scales, tensor as Megatron",

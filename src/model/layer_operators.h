@@ -275,11 +275,14 @@ class LayerOperators {
     bool fused = false;
   };
   // A part of an attention core: of each document so many queries, which see so many of so many
-  // keys before them, or, where it is not causal, all of these.
+  // keys before them, or, where it is not causal, all of these. Of documents of several lengths
+  // that is one of their tokens' mean length.
   struct Block {
-    std::int64_t queries = 0, keys = 0, visible = 0;
-    std::int64_t seen_twice = 0;  // twice the pairs that see each other
+    std::int64_t queries = 0, visible = 0;
     bool causal = true;
+    // Of all documents of the micro-batch.
+    std::int64_t rows = 0, key_rows = 0;
+    std::int64_t seen_twice = 0;  // twice the pairs that see each other
   };
   // Of all documents of the micro-batch.
   struct BlockSizes {
@@ -390,10 +393,14 @@ class LayerOperators {
   // vocabulary add them up; without one the numbers are not told apart from what the kernel does.
   std::optional<LayerTape::Value> AgreedRows(Kernel kernel, LayerTape::Value from, std::string name,
                                              std::int64_t numbers);
-  // What attention goes over: a document, or the sequence; and how many there are.
+  // What attention goes over: a document, or the sequence; and how many there are. Of several
+  // lengths one of their tokens' mean length, and how many of those have all tokens, rounded up.
   std::int64_t DocumentLength() const;
   std::int64_t Documents() const;
-  Block WholeDocument(const AttentionShape& shape) const;
+  // Of each document so many queries and keys, and twice so many pairs.
+  Block OfEachDocument(std::int64_t queries, std::int64_t keys, std::int64_t visible,
+                       std::int64_t seen_twice, bool causal) const;
+  Block WholeDocuments(const AttentionShape& shape) const;
   // The pairs of a sequence's tokens that a model's FLOPs count: all of them, under a causal mask
   // those that it hides, too.
   std::int64_t CountedPairs(const AttentionShape& shape) const;

@@ -394,7 +394,7 @@ TEST(LayerOperatorsTest, FlashAttentionIsOneKernel) {
 // as many heads; what is read, written and kept stays.
 TEST(LayerOperatorsTest, AttentionStaysWithinDocuments) {
   WorkOptions options = kOptions;
-  options.document_length = 2;
+  options.documents = {{2, 1}};
   const LayerWork packed = WorkOf(options, 32, [&](LayerOperators& operators, Operand x) {
     return operators.FlashAttention(x, "core", kShape);
   });
@@ -408,6 +408,33 @@ TEST(LayerOperatorsTest, AttentionStaysWithinDocuments) {
   EXPECT_EQ(Backward(packed, "core.dgrad").kernel.flops,
             Backward(whole, "core.dgrad").kernel.flops / 4);
   EXPECT_EQ(Saved(packed), Saved(whole));
+}
+
+// As many documents of 2 as of 6 tokens fill two sequences of 8: two of each, which see
+// 2 x (2^2 + 6^2) = 80 (half) pairs instead of 2 x 8^2 = 128. To the kernel they are documents of
+// (2 x 2 + 6 x 6) / 8 = 5 tokens, of which 16 tokens make 4.
+TEST(LayerOperatorsTest, AttentionStaysWithinDocumentsOfSeveralLengths) {
+  WorkOptions options = kOptions;
+  options.documents = {{2, 1}, {6, 1}};
+  const auto work = [&](const AttentionShape& shape) {
+    return WorkOf(options, 32, [&](LayerOperators& operators, Operand x) {
+      return operators.FlashAttention(x, "core", shape);
+    });
+  };
+  const LayerWork packed = work(kShape);
+  const LayerWork whole = FlashWork(kShape);
+  const Kernel& kernel = packed.forward[0].kernel;
+  EXPECT_EQ(std::vector({kernel.batch, kernel.m, kernel.n, kernel.k, kernel.key_heads}),
+            (std::vector<std::int64_t>{4 * 4, 5, 5, 4, 4 * 2}));
+  EXPECT_EQ(kernel.flops, whole.forward[0].kernel.flops * 80 / 128);
+  EXPECT_EQ(kernel.read, whole.forward[0].kernel.read);
+  EXPECT_EQ(kernel.written, whole.forward[0].kernel.written);
+  EXPECT_EQ(Saved(packed), Saved(whole));
+  // A window of 3 hides (6 - 3)^2 of a long document's pairs and none of a short one's.
+  AttentionShape windowed = kShape;
+  windowed.window = 3;
+  EXPECT_EQ(work(windowed).forward[0].kernel.flops,
+            whole.forward[0].kernel.flops * (80 - 2 * 9) / 128);
 }
 
 // Of s = 8 tokens each sees at most 2: s^2 - (s - w)^2 = 64 - 36 of the 64.

@@ -13,6 +13,7 @@
 #include "src/model/expert_parallel.h"
 #include "src/model/operation.h"
 #include "src/model/recomputation.h"
+#include "src/model/sample_lengths.h"
 #include "src/parallel/axis.h"
 
 // What one layer does in one micro-batch: its kernels, what autograd keeps between forward and
@@ -77,9 +78,9 @@ struct WorkOptions {
   // Encoders: the head predicts so many tokens of each sequence, those that are masked, which are
   // gathered before it; 0: all of them.
   std::int64_t masked_tokens = 0;
-  // Sequences are packed with documents of so many tokens, a part of the sequence, and attention
-  // stays within each; 0: a sequence is one document.
-  std::int64_t document_length = 0;
+  // Sequences are filled with documents that are so long, and attention stays within each; empty: a
+  // sequence is one document. Several lengths only where no ranks divide sequences.
+  SampleLengths documents{};
   // torch.autocast over FP32 parameters: embeddings, residuals and norms are FP32, and every matrix
   // product casts its input.
   bool autocast = false;

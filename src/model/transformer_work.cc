@@ -1,5 +1,6 @@
 #include "src/model/transformer_work.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <initializer_list>
@@ -565,14 +566,27 @@ class Block {
   std::optional<MixtureOperators> mixture_;
 };
 
-// Chunks are documents to an attention core, where they divide the sequence.
+// Chunks are documents to an attention core, where they divide the document.
 WorkOptions WithinChunks(const Architecture& a, WorkOptions options, const LayerVariant& variant) {
-  const std::int64_t document =
-      options.document_length > 0 ? options.document_length : options.sequence_length;
-  if (a.attention_chunk > 0 && !variant.full_attention && document > a.attention_chunk &&
-      document % a.attention_chunk == 0) {
-    options.document_length = a.attention_chunk;
-  }
+  const std::int64_t chunk = a.attention_chunk;
+  if (chunk <= 0 || variant.full_attention) return options;
+  SampleLengths of_chunks;
+  double chunks = 0;
+  const auto add = [&](const SampleLength& document) {
+    if (document.tokens >= chunk && document.tokens % chunk == 0) {
+      chunks += document.weight * static_cast<double>(document.tokens / chunk);
+    } else {
+      of_chunks.push_back(document);
+    }
+  };
+  for (const SampleLength& document : options.documents) add(document);
+  if (options.documents.empty()) add({options.sequence_length, 1});
+  if (chunks == 0) return options;
+  const auto longer =
+      std::find_if(of_chunks.begin(), of_chunks.end(),
+                   [chunk](const SampleLength& document) { return document.tokens > chunk; });
+  of_chunks.insert(longer, {chunk, chunks});
+  options.documents = std::move(of_chunks);
   return options;
 }
 

@@ -100,6 +100,7 @@ class Checker : public Rules {
                       model::Name(*request_.attention)),
           "leave it out, or write attention: flash");
     }
+    CheckLengths(request_, facts_, violations_);
     const std::int64_t micro_batch = request_.micro_batch_size.value_or(1);
     const char* key = micro_batch > 1 ? "training.micro_batch_size" : "training.sequence_length";
     if (micro_batch > kMostTokens / sequence) {

@@ -67,6 +67,7 @@ class Rules {
 void CheckAxes(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 void CheckContext(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 void CheckExperts(const Request& request, const Facts& facts, std::vector<Violation>& violations);
+void CheckLengths(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 void CheckLora(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 void CheckLoss(const Request& request, const Facts& facts, std::vector<Violation>& violations);
 void CheckOffload(const Request& request, const Facts& facts, std::vector<Violation>& violations);

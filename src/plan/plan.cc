@@ -188,7 +188,7 @@ model::WorkOptions WorkOptionsOf(const Plan& plan) {
           .transposes_attention = TransposesAttention(plan),
           .adds_attention_biases = AddsAttentionBiases(plan),
           .masked_tokens = training.masked_tokens,
-          .document_length = training.document_length,
+          .documents = training.documents(),
           .autocast = training.autocast,
           .casts_weights = !traits.megatron_layers,
           .tensor = plan.parallelism.tensor,

@@ -52,7 +52,7 @@ model::Attention DefaultAttention(const Request& request) {
   const FrameworkTraits& traits = TraitsOf(*request.framework);
   const bool of_torch = traits.of_pytorch &&
                         request.torch.value_or(Software().torch) >= kPrefersCudnn &&
-                        request.document_length.value_or(0) == 0;
+                        request.document_length.value_or(0) == 0 && !request.lengths;
   const bool cudnn =
       (of_torch && (major == kHopper || major == kBlackwell)) ||
       (StyleOf(*request.framework).layers.transformer_engine_attention && major == kBlackwell);
@@ -161,6 +161,7 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
   training.repeat_kv = request.repeat_kv.value_or(model::IsUnfused(training.rotary));
   training.fp8_scaling = request.fp8_scaling.value_or(style.layers.fp8_scaling);
   training.masked_tokens = request.masked_tokens.value_or(0);
+  training.lengths = request.lengths;
   training.document_length = request.document_length.value_or(0);
   training.autocast =
       (style.autocast || RunsAutocast(request)) && SizeOf(training.parameter_dtype) > SizeOf(kept);

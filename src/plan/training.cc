@@ -64,6 +64,24 @@ const char* Name(HostWaits waits) {
   return "";
 }
 
+const char* Name(Batching batching) {
+  switch (batching) {
+    case Batching::kPacked:
+      return "packed";
+    case Batching::kPadded:
+      return "padded";
+    case Batching::kByLength:
+      return "by_length";
+  }
+  return "";
+}
+
+model::SampleLengths Training::documents() const {
+  if (document_length > 0) return {{document_length, 1}};
+  return lengths && lengths->batching == Batching::kPacked ? lengths->histogram
+                                                           : model::SampleLengths();
+}
+
 bool HasTransformerEngine(const Training& training) {
   const bool casts = training.precision == DataType::kMxfp8 ||
                      training.precision == DataType::kNvfp4 ||

@@ -7,6 +7,7 @@
 #include "src/base/kernel.h"
 #include "src/model/lora.h"
 #include "src/model/recomputation.h"
+#include "src/model/sample_lengths.h"
 #include "src/plan/data_loading_and_saving.h"
 
 // The section `training`: what was said, and what holds. Keys, values and documentation are rows of
@@ -69,6 +70,18 @@ const char* Name(OptimizerImplementation implementation);
 const char* Name(MasterWeights master_weights);
 const char* Name(HostWaits waits);
 
+// How sequences are made of samples that differ in length: several samples fill a sequence; each is
+// a sequence of its own, and those of a micro-batch are padded to the longest of them; or, beside
+// that, samples of about one length are trained together, so that none is padded.
+enum class Batching : std::uint8_t { kPacked, kPadded, kByLength };
+const char* Name(Batching batching);
+
+struct Lengths {
+  Batching batching = Batching::kPacked;
+  model::SampleLengths histogram{};
+  friend bool operator==(const Lengths&, const Lengths&) = default;
+};
+
 // Defaults that hold whatever the framework are those written here.
 struct Training {
   std::int64_t sequence_length = 0;
@@ -100,7 +113,10 @@ struct Training {
   model::Implementation activation_function = model::Implementation::kEager;
   bool repeat_kv = false;            // model::WorkOptions
   std::int64_t masked_tokens = 0;    // likewise
-  std::int64_t document_length = 0;  // likewise
+  // Of samples, where they are not as long as a sequence; `document_length` is short for packed ones
+  // of one length.
+  std::optional<Lengths> lengths{};
+  std::int64_t document_length = 0;
   model::TensorOverlap tensor_overlap = model::TensorOverlap::kNone;
   model::Fp8Scaling fp8_scaling = model::Fp8Scaling::kDelayed;
   bool tp_only_amax_red = false;                      // megatron: lowering/scale_updates.h
@@ -119,6 +135,11 @@ struct Training {
   Dispatch dispatch;           // of the framework; zero: launches alone
   bool dispatch_known = true;  // false: no source says it, and forecasts leave it out
   friend bool operator==(const Training&, const Training&) = default;
+
+  // Sequences are of samples' lengths: micro-batches differ in theirs, up to `sequence_length`.
+  bool has_padded_lengths() const { return lengths && lengths->batching != Batching::kPacked; }
+  // What fills sequences; empty: a sequence is one document.
+  model::SampleLengths documents() const;
 };
 
 // Whether Transformer Engine's layers compute: where its norms do, where it casts to 8 or 4 bits,
@@ -155,6 +176,7 @@ struct TrainingRequest {
   std::optional<model::Implementation> activation_function;
   std::optional<bool> repeat_kv;
   std::optional<std::int64_t> masked_tokens;
+  std::optional<Lengths> lengths;
   std::optional<std::int64_t> document_length;
   std::optional<model::TensorOverlap> tensor_overlap;
   std::optional<model::Fp8Scaling> fp8_scaling;

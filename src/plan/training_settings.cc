@@ -37,7 +37,8 @@ bool IsSelective(const Training& training) {
   return training.activation_checkpointing == model::Checkpointing::kSelective;
 }
 bool Gathers(const Training& training) { return training.masked_tokens > 0; }
-bool Packs(const Training& training) { return training.document_length > 0; }
+bool PacksAlike(const Training& training) { return training.document_length > 0; }
+bool HasLengths(const Training& training) { return training.lengths.has_value(); }
 bool Adapts(const Training& training) { return training.lora.adapts(); }
 // Whole blocks, or operations of them: their last product may be left out.
 bool Recomputes(const Training& training) {
@@ -356,13 +357,23 @@ std::vector<TrainingSetting> Rows() {
        .of_task = true,
        .uses = {},
        .of_architectures = true,
-       .shown = Packs,
+       .shown = PacksAlike,
        .values =
            "tokens of a document: so many that they fill `sequence_length` are packed into each "
            "sequence, and attention stays within each (FlashAttention of varying lengths, as "
            "fine-tuning with packed sequences in NeMo has it); not with `attention: math` and "
-           "`fused_softmax`, which compute all scores and mask",
+           "`fused_softmax`, which compute all scores and mask. Short for `lengths` of one length "
+           "that are packed",
        .default_value = "each sequence is one document, or its mask does not matter to kernels"},
+      {.key = "lengths",
+       .type = OwnNotation<&Given::lengths>(),
+       .of_task = true,
+       .uses = {},
+       .of_architectures = true,
+       .shown = HasLengths,
+       .values = "a mapping, below: how long samples are, and whether they are packed, padded or "
+                 "batched by length",
+       .default_value = "every sample has `sequence_length` tokens"},
       {.key = "fp8_scaling",
        .type = Words<&Given::fp8_scaling, &Training::fp8_scaling, model::Fp8Scaling::kDelayed,
                      model::Fp8Scaling::kCurrent, model::Fp8Scaling::kTorchao,

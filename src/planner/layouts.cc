@@ -151,6 +151,7 @@ LayoutRules::LayoutRules(const LayoutQuestion& question)
   base_.zero_stage = question.stage;
   base_.sequence_length = training.sequence_length;
   if (training.document_length > 0) base_.document_length = training.document_length;
+  base_.lengths = training.lengths;
   base_.global_batch_size = training.global_batch_size;
   base_.micro_batch_size = kOneSequence;
   base_.precision = training.precision;

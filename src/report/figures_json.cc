@@ -30,6 +30,22 @@ Json ClassesJson(const forecast::Forecast& forecast) {
   return classes;
 }
 
+Json LengthsJson(const forecast::LengthsForecast& lengths) {
+  Json steps = Json::array();
+  for (const forecast::LengthsForecast::Step& step : lengths.steps) {
+    steps.push_back(Json{{"tokens", step.tokens},
+                         {"of_ranks", JsonNumber(step.of_ranks)},
+                         {"of_steps", JsonNumber(step.of_steps)},
+                         {"step_time_s", JsonSeconds(step.step_time)}});
+  }
+  return Json{{"sample_tokens", JsonNumber(lengths.sample_tokens)},
+              {"padded_tokens", JsonNumber(lengths.padded_tokens)},
+              {"padding", JsonNumber(lengths.padding())},
+              {"wait_in_micro_batches", lengths.wait_in_micro_batches},
+              {"slowest_tokens", JsonNumber(lengths.slowest_tokens)},
+              {"steps", std::move(steps)}};
+}
+
 Json CommunicationJson(const forecast::Forecast& forecast) {
   double bytes_per_rank = 0;
   Json collectives = Json::array();

@@ -11,6 +11,7 @@ Json TimeJson(const forecast::TimeBreakdown& time);  // "time_s"
 // One object a class of ranks, as docs/formats.md says; none where all ranks are one.
 Json ClassesJson(const forecast::Forecast& forecast);
 Json CommunicationJson(const forecast::Forecast& forecast);  // "communication"
+Json LengthsJson(const forecast::LengthsForecast& lengths);  // "lengths"
 Json MemoryJson(const forecast::MemoryForecast& memory);     // "memory"
 
 }  // namespace stepcast::report

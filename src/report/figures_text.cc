@@ -10,6 +10,7 @@
 #include "src/forecast/host_costs.h"
 #include "src/forecast/time_parts.h"
 #include "src/model/parameter_counts.h"
+#include "src/model/sample_lengths.h"
 #include "src/plan/data_parallel_settings.h"
 #include "src/program/program.h"
 #include "src/report/categories.h"
@@ -104,10 +105,27 @@ std::string Plan(const plan::Plan& plan) {
   return text;
 }
 
+// The tokens of a step's sequences.
+std::string Sequences(const plan::Training& training) {
+  const std::string longest = Grouped(training.sequence_length);
+  if (!training.lengths) return longest + " tokens";
+  const std::string mean = Decimal(model::MeanLength(training.lengths->histogram), 0);
+  switch (training.lengths->batching) {
+    case plan::Batching::kPacked:
+      return fmt::format("{} tokens, packed with samples of {} on average", longest, mean);
+    case plan::Batching::kPadded:
+      return fmt::format("{} tokens on average, padded to the longest of a micro-batch, up to {}",
+                         mean, longest);
+    case plan::Batching::kByLength:
+      return fmt::format("{} tokens on average, batched by length, up to {}", mean, longest);
+  }
+  return "";
+}
+
 std::string Batch(const plan::Plan& plan) {
   const plan::Training& training = plan.training;
-  return fmt::format("{} x {} tokens: micro-batch {} x accumulation {} x {} ranks",
-                     Grouped(training.global_batch_size), Grouped(training.sequence_length),
+  return fmt::format("{} x {}: micro-batch {} x accumulation {} x {} ranks",
+                     Grouped(training.global_batch_size), Sequences(training),
                      training.micro_batch_size, training.gradient_accumulation,
                      Grouped(plan.parallelism.data));
 }
@@ -214,11 +232,35 @@ std::vector<std::pair<std::string, std::string>> Facts(const scenario::Scenario&
   return facts;
 }
 
+namespace {
+
+std::string LengthsText(const forecast::LengthsForecast& lengths) {
+  const std::int64_t longest = lengths.steps.back().tokens;
+  std::string text = fmt::format("lengths    {} tokens a sample on average",
+                                 Decimal(lengths.sample_tokens, 0));
+  if (lengths.padding() > 0) {
+    text += fmt::format(", padded to {}: {} % of the tokens that are computed are padding\n           ",
+                        Decimal(lengths.padded_tokens, 0), Decimal(100 * lengths.padding(), 1));
+    text += lengths.wait_in_micro_batches
+                ? fmt::format("ranks wait for the longest of all micro-batches, {} tokens on average",
+                              Decimal(lengths.slowest_tokens, 0))
+                : std::string("ranks wait at the end of a step, for the one that takes longest");
+  } else {
+    text += ", and no padding: the samples of a step have one length";
+  }
+  return text + fmt::format("\n           memory and traces are of micro-batches of {} tokens, the "
+                            "longest\n",
+                            Grouped(longest));
+}
+
+}  // namespace
+
 std::string Throughput(const forecast::Forecast& forecast) {
   std::string out = fmt::format("step time  {}{}\nthroughput {} tokens/s, {} tokens/s per GPU\n",
                                 FormatTime(forecast.step_time), Range(forecast.step_time_range),
                                 Decimal(forecast.tokens_per_second, 0),
                                 Decimal(forecast.tokens_per_second_per_gpu, 1));
+  if (forecast.lengths) out += LengthsText(*forecast.lengths);
   if (const auto& unknown = forecast.unknown_host) {
     out += fmt::format("host       {}\n", forecast::Sentence(*unknown));
   }

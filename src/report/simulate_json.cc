@@ -41,6 +41,7 @@ std::string SimulateJson(const scenario::Scenario& scenario, const forecast::For
   if (!scenario.model->frozen.empty()) {
     document["trained_parameters"] = scenario.model->parameter_count();
   }
+  if (forecast.lengths) document["lengths"] = LengthsJson(*forecast.lengths);
   if (const auto& unknown = forecast.unknown_host) {
     document["unknown_host"] = {{"framework", unknown->framework},
                                 {"like", unknown->like},

@@ -201,6 +201,64 @@ void ReadLora(MappingReader& reader, plan::Request& request) {
   request.lora = lora;
 }
 
+// `histogram`: tokens of samples and their weights, as in [[512, 70], [4096, 30]].
+model::SampleLengths ReadHistogram(const std::vector<Node>& rows, MappingReader& reader) {
+  constexpr std::size_t kMostLengths = 64;  // padded ones are forecasts each
+  constexpr IntegerRange kTokens = {1, std::int64_t{1} << 24, 512};
+  constexpr DecimalRange kWeights = {1e-9, 1e18};
+  if (rows.empty() || rows.size() > kMostLengths) {
+    reader.Report("histogram", "input.lengths",
+                  fmt::format("{} needs 1 to {} lengths: {}", Quoted(reader.PathOf("histogram")),
+                              kMostLengths, rows.size()),
+                  "group the lengths of samples, and write each group's longest and its weight: "
+                  "[[512, 70], [4096, 30]]");
+    return {};
+  }
+  model::SampleLengths histogram;
+  for (const Node& row : rows) {
+    const auto pair = ReadSequence(row, reader.diagnostics());
+    if (!pair) continue;
+    if (pair->size() != 2) {
+      reader.diagnostics().push_back(
+          {.code = "input.lengths",
+           .location = row.location(),
+           .message = fmt::format("{} needs tokens and a weight: {} numbers", Quoted(row.path()),
+                                  pair->size()),
+           .hint = "write [512, 70] where 70 samples, or 70 % of them, have 512 tokens"});
+      continue;
+    }
+    const auto tokens = ReadInteger((*pair)[0], kTokens, reader.diagnostics());
+    const auto weight = ReadDecimal((*pair)[1], kWeights, reader.diagnostics());
+    if (tokens && weight) histogram.push_back({*tokens, *weight});
+  }
+  std::sort(histogram.begin(), histogram.end());
+  const auto twice = std::adjacent_find(
+      histogram.begin(), histogram.end(),
+      [](const auto& a, const auto& b) { return a.tokens == b.tokens; });
+  if (twice != histogram.end()) {
+    reader.Report("histogram", "input.lengths",
+                  fmt::format("{} has a length twice: {}", Quoted(reader.PathOf("histogram")),
+                              twice->tokens),
+                  "add their weights up");
+  }
+  return histogram;
+}
+
+void ReadLengths(MappingReader& reader, plan::Request& request) {
+  const auto batching = reader.ReadWord<plan::Batching>("batching", Need::kRequired,
+                                                        {{"packed", plan::Batching::kPacked},
+                                                         {"padded", plan::Batching::kPadded},
+                                                         {"by_length", plan::Batching::kByLength}});
+  model::SampleLengths histogram;
+  if (const auto rows = reader.ReadSequence("histogram", Need::kRequired)) {
+    histogram = ReadHistogram(*rows, reader);
+  }
+  reader.Finish();
+  if (batching && !histogram.empty()) {
+    request.lengths = {.batching = *batching, .histogram = std::move(histogram)};
+  }
+}
+
 std::optional<Dispatch> ReadDispatch(MappingReader& reader) {
   const auto module = reader.ReadTime("module", Need::kRequired, Zero::kAllowed);
   const auto autograd = reader.ReadTime("autograd", Need::kRequired, Zero::kAllowed);
@@ -247,6 +305,13 @@ constexpr SectionKey kTrainingKeys[] = {
     {"lora",
      [](MappingReader& reader, plan::Request& request) {
        if (auto lora = reader.ReadMapping("lora", Need::kOptional)) ReadLora(*lora, request);
+     }},
+    {"lengths",
+     [](MappingReader& reader, plan::Request& request) {
+       request.lengths.reset();
+       if (auto lengths = reader.ReadMapping("lengths", Need::kOptional)) {
+         ReadLengths(*lengths, request);
+       }
      }},
     {"frozen_dtype",
      [](MappingReader& reader, plan::Request& request) {

@@ -130,6 +130,16 @@ Resolved Lora(const model::Lora& lora) {
                   {"all_to_all", Boolean(lora.all_to_all)}}};
 }
 
+Resolved Lengths(const plan::Lengths& lengths) {
+  Resolved::Sequence histogram;
+  for (const model::SampleLength& length : lengths.histogram) {
+    histogram.push_back({Resolved::Sequence{Integer(length.tokens),
+                                            Text(fmt::format("{}", length.weight))}});
+  }
+  return {Mapping{{"batching", Text(plan::Name(lengths.batching))},
+                  {"histogram", Resolved{std::move(histogram)}}}};
+}
+
 // Settings of `training` with a notation of their own; nothing where there is nothing to say.
 std::optional<Resolved> OwnValue(const plan::Training& training, std::string_view key) {
   if (key == "global_batch_size") return std::nullopt;  // gradient_accumulation says it
@@ -148,6 +158,7 @@ std::optional<Resolved> OwnValue(const plan::Training& training, std::string_vie
                                       : std::nullopt;
   }
   if (key == "lora") return Lora(training.lora);
+  if (key == "lengths") return Lengths(*training.lengths);
   if (key == "frozen_dtype") return Text(Name(training.lora.frozen_dtype));
   STEPCAST_CHECK(key == "dispatch", "a notation of its own is known here");
   if (training.dispatch == Dispatch()) return std::nullopt;

@@ -71,6 +71,13 @@ class PlanSearch::Impl {
     auto base = scenario::Load(question_.scenario, question_.set, cache_);
     if (!base) return tl::unexpected(std::move(base.error()));
     base_ = std::move(*base);
+    const bool varies_lengths = std::any_of(
+        space_options.vary.begin(), space_options.vary.end(),
+        [](const planner::SweepAxis& axis) { return axis.key.starts_with("training.lengths"); });
+    if (base_->plan.training.has_padded_lengths() || varies_lengths) {
+      return tl::unexpected(forecast::SeveralLengths(
+          *base_, "bounds of plans are of steps whose micro-batches have one length"));
+    }
     space_options.frameworks = ReadFrameworks(FrameworksAsked(space_options), faults);
     if (!faults.empty()) return tl::unexpected(std::move(faults));
     faults = varied_.WrongValues(space_options.vary);

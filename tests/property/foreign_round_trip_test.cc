@@ -117,6 +117,7 @@ constexpr std::string_view kOfTheCode[] = {
     "training.step_barrier",
     "training.masked_tokens",
     "training.document_length",
+    "training.lengths",
 };
 
 struct Program {

@@ -1,0 +1,240 @@
+#include "src/forecast/padded_lengths.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <optional>
+#include <utility>
+
+#include "src/base/check.h"
+#include "src/forecast/order_statistics.h"
+#include "src/plan/rank_grid.h"
+
+namespace stepcast::forecast {
+namespace {
+
+scenario::Scenario OfLength(const scenario::Scenario& scenario, std::int64_t tokens) {
+  scenario::Scenario alike = scenario;
+  alike.plan.training.lengths.reset();
+  alike.plan.training.sequence_length = tokens;
+  return alike;
+}
+
+std::vector<double> ProbabilitiesOf(const model::SampleLengths& lengths) {
+  double all = 0;
+  for (const model::SampleLength& length : lengths) all += length.weight;
+  std::vector<double> probabilities;
+  for (const model::SampleLength& length : lengths) probabilities.push_back(length.weight / all);
+  return probabilities;
+}
+
+// The mean of what `of` gives for each forecast. It is exact where all are equal.
+template <typename Of>
+double Mean(const std::vector<Forecast>& forecasts, const std::vector<double>& weights, Of of) {
+  const auto first = static_cast<double>(of(forecasts.front()));
+  double sum = 0;
+  for (std::size_t i = 0; i < forecasts.size(); ++i) {
+    sum += weights[i] * (static_cast<double>(of(forecasts[i])) - first);
+  }
+  return first + sum;
+}
+
+template <typename Of>
+Time MeanTime(const std::vector<Forecast>& forecasts, const std::vector<double>& weights, Of of) {
+  return Picoseconds(std::llround(Mean(
+      forecasts, weights, [&](const Forecast& forecast) { return of(forecast).picoseconds(); })));
+}
+
+// `of` gives a TimeBreakdown of a forecast. What ranks wait for others at the end of a step is
+// imbalance.
+template <typename Of>
+TimeBreakdown MeanBreakdown(const std::vector<Forecast>& forecasts,
+                            const std::vector<double>& weights, Time waiting, Time step, Of of) {
+  TimeBreakdown mean;
+  Time attributed;
+  const auto add = [&](auto part) {
+    part(mean) = MeanTime(forecasts, weights, [&](const Forecast& forecast) {
+      TimeBreakdown own = of(forecast);
+      return part(own);
+    });
+    attributed += part(mean);
+  };
+  for (int phase = 0; phase < program::kPhases; ++phase) {
+    add([phase](TimeBreakdown& time) -> Time& { return time.phase[phase]; });
+  }
+  add([](TimeBreakdown& time) -> Time& { return time.exposed_communication; });
+  add([](TimeBreakdown& time) -> Time& { return time.imbalance; });
+  add([](TimeBreakdown& time) -> Time& { return time.pipeline_bubble; });
+  add([](TimeBreakdown& time) -> Time& { return time.allocator_flushes; });
+  add([](TimeBreakdown& time) -> Time& { return time.learned; });
+  mean.imbalance += waiting;
+  mean.idle = step - attributed - waiting;  // what means round off, too
+  return mean;
+}
+
+void MeanCollectives(const std::vector<Forecast>& forecasts, const std::vector<double>& weights,
+                     std::vector<CollectiveSummary>& collectives) {
+  for (const Forecast& own : forecasts) {
+    STEPCAST_CHECK(own.collectives.size() == collectives.size(),
+                   "which collectives a step has does not depend on its length");
+  }
+  for (std::size_t i = 0; i < collectives.size(); ++i) {
+    collectives[i].wire_bytes_per_rank =
+        Mean(forecasts, weights,
+             [i](const Forecast& own) { return own.collectives[i].wire_bytes_per_rank; });
+    collectives[i].total = MeanTime(
+        forecasts, weights, [i](const Forecast& own) { return own.collectives[i].total; });
+  }
+}
+
+}  // namespace
+
+bool RanksMeetInMicroBatches(const scenario::Scenario& scenario, const program::Program& program) {
+  using program::Opcode;
+  const parallel::RankGrid grid = plan::GridsOf(scenario.plan).dense();
+  const auto replica_of = [&](int rank) {
+    const parallel::RankGrid::Coordinates at = grid.At(rank);
+    return std::array{at[static_cast<std::size_t>(parallel::Axis::kShardInner)],
+                      at[static_cast<std::size_t>(parallel::Axis::kShardOuter)],
+                      at[static_cast<std::size_t>(parallel::Axis::kReplica)]};
+  };
+  std::vector<bool> meet;  // by group
+  for (const program::ProcessGroup& group : program.groups) {
+    meet.push_back(std::any_of(group.ranks.begin(), group.ranks.end(), [&](int rank) {
+      return replica_of(rank) != replica_of(group.ranks.front());
+    }));
+  }
+  const std::int64_t last = scenario.plan.training.gradient_accumulation - 1;
+  return std::any_of(
+      program.step.begin(), program.step.end(), [&](const program::Instruction& instruction) {
+        if (instruction.micro_batch >= last || instruction.phase == program::Phase::kOptimizer) {
+          return false;
+        }
+        if (instruction.opcode == Opcode::kCollective) {
+          const program::Index on = program.collectives[instruction.operand].communicator;
+          return static_cast<bool>(meet[program.communicators[on].group]);
+        }
+        if (instruction.opcode != Opcode::kExchange) return false;
+        const program::Index on = program.exchanges[instruction.operand].communicator;
+        return static_cast<bool>(meet[program.communicators[on].group]);
+      });
+}
+
+PaddedLengths::PaddedLengths(const scenario::Scenario& scenario, const program::Program& program)
+    : scenario_(scenario) {
+  const plan::Training& training = scenario.plan.training;
+  STEPCAST_CHECK(training.has_padded_lengths(), "micro-batches differ in length");
+  const model::SampleLengths& lengths = training.lengths->histogram;
+  std::vector<double> of_rank = ProbabilitiesOf(lengths), of_step = of_rank;
+  if (training.lengths->batching == plan::Batching::kPadded) {
+    const auto samples = static_cast<double>(training.micro_batch_size);
+    const auto replicas = static_cast<double>(scenario.plan.parallelism.data);
+    wait_in_micro_batches_ =
+        training.gradient_accumulation == 1 || RanksMeetInMicroBatches(scenario, program);
+    of_step = OfLargest(of_step, samples * (wait_in_micro_batches_ ? replicas : 1));
+    of_rank = OfLargest(of_rank, samples);
+  }
+  constexpr double kNever = 1e-12;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    if (std::max(of_rank[i], of_step[i]) < kNever && i + 1 < lengths.size()) continue;
+    scenarios_.push_back(OfLength(scenario, lengths[i].tokens));
+    of_rank_.push_back(of_rank[i]);
+    of_step_.push_back(of_step[i]);
+  }
+}
+
+Time PaddedLengths::StepTime(const std::vector<Forecast>& forecasts) const {
+  const plan::Training& training = scenario_.plan.training;
+  if (wait_in_micro_batches_) {
+    return MeanTime(forecasts, of_step_, [](const Forecast& own) { return own.step_time; });
+  }
+  std::vector<double> times;
+  for (const Forecast& forecast : forecasts) {
+    times.push_back(static_cast<double>(forecast.step_time.picoseconds()));
+  }
+  return Picoseconds(std::llround(MeanOfLargest(times, of_rank_, training.gradient_accumulation,
+                                                scenario_.plan.parallelism.data)));
+}
+
+// What is counted once is of samples as long as they are; what padding adds is executed with what
+// is done again.
+MicroBatchFlops PaddedLengths::MeanFlops(
+    const std::function<MicroBatchFlops(const scenario::Scenario&)>& flops_of) const {
+  const model::SampleLengths& lengths = scenario_.plan.training.lengths->histogram;
+  const std::vector<double> probabilities = ProbabilitiesOf(lengths);
+  MicroBatchFlops mean;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    mean.once += probabilities[i] * flops_of(OfLength(scenario_, lengths[i].tokens)).once;
+  }
+  double padded = 0;
+  for (std::size_t i = 0; i < scenarios_.size(); ++i) {
+    const MicroBatchFlops own = flops_of(scenarios_[i]);
+    padded += of_rank_[i] * own.once;
+    mean.recomputed += of_rank_[i] * own.recomputed;
+    mean.executed += of_rank_[i] * own.executed;
+  }
+  mean.recomputed += padded - mean.once;
+  return mean;
+}
+
+Forecast PaddedLengths::Combine(
+    const std::vector<Forecast>& forecasts,
+    const std::function<MicroBatchFlops(const scenario::Scenario&)>& flops_of) const {
+  STEPCAST_CHECK(forecasts.size() == scenarios_.size(), "each length has its forecast");
+  Forecast all = forecasts.back();  // memory, classes and collectives are of the longest
+  all.step_time = StepTime(forecasts);
+  const Time mean =
+      MeanTime(forecasts, of_step_, [](const Forecast& own) { return own.step_time; });
+  const Time waiting = all.step_time - mean;
+  all.time = MeanBreakdown(forecasts, of_step_, waiting, all.step_time,
+                           [](const Forecast& own) { return own.time; });
+  all.communication_total =
+      MeanTime(forecasts, of_step_, [](const Forecast& own) { return own.communication_total; });
+  MeanCollectives(forecasts, of_step_, all.collectives);
+  for (const Forecast& own : forecasts) {
+    STEPCAST_CHECK(own.classes.size() == all.classes.size(),
+                   "which ranks are alike does not depend on the length");
+  }
+  for (std::size_t i = 0; i < all.classes.size(); ++i) {
+    all.classes[i].time = MeanBreakdown(forecasts, of_step_, waiting, all.step_time,
+                                        [i](const Forecast& own) { return own.classes[i].time; });
+  }
+  if (all.step_time_range) {
+    const auto bound = [&](Time TimeRange::*side) {
+      return waiting + MeanTime(forecasts, of_step_, [side](const Forecast& own) {
+               return (*own.step_time_range).*side;
+             });
+    };
+    all.step_time_range = TimeRange{bound(&TimeRange::low), bound(&TimeRange::high)};
+  }
+  if (all.learned) {
+    all.learned->factor =
+        Mean(forecasts, of_step_, [](const Forecast& own) { return own.learned->factor; });
+    for (const Forecast& own : forecasts) {
+      all.learned->known = std::min(all.learned->known, own.learned->known);
+    }
+  }
+  if (all.unknown_host) {
+    all.unknown_host->step_time =
+        waiting + MeanTime(forecasts, of_step_, [](const Forecast& own) {
+          return own.unknown_host ? own.unknown_host->step_time : own.step_time;
+        });
+  }
+  LengthsForecast& lengths = all.lengths.emplace();
+  lengths.sample_tokens = model::MeanLength(scenario_.plan.training.lengths->histogram);
+  lengths.wait_in_micro_batches = wait_in_micro_batches_;
+  for (std::size_t i = 0; i < forecasts.size(); ++i) {
+    const std::int64_t tokens = scenarios_[i].plan.training.sequence_length;
+    lengths.padded_tokens += of_rank_[i] * static_cast<double>(tokens);
+    lengths.slowest_tokens += of_step_[i] * static_cast<double>(tokens);
+    lengths.steps.push_back({.tokens = tokens,
+                             .of_ranks = of_rank_[i],
+                             .of_steps = of_step_[i],
+                             .step_time = forecasts[i].step_time});
+  }
+  FillThroughput(scenario_, MeanFlops(flops_of), all);
+  return all;
+}
+
+}  // namespace stepcast::forecast

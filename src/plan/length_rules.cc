@@ -1,0 +1,132 @@
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "src/model/recomputation.h"
+#include "src/plan/legality.h"
+#include "src/plan/legality_rules.h"
+
+// Lengths of samples: what they cannot go with, and that every rule holds at each of them.
+namespace stepcast::plan {
+namespace {
+
+class LengthRules : public Rules {
+ public:
+  using Rules::Rules;
+
+  void Run() {
+    if (!request_.lengths || !request_.sequence_length) return;
+    const Lengths& lengths = *request_.lengths;
+    if (request_.document_length) {
+      Refuse(fmt::format("document_length is {}, which is short for lengths of one, and lengths "
+                         "are given, too",
+                         *request_.document_length),
+             "leave one of them out: --set training.document_length=null");
+    }
+    if (lengths.batching == Batching::kPacked) {
+      CheckPacked(lengths.histogram);
+    } else {
+      CheckPadded(lengths.histogram);
+    }
+  }
+
+ private:
+  void Refuse(std::string message, std::string hint) {
+    Add("training.lengths", "plan.lengths", std::move(message), std::move(hint));
+  }
+
+  void CheckPacked(const model::SampleLengths& lengths) {
+    const std::int64_t longest = lengths.back().tokens;
+    if (longest > *request_.sequence_length) {
+      Refuse(fmt::format("samples of {} tokens do not go into sequences of {}", longest,
+                         *request_.sequence_length),
+             fmt::format("write sequence_length: {} or more, or the lengths that samples are cut to",
+                         longest));
+    }
+    if (request_.attention && model::FlashGeneration(*request_.attention) == 0) {
+      Refuse(fmt::format("attention: {} computes the scores of whole sequences, and masks them",
+                         model::Name(*request_.attention)),
+             "leave lengths out, or write attention: flash");
+    }
+    const std::int64_t context = request_.context.value_or(1);
+    if (context <= 1) return;
+    Refuse(fmt::format("ranks that divide sequences divide each document, and what each does with "
+                       "documents of several lengths is not modelled: context is {}",
+                       context),
+           fmt::format("write one length: --set training.lengths=null --set "
+                       "training.document_length={}, near the mean of {:.0f} over tokens",
+                       DividingLength(model::MeanLengthOfTokens(lengths), 2 * context),
+                       model::MeanLengthOfTokens(lengths)));
+  }
+
+  // The largest part of a sequence, in whole multiples, that is no longer than that; else the
+  // smallest.
+  std::int64_t DividingLength(double mean, std::int64_t multiple) const {
+    const std::int64_t sequence = *request_.sequence_length;
+    std::int64_t found = sequence;
+    for (std::int64_t parts = 1; parts <= sequence / multiple; ++parts) {
+      if (sequence % parts != 0 || sequence / parts % multiple != 0) continue;
+      found = sequence / parts;
+      if (static_cast<double>(found) <= mean) break;
+    }
+    return found;
+  }
+
+  void CheckPadded(const model::SampleLengths& lengths) {
+    const std::int64_t longest = lengths.back().tokens;
+    if (longest != *request_.sequence_length) {
+      Refuse(fmt::format("the longest sample has {} tokens, and sequence_length, to which its "
+                         "micro-batch is padded, is {}",
+                         longest, *request_.sequence_length),
+             fmt::format("write sequence_length: {}, or the lengths that samples are cut to",
+                         longest));
+      return;
+    }
+    if (request_.pipeline.value_or(1) > 1) {
+      Refuse(fmt::format("stages of a pipeline wait for each other's micro-batches, whose lengths "
+                         "differ, and pipeline is {}: not modelled",
+                         *request_.pipeline),
+             "write batching: packed, or parallelism.pipeline: 1");
+      return;
+    }
+    // Rules hold for each length.
+    for (const model::SampleLength& length : lengths) {
+      if (length.tokens == longest) continue;
+      Request alike = request_;
+      alike.lengths.reset();
+      alike.sequence_length = length.tokens;
+      for (Violation& broken : Check(alike, facts_)) {
+        if (AtLongest(broken)) continue;
+        Refuse(fmt::format("of samples of {} tokens: {}", length.tokens, broken.message),
+               std::move(broken.hint));
+        return;
+      }
+    }
+  }
+
+  // Whether the same rule is broken whatever the length.
+  bool AtLongest(const Violation& broken) {
+    if (!at_longest_) {
+      Request alike = request_;
+      alike.lengths.reset();
+      at_longest_ = Check(alike, facts_);
+    }
+    return std::any_of(at_longest_->begin(), at_longest_->end(), [&](const Violation& own) {
+      return own.code == broken.code && own.key == broken.key;
+    });
+  }
+
+  std::optional<std::vector<Violation>> at_longest_;
+};
+
+}  // namespace
+
+void CheckLengths(const Request& request, const Facts& facts, std::vector<Violation>& violations) {
+  LengthRules(request, facts, violations).Run();
+}
+
+}  // namespace stepcast::plan

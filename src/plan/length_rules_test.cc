@@ -1,0 +1,74 @@
+#include <optional>
+
+#include "gtest/gtest.h"
+#include "src/plan/legality_cases.h"
+
+namespace stepcast::plan {
+namespace {
+
+Lengths Packed(model::SampleLengths histogram) {
+  return {.batching = Batching::kPacked, .histogram = std::move(histogram)};
+}
+Lengths Padded(model::SampleLengths histogram) {
+  return {.batching = Batching::kPadded, .histogram = std::move(histogram)};
+}
+
+TEST(LengthRules, NameEveryImpossibleCombinationWithBothValues) {
+  const Case cases[] = {
+      {[](Request& r) {
+         r.lengths = Packed({{256, 1}, {512, 1}});
+         r.document_length = 256;
+       },
+       "training.lengths", "plan.lengths",
+       "document_length is 256, which is short for lengths of one, and lengths are given, too"},
+      {[](Request& r) {
+         r.lengths = Packed({{256, 1}, {2048, 1}});
+       },
+       "training.lengths", "plan.lengths",
+       "samples of 2048 tokens do not go into sequences of 1024"},
+      {[](Request& r) {
+         r.lengths = Packed({{256, 1}});
+         r.attention = model::Attention::kMath;
+       },
+       "training.lengths", "plan.lengths",
+       "attention: math computes the scores of whole sequences, and masks them"},
+      {[](Request& r) {
+         r.lengths = Packed({{256, 1}, {512, 1}});
+         r.context = 2;
+       },
+       "training.lengths", "plan.lengths",
+       "ranks that divide sequences divide each document, and what each does with documents of "
+       "several lengths is not modelled: context is 2"},
+      {[](Request& r) {
+         r.lengths = Padded({{256, 1}, {512, 1}});
+       },
+       "training.lengths", "plan.lengths",
+       "the longest sample has 512 tokens, and sequence_length, to which its micro-batch is "
+       "padded, is 1024"},
+      {[](Request& r) {
+         r.lengths = Padded({{256, 1}, {1024, 1}});
+         r.pipeline = 2;
+       },
+       "training.lengths", "plan.lengths",
+       "stages of a pipeline wait for each other's micro-batches, whose lengths differ, and "
+       "pipeline is 2: not modelled"},
+      {[](Request& r) {
+         r.lengths = Padded({{250, 1}, {1024, 1}});
+         r.context = 2;
+       },
+       "training.lengths", "plan.lengths",
+       "of samples of 250 tokens: 250 tokens do not divide among 2 ranks, two chunks each"},
+  };
+  ExpectEach(cases);
+}
+
+TEST(LengthRules, TakeWhatEachLengthCanHave) {
+  Request request = Legal();
+  request.lengths = Padded({{256, 3}, {1024, 1}});
+  EXPECT_TRUE(Check(request, EightDevices()).empty());
+  request.lengths = Packed({{100, 3}, {1000, 1}});  // they need not divide the sequence
+  EXPECT_TRUE(Check(request, EightDevices()).empty());
+}
+
+}  // namespace
+}  // namespace stepcast::plan
