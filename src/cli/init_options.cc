@@ -7,8 +7,9 @@ namespace {
 
 constexpr const char* kInitAbout =
     "Makes a scenario of what you train with today: configurations of torchtitan, Megatron-LM,\n"
-    "NeMo, DeepSpeed, accelerate, Hugging Face's Trainer and axolotl. Behind each value stands\n"
-    "where it comes from.";
+    "NeMo, DeepSpeed, accelerate, Hugging Face's Trainer, axolotl and torchtune. Behind each "
+    "value\n"
+    "stands where it comes from.";
 
 constexpr const char* kInitFooter =
     "Several files describe one job together: a script, its DeepSpeed JSON and the model's\n"

@@ -29,8 +29,8 @@ TEST(OrderStatisticsTest, TheLargestMeanOfSeveralRanks) {
 }
 
 TEST(OrderStatisticsTest, OfOneRankItIsTheMean) {
-  EXPECT_NEAR(
-      MeanOfLargest(std::vector{1.0, 2.0, 7.0}, std::vector{0.5, 0.25, 0.25}, 13, 1), 2.75, 1e-9);
+  EXPECT_NEAR(MeanOfLargest(std::vector{1.0, 2.0, 7.0}, std::vector{0.5, 0.25, 0.25}, 13, 1), 2.75,
+              1e-9);
 }
 
 TEST(OrderStatisticsTest, EqualValuesHaveNoSpread) {

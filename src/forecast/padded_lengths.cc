@@ -69,7 +69,11 @@ TimeBreakdown MeanBreakdown(const std::vector<Forecast>& forecasts,
   add([](TimeBreakdown& time) -> Time& { return time.allocator_flushes; });
   add([](TimeBreakdown& time) -> Time& { return time.learned; });
   mean.imbalance += waiting;
-  mean.idle = step - attributed - waiting;  // what means round off, too
+  mean.idle = step - attributed - waiting;
+  if (mean.idle < Time()) {  // means are rounded
+    *std::max_element(mean.phase.begin(), mean.phase.end()) += mean.idle;
+    mean.idle = Time();
+  }
   return mean;
 }
 
@@ -80,11 +84,11 @@ void MeanCollectives(const std::vector<Forecast>& forecasts, const std::vector<d
                    "which collectives a step has does not depend on its length");
   }
   for (std::size_t i = 0; i < collectives.size(); ++i) {
-    collectives[i].wire_bytes_per_rank =
-        Mean(forecasts, weights,
-             [i](const Forecast& own) { return own.collectives[i].wire_bytes_per_rank; });
-    collectives[i].total = MeanTime(
-        forecasts, weights, [i](const Forecast& own) { return own.collectives[i].total; });
+    collectives[i].wire_bytes_per_rank = Mean(forecasts, weights, [i](const Forecast& own) {
+      return own.collectives[i].wire_bytes_per_rank;
+    });
+    collectives[i].total =
+        MeanTime(forecasts, weights, [i](const Forecast& own) { return own.collectives[i].total; });
   }
 }
 

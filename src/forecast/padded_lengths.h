@@ -36,9 +36,8 @@ class PaddedLengths {
   const std::vector<scenario::Scenario>& scenarios() const { return scenarios_; }
 
   // One forecast of those of scenarios(). `flops_of` gives the work of a scenario of one length.
-  Forecast Combine(
-      const std::vector<Forecast>& forecasts,
-      const std::function<MicroBatchFlops(const scenario::Scenario&)>& flops_of) const;
+  Forecast Combine(const std::vector<Forecast>& forecasts,
+                   const std::function<MicroBatchFlops(const scenario::Scenario&)>& flops_of) const;
 
  private:
   Time StepTime(const std::vector<Forecast>& forecasts) const;

@@ -50,8 +50,7 @@ std::string Lengths(const char* batching, const char* histogram) {
   return fmt::format("training.lengths={{batching: {}, histogram: {}}}", batching, histogram);
 }
 
-const std::vector<std::string> kDdp = {"data_parallel.framework=ddp",
-                                       "data_parallel.zero_stage=0"};
+const std::vector<std::string> kDdp = {"data_parallel.framework=ddp", "data_parallel.zero_stage=0"};
 
 double Seconds(const std::vector<std::string>& set, int tokens) {
   return With(set, fmt::format("training.sequence_length={}", tokens)).step_time.seconds();
@@ -139,8 +138,8 @@ std::vector<std::string> AnyPlan() {
   if (*rc::gen::arbitrary<bool>()) set = kDdp;
   set.push_back(one_of({"training.micro_batch_size=1", "training.micro_batch_size=3"}));
   set.push_back(one_of({"training.gradient_accumulation=1", "training.gradient_accumulation=3"}));
-  set.push_back(one_of({"training.activation_checkpointing=none",
-                        "training.activation_checkpointing=full"}));
+  set.push_back(
+      one_of({"training.activation_checkpointing=none", "training.activation_checkpointing=full"}));
   set.push_back(one_of({"training.sequence_length=256", "training.sequence_length=1000"}));
   return set;
 }
@@ -165,8 +164,7 @@ RC_GTEST_PROP(PaddedLengthsTest, PackedWithOneLengthIsItsDocumentLength, ()) {
   std::vector<std::string> set = AnyPlan();
   set.back() = "training.sequence_length=1024";
   const char* tokens = *rc::gen::elementOf(std::vector<const char*>{"64", "256", "1024"});
-  const Forecast documents =
-      With(set, fmt::format("training.document_length={}", tokens));
+  const Forecast documents = With(set, fmt::format("training.document_length={}", tokens));
   const Forecast packed = With(set, Lengths("packed", fmt::format("[[{}, 7]]", tokens).c_str()));
   RC_ASSERT(packed.step_time == documents.step_time);
   RC_ASSERT(packed.memory.peak == documents.memory.peak);

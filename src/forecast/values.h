@@ -145,7 +145,11 @@ struct LengthsForecast {
   };
   std::vector<Step> steps;  // ascending
   // The part of the tokens that a rank computes and that belong to no sample.
-  double padding() const { return 1 - sample_tokens / padded_tokens; }
+  double padding() const {
+    constexpr double kRounding = 1e-9;
+    const double part = 1 - sample_tokens / padded_tokens;
+    return part < kRounding ? 0 : part;
+  }
 };
 
 struct Forecast {

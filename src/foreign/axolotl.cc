@@ -4,6 +4,7 @@
 #include <string>
 
 #include "fmt/format.h"
+#include "src/foreign/batching.h"
 #include "src/foreign/fsdp_options.h"
 #include "src/foreign/huggingface_names.h"
 
@@ -47,7 +48,7 @@ constexpr Option kOptions[] = {
     NotModelled("s2_attention", "false", "attention sees the whole sequence"),
     Rule("sample_packing"),
     NoEffect("sample_packing_*"),
-    NotModelled("pad_to_sequence_len", "true", "every sequence has the full length"),
+    Rule("pad_to_sequence_len"),
     NoEffect("excess_length_strategy"),
     NoEffect("eval_sample_packing"),
     NoEffect("min_sample_len"),
@@ -115,7 +116,7 @@ constexpr Option kOptions[] = {
     NotModelled("quantize_moe_experts", "false", "experts have 16 bits"),
     NotModelled("rl", "", "a step of supervised training"),
     NotModelled("train_on_inputs", "false true", "the loss is of all tokens"),
-    NotModelled("group_by_length", "false", "every sequence has the full length"),
+    Rule("group_by_length"),
     NotModelled("neftune_noise_alpha", "", "no noise is added to embeddings"),
     // Data, logs, rates, files.
     NoEffect("dataset*"),
@@ -295,13 +296,14 @@ void ReadRecomputation(Reading& reading) {
 }
 
 // Attention stays within each of the documents that are packed (axolotl/monkeypatch/multipack.py).
-void ReadPacking(Reading& reading) {
-  const auto packs = reading.Get("sample_packing");
-  if (!packs || reading.draft().Covers("training.document_length")) return;
-  reading.Omit("sample_packing", packs->Boolean().value_or(false)
-                                     ? "attention sees whole sequences: the step is too long; say "
-                                       "training.document_length, near the mean of the documents'"
-                                     : "every sequence has the full length");
+void ReadLengths(Reading& reading) {
+  if (reading.IsOn("sample_packing")) {
+    ReadBatching(reading, "packed", "sample_packing");
+  } else if (reading.IsOn("group_by_length")) {
+    ReadBatching(reading, "by_length", "group_by_length");
+  } else if (!reading.IsOn("pad_to_sequence_len")) {
+    ReadBatching(reading, "padded", "sample_packing");
+  }
 }
 
 void ReadAttention(Reading& reading, bool liger) {
@@ -335,7 +337,7 @@ void Rules(Reading& reading) {
     reading.Set("training.norm", "fused", "flash_attn_rms_norm", "FlashAttention's kernel");
   }
   ReadPlugins(reading);
-  ReadPacking(reading);
+  ReadLengths(reading);
   ReadLoss(reading);
   ReadAdapters(reading);
   ReadHubExperts(reading);

@@ -11,6 +11,7 @@
 #include "src/foreign/nanotron.h"
 #include "src/foreign/nemo.h"
 #include "src/foreign/torchtitan.h"
+#include "src/foreign/torchtune.h"
 #include "src/foreign/transformers.h"
 
 namespace stepcast::foreign {
@@ -33,7 +34,7 @@ constexpr KindOfFile kOthers[] = {
     {"train.data_parallel_mode", "a configuration of VeOmni"},
     {"base_emb_dim", "a configuration of MaxText"},
     {"base_num_decoder_layers", "a configuration of MaxText"},
-    {"model._component_", "a recipe of torchtune"},
+    {"model._component_", "a configuration of torchtune that trains nothing"},
     {"max_duration", "a configuration of MosaicML's Composer"},
     {"device_train_microbatch_size", "a configuration of MosaicML's Composer"},
     {"actor_rollout_ref", "a configuration of verl, whose generation is not modelled"},
@@ -47,7 +48,7 @@ constexpr KindOfFile kOthers[] = {
 
 constexpr const Framework* kFrameworks[] = {&kTorchtitan, &kTorchtitanPython, &kMegatron,
                                             &kDeepSpeed,  &kTransformers,     &kAccelerate,
-                                            &kAxolotl,    &kNanotron};
+                                            &kAxolotl,    &kNanotron,         &kTorchtune};
 
 }  // namespace
 
@@ -63,6 +64,7 @@ std::optional<Recognised> Recognise(const Document& document) {
   }
   if (IsTorchtitan(document)) return Recognised{&kTorchtitan, document};
   if (IsAxolotl(document)) return Recognised{&kAxolotl, document};
+  if (IsTorchtune(document)) return Recognised{&kTorchtune, document};
   if (IsNanotron(document)) return Recognised{&kNanotron, document};
   if (IsAccelerate(document)) return Recognised{&kAccelerate, document};
   if (IsDeepSpeed(document)) return Recognised{&kDeepSpeed, document};

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "src/foreign/batching.h"
 #include "src/foreign/fsdp_options.h"
 #include "src/foreign/huggingface_names.h"
 #include "src/foreign/launcher.h"
@@ -51,10 +52,12 @@ constexpr Option kOptions[] = {
     Sets("model_max_length", "training.sequence_length"),
     Sets("block_size", "training.sequence_length"),
     Sets("cutoff_len", "training.sequence_length"),
-    NotModelled("packing", "true", "every sequence has the full length"),
+    Rule("packing"),
+    Rule("packing_strategy"),
     NotModelled("padding_free", "false", "every sequence has the full length"),
-    NotModelled("neat_packing", "false", "attention sees the whole sequence"),
-    NotModelled("group_by_length", "false", "every sequence has the full length"),
+    Rule("neat_packing"),
+    Rule("group_by_length"),
+    Rule("train_sampling_strategy"),
     NotModelled("assistant_only_loss", "false", "the loss is of all tokens"),
     Rule("loss_type", "nll"),
     NotModelled("neftune_noise_alpha", "", "no noise is added to embeddings"),
@@ -329,6 +332,24 @@ void ReadLoss(Reading& reading, bool liger, std::string_view by) {
   ReadHubChunkedLoss(reading, chunked_by_trl ? "loss_type" : by, "chunked");
 }
 
+// LLaMA-Factory's packing without neat_packing lets attention see whole sequences
+// (src/llamafactory/data/collator.py); so does TRL's where samples are cut to fill sequences
+// (trl/trainer/sft_config.py, packing_strategy: wrapped).
+void ReadLengths(Reading& reading) {
+  const std::string order = reading.Text("train_sampling_strategy");
+  if (reading.IsOn("neat_packing")) {
+    ReadBatching(reading, "packed", "neat_packing");
+  } else if (reading.IsOn("packing")) {
+    if (IsOfFactory(reading) || reading.Text("packing_strategy") == "wrapped") return;
+    ReadBatching(reading, "packed", "packing");
+  } else if (reading.IsOn("group_by_length") || order == "group_by_length") {
+    ReadBatching(reading, "by_length",
+                 order.empty() ? "group_by_length" : "train_sampling_strategy");
+  } else {
+    ReadBatching(reading, "padded", "packing");
+  }
+}
+
 void Rules(Reading& reading) {
   ReadHubModel(reading,
                reading.Stated("model_name_or_path") != nullptr ? "model_name_or_path" : "model");
@@ -352,6 +373,7 @@ void Rules(Reading& reading) {
     reading.Set("training.attention", "flash", "use_flash_attention_2");
   }
   ReadLoss(reading, liger, by);
+  ReadLengths(reading);
   ReadAdapters(reading);
   ReadHubExperts(reading);
   ReadLauncher(reading);

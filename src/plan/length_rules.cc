@@ -42,10 +42,11 @@ class LengthRules : public Rules {
   void CheckPacked(const model::SampleLengths& lengths) {
     const std::int64_t longest = lengths.back().tokens;
     if (longest > *request_.sequence_length) {
-      Refuse(fmt::format("samples of {} tokens do not go into sequences of {}", longest,
-                         *request_.sequence_length),
-             fmt::format("write sequence_length: {} or more, or the lengths that samples are cut to",
-                         longest));
+      Refuse(
+          fmt::format("samples of {} tokens do not go into sequences of {}", longest,
+                      *request_.sequence_length),
+          fmt::format("write sequence_length: {} or more, or the lengths that samples are cut to",
+                      longest));
     }
     if (request_.attention && model::FlashGeneration(*request_.attention) == 0) {
       Refuse(fmt::format("attention: {} computes the scores of whole sequences, and masks them",

@@ -235,22 +235,26 @@ std::vector<std::pair<std::string, std::string>> Facts(const scenario::Scenario&
 namespace {
 
 std::string LengthsText(const forecast::LengthsForecast& lengths) {
-  const std::int64_t longest = lengths.steps.back().tokens;
-  std::string text = fmt::format("lengths    {} tokens a sample on average",
-                                 Decimal(lengths.sample_tokens, 0));
-  if (lengths.padding() > 0) {
-    text += fmt::format(", padded to {}: {} % of the tokens that are computed are padding\n           ",
-                        Decimal(lengths.padded_tokens, 0), Decimal(100 * lengths.padding(), 1));
-    text += lengths.wait_in_micro_batches
-                ? fmt::format("ranks wait for the longest of all micro-batches, {} tokens on average",
-                              Decimal(lengths.slowest_tokens, 0))
-                : std::string("ranks wait at the end of a step, for the one that takes longest");
-  } else {
-    text += ", and no padding: the samples of a step have one length";
+  constexpr const char* kNext = "\n           ";
+  std::string text =
+      fmt::format("lengths    {} tokens a sample on average, ", Decimal(lengths.sample_tokens, 0));
+  text += lengths.padding() == 0
+              ? std::string("no padding")
+              : fmt::format("padded to {}: {} % of the tokens that are computed are padding",
+                            Decimal(lengths.padded_tokens, 0), Decimal(100 * lengths.padding(), 1));
+  constexpr double kToken = 1;
+  if (!lengths.wait_in_micro_batches) {
+    text += kNext;
+    text += "ranks wait at the end of a step, for the one that takes longest";
+  } else if (lengths.slowest_tokens > lengths.padded_tokens + kToken) {
+    text += kNext;
+    text += fmt::format("ranks wait for the longest of all micro-batches, {} tokens on average",
+                        Decimal(lengths.slowest_tokens, 0));
   }
-  return text + fmt::format("\n           memory and traces are of micro-batches of {} tokens, the "
-                            "longest\n",
-                            Grouped(longest));
+  text += kNext;
+  text += fmt::format("memory and traces are of micro-batches of {} tokens, the longest\n",
+                      Grouped(lengths.steps.back().tokens));
+  return text;
 }
 
 }  // namespace

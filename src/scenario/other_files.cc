@@ -26,6 +26,7 @@ constexpr KindOfFile kPrograms[] = {
     {"train_batch_size", "a configuration of DeepSpeed", kInit},
     {"distributed_type", "a configuration of accelerate", kInit},
     {"base_model", "a configuration of axolotl", kInit},
+    {"metric_logger", "a recipe of torchtune", kInit},
     {"model_name_or_path", "a configuration of Hugging Face's Trainer", kInit},
     {"per_device_train_batch_size", "a configuration of Hugging Face's Trainer", kInit},
     {"MODEL_ARGS", "a list of Megatron-LM's arguments", kInit},

@@ -232,14 +232,14 @@ model::SampleLengths ReadHistogram(const std::vector<Node>& rows, MappingReader&
     if (tokens && weight) histogram.push_back({*tokens, *weight});
   }
   std::sort(histogram.begin(), histogram.end());
-  const auto twice = std::adjacent_find(
-      histogram.begin(), histogram.end(),
-      [](const auto& a, const auto& b) { return a.tokens == b.tokens; });
+  const auto twice =
+      std::adjacent_find(histogram.begin(), histogram.end(),
+                         [](const auto& a, const auto& b) { return a.tokens == b.tokens; });
   if (twice != histogram.end()) {
-    reader.Report("histogram", "input.lengths",
-                  fmt::format("{} has a length twice: {}", Quoted(reader.PathOf("histogram")),
-                              twice->tokens),
-                  "add their weights up");
+    reader.Report(
+        "histogram", "input.lengths",
+        fmt::format("{} has a length twice: {}", Quoted(reader.PathOf("histogram")), twice->tokens),
+        "add their weights up");
   }
   return histogram;
 }

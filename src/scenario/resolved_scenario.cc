@@ -133,8 +133,8 @@ Resolved Lora(const model::Lora& lora) {
 Resolved Lengths(const plan::Lengths& lengths) {
   Resolved::Sequence histogram;
   for (const model::SampleLength& length : lengths.histogram) {
-    histogram.push_back({Resolved::Sequence{Integer(length.tokens),
-                                            Text(fmt::format("{}", length.weight))}});
+    histogram.push_back(
+        {Resolved::Sequence{Integer(length.tokens), Text(fmt::format("{}", length.weight))}});
   }
   return {Mapping{{"batching", Text(plan::Name(lengths.batching))},
                   {"histogram", Resolved{std::move(histogram)}}}};

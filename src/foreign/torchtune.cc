@@ -1,0 +1,270 @@
+#include "src/foreign/torchtune.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "src/foreign/batching.h"
+#include "src/foreign/fsdp_options.h"
+#include "src/foreign/huggingface_names.h"
+
+namespace stepcast::foreign {
+namespace {
+
+// Of pytorch/torchtune@015b39c745a2 recipes/full_finetune_distributed.py, and what
+// lora_finetune_distributed.py has beside.
+constexpr Option kOptions[] = {
+    // The model: a builder of torchtune's, and of adapters.
+    Rule("model._component_"),
+    Rule("model.lora_rank"),
+    Rule("model.lora_attn_modules"),
+    Rule("model.apply_lora_to_mlp", "false"),
+    NotModelled("model.apply_lora_to_output", "false", "the head has no adapter"),
+    Rule("model.lora_dropout"),
+    NoEffect("model.lora_alpha"),
+    NotModelled("model.quantize_base", "false", "frozen parameters have 16 bits"),
+    NotModelled("model.use_dora", "false", "adapters are LoRA's"),
+    NotModelled("model.*", "", "the model has the dimensions of its name"),
+
+    // Batch and samples.
+    Sets("tokenizer.max_seq_len", "training.sequence_length"),
+    Sets("batch_size", "training.micro_batch_size"),
+    Sets("gradient_accumulation_steps", "training.gradient_accumulation", "1"),
+    Rule("dataset.packed", "false"),
+
+    // Memory and precision.
+    Rule("dtype", "bf16"),
+    Rule("enable_fp8_training"),
+    Rule("fp8_recipe_name"),
+    Rule("enable_activation_checkpointing", "false"),
+    Rule("ac_mode"),
+    Rule("ac_option"),
+    Switch("enable_activation_offloading", "training.activation_offload", "false"),
+    Switch("optimizer_in_bwd", "training.optimizer_in_backward", "false"),
+
+    // Sharding.
+    Switch("fsdp_cpu_offload", "data_parallel.cpu_offload", "false"),
+    Switch("fsdp_reshard_after_forward", "data_parallel.reshard_after_forward", "true"),
+    NotModelled("custom_sharded_layers", "",
+                "the embedding and the head are units as torchtitan has them"),
+    Rule("data_parallel_shard_dim"),
+    Rule("data_parallel_replicate_dim"),
+    Rule("tensor_parallel_dim"),
+    Rule("context_parallel_dim"),
+    NoEffect("tensor_parallel_plan*"),
+
+    // Kernels.
+    Rule("compile"),
+    Rule("compile.model"),
+    NotModelled("compile.loss", "", "the loss is what training.loss says"),
+    NotModelled("compile.optimizer_step", "false", "the update is the optimizer's own kernels"),
+    NoEffect("compile.scale_grads"),
+    Rule("loss._component_"),
+    NotModelled("loss.num_output_chunks", "8", "the loss's parts are of no other size"),
+    NotModelled("loss.*", "", "the loss is the cross entropy of all tokens"),
+
+    // The optimizer.
+    Rule("optimizer._component_"),
+    Rule("optimizer.fused", "false"),
+    NoEffect("optimizer.*"),
+    Rule("clip_grad_norm"),
+
+    // Data, logs, rates, files.
+    NotModelled("teacher_model*", "", "a step of supervised training"),
+    NoEffect("base_model_path"),
+    NoEffect("tokenizer*"),
+    NoEffect("dataset*"),
+    NoEffect("dataset_val*"),
+    NoEffect("batch_size_val"),
+    NoEffect("run_val_every_n_steps"),
+    NoEffect("collate_fn"),
+    NoEffect("checkpointer*"),
+    NoEffect("resume_from_checkpoint"),
+    NoEffect("save_adapter_weights_only"),
+    NoEffect("enable_async_checkpointing"),
+    NoEffect("lr_scheduler*"),
+    NoEffect("metric_logger*"),
+    NoEffect("profiler*"),
+    NoEffect("log_*"),
+    NoEffect("output_dir"),
+    NoEffect("seed"),
+    NoEffect("shuffle"),
+    NoEffect("epochs"),
+    NoEffect("max_steps_per_epoch"),
+    NoEffect("device"),
+    NoEffect("cudnn_deterministic_mode"),
+};
+
+// The name of the Hub's that a builder's is: torchtune.models.llama3_1.lora_llama3_1_8b is of
+// llama-3.1-8b, torchtune.models.qwen2_5.qwen2_5_7b_instruct of qwen2.5-7b-instruct.
+std::string HubNameOf(const std::string& component) {
+  std::string name = component.substr(component.rfind('.') + 1);
+  for (const std::string_view kind : {"qlora_", "lora_"}) {
+    if (name.starts_with(kind)) name.erase(0, kind.size());
+  }
+  // A digit behind the family's begins what comes behind a point, unless it is a size.
+  for (std::size_t at = 1; at + 1 < name.size(); ++at) {
+    const std::size_t end = name.find_first_not_of("0123456789", at + 1);
+    const bool size = end != std::string::npos && name[end] == 'b';
+    const auto digit = [&](std::size_t i) { return name[i] >= '0' && name[i] <= '9'; };
+    if (name[at] == '_' && digit(at - 1) && digit(at + 1) && !size) name[at] = '.';
+  }
+  std::replace(name.begin(), name.end(), '_', '-');
+  for (const std::string_view family : {"llama", "gemma", "phi"}) {
+    if (name.starts_with(family) && name.size() > family.size() && name[family.size()] != '-') {
+      name.insert(family.size(), "-");
+    }
+  }
+  return name;
+}
+
+void ReadModel(Reading& reading) {
+  const std::string_view option = "model._component_";
+  const std::string component = reading.Text(option);
+  if (component.empty() || reading.draft().Has("model")) return;
+  if (component.find(".qlora_") != std::string::npos) {
+    reading.Omit(option, "frozen parameters have 16 bits");
+  }
+  const std::string name = HubNameOf(component);
+  if (const char* shipped = ModelOfTheHub(name)) {
+    reading.Set("model", shipped, option, component);
+  } else {
+    reading.draft().NameModel(component);
+  }
+}
+
+void ReadAdapters(Reading& reading) {
+  const auto rank = reading.Integer("model.lora_rank");
+  if (!rank) return;
+  const std::string_view option = "model.lora_attn_modules";
+  std::vector<std::string> targets;
+  if (const Setting* modules = reading.Stated(option)) targets = modules->value.items;
+  std::replace(targets.begin(), targets.end(), std::string("output_proj"), std::string("o_proj"));
+  if (reading.IsOn("model.apply_lora_to_mlp")) {
+    targets.insert(targets.end(), {"gate_proj", "up_proj", "down_proj"});
+  }
+  reading.Set("training.lora.rank", fmt::format("{}", *rank), "model.lora_rank");
+  reading.Set("training.lora.targets", fmt::format("{}", fmt::join(targets, " ")), option);
+  if (const auto rate = reading.Get("model.lora_dropout"); rate && rate->Number()) {
+    reading.Set("training.lora.dropout", ScenarioWords(*rate), "model.lora_dropout");
+  }
+}
+
+// Everything is in one type: parameters, gradients and states.
+void ReadTypes(Reading& reading) {
+  const bool full = reading.Text("dtype") == "fp32";
+  if (reading.IsOn("enable_fp8_training")) {
+    reading.Set("training.precision", "fp8", "enable_fp8_training");
+    reading.Set("training.parameter_dtype", full ? "fp32" : "bf16", "dtype");
+    const std::string recipe = reading.Text("fp8_recipe_name");
+    if (recipe.starts_with("rowwise")) {
+      reading.Set("training.fp8_scaling", "torchao_rowwise", "fp8_recipe_name");
+    }
+  } else {
+    reading.Set("training.precision", full ? "fp32" : "bf16", "dtype");
+  }
+}
+
+void ReadRecomputation(Reading& reading) {
+  const std::string_view option = "enable_activation_checkpointing";
+  reading.Set("training.activation_checkpointing", reading.IsOn(option) ? "full" : "none", option);
+  if (reading.IsOn(option) || reading.Text("ac_mode").empty()) return;
+  reading.Omit("ac_mode", "blocks are not recomputed: say training.activation_checkpointing");
+}
+
+// A recipe of one device shards nothing; which recipe a file is for stands in no file.
+void ReadSharding(Reading& reading) {
+  const bool alone = reading.devices() == 1;
+  Draft& draft = reading.draft();
+  draft.Assume("data_parallel.framework", alone ? "ddp" : "fsdp2",
+               alone ? "a recipe of one device" : "torchtune's recipes of several devices");
+  draft.Assume("data_parallel.zero_stage", alone ? "0" : "3",
+               alone ? "a recipe of one device" : "fully_shard");
+  ReadDegrees(reading, {.shard = "data_parallel_shard_dim",
+                        .replicate = "data_parallel_replicate_dim",
+                        .tensor = "tensor_parallel_dim",
+                        .context = "context_parallel_dim",
+                        .expert = ""});
+  if (!alone) return;
+  for (const char* key : {"data_parallel.cpu_offload", "data_parallel.reshard_after_forward",
+                          "training.optimizer_in_backward"}) {
+    draft.TakeOut(key);
+  }
+  if (reading.IsOn("optimizer_in_bwd")) {
+    reading.Omit("optimizer_in_bwd", "gradients are there until the update: memory is too high");
+  }
+}
+
+void ReadOptimizer(Reading& reading) {
+  const std::string_view option = "optimizer._component_";
+  const std::string component = reading.Text(option);
+  const std::string name = component.substr(component.rfind('.') + 1);
+  const std::string_view key = "training.optimizer";
+  if (name == "SGD") {
+    reading.Set(key, "sgd", option);
+  } else if (name.find("8bit") != std::string::npos) {
+    reading.Set(key, "adamw_8bit", option);
+    if (name.starts_with("Paged")) reading.Omit(option, "states stay on the device");
+  } else {
+    reading.Set(key, "adamw", option);
+    if (name.starts_with("Paged")) {
+      reading.Omit(option, "states stay on the device");
+    } else if (name != "AdamW" && name != "Adam") {
+      reading.Omit(option, "the optimizer is AdamW");
+    } else if (reading.IsOn("optimizer.fused")) {
+      reading.Set("training.optimizer_implementation", "fused", "optimizer.fused");
+    }
+  }
+  if (const auto norm = reading.Get("clip_grad_norm"); norm && norm->Number()) {
+    reading.Set("training.gradient_clipping", ScenarioWords(*norm), "clip_grad_norm");
+  }
+}
+
+// Both of torchtune's losses in parts keep the logits of all parts for backward: only their FP32
+// copies come one after the other (torchtune/modules/loss/ce_chunked_output_loss.py,
+// cross_entropy_loss.py).
+void ReadLoss(Reading& reading) {
+  const std::string_view option = "loss._component_";
+  const std::string component = reading.Text(option);
+  if (component.ends_with("Liger") || component.find("LigerLinear") != std::string::npos) {
+    ReadHubChunkedLoss(reading, option, "chunked");
+  } else if (component.find("Chunked") != std::string::npos ||
+             component.find("LinearCrossEntropy") != std::string::npos) {
+    reading.Omit(option,
+                 "the FP32 copies of all logits are there at once: the forecast of memory is too "
+                 "high; its lower bound is that of training.loss=chunked");
+  }
+}
+
+void Rules(Reading& reading) {
+  ReadModel(reading);
+  ReadAdapters(reading);
+  ReadTypes(reading);
+  ReadRecomputation(reading);
+  ReadSharding(reading);
+  ReadOptimizer(reading);
+  ReadLoss(reading);
+  const bool compiles_model = reading.Stated("compile.model") != nullptr;
+  if (reading.IsOn(compiles_model ? "compile.model" : "compile")) {
+    reading.Set("training.compile", "true", compiles_model ? "compile.model" : "compile");
+  }
+  ReadBatching(reading, reading.IsOn("dataset.packed") ? "packed" : "padded", "dataset.packed");
+}
+
+}  // namespace
+
+const Framework kTorchtune = {.name = "torchtune",
+                              .form = "torchtune's recipes (YAML)",
+                              .release = "015b39c745a2",
+                              .options = kOptions,
+                              .rules = Rules};
+
+bool IsTorchtune(const Document& document) {
+  return document.Has("model._component_") &&
+         (document.Has("optimizer._component_") || document.Has("tokenizer._component_"));
+}
+
+}  // namespace stepcast::foreign
