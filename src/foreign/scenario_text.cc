@@ -29,6 +29,7 @@ constexpr std::string_view kOrder[] = {
     "software",
     "communication",
     "training.sequence_length",
+    "training.lengths",
     "training.micro_batch_size",
     "training.gradient_accumulation",
     "training.global_batch_size",

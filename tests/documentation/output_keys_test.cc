@@ -263,6 +263,10 @@ TEST(OutputKeysTest, ThoseOfSimulateAreDocumented) {
       fmt::format("simulate {} --json --set parallelism.data=4 --set cluster.devices=plan",
                   kScenario),
       "simulate scenarios/zero3-cost/scenario.yaml --json",
+      // Micro-batches of several lengths.
+      fmt::format("simulate {} --json --set training.sequence_length=128 "
+                  "--set 'training.lengths={{batching: padded, histogram: [[64, 3], [128, 1]]}}'",
+                  kScenario),
       // The model is frozen but for adapters.
       "simulate scenarios/llama2-70b-lora/scenario.yaml --json",
       // A mixture, of whose parameters a token takes some.
