@@ -28,6 +28,7 @@
 #include "src/lowering/lowering.h"
 #include "src/memory/deferred_frees.h"
 #include "src/memory/replay.h"
+#include "src/model/model.h"
 #include "src/program/validator.h"
 #include "src/simulate/simulate.h"
 
@@ -216,11 +217,6 @@ const ClassRun& Run::class_of(int rank) const {
 
 namespace {
 
-MicroBatchFlops FlopsOf(const scenario::Scenario& scenario) {
-  return FlopsOf(scenario,
-                 model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan)));
-}
-
 Result<Forecast> FiguresOfLengths(const scenario::Scenario& scenario) {
   const PaddedLengths lengths(scenario);
   std::vector<Forecast> forecasts;
@@ -229,7 +225,9 @@ Result<Forecast> FiguresOfLengths(const scenario::Scenario& scenario) {
     if (!forecast) return forecast;
     forecasts.push_back(*std::move(forecast));
   }
-  return lengths.Combine(forecasts, [](const auto& alike) { return FlopsOf(alike); });
+  return lengths.Combine(forecasts, [](const scenario::Scenario& alike) {
+    return FlopsOf(alike, model::BuildWork(*alike.model, plan::WorkOptionsOf(alike.plan)));
+  });
 }
 
 }  // namespace
@@ -275,8 +273,8 @@ Result<Forecast> FiguresOf(const scenario::Scenario& scenario) {
 
 Result<std::vector<PricedClass>> PricedClassesOf(const scenario::Scenario& scenario) {
   if (scenario.plan.training.has_padded_lengths()) {
-    return tl::unexpected(SeveralLengths(
-        scenario, "one step is looked at, and its micro-batches differ in length"));
+    return tl::unexpected(
+        SeveralLengths(scenario, "one step is looked at, and its micro-batches differ in length"));
   }
   std::vector<PricedClass> classes;
   const KindScenarios kinds(scenario);

@@ -88,8 +88,7 @@ Result<Forecaster::Workspace::Classes> Forecaster::Workspace::ClassesOf(
   return classes;
 }
 
-Result<Forecast> Forecaster::EvaluateLengths(const scenario::Scenario& scenario,
-                                             bool with_range) {
+Result<Forecast> Forecaster::EvaluateLengths(const scenario::Scenario& scenario, bool with_range) {
   const PaddedLengths lengths(scenario);
   std::vector<Forecast> forecasts;
   for (const scenario::Scenario& alike : lengths.scenarios()) {

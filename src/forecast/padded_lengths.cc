@@ -9,7 +9,9 @@
 
 #include "src/base/check.h"
 #include "src/forecast/order_statistics.h"
+#include "src/lowering/lowering.h"
 #include "src/plan/rank_grid.h"
+#include "src/program/program.h"
 
 namespace stepcast::forecast {
 namespace {
@@ -94,8 +96,14 @@ void MeanCollectives(const std::vector<Forecast>& forecasts, const std::vector<d
 
 }  // namespace
 
-bool RanksMeetInMicroBatches(const scenario::Scenario& scenario, const program::Program& program) {
+bool RanksMeetInMicroBatches(const scenario::Scenario& scenario) {
   using program::Opcode;
+  // All micro-batches but the last do the same.
+  scenario::Scenario two = scenario;
+  plan::Training& training = two.plan.training;
+  training.global_batch_size = training.global_batch_size / training.gradient_accumulation * 2;
+  training.gradient_accumulation = 2;
+  const program::Program program = std::move(lowering::Lower(two).front().program);
   const parallel::RankGrid grid = plan::GridsOf(scenario.plan).dense();
   const auto replica_of = [&](int rank) {
     const parallel::RankGrid::Coordinates at = grid.At(rank);
@@ -109,10 +117,9 @@ bool RanksMeetInMicroBatches(const scenario::Scenario& scenario, const program::
       return replica_of(rank) != replica_of(group.ranks.front());
     }));
   }
-  const std::int64_t last = scenario.plan.training.gradient_accumulation - 1;
   return std::any_of(
       program.step.begin(), program.step.end(), [&](const program::Instruction& instruction) {
-        if (instruction.micro_batch >= last || instruction.phase == program::Phase::kOptimizer) {
+        if (instruction.micro_batch > 0 || instruction.phase == program::Phase::kOptimizer) {
           return false;
         }
         if (instruction.opcode == Opcode::kCollective) {
@@ -125,8 +132,11 @@ bool RanksMeetInMicroBatches(const scenario::Scenario& scenario, const program::
       });
 }
 
-PaddedLengths::PaddedLengths(const scenario::Scenario& scenario, const program::Program& program)
-    : scenario_(scenario) {
+scenario::Scenario PaddedLengths::Longest(const scenario::Scenario& scenario) {
+  return OfLength(scenario, scenario.plan.training.lengths->histogram.back().tokens);
+}
+
+PaddedLengths::PaddedLengths(const scenario::Scenario& scenario) : scenario_(scenario) {
   const plan::Training& training = scenario.plan.training;
   STEPCAST_CHECK(training.has_padded_lengths(), "micro-batches differ in length");
   const model::SampleLengths& lengths = training.lengths->histogram;
@@ -135,7 +145,7 @@ PaddedLengths::PaddedLengths(const scenario::Scenario& scenario, const program::
     const auto samples = static_cast<double>(training.micro_batch_size);
     const auto replicas = static_cast<double>(scenario.plan.parallelism.data);
     wait_in_micro_batches_ =
-        training.gradient_accumulation == 1 || RanksMeetInMicroBatches(scenario, program);
+        training.gradient_accumulation == 1 || RanksMeetInMicroBatches(scenario);
     of_step = OfLargest(of_step, samples * (wait_in_micro_batches_ ? replicas : 1));
     of_rank = OfLargest(of_rank, samples);
   }

@@ -6,7 +6,6 @@
 
 #include "src/forecast/throughput.h"
 #include "src/forecast/values.h"
-#include "src/program/program.h"
 #include "src/scenario/scenario.h"
 
 // Steps whose micro-batches differ in length (training.lengths, padded or by length): the scenario
@@ -28,8 +27,10 @@ namespace stepcast::forecast {
 
 class PaddedLengths {
  public:
-  // Requires that the training has_padded_lengths. `program`: of a rank of the scenario.
-  PaddedLengths(const scenario::Scenario& scenario, const program::Program& program);
+  // Requires that the training has_padded_lengths. The scenario must outlive this.
+  explicit PaddedLengths(const scenario::Scenario& scenario);
+  // The scenario if every sample were as long as the longest.
+  static scenario::Scenario Longest(const scenario::Scenario& scenario);
 
   // The scenario if every sample had one of the lengths, ascending; those that no step has but once
   // in 10^12 are left out. The last is of the longest samples.
@@ -52,6 +53,6 @@ class PaddedLengths {
 };
 
 // Whether ranks that train on different samples communicate before a step's last micro-batch.
-bool RanksMeetInMicroBatches(const scenario::Scenario& scenario, const program::Program& program);
+bool RanksMeetInMicroBatches(const scenario::Scenario& scenario);
 
 }  // namespace stepcast::forecast
