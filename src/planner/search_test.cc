@@ -23,6 +23,7 @@
 #include "src/planner/plan_space.h"
 #include "src/planner/sweep_grid.h"
 #include "src/scenario/load.h"
+#include "tests/samples/samples.h"
 
 namespace stepcast::planner {
 namespace {
@@ -459,6 +460,39 @@ TEST(SearchTest, SpacesOfTensorAndPipelineParallelismAreSearchedExactly) {
                            *rc::gen::inRange(1, 3), *rc::gen::element(128, 1024),
                            *rc::gen::element(16, 32), stage, framework),
                options, cache);
+  });
+}
+
+// A mixture of experts on a node or two: degrees and dispatchers beside tensor, pipeline and data
+// parallelism.
+TEST(SearchTest, SpacesOfExpertsAreSearchedExactly) {
+  scenario::InputCache cache;
+  const auto search_one = [&] {
+    const char* const framework = *rc::gen::element("megatron", "megatron", "fsdp2");
+    const bool megatron = std::string_view(framework) == "megatron";
+    SpaceOptions options;
+    options.fix = {"data_parallel.zero_stage"};
+    options.has_key = [](const std::string& key) { return key == "training.global_batch_size"; };
+    options.vary = {{"parallelism.expert", {"1", "2", "4", "8"}},
+                    {"parallelism.tensor", {"1", "2"}}};
+    if (megatron) {
+      options.vary.push_back({"experts.dispatcher", {"all_to_all", "all_gather"}});
+      options.vary.push_back({"parallelism.pipeline", {"1", "2"}});
+    }
+    CheckSpace(fmt::format(kDividedScenario,
+                           "{kind: transformer, family: mixtral, num_hidden_layers: 8, "
+                           "hidden_size: 512, num_attention_heads: 8, intermediate_size: 1024, "
+                           "num_experts: 8, num_experts_per_tok: 2, vocab_size: 32000}",
+                           *rc::gen::element("dgx-h100", "dgx-a100"), *rc::gen::inRange(1, 3),
+                           *rc::gen::element(512, 2048), *rc::gen::element(32, 64),
+                           megatron ? 1 : 3, framework),
+               options, cache);
+  };
+  // Five hundred spaces, or every fourth of a hundred.
+  int cases = 0;
+  rc::detail::checkGTest([&] {
+    if (Samples(cases++ % 4 != 0, false)) return;
+    for (int i = 0; i < Samples(1, 5); ++i) search_one();
   });
 }
 
