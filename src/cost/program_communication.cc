@@ -290,19 +290,23 @@ class CommunicationPricer {
                                    pricing_.scenario.algorithm);
   }
 
-  // Where no communication library is modelled and messages were measured on these ranks, an
-  // all-to-all takes as long as a shift of all that a rank sends.
+  // Where no communication library is modelled and messages were measured on these ranks, or between
+  // two of a flat cluster, whose ranks are all alike, an all-to-all takes as long as a shift of all
+  // that a rank sends.
   std::optional<CollectivePrice> PriceAllToAllByMessages(const program::Collective& collective,
                                                          const PricedMachine::Group& group) {
-    const auto ranks = static_cast<std::int64_t>(group.path.ranks);
-    if (collective.kind != CollectiveKind::kAllToAll || machine_.nccl ||
-        TableFor(CollectiveKind::kSendRecv, group.path) == nullptr) {
-      return std::nullopt;
+    if (collective.kind != CollectiveKind::kAllToAll || machine_.nccl) return std::nullopt;
+    CommunicationPath path = group.path;
+    const auto* table = TableFor(CollectiveKind::kSendRecv, path);
+    if (table == nullptr && pricing_.scenario.cluster->flat()) {
+      path.ranks = 2;
+      table = TableFor(CollectiveKind::kSendRecv, path);
     }
-    program::Collective shift = collective;
-    shift.kind = CollectiveKind::kSendRecv;
-    shift.bytes = Bytes(collective.bytes.count() / ranks * (ranks - 1));
-    CollectivePrice price = PriceOneCollective(shift, group);
+    if (table == nullptr) return std::nullopt;
+    if (!Believable(*table, path)) return CollectivePrice();
+    const auto ranks = static_cast<std::int64_t>(group.path.ranks);
+    CollectivePrice price = PriceTabulatedCollective(
+        Bytes(collective.bytes.count() / ranks * (ranks - 1)), path, pricing_.links, *table);
     price.demand.provenance = std::max(price.demand.provenance, Provenance::kTransferred);
     return price;
   }

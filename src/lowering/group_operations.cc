@@ -43,7 +43,8 @@ GroupOperations::Entry GroupOperations::Add(const model::GroupOperation& operati
                                              .communicator = group.communicator,
                                              .bytes = operation.bytes,
                                              .data_type = operation.type,
-                                             .multiprocessors = operation.multiprocessors});
+                                             .multiprocessors = operation.multiprocessors,
+                                             .loads = operation.loads});
   return entry;
 }
 

@@ -124,9 +124,10 @@ LayerTape::Value MixtureOperators::ExchangeSlots(std::string_view name, Value ro
   const Bytes all = RowBytes(slots()), own(all.count() / options_.ranks);
   const Value arrived = tape_.Make(Joined(name, ", received"), all);
   const Kernel copy = Small("mlp.exchange.own_rows", own, own);
-  tape_.Run(copy, Exchange(true, name, rows, all), {arrived});
+  tape_.Run(copy, Exchange(true, name, rows, all, AllToAllLoads::First::kAsOthers), {arrived});
   tape_.OnBackward([=, this, name = std::string(name)] {
-    const Pieces back = Exchange(false, "gradients of " + name, tape_.GradientOf(arrived), all);
+    const Pieces back = Exchange(false, "gradients of " + name, tape_.GradientOf(arrived), all,
+                                 AllToAllLoads::First::kAsOthers);
     const Value gradient = tape_.MakeGradient(rows);
     Kernel gradient_copy = copy;
     gradient_copy.name += ".dgrad";

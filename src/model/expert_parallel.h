@@ -3,6 +3,7 @@
 #include <compare>
 #include <cstdint>
 
+#include "src/base/all_to_all_loads.h"
 #include "src/base/data_type.h"
 
 // How the experts of a mixture are shared out among ranks, and how a framework runs them.
@@ -95,6 +96,10 @@ struct ExpertParallel {
   // Shared experts run on a stream beside the compute stream, while rows are exchanged; with
   // Dispatcher::kAllToAll, where layers are not divided.
   bool shared_beside = false;
+  // Of an exchange of rows among all of `ranks`.
+  AllToAllLoads LoadsOf(AllToAllLoads::First first) const {
+    return fixed_rows ? AllToAllLoads() : AllToAllLoads::Of(load, ranks, first);
+  }
   bool weighs_in_activation() const { return implementation == ExpertImplementation::kMegatron; }
   friend auto operator<=>(const ExpertParallel&, const ExpertParallel&) = default;
 };

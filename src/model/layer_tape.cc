@@ -78,7 +78,8 @@ LayerTape::Recorded LayerTape::RecordedOf(const Collective& collective, Piece so
                               .distance = collective.distance,
                               .multiprocessors = collective.multiprocessors,
                               .bytes = std::max(BytesIn(source), BytesIn(target)),
-                              .type = collective.type};
+                              .type = collective.type,
+                              .loads = collective.loads};
   return recorded;
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/all_to_all_loads.h"
 #include "src/base/bytes.h"
 #include "src/base/collective_kind.h"
 #include "src/base/data_type.h"
@@ -81,6 +82,7 @@ class LayerTape {
     DataType type = DataType::kBf16;
     int distance = 0;                      // GroupOperation
     std::optional<int> multiprocessors{};  // likewise
+    AllToAllLoads loads{};                 // likewise
   };
   void Communicate(const Collective& collective, Piece source, Piece target);
   // The operator of the forward that is recorded next is issued when the host has `value`, which an

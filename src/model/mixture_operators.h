@@ -67,8 +67,12 @@ class MixtureOperators {
               const std::vector<LayerTape::Piece>& reads,
               const std::vector<LayerTape::Piece>& writes);
 
+  // mixture_router.cc.
   void Route(const Operand& x);
   Value Logits(const Operand& x);
+  // mixture_dispatch.cc; mixture_tokens_once.cc: what sends tokens once.
+  static constexpr std::int64_t kCountSize = 8;   // bytes
+  static constexpr std::int64_t kMapKernels = 3;  // Transformer Engine's, of a permutation's map
   // The ranks tell one another how many rows come, and the host learns it.
   void Count();
   Rows Permute(const Operand& x);
@@ -77,6 +81,7 @@ class MixtureOperators {
   Rows Dispatch(const Rows& permuted);
   Rows DispatchToAll(const Operand& x);
   Rows DispatchOnce(const Operand& x);
+  // mixture_products.cc.
   Operand RunExperts(const Rows& rows);
   Operand GroupedLinear(const Operand& x, std::string_view name, std::int64_t out,
                         const ModulePositions& parameters, bool completes);
@@ -150,15 +155,16 @@ class MixtureOperators {
   void RunBeside(const std::function<void()>& operators);
 
   // Of `from`, in as many parts as there are ranks, each to its rank; what comes lies behind the
-  // rank's own part. `others` is made for it.
+  // rank's own part. `others` is made for it. `first`: where rows go, and with them the load.
   std::vector<LayerTape::Piece> Exchange(bool forward, std::string_view name, Value from,
-                                         Bytes bytes);
+                                         Bytes bytes, AllToAllLoads::First first);
   // The same among some of the ranks, on so many multiprocessors.
   struct Reach {
     parallel::AxisSet axes;
     std::int64_t ranks = 1;
     std::optional<int> multiprocessors{};
     std::optional<DataType> type{};  // of what is sent; none: of activations
+    AllToAllLoads loads{};
   };
   std::vector<LayerTape::Piece> Exchange(bool forward, std::string_view name, Value from,
                                          Bytes bytes, const Reach& reach);

@@ -1,6 +1,7 @@
 #include "src/model/model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <optional>
 #include <utility>
@@ -26,10 +27,21 @@ std::int64_t RanksAlong(parallel::AxisSet axis, const WorkOptions& options) {
   return axis == parallel::kExpert ? options.experts.ranks : options.tensor;
 }
 
+// An all-to-all of experts' rows.
+bool ExchangesRows(const ListedCommunication& c) {
+  return c.collective == CollectiveKind::kAllToAll && c.axis == parallel::kExpert;
+}
+
 // What a listed collective takes and makes; the same value: in place.
 std::pair<LayerTape::Value, LayerTape::Value> MessageOf(const ListedCommunication& c,
-                                                        std::int64_t ranks, LayerTape& tape) {
-  const Bytes part((c.bytes.count() + ranks - 1) / ranks);
+                                                        const WorkOptions& options,
+                                                        LayerTape& tape) {
+  const std::int64_t ranks = RanksAlong(c.axis, options);
+  const Bytes bytes =
+      ExchangesRows(c)
+          ? Bytes(std::llround(static_cast<double>(c.bytes.count()) * options.experts.load))
+          : c.bytes;
+  const Bytes part((bytes.count() + ranks - 1) / ranks);
   const Bytes whole = ranks * part;
   switch (c.collective) {
     case CollectiveKind::kAllGather:
@@ -81,6 +93,7 @@ LayerWork ListedWork(const ListedLayer& layer, const WorkOptions& options) {
     const std::vector<ListedCommunication> communication = Among(listed, options);
     const std::size_t parts = communication.size() + 1;
     std::vector<LayerTape::Piece> arrived = reads;
+    bool to_experts = false;
     for (std::size_t i = 0; i < parts; ++i) {
       Kernel kernel{
           .name = layer.name + name, .kind = KernelKind::kGiven, .given = PartOf(time, i, parts)};
@@ -88,7 +101,7 @@ LayerWork ListedWork(const ListedLayer& layer, const WorkOptions& options) {
       if (forward && i == 0 && activation) written.push_back(*activation);
       std::optional<std::pair<Value, Value>> message;
       if (i + 1 < parts) {
-        message = MessageOf(communication[i], RanksAlong(communication[i].axis, options), tape);
+        message = MessageOf(communication[i], options, tape);
         written.push_back(message->first);
       }
       const bool last = i + 1 == parts;
@@ -101,13 +114,19 @@ LayerWork ListedWork(const ListedLayer& layer, const WorkOptions& options) {
       }
       arrived.clear();
       if (!message) continue;
-      const parallel::AxisSet axis = communication[i].axis;
+      LayerTape::Collective collective{.kind = communication[i].collective,
+                                       .axes = communication[i].axis};
+      if (ExchangesRows(communication[i])) {
+        // Rows go to their experts and back in turns.
+        to_experts = !to_experts;
+        collective.loads = options.experts.LoadsOf(to_experts ? AllToAllLoads::First::kReceivesMost
+                                                              : AllToAllLoads::First::kSendsMost);
+      }
       const auto [source, target] = *message;
       if (forward) {
-        tape.Communicate({communication[i].collective, axis, DataType::kBf16}, source, target);
+        tape.Communicate(collective, source, target);
       } else {
-        tape.CommunicateBackward({communication[i].collective, axis, DataType::kBf16}, source,
-                                 target);
+        tape.CommunicateBackward(collective, source, target);
       }
       arrived.push_back(target);
     }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "src/base/all_to_all_loads.h"
 #include "src/base/bytes.h"
 #include "src/base/collective_kind.h"
 #include "src/base/data_type.h"
@@ -76,6 +77,7 @@ struct GroupOperation {
   std::optional<int> multiprocessors{};
   Bytes bytes{};  // as nccl-tests count: of an all-gather and a reduce-scatter the whole
   DataType type = DataType::kBf16;
+  AllToAllLoads loads{};        // kAllToAll
   ValueUse source{}, target{};  // the same value: in place
 };
 

@@ -38,6 +38,7 @@ class ExpertRules : public Rules {
     if (!facts_.has_ends) {
       CheckFramework();
       CheckFolding();
+      CheckImbalance();
       CheckOverlap();
       return;
     }

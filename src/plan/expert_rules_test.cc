@@ -241,6 +241,20 @@ TEST(ExpertRules, ALayerListHasThemToo) {
   EXPECT_EQ(faults.front().key, "training.activation_offload");
 }
 
+TEST(ExpertRules, RowsOfALayerListAreAtMostAllOfThem) {
+  Facts listed = EightExperts();
+  listed.experts = 0;
+  listed.has_ends = false;
+  Request request = Megatron();
+  request.expert = 4;
+  request.imbalance = 4;
+  EXPECT_TRUE(Check(request, listed).empty());
+  request.imbalance = 4.5;
+  const auto faults = Check(request, listed);
+  ASSERT_EQ(faults.size(), 1U);
+  EXPECT_EQ(faults.front().code, "plan.expert-imbalance");
+}
+
 TEST(ExpertRules, PassesInTurnsOfAPipelineNeedSeveralChunks) {
   Request request = Overlapping();
   request.pipeline = 4;

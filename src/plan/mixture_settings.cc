@@ -125,13 +125,14 @@ std::vector<MixtureSetting> Rows() {
       {.key = "imbalance",
        .type = OwnNotation<&Given::imbalance>(),
        .uses = {},
-       .of_architectures = true,
+       .of_architectures = false,
        .had_by = IsMixture,
        .needed = kNeeded,
        .values =
            "rows of the rank whose experts get most of them, over the mean of all ranks, from "
            "1 to the number of ranks that share the experts out. The forecast is that rank's: "
-           "its products, messages and memory, in every layer",
+           "its products, messages and memory, in every layer; of a layer list, whose times and "
+           "memory are given, its all-to-alls along the expert axis",
        .default_value = "1: the router balances perfectly, as runs with forced balance do"},
       {.key = "capacity_factor",
        .type = OwnNotation<&Given::capacity_factor>(),

@@ -129,11 +129,19 @@ std::string InstructionBytes(const Program& program, const Instruction& instruct
   }
 }
 
+std::string LoadsText(const AllToAllLoads& loads) {
+  if (loads == AllToAllLoads()) return "";
+  return fmt::format(", first rank {} most, others {:.3g} of it",
+                     loads.first == AllToAllLoads::First::kSendsMost ? "sends" : "receives",
+                     loads.others);
+}
+
 std::string OperandText(const Program& program, const Instruction& instruction) {
   std::string text = OperandName(program, instruction);
   if (instruction.opcode == Opcode::kCollective) {
     const Collective& collective = program.collectives[instruction.operand];
     text += fmt::format(" on {}", program.communicators[collective.communicator].name);
+    text += LoadsText(collective.loads);
   } else if (instruction.opcode == Opcode::kExchange) {
     const Exchange& exchange = program.exchanges[instruction.operand];
     text += fmt::format(" {} on {}", instruction.operand,
@@ -250,7 +258,8 @@ std::string Dump(const Program& program) {
     const Collective& collective = program.collectives[i];
     collectives.Add({Number(i), std::string(Name(collective.kind)),
                      fmt::format("on {}", program.communicators[collective.communicator].name),
-                     ExactBytes(collective.bytes), std::string(Name(collective.data_type))});
+                     ExactBytes(collective.bytes),
+                     std::string(Name(collective.data_type)) + LoadsText(collective.loads)});
   }
   collectives.AppendTo(text);
 

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/base/all_to_all_loads.h"
 #include "src/base/bytes.h"
 #include "src/base/collective_kind.h"
 #include "src/base/data_type.h"
@@ -132,7 +133,8 @@ struct Collective {
   Index communicator = kNone;
   // nccl-tests' size: all-reduce and broadcast: the buffer of each rank; all-gather and
   // reduce-scatter: the whole (group size x the part of each rank); all-to-all: what each rank has
-  // for all, itself included (group size x the part for each rank).
+  // for all, itself included (group size x the part for each rank, the largest where loads are not
+  // even: what it costs is told by the rank that sends or receives most).
   Bytes bytes{};
   DataType data_type = DataType::kBf16;
   bool average = false;  // a sum that is then divided by the number of ranks
@@ -140,6 +142,7 @@ struct Collective {
   // takes.
   std::optional<int> multiprocessors{};
   int root = 0;  // broadcast: the position in the group of the rank whose values are sent
+  AllToAllLoads loads{};  // all-to-all
   friend bool operator==(const Collective&, const Collective&) = default;
 };
 

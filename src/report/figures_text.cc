@@ -155,6 +155,13 @@ std::string Range(const std::optional<forecast::TimeRange>& range) {
 
 namespace {
 
+std::string LoadText(const plan::Mixture& mixture) {
+  if (mixture.imbalance == 1) return "loads are perfectly balanced (experts.imbalance 1)";
+  return fmt::format(
+      "in every layer the ranks wait for one with {} times the mean load, whose memory this is",
+      mixture.imbalance);
+}
+
 std::string MixtureText(const plan::Mixture& mixture) {
   std::string text = fmt::format("{} products, router in {}", model::Name(mixture.products),
                                  Name(mixture.router_dtype));
@@ -173,13 +180,7 @@ std::string MixtureText(const plan::Mixture& mixture) {
   if (mixture.dispatch_dtype != DataType::kBf16) {
     text += fmt::format(", rows dispatched in {}", Name(mixture.dispatch_dtype));
   }
-  text += mixture.imbalance == 1
-              ? std::string("; loads are perfectly balanced (experts.imbalance 1)")
-              : fmt::format(
-                    "; in every layer the ranks wait for one with {} times the mean load, "
-                    "whose memory this is",
-                    mixture.imbalance);
-  return text;
+  return text + "; " + LoadText(mixture);
 }
 
 // Which kernels compute the cross entropy; a layer list's times have it.
@@ -222,6 +223,8 @@ std::vector<std::pair<std::string, std::string>> Facts(const scenario::Scenario&
   if (const auto* architecture = std::get_if<model::Architecture>(&model.source);
       architecture != nullptr && architecture->experts.exist()) {
     facts.insert(facts.begin() + 3, {"experts", MixtureText(scenario.plan.mixture)});
+  } else if (architecture == nullptr && scenario.plan.mixture.imbalance != 1) {
+    facts.insert(facts.begin() + 3, {"experts", LoadText(scenario.plan.mixture)});
   }
   if (const std::int64_t idle = scenario.idle_devices(); idle > 0) {
     facts.insert(facts.begin() + 2,

@@ -21,6 +21,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -35,10 +36,11 @@ GBIT = 10**9
 # Forward and backward of a layer on links of 1 Gbit/s; on slower links proportionally longer, so
 # that the share of communication stays.
 MODELS = {"communication-bound": (4, 8), "compute-bound": (15, 30),
-          "pipelined": (8, 16), "divided": (8, 16)}  # ms
+          "pipelined": (8, 16), "divided": (8, 16), "experts": (14, 28)}  # ms
 # What each table of docs/accuracy/emulated-cluster.md is about.
 TABLES = {"emulated cluster": ("communication-bound", "compute-bound"),
-          "emulated cluster, other axes": ("pipelined", "divided")}
+          "emulated cluster, other axes": ("pipelined", "divided"),
+          "emulated cluster, experts": ("experts",)}
 BUCKETS = (1, 2, 5, 10, 25, 50)  # MiB
 
 
@@ -99,6 +101,16 @@ def plans(model, speed, quick):
             degrees("tensor 2", "megatron", tensor=2),
             degrees("tensor 2, ZeRO-1", "megatron", 1, tensor=2),
             degrees("tensor 2 on 2 stages", "megatron", tensor=2, pipeline=2)]
+    if model == "experts":
+        result = []
+        for text, axes in (("expert 4", {"expert": 4}), ("expert 2 x data 2", {"expert": 2}),
+                           ("expert 2 x pipeline 2", {"expert": 2, "pipeline": 2})):
+            for imbalance in (1, 1.5):
+                title, settings, _ = degrees(text, "megatron", **axes)
+                load = "equal" if imbalance == 1 else f"the first has {imbalance} times the mean"
+                result.append((f"{title}, {load}",
+                               {**settings, "experts.imbalance": imbalance}, None))
+        return result[1:2] if quick else result
     if quick and model == "compute-bound":
         return [bucketed(5), plan("ZeRO-2", 2), plan("ZeRO-2", 2, speed=0.8)]
     if quick:
@@ -168,6 +180,7 @@ class Bench:
         self.stepcast = options.stepcast
         self.quick = options.quick
         self.name = options.name
+        self.repetitions = options.repetitions
 
     def on_cluster(self, *words, echo=False):
         return call(CLUSTER, "run", "--name", self.name, "--first", "--", *words, echo=echo)
@@ -175,7 +188,7 @@ class Bench:
     def calibrate(self, profile):
         # The sizes that the cases use: from the smallest bucket to the whole model; in a hurry, the
         # bandwidth of a third of that has to do for all of it.
-        sizes = ("1MiB", "8MiB") if self.quick else ("256KiB", "64MiB")
+        sizes = ("1MiB", "8MiB") if self.quick else ("128KiB", "64MiB")
         self.on_cluster(self.stepcast, "calibrate", "--backend", "host", "--quick",
                         "--only", "memory,collectives", "--groups", f"{RANKS},{RANKS // 2}",
                         "--from", sizes[0], "--to", sizes[1], "--output", str(profile), echo=True)
@@ -195,10 +208,14 @@ class Bench:
         forecast = json.loads(call(self.stepcast, "simulate", scenario, "--json",
                                    *arguments_of(settings)))
         steps = ["--steps", "3", "--warmup", "1"]
-        measured = json.loads(self.on_cluster(self.stepcast, "execute", scenario, "--backend",
-                                              "host", "--json", *steps, *arguments_of(settings)))
+        measured = [json.loads(self.on_cluster(self.stepcast, "execute", scenario, "--backend",
+                                               "host", "--json", *steps,
+                                               *arguments_of(settings)))["step_time_s"]
+                    for _ in range(self.repetitions)]
+        if self.repetitions > 1:
+            say("measured " + ", ".join(f"{time:.4f} s" for time in measured))
         return accuracy_table.Case(speed, model, text, forecast["step_time_s"],
-                                   measured["step_time_s"], series)
+                                   statistics.median(measured), series)
 
     def speed(self, speed, models, profile, kept):
         wanted = [(model, *plan) for model in models for plan in plans(model, speed, self.quick)]
@@ -232,6 +249,8 @@ def main():
                         help="of the links; repeatable")
     parser.add_argument("--quick", action="store_true", help="a few cases")
     parser.add_argument("--model", action="append", choices=MODELS, help="repeatable")
+    parser.add_argument("--repetitions", type=int, default=1,
+                        help="executions of a case, whose median counts (%(default)s)")
     parser.add_argument("--keep", type=pathlib.Path, metavar="FOLDER",
                         help="keeps profiles and measured cases there, and takes those it finds")
     parser.add_argument("--mean", type=float, default=8, help="bound, percent (%(default)s)")

@@ -55,12 +55,24 @@ constexpr const char* kTransformer = R"(
   max_position_embeddings: 64
 )";
 
+// What ranks that share experts out exchange, there and back.
+constexpr const char* kExchanges = R"(
+  kind: layers
+  layers:
+    - {name: block, repeat: 2, parameters: [24, 7], forward: 20 us, backward: 40 us,
+       activation: 64 B, communication: {
+         forward: [[all_to_all, expert, 4 KiB], [all_to_all, expert, 4 KiB]],
+         backward: [[all_to_all, expert, 4 KiB], [all_to_all, expert, 4 KiB]]}}
+  optimizer_step: 20 us
+)";
+
 struct Case {
   const char* model;
   std::string training;
   std::string data_parallel;
   bool graph = false;
   bool pool = true;
+  std::string more{};  // sections
 
   // A graph has two instances, so one of them runs twice.
   int measured() const { return graph ? 3 : 2; }
@@ -74,8 +86,9 @@ cluster:
   topology: {{kind: flat, devices: {}, gpu: h100-sxm, link: {{latency: 5 us, bandwidth: 25 GB/s}}}}
 training: {{sequence_length: 64, micro_batch_size: 2, optimizer: adamw, {}}}
 data_parallel: {{{}}}
+{}
 )",
-                                       one.model, ranks, one.training, one.data_parallel);
+                                       one.model, ranks, one.training, one.data_parallel, one.more);
   static scenario::InputCache cache;  // files are read once
   auto scenario = scenario::LoadText(text, "test", {}, cache);
   STEPCAST_CHECK(scenario.has_value(), (text + Format(scenario.error())).c_str());
@@ -117,6 +130,13 @@ std::vector<Case> Cases(int ranks) {
                      fmt::format("precision: fp32, gradient_accumulation: {}", first ? 2 : 1),
                      plan});
     cases.push_back({kTransformer, "precision: bf16, gradient_accumulation: 2", plan, true});
+  }
+  // Experts' rows, as many to each rank and most to the first.
+  for (const char* load : {"", "experts: {imbalance: 1.5}"}) {
+    if (ranks < 2) break;
+    cases.push_back({kExchanges, "precision: bf16, gradient_accumulation: 2",
+                     "zero_stage: 1, framework: megatron", false, true,
+                     fmt::format("parallelism: {{expert: {}}}\n{}", ranks, load)});
   }
   return cases;
 }

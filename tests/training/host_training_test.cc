@@ -60,10 +60,22 @@ constexpr const char* kTied = R"(
   max_position_embeddings: 8
 )";
 
+// What ranks that share experts out exchange, there and back.
+constexpr const char* kExchanges = R"(
+  kind: layers
+  layers:
+    - {name: block, repeat: 2, parameters: [24, 7], forward: 20 us, backward: 40 us,
+       activation: 64 B, communication: {
+         forward: [[all_to_all, expert, 4 KiB], [all_to_all, expert, 4 KiB]],
+         backward: [[all_to_all, expert, 4 KiB], [all_to_all, expert, 4 KiB]]}}
+  optimizer_step: 20 us
+)";
+
 struct Case {
   const char* model;
   std::string training;
   std::string data_parallel;
+  std::string more{};  // sections
 };
 
 scenario::Scenario Loaded(const Case& one, int ranks) {
@@ -74,8 +86,9 @@ cluster:
   topology: {{kind: flat, devices: {}, gpu: h100-sxm, link: {{latency: 5 us, bandwidth: 25 GB/s}}}}
 training: {{sequence_length: 8, micro_batch_size: 1, optimizer: adamw, {}}}
 data_parallel: {{{}}}
+{}
 )",
-                                       one.model, ranks, one.training, one.data_parallel);
+                                       one.model, ranks, one.training, one.data_parallel, one.more);
   static scenario::InputCache cache;  // files are read once
   auto scenario = scenario::LoadText(text, "test", {}, cache);
   STEPCAST_CHECK(scenario.has_value(), (text + Format(scenario.error())).c_str());
@@ -131,6 +144,15 @@ std::vector<Case> Cases(int ranks) {
        "precision: bf16, gradient_accumulation: 2, data_loading: {time: 10 us, workers: "
        "1}, checkpoint_saving: {every: 10, bandwidth: 1 GB/s}",
        "zero_stage: 3, framework: fsdp2"});
+  if (ranks < 2) return cases;
+  // Experts' rows, as many to each rank and most to the first, or nearly all.
+  std::vector<std::string> loads = {"", "experts: {imbalance: 1.5}"};
+  loads.push_back(fmt::format("experts: {{imbalance: {}}}", ranks));
+  for (const std::string& load : loads) {
+    cases.push_back({kExchanges, "precision: bf16, gradient_accumulation: 2",
+                     "zero_stage: 1, framework: megatron",
+                     fmt::format("parallelism: {{expert: {}}}\n{}", ranks, load)});
+  }
   return cases;
 }
 

@@ -222,6 +222,9 @@ void Interpreter::Update(int rank, const Effect& effect) {
   });
 }
 
+// In the place of rows that the sender does not have: reading them shows.
+constexpr float kNotSent = 1e30f;
+
 void Interpreter::Communicate(std::size_t instruction, const std::vector<Effect>& effects) {
   STEPCAST_CHECK(static_cast<int>(effects.size()) == ranks(), "all ranks communicate together");
   const Index operand = programs_[0].step[instruction].operand;
@@ -285,7 +288,10 @@ void Interpreter::Communicate(std::size_t instruction, const std::vector<Effect>
           const auto from =
               program::AllToAllSender(static_cast<int>(m), p, static_cast<int>(members));
           const auto first = whole.begin() + from * sent + p * part;
-          received.insert(received.end(), first, first + part);
+          const std::int64_t moved = ElementsSent(collective.loads, part, collective.data_type,
+                                                  from, static_cast<int>(m));
+          received.insert(received.end(), first, first + moved);
+          received.resize(static_cast<std::size_t>((p + 1) * part), kNotSent);
         }
         continue;
       }

@@ -332,7 +332,17 @@ TEST(Mutations, OfExpertParallelismShow) {
                 plan(4, "expert: 2", kStage3),
                 plan(2, "expert: 2", kStage3, 2),
                 plan(4, "expert: 2", kStage3, 1, 2),
-                {.data = 4, .data_parallel = kStage1, .more = ", expert: 2", .model = kExchanges}},
+                {.data = 4, .data_parallel = kStage1, .more = ", expert: 2", .model = kExchanges},
+                {.data = 4,
+                 .data_parallel = kStage1,
+                 .more = ", expert: 4",
+                 .model = kExchanges,
+                 .experts = "experts: {imbalance: 1.75}"},
+                {.stages = 2,
+                 .data_parallel = kStage1,
+                 .more = ", expert: 2",
+                 .model = kExchanges,
+                 .experts = "experts: {imbalance: 2}"}},
                200);
 }
 

@@ -62,10 +62,14 @@ std::vector<float> CheckedTarget(const program::Collective& collective, int memb
       case CollectiveKind::kBroadcast:
         values[i] = Given(collective.root, i);
         break;
-      case CollectiveKind::kAllToAll:
-        values[i] =
-            Given(program::AllToAllSender(member, static_cast<int>(i / kPerRank), ranks), i);
+      case CollectiveKind::kAllToAll: {
+        const int sender = program::AllToAllSender(member, static_cast<int>(i / kPerRank), ranks);
+        // What is not sent stays zero.
+        const bool sent = i % kPerRank < ElementsSent(collective.loads, kPerRank,
+                                                      collective.data_type, sender, member);
+        values[i] = sent ? Given(sender, i) : 0.0f;
         break;
+      }
       default:
         STEPCAST_CHECK(false, "step programs hold no other collective");
     }
@@ -119,6 +123,7 @@ Attempt<void> CheckCollective(const program::Program& program,
   STEPCAST_TRY(
       Check(cudaMemcpyAsync(source.at, given.data(), given.size(), cudaMemcpyHostToDevice, stream),
             doing));
+  STEPCAST_TRY(Check(cudaMemsetAsync(target.at, 0, got.size(), stream), doing));
   STEPCAST_TRY(communicators.Part(collective, kPerRank * ranks, source.at, target.at, stream));
   STEPCAST_TRY(Check(
       cudaMemcpyAsync(got.data(), target.at, got.size(), cudaMemcpyDeviceToHost, stream), doing));

@@ -52,6 +52,17 @@ TEST(CheckedTarget, ABroadcastIsTheFirstRanks) {
             CheckedSource(Of(CollectiveKind::kBroadcast), 0, 3));
 }
 
+// Of 1,000 rows for each of two ranks with 1.5 times the mean, a third goes to the second.
+TEST(CheckedTarget, RowsOfUnevenLoadsAreAsManyAsAreSent) {
+  program::Collective rows = Of(CollectiveKind::kAllToAll);
+  rows.loads = AllToAllLoads::Of(1.5, 2, AllToAllLoads::First::kReceivesMost);
+  const std::vector<float> source = CheckedSource(rows, 1, 2);
+  EXPECT_EQ(CheckedTarget(rows, 0, 2), source);
+  std::vector<float> third = CheckedSource(rows, 0, 2);
+  for (std::size_t i = 333; i < third.size(); ++i) third[i] = 0;
+  EXPECT_EQ(CheckedTarget(rows, 1, 2), third);
+}
+
 TEST(Widened, IsTheInverseOfNarrowedForWhatATypeHolds) {
   const std::vector<float> numbers = {0.0f, -1.0f, 0.5f, 240.0f, -0.0078125f};
   for (const DataType type : {DataType::kFp32, DataType::kBf16, DataType::kFp16}) {

@@ -146,7 +146,11 @@ Attempt<void> Communicators::AllToAll(const program::Collective& collective,
   const auto ranks = static_cast<int>(member.ranks);
   if (ranks == 1 || parts.sent == 0) return {};
   const int position = RankInGroup(program_, collective.communicator, member.key.rank);
-  const Bytes bytes = BytesOf(parts.sent / (ranks - 1), collective.data_type);
+  const std::int64_t room = parts.sent / (ranks - 1);
+  const auto sent = [&](int sender, int receiver) {
+    return BytesOf(ElementsSent(collective.loads, room, collective.data_type, sender, receiver),
+                   collective.data_type);
+  };
   // NCCL reads what is sent.
   auto* const from = static_cast<std::byte*>(const_cast<void*>(source));
   auto* const to = static_cast<std::byte*>(target);
@@ -154,12 +158,14 @@ Attempt<void> Communicators::AllToAll(const program::Collective& collective,
   Attempt<void> started;
   using program::MessageDirection;
   for (int part = 0; started && part + 1 < ranks; ++part) {
-    const std::int64_t at = part * bytes.count();
-    started = Move(collective.communicator, MessageDirection::kSend,
-                   program::AllToAllReceiver(position, part, ranks), bytes, from + at, stream);
+    const std::int64_t at = BytesOf(part * room, collective.data_type).count();
+    const int receiver = program::AllToAllReceiver(position, part, ranks);
+    const int sender = program::AllToAllSender(position, part, ranks);
+    started = Move(collective.communicator, MessageDirection::kSend, receiver,
+                   sent(position, receiver), from + at, stream);
     if (!started) break;
-    started = Move(collective.communicator, MessageDirection::kReceive,
-                   program::AllToAllSender(position, part, ranks), bytes, to + at, stream);
+    started = Move(collective.communicator, MessageDirection::kReceive, sender,
+                   sent(sender, position), to + at, stream);
   }
   // A group that was begun is ended in any case.
   Attempt<void> ended = End();

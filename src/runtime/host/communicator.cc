@@ -75,7 +75,7 @@ Attempt<void> Communicator::Run(const program::Collective& collective, std::int6
   const DataType type = collective.data_type;
   const auto [sent, received] = program::PartsOf(collective.kind, elements, members_);
   CollectiveCall call{collective.kind, type,        collective.average, elements,
-                      source.data,     target.data, collective.root};
+                      source.data,     target.data, collective.root,    collective.loads};
   if (source.type != type) {
     const Attempt<std::byte*> staged = Reserve(0, sent * SizeOf(type));
     if (!staged) return tl::unexpected(staged.error());
@@ -106,7 +106,7 @@ Attempt<void> Communicator::RunEmpty(const program::Collective& collective) {
   const Attempt<std::byte*> target = Reserve(1, elements * size);
   if (!target) return tl::unexpected(target.error());
   return channel_->Run({collective.kind, collective.data_type, collective.average, elements,
-                        *source, *target, collective.root});
+                        *source, *target, collective.root, collective.loads});
 }
 
 Attempt<void> Communicator::CheckSums(const program::Collective& collective, int position) {
@@ -138,8 +138,8 @@ Attempt<void> Communicator::CheckOnStaging(const program::Collective& collective
     T* from = reinterpret_cast<T*>(*source);
     T* to = reinterpret_cast<T*>(*target);
     for (std::int64_t i = 0; i < sent; ++i) from[i] = values::FromFp32<T>(Known(position, i));
-    done = channel_->Run(
-        {collective.kind, type, collective.average, elements, from, to, collective.root});
+    done = channel_->Run({collective.kind, type, collective.average, elements, from, to,
+                          collective.root, collective.loads});
     if (!done) return;
     const std::int64_t part = elements / members_;
     const float divisor = collective.average ? static_cast<float>(members_) : 1.0f;
@@ -162,10 +162,13 @@ Attempt<void> Communicator::CheckOnStaging(const program::Collective& collective
         case CollectiveKind::kBroadcast:
           expected = Known(collective.root, i);
           break;
-        case CollectiveKind::kAllToAll:
-          expected =
-              Known(program::AllToAllSender(position, static_cast<int>(i / part), members_), i);
+        case CollectiveKind::kAllToAll: {
+          const int sender =
+              program::AllToAllSender(position, static_cast<int>(i / part), members_);
+          if (i % part >= ElementsSent(collective.loads, part, type, sender, position)) continue;
+          expected = Known(sender, i);
           break;
+        }
         default:
           STEPCAST_CHECK(false, "step programs hold no other collective");
       }

@@ -94,20 +94,24 @@ class MpiChannel : public Channel {
 
   // As NCCL carries it out: one group of messages.
   Attempt<void> AllToAll(const CollectiveCall& call) {
-    const std::int64_t bytes = call.elements / members_ * SizeOf(call.type);
+    const std::int64_t room = call.elements / members_, size = SizeOf(call.type);
     // A message that is sent is only read.
     auto* const source = static_cast<std::byte*>(const_cast<void*>(call.source));
     auto* const target = static_cast<std::byte*>(call.target);
     std::vector<MessageCall> messages;
-    for (int part = 0; bytes > 0 && part + 1 < members_; ++part) {
-      messages.push_back({.direction = program::MessageDirection::kSend,
-                          .peer = program::AllToAllReceiver(position_, part, members_),
-                          .bytes = bytes,
-                          .data = source + part * bytes});
-      messages.push_back({.direction = program::MessageDirection::kReceive,
-                          .peer = program::AllToAllSender(position_, part, members_),
-                          .bytes = bytes,
-                          .data = target + part * bytes});
+    for (int part = 0; room > 0 && part + 1 < members_; ++part) {
+      const int receiver = program::AllToAllReceiver(position_, part, members_);
+      const int sender = program::AllToAllSender(position_, part, members_);
+      messages.push_back(
+          {.direction = program::MessageDirection::kSend,
+           .peer = receiver,
+           .bytes = size * ElementsSent(call.loads, room, call.type, position_, receiver),
+           .data = source + part * room * size});
+      messages.push_back(
+          {.direction = program::MessageDirection::kReceive,
+           .peer = sender,
+           .bytes = size * ElementsSent(call.loads, room, call.type, sender, position_),
+           .data = target + part * room * size});
     }
     return exchange_.Run(messages);
   }

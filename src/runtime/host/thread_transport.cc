@@ -89,7 +89,7 @@ Attempt<void> Meeting::Run(int position, const CollectiveCall& call) {
   for (const CollectiveCall& other : calls_) {
     agree = agree && other.kind == call.kind && other.type == call.type &&
             other.elements == call.elements && other.average == call.average &&
-            other.root == call.root;
+            other.root == call.root && other.loads == call.loads;
   }
   if (agree) Work(position);
   // Buffers are others' to read until all are done.
@@ -235,13 +235,14 @@ void Meeting::Work(int position) const {
                      call.elements * size);
       break;
     case CollectiveKind::kAllToAll: {
-      const std::int64_t bytes = call.elements / members * size;
+      const std::int64_t room = call.elements / members;
       for (int part = 0; part + 1 < static_cast<int>(members); ++part) {
         const int from = program::AllToAllSender(position, part, static_cast<int>(members));
         const auto* source =
             static_cast<const char*>(calls_[static_cast<std::size_t>(from)].source);
-        CopyUnlessSame(static_cast<char*>(call.target) + bytes * part, source + bytes * part,
-                       bytes);
+        const std::int64_t at = part * room * size;
+        CopyUnlessSame(static_cast<char*>(call.target) + at, source + at,
+                       size * ElementsSent(call.loads, room, call.type, from, position));
       }
       break;
     }

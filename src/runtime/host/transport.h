@@ -26,6 +26,7 @@ struct CollectiveCall {
   const void* source = nullptr;
   void* target = nullptr;
   int root = 0;  // broadcast: the position of the member whose values are sent
+  AllToAllLoads loads{};
 };
 
 // One rank's end of a message.

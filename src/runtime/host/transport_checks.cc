@@ -38,7 +38,7 @@ struct Group {
 
 template <typename T>
 std::string CheckOne(const Group& group, CollectiveKind kind, DataType type, std::int64_t part,
-                     bool average, bool in_place) {
+                     bool average, bool in_place, const AllToAllLoads& loads = {}) {
   const auto members = static_cast<std::int64_t>(group.ranks.size());
   const std::int64_t whole = part * members;
   const bool gathers = kind == CollectiveKind::kAllGather;
@@ -57,7 +57,7 @@ std::string CheckOne(const Group& group, CollectiveKind kind, DataType type, std
   for (std::int64_t i = 0; i < parts.sent; ++i) {
     from[i] = values::FromFp32<T>(Given(group.ranks[group.position], i));
   }
-  const Attempt<void> done = group.channel.Run({kind, type, average, whole, from, to});
+  const Attempt<void> done = group.channel.Run({kind, type, average, whole, from, to, 0, loads});
   if (!done) return done.error().message;
   for (std::int64_t i = 0; i < parts.received; ++i) {
     float expected = 0;
@@ -68,7 +68,9 @@ std::string CheckOne(const Group& group, CollectiveKind kind, DataType type, std
     } else if (kind == CollectiveKind::kAllToAll) {
       const int from = program::AllToAllSender(group.position, static_cast<int>(i / part),
                                                static_cast<int>(members));
-      expected = Given(group.ranks[static_cast<std::size_t>(from)], i);
+      // What is not sent stays as it was.
+      const bool sent = i % part < ElementsSent(loads, part, type, from, group.position);
+      expected = sent ? Given(group.ranks[static_cast<std::size_t>(from)], i) : 99.0f;
     } else {
       const std::int64_t element = scatters ? part * group.position + i : i;
       for (const int member : group.ranks) expected += Given(member, element);
@@ -168,8 +170,27 @@ std::string CheckExchanges(const Group& group) {
   return token.back() == static_cast<std::byte>(expected) ? "" : "a token came round wrong";
 }
 
+// Rows of experts whose loads are not even, there and back.
+std::string CheckUneven(const Group& group) {
+  const auto members = static_cast<std::int64_t>(group.ranks.size());
+  for (const auto first :
+       {AllToAllLoads::First::kReceivesMost, AllToAllLoads::First::kSendsMost}) {
+    for (const double load : {1.5, static_cast<double>(members)}) {
+      const AllToAllLoads loads = AllToAllLoads::Of(load, members, first);
+      for (const std::int64_t part : {std::int64_t{1}, std::int64_t{5}, kManyElements}) {
+        std::string wrong =
+            CheckOne<float>(group, CollectiveKind::kAllToAll, DataType::kFp32, part, false, false,
+                            loads);
+        if (!wrong.empty()) return wrong + ", with loads that are not even";
+      }
+    }
+  }
+  return "";
+}
+
 std::string CheckGroup(const Group& group) {
   if (std::string wrong = CheckExchanges(group); !wrong.empty()) return wrong;
+  if (std::string wrong = CheckUneven(group); !wrong.empty()) return wrong;
   for (const CollectiveKind kind : kProgramCollectiveKinds) {
     const bool sums = kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduceScatter;
     for (const DataType type : {DataType::kFp32, DataType::kBf16, DataType::kFp16}) {

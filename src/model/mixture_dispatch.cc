@@ -1,0 +1,417 @@
+// Rows on their way to experts and back: a row for each token and expert (Dispatcher::kAllToAll), or
+// every rank's tokens at every other (kAllGather).
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/model/mixture_operators.h"
+#include "src/model/operator_name.h"
+#include "src/model/operator_sizes.h"
+
+namespace stepcast::model {
+namespace {
+
+using Piece = LayerTape::Piece;
+using Pieces = std::vector<Piece>;
+
+// A sort of tokens by expert, in the place of a permutation's map.
+constexpr std::int64_t kSortKernels = 6;
+// Sums of the gathered counts: rows that go to and come from each rank, and rows of each expert
+// (token_dispatcher.py, MoEAlltoAllTokenDispatcher.preprocess).
+constexpr std::int64_t kCountKernels = 6;
+
+}  // namespace
+
+void MixtureOperators::Count() {
+  if (options_.fixed_rows) return;
+  const bool host_needs_counts = divided() || options_.products != ExpertProducts::kGrouped;
+  const Bytes own(experts_.count * kCountSize);
+  const Value counts = tape_.Make("rows of each expert", own);
+  tape_.Run(Small("mlp.dispatch.counts", Bytes(tokens_ * experts_.count * kMaskSize), own), {map_},
+            {counts});
+  Value all = counts;
+  Bytes bytes = own;
+  if (divided()) {
+    bytes = options_.ranks * options_.tensor * own;
+    all = tape_.Make("rows of each expert, of all ranks", bytes);
+    tape_.Communicate({CollectiveKind::kAllGather, ranks_and_parts(), DataType::kFp32}, counts,
+                      all);
+  }
+  const Value sums = tape_.Make("rows of each rank", own);
+  Repeat(true, kCountKernels, Small("mlp.dispatch.sums", bytes, own), {all}, {sums});
+  if (!host_needs_counts) return;
+  counts_on_host_ = tape_.Make("counts on the host", Bytes());
+  tape_.Run(Small("mlp.dispatch.counts_to_host", own, own), {sums}, {counts_on_host_});
+}
+
+MixtureOperators::Rows MixtureOperators::Permute(const Operand& x) {
+  const std::int64_t scores = tokens_ * experts_.count;
+  Rows permuted{.count = sent_rows()};
+  const Bytes rows = RowBytes(permuted.count), weights = WeightBytes(permuted.count);
+  const Bytes row_map(options_.fused_permutation ? tokens_ * (2 * experts_.count + 1) * kFp32Size
+                                                 : permuted.count * kIndexSize);
+  row_map_ = tape_.Make("map of permuted rows", row_map);
+  tape_.Keep(row_map_);
+  if (options_.fused_permutation) {
+    Repeat(true, kMapKernels, Small("mlp.permute.map", Bytes(scores * kMaskSize), row_map), {map_},
+           {row_map_});
+  } else {
+    const Bytes keys(scores * kIndexSize);
+    Repeat(true, kSortKernels, Small("mlp.permute.sort", keys, keys), {map_}, {row_map_});
+  }
+  const std::int64_t room = exchanged_rows();
+  permuted.rows = tape_.Make("permuted rows", RowBytes(room));
+  Pieces written{permuted.rows};
+  if (options_.weighs_in_activation()) {
+    permuted.weights = tape_.Make("weights of permuted rows", WeightBytes(room));
+    written.emplace_back(permuted.weights);
+  }
+  tape_.Run(Small("mlp.permute", operators_.Size(x) + weights, rows + weights),
+            {x.value, probabilities_, row_map_}, written);
+  tape_.OnBackward([=, this] {
+    const Value dx = tape_.MakeGradient(x.value);
+    Pieces reads{tape_.GradientOf(permuted.rows), row_map_}, writes{dx};
+    Value dp = -1;
+    if (options_.weighs_in_activation()) {
+      dp = tape_.MakeGradient(probabilities_);
+      reads.emplace_back(tape_.GradientOf(permuted.weights));
+      writes.emplace_back(dp);
+    }
+    tape_.RunBackward(
+        operators_.Memory("mlp.permute.dgrad", permuted.count * width_, rows + weights,
+                          operators_.Size(x) + (dp < 0 ? Bytes() : Bytes(scores * kFp32Size))),
+        reads, writes);
+    tape_.Deliver(x.value, dx);
+    if (dp >= 0) tape_.Deliver(probabilities_, dp);
+  });
+  return permuted;
+}
+
+Pieces MixtureOperators::Exchange(bool forward, std::string_view name, Value from, Bytes bytes,
+                                  AllToAllLoads::First first) {
+  return Exchange(forward, name, from, bytes,
+                  {.axes = parallel::kExpert,
+                   .ranks = options_.ranks,
+                   .loads = options_.LoadsOf(first)});
+}
+
+Pieces MixtureOperators::Exchange(bool forward, std::string_view name, Value from, Bytes bytes,
+                                  const Reach& reach) {
+  const auto ranks = static_cast<int>(reach.ranks);
+  const Value others = operators_.MakeIn(forward, Joined(name, ", from other ranks"),
+                                         Bytes(bytes.count() / ranks * (ranks - 1)));
+  operators_.CommunicateIn(forward,
+                           {.kind = CollectiveKind::kAllToAll,
+                            .axes = reach.axes,
+                            .type = reach.type.value_or(operators_.element_),
+                            .multiprocessors = reach.multiprocessors,
+                            .loads = reach.loads},
+                           LayerTape::Piece(from), others);
+  return {Piece(from, PieceRange{.piece = ranks - 1, .pieces = ranks}), others};
+}
+
+LayerTape::Value MixtureOperators::GatherParts(bool forward, std::string_view name, Value part,
+                                               Bytes whole, DataType type) {
+  const Value all = operators_.MakeIn(forward, std::string(name), whole);
+  operators_.CommunicateIn(
+      forward, {CollectiveKind::kAllGather, parallel::Axis::kExpertTensor, type}, part, all);
+  return all;
+}
+
+LayerTape::Value MixtureOperators::ScatterParts(bool forward, std::string_view name, Value whole,
+                                                Bytes part, DataType type) {
+  const Value own = operators_.MakeIn(forward, std::string(name), part);
+  operators_.CommunicateIn(
+      forward, {CollectiveKind::kReduceScatter, parallel::Axis::kExpertTensor, type}, whole, own);
+  return own;
+}
+
+LayerTape::Value MixtureOperators::SortMap(std::string_view name, std::int64_t rows) {
+  const Bytes bytes(rows * kFp32Size);
+  const Value map = tape_.Make(Joined(name, " output"), bytes);
+  tape_.Keep(map);
+  tape_.Run(Small(name, Bytes(), bytes), {}, {map});
+  return map;
+}
+
+// What the ranks send one another, and, where ranks have parts of the experts, what these gather of
+// it. With several experts, a copy brings the rows of each together; with one, the rank's own rows
+// are copied to the others.
+MixtureOperators::Rows MixtureOperators::Dispatch(const Rows& permuted) {
+  if (!divided()) return permuted;
+  const std::int64_t received = exchanged_rows();
+  Rows rows{.count = received_rows() * options_.tensor};
+  rows.rows = tape_.Make("rows of experts", RowBytes(rows.count));
+  if (options_.weighs_in_activation()) {
+    rows.weights = tape_.Make("weights of experts' rows", WeightBytes(rows.count));
+  }
+  const bool several = local_experts() > 1;
+  const Value map = several ? SortMap("mlp.dispatch.sort_map", rows.count) : -1;
+  const Kernel sort = several || options_.tensor > 1
+                          ? Small("mlp.dispatch.sort", RowBytes(rows.count), RowBytes(rows.count))
+                          : Small("mlp.dispatch.own_rows", RowBytes(received / options_.ranks),
+                                  RowBytes(received / options_.ranks));
+  const auto bring = [this](bool forward, std::string_view name, Value from, Bytes one_part) {
+    Pieces arrived{from};
+    if (options_.ranks > 1) {
+      arrived = Exchange(forward, name, from, one_part, AllToAllLoads::First::kReceivesMost);
+    }
+    return arrived;
+  };
+  struct Carried {
+    Value from, to;
+    Bytes sent, whole;
+    std::string name;
+  };
+  std::vector<Carried> carried{
+      {permuted.rows, rows.rows, RowBytes(received), RowBytes(received * options_.tensor), "rows"}};
+  if (options_.weighs_in_activation()) {
+    carried.push_back({permuted.weights, rows.weights, WeightBytes(received),
+                       WeightBytes(received * options_.tensor), "weights of rows"});
+  }
+  if (counts_on_host_ >= 0) tape_.AwaitOnHost(counts_on_host_);
+  // All exchanges are sent off before the first copy.
+  std::vector<Pieces> arrived;
+  for (const Carried& each : carried) {
+    arrived.push_back(bring(true, each.name, each.from, each.sent));
+  }
+  RunBeside(beside_.dispatch);
+  for (std::size_t i = 0; i < carried.size(); ++i) {
+    const Carried& each = carried[i];
+    Kernel copy = sort;
+    if (i > 0) copy.read = copy.written = each.whole;
+    Pieces reads = arrived[i];
+    if (options_.tensor > 1) {
+      const Value together = operators_.MakeIn(true, each.name + ", received", each.sent);
+      operators_.RunIn(true, Small("mlp.dispatch.own_rows", each.sent, each.sent), reads,
+                       {together});
+      reads = {GatherParts(true, each.name + " of all parts", together, each.whole,
+                           operators_.element_)};
+    }
+    if (map >= 0) reads.emplace_back(map);
+    tape_.Run(copy, reads, {each.to});
+  }
+  tape_.OnBackward([=, this] {
+    const auto send = [&](std::size_t i) -> Pieces {
+      const Carried& each = carried[i];
+      Kernel copy = sort;
+      copy.name += ".dgrad";
+      if (i > 0) copy.read = copy.written = each.whole;
+      Value ordered = tape_.MakeScratch(each.whole);
+      Pieces reads{tape_.GradientOf(each.to)};
+      if (map >= 0) reads.emplace_back(map);
+      tape_.RunBackward(copy, reads, {ordered});
+      if (options_.tensor > 1) {
+        const Value sums = ScatterParts(false, each.name, ordered, each.sent, operators_.element_);
+        ordered = tape_.MakeScratch(each.sent);
+        tape_.RunBackward(Small("mlp.dispatch.sums.dgrad", each.sent, each.sent), {sums},
+                          {ordered});
+      }
+      return {ordered};
+    };
+    const auto exchange = [&](std::size_t i, const Pieces& ordered) {
+      const Carried& each = carried[i];
+      if (options_.ranks == 1) return ordered;
+      return Exchange(false, each.name, ordered.front().value, each.sent,
+                      AllToAllLoads::First::kSendsMost);
+    };
+    // The rank's own rows are copied to those that have come.
+    const auto arrive = [&](std::size_t i, const Pieces& back) {
+      const Carried& each = carried[i];
+      const Value gradient = tape_.MakeGradient(each.from);
+      const Bytes own(each.sent.count() / options_.ranks);
+      tape_.RunBackward(Small("mlp.dispatch.own_rows.dgrad", own, own), back, {gradient});
+      tape_.Deliver(each.from, gradient);
+    };
+    // Weights first, then rows.
+    if (!options_.overlaps_passes) {
+      for (std::size_t i = carried.size(); i-- > 0;) arrive(i, exchange(i, send(i)));
+      return;
+    }
+    std::vector<Pieces> pieces(carried.size());
+    for (std::size_t i = carried.size(); i-- > 0;) pieces[i] = send(i);
+    for (std::size_t i = carried.size(); i-- > 0;) pieces[i] = exchange(i, pieces[i]);
+    for (std::size_t i = carried.size(); i-- > 0;) arrive(i, pieces[i]);
+  });
+  return rows;
+}
+
+// Rows in the order in which the ranks' parts were received, back to their ranks.
+Operand MixtureOperators::Combine(const Operand& made, const Operand& x) {
+  if (!divided()) return AddUpRows({made.value}, made.value, x);
+  const std::int64_t received = exchanged_rows();
+  const Bytes whole = RowBytes(received * options_.tensor), part = RowBytes(received);
+  const Value ordered = tape_.Make("rows for other ranks", part);
+  const bool sorts = local_experts() > 1 || options_.tensor > 1;
+  const Bytes own(part.count() / options_.ranks);
+  Pieces sorted_reads{made.value};
+  if (local_experts() > 1) sorted_reads.emplace_back(SortMap("mlp.combine.sort_map", made.tokens));
+  const Kernel sort =
+      sorts ? Small("mlp.combine.sort", whole, whole) : Small("mlp.combine.own_rows", own, own);
+  // Parts are added up in the type of the weights.
+  const DataType sum_type = options_.router_type;
+  if (options_.tensor > 1) {
+    const Value sorted =
+        tape_.Make("rows of all parts", BytesOf(received * options_.tensor * width_, sum_type));
+    tape_.Run(sort, sorted_reads, {sorted});
+    const Value sums =
+        ScatterParts(true, "rows added up", sorted, BytesOf(received * width_, sum_type), sum_type);
+    tape_.Run(Small("mlp.combine.cast", BytesOf(received * width_, sum_type), part), {sums},
+              {ordered});
+  } else {
+    tape_.Run(sort, sorted_reads, {ordered});
+  }
+  tape_.OnBackward([=, this] {
+    Value gradient = tape_.GradientOf(ordered);
+    if (options_.tensor > 1) {
+      gradient = GatherParts(false, "gradients of rows", gradient, whole, operators_.element_);
+    }
+    const Value back = tape_.MakeGradient(made.value);
+    Kernel copy = sort;
+    copy.name += ".dgrad";
+    Pieces reads{gradient};
+    reads.insert(reads.end(), sorted_reads.begin() + 1, sorted_reads.end());
+    tape_.RunBackward(copy, reads, {back});
+    tape_.Deliver(made.value, back);
+  });
+  if (options_.ranks == 1) return AddUpRows({ordered}, ordered, x);
+  const Pieces returned =
+      Exchange(true, "rows back", ordered, part, AllToAllLoads::First::kSendsMost);
+  RunBeside(beside_.combine);
+  return AddUpRows(returned, ordered, x);
+}
+
+// The rows of each token, added up. Its backward puts each row's gradient where the row came from,
+// and sends it there.
+Operand MixtureOperators::AddUpRows(const Pieces& returned, Value gradients_of, const Operand& x) {
+  const std::int64_t count = sent_rows();
+  const Bytes rows = RowBytes(count), out = operators_.Size(x), sent = RowBytes(exchanged_rows());
+  const Operand y = operators_.Make("mlp.experts output", width_, tokens_);
+  Value weighed = -1;
+  if (options_.weighs_in_activation()) {
+    Pieces reads = returned;
+    reads.emplace_back(row_map_);
+    tape_.Run(operators_.Memory("mlp.unpermute", count * width_, rows, out), reads, {y.value});
+  } else {
+    // In FP32, from a copy that is kept for the weights' gradients; then zeros, to which rows are
+    // added.
+    const Bytes wide(count * width_ * kFp32Size);
+    weighed = tape_.Make("returned rows in FP32", wide);
+    tape_.Keep(weighed);
+    const Value scaled = tape_.Make("weighted rows", rows);
+    tape_.Run(Small("mlp.combine.to_fp32", rows, wide), returned, {weighed});
+    tape_.Run(Small("mlp.combine.weigh", wide, wide), {weighed, probabilities_}, {scaled});
+    tape_.Run(Small("mlp.combine.cast", wide, rows), {scaled}, {scaled});
+    tape_.Run(Small("mlp.combine.zeros", Bytes(), out), {}, {y.value});
+    tape_.Run(operators_.Memory("mlp.combine.scatter_add", count * width_, rows + out, out),
+              {scaled, row_map_}, {y.value});
+  }
+  tape_.OnBackward([=, this] {
+    const Value spread = tape_.MakeScratch(options_.ranks == 1 ? rows : sent);
+    tape_.RunBackward(Small("mlp.unpermute.dgrad", out, rows),
+                      {tape_.GradientOf(y.value), row_map_}, {spread});
+    if (weighed >= 0) {
+      const Bytes wide(count * width_ * kFp32Size);
+      const Value dp = tape_.MakeGradient(probabilities_);
+      tape_.RunBackward(Small("mlp.combine.weigh.dgrad", wide, rows), {spread, probabilities_},
+                        {spread});
+      tape_.RunBackward(operators_.Memory("mlp.combine.weights.grad", count * width_, 2 * wide,
+                                          Bytes(tokens_ * experts_.count * kFp32Size)),
+                        {spread, weighed}, {dp});
+      tape_.Deliver(probabilities_, dp);
+    }
+    if (options_.ranks == 1) {
+      tape_.Deliver(gradients_of, spread);
+      return;
+    }
+    const Pieces back = Exchange(false, "gradients of rows", spread, sent,
+                                 AllToAllLoads::First::kReceivesMost);
+    const Value gradient = tape_.MakeGradient(gradients_of);
+    const Bytes own(sent.count() / options_.ranks);
+    tape_.RunBackward(Small("mlp.combine.own_rows.dgrad", own, own), back, {gradient});
+    tape_.Deliver(gradients_of, gradient);
+  });
+  return y;
+}
+
+// Every rank gets the tokens of all, with the probabilities and the map of chosen experts, and
+// takes the rows of its own experts.
+MixtureOperators::Rows MixtureOperators::DispatchToAll(const Operand& x) {
+  const std::int64_t ranks = options_.ranks * options_.tensor;
+  const std::int64_t all = tokens_ * ranks;
+  const Bytes dense(all * experts_.count * kFp32Size), mask(all * experts_.count * kMaskSize);
+  const LayerTape::Collective gather{CollectiveKind::kAllGather, ranks_and_parts(),
+                                     operators_.element_};
+  const LayerTape::Collective add_up{CollectiveKind::kReduceScatter, ranks_and_parts(),
+                                     operators_.element_};
+  const Value map = tape_.Make("map of chosen experts, of all ranks", mask);
+  const Value probabilities = tape_.Make("probabilities of all ranks", dense);
+  const Value tokens = tape_.Make("tokens of all ranks", RowBytes(all));
+  tape_.Communicate(gather, map_, map);
+  tape_.Communicate(gather, probabilities_, probabilities);
+  tape_.Communicate(gather, x.value, tokens);
+  Rows rows{.count = received_rows() * options_.tensor};
+  const Bytes own_rows = RowBytes(rows.count), weights = WeightBytes(rows.count);
+  counts_on_host_ = tape_.Make("counts on the host", Bytes());
+  tape_.Run(Small("mlp.dispatch.counts", mask, Bytes(local_experts() * kCountSize)), {map},
+            {counts_on_host_});
+  const Bytes row_map(options_.fused_permutation ? all * (2 * local_experts() + 1) * kFp32Size
+                                                 : rows.count * kIndexSize);
+  row_map_ = tape_.Make("map of permuted rows", row_map);
+  tape_.Keep(row_map_);
+  tape_.AwaitOnHost(counts_on_host_);
+  Repeat(true, options_.fused_permutation ? kMapKernels : kSortKernels,
+         Small("mlp.permute.map", mask, row_map), {map}, {row_map_});
+  rows.rows = tape_.Make("rows of experts", own_rows);
+  Pieces written{rows.rows};
+  if (options_.weighs_in_activation()) {
+    rows.weights = tape_.Make("weights of experts' rows", weights);
+    written.emplace_back(rows.weights);
+  }
+  tape_.Run(Small("mlp.permute", own_rows + weights, own_rows + weights),
+            {tokens, probabilities, row_map_}, written);
+  tape_.OnBackward([=, this] {
+    const Value spread = tape_.MakeScratch(RowBytes(all));
+    const Value dp = tape_.MakeScratch(dense);
+    Pieces reads{tape_.GradientOf(rows.rows), row_map_};
+    if (rows.weights >= 0) reads.emplace_back(tape_.GradientOf(rows.weights));
+    tape_.RunBackward(operators_.Memory("mlp.permute.dgrad", rows.count * width_, own_rows,
+                                        RowBytes(all) + dense),
+                      reads, {spread, dp});
+    const Value own_probabilities = tape_.MakeGradient(probabilities_);
+    tape_.CommunicateBackward(add_up, dp, own_probabilities);
+    tape_.Deliver(probabilities_, own_probabilities);
+    const Value dx = tape_.MakeGradient(x.value);
+    tape_.CommunicateBackward(add_up, spread, dx);
+    tape_.Deliver(x.value, dx);
+  });
+  return rows;
+}
+
+// Rows are added up at their tokens' places, in the type of the probabilities, and the ranks' sums
+// are scattered.
+Operand MixtureOperators::CombineFromAll(const Operand& made, const Operand& x) {
+  const std::int64_t all = tokens_ * options_.ranks * options_.tensor;
+  const DataType type = options_.router_type;
+  const Value spread = tape_.Make("tokens of all ranks, from experts", BytesOf(all * width_, type));
+  tape_.Run(operators_.Memory("mlp.unpermute", made.tokens * width_, operators_.Size(made),
+                              BytesOf(all * width_, type)),
+            {made.value, row_map_}, {spread});
+  const Value sums = tape_.Make("tokens added up", BytesOf(tokens_ * width_, type));
+  tape_.Communicate({CollectiveKind::kReduceScatter, ranks_and_parts(), type}, spread, sums);
+  const Operand y = operators_.Make("mlp.experts output", width_, tokens_);
+  tape_.Run(Small("mlp.combine.cast", BytesOf(tokens_ * width_, type), operators_.Size(x)), {sums},
+            {y.value});
+  tape_.OnBackward([=, this] {
+    const Value whole = tape_.MakeScratch(RowBytes(all));
+    tape_.CommunicateBackward({CollectiveKind::kAllGather, ranks_and_parts(), operators_.element_},
+                              tape_.GradientOf(y.value), whole);
+    const Value gradient = tape_.MakeGradient(made.value);
+    tape_.RunBackward(Small("mlp.unpermute.dgrad", operators_.Size(made), operators_.Size(made)),
+                      {whole, row_map_}, {gradient});
+    tape_.Deliver(made.value, gradient);
+  });
+  return y;
+}
+
+}  // namespace stepcast::model

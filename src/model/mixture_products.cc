@@ -1,0 +1,175 @@
+// What a rank's experts compute.
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "src/model/mixture_operators.h"
+#include "src/model/operator_name.h"
+
+namespace stepcast::model {
+namespace {
+
+using Pieces = std::vector<LayerTape::Piece>;
+
+// deepspeed/moe/ep_kernels.py, TOKEN_GROUP_ALIGN_SIZE_M.
+constexpr std::int64_t kAutoEpRows = 8;
+
+}  // namespace
+
+void MixtureOperators::RunGrouped(bool forward, const Kernel& one, const Pieces& reads,
+                                  const Pieces& writes, std::vector<int> gradients,
+                                  const std::vector<int>& parameters) {
+  const std::int64_t local = local_experts();
+  Kernel kernel = one;
+  std::int64_t launches = local;
+  if (options_.products == ExpertProducts::kGrouped) {
+    kernel.batch = local;
+    kernel.flops *= local;
+    kernel.model_flops *= local;
+    kernel.read = local * kernel.read;
+    kernel.written = local * kernel.written;
+    launches = 1;
+  } else if (options_.products == ExpertProducts::kStreams) {
+    kernel.together = std::min<std::int64_t>(local, kStreamsOfExperts);
+  }
+  for (std::int64_t i = 0; i < launches; ++i) {
+    if (i > 0 && options_.products == ExpertProducts::kStreams) {
+      kernel.issuer = Issuer::kSameCall;
+    }
+    const bool last = i + 1 == launches;
+    if (forward) {
+      tape_.Run(kernel, reads, writes, parameters);
+    } else {
+      tape_.RunBackward(kernel, reads, writes, last ? std::move(gradients) : std::vector<int>(),
+                        parameters);
+    }
+  }
+}
+
+Kernel MixtureOperators::ExpertProduct(std::string name, std::int64_t m, std::int64_t n,
+                                       std::int64_t k, ProductLayout layout) const {
+  Kernel kernel = operators_.Gemm(std::move(name), m, n, k, layout);
+  kernel.model_flops = std::llround(static_cast<double>(kernel.model_flops) * share_of_model());
+  if (quantizes() || !operators_.quantizes()) return kernel;
+  kernel.data_type = operators_.element_;
+  kernel.read = operators_.BytesOfElements(m * k + k * n);
+  return kernel;
+}
+
+// megatron/core/fp8_utils.py, get_fp8_align_size: 16 rows, with block scales of MXFP8 and NVFP4 32.
+// AutoEP's permutation fills up to 8 in 16 bits, too.
+std::int64_t MixtureOperators::RowsOfExpert(std::int64_t rows) const {
+  const std::int64_t each = (rows + local_experts() - 1) / local_experts();
+  if (!quantizes() && options_.implementation != ExpertImplementation::kAutoEp) return each;
+  const std::int64_t multiple = !quantizes()                      ? kAutoEpRows
+                                : work_.compute == DataType::kFp8 ? 16
+                                                                  : 32;
+  return (each + multiple - 1) / multiple * multiple;
+}
+
+Operand MixtureOperators::Padded(const Operand& x, std::string_view name) {
+  return quantizes() ? operators_.Copies(x, name, 1) : x;
+}
+
+// Of each expert as many rows as of the others. `completes`: backward of it completes the gradient
+// of the parameters.
+Operand MixtureOperators::GroupedLinear(const Operand& x, std::string_view name, std::int64_t out,
+                                        const ModulePositions& parameters, bool completes) {
+  const std::int64_t each = RowsOfExpert(x.tokens);
+  const std::int64_t in = x.width;
+  const Operand y = operators_.Make(Joined(name, " output"), out, x.tokens);
+  const bool trained = parameters.weight >= 0;
+  std::optional<QuantizedCopies> low;
+  if (quantizes()) low = operators_.Quantized(x, name, !trained);
+  const Value kept = low ? low->columns : x.value;
+  if (trained) tape_.Keep(kept);
+  RunGrouped(true, ExpertProduct(std::string(name), each, out, in, ProductLayout::kForward),
+             {low ? low->rows : x.value}, {y.value}, {}, parameters.all());
+  tape_.OnBackward([=, this, name = std::string(name)] {
+    const Value gradient = tape_.GradientOf(y.value);
+    QuantizedCopies gradients{.rows = gradient, .columns = gradient};
+    if (low) {
+      gradients =
+          operators_.QuantizedInBackward({gradient}, x.tokens * out, name + ".output_grad.cast");
+    }
+    const Value dx = tape_.MakeGradient(x.value);
+    RunGrouped(false, ExpertProduct(name + ".dgrad", each, in, out, ProductLayout::kInputGradient),
+               {gradients.rows}, {dx}, {}, parameters.all());
+    if (trained) {
+      Kernel product =
+          ExpertProduct(name + ".wgrad", out, in, each, ProductLayout::kWeightGradient);
+      if (work_.main_gradients) {
+        const Bytes sums(in * out * SizeOf(*work_.main_gradients));
+        product.read += sums;
+        product.written = sums;
+        product.adds_to_fp32 = *work_.main_gradients == DataType::kFp32;
+      }
+      RunGrouped(false, product, {gradients.columns, kept}, {},
+                 completes ? parameters.all() : std::vector<int>(), parameters.all());
+    }
+    tape_.Deliver(x.value, dx);
+  });
+  return y;
+}
+
+// One kernel, which keeps what the first product makes, and the rows' weights.
+Operand MixtureOperators::WeightedSwiGlu(const Operand& gate_up, const Rows& rows) {
+  const std::int64_t local =
+      options_.products == ExpertProducts::kLooped ? local_experts() : std::int64_t{1};
+  const Operand y =
+      operators_.Make("mlp.experts.activation output", gate_up.width / 2, gate_up.tokens);
+  const Bytes inside = operators_.Size(gate_up), outside = operators_.Size(y);
+  const Bytes weights = WeightBytes(rows.count);
+  const auto part = [&](std::string_view name, Bytes read, Bytes written) {
+    return operators_.Memory(std::string(name), 6 * operators_.Elements(y) / local,
+                             Bytes(read.count() / local), Bytes(written.count() / local));
+  };
+  tape_.BeginModule(Module::kExpertActivation);
+  tape_.Keep(gate_up.value);
+  Pieces reads{gate_up.value};
+  if (rows.weights >= 0) {
+    tape_.Keep(rows.weights);
+    reads.emplace_back(rows.weights);
+  }
+  Repeat(true, local, part("mlp.experts.activation", inside + weights, outside), reads, {y.value});
+  tape_.BeginModule(Module::kMixture);
+  const Kernel gradient =
+      part("mlp.experts.activation.dgrad", outside + inside + weights, inside + weights);
+  tape_.OnBackward([=, this] {
+    const Value inner = tape_.MakeGradient(gate_up.value);
+    Pieces read{tape_.GradientOf(y.value), gate_up.value}, written{inner};
+    if (rows.weights >= 0) {
+      read.emplace_back(rows.weights);
+      written.emplace_back(tape_.MakeGradient(rows.weights));
+    }
+    Repeat(false, local, gradient, read, written);
+    tape_.Deliver(gate_up.value, inner);
+    if (rows.weights >= 0) tape_.Deliver(rows.weights, written.back().value);
+  });
+  return y;
+}
+
+Operand MixtureOperators::RunExperts(const Rows& rows) {
+  const Operand x =
+      Padded({.value = rows.rows, .width = width_, .tokens = rows.count}, "mlp.experts.pad");
+  const std::int64_t inner = modules_.gate_up.out / 2 / options_.tensor;
+  const LinearModule& first = modules_.gate_up;
+  if (!divided() && counts_on_host_ >= 0) tape_.AwaitOnHost(counts_on_host_);
+  if (IsUnfused(work_.activation_function) && !options_.weighs_in_activation()) {
+    const Operand gate = GroupedLinear(x, "mlp.experts.gate_proj", inner, first.parameters, true);
+    const Operand up = GroupedLinear(x, "mlp.experts.up_proj", inner, first.parameters, false);
+    const Operand product =
+        operators_.Multiply(operators_.Silu(gate, "mlp.experts.act_fn"), up, "mlp.experts.product");
+    return GroupedLinear(product, modules_.down.name, width_, modules_.down.parameters, true);
+  }
+  const Operand both = GroupedLinear(x, first.name, 2 * inner, first.parameters, true);
+  const Operand y = GroupedLinear(WeightedSwiGlu(both, rows), modules_.down.name, width_,
+                                  modules_.down.parameters, true);
+  return Padded(y, "mlp.experts.unpad");
+}
+
+}  // namespace stepcast::model
