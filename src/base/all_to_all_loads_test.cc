@@ -7,18 +7,18 @@ namespace {
 
 using First = AllToAllLoads::First;
 
-// Four ranks with 100 rows for each other on average: with 1.6 times the mean the first gets 160 of
-// each, and the others (400 - 160) / 3.
+// Three ranks with 100 rows for each other on average: with 1.5 times the mean the first gets 150
+// of each, and the others (300 - 150) / 2.
 TEST(AllToAllLoads, OthersShareOutWhatTheFirstDoesNotGet) {
-  const AllToAllLoads there = AllToAllLoads::Of(1.6, 4, First::kReceivesMost);
-  EXPECT_EQ(ElementsSent(there, 160, DataType::kFp32, 1, 0), 160);
-  EXPECT_EQ(ElementsSent(there, 160, DataType::kFp32, 0, 1), 80);
-  EXPECT_EQ(ElementsSent(there, 160, DataType::kFp32, 2, 3), 80);
-  const AllToAllLoads back = AllToAllLoads::Of(1.6, 4, First::kSendsMost);
-  for (int a = 0; a < 4; ++a) {
-    for (int b = 0; b < 4; ++b) {
-      EXPECT_EQ(ElementsSent(back, 160, DataType::kFp32, a, b),
-                ElementsSent(there, 160, DataType::kFp32, b, a));
+  const AllToAllLoads there = AllToAllLoads::Of(1.5, 3, First::kReceivesMost);
+  EXPECT_EQ(ElementsSent(there, 150, DataType::kFp32, 1, 0), 150);
+  EXPECT_EQ(ElementsSent(there, 150, DataType::kFp32, 0, 1), 75);
+  EXPECT_EQ(ElementsSent(there, 150, DataType::kFp32, 2, 1), 75);
+  const AllToAllLoads back = AllToAllLoads::Of(1.5, 3, First::kSendsMost);
+  for (int a = 0; a < 3; ++a) {
+    for (int b = 0; b < 3; ++b) {
+      EXPECT_EQ(ElementsSent(back, 150, DataType::kFp32, a, b),
+                ElementsSent(there, 150, DataType::kFp32, b, a));
     }
   }
 }

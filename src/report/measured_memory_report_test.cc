@@ -34,14 +34,15 @@ TEST(MeasuredMemoryReport, PutsCategoriesTogetherThatAreNotToldApart) {
   const forecast::MemoryForecast memory = Forecast();
   EXPECT_EQ(MeasuredMemoryText({"mine", "t.json", &measured, &memory}),
             "mine beside a timeline of PyTorch's memory, t.json\n\n"
-            "memory of a rank                    measured GiB  forecast GiB  difference      %\n"
-            "---------------------------------------------------------------------------------\n"
-            "parameters                                  2.00          2.00        0.00    0.0\n"
-            "gradients                                   0.00          0.00        0.00      -\n"
-            "optimizer                                   8.00          8.00        0.00    0.0\n"
-            "activations, communication, others          8.00         10.00       +2.00  +25.0\n"
-            "---------------------------------------------------------------------------------\n"
-            "peak allocated                             18.00         20.00       +2.00  +11.1\n");
+            "                                                  forecast\n"
+            "memory of a rank                    measured GiB       GiB  difference      %\n"
+            "-----------------------------------------------------------------------------\n"
+            "parameters                                  2.00      2.00        0.00    0.0\n"
+            "gradients                                   0.00      0.00        0.00      -\n"
+            "optimizer                                   8.00      8.00        0.00    0.0\n"
+            "activations, communication, others          8.00     10.00       +2.00  +25.0\n"
+            "-----------------------------------------------------------------------------\n"
+            "peak allocated                             18.00     20.00       +2.00  +11.1\n");
 }
 
 TEST(MeasuredMemoryReport, LeavesOutWhatWasNotMeasured) {
