@@ -473,9 +473,9 @@ void AddParallelism(const plan::Plan& plan, Arguments& arguments) {
     const std::int64_t instances = plan.parallelism.data / data_parallel.shard_group_size;
     if (instances > 1) arguments.Add("num-distributed-optimizer-instances", instances);
   }
+  if (!data_parallel.align_grad_reduce) arguments.Flag("no-align-grad-reduce");
   if (data_parallel.overlap) {
     arguments.Flag("overlap-grad-reduce");
-    if (!data_parallel.align_grad_reduce) arguments.Flag("no-align-grad-reduce");
     if (data_parallel.bucket_size) {
       // Its buckets are counted in parameters.
       arguments.Add("ddp-bucket-size",
