@@ -12,10 +12,12 @@
 #include "src/program/program.h"
 #include "src/program/timeline.h"
 
-// Where the time of a class's described steps goes.
+// This file says where the time of the described steps of a class of ranks goes, and how long each
+// part of it is exposed.
 namespace stepcast::forecast {
 
-// A part of a run, in the described step, that a longer step has so many times more.
+// A stretch of the described step, in the time of its run, that the longer step has `times` more
+// of.
 struct MoreTime {
   Time begin, length;
   std::int64_t times = 0;

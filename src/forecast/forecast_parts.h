@@ -14,7 +14,8 @@
 #include "src/scenario/node_kinds.h"
 #include "src/scenario/scenario.h"
 
-// What a forecast and a row of a sweep have in common. Private to forecast.cc and forecaster.cc.
+// These are the parts that a whole forecast (forecast.cc) and a row of a sweep (forecaster.cc)
+// share. No other file includes this one.
 namespace stepcast::forecast {
 
 // The scenario of each kind of node, by kind.

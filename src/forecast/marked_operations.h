@@ -10,7 +10,7 @@
 
 namespace stepcast::forecast {
 
-// By lowered class.
+// The frees of each lowered class, in the classes' order, that the allocator defers.
 std::vector<memory::DeferredFrees> FreesOf(const std::vector<PricedClass>& lowered);
 
 // The operations whose times are needed: those that deferred frees wait for, and those that say

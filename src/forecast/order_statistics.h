@@ -7,8 +7,9 @@
 // The largest of several draws.
 namespace stepcast::forecast {
 
-// Of each value, in ascending order, the probability that it is the largest of so many draws, where
-// `probabilities` are those of one draw and add up to one: F(i)^n - F(i - 1)^n.
+// The probability of each value that it is the largest of `draws` independent draws. The values are
+// in ascending order, and `probabilities` are those of one draw, which add up to one. The result is
+// F(i)^n - F(i - 1)^n, F being their running sum and n the number of draws.
 std::vector<double> OfLargest(std::span<const double> probabilities, double draws);
 
 // Each of `ranks` takes the mean of `draws` values: the expectation of the largest of these means.

@@ -23,14 +23,16 @@
 // everything that it does, on every stream of every rank, one period after the one before it, so
 // would those that the shorter step leaves out, and the longer step takes so many periods more. It
 // is looked at in a run of the shorter step; where it does not hold, nothing is known of the longer
-// one. Memory is then the same, for each of these micro-batches asks for it in the same order.
+// one. Memory follows from the shorter step's requests, which are replayed as often as the longer
+// step has them (memory/replay.h).
 namespace stepcast::forecast {
 
 struct ShorterStep {
-  std::int64_t micro_batches = 0;  // of it
-  int period = 1;                  // micro-batches
-  std::int64_t left_out = 0;       // periods of the longer step that it leaves out
-  std::vector<parallel::MicroBatchRange> repeated{};  // [stage] those that are looked at
+  std::int64_t micro_batches = 0;  // that the shorter step has
+  int period = 1;                  // micro-batches after which the schedule repeats itself
+  std::int64_t left_out = 0;       // periods of the longer step that the shorter one leaves out
+  // [stage] the micro-batches whose ends are compared with those one period before them.
+  std::vector<parallel::MicroBatchRange> repeated{};
 };
 
 // The shorter step that may stand for the plan's. None where its schedule does not repeat, or is
@@ -40,20 +42,20 @@ std::optional<ShorterStep> ShorterStepOf(const plan::Plan& plan);
 // The scenario with the shorter step in the place of its own.
 scenario::Scenario Shortened(const scenario::Scenario& scenario, const ShorterStep& step);
 
-// The operations whose records say whether a step repeats itself: of the stretch of a stage's
-// program in which the micro-batches end that are looked at, from the end of one to the end of the
-// next, the last operation on each stream.
+// The operations whose records say whether a step repeats itself. A stage's program is cut where
+// the micro-batches of ShorterStep::repeated end; each piece between two cuts has one such
+// operation for each stream, the last one on it.
 class RepeatedOperations {
  public:
-  // `lowered`: of the shorter step.
+  // `lowered` are the classes of the shorter step.
   RepeatedOperations(const std::vector<PricedClass>& lowered, const ShorterStep& step);
 
-  // Of a lowered class, the last operation of each of these micro-batches.
+  // The cuts in a lowered class's program: the last operation of each of these micro-batches.
   std::span<const program::Index> EndsOf(std::size_t lowered) const { return ends_[lowered]; }
   // The longer step, seen from the shorter one's program.
   program::LongerStep LongerOf(std::size_t lowered) const;
-  // Of a lowered class, by micro-batch of the range but the first, stream by stream: kNone where it
-  // has none.
+  // The operations of a lowered class, piece by piece and within each stream by stream. A stream
+  // that has no operation in a piece has kNone there.
   const std::vector<program::Index>& Of(std::size_t lowered) const { return of_[lowered]; }
 
  private:
@@ -64,7 +66,7 @@ class RepeatedOperations {
 
 // How the described step of a run repeats itself.
 struct StepPeriod {
-  // What the longer step has more of a class's run.
+  // The stretch of a class's run that the longer step has more of, and how often.
   MoreTime More(std::size_t rank_class, const ShorterStep& step) const {
     return {.begin = begins[rank_class], .length = length, .times = step.left_out};
   }

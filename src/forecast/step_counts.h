@@ -13,7 +13,7 @@ namespace stepcast::forecast {
 struct StepCounts {
   StepCounts() = default;
   explicit StepCounts(const program::Program& program) : StepCounts(program, {}) {}
-  // Of a longer step.
+  // These counts are those of the longer step that the program stands for.
   StepCounts(const program::Program& program, const program::LongerStep& longer);
 
   std::vector<std::uint32_t> kernels, collectives, exchanges, copies, host_tasks;  // by operand

@@ -10,7 +10,8 @@
 // The whole training that a step is one of: how long it takes and what it costs.
 namespace stepcast::forecast {
 
-// What is said of a training, and what is wanted of it.
+// A whole training as its user describes it (tokens, price, availability), and the deadline that it
+// has to meet.
 struct TrainingTarget {
   double tokens = 0;                   // that it sees; 0: not said
   std::optional<double> deadline;      // seconds; needs `tokens`

@@ -130,7 +130,8 @@ struct UnknownHost {
   Time step_time;    // the step if the host's part cost as much
 };
 
-// Of steps whose micro-batches differ in length (padded_lengths.h).
+// The lengths, in tokens, behind a forecast of steps whose micro-batches differ in length
+// (padded_lengths.h).
 struct LengthsForecast {
   double sample_tokens = 0;   // of a sample, on average
   double padded_tokens = 0;   // that a rank computes for it, on average

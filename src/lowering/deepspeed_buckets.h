@@ -43,7 +43,8 @@ struct FlatOrder {
   std::int64_t part_ = 0, elements_ = 0;
 };
 
-// What one call of the optimizer updates, which is flat by itself.
+// The parameters that one call of DeepSpeed's optimizer updates. They lie in one flat buffer of
+// their own.
 struct FlatGroup {
   model::ParameterGroup ranks_of = model::ParameterGroup::kDense;  // that have parts of it
   FlatOrder flat;

@@ -20,8 +20,8 @@ struct ParameterShare {
 using GroupElements = std::array<std::int64_t, 2>;
 GroupElements ElementsOf(const model::Model& model);
 
-// By model::ParameterGroup. A model without experts, or whose experts stand on the same ranks as
-// everything else, has dense parameters alone.
+// The share that a rank has of each model::ParameterGroup. A model without experts, or whose
+// experts stand on the same ranks as everything else, has dense parameters alone.
 class ParameterShares {
  public:
   // `of_stage`: the elements of what a rank has of the model.
