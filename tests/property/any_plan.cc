@@ -306,4 +306,9 @@ std::string Said(const PlanText& plan) {
   return fmt::format("{}{}\n", plan.scenario, fmt::join(plan.settings, "\n"));
 }
 
+std::uint64_t NumberFrom(const char* variable, std::uint64_t otherwise) {
+  const char* given = std::getenv(variable);
+  return given == nullptr ? otherwise : std::strtoull(given, nullptr, 10);
+}
+
 }  // namespace stepcast

@@ -28,4 +28,7 @@ void SayWhenItEnds(const PlanText& plan);
 
 std::string Said(const PlanText& plan);
 
+// The number in an environment variable; `otherwise` where the variable is not set.
+std::uint64_t NumberFrom(const char* variable, std::uint64_t otherwise);
+
 }  // namespace stepcast

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
@@ -230,11 +229,6 @@ class Laws {
   std::vector<std::string> faults_;
 };
 
-std::uint64_t Number(const char* variable, std::uint64_t otherwise) {
-  const char* given = std::getenv(variable);
-  return given == nullptr ? otherwise : std::strtoull(given, nullptr, 10);
-}
-
 std::int64_t MostMemory() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -243,11 +237,11 @@ std::int64_t MostMemory() {
 }
 
 TEST(AnyPlan, ObeysTheLaws) {
-  const auto wanted = static_cast<int>(Number("STEPCAST_SCENARIOS", 500));
+  const auto wanted = static_cast<int>(NumberFrom("STEPCAST_SCENARIOS", 500));
   Tried tried;
   Laws laws(tried);
   int broken = 0;
-  for (std::uint64_t seed = Number("STEPCAST_SEED", 1); tried.plans < wanted; ++seed) {
+  for (std::uint64_t seed = NumberFrom("STEPCAST_SEED", 1); tried.plans < wanted; ++seed) {
     PlanText plan = PlanOf(seed);
     // By turns, since the rules refuse more of those with several axes.
     if ((2 * tried.several_axes <= tried.plans) != (plan.axes > 1)) continue;

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 
 #include "fmt/format.h"
@@ -18,11 +17,6 @@
 
 namespace stepcast {
 namespace {
-
-std::uint64_t Number(const char* variable, std::uint64_t otherwise) {
-  const char* given = std::getenv(variable);
-  return given == nullptr ? otherwise : std::strtoull(given, nullptr, 10);
-}
 
 // What of a bound is above the forecast, a sentence each.
 std::string Above(const char* name, const planner::Bound& bound,
@@ -43,14 +37,14 @@ std::string Above(const char* name, const planner::Bound& bound,
 }
 
 TEST(PlanBounds, AreNotAboveForecasts) {
-  const std::uint64_t wanted = Number("STEPCAST_SCENARIOS", 300);
+  const std::uint64_t wanted = NumberFrom("STEPCAST_SCENARIOS", 300);
   scenario::InputCache cache;
   forecast::Forecaster forecaster;
   planner::Bounds bounds;
   planner::FirstBounds first_bounds;
   std::uint64_t tried = 0, experts = 0, several_axes = 0;
   double tightness = 0;
-  for (std::uint64_t seed = Number("STEPCAST_SEED", 1); tried < wanted; ++seed) {
+  for (std::uint64_t seed = NumberFrom("STEPCAST_SEED", 1); tried < wanted; ++seed) {
     const PlanText plan = PlanOf(seed);
     SayWhenItEnds(plan);
     const auto scenario = scenario::LoadText(plan.scenario, "plan.yaml", plan.settings, cache);

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <utility>
 
 #include "fmt/format.h"
@@ -19,11 +18,6 @@
 namespace stepcast {
 namespace {
 
-std::uint64_t Number(const char* variable, std::uint64_t otherwise) {
-  const char* given = std::getenv(variable);
-  return given == nullptr ? otherwise : std::strtoull(given, nullptr, 10);
-}
-
 void ExpectSame(const forecast::MemoryForecast& row, const forecast::MemoryForecast& whole,
                 std::uint64_t seed) {
   EXPECT_EQ(row.peak, whole.peak) << "seed " << seed;
@@ -33,11 +27,11 @@ void ExpectSame(const forecast::MemoryForecast& row, const forecast::MemoryForec
 }
 
 TEST(ShorterStep, SaysWhatTheLongerOneDoes) {
-  const std::uint64_t wanted = Number("STEPCAST_SCENARIOS", 300);
+  const std::uint64_t wanted = NumberFrom("STEPCAST_SCENARIOS", 300);
   scenario::InputCache cache;
   forecast::Forecaster forecaster;
   std::uint64_t tried = 0, shortened = 0;
-  for (std::uint64_t seed = Number("STEPCAST_SEED", 1); tried < wanted; ++seed) {
+  for (std::uint64_t seed = NumberFrom("STEPCAST_SEED", 1); tried < wanted; ++seed) {
     PlanText plan = PlanOf(seed);
     // Whole groups of interleaved micro-batches.
     plan.settings.push_back(fmt::format("training.gradient_accumulation={}", 24 + 8 * (seed % 9)));
