@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "src/base/data_type.h"
@@ -39,7 +40,7 @@ inline std::int64_t ElementsSent(const AllToAllLoads& loads, std::int64_t room, 
                         : loads.first == AllToAllLoads::First::kSendsMost  ? sender == 0
                                                                            : true;
   if (of_first) return room;
-  const auto share = static_cast<std::int64_t>(static_cast<double>(room) * loads.others);
+  const std::int64_t share = std::llround(static_cast<double>(room) * loads.others);
   return std::min(room, std::max(share, (kWord + SizeOf(type) - 1) / SizeOf(type)));
 }
 

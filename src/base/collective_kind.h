@@ -30,7 +30,7 @@ inline constexpr CollectiveKind kProgramCollectiveKinds[] = {
 // Those that a calibration measures: these, and messages, which pipelines exchange.
 inline constexpr CollectiveKind kMeasuredCollectiveKinds[] = {
     CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter, CollectiveKind::kAllGather,
-    CollectiveKind::kBroadcast, CollectiveKind::kSendRecv};
+    CollectiveKind::kBroadcast, CollectiveKind::kAllToAll,      CollectiveKind::kSendRecv};
 
 // The names of files and output: all_reduce, reduce_scatter, all_gather, broadcast, reduce,
 // scatter, gather, all_to_all, send_recv.

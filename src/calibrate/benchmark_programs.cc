@@ -100,21 +100,41 @@ class Author {
     Add(Opcode::kWaitEvent, second, event);
   }
 
-  // A collective on `buffer`, in place as NCCL has it.
-  Index Communicate(Index collective, Index buffer, std::int64_t rank_in_group) {
+  // What a collective of one kind reads and writes.
+  struct Operands {
+    Index source = kNone;
+    Index target = kNone;
+  };
+
+  // Collectives are in place, as NCCL has them; all-to-alls and messages cannot be.
+  Operands MakeOperands(std::string_view name, CollectiveKind kind, Bytes largest) {
+    const std::int64_t elements = largest.count() / kFp32Size;
+    Operands operands;
+    operands.source = MakeBuffer(name, elements, kCommunication);
+    const bool apart = kind == CollectiveKind::kAllToAll || kind == CollectiveKind::kSendRecv;
+    operands.target = apart ? MakeBuffer("received", elements, kCommunication) : operands.source;
+    return operands;
+  }
+
+  Index Communicate(Index collective, const Operands& operands, std::int64_t rank_in_group) {
     const program::Collective& spec = program_.collectives[collective];
     const auto ranks = static_cast<std::int64_t>(program_.groups[0].ranks.size());
     const std::int64_t elements = spec.bytes.count() / kFp32Size;
-    const Elements whole = {buffer, Bytes(), DataType::kFp32};
-    const Elements own = {buffer, Bytes(rank_in_group * elements / ranks * kFp32Size),
-                          DataType::kFp32};
+    const Bytes part(elements / ranks * kFp32Size);
     Effect effect;
     effect.kind = EffectKind::kCollective;
     effect.elements = elements;
-    effect.target = spec.kind == CollectiveKind::kReduceScatter ? own : whole;
-    effect.source = spec.kind == CollectiveKind::kAllGather ? own : whole;
-    return Add(Opcode::kCollective, kCommunication, collective,
-               {{buffer, true, Bytes(), spec.bytes}}, &effect);
+    effect.target = {operands.target, Bytes(), DataType::kFp32};
+    effect.source = {operands.source, Bytes(), DataType::kFp32};
+    if (spec.kind == CollectiveKind::kReduceScatter) effect.target.offset = rank_in_group * part;
+    if (spec.kind == CollectiveKind::kAllGather) effect.source.offset = rank_in_group * part;
+    std::vector<BufferUse> uses = {{operands.target, true, Bytes(), spec.bytes}};
+    if (operands.source != operands.target) {
+      // A rank's own part, the last, stays where it is.
+      uses[0].size -= part;
+      uses.push_back({operands.source, false, Bytes(), spec.bytes - part});
+    }
+    return Add(Opcode::kCollective, kCommunication, collective, std::move(uses), &effect);
   }
 
   Index MakeCollective(CollectiveKind kind, Bytes bytes) {
@@ -127,8 +147,8 @@ class Author {
     return static_cast<Index>(program_.collectives.size() - 1);
   }
 
-  // To the next rank of the group `sent`, from the one before it `received`, at once.
-  Index PassOn(Bytes bytes, Index sent, Index received) {
+  // To the next rank of the group, and from the one before it, at once.
+  Index PassOn(Bytes bytes, const Operands& operands) {
     program_.exchanges.push_back(
         {.communicator = 0,
          .data_type = DataType::kFp32,
@@ -137,7 +157,8 @@ class Author {
                       {program::MessageDirection::kReceive, -1, bytes}}});
     return Add(Opcode::kExchange, kCommunication,
                static_cast<Index>(program_.exchanges.size() - 1),
-               {{sent, false, Bytes(), bytes}, {received, true, Bytes(), bytes}});
+               {{operands.source, false, Bytes(), bytes},
+                {operands.target, true, Bytes(), bytes}});
   }
 
   program::Program Take() {
@@ -338,13 +359,13 @@ Benchmark LaunchBenchmark(const std::vector<int>& group) {
   if (group.size() > 1) {
     author.MakeCommunicator(group);
     const auto ranks = static_cast<std::int64_t>(group.size());
-    const Index buffer = author.MakeBuffer("tiny", ranks, kCommunication);
-    const Index collective =
-        author.MakeCollective(CollectiveKind::kAllReduce, Bytes(kFp32Size * ranks));
+    const Bytes size(kFp32Size * ranks);
+    const Author::Operands tiny = author.MakeOperands("tiny", CollectiveKind::kAllReduce, size);
+    const Index collective = author.MakeCollective(CollectiveKind::kAllReduce, size);
     Probe collectives;
     collectives.rule = Rule::kIssue;
     for (int i = 0; i < kCollectives; ++i) {
-      collectives.operations.push_back(author.Communicate(collective, buffer, 0));
+      collectives.operations.push_back(author.Communicate(collective, tiny, 0));
     }
     benchmark.probes.push_back(std::move(collectives));
     benchmark.groups = {group};
@@ -367,10 +388,7 @@ Benchmark CollectiveBenchmark(CollectiveKind kind, const std::vector<Bytes>& siz
   author.MakeCommunicator(*own);
   const std::int64_t position = PositionIn(*own, rank);
   const Bytes largest = *std::max_element(sizes.begin(), sizes.end());
-  const Index buffer = author.MakeBuffer("data", largest.count() / kFp32Size, kCommunication);
-  const bool messages = kind == CollectiveKind::kSendRecv;
-  const Index received =
-      messages ? author.MakeBuffer("received", largest.count() / kFp32Size, kCommunication) : kNone;
+  const Author::Operands data = author.MakeOperands("data", kind, largest);
   const Index pause = author.MakePause(kPause);
   const Index computed = author.MakeEvent("computed");
   const Index communicated = author.MakeEvent("communicated");
@@ -378,8 +396,9 @@ Benchmark CollectiveBenchmark(CollectiveKind kind, const std::vector<Bytes>& siz
     author.Add(Opcode::kKernel, kCompute, pause);
     author.Then(kCompute, kCommunication, computed);
     const Index operation =
-        messages ? author.PassOn(size, buffer, received)
-                 : author.Communicate(author.MakeCollective(kind, size), buffer, position);
+        kind == CollectiveKind::kSendRecv
+            ? author.PassOn(size, data)
+            : author.Communicate(author.MakeCollective(kind, size), data, position);
     benchmark.probes.push_back({Rule::kCollective, {operation}});
     author.Then(kCommunication, kCompute, communicated);
   }
@@ -406,7 +425,7 @@ Benchmark OverlapBenchmark(const Kernel& kernel, int kernels, CollectiveKind kin
   Benchmark benchmark;
   benchmark.groups = {group};
   author.MakeCommunicator(group);
-  const Index buffer = author.MakeBuffer("data", size.count() / kFp32Size, kCommunication);
+  const Author::Operands data = author.MakeOperands("data", kind, size);
   const Index begin = author.MakeEvent("begin");
   const Index done = author.MakeEvent("end");
   author.Add(Opcode::kKernel, kCompute,
@@ -425,7 +444,7 @@ Benchmark OverlapBenchmark(const Kernel& kernel, int kernels, CollectiveKind kin
       ++k;
     } else {
       of_collective.operations.push_back(
-          author.Communicate(collective, buffer, PositionIn(group, rank)));
+          author.Communicate(collective, data, PositionIn(group, rank)));
       ++c;
     }
   }

@@ -70,6 +70,23 @@ TEST(BenchmarkProgramsTest, CollectivesWorkOnTheRanksOwnPart) {
   EXPECT_EQ(effect(CollectiveKind::kAllGather).target.offset, Bytes(0));
 }
 
+// Not in place: two ranks of 4 KiB send half of it, and the other half stays where it is.
+TEST(BenchmarkProgramsTest, AllToAllsGoFromOneBufferToAnother) {
+  const Benchmark benchmark =
+      CollectiveBenchmark(CollectiveKind::kAllToAll, {KiB(4)}, {{0, 1}, {2, 3}}, 3);
+  const program::Effect& effect = benchmark.program.data_flow.effects.front();
+  EXPECT_NE(effect.source.buffer, effect.target.buffer);
+  const auto& collective = *std::find_if(
+      benchmark.program.step.begin(), benchmark.program.step.end(),
+      [](const auto& instruction) { return instruction.opcode == program::Opcode::kCollective; });
+  ASSERT_EQ(collective.use_count, 2u);
+  for (program::Index i = 0; i < 2; ++i) {
+    const program::BufferUse& use = benchmark.program.uses[collective.first_use + i];
+    EXPECT_EQ(use.size, KiB(2));
+    EXPECT_EQ(use.buffer, use.write ? effect.target.buffer : effect.source.buffer);
+  }
+}
+
 // An exchange: to the next of the group as much as from the one before it, and a probe for it.
 TEST(BenchmarkProgramsTest, MessagesAreExchanges) {
   const Benchmark benchmark =

@@ -89,8 +89,9 @@ TEST(CalibrateTest, FindsTheLawsOfTheMachine) {
     }
   }
 
-  // All-reduce, reduce-scatter and all-gather, over all and over pairs; messages between two.
-  ASSERT_EQ(profile.collectives.size(), 7u);
+  // All-reduce, reduce-scatter, all-gather and all-to-all, over all and over pairs; messages between
+  // two.
+  ASSERT_EQ(profile.collectives.size(), 9u);
   for (const calibration::CollectiveTable& table : profile.collectives) {
     EXPECT_LT(WorstMiss(table.points, laws.collective_start, laws.collective), kClose);
     EXPECT_EQ(table.points.front().first, KiB(1));
@@ -103,11 +104,11 @@ TEST(CalibrateTest, FindsTheLawsOfTheMachine) {
     }
   }
   EXPECT_EQ(profile.collectives[0].ranks, 4);
-  EXPECT_EQ(profile.collectives[3].ranks, 2);
-  EXPECT_EQ(profile.collectives[3].nodes, 2);
-  EXPECT_EQ(profile.collectives[6].collective, CollectiveKind::kSendRecv);
-  EXPECT_EQ(profile.collectives[6].ranks, 2);
-  EXPECT_EQ(profile.collectives[6].nodes, 2);
+  EXPECT_EQ(profile.collectives[4].ranks, 2);
+  EXPECT_EQ(profile.collectives[4].nodes, 2);
+  EXPECT_EQ(profile.collectives[8].collective, CollectiveKind::kSendRecv);
+  EXPECT_EQ(profile.collectives[8].ranks, 2);
+  EXPECT_EQ(profile.collectives[8].nodes, 2);
   // On this machine nothing slows anything.
   ASSERT_EQ(profile.interference.size(), 2u);
   for (const calibration::Interference& interference : profile.interference) {
@@ -146,7 +147,7 @@ TEST(CalibrateTest, StopsWhereTimeIsUp) {
   Laws laws;
   laws.collective = 1e-7;
   const Outcome outcome = MustCalibrate(laws, CollectivesOnly(MiB(256)));
-  ASSERT_EQ(outcome.profile.collectives.size(), 7u);
+  ASSERT_EQ(outcome.profile.collectives.size(), 9u);
   for (const calibration::CollectiveTable& table : outcome.profile.collectives) {
     EXPECT_GE(table.points.back().first, MiB(2));
     EXPECT_LE(table.points.back().first, MiB(64));
@@ -155,7 +156,7 @@ TEST(CalibrateTest, StopsWhereTimeIsUp) {
                 2.001 * static_cast<double>(table.points[i - 1].first.count()));
     }
   }
-  ASSERT_EQ(outcome.warnings.size(), 7u);
+  ASSERT_EQ(outcome.warnings.size(), 9u);
   EXPECT_NE(outcome.warnings[0].find("all_reduce over 4 ranks on 4 nodes was measured up to "),
             std::string::npos)
       << outcome.warnings[0];

@@ -28,7 +28,8 @@ Bytes RoundedTo(Bytes unit, double bytes) {
 std::vector<CollectiveKind> Kinds(Campaign& campaign) {
   if (!campaign.options.collectives.empty()) return campaign.options.collectives;
   std::vector<CollectiveKind> kinds = {CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter,
-                                       CollectiveKind::kAllGather, CollectiveKind::kSendRecv};
+                                       CollectiveKind::kAllGather, CollectiveKind::kAllToAll,
+                                       CollectiveKind::kSendRecv};
   if (!campaign.options.quick) kinds.push_back(CollectiveKind::kBroadcast);
   return kinds;
 }

@@ -59,10 +59,10 @@ TEST_F(CalibrateRunsTest, ForecastsUseWhatRunsTaught) {
   const ShellResult learned =
       Run(fmt::format("calibrate runs {} --output {}", Path("runs.csv"), Path("mine.yaml")));
   ASSERT_EQ(learned.status, 0) << learned.messages << learned.output;
-  EXPECT_THAT(learned.output, HasSubstr("4 are learned from, of 4 configurations"));
+  EXPECT_THAT(OneLine(learned.output), HasSubstr("4 are learned from, of 4 configurations"));
   EXPECT_THAT(learned.output, HasSubstr("learned from the other configurations"));
   EXPECT_THAT(learned.output, HasSubstr("error on held-back runs"));
-  EXPECT_THAT(learned.output, HasSubstr("h100-sxm.yaml with 4 configurations"));
+  EXPECT_THAT(OneLine(learned.output), HasSubstr("h100-sxm.yaml with 4 configurations"));
 
   const std::string mine = "--set calibration=" + Path("mine.yaml");
   for (const int size : {2, 16}) {  // measured, and held back
@@ -120,7 +120,7 @@ TEST_F(CalibrateRunsTest, WhatDoesNotHelpIsNotWritten) {
   const ShellResult one =
       Run(fmt::format("calibrate runs {} --output {}", Path("runs.csv"), Path("mine.yaml")));
   EXPECT_EQ(one.status, 3) << one.messages;
-  EXPECT_THAT(one.output, HasSubstr("a run is far from all others and changes nothing: line 2"));
+  EXPECT_THAT(OneLine(one.output), HasSubstr("a run is far from all others and changes nothing: line 2"));
   EXPECT_FALSE(std::filesystem::exists(Path("mine.yaml")));
 }
 

@@ -22,6 +22,8 @@ class CommandTest : public testing::Test {
   // Names of what is in the folder, sorted.
   std::vector<std::string> Files() const;
   static std::string Read(const std::string& path);
+  // A text without its line breaks, whose places depend on how long the folder's name is.
+  static std::string OneLine(const std::string& text);
 
   static constexpr const char* kBinary = "src/cli/stepcast";
   std::filesystem::path folder_;

@@ -7,6 +7,7 @@
 #include "fmt/format.h"
 #include "src/emit/trainers.h"
 #include "src/model/stage.h"
+#include "src/plan/plan.h"
 #include "src/plan/request.h"
 
 namespace stepcast::emit {
@@ -167,6 +168,10 @@ std::string Obstacle(const plan::Plan& plan, std::int64_t blocks) {
     return "its attention is what PyTorch runs, flash or cudnn";
   }
   if (training.optimizer != plan::Optimizer::kAdamW) return "its optimizer is AdamW: optimizer";
+  if (!plan::HasStatesOfUpdatedType(training)) {
+    return "torch.optim's AdamW keeps moments in the parameters' type: "
+           "training.optimizer_state_dtype";
+  }
   if (plan.mixture.implementation == model::ExpertImplementation::kTransformers) {
     return "its experts are its own: experts.implementation";
   }

@@ -35,6 +35,13 @@ TEST(TextWrapTest, TheRestStandsBelowTheWordsBehindALabel) {
             "  here");
 }
 
+TEST(TextWrapTest, APathInASentenceStaysWhole) {
+  EXPECT_EQ(Wrapped("wrote /a/folder/of/some/depth/file.yaml: 4 configurations", 20),
+            "wrote\n"
+            "/a/folder/of/some/depth/file.yaml:\n"
+            "4 configurations");
+}
+
 TEST(TextWrapTest, CommandsGoOnBeforeAnOption) {
   EXPECT_EQ(Wrapped("  stepcast sweep a.yaml --vary 'b= --c' --json\n", 30),
             "  stepcast sweep a.yaml \\\n"
