@@ -52,8 +52,8 @@ TEST_F(CalibrateCommandTest, MeasuresWhatAForecastUses) {
   const json document = json::parse(result.output);
   EXPECT_EQ(document["stepcast"], 1);
   EXPECT_EQ(document["profile"], profile);
-  // all-reduce, all-gather, reduce-scatter, and messages of one rank to the other
-  EXPECT_EQ(document["collectives"].size(), 4u);
+  // all-reduce, reduce-scatter, all-gather, all-to-all, and messages of one rank to the other
+  EXPECT_EQ(document["collectives"].size(), 5u);
   EXPECT_EQ(document["collectives"][0]["points"], 7);
   EXPECT_EQ(document["collectives"][0]["largest_bytes"], 65536);
   EXPECT_THAT(document["provenance"]["command"].get<std::string>(),

@@ -102,7 +102,7 @@ void AppendLine(std::string_view line, std::size_t width, std::string& out) {
   if (2 * hanging > width) hanging = Indentation(line);
   const std::size_t label = BytesOf(line, hanging);
   const std::vector<std::string> lines =
-      WrapWords(line.substr(label), width - hanging, LongWords::kWhole);
+      WrapWords(line.substr(label), width - hanging, LongPaths::kWhole);
   for (std::size_t i = 0; i < lines.size(); ++i) {
     if (i == 0) {
       out.append(line.substr(0, label));
@@ -156,7 +156,7 @@ std::size_t LongestPiece(std::string_view text) {
 }
 
 std::vector<std::string> WrapWords(std::string_view text, std::size_t width,
-                                   LongWords long_words) {
+                                   LongPaths paths) {
   if (WidthOf(text) <= width) return {std::string(text)};
   std::vector<std::string> lines(1);
   while (!text.empty()) {
@@ -169,7 +169,8 @@ std::vector<std::string> WrapWords(std::string_view text, std::size_t width,
     } else if (blank == 1) {
       lines.back() += ' ';
     }
-    while (long_words == LongWords::kBroken && WidthOf(word) > width) {
+    const bool whole = paths == LongPaths::kWhole && word.find('/') != std::string_view::npos;
+    while (!whole && WidthOf(word) > width) {
       const std::size_t piece = BreakOf(word, width);
       lines.back() += word.substr(0, piece);
       lines.emplace_back();

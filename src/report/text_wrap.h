@@ -19,13 +19,14 @@ std::size_t LongestWord(std::string_view text);
 // The same of the pieces into which WrapWords breaks words.
 std::size_t LongestPiece(std::string_view text);
 
-// What becomes of a word that is longer than a line: in a column it is broken, where it can be behind
-// one of "/_.,="; in a sentence it has a line of its own, so that a path can be copied.
-enum class LongWords { kBroken, kWhole };
+// What becomes of a path that is longer than a line: in a column it is broken as other words are; in
+// a sentence it has a line of its own, so that it can be copied.
+enum class LongPaths { kBroken, kWhole };
 
-// The words of a text in lines of at most `width`, at least one line.
+// The words of a text in lines of at most `width`, at least one line. A word that is longer than
+// that is broken, where it can be behind one of "/_.,=".
 std::vector<std::string> WrapWords(std::string_view text, std::size_t width,
-                                   LongWords long_words = LongWords::kBroken);
+                                   LongPaths paths = LongPaths::kBroken);
 
 // The text, with lines that are too wide broken at word boundaries. The rest of such a line begins
 // where its words behind a label do ("plan       fsdp2, ..."), else where it does itself. Commands

@@ -39,7 +39,8 @@ MODELS = {"communication-bound": (4, 8), "compute-bound": (15, 30),
           "pipelined": (8, 16), "divided": (8, 16), "experts": (14, 28)}  # ms
 # What each table of docs/accuracy/emulated-cluster.md is about.
 TABLES = {"emulated cluster": ("communication-bound", "compute-bound"),
-          "emulated cluster, other axes": ("pipelined", "divided")}
+          "emulated cluster, other axes": ("pipelined", "divided"),
+          "emulated cluster, experts": ("experts",)}
 BUCKETS = (1, 2, 5, 10, 25, 50)  # MiB
 
 
