@@ -129,7 +129,9 @@ bool IsInner(std::string_view key) {
 
 std::vector<std::int64_t> MicroBatchesOf(const scenario::Scenario& scenario, std::int64_t data) {
   const plan::Training& training = scenario.plan.training;
-  if (training.global_batch_size % data != 0) return {training.micro_batch_size};
+  if (training.global_batch_size % data != 0 || scenario.model->is_layer_list()) {
+    return {training.micro_batch_size};
+  }
   const std::int64_t each = training.global_batch_size / data;
   std::set<std::int64_t> values;
   for (std::int64_t d = 1; d * d <= each; ++d) {

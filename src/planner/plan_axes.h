@@ -21,7 +21,8 @@ struct Surroundings {
   bool overlaps = false;                    // LayoutRules::Overlaps
 };
 
-// Divisors of a rank's part of the global batch; the scenario's own where it has none.
+// Divisors of a rank's part of the global batch; the scenario's own where it has none, and for a layer
+// list, whose times and activations are given for one micro-batch, whatever its size.
 std::vector<std::int64_t> MicroBatchesOf(const scenario::Scenario& scenario, std::int64_t data);
 
 // Of plans that tie the first wins, so the order is a part of the answer.

@@ -304,7 +304,11 @@ class PlanSearch::Impl {
     std::string text = fmt::format("{}; {}", fmt::join(frameworks, ", "),
                                    words.empty() ? std::string("data parallelism alone")
                                                  : fmt::format("{}", fmt::join(words, ", ")));
-    report.tried = text + "; all their micro-batches, recomputation and data-parallel settings";
+    report.tried =
+        text + (base_->model->is_layer_list()
+                    ? "; all their data-parallel settings, for the micro-batch whose times the "
+                      "layer list gives"
+                    : "; all their micro-batches, recomputation and data-parallel settings");
     if (degrees["tensor"].size() > 1) {
       report.not_tried.emplace_back("tensor parallelism across nodes");
     }
