@@ -329,8 +329,9 @@ std::vector<Layout> LayoutRules::Tensors() const {
       cluster.flat() ? question_.devices
                      : std::min<std::int64_t>(question_.devices, cluster.gpus_per_node());
   std::vector<Layout> layouts = With("parallelism.tensor", {Layout()}, [&](const Layout&) {
-    if (!Allowed(ParallelKind::kTensor)) return std::vector<std::string>{kOne};
+    // The times of a layer list are those of a rank of its own layout.
     if (!facts_.has_ends) return std::vector<std::string>{fmt::format("{}", own_.tensor)};
+    if (!Allowed(ParallelKind::kTensor)) return std::vector<std::string>{kOne};
     return WithOwn(DivisorsUpTo(question_.devices, most), own_.tensor);
   });
   layouts = With("parallelism.sequence_parallel", layouts, [](const Layout&) {
@@ -387,8 +388,8 @@ std::vector<Layout> LayoutRules::Contexts(const Layout& layout) const {
   const std::int64_t left = question_.devices / (layout.tensor * layout.pipeline);
   const std::int64_t parts = question_.scenario.plan.training.sequence_length / kLeastContextTokens;
   std::vector<Layout> layouts = With("parallelism.context", {layout}, [&](const Layout&) {
-    if (!Allowed(ParallelKind::kContext)) return std::vector<std::string>{kOne};
     if (!facts_.has_ends) return std::vector<std::string>{fmt::format("{}", own_.context)};
+    if (!Allowed(ParallelKind::kContext)) return std::vector<std::string>{kOne};
     return WithOwn(DivisorsUpTo(left, std::max<std::int64_t>(parts, 1)), own_.context);
   });
   layouts = With("parallelism.context_method", layouts, [](const Layout&) {

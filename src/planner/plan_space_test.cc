@@ -56,29 +56,37 @@ TEST_F(PlanSpaceTest, IsTheProductOfWhatDoesSomething) {
   EXPECT_EQ(space->size(), stage2 + 2 * stage2);
 }
 
-// A larger micro-batch of a layer list would take as long as a small one.
-TEST_F(PlanSpaceTest, LayerListsKeepTheirMicroBatch) {
+// A larger micro-batch of a layer list would take as long as a small one, and so would a rank of
+// another tensor degree.
+TEST_F(PlanSpaceTest, LayerListsKeepWhatTheirTimesHoldFor) {
   const auto base = scenario::LoadText(R"(
 stepcast: 1
 model:
   kind: layers
   layers:
-    - {name: a, repeat: 4, parameters: [1000], forward: 1 ms, backward: 2 ms}
+    - {name: a, repeat: 4, parameters: [1000], forward: 1 ms, backward: 2 ms,
+       communication: {forward: [[all_reduce, tensor, 8 KiB]]}}
 cluster: {topology: topologies/dgx-h100.yaml, nodes: 1}
 training: {sequence_length: 1, micro_batch_size: 3, global_batch_size: 96, precision: bf16,
            optimizer: adamw}
-data_parallel: {zero_stage: 0, framework: ddp}
+parallelism: {tensor: 2}
+data_parallel: {zero_stage: 0, framework: megatron}
 )",
                                        "test", {}, cache_);
   ASSERT_TRUE(base.has_value()) << Format(base.error());
-  options_.kinds = {std::begin(kParallelKinds), std::end(kParallelKinds)};
-  const auto space = PlanSpace::Around(*base, options_);
-  ASSERT_TRUE(space.has_value());
-  EXPECT_GT(space->size(), 1);
-  for (std::int64_t plan = 0; plan < space->size(); ++plan) {
-    for (const auto& [key, value] : space->Settings(plan)) {
-      if (key == "training.micro_batch_size") {
-        EXPECT_EQ(value, "3");
+  for (const bool pipelines : {false, true}) {
+    options_.kinds.clear();
+    if (pipelines) options_.kinds = {ParallelKind::kPipeline};
+    const auto space = PlanSpace::Around(*base, options_);
+    ASSERT_TRUE(space.has_value());
+    EXPECT_GT(space->size(), 1);
+    for (std::int64_t plan = 0; plan < space->size(); ++plan) {
+      for (const auto& [key, value] : space->Settings(plan)) {
+        if (key == "training.micro_batch_size") {
+          EXPECT_EQ(value, "3");
+        } else if (key == "parallelism.tensor") {
+          EXPECT_EQ(value, "2");
+        }
       }
     }
   }

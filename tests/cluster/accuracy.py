@@ -37,10 +37,15 @@ GBIT = 10**9
 # that the share of communication stays.
 MODELS = {"communication-bound": (4, 8), "compute-bound": (15, 30),
           "pipelined": (8, 16), "divided": (8, 16), "experts": (14, 28)}  # ms
+# For whom `stepcast plan` chooses, with the measured profile: the best plan of each kind of parallelism
+# and framework, over products of two axes and more.
+CHOSEN = (("pipelined", {}), ("divided", {"parallelism.tensor": 2}),
+          ("experts", {"parallelism.expert": 2}))
 # What each table of docs/accuracy/emulated-cluster.md is about.
 TABLES = {"emulated cluster": ("communication-bound", "compute-bound"),
           "emulated cluster, other axes": ("pipelined", "divided"),
-          "emulated cluster, experts": ("experts",)}
+          "emulated cluster, experts": ("experts",),
+          "emulated cluster, chosen": tuple(f"{model}, chosen" for model, _ in CHOSEN)}
 BUCKETS = (1, 2, 5, 10, 25, 50)  # MiB
 
 
@@ -193,7 +198,8 @@ class Bench:
                         "--only", "memory,collectives", "--groups", f"{RANKS},{RANKS // 2}",
                         "--from", sizes[0], "--to", sizes[1], "--output", str(profile), echo=True)
 
-    def case(self, speed, model, text, settings, series, profile):
+    def settings(self, speed, model, profile):
+        """Of the scenario of a model, on links of that speed."""
         scale = GBIT / bits_per_second(speed)
         forward, backward = MODELS[model]
         settings = {"calibration": profile,
@@ -201,10 +207,26 @@ class Bench:
                     # hold back makes small ones faster than the bare link.
                     "cluster.topology.link": "null",
                     "model.layers.0.forward": f"{forward * scale:g} ms",
-                    "model.layers.0.backward": f"{backward * scale:g} ms", **settings}
+                    "model.layers.0.backward": f"{backward * scale:g} ms"}
         if model == "pipelined":
             settings["model.layers.0.backward_weight"] = f"{backward / 2 * scale:g} ms"
-        scenario = str(ROOT / "tests" / "cluster" / f"{model}.yaml")
+        return settings
+
+    def chosen(self, speed, profile):
+        """(model, what it is called, settings, no series) of the plans that stepcast chooses."""
+        plans = []
+        for model, given in CHOSEN:
+            report = json.loads(call(self.stepcast, "plan", scenario_of(model), "--json",
+                                     "--no-front", "--no-sensitivity",
+                                     *arguments_of({**self.settings(speed, model, profile), **given})))
+            plans += [(f"{model}, chosen", f"{kind['framework']}, {kind['layout']}",
+                       {**given, **kind["set"]}, None) for kind in report["kinds"] if kind["fits"]]
+        return plans
+
+    def case(self, speed, model, text, settings, series, profile):
+        of_model = model.removesuffix(", chosen")
+        settings = {**self.settings(speed, of_model, profile), **settings}
+        scenario = scenario_of(of_model)
         forecast = json.loads(call(self.stepcast, "simulate", scenario, "--json",
                                    *arguments_of(settings)))
         steps = ["--steps", "3", "--warmup", "1"]
@@ -218,15 +240,20 @@ class Bench:
                                    statistics.median(measured), series)
 
     def speed(self, speed, models, profile, kept):
-        wanted = [(model, *plan) for model in models for plan in plans(model, speed, self.quick)]
+        wanted = [(model, *plan) for model in models if model != "chosen"
+                  for plan in plans(model, speed, self.quick)]
         cases = [kept.find(speed, model, text) for model, text, _, _ in wanted]
-        if all(cases):
+        if all(cases) and "chosen" not in models:
             return cases
         call(CLUSTER, "up", "--name", self.name, "--nodes", str(RANKS), "--bandwidth", speed)
         try:
             if not profile.exists():
                 say(f"{speed}: calibrating")
                 self.calibrate(profile)
+            if "chosen" in models:
+                more = self.chosen(speed, str(profile))
+                wanted += more
+                cases += [kept.find(speed, model, text) for model, text, _, _ in more]
             for i, (model, text, settings, series) in enumerate(wanted):
                 if cases[i] is None:
                     cases[i] = self.case(speed, model, text, settings, series, str(profile))
@@ -236,6 +263,10 @@ class Bench:
             return cases
         finally:
             call(CLUSTER, "down", "--name", self.name)
+
+
+def scenario_of(model):
+    return str(ROOT / "tests" / "cluster" / f"{model}.yaml")
 
 
 def say(text):
@@ -248,7 +279,8 @@ def main():
     parser.add_argument("--speed", action="append", metavar="BANDWIDTH",
                         help="of the links; repeatable")
     parser.add_argument("--quick", action="store_true", help="a few cases")
-    parser.add_argument("--model", action="append", choices=MODELS, help="repeatable")
+    parser.add_argument("--model", action="append", choices=[*MODELS, "chosen"],
+                        help="repeatable (all); chosen: the plans that `plan` chooses")
     parser.add_argument("--repetitions", type=int, default=1,
                         help="executions of a case, whose median counts (%(default)s)")
     parser.add_argument("--keep", type=pathlib.Path, metavar="FOLDER",
