@@ -23,7 +23,7 @@
 #include "src/lowering/execution_limits.h"
 #include "src/lowering/lowering.h"
 #include "src/messaging/launch.h"
-#include "src/plan/rank_grid.h"
+#include "src/plan/rank_labels.h"
 #include "src/program/dump.h"
 #include "src/program/validator.h"
 #include "src/report/output_file.h"
@@ -136,7 +136,7 @@ scenario::Scenario KindOf(const Setting& setting, int rank) {
   return scenario::OfKind(setting.scenario, scenario::KindOfRank(setting.scenario, rank));
 }
 
-// What the ranks run: a program for each class of them.
+// The programs of all ranks: one for each kind of node and each label.
 struct Programs {
   std::vector<program::Program> classes;
   std::vector<std::size_t> of_rank;  // which of them
@@ -145,16 +145,16 @@ struct Programs {
 Programs ProgramsOf(const Setting& setting) {
   Programs programs;
   const scenario::Scenario& scenario = setting.scenario;
-  std::size_t stages = 0;
+  const plan::RankLabels labels(scenario.plan);
   for (int kind = 0; kind < scenario::KindCount(scenario); ++kind) {
-    auto lowered = lowering::Lower(scenario::OfKind(scenario, kind));
-    stages = lowered.size();
-    for (lowering::LoweredClass& own : lowered) programs.classes.push_back(std::move(own.program));
+    for (program::Program& own : lowering::Lower(scenario::OfKind(scenario, kind))) {
+      programs.classes.push_back(std::move(own));
+    }
   }
   for (int rank = 0; rank < scenario.cluster->devices(); ++rank) {
     programs.of_rank.push_back(static_cast<std::size_t>(scenario::KindOfRank(scenario, rank)) *
-                                   stages +
-                               static_cast<std::size_t>(plan::StageOf(scenario.plan, rank)));
+                                   labels.distinct().size() +
+                               labels.Of(rank));
   }
   return programs;
 }

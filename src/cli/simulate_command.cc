@@ -13,7 +13,9 @@
 #include "src/forecast/optimizer_states_warning.h"
 #include "src/forecast/training_run.h"
 #include "src/lowering/lowering.h"
+#include "src/plan/rank_labels.h"
 #include "src/program/dump.h"
+#include "src/program/program.h"
 #include "src/program/validator.h"
 #include "src/report/simulate_json.h"
 #include "src/report/simulate_page.h"
@@ -37,17 +39,19 @@ std::string Verdict(const std::vector<program::Violation>& violations) {
 }
 
 Outcome ShowProgram(const scenario::Scenario& scenario) {
-  const std::vector<lowering::LoweredClass> classes = lowering::Lower(scenario);
+  const plan::RankLabels labels(scenario.plan);
+  const std::vector<program::Program> programs = lowering::Lower(scenario);
   Outcome outcome;
   bool valid = true;
-  for (const lowering::LoweredClass& own : classes) {
-    const std::vector<program::Violation> violations = program::Validate(own.program);
+  for (std::size_t i = 0; i < programs.size(); ++i) {
+    const std::vector<program::Violation> violations = program::Validate(programs[i]);
     valid = valid && violations.empty();
-    if (classes.size() > 1) {
-      outcome.output += fmt::format("{}stage {}, rank {} and {} more\n", own.stage > 0 ? "\n" : "",
-                                    own.stage, own.first_rank, own.ranks - 1);
+    if (programs.size() > 1) {
+      outcome.output +=
+          fmt::format("{}stage {}, rank {} and {} more\n", i > 0 ? "\n" : "",
+                      labels.distinct()[i].stage, labels.FirstRank(i), labels.ranks_of_each() - 1);
     }
-    outcome.output += Verdict(violations) + "\n" + program::Dump(own.program);
+    outcome.output += Verdict(violations) + "\n" + program::Dump(programs[i]);
   }
   outcome.status = valid ? kDone : kFailed;
   outcome.messages = Warnings(scenario);

@@ -79,7 +79,7 @@ class Classifier {
       return tl::unexpected(NoNetwork(scenario_, added.error()));
     }
     Colour();
-    for (const parallel::RankClass& own : result_.classes.classes) AddClass(own.representative);
+    for (const std::vector<int>& ranks : result_.classes.ranks) AddClass(ranks.front());
     return std::move(result_);
   }
 

@@ -16,10 +16,10 @@ namespace stepcast::forecast {
 // beside computation (memory/stopped_program.h). The step is simulated once more; that the calls
 // then come at other times is not followed up.
 //
-// `calls`: by class of `lowered`; `step_time`: without them. At least zero; zero without simulation
+// `calls`: by class of `priced`; `step_time`: without them. At least zero; zero without simulation
 // where there are none. Errors: those of SimulatedRanksOf.
 Result<Time> TimeOfAllocatorStops(const scenario::Scenario& scenario,
-                                  std::vector<PricedClass> lowered,
+                                  std::vector<PricedClass> priced,
                                   const std::vector<std::vector<memory::DriverCallsAt>>& calls,
                                   Time step_time, simulate::Simulator& simulator);
 

@@ -25,7 +25,6 @@
 #include "src/forecast/step_clock.h"
 #include "src/forecast/step_counts.h"
 #include "src/forecast/throughput.h"
-#include "src/lowering/lowering.h"
 #include "src/memory/deferred_frees.h"
 #include "src/memory/replay.h"
 #include "src/model/model.h"
@@ -53,157 +52,200 @@ void Shift(Time later, std::vector<memory::Change>& changes) {
   }
 }
 
-// `shorter`: the step that these classes are of, in the place of the scenario's; null: its own.
-// None: the shorter one does not tell what the scenario's does.
-Result<std::optional<Run>> SimulateAs(const scenario::Scenario& scenario,
-                                      std::vector<PricedClass> lowered, Detail detail,
-                                      const ShorterStep* shorter) {
-  if (shorter != nullptr && OutlastsTheClock(lowered, *shorter)) return std::optional<Run>();
-  const KindScenarios kinds(scenario);
-  std::optional<RepeatedOperations> repeated;
-  if (shorter != nullptr) repeated.emplace(lowered, *shorter);
-  std::vector<program::LongerStep> longer(lowered.size());
-  std::vector<StepCounts> counts;
-  for (std::size_t i = 0; i < lowered.size(); ++i) {
-    if (repeated) longer[i] = repeated->LongerOf(i);
-    counts.emplace_back(lowered[i].lowered.program, longer[i]);
-    if (auto checked = CheckClock(scenario, lowered[i]); !checked) {
-      return tl::unexpected(std::move(checked.error()));
-    }
-  }
-  const bool barrier = scenario.plan.training.step_barrier;
-  auto ranks = SimulatedRanksOf(scenario, lowered, FirstSteps(barrier));
-  if (!ranks) return tl::unexpected(ranks.error());
-  const std::vector<memory::DeferredFrees> frees = FreesOf(lowered);
-  const MarkedOperations marked(lowered, frees, repeated ? &*repeated : nullptr);
-  marked.MarkIn(*ranks);
-  simulate::Simulator simulator;
-  const bool whole = shorter == nullptr;
-  const SteadyRun steady_run = RunToSteadyState(
-      simulator, *ranks, barrier, simulate::Recording::kAll,
-      whole ? Extent::kWhole : Extent::kLateStart, false,
-      whole && detail == Detail::kFigures ? RecordedSteps::kFromDescribed : RecordedSteps::kAll);
-  std::optional<StepPeriod> period;
-  if (!whole) {
-    period = PeriodOf({.simulator = simulator,
-                       .run = steady_run,
-                       .ranks = *ranks,
-                       .lowered = lowered,
-                       .operations = *repeated,
-                       .barrier = barrier,
-                       .needs_hosts = marked.for_memory()},
-                      *shorter);
-    if (!period) return std::optional<Run>();
-  }
-  const SteadyState& steady = steady_run.steady;
-  std::vector<Timeline> timelines = simulator.Take();
-  std::optional<SteadyRun> of_memory;
-  if (marked.for_memory() && MayBeShort(*ranks, barrier)) {
-    of_memory =
-        RunForMemory(simulator, *ranks, barrier, simulate::Recording::kMarked, /*again=*/true);
-  }
-  memory::Steps steps_of_run = StepsOfMemory(steady_run);
-  memory::Steps steps_of_deferred = of_memory ? StepsOfMemory(*of_memory) : steps_of_run;
-  std::vector<Timeline> memory_timelines;
-  if (of_memory) memory_timelines = simulator.Take();
-  simulator = simulate::Simulator();  // it has the programs once more, in its own form
-  std::vector<std::size_t> still_shown(lowered.size(), 0);
-  for (const SimulatedRanks::Shown& shown : ranks->shown) ++still_shown[shown.lowered];
+// A forecast and the run behind it, in the making: Make runs its parts in their order, once.
+class WholeRun {
+ public:
+  // `shorter`: the step that these classes are of, in the place of the scenario's; null: its own.
+  WholeRun(const scenario::Scenario& scenario, std::vector<PricedClass> priced, Detail detail,
+           const ShorterStep* shorter)
+      : scenario_(scenario),
+        kinds_(scenario),
+        barrier_(scenario.plan.training.step_barrier),
+        detail_(detail),
+        shorter_(shorter),
+        priced_(std::move(priced)) {}
 
-  Run run;
-  run.first_step = steady.last;
-  std::vector<Forecast> figures;  // by class: of its time and memory
-  std::vector<std::vector<memory::DriverCallsAt>> calls(lowered.size());
-  bool stops = false;
-  std::vector<Time> own_ends;
-  memory::Replayer replayer;
-  for (const SimulatedRanks::Shown& shown : ranks->shown) {
-    const simulate::RankClass& simulated = ranks->classes[shown.index];
-    lowering::LoweredClass& of = lowered[shown.lowered].lowered;
-    const bool last = --still_shown[shown.lowered] == 0;
-    const scenario::Scenario& on = kinds[lowered[shown.lowered].kind];
-    ClassRun& own =
-        run.classes.emplace_back(ClassRun{.stage = of.stage,
-                                          .in_flight = of.in_flight,
-                                          .first_rank = simulated.representative,
-                                          .ranks = shown.ranks,
-                                          .members = shown.members,
-                                          .speed = shown.speed,
-                                          .device = kinds.count() > 1 ? on.gpu->name : "",
-                                          .program = last ? std::move(of.program) : of.program,
-                                          .prices = *simulated.prices,
-                                          .timeline = std::move(timelines[shown.index])});
-    own_ends.push_back(own.timeline.step_ends[steady.last]);
-    own.timeline.step_ends = steady_run.ends;
-    own.host_waits = barrier ? LastIssue(own.timeline, steady.last) : steady_run.ends[steady.last];
-    // What is freed in host order needs no times, and has none in a run that marks what others do.
-    const bool deferred = of_memory && frees[shown.lowered].any();
-    const Timeline& timeline = deferred ? memory_timelines[shown.index] : own.timeline;
-    memory::Steps& steps = deferred ? steps_of_deferred : steps_of_run;
-    if (!whole) steps.longer = longer[shown.lowered];
-    const memory::Device device = DeviceOf(on, own.program);
-    if (detail == Detail::kFigures) {
-      own.memory.usage =
-          replayer.Figures(own.program, timeline, frees[shown.lowered], device, steps);
-      if (!own.memory.usage.of_longer) return std::optional<Run>();
-    } else {
-      own.memory = memory::Record(own.program, timeline, device, steps);
-      if (deferred) {
-        Shift(steady_run.ends[steps.described] - of_memory->ends[steps.described],
-              own.memory.changes);
-      }
+  // None: the shorter step does not tell what the scenario's does.
+  Result<std::optional<Run>> Make() {
+    if (shorter_ != nullptr && OutlastsTheClock(priced_, *shorter_)) return std::optional<Run>();
+    if (auto counted = CountSteps(); !counted) return tl::unexpected(std::move(counted.error()));
+    auto ranks = SimulatedRanksOf(scenario_, priced_, FirstSteps(barrier_));
+    if (!ranks) return tl::unexpected(std::move(ranks.error()));
+    ranks_ = *std::move(ranks);
+    if (!RunSteps()) return std::optional<Run>();
+    calls_.resize(priced_.size());
+    for (const ReportedClass& own : ranks_.reported) {
+      if (!AddClass(own)) return std::optional<Run>();
     }
-    Forecast& forecast = figures.emplace_back();
-    TimedClass timed{own.program, own.prices, own.timeline};
-    if (period) timed.more = period->More(shown.index, *shorter);
+    if (stops_ && shorter_ != nullptr) return std::optional<Run>();
+    Summarise();
+    if (auto stopped = AddStops(); !stopped) return tl::unexpected(std::move(stopped.error()));
+    FillThroughput(scenario_, run_.forecast);
+    ApplyRuns(scenario_, run_.forecast);
+    const ReportedClass& critical = ranks_.reported[run_.critical];
+    WidenByUnknownHost(scenario_, priced_[critical.priced].program, counts_[critical.priced],
+                       *ranks_.classes[critical.index].prices, run_.forecast);
+    HandOverPrograms();
+    return std::optional<Run>(std::move(run_));
+  }
+
+ private:
+  // How often the operations of each class run, in the longer step where one is meant.
+  tl::expected<void, Diagnostics> CountSteps() {
+    if (shorter_ != nullptr) repeated_.emplace(priced_, *shorter_);
+    longer_.resize(priced_.size());
+    for (std::size_t i = 0; i < priced_.size(); ++i) {
+      if (repeated_) longer_[i] = repeated_->LongerOf(i);
+      counts_.emplace_back(priced_[i].program, longer_[i]);
+      if (auto checked = CheckClock(scenario_, priced_[i]); !checked) return checked;
+    }
+    return {};
+  }
+
+  // False: the shorter step does not repeat itself.
+  bool RunSteps() {
+    frees_ = FreesOf(priced_);
+    const RepeatedOperations* const repeated = repeated_ ? &*repeated_ : nullptr;
+    marked_.emplace(priced_, frees_, repeated);
+    marked_->MarkIn(ranks_);
+    simulate::Simulator simulator;
+    const bool whole = shorter_ == nullptr;
+    of_time_ = RunToSteadyState(simulator, ranks_, barrier_, simulate::Recording::kAll,
+                                whole ? Extent::kWhole : Extent::kLateStart, false,
+                                whole && detail_ == Detail::kFigures ? RecordedSteps::kFromDescribed
+                                                                     : RecordedSteps::kAll);
+    if (!whole) {
+      period_ = PeriodOf({.simulator = simulator,
+                          .run = of_time_,
+                          .ranks = ranks_,
+                          .priced = priced_,
+                          .operations = *repeated,
+                          .barrier = barrier_,
+                          .needs_hosts = marked_->for_memory()},
+                         *shorter_);
+      if (!period_) return false;
+    }
+    timelines_ = simulator.Take();
+    if (marked_->for_memory() && MayBeShort(ranks_, barrier_)) {
+      of_memory_ =
+          RunForMemory(simulator, ranks_, barrier_, simulate::Recording::kMarked, /*again=*/true);
+      memory_timelines_ = simulator.Take();
+    }
+    return true;
+  }
+
+  // False: the shorter step does not tell the longer one's memory.
+  bool AddClass(const ReportedClass& reported) {
+    const SteadyState& steady = of_time_.steady;
+    const PricedClass& of = priced_[reported.priced];
+    const scenario::Scenario& on = kinds_[reported.node_kind];
+    ClassRun& own = run_.classes.emplace_back(ClassRun{{reported, {}, {}}, {}, {}, {}});
+    own.timeline = std::move(timelines_[reported.index]);
+    own_ends_.push_back(own.timeline.step_ends[steady.last]);
+    own.timeline.step_ends = of_time_.ends;
+    own.host_waits = barrier_ ? LastIssue(own.timeline, steady.last) : of_time_.ends[steady.last];
+    if (!AddMemory(reported, own)) return false;
+    Forecast& forecast = figures_.emplace_back();
+    TimedClass timed{of.program, *ranks_.classes[reported.index].prices, own.timeline};
+    if (period_) timed.more = period_->More(reported.index, *shorter_);
     SummariseTime(timed, steady, own.host_waits, *on.calibration, on.cluster->devices(), forecast);
-    forecast.memory = SummariseMemory(on, own.program, own.memory.usage);
+    forecast.memory = SummariseMemory(on, of.program, own.memory.usage);
     forecast.memory.rank = own.first_rank;
-    calls[shown.lowered] = own.memory.usage.step_calls;
-    stops = stops || !calls[shown.lowered].empty();
+    calls_[reported.priced] = own.memory.usage.step_calls;
+    stops_ = stops_ || !calls_[reported.priced].empty();
+    return true;
   }
-  for (std::size_t i = 1; i < run.classes.size(); ++i) {
-    if (own_ends[i] > own_ends[run.critical]) run.critical = i;
-    if (Fuller(figures[i].memory, figures[run.fullest].memory)) run.fullest = i;
-  }
-  run.forecast = figures[run.critical];
-  run.forecast.step_time_range =
-      figures[RangedClass(*ranks, lowered, run.critical)].step_time_range;
-  run.forecast.memory = figures[run.fullest].memory;
-  run.forecast.memory_of_first_class = figures.front().memory;
-  run.forecast.memory_of_last_class = figures.back().memory;
-  for (std::size_t i = 0; run.classes.size() > 1 && i < run.classes.size(); ++i) {
-    const ClassRun& own = run.classes[i];
-    run.forecast.classes.push_back({.stage = own.stage,
-                                    .in_flight = own.in_flight,
-                                    .first_rank = own.first_rank,
-                                    .ranks = own.ranks,
-                                    .speed = own.speed,
-                                    .device = own.device,
-                                    .time = figures[i].time,
-                                    .memory = figures[i].memory});
-  }
-  const ClassRun& critical = run.critical_class();
-  run.forecast.collectives = SummariseCollectives(
-      critical.program, critical.prices, counts[ranks->shown[run.critical].lowered],
-      critical.timeline, steady.last, longer[ranks->shown[run.critical].lowered]);
-  // An allocator that gives memory back stops the device where it does.
-  if (stops && !whole) return std::optional<Run>();
-  if (stops) {
-    for (std::size_t i = 0; i < run.classes.size(); ++i) {
-      lowered[ranks->shown[i].lowered].lowered.program = run.classes[i].program;
+
+  bool AddMemory(const ReportedClass& reported, ClassRun& own) {
+    const program::Program& program = priced_[reported.priced].program;
+    // What is freed in host order needs no times, and has none in a run that marks what others do.
+    const bool deferred = of_memory_ && frees_[reported.priced].any();
+    const Timeline& timeline = deferred ? memory_timelines_[reported.index] : own.timeline;
+    memory::Steps steps = StepsOfMemory(deferred ? *of_memory_ : of_time_);
+    if (repeated_) steps.longer = longer_[reported.priced];
+    const memory::Device device = DeviceOf(kinds_[reported.node_kind], program);
+    if (detail_ == Detail::kFigures) {
+      own.memory.usage =
+          replayer_.Figures(program, timeline, frees_[reported.priced], device, steps);
+      return own.memory.usage.of_longer;
     }
-    const auto time = TimeOfAllocatorStops(scenario, std::move(lowered), calls,
-                                           run.forecast.step_time, simulator);
-    if (!time) return tl::unexpected(time.error());
-    AddAllocatorStops(*time, run.forecast);
+    own.memory = memory::Record(program, timeline, device, steps);
+    if (deferred) {
+      Shift(of_time_.ends[steps.described] - of_memory_->ends[steps.described],
+            own.memory.changes);
+    }
+    return true;
   }
-  FillThroughput(scenario, run.forecast);
-  ApplyRuns(scenario, run.forecast);
-  WidenByUnknownHost(scenario, critical.program, counts[ranks->shown[run.critical].lowered],
-                     critical.prices, run.forecast);
-  return std::optional<Run>(std::move(run));
-}
+
+  void Summarise() {
+    Run& run = run_;
+    run.first_step = of_time_.steady.last;
+    for (std::size_t i = 1; i < run.classes.size(); ++i) {
+      if (own_ends_[i] > own_ends_[run.critical]) run.critical = i;
+      if (Fuller(figures_[i].memory, figures_[run.fullest].memory)) run.fullest = i;
+    }
+    run.forecast = figures_[run.critical];
+    run.forecast.step_time_range = figures_[RangedClass(ranks_, run.critical)].step_time_range;
+    run.forecast.memory = figures_[run.fullest].memory;
+    run.forecast.memory_of_first_class = figures_.front().memory;
+    run.forecast.memory_of_last_class = figures_.back().memory;
+    for (std::size_t i = 0; run.classes.size() > 1 && i < run.classes.size(); ++i) {
+      run.forecast.classes.push_back({run.classes[i], figures_[i].time, figures_[i].memory});
+    }
+    const ReportedClass& critical = ranks_.reported[run.critical];
+    run.forecast.collectives = SummariseCollectives(
+        priced_[critical.priced].program, *ranks_.classes[critical.index].prices,
+        counts_[critical.priced], run.critical_class().timeline, run.first_step,
+        longer_[critical.priced]);
+  }
+
+  // An allocator that gives memory back stops the device where it does.
+  tl::expected<void, Diagnostics> AddStops() {
+    if (!stops_) return {};
+    simulate::Simulator simulator;
+    const auto time =
+        TimeOfAllocatorStops(scenario_, priced_, calls_, run_.forecast.step_time, simulator);
+    if (!time) return tl::unexpected(time.error());
+    AddAllocatorStops(*time, run_.forecast);
+    return {};
+  }
+
+  void HandOverPrograms() {
+    std::vector<int> classes_left(priced_.size(), 0);
+    for (const ReportedClass& reported : ranks_.reported) ++classes_left[reported.priced];
+    for (std::size_t i = 0; i < run_.classes.size(); ++i) {
+      const ReportedClass& reported = ranks_.reported[i];
+      program::Program& program = priced_[reported.priced].program;
+      const bool last = --classes_left[reported.priced] == 0;
+      run_.classes[i].program = last ? std::move(program) : program;
+      run_.classes[i].prices = *ranks_.classes[reported.index].prices;
+    }
+  }
+
+  const scenario::Scenario& scenario_;
+  const KindScenarios kinds_;
+  const bool barrier_;
+  const Detail detail_;
+  const ShorterStep* const shorter_;
+  std::vector<PricedClass> priced_;
+  std::optional<RepeatedOperations> repeated_;
+  std::vector<program::LongerStep> longer_;  // [priced class]
+  std::vector<StepCounts> counts_;           // [priced class]
+  std::vector<memory::DeferredFrees> frees_;  // [priced class]
+  std::optional<MarkedOperations> marked_;
+  SimulatedRanks ranks_;
+  SteadyRun of_time_;
+  std::optional<SteadyRun> of_memory_;  // where memory needs a run of its own
+  std::optional<StepPeriod> period_;
+  std::vector<Timeline> timelines_, memory_timelines_;  // [simulated class]
+  memory::Replayer replayer_;
+  std::vector<std::vector<memory::DriverCallsAt>> calls_;  // [priced class] of its allocator
+  bool stops_ = false;                                     // there are some
+  // [reported class]
+  std::vector<Forecast> figures_;  // of its time and memory
+  std::vector<Time> own_ends_;     // of its described step
+  Run run_;
+};
 
 }  // namespace
 
@@ -260,7 +302,7 @@ Result<Forecast> FiguresOf(const scenario::Scenario& scenario) {
   if (const auto shorter = ShorterStepOf(scenario.plan)) {
     auto classes = PricedClassesOf(Shortened(scenario, *shorter));
     if (!classes) return tl::unexpected(std::move(classes.error()));
-    auto run = SimulateAs(scenario, *std::move(classes), Detail::kFigures, &*shorter);
+    auto run = WholeRun(scenario, *std::move(classes), Detail::kFigures, &*shorter).Make();
     if (!run) return tl::unexpected(std::move(run.error()));
     if (*run) return std::move((*run)->forecast);
   }
@@ -276,27 +318,25 @@ Result<std::vector<PricedClass>> PricedClassesOf(const scenario::Scenario& scena
     return tl::unexpected(
         SeveralLengths(scenario, "one step is looked at, and its micro-batches differ in length"));
   }
-  std::vector<PricedClass> classes;
   const KindScenarios kinds(scenario);
-  for (int kind = 0; kind < kinds.count(); ++kind) {
-    for (lowering::LoweredClass& own : lowering::Lower(kinds[kind])) {
-      const auto violations = program::Validate(own.program);
-      for (const program::Violation& violation : violations) {
-        std::fprintf(stderr, "%s\n", violation.message.c_str());
-      }
-      STEPCAST_CHECK(violations.empty(), "a lowered program has no race and no leak");
-      auto prices = cost::Price(own.program, kinds[kind]);
-      if (!prices) return tl::unexpected(std::move(prices.error()));
-      AddJitter(kinds[kind], own.program, *prices);
-      classes.push_back({.lowered = std::move(own), .prices = std::move(*prices), .kind = kind});
+  std::vector<PricedClass> classes = UnpricedClasses(scenario, kinds);
+  for (PricedClass& own : classes) {
+    const auto violations = program::Validate(own.program);
+    for (const program::Violation& violation : violations) {
+      std::fprintf(stderr, "%s\n", violation.message.c_str());
     }
+    STEPCAST_CHECK(violations.empty(), "a lowered program has no race and no leak");
+    auto prices = cost::Price(own.program, kinds[own.node_kind]);
+    if (!prices) return tl::unexpected(std::move(prices.error()));
+    own.prices = std::move(*prices);
+    AddJitter(kinds[own.node_kind], own.program, own.prices);
   }
   return classes;
 }
 
-Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedClass> lowered,
+Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedClass> classes,
                        Detail detail) {
-  auto run = SimulateAs(scenario, std::move(lowered), detail, nullptr);
+  auto run = WholeRun(scenario, std::move(classes), detail, nullptr).Make();
   if (!run) return tl::unexpected(std::move(run.error()));
   return **std::move(run);
 }

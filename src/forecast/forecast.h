@@ -8,7 +8,6 @@
 
 #include "src/base/diagnostic.h"
 #include "src/base/time.h"
-#include "src/cost/prices.h"
 #include "src/forecast/priced_class.h"
 #include "src/forecast/values.h"
 #include "src/memory/account.h"
@@ -21,17 +20,8 @@
 namespace stepcast::forecast {
 
 // A class of ranks in a forecast: all that is behind its figures, for the trace, the page and the
-// program dump.
-struct ClassRun {
-  int stage = 0;      // of the pipeline
-  int in_flight = 1;  // most micro-batches whose activations are held
-  int first_rank = 0;
-  int ranks = 1;               // how many run this program in equivalent surroundings
-  std::vector<int> members{};  // these, ascending; empty: all that there are
-  double speed = 1;            // of their devices (Scenario::slow_devices)
-  std::string device{};        // their type, where the cluster has several
-  program::Program program{};
-  cost::Prices prices{};  // of the program's tables: the trace says where each time comes from
+// program dump. The prices are those of its devices; the trace says where each time comes from.
+struct ClassRun : PricedClass {
   program::Timeline timeline{};  // of one of the ranks; its steps end when the last class's do
   memory::Account memory{};
   Time host_waits{};  // from here to the end of the step that is described the host waits at a

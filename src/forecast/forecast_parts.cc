@@ -3,10 +3,36 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <utility>
 
 #include "src/cost/jitter.h"
+#include "src/lowering/lowering.h"
+#include "src/parallel/schedule_check.h"
+#include "src/plan/pipeline.h"
+#include "src/plan/rank_labels.h"
 
 namespace stepcast::forecast {
+
+std::vector<PricedClass> UnpricedClasses(const scenario::Scenario& scenario,
+                                         const KindScenarios& kinds,
+                                         const std::vector<model::LayerWork>* works) {
+  const plan::RankLabels labels(scenario.plan);
+  const std::vector<int> in_flight = parallel::MostInFlight(plan::ScheduleOf(scenario.plan));
+  std::vector<PricedClass> classes;
+  for (int kind = 0; kind < kinds.count(); ++kind) {
+    std::vector<program::Program> programs = lowering::Lower(kinds[kind], works);
+    for (std::size_t i = 0; i < programs.size(); ++i) {
+      const plan::RankLabel& label = labels.distinct()[i];
+      classes.push_back({{.label = label,
+                          .node_kind = kind,
+                          .device = kinds.count() > 1 ? kinds[kind].gpu->name : "",
+                          .in_flight = in_flight[static_cast<std::size_t>(label.stage)]},
+                         std::move(programs[i]),
+                         {}});
+    }
+  }
+  return classes;
+}
 
 void AddJitter(const scenario::Scenario& scenario, const program::Program& program,
                cost::Prices& prices) {
@@ -26,12 +52,10 @@ bool Fuller(const MemoryForecast& a, const MemoryForecast& b) {
   return a.fits != b.fits ? !a.fits : a.peak > b.peak;
 }
 
-std::size_t RangedClass(const SimulatedRanks& ranks, const std::vector<PricedClass>& lowered,
-                        std::size_t critical) {
-  const SimulatedRanks::Shown& first = ranks.shown.front();
-  const SimulatedRanks::Shown& last = ranks.shown[critical];
-  const bool alike =
-      lowered[first.lowered].kind == lowered[last.lowered].kind && first.speed == last.speed;
+std::size_t RangedClass(const SimulatedRanks& ranks, std::size_t critical) {
+  const RankClass& first = ranks.reported.front();
+  const RankClass& last = ranks.reported[critical];
+  const bool alike = first.node_kind == last.node_kind && first.speed == last.speed;
   return alike ? 0 : critical;
 }
 

@@ -10,6 +10,7 @@
 #include "src/forecast/steady_run.h"
 #include "src/forecast/values.h"
 #include "src/memory/replay.h"
+#include "src/model/model.h"
 #include "src/program/program.h"
 #include "src/scenario/node_kinds.h"
 #include "src/scenario/scenario.h"
@@ -35,6 +36,12 @@ class KindScenarios {
   std::vector<scenario::Scenario> own_;
 };
 
+// The classes of a scenario's ranks, by kind of node and then by label, with programs but without
+// prices. `works`: as for lowering::Lower.
+std::vector<PricedClass> UnpricedClasses(const scenario::Scenario& scenario,
+                                         const KindScenarios& kinds,
+                                         const std::vector<model::LayerWork>* works = nullptr);
+
 // Beside the prices, so that bounds of steps, which hold without it, hold with it.
 void AddJitter(const scenario::Scenario& scenario, const program::Program& program,
                cost::Prices& prices);
@@ -44,8 +51,7 @@ bool Fuller(const MemoryForecast& a, const MemoryForecast& b);
 
 // Whose range the step's is. Classes on like devices have nearly the same one, so it is that of the
 // first, whose operations can be recorded before it is known which of them ends the step.
-std::size_t RangedClass(const SimulatedRanks& ranks, const std::vector<PricedClass>& lowered,
-                        std::size_t critical);
+std::size_t RangedClass(const SimulatedRanks& ranks, std::size_t critical);
 
 // Memory is that of a job whose steps are all alike, the first one too.
 memory::Steps StepsOfMemory(const SteadyRun& run);

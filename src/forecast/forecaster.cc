@@ -20,14 +20,168 @@
 #include "src/forecast/step_counts.h"
 #include "src/forecast/throughput.h"
 #include "src/forecast/work_cache.h"
-#include "src/lowering/lowering.h"
 #include "src/memory/deferred_frees.h"
 #include "src/memory/replay.h"
 
 // Rows of sweeps.
 namespace stepcast::forecast {
 
+namespace {
+
 using program::Program;
+
+// A row in the making: Make runs its parts in their order, once.
+class Row {
+ public:
+  Row(const scenario::Scenario& scenario, const std::vector<PricedClass>& priced,
+      const std::vector<memory::DeferredFrees>& frees, bool with_range, const ShorterStep* shorter,
+      simulate::Simulator& simulator, memory::Replayer& replayer)
+      : scenario_(scenario),
+        kinds_(scenario),
+        priced_(priced),
+        frees_(frees),
+        barrier_(scenario.plan.training.step_barrier),
+        with_range_(with_range),
+        shorter_(shorter),
+        simulator_(simulator),
+        replayer_(replayer) {}
+
+  // None: the shorter step does not tell what the scenario's does.
+  Result<std::optional<Forecast>> Make(const MicroBatchFlops& flops) {
+    if (shorter_ != nullptr && OutlastsTheClock(priced_, *shorter_)) {
+      return std::optional<Forecast>();
+    }
+    auto ranks = SimulatedRanksOf(scenario_, priced_, FirstSteps(barrier_));
+    if (!ranks) return tl::unexpected(ranks.error());
+    ranks_ = *std::move(ranks);
+    if (!RunSteps()) return std::optional<Forecast>();
+    forecast_.step_time = StepTimeOf(run_.ends, run_.steady);
+    if (period_) forecast_.step_time += shorter_->left_out * period_->length;
+    FindCritical();
+    if (!AddMemory()) return std::optional<Forecast>();
+    if (stops_ && shorter_ != nullptr) return std::optional<Forecast>();
+    if (with_range_) AddRange();
+    // An allocator that gives memory back stops the device where it does.
+    if (stops_) {
+      const auto time =
+          TimeOfAllocatorStops(scenario_, priced_, calls_, forecast_.step_time, simulator_);
+      if (!time) return tl::unexpected(time.error());
+      AddAllocatorStops(*time, forecast_);
+    }
+    FillThroughput(scenario_, flops, forecast_);
+    ApplyRuns(scenario_, forecast_);
+    if (with_range_) WidenByHost();
+    return std::optional<Forecast>(std::move(forecast_));
+  }
+
+ private:
+  // False: the shorter step does not repeat itself.
+  bool RunSteps() {
+    if (shorter_ != nullptr) repeated_.emplace(priced_, *shorter_);
+    marked_.emplace(priced_, frees_, repeated_ ? &*repeated_ : nullptr);
+    marked_->MarkIn(ranks_);
+    if (with_range_) {
+      const ReportedClass& first = ranks_.reported.front();
+      all_.assign(priced_[first.priced].program.step.size(), true);
+      ranks_.classes[first.index].marked = &all_;
+    }
+    const auto recording = marked_->any() || with_range_ ? simulate::Recording::kMarked
+                                                         : simulate::Recording::kNone;
+    run_ = marked_->for_memory()
+               ? RunForMemory(simulator_, ranks_, barrier_, recording, false)
+               : RunToSteadyState(simulator_, ranks_, barrier_, recording, Extent::kLateStart,
+                                  false);
+    if (shorter_ == nullptr) return true;
+    period_ = PeriodOf({.simulator = simulator_,
+                        .run = run_,
+                        .ranks = ranks_,
+                        .priced = priced_,
+                        .operations = *repeated_,
+                        .barrier = barrier_,
+                        .needs_hosts = marked_->for_memory()},
+                       *shorter_);
+    return period_.has_value();
+  }
+
+  void FindCritical() {
+    const auto own_end = [&](std::size_t reported) {
+      return run_.timelines[ranks_.reported[reported].index].step_ends[run_.steady.last];
+    };
+    for (std::size_t i = 1; i < ranks_.reported.size(); ++i) {
+      if (own_end(i) > own_end(critical_)) critical_ = i;
+    }
+  }
+
+  // False: the shorter step does not tell the longer one's memory.
+  bool AddMemory() {
+    memory::Steps steps = StepsOfMemory(run_);
+    calls_.resize(priced_.size());
+    for (const ReportedClass& reported : ranks_.reported) {
+      const Program& program = priced_[reported.priced].program;
+      const scenario::Scenario& on = kinds_[reported.node_kind];
+      if (repeated_) steps.longer = repeated_->LongerOf(reported.priced);
+      memory::Usage own =
+          replayer_.Figures(program, run_.timelines[reported.index], frees_[reported.priced],
+                            DeviceOf(on, program), steps);
+      if (shorter_ != nullptr && !own.of_longer) return false;
+      MemoryForecast figures = SummariseMemory(on, program, own);
+      calls_[reported.priced] = std::move(own.step_calls);
+      stops_ = stops_ || !calls_[reported.priced].empty();
+      figures.rank = reported.first_rank;
+      const bool first = &reported == &ranks_.reported.front();
+      if (first) forecast_.memory_of_first_class = figures;
+      if (&reported == &ranks_.reported.back()) forecast_.memory_of_last_class = figures;
+      if (first || Fuller(figures, forecast_.memory)) forecast_.memory = std::move(figures);
+    }
+    return true;
+  }
+
+  void AddRange() {
+    const std::size_t ranged = RangedClass(ranks_, critical_);
+    const ReportedClass& reported = ranks_.reported[ranged];
+    if (ranged != 0) {
+      for (std::size_t i = 0; i < ranks_.classes.size(); ++i) {
+        ranks_.classes[i].records = i == reported.index;
+      }
+      run_ = RunAgain(simulator_, ranks_, barrier_, simulate::Recording::kAll, run_);
+    }
+    TimedClass timed{priced_[reported.priced].program, *ranks_.classes[reported.index].prices,
+                     run_.timelines[reported.index]};
+    if (period_) timed.more = period_->More(reported.index, *shorter_);
+    forecast_.step_time_range =
+        RangeOf(ExposedTimesOf(timed, run_), forecast_.step_time,
+                *kinds_[reported.node_kind].calibration, scenario_.cluster->devices());
+  }
+
+  void WidenByHost() {
+    const ReportedClass& last = ranks_.reported[critical_];
+    const Program& program = priced_[last.priced].program;
+    const StepCounts counts(program, repeated_ ? repeated_->LongerOf(last.priced)
+                                               : program::LongerStep{});
+    WidenByUnknownHost(scenario_, program, counts, *ranks_.classes[last.index].prices, forecast_);
+  }
+
+  const scenario::Scenario& scenario_;
+  const KindScenarios kinds_;
+  const std::vector<PricedClass>& priced_;
+  const std::vector<memory::DeferredFrees>& frees_;
+  const bool barrier_, with_range_;
+  const ShorterStep* const shorter_;
+  simulate::Simulator& simulator_;
+  memory::Replayer& replayer_;
+  SimulatedRanks ranks_;
+  std::optional<RepeatedOperations> repeated_;
+  std::optional<MarkedOperations> marked_;
+  std::vector<bool> all_;  // marks of the first class for the range
+  SteadyRun run_;
+  std::optional<StepPeriod> period_;
+  std::size_t critical_ = 0;  // of the reported classes: the one that ends last
+  std::vector<std::vector<memory::DriverCallsAt>> calls_;  // [priced class] of its allocator
+  bool stops_ = false;                                     // there are some
+  Forecast forecast_;
+};
+
+}  // namespace
 
 struct Forecaster::Workspace {
   WorkCache works;
@@ -35,17 +189,17 @@ struct Forecaster::Workspace {
   simulate::Simulator simulator;
   memory::Replayer memory;
 
-  // What is simulated of a scenario, and what it asks of the allocator.
+  // The classes of a scenario, and the frees of each that the allocator defers.
   struct Classes {
-    std::vector<PricedClass> lowered;
-    std::vector<memory::DeferredFrees> frees;  // by lowered class
+    std::vector<PricedClass> priced;
+    std::vector<memory::DeferredFrees> frees;  // [priced class]
   };
 
   Result<Classes> ClassesOf(const scenario::Scenario& scenario);
-  // `frees`: by lowered class. `shorter`: the step that these classes are of, in the place of the
-  // scenario's; null: its own. None: the shorter one does not tell what the scenario's does.
+  // `shorter`: the step that these classes are of, in the place of the scenario's; null: its own.
+  // None: the shorter one does not tell what the scenario's does.
   Result<std::optional<Forecast>> Evaluate(const scenario::Scenario& scenario,
-                                           const std::vector<PricedClass>& lowered,
+                                           const std::vector<PricedClass>& priced,
                                            const std::vector<memory::DeferredFrees>& frees,
                                            const MicroBatchFlops& flops, bool with_range,
                                            const ShorterStep* shorter = nullptr);
@@ -69,22 +223,20 @@ Result<Forecaster::Workspace::Classes> Forecaster::Workspace::ClassesOf(
   const auto work = works.Of(scenario);
   Classes classes;
   const KindScenarios kinds(scenario);
-  for (int kind = 0; kind < kinds.count(); ++kind) {
-    for (lowering::LoweredClass& own : lowering::Lower(kinds[kind], &work->layers)) {
-      classes.lowered.push_back({.lowered = std::move(own), .prices = {}, .kind = kind});
-      PricedClass& made = classes.lowered.back();
-      auto price = prices.Price(made.lowered.program, kinds[kind], work->layers);
-      if (!price) return tl::unexpected(std::move(price.error()));
-      made.prices = std::move(*price);
-      AddJitter(kinds[kind], made.lowered.program, made.prices);
-      if (auto checked = CheckClock(scenario, made); !checked) {
-        return tl::unexpected(std::move(checked.error()));
-      }
+  classes.priced = UnpricedClasses(scenario, kinds, &work->layers);
+  for (PricedClass& own : classes.priced) {
+    const scenario::Scenario& on = kinds[own.node_kind];
+    auto price = prices.Price(own.program, on, work->layers);
+    if (!price) return tl::unexpected(std::move(price.error()));
+    own.prices = std::move(*price);
+    AddJitter(on, own.program, own.prices);
+    if (auto checked = CheckClock(scenario, own); !checked) {
+      return tl::unexpected(std::move(checked.error()));
     }
   }
-  classes.frees = FreesOf(classes.lowered);
+  classes.frees = FreesOf(classes.priced);
   // Nothing else of a row looks at what operations use: a fifth of a long step's memory.
-  for (PricedClass& own : classes.lowered) own.lowered.program.uses = {};
+  for (PricedClass& own : classes.priced) own.program.uses = {};
   return classes;
 }
 
@@ -107,7 +259,7 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, bool w
   if (const auto shorter = ShorterStepOf(scenario.plan)) {
     const auto classes = workspace_->ClassesOf(Shortened(scenario, *shorter));
     if (!classes) return tl::unexpected(classes.error());
-    auto forecast = workspace_->Evaluate(scenario, classes->lowered, classes->frees, flops,
+    auto forecast = workspace_->Evaluate(scenario, classes->priced, classes->frees, flops,
                                          with_range, &*shorter);
     if (!forecast) return tl::unexpected(std::move(forecast.error()));
     if (*forecast) {
@@ -118,7 +270,7 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, bool w
   const auto classes = workspace_->ClassesOf(scenario);
   if (!classes) return tl::unexpected(classes.error());
   auto forecast =
-      workspace_->Evaluate(scenario, classes->lowered, classes->frees, flops, with_range);
+      workspace_->Evaluate(scenario, classes->priced, classes->frees, flops, with_range);
   if (!forecast) return tl::unexpected(std::move(forecast.error()));
   return **std::move(forecast);
 }
@@ -132,107 +284,10 @@ Result<Forecast> Forecaster::EvaluateAt(const scenario::Scenario& scenario,
 }
 
 Result<std::optional<Forecast>> Forecaster::Workspace::Evaluate(
-    const scenario::Scenario& scenario, const std::vector<PricedClass>& lowered,
+    const scenario::Scenario& scenario, const std::vector<PricedClass>& priced,
     const std::vector<memory::DeferredFrees>& frees, const MicroBatchFlops& flops, bool with_range,
     const ShorterStep* shorter) {
-  if (shorter != nullptr && OutlastsTheClock(lowered, *shorter)) return std::optional<Forecast>();
-  const KindScenarios kinds(scenario);
-  const bool barrier = scenario.plan.training.step_barrier;
-  auto ranks = SimulatedRanksOf(scenario, lowered, FirstSteps(barrier));
-  if (!ranks) return tl::unexpected(ranks.error());
-
-  std::optional<RepeatedOperations> repeated;
-  if (shorter != nullptr) repeated.emplace(lowered, *shorter);
-  const MarkedOperations marked(lowered, frees, repeated ? &*repeated : nullptr);
-  marked.MarkIn(*ranks);
-  std::vector<bool> all;  // for the range
-  if (with_range) {
-    const SimulatedRanks::Shown& first = ranks->shown.front();
-    all.assign(lowered[first.lowered].lowered.program.step.size(), true);
-    ranks->classes[first.index].marked = &all;
-  }
-  const auto recording =
-      marked.any() || with_range ? simulate::Recording::kMarked : simulate::Recording::kNone;
-  SteadyRun run = marked.for_memory() ? RunForMemory(simulator, *ranks, barrier, recording, false)
-                                      : RunToSteadyState(simulator, *ranks, barrier, recording,
-                                                         Extent::kLateStart, false);
-  std::optional<StepPeriod> period;
-  if (shorter != nullptr) {
-    period = PeriodOf({.simulator = simulator,
-                       .run = run,
-                       .ranks = *ranks,
-                       .lowered = lowered,
-                       .operations = *repeated,
-                       .barrier = barrier,
-                       .needs_hosts = marked.for_memory()},
-                      *shorter);
-    if (!period) return std::optional<Forecast>();
-  }
-  memory::Steps steps = StepsOfMemory(run);
-
-  Forecast forecast;
-  forecast.step_time = StepTimeOf(run.ends, run.steady);
-  if (period) forecast.step_time += shorter->left_out * period->length;
-  std::vector<std::vector<memory::DriverCallsAt>> calls(lowered.size());
-  bool stops = false;
-  std::size_t critical = 0;  // of those shown
-  const auto own_end = [&](std::size_t shown) {
-    return run.timelines[ranks->shown[shown].index].step_ends[run.steady.last];
-  };
-  for (std::size_t i = 1; i < ranks->shown.size(); ++i) {
-    if (own_end(i) > own_end(critical)) critical = i;
-  }
-  for (const SimulatedRanks::Shown& shown : ranks->shown) {
-    const Program& program = lowered[shown.lowered].lowered.program;
-    const scenario::Scenario& on = kinds[lowered[shown.lowered].kind];
-    if (repeated) steps.longer = repeated->LongerOf(shown.lowered);
-    memory::Usage own = memory.Figures(program, run.timelines[shown.index], frees[shown.lowered],
-                                       DeviceOf(on, program), steps);
-    if (shorter != nullptr && !own.of_longer) return std::optional<Forecast>();
-    MemoryForecast figures = SummariseMemory(on, program, own);
-    calls[shown.lowered] = std::move(own.step_calls);
-    stops = stops || !calls[shown.lowered].empty();
-    figures.rank = ranks->classes[shown.index].representative;
-    if (&shown == &ranks->shown.front()) forecast.memory_of_first_class = figures;
-    if (&shown == &ranks->shown.back()) forecast.memory_of_last_class = figures;
-    if (&shown != &ranks->shown.front() && !Fuller(figures, forecast.memory)) continue;
-    forecast.memory = std::move(figures);
-  }
-  // An allocator that gives memory back stops the device where it does.
-  if (stops && shorter != nullptr) return std::optional<Forecast>();
-  if (with_range) {
-    const std::size_t ranged = RangedClass(*ranks, lowered, critical);
-    const PricedClass& own = lowered[ranks->shown[ranged].lowered];
-    const std::size_t simulated = ranks->shown[ranged].index;
-    if (ranged != 0) {
-      for (std::size_t i = 0; i < ranks->classes.size(); ++i) {
-        ranks->classes[i].records = i == simulated;
-      }
-      run = RunAgain(simulator, *ranks, barrier, simulate::Recording::kAll, run);
-    }
-    TimedClass timed{own.lowered.program, *ranks->classes[simulated].prices,
-                     run.timelines[simulated]};
-    if (period) timed.more = period->More(simulated, *shorter);
-    const PartTimes exposed = ExposedTimesOf(timed, run);
-    forecast.step_time_range = RangeOf(exposed, forecast.step_time, *kinds[own.kind].calibration,
-                                       scenario.cluster->devices());
-  }
-  if (stops) {
-    const auto time = TimeOfAllocatorStops(scenario, lowered, calls, forecast.step_time, simulator);
-    if (!time) return tl::unexpected(time.error());
-    AddAllocatorStops(*time, forecast);
-  }
-  FillThroughput(scenario, flops, forecast);
-  ApplyRuns(scenario, forecast);
-  if (with_range) {
-    const SimulatedRanks::Shown& last = ranks->shown[critical];
-    const PricedClass& own = lowered[last.lowered];
-    WidenByUnknownHost(scenario, own.lowered.program,
-                       StepCounts(own.lowered.program, repeated ? repeated->LongerOf(last.lowered)
-                                                                : program::LongerStep{}),
-                       *ranks->classes[last.index].prices, forecast);
-  }
-  return std::optional<Forecast>(std::move(forecast));
+  return Row(scenario, priced, frees, with_range, shorter, simulator, memory).Make(flops);
 }
 
 std::optional<UnknownHost> UnknownHostOf(const scenario::Scenario& scenario) {

@@ -8,19 +8,19 @@ namespace stepcast::forecast {
 
 using program::Index;
 
-std::vector<memory::DeferredFrees> FreesOf(const std::vector<PricedClass>& lowered) {
+std::vector<memory::DeferredFrees> FreesOf(const std::vector<PricedClass>& priced) {
   std::vector<memory::DeferredFrees> frees;
-  frees.reserve(lowered.size());
-  for (const PricedClass& own : lowered) frees.emplace_back(own.lowered.program);
+  frees.reserve(priced.size());
+  for (const PricedClass& own : priced) frees.emplace_back(own.program);
   return frees;
 }
 
-MarkedOperations::MarkedOperations(const std::vector<PricedClass>& lowered,
+MarkedOperations::MarkedOperations(const std::vector<PricedClass>& priced,
                                    const std::vector<memory::DeferredFrees>& frees,
                                    const RepeatedOperations* repeated)
-    : marked_(lowered.size()), repeated_(repeated) {
-  for (std::size_t i = 0; i < lowered.size(); ++i) {
-    programs_.push_back(&lowered[i].lowered.program);
+    : marked_(priced.size()), repeated_(repeated) {
+  for (std::size_t i = 0; i < priced.size(); ++i) {
+    programs_.push_back(&priced[i].program);
     if (frees[i].any() || repeated != nullptr) marked_[i].resize(programs_[i]->step.size());
     for (const Index operation : frees[i].operations()) marked_[i][operation] = true;
     for_memory_ = for_memory_ || frees[i].any();
@@ -31,9 +31,9 @@ MarkedOperations::MarkedOperations(const std::vector<PricedClass>& lowered,
   }
 }
 void MarkedOperations::MarkIn(SimulatedRanks& ranks) const {
-  for (const SimulatedRanks::Shown& shown : ranks.shown) {
-    const std::vector<bool>& own = marked_[shown.lowered];
-    if (!own.empty()) ranks.classes[shown.index].marked = &own;
+  for (const ReportedClass& reported : ranks.reported) {
+    const std::vector<bool>& own = marked_[reported.priced];
+    if (!own.empty()) ranks.classes[reported.index].marked = &own;
   }
   if (repeated_ == nullptr) return;
   for (simulate::RankClass& own : ranks.classes) {

@@ -8,6 +8,7 @@
 #include "src/lowering/lowering.h"
 #include "src/memory/host_order.h"
 #include "src/plan/legality.h"
+#include "src/program/program.h"
 
 namespace stepcast::forecast {
 namespace {
@@ -46,9 +47,9 @@ Result<MicroBatchLimit> FindMicroBatchLimit(const scenario::Scenario& scenario) 
   if (!one) return tl::unexpected(std::move(one.error()));
   const Bytes room = one->capacity - one->outside;
   const auto may_fit = [&](std::int64_t size) {
-    const std::vector<lowering::LoweredClass> classes = lowering::Lower(At(scenario, size));
-    return std::all_of(classes.begin(), classes.end(), [&](const lowering::LoweredClass& own) {
-      return memory::PeakInHostOrder(own.program) <= room;
+    const std::vector<program::Program> programs = lowering::Lower(At(scenario, size));
+    return std::all_of(programs.begin(), programs.end(), [&](const program::Program& own) {
+      return memory::PeakInHostOrder(own) <= room;
     });
   };
 

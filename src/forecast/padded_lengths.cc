@@ -103,7 +103,7 @@ bool RanksMeetInMicroBatches(const scenario::Scenario& scenario) {
   plan::Training& training = two.plan.training;
   training.global_batch_size = training.global_batch_size / training.gradient_accumulation * 2;
   training.gradient_accumulation = 2;
-  const program::Program program = std::move(lowering::Lower(two).front().program);
+  const program::Program program = std::move(lowering::Lower(two).front());
   const parallel::RankGrid grid = plan::GridsOf(scenario.plan).dense();
   const auto replica_of = [&](int rank) {
     const parallel::RankGrid::Coordinates at = grid.At(rank);

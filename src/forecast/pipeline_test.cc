@@ -137,7 +137,7 @@ RC_GTEST_PROP(Pipelines, AreAsTheyAreDrawn, ()) {
   const std::vector<int> in_flight = parallel::MostInFlight(drawn.schedule);
   RC_ASSERT(run.forecast.step_time == Microseconds(drawn.timing.slots));
   for (const ClassForecast& own : run.forecast.classes) {
-    const auto stage = static_cast<std::size_t>(own.stage);
+    const auto stage = static_cast<std::size_t>(own.label.stage);
     // What a stage waits for at the end, for others to end, is no wait for a message.
     RC_ASSERT(own.time.pipeline_bubble + own.time.idle + own.time.imbalance ==
               Microseconds(drawn.timing.idle[stage]));
@@ -156,7 +156,7 @@ RC_GTEST_PROP(Pipelines, HoldTheActivationsInFlight, ()) {
   for (const ClassForecast& own : run.forecast.classes) {
     const int in_flight = pipeline.schedule == "gpipe"
                               ? pipeline.micro_batches
-                              : std::min(pipeline.micro_batches, pipeline.stages - own.stage);
+                              : std::min(pipeline.micro_batches, pipeline.stages - own.label.stage);
     RC_ASSERT(own.in_flight == in_flight);
     const Bytes activations =
         own.memory.at_peak[static_cast<std::size_t>(program::Category::kActivation)];

@@ -102,7 +102,7 @@ Time IssueOf(const program::Program& program, const cost::Prices& prices,
 }
 
 PeriodIssue IssueOf(const PricedClass& own, std::span<const Index> ends, int period) {
-  const program::Program& program = own.lowered.program;
+  const program::Program& program = own.program;
   PeriodIssue issue{.time = {}, .launches = std::vector<std::int64_t>(program.streams.size(), 0)};
   for (Index i = ends.front() + 1; i <= ends[static_cast<std::size_t>(period)]; ++i) {
     const program::Instruction& instruction = program.step[i];
@@ -214,19 +214,19 @@ scenario::Scenario Shortened(const scenario::Scenario& scenario, const ShorterSt
   return shorter;
 }
 
-RepeatedOperations::RepeatedOperations(const std::vector<PricedClass>& lowered,
+RepeatedOperations::RepeatedOperations(const std::vector<PricedClass>& priced,
                                        const ShorterStep& step)
     : period_(step.period), left_out_(step.left_out) {
-  for (const PricedClass& own : lowered) {
-    const program::Program& program = own.lowered.program;
+  for (const PricedClass& own : priced) {
+    const program::Program& program = own.program;
     const std::vector<Index>& ends = ends_.emplace_back(
-        EndsOfMicroBatches(program, step.repeated[static_cast<std::size_t>(own.lowered.stage)]));
+        EndsOfMicroBatches(program, step.repeated[static_cast<std::size_t>(own.label.stage)]));
     of_.push_back(LastOperations(program, ends));
   }
 }
 
-program::LongerStep RepeatedOperations::LongerOf(std::size_t lowered) const {
-  const std::vector<Index>& ends = ends_[lowered];
+program::LongerStep RepeatedOperations::LongerOf(std::size_t priced) const {
+  const std::vector<Index>& ends = ends_[priced];
   return {.begin = ends[ends.size() - 1 - static_cast<std::size_t>(period_)] + 1,
           .end = ends.back() + 1,
           .micro_batches = period_,
@@ -235,11 +235,11 @@ program::LongerStep RepeatedOperations::LongerOf(std::size_t lowered) const {
 
 // Whether the shorter step's host influences its device as the longer one's does.
 bool HostIsAlike(const ShorterRun& shorter, const ShorterStep& step, std::size_t rank_class,
-                 std::size_t lowered, bool host_repeats, Time period) {
+                 std::size_t priced, bool host_repeats, Time period) {
   const simulate::HostInfluence influence = shorter.simulator.host_influence(rank_class);
   const Time start = StartOf(shorter.run.ends, shorter.run.steady);
   const PeriodIssue issue =
-      IssueOf(shorter.lowered[lowered], shorter.operations.EndsOf(lowered), step.period);
+      IssueOf(shorter.priced[priced], shorter.operations.EndsOf(priced), step.period);
   if (host_repeats) {
     // A host waits for room at every so many launches of a step: at the same ones behind the
     // micro-batches that are left out if these are so many launches.
@@ -268,12 +268,12 @@ std::optional<StepPeriod> PeriodOf(const ShorterRun& shorter, const ShorterStep&
   PeriodSearch search(run.steady.last);
   for (std::size_t c = 0; c < shorter.ranks.classes.size(); ++c) {
     const auto of = static_cast<std::size_t>(
-        std::find_if(shorter.lowered.begin(), shorter.lowered.end(),
+        std::find_if(shorter.priced.begin(), shorter.priced.end(),
                      [&](const PricedClass& own) {
-                       return &own.lowered.program == shorter.ranks.classes[c].program;
+                       return &own.program == shorter.ranks.classes[c].program;
                      }) -
-        shorter.lowered.begin());
-    const std::size_t streams = shorter.lowered[of].lowered.program.streams.size();
+        shorter.priced.begin());
+    const std::size_t streams = shorter.priced[of].program.streams.size();
     const auto found = search.Look(run.timelines[c].operations, shorter.operations.Of(of),
                                    static_cast<std::size_t>(step.period) * streams);
     if (found == PeriodSearch::Found::kNothing ||

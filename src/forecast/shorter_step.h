@@ -47,19 +47,19 @@ scenario::Scenario Shortened(const scenario::Scenario& scenario, const ShorterSt
 // operation for each stream, the last one on it.
 class RepeatedOperations {
  public:
-  // `lowered` are the classes of the shorter step.
-  RepeatedOperations(const std::vector<PricedClass>& lowered, const ShorterStep& step);
+  // `priced` are the classes of the shorter step.
+  RepeatedOperations(const std::vector<PricedClass>& priced, const ShorterStep& step);
 
-  // The cuts in a lowered class's program: the last operation of each of these micro-batches.
-  std::span<const program::Index> EndsOf(std::size_t lowered) const { return ends_[lowered]; }
+  // The cuts in a priced class's program: the last operation of each of these micro-batches.
+  std::span<const program::Index> EndsOf(std::size_t priced) const { return ends_[priced]; }
   // The longer step, seen from the shorter one's program.
-  program::LongerStep LongerOf(std::size_t lowered) const;
-  // The operations of a lowered class, piece by piece and within each stream by stream. A stream
+  program::LongerStep LongerOf(std::size_t priced) const;
+  // The operations of a priced class, piece by piece and within each stream by stream. A stream
   // that has no operation in a piece has kNone there.
-  const std::vector<program::Index>& Of(std::size_t lowered) const { return of_[lowered]; }
+  const std::vector<program::Index>& Of(std::size_t priced) const { return of_[priced]; }
 
  private:
-  std::vector<std::vector<program::Index>> ends_, of_;  // by lowered class
+  std::vector<std::vector<program::Index>> ends_, of_;  // by priced class
   int period_;
   std::int64_t left_out_;
 };
@@ -80,7 +80,7 @@ struct ShorterRun {
   const simulate::Simulator& simulator;
   const SteadyRun& run;
   const SimulatedRanks& ranks;
-  std::span<const PricedClass> lowered;
+  std::span<const PricedClass> priced;
   const RepeatedOperations& operations;
   bool barrier = false;      // between steps
   bool needs_hosts = false;  // memory depends on when hosts issue frees

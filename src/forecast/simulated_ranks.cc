@@ -6,12 +6,13 @@
 #include <optional>
 #include <utility>
 
+#include "src/base/check.h"
 #include "src/cost/device_speed.h"
 #include "src/cost/flow_classes.h"
 #include "src/cost/route_collectives.h"
-#include "src/parallel/axis.h"
+#include "src/lowering/lowering.h"
 #include "src/parallel/rank_classes.h"
-#include "src/plan/rank_grid.h"
+#include "src/plan/rank_labels.h"
 #include "src/scenario/node_kinds.h"
 
 namespace stepcast::forecast {
@@ -19,63 +20,89 @@ namespace {
 
 using program::ProcessGroup;
 
-// What is known to tell ranks apart: their program and the speed of their device.
-class Kinds {
+// The ranks by the facts that tell them apart: label, kind of node, and speed of the device.
+class RankKinds {
  public:
-  struct Kind {
-    std::size_t lowered = 0;
-    double speed = 1;
-    const program::Program* program = nullptr;
-    const cost::Prices* prices = nullptr;
-  };
-
-  Kinds(const scenario::Scenario& scenario, std::span<const PricedClass> lowered,
-        std::deque<cost::Prices>& slowed) {
-    const parallel::RankGrid grid = plan::GridsOf(scenario.plan).dense();
-    for (std::size_t i = 0; i < lowered.size(); ++i) {
-      kinds_.push_back({i, 1, &lowered[i].lowered.program, &lowered[i].prices});
-    }
-    const std::int64_t stages = grid.Degree(parallel::Axis::kPipeline);
-    labels_.reserve(static_cast<std::size_t>(grid.ranks()));
-    for (int rank = 0; rank < grid.ranks(); ++rank) {
-      labels_.push_back(scenario::KindOfRank(scenario, rank) * stages +
-                        grid.At(rank)[static_cast<std::size_t>(parallel::Axis::kPipeline)]);
+  RankKinds(const scenario::Scenario& scenario, std::span<const PricedClass> priced,
+            std::deque<cost::Prices>& slowed)
+      : scenario_(scenario), labels_(scenario.plan) {
+    for (std::size_t i = 0; i < priced.size(); ++i) {
+      classes_.push_back({priced[i], 0, i});
+      kinds_.push_back({&priced[i].program, &priced[i].prices});
     }
     for (const scenario::SlowDevice& slow : scenario.slow_devices) {
-      if (static_cast<std::size_t>(slow.rank) >= labels_.size() || slow.speed == 1) continue;
-      std::int64_t& label = labels_[static_cast<std::size_t>(slow.rank)];
-      const std::size_t own = Of(slow.rank).lowered;
-      const auto known = std::find_if(kinds_.begin(), kinds_.end(), [&](const Kind& kind) {
-        return kind.lowered == own && kind.speed == slow.speed;
-      });
-      label = known - kinds_.begin();
-      if (known != kinds_.end()) continue;
-      slowed.push_back(
-          cost::AtSpeed(lowered[own].lowered.program, lowered[own].prices, slow.speed));
-      kinds_.push_back({own, slow.speed, &lowered[own].lowered.program, &slowed.back()});
+      if (slow.rank < ranks() && slow.speed != 1) AddSlow(slow, slowed);
     }
   }
 
-  const std::vector<std::int64_t>& labels() const { return labels_; }  // [rank]; equal: alike
-  std::vector<cost::PricedKind> priced() const {
-    std::vector<cost::PricedKind> kinds;
-    for (const Kind& kind : kinds_) kinds.push_back({kind.program, kind.prices});
+  int ranks() const { return labels_.ranks_of_each() * static_cast<int>(labels_.distinct().size()); }
+  // Devices differ: labels alone do not tell ranks apart.
+  bool devices_differ() const { return kinds_.size() > labels_.distinct().size(); }
+  const std::vector<cost::PricedKind>& kinds() const { return kinds_; }
+  const cost::PricedKind& kind(int rank) const { return kinds_[Of(rank)]; }
+
+  // [rank] Its kind.
+  std::vector<std::int64_t> OfRanks() const {
+    std::vector<std::int64_t> kinds;
+    kinds.reserve(static_cast<std::size_t>(ranks()));
+    for (int rank = 0; rank < ranks(); ++rank) kinds.push_back(static_cast<std::int64_t>(Of(rank)));
     return kinds;
   }
-  const Kind& Of(int rank) const {
-    return kinds_[static_cast<std::size_t>(labels_[static_cast<std::size_t>(rank)])];
+
+  // The class of these ranks, which are of one kind.
+  ReportedClass ClassOf(const std::vector<int>& ranks) const {
+    ReportedClass own = classes_[Of(ranks.front())];
+    own.first_rank = ranks.front();
+    own.ranks = static_cast<int>(ranks.size());
+    own.members = ranks;
+    return own;
+  }
+
+  // The classes if devices do not differ.
+  std::vector<ReportedClass> ClassesByLabel() const {
+    std::vector<ReportedClass> classes = classes_;
+    for (std::size_t label = 0; label < classes.size(); ++label) {
+      classes[label].first_rank = labels_.FirstRank(label);
+      classes[label].ranks = labels_.ranks_of_each();
+      if (classes.size() > 1) classes[label].members = labels_.Ranks(label);
+    }
+    return classes;
   }
 
  private:
-  std::vector<std::int64_t> labels_;
-  std::vector<Kind> kinds_;
+  std::size_t Of(int rank) const {
+    if (const auto slow = slow_.find(rank); slow != slow_.end()) return slow->second;
+    return static_cast<std::size_t>(scenario::KindOfRank(scenario_, rank)) *
+               labels_.distinct().size() +
+           labels_.Of(rank);
+  }
+
+  void AddSlow(const scenario::SlowDevice& slow, std::deque<cost::Prices>& slowed) {
+    ReportedClass own = classes_[Of(slow.rank)];
+    own.speed = slow.speed;
+    const auto known = std::find_if(classes_.begin(), classes_.end(), [&](const auto& other) {
+      return other.priced == own.priced && other.speed == own.speed;
+    });
+    slow_[slow.rank] = static_cast<std::size_t>(known - classes_.begin());
+    if (known != classes_.end()) return;
+    const cost::PricedKind& normal = kinds_[own.priced];
+    slowed.push_back(cost::AtSpeed(*normal.program, *normal.prices, slow.speed));
+    kinds_.push_back({normal.program, &slowed.back()});
+    classes_.push_back(std::move(own));
+  }
+
+  const scenario::Scenario& scenario_;
+  const plan::RankLabels labels_;
+  std::vector<cost::PricedKind> kinds_;  // of the priced classes, then of slow devices
+  std::vector<ReportedClass> classes_;   // [kind] their facts
+  std::map<int, std::size_t> slow_;      // by rank: the kind of a slow device
 };
 
 // All layouts of all programs, each once.
-std::vector<parallel::GroupLayout> LayoutsOf(std::span<const PricedClass> lowered) {
+std::vector<parallel::GroupLayout> LayoutsOf(std::span<const PricedClass> priced) {
   std::vector<parallel::GroupLayout> layouts;
-  for (const PricedClass& own : lowered) {
-    for (const ProcessGroup& group : own.lowered.program.groups) {
+  for (const PricedClass& own : priced) {
+    for (const ProcessGroup& group : own.program.groups) {
       if (std::find(layouts.begin(), layouts.end(), group.layout) == layouts.end()) {
         layouts.push_back(group.layout);
       }
@@ -126,22 +153,70 @@ bool SameRanks(const std::vector<ProcessGroup>& a, const std::vector<ProcessGrou
                     [](const auto& one, const auto& other) { return one.ranks == other.ranks; });
 }
 
-// One rank of each class, in the groups that stand for those of all its ranks.
-void AddClasses(const parallel::Classes& classes, std::span<const std::int64_t> labels,
+// One rank of each class, in the groups that stand for those of all its ranks. `kind_of`: [rank] in
+// `kinds`.
+void AddClasses(parallel::Classes classes, std::span<const std::int64_t> kind_of,
                 std::span<const cost::PricedKind> kinds,
                 const std::vector<parallel::GroupLayout>& layouts, SimulatedRanks& ranks) {
   const GroupsOfClasses groups(layouts, classes);
-  for (const parallel::RankClass& own : classes.classes) {
-    const auto label = labels[static_cast<std::size_t>(own.representative)];
-    const cost::PricedKind& kind = kinds[static_cast<std::size_t>(label)];
-    ranks.groups.push_back(groups.Of(*kind.program, own.representative));
-    ranks.members.push_back(own.ranks);
+  ranks.members = std::move(classes.ranks);
+  for (const std::vector<int>& members : ranks.members) {
+    const int first = members.front();
+    const cost::PricedKind& kind =
+        kinds[static_cast<std::size_t>(kind_of[static_cast<std::size_t>(first)])];
+    ranks.groups.push_back(groups.Of(*kind.program, first));
     ranks.classes.push_back({.program = kind.program,
                              .prices = kind.prices,
-                             .representative = own.representative,
-                             .ranks = ranks.members.back(),
+                             .representative = first,
+                             .ranks = members,
                              .groups = &ranks.groups.back(),
                              .records = false});
+  }
+}
+
+// One rank of each label: its program has the groups that stand for those of all ranks.
+void AddLabels(const RankKinds& kinds, SimulatedRanks& ranks) {
+  for (const ReportedClass& own : ranks.reported) {
+    const cost::PricedKind& kind = kinds.kind(own.first_rank);
+    ranks.classes.push_back({.program = kind.program,
+                             .prices = kind.prices,
+                             .representative = own.first_rank,
+                             .ranks = own.members,
+                             .records = false});
+  }
+}
+
+// All ranks, each in its own groups.
+Result<network::CollectiveTraffic> AddRanks(const scenario::Scenario& scenario,
+                                            const RankKinds& kinds, int steps,
+                                            SimulatedRanks& ranks) {
+  std::vector<cost::RoutedClass> routed;  // [rank]
+  for (int rank = 0; rank < kinds.ranks(); ++rank) {
+    const cost::PricedKind& kind = kinds.kind(rank);
+    std::vector<ProcessGroup> groups = lowering::GroupsOf(*kind.program, rank);
+    const bool as_before = !ranks.groups.empty() && SameRanks(groups, ranks.groups.back());
+    if (!as_before) ranks.groups.push_back(std::move(groups));
+    routed.push_back({kind.program, kind.prices, &ranks.groups.back(), rank});
+    ranks.classes.push_back({.program = kind.program,
+                             .prices = kind.prices,
+                             .representative = rank,
+                             .groups = &ranks.groups.back(),
+                             .records = false});
+  }
+  return cost::RouteCollectives(scenario, routed, steps);
+}
+
+// Each reported class is recorded in the simulated class of its first rank, which that stands for:
+// simulated classes are those that are reported, or parts of them.
+void RecordReported(SimulatedRanks& ranks) {
+  for (ReportedClass& own : ranks.reported) {
+    const auto simulated = std::ranges::lower_bound(ranks.classes, own.first_rank, {},
+                                                    &simulate::RankClass::representative);
+    STEPCAST_CHECK(
+        simulated != ranks.classes.end() && simulated->representative == own.first_rank,
+        "the first rank of a reported class stands for a simulated one");
+    simulated->records = true;
+    own.index = static_cast<std::size_t>(simulated - ranks.classes.begin());
   }
 }
 
@@ -155,70 +230,46 @@ Result<SimulatedRanks> FlowRanksOf(const scenario::Scenario& scenario,
   if (!flows) return tl::unexpected(std::move(flows.error()));
   SimulatedRanks ranks;
   ranks.traffic.emplace(std::move(flows->traffic));
-  AddClasses(flows->classes, labels, kinds, layouts, ranks);
+  AddClasses(std::move(flows->classes), labels, kinds, layouts, ranks);
   return ranks;
 }
 
 Result<SimulatedRanks> SimulatedRanksOf(const scenario::Scenario& scenario,
-                                        std::span<const PricedClass> lowered, int steps) {
+                                        std::span<const PricedClass> priced, int steps) {
   SimulatedRanks ranks;
-  const bool analytic = scenario.network == scenario::Fidelity::kAnalytic;
-  if (analytic && scenario.slow_devices.empty() && lowered.size() == 1) {
-    const PricedClass& all = lowered.front();
-    ranks.classes.push_back(
-        {.program = &all.lowered.program, .prices = &all.prices, .representative = 0});
-    ranks.shown.push_back({.ranks = all.lowered.ranks});
-    return ranks;
+  const RankKinds kinds(scenario, priced, ranks.slowed);
+  const std::vector<parallel::GroupLayout> layouts = LayoutsOf(priced);
+  std::optional<parallel::Classes> coloured;  // none: labels alone tell ranks apart
+  if (kinds.devices_differ()) {
+    coloured = parallel::ClassesOf(kinds.OfRanks(), parallel::GroupMeetings(layouts), {});
+    for (const std::vector<int>& own : coloured->ranks) ranks.reported.push_back(kinds.ClassOf(own));
+  } else {
+    ranks.reported = kinds.ClassesByLabel();
   }
-  const Kinds kinds(scenario, lowered, ranks.slowed);
-  const std::vector<parallel::GroupLayout> layouts = LayoutsOf(lowered);
-  const parallel::Classes alike =
-      parallel::ClassesOf(kinds.labels(), parallel::GroupMeetings(layouts), {});
-  for (const parallel::RankClass& own : alike.classes) {
-    const Kinds::Kind& kind = kinds.Of(own.representative);
-    ranks.shown.push_back({.index = static_cast<std::size_t>(own.representative),
-                           .lowered = kind.lowered,
-                           .ranks = static_cast<int>(own.ranks.size()),
-                           .members = own.ranks,
-                           .speed = kind.speed});
-  }
-  if (scenario.network != scenario::Fidelity::kMessage) {
-    std::optional<cost::FlowClasses> flows;
-    if (!analytic) {
-      auto made = cost::FlowClassesOf(scenario, kinds.labels(), kinds.priced(), layouts);
-      if (!made) return tl::unexpected(std::move(made.error()));
-      flows.emplace(*std::move(made));
+  switch (scenario.network) {
+    case scenario::Fidelity::kAnalytic:
+      if (coloured) {
+        AddClasses(*std::move(coloured), kinds.OfRanks(), kinds.kinds(), layouts, ranks);
+      } else {
+        AddLabels(kinds, ranks);
+      }
+      break;
+    case scenario::Fidelity::kFlow: {
+      const std::vector<std::int64_t> of_ranks = kinds.OfRanks();
+      auto flows = cost::FlowClassesOf(scenario, of_ranks, kinds.kinds(), layouts);
+      if (!flows) return tl::unexpected(std::move(flows.error()));
       ranks.traffic.emplace(std::move(flows->traffic));
+      AddClasses(std::move(flows->classes), of_ranks, kinds.kinds(), layouts, ranks);
+      break;
     }
-    const parallel::Classes& classes = analytic ? alike : flows->classes;
-    AddClasses(classes, kinds.labels(), kinds.priced(), layouts, ranks);
-    for (SimulatedRanks::Shown& shown : ranks.shown) {
-      shown.index = static_cast<std::size_t>(classes.class_of[shown.index]);
-      ranks.classes[shown.index].records = true;
+    case scenario::Fidelity::kMessage: {
+      auto traffic = AddRanks(scenario, kinds, steps, ranks);
+      if (!traffic) return tl::unexpected(std::move(traffic.error()));
+      ranks.traffic.emplace(std::move(*traffic));
+      break;
     }
-    return ranks;
   }
-
-  std::vector<cost::RoutedClass> routed;  // [rank]
-  const auto count = static_cast<int>(kinds.labels().size());
-  for (int rank = 0; rank < count; ++rank) {
-    const Kinds::Kind& kind = kinds.Of(rank);
-    const PricedClass& own = lowered[kind.lowered];
-    std::vector<ProcessGroup> groups = lowering::GroupsOf(own.lowered.program, rank);
-    const bool as_before = !ranks.groups.empty() && SameRanks(groups, ranks.groups.back());
-    if (!as_before) ranks.groups.push_back(std::move(groups));
-    routed.push_back({&own.lowered.program, &own.prices, &ranks.groups.back(), rank});
-    const int of = alike.class_of[static_cast<std::size_t>(rank)];
-    ranks.classes.push_back(
-        {.program = &own.lowered.program,
-         .prices = kind.prices,
-         .representative = rank,
-         .groups = &ranks.groups.back(),
-         .records = alike.classes[static_cast<std::size_t>(of)].representative == rank});
-  }
-  auto traffic = cost::RouteCollectives(scenario, routed, steps);
-  if (!traffic) return tl::unexpected(std::move(traffic.error()));
-  ranks.traffic.emplace(std::move(*traffic));
+  RecordReported(ranks);
   return ranks;
 }
 

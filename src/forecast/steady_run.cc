@@ -37,8 +37,8 @@ SteadyRun RunSteps(simulate::Simulator& simulator, const SimulatedRanks& ranks,
   SteadyRun run;
   run.timelines = *timelines;
   run.ends.assign(static_cast<std::size_t>(options.steps), Time());
-  for (const SimulatedRanks::Shown& shown : ranks.shown) {
-    const std::vector<Time>& own = run.timelines[shown.index].step_ends;
+  for (const ReportedClass& reported : ranks.reported) {
+    const std::vector<Time>& own = run.timelines[reported.index].step_ends;
     for (std::size_t s = 0; s < own.size(); ++s) run.ends[s] = std::max(run.ends[s], own[s]);
   }
   return run;

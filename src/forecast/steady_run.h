@@ -31,7 +31,7 @@ struct SteadyRun {
   SteadyState steady{};
   Extent extent = Extent::kWhole;
   std::span<const program::Timeline> timelines{};  // by class, until the simulator's next run
-  std::vector<Time> ends{};  // of the steps: when the last of the shown classes ended
+  std::vector<Time> ends{};  // of the steps: when the last of the reported classes ended
 };
 
 // How often a step is run at first.

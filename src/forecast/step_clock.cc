@@ -42,7 +42,7 @@ void ForEachTime(const Program& program, const cost::Prices& prices, Take take) 
 }  // namespace
 
 bool OutlastsTheClock(const PricedClass& own, double times) {
-  const Program& program = own.lowered.program;
+  const Program& program = own.program;
   const cost::Prices& prices = own.prices;
   const double most = static_cast<double>(Seconds(86'400).picoseconds()) / times;
   // Few steps come near it: at first, as if each instruction were the longest.
@@ -59,9 +59,9 @@ bool OutlastsTheClock(const PricedClass& own, double times) {
   return picoseconds > most;
 }
 
-bool OutlastsTheClock(const std::vector<PricedClass>& lowered, const ShorterStep& shorter) {
+bool OutlastsTheClock(const std::vector<PricedClass>& priced, const ShorterStep& shorter) {
   const auto whole = static_cast<double>(shorter.micro_batches + shorter.left_out * shorter.period);
-  return std::any_of(lowered.begin(), lowered.end(), [&](const PricedClass& own) {
+  return std::any_of(priced.begin(), priced.end(), [&](const PricedClass& own) {
     return OutlastsTheClock(own, whole / static_cast<double>(shorter.micro_batches));
   });
 }

@@ -14,7 +14,7 @@ namespace stepcast::forecast {
 // Whether the operations of a class's step, so many times over, add up to more than a day.
 bool OutlastsTheClock(const PricedClass& own, double times = 1);
 // Whether those of the longer step may that the shorter one stands for.
-bool OutlastsTheClock(const std::vector<PricedClass>& lowered, const ShorterStep& shorter);
+bool OutlastsTheClock(const std::vector<PricedClass>& priced, const ShorterStep& shorter);
 
 // Errors: cost.step-too-long, where it does.
 tl::expected<void, Diagnostics> CheckClock(const scenario::Scenario& scenario,

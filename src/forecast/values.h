@@ -10,6 +10,7 @@
 #include "src/base/collective_kind.h"
 #include "src/base/time.h"
 #include "src/cost/demand.h"
+#include "src/forecast/rank_class.h"
 #include "src/memory/bytes_by_category.h"
 #include "src/program/program.h"
 
@@ -111,16 +112,10 @@ struct MemoryForecast {
   }
 };
 
-// Ranks that run one program in equivalent surroundings.
-struct ClassForecast {
-  int stage = 0;      // of the pipeline
-  int in_flight = 1;  // most micro-batches whose activations are held
-  int first_rank = 0;
-  int ranks = 0;
-  double speed = 1;      // of its devices (Scenario::slow_devices)
-  std::string device{};  // their type, where the cluster has several
-  TimeBreakdown time;    // of each of them; adds up to the step
-  MemoryForecast memory;
+// A class of ranks and its part of the answer.
+struct ClassForecast : RankClass {
+  TimeBreakdown time{};  // of each of its ranks; adds up to the step
+  MemoryForecast memory{};
 };
 
 // Host costs of the framework are not known (forecast/host_costs.h).

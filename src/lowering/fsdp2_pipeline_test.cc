@@ -136,8 +136,8 @@ TEST(Fsdp2PipelineTest, FrozenEmbeddingsAwaitWhatIsSent) {
             schedule),
         "test", {}, cache);
     ASSERT_TRUE(scenario.has_value()) << Format(scenario.error());
-    for (const LoweredClass& own : Lower(*scenario)) {
-      for (const program::Violation& violation : program::Validate(own.program)) {
+    for (const program::Program& own : Lower(*scenario)) {
+      for (const program::Violation& violation : program::Validate(own)) {
         ADD_FAILURE() << schedule << ": " << violation.message;
       }
     }

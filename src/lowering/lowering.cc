@@ -1,7 +1,6 @@
 #include "src/lowering/lowering.h"
 
 #include <cstddef>
-#include <cstdint>
 
 #include "src/base/check.h"
 #include "src/lowering/ddp.h"
@@ -12,32 +11,22 @@
 #include "src/lowering/megatron.h"
 #include "src/lowering/nanotron.h"
 #include "src/lowering/reference.h"
-#include "src/parallel/axis.h"
-#include "src/parallel/schedule_check.h"
 #include "src/plan/pipeline.h"
 #include "src/plan/rank_grid.h"
+#include "src/plan/rank_labels.h"
 
 namespace stepcast::lowering {
 
-std::vector<LoweredClass> Lower(const scenario::Scenario& scenario,
-                                const std::vector<model::LayerWork>* works) {
-  const parallel::RankGrid grid = plan::GridsOf(scenario.plan).dense();
-  const int stages = grid.Degree(parallel::Axis::kPipeline);
+std::vector<program::Program> Lower(const scenario::Scenario& scenario,
+                                    const std::vector<model::LayerWork>* works) {
+  const plan::RankLabels labels(scenario.plan);
   const parallel::PipelineSchedule schedule = plan::ScheduleOf(scenario.plan);
-  const std::vector<int> in_flight = parallel::MostInFlight(schedule);
-  std::vector<LoweredClass> classes;
-  for (int stage = 0; stage < stages; ++stage) {
-    parallel::RankGrid::Coordinates first{};
-    first[static_cast<std::size_t>(parallel::Axis::kPipeline)] = stage;
-    const int rank = grid.Rank(first);
-    classes.push_back(
-        {.stage = stage,
-         .first_rank = rank,
-         .ranks = grid.ranks() / stages,
-         .in_flight = in_flight[static_cast<std::size_t>(stage)],
-         .program = LowerRank(scenario, {.rank = rank, .works = works, .schedule = &schedule})});
+  std::vector<program::Program> programs;
+  for (std::size_t label = 0; label < labels.distinct().size(); ++label) {
+    programs.push_back(LowerRank(
+        scenario, {.rank = labels.FirstRank(label), .works = works, .schedule = &schedule}));
   }
-  return classes;
+  return programs;
 }
 
 program::Program LowerRank(const scenario::Scenario& scenario, const LowerOptions& options) {

@@ -69,8 +69,8 @@ Classes ClassesOf(std::span<const std::int64_t> rank_labels, std::span<const Mee
   classes.class_of = renumbered(0, ranks);
   for (int rank = 0; rank < ranks; ++rank) {
     const auto number = static_cast<std::size_t>(classes.class_of[static_cast<std::size_t>(rank)]);
-    if (number == classes.classes.size()) classes.classes.push_back({.representative = rank});
-    classes.classes[number].ranks.push_back(rank);
+    if (number == classes.ranks.size()) classes.ranks.emplace_back();
+    classes.ranks[number].push_back(rank);
   }
   classes.link_colours = renumbered(ranks, first_meeting);
   classes.meeting_colours = renumbered(first_meeting, static_cast<int>(graph.labels.size()));

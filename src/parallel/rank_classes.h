@@ -25,14 +25,10 @@ struct Meeting {
 // the layout's number.
 std::vector<Meeting> GroupMeetings(std::span<const GroupLayout> layouts);
 
-struct RankClass {
-  int representative = 0;    // its lowest rank
-  std::vector<int> ranks{};  // ascending
-};
-
 struct Classes {
-  std::vector<RankClass> classes;  // by representative
-  std::vector<int> class_of;       // [rank]
+  // [class] Its ranks, ascending. The lowest stands for all; classes are in the order of these.
+  std::vector<std::vector<int>> ranks;
+  std::vector<int> class_of;  // [rank]
   // Meetings of one colour have ranks of the same classes, and load links of the same colours
   // alike.
   std::vector<int> meeting_colours;  // [meeting]
@@ -43,8 +39,8 @@ struct Classes {
 // class are in meetings of the same colours, and those on links of the same colours with the same
 // loads; so what happens to one of them, when links are divided max-min fairly, happens to all, and
 // one of each class may be simulated, with multiplicities: a link of a colour carries the same from
-// meetings of each colour. `rank_labels`: [rank] what is known to tell ranks apart: pipeline stage,
-// kind of device. `link_labels`: [link], as a bandwidth.
+// meetings of each colour. `rank_labels`: [rank] what is known to tell ranks apart: the label
+// that the plan gives it, the kind of its device. `link_labels`: [link], as a bandwidth.
 Classes ClassesOf(std::span<const std::int64_t> rank_labels, std::span<const Meeting> meetings,
                   std::span<const std::int64_t> link_labels);
 

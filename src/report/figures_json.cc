@@ -18,7 +18,7 @@ Json TimeJson(const forecast::TimeBreakdown& time) {
 Json ClassesJson(const forecast::Forecast& forecast) {
   Json classes = Json::array();
   for (const forecast::ClassForecast& own : forecast.classes) {
-    classes.push_back(Json{{"stage", own.stage},
+    classes.push_back(Json{{"stage", own.label.stage},
                            {"in_flight", own.in_flight},
                            {"ranks", own.ranks},
                            {"first_rank", own.first_rank},

@@ -317,7 +317,7 @@ Table ClassRows(const forecast::Forecast& forecast) {
     return std::any_of(forecast.classes.begin(), forecast.classes.end(),
                        [&](const auto& own) { return of(own) != of(forecast.classes.front()); });
   };
-  const bool stages = differ([](const auto& own) { return own.stage; });
+  const bool stages = differ([](const auto& own) { return own.label.stage; });
   const bool speeds = differ([](const auto& own) { return own.speed; });
   const bool devices = differ([](const auto& own) { return own.device; });
   std::vector<Column> columns;
@@ -334,7 +334,7 @@ Table ClassRows(const forecast::Forecast& forecast) {
   Table table(columns);
   for (const forecast::ClassForecast& own : forecast.classes) {
     std::vector<std::string> row;
-    if (stages) row.push_back(std::to_string(own.stage));
+    if (stages) row.push_back(std::to_string(own.label.stage));
     row.push_back(std::to_string(own.first_rank));
     row.push_back(std::to_string(own.ranks));
     if (devices) row.push_back(own.device);

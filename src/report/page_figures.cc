@@ -103,12 +103,12 @@ std::vector<PageFigure> AnswerOf(const forecast::Forecast& forecast) {
 
 std::vector<Lane> LanesOfClasses(const forecast::Run& run) {
   std::vector<Lane> lanes;
-  const bool stages = run.classes.back().stage != run.classes.front().stage;
+  const bool stages = run.classes.back().label.stage != run.classes.front().label.stage;
   for (const forecast::ClassRun& own : run.classes) {
     const std::string& compute = own.program.streams[program::Program::kComputeStream].name;
     for (Lane& lane : LanesOf(WindowOf(run, own))) {
       if (lane.name != compute) continue;
-      lane.name = stages ? fmt::format("stage {}, rank {}", own.stage, own.first_rank)
+      lane.name = stages ? fmt::format("stage {}, rank {}", own.label.stage, own.first_rank)
                          : fmt::format("rank {}", own.first_rank);
       if (!own.device.empty()) lane.name += fmt::format(", {}", own.device);
       lanes.push_back(std::move(lane));

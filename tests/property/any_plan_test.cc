@@ -41,8 +41,8 @@ struct Tried {
 
 std::vector<std::string> Violations(const Scenario& scenario) {
   std::vector<std::string> faults;
-  for (const lowering::LoweredClass& own : lowering::Lower(scenario)) {
-    for (const program::Violation& violation : program::Validate(own.program)) {
+  for (const program::Program& own : lowering::Lower(scenario)) {
+    for (const program::Violation& violation : program::Validate(own)) {
       faults.push_back(violation.message);
     }
   }
