@@ -116,9 +116,9 @@ Outcome Simulate(const SimulateOptions& options) {
   }
 
   Outcome outcome;
-  outcome.output =
-      options.json ? report::SimulateJson(*scenario, figures, stopwatch.Seconds(), training)
-                   : report::Wrapped(report::SimulateText(*scenario, figures, training));
+  outcome.output = options.json
+                       ? report::SimulateJson(*scenario, figures, stopwatch.Seconds(), training)
+                       : report::Wrapped(report::SimulateText(*scenario, figures, training));
   if (timeline) outcome.output += "\n" + report::TimelineText(*run, *options.timeline);
   outcome.messages = Warnings(*scenario);
   const forecast::MemoryForecast& memory = forecast::LeastProbable(figures);

@@ -110,10 +110,10 @@ class WholeRun {
     marked_->MarkIn(ranks_);
     simulate::Simulator simulator;
     const bool whole = shorter_ == nullptr;
-    of_time_ = RunToSteadyState(simulator, ranks_, barrier_, simulate::Recording::kAll,
-                                whole ? Extent::kWhole : Extent::kLateStart, false,
-                                whole && detail_ == Detail::kFigures ? RecordedSteps::kFromDescribed
-                                                                     : RecordedSteps::kAll);
+    of_time_ = RunToSteadyState(
+        simulator, ranks_, barrier_, simulate::Recording::kAll,
+        whole ? Extent::kWhole : Extent::kLateStart, false,
+        whole && detail_ == Detail::kFigures ? RecordedSteps::kFromDescribed : RecordedSteps::kAll);
     if (!whole) {
       period_ = PeriodOf({.simulator = simulator,
                           .run = of_time_,
@@ -171,8 +171,7 @@ class WholeRun {
     }
     own.memory = memory::Record(program, timeline, device, steps);
     if (deferred) {
-      Shift(of_time_.ends[steps.described] - of_memory_->ends[steps.described],
-            own.memory.changes);
+      Shift(of_time_.ends[steps.described] - of_memory_->ends[steps.described], own.memory.changes);
     }
     return true;
   }
@@ -229,8 +228,8 @@ class WholeRun {
   const ShorterStep* const shorter_;
   std::vector<PricedClass> priced_;
   std::optional<RepeatedOperations> repeated_;
-  std::vector<program::LongerStep> longer_;  // [priced class]
-  std::vector<StepCounts> counts_;           // [priced class]
+  std::vector<program::LongerStep> longer_;   // [priced class]
+  std::vector<StepCounts> counts_;            // [priced class]
   std::vector<memory::DeferredFrees> frees_;  // [priced class]
   std::optional<MarkedOperations> marked_;
   SimulatedRanks ranks_;

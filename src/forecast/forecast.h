@@ -48,9 +48,9 @@ enum class Detail : std::uint8_t {
   kEverything,  // records of all steps that were run, for traces and pages
 };
 
-// The scenario must be legal (scenario::Load). Errors: what cost::Price reports. Where micro-batches
-// differ in length (padded_lengths.h) the forecast is the mean of steps; its classes, and what is
-// behind them, are of steps of the longest micro-batches.
+// The scenario must be legal (scenario::Load). Errors: what cost::Price reports. Where
+// micro-batches differ in length (padded_lengths.h) the forecast is the mean of steps; its classes,
+// and what is behind them, are of steps of the longest micro-batches.
 Result<Run> Simulate(const scenario::Scenario& scenario);
 
 // Its forecast, to the picosecond and the byte, without the run: from a shorter step's where that

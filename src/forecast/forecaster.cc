@@ -85,12 +85,11 @@ class Row {
       all_.assign(priced_[first.priced].program.step.size(), true);
       ranks_.classes[first.index].marked = &all_;
     }
-    const auto recording = marked_->any() || with_range_ ? simulate::Recording::kMarked
-                                                         : simulate::Recording::kNone;
-    run_ = marked_->for_memory()
-               ? RunForMemory(simulator_, ranks_, barrier_, recording, false)
-               : RunToSteadyState(simulator_, ranks_, barrier_, recording, Extent::kLateStart,
-                                  false);
+    const auto recording =
+        marked_->any() || with_range_ ? simulate::Recording::kMarked : simulate::Recording::kNone;
+    run_ = marked_->for_memory() ? RunForMemory(simulator_, ranks_, barrier_, recording, false)
+                                 : RunToSteadyState(simulator_, ranks_, barrier_, recording,
+                                                    Extent::kLateStart, false);
     if (shorter_ == nullptr) return true;
     period_ = PeriodOf({.simulator = simulator_,
                         .run = run_,
@@ -120,9 +119,8 @@ class Row {
       const Program& program = priced_[reported.priced].program;
       const scenario::Scenario& on = kinds_[reported.node_kind];
       if (repeated_) steps.longer = repeated_->LongerOf(reported.priced);
-      memory::Usage own =
-          replayer_.Figures(program, run_.timelines[reported.index], frees_[reported.priced],
-                            DeviceOf(on, program), steps);
+      memory::Usage own = replayer_.Figures(program, run_.timelines[reported.index],
+                                            frees_[reported.priced], DeviceOf(on, program), steps);
       if (shorter_ != nullptr && !own.of_longer) return false;
       MemoryForecast figures = SummariseMemory(on, program, own);
       calls_[reported.priced] = std::move(own.step_calls);
@@ -156,8 +154,8 @@ class Row {
   void WidenByHost() {
     const ReportedClass& last = ranks_.reported[critical_];
     const Program& program = priced_[last.priced].program;
-    const StepCounts counts(program, repeated_ ? repeated_->LongerOf(last.priced)
-                                               : program::LongerStep{});
+    const StepCounts counts(program,
+                            repeated_ ? repeated_->LongerOf(last.priced) : program::LongerStep{});
     WidenByUnknownHost(scenario_, program, counts, *ranks_.classes[last.index].prices, forecast_);
   }
 

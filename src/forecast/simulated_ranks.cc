@@ -35,7 +35,9 @@ class RankKinds {
     }
   }
 
-  int ranks() const { return labels_.ranks_of_each() * static_cast<int>(labels_.distinct().size()); }
+  int ranks() const {
+    return labels_.ranks_of_each() * static_cast<int>(labels_.distinct().size());
+  }
   // Devices differ: labels alone do not tell ranks apart.
   bool devices_differ() const { return kinds_.size() > labels_.distinct().size(); }
   const std::vector<cost::PricedKind>& kinds() const { return kinds_; }
@@ -212,9 +214,8 @@ void RecordReported(SimulatedRanks& ranks) {
   for (ReportedClass& own : ranks.reported) {
     const auto simulated = std::ranges::lower_bound(ranks.classes, own.first_rank, {},
                                                     &simulate::RankClass::representative);
-    STEPCAST_CHECK(
-        simulated != ranks.classes.end() && simulated->representative == own.first_rank,
-        "the first rank of a reported class stands for a simulated one");
+    STEPCAST_CHECK(simulated != ranks.classes.end() && simulated->representative == own.first_rank,
+                   "the first rank of a reported class stands for a simulated one");
     simulated->records = true;
     own.index = static_cast<std::size_t>(simulated - ranks.classes.begin());
   }
@@ -242,7 +243,8 @@ Result<SimulatedRanks> SimulatedRanksOf(const scenario::Scenario& scenario,
   std::optional<parallel::Classes> coloured;  // none: labels alone tell ranks apart
   if (kinds.devices_differ()) {
     coloured = parallel::ClassesOf(kinds.OfRanks(), parallel::GroupMeetings(layouts), {});
-    for (const std::vector<int>& own : coloured->ranks) ranks.reported.push_back(kinds.ClassOf(own));
+    for (const std::vector<int>& own : coloured->ranks)
+      ranks.reported.push_back(kinds.ClassOf(own));
   } else {
     ranks.reported = kinds.ClassesByLabel();
   }

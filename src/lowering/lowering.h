@@ -9,10 +9,10 @@
 // Turns a scenario into step programs: plans, frameworks and ZeRO are spent here.
 namespace stepcast::lowering {
 
-// A program for each distinct label of the plan's ranks, in their order: that of the first rank that
-// has the label. The other ranks' programs differ from it in the ranks of their process groups, and
-// with data flow in its offsets. The scenario must be legal. `works`: model::BuildWork of the
-// scenario, where it is known already.
+// A program for each distinct label of the plan's ranks, in their order: that of the first rank
+// that has the label. The other ranks' programs differ from it in the ranks of their process
+// groups, and with data flow in its offsets. The scenario must be legal. `works`: model::BuildWork
+// of the scenario, where it is known already.
 std::vector<program::Program> Lower(const scenario::Scenario& scenario,
                                     const std::vector<model::LayerWork>* works = nullptr);
 

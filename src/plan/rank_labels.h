@@ -27,7 +27,7 @@ class RankLabels {
   std::vector<int> Ranks(std::size_t label) const;
 
  private:
-  parallel::GroupLayout across_;   // along the axes on which labels differ
+  parallel::GroupLayout across_;  // along the axes on which labels differ
   std::vector<int> first_ranks_;  // [label]
   std::vector<RankLabel> distinct_;
 };
