@@ -59,6 +59,7 @@ class Ledger {
   }
 
   Bytes peak() const { return peak_; }
+  Bytes total() const { return total_; }
   void AddTo(Usage& usage) const {
     usage.peak = peak_;
     usage.at_peak = at_peak_;
@@ -437,11 +438,17 @@ Usage InProgramOrder(const Requests& requests, std::size_t count, const Steps& s
     usage.fits = usage.peak <= device.capacity;
     return usage;
   }
-  usage.fits = replay.Run(requests, count, steps.described, device, steps.longer);
-  if (!usage.fits) {
-    replay.Run(requests, count, steps.described,
-               {.capacity = kUnlimited.capacity, .allocator = device.allocator}, steps.longer);
-  }
+  const auto run = [&](Bytes capacity) {
+    return replay.Run(requests, count, steps.described,
+                      {.capacity = capacity, .allocator = device.allocator}, steps.longer);
+  };
+  run(kUnlimited.capacity);
+  Usage unlimited = usage;
+  replay.AddTo(unlimited);
+  unlimited.fits = unlimited.reserved <= device.capacity;
+  // Where all of it was alive at once nothing that the allocator gives back helps.
+  if (unlimited.fits || usage.peak > device.capacity || !run(device.capacity)) return unlimited;
+  usage.fits = true;
   replay.AddTo(usage);
   return usage;
 }
@@ -520,6 +527,9 @@ class TimedReplay {
   }
 
   std::size_t peak_changes() const { return peak_changes_; }
+  // The most bytes of buffers that were allocated and not to be freed at the same time: whatever the
+  // device's capacity is, they have room at once.
+  Bytes held() const { return held_; }
 
  private:
   // A free that waits until then.
@@ -567,6 +577,7 @@ class TimedReplay {
     }
     const Index buffer = instruction.operand;
     if (until > time) {
+      pending_bytes_ += program_.buffers[buffer].size;
       pending_.emplace_back(until, buffer, blocks_[buffer]);
       std::push_heap(pending_.begin(), pending_.end(), std::greater<>());
     } else {
@@ -594,6 +605,7 @@ class TimedReplay {
     }
     const Bytes peak = ledger_.peak();
     ledger_.Allocate(buffer);
+    held_ = std::max(held_, ledger_.total() - pending_bytes_);
     if (changes_ != nullptr) Note(buffer, true);
     if (changes_ != nullptr && ledger_.peak() > peak) peak_changes_ = changes_->size();
     return true;
@@ -603,6 +615,7 @@ class TimedReplay {
     std::pop_heap(pending_.begin(), pending_.end(), std::greater<>());
     const auto [until, buffer, block] = pending_.back();
     pending_.pop_back();
+    pending_bytes_ -= program_.buffers[buffer].size;
     Free(buffer, block);
   }
 
@@ -678,6 +691,7 @@ class TimedReplay {
   std::vector<Block> blocks_;              // by buffer: the last one
   std::vector<Time> ends_;                 // by number, then step
   std::vector<Pending> pending_;           // a heap, the earliest first
+  Bytes pending_bytes_, held_;
   std::vector<DriverCallsAt> step_calls_;  // of the described step
   std::vector<Change>* const changes_;
   std::size_t peak_changes_ = 0;
@@ -694,21 +708,36 @@ class TimedReplay {
 
 Usage Timed(const Program& program, const Timeline& timeline, const DeferredFrees& deferred,
             const Device& device, const Steps& steps, Account* account) {
-  Usage usage;
-  for (const Bytes capacity : {device.capacity, kUnlimited.capacity}) {
-    if (account != nullptr) account->changes.clear();
+  struct Outcome {
+    bool fits = false;
+    Bytes held;  // at least, at once
+    Usage usage;
+    std::vector<Change> changes;
+    std::size_t peak_changes = 0;
+  };
+  const auto run = [&](Bytes capacity) {
+    Outcome outcome;
     TimedReplay replay(program, timeline, deferred,
                        {.capacity = capacity, .allocator = device.allocator}, steps,
-                       account != nullptr ? &account->changes : nullptr);
-    const bool fits = replay.Run();
-    if (capacity == device.capacity) usage.fits = fits;
-    if (!fits) continue;
-    replay.AddTo(usage);
-    if (account != nullptr) account->peak_changes = replay.peak_changes();
-    break;
+                       account != nullptr ? &outcome.changes : nullptr);
+    outcome.fits = replay.Run();
+    outcome.held = replay.held();
+    outcome.peak_changes = replay.peak_changes();
+    if (outcome.fits) replay.AddTo(outcome.usage);
+    return outcome;
+  };
+  Outcome outcome = run(kUnlimited.capacity);
+  outcome.fits = outcome.usage.reserved <= device.capacity;
+  // Where all of it was held at once nothing that the allocator gives back helps.
+  if (!outcome.fits && device.allocator != Allocator::kNone && outcome.held <= device.capacity) {
+    if (Outcome limited = run(device.capacity); limited.fits) outcome = std::move(limited);
   }
-  if (device.allocator == Allocator::kNone) usage.fits = usage.peak <= device.capacity;
-  return usage;
+  outcome.usage.fits = outcome.fits;
+  if (account != nullptr) {
+    account->changes = std::move(outcome.changes);
+    account->peak_changes = outcome.peak_changes;
+  }
+  return std::move(outcome.usage);
 }
 
 // The requests that calls of the driver were numbered by, as instructions of a program with these.
