@@ -36,7 +36,9 @@ GBIT = 10**9
 # Forward and backward of a layer on links of 1 Gbit/s; on slower links proportionally longer, so
 # that the share of communication stays.
 MODELS = {"communication-bound": (4, 8), "compute-bound": (15, 30),
-          "pipelined": (8, 16), "divided": (8, 16), "experts": (14, 28)}  # ms
+          "pipelined": (8, 16), "divided": (8, 16), "experts": (5, 10)}  # ms
+# How many kinds of layers a model lists, where there are several.
+KINDS = {"experts": 3}
 # For whom `stepcast plan` chooses, with the measured profile: the best plan of each kind of parallelism
 # and framework, over products of two axes and more.
 CHOSEN = (("pipelined", {}), ("divided", {"parallelism.tensor": 2}),
@@ -205,9 +207,10 @@ class Bench:
         settings = {"calibration": profile,
                     # The profile says what collectives cost. What the buckets of the links' shapers
                     # hold back makes small ones faster than the bare link.
-                    "cluster.topology.link": "null",
-                    "model.layers.0.forward": f"{forward * scale:g} ms",
-                    "model.layers.0.backward": f"{backward * scale:g} ms"}
+                    "cluster.topology.link": "null"}
+        for kind in range(KINDS.get(model, 1)):
+            settings[f"model.layers.{kind}.forward"] = f"{forward * scale:g} ms"
+            settings[f"model.layers.{kind}.backward"] = f"{backward * scale:g} ms"
         if model == "pipelined":
             settings["model.layers.0.backward_weight"] = f"{backward / 2 * scale:g} ms"
         return settings
