@@ -327,6 +327,7 @@ class LayerOperators {
   void RunProduct(bool forward, const Kernel& product, const Factor& input,
                   std::optional<LayerTape::Value> also, const Factor& output,
                   const std::vector<int>& parameters, const std::function<void(int)>& made = {});
+  class LinearProduct;  // product_operators.cc
   std::vector<Operand> Product(Operand x, std::string_view name,
                                const std::vector<LinearModule>& modules, Outputs outputs,
                                std::shared_ptr<RowRegion> rows);

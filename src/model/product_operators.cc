@@ -1,9 +1,13 @@
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "src/model/column_region.h"
 #include "src/model/layer_operators.h"
@@ -59,203 +63,351 @@ void LayerOperators::RunProduct(bool forward, const Kernel& product, const Facto
   }
 }
 
+// One product of an input and the weights of a linear layer, or of several that share the input.
+class LayerOperators::LinearProduct {
+ public:
+  // `rows`: of the product that ends a divided region, or null.
+  LinearProduct(LayerOperators& operators, const Operand& x, std::string_view name,
+                const std::vector<LinearModule>& modules, Outputs outputs,
+                std::shared_ptr<RowRegion> rows);
+
+  // Records the forward and, for backward, the gradients. Once.
+  std::vector<Operand> Record();
+
+ private:
+  // What the gradients' products read of the output's gradient.
+  struct OutputGradient {
+    Pieces unquantized;   // whole values
+    Factor for_input;     // of the input's gradient
+    Pieces for_weight{};  // of the weights' gradients
+  };
+
+  bool one_output() const { return outputs_ == Outputs::kOne; }
+  // The input is gathered in 8 or 4 bits.
+  bool gathers_quantized_input() const { return x_.region && x_.region->quantized; }
+  bool gathers_output_gradient() const { return rows_ && !rows_->gradient.empty(); }
+  // The output's gradient is gathered in 8 or 4 bits.
+  bool gathers_quantized_gradient() const { return gathers_output_gradient() && rows_->quantized; }
+  bool casts_weight() const {
+    return operators_->quantizes() && operators_->options_.casts_weights;
+  }
+  Bytes QuantizedWeightBytes() const { return operators_->QuantizedBytes(in_ * out_); }
+  Bytes QuantizedOutputBytes() const { return operators_->QuantizedBytes(x_.tokens * out_); }
+  // The name of a kernel that prepares the input, which the first module's stands for.
+  std::string InputName(std::string_view suffix) const {
+    return Joined(modules_.front().name, suffix);
+  }
+
+  void MakeOutputs();
+  void KeepInput();
+  Kernel WeightCast() const;
+  std::optional<Value> CastWeight();
+  void RunForward();
+
+  void RunBackward() const;
+  // The output's gradient, gathered or the outputs' own, and cast where products are quantized.
+  OutputGradient TakeOutputGradient() const;
+  Pieces JoinedGradients(Pieces gradients) const;
+  void Quantize(OutputGradient& gradient) const;
+  Value RunInputGradient(const Factor& gradient) const;
+  // `operand`: the output's gradient; `gathered`: the input where it has been gathered again.
+  void RunWeightGradients(const Pieces& operand, std::optional<Value> gathered) const;
+  // The input as the weights' gradients read it.
+  Pieces InputOfWeightGradients(std::optional<Value> gathered) const;
+  // What has been gathered again is turned or cast once for all that share it.
+  Value GatheredColumns(Value gathered) const;
+  Value RowScaledColumns() const;
+  Value TransposedColumns() const;
+  void RunBiasGradients() const;
+
+  LayerOperators* operators_;
+  LayerTape* tape_;
+  Operand x_;
+  std::string_view name_;
+  std::vector<LinearModule> modules_;
+  Outputs outputs_;
+  std::shared_ptr<RowRegion> rows_;
+  std::int64_t in_ = 0, out_ = 0, biases_ = 0;
+  std::vector<int> parameters_, weights_;  // `weights_`: whose gradients this product completes
+  bool frozen_ = false;
+  std::optional<QuantizedCopies> copies_;  // of the input
+  std::shared_ptr<std::optional<Value>> turned_;
+  std::vector<Operand> ys_;
+  std::vector<Value> kept_;  // of the input
+};
+
+LayerOperators::LinearProduct::LinearProduct(LayerOperators& operators, const Operand& x,
+                                             std::string_view name,
+                                             const std::vector<LinearModule>& modules,
+                                             Outputs outputs, std::shared_ptr<RowRegion> rows)
+    : operators_(&operators),
+      tape_(operators.tape_),
+      x_(x),
+      name_(name),
+      modules_(modules),
+      outputs_(outputs),
+      rows_(std::move(rows)),
+      in_(x.width) {
+  bool biased = false;
+  for (const LinearModule& module : modules_) {
+    out_ += module.out;
+    if (!module.part) biased = module.parameters.biased();
+    if (biased) biases_ += module.out;
+    for (const int position : module.parameters.all()) parameters_.push_back(position);
+    if (module.parameters.weight >= 0) weights_.push_back(module.parameters.weight);
+  }
+  frozen_ = weights_.empty();
+  if (modules_.front().parameters.gradient_later) weights_.clear();
+}
+
+std::vector<Operand> LayerOperators::LinearProduct::Record() {
+  if (!gathers_quantized_input()) {
+    copies_ = operators_->Quantized(x_, modules_.front().name, frozen_);
+  }
+  turned_ = operators_->turned_;
+  MakeOutputs();
+  KeepInput();
+  RunForward();
+  tape_->OnBackward([product = *this] { product.RunBackward(); });
+  return ys_;
+}
+
+void LayerOperators::LinearProduct::MakeOutputs() {
+  if (one_output()) {
+    ys_.push_back(operators_->Make(Joined(name_, " output"), out_, x_.tokens));
+  } else {
+    for (const LinearModule& module : modules_) {
+      ys_.push_back(operators_->Make(Joined(module.name, " output"), module.out, x_.tokens));
+    }
+  }
+  if (rows_) ys_.front().rows = rows_;
+}
+
+void LayerOperators::LinearProduct::KeepInput() {
+  const WorkOptions& options = operators_->options_;
+  const bool regathers = x_.region && options.sequence_parallel && options.regathers;
+  kept_ = {x_.value};
+  if (x_.region) kept_ = x_.region->kept;
+  if (copies_ && !regathers && !operators_->scales_rows()) kept_ = {copies_->columns};
+  if (frozen_) return;
+  for (const Value value : kept_) tape_->Keep(value);
+}
+
+Kernel LayerOperators::LinearProduct::WeightCast() const {
+  return operators_->Quantize(Joined(name_, ".weight.cast"),
+                              operators_->BytesOfElements(in_ * out_), QuantizedWeightBytes(), 1);
+}
+
+std::optional<Value> LayerOperators::LinearProduct::CastWeight() {
+  if (!casts_weight()) return std::nullopt;
+  const Value weight =
+      tape_->Make(Joined(name_, " weight" + operators_->InLowPrecision()), QuantizedWeightBytes());
+  tape_->Run(WeightCast(), {}, {weight}, parameters_);
+  return weight;
+}
+
+void LayerOperators::LinearProduct::RunForward() {
+  Kernel product = operators_->Gemm(std::string(name_), x_.tokens, out_, in_);
+  product.read += operators_->BytesOfElements(biases_);
+  const std::optional<Value> weight = CastWeight();
+  Factor input{.pieces = {x_.value}}, output;
+  if (x_.region) input = {.pieces = x_.region->inputs, .by_tokens = x_.region->inputs.size() > 1};
+  if (copies_) input = {.pieces = {copies_->rows}};
+  for (const Operand& y : ys_) output.pieces.push_back(y.value);
+  if (rows_ && !rows_->outputs.empty()) output = {.pieces = rows_->outputs, .by_tokens = true};
+  operators_->RunProduct(true, product, input, weight, output, parameters_,
+                         rows_ ? rows_->made : std::function<void(int)>());
+}
+
+void LayerOperators::LinearProduct::RunBackward() const {
+  if (x_.region && !frozen_) x_.region->begin_backward();
+  const OutputGradient gradient = TakeOutputGradient();
+  if (casts_weight()) {
+    tape_->RunBackward(WeightCast(), {}, {tape_->MakeScratch(QuantizedWeightBytes())}, {},
+                       parameters_);
+  }
+  const Value dx = RunInputGradient(gradient.for_input);
+  if (frozen_) {
+    tape_->Deliver(x_.value, dx);
+    return;
+  }
+  if (gathers_quantized_gradient() && !operators_->scales_both_ways()) {
+    const Bytes bytes = QuantizedOutputBytes();
+    tape_->RunBackward(operators_->Memory(Joined(name_, ".output_grad.transpose"), 0, bytes, bytes),
+                       gradient.unquantized, gradient.for_weight);
+  }
+  if (x_.region) {
+    x_.region->weight_gradients.push_back(
+        [product = *this, operand = gradient.for_weight](std::optional<Value> again) {
+          product.RunWeightGradients(operand, again);
+        });
+  } else {
+    RunWeightGradients(gradient.for_weight, std::nullopt);
+  }
+  tape_->Deliver(x_.value, dx);
+}
+
+LayerOperators::LinearProduct::OutputGradient LayerOperators::LinearProduct::TakeOutputGradient()
+    const {
+  OutputGradient gradient;
+  if (gathers_output_gradient()) {
+    gradient.for_input = {.pieces = rows_->gradient, .by_tokens = rows_->gradient.size() > 1};
+    for (const LayerTape::Piece& piece : rows_->gradient) {
+      Pieces& values = gradient.unquantized;
+      if (values.empty() || values.back().value != piece.value) values.emplace_back(piece.value);
+    }
+  } else {
+    for (const Operand& y : ys_) gradient.unquantized.push_back(tape_->GradientOf(y.value));
+  }
+  gradient.unquantized = JoinedGradients(std::move(gradient.unquantized));
+  if (!gathers_output_gradient()) gradient.for_input.pieces = gradient.unquantized;
+  gradient.for_weight = gradient.unquantized;
+  if (operators_->quantizes() || gathers_quantized_gradient()) Quantize(gradient);
+  return gradient;
+}
+
+LayerOperators::Pieces LayerOperators::LinearProduct::JoinedGradients(Pieces gradients) const {
+  if (outputs_ != Outputs::kApart || gradients.size() == 1) return gradients;
+  const Bytes bytes = operators_->BytesOfElements(x_.tokens * out_);
+  const Value joined = tape_->MakeScratch(bytes);
+  tape_->RunBackward(operators_->Memory(Joined(name_, ".output_grad.join"), 0, bytes, bytes),
+                     gradients, {joined});
+  return {joined};
+}
+
+void LayerOperators::LinearProduct::Quantize(OutputGradient& gradient) const {
+  const Bytes bytes = QuantizedOutputBytes();
+  const std::string name = Joined(name_, ".output_grad.cast");
+  const std::int64_t elements = x_.tokens * out_;
+  if (gathers_quantized_gradient()) {
+    // Turned behind the product of the input's gradient, which does not wait for it.
+    if (!frozen_ && !operators_->scales_both_ways()) {
+      gradient.for_weight = {tape_->MakeScratch(bytes)};
+    }
+  } else if (frozen_) {
+    const Value cast = tape_->MakeScratch(bytes);
+    tape_->RunBackward(operators_->Quantize(name, operators_->BytesOfElements(elements), bytes, 1),
+                       gradient.unquantized, {cast});
+    gradient.for_input = {.pieces = {cast}};
+  } else {
+    const QuantizedCopies copies =
+        operators_->QuantizedInBackward(gradient.unquantized, elements, name);
+    gradient.for_input = {.pieces = {copies.rows}};
+    gradient.for_weight = {copies.columns};
+  }
+}
+
+Value LayerOperators::LinearProduct::RunInputGradient(const Factor& gradient) const {
+  const Value dx = tape_->MakeGradient(x_.value);
+  operators_->RunProduct(false,
+                         operators_->Gemm(Joined(name_, ".dgrad"), x_.tokens, in_, out_,
+                                          ProductLayout::kInputGradient),
+                         gradient, std::nullopt, {.pieces = {dx}}, parameters_);
+  if (operators_->scales_rows()) {
+    const Bytes bytes = operators_->Size(x_);
+    tape_->RunBackward(operators_->Memory(Joined(name_, ".dgrad.scale"), 0, bytes, bytes), {dx},
+                       {dx});
+  }
+  return dx;
+}
+
+void LayerOperators::LinearProduct::RunWeightGradients(const Pieces& operand,
+                                                       std::optional<Value> gathered) const {
+  Pieces reads = operand;
+  for (const LayerTape::Piece& piece : InputOfWeightGradients(gathered)) reads.push_back(piece);
+  Kernel product = operators_->Gemm(Joined(name_, ".wgrad"), out_, in_, x_.tokens,
+                                    ProductLayout::kWeightGradient);
+  const std::optional<DataType>& main_gradients = operators_->options_.main_gradients;
+  if (main_gradients) {
+    const Bytes sums(in_ * out_ * SizeOf(*main_gradients));
+    product.read += sums;
+    product.written = sums;
+    product.adds_to_fp32 = *main_gradients == DataType::kFp32;
+  }
+  if (operators_->scales_rows()) {
+    const Bytes bytes = operators_->BytesOfElements(in_ * out_);
+    const Value unscaled = tape_->MakeScratch(bytes);
+    tape_->RunBackward(product, reads, {unscaled}, {}, parameters_);
+    tape_->RunBackward(operators_->Memory(Joined(name_, ".wgrad.scale"), 0, bytes, bytes),
+                       {unscaled}, {}, weights_, parameters_);
+  } else if (modules_.front().parameters.of_part) {
+    operators_->RunPartGradients(product, reads, weights_, modules_.front().parameters);
+  } else {
+    tape_->RunBackward(product, reads, {}, weights_, parameters_);
+  }
+  RunBiasGradients();
+}
+
+LayerOperators::Pieces LayerOperators::LinearProduct::InputOfWeightGradients(
+    std::optional<Value> gathered) const {
+  const bool gathers_both_ways = gathers_quantized_input() && operators_->scales_both_ways();
+  if (gathered && operators_->quantizes() && !gathers_both_ways) {
+    gathered = GatheredColumns(*gathered);
+  }
+  if (copies_ && operators_->scales_rows()) return {RowScaledColumns()};
+  if ((copies_ || gathers_quantized_input()) && operators_->turns_in_backward()) {
+    return {TransposedColumns()};
+  }
+  if (gathered) return {*gathered};
+  return {kept_.begin(), kept_.end()};
+}
+
+Value LayerOperators::LinearProduct::GatheredColumns(Value gathered) const {
+  std::optional<Value>& columns = x_.region->gathered_columns;
+  if (!columns && gathers_quantized_input()) {
+    columns = operators_->Transposed(InputName(".gathered.transpose"), {gathered}, Elements(x_));
+  } else if (!columns) {
+    columns = operators_->QuantizedInBackward({gathered}, Elements(x_), InputName(".gathered.cast"))
+                  .columns;
+  }
+  return *columns;
+}
+
+Value LayerOperators::LinearProduct::RowScaledColumns() const {
+  if (!*turned_) {
+    *turned_ = operators_->CastColumns(InputName(".input.cast.columns"),
+                                       Pieces(kept_.begin(), kept_.end()), Elements(x_));
+  }
+  return **turned_;
+}
+
+Value LayerOperators::LinearProduct::TransposedColumns() const {
+  std::optional<Value>& columns = copies_ ? *turned_ : x_.region->gathered_columns;
+  if (!columns) {
+    columns = operators_->Transposed(
+        InputName(".input.transpose"),
+        copies_ ? Pieces{copies_->columns} : Pieces(kept_.begin(), kept_.end()), Elements(x_));
+  }
+  return *columns;
+}
+
+void LayerOperators::LinearProduct::RunBiasGradients() const {
+  for (std::size_t i = 0; i < modules_.size(); ++i) {
+    const LinearModule& module = modules_[i];
+    if (module.parameters.bias < 0) continue;
+    // Of the module and of the parts behind it, which share its bias.
+    std::int64_t width = 0;
+    Pieces gradients;
+    for (std::size_t j = i; j < modules_.size() && (j == i || modules_[j].part); ++j) {
+      width += modules_[j].out;
+      const Operand& y = ys_[one_output() ? 0 : j];
+      const Value gradient = tape_->GradientOf(y.value);
+      if (gradients.empty() || !one_output()) gradients.emplace_back(gradient);
+    }
+    const std::int64_t elements = x_.tokens * width;
+    Kernel sum = operators_->Memory(Joined(module.name, ".bias.grad"), elements,
+                                    operators_->BytesOfElements(elements),
+                                    operators_->BytesOfElements(width));
+    tape_->RunBackward(operators_->Eager(Access::kColumnSum, std::move(sum)), gradients, {},
+                       {module.parameters.bias}, module.parameters.all());
+  }
+}
+
 std::vector<Operand> LayerOperators::Product(Operand x, std::string_view name,
                                              const std::vector<LinearModule>& modules,
                                              Outputs outputs, std::shared_ptr<RowRegion> rows) {
   if (x.fp32) x = Cast(x, name);
-  const std::int64_t in = x.width;
-  std::int64_t out = 0, biases = 0;
-  bool biased = false;
-  std::vector<int> parameters, weights;
-  for (const LinearModule& module : modules) {
-    out += module.out;
-    if (!module.part) biased = module.parameters.biased();
-    if (biased) biases += module.out;
-    for (const int position : module.parameters.all()) parameters.push_back(position);
-    if (module.parameters.weight >= 0) weights.push_back(module.parameters.weight);
-  }
-  const bool frozen = weights.empty();
-  if (modules.front().parameters.gradient_later) weights.clear();
-  const bool gathers_low = x.region && x.region->quantized;
-  const std::optional<QuantizedCopies> low =
-      gathers_low ? std::nullopt : Quantized(x, modules.front().name, frozen);
-  const auto turned = turned_;
-  std::vector<Operand> ys;
-  if (outputs == Outputs::kOne) {
-    ys.push_back(Make(Joined(name, " output"), out, x.tokens));
-  } else {
-    for (const LinearModule& module : modules) {
-      ys.push_back(Make(Joined(module.name, " output"), module.out, x.tokens));
-    }
-  }
-  if (rows) ys.front().rows = rows;
-  Kernel forward = Gemm(std::string(name), x.tokens, out, in);
-  forward.read += BytesOfElements(biases);
-  const bool regathers = x.region && options_.sequence_parallel && options_.regathers;
-  std::vector<Value> kept{x.value};
-  if (x.region) kept = x.region->kept;
-  if (low && !regathers && !scales_rows()) kept = {low->columns};
-  if (!frozen) {
-    for (const Value value : kept) tape_->Keep(value);
-  }
-
-  const bool casts_weight = quantizes() && options_.casts_weights;
-  const Bytes weight_bytes = QuantizedBytes(in * out);
-  const Kernel weight_cast =
-      Quantize(Joined(name, ".weight.cast"), BytesOfElements(in * out), weight_bytes, 1);
-  std::optional<Value> weight;
-  if (casts_weight) {
-    weight = tape_->Make(Joined(name, " weight" + InLowPrecision()), weight_bytes);
-    tape_->Run(weight_cast, {}, {*weight}, parameters);
-  }
-  Factor input{.pieces = {x.value}}, output;
-  if (x.region) input = {.pieces = x.region->inputs, .by_tokens = x.region->inputs.size() > 1};
-  if (low) input = {.pieces = {low->rows}};
-  for (const Operand& y : ys) output.pieces.push_back(y.value);
-  if (rows && !rows->outputs.empty()) output = {.pieces = rows->outputs, .by_tokens = true};
-  RunProduct(true, forward, input, weight, output, parameters,
-             rows ? rows->made : std::function<void(int)>());
-
-  // `dy`: as the product reads it; `gathered`: the input.
-  const auto weight_gradients = [=, this](const Pieces& dy, std::optional<Value> gathered) {
-    if (gathered && quantizes() && !(gathers_low && scales_both_ways())) {
-      // What has been gathered again is turned or cast once for all that share it.
-      std::optional<Value>& columns = x.region->gathered_columns;
-      if (!columns && gathers_low) {
-        columns = Transposed(Joined(modules.front().name, ".gathered.transpose"), {*gathered},
-                             Elements(x));
-      } else if (!columns) {
-        columns = QuantizedInBackward({*gathered}, Elements(x),
-                                      Joined(modules.front().name, ".gathered.cast"))
-                      .columns;
-      }
-      gathered = columns;
-    }
-    Pieces reads = dy;
-    if (low && scales_rows()) {
-      if (!*turned) {
-        *turned = CastColumns(Joined(modules.front().name, ".input.cast.columns"),
-                              Pieces(kept.begin(), kept.end()), Elements(x));
-      }
-      reads.push_back(**turned);
-    } else if ((low || gathers_low) && turns_in_backward()) {
-      std::optional<Value>& columns = low ? *turned : x.region->gathered_columns;
-      if (!columns) {
-        columns =
-            Transposed(Joined(modules.front().name, ".input.transpose"),
-                       low ? Pieces{low->columns} : Pieces(kept.begin(), kept.end()), Elements(x));
-      }
-      reads.push_back(*columns);
-    } else if (gathered) {
-      reads.push_back(*gathered);
-    } else {
-      for (const Value value : kept) reads.push_back(value);
-    }
-    Kernel product =
-        Gemm(Joined(name, ".wgrad"), out, in, x.tokens, ProductLayout::kWeightGradient);
-    if (options_.main_gradients) {
-      const Bytes sums(in * out * SizeOf(*options_.main_gradients));
-      product.read += sums;
-      product.written = sums;
-      product.adds_to_fp32 = *options_.main_gradients == DataType::kFp32;
-    }
-    if (scales_rows()) {
-      const Bytes bytes = BytesOfElements(in * out);
-      const Value unscaled = tape_->MakeScratch(bytes);
-      tape_->RunBackward(product, reads, {unscaled}, {}, parameters);
-      tape_->RunBackward(Memory(Joined(name, ".wgrad.scale"), 0, bytes, bytes), {unscaled}, {},
-                         weights, parameters);
-    } else if (modules.front().parameters.of_part) {
-      RunPartGradients(product, reads, weights, modules.front().parameters);
-    } else {
-      tape_->RunBackward(product, reads, {}, weights, parameters);
-    }
-    for (std::size_t i = 0; i < modules.size(); ++i) {
-      const LinearModule& module = modules[i];
-      if (module.parameters.bias < 0) continue;
-      // Of the module and of the parts behind it, which share its bias.
-      std::int64_t width = 0;
-      std::vector<LayerTape::Piece> gradients;
-      for (std::size_t j = i; j < modules.size() && (j == i || modules[j].part); ++j) {
-        width += modules[j].out;
-        const Operand& y = ys[outputs == Outputs::kOne ? 0 : j];
-        const Value gradient = tape_->GradientOf(y.value);
-        if (gradients.empty() || outputs != Outputs::kOne) gradients.emplace_back(gradient);
-      }
-      const std::int64_t elements = x.tokens * width;
-      tape_->RunBackward(
-          Eager(Access::kColumnSum, Memory(Joined(module.name, ".bias.grad"), elements,
-                                           BytesOfElements(elements), BytesOfElements(width))),
-          gradients, {}, {module.parameters.bias}, module.parameters.all());
-    }
-  };
-  tape_->OnBackward([=, this] {
-    if (x.region && !frozen) x.region->begin_backward();
-    const Bytes low_bytes = QuantizedBytes(x.tokens * out);
-    const bool gathered = rows && !rows->gradient.empty();
-    Factor gradient{.by_tokens = gathered && rows->gradient.size() > 1};
-    Pieces dy;  // the same as wholes, which the weights' gradients read
-    if (gathered) {
-      gradient.pieces = rows->gradient;
-      for (const LayerTape::Piece& piece : gradient.pieces) {
-        if (dy.empty() || dy.back().value != piece.value) dy.emplace_back(piece.value);
-      }
-    } else {
-      for (const Operand& y : ys) dy.push_back(tape_->GradientOf(y.value));
-    }
-    if (outputs == Outputs::kApart && dy.size() > 1) {
-      const Bytes bytes = BytesOfElements(x.tokens * out);
-      const Value joined = tape_->MakeScratch(bytes);
-      tape_->RunBackward(Memory(Joined(name, ".output_grad.join"), 0, bytes, bytes), dy, {joined});
-      dy = {joined};
-    }
-    if (!gathered) gradient.pieces = dy;
-    Pieces operand = dy;
-    if (frozen) {
-      if (quantizes() && !(gathered && rows->quantized)) {
-        const Value cast = tape_->MakeScratch(low_bytes);
-        tape_->RunBackward(Quantize(Joined(name, ".output_grad.cast"),
-                                    BytesOfElements(x.tokens * out), low_bytes, 1),
-                           dy, {cast});
-        gradient = {.pieces = {cast}};
-      }
-    } else if (gathered && rows->quantized) {
-      // Turned behind the product of the input's gradient, which does not wait for it.
-      if (!scales_both_ways()) operand = {tape_->MakeScratch(low_bytes)};
-    } else if (quantizes()) {
-      const QuantizedCopies copies =
-          QuantizedInBackward(dy, x.tokens * out, Joined(name, ".output_grad.cast"));
-      gradient = {.pieces = {copies.rows}};
-      operand = {copies.columns};
-    }
-    if (casts_weight) {
-      tape_->RunBackward(weight_cast, {}, {tape_->MakeScratch(weight_bytes)}, {}, parameters);
-    }
-    const Value dx = tape_->MakeGradient(x.value);
-    RunProduct(false,
-               Gemm(Joined(name, ".dgrad"), x.tokens, in, out, ProductLayout::kInputGradient),
-               gradient, std::nullopt, {.pieces = {dx}}, parameters);
-    if (scales_rows()) {
-      const Bytes bytes = Size(x);
-      tape_->RunBackward(Memory(Joined(name, ".dgrad.scale"), 0, bytes, bytes), {dx}, {dx});
-    }
-    if (frozen) {
-      tape_->Deliver(x.value, dx);
-      return;
-    }
-    if (gathered && rows->quantized && !scales_both_ways()) {
-      tape_->RunBackward(Memory(Joined(name, ".output_grad.transpose"), 0, low_bytes, low_bytes),
-                         dy, operand);
-    }
-    if (x.region) {
-      x.region->weight_gradients.push_back(
-          [=](std::optional<Value> again) { weight_gradients(operand, again); });
-    } else {
-      weight_gradients(operand, std::nullopt);
-    }
-    tape_->Deliver(x.value, dx);
-  });
-  return ys;
+  return LinearProduct(*this, x, name, modules, outputs, std::move(rows)).Record();
 }
 
 }  // namespace stepcast::model
