@@ -1,8 +1,12 @@
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "src/model/layer_operators.h"
 #include "src/model/operator_name.h"
@@ -284,174 +288,307 @@ Value LayerOperators::UncappedGradient(std::string_view module, Value gradient,
   return next(".cap.divide.dgrad", 1, {next(".cap.dgrad", 2, {d_tanh, caps.tanh})});
 }
 
+// The core as kernels that write the score matrix: products with what lies between them.
+class LayerOperators::ScoreMatrixCore {
+ public:
+  ScoreMatrixCore(LayerOperators& operators, const Core& core, std::string_view module,
+                  const AttentionShape& shape);
+
+  // Records the forward and, for backward, the gradients. Once.
+  Operand Record();
+
+ private:
+  // A kernel over all scores.
+  Kernel OverScores(std::string_view suffix, std::int64_t flops, Bytes read, Bytes written) const {
+    return operators_->Memory(Joined(module_, suffix), Flops(flops, scores_), read, written);
+  }
+  Value MakeValue(std::string_view suffix, Bytes bytes) {
+    return tape_->Make(Joined(module_, suffix), bytes);
+  }
+  bool has_sinks_kernels() const { return shape_.sinks && !compiled_; }
+  bool has_dropout_kernel() const { return shape_.dropout && !compiled_; }
+  bool drops_in_softmax() const { return shape_.dropout && compiled_; }
+  Bytes SoftmaxBytes() const { return fp32_ ? wide_ : matrix_; }
+  // What the softmax reads of the scores.
+  Bytes ReadBySoftmax() const;
+
+  // Forward, step by step; each takes what the one before it has made.
+  Value RunScores();
+  Value Scale(Value scores);
+  Value Mask(Value scores);
+  Value UpcastScaleMask(Value scores);
+  Value AddSinks(Value scores);
+  Value Softmax(Value scores);
+  Value CastTo16Bits(Value weights);
+  Value Drop(Value weights);
+  Operand MultiplyValues(Value weights);
+
+  // Backward: the gradients of these steps, from the last to the first.
+  void RunBackward() const;
+  Value WeightsGradient(Value dy) const;
+  Value SoftmaxGradient(Value d_weights) const;
+  Value SinksGradient(Value d_scores) const;
+  Value UpcastScaleMaskGradient(Value d_scores) const;
+  Value RawGradient(Value d_scores) const;
+  // One of the gradients of the core's operands: a product with `from`.
+  Value OperandGradient(std::string_view suffix, Value operand, std::int64_t size,
+                        ProductLayout layout, Value from) const;
+
+  LayerOperators* operators_;
+  LayerTape* tape_;
+  Core core_;
+  std::string_view module_;
+  AttentionShape shape_;
+  std::int64_t s_ = 0;       // tokens of a sequence
+  std::int64_t scores_ = 0;  // of the micro-batch
+  // All scores in the activations' type and in FP32, and a dropout's mask of them.
+  Bytes matrix_, wide_, mask_bytes_;
+  // Megatron-LM's fused softmax. The mask is not applied: what it hides is not read, and zeros are
+  // written there.
+  bool fused_ = false;
+  // What Megatron-LM runs in its place (forward_torch_softmax): cast, scale and mask of its own.
+  bool stepwise_ = false;
+  // In FP32 the softmax reads scores in 16 bits, and its result is cast.
+  bool fp32_ = false;
+  bool compiled_ = false;  // one kernel scales, caps, masks, normalises and drops
+  bool scales_ = false;    // in a kernel of its own
+  std::optional<CappedScores> caps_;
+  Value raw_ = -1, masked_ = -1, softmax_ = -1, undropped_ = -1, weights_ = -1;
+  Operand y_;
+};
+
+LayerOperators::ScoreMatrixCore::ScoreMatrixCore(LayerOperators& operators, const Core& core,
+                                                 std::string_view module,
+                                                 const AttentionShape& shape)
+    : operators_(&operators),
+      tape_(operators.tape_),
+      core_(core),
+      module_(module),
+      shape_(shape),
+      s_(operators.options_.sequence_length) {
+  const WorkOptions& options = operators.options_;
+  const std::int64_t heads = options.micro_batch_size * shape.heads;
+  const std::int64_t element_size = operators.element_size_;
+  scores_ = Flops(heads, s_ * s_);
+  matrix_ = ScoreBytes(scores_, element_size);
+  wide_ = ScoreBytes(scores_, kFp32Size);
+  mask_bytes_ = ScoreBytes(scores_, kMaskSize);
+  const bool asks_fused = options.attention == Attention::kFusedSoftmax;
+  fused_ = asks_fused && FusedSoftmaxTakes(heads, s_);
+  stepwise_ = asks_fused && !fused_ && element_size < kFp32Size;
+  fp32_ = stepwise_ || (element_size < kFp32Size &&
+                        (options.attention == Attention::kMathFp32 ||
+                         (options.autocast && options.attention == Attention::kMath)));
+  compiled_ = options.compiled && !asks_fused && !fp32_;
+  scales_ = !shape.causal && !asks_fused && !compiled_;
+}
+
+Bytes LayerOperators::ScoreMatrixCore::ReadBySoftmax() const {
+  if (fused_ && shape_.causal) return ScoreBytes(scores_ / 2, operators_->element_size_);
+  return stepwise_ ? wide_ : matrix_;
+}
+
+Operand LayerOperators::ScoreMatrixCore::Record() {
+  for (const Value operand : {core_.query, core_.key, core_.value}) tape_->Keep(operand);
+  raw_ = RunScores();
+  Value scores = raw_;
+  if (shape_.capped && !compiled_) {
+    caps_ = operators_->CapScores(module_, raw_, matrix_, scores_);
+    scores = caps_->capped;
+  }
+  if (scales_) scores = Scale(scores);
+  if (stepwise_) {
+    scores = UpcastScaleMask(scores);
+  } else if (!fused_ && !compiled_) {
+    scores = Mask(scores);
+  }
+  if (has_sinks_kernels()) scores = AddSinks(scores);
+  masked_ = scores;
+  Value weights = Softmax(scores);
+  if (fp32_) weights = CastTo16Bits(weights);
+  undropped_ = weights;
+  if (has_dropout_kernel()) weights = Drop(weights);
+  weights_ = weights;
+  tape_->Keep(weights_);
+  y_ = MultiplyValues(weights_);
+  tape_->OnBackward([core = *this] { core.RunBackward(); });
+  return y_;
+}
+
+Value LayerOperators::ScoreMatrixCore::RunScores() {
+  const std::int64_t d = shape_.head_size;
+  const Value raw = MakeValue(".scores output", matrix_);
+  tape_->Run(operators_->ScoreProduct(Joined(module_, ".scores"), shape_, d, s_, d,
+                                      ProductLayout::kForward),
+             {core_.query, core_.key}, {raw});
+  return raw;
+}
+
+Value LayerOperators::ScoreMatrixCore::Scale(Value scores) {
+  const Value scaled = MakeValue(".scale output", matrix_);
+  tape_->Run(OverScores(".scale", 1, matrix_, matrix_), {scores}, {scaled});
+  return scaled;
+}
+
+Value LayerOperators::ScoreMatrixCore::Mask(Value scores) {
+  const Value masked = MakeValue(".mask output", matrix_);
+  tape_->Run(OverScores(".mask", 1, matrix_, matrix_), {scores}, {masked});
+  return masked;
+}
+
+Value LayerOperators::ScoreMatrixCore::UpcastScaleMask(Value scores) {
+  const Value upcast = MakeValue(".scores in FP32", wide_);
+  tape_->Run(OverScores(".scores.cast", 0, matrix_, wide_), {scores}, {upcast});
+  const Value masked = MakeValue(".scale output", wide_);
+  tape_->Run(OverScores(".scale", 1, wide_, wide_), {upcast}, {masked});
+  tape_->Run(OverScores(".mask", 1, wide_, wide_), {masked}, {masked});
+  return masked;
+}
+
+// The sinks as a further column, and the largest score subtracted, by kernels of their own
+// (transformers, models/gpt_oss/modeling_gpt_oss.py, eager_attention_forward).
+Value LayerOperators::ScoreMatrixCore::AddSinks(Value scores) {
+  const Value with_sinks = MakeValue(".sinks output", matrix_);
+  tape_->Run(OverScores(".sinks", 0, matrix_, matrix_), {scores}, {with_sinks},
+             shape_.sink_positions.all());
+  tape_->Run(OverScores(".max", 1, matrix_, Bytes()), {with_sinks}, {});
+  const Value subtracted = MakeValue(".subtract output", matrix_);
+  tape_->Run(OverScores(".subtract", 1, matrix_, matrix_), {with_sinks}, {subtracted});
+  return subtracted;
+}
+
+// The compiled kernel adds the sinks and drops, too.
+Value LayerOperators::ScoreMatrixCore::Softmax(Value scores) {
+  const std::vector<int> sinks = compiled_ ? shape_.sink_positions.all() : std::vector<int>();
+  const Bytes read = ReadBySoftmax();
+  softmax_ = MakeValue(".softmax output", SoftmaxBytes());
+  tape_->Keep(softmax_);
+  if (!drops_in_softmax()) {
+    tape_->Run(OverScores(".softmax", kSoftmaxFlops + (compiled_ ? 2 : 0), read, SoftmaxBytes()),
+               {scores}, {softmax_}, sinks);
+    return softmax_;
+  }
+  const Value mask = MakeValue(".dropout mask", mask_bytes_);
+  const Value dropped = MakeValue(".dropout output", matrix_);
+  tape_->Keep(mask);
+  tape_->Run(OverScores(".softmax", kSoftmaxFlops + 4, read, 2 * matrix_ + mask_bytes_), {scores},
+             {softmax_, mask, dropped}, sinks);
+  return dropped;
+}
+
+Value LayerOperators::ScoreMatrixCore::CastTo16Bits(Value weights) {
+  const Value cast = MakeValue(".softmax in 16 bits", matrix_);
+  tape_->Run(OverScores(".softmax.cast", 0, wide_, matrix_), {weights}, {cast});
+  return cast;
+}
+
+Value LayerOperators::ScoreMatrixCore::Drop(Value weights) {
+  const Value mask = MakeValue(".dropout mask", mask_bytes_);
+  const Value dropped = MakeValue(".dropout output", matrix_);
+  tape_->Keep(mask);
+  tape_->Run(OverScores(".dropout", 2, matrix_, matrix_ + mask_bytes_), {weights}, {mask, dropped});
+  return dropped;
+}
+
+Operand LayerOperators::ScoreMatrixCore::MultiplyValues(Value weights) {
+  const std::int64_t v = shape_.values();
+  const Operand y =
+      operators_->Make(Joined(module_, " output"), shape_.heads * v, operators_->tokens_);
+  tape_->Run(operators_->ScoreProduct(Joined(module_, ".values"), shape_, v, v, s_,
+                                      ProductLayout::kInputGradient),
+             {weights, core_.value}, {y.value});
+  return y;
+}
+
+void LayerOperators::ScoreMatrixCore::RunBackward() const {
+  const std::int64_t d = shape_.head_size;
+  const Value dy = tape_->GradientOf(y_.value);
+  const Value d_weights = WeightsGradient(dy);
+  const Value dv = OperandGradient(".values.dgrad", core_.value, shape_.values(),
+                                   ProductLayout::kWeightGradient, dy);
+  const Value d_raw = RawGradient(SoftmaxGradient(d_weights));
+  const Value dq =
+      OperandGradient(".scores.dgrad_query", core_.query, d, ProductLayout::kInputGradient, d_raw);
+  const Value dk =
+      OperandGradient(".scores.dgrad_key", core_.key, d, ProductLayout::kWeightGradient, d_raw);
+  operators_->Deliver(core_, module_, {dq, dk, dv}, 3 * operators_->Size(y_));
+}
+
+Value LayerOperators::ScoreMatrixCore::WeightsGradient(Value dy) const {
+  const std::int64_t v = shape_.values();
+  const Value d_weights = tape_->MakeGradient(weights_);
+  tape_->RunBackward(operators_->ScoreProduct(Joined(module_, ".values.dgrad_weights"), shape_, v,
+                                              s_, v, ProductLayout::kForward),
+                     {dy}, {d_weights});
+  return d_weights;
+}
+
+Value LayerOperators::ScoreMatrixCore::SoftmaxGradient(Value d_weights) const {
+  if (has_dropout_kernel()) {
+    const Value d_undropped = tape_->MakeGradient(undropped_);
+    tape_->RunBackward(OverScores(".dropout.dgrad", 2, matrix_ + mask_bytes_, matrix_), {d_weights},
+                       {d_undropped});
+    d_weights = d_undropped;
+  }
+  if (fp32_) {
+    const Value d_softmax = tape_->MakeGradient(softmax_);
+    tape_->RunBackward(OverScores(".softmax.cast.dgrad", 0, matrix_, wide_), {d_weights},
+                       {d_softmax});
+    d_weights = d_softmax;
+  }
+  const Value d_scores = tape_->MakeGradient(masked_);
+  const Bytes read = 2 * (fused_ ? ReadBySoftmax() : SoftmaxBytes());
+  tape_->RunBackward(
+      OverScores(".softmax.dgrad", kSoftmaxFlops + (compiled_ ? 4 : 0),
+                 read + (drops_in_softmax() ? mask_bytes_ : Bytes()), stepwise_ ? wide_ : matrix_),
+      {d_weights}, {d_scores});
+  return d_scores;
+}
+
+Value LayerOperators::ScoreMatrixCore::RawGradient(Value d_scores) const {
+  if (has_sinks_kernels()) d_scores = SinksGradient(d_scores);
+  if (scales_) {
+    const Value d_raw = tape_->MakeGradient(raw_);
+    tape_->RunBackward(OverScores(".scale.dgrad", 1, matrix_, matrix_), {d_scores}, {d_raw});
+    d_scores = d_raw;
+  }
+  if (stepwise_) d_scores = UpcastScaleMaskGradient(d_scores);
+  if (!caps_) return d_scores;
+  return operators_->UncappedGradient(module_, d_scores, *caps_, matrix_, scores_);
+}
+
+// Of what the largest score was subtracted from, and of the scores without the sinks' column.
+Value LayerOperators::ScoreMatrixCore::SinksGradient(Value d_scores) const {
+  tape_->RunBackward(OverScores(".subtract.dgrad", 1, matrix_, matrix_), {d_scores}, {d_scores});
+  const Value d_masked = tape_->MakeScratch(matrix_);
+  tape_->RunBackward(OverScores(".sinks.dgrad", 0, matrix_, matrix_), {d_scores}, {d_masked});
+  return d_masked;
+}
+
+Value LayerOperators::ScoreMatrixCore::UpcastScaleMaskGradient(Value d_scores) const {
+  const Value d_scaled = tape_->MakeScratch(wide_);
+  tape_->RunBackward(OverScores(".mask.dgrad", 1, wide_, wide_), {d_scores}, {d_scores});
+  tape_->RunBackward(OverScores(".scale.dgrad", 1, wide_, wide_), {d_scores}, {d_scaled});
+  const Value d_raw = tape_->MakeGradient(raw_);
+  tape_->RunBackward(OverScores(".scores.cast.dgrad", 0, wide_, matrix_), {d_scaled}, {d_raw});
+  return d_raw;
+}
+
+// Fused, the operands' gradients are of one size, and a copy joins them.
+Value LayerOperators::ScoreMatrixCore::OperandGradient(std::string_view suffix, Value operand,
+                                                       std::int64_t size, ProductLayout layout,
+                                                       Value from) const {
+  const Value gradient =
+      core_.fused ? tape_->MakeScratch(operators_->Size(y_)) : tape_->MakeGradient(operand);
+  tape_->RunBackward(
+      operators_->ScoreProduct(Joined(module_, suffix), shape_, size, size, s_, layout), {from},
+      {gradient});
+  return gradient;
+}
+
 Operand LayerOperators::Math(const Core& core, std::string_view module,
                              const AttentionShape& shape) {
-  const std::int64_t s = options_.sequence_length;
-  const std::int64_t d = shape.head_size, v = shape.values();
-  const std::int64_t scores = Flops(options_.micro_batch_size * shape.heads, s * s);
-  const Bytes matrix = ScoreBytes(scores, element_size_);
-  const Bytes mask_size = ScoreBytes(scores, kMaskSize);
-  const auto over_scores = [=, this](std::string_view suffix, std::int64_t flops, Bytes read,
-                                     Bytes written) {
-    return Memory(Joined(module, suffix), Flops(flops, scores), read, written);
-  };
-
-  for (const Value operand : {core.query, core.key, core.value}) tape_->Keep(operand);
-  const Value raw = tape_->Make(Joined(module, ".scores output"), matrix);
-  tape_->Run(ScoreProduct(Joined(module, ".scores"), shape, d, s, d, ProductLayout::kForward),
-             {core.query, core.key}, {raw});
-  // Fused, the mask is not applied: what it hides is not read, and zeros are written there.
-  const bool asked = options_.attention == Attention::kFusedSoftmax;
-  const bool fused = asked && FusedSoftmaxTakes(options_.micro_batch_size * shape.heads, s);
-  // What Megatron-LM runs in its place (forward_torch_softmax): cast, scale and mask of its own.
-  const bool stepwise = asked && !fused && element_size_ < kFp32Size;
-  const Bytes wide = ScoreBytes(scores, kFp32Size);
-  // In FP32 the softmax reads scores in 16 bits, and its result is cast.
-  const bool fp32 = stepwise || (element_size_ < kFp32Size &&
-                                 (options_.attention == Attention::kMathFp32 ||
-                                  (options_.autocast && options_.attention == Attention::kMath)));
-  // One kernel scales, caps, masks, normalises and drops.
-  const bool compiled = options_.compiled && !asked && !fp32;
-  std::optional<CappedScores> caps;
-  if (shape.capped && !compiled) caps = CapScores(module, raw, matrix, scores);
-  const Value capped = caps ? caps->capped : raw;
-  const bool scales = !shape.causal && !asked && !compiled;
-  Value masked = capped, scaled = capped;
-  if (scales) {
-    scaled = tape_->Make(Joined(module, ".scale output"), matrix);
-    tape_->Run(over_scores(".scale", 1, matrix, matrix), {capped}, {scaled});
-  }
-  if (stepwise) {
-    const Value upcast = tape_->Make(Joined(module, ".scores in FP32"), wide);
-    tape_->Run(over_scores(".scores.cast", 0, matrix, wide), {capped}, {upcast});
-    masked = tape_->Make(Joined(module, ".scale output"), wide);
-    tape_->Run(over_scores(".scale", 1, wide, wide), {upcast}, {masked});
-    tape_->Run(over_scores(".mask", 1, wide, wide), {masked}, {masked});
-  } else if (!fused && !compiled) {
-    masked = tape_->Make(Joined(module, ".mask output"), matrix);
-    tape_->Run(over_scores(".mask", 1, matrix, matrix), {scaled}, {masked});
-  }
-  // The sinks as a further column, and the largest score subtracted, by kernels of their own
-  // (transformers, models/gpt_oss/modeling_gpt_oss.py, eager_attention_forward).
-  if (shape.sinks && !compiled) {
-    const Value with = tape_->Make(Joined(module, ".sinks output"), matrix);
-    tape_->Run(over_scores(".sinks", 0, matrix, matrix), {masked}, {with},
-               shape.sink_positions.all());
-    tape_->Run(over_scores(".max", 1, matrix, Bytes()), {with}, {});
-    masked = tape_->Make(Joined(module, ".subtract output"), matrix);
-    tape_->Run(over_scores(".subtract", 1, matrix, matrix), {with}, {masked});
-  }
-  const Bytes read = fused && shape.causal ? ScoreBytes(scores / 2, element_size_)
-                     : stepwise            ? wide
-                                           : matrix;
-  const Bytes softmax_size = fp32 ? wide : matrix;
-  const Value softmax = tape_->Make(Joined(module, ".softmax output"), softmax_size);
-  tape_->Keep(softmax);
-  Value weights = softmax;
-  const bool drops_at_once = compiled && shape.dropout;
-  std::optional<Value> dropped;
-  // One kernel has the sinks, too.
-  const std::vector<int> sinks = compiled ? shape.sink_positions.all() : std::vector<int>();
-  if (drops_at_once) {
-    dropped = tape_->Make(Joined(module, ".dropout mask"), mask_size);
-    weights = tape_->Make(Joined(module, ".dropout output"), matrix);
-    tape_->Keep(*dropped);
-    tape_->Run(over_scores(".softmax", kSoftmaxFlops + 4, read, 2 * matrix + mask_size), {masked},
-               {softmax, *dropped, weights}, sinks);
-  } else {
-    tape_->Run(over_scores(".softmax", kSoftmaxFlops + (compiled ? 2 : 0), read, softmax_size),
-               {masked}, {softmax}, sinks);
-  }
-  if (fp32) {
-    weights = tape_->Make(Joined(module, ".softmax in 16 bits"), matrix);
-    tape_->Run(over_scores(".softmax.cast", 0, softmax_size, matrix), {softmax}, {weights});
-  }
-  const Value undropped = weights;
-  if (shape.dropout && !drops_at_once) {
-    const Value mask = tape_->Make(Joined(module, ".dropout mask"), mask_size);
-    weights = tape_->Make(Joined(module, ".dropout output"), matrix);
-    tape_->Keep(mask);
-    tape_->Run(over_scores(".dropout", 2, matrix, matrix + mask_size), {undropped},
-               {mask, weights});
-  }
-  tape_->Keep(weights);
-  const Operand y = Make(Joined(module, " output"), shape.heads * v, tokens_);
-  tape_->Run(ScoreProduct(Joined(module, ".values"), shape, v, v, s, ProductLayout::kInputGradient),
-             {weights, core.value}, {y.value});
-
-  tape_->OnBackward([=, this] {
-    const Value dy = tape_->GradientOf(y.value);
-    // Operand gradients of the size of one of query, key and value.
-    const auto part = [&](Value operand) {
-      return core.fused ? tape_->MakeScratch(Size(y)) : tape_->MakeGradient(operand);
-    };
-    Value d_weights = tape_->MakeGradient(weights);
-    tape_->RunBackward(ScoreProduct(Joined(module, ".values.dgrad_weights"), shape, v, s, v,
-                                    ProductLayout::kForward),
-                       {dy}, {d_weights});
-    const Value dv = part(core.value);
-    tape_->RunBackward(ScoreProduct(Joined(module, ".values.dgrad"), shape, v, v, s,
-                                    ProductLayout::kWeightGradient),
-                       {dy}, {dv});
-    if (shape.dropout && !drops_at_once) {
-      const Value d_undropped = tape_->MakeGradient(undropped);
-      tape_->RunBackward(over_scores(".dropout.dgrad", 2, matrix + mask_size, matrix), {d_weights},
-                         {d_undropped});
-      d_weights = d_undropped;
-    }
-    if (fp32) {
-      const Value d_softmax = tape_->MakeGradient(softmax);
-      tape_->RunBackward(over_scores(".softmax.cast.dgrad", 0, matrix, softmax_size), {d_weights},
-                         {d_softmax});
-      d_weights = d_softmax;
-    }
-    Value d_scores = tape_->MakeGradient(masked);
-    tape_->RunBackward(
-        over_scores(".softmax.dgrad", kSoftmaxFlops + (compiled ? 4 : 0),
-                    2 * (fused ? read : softmax_size) + (drops_at_once ? mask_size : Bytes()),
-                    stepwise ? wide : matrix),
-        {d_weights}, {d_scores});
-    if (shape.sinks && !compiled) {
-      // What the largest score was subtracted from, and the scores without the sinks' column.
-      tape_->RunBackward(over_scores(".subtract.dgrad", 1, matrix, matrix), {d_scores}, {d_scores});
-      const Value d_masked = tape_->MakeScratch(matrix);
-      tape_->RunBackward(over_scores(".sinks.dgrad", 0, matrix, matrix), {d_scores}, {d_masked});
-      d_scores = d_masked;
-    }
-    if (scales) {
-      const Value d_raw = tape_->MakeGradient(raw);
-      tape_->RunBackward(over_scores(".scale.dgrad", 1, matrix, matrix), {d_scores}, {d_raw});
-      d_scores = d_raw;
-    }
-    if (stepwise) {
-      const Value d_scaled = tape_->MakeScratch(wide);
-      tape_->RunBackward(over_scores(".mask.dgrad", 1, wide, wide), {d_scores}, {d_scores});
-      tape_->RunBackward(over_scores(".scale.dgrad", 1, wide, wide), {d_scores}, {d_scaled});
-      d_scores = tape_->MakeGradient(raw);
-      tape_->RunBackward(over_scores(".scores.cast.dgrad", 0, wide, matrix), {d_scaled},
-                         {d_scores});
-    }
-    if (caps) d_scores = UncappedGradient(module, d_scores, *caps, matrix, scores);
-    const Value dq = part(core.query);
-    tape_->RunBackward(ScoreProduct(Joined(module, ".scores.dgrad_query"), shape, d, d, s,
-                                    ProductLayout::kInputGradient),
-                       {d_scores}, {dq});
-    const Value dk = part(core.key);
-    tape_->RunBackward(ScoreProduct(Joined(module, ".scores.dgrad_key"), shape, d, d, s,
-                                    ProductLayout::kWeightGradient),
-                       {d_scores}, {dk});
-    if (core.fused) {
-      const Value whole = tape_->MakeGradient(core.query);
-      tape_->RunBackward(Memory(Joined(module, ".join"), 0, 3 * Size(y), 3 * Size(y)), {dq, dk, dv},
-                         {whole});
-      tape_->Deliver(core.query, whole);
-    } else {
-      tape_->Deliver(core.query, dq);
-      tape_->Deliver(core.key, dk);
-      tape_->Deliver(core.value, dv);
-    }
-  });
-  return y;
+  return ScoreMatrixCore(*this, core, module, shape).Record();
 }
 
 }  // namespace stepcast::model

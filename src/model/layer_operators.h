@@ -467,6 +467,7 @@ class LayerOperators {
   void RunIn(bool forward, Kernel kernel, const Pieces& reads, const Pieces& writes);
   void CommunicateIn(bool forward, const LayerTape::Collective& collective, LayerTape::Piece source,
                      LayerTape::Piece target);
+  class ScoreMatrixCore;  // attention_operators.cc
   Operand Math(const Core& core, std::string_view module, const AttentionShape& shape);
   // AttentionShape::capped over separate kernels, of so many scores, and its gradient.
   struct CappedScores {
