@@ -265,6 +265,7 @@ class LayerOperators {
   friend class LatentAttentionOperators;
   friend class MixtureOperators;
 
+  class LossOfLogits;  // loss_operators.cc
   // LossOfProduct where no more than a part of the logits reaches memory.
   void ChunkedLoss(const Operand& x, const LossHead& head);
   void CutLoss(const Operand& x, const LossHead& head);

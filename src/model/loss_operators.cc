@@ -1,4 +1,6 @@
+#include <cstdint>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "src/base/collective_kind.h"
@@ -15,149 +17,209 @@ using Value = LayerTape::Value;
 
 }  // namespace
 
-void LayerOperators::CrossEntropy(Operand logits, std::string_view module) {
-  const std::int64_t elements = Elements(logits);
-  const Bytes wide = Bytes(elements * kFp32Size);
-  const bool cast = element_ != DataType::kFp32;
-  const Bytes targets = Bytes(tokens_ * (kIndexSize + kFp32Size));
-  const auto fp32 = [this](std::string name, std::int64_t flops, Bytes read, Bytes written) {
-    Kernel kernel = Memory(std::move(name), flops, read, written);
+// One cross entropy, as WorkOptions::loss computes it.
+class LayerOperators::LossOfLogits {
+ public:
+  LossOfLogits(LayerOperators& operators, const Operand& logits, std::string_view module)
+      : operators_(&operators), tape_(operators.tape_), logits_(logits), module_(module) {}
+
+  // Each records one way to compute it, with its backward. Once.
+  void RecordInPlace();
+  void RecordFused();
+  void RecordLogSoftmax();
+
+ private:
+  const WorkOptions& options() const { return operators_->options_; }
+  // The words are divided among ranks.
+  bool divided() const { return options().tensor > 1; }
+  // Logits are in 16 bits.
+  bool casts() const { return operators_->element_ != DataType::kFp32; }
+  bool keeps_logits() const { return options().loss == Loss::kHuggingFace; }
+  std::int64_t tokens() const { return operators_->tokens_; }
+  std::int64_t elements() const { return Elements(logits_); }
+  Bytes LogitsBytes() const { return operators_->Size(logits_); }
+  // Of all logits in FP32; of one FP32 number a token; of the tokens' targets and their logits.
+  Bytes WideBytes() const { return Bytes(elements() * kFp32Size); }
+  Bytes RowBytes() const { return Bytes(tokens() * kFp32Size); }
+  Bytes TargetBytes() const { return Bytes(tokens() * (kIndexSize + kFp32Size)); }
+
+  Kernel Fp32Kernel(std::string_view suffix, std::int64_t flops, Bytes read, Bytes written) const {
+    Kernel kernel = operators_->Memory(Joined(module_, suffix), flops, read, written);
     kernel.data_type = DataType::kFp32;
     return kernel;
-  };
+  }
+  Kernel UpcastKernel() const {
+    return operators_->Eager(Access::kWidening, Fp32Kernel(".cast", 0, LogitsBytes(), WideBytes()));
+  }
+  // A number of each token, read off so many bytes of `from`, that the ranks add up.
+  std::optional<Value> AgreedRow(std::string_view suffix, std::int64_t flops, Bytes read,
+                                 Bytes written, Value from) {
+    return operators_->AgreedRows(Fp32Kernel(suffix, flops, read, written), from,
+                                  Joined(module_, Joined(suffix, " output")), 1);
+  }
+  void AddUpOverRanks(Value rows) {
+    tape_->Communicate({CollectiveKind::kAllReduce, parallel::Axis::kTensor, DataType::kFp32}, rows,
+                       rows);
+  }
+  // The losses' mean over the tokens, of what a kernel has made of each of them.
+  void RunMeanOfTargets(Value softmax) {
+    tape_->Run(Fp32Kernel(".nll", tokens(), TargetBytes(), Bytes(kFp32Size)), {softmax}, {});
+  }
 
+  // A pass over the softmax in place; `rows`: what the ranks have agreed on before.
+  void RunInPlacePass(std::string_view suffix, Value softmax, std::optional<Value> rows);
+  void RunInPlaceBackward() const;
+  void RunFusedOverRanks(Value log_sum_exp);
+  Value MakeLogSoftmax(Value upcast);
+  void RunLogSoftmaxOverRanks(Value upcast, Value log_softmax);
+  void RunLogSoftmaxBackward(Value upcast, Value log_softmax) const;
+
+  LayerOperators* operators_;
+  LayerTape* tape_;
+  Operand logits_;
+  std::string_view module_;
+};
+
+void LayerOperators::CrossEntropy(Operand logits, std::string_view module) {
+  LossOfLogits loss(*this, logits, module);
   if (options_.loss == Loss::kInPlace) {
-    // Nobody keeps the 16-bit logits. In FP32 they are their own copy.
-    const Value softmax =
-        cast ? tape_->Make(Joined(module, ".softmax output"), wide) : logits.value;
-    tape_->Keep(softmax);
-    if (cast) {
-      tape_->Run(Eager(Access::kWidening, fp32(Joined(module, ".cast"), 0, Size(logits), wide)),
-                 {logits.value}, {softmax});
-    }
-    // `rows`: what the ranks of a divided vocabulary have agreed on before.
-    const auto pass = [&](const char* name, Bytes written, std::optional<Value> rows = {}) {
-      Kernel kernel = fp32(Joined(module, name), elements, wide, written);
-      if (rows) {
-        tape_->Run(std::move(kernel), {softmax, *rows}, {});
-      } else {
-        tape_->Run(std::move(kernel), {softmax}, {});
-      }
-    };
-    const auto sums = [&](const char* name) {
-      return AgreedRows(fp32(Joined(module, name), elements, wide, Bytes(tokens_ * kFp32Size)),
-                        softmax, Joined(module, Joined(name, " output")), 1);
-    };
-    pass(".shift", wide, sums(".max"));
-    std::optional<Value> targets_logits;
-    if (options_.tensor > 1) {
-      targets_logits = AgreedRows(fp32(Joined(module, ".target"), tokens_, targets, targets),
-                                  softmax, Joined(module, ".target output"), 1);
-    }
-    pass(".exp", wide, targets_logits);
-    pass(".divide", wide, sums(".sum"));
-    tape_->Run(fp32(Joined(module, ".nll"), tokens_, targets, Bytes(kFp32Size)), {softmax}, {});
-    // What is kept is no temporary of the backward, and its gradient lies where it does.
-    tape_->OnBackward([=, this] {
-      if (!cast) {
-        const Value d_logits = tape_->MakeGradient(logits.value);
-        tape_->RunBackward(fp32(Joined(module, ".dgrad"), elements, wide, wide), {}, {d_logits});
-        tape_->Deliver(logits.value, d_logits);
-        return;
-      }
-      tape_->RunBackward(fp32(Joined(module, ".dgrad"), elements, wide, wide), {}, {});
-      const Value d_logits = tape_->MakeGradient(logits.value);
-      tape_->RunBackward(fp32(Joined(module, ".cast.dgrad"), 0, wide, Size(logits)), {},
-                         {d_logits});
-      tape_->Deliver(logits.value, d_logits);
-    });
-    return;
-  }
-
-  if (options_.loss == Loss::kFused) {
-    tape_->Keep(logits.value);
-    const Bytes statistics = Bytes(tokens_ * kFp32Size);
-    const Value log_sum_exp = tape_->Make(Joined(module, ".log-sum-exp"), statistics);
-    tape_->Keep(log_sum_exp);
-    if (options_.tensor == 1) {
-      tape_->Run(fp32(std::string(module), kSoftmaxFlops * elements, 2 * Size(logits) + targets,
-                      statistics),
-                 {logits.value}, {log_sum_exp});
-    } else {
-      const auto most = AgreedRows(fp32(Joined(module, ".max"), elements, Size(logits), statistics),
-                                   logits.value, Joined(module, ".max output"), 1);
-      const Value sums = tape_->Make(Joined(module, ".sum output"), 2 * statistics);
-      tape_->Run(fp32(Joined(module, ".sum"), (kSoftmaxFlops - 1) * elements,
-                      Size(logits) + targets, 2 * statistics),
-                 {logits.value, *most}, {sums});
-      tape_->Communicate({CollectiveKind::kAllReduce, parallel::Axis::kTensor, DataType::kFp32},
-                         sums, sums);
-      tape_->Run(fp32(std::string(module), tokens_, 2 * statistics, statistics), {sums},
-                 {log_sum_exp});
-    }
-    tape_->OnBackward([=, this] {
-      const Value d_logits =
-          options_.donates_logits ? logits.value : tape_->MakeGradient(logits.value);
-      tape_->RunBackward(fp32(Joined(module, ".dgrad"), kSoftmaxFlops * elements,
-                              Size(logits) + statistics + targets, Size(logits)),
-                         {}, {d_logits});
-      tape_->Deliver(logits.value, d_logits);
-    });
-    return;
-  }
-  Value upcast = logits.value;
-  if (options_.loss == Loss::kHuggingFace && !cast) tape_->Keep(upcast);
-  if (cast) {
-    upcast = tape_->Make(Joined(module, ".cast output"), wide);
-    if (options_.loss == Loss::kHuggingFace) tape_->Keep(upcast);
-    tape_->Run(Eager(Access::kWidening, fp32(Joined(module, ".cast"), 0, Size(logits), wide)),
-               {logits.value}, {upcast});
-  }
-  const Value log_softmax = tape_->Make(Joined(module, ".log_softmax output"), wide);
-  tape_->Keep(log_softmax);
-  if (options_.tensor == 1) {
-    // cunn_SoftMaxForward (aten/src/ATen/native/cuda/SoftMax.cu) reads rows that are longer than
-    // shared memory three times: for their maximum, their sum and the result.
-    tape_->Run(fp32(Joined(module, ".log_softmax"), kSoftmaxFlops * elements, 3 * wide, wide),
-               {upcast}, {log_softmax});
-    tape_->Run(fp32(Joined(module, ".nll"), tokens_, targets, Bytes(kFp32Size)), {log_softmax}, {});
+    loss.RecordInPlace();
+  } else if (options_.loss == Loss::kFused) {
+    loss.RecordFused();
   } else {
-    const auto rows = [&](const char* name, std::int64_t flops) {
-      return AgreedRows(fp32(Joined(module, name), flops, wide, Bytes(tokens_ * kFp32Size)), upcast,
-                        Joined(module, Joined(name, " output")), 1);
-    };
-    const auto most = rows(".max", elements);
-    const Value sums = tape_->Make(Joined(module, ".sum output"), Bytes(tokens_ * kFp32Size));
-    tape_->Run(fp32(Joined(module, ".sum"), 2 * elements, wide, Bytes(tokens_ * kFp32Size)),
-               {upcast, *most}, {sums});
-    tape_->Communicate({CollectiveKind::kAllReduce, parallel::Axis::kTensor, DataType::kFp32}, sums,
-                       sums);
-    tape_->Run(fp32(Joined(module, ".log_softmax"), 2 * elements, wide, wide), {upcast, sums},
-               {log_softmax});
-    const auto loss = AgreedRows(fp32(Joined(module, ".nll"), tokens_, targets, targets),
-                                 log_softmax, Joined(module, ".nll output"), 1);
-    tape_->Run(fp32(Joined(module, ".mean"), tokens_, Bytes(tokens_ * kFp32Size), Bytes(kFp32Size)),
-               {*loss}, {});
+    loss.RecordLogSoftmax();
   }
+}
 
-  tape_->OnBackward([=, this] {
-    const Value d_log = tape_->MakeGradient(log_softmax);
-    tape_->RunBackward(fp32(Joined(module, ".nll.dgrad"), tokens_, targets, wide), {}, {d_log});
-    const Value d_upcast = tape_->MakeGradient(upcast);
-    // cunn_SoftMaxBackward reads the gradient twice, for its sum and for the result.
-    const Bytes reads = options_.tensor == 1 ? 3 * wide : 2 * wide;
-    tape_->RunBackward(
-        fp32(Joined(module, ".log_softmax.dgrad"), kSoftmaxFlops * elements, reads, wide), {d_log},
-        {d_upcast});
-    if (!cast) {
-      tape_->Deliver(logits.value, d_upcast);
-      return;
-    }
-    const Value d_logits = tape_->MakeGradient(logits.value);
-    tape_->RunBackward(fp32(Joined(module, ".cast.dgrad"), 0, wide, Size(logits)), {d_upcast},
-                       {d_logits});
-    tape_->Deliver(logits.value, d_logits);
+// The 16-bit logits are not kept. In FP32 they are their own copy.
+void LayerOperators::LossOfLogits::RecordInPlace() {
+  const Bytes wide = WideBytes();
+  const Value softmax =
+      casts() ? tape_->Make(Joined(module_, ".softmax output"), wide) : logits_.value;
+  tape_->Keep(softmax);
+  if (casts()) tape_->Run(UpcastKernel(), {logits_.value}, {softmax});
+  const auto agreed = [&](std::string_view suffix) {
+    return AgreedRow(suffix, elements(), wide, RowBytes(), softmax);
+  };
+  RunInPlacePass(".shift", softmax, agreed(".max"));
+  std::optional<Value> target_logits;
+  if (divided()) {
+    target_logits = AgreedRow(".target", tokens(), TargetBytes(), TargetBytes(), softmax);
+  }
+  RunInPlacePass(".exp", softmax, target_logits);
+  RunInPlacePass(".divide", softmax, agreed(".sum"));
+  RunMeanOfTargets(softmax);
+  tape_->OnBackward([loss = *this] { loss.RunInPlaceBackward(); });
+}
+
+void LayerOperators::LossOfLogits::RunInPlacePass(std::string_view suffix, Value softmax,
+                                                  std::optional<Value> rows) {
+  Kernel kernel = Fp32Kernel(suffix, elements(), WideBytes(), WideBytes());
+  if (rows) {
+    tape_->Run(std::move(kernel), {softmax, *rows}, {});
+  } else {
+    tape_->Run(std::move(kernel), {softmax}, {});
+  }
+}
+
+// What is kept is no temporary of the backward, and its gradient lies where it does.
+void LayerOperators::LossOfLogits::RunInPlaceBackward() const {
+  Kernel gradient = Fp32Kernel(".dgrad", elements(), WideBytes(), WideBytes());
+  if (casts()) {
+    tape_->RunBackward(std::move(gradient), {}, {});
+    gradient = Fp32Kernel(".cast.dgrad", 0, WideBytes(), LogitsBytes());
+  }
+  const Value d_logits = tape_->MakeGradient(logits_.value);
+  tape_->RunBackward(std::move(gradient), {}, {d_logits});
+  tape_->Deliver(logits_.value, d_logits);
+}
+
+void LayerOperators::LossOfLogits::RecordFused() {
+  tape_->Keep(logits_.value);
+  const Value log_sum_exp = tape_->Make(Joined(module_, ".log-sum-exp"), RowBytes());
+  tape_->Keep(log_sum_exp);
+  if (divided()) {
+    RunFusedOverRanks(log_sum_exp);
+  } else {
+    tape_->Run(
+        Fp32Kernel("", kSoftmaxFlops * elements(), 2 * LogitsBytes() + TargetBytes(), RowBytes()),
+        {logits_.value}, {log_sum_exp});
+  }
+  tape_->OnBackward([loss = *this] {
+    LayerTape& tape = *loss.tape_;
+    const Value logits = loss.logits_.value;
+    const Value d_logits = loss.options().donates_logits ? logits : tape.MakeGradient(logits);
+    tape.RunBackward(loss.Fp32Kernel(".dgrad", kSoftmaxFlops * loss.elements(),
+                                     loss.LogitsBytes() + loss.RowBytes() + loss.TargetBytes(),
+                                     loss.LogitsBytes()),
+                     {}, {d_logits});
+    tape.Deliver(logits, d_logits);
   });
+}
+
+// The sum of exponentials and the target's logit are added up by one all-reduce.
+void LayerOperators::LossOfLogits::RunFusedOverRanks(Value log_sum_exp) {
+  const auto most = AgreedRow(".max", elements(), LogitsBytes(), RowBytes(), logits_.value);
+  const Value sums = tape_->Make(Joined(module_, ".sum output"), 2 * RowBytes());
+  tape_->Run(Fp32Kernel(".sum", (kSoftmaxFlops - 1) * elements(), LogitsBytes() + TargetBytes(),
+                        2 * RowBytes()),
+             {logits_.value, *most}, {sums});
+  AddUpOverRanks(sums);
+  tape_->Run(Fp32Kernel("", tokens(), 2 * RowBytes(), RowBytes()), {sums}, {log_sum_exp});
+}
+
+void LayerOperators::LossOfLogits::RecordLogSoftmax() {
+  Value upcast = logits_.value;
+  if (casts()) upcast = tape_->Make(Joined(module_, ".cast output"), WideBytes());
+  if (keeps_logits()) tape_->Keep(upcast);
+  if (casts()) tape_->Run(UpcastKernel(), {logits_.value}, {upcast});
+  const Value log_softmax = MakeLogSoftmax(upcast);
+  tape_->OnBackward(
+      [loss = *this, upcast, log_softmax] { loss.RunLogSoftmaxBackward(upcast, log_softmax); });
+}
+
+LayerTape::Value LayerOperators::LossOfLogits::MakeLogSoftmax(Value upcast) {
+  const Value log_softmax = tape_->Make(Joined(module_, ".log_softmax output"), WideBytes());
+  tape_->Keep(log_softmax);
+  if (divided()) {
+    RunLogSoftmaxOverRanks(upcast, log_softmax);
+    return log_softmax;
+  }
+  // cunn_SoftMaxForward (aten/src/ATen/native/cuda/SoftMax.cu) reads rows that are longer than
+  // shared memory three times: for their maximum, their sum and the result.
+  tape_->Run(Fp32Kernel(".log_softmax", kSoftmaxFlops * elements(), 3 * WideBytes(), WideBytes()),
+             {upcast}, {log_softmax});
+  RunMeanOfTargets(log_softmax);
+  return log_softmax;
+}
+
+void LayerOperators::LossOfLogits::RunLogSoftmaxOverRanks(Value upcast, Value log_softmax) {
+  const Bytes wide = WideBytes();
+  const auto most = AgreedRow(".max", elements(), wide, RowBytes(), upcast);
+  const Value sums = tape_->Make(Joined(module_, ".sum output"), RowBytes());
+  tape_->Run(Fp32Kernel(".sum", 2 * elements(), wide, RowBytes()), {upcast, *most}, {sums});
+  AddUpOverRanks(sums);
+  tape_->Run(Fp32Kernel(".log_softmax", 2 * elements(), wide, wide), {upcast, sums}, {log_softmax});
+  const auto losses = AgreedRow(".nll", tokens(), TargetBytes(), TargetBytes(), log_softmax);
+  tape_->Run(Fp32Kernel(".mean", tokens(), RowBytes(), Bytes(kFp32Size)), {*losses}, {});
+}
+
+void LayerOperators::LossOfLogits::RunLogSoftmaxBackward(Value upcast, Value log_softmax) const {
+  const Bytes wide = WideBytes();
+  const Value d_log = tape_->MakeGradient(log_softmax);
+  tape_->RunBackward(Fp32Kernel(".nll.dgrad", tokens(), TargetBytes(), wide), {}, {d_log});
+  const Value d_upcast = tape_->MakeGradient(upcast);
+  // cunn_SoftMaxBackward reads the gradient twice, for its sum and for the result.
+  const Bytes reads = divided() ? 2 * wide : 3 * wide;
+  tape_->RunBackward(Fp32Kernel(".log_softmax.dgrad", kSoftmaxFlops * elements(), reads, wide),
+                     {d_log}, {d_upcast});
+  if (!casts()) {
+    tape_->Deliver(logits_.value, d_upcast);
+    return;
+  }
+  const Value d_logits = tape_->MakeGradient(logits_.value);
+  tape_->RunBackward(Fp32Kernel(".cast.dgrad", 0, wide, LogitsBytes()), {d_upcast}, {d_logits});
+  tape_->Deliver(logits_.value, d_logits);
 }
 
 }  // namespace stepcast::model
