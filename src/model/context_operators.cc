@@ -1,3 +1,4 @@
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -127,237 +128,398 @@ Operand LayerOperators::FlashOfParts(const Core& core, std::string_view module,
   return at_once ? GatheredAttention(core, module, shape) : RingAttention(core, module, shape);
 }
 
-Operand LayerOperators::RingAttention(const Core& core, std::string_view module,
-                                      const AttentionShape& shape) {
-  const bool pytorch = options_.context.of_pytorch;
-  const auto ranks = static_cast<int>(options_.context.parts());
-  const std::vector<Block> blocks = RingBlocks();
-  const BlockSizes own = SizesOf(shape, blocks.front());
-  const bool gathers = options_.context.method == ContextMethod::kAllGather;
-  const auto message = [axes = RingAxes()](DataType type) {
-    return LayerTape::Collective{
-        .kind = CollectiveKind::kSendRecv, .axes = axes, .type = type, .distance = 1};
-  };
-  // Keys and values of every step: those that are known, and the next ones.
-  const auto pack = [=, this](bool forward) {
-    const Value keys = MakeIn(forward, Joined(module, " keys and values"), own.keys);
-    RunIn(forward, Memory(Joined(module, ".pack"), 0, own.keys, own.keys),
-          core.fused ? Pieces{core.key} : Pieces{core.key, core.value}, {keys});
-    return keys;
-  };
-  const auto gather = [=, this](bool forward, Pieces& keys) {
-    const Value all = MakeIn(forward, Joined(module, " keys and values of all ranks"),
-                             Bytes(own.keys.count() * ranks));
-    CommunicateIn(forward, {CollectiveKind::kAllGather, RingAxes(), element_}, keys.front(), all);
-    for (int i = 1; i < ranks; ++i) {
-      keys.emplace_back(all, PieceRange{.piece = i, .pieces = ranks});
-    }
-  };
-  const auto pass_on = [=, this](bool forward, Pieces& keys) {
-    const Value next = MakeIn(forward, Joined(module, " keys and values received"), own.keys);
-    CommunicateIn(forward, message(element_), keys.back(), next);
-    keys.emplace_back(next);
+// Attention over keys that go around the ranks.
+class LayerOperators::KeyRing {
+ public:
+  KeyRing(LayerOperators& operators, const Core& core, std::string_view module,
+          const AttentionShape& shape);
+
+  // Records the forward and, for backward, the gradients. Once.
+  Operand Record();
+
+ private:
+  // Sums of the gradients over the steps.
+  struct GradientSums {
+    Value queries = -1, keys = -1;
   };
 
-  Pieces keys{pack(true)};
-  if (gathers) gather(true, keys);
-  Pieces outputs, numbers;
-  const Operand y =
-      Make(Joined(module, " output"), shape.heads * shape.values(), blocks.front().rows);
-  const auto step_name = [=](int step) { return Joined(module, ".step_") + std::to_string(step); };
-  for (int step = 0; step < ranks; ++step) {
-    if (!gathers && step + 1 < ranks) pass_on(true, keys);
-    const BlockSizes sizes = SizesOf(shape, blocks[step]);
-    outputs.emplace_back(tape_->Make(step_name(step) + " output", sizes.output));
-    numbers.emplace_back(tape_->Make(step_name(step) + " log-sum-exp", sizes.row_numbers));
-    tape_->Run(FlashKernel(step_name(step), shape, blocks[step]), {core.query, keys[step]},
-               {outputs.back(), numbers.back()},
-               step == 0 ? shape.sink_positions.all() : std::vector<int>());
-    if (step > 0) {
-      tape_->Run(Memory(step_name(step) + ".lse", 4 * sizes.row_numbers.count() / kFp32Size,
-                        2 * sizes.row_numbers, sizes.row_numbers),
-                 {numbers.back(), numbers.front()}, {numbers.front()});
-    }
-    if (pytorch) MergeInFp32(step_name(step), sizes, outputs, step + 1 == ranks, y);
+  bool pytorch() const { return operators_->options_.context.of_pytorch; }
+  // Keys of all ranks come by one all-gather in place of messages.
+  bool gathers() const { return operators_->options_.context.method == ContextMethod::kAllGather; }
+  std::string StepName(int step) const { return Joined(module_, ".step_") + std::to_string(step); }
+  BlockSizes SizesOfStep(int step) const { return operators_->SizesOf(shape_, blocks_[step]); }
+  LayerTape::Collective Message(DataType type) const {
+    return {.kind = CollectiveKind::kSendRecv,
+            .axes = operators_->RingAxes(),
+            .type = type,
+            .distance = 1};
   }
-  for (int step = 0; step < ranks && !pytorch; ++step) {
-    const BlockSizes sizes = SizesOf(shape, blocks[step]);
-    tape_->Run(Memory(step_name(step) + ".correct", 2 * sizes.output_elements,
-                      (step == 0 ? 1 : 2) * sizes.output + 2 * sizes.row_numbers, sizes.output),
-               {outputs[step], numbers[step], numbers.front()}, {y.value});
+  // Gradients add up in 16 bits, or in FP32, in which PyTorch's go round, too.
+  DataType GradientType() const { return pytorch() ? DataType::kFp32 : operators_->element_; }
+  Bytes InGradientType(Bytes bytes) const {
+    return Bytes(bytes.count() / operators_->element_size_ * SizeOf(GradientType()));
   }
-  tape_->Keep(core.query);
-  if (pytorch) {
-    tape_->Keep(core.key);
-    tape_->Keep(core.value);
-  } else {
-    tape_->Keep(keys.back().value);  // where backward's ring begins
-  }
-  tape_->Keep(y.value);
-  tape_->Keep(numbers.front().value);
 
-  tape_->OnBackward([=, this] {
-    const Value dy = tape_->GradientOf(y.value);
-    // Gradients add up in 16 bits, or in FP32, in which PyTorch's go round, too.
-    const DataType type = pytorch ? DataType::kFp32 : element_;
-    const auto in_type = [=, this](Bytes bytes) {
-      return Bytes(bytes.count() / element_size_ * SizeOf(type));
-    };
-    Pieces from{pytorch ? pack(false) : keys.back().value};
-    if (gathers) gather(false, from);
-    const Value d_queries = core.fused || pytorch ? tape_->MakeScratch(in_type(own.queries))
-                                                  : tape_->MakeGradient(core.query);
-    Value d_keys = tape_->MakeScratch(in_type(own.keys));
-    for (int i = 0; i < ranks; ++i) {
-      // Whose keys a rank has last in forward it begins with, but for PyTorch, whose ring begins as
-      // the forward's.
-      const int step = pytorch ? i : ranks - 1 - i;
-      if (!gathers && i + 1 < ranks) pass_on(false, from);
-      if (i > 0) {
-        const Value received = tape_->MakeScratch(in_type(own.keys));
-        tape_->CommunicateBackward(message(type), d_keys, received);
-        d_keys = received;
-      }
-      const BlockSizes sizes = SizesOf(shape, blocks[step]);
-      const std::string name = step_name(step) + ".dgrad";
-      const Value dq = tape_->MakeScratch(sizes.queries), dk = tape_->MakeScratch(sizes.keys);
-      RunFlashGradient(step_name(step), shape, blocks[step], {dy, from[i]}, [&] {
-        return Pieces{dq, dk};
-      });
-      const auto add = [&](const char* suffix, Bytes made, Value contribution, Value sum) {
-        const Bytes wide = in_type(made);
-        tape_->RunBackward(Memory(name + suffix, i == 0 ? 0 : made.count() / element_size_,
-                                  i == 0 ? made : made + wide, wide),
-                           i == 0 ? Pieces{contribution} : Pieces{contribution, sum}, {sum});
-      };
-      add(".add_queries", sizes.queries, dq, d_queries);
-      add(".add_keys", sizes.keys, dk, d_keys);
-    }
-    if (pytorch) {  // home
-      const Value received = tape_->MakeScratch(in_type(own.keys));
-      tape_->CommunicateBackward(message(type), d_keys, received);
-      d_keys = received;
-    }
-    if (core.fused) {
-      Deliver(core, module, {d_queries, d_keys}, own.queries + own.keys);
-      return;
-    }
-    const Value dk = tape_->MakeGradient(core.key), dv = tape_->MakeGradient(core.value);
-    Value dq = d_queries;
-    if (pytorch) {
-      dq = tape_->MakeGradient(core.query);
-      tape_->RunBackward(
-          Memory(Joined(module, ".dgrad.to_queries"), 0, in_type(own.queries), own.queries),
-          {d_queries}, {dq});
-    }
-    tape_->RunBackward(Memory(Joined(module, ".dgrad.to_keys"), 0, in_type(own.keys), own.keys),
-                       {d_keys}, {dk, dv});
-    Deliver(core, module, {dq, dk, dv}, {});
-  });
-  return y;
+  // Keys and values of every step: the rank's own, and those that come next.
+  Value PackOwn(bool forward) const;
+  void GatherOthers(bool forward, Pieces& keys) const;
+  void PassOn(bool forward, Pieces& keys) const;
+
+  void RunStep(int step, LayerTape::Piece keys);
+  // What a step has made last to FP32 and into the first of the outputs; the last one to the
+  // core's.
+  void MergeInFp32(int step);
+  void CorrectOutputs();
+  void KeepForBackward(Value last_keys);
+
+  void RunBackward(Value last_keys) const;
+  // `first`: of backward.
+  void RunStepBackward(int step, bool first, Value dy, const LayerTape::Piece& keys,
+                       const GradientSums& sums) const;
+  void AddGradient(const std::string& name, bool first, Bytes bytes, Value contribution,
+                   Value sum) const;
+  // The sums of the next rank's keys, for those of this one's.
+  Value PassGradientsOn(Value d_keys) const;
+  void DeliverGradients(const GradientSums& sums) const;
+
+  LayerOperators* operators_;
+  LayerTape* tape_;
+  Core core_;
+  std::string_view module_;
+  AttentionShape shape_;
+  int ranks_ = 1;
+  std::vector<Block> blocks_;      // by step
+  BlockSizes own_;                 // of the first
+  Pieces outputs_, log_sum_exps_;  // by step
+  Operand y_;
+};
+
+LayerOperators::KeyRing::KeyRing(LayerOperators& operators, const Core& core,
+                                 std::string_view module, const AttentionShape& shape)
+    : operators_(&operators),
+      tape_(operators.tape_),
+      core_(core),
+      module_(module),
+      shape_(shape),
+      ranks_(static_cast<int>(operators.options_.context.parts())),
+      blocks_(operators.RingBlocks()),
+      own_(SizesOfStep(0)) {}
+
+Operand LayerOperators::KeyRing::Record() {
+  Pieces keys{PackOwn(true)};
+  if (gathers()) GatherOthers(true, keys);
+  y_ = operators_->Make(Joined(module_, " output"), shape_.heads * shape_.values(),
+                        blocks_.front().rows);
+  for (int step = 0; step < ranks_; ++step) {
+    if (!gathers() && step + 1 < ranks_) PassOn(true, keys);
+    RunStep(step, keys[step]);
+    if (pytorch()) MergeInFp32(step);
+  }
+  if (!pytorch()) CorrectOutputs();
+  const Value last_keys = keys.back().value;
+  KeepForBackward(last_keys);
+  tape_->OnBackward([ring = *this, last_keys] { ring.RunBackward(last_keys); });
+  return y_;
 }
 
-void LayerOperators::MergeInFp32(const std::string& name, const BlockSizes& sizes, Pieces& outputs,
-                                 bool last, const Operand& y) {
+LayerTape::Value LayerOperators::KeyRing::PackOwn(bool forward) const {
+  const Value keys = operators_->MakeIn(forward, Joined(module_, " keys and values"), own_.keys);
+  operators_->RunIn(forward, operators_->Memory(Joined(module_, ".pack"), 0, own_.keys, own_.keys),
+                    core_.fused ? Pieces{core_.key} : Pieces{core_.key, core_.value}, {keys});
+  return keys;
+}
+
+void LayerOperators::KeyRing::GatherOthers(bool forward, Pieces& keys) const {
+  const Value all = operators_->MakeIn(forward, Joined(module_, " keys and values of all ranks"),
+                                       Bytes(own_.keys.count() * ranks_));
+  operators_->CommunicateIn(
+      forward, {CollectiveKind::kAllGather, operators_->RingAxes(), operators_->element_},
+      keys.front(), all);
+  for (int i = 1; i < ranks_; ++i) {
+    keys.emplace_back(all, PieceRange{.piece = i, .pieces = ranks_});
+  }
+}
+
+void LayerOperators::KeyRing::PassOn(bool forward, Pieces& keys) const {
+  const Value next =
+      operators_->MakeIn(forward, Joined(module_, " keys and values received"), own_.keys);
+  operators_->CommunicateIn(forward, Message(operators_->element_), keys.back(), next);
+  keys.emplace_back(next);
+}
+
+void LayerOperators::KeyRing::RunStep(int step, LayerTape::Piece keys) {
+  const std::string name = StepName(step);
+  const BlockSizes sizes = SizesOfStep(step);
+  outputs_.emplace_back(tape_->Make(name + " output", sizes.output));
+  log_sum_exps_.emplace_back(tape_->Make(name + " log-sum-exp", sizes.row_numbers));
+  tape_->Run(operators_->FlashKernel(name, shape_, blocks_[step]), {core_.query, keys},
+             {outputs_.back(), log_sum_exps_.back()},
+             step == 0 ? shape_.sink_positions.all() : std::vector<int>());
+  if (step == 0) return;
+  tape_->Run(operators_->Memory(name + ".lse", 4 * sizes.row_numbers.count() / kFp32Size,
+                                2 * sizes.row_numbers, sizes.row_numbers),
+             {log_sum_exps_.back(), log_sum_exps_.front()}, {log_sum_exps_.front()});
+}
+
+void LayerOperators::KeyRing::MergeInFp32(int step) {
+  const std::string name = StepName(step);
+  const BlockSizes sizes = SizesOfStep(step);
+  const auto memory = [&](const char* suffix, std::int64_t flops, Bytes read, Bytes written) {
+    return operators_->Memory(name + suffix, flops, read, written);
+  };
   const Bytes wide(sizes.output_elements * kFp32Size);
   const Value block = tape_->Make(name + " output in FP32", wide);
-  tape_->Run(Memory(name + ".float", 0, sizes.output, wide), {outputs.back()}, {block});
-  if (outputs.size() == 1) {
-    outputs.front() = block;
+  tape_->Run(memory(".float", 0, sizes.output, wide), {outputs_.back()}, {block});
+  if (step == 0) {
+    outputs_.front() = block;
   } else {
     // out - sigmoid(difference of the logarithms) * (out - block)
-    const Value merged = outputs.front().value;
+    const Value merged = outputs_.front().value;
     const std::int64_t elements = sizes.output_elements;
-    tape_->Run(Memory(name + ".sub", elements, 2 * wide, wide), {merged, block}, {block});
-    tape_->Run(Memory(name + ".mul", elements, wide, wide), {block}, {block});
-    tape_->Run(Memory(name + ".merge", elements, 2 * wide, wide), {merged, block}, {merged});
+    tape_->Run(memory(".sub", elements, 2 * wide, wide), {merged, block}, {block});
+    tape_->Run(memory(".mul", elements, wide, wide), {block}, {block});
+    tape_->Run(memory(".merge", elements, 2 * wide, wide), {merged, block}, {merged});
   }
-  if (!last) return;
-  const Bytes all(Elements(y) * kFp32Size);
-  tape_->Run(Memory(name + ".to", 0, all, Size(y)), {outputs.front()}, {y.value});
+  if (step + 1 < ranks_) return;
+  const Bytes all(Elements(y_) * kFp32Size);
+  tape_->Run(memory(".to", 0, all, operators_->Size(y_)), {outputs_.front()}, {y_.value});
+}
+
+// Transformer Engine's merge: each step's output corrected by its share of all exponentials.
+void LayerOperators::KeyRing::CorrectOutputs() {
+  for (int step = 0; step < ranks_; ++step) {
+    const BlockSizes sizes = SizesOfStep(step);
+    tape_->Run(operators_->Memory(StepName(step) + ".correct", 2 * sizes.output_elements,
+                                  (step == 0 ? 1 : 2) * sizes.output + 2 * sizes.row_numbers,
+                                  sizes.output),
+               {outputs_[step], log_sum_exps_[step], log_sum_exps_.front()}, {y_.value});
+  }
+}
+
+void LayerOperators::KeyRing::KeepForBackward(Value last_keys) {
+  tape_->Keep(core_.query);
+  if (pytorch()) {
+    tape_->Keep(core_.key);
+    tape_->Keep(core_.value);
+  } else {
+    tape_->Keep(last_keys);  // where backward's ring begins
+  }
+  tape_->Keep(y_.value);
+  tape_->Keep(log_sum_exps_.front().value);
+}
+
+void LayerOperators::KeyRing::RunBackward(Value last_keys) const {
+  const Value dy = tape_->GradientOf(y_.value);
+  Pieces keys{pytorch() ? PackOwn(false) : last_keys};
+  if (gathers()) GatherOthers(false, keys);
+  GradientSums sums;
+  sums.queries = core_.fused || pytorch() ? tape_->MakeScratch(InGradientType(own_.queries))
+                                          : tape_->MakeGradient(core_.query);
+  sums.keys = tape_->MakeScratch(InGradientType(own_.keys));
+  for (int i = 0; i < ranks_; ++i) {
+    if (!gathers() && i + 1 < ranks_) PassOn(false, keys);
+    if (i > 0) sums.keys = PassGradientsOn(sums.keys);
+    // Whose keys a rank has last in forward it begins with, but for PyTorch, whose ring begins as
+    // the forward's.
+    RunStepBackward(pytorch() ? i : ranks_ - 1 - i, i == 0, dy, keys[i], sums);
+  }
+  if (pytorch()) sums.keys = PassGradientsOn(sums.keys);  // home
+  DeliverGradients(sums);
+}
+
+LayerTape::Value LayerOperators::KeyRing::PassGradientsOn(Value d_keys) const {
+  const Value received = tape_->MakeScratch(InGradientType(own_.keys));
+  tape_->CommunicateBackward(Message(GradientType()), d_keys, received);
+  return received;
+}
+
+void LayerOperators::KeyRing::RunStepBackward(int step, bool first, Value dy,
+                                              const LayerTape::Piece& keys,
+                                              const GradientSums& sums) const {
+  const BlockSizes sizes = SizesOfStep(step);
+  const std::string name = StepName(step);
+  const Value dq = tape_->MakeScratch(sizes.queries), dk = tape_->MakeScratch(sizes.keys);
+  operators_->RunFlashGradient(name, shape_, blocks_[step], {dy, keys}, [&] {
+    return Pieces{dq, dk};
+  });
+  AddGradient(name + ".dgrad.add_queries", first, sizes.queries, dq, sums.queries);
+  AddGradient(name + ".dgrad.add_keys", first, sizes.keys, dk, sums.keys);
+}
+
+// The first contribution is copied.
+void LayerOperators::KeyRing::AddGradient(const std::string& name, bool first, Bytes bytes,
+                                          Value contribution, Value sum) const {
+  const Bytes wide = InGradientType(bytes);
+  tape_->RunBackward(operators_->Memory(name, first ? 0 : bytes.count() / operators_->element_size_,
+                                        first ? bytes : bytes + wide, wide),
+                     first ? Pieces{contribution} : Pieces{contribution, sum}, {sum});
+}
+
+void LayerOperators::KeyRing::DeliverGradients(const GradientSums& sums) const {
+  if (core_.fused) {
+    operators_->Deliver(core_, module_, {sums.queries, sums.keys}, own_.queries + own_.keys);
+    return;
+  }
+  const Value dk = tape_->MakeGradient(core_.key), dv = tape_->MakeGradient(core_.value);
+  Value dq = sums.queries;
+  if (pytorch()) {
+    dq = tape_->MakeGradient(core_.query);
+    tape_->RunBackward(operators_->Memory(Joined(module_, ".dgrad.to_queries"), 0,
+                                          InGradientType(own_.queries), own_.queries),
+                       {sums.queries}, {dq});
+  }
+  tape_->RunBackward(operators_->Memory(Joined(module_, ".dgrad.to_keys"), 0,
+                                        InGradientType(own_.keys), own_.keys),
+                     {sums.keys}, {dk, dv});
+  operators_->Deliver(core_, module_, {dq, dk, dv}, {});
+}
+
+Operand LayerOperators::RingAttention(const Core& core, std::string_view module,
+                                      const AttentionShape& shape) {
+  return KeyRing(*this, core, module, shape).Record();
+}
+
+// Attention over keys that are gathered: the rank's two chunks of queries, each with the keys up to
+// it.
+class LayerOperators::GatheredKeys {
+ public:
+  GatheredKeys(LayerOperators& operators, const Core& core, std::string_view module,
+               const AttentionShape& shape);
+
+  // Records the forward and, for backward, the gradients. Once.
+  Operand Record();
+
+ private:
+  std::string ChunkName(std::size_t i) const {
+    return Joined(module_, ".chunk_") + std::to_string(i);
+  }
+  // Keys and values of all tokens.
+  Pieces Gather(bool forward) const;
+  Pieces OwnKeysAndValues(bool forward) const;
+  void RunBackward() const;
+  // Adds what the chunk gives the keys that it sees to `d_all`, and writes its queries' gradient.
+  void RunChunkBackward(std::size_t i, const Pieces& keys, Value d_queries, Value d_all) const;
+  // The gradients of the rank's own keys and values.
+  Pieces Scatter(Value d_all) const;
+
+  LayerOperators* operators_;
+  LayerTape* tape_;
+  Core core_;
+  std::string_view module_;
+  AttentionShape shape_;
+  std::int64_t rows_ = 0;            // of the rank's tokens
+  BlockSizes own_, whole_;           // of the rank's keys, and of all ranks'
+  std::array<Bytes, 2> part_, all_;  // likewise, of keys and of values
+  std::vector<Block> blocks_;        // by chunk
+  Operand y_;
+};
+
+LayerOperators::GatheredKeys::GatheredKeys(LayerOperators& operators, const Core& core,
+                                           std::string_view module, const AttentionShape& shape)
+    : operators_(&operators), tape_(operators.tape_), core_(core), module_(module), shape_(shape) {
+  const std::int64_t ranks = operators.options_.context.parts();
+  const std::int64_t s = operators.DocumentLength() / ranks, half = s / 2;
+  rows_ = operators.Documents() * s;
+  own_ = operators.SizesOf(shape, {.rows = rows_, .key_rows = rows_});
+  whole_ = operators.SizesOf(shape, {.rows = rows_, .key_rows = rows_ * ranks});
+  part_ = {own_.key, own_.value};
+  all_ = {whole_.key, whole_.value};
+  for (const std::int64_t chunk : {ranks / 2, 2 * ranks - 1 - ranks / 2}) {
+    const std::int64_t keys = (chunk + 1) * half;
+    blocks_.push_back(
+        operators.OfEachDocument(half, keys, keys, half * half * (2 * chunk + 1), false));
+  }
+}
+
+Operand LayerOperators::GatheredKeys::Record() {
+  const Pieces keys = Gather(true);
+  y_ = operators_->Make(Joined(module_, " output"), shape_.heads * shape_.values(), rows_);
+  const Value log_sum_exp = tape_->Make(Joined(module_, " log-sum-exp"), own_.row_numbers);
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    tape_->Run(operators_->FlashKernel(ChunkName(i), shape_, blocks_[i]),
+               {core_.query, keys[0], keys[1]}, {y_.value, log_sum_exp},
+               i == 0 ? shape_.sink_positions.all() : std::vector<int>());
+  }
+  for (const Value kept : {core_.query, core_.key, core_.value, y_.value, log_sum_exp}) {
+    tape_->Keep(kept);
+  }
+  tape_->OnBackward([gathered = *this] { gathered.RunBackward(); });
+  return y_;
+}
+
+LayerOperators::Pieces LayerOperators::GatheredKeys::OwnKeysAndValues(bool forward) const {
+  if (!core_.fused) return {core_.key, core_.value};
+  const Value key = operators_->MakeIn(forward, Joined(module_, " key"), part_[0]);
+  const Value value = operators_->MakeIn(forward, Joined(module_, " value"), part_[1]);
+  operators_->RunIn(forward,
+                    operators_->Memory(Joined(module_, ".contiguous"), 0, own_.keys, own_.keys),
+                    {core_.key}, {key, value});
+  return {key, value};
+}
+
+LayerOperators::Pieces LayerOperators::GatheredKeys::Gather(bool forward) const {
+  Pieces gathered;
+  for (const LayerTape::Piece& own : OwnKeysAndValues(forward)) {
+    gathered.emplace_back(
+        operators_->MakeIn(forward, Joined(module_, " ranks' parts"), all_[gathered.size()]));
+    operators_->CommunicateIn(
+        forward, {CollectiveKind::kAllGather, operators_->RingAxes(), operators_->element_}, own,
+        gathered.back());
+  }
+  Pieces ordered;
+  for (std::size_t i = 0; i < gathered.size(); ++i) {
+    ordered.emplace_back(operators_->MakeIn(forward, Joined(module_, " all tokens"), all_[i]));
+    operators_->RunIn(forward, operators_->Memory(Joined(module_, ".order"), 0, all_[i], all_[i]),
+                      {gathered[i]}, {ordered.back()});
+  }
+  return ordered;
+}
+
+void LayerOperators::GatheredKeys::RunBackward() const {
+  const Pieces keys = Gather(false);
+  const Value d_queries =
+      core_.fused ? tape_->MakeScratch(own_.queries) : tape_->MakeGradient(core_.query);
+  const Value d_all = tape_->MakeScratch(whole_.keys);
+  for (std::size_t i = 0; i < blocks_.size(); ++i) RunChunkBackward(i, keys, d_queries, d_all);
+  const Pieces scattered = Scatter(d_all);
+  operators_->Deliver(core_, module_, {d_queries, scattered[0], scattered[1]},
+                      own_.queries + own_.keys);
+}
+
+void LayerOperators::GatheredKeys::RunChunkBackward(std::size_t i, const Pieces& keys,
+                                                    Value d_queries, Value d_all) const {
+  const BlockSizes sizes = operators_->SizesOf(shape_, blocks_[i]);
+  const Value d_seen = tape_->MakeScratch(sizes.keys);
+  operators_->RunFlashGradient(ChunkName(i), shape_, blocks_[i],
+                               {tape_->GradientOf(y_.value), keys[0], keys[1]}, [&] {
+                                 return Pieces{d_queries, d_seen};
+                               });
+  tape_->RunBackward(operators_->Memory(ChunkName(i) + ".dgrad.add_keys", sizes.keys.count() / 2,
+                                        2 * sizes.keys, i == 0 ? whole_.keys : sizes.keys),
+                     i == 0 ? Pieces{d_seen} : Pieces{d_seen, d_all}, {d_all});
+}
+
+LayerOperators::Pieces LayerOperators::GatheredKeys::Scatter(Value d_all) const {
+  Pieces scattered;
+  for (const char* of : {" key", " value"}) {
+    const std::size_t i = scattered.size();
+    const Value ordered = tape_->MakeScratch(all_[i]);
+    tape_->RunBackward(
+        operators_->Memory(Joined(module_, of) + ".dgrad.order", 0, all_[i], all_[i]), {d_all},
+        {ordered});
+    scattered.emplace_back(core_.fused         ? tape_->MakeScratch(part_[i])
+                           : scattered.empty() ? tape_->MakeGradient(core_.key)
+                                               : tape_->MakeGradient(core_.value));
+    tape_->CommunicateBackward(
+        {CollectiveKind::kReduceScatter, operators_->RingAxes(), operators_->element_}, ordered,
+        scattered.back());
+  }
+  return scattered;
 }
 
 Operand LayerOperators::GatheredAttention(const Core& core, std::string_view module,
                                           const AttentionShape& shape) {
-  const auto ranks = static_cast<int>(options_.context.parts());
-  const std::int64_t s = DocumentLength() / ranks, half = s / 2;
-  const std::int64_t rows = Documents() * s;
-  const BlockSizes own = SizesOf(shape, {.rows = rows, .key_rows = rows});
-  const BlockSizes whole = SizesOf(shape, {.rows = rows, .key_rows = rows * ranks});
-  const std::array<Bytes, 2> part = {own.key, own.value}, all = {whole.key, whole.value};
-  // The rank's two chunks of queries, each with the keys up to it.
-  std::vector<Block> blocks;
-  for (const std::int64_t chunk : {ranks / 2, 2 * ranks - 1 - ranks / 2}) {
-    const std::int64_t keys = (chunk + 1) * half;
-    blocks.push_back(OfEachDocument(half, keys, keys, half * half * (2 * chunk + 1), false));
-  }
-  const auto gather = [=, this](bool forward) {
-    Value key = core.key, value = core.value;
-    if (core.fused) {
-      key = MakeIn(forward, Joined(module, " key"), part[0]);
-      value = MakeIn(forward, Joined(module, " value"), part[1]);
-      RunIn(forward, Memory(Joined(module, ".contiguous"), 0, own.keys, own.keys), {core.key},
-            {key, value});
-    }
-    Pieces gathered;
-    for (const Value of : {key, value}) {
-      gathered.emplace_back(MakeIn(forward, Joined(module, " ranks' parts"), all[gathered.size()]));
-      CommunicateIn(forward, {CollectiveKind::kAllGather, RingAxes(), element_}, of,
-                    gathered.back());
-    }
-    Pieces ordered;
-    for (std::size_t i = 0; i < gathered.size(); ++i) {
-      ordered.emplace_back(MakeIn(forward, Joined(module, " all tokens"), all[i]));
-      RunIn(forward, Memory(Joined(module, ".order"), 0, all[i], all[i]), {gathered[i]},
-            {ordered.back()});
-    }
-    return ordered;
-  };
-  const Pieces keys = gather(true);
-  const Operand y = Make(Joined(module, " output"), shape.heads * shape.values(), rows);
-  const Value log_sum_exp = tape_->Make(Joined(module, " log-sum-exp"), own.row_numbers);
-  const auto chunk_name = [=](std::size_t i) {
-    return Joined(module, ".chunk_") + std::to_string(i);
-  };
-  for (std::size_t i = 0; i < blocks.size(); ++i) {
-    tape_->Run(FlashKernel(chunk_name(i), shape, blocks[i]), {core.query, keys[0], keys[1]},
-               {y.value, log_sum_exp}, i == 0 ? shape.sink_positions.all() : std::vector<int>());
-  }
-  for (const Value kept : {core.query, core.key, core.value, y.value, log_sum_exp}) {
-    tape_->Keep(kept);
-  }
-
-  tape_->OnBackward([=, this] {
-    const Value dy = tape_->GradientOf(y.value);
-    const Pieces again = gather(false);
-    const Value d_queries =
-        core.fused ? tape_->MakeScratch(own.queries) : tape_->MakeGradient(core.query);
-    const Value d_all = tape_->MakeScratch(whole.keys);
-    for (std::size_t i = 0; i < blocks.size(); ++i) {
-      const BlockSizes sizes = SizesOf(shape, blocks[i]);
-      const Value d_seen = tape_->MakeScratch(sizes.keys);
-      RunFlashGradient(chunk_name(i), shape, blocks[i], {dy, again[0], again[1]}, [&] {
-        return Pieces{d_queries, d_seen};
-      });
-      tape_->RunBackward(Memory(chunk_name(i) + ".dgrad.add_keys", sizes.keys.count() / 2,
-                                2 * sizes.keys, i == 0 ? whole.keys : sizes.keys),
-                         i == 0 ? Pieces{d_seen} : Pieces{d_seen, d_all}, {d_all});
-    }
-    Pieces scattered;
-    for (const char* of : {" key", " value"}) {
-      const std::size_t i = scattered.size();
-      const Value ordered = tape_->MakeScratch(all[i]);
-      tape_->RunBackward(Memory(Joined(module, of) + ".dgrad.order", 0, all[i], all[i]), {d_all},
-                         {ordered});
-      scattered.emplace_back(core.fused          ? tape_->MakeScratch(part[i])
-                             : scattered.empty() ? tape_->MakeGradient(core.key)
-                                                 : tape_->MakeGradient(core.value));
-      tape_->CommunicateBackward({CollectiveKind::kReduceScatter, RingAxes(), element_}, ordered,
-                                 scattered.back());
-    }
-    Deliver(core, module, {d_queries, scattered[0], scattered[1]}, own.queries + own.keys);
-  });
-  return y;
+  return GatheredKeys(*this, core, module, shape).Record();
 }
 
 LayerTape::Value LayerOperators::MakeIn(bool forward, std::string name, Bytes bytes) {

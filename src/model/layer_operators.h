@@ -444,9 +444,11 @@ class LayerOperators {
   // messages beside the blocks before; backward begins with the keys that came last, and the
   // gradients of keys follow them around. PyTorch's merges in FP32, may gather the keys beside the
   // first block in place of messages, and adds up and sends gradients in FP32.
+  class KeyRing;
   Operand RingAttention(const Core& core, std::string_view module, const AttentionShape& shape);
   // Keys and values gathered and put in order, then a core for each chunk of the rank's queries.
   // Backward gathers again, and reduce-scatters the gradients.
+  class GatheredKeys;
   Operand GatheredAttention(const Core& core, std::string_view module, const AttentionShape& shape);
   // The axes of the ring, and each of its steps, on the rank in its middle.
   parallel::AxisSet RingAxes() const;
@@ -458,10 +460,6 @@ class LayerOperators {
     Bytes bytes;
   };
   void ExchangeHeads(bool forward, const std::string& name, const std::vector<Exchanged>& values);
-  // What a step has made last of `outputs` to FP32 and into the first of them; `last`: and that to
-  // `y`.
-  void MergeInFp32(const std::string& name, const BlockSizes& sizes, Pieces& outputs, bool last,
-                   const Operand& y);
 
   // In forward, or in backward.
   LayerTape::Value MakeIn(bool forward, std::string name, Bytes bytes);
