@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "fmt/format.h"
 #include "src/base/check.h"
@@ -68,92 +70,153 @@ std::vector<ListedCommunication> Among(const std::vector<ListedCommunication>& c
   return several;
 }
 
-LayerWork ListedWork(const ListedLayer& layer, const WorkOptions& options) {
-  LayerTape tape(DataType::kBf16);
-  std::vector<int> all;  // a listed layer is one module
-  for (std::size_t i = 0; i < layer.parameters.size(); ++i) all.push_back(static_cast<int>(i));
+// The passes of a listed layer, on a tape. A listed layer is one module.
+class ListedPasses {
+ public:
+  ListedPasses(const ListedLayer& layer, const WorkOptions& options)
+      : layer_(layer), options_(options) {
+    for (std::size_t i = 0; i < layer.parameters.size(); ++i) {
+      parameters_.push_back(static_cast<int>(i));
+    }
+  }
+
+  // Once.
+  LayerWork Run();
+
+ private:
   using Value = LayerTape::Value;
-  std::optional<Value> activation;
-  if (layer.activation > Bytes()) {
-    activation = tape.Make("activation", layer.activation);
-    tape.Keep(*activation);
-  }
-  // Where backward is parted, what the parts take and make.
-  std::optional<Value> input, output;
-  const bool splits = options.splits_backward;
-  if (splits) {
-    input = tape.Input("input", Bytes());
-    output = tape.Make("output", layer.output);
-  }
-  // Runs the parts of a pass with the collectives between them. A part reads what the one before it
-  // has communicated.
-  const auto pass = [&](const char* name, Time time, const std::vector<ListedCommunication>& listed,
-                        bool forward, const std::vector<LayerTape::Piece>& reads,
-                        const std::vector<LayerTape::Piece>& makes) {
-    const std::vector<ListedCommunication> communication = Among(listed, options);
-    const std::size_t parts = communication.size() + 1;
-    std::vector<LayerTape::Piece> arrived = reads;
-    bool to_experts = false;
-    for (std::size_t i = 0; i < parts; ++i) {
-      Kernel kernel{
-          .name = layer.name + name, .kind = KernelKind::kGiven, .given = PartOf(time, i, parts)};
-      std::vector<LayerTape::Piece> written;
-      if (forward && i == 0 && activation) written.push_back(*activation);
-      std::optional<std::pair<Value, Value>> message;
-      if (i + 1 < parts) {
-        message = MessageOf(communication[i], options, tape);
-        written.push_back(message->first);
-      }
-      const bool last = i + 1 == parts;
-      if (last) written.insert(written.end(), makes.begin(), makes.end());
-      const std::vector<int> gradients = last && !forward && !splits ? all : std::vector<int>();
-      if (forward) {
-        tape.Run(std::move(kernel), arrived, written, all);
-      } else {
-        tape.RunBackward(std::move(kernel), arrived, written, gradients, all);
-      }
-      arrived.clear();
-      if (!message) continue;
-      LayerTape::Collective collective{.kind = communication[i].collective,
-                                       .axes = communication[i].axis};
-      if (ExchangesRows(communication[i])) {
-        // Rows go to their experts and back in turns.
-        to_experts = !to_experts;
-        collective.loads = options.experts.LoadsOf(to_experts ? AllToAllLoads::First::kReceivesMost
-                                                              : AllToAllLoads::First::kSendsMost);
-      }
-      const auto [source, target] = *message;
-      if (forward) {
-        tape.Communicate(collective, source, target);
-      } else {
-        tape.CommunicateBackward(collective, source, target);
-      }
-      arrived.push_back(target);
-    }
+  using Pieces = std::vector<LayerTape::Piece>;
+  struct Pass {
+    const char* name = "";
+    Time time;
+    const std::vector<ListedCommunication>& listed;
+    bool forward = true;
+    Pieces makes{};  // its last part
   };
-  pass(".forward", layer.forward, layer.forward_communication, true, {},
-       output ? std::vector<LayerTape::Piece>{*output} : std::vector<LayerTape::Piece>());
-  tape.OnBackward([&] {
-    if (!splits) {
-      pass(".backward", layer.backward, layer.backward_communication, false, {}, {});
-      return;
+
+  // Runs the parts of a pass with the collectives between them. A part reads what the one before it
+  // has communicated, and the first one `reads`.
+  void RunPass(const Pass& pass, const Pieces& reads);
+  void RunPart(const Pass& pass, Time time, const Pieces& reads, const Pieces& writes, bool last);
+  // `to_experts`: where rows were sent last.
+  void Communicate(const ListedCommunication& listed, const std::pair<Value, Value>& message,
+                   bool forward, bool& to_experts);
+  void RunBackward();
+  void RunBackwardInParts();
+
+  const ListedLayer& layer_;
+  const WorkOptions& options_;
+  LayerTape tape_{DataType::kBf16};
+  std::vector<int> parameters_;
+  std::optional<Value> activation_;
+  // Where backward is parted, what the parts take and make.
+  std::optional<Value> input_, output_;
+};
+
+LayerWork ListedPasses::Run() {
+  if (layer_.activation > Bytes()) {
+    activation_ = tape_.Make("activation", layer_.activation);
+    tape_.Keep(*activation_);
+  }
+  if (options_.splits_backward) {
+    input_ = tape_.Input("input", Bytes());
+    output_ = tape_.Make("output", layer_.output);
+  }
+  RunPass({.name = ".forward",
+           .time = layer_.forward,
+           .listed = layer_.forward_communication,
+           .makes = output_ ? Pieces{*output_} : Pieces()},
+          {});
+  tape_.OnBackward([this] {
+    if (options_.splits_backward) {
+      RunBackwardInParts();
+    } else {
+      RunBackward();
     }
-    // What is communicated belongs to the gradient of the input.
-    const Time weights =
-        layer.backward_weight.value_or(Time::FromPicoseconds(layer.backward.picoseconds() / 2));
-    const Value given = tape.GradientOf(*output), made = tape.MakeGradient(*input);
-    pass(".backward_input", layer.backward - weights, layer.backward_communication, false, {given},
-         {made});
-    tape.Deliver(*input, made);
-    std::vector<LayerTape::Piece> reads{given};
-    if (activation) reads.push_back(*activation);
-    tape.RunBackward(
-        {.name = layer.name + ".backward_weight", .kind = KernelKind::kGiven, .given = weights},
-        reads, {}, all, all);
   });
-  LayerWork work = tape.Finish(output, {.splits_backward = splits});
-  work.output = layer.output;
+  LayerWork work = tape_.Finish(output_, {.splits_backward = options_.splits_backward});
+  work.output = layer_.output;
   return work;
+}
+
+void ListedPasses::RunPass(const Pass& pass, const Pieces& reads) {
+  const std::vector<ListedCommunication> communication = Among(pass.listed, options_);
+  const std::size_t parts = communication.size() + 1;
+  Pieces arrived = reads;
+  bool to_experts = false;
+  for (std::size_t i = 0; i < parts; ++i) {
+    const bool last = i + 1 == parts;
+    Pieces written;
+    if (pass.forward && i == 0 && activation_) written.push_back(*activation_);
+    std::optional<std::pair<Value, Value>> message;
+    if (!last) {
+      message = MessageOf(communication[i], options_, tape_);
+      written.push_back(message->first);
+    } else {
+      written.insert(written.end(), pass.makes.begin(), pass.makes.end());
+    }
+    RunPart(pass, PartOf(pass.time, i, parts), arrived, written, last);
+    if (last) return;
+    Communicate(communication[i], *message, pass.forward, to_experts);
+    arrived = {message->second};
+  }
+}
+
+void ListedPasses::RunPart(const Pass& pass, Time time, const Pieces& reads, const Pieces& writes,
+                           bool last) {
+  Kernel kernel{.name = layer_.name + pass.name, .kind = KernelKind::kGiven, .given = time};
+  if (pass.forward) {
+    tape_.Run(std::move(kernel), reads, writes, parameters_);
+    return;
+  }
+  const bool completes_gradients = last && !options_.splits_backward;
+  tape_.RunBackward(std::move(kernel), reads, writes,
+                    completes_gradients ? parameters_ : std::vector<int>(), parameters_);
+}
+
+void ListedPasses::Communicate(const ListedCommunication& listed,
+                               const std::pair<Value, Value>& message, bool forward,
+                               bool& to_experts) {
+  LayerTape::Collective collective{.kind = listed.collective, .axes = listed.axis};
+  if (ExchangesRows(listed)) {
+    // Rows go to their experts and back in turns.
+    to_experts = !to_experts;
+    collective.loads = options_.experts.LoadsOf(to_experts ? AllToAllLoads::First::kReceivesMost
+                                                           : AllToAllLoads::First::kSendsMost);
+  }
+  const auto [source, target] = message;
+  if (forward) {
+    tape_.Communicate(collective, source, target);
+  } else {
+    tape_.CommunicateBackward(collective, source, target);
+  }
+}
+
+void ListedPasses::RunBackward() {
+  RunPass({.name = ".backward",
+           .time = layer_.backward,
+           .listed = layer_.backward_communication,
+           .forward = false},
+          {});
+}
+
+// What is communicated belongs to the gradient of the input.
+void ListedPasses::RunBackwardInParts() {
+  const Time weights =
+      layer_.backward_weight.value_or(Time::FromPicoseconds(layer_.backward.picoseconds() / 2));
+  const Value given = tape_.GradientOf(*output_), made = tape_.MakeGradient(*input_);
+  RunPass({.name = ".backward_input",
+           .time = layer_.backward - weights,
+           .listed = layer_.backward_communication,
+           .forward = false,
+           .makes = {made}},
+          {given});
+  tape_.Deliver(*input_, made);
+  Pieces reads{given};
+  if (activation_) reads.push_back(*activation_);
+  tape_.RunBackward(
+      {.name = layer_.name + ".backward_weight", .kind = KernelKind::kGiven, .given = weights},
+      reads, {}, parameters_, parameters_);
 }
 
 }  // namespace
@@ -237,7 +300,7 @@ std::vector<LayerWork> BuildWork(const Model& model, const WorkOptions& options)
   }
   std::vector<LayerWork> works;
   for (const ListedLayer& layer : std::get<LayerList>(model.source).layers) {
-    works.push_back(ListedWork(layer, options));
+    works.push_back(ListedPasses(layer, options).Run());
   }
   return works;
 }
