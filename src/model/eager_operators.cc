@@ -38,87 +38,150 @@ using Value = LayerTape::Value;
 //   2 x32 (of x32.pow(1)), times that        4 + 4 + 8    12
 //   added to the other gradient of x32           8         4
 //   .to(x's type)                                4         e
-Operand LayerOperators::EagerRmsNorm(Operand x, std::string_view module,
-                                     ModulePositions parameters) {
-  const std::int64_t elements = Elements(x);
-  const Bytes narrow = Size(x);
-  const Bytes wide(elements * kFp32Size);
-  const bool casts = ElementSize(x) < kFp32Size;
-  const Bytes rows(x.tokens * kFp32Size);
-  const Bytes weights(x.width * ElementSize(x));
-  const std::vector<int> all = parameters.all();
-  const auto kernel = [&](std::string_view suffix, std::int64_t flops, Bytes read, Bytes written) {
-    return Memory(Joined(module, suffix), flops, read, written);
-  };
+class LayerOperators::UnfusedRmsNorm {
+ public:
+  UnfusedRmsNorm(LayerOperators& operators, const Operand& x, std::string_view module,
+                 ModulePositions parameters)
+      : operators_(&operators),
+        tape_(operators.tape_),
+        x_(x),
+        module_(module),
+        parameters_(parameters),
+        elements_(Elements(x)),
+        casts_(operators.ElementSize(x) < kFp32Size),
+        narrow_(operators.Size(x)),
+        wide_(elements_ * kFp32Size),
+        rows_(x.tokens * kFp32Size),
+        weights_(x.width * operators.ElementSize(x)) {}
 
-  Value x32 = x.value;
-  if (casts) {
-    x32 = tape_->Make(Joined(module, " input in FP32"), wide);
-    tape_->Run(kernel(".float", 0, narrow, wide), {x.value}, {x32}, all);
+  // Records the forward and, for backward, the gradients. Once.
+  Operand Record();
+
+ private:
+  void Run(std::string_view suffix, std::int64_t flops, Bytes read, Bytes written,
+           LayerTape::Values reads, LayerTape::Values writes) {
+    tape_->Run(operators_->Memory(Joined(module_, suffix), flops, read, written), reads, writes,
+               parameters_.all());
+  }
+  void RunBackward(std::string_view suffix, std::int64_t flops, Bytes read, Bytes written,
+                   LayerTape::Values reads, LayerTape::Values writes,
+                   std::vector<int> gradients = {}) const {
+    tape_->RunBackward(operators_->Memory(Joined(module_, suffix), flops, read, written), reads,
+                       writes, std::move(gradients), parameters_.all());
+  }
+
+  Value MakeReciprocalDeviation(Value x32);
+  Value Normalise(Value x32, Value reciprocal_deviation);
+
+  void RunBackward() const;
+  // Of the normalised activation, and the weight's.
+  Value NormalisedGradient(Value dy) const;
+  // Of x32, as the product's factor and through the mean of its squares.
+  Value FactorGradient(Value d_scaled) const;
+  Value SquaresGradient(Value d_scaled) const;
+
+  LayerOperators* operators_;
+  LayerTape* tape_;
+  Operand x_;
+  std::string_view module_;
+  ModulePositions parameters_;
+  std::int64_t elements_;
+  bool casts_;
+  Bytes narrow_, wide_;   // of the activation, and in FP32
+  Bytes rows_, weights_;  // of an FP32 number a token; of the weight
+  Value normalised_ = -1;
+  Operand y_;
+};
+
+Operand LayerOperators::UnfusedRmsNorm::Record() {
+  Value x32 = x_.value;
+  if (casts_) {
+    x32 = tape_->Make(Joined(module_, " input in FP32"), wide_);
+    Run(".float", 0, narrow_, wide_, {x_.value}, {x32});
   }
   tape_->Keep(x32);
-  const Value squares = tape_->Make(Joined(module, " squares"), wide);
-  tape_->Run(kernel(".pow", elements, wide, wide), {x32}, {squares}, all);
-  const Value mean = tape_->Make(Joined(module, " mean"), rows);
-  tape_->Run(kernel(".mean", elements, wide, rows), {squares}, {mean}, all);
-  const Value sum = tape_->Make(Joined(module, " mean and epsilon"), rows);
-  tape_->Run(kernel(".add", x.tokens, rows, rows), {mean}, {sum}, all);
-  const Value rstd = tape_->Make(Joined(module, " reciprocal deviation"), rows);
-  tape_->Keep(rstd);
-  tape_->Run(kernel(".rsqrt", x.tokens, rows, rows), {sum}, {rstd}, all);
-  const Value scaled = tape_->Make(Joined(module, " normalised in FP32"), wide);
-  tape_->Run(kernel(".mul", elements, wide + rows, wide), {x32, rstd}, {scaled}, all);
-  Value normalised = scaled;
-  if (casts) {
-    normalised = tape_->Make(Joined(module, " normalised"), narrow);
-    tape_->Run(kernel(".type_as", 0, wide, narrow), {scaled}, {normalised}, all);
-  }
-  if (!parameters.frozen) tape_->Keep(normalised);
-  const Operand y = Make(Joined(module, " output"), x.width, x.tokens, x.fp32);
-  tape_->Run(kernel(".weight", elements, narrow + weights, narrow), {normalised}, {y.value}, all);
+  normalised_ = Normalise(x32, MakeReciprocalDeviation(x32));
+  if (!parameters_.frozen) tape_->Keep(normalised_);
+  y_ = operators_->Make(Joined(module_, " output"), x_.width, x_.tokens, x_.fp32);
+  Run(".weight", elements_, narrow_ + weights_, narrow_, {normalised_}, {y_.value});
+  tape_->OnBackward([norm = *this] { norm.RunBackward(); });
+  return y_;
+}
 
-  tape_->OnBackward([=, this] {
-    const auto backward = [&](std::string_view suffix, std::int64_t flops, Bytes read,
-                              Bytes written, LayerTape::Values reads, LayerTape::Values writes,
-                              std::vector<int> gradients = {}) {
-      tape_->RunBackward(Memory(Joined(module, suffix), flops, read, written), reads, writes,
-                         std::move(gradients), parameters.all());
-    };
-    const Value dy = tape_->GradientOf(y.value);
-    const Value d_normalised = tape_->MakeScratch(narrow);
-    backward(".weight.dgrad", elements, narrow + weights, narrow, {dy}, {d_normalised});
-    if (!parameters.frozen) {
-      const Value products = tape_->MakeScratch(narrow);
-      backward(".weight.products", elements, 2 * narrow, narrow, {dy, normalised}, {products});
-      backward(".wgrad", elements, narrow, weights, {products}, {}, {parameters.weight});
-    }
-    Value d_scaled = d_normalised;
-    if (casts) {
-      d_scaled = tape_->MakeScratch(wide);
-      backward(".type_as.dgrad", 0, narrow, wide, {d_normalised}, {d_scaled});
-    }
-    const Value first = tape_->MakeScratch(wide);
-    backward(".mul.dgrad", elements, wide + rows, wide, {d_scaled}, {first});
-    const Value by_x = tape_->MakeScratch(wide);
-    backward(".mul.products", elements, 2 * wide, wide, {d_scaled}, {by_x});
-    const Value d_rstd = tape_->MakeScratch(rows);
-    backward(".mul.sum", elements, wide, rows, {by_x}, {d_rstd});
-    backward(".rsqrt.dgrad", 3 * x.tokens, 2 * rows, rows, {d_rstd}, {d_rstd});
-    const Value spread = tape_->MakeScratch(wide);
-    backward(".mean.dgrad", elements, rows, wide, {d_rstd}, {spread});
-    const Value power = tape_->MakeScratch(wide);
-    backward(".pow.base", 0, wide, wide, {}, {power});
-    const Value twice = tape_->MakeScratch(wide);
-    backward(".pow.twice", elements, wide, wide, {power}, {twice});
-    const Value second = tape_->MakeScratch(wide);
-    backward(".pow.dgrad", elements, 2 * wide, wide, {spread, twice}, {second});
-    const Value dx = tape_->MakeGradient(x.value);
-    const Value both = casts ? tape_->MakeScratch(wide) : dx;
-    backward(".add_gradients", elements, 2 * wide, wide, {first, second}, {both});
-    if (casts) backward(".float.dgrad", 0, wide, narrow, {both}, {dx});
-    tape_->Deliver(x.value, dx);
-  });
-  return y;
+LayerTape::Value LayerOperators::UnfusedRmsNorm::MakeReciprocalDeviation(Value x32) {
+  const Value squares = tape_->Make(Joined(module_, " squares"), wide_);
+  Run(".pow", elements_, wide_, wide_, {x32}, {squares});
+  const Value mean = tape_->Make(Joined(module_, " mean"), rows_);
+  Run(".mean", elements_, wide_, rows_, {squares}, {mean});
+  const Value sum = tape_->Make(Joined(module_, " mean and epsilon"), rows_);
+  Run(".add", x_.tokens, rows_, rows_, {mean}, {sum});
+  const Value reciprocal = tape_->Make(Joined(module_, " reciprocal deviation"), rows_);
+  tape_->Keep(reciprocal);
+  Run(".rsqrt", x_.tokens, rows_, rows_, {sum}, {reciprocal});
+  return reciprocal;
+}
+
+LayerTape::Value LayerOperators::UnfusedRmsNorm::Normalise(Value x32, Value reciprocal_deviation) {
+  const Value scaled = tape_->Make(Joined(module_, " normalised in FP32"), wide_);
+  Run(".mul", elements_, wide_ + rows_, wide_, {x32, reciprocal_deviation}, {scaled});
+  if (!casts_) return scaled;
+  const Value normalised = tape_->Make(Joined(module_, " normalised"), narrow_);
+  Run(".type_as", 0, wide_, narrow_, {scaled}, {normalised});
+  return normalised;
+}
+
+void LayerOperators::UnfusedRmsNorm::RunBackward() const {
+  Value d_scaled = NormalisedGradient(tape_->GradientOf(y_.value));
+  if (casts_) {
+    const Value d_normalised = std::exchange(d_scaled, tape_->MakeScratch(wide_));
+    RunBackward(".type_as.dgrad", 0, narrow_, wide_, {d_normalised}, {d_scaled});
+  }
+  const Value first = FactorGradient(d_scaled);
+  const Value second = SquaresGradient(d_scaled);
+  const Value dx = tape_->MakeGradient(x_.value);
+  const Value both = casts_ ? tape_->MakeScratch(wide_) : dx;
+  RunBackward(".add_gradients", elements_, 2 * wide_, wide_, {first, second}, {both});
+  if (casts_) RunBackward(".float.dgrad", 0, wide_, narrow_, {both}, {dx});
+  tape_->Deliver(x_.value, dx);
+}
+
+LayerTape::Value LayerOperators::UnfusedRmsNorm::NormalisedGradient(Value dy) const {
+  const Value d_normalised = tape_->MakeScratch(narrow_);
+  RunBackward(".weight.dgrad", elements_, narrow_ + weights_, narrow_, {dy}, {d_normalised});
+  if (!parameters_.frozen) {
+    const Value products = tape_->MakeScratch(narrow_);
+    RunBackward(".weight.products", elements_, 2 * narrow_, narrow_, {dy, normalised_}, {products});
+    RunBackward(".wgrad", elements_, narrow_, weights_, {products}, {}, {parameters_.weight});
+  }
+  return d_normalised;
+}
+
+LayerTape::Value LayerOperators::UnfusedRmsNorm::FactorGradient(Value d_scaled) const {
+  const Value gradient = tape_->MakeScratch(wide_);
+  RunBackward(".mul.dgrad", elements_, wide_ + rows_, wide_, {d_scaled}, {gradient});
+  return gradient;
+}
+
+LayerTape::Value LayerOperators::UnfusedRmsNorm::SquaresGradient(Value d_scaled) const {
+  const Value by_x = tape_->MakeScratch(wide_);
+  RunBackward(".mul.products", elements_, 2 * wide_, wide_, {d_scaled}, {by_x});
+  const Value d_reciprocal = tape_->MakeScratch(rows_);
+  RunBackward(".mul.sum", elements_, wide_, rows_, {by_x}, {d_reciprocal});
+  RunBackward(".rsqrt.dgrad", 3 * x_.tokens, 2 * rows_, rows_, {d_reciprocal}, {d_reciprocal});
+  const Value spread = tape_->MakeScratch(wide_);
+  RunBackward(".mean.dgrad", elements_, rows_, wide_, {d_reciprocal}, {spread});
+  const Value power = tape_->MakeScratch(wide_);
+  RunBackward(".pow.base", 0, wide_, wide_, {}, {power});
+  const Value twice = tape_->MakeScratch(wide_);
+  RunBackward(".pow.twice", elements_, wide_, wide_, {power}, {twice});
+  const Value gradient = tape_->MakeScratch(wide_);
+  RunBackward(".pow.dgrad", elements_, 2 * wide_, wide_, {spread, twice}, {gradient});
+  return gradient;
+}
+
+Operand LayerOperators::EagerRmsNorm(Operand x, std::string_view module,
+                                     ModulePositions parameters) {
+  return UnfusedRmsNorm(*this, x, module, parameters).Record();
 }
 
 // As complex numbers (Meta's Llama, torchtitan's apply_rotary_emb): to FP32, times the angles,

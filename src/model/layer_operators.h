@@ -431,6 +431,7 @@ class LayerOperators {
                               std::int64_t elements);
   LayerTape::Value CastColumns(std::string name, const std::vector<LayerTape::Piece>& value,
                                std::int64_t elements);
+  class UnfusedRmsNorm;  // eager_operators.cc
   Operand EagerRmsNorm(Operand x, std::string_view module, ModulePositions parameters);
   Operand ComplexRotary(Operand x, std::string_view module, std::int64_t head_size);
   Operand HalvesRotary(Operand x, std::string_view module, std::int64_t head_size);
