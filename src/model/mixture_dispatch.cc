@@ -1,5 +1,8 @@
-// Rows on their way to experts and back: a row for each token and expert (Dispatcher::kAllToAll), or
-// every rank's tokens at every other (kAllGather).
+// Rows on their way to experts and back: a row for each token and expert (Dispatcher::kAllToAll),
+// or every rank's tokens at every other (kAllGather).
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -89,10 +92,9 @@ MixtureOperators::Rows MixtureOperators::Permute(const Operand& x) {
 
 Pieces MixtureOperators::Exchange(bool forward, std::string_view name, Value from, Bytes bytes,
                                   AllToAllLoads::First first) {
-  return Exchange(forward, name, from, bytes,
-                  {.axes = parallel::kExpert,
-                   .ranks = options_.ranks,
-                   .loads = options_.LoadsOf(first)});
+  return Exchange(
+      forward, name, from, bytes,
+      {.axes = parallel::kExpert, .ranks = options_.ranks, .loads = options_.LoadsOf(first)});
 }
 
 Pieces MixtureOperators::Exchange(bool forward, std::string_view name, Value from, Bytes bytes,
@@ -137,103 +139,157 @@ LayerTape::Value MixtureOperators::SortMap(std::string_view name, std::int64_t r
 // What the ranks send one another, and, where ranks have parts of the experts, what these gather of
 // it. With several experts, a copy brings the rows of each together; with one, the rank's own rows
 // are copied to the others.
-MixtureOperators::Rows MixtureOperators::Dispatch(const Rows& permuted) {
-  if (!divided()) return permuted;
-  const std::int64_t received = exchanged_rows();
-  Rows rows{.count = received_rows() * options_.tensor};
-  rows.rows = tape_.Make("rows of experts", RowBytes(rows.count));
-  if (options_.weighs_in_activation()) {
-    rows.weights = tape_.Make("weights of experts' rows", WeightBytes(rows.count));
-  }
-  const bool several = local_experts() > 1;
-  const Value map = several ? SortMap("mlp.dispatch.sort_map", rows.count) : -1;
-  const Kernel sort = several || options_.tensor > 1
-                          ? Small("mlp.dispatch.sort", RowBytes(rows.count), RowBytes(rows.count))
-                          : Small("mlp.dispatch.own_rows", RowBytes(received / options_.ranks),
-                                  RowBytes(received / options_.ranks));
-  const auto bring = [this](bool forward, std::string_view name, Value from, Bytes one_part) {
-    Pieces arrived{from};
-    if (options_.ranks > 1) {
-      arrived = Exchange(forward, name, from, one_part, AllToAllLoads::First::kReceivesMost);
-    }
-    return arrived;
-  };
-  struct Carried {
+class MixtureOperators::RowDispatch {
+ public:
+  RowDispatch(MixtureOperators& mixture, const Rows& permuted);
+
+  // Records the forward and, for backward, the gradients. Once.
+  Rows Record();
+
+ private:
+  // Rows, or their weights, on their way to the experts.
+  struct Dispatched {
     Value from, to;
-    Bytes sent, whole;
+    Bytes sent, whole;  // among ranks, and of all parts of the experts
     std::string name;
+    Kernel sort;
   };
-  std::vector<Carried> carried{
-      {permuted.rows, rows.rows, RowBytes(received), RowBytes(received * options_.tensor), "rows"}};
-  if (options_.weighs_in_activation()) {
-    carried.push_back({permuted.weights, rows.weights, WeightBytes(received),
-                       WeightBytes(received * options_.tensor), "weights of rows"});
+
+  const ExpertParallel& options() const { return mixture_->options_; }
+  bool weighs() const { return options().weighs_in_activation(); }
+  Kernel SortKernel(Bytes whole) const;
+
+  Pieces Exchange(bool forward, const Dispatched& dispatched, Value from) const;
+  void Sort(const Dispatched& dispatched, const Pieces& arrived);
+  // Of what has arrived for this rank's part of the experts, that of all parts.
+  Value GatherAllParts(const Dispatched& dispatched, const Pieces& arrived);
+
+  void RunBackward() const;
+  Value SortBack(const Dispatched& dispatched) const;
+  // The rank's own rows are copied to those that have come.
+  void DeliverGradient(const Dispatched& dispatched, const Pieces& returned) const;
+
+  MixtureOperators* mixture_;
+  LayerTape* tape_;
+  Rows rows_;
+  std::vector<Dispatched> dispatched_;
+  std::optional<Value> map_;  // of the sort
+};
+
+MixtureOperators::RowDispatch::RowDispatch(MixtureOperators& mixture, const Rows& permuted)
+    : mixture_(&mixture), tape_(&mixture.tape_) {
+  const std::int64_t received = mixture.exchanged_rows();
+  const std::int64_t parts = options().tensor;
+  rows_.count = mixture.received_rows() * parts;
+  rows_.rows = tape_->Make("rows of experts", mixture.RowBytes(rows_.count));
+  if (weighs()) {
+    rows_.weights = tape_->Make("weights of experts' rows", mixture.WeightBytes(rows_.count));
   }
-  if (counts_on_host_ >= 0) tape_.AwaitOnHost(counts_on_host_);
+  const bool several = mixture.local_experts() > 1;
+  if (several) map_ = mixture.SortMap("mlp.dispatch.sort_map", rows_.count);
+  const Bytes own = mixture.RowBytes(received / options().ranks);
+  const Bytes all = mixture.RowBytes(rows_.count);
+  const Kernel sort = several || parts > 1 ? mixture.Small("mlp.dispatch.sort", all, all)
+                                           : mixture.Small("mlp.dispatch.own_rows", own, own);
+  dispatched_.push_back({.from = permuted.rows,
+                         .to = rows_.rows,
+                         .sent = mixture.RowBytes(received),
+                         .whole = mixture.RowBytes(received * parts),
+                         .name = "rows",
+                         .sort = sort});
+  if (!weighs()) return;
+  dispatched_.push_back({.from = permuted.weights,
+                         .to = rows_.weights,
+                         .sent = mixture.WeightBytes(received),
+                         .whole = mixture.WeightBytes(received * parts),
+                         .name = "weights of rows",
+                         .sort = sort});
+  Kernel& sort_weights = dispatched_.back().sort;
+  sort_weights.read = sort_weights.written = dispatched_.back().whole;
+}
+
+MixtureOperators::Rows MixtureOperators::RowDispatch::Record() {
+  if (mixture_->counts_on_host_ >= 0) tape_->AwaitOnHost(mixture_->counts_on_host_);
   // All exchanges are sent off before the first copy.
   std::vector<Pieces> arrived;
-  for (const Carried& each : carried) {
-    arrived.push_back(bring(true, each.name, each.from, each.sent));
-  }
-  RunBeside(beside_.dispatch);
-  for (std::size_t i = 0; i < carried.size(); ++i) {
-    const Carried& each = carried[i];
-    Kernel copy = sort;
-    if (i > 0) copy.read = copy.written = each.whole;
-    Pieces reads = arrived[i];
-    if (options_.tensor > 1) {
-      const Value together = operators_.MakeIn(true, each.name + ", received", each.sent);
-      operators_.RunIn(true, Small("mlp.dispatch.own_rows", each.sent, each.sent), reads,
-                       {together});
-      reads = {GatherParts(true, each.name + " of all parts", together, each.whole,
-                           operators_.element_)};
+  for (const Dispatched& each : dispatched_) arrived.push_back(Exchange(true, each, each.from));
+  mixture_->RunBeside(mixture_->beside_.dispatch);
+  for (std::size_t i = 0; i < dispatched_.size(); ++i) Sort(dispatched_[i], arrived[i]);
+  tape_->OnBackward([dispatch = *this] { dispatch.RunBackward(); });
+  return rows_;
+}
+
+Pieces MixtureOperators::RowDispatch::Exchange(bool forward, const Dispatched& dispatched,
+                                               Value from) const {
+  if (options().ranks == 1) return {from};
+  return mixture_->Exchange(
+      forward, dispatched.name, from, dispatched.sent,
+      forward ? AllToAllLoads::First::kReceivesMost : AllToAllLoads::First::kSendsMost);
+}
+
+void MixtureOperators::RowDispatch::Sort(const Dispatched& dispatched, const Pieces& arrived) {
+  Pieces reads = arrived;
+  if (options().tensor > 1) reads = {GatherAllParts(dispatched, arrived)};
+  if (map_) reads.emplace_back(*map_);
+  tape_->Run(dispatched.sort, reads, {dispatched.to});
+}
+
+LayerTape::Value MixtureOperators::RowDispatch::GatherAllParts(const Dispatched& dispatched,
+                                                               const Pieces& arrived) {
+  LayerOperators& operators = mixture_->operators_;
+  const Value together = operators.MakeIn(true, dispatched.name + ", received", dispatched.sent);
+  operators.RunIn(true, mixture_->Small("mlp.dispatch.own_rows", dispatched.sent, dispatched.sent),
+                  arrived, {together});
+  return mixture_->GatherParts(true, dispatched.name + " of all parts", together, dispatched.whole,
+                               operators.element_);
+}
+
+// Weights first, then rows.
+void MixtureOperators::RowDispatch::RunBackward() const {
+  if (!options().overlaps_passes) {
+    for (std::size_t i = dispatched_.size(); i-- > 0;) {
+      const Dispatched& each = dispatched_[i];
+      DeliverGradient(each, Exchange(false, each, SortBack(each)));
     }
-    if (map >= 0) reads.emplace_back(map);
-    tape_.Run(copy, reads, {each.to});
+    return;
   }
-  tape_.OnBackward([=, this] {
-    const auto send = [&](std::size_t i) -> Pieces {
-      const Carried& each = carried[i];
-      Kernel copy = sort;
-      copy.name += ".dgrad";
-      if (i > 0) copy.read = copy.written = each.whole;
-      Value ordered = tape_.MakeScratch(each.whole);
-      Pieces reads{tape_.GradientOf(each.to)};
-      if (map >= 0) reads.emplace_back(map);
-      tape_.RunBackward(copy, reads, {ordered});
-      if (options_.tensor > 1) {
-        const Value sums = ScatterParts(false, each.name, ordered, each.sent, operators_.element_);
-        ordered = tape_.MakeScratch(each.sent);
-        tape_.RunBackward(Small("mlp.dispatch.sums.dgrad", each.sent, each.sent), {sums},
-                          {ordered});
-      }
-      return {ordered};
-    };
-    const auto exchange = [&](std::size_t i, const Pieces& ordered) {
-      const Carried& each = carried[i];
-      if (options_.ranks == 1) return ordered;
-      return Exchange(false, each.name, ordered.front().value, each.sent,
-                      AllToAllLoads::First::kSendsMost);
-    };
-    // The rank's own rows are copied to those that have come.
-    const auto arrive = [&](std::size_t i, const Pieces& back) {
-      const Carried& each = carried[i];
-      const Value gradient = tape_.MakeGradient(each.from);
-      const Bytes own(each.sent.count() / options_.ranks);
-      tape_.RunBackward(Small("mlp.dispatch.own_rows.dgrad", own, own), back, {gradient});
-      tape_.Deliver(each.from, gradient);
-    };
-    // Weights first, then rows.
-    if (!options_.overlaps_passes) {
-      for (std::size_t i = carried.size(); i-- > 0;) arrive(i, exchange(i, send(i)));
-      return;
-    }
-    std::vector<Pieces> pieces(carried.size());
-    for (std::size_t i = carried.size(); i-- > 0;) pieces[i] = send(i);
-    for (std::size_t i = carried.size(); i-- > 0;) pieces[i] = exchange(i, pieces[i]);
-    for (std::size_t i = carried.size(); i-- > 0;) arrive(i, pieces[i]);
-  });
-  return rows;
+  std::vector<Value> ordered(dispatched_.size());
+  std::vector<Pieces> returned(dispatched_.size());
+  for (std::size_t i = dispatched_.size(); i-- > 0;) ordered[i] = SortBack(dispatched_[i]);
+  for (std::size_t i = dispatched_.size(); i-- > 0;) {
+    returned[i] = Exchange(false, dispatched_[i], ordered[i]);
+  }
+  for (std::size_t i = dispatched_.size(); i-- > 0;) DeliverGradient(dispatched_[i], returned[i]);
+}
+
+LayerTape::Value MixtureOperators::RowDispatch::SortBack(const Dispatched& dispatched) const {
+  Kernel copy = dispatched.sort;
+  copy.name += ".dgrad";
+  const Value ordered = tape_->MakeScratch(dispatched.whole);
+  Pieces reads{tape_->GradientOf(dispatched.to)};
+  if (map_) reads.emplace_back(*map_);
+  tape_->RunBackward(copy, reads, {ordered});
+  if (options().tensor == 1) return ordered;
+  const Value sums = mixture_->ScatterParts(false, dispatched.name, ordered, dispatched.sent,
+                                            mixture_->operators_.element_);
+  const Value own = tape_->MakeScratch(dispatched.sent);
+  tape_->RunBackward(mixture_->Small("mlp.dispatch.sums.dgrad", dispatched.sent, dispatched.sent),
+                     {sums}, {own});
+  return own;
+}
+
+void MixtureOperators::RowDispatch::DeliverGradient(const Dispatched& dispatched,
+                                                    const Pieces& returned) const {
+  const Value gradient = tape_->MakeGradient(dispatched.from);
+  const Bytes own(dispatched.sent.count() / options().ranks);
+  tape_->RunBackward(mixture_->Small("mlp.dispatch.own_rows.dgrad", own, own), returned,
+                     {gradient});
+  tape_->Deliver(dispatched.from, gradient);
+}
+
+MixtureOperators::Rows MixtureOperators::Dispatch(const Rows& permuted) {
+  if (!divided()) return permuted;
+  return RowDispatch(*this, permuted).Record();
 }
 
 // Rows in the order in which the ranks' parts were received, back to their ranks.
@@ -324,8 +380,8 @@ Operand MixtureOperators::AddUpRows(const Pieces& returned, Value gradients_of, 
       tape_.Deliver(gradients_of, spread);
       return;
     }
-    const Pieces back = Exchange(false, "gradients of rows", spread, sent,
-                                 AllToAllLoads::First::kReceivesMost);
+    const Pieces back =
+        Exchange(false, "gradients of rows", spread, sent, AllToAllLoads::First::kReceivesMost);
     const Value gradient = tape_.MakeGradient(gradients_of);
     const Bytes own(sent.count() / options_.ranks);
     tape_.RunBackward(Small("mlp.combine.own_rows.dgrad", own, own), back, {gradient});
