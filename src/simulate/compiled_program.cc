@@ -199,6 +199,67 @@ bool CompiledProgram::BuildCosts(const program::Program& program, const cost::Pr
   return as_before;
 }
 
+// Turns the instructions of the prologue, or of the step, into host spans and items of the streams'
+// queues.
+class CompiledProgram::InstructionQueues {
+ public:
+  InstructionQueues(CompiledProgram& compiled, const program::Program& program,
+                    const cost::Prices& prices, bool in_prologue, BuildRoom& room)
+      : compiled_(compiled),
+        program_(program),
+        prices_(prices),
+        in_prologue_(in_prologue),
+        room_(room),
+        slots_(in_prologue ? room.prologue_slots : room.step_slots),
+        targets_(in_prologue ? room.wait_targets.prologue : room.wait_targets.step),
+        blocks_(in_prologue ? room.prologue_blocks : room.step_blocks),
+        collectives_(in_prologue ? compiled.prologue_collectives : compiled.step_collectives),
+        queues_(prices.issue_kernel > Time()) {}
+
+  // Once.
+  void Add(std::span<const Instruction> instructions);
+
+ private:
+  static std::uint32_t SlotOf(const std::vector<std::uint32_t>& slots, Index instruction) {
+    return instruction == kNone ? kNone : slots[instruction];
+  }
+  // An event's wait, of a stream or of the host: in an item or a span.
+  template <typename Waiter>
+  void SetTarget(Index wait, Waiter& waiter) const {
+    const program::WaitTarget& target = targets_[wait];
+    waiter.target = SlotOf(room_.step_slots, target.record);
+    waiter.other = SlotOf(room_.prologue_slots, target.prologue_record);
+    waiter.steps_before = target.step_before ? 1 : 0;
+  }
+
+  void BeginSpan(Index instruction);
+  void EndSpan(Index next);
+  // Before a block of launches on a stream the host waits for room: for the end of the block that
+  // lies a queue's length before this one's own end, be it in a step before.
+  void AwaitRoom(std::uint32_t stream, Index next);
+  // An instruction that the host runs by itself.
+  void AddHostInstruction(Index i, const Instruction& instruction);
+  void AddStreamInstruction(Index i, const Instruction& instruction);
+  // The launch is the last of a block.
+  void EndLaunchBlock(std::uint32_t stream, Item item);
+  Item ItemOf(Index i, const Instruction& instruction);
+  void Append(std::uint32_t stream, const Item& item) {
+    compiled_.items[room_.next_item[stream]++] = item;
+  }
+
+  CompiledProgram& compiled_;
+  const program::Program& program_;
+  const cost::Prices& prices_;
+  bool in_prologue_;
+  BuildRoom& room_;
+  const std::vector<std::uint32_t>& slots_;
+  const std::vector<program::WaitTarget>& targets_;
+  const std::vector<std::uint32_t>& blocks_;
+  std::vector<std::uint32_t>& collectives_;
+  bool queues_;  // launches take time, so that their queues may be full
+  HostSpan span_;
+};
+
 void CompiledProgram::BuildQueues(const program::Program& program, const cost::Prices& prices,
                                   BuildRoom& room) {
   // Each stream's items lie together: count first, then place.
@@ -256,9 +317,9 @@ void CompiledProgram::BuildQueues(const program::Program& program, const cost::P
   host_waits = false;
   prologue_collectives.assign(program.communicators.size(), 0);
   step_collectives.assign(program.communicators.size(), 0);
-  AddInstructions(program, prices, program.prologue, true, room);
+  InstructionQueues(*this, program, prices, true, room).Add(program.prologue);
   prologue_spans = static_cast<std::uint32_t>(spans.size());
-  AddInstructions(program, prices, program.step, false, room);
+  InstructionQueues(*this, program, prices, false, room).Add(program.step);
   FindRuns();
 }
 
@@ -307,128 +368,135 @@ void CompiledProgram::AddExchanges(const program::Program& program, const cost::
   }
 }
 
-void CompiledProgram::AddInstructions(const program::Program& program, const cost::Prices& prices,
-                                      std::span<const Instruction> instructions, bool in_prologue,
-                                      BuildRoom& room) {
-  std::vector<std::uint32_t>& collectives = in_prologue ? prologue_collectives : step_collectives;
-  const std::vector<std::uint32_t>& slots = in_prologue ? room.prologue_slots : room.step_slots;
-  const std::vector<program::WaitTarget>& targets =
-      in_prologue ? room.wait_targets.prologue : room.wait_targets.step;
-  const auto slot_of = [](const std::vector<std::uint32_t>& from, Index instruction) {
-    return instruction == kNone ? kNone : from[instruction];
-  };
-
-  HostSpan span;
-  span.first_item = static_cast<std::uint32_t>(host_items.size());
-  const auto close = [this, &span](Index next) {
-    span.item_count = static_cast<std::uint32_t>(host_items.size()) - span.first_item;
-    spans.push_back(span);
-    span = HostSpan();
-    span.first_instruction = next;
-    span.first_item = static_cast<std::uint32_t>(host_items.size());
-  };
-
-  // Before a block of launches on a stream the host waits for room: for the end of the block that
-  // lies a queue's length before this one's own end, be it in a step before.
-  const std::vector<std::uint32_t>& blocks = in_prologue ? room.prologue_blocks : room.step_blocks;
-  const bool queues = prices.issue_kernel > Time();
-  room.launches.assign(streams.size(), 0);
-  const auto wait_for_room = [&](std::uint32_t stream, Index next) {
-    const std::int64_t count = blocks[stream + 1] - blocks[stream];
-    std::int64_t block = std::int64_t{room.launches[stream] / kLaunchBlock} -
-                         std::int64_t{kLaunchQueue / kLaunchBlock};
-    std::int64_t steps_before = 0;
-    if (block < 0) {
-      if (in_prologue || count == 0) return;
-      steps_before = (-block + count - 1) / count;
-      block += steps_before * count;
-      if (steps_before > std::numeric_limits<std::uint8_t>::max()) return;
-    }
-    span.target = in_prologue ? kNone : blocks[stream] + static_cast<std::uint32_t>(block);
-    span.other = in_prologue ? blocks[stream] + static_cast<std::uint32_t>(block) : kNone;
-    span.steps_before = static_cast<std::uint8_t>(steps_before);
-    close(next);
-  };
-
+void CompiledProgram::InstructionQueues::Add(std::span<const Instruction> instructions) {
+  room_.launches.assign(compiled_.streams.size(), 0);
+  BeginSpan(0);
   for (Index i = 0; i < instructions.size(); ++i) {
     const Instruction& instruction = instructions[i];
-    const bool launch = queues && program::IsLaunched(instruction.opcode);
-    if (launch && room.launches[instruction.stream] % kLaunchBlock == 0) {
-      wait_for_room(instruction.stream, i);
+    if (program::RunsOnStream(instruction.opcode)) {
+      AddStreamInstruction(i, instruction);
+    } else {
+      AddHostInstruction(i, instruction);
     }
-    Item item;
-    item.instruction = i;
-    item.span = static_cast<std::uint32_t>(spans.size());
-    switch (instruction.opcode) {
-      case Opcode::kKernel:
-        span.length += prices.IssueOf(program.kernels[instruction.operand]);
-        item.kind = Item::Kind::kOperation;
-        item.target = instruction.operand;
-        break;
-      case Opcode::kCopy:
-        span.length += prices.issue_copy;
-        item.kind = Item::Kind::kOperation;
-        item.target = static_cast<std::uint32_t>(program.kernels.size()) + instruction.operand;
-        break;
-      case Opcode::kCollective:
-        span.length += prices.issue_collective;
-        item.kind = Item::Kind::kCollective;
-        item.target = instruction.operand;
-        item.other = collectives[program.collectives[instruction.operand].communicator]++;
-        break;
-      case Opcode::kExchange:
-        span.length += prices.issue_collective;
-        item.kind = Item::Kind::kExchange;
-        item.target = instruction.operand;
-        item.other = collectives[program.exchanges[instruction.operand].communicator]++;
-        break;
-      case Opcode::kRecordEvent:
-        item.kind = Item::Kind::kRecord;
-        item.target = slots[i];
-        records[item.target].stream = instruction.stream;
-        records[item.target].item = room.next_item[instruction.stream];
-        break;
-      case Opcode::kWaitEvent:
-        item.kind = Item::Kind::kWait;
-        item.target = slot_of(room.step_slots, targets[i].record);
-        item.other = slot_of(room.prologue_slots, targets[i].prologue_record);
-        item.steps_before = targets[i].step_before ? 1 : 0;
-        break;
-      case Opcode::kHostWaitEvent:
-        span.wait = i;
-        span.target = slot_of(room.step_slots, targets[i].record);
-        span.other = slot_of(room.prologue_slots, targets[i].prologue_record);
-        span.steps_before = targets[i].step_before ? 1 : 0;
-        host_waits = host_waits || !in_prologue;
-        close(i + 1);
-        continue;
-      case Opcode::kHostTask: {
-        const Time duration = program.host_tasks[instruction.operand].duration;
-        if (records_host_) host_items.push_back({span.length, duration, i, true});
-        span.length += duration;
-        continue;
-      }
-      case Opcode::kAllocate:
-      case Opcode::kRelease:
-        if (records_host_) host_items.push_back({span.length, Time(), i, false});
-        continue;
-      case Opcode::kRecordStream:
-        continue;
-    }
-    item.issued = span.length;
-    items[room.next_item[instruction.stream]++] = item;
-    if (!launch || ++room.launches[instruction.stream] % kLaunchBlock != 0) continue;
-    // The end of a block of launches.
-    const std::uint32_t slot =
-        blocks[instruction.stream] + room.launches[instruction.stream] / kLaunchBlock - 1;
-    records[slot] = {kNone, instruction.stream, room.next_item[instruction.stream]};
-    item.kind = Item::Kind::kRecord;
-    item.target = slot;
-    item.other = 0;
-    items[room.next_item[instruction.stream]++] = item;
   }
-  span.ends_pass = true;
-  close(0);
+  span_.ends_pass = true;
+  EndSpan(0);
+}
+
+void CompiledProgram::InstructionQueues::BeginSpan(Index instruction) {
+  span_ = HostSpan();
+  span_.first_instruction = instruction;
+  span_.first_item = static_cast<std::uint32_t>(compiled_.host_items.size());
+}
+
+void CompiledProgram::InstructionQueues::EndSpan(Index next) {
+  span_.item_count = static_cast<std::uint32_t>(compiled_.host_items.size()) - span_.first_item;
+  compiled_.spans.push_back(span_);
+  BeginSpan(next);
+}
+
+void CompiledProgram::InstructionQueues::AwaitRoom(std::uint32_t stream, Index next) {
+  const std::int64_t count = blocks_[stream + 1] - blocks_[stream];
+  std::int64_t block = std::int64_t{room_.launches[stream] / kLaunchBlock} -
+                       std::int64_t{kLaunchQueue / kLaunchBlock};
+  std::int64_t steps_before = 0;
+  if (block < 0) {
+    if (in_prologue_ || count == 0) return;
+    steps_before = (-block + count - 1) / count;
+    block += steps_before * count;
+    if (steps_before > std::numeric_limits<std::uint8_t>::max()) return;
+  }
+  const std::uint32_t slot = blocks_[stream] + static_cast<std::uint32_t>(block);
+  span_.target = in_prologue_ ? kNone : slot;
+  span_.other = in_prologue_ ? slot : kNone;
+  span_.steps_before = static_cast<std::uint8_t>(steps_before);
+  EndSpan(next);
+}
+
+void CompiledProgram::InstructionQueues::AddHostInstruction(Index i,
+                                                            const Instruction& instruction) {
+  std::vector<HostItem>& host_items = compiled_.host_items;
+  switch (instruction.opcode) {
+    case Opcode::kHostWaitEvent:
+      span_.wait = i;
+      SetTarget(i, span_);
+      compiled_.host_waits = compiled_.host_waits || !in_prologue_;
+      EndSpan(i + 1);
+      return;
+    case Opcode::kHostTask: {
+      const Time duration = program_.host_tasks[instruction.operand].duration;
+      if (compiled_.records_host_) host_items.push_back({span_.length, duration, i, true});
+      span_.length += duration;
+      return;
+    }
+    case Opcode::kAllocate:
+    case Opcode::kRelease:
+      if (compiled_.records_host_) host_items.push_back({span_.length, Time(), i, false});
+      return;
+    default:
+      return;
+  }
+}
+
+void CompiledProgram::InstructionQueues::AddStreamInstruction(Index i,
+                                                              const Instruction& instruction) {
+  const std::uint32_t stream = instruction.stream;
+  const bool launch = queues_ && program::IsLaunched(instruction.opcode);
+  if (launch && room_.launches[stream] % kLaunchBlock == 0) AwaitRoom(stream, i);
+  const Item item = ItemOf(i, instruction);
+  Append(stream, item);
+  if (launch && ++room_.launches[stream] % kLaunchBlock == 0) EndLaunchBlock(stream, item);
+}
+
+void CompiledProgram::InstructionQueues::EndLaunchBlock(std::uint32_t stream, Item item) {
+  const std::uint32_t slot = blocks_[stream] + room_.launches[stream] / kLaunchBlock - 1;
+  compiled_.records[slot] = {kNone, stream, room_.next_item[stream]};
+  item.kind = Item::Kind::kRecord;
+  item.target = slot;
+  item.other = 0;
+  Append(stream, item);
+}
+
+Item CompiledProgram::InstructionQueues::ItemOf(Index i, const Instruction& instruction) {
+  Item item;
+  item.instruction = i;
+  item.span = static_cast<std::uint32_t>(compiled_.spans.size());
+  item.target = instruction.operand;
+  switch (instruction.opcode) {
+    case Opcode::kKernel:
+      span_.length += prices_.IssueOf(program_.kernels[instruction.operand]);
+      item.kind = Item::Kind::kOperation;
+      break;
+    case Opcode::kCopy:
+      span_.length += prices_.issue_copy;
+      item.kind = Item::Kind::kOperation;
+      item.target += static_cast<std::uint32_t>(program_.kernels.size());
+      break;
+    case Opcode::kCollective:
+      span_.length += prices_.issue_collective;
+      item.kind = Item::Kind::kCollective;
+      item.other = collectives_[program_.collectives[instruction.operand].communicator]++;
+      break;
+    case Opcode::kExchange:
+      span_.length += prices_.issue_collective;
+      item.kind = Item::Kind::kExchange;
+      item.other = collectives_[program_.exchanges[instruction.operand].communicator]++;
+      break;
+    case Opcode::kRecordEvent:
+      item.kind = Item::Kind::kRecord;
+      item.target = slots_[i];
+      compiled_.records[item.target].stream = instruction.stream;
+      compiled_.records[item.target].item = room_.next_item[instruction.stream];
+      break;
+    case Opcode::kWaitEvent:
+      item.kind = Item::Kind::kWait;
+      SetTarget(i, item);
+      break;
+    default:
+      STEPCAST_CHECK(false, "the host runs other instructions by itself");
+  }
+  item.issued = span_.length;
+  return item;
 }
 
 }  // namespace stepcast::simulate

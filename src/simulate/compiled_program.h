@@ -211,9 +211,7 @@ struct CompiledProgram {
   void LinkRanks(const program::Program& program);
   void AddExchanges(const program::Program& program, const cost::Prices& prices, bool links,
                     ConcurrentSets& sets);
-  void AddInstructions(const program::Program& program, const cost::Prices& prices,
-                       std::span<const program::Instruction> instructions, bool in_prologue,
-                       BuildRoom& room);
+  class InstructionQueues;
 
   std::vector<std::int64_t> queues_of_;  // all that queues and spans follow from
   std::vector<cost::Demand> priced_;     // what `costs` are of
