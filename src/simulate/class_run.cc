@@ -23,16 +23,26 @@ void ClassRun::Reset(const RankClass& rank_class, std::uint32_t index,
   couplings_ = &couplings;
   timeline_ = &timeline;
   first_activity_ = first_activity;
+  TakeOptions(options, late_start != nullptr);
+  ClearHost();
+  ClearStreams(rendezvous);
+  ClearTimeline();
+  BeginStreams(late_start);
+}
+
+void ClassRun::TakeOptions(const Options& options, bool starts_late) {
   passes_ = static_cast<std::uint32_t>(options.steps) + 1;
-  first_recorded_pass_ = std::max(late_start != nullptr ? 2u : 1u,
-                                  static_cast<std::uint32_t>(options.first_recorded) + 1);
+  first_recorded_pass_ =
+      std::max(starts_late ? 2u : 1u, static_cast<std::uint32_t>(options.first_recorded) + 1);
   barrier_ = options.barrier;
   watch_passes_ = options.barrier || options.until_repetition;
-  record_all_ = rank_class.records && options.recording == Recording::kAll;
-  marked_ =
-      rank_class.records && options.recording == Recording::kMarked ? rank_class.marked : nullptr;
+  record_all_ = rank_class_->records && options.recording == Recording::kAll;
+  marked_ = rank_class_->records && options.recording == Recording::kMarked ? rank_class_->marked
+                                                                            : nullptr;
   records_operations_ = record_all_ || marked_ != nullptr;
+}
 
+void ClassRun::ClearHost() {
   now_ = until_ = Time();
   attachments_ = joined_ = 0;
   host_waits_ = false;
@@ -40,54 +50,61 @@ void ClassRun::Reset(const RankClass& rank_class, std::uint32_t index,
   host_pass_ = host_span_ = 0;
   host_clock_ = Time();
   host_wait_for_ = WaitFor();
-  step_spans_ = compiled.step_spans();
+  step_spans_ = compiled_->step_spans();
   span_begins_.clear();
   tasks_.clear();
   host_waits_recorded_.clear();
-
-  const std::size_t streams = compiled.streams.size();
-  communicators_.assign(rendezvous.size(), Communicator());
-  for (std::size_t i = 0; i < rendezvous.size(); ++i) communicators_[i].rendezvous = rendezvous[i];
-  streams_.assign(streams, Stream());
-  in_flight_.assign(streams + rendezvous.size(), InFlight());
-  next_.assign(in_flight_.size(), Time::Max());
-  records_.assign(compiled.records.size(), RecordState());
-  for (std::vector<Time>& times : launch_ends_) times.clear();
-  launch_ends_.resize(compiled.launch_records());
-  ready_.clear();
-  drained_ = 0;
-  sharers_.clear();
-  set_ = ConcurrentSets::kEmpty;
-  unsettled_ = false;
-  beside_.assign(compiled.costs.size(), Beside());
   ended_ = 0;
   prologue_end_ = Time();
   held_up_by_issue_ = Time();
   host_influence_ = HostInfluence();
   set_back_.assign(passes_ + 1, kNone);
-  timeline.operations.clear();
-  timeline.waits.clear();
-  timeline.memory.clear();
-  timeline.step_ends.assign(static_cast<std::size_t>(options.steps), Time());
-  if (record_all_ && passes_ > first_recorded_pass_) {
-    const std::size_t recorded = passes_ - first_recorded_pass_;
-    std::size_t in_step = 0;
-    for (const StreamRange& range : compiled.streams) in_step += range.end - range.step;
-    timeline.operations.reserve(recorded * in_step);
-    timeline.memory.reserve(recorded * compiled.host_items.size());
-  }
+}
 
+void ClassRun::ClearStreams(std::span<const std::uint32_t> rendezvous) {
+  const std::size_t streams = compiled_->streams.size();
+  communicators_.assign(rendezvous.size(), Communicator());
+  for (std::size_t i = 0; i < rendezvous.size(); ++i) communicators_[i].rendezvous = rendezvous[i];
+  streams_.assign(streams, Stream());
+  in_flight_.assign(streams + rendezvous.size(), InFlight());
+  next_.assign(in_flight_.size(), Time::Max());
+  records_.assign(compiled_->records.size(), RecordState());
+  for (std::vector<Time>& times : launch_ends_) times.clear();
+  launch_ends_.resize(compiled_->launch_records());
+  ready_.clear();
+  drained_ = 0;
+  sharers_.clear();
+  set_ = ConcurrentSets::kEmpty;
+  unsettled_ = false;
+  beside_.assign(compiled_->costs.size(), Beside());
+}
+
+void ClassRun::ClearTimeline() {
+  timeline_->operations.clear();
+  timeline_->waits.clear();
+  timeline_->memory.clear();
+  timeline_->step_ends.assign(passes_ - 1, Time());
+  if (!record_all_ || passes_ <= first_recorded_pass_) return;
+  const std::size_t recorded = passes_ - first_recorded_pass_;
+  std::size_t in_step = 0;
+  for (const StreamRange& range : compiled_->streams) in_step += range.end - range.step;
+  timeline_->operations.reserve(recorded * in_step);
+  timeline_->memory.reserve(recorded * compiled_->host_items.size());
+}
+
+void ClassRun::BeginStreams(const StepPosition* late_start) {
+  const auto streams = static_cast<std::uint32_t>(streams_.size());
   std::uint32_t in_step = 0;
-  for (const StreamRange& range : compiled.streams) in_step += range.step != range.end ? 1 : 0;
+  for (const StreamRange& range : compiled_->streams) in_step += range.step != range.end ? 1 : 0;
   streams_in_pass_.assign(passes_, in_step);
-  streams_in_pass_.front() = static_cast<std::uint32_t>(streams);
+  streams_in_pass_.front() = streams;
   if (late_start != nullptr) {
     BeginAt(*late_start);
   } else {
     BeginPrologue();
   }
   for (std::uint32_t s = 0; s < streams; ++s) {
-    const StreamRange& range = compiled.streams[s];
+    const StreamRange& range = compiled_->streams[s];
     if (streams_[s].pass > 0 && range.step == range.end) {
       streams_[s].state = StreamState::kDone;
     } else {
@@ -242,48 +259,102 @@ void ClassRun::Advance(std::uint32_t s) {
   }
 }
 
-// Advances the stream over consecutive operations while nothing else of the class starts or
-// finishes, and the class does not reach `until_`. False if it gets nowhere.
-bool ClassRun::RunAhead(std::uint32_t s) {
-  constexpr std::size_t kMostSharers = 8;
-  if (joined_ > 0 || sharers_.size() > kMostSharers || drained_ < ready_.size()) return false;
-  Time limit = until_;
-  for (Runner other = 0; other < in_flight_.size(); ++other) {
-    const InFlight& work = in_flight_[other];
-    if (!Shares(work.activity) || work.settled) limit = std::min(limit, next_[other]);
-    if (next_[other] <= now_) return false;
+// What the operations in flight that share get done while a stream runs ahead.
+class ClassRun::SharersAhead {
+ public:
+  static constexpr std::size_t kMost = 8;
+
+  explicit SharersAhead(const ClassRun& run) : count_(run.sharers_.size()) {
+    for (std::size_t i = 0; i < count_; ++i) {
+      const InFlight& sharer = run.in_flight_[run.sharers_[i]];
+      sharers_[i] = {.profile = sharer.profile,
+                     .rate = sharer.rate,
+                     .beside_rate = 0,
+                     .left = run.LeftOf(sharer, run.now_),
+                     .done = 0};
+    }
   }
-  if (limit <= now_) return false;
-  if (unsettled_) Settle();
-  // What shares may be slowed, so that its end moves.
-  limit = until_;
-  for (Runner other = 0; other < in_flight_.size(); ++other) {
-    if (next_[other] <= now_) return false;
-    if (!Shares(in_flight_[other].activity)) limit = std::min(limit, next_[other]);
+
+  bool empty() const { return count_ == 0; }
+
+  // From `now` to `end` at their own rates. False: one of them ends before, and nothing is done.
+  bool Progress(Time now, Time end) {
+    bool none_ends = true;
+    for (std::size_t i = 0; i < count_; ++i) {
+      Sharer& sharer = sharers_[i];
+      sharer.done = SharedResources::Done(end - now, sharer.rate);
+      none_ends = none_ends && sharer.done < sharer.left;
+    }
+    if (none_ends) TakeDone();
+    return none_ends;
   }
+
+  // The same where the stream's operation shares from `begin` on, which makes them the set
+  // `beside`.
+  bool ProgressBeside(const ConcurrentSets& sets, ConcurrentSets::Set beside, Time now, Time begin,
+                      Time end) {
+    if (beside != beside_) {
+      beside_ = beside;
+      for (std::size_t i = 0; i < count_; ++i) {
+        sharers_[i].beside_rate = sets.RateOf(beside, sharers_[i].profile);
+      }
+    }
+    bool none_ends = true, moves = false;
+    for (std::size_t i = 0; i < count_; ++i) {
+      Sharer& sharer = sharers_[i];
+      moves = moves || sharer.beside_rate != sharer.rate;
+      sharer.done = SharedResources::Done(begin - now, sharer.rate) +
+                    SharedResources::Done(end - begin, sharer.beside_rate);
+      none_ends = none_ends && sharer.done < sharer.left;
+    }
+    if (!none_ends) return false;
+    slowed_ = slowed_ || moves;
+    TakeDone();
+    return true;
+  }
+
+  // What is left of them at the class's time, and when they end.
+  void PutInto(ClassRun& run) const {
+    for (std::size_t i = 0; i < count_; ++i) {
+      const Runner runner = run.sharers_[i];
+      InFlight& sharer = run.in_flight_[runner];
+      sharer.left = sharers_[i].left;
+      sharer.since = run.now_;
+      if (slowed_ && sharer.activity == Activity::kShares) {
+        run.next_[runner] = run.now_ + SharedResources::TimeFor(sharer.left, sharer.rate);
+      }
+    }
+  }
+
+ private:
   struct Sharer {
     ConcurrentSets::Profile profile;
     std::uint64_t rate;         // without the stream's operation
-    std::uint64_t beside_rate;  // with it, in the set `beside`
+    std::uint64_t beside_rate;  // with it, in the set `beside_`
     SharedWork left;
-    SharedWork done;
+    SharedWork done;  // by the operation at which the stream is
   };
-  std::array<Sharer, kMostSharers> sharers;  // clearing all of them would take longer than the rest
-  const std::size_t count = sharers_.size();
-  for (std::size_t i = 0; i < count; ++i) {
-    const InFlight& sharer = in_flight_[sharers_[i]];
-    sharers[i] = {.profile = sharer.profile,
-                  .rate = sharer.rate,
-                  .beside_rate = 0,
-                  .left = LeftOf(sharer, now_),
-                  .done = 0};
+
+  void TakeDone() {
+    for (std::size_t i = 0; i < count_; ++i) sharers_[i].left -= sharers_[i].done;
   }
 
+  std::array<Sharer, kMost> sharers_;  // clearing all of them would take longer than the rest
+  std::size_t count_;
+  ConcurrentSets::Set beside_ = ConcurrentSets::kEmpty;
+  bool slowed_ = false;
+};
+
+// Advances the stream over consecutive operations while nothing else of the class starts or
+// finishes, and the class does not reach `until_`. False if it gets nowhere.
+bool ClassRun::RunAhead(std::uint32_t s) {
+  const Time limit = LimitAhead();
+  if (limit <= now_) return false;
+  SharersAhead sharers(*this);
   Stream& stream = streams_[s];
-  bool advanced = false, slowed = false;
+  bool advanced = false;
   std::uint32_t span = kNone;  // that of the operation before
   Time span_begin;
-  ConcurrentSets::Set beside_set = ConcurrentSets::kEmpty;
   while (stream.state != StreamState::kDone) {
     const Item& item = compiled_->items[stream.item];
     if (item.kind != Item::Kind::kOperation) break;
@@ -292,76 +363,73 @@ bool ClassRun::RunAhead(std::uint32_t s) {
       span = own;
       span_begin = span_begins_[own];
     }
-    if (count == 0 && !record_all_) {
-      const Stretch& stretch = compiled_->StretchFrom(stream.item);
-      const Time end = now_ + stretch.rest;
-      // None of them waits until it is issued.
-      if (end >= span_begin + stretch.latest && end < limit) {
-        stream.item = stretch.end - 1;
-        const Item& last = compiled_->items[stream.item];
-        const Cost& cost = compiled_->costs[last.target];
-        stream.issued = span_begin + last.issued;
-        stream.ready = stream.start = end - (cost.latency + cost.work);
-        now_ = end;
-        advanced = true;
-        Complete(s, end);
-        if (now_ >= until_) break;  // it has ended a pass
-        continue;
-      }
-    }
-    const Time issued = span_begin + item.issued;
-    const Time start = std::max(now_, issued);
-    const Cost& cost = compiled_->costs[item.target];
-    const Time begin = start + cost.latency;
-    Time end = begin + cost.work;
-    if (count > 0 && cost.profile != ConcurrentSets::kUsesNothing && cost.work > Time()) {
-      const Beside& beside = BesideSharers(item.target);
-      end = begin + beside.work;
-      if (end >= limit) break;
-      if (beside.set != beside_set) {
-        beside_set = beside.set;
-        for (std::size_t i = 0; i < count; ++i) {
-          sharers[i].beside_rate = sets_->RateOf(beside_set, sharers[i].profile);
-        }
-      }
-      bool none_ends = true, moves = false;
-      for (std::size_t i = 0; i < count; ++i) {
-        Sharer& sharer = sharers[i];
-        moves = moves || sharer.beside_rate != sharer.rate;
-        sharer.done = SharedResources::Done(begin - now_, sharer.rate) +
-                      SharedResources::Done(end - begin, sharer.beside_rate);
-        none_ends = none_ends && sharer.done < sharer.left;
-      }
-      if (!none_ends) break;
-      slowed = slowed || moves;
-    } else {
-      if (end >= limit) break;
-      bool none_ends = true;
-      for (std::size_t i = 0; i < count; ++i) {
-        Sharer& sharer = sharers[i];
-        sharer.done = SharedResources::Done(end - now_, sharer.rate);
-        none_ends = none_ends && sharer.done < sharer.left;
-      }
-      if (!none_ends) break;
-    }
-    for (std::size_t i = 0; i < count; ++i) sharers[i].left -= sharers[i].done;
-    if (issued > now_) HoldUp(stream.pass, item, issued);
-    now_ = end;
+    const bool runs_stretch = sharers.empty() && !record_all_ && RunStretch(s, span_begin, limit);
+    if (!runs_stretch && !RunOperation(s, item, span_begin + item.issued, limit, sharers)) break;
     advanced = true;
-    stream.issued = issued;
-    stream.ready = stream.start = start;
-    Complete(s, end);
     if (now_ >= until_) break;  // it has ended a pass
   }
-  if (!advanced) return false;
-  for (std::size_t i = 0; i < count; ++i) {
-    InFlight& sharer = in_flight_[sharers_[i]];
-    sharer.left = sharers[i].left;
-    sharer.since = now_;
-    if (slowed && sharer.activity == Activity::kShares) {
-      next_[sharers_[i]] = now_ + SharedResources::TimeFor(sharer.left, sharer.rate);
-    }
+  if (advanced) sharers.PutInto(*this);
+  return advanced;
+}
+
+// The earliest instant at which something else of the class starts or finishes. Not after `now_`:
+// something does at once, or too much shares.
+Time ClassRun::LimitAhead() {
+  if (joined_ > 0 || sharers_.size() > SharersAhead::kMost || drained_ < ready_.size()) return now_;
+  Time limit = until_;
+  for (Runner other = 0; other < in_flight_.size(); ++other) {
+    const InFlight& work = in_flight_[other];
+    if (!Shares(work.activity) || work.settled) limit = std::min(limit, next_[other]);
+    if (next_[other] <= now_) return now_;
   }
+  if (limit <= now_) return now_;
+  if (unsettled_) Settle();
+  // What shares may be slowed, so that its end moves.
+  limit = until_;
+  for (Runner other = 0; other < in_flight_.size(); ++other) {
+    if (next_[other] <= now_) return now_;
+    if (!Shares(in_flight_[other].activity)) limit = std::min(limit, next_[other]);
+  }
+  return limit;
+}
+
+// Runs the operations of a stretch, if none of them waits until it is issued and all end before
+// `limit`.
+bool ClassRun::RunStretch(std::uint32_t s, Time span_begin, Time limit) {
+  Stream& stream = streams_[s];
+  const Stretch& stretch = compiled_->StretchFrom(stream.item);
+  const Time end = now_ + stretch.rest;
+  if (end < span_begin + stretch.latest || end >= limit) return false;
+  stream.item = stretch.end - 1;
+  const Item& last = compiled_->items[stream.item];
+  const Cost& cost = compiled_->costs[last.target];
+  stream.issued = span_begin + last.issued;
+  stream.ready = stream.start = end - (cost.latency + cost.work);
+  now_ = end;
+  Complete(s, end);
+  return true;
+}
+
+// Runs an operation, if it ends before `limit` and before any of the sharers.
+bool ClassRun::RunOperation(std::uint32_t s, const Item& item, Time issued, Time limit,
+                            SharersAhead& sharers) {
+  const Cost& cost = compiled_->costs[item.target];
+  const Time start = std::max(now_, issued);
+  const Time begin = start + cost.latency;
+  Time end = begin + cost.work;
+  if (!sharers.empty() && cost.profile != ConcurrentSets::kUsesNothing && cost.work > Time()) {
+    const Beside& beside = BesideSharers(item.target);
+    end = begin + beside.work;
+    if (end >= limit || !sharers.ProgressBeside(*sets_, beside.set, now_, begin, end)) return false;
+  } else if (end >= limit || !sharers.Progress(now_, end)) {
+    return false;
+  }
+  Stream& stream = streams_[s];
+  if (issued > now_) HoldUp(stream.pass, item, issued);
+  now_ = end;
+  stream.issued = issued;
+  stream.ready = stream.start = start;
+  Complete(s, end);
   return true;
 }
 

@@ -232,7 +232,12 @@ class ClassRun {
   void EndPasses();
   void EnqueueAwaitingHost();
 
+  void TakeOptions(const Options& options, bool starts_late);
+  void ClearHost();
+  void ClearStreams(std::span<const std::uint32_t> rendezvous);
+  void ClearTimeline();
   // Where the run begins.
+  void BeginStreams(const StepPosition* late_start);
   void BeginPrologue();
   void BeginAt(const StepPosition& position);
 
@@ -241,6 +246,11 @@ class ClassRun {
   void DrainReadyQueue();
   void Advance(std::uint32_t stream);
   bool RunAhead(std::uint32_t stream);
+  class SharersAhead;
+  Time LimitAhead();
+  bool RunStretch(std::uint32_t stream, Time span_begin, Time limit);
+  bool RunOperation(std::uint32_t stream, const Item& item, Time issued, Time limit,
+                    SharersAhead& sharers);
   bool Reached(const WaitFor& wait_for) const {
     return wait_for.count == 0 || records_[wait_for.slot].reached >= wait_for.count;
   }
