@@ -708,107 +708,136 @@ class Reader {
     return NvLinkBandwidth(element.attribute("sm").as_int());
   }
 
-  void LinkNvLinks(const GpuModel* model) {
-    std::map<std::string, int> nvswitches;  // by target
-    std::vector<int> gpus = Of(DeviceKind::kGpu);
-    std::sort(gpus.begin(), gpus.end(), [&](int a, int b) { return At(a).index < At(b).index; });
-    struct Seen {
+  // NVLinks that the input lists, but for those to CPUs.
+  struct ListedNvLinks {
+    // Between two GPUs, as the first of them has it.
+    struct Direct {
       int count = 0;
       Location location;
+      Bandwidth rate;  // as the last of them has it
     };
-    std::map<std::pair<int, int>, Seen> direct;
     struct ToSwitch {
       int gpu = 0;
       std::string target;
       int count = 0;
       Bandwidth rate;
     };
+    std::map<std::pair<int, int>, Direct> direct;
     std::vector<ToSwitch> to_switches;
-    std::map<std::pair<int, int>, Bandwidth> rates;
-    for (const int i : gpus) {
-      const Place& gpu = At(i);
-      for (const Xml& link : gpu.element.child("gpu").children()) {
-        const std::string_view name = link.name();
-        if (name == "c2c") {
-          LinkToCpu(gpu, link);
-          continue;
-        }
-        if (name != "nvlink" && name != "xgmi") {
-          NoteElement(link);
-          continue;
-        }
-        CheckNames(link);
-        const auto count = Integer(link, "count");
-        const std::string target = Lower(link.attribute("target").value());
-        if (!count || *count < 1 || *count > topology::kMostParallelLinks || target.empty()) {
-          if (count || !link.attribute("count") || target.empty()) {
-            Report("topology.impossible", LocationOf(link),
-                   target.empty()
-                       ? fmt::format("<{}> has no 'target'", name)
-                       : fmt::format("'count' of <{}> must be from 1 to {}, or it has no "
-                                     "bandwidth: {}",
-                                     name, topology::kMostParallelLinks,
-                                     Quoted(link.attribute("count").value())),
-                   "leave a link out that is not there");
-          }
-          continue;
-        }
-        const auto rate = LinkRate(gpu, model);
-        if (!rate) {
-          Report("topology.unknown-gpu", LocationOf(link),
-                 fmt::format("no telling how fast the links of this GPU are: sm {}",
-                             Quoted(gpu.element.child("gpu").attribute("sm").value())),
-                 "name the GPU type with --gpu (topologies/gpus/NAME.yaml)");
-          return;
-        }
-        const std::string kind = Lower(link.attribute("tclass").value());
-        const auto other = by_bus_.find({gpu.host, target});
-        const bool to_gpu =
-            other != by_bus_.end() && places_[other->second].kind == DeviceKind::kGpu;
-        const int links = static_cast<int>(*count);
-        if (to_gpu) {
-          const int peer = places_[other->second].index;
-          if (peer == gpu.index) {
-            Report("topology.impossible", LocationOf(link), "a GPU cannot be linked to itself", "");
-            continue;
-          }
-          const std::pair<int, int> pair = std::minmax(gpu.index, peer);
-          auto [seen, is_new] = direct.try_emplace(pair, Seen{links, LocationOf(link)});
-          rates[pair] = *rate;
-          if (!is_new && seen->second.count != links) {
-            Report("topology.impossible", LocationOf(link),
-                   fmt::format("{} links lead here, {} the other way (line {})", links,
-                               seen->second.count, seen->second.location.line),
-                   "links run both ways: write one count at both ends");
-          }
-        } else if (kind.starts_with("0x03")) {
-          Note(
-              fmt::format("line {}: the links to {} are left out: the input does not list that GPU",
-                          LocationOf(link).line, target));
-        } else if (kind == "0x068001") {  // an IBM bridge: the CPU
-          if (gpu.cpu >= 0) {
-            Add(LinkKind::kNvLink, DeviceKind::kGpu, gpu.index, DeviceKind::kCpu,
-                cpus_[static_cast<std::size_t>(gpu.cpu)].index, links, kNvLinkLatency, *rate);
-          }
-        } else {
-          nvswitches.emplace(target, 0);
-          to_switches.push_back({gpu.index, target, links, *rate});
-        }
-      }
+  };
+
+  void LinkNvLinks(const GpuModel* model) {
+    std::vector<int> gpus = Of(DeviceKind::kGpu);
+    std::sort(gpus.begin(), gpus.end(), [&](int a, int b) { return At(a).index < At(b).index; });
+    ListedNvLinks listed;
+    for (const int gpu : gpus) {
+      if (!ReadNvLinksOf(At(gpu), model, listed)) return;
     }
-    if (direct.empty() && to_switches.empty() && gpus.size() > 1 && mistakes_.empty()) {
+    const bool none = listed.direct.empty() && listed.to_switches.empty();
+    if (none && gpus.size() > 1 && mistakes_.empty()) {
       AssumeNvLinks(model, static_cast<int>(gpus.size()));
+    } else {
+      AddNvLinks(listed);
+    }
+  }
+
+  // False: what the GPU's links carry is not known.
+  bool ReadNvLinksOf(const Place& gpu, const GpuModel* model, ListedNvLinks& listed) {
+    for (const Xml& link : gpu.element.child("gpu").children()) {
+      const std::string_view name = link.name();
+      if (name == "c2c") {
+        LinkToCpu(gpu, link);
+        continue;
+      }
+      if (name != "nvlink" && name != "xgmi") {
+        NoteElement(link);
+        continue;
+      }
+      CheckNames(link);
+      const std::string target = Lower(link.attribute("target").value());
+      const std::optional<int> count = CountOfNvLinks(link, target);
+      if (!count) continue;
+      const std::optional<Bandwidth> rate = LinkRate(gpu, model);
+      if (!rate) {
+        Report("topology.unknown-gpu", LocationOf(link),
+               fmt::format("no telling how fast the links of this GPU are: sm {}",
+                           Quoted(gpu.element.child("gpu").attribute("sm").value())),
+               "name the GPU type with --gpu (topologies/gpus/NAME.yaml)");
+        return false;
+      }
+      ReadNvLink(gpu, link, {gpu.index, target, *count, *rate}, listed);
+    }
+    return true;
+  }
+
+  std::optional<int> CountOfNvLinks(const Xml& link, const std::string& target) {
+    const auto count = Integer(link, "count");
+    const bool possible = count && *count >= 1 && *count <= topology::kMostParallelLinks;
+    if (possible && !target.empty()) return static_cast<int>(*count);
+    if (count || !link.attribute("count") || target.empty()) {
+      const std::string_view name = link.name();
+      Report("topology.impossible", LocationOf(link),
+             target.empty() ? fmt::format("<{}> has no 'target'", name)
+                            : fmt::format("'count' of <{}> must be from 1 to {}, or it has no "
+                                          "bandwidth: {}",
+                                          name, topology::kMostParallelLinks,
+                                          Quoted(link.attribute("count").value())),
+             "leave a link out that is not there");
+    }
+    return std::nullopt;
+  }
+
+  // `links`: as if they led to a switch.
+  void ReadNvLink(const Place& gpu, const Xml& link, const ListedNvLinks::ToSwitch& links,
+                  ListedNvLinks& listed) {
+    const std::string kind = Lower(link.attribute("tclass").value());
+    const auto other = by_bus_.find({gpu.host, links.target});
+    if (other != by_bus_.end() && places_[other->second].kind == DeviceKind::kGpu) {
+      ReadDirectNvLink(places_[other->second].index, link, links, listed);
+    } else if (kind.starts_with("0x03")) {
+      Note(fmt::format("line {}: the links to {} are left out: the input does not list that GPU",
+                       LocationOf(link).line, links.target));
+    } else if (kind == "0x068001") {  // an IBM bridge: the CPU
+      if (gpu.cpu < 0) return;
+      Add(LinkKind::kNvLink, DeviceKind::kGpu, gpu.index, DeviceKind::kCpu,
+          cpus_[static_cast<std::size_t>(gpu.cpu)].index, links.count, kNvLinkLatency, links.rate);
+    } else {
+      listed.to_switches.push_back(links);
+    }
+  }
+
+  void ReadDirectNvLink(int peer, const Xml& link, const ListedNvLinks::ToSwitch& links,
+                        ListedNvLinks& listed) {
+    if (peer == links.gpu) {
+      Report("topology.impossible", LocationOf(link), "a GPU cannot be linked to itself", "");
       return;
+    }
+    auto [at, is_new] =
+        listed.direct.try_emplace(std::minmax(links.gpu, peer),
+                                  ListedNvLinks::Direct{links.count, LocationOf(link), links.rate});
+    ListedNvLinks::Direct& direct = at->second;
+    direct.rate = links.rate;
+    if (is_new || direct.count == links.count) return;
+    Report("topology.impossible", LocationOf(link),
+           fmt::format("{} links lead here, {} the other way (line {})", links.count, direct.count,
+                       direct.location.line),
+           "links run both ways: write one count at both ends");
+  }
+
+  void AddNvLinks(const ListedNvLinks& listed) {
+    std::map<std::string, int> nvswitches;  // by target, in whose order they are numbered
+    for (const ListedNvLinks::ToSwitch& link : listed.to_switches) {
+      nvswitches.emplace(link.target, 0);
     }
     int next = 0;
     for (auto& [target, index] : nvswitches) index = next++;
     node_type_.devices[static_cast<std::size_t>(DeviceKind::kNvSwitch)] = next;
-    for (const auto& [pair, seen] : direct) {
+    for (const auto& [pair, direct] : listed.direct) {
       Add(LinkKind::kNvLink, DeviceKind::kGpu, pair.first, DeviceKind::kGpu, pair.second,
-          seen.count, kNvLinkLatency, rates[pair]);
+          direct.count, kNvLinkLatency, direct.rate);
     }
     std::map<std::pair<int, int>, std::pair<int, Bandwidth>> summed;
-    for (const ToSwitch& link : to_switches) {
+    for (const ListedNvLinks::ToSwitch& link : listed.to_switches) {
       auto& [count, rate] = summed[{link.gpu, nvswitches[link.target]}];
       count += link.count;
       rate = link.rate;
