@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
@@ -73,6 +76,187 @@ std::vector<ParetoPoint> Thinned(const std::vector<ParetoPoint>& points, std::si
   return kept;
 }
 
+// The chart of points that have been chosen, and its table.
+class ParetoDrawing {
+ public:
+  // `given`: the front is that of more figures than the two that are drawn.
+  ParetoDrawing(std::vector<ParetoPoint> points, bool given, std::string unfit, std::string memory,
+                std::optional<Bytes> limit)
+      : points_(std::move(points)),
+        given_(given),
+        words_(given ? kGiven : kInTwo),
+        unfit_(std::move(unfit)),
+        memory_(std::move(memory)),
+        limit_(limit),
+        by_token_(Any([](const ParetoPoint& point) { return point.tokens > 0; })),
+        with_gpus_(Any([](const ParetoPoint& point) { return point.gpus > 0; })),
+        compared_(by_token_ ? kTokenTime : kStepTime) {
+    Bytes most = limit.value_or(Bytes());
+    for (const ParetoPoint& point : points_) most = std::max(most, point.peak);
+    unit_ = UnitFor(most);
+    // The front last, so that nothing is drawn over it; else by what is compared.
+    std::stable_sort(points_.begin(), points_.end(),
+                     [](const ParetoPoint& a, const ParetoPoint& b) {
+                       return OnFront(a) != OnFront(b) ? OnFront(b) : Exact(a) < Exact(b);
+                     });
+  }
+
+  Chart Draw(const std::string& label) const;
+  Table FrontTable(const std::vector<ParetoPoint>& front) const;
+
+ private:
+  template <typename Predicate>
+  bool Any(Predicate is) const {
+    return std::any_of(points_.begin(), points_.end(), is);
+  }
+  double Amount(Bytes bytes) const {
+    return Rounded(static_cast<double>(bytes.count()) / static_cast<double>(unit_.bytes));
+  }
+  // The ends of an axis that need not begin at zero.
+  template <typename Figure>
+  Json LooseDomain(Figure figure) const {
+    double least = points_.empty() ? 0 : figure(points_.front()), most = least;
+    for (const ParetoPoint& point : points_) {
+      least = std::min(least, figure(point));
+      most = std::max(most, figure(point));
+    }
+    const AxisRange range = AxisAround(least, most);
+    return Json{{"zero", false}, {"domainMin", range.from}, {"domainMax", range.to}};
+  }
+
+  void AddRows(Chart& chart) const;
+  void AddTips(Chart& chart) const;
+  Json MemoryDomain() const;
+  Palette Colours() const;
+  Json Encoding() const;
+  Json FrontLine() const;
+  Json Layers() const;
+
+  std::vector<ParetoPoint> points_;
+  bool given_;
+  FrontWords words_;
+  std::string unfit_, memory_;
+  std::optional<Bytes> limit_;
+  bool by_token_, with_gpus_;
+  const Compared& compared_;
+  ByteUnit unit_{};
+};
+
+Chart ParetoDrawing::Draw(const std::string& label) const {
+  Chart chart;
+  chart.label = label;
+  AddRows(chart);
+  AddTips(chart);
+  constexpr int kHeight = 380;
+  chart.spec = Layered(Layers(), Encoding(), 2, kHeight);
+  return chart;
+}
+
+void ParetoDrawing::AddRows(Chart& chart) const {
+  for (const ParetoPoint& point : points_) {
+    chart.data.Word("name", point.name);
+    chart.data.Number("step", InMilliseconds(point.step_time));
+    if (by_token_) chart.data.Number("token", compared_.value(point));
+    chart.data.Number("peak", Amount(point.peak));
+    chart.data.Number("rate", Rounded(point.tokens_per_second_per_gpu));
+    if (with_gpus_) chart.data.Number("gpus", static_cast<double>(point.gpus));
+    chart.data.Word("what", OnFront(point) ? words_.front : point.fits ? words_.beaten : unfit_);
+  }
+}
+
+void ParetoDrawing::AddTips(Chart& chart) const {
+  chart.tips = {{"name", "Combination"}, {"step", "Step time", "ms", 3}};
+  if (by_token_) chart.tips.push_back({"token", "Time for a token", "ns", 1});
+  chart.tips.insert(chart.tips.end(), {{"peak", memory_, unit_.name, 2},
+                                       {"rate", "Tokens/s per GPU", "", 1},
+                                       {"gpus", "GPUs"},
+                                       {"what", "Compared"}});
+}
+
+Json ParetoDrawing::MemoryDomain() const {
+  const auto peak = [this](const ParetoPoint& point) { return Amount(point.peak); };
+  Json domain = LooseDomain(peak);
+  if (limit_) {
+    double highest = 0;
+    for (const ParetoPoint& point : points_) highest = std::max(highest, peak(point));
+    constexpr double kAbove = 1.06;  // for the words above the line
+    domain["domainMax"] = std::max(AxisAround(0, highest).to, kAbove * Amount(*limit_));
+  }
+  return domain;
+}
+
+Palette ParetoDrawing::Colours() const {
+  Palette palette{{words_.front, "--c1"}};
+  if (Any([](const ParetoPoint& point) { return point.fits && !OnFront(point); })) {
+    palette.emplace_back(words_.beaten, "--c0");
+  }
+  if (Any([](const ParetoPoint& point) { return !point.fits; })) {
+    palette.emplace_back(unfit_, "--idle");
+  }
+  return palette;
+}
+
+Json ParetoDrawing::Encoding() const {
+  const Json times =
+      LooseDomain([this](const ParetoPoint& point) { return compared_.value(point); });
+  Json encoding{{"x", Quantity(by_token_ ? "token" : "step",
+                               fmt::format("{}, {}", compared_.name, compared_.unit), times)},
+                {"y", Quantity("peak", fmt::format("{}, {}", memory_, unit_.name), MemoryDomain())},
+                {"color", ColourBy("what", Colours())}};
+  encoding["color"]["legend"]["symbolType"] = "circle";
+  return encoding;
+}
+
+Json ParetoDrawing::FrontLine() const {
+  return Json{{"transform", {{{"filter", fmt::format("datum.what === '{}'", words_.front)}}}},
+              {"mark",
+               {{"type", "line"},
+                {"interpolate", "step-after"},
+                {"color", "var(--c1)"},
+                {"strokeWidth", 1.2},
+                {"tooltip", nullptr}}},
+              {"encoding", {{"color", nullptr}}}};
+}
+
+// A front in more figures makes no line in two.
+Json ParetoDrawing::Layers() const {
+  Json layers = Json::array();
+  if (!given_) layers.push_back(FrontLine());
+  if (limit_) {
+    const ChartLimit capacity{Amount(*limit_), fmt::format("capacity {}", FormatBytes(*limit_))};
+    for (Json& layer : LimitLayers(capacity, "y")) layers.push_back(std::move(layer));
+  }
+  layers.push_back(
+      Json{{"mark",
+            Mark("point", {{"filled", true}, {"size", 60}, {"opacity", 0.85}, {"clip", true}})}});
+  return layers;
+}
+
+Table ParetoDrawing::FrontTable(const std::vector<ParetoPoint>& front) const {
+  std::vector<Column> columns = {{"on the front", Align::kLeft},
+                                 {"step ms", Align::kRight},
+                                 {fmt::format("{} {}", memory_, unit_.name), Align::kRight},
+                                 {"tokens/s/GPU", Align::kRight}};
+  if (with_gpus_) columns.push_back({"GPUs", Align::kRight});
+  Table table(std::move(columns));
+  for (const ParetoPoint& point : front) {
+    std::vector<std::string> cells = {point.name, Milliseconds(point.step_time),
+                                      In(unit_, point.peak),
+                                      Decimal(point.tokens_per_second_per_gpu, 1)};
+    if (with_gpus_) cells.push_back(Grouped(point.gpus));
+    table.AddRow(std::move(cells));
+  }
+  return table;
+}
+
+std::vector<ParetoPoint> FrontOf(const std::vector<ParetoPoint>& points) {
+  std::vector<ParetoPoint> front;
+  std::copy_if(points.begin(), points.end(), std::back_inserter(front), OnFront);
+  std::stable_sort(front.begin(), front.end(),
+                   [](const ParetoPoint& a, const ParetoPoint& b) { return Exact(a) < Exact(b); });
+  return front;
+}
+
 }  // namespace
 
 ParetoFigure ParetoChart(std::vector<ParetoPoint> points, const std::string& label,
@@ -81,13 +265,8 @@ ParetoFigure ParetoChart(std::vector<ParetoPoint> points, const std::string& lab
   const bool given = std::any_of(points.begin(), points.end(), [](const ParetoPoint& point) {
     return point.on_front.has_value();
   });
-  const FrontWords words = given ? kGiven : kInTwo;
   FindFront(points);
-  std::vector<ParetoPoint> front;
-  std::copy_if(points.begin(), points.end(), std::back_inserter(front), OnFront);
-  std::stable_sort(front.begin(), front.end(),
-                   [](const ParetoPoint& a, const ParetoPoint& b) { return Exact(a) < Exact(b); });
-
+  const std::vector<ParetoPoint> front = FrontOf(points);
   std::string note;
   if (points.size() > kMostPoints) {
     const std::size_t all = points.size();
@@ -96,107 +275,8 @@ ParetoFigure ParetoChart(std::vector<ParetoPoint> points, const std::string& lab
         "{} of {} points are drawn: all that nothing beats, and of the others an even choice.",
         Grouped(static_cast<std::int64_t>(points.size())), Grouped(static_cast<std::int64_t>(all)));
   }
-  Bytes most = limit.value_or(Bytes());
-  bool gpus = false;
-  for (const ParetoPoint& point : points) {
-    most = std::max(most, point.peak);
-    gpus |= point.gpus > 0;
-  }
-  const ByteUnit unit = UnitFor(most);
-  const auto amount = [&](Bytes bytes) {
-    return Rounded(static_cast<double>(bytes.count()) / static_cast<double>(unit.bytes));
-  };
-
-  Chart chart;
-  chart.label = label;
-  const bool by_token = std::any_of(points.begin(), points.end(),
-                                    [](const ParetoPoint& point) { return point.tokens > 0; });
-  const Compared& compared = by_token ? kTokenTime : kStepTime;
-  // The front last, so that nothing is drawn over it; else by what is compared.
-  std::stable_sort(points.begin(), points.end(), [](const ParetoPoint& a, const ParetoPoint& b) {
-    return OnFront(a) != OnFront(b) ? OnFront(b) : Exact(a) < Exact(b);
-  });
-  for (const ParetoPoint& point : points) {
-    chart.data.Word("name", point.name);
-    chart.data.Number("step", InMilliseconds(point.step_time));
-    if (by_token) chart.data.Number("token", compared.value(point));
-    chart.data.Number("peak", amount(point.peak));
-    chart.data.Number("rate", Rounded(point.tokens_per_second_per_gpu));
-    if (gpus) chart.data.Number("gpus", static_cast<double>(point.gpus));
-    chart.data.Word("what", OnFront(point) ? words.front : point.fits ? words.beaten : unfit);
-  }
-  chart.tips = {{"name", "Combination"}, {"step", "Step time", "ms", 3}};
-  if (by_token) chart.tips.push_back({"token", "Time for a token", "ns", 1});
-  chart.tips.insert(chart.tips.end(), {{"peak", memory, unit.name, 2},
-                                       {"rate", "Tokens/s per GPU", "", 1},
-                                       {"gpus", "GPUs"},
-                                       {"what", "Compared"}});
-  // The axes of step time and of memory.
-  const auto loose = [&](auto figure) {
-    double least = points.empty() ? 0 : figure(points.front()), most = least;
-    for (const ParetoPoint& point : points) {
-      least = std::min(least, figure(point));
-      most = std::max(most, figure(point));
-    }
-    const AxisRange range = AxisAround(least, most);
-    return Json{{"zero", false}, {"domainMin", range.from}, {"domainMax", range.to}};
-  };
-  Palette palette{{words.front, "--c1"}};
-  const auto any = [&](auto is) { return std::any_of(points.begin(), points.end(), is); };
-  if (any([](const ParetoPoint& point) { return point.fits && !OnFront(point); })) {
-    palette.emplace_back(words.beaten, "--c0");
-  }
-  if (any([](const ParetoPoint& point) { return !point.fits; })) {
-    palette.emplace_back(unfit, "--idle");
-  }
-  const Json times = loose([&](const ParetoPoint& p) { return compared.value(p); });
-  Json peaks = loose([&](const ParetoPoint& p) { return amount(p.peak); });
-  if (limit) {
-    double highest = 0;
-    for (const ParetoPoint& point : points) highest = std::max(highest, amount(point.peak));
-    constexpr double kAbove = 1.06;  // for the words above the line
-    peaks["domainMax"] = std::max(AxisAround(0, highest).to, kAbove * amount(*limit));
-  }
-  Json encoding{{"x", Quantity(by_token ? "token" : "step",
-                               fmt::format("{}, {}", compared.name, compared.unit), times)},
-                {"y", Quantity("peak", fmt::format("{}, {}", memory, unit.name), peaks)},
-                {"color", ColourBy("what", palette)}};
-  encoding["color"]["legend"]["symbolType"] = "circle";
-  Json line{{"transform", {{{"filter", fmt::format("datum.what === '{}'", words.front)}}}},
-            {"mark",
-             {{"type", "line"},
-              {"interpolate", "step-after"},
-              {"color", "var(--c1)"},
-              {"strokeWidth", 1.2},
-              {"tooltip", nullptr}}},
-            {"encoding", {{"color", nullptr}}}};
-  Json marks{
-      {"mark", Mark("point", {{"filled", true}, {"size", 60}, {"opacity", 0.85}, {"clip", true}})}};
-  // A front in more figures makes no line in two.
-  Json layers = Json::array();
-  if (!given) layers.push_back(std::move(line));
-  if (limit) {
-    const ChartLimit capacity{amount(*limit), fmt::format("capacity {}", FormatBytes(*limit))};
-    for (Json& layer : LimitLayers(capacity, "y")) layers.push_back(std::move(layer));
-  }
-  layers.push_back(std::move(marks));
-  constexpr int kHeight = 380;
-  chart.spec = Layered(std::move(layers), std::move(encoding), 2, kHeight);
-
-  std::vector<Column> columns = {{"on the front", Align::kLeft},
-                                 {"step ms", Align::kRight},
-                                 {fmt::format("{} {}", memory, unit.name), Align::kRight},
-                                 {"tokens/s/GPU", Align::kRight}};
-  if (gpus) columns.push_back({"GPUs", Align::kRight});
-  Table table(std::move(columns));
-  for (const ParetoPoint& point : front) {
-    std::vector<std::string> cells = {point.name, Milliseconds(point.step_time),
-                                      In(unit, point.peak),
-                                      Decimal(point.tokens_per_second_per_gpu, 1)};
-    if (gpus) cells.push_back(Grouped(point.gpus));
-    table.AddRow(std::move(cells));
-  }
-  return {std::move(chart), std::move(note), std::move(table)};
+  const ParetoDrawing drawing(std::move(points), given, unfit, memory, limit);
+  return {drawing.Draw(label), std::move(note), drawing.FrontTable(front)};
 }
 
 }  // namespace stepcast::report
