@@ -199,71 +199,81 @@ void AddInstructions(const Program& program, const std::vector<Instruction>& ins
   table.AppendTo(text);
 }
 
-}  // namespace
-
-std::string Dump(const Program& program) {
-  std::string text;
-
-  Table streams("streams");
+void AddStreams(const Program& program, std::string& text) {
+  Table table("streams");
   for (std::size_t i = 0; i < program.streams.size(); ++i) {
-    streams.Add({Number(i), program.streams[i].name});
+    table.Add({Number(i), program.streams[i].name});
   }
-  streams.AppendTo(text);
+  table.AppendTo(text);
+}
 
-  Table groups("groups");
+void AddGroups(const Program& program, std::string& text) {
+  Table table("groups");
   for (std::size_t i = 0; i < program.groups.size(); ++i) {
     const ProcessGroup& group = program.groups[i];
-    groups.Add({Number(i), group.name,
-                fmt::format("{} {}: {}", group.ranks.size(),
-                            group.ranks.size() == 1 ? "rank" : "ranks", RankList(group.ranks))});
+    table.Add({Number(i), group.name,
+               fmt::format("{} {}: {}", group.ranks.size(),
+                           group.ranks.size() == 1 ? "rank" : "ranks", RankList(group.ranks))});
   }
-  groups.AppendTo(text);
+  table.AppendTo(text);
+}
 
-  Table communicators("communicators");
+void AddCommunicators(const Program& program, std::string& text) {
+  Table table("communicators");
   for (std::size_t i = 0; i < program.communicators.size(); ++i) {
     const Communicator& communicator = program.communicators[i];
-    communicators.Add({Number(i), communicator.name,
-                       fmt::format("group {}", program.groups[communicator.group].name)});
+    table.Add({Number(i), communicator.name,
+               fmt::format("group {}", program.groups[communicator.group].name)});
   }
-  communicators.AppendTo(text);
+  table.AppendTo(text);
+}
 
-  Table events("events");
+void AddEvents(const Program& program, std::string& text) {
+  Table table("events");
   for (std::size_t i = 0; i < program.events.size(); ++i) {
-    events.Add({Number(i), program.NameOf(program.events[i])});
+    table.Add({Number(i), program.NameOf(program.events[i])});
   }
-  events.AppendTo(text);
+  table.AppendTo(text);
+}
 
-  Table buffers("buffers");
-  buffers.AlignRight(2);
+void AddBuffers(const Program& program, std::string& text) {
+  Table table("buffers");
+  table.AlignRight(2);
   for (std::size_t i = 0; i < program.buffers.size(); ++i) {
     const Buffer& buffer = program.buffers[i];
-    buffers.Add({Number(i), program.NameOf(buffer), ExactBytes(buffer.size), Name(buffer.category),
-                 buffer.padding == Bytes(0)
-                     ? ""
-                     : fmt::format("{} of them padding", ExactBytes(buffer.padding))});
+    table.Add({Number(i), program.NameOf(buffer), ExactBytes(buffer.size), Name(buffer.category),
+               buffer.padding == Bytes(0)
+                   ? ""
+                   : fmt::format("{} of them padding", ExactBytes(buffer.padding))});
   }
-  buffers.AppendTo(text);
+  table.AppendTo(text);
+}
 
-  Table kernels("kernels");
+void AddKernels(const Program& program, std::string& text) {
+  Table table("kernels");
   for (std::size_t i = 0; i < program.kernels.size(); ++i) {
     const Kernel& kernel = program.kernels[i];
-    kernels.Add({Number(i), kernel.name, std::string(KindName(kernel.kind)),
-                 std::string(Name(kernel.data_type)), KernelFigures(kernel)});
+    table.Add({Number(i), kernel.name, std::string(KindName(kernel.kind)),
+               std::string(Name(kernel.data_type)), KernelFigures(kernel)});
   }
-  kernels.AppendTo(text);
+  table.AppendTo(text);
+}
 
-  Table collectives("collectives");
-  collectives.AlignRight(3);
+void AddCollectives(const Program& program, std::string& text) {
+  Table table("collectives");
+  table.AlignRight(3);
   for (std::size_t i = 0; i < program.collectives.size(); ++i) {
     const Collective& collective = program.collectives[i];
-    collectives.Add({Number(i), std::string(Name(collective.kind)),
-                     fmt::format("on {}", program.communicators[collective.communicator].name),
-                     ExactBytes(collective.bytes),
-                     std::string(Name(collective.data_type)) + LoadsText(collective.loads)});
+    table.Add({Number(i), std::string(Name(collective.kind)),
+               fmt::format("on {}", program.communicators[collective.communicator].name),
+               ExactBytes(collective.bytes),
+               std::string(Name(collective.data_type)) + LoadsText(collective.loads)});
   }
-  collectives.AppendTo(text);
+  table.AppendTo(text);
+}
 
-  Table exchanges("exchanges");
+void AddExchanges(const Program& program, std::string& text) {
+  Table table("exchanges");
   for (std::size_t i = 0; i < program.exchanges.size(); ++i) {
     const Exchange& exchange = program.exchanges[i];
     std::string messages;
@@ -271,26 +281,44 @@ std::string Dump(const Program& program) {
       if (!messages.empty()) messages += ", ";
       messages += fmt::format("{}: {}", MessageText(exchange, message), ExactBytes(message.bytes));
     }
-    exchanges.Add({Number(i),
-                   fmt::format("on {}", program.communicators[exchange.communicator].name),
-                   std::string(Name(exchange.data_type)), messages});
+    table.Add({Number(i), fmt::format("on {}", program.communicators[exchange.communicator].name),
+               std::string(Name(exchange.data_type)), messages});
   }
-  exchanges.AppendTo(text);
+  table.AppendTo(text);
+}
 
-  Table copies("copies");
+void AddCopies(const Program& program, std::string& text) {
+  Table table("copies");
   for (std::size_t i = 0; i < program.copies.size(); ++i) {
     const Copy& copy = program.copies[i];
-    copies.Add({Number(i), Name(copy.direction), ExactBytes(copy.bytes)});
+    table.Add({Number(i), Name(copy.direction), ExactBytes(copy.bytes)});
   }
-  copies.AppendTo(text);
+  table.AppendTo(text);
+}
 
-  Table host_tasks("host tasks");
+void AddHostTasks(const Program& program, std::string& text) {
+  Table table("host tasks");
   for (std::size_t i = 0; i < program.host_tasks.size(); ++i) {
     const HostTask& task = program.host_tasks[i];
-    host_tasks.Add({Number(i), task.name, ExactTime(task.duration)});
+    table.Add({Number(i), task.name, ExactTime(task.duration)});
   }
-  host_tasks.AppendTo(text);
+  table.AppendTo(text);
+}
 
+}  // namespace
+
+std::string Dump(const Program& program) {
+  std::string text;
+  AddStreams(program, text);
+  AddGroups(program, text);
+  AddCommunicators(program, text);
+  AddEvents(program, text);
+  AddBuffers(program, text);
+  AddKernels(program, text);
+  AddCollectives(program, text);
+  AddExchanges(program, text);
+  AddCopies(program, text);
+  AddHostTasks(program, text);
   WaitTargets targets;
   FindWaitTargets(program, targets);
   AddInstructions(program, program.prologue, targets.prologue, "prologue", text);
