@@ -209,88 +209,136 @@ std::vector<Tree> GroupSteps::Trees(const Members& members) const {
   return trees;
 }
 
-PlacedSteps GroupSteps::Make(std::span<const int> ranks, std::string_view algorithm,
-                             CollectiveKind kind, Bytes size) const {
-  STEPCAST_CHECK(ranks.size() > 1, "one rank sends nothing");
-  const Members members = MembersOf(ranks);
-  const auto nodes = static_cast<int>(members.nodes.size());
-  const auto per_node = static_cast<int>(members.most);
-  const bool all_reduce = kind == CollectiveKind::kAllReduce;
-  const bool switches = members.even && per_node > 1 &&
-                        std::all_of(members.switches.begin(), members.switches.end(),
-                                    [](int place) { return place >= 0; });
+// A collective of a group, whose steps are wanted.
+struct GroupSteps::Request {
+  std::span<const int> ranks;
+  std::string_view algorithm;
+  CollectiveKind kind;
+  Bytes size;
+  Members members;
+
+  int nodes() const { return static_cast<int>(members.nodes.size()); }
+  int per_node() const { return static_cast<int>(members.most); }
+  bool all_reduce() const { return kind == CollectiveKind::kAllReduce; }
+  bool all_gather_or_reduce_scatter() const {
+    return kind == CollectiveKind::kAllGather || kind == CollectiveKind::kReduceScatter;
+  }
+  // Each node's members meet at one NVSwitch.
+  bool has_switches() const {
+    return members.even && per_node() > 1 &&
+           std::all_of(members.switches.begin(), members.switches.end(),
+                       [](int place) { return place >= 0; });
+  }
+
+  bool nvls() const {
+    return algorithm == "nvls" && nodes() == 1 && has_switches() &&
+           (all_reduce() || all_gather_or_reduce_scatter());
+  }
+  bool nvls_tree() const {
+    return algorithm == "nvls_tree" && nodes() > 1 && has_switches() && all_reduce();
+  }
+  bool collnet() const {
+    return (algorithm.starts_with("collnet") || algorithm == "nvls") && nodes() > 1 &&
+           members.even && all_reduce();
+  }
+  bool node_aware() const {
+    return algorithm == "node_aware" && nodes() > 1 && per_node() > 1 && members.even;
+  }
+  bool pat() const {
+    return algorithm == "pat" && per_node() == 1 && all_gather_or_reduce_scatter();
+  }
 
   // Lists that count by nodes: their rank m g + h is the h-th member of the m-th node.
-  const auto places_by_node = [&] {
+  std::vector<int> PlacesByNode() const {
     std::vector<int> places;
     for (const std::vector<int>& node : members.nodes) {
       for (const int member : node) places.push_back(ranks[static_cast<std::size_t>(member)]);
     }
     return places;
-  };
-  const auto add_switches = [&](std::vector<int>& places) {
+  }
+  // The same, and the nodes' switches behind them.
+  std::vector<int> PlacesAndSwitches() const {
+    std::vector<int> places = PlacesByNode();
     places.insert(places.end(), members.switches.begin(), members.switches.end());
-  };
+    return places;
+  }
+};
 
+PlacedSteps GroupSteps::NvlsSteps(const Request& request) {
+  const int per_node = request.per_node();
+  const int loops = collective::LoopsFor(request.size, per_node, kChunk);
   PlacedSteps steps;
-  if (algorithm == "nvls" && nodes == 1 && switches &&
-      (all_reduce || kind == CollectiveKind::kAllGather ||
-       kind == CollectiveKind::kReduceScatter)) {
-    const int loops = collective::LoopsFor(size, per_node, kChunk);
-    steps.list = std::make_unique<collective::Nvls>(
-        collective::Nvls::Options{kind, size, 1, per_node, {}, 1, loops});
-    steps.places = places_by_node();
-    add_switches(steps.places);
-    return steps;
-  }
-  if (algorithm == "nvls_tree" && nodes > 1 && switches && all_reduce) {
-    const auto trees = collective::DoubleBinaryTree(nodes);
-    const int loops = collective::LoopsFor(size, 2 * per_node, kChunk);
-    steps.list = std::make_unique<collective::Nvls>(collective::Nvls::Options{
-        kind, size, nodes, per_node, {trees.begin(), trees.end()}, 2, loops});
-    steps.places = places_by_node();
-    add_switches(steps.places);
-    return steps;
-  }
-  if ((algorithm.starts_with("collnet") || algorithm == "nvls") && nodes > 1 && members.even &&
-      all_reduce && network_.fabric_switch >= 0) {
-    const int loops = collective::LoopsFor(size, per_node, kChunk);
-    steps.list = std::make_unique<collective::CollNet>(
-        collective::CollNet::Options{size, nodes, per_node, 1, loops});
-    steps.places = places_by_node();
-    steps.places.push_back(network_.fabric_switch);
-    return steps;
-  }
+  steps.list = std::make_unique<collective::Nvls>(
+      collective::Nvls::Options{request.kind, request.size, 1, per_node, {}, 1, loops});
+  steps.places = request.PlacesAndSwitches();
+  return steps;
+}
 
+PlacedSteps GroupSteps::NvlsTreeSteps(const Request& request) {
+  const int nodes = request.nodes(), per_node = request.per_node();
+  const auto trees = collective::DoubleBinaryTree(nodes);
+  const int loops = collective::LoopsFor(request.size, 2 * per_node, kChunk);
+  PlacedSteps steps;
+  steps.list = std::make_unique<collective::Nvls>(collective::Nvls::Options{
+      request.kind, request.size, nodes, per_node, {trees.begin(), trees.end()}, 2, loops});
+  steps.places = request.PlacesAndSwitches();
+  return steps;
+}
+
+PlacedSteps GroupSteps::CollNetSteps(const Request& request) const {
+  const int per_node = request.per_node();
+  const int loops = collective::LoopsFor(request.size, per_node, kChunk);
+  PlacedSteps steps;
+  steps.list = std::make_unique<collective::CollNet>(
+      collective::CollNet::Options{request.size, request.nodes(), per_node, 1, loops});
+  steps.places = request.PlacesByNode();
+  steps.places.push_back(network_.fabric_switch);
+  return steps;
+}
+
+// Every message goes from its sender to its receiver, at most by way of a rank of its node.
+PlacedSteps GroupSteps::MessageSteps(const Request& request) {
+  const CollectiveKind kind = request.kind;
+  const Bytes size = request.size;
+  const auto count = static_cast<int>(request.ranks.size());
+  const Bytes block = kind == CollectiveKind::kSendRecv ? size : Bytes(size.count() / count);
+  const int loops = collective::LoopsFor(block, 1, kChunk);
+  PlacedSteps steps;
+  if (request.node_aware()) {
+    steps.list = std::make_unique<collective::NodeAware>(
+        collective::NodeAware::Options{size, request.nodes(), request.per_node(), 1, loops});
+    steps.places = request.PlacesByNode();
+  } else {
+    steps.list = std::make_unique<collective::Pairwise>(
+        collective::Pairwise::Options{kind, size, count, 0, 1, loops});
+    steps.places.assign(request.ranks.begin(), request.ranks.end());
+  }
+  return steps;
+}
+
+PlacedSteps GroupSteps::Make(std::span<const int> ranks, std::string_view algorithm,
+                             CollectiveKind kind, Bytes size) const {
+  STEPCAST_CHECK(ranks.size() > 1, "one rank sends nothing");
+  const Request request{ranks, algorithm, kind, size, MembersOf(ranks)};
+  if (request.nvls()) return NvlsSteps(request);
+  if (request.nvls_tree()) return NvlsTreeSteps(request);
+  if (request.collnet() && network_.fabric_switch >= 0) return CollNetSteps(request);
   if (kind == CollectiveKind::kAllToAll || kind == CollectiveKind::kScatter ||
       kind == CollectiveKind::kGather || kind == CollectiveKind::kSendRecv) {
-    const auto count = static_cast<int>(ranks.size());
-    const Bytes block = kind == CollectiveKind::kSendRecv ? size : Bytes(size.count() / count);
-    const int loops = collective::LoopsFor(block, 1, kChunk);
-    if (algorithm == "node_aware" && nodes > 1 && per_node > 1 && members.even) {
-      steps.list = std::make_unique<collective::NodeAware>(
-          collective::NodeAware::Options{size, nodes, per_node, 1, loops});
-      steps.places = places_by_node();
-    } else {
-      steps.list = std::make_unique<collective::Pairwise>(
-          collective::Pairwise::Options{kind, size, count, 0, 1, loops});
-      steps.places.assign(ranks.begin(), ranks.end());
-    }
-    return steps;
+    return MessageSteps(request);
   }
-
+  PlacedSteps steps;
   steps.places.assign(ranks.begin(), ranks.end());
-  if (algorithm == "pat" && per_node == 1 &&
-      (kind == CollectiveKind::kAllGather || kind == CollectiveKind::kReduceScatter)) {
+  if (request.pat()) {
     steps.list = std::make_unique<collective::Pat>(
         collective::Pat::Options{kind, size, static_cast<int>(ranks.size()), 1, 1});
-  } else if (algorithm == "tree" && all_reduce) {
-    std::vector<Tree> trees = Trees(members);
+  } else if (algorithm == "tree" && kind == CollectiveKind::kAllReduce) {
+    std::vector<Tree> trees = Trees(request.members);
     const auto channels = static_cast<int>(trees.size());
     steps.list = std::make_unique<collective::TreeSteps>(collective::TreeSteps::Options{
         kind, size, std::move(trees), channels, collective::LoopsFor(size, channels, kChunk)});
   } else if (kind == CollectiveKind::kBroadcast || kind == CollectiveKind::kReduce) {
-    std::vector<std::vector<int>> orders = RingOrders(members);
+    std::vector<std::vector<int>> orders = RingOrders(request.members);
     for (std::vector<int>& order : orders) {
       std::rotate(order.begin(), std::find(order.begin(), order.end(), 0), order.end());
     }
@@ -299,7 +347,7 @@ PlacedSteps GroupSteps::Make(std::span<const int> ranks, std::string_view algori
         collective::Chain::Options{kind, size, std::move(orders), 0, loops});
   } else {
     steps.list = std::make_unique<collective::Ring>(
-        collective::Ring::Options{kind, size, RingOrders(members)});
+        collective::Ring::Options{kind, size, RingOrders(request.members)});
   }
   return steps;
 }

@@ -64,6 +64,11 @@ class GroupSteps {
                                            std::size_t rail, std::size_t rails);
   std::vector<std::vector<int>> RingOrders(const Members& members) const;
   std::vector<collective::Tree> Trees(const Members& members) const;
+  struct Request;
+  static PlacedSteps NvlsSteps(const Request& request);
+  static PlacedSteps NvlsTreeSteps(const Request& request);
+  PlacedSteps CollNetSteps(const Request& request) const;
+  static PlacedSteps MessageSteps(const Request& request);
 
   const ClusterNetwork& network_;
   int gpus_per_node_ = 1;
