@@ -420,25 +420,36 @@ void Network::Router::Divide(int from, int to, int device, std::vector<double>& 
   }
 }
 
-// Dijkstra's algorithm; then back along all shortest routes, farthest device first, so that a
-// device's part is complete when it is divided among the links by which it arrived.
+// A route that is searched.
+struct Network::Router::Query {
+  int from, to;            // places
+  int node_from, node_to;  // of their devices
+  const std::vector<int>& targets;
+  bool nvlink_only;
+
+  bool Admits(const Link& link) const { return !nvlink_only || link.nvlink; }
+};
+
 std::optional<Path> Network::Router::Search(int from, int to, bool nvlink_only) {
+  const auto& devices = network_.description_.devices_;
+  const std::vector<int>& targets = network_.DevicesOf(to);
+  const Query query{.from = from,
+                    .to = to,
+                    .node_from = devices[At(network_.DevicesOf(from).front())].node,
+                    .node_to = devices[At(targets.front())].node,
+                    .targets = targets,
+                    .nvlink_only = nvlink_only};
+  const std::optional<Distance> nearest = FindNearest(query);
+  if (!nearest) return std::nullopt;
+  return TraceBack(query, *nearest);
+}
+
+// Dijkstra's algorithm.
+std::optional<Network::Router::Distance> Network::Router::FindNearest(const Query& query) {
   ++search_;
   open_.clear();
   visits_.resize(network_.description_.devices_.size());
-  const auto& devices = network_.description_.devices_;
-  const std::vector<int>& targets = network_.DevicesOf(to);
-  const int node_from = devices[At(network_.DevicesOf(from).front())].node;
-  const int node_to = devices[At(targets.front())].node;
-  const auto usable = [&](const Link& link) { return !nvlink_only || link.nvlink; };
-  const auto after = [&](const Distance& distance, int id) {
-    const Time latency = network_.link(id).latency;
-    const bool inside = node_from != node_to && network_.IsInsideNode(id);
-    return Distance{distance.inside + (inside ? latency : Time()), distance.latency + latency,
-                    distance.hops + 1};
-  };
-
-  for (const int device : network_.DevicesOf(from)) Reach(device, {}, -1);
+  for (const int device : network_.DevicesOf(query.from)) Reach(device, {}, -1);
   std::optional<Distance> nearest;
   while (!open_.empty()) {
     const auto [distance, device] = open_.front();
@@ -446,66 +457,79 @@ std::optional<Path> Network::Router::Search(int from, int to, bool nvlink_only) 
     open_.pop_back();
     if (distance > visits_[At(device)].distance) continue;
     if (nearest && distance > *nearest) break;
-    if (std::find(targets.begin(), targets.end(), device) != targets.end()) {
+    if (std::find(query.targets.begin(), query.targets.end(), device) != query.targets.end()) {
       nearest = distance;
       continue;
     }
-    for (const int id : network_.onward_[At(device)]) {
+    ReachNeighbours(query, device, distance);
+  }
+  return nearest;
+}
+
+void Network::Router::ReachNeighbours(const Query& query, int device, const Distance& distance) {
+  const auto& devices = network_.description_.devices_;
+  const auto after = [&](int id) {
+    const Time latency = network_.link(id).latency;
+    const bool inside = query.node_from != query.node_to && network_.IsInsideNode(id);
+    return Distance{distance.inside + (inside ? latency : Time()), distance.latency + latency,
+                    distance.hops + 1};
+  };
+  for (const int id : network_.onward_[At(device)]) {
+    const Link& link = network_.link(id);
+    const int node = devices[At(link.to)].node;
+    const bool elsewhere = node >= 0 && node != query.node_from && node != query.node_to;
+    if (query.Admits(link) && !elsewhere) Reach(link.to, after(id), id);
+  }
+  for (const int target : query.targets) {
+    if (devices[At(target)].forwards) continue;  // reached like any switch
+    for (const int id : network_.in_[At(target)]) {
       const Link& link = network_.link(id);
-      const int node = devices[At(link.to)].node;
-      if (!usable(link) || (node >= 0 && node != node_from && node != node_to)) continue;
-      Reach(link.to, after(distance, id), id);
-    }
-    for (const int target : targets) {
-      if (devices[At(target)].forwards) continue;  // reached like any switch
-      for (const int id : network_.in_[At(target)]) {
-        const Link& link = network_.link(id);
-        if (link.from != device || !usable(link)) continue;
-        Reach(target, after(distance, id), id);
-      }
+      if (link.from == device && query.Admits(link)) Reach(target, after(id), id);
     }
   }
-  if (!nearest) return std::nullopt;
+}
 
-  Path path{.latency = nearest->latency};
-  const auto bandwidth = [this](int link) {
-    return static_cast<double>(network_.link(link).bandwidth.bytes_per_second());
-  };
-  const auto arriving_over = [&](int device) {
-    double sum = 0;
-    for (const int link : visits_[At(device)].over) sum += bandwidth(link);
-    return sum;
-  };
+double Network::Router::BandwidthInto(int device) const {
+  double sum = 0;
+  for (const int link : visits_[At(device)].over) {
+    sum += static_cast<double>(network_.link(link).bandwidth.bytes_per_second());
+  }
+  return sum;
+}
+
+// Back along all shortest routes, farthest device first, so that a device's part is complete when
+// it is divided among the links by which it arrived.
+Path Network::Router::TraceBack(const Query& query, const Distance& nearest) {
   std::vector<int> ends;
   double total = 0;
-  for (const int target : targets) {
+  for (const int target : query.targets) {
     const Visit& visit = visits_[At(target)];
-    if (visit.search != search_ || visit.distance != *nearest) continue;
+    if (visit.search != search_ || visit.distance != nearest) continue;
     ends.push_back(target);
-    total += arriving_over(target);
+    total += BandwidthInto(target);
   }
-  std::vector<double> parts;
   open_.clear();
   for (const int end : ends) {
-    visits_[At(end)].arriving = ends.size() == 1 ? 1 : arriving_over(end) / total;
-    open_.emplace_back(*nearest, end);
+    visits_[At(end)].arriving = ends.size() == 1 ? 1 : BandwidthInto(end) / total;
+    open_.emplace_back(nearest, end);
   }
-  // The farthest first; every device comes once.
+  Path path{.latency = nearest.latency};
+  std::vector<double> parts;
+  // Every device comes once.
   while (!open_.empty()) {
     const auto farthest = std::max_element(open_.begin(), open_.end());
     const int device = farthest->second;
     open_.erase(farthest);
     const Visit& visit = visits_[At(device)];
-    Divide(from, to, device, parts);
+    Divide(query.from, query.to, device, parts);
     for (std::size_t i = 0; i < visit.over.size(); ++i) {
       if (parts[i] == 0) continue;
       const int id = visit.over[i];
-      const double part = parts[i];
-      path.shares.push_back({id, part});
+      path.shares.push_back({id, parts[i]});
       const int before = network_.link(id).from;
       Visit& earlier = visits_[At(before)];
       if (earlier.arriving == 0) open_.emplace_back(earlier.distance, before);
-      earlier.arriving += part;
+      earlier.arriving += parts[i];
     }
   }
   return path;

@@ -178,6 +178,13 @@ class Network::Router {
 
   tl::expected<Path, Fault> Look(int from, int to);
   std::optional<Path> Search(int from, int to, bool nvlink_only);
+  struct Query;
+  std::optional<Distance> FindNearest(const Query& query);
+  void ReachNeighbours(const Query& query, int device, const Distance& distance);
+  // All routes of this length.
+  Path TraceBack(const Query& query, const Distance& nearest);
+  // Of the links by which the device is reached.
+  double BandwidthInto(int device) const;
   // Over the NVLinks of one GPU that both have; none where there is no such GPU.
   std::optional<Path> Relay(int from, int to) const;
   void Reach(int device, const Distance& distance, int link);
