@@ -62,6 +62,97 @@ class Loads {
   std::vector<double> parts_;
 };
 
+// How the members of `nodes` such machines reach one another. A member's peers are numbered as the
+// members of its own node.
+class Peers {
+ public:
+  // `members`: as for ExchangeModel; not empty.
+  Peers(const Node& node, int nodes, std::vector<std::size_t> members)
+      : nodes_(nodes), members_(std::move(members)), fabric_(MakeFabric(node, nodes > 1)) {
+    if (nodes == 1) return;
+    STEPCAST_CHECK(!node.nics.empty(), "nodes meet over cards");
+    for (const std::size_t gpu : members_) cards_.push_back(OwnCards(node, fabric_, gpu));
+    for (const Nic& nic : node.nics) nic_latency_ = std::max(nic_latency_, nic.latency);
+    // One rule for all GPUs: NCCL takes the detour where it is possible.
+    through_rails_ =
+        count() > 1 && AllPaths([](const Path& path) { return path.type == PathType::kNvlink; });
+  }
+
+  const Fabric& fabric() const { return fabric_; }
+  bool through_rails() const { return through_rails_; }
+  double nic_latency() const { return nic_latency_; }
+  // Whether the predicate holds for every path inside a node.
+  template <typename Predicate>
+  bool AllPaths(Predicate holds) const {
+    for (std::size_t a = 0; a < count(); ++a) {
+      for (std::size_t b = 0; b < count(); ++b) {
+        if (a != b && !holds(Between(a, b))) return false;
+      }
+    }
+    return true;
+  }
+
+  // What each exchange puts on the links, in parts of S.
+  void AddAllToAll(Loads& loads) const {
+    for (std::size_t a = 0; a < count(); ++a) {
+      for (std::size_t b = 0; b < count(); ++b) {
+        if (a != b) loads.Add(Between(a, b), 1 / ranks());
+        if (nodes_ > 1) loads.AddOut(members_[a], WayOut(a, b), others() / ranks());
+      }
+      if (nodes_ > 1) loads.AddIn(cards_[a], members_[a], FromOthers());
+    }
+  }
+  void AddScatter(Loads& loads) const {
+    for (std::size_t a = 0; a < count(); ++a) {
+      if (a > 0) loads.Add(Between(0, a), 1 / ranks());
+      if (nodes_ > 1) loads.AddOut(members_[0], WayOut(0, a), others() / ranks());
+    }
+  }
+  // What leaves the other nodes for the root, each over its own links, is less than what arrives.
+  void AddGather(Loads& loads) const {
+    for (std::size_t a = 1; a < count(); ++a) loads.Add(Between(a, 0), 1 / ranks());
+    if (nodes_ > 1) loads.AddIn(cards_[0], members_[0], FromOthers());
+  }
+  void AddShift(Loads& loads) const {
+    for (std::size_t a = 0; a < count(); ++a) {
+      const std::size_t next = (a + 1) % count();
+      if (nodes_ > 1 && next == 0) {
+        loads.AddOut(members_[a], WayOut(a, 0), 1);
+        loads.AddIn(cards_[0], members_[0], 1);
+      } else {
+        loads.Add(Between(a, next), 1);
+      }
+    }
+  }
+
+ private:
+  std::size_t count() const { return members_.size(); }
+  double ranks() const { return static_cast<double>(nodes_) * static_cast<double>(count()); }
+  double others() const { return nodes_ - 1; }  // nodes
+  // What a member receives of the other nodes.
+  double FromOthers() const { return others() * static_cast<double>(count()) / ranks(); }
+  const Path& Between(std::size_t a, std::size_t b) const {
+    return fabric_.gpu_to_gpu[members_[a]][members_[b]];
+  }
+  // By which cards a message to a place of another node leaves.
+  const std::vector<std::size_t>& WayOut(std::size_t from, std::size_t to) const {
+    return cards_[through_rails_ ? to : from];
+  }
+
+  int nodes_;
+  std::vector<std::size_t> members_;
+  Fabric fabric_;
+  std::vector<std::vector<std::size_t>> cards_;  // of each member, between nodes
+  double nic_latency_ = 0;
+  bool through_rails_ = false;
+};
+
+std::vector<std::size_t> AllGpus(const Node& node) {
+  std::vector<std::size_t> gpus(node.gpus.size());
+  std::iota(gpus.begin(), gpus.end(), std::size_t{0});
+  return gpus;
+}
+
 }  // namespace
 
 ExchangeModel::ExchangeModel(const Node& node, int nodes, int compute_channels, Version version,
@@ -70,76 +161,30 @@ ExchangeModel::ExchangeModel(const Node& node, int nodes, int compute_channels, 
       local_(static_cast<int>(members.empty() ? node.gpus.size() : members.size())),
       channels_(MakePointToPointChannels(node, nodes, compute_channels, version)) {
   STEPCAST_CHECK(nodes > 1 || local_ > 1, "an exchange has two ranks at least");
-  const Fabric fabric = MakeFabric(node, nodes > 1);
-  if (members.empty()) {
-    members.resize(node.gpus.size());
-    std::iota(members.begin(), members.end(), std::size_t{0});
-  }
-  const auto gpus = static_cast<std::size_t>(local_);
-  const auto between = [&](std::size_t a, std::size_t b) -> const Path& {
-    return fabric.gpu_to_gpu[members[a]][members[b]];
-  };
-  const double n = static_cast<double>(nodes) * local_;
-  const double others = nodes - 1;  // nodes
+  const Peers peers(node, nodes, members.empty() ? AllGpus(node) : std::move(members));
+  through_rails_ = peers.through_rails();
+  const bool over_nvlink =
+      peers.AllPaths([](const Path& path) { return path.type <= PathType::kNvlinkBridge; });
+  if (!over_nvlink) local_kind_ = PeerKind::kPcie;
 
-  std::vector<std::vector<std::size_t>> cards;
-  double nic_latency = 0;
-  if (nodes > 1) {
-    STEPCAST_CHECK(!node.nics.empty(), "nodes meet over cards");
-    for (std::size_t gpu = 0; gpu < gpus; ++gpu)
-      cards.push_back(OwnCards(node, fabric, members[gpu]));
-    for (const Nic& nic : node.nics) nic_latency = std::max(nic_latency, nic.latency);
-    // One rule for all GPUs: NCCL takes the detour where it is possible.
-    through_rails_ = gpus > 1;
-    for (std::size_t a = 0; a < gpus; ++a) {
-      for (std::size_t b = 0; b < gpus; ++b) {
-        if (a == b || between(a, b).type == PathType::kNvlink) continue;
-        through_rails_ = false;
-      }
-    }
-  }
-  // By which cards a message to a place of another node leaves.
-  const auto way_out = [&](std::size_t from, std::size_t to) -> const std::vector<std::size_t>& {
-    return cards[through_rails_ ? to : from];
+  const auto busiest = [&](void (Peers::*add)(Loads&) const) {
+    Loads loads(peers.fabric(), nvlink_speed);
+    (peers.*add)(loads);
+    return loads.Busiest();
   };
-  for (std::size_t a = 0; a < gpus; ++a) {
-    for (std::size_t b = 0; b < gpus; ++b) {
-      if (a != b && between(a, b).type > PathType::kNvlinkBridge) local_kind_ = PeerKind::kPcie;
-    }
-  }
-
-  const Loads idle(fabric, nvlink_speed);
-  Loads all = idle, scatter = idle, gather = idle, shift = idle;
-  for (std::size_t a = 0; a < gpus; ++a) {
-    for (std::size_t b = 0; b < gpus; ++b) {
-      if (a != b) all.Add(between(a, b), 1 / n);
-      if (nodes > 1) all.AddOut(members[a], way_out(a, b), others / n);
-    }
-    if (nodes > 1) all.AddIn(cards[a], members[a], others * local_ / n);
-    if (a > 0) {
-      scatter.Add(between(0, a), 1 / n);
-      gather.Add(between(a, 0), 1 / n);
-    }
-    if (nodes > 1) scatter.AddOut(members[0], way_out(0, a), others / n);
-    const std::size_t next = (a + 1) % gpus;
-    if (nodes > 1 && next == 0) {
-      shift.AddOut(members[a], way_out(a, 0), 1);
-      shift.AddIn(cards[0], members[0], 1);
-    } else {
-      shift.Add(between(a, next), 1);
-    }
-  }
-  // What leaves the other nodes for the root, each over its own links, is less than what arrives.
-  if (nodes > 1) gather.AddIn(cards[0], members[0], others * local_ / n);
-  per_byte_[Index(Exchange::kAllToAll)] = all.Busiest();
-  per_byte_[Index(Exchange::kScatter)] = scatter.Busiest();
-  per_byte_[Index(Exchange::kGather)] = gather.Busiest();
-  per_byte_[Index(Exchange::kShift)] = shift.Busiest();
+  per_byte_[Index(Exchange::kAllToAll)] = busiest(&Peers::AddAllToAll);
+  per_byte_[Index(Exchange::kScatter)] = busiest(&Peers::AddScatter);
+  per_byte_[Index(Exchange::kGather)] = busiest(&Peers::AddGather);
+  per_byte_[Index(Exchange::kShift)] = busiest(&Peers::AddShift);
 
   post_ = node.cpu == Cpu::kAmd ? 2 : 1;
   int oldest = node.gpus.front().compute_capability;
   for (const Gpu& gpu : node.gpus) oldest = std::min(oldest, gpu.compute_capability);
   per_channel_ = 1000 * CeilingsOf(version, GenerationOf(oldest), node.cpu, nodes).ring_ll128;
+  SetHops(version, peers.nic_latency());
+}
+
+void ExchangeModel::SetHops(Version version, double nic_latency) {
   const LatencyTable& table = LatenciesOf(version);
   const ByAlgorithm<double>& inside = local_kind_ == PeerKind::kNvlink ? table.nvlink : table.pcie;
   for (Protocol protocol : kProtocols) {

@@ -75,6 +75,8 @@ class ExchangeModel {
   };
   static constexpr std::size_t kExchanges = 4;
 
+  void SetHops(Version version, double nic_latency);
+
   int nodes_;
   int local_;
   PointToPointChannels channels_;
