@@ -126,95 +126,136 @@ std::string EndHint(std::string_view first, const char* otherwise) {
                      Text(*last));
 }
 
+constexpr const char* kForms = "write for example 1..64 x2, 1..9 +2 or '5 MiB..100 MiB x2'";
+
+// A range, "first..last x step" or "first..last + step". Each check requires those before it.
+class Range {
+ public:
+  // `rest`: behind the dots.
+  Range(std::string_view text, std::string_view first, std::string_view rest)
+      : text_(text), first_(first), rest_(rest), operation_(rest.find_first_of("x+")) {
+    last_ = Trimmed(rest.substr(0, operation_));
+    if (operation_ != std::string_view::npos) {
+      step_ = Trimmed(rest.substr(operation_ + 1));
+      multiplies_ = rest[operation_] == 'x';
+    }
+  }
+
+  tl::expected<std::vector<std::string>, RangeFault> Values() {
+    for (const auto check :
+         {&Range::CheckWords, &Range::ReadAmounts, &Range::CheckKinds, &Range::CheckExtent}) {
+      if (std::optional<RangeFault> fault = (this->*check)()) {
+        return tl::unexpected(std::move(*fault));
+      }
+    }
+    std::vector<std::string> values;
+    for (Amount value = from_;;) {
+      values.push_back(Text(value));
+      const bool beyond = multiplies_
+                              ? __builtin_mul_overflow(value.count, by_.count, &value.count)
+                              : __builtin_add_overflow(value.count, by_.count, &value.count);
+      if (beyond || value.count > to_.count) break;
+    }
+    return values;
+  }
+
+ private:
+  RangeFault Fault(const char* code, const std::string& message, std::string hint) const {
+    return {code, fmt::format("{}: {}", message, Quoted(text_)), std::move(hint)};
+  }
+  RangeFault Bad(const std::string& message, std::string hint) const {
+    return Fault("sweep.bad-range", message, std::move(hint));
+  }
+
+  std::optional<RangeFault> CheckWords() {
+    if (last_.empty()) return Bad("a range has two ends", EndHint(first_, kForms));
+    if (step_.empty() && ReadAmount(last_)) {
+      return Bad("a range needs its step", StepHint(first_, last_));
+    }
+    if (operation_ == std::string_view::npos) {
+      return Bad(fmt::format("a range ends with a number or a quantity, then x and a factor or + "
+                             "and a step, and {} is none",
+                             Quoted(last_)),
+                 kForms);
+    }
+    return std::nullopt;
+  }
+
+  std::optional<RangeFault> ReadAmounts() {
+    const auto from = ReadAmount(first_), to = ReadAmount(last_), by = ReadAmount(step_);
+    if (!from || !to || !by) {
+      return Bad(fmt::format("a range is made of numbers, or of bytes, times or bandwidths with "
+                             "their units, and {} is none",
+                             Quoted(!from ? first_
+                                    : !to ? last_
+                                          : step_)),
+                 kForms);
+    }
+    from_ = *from;
+    to_ = *to;
+    by_ = *by;
+    return std::nullopt;
+  }
+
+  std::optional<RangeFault> CheckKinds() {
+    if (from_.kind != to_.kind || (!multiplies_ && from_.kind != by_.kind)) {
+      return Bad(multiplies_ ? "the ends of a range are of one kind"
+                             : "the ends and the step of a range are of one kind",
+                 "give all of them units, or none");
+    }
+    if (multiplies_ && (by_.kind != Kind::kPlain || by_.decimals > 0 || by_.count < 2)) {
+      return Bad("a factor is a whole number from 2", StepHint(first_, last_));
+    }
+    if (!multiplies_ && by_.count == 0) return Bad("a step of nothing leads nowhere", kForms);
+    if (!(multiplies_ ? Align({&from_, &to_}) : Align({&from_, &to_, &by_}))) {
+      return Bad("a number has too many digits", kForms);
+    }
+    return std::nullopt;
+  }
+
+  std::optional<RangeFault> CheckExtent() {
+    if (from_.count > to_.count) {
+      return Fault("sweep.empty-range", "the range is empty, for its first end is the larger one",
+                   fmt::format("write the smaller end first: '{}..{} {}'", last_, first_,
+                               rest_.substr(operation_)));
+    }
+    if (multiplies_ && from_.count == 0) {
+      return Bad(
+          "zero times anything stays zero",
+          fmt::format("begin above zero, and give zero as a value of its own: '{},...'", first_));
+    }
+    if (!multiplies_ && (to_.count - from_.count) / by_.count >= SweepGrid::kMostRows) {
+      return Fault("sweep.too-many",
+                   fmt::format("the range has {} values, more than the {} combinations that a "
+                               "sweep may have",
+                               (to_.count - from_.count) / by_.count + 1, SweepGrid::kMostRows),
+                   "take a larger step, or multiply: x2");
+    }
+    return std::nullopt;
+  }
+
+  std::string_view text_, first_, rest_;
+  std::size_t operation_;  // in `rest_`: x or +
+  std::string_view last_, step_;
+  bool multiplies_ = false;
+  Amount from_, to_, by_;
+};
+
 }  // namespace
 
 std::optional<tl::expected<std::vector<std::string>, RangeFault>> ReadRange(std::string_view text) {
-  using Values = tl::expected<std::vector<std::string>, RangeFault>;
   text = Trimmed(text);
-  const auto fault = [&](const char* code, std::string message, std::string hint) -> Values {
-    return tl::unexpected(
-        RangeFault{code, fmt::format("{}: {}", std::move(message), Quoted(text)), std::move(hint)});
-  };
-  const char* const kForms = "write for example 1..64 x2, 1..9 +2 or '5 MiB..100 MiB x2'";
   const std::size_t dots = text.find("..");
   if (dots == std::string_view::npos) return std::nullopt;
   const std::string_view first = Trimmed(text.substr(0, dots));
   const std::string_view rest = text.substr(dots + 2);
   if (first.empty() && !rest.empty() && kDigits.find(rest[0]) != std::string_view::npos) {
-    return fault("sweep.bad-range", "a range has two ends",
-                 fmt::format("say where it begins, for example '1{}'", text));
+    return tl::unexpected(RangeFault{"sweep.bad-range",
+                                     fmt::format("a range has two ends: {}", Quoted(text)),
+                                     fmt::format("say where it begins, for example '1{}'", text)});
   }
   if (!LooksLikeAQuantity(first)) return std::nullopt;
-
-  const std::size_t operation = rest.find_first_of("x+");
-  const std::string_view last = Trimmed(rest.substr(0, operation));
-  if (last.empty()) {
-    return fault("sweep.bad-range", "a range has two ends", EndHint(first, kForms));
-  }
-  const bool has_step =
-      operation != std::string_view::npos && !Trimmed(rest.substr(operation + 1)).empty();
-  if (!has_step && ReadAmount(last)) {
-    return fault("sweep.bad-range", "a range needs its step", StepHint(first, last));
-  }
-  if (operation == std::string_view::npos) {
-    return fault("sweep.bad-range",
-                 fmt::format("a range ends with a number or a quantity, then x and a factor or + "
-                             "and a step, and {} is none",
-                             Quoted(last)),
-                 kForms);
-  }
-  const bool multiplies = rest[operation] == 'x';
-  auto from = ReadAmount(first);
-  auto to = ReadAmount(last);
-  auto step = ReadAmount(Trimmed(rest.substr(operation + 1)));
-  if (!from || !to || !step) {
-    const std::string_view wrong = !from ? first : !to ? last : Trimmed(rest.substr(operation + 1));
-    return fault("sweep.bad-range",
-                 fmt::format("a range is made of numbers, or of bytes, times or bandwidths with "
-                             "their units, and {} is none",
-                             Quoted(wrong)),
-                 kForms);
-  }
-  if (from->kind != to->kind || (!multiplies && from->kind != step->kind)) {
-    return fault("sweep.bad-range",
-                 multiplies ? "the ends of a range are of one kind"
-                            : "the ends and the step of a range are of one kind",
-                 "give all of them units, or none");
-  }
-  if (multiplies && (step->kind != Kind::kPlain || step->decimals > 0 || step->count < 2)) {
-    return fault("sweep.bad-range", "a factor is a whole number from 2", StepHint(first, last));
-  }
-  if (!multiplies && step->count == 0) {
-    return fault("sweep.bad-range", "a step of nothing leads nowhere", kForms);
-  }
-  if (!(multiplies ? Align({&*from, &*to}) : Align({&*from, &*to, &*step}))) {
-    return fault("sweep.bad-range", "a number has too many digits", kForms);
-  }
-  if (from->count > to->count) {
-    return fault("sweep.empty-range", "the range is empty, for its first end is the larger one",
-                 fmt::format("write the smaller end first: '{}..{} {}'", last, first,
-                             rest.substr(operation)));
-  }
-  if (multiplies && from->count == 0) {
-    return fault(
-        "sweep.bad-range", "zero times anything stays zero",
-        fmt::format("begin above zero, and give zero as a value of its own: '{},...'", first));
-  }
-  if (!multiplies && (to->count - from->count) / step->count >= SweepGrid::kMostRows) {
-    return fault("sweep.too-many",
-                 fmt::format("the range has {} values, more than the {} combinations that a sweep "
-                             "may have",
-                             (to->count - from->count) / step->count + 1, SweepGrid::kMostRows),
-                 "take a larger step, or multiply: x2");
-  }
-  std::vector<std::string> values;
-  for (Amount value = *from;;) {
-    values.push_back(Text(value));
-    const bool beyond = multiplies ? __builtin_mul_overflow(value.count, step->count, &value.count)
-                                   : __builtin_add_overflow(value.count, step->count, &value.count);
-    if (beyond || value.count > to->count) break;
-  }
-  return values;
+  return Range(text, first, rest).Values();
 }
 
 }  // namespace stepcast::planner
