@@ -23,88 +23,123 @@ void ForEachAddress(const Partition& partition, const Chunk& chunk, const Visit&
   }
 }
 
+// Carries out a list's steps, worker by worker, on the participants' data.
+class Interpreter {
+ public:
+  Interpreter(const StepList& list, const std::vector<std::vector<std::int64_t>>& contributions)
+      : list_(list), data_(contributions), next_(static_cast<std::size_t>(list.workers())) {
+    const auto total = static_cast<std::size_t>(list.partition().total().count());
+    const auto participants = static_cast<std::size_t>(list.participants());
+    data_.resize(participants, std::vector<std::int64_t>(total));
+    result_.results.assign(participants, std::vector<std::int64_t>(total));
+    result_.copies.assign(participants, std::vector<int>(total));
+    result_.sent.assign(participants, 0);
+    result_.received.assign(participants, 0);
+  }
+
+  // Once.
+  Interpretation Run(bool lowest_first) {
+    for (bool moved = true; moved && result_.fault.empty();) {
+      moved = false;
+      for (int k = 0; k < list_.workers(); ++k) {
+        const int worker = lowest_first ? k : list_.workers() - 1 - k;
+        while (Advance(worker)) moved = true;
+      }
+    }
+    FindWaiting();
+    FindUnreceived();
+    return std::move(result_);
+  }
+
+ private:
+  using Message = std::vector<std::int64_t>;
+
+  // False: the worker is done, or cannot go on.
+  bool Advance(int worker) {
+    std::int64_t& i = next_[static_cast<std::size_t>(worker)];
+    if (i == list_.StepCount(worker)) return false;
+    const Step step = list_.At(worker, i);
+    if (step.receive_from != kNobody && !Receive(worker, step)) return false;
+    if (step.copy) CopyToResult(worker, step);
+    if (step.send_to != kNobody && !Send(worker, step)) return false;
+    ++i;
+    return true;
+  }
+
+  bool Receive(int worker, const Step& step) {
+    const auto participant = static_cast<std::size_t>(list_.ParticipantOf(worker));
+    auto& waiting = messages_[{step.receive_from, worker}];
+    if (waiting.empty()) return false;
+    const Message message = std::move(waiting.front());
+    waiting.pop_front();
+    if (static_cast<std::int64_t>(message.size()) != step.bytes) {
+      result_.fault = fmt::format("worker {} expects {} bytes and receives {}", worker, step.bytes,
+                                  message.size());
+      return false;
+    }
+    result_.received[participant] += step.bytes;
+    std::size_t at = 0;
+    ForEachAddress(list_.partition(), step.chunk, [&](std::size_t address) {
+      std::int64_t& value = data_[participant][address];
+      value = (step.reduce ? value : 0) + message[at++];
+    });
+    return true;
+  }
+
+  void CopyToResult(int worker, const Step& step) {
+    const auto participant = static_cast<std::size_t>(list_.ParticipantOf(worker));
+    ForEachAddress(list_.partition(), step.chunk, [&](std::size_t address) {
+      result_.results[participant][address] = data_[participant][address];
+      ++result_.copies[participant][address];
+    });
+  }
+
+  bool Send(int worker, const Step& step) {
+    const auto participant = static_cast<std::size_t>(list_.ParticipantOf(worker));
+    Message message;
+    ForEachAddress(list_.partition(), step.chunk,
+                   [&](std::size_t address) { message.push_back(data_[participant][address]); });
+    if (static_cast<std::int64_t>(message.size()) != step.bytes) {
+      result_.fault =
+          fmt::format("worker {} says {} bytes and sends {}", worker, step.bytes, message.size());
+      return false;
+    }
+    result_.sent[participant] += step.bytes;
+    messages_[{worker, step.send_to}].push_back(std::move(message));
+    return true;
+  }
+
+  void FindWaiting() {
+    for (int worker = 0; worker < list_.workers() && result_.fault.empty(); ++worker) {
+      const std::int64_t i = next_[static_cast<std::size_t>(worker)];
+      if (i == list_.StepCount(worker)) continue;
+      result_.fault = fmt::format(
+          "worker {} (participant {}, lane {}) waits in step {} for worker {}", worker,
+          list_.ParticipantOf(worker), list_.LaneOf(worker), i, list_.At(worker, i).receive_from);
+    }
+  }
+
+  void FindUnreceived() {
+    for (const auto& [connection, waiting] : messages_) {
+      if (waiting.empty() || !result_.fault.empty()) continue;
+      result_.fault = fmt::format("worker {} never receives {} messages of worker {}",
+                                  connection.second, waiting.size(), connection.first);
+    }
+  }
+
+  const StepList& list_;
+  std::vector<std::vector<std::int64_t>> data_;                  // by participant
+  std::vector<std::int64_t> next_;                               // by worker: its next step
+  std::map<std::pair<int, int>, std::deque<Message>> messages_;  // by sender and receiver
+  Interpretation result_;
+};
+
 }  // namespace
 
 Interpretation Interpret(const StepList& list,
                          const std::vector<std::vector<std::int64_t>>& contributions,
                          bool lowest_first) {
-  const auto total = static_cast<std::size_t>(list.partition().total().count());
-  const auto participants = static_cast<std::size_t>(list.participants());
-  Interpretation result;
-  result.results.assign(participants, std::vector<std::int64_t>(total));
-  result.copies.assign(participants, std::vector<int>(total));
-  result.sent.assign(participants, 0);
-  result.received.assign(participants, 0);
-
-  std::vector<std::vector<std::int64_t>> data = contributions;
-  data.resize(participants, std::vector<std::int64_t>(total));
-  std::map<std::pair<int, int>, std::deque<std::vector<std::int64_t>>> messages;
-  std::vector<std::int64_t> next(static_cast<std::size_t>(list.workers()));
-
-  const auto advance = [&](int worker) {
-    std::int64_t& i = next[static_cast<std::size_t>(worker)];
-    if (i == list.StepCount(worker)) return false;
-    const Step step = list.At(worker, i);
-    const auto participant = static_cast<std::size_t>(list.ParticipantOf(worker));
-    if (step.receive_from != kNobody) {
-      auto& waiting = messages[{step.receive_from, worker}];
-      if (waiting.empty()) return false;
-      const std::vector<std::int64_t> message = std::move(waiting.front());
-      waiting.pop_front();
-      if (static_cast<std::int64_t>(message.size()) != step.bytes) {
-        result.fault = fmt::format("worker {} expects {} bytes and receives {}", worker, step.bytes,
-                                   message.size());
-        return false;
-      }
-      result.received[participant] += step.bytes;
-      std::size_t at = 0;
-      ForEachAddress(list.partition(), step.chunk, [&](std::size_t address) {
-        std::int64_t& value = data[participant][address];
-        value = (step.reduce ? value : 0) + message[at++];
-      });
-    }
-    if (step.copy) {
-      ForEachAddress(list.partition(), step.chunk, [&](std::size_t address) {
-        result.results[participant][address] = data[participant][address];
-        ++result.copies[participant][address];
-      });
-    }
-    if (step.send_to != kNobody) {
-      std::vector<std::int64_t> message;
-      ForEachAddress(list.partition(), step.chunk,
-                     [&](std::size_t address) { message.push_back(data[participant][address]); });
-      if (static_cast<std::int64_t>(message.size()) != step.bytes) {
-        result.fault =
-            fmt::format("worker {} says {} bytes and sends {}", worker, step.bytes, message.size());
-        return false;
-      }
-      result.sent[participant] += step.bytes;
-      messages[{worker, step.send_to}].push_back(std::move(message));
-    }
-    ++i;
-    return true;
-  };
-
-  for (bool moved = true; moved && result.fault.empty();) {
-    moved = false;
-    for (int k = 0; k < list.workers(); ++k) {
-      const int worker = lowest_first ? k : list.workers() - 1 - k;
-      while (advance(worker)) moved = true;
-    }
-  }
-  for (int worker = 0; worker < list.workers() && result.fault.empty(); ++worker) {
-    const std::int64_t i = next[static_cast<std::size_t>(worker)];
-    if (i == list.StepCount(worker)) continue;
-    result.fault = fmt::format("worker {} (participant {}, lane {}) waits in step {} for worker {}",
-                               worker, list.ParticipantOf(worker), list.LaneOf(worker), i,
-                               list.At(worker, i).receive_from);
-  }
-  for (const auto& [connection, waiting] : messages) {
-    if (waiting.empty() || !result.fault.empty()) continue;
-    result.fault = fmt::format("worker {} never receives {} messages of worker {}",
-                               connection.second, waiting.size(), connection.first);
-  }
-  return result;
+  return Interpreter(list, contributions).Run(lowest_first);
 }
 
 }  // namespace stepcast::collective
