@@ -236,6 +236,12 @@ class ClassRun {
   void ClearHost();
   void ClearStreams(std::span<const std::uint32_t> rendezvous);
   void ClearTimeline();
+  // Parts of State. `first_span`: the earliest that a stream may still need.
+  void AddInFlight(Time now, std::vector<std::int64_t>& device) const;
+  void AddCommunicators(std::uint32_t passes_ended, std::vector<std::int64_t>& device) const;
+  void TakeHostState(Time now, std::uint32_t passes_ended, std::size_t first_span,
+                     State& state) const;
+
   // Where the run begins.
   void BeginStreams(const StepPosition* late_start);
   void BeginPrologue();

@@ -49,6 +49,12 @@ void ClassRun::TakeState(Time now, std::uint32_t passes_ended, State& state) {
         break;
     }
   }
+  AddInFlight(now, device);
+  AddCommunicators(passes_ended, device);
+  TakeHostState(now, passes_ended, first_span, state);
+}
+
+void ClassRun::AddInFlight(Time now, std::vector<std::int64_t>& device) const {
   for (Runner runner = 0; runner < in_flight_.size(); ++runner) {
     const InFlight& work = in_flight_[runner];
     device.push_back(static_cast<std::int64_t>(work.activity));
@@ -64,9 +70,14 @@ void ClassRun::TakeState(Time now, std::uint32_t passes_ended, State& state) {
       device.push_back(static_cast<std::int64_t>(left));
       device.push_back(static_cast<std::int64_t>(left >> 64));
     } else {
-      device.push_back(since(next_[runner]));
+      device.push_back((next_[runner] - now).picoseconds());
     }
   }
+}
+
+void ClassRun::AddCommunicators(std::uint32_t passes_ended,
+                                std::vector<std::int64_t>& device) const {
+  const std::int64_t ended = passes_ended;
   for (std::size_t c = 0; c < communicators_.size(); ++c) {
     const Communicator& communicator = communicators_[c];
     device.push_back(communicator.arrived);
@@ -74,10 +85,14 @@ void ClassRun::TakeState(Time now, std::uint32_t passes_ended, State& state) {
     device.push_back(static_cast<std::int64_t>(communicator.current) -
                      ended * compiled_->step_collectives[c]);
   }
+}
 
+void ClassRun::TakeHostState(Time now, std::uint32_t passes_ended, std::size_t first_span,
+                             State& state) const {
+  const auto since = [now](Time time) { return (time - now).picoseconds(); };
   std::vector<std::int64_t>& host = state.host;
   host.clear();
-  host.push_back(static_cast<std::int64_t>(host_pass_) - ended);
+  host.push_back(static_cast<std::int64_t>(host_pass_) - passes_ended);
   host.push_back(host_span_);
   host.push_back(host_waits_ ? 1 : 0);
   host.push_back(since(host_clock_));
