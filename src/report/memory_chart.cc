@@ -40,6 +40,158 @@ std::vector<Time> ReachedAt(const program::Program& program, const program::Time
 constexpr std::array<const char*, program::kCategories> kColours = {
     "--parameters", "--gradients", "--states", "--activations", "--gathered", "--workspace"};
 
+// The categories' bytes over time, stacked.
+class MemoryDrawing {
+ public:
+  MemoryDrawing(const std::vector<MemoryInstant>& instants, Time length,
+                const forecast::MemoryForecast& memory)
+      : instants_(instants), end_(InMilliseconds(length)), capacity_(memory.capacity) {
+    for (const MemoryInstant& instant : instants) {
+      most_ = std::max(most_, Total(instant.bytes));
+      for (std::size_t i = 0; i < present_.size(); ++i) present_[i] |= instant.bytes[i] > Bytes();
+    }
+    unit_ = UnitFor(most_);
+  }
+
+  Chart Draw() const;
+
+ private:
+  static constexpr int kDigits = 2;
+
+  double Amount(Bytes bytes) const {
+    return Rounded(static_cast<double>(bytes.count()) / static_cast<double>(unit_.bytes));
+  }
+  // Far above everything else the capacity would flatten the areas.
+  bool shows_capacity() const {
+    constexpr std::int64_t kNear = 2;
+    return capacity_ > Bytes() && capacity_.count() <= kNear * most_.count();
+  }
+
+  void AddTips(Chart& chart) const;
+  void AddRows(Chart& chart) const;
+  void AddRow(double from, double until, const forecast::BytesByCategory& bytes,
+              Chart& chart) const;
+  Json TimeAxis() const;
+  Json Areas() const;
+  void AddCapacity(Json& layers) const;
+  Json Layers() const;
+
+  const std::vector<MemoryInstant>& instants_;
+  double end_;  // ms
+  Bytes capacity_, most_;
+  std::array<bool, program::kCategories> present_{};
+  ByteUnit unit_{};
+};
+
+Chart MemoryDrawing::Draw() const {
+  Chart chart;
+  chart.label = fmt::format(
+      "Memory handed out over one step, stacked by category, at most {} {}; the table below gives "
+      "what is alive at the peak",
+      Decimal(Amount(most_), kDigits), unit_.name);
+  AddTips(chart);
+  AddRows(chart);
+  constexpr int kHeight = 280;
+  chart.spec = Json{{"data", {{"name", "rows"}}},
+                    {"width", "container"},
+                    {"height", kHeight},
+                    {"params", {{{"name", "focus"}, {"value", -1}}}},
+                    {"layer", Layers()}};
+  return chart;
+}
+
+void MemoryDrawing::AddTips(Chart& chart) const {
+  chart.tips = {{"time", "Time", "ms", 3}, {"total", "Handed out", unit_.name, kDigits}};
+  for (std::size_t i = 0; i < present_.size(); ++i) {
+    if (!present_[i]) continue;
+    const std::string name(kCategoryNames[i]);
+    chart.tips.push_back({name, name, unit_.name, kDigits});
+  }
+}
+
+void MemoryDrawing::AddRows(Chart& chart) const {
+  for (std::size_t at = 0; at < instants_.size(); ++at) {
+    const double until = at + 1 < instants_.size() ? InMilliseconds(instants_[at + 1].start) : end_;
+    AddRow(InMilliseconds(instants_[at].start), until, instants_[at].bytes, chart);
+  }
+  // The areas need a point where the window ends.
+  AddRow(end_, end_, instants_.back().bytes, chart);
+}
+
+void MemoryDrawing::AddRow(double from, double until, const forecast::BytesByCategory& bytes,
+                           Chart& chart) const {
+  chart.data.Number("time", from);
+  chart.data.Number("until", until);
+  chart.data.Number("total", Amount(Total(bytes)));
+  for (std::size_t i = 0; i < present_.size(); ++i) {
+    if (present_[i]) chart.data.Number(kCategoryNames[i], Amount(bytes[i]));
+  }
+}
+
+Json MemoryDrawing::TimeAxis() const {
+  return Quantity("time", "time since the step began, ms",
+                  {{"domain", {0, end_}}, {"nice", false}});
+}
+
+Json MemoryDrawing::Areas() const {
+  Palette palette;
+  Json fold = Json::array();
+  for (std::size_t i = 0; i < present_.size(); ++i) {
+    if (!present_[i]) continue;
+    const std::string name(kCategoryNames[i]);
+    palette.emplace_back(name, kColours[i]);
+    fold.push_back(name);
+  }
+  const double top = Amount(shows_capacity() ? std::max(capacity_, most_) : most_) * 1.04;
+  Json y = Quantity("bytes", fmt::format("handed out, {}", unit_.name),
+                    {{"domain", {0, top}}, {"nice", false}});
+  y["stack"] = "zero";
+  Json areas{{"transform",
+              {{{"fold", fold}, {"as", {"category", "bytes"}}},
+               {{"calculate", "indexof(" + fold.dump() + ", datum.category)"}, {"as", "place"}}}},
+             {"mark", {{"type", "area"}, {"interpolate", "step-after"}, {"line", false}}},
+             {"encoding",
+              {{"x", TimeAxis()},
+               {"y", std::move(y)},
+               {"color", ColourBy("category", palette)},
+               {"order", {{"field", "place"}, {"type", "quantitative"}}}}}};
+  areas["mark"]["tooltip"] = nullptr;
+  return areas;
+}
+
+void MemoryDrawing::AddCapacity(Json& layers) const {
+  const Json value{{"capacity", Amount(capacity_)},
+                   {"text", fmt::format("capacity {}", FormatBytes(capacity_))}};
+  const Json level{{"field", "capacity"}, {"type", "quantitative"}, {"title", nullptr}};
+  layers.push_back({{"data", {{"values", Json::array({value})}}},
+                    {"mark", {{"type", "rule"}, {"color", "var(--bad)"}, {"strokeDash", {5, 4}}}},
+                    {"encoding", {{"y", level}}}});
+  layers.push_back({{"data", {{"values", Json::array({value})}}},
+                    {"mark",
+                     {{"type", "text"},
+                      {"color", "var(--bad)"},
+                      {"align", "right"},
+                      {"baseline", "bottom"},
+                      {"dx", -4},
+                      {"dy", -4},
+                      {"fontSize", 12},
+                      {"x", "width"}}},
+                    {"encoding", {{"y", level}, {"text", {{"field", "text"}}}}}});
+}
+
+Json MemoryDrawing::Layers() const {
+  const Json x = TimeAxis();
+  Json focused{{"transform", {{{"filter", "datum.id === focus"}}}},
+               {"mark", {{"type", "rule"}, {"color", "var(--mark)"}, {"strokeWidth", 2}}},
+               {"encoding", {{"x", x}}}};
+  Json layers = Json::array({Areas(), std::move(focused)});
+  if (shows_capacity()) AddCapacity(layers);
+  // Invisible columns carry the tooltips; the one in focus is drawn.
+  const Json column{{"x", x}, {"x2", {{"field", "until"}}}};
+  layers.push_back(Json{{"mark", Mark("rect", {{"opacity", 0}})}, {"encoding", column}});
+  return layers;
+}
+
 }  // namespace
 
 std::vector<MemoryInstant> MemoryOver(const program::Program& program,
@@ -75,102 +227,7 @@ std::vector<MemoryInstant> MemoryOver(const program::Program& program,
 
 Chart MemoryChart(const std::vector<MemoryInstant>& instants, Time length,
                   const forecast::MemoryForecast& memory) {
-  Bytes most;
-  std::array<bool, program::kCategories> present{};
-  for (const MemoryInstant& instant : instants) {
-    most = std::max(most, Total(instant.bytes));
-    for (std::size_t i = 0; i < present.size(); ++i) present[i] |= instant.bytes[i] > Bytes();
-  }
-  const ByteUnit unit = UnitFor(most);
-  const auto amount = [&](Bytes bytes) {
-    return Rounded(static_cast<double>(bytes.count()) / static_cast<double>(unit.bytes));
-  };
-  const double end = InMilliseconds(length);
-  Chart chart;
-  Palette palette;
-  Json fold = Json::array();
-  constexpr int kDigits = 2;
-  chart.tips = {{"time", "Time", "ms", 3}, {"total", "Handed out", unit.name, kDigits}};
-  for (std::size_t i = 0; i < present.size(); ++i) {
-    if (!present[i]) continue;
-    const std::string name(kCategoryNames[i]);
-    palette.emplace_back(name, kColours[i]);
-    fold.push_back(name);
-    chart.tips.push_back({name, name, unit.name, kDigits});
-  }
-  const auto row = [&](double from, double until, const forecast::BytesByCategory& bytes) {
-    chart.data.Number("time", from);
-    chart.data.Number("until", until);
-    chart.data.Number("total", amount(Total(bytes)));
-    for (std::size_t i = 0; i < present.size(); ++i) {
-      if (present[i]) chart.data.Number(kCategoryNames[i], amount(bytes[i]));
-    }
-  };
-  for (std::size_t at = 0; at < instants.size(); ++at) {
-    const double until = at + 1 < instants.size() ? InMilliseconds(instants[at + 1].start) : end;
-    row(InMilliseconds(instants[at].start), until, instants[at].bytes);
-  }
-  // The areas need a point where the window ends.
-  row(end, end, instants.back().bytes);
-  chart.label = fmt::format(
-      "Memory handed out over one step, stacked by category, at most {} {}; the table below gives "
-      "what is alive at the peak",
-      Decimal(amount(most), kDigits), unit.name);
-
-  // Far above everything else the capacity would flatten the areas.
-  constexpr std::int64_t kNear = 2;
-  const bool shows_capacity =
-      memory.capacity > Bytes() && memory.capacity.count() <= kNear * most.count();
-  const double top = amount(shows_capacity ? std::max(memory.capacity, most) : most) * 1.04;
-  Json x =
-      Quantity("time", "time since the step began, ms", {{"domain", {0, end}}, {"nice", false}});
-  Json y = Quantity("bytes", fmt::format("handed out, {}", unit.name),
-                    {{"domain", {0, top}}, {"nice", false}});
-  y["stack"] = "zero";
-  Json areas{{"transform",
-              {{{"fold", fold}, {"as", {"category", "bytes"}}},
-               {{"calculate", "indexof(" + fold.dump() + ", datum.category)"}, {"as", "place"}}}},
-             {"mark", {{"type", "area"}, {"interpolate", "step-after"}, {"line", false}}},
-             {"encoding",
-              {{"x", x},
-               {"y", std::move(y)},
-               {"color", ColourBy("category", palette)},
-               {"order", {{"field", "place"}, {"type", "quantitative"}}}}}};
-  areas["mark"]["tooltip"] = nullptr;
-  // Invisible columns carry the tooltips; the one in focus is drawn.
-  const Json column{{"x", x}, {"x2", {{"field", "until"}}}};
-  Json columns{{"mark", Mark("rect", {{"opacity", 0}})}, {"encoding", column}};
-  Json focused{{"transform", {{{"filter", "datum.id === focus"}}}},
-               {"mark", {{"type", "rule"}, {"color", "var(--mark)"}, {"strokeWidth", 2}}},
-               {"encoding", {{"x", x}}}};
-  Json layers = Json::array({std::move(areas), std::move(focused)});
-  if (shows_capacity) {
-    const Json value{{"capacity", amount(memory.capacity)},
-                     {"text", fmt::format("capacity {}", FormatBytes(memory.capacity))}};
-    const Json level{{"field", "capacity"}, {"type", "quantitative"}, {"title", nullptr}};
-    layers.push_back({{"data", {{"values", Json::array({value})}}},
-                      {"mark", {{"type", "rule"}, {"color", "var(--bad)"}, {"strokeDash", {5, 4}}}},
-                      {"encoding", {{"y", level}}}});
-    layers.push_back({{"data", {{"values", Json::array({value})}}},
-                      {"mark",
-                       {{"type", "text"},
-                        {"color", "var(--bad)"},
-                        {"align", "right"},
-                        {"baseline", "bottom"},
-                        {"dx", -4},
-                        {"dy", -4},
-                        {"fontSize", 12},
-                        {"x", "width"}}},
-                      {"encoding", {{"y", level}, {"text", {{"field", "text"}}}}}});
-  }
-  layers.push_back(std::move(columns));
-  constexpr int kHeight = 280;
-  chart.spec = Json{{"data", {{"name", "rows"}}},
-                    {"width", "container"},
-                    {"height", kHeight},
-                    {"params", {{{"name", "focus"}, {"value", -1}}}},
-                    {"layer", std::move(layers)}};
-  return chart;
+  return MemoryDrawing(instants, length, memory).Draw();
 }
 
 }  // namespace stepcast::report

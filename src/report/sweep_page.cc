@@ -396,6 +396,109 @@ Table RowTable(const SweepGrid& grid, const std::vector<SweepRow>& rows, ByteUni
   return table;
 }
 
+std::int64_t Count(const std::vector<SweepRow>& rows, RowStatus status) {
+  return std::count_if(rows.begin(), rows.end(),
+                       [&](const SweepRow& row) { return row.status == status; });
+}
+
+// Of the rows that fit the one with the most tokens a second and GPU; the first row: none fits.
+std::int64_t MostTokens(const std::vector<SweepRow>& rows) {
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const SweepRow& row = rows[static_cast<std::size_t>(most)];
+    const double rate = row.status == RowStatus::kOk ? row.tokens_per_second_per_gpu : -1;
+    if (rows[i].status == RowStatus::kOk && rows[i].tokens_per_second_per_gpu > rate) {
+      most = static_cast<std::int64_t>(i);
+    }
+  }
+  return most;
+}
+
+std::vector<PageFigure> Answers(const SweepGrid& grid, const std::vector<SweepRow>& rows,
+                                std::optional<std::int64_t> best) {
+  std::vector<PageFigure> answers{{.label = "Combinations",
+                                   .value = Grouped(grid.rows()),
+                                   .more = fmt::format("{} fit, {} do not fit, {} cannot exist",
+                                                       Grouped(Count(rows, RowStatus::kOk)),
+                                                       Grouped(Count(rows, RowStatus::kDoesNotFit)),
+                                                       Grouped(Count(rows, RowStatus::kIllegal)))}};
+  if (!best) {
+    answers.push_back({.label = "Shortest step",
+                       .value = "none",
+                       .more = "no combination fits",
+                       .tone = Tone::kBad});
+    return answers;
+  }
+  const bool unequal_tokens = planner::UnequalTokens(rows);
+  const SweepRow& fastest = rows[static_cast<std::size_t>(*best)];
+  answers.push_back(
+      {.label = unequal_tokens ? "Least time for a token" : "Shortest step",
+       .value = unequal_tokens ? TimeForAToken(fastest) : FormatTime(fastest.step_time),
+       .more = Setting(grid, *best, fastest),
+       .tone = Tone::kGood});
+  const std::int64_t rate = MostTokens(rows);
+  const SweepRow& most = rows[static_cast<std::size_t>(rate)];
+  answers.push_back({.label = "Most tokens/s per GPU",
+                     .value = Decimal(most.tokens_per_second_per_gpu, 1),
+                     .more = Setting(grid, rate, most)});
+  return answers;
+}
+
+PageSection ParetoSection(const SweepCharts& charts, bool unequal_tokens) {
+  ParetoFigure pareto = charts.Pareto();
+  PageSection section{.heading = unequal_tokens ? "Time for a token against memory"
+                                                : "Step time against memory"};
+  section.paragraphs = {
+      "Each point is a combination. Along the line none is both faster and smaller."};
+  section.chart = std::move(pareto.chart);
+  if (!pareto.note.empty()) section.notes.push_back(std::move(pareto.note));
+  section.tables.push_back(
+      {.caption = "Those that nothing beats in both", .table = std::move(pareto.front)});
+  return section;
+}
+
+void AddChartSections(const SweepCharts& charts, const std::vector<SweepRow>& rows, Page& page) {
+  std::vector<std::string> left_out;
+  if (charts.leaves_out()) {
+    left_out.push_back(
+        "There are more combinations than can be drawn: the keys that lie along neither axis have "
+        "the values of the best combination.");
+  }
+  PageSection lines{.heading = "Along " + charts.Name(charts.along())};
+  if (Count(rows, RowStatus::kDoesNotFit) > 0) {
+    lines.paragraphs.emplace_back("Crosses are combinations that do not fit in memory.");
+  }
+  if (Count(rows, RowStatus::kIllegal) > 0) {
+    lines.paragraphs.emplace_back("Combinations that cannot exist are left out.");
+  }
+  lines.chart = charts.Lines();
+  lines.notes = left_out;
+  page.sections.push_back(std::move(lines));
+  if (charts.across()) {
+    page.sections.push_back(
+        {.heading =
+             fmt::format("{} and {}", charts.Name(charts.along()), charts.Name(*charts.across())),
+         .paragraphs = {"Stronger colours are larger figures. Cells with × do not fit in memory, "
+                        "cells with – cannot exist."},
+         .chart = charts.Map(),
+         .notes = left_out});
+  }
+  page.sections.push_back(ParetoSection(charts, planner::UnequalTokens(rows)));
+}
+
+PageSection TableSection(const SweepGrid& grid, const std::vector<SweepRow>& rows,
+                         const ByteUnit& unit, const forecast::TrainingTarget& target) {
+  PageSection section{.heading = "All combinations"};
+  if (rows.size() > kMostTableRows) {
+    section.heading = "The fastest combinations";
+    section.paragraphs = {fmt::format("{} of {}; --csv prints every one.", Grouped(kMostTableRows),
+                                      Grouped(grid.rows()))};
+  }
+  section.tables.push_back(
+      {.caption = "Combinations", .table = RowTable(grid, rows, unit, target)});
+  return section;
+}
+
 }  // namespace
 
 std::string SweepPage(const std::string& title,
@@ -412,96 +515,15 @@ std::string SweepPage(const std::string& title,
     page.asked.emplace_back("varied",
                             fmt::format("{} = {}", axis.key, fmt::join(axis.values, ", ")));
   }
-  const auto count = [&](RowStatus status) {
-    return std::count_if(rows.begin(), rows.end(),
-                         [&](const SweepRow& row) { return row.status == status; });
-  };
-  page.answer.push_back(
-      {.label = "Combinations",
-       .value = Grouped(grid.rows()),
-       .more = fmt::format("{} fit, {} do not fit, {} cannot exist", Grouped(count(RowStatus::kOk)),
-                           Grouped(count(RowStatus::kDoesNotFit)),
-                           Grouped(count(RowStatus::kIllegal)))});
   const std::optional<std::int64_t> best = Fastest(rows);
-  const bool unequal_tokens = planner::UnequalTokens(rows);
-  if (best) {
-    const SweepRow& row = rows[static_cast<std::size_t>(*best)];
-    page.answer.push_back({.label = unequal_tokens ? "Least time for a token" : "Shortest step",
-                           .value = unequal_tokens ? TimeForAToken(row) : FormatTime(row.step_time),
-                           .more = Setting(grid, *best, rows[static_cast<std::size_t>(*best)]),
-                           .tone = Tone::kGood});
-    std::int64_t rate = 0;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      const SweepRow& other = rows[i];
-      const double most = rows[static_cast<std::size_t>(rate)].status == RowStatus::kOk
-                              ? rows[static_cast<std::size_t>(rate)].tokens_per_second_per_gpu
-                              : -1;
-      if (other.status == RowStatus::kOk && other.tokens_per_second_per_gpu > most) {
-        rate = static_cast<std::int64_t>(i);
-      }
-    }
-    page.answer.push_back(
-        {.label = "Most tokens/s per GPU",
-         .value = Decimal(rows[static_cast<std::size_t>(rate)].tokens_per_second_per_gpu, 1),
-         .more = Setting(grid, rate, rows[static_cast<std::size_t>(rate)])});
-  } else {
-    page.answer.push_back({.label = "Shortest step",
-                           .value = "none",
-                           .more = "no combination fits",
-                           .tone = Tone::kBad});
-  }
-
+  page.answer = Answers(grid, rows, best);
   if (!stages.empty()) page.sections.push_back(StagesSection(stages));
   const SweepCharts charts(grid, rows, best);
   const bool drawable = std::any_of(rows.begin(), rows.end(), [](const SweepRow& row) {
     return row.status != RowStatus::kIllegal;
   });
-  std::vector<std::string> left_out;
-  if (charts.leaves_out()) {
-    left_out.push_back(
-        "There are more combinations than can be drawn: the keys that lie along neither axis have "
-        "the values of the best combination.");
-  }
-  if (drawable) {
-    PageSection lines{.heading = "Along " + charts.Name(charts.along())};
-    if (count(RowStatus::kDoesNotFit) > 0) {
-      lines.paragraphs.emplace_back("Crosses are combinations that do not fit in memory.");
-    }
-    if (count(RowStatus::kIllegal) > 0) {
-      lines.paragraphs.emplace_back("Combinations that cannot exist are left out.");
-    }
-    lines.chart = charts.Lines();
-    lines.notes = left_out;
-    page.sections.push_back(std::move(lines));
-    if (charts.across()) {
-      page.sections.push_back(
-          {.heading =
-               fmt::format("{} and {}", charts.Name(charts.along()), charts.Name(*charts.across())),
-           .paragraphs = {"Stronger colours are larger figures. Cells with × do not fit in memory, "
-                          "cells with – cannot exist."},
-           .chart = charts.Map(),
-           .notes = left_out});
-    }
-    ParetoFigure pareto = charts.Pareto();
-    PageSection section{.heading = unequal_tokens ? "Time for a token against memory"
-                                                  : "Step time against memory"};
-    section.paragraphs = {
-        "Each point is a combination. Along the line none is both faster and smaller."};
-    section.chart = std::move(pareto.chart);
-    if (!pareto.note.empty()) section.notes.push_back(std::move(pareto.note));
-    section.tables.push_back(
-        {.caption = "Those that nothing beats in both", .table = std::move(pareto.front)});
-    page.sections.push_back(std::move(section));
-  }
-  PageSection all{.heading = "All combinations"};
-  if (rows.size() > kMostTableRows) {
-    all.heading = "The fastest combinations";
-    all.paragraphs = {fmt::format("{} of {}; --csv prints every one.", Grouped(kMostTableRows),
-                                  Grouped(grid.rows()))};
-  }
-  all.tables.push_back(
-      {.caption = "Combinations", .table = RowTable(grid, rows, charts.unit(), target)});
-  page.sections.push_back(std::move(all));
+  if (drawable) AddChartSections(charts, rows, page);
+  page.sections.push_back(TableSection(grid, rows, charts.unit(), target));
   return PageHtml(page);
 }
 
