@@ -66,13 +66,9 @@ ExpertGroups GroupsOfPlan(const plan::Plan& plan) {
   return limit > 0 ? ExpertGroups{nodes, limit} : ExpertGroups{};
 }
 
-// Why Megatron-LM cannot train so; empty when it can.
-std::string Obstacle(const plan::Plan& plan, const model::Architecture* architecture,
-                     const model::NumericalConstants& constants) {
-  const plan::Training& training = plan.training;
-  if (!TrainerOf(plan).takes_megatron_args) {
-    return "the plan's framework is not megatron";
-  }
+// Of a model and a plan the reasons why Megatron-LM cannot train so, by what they concern; empty:
+// it can.
+std::string ModelObstacle(const model::Architecture* architecture) {
   if (architecture == nullptr) return "a layer list has no dimensions";
   if (model::IsEncoder(architecture->family)) {
     return "these are arguments of its pretrain_gpt.py, which trains decoders";
@@ -82,6 +78,11 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
   if (architecture->projection_bias != architecture->feed_forward_bias) {
     return "its linear layers have biases everywhere or nowhere";
   }
+  return "";
+}
+
+std::string LayerObstacle(const plan::Plan& plan) {
+  const plan::Training& training = plan.training;
   if (training.lora.adapts()) {
     return "it has no adapters, which NeMo and Megatron-Bridge add to it: training.lora";
   }
@@ -99,19 +100,96 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
   if (training.activation_checkpointing == model::Checkpointing::kSelectiveOp) {
     return "its recomputation is full, or of the attention core: activation_checkpointing";
   }
-  if (const ExpertGroups limited = GroupsOfPlan(plan); limited.count > 0) {
-    const ExpertGroups own = GroupsOfModel(architecture->experts);
-    if (own.count > 0 && own != limited) {
-      return "its routers choose among groups of experts of one kind, and the model has its own: "
-             "experts.node_limit";
-    }
-    if (own.count == 0 && !model::SendsTokensOnce(plan.mixture.dispatcher)) {
-      return "its dispatchers that send a row for each expert do not know nodes: "
-             "experts.node_limit";
+  return "";
+}
+
+std::string ExpertGroupObstacle(const plan::Plan& plan, const model::Experts& experts) {
+  const ExpertGroups limited = GroupsOfPlan(plan);
+  if (limited.count == 0) return "";
+  const ExpertGroups own = GroupsOfModel(experts);
+  if (own.count > 0 && own != limited) {
+    return "its routers choose among groups of experts of one kind, and the model has its own: "
+           "experts.node_limit";
+  }
+  if (own.count == 0 && !model::SendsTokensOnce(plan.mixture.dispatcher)) {
+    return "its dispatchers that send a row for each expert do not know nodes: "
+           "experts.node_limit";
+  }
+  return "";
+}
+
+// 16-bit parameters without their remainders beside them.
+bool LacksRemainders(const plan::Training& training) {
+  return training.parameter_dtype == DataType::kBf16 &&
+         training.master_weights != plan::MasterWeights::kFp16Remainder;
+}
+
+std::string MainGradientObstacle(const plan::Plan& plan) {
+  const plan::DataParallel& data_parallel = plan.data_parallel;
+  if (data_parallel.copy_main_gradients) return "";
+  if (!data_parallel.optimizer_cpu_offload && LacksRemainders(plan.training)) {
+    return "the optimizer that takes 16-bit gradients as they are keeps remainders beside bf16 "
+           "parameters: training.master_weights";
+  }
+  if (data_parallel.zero_stage == 0) {
+    return "only its distributed optimizer takes 16-bit gradients as they are: "
+           "copy_main_gradients";
+  }
+  return "";
+}
+
+std::string MessageObstacle(const plan::DataParallel& data_parallel) {
+  if (data_parallel.scatter_gather_tensors_in_pipeline) {
+    return "since 2023 each rank sends whole tensors: "
+           "data_parallel.scatter_gather_tensors_in_pipeline";
+  }
+  if (!data_parallel.batch_p2p_sync) {
+    return "no argument turns the waiting after messages off: data_parallel.batch_p2p_sync";
+  }
+  return "";
+}
+
+std::string CheckpointedBlocksObstacle(const plan::Training& training) {
+  const model::Share& blocks = training.checkpointed_blocks;
+  if (training.activation_checkpointing != model::Checkpointing::kNone && !blocks.all() &&
+      (blocks.first == 0 || training.activation_checkpointing != model::Checkpointing::kFull)) {
+    return "of a part of the blocks it recomputes the first ones, as a whole: "
+           "training.checkpointed_blocks";
+  }
+  return "";
+}
+
+std::string RotaryObstacle(const model::Architecture& architecture,
+                           const model::NumericalConstants& constants) {
+  // --use-rope-scaling: apply_rope_scaling of megatron/core/models/common/embeddings/
+  // rotary_pos_embedding.py has the other three figures of Llama 3.1's rule built in.
+  if (const auto& scaling = constants.rotary_scaling) {
+    model::RotaryScaling known;
+    known.factor = scaling->factor;
+    if (*scaling != known) {
+      return "it scales rotary positions by the rule of Llama 3.1 alone: rope_scaling";
     }
   }
-  if (plan::IsPrecisionAware(training) && training.parameter_dtype == DataType::kBf16 &&
-      training.master_weights != plan::MasterWeights::kFp16Remainder) {
+  if (architecture.position == model::Position::kRotary &&
+      constants.rotary_base != std::floor(constants.rotary_base)) {
+    return "its --rotary-base is a whole number: rope_theta";
+  }
+  return "";
+}
+
+// Why Megatron-LM cannot train so; empty when it can.
+std::string Obstacle(const plan::Plan& plan, const model::Architecture* architecture,
+                     const model::NumericalConstants& constants) {
+  const plan::Training& training = plan.training;
+  if (!TrainerOf(plan).takes_megatron_args) {
+    return "the plan's framework is not megatron";
+  }
+  if (std::string obstacle = ModelObstacle(architecture); !obstacle.empty()) return obstacle;
+  if (std::string obstacle = LayerObstacle(plan); !obstacle.empty()) return obstacle;
+  if (std::string obstacle = ExpertGroupObstacle(plan, architecture->experts); !obstacle.empty()) {
+    return obstacle;
+  }
+  if (plan::IsPrecisionAware(training) && LacksRemainders(training)) {
     return "its precision-aware optimizer keeps remainders beside bf16 parameters: "
            "training.master_weights";
   }
@@ -122,41 +200,15 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
   if (training.optimizer_implementation != plan::OptimizerImplementation::kFused) {
     return "its optimizers update all tensors in one kernel: training.optimizer_implementation";
   }
-  if (!plan.data_parallel.copy_main_gradients && !plan.data_parallel.optimizer_cpu_offload &&
-      training.parameter_dtype == DataType::kBf16 &&
-      training.master_weights != plan::MasterWeights::kFp16Remainder) {
-    return "the optimizer that takes 16-bit gradients as they are keeps remainders beside bf16 "
-           "parameters: training.master_weights";
+  if (std::string obstacle = MainGradientObstacle(plan); !obstacle.empty()) return obstacle;
+  if (std::string obstacle = MessageObstacle(plan.data_parallel); !obstacle.empty()) {
+    return obstacle;
   }
-  if (!plan.data_parallel.copy_main_gradients && plan.data_parallel.zero_stage == 0) {
-    return "only its distributed optimizer takes 16-bit gradients as they are: "
-           "copy_main_gradients";
+  if (std::string obstacle = CheckpointedBlocksObstacle(training); !obstacle.empty()) {
+    return obstacle;
   }
-  if (plan.data_parallel.scatter_gather_tensors_in_pipeline) {
-    return "since 2023 each rank sends whole tensors: "
-           "data_parallel.scatter_gather_tensors_in_pipeline";
-  }
-  if (!plan.data_parallel.batch_p2p_sync) {
-    return "no argument turns the waiting after messages off: data_parallel.batch_p2p_sync";
-  }
-  const model::Share& blocks = training.checkpointed_blocks;
-  if (training.activation_checkpointing != model::Checkpointing::kNone && !blocks.all() &&
-      (blocks.first == 0 || training.activation_checkpointing != model::Checkpointing::kFull)) {
-    return "of a part of the blocks it recomputes the first ones, as a whole: "
-           "training.checkpointed_blocks";
-  }
-  // --use-rope-scaling: apply_rope_scaling of megatron/core/models/common/embeddings/
-  // rotary_pos_embedding.py has the other three figures of Llama 3.1's rule built in.
-  if (const auto& scaling = constants.rotary_scaling) {
-    model::RotaryScaling known;
-    known.factor = scaling->factor;
-    if (*scaling != known) {
-      return "it scales rotary positions by the rule of Llama 3.1 alone: rope_scaling";
-    }
-  }
-  if (architecture->position == model::Position::kRotary &&
-      constants.rotary_base != std::floor(constants.rotary_base)) {
-    return "its --rotary-base is a whole number: rope_theta";
+  if (std::string obstacle = RotaryObstacle(*architecture, constants); !obstacle.empty()) {
+    return obstacle;
   }
   // megatron/core/transformer/transformer_config.py refuses both together.
   if (training.activation_offload &&
@@ -230,9 +282,7 @@ void AddModel(const model::Architecture& model, const model::NumericalConstants&
   arguments.Add("attention-dropout", model.attention_dropout ? "0.1" : "0.0");
 }
 
-void AddTraining(const plan::Training& training, Arguments& arguments) {
-  arguments.Add("micro-batch-size", training.micro_batch_size);
-  arguments.Add("global-batch-size", training.global_batch_size);
+void AddPrecision(const plan::Training& training, Arguments& arguments) {
   switch (training.precision) {
     case DataType::kFp32:
     case DataType::kTf32:
@@ -261,16 +311,9 @@ void AddTraining(const plan::Training& training, Arguments& arguments) {
       arguments.Flag("bf16");
       break;
   }
-  if (training.gradient_dtype == DataType::kFp32 && training.parameter_dtype != DataType::kFp32) {
-    arguments.Flag("accumulate-allreduce-grads-in-fp32");
-  } else if (training.gradient_dtype == DataType::kBf16) {
-    arguments.Flag("grad-reduce-in-bf16");
-  }
-  arguments.Add("optimizer", training.optimizer == plan::Optimizer::kAdamW  ? "adam"
-                             : training.optimizer == plan::Optimizer::kMuon ? "muon"
-                                                                            : "sgd");
-  // 1.0 where it is not said; 0.0 is none.
-  arguments.Add("clip-grad", training.gradient_clipping.value_or(0.0));
+}
+
+void AddAttention(const plan::Training& training, Arguments& arguments) {
   switch (training.attention) {
     case model::Attention::kMathFp32:
       arguments.Flag("attention-softmax-in-fp32");
@@ -291,8 +334,9 @@ void AddTraining(const plan::Training& training, Arguments& arguments) {
       arguments.Add("attention-backend", "fused");
       break;
   }
-  if (training.loss == model::Loss::kFused) arguments.Flag("cross-entropy-loss-fusion");
-  if (training.deterministic) arguments.Flag("deterministic-mode");
+}
+
+void AddRecomputation(const plan::Training& training, Arguments& arguments) {
   switch (training.activation_checkpointing) {
     case model::Checkpointing::kNone:
     case model::Checkpointing::kSelectiveOp:
@@ -311,6 +355,26 @@ void AddTraining(const plan::Training& training, Arguments& arguments) {
       }
       break;
   }
+}
+
+void AddTraining(const plan::Training& training, Arguments& arguments) {
+  arguments.Add("micro-batch-size", training.micro_batch_size);
+  arguments.Add("global-batch-size", training.global_batch_size);
+  AddPrecision(training, arguments);
+  if (training.gradient_dtype == DataType::kFp32 && training.parameter_dtype != DataType::kFp32) {
+    arguments.Flag("accumulate-allreduce-grads-in-fp32");
+  } else if (training.gradient_dtype == DataType::kBf16) {
+    arguments.Flag("grad-reduce-in-bf16");
+  }
+  arguments.Add("optimizer", training.optimizer == plan::Optimizer::kAdamW  ? "adam"
+                             : training.optimizer == plan::Optimizer::kMuon ? "muon"
+                                                                            : "sgd");
+  // 1.0 where it is not said; 0.0 is none.
+  arguments.Add("clip-grad", training.gradient_clipping.value_or(0.0));
+  AddAttention(training, arguments);
+  if (training.loss == model::Loss::kFused) arguments.Flag("cross-entropy-loss-fusion");
+  if (training.deterministic) arguments.Flag("deterministic-mode");
+  AddRecomputation(training, arguments);
 }
 
 // Stages of as many blocks each are what Megatron-LM makes by itself; others are laid out: E is the
