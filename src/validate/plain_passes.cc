@@ -242,17 +242,28 @@ PlainPasses::PlainPasses(const scenario::Scenario& scenario)
   }
 }
 
+PlainPasses::Seeds PlainPasses::NoSeeds() const {
+  Seeds seeds(static_cast<std::size_t>(ranks_));
+  for (auto& of_rank : seeds) {
+    for (const model::Layer& layer : scenario_.model->layers) {
+      of_rank.emplace_back(layer.tensors.size());
+    }
+  }
+  return seeds;
+}
+
+bool PlainPasses::SplitsBackward(int stage, int micro_batch) const {
+  return !split_.empty() &&
+         split_[static_cast<std::size_t>(stage)][static_cast<std::size_t>(micro_batch)];
+}
+
 PlainPasses::Seeds PlainPasses::Of(std::uint32_t step, int micro_batch) const {
-  const std::vector<model::Layer>& layers = scenario_.model->layers;
   const int stages = static_cast<int>(stages_.size()) - 1;
   const DataType type = plan::ComputeType(scenario_.plan.training.precision);
   const auto work = [&](int layer) -> const model::LayerWork& {
     return works_[static_cast<std::size_t>(work_of_layer_[static_cast<std::size_t>(layer)])];
   };
-  Seeds seeds(static_cast<std::size_t>(ranks_));
-  for (auto& of_rank : seeds) {
-    for (const model::Layer& layer : layers) of_rank.emplace_back(layer.tensors.size());
-  }
+  Seeds seeds = NoSeeds();
   Ranks ranks(grids_, ranks_, !plan::AddsUpPartsOfTokens(scenario_.plan));
   const auto each = [&](const auto& word) {
     for (std::size_t rank = 0; rank < ranks.words().size(); ++rank) {
@@ -283,9 +294,7 @@ PlainPasses::Seeds PlainPasses::Of(std::uint32_t step, int micro_batch) const {
     }
   };
   for (int stage = stages - 1; stage >= 0; --stage) {
-    const bool split =
-        !split_.empty() &&
-        split_[static_cast<std::size_t>(stage)][static_cast<std::size_t>(micro_batch)];
+    const bool split = SplitsBackward(stage, micro_batch);
     const Words received = ranks.words();
     const bool receives = stage + 1 < stages;
     const int first = stages_[static_cast<std::size_t>(stage)];

@@ -29,6 +29,9 @@ class PlainPasses {
   Seeds Of(std::uint32_t step, int micro_batch) const;
 
  private:
+  Seeds NoSeeds() const;
+  bool SplitsBackward(int stage, int micro_batch) const;
+
   const scenario::Scenario& scenario_;
   const bool apart_;
   const parallel::Grids grids_;

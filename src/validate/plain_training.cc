@@ -74,97 +74,149 @@ bool Contributes(const plan::Plan& plan, const model::Tensor& tensor,
          (tensor.sequence_parallel && plan::AddsUpPartsOfTokens(plan));
 }
 
+class PlainTraining {
+ public:
+  PlainTraining(const scenario::Scenario& scenario, Gradients gradients, std::uint64_t seed)
+      : scenario_(scenario),
+        training_(scenario.plan.training),
+        gradients_(gradients),
+        passes_(scenario),
+        grids_(plan::GridsOf(scenario.plan)),
+        local_(model::Localised(*scenario.model, grids_)),
+        updated_(plan::UpdatedType(training_)) {
+    NumberElements();
+    MarkUsed();
+    for (std::int64_t e = 0; e < count_; ++e) {
+      weights_.masters.push_back(
+          Rounded(values::InitialValue(values::SeedHash(seed), e), updated_));
+      weights_.parameters.push_back(weights_.masters.back());
+    }
+    moments_.assign(static_cast<std::size_t>(2 * count_), 0.0f);
+  }
+
+  void RunStep(int step) {
+    std::vector<double> sums(static_cast<std::size_t>(count_), 0.0);
+    for (int micro_batch = 0; micro_batch < training_.gradient_accumulation; ++micro_batch) {
+      const PlainPasses::Seeds seeds =
+          passes_.apart() ? PlainPasses::Seeds() : passes_.Of(step, micro_batch);
+      for (int rank = 0; rank < passes_.ranks(); ++rank) {
+        AddGradients({step, micro_batch, rank}, seeds, sums);
+      }
+    }
+    Update(step, Means(sums));
+  }
+
+  const Weights& weights() const { return weights_; }
+
+ private:
+  // The backward of a micro-batch on a rank.
+  struct Backward {
+    int step, micro_batch, rank;
+  };
+
+  // Elements are numbered through one rank's model for each part that tensors are split into.
+  void NumberElements() {
+    std::int64_t elements = 0;
+    for (const model::Tensor& tensor : local_.tensors) {
+      first_elements_.push_back(elements);
+      elements += tensor.elements;
+      most_parts_ = std::max(most_parts_, Parts(tensor, grids_));
+    }
+    own_ = local_.parameter_count();
+    count_ = own_ * most_parts_;
+  }
+
+  void MarkUsed() {
+    weights_.used.assign(static_cast<std::size_t>(count_), true);
+    for (std::size_t t = 0; t < local_.tensors.size(); ++t) {
+      for (std::int64_t part = Parts(local_.tensors[t], grids_); part < most_parts_; ++part) {
+        const auto begin = weights_.used.begin() + part * own_ + first_elements_[t];
+        std::fill(begin, begin + local_.tensors[t].elements, false);
+      }
+    }
+  }
+
+  void AddGradients(const Backward& backward, const PlainPasses::Seeds& seeds,
+                    std::vector<double>& sums) const {
+    const auto [step, micro_batch, rank] = backward;
+    const parallel::RankGrid::Coordinates at = grids_.At(rank);
+    const std::uint32_t alone = values::SmallIntegerSeed(rank, step, micro_batch);
+    const std::uint32_t quadratic =
+        values::QuadraticSeed(grids_.Layout(parallel::kData).Index(rank), micro_batch);
+    for (std::size_t l = 0; l < local_.layers.size(); ++l) {
+      const model::Layer& layer = local_.layers[l];
+      for (std::size_t position = 0; position < layer.tensors.size(); ++position) {
+        const auto t = static_cast<std::size_t>(layer.tensors[position]);
+        const model::Tensor& tensor = local_.tensors[t];
+        if (!Contributes(scenario_.plan, tensor, at)) continue;
+        const std::uint32_t small_integers =
+            passes_.apart() ? alone : seeds[static_cast<std::size_t>(rank)][l][position];
+        const DataType type = TypeRead(scenario_, layer, tensor);
+        const std::int64_t first = first_elements_[t] + model::PartOf(tensor, grids_, at) * own_;
+        for (std::int64_t e = first; e < first + tensor.elements; ++e) {
+          const float read = Rounded(weights_.parameters[e], type);
+          sums[e] += gradients_ == Gradients::kSmallIntegers
+                         ? values::SmallIntegerGradient(read, small_integers, e)
+                         : values::QuadraticGradient(read, quadratic, e);
+        }
+      }
+    }
+  }
+
+  // Over ranks and micro-batches, clipped.
+  std::vector<float> Means(const std::vector<double>& sums) const {
+    const auto addends =
+        static_cast<double>(plan::GradientRanks(scenario_.plan) * training_.gradient_accumulation);
+    std::vector<float> means;
+    for (const double sum : sums) means.push_back(static_cast<float>(sum / addends));
+    if (training_.gradient_clipping) {
+      const float squares = static_cast<float>(
+          values::SumOfSquares(means.data(), static_cast<std::int64_t>(means.size())));
+      const float factor =
+          values::ClipFactor(squares, static_cast<float>(*training_.gradient_clipping));
+      const DataType type = TypeClipped(scenario_);
+      for (float& mean : means) mean = Rounded(values::Multiply(factor, mean), type);
+    }
+    return means;
+  }
+
+  // Without a master copy the parameters themselves are updated, and moments are rounded likewise.
+  void Update(int step, const std::vector<float>& means) {
+    for (std::int64_t e = 0; e < count_; ++e) {
+      float& master = weights_.masters[e];
+      master =
+          training_.optimizer != plan::Optimizer::kSgd
+              ? values::Updated(values::AdamWOf(step + 1), master, means[e], &moments_[e], count_)
+              : values::Updated(values::SgdOf(), master, means[e], &moments_[e], count_);
+      master = Rounded(master, updated_);
+      moments_[e] = Rounded(moments_[e], updated_);
+      moments_[count_ + e] = Rounded(moments_[count_ + e], updated_);
+      weights_.parameters[e] = Rounded(master, training_.parameter_dtype);
+    }
+  }
+
+  const scenario::Scenario& scenario_;
+  const plan::Training& training_;
+  Gradients gradients_;
+  PlainPasses passes_;
+  parallel::Grids grids_;
+  model::Model local_;
+  DataType updated_;
+  std::vector<std::int64_t> first_elements_;  // by tensor
+  std::int64_t most_parts_ = 1;
+  std::int64_t own_ = 0;    // elements of one rank's model
+  std::int64_t count_ = 0;  // of all elements
+  Weights weights_;
+  std::vector<float> moments_;
+};
+
 }  // namespace
 
 Weights TrainPlainly(const scenario::Scenario& scenario, Gradients gradients, int steps,
                      std::uint64_t seed) {
-  const plan::Training& training = scenario.plan.training;
-  const PlainPasses passes(scenario);
-  const parallel::Grids grids = plan::GridsOf(scenario.plan);
-  const model::Model local = model::Localised(*scenario.model, grids);
-  const auto addends =
-      static_cast<double>(plan::GradientRanks(scenario.plan) * training.gradient_accumulation);
-  const auto micro_batches = static_cast<int>(training.gradient_accumulation);
-  // Elements are numbered through one rank's model for each part that tensors are split into.
-  const std::int64_t own = local.parameter_count();
-  std::vector<std::int64_t> first_elements;
-  std::int64_t elements = 0, most_parts = 1;
-  for (const model::Tensor& tensor : local.tensors) {
-    first_elements.push_back(elements);
-    elements += tensor.elements;
-    most_parts = std::max(most_parts, Parts(tensor, grids));
-  }
-  const std::int64_t count = own * most_parts;
-
-  Weights weights;
-  weights.used.assign(static_cast<std::size_t>(count), true);
-  for (std::size_t t = 0; t < local.tensors.size(); ++t) {
-    for (std::int64_t part = Parts(local.tensors[t], grids); part < most_parts; ++part) {
-      const auto begin = weights.used.begin() + part * own + first_elements[t];
-      std::fill(begin, begin + local.tensors[t].elements, false);
-    }
-  }
-  // Without a master copy the parameters themselves are updated, and moments are rounded likewise.
-  const DataType updated = plan::UpdatedType(training);
-  for (std::int64_t e = 0; e < count; ++e) {
-    weights.masters.push_back(Rounded(values::InitialValue(values::SeedHash(seed), e), updated));
-    weights.parameters.push_back(weights.masters.back());
-  }
-  std::vector<float> moments(static_cast<std::size_t>(2 * count), 0.0f);
-  for (int step = 0; step < steps; ++step) {
-    std::vector<double> sums(static_cast<std::size_t>(count), 0.0);
-    for (int micro_batch = 0; micro_batch < micro_batches; ++micro_batch) {
-      const PlainPasses::Seeds seeds =
-          passes.apart() ? PlainPasses::Seeds() : passes.Of(step, micro_batch);
-      for (int rank = 0; rank < passes.ranks(); ++rank) {
-        const parallel::RankGrid::Coordinates at = grids.At(rank);
-        const std::uint32_t alone = values::SmallIntegerSeed(rank, step, micro_batch);
-        const std::uint32_t quadratic =
-            values::QuadraticSeed(grids.Layout(parallel::kData).Index(rank), micro_batch);
-        for (std::size_t l = 0; l < local.layers.size(); ++l) {
-          const model::Layer& layer = local.layers[l];
-          for (std::size_t position = 0; position < layer.tensors.size(); ++position) {
-            const auto t = static_cast<std::size_t>(layer.tensors[position]);
-            const model::Tensor& tensor = local.tensors[t];
-            if (!Contributes(scenario.plan, tensor, at)) continue;
-            const std::uint32_t own_seed =
-                passes.apart() ? alone : seeds[static_cast<std::size_t>(rank)][l][position];
-            const DataType type = TypeRead(scenario, layer, tensor);
-            const std::int64_t first = first_elements[t] + model::PartOf(tensor, grids, at) * own;
-            for (std::int64_t e = first; e < first + tensor.elements; ++e) {
-              const float read = Rounded(weights.parameters[e], type);
-              sums[e] += gradients == Gradients::kSmallIntegers
-                             ? values::SmallIntegerGradient(read, own_seed, e)
-                             : values::QuadraticGradient(read, quadratic, e);
-            }
-          }
-        }
-      }
-    }
-    std::vector<float> means;
-    for (const double sum : sums) means.push_back(static_cast<float>(sum / addends));
-    if (training.gradient_clipping) {
-      const float squares = static_cast<float>(
-          values::SumOfSquares(means.data(), static_cast<std::int64_t>(means.size())));
-      const float factor =
-          values::ClipFactor(squares, static_cast<float>(*training.gradient_clipping));
-      const DataType type = TypeClipped(scenario);
-      for (float& mean : means) mean = Rounded(values::Multiply(factor, mean), type);
-    }
-    for (std::int64_t e = 0; e < count; ++e) {
-      const float mean = means[e];
-      weights.masters[e] =
-          training.optimizer != plan::Optimizer::kSgd
-              ? values::Updated(values::AdamWOf(step + 1), weights.masters[e], mean, &moments[e],
-                                count)
-              : values::Updated(values::SgdOf(), weights.masters[e], mean, &moments[e], count);
-      weights.masters[e] = Rounded(weights.masters[e], updated);
-      moments[e] = Rounded(moments[e], updated);
-      moments[count + e] = Rounded(moments[count + e], updated);
-      weights.parameters[e] = Rounded(weights.masters[e], training.parameter_dtype);
-    }
-  }
-  return weights;
+  PlainTraining training(scenario, gradients, seed);
+  for (int step = 0; step < steps; ++step) training.RunStep(step);
+  return training.weights();
 }
 
 }  // namespace stepcast::validate
