@@ -123,6 +123,87 @@ Outcome RunPlan(PlanOptions& options, const RunWork& run_work) {
   return Plan(options, run_work);
 }
 
+Outcome RunSimulate(Request& request) {
+  std::optional<bool> forced;
+  if (request.timeline || request.no_timeline) forced = request.timeline;
+  request.simulate.timeline = StdoutStyle(forced);
+  const WorkNotice notice("simulating a step of " + Named(request.files));
+  return RunOn(request.files, request.simulate.scenario, request.simulate.set,
+               [&] { return Simulate(request.simulate); });
+}
+
+Outcome RunMemory(Request& request) {
+  const WorkNotice notice("simulating a step at each ZeRO stage of " + Named(request.files));
+  return RunOn(request.files, request.memory.scenario, request.memory.set,
+               [&] { return Memory(request.memory); });
+}
+
+Outcome RunExplain(Request& request) {
+  const WorkNotice notice("simulating a step, and again with each resource faster, of " +
+                          Named(request.files));
+  return RunOn(request.files, request.explain.scenario, request.explain.set,
+               [&] { return Explain(request.explain); });
+}
+
+Outcome RunCollective(const Request& request) {
+  const WorkNotice notice("forecasting a collective at each size on the cluster of " +
+                          request.collective.scenario);
+  return Collective(request.collective);
+}
+
+// `arguments`: the whole command line.
+Outcome RunCalibrate(CalibrateOptions& options, const std::vector<std::string>& arguments,
+                     const HardwareAccess& hardware) {
+  if (options.backend.empty()) {
+    return WrongInput({{"command.wrong-use",
+                        {"command line", 0, 0},
+                        "--backend is required",
+                        "see stepcast calibrate --help"}});
+  }
+  options.version = fmt::format("stepcast {}", kVersion);
+  options.command = "stepcast";
+  for (const std::string& argument : arguments) options.command += " " + argument;
+  return hardware.calibrate(options);
+}
+
+// Forecasts of scenarios, and searches over them; none: another command.
+std::optional<Outcome> RunForecast(std::string_view command, Request& request,
+                                   const HardwareAccess& hardware) {
+  if (command == "simulate") return RunSimulate(request);
+  if (command == "memory") return RunMemory(request);
+  if (command == "compare") {
+    const WorkNotice notice("simulating a step of two plans");
+    return Compare(request.compare);
+  }
+  if (command == "explain") return RunExplain(request);
+  if (command == "sweep") return RunSweep(request.sweep, hardware.run_work);
+  if (command == "plan") {
+    return RunOn(request.files, request.plan.scenario, request.plan.set,
+                 [&] { return RunPlan(request.plan, hardware.run_work); });
+  }
+  if (command == "collective") return RunCollective(request);
+  if (command == "schedule") {
+    request.schedule.style = *StdoutStyle(true);
+    return DrawSchedule(request.schedule);
+  }
+  return std::nullopt;
+}
+
+// Forecasts against what was measured; none: another command.
+std::optional<Outcome> RunValidation(std::string_view command, Request& request,
+                                     const HardwareAccess& hardware) {
+  if (command == "validate collectives") {
+    const WorkNotice notice("forecasting the collectives that were published");
+    return ValidateCollectives(request.validate_collectives);
+  }
+  if (command == "validate published") {
+    const WorkNotice notice("simulating the steps that were published");
+    return ValidatePublished(request.validate_published);
+  }
+  if (command == "validate") return hardware.validate(request.validate);
+  return std::nullopt;
+}
+
 }  // namespace
 
 Outcome RunCommandLine(std::vector<std::string> arguments, const HardwareAccess& hardware) {
@@ -143,71 +224,16 @@ Outcome RunCommandLine(std::vector<std::string> arguments, const HardwareAccess&
   }
   auto [command, outcome] = program.Parse(arguments);
   if (command.empty()) return outcome;
+  if (std::optional<Outcome> done = RunForecast(command, request, hardware)) return *done;
+  if (std::optional<Outcome> done = RunValidation(command, request, hardware)) return *done;
   if (command == "init") return Init(request.init);
   if (command == "list") return List(request.list);
   if (command == "schema") return PrintSchema(request.schema);
-  if (command == "simulate") {
-    std::optional<bool> forced;
-    if (request.timeline || request.no_timeline) forced = request.timeline;
-    request.simulate.timeline = StdoutStyle(forced);
-    const WorkNotice notice("simulating a step of " + Named(request.files));
-    return RunOn(request.files, request.simulate.scenario, request.simulate.set,
-                 [&] { return Simulate(request.simulate); });
-  }
-  if (command == "memory") {
-    const WorkNotice notice("simulating a step at each ZeRO stage of " + Named(request.files));
-    return RunOn(request.files, request.memory.scenario, request.memory.set,
-                 [&] { return Memory(request.memory); });
-  }
-  if (command == "compare") {
-    const WorkNotice notice("simulating a step of two plans");
-    return Compare(request.compare);
-  }
-  if (command == "explain") {
-    const WorkNotice notice("simulating a step, and again with each resource faster, of " +
-                            Named(request.files));
-    return RunOn(request.files, request.explain.scenario, request.explain.set,
-                 [&] { return Explain(request.explain); });
-  }
-  if (command == "sweep") return RunSweep(request.sweep, hardware.run_work);
-  if (command == "plan") {
-    return RunOn(request.files, request.plan.scenario, request.plan.set,
-                 [&] { return RunPlan(request.plan, hardware.run_work); });
-  }
-  if (command == "calibrate") {
-    if (request.calibrate.backend.empty()) {
-      return WrongInput({{"command.wrong-use",
-                          {"command line", 0, 0},
-                          "--backend is required",
-                          "see stepcast calibrate --help"}});
-    }
-    request.calibrate.version = fmt::format("stepcast {}", kVersion);
-    request.calibrate.command = "stepcast";
-    for (const std::string& argument : arguments) request.calibrate.command += " " + argument;
-    return hardware.calibrate(request.calibrate);
-  }
+  if (command == "calibrate") return RunCalibrate(request.calibrate, arguments, hardware);
   if (command == "calibrate import") return CalibrateImport(request.calibrate_import);
   if (command == "calibrate runs") return CalibrateRuns(request.calibrate_runs);
   if (command == "model import") return ModelImport(request.model_import);
-  if (command == "collective") {
-    const WorkNotice notice("forecasting a collective at each size on the cluster of " +
-                            request.collective.scenario);
-    return Collective(request.collective);
-  }
-  if (command == "schedule") {
-    request.schedule.style = *StdoutStyle(true);
-    return DrawSchedule(request.schedule);
-  }
   if (command == "execute") return hardware.execute(request.execute);
-  if (command == "validate collectives") {
-    const WorkNotice notice("forecasting the collectives that were published");
-    return ValidateCollectives(request.validate_collectives);
-  }
-  if (command == "validate published") {
-    const WorkNotice notice("simulating the steps that were published");
-    return ValidatePublished(request.validate_published);
-  }
-  if (command == "validate") return hardware.validate(request.validate);
   if (command == "serve") return Serve();
   if (command == "completion") return PrintCompletion(request.completion);
   if (command == "manual") return PrintManual(request.manual, program.Pages(), kVersion);
