@@ -50,23 +50,8 @@ class PlanSearch::Impl {
   Result<void> Prepare() {
     const FilesRead files;
     Diagnostics faults;
-    goal_ = ReadGoal(question_, faults);
-    ReadFrameworks(question_.framework, faults);
-    within_ = ReadWithin(question_.within, faults);
-    layout_ = ReadLayout(question_.why_layout, faults);
     planner::SpaceOptions space_options;
-    space_options.kinds = ReadKinds(question_.only, faults);
-    space_options.nodes = question_.fewer_nodes || goal_.target == planner::Target::kGpus;
-    space_options.fix = question_.fix;
-    space_options.has_key = [this](const std::string& key) { return varied_.HasKey(key); };
-    for (const std::string& text : question_.vary) {
-      auto axis = varied_.ReadAxis(text);
-      if (axis) {
-        space_options.vary.push_back(std::move(*axis));
-      } else {
-        faults.insert(faults.end(), axis.error().begin(), axis.error().end());
-      }
-    }
+    ReadQuestion(space_options, faults);
     if (!faults.empty()) return tl::unexpected(std::move(faults));
     auto base = scenario::Load(question_.scenario, question_.set, cache_);
     if (!base) return tl::unexpected(std::move(base.error()));
@@ -81,27 +66,9 @@ class PlanSearch::Impl {
     space_options.frameworks = ReadFrameworks(FrameworksAsked(space_options), faults);
     if (!faults.empty()) return tl::unexpected(std::move(faults));
     faults = varied_.WrongValues(space_options.vary);
-    const bool other_devices = std::any_of(
-        space_options.vary.begin(), space_options.vary.end(), [](const planner::SweepAxis& axis) {
-          return axis.key == "cluster" || axis.key.starts_with("cluster.topology");
-        });
-    const Bytes capacity = base_->cluster->device_memory();
-    if (goal_.headroom >= capacity && !other_devices) {
-      faults.push_back(WrongOption(
-          "--headroom", question_.headroom,
-          fmt::format("a device has {}: {}", FormatBytes(capacity), Quoted(question_.headroom)),
-          "give less than that, or a part of it: '5%'"));
-    }
+    CheckHeadroom(space_options, faults);
     if (!faults.empty()) return tl::unexpected(std::move(faults));
-    // By default as much stays free as the forecast may be off.
-    if (question_.headroom.empty()) {
-      std::vector<plan::Framework> frameworks = space_options.frameworks;
-      if (frameworks.empty()) frameworks.push_back(base_->plan.data_parallel.framework);
-      for (const plan::Framework framework : frameworks) {
-        goal_.headroom_part =
-            std::max(goal_.headroom_part, forecast::MemoryErrorOf(*base_, framework));
-      }
-    }
+    if (question_.headroom.empty()) TakeDefaultHeadroom(space_options);
     auto space = planner::PlanSpace::Around(*base_, space_options);
     if (!space) return tl::unexpected(std::move(space.error()));
     space_ = std::move(*space);
@@ -113,16 +80,7 @@ class PlanSearch::Impl {
           fmt::format("no plan of the space has this layout: {}", Quoted(question_.why_layout)),
           "--vary parallelism.KEY=VALUE says of each value which rule refuses it")});
     }
-    source_ = {
-        .plans = space_->size(),
-        .families = space_->families(),
-        .load = [this](std::int64_t plan) { return Load(space_->Settings(plan)); },
-        .load_family = [this](std::int64_t plan) { return Load(space_->FamilySettings(plan)); },
-        .has_twin =
-            [this](std::int64_t plan) {
-              return space_->HasBefore(plan, "data_parallel.accumulate_unsharded", "false");
-            },
-        .kind = [this](std::int64_t plan) { return space_->KindOf(plan); }};
+    source_ = Source();
     problem_ = planner::ProblemOf(source_);
     work_ = planner::WorkOf(problem_);
     files_ = files.digests();
@@ -259,6 +217,61 @@ class PlanSearch::Impl {
   }
 
  private:
+  void ReadQuestion(planner::SpaceOptions& space_options, Diagnostics& faults) {
+    goal_ = ReadGoal(question_, faults);
+    ReadFrameworks(question_.framework, faults);
+    within_ = ReadWithin(question_.within, faults);
+    layout_ = ReadLayout(question_.why_layout, faults);
+    space_options.kinds = ReadKinds(question_.only, faults);
+    space_options.nodes = question_.fewer_nodes || goal_.target == planner::Target::kGpus;
+    space_options.fix = question_.fix;
+    space_options.has_key = [this](const std::string& key) { return varied_.HasKey(key); };
+    for (const std::string& text : question_.vary) {
+      auto axis = varied_.ReadAxis(text);
+      if (axis) {
+        space_options.vary.push_back(std::move(*axis));
+      } else {
+        faults.insert(faults.end(), axis.error().begin(), axis.error().end());
+      }
+    }
+  }
+
+  void CheckHeadroom(const planner::SpaceOptions& space_options, Diagnostics& faults) const {
+    const bool other_devices = std::any_of(
+        space_options.vary.begin(), space_options.vary.end(), [](const planner::SweepAxis& axis) {
+          return axis.key == "cluster" || axis.key.starts_with("cluster.topology");
+        });
+    const Bytes capacity = base_->cluster->device_memory();
+    if (goal_.headroom >= capacity && !other_devices) {
+      faults.push_back(WrongOption(
+          "--headroom", question_.headroom,
+          fmt::format("a device has {}: {}", FormatBytes(capacity), Quoted(question_.headroom)),
+          "give less than that, or a part of it: '5%'"));
+    }
+  }
+
+  // As much stays free as the forecast may be off.
+  void TakeDefaultHeadroom(const planner::SpaceOptions& space_options) {
+    std::vector<plan::Framework> frameworks = space_options.frameworks;
+    if (frameworks.empty()) frameworks.push_back(base_->plan.data_parallel.framework);
+    for (const plan::Framework framework : frameworks) {
+      goal_.headroom_part =
+          std::max(goal_.headroom_part, forecast::MemoryErrorOf(*base_, framework));
+    }
+  }
+
+  planner::PlanSource Source() {
+    return {.plans = space_->size(),
+            .families = space_->families(),
+            .load = [this](std::int64_t plan) { return Load(space_->Settings(plan)); },
+            .load_family = [this](std::int64_t plan) { return Load(space_->FamilySettings(plan)); },
+            .has_twin =
+                [this](std::int64_t plan) {
+                  return space_->HasBefore(plan, "data_parallel.accumulate_unsharded", "false");
+                },
+            .kind = [this](std::int64_t plan) { return space_->KindOf(plan); }};
+  }
+
   // Whether this part of the time that the search may take has passed, from now on; null: it may
   // take any.
   std::function<bool()> Enough(double part = 1) const {
