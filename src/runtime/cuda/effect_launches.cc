@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "fmt/format.h"
 #include "src/base/check.h"
@@ -128,82 +129,86 @@ Attempt<void> EffectLaunches::Launch(Index first, Index last, OperationId operat
   return {};
 }
 
+GradientWork EffectLaunches::GradientWorkOf(const Effect& effect) const {
+  return {.target = At(effect.target),
+          .source = At(effect.source),
+          .elements = effect.elements,
+          .first_element = effect.first_element,
+          .scale = static_cast<float>(effect.scale),
+          .add = effect.add,
+          .seed = reinterpret_cast<const std::uint32_t*>(At(effect.states))};
+}
+
+MoveWork EffectLaunches::MoveWorkOf(const Effect& effect) const {
+  return {.target = At(effect.target),
+          .source = At(effect.source),
+          .elements = effect.elements,
+          .block = effect.block,
+          .target_stride = effect.target_stride,
+          .source_stride = effect.source_stride,
+          .scale = static_cast<float>(effect.scale),
+          .add = effect.add};
+}
+
+UpdateWork EffectLaunches::UpdateWorkOf(const Effect& effect) const {
+  return {.parameters = At(effect.target),
+          .gradients = At(effect.source),
+          .states = At(effect.states),
+          .elements = effect.elements,
+          .state_stride = effect.state_stride};
+}
+
+SquaresWork EffectLaunches::SquaresWorkOf(const Effect& effect) const {
+  return {.target = reinterpret_cast<float*>(At(effect.target)),
+          .source = At(effect.source),
+          .elements = effect.elements,
+          .scale = static_cast<float>(effect.scale),
+          .add = effect.add};
+}
+
+ClipWork EffectLaunches::ClipWorkOf(const Effect& effect) const {
+  return {.target = At(effect.target),
+          .squares = reinterpret_cast<const float*>(At(effect.source)),
+          .elements = effect.elements,
+          .limit = static_cast<float>(effect.scale)};
+}
+
+MixWork EffectLaunches::MixWorkOf(const Effect& effect) const {
+  return {.target = reinterpret_cast<std::uint32_t*>(At(effect.target)),
+          .source = reinterpret_cast<const std::uint32_t*>(At(effect.source)),
+          .also = reinterpret_cast<const std::uint32_t*>(At(effect.states)),
+          .salt = effect.first_element,
+          .batch_part = static_cast<int>(effect.batch_part)};
+}
+
 cudaError_t EffectLaunches::LaunchBatch(std::span<const Effect> effects, int micro_batch,
                                         std::uint16_t stream, const StepSource& step) const {
   const cudaStream_t own = setting_.streams[stream];
   const TypePair types{effects.front().target.type, effects.front().source.type};
-  const auto works_of = [&](const auto& work_of) {
-    std::vector<decltype(work_of(effects.front()))> works;
+  const auto works_of = [&]<typename Work>(Work (EffectLaunches::*work_of)(const Effect&) const) {
+    std::vector<Work> works;
     works.reserve(effects.size());
-    for (const Effect& effect : effects) works.push_back(work_of(effect));
+    for (const Effect& effect : effects) works.push_back((this->*work_of)(effect));
     return works;
   };
   const GradientOrigin origin{
       .rule = setting_.gradients, .rank = setting_.rank, .micro_batch = micro_batch};
   switch (effects.front().kind) {
     case EffectKind::kGradient:
-      return LaunchGradients(
-          works_of([&](const Effect& effect) {
-            return GradientWork{.target = At(effect.target),
-                                .source = At(effect.source),
-                                .elements = effect.elements,
-                                .first_element = effect.first_element,
-                                .scale = static_cast<float>(effect.scale),
-                                .add = effect.add,
-                                .seed = reinterpret_cast<const std::uint32_t*>(At(effect.states))};
-          }),
-          types, origin, step, own);
+      return LaunchGradients(works_of(&EffectLaunches::GradientWorkOf), types, origin, step, own);
     case EffectKind::kMove:
-      return LaunchMoves(works_of([&](const Effect& effect) {
-                           return MoveWork{.target = At(effect.target),
-                                           .source = At(effect.source),
-                                           .elements = effect.elements,
-                                           .block = effect.block,
-                                           .target_stride = effect.target_stride,
-                                           .source_stride = effect.source_stride,
-                                           .scale = static_cast<float>(effect.scale),
-                                           .add = effect.add};
-                         }),
-                         types, own);
+      return LaunchMoves(works_of(&EffectLaunches::MoveWorkOf), types, own);
     case EffectKind::kUpdate:
-      return LaunchUpdates(works_of([&](const Effect& effect) {
-                             return UpdateWork{.parameters = At(effect.target),
-                                               .gradients = At(effect.source),
-                                               .states = At(effect.states),
-                                               .elements = effect.elements,
-                                               .state_stride = effect.state_stride};
-                           }),
-                           types, effects.front().states.type, setting_.program.data_flow.adamw,
-                           step, own);
+      return LaunchUpdates(works_of(&EffectLaunches::UpdateWorkOf), types,
+                           effects.front().states.type, setting_.program.data_flow.adamw, step,
+                           own);
     case EffectKind::kSquares:
-      return LaunchSquares(works_of([&](const Effect& effect) {
-                             return SquaresWork{
-                                 .target = reinterpret_cast<float*>(At(effect.target)),
-                                 .source = At(effect.source),
-                                 .elements = effect.elements,
-                                 .scale = static_cast<float>(effect.scale),
-                                 .add = effect.add};
-                           }),
-                           types.source, partial_sums_[stream], own);
+      return LaunchSquares(works_of(&EffectLaunches::SquaresWorkOf), types.source,
+                           partial_sums_[stream], own);
     case EffectKind::kClip:
-      return LaunchClips(works_of([&](const Effect& effect) {
-                           return ClipWork{
-                               .target = At(effect.target),
-                               .squares = reinterpret_cast<const float*>(At(effect.source)),
-                               .elements = effect.elements,
-                               .limit = static_cast<float>(effect.scale)};
-                         }),
-                         types.target, own);
+      return LaunchClips(works_of(&EffectLaunches::ClipWorkOf), types.target, own);
     case EffectKind::kMix:
-      return LaunchMixes(works_of([&](const Effect& effect) {
-                           return MixWork{
-                               .target = reinterpret_cast<std::uint32_t*>(At(effect.target)),
-                               .source = reinterpret_cast<const std::uint32_t*>(At(effect.source)),
-                               .also = reinterpret_cast<const std::uint32_t*>(At(effect.states)),
-                               .salt = effect.first_element,
-                               .batch_part = static_cast<int>(effect.batch_part)};
-                         }),
-                         origin, step, own);
+      return LaunchMixes(works_of(&EffectLaunches::MixWorkOf), origin, step, own);
     case EffectKind::kCollective:
       break;
   }

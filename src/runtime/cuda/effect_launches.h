@@ -51,6 +51,13 @@ class EffectLaunches {
 
  private:
   explicit EffectLaunches(const Setting& setting) : setting_(setting) {}
+  // An effect as its kernel takes it.
+  GradientWork GradientWorkOf(const program::Effect& effect) const;
+  MoveWork MoveWorkOf(const program::Effect& effect) const;
+  UpdateWork UpdateWorkOf(const program::Effect& effect) const;
+  SquaresWork SquaresWorkOf(const program::Effect& effect) const;
+  ClipWork ClipWorkOf(const program::Effect& effect) const;
+  MixWork MixWorkOf(const program::Effect& effect) const;
   cudaError_t LaunchBatch(std::span<const program::Effect> effects, int micro_batch,
                           std::uint16_t stream, const StepSource& step) const;
 
