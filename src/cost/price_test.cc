@@ -277,6 +277,31 @@ TEST(PricesTest, FrameworksPayForLaunchesAndTheTextbookDoesNot) {
   EXPECT_EQ(textbook.collectives[0].demand.alone(), eager.collectives[0].demand.alone());
 }
 
+// Four ranks: an even all-to-all of 8 MB takes 8 ms by its table, though a rank sends 6 MB, which as a
+// message take 6 ms. Where the first is sent 1.5 times the mean and the others (4 - 1.5) / (4.5), its
+// part is 3 MB in the place of 2 MB, and theirs 5/9 of it: an even all-to-all of 12 MB x 5/9, 6.67 ms,
+// and 3 x 4/9 x 3 MB = 4 MB for the first alone, 4 ms less the latency of 1 us, which is there already.
+TEST(PricesTest, WhatTheFirstIsSentBeyondOthersHasItsLinksForItself) {
+  Program program = WithGroup(4);
+  const Bytes even(8'000'000), uneven(12'000'000);
+  AddCollective(program, CollectiveKind::kAllToAll, even);
+  AddCollective(program, CollectiveKind::kAllToAll, uneven);
+  program.collectives[1].loads = AllToAllLoads::Of(1.5, 4, AllToAllLoads::First::kReceivesMost);
+  Scenario scenario = FlatScenario(4);
+  calibration::Calibration profile;
+  profile.collectives = {
+      TableOf(CollectiveKind::kAllToAll, 4,
+              {{KiB(1), Microseconds(1)}, {Bytes(1'000'000), Milliseconds(1)}}),
+      TableOf(CollectiveKind::kSendRecv, 2,
+              {{KiB(1), Microseconds(1)}, {Bytes(1'000'000), Milliseconds(1)}})};
+  SetProfile(scenario, profile);
+  const Prices prices = MustPrice(program, scenario);
+  EXPECT_EQ(prices.collectives[0].demand.alone(), Milliseconds(8));
+  EXPECT_NEAR(prices.collectives[1].demand.alone().seconds(), 0.01066567, 1e-8);
+  EXPECT_EQ(prices.collectives[1].demand.provenance, Provenance::kTransferred);
+  EXPECT_NEAR(prices.collectives[1].wire_bytes_per_rank, 9e6, 1);
+}
+
 TEST(PricesTest, TablesComeBeforeLinks) {
   Program program = WithGroup(4);
   AddCollective(program, CollectiveKind::kAllReduce, KiB(64));

@@ -1,13 +1,16 @@
 #include "src/cost/program_communication.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "fmt/format.h"
+#include "src/base/all_to_all_loads.h"
 #include "src/base/quantity.h"
 #include "src/calibration/find_table.h"
 #include "src/cost/collective_price.h"
@@ -261,6 +264,7 @@ class CommunicationPricer {
     if (path.ranks > 1) {
       if (const auto* table = TableFor(collective.kind, path)) {
         if (!Believable(*table, path)) return {};
+        if (const auto price = PriceUnevenAllToAll(collective, group, *table)) return *price;
         CollectivePrice price =
             PriceTabulatedCollective(collective.bytes, path, pricing_.links, *table);
         if (machine_.nccl) {
@@ -290,25 +294,65 @@ class CommunicationPricer {
                                    pricing_.scenario.algorithm);
   }
 
-  // Where no communication library is modelled and messages were measured on these ranks, or between
-  // two of a flat cluster, whose ranks are all alike, an all-to-all takes as long as a shift of all
-  // that a rank sends.
-  std::optional<CollectivePrice> PriceAllToAllByMessages(const program::Collective& collective,
-                                                         const PricedMachine::Group& group) {
-    if (collective.kind != CollectiveKind::kAllToAll || machine_.nccl) return std::nullopt;
-    CommunicationPath path = group.path;
+  // Messages that were measured on these ranks, or between two of a flat cluster, whose ranks are all
+  // alike, where no communication library is modelled. Null: there are none.
+  const calibration::CollectiveTable* MeasuredMessages(const CommunicationPath& of_group) const {
+    if (machine_.nccl) return nullptr;
+    CommunicationPath path = of_group;
     const auto* table = TableFor(CollectiveKind::kSendRecv, path);
     if (table == nullptr && pricing_.scenario.cluster->flat()) {
       path.ranks = 2;
       table = TableFor(CollectiveKind::kSendRecv, path);
     }
-    if (table == nullptr) return std::nullopt;
-    if (!Believable(*table, path)) return CollectivePrice();
-    const auto ranks = static_cast<std::int64_t>(group.path.ranks);
-    CollectivePrice price = PriceTabulatedCollective(
-        Bytes(collective.bytes.count() / ranks * (ranks - 1)), path, pricing_.links, *table);
+    return table;
+  }
+
+  CollectivePrice PriceMessages(Bytes bytes, CommunicationPath path,
+                                const calibration::CollectiveTable& messages) {
+    if (pricing_.scenario.cluster->flat()) path.ranks = 2;
+    if (!Believable(messages, path)) return {};
+    return PriceTabulatedCollective(bytes, path, pricing_.links, messages);
+  }
+
+  // Without a table of its own an all-to-all takes as long as a shift of all that a rank sends.
+  std::optional<CollectivePrice> PriceAllToAllByMessages(const program::Collective& collective,
+                                                         const PricedMachine::Group& group) {
+    if (collective.kind != CollectiveKind::kAllToAll) return std::nullopt;
+    const auto* const messages = MeasuredMessages(group.path);
+    if (messages == nullptr) return std::nullopt;
+    CollectivePrice price =
+        PriceMessages(SentInAllToAll(collective.bytes, group.path), group.path, *messages);
     price.demand.provenance = std::max(price.demand.provenance, Provenance::kTransferred);
     return price;
+  }
+
+  // `table`: of even all-to-alls, whose messages hinder one another. As much as all members are sent
+  // takes as long as there; what the first is sent beyond that has its links for itself.
+  std::optional<CollectivePrice> PriceUnevenAllToAll(const program::Collective& collective,
+                                                     const PricedMachine::Group& group,
+                                                     const calibration::CollectiveTable& table) {
+    if (collective.kind != CollectiveKind::kAllToAll || collective.loads == AllToAllLoads()) {
+      return std::nullopt;
+    }
+    const auto* const messages = MeasuredMessages(group.path);
+    if (messages == nullptr) return std::nullopt;
+    const Bytes even(std::llround(static_cast<double>(collective.bytes.count()) *
+                                  collective.loads.others));
+    const CollectivePrice more = PriceMessages(
+        SentInAllToAll(collective.bytes - even, group.path), group.path, *messages);
+    CollectivePrice price = PriceTabulatedCollective(even, group.path, pricing_.links, table);
+    price.demand.work += more.demand.work;
+    price.demand.provenance = std::max(price.demand.provenance, Provenance::kTransferred);
+    price.wire_bytes_per_rank += more.wire_bytes_per_rank;
+    price.bandwidth_bound =
+        MeasurementBound(CollectiveKind::kAllToAll, collective.bytes, group.path);
+    return price;
+  }
+
+  // Of its size, what a member sends to others.
+  static Bytes SentInAllToAll(Bytes bytes, const CommunicationPath& path) {
+    const std::int64_t ranks = path.ranks;
+    return Bytes(bytes.count() / ranks * (ranks - 1));
   }
 
   CollectivePrice PriceByNccl(const program::Collective& collective,

@@ -40,14 +40,14 @@ MODELS = {"communication-bound": (4, 8), "compute-bound": (15, 30),
 # How many kinds of layers a model lists, where there are several.
 KINDS = {"experts": 3}
 # For whom `stepcast plan` chooses, with the measured profile: the best plan of each kind of parallelism
-# and framework, over products of two axes and more.
-CHOSEN = (("pipelined", {}), ("divided", {"parallelism.tensor": 2}),
-          ("experts", {"parallelism.expert": 2}))
+# with that framework, over products of two axes and more.
+CHOSEN = (("pipelined", {}, "reference"), ("divided", {"parallelism.tensor": 2}, "reference"),
+          ("experts", {"parallelism.expert": 2}, "megatron"))
 # What each table of docs/accuracy/emulated-cluster.md is about.
 TABLES = {"emulated cluster": ("communication-bound", "compute-bound"),
           "emulated cluster, other axes": ("pipelined", "divided"),
           "emulated cluster, experts": ("experts",),
-          "emulated cluster, chosen": tuple(f"{model}, chosen" for model, _ in CHOSEN)}
+          "emulated cluster, chosen": tuple(f"{model}, chosen" for model, _, _ in CHOSEN)}
 BUCKETS = (1, 2, 5, 10, 25, 50)  # MiB
 
 
@@ -218,9 +218,9 @@ class Bench:
     def chosen(self, speed, profile):
         """(model, what it is called, settings, no series) of the plans that stepcast chooses."""
         plans = []
-        for model, given in CHOSEN:
+        for model, given, framework in CHOSEN:
             report = json.loads(call(self.stepcast, "plan", scenario_of(model), "--json",
-                                     "--no-front", "--no-sensitivity",
+                                     "--no-front", "--no-sensitivity", "--framework", framework,
                                      *arguments_of({**self.settings(speed, model, profile), **given})))
             plans += [(f"{model}, chosen", f"{kind['framework']}, {kind['layout']}",
                        {**given, **kind["set"]}, None) for kind in report["kinds"] if kind["fits"]]
