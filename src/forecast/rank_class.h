@@ -7,20 +7,20 @@
 
 namespace stepcast::forecast {
 
-// The facts of a class of ranks: of ranks that run one program in equivalent surroundings. They go
-// with the class from its label to its forecast, so a further fact is a field here, set where it
-// becomes known.
+// A class of ranks are those that run one program in equivalent surroundings. These are its facts.
+// They go with the class from its label to its forecast, so a further fact is a field here, set
+// where it becomes known.
 struct RankClass {
   // Known when the class is lowered and priced.
-  plan::RankLabel label{};  // its ranks'
-  int node_kind = 0;        // of their nodes (scenario/node_kinds.h)
-  std::string device{};     // their type, where the cluster has several
-  int in_flight = 1;        // most micro-batches whose activations are held
+  plan::RankLabel label{};  // the label of its ranks
+  int node_kind = 0;        // the kind of their nodes (scenario/node_kinds.h)
+  std::string device{};     // the type of their devices, where the cluster has several
+  int in_flight = 1;        // the most micro-batches whose activations a rank holds at once
   // Known when it is simulated.
-  double speed = 1;  // of its devices (Scenario::slow_devices)
+  double speed = 1;  // of its devices, 1 being as described (Scenario::slow_devices)
   int first_rank = 0;
-  int ranks = 1;               // how many they are
-  std::vector<int> members{};  // these, ascending; empty: all that there are
+  int ranks = 1;               // how many ranks the class has
+  std::vector<int> members{};  // its ranks, ascending; empty where the class has all ranks
 };
 
 }  // namespace stepcast::forecast

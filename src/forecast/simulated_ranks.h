@@ -22,8 +22,8 @@ namespace stepcast::forecast {
 
 // A class that is part of the answer.
 struct ReportedClass : RankClass {
-  std::size_t index = 0;   // of SimulatedRanks::classes: of the one that its first rank is in
-  std::size_t priced = 0;  // of the priced classes: of the one that its ranks are in
+  std::size_t index = 0;   // in SimulatedRanks::classes, the class that its first rank is in
+  std::size_t priced = 0;  // among the priced classes, the one that its ranks are in
 };
 
 // The classes of ranks that a scenario's forecast simulates, and the network that joins them.

@@ -265,7 +265,8 @@ class LayerOperators {
   friend class LatentAttentionOperators;
   friend class MixtureOperators;
 
-  class LossOfLogits;  // loss_operators.cc
+  // The cross entropy of logits, in one of its ways to be computed (loss_operators.cc).
+  class LossOfLogits;
   // LossOfProduct where no more than a part of the logits reaches memory.
   void ChunkedLoss(const Operand& x, const LossHead& head);
   void CutLoss(const Operand& x, const LossHead& head);
@@ -328,7 +329,8 @@ class LayerOperators {
   void RunProduct(bool forward, const Kernel& product, const Factor& input,
                   std::optional<LayerTape::Value> also, const Factor& output,
                   const std::vector<int>& parameters, const std::function<void(int)>& made = {});
-  class LinearProduct;  // product_operators.cc
+  // One product of a linear layer, with its gradients (product_operators.cc).
+  class LinearProduct;
   std::vector<Operand> Product(Operand x, std::string_view name,
                                const std::vector<LinearModule>& modules, Outputs outputs,
                                std::shared_ptr<RowRegion> rows);
@@ -431,7 +433,8 @@ class LayerOperators {
                               std::int64_t elements);
   LayerTape::Value CastColumns(std::string name, const std::vector<LayerTape::Piece>& value,
                                std::int64_t elements);
-  class UnfusedRmsNorm;  // eager_operators.cc
+  // RMSNorm in the kernels that eager PyTorch launches for it (eager_operators.cc).
+  class UnfusedRmsNorm;
   Operand EagerRmsNorm(Operand x, std::string_view module, ModulePositions parameters);
   Operand ComplexRotary(Operand x, std::string_view module, std::int64_t head_size);
   Operand HalvesRotary(Operand x, std::string_view module, std::int64_t head_size);
@@ -467,7 +470,8 @@ class LayerOperators {
   void RunIn(bool forward, Kernel kernel, const Pieces& reads, const Pieces& writes);
   void CommunicateIn(bool forward, const LayerTape::Collective& collective, LayerTape::Piece source,
                      LayerTape::Piece target);
-  class ScoreMatrixCore;  // attention_operators.cc
+  // An attention core that writes the matrix of scores (attention_operators.cc).
+  class ScoreMatrixCore;
   Operand Math(const Core& core, std::string_view module, const AttentionShape& shape);
   // AttentionShape::capped over separate kernels, of so many scores, and its gradient.
   struct CappedScores {

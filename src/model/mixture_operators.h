@@ -78,6 +78,7 @@ class MixtureOperators {
   Rows Permute(const Operand& x);
   // Where each row goes when the rows of each expert are brought together, or taken apart again.
   Value SortMap(std::string_view name, std::int64_t rows);
+  // The way of rows to the ranks that hold their experts (mixture_dispatch.cc).
   class RowDispatch;
   Rows Dispatch(const Rows& permuted);
   Rows DispatchToAll(const Operand& x);

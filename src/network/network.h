@@ -178,17 +178,19 @@ class Network::Router {
 
   tl::expected<Path, Fault> Look(int from, int to);
   std::optional<Path> Search(int from, int to, bool nvlink_only);
-  struct Query;
+  struct Query;  // what one search looks for: its ends, and which links it may use
+  // The distance of the nearest route, and in `visits_` how every device on the way is reached.
   std::optional<Distance> FindNearest(const Query& query);
   void ReachNeighbours(const Query& query, int device, const Distance& distance);
-  // All routes of this length.
+  // The transfer's path, shared out among all routes of this length.
   Path TraceBack(const Query& query, const Distance& nearest);
-  // Of the links by which the device is reached.
+  // The sum of the bandwidths of the links by which the nearest routes reach the device.
   double BandwidthInto(int device) const;
-  // Over the NVLinks of one GPU that both have; none where there is no such GPU.
+  // The path over the NVLinks of a third GPU that both ends are connected to; none where there is
+  // no such GPU.
   std::optional<Path> Relay(int from, int to) const;
   void Reach(int device, const Distance& distance, int link);
-  // Of what arrives at `device`, the part over each of the links by which it does.
+  // Sets `parts` to the parts of the transfer that the links of Visit::over carry into `device`.
   void Divide(int from, int to, int device, std::vector<double>& parts) const;
 
   // Beyond so many all are forgotten.

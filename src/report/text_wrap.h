@@ -19,8 +19,9 @@ std::size_t LongestWord(std::string_view text);
 // The same of the pieces into which WrapWords breaks words.
 std::size_t LongestPiece(std::string_view text);
 
-// What becomes of a path that is longer than a line: in a column it is broken as other words are; in
-// a sentence it has a line of its own, so that it can be copied.
+// Whether a path that is wider than the line is broken. A table's cell breaks it, as it does any
+// long word. A sentence gives it a line of its own, which may be too wide, so that the path can be
+// copied.
 enum class LongPaths { kBroken, kWhole };
 
 // The words of a text in lines of at most `width`, at least one line. A word that is longer than

@@ -236,7 +236,8 @@ class ClassRun {
   void ClearHost();
   void ClearStreams(std::span<const std::uint32_t> rendezvous);
   void ClearTimeline();
-  // Parts of State. `first_span`: the earliest that a stream may still need.
+  // These write one part of a State each. `first_span` is the earliest of the host's spans
+  // that a stream may still need.
   void AddInFlight(Time now, std::vector<std::int64_t>& device) const;
   void AddCommunicators(std::uint32_t passes_ended, std::vector<std::int64_t>& device) const;
   void TakeHostState(Time now, std::uint32_t passes_ended, std::size_t first_span,
@@ -252,6 +253,7 @@ class ClassRun {
   void DrainReadyQueue();
   void Advance(std::uint32_t stream);
   bool RunAhead(std::uint32_t stream);
+  // The operations that share resources with a stream while it runs ahead (class_run.cc).
   class SharersAhead;
   Time LimitAhead();
   bool RunStretch(std::uint32_t stream, Time span_begin, Time limit);

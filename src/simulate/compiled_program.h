@@ -211,6 +211,7 @@ struct CompiledProgram {
   void LinkRanks(const program::Program& program);
   void AddExchanges(const program::Program& program, const cost::Prices& prices, bool links,
                     ConcurrentSets& sets);
+  // Fills the queues of hosts and streams, instruction by instruction (compiled_program.cc).
   class InstructionQueues;
 
   std::vector<std::int64_t> queues_of_;  // all that queues and spans follow from

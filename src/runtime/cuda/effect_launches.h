@@ -51,7 +51,7 @@ class EffectLaunches {
 
  private:
   explicit EffectLaunches(const Setting& setting) : setting_(setting) {}
-  // An effect as its kernel takes it.
+  // Each of these turns an effect into the arguments of the kernel that carries it out.
   GradientWork GradientWorkOf(const program::Effect& effect) const;
   MoveWork MoveWorkOf(const program::Effect& effect) const;
   UpdateWork UpdateWorkOf(const program::Effect& effect) const;
