@@ -22,13 +22,17 @@
 namespace stepcast::cost {
 namespace {
 
-// What a doubling of the nodes takes at least, in parts of the time before. Measured between are 64
-// and 256 nodes of eight H100: what 32 and 128 nodes take is interpolated, over 4 and 64 and over
-// 64 and 256 nodes, and may lie above what was measured on twice as many.
+// What a doubling of the nodes takes at least, in parts of the time before, with two exceptions.
+// Measured between are 64 and 256 nodes of eight H100: what 32 and 128 nodes take is interpolated,
+// over 4 and 64 and over 64 and 256 nodes, and may lie above what was measured on twice as many.
+// NCCL's search takes speeds from lists, coarser inside a node than across nodes: of the 20.6 GB/s
+// that an H800's NVLinks have for each of 8 channels NVLS gets 15 inside a node and 17.5 across
+// nodes. All-reduces of H800 are not measured, so forecasts keep NCCL's figures.
 double LeastAfter(const std::string& topology, int nodes) {
   const bool measured = topology == "dgx-h100" || topology == "grand-teton-h100" ||
                         topology == "grand-teton-h100-80gb";
-  return measured && (nodes == 32 || nodes == 128) ? 0.9 : 0.97;
+  const bool listed = topology == "h800-8x400g";
+  return (measured && (nodes == 32 || nodes == 128)) || (listed && nodes == 1) ? 0.9 : 0.97;
 }
 
 std::vector<std::string> Topologies() {
@@ -90,22 +94,45 @@ data_parallel: {{zero_stage: 0, framework: reference}}
   std::unique_ptr<NcclPricer> pricer_;
 };
 
+// The sizes that take less time on twice as many nodes: a line for each, "" where none does.
+std::string FasterWhenDoubled(const std::string& topology, int nodes,
+                              const std::vector<Bytes>& sizes) {
+  AllReduce few(topology, nodes), many(topology, 2 * nodes);
+  if (!few.modelled()) return "";
+  std::string lines;
+  for (const Bytes size : sizes) {
+    const CollectivePrice before = few.Of(size), after = many.Of(size);
+    const double ratio = after.demand.alone().seconds() / before.demand.alone().seconds();
+    if (ratio >= LeastAfter(topology, nodes)) continue;
+    lines += fmt::format("{}, {} nodes, {}: {} {}, then {} {}, {:.3f} of it\n", topology, nodes,
+                         FormatBytes(size), before.algorithm, FormatTime(before.demand.alone()),
+                         after.algorithm, FormatTime(after.demand.alone()), ratio);
+  }
+  return lines;
+}
+
+// Numbers of nodes as they are bought, on every topology.
+TEST(MoreNodes, DoNotMakeAnAllReduceFasterInPowersOfTwo) {
+  std::vector<Bytes> sizes;
+  for (int power = 0; power < 14; ++power) {
+    for (const int eighths : {8, 12}) sizes.push_back(Bytes(MiB(eighths).count() / 8 << power));
+  }
+  for (const std::string& topology : Topologies()) {
+    for (int nodes = 1; nodes <= 512; nodes *= 2) {
+      EXPECT_EQ(FasterWhenDoubled(topology, nodes, sizes), "");
+    }
+  }
+}
+
 RC_GTEST_PROP(MoreNodes, DoNotMakeAnAllReduceFaster, ()) {
   static const auto& names = *new std::vector<std::string>(Topologies());
   const std::string topology = *rc::gen::elementOf(names);
-  const int nodes = *rc::gen::oneOf(rc::gen::element(1, 2, 4, 8, 16, 32, 64, 128, 256, 512),
-                                    rc::gen::inRange(1, 513));
-  AllReduce few(topology, nodes), many(topology, 2 * nodes);
-  RC_PRE(few.modelled());
+  const int nodes = *rc::gen::inRange(1, 513);
+  std::vector<Bytes> sizes;
   for (int power = 0; power < 14; ++power) {
-    const Bytes size(MiB(1).count() * *rc::gen::inRange(16, 32) / 16 << power);
-    const CollectivePrice before = few.Of(size), after = many.Of(size);
-    RC_LOG() << topology << " " << nodes << " nodes, " << FormatBytes(size) << ": "
-             << before.algorithm << " " << FormatTime(before.demand.alone()) << ", then "
-             << after.algorithm << " " << FormatTime(after.demand.alone()) << "\n";
-    RC_ASSERT(after.demand.alone().seconds() >=
-              LeastAfter(topology, nodes) * before.demand.alone().seconds());
+    sizes.push_back(Bytes(MiB(1).count() * *rc::gen::inRange(16, 32) / 16 << power));
   }
+  RC_ASSERT(FasterWhenDoubled(topology, nodes, sizes) == "");
 }
 
 // Where the smallest size measured on a number of nodes is above a MiB, nothing falls off there: on
