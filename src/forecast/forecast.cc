@@ -109,12 +109,15 @@ class WholeRun {
     marked_.emplace(priced_, frees_, repeated);
     marked_->MarkIn(ranks_);
     simulate::Simulator simulator;
-    const bool whole = shorter_ == nullptr;
+    // How far hosts are ahead of their devices depends on where the first step begins, and what
+    // stands still for which reason on that; traces and pages show all steps.
+    const Extent extent = shorter_ != nullptr           ? Extent::kLateStart
+                          : detail_ == Detail::kFigures ? Extent::kUntilRepetition
+                                                        : Extent::kWhole;
     of_time_ = RunToSteadyState(
-        simulator, ranks_, barrier_, simulate::Recording::kAll,
-        whole ? Extent::kWhole : Extent::kLateStart, false,
-        whole && detail_ == Detail::kFigures ? RecordedSteps::kFromDescribed : RecordedSteps::kAll);
-    if (!whole) {
+        simulator, ranks_, barrier_, simulate::Recording::kAll, extent, /*again=*/false,
+        detail_ == Detail::kFigures ? RecordedSteps::kFromDescribed : RecordedSteps::kAll);
+    if (shorter_ != nullptr) {
       period_ = PeriodOf({.simulator = simulator,
                           .run = of_time_,
                           .ranks = ranks_,

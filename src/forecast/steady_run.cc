@@ -59,7 +59,9 @@ SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks&
   for (int steps = FirstSteps(barrier);; steps *= 2) {
     // A mean takes several steps.
     const int described = barrier ? 1 : steps - 2;
-    const bool later = recorded == RecordedSteps::kFromDescribed && steps < kMostSteps;
+    // Which step repeats is not known before.
+    const bool later =
+        recorded == RecordedSteps::kFromDescribed && extent == Extent::kWhole && steps < kMostSteps;
     SteadyRun run = RunSteps(simulator, ranks,
                              {.steps = steps,
                               .barrier = barrier,
