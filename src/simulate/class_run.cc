@@ -376,16 +376,13 @@ bool ClassRun::RunAhead(std::uint32_t s) {
 // something does at once, or too much shares.
 Time ClassRun::LimitAhead() {
   if (joined_ > 0 || sharers_.size() > SharersAhead::kMost || drained_ < ready_.size()) return now_;
-  Time limit = until_;
-  for (Runner other = 0; other < in_flight_.size(); ++other) {
-    const InFlight& work = in_flight_[other];
-    if (!Shares(work.activity) || work.settled) limit = std::min(limit, next_[other]);
-    if (next_[other] <= now_) return now_;
+  if (unsettled_) {
+    const Runner first = NextRunner();
+    if (until_ <= now_ || (first != kNone && next_[first] <= now_)) return now_;
+    Settle();
   }
-  if (limit <= now_) return now_;
-  if (unsettled_) Settle();
   // What shares may be slowed, so that its end moves.
-  limit = until_;
+  Time limit = until_;
   for (Runner other = 0; other < in_flight_.size(); ++other) {
     if (next_[other] <= now_) return now_;
     if (!Shares(in_flight_[other].activity)) limit = std::min(limit, next_[other]);

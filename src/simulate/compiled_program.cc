@@ -120,7 +120,7 @@ void CompiledProgram::Build(const program::Program& program, const cost::Prices&
   if (!same_queues) {
     records_host_ = records_host;
     BuildQueues(program, prices, room);
-    queues_of_ = room.key;
+    std::swap(queues_of_, room.key);
   }
   if (!as_before || !same_queues || marked != nullptr || marked_ != nullptr) ++build_;
   marked_ = marked;
@@ -240,12 +240,10 @@ class CompiledProgram::InstructionQueues {
   // An instruction that the host runs by itself.
   void AddHostInstruction(Index i, const Instruction& instruction);
   void AddStreamInstruction(Index i, const Instruction& instruction);
-  // The launch is the last of a block.
-  void EndLaunchBlock(std::uint32_t stream, Item item);
-  Item ItemOf(Index i, const Instruction& instruction);
-  void Append(std::uint32_t stream, const Item& item) {
-    compiled_.items[room_.next_item[stream]++] = item;
-  }
+  // The launch, an item of the stream, is the last of a block.
+  void EndLaunchBlock(std::uint32_t stream, std::uint32_t last);
+  // The instruction as an item.
+  void Write(Index i, const Instruction& instruction, std::uint32_t at);
 
   CompiledProgram& compiled_;
   const program::Program& program_;
@@ -438,27 +436,31 @@ void CompiledProgram::InstructionQueues::AddHostInstruction(Index i,
   }
 }
 
-void CompiledProgram::InstructionQueues::AddStreamInstruction(Index i,
-                                                              const Instruction& instruction) {
+inline void CompiledProgram::InstructionQueues::AddStreamInstruction(
+    Index i, const Instruction& instruction) {
   const std::uint32_t stream = instruction.stream;
   const bool launch = queues_ && program::IsLaunched(instruction.opcode);
   if (launch && room_.launches[stream] % kLaunchBlock == 0) AwaitRoom(stream, i);
-  const Item item = ItemOf(i, instruction);
-  Append(stream, item);
-  if (launch && ++room_.launches[stream] % kLaunchBlock == 0) EndLaunchBlock(stream, item);
+  const std::uint32_t at = room_.next_item[stream]++;
+  Write(i, instruction, at);
+  if (launch && ++room_.launches[stream] % kLaunchBlock == 0) EndLaunchBlock(stream, at);
 }
 
-void CompiledProgram::InstructionQueues::EndLaunchBlock(std::uint32_t stream, Item item) {
+void CompiledProgram::InstructionQueues::EndLaunchBlock(std::uint32_t stream, std::uint32_t last) {
   const std::uint32_t slot = blocks_[stream] + room_.launches[stream] / kLaunchBlock - 1;
-  compiled_.records[slot] = {kNone, stream, room_.next_item[stream]};
+  const std::uint32_t at = room_.next_item[stream]++;
+  compiled_.records[slot] = {kNone, stream, at};
+  Item& item = compiled_.items[at];
+  item = compiled_.items[last];
   item.kind = Item::Kind::kRecord;
   item.target = slot;
   item.other = 0;
-  Append(stream, item);
 }
 
-Item CompiledProgram::InstructionQueues::ItemOf(Index i, const Instruction& instruction) {
-  Item item;
+inline void CompiledProgram::InstructionQueues::Write(Index i, const Instruction& instruction,
+                                                      std::uint32_t at) {
+  Item& item = compiled_.items[at];
+  item = Item();
   item.instruction = i;
   item.span = static_cast<std::uint32_t>(compiled_.spans.size());
   item.target = instruction.operand;
@@ -486,7 +488,7 @@ Item CompiledProgram::InstructionQueues::ItemOf(Index i, const Instruction& inst
       item.kind = Item::Kind::kRecord;
       item.target = slots_[i];
       compiled_.records[item.target].stream = instruction.stream;
-      compiled_.records[item.target].item = room_.next_item[instruction.stream];
+      compiled_.records[item.target].item = at;
       break;
     case Opcode::kWaitEvent:
       item.kind = Item::Kind::kWait;
@@ -496,7 +498,6 @@ Item CompiledProgram::InstructionQueues::ItemOf(Index i, const Instruction& inst
       STEPCAST_CHECK(false, "the host runs other instructions by itself");
   }
   item.issued = span_.length;
-  return item;
 }
 
 }  // namespace stepcast::simulate
