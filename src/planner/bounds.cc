@@ -5,19 +5,24 @@
 #include <cmath>
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "fmt/format.h"
 #include "src/cost/price.h"
 #include "src/cost/prices.h"
+#include "src/forecast/shorter_step.h"
 #include "src/lowering/lowering.h"
 #include "src/lowering/parameter_share.h"
 #include "src/lowering/pipeline_stage.h"
 #include "src/model/model.h"
 #include "src/plan/framework_style.h"
 #include "src/plan/pipeline.h"
+#include "src/plan/rank_labels.h"
+#include "src/planner/first_bounds.h"
 #include "src/planner/pipeline_bounds.h"
 #include "src/planner/program_bounds.h"
 #include "src/planner/program_digest.h"
@@ -162,9 +167,30 @@ Result<MicroBatch> WorkOut(const Scenario& scenario) {
   return result;
 }
 
+int FirstRankOf(const plan::Plan& plan, std::size_t stage) {
+  const plan::RankLabels labels(plan);
+  const auto& distinct = labels.distinct();
+  const auto label = std::find_if(
+      distinct.begin(), distinct.end(),
+      [&](const plan::RankLabel& one) { return static_cast<std::size_t>(one.stage) == stage; });
+  return labels.FirstRank(static_cast<std::size_t>(label - distinct.begin()));
+}
+
+std::size_t StageOfFirstChunk(const parallel::PipelineSchedule& schedule) {
+  const auto stage =
+      std::find_if(schedule.stages.begin(), schedule.stages.end(),
+                   [](const parallel::PipelineSchedule::Stage& one) {
+                     return std::find(one.chunks.begin(), one.chunks.end(), 0) != one.chunks.end();
+                   });
+  return static_cast<std::size_t>(stage - schedule.stages.begin());
+}
+
 }  // namespace
 
 struct Bounds::Kept {
+  FirstBounds first;
+  cost::PriceCache prices;
+  std::optional<Scenario> shorter;  // of the present plan
   // By what is quick to compare, then by the settings themselves.
   std::map<WorkKey, std::vector<std::pair<WorkSettings, Result<MicroBatch>>>> works;
   // Valid until the next call.
@@ -209,34 +235,81 @@ Result<Bound> Bounds::OfKernels(const Scenario& scenario) {
   return bound;
 }
 
-Result<Bound> Bounds::OfPipeline(const Scenario& scenario, Bound bound) {
+Result<Bounds::OfItsProgram> Bounds::OfPipeline(const Scenario& scenario, Bound bound,
+                                                bool digest) {
   const auto found = kept_->WorkOf(scenario);
   if (!found) return tl::unexpected(found.error());
   const MicroBatch& micro_batch = **found;
+  const auto passes = kept_->first.PassesOf(scenario);
+  if (!passes) return tl::unexpected(passes.error());
+  std::vector<ChunkWork> chunks = micro_batch.chunks;
+  for (std::size_t c = 0; c < passes->size(); ++c) {
+    parallel::PassDurations& own = chunks[c].passes;
+    own.forward = std::max(own.forward, (*passes)[c].forward.picoseconds());
+    own.backward = std::max(own.backward.value_or(0), (*passes)[c].backward.picoseconds());
+  }
   const parallel::PipelineSchedule schedule = plan::ScheduleOf(scenario.plan);
-  bound.step_time = std::max(bound.step_time, PipelineStepTime(schedule, micro_batch.chunks));
-  const std::vector<Bytes> activations = ActivationsInFlight(schedule, micro_batch.chunks);
+  const Time pipeline = PipelineStepTime(schedule, chunks);
+  bound.step_time = std::max(bound.step_time, pipeline);
+  const std::vector<Bytes> activations = ActivationsInFlight(schedule, chunks);
   // Before the first backward has ended only buffers that are always there hold gradients.
   const bool keeps = plan::StyleOf(scenario.plan.data_parallel.framework).gradients ==
                      plan::GradientStore::kMainBuffers;
+  std::size_t fullest = 0;
+  Bytes most;
   for (std::size_t stage = 0; stage < activations.size(); ++stage) {
     const MicroBatch::Stage& has = micro_batch.stages[stage];
-    bound.memory = std::max(bound.memory, MemoryBeside(scenario, {has.parameters, has.frozen},
-                                                       activations[stage], keeps));
+    const Bytes needs =
+        MemoryBeside(scenario, {has.parameters, has.frozen}, activations[stage], keeps);
+    if (needs > most) fullest = stage;
+    most = std::max(most, needs);
   }
+  bound.memory = std::max(bound.memory, most);
   SayWhetherItFits(scenario, plan::GradientRanks(scenario.plan) > 1 ? 1 : 0, bound);
-  return bound;
+  if (!bound.fits) return OfItsProgram{.bound = bound, .digest = {}};
+  // A stage's program says exactly what is alive at once. Of a step whose micro-batches repeat one
+  // another that with fewer of them is looked at that its forecast is made from.
+  const auto shorter = forecast::ShorterStepOf(scenario.plan);
+  const Scenario& looked_at =
+      shorter ? kept_->shorter.emplace(Shortened(scenario, *shorter)) : scenario;
+  const parallel::PipelineSchedule looked_at_schedule = plan::ScheduleOf(looked_at.plan);
+  const std::vector<model::LayerWork> works =
+      model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan));
+  const auto program_of = [&](std::size_t stage) {
+    return lowering::LowerRank(looked_at, {.rank = FirstRankOf(scenario.plan, stage),
+                                           .works = &works,
+                                           .schedule = &looked_at_schedule});
+  };
+  const program::Program full = program_of(fullest);
+  bound.memory = std::max(bound.memory, PeakInHostOrder(full));
+  SayWhetherItFits(scenario, static_cast<int>(full.communicators.size()), bound);
+  if (!bound.fits) return OfItsProgram{.bound = bound, .digest = {}};
+  // The stage that steps begin in says what is done between them.
+  const bool analytic = scenario.network == scenario::Fidelity::kAnalytic;
+  const std::size_t first = StageOfFirstChunk(schedule);
+  OfItsProgram result;
+  const bool all = digest && analytic && scenario.other_nodes.empty();
+  for (std::size_t stage = 0; stage < schedule.stages.size(); ++stage) {
+    if (!all && stage != first) continue;
+    const program::Program own = stage == fullest ? full : program_of(stage);
+    const auto prices = kept_->prices.Price(own, looked_at, works);
+    if (!prices) return tl::unexpected(prices.error());
+    if (stage == first) {
+      bound.step_time =
+          std::max(bound.step_time, pipeline + TimeBetweenSteps(own, *prices, analytic));
+    }
+    if (all) result.digest += DigestOf(own, {}, *prices);
+  }
+  if (all) result.digest += fmt::format(" {}", scenario.plan.training.gradient_accumulation);
+  result.bound = bound;
+  return result;
 }
 
 Result<Bounds::OfItsProgram> Bounds::LookAtProgram(const Scenario& scenario, bool digest) {
   auto kernels = OfKernels(scenario);
   if (!kernels) return tl::unexpected(std::move(kernels.error()));
   // A program by itself says nothing of the stages that it waits for.
-  if (scenario.plan.parallelism.pipeline > 1) {
-    auto bound = OfPipeline(scenario, *kernels);
-    if (!bound) return tl::unexpected(std::move(bound.error()));
-    return OfItsProgram{.bound = *std::move(bound), .digest = {}};
-  }
+  if (scenario.plan.parallelism.pipeline > 1) return OfPipeline(scenario, *kernels, digest);
   const auto [program, repeated] = LowerShort(scenario);
   const auto prices = cost::Price(program, scenario);
   if (!prices) return tl::unexpected(prices.error());

@@ -42,8 +42,8 @@ class Bounds {
   Result<Bound> OfKernels(const scenario::Scenario& scenario);
 
   // From the plan's own step program with its prices: lowered and priced, not simulated; of a
-  // pipeline from its schedule and the chunks' kernels (pipeline_bounds.h). About a tenth of a
-  // forecast. Never below OfKernels. Errors: as cost::Price.
+  // pipeline from its schedule, what passes take by themselves (pipeline_bounds.h), and programs of
+  // its stages. A tenth to a quarter of a forecast. Never below OfKernels. Errors: as cost::Price.
   //   time    the program where nothing gets in anything's way: every operation takes what it takes
   //           alone, so that only streams, communicators, events and the host hold it up; and the
   //           compute stream with the least that everything beside it must take away from its
@@ -66,8 +66,8 @@ class Bounds {
   Result<OfItsProgram> LookAtProgram(const scenario::Scenario& scenario, bool digest);
 
  private:
-  // Of a pipeline, from its schedule, beside what the kernels say.
-  Result<Bound> OfPipeline(const scenario::Scenario& scenario, Bound bound);
+  // Of a pipeline, from its schedule and programs of stages, beside what the kernels say.
+  Result<OfItsProgram> OfPipeline(const scenario::Scenario& scenario, Bound bound, bool digest);
 
   struct Kept;
   std::unique_ptr<Kept> kept_;

@@ -275,6 +275,16 @@ class FirstBounds::Kept {
     return bound;
   }
 
+  Result<std::vector<Passes>> PassesOf(const Scenario& scenario) {
+    if (!CountsSpans(scenario)) return std::vector<Passes>();
+    const auto works = WorksOf(scenario);
+    if (!works) return tl::unexpected(works.error());
+    CutChunks(scenario, **works, ParametersOf(scenario));
+    std::vector<Passes> passes;
+    for (const ChunkFigures& chunk : chunks_) passes.push_back({chunk.forward, chunk.backward});
+    return passes;
+  }
+
  private:
   Result<const WorkFigures*> WorksOf(const Scenario& scenario) {
     const plan::Parallelism& axes = scenario.plan.parallelism;
@@ -405,5 +415,9 @@ FirstBounds::FirstBounds(FirstBounds&&) noexcept = default;
 FirstBounds& FirstBounds::operator=(FirstBounds&&) noexcept = default;
 
 Result<Bound> FirstBounds::Of(const Scenario& scenario) { return kept_->Of(scenario); }
+
+Result<std::vector<FirstBounds::Passes>> FirstBounds::PassesOf(const Scenario& scenario) {
+  return kept_->PassesOf(scenario);
+}
 
 }  // namespace stepcast::planner

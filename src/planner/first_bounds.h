@@ -1,8 +1,10 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "src/base/diagnostic.h"
+#include "src/base/time.h"
 #include "src/planner/bounds.h"
 #include "src/scenario/scenario.h"
 
@@ -29,6 +31,14 @@ class FirstBounds {
   //   memory  states that are never released, and beside them the activations that are alive at
   //           once, or full gradients where the stage keeps them
   Result<Bound> Of(const scenario::Scenario& scenario);
+
+  // Of one micro-batch through each chunk, in the order of the layers: no less than its kernels
+  // alone and the collectives that they wait for. Nothing where passes do not run one after the
+  // other.
+  struct Passes {
+    Time forward, backward;
+  };
+  Result<std::vector<Passes>> PassesOf(const scenario::Scenario& scenario);
 
  private:
   class Kept;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <span>
 #include <utility>
@@ -63,12 +64,22 @@ class Recurrence {
     return Run(all.subspan(repeated.last));
   }
 
+  // Of all that has been, the end of what this stream runs alone counts from here on: at time zero.
+  void BeginBehind(std::uint16_t stream) {
+    std::fill(times_.begin(), times_.end(), kLongAgo);
+    times_[kStreams + stream] = Time();
+  }
+  // When the stream is done with what it was given.
+  Time EndOf(std::uint16_t stream) const { return times_[kStreams + stream]; }
+
   // The host goes on when all is done.
   void Wait() { times_[kHost] = times_[kEnd]; }
 
  private:
   // Times by what they are of: all that is done, the host, streams, events, communicators.
   static constexpr std::size_t kEnd = 0, kHost = 1, kStreams = 2;
+  // So early that no sum of durations matters behind it.
+  static constexpr Time kLongAgo = Picoseconds(std::numeric_limits<std::int64_t>::min() / 2);
 
   // Notes the time of each record, too.
   void Run(std::span<const Instruction> instructions, std::vector<Time>* records) {
@@ -405,6 +416,29 @@ Time ContendedComputeTime(const Program& program, const cost::Prices& prices,
   constexpr double kRounding = 1 - 1e-9;
   const double seconds = cost * kRounding;
   return compute.alone + Picoseconds(static_cast<std::int64_t>(seconds * 1e12));
+}
+
+Time TimeBetweenSteps(const Program& program, const cost::Prices& prices, bool counts_collectives) {
+  const auto is_kernel = [](const Instruction& instruction, program::Phase phase) {
+    return instruction.opcode == Opcode::kKernel && instruction.phase == phase;
+  };
+  const std::span<const Instruction> step(program.step);
+  const auto forward = std::find_if(step.begin(), step.end(), [&](const Instruction& instruction) {
+    return is_kernel(instruction, program::Phase::kForward);
+  });
+  if (forward == step.end()) return {};
+  const auto backward =
+      std::find_if(step.rbegin(), step.rend(), [&](const Instruction& instruction) {
+        return instruction.stream == forward->stream &&
+               (is_kernel(instruction, program::Phase::kBackward) ||
+                is_kernel(instruction, program::Phase::kBackwardWeight));
+      });
+  if (backward == step.rend()) return {};
+  Recurrence recurrence(program, prices, counts_collectives);
+  recurrence.BeginBehind(forward->stream);
+  recurrence.Run(std::span(backward.base(), step.end()));
+  recurrence.Run(std::span(step.begin(), forward));
+  return recurrence.EndOf(forward->stream);
 }
 
 Bytes PeakInHostOrder(const Program& program, const Repeated& repeated) {

@@ -18,6 +18,12 @@ namespace stepcast::planner {
 Time UncontendedStepTime(const program::Program& program, const cost::Prices& prices, bool barrier,
                          bool counts_collectives, const Repeated& repeated = {});
 
+// Lower bound of the time from the end of a step's last backward kernel to the beginning of the
+// next step's first forward kernel: what is issued in between and waits for the one, and for which
+// the other waits.
+Time TimeBetweenSteps(const program::Program& program, const cost::Prices& prices,
+                      bool counts_collectives);
+
 // Lower bound of the compute stream's time, one operation after the other, with the least
 // contention. An operation that needs all of a resource (its share is 1) is slowed by the shares of
 // concurrent operations on that resource. A communicator or stream runs one operation at a time, so

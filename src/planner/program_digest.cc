@@ -64,9 +64,9 @@ std::string DigestOf(const program::Program& program, const Repeated& repeated,
        {std::uint64_t{program.streams.size()}, std::uint64_t{program.events.size()},
         std::uint64_t{program.communicators.size()}, std::uint64_t{program.buffers.size()},
         std::uint64_t{program.kernels.size()}, std::uint64_t{program.collectives.size()},
-        std::uint64_t{program.copies.size()}, std::uint64_t{program.host_tasks.size()},
-        std::uint64_t{repeated.first}, std::uint64_t{repeated.last},
-        static_cast<std::uint64_t>(repeated.more)}) {
+        std::uint64_t{program.exchanges.size()}, std::uint64_t{program.copies.size()},
+        std::uint64_t{program.host_tasks.size()}, std::uint64_t{repeated.first},
+        std::uint64_t{repeated.last}, static_cast<std::uint64_t>(repeated.more)}) {
     mixer.Add(number);
   }
   for (const program::Buffer& buffer : program.buffers) {
@@ -80,6 +80,18 @@ std::string DigestOf(const program::Program& program, const Repeated& repeated,
   for (std::size_t i = 0; i < program.collectives.size(); ++i) {
     mixer.Add(prices.collectives[i].demand);
     mixer.Add(std::uint64_t{program.collectives[i].communicator});
+  }
+  for (std::size_t i = 0; i < program.exchanges.size(); ++i) {
+    const program::Exchange& exchange = program.exchanges[i];
+    mixer.Add(exchange.communicator, static_cast<std::uint32_t>(exchange.peers));
+    for (std::size_t m = 0; m < exchange.messages.size(); ++m) {
+      mixer.Add(static_cast<std::uint32_t>(exchange.messages[m].direction),
+                static_cast<std::uint32_t>(exchange.messages[m].peer));
+      mixer.Add(prices.exchanges[i][m].demand);
+    }
+  }
+  for (const program::Communicator& communicator : program.communicators) {
+    for (const int rank : program.groups[communicator.group].ranks) mixer.Add(std::int64_t{rank});
   }
   for (std::size_t i = 0; i < program.copies.size(); ++i) {
     mixer.Add(prices.copies[i]);
