@@ -22,6 +22,7 @@ struct PassDurations {
 
   std::int64_t Of(const Action& action) const;
   std::int64_t Of(const ScheduleEntry& entry) const;  // 0 for passes of parameters
+  friend bool operator==(const PassDurations&, const PassDurations&) = default;
 };
 
 struct ScheduleTiming {

@@ -11,7 +11,6 @@
 #include <variant>
 #include <vector>
 
-#include "fmt/format.h"
 #include "src/cost/price.h"
 #include "src/cost/prices.h"
 #include "src/forecast/shorter_step.h"
@@ -176,6 +175,36 @@ int FirstRankOf(const plan::Plan& plan, std::size_t stage) {
   return labels.FirstRank(static_cast<std::size_t>(label - distinct.begin()));
 }
 
+// Groups of them as large as the schedule's, or as the pipeline is long, and what is left over.
+std::int64_t MicroBatchesLookedAt(const plan::Plan& plan) {
+  const plan::Parallelism& axes = plan.parallelism;
+  constexpr std::int64_t kGroups = 3;
+  const auto group = std::max<std::int64_t>(axes.pipeline, axes.microbatch_group_size_per_vp_stage);
+  return kGroups * group + plan.training.gradient_accumulation % group;
+}
+
+// Whether no stage before this one has the same layers, the first and the last aside. Settings of
+// data parallelism treat stages of the same layers alike but for these: plans that differ in
+// nothing else and agree on stages that speak agree on all.
+bool SpeaksForOthers(const MicroBatch& micro_batch, const parallel::PipelineSchedule& schedule,
+                     std::size_t stage) {
+  if (stage == 0 || stage + 1 == schedule.stages.size()) return true;
+  const auto alike = [&](std::size_t other) {
+    const MicroBatch::Stage &one = micro_batch.stages[stage], &two = micro_batch.stages[other];
+    return one.parameters == two.parameters && one.frozen == two.frozen &&
+           std::equal(schedule.stages[stage].chunks.begin(), schedule.stages[stage].chunks.end(),
+                      schedule.stages[other].chunks.begin(), schedule.stages[other].chunks.end(),
+                      [&](int a, int b) {
+                        return micro_batch.chunks[static_cast<std::size_t>(a)] ==
+                               micro_batch.chunks[static_cast<std::size_t>(b)];
+                      });
+  };
+  for (std::size_t other = 1; other < stage; ++other) {
+    if (alike(other)) return false;
+  }
+  return true;
+}
+
 std::size_t StageOfFirstChunk(const parallel::PipelineSchedule& schedule) {
   const auto stage =
       std::find_if(schedule.stages.begin(), schedule.stages.end(),
@@ -267,11 +296,13 @@ Result<Bounds::OfItsProgram> Bounds::OfPipeline(const Scenario& scenario, Bound 
   bound.memory = std::max(bound.memory, most);
   SayWhetherItFits(scenario, plan::GradientRanks(scenario.plan) > 1 ? 1 : 0, bound);
   if (!bound.fits) return OfItsProgram{.bound = bound, .digest = {}};
-  // A stage's program says exactly what is alive at once. Of a step whose micro-batches repeat one
-  // another that with fewer of them is looked at that its forecast is made from.
-  const auto shorter = forecast::ShorterStepOf(scenario.plan);
+  // A stage's program says exactly what is alive at once. It is looked at with as many
+  // micro-batches as fill and drain the pipeline, and some between.
+  const std::int64_t fewer = MicroBatchesLookedAt(scenario.plan);
   const Scenario& looked_at =
-      shorter ? kept_->shorter.emplace(Shortened(scenario, *shorter)) : scenario;
+      fewer < scenario.plan.training.gradient_accumulation
+          ? kept_->shorter.emplace(forecast::Shortened(scenario, {.micro_batches = fewer}))
+          : scenario;
   const parallel::PipelineSchedule looked_at_schedule = plan::ScheduleOf(looked_at.plan);
   const std::vector<model::LayerWork> works =
       model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan));
@@ -290,7 +321,8 @@ Result<Bounds::OfItsProgram> Bounds::OfPipeline(const Scenario& scenario, Bound 
   OfItsProgram result;
   const bool all = digest && analytic && scenario.other_nodes.empty();
   for (std::size_t stage = 0; stage < schedule.stages.size(); ++stage) {
-    if (!all && stage != first) continue;
+    const bool speaks = all && SpeaksForOthers(micro_batch, schedule, stage);
+    if (!speaks && stage != first) continue;
     const program::Program own = stage == fullest ? full : program_of(stage);
     const auto prices = kept_->prices.Price(own, looked_at, works);
     if (!prices) return tl::unexpected(prices.error());
@@ -300,7 +332,6 @@ Result<Bounds::OfItsProgram> Bounds::OfPipeline(const Scenario& scenario, Bound 
     }
     if (all) result.digest += DigestOf(own, {}, *prices);
   }
-  if (all) result.digest += fmt::format(" {}", scenario.plan.training.gradient_accumulation);
   result.bound = bound;
   return result;
 }

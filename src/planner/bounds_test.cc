@@ -282,5 +282,22 @@ TEST(SamePlansTest, NothingIsPutOffWithOneMicroBatch) {
   }
 }
 
+// Where a pipeline's program frees nothing late, its bound of memory is what the forecast has: the
+// stage's program says it.
+TEST(Bounds, OfAPipelineHaveItsMemoryWhereNothingIsFreedLate) {
+  for (const char* set : {"parallelism.pipeline=2", "parallelism.pipeline=4"}) {
+    scenario::InputCache cache;
+    const auto scenario =
+        scenario::LoadText(kDecoder, "test", {set, "training.gradient_accumulation=16"}, cache);
+    ASSERT_TRUE(scenario) << Format(scenario.error());
+    const auto forecast = forecast::FiguresOf(*scenario);
+    const auto bound = Bounds().OfProgram(*scenario);
+    ASSERT_TRUE(forecast && bound);
+    EXPECT_LE(bound->memory, forecast->memory.peak);
+    EXPECT_GE(bound->memory.count(), 0.98 * static_cast<double>(forecast->memory.peak.count()))
+        << set;
+  }
+}
+
 }  // namespace
 }  // namespace stepcast::planner

@@ -19,6 +19,7 @@ struct ChunkWork {
   // The most that is alive at once while its backward runs: what layers saved up to the one whose
   // backward runs, what has been computed again, temporaries.
   Bytes backward;
+  friend bool operator==(const ChunkWork&, const ChunkWork&) = default;
 };
 
 // Lower bound of the step time. The stage of the first chunk begins a step when it has ended the

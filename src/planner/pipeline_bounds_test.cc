@@ -1,6 +1,7 @@
 #include "src/planner/pipeline_bounds.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -8,7 +9,11 @@
 #include "rapidcheck/gtest.h"
 #include "src/base/bytes.h"
 #include "src/base/time.h"
+#include "src/cost/demand.h"
+#include "src/cost/prices.h"
 #include "src/parallel/pipeline_schedule.h"
+#include "src/planner/program_bounds.h"
+#include "src/program/program.h"
 
 namespace stepcast::planner {
 namespace {
@@ -68,6 +73,53 @@ RC_GTEST_PROP(PipelineBounds, NoStageIsFasterThanItsWorkAndTheWayThere, ()) {
     RC_ASSERT(bound >= Picoseconds(before + batches * both));
     before += both;
   }
+}
+
+// A step: a forward of 1, a backward of 2, behind it a collective of 5 that the update of 3 waits
+// for. The next forward waits for a gather of 7, which waits for the update, and behind it on its
+// stream runs another of 11 that nothing waits for. A copy of 100 begins before the backward ends,
+// and nothing waits for it.
+TEST(PipelineBounds, BetweenStepsCountsWhatWaitsForTheOneAndIsWaitedForByTheOther) {
+  program::Program program;
+  program.streams.resize(3);
+  program.events.resize(4);
+  program.kernels.resize(3);
+  program.collectives.resize(3);
+  for (std::size_t c = 0; c < 3; ++c) program.collectives[c].communicator = 0;
+  program.communicators.resize(1);
+  program.copies.resize(1);
+  cost::Prices prices;
+  const auto takes = [](std::int64_t work) { return cost::Demand{.work = Picoseconds(work)}; };
+  for (const std::int64_t work : {1, 2, 3}) prices.kernels.push_back(takes(work));
+  for (const std::int64_t work : {5, 7, 11}) prices.collectives.emplace_back().demand = takes(work);
+  prices.copies.push_back(takes(100));
+  enum : std::uint16_t { kCompute, kCommunication, kCopies };
+  enum : program::Index { kBackwardEnded, kReduced, kUpdated, kGathered };
+  using program::Opcode, program::Phase;
+  const auto add = [&](Opcode opcode, Phase phase, std::uint16_t stream, program::Index operand) {
+    program.step.push_back(
+        {.opcode = opcode, .phase = phase, .stream = stream, .operand = operand});
+  };
+  add(Opcode::kWaitEvent, Phase::kForward, kCompute, kGathered);
+  add(Opcode::kKernel, Phase::kForward, kCompute, 0);
+  add(Opcode::kCopy, Phase::kForward, kCopies, 0);
+  add(Opcode::kKernel, Phase::kBackward, kCompute, 1);
+  add(Opcode::kRecordEvent, Phase::kBackward, kCompute, kBackwardEnded);
+  add(Opcode::kWaitEvent, Phase::kBackward, kCommunication, kBackwardEnded);
+  add(Opcode::kCollective, Phase::kBackward, kCommunication, 0);
+  add(Opcode::kRecordEvent, Phase::kBackward, kCommunication, kReduced);
+  add(Opcode::kWaitEvent, Phase::kOptimizer, kCompute, kReduced);
+  add(Opcode::kKernel, Phase::kOptimizer, kCompute, 2);
+  add(Opcode::kRecordEvent, Phase::kOptimizer, kCompute, kUpdated);
+  add(Opcode::kWaitEvent, Phase::kOptimizer, kCommunication, kUpdated);
+  add(Opcode::kCollective, Phase::kOptimizer, kCommunication, 1);
+  add(Opcode::kRecordEvent, Phase::kOptimizer, kCommunication, kGathered);
+  add(Opcode::kCollective, Phase::kOptimizer, kCommunication, 2);
+  EXPECT_EQ(TimeBetweenSteps(program, prices, true), Picoseconds(5 + 3 + 7));
+  EXPECT_EQ(TimeBetweenSteps(program, prices, false), Picoseconds(3));
+  // Without the wait for it the gather is no part of it.
+  program.step.erase(program.step.begin());
+  EXPECT_EQ(TimeBetweenSteps(program, prices, true), Picoseconds(5 + 3));
 }
 
 }  // namespace
