@@ -294,7 +294,9 @@ Result<Bounds::OfItsProgram> Bounds::OfPipeline(const Scenario& scenario, Bound 
     most = std::max(most, needs);
   }
   bound.memory = std::max(bound.memory, most);
-  SayWhetherItFits(scenario, plan::GradientRanks(scenario.plan) > 1 ? 1 : 0, bound);
+  // The rank whose memory is told may have fewer communicators than others.
+  const int communicators = plan::GradientRanks(scenario.plan) > 1 ? 1 : 0;
+  SayWhetherItFits(scenario, communicators, bound);
   if (!bound.fits) return OfItsProgram{.bound = bound, .digest = {}};
   // A stage's program says exactly what is alive at once. It is looked at with as many
   // micro-batches as fill and drain the pipeline, and some between.
@@ -313,7 +315,7 @@ Result<Bounds::OfItsProgram> Bounds::OfPipeline(const Scenario& scenario, Bound 
   };
   const program::Program full = program_of(fullest);
   bound.memory = std::max(bound.memory, PeakInHostOrder(full));
-  SayWhetherItFits(scenario, static_cast<int>(full.communicators.size()), bound);
+  SayWhetherItFits(scenario, communicators, bound);
   if (!bound.fits) return OfItsProgram{.bound = bound, .digest = {}};
   // The stage that steps begin in says what is done between them.
   const bool analytic = scenario.network == scenario::Fidelity::kAnalytic;
