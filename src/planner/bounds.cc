@@ -298,6 +298,8 @@ Result<Bounds::OfItsProgram> Bounds::OfPipeline(const Scenario& scenario, Bound 
   const int communicators = plan::GradientRanks(scenario.plan) > 1 ? 1 : 0;
   SayWhetherItFits(scenario, communicators, bound);
   if (!bound.fits) return OfItsProgram{.bound = bound, .digest = {}};
+  // Of nodes of several kinds a stage's program depends on which one has it.
+  if (!scenario.other_nodes.empty()) return OfItsProgram{.bound = bound, .digest = {}};
   // A stage's program says exactly what is alive at once. It is looked at with as many
   // micro-batches as fill and drain the pipeline, and some between.
   const std::int64_t fewer = MicroBatchesLookedAt(scenario.plan);
@@ -321,7 +323,7 @@ Result<Bounds::OfItsProgram> Bounds::OfPipeline(const Scenario& scenario, Bound 
   const bool analytic = scenario.network == scenario::Fidelity::kAnalytic;
   const std::size_t first = StageOfFirstChunk(schedule);
   OfItsProgram result;
-  const bool all = digest && analytic && scenario.other_nodes.empty();
+  const bool all = digest && analytic;
   for (std::size_t stage = 0; stage < schedule.stages.size(); ++stage) {
     const bool speaks = all && SpeaksForOthers(micro_batch, schedule, stage);
     if (!speaks && stage != first) continue;

@@ -299,5 +299,44 @@ TEST(Bounds, OfAPipelineHaveItsMemoryWhereNothingIsFreedLate) {
   }
 }
 
+// What a plan keeps on the host is not on the device: FSDP's states, Megatron-LM's optimizer.
+TEST(Bounds, CountNothingThatIsOnTheHost) {
+  const std::vector<std::vector<std::string>> plans = {
+      {"data_parallel.framework=fsdp1", "data_parallel.zero_stage=3",
+       "data_parallel.cpu_offload=true", "data_parallel.shard_group_size=1"},
+      {"data_parallel.framework=fsdp2", "data_parallel.zero_stage=3",
+       "data_parallel.cpu_offload=true", "data_parallel.shard_group_size=1"},
+      {"data_parallel.framework=megatron", "data_parallel.zero_stage=1",
+       "data_parallel.optimizer_cpu_offload=true"}};
+  for (std::vector<std::string> set : plans) {
+    set.emplace_back("training.activation_checkpointing=full");
+    scenario::InputCache cache;
+    const auto scenario = scenario::LoadText(kDecoder, "test", set, cache);
+    ASSERT_TRUE(scenario) << Format(scenario.error());
+    const auto forecast = forecast::FiguresOf(*scenario);
+    ASSERT_TRUE(forecast);
+    Bounds bounds;
+    EXPECT_LE(bounds.OfKernels(*scenario)->memory.count(), forecast->memory.peak.count()) << set[0];
+    EXPECT_LE(bounds.OfProgram(*scenario)->memory.count(), forecast->memory.peak.count()) << set[0];
+    EXPECT_LE(FirstBounds().Of(*scenario)->memory.count(), forecast->memory.peak.count()) << set[0];
+  }
+}
+
+// Nodes of several kinds: stages are on either, whose kernels take workspaces of their own.
+TEST(Bounds, OfStagesOnNodesOfSeveralKindsHold) {
+  scenario::InputCache cache;
+  const auto scenario = scenario::LoadText(
+      kDecoder, "test",
+      {"cluster.other_nodes=[{topology: topologies/dgx-a100.yaml, nodes: 1}]",
+       "data_parallel.framework=fsdp2", "data_parallel.zero_stage=3", "parallelism.pipeline=2",
+       "parallelism.schedule=gpipe", "training.gradient_accumulation=1"},
+      cache);
+  ASSERT_TRUE(scenario) << Format(scenario.error());
+  const auto forecast = forecast::FiguresOf(*scenario);
+  const auto bound = Bounds().OfProgram(*scenario);
+  ASSERT_TRUE(forecast && bound);
+  EXPECT_LE(bound->memory, forecast->memory.peak);
+}
+
 }  // namespace
 }  // namespace stepcast::planner

@@ -24,8 +24,10 @@ Bytes States(const Scenario& scenario, const lowering::ParameterShares& paramete
                    : parameters.Whole(bytes_per_parameter);
   };
   const bool fsdp = plan::IsFsdp(plan.framework);
-  const bool on_host = plan.deepspeed.offload_param != plan::OffloadDevice::kNone;
-  const bool updated_on_host = plan.deepspeed.offload_optimizer != plan::OffloadDevice::kNone;
+  const bool on_host =
+      plan.cpu_offload || plan.deepspeed.offload_param != plan::OffloadDevice::kNone;
+  const bool updated_on_host = plan.cpu_offload || plan.optimizer_cpu_offload ||
+                               plan.deepspeed.offload_optimizer != plan::OffloadDevice::kNone;
   Bytes states;
   if (!on_host) {
     states += sharded(plan.zero_stage == 3 || fsdp, SizeOf(training.parameter_dtype));
