@@ -224,6 +224,14 @@ struct Bounds::Kept {
   std::map<WorkKey, std::vector<std::pair<WorkSettings, Result<MicroBatch>>>> works;
   // Valid until the next call.
   Result<const MicroBatch*> WorkOf(const Scenario& scenario);
+  struct OfSchedule {
+    Time step_time{};
+    Bytes memory{};
+    std::size_t fullest = 0;           // the stage that needs so much
+    std::vector<std::size_t> speak{};  // SpeaksForOthers
+  };
+  Result<OfSchedule> LookAtSchedule(const Scenario& scenario,
+                                    const parallel::PipelineSchedule& schedule);
 };
 
 Bounds::Bounds() : kept_(std::make_unique<Kept>()) {}
@@ -264,12 +272,12 @@ Result<Bound> Bounds::OfKernels(const Scenario& scenario) {
   return bound;
 }
 
-Result<Bounds::OfItsProgram> Bounds::OfPipeline(const Scenario& scenario, Bound bound,
-                                                bool digest) {
-  const auto found = kept_->WorkOf(scenario);
+Result<Bounds::Kept::OfSchedule> Bounds::Kept::LookAtSchedule(
+    const Scenario& scenario, const parallel::PipelineSchedule& schedule) {
+  const auto found = WorkOf(scenario);
   if (!found) return tl::unexpected(found.error());
   const MicroBatch& micro_batch = **found;
-  const auto passes = kept_->first.PassesOf(scenario);
+  const auto passes = first.PassesOf(scenario);
   if (!passes) return tl::unexpected(passes.error());
   std::vector<ChunkWork> chunks = micro_batch.chunks;
   for (std::size_t c = 0; c < passes->size(); ++c) {
@@ -277,29 +285,38 @@ Result<Bounds::OfItsProgram> Bounds::OfPipeline(const Scenario& scenario, Bound 
     own.forward = std::max(own.forward, (*passes)[c].forward.picoseconds());
     own.backward = std::max(own.backward.value_or(0), (*passes)[c].backward.picoseconds());
   }
-  const parallel::PipelineSchedule schedule = plan::ScheduleOf(scenario.plan);
-  const Time pipeline = PipelineStepTime(schedule, chunks);
-  bound.step_time = std::max(bound.step_time, pipeline);
+  OfSchedule result{.step_time = PipelineStepTime(schedule, chunks)};
   const std::vector<Bytes> activations = ActivationsInFlight(schedule, chunks);
   // Before the first backward has ended only buffers that are always there hold gradients.
   const bool keeps = plan::StyleOf(scenario.plan.data_parallel.framework).gradients ==
                      plan::GradientStore::kMainBuffers;
-  std::size_t fullest = 0;
-  Bytes most;
   for (std::size_t stage = 0; stage < activations.size(); ++stage) {
     const MicroBatch::Stage& has = micro_batch.stages[stage];
     const Bytes needs =
         MemoryBeside(scenario, {has.parameters, has.frozen}, activations[stage], keeps);
-    if (needs > most) fullest = stage;
-    most = std::max(most, needs);
+    if (needs > result.memory) result.fullest = stage;
+    result.memory = std::max(result.memory, needs);
+    if (SpeaksForOthers(micro_batch, schedule, stage)) result.speak.push_back(stage);
   }
-  bound.memory = std::max(bound.memory, most);
+  return result;
+}
+
+Result<Bounds::OfItsProgram> Bounds::OfPipeline(const Scenario& scenario, Bound bound,
+                                                bool digest) {
+  const parallel::PipelineSchedule schedule = plan::ScheduleOf(scenario.plan);
+  const auto found = kept_->LookAtSchedule(scenario, schedule);
+  if (!found) return tl::unexpected(found.error());
+  OfItsProgram result{.bound = bound, .digest = {}};
   // The rank whose memory is told may have fewer communicators than others.
   const int communicators = plan::GradientRanks(scenario.plan) > 1 ? 1 : 0;
-  SayWhetherItFits(scenario, communicators, bound);
-  if (!bound.fits) return OfItsProgram{.bound = bound, .digest = {}};
+  const auto raise = [&](Time step_time, Bytes memory) {
+    result.bound.step_time = std::max(result.bound.step_time, step_time);
+    result.bound.memory = std::max(result.bound.memory, memory);
+    SayWhetherItFits(scenario, communicators, result.bound);
+  };
+  raise(found->step_time, found->memory);
   // Of nodes of several kinds a stage's program depends on which one has it.
-  if (!scenario.other_nodes.empty()) return OfItsProgram{.bound = bound, .digest = {}};
+  if (!result.bound.fits || !scenario.other_nodes.empty()) return result;
   // A stage's program says exactly what is alive at once. It is looked at with as many
   // micro-batches as fill and drain the pipeline, and some between.
   const std::int64_t fewer = MicroBatchesLookedAt(scenario.plan);
@@ -307,36 +324,32 @@ Result<Bounds::OfItsProgram> Bounds::OfPipeline(const Scenario& scenario, Bound 
       fewer < scenario.plan.training.gradient_accumulation
           ? kept_->shorter.emplace(forecast::Shortened(scenario, {.micro_batches = fewer}))
           : scenario;
-  const parallel::PipelineSchedule looked_at_schedule = plan::ScheduleOf(looked_at.plan);
+  const parallel::PipelineSchedule its_schedule = plan::ScheduleOf(looked_at.plan);
   const std::vector<model::LayerWork> works =
       model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan));
   const auto program_of = [&](std::size_t stage) {
-    return lowering::LowerRank(looked_at, {.rank = FirstRankOf(scenario.plan, stage),
-                                           .works = &works,
-                                           .schedule = &looked_at_schedule});
+    const int rank = FirstRankOf(scenario.plan, stage);
+    return lowering::LowerRank(looked_at,
+                               {.rank = rank, .works = &works, .schedule = &its_schedule});
   };
-  const program::Program full = program_of(fullest);
-  bound.memory = std::max(bound.memory, PeakInHostOrder(full));
-  SayWhetherItFits(scenario, communicators, bound);
-  if (!bound.fits) return OfItsProgram{.bound = bound, .digest = {}};
-  // The stage that steps begin in says what is done between them.
+  const program::Program full = program_of(found->fullest);
+  raise(Time(), PeakInHostOrder(full));
+  if (!result.bound.fits) return result;
+  // The stage that steps begin in says what is done between them, those that speak for others what
+  // runs alike.
   const bool analytic = scenario.network == scenario::Fidelity::kAnalytic;
   const std::size_t first = StageOfFirstChunk(schedule);
-  OfItsProgram result;
-  const bool all = digest && analytic;
-  for (std::size_t stage = 0; stage < schedule.stages.size(); ++stage) {
-    const bool speaks = all && SpeaksForOthers(micro_batch, schedule, stage);
-    if (!speaks && stage != first) continue;
-    const program::Program own = stage == fullest ? full : program_of(stage);
+  for (const std::size_t stage : found->speak) {
+    if (!(digest && analytic) && stage != first) continue;
+    const program::Program other = stage == found->fullest ? program::Program() : program_of(stage);
+    const program::Program& own = stage == found->fullest ? full : other;
     const auto prices = kept_->prices.Price(own, looked_at, works);
     if (!prices) return tl::unexpected(prices.error());
     if (stage == first) {
-      bound.step_time =
-          std::max(bound.step_time, pipeline + TimeBetweenSteps(own, *prices, analytic));
+      raise(found->step_time + TimeBetweenSteps(own, *prices, analytic), Bytes());
     }
-    if (all) result.digest += DigestOf(own, {}, *prices);
+    if (digest && analytic) result.digest += DigestOf(own, {}, *prices);
   }
-  result.bound = bound;
   return result;
 }
 
