@@ -227,7 +227,6 @@ struct Bounds::Kept {
   struct OfSchedule {
     Time step_time{};
     Bytes memory{};
-    std::size_t fullest = 0;           // the stage that needs so much
     std::vector<std::size_t> speak{};  // SpeaksForOthers
   };
   Result<OfSchedule> LookAtSchedule(const Scenario& scenario,
@@ -294,7 +293,6 @@ Result<Bounds::Kept::OfSchedule> Bounds::Kept::LookAtSchedule(
     const MicroBatch::Stage& has = micro_batch.stages[stage];
     const Bytes needs =
         MemoryBeside(scenario, {has.parameters, has.frozen}, activations[stage], keeps);
-    if (needs > result.memory) result.fullest = stage;
     result.memory = std::max(result.memory, needs);
     if (SpeaksForOthers(micro_batch, schedule, stage)) result.speak.push_back(stage);
   }
@@ -307,18 +305,16 @@ Result<Bounds::OfItsProgram> Bounds::OfPipeline(const Scenario& scenario, Bound 
   const auto found = kept_->LookAtSchedule(scenario, schedule);
   if (!found) return tl::unexpected(found.error());
   OfItsProgram result{.bound = bound, .digest = {}};
-  // The rank whose memory is told may have fewer communicators than others.
-  const int communicators = plan::GradientRanks(scenario.plan) > 1 ? 1 : 0;
-  const auto raise = [&](Time step_time, Bytes memory) {
+  const auto raise = [&](Time step_time, Bytes memory, std::size_t communicators) {
     result.bound.step_time = std::max(result.bound.step_time, step_time);
     result.bound.memory = std::max(result.bound.memory, memory);
-    SayWhetherItFits(scenario, communicators, result.bound);
+    SayWhetherItFits(scenario, static_cast<int>(communicators), result.bound);
   };
-  raise(found->step_time, found->memory);
+  raise(found->step_time, found->memory, plan::GradientRanks(scenario.plan) > 1 ? 1 : 0);
   // Of nodes of several kinds a stage's program depends on which one has it.
   if (!result.bound.fits || !scenario.other_nodes.empty()) return result;
-  // A stage's program says exactly what is alive at once. It is looked at with as many
-  // micro-batches as fill and drain the pipeline, and some between.
+  // Programs are looked at with as many micro-batches as fill and drain the pipeline, and some
+  // between.
   const std::int64_t fewer = MicroBatchesLookedAt(scenario.plan);
   const Scenario& looked_at =
       fewer < scenario.plan.training.gradient_accumulation
@@ -327,28 +323,31 @@ Result<Bounds::OfItsProgram> Bounds::OfPipeline(const Scenario& scenario, Bound 
   const parallel::PipelineSchedule its_schedule = plan::ScheduleOf(looked_at.plan);
   const std::vector<model::LayerWork> works =
       model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan));
-  const auto program_of = [&](std::size_t stage) {
-    const int rank = FirstRankOf(scenario.plan, stage);
-    return lowering::LowerRank(looked_at,
-                               {.rank = rank, .works = &works, .schedule = &its_schedule});
-  };
-  const program::Program full = program_of(found->fullest);
-  raise(Time(), PeakInHostOrder(full));
-  if (!result.bound.fits) return result;
-  // The stage that steps begin in says what is done between them, those that speak for others what
-  // runs alike.
-  const bool analytic = scenario.network == scenario::Fidelity::kAnalytic;
-  const std::size_t first = StageOfFirstChunk(schedule);
+  std::vector<program::Program> programs;  // of the stages that speak for others
+  // The rank whose memory is told may be of any of them.
+  std::size_t communicators = SIZE_MAX;
+  Bytes peak;
   for (const std::size_t stage : found->speak) {
-    if (!(digest && analytic) && stage != first) continue;
-    const program::Program other = stage == found->fullest ? program::Program() : program_of(stage);
-    const program::Program& own = stage == found->fullest ? full : other;
-    const auto prices = kept_->prices.Price(own, looked_at, works);
+    const int rank = FirstRankOf(scenario.plan, stage);
+    const program::Program& own = programs.emplace_back(
+        lowering::LowerRank(looked_at, {.rank = rank, .works = &works, .schedule = &its_schedule}));
+    peak = std::max(peak, PeakInHostOrder(own));
+    communicators = std::min(communicators, own.communicators.size());
+  }
+  raise(Time(), peak, communicators);
+  if (!result.bound.fits) return result;
+  const bool analytic = scenario.network == scenario::Fidelity::kAnalytic;
+  for (std::size_t i = 0; i < programs.size(); ++i) {
+    // What the stage that steps begin in does between them is a part of all steps.
+    const bool begins = found->speak[i] == StageOfFirstChunk(schedule);
+    if (!(digest && analytic) && !begins) continue;
+    const auto prices = kept_->prices.Price(programs[i], looked_at, works);
     if (!prices) return tl::unexpected(prices.error());
-    if (stage == first) {
-      raise(found->step_time + TimeBetweenSteps(own, *prices, analytic), Bytes());
+    if (begins) {
+      raise(found->step_time + TimeBetweenSteps(programs[i], *prices, analytic), Bytes(),
+            communicators);
     }
-    if (digest && analytic) result.digest += DigestOf(own, {}, *prices);
+    if (digest && analytic) result.digest += DigestOf(programs[i], {}, *prices);
   }
   return result;
 }
