@@ -374,7 +374,7 @@ bool ClassRun::RunAhead(std::uint32_t s) {
 
 // The earliest instant at which something else of the class starts or finishes. Not after `now_`:
 // something does at once, or too much shares.
-Time ClassRun::LimitAhead() {
+inline Time ClassRun::LimitAhead() {
   if (joined_ > 0 || sharers_.size() > SharersAhead::kMost || drained_ < ready_.size()) return now_;
   if (unsettled_) {
     const Runner first = NextRunner();
@@ -392,7 +392,7 @@ Time ClassRun::LimitAhead() {
 
 // Runs the operations of a stretch, if none of them waits until it is issued and all end before
 // `limit`.
-bool ClassRun::RunStretch(std::uint32_t s, Time span_begin, Time limit) {
+inline bool ClassRun::RunStretch(std::uint32_t s, Time span_begin, Time limit) {
   Stream& stream = streams_[s];
   const Stretch& stretch = compiled_->StretchFrom(stream.item);
   const Time end = now_ + stretch.rest;
@@ -408,8 +408,8 @@ bool ClassRun::RunStretch(std::uint32_t s, Time span_begin, Time limit) {
 }
 
 // Runs an operation, if it ends before `limit` and before any of the sharers.
-bool ClassRun::RunOperation(std::uint32_t s, const Item& item, Time issued, Time limit,
-                            SharersAhead& sharers) {
+inline bool ClassRun::RunOperation(std::uint32_t s, const Item& item, Time issued, Time limit,
+                                   SharersAhead& sharers) {
   const Cost& cost = compiled_->costs[item.target];
   const Time start = std::max(now_, issued);
   const Time begin = start + cost.latency;

@@ -237,6 +237,15 @@ class CompiledProgram::InstructionQueues {
   // Before a block of launches on a stream the host waits for room: for the end of the block that
   // lies a queue's length before this one's own end, be it in a step before.
   void AwaitRoom(std::uint32_t stream, Index next);
+  // What the host does now, where that is recorded.
+  void Note(Index i, Time duration, bool is_task) {
+    if (!compiled_.records_host_) return;
+    HostItem& item = compiled_.host_items.emplace_back();
+    item.begin = span_.length;
+    item.duration = duration;
+    item.instruction = i;
+    item.is_task = is_task;
+  }
   // An instruction that the host runs by itself.
   void AddHostInstruction(Index i, const Instruction& instruction);
   void AddStreamInstruction(Index i, const Instruction& instruction);
@@ -411,9 +420,8 @@ void CompiledProgram::InstructionQueues::AwaitRoom(std::uint32_t stream, Index n
   EndSpan(next);
 }
 
-void CompiledProgram::InstructionQueues::AddHostInstruction(Index i,
-                                                            const Instruction& instruction) {
-  std::vector<HostItem>& host_items = compiled_.host_items;
+inline void CompiledProgram::InstructionQueues::AddHostInstruction(Index i,
+                                                                   const Instruction& instruction) {
   switch (instruction.opcode) {
     case Opcode::kHostWaitEvent:
       span_.wait = i;
@@ -423,13 +431,13 @@ void CompiledProgram::InstructionQueues::AddHostInstruction(Index i,
       return;
     case Opcode::kHostTask: {
       const Time duration = program_.host_tasks[instruction.operand].duration;
-      if (compiled_.records_host_) host_items.push_back({span_.length, duration, i, true});
+      Note(i, duration, true);
       span_.length += duration;
       return;
     }
     case Opcode::kAllocate:
     case Opcode::kRelease:
-      if (compiled_.records_host_) host_items.push_back({span_.length, Time(), i, false});
+      Note(i, Time(), false);
       return;
     default:
       return;
