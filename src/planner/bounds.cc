@@ -79,11 +79,14 @@ WorkSettings SettingsOf(const Scenario& scenario) {
   return settings;
 }
 
-Result<MicroBatch> WorkOut(const Scenario& scenario) {
-  const model::WorkOptions options = plan::WorkOptionsOf(scenario.plan);
-  const auto works = model::BuildWork(*scenario.model, options);
-  // What each layer runs in a pass.
-  constexpr std::size_t kPasses = 4;
+// What each layer runs in a pass: forward; backward, with what is computed again; and backward in
+// two parts.
+constexpr std::size_t kPasses = 4;
+using PassTimes = std::array<Time, kPasses>;
+
+// By work: its kernels in each pass, alone, one after the other.
+Result<std::vector<PassTimes>> TimesOf(const Scenario& scenario,
+                                       const std::vector<model::LayerWork>& works) {
   const auto passes_of = [](const model::LayerWork& work) {
     return std::array<std::array<const std::vector<model::Operation>*, 2>, kPasses>{
         {{&work.forward, nullptr},
@@ -108,8 +111,7 @@ Result<MicroBatch> WorkOut(const Scenario& scenario) {
   }
   const auto prices = cost::Price(kernels, scenario, works);
   if (!prices) return tl::unexpected(prices.error());
-  std::vector<std::array<Time, kPasses>> times(works.size());
-  std::vector<Bytes> saved(works.size());
+  std::vector<PassTimes> times(works.size());
   std::size_t next = 0;
   for (std::size_t w = 0; w < works.size(); ++w) {
     const auto passes = passes_of(works[w]);
@@ -117,7 +119,18 @@ Result<MicroBatch> WorkOut(const Scenario& scenario) {
       for_each_kernel(passes[pass],
                       [&](const Kernel&) { times[w][pass] += prices->kernels[next++].alone(); });
     }
-    saved[w] = works[w].BytesOf(model::Lifetime::kSaved);
+  }
+  return times;
+}
+
+Result<MicroBatch> WorkOut(const Scenario& scenario) {
+  const model::WorkOptions options = plan::WorkOptionsOf(scenario.plan);
+  const auto works = model::BuildWork(*scenario.model, options);
+  const auto times = TimesOf(scenario, works);
+  if (!times) return tl::unexpected(times.error());
+  std::vector<Bytes> saved;
+  for (const model::LayerWork& work : works) {
+    saved.push_back(work.BytesOf(model::Lifetime::kSaved));
   }
   // Stages wait for each other: no step is shorter than the work of the one with most to do. Of a
   // micro-batch by itself: backward of a layer runs while what it and those before it saved is
@@ -137,12 +150,12 @@ Result<MicroBatch> WorkOut(const Scenario& scenario) {
     Time own;
     for (const lowering::PipelineStage::Chunk& chunk : part.chunks()) {
       ChunkWork& does = result.chunks[static_cast<std::size_t>(chunk.number)];
-      std::array<Time, kPasses> time{};
+      PassTimes time{};
       Bytes again;  // recomputed of the layer's checkpoint so far
       for (int l = chunk.first_layer; l < chunk.end_layer; ++l) {
         const auto layer = static_cast<std::size_t>(l);
         const auto w = static_cast<std::size_t>(of_layers[layer]);
-        for (std::size_t pass = 0; pass < kPasses; ++pass) time[pass] += times[w][pass];
+        for (std::size_t pass = 0; pass < kPasses; ++pass) time[pass] += (*times)[w][pass];
         again = (works[w].continues_checkpoint ? again : Bytes()) +
                 works[w].BytesOf(model::Lifetime::kRecomputed);
         if (offloads && part.model().layers[layer].kind == model::LayerKind::kBlock) continue;
