@@ -312,6 +312,77 @@ double CostOfLane(const Lane& lane, const ComputeStream& compute,
   return std::max(0.0, cost);
 }
 
+// How often a step issues each operation.
+struct OperationCounts {
+  std::vector<std::int64_t> kernels, copies;  // [operation x streams + stream]
+  std::vector<std::int64_t> collectives;      // [2 x operation + (beside the compute stream)]
+};
+
+OperationCounts CountsOf(const Program& program, bool counts_collectives,
+                         const Repeated& repeated) {
+  const std::size_t streams = program.streams.size();
+  OperationCounts counts{.kernels = std::vector<std::int64_t>(program.kernels.size() * streams),
+                         .copies = std::vector<std::int64_t>(program.copies.size() * streams),
+                         .collectives = std::vector<std::int64_t>(2 * program.collectives.size())};
+  for (std::size_t i = 0; i < program.step.size(); ++i) {
+    const Instruction& instruction = program.step[i];
+    const std::int64_t times =
+        i >= repeated.first && i < repeated.last ? 1 + repeated.more : std::int64_t{1};
+    const std::size_t at = instruction.operand * streams + instruction.stream;
+    if (instruction.opcode == Opcode::kKernel) {
+      counts.kernels[at] += times;
+    } else if (instruction.opcode == Opcode::kCopy) {
+      counts.copies[at] += times;
+    } else if (instruction.opcode == Opcode::kCollective && counts_collectives) {
+      const bool beside = instruction.stream != Program::kComputeStream;
+      counts.collectives[2 * std::size_t{instruction.operand} + (beside ? 1 : 0)] += times;
+    }
+  }
+  return counts;
+}
+
+// A step's work on the compute stream, and beside it by communicator and stream.
+struct StepWork {
+  ComputeStream compute;
+  std::vector<Lane> beside;
+};
+
+StepWork WorkOf(const Program& program, const cost::Prices& prices, const OperationCounts& counts) {
+  const std::size_t streams = program.streams.size();
+  const std::size_t communicators = program.communicators.size();
+  StepWork step;
+  step.beside.resize(communicators + streams);
+  ComputeStream& compute = step.compute;
+  const auto add = [&](std::int64_t count, const Demand& demand, Lane* lane) {
+    if (count == 0) return;
+    if (lane == nullptr) {
+      compute.alone += demand.alone() * count;
+      compute.latencies += demand.latency.seconds() * static_cast<double>(count);
+      if (demand.work > Time()) {
+        compute.work[ClassOf(demand)] += demand.work_alone().seconds() * static_cast<double>(count);
+      }
+      return;
+    }
+    lane->work[SharesOf(demand)] += demand.work_alone().seconds() * static_cast<double>(count);
+  };
+  const auto lane_of = [&](std::size_t at) {
+    const std::size_t stream = at % streams;
+    return stream == Program::kComputeStream ? nullptr : &step.beside[communicators + stream];
+  };
+  for (std::size_t i = 0; i < counts.kernels.size(); ++i) {
+    add(counts.kernels[i], prices.kernels[i / streams], lane_of(i));
+  }
+  for (std::size_t i = 0; i < counts.copies.size(); ++i) {
+    add(counts.copies[i], prices.copies[i / streams], lane_of(i));
+  }
+  for (std::size_t i = 0; i < counts.collectives.size(); ++i) {
+    const program::Collective& collective = program.collectives[i / 2];
+    add(counts.collectives[i], prices.collectives[i / 2].demand,
+        i % 2 == 0 ? nullptr : &step.beside[collective.communicator]);
+  }
+  return step;
+}
+
 }  // namespace
 
 Time UncontendedStepTime(const Program& program, const cost::Prices& prices, bool barrier,
@@ -335,65 +406,14 @@ Time UncontendedStepTime(const Program& program, const cost::Prices& prices, boo
 
 Time ContendedComputeTime(const Program& program, const cost::Prices& prices,
                           bool counts_collectives, const Repeated& repeated) {
-  // How often each operation is issued: first on the compute stream, then elsewhere by stream (by
-  // communicator, for collectives).
-  const std::size_t lanes = program.streams.size();
-  const auto counts_of = [&](std::size_t operations) {
-    return std::vector<std::int64_t>(operations * lanes);
-  };
-  std::vector<std::int64_t> kernels = counts_of(program.kernels.size());
-  std::vector<std::int64_t> copies = counts_of(program.copies.size());
-  std::vector<std::int64_t> collectives(2 * program.collectives.size());
-  for (std::size_t i = 0; i < program.step.size(); ++i) {
-    const Instruction& instruction = program.step[i];
-    const std::int64_t times =
-        i >= repeated.first && i < repeated.last ? 1 + repeated.more : std::int64_t{1};
-    const std::size_t at = instruction.operand * lanes + instruction.stream;
-    if (instruction.opcode == Opcode::kKernel) {
-      kernels[at] += times;
-    } else if (instruction.opcode == Opcode::kCopy) {
-      copies[at] += times;
-    } else if (instruction.opcode == Opcode::kCollective && counts_collectives) {
-      const bool beside = instruction.stream != Program::kComputeStream;
-      collectives[2 * std::size_t{instruction.operand} + (beside ? 1 : 0)] += times;
-    }
-  }
-  ComputeStream compute;
-  std::vector<Lane> communicators(program.communicators.size()), streams(lanes);
-  const auto add = [&](std::int64_t count, const Demand& demand, Lane* lane) {
-    if (count == 0) return;
-    if (lane == nullptr) {
-      compute.alone += demand.alone() * count;
-      compute.latencies += demand.latency.seconds() * static_cast<double>(count);
-      if (demand.work > Time()) {
-        compute.work[ClassOf(demand)] += demand.work_alone().seconds() * static_cast<double>(count);
-      }
-      return;
-    }
-    lane->work[SharesOf(demand)] += demand.work_alone().seconds() * static_cast<double>(count);
-  };
-  for (std::size_t i = 0; i < kernels.size(); ++i) {
-    const std::size_t stream = i % lanes;
-    add(kernels[i], prices.kernels[i / lanes],
-        stream == Program::kComputeStream ? nullptr : &streams[stream]);
-  }
-  for (std::size_t i = 0; i < copies.size(); ++i) {
-    const std::size_t stream = i % lanes;
-    add(copies[i], prices.copies[i / lanes],
-        stream == Program::kComputeStream ? nullptr : &streams[stream]);
-  }
-  for (std::size_t i = 0; i < collectives.size(); ++i) {
-    const program::Collective& collective = program.collectives[i / 2];
-    add(collectives[i], prices.collectives[i / 2].demand,
-        i % 2 == 0 ? nullptr : &communicators[collective.communicator]);
-  }
-  communicators.insert(communicators.end(), streams.begin(), streams.end());
+  const StepWork step = WorkOf(program, prices, CountsOf(program, counts_collectives, repeated));
+  const ComputeStream& compute = step.compute;
   // How much of a second all lanes together can take from one of a class.
   std::map<Class, double> capacity;
   double all_slowing = 0;
   for (const auto& [needs, work] : compute.work) {
     double slowing = 0;
-    for (const Lane& lane : communicators) {
+    for (const Lane& lane : step.beside) {
       double most = 0;
       for (const auto& entry : lane.work) most = std::max(most, Slowing(entry.first, needs));
       slowing += most;
@@ -402,7 +422,7 @@ Time ContendedComputeTime(const Program& program, const cost::Prices& prices,
     capacity[needs] = work / (1 - slowing);
   }
   double cost = 0;
-  for (const Lane& lane : communicators) {
+  for (const Lane& lane : step.beside) {
     double most = 0;
     for (const auto& [shares, work] : lane.work) {
       for (const auto& entry : compute.work) most = std::max(most, Slowing(shares, entry.first));
