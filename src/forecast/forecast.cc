@@ -109,8 +109,9 @@ class WholeRun {
     marked_.emplace(priced_, frees_, repeated);
     marked_->MarkIn(ranks_);
     simulate::Simulator simulator;
-    // How far hosts are ahead of their devices depends on where the first step begins, and what
-    // stands still for which reason on that; traces and pages show all steps.
+    // Traces and pages show all steps. Figures need no step behind the first that repeats, but a
+    // whole first one: it decides how far hosts are ahead of their devices from then on, and with
+    // that what idle time is put down to.
     const Extent extent = shorter_ != nullptr           ? Extent::kLateStart
                           : detail_ == Detail::kFigures ? Extent::kUntilRepetition
                                                         : Extent::kWhole;

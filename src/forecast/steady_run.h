@@ -37,8 +37,9 @@ struct SteadyRun {
 // How often a step is run at first.
 int FirstSteps(bool barrier);
 
-// The steps whose operations a run records: all, or, where as many steps are run as were asked for,
-// those from the first described step on.
+// The steps whose operations a run records. kFromDescribed leaves out those before the first
+// described step in a run of Extent::kWhole; in others it is not known before the run which step
+// will be described, and all are recorded.
 enum class RecordedSteps : std::uint8_t { kAll, kFromDescribed };
 
 // `barrier`: ranks wait for one another between steps. `again`: the simulator's last run was of

@@ -6,8 +6,9 @@
 #include <utility>
 
 #define TOML_EXCEPTIONS 0
-// toml++ 3.3 looks for white space among other characters, and calls it unreachable that one from U+00A1
-// to U+0499 is none: what a compiler makes of that is undefined.
+// toml++ 3.3 asks of characters whether they are white space, and declares the answer for those
+// from U+00A1 to U+0499 unreachable, which is undefined behaviour. They are no white space, and
+// this makes the function say so.
 #include "toml++/impl/preprocessor.h"
 #pragma push_macro("TOML_UNREACHABLE")
 #undef TOML_UNREACHABLE

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -79,12 +80,13 @@ WorkSettings SettingsOf(const Scenario& scenario) {
   return settings;
 }
 
-// What each layer runs in a pass: forward; backward, with what is computed again; and backward in
-// two parts.
+// The passes of a layer: forward; backward with recomputation; and the two parts of a backward that
+// is split, for inputs and for weights.
 constexpr std::size_t kPasses = 4;
 using PassTimes = std::array<Time, kPasses>;
 
-// By work: its kernels in each pass, alone, one after the other.
+// For each of the works, the time that its kernels take in each pass, by themselves and one after
+// the other.
 Result<std::vector<PassTimes>> TimesOf(const Scenario& scenario,
                                        const std::vector<model::LayerWork>& works) {
   const auto passes_of = [](const model::LayerWork& work) {
@@ -188,7 +190,8 @@ int FirstRankOf(const plan::Plan& plan, std::size_t stage) {
   return labels.FirstRank(static_cast<std::size_t>(label - distinct.begin()));
 }
 
-// Groups of them as large as the schedule's, or as the pipeline is long, and what is left over.
+// How many micro-batches a stage's program is looked at with: three groups, each as large as those
+// of the schedule or as the pipeline is long, and as many as the plan has beside whole groups.
 std::int64_t MicroBatchesLookedAt(const plan::Plan& plan) {
   const plan::Parallelism& axes = plan.parallelism;
   constexpr std::int64_t kGroups = 3;
@@ -196,9 +199,10 @@ std::int64_t MicroBatchesLookedAt(const plan::Plan& plan) {
   return kGroups * group + plan.training.gradient_accumulation % group;
 }
 
-// Whether no stage before this one has the same layers, the first and the last aside. Settings of
-// data parallelism treat stages of the same layers alike but for these: plans that differ in
-// nothing else and agree on stages that speak agree on all.
+// Whether a stage speaks for others: the first and the last stage do, and of those between that
+// have the same layers the earliest. Settings of data parallelism treat the others of the same
+// layers alike, so that two plans which differ in such settings alone run alike where the programs
+// of these stages do.
 bool SpeaksForOthers(const MicroBatch& micro_batch, const parallel::PipelineSchedule& schedule,
                      std::size_t stage) {
   if (stage == 0 || stage + 1 == schedule.stages.size()) return true;
@@ -240,7 +244,7 @@ struct Bounds::Kept {
   struct OfSchedule {
     Time step_time{};
     Bytes memory{};
-    std::vector<std::size_t> speak{};  // SpeaksForOthers
+    std::vector<std::size_t> speak{};  // the stages that speak for others
   };
   Result<OfSchedule> LookAtSchedule(const Scenario& scenario,
                                     const parallel::PipelineSchedule& schedule);
@@ -324,7 +328,7 @@ Result<Bounds::OfItsProgram> Bounds::OfPipeline(const Scenario& scenario, Bound 
     SayWhetherItFits(scenario, static_cast<int>(communicators), result.bound);
   };
   raise(found->step_time, found->memory, plan::GradientRanks(scenario.plan) > 1 ? 1 : 0);
-  // Of nodes of several kinds a stage's program depends on which one has it.
+  // Where nodes are of several kinds, a stage's program depends on the kind that runs it.
   if (!result.bound.fits || !scenario.other_nodes.empty()) return result;
   // Programs are looked at with as many micro-batches as fill and drain the pipeline, and some
   // between.
@@ -337,7 +341,7 @@ Result<Bounds::OfItsProgram> Bounds::OfPipeline(const Scenario& scenario, Bound 
   const std::vector<model::LayerWork> works =
       model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan));
   std::vector<program::Program> programs;  // of the stages that speak for others
-  // The rank whose memory is told may be of any of them.
+  // A forecast reports the memory of one rank, which may have the fewest communicators.
   std::size_t communicators = SIZE_MAX;
   Bytes peak;
   for (const std::size_t stage : found->speak) {
@@ -351,7 +355,7 @@ Result<Bounds::OfItsProgram> Bounds::OfPipeline(const Scenario& scenario, Bound 
   if (!result.bound.fits) return result;
   const bool analytic = scenario.network == scenario::Fidelity::kAnalytic;
   for (std::size_t i = 0; i < programs.size(); ++i) {
-    // What the stage that steps begin in does between them is a part of all steps.
+    // The stage that begins a step must have ended the step before it.
     const bool begins = found->speak[i] == StageOfFirstChunk(schedule);
     if (!(digest && analytic) && !begins) continue;
     const auto prices = kept_->prices.Price(programs[i], looked_at, works);

@@ -41,9 +41,10 @@ class Bounds {
   //           once, or full gradients where the stage keeps them
   Result<Bound> OfKernels(const scenario::Scenario& scenario);
 
-  // From the plan's own step program with its prices: lowered and priced, not simulated; of a
-  // pipeline from its schedule, what passes take by themselves (pipeline_bounds.h), and programs of
-  // its stages. A tenth to a quarter of a forecast. Never below OfKernels. Errors: as cost::Price.
+  // Follows from the plan's own step program with its prices, which is lowered and priced, but not
+  // simulated. Where the plan has several stages, it follows from their schedule, the time that
+  // passes take by themselves (pipeline_bounds.h) and the programs of stages. It costs a tenth to a
+  // quarter of a forecast, and is never below OfKernels. Errors: as cost::Price.
   //   time    the program where nothing gets in anything's way: every operation takes what it takes
   //           alone, so that only streams, communicators, events and the host hold it up; and the
   //           compute stream with the least that everything beside it must take away from its
@@ -66,7 +67,8 @@ class Bounds {
   Result<OfItsProgram> LookAtProgram(const scenario::Scenario& scenario, bool digest);
 
  private:
-  // Of a pipeline, from its schedule and programs of stages, beside what the kernels say.
+  // Raises the bound `bound` of a plan with several stages by what its schedule and the programs of
+  // its stages say. `digest`: as in LookAtProgram.
   Result<OfItsProgram> OfPipeline(const scenario::Scenario& scenario, Bound bound, bool digest);
 
   struct Kept;

@@ -32,12 +32,14 @@ class FirstBounds {
   //           once, or full gradients where the stage keeps them
   Result<Bound> Of(const scenario::Scenario& scenario);
 
-  // Of one micro-batch through each chunk, in the order of the layers: no less than its kernels
-  // alone and the collectives that they wait for. Nothing where passes do not run one after the
-  // other.
+  // Lower bounds of the time that one micro-batch takes through one chunk of a pipeline: its
+  // kernels by themselves, and the collectives along the tensor axis that they wait for.
   struct Passes {
     Time forward, backward;
   };
+  // Gives the passes of all chunks, in the order of the layers. The list is empty where passes do
+  // not run one after the other: where the backward comes in two parts, or two passes take turns.
+  // Errors: as Of.
   Result<std::vector<Passes>> PassesOf(const scenario::Scenario& scenario);
 
  private:

@@ -64,7 +64,8 @@ class Recurrence {
     return Run(all.subspan(repeated.last));
   }
 
-  // Of all that has been, the end of what this stream runs alone counts from here on: at time zero.
+  // Forgets all that was run before, but for the end of this stream's last operation, which becomes
+  // time zero.
   void BeginBehind(std::uint16_t stream) {
     std::fill(times_.begin(), times_.end(), kLongAgo);
     times_[kStreams + stream] = Time();
@@ -78,7 +79,7 @@ class Recurrence {
  private:
   // Times by what they are of: all that is done, the host, streams, events, communicators.
   static constexpr std::size_t kEnd = 0, kHost = 1, kStreams = 2;
-  // So early that no sum of durations matters behind it.
+  // The time of what is forgotten: so early that nothing that waits for it alone ends after zero.
   static constexpr Time kLongAgo = Picoseconds(std::numeric_limits<std::int64_t>::min() / 2);
 
   // Notes the time of each record, too.

@@ -19,8 +19,9 @@ Time UncontendedStepTime(const program::Program& program, const cost::Prices& pr
                          bool counts_collectives, const Repeated& repeated = {});
 
 // Lower bound of the time from the end of a step's last backward kernel to the beginning of the
-// next step's first forward kernel: what is issued in between and waits for the one, and for which
-// the other waits.
+// next step's first forward kernel. It is the longest chain of operations that are issued between
+// the two, each of which waits for the one before it; the first waits for that backward kernel, and
+// the forward kernel waits for the last. `counts_collectives`: as above.
 Time TimeBetweenSteps(const program::Program& program, const cost::Prices& prices,
                       bool counts_collectives);
 

@@ -237,7 +237,7 @@ class CompiledProgram::InstructionQueues {
   // Before a block of launches on a stream the host waits for room: for the end of the block that
   // lies a queue's length before this one's own end, be it in a step before.
   void AwaitRoom(std::uint32_t stream, Index next);
-  // What the host does now, where that is recorded.
+  // Adds what the host does at this point of its span, if a run has asked for that.
   void Note(Index i, Time duration, bool is_task) {
     if (!compiled_.records_host_) return;
     HostItem& item = compiled_.host_items.emplace_back();
@@ -249,9 +249,9 @@ class CompiledProgram::InstructionQueues {
   // An instruction that the host runs by itself.
   void AddHostInstruction(Index i, const Instruction& instruction);
   void AddStreamInstruction(Index i, const Instruction& instruction);
-  // The launch, an item of the stream, is the last of a block.
+  // Adds the record of a block of launches behind its last launch, the item `last`.
   void EndLaunchBlock(std::uint32_t stream, std::uint32_t last);
-  // The instruction as an item.
+  // Writes the instruction as the item `at`.
   void Write(Index i, const Instruction& instruction, std::uint32_t at);
 
   CompiledProgram& compiled_;
