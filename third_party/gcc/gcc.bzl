@@ -20,6 +20,11 @@ _FLAGS = [
     "-fdata-sections",
 ]
 
+# gcc looks for memory that it no longer needs when it has taken 128 MiB, of which the precompiled header
+# takes more than half. To look when it has taken 512 MiB, which few sources do, saves a tenth of the time of
+# the larger ones.
+_COLLECT = "--param=ggc-min-heapsize=524288"
+
 _PRECOMPILED = """
 # The header itself is empty, so that where gcc does not take what is precompiled, nothing is included.
 genrule(
@@ -58,7 +63,7 @@ def _gcc_toolchain_impl(repository_ctx):
             execution_root,
             folder,
         ),
-        "cxx_flags = [": "cxx_flags = [\"-include\", \"%s/standard_library.h\", " % folder,
+        "cxx_flags = [": "cxx_flags = [\"%s\", \"-include\", \"%s/standard_library.h\", " % (_COLLECT, folder),
     }
     for old, new in changes.items():
         if old not in build:

@@ -1,10 +1,10 @@
-// What most sources include, directly or not: precompiled by gcc.bzl. No source includes this file.
+// What most sources include, directly or not: precompiled by gcc.bzl. No source includes this file. Each source pays
+// for its size: without <filesystem>, which two dozen include, it is a seventh smaller.
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <limits>
 #include <map>
