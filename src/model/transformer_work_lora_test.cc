@@ -129,7 +129,8 @@ TEST(LoraWorkTest, AdaptersCommunicateWhatIsOfTheirRank) {
 TEST(LoraWorkTest, FrozenProductsInEightBitsNeedOneCopy) {
   WorkOptions options = Options(1, 1024);
   options.compute = DataType::kFp8;
-  const Kernel* cast = Find(BlockOf(Llama31With8B(), options), "mlp.down_proj.input.cast");
+  const LayerWork plain = BlockOf(Llama31With8B(), options);
+  const Kernel* cast = Find(plain, "mlp.down_proj.input.cast");
   ASSERT_NE(cast, nullptr);
   EXPECT_EQ(cast->written, Bytes(2 * 1024 * 14336));
   Lora lora = kAttentionAdapters;

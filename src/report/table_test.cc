@@ -121,7 +121,7 @@ RC_GTEST_PROP(TableTest, NoLineIsWiderThanItMayBe, ()) {
   std::istringstream lines(table.ToString(kWidth));
   for (std::string line; std::getline(lines, line);) {
     RC_ASSERT(WidthOf(line) <= kWidth);
-    RC_ASSERT(line.empty() || line.back() != ' ');
+    RC_ASSERT(!line.ends_with(' '));
   }
 }
 
