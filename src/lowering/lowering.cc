@@ -18,13 +18,15 @@
 namespace stepcast::lowering {
 
 std::vector<program::Program> Lower(const scenario::Scenario& scenario,
-                                    const std::vector<model::LayerWork>* works) {
+                                    const std::vector<model::LayerWork>* works,
+                                    const std::function<void(program::Program&)>& lowered) {
   const plan::RankLabels labels(scenario.plan);
   const parallel::PipelineSchedule schedule = plan::ScheduleOf(scenario.plan);
   std::vector<program::Program> programs;
   for (std::size_t label = 0; label < labels.distinct().size(); ++label) {
     programs.push_back(LowerRank(
         scenario, {.rank = labels.FirstRank(label), .works = works, .schedule = &schedule}));
+    if (lowered) lowered(programs.back());
   }
   return programs;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "src/lowering/lower_options.h"
@@ -12,9 +13,11 @@ namespace stepcast::lowering {
 // A program for each distinct label of the plan's ranks, in their order: that of the first rank
 // that has the label. The other ranks' programs differ from it in the ranks of their process
 // groups, and with data flow in its offsets. The scenario must be legal. `works`: model::BuildWork
-// of the scenario, where it is known already.
+// of the scenario, where it is known already. `lowered` is called with each program before the next
+// one is written, and may take out of it what its caller does not need.
 std::vector<program::Program> Lower(const scenario::Scenario& scenario,
-                                    const std::vector<model::LayerWork>* works = nullptr);
+                                    const std::vector<model::LayerWork>* works = nullptr,
+                                    const std::function<void(program::Program&)>& lowered = {});
 
 // The program of one rank. One file per sharding strategy writes it (reference.cc, ddp.cc,
 // fsdp1.cc, ...).

@@ -52,6 +52,9 @@ void ClassRun::ClearHost() {
   host_wait_for_ = WaitFor();
   step_spans_ = compiled_->step_spans();
   span_begins_.clear();
+  // Few runs have more steps.
+  constexpr std::size_t kSteps = 6;
+  span_begins_.reserve(std::min<std::size_t>(passes_, kSteps) * compiled_->spans.size());
   tasks_.clear();
   host_waits_recorded_.clear();
   ended_ = 0;
@@ -84,12 +87,13 @@ void ClassRun::ClearTimeline() {
   timeline_->waits.clear();
   timeline_->memory.clear();
   timeline_->step_ends.assign(passes_ - 1, Time());
-  if (!record_all_ || passes_ <= first_recorded_pass_) return;
+  if (!records_operations_ || passes_ <= first_recorded_pass_) return;
   const std::size_t recorded = passes_ - first_recorded_pass_;
+  timeline_->memory.reserve(recorded * compiled_->host_items.size());
+  if (!record_all_) return;
   std::size_t in_step = 0;
   for (const StreamRange& range : compiled_->streams) in_step += range.end - range.step;
   timeline_->operations.reserve(recorded * in_step);
-  timeline_->memory.reserve(recorded * compiled_->host_items.size());
 }
 
 void ClassRun::BeginStreams(const StepPosition* late_start) {

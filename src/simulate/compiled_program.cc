@@ -78,35 +78,34 @@ bool SameCost(const cost::Demand& a, const cost::Demand& b) {
 }
 
 // All of a program and its prices that BuildQueues reads.
-void TakeKey(const program::Program& program, const cost::Prices& prices,
-             std::vector<std::int64_t>& key) {
-  const auto count = [](const auto& table) { return static_cast<std::int64_t>(table.size()); };
-  const std::initializer_list<std::int64_t> first = {count(program.streams),
-                                                     count(program.communicators),
-                                                     count(program.events),
-                                                     count(program.kernels),
-                                                     count(program.collectives),
-                                                     count(program.exchanges),
-                                                     count(program.host_tasks),
-                                                     count(program.prologue),
-                                                     prices.issue_kernel.picoseconds(),
-                                                     prices.issue_copy.picoseconds(),
-                                                     prices.issue_collective.picoseconds(),
-                                                     prices.dispatch.module.picoseconds(),
-                                                     prices.dispatch.autograd.picoseconds()};
-  key.resize(first.size() + program.kernels.size() + program.collectives.size() +
-             program.exchanges.size() + program.host_tasks.size() + program.prologue.size() +
-             program.step.size());
-  auto at = std::copy(first.begin(), first.end(), key.begin());
-  for (const Kernel& kernel : program.kernels) *at++ = static_cast<std::int64_t>(kernel.issuer);
-  for (const program::Collective& collective : program.collectives) *at++ = collective.communicator;
-  for (const program::Exchange& exchange : program.exchanges) *at++ = exchange.communicator;
-  for (const program::HostTask& task : program.host_tasks) *at++ = task.duration.picoseconds();
-  for (const auto* instructions : {&program.prologue, &program.step}) {
-    for (const Instruction& instruction : *instructions) {
-      *at++ = static_cast<std::int64_t>(program::HeadOf(instruction));
-    }
+QueueKey KeyOf(const program::Program& program, const cost::Prices& prices) {
+  QueueKey key;
+  const auto count = [&](const auto& table) { key.Add(table.size()); };
+  count(program.streams);
+  count(program.communicators);
+  count(program.events);
+  count(program.kernels);
+  count(program.collectives);
+  count(program.exchanges);
+  count(program.host_tasks);
+  count(program.prologue);
+  count(program.step);
+  for (const Time time : {prices.issue_kernel, prices.issue_copy, prices.issue_collective,
+                          prices.dispatch.module, prices.dispatch.autograd}) {
+    key.Add(static_cast<std::uint64_t>(time.picoseconds()));
   }
+  for (const Kernel& kernel : program.kernels) key.Add(static_cast<std::uint64_t>(kernel.issuer));
+  for (const program::Collective& collective : program.collectives) {
+    key.Add(collective.communicator);
+  }
+  for (const program::Exchange& exchange : program.exchanges) key.Add(exchange.communicator);
+  for (const program::HostTask& task : program.host_tasks) {
+    key.Add(static_cast<std::uint64_t>(task.duration.picoseconds()));
+  }
+  for (const auto* instructions : {&program.prologue, &program.step}) {
+    for (const Instruction& instruction : *instructions) key.Add(program::HeadOf(instruction));
+  }
+  return key;
 }
 
 }  // namespace
@@ -115,12 +114,12 @@ void CompiledProgram::Build(const program::Program& program, const cost::Prices&
                             const std::vector<bool>* marked, bool links, bool records_host,
                             ConcurrentSets& sets, BuildRoom& room) {
   const bool as_before = BuildCosts(program, prices, links, sets);
-  TakeKey(program, prices, room.key);
-  const bool same_queues = room.key == queues_of_ && (records_host_ || !records_host);
+  const QueueKey key = KeyOf(program, prices);
+  const bool same_queues = key == queues_of_ && (records_host_ || !records_host);
   if (!same_queues) {
     records_host_ = records_host;
     BuildQueues(program, prices, room);
-    std::swap(queues_of_, room.key);
+    queues_of_ = key;
   }
   if (!as_before || !same_queues || marked != nullptr || marked_ != nullptr) ++build_;
   marked_ = marked;
@@ -274,6 +273,7 @@ void CompiledProgram::BuildQueues(const program::Program& program, const cost::P
   records.clear();
   // Where issuing takes no time there is no host to hold up.
   const bool queues = prices.issue_kernel > Time();
+  std::size_t most_spans = 2, most_host_items = 0;
   const auto count = [&](std::span<const Instruction> instructions,
                          std::uint32_t StreamRange::*items_of, std::vector<std::uint32_t>& slots,
                          std::vector<std::uint32_t>& blocks) {
@@ -281,7 +281,10 @@ void CompiledProgram::BuildQueues(const program::Program& program, const cost::P
     slots.assign(instructions.size(), kNone);
     for (Index i = 0; i < instructions.size(); ++i) {
       const Instruction& instruction = instructions[i];
-      if (!program::RunsOnStream(instruction.opcode)) continue;
+      if (!program::RunsOnStream(instruction.opcode)) {
+        ++(instruction.opcode == Opcode::kHostWaitEvent ? most_spans : most_host_items);
+        continue;
+      }
       ++(streams[instruction.stream].*items_of);
       if (instruction.opcode == Opcode::kRecordEvent) {
         slots[i] = static_cast<std::uint32_t>(records.size());
@@ -298,6 +301,7 @@ void CompiledProgram::BuildQueues(const program::Program& program, const cost::P
       streams[s].*items_of += own;
       blocks[s] = slot;
       slot += own;
+      most_spans += own + 1;
     }
     blocks.back() = slot;
     records.resize(slot);
@@ -320,7 +324,9 @@ void CompiledProgram::BuildQueues(const program::Program& program, const cost::P
 
   FindWaitTargets(program, room.wait_targets);
   spans.clear();
+  spans.reserve(most_spans);
   host_items.clear();
+  if (records_host_) host_items.reserve(most_host_items);
   host_waits = false;
   prologue_collectives.assign(program.communicators.size(), 0);
   step_collectives.assign(program.communicators.size(), 0);

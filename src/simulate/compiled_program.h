@@ -128,9 +128,24 @@ inline WaitFor Resolve(std::uint32_t target, std::uint32_t other, std::uint8_t s
   return {other, other == program::kNone ? 0u : 1u};
 }
 
+// A digest of 128 bits of what queues follow from, in which two programs hardly ever agree by
+// chance: a long step's words take as much room as its queues.
+class QueueKey {
+ public:
+  void Add(std::uint64_t word) {
+    a_ = (a_ ^ word) * 0x9E3779B97F4A7C15U;
+    a_ ^= a_ >> 32;
+    b_ = (b_ + word) * 0xD6E8FEB86659FD93U;
+    b_ ^= b_ >> 29;
+  }
+  friend bool operator==(const QueueKey&, const QueueKey&) = default;
+
+ private:
+  std::uint64_t a_ = 0, b_ = 1;
+};
+
 // What building takes room for, one program after the other.
 struct BuildRoom {
-  std::vector<std::int64_t> key;
   program::WaitTargets wait_targets;
   std::vector<std::uint32_t> prologue_slots;  // by instruction
   std::vector<std::uint32_t> step_slots;
@@ -214,9 +229,9 @@ struct CompiledProgram {
   // Fills the queues of hosts and streams, instruction by instruction (compiled_program.cc).
   class InstructionQueues;
 
-  std::vector<std::int64_t> queues_of_;  // all that queues and spans follow from
-  std::vector<cost::Demand> priced_;     // what `costs` are of
-  std::uint32_t profiles_of_ = 0;        // ConcurrentSets::cleared()
+  QueueKey queues_of_;                // all that queues and spans follow from
+  std::vector<cost::Demand> priced_;  // what `costs` are of
+  std::uint32_t profiles_of_ = 0;     // ConcurrentSets::cleared()
   const std::vector<bool>* marked_ = nullptr;
   mutable std::vector<Stretch> stretches_;  // by item; of operations alone
   std::uint32_t build_ = 0;
