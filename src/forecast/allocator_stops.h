@@ -16,11 +16,16 @@ namespace stepcast::forecast {
 // beside computation (memory/stopped_program.h). The step is simulated once more; that the calls
 // then come at other times is not followed up.
 //
-// `calls`: by class of `priced`; `step_time`: without them. At least zero; zero without simulation
-// where there are none. Errors: those of SimulatedRanksOf.
-Result<Time> TimeOfAllocatorStops(const scenario::Scenario& scenario,
-                                  std::vector<PricedClass> priced,
-                                  const std::vector<std::vector<memory::DriverCallsAt>>& calls,
-                                  Time step_time, simulate::Simulator& simulator);
+struct AllocatorStops {
+  Time time;  // at least zero
+  // A host waits for a message of a stage that waits for what this host has not issued yet: the
+  // step may hang. `time` is then that of the calls alone.
+  bool may_hang = false;
+};
+// `calls`: by class of `priced`; `step_time`: without them. Errors: those of SimulatedRanksOf.
+Result<AllocatorStops> AllocatorStopsOf(
+    const scenario::Scenario& scenario, const std::vector<PricedClass>& priced,
+    const std::vector<std::vector<memory::DriverCallsAt>>& calls, Time step_time,
+    simulate::Simulator& simulator);
 
 }  // namespace stepcast::forecast

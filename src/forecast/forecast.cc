@@ -206,10 +206,10 @@ class WholeRun {
   tl::expected<void, Diagnostics> AddStops() {
     if (!stops_) return {};
     simulate::Simulator simulator;
-    const auto time =
-        TimeOfAllocatorStops(scenario_, priced_, calls_, run_.forecast.step_time, simulator);
-    if (!time) return tl::unexpected(time.error());
-    AddAllocatorStops(*time, run_.forecast);
+    const auto stops =
+        AllocatorStopsOf(scenario_, priced_, calls_, run_.forecast.step_time, simulator);
+    if (!stops) return tl::unexpected(stops.error());
+    AddAllocatorStops(*stops, run_.forecast);
     return {};
   }
 

@@ -88,6 +88,11 @@ class Forecaster {
   Result<Forecast> EvaluateAt(const scenario::Scenario& scenario,
                               const std::vector<PricedClass>& classes);
 
+  // The memory that long steps took, a pipeline's hundreds of megabytes, which is else kept for the
+  // next forecast. Where several threads forecast such steps now and then, it is better with
+  // whoever needs it.
+  void GiveBack();
+
   // How many of them followed from shorter steps than the scenario's (shorter_step.h), to the
   // picosecond and the byte likewise.
   std::uint64_t shortened() const { return shortened_; }

@@ -15,12 +15,13 @@ namespace stepcast::forecast {
 
 std::vector<PricedClass> UnpricedClasses(const scenario::Scenario& scenario,
                                          const KindScenarios& kinds,
-                                         const std::vector<model::LayerWork>* works) {
+                                         const std::vector<model::LayerWork>* works,
+                                         const std::function<void(program::Program&)>& lowered) {
   const plan::RankLabels labels(scenario.plan);
   const std::vector<int> in_flight = parallel::MostInFlight(plan::ScheduleOf(scenario.plan));
   std::vector<PricedClass> classes;
   for (int kind = 0; kind < kinds.count(); ++kind) {
-    std::vector<program::Program> programs = lowering::Lower(kinds[kind], works);
+    std::vector<program::Program> programs = lowering::Lower(kinds[kind], works, lowered);
     for (std::size_t i = 0; i < programs.size(); ++i) {
       const plan::RankLabel& label = labels.distinct()[i];
       classes.push_back({{.label = label,
@@ -67,7 +68,9 @@ memory::Steps StepsOfMemory(const SteadyRun& run) {
   return steps;
 }
 
-void AddAllocatorStops(Time time, Forecast& forecast) {
+void AddAllocatorStops(const AllocatorStops& stops, Forecast& forecast) {
+  const Time time = stops.time;
+  forecast.memory.allocator_may_hang = stops.may_hang;
   const Time without = forecast.step_time;
   forecast.step_time += time;
   forecast.time.allocator_flushes = time;

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <vector>
 
 #include "src/base/time.h"
 #include "src/cost/prices.h"
+#include "src/forecast/allocator_stops.h"
 #include "src/forecast/priced_class.h"
 #include "src/forecast/simulated_ranks.h"
 #include "src/forecast/steady_run.h"
@@ -37,10 +39,11 @@ class KindScenarios {
 };
 
 // The classes of a scenario's ranks, by kind of node and then by label, with programs but without
-// prices. `works`: as for lowering::Lower.
-std::vector<PricedClass> UnpricedClasses(const scenario::Scenario& scenario,
-                                         const KindScenarios& kinds,
-                                         const std::vector<model::LayerWork>* works = nullptr);
+// prices. `works`, `lowered`: as for lowering::Lower.
+std::vector<PricedClass> UnpricedClasses(
+    const scenario::Scenario& scenario, const KindScenarios& kinds,
+    const std::vector<model::LayerWork>* works = nullptr,
+    const std::function<void(program::Program&)>& lowered = {});
 
 // Beside the prices, so that bounds of steps, which hold without it, hold with it.
 void AddJitter(const scenario::Scenario& scenario, const program::Program& program,
@@ -58,6 +61,6 @@ memory::Steps StepsOfMemory(const SteadyRun& run);
 
 // Adds what the device stands still for the allocator. Whether one with that little left flushes as
 // often is not known: it may take no time, or twice as much.
-void AddAllocatorStops(Time time, Forecast& forecast);
+void AddAllocatorStops(const AllocatorStops& stops, Forecast& forecast);
 
 }  // namespace stepcast::forecast

@@ -1,3 +1,5 @@
+#include <malloc.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -63,10 +65,10 @@ class Row {
     if (with_range_) AddRange();
     // An allocator that gives memory back stops the device where it does.
     if (stops_) {
-      const auto time =
-          TimeOfAllocatorStops(scenario_, priced_, calls_, forecast_.step_time, simulator_);
-      if (!time) return tl::unexpected(time.error());
-      AddAllocatorStops(*time, forecast_);
+      const auto stops =
+          AllocatorStopsOf(scenario_, priced_, calls_, forecast_.step_time, simulator_);
+      if (!stops) return tl::unexpected(stops.error());
+      AddAllocatorStops(*stops, forecast_);
     }
     FillThroughput(scenario_, flops, forecast_);
     ApplyRuns(scenario_, forecast_);
@@ -193,6 +195,9 @@ struct Forecaster::Workspace {
     std::vector<memory::DeferredFrees> frees;  // [priced class]
   };
 
+  // Of all classes of forecasts that shorter steps did not tell, since it was last given back.
+  std::size_t instructions = 0;
+
   Result<Classes> ClassesOf(const scenario::Scenario& scenario);
   // `shorter`: the step that these classes are of, in the place of the scenario's; null: its own.
   // None: the shorter one does not tell what the scenario's does.
@@ -221,7 +226,11 @@ Result<Forecaster::Workspace::Classes> Forecaster::Workspace::ClassesOf(
   const auto work = works.Of(scenario);
   Classes classes;
   const KindScenarios kinds(scenario);
-  classes.priced = UnpricedClasses(scenario, kinds, &work->layers);
+  // What operations use is looked at for deferred frees alone: a third of a long step's memory.
+  classes.priced = UnpricedClasses(scenario, kinds, &work->layers, [&](program::Program& lowered) {
+    classes.frees.emplace_back(lowered);
+    lowered.uses = std::vector<program::BufferUse>();  // {} would keep its memory
+  });
   for (PricedClass& own : classes.priced) {
     const scenario::Scenario& on = kinds[own.node_kind];
     auto price = prices.Price(own.program, on, work->layers);
@@ -232,9 +241,6 @@ Result<Forecaster::Workspace::Classes> Forecaster::Workspace::ClassesOf(
       return tl::unexpected(std::move(checked.error()));
     }
   }
-  classes.frees = FreesOf(classes.priced);
-  // Nothing else of a row looks at what operations use: a fifth of a long step's memory.
-  for (PricedClass& own : classes.priced) own.program.uses = {};
   return classes;
 }
 
@@ -270,7 +276,21 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, bool w
   auto forecast =
       workspace_->Evaluate(scenario, classes->priced, classes->frees, flops, with_range);
   if (!forecast) return tl::unexpected(std::move(forecast.error()));
+  for (const PricedClass& own : classes->priced) {
+    workspace_->instructions += own.program.step.size();
+  }
   return **std::move(forecast);
+}
+
+void Forecaster::GiveBack() {
+  constexpr std::size_t kMostKept = 1'000'000;
+  if (std::exchange(workspace_->instructions, 0) < kMostKept) return;
+  workspace_->simulator = {};
+  workspace_->memory = {};
+#ifdef __GLIBC__
+  // Else an arena keeps what lies below something small that lives on.
+  malloc_trim(0);
+#endif
 }
 
 Result<Forecast> Forecaster::EvaluateAt(const scenario::Scenario& scenario,

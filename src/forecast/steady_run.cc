@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "src/base/check.h"
 
@@ -27,13 +28,13 @@ bool Settled(const std::vector<Time>& ends) {
 }
 
 // Which of the steps are described is left open. `again`: the simulator's last run was of them,
-// too.
-SteadyRun RunSteps(simulate::Simulator& simulator, const SimulatedRanks& ranks,
-                   simulate::Options options, bool again) {
+// too. None: programs wait for each other in a circle.
+std::optional<SteadyRun> RunSteps(simulate::Simulator& simulator, const SimulatedRanks& ranks,
+                                  simulate::Options options, bool again) {
   options.traffic = ranks.traffic ? &*ranks.traffic : nullptr;
   const auto timelines =
       again ? simulator.RunAgain(options) : simulator.Run(ranks.classes, options);
-  STEPCAST_CHECK(timelines.has_value(), "a lowered program does not deadlock");
+  if (!timelines) return std::nullopt;
   SteadyRun run;
   run.timelines = *timelines;
   run.ends.assign(static_cast<std::size_t>(options.steps), Time());
@@ -55,6 +56,15 @@ bool MayBeShort(const SimulatedRanks& ranks, bool barrier) {
 SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks& ranks,
                            bool barrier, simulate::Recording recording, Extent extent, bool again,
                            RecordedSteps recorded) {
+  auto run = TryToSteadyState(simulator, ranks, barrier, recording, extent, again, recorded);
+  STEPCAST_CHECK(run.has_value(), "a lowered program does not deadlock");
+  return *std::move(run);
+}
+
+std::optional<SteadyRun> TryToSteadyState(simulate::Simulator& simulator,
+                                          const SimulatedRanks& ranks, bool barrier,
+                                          simulate::Recording recording, Extent extent, bool again,
+                                          RecordedSteps recorded) {
   if (!MayBeShort(ranks, barrier)) extent = Extent::kWhole;
   for (int steps = FirstSteps(barrier);; steps *= 2) {
     // A mean takes several steps.
@@ -62,35 +72,37 @@ SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks&
     // Which step repeats is not known before.
     const bool later =
         recorded == RecordedSteps::kFromDescribed && extent == Extent::kWhole && steps < kMostSteps;
-    SteadyRun run = RunSteps(simulator, ranks,
-                             {.steps = steps,
-                              .barrier = barrier,
-                              .recording = recording,
-                              .first_recorded = later ? described : 0,
-                              .until_repetition = extent != Extent::kWhole,
-                              .late_start = extent == Extent::kLateStart},
-                             again);
+    auto steps_run = RunSteps(simulator, ranks,
+                              {.steps = steps,
+                               .barrier = barrier,
+                               .recording = recording,
+                               .first_recorded = later ? described : 0,
+                               .until_repetition = extent != Extent::kWhole,
+                               .late_start = extent == Extent::kLateStart},
+                              again);
+    if (!steps_run) return std::nullopt;
+    SteadyRun& run = *steps_run;
     run.extent = extent;
     again = true;
     // Between barriers every step after the first is alike.
     run.steady = {.last = static_cast<std::uint32_t>(described), .count = 1};
-    if (barrier) return run;
+    if (barrier) return steps_run;
     if (const simulate::Repetition* repetition = simulator.repetition()) {
       run.steady = {.last = static_cast<std::uint32_t>(repetition->step),
                     .count = 1,
                     .start = repetition->start};
-      return run;
+      return steps_run;
     }
     // Steps that never repeat differ with where the first one began.
     if (extent == Extent::kLateStart) {
-      return RunToSteadyState(simulator, ranks, barrier, recording, Extent::kUntilRepetition, again,
+      return TryToSteadyState(simulator, ranks, barrier, recording, Extent::kUntilRepetition, again,
                               recorded);
     }
-    if (Settled(run.ends)) return run;
+    if (Settled(run.ends)) return steps_run;
     // A cycle of several steps: its mean.
     if (steps >= kMostSteps) {
       run.steady.count = run.steady.last / 2;
-      return run;
+      return steps_run;
     }
   }
 }
@@ -115,16 +127,17 @@ SteadyRun RunAgain(simulate::Simulator& simulator, const SimulatedRanks& ranks, 
   const int steps = repeats ? static_cast<int>(before.ends.size())
                             : static_cast<int>(before.steady.last) + (barrier ? 1 : 2);
   const SteadyState steady = before.steady;
-  SteadyRun run = RunSteps(simulator, ranks,
-                           {.steps = steps,
-                            .barrier = barrier,
-                            .recording = recording,
-                            .until_repetition = repeats,
-                            .late_start = before.extent == Extent::kLateStart},
-                           /*again=*/true);
-  run.steady = steady;
-  run.extent = before.extent;
-  return run;
+  auto run = RunSteps(simulator, ranks,
+                      {.steps = steps,
+                       .barrier = barrier,
+                       .recording = recording,
+                       .until_repetition = repeats,
+                       .late_start = before.extent == Extent::kLateStart},
+                      /*again=*/true);
+  STEPCAST_CHECK(run.has_value(), "it has run before");
+  run->steady = steady;
+  run->extent = before.extent;
+  return *std::move(run);
 }
 
 Time StartOf(const std::vector<Time>& ends, const SteadyState& steady) {

@@ -48,6 +48,12 @@ SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks&
                            bool barrier, simulate::Recording recording, Extent extent, bool again,
                            RecordedSteps recorded = RecordedSteps::kAll);
 
+// The same of programs that may wait for each other in a circle, as lowered ones never do: none.
+std::optional<SteadyRun> TryToSteadyState(simulate::Simulator& simulator,
+                                          const SimulatedRanks& ranks, bool barrier,
+                                          simulate::Recording recording, Extent extent, bool again,
+                                          RecordedSteps recorded = RecordedSteps::kAll);
+
 // Whether steps can be known to repeat before all of them have been run (simulate::Options).
 bool MayBeShort(const SimulatedRanks& ranks, bool barrier);
 

@@ -11,7 +11,7 @@ using program::Instruction;
 using program::Opcode;
 
 program::Program StoppedProgram(const program::Program& program,
-                                std::span<const DriverCallsAt> calls) {
+                                std::span<const DriverCallsAt> calls, bool waits) {
   program::Program stopped = program;
   stopped.data_flow = {};
   const auto first_event = static_cast<Index>(stopped.events.size());
@@ -33,7 +33,7 @@ program::Program StoppedProgram(const program::Program& program,
                         .micro_batch = own.micro_batch});
       };
       for (const Opcode opcode : {Opcode::kRecordEvent, Opcode::kHostWaitEvent}) {
-        if (next->calls.flushes == 0) break;
+        if (next->calls.flushes == 0 || !waits) break;
         for (std::size_t s = 0; s < stopped.streams.size(); ++s) {
           add(opcode, opcode == Opcode::kRecordEvent ? s : 0, first_event + s);
         }

@@ -51,6 +51,12 @@ TEST(StoppedProgram, TheHostWaitsForAllStreamsWhereSegmentsAreGivenBack) {
       EXPECT_EQ(stopped.step[i].stream, expected[i].stream) << i;
     }
   }
+  // The calls alone.
+  const program::Program calling = StoppedProgram(program, calls, /*waits=*/false);
+  ASSERT_EQ(calling.step.size(), 5u);
+  EXPECT_EQ(calling.step[0].opcode, Opcode::kHostTask);
+  EXPECT_EQ(calling.step[3].opcode, Opcode::kHostTask);
+  EXPECT_EQ(calling.host_tasks.size(), 2u);
 }
 
 }  // namespace

@@ -33,9 +33,12 @@ std::string Verdict(const forecast::MemoryForecast& memory) {
                          memory.error > Bytes() ? ", probability " + Percent(memory) : "");
     case forecast::MemoryVerdict::kMayNotFit:
       return fmt::format(
-          "may not fit: {} of {} are left{}; it fits with a probability of {}",
+          "may not fit: {} of {} are left{}{}; it fits with a probability of {}",
           FormatBytes(memory.left()), FormatBytes(memory.capacity),
           memory.allocator_flushes > 0 ? " once the allocator has given cached memory back" : "",
+          memory.allocator_may_hang ? ", for which it waits for the device while stages wait for "
+                                      "each other: the step may hang"
+                                    : "",
           Percent(memory));
     case forecast::MemoryVerdict::kDoesNotFit:
       break;
