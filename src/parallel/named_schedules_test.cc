@@ -1,6 +1,7 @@
 #include "src/parallel/named_schedules.h"
 
 #include <algorithm>
+#include <set>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -31,6 +32,78 @@ RC_GTEST_PROP(NamedSchedulesTest, HaveNoMistakesWhereTheShapeHasNone, ()) {
       for (const int chunk : stage.chunks) ++homes[static_cast<std::size_t>(chunk)];
     }
     for (const int home : homes) RC_ASSERT(home == (named.two_copies ? 2 : 1));
+  }
+}
+
+// Worked out by hand. 1f1b's first stage of 3 runs 2 forwards ahead and one more before its first
+// backward, whose own does not wait; gpipe's stages have run all 5. In two parts: zb_h1 waits as
+// 1f1b.
+TEST(MostWaiting, IsWhatHasRunForwardAlone) {
+  const auto most = [](const PipelineSchedule& schedule) {
+    std::vector<std::vector<int>> forwards;
+    for (const WaitingPasses& stage : MostWaiting(schedule)) {
+      forwards.push_back({stage.chunk});
+      forwards.back().insert(forwards.back().end(), stage.forwards.begin(), stage.forwards.end());
+    }
+    return forwards;
+  };
+  EXPECT_EQ(most(OneForwardOneBackward(3, 5)),
+            (std::vector<std::vector<int>>{{0, 2, 0, 0}, {1, 0, 1, 0}, {2, 0, 0, 0}}));
+  EXPECT_EQ(most(GPipe(2, 5)), (std::vector<std::vector<int>>{{0, 4, 0}, {1, 0, 4}}));
+  EXPECT_EQ(most(FindSchedule("zb_h1")->build({2, 5})),
+            (std::vector<std::vector<int>>{{0, 1, 0}, {1, 0, 0}}));
+}
+
+// With more than four times as many micro-batches as stages no fewer passes wait: some backward of
+// the same chunk begins when as many wait of each chunk.
+RC_GTEST_PROP(MostWaiting, IsNoLessWithMoreMicroBatches, ()) {
+  const int stages = *rc::gen::inRange(2, 9), more = *rc::gen::inRange(0, 40);
+  for (const NamedSchedule& named : NamedSchedules()) {
+    const ScheduleShape few{stages, 4 * stages, std::max(named.chunks, 1)};
+    ScheduleShape many = few;
+    many.micro_batches += more;
+    if (!named.splits_backward || named.two_copies || named.MistakeOf(many)) continue;
+    RC_ASSERT(MostWaiting(named.build(few)) == MostWaiting(named.build(many)));
+  }
+}
+
+// As many passes wait again when every chunk of the stage has run backward, where forwards and
+// backwards go by turns: gradients of all chunks are then kept beside them. Of v_min one or two
+// fewer do.
+RC_GTEST_PROP(MostWaiting, ComesAgainWhenAllChunksHaveRunBackward, ()) {
+  const int stages = *rc::gen::inRange(2, 9), more = *rc::gen::inRange(0, 40);
+  const int virtual_stages = *rc::gen::inRange(2, 5), group = *rc::gen::inRange(0, 5);
+  for (const NamedSchedule& named : NamedSchedules()) {
+    if (named.two_copies || named.name == "gpipe" || named.name == "breadth_first" ||
+        named.name == "v_min") {
+      continue;
+    }
+    ScheduleShape shape{stages, 0, named.chunks == 0 ? virtual_stages : named.chunks};
+    if (named.name == "interleaved_1f1b" && group > 0) shape.group = stages + group;
+    shape.micro_batches = 4 * std::max(stages, shape.group) + more;
+    if (named.MistakeOf(shape)) continue;
+    const PipelineSchedule schedule = named.build(shape);
+    const std::vector<WaitingPasses> most = MostWaiting(schedule);
+    for (std::size_t s = 0; s < schedule.stages.size(); ++s) {
+      std::set<int> backward;
+      int all = 0, highest = -1;
+      for (const ScheduleEntry& entry : schedule.stages[s].entries) {
+        for (const Action& action : ActionsOf(entry)) {
+          if (action.task == Task::kForward) {
+            ++all;
+          } else if (action.task != Task::kBackwardWeight) {
+            --all;
+            if (backward.size() == schedule.stages[s].chunks.size()) {
+              highest = std::max(highest, all);
+            }
+            backward.insert(action.chunk);
+          }
+        }
+      }
+      int before = 0;
+      for (const int forwards : most[s].forwards) before += forwards;
+      RC_ASSERT(highest >= before);
+    }
   }
 }
 

@@ -217,7 +217,7 @@ class Checker {
 
   const PipelineSchedule& schedule_;
   int chunks_;
-  std::vector<std::set<int>> held_;  // chunks by stage
+  std::vector<std::set<int>> held_;               // chunks by stage
   std::map<std::pair<int, int>, Passes> passes_;  // [chunk, micro-batch]
   std::vector<ScheduleMistake> mistakes_;
 };
@@ -289,6 +289,35 @@ std::vector<int> MostInFlight(const PipelineSchedule& schedule) {
       }
     }
     most.push_back(highest);
+  }
+  return most;
+}
+
+std::vector<WaitingPasses> MostWaiting(const PipelineSchedule& schedule) {
+  const auto chunks = static_cast<std::size_t>(Chunks(schedule));
+  std::vector<WaitingPasses> most;
+  for (const PipelineSchedule::Stage& stage : schedule.stages) {
+    WaitingPasses highest{.chunk = 0, .forwards = std::vector<int>(chunks)};
+    std::vector<int> now(chunks);
+    int all = 0, highest_all = -1;
+    for (const ScheduleEntry& entry : stage.entries) {
+      const std::vector<Action> actions = ActionsOf(entry);
+      // Of a pair the backward first: its forward need not have kept anything yet.
+      for (auto action = actions.rbegin(); action != actions.rend(); ++action) {
+        int& own = now[static_cast<std::size_t>(action->chunk)];
+        if (action->task == Task::kForward) {
+          ++own;
+          ++all;
+        } else if (action->task != Task::kBackwardWeight) {
+          --own;
+          if (--all > highest_all) {
+            highest_all = all;
+            highest = {.chunk = action->chunk, .forwards = now};
+          }
+        }
+      }
+    }
+    most.push_back(std::move(highest));
   }
   return most;
 }

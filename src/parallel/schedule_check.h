@@ -36,4 +36,13 @@ std::optional<ScheduleMistake> MessageOutOfOrder(const PipelineSchedule& schedul
 // without mistakes.
 std::vector<int> MostInFlight(const PipelineSchedule& schedule);
 
+// What has been run forward and not backward when a stage begins the backward of `chunk`.
+struct WaitingPasses {
+  int chunk = 0;
+  std::vector<int> forwards;  // by chunk of the model: micro-batches, without the one that begins
+  friend bool operator==(const WaitingPasses&, const WaitingPasses&) = default;
+};
+// [stage] where most passes wait, the first of several; of a schedule without mistakes.
+std::vector<WaitingPasses> MostWaiting(const PipelineSchedule& schedule);
+
 }  // namespace stepcast::parallel

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstddef>
+#include <numeric>
 #include <type_traits>
 #include <utility>
 
@@ -20,6 +22,21 @@ enum class Question : std::uint8_t { kScreen, kScreenMembers, kSharpen, kSimulat
 
 // First bounds take microseconds: so many families are one piece of work.
 constexpr std::int64_t kBlock = 64;
+
+// The blocks in an order that goes through the whole space again and again in long steps, so that
+// those which have been looked at when a search is ended are of all kinds.
+class BlockOrder {
+ public:
+  explicit BlockOrder(std::int64_t blocks) : blocks_(blocks) {
+    constexpr double kGoldenSection = 0.6180339887498949;
+    step_ = std::max<std::int64_t>(std::llround(kGoldenSection * static_cast<double>(blocks)), 1);
+    while (std::gcd(step_, blocks_) != 1) ++step_;
+  }
+  std::int64_t At(std::int64_t place) const { return place * step_ % blocks_; }
+
+ private:
+  std::int64_t blocks_, step_;
+};
 
 // `number`: of a family or a plan.
 std::string ItemOf(Question question, std::int64_t number) {
@@ -156,11 +173,15 @@ tl::expected<void, std::string> Answers::Screen(
     const std::function<bool(std::int64_t, Screened)>& done) {
   bool readable = true;
   const std::int64_t families = FamiliesOf(problem_);
+  const std::int64_t blocks = (families + kBlock - 1) / kBlock;
+  const BlockOrder order(blocks);
   const auto run = pool_.Run(
-      {.count = (families + kBlock - 1) / kBlock,
-       .item = [](std::int64_t block) { return ItemOf(Question::kScreen, block * kBlock); },
+      {.count = blocks,
+       .item =
+           [&](std::int64_t place) { return ItemOf(Question::kScreen, order.At(place) * kBlock); },
        .done =
-           [&](std::int64_t block, const std::string& result) {
+           [&](std::int64_t place, const std::string& result) {
+             const std::int64_t block = order.At(place);
              ByteReader reader(result);
              bool more = true;
              for (std::int64_t f = block * kBlock; f < std::min((block + 1) * kBlock, families);

@@ -305,7 +305,8 @@ Result<Bounds::Kept::OfSchedule> Bounds::Kept::LookAtSchedule(
   const std::vector<Bytes> activations = ActivationsInFlight(schedule, chunks);
   // Before the first backward has ended only buffers that are always there hold gradients.
   const bool keeps = plan::StyleOf(scenario.plan.data_parallel.framework).gradients ==
-                     plan::GradientStore::kMainBuffers;
+                         plan::GradientStore::kMainBuffers ||
+                     KeepsGatheredGradients(scenario);
   for (std::size_t stage = 0; stage < activations.size(); ++stage) {
     const MicroBatch::Stage& has = micro_batch.stages[stage];
     const Bytes needs =

@@ -5,7 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
+#include <shared_mutex>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -17,6 +21,7 @@
 #include "src/model/model.h"
 #include "src/model/stage.h"
 #include "src/parallel/named_schedules.h"
+#include "src/parallel/schedule_check.h"
 #include "src/plan/framework_style.h"
 #include "src/plan/rank_grid.h"
 #include "src/plan/request.h"
@@ -55,10 +60,13 @@ struct WorkKey {
   plan::Framework framework{};
   Version torch{};
   std::int64_t ranks = 1;
+  // Parallelism::tensor, context, context_inner, expert, expert_near and expert_tensor: where the
+  // ranks that share layers stand.
+  std::array<std::int64_t, 6> groups{};
   model::WorkOptions options;
 
   auto Tie() const {
-    return std::tie(model, cluster, calibration, framework, torch.major, torch.minor, ranks,
+    return std::tie(model, cluster, calibration, framework, torch.major, torch.minor, ranks, groups,
                     options);
   }
   friend bool operator<(const WorkKey& a, const WorkKey& b) { return a.Tie() < b.Tie(); }
@@ -100,7 +108,7 @@ ParameterFigures ParametersOf(const Scenario& scenario) {
   return figures;
 }
 
-// Prices, in the order of the works' passes, of kernels and of collectives along the tensor axis.
+// Prices, in the order of the works' passes, of kernels and of the collectives inside of layers.
 class PassPricer {
  public:
   PassPricer(const Scenario& scenario, const std::vector<model::LayerWork>& works,
@@ -130,10 +138,9 @@ class PassPricer {
   }
 
  private:
-  // The others depend on where more ranks stand than those that share layers.
+  // Messages wait for both of their ranks.
   bool IsPriced(const model::GroupOperation& operation) const {
     return scenario_.network == scenario::Fidelity::kAnalytic &&
-           operation.axes == parallel::AxisSet(parallel::Axis::kTensor) &&
            operation.collective != CollectiveKind::kSendRecv;
   }
 
@@ -143,32 +150,37 @@ class PassPricer {
         program_.kernels.push_back(operation.kernel);
       } else if (IsPriced(*operation.group)) {
         program_.collectives.push_back({.kind = operation.group->collective,
-                                        .communicator = TensorGroup(),
+                                        .communicator = GroupOf(operation.group->axes),
                                         .bytes = operation.group->bytes,
                                         .data_type = operation.group->type,
-                                        .multiprocessors = operation.group->multiprocessors});
+                                        .multiprocessors = operation.group->multiprocessors,
+                                        .loads = operation.group->loads});
       }
     }
   }
 
-  program::Index TensorGroup() {
-    if (program_.communicators.empty()) {
-      const parallel::GroupLayout layout =
-          plan::GridsOf(scenario_.plan).Layout(parallel::Axis::kTensor);
-      program_.groups.push_back(
-          {.name = "tensor", .ranks = layout.Ranks(program_.rank), .layout = layout});
-      program_.communicators.push_back({.name = "tensor", .group = 0});
-    }
-    return 0;
+  // The communicator of these axes, and the place of its stream among those of collectives.
+  program::Index GroupOf(parallel::AxisSet axes) {
+    const auto known = std::find(axes_.begin(), axes_.end(), axes);
+    const auto index = static_cast<program::Index>(known - axes_.begin());
+    if (known != axes_.end()) return index;
+    axes_.push_back(axes);
+    const std::string name = parallel::NameOf(axes);
+    const parallel::GroupLayout layout = plan::GridsOf(scenario_.plan).Layout(axes);
+    program_.groups.push_back(
+        {.name = name, .ranks = layout.Ranks(program_.rank), .layout = layout});
+    program_.communicators.push_back({.name = name, .group = index});
+    return index;
   }
 
   // Operations start when their stream is free and what they wait for is there: no later than when
-  // other work is in their way. A lane's kernels share the device with all others, so that together
-  // they take no less than one after the other.
+  // other work is in their way. Collectives have a stream for each set of axes. A lane's kernels
+  // share the device with all others, so that together they take no less than one after the other.
   LayerFigures::Pass Walk(std::initializer_list<const std::vector<Operation>*> lists) {
     LayerFigures::Pass pass;
     std::array<Time, 256> lanes{};
-    Time collectives, all_kernels, left;
+    std::vector<Time> streams(axes_.size());  // of collectives
+    Time all_kernels, left;
     for (const std::vector<Operation>* list : lists) {
       std::vector<Time> ends(list->size());
       for (std::size_t i = 0; i < list->size(); ++i) {
@@ -179,11 +191,12 @@ class PassPricer {
         }
         if (operation.group) {
           // It begins when the kernels before it are done.
-          begin = std::max({begin, collectives, lanes[0]});
-          ends[i] = begin;
+          ends[i] = std::max(begin, lanes[0]);
           if (IsPriced(*operation.group)) {
-            ends[i] += prices_->collectives[next_collective_++].demand.alone();
-            collectives = ends[i];
+            Time& stream = streams[GroupOf(operation.group->axes)];
+            stream =
+                std::max(stream, ends[i]) + prices_->collectives[next_collective_++].demand.alone();
+            ends[i] = stream;
           }
           continue;
         }
@@ -213,9 +226,39 @@ class PassPricer {
   const std::vector<model::LayerWork>& works_;
   cost::PriceCache& cache_;
   program::Program program_;
+  std::vector<parallel::AxisSet> axes_;  // by communicator
   const cost::Prices* prices_ = nullptr;
   std::size_t next_kernel_ = 0, next_collective_ = 0;
 };
+
+// What threads have worked out, for all of them.
+class SharedWorks {
+ public:
+  using Entry = std::shared_ptr<const Result<WorkFigures>>;
+
+  Entry Find(const WorkKey& key) {
+    const std::shared_lock lock(mutex_);
+    const auto found = works_.find(key);
+    return found == works_.end() ? nullptr : found->second;
+  }
+  // Whichever of two threads comes first: both have worked out the same.
+  void Add(WorkKey key, Entry works) {
+    const std::unique_lock lock(mutex_);
+    // A profile that is completed for each scenario has a new address each time: nothing of it is
+    // found again.
+    constexpr std::size_t kMostKept = 65'536;
+    if (works_.size() >= kMostKept) works_.clear();
+    works_.emplace(std::move(key), std::move(works));
+  }
+
+ private:
+  std::shared_mutex mutex_;
+  std::map<WorkKey, Entry> works_;
+};
+SharedWorks& Shared() {
+  static SharedWorks shared;
+  return shared;
+}
 
 // One chunk of a pipeline's layers.
 struct ChunkFigures {
@@ -241,21 +284,22 @@ class FirstBounds::Kept {
         plan::StyleOf(scenario.plan.data_parallel.framework).gradients;
     // Of other accumulators two micro-batches tell nothing; in a pipeline nor does one, before
     // whose end only buffers that are always there hold gradients.
-    const bool keeps = store == plan::GradientStore::kMainBuffers ||
-                       (axes.pipeline == 1 && count > 1 && store == plan::GradientStore::kTensors);
+    const bool keeps =
+        store == plan::GradientStore::kMainBuffers ||
+        (axes.pipeline == 1 && count > 1 && store == plan::GradientStore::kTensors) ||
+        KeepsGatheredGradients(scenario);
     lowering::GroupElements before{};
     Bytes activations_before;
     for (std::int64_t stage = 0; stage < axes.pipeline; ++stage) {
       Time own;
       StageParameters has;
       Bytes activations;
-      const Bytes waiting = InFlight(scenario, stage);
+      const Waiting waiting = WaitingAt(scenario, stage);
       for (std::int64_t chunk = 0; chunk < axes.virtual_stages; ++chunk) {
         const ChunkFigures& figures = chunks_[ChunkAt(axes, stage, chunk)];
         own += figures.forward + figures.backward;
-        // The first backward is the last chunk's, and then most micro-batches are on their way.
-        const bool last = chunk + 1 == axes.virtual_stages;
-        activations = std::max(activations, figures.backward_peak + (last ? waiting : Bytes()));
+        const Bytes others = chunk == waiting.chunk ? waiting.saved : Bytes();
+        activations = std::max(activations, figures.backward_peak + others);
         for (std::size_t layer = figures.first; layer < figures.end; ++layer) {
           for (std::size_t g = 0; g < has.trained.size(); ++g) {
             has.trained[g] += parameters.trained[layer][g];
@@ -286,7 +330,7 @@ class FirstBounds::Kept {
   }
 
  private:
-  Result<const WorkFigures*> WorksOf(const Scenario& scenario) {
+  Result<std::shared_ptr<const WorkFigures>> WorksOf(const Scenario& scenario) {
     const plan::Parallelism& axes = scenario.plan.parallelism;
     WorkKey key{.model = scenario.model,
                 .cluster = scenario.cluster,
@@ -294,18 +338,16 @@ class FirstBounds::Kept {
                 .framework = scenario.plan.data_parallel.framework,
                 .torch = scenario.plan.software.torch,
                 .ranks = axes.data * axes.tensor * axes.pipeline * axes.context,
+                .groups = {axes.tensor, axes.context, axes.context_inner, axes.expert,
+                           axes.expert_near, axes.expert_tensor},
                 .options = plan::WorkOptionsOf(scenario.plan)};
-    // A profile that is completed for each scenario has a new address each time: nothing of it is
-    // found again.
-    constexpr std::size_t kMostKept = 65'536;
-    if (works_.size() >= kMostKept) works_.clear();
-    auto found = works_.find(key);
-    if (found == works_.end()) {
-      auto works = WorkOut(scenario, key.options);
-      found = works_.emplace(std::move(key), std::move(works)).first;
+    SharedWorks::Entry works = Shared().Find(key);
+    if (works == nullptr) {
+      works = std::make_shared<const Result<WorkFigures>>(WorkOut(scenario, key.options));
+      Shared().Add(std::move(key), works);
     }
-    if (!found->second) return tl::unexpected(found->second.error());
-    return &*found->second;
+    if (!*works) return tl::unexpected(works->error());
+    return std::shared_ptr<const WorkFigures>(works, &**works);
   }
 
   Result<WorkFigures> WorkOut(const Scenario& scenario, const model::WorkOptions& options) {
@@ -378,31 +420,71 @@ class FirstBounds::Kept {
     }
   }
 
-  // What micro-batches have saved that wait for their backward beside the one whose backward runs,
-  // where it is known how many there are.
-  Bytes InFlight(const Scenario& scenario, std::int64_t stage) const {
+  // What passes have saved that wait for their backward when that of a chunk runs, and which of the
+  // stage's chunks that is.
+  struct Waiting {
+    std::int64_t chunk = 0;
+    Bytes saved;
+  };
+
+  // Where it is known how many wait.
+  Waiting WaitingAt(const Scenario& scenario, std::int64_t stage) {
     const plan::Parallelism& axes = scenario.plan.parallelism;
     if (axes.pipeline == 1) return {};
+    const parallel::NamedSchedule* const named = parallel::FindSchedule(axes.schedule);
+    if (named == nullptr || named->two_copies) return {};
+    if (named->splits_backward) return WaitingInParts(scenario, *named, stage);
+    // The first backward is the last chunk's, and then most micro-batches are on their way.
     const std::int64_t count = scenario.plan.training.gradient_accumulation;
+    const std::int64_t last = axes.virtual_stages - 1;
+    const auto saved = [&](std::int64_t chunk) {
+      return chunks_[ChunkAt(axes, stage, chunk)].saved;
+    };
     if (axes.schedule == "1f1b") {
-      return (std::min(count, axes.pipeline - stage) - 1) *
-             chunks_[static_cast<std::size_t>(stage)].saved;
+      return {last, (std::min(count, axes.pipeline - stage) - 1) * saved(0)};
     }
-    if (axes.schedule != plan::kInterleaved || axes.virtual_stages == 1) return {};
-    Bytes least = chunks_[static_cast<std::size_t>(stage)].saved;
-    for (std::int64_t chunk = 1; chunk < axes.virtual_stages; ++chunk) {
-      least = std::min(least, chunks_[ChunkAt(axes, stage, chunk)].saved);
+    if (axes.schedule == "gpipe" || axes.schedule == "breadth_first") {
+      Bytes all;
+      for (std::int64_t chunk = 0; chunk <= last; ++chunk) all += count * saved(chunk);
+      return {last, all - saved(last)};
     }
+    if (axes.schedule != plan::kInterleaved || last == 0) return {};
+    Bytes least = saved(0);
+    for (std::int64_t chunk = 1; chunk <= last; ++chunk) least = std::min(least, saved(chunk));
     // megatron/core/pipeline_parallel/schedules.py: warm-up passes of a stage.
     const std::int64_t group =
         std::max<std::int64_t>(axes.microbatch_group_size_per_vp_stage, axes.pipeline);
-    const std::int64_t warm_up =
-        (axes.pipeline - stage - 1) * 2 + (axes.virtual_stages - 1) * group;
-    return std::max<std::int64_t>(std::min(warm_up, count * axes.virtual_stages - 1), 0) * least;
+    const std::int64_t warm_up = (axes.pipeline - stage - 1) * 2 + last * group;
+    const std::int64_t ahead = std::min(warm_up, count * axes.virtual_stages - 1);
+    return {last, std::max<std::int64_t>(ahead, 0) * least};
   }
 
-  std::map<WorkKey, Result<WorkFigures>> works_;
+  // With backward in two parts: as the schedule of a few micro-batches has it, than which one of
+  // more does not have fewer waiting (schedule_check_test).
+  Waiting WaitingInParts(const Scenario& scenario, const parallel::NamedSchedule& named,
+                         std::int64_t stage) {
+    const plan::Parallelism& axes = scenario.plan.parallelism;
+    const std::int64_t count = scenario.plan.training.gradient_accumulation;
+    const parallel::ScheduleShape shape{
+        .stages = static_cast<int>(axes.pipeline),
+        .micro_batches = static_cast<int>(std::min(count, 4 * axes.pipeline)),
+        .virtual_stages = static_cast<int>(axes.virtual_stages)};
+    const auto [found, added] = waiting_.try_emplace(
+        std::tuple(axes.schedule, shape.stages, shape.micro_batches, shape.virtual_stages));
+    if (added) found->second = parallel::MostWaiting(named.build(shape));
+    const parallel::WaitingPasses& most = found->second[static_cast<std::size_t>(stage)];
+    Waiting waiting;
+    for (std::int64_t chunk = 0; chunk < axes.virtual_stages; ++chunk) {
+      const std::size_t at = ChunkAt(axes, stage, chunk);
+      waiting.saved += most.forwards[at] * chunks_[at].saved;
+      if (static_cast<std::size_t>(most.chunk) == at) waiting.chunk = chunk;
+    }
+    return waiting;
+  }
+
   std::map<ParameterKey, ParameterFigures> parameters_;
+  // By schedule, stages, micro-batches and virtual stages: MostWaiting.
+  std::map<std::tuple<std::string, int, int, int>, std::vector<parallel::WaitingPasses>> waiting_;
   cost::PriceCache prices_;
   // Of the present plan.
   std::vector<ChunkFigures> chunks_;

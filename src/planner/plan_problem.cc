@@ -138,6 +138,7 @@ Outcome Simulate(const PlanSource& source, std::int64_t plan) {
   }
   thread_local forecast::Forecaster forecaster;
   const auto forecast = forecaster.Evaluate(*loaded.scenario);
+  forecaster.GiveBack();
   if (!forecast) {
     outcome.illegal_message = forecast.error().front().message;
     return outcome;

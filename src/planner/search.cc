@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <queue>
 #include <set>
 #include <tuple>
@@ -52,7 +53,11 @@ class Searcher {
           if (state.pending) Judge(state, facts);
         });
     if (known_ == nullptr) groups_.resize(static_cast<std::size_t>(options_.groups));
-    Finding found = FindSomeOfGroups();
+    // An answer to begin with and what comes nearest to the best, then an answer of each group.
+    constexpr int kFirstRounds = 64;
+    Finding found = FindSomeOfGroups(1);
+    if (found) found = FindBest(kFirstRounds);
+    if (found) found = FindSomeOfGroups(groups_.size());
     if (found) found = FindBest();
     if (found) found = FindBestOfGroups();
     if (found && options_.pareto && !ranked_.empty()) found = FindFront();
@@ -361,11 +366,11 @@ class Searcher {
   }
 
   // Best first: the plan with the best bound is evaluated next, until no bound is better than the
-  // last of the best.
-  Finding FindBest() {
+  // last of the best, or for so many rounds.
+  Finding FindBest(int rounds = std::numeric_limits<int>::max()) {
     Queue queue = Pending();
     std::vector<std::int64_t> round;
-    while (!queue.empty() && !Enough()) {
+    while (!queue.empty() && !Enough() && rounds-- > 0) {
       round.clear();
       const Ranking ranking = Rank();
       while (!queue.empty() && round.size() < (options_.enough ? kFew : kRound) &&
@@ -422,8 +427,9 @@ class Searcher {
     return true;
   }
 
-  // A plan of each group that will do, where a few looks find one: an answer to begin with.
-  Finding FindSomeOfGroups() {
+  // A plan of each of so many groups, the most promising ones, that will do, where a few looks find
+  // one.
+  Finding FindSomeOfGroups(std::size_t groups) {
     std::vector<Queue> queues = PendingOfGroups(true);
     constexpr int kLooks = 64;
     std::vector<std::size_t> order;  // the most promising first
@@ -432,6 +438,7 @@ class Searcher {
     }
     std::sort(order.begin(), order.end(),
               [&](std::size_t a, std::size_t b) { return queues[a].top() < queues[b].top(); });
+    order.resize(std::min(order.size(), groups));
     for (const std::size_t group : order) {
       for (int look = 0; look < kLooks && groups_[group].ranked.empty(); ++look) {
         if (!ranked_.empty() && Enough()) return {};

@@ -6,6 +6,7 @@
 
 #include "src/forecast/memory_summary.h"
 #include "src/lowering/host_offload.h"
+#include "src/parallel/named_schedules.h"
 #include "src/plan/framework_style.h"
 
 namespace stepcast::planner {
@@ -43,6 +44,11 @@ Bytes States(const Scenario& scenario, const lowering::ParameterShares& paramete
 Bytes FullGradients(const Scenario& scenario, std::int64_t parameters) {
   const plan::DataParallel& plan = scenario.plan.data_parallel;
   const plan::Training& training = scenario.plan.training;
+  if (KeepsGatheredGradients(scenario)) {
+    // In the type of the products that make them, or in that of their reduction.
+    return std::min(BytesOf(parameters, plan::ComputeType(training.precision)),
+                    BytesOf(parameters, training.reduce_dtype));
+  }
   if (plan.zero_stage > 1 || plan::IsFsdp(plan.framework)) return {};
   const plan::GradientStore store = plan::StyleOf(plan.framework).gradients;
   if (store == plan::GradientStore::kPartitions && plan.zero_stage == 1) return {};
@@ -69,6 +75,22 @@ Bytes Frozen(const Scenario& scenario, Bytes frozen) {
 }
 
 }  // namespace
+
+bool KeepsGatheredGradients(const Scenario& scenario) {
+  const plan::Parallelism& axes = scenario.plan.parallelism;
+  const plan::DataParallel& plan = scenario.plan.data_parallel;
+  if (!plan::IsFsdp(plan.framework) || axes.pipeline == 1 || !plan.accumulate_unsharded ||
+      axes.listed != nullptr) {
+    return false;
+  }
+  const parallel::NamedSchedule* const named = parallel::FindSchedule(axes.schedule);
+  if (named == nullptr || named->two_copies || axes.schedule == "gpipe" ||
+      axes.schedule == "breadth_first" || axes.schedule == "v_min") {
+    return false;
+  }
+  return scenario.plan.training.gradient_accumulation >=
+         4 * std::max<std::int64_t>(axes.pipeline, axes.microbatch_group_size_per_vp_stage);
+}
 
 Bytes MemoryBeside(const Scenario& scenario, const StageParameters& stage, Bytes activations,
                    bool keeps_gradients) {

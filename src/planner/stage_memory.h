@@ -14,6 +14,12 @@ struct StageParameters {
   Bytes frozen{};
 };
 
+// Whether gradients of all parameters of a pipeline's stage wait for their reduction, as FSDP2 has
+// them there, while as many activations are alive as ever: where micro-batches are many enough for
+// the schedule to go forward and backward by turns when each chunk has run backward
+// (named_schedules_test).
+bool KeepsGatheredGradients(const scenario::Scenario& scenario);
+
 // States, and beside them gradients, activations, or, where gradients are kept while activations
 // are alive, both.
 Bytes MemoryBeside(const scenario::Scenario& scenario, const StageParameters& stage,
