@@ -387,16 +387,18 @@ class Searcher {
     return {};
   }
 
-  // In a group's order. `roomy`: those whose bounds leave a tenth of the device come first, since
-  // they need not be looked at to find that they do not fit.
-  Score InGroup(std::int64_t plan, bool roomy) const {
+  // In a group's order. Those whose bounds leave less than such a part of the device come last,
+  // since they are looked at in vain if it turns out that they do not fit. Zero: in order of their
+  // bounds.
+  Score InGroup(std::int64_t plan, double room) const {
     Score score = ScoreOfBound(plan, Want::kGoal);
-    score.flushes = roomy && 10 * StateOf(plan).bound.over > Bytes(0) - FactsOf(plan).capacity;
+    const auto left = static_cast<double>(-StateOf(plan).bound.over.count());
+    score.flushes = left < room * static_cast<double>(FactsOf(plan).capacity.count());
     return score;
   }
 
   // By group, what is pending of it.
-  std::vector<Queue> PendingOfGroups(bool roomy) {
+  std::vector<Queue> PendingOfGroups(double room) {
     std::vector<Queue> queues(groups_.size());
     for (Group& group : groups_) group.plans = 0;
     if (groups_.empty()) return queues;
@@ -405,7 +407,7 @@ class Searcher {
           if (state.verdict == Verdict::kIllegal) return;
           const auto group = static_cast<std::size_t>(options_.group(plan));
           groups_[group].plans += plans;
-          if (state.pending) queues[group].push(InGroup(plan, roomy));
+          if (state.pending) queues[group].push(InGroup(plan, room));
         });
     return queues;
   }
@@ -414,38 +416,42 @@ class Searcher {
   static constexpr std::size_t kFew = 4;
 
   // The best bounds of a group, one stage further. False: nothing is left of it.
-  tl::expected<bool, std::string> WorkOnGroup(Queue& queue, bool roomy) {
+  tl::expected<bool, std::string> WorkOnGroup(Queue& queue, double room) {
     std::vector<std::int64_t> round;
     while (!queue.empty() && round.size() < kFew) {
       round.push_back(queue.top().plan);
       queue.pop();
     }
     if (round.empty()) return false;
-    const auto worked = WorkOn(round, [&](std::int64_t plan) { queue.push(InGroup(plan, roomy)); });
+    const auto worked = WorkOn(round, [&](std::int64_t plan) { queue.push(InGroup(plan, room)); });
     Report();
     if (!worked) return tl::unexpected(worked.error());
     return true;
   }
 
   // A plan of each of so many groups, the most promising ones, that will do, where a few looks find
-  // one.
+  // one: first among those whose bounds leave a tenth of the device, then among roomier ones, for
+  // bounds of memory may be far below what a plan needs.
   Finding FindSomeOfGroups(std::size_t groups) {
-    std::vector<Queue> queues = PendingOfGroups(true);
-    constexpr int kLooks = 64;
-    std::vector<std::size_t> order;  // the most promising first
-    for (std::size_t group = 0; group < groups_.size(); ++group) {
-      if (!queues[group].empty()) order.push_back(group);
-    }
-    std::sort(order.begin(), order.end(),
-              [&](std::size_t a, std::size_t b) { return queues[a].top() < queues[b].top(); });
-    order.resize(std::min(order.size(), groups));
-    for (const std::size_t group : order) {
-      for (int look = 0; look < kLooks && groups_[group].ranked.empty(); ++look) {
-        if (!ranked_.empty() && Enough()) return {};
-        const auto some = WorkOnGroup(queues[group], true);
-        if (!some) return tl::unexpected(some.error());
-        if (!*some) break;
+    constexpr int kLooks = 32;
+    for (const double room : {0.1, 0.4, 0.7}) {
+      std::vector<Queue> queues = PendingOfGroups(room);
+      std::vector<std::size_t> order;  // the most promising first
+      for (std::size_t group = 0; group < groups_.size(); ++group) {
+        if (!queues[group].empty() && groups_[group].ranked.empty()) order.push_back(group);
       }
+      std::sort(order.begin(), order.end(),
+                [&](std::size_t a, std::size_t b) { return queues[a].top() < queues[b].top(); });
+      order.resize(std::min(order.size(), groups));
+      for (const std::size_t group : order) {
+        for (int look = 0; look < kLooks && groups_[group].ranked.empty(); ++look) {
+          if (!ranked_.empty() && Enough()) return {};
+          const auto some = WorkOnGroup(queues[group], room);
+          if (!some) return tl::unexpected(some.error());
+          if (!*some) break;
+        }
+      }
+      if (groups == 1 && !ranked_.empty()) break;
     }
     return {};
   }
@@ -455,7 +461,7 @@ class Searcher {
   Finding FindBestOfGroups() {
     constexpr double kClose = 0.95;
     constexpr int kLooks = 32;
-    std::vector<Queue> queues = PendingOfGroups(false);
+    std::vector<Queue> queues = PendingOfGroups(0);
     result_.groups.resize(groups_.size());
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       const std::set<Score>& ranked = groups_[g].ranked;
@@ -465,7 +471,7 @@ class Searcher {
                                   MeasureOf(queues[g].top()) < kClose * MeasureOf(*ranked.begin()));
       };
       for (int look = 0; look < kLooks && open() && !Enough(); ++look) {
-        const auto some = WorkOnGroup(queues[g], false);
+        const auto some = WorkOnGroup(queues[g], 0);
         if (!some) return tl::unexpected(some.error());
       }
       GroupBest& said = result_.groups[g] = {.plans = groups_[g].plans};

@@ -88,7 +88,7 @@ Json MemoryJson(const forecast::MemoryForecast& memory) {
   object["peak_range_bytes"] = range ? Json{range->low.count(), range->high.count()} : Json();
   object["error_bytes"] = memory.error.count();
   object["allocator_flushes"] = memory.allocator_flushes;
-  object["allocator_may_hang"] = memory.allocator_may_hang;
+  if (memory.allocator_may_hang) object["allocator_may_hang"] = true;
   if (memory.offloads()) {
     object["host_bytes"] = memory.host.count();
     object["host_capacity_bytes"] = memory.host_capacity.count();

@@ -180,6 +180,9 @@ std::string LayoutAnswerText(const PlanReport& report) {
   std::string out = fmt::format("why not {}\n", answer.layout);
   if (!answer.best) {
     if (!answer.nearest) return out + "  no plan of it can exist\n\n";
+    if (LackedBy(report.goal, *answer.nearest) <= Bytes(0)) {
+      return out + "  no plan of it that fits was found in so long\n\n";
+    }
     return out + fmt::format("  no plan of it fits: {} {} lacks {}{}\n\n",
                              LayoutText(answer.nearest->values), SettingsInShort(*answer.nearest),
                              answer.nearest->simulated ? "" : "at least ",

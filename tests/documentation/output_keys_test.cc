@@ -269,6 +269,15 @@ TEST(OutputKeysTest, ThoseOfSimulateAreDocumented) {
                   kScenario),
       // The model is frozen but for adapters.
       "simulate scenarios/llama2-70b-lora/scenario.yaml --json",
+      // Stages that wait for each other where an allocator gives memory back.
+      "simulate scenarios/llama3-70b-tensor-fsdp/scenario.yaml --json "
+      "--set training.gradient_accumulation=2 --set training.micro_batch_size=1 "
+      "--set parallelism.tensor=2 "
+      "--set parallelism.sequence_parallel=false --set parallelism.pipeline=2 "
+      "--set parallelism.schedule=breadth_first --set parallelism.virtual_stages=41 "
+      "--set parallelism.context=2 --set parallelism.context_method=ring "
+      "--set 'data_parallel={framework: fsdp2, zero_stage: 2}' "
+      "--set training.activation_checkpointing=none --set data_parallel.prefetch=0",
       // A mixture, of whose parameters a token takes some.
       fmt::format("simulate {} --json --set model=models/mixtral-8x7b.yaml", kScenario),
       // The allocator gives memory back.
