@@ -18,11 +18,12 @@ namespace stepcast::forecast {
 //
 struct AllocatorStops {
   Time time;  // at least zero
-  // A host waits for a message of a stage that waits for what this host has not issued yet: the
-  // step may hang. `time` is then that of the calls alone.
+  // The step may hang: a host waits for a message of another stage, and that stage waits for
+  // something that this host has not issued yet. `time` is then what the calls take by themselves.
   bool may_hang = false;
 };
-// `calls`: by class of `priced`; `step_time`: without them. Errors: those of SimulatedRanksOf.
+// `calls` has the calls of each class of `priced`, and `step_time` is the step without them.
+// Errors: those of SimulatedRanksOf.
 Result<AllocatorStops> AllocatorStopsOf(
     const scenario::Scenario& scenario, const std::vector<PricedClass>& priced,
     const std::vector<std::vector<memory::DriverCallsAt>>& calls, Time step_time,

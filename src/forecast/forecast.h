@@ -88,9 +88,9 @@ class Forecaster {
   Result<Forecast> EvaluateAt(const scenario::Scenario& scenario,
                               const std::vector<PricedClass>& classes);
 
-  // The memory that long steps took, a pipeline's hundreds of megabytes, which is else kept for the
-  // next forecast. Where several threads forecast such steps now and then, it is better with
-  // whoever needs it.
+  // Gives the memory back to the system that long steps took, hundreds of megabytes for a pipeline.
+  // Without a call it is kept for the next forecast. Several threads that forecast such steps now
+  // and then need less memory together if each calls this behind a forecast.
   void GiveBack();
 
   // How many of them followed from shorter steps than the scenario's (shorter_step.h), to the

@@ -48,7 +48,8 @@ SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks&
                            bool barrier, simulate::Recording recording, Extent extent, bool again,
                            RecordedSteps recorded = RecordedSteps::kAll);
 
-// The same of programs that may wait for each other in a circle, as lowered ones never do: none.
+// Does the same with programs that may wait for each other in a circle, which lowered programs
+// never do. Gives nothing where they do.
 std::optional<SteadyRun> TryToSteadyState(simulate::Simulator& simulator,
                                           const SimulatedRanks& ranks, bool barrier,
                                           simulate::Recording recording, Extent extent, bool again,

@@ -94,7 +94,8 @@ struct MemoryForecast {
   bool fits_host() const { return host <= host_capacity && drives <= drives_capacity; }
   // Times that the allocator gave its cached segments back to make room; see memory::Usage.
   int allocator_flushes = 0;
-  // It waits for the device there, and stages then wait for each other: the step may hang.
+  // The step may hang there: the allocator makes the host wait for its device, and the stages of a
+  // pipeline then wait for each other.
   bool allocator_may_hang = false;
   // Of `peak`; others are known as well in relative terms. None where the profile does not say.
   std::optional<BytesRange> peak_range{};

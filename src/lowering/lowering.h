@@ -14,7 +14,7 @@ namespace stepcast::lowering {
 // that has the label. The other ranks' programs differ from it in the ranks of their process
 // groups, and with data flow in its offsets. The scenario must be legal. `works`: model::BuildWork
 // of the scenario, where it is known already. `lowered` is called with each program before the next
-// one is written, and may take out of it what its caller does not need.
+// one is written; it may remove from the program what the caller does not need.
 std::vector<program::Program> Lower(const scenario::Scenario& scenario,
                                     const std::vector<model::LayerWork>* works = nullptr,
                                     const std::function<void(program::Program&)>& lowered = {});

@@ -13,8 +13,9 @@ namespace stepcast::memory {
 // waits for all that it has issued so far, on any stream: its lead is gone, and whatever it issues
 // next, a unit's all-gather say, has nothing to hide behind.
 //
-// `calls`: by instruction, ascending. Without the data flow. `waits`: false where hosts make the
-// calls alone, for programs that would then wait for each other.
+// `calls` is in ascending order of instructions. The result is without the data flow. With `waits`
+// false the host makes the calls and waits for nothing, for programs that would else wait for each
+// other.
 program::Program StoppedProgram(const program::Program& program,
                                 std::span<const DriverCallsAt> calls, bool waits = true);
 

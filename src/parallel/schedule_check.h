@@ -36,13 +36,16 @@ std::optional<ScheduleMistake> MessageOutOfOrder(const PipelineSchedule& schedul
 // without mistakes.
 std::vector<int> MostInFlight(const PipelineSchedule& schedule);
 
-// What has been run forward and not backward when a stage begins the backward of `chunk`.
+// The micro-batches whose forward a stage has run and whose backward it has not begun, at the time
+// when it begins the backward of one micro-batch through `chunk`.
 struct WaitingPasses {
   int chunk = 0;
-  std::vector<int> forwards;  // by chunk of the model: micro-batches, without the one that begins
+  // How many they are, by chunk of the model; the micro-batch whose backward begins is not counted.
+  std::vector<int> forwards;
   friend bool operator==(const WaitingPasses&, const WaitingPasses&) = default;
 };
-// [stage] where most passes wait, the first of several; of a schedule without mistakes.
+// Gives, for each stage, the time at which most of them wait, and the first of several such times.
+// The schedule must be without mistakes.
 std::vector<WaitingPasses> MostWaiting(const PipelineSchedule& schedule);
 
 }  // namespace stepcast::parallel

@@ -138,7 +138,7 @@ class PassPricer {
   }
 
  private:
-  // Messages wait for both of their ranks.
+  // Collectives are; messages between two ranks wait for both, and are left out.
   bool IsPriced(const model::GroupOperation& operation) const {
     return scenario_.network == scenario::Fidelity::kAnalytic &&
            operation.collective != CollectiveKind::kSendRecv;
@@ -231,7 +231,7 @@ class PassPricer {
   std::size_t next_kernel_ = 0, next_collective_ = 0;
 };
 
-// What threads have worked out, for all of them.
+// Figures of layers that threads have worked out, for all threads of the process.
 class SharedWorks {
  public:
   using Entry = std::shared_ptr<const Result<WorkFigures>>;
@@ -420,8 +420,8 @@ class FirstBounds::Kept {
     }
   }
 
-  // What passes have saved that wait for their backward when that of a chunk runs, and which of the
-  // stage's chunks that is.
+  // The bytes that are saved for passes which wait for their backward while the backward of one of
+  // the stage's chunks runs, and which chunk that is.
   struct Waiting {
     std::int64_t chunk = 0;
     Bytes saved;
@@ -459,8 +459,8 @@ class FirstBounds::Kept {
     return {last, std::max<std::int64_t>(ahead, 0) * least};
   }
 
-  // With backward in two parts: as the schedule of a few micro-batches has it, than which one of
-  // more does not have fewer waiting (schedule_check_test).
+  // Of a schedule with backward in two parts. The schedule is built for a few micro-batches; with
+  // more of them no fewer passes wait (named_schedules_test).
   Waiting WaitingInParts(const Scenario& scenario, const parallel::NamedSchedule& named,
                          std::int64_t stage) {
     const plan::Parallelism& axes = scenario.plan.parallelism;

@@ -33,7 +33,7 @@ class FirstBounds {
   Result<Bound> Of(const scenario::Scenario& scenario);
 
   // Lower bounds of the time that one micro-batch takes through one chunk of a pipeline: its
-  // kernels by themselves, and the collectives along the tensor axis that they wait for.
+  // kernels by themselves, and the collectives inside of layers that they wait for.
   struct Passes {
     Time forward, backward;
   };

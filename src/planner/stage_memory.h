@@ -14,9 +14,10 @@ struct StageParameters {
   Bytes frozen{};
 };
 
-// Whether gradients of all parameters of a pipeline's stage wait for their reduction, as FSDP2 has
-// them there, while as many activations are alive as ever: where micro-batches are many enough for
-// the schedule to go forward and backward by turns when each chunk has run backward
+// Whether the whole gradients of a pipeline stage and the most activations of the step are alive at
+// the same time. FSDP2 keeps a stage's gradients gathered until they are reduced behind the last
+// micro-batch. The most activations come again after each chunk has run a backward if the schedule
+// then still runs forwards and backwards by turns, for which there must be enough micro-batches
 // (named_schedules_test).
 bool KeepsGatheredGradients(const scenario::Scenario& scenario);
 

@@ -128,8 +128,8 @@ inline WaitFor Resolve(std::uint32_t target, std::uint32_t other, std::uint8_t s
   return {other, other == program::kNone ? 0u : 1u};
 }
 
-// A digest of 128 bits of what queues follow from, in which two programs hardly ever agree by
-// chance: a long step's words take as much room as its queues.
+// A digest of 128 bits of the words that queues follow from. Two programs hardly ever have the same
+// one by chance. It is kept in the place of the words, which take as much memory as the queues.
 class QueueKey {
  public:
   void Add(std::uint64_t word) {
