@@ -1,6 +1,7 @@
 #include "src/cli/calibrate_import_command.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
 #include <string_view>
 #include <utility>
@@ -17,10 +18,6 @@ namespace stepcast::cli {
 namespace {
 
 // "h100" of "logs/h100.txt".
-std::string Stem(std::string_view path) {
-  path = path.substr(path.rfind('/') + 1);
-  return std::string(path.substr(0, std::max<std::size_t>(path.rfind('.'), 1)));
-}
 
 }  // namespace
 
@@ -33,7 +30,7 @@ Outcome CalibrateImport(const CalibrateImportOptions& options) {
   import.in_place = options.in_place;
   import.keep_noise = options.keep_noise;
   import.gpu = options.gpu;
-  import.name = options.name.empty() ? Stem(options.logs.front()) : options.name;
+  import.name = options.name.empty() ? std::filesystem::path(options.logs.front()).stem().string() : options.name;
   std::vector<formats::NcclTestsRun> runs;
   for (const std::string& log : options.logs) {
     const auto text = ReadTextFile(log, faults);

@@ -1,20 +1,28 @@
 """A digest of the code that answers come from."""
 
+load("//src:unity.bzl", "OwnLibraries", "own_libraries")
+
 def _code_digest_impl(ctx):
-    libraries = []
-    inputs = depset(transitive = [dep[CcInfo].linking_context.linker_inputs for dep in ctx.attr.deps])
-    for linked in inputs.to_list():
-        for library in linked.libraries:
-            libraries.append(library.pic_static_library or library.static_library)
+    files = {}
+    for dep in ctx.attr.deps:
+        for library in dep[OwnLibraries].libraries.to_list():
+            for file in library.sources + library.headers:
+                files[file] = True
+        for linked in dep[OwnLibraries].kept.to_list():
+            for library in linked.libraries:
+                files[library.pic_static_library or library.static_library] = True
     source = ctx.actions.declare_file(ctx.label.name + ".cc")
+    names = ctx.actions.args()
+    names.add_all(files.keys())
+    names.set_param_file_format("multiline")
+    names.use_param_file("%s", use_always = True)
     ctx.actions.run_shell(
-        inputs = libraries,
+        inputs = files.keys(),
         outputs = [source],
-        arguments = [source.path] + [library.path for library in libraries],
+        arguments = [source.path, names],
         command = """
-source=$1; shift
-digest=$(cat "$@" | sha256sum | cut -d ' ' -f 1)
-cat >"$source" <<END
+digest=$(xargs cat <"$2" | sha256sum | cut -d ' ' -f 1)
+cat >"$1" <<END
 #include "src/cli/code_digest.h"
 
 namespace stepcast::cli {
@@ -28,8 +36,9 @@ END
     return [DefaultInfo(files = depset([source]))]
 
 # Numbers may change from build to build without a change of the version, and two programs, stepcast
-# and stepcast-hardware, give the same: what tells builds apart are the libraries that both link.
+# and stepcast-hardware, give the same: what tells builds apart are the sources of what both link, and the
+# libraries of other workspaces as they are compiled.
 code_digest_source = rule(
     implementation = _code_digest_impl,
-    attrs = {"deps": attr.label_list(providers = [CcInfo])},
+    attrs = {"deps": attr.label_list(providers = [CcInfo], aspects = [own_libraries])},
 )

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <string>
+#include <string_view>
 #include <vector>
 
 // What the pages of help say, as values: for manual pages (manual_page.h) and for shells that
@@ -22,5 +24,12 @@ struct CommandPage {
   std::string footer{};  // examples, explanations and exit statuses
   std::vector<OptionPage> options{};
 };
+
+// The first sentence of a text, without its full stop or colon, on one line.
+inline std::string FirstSentence(std::string_view text) {
+  std::string line(text.substr(0, text.find_first_of(".:")));
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  return line;
+}
 
 }  // namespace stepcast::cli

@@ -85,11 +85,6 @@ end
 complete -c stepcast -f -a '(__stepcast_complete)'
 )";
 
-std::string FirstSentence(std::string_view text) {
-  std::string line(text.substr(0, text.find_first_of(".:")));
-  std::replace(line.begin(), line.end(), '\n', ' ');
-  return line;
-}
 
 // The page of the command that words begin with, and how many of them name it.
 std::pair<const CommandPage*, std::size_t> PageOf(const std::vector<CommandPage>& pages,

@@ -73,12 +73,6 @@ std::string Paragraphs(std::string_view text) {
   return roff;
 }
 
-std::string FirstSentence(std::string_view text) {
-  std::string line(text.substr(0, text.find_first_of(".:")));
-  std::replace(line.begin(), line.end(), '\n', ' ');
-  return line;
-}
-
 std::string OptionsOf(const CommandPage& page, bool arguments) {
   std::string roff;
   for (const OptionPage& option : page.options) {

@@ -17,7 +17,7 @@ namespace stepcast::cli {
 namespace {
 
 // "rank0" of "traces/rank0.pt.trace.json.gz".
-std::string Stem(std::string_view path) {
+std::string NameOfTrace(std::string_view path) {
   path = path.substr(path.rfind('/') + 1);
   for (const std::string_view ending : {".gz", ".json", ".trace", ".pt"}) {
     if (path.size() > ending.size() && path.ends_with(ending)) path.remove_suffix(ending.size());
@@ -48,7 +48,7 @@ Outcome ModelImport(const ModelImportOptions& options) {
                                          options.step, *sizes);
   if (!faults.empty()) return WrongInput(faults);  // the text ended before its end
   if (!step) return WrongInput(step.error());
-  const std::string name = options.name.empty() ? Stem(options.kineto) : options.name;
+  const std::string name = options.name.empty() ? NameOfTrace(options.kineto) : options.name;
   Outcome outcome = PutText(options.output, report::LayerListYaml(name, *step));
   if (outcome.status == kDone) {
     for (const std::string& note : step->notes) outcome.messages += "note: " + note + "\n";

@@ -10,11 +10,11 @@
 namespace stepcast::cli {
 namespace {
 
-constexpr const char* kAbout =
+constexpr const char* kAboutSchedule =
     "Draws a pipeline schedule: what each stage computes in which order, its bubble, and how many\n"
     "micro-batches it has in flight.";
 
-constexpr const char* kFooter =
+constexpr const char* kScheduleFooter =
     "Stages are equal here and communication is free, as in the drawings of papers: `simulate`\n"
     "forecasts with the real ones. Durations are in slots, of one pass of one micro-batch through\n"
     "one chunk of the model (a stage's layers, or one of its virtual stages). A backward whose\n"
@@ -48,7 +48,7 @@ constexpr int kMostVirtualStages = 64;
 }  // namespace
 
 void AddSchedule(Command app, ScheduleOptions& options) {
-  Command command = app.Add("schedule", kAbout, kFooter);
+  Command command = app.Add("schedule", kAboutSchedule, kScheduleFooter);
   std::string help = "Which one (1f1b)";
   std::vector<std::string> names;
   for (const parallel::NamedSchedule& named : parallel::NamedSchedules()) {

@@ -3,11 +3,11 @@
 namespace stepcast::cli {
 namespace {
 
-constexpr const char* kAbout =
+constexpr const char* kAboutServe =
     "Answers questions of another program: a JSON object on each line of stdin, its answer on a\n"
     "line of stdout, until stdin ends. Python's package stepcast speaks with it so.";
 
-constexpr const char* kFooter =
+constexpr const char* kServeFooter =
     "A question has \"ask\" (compare, emit, explain, memory, plan, simulate or sweep),\n"
     "\"scenario\" (a path, or the scenario itself as an object), \"set\" (an object of keys and\n"
     "values) and what that command takes; \"id\" comes back with the answer. An answer has\n"
@@ -23,6 +23,6 @@ constexpr const char* kFooter =
 
 }  // namespace
 
-void AddServe(Command app) { app.Add("serve", kAbout, kFooter); }
+void AddServe(Command app) { app.Add("serve", kAboutServe, kServeFooter); }
 
 }  // namespace stepcast::cli

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <filesystem>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -21,10 +22,6 @@ namespace stepcast::cli {
 namespace {
 
 // "dgx" of "dumps/dgx.xml".
-std::string Stem(std::string_view path) {
-  path = path.substr(path.rfind('/') + 1);
-  return std::string(path.substr(0, std::max<std::size_t>(path.rfind('.'), 1)));
-}
 
 // Of "mlx5_0,mlx5_3".
 std::vector<std::string> NamesIn(std::string_view list) {
@@ -83,7 +80,7 @@ Outcome TopologyImport(const TopologyImportOptions& options) {
       options.output,
       report::TopologyYaml("Written by 'stepcast topology import'. Bandwidths are those of one "
                            "direction, raw.",
-                           options.name.empty() ? Stem(options.file) : options.name, sources,
+                           options.name.empty() ? std::filesystem::path(options.file).stem().string() : options.name, sources,
                            imported->node_type, imported->fabric));
   if (outcome.status == kDone) {
     for (const std::string& note : imported->notes) outcome.messages += "note: " + note + "\n";

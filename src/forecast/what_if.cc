@@ -15,7 +15,7 @@ using cost::Resource;
 
 constexpr double kMostSpeed = 1024;
 
-Time Scaled(Time time, double factor) {
+Time Sped(Time time, double factor) {
   return Picoseconds(std::llround(static_cast<double>(time.picoseconds()) / factor));
 }
 
@@ -41,7 +41,7 @@ void Speed(Demand& demand, Resource resource, double factor, Operation operation
   if (most == 0 || most_after == most) return;
   // A share above 1 falls first; below 1 the work is done sooner.
   const double faster = std::max(1.0, std::min(1.0, most) / most_after);
-  demand.work = Scaled(demand.work, faster);
+  demand.work = Sped(demand.work, faster);
   for (int r = 0; r < kResources; ++r) {
     // A collective's channels hold as many multiprocessors however fast the links are.
     if (operation == Operation::kCollective && kind(r) == Resource::kCompute) continue;
@@ -92,12 +92,12 @@ cost::Prices Faster(cost::Prices prices, MachineResource resource, double factor
   const auto collectives = [&](Resource limited) {
     for (cost::CollectivePrice& price : prices.collectives) {
       Speed(price.demand, limited, factor, Operation::kCollective);
-      price.bandwidth_bound = Scaled(price.bandwidth_bound, factor);
+      price.bandwidth_bound = Sped(price.bandwidth_bound, factor);
     }
     for (std::vector<cost::MessagePrice>& messages : prices.exchanges) {
       for (cost::MessagePrice& price : messages) {
         Speed(price.demand, limited, factor, Operation::kCollective);
-        price.bandwidth_bound = Scaled(price.bandwidth_bound, factor);
+        price.bandwidth_bound = Sped(price.bandwidth_bound, factor);
       }
     }
   };
@@ -122,18 +122,18 @@ cost::Prices Faster(cost::Prices prices, MachineResource resource, double factor
       break;
     case MachineResource::kCollectiveLatency:
       for (cost::CollectivePrice& price : prices.collectives) {
-        price.demand.latency = Scaled(price.demand.latency, factor);
+        price.demand.latency = Sped(price.demand.latency, factor);
       }
       for (std::vector<cost::MessagePrice>& messages : prices.exchanges) {
         for (cost::MessagePrice& price : messages) {
-          price.demand.latency = Scaled(price.demand.latency, factor);
+          price.demand.latency = Sped(price.demand.latency, factor);
         }
       }
       break;
     case MachineResource::kLaunch:
       for (Time* issue : {&prices.issue_kernel, &prices.issue_copy, &prices.issue_collective,
                           &prices.dispatch.module, &prices.dispatch.autograd}) {
-        *issue = Scaled(*issue, factor);
+        *issue = Sped(*issue, factor);
       }
       break;
   }
@@ -169,7 +169,7 @@ Result<std::optional<double>> SpeedThatHides(const scenario::Scenario& scenario,
                    Changed(classes,
                            [&](cost::Prices prices) {
                              for (cost::CollectivePrice& price : prices.collectives) {
-                               price.demand.work = Scaled(price.demand.work, speed);
+                               price.demand.work = Sped(price.demand.work, speed);
                              }
                              return prices;
                            }),

@@ -11,9 +11,9 @@ using Pattern = std::vector<bool>;
 constexpr std::size_t kMostLayers = 10'000;
 constexpr int kMostNesting = 20;
 
-class Parser {
+class PatternParser {
  public:
-  explicit Parser(std::string_view text) : text_(text) {}
+  explicit PatternParser(std::string_view text) : text_(text) {}
 
   std::optional<Pattern> Run() {
     auto pattern = Sum(0);
@@ -96,7 +96,7 @@ std::optional<std::vector<bool>> ParseLayerPattern(const Value& value) {
     text = value.text;
   }
   std::erase_if(text, [](char c) { return c == ' ' || c == '\'' || c == '"'; });
-  return Parser(text).Run();
+  return PatternParser(text).Run();
 }
 
 }  // namespace stepcast::foreign

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cctype>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -62,5 +63,10 @@ struct Document {
 
 // A position as origins of values name it: "train.toml:14".
 std::string Origin(const Location& location);
+
+// Of the name of a variable: letters, digits and underscores.
+inline bool IsNameCharacter(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
 
 }  // namespace stepcast::foreign

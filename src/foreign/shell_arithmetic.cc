@@ -9,9 +9,9 @@ namespace {
 
 using Number = std::optional<std::int64_t>;
 
-class Parser {
+class ArithmeticParser {
  public:
-  Parser(std::string_view text, const std::function<Number(const std::string&)>& value_of)
+  ArithmeticParser(std::string_view text, const std::function<Number(const std::string&)>& value_of)
       : text_(text), value_of_(value_of) {}
 
   Number Read() {
@@ -144,7 +144,7 @@ class Parser {
 
 Number ShellArithmetic(std::string_view text,
                        const std::function<Number(const std::string&)>& value_of) {
-  return Parser(text, value_of).Read();
+  return ArithmeticParser(text, value_of).Read();
 }
 
 }  // namespace stepcast::foreign

@@ -17,10 +17,6 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-bool IsNameCharacter(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-}
-
 bool IsPositional(std::string_view name) {
   return !name.empty() && name != "0" && std::all_of(name.begin(), name.end(), [](char c) {
     return std::isdigit(static_cast<unsigned char>(c)) != 0;

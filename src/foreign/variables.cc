@@ -1,7 +1,6 @@
 #include "src/foreign/variables.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -10,10 +9,6 @@
 
 namespace stepcast::foreign {
 namespace {
-
-bool IsNameCharacter(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-}
 
 // What OmegaConf's functions give that NeMo's files use: a product, of numbers alone.
 std::optional<std::string> Product(std::string_view call) {

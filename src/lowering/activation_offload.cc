@@ -3,11 +3,6 @@
 #include <string>
 
 namespace stepcast::lowering {
-namespace {
-
-constexpr StreamId kCompute = program::Program::kComputeStream;
-
-}  // namespace
 
 void ActivationOffload::AddBlock(int layer, Entries buffers) {
   blocks_.push_back({.layer = layer, .buffers = buffers});

@@ -14,8 +14,6 @@ using program::kNone;
 
 namespace {
 
-constexpr StreamId kCompute = program::Program::kComputeStream;
-
 std::int64_t Quotient(std::int64_t dividend, std::int64_t divisor) {
   return (dividend + divisor - 1) / divisor;
 }

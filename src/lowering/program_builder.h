@@ -21,6 +21,8 @@ namespace stepcast::lowering {
 
 using program::Index;
 using StreamId = std::uint16_t;
+// The stream that a program's kernels run on.
+constexpr StreamId kCompute = program::Program::kComputeStream;
 // Entries of one of the program's tables, behind one another.
 using Entries = std::ranges::iota_view<Index, Index>;
 

@@ -17,12 +17,6 @@ using program::Category;
 using program::kNone;
 using program::MessageDirection;
 
-namespace {
-
-constexpr StreamId kCompute = program::Program::kComputeStream;
-
-}  // namespace
-
 StageMessages::StageMessages(const Stage& stage, GroupOperations& groups, ProgramBuilder& builder)
     : stage_(stage), groups_(groups), builder_(builder) {
   STEPCAST_CHECK(stage.passes.size() == stage.slots.size(), "every pass has a slot");

@@ -10,7 +10,7 @@ namespace stepcast::model {
 namespace {
 
 // Floating-point operations of an element that is turned.
-constexpr std::int64_t kRotaryFlops = 3;
+constexpr std::int64_t kTurnFlops = 3;
 
 // The second of two modules that are one product and have one weight, which is the first's.
 LinearModule Also(std::string_view name, std::int64_t out, bool frozen) {
@@ -112,7 +112,7 @@ Operand LatentAttentionOperators::TurnedInPlace(const Operand& query) {
   const Bytes bytes = operators_.BytesOfElements(turned);
   const Bytes table = operators_.BytesOfElements(2 * operators_.positions_ * latent_.rotary_head);
   const auto kernel = [&](std::string_view suffix) {
-    return operators_.Memory(model::Joined(core_, suffix), kRotaryFlops * turned, bytes + table,
+    return operators_.Memory(model::Joined(core_, suffix), kTurnFlops * turned, bytes + table,
                              bytes);
   };
   tape_.Run(kernel(".rotary_query"), {query.value}, {query.value});
@@ -131,7 +131,7 @@ std::array<Operand, 2> LatentAttentionOperators::KeysAndValues(const Operand& bo
       operators_.Make(model::Joined(core_, " value"), heads() * latent_.value_head, both.tokens);
   const Bytes made = operators_.Size(key) + operators_.Size(value);
   const Bytes taken = operators_.Size(both) + operators_.Size(shared);
-  const std::int64_t flops = kRotaryFlops * LayerOperators::Elements(shared);
+  const std::int64_t flops = kTurnFlops * LayerOperators::Elements(shared);
   const Bytes table = operators_.BytesOfElements(2 * operators_.positions_ * latent_.rotary_head);
   tape_.Run(
       operators_.Memory(model::Joined(core_, ".rotary_key_value"), flops, taken + table, made),

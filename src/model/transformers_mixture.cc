@@ -17,10 +17,10 @@ using Pieces = std::vector<LayerTape::Piece>;
 
 // Kernels that PyTorch launches for a sort of keys, and for adding rows up at places that may be
 // the same (index_put_ with accumulate, which sorts the places first).
-constexpr std::int64_t kSortKernels = 4, kPutKernels = 6;
+constexpr std::int64_t kArgsortKernels = 4, kPutKernels = 6;
 // For the places of what is not zero: their number and where each goes, which the host reads before
 // it makes room for them, and the places.
-constexpr std::int64_t kCountKernels = 2;
+constexpr std::int64_t kWhereKernels = 2;
 // For the rows of each expert, of sorted keys: counts and where each expert's rows begin.
 constexpr std::int64_t kOffsetKernels = 3;
 
@@ -71,7 +71,7 @@ Operand MixtureOperators::RunSorted(const Operand& x) {
   // Experts' keys in order, where each row came from, and where it goes back to.
   const Value order = tape_.Make("order of rows", 3 * keys);
   tape_.Keep(order);
-  Repeat(true, 2 * kSortKernels + kOffsetKernels, Small("mlp.experts.sort", keys, keys), {map_},
+  Repeat(true, 2 * kArgsortKernels + kOffsetKernels, Small("mlp.experts.sort", keys, keys), {map_},
          {order});
   const Operand gathered = operators_.Make("rows of experts", width_, count);
   tape_.Run(Small("mlp.experts.gather", rows + keys, rows), {x.value, order}, {gathered.value});
@@ -244,7 +244,7 @@ Operand MixtureOperators::RunLoop(const Operand& x) {
   const Value weighed = tape_.Make("weighted rows of an expert", rows);
   for (std::int64_t expert = 0; expert < experts; ++expert) {
     const Value counted = tape_.Make("counts on the host", Bytes());
-    Repeat(true, kCountKernels, Small("mlp.experts.where.count", mask, Bytes(kIndexSize)), {map_},
+    Repeat(true, kWhereKernels, Small("mlp.experts.where.count", mask, Bytes(kIndexSize)), {map_},
            {counted});
     tape_.AwaitOnHost(counted);
     tape_.Run(Small("mlp.experts.where", mask, places), {map_}, {loop.places});

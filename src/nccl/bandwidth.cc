@@ -11,10 +11,6 @@ namespace {
 bool IsCollNet(Algorithm algorithm) {
   return algorithm == Algorithm::kCollNetDirect || algorithm == Algorithm::kCollNetChain;
 }
-bool IsNvls(Algorithm algorithm) {
-  return algorithm == Algorithm::kNvls || algorithm == Algorithm::kNvlsTree;
-}
-
 bool Exists(const Communicator& communicator, Function function, Algorithm algorithm,
             Protocol protocol) {
   const bool simple = protocol == Protocol::kSimple;

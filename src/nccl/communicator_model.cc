@@ -21,10 +21,6 @@ constexpr int kMostNvlsHeads = 32;
 constexpr int kOperationsPerBatch = 10;  // work of 96 B in batches of 1024 B
 constexpr double kLossyFactor = 1024;    // far from everything else
 
-bool IsNvls(Algorithm algorithm) {
-  return algorithm == Algorithm::kNvls || algorithm == Algorithm::kNvlsTree;
-}
-
 // Without a word of the user.
 bool Enabled(const Communicator& communicator, Function function, Algorithm algorithm) {
   const bool several = communicator.nodes > 1;

@@ -17,7 +17,6 @@ constexpr Bytes kRemoteChunk = KiB(128);
 constexpr Bytes kLowLatencyPerChannel = KiB(16);
 constexpr double kBandwidthPerChannel = 14;  // GB/s of network
 
-int CeilDivide(int a, int b) { return (a + b - 1) / b; }
 int PowerOfTwoAbove(int n) { return static_cast<int>(std::bit_ceil(static_cast<unsigned>(n))); }
 
 }  // namespace
@@ -79,7 +78,7 @@ PointToPointChannels MakePointToPointChannels(const Node& node, int nodes, int c
   }
   result.channels_per_peer = std::min(PowerOfTwoAbove(poorest), result.channels);
   if (nodes > 1 && version >= Version::kV230) {
-    const int crowd = CeilDivide(ranks, kOperationsPerChannel);
+    const int crowd = (ranks + kOperationsPerChannel - 1) / kOperationsPerChannel;
     while (result.channels_per_peer > 1 && result.channels_per_peer * crowd > result.channels) {
       result.channels_per_peer /= 2;
     }

@@ -54,6 +54,11 @@ constexpr bool Gathers(Function function) {
   return function == Function::kAllGather || function == Function::kReduceScatter;
 }
 
+// In-network sums of NVLink's switches, within a node or in each node of a tree.
+constexpr bool IsNvls(Algorithm algorithm) {
+  return algorithm == Algorithm::kNvls || algorithm == Algorithm::kNvlsTree;
+}
+
 // One value for each algorithm and protocol.
 template <typename T>
 class ByAlgorithm {

@@ -34,7 +34,7 @@ std::uint64_t Mixed(std::uint64_t bits) {
 }
 
 template <typename Keys, typename Hash>
-std::size_t Number(const Keys& keys, std::vector<int>& colours) {
+std::size_t NumberOff(const Keys& keys, std::vector<int>& colours) {
   std::unordered_map<typename Keys::value_type, int, Hash> numbers;
   colours.clear();
   for (const auto& key : keys) {
@@ -61,7 +61,7 @@ std::vector<int> StableColours(const LabelledGraph& graph) {
   std::vector<std::uint64_t> mixed(nodes);  // colours
   std::size_t before = 0;
   std::size_t count =
-      Number<std::vector<std::int64_t>, std::hash<std::int64_t>>(graph.labels, colours);
+      NumberOff<std::vector<std::int64_t>, std::hash<std::int64_t>>(graph.labels, colours);
   while (count != before) {
     before = count;
     for (std::size_t node = 0; node < nodes; ++node) {
@@ -80,7 +80,7 @@ std::vector<int> StableColours(const LabelledGraph& graph) {
       see(views[a], mixed[b]);
       see(views[b], mixed[a]);
     }
-    count = Number<std::vector<View>, ViewHash>(views, colours);
+    count = NumberOff<std::vector<View>, ViewHash>(views, colours);
   }
   return colours;
 }

@@ -11,7 +11,7 @@ namespace stepcast::parallel {
 namespace {
 
 // What a node of the graph is, so that a rank and a link never have one colour.
-enum class Kind : std::int64_t { kRank, kMeeting, kLink };
+enum class NodeKind : std::int64_t { kRank, kMeeting, kLink };
 
 }  // namespace
 
@@ -31,19 +31,19 @@ std::vector<Meeting> GroupMeetings(std::span<const GroupLayout> layouts) {
 Classes ClassesOf(std::span<const std::int64_t> rank_labels, std::span<const Meeting> meetings,
                   std::span<const std::int64_t> link_labels) {
   LabelledGraph graph;
-  std::map<std::pair<Kind, std::int64_t>, std::int64_t> labels;
-  const auto add_node = [&](Kind kind, std::int64_t label) {
+  std::map<std::pair<NodeKind, std::int64_t>, std::int64_t> labels;
+  const auto add_node = [&](NodeKind kind, std::int64_t label) {
     const auto next = static_cast<std::int64_t>(labels.size());
     graph.labels.push_back(labels.emplace(std::pair(kind, label), next).first->second);
     return static_cast<int>(graph.labels.size()) - 1;
   };
   const auto ranks = static_cast<int>(rank_labels.size());
   const auto links = static_cast<int>(link_labels.size());
-  for (const std::int64_t label : rank_labels) add_node(Kind::kRank, label);
-  for (const std::int64_t label : link_labels) add_node(Kind::kLink, label);
+  for (const std::int64_t label : rank_labels) add_node(NodeKind::kRank, label);
+  for (const std::int64_t label : link_labels) add_node(NodeKind::kLink, label);
   const int first_meeting = ranks + links;
   for (const Meeting& meeting : meetings) {
-    const int node = add_node(Kind::kMeeting, meeting.label);
+    const int node = add_node(NodeKind::kMeeting, meeting.label);
     for (const Meeting::Edge& rank : meeting.ranks) {
       STEPCAST_CHECK(rank.to >= 0 && rank.to < ranks, "those who meet are ranks");
       graph.edges.push_back({rank.to, node, rank.label});

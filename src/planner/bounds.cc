@@ -48,14 +48,14 @@ struct MicroBatch {
 
 // What MicroBatch depends on: nothing else of a scenario may come into it. Shared inputs stand for
 // themselves while the key holds them.
-struct WorkKey {
+struct PricedWorkKey {
   std::shared_ptr<const model::Model> model;
   std::shared_ptr<const topology::Cluster> cluster;
   std::shared_ptr<const calibration::Calibration> calibration;
   model::WorkOptions options;
 
   auto Tie() const { return std::tie(model, cluster, calibration, options); }
-  friend bool operator<(const WorkKey& a, const WorkKey& b) { return a.Tie() < b.Tie(); }
+  friend bool operator<(const PricedWorkKey& a, const PricedWorkKey& b) { return a.Tie() < b.Tie(); }
 };
 
 // And what has no order.
@@ -67,7 +67,7 @@ struct WorkSettings {
   friend bool operator==(const WorkSettings&, const WorkSettings&) = default;
 };
 
-WorkKey KeyOf(const Scenario& scenario) {
+PricedWorkKey KeyOf(const Scenario& scenario) {
   return {scenario.model, scenario.cluster, scenario.calibration,
           plan::WorkOptionsOf(scenario.plan)};
 }
@@ -238,7 +238,7 @@ struct Bounds::Kept {
   cost::PriceCache prices;
   std::optional<Scenario> shorter;  // of the present plan
   // By what is quick to compare, then by the settings themselves.
-  std::map<WorkKey, std::vector<std::pair<WorkSettings, Result<MicroBatch>>>> works;
+  std::map<PricedWorkKey, std::vector<std::pair<WorkSettings, Result<MicroBatch>>>> works;
   // Valid until the next call.
   Result<const MicroBatch*> WorkOf(const Scenario& scenario);
   struct OfSchedule {

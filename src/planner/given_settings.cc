@@ -18,7 +18,7 @@ namespace {
 
 using scenario::Scenario;
 
-constexpr std::string_view kTraining = "training.";
+constexpr std::string_view kTrainingSection = "training.";
 
 // The scenario's training with another word for a setting; as it is where the setting has no words.
 plan::Training TrainingWith(const Scenario& scenario, const plan::TrainingSetting& setting,
@@ -81,12 +81,12 @@ std::vector<Belonging> BelongingsTo(const std::vector<SweepAxis>& axes, const Sc
   std::vector<Belonging> belongings;
   if (!has_key) return belongings;
   for (const SweepAxis& axis : axes) {
-    if (!axis.key.starts_with(kTraining)) continue;
+    if (!axis.key.starts_with(kTrainingSection)) continue;
     const plan::TrainingSetting* varied =
-        plan::FindSetting(plan::TrainingSettings(), axis.key.substr(kTraining.size()));
+        plan::FindSetting(plan::TrainingSettings(), axis.key.substr(kTrainingSection.size()));
     if (varied == nullptr) continue;
     for (const plan::TrainingSetting& row : plan::TrainingSettings()) {
-      std::string key = fmt::format("{}{}", kTraining, row.key);
+      std::string key = fmt::format("{}{}", kTrainingSection, row.key);
       if (row.shown == nullptr || IsAxis(axes, key) || !row.shown(scenario.plan.training) ||
           !has_key(key)) {
         continue;

@@ -16,11 +16,11 @@ namespace {
 
 using SettingList = std::vector<std::pair<std::string, std::string>>;
 
-constexpr const char* kDevices = "cluster.devices";  // on how many of the GPUs
+constexpr const char* kDevicesKey = "cluster.devices";  // on how many of the GPUs
 constexpr const char* kOfPlan = "plan";              // ... as many as the axes multiply to
-constexpr const char* kData = "parallelism.data";
-constexpr const char* kStageLayers = "parallelism.stage_layers";
-constexpr std::string_view kSection = "data_parallel.";
+constexpr const char* kDataKey = "parallelism.data";
+constexpr const char* kStageLayersKey = "parallelism.stage_layers";
+constexpr std::string_view kFrameworkSection = "data_parallel.";
 
 std::int64_t CountOf(const SweepAxis& axis) {
   return static_cast<std::int64_t>(axis.values.size());
@@ -151,10 +151,10 @@ SettingList PlanSpace::SettingsOf(std::int64_t plan, bool of_family) const {
                choices.absent.end();
   });
   const auto data = std::find_if(settings.rbegin(), settings.rend(),
-                                 [](const auto& setting) { return setting.first == kData; });
+                                 [](const auto& setting) { return setting.first == kDataKey; });
   if (data != settings.rend() && data->second != kDefaultValue &&
       std::atoll(data->second.c_str()) < choices.data) {
-    settings.emplace_back(kDevices, kOfPlan);
+    settings.emplace_back(kDevicesKey, kOfPlan);
   }
   return settings;
 }
@@ -175,9 +175,9 @@ void PlanSpace::AppendLayout(const PlanPart& part, SettingList& settings) const 
     const bool own = layout.pipeline == given_.own.pipeline &&
                      layout.virtual_stages == given_.own.virtual_stages &&
                      !layout.counts_embedding && !layout.counts_loss;
-    if (!own) settings.emplace_back(kStageLayers, kDefaultValue);
+    if (!own) settings.emplace_back(kStageLayersKey, kDefaultValue);
   }
-  if (given_.data) settings.emplace_back(kData, kDefaultValue);
+  if (given_.data) settings.emplace_back(kDataKey, kDefaultValue);
 }
 
 bool PlanSpace::HasBefore(std::int64_t plan, const std::string& key,
@@ -197,7 +197,7 @@ bool PlanSpace::HasBefore(std::int64_t plan, const std::string& key,
 std::string PlanSpace::KindOf(std::int64_t plan) const {
   std::string kind = fmt::format("{}", &PartOf(plan) - parts_.data());
   for (const auto& [key, value] : Settings(plan)) {
-    if (!key.starts_with(kSection)) kind += ' ' + value;
+    if (!key.starts_with(kFrameworkSection)) kind += ' ' + value;
   }
   return kind;
 }

@@ -73,7 +73,7 @@ bool IsFor(Framework framework, std::string_view key) {
   return true;
 }
 
-Diagnostic Fault(const char* code, std::string option, std::string message, std::string hint) {
+Diagnostic Refusal(const char* code, std::string option, std::string message, std::string hint) {
   return {code, {std::move(option), 0, 0}, std::move(message), std::move(hint)};
 }
 
@@ -187,20 +187,20 @@ class Builder {
     for (const SweepAxis& axis : options_.vary) {
       const std::string option = fmt::format("--vary {}", axis.key);
       if (axis.key == kFramework && !options_.frameworks.empty()) {
-        faults_.push_back(Fault("planner.framework", option,
+        faults_.push_back(Refusal("planner.framework", option,
                                 "frameworks are given twice, by --framework and by --vary",
                                 "leave one of the two out"));
       }
       if (!seen.insert(axis.key).second) {
-        faults_.push_back(Fault("planner.vary", option,
+        faults_.push_back(Refusal("planner.vary", option,
                                 fmt::format("a key varies twice: {}", Quoted(axis.key)),
                                 "put all of its values into one --vary"));
       } else if (Fixed(axis.key)) {
-        faults_.push_back(Fault("planner.vary", option,
+        faults_.push_back(Refusal("planner.vary", option,
                                 fmt::format("a key varies and is fixed: {}", Quoted(axis.key)),
                                 "leave out --vary or --fix"));
       } else if (axis.key == kGlobalBatch) {
-        faults_.push_back(Fault("planner.vary", option,
+        faults_.push_back(Refusal("planner.vary", option,
                                 "plans of different global batches train differently and are not "
                                 "compared: 'training.global_batch_size'",
                                 "search once for each: --set training.global_batch_size=..."));
@@ -214,7 +214,7 @@ class Builder {
     for (const Framework framework : frameworks) {
       if (seen.insert(framework).second) continue;
       faults_.push_back(
-          Fault("planner.framework", "--framework",
+          Refusal("planner.framework", "--framework",
                 fmt::format("a framework is named twice: {}", Quoted(plan::Name(framework))),
                 "leave one of them out"));
     }
@@ -259,7 +259,7 @@ class Builder {
     for (const Framework framework : plan::kFrameworks) {
       if (has(framework)) others.push_back(plan::Name(framework));
     }
-    faults_.push_back(Fault("planner.vary", std::move(option),
+    faults_.push_back(Refusal("planner.vary", std::move(option),
                             fmt::format("no framework of the space has {}", what),
                             others.empty() ? "leave it out"
                                            : fmt::format("leave it out, or choose from those that "
@@ -298,7 +298,7 @@ class Builder {
       }
       std::vector<const char*> names;
       for (const Framework known : plan::kFrameworks) names.push_back(plan::Name(known));
-      faults_.push_back(Fault("planner.vary", fmt::format("--vary {}", kFramework),
+      faults_.push_back(Refusal("planner.vary", fmt::format("--vary {}", kFramework),
                               fmt::format("there is no such framework: {}", Quoted(value)),
                               fmt::format("there are: {}", fmt::join(names, ", "))));
     }
@@ -632,7 +632,7 @@ class Builder {
       if (known_.contains(key)) continue;
       const std::vector<std::string_view> names(known_.begin(), known_.end());
       const std::string_view near = NearestWord(key, names);
-      faults_.push_back(Fault("planner.fix", fmt::format("--fix {}", key),
+      faults_.push_back(Refusal("planner.fix", fmt::format("--fix {}", key),
                               fmt::format("this is not varied: {}", Quoted(key)),
                               near.empty() ? fmt::format("varied are: {}", fmt::join(names, ", "))
                                            : fmt::format("did you mean '{}'?", near)));

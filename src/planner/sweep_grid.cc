@@ -15,14 +15,7 @@ namespace {
 constexpr std::string_view kAll = "all";
 
 // Plans that differ in it alone share a program's instructions.
-constexpr std::string_view kNodes = "cluster.nodes";
-
-std::string_view Trimmed(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t";
-  const std::size_t first = text.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
-}
+constexpr std::string_view kNodesKey = "cluster.nodes";
 
 std::vector<std::string_view> SplitAtCommas(std::string_view text) {
   std::vector<std::string_view> parts;
@@ -170,7 +163,7 @@ Result<SweepGrid> SweepGrid::Of(std::vector<SweepAxis> axes) {
   grid.places_.resize(grid.axes_.size());
   std::iota(grid.places_.begin(), grid.places_.end(), std::size_t{0});
   std::stable_partition(grid.places_.begin(), grid.places_.end(),
-                        [&](std::size_t axis) { return grid.axes_[axis].key != kNodes; });
+                        [&](std::size_t axis) { return grid.axes_[axis].key != kNodesKey; });
   return grid;
 }
 

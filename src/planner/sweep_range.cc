@@ -17,12 +17,6 @@ namespace {
 
 constexpr std::string_view kDigits = "0123456789";
 
-std::string_view Trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
 enum class Kind : std::uint8_t { kPlain, kBytes, kTime, kBandwidth };
 
 // A number of the smallest unit of its kind; plain numbers count 10^-decimals.
@@ -242,6 +236,12 @@ class Range {
 };
 
 }  // namespace
+
+std::string_view Trimmed(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
 
 std::optional<tl::expected<std::vector<std::string>, RangeFault>> ReadRange(std::string_view text) {
   text = Trimmed(text);

@@ -7,6 +7,7 @@
 #include "src/base/quantity.h"
 #include "src/report/csv.h"
 #include "src/report/json_values.h"
+#include "src/report/number_text.h"
 #include "src/report/table.h"
 
 namespace stepcast::report {
@@ -21,7 +22,7 @@ using validate::SizeBand;
 
 constexpr Role kRoles[] = {Role::kFit, Role::kHeldBack, Role::kUncertain};
 
-struct Row {
+struct MeasuredRow {
   std::size_t source = 0;
   SizeBand band = SizeBand::kTiny;
   Role role = Role::kFit;
@@ -29,8 +30,8 @@ struct Row {
 };
 
 // By source, band and role, where there are points.
-std::vector<Row> RowsOf(const CollectiveAccuracy& accuracy) {
-  std::vector<Row> rows;
+std::vector<MeasuredRow> RowsOf(const CollectiveAccuracy& accuracy) {
+  std::vector<MeasuredRow> rows;
   for (std::size_t source = 0; source < accuracy.sources.size(); ++source) {
     for (SizeBand band : validate::kSizeBands) {
       for (Role role : kRoles) {
@@ -52,8 +53,6 @@ std::vector<Row> RowsOf(const CollectiveAccuracy& accuracy) {
   return rows;
 }
 
-std::string PerCent(double part) { return fmt::format("{:.1f}", 100 * part); }
-std::string Signed(double part) { return fmt::format("{:+.1f}", 100 * part); }
 
 std::string NameOf(const CollectiveSource& source) {
   return source.counts() ? source.name : source.name + " (not counted)";
@@ -70,8 +69,8 @@ std::string TotalSentence(const CollectiveAccuracy& accuracy, Role role) {
       "{}, 32 KiB to 16 GiB: {} points, median error {} %, nine of ten within {} %, mean {} %; "
       "without curves {} %, {} %, {} %.\n",
       role == Role::kHeldBack ? "Held back" : "Fit", total.points, PerCent(total.median),
-      PerCent(total.p90), Signed(total.bias), PerCent(law.median), PerCent(law.p90),
-      Signed(law.bias));
+      PerCent(total.p90), SignedPerCent(total.bias), PerCent(law.median), PerCent(law.p90),
+      SignedPerCent(law.bias));
 }
 
 std::string Choices(const CollectiveAccuracy& accuracy) {
@@ -115,11 +114,11 @@ std::string CollectiveAccuracyText(const CollectiveAccuracy& accuracy) {
                {"mean %", Align::kRight},
                {"law median %", Align::kRight},
                {"law p90 %", Align::kRight}});
-  for (const Row& row : RowsOf(accuracy)) {
+  for (const MeasuredRow& row : RowsOf(accuracy)) {
     table.AddRow({NameOf(accuracy.sources[row.source]), std::string(Name(row.band)),
                   std::string(Name(row.role)), fmt::format("{}", row.forecast.points),
                   PerCent(row.forecast.median), PerCent(row.forecast.p90),
-                  Signed(row.forecast.bias), PerCent(row.law.median), PerCent(row.law.p90)});
+                  SignedPerCent(row.forecast.bias), PerCent(row.law.median), PerCent(row.law.p90)});
   }
   return fmt::format(
       "Errors are forecast minus measured, per cent of measured; median and p90 of their sizes,\n"
@@ -133,11 +132,11 @@ std::string CollectiveAccuracyMarkdown(const CollectiveAccuracy& accuracy) {
       "| source | sizes | points are | points | median % | p90 % | mean % | law median % | law p90 "
       "% |\n"
       "|---|---|---|---:|---:|---:|---:|---:|---:|\n";
-  for (const Row& row : RowsOf(accuracy)) {
+  for (const MeasuredRow& row : RowsOf(accuracy)) {
     out += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n",
                        NameOf(accuracy.sources[row.source]), Name(row.band), Name(row.role),
                        row.forecast.points, PerCent(row.forecast.median), PerCent(row.forecast.p90),
-                       Signed(row.forecast.bias), PerCent(row.law.median), PerCent(row.law.p90));
+                       SignedPerCent(row.forecast.bias), PerCent(row.law.median), PerCent(row.law.p90));
   }
   out +=
       fmt::format("\n{}\n{}\n{}\n{}\n", TotalSentence(accuracy, Role::kFit),
@@ -161,7 +160,7 @@ std::string CollectiveAccuracyJson(const CollectiveAccuracy& accuracy) {
                            {"not_counted", source.not_counted}});
   }
   Json bands = Json::array();
-  for (const Row& row : RowsOf(accuracy)) {
+  for (const MeasuredRow& row : RowsOf(accuracy)) {
     bands.push_back(Json{{"source", accuracy.sources[row.source].name},
                          {"sizes", Name(row.band)},
                          {"role", Name(row.role)},

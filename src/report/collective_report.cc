@@ -17,7 +17,7 @@ using forecast::CollectiveForecast;
 using forecast::CollectiveRow;
 
 // A division by a power of ten is rounded correctly, a product with 1e-6 is not.
-double Microseconds(Time time) {
+double InMicroseconds(Time time) {
   constexpr double kPicoseconds = 1e6;
   return static_cast<double>(time.picoseconds()) / kPicoseconds;
 }
@@ -38,9 +38,9 @@ std::string FasterChoicesText(const CollectiveForecast& forecast) {
     if (!row.faster) continue;
     any = true;
     table.AddRow({FormatBytes(row.size), row.algorithm + " " + row.protocol.value_or("-"),
-                  fmt::format("{:.2f}", Microseconds(row.faster->of_own)),
+                  fmt::format("{:.2f}", InMicroseconds(row.faster->of_own)),
                   row.faster->algorithm + " " + row.faster->protocol,
-                  fmt::format("{:.2f}", Microseconds(row.faster->time))});
+                  fmt::format("{:.2f}", InMicroseconds(row.faster->time))});
   }
   if (!any) return "";
   return "\nNCCL chooses by its own constants; by the formula of prices, without what was "
@@ -53,8 +53,8 @@ Json FasterChoiceJson(const CollectiveRow& row) {
   if (!row.faster) return {};
   return Json{{"algorithm", row.faster->algorithm},
               {"protocol", row.faster->protocol},
-              {"time_us", Microseconds(row.faster->time)},
-              {"nccl_choice_time_us", Microseconds(row.faster->of_own)}};
+              {"time_us", InMicroseconds(row.faster->time)},
+              {"nccl_choice_time_us", InMicroseconds(row.faster->of_own)}};
 }
 
 const char* NetworkName(scenario::Fidelity network) {
@@ -95,7 +95,7 @@ std::string CollectiveText(const std::string& name, const CollectiveForecast& fo
                {"cost is", Align::kLeft}});
   for (const CollectiveRow& row : forecast.rows) {
     table.AddRow({fmt::format("{}", row.size.count()), FormatBytes(row.size),
-                  fmt::format("{:.2f}", Microseconds(row.time)),
+                  fmt::format("{:.2f}", InMicroseconds(row.time)),
                   fmt::format("{:.2f}", forecast.AlgorithmBandwidth(row)),
                   fmt::format("{:.2f}", forecast.BusBandwidth(row)), row.algorithm,
                   row.protocol.value_or("-"), ChannelsText(row), cost::Name(row.provenance)});
@@ -110,7 +110,7 @@ std::string CollectiveCsv(const CollectiveForecast& forecast) {
     out += CsvRecord(
         {std::string(Name(forecast.op)), fmt::format("{}", forecast.ranks),
          fmt::format("{}", forecast.nodes), fmt::format("{}", row.size.count()),
-         fmt::format("{}", Microseconds(row.time)),
+         fmt::format("{}", InMicroseconds(row.time)),
          fmt::format("{}", forecast.AlgorithmBandwidth(row)),
          fmt::format("{}", forecast.BusBandwidth(row)), row.algorithm, row.protocol.value_or(""),
          row.channels ? fmt::format("{}", *row.channels) : "", cost::Name(row.provenance)});
@@ -122,7 +122,7 @@ std::string CollectiveJson(const std::string& name, const CollectiveForecast& fo
   Json rows = Json::array();
   for (const CollectiveRow& row : forecast.rows) {
     rows.push_back(Json{{"size_bytes", row.size.count()},
-                        {"time_us", Microseconds(row.time)},
+                        {"time_us", InMicroseconds(row.time)},
                         {"algbw_gb_s", forecast.AlgorithmBandwidth(row)},
                         {"busbw_gb_s", forecast.BusBandwidth(row)},
                         {"algorithm", row.algorithm},

@@ -9,7 +9,7 @@
 namespace stepcast::report {
 namespace {
 
-std::string Quoted(const std::string& word) {
+std::string ShellWord(const std::string& word) {
   const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 ||
            std::string_view("-_./=:,+@%").find(static_cast<char>(c)) != std::string_view::npos;
@@ -31,8 +31,8 @@ CommandWords CommandWords::With(
 
 std::string CommandLine(const CommandWords& command) {
   std::string line;
-  for (const std::string& word : command.words) line += (line.empty() ? "" : " ") + Quoted(word);
-  for (const std::string& setting : command.set) line += " --set " + Quoted(setting);
+  for (const std::string& word : command.words) line += (line.empty() ? "" : " ") + ShellWord(word);
+  for (const std::string& setting : command.set) line += " --set " + ShellWord(setting);
   return line;
 }
 

@@ -23,24 +23,24 @@ namespace {
 using forecast::Forecast;
 
 // In per cent of a; "-" where that is nothing.
-std::string Change(double a, double b) {
+std::string ChangeOf(double a, double b) {
   if (a == 0) return "-";
   const double per_cent = 100 * (b - a) / a;
   if (std::abs(per_cent) >= 1000) return per_cent > 0 ? ">1,000" : "<-1,000";
   return Signed(per_cent, 1);
 }
 
-std::string Signed(Time time) {
+std::string SignedTime(Time time) {
   if (time == Time()) return Milliseconds(time);
   return time < Time() ? "-" + Milliseconds(Time() - time) : "+" + Milliseconds(time);
 }
 
-std::string Signed(ByteUnit unit, Bytes bytes) {
+std::string SignedBytes(ByteUnit unit, Bytes bytes) {
   if (bytes == Bytes()) return In(unit, bytes);
   return bytes < Bytes() ? "-" + In(unit, Bytes(-bytes.count())) : "+" + In(unit, bytes);
 }
 
-std::string Settings(const ComparedPlan& a, const ComparedPlan& b) {
+std::string SettingsBeside(const ComparedPlan& a, const ComparedPlan& b) {
   constexpr std::size_t kLongest = 40;
   const std::vector<SettingPair> pairs =
       DifferentSettings(a.scenario->resolved, b.scenario->resolved);
@@ -60,8 +60,8 @@ std::string Figures(const Forecast& a, const Forecast& b) {
                {"difference", Align::kRight},
                {"%", Align::kRight}});
   table.AddRow({"step time, ms", Milliseconds(a.step_time), Milliseconds(b.step_time),
-                Signed(b.step_time - a.step_time),
-                Change(a.step_time.seconds(), b.step_time.seconds())});
+                SignedTime(b.step_time - a.step_time),
+                ChangeOf(a.step_time.seconds(), b.step_time.seconds())});
   const auto row = [&](const char* what, double of_a, double of_b, int digits) {
     const double difference = of_b - of_a;
     table.AddRow({what, Decimal(of_a, digits), Decimal(of_b, digits),
@@ -69,7 +69,7 @@ std::string Figures(const Forecast& a, const Forecast& b) {
                    : difference < 0 ? "-"
                                     : "") +
                       Decimal(std::abs(difference), digits),
-                  Change(of_a, of_b)});
+                  ChangeOf(of_a, of_b)});
   };
   row("tokens/s", a.tokens_per_second, b.tokens_per_second, 0);
   row("tokens/s per GPU", a.tokens_per_second_per_gpu, b.tokens_per_second_per_gpu, 1);
@@ -87,8 +87,8 @@ std::string TimeTable(const Forecast& a, const Forecast& b) {
                {"difference", Align::kRight},
                {"%", Align::kRight}});
   const auto row = [&](const char* what, Time of_a, Time of_b) {
-    table.AddRow({what, Milliseconds(of_a), Milliseconds(of_b), Signed(of_b - of_a),
-                  Change(of_a.seconds(), of_b.seconds())});
+    table.AddRow({what, Milliseconds(of_a), Milliseconds(of_b), SignedTime(of_b - of_a),
+                  ChangeOf(of_a.seconds(), of_b.seconds())});
   };
   const std::vector<forecast::TimePart> of_a = forecast::PartsOf(a.time);
   const std::vector<forecast::TimePart> of_b = forecast::PartsOf(b.time);
@@ -133,7 +133,7 @@ std::string CollectiveTable(const Forecast& a, const Forecast& b) {
     const Time of_b = pair.b == nullptr ? Time() : pair.b->total;
     table.AddRow({std::string(Name(pair.any().collective)), pair.any().group, cell(pair.a, calls),
                   cell(pair.b, calls), cell(pair.a, bytes), cell(pair.b, bytes), cell(pair.a, time),
-                  cell(pair.b, time), Signed(of_b - of_a)});
+                  cell(pair.b, time), SignedTime(of_b - of_a)});
   }
   return table.ToString();
 }
@@ -146,8 +146,8 @@ std::string MemoryTable(const forecast::MemoryForecast& a, const forecast::Memor
                {"difference", Align::kRight},
                {"%", Align::kRight}});
   const auto row = [&](std::string what, Bytes of_a, Bytes of_b) {
-    table.AddRow({std::move(what), In(unit, of_a), In(unit, of_b), Signed(unit, of_b - of_a),
-                  Change(static_cast<double>(of_a.count()), static_cast<double>(of_b.count()))});
+    table.AddRow({std::move(what), In(unit, of_a), In(unit, of_b), SignedBytes(unit, of_b - of_a),
+                  ChangeOf(static_cast<double>(of_a.count()), static_cast<double>(of_b.count()))});
   };
   for (std::size_t i = 0; i < a.at_peak.size(); ++i) {
     row(std::string(kCategoryNames[i]), a.at_peak[i], b.at_peak[i]);
@@ -169,11 +169,11 @@ std::string CompareText(const ComparedPlan& a, const ComparedPlan& b) {
     if (unknown) hosts += fmt::format("{} host: {}\n", name, forecast::Sentence(*unknown));
   }
   return fmt::format("A  {} ({})\nB  {} ({})\n\n{}\n{}{}\n{}\n{}\n{}\nA {}\nB {}\n",
-                     a.scenario->name, a.file, b.scenario->name, b.file, Settings(a, b),
+                     a.scenario->name, a.file, b.scenario->name, b.file, SettingsBeside(a, b),
                      Figures(*a.forecast, *b.forecast), hosts, TimeTable(*a.forecast, *b.forecast),
                      CollectiveTable(*a.forecast, *b.forecast),
                      MemoryTable(a.forecast->memory, b.forecast->memory),
-                     Verdict(a.forecast->memory), Verdict(b.forecast->memory));
+                     MemorySentence(a.forecast->memory), MemorySentence(b.forecast->memory));
 }
 
 }  // namespace stepcast::report

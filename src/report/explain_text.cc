@@ -120,7 +120,7 @@ std::string ExplainText(const scenario::Scenario& scenario,
   out += ExposedText(explanation);
   out += WhatIfTable(explanation) + "\n";
   out += MemoryTables(explanation) + "\n";
-  out += Verdict(explanation.forecast.memory) + "\n";
+  out += MemorySentence(explanation.forecast.memory) + "\n";
   return out;
 }
 

@@ -38,7 +38,7 @@ std::string StageTable(const StageMemory& stage, bool own, ByteUnit unit) {
     out += fmt::format("{} of the peak only pad shards to equal length\n",
                        FormatBytes(stage.simulated->padding));
   }
-  return out + Verdict(*stage.simulated) + "\n";
+  return out + MemorySentence(*stage.simulated) + "\n";
 }
 
 // The largest micro-batch of each stage; empty when that was not asked for.

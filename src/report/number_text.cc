@@ -32,6 +32,9 @@ std::string Decimal(double number, int digits) {
   return WithSeparators(fmt::format("{:.{}f}", number, digits));
 }
 
+std::string PerCent(double part) { return fmt::format("{:.1f}", 100 * part); }
+std::string SignedPerCent(double part) { return fmt::format("{:+.1f}", 100 * part); }
+
 std::string Signed(double number, int digits) {
   const std::string text = Decimal(number, digits);
   return number > 0 && !RoundsToZero(number, digits) ? "+" + text : text;

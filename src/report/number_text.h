@@ -10,6 +10,8 @@
 // FormatTime and FormatBytes (base/quantity.h), which choose a unit for each value, do not fit.
 namespace stepcast::report {
 
+constexpr double kHundred = 100;  // per cent of a whole
+
 // "8,030,261,248"
 std::string Grouped(std::int64_t number);
 
@@ -38,6 +40,10 @@ std::string In(ByteUnit unit, double bytes);
 inline std::string In(ByteUnit unit, Bytes bytes) {
   return In(unit, static_cast<double>(bytes.count()));
 }
+
+// "12.3" and "+12.3": a part of a whole, as tables of accuracy have it in per cent.
+std::string PerCent(double part);
+std::string SignedPerCent(double part);
 
 // The part of a whole in per cent, one digit after the point; "-" of a whole of zero.
 std::string Percent(Time part, Time whole);

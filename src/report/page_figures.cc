@@ -52,7 +52,6 @@ void AddBreakdown(ChartData& data, const std::string& bar, const forecast::TimeB
   for (const forecast::TimePart& part : forecast::PartsOf(time)) {
     // What is learned may be less than nothing, which a bar cannot show.
     if (!part.always && part.time <= Time()) continue;
-    constexpr double kHundred = 100;
     data.Word("bar", bar);
     data.Word("part", part.name);
     data.Number("value", InMilliseconds(part.time));
@@ -96,7 +95,7 @@ std::vector<PageFigure> AnswerOf(const forecast::Forecast& forecast) {
   const forecast::MemoryForecast& memory = forecast.memory;
   figures.push_back({.label = "Peak memory",
                      .value = FormatBytes(memory.peak),
-                     .more = Verdict(memory),
+                     .more = MemorySentence(memory),
                      .tone = ToneOf(memory.verdict())});
   return figures;
 }

@@ -30,7 +30,7 @@ constexpr FrontWords kInTwo = {"nothing is both faster and smaller", "something 
 constexpr FrontWords kGiven = {"on the front", "beaten"};
 
 // What is compared: the time of a step, or, where steps train unequal numbers of tokens, for one.
-struct Compared {
+struct Measure {
   const char* name;
   const char* unit;
   double value(const ParetoPoint& point) const {
@@ -40,8 +40,8 @@ struct Compared {
                    static_cast<double>(point.tokens) / kPicosecondsOfNanosecond);
   }
 };
-constexpr Compared kStepTime = {"step time", "ms"};
-constexpr Compared kTokenTime = {"time for a token", "ns"};
+constexpr Measure kStepTime = {"step time", "ms"};
+constexpr Measure kByTokenTime = {"time for a token", "ns"};
 
 double Exact(const ParetoPoint& point) {
   return static_cast<double>(point.step_time.picoseconds()) /
@@ -90,7 +90,7 @@ class ParetoDrawing {
         limit_(limit),
         by_token_(Any([](const ParetoPoint& point) { return point.tokens > 0; })),
         with_gpus_(Any([](const ParetoPoint& point) { return point.gpus > 0; })),
-        compared_(by_token_ ? kTokenTime : kStepTime) {
+        compared_(by_token_ ? kByTokenTime : kStepTime) {
     Bytes most = limit.value_or(Bytes());
     for (const ParetoPoint& point : points_) most = std::max(most, point.peak);
     unit_ = UnitFor(most);
@@ -138,7 +138,7 @@ class ParetoDrawing {
   std::string unfit_, memory_;
   std::optional<Bytes> limit_;
   bool by_token_, with_gpus_;
-  const Compared& compared_;
+  const Measure& compared_;
   ByteUnit unit_{};
 };
 

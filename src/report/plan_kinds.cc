@@ -50,8 +50,6 @@ double Longer(const PlanRow& row, const PlanRow& than) {
   return rate(than) / rate(row) - 1;
 }
 
-constexpr double kHundred = 100;
-
 }  // namespace
 
 std::string LayoutText(const plan::Plan& plan) {

@@ -47,7 +47,6 @@ std::vector<Compared> FiguresOf(const SearchView& view) {
   add("tokens/s/GPU",
       [](const SearchedPlan& plan) { return Decimal(plan.tokens_per_second_per_gpu, 1); });
   add("fewer tokens/s/GPU than plan 1, %", [&](const SearchedPlan& plan) {
-    constexpr double kHundred = 100;
     const double part = plan.tokens_per_second_per_gpu / first.tokens_per_second_per_gpu;
     return &plan == &first ? std::string("-") : Decimal(kHundred * (1 - part), 1);
   });
@@ -103,7 +102,6 @@ Chart MemoryBars(const SearchView& view) {
     capacity = plan.capacity;
     const Bytes of_parts[] = {plan.peak, plan.reserved - plan.peak, plan.needed - plan.reserved};
     for (std::size_t part = 0; part < parts.size(); ++part) {
-      constexpr double kHundred = 100;
       data.Word("bar", fmt::format("plan {}", i + 1));
       data.Word("part", parts[part].first);
       data.Number("value", amount(of_parts[part]));
@@ -208,7 +206,6 @@ PageSection SensitivitySection(const SearchView& view) {
   const Time now = view.plans[view.best.front()].step_time;
   Table table({{"with", Align::kLeft}, {"step ms", Align::kRight}, {"%", Align::kRight}});
   for (const auto& [what, then] : view.sensitivity) {
-    constexpr double kHundred = 100;
     table.AddRow({what, Milliseconds(then),
                   now == Time() ? "-" : Signed(kHundred * ((then - now) / now), 1)});
   }

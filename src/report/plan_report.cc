@@ -64,10 +64,6 @@ constexpr const char* kNeedsText =
     "peak: what is allocated; needs: what the allocator reserves for it and what is outside of the "
     "allocator (context, NCCL), which decides whether a plan fits\n";
 
-double TokensPerSecond(const PlanRow& row) {
-  return row.outcome.tokens_per_second_per_gpu * static_cast<double>(row.facts.gpus);
-}
-
 // `lacking`: of plans that will not do.
 std::string PlansTable(const PlanReport& report, const std::vector<PlanRow>& rows, bool lacking) {
   const Goal& goal = report.goal;
@@ -166,7 +162,7 @@ std::string NearText(const PlanReport& report) {
 
 // Memory that the best plan leaves free.
 std::string HeadroomText(const PlanRow& row) {
-  constexpr double kLittle = 0.02, kHundred = 100;
+  constexpr double kLittle = 0.02;
   const Bytes free = Bytes(0) - row.outcome.over;
   const double part =
       static_cast<double>(free.count()) / static_cast<double>(row.facts.capacity.count());
@@ -214,7 +210,7 @@ double ChangeForAToken(const PlanRow& now, const PlanRow& before) {
   return Change(TokensPerSecond(before), TokensPerSecond(now));
 }
 
-std::string PerCent(double change) { return Signed(change, 2); }
+std::string ChangeText(double change) { return Signed(change, 2); }
 
 std::string SensitivityText(const PlanReport& report) {
   const planner::Sensitivity& sensitivity = *report.sensitivity;
@@ -225,14 +221,14 @@ std::string SensitivityText(const PlanReport& report) {
     constexpr double kShown = 0.005;  // per cent
     if (std::abs(Change(what_if.step_time, winner.step_time)) < kShown) continue;
     faster.AddRow({Name(what_if.resource), Milliseconds(what_if.step_time),
-                   PerCent(Change(what_if.step_time, winner.step_time))});
+                   ChangeText(Change(what_if.step_time, winner.step_time))});
   }
   if (report.with_more_memory) {
     const PlanRow& row = *report.with_more_memory;
     faster.AddRow({"size of memory: another plan is best", Milliseconds(row.outcome.step_time),
-                   PerCent(ChangeForAToken(row, report.best.front()))});
+                   ChangeText(ChangeForAToken(row, report.best.front()))});
   } else {
-    faster.AddRow({"size of memory", Milliseconds(winner.step_time), PerCent(0)});
+    faster.AddRow({"size of memory", Milliseconds(winner.step_time), ChangeText(0)});
   }
   out += faster.ToString();
   if (!sensitivity.faster.empty() && sensitivity.faster.front().step_time < winner.step_time) {
@@ -278,7 +274,7 @@ std::string SensitivityText(const PlanReport& report) {
                                          : Change(neighbour.outcome.step_time, winner.step_time);
     neighbours.AddRow({fmt::format("{} {}", ShortKey(neighbour.key), shown(neighbour.to)),
                        shown(neighbour.from), Milliseconds(neighbour.outcome.step_time),
-                       PerCent(change), In(unit, neighbour.outcome.memory),
+                       ChangeText(change), In(unit, neighbour.outcome.memory),
                        In(unit, Needed(neighbour.outcome)),
                        LackText(report.goal, report.best.front().facts, neighbour.outcome)});
   }
@@ -509,7 +505,6 @@ std::string PlanText(const PlanReport& report) {
   }
   if (goal.training.said()) out += fmt::format("       {}\n", TargetText(goal.training));
   if (goal.headroom_part > 0) {
-    constexpr double kHundred = 100;
     out += fmt::format("       {} % of each device free\n",
                        fmt::format("{:g}", kHundred * goal.headroom_part));
   } else if (goal.headroom > Bytes(0)) {

@@ -59,6 +59,11 @@ struct LayoutAnswer {
   std::int64_t better = 0, worse = 0, unknown = 0;
 };
 
+// Of all GPUs.
+inline double TokensPerSecond(const PlanRow& row) {
+  return row.outcome.tokens_per_second_per_gpu * static_cast<double>(row.facts.gpus);
+}
+
 // The best plan on so many GPUs; none where no plan on them will do.
 struct SizeAnswer {
   std::int64_t gpus = 0;

@@ -6,6 +6,7 @@
 #include "fmt/format.h"
 #include "src/forecast/what_if.h"
 #include "src/report/command_text.h"
+#include "src/report/number_text.h"
 
 namespace stepcast::report {
 
@@ -57,7 +58,6 @@ SearchView ViewOf(const PlanReport& report, std::vector<std::pair<std::string, s
   view.became = VerdictCounts(report);
   if (!report.sensitivity) return view;
   for (const forecast::WhatIf& faster : report.sensitivity->faster) {
-    constexpr double kHundred = 100;
     view.sensitivity.emplace_back(
         fmt::format("{} {:.0f} % faster", Name(faster.resource), kHundred * planner::kMore),
         faster.step_time);

@@ -12,12 +12,6 @@
 namespace stepcast::report {
 namespace {
 
-constexpr double kHundred = 100;
-
-double TokensPerSecond(const PlanRow& row) {
-  return row.outcome.tokens_per_second_per_gpu * static_cast<double>(row.facts.gpus);
-}
-
 // How much longer the ported plan takes than the best on its cluster, as a part of that. None
 // where one of the two will not do.
 std::optional<double> Loss(const PlanReport& report) {

@@ -18,7 +18,7 @@ using validate::PublishedAccuracy;
 using validate::PublishedOutcome;
 
 // Lines of at most 100 columns.
-std::string Wrapped(const std::string& text) {
+std::string Paragraph(const std::string& text) {
   constexpr std::size_t kWidth = 100;
   std::string out, line;
   for (std::size_t begin = 0; begin < text.size();) {
@@ -92,12 +92,12 @@ Json CaseJson(const PublishedAccuracy& accuracy, const PublishedOutcome& outcome
 }  // namespace
 
 std::string PublishedAccuracyText(const PublishedAccuracy& accuracy) {
-  std::string out = Wrapped(PublishedPreface()) + "\n" + PublishedCounts(accuracy) + "\n";
+  std::string out = Paragraph(PublishedPreface()) + "\n" + PublishedCounts(accuracy) + "\n";
   for (const PublishedTable& content : PublishedTables(accuracy)) {
     Table table(content.columns);
     for (const auto& row : content.rows) table.AddRow(row);
     out += fmt::format("\n{}\n\n{}", content.title, table.ToString());
-    if (!content.note.empty()) out += Wrapped(content.note);
+    if (!content.note.empty()) out += Paragraph(content.note);
   }
   return out;
 }

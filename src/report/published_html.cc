@@ -43,7 +43,6 @@ class Points {
     data_.Number("forecast", forecast);
     data_.Word("measured_text", measured_text);
     data_.Word("forecast_text", forecast_text);
-    constexpr double kHundred = 100;
     data_.Number("error", Rounded(kHundred * (forecast - measured) / measured));
     ++count_;
   }

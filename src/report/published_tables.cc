@@ -12,6 +12,7 @@
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
+#include "src/report/number_text.h"
 
 namespace stepcast::report {
 namespace {
@@ -26,8 +27,6 @@ using validate::Selection;
 constexpr Split kSplits[] = {Split::kCheck, Split::kFit};
 constexpr Quality kQualities[] = {Quality::kA, Quality::kB};
 
-std::string PerCent(double part) { return fmt::format("{:.1f}", 100 * part); }
-std::string Signed(double part) { return fmt::format("{:+.1f}", 100 * part); }
 std::string Rank(const std::optional<double>& rank) {
   return rank ? fmt::format("{:.3f}", *rank) : "-";
 }
@@ -69,7 +68,7 @@ std::vector<std::string> FigureCells(const Group& group, const AccuracyFigures& 
           PerCent(figures.mean),
           PerCent(figures.median),
           PerCent(figures.p90),
-          Signed(figures.bias),
+          SignedPerCent(figures.bias),
           Rank(figures.rank_correlation)};
 }
 
@@ -123,7 +122,7 @@ PublishedTable LargeSteps(const PublishedAccuracy& accuracy) {
     const AccuracyFigures figures = accuracy.StepTimeBesideRival(group.selection, true);
     if (rival.cases == 0) continue;
     table.rows.push_back({group.source, group.rows, fmt::format("{}", figures.cases),
-                          PerCent(figures.mean), Signed(figures.bias), PerCent(rival.mean)});
+                          PerCent(figures.mean), SignedPerCent(figures.bias), PerCent(rival.mean)});
   }
   return table;
 }
@@ -204,7 +203,7 @@ PublishedTable Headline(const PublishedAccuracy& accuracy) {
     }
     table.rows.push_back({std::move(name), fmt::format("{}", figures.cases),
                           fmt::format("{}", sources.size()), PerCent(figures.mean),
-                          PerCent(figures.median), Signed(figures.bias),
+                          PerCent(figures.median), SignedPerCent(figures.bias),
                           InRange(accuracy.StepTimeCoverage(selection))});
   };
   add("of sources that profiles were fitted to", {.fitted_source = true});
@@ -380,7 +379,7 @@ PublishedTable Worst(const PublishedAccuracy& accuracy) {
     table.rows.push_back({accuracy.sources[outcome->source].name, row.name, outcome->model,
                           outcome->gpu, fmt::format("{}", outcome->devices),
                           FormatTime(*row.step_time), FormatTime(outcome->forecast),
-                          Signed(error)});
+                          SignedPerCent(error)});
   }
   return table;
 }

@@ -46,9 +46,7 @@ std::vector<std::optional<LearnedRuns::Estimate>> LeftOut(const RunsReport& repo
   return estimates;
 }
 
-constexpr double kHundred = 100;
-
-std::string PerCent(double part) { return Decimal(kHundred * part, 1); }
+std::string InPerCent(double part) { return Decimal(kHundred * part, 1); }
 
 // "12 % longer than forecast"
 std::string Longer(double log_ratio) {
@@ -62,8 +60,8 @@ std::string Longer(double log_ratio) {
 void AddRows(Table& table, const RunErrors& errors, const char* learned) {
   const auto add = [&](const char* what, const AccuracyFigures& figures) {
     if (figures.cases == 0) return;
-    table.AddRow({what, fmt::format("{}", figures.cases), PerCent(figures.mean),
-                  PerCent(figures.median), PerCent(figures.p90),
+    table.AddRow({what, fmt::format("{}", figures.cases), InPerCent(figures.mean),
+                  InPerCent(figures.median), InPerCent(figures.p90),
                   Signed(kHundred * figures.bias, 1)});
   };
   add("forecast", errors.forecast);
@@ -132,14 +130,14 @@ std::string MemoryText(const RunsReport& report) {
   Table table = ErrorTable("error of memory's peak");
   for (const auto& [kind, of_kind] : pairs) {
     const AccuracyFigures figures = FiguresOf(of_kind);
-    table.AddRow({std::string(kind), fmt::format("{}", figures.cases), PerCent(figures.mean),
-                  PerCent(figures.median), PerCent(figures.p90),
+    table.AddRow({std::string(kind), fmt::format("{}", figures.cases), InPerCent(figures.mean),
+                  InPerCent(figures.median), InPerCent(figures.p90),
                   Signed(kHundred * figures.bias, 1)});
   }
   return "\n" + table.ToString();
 }
 
-Json FiguresJson(const AccuracyFigures& figures) {
+Json ErrorJson(const AccuracyFigures& figures) {
   if (figures.cases == 0) return Json();
   return Json{{"runs", figures.cases},
               {"mean", figures.mean},
@@ -149,9 +147,9 @@ Json FiguresJson(const AccuracyFigures& figures) {
 }
 
 Json ErrorsJson(const RunErrors& errors) {
-  return Json{{"forecast", FiguresJson(errors.forecast)},
-              {"nearest_run", FiguresJson(errors.nearest)},
-              {"learned", FiguresJson(errors.learned)}};
+  return Json{{"forecast", ErrorJson(errors.forecast)},
+              {"nearest_run", ErrorJson(errors.nearest)},
+              {"learned", ErrorJson(errors.learned)}};
 }
 
 }  // namespace

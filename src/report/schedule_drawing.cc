@@ -20,7 +20,7 @@ using parallel::ScheduleEntry;
 using parallel::ScheduleTiming;
 using parallel::Task;
 
-constexpr std::string_view kGap = " ... ";
+constexpr std::string_view kLeftOut = " ... ";
 
 // Backgrounds of the 256 colours that black text is readable on; -1: none.
 int ColourOf(const ScheduleEntry& entry) {
@@ -46,17 +46,17 @@ struct Window {
   bool whole() const { return head == slots; }
 };
 
-Window WindowOf(std::int64_t slots, std::int64_t columns_of_slot, std::int64_t columns) {
+Window ShownSlots(std::int64_t slots, std::int64_t columns_of_slot, std::int64_t columns) {
   if (slots * columns_of_slot <= columns) return {slots, slots, slots};
-  const std::int64_t room = columns - static_cast<std::int64_t>(kGap.size());
+  const std::int64_t room = columns - static_cast<std::int64_t>(kLeftOut.size());
   const std::int64_t shown = std::max<std::int64_t>(2, room / columns_of_slot);
   return {shown - shown / 2, slots - shown / 2, slots};
 }
 
 // The columns of the slots that are drawn, with backgrounds.
-class Row {
+class StageLine {
  public:
-  Row(const Window& window, std::int64_t columns_of_slot)
+  StageLine(const Window& window, std::int64_t columns_of_slot)
       : window_(window),
         columns_of_slot_(columns_of_slot),
         letters_(
@@ -84,7 +84,7 @@ class Row {
   std::string Text(bool colour) const {
     const auto head = static_cast<std::size_t>(window_.head * columns_of_slot_);
     std::string text = Columns(0, head, colour);
-    if (!window_.whole()) text += std::string(kGap) + Columns(head, letters_.size(), colour);
+    if (!window_.whole()) text += std::string(kLeftOut) + Columns(head, letters_.size(), colour);
     text.erase(text.find_last_not_of(' ') + 1);
     return text;
   }
@@ -111,11 +111,11 @@ class Row {
 };
 
 // The numbers of slots, where they begin and have room.
-Row Scale(const Window& window, std::int64_t columns_of_slot) {
+StageLine Scale(const Window& window, std::int64_t columns_of_slot) {
   constexpr std::int64_t kApart = 8;
   std::int64_t step = 1;
   for (int i = 0; step * columns_of_slot < kApart; ++i) step = i % 3 == 1 ? step * 5 / 2 : step * 2;
-  Row row(window, columns_of_slot);
+  StageLine row(window, columns_of_slot);
   const auto label = [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t slot = (begin + step - 1) / step * step; slot < end; slot += step) {
       const std::string number = fmt::format("{}", slot);
@@ -200,12 +200,12 @@ std::string ScheduleDrawing(const parallel::PipelineSchedule& schedule,
   const std::int64_t with_numbers = ColumnsOfSlot(schedule, timing);
   const bool numbers = timing.slots * with_numbers <= columns;
   const std::int64_t columns_of_slot = numbers ? with_numbers : 1;
-  const Window window = WindowOf(timing.slots, columns_of_slot, columns);
+  const Window window = ShownSlots(timing.slots, columns_of_slot, columns);
 
   std::string out;
   for (std::size_t number = 0; number < schedule.stages.size(); ++number) {
     const parallel::PipelineSchedule::Stage& stage = schedule.stages[number];
-    Row row(window, columns_of_slot);
+    StageLine row(window, columns_of_slot);
     for (std::size_t i = 0; i < stage.entries.size(); ++i) {
       row.Draw(timing.spans[number][i], Label(stage.entries[i], stage.chunks, numbers),
                ColourOf(stage.entries[i]), style.colour ? ' ' : '-');

@@ -15,7 +15,7 @@ using scenario::SchemaValue;
 Json ToJson(const Schema& schema);
 
 // Digits, a fraction or none, and a unit (base/quantity.h).
-Json Quantity(const char* units) {
+Json QuantitySchema(const char* units) {
   return {{"type", "string"}, {"pattern", fmt::format("^[0-9]+(\\.[0-9]+)? ?({})$", units)}};
 }
 
@@ -53,13 +53,13 @@ Json ToJson(const Schema& schema, const SchemaValue& value) {
       return {{"type", Json::array({"string", "number"})},
               {"pattern", "^[0-9]{1,4}\\.[0-9]{1,4}$"}};
     case SchemaValue::Kind::kBytes:
-      return Quantity("B|KB|MB|GB|TB|KiB|MiB|GiB|TiB");
+      return QuantitySchema("B|KB|MB|GB|TB|KiB|MiB|GiB|TiB");
     case SchemaValue::Kind::kBandwidth:
-      return Quantity("B/s|KB/s|MB/s|GB/s|TB/s|MiB/s|GiB/s|Kbps|Mbps|Gbps|Tbps");
+      return QuantitySchema("B/s|KB/s|MB/s|GB/s|TB/s|MiB/s|GiB/s|Kbps|Mbps|Gbps|Tbps");
     case SchemaValue::Kind::kTime:
-      return Quantity("ps|ns|us|ms|s|min|h");
+      return QuantitySchema("ps|ns|us|ms|s|min|h");
     case SchemaValue::Kind::kFlopRate:
-      return Quantity("GFLOPS|TFLOPS|PFLOPS");
+      return QuantitySchema("GFLOPS|TFLOPS|PFLOPS");
     case SchemaValue::Kind::kSequence:
       return {{"type", "array"}, {"items", ToJson(*schema.items())}};
     case SchemaValue::Kind::kMapping:

@@ -113,17 +113,17 @@ TEST(SimulateReportTest, ThePageSaysWhatWasForecastAndWhereTimeAndMemoryGo) {
 
 TEST(SimulateReportTest, WhatFitsOnlyWithoutTheCacheSaysSo) {
   forecast::Forecast forecast = Forecast();
-  EXPECT_EQ(Verdict(forecast.memory), "fits: 61 GiB of 80 GiB are left");
+  EXPECT_EQ(MemorySentence(forecast.memory), "fits: 61 GiB of 80 GiB are left");
   forecast.memory.allocator_flushes = 2;
-  EXPECT_EQ(Verdict(forecast.memory),
+  EXPECT_EQ(MemorySentence(forecast.memory),
             "may not fit: 61 GiB of 80 GiB are left once the allocator has given cached memory "
             "back; it fits with a probability of 100 %");
   forecast.memory.allocator_flushes = 0;
   forecast.memory.error = GiB(2);
   forecast.memory.fit_probability = 0.75;
-  EXPECT_EQ(Verdict(forecast.memory), "fits: 61 GiB of 80 GiB are left, probability 75 %");
+  EXPECT_EQ(MemorySentence(forecast.memory), "fits: 61 GiB of 80 GiB are left, probability 75 %");
   forecast.memory.fit_probability = 0.749;
-  EXPECT_EQ(Verdict(forecast.memory),
+  EXPECT_EQ(MemorySentence(forecast.memory),
             "may not fit: 61 GiB of 80 GiB are left; it fits with a probability of 75 %");
 }
 
@@ -166,7 +166,7 @@ TEST(SimulateReportTest, TheVerdictSaysByHowMuchItDoesNotFit) {
   memory.outside = MiB(512);
   memory.capacity = GiB(80);
   memory.fits = false;
-  EXPECT_EQ(Verdict(memory), "does not fit: 10.5 GiB more than the device's 80 GiB");
+  EXPECT_EQ(MemorySentence(memory), "does not fit: 10.5 GiB more than the device's 80 GiB");
 }
 
 TEST(SimulateReportTest, JsonHasTheContractsKeysInOrder) {

@@ -12,13 +12,13 @@ namespace stepcast::report {
 
 namespace {
 
-std::string Percent(const forecast::MemoryForecast& memory) {
+std::string PartOfMemory(const forecast::MemoryForecast& memory) {
   return Decimal(100 * memory.fit_probability, 0) + " %";
 }
 
 }  // namespace
 
-std::string Verdict(const forecast::MemoryForecast& memory) {
+std::string MemorySentence(const forecast::MemoryForecast& memory) {
   if (!memory.fits_host()) {
     return fmt::format(
         "does not fit: the ranks of a node need {} of its memory and {} of its "
@@ -30,7 +30,7 @@ std::string Verdict(const forecast::MemoryForecast& memory) {
     case forecast::MemoryVerdict::kFits:
       return fmt::format("fits: {} of {} are left{}", FormatBytes(memory.left()),
                          FormatBytes(memory.capacity),
-                         memory.error > Bytes() ? ", probability " + Percent(memory) : "");
+                         memory.error > Bytes() ? ", probability " + PartOfMemory(memory) : "");
     case forecast::MemoryVerdict::kMayNotFit:
       return fmt::format(
           "may not fit: {} of {} are left{}{}; it fits with a probability of {}",
@@ -39,7 +39,7 @@ std::string Verdict(const forecast::MemoryForecast& memory) {
           memory.allocator_may_hang ? ", for which it waits for the device while stages wait for "
                                       "each other: the step may hang"
                                     : "",
-          Percent(memory));
+          PartOfMemory(memory));
     case forecast::MemoryVerdict::kDoesNotFit:
       break;
   }
@@ -69,7 +69,7 @@ std::string SimulateText(const scenario::Scenario& scenario, const forecast::For
   return fmt::format("{}{}\n{}{}\n{}\n{}\n{}\n{}\n", Header(scenario), NetworkLine(scenario),
                      Throughput(forecast), TrainingText(target, TrainedStepOf(forecast)),
                      TimeTable(forecast) + ClassTable(forecast), CollectiveTable(forecast),
-                     MemoryTable(forecast.memory), Verdict(forecast.memory));
+                     MemoryTable(forecast.memory), MemorySentence(forecast.memory));
 }
 
 }  // namespace stepcast::report

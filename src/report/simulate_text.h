@@ -17,6 +17,6 @@ std::string SimulateText(const scenario::Scenario& scenario, const forecast::For
 // The verdict on memory: "fits: 12.3 GiB of 80.0 GiB are left",
 // "may not fit: ..." or
 // "does not fit: 12.3 GiB more than the device's 80.0 GiB".
-std::string Verdict(const forecast::MemoryForecast& memory);
+std::string MemorySentence(const forecast::MemoryForecast& memory);
 
 }  // namespace stepcast::report

@@ -396,11 +396,6 @@ Table RowTable(const SweepGrid& grid, const std::vector<SweepRow>& rows, ByteUni
   return table;
 }
 
-std::int64_t Count(const std::vector<SweepRow>& rows, RowStatus status) {
-  return std::count_if(rows.begin(), rows.end(),
-                       [&](const SweepRow& row) { return row.status == status; });
-}
-
 // Of the rows that fit the one with the most tokens a second and GPU; the first row: none fits.
 std::int64_t MostTokens(const std::vector<SweepRow>& rows) {
   std::int64_t most = 0;

@@ -25,11 +25,6 @@ using planner::RowStatus;
 using planner::SweepGrid;
 using planner::SweepRow;
 
-std::int64_t Count(const std::vector<SweepRow>& rows, RowStatus status) {
-  return std::count_if(rows.begin(), rows.end(),
-                       [&](const SweepRow& row) { return row.status == status; });
-}
-
 // The figures of memory.
 constexpr const char* kFigures =
     "peak: what is allocated; needs: what the allocator reserves for it and what is outside of it "
@@ -209,6 +204,11 @@ Json ToJson(const SweepGrid& grid, std::int64_t index, const SweepRow& row,
 }
 
 }  // namespace
+
+std::int64_t Count(const std::vector<SweepRow>& rows, RowStatus status) {
+  return std::count_if(rows.begin(), rows.end(),
+                       [&](const SweepRow& row) { return row.status == status; });
+}
 
 planner::TimePerToken TimePerTokenOf(const SweepRow& row) {
   return planner::TimePerToken::Of(row.step_time, row.tokens);

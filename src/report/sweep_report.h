@@ -37,6 +37,9 @@ std::string SweepJsonLines(const planner::SweepGrid& grid,
                            const std::vector<planner::SweepRow>& rows,
                            const forecast::TrainingTarget& target = {});
 
+// How many of the rows have that status.
+std::int64_t Count(const std::vector<planner::SweepRow>& rows, planner::RowStatus status);
+
 // Why a row has no figures, or that it does not fit and by how much; empty for `ok`.
 std::string Reason(const planner::SweepRow& row);
 

@@ -248,10 +248,10 @@ class Document {
   std::optional<std::string> failure_;
 };
 
-class Writer {
+class TraceWriter {
  public:
   // `up`: what keeps all times of the trace above zero.
-  Writer(const TraceProcess& process, Time up, Document& document)
+  TraceWriter(const TraceProcess& process, Time up, Document& document)
       : process_(process),
         program_(*process.program),
         timeline_(*process.timeline),
@@ -688,7 +688,7 @@ tl::expected<void, std::string> WriteTrace(std::span<const TraceProcess> process
   Time earliest;
   for (const TraceProcess& process : processes) earliest = std::min(earliest, Earliest(process));
   for (const TraceProcess& process : processes) {
-    Writer(process, Time() - earliest, document).Write();
+    TraceWriter(process, Time() - earliest, document).Write();
   }
   WriteMessages(processes, Time() - earliest, document);
   return document.End();

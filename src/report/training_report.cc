@@ -14,8 +14,6 @@ using forecast::TrainingTarget;
 
 namespace {
 
-constexpr double kHundred = 100;
-
 // "15T", "1.5B"; below a thousand as it is.
 std::string CountText(double number) {
   constexpr std::pair<double, const char*> kUnits[] = {

@@ -20,7 +20,6 @@ namespace {
 
 std::string Error(Time difference, Time measured) {
   if (measured == Time()) return "-";
-  constexpr double kHundred = 100;
   return Signed(kHundred * (difference / measured), 1);
 }
 
@@ -42,7 +41,6 @@ Table PairTable(const std::string& heading, const std::vector<validate::TimePair
 }
 
 std::vector<PageFigure> Answer(const validate::Comparison& comparison, double within) {
-  constexpr double kHundred = 100;
   const double error = comparison.step_error();
   const bool right = std::abs(error) <= within;
   const validate::BytesPair& peak = comparison.peak;
@@ -90,7 +88,6 @@ PageSection KindSection(const validate::Comparison& comparison) {
     data.Number("calls", static_cast<double>(pair.calls));
     data.Number("measured", measured);
     data.Number("forecast", forecast);
-    constexpr double kHundred = 100;
     data.Number("error", Rounded(kHundred * (forecast - measured) / measured));
     data.Word("group", "operations");
   }

@@ -106,7 +106,7 @@ std::string LargestTable(const program::Program& program, const validate::Compar
   return table.ToString() + "times in ms; starts count from the start of the step\n";
 }
 
-std::string Verdict(const validate::Comparison& comparison, double within) {
+std::string AccuracySentence(const validate::Comparison& comparison, double within) {
   const double error = comparison.step_error();
   return fmt::format("step time: forecast {}, measured {}: {} %, {} {} %\n",
                      FormatTime(comparison.step.forecast), FormatTime(comparison.step.measured),
@@ -121,7 +121,7 @@ std::string ValidationText(const scenario::Scenario& scenario, const validate::E
   return fmt::format("{}{}\n{}\n{}\n{}\n{}\n{}", Header(scenario), RunLine(execution),
                      TimeTable(comparison), KindTable(comparison),
                      LargestTable(execution.program_of(execution.critical()), comparison),
-                     MemoryTable(comparison), Verdict(comparison, within));
+                     MemoryTable(comparison), AccuracySentence(comparison, within));
 }
 
 }  // namespace stepcast::report

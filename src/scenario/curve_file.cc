@@ -14,7 +14,7 @@ namespace {
 using calibration::CollectiveCurve;
 using calibration::TimePoint;
 
-constexpr IntegerRange kGroupSize{1, 10'000'000};
+constexpr IntegerRange kRanksOfGroup{1, 10'000'000};
 
 std::vector<TimePoint> ReadPoints(MappingReader& reader, std::string_view key,
                                   Diagnostics& diagnostics) {
@@ -86,9 +86,9 @@ CollectiveCurve ReadCurve(const Node& node, Diagnostics& diagnostics) {
   MappingReader reader(node, diagnostics);
   curve.collective = ReadCollectiveKind(reader).value_or(CollectiveKind::kAllReduce);
   curve.ranks = static_cast<int>(
-      reader.ReadInteger("ranks", Need::kRequired, {2, kGroupSize.most}).value_or(2));
+      reader.ReadInteger("ranks", Need::kRequired, {2, kRanksOfGroup.most}).value_or(2));
   curve.nodes =
-      static_cast<int>(reader.ReadInteger("nodes", Need::kRequired, kGroupSize).value_or(1));
+      static_cast<int>(reader.ReadInteger("nodes", Need::kRequired, kRanksOfGroup).value_or(1));
   if (curve.ranks % curve.nodes != 0) {
     reader.Report(
         "nodes", "calibration.implausible",

@@ -16,7 +16,7 @@ namespace stepcast::scenario {
 namespace {
 
 constexpr std::string_view kGpus = "topologies/gpus";
-constexpr std::string_view kSuffix = ".yaml";
+constexpr std::string_view kFileSuffix = ".yaml";
 
 // The data sheet that a name without its form means: of "h100" and "a100" that of the SXM modules,
 // of several the last by name, which has the most memory.
@@ -84,11 +84,11 @@ Result<topology::Gpu> LoadGpu(const std::string& path) {
 std::optional<topology::Gpu> FindGpu(std::string_view name, std::string_view folder,
                                      const Location& location, Diagnostics& diagnostics) {
   std::optional<std::string> path;
-  if (name.ends_with(kSuffix)) {
+  if (name.ends_with(kFileSuffix)) {
     path = FindInput(name, folder);
   } else if (IsPlainName(name)) {
     const auto sheet = [folder](std::string_view stem) {
-      return FindInput(fmt::format("{}/{}{}", kGpus, stem, kSuffix), folder);
+      return FindInput(fmt::format("{}/{}{}", kGpus, stem, kFileSuffix), folder);
     };
     path = sheet(name);
     if (!path) {
@@ -102,7 +102,7 @@ std::optional<topology::Gpu> FindGpu(std::string_view name, std::string_view fol
         meant.empty() ? "" : fmt::format("did you mean '{}'? ", fmt::join(meant, "', or '"));
     hint += known.empty()
                 ? fmt::format("no data sheets were found; {}",
-                              PlacesTried(fmt::format("{}/{}{}", kGpus, name, kSuffix), folder))
+                              PlacesTried(fmt::format("{}/{}{}", kGpus, name, kFileSuffix), folder))
                 : fmt::format("known are {}; a file of your own is named by its path",
                               fmt::join(known, ", "));
     diagnostics.push_back({"topology.unknown-gpu", location,

@@ -214,7 +214,7 @@ std::vector<std::int64_t> Axis(std::vector<std::int64_t> values) {
   return values;
 }
 
-std::size_t Position(const std::vector<std::int64_t>& axis, std::int64_t value) {
+std::size_t PlaceOnAxis(const std::vector<std::int64_t>& axis, std::int64_t value) {
   return static_cast<std::size_t>(std::lower_bound(axis.begin(), axis.end(), value) - axis.begin());
 }
 
@@ -261,10 +261,10 @@ calibration::GemmSurface ReadSurface(MappingReader& by_type, std::string_view ty
   }
   surface.times.resize(wanted);
   for (const Point& point : points) {
-    Time& time = surface.times[(Position(surface.m, point.m) * surface.n.size() +
-                                Position(surface.n, point.n)) *
+    Time& time = surface.times[(PlaceOnAxis(surface.m, point.m) * surface.n.size() +
+                                PlaceOnAxis(surface.n, point.n)) *
                                    surface.k.size() +
-                               Position(surface.k, point.k)];
+                               PlaceOnAxis(surface.k, point.k)];
     if (time != Time()) {
       diagnostics.push_back(
           {"calibration.incomplete-surface", point.location,

@@ -57,7 +57,7 @@ std::optional<std::int64_t> Number(std::optional<std::string_view> text) {
   return number;
 }
 
-std::vector<std::string> Split(std::string_view words) {
+std::vector<std::string> SplitAtBlanks(std::string_view words) {
   constexpr std::string_view kSeparator = ", ";
   std::vector<std::string> parts;
   for (std::size_t comma = 0; comma != std::string_view::npos;) {
@@ -87,7 +87,7 @@ Result<std::vector<std::string>> ValuesOf(std::string_view key, const std::strin
   constexpr const char* kNoValue = "all";
   const Diagnostics answers = Answers(key, kNoValue, path, overrides, cache);
   if (const auto words = After(Find(answers, "input.unknown-word"), "must be one of ")) {
-    return Split(*words);
+    return SplitAtBlanks(*words);
   }
   if (Find(answers, "input.not-a-boolean") != nullptr) {
     return std::vector<std::string>{"false", "true"};

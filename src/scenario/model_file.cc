@@ -25,7 +25,6 @@ using model::Family;
 using model::LayerList;
 using model::ListedLayer;
 using model::Normalization;
-using model::Position;
 
 enum class ModelKind : std::uint8_t { kTransformer, kLayers };
 
@@ -95,7 +94,7 @@ model::NumericalConstants ReadConstants(MappingReader& reader, Family family) {
 void CheckConstants(MappingReader& reader, const Architecture& architecture) {
   ReadConstants(reader, architecture.family);
   for (const char* key : {"rope_theta", "rope_scaling"}) {
-    if (architecture.position == Position::kRotary || !reader.Has(key)) continue;
+    if (architecture.position == model::Position::kRotary || !reader.Has(key)) continue;
     reader.Report(key, "model.impossible",
                   fmt::format("only rotary positions have '{}': position is {}", key,
                               Name(architecture.position)),
@@ -186,14 +185,14 @@ Architecture ReadArchitecture(MappingReader& reader, Family family) {
                                           {"squared_relu", Activator::kSquaredRelu}})
                     .value_or(a.activator);
   a.position = reader
-                   .ReadWord<Position>("position", Need::kOptional,
-                                       {{"learned", Position::kLearned},
-                                        {"rotary", Position::kRotary},
-                                        {"alibi", Position::kAlibi}})
+                   .ReadWord<model::Position>("position", Need::kOptional,
+                                       {{"learned", model::Position::kLearned},
+                                        {"rotary", model::Position::kRotary},
+                                        {"alibi", model::Position::kAlibi}})
                    .value_or(a.position);
   a.max_positions = dimension("max_position_embeddings",
-                              a.position == Position::kLearned ? Need::kRequired : Need::kOptional,
-                              a.position == Position::kLearned ? 1 : 0);
+                              a.position == model::Position::kLearned ? Need::kRequired : Need::kOptional,
+                              a.position == model::Position::kLearned ? 1 : 0);
   a.attention_window = dimension("sliding_window", Need::kOptional, 0);
   a.full_attention_every = dimension("sliding_window_pattern", Need::kOptional, 0);
   a.attention_chunk = dimension("attention_chunk_size", Need::kOptional, 0);

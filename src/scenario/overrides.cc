@@ -14,9 +14,9 @@
 namespace stepcast::scenario {
 namespace {
 
-class Override {
+class Overriding {
  public:
-  Override(std::string_view option, Diagnostics& diagnostics)
+  Overriding(std::string_view option, Diagnostics& diagnostics)
       : label_(fmt::format("--set {}", option)),
         position_{std::make_shared<const std::string>(label_), 0, 0},
         diagnostics_(diagnostics) {}
@@ -147,7 +147,7 @@ class Override {
 
 std::optional<YamlTree> WithOverride(const YamlTree& root, std::string_view option,
                                      Diagnostics& diagnostics) {
-  return Override(option, diagnostics).Apply(root, option);
+  return Overriding(option, diagnostics).Apply(root, option);
 }
 
 }  // namespace stepcast::scenario

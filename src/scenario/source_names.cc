@@ -10,11 +10,11 @@
 namespace stepcast::scenario {
 namespace {
 
-constexpr std::string_view kSuffix = ".yaml";
+constexpr std::string_view kEnding = ".yaml";
 
 bool IsName(std::string_view text) {
   return !text.empty() && text.front() != '.' && text.find('/') == std::string_view::npos &&
-         !text.ends_with(kSuffix) && !text.ends_with(".json");
+         !text.ends_with(kEnding) && !text.ends_with(".json");
 }
 
 bool IsFolder(const std::string& path) {
@@ -53,7 +53,7 @@ std::optional<std::string> FindSource(std::string_view text, std::string_view fo
     const std::string root = DataRoot();
     if (!root.empty()) {
       auto shipped =
-          FindInput(fmt::format("{}/{}/{}{}", root, ShippedFolder(kind), text, kSuffix), "");
+          FindInput(fmt::format("{}/{}/{}{}", root, ShippedFolder(kind), text, kEnding), "");
       if (shipped) return shipped;
     }
   }
@@ -67,7 +67,7 @@ std::vector<std::string> NamesIn(std::string_view folder) {
   std::error_code error;
   for (std::filesystem::directory_iterator entry(fmt::format("{}/{}", root, folder), error), end;
        !error && entry != end; entry.increment(error)) {
-    if (entry->path().extension() == kSuffix) names.push_back(entry->path().stem().string());
+    if (entry->path().extension() == kEnding) names.push_back(entry->path().stem().string());
   }
   std::sort(names.begin(), names.end());  // the same on every machine
   return names;

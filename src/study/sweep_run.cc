@@ -15,7 +15,7 @@
 namespace stepcast::study {
 namespace {
 
-constexpr const char* kDevices = "cluster.devices";
+constexpr const char* kIdleKey = "cluster.devices";
 
 std::string OptionOf(const std::pair<std::string, std::string>& setting) {
   std::string option;
@@ -70,7 +70,7 @@ Result<void> SweepRun::Prepare() {
   first_ = scenario::Load(question_.scenario, Overrides(grid_->Row(0)), cache_);
   if (!*first_ && may_leave_idle_) {
     planner::Settings with_idle = grid_->Row(0);
-    with_idle.emplace_back(kDevices, "plan");
+    with_idle.emplace_back(kIdleKey, "plan");
     first_ = scenario::Load(question_.scenario, Overrides(with_idle), cache_);
   }
   ReadOtherFiles();
@@ -93,7 +93,7 @@ std::vector<planner::StoreFact> SweepRun::Facts(const std::string& code) const {
 planner::SweepRow SweepRun::Row(const planner::Settings& settings) {
   planner::SweepRow row = planner::RowOf(Forecast(settings));
   if (!may_leave_idle_ || !HasFault(row, "plan.device-count")) return row;
-  const planner::Settings idle = {{kDevices, "plan"}};
+  const planner::Settings idle = {{kIdleKey, "plan"}};
   planner::Settings all = settings;
   all.insert(all.end(), idle.begin(), idle.end());
   planner::SweepRow with_idle = planner::RowOf(Forecast(all));
@@ -182,7 +182,7 @@ Result<void> SweepRun::MakeGrid() {
     return std::any_of(grid_->axes().begin(), grid_->axes().end(),
                        [&](const planner::SweepAxis& axis) { return axis.key == key; });
   };
-  may_leave_idle_ = varies("parallelism.data") && !varies(kDevices) && !varied_.HasKey(kDevices);
+  may_leave_idle_ = varies("parallelism.data") && !varies(kIdleKey) && !varied_.HasKey(kIdleKey);
   return {};
 }
 

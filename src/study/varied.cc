@@ -18,7 +18,7 @@ using planner::SweepAxis;
 constexpr std::size_t kLookedAt = 1'000;
 constexpr std::size_t kCures = 64;
 
-std::string Setting(const std::string& key, std::string_view value) {
+std::string SettingText(const std::string& key, std::string_view value) {
   return fmt::format("{}={}", key, value);
 }
 
@@ -53,7 +53,7 @@ class Checker {
   // Of a value of an axis; none if a value of another axis cures it.
   Diagnostics FaultsOf(const std::vector<SweepAxis>& axes, std::size_t at,
                        const std::string& value) {
-    const std::string own = Setting(axes[at].key, value);
+    const std::string own = SettingText(axes[at].key, value);
     Diagnostics faults = FaultsOf({own}, 0);
     if (faults.empty()) return faults;
     for (std::size_t i = 0; i < axes.size(); ++i) {
@@ -61,7 +61,7 @@ class Checker {
       const std::vector<std::string>& values = axes[i].values;
       for (std::size_t j = 0; j < std::min(values.size(), kCures); ++j) {
         // What is set last holds.
-        const std::string other = Setting(axes[i].key, values[j]);
+        const std::string other = SettingText(axes[i].key, values[j]);
         const bool before = i < at;
         const auto both = before ? std::vector{other, own} : std::vector{own, other};
         if (FaultsOf(both, before ? 1 : 0).empty() && FaultsOf({other}, 0).empty()) return {};
@@ -82,7 +82,7 @@ Result<SweepAxis> Varied::ReadAxis(const std::string& text) {
   auto values = scenario::ValuesOf(axis->key, scenario_, set_, cache_);
   if (!values) {
     Diagnostics faults = std::move(values.error());
-    const std::string option = Setting(axis->key, "all");
+    const std::string option = SettingText(axis->key, "all");
     for (Diagnostic& fault : faults) {
       if (fault.location.file == "--set " + option) fault.location.file = "--vary " + option;
     }
@@ -108,7 +108,7 @@ Diagnostics Varied::WrongValues(const std::vector<SweepAxis>& axes) {
       const std::string& value = axis.values[i];
       for (Diagnostic& fault : checker.FaultsOf(axes, at, value)) {
         key_is_wrong |= IsOfTheKey(fault);
-        fault.location.file = "--vary " + Setting(axis.key, value);
+        fault.location.file = "--vary " + SettingText(axis.key, value);
         wrong.push_back(std::move(fault));
       }
     }

@@ -34,7 +34,7 @@ double NarrowestRate(const NodeRoutes& routes, const Route& route, const Loads& 
   return rate;
 }
 
-Bandwidth Rounded(double bytes_per_second) {
+Bandwidth WholeBytes(double bytes_per_second) {
   return Bandwidth::BytesPerSecond(std::llround(bytes_per_second));
 }
 
@@ -87,7 +87,7 @@ NodeRings Measured(const NodeRoutes& routes, std::vector<Cycle> cycles) {
       rings.nvlink = rings.nvlink && hop.nvlink;
     }
   }
-  rings.bandwidth = Rounded(rate * static_cast<double>(cycles.size()));
+  rings.bandwidth = WholeBytes(rate * static_cast<double>(cycles.size()));
   rings.cycles = std::move(cycles);
   rings.loads = std::move(loads);
   return rings;
