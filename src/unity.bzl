@@ -10,8 +10,8 @@ OwnLibraries = provider(
     doc = "What a C++ library of this workspace consists of, with those that it depends on.",
     fields = {
         "libraries": "A depset of structs: the library's label, its sources and its other files.",
-        "kept": "A depset of what is linked as it is, as linker inputs: libraries of other workspaces, and those " +
-                "whose sources are generated, have options of their own, or are tagged no-unity.",
+        "kept": "A depset of what is linked as it is, as linker inputs: libraries of other workspaces, those whose " +
+                "sources are generated, have options of their own or are no C++, and those tagged no-unity.",
     },
 )
 
@@ -21,15 +21,16 @@ _Compiled = provider(
 )
 
 def _stands_alone(rule):
-    attr = rule.attr
+    if rule.kind != "cc_library" or "no-unity" in rule.attr.tags:
+        return True
     generated = [file for file in rule.files.srcs if not file.is_source]
-    return "no-unity" in attr.tags or attr.local_defines or attr.copts or attr.linkopts or generated
+    return rule.attr.local_defines or rule.attr.copts or rule.attr.linkopts or generated
 
 def _own_libraries_impl(target, ctx):
     inputs = target[CcInfo].linking_context.linker_inputs
     if target.label.workspace_name:
         return [OwnLibraries(libraries = depset(), kept = inputs)]
-    deps = [dep[OwnLibraries] for dep in ctx.rule.attr.deps]
+    deps = [dep[OwnLibraries] for dep in getattr(ctx.rule.attr, "deps", []) if OwnLibraries in dep]
     own = []
     kept = []
     if _stands_alone(ctx.rule):
@@ -112,6 +113,8 @@ def _unity_library_impl(ctx):
             ),
         ] + [library[CcInfo].linking_context for library in ctx.attr.builds_on],
         disallow_dynamic_library = True,
+        # Libraries that are kept may need it, which come behind it for the linker.
+        alwayslink = True,
     )
     return [
         CcInfo(compilation_context = context, linking_context = linking),

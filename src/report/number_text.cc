@@ -66,6 +66,10 @@ std::string In(ByteUnit unit, double bytes) {
   return Decimal(amount, 2);
 }
 
+std::string SignedMilliseconds(Time time) {
+  return time < Time() ? "-" + Milliseconds(Time() - time) : Milliseconds(time);
+}
+
 std::string Percent(Time part, Time whole) {
   if (whole == Time()) return "-";
   return Decimal(100.0 * (part / whole), 1);

@@ -25,6 +25,9 @@ std::string Signed(double number, int digits);
 // not gets as many digits as its first significant one needs.
 std::string Milliseconds(Time time);
 
+// The same of differences, which may be negative.
+std::string SignedMilliseconds(Time time);
+
 // A binary unit of bytes that a column has in its heading.
 struct ByteUnit {
   const char* name;  // "GiB"

@@ -23,10 +23,6 @@ std::string Error(Time difference, Time measured) {
   return Signed(kHundred * (difference / measured), 1);
 }
 
-std::string Signed(Time time) {
-  return time < Time() ? "-" + Milliseconds(Time() - time) : Milliseconds(time);
-}
-
 Table PairTable(const std::string& heading, const std::vector<validate::TimePair>& pairs) {
   Table table({{heading, Align::kLeft},
                {"forecast ms", Align::kRight},
@@ -35,7 +31,7 @@ Table PairTable(const std::string& heading, const std::vector<validate::TimePair
                {"%", Align::kRight}});
   for (const validate::TimePair& pair : pairs) {
     table.AddRow({pair.name, Milliseconds(pair.forecast), Milliseconds(pair.measured),
-                  Signed(pair.difference()), Error(pair.difference(), pair.measured)});
+                  SignedMilliseconds(pair.difference()), Error(pair.difference(), pair.measured)});
   }
   return table;
 }

@@ -15,10 +15,6 @@
 namespace stepcast::report {
 namespace {
 
-std::string SignedMilliseconds(Time time) {
-  return time < Time() ? "-" + Milliseconds(Time() - time) : Milliseconds(time);
-}
-
 // Against what was measured; "-" where that is nothing.
 std::string Error(double difference, double measured) {
   if (measured == 0) return "-";

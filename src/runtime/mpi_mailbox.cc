@@ -22,7 +22,7 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::steady_clock;
 
-constexpr int kTag = 1;
+constexpr int kMailboxTag = 1;
 
 class MpiMailbox final : public messaging::Mailbox {
  public:
@@ -41,7 +41,7 @@ class MpiMailbox final : public messaging::Mailbox {
     Sending& sending = sending_.emplace_back();
     sending.bytes = std::move(bytes);
     return CheckMpi(MPI_Isend(sending.bytes.data(), static_cast<int>(sending.bytes.size()),
-                              MPI_BYTE, rank, kTag, communicator_, &sending.request),
+                              MPI_BYTE, rank, kMailboxTag, communicator_, &sending.request),
                     fmt::format("send to rank {}", rank));
   }
 
@@ -54,7 +54,7 @@ class MpiMailbox final : public messaging::Mailbox {
       MPI_Message matched = MPI_MESSAGE_NULL;
       MPI_Status status;
       if (auto probed =
-              CheckMpi(MPI_Improbe(MPI_ANY_SOURCE, kTag, communicator_, &there, &matched, &status),
+              CheckMpi(MPI_Improbe(MPI_ANY_SOURCE, kMailboxTag, communicator_, &there, &matched, &status),
                        "look for messages");
           !probed) {
         return tl::unexpected(probed.error());

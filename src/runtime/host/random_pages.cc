@@ -12,7 +12,7 @@
 namespace stepcast::runtime::host {
 namespace {
 
-constexpr std::int64_t kPage = 4096;
+constexpr std::int64_t kPageSize = 4096;
 // The file that all memory is mapped from. A process may have some 65,000 mappings, so that this
 // is enough for a TB.
 constexpr std::int64_t kFile = 16 << 20;
@@ -70,8 +70,8 @@ std::byte* MapFilled(std::int64_t size, std::int64_t from) {
 
 std::byte* MapRandomPages(std::int64_t size, std::uint64_t seed) {
   static const int file = MakeFile();
-  constexpr std::int64_t kPages = kFile / kPage;
-  std::int64_t from = static_cast<std::int64_t>(seed % kPages) * kPage;
+  constexpr std::int64_t kPages = kFile / kPageSize;
+  std::int64_t from = static_cast<std::int64_t>(seed % kPages) * kPageSize;
   if (file < 0) return MapFilled(size, from);
   // The addresses first, so that the pieces lie behind one another.
   void* const reserved = mmap(nullptr, static_cast<std::size_t>(size), PROT_NONE,
