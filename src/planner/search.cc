@@ -53,10 +53,7 @@ class Searcher {
           if (state.pending) Judge(state, facts);
         });
     if (known_ == nullptr) groups_.resize(static_cast<std::size_t>(options_.groups));
-    // An answer to begin with and what comes nearest to the best, then an answer of each group.
-    constexpr int kFirstRounds = 64;
-    Finding found = FindSomeOfGroups(1);
-    if (found) found = FindBest(kFirstRounds);
+    Finding found = FindGoodOnes();
     if (found) found = FindSomeOfGroups(groups_.size());
     if (found) found = FindBest();
     if (found) found = FindBestOfGroups();
@@ -261,6 +258,7 @@ class Searcher {
       }
       End(plan, Verdict::kSimulated);
       Outcome& outcome = stage->outcomes[i];
+      TakeOverBound(plan, outcome);
       if (Feasible(plan, outcome)) {
         Score score = ScoreOf(plan, outcome.step_time, outcome.memory);
         score.flushes = outcome.flushes > 0;
@@ -277,6 +275,14 @@ class Searcher {
     }
     Report();
     return {};
+  }
+
+  void TakeOverBound(std::int64_t plan, const Outcome& outcome) {
+    const Time bound = StateOf(plan).bound.step_time;
+    if (groups_.empty() || !outcome.illegal_message.empty() || bound <= Time()) return;
+    double& least = groups_[static_cast<std::size_t>(options_.group(plan))].over_bound;
+    const double over = outcome.step_time / bound;
+    least = least == 0 ? over : std::min(least, over);
   }
 
   // The best by what has been simulated so far.
@@ -368,7 +374,9 @@ class Searcher {
   // Best first: the plan with the best bound is evaluated next, until no bound is better than the
   // last of the best, or for so many rounds.
   Finding FindBest(int rounds = std::numeric_limits<int>::max()) {
-    Queue queue = Pending();
+    return FindBestIn(Pending(), rounds);
+  }
+  Finding FindBestIn(Queue queue, int rounds) {
     std::vector<std::int64_t> round;
     while (!queue.empty() && !Enough() && rounds-- > 0) {
       round.clear();
@@ -385,6 +393,79 @@ class Searcher {
       Report(static_cast<std::int64_t>(queue.size()));
     }
     return {};
+  }
+
+  // Good answers, and soon: a search may be ended at any time.
+  Finding FindGoodOnes() {
+    constexpr int kRounds = 64;
+    const bool grouped = options_.kind && !groups_.empty();
+    Finding found = grouped ? FindBestOfKinds(kRounds) : FindBest(kRounds);
+    if (found && ranked_.empty()) found = FindSomeOfGroups(1);
+    if (found && !ranked_.empty()) found = FindBestOfFamily(ranked_.begin()->plan, kRounds);
+    return found;
+  }
+
+  // The same, but of each kind one plan, which gets its forecast before another of the kind is looked
+  // at, since plans of a kind take about as long; and group by group, since bounds of some groups
+  // are further below their forecasts than those of others: next is what would be the best if the
+  // group's bounds were as far below as that of its best forecast. For so many rounds, or until no
+  // bound is better than the best.
+  Finding FindBestOfKinds(int rounds) {
+    std::vector<Queue> queues = PendingOfGroups(0);
+    std::map<std::string, std::int64_t> chosen;
+    std::vector<std::int64_t> round;
+    while (!Enough() && rounds-- > 0) {
+      round.clear();
+      std::set<std::size_t> asked;
+      while (round.size() < kFew) {
+        const std::size_t group = MostPromising(queues, asked);
+        if (group == queues.size()) break;
+        const std::int64_t plan = queues[group].top().plan;
+        queues[group].pop();
+        const auto [own, first] = chosen.emplace(options_.kind(plan), plan);
+        if (!first && own->second != plan) continue;
+        round.push_back(plan);
+        // Of a group without a forecast one plan at once.
+        if (groups_[group].over_bound == 0) asked.insert(group);
+        // Its plans come one by one, and one of them is chosen then.
+        if (result_.states.Together(plan)) chosen.erase(own);
+      }
+      if (round.empty()) break;
+      const auto worked = WorkOn(round, [&](std::int64_t plan) {
+        queues[static_cast<std::size_t>(options_.group(plan))].push(InGroup(plan, 0));
+      });
+      if (!worked) return worked;
+    }
+    return {};
+  }
+
+  // The group, none of `but`, whose next plan may be the best: what it has been over its bounds, it
+  // will be. The number of groups: none may.
+  std::size_t MostPromising(const std::vector<Queue>& queues,
+                            const std::set<std::size_t>& but) const {
+    std::size_t found = queues.size();
+    double least = std::numeric_limits<double>::max();
+    for (std::size_t group = 0; group < queues.size(); ++group) {
+      const Queue& queue = queues[group];
+      if (queue.empty() || but.contains(group)) continue;
+      if (!ranked_.empty() && !(queue.top() < *ranked_.begin())) continue;
+      const double expected = MeasureOf(queue.top()) * std::max(1.0, groups_[group].over_bound);
+      if (expected >= least) continue;
+      least = expected;
+      found = group;
+    }
+    return found;
+  }
+
+  // The best of the plan's family, which differ little from it, or what so many rounds find.
+  Finding FindBestOfFamily(std::int64_t of, int rounds) {
+    const PlanStates::Family& family = result_.states.FamilyOf(of);
+    Queue queue;
+    for (std::size_t i = 0; i < family.members.size(); ++i) {
+      const std::int64_t plan = family.first + static_cast<std::int64_t>(i);
+      if (family.members[i].pending) queue.push(ScoreOfBound(plan, Want::kGoal));
+    }
+    return FindBestIn(std::move(queue), rounds);
   }
 
   // In a group's order. Those whose bounds leave less than such a part of the device come last,
@@ -688,6 +769,7 @@ class Searcher {
   struct Group {
     std::int64_t plans = 0;  // that may exist
     std::set<Score> ranked;
+    double over_bound = 0;  // the least time of a forecast over its bound; 0: there is none yet
   };
   std::vector<Group> groups_;
   // The fronts of those whose allocator does not flush, and of those whose does.
