@@ -30,7 +30,8 @@ Outcome CalibrateImport(const CalibrateImportOptions& options) {
   import.in_place = options.in_place;
   import.keep_noise = options.keep_noise;
   import.gpu = options.gpu;
-  import.name = options.name.empty() ? std::filesystem::path(options.logs.front()).stem().string() : options.name;
+  import.name = options.name.empty() ? std::filesystem::path(options.logs.front()).stem().string()
+                                     : options.name;
   std::vector<formats::NcclTestsRun> runs;
   for (const std::string& log : options.logs) {
     const auto text = ReadTextFile(log, faults);

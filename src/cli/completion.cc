@@ -85,7 +85,6 @@ end
 complete -c stepcast -f -a '(__stepcast_complete)'
 )";
 
-
 // The page of the command that words begin with, and how many of them name it.
 std::pair<const CommandPage*, std::size_t> PageOf(const std::vector<CommandPage>& pages,
                                                   const std::vector<std::string>& words) {

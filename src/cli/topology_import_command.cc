@@ -78,10 +78,11 @@ Outcome TopologyImport(const TopologyImportOptions& options) {
   sources.insert(sources.end(), imported->notes.begin(), imported->notes.end());
   Outcome outcome = PutText(
       options.output,
-      report::TopologyYaml("Written by 'stepcast topology import'. Bandwidths are those of one "
-                           "direction, raw.",
-                           options.name.empty() ? std::filesystem::path(options.file).stem().string() : options.name, sources,
-                           imported->node_type, imported->fabric));
+      report::TopologyYaml(
+          "Written by 'stepcast topology import'. Bandwidths are those of one "
+          "direction, raw.",
+          options.name.empty() ? std::filesystem::path(options.file).stem().string() : options.name,
+          sources, imported->node_type, imported->fabric));
   if (outcome.status == kDone) {
     for (const std::string& note : imported->notes) outcome.messages += "note: " + note + "\n";
   }

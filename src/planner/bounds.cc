@@ -55,7 +55,9 @@ struct PricedWorkKey {
   model::WorkOptions options;
 
   auto Tie() const { return std::tie(model, cluster, calibration, options); }
-  friend bool operator<(const PricedWorkKey& a, const PricedWorkKey& b) { return a.Tie() < b.Tie(); }
+  friend bool operator<(const PricedWorkKey& a, const PricedWorkKey& b) {
+    return a.Tie() < b.Tie();
+  }
 };
 
 // And what has no order.

@@ -17,7 +17,7 @@ namespace {
 using SettingList = std::vector<std::pair<std::string, std::string>>;
 
 constexpr const char* kDevicesKey = "cluster.devices";  // on how many of the GPUs
-constexpr const char* kOfPlan = "plan";              // ... as many as the axes multiply to
+constexpr const char* kOfPlan = "plan";                 // ... as many as the axes multiply to
 constexpr const char* kDataKey = "parallelism.data";
 constexpr const char* kStageLayersKey = "parallelism.stage_layers";
 constexpr std::string_view kFrameworkSection = "data_parallel.";

@@ -188,22 +188,22 @@ class Builder {
       const std::string option = fmt::format("--vary {}", axis.key);
       if (axis.key == kFramework && !options_.frameworks.empty()) {
         faults_.push_back(Refusal("planner.framework", option,
-                                "frameworks are given twice, by --framework and by --vary",
-                                "leave one of the two out"));
+                                  "frameworks are given twice, by --framework and by --vary",
+                                  "leave one of the two out"));
       }
       if (!seen.insert(axis.key).second) {
         faults_.push_back(Refusal("planner.vary", option,
-                                fmt::format("a key varies twice: {}", Quoted(axis.key)),
-                                "put all of its values into one --vary"));
+                                  fmt::format("a key varies twice: {}", Quoted(axis.key)),
+                                  "put all of its values into one --vary"));
       } else if (Fixed(axis.key)) {
         faults_.push_back(Refusal("planner.vary", option,
-                                fmt::format("a key varies and is fixed: {}", Quoted(axis.key)),
-                                "leave out --vary or --fix"));
+                                  fmt::format("a key varies and is fixed: {}", Quoted(axis.key)),
+                                  "leave out --vary or --fix"));
       } else if (axis.key == kGlobalBatch) {
         faults_.push_back(Refusal("planner.vary", option,
-                                "plans of different global batches train differently and are not "
-                                "compared: 'training.global_batch_size'",
-                                "search once for each: --set training.global_batch_size=..."));
+                                  "plans of different global batches train differently and are not "
+                                  "compared: 'training.global_batch_size'",
+                                  "search once for each: --set training.global_batch_size=..."));
       }
     }
   }
@@ -215,8 +215,8 @@ class Builder {
       if (seen.insert(framework).second) continue;
       faults_.push_back(
           Refusal("planner.framework", "--framework",
-                fmt::format("a framework is named twice: {}", Quoted(plan::Name(framework))),
-                "leave one of them out"));
+                  fmt::format("a framework is named twice: {}", Quoted(plan::Name(framework))),
+                  "leave one of them out"));
     }
     for (const SweepAxis& axis : options_.vary) {
       if (axis.key == kFramework || axis.key == kStage) continue;
@@ -259,12 +259,12 @@ class Builder {
     for (const Framework framework : plan::kFrameworks) {
       if (has(framework)) others.push_back(plan::Name(framework));
     }
-    faults_.push_back(Refusal("planner.vary", std::move(option),
-                            fmt::format("no framework of the space has {}", what),
-                            others.empty() ? "leave it out"
-                                           : fmt::format("leave it out, or choose from those that "
-                                                         "have it: --framework {}",
-                                                         fmt::join(others, ","))));
+    faults_.push_back(Refusal(
+        "planner.vary", std::move(option), fmt::format("no framework of the space has {}", what),
+        others.empty() ? "leave it out"
+                       : fmt::format("leave it out, or choose from those that "
+                                     "have it: --framework {}",
+                                     fmt::join(others, ","))));
   }
 
   template <typename Has>
@@ -299,8 +299,8 @@ class Builder {
       std::vector<const char*> names;
       for (const Framework known : plan::kFrameworks) names.push_back(plan::Name(known));
       faults_.push_back(Refusal("planner.vary", fmt::format("--vary {}", kFramework),
-                              fmt::format("there is no such framework: {}", Quoted(value)),
-                              fmt::format("there are: {}", fmt::join(names, ", "))));
+                                fmt::format("there is no such framework: {}", Quoted(value)),
+                                fmt::format("there are: {}", fmt::join(names, ", "))));
     }
     return frameworks;
   }
@@ -633,9 +633,9 @@ class Builder {
       const std::vector<std::string_view> names(known_.begin(), known_.end());
       const std::string_view near = NearestWord(key, names);
       faults_.push_back(Refusal("planner.fix", fmt::format("--fix {}", key),
-                              fmt::format("this is not varied: {}", Quoted(key)),
-                              near.empty() ? fmt::format("varied are: {}", fmt::join(names, ", "))
-                                           : fmt::format("did you mean '{}'?", near)));
+                                fmt::format("this is not varied: {}", Quoted(key)),
+                                near.empty() ? fmt::format("varied are: {}", fmt::join(names, ", "))
+                                             : fmt::format("did you mean '{}'?", near)));
     }
   }
 

@@ -395,21 +395,27 @@ class Searcher {
     return {};
   }
 
-  // Good answers, and soon: a search may be ended at any time.
+  // An answer, and what comes nearest to the best. Where the search may end at any time, good
+  // answers come first; where it goes on until its answer is proved, they would be forecasts more.
   Finding FindGoodOnes() {
     constexpr int kRounds = 64;
-    const bool grouped = options_.kind && !groups_.empty();
-    Finding found = grouped ? FindBestOfKinds(kRounds) : FindBest(kRounds);
+    Finding found;
+    if (!options_.enough || !options_.kind || groups_.empty()) {
+      found = FindSomeOfGroups(1);
+      if (found) found = FindBest(kRounds);
+      return found;
+    }
+    found = FindBestOfKinds(kRounds);
     if (found && ranked_.empty()) found = FindSomeOfGroups(1);
     if (found && !ranked_.empty()) found = FindBestOfFamily(ranked_.begin()->plan, kRounds);
     return found;
   }
 
-  // The same, but of each kind one plan, which gets its forecast before another of the kind is looked
-  // at, since plans of a kind take about as long; and group by group, since bounds of some groups
-  // are further below their forecasts than those of others: next is what would be the best if the
-  // group's bounds were as far below as that of its best forecast. For so many rounds, or until no
-  // bound is better than the best.
+  // The same, but of each kind one plan, which gets its forecast before another of the kind is
+  // looked at, since plans of a kind take about as long; and group by group, since bounds of some
+  // groups are further below their forecasts than those of others: next is what would be the best
+  // if the group's bounds were as far below as that of its best forecast. For so many rounds, or
+  // until no bound is better than the best.
   Finding FindBestOfKinds(int rounds) {
     std::vector<Queue> queues = PendingOfGroups(0);
     std::map<std::string, std::int64_t> chosen;

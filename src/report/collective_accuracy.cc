@@ -53,7 +53,6 @@ std::vector<MeasuredRow> RowsOf(const CollectiveAccuracy& accuracy) {
   return rows;
 }
 
-
 std::string NameOf(const CollectiveSource& source) {
   return source.counts() ? source.name : source.name + " (not counted)";
 }
@@ -136,7 +135,8 @@ std::string CollectiveAccuracyMarkdown(const CollectiveAccuracy& accuracy) {
     out += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n",
                        NameOf(accuracy.sources[row.source]), Name(row.band), Name(row.role),
                        row.forecast.points, PerCent(row.forecast.median), PerCent(row.forecast.p90),
-                       SignedPerCent(row.forecast.bias), PerCent(row.law.median), PerCent(row.law.p90));
+                       SignedPerCent(row.forecast.bias), PerCent(row.law.median),
+                       PerCent(row.law.p90));
   }
   out +=
       fmt::format("\n{}\n{}\n{}\n{}\n", TotalSentence(accuracy, Role::kFit),

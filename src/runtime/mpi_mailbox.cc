@@ -53,9 +53,9 @@ class MpiMailbox final : public messaging::Mailbox {
       int there = 0;
       MPI_Message matched = MPI_MESSAGE_NULL;
       MPI_Status status;
-      if (auto probed =
-              CheckMpi(MPI_Improbe(MPI_ANY_SOURCE, kMailboxTag, communicator_, &there, &matched, &status),
-                       "look for messages");
+      if (auto probed = CheckMpi(
+              MPI_Improbe(MPI_ANY_SOURCE, kMailboxTag, communicator_, &there, &matched, &status),
+              "look for messages");
           !probed) {
         return tl::unexpected(probed.error());
       }

@@ -186,13 +186,14 @@ Architecture ReadArchitecture(MappingReader& reader, Family family) {
                     .value_or(a.activator);
   a.position = reader
                    .ReadWord<model::Position>("position", Need::kOptional,
-                                       {{"learned", model::Position::kLearned},
-                                        {"rotary", model::Position::kRotary},
-                                        {"alibi", model::Position::kAlibi}})
+                                              {{"learned", model::Position::kLearned},
+                                               {"rotary", model::Position::kRotary},
+                                               {"alibi", model::Position::kAlibi}})
                    .value_or(a.position);
-  a.max_positions = dimension("max_position_embeddings",
-                              a.position == model::Position::kLearned ? Need::kRequired : Need::kOptional,
-                              a.position == model::Position::kLearned ? 1 : 0);
+  a.max_positions =
+      dimension("max_position_embeddings",
+                a.position == model::Position::kLearned ? Need::kRequired : Need::kOptional,
+                a.position == model::Position::kLearned ? 1 : 0);
   a.attention_window = dimension("sliding_window", Need::kOptional, 0);
   a.full_attention_every = dimension("sliding_window_pattern", Need::kOptional, 0);
   a.attention_chunk = dimension("attention_chunk_size", Need::kOptional, 0);

@@ -172,7 +172,8 @@ class PlanSearch::Impl {
       report.runners_up =
           Rows(result, planner::RunnersUp(result, goal_, question_.why, source_.kind));
     }
-    if (!result.best.empty() && !question_.no_sensitivity && result.proved) {
+    const bool in_time = !within_ || !search_options.bounded_enough();
+    if (!result.best.empty() && !question_.no_sensitivity && result.proved && in_time) {
       auto sensitivity =
           planner::SensitivityOf(*space_, answers, goal_, search_options, result, problem_.screen,
                                  [this](std::int64_t plan) { return LoadPlan(plan); });
