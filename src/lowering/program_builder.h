@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <ranges>
+#include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,8 +23,44 @@ using program::Index;
 using StreamId = std::uint16_t;
 // The stream that a program's kernels run on.
 constexpr StreamId kCompute = program::Program::kComputeStream;
-// Entries of one of the program's tables, behind one another.
-using Entries = std::ranges::iota_view<Index, Index>;
+
+// Entries of one of the program's tables, behind one another: [first, end). (std::views::iota is
+// what clang 14 does not compile.)
+class Entries {
+ public:
+  class Iterator {
+   public:
+    using iterator_category = std::forward_iterator_tag;
+    using value_type = Index;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const Index*;
+    using reference = Index;
+
+    Iterator() = default;
+    explicit Iterator(Index at) : at_(at) {}
+    Index operator*() const { return at_; }
+    Iterator& operator++() {
+      ++at_;
+      return *this;
+    }
+    Iterator operator++(int) { return Iterator(at_++); }
+    bool operator==(const Iterator&) const = default;
+
+   private:
+    Index at_ = 0;
+  };
+
+  Entries() = default;
+  Entries(Index first, Index end) : first_(first), end_(end) {}
+  Iterator begin() const { return Iterator(first_); }
+  Iterator end() const { return Iterator(end_); }
+  std::size_t size() const { return end_ - first_; }
+  bool empty() const { return first_ == end_; }
+  Index operator[](std::size_t i) const { return first_ + static_cast<Index>(i); }
+
+ private:
+  Index first_ = 0, end_ = 0;
+};
 
 // Shorthands for the buffer ranges an operation names.
 inline program::BufferUse Reads(Index buffer, Bytes offset, Bytes size) {

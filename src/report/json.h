@@ -23,15 +23,7 @@ class Json {
   Json();  // null
   Json(std::nullptr_t) : Json() {}
   template <std::integral T>
-  Json(T value) {
-    if constexpr (std::same_as<T, bool>) {
-      value_ = value;
-    } else if constexpr (std::signed_integral<T>) {
-      value_ = static_cast<std::int64_t>(value);
-    } else {
-      value_ = static_cast<std::uint64_t>(value);
-    }
-  }
+  Json(T value);
   Json(double value);  // null unless finite
   Json(std::string value);
   Json(std::string_view value);
@@ -91,6 +83,18 @@ struct Json::Member {
   Json value;
   bool operator==(const Member& other) const = default;
 };
+
+// Here, since clang wants Member whole for it.
+template <std::integral T>
+Json::Json(T value) {
+  if constexpr (std::same_as<T, bool>) {
+    value_ = value;
+  } else if constexpr (std::signed_integral<T>) {
+    value_ = static_cast<std::int64_t>(value);
+  } else {
+    value_ = static_cast<std::uint64_t>(value);
+  }
+}
 
 class Json::Part {
  public:
