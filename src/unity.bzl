@@ -91,21 +91,16 @@ def _unity_library_impl(ctx):
         # A part includes what its sources do, whose libraries depend on different ones.
         unsupported_features = ctx.disabled_features + ["layering_check", "parse_headers"],
     )
+    how = {
+        "actions": ctx.actions,
+        "feature_configuration": features,
+        "cc_toolchain": toolchain,
+        "name": ctx.label.name,
+    }
     contexts = [dep[CcInfo].compilation_context for dep in ctx.attr.deps]
     contexts.append(cc_common.create_compilation_context(headers = depset(files)))
-    context, outputs = cc_common.compile(
-        actions = ctx.actions,
-        feature_configuration = features,
-        cc_toolchain = toolchain,
-        name = ctx.label.name,
-        srcs = sources,
-        compilation_contexts = contexts,
-    )
+    context, outputs = cc_common.compile(srcs = sources, compilation_contexts = contexts, **how)
     linking, _ = cc_common.create_linking_context_from_compilation_outputs(
-        actions = ctx.actions,
-        feature_configuration = features,
-        cc_toolchain = toolchain,
-        name = ctx.label.name,
         compilation_outputs = outputs,
         linking_contexts = [
             cc_common.create_linking_context(
@@ -115,6 +110,7 @@ def _unity_library_impl(ctx):
         disallow_dynamic_library = True,
         # Libraries that are kept may need it, which come behind it for the linker.
         alwayslink = True,
+        **how
     )
     return [
         CcInfo(compilation_context = context, linking_context = linking),

@@ -64,7 +64,8 @@ struct Document {
 // A position as origins of values name it: "train.toml:14".
 std::string Origin(const Location& location);
 
-// Of the name of a variable: letters, digits and underscores.
+// Whether a variable of a shell or of OmegaConf may have this character in its name, which are
+// letters, digits and underscores.
 inline bool IsNameCharacter(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }

@@ -24,8 +24,8 @@ using StreamId = std::uint16_t;
 // The stream that a program's kernels run on.
 constexpr StreamId kCompute = program::Program::kComputeStream;
 
-// Entries of one of the program's tables, behind one another: [first, end). (std::views::iota is
-// what clang 14 does not compile.)
+// Entries lists the indices [first, end) of one of the program's tables. It stands in for
+// std::views::iota, which clang 14 does not compile with the standard library of gcc 12.
 class Entries {
  public:
   class Iterator {

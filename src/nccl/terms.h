@@ -54,7 +54,7 @@ constexpr bool Gathers(Function function) {
   return function == Function::kAllGather || function == Function::kReduceScatter;
 }
 
-// In-network sums of NVLink's switches, within a node or in each node of a tree.
+// Whether the switches of NVLink add up (NVLink SHARP), within one node or in each node of a tree.
 constexpr bool IsNvls(Algorithm algorithm) {
   return algorithm == Algorithm::kNvls || algorithm == Algorithm::kNvlsTree;
 }

@@ -395,8 +395,9 @@ class Searcher {
     return {};
   }
 
-  // An answer, and what comes nearest to the best. Where the search may end at any time, good
-  // answers come first; where it goes on until its answer is proved, they would be forecasts more.
+  // Finds a first answer and what comes nearest to the best. A search that may end at any time
+  // looks for good answers first. A search that goes on to a proof does not, since it would take
+  // more forecasts.
   Finding FindGoodOnes() {
     constexpr int kRounds = 64;
     Finding found;
@@ -411,11 +412,11 @@ class Searcher {
     return found;
   }
 
-  // The same, but of each kind one plan, which gets its forecast before another of the kind is
-  // looked at, since plans of a kind take about as long; and group by group, since bounds of some
-  // groups are further below their forecasts than those of others: next is what would be the best
-  // if the group's bounds were as far below as that of its best forecast. For so many rounds, or
-  // until no bound is better than the best.
+  // Looks at one plan of each kind until it has its forecast, and only then at another of the kind,
+  // since plans of one kind take about as long. The bounds of some groups are further below their
+  // forecasts than those of others. So the next plan is the one that would be the best if its bound
+  // were as far below its forecast as the closest bound of its group has been. The search ends
+  // after so many rounds, or when no bound is better than the best.
   Finding FindBestOfKinds(int rounds) {
     std::vector<Queue> queues = PendingOfGroups(0);
     std::map<std::string, std::int64_t> chosen;
@@ -445,8 +446,9 @@ class Searcher {
     return {};
   }
 
-  // The group, none of `but`, whose next plan may be the best: what it has been over its bounds, it
-  // will be. The number of groups: none may.
+  // Gives the group whose next plan may be the best, and not one of `but`. It expects that a
+  // forecast is as far above its bound as the group's closest one has been. Where no group has a
+  // plan that may be the best it gives the number of groups.
   std::size_t MostPromising(const std::vector<Queue>& queues,
                             const std::set<std::size_t>& but) const {
     std::size_t found = queues.size();
@@ -463,7 +465,8 @@ class Searcher {
     return found;
   }
 
-  // The best of the plan's family, which differ little from it, or what so many rounds find.
+  // Looks at the other plans of the plan's family, which differ little from it, best bound first
+  // and for at most so many rounds.
   Finding FindBestOfFamily(std::int64_t of, int rounds) {
     const PlanStates::Family& family = result_.states.FamilyOf(of);
     Queue queue;
@@ -775,7 +778,7 @@ class Searcher {
   struct Group {
     std::int64_t plans = 0;  // that may exist
     std::set<Score> ranked;
-    double over_bound = 0;  // the least time of a forecast over its bound; 0: there is none yet
+    double over_bound = 0;  // the least ratio of a forecast to its bound; 0: none yet
   };
   std::vector<Group> groups_;
   // The fronts of those whose allocator does not flush, and of those whose does.

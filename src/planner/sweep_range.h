@@ -24,7 +24,7 @@ struct RangeFault {
 // range if a number stands before its first "..", so a path such as "../models/gpt2.yaml" is not.
 std::optional<tl::expected<std::vector<std::string>, RangeFault>> ReadRange(std::string_view text);
 
-// Without the blanks and tabs at its ends.
+// Gives the text without the blanks and tabs at its two ends.
 std::string_view Trimmed(std::string_view text);
 
 }  // namespace stepcast::planner

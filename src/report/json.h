@@ -84,7 +84,7 @@ struct Json::Member {
   bool operator==(const Member& other) const = default;
 };
 
-// Here, since clang wants Member whole for it.
+// The constructor is defined here because clang needs the definition of Member for it.
 template <std::integral T>
 Json::Json(T value) {
   if constexpr (std::same_as<T, bool>) {

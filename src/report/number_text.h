@@ -10,7 +10,8 @@
 // FormatTime and FormatBytes (base/quantity.h), which choose a unit for each value, do not fit.
 namespace stepcast::report {
 
-constexpr double kHundred = 100;  // per cent of a whole
+// A part of a whole times this is in per cent.
+constexpr double kHundred = 100;
 
 // "8,030,261,248"
 std::string Grouped(std::int64_t number);
@@ -25,7 +26,8 @@ std::string Signed(double number, int digits);
 // not gets as many digits as its first significant one needs.
 std::string Milliseconds(Time time);
 
-// The same of differences, which may be negative.
+// A difference of times in milliseconds as Milliseconds prints it, with a minus where it is
+// negative.
 std::string SignedMilliseconds(Time time);
 
 // A binary unit of bytes that a column has in its heading.
@@ -44,7 +46,8 @@ inline std::string In(ByteUnit unit, Bytes bytes) {
   return In(unit, static_cast<double>(bytes.count()));
 }
 
-// "12.3" and "+12.3": a part of a whole, as tables of accuracy have it in per cent.
+// A part of a whole in per cent with one digit after the point, "12.3" and with its sign "+12.3",
+// as the tables of accuracy print it.
 std::string PerCent(double part);
 std::string SignedPerCent(double part);
 

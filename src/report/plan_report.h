@@ -59,7 +59,7 @@ struct LayoutAnswer {
   std::int64_t better = 0, worse = 0, unknown = 0;
 };
 
-// Of all GPUs.
+// How many tokens all GPUs of the plan train on in a second.
 inline double TokensPerSecond(const PlanRow& row) {
   return row.outcome.tokens_per_second_per_gpu * static_cast<double>(row.facts.gpus);
 }
