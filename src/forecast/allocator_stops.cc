@@ -25,7 +25,7 @@ Result<AllocatorStops> AllocatorStopsOf(
     const auto ranks = SimulatedRanksOf(scenario, stopped, FirstSteps(barrier));
     if (!ranks) return tl::unexpected(ranks.error());
     const auto run = TryToSteadyState(simulator, *ranks, barrier, simulate::Recording::kNone,
-                                      Extent::kUntilRepetition, false);
+                                      Extent::kLateStart, false);
     if (!run) continue;
     return AllocatorStops{.time = std::max(StepTimeOf(run->ends, run->steady) - step_time, Time()),
                           .may_hang = !waits};

@@ -166,7 +166,10 @@ class WholeRun {
     const bool deferred = of_memory_ && frees_[reported.priced].any();
     const Timeline& timeline = deferred ? memory_timelines_[reported.index] : own.timeline;
     memory::Steps steps = StepsOfMemory(deferred ? *of_memory_ : of_time_);
-    if (repeated_) steps.longer = longer_[reported.priced];
+    if (period_) {
+      steps.longer = longer_[reported.priced];
+      steps.period = period_->length;
+    }
     const memory::Device device = DeviceOf(kinds_[reported.node_kind], program);
     if (detail_ == Detail::kFigures) {
       own.memory.usage =

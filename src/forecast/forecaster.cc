@@ -120,7 +120,10 @@ class Row {
     for (const ReportedClass& reported : ranks_.reported) {
       const Program& program = priced_[reported.priced].program;
       const scenario::Scenario& on = kinds_[reported.node_kind];
-      if (repeated_) steps.longer = repeated_->LongerOf(reported.priced);
+      if (period_) {
+        steps.longer = repeated_->LongerOf(reported.priced);
+        steps.period = period_->length;
+      }
       memory::Usage own = replayer_.Figures(program, run_.timelines[reported.index],
                                             frees_[reported.priced], DeviceOf(on, program), steps);
       if (shorter_ != nullptr && !own.of_longer) return false;

@@ -16,12 +16,21 @@ using program::Index;
 using program::kNone;
 
 // Micro-batches are looked at over so many periods, behind so many more that repeat, in which a
-// pipeline settles. More of these make hardly more steps repeat themselves: of 2,000 random plans
-// with 24 to 88 micro-batches 1,743 do behind 3, and 1,740 behind 8, where more are too short.
-constexpr int kPeriods = 3;
-constexpr int kSettling = 3;
-// A shorter step has at most this part of the longer one's micro-batches.
-constexpr double kMostOfTheStep = 0.6;
+// pipeline settles. A shorter step has at most a part of the longer one's micro-batches: less where
+// fewer of them repeat themselves.
+struct Looked {
+  int periods = 0, settling = 0;
+  double most_of_step = 0;
+};
+
+Looked LookedAt(int period) {
+  // More settling makes hardly more steps repeat themselves: of 2,000 random plans with 24 to 88
+  // micro-batches 1,743 do behind 3, and 1,740 behind 8, where more are too short.
+  if (period == 1) return {.periods = 3, .settling = 3, .most_of_step = 0.6};
+  // A group of interleaved micro-batches is long enough to settle in, and some half of the steps
+  // repeat themselves.
+  return {.periods = 2, .settling = 0, .most_of_step = 0.4};
+}
 
 // Micro-batches after which the schedule repeats itself, where it does: those of interleaved chunks
 // come in groups.
@@ -180,9 +189,10 @@ std::optional<ShorterStep> ShorterStepOf(const plan::Plan& plan) {
   const plan::Parallelism& axes = plan.parallelism;
   if (axes.listed != nullptr) return std::nullopt;
   const std::int64_t whole = plan.training.gradient_accumulation;
-  const auto most = static_cast<std::int64_t>(kMostOfTheStep * static_cast<double>(whole));
   const int period = PeriodOf(axes);
-  const int wanted = (kPeriods + 1 + kSettling) * period;
+  const Looked looked = LookedAt(period);
+  const auto most = static_cast<std::int64_t>(looked.most_of_step * static_cast<double>(whole));
+  const int wanted = (looked.periods + 1 + looked.settling) * period;
   // The last group of micro-batches is as large as the whole step's, and there are as many as fill
   // the pipeline of any schedule.
   const auto filling = axes.pipeline == 1 ? 0 : 2 * static_cast<int>(axes.pipeline);
@@ -198,7 +208,9 @@ std::optional<ShorterStep> ShorterStepOf(const plan::Plan& plan) {
       continue;
     }
     for (parallel::MicroBatchRange& range : ranges) {
-      range.first = range.end - (kPeriods + 1) * period - 1;
+      // One micro-batch more, in whose end the first period begins; of interleaved ones it need not
+      // repeat, and a piece of the period is left out.
+      range.first = range.end - (looked.periods + 1) * period - (period == 1 ? 1 : 0);
     }
     return ShorterStep{.micro_batches = micro_batches,
                        .period = period,

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "src/base/bytes.h"
 #include "src/base/time.h"
@@ -32,6 +34,11 @@ struct DriverCallsAt {
 
   friend bool operator==(const DriverCallsAt&, const DriverCallsAt&) = default;
 };
+
+inline bool AnyFlush(const std::vector<DriverCallsAt>& calls) {
+  return std::any_of(calls.begin(), calls.end(),
+                     [](const DriverCallsAt& at) { return at.calls.flushes > 0; });
+}
 
 // What calls take on the host, without what they wait for (stopped_program.h).
 //

@@ -1,13 +1,10 @@
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <memory>
-#include <optional>
 
 #include "src/memory/account.h"
 #include "src/memory/deferred_frees.h"
-#include "src/program/longer_step.h"
+#include "src/memory/steps.h"
 #include "src/program/program.h"
 #include "src/program/timeline.h"
 
@@ -23,17 +20,6 @@
 // changes and the ends of the operations that deferred frees wait for. An account needs the times
 // of memory changes in any case.
 namespace stepcast::memory {
-
-struct Steps {
-  std::uint32_t described = 0;  // Usage::step_calls are of this one
-  // Every step is as this one, those before it too: of the others the timeline has their ends, and
-  // nothing else of it is looked at.
-  std::optional<std::uint32_t> repeated{};
-  // Steps are longer than the program's; a buffer of the program stands for those of the
-  // micro-batches that it does not have. Where frees are deferred it is only looked at whether the
-  // period leaves everything as it found it: Usage::of_longer.
-  std::optional<program::LongerStep> longer{};
-};
 
 // Replays runs one after the other in the same memory, and knows again what it replayed before: the
 // figures of a program without deferred frees follow from its requests, whatever the times. Not to

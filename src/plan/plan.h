@@ -38,6 +38,7 @@ struct Plan {
   Mixture mixture;
   DataParallel data_parallel;
   Software software;
+  friend bool operator==(const Plan&, const Plan&) = default;
 };
 
 // The type in which kernels read parameters and write gradients: 16 bits beside products in 8 and

@@ -40,7 +40,16 @@ Variants::Variants(std::string path, std::vector<std::string> fixed, InputCache&
 
 Result<const Scenario*> Variants::Load(const std::vector<std::string>& overrides) {
   Diagnostics mistakes;
-  if (const Scenario* variant = LoadVariant(overrides, mistakes)) return variant;
+  const Values before = std::exchange(last_values_, {});
+  same_as_before_ = false;
+  if (const Scenario* variant = LoadVariant(overrides, mistakes)) {
+    last_values_ = {.variety = last_,
+                    .plan = variant->plan,
+                    .nodes = last_->loader->nodes(),
+                    .optimizer_states_assumed = variant->optimizer_states_assumed};
+    same_as_before_ = last_values_ == before;
+    return variant;
+  }
   if (!mistakes.empty()) return tl::make_unexpected(std::move(mistakes));
   return LoadWhole(overrides);
 }
@@ -69,6 +78,7 @@ const Scenario* Variants::LoadVariant(const std::vector<std::string>& overrides,
     keys_.clear();
     varieties_.clear();
     last_ = nullptr;
+    last_values_ = {};
   }
   present_.clear();
   signature_.clear();

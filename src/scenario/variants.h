@@ -10,6 +10,7 @@
 
 #include "src/base/diagnostic.h"
 #include "src/plan/legality.h"
+#include "src/plan/plan.h"
 #include "src/scenario/input_cache.h"
 #include "src/scenario/loader.h"
 #include "src/scenario/plan_sections.h"
@@ -31,6 +32,9 @@ class Variants {
   // What Load(path, fixed and overrides, cache) gives, until the next call, but for `resolved`,
   // which may be empty.
   Result<const Scenario*> Load(const std::vector<std::string>& overrides);
+  // The last two calls of Load gave scenarios that differ in words alone (`resolved`, `warnings`):
+  // a value was varied that has no effect beside the others. False where that is not known.
+  bool same_as_before() const { return same_as_before_; }
 
   // The same without words: the scenario, or null and the rules about plans that are broken, some
   // microseconds either way. Without such rules `mistakes` has what Load says.
@@ -80,6 +84,16 @@ class Variants {
   Variety* last_ = nullptr;
   Diagnostics mistakes_;
   std::optional<Scenario> whole_;
+  // What the last call of Load gave, as far as values of the plan and `nodes` decide it.
+  struct Values {
+    const Variety* variety = nullptr;  // null: it gave something else
+    plan::Plan plan;
+    std::optional<std::int64_t> nodes;
+    bool optimizer_states_assumed = false;
+    friend bool operator==(const Values&, const Values&) = default;
+  };
+  Values last_values_;
+  bool same_as_before_ = false;
 };
 
 }  // namespace stepcast::scenario

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "fmt/format.h"
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
 #include "src/scenario/load.h"
@@ -253,6 +254,41 @@ TEST(VariantsTest, AMistakeLeavesNothingBehind) {
     if (!got) continue;
     EXPECT_EQ((*got)->cluster, expected->cluster) << row[0];
     EXPECT_EQ((*got)->plan.training, expected->plan.training) << row[1];
+  }
+  std::filesystem::remove(file);
+}
+
+// A switch of tensor parallelism has no effect where there is none.
+TEST(VariantsTest, SaysWhichValuesHadNoEffect) {
+  const std::string file = FileWith("variants_effect.yaml", kText);
+  InputCache cache;
+  Variants variants(file, {"data_parallel.framework=megatron"}, cache);
+  struct Row {
+    std::vector<std::string> options;
+    bool same;
+  };
+  const auto row = [](const char* tensor, const char* sequence, const char* micro_batch,
+                      const char* nodes) {
+    return std::vector<std::string>{fmt::format("parallelism.tensor={}", tensor),
+                                    fmt::format("training.micro_batch_size={}", micro_batch),
+                                    fmt::format("cluster.nodes={}", nodes),
+                                    fmt::format("parallelism.sequence_parallel={}", sequence)};
+  };
+  std::vector<std::string> other_driver = row("1", "true", "2", "1");
+  other_driver.emplace_back("software.driver=\"550.0\"");
+  for (const Row& own : std::vector<Row>{{row("1", "true", "1", "2"), false},
+                                         {row("1", "false", "1", "2"), true},
+                                         {row("1", "true", "2", "2"), false},
+                                         {row("1", "false", "2", "1"), false},
+                                         {row("1", "true", "2", "1"), true},
+                                         {other_driver, false},
+                                         {row("2", "true", "1", "1"), false},
+                                         {row("2", "false", "1", "1"), false},
+                                         {row("3", "false", "1", "1"), false},
+                                         {row("3", "true", "1", "1"), false}}) {
+    (void)variants.Load(own.options);
+    EXPECT_EQ(variants.same_as_before(), own.same)
+        << fmt::format("{}", fmt::join(own.options, " "));
   }
   std::filesystem::remove(file);
 }

@@ -111,8 +111,11 @@ Result<forecast::Forecast> SweepRun::Forecast(const planner::Settings& settings)
   for (const auto& setting : settings) worker.overrides.push_back(OptionOf(setting));
   const auto scenario = worker.variants.Load(worker.overrides);
   if (!scenario) return tl::unexpected(WithVaried(scenario.error(), settings));
+  if (worker.last && worker.variants.same_as_before()) return *worker.last;
+  worker.last.reset();
   auto forecast = worker.forecaster.Evaluate(**scenario);
   if (!forecast) return tl::unexpected(WithVaried(std::move(forecast.error()), settings));
+  worker.last = *forecast;
   return forecast;
 }
 

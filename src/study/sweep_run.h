@@ -74,6 +74,7 @@ class SweepRun {
     scenario::Variants variants;
     forecast::Forecaster forecaster;
     std::vector<std::string> overrides;  // of the row
+    std::optional<forecast::Forecast> last;
   };
 
   Result<forecast::Forecast> Forecast(const planner::Settings& settings);

@@ -1,0 +1,434 @@
+#include "src/memory/timed_replay.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "src/memory/caching_allocator.h"
+#include "src/memory/driver_calls.h"
+#include "src/memory/longer_periods.h"
+#include "src/memory/micro_batch_blocks.h"
+
+namespace stepcast::memory {
+namespace {
+
+using program::Index;
+using program::Instruction;
+using program::kNone;
+using program::LongerStep;
+using program::Opcode;
+using program::Program;
+using program::Timeline;
+
+using Block = CachingAllocator::Block;
+constexpr Block kNoBlock = CachingAllocator::kNoBlock;
+
+// The bytes of allocated buffers, and when they were most.
+class Ledger {
+ public:
+  explicit Ledger(const Program& program) : program_(program) {}
+
+  void Allocate(Index index) {
+    const program::Buffer& buffer = program_.buffers[index];
+    total_ += buffer.size;
+    padding_ += buffer.padding;
+    by_category_[static_cast<std::size_t>(buffer.category)] += buffer.size;
+    if (total_ <= peak_) return;
+    peak_ = total_;
+    at_peak_ = by_category_;
+    padding_at_peak_ = padding_;
+  }
+
+  void Free(Index index) {
+    const program::Buffer& buffer = program_.buffers[index];
+    total_ -= buffer.size;
+    padding_ -= buffer.padding;
+    by_category_[static_cast<std::size_t>(buffer.category)] -= buffer.size;
+  }
+
+  Bytes peak() const { return peak_; }
+  Bytes total() const { return total_; }
+  void AddTo(Usage& usage) const {
+    usage.peak = peak_;
+    usage.at_peak = at_peak_;
+    usage.padding = padding_at_peak_;
+  }
+
+ private:
+  const Program& program_;
+  Bytes total_, peak_, padding_, padding_at_peak_;
+  BytesByCategory by_category_{}, at_peak_{};
+};
+class TimedReplay {
+ public:
+  // `changes`: null, or where to note every change.
+  TimedReplay(const Program& program, const Timeline& timeline, const DeferredFrees& deferred,
+              const Device& device, const Steps& steps, std::vector<Change>* changes)
+      : program_(program),
+        timeline_(timeline),
+        deferred_(deferred),
+        steps_asked_(steps),
+        repeated_(steps.repeated),
+        steps_(timeline.step_ends.size()),
+        ledger_(program),
+        blocks_(program.buffers.size(), kNoBlock),
+        changes_(changes) {
+    if (steps.longer) owners_ = OwnersOf(program);
+    if (device.allocator == Allocator::kNone) return;
+    allocator_.emplace(
+        static_cast<int>(program.streams.size()),
+        CachingAllocator::Settings{
+            .capacity = device.capacity,
+            .expandable_segments = device.allocator == Allocator::kCachingExpandable});
+  }
+
+  // False: out of memory.
+  bool Run() {
+    for (const Instruction& instruction : program_.prologue) {
+      if (instruction.opcode == Opcode::kAllocate) {
+        if (!Allocate(instruction.operand, instruction.stream)) return false;
+      } else if (instruction.opcode == Opcode::kRelease) {
+        Free(instruction.operand, blocks_[instruction.operand]);
+      }
+    }
+    FindEnds();
+    const auto& records = timeline_.memory;
+    if (!repeated_) return Carry(records, {});
+    const auto is_before = [](const auto& record, std::uint32_t step) {
+      return record.step < step;
+    };
+    const auto first = std::lower_bound(records.begin(), records.end(), *repeated_, is_before);
+    const auto last = std::lower_bound(first, records.end(), *repeated_ + 1, is_before);
+    const Records of_step(first, last);
+    Time longer;  // by which steps are longer so far
+    for (step_ = 0; step_ < steps_; ++step_) {
+      const Time later = timeline_.step_ends[step_] - timeline_.step_ends[*repeated_] + longer;
+      if (steps_asked_.longer) {
+        const auto more = CarryLonger(of_step, later, *steps_asked_.longer);
+        if (!more) return false;
+        longer += *more;
+        if (IsAsBefore(0, timeline_.step_ends[step_] + longer)) return true;
+        continue;
+      }
+      for (std::size_t part = 0; part < kParts; ++part) {
+        const std::size_t begin = of_step.size() * part / kParts;
+        const std::size_t end = of_step.size() * (part + 1) / kParts;
+        if (!Carry(of_step.subspan(begin, end - begin), {.time = later})) return false;
+        if (IsAsBefore(part, timeline_.step_ends[step_])) return true;
+      }
+    }
+    return true;
+  }
+
+  void AddTo(Usage& usage) const {
+    ledger_.AddTo(usage);
+    if (!allocator_) {
+      usage.reserved = usage.peak;
+      return;
+    }
+    usage.reserved = allocator_->peak_reserved();
+    usage.flushes = allocator_->calls().flushes;
+    if (AnyFlush(step_calls_)) usage.step_calls = step_calls_;
+  }
+
+  std::size_t peak_changes() const { return peak_changes_; }
+  // The most bytes of buffers that were allocated and not to be freed at the same time: whatever
+  // the device's capacity is, they have room at once.
+  Bytes held() const { return held_; }
+  bool of_longer() const { return of_longer_; }
+
+ private:
+  // A free that waits until then.
+  using Pending = std::tuple<Time, Index, Block>;
+  using Records = std::span<const program::MemoryRecord>;
+  // All that decides what further changes come to.
+  struct State {
+    DriverCalls calls;
+    std::vector<std::int64_t> pending, blocks;
+    friend bool operator==(const State&, const State&) = default;
+  };
+  // A step is compared with the one before it behind each of so many parts.
+  static constexpr std::size_t kParts = 8;
+  // How much later than its record a change takes place, and for a micro-batch that is how many
+  // later.
+  struct Later {
+    Time time;
+    std::int64_t micro_batches = 0;
+  };
+
+  DriverCalls Calls() const { return allocator_ ? allocator_->calls() : DriverCalls{}; }
+
+  // When each operation that a deferred free waits for ended: in each step, or in the repeated one.
+  void FindEnds() {
+    ends_.assign(deferred_.operations().size() * (repeated_ ? 1 : steps_), Time());
+    if (ends_.empty()) return;
+    for (const program::OperationRecord& record : timeline_.operations) {
+      if (record.step >= steps_ || (repeated_ && record.step != *repeated_)) continue;
+      const std::uint32_t number = deferred_.NumberOf(record.instruction);
+      if (number != kNone) EndOf(number, record.step) = record.end;
+    }
+  }
+
+  Time& EndOf(std::uint32_t number, std::uint32_t step) {
+    return repeated_ ? ends_[number] : ends_[number * steps_ + step];
+  }
+
+  bool Carry(Records records, const Later& later) {
+    return std::all_of(records.begin(), records.end(), [&](const program::MemoryRecord& record) {
+      if (!repeated_) step_ = record.step;
+      return Carry(record, later, nullptr);
+    });
+  }
+
+  // For owners of the longer step. False also where this tells nothing of it.
+  bool Carry(Records records, const Later& later, std::span<const Owner> owners) {
+    for (std::size_t i = 0; i < records.size(); ++i) {
+      if (!Carry(records[i], later, &owners[i])) return false;
+    }
+    return true;
+  }
+
+  // The records up to the end of the period, those of the period again and again, later each time,
+  // and the rest. Gives the time by which the step is longer.
+  std::optional<Time> CarryLonger(Records records, Time later, const LongerStep& longer) {
+    of_micro_batches_.Clear();
+    const auto count_before = [&](Index instruction) {
+      return static_cast<std::size_t>(std::lower_bound(records.begin(), records.end(), instruction,
+                                                       [](const auto& record, Index before) {
+                                                         return record.instruction < before;
+                                                       }) -
+                                      records.begin());
+    };
+    const std::span<const Owner> owners(owners_);
+    const std::size_t begin = count_before(longer.begin), end = count_before(longer.end);
+    const auto carry = [&](std::size_t from, std::size_t to, const Later& by) {
+      return Carry(records.subspan(from, to - from), by, owners.subspan(from, to - from));
+    };
+    if (!carry(0, end, {.time = later})) return std::nullopt;
+    const int flushes = Calls().flushes;
+    LongerPeriods periods(longer);
+    in_later_period_ = true;
+    while (periods.Next()) {
+      const Time now = later + periods.number() * steps_asked_.period;
+      if (!carry(begin, end, {.time = now, .micro_batches = periods.later()})) return std::nullopt;
+      if (allocator_ && periods.looks()) periods.Look(LeftAt(now, periods.later()));
+    }
+    in_later_period_ = false;
+    if (Calls().flushes > flushes) of_longer_ = false;
+    const Time more = periods.number() * steps_asked_.period;
+    if (!carry(end, records.size(), {.time = later + more, .micro_batches = periods.later()})) {
+      return std::nullopt;
+    }
+    return more;
+  }
+
+  // `owner`: null where the step is no longer than the program's.
+  bool Carry(const program::MemoryRecord& record, const Later& later, const Owner* owner) {
+    const Instruction& instruction = program_.step[record.instruction];
+    const Index buffer = instruction.operand;
+    const Time time = record.time + later.time;
+    time_ = time;
+    instruction_ = record.instruction;
+    if (owner != nullptr && owner->is_of_all()) {
+      of_longer_ = of_longer_ && !in_later_period_;
+      owner = nullptr;
+    }
+    if (instruction.opcode == Opcode::kAllocate) {
+      while (!pending_.empty() && std::get<Time>(pending_.front()) <= time) FreeFirstPending();
+      if (!Allocate(buffer, instruction.stream)) return false;
+      if (owner != nullptr) of_micro_batches_.Add(*owner, later.micro_batches, blocks_[buffer]);
+      return true;
+    }
+    if (instruction.opcode != Opcode::kRelease) return true;
+    Block block = blocks_[buffer];
+    if (owner != nullptr) {
+      block = of_micro_batches_.Take(*owner, later.micro_batches);
+      // Not all of the period's micro-batches are alike.
+      if (block == kNoBlock) {
+        of_longer_ = false;
+        return false;
+      }
+    }
+    Time until = time;
+    for (const std::uint32_t number : deferred_.Of(record.instruction)) {
+      until = std::max(until, EndOf(number, step_) + later.time);
+    }
+    if (until > time) {
+      pending_bytes_ += program_.buffers[buffer].size;
+      pending_.emplace_back(until, buffer, block);
+      std::push_heap(pending_.begin(), pending_.end(), std::greater<>());
+    } else {
+      Free(buffer, block);
+    }
+    return true;
+  }
+
+  bool Allocate(Index buffer, std::uint16_t stream) {
+    Block block = 0;
+    if (allocator_) {
+      const Bytes size = program_.buffers[buffer].size;
+      const DriverCalls before = allocator_->calls();
+      block = allocator_->TryAllocate(stream, size);
+      if (block == kNoBlock) {
+        // release_cached_blocks begins with synchronize_and_free_events.
+        while (!pending_.empty()) FreeFirstPending();
+        block = allocator_->FlushAndAllocate(stream, size);
+      }
+      if (block == kNoBlock) return false;
+      if (step_ == steps_asked_.described && instruction_ != kNone &&
+          allocator_->calls() != before) {
+        step_calls_.push_back({instruction_, allocator_->calls() - before});
+      }
+    }
+    blocks_[buffer] = block;
+    const Bytes peak = ledger_.peak();
+    ledger_.Allocate(buffer);
+    held_ = std::max(held_, ledger_.total() - pending_bytes_);
+    if (changes_ != nullptr) Note(buffer, true);
+    if (changes_ != nullptr && ledger_.peak() > peak) peak_changes_ = changes_->size();
+    return true;
+  }
+
+  void FreeFirstPending() {
+    std::pop_heap(pending_.begin(), pending_.end(), std::greater<>());
+    const auto [until, buffer, block] = pending_.back();
+    pending_.pop_back();
+    pending_bytes_ -= program_.buffers[buffer].size;
+    Free(buffer, block);
+  }
+
+  // `block`: which one, for a later allocation of the buffer may have got another meanwhile.
+  void Free(Index buffer, Block block) {
+    if (allocator_) {
+      allocator_->Free(block);
+      if (blocks_[buffer] == block) blocks_[buffer] = kNoBlock;
+    }
+    ledger_.Free(buffer);
+    if (changes_ != nullptr) Note(buffer, false);
+  }
+
+  void Note(Index buffer, bool allocates) {
+    changes_->push_back({.time = time_,
+                         .step = step_,
+                         .instruction = instruction_,
+                         .buffer = buffer,
+                         .allocates = allocates,
+                         .reserved = allocator_ ? allocator_->reserved() : Bytes()});
+  }
+
+  // Whether a step that repeats another has come to the state that the one before it was in behind
+  // the same part: then all that follows repeats what is over. `now`: the step's end.
+  bool IsAsBefore(std::size_t part, Time now) {
+    if (changes_ != nullptr) return false;
+    State state = StateAt(now);
+    const bool same = step_ > 0 && state == behind_parts_[part];
+    behind_parts_[part] = std::move(state);
+    return same;
+  }
+
+  // Times as seen from this one.
+  State StateAt(Time now) {
+    State state{.calls = Calls(), .pending = {}, .blocks = {}};
+    AddPending(now, state.pending);
+    for (std::size_t buffer = 0; allocator_ && buffer < blocks_.size(); ++buffer) {
+      const Block block = blocks_[buffer];
+      if (block == kNoBlock) continue;
+      state.blocks.insert(state.blocks.end(), {static_cast<std::int64_t>(buffer), AddressOf(block),
+                                               allocator_->SizeOf(block)});
+    }
+    return state;
+  }
+
+  // The same of micro-batches from so many later on. Requires an allocator.
+  std::vector<std::int64_t> LeftAt(Time now, std::int64_t later) {
+    std::vector<std::int64_t> left = of_micro_batches_.PlacesFrom(later, *allocator_);
+    AddPending(now, left);
+    left.push_back(Calls().allocations);
+    left.push_back(Calls().flushes);
+    return left;
+  }
+
+  void AddPending(Time now, std::vector<std::int64_t>& to) {
+    std::sort(pending_.begin(), pending_.end());  // a sorted list is a heap
+    for (const auto& [until, buffer, block] : pending_) {
+      to.insert(to.end(),
+                {(until - now).picoseconds(), static_cast<std::int64_t>(buffer), AddressOf(block)});
+    }
+  }
+
+  std::int64_t AddressOf(Block block) const {
+    return block == kNoBlock || !allocator_ ? -1 : allocator_->AddressOf(block);
+  }
+
+  const Program& program_;
+  const Timeline& timeline_;
+  const DeferredFrees& deferred_;
+  const Steps steps_asked_;
+  const std::optional<std::uint32_t> repeated_;
+  const std::size_t steps_;
+  Ledger ledger_;
+  std::optional<CachingAllocator> allocator_;
+  std::vector<Block> blocks_;     // by buffer: the last one
+  std::vector<Time> ends_;        // by number, then step where these are not alike
+  std::vector<Pending> pending_;  // a heap, the earliest first
+  Bytes pending_bytes_, held_;
+  std::vector<DriverCallsAt> step_calls_;  // of the described step
+  std::vector<Change>* const changes_;
+  std::size_t peak_changes_ = 0;
+  // Of the change at hand.
+  Time time_;
+  std::uint32_t step_ = 0;
+  Index instruction_ = kNone;
+  std::array<State, kParts> behind_parts_;  // of the last step
+  // Of longer steps.
+  std::vector<Owner> owners_;  // of the records of a step
+  MicroBatchBlocks of_micro_batches_;
+  bool in_later_period_ = false;
+  bool of_longer_ = true;
+};
+
+}  // namespace
+
+Usage ReplayTimed(const Program& program, const Timeline& timeline, const DeferredFrees& deferred,
+                  const Device& device, const Steps& steps, Account* account) {
+  struct Outcome {
+    bool fits = false;
+    Bytes held;  // at least, at once
+    Usage usage;
+    std::vector<Change> changes;
+    std::size_t peak_changes = 0;
+  };
+  const auto run = [&](Bytes capacity) {
+    Outcome outcome;
+    TimedReplay replay(program, timeline, deferred,
+                       {.capacity = capacity, .allocator = device.allocator}, steps,
+                       account != nullptr ? &outcome.changes : nullptr);
+    outcome.fits = replay.Run();
+    outcome.held = replay.held();
+    outcome.peak_changes = replay.peak_changes();
+    if (outcome.fits) replay.AddTo(outcome.usage);
+    outcome.usage.of_longer = replay.of_longer();
+    return outcome;
+  };
+  Outcome outcome = run(kUnlimited.capacity);
+  outcome.fits = outcome.usage.reserved <= device.capacity;
+  // Where all of it was held at once nothing that the allocator gives back helps.
+  if (!outcome.fits && device.allocator != Allocator::kNone && outcome.held <= device.capacity) {
+    if (Outcome limited = run(device.capacity); limited.fits) outcome = std::move(limited);
+  }
+  outcome.usage.fits = outcome.fits;
+  if (account != nullptr) {
+    account->changes = std::move(outcome.changes);
+    account->peak_changes = outcome.peak_changes;
+  }
+  return std::move(outcome.usage);
+}
+
+}  // namespace stepcast::memory
