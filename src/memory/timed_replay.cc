@@ -117,10 +117,11 @@ class TimedReplay {
         if (IsAsBefore(0, timeline_.step_ends[step_] + longer)) return true;
         continue;
       }
-      for (std::size_t part = 0; part < kParts; ++part) {
-        const std::size_t begin = of_step.size() * part / kParts;
-        const std::size_t end = of_step.size() * (part + 1) / kParts;
+      std::size_t begin = 0;
+      for (std::size_t part = 0; part < kParts.size(); ++part) {
+        const std::size_t end = of_step.size() * kParts[part] / kParts.back();
         if (!Carry(of_step.subspan(begin, end - begin), {.time = later})) return false;
+        begin = end;
         if (IsAsBefore(part, timeline_.step_ends[step_])) return true;
       }
     }
@@ -154,8 +155,9 @@ class TimedReplay {
     std::vector<std::int64_t> pending, blocks;
     friend bool operator==(const State&, const State&) = default;
   };
-  // A step is compared with the one before it behind each of so many parts.
-  static constexpr std::size_t kParts = 8;
+  // Where a step is compared with the one before it, in parts of its changes: most are like it from
+  // their first changes on, others come to be.
+  static constexpr std::array<std::size_t, 4> kParts = {1, 8, 32, 64};
   // How much later than its record a change takes place, and for a micro-batch that is how many
   // later.
   struct Later {
@@ -386,7 +388,7 @@ class TimedReplay {
   Time time_;
   std::uint32_t step_ = 0;
   Index instruction_ = kNone;
-  std::array<State, kParts> behind_parts_;  // of the last step
+  std::array<State, kParts.size()> behind_parts_;  // of the last step
   // Of longer steps.
   std::vector<Owner> owners_;  // of the records of a step
   MicroBatchBlocks of_micro_batches_;

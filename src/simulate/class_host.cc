@@ -67,7 +67,7 @@ void ClassRun::HoldUp(std::uint32_t pass, const Item& item, Time issued) {
 // When what the host waits for was reached. Events cannot be recorded again before the host has
 // passed the wait; later launches of short steps can.
 Time ClassRun::TimeOf(const WaitFor& wait_for) const {
-  return compiled_->records[wait_for.slot].instruction == kNone
+  return compiled_->IsOfLaunches(wait_for.slot)
              ? launch_ends_[compiled_->LaunchRecordIn(wait_for.slot)][wait_for.count - 1]
              : records_[wait_for.slot].reached_at;
 }

@@ -214,6 +214,8 @@ void ClassRun::Advance(std::uint32_t s) {
   Stream& stream = streams_[s];
   while (stream.state != StreamState::kDone) {
     const Item& item = compiled_->items[stream.item];
+    // By the time this one is over other classes have used the cache.
+    __builtin_prefetch(&item + 2);
     if (!KnowsSpan(SpanOf(item, stream.pass))) {
       stream.state = StreamState::kAwaitsHost;
       return;
@@ -388,8 +390,10 @@ inline Time ClassRun::LimitAhead() {
   // What shares may be slowed, so that its end moves.
   Time limit = until_;
   for (Runner other = 0; other < in_flight_.size(); ++other) {
-    if (next_[other] <= now_) return now_;
-    if (!Shares(in_flight_[other].activity)) limit = std::min(limit, next_[other]);
+    const Time own = next_[other];
+    if (own <= now_) return now_;
+    const bool ends_as_known = !Shares(in_flight_[other].activity);
+    limit = ends_as_known && own < limit ? own : limit;
   }
   return limit;
 }
@@ -449,7 +453,7 @@ void ClassRun::ReachRecord(std::uint32_t slot) {
   RecordState& record = records_[slot];
   const std::uint32_t count = ++record.reached;
   record.reached_at = now_;
-  if (compiled_->records[slot].instruction == kNone) {
+  if (compiled_->IsOfLaunches(slot)) {
     launch_ends_[compiled_->LaunchRecordIn(slot)].push_back(now_);
   }
   const bool frees_host =

@@ -207,10 +207,10 @@ class ClassRun {
     Runner next = kNone;
     Time earliest = Time::Max();
     for (Runner runner = 0; runner < next_.size(); ++runner) {
-      if (next_[runner] < earliest) {
-        earliest = next_[runner];
-        next = runner;
-      }
+      const Time own = next_[runner];
+      if (own >= earliest) continue;
+      earliest = own;
+      next = runner;
     }
     return next;
   }

@@ -202,6 +202,9 @@ struct CompiledProgram {
     return prologue_records - prologue_launches + static_cast<std::uint32_t>(records.size()) -
            step_launches;
   }
+  bool IsOfLaunches(std::uint32_t slot) const {
+    return slot >= step_launches || (slot >= prologue_launches && slot < prologue_records);
+  }
   std::uint32_t LaunchRecordIn(std::uint32_t slot) const {
     return slot < prologue_records ? slot - prologue_launches
                                    : prologue_records - prologue_launches + slot - step_launches;

@@ -282,12 +282,9 @@ void Simulation::RunDetached() {
 void Simulation::OnClass(std::uint32_t c) {
   queued_[c] = Time::Max();
   ClassRun& run = classes_[c];
-  Time next = run.next();
-  if (next <= now_) {
-    // Alone until something else happens; not at all as long as rates are not known.
-    next = run.Run(now_, joint_.unsettled() ? now_ : NextEvent());
-    now_ = std::max(now_, run.now());
-  }
+  // Alone until something else happens; not at all as long as rates are not known.
+  const Time next = run.Run(now_, joint_.unsettled() ? now_ : NextEvent());
+  now_ = std::max(now_, run.now());
   Follow(c, next);
 }
 
