@@ -239,10 +239,13 @@ RepeatedOperations::RepeatedOperations(const std::vector<PricedClass>& priced,
 
 program::LongerStep RepeatedOperations::LongerOf(std::size_t priced) const {
   const std::vector<Index>& ends = ends_[priced];
-  return {.begin = ends[ends.size() - 1 - static_cast<std::size_t>(period_)] + 1,
+  const auto period = static_cast<std::size_t>(period_);
+  const std::size_t looked_at = (ends.size() - 1) / period * period;  // micro-batches
+  return {.begin = ends[ends.size() - 1 - period] + 1,
           .end = ends.back() + 1,
           .micro_batches = period_,
-          .more = left_out_};
+          .more = left_out_,
+          .first_begin = ends[ends.size() - 1 - looked_at] + 1};
 }
 
 // Whether the shorter step's host influences its device as the longer one's does.

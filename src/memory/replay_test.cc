@@ -436,7 +436,11 @@ struct Pipeline {
       time += Microseconds(1);
     };
     const int last_period = micro_batches - static_cast<int>(orders.size());
+    const int period_before = last_period - static_cast<int>(orders.size());
     for (int m = 0; m < micro_batches + most_in_flight; ++m) {
+      if (longer != nullptr && m == period_before) {
+        longer->first_begin = static_cast<program::Index>(program.step.size());
+      }
       if (longer != nullptr && m == last_period) {
         longer->begin = static_cast<program::Index>(program.step.size());
       }

@@ -107,14 +107,18 @@ class TimedReplay {
     const auto first = std::lower_bound(records.begin(), records.end(), *repeated_, is_before);
     const auto last = std::lower_bound(first, records.end(), *repeated_ + 1, is_before);
     const Records of_step(first, last);
+    // Where the first step was begun from its ends do not follow one another as those to come do.
+    const std::vector<Time>& ends = timeline_.step_ends;
+    const std::size_t second = std::max<std::size_t>(*repeated_, 1);
+    const Time interval = steps_ > 1 ? ends[second] - ends[second - 1] : Time();
     Time longer;  // by which steps are longer so far
     for (step_ = 0; step_ < steps_; ++step_) {
-      const Time later = timeline_.step_ends[step_] - timeline_.step_ends[*repeated_] + longer;
+      const Time later = (std::int64_t{step_} - *repeated_) * interval + longer;
       if (steps_asked_.longer) {
         const auto more = CarryLonger(of_step, later, *steps_asked_.longer);
         if (!more) return false;
         longer += *more;
-        if (IsAsBefore(0, timeline_.step_ends[step_] + longer)) return true;
+        if (IsAsBefore(0, ends[*repeated_] + later + *more)) return true;
         continue;
       }
       std::size_t begin = 0;
@@ -122,7 +126,7 @@ class TimedReplay {
         const std::size_t end = of_step.size() * kParts[part] / kParts.back();
         if (!Carry(of_step.subspan(begin, end - begin), {.time = later})) return false;
         begin = end;
-        if (IsAsBefore(part, timeline_.step_ends[step_])) return true;
+        if (IsAsBefore(part, ends[*repeated_] + later)) return true;
       }
     }
     return true;
@@ -213,6 +217,12 @@ class TimedReplay {
     const auto carry = [&](std::size_t from, std::size_t to, const Later& by) {
       return Carry(records.subspan(from, to - from), by, owners.subspan(from, to - from));
     };
+    if (!Repeats(records.subspan(count_before(longer.first_begin))
+                     .first(end - count_before(longer.first_begin)),
+                 end - begin)) {
+      of_longer_ = false;
+      return std::nullopt;
+    }
     if (!carry(0, end, {.time = later})) return std::nullopt;
     const int flushes = Calls().flushes;
     LongerPeriods periods(longer);
@@ -229,6 +239,32 @@ class TimedReplay {
       return std::nullopt;
     }
     return more;
+  }
+
+  // Whether each of the changes comes with one period `of_period` changes later, and so does what a
+  // free waits for. What happens between the last operations of micro-batches need not.
+  bool Repeats(Records records, std::size_t of_period) {
+    for (std::size_t i = 0; i + of_period < records.size(); ++i) {
+      const program::MemoryRecord &one = records[i], &next = records[i + of_period];
+      const Instruction &change = program_.step[one.instruction],
+                        &again = program_.step[next.instruction];
+      if (change.opcode != again.opcode || change.stream != again.stream ||
+          program_.buffers[change.operand].size != program_.buffers[again.operand].size ||
+          next.time - one.time != steps_asked_.period ||
+          FreedAt(next) - FreedAt(one) != steps_asked_.period) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // When what a record frees is free on all streams.
+  Time FreedAt(const program::MemoryRecord& record) {
+    Time until = record.time;
+    for (const std::uint32_t number : deferred_.Of(record.instruction)) {
+      until = std::max(until, EndOf(number, step_));
+    }
+    return until;
   }
 
   // `owner`: null where the step is no longer than the program's.
@@ -258,10 +294,7 @@ class TimedReplay {
         return false;
       }
     }
-    Time until = time;
-    for (const std::uint32_t number : deferred_.Of(record.instruction)) {
-      until = std::max(until, EndOf(number, step_) + later.time);
-    }
+    const Time until = FreedAt(record) + later.time;
     if (until > time) {
       pending_bytes_ += program_.buffers[buffer].size;
       pending_.emplace_back(until, buffer, block);

@@ -13,6 +13,9 @@ struct LongerStep {
   Index begin = 0, end = 0;  // of the period: its first instruction, and the one behind it
   int micro_batches = 1;     // in the period
   std::int64_t more = 0;     // periods
+  // The program has the period several times, one after the other: the first of those that were
+  // looked at begins here, the last one at `begin`.
+  Index first_begin = 0;
 
   // How often the longer step has an instruction.
   std::int64_t Times(Index instruction) const {
