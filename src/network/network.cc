@@ -238,35 +238,45 @@ void Network::Router::FindCopies() {
   }
 }
 
-Network::Router::Known Network::Router::Generalised(const Path& path, int node_from,
-                                                    int node_to) const {
-  Known known{.latency = path.latency, .parts = {}};
-  for (const Share& share : path.shares) {
-    Known::Part part{.of = Known::Of::kNetwork, .link = share.link, .part = share.part};
-    const auto look = [&](int node, Known::Of of) {
-      if (node < 0 || part.of != Known::Of::kNetwork) return;
-      const std::vector<int>& links = links_of_[At(node)];
-      const auto found = std::lower_bound(links.begin(), links.end(), share.link);
-      if (found == links.end() || *found != share.link) return;
-      part.of = of;
-      part.link = static_cast<int>(found - links.begin());
-    };
-    look(node_from, Known::Of::kFrom);
-    look(node_to, Known::Of::kTo);
-    known.parts.push_back(part);
+void Network::Router::Generalise(Known& known, int node_from, int node_to) const {
+  const auto look = [&](Known::Way& way, int node, Known::Of of) {
+    if (node < 0 || way.of != Known::Of::kNetwork) return;
+    const std::vector<int>& links = links_of_[At(node)];
+    const auto found = std::lower_bound(links.begin(), links.end(), way.link);
+    if (found == links.end() || *found != way.link) return;
+    way.of = of;
+    way.link = static_cast<int>(found - links.begin());
+  };
+  for (Known::Hop& hop : known.hops) {
+    for (Known::Way& way : hop.ways) {
+      look(way, node_from, Known::Of::kFrom);
+      look(way, node_to, Known::Of::kTo);
+    }
   }
-  return known;
 }
 
-Path Network::Router::Between(const Known& known, int node_from, int node_to) const {
+// From the end of the routes back, so that all that arrives at a hop is known when it is divided
+// among the links by which it arrives.
+Path Network::Router::Between(const Known& known, int from, int to) {
+  const int node_from = NodeOf(from), node_to = NodeOf(to);
+  const auto link_of = [&](const Known::Way& way) {
+    if (way.of == Known::Of::kNetwork) return way.link;
+    return links_of_[At(way.of == Known::Of::kFrom ? node_from : node_to)][At(way.link)];
+  };
   Path path{.latency = known.latency, .shares = {}};
-  path.shares.reserve(known.parts.size());
-  for (const Known::Part& part : known.parts) {
-    int link = part.link;
-    if (part.of != Known::Of::kNetwork) {
-      link = links_of_[At(part.of == Known::Of::kFrom ? node_from : node_to)][At(part.link)];
+  arriving_.clear();
+  for (const Known::Hop& hop : known.hops) arriving_.push_back(hop.ending);
+  for (std::size_t h = 0; h < known.hops.size(); ++h) {
+    const Known::Hop& hop = known.hops[h];
+    if (arriving_[h] == 0) continue;
+    links_.clear();
+    for (const Known::Way& way : hop.ways) links_.push_back(link_of(way));
+    Divide(from, to, hop.chooses, arriving_[h]);
+    for (std::size_t i = 0; i < links_.size(); ++i) {
+      if (parts_[i] == 0) continue;
+      path.shares.push_back({links_[i], parts_[i]});
+      if (hop.ways[i].before != kNoHop) arriving_[At(hop.ways[i].before)] += parts_[i];
     }
-    path.shares.push_back({link, part.part});
   }
   return path;
 }
@@ -275,28 +285,20 @@ tl::expected<Path, Fault> Network::Router::Find(int from, int to) {
   if (from == to) return Path();
   if (alike_.empty()) FindCopies();
   const int node_from = NodeOf(from), node_to = NodeOf(to);
-  if (network_.description_.choice_.by != WayChoice::By::kAll && node_from != node_to) {
-    const std::uint64_t key = static_cast<std::uint64_t>(from) << 32 | static_cast<unsigned>(to);
-    if (const auto known = chosen_.find(key); known != chosen_.end()) return known->second;
-    auto path = Look(from, to);
-    if (!path) return path;
-    if (chosen_.size() == kMostKnown) chosen_.clear();
-    return chosen_.emplace(key, *std::move(path)).first->second;
-  }
   const std::uint64_t key = static_cast<std::uint64_t>(alike_[At(from)]) << 32 |
                             static_cast<std::uint64_t>(alike_[At(to)]) << 1 |
                             (node_from == node_to ? 1 : 0);
   if (const auto known = known_.find(key); known != known_.end()) {
-    return Between(known->second, node_from, node_to);
+    return Between(known->second, from, to);
   }
-  auto path = Look(from, to);
-  if (!path) return path;
+  auto routes = Look(from, to);
+  if (!routes) return tl::unexpected(std::move(routes.error()));
+  Generalise(*routes, node_from, node_to);
   if (known_.size() == kMostKnown) known_.clear();
-  known_.emplace(key, Generalised(*path, node_from, node_to));
-  return path;
+  return Between(known_.emplace(key, *std::move(routes)).first->second, from, to);
 }
 
-tl::expected<Path, Fault> Network::Router::Look(int from, int to) {
+tl::expected<Network::Router::Known, Fault> Network::Router::Look(int from, int to) {
   const std::vector<int>& sources = network_.DevicesOf(from);
   const std::vector<int>& targets = network_.DevicesOf(to);
   // Through the one switch that both hang on: there is no choice.
@@ -306,19 +308,26 @@ tl::expected<Path, Fault> Network::Router::Look(int from, int to) {
     if (out.size() == 1 && in.size() == 1) {
       const Link& up = network_.link(out[0]);
       const Link& down = network_.link(in[0]);
-      if (up.to == down.from) return Path{up.latency + down.latency, {{out[0]}, {in[0]}}};
+      if (up.to == down.from) {
+        const auto whole = [](int link) {
+          return Known::Hop{.ending = 1, .chooses = false, .ways = {{.link = link}}};
+        };
+        return Known{.latency = up.latency + down.latency, .hops = {whole(out[0]), whole(in[0])}};
+      }
     }
   }
-  std::optional<Path> path = Search(from, to, /*nvlink_only=*/true);
-  if (!path && sources.size() == 1 && targets.size() == 1) path = Relay(sources[0], targets[0]);
-  if (!path) path = Search(from, to, /*nvlink_only=*/false);
-  if (path) return *std::move(path);
+  std::optional<Known> routes = Search(from, to, /*nvlink_only=*/true);
+  if (!routes && sources.size() == 1 && targets.size() == 1) {
+    routes = Relay(sources[0], targets[0]);
+  }
+  if (!routes) routes = Search(from, to, /*nvlink_only=*/false);
+  if (routes) return *std::move(routes);
   return tl::unexpected(Fault{
       fmt::format("no route leads from {} to {}", network_.PlaceName(from), network_.PlaceName(to)),
       "join them with a link or a switch, or take another algorithm"});
 }
 
-std::optional<Path> Network::Router::Relay(int from, int to) const {
+std::optional<Network::Router::Known> Network::Router::Relay(int from, int to) const {
   struct Bundle {  // the parallel NVLinks from one device to another
     std::vector<int> links;
     Time latency;
@@ -351,16 +360,13 @@ std::optional<Path> Network::Router::Relay(int from, int to) const {
     if (!widest || width(way) > width(*widest)) widest = way;
   }
   if (!widest) return std::nullopt;
-  Path path;
+  Known routes;
   for (const Bundle* bundle : {&widest->first, &widest->second}) {
-    path.latency += bundle->latency;
-    for (const int id : bundle->links) {
-      path.shares.push_back(
-          {id, static_cast<double>(network_.link(id).bandwidth.bytes_per_second()) /
-                   static_cast<double>(bundle->bandwidth)});
-    }
+    routes.latency += bundle->latency;
+    Known::Hop& hop = routes.hops.emplace_back(Known::Hop{.ending = 1, .ways = {}});
+    for (const int id : bundle->links) hop.ways.push_back({.link = id});
   }
-  return path;
+  return routes;
 }
 
 void Network::Router::Reach(int device, const Distance& distance, int link) {
@@ -369,7 +375,7 @@ void Network::Router::Reach(int device, const Distance& distance, int link) {
     visit.search = search_;
     visit.distance = distance;
     visit.over.clear();
-    visit.arriving = 0;
+    visit.hop = kNoHop;
     open_.emplace_back(distance, device);
     std::push_heap(open_.begin(), open_.end(), std::greater<>());
   } else if (distance > visit.distance) {
@@ -378,77 +384,126 @@ void Network::Router::Reach(int device, const Distance& distance, int link) {
   if (link >= 0) visit.over.push_back(link);
 }
 
-void Network::Router::Divide(int from, int to, int device, std::vector<double>& parts) const {
-  const std::vector<int>& over = visits_[At(device)].over;
-  const double arriving = visits_[At(device)].arriving;
-  parts.assign(over.size(), 0);
-  if (over.size() == 1) {
-    parts[0] = arriving;
+void Network::Router::Divide(int from, int to, bool chooses, double arriving) {
+  parts_.assign(links_.size(), 0);
+  if (links_.size() == 1) {
+    parts_[0] = arriving;
     return;
   }
-  const auto& devices = network_.description_.devices_;
-  const WayChoice& choice = network_.description_.choice_;
-  const bool fabric =
-      devices[At(device)].node < 0 && std::all_of(over.begin(), over.end(), [&](int id) {
-        return devices[At(network_.link(id).from)].node < 0;
-      });
-  if (!fabric || choice.by == WayChoice::By::kAll) {
+  const auto bandwidth = [&](int id) {
+    return static_cast<double>(network_.link(id).bandwidth.bytes_per_second());
+  };
+  if (!chooses) {
     double sum = 0;
-    for (const int id : over)
-      sum += static_cast<double>(network_.link(id).bandwidth.bytes_per_second());
-    for (std::size_t i = 0; i < over.size(); ++i) {
-      parts[i] =
-          arriving * static_cast<double>(network_.link(over[i]).bandwidth.bytes_per_second()) / sum;
+    for (const int id : links_) sum += bandwidth(id);
+    for (std::size_t i = 0; i < links_.size(); ++i) {
+      parts_[i] = arriving * bandwidth(links_[i]) / sum;
     }
     return;
   }
   // In whatever order the search came upon them, ways are numbered by their links.
-  std::vector<std::size_t> ways(over.size());
-  std::iota(ways.begin(), ways.end(), std::size_t{0});
-  std::sort(ways.begin(), ways.end(),
-            [&](std::size_t a, std::size_t b) { return over[a] < over[b]; });
+  ways_.resize(links_.size());
+  std::iota(ways_.begin(), ways_.end(), std::size_t{0});
+  std::sort(ways_.begin(), ways_.end(),
+            [&](std::size_t a, std::size_t b) { return links_[a] < links_[b]; });
+  const WayChoice& choice = network_.description_.choice_;
   if (choice.by == WayChoice::By::kDestination) {
     // The ports of a leaf are those of its nodes, or one of each of its nodes.
-    parts[ways[At(to + NodeOf(to)) % ways.size()]] = arriving;
+    parts_[ways_[At(to + NodeOf(to)) % ways_.size()]] = arriving;
     return;
   }
   const std::uint64_t pair = static_cast<std::uint64_t>(from) << 32 | static_cast<unsigned>(to);
   for (int connection = 0; connection < choice.connections; ++connection) {
     const std::uint64_t hash =
         Mixed(Mixed(Mixed(choice.seed) ^ pair) ^ static_cast<std::uint64_t>(connection));
-    parts[ways[hash % ways.size()]] += arriving / choice.connections;
+    parts_[ways_[hash % ways_.size()]] += arriving / choice.connections;
   }
 }
 
 // A route that is searched.
 struct Network::Router::Query {
-  int from, to;            // places
-  int node_from, node_to;  // of their devices
+  int from;                // a place
+  int node_from, node_to;  // of the devices of both
   const std::vector<int>& targets;
   bool nvlink_only;
+  // What leads from a switch of the fabric that no link joins to the target's node takes at least
+  // this. There is a route as near as `known`.
+  Distance least_on{};
+  std::optional<Distance> known{};
+  std::uint32_t entries = 0;  // the search that found the switches that are joined to it
 
   bool Admits(const Link& link) const { return !nvlink_only || link.nvlink; }
+  void Know(const Distance& route) { known = known ? std::min(*known, route) : route; }
+  // Whether a route through such a switch may be as near as any.
+  bool MayLeadOver(const Distance& to_switch) const {
+    return !known || to_switch + least_on <= *known;
+  }
 };
 
-std::optional<Path> Network::Router::Search(int from, int to, bool nvlink_only) {
+std::optional<Network::Router::Known> Network::Router::Search(int from, int to, bool nvlink_only) {
   const auto& devices = network_.description_.devices_;
   const std::vector<int>& targets = network_.DevicesOf(to);
-  const Query query{.from = from,
-                    .to = to,
-                    .node_from = devices[At(network_.DevicesOf(from).front())].node,
-                    .node_to = devices[At(targets.front())].node,
-                    .targets = targets,
-                    .nvlink_only = nvlink_only};
+  Query query{.from = from,
+              .node_from = devices[At(network_.DevicesOf(from).front())].node,
+              .node_to = devices[At(targets.front())].node,
+              .targets = targets,
+              .nvlink_only = nvlink_only};
   const std::optional<Distance> nearest = FindNearest(query);
   if (!nearest) return std::nullopt;
   return TraceBack(query, *nearest);
 }
 
-// Dijkstra's algorithm.
-std::optional<Network::Router::Distance> Network::Router::FindNearest(const Query& query) {
+Network::Router::Distance Network::Router::Of(const Query& query, int id) const {
+  const Time latency = network_.link(id).latency;
+  const bool inside = query.node_from != query.node_to && network_.IsInsideNode(id);
+  return {inside ? latency : Time(), latency, 1};
+}
+
+// Dijkstra's algorithm, back from the targets as far as their node goes.
+void Network::Router::FindEntries(Query& query) {
+  if (query.node_to < 0 || query.node_from == query.node_to) return;
+  const auto& devices = network_.description_.devices_;
   ++search_;
   open_.clear();
+  for (const int target : query.targets) Reach(target, {}, -1);
+  std::vector<int> entries;
+  while (!open_.empty()) {
+    const auto [distance, device] = open_.front();
+    std::pop_heap(open_.begin(), open_.end(), std::greater<>());
+    open_.pop_back();
+    if (distance > visits_[At(device)].distance) continue;
+    if (devices[At(device)].node != query.node_to) {
+      visits_[At(device)].entry_of = search_;
+      visits_[At(device)].from_entry = distance;
+      entries.push_back(device);
+      continue;
+    }
+    for (const int id : network_.in_[At(device)]) {
+      const Link& link = network_.link(id);
+      if (query.Admits(link) && devices[At(link.from)].forwards) {
+        Reach(link.from, distance + Of(query, id), id);
+      }
+    }
+  }
+  if (entries.empty()) return;
+  query.entries = search_;
+  std::optional<Distance> least_into;
+  for (const int entry : entries) {
+    for (const int id : network_.in_[At(entry)]) {
+      const Distance own = Of(query, id);
+      least_into = least_into ? std::min(*least_into, own) : own;
+    }
+  }
+  query.least_on =
+      visits_[At(entries.front())].from_entry + least_into.value_or(Distance());  // the nearest one
+}
+
+// Dijkstra's algorithm.
+std::optional<Network::Router::Distance> Network::Router::FindNearest(Query& query) {
   visits_.resize(network_.description_.devices_.size());
+  FindEntries(query);
+  ++search_;
+  open_.clear();
   for (const int device : network_.DevicesOf(query.from)) Reach(device, {}, -1);
   std::optional<Distance> nearest;
   while (!open_.empty()) {
@@ -466,25 +521,30 @@ std::optional<Network::Router::Distance> Network::Router::FindNearest(const Quer
   return nearest;
 }
 
-void Network::Router::ReachNeighbours(const Query& query, int device, const Distance& distance) {
+// Of a fabric's many switches hardly any lead to the target's node.
+void Network::Router::ReachNeighbours(Query& query, int device, const Distance& distance) {
   const auto& devices = network_.description_.devices_;
-  const auto after = [&](int id) {
-    const Time latency = network_.link(id).latency;
-    const bool inside = query.node_from != query.node_to && network_.IsInsideNode(id);
-    return Distance{distance.inside + (inside ? latency : Time()), distance.latency + latency,
-                    distance.hops + 1};
-  };
-  for (const int id : network_.onward_[At(device)]) {
-    const Link& link = network_.link(id);
-    const int node = devices[At(link.to)].node;
-    const bool elsewhere = node >= 0 && node != query.node_from && node != query.node_to;
-    if (query.Admits(link) && !elsewhere) Reach(link.to, after(id), id);
+  for (const bool entries : {true, false}) {
+    for (const int id : network_.onward_[At(device)]) {
+      const Link& link = network_.link(id);
+      const Visit& visit = visits_[At(link.to)];
+      const int node = devices[At(link.to)].node;
+      const bool entry = visit.entry_of == query.entries && query.entries > 0;
+      if (entry != entries || !query.Admits(link)) continue;
+      if (node >= 0 && node != query.node_from && node != query.node_to) continue;
+      const Distance there = distance + Of(query, id);
+      if (entry) query.Know(there + visit.from_entry);
+      if (!entry && node < 0 && !query.MayLeadOver(there)) continue;
+      Reach(link.to, there, id);
+    }
   }
   for (const int target : query.targets) {
     if (devices[At(target)].forwards) continue;  // reached like any switch
     for (const int id : network_.in_[At(target)]) {
       const Link& link = network_.link(id);
-      if (link.from == device && query.Admits(link)) Reach(target, after(id), id);
+      if (link.from == device && query.Admits(link)) {
+        Reach(target, distance + Of(query, id), id);
+      }
     }
   }
 }
@@ -497,42 +557,50 @@ double Network::Router::BandwidthInto(int device) const {
   return sum;
 }
 
-// Back along all shortest routes, farthest device first, so that a device's part is complete when
-// it is divided among the links by which it arrived.
-Path Network::Router::TraceBack(const Query& query, const Distance& nearest) {
-  std::vector<int> ends;
+// Back along all shortest routes, farthest device first.
+Network::Router::Known Network::Router::TraceBack(const Query& query, const Distance& nearest) {
+  const auto& devices = network_.description_.devices_;
+  open_.clear();
+  const auto add = [&](int device) {
+    Visit& visit = visits_[At(device)];
+    // Routes begin where no link led to.
+    if (visit.over.empty() || visit.hop != kNoHop) return;
+    visit.hop = 0;  // the number follows
+    open_.emplace_back(visit.distance, device);
+  };
   double total = 0;
   for (const int target : query.targets) {
     const Visit& visit = visits_[At(target)];
     if (visit.search != search_ || visit.distance != nearest) continue;
-    ends.push_back(target);
+    add(target);
     total += BandwidthInto(target);
   }
-  open_.clear();
-  for (const int end : ends) {
-    visits_[At(end)].arriving = ends.size() == 1 ? 1 : BandwidthInto(end) / total;
-    open_.emplace_back(nearest, end);
+  const std::size_t ends = open_.size();
+  for (std::size_t i = 0; i < open_.size(); ++i) {
+    for (const int id : visits_[At(open_[i].second)].over) add(network_.link(id).from);
   }
-  Path path{.latency = nearest.latency};
-  std::vector<double> parts;
-  // Every device comes once.
-  while (!open_.empty()) {
-    const auto farthest = std::max_element(open_.begin(), open_.end());
-    const int device = farthest->second;
-    open_.erase(farthest);
-    const Visit& visit = visits_[At(device)];
-    Divide(query.from, query.to, device, parts);
-    for (std::size_t i = 0; i < visit.over.size(); ++i) {
-      if (parts[i] == 0) continue;
-      const int id = visit.over[i];
-      path.shares.push_back({id, parts[i]});
+  const std::vector<std::pair<Distance, int>> targets(open_.begin(),
+                                                      open_.begin() + static_cast<long>(ends));
+  std::sort(open_.begin(), open_.end(), std::greater<>());
+  Known routes{.latency = nearest.latency, .hops = std::vector<Known::Hop>(open_.size())};
+  for (std::size_t h = 0; h < open_.size(); ++h) {
+    visits_[At(open_[h].second)].hop = static_cast<int>(h);
+  }
+  for (const auto& [distance, target] : targets) {
+    routes.hops[At(visits_[At(target)].hop)].ending = ends == 1 ? 1 : BandwidthInto(target) / total;
+  }
+  const auto in_fabric = [&](int device) { return devices[At(device)].node < 0; };
+  for (std::size_t h = 0; h < open_.size(); ++h) {
+    const int device = open_[h].second;
+    Known::Hop& hop = routes.hops[h];
+    hop.chooses = network_.description_.choice_.by != WayChoice::By::kAll && in_fabric(device);
+    for (const int id : visits_[At(device)].over) {
       const int before = network_.link(id).from;
-      Visit& earlier = visits_[At(before)];
-      if (earlier.arriving == 0) open_.emplace_back(earlier.distance, before);
-      earlier.arriving += parts[i];
+      hop.chooses = hop.chooses && in_fabric(before);
+      hop.ways.push_back({.link = id, .before = visits_[At(before)].hop});
     }
   }
-  return path;
+  return routes;
 }
 
 }  // namespace stepcast::network

@@ -152,46 +152,65 @@ class Network::Router {
     Time latency;
     int hops = 0;
     friend constexpr auto operator<=>(const Distance&, const Distance&) = default;
+    friend Distance operator+(const Distance& a, const Distance& b) {
+      return {a.inside + b.inside, a.latency + b.latency, a.hops + b.hops};
+    }
   };
+  static constexpr int kNoHop = -1;
   struct Visit {
     std::uint32_t search = 0;  // the one that the rest belongs to
     Distance distance;
     std::vector<int> over;  // the links by which it is reached in this distance
-    double arriving = 0;    // part of the transfer, while the route is traced back
+    int hop = kNoHop;       // of Known, while the routes are traced back
+    // Of a switch that is joined to the target's node: the search that found it so, and how far
+    // the target is from there.
+    std::uint32_t entry_of = 0;
+    Distance from_entry;
   };
-  // A route between two places, for all pairs of places alike.
+  // The nearest routes between two places, for all pairs of places alike. How a transfer divides
+  // among them is looked at for each pair.
   struct Known {
     enum class Of : std::uint8_t { kNetwork, kFrom, kTo };
-    struct Part {
+    struct Way {
       Of of = Of::kNetwork;
-      int link = 0;  // in the network, or among those of the node
-      double part = 1;
+      int link = 0;         // in the network, or among those of the node
+      int before = kNoHop;  // the hop that it comes from; kNoHop: one at which routes begin
+    };
+    // A device on the way, and the links by which the routes come to it.
+    struct Hop {
+      double ending = 0;     // part of the transfer for which it is the last one
+      bool chooses = false;  // among ways of the fabric
+      std::vector<Way> ways;
     };
     Time latency;
-    std::vector<Part> parts;
+    std::vector<Hop> hops;  // each before those that its ways come from
   };
 
   void FindCopies();
-  Known Generalised(const Path& path, int node_from, int node_to) const;
-  Path Between(const Known& known, int node_from, int node_to) const;
+  // Links of the two nodes as links of any of their copies.
+  void Generalise(Known& known, int node_from, int node_to) const;
+  Path Between(const Known& known, int from, int to);
   int NodeOf(int place) const;
 
-  tl::expected<Path, Fault> Look(int from, int to);
-  std::optional<Path> Search(int from, int to, bool nvlink_only);
+  tl::expected<Known, Fault> Look(int from, int to);
+  std::optional<Known> Search(int from, int to, bool nvlink_only);
   struct Query;  // what one search looks for: its ends, and which links it may use
   // The distance of the nearest route, and in `visits_` how every device on the way is reached.
-  std::optional<Distance> FindNearest(const Query& query);
-  void ReachNeighbours(const Query& query, int device, const Distance& distance);
-  // The transfer's path, shared out among all routes of this length.
-  Path TraceBack(const Query& query, const Distance& nearest);
+  std::optional<Distance> FindNearest(Query& query);
+  // Between nodes: the switches that are joined to the target's node, and how far it is from there.
+  void FindEntries(Query& query);
+  void ReachNeighbours(Query& query, int device, const Distance& distance);
+  Distance Of(const Query& query, int id) const;  // of a link alone
+  // All routes of this length.
+  Known TraceBack(const Query& query, const Distance& nearest);
   // The sum of the bandwidths of the links by which the nearest routes reach the device.
   double BandwidthInto(int device) const;
-  // The path over the NVLinks of a third GPU that both ends are connected to; none where there is
+  // The route over the NVLinks of a third GPU that both ends are connected to; none where there is
   // no such GPU.
-  std::optional<Path> Relay(int from, int to) const;
+  std::optional<Known> Relay(int from, int to) const;
   void Reach(int device, const Distance& distance, int link);
-  // Sets `parts` to the parts of the transfer that the links of Visit::over carry into `device`.
-  void Divide(int from, int to, int device, std::vector<double>& parts) const;
+  // Sets `parts_` to the parts that `links_` carry to a hop, of all that arrives there.
+  void Divide(int from, int to, bool chooses, double arriving);
 
   // Beyond so many all are forgotten.
   static constexpr std::size_t kMostKnown = 65'536;
@@ -202,11 +221,14 @@ class Network::Router {
   std::vector<int> alike_;                  // [place]: equal for the same place in copies of a node
   std::vector<std::vector<int>> links_of_;  // [node]: in the same order in its copies
   std::unordered_map<std::uint64_t, Known> known_;  // by places alike
-  std::unordered_map<std::uint64_t, Path> chosen_;  // by places: where ways are chosen
   std::vector<Visit> visits_;                       // [device], once there was a search
   std::uint32_t search_ = 0;
   std::vector<std::pair<Distance, int>> open_;  // a heap, nearest first
   LinkSet crossed_;
+  // Of the path at hand: what arrives at each hop, a hop's links, and their parts.
+  std::vector<double> arriving_, parts_;
+  std::vector<int> links_;
+  std::vector<std::size_t> ways_;  // in the order of their links
 };
 
 }  // namespace stepcast::network

@@ -1,11 +1,16 @@
 #include "src/network/network.h"
 
+#include <cmath>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "rapidcheck/gtest.h"
 #include "src/network/sample_networks.h"
 
 namespace stepcast::network {
@@ -186,6 +191,144 @@ TEST(RouterTest, SaysWhereNothingLeads) {
   const auto nothing = router.Find(0, 5);
   ASSERT_FALSE(nothing.has_value());
   EXPECT_EQ(nothing.error().message, "no route leads from node0/gpu0 to node1/switch");
+}
+
+// A cluster in which everything is drawn: nodes of GPUs behind an inner switch and of cards, the
+// cards' leaves, and spines. Two of three times all nodes are alike, so that routes are copies.
+struct AnyCluster {
+  std::vector<Link> links;
+  std::vector<int> node_of;    // [device]
+  std::vector<bool> forwards;  // [device]
+  std::vector<int> gpus;
+
+  int Add(Network::Description& description, bool device_forwards, int node) {
+    node_of.push_back(node);
+    forwards.push_back(device_forwards);
+    return description.AddDevice("d", device_forwards, node);
+  }
+  void Join(Network::Description& description, int a, int b, Time latency) {
+    for (const auto& [from, to] : {std::pair(a, b), std::pair(b, a)}) {
+      links.push_back({.from = from, .to = to, .latency = latency, .bandwidth = kWide});
+      description.AddLink(links.back());
+    }
+  }
+
+  Network::Description Draw() {
+    Network::Description description;
+    const auto latency = [] { return Microseconds(*rc::gen::inRange(0, 4)); };
+    const auto leaves = *rc::gen::inRange(1, 5), spines = *rc::gen::inRange(1, 4);
+    std::vector<int> leaf, spine;
+    for (int i = 0; i < leaves; ++i) leaf.push_back(Add(description, true, -1));
+    for (int i = 0; i < spines; ++i) spine.push_back(Add(description, true, -1));
+    for (const int a : leaf) {
+      for (const int b : spine) {
+        if (b == spine.front() || *rc::gen::arbitrary<bool>()) Join(description, a, b, latency());
+      }
+    }
+    const auto nodes = *rc::gen::inRange(2, 6), own = *rc::gen::inRange(1, 3),
+               cards = *rc::gen::inRange(1, 4);
+    const bool alike = *rc::gen::inRange(0, 3) > 0;
+    std::vector<Time> latencies;
+    for (int node = 0; node < nodes; ++node) {
+      std::size_t at = 0;
+      const auto next = [&] {
+        if (at == latencies.size()) latencies.push_back(latency());
+        return alike ? latencies[at++] : latency();
+      };
+      const int inner = Add(description, true, node);
+      std::vector<int> card;
+      for (int i = 0; i < cards; ++i) {
+        card.push_back(Add(description, true, node));
+        Join(description, card.back(), inner, next());
+        Join(description, card.back(), *rc::gen::elementOf(leaf), next());
+      }
+      for (int i = 0; i < own; ++i) {
+        gpus.push_back(Add(description, false, node));
+        Join(description, gpus.back(), inner, next());
+        Join(description, gpus.back(), card[static_cast<std::size_t>(i) % card.size()], next());
+        description.AddPlace({gpus.back()});
+      }
+    }
+    return description;
+  }
+};
+
+// Inside nodes, in all, and links crossed.
+using Length = std::tuple<Time, Time, int>;
+
+// The lengths of the shortest routes from a device, by relaxing all links until none does better.
+std::vector<std::optional<Length>> LengthsFrom(const AnyCluster& cluster, int source, int node_from,
+                                               int node_to, bool backwards) {
+  std::vector<std::optional<Length>> lengths(cluster.node_of.size());
+  lengths[static_cast<std::size_t>(source)] = Length();
+  for (bool better = true; better;) {
+    better = false;
+    for (const Link& link : cluster.links) {
+      const auto from = static_cast<std::size_t>(backwards ? link.to : link.from);
+      const auto to = static_cast<std::size_t>(backwards ? link.from : link.to);
+      const int node = cluster.node_of[to];
+      if (!lengths[from] || (static_cast<int>(from) != source && !cluster.forwards[from]) ||
+          (node >= 0 && node != node_from && node != node_to)) {
+        continue;
+      }
+      const auto [inside, latency, hops] = *lengths[from];
+      const bool counts = node_from != node_to && node >= 0 && node == cluster.node_of[from];
+      const Length there(inside + (counts ? link.latency : Time()), latency + link.latency,
+                         hops + 1);
+      if (lengths[to] && *lengths[to] <= there) continue;
+      lengths[to] = there;
+      better = true;
+    }
+  }
+  return lengths;
+}
+
+// A transfer is on all links of the shortest routes and on no others.
+RC_GTEST_PROP(RouterProperty, TakesAllShortestRoutes, ()) {
+  AnyCluster cluster;
+  const Network network = Network::Make(cluster.Draw()).value();
+  Network::Router router(network);
+  for (int from = 0; from < network.places(); ++from) {
+    for (int to = 0; to < network.places(); ++to) {
+      if (from == to) continue;
+      const int a = cluster.gpus[static_cast<std::size_t>(from)];
+      const int b = cluster.gpus[static_cast<std::size_t>(to)];
+      const int node_a = cluster.node_of[static_cast<std::size_t>(a)];
+      const int node_b = cluster.node_of[static_cast<std::size_t>(b)];
+      const auto there = LengthsFrom(cluster, a, node_a, node_b, false);
+      const auto back = LengthsFrom(cluster, b, node_a, node_b, true);
+      const Length nearest = there[static_cast<std::size_t>(b)].value();
+      const Path path = router.Find(from, to).value();
+      RC_ASSERT(path.latency == std::get<1>(nearest));
+      std::set<int> expected, taken;
+      for (std::size_t id = 0; id < cluster.links.size(); ++id) {
+        const Link& link = cluster.links[id];
+        const auto before = there[static_cast<std::size_t>(link.from)];
+        const auto behind = back[static_cast<std::size_t>(link.to)];
+        const auto end = there[static_cast<std::size_t>(link.to)];
+        if (!before || !behind || !end || link.from == b || link.to == a) continue;
+        if ((link.from != a && !cluster.forwards[static_cast<std::size_t>(link.from)]) ||
+            (link.to != b && !cluster.forwards[static_cast<std::size_t>(link.to)])) {
+          continue;
+        }
+        const int node = cluster.node_of[static_cast<std::size_t>(link.to)];
+        const bool inside = node_a != node_b && node >= 0 &&
+                            node == cluster.node_of[static_cast<std::size_t>(link.from)];
+        const Length by_it(
+            std::get<0>(*before) + std::get<0>(*behind) + (inside ? link.latency : Time()),
+            std::get<1>(*before) + std::get<1>(*behind) + link.latency,
+            std::get<2>(*before) + std::get<2>(*behind) + 1);
+        if (by_it == nearest) expected.insert(static_cast<int>(id));
+      }
+      double arriving = 0;
+      for (const Share& share : path.shares) {
+        taken.insert(share.link);
+        if (network.link(share.link).to == b) arriving += share.part;
+      }
+      RC_ASSERT(taken == expected);
+      RC_ASSERT(std::abs(arriving - 1) < 1e-9);
+    }
+  }
 }
 
 }  // namespace
