@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/check.h"
 #include "src/memory/caching_allocator.h"
 #include "src/memory/driver_calls.h"
 #include "src/memory/longer_periods.h"
@@ -66,6 +67,7 @@ class Ledger {
   Bytes total_, peak_, padding_, padding_at_peak_;
   BytesByCategory by_category_{}, at_peak_{};
 };
+
 class TimedReplay {
  public:
   // `changes`: null, or where to note every change.
@@ -212,6 +214,7 @@ class TimedReplay {
                                                        }) -
                                       records.begin());
     };
+    STEPCAST_CHECK(records.size() == owners_.size(), "every change of a step is recorded");
     const std::span<const Owner> owners(owners_);
     const std::size_t begin = count_before(longer.begin), end = count_before(longer.end);
     const auto carry = [&](std::size_t from, std::size_t to, const Later& by) {
@@ -241,8 +244,8 @@ class TimedReplay {
     return more;
   }
 
-  // Whether each of the changes comes with one period `of_period` changes later, and so does what a
-  // free waits for. What happens between the last operations of micro-batches need not.
+  // Whether each of the changes comes again `of_period` changes later, after one period, and so
+  // does what a free waits for. That the last operations of micro-batches repeat does not say so.
   bool Repeats(Records records, std::size_t of_period) {
     for (std::size_t i = 0; i + of_period < records.size(); ++i) {
       const program::MemoryRecord &one = records[i], &next = records[i + of_period];
