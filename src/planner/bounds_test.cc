@@ -236,6 +236,26 @@ TEST(BoundsTest, NoForecastIsBetter) {
 
 // A plan whose states are shared out among others than those of the plan before it, all else the
 // same; and one whose stages have other chunks.
+// Stage 1 computes gradients of weights while the next step's first micro-batch is on its way: what
+// stage 0 takes for it does not come on top of what stage 1 has to do.
+TEST(BoundsTest, GradientsOfWeightsFillTheBeginOfTheNextStep) {
+  scenario::InputCache cache;
+  const auto scenario = scenario::LoadText(R"(
+stepcast: 1
+model: {kind: transformer, family: llama, num_hidden_layers: 8, hidden_size: 16,
+        num_attention_heads: 4, intermediate_size: 32, vocab_size: 64}
+cluster: {topology: topologies/pcie-8gpu.yaml, nodes: 1}
+training: {sequence_length: 32, micro_batch_size: 1, gradient_accumulation: 12, precision: bf16,
+           optimizer: adamw}
+parallelism: {pipeline: 2, schedule: zb_h2}
+data_parallel: {framework: reference, zero_stage: 0, shard_group_size: 2}
+)",
+                                           "test", {}, cache);
+  ASSERT_TRUE(scenario.has_value());
+  EXPECT_LE(FirstBounds().Of(*scenario)->step_time,
+            forecast::Forecaster().Evaluate(*scenario)->step_time);
+}
+
 TEST(BoundsTest, WhatIsKeptOfOnePlanIsNotTakenForAnother) {
   scenario::InputCache cache;
   Bounds bounds;

@@ -411,12 +411,13 @@ class FirstBounds::Kept {
         chunk.backward_peak = std::max(chunk.backward_peak, chunk.saved + again + layer.transient);
       }
     }
-    // Before a stage's first pass and behind its last one.
+    // Before a stage's first pass and behind its last one. Where a backward has two parts a stage
+    // has gradients of weights to do until the next step's first pass comes.
     ends_.assign(static_cast<std::size_t>(axes.pipeline), Time());
+    if (axes.splits_backward) return;
     for (std::size_t stage = 1; stage < ends_.size(); ++stage) {
       const ChunkFigures& before = chunks_[stage - 1];
-      ends_[stage] =
-          ends_[stage - 1] + before.forward + (axes.splits_backward ? Time() : before.backward);
+      ends_[stage] = ends_[stage - 1] + before.forward + before.backward;
     }
   }
 
