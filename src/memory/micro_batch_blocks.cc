@@ -86,20 +86,20 @@ MicroBatchBlocks::Block MicroBatchBlocks::Take(const Owner& owner, std::int64_t 
   return block;
 }
 
-std::vector<std::int64_t> MicroBatchBlocks::PlacesFrom(std::int64_t later,
-                                                       const CachingAllocator& allocator) const {
-  std::vector<std::int64_t> places;
+std::vector<std::int64_t> MicroBatchBlocks::StateFrom(std::int64_t later,
+                                                      const CachingAllocator& allocator) const {
+  std::vector<std::int64_t> state = {allocator.calls().allocations, allocator.calls().flushes};
   for (auto m = static_cast<std::size_t>(later); m < micro_batches_.size(); ++m) {
     if (micro_batches_[m].live == 0) continue;
-    places.push_back(-static_cast<std::int64_t>(m) + later - 1);  // no purpose
+    state.push_back(-static_cast<std::int64_t>(m) + later - 1);  // no purpose
     const std::vector<Block>& blocks = micro_batches_[m].by_purpose;
     for (std::size_t n = 0; n < blocks.size(); ++n) {
       if (blocks[n] == CachingAllocator::kNoBlock) continue;
-      places.insert(places.end(), {static_cast<std::int64_t>(n), allocator.AddressOf(blocks[n]),
-                                   allocator.SizeOf(blocks[n])});
+      state.insert(state.end(), {static_cast<std::int64_t>(n), allocator.AddressOf(blocks[n]),
+                                 allocator.SizeOf(blocks[n])});
     }
   }
-  return places;
+  return state;
 }
 
 }  // namespace stepcast::memory

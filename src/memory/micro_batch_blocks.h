@@ -38,7 +38,7 @@ class MicroBatchBlocks {
   // All of them from micro-batch `later` on, and where they lie: by micro-batch, counted from
   // `later`, then by purpose. Two moments have the same of these where all blocks lie where those
   // of micro-batches before them lay.
-  std::vector<std::int64_t> PlacesFrom(std::int64_t later, const CachingAllocator& allocator) const;
+  std::vector<std::int64_t> StateFrom(std::int64_t later, const CachingAllocator& allocator) const;
 
  private:
   struct OfMicroBatch {

@@ -152,10 +152,7 @@ bool ProgramOrderReplay::CarryLonger(const LongerStep& longer) {
   while (periods.Next()) {
     if (!carry(all.period_begin, all.period_end, periods.later())) return false;
     if (!periods.looks()) continue;
-    std::vector<std::int64_t> left = of_micro_batches_.PlacesFrom(periods.later(), allocator_);
-    left.push_back(allocator_.calls().allocations);
-    left.push_back(allocator_.calls().flushes);
-    periods.Look(std::move(left));
+    periods.Look(of_micro_batches_.StateFrom(periods.later(), allocator_));
   }
   if (allocator_.calls().flushes > before.flushes) of_longer_ = false;
   return carry(all.period_end, all.step.size(), periods.later());

@@ -386,11 +386,9 @@ class TimedReplay {
 
   // The same of micro-batches from so many later on. Requires an allocator.
   std::vector<std::int64_t> LeftAt(Time now, std::int64_t later) {
-    std::vector<std::int64_t> left = of_micro_batches_.PlacesFrom(later, *allocator_);
-    AddPending(now, left);
-    left.push_back(Calls().allocations);
-    left.push_back(Calls().flushes);
-    return left;
+    std::vector<std::int64_t> state = of_micro_batches_.StateFrom(later, *allocator_);
+    AddPending(now, state);
+    return state;
   }
 
   void AddPending(Time now, std::vector<std::int64_t>& to) {

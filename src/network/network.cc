@@ -369,6 +369,24 @@ std::optional<Network::Router::Known> Network::Router::Relay(int from, int to) c
   return routes;
 }
 
+void Network::Router::Begin(const std::vector<int>& devices) {
+  ++search_;
+  open_.clear();
+  visits_.resize(network_.description_.devices_.size());
+  for (const int device : devices) Reach(device, {}, -1);
+}
+
+std::optional<std::pair<Network::Router::Distance, int>> Network::Router::TakeNearest() {
+  while (!open_.empty()) {
+    const std::pair<Distance, int> nearest = open_.front();
+    std::pop_heap(open_.begin(), open_.end(), std::greater<>());
+    open_.pop_back();
+    // It may have been reached in less since it was put there.
+    if (nearest.first <= visits_[At(nearest.second)].distance) return nearest;
+  }
+  return std::nullopt;
+}
+
 void Network::Router::Reach(int device, const Distance& distance, int link) {
   Visit& visit = visits_[At(device)];
   if (visit.search != search_ || distance < visit.distance) {
@@ -453,9 +471,9 @@ std::optional<Network::Router::Known> Network::Router::Search(int from, int to, 
   return TraceBack(query, *nearest);
 }
 
-Network::Router::Distance Network::Router::Of(const Query& query, int id) const {
-  const Time latency = network_.link(id).latency;
-  const bool inside = query.node_from != query.node_to && network_.IsInsideNode(id);
+Network::Router::Distance Network::Router::LengthOf(const Query& query, int link) const {
+  const Time latency = network_.link(link).latency;
+  const bool inside = query.node_from != query.node_to && network_.IsInsideNode(link);
   return {inside ? latency : Time(), latency, 1};
 }
 
@@ -463,15 +481,10 @@ Network::Router::Distance Network::Router::Of(const Query& query, int id) const 
 void Network::Router::FindEntries(Query& query) {
   if (query.node_to < 0 || query.node_from == query.node_to) return;
   const auto& devices = network_.description_.devices_;
-  ++search_;
-  open_.clear();
-  for (const int target : query.targets) Reach(target, {}, -1);
+  Begin(query.targets);
   std::vector<int> entries;
-  while (!open_.empty()) {
-    const auto [distance, device] = open_.front();
-    std::pop_heap(open_.begin(), open_.end(), std::greater<>());
-    open_.pop_back();
-    if (distance > visits_[At(device)].distance) continue;
+  while (const auto taken = TakeNearest()) {
+    const auto [distance, device] = *taken;
     if (devices[At(device)].node != query.node_to) {
       visits_[At(device)].entry_of = search_;
       visits_[At(device)].from_entry = distance;
@@ -481,7 +494,7 @@ void Network::Router::FindEntries(Query& query) {
     for (const int id : network_.in_[At(device)]) {
       const Link& link = network_.link(id);
       if (query.Admits(link) && devices[At(link.from)].forwards) {
-        Reach(link.from, distance + Of(query, id), id);
+        Reach(link.from, distance + LengthOf(query, id), id);
       }
     }
   }
@@ -490,7 +503,7 @@ void Network::Router::FindEntries(Query& query) {
   std::optional<Distance> least_into;
   for (const int entry : entries) {
     for (const int id : network_.in_[At(entry)]) {
-      const Distance own = Of(query, id);
+      const Distance own = LengthOf(query, id);
       least_into = least_into ? std::min(*least_into, own) : own;
     }
   }
@@ -500,17 +513,11 @@ void Network::Router::FindEntries(Query& query) {
 
 // Dijkstra's algorithm.
 std::optional<Network::Router::Distance> Network::Router::FindNearest(Query& query) {
-  visits_.resize(network_.description_.devices_.size());
   FindEntries(query);
-  ++search_;
-  open_.clear();
-  for (const int device : network_.DevicesOf(query.from)) Reach(device, {}, -1);
+  Begin(network_.DevicesOf(query.from));
   std::optional<Distance> nearest;
-  while (!open_.empty()) {
-    const auto [distance, device] = open_.front();
-    std::pop_heap(open_.begin(), open_.end(), std::greater<>());
-    open_.pop_back();
-    if (distance > visits_[At(device)].distance) continue;
+  while (const auto taken = TakeNearest()) {
+    const auto [distance, device] = *taken;
     if (nearest && distance > *nearest) break;
     if (std::find(query.targets.begin(), query.targets.end(), device) != query.targets.end()) {
       nearest = distance;
@@ -532,7 +539,7 @@ void Network::Router::ReachNeighbours(Query& query, int device, const Distance& 
       const bool entry = visit.entry_of == query.entries && query.entries > 0;
       if (entry != entries || !query.Admits(link)) continue;
       if (node >= 0 && node != query.node_from && node != query.node_to) continue;
-      const Distance there = distance + Of(query, id);
+      const Distance there = distance + LengthOf(query, id);
       if (entry) query.Know(there + visit.from_entry);
       if (!entry && node < 0 && !query.MayLeadOver(there)) continue;
       Reach(link.to, there, id);
@@ -543,7 +550,7 @@ void Network::Router::ReachNeighbours(Query& query, int device, const Distance& 
     for (const int id : network_.in_[At(target)]) {
       const Link& link = network_.link(id);
       if (link.from == device && query.Admits(link)) {
-        Reach(target, distance + Of(query, id), id);
+        Reach(target, distance + LengthOf(query, id), id);
       }
     }
   }

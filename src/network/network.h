@@ -200,7 +200,7 @@ class Network::Router {
   // Between nodes: the switches that are joined to the target's node, and how far it is from there.
   void FindEntries(Query& query);
   void ReachNeighbours(Query& query, int device, const Distance& distance);
-  Distance Of(const Query& query, int id) const;  // of a link alone
+  Distance LengthOf(const Query& query, int link) const;
   // All routes of this length.
   Known TraceBack(const Query& query, const Distance& nearest);
   // The sum of the bandwidths of the links by which the nearest routes reach the device.
@@ -208,7 +208,11 @@ class Network::Router {
   // The route over the NVLinks of a third GPU that both ends are connected to; none where there is
   // no such GPU.
   std::optional<Known> Relay(int from, int to) const;
+  // Begins a search from these devices.
+  void Begin(const std::vector<int>& devices);
   void Reach(int device, const Distance& distance, int link);
+  // Takes the nearest device that was reached and not taken yet; none if all were.
+  std::optional<std::pair<Distance, int>> TakeNearest();
   // Sets `parts_` to the parts that `links_` carry to a hop, of all that arrives there.
   void Divide(int from, int to, bool chooses, double arriving);
 
