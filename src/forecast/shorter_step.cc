@@ -15,9 +15,9 @@ namespace {
 using program::Index;
 using program::kNone;
 
-// Micro-batches are looked at over so many periods, behind so many more that repeat, in which a
-// pipeline settles. A shorter step has at most a part of the longer one's micro-batches: less where
-// fewer of them repeat themselves.
+// How a shorter step is chosen. It has `settling` periods in which its pipeline settles, and behind
+// them one period and `periods` more that are compared with the one before. It is tried only when
+// it has at most the part `most_of_step` of the longer step's micro-batches.
 struct Looked {
   int periods = 0, settling = 0;
   double most_of_step = 0;
@@ -27,8 +27,8 @@ Looked LookedAt(int period) {
   // More settling makes hardly more steps repeat themselves: of 2,000 random plans with 24 to 88
   // micro-batches 1,743 do behind 3, and 1,740 behind 8, where more are too short.
   if (period == 1) return {.periods = 3, .settling = 3, .most_of_step = 0.6};
-  // A group of interleaved micro-batches is long enough to settle in, and some half of the steps
-  // repeat themselves.
+  // A group of interleaved micro-batches is long enough to settle in. Only some half of such steps
+  // repeat themselves, and a try that fails is lost time.
   return {.periods = 2, .settling = 0, .most_of_step = 0.4};
 }
 
@@ -208,8 +208,9 @@ std::optional<ShorterStep> ShorterStepOf(const plan::Plan& plan) {
       continue;
     }
     for (parallel::MicroBatchRange& range : ranges) {
-      // One micro-batch more, in whose end the first period begins; of interleaved ones it need not
-      // repeat, and a piece of the period is left out.
+      // The first period begins at the end of the micro-batch before it. Of interleaved
+      // micro-batches there is none to spare, so that the first piece of that period is not
+      // compared.
       range.first = range.end - (looked.periods + 1) * period - (period == 1 ? 1 : 0);
     }
     return ShorterStep{.micro_batches = micro_batches,

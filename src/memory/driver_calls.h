@@ -35,6 +35,7 @@ struct DriverCallsAt {
   friend bool operator==(const DriverCallsAt&, const DriverCallsAt&) = default;
 };
 
+// Whether the allocator gave unused segments back in any of these calls.
 inline bool AnyFlush(const std::vector<DriverCallsAt>& calls) {
   return std::any_of(calls.begin(), calls.end(),
                      [](const DriverCallsAt& at) { return at.calls.flushes > 0; });

@@ -7,37 +7,41 @@
 #include "src/memory/caching_allocator.h"
 #include "src/program/program.h"
 
-// What a longer step (program/longer_step.h) holds: a program's buffer stands for those of several
-// micro-batches there, so blocks are known by micro-batch and purpose.
+// The blocks that are live in a longer step (program/longer_step.h). One buffer of the program
+// stands for buffers of several micro-batches there, so that a buffer does not name a block; a
+// micro-batch and a purpose do.
 namespace stepcast::memory {
 
-// Which allocation of a step an allocation or a free is about: what a micro-batch has for one
-// purpose, which is what others have at the same place of a layer's pass. It has one block at a
-// time for it. Not of the step: what was allocated before it.
+// The owner of a block is a micro-batch, which holds one block at a time for each purpose.
+// Allocations that two micro-batches make at the same place of a layer's pass have one purpose.
+// A buffer that was allocated before the step has the owner kBeforeStep.
 struct Owner {
   static constexpr std::uint32_t kBeforeStep = program::kNone;
   std::uint32_t micro_batch = kBeforeStep;
   std::uint32_t purpose = 0;
 
-  // What the first micro-batch allocates stays for all of them.
+  // Buffers that the first micro-batch of a step allocates, such as gradients, serve all
+  // micro-batches, and so do those from before the step.
   bool is_of_all() const { return micro_batch == kBeforeStep || micro_batch == 0; }
 };
 
-// Of the allocations and frees of a program's step, in its order.
+// Gives one owner for each allocation and each free of the program's step, in the step's order.
 std::vector<Owner> OwnersOf(const program::Program& program);
 
+// The blocks by their owners. `later` says by how many micro-batches the micro-batch that is meant
+// comes after the owner's.
 class MicroBatchBlocks {
  public:
   using Block = CachingAllocator::Block;
 
   void Clear() { micro_batches_.clear(); }
-  // For an owner's micro-batch that is so many later.
   void Add(const Owner& owner, std::int64_t later, Block block);
-  // kNoBlock: it has none.
+  // Gives the block and forgets it. kNoBlock means that there is none.
   Block Take(const Owner& owner, std::int64_t later);
-  // All of them from micro-batch `later` on, and where they lie: by micro-batch, counted from
-  // `later`, then by purpose. Two moments have the same of these where all blocks lie where those
-  // of micro-batches before them lay.
+  // The calls that the allocator has made, and the address and the size in bytes of every block of
+  // micro-batches from `later` on, ordered by micro-batch and purpose. Micro-batches are counted
+  // from `later`: the state is equal at two moments when each block lies where the corresponding
+  // block of an earlier micro-batch lay.
   std::vector<std::int64_t> StateFrom(std::int64_t later, const CachingAllocator& allocator) const;
 
  private:

@@ -14,13 +14,16 @@
 #include "src/memory/steps.h"
 #include "src/program/longer_step.h"
 
-// The replay of a program without deferred frees: the order of its requests is all that counts.
+// The replay of a program without deferred frees. Its figures depend on the order of the program's
+// requests alone, not on times.
 namespace stepcast::memory {
 
-// Keeps its memory from one replay to the next. Not to be used by two threads at once.
+// An object keeps the memory that it works in from one replay to the next. Two threads must not use
+// it at once.
 class ProgramOrderReplay {
  public:
-  // After so many steps. Of the calls in a step, `instruction` is the number of the request.
+  // Gives the figures after `steps` steps. In Usage::step_calls `instruction` is the index of the
+  // request in Requests::step, not of an instruction of the program.
   Usage Figures(const Requests& requests, std::size_t steps, const Steps& asked,
                 const Device& device);
 
@@ -31,7 +34,7 @@ class ProgramOrderReplay {
     std::int64_t address = 0, size = 0;
     friend bool operator==(const LiveBlock&, const LiveBlock&) = default;
   };
-  // Decides what any requests from here on come to (CachingAllocator::calls).
+  // The state decides what any later requests do (CachingAllocator::calls).
   struct State {
     DriverCalls calls;
     std::vector<LiveBlock> blocks;

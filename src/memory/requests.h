@@ -11,7 +11,8 @@
 #include "src/program/longer_step.h"
 #include "src/program/program.h"
 
-// What a program asks of the allocator, in its order.
+// The requests of a program: its allocations and frees, in the order of its instructions, and
+// nothing else of it.
 namespace stepcast::memory {
 
 inline bool ChangesMemory(const program::Instruction& instruction) {
@@ -27,30 +28,32 @@ struct Request {
   friend bool operator==(const Request&, const Request&) = default;
 };
 
-// Those of one micro-batch.
+// A section is the run of requests that one micro-batch makes: [first, last) of Requests::step.
 struct Section {
   std::size_t first = 0, last = 0;
-  std::size_t kind = 0;  // the first section with the same requests
-  // It frees as often as it allocates. Others leave nothing as they find it.
+  std::size_t kind = 0;  // the index of the first section that makes the same requests
+  // The section frees as often as it allocates. A section that does not cannot leave the allocator
+  // as it finds it.
   bool balanced = false;
 };
 
-// What a buffer is asked for with.
+// The part of a buffer that memory depends on.
 struct Sized {
-  Bytes size, padding;
+  Bytes size, padding;  // `padding` is a part of `size`
   program::Category category = program::Category::kParameter;
 };
 
-// A program's requests, and nothing else of it.
 struct Requests {
   std::size_t streams = 0;
   std::vector<Sized> buffers;
   std::vector<Request> prologue, step;
   std::vector<Section> sections;  // of `step`
-  // Of a longer step:
-  std::vector<Owner> owners;                     // of the requests of `step`
-  std::size_t period_begin = 0, period_end = 0;  // requests of `step`
+  // These three are set only when a longer step is asked for: one owner for each request of `step`,
+  // and the requests [period_begin, period_end) of `step` that make up its period.
+  std::vector<Owner> owners;
+  std::size_t period_begin = 0, period_end = 0;
 
+  // Replaces the contents by the requests of `program`.
   void Take(const program::Program& program, const std::optional<program::LongerStep>& longer);
 
   std::span<const Request> Of(const Section& section) const {

@@ -8,16 +8,16 @@
 
 namespace stepcast::memory {
 
-// Which steps of a run a replay (replay.h) is about.
+// Steps says what a replay (replay.h) takes for the steps of a run.
 struct Steps {
-  std::uint32_t described = 0;  // Usage::step_calls are of this one
-  // Every step is as this one, those before it too: of the others the timeline has their ends, and
-  // nothing else of it is looked at.
+  std::uint32_t described = 0;  // the step whose calls of the driver Usage::step_calls lists
+  // When this is set, every step, also each before it, is taken to be equal to this one. The replay
+  // then reads the records of this step alone, and of the others only how many there are.
   std::optional<std::uint32_t> repeated{};
-  // Steps are longer than the program's; a buffer of the program stands for those of the
-  // micro-batches that it does not have. Where frees are deferred this takes `repeated`.
+  // When this is set, steps have more micro-batches than the program has. A replay of a program
+  // with deferred frees then needs `repeated` as well.
   std::optional<program::LongerStep> longer{};
-  Time period{};  // of `longer`: how long one takes in the run
+  Time period{};  // how long one period of `longer` takes in the run
 };
 
 }  // namespace stepcast::memory

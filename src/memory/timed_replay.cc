@@ -109,7 +109,8 @@ class TimedReplay {
     const auto first = std::lower_bound(records.begin(), records.end(), *repeated_, is_before);
     const auto last = std::lower_bound(first, records.end(), *repeated_ + 1, is_before);
     const Records of_step(first, last);
-    // Where the first step was begun from its ends do not follow one another as those to come do.
+    // A first step that was begun late ends elsewhere than a whole one: all steps are placed at the
+    // distance between the repeated one and its neighbour.
     const std::vector<Time>& ends = timeline_.step_ends;
     const std::size_t second = std::max<std::size_t>(*repeated_, 1);
     const Time interval = steps_ > 1 ? ends[second] - ends[second - 1] : Time();
@@ -161,11 +162,11 @@ class TimedReplay {
     std::vector<std::int64_t> pending, blocks;
     friend bool operator==(const State&, const State&) = default;
   };
-  // Where a step is compared with the one before it, in parts of its changes: most are like it from
-  // their first changes on, others come to be.
+  // A step is compared with the one before it after these 64ths of its changes. Most steps are
+  // equal to the one before from the first changes on, and some become equal later.
   static constexpr std::array<std::size_t, 4> kParts = {1, 8, 32, 64};
-  // How much later than its record a change takes place, and for a micro-batch that is how many
-  // later.
+  // A change takes place so much later than its record says, for a micro-batch that comes so many
+  // micro-batches after the record's.
   struct Later {
     Time time;
     std::int64_t micro_batches = 0;
@@ -203,8 +204,8 @@ class TimedReplay {
     return true;
   }
 
-  // The records up to the end of the period, those of the period again and again, later each time,
-  // and the rest. Gives the time by which the step is longer.
+  // Carries out the changes up to the end of the period, then the period's changes again and again,
+  // each time one period later, and then the rest. It gives the time by which the step is longer.
   std::optional<Time> CarryLonger(Records records, Time later, const LongerStep& longer) {
     of_micro_batches_.Clear();
     const auto count_before = [&](Index instruction) {
@@ -384,7 +385,8 @@ class TimedReplay {
     return state;
   }
 
-  // The same of micro-batches from so many later on. Requires an allocator.
+  // The state of micro-batches from `later` on, with times counted from `now`. There must be an
+  // allocator.
   std::vector<std::int64_t> LeftAt(Time now, std::int64_t later) {
     std::vector<std::int64_t> state = of_micro_batches_.StateFrom(later, *allocator_);
     AddPending(now, state);

@@ -8,8 +8,9 @@
 
 namespace stepcast::memory {
 
-// The replay of any program, change by change, at the times of a run. `deferred`: the program's.
-// `account`: null, or where to note every change.
+// Replays any program change by change, at the times at which a run's host issued the changes.
+// `deferred` must be the deferred frees of `program`. When `account` is not null, every change is
+// noted there.
 Usage ReplayTimed(const program::Program& program, const program::Timeline& timeline,
                   const DeferredFrees& deferred, const Device& device, const Steps& steps,
                   Account* account);

@@ -444,15 +444,15 @@ struct Network::Router::Query {
   int node_from, node_to;  // of the devices of both
   const std::vector<int>& targets;
   bool nvlink_only;
-  // What leads from a switch of the fabric that no link joins to the target's node takes at least
-  // this. There is a route as near as `known`.
+  // From a switch of the fabric that is no entry (Visit::entry_of) the target is at least
+  // `least_on` away. There is a route of length `known`, if that is set.
   Distance least_on{};
   std::optional<Distance> known{};
-  std::uint32_t entries = 0;  // the search that found the switches that are joined to it
+  std::uint32_t entries = 0;  // the search that found the entries; 0: there are none
 
   bool Admits(const Link& link) const { return !nvlink_only || link.nvlink; }
   void Know(const Distance& route) { known = known ? std::min(*known, route) : route; }
-  // Whether a route through such a switch may be as near as any.
+  // Whether a route that reaches such a switch after `to_switch` can be a nearest one.
   bool MayLeadOver(const Distance& to_switch) const {
     return !known || to_switch + least_on <= *known;
   }
@@ -528,7 +528,8 @@ std::optional<Network::Router::Distance> Network::Router::FindNearest(Query& que
   return nearest;
 }
 
-// Of a fabric's many switches hardly any lead to the target's node.
+// Entries come first: once one of them is reached a route's length is known, and of a fabric's many
+// other switches hardly any can be on a nearer one.
 void Network::Router::ReachNeighbours(Query& query, int device, const Distance& distance) {
   const auto& devices = network_.description_.devices_;
   for (const bool entries : {true, false}) {

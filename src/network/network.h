@@ -162,33 +162,35 @@ class Network::Router {
     Distance distance;
     std::vector<int> over;  // the links by which it is reached in this distance
     int hop = kNoHop;       // of Known, while the routes are traced back
-    // Of a switch that is joined to the target's node: the search that found it so, and how far
-    // the target is from there.
+    // An entry is a switch that a link joins to the target's node. `entry_of` is the search that
+    // found this device to be one, and `from_entry` the distance from there to the target.
     std::uint32_t entry_of = 0;
     Distance from_entry;
   };
-  // The nearest routes between two places, for all pairs of places alike. How a transfer divides
-  // among them is looked at for each pair.
+  // All nearest routes between two places, which are the same for all pairs of places alike. How a
+  // transfer divides among them may differ from pair to pair, and is not kept.
   struct Known {
     enum class Of : std::uint8_t { kNetwork, kFrom, kTo };
     struct Way {
       Of of = Of::kNetwork;
       int link = 0;         // in the network, or among those of the node
-      int before = kNoHop;  // the hop that it comes from; kNoHop: one at which routes begin
+      int before = kNoHop;  // the hop at the link's other end; kNoHop where routes begin there
     };
     // A device on the way, and the links by which the routes come to it.
     struct Hop {
-      double ending = 0;     // part of the transfer for which it is the last one
-      bool chooses = false;  // among ways of the fabric
+      double ending = 0;  // the part of the transfer, 0 to 1, that ends here
+      bool chooses =
+          false;  // its ways lead through the fabric, which sends a message over one of them
       std::vector<Way> ways;
     };
     Time latency;
-    std::vector<Hop> hops;  // each before those that its ways come from
+    std::vector<Hop> hops;  // a hop stands before those that its ways come from
   };
 
   void FindCopies();
-  // Links of the two nodes as links of any of their copies.
+  // Writes links of the two nodes in `known` as links of any of the nodes' copies.
   void Generalise(Known& known, int node_from, int node_to) const;
+  // Gives the path between two places over routes that are known of places alike.
   Path Between(const Known& known, int from, int to);
   int NodeOf(int place) const;
 
@@ -197,11 +199,12 @@ class Network::Router {
   struct Query;  // what one search looks for: its ends, and which links it may use
   // The distance of the nearest route, and in `visits_` how every device on the way is reached.
   std::optional<Distance> FindNearest(Query& query);
-  // Between nodes: the switches that are joined to the target's node, and how far it is from there.
+  // Finds the entries of the target's node and their distances to the target, so that the search
+  // can leave out switches from which no route is as near. It does nothing within one node.
   void FindEntries(Query& query);
   void ReachNeighbours(Query& query, int device, const Distance& distance);
   Distance LengthOf(const Query& query, int link) const;
-  // All routes of this length.
+  // Gives all routes whose length is `nearest`.
   Known TraceBack(const Query& query, const Distance& nearest);
   // The sum of the bandwidths of the links by which the nearest routes reach the device.
   double BandwidthInto(int device) const;
@@ -213,7 +216,8 @@ class Network::Router {
   void Reach(int device, const Distance& distance, int link);
   // Takes the nearest device that was reached and not taken yet; none if all were.
   std::optional<std::pair<Distance, int>> TakeNearest();
-  // Sets `parts_` to the parts that `links_` carry to a hop, of all that arrives there.
+  // Sets `parts_` to the parts of a transfer that `links_` carry to a hop, at which the part
+  // `arriving` comes together.
   void Divide(int from, int to, bool chooses, double arriving);
 
   // Beyond so many all are forgotten.

@@ -13,8 +13,8 @@ struct LongerStep {
   Index begin = 0, end = 0;  // of the period: its first instruction, and the one behind it
   int micro_batches = 1;     // in the period
   std::int64_t more = 0;     // periods
-  // The program has the period several times, one after the other: the first of those that were
-  // looked at begins here, the last one at `begin`.
+  // The program itself has the period several times in a row. The first of those that were compared
+  // with one another begins at this instruction, and the last one at `begin`.
   Index first_begin = 0;
 
   // How often the longer step has an instruction.

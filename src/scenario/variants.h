@@ -32,8 +32,9 @@ class Variants {
   // What Load(path, fixed and overrides, cache) gives, until the next call, but for `resolved`,
   // which may be empty.
   Result<const Scenario*> Load(const std::vector<std::string>& overrides);
-  // The last two calls of Load gave scenarios that differ in words alone (`resolved`, `warnings`):
-  // a value was varied that has no effect beside the others. False where that is not known.
+  // Whether the last two calls of Load gave scenarios that differ at most in `resolved` and
+  // `warnings`, because the value that differs has no effect beside the others. It is false when
+  // that is not known.
   bool same_as_before() const { return same_as_before_; }
 
   // The same without words: the scenario, or null and the rules about plans that are broken, some

@@ -214,7 +214,8 @@ void ClassRun::Advance(std::uint32_t s) {
   Stream& stream = streams_[s];
   while (stream.state != StreamState::kDone) {
     const Item& item = compiled_->items[stream.item];
-    // By the time this one is over other classes have used the cache.
+    // The next items are fetched now: by the time this one is over other classes have used the
+    // cache.
     __builtin_prefetch(&item + 2);
     if (!KnowsSpan(SpanOf(item, stream.pass))) {
       stream.state = StreamState::kAwaitsHost;

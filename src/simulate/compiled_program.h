@@ -197,7 +197,8 @@ struct CompiledProgram {
              const std::vector<bool>* marked, bool links, bool records_host, ConcurrentSets& sets,
              BuildRoom& room);
 
-  // Records of launches, by number, and the number of one in a slot.
+  // Records of blocks of launches have numbers of their own. These say how many there are, whether
+  // a slot has one, and which number that one has.
   std::uint32_t launch_records() const {
     return prologue_records - prologue_launches + static_cast<std::uint32_t>(records.size()) -
            step_launches;

@@ -73,8 +73,8 @@ class SweepRun {
 
     scenario::Variants variants;
     forecast::Forecaster forecaster;
-    std::vector<std::string> overrides;  // of the row
-    std::optional<forecast::Forecast> last;
+    std::vector<std::string> overrides;      // of the row
+    std::optional<forecast::Forecast> last;  // the forecast of the row before
   };
 
   Result<forecast::Forecast> Forecast(const planner::Settings& settings);
