@@ -123,6 +123,7 @@ SettingList PlanSpace::FamilySettings(std::int64_t plan) const { return Settings
 
 SettingList PlanSpace::SettingsOf(std::int64_t plan, bool of_family) const {
   const PlanPart& part = PartOf(plan);
+  if (part.own) return {};
   const PlanChoices& choices = *part.choices;
   SettingList settings = choices.first;
   AppendLayout(part, settings);

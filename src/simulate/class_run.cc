@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/base/stop.h"
 #include "src/simulate/record_order.h"
 
 namespace stepcast::simulate {
@@ -142,6 +143,7 @@ Time ClassRun::Run(Time at, Time until) {
   now_ = std::max(now_, at);
   until_ = until;
   for (;;) {
+    StopPoint();
     DrainReadyQueue();
     Runner runner = NextRunner();
     if (runner == kNone || next_[runner] > now_) {

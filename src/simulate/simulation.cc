@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "src/base/check.h"
+#include "src/base/stop.h"
 #include "src/cost/demand.h"
 
 namespace stepcast::simulate {
@@ -53,6 +54,7 @@ tl::expected<std::span<const Timeline>, Deadlock> Simulation::RunCompiled() {
   SetUp();
   for (std::uint32_t c = 0; c < classes_.size(); ++c) Follow(c);
   for (;;) {
+    StopPoint();
     RunDetached();
     const bool instant_over = events_.empty() || events_.Top().time > now_;
     // Rates follow when all that happens at this instant has happened.

@@ -39,6 +39,7 @@ struct PlanQuestion {
   std::string why_layout;       // "tensor=8,pipeline=16": whose place to say; empty: none
   std::string within;           // "10s": how long the search may take; empty: until all is proved
   bool no_sensitivity = false;  // leave out what would change the answer
+  bool try_own = true;          // begin with the scenario's own plan
   int threads = 0;              // of each process; 0: one for each core that it may use
   // Told how far the search has come; never from two threads at once. May be empty.
   std::function<void(const planner::SearchProgress&)> progress;
