@@ -39,6 +39,7 @@ struct SearchView {
   std::string goal;                                          // "the shortest step"
   std::string held{};                                        // as HeldText says; empty: nothing
   std::int64_t space = 0;                                    // how many plans there are
+  std::int64_t open = 0;  // of them, those that may be better where the search was ended
   std::vector<SearchedPlan> plans{};
   std::vector<std::size_t> best{};   // of `plans`, best first; empty: none fits
   std::vector<RankedPlan> ranked{};  // what makes each of `best`

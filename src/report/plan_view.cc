@@ -19,6 +19,7 @@ SearchView ViewOf(const PlanReport& report, std::vector<std::pair<std::string, s
   view.goal = TargetText(report.goal, result.UnequalTokens());
   view.held = HeldText(report);
   view.space = report.space;
+  view.open = result.proved ? 0 : result.open;
   // Plans whose allocator flushes come behind all others, and beat none of them.
   const bool best_flushes =
       !result.best.empty() && result.outcomes.at(result.best.front()).flushes > 0;
