@@ -32,7 +32,8 @@ bool IsSaid(const LayoutKey& row, const PlanPart& part, bool mixture) {
   if (row.kind != ParallelKind::kExpert) return true;
   if (!mixture) return part.layout.expert > 1 && row.text(part.layout) != "1";
   if (std::string_view(row.key) == "parallelism.expert") return true;
-  return plan::StyleOf(part.framework).layers.divides_experts && part.layout.tensor > 1;
+  return plan::StyleOf(part.framework).layers.divides_experts &&
+         (part.layout.tensor > 1 || part.layout.expert_tensor > 1);
 }
 
 // Whether the value is that of scenarios that do not say it, whatever the framework.

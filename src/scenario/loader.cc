@@ -70,11 +70,12 @@ void SortByPosition(Diagnostics& diagnostics) {
 
 class Loader::Reading {
  public:
-  Reading(YamlTree root, std::string file, Diagnostics diagnostics, Contents& contents)
-      : root_(std::move(root)),
-        file_(std::move(file)),
+  Reading(OpenedScenario opened, Contents& contents)
+      : root_(std::move(opened.root)),
+        file_(std::move(opened.file)),
+        changes_(std::move(opened.changes)),
         folder_(FolderOf(file_)),
-        diagnostics_(std::move(diagnostics)),
+        diagnostics_(std::move(opened.mistakes)),
         contents_(contents) {}
 
   Result<void> Read() {
@@ -178,6 +179,8 @@ class Loader::Reading {
     }
     const plan::Request& request = read_.request;
     scenario_.optimizer_states_assumed = !request.master_weights && !request.optimizer_state_dtype;
+    scenario_.torch_assumed = !request.torch;
+    scenario_.nccl_assumed = !request.nccl;
     AppendWarnings(read_, scenario_);
   }
 
@@ -616,7 +619,7 @@ class Loader::Reading {
   }
 
   void TakeWhatPlansShare() {
-    scenario_.name = read_.name.value_or(DefaultName());
+    scenario_.name = read_.name.value_or(DefaultName()) + changes_;
     scenario_.algorithm = read_.algorithm.value_or(
         scenario_.cluster->flat() ? CollectiveAlgorithm::kRing : CollectiveAlgorithm::kAuto);
     scenario_.nccl_algo = read_.nccl_algo.value_or("");
@@ -655,6 +658,7 @@ class Loader::Reading {
 
   const YamlTree root_;
   const std::string file_;
+  const std::string changes_;
   const std::string folder_;
   Diagnostics diagnostics_;
   Contents& contents_;
@@ -678,8 +682,7 @@ Loader::Loader(OpenedScenario opened, InputCache& cache) {
     mistakes_ = std::move(opened.mistakes);
     return;
   }
-  reading_ = std::make_unique<Reading>(std::move(opened.root), std::move(opened.file),
-                                       std::move(opened.mistakes), cache.contents());
+  reading_ = std::make_unique<Reading>(std::move(opened), cache.contents());
 }
 Loader::~Loader() = default;
 Loader::Loader(Loader&&) noexcept = default;

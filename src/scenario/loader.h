@@ -21,6 +21,8 @@ struct OpenedScenario {
   YamlTree root;  // null: there is none, and the mistakes say why
   Diagnostics mistakes;
   std::string file;  // that relative paths start from
+  // What the command line changes, behind the title, which speaks of the file: ", with KEY=VALUE".
+  std::string changes{};
 };
 
 // The file at `path`, as scenario::Load has it.
