@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -49,8 +50,10 @@ class StopScope {
   const StopFlag* const outer_;
 };
 
-// Throws Stopped if a flag of this thread's scope says so. A load and a comparison: loops whose
-// turns take microseconds may call it in each.
+// Throws Stopped if a flag of this thread's scope says so. Some nanoseconds.
 void StopPoint();
+
+// Loops over events, which take tens of nanoseconds each, call it once for so many.
+inline constexpr std::uint32_t kEventsBetweenStopPoints = 4096;
 
 }  // namespace stepcast

@@ -253,18 +253,10 @@ std::string PlanPage(const SearchView& view) {
   page.answer.push_back(
       {.label = "Plans",
        .value = Grouped(view.space),
-<<<<<<< HEAD
        .more = fmt::format(
            "{} simulated; {}", Grouped(static_cast<std::int64_t>(view.plans.size())),
            view.open == 0 ? "the others are shown not to be better"
                           : fmt::format("{} of the others may be better", Grouped(view.open)))});
-=======
-       .more = fmt::format("{} simulated; {}",
-                           Grouped(static_cast<std::int64_t>(view.plans.size())),
-                           view.open > 0
-                               ? fmt::format("{} more may be better", Grouped(view.open))
-                               : std::string("the others are shown not to be better"))});
->>>>>>> readers
   if (!view.best.empty()) page.sections.push_back(BestSection(view));
   if (!view.plans.empty()) page.sections.push_back(FrontSection(view));
   if (!view.best.empty() && !view.sensitivity.empty()) {

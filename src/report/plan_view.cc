@@ -19,7 +19,6 @@ SearchView ViewOf(const PlanReport& report, std::vector<std::pair<std::string, s
   view.goal = TargetText(report.goal, result.UnequalTokens());
   view.held = HeldText(report);
   view.space = report.space;
-<<<<<<< HEAD
   view.open = result.open;
   if (report.own) {
     view.own = report.own->outcome.step_time;
@@ -28,12 +27,6 @@ SearchView ViewOf(const PlanReport& report, std::vector<std::pair<std::string, s
   // Plans that are not safe come behind all others, and beat none of them.
   const bool best_is_safe =
       !result.best.empty() && IsSafe(result.outcomes.at(result.best.front()));
-=======
-  view.open = result.proved ? 0 : result.open;
-  // Plans whose allocator flushes come behind all others, and beat none of them.
-  const bool best_flushes =
-      !result.best.empty() && result.outcomes.at(result.best.front()).flushes > 0;
->>>>>>> readers
   std::map<std::int64_t, std::size_t> place;  // by plan: in view.plans
   for (const auto& [plan, outcome] : result.outcomes) {
     if (!outcome.illegal_message.empty()) continue;

@@ -142,8 +142,8 @@ Time ClassRun::next() const {
 Time ClassRun::Run(Time at, Time until) {
   now_ = std::max(now_, at);
   until_ = until;
-  for (;;) {
-    StopPoint();
+  for (std::uint32_t events = 0;; ++events) {
+    if (events % kEventsBetweenStopPoints == 0) StopPoint();
     DrainReadyQueue();
     Runner runner = NextRunner();
     if (runner == kNone || next_[runner] > now_) {

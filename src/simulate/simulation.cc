@@ -53,8 +53,8 @@ tl::expected<std::span<const Timeline>, Deadlock> Simulation::RunCompiled() {
   passes_ = static_cast<std::uint32_t>(options_.steps) + 1;
   SetUp();
   for (std::uint32_t c = 0; c < classes_.size(); ++c) Follow(c);
-  for (;;) {
-    StopPoint();
+  for (std::uint32_t events = 0;; ++events) {
+    if (events % kEventsBetweenStopPoints == 0) StopPoint();
     RunDetached();
     const bool instant_over = events_.empty() || events_.Top().time > now_;
     // Rates follow when all that happens at this instant has happened.

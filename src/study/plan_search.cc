@@ -145,8 +145,12 @@ class PlanSearch::Impl {
     return work_(item);
   }
 
-  bool FindsFront() const {
-    return question_.front || (!question_.no_front && space_->size() <= kMostPlansWithFront);
+  bool FindsFront() const { return IsSought(question_.front, question_.no_front); }
+  bool FindsSensitivity() const {
+    return IsSought(question_.sensitivity, question_.no_sensitivity);
+  }
+  bool IsSought(bool asked_for, bool left_out) const {
+    return asked_for || (!left_out && space_->size() <= kMostPlansWithAll);
   }
 
   Answer<report::PlanReport> Run(planner::WorkerPool& pool, planner::ResultStore* store) {
@@ -191,23 +195,21 @@ class PlanSearch::Impl {
     }
     if (auto failed = AnswerSizes(answers, search_options, report)) return Failed(*failed);
     report.best = Rows(result, result.best);
-    for (report::PlanRow& row : report.best) {
-      SayWhereTimeGoes(row);
-      NameTies(result, row);
-    }
+    if (!report.best.empty()) SayWhereTimeGoes(report.best.front());
+    for (report::PlanRow& row : report.best) NameTies(result, row);
     report.pareto = Rows(result, result.pareto);
-    for (report::PlanRow& row : report.pareto) SayWhereTimeGoes(row);
     SayRisky(report);
     report.file = scenario::MemoryDocument::Find(question_.scenario) ? "" : question_.scenario;
     report.set = set_;
     if (!result.best.empty()) SayHowToExecute(result.best.front(), report);
     report.nearest = Rows(result, result.nearest);
+    SayRanges(report);
     if (question_.why > 0) {
       report.runners_up =
           Rows(result, planner::RunnersUp(result, goal_, question_.why, source_.kind));
     }
     const bool in_time = !stop_.requested() && (!within_ || !search_options.bounded_enough());
-    if (!result.best.empty() && !question_.no_sensitivity && result.proved && in_time) {
+    if (!result.best.empty() && FindsSensitivity() && result.proved && in_time) {
       auto sensitivity =
           planner::SensitivityOf(*space_, answers, goal_, search_options, result, problem_.screen,
                                  [this](std::int64_t plan) { return LoadPlan(plan); });
@@ -233,10 +235,12 @@ class PlanSearch::Impl {
       report.notes.insert(report.notes.begin(),
                           fmt::format("the scenario's own plan cannot exist: {}", why));
     }
-    if (!FindsFront() && !question_.no_front) {
-      report.notes.push_back(
-          "the front of step time, memory and GPUs is not looked for among so many plans: add "
-          "--front, and time");
+    if (space_->size() > kMostPlansWithAll && (!FindsFront() || !FindsSensitivity())) {
+      report.notes.push_back(fmt::format(
+          "among more than {} plans two answers take several times as long as the best plan: the "
+          "front of step time, memory and GPUs (--front), and what would change the best plan "
+          "(--sensitivity)",
+          kMostPlansWithAll));
     }
     report.held = space_->held();
     NoteFrameworksWithoutPlans(result, report.notes);
@@ -753,8 +757,7 @@ class PlanSearch::Impl {
     return row;
   }
 
-  // Simulates the plan once more, to the instruction, unless the search's time is up: then its range
-  // is as wide, for its length, as that of a plan that was.
+  // Simulates the plan once more, to the instruction, unless the search's time is up.
   void SayWhereTimeGoes(report::PlanRow& row) {
     const auto known = detailed_.find(row.plan);
     if (known != detailed_.end()) {
@@ -764,13 +767,8 @@ class PlanSearch::Impl {
     }
     const auto scenario = LoadPlan(row.plan);
     const auto run = scenario ? Simulate(*scenario) : std::nullopt;
-    if (run) {
-      Detail(*run, row);
-    } else if (like_) {
-      const double scale = row.outcome.step_time / like_->outcome.step_time;
-      row.range = {.low = like_->range->low * scale, .high = like_->range->high * scale};
-      return;
-    }
+    if (!run) return;
+    Detail(*run, row);
     detailed_.emplace(row.plan, row);
   }
 
@@ -783,7 +781,36 @@ class PlanSearch::Impl {
     spent.bubble = time.pipeline_bubble;
     row.range = run.forecast.step_time_range;
     row.outcome.step_time = run.forecast.step_time;
-    if (row.range && !like_) like_ = row;
+  }
+
+  // A row that was not simulated to the instruction has a range as wide, for its length, as the
+  // nearest one that was: of the same kind, else of any.
+  void SayRanges(report::PlanReport& report) const {
+    std::vector<const report::PlanRow*> known;
+    for (const auto& [plan, row] : detailed_) {
+      if (row.range) known.push_back(&row);
+    }
+    if (report.own && report.own->range) known.push_back(&*report.own);
+    const auto say = [&](report::PlanRow& row) {
+      if (row.range || known.empty() || !row.simulated) return;
+      const auto is_alike = [&](const report::PlanRow* other) {
+        const plan::Plan &a = row.values, &b = other->values;
+        return a.data_parallel.framework == b.data_parallel.framework &&
+               (a.parallelism.tensor > 1) == (b.parallelism.tensor > 1) &&
+               (a.parallelism.pipeline > 1) == (b.parallelism.pipeline > 1);
+      };
+      const auto alike = std::find_if(known.begin(), known.end(), is_alike);
+      const report::PlanRow& like = alike == known.end() ? *known.front() : **alike;
+      const double scale = row.outcome.step_time / like.outcome.step_time;
+      row.range = {.low = like.range->low * scale, .high = like.range->high * scale};
+    };
+    for (report::KindRow& kind : report.kinds) {
+      if (kind.fits) say(kind.row);
+    }
+    for (auto* rows : {&report.best, &report.pareto, &report.nearest}) {
+      std::for_each(rows->begin(), rows->end(), say);
+    }
+    if (report.risky) say(*report.risky);
   }
 
   std::vector<report::PlanRow> Rows(const planner::SearchResult& result,
@@ -815,7 +842,6 @@ class PlanSearch::Impl {
   std::optional<double> within_;  // seconds
   std::function<bool()> enough_;
   std::map<std::int64_t, report::PlanRow> detailed_;
-  std::optional<report::PlanRow> like_;  // the first that has a range
   std::vector<std::pair<const planner::LayoutKey*, std::string>> layout_;
 };
 
