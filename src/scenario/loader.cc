@@ -186,6 +186,7 @@ class Loader::Reading {
     }
     const plan::Request& request = read_.request;
     scenario_.optimizer_states_assumed = !request.master_weights && !request.optimizer_state_dtype;
+    scenario_.attention_assumed = !request.attention && !scenario_.model->is_layer_list();
     AppendWarnings(read_, scenario_);
   }
 

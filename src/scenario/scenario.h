@@ -84,6 +84,7 @@ struct Scenario {
   plan::Plan plan;
   // training.master_weights and optimizer_state_dtype are left out: the framework's defaults hold.
   bool optimizer_states_assumed = false;
+  bool attention_assumed = false;     // training.attention is left out, of a model that has some
   Resolved resolved;                  // the scenario with every default filled in
   std::vector<std::string> warnings;  // keys without effect and the like
   Location cluster_location;  // of cluster.topology, for what only shows when costs are asked for
