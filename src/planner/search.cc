@@ -405,7 +405,7 @@ class Searcher {
     while (!queue.empty() && !Enough() && rounds-- > 0) {
       round.clear();
       const Ranking ranking = Rank();
-      while (!queue.empty() && round.size() < (options_.enough ? kFew : kRound) &&
+      while (!queue.empty() && round.size() < (options_.anytime ? kFew : kRound) &&
              (ranking.last == nullptr || queue.top() < *ranking.last)) {
         round.push_back(queue.top().plan);
         queue.pop();
@@ -425,12 +425,13 @@ class Searcher {
   Finding FindGoodOnes() {
     constexpr int kRounds = 64;
     Finding found;
-    if (!options_.enough || !options_.kind || groups_.empty()) {
+    if (!options_.anytime || !options_.kind || groups_.empty()) {
       found = FindSomeOfGroups(1);
       if (found) found = FindBest(kRounds);
       return found;
     }
-    found = FindBestOfKinds(kRounds);
+    if (ranked_.empty()) found = FindSomeOfGroups(1);
+    if (found) found = FindBestOfKinds(kRounds);
     if (found && ranked_.empty()) found = FindSomeOfGroups(1);
     if (found && !ranked_.empty()) found = FindBestOfFamily(ranked_.begin()->plan, kRounds);
     return found;
@@ -544,11 +545,13 @@ class Searcher {
   }
 
   // A plan of each of so many groups, the most promising ones, that will do, where a few looks find
-  // one: first among those whose bounds leave a tenth of the device, then among roomier ones, for
-  // bounds of memory may be far below what a plan needs.
+  // one: among those whose bounds leave a tenth of the device, and among roomier ones, for bounds of
+  // memory may be far below what a plan needs. A search that may end at any time begins with roomy
+  // ones, which fit most probably.
   Finding FindSomeOfGroups(std::size_t groups) {
     constexpr int kLooks = 32;
-    for (const double room : {0.1, 0.4, 0.7}) {
+    for (const double room :
+         options_.anytime ? std::array{0.4, 0.7, 0.1} : std::array{0.1, 0.4, 0.7}) {
       std::vector<Queue> queues = PendingOfGroups(room);
       std::vector<std::size_t> order;  // the most promising first
       for (std::size_t group = 0; group < groups_.size(); ++group) {

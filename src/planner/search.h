@@ -67,6 +67,8 @@ struct SearchOptions {
   std::function<bool(std::int64_t plan)> among{};
   // Whether the search is to end with what it has found. Asked from time to time.
   std::function<bool()> enough{};
+  // It will, before all is proved: so good answers are looked for first.
+  bool anytime = false;
   // Whether the search is to go on with the families that have bounds by now, and to leave the
   // others open; null: as `enough`.
   std::function<bool()> bounded_enough{};

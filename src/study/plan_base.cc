@@ -41,9 +41,12 @@ class BaseLoader {
     }
     if (!loaded) {
       Diagnostics faults = std::move(loaded.error());
+      // Without a plan of its own there is nothing to refuse.
+      const bool has_plan = base_.assumed.empty();
       if (!LeaveOutWhatRulesRefuse()) return tl::unexpected(std::move(faults));
       loaded = scenario::Load(path_, base_.set, cache_);
       if (!loaded) return tl::unexpected(std::move(faults));
+      if (!has_plan) base_.refused.clear();
     }
     base_.scenario = *std::move(loaded);
     return std::move(base_);
@@ -74,6 +77,15 @@ class BaseLoader {
     for (const char* bare : {"parallelism=null", "training.micro_batch_size=1", "experts=null"}) {
       more.emplace_back(bare);
       if (variants.Try(more).scenario != nullptr) return Take(more);
+    }
+    // Fewer data-parallel ranks, where the global batch does not divide among all devices.
+    constexpr int kMostTensor = 8, kMostPipeline = 64;
+    for (int pipeline = 1; pipeline <= kMostPipeline; pipeline *= 2) {
+      for (int tensor = 1; tensor <= kMostTensor; tensor *= 2) {
+        more.push_back(fmt::format("parallelism={{tensor: {}, pipeline: {}}}", tensor, pipeline));
+        if (variants.Try(more).scenario != nullptr) return Take(more);
+        more.pop_back();
+      }
     }
     return false;
   }

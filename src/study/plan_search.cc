@@ -174,6 +174,7 @@ class PlanSearch::Impl {
         .groups = static_cast<int>(space_->groups().size()),
         .own = space_->own(),
         .enough = enough_,
+        .anytime = within_.has_value(),
         .bounded_enough = within_ ? Enough(kPartForBounds * searching) : nullptr,
         .progress = question_.progress};
     auto found = planner::Search(answers, goal_, search_options);
