@@ -118,7 +118,8 @@ Outcome RunSweep(SweepOptions& options, const RunWork& run_work) {
 }
 
 Outcome RunPlan(PlanOptions& options, const RunWork& run_work) {
-  SearchProgressLine line;
+  Diagnostics later;  // the search itself says what is wrong with the time
+  SearchProgressLine line(study::ReadWithin(options.within, later));
   options.progress = [&](const planner::SearchProgress& progress) { line.Show(progress); };
   return Plan(options, run_work);
 }

@@ -1,6 +1,7 @@
 #include "src/cli/init_command.h"
 
 #include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "src/base/diagnostic.h"
@@ -24,14 +25,23 @@ Diagnostics Obstacles(const foreign::Imported& imported) {
 }  // namespace
 
 Outcome Init(const InitOptions& options) {
+  std::error_code error;
+  if (!options.force && std::filesystem::is_regular_file(options.output, error)) {
+    return WrongInput({{"file.exists",
+                        {options.output, 0, 0},
+                        "the file exists, and may hold changes of yours: " + Quoted(options.output),
+                        "name another file, or replace this one with --force"}});
+  }
   foreign::ImportRequest request = ImportRequestOf(options.files, options.set);
   request.absolute_paths = !std::filesystem::path(options.output).parent_path().empty();
+  request.states_software = true;
   const auto imported = foreign::Import(request);
   if (!imported) return WrongInput(imported.error());
   const Diagnostics obstacles = Obstacles(*imported);
   Outcome outcome = PutText(options.output, imported->scenario.text);
   if (outcome.status != kDone) return outcome;
   outcome.messages = ImportMessages(*imported);
+  if (!options.output.empty()) outcome.messages += "stepcast: wrote " + options.output + "\n";
   if (!obstacles.empty()) {
     outcome.status = kAnswerIsNo;
     outcome.messages += "The scenario cannot be forecast as it stands:\n" + Format(obstacles);

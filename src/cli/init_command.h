@@ -12,6 +12,7 @@ struct InitOptions {
   ScenarioFiles files;
   std::vector<std::string> set;  // "KEY=VALUE"
   std::string output;            // file to write; empty: stdout
+  bool force = false;            // replace that file
 };
 
 // `stepcast init`: a scenario from other programs' configurations. The answer is no where the

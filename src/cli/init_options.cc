@@ -46,6 +46,7 @@ void AddInit(Command app, InitOptions& options) {
               "often as needed");
   AddImport(init, options.files);
   AddOutput(init, "-o,--output", options.output, "Write to FILE instead of stdout");
+  init.AddFlag("--force", options.force, "Replace the file of --output");
 }
 
 }  // namespace stepcast::cli

@@ -15,6 +15,7 @@ enum ExitStatus : int {
   kWrongInput = 2,  // diagnostics on stderr, nothing on stdout
   kAnswerIsNo = 3,  // the answer is printed: it does not fit
   kMayNotFit = 4,   // likewise: less probably than --fit-probability asks for
+  kInterrupted = 130,  // by Ctrl-C: the best answer that was found is printed
 };
 
 // What a command has to say. Commands print nothing themselves, so that nothing reaches stdout

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "src/cli/code_digest.h"
+#include "src/cli/interrupt.h"
 #include "src/cli/fit_answer.h"
 #include "src/cli/kept_results.h"
 #include "src/cli/optional_output.h"
@@ -54,7 +55,9 @@ Outcome Report(const PlanOptions& options, study::PlanSearch& search,
     for (const std::string& note : report.notes) outcome.messages += note + "\n";
   }
   outcome.messages += Warnings(search.base());
-  if (report.best.empty()) {
+  if (report.interrupted) {
+    outcome.status = kInterrupted;
+  } else if (report.best.empty()) {
     outcome.status = kAnswerIsNo;
   } else {
     const planner::Outcome& best = report.best.front().outcome;
@@ -76,6 +79,7 @@ Outcome Work(const PlanOptions& options, study::PlanSearch& search,
           options.store, [&] { return search.Facts(CodeDigest()); }, "bounds and forecasts")) {
     return *failed;
   }
+  const StopAtInterrupt stop_at_interrupt(search.stop());
   const std::int64_t known = kept.store() == nullptr ? 0 : kept.store()->kept().load();
   auto report = search.Run(pool, kept.store());
   if (report && port) {

@@ -179,6 +179,8 @@ void AddPlan(Command app, ScenarioFiles& files, PlanOptions& plan) {
       .AddOption("--within", plan.within,
                  "End with what was found after TIME (10s), and say what is not proved")
       .Type("TIME");
+  command.AddFlag("--sensitivity", plan.sensitivity,
+                  "Find what would change the best of more than 20,000 plans, too");
   command.AddFlag("--no-sensitivity", plan.no_sensitivity,
                   "Leave out what more of each resource or another setting would change");
   AddOutput(command, "--store", plan.store,

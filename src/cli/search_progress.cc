@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -16,7 +17,7 @@ using planner::SearchProgress;
 using report::Grouped;
 
 std::string SearchProgressText(const SearchProgress& progress, std::int64_t looked_at,
-                               std::chrono::duration<double> passed) {
+                               std::chrono::duration<double> passed, std::optional<double> most) {
   std::string text;
   double left = 0, rate = 0;
   if (progress.screened < progress.families) {
@@ -27,21 +28,26 @@ std::string SearchProgressText(const SearchProgress& progress, std::int64_t look
   } else {
     text = fmt::format("{} {} simulated", Grouped(progress.simulated),
                        progress.simulated == 1 ? "plan" : "plans");
-    if (progress.open < 0) return text;
-    text += fmt::format(", {} may still be better", Grouped(progress.open));
-    left = static_cast<double>(progress.open);
-    rate = static_cast<double>(looked_at) / passed.count();
+    if (progress.open >= 0) {
+      text += fmt::format(", {} may still be better", Grouped(progress.open));
+      left = static_cast<double>(progress.open);
+      rate = static_cast<double>(looked_at) / passed.count();
+    } else {
+      text += ": a first plan of each kind";
+    }
   }
-  if (passed.count() <= 0 || rate <= 0) return text;
-  return text + fmt::format(", {} left", TimeLeft(left / rate));
+  std::optional<double> seconds = most;
+  if (passed.count() > 0 && rate > 0) seconds = std::min(left / rate, most.value_or(left / rate));
+  return seconds ? text + fmt::format(", {} left", TimeLeft(std::max(0.0, *seconds))) : text;
 }
 
-SearchProgressLine::SearchProgressLine()
+SearchProgressLine::SearchProgressLine(std::optional<double> within)
     : terminal_(::isatty(STDERR_FILENO) == 1),
       silent_([] {
         const char* wanted = std::getenv("STEPCAST_PROGRESS");
         return wanted != nullptr && std::string_view(wanted) == "0";
       }()),
+      within_(within),
       begin_(Clock::now()),
       next_(begin_),
       part_(begin_) {
@@ -61,8 +67,18 @@ void SearchProgressLine::Show(const SearchProgress& progress) {
     looked_at_ = progress.looked_at;
   }
   if (silent_ || now < next_) return;
+  const std::chrono::duration<double> so_far = now - begin_;
+  constexpr double kMinute = 60;
+  if (!within_ && !said_how_to_end_ && so_far.count() > kMinute) {
+    said_how_to_end_ = true;
+    fmt::print(stderr,
+               "{}stepcast: Ctrl-C ends the search with the best plan so far, --within 2min after a "
+               "time\n",
+               terminal_ ? "\r\033[K" : "");
+  }
+  const auto most = within_ ? std::optional(*within_ - so_far.count()) : std::nullopt;
   const std::string text =
-      SearchProgressText(progress, progress.looked_at - looked_at_, now - part_);
+      SearchProgressText(progress, progress.looked_at - looked_at_, now - part_, most);
   if (terminal_) {
     constexpr std::chrono::milliseconds kPause(100);
     next_ = now + kPause;

@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <exception>
 #include <iostream>
@@ -13,10 +15,12 @@
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "fmt/format.h"
 #include "src/base/text_file.h"
 #include "src/formats/question.h"
+#include "src/planner/sweep_grid.h"
 #include "src/report/answer_line.h"
 #include "src/stepcast.h"
 
@@ -80,15 +84,34 @@ std::string Answer(const std::string& id, const Question& question) {
   return LineOf(id, library::Compare(input, InputOf(other, question.other_set)));
 }
 
-std::string AnswerOrReason(std::string_view line) {
-  const formats::ReadQuestion read = formats::ParseQuestion(line);
-  if (!read.question) return report::MistakesLine(read.id, read.question.error());
+// Other questions wait for this one: it may ask for no more than a minute or two. What is wrong with
+// the values is said where they are read.
+std::optional<Diagnostics> TooManyCombinations(const Question& question) {
+  constexpr std::size_t kMost = 20'000;
+  std::size_t combinations = 1;
+  for (const std::string& text : question.vary) {
+    const auto axis = planner::ParseSweepAxis(text);
+    if (!axis || axis->all) continue;
+    combinations *= std::clamp<std::size_t>(axis->values.size(), 1, kMost + 1);
+    if (combinations <= kMost) continue;
+    return Diagnostics{{"question.too-large",
+                        {"question", 0, 0},
+                        fmt::format("'vary' has more than {} combinations", kMost),
+                        "ask for some of them at a time, or run stepcast sweep"}};
+  }
+  return std::nullopt;
+}
+
+std::string AnswerOrReason(const std::string& id, const Question& question) {
   try {
-    return Answer(read.id, *read.question);
+    if (const auto mistakes = TooManyCombinations(question)) {
+      return report::MistakesLine(id, *mistakes);
+    }
+    return Answer(id, question);
   } catch (const std::bad_alloc&) {
-    return report::FailureLine(read.id, "out of memory");
+    return report::FailureLine(id, "out of memory");
   } catch (const std::exception& error) {
-    return report::FailureLine(read.id, error.what());
+    return report::FailureLine(id, error.what());
   }
 }
 
@@ -120,14 +143,31 @@ bool ReadLine(std::string& line) {
 }  // namespace
 
 Outcome Serve() {
+  constexpr int kMostOthers = 100;
+  int others = 0;  // lines in a row that are no questions
   for (std::string line; ReadLine(line);) {
+    const formats::ReadQuestion read = formats::ParseQuestion(line);
     std::string answer;
-    // On a thread of its own, so that the files that earlier questions have read do not count as
-    // this one's (base/files_read.h).
-    std::thread([&] { answer = AnswerOrReason(line); }).join();
-    if (Write(answer)) continue;
-    if (errno == EPIPE) break;  // the reader has seen enough
-    return Failed(fmt::format("cannot write the output: {}", std::strerror(errno)));
+    if (!read.question) {
+      ++others;
+      answer = report::MistakesLine(read.id, read.question.error());
+    } else {
+      others = 0;
+      // On a thread of its own, so that the files that earlier questions have read do not count as
+      // this one's (base/files_read.h).
+      std::thread([&] { answer = AnswerOrReason(read.id, *read.question); }).join();
+    }
+    if (!Write(answer)) {
+      if (errno == EPIPE) break;  // the reader has seen enough
+      return Failed(fmt::format("cannot write the output: {}", std::strerror(errno)));
+    }
+    if (others == kMostOthers) {
+      return WrongInput(
+          {{"question.too-many-others",
+            {"stdin", 0, 0},
+            fmt::format("{} lines in a row are no questions: the rest is not read", kMostOthers),
+            "send a JSON object on each line, as docs/library.md has it"}});
+    }
   }
   return {};
 }

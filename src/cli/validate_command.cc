@@ -3,7 +3,9 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "fmt/format.h"
 #include "src/cli/hardware_run.h"
@@ -38,6 +40,19 @@ Result<double> Share(std::string_view text) {
        .hint = "write for example '10%'"}});
 }
 
+// What was forecast and what was measured are devices of two kinds; nothing where they may be one.
+std::optional<std::string> OtherDevice(const scenario::Scenario& scenario,
+                                       const validate::Execution& execution) {
+  constexpr std::string_view kHost = "host-cpu";
+  if (execution.backend != "host" || !scenario.gpu || scenario.gpu->name == kHost) {
+    return std::nullopt;
+  }
+  return fmt::format(
+      "the forecast is for {}, and the host backend measured the CPUs of this machine: their times "
+      "do not compare",
+      scenario.gpu->name);
+}
+
 }  // namespace
 
 Outcome Validate(const ValidateOptions& options) {
@@ -57,7 +72,11 @@ Outcome Validate(const ValidateOptions& options) {
     forecast.emplace(std::move(*run));
     return std::nullopt;
   };
-  report.write = [&](const scenario::Scenario& scenario, const validate::Execution& execution) {
+  report.write = [&](const scenario::Scenario& executed, const validate::Execution& execution) {
+    scenario::Scenario scenario = executed;
+    if (auto warning = OtherDevice(scenario, execution)) {
+      scenario.warnings.push_back(*std::move(warning));
+    }
     const report::TraceSubject subject{scenario.name, execution.critical_rank,
                                        static_cast<int>(execution.ranks.size())};
     if (auto failed = trace.Write(report::BothProcesses(*forecast, execution), subject)) {

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "src/emit/json_text.h"
@@ -46,6 +48,28 @@ Resolved Zero(const plan::DataParallel& data_parallel) {
   return {std::move(zero)};
 }
 
+// The settings of the plan that DeepSpeed has no words for, for `stepcast init` to read back.
+// DeepSpeed looks for the keys that it knows and leaves others alone (deepspeed/runtime/config.py,
+// _initialize_params).
+Resolved OfThePlan(const scenario::Scenario& scenario) {
+  constexpr std::string_view kSections[] = {"software", "training", "parallelism", "experts"};
+  constexpr std::string_view kSaid[] = {
+      "micro_batch_size",   "gradient_accumulation", "precision", "gradient_dtype", "reduce_dtype",
+      "activation_offload", "gradient_clipping",     "data"};
+  Mapping sections;
+  for (const auto& [section, keys] : std::get<Mapping>(scenario.resolved.value)) {
+    if (std::find(std::begin(kSections), std::end(kSections), section) == std::end(kSections)) {
+      continue;
+    }
+    Mapping own = std::get<Mapping>(keys.value);
+    std::erase_if(own, [&](const auto& entry) {
+      return std::find(std::begin(kSaid), std::end(kSaid), entry.first) != std::end(kSaid);
+    });
+    sections.emplace_back(section, Resolved{std::move(own)});
+  }
+  return {std::move(sections)};
+}
+
 }  // namespace
 
 Target DeepSpeedConfig(const scenario::Scenario& scenario) {
@@ -92,6 +116,7 @@ Target DeepSpeedConfig(const scenario::Scenario& scenario) {
     root.emplace_back("activation_checkpointing",
                       Resolved{Mapping{{"cpu_checkpointing", Resolved{true}}}});
   }
+  root.emplace_back("stepcast_settings", OfThePlan(scenario));
   std::vector<std::pair<std::string, double>> decimals;
   if (training.gradient_clipping) {
     decimals.emplace_back("gradient_clipping", *training.gradient_clipping);

@@ -238,7 +238,7 @@ void ReadSharding(Reading& reading) {
 void ReadPlugins(Reading& reading) {
   const Setting* plugins = reading.Stated("plugins");
   if (plugins == nullptr) return;
-  for (const std::string& plugin : plugins->value.items) {
+  for (const std::string& plugin : plugins->value.Words()) {
     const bool known = plugin.find("liger") != std::string::npos ||
                        plugin.find("cut_cross_entropy") != std::string::npos ||
                        plugin.find("expert_parallel") != std::string::npos;
@@ -251,8 +251,9 @@ void ReadPlugins(Reading& reading) {
 void ReadLoss(Reading& reading) {
   const Setting* plugins = reading.Stated("plugins");
   const auto listed = [plugins](std::string_view name) {
-    return plugins != nullptr &&
-           std::any_of(plugins->value.items.begin(), plugins->value.items.end(),
+    if (plugins == nullptr) return false;
+    const std::vector<std::string> all = plugins->value.Words();
+    return std::any_of(all.begin(), all.end(),
                        [name](const auto& plugin) { return plugin.find(name) != plugin.npos; });
   };
   const Setting* cut = reading.Stated("cut_cross_entropy");

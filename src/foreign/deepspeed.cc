@@ -117,6 +117,8 @@ constexpr Option kOptions[] = {
     NoEffect("checkpoint.*"),
     NoEffect("aio.*"),
     NoEffect("seed"),
+    // What `--emit` writes beside DeepSpeed's own keys: settings of the scenario.
+    Rule("stepcast_settings.*"),
 };
 
 bool IsAuto(const Reading& reading, std::string_view name) { return reading.Text(name) == "auto"; }
@@ -264,6 +266,35 @@ void ReadExperts(Reading& reading) {
   }
 }
 
+// A list of numbers, or of lists of them, as YAML; nothing for others.
+std::optional<ScenarioValue> NumbersOf(const Value& list) {
+  std::string text;
+  for (const std::string& item : list.items) {
+    if (item.find_first_not_of("0123456789.e+-[], \"") != std::string::npos) return std::nullopt;
+    text += (text.empty() ? "" : ", ") + item;
+  }
+  return ScenarioValue::Yaml("[" + text + "]");
+}
+
+// Settings of the scenario, as `--emit` leaves them; what files state goes before them.
+void ReadOwn(Reading& reading) {
+  constexpr std::string_view kAbove = "stepcast_settings.";
+  for (const Setting& setting : reading.document().settings) {
+    if (!setting.name.starts_with(kAbove)) continue;
+    std::optional<ScenarioValue> value;
+    if (setting.value.kind == Value::Kind::kText) value = setting.value.text;
+    if (setting.value.kind == Value::Kind::kList) value = NumbersOf(setting.value);
+    if (!value) {
+      reading.Wrong(setting.name, fmt::format("{} is a value that --emit does not write: {}",
+                                              Quoted(setting.name), Quoted(setting.value.Shown())),
+                    "write the file anew with --emit, or take the key out");
+      continue;
+    }
+    reading.draft().Assume(setting.name.substr(kAbove.size()), *std::move(value),
+                           Origin(setting.location));
+  }
+}
+
 void Rules(Reading& reading) {
   ReadZero(reading);
   ReadExperts(reading);
@@ -289,6 +320,7 @@ void Rules(Reading& reading) {
     reading.Set("training.activation_offload", "true",
                 "activation_checkpointing.cpu_checkpointing");
   }
+  ReadOwn(reading);
 }
 
 }  // namespace

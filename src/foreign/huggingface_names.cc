@@ -275,12 +275,7 @@ void ReadHubAdapters(Reading& reading, std::string_view rank, std::string_view t
   std::vector<std::string> names;
   bool all = stated == nullptr;
   if (stated != nullptr) {
-    names = stated->value.items;
-    if (stated->value.kind == Value::Kind::kText) {
-      std::string list = stated->value.text;
-      std::replace(list.begin(), list.end(), ',', ' ');
-      names = {list};
-    }
+    names = stated->value.Words();
     all = !names.empty() && (names.front() == "all" || names.front() == "all-linear");
   }
   if (all || names.empty()) {

@@ -10,6 +10,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/text_file.h"
+#include "src/base/version.h"
 #include "src/foreign/draft.h"
 #include "src/foreign/framework.h"
 #include "src/foreign/frameworks.h"
@@ -22,6 +23,7 @@
 #include "src/foreign/variables.h"
 #include "src/foreign/yaml_settings.h"
 #include "src/model/architecture.h"
+#include "src/plan/plan.h"
 #include "src/scenario/model_file.h"
 #include "src/scenario/source_names.h"
 #include "src/scenario/topology_file.h"
@@ -232,12 +234,17 @@ class Importer {
 
   // Whether a framework reads it.
   bool Offer(Document document) {
-    // Each setting is looked for among the others.
-    constexpr std::size_t kMostSettings = 10'000;
-    if (document.settings.size() > kMostSettings) {
-      draft_.Report({"file.too-large", document.settings[kMostSettings].location,
-                     fmt::format("more than {} settings", kMostSettings),
-                     "check that this is the right file"});
+    constexpr std::size_t kMost = Document::kMostSettings;
+    if (!document.too_large && document.settings.size() > kMost) {
+      document.too_large = document.settings[kMost].location;
+    }
+    if (document.too_large) {
+      draft_.Report(
+          {"file.too-large", *document.too_large,
+           fmt::format("a configuration has at most {} settings, with names of at most {} "
+                       "characters",
+                       kMost, Document::kLongestName),
+           "check that this is the right file"});
       return true;
     }
     ReplaceVariables(document, variables_);
@@ -297,10 +304,22 @@ class Importer {
     for (Reading& reading : readings) reading.ReadRules();
     for (Reading& reading : readings) reading.ReadDefaults();
     draft_.Assume("cluster.nodes", "1", "assumed; --nodes N");
+    if (request_.states_software) StateSoftware();
     if (!request_.files.empty()) {
       const std::string stem = std::filesystem::path(request_.files.front()).stem().string();
       draft_.Assume("name", stem, "the file's name");
     }
+  }
+
+  void StateSoftware() {
+    const auto assume = [this](const char* key, const Version& newest) {
+      // In quotes, for programs to which 2.30 without them is the number 2.3.
+      draft_.Assume(
+          key, ScenarioValue::Yaml(fmt::format("\"{}.{}\"", newest.major, newest.minor)),
+          "assumed: the newest that is modelled");
+    };
+    assume("software.torch", plan::kNewestTorch);
+    assume("software.nccl", plan::kNewestNccl);
   }
 
   Surroundings MakeSurroundings() {

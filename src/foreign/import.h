@@ -21,6 +21,8 @@ struct ImportRequest {
   std::string function{};                // of a Python file with several configurations
   // The scenario will lie in another folder: files are named by absolute paths.
   bool absolute_paths = false;
+  // The scenario is to be kept: it states the software that it is for.
+  bool states_software = false;
 };
 
 struct Imported {

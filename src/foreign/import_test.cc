@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/base/diagnostic.h"
 #include "src/foreign/import_cases.h"
@@ -627,6 +628,100 @@ TEST(Import, ARecipesArgumentsAreItsNodes) {
   EXPECT_EQ(ValueOf(*imported, "nodes"), "2");
   EXPECT_EQ(ValueOf(*imported, "devices"), "8");
   EXPECT_EQ(ValueOf(*imported, "tensor"), "2");
+}
+
+constexpr const char* kArguments =
+    "num-layers: 4\nhidden-size: 256\nnum-attention-heads: 4\nvocab-size: 1024\nseq-length: 512\n"
+    "micro-batch-size: 1\nglobal-batch-size: 64\nbf16: true\n";
+
+std::string Indented(const std::string& text) {
+  std::string indented = "  ";
+  for (const char c : text) indented += c == '\n' ? "\n  " : std::string(1, c);
+  return indented + "\n";
+}
+
+// argparse's lists, as flat YAML writes them.
+TEST(Import, WordsOfOneTextAreAList) {
+  const std::string selective = std::string(kArguments) + "recompute-granularity: selective\n";
+  for (const char* modules : {"mlp layernorm", "[mlp, layernorm]", "mlp,layernorm"}) {
+    const auto imported = Import(
+        {.files = {Write("words.yaml", selective + "recompute-modules: " + modules + "\n")},
+         .cluster = "dgx-h100"});
+    ASSERT_TRUE(imported.has_value()) << Format(imported.error());
+    EXPECT_EQ(ValueOf(*imported, "activation_checkpointing"), "selective");
+    EXPECT_EQ(ValueOf(*imported, "recompute_modules"), "mlp layernorm");
+    EXPECT_EQ(imported->omissions, "");
+  }
+}
+
+TEST(Import, NoBlockOfAStageIsRecomputed) {
+  const auto imported =
+      Import({.files = {Write("none.yaml", std::string(kArguments) +
+                                               "recompute-granularity: full\nrecompute-method: "
+                                               "block\nrecompute-num-layers: 0\n")},
+              .cluster = "dgx-h100"});
+  ASSERT_TRUE(imported.has_value()) << Format(imported.error());
+  EXPECT_EQ(ValueOf(*imported, "activation_checkpointing"), "none");
+}
+
+// Megatron-LM's own recipes, and Primus' files.
+TEST(Import, ArgumentsStandBelowOthersKeys) {
+  const std::string arguments = std::string(kArguments) + "add_bias_linear: false\n";
+  const std::string files[] = {
+      arguments, "ENV_VARS:\n  A: 1\nARGS:\n" + Indented(arguments),
+      "modules:\n  trainer:\n    framework: megatron\n    overrides:\n" +
+          Indented(Indented(Indented(arguments)))};
+  for (const std::string& text : files) {
+    const auto imported = Import({.files = {Write("below.yaml", text)}, .cluster = "dgx-h100"});
+    ASSERT_TRUE(imported.has_value()) << text << Format(imported.error());
+    EXPECT_EQ(imported->omissions, "");
+    EXPECT_EQ(ValueOf(*imported, "num_hidden_layers"), "4");
+    EXPECT_EQ(ValueOf(*imported, "global_batch_size"), "64");
+    EXPECT_EQ(ValueOf(*imported, "mlp_bias"), "false");
+  }
+}
+
+TEST(Import, ExpertsOfANamedModelRunAsTheArgumentsSay) {
+  const auto imported = Import(
+      {.files = {Write("named.yaml",
+                       "modules:\n  pre_trainer:\n    framework: megatron\n    model: "
+                       "qwen3_30B_A3B.yaml\n    overrides:\n      seq_length: ${LENGTH:4096}\n"
+                       "      micro_batch_size: 1\n      global_batch_size: 64\n"
+                       "      expert_model_parallel_size: 8\n      use_turbo_deepep: true\n")},
+       .cluster = "dgx-h100"});
+  ASSERT_TRUE(imported.has_value()) << Format(imported.error());
+  EXPECT_THAT(imported->scenario.text, testing::HasSubstr("\nmodel: qwen3-30b-a3b "));
+  EXPECT_EQ(ValueOf(*imported, "sequence_length"), "4096");
+  EXPECT_EQ(ValueOf(*imported, "dispatcher"), "deepep");
+  EXPECT_EQ(ValueOf(*imported, "products"), "streams");
+}
+
+// FSDP2 has no such setting.
+TEST(Import, PartsOfExpertsOfTorchtitanAreLeftOut) {
+  const auto imported = Import(
+      {.files = {Write("parts.toml",
+                       "[model]\nname = \"deepseek_v3\"\nflavor = \"16B\"\n[training]\n"
+                       "seq_len = 4096\n[parallelism]\ntensor_parallel_degree = 2\n"
+                       "expert_parallel_degree = 4\nexpert_tensor_parallel_degree = 2\n")},
+       .model = "deepseek-v2-lite",
+       .cluster = "dgx-h100"});
+  ASSERT_TRUE(imported.has_value()) << Format(imported.error());
+  EXPECT_EQ(ValueOf(*imported, "expert"), "4");
+  EXPECT_EQ(ValueOf(*imported, "expert_tensor"), "");
+  EXPECT_THAT(imported->omissions, testing::HasSubstr("expert_tensor_parallel_degree = 2"));
+}
+
+TEST(Import, AScenarioThatIsKeptStatesItsSoftware) {
+  const ImportRequest request{.files = {Write("kept.yaml", kArguments)}, .cluster = "dgx-h100"};
+  const auto run = Import(request);
+  ASSERT_TRUE(run.has_value()) << Format(run.error());
+  EXPECT_EQ(ValueOf(*run, "torch"), "");
+  ImportRequest kept = request;
+  kept.states_software = true;
+  const auto written = Import(kept);
+  ASSERT_TRUE(written.has_value()) << Format(written.error());
+  EXPECT_EQ(ValueOf(*written, "torch"), "\"2.14\"");
+  EXPECT_EQ(ValueOf(*written, "nccl"), "\"2.30\"");
 }
 
 }  // namespace

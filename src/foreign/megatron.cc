@@ -357,6 +357,33 @@ constexpr Option kOptions[] = {
     NoEffect("vocab-extra-ids"),
     NoEffect("scatter-gather-tensors-in-pipeline"),
     NoEffect("add-position-embedding"),
+    // Beside the arguments in its own recipes.
+    NoEffect("TEST-TYPE"),
+    NoEffect("LAUNCHER"),
+    NoEffect("METRICS*"),
+    NoEffect("MODE"),
+    NoEffect("BEFORE-SCRIPT"),
+    NoEffect("AFTER-SCRIPT"),
+    // Primus' own.
+    NoEffect("enable-primus-turbo"),
+    NotModelled("use-turbo-attention", "false", "attention is training.attention"),
+    NotModelled("use-turbo-grouped-mlp", "false", "experts' products are experts.products"),
+    NotModelled("use-turbo-parallel-linear", "false", "linear layers are Transformer Engine's"),
+    NotModelled("use-turbo-rms-norm", "false", "norms are training.norm"),
+    Rule("use-turbo-deepep"),
+    NotModelled("turbo-sync-free-moe-stage", "0",
+                "the host waits for the counts before rows are packed"),
+    NoEffect("turbo-*"),
+    NotModelled("moe-use-fused-router-with-aux-score", "false", "experts.fused_router says it"),
+    NotModelled("moe-paged-stash", "false", "activations stay on the device"),
+    NoEffect("stash-modules*"),
+    NoEffect("stderr-sink-level"),
+    NoEffect("disable-wandb"),
+    NoEffect("disable-tensorboard"),
+    NoEffect("disable-mlflow"),
+    NoEffect("disable-last-saving"),
+    NoEffect("auto-continue-train"),
+    NoEffect("test-data-path"),
 };
 
 bool Has(const Reading& reading, std::string_view flag) { return reading.IsOn(flag); }
@@ -510,10 +537,8 @@ void ReadModel(Reading& reading) {
   set("model.max_position_embeddings", reading.Integer("max-position-embeddings"),
       "max-position-embeddings");
   if (const Setting* window = reading.Stated("window-size")) {
-    std::string digits = window->value.kind == Value::Kind::kList && !window->value.items.empty()
-                             ? window->value.items.front()
-                             : window->value.text;
-    digits = digits.substr(0, digits.find(','));
+    const std::vector<std::string> sizes = window->value.Words();
+    std::string digits = sizes.empty() ? "" : sizes.front();
     std::erase_if(digits, [](char c) { return c < '0' || c > '9'; });
     reading.Set("model.sliding_window", digits, "window-size");
     SetNumber(reading, "window-attn-skip-freq", "model.sliding_window_pattern");
@@ -602,11 +627,9 @@ void ReadAttention(Reading& reading) {
 void ReadModules(Reading& reading) {
   const Setting* modules = reading.Stated("recompute-modules");
   if (modules == nullptr || !modules->value.unknown.empty()) return;
-  std::vector<std::string> names = modules->value.items;
-  if (modules->value.kind == Value::Kind::kText) names = {modules->value.text};
   std::string known;
   bool others = false;
-  for (const std::string& name : names) {
+  for (const std::string& name : modules->value.Words()) {
     constexpr std::string_view kModelled[] = {"core_attn", "mlp",     "layernorm",
                                               "moe",       "moe_act", "mla_up_proj"};
     const bool modelled =
@@ -635,10 +658,13 @@ void ReadRecomputation(Reading& reading) {
     granularity = "selective";
     option = "recompute-activations";
   }
-  if (granularity == "full") {
+  const std::int64_t count = reading.Integer("recompute-num-layers").value_or(1);
+  const bool first_blocks = reading.Text("recompute-method") == "block";
+  if (granularity == "full" && first_blocks && count == 0) {
+    reading.Set(key, "none", "recompute-num-layers");
+  } else if (granularity == "full") {
     reading.Set(key, "full", option);
-    const std::int64_t count = reading.Integer("recompute-num-layers").value_or(1);
-    if (reading.Text("recompute-method") == "block") {
+    if (first_blocks) {
       reading.Set("training.checkpointed_blocks", fmt::format("first {}", count),
                   "recompute-num-layers");
     } else if (count > 1) {
@@ -669,15 +695,13 @@ void ReadContext(Reading& reading) {
   constexpr std::string_view kMethods =
       "p2p=ring all_gather=all_gather allgather=all_gather a2a=all_to_all a2a+p2p=hierarchical";
   const std::string_view option = "cp-comm-type";
-  const Setting* stated = reading.Stated(option);
-  std::string name = reading.Text(option);
-  if (stated != nullptr && !stated->value.items.empty()) name = stated->value.items.front();
-  const auto method = WordFor(kMethods, name);
+  const std::vector<std::string> names = reading.Get(option)->Words();
+  const auto method = WordFor(kMethods, names.empty() ? "" : names.front());
   reading.Set("parallelism.context_method", std::string(method.value_or("ring")), option);
   if (method == "hierarchical") {
-    const Setting* sizes = reading.Stated("hierarchical-context-parallel-sizes");
-    if (sizes != nullptr && !sizes->value.items.empty()) {
-      reading.Set("parallelism.context_inner", sizes->value.items.front(), sizes->name);
+    const Setting* stated = reading.Stated("hierarchical-context-parallel-sizes");
+    if (stated != nullptr && !stated->value.Words().empty()) {
+      reading.Set("parallelism.context_inner", stated->value.Words().front(), stated->name);
     }
   }
 }
@@ -767,7 +791,10 @@ void ReadPipeline(Reading& reading) {
 }
 
 void ReadExperts(Reading& reading) {
-  if (reading.Integer("num-experts").value_or(0) > 1) ReadHowExpertsRun(reading);
+  // As the arguments say, or the model that they or the command line name.
+  const bool experts =
+      reading.Integer("num-experts").value_or(reading.experts().value_or(0)) > 1;
+  if (experts) ReadHowExpertsRun(reading);
   for (const char* option : {"expert-model-parallel-size", "moe-expert-parallel-size"}) {
     if (const auto degree = reading.Integer(option); degree && *degree > 1) {
       reading.Set("parallelism.expert", fmt::format("{}", *degree), option);
@@ -776,7 +803,7 @@ void ReadExperts(Reading& reading) {
   // Without the option experts are divided as all other layers are.
   if (const auto degree = reading.Integer("expert-tensor-parallel-size")) {
     const bool differs = *degree != reading.draft().Integer("parallelism.tensor").value_or(1);
-    if (differs && reading.Integer("num-experts").value_or(0) > 1) {
+    if (differs && experts) {
       reading.Set("parallelism.expert_tensor", fmt::format("{}", *degree),
                   "expert-tensor-parallel-size");
     }
@@ -944,7 +971,88 @@ const Framework kMegatron = {
     .options = kOptions,
     .rules = Rules};
 
-std::optional<Document> MegatronDocument(const Document& document) {
+namespace {
+
+// Switches that turn off what argparse keeps under another name, `store_false` with a `dest`: files
+// that list values have that name, with the value turned round. And options with such a name alone.
+struct Destination {
+  std::string_view name, option;
+  bool turned = true;
+};
+constexpr Destination kDestinations[] = {
+    {"add-bias-linear", "disable-bias-linear"},
+    {"bias-gelu-fusion", "no-bias-gelu-fusion"},
+    {"bias-swiglu-fusion", "no-bias-swiglu-fusion"},
+    {"bias-dropout-fusion", "no-bias-dropout-fusion"},
+    {"apply-rope-fusion", "no-rope-fusion"},
+    {"masked-softmax-fusion", "no-masked-softmax-fusion"},
+    {"gradient-accumulation-fusion", "no-gradient-accumulation-fusion"},
+    {"async-tensor-model-parallel-allreduce", "no-async-tensor-model-parallel-allreduce"},
+    {"overlap-p2p-comm", "no-overlap-p2p-communication"},
+    {"create-attention-mask-in-dataloader", "no-create-attention-mask-in-dataloader"},
+    {"mmap-bin-files", "no-mmap-bin-files"},
+    {"fp8", "fp8-format", false},
+    {"fp4", "fp4-format", false},
+    {"microbatch-group-size-per-vp-stage", "microbatch-group-size-per-virtual-pipeline-stage",
+     false},
+};
+
+// AMD's Primus (AMD-AGI/Primus@bf6d0957, primus/configs/modules/megatron/pre_trainer.yaml and
+// models/megatron/language_model.yaml): what its modules and models have beside the overrides.
+constexpr std::pair<const char*, const char*> kOfPrimus[] = {
+    {"bf16", "true"},
+    {"use_distributed_optimizer", "true"},
+    {"sequence_parallel", "true"},
+    {"moe_token_dispatcher_type", "alltoall"},
+    {"moe_grouped_gemm", "true"},
+    {"moe_permute_fusion", "true"},
+};
+
+// "llama3.1_8B.yaml", a file of Primus, as the Hub writes the model: "Llama-3.1-8B".
+std::string HubNameOf(std::string name) {
+  if (const std::size_t dot = name.rfind(".yaml"); dot != std::string::npos) name.resize(dot);
+  constexpr std::string_view kLlama = "llama";
+  if (name.starts_with(kLlama) && name.size() > kLlama.size()) name.insert(kLlama.size(), "-");
+  return name;
+}
+
+// Megatron-LM's arguments in a file of Primus: below `overrides` of the module that trains.
+std::optional<Document> PrimusDocument(const Document& document) {
+  constexpr std::string_view kFramework = "framework";
+  const auto framework = std::find_if(
+      document.settings.begin(), document.settings.end(), [](const Setting& setting) {
+        return setting.name.starts_with("modules.") && setting.name.ends_with(kFramework) &&
+               setting.value.text == "megatron";
+      });
+  if (framework == document.settings.end()) return std::nullopt;
+  const std::string module =
+      framework->name.substr(0, framework->name.size() - kFramework.size());
+  Document arguments{.file = document.file};
+  const Setting* config = document.Find(module + "config");
+  for (const auto& [name, value] : kOfPrimus) {
+    arguments.settings.push_back(
+        {name, Value::Text(value), (config == nullptr ? &*framework : config)->location});
+  }
+  if (const Setting* model = document.Find(module + "model")) {
+    arguments.settings.push_back({"recipe.model",
+                                  Value::Text("Primus/" + HubNameOf(model->value.text)),
+                                  model->location, model->name});
+  }
+  const std::string overrides = module + "overrides.";
+  for (Setting setting : document.settings) {
+    if (!setting.name.starts_with(overrides)) continue;
+    setting.written = setting.name;
+    setting.name.erase(0, overrides.size());
+    arguments.settings.push_back(std::move(setting));
+  }
+  return arguments;
+}
+
+}  // namespace
+
+std::optional<Document> MegatronDocument(const Document& original) {
+  const std::optional<Document> primus = PrimusDocument(original);
+  const Document& document = primus ? *primus : original;
   Document arguments{.file = document.file};
   for (Setting setting : document.settings) {
     const std::size_t hyphens = setting.name.find("--");
@@ -953,10 +1061,23 @@ std::optional<Document> MegatronDocument(const Document& document) {
       setting.name.erase(0, hyphens + 2);
     } else if (setting.name.starts_with("ENV_VARS.")) {
       setting.name = "env." + setting.name.substr(dot + 1);
+    } else if (setting.name.starts_with("ARGS.") || setting.name.starts_with("MODEL_ARGS.")) {
+      setting.name.erase(0, dot + 1);
     }
     arguments.settings.push_back(std::move(setting));
   }
   arguments = Spelled(std::move(arguments), '-');
+  for (Setting& setting : arguments.settings) {
+    const auto* kept = std::find_if(std::begin(kDestinations), std::end(kDestinations),
+                                    [&](const auto& row) { return row.name == setting.name; });
+    if (kept == std::end(kDestinations)) continue;
+    if (setting.written.empty()) setting.written = setting.name;
+    setting.name = kept->option;
+    const auto on = setting.value.Boolean();
+    if (!kept->turned || !on) continue;
+    setting.written_value = setting.value.Shown();
+    setting.value.text = *on ? "false" : "true";
+  }
   const bool is_megatron = arguments.Has("tensor-model-parallel-size") ||
                            arguments.Has("micro-batch-size") || arguments.Has("num-layers");
   const bool trains = arguments.Has("seq-length") || arguments.Has("num-attention-heads") ||

@@ -47,7 +47,9 @@ void ReadDispatcher(Reading& reading) {
   const std::string_view option = "moe-token-dispatcher-type";
   const std::string type = reading.Text(option);
   const std::string backend = reading.Text("moe-flex-dispatcher-backend");
-  if (reading.IsOn("moe-enable-deepep")) {
+  if (reading.IsOn("use-turbo-deepep")) {
+    reading.Set(key, "deepep", "use-turbo-deepep");
+  } else if (reading.IsOn("moe-enable-deepep")) {
     reading.Set(key, "deepep", "moe-enable-deepep");
   } else if (type == "flex" && (backend == "deepep" || backend == "hybridep")) {
     reading.Set(key, backend, "moe-flex-dispatcher-backend");
@@ -122,7 +124,9 @@ void ReadHowExpertsRun(Reading& reading) {
     }
   }
   const std::string_view shared = "moe-shared-expert-overlap";
-  if (reading.IsOn(shared) && reading.Stated("moe-shared-expert-intermediate-size") != nullptr) {
+  const bool unknown = reading.Stated("num-experts") == nullptr;  // the model is named
+  if (reading.IsOn(shared) &&
+      (unknown || reading.Stated("moe-shared-expert-intermediate-size") != nullptr)) {
     if (reading.Integer("tensor-model-parallel-size").value_or(1) > 1) {
       reading.Omit(shared, "shared experts of divided layers compute before the router");
     } else {

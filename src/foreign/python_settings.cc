@@ -408,6 +408,31 @@ class Expressions {
 using Function = std::vector<Statement>;
 using Variables = std::map<std::string, Node>;
 
+// A name that stands for a list is replaced by the list, so that a few lines can stand for any
+// number of values: forty of `a1 = [a0, a0]` for more than memory holds. What is copied and looked
+// at is counted, and reading ends at a million: far more than a configuration has.
+class Budget {
+ public:
+  // Whether there is room for so many more.
+  bool Spend(std::size_t values) {
+    left_ -= std::min(values, left_);
+    return left_ > 0;
+  }
+  // Room for a copy of the node: its values, and its text by the line.
+  bool SpendOn(const Node& node) {
+    constexpr std::size_t kLine = 64;
+    if (!Spend(1 + node.text.size() / kLine)) return false;
+    return std::all_of(
+        node.arguments.begin(), node.arguments.end(), [&](const auto& argument) {
+          return Spend(argument.first.size() / kLine) && SpendOn(argument.second);
+        });
+  }
+  bool used_up() const { return left_ == 0; }
+
+ private:
+  std::size_t left_ = kMostPythonValues;
+};
+
 class Program {
  public:
   explicit Program(std::vector<Statement> statements) {
@@ -443,9 +468,13 @@ class Program {
     constexpr int kDeepest = 8;
     const auto function = functions_.find(name);
     if (function == functions_.end() || depth > kDeepest) return std::nullopt;
+    for (const auto& [name_of_global, value] : globals_) {
+      if (!budget_.SpendOn(value)) return std::nullopt;
+    }
     Variables variables = globals_;
     const int indent = function->second.empty() ? 0 : function->second.front().indent;
     for (const Statement& statement : function->second) {
+      if (!budget_.Spend(1)) return std::nullopt;
       if (statement.indent != indent) {  // below an if or a loop
         NoteCondition(statement, variables);
         continue;
@@ -494,6 +523,9 @@ class Program {
     return names;
   }
 
+  // Whether the file stands for more values than are read.
+  bool too_large() const { return budget_.used_up(); }
+
  private:
   Node Evaluated(std::string_view text, int line, const Variables& variables, int depth) const {
     Node node = Expressions(text, line).Read();
@@ -506,7 +538,9 @@ class Program {
     for (auto& [name, argument] : node.arguments) Resolve(argument, variables, depth);
     if (node.kind == Node::Kind::kExpression) {
       const auto variable = variables.find(node.text);
-      if (variable != variables.end()) node = variable->second;
+      if (variable != variables.end() && budget_.SpendOn(variable->second)) {
+        node = variable->second;
+      }
     } else if (node.kind == Node::Kind::kCall && functions_.count(node.text) > 0) {
       if (auto returned = Returned(node.text, depth + 1)) {
         node = *std::move(returned);
@@ -586,7 +620,12 @@ class Program {
     const auto variable = variables.find(target.substr(0, dot));
     if (variable == variables.end()) return;
     Node* node = &variable->second;
+    // Each member is looked for among the others, and a path of members is as deep as it is long.
+    const auto members = static_cast<std::size_t>(std::count(target.begin(), target.end(), '.'));
+    if (!budget_.Spend(members * members)) return;
     for (target.erase(0, dot + 1);;) {
+      constexpr std::size_t kLookedAtAtOnce = 16;
+      if (!budget_.Spend(node->arguments.size() / kLookedAtAtOnce)) return;
       const std::size_t next = target.find('.');
       const std::string member = target.substr(0, next);
       auto found = std::find_if(node->arguments.begin(), node->arguments.end(),
@@ -607,6 +646,7 @@ class Program {
   static constexpr const char* kModule = "module";
 
   std::map<std::string, Function> functions_;
+  mutable Budget budget_;
   std::vector<std::string> names_;
   Variables globals_;
   std::map<std::string, std::string> imports_;  // "MODULE.NAME" by the name in this file
@@ -616,6 +656,7 @@ constexpr std::string_view kTorch = "torch.";
 
 void Flatten(const Node& node, const std::string& name, Document& document) {
   Setting setting{name, {}, {document.file, node.line, 0}};
+  if (!document.HasRoomFor(name, setting.location)) return;
   switch (node.kind) {
     case Node::Kind::kNothing:
       break;
@@ -667,6 +708,14 @@ Result<Document> ParsePythonSettings(std::string_view text, const std::string& f
   }
   const Program program(*std::move(statements));
   const std::vector<std::string> names = program.Names();
+  const auto too_large = [&file](int line) {
+    return Diagnostics{{"file.too-large",
+                        {file, line, 0},
+                        fmt::format("this configuration stands for more than {} values",
+                                    kMostPythonValues),
+                        "check that this is the right file"}};
+  };
+  if (program.too_large()) return tl::make_unexpected(too_large(0));
   std::string chosen = function;
   if (chosen.empty() && names.size() == 1) chosen = names.front();
   if (std::find(names.begin(), names.end(), chosen) == names.end()) {
@@ -683,7 +732,9 @@ Result<Document> ParsePythonSettings(std::string_view text, const std::string& f
                                      fmt::join(names, ", "))}});
   }
   Document document{.file = file};
-  const Node root = *program.Returned(chosen);
+  const std::optional<Node> returned = program.Returned(chosen);
+  if (!returned) return tl::make_unexpected(too_large(0));
+  const Node& root = *returned;
   Flatten(root, "", document);
   if (const std::string recipe = program.RecipeName(root.text); !recipe.empty()) {
     document.settings.push_back({"recipe", Value::Text(recipe), {file, root.line, 0}});

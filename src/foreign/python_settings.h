@@ -1,11 +1,15 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
 #include "src/foreign/setting.h"
 
 namespace stepcast::foreign {
+
+// The most values that a file's names may stand for.
+inline constexpr std::size_t kMostPythonValues = 1'000'000;
 
 inline constexpr std::string_view kUnderCondition = " under a condition";
 

@@ -142,5 +142,26 @@ TEST(Python, TakesAnyText) {
   EXPECT_TRUE(ParsePythonSettings(closed, "a.py", "").has_value());
 }
 
+// Forty lines that each stand for twice what the one before does.
+TEST(Python, StandsForAMillionValuesAtMost) {
+  const auto file = [](int kind, int lines) {
+    std::string text = kind == 0 ? "a0 = [1]\n" : "a0 = f(x=1)\n";
+    for (int i = 0; i < lines; ++i) {
+      const std::string before = "a" + std::to_string(i), own = "a" + std::to_string(i + 1);
+      text += kind == 0   ? own + " = [" + before + ", " + before + "]\n"
+              : kind == 1 ? own + " = f(x=" + before + ", y=" + before + ")\n"
+                          : own + " = f(x=1)\n" + own + ".b = " + before + "\n" + own + ".c = " +
+                                before + "\n";
+    }
+    return text + "def config():\n  return C(a=a" + std::to_string(lines) + ")\n";
+  };
+  for (const int kind : {0, 1, 2}) {
+    const auto document = ParsePythonSettings(file(kind, 40), "a.py", "");
+    ASSERT_FALSE(document.has_value());
+    EXPECT_EQ(document.error().at(0).code, "file.too-large");
+    EXPECT_TRUE(ParsePythonSettings(file(kind, 10), "a.py", "").has_value());
+  }
+}
+
 }  // namespace
 }  // namespace stepcast::foreign

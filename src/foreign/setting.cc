@@ -54,6 +54,19 @@ std::optional<bool> Value::Boolean() const {
   return std::nullopt;
 }
 
+std::vector<std::string> Value::Words() const {
+  if (kind == Kind::kList) return items;
+  std::vector<std::string> words;
+  if (kind != Kind::kText) return words;
+  constexpr std::string_view kBetween = " \t,";
+  for (std::size_t at = 0; (at = text.find_first_not_of(kBetween, at)) != std::string::npos;) {
+    const std::size_t end = std::min(text.find_first_of(kBetween, at), text.size());
+    words.push_back(text.substr(at, end - at));
+    at = end;
+  }
+  return words;
+}
+
 std::string Value::Shown() const {
   constexpr std::size_t kLongest = 60;
   if (!unknown.empty()) return "$" + unknown.front();
@@ -67,6 +80,13 @@ std::string Value::Shown() const {
       break;
   }
   return text.empty() ? "\"\"" : Quoted(text, "", kLongest);
+}
+
+bool Document::HasRoomFor(std::string_view name, const Location& location) {
+  if (!too_large && (settings.size() >= kMostSettings || name.size() > kLongestName)) {
+    too_large = location;
+  }
+  return !too_large;
 }
 
 const Setting* Document::Find(std::string_view name) const {

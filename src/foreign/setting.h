@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cctype>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -36,6 +37,9 @@ struct Value {
   std::optional<double> Number() const;
   // Words of YAML 1.1, TOML, JSON and Python: yes, on, True, 1.
   std::optional<bool> Boolean() const;
+  // The items of a list, or the words of a text that stands in its place: `moe_act layernorm`,
+  // `moe_act,layernorm`.
+  std::vector<std::string> Words() const;
   // The value on one line, for messages and comments.
   std::string Shown() const;
 };
@@ -52,8 +56,17 @@ struct Setting {
 
 // A file's settings in its order.
 struct Document {
+  // No configuration has more settings, each of which is looked for among the others, or longer
+  // names.
+  static constexpr std::size_t kMostSettings = 10'000, kLongestName = 1'000;
+
   std::string file;
   std::vector<Setting> settings{};
+  // Where a file goes beyond that; what follows is left out.
+  std::optional<Location> too_large{};
+
+  // Whether there is room for a setting of that name, or for names below it.
+  bool HasRoomFor(std::string_view name, const Location& location);
 
   // The last setting of that name, which is the one that holds; null: there is none.
   const Setting* Find(std::string_view name) const;

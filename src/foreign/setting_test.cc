@@ -1,5 +1,8 @@
 #include "src/foreign/setting.h"
 
+#include <string>
+#include <vector>
+
 #include "gtest/gtest.h"
 
 namespace stepcast::foreign {
@@ -45,6 +48,23 @@ TEST(Document, HasNamesAndWhatIsBelowThem) {
 TEST(Origin, NamesFileAndLine) {
   EXPECT_EQ(Origin({"train.toml", 14, 3}), "train.toml:14");
   EXPECT_EQ(Origin({"config.json", 0, 0}), "config.json");
+}
+
+TEST(Value, WordsAreItemsOrWordsOfAText) {
+  const std::vector<std::string> words = {"moe_act", "layernorm"};
+  EXPECT_EQ(Value::Text("moe_act layernorm").Words(), words);
+  EXPECT_EQ(Value::Text(" moe_act, layernorm ").Words(), words);
+  EXPECT_EQ((Value{.kind = Value::Kind::kList, .items = words}).Words(), words);
+  EXPECT_TRUE(Value().Words().empty());
+}
+
+TEST(Document, HasRoomForWhatAConfigurationHas) {
+  Document document{.file = "a.toml"};
+  EXPECT_TRUE(document.HasRoomFor("training.seq_len", {"a.toml", 1, 1}));
+  EXPECT_FALSE(document.HasRoomFor(std::string(1'001, 'x'), {"a.toml", 2, 1}));
+  ASSERT_TRUE(document.too_large.has_value());
+  EXPECT_EQ(document.too_large->line, 2);
+  EXPECT_FALSE(document.HasRoomFor("a", {"a.toml", 3, 1}));  // nothing behind it
 }
 
 }  // namespace

@@ -35,6 +35,9 @@ std::string TextOf(const toml::node& node) {
 
 void Flatten(const toml::node& node, const std::string& name, const std::string& file,
              Document& document) {
+  const toml::source_position at = node.source().begin;
+  const Location location{file, static_cast<int>(at.line), static_cast<int>(at.column)};
+  if (!document.HasRoomFor(name, location)) return;
   if (const toml::table* table = node.as_table()) {
     for (const auto& [key, value] : *table) {
       const std::string below(key.str());
@@ -42,8 +45,7 @@ void Flatten(const toml::node& node, const std::string& name, const std::string&
     }
     return;
   }
-  const toml::source_position at = node.source().begin;
-  Setting setting{name, {}, {file, static_cast<int>(at.line), static_cast<int>(at.column)}};
+  Setting setting{name, {}, location};
   if (const toml::array* array = node.as_array()) {
     setting.value.kind = Value::Kind::kList;
     for (const toml::node& item : *array) setting.value.items.push_back(TextOf(item));

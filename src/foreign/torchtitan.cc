@@ -291,12 +291,12 @@ void ReadTensorParallel(Reading& reading, std::string_view asynchronous) {
 }
 
 void ReadExperts(Reading& reading) {
-  constexpr std::pair<std::string_view, std::string_view> kDegrees[] = {
-      {"parallelism.expert_parallel_degree", "parallelism.expert"},
-      {"parallelism.expert_tensor_parallel_degree", "parallelism.expert_tensor"}};
-  for (const auto& [option, key] : kDegrees) {
-    const std::int64_t degree = reading.Integer(option).value_or(1);
-    if (degree > 1) reading.Set(key, fmt::format("{}", degree), option);
+  const std::string_view option = "parallelism.expert_parallel_degree";
+  const std::int64_t degree = reading.Integer(option).value_or(1);
+  if (degree > 1) reading.Set("parallelism.expert", fmt::format("{}", degree), option);
+  const std::string_view parts = "parallelism.expert_tensor_parallel_degree";
+  if (reading.Integer(parts).value_or(1) > 1) {
+    reading.Omit(parts, "experts are whole on the ranks that divide the other layers");
   }
 }
 
@@ -368,7 +368,7 @@ void ReadCompile(Reading& reading, bool compiles, std::string_view because_of) {
   const Setting* components = reading.Stated("compile.components");
   const auto has = [components](std::string_view part) {
     if (components == nullptr) return true;
-    const auto& items = components->value.items;
+    const std::vector<std::string> items = components->value.Words();
     return std::find(items.begin(), items.end(), part) != items.end();
   };
   reading.Set("training.compile", compiles && has("model") ? "true" : "false", because_of);

@@ -141,7 +141,7 @@ void ReadAdapters(Reading& reading) {
   if (!rank) return;
   const std::string_view option = "model.lora_attn_modules";
   std::vector<std::string> targets;
-  if (const Setting* modules = reading.Stated(option)) targets = modules->value.items;
+  if (const Setting* modules = reading.Stated(option)) targets = modules->value.Words();
   std::replace(targets.begin(), targets.end(), std::string("output_proj"), std::string("o_proj"));
   if (reading.IsOn("model.apply_lora_to_mlp")) {
     targets.insert(targets.end(), {"gate_proj", "up_proj", "down_proj"});

@@ -1,6 +1,7 @@
 #include "src/foreign/variables.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -38,12 +39,12 @@ std::size_t Closing(const std::string& text, std::size_t at) {
 }
 
 // The text with what is known replaced; names of what is not are added to `unknown`.
-// `section`: the keys beside which the text stands, "model." of "model.ffn_hidden_size".
+// `section`: the keys beside which the text stands, "model." of "model.ffn_hidden_size"; `room`: for
+// so many characters of the document's own values, which may double one another.
 std::string Replaced(const std::string& text, const Document& document, const std::string& section,
-                     const std::map<std::string, std::string>& given, int depth,
+                     const std::map<std::string, std::string>& given, int depth, std::size_t& room,
                      std::vector<std::string>& unknown) {
   constexpr int kDeepest = 8;
-  constexpr std::size_t kLongest = 100'000;  // values that double one another end
   std::string replaced;
   for (std::size_t at = 0; at < text.size();) {
     const bool braces = text.compare(at, 2, "${") == 0;
@@ -60,7 +61,7 @@ std::string Replaced(const std::string& text, const Document& document, const st
     }
     std::string name = text.substr(begin, end - begin);
     if (name.find("${") != std::string::npos && depth < kDeepest) {
-      name = Replaced(name, document, section, given, depth + 1, unknown);
+      name = Replaced(name, document, section, given, depth + 1, room, unknown);
     }
     if (name.starts_with('.')) name = section + name.substr(1);
     at = end + (braces && end < text.size() ? 1 : 0);
@@ -68,13 +69,31 @@ std::string Replaced(const std::string& text, const Document& document, const st
       replaced += value->second;
       continue;
     }
+    // `${NAME:otherwise}`, as Primus writes it.
+    const std::size_t colon = name.find(':');
+    const bool of_surroundings =
+        colon != std::string::npos && colon > 0 &&
+        std::all_of(name.begin(), name.begin() + static_cast<std::ptrdiff_t>(colon), [](char c) {
+          return IsNameCharacter(c) && std::islower(static_cast<unsigned char>(c)) == 0;
+        });
+    if (of_surroundings) {
+      const auto value = given.find(name.substr(0, colon));
+      replaced += value == given.end() ? name.substr(colon + 1) : value->second;
+      continue;
+    }
     if (auto product = Product(name)) {
       replaced += *product;
       continue;
     }
     const Setting* own = document.Find(name);
+    // What is not known of another value is not known of this one.
+    if (own != nullptr && !own->value.unknown.empty()) {
+      unknown.push_back(own->value.unknown.front());
+      continue;
+    }
     const bool known = own != nullptr && own->value.text.find('$') == std::string::npos;
-    if (known && replaced.size() + own->value.text.size() <= kLongest) {
+    if (known && own->value.text.size() <= room) {
+      room -= own->value.text.size();
       replaced += own->value.text;
     } else {
       unknown.push_back(name);
@@ -86,11 +105,12 @@ std::string Replaced(const std::string& text, const Document& document, const st
 }  // namespace
 
 void ReplaceVariables(Document& document, const std::map<std::string, std::string>& given) {
+  std::size_t room = 1'000'000;
   for (Setting& setting : document.settings) {
     Value& value = setting.value;
     if (value.text.find('$') == std::string::npos) continue;
     const std::string section = setting.name.substr(0, setting.name.rfind('.') + 1);
-    value.text = Replaced(value.text, document, section, given, 0, value.unknown);
+    value.text = Replaced(value.text, document, section, given, 0, room, value.unknown);
   }
 }
 

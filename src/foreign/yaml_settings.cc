@@ -13,6 +13,7 @@ using scenario::NodeKind;
 using scenario::YamlNode;
 
 void Flatten(const YamlNode& node, const std::string& name, Document& document) {
+  if (!document.HasRoomFor(name, node.position.location())) return;
   if (node.kind == NodeKind::kMapping && !node.entries.empty()) {
     for (const YamlNode::Entry& entry : node.entries) {
       Flatten(*entry.value, name.empty() ? entry.key : name + "." + entry.key, document);

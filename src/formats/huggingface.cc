@@ -412,6 +412,7 @@ Result<HuggingFaceConfig> ParseHuggingFaceConfig(std::string_view text, const st
   config.architecture = type->read(reader, keys);
   config.name = reader.Text("_name_or_path", "");
   config.constants = ReadConstants(config.architecture, reader);
+  if (config.architecture.qk_norm) AcceptHeadNorms(reader);
   JudgeOtherKeys(reader, UnknownKeys::kWarnOf);
   if (!section.empty()) ReadWrapper(*object, name->text, mistakes, config);
   if (mistakes.empty()) {

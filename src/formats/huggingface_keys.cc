@@ -257,6 +257,12 @@ void WarnOfUnknown(HuggingFaceReader& reader, const std::string& path) {
 
 }  // namespace
 
+void AcceptHeadNorms(HuggingFaceReader& reader) {
+  for (const Effect& effect : kNotModelled) {
+    if (effect.said == kHeadNorms) reader.Accept(std::string(effect.key));
+  }
+}
+
 void JudgeOtherKeys(HuggingFaceReader& reader, UnknownKeys unknown) {
   for (const auto& [path, value] : reader.Others()) {
     const std::string_view key = std::string_view(path).substr(path.rfind('.') + 1);

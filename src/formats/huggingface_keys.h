@@ -19,4 +19,8 @@ enum class UnknownKeys : std::uint8_t {
 // work, is warned of, and so is one that is not known.
 void JudgeOtherKeys(HuggingFaceReader& reader, UnknownKeys unknown);
 
+// Accepts the keys that say whether queries and keys have norms of their own: in a type whose layers
+// have them in any case they say nothing.
+void AcceptHeadNorms(HuggingFaceReader& reader);
+
 }  // namespace stepcast::formats

@@ -1,5 +1,7 @@
 #include "src/formats/huggingface_reader.h"
 
+#include <cmath>
+
 #include "fmt/format.h"
 
 namespace stepcast::formats {
@@ -69,7 +71,8 @@ bool HuggingFaceReader::Boolean(const std::string& path, bool absent) {
 double HuggingFaceReader::Number(const std::string& path, double absent) {
   const JsonValue* value = Find(path);
   if (value == nullptr) return absent;
-  if ((value->kind != Kind::kNumber && value->kind != Kind::kInteger) || value->number < 0) {
+  const bool number = value->kind == Kind::kNumber || value->kind == Kind::kInteger;
+  if (!number || !std::isfinite(value->number) || value->number < 0) {
     Report(path, "input.not-a-number", "needs a number, not below zero", *value);
     return absent;
   }

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "fmt/format.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/base/text_file.h"
 #include "src/model/example_architectures.h"
@@ -506,6 +507,30 @@ TEST(HuggingFaceTest, Qwen3HasNormsOfQueriesAndKeys) {
           "num_attention_heads": 16, "num_key_value_heads": 8, "intermediate_size": 3072,
           "vocab_size": 151936, "tie_word_embeddings": true})");
   EXPECT_EQ(Parameters(small), 596'049'920);
+}
+
+// Whether a key says so or not: transformers' layers of these types have them.
+TEST(HuggingFaceTest, AKeyForNormsThatAreThereInAnyCaseSaysNothing) {
+  for (const char* model : {"qwen3-8b", "qwen3-30b-a3b"}) {
+    for (const char* key : {"use_qk_norm", "qk_layernorm"}) {
+      for (const char* value : {"true", "false"}) {
+        const HuggingFaceConfig config =
+            ConfigOf(Adding(TextOf(model), fmt::format("\"{}\": {}", key, value)));
+        EXPECT_TRUE(config.architecture.qk_norm);
+        EXPECT_EQ(config.warnings, std::vector<std::string>());
+      }
+    }
+  }
+}
+
+// As Python's json writes them.
+TEST(HuggingFaceTest, InfinityIsANumberThatNoDimensionIs) {
+  const std::string llama = TextOf("llama3.1-8b");
+  EXPECT_EQ(Parameters(ArchitectureOf(Adding(llama, "\"eps_of_made_up\": [0.0, Infinity]"))),
+            8'030'261'248);
+  EXPECT_THAT(
+      MistakesIn(With(llama, "\"rms_norm_eps\": 1e-05", "\"rms_norm_eps\": NaN")).at(0).message,
+      testing::HasSubstr("needs a number, not below zero"));
 }
 
 TEST(HuggingFaceTest, Qwen3Mixtures) {

@@ -52,6 +52,40 @@ inline constexpr const char* kFabricNote =
     "the input says nothing of what joins nodes: one non-blocking switch at the speed of the NICs' "
     "ports";
 
+// What the links between two CPUs of a host carry in one direction, by the rates of their links: as
+// many as two-socket servers for GPUs have, bits of data a transfer. NCCL takes a fraction of that to
+// search with (src/graph/topo.h), which is no rate. Where the type is not told: that of the slowest
+// since 2017.
+inline Bandwidth BetweenCpus(std::optional<topology::Processor> processor) {
+  using topology::Processor;
+  const auto links = [](int count, double gigatransfers, int bits) {
+    constexpr double kBitsPerByte = 8;
+    return Bandwidth::BytesPerSecond(
+        static_cast<std::int64_t>(count * gigatransfers * 1e9 * bits / kBitsPerByte));
+  };
+  switch (processor.value_or(Processor::kIntelSkylake)) {
+    case Processor::kIntelBroadwell:
+      return links(2, 9.6, 16);  // QPI
+    case Processor::kIntelSkylake:
+      return links(2, 10.4, 16);  // UPI
+    case Processor::kIntelSapphireRapids:
+      return links(3, 16, 24);  // UPI 2.0
+    case Processor::kIntelEmeraldRapids:
+      return links(3, 20, 24);
+    case Processor::kAmd:
+      return links(3, 18, 16);  // xGMI of Rome and Milan; of later ones 32 GT/s
+    case Processor::kArm:
+      return Bandwidth::GigabytesPerSecond(6);  // as NCCL: they have no links in common
+    case Processor::kPower9:
+      return Bandwidth::GigabytesPerSecond(64);  // X bus
+  }
+  return {};
+}
+inline const char* BetweenUnknownCpusNote() {
+  return "the input does not tell the type of the CPUs: two UPI links of 10.4 GT/s between them, "
+         "41.6 GB/s";
+}
+
 // The default where the input does not describe the network between nodes.
 inline topology::Fabric OneSwitch(Bandwidth port) {
   topology::Fabric fabric;

@@ -76,6 +76,39 @@ std::string SyntaxError(const Json::exception& error) {
   return Quoted(message, "");
 }
 
+// The numbers that Python's json writes and JSON does not have.
+struct NoNumber {
+  std::string_view word, stand_in;  // of the same length, a number of JSON
+  double value;
+};
+constexpr NoNumber kNoNumbers[] = {
+    {"NaN", "100", std::numeric_limits<double>::quiet_NaN()},
+    {"Infinity", "10000000", std::numeric_limits<double>::infinity()}};
+
+// The text with stand-ins for these words, outside of strings.
+std::string WithStandIns(std::string_view text) {
+  std::string spelled(text);
+  const auto ends_number = [&text](std::size_t at) {
+    return at >= text.size() || std::string_view(" \t\r\n,:[]{}").find(text[at]) != text.npos;
+  };
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '"') quoted = !quoted;
+    if (quoted && text[i] == '\\') ++i;
+    if (quoted) continue;
+    for (const NoNumber& number : kNoNumbers) {
+      if (!text.substr(i).starts_with(number.word)) continue;
+      if (!ends_number(i + number.word.size()) || (i > 0 && text[i - 1] != '-' && !ends_number(i - 1))) {
+        continue;
+      }
+      spelled.replace(i, number.word.size(), number.stand_in);
+      i += number.word.size() - 1;
+      break;
+    }
+  }
+  return spelled;
+}
+
 // Takes the parser's events.
 class Collector {
  public:
@@ -91,6 +124,9 @@ class Collector {
   bool null() { return Add({}); }
   bool boolean(bool value) { return Add({.kind = JsonValue::Kind::kBoolean, .boolean = value}); }
   bool number_integer(number_integer_t value) {
+    if (const NoNumber* stood_in_for = NoNumberHere()) {
+      return number_float(value < 0 ? -stood_in_for->value : stood_in_for->value, "");
+    }
     return Add({.kind = JsonValue::Kind::kInteger,
                 .integer = value,
                 .number = static_cast<double>(value)});
@@ -142,6 +178,18 @@ class Collector {
   static constexpr std::size_t kMostKeys = 200'000;
   static constexpr std::size_t kMostValues = kMostKeys;  // of those that have paths
   static constexpr std::size_t kMostBrackets = 64;
+
+  // The word that a stand-in was read for, just now; null: it was no stand-in. The parser has read
+  // the character behind it, too, unless the text ends there.
+  const NoNumber* NoNumberHere() const {
+    const std::string_view read = text_.substr(0, *read_);
+    for (const NoNumber& number : kNoNumbers) {
+      if (read.ends_with(number.word) || read.substr(0, read.size() - 1).ends_with(number.word)) {
+        return &number;
+      }
+    }
+    return nullptr;
+  }
 
   // An object or array that is open.
   struct Frame {
@@ -261,8 +309,9 @@ Result<JsonObject> JsonObject::Parse(std::string_view text, const std::string& f
   std::size_t read = 0;
   const TextLines lines(text, file);
   Collector collector(text, lines, &read);
-  Json::sax_parse(CountingIterator(text.data(), &read),
-                  CountingIterator(text.data() + text.size(), &read), &collector);
+  const std::string spelled = WithStandIns(text);
+  Json::sax_parse(CountingIterator(spelled.data(), &read),
+                  CountingIterator(spelled.data() + spelled.size(), &read), &collector);
   if (!collector.mistakes.empty()) return tl::make_unexpected(std::move(collector.mistakes));
   if (!collector.is_object) {
     return tl::make_unexpected(Diagnostics{{"input.wrong-kind",

@@ -1,5 +1,7 @@
 #include "src/formats/json_object.h"
 
+#include <cmath>
+#include <limits>
 #include <string>
 
 #include "gtest/gtest.h"
@@ -44,6 +46,25 @@ TEST(JsonObjectTest, FindsValuesAndTheirKeys) {
   EXPECT_EQ(object->Find("j.k.l")->integer, 2);
   EXPECT_EQ(object->Find("h.i"), nullptr);
   EXPECT_EQ(object->location().line, 1);
+}
+
+// Python's json writes them, and JSON does not have them.
+TEST(JsonObjectTest, NumbersOfPython) {
+  const auto object = JsonObject::Parse(
+      "{\"a\": NaN, \"b\": Infinity,\"c\":-Infinity, \"d\": \"NaN\", \"e\": 100, \"f\": 2}", "f.json");
+  ASSERT_TRUE(object.has_value());
+  EXPECT_TRUE(std::isnan(object->Find("a")->number));
+  EXPECT_EQ(object->Find("b")->kind, Kind::kNumber);
+  EXPECT_EQ(object->Find("b")->number, std::numeric_limits<double>::infinity());
+  EXPECT_EQ(object->Find("c")->number, -std::numeric_limits<double>::infinity());
+  EXPECT_EQ(object->Find("d")->text, "NaN");
+  EXPECT_EQ(object->Find("e")->integer, 100);
+  EXPECT_EQ(object->Find("f")->integer, 2);
+  for (const char* wrong : {"{\"a\": NaNa}", "{\"a\": 1NaN}", "{\"a\": Infinity1}", "{\"a\": nan}"}) {
+    const Diagnostics mistakes = MistakesIn(wrong);
+    ASSERT_EQ(mistakes.size(), 1U) << wrong;
+    EXPECT_EQ(mistakes[0].code, "file.not-json");
+  }
 }
 
 // Values that are kept are counted, whatever holds them.

@@ -66,17 +66,10 @@ bool Known(std::string_view element, std::string_view attribute) {
   return found != known.end() && found->second.contains(attribute);
 }
 
-// As NCCL tells them apart, with its bandwidths between the CPUs of a host (NVIDIA/nccl,
-// src/graph/topo.h).
-struct CpuType {
-  Bandwidth bandwidth;
-  std::optional<topology::Processor> processor;  // none: not told
-};
-
 struct Cpu {
   std::string host;
   int numa = 0;
-  CpuType type;
+  std::optional<topology::Processor> processor;  // none: not told
   Location location;
   int index = 0;
 };
@@ -297,29 +290,25 @@ class Reader {
     }
   }
 
-  static CpuType TypeOf(const Xml& cpu) {
+  // As NCCL tells them apart (NVIDIA/nccl, src/graph/topo.cc); nothing: not at all.
+  static std::optional<topology::Processor> ProcessorOf(const Xml& cpu) {
     using topology::Processor;
-    const auto type = [](std::int64_t gigabytes, Processor processor) {
-      return CpuType{Bandwidth::GigabytesPerSecond(gigabytes), processor};
-    };
     const std::string_view arch = cpu.attribute("arch").value();
     const std::string_view vendor = cpu.attribute("vendor").value();
-    if (arch == "ppc64") return type(32, Processor::kPower9);
-    if (arch == "arm64") return type(6, Processor::kArm);
-    if (arch == "x86_64" && vendor == "AuthenticAMD") return type(16, Processor::kAmd);
-    if (arch == "x86_64" && vendor == "GenuineIntel") {
-      constexpr int kSkylake = 0x55;
-      constexpr int kSapphireRapids = 0x8f;
-      constexpr int kEmeraldRapids = 0xcf;
-      const int model = cpu.attribute("modelid").as_int();
-      if (cpu.attribute("familyid").as_int() != 6 || model < kSkylake) {
-        return type(6, Processor::kIntelBroadwell);
-      }
-      if (model < kSapphireRapids) return type(10, Processor::kIntelSkylake);
-      return model < kEmeraldRapids ? type(22, Processor::kIntelSapphireRapids)
-                                    : type(40, Processor::kIntelEmeraldRapids);
+    if (arch == "ppc64") return Processor::kPower9;
+    if (arch == "arm64") return Processor::kArm;
+    if (arch == "x86_64" && vendor == "AuthenticAMD") return Processor::kAmd;
+    if (arch != "x86_64" || vendor != "GenuineIntel") return std::nullopt;
+    constexpr int kSkylake = 0x55;
+    constexpr int kSapphireRapids = 0x8f;
+    constexpr int kEmeraldRapids = 0xcf;
+    const int model = cpu.attribute("modelid").as_int();
+    if (cpu.attribute("familyid").as_int() != 6 || model < kSkylake) {
+      return Processor::kIntelBroadwell;
     }
-    return {Bandwidth::GigabytesPerSecond(16), std::nullopt};
+    if (model < kSapphireRapids) return Processor::kIntelSkylake;
+    return model < kEmeraldRapids ? Processor::kIntelSapphireRapids
+                                  : Processor::kIntelEmeraldRapids;
   }
 
   void ReadCpu(const Xml& element) {
@@ -332,7 +321,7 @@ class Reader {
              "NCCL numbers CPUs by it");
     }
     cpu.numa = static_cast<int>(numa.value_or(0));
-    cpu.type = TypeOf(element);
+    cpu.processor = ProcessorOf(element);
     cpu.location = LocationOf(element);
     const int index = static_cast<int>(cpus_.size());
     cpus_.push_back(cpu);
@@ -908,11 +897,9 @@ class Reader {
     for (const Cpu& a : cpus_) {
       for (const Cpu& b : cpus_) {
         if (a.index >= b.index || a.host != b.host) continue;
-        if (!a.type.processor) {
-          Note("the input does not tell the type of the CPUs: 16 GB/s between them");
-        }
+        if (!a.processor) Note(BetweenUnknownCpusNote());
         Add(LinkKind::kCpuInterconnect, DeviceKind::kCpu, a.index, DeviceKind::kCpu, b.index, 1,
-            kCpuLatency, std::min(a.type.bandwidth, b.type.bandwidth));
+            kCpuLatency, std::min(BetweenCpus(a.processor), BetweenCpus(b.processor)));
       }
     }
   }
@@ -1003,7 +990,7 @@ class Reader {
   stepcast::Result<ImportedTopology> Finish() {
     node_type_.links = RulesOf(links_);
     for (const Cpu& cpu : cpus_) {
-      if (cpu.type.processor) node_type_.processor = *cpu.type.processor;
+      if (cpu.processor) node_type_.processor = *cpu.processor;
     }
     const int nodes = fabric_ ? 2 : 1;
     for (const topology::Fault& fault : FaultsOf(node_type_, fabric_, nodes)) {

@@ -85,8 +85,8 @@ TEST(NcclTopology, ANodeOfTwoSocketsIsDrawnInFourRules) {
   EXPECT_EQ(node.links[0].link.bandwidth, Bandwidth::GigabytesPerSecond(64));
   EXPECT_EQ(node.links[3].count, 18);
   EXPECT_EQ(node.links[3].link.bandwidth, Bandwidth::GigabytesPerSecond(25));
-  // NCCL's figure for Sapphire Rapids (model 143).
-  EXPECT_EQ(node.links[4].link.bandwidth, Bandwidth::GigabytesPerSecond(22));
+  // Sapphire Rapids (model 143): three links of 16 GT/s x 24 bits.
+  EXPECT_EQ(node.links[4].link.bandwidth, Bandwidth::GigabytesPerSecond(144));
   ASSERT_TRUE(topology->fabric.has_value());
   EXPECT_EQ(topology->fabric->link.bandwidth, Bandwidth::GigabytesPerSecond(50));
   EXPECT_TRUE(Noted(*topology, "no latencies"));

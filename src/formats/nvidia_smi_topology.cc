@@ -393,11 +393,10 @@ class Reader {
       Add(LinkKind::kPcie, DeviceKind::kPcieSwitch, number, DeviceKind::kCpu, cpu, 1, kPcieLatency,
           pcie);
     }
-    constexpr Bandwidth kBetweenCpus = Bandwidth::GigabytesPerSecond(16);
     for (std::size_t i = 0; i < cpu_numbers.size(); ++i) {
       for (std::size_t j = i + 1; j < cpu_numbers.size(); ++j) {
         Add(LinkKind::kCpuInterconnect, DeviceKind::kCpu, i, DeviceKind::kCpu, j, 1, kCpuLatency,
-            kBetweenCpus);
+            BetweenCpus(std::nullopt));
       }
     }
     node_type_.gpu = options_.gpu;
@@ -416,7 +415,7 @@ class Reader {
         "the input tells groups of devices and not the switches between them: one "
         "PCIe switch for each group");
     if (cpu_numbers.size() > 1) {
-      notes_.emplace_back("the input does not tell the type of the CPUs: 16 GB/s between them");
+      notes_.push_back(BetweenUnknownCpusNote());
     }
     if (nics_ > 0) {
       fabric_ = OneSwitch(*options_.nic_speed);

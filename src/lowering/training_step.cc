@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/base/stop.h"
 #include "src/lowering/pass_slots.h"
 #include "src/plan/pipeline.h"
 #include "src/plan/rank_grid.h"
@@ -117,6 +118,7 @@ program::Program TrainingStep::Write(ShardingStrategy& strategy) {
     for (const auto& pass : stage_.parameter_passes(now_.pass)) strategy.WriteParameterPass(pass);
   };
   for (now_.pass = 0; now_.pass < stage_.passes().size(); ++now_.pass) {
+    StopPoint();
     write_parameter_passes();
     if (stage_.begins_pair()[now_.pass] && HasTurns()) {
       WritePair(strategy);

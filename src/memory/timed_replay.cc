@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "src/base/check.h"
+#include "src/base/stop.h"
 #include "src/memory/caching_allocator.h"
 #include "src/memory/driver_calls.h"
 #include "src/memory/longer_periods.h"
@@ -116,6 +117,7 @@ class TimedReplay {
     const Time interval = steps_ > 1 ? ends[second] - ends[second - 1] : Time();
     Time longer;  // by which steps are longer so far
     for (step_ = 0; step_ < steps_; ++step_) {
+      StopPoint();
       const Time later = (std::int64_t{step_} - *repeated_) * interval + longer;
       if (steps_asked_.longer) {
         const auto more = CarryLonger(of_step, later, *steps_asked_.longer);

@@ -44,6 +44,7 @@ struct Graph {
   PathType type_inter = PathType::kPix;
   int cross_nic = 0;               // 2: a ring may leave through another card than it entered by
   bool same_channels = true;       // all channels visit the GPUs in the same order
+  bool found = true;  // no: one channel in the order of the GPUs stands for what was not found
   double latency_inter = 0;        // us, of the cards
   std::vector<ChannelPath> paths;  // [channel]; empty where a graph is given as numbers alone
 };

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -793,10 +794,22 @@ class Search {
     }
   }
 
-  // One channel in the order of the node, so that there is something.
+  // One channel in the order of the node, so that there is something. NCCL takes it for 0.1 GB/s
+  // (src/graph/search.cc), to choose by; what it carries is what the narrowest path on it does.
   void FallBack() {
+    best_.found = false;
     best_.channels = 1;
-    best_.bw_intra = best_.bw_inter = 0.1;
+    double narrowest = std::numeric_limits<double>::infinity();
+    constexpr double kMegabytes = 1000;  // of a gigabyte
+    const auto count = static_cast<std::size_t>(gpus_);
+    for (std::size_t gpu = 0; gpu < count; ++gpu) {
+      for (const int link : fabric_.gpu_to_gpu[gpu][(gpu + 1) % count].links) {
+        const Link& carries = fabric_.links[static_cast<std::size_t>(link)];
+        narrowest = std::min(narrowest, static_cast<double>(carries.bandwidth) / kMegabytes);
+      }
+    }
+    constexpr double kOfNccl = 0.1;
+    best_.bw_intra = best_.bw_inter = std::isfinite(narrowest) ? narrowest : kOfNccl;
     best_.type_intra = best_.type_inter = PathType::kSys;
     ChannelPath& path = best_.paths.emplace_back();
     for (int gpu = 0; gpu < gpus_; ++gpu) path.gpus.push_back(gpu);

@@ -24,7 +24,6 @@ std::string_view WithoutVirtualStages(const Plan& plan) {
 
 std::vector<DataParallelSetting> Rows() {
   using enum Framework;
-  const std::vector<const char*> kBoth = {"false", "true"};
   return {
       {.key = "overlap",
        .type = Switch{&Given::overlap, &DataParallel::overlap},
@@ -57,13 +56,13 @@ std::vector<DataParallelSetting> Rows() {
            "that is given"},
       {.key = "prefetch",
        .type = Count{&Given::prefetch, &DataParallel::prefetch, 0, kMostUnits},
-       .uses = {At(kReference, 3, 3, "", {"0", "1", "2", "4"}),
-                Of(kFsdp2, "", {"0", "1", "2", "3", "4"})},
+       .uses = {At(kReference, 3, 3),
+                Of(kFsdp2)},
        .values = "units gathered ahead; `0`: none",
        .default_value = "`1`"},
       {.key = "reshard_after_forward",
        .type = OwnNotation<&Given::reshard_after_forward>(),
-       .uses = {At(kReference, 3, 3, "", kBoth), Of(kFsdp2)},
+       .uses = {At(kReference, 3, 3), Of(kFsdp2)},
        .values =
            "`true`: freed after forward, gathered again for backward; `false`: kept; an "
            "integer k, a divisor of `shard_group_size` times `context`: kept in shards over "
@@ -85,7 +84,7 @@ std::vector<DataParallelSetting> Rows() {
        .default_value = "`data`"},
       {.key = "overlap_param_gather",
        .type = Switch{&Given::overlap_param_gather, &DataParallel::overlap_param_gather},
-       .uses = {TakenByReference(), At(kMegatron, 1, 1, "", kBoth)},
+       .uses = {TakenByReference(), At(kMegatron, 1, 1)},
        .values = "`true`: the distributed optimizer gathers parameters bucket by bucket during the "
                  "next forward",
        .default_value = "`overlap`"},
@@ -192,7 +191,7 @@ std::vector<DataParallelSetting> Rows() {
        .default_value = "`false`"},
       {.key = "gradient_as_bucket_view",
        .type = Switch{&Given::gradient_as_bucket_view, &DataParallel::gradient_as_bucket_view},
-       .uses = {TakenByReference(), Of(kDdp, "", kBoth)},
+       .uses = {TakenByReference(), Of(kDdp)},
        .values = "`true`: gradients are views of the buckets, nothing is copied back",
        .default_value = "`false`"},
       {.key = "find_unused_parameters",
@@ -216,18 +215,18 @@ std::vector<DataParallelSetting> Rows() {
       {.key = "backward_prefetch",
        .type = Words<&Given::backward_prefetch, &DataParallel::backward_prefetch,
                      BackwardPrefetch::kPre, BackwardPrefetch::kPost, BackwardPrefetch::kNone>(),
-       .uses = {TakenByReference(), Of(kFsdp1, "", {"pre", "post", "none"})},
+       .uses = {TakenByReference(), Of(kFsdp1)},
        .values = "when the next unit of backward is gathered: `pre` (before the present unit's "
                  "gradients), `post` (after them) or `none` (when it is needed)",
        .default_value = "`pre`; before torch 2.0 `none`"},
       {.key = "forward_prefetch",
        .type = Switch{&Given::forward_prefetch, &DataParallel::forward_prefetch},
-       .uses = {TakenByReference(), Of(kFsdp1, "", kBoth)},
+       .uses = {TakenByReference(), Of(kFsdp1)},
        .values = "`true`: the next unit of forward is asked for beside the present one",
        .default_value = "`false`"},
       {.key = "limit_all_gathers",
        .type = Switch{&Given::limit_all_gathers, &DataParallel::limit_all_gathers},
-       .uses = {TakenByReference(), Of(kFsdp1, "", kBoth)},
+       .uses = {TakenByReference(), Of(kFsdp1)},
        .values = "`true`: the host waits so that about two freed units are pending at most",
        .default_value = "`true`; before torch 2.1 `false`"},
       {.key = "units",

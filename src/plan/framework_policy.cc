@@ -23,11 +23,6 @@ void FrameworkPolicy::SetDefaults(const Request&, const Training&, std::int64_t,
 
 void FrameworkPolicy::Check(const Request&, const Facts&, std::vector<Violation>&) const {}
 
-std::vector<SearchedSetting> FrameworkPolicy::Searched(const SearchFacts&, const Training&,
-                                                       int) const {
-  return {};
-}
-
 const FrameworkPolicy& PolicyOf(Framework framework) {
   // By Framework.
   static const FrameworkPolicy* const kPolicies[] = {

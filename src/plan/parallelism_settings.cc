@@ -95,7 +95,11 @@ std::vector<ParallelismSetting> Rows() {
       {.key = "expert_tensor",
        .type = Count{&Given::expert_tensor, &Parallelism::expert_tensor, 1, kMostOfAnAxis},
        .uses = {Of(Framework::kMegatron)},
-       .shown = [](const Parallelism& axes) { return axes.expert > 1 || axes.expert_tensor > 1; },
+       // Also 1 where the default would be the tensor-parallel degree.
+       .shown =
+           [](const Parallelism& axes) {
+             return axes.expert > 1 || axes.expert_tensor > 1 || axes.tensor > 1;
+           },
        .values = "the ranks that have a part of each expert (Megatron-Core's "
                  "`expert_tensor_parallel_size`)",
        .default_value = "t where the model is a mixture, as Megatron-Core has it"},

@@ -2,17 +2,12 @@
 
 namespace stepcast::plan {
 
-SettingUse At(Framework framework, int first, int last, const char* note,
-              std::vector<const char*> tried) {
-  return {.framework = framework,
-          .first_stage = first,
-          .last_stage = last,
-          .note = note,
-          .tried = std::move(tried)};
+SettingUse At(Framework framework, int first, int last, const char* note) {
+  return {.framework = framework, .first_stage = first, .last_stage = last, .note = note};
 }
 
-SettingUse Of(Framework framework, const char* note, std::vector<const char*> tried) {
-  return {.framework = framework, .note = note, .tried = std::move(tried)};
+SettingUse Of(Framework framework, const char* note) {
+  return {.framework = framework, .note = note};
 }
 
 SettingUse TakenByReference() {
@@ -36,12 +31,6 @@ bool SettingUses::Has(Framework framework) const {
 bool SettingUses::HasEffect(Framework framework, int stage) const {
   const SettingUse* use = Find(framework);
   return uses_.empty() || (use != nullptr && use->HasEffect(stage));
-}
-
-std::span<const char* const> SettingUses::Tried(Framework framework, int stage) const {
-  const SettingUse* use = Find(framework);
-  if (use == nullptr || !use->HasEffect(stage)) return {};
-  return use->tried;
 }
 
 }  // namespace stepcast::plan

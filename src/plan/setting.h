@@ -15,9 +15,9 @@
 #include "src/plan/framework.h"
 
 // A setting of a plan as a row of a table: how it is written, where it is kept, which frameworks
-// have it and at which ZeRO stages it does something, what a search tries, what documents say of
-// it. The reader, the rule that refuses settings of other frameworks, the warnings about settings
-// without effect, the resolved scenario, the plan space and the tables of docs/formats.md follow
+// have it and at which ZeRO stages it does something, what documents say of it. The reader, the rule
+// that refuses settings of other frameworks, the warnings about settings without effect, the
+// resolved scenario and the tables of docs/formats.md follow
 // from the rows (training_settings.h,
 // parallelism_settings.h, data_parallel_settings.h).
 //
@@ -32,18 +32,14 @@ struct SettingUse {
   // ZeRO stages at which it does something; first beyond last: it is taken and does nothing.
   int first_stage = 0, last_stage = 3;
   const char* note = "";  // for documents: "with overlap"
-  // Values that a search tries, if what it tries does not depend on model and cluster
-  // (planner/plan_space.cc).
-  std::vector<const char*> tried = {};
 
   bool HasEffect(int stage) const { return stage >= first_stage && stage <= last_stage; }
 };
 
 // The framework has it at the stages from first to last.
-SettingUse At(Framework framework, int first, int last, const char* note = "",
-              std::vector<const char*> tried = {});
+SettingUse At(Framework framework, int first, int last, const char* note = "");
 // At every stage.
-SettingUse Of(Framework framework, const char* note = "", std::vector<const char*> tried = {});
+SettingUse Of(Framework framework, const char* note = "");
 // What is one framework's way: `reference` takes it, and the textbook has none.
 SettingUse TakenByReference();
 
@@ -55,8 +51,6 @@ class SettingUses {
 
   bool Has(Framework framework) const;
   bool HasEffect(Framework framework, int stage) const;
-  // Values that a search tries with the framework at the stage.
-  std::span<const char* const> Tried(Framework framework, int stage) const;
   std::span<const SettingUse> said() const { return uses_; }
 
  private:

@@ -188,6 +188,7 @@ std::vector<TrainingSetting> Rows() {
                      OptimizerImplementation::kFused, OptimizerImplementation::kForeach,
                      OptimizerImplementation::kSingle>(),
        .uses = {},
+       .shown = [](const Training& training) { return !HasOwnKernels(training.optimizer); },
        .values = "`fused` (one kernel) or `foreach` (a chain of kernels over all tensors, AdamW's "
                  "with one temporary for each tensor) or `single` (the chain for one tensor after "
                  "the other: `foreach=False`, Composer's DecoupledAdamW; ddp, fsdp1, fsdp2). "
@@ -224,7 +225,7 @@ std::vector<TrainingSetting> Rows() {
        .of_architectures = true,
        .shown = IsSelective,
        .values =
-           "modules of each block that `selective` recomputes, with spaces between: "
+           "modules of each block that `selective` recomputes, with spaces between or as a list: "
            "`core_attn`, `mlp` (the feed-forward, from its input), `layernorm` (both norms, "
            "whose outputs are not kept), `moe` (a mixture's layer, from its input), `moe_act` "
            "(its activations), `mla_up_proj` (queries, keys and values of latent attention, "

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/base/stop.h"
 #include "src/messaging/byte_stream.h"
 #include "src/planner/evaluations.h"
 
@@ -144,11 +145,13 @@ Work WorkOf(const SearchProblem& problem) {
     switch (question) {
       case Question::kScreen:
         for (std::int64_t f = number; f < std::min(number + kBlock, FamiliesOf(problem)); ++f) {
+          StopPoint();
           Write(ScreenFamily(problem, f), writer);
         }
         break;
       case Question::kScreenMembers:
         for (std::int64_t p = FirstOf(problem, number); p < FirstOf(problem, number + 1); ++p) {
+          StopPoint();
           Write(problem.screen(p), writer);
         }
         break;
@@ -169,13 +172,32 @@ Answers::Answers(const SearchProblem& problem, WorkerPool& pool, ResultStore* st
   STEPCAST_CHECK(store == nullptr || key_, "a store needs keys");
 }
 
+messaging::Attempt<void> Answers::RunUntilStopped(const WorkList& list) {
+  try {
+    return pool_.Run(list);
+  } catch (const Stopped&) {
+    stopped_ = true;
+    return {};
+  }
+}
+
+tl::expected<void, std::string> Answers::EvaluateUntilStopped(const EvaluationList& list) {
+  try {
+    return Evaluate(list, pool_, store_);
+  } catch (const Stopped&) {
+    stopped_ = true;
+    if (store_ != nullptr) return store_->Finish();
+    return {};
+  }
+}
+
 tl::expected<void, std::string> Answers::Screen(
     const std::function<bool(std::int64_t, Screened)>& done) {
   bool readable = true;
   const std::int64_t families = FamiliesOf(problem_);
   const std::int64_t blocks = (families + kBlock - 1) / kBlock;
   const BlockOrder order(blocks);
-  const auto run = pool_.Run(
+  const auto run = RunUntilStopped(
       {.count = blocks,
        .item =
            [&](std::int64_t place) { return ItemOf(Question::kScreen, order.At(place) * kBlock); },
@@ -203,7 +225,7 @@ tl::expected<std::vector<std::vector<Screened>>, std::string> Answers::ScreenMem
   bool readable = true;
   std::vector<std::vector<Screened>> members(families.size());
   const auto family = [&](std::int64_t item) { return families[static_cast<std::size_t>(item)]; };
-  const auto run = pool_.Run(
+  const auto run = RunUntilStopped(
       {.count = static_cast<std::int64_t>(families.size()),
        .item = [&](std::int64_t item) { return ItemOf(Question::kScreenMembers, family(item)); },
        .done =
@@ -245,7 +267,7 @@ tl::expected<std::vector<Answer>, std::string> Answers::Ask(
       return (kForecast ? "forecast\n" : "bound\n") + key_(plan(index));
     };
   }
-  const auto evaluated = Evaluate(list, pool_, store_);
+  const auto evaluated = EvaluateUntilStopped(list);
   if (!evaluated) return tl::unexpected(evaluated.error());
   if (!readable) {
     if (store_ != nullptr) store_->MarkDamaged();

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "src/planner/evaluations.h"
 #include "src/planner/result_store.h"
 #include "src/planner/search_problem.h"
 #include "src/planner/worker_pool.h"
@@ -28,6 +29,9 @@ class Answers {
 
   std::int64_t plans() const { return problem_.plans; }
   const SearchProblem& problem() const { return problem_; }
+  // Whether work was stopped before its end (base/stop.h): what functions returned then is not
+  // complete, and nothing may be taken from it. `Screen` has called `done` for what it has.
+  bool stopped() const { return stopped_; }
   // All families. `done` is called once for each, by its place, in any order, never from two
   // threads at once. False of it: enough, and the others are not screened.
   tl::expected<void, std::string> Screen(
@@ -43,10 +47,14 @@ class Answers {
   template <typename Answer>
   tl::expected<std::vector<Answer>, std::string> Ask(const std::vector<std::int64_t>& plans);
 
+  messaging::Attempt<void> RunUntilStopped(const WorkList& list);
+  tl::expected<void, std::string> EvaluateUntilStopped(const EvaluationList& list);
+
   const SearchProblem& problem_;
   WorkerPool& pool_;
   ResultStore* const store_;
   const std::function<std::string(std::int64_t)> key_;
+  bool stopped_ = false;
 };
 
 }  // namespace stepcast::planner

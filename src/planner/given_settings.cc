@@ -45,11 +45,11 @@ bool IsAxis(const std::vector<SweepAxis>& axes, std::string_view key) {
 
 }  // namespace
 
-std::vector<std::string> GivenSettings(const Scenario& scenario, const HasKey& has_key) {
+std::vector<std::string> GivenSettings(const Scenario& scenario, const WrittenValueOf& value_of) {
   std::vector<std::string> given;
-  if (!has_key) return given;
+  if (!value_of) return given;
   const auto add = [&](std::string key) {
-    if (has_key(key)) given.push_back(std::move(key));
+    if (value_of(key)) given.push_back(std::move(key));
   };
   const auto add_rows = [&](std::string_view section, const auto& rows) {
     for (const auto& row : rows) {
@@ -77,9 +77,9 @@ std::vector<std::string> GivenSettings(const Scenario& scenario, const HasKey& h
 }
 
 std::vector<Belonging> BelongingsTo(const std::vector<SweepAxis>& axes, const Scenario& scenario,
-                                    const HasKey& has_key) {
+                                    const WrittenValueOf& value_of) {
   std::vector<Belonging> belongings;
-  if (!has_key) return belongings;
+  if (!value_of) return belongings;
   for (const SweepAxis& axis : axes) {
     if (!axis.key.starts_with(kTrainingSection)) continue;
     const plan::TrainingSetting* varied =
@@ -88,7 +88,7 @@ std::vector<Belonging> BelongingsTo(const std::vector<SweepAxis>& axes, const Sc
     for (const plan::TrainingSetting& row : plan::TrainingSettings()) {
       std::string key = fmt::format("{}{}", kTrainingSection, row.key);
       if (row.shown == nullptr || IsAxis(axes, key) || !row.shown(scenario.plan.training) ||
-          !has_key(key)) {
+          !value_of(key)) {
         continue;
       }
       Belonging belonging{.key = std::move(key), .of = axis.key, .without = {}};

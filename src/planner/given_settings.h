@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,12 +11,12 @@
 // What a scenario itself says of how it is trained, which a search keeps where it does not vary it.
 namespace stepcast::planner {
 
-// Whether the scenario, as it is written, has a key; empty: it has none.
-using HasKey = std::function<bool(const std::string&)>;
+// The value of a key, as the scenario has it; nothing: it does not have the key.
+using WrittenValueOf = std::function<std::optional<std::string>(const std::string& key)>;
 
 // Keys that the scenario has and that say how it is trained (plan::Setting::of_task: what is
 // trained is no choice), in the order of the tables.
-std::vector<std::string> GivenSettings(const scenario::Scenario& scenario, const HasKey& has_key);
+std::vector<std::string> GivenSettings(const scenario::Scenario& scenario, const WrittenValueOf& value_of);
 
 // A given setting that belongs to some values of another one, which varies: the blocks of a
 // checkpoint belong to full recomputation.
@@ -28,6 +29,6 @@ struct Belonging {
 // Of the settings of training that the scenario has and that are not among the axes, those that
 // belong to values of an axis and that other values of it leave without a meaning.
 std::vector<Belonging> BelongingsTo(const std::vector<SweepAxis>& axes,
-                                    const scenario::Scenario& scenario, const HasKey& has_key);
+                                    const scenario::Scenario& scenario, const WrittenValueOf& value_of);
 
 }  // namespace stepcast::planner

@@ -9,6 +9,7 @@
 #include "src/parallel/named_schedules.h"
 #include "src/plan/framework_style.h"
 #include "src/plan/parallelism_settings.h"
+#include "src/planner/search_table.h"
 #include "src/planner/sweep_grid.h"
 #include "src/topology/cluster.h"
 
@@ -156,7 +157,7 @@ LayoutRules::LayoutRules(const LayoutQuestion& question)
   base_.micro_batch_size = kOneSequence;
   base_.precision = training.precision;
   base_.attention = training.attention;
-  base_.compile = training.compile;
+  base_.compile = training.compile || question.compiles;
   base_.optimizer = training.optimizer;
   base_.torch = plan.software.torch;
   facts_ = question.facts;
@@ -179,6 +180,13 @@ Request LayoutRules::RequestOf(const Layout& layout) const {
       request.listed_schedule = question_.scenario.plan.parallelism.listed;
     }
     request.virtual_stages = layout.virtual_stages;
+    // Groups of any size that is legal: one of all micro-batches is, if any is.
+    const std::int64_t micro_batches =
+        *base_.global_batch_size / std::max<std::int64_t>(layout.data, 1);
+    if (layout.schedule == plan::kInterleaved && GroupsMicroBatches() &&
+        micro_batches >= layout.pipeline) {
+      request.microbatch_group_size_per_vp_stage = micro_batches;
+    }
     if (layout.counts_embedding) request.account_for_embedding_in_pipeline_split = true;
     if (layout.counts_loss) request.account_for_loss_in_pipeline_split = true;
     if (KeepsStageLayers(layout)) {
@@ -228,21 +236,11 @@ std::vector<std::int64_t> LayoutRules::MicroBatches(const Layout& layout,
   std::vector<std::int64_t> possible;
   for (const std::int64_t size : sizes) {
     request.micro_batch_size = size;
-    const auto wrong = [&] {
-      const std::vector<Violation> broken = plan::Check(request, facts_);
-      return std::any_of(broken.begin(), broken.end(), [](const Violation& violation) {
-        return violation.code == "plan.batch" || violation.code == "plan.too-many-micro-batches" ||
-               violation.code == "plan.too-many-tokens" || violation.code == "plan.schedule";
-      });
-    };
-    request.microbatch_group_size_per_vp_stage.reset();
-    bool refused = wrong();
-    if (refused && layout.schedule == plan::kInterleaved && GroupsMicroBatches()) {
-      // In one group of all of them, if not in groups of as many as there are stages.
-      request.microbatch_group_size_per_vp_stage =
-          *request.global_batch_size / std::max<std::int64_t>(layout.data * size, 1);
-      refused = wrong();
-    }
+    const std::vector<Violation> broken = plan::Check(request, facts_);
+    const bool refused = std::any_of(broken.begin(), broken.end(), [](const Violation& violation) {
+      return violation.code == "plan.batch" || violation.code == "plan.too-many-micro-batches" ||
+             violation.code == "plan.too-many-tokens" || violation.code == "plan.schedule";
+    });
     if (!refused) possible.push_back(size);
   }
   return possible;
@@ -271,25 +269,54 @@ bool LayoutRules::Allowed(ParallelKind kind) const {
   return std::find(question_.kinds.begin(), question_.kinds.end(), kind) != question_.kinds.end();
 }
 
-std::vector<Layout> LayoutRules::With(
-    const char* key, const std::vector<Layout>& layouts,
-    const std::function<std::vector<std::string>(const Layout&)>& values) const {
-  const LayoutKey& row = *FindLayoutKey(key);
-  const auto given = question_.given->find(key);
-  std::vector<Layout> with;
-  for (const Layout& layout : layouts) {
-    if (!row.used(layout)) {
-      with.push_back(layout);
-      continue;
-    }
-    const std::vector<std::string> tried =
-        given != question_.given->end() ? given->second : values(layout);
-    for (const std::string& value : tried) {
-      Layout next = layout;
-      if (row.take(next, value)) with.push_back(std::move(next));
-    }
+// Where a key's default is not that of Layout.
+void LayoutRules::SetFrameworksDefault(const LayoutKey& row, Layout& layout) const {
+  const std::string_view key = row.key;
+  if (key == "parallelism.context_method") layout.context_method = plan::ContextMethodOf(base_);
+  if (key == "parallelism.expert_tensor") {
+    Request request = base_;
+    request.tensor = layout.tensor;
+    layout.expert_tensor = plan::ExpertTensorOf(request, has_experts_);
   }
-  return with;
+}
+
+// The values of the table, for one key after the other; as they are where the key does nothing.
+std::vector<Layout> LayoutRules::With(std::vector<Layout> layouts,
+                                      std::initializer_list<const char*> keys) const {
+  for (const char* key : keys) {
+    const LayoutKey& row = *FindLayoutKey(key);
+    const SearchRow* const searched = FindSearchRow(key, question_.framework, question_.stage);
+    const auto given = question_.given->find(key);
+    const bool is_degree = fmt::format("parallelism.{}", Name(row.kind)) == key;
+    std::vector<Layout> with;
+    for (Layout& layout : layouts) {
+      if (!row.used(layout) || (searched == nullptr && given == question_.given->end())) {
+        with.push_back(std::move(layout));
+        continue;
+      }
+      std::vector<std::string> values;
+      if (given != question_.given->end()) {
+        values = given->second;
+      } else if (is_degree && facts_.has_ends && !Allowed(row.kind)) {
+        values = {"1"};
+      } else {
+        values = searched->values({.scenario = question_.scenario,
+                                   .facts = facts_,
+                                   .framework = question_.framework,
+                                   .stage = question_.stage,
+                                   .devices = question_.devices,
+                                   .own = own_,
+                                   .layout = layout});
+      }
+      for (const std::string& value : values) {
+        Layout next = layout;
+        if (row.take(next, value)) with.push_back(std::move(next));
+        if (value == kDefaultValue) SetFrameworksDefault(row, with.back());
+      }
+    }
+    layouts = std::move(with);
+  }
+  return layouts;
 }
 
 std::vector<Layout> LayoutRules::WithoutMistakes(std::vector<Layout> layouts) const {
@@ -298,110 +325,21 @@ std::vector<Layout> LayoutRules::WithoutMistakes(std::vector<Layout> layouts) co
   return layouts;
 }
 
-// Ascending.
-std::vector<std::string> LayoutRules::DivisorsUpTo(std::int64_t of, std::int64_t most) const {
-  std::vector<std::string> divisors;
-  for (std::int64_t d = 1; d <= std::min(of, most); ++d) {
-    if (of % d == 0) divisors.push_back(fmt::format("{}", d));
-  }
-  return divisors;
-}
-
-namespace {
-
-// With the scenario's own value, which is there whatever else is tried.
-std::vector<std::string> WithOwn(std::vector<std::string> values, std::int64_t own) {
-  std::string text = fmt::format("{}", own);
-  if (std::find(values.begin(), values.end(), text) == values.end()) {
-    values.push_back(std::move(text));
-  }
-  return values;
-}
-
-constexpr const char* kOne = "1";
-
-}  // namespace
-
-// Inside a node: links between nodes are slower by far.
 std::vector<Layout> LayoutRules::Tensors() const {
-  const topology::Cluster& cluster = *question_.scenario.cluster;
-  const std::int64_t most =
-      cluster.flat() ? question_.devices
-                     : std::min<std::int64_t>(question_.devices, cluster.gpus_per_node());
-  std::vector<Layout> layouts = With("parallelism.tensor", {Layout()}, [&](const Layout&) {
-    // The times of a layer list are those of a rank of its own layout.
-    if (!facts_.has_ends) return std::vector<std::string>{fmt::format("{}", own_.tensor)};
-    if (!Allowed(ParallelKind::kTensor)) return std::vector<std::string>{kOne};
-    return WithOwn(DivisorsUpTo(question_.devices, most), own_.tensor);
-  });
-  layouts = With("parallelism.sequence_parallel", layouts, [](const Layout&) {
-    return std::vector<std::string>{"false", "true"};
-  });
-  return WithoutMistakes(std::move(layouts));
+  return WithoutMistakes(
+      With({Layout()}, {"parallelism.tensor", "parallelism.sequence_parallel"}));
 }
 
 std::vector<Layout> LayoutRules::Pipelines() const {
-  const std::int64_t blocks = facts_.blocks.value_or(1) + (facts_.has_ends ? 2 : 0);
-  std::vector<Layout> layouts = With("parallelism.pipeline", {Layout()}, [&](const Layout&) {
-    if (!Allowed(ParallelKind::kPipeline)) return std::vector<std::string>{kOne};
-    return WithOwn(DivisorsUpTo(question_.devices, blocks), own_.pipeline);
-  });
-  layouts = With("parallelism.schedule", layouts, [&](const Layout& layout) {
-    std::vector<std::string> names;
-    for (const parallel::NamedSchedule& named : parallel::NamedSchedules()) {
-      names.emplace_back(named.name);
-    }
-    const bool listed = question_.scenario.plan.parallelism.listed != nullptr;
-    if (listed && layout.pipeline == own_.pipeline) names.push_back(own_.schedule);
-    return names;
-  });
-  layouts = With("parallelism.virtual_stages", layouts, [&](const Layout& layout) {
-    const parallel::NamedSchedule* const named = parallel::FindSchedule(
-        layout.schedule.empty() ? plan::kInterleaved : std::string_view(layout.schedule));
-    if (named == nullptr) return std::vector<std::string>{fmt::format("{}", own_.virtual_stages)};
-    if (named->chunks > 0) return std::vector<std::string>{fmt::format("{}", named->chunks)};
-    std::vector<std::string> values;
-    if (layout.schedule.empty()) values.emplace_back(kOne);
-    constexpr std::int64_t kMost = 64;
-    // Where stages may be unequal every number is legal: equal ones, and powers of two.
-    const bool equal = plan::StyleOf(question_.framework).stage_split == plan::StageSplit::kEqual;
-    for (std::int64_t chunks = 2; chunks <= std::min(blocks / layout.pipeline, kMost); ++chunks) {
-      const bool even = blocks % (layout.pipeline * chunks) == 0;
-      const bool power = (chunks & (chunks - 1)) == 0;
-      if (equal || even || power || chunks == own_.virtual_stages) {
-        values.push_back(fmt::format("{}", chunks));
-      }
-    }
-    return values;
-  });
-  const bool equal =
-      plan::StyleOf(question_.framework).stage_split == plan::StageSplit::kEqual && facts_.has_ends;
-  const auto counted = [&](const Layout& /*layout*/) {
-    return equal ? std::vector<std::string>{"false", "true"} : std::vector<std::string>{"false"};
-  };
-  layouts = With("parallelism.account_for_embedding_in_pipeline_split", layouts, counted);
-  layouts = With("parallelism.account_for_loss_in_pipeline_split", layouts, counted);
-  return WithoutMistakes(std::move(layouts));
+  return WithoutMistakes(With({Layout()}, {"parallelism.pipeline", "parallelism.schedule",
+                                           "parallelism.virtual_stages",
+                                           "parallelism.account_for_embedding_in_pipeline_split",
+                                           "parallelism.account_for_loss_in_pipeline_split"}));
 }
 
 std::vector<Layout> LayoutRules::Contexts(const Layout& layout) const {
-  const std::int64_t left = question_.devices / (layout.tensor * layout.pipeline);
-  const std::int64_t parts = question_.scenario.plan.training.sequence_length / kLeastContextTokens;
-  std::vector<Layout> layouts = With("parallelism.context", {layout}, [&](const Layout&) {
-    if (!facts_.has_ends) return std::vector<std::string>{fmt::format("{}", own_.context)};
-    if (!Allowed(ParallelKind::kContext)) return std::vector<std::string>{kOne};
-    return WithOwn(DivisorsUpTo(left, std::max<std::int64_t>(parts, 1)), own_.context);
-  });
-  layouts = With("parallelism.context_method", layouts, [](const Layout&) {
-    std::vector<std::string> names;
-    for (const model::ContextMethod method : kMethods) names.emplace_back(model::Name(method));
-    return names;
-  });
-  return With("parallelism.context_inner", layouts, [&](const Layout& hierarchy) {
-    std::vector<std::string> values = DivisorsUpTo(hierarchy.context, hierarchy.context / 2);
-    std::erase(values, kOne);
-    return values;
-  });
+  return With({layout}, {"parallelism.context", "parallelism.context_method",
+                         "parallelism.context_inner"});
 }
 
 std::vector<Layout> LayoutRules::Experts(const Layout& layout) const {
@@ -410,19 +348,7 @@ std::vector<Layout> LayoutRules::Experts(const Layout& layout) const {
     if (!facts_.has_ends) own.expert = own_.expert;
     return {own};
   }
-  std::vector<Layout> layouts = With("parallelism.expert", {layout}, [&](const Layout&) {
-    const bool shared =
-        Allowed(ParallelKind::kExpert) && plan::TraitsOf(question_.framework).expert_parallel;
-    if (!shared) return std::vector<std::string>{kOne};
-    return WithOwn(DivisorsUpTo(facts_.experts, facts_.experts), own_.expert);
-  });
-  if (!plan::StyleOf(question_.framework).layers.divides_experts) return layouts;
-  // As the other layers are divided, or not at all.
-  return With("parallelism.expert_tensor", layouts, [&](const Layout& one) {
-    std::vector<std::string> values{kOne};
-    if (one.tensor > 1) values.push_back(fmt::format("{}", one.tensor));
-    return WithOwn(std::move(values), one.tensor == own_.tensor ? own_.expert_tensor : 1);
-  });
+  return With({layout}, {"parallelism.expert", "parallelism.expert_tensor"});
 }
 
 std::vector<Layout> LayoutRules::Legal() const {

@@ -2,7 +2,7 @@
 
 #include <compare>
 #include <cstdint>
-#include <functional>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <span>
@@ -79,6 +79,7 @@ struct LayoutQuestion {
   // Something else says how many blocks each stage has.
   bool stage_layers_vary = false;
   bool own_stage_layers = false;  // the scenario does, for the stages that it has
+  bool compiles = false;          // plans have training.compile
   // By LayoutKey::key: values that are asked for. Of other keys all that are legal are tried, and
   // the scenario's own.
   const std::map<std::string, std::vector<std::string>, std::less<>>* given = nullptr;
@@ -106,16 +107,14 @@ class LayoutRules {
   bool Allowed(ParallelKind kind) const;
   // The framework's interleaved stages run micro-batches in groups of any size.
   bool GroupsMicroBatches() const;
-  // The layouts with each of the key's values; as they are where it does nothing.
-  std::vector<Layout> With(
-      const char* key, const std::vector<Layout>& layouts,
-      const std::function<std::vector<std::string>(const Layout&)>& values) const;
+  void SetFrameworksDefault(const LayoutKey& row, Layout& layout) const;
+  std::vector<Layout> With(std::vector<Layout> layouts,
+                           std::initializer_list<const char*> keys) const;
   std::vector<Layout> WithoutMistakes(std::vector<Layout> layouts) const;
   std::vector<Layout> Tensors() const;
   std::vector<Layout> Pipelines() const;
   std::vector<Layout> Contexts(const Layout& layout) const;
   std::vector<Layout> Experts(const Layout& layout) const;
-  std::vector<std::string> DivisorsUpTo(std::int64_t of, std::int64_t most) const;
 
   const LayoutQuestion question_;
   const Layout own_;

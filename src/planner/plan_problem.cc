@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "fmt/format.h"
+#include "src/base/stop.h"
 #include "src/forecast/forecast.h"
 #include "src/forecast/learned.h"
 #include "src/lowering/host_offload.h"
@@ -44,13 +45,6 @@ Bound Corrected(const Scenario& scenario, Bound bound) {
   return bound;
 }
 
-PlanFacts FactsOf(const Scenario& scenario) {
-  const plan::Training& training = scenario.plan.training;
-  return {.gpus = scenario.cluster->devices(),
-          .tokens = training.global_batch_size * training.sequence_length,
-          .capacity = scenario.cluster->device_memory()};
-}
-
 Screened Refused(const LoadedPlan& plan) {
   return {.illegal_code = plan.code, .illegal_message = plan.message, .illegal_hint = plan.hint};
 }
@@ -70,15 +64,20 @@ Bound Sharper(const Bound& a, const Bound& b) {
           .over = std::max(a.over, b.over)};
 }
 
-// A thread's, whatever it works on.
-Bounds& OwnBounds() {
-  thread_local Bounds bounds;
-  return bounds;
+// A thread's, whatever it works on: made anew where work was stopped that was filling its caches.
+template <typename Owner, typename Use>
+auto WithOwn(const Use& use) {
+  thread_local Owner owner;
+  try {
+    return use(owner);
+  } catch (const Stopped&) {
+    owner = Owner();
+    throw;
+  }
 }
 
 Result<Bound> FirstBound(const Scenario& scenario) {
-  thread_local FirstBounds bounds;
-  return bounds.Of(scenario);
+  return WithOwn<FirstBounds>([&](FirstBounds& bounds) { return bounds.Of(scenario); });
 }
 
 Screened FirstLook(const Scenario& scenario) {
@@ -116,10 +115,13 @@ Screened Look(const PlanSource& source, std::int64_t plan, bool closely) {
   if (loaded.scenario == nullptr) return Refused(loaded);
   const Scenario& scenario = *loaded.scenario;
   Screened screened{.facts = FactsOf(scenario)};
-  screened.same_as_another = PutsNothingOff(scenario.plan) && source.has_twin(plan);
+  screened.same_as_another =
+      (PutsNothingOff(scenario.plan) && source.has_twin(plan)) ||
+      (plan != 0 && source.same_as_own && source.same_as_own(scenario));
   if (screened.same_as_another) return screened;
   if (!closely) return FirstLook(scenario);
-  auto found = OwnBounds().LookAtProgram(scenario, source.kind != nullptr);
+  auto found = WithOwn<Bounds>(
+      [&](Bounds& bounds) { return bounds.LookAtProgram(scenario, source.kind != nullptr); });
   if (!found) return Refused(found.error());
   if (const auto first = FirstBound(scenario)) found->bound = Sharper(found->bound, *first);
   screened.bound = Corrected(scenario, found->bound);
@@ -130,39 +132,53 @@ Screened Look(const PlanSource& source, std::int64_t plan, bool closely) {
 }
 
 Outcome Simulate(const PlanSource& source, std::int64_t plan) {
+  if (plan == 0 && source.own) return *source.own;
   Outcome outcome;
   const LoadedPlan loaded = source.load(plan);
   if (loaded.scenario == nullptr) {
     outcome.illegal_message = loaded.message;
     return outcome;
   }
-  thread_local forecast::Forecaster forecaster;
-  const auto forecast = forecaster.Evaluate(*loaded.scenario);
-  forecaster.GiveBack();
+  const auto forecast = WithOwn<forecast::Forecaster>([&](forecast::Forecaster& forecaster) {
+    auto row = forecaster.Evaluate(*loaded.scenario);
+    forecaster.GiveBack();
+    return row;
+  });
   if (!forecast) {
     outcome.illegal_message = forecast.error().front().message;
     return outcome;
   }
-  const forecast::MemoryForecast& memory = forecast->memory;
-  outcome.step_time = forecast->step_time;
-  outcome.tokens_per_second_per_gpu = forecast->tokens_per_second_per_gpu;
-  outcome.memory = memory.peak;
-  outcome.reserved = memory.reserved;
-  outcome.outside = memory.outside;
-  outcome.fits = memory.fits;
-  outcome.fits_host = memory.fits_host();
-  outcome.verdict = memory.verdict();
-  outcome.fit_probability = memory.fit_probability;
-  outcome.over = memory.reserved + memory.outside - memory.capacity;
-  outcome.flushes = static_cast<int>(memory.allocator_flushes);
-  if (!memory.fits) {
-    outcome.over = std::max(
-        {outcome.over, memory.host - memory.host_capacity, memory.drives - memory.drives_capacity});
-  }
-  return outcome;
+  return OutcomeOf(*forecast);
 }
 
 }  // namespace
+
+PlanFacts FactsOf(const Scenario& scenario) {
+  const plan::Training& training = scenario.plan.training;
+  return {.gpus = scenario.cluster->devices(),
+          .tokens = training.global_batch_size * training.sequence_length,
+          .capacity = scenario.cluster->device_memory()};
+}
+
+Outcome OutcomeOf(const forecast::Forecast& forecast) {
+  const forecast::MemoryForecast& memory = forecast.memory;
+  Outcome outcome{.step_time = forecast.step_time,
+                  .tokens_per_second_per_gpu = forecast.tokens_per_second_per_gpu,
+                  .memory = memory.peak,
+                  .reserved = memory.reserved,
+                  .outside = memory.outside,
+                  .fits = memory.fits,
+                  .fits_host = memory.fits_host(),
+                  .verdict = memory.verdict(),
+                  .fit_probability = memory.fit_probability,
+                  .over = memory.reserved + memory.outside - memory.capacity,
+                  .flushes = static_cast<int>(memory.allocator_flushes)};
+  if (!memory.fits) {
+    outcome.over = std::max({outcome.over, memory.host - memory.host_capacity,
+                             memory.drives - memory.drives_capacity});
+  }
+  return outcome;
+}
 
 SearchProblem ProblemOf(const PlanSource& source) {
   return {.plans = source.plans,

@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "src/forecast/values.h"
 #include "src/planner/search_problem.h"
 #include "src/scenario/scenario.h"
 
@@ -34,7 +36,13 @@ struct PlanSource {
   // Equal for plans that differ in settings of data parallelism alone, but framework and stage.
   // Null: no plan's forecast is taken for another's.
   std::function<std::string(std::int64_t)> kind{};
+  // If plan 0 is the scenario's own: its forecast, if known, and whether another plan is the same.
+  std::optional<Outcome> own{};
+  std::function<bool(const scenario::Scenario&)> same_as_own{};
 };
+
+PlanFacts FactsOf(const scenario::Scenario& scenario);
+Outcome OutcomeOf(const forecast::Forecast& forecast);
 
 // `source` must outlive the problem.
 SearchProblem ProblemOf(const PlanSource& source);

@@ -32,7 +32,8 @@ bool IsSaid(const LayoutKey& row, const PlanPart& part, bool mixture) {
   if (row.kind != ParallelKind::kExpert) return true;
   if (!mixture) return part.layout.expert > 1 && row.text(part.layout) != "1";
   if (std::string_view(row.key) == "parallelism.expert") return true;
-  return plan::StyleOf(part.framework).layers.divides_experts && part.layout.tensor > 1;
+  return plan::StyleOf(part.framework).layers.divides_experts &&
+         (part.layout.tensor > 1 || part.layout.expert_tensor > 1);
 }
 
 // Whether the value is that of scenarios that do not say it, whatever the framework.
@@ -123,6 +124,7 @@ SettingList PlanSpace::FamilySettings(std::int64_t plan) const { return Settings
 
 SettingList PlanSpace::SettingsOf(std::int64_t plan, bool of_family) const {
   const PlanPart& part = PartOf(plan);
+  if (part.own) return {};
   const PlanChoices& choices = *part.choices;
   SettingList settings = choices.first;
   AppendLayout(part, settings);

@@ -28,7 +28,9 @@ struct SpaceOptions {
   std::vector<ParallelKind> kinds{std::begin(kParallelKinds), std::end(kParallelKinds)};
   std::vector<SweepAxis> vary;   // replace the values of a key, or add one
   std::vector<std::string> fix;  // keys that stay as the scenario has them
-  HasKey has_key;                // of the scenario
+  // Plan 0 is the scenario's own: no setting is overridden.
+  bool own = false;
+  WrittenValueOf value_of;              // what the scenario says
 };
 
 // A setting that the scenario gives and that some plans of the space keep as it is there: other
@@ -77,6 +79,7 @@ struct PlanPart {
   std::int64_t first = 0, plans = 1;  // numbers [first, first + plans)
   std::int64_t family = 1;            // plans that differ in inner axes alone
   int group = 0;                      // of PlanSpace::groups
+  bool own = false;                   // SpaceOptions::own
 };
 
 // A kind of plans, by which answers are compared: the framework, and what is divided beside the
@@ -98,6 +101,8 @@ class PlanSpace {
   static Result<PlanSpace> Around(const scenario::Scenario& scenario, const SpaceOptions& options);
 
   std::int64_t size() const { return size_; }
+  // SpaceOptions::own; -1: it is none of them.
+  std::int64_t own() const { return parts_.front().own ? 0 : -1; }
   const std::vector<PlanPart>& parts() const { return parts_; }
   const PlanPart& PartOf(std::int64_t plan) const;
   // The first plan of each family: plans up to that of the next one differ in inner settings of

@@ -17,7 +17,7 @@
 #include "src/plan/parallelism_settings.h"
 #include "src/plan/request.h"
 #include "src/plan/training_settings.h"
-#include "src/planner/plan_axes.h"
+#include "src/planner/search_table.h"
 #include "src/scenario/legality_facts.h"
 
 namespace stepcast::planner {
@@ -39,6 +39,7 @@ constexpr const char* kSection = "data_parallel.";
 constexpr const char* kTraining = "training.";
 constexpr const char* kAxes = "parallelism.";
 
+constexpr const char* kCompile = "training.compile";
 constexpr const char* kStageLayers = "parallelism.stage_layers";
 // Settings of layouts that have something to do in some of them alone.
 constexpr const char* kOfSomeLayouts[] = {"training.tensor_overlap",
@@ -83,7 +84,7 @@ class Builder {
       : options_(options),
         scenario_(scenario),
         facts_(scenario::LegalityFactsOf(scenario)),
-        given_(GivenSettings(scenario, options.has_key)),
+        given_(GivenSettings(scenario, options.value_of)),
         flat_(scenario.cluster->flat()),
         per_node_(flat_ ? 1 : scenario.cluster->gpus_per_node()) {
     sizes_ = Sizes();
@@ -104,6 +105,7 @@ class Builder {
     const std::vector<Framework> frameworks = Frameworks();
     CheckWhoHasWhat(frameworks);
     if (!faults_.empty()) return tl::unexpected(std::move(faults_));
+    if (options_.own) AddOwn();
     for (std::size_t size = 0; size < sizes_.size(); ++size) {
       for (const Framework framework : frameworks) {
         for (const int stage : Stages(framework)) AddParts(size, framework, stage);
@@ -171,7 +173,17 @@ class Builder {
     return numbers;
   }
   const plan::DataParallel& base() const { return scenario_.plan.data_parallel; }
-  bool Has(const std::string& key) const { return options_.has_key && options_.has_key(key); }
+  std::optional<std::string> Written(const std::string& key) const {
+    return options_.value_of ? options_.value_of(key) : std::nullopt;
+  }
+  bool Has(const std::string& key) const { return Written(key).has_value(); }
+
+  // What the scenario says is tried by plans of its framework and stage, whatever else is.
+  void AddOwnValue(SweepAxis& axis) const {
+    const auto own = Written(axis.key);
+    if (!own || std::find(axis.values.begin(), axis.values.end(), *own) != axis.values.end()) return;
+    axis.values.push_back(*own);
+  }
 
   const SweepAxis* Given(std::string_view key) const {
     const auto found = std::find_if(options_.vary.begin(), options_.vary.end(),
@@ -318,6 +330,18 @@ class Builder {
     return stages;
   }
 
+  void AddOwn() {
+    const std::int64_t devices = scenario_.cluster->devices();
+    const auto size = std::find_if(sizes_.begin(), sizes_.end(),
+                                   [&](const Size& one) { return one.devices == devices; });
+    parts_.push_back({.framework = base().framework,
+                      .stage = base().zero_stage,
+                      .size = size - sizes_.begin(),
+                      .layout = layouts_.own,
+                      .choices = std::make_shared<const PlanChoices>(),
+                      .own = true});
+  }
+
   // Plans of one framework at one stage on so many GPUs: a part for each layout.
   void AddParts(std::size_t size, Framework framework, int stage) {
     const LayoutRules rules({.scenario = scenario_,
@@ -329,6 +353,9 @@ class Builder {
                              .kinds = options_.kinds,
                              .stage_layers_vary = Given(kStageLayers) != nullptr,
                              .own_stage_layers = layouts_.stage_layers,
+                             .compiles = !Has(kCompile) && !Fixed(kCompile) &&
+                                         Given(kCompile) == nullptr &&
+                                         FindSearchRow(kCompile, framework, stage) != nullptr,
                              .given = &wanted_});
     bool some = false;
     for (const Layout& layout : rules.Legal())
@@ -343,25 +370,31 @@ class Builder {
   // False: no micro-batch is left, and `whatever` is not asked for.
   bool AddPart(std::size_t size, Framework framework, int stage, const Layout& layout,
                const LayoutRules& rules, bool whatever = false) {
-    Surroundings around{
+    SearchPoint point{
         .scenario = scenario_,
+        .facts = facts_,
+        .framework = framework,
+        .stage = stage,
+        .devices = sizes_[size].devices,
+        .own = layouts_.own,
         .layout = layout,
         .data_per_node = std::max<std::int64_t>(
             std::min(sizes_[size].devices, per_node_) / (layout.tensor * layout.context), 1),
         .micro_batches = MicroBatchesOf(scenario_, layout.data),
-        .overlaps = rules.Overlaps(layout)};
+        .overlaps = rules.Overlaps(layout),
+        .written = options_.value_of};
     const bool chosen = Given(kAccumulation) != nullptr || Given(kData) != nullptr ||
                         Given(kMicroBatch) != nullptr || Fixed(kMicroBatch);
     if (!chosen && !whatever) {
-      around.micro_batches = rules.MicroBatches(layout, around.micro_batches);
-      if (around.micro_batches.empty()) return false;
+      point.micro_batches = rules.MicroBatches(layout, point.micro_batches);
+      if (point.micro_batches.empty()) return false;
     }
     const std::string key = fmt::format(
         "{} {} {} {} {} {} {} {} {} {} {}", size, plan::Name(framework), stage, layout.data,
-        around.data_per_node, layout.context, layout.tensor, layout.pipeline, layout.schedule,
-        around.overlaps, fmt::join(around.micro_batches, ","));
+        point.data_per_node, layout.context, layout.tensor, layout.pipeline, layout.schedule,
+        point.overlaps, fmt::join(point.micro_batches, ","));
     std::shared_ptr<const PlanChoices>& choices = choices_[key];
-    if (choices == nullptr) choices = ChoicesIn(size, framework, stage, around);
+    if (choices == nullptr) choices = ChoicesIn(size, point);
     parts_.push_back({.framework = framework,
                       .stage = stage,
                       .size = static_cast<std::int64_t>(size),
@@ -370,9 +403,10 @@ class Builder {
     return true;
   }
 
-  std::shared_ptr<const PlanChoices> ChoicesIn(std::size_t of_size, Framework framework, int stage,
-                                               const Surroundings& around) {
+  std::shared_ptr<const PlanChoices> ChoicesIn(std::size_t of_size, const SearchPoint& point) {
     const Size& size = sizes_[of_size];
+    const Framework framework = point.framework;
+    const int stage = point.stage;
     PlanChoices choices;
     const bool own = framework == base().framework && stage == base().zero_stage;
     FixBatch(choices);
@@ -381,7 +415,7 @@ class Builder {
     if (size.key != nullptr) choices.first.emplace_back(size.key, fmt::format("{}", size.number));
     const bool devices_said =
         Has(kDevices) || (size.key != nullptr && std::string_view(size.key) == kDevices);
-    if (Given(kData) != nullptr && !flat_ && !devices_said) choices.data = around.layout.data;
+    if (Given(kData) != nullptr && !flat_ && !devices_said) choices.data = point.layout.data;
     if (own) {
       choices.then.emplace_back(kFramework, plan::Name(framework));
       choices.then.emplace_back(kStage, fmt::format("{}", stage));
@@ -390,44 +424,55 @@ class Builder {
       choices.then.emplace_back("data_parallel", fmt::format("{{framework: {}, zero_stage: {}}}",
                                                              plan::Name(framework), stage));
     }
-    TriedSettings tried = TriedIn(around, framework, stage);
-    const auto take = [&](std::vector<SweepAxis>& axes) {
-      for (SweepAxis& axis : axes) {
+    const auto take = [&](SearchLevel level) {
+      for (const SearchRow& row : SearchTable()) {
+        if (row.level != level || !row.uses.HasEffect(framework, stage)) continue;
+        SweepAxis axis{row.key, row.values(point)};
+        if (axis.values.empty()) continue;
         known_.insert(axis.key);
         if (Fixed(axis.key)) continue;
-        if (const SweepAxis* given = Given(axis.key)) axis.values = given->values;
+        if (const SweepAxis* given = Given(axis.key)) {
+          axis.values = given->values;
+        } else if (own) {
+          AddOwnValue(axis);
+        }
         choices.axes.push_back(std::move(axis));
       }
     };
     const auto varies = [&](std::string_view key) {
-      const auto is = [&](const SweepAxis& axis) { return axis.key == key; };
-      return std::any_of(choices.axes.begin(), choices.axes.end(), is) ||
-             std::any_of(tried.inner.begin(), tried.inner.end(), is);
+      return std::any_of(choices.axes.begin(), choices.axes.end(),
+                         [&](const SweepAxis& axis) { return axis.key == key; });
     };
-    take(tried.outer);
+    const auto is_communication = [&](std::string_view key) {
+      const SearchRow* row = FindSearchRow(key, framework, stage);
+      return row != nullptr && row->level == SearchLevel::kCommunication &&
+             !row->values(point).empty();
+    };
+    take(SearchLevel::kKernels);
     for (const SweepAxis& axis : options_.vary) {
-      if (varies(axis.key) || axis.key == kFramework || axis.key == kStage || IsOfSize(axis.key) ||
-          FindLayoutKey(axis.key) != nullptr || !DoesSomethingIn(around.layout, axis.key)) {
+      if (varies(axis.key) || is_communication(axis.key) || axis.key == kFramework ||
+          axis.key == kStage || IsOfSize(axis.key) || FindLayoutKey(axis.key) != nullptr ||
+          !DoesSomethingIn(point.layout, axis.key)) {
         continue;
       }
       if (IsFor(framework, axis.key)) choices.axes.push_back(axis);
     }
     choices.outer = choices.axes.size();
-    take(tried.inner);
+    take(SearchLevel::kCommunication);
     for (const SweepAxis& axis : choices.axes) {
       if (!(own || !axis.key.starts_with(kSection)) || !Has(axis.key)) {
         choices.absent.push_back(axis.key);
       }
     }
-    for (const std::string& key : SettingsToLeave(around, choices)) {
+    for (const std::string& key : SettingsToLeave(point, choices)) {
       choices.first.emplace_back(key, kDefaultValue);
     }
-    choices.belongings = BelongingsTo(choices.axes, scenario_, options_.has_key);
+    choices.belongings = BelongingsTo(choices.axes, scenario_, options_.value_of);
     return std::make_shared<const PlanChoices>(std::move(choices));
   }
 
   // What the scenario says and does nothing in the layout.
-  std::vector<std::string> SettingsToLeave(const Surroundings& around,
+  std::vector<std::string> SettingsToLeave(const SearchPoint& point,
                                            const PlanChoices& choices) const {
     std::vector<std::string> left;
     const auto leave = [&](std::string key) {
@@ -437,8 +482,8 @@ class Builder {
                                       [&](const auto& setting) { return setting.first == key; });
       if (!varies && Has(key)) left.push_back(std::move(key));
     };
-    const Layout& layout = around.layout;
-    if (!around.overlaps) leave(kOfSomeLayouts[0]);
+    const Layout& layout = point.layout;
+    if (!point.overlaps) leave(kOfSomeLayouts[0]);
     if (layout.schedule != plan::kInterleaved) leave(kOfSomeLayouts[1]);
     if (layout.expert == 1 && layouts_.own.expert > 1) {
       for (const char* key : {"experts.overlap_communication", "experts.delay_weight_gradients",
@@ -516,6 +561,38 @@ class Builder {
       without_type_[fmt::format("{}: {}", key, types.at(key))].insert(plan::Name(framework));
       choices.first.emplace_back(std::move(key), kDefaultValue);
     }
+    if (framework != base().framework || stage != base().zero_stage) {
+      TakeMasterWeights(recipe, choices);
+    }
+  }
+
+  // Plans of other frameworks keep parameters in FP32, or do not, as the scenario's own does.
+  void TakeMasterWeights(const plan::Request& recipe, PlanChoices& choices) const {
+    const plan::Training& own = scenario_.plan.training;
+    for (const char* key : {"training.parameter_dtype", "training.master_weights"}) {
+      if (Has(key) || Given(key) != nullptr) return;
+    }
+    const auto keeps = [](DataType parameters, plan::MasterWeights copy) {
+      return parameters == DataType::kFp32 || copy != plan::MasterWeights::kNone;
+    };
+    const bool wanted = keeps(own.parameter_dtype, own.master_weights);
+    const auto is_wanted = [&](const plan::Request& request) {
+      return plan::TypesNotOfFramework(request).empty() &&
+             keeps(plan::ParameterType(request), plan::OptimizerStatesOf(request).master_weights) ==
+                 wanted;
+    };
+    if (is_wanted(recipe)) return;
+    plan::Request other = recipe;
+    if (wanted) other.parameter_dtype = DataType::kFp32;
+    if (wanted && is_wanted(other)) {
+      choices.first.emplace_back("training.parameter_dtype", "fp32");
+      return;
+    }
+    other = recipe;
+    other.master_weights = wanted ? plan::MasterWeights::kFp32 : plan::MasterWeights::kNone;
+    if (is_wanted(other)) {
+      choices.first.emplace_back("training.master_weights", plan::Name(*other.master_weights));
+    }
   }
 
   // Settings of training that are those of the scenario's framework, and not this one's.
@@ -543,6 +620,7 @@ class Builder {
       const LayoutKey& row = *FindLayoutKey(key);
       for (const std::string& value : values) {
         const bool had = std::any_of(parts_.begin(), parts_.end(), [&](const PlanPart& part) {
+          if (part.own) return false;
           Layout same = part.layout;
           return row.used(part.layout) && row.take(same, value) && same == part.layout;
         });
@@ -558,7 +636,7 @@ class Builder {
     Layout layout = layouts_.own;
     layout.data = 1;
     if (!row.take(layout, value)) return "";
-    const PlanPart& part = parts_.front();
+    const PlanPart& part = parts_.back();
     const LayoutRules rules({.scenario = scenario_,
                              .facts = facts_,
                              .framework = part.framework,
@@ -605,6 +683,7 @@ class Builder {
     std::vector<HeldSetting> held;
     for (const std::string& key : given_) {
       for (const PlanPart& part : parts_) {
+        if (part.own) continue;
         if (auto setting = HeldIn(part, key)) {
           held.push_back(*std::move(setting));
           break;

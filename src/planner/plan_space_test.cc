@@ -1,6 +1,8 @@
 #include "src/planner/plan_space.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -34,9 +36,14 @@ class PlanSpaceTest : public testing::Test {
   // Data parallelism alone, unless a test says more.
   PlanSpaceTest() {
     options_.kinds = {};
-    options_.has_key = [](const std::string& key) {
-      return key == "training.gradient_accumulation" ||
-             key == "data_parallel.reshard_after_forward";
+    Give({{"training.gradient_accumulation", "4"}, {"data_parallel.reshard_after_forward", "true"}});
+  }
+  // What the scenario says.
+  void Give(std::map<std::string, std::string> given) {
+    options_.value_of = [given](const std::string& key) -> std::optional<std::string> {
+      const auto found = given.find(key);
+      if (found == given.end()) return std::nullopt;
+      return found->second;
     };
   }
   scenario::Scenario Base() { return *scenario::LoadText(kScenario, "test", {}, cache_); }
@@ -174,7 +181,8 @@ TEST_F(PlanSpaceTest, VaryReplacesAndFixRemoves) {
       ElementsAre(Pair("training.gradient_accumulation", "null"),
                   Pair("training.global_batch_size", "256"),
                   Pair("data_parallel.framework", "fsdp2"), Pair("data_parallel.zero_stage", "3"),
-                  Pair("training.micro_batch_size", "2"), Pair("training.sequence_length", "1024"),
+                  Pair("training.micro_batch_size", "2"), Pair("training.compile", "true"),
+                  Pair("training.loss", "fused"), Pair("training.sequence_length", "1024"),
                   Pair("data_parallel.reshard_after_forward", "8")));
 }
 
@@ -358,10 +366,9 @@ TEST_F(PlanSpaceTest, MistakesAreNamed) {
 TEST_F(PlanSpaceTest, TypesFollowTheFramework) {
   scenario::Scenario base = *scenario::LoadText(
       kScenario, "test", {"training.parameter_dtype=fp32", "training.reduce_dtype=bf16"}, cache_);
-  options_.has_key = [](const std::string& key) {
-    return key == "training.parameter_dtype" || key == "training.reduce_dtype" ||
-           key == "training.gradient_accumulation";
-  };
+  Give({{"training.parameter_dtype", "fp32"},
+        {"training.reduce_dtype", "bf16"},
+        {"training.gradient_accumulation", "4"}});
   options_.frameworks = {plan::Framework::kDdp, plan::Framework::kFsdp2,
                          plan::Framework::kDeepSpeed, plan::Framework::kMegatron};
   const auto space = PlanSpace::Around(base, options_);
@@ -425,10 +432,10 @@ TEST_F(PlanSpaceTest, SettingsOfOneValueGoWithIt) {
   const std::vector<std::string> given = {
       "training.activation_checkpointing=full", "training.blocks_per_checkpoint=3",
       "parallelism.tensor=2", "data_parallel={framework: megatron, zero_stage: 1}"};
-  options_.has_key = [](const std::string& key) {
-    return key == "training.gradient_accumulation" || key == "training.blocks_per_checkpoint" ||
-           key == "training.activation_checkpointing" || key == "parallelism.tensor";
-  };
+  Give({{"training.gradient_accumulation", "4"},
+        {"training.blocks_per_checkpoint", "3"},
+        {"training.activation_checkpointing", "full"},
+        {"parallelism.tensor", "2"}});
   options_.fix = {"parallelism.tensor"};
   const scenario::Scenario base = *scenario::LoadText(kScenario, "test", given, cache_);
   const auto load = [&](const PlanSpace& space, std::int64_t plan) {

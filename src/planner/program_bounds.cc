@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/stop.h"
 #include "src/memory/host_order.h"
 
 namespace stepcast::planner {
@@ -132,6 +133,7 @@ class Recurrence {
     std::vector<Time> before;
     Time growth;  // of the time before, if it was the same for all
     for (std::int64_t more = repeated.more; more > 0; --more) {
+      StopPoint();
       before = times_;
       std::fill(touched_.begin(), touched_.end(), 0);
       RunRepeated(sources_, all, repeated);

@@ -41,7 +41,7 @@ std::vector<std::int64_t> RunnersUp(const SearchResult& result, const Goal& goal
             (simulated ? found->second.over : state.bound.over) + HeadroomOf(goal, facts);
         const bool fits = simulated ? found->second.fits : state.bound.fits;
         Score score = ScoreOf(goal, facts, plan, time, memory);
-        score.flushes = simulated && found->second.flushes > 0;
+        score.behind = simulated && !IsSafe(found->second);
         RejectionReason reason = RejectionReason::kSimulated;
         if (!fits || over > Bytes(0)) {
           reason = RejectionReason::kDoesNotFit;
@@ -63,7 +63,7 @@ std::vector<std::int64_t> RunnersUp(const SearchResult& result, const Goal& goal
     const Outcome& outcome = result.outcomes.at(best);
     Score winner =
         ScoreOf(goal, result.states.FactsOf(best), best, outcome.step_time, outcome.memory);
-    winner.flushes = outcome.flushes > 0;
+    winner.behind = !IsSafe(outcome);
     const auto worse = [&](const RunnerUp& runner_up) { return !(runner_up.score < winner); };
     if (!std::all_of(lacking.begin(), lacking.end(), worse)) std::erase_if(lacking, worse);
   }

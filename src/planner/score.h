@@ -15,13 +15,13 @@ namespace stepcast::planner {
 TimePerToken TimePerTokenOf(const PlanFacts& facts, Time step_time);
 
 struct Score {
-  bool flushes = false;  // plans whose allocator flushes its cache come last
+  bool behind = false;  // plans that are not safe (IsSafe) come last
   double first = 0;
   TimePerToken time_per_token{};
   std::int64_t memory = 0;
   std::int64_t plan = 0;
 
-  auto Tie() const { return std::tie(flushes, first, time_per_token, memory, plan); }
+  auto Tie() const { return std::tie(behind, first, time_per_token, memory, plan); }
   friend bool operator<(const Score& a, const Score& b) { return a.Tie() < b.Tie(); }
   friend bool operator>(const Score& a, const Score& b) { return b < a; }
 };

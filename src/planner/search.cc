@@ -34,6 +34,8 @@ class Searcher {
 
   tl::expected<SearchResult, std::string> Run() {
     if (known_ == nullptr) {
+      groups_.resize(static_cast<std::size_t>(options_.groups));
+      if (auto begun = Begin(); !begun) return tl::unexpected(begun.error());
       if (auto screened = Screen(); !screened) return tl::unexpected(screened.error());
     } else {
       result_.states = known_->states;
@@ -43,7 +45,7 @@ class Searcher {
     }
     result_.states.ForEach(
         [&](std::int64_t plan, std::int64_t, PlanState& state, const PlanFacts& facts) {
-          if (state.verdict == Verdict::kOpen) return;
+          if (state.verdict == Verdict::kOpen || plan == options_.own) return;
           if (options_.among && !options_.among(plan)) {
             state.pending = false;
             return;
@@ -52,7 +54,6 @@ class Searcher {
           if (state.pending) state.verdict = Verdict::kBound;
           if (state.pending) Judge(state, facts);
         });
-    if (known_ == nullptr) groups_.resize(static_cast<std::size_t>(options_.groups));
     Finding found = FindGoodOnes();
     if (found) found = FindSomeOfGroups(groups_.size());
     if (found) found = FindBest();
@@ -70,7 +71,9 @@ class Searcher {
   }
 
  private:
-  bool Enough() { return enough_ = enough_ || (options_.enough && options_.enough()); }
+  bool Enough() {
+    return enough_ = enough_ || answers_.stopped() || (options_.enough && options_.enough());
+  }
 
   void Report(std::int64_t open = -1) {
     if (!options_.progress) return;
@@ -79,20 +82,38 @@ class Searcher {
     options_.progress({families, families, simulated, result_.sharpened + simulated, open});
   }
 
-  Finding Screen() {
+  // What is not screened is open. The own plan is screened and simulated here.
+  Finding Begin() {
     const SearchProblem& problem = answers_.problem();
     result_.states = PlanStates(problem.plans, problem.families);
-    // What is not screened is open.
     for (std::size_t i = 0; i < result_.states.families().size(); ++i) {
       result_.states.At(i).whole.verdict = Verdict::kOpen;
       result_.states.At(i).whole.pending = false;
     }
+    if (options_.own < 0) return {};
+    const auto at = static_cast<std::int64_t>(result_.states.IndexOf(options_.own));
+    PlanStates::Family& family = result_.states.At(static_cast<std::size_t>(at));
+    STEPCAST_CHECK(family.plans == 1, "the own plan is a family by itself");
+    const auto screened = answers_.ScreenMembers({at});
+    if (!screened) return tl::unexpected(screened.error());
+    if (answers_.stopped()) return {};
+    const Screened& own = screened->front().front();
+    Take(own, 1, family.whole);
+    family.facts = own.facts;
+    if (!family.whole.pending) return {};
+    family.whole.sharp = true;  // no bound spares its forecast
+    return Advance({options_.own});
+  }
+
+  Finding Screen() {
     std::int64_t done = 0;
     const auto all = static_cast<std::int64_t>(result_.states.families().size());
     return answers_.Screen([&](std::int64_t family, Screened screened) {
       PlanStates::Family& states = result_.states.At(static_cast<std::size_t>(family));
-      Take(screened, states.plans, states.whole);
-      states.facts = screened.facts;
+      if (states.first != options_.own) {
+        Take(screened, states.plans, states.whole);
+        states.facts = screened.facts;
+      }
       constexpr std::int64_t kPause = 64;
       if (++done % kPause == 0 && options_.progress) {
         options_.progress({.screened = done, .families = all});
@@ -123,6 +144,7 @@ class Searcher {
     }
     auto members = answers_.ScreenMembers(families);
     if (!members) return tl::unexpected(members.error());
+    if (answers_.stopped()) return {};
     for (std::size_t i = 0; i < families.size(); ++i) {
       PlanStates::Family& family = result_.states.At(static_cast<std::size_t>(families[i]));
       family.members.resize((*members)[i].size());
@@ -214,6 +236,7 @@ class Searcher {
     if (!sharper) return tl::unexpected(sharper.error());
     auto outcomes = answers_.Simulate(to_simulate);
     if (!outcomes) return tl::unexpected(outcomes.error());
+    if (answers_.stopped()) return stage;
     for (std::size_t i = 0; i < to_simulate.size(); ++i) Share(to_simulate[i], (*outcomes)[i]);
     std::size_t sharpened = 0, simulated = 0;
     for (std::size_t i = 0; i < round.size(); ++i) {
@@ -244,6 +267,7 @@ class Searcher {
   Finding Advance(const std::vector<std::int64_t>& round) {
     auto stage = WorkOut(round);
     if (!stage) return tl::unexpected(stage.error());
+    if (answers_.stopped()) return {};
     for (std::size_t i = 0; i < round.size(); ++i) {
       const std::int64_t plan = round[i];
       if (!StateOf(plan).sharp) {
@@ -261,7 +285,7 @@ class Searcher {
       TakeOverBound(plan, outcome);
       if (Feasible(plan, outcome)) {
         Score score = ScoreOf(plan, outcome.step_time, outcome.memory);
-        score.flushes = outcome.flushes > 0;
+        score.behind = !IsSafe(outcome);
         ranked_.insert(score);
         if (!groups_.empty()) {
           groups_[static_cast<std::size_t>(options_.group(plan))].ranked.insert(score);
@@ -269,7 +293,7 @@ class Searcher {
         const PlanFacts& facts = FactsOf(plan);
         AddToFront(
             {TimePerTokenOf(facts, outcome.step_time), outcome.memory.count(), facts.gpus, plan},
-            fronts_[score.flushes ? 1 : 0]);
+            fronts_[score.behind ? 1 : 0]);
       }
       result_.outcomes.emplace(plan, std::move(outcome));
     }
@@ -483,7 +507,7 @@ class Searcher {
   Score InGroup(std::int64_t plan, double room) const {
     Score score = ScoreOfBound(plan, Want::kGoal);
     const auto left = static_cast<double>(-StateOf(plan).bound.over.count());
-    score.flushes = left < room * static_cast<double>(FactsOf(plan).capacity.count());
+    score.behind = left < room * static_cast<double>(FactsOf(plan).capacity.count());
     return score;
   }
 
@@ -535,7 +559,7 @@ class Searcher {
       order.resize(std::min(order.size(), groups));
       for (const std::size_t group : order) {
         for (int look = 0; look < kLooks && groups_[group].ranked.empty(); ++look) {
-          if (!ranked_.empty() && Enough()) return {};
+          if (Enough()) return {};
           const auto some = WorkOnGroup(queues[group], room);
           if (!some) return tl::unexpected(some.error());
           if (!*some) break;
@@ -594,10 +618,10 @@ class Searcher {
   }
 
   // Whatever no simulated plan dominates by its bound is looked at more closely; those first that
-  // promise to dominate most. The front is of plans like the best: plans whose allocator flushes
-  // come behind all others, and where one of them is the best nothing is left that may not flush.
+  // promise to dominate most. The front is of plans like the best: plans that are not safe come
+  // behind all others, and if one of them is the best nothing is left that may be safe.
   Finding FindFront() {
-    std::vector<Point>& front = fronts_[ranked_.begin()->flushes ? 1 : 0];
+    std::vector<Point>& front = fronts_[ranked_.begin()->behind ? 1 : 0];
     using Entry = std::pair<double, std::int64_t>;
     const auto entry = [&](std::int64_t plan) {
       const Point point = PointOfBound(plan);
@@ -707,7 +731,7 @@ class Searcher {
     const auto best = static_cast<std::size_t>(options_.best);
     while (nearest.size() > best) nearest.erase(std::prev(nearest.end()));
     std::vector<std::int64_t> round;
-    while (!queue.empty()) {
+    while (!queue.empty() && !Enough()) {
       round.clear();
       while (!queue.empty() && round.size() < kRound &&
              (nearest.size() < best || queue.top() < *std::prev(nearest.end()))) {
@@ -718,6 +742,7 @@ class Searcher {
       if (auto expanded = ExpandNearest(round, queue); !expanded) return expanded;
       auto stage = WorkOut(round);
       if (!stage) return tl::unexpected(stage.error());
+      if (answers_.stopped()) break;
       for (std::size_t i = 0; i < round.size(); ++i) {
         const std::int64_t plan = round[i];
         if (!StateOf(plan).sharp) {
@@ -781,7 +806,7 @@ class Searcher {
     double over_bound = 0;  // the least ratio of a forecast to its bound; 0: none yet
   };
   std::vector<Group> groups_;
-  // The fronts of those whose allocator does not flush, and of those whose does.
+  // The fronts of plans that are safe, and of those that are not.
   std::array<std::vector<Point>, 2> fronts_;
 };
 

@@ -61,6 +61,8 @@ struct SearchOptions {
   // search begins. Plans of one family are of one group.
   std::function<int(std::int64_t plan)> group{};
   int groups = 0;
+  // The plan that is simulated before anything else, so that no answer is worse; -1: none.
+  std::int64_t own = -1;
   // Which plans there are to choose from; null: all. Plans of one family all are, or none.
   std::function<bool(std::int64_t plan)> among{};
   // Whether the search is to end with what it has found. Asked from time to time.
@@ -109,8 +111,8 @@ struct SearchResult {
   // By ranked plan: its ties, which were left out, of all that were simulated; ascending.
   std::map<std::int64_t, std::vector<std::int64_t>> ties;
   // By GPUs, then step time (for a token). No plan that may be the best is at least as good in step
-  // time (for a token), memory and GPUs; of equal ones the first. Plans whose allocator flushes are
-  // on it only where that of the best does. Exact. Empty if not requested, or not proved.
+  // time (for a token), memory and GPUs; of equal ones the first. Plans that are not safe are on it
+  // only if the best is not. Exact. Empty if not requested, or not proved.
   std::vector<std::int64_t> pareto;
   // Without a plan that fits and meets the deadline: those that come nearest.
   std::vector<std::int64_t> nearest;
@@ -159,8 +161,16 @@ SearchResult Search(const SearchProblem& problem, const Goal& goal, const Search
 std::vector<std::int64_t> RunnersUp(const SearchResult& result, const Goal& goal, int count,
                                     const std::function<std::string(std::int64_t)>& kind);
 
+// A plan fits safely with at least this probability, and if its allocator does not flush its cache.
+// Plans that do not are ranked behind those that do: among thousands of plans, those that just fit
+// are the ones whose memory is forecast too low.
+inline constexpr double kSafeFit = 0.9;
+inline bool IsSafe(const Outcome& outcome) {
+  return outcome.flushes == 0 && outcome.fit_probability >= kSafeFit;
+}
+
 // Whether a plan with this forecast may be the best, and on the front: it can exist, fits with what
-// must stay free, and meets the deadline. (Of such plans those whose allocator flushes come last.)
+// must stay free, and meets the deadline.
 bool Eligible(const Goal& goal, const PlanFacts& facts, const Outcome& outcome);
 
 // Memory that must stay free on a plan's devices.

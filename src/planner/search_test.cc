@@ -396,7 +396,10 @@ TEST(SearchTest, AThousandSpacesAreSearchedExactly) {
     SpaceOptions options;
     options.nodes = *rc::gen::arbitrary<bool>();
     options.fix = {"data_parallel.zero_stage"};
-    options.has_key = [](const std::string& key) { return key == "training.global_batch_size"; };
+    options.value_of = [](const std::string& key) -> std::optional<std::string> {
+      if (key != "training.global_batch_size") return std::nullopt;
+      return "8";
+    };
     // Then steps of plans have unequal tokens.
     if (*rc::gen::inRange(0, 3) == 0) {
       options.vary = {{"training.gradient_accumulation", {"1", "2", "4"}}};
@@ -432,7 +435,10 @@ TEST(SearchTest, SpacesOfTensorAndPipelineParallelismAreSearchedExactly) {
         std::pair("nanotron", 1));
     SpaceOptions options;
     options.fix = {"data_parallel.zero_stage"};
-    options.has_key = [](const std::string& key) { return key == "training.global_batch_size"; };
+    options.value_of = [](const std::string& key) -> std::optional<std::string> {
+      if (key != "training.global_batch_size") return std::nullopt;
+      return "8";
+    };
     options.vary = {{"parallelism.tensor", {"1", "2", "4"}},
                     {"parallelism.sequence_parallel", {"false", "true"}}};
     options.vary.push_back({"parallelism.pipeline", {"1", "2", "4"}});
@@ -472,7 +478,10 @@ TEST(SearchTest, SpacesOfExpertsAreSearchedExactly) {
     const bool megatron = std::string_view(framework) == "megatron";
     SpaceOptions options;
     options.fix = {"data_parallel.zero_stage"};
-    options.has_key = [](const std::string& key) { return key == "training.global_batch_size"; };
+    options.value_of = [](const std::string& key) -> std::optional<std::string> {
+      if (key != "training.global_batch_size") return std::nullopt;
+      return "8";
+    };
     options.vary = {{"parallelism.expert", {"1", "2", "4", "8"}},
                     {"parallelism.tensor", {"1", "2"}}};
     if (megatron) {

@@ -60,7 +60,7 @@ std::string RunLine(const validate::Execution& execution) {
 
 std::string ExecutionText(const scenario::Scenario& scenario,
                           const validate::Execution& execution) {
-  return fmt::format("{}{}{}\n{}\n{}\n{}\n{}", Header(scenario), RunLine(execution),
+  return fmt::format("{}{}{}\n{}\n{}\n{}\n{}", Header(scenario, Facts(scenario)), RunLine(execution),
                      Machine(execution), StepTimes(execution), TimeTable(execution.figures),
                      CollectiveTable(execution.figures), MemoryOfRanks(execution));
 }

@@ -114,7 +114,7 @@ std::string MemoryTables(const forecast::Explanation& explanation) {
 
 std::string ExplainText(const scenario::Scenario& scenario,
                         const forecast::Explanation& explanation) {
-  std::string out = Header(scenario) + "\n";
+  std::string out = Header(scenario, ForecastFacts(scenario)) + "\n";
   out += fmt::format("step time  {}\n\n", FormatTime(explanation.forecast.step_time));
   out += PathTable(explanation) + "\n";
   out += ExposedText(explanation);

@@ -192,6 +192,20 @@ std::string LossText(const scenario::Scenario& scenario) {
   return text;
 }
 
+std::string SoftwareText(const scenario::Scenario& scenario) {
+  const plan::Software& software = scenario.plan.software;
+  const char* assumed = "";
+  if (scenario.torch_assumed && scenario.nccl_assumed) {
+    assumed = " (assumed)";
+  } else if (scenario.torch_assumed) {
+    assumed = " (torch is assumed)";
+  } else if (scenario.nccl_assumed) {
+    assumed = " (NCCL is assumed)";
+  }
+  return fmt::format("torch {}.{}, NCCL {}.{}{}", software.torch.major, software.torch.minor,
+                     software.nccl.major, software.nccl.minor, assumed);
+}
+
 }  // namespace
 
 std::string ParametersText(const model::Model& model) {
@@ -206,9 +220,10 @@ std::string ParametersText(const model::Model& model) {
   return text;
 }
 
-std::string Header(const scenario::Scenario& scenario) {
+std::string Header(const scenario::Scenario& scenario,
+                   const std::vector<std::pair<std::string, std::string>>& facts) {
   std::string out = scenario.name + "\n\n";
-  for (const auto& [what, text] : Facts(scenario)) out += fmt::format("{:<10} {}\n", what, text);
+  for (const auto& [what, text] : facts) out += fmt::format("{:<10} {}\n", what, text);
   return out;
 }
 
@@ -232,6 +247,12 @@ std::vector<std::pair<std::string, std::string>> Facts(const scenario::Scenario&
                                       Grouped(idle), Grouped(idle + scenario.cluster->devices()),
                                       Grouped(scenario.cluster->devices()))});
   }
+  return facts;
+}
+
+std::vector<std::pair<std::string, std::string>> ForecastFacts(const scenario::Scenario& scenario) {
+  auto facts = Facts(scenario);
+  facts.emplace_back("software", SoftwareText(scenario));
   return facts;
 }
 

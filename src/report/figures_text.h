@@ -12,13 +12,16 @@
 // newline.
 namespace stepcast::report {
 
-// Model, cluster and plan.
-std::string Header(const scenario::Scenario& scenario);
+// Name and facts of a scenario, a line each.
+std::string Header(const scenario::Scenario& scenario,
+                   const std::vector<std::pair<std::string, std::string>>& facts);
 // "7 000 000 parameters", and where some are frozen how many are trained.
 std::string ParametersText(const model::Model& model);
 
-// The same without the name: "model" and what it is, and so on.
+// Model, cluster and plan: "model" and what it is, and so on.
 std::vector<std::pair<std::string, std::string>> Facts(const scenario::Scenario& scenario);
+// The same and the software that a forecast is for. An execution has its own.
+std::vector<std::pair<std::string, std::string>> ForecastFacts(const scenario::Scenario& scenario);
 
 std::string Throughput(const forecast::Forecast& forecast);
 std::string TimeTable(const forecast::Forecast& forecast);

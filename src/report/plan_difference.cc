@@ -50,6 +50,7 @@ std::vector<SettingPair> DifferentSettings(const Resolved& a, const Resolved& b)
   Flatten(b, "", of_b);
   std::vector<SettingPair> pairs;
   for (const auto& [key, value] : of_a) {
+    if (key == "name") continue;  // which stand above
     const std::string* other = Find(of_b, key);
     if (other == nullptr || *other != value) {
       pairs.push_back({key, value, other == nullptr ? "" : *other});

@@ -31,6 +31,7 @@ Json RowJson(const Goal& goal, const PlanRow& row) {
       {"status", outcome.fits ? "ok" : "does_not_fit"},
       {"reason", Reason(goal, row)},
       {"step_time_s", JsonSeconds(outcome.step_time)},
+      {"step_time_range_s", RangeJson(row)},
       {"tokens_per_s_per_gpu", outcome.tokens_per_second_per_gpu},
       {"peak_bytes", outcome.memory.count()},
       {"reserved_bytes", outcome.reserved.count()},
@@ -107,6 +108,7 @@ std::string PlanCsv(const PlanReport& report) {
       }
     }
   };
+  const std::vector<PlanRow> own = report.own ? std::vector{*report.own} : std::vector<PlanRow>();
   note(report.best);
   note(report.pareto);
   note(report.nearest);
@@ -114,7 +116,7 @@ std::string PlanCsv(const PlanReport& report) {
   fields.insert(fields.end(), keys.begin(), keys.end());
   for (const char* name : {"status", "step_time_s", "tokens_per_s_per_gpu", "peak_bytes", "fits",
                            "gpus", "reserved_bytes", "outside_bytes", "capacity_bytes", "tokens",
-                           "verdict", "fit_probability"}) {
+                           "verdict", "fit_probability", "step_time_low_s", "step_time_high_s"}) {
     fields.emplace_back(name);
   }
   for (const auto& [name, value] : TrainingFigures(report.goal.training, {})) {
@@ -142,6 +144,11 @@ std::string PlanCsv(const PlanReport& report) {
       }
       fields.emplace_back(Name(row.outcome.verdict));
       fields.push_back(fmt::format("{}", row.outcome.fit_probability));
+      for (const bool high : {false, true}) {
+        fields.push_back(
+            row.range ? fmt::format("{}", JsonSeconds(high ? row.range->high : row.range->low))
+                      : "");
+      }
       for (const auto& [name, value] :
            TrainingFigures(report.goal.training, StepOf(row.facts, row.outcome.step_time))) {
         fields.push_back(value.dump());
@@ -149,6 +156,7 @@ std::string PlanCsv(const PlanReport& report) {
       out += CsvRecord(fields);
     }
   };
+  append("yours", own);
   append("best", report.best);
   append("pareto", report.pareto);
   append("nearest", report.nearest);
@@ -212,6 +220,12 @@ std::string PlanJson(const PlanReport& report) {
       {"not_tried", report.not_tried},
       {"port", PortJson(report)},
       {"execute", ExecuteJson(report)},
+      {"yours", report.own ? RowJson(report.goal, *report.own) : Json()},
+      {"faster_than_yours", report.own && !report.best.empty()
+                                ? Json(Longer(*report.own, report.best.front()))
+                                : Json()},
+      {"risky", report.risky ? RowJson(report.goal, *report.risky) : Json()},
+      {"interrupted", report.interrupted},
       {"kinds", KindsJson(report)},
       {"why", LayoutAnswerJson(report)},
       {"best", RowsJson(report.goal, report.best)},

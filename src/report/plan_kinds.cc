@@ -42,14 +42,6 @@ Bytes LackedBy(const planner::Goal& goal, const PlanRow& row) {
   return Lacks(goal, row.facts, row.simulated ? row.outcome.over : row.bound.over);
 }
 
-// How much longer it takes than the best, for a token, as a part of that.
-double Longer(const PlanRow& row, const PlanRow& than) {
-  const auto rate = [](const PlanRow& one) {
-    return one.outcome.tokens_per_second_per_gpu * static_cast<double>(one.facts.gpus);
-  };
-  return rate(than) / rate(row) - 1;
-}
-
 }  // namespace
 
 std::string LayoutText(const plan::Plan& plan) {
@@ -109,11 +101,23 @@ std::string KindsText(const PlanReport& report) {
                {"divides", Align::kLeft},
                {"its best plan", Align::kLeft},
                {"step ms"},
+               {"range ms"},
                {"longer by %"},
                {fmt::format("needs {}", unit.name)},
+               {"fits %"},
+               {"not as yours", Align::kLeft},
                {"why", Align::kLeft}});
   bool close = false;
   const KindRow& best = report.kinds.front();
+  const plan::Plan& alike = report.own ? report.own->values : best.row.values;
+  const auto add = [&](std::string framework, std::string divides, std::string plan,
+                       const PlanRow& row) {
+    table.AddRow({std::move(framework), std::move(divides), std::move(plan),
+                  Milliseconds(row.outcome.step_time), RangeText(row),
+                  best.fits ? LongerText(row, best.row) : "-", In(unit, NeededBy(row)),
+                  FitText(row.outcome), RecipeDifference(row.values, alike),
+                  best.fits ? WhyLonger(row, best.row) : ""});
+  };
   for (const KindRow& kind : report.kinds) {
     std::string plan = LayoutText(kind.row.values) + ", " + SettingsInShort(kind.row);
     const char* const framework = plan::Name(kind.kind.framework);
@@ -121,23 +125,27 @@ std::string KindsText(const PlanReport& report) {
       const Bytes lacks = LackedBy(report.goal, kind.row);
       const bool simulated = kind.row.simulated;
       if (lacks <= Bytes(0)) {
-        table.AddRow({framework, DividesText(kind.kind), "-", "-", "-", "-",
-                      "no plan that fits was found in a few looks"});
+        table.AddRow({framework, DividesText(kind.kind), "-", "-", "-", "-", "-", "-", "",
+                      fmt::format("no plan that fits was found among the most promising (of {})",
+                                  Grouped(kind.plans))});
         continue;
       }
-      table.AddRow({framework, DividesText(kind.kind), std::move(plan), "-", "-",
-                    (simulated ? "" : ">=") + In(unit, NeededBy(kind.row)),
+      table.AddRow({framework, DividesText(kind.kind), std::move(plan), "-", "-", "-",
+                    (simulated ? "" : ">=") + In(unit, NeededBy(kind.row)), "-", "",
                     fmt::format("lacks {}{}", simulated ? "" : "at least ", FormatBytes(lacks))});
       continue;
     }
-    const bool first = &kind == &best;
     close |= kind.least < 1;
-    table.AddRow({framework, DividesText(kind.kind), std::move(plan),
-                  Milliseconds(kind.row.outcome.step_time),
-                  first ? "-" : Signed(kHundred * Longer(kind.row, best.row), 1),
-                  In(unit, NeededBy(kind.row)), first ? "" : WhyLonger(kind.row, best.row)});
+    add(framework, DividesText(kind.kind), std::move(plan), kind.row);
   }
-  std::string out = "by kind\n" + table.ToString();
+  if (report.own && report.own->outcome.fits) {
+    const PlanRow& own = *report.own;
+    const plan::Parallelism& axes = own.values.parallelism;
+    add(fmt::format("yours: {}", plan::Name(own.values.data_parallel.framework)),
+        DividesText({own.values.data_parallel.framework, axes.tensor > 1, axes.pipeline > 1}),
+        LayoutText(own.values) + ", " + SettingsInShort(own), own);
+  }
+  std::string out = "by kind\n" + table.ToString() + kTieText;
   if (close) {
     double least = 1;
     for (const KindRow& kind : report.kinds) {
@@ -164,6 +172,11 @@ Json KindsJson(const PlanReport& report) {
          {"set", std::move(set)},
          {"layout", LayoutText(kind.row.values)},
          {"step_time_s", simulated ? Json(JsonSeconds(kind.row.outcome.step_time)) : Json()},
+         {"step_time_range_s", RangeJson(kind.row)},
+         {"fit_probability", simulated ? Json(kind.row.outcome.fit_probability) : Json()},
+         {"recipe_difference", report.own && kind.fits
+                                   ? RecipeDifference(kind.row.values, report.own->values)
+                                   : ""},
          {"needed_bytes", NeededBy(kind.row).count()},
          {"lacks_bytes", std::max<std::int64_t>(0, LackedBy(report.goal, kind.row).count())},
          {"why", kind.fits ? WhyLonger(kind.row, report.kinds.front().row) : ""},

@@ -246,11 +246,17 @@ std::string PlanPage(const SearchView& view) {
                                                "is outside of it",
                                                FormatBytes(best.needed))});
   }
+  if (view.own) {
+    page.answer.push_back(
+        {.label = "Your own plan", .value = FormatTime(*view.own), .more = view.gain});
+  }
   page.answer.push_back(
       {.label = "Plans",
        .value = Grouped(view.space),
-       .more = fmt::format("{} simulated, the others are shown not to be better",
-                           Grouped(static_cast<std::int64_t>(view.plans.size())))});
+       .more = fmt::format(
+           "{} simulated; {}", Grouped(static_cast<std::int64_t>(view.plans.size())),
+           view.open == 0 ? "the others are shown not to be better"
+                          : fmt::format("{} of the others may be better", Grouped(view.open)))});
   if (!view.best.empty()) page.sections.push_back(BestSection(view));
   if (!view.plans.empty()) page.sections.push_back(FrontSection(view));
   if (!view.best.empty() && !view.sensitivity.empty()) {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,6 +40,9 @@ struct SearchView {
   std::string goal;                                          // "the shortest step"
   std::string held{};                                        // as HeldText says; empty: nothing
   std::int64_t space = 0;                                    // how many plans there are
+  std::int64_t open = 0;  // of them, those that may still be better than the best
+  std::optional<Time> own{};  // the step of the scenario's own plan
+  std::string gain{};         // of the best over it: "the best is 12.3 % faster than yours"
   std::vector<SearchedPlan> plans{};
   std::vector<std::size_t> best{};   // of `plans`, best first; empty: none fits
   std::vector<RankedPlan> ranked{};  // what makes each of `best`

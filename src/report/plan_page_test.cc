@@ -44,6 +44,13 @@ TEST(PlanPageTest, SaysWhatIsBestAndWhatBecameOfOthers) {
   EXPECT_THAT(page, HasSubstr("links 10 % faster</th><td>95.000</td><td>-5.0</td>"));
 }
 
+TEST(PlanPageTest, SaysHowManyPlansMayBeBetterWhereTheSearchWasEnded) {
+  SearchView view = Sample();
+  EXPECT_THAT(PlanPage(view), HasSubstr("2 simulated; the others are shown not to be better"));
+  view.open = 327;
+  EXPECT_THAT(PlanPage(view), HasSubstr("2 simulated; 327 more may be better"));
+}
+
 // Plans are columns; what both have is said once, and what differs from the first is marked.
 TEST(PlanPageTest, ComparesTheBestPlansSettingBySetting) {
   SearchView view = Sample();

@@ -73,19 +73,20 @@ std::string PlansTable(const PlanReport& report, const std::vector<PlanRow>& row
                                  {"acc"}, {"recompute", Align::kLeft}};
   if (unequal_tokens) columns.push_back({"tokens/step"});
   columns.push_back({"step ms"});
+  columns.push_back({"range ms"});
   if (unequal_tokens) columns.push_back({"tokens/s"});
   columns.push_back({"tokens/s/GPU"});
   columns.push_back({fmt::format("peak {}", unit.name)});
   columns.push_back({fmt::format("needs {}", unit.name)});
   if (!lacking) columns.push_back({fmt::format("left {}", unit.name)});
+  columns.push_back({"fits %"});
   AddTrainingColumns(goal.training, columns);
   if (lacking) columns.push_back({"lacks", Align::kLeft});
   columns.push_back({"settings", Align::kLeft});
   Table table(std::move(columns));
-  int rank = 0;
-  for (const PlanRow& row : rows) {
+  const auto add = [&](std::string name, const PlanRow& row) {
     const plan::Plan& plan = row.values;
-    std::vector<std::string> cells = {fmt::format("{}", ++rank),
+    std::vector<std::string> cells = {std::move(name),
                                       plan::Name(plan.data_parallel.framework),
                                       fmt::format("{}", plan.data_parallel.zero_stage),
                                       Grouped(row.facts.gpus),
@@ -94,11 +95,13 @@ std::string PlansTable(const PlanReport& report, const std::vector<PlanRow>& row
                                       model::Name(plan.training.activation_checkpointing)};
     if (unequal_tokens) cells.push_back(Grouped(row.facts.tokens));
     cells.push_back(Milliseconds(row.outcome.step_time));
+    cells.push_back(RangeText(row));
     if (unequal_tokens) cells.push_back(Decimal(TokensPerSecond(row), 0));
     cells.push_back(Decimal(row.outcome.tokens_per_second_per_gpu, 1));
     cells.push_back(In(unit, row.outcome.memory));
     cells.push_back(In(unit, Needed(row.outcome)));
     if (!lacking) cells.push_back(In(unit, row.facts.capacity - Needed(row.outcome)));
+    cells.push_back(FitText(row.outcome));
     AddTrainingCells(goal.training, StepOf(row.facts, row.outcome.step_time), cells);
     if (lacking) {
       const Bytes lacks = Lacks(goal, row.facts, row.outcome.over);
@@ -106,7 +109,10 @@ std::string PlansTable(const PlanReport& report, const std::vector<PlanRow>& row
     }
     cells.push_back(OtherSettings(row));
     table.AddRow(std::move(cells));
-  }
+  };
+  if (report.own) add("yours", *report.own);
+  int rank = 0;
+  for (const PlanRow& row : rows) add(fmt::format("{}", ++rank), row);
   return table.ToString();
 }
 
@@ -125,9 +131,6 @@ std::string NotesOn(const std::vector<PlanRow>& rows) {
           "plan {} may not fit: the allocator gives cached memory back ({} {} in the steps that "
           "were simulated)\n",
           rank, row.outcome.flushes, row.outcome.flushes == 1 ? "time" : "times");
-    } else if (row.outcome.verdict == forecast::MemoryVerdict::kMayNotFit) {
-      out += fmt::format("plan {} may not fit: it fits with a probability of {} %\n", rank,
-                         Decimal(100 * row.outcome.fit_probability, 0));
     }
     if (row.ties == 0) continue;
     std::vector<std::string> settings;
@@ -141,23 +144,42 @@ std::string NotesOn(const std::vector<PlanRow>& rows) {
   return out;
 }
 
-// Plans whose forecasts differ by less than those of plans on one machine are off
-// (docs/accuracy.md, "Executions").
 std::string NearText(const PlanReport& report) {
-  constexpr double kOff = 0.02;
   const PlanRow& best = report.best.front();
   std::int64_t near = 0;
   for (const auto& [plan, outcome] : report.result->outcomes) {
     const planner::PlanFacts& facts = report.result->states.FactsOf(plan);
     if (facts.gpus != best.facts.gpus || !Eligible(report.goal, facts, outcome)) continue;
     near +=
-        outcome.tokens_per_second_per_gpu * (1 + kOff) >= best.outcome.tokens_per_second_per_gpu;
+        outcome.tokens_per_second_per_gpu * (1 + kTie) >= best.outcome.tokens_per_second_per_gpu;
   }
   if (near < 2) return "";
   return fmt::format(
       "{} of the plans that were simulated take at most {:.0f} % longer than the "
       "best, which is within the error between plans of one machine\n",
-      Grouped(near), 100 * kOff);
+      Grouped(near), kHundred * kTie);
+}
+
+// What the best plan gains over the scenario's own, and what a plan would that may not fit.
+std::string OwnText(const PlanReport& report) {
+  std::string out;
+  if (report.own) {
+    const PlanRow& own = *report.own;
+    out += fmt::format("yours  {} ms ({}), ", Milliseconds(own.outcome.step_time),
+                       own.range ? "nine of ten within " + RangeText(own) : "range not known");
+    out += own.outcome.fits ? fmt::format("fits with {} %", FitText(own.outcome))
+                            : fmt::format("lacks {}", FormatBytes(own.outcome.over));
+    if (const std::string gain = GainText(report); !gain.empty()) out += "; " + gain;
+    out += "\n";
+  }
+  if (report.risky) {
+    const PlanRow& risky = *report.risky;
+    out += fmt::format("risky  {}: {} % faster than the best, but fits with {} %\n",
+                       PlanInShort(risky),
+                       Decimal(kHundred * Longer(report.best.front(), risky), 1),
+                       FitText(risky.outcome));
+  }
+  return out.empty() ? out : out + "\n";
 }
 
 // Memory that the best plan leaves free.
@@ -368,9 +390,9 @@ std::string ProofText(const PlanReport& report) {
       report.space == 1 ? "plan" : "plans", Grouped(result.sharpened), Grouped(simulated));
   if (!result.proved) {
     return out + fmt::format(
-                     "the search was ended before it was done, and {} {} may be better than "
+                     "the search was {} before it was done, and {} {} may be better than "
                      "the best, by {} % of its step at most\n\n",
-                     Grouped(result.open), result.open == 1 ? "plan" : "plans",
+                     report.interrupted ? "interrupted" : "ended", Grouped(result.open), result.open == 1 ? "plan" : "plans",
                      Decimal(100 * (1 - result.least), 1));
   }
   return out +
@@ -400,6 +422,21 @@ std::string CountsText(const PlanReport& report) {
 }
 
 }  // namespace
+
+std::string GainText(const PlanReport& report) {
+  if (report.best.empty()) return "";
+  const PlanRow& best = report.best.front();
+  if (best.plan == report.own->plan && best.settings.empty()) return "it is the best";
+  const double faster = Longer(*report.own, best);
+  if (faster < 0) {
+    return fmt::format("the best of what was asked for is {} % slower",
+                       Decimal(-kHundred * faster / (1 + faster), 1));
+  }
+  return fmt::format(
+      "the best is {} % faster than yours{}", Decimal(kHundred * faster, 1),
+      faster < kTie ? ", a tie: forecasts of plans on one machine differ by 2 % from one another"
+                    : "");
+}
 
 CommandWords ExecutionCommand(const PlanReport& report) {
   const ExecutionAnswer& execution = *report.execution;
@@ -522,7 +559,7 @@ std::string PlanText(const PlanReport& report) {
   }
   for (const std::string& note : report.notes) out += fmt::format("note   {}\n", note);
   out += "\n";
-  out += PortText(report);
+  out += PortText(report) + OwnText(report);
   if (report.best.empty()) {
     const bool legal = report.result->Count(Verdict::kIllegal) < report.space;
     out += !legal                   ? "no plan can exist\n"

@@ -33,7 +33,8 @@ struct PlanRow {
   bool simulated = true;
   planner::Verdict verdict = planner::Verdict::kSimulated;
   planner::Bound bound;
-  std::optional<TimeSpent> spent;  // where that was asked for
+  std::optional<TimeSpent> spent;           // where that was asked for
+  std::optional<forecast::TimeRange> range;  // that nine of ten measurements are expected in
   // Of a ranked plan: how many others tie with it (planner::Tied), and the settings that differ,
   // with all values that make no difference, its own first.
   std::int64_t ties = 0;
@@ -103,6 +104,9 @@ struct PlanReport {
   std::vector<std::string> set;        // "KEY=VALUE", of all plans
   std::optional<PortAnswer> port;
   std::optional<ExecutionAnswer> execution;
+  std::optional<PlanRow> own;    // the scenario's own plan; none: it cannot exist
+  std::optional<PlanRow> risky;  // faster than the best plan, and may not fit
+  bool interrupted = false;      // somebody asked the search to stop
   std::vector<KindRow> kinds;  // the best first; those without a plan that will do come last
   std::optional<LayoutAnswer> why_layout;
   std::vector<SizeAnswer> by_gpus;  // the fewest first; empty where all plans have as many
@@ -127,6 +131,9 @@ std::string HeldText(const PlanReport& report);
 
 // The command that executes the best plan and holds the forecast against it. Requires `execution`.
 CommandWords ExecutionCommand(const PlanReport& report);
+
+// "the best is 12.3 % faster than yours"; "it is the best". Requires `own`.
+std::string GainText(const PlanReport& report);
 
 // Why a simulated plan is no answer; empty where it is one.
 std::string Reason(const planner::Goal& goal, const PlanRow& row);

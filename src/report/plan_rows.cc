@@ -1,9 +1,13 @@
 #include "src/report/plan_rows.h"
 
 #include <algorithm>
+#include <cmath>
+#include <string_view>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "src/base/quantity.h"
+#include "src/report/number_text.h"
 
 namespace stepcast::report {
 
@@ -35,6 +39,52 @@ Bytes Needed(const planner::Outcome& outcome) { return outcome.reserved + outcom
 Shown ShownOf(const PlanRow& row) {
   if (!row.simulated) return {row.bound.step_time, row.bound.memory, row.bound.needed};
   return {row.outcome.step_time, row.outcome.memory, Needed(row.outcome)};
+}
+
+std::string RangeText(const PlanRow& row) {
+  if (!row.range) return "-";
+  return fmt::format("{} to {}", Milliseconds(row.range->low), Milliseconds(row.range->high));
+}
+
+std::string FitText(const planner::Outcome& outcome) {
+  return Decimal(kHundred * (outcome.fits ? outcome.fit_probability : 0), 0);
+}
+
+Json RangeJson(const PlanRow& row) {
+  if (!row.range) return {};
+  Json range = Json::array();
+  range.push_back(JsonSeconds(row.range->low));
+  range.push_back(JsonSeconds(row.range->high));
+  return range;
+}
+
+double Longer(const PlanRow& row, const PlanRow& than) {
+  return TokensPerSecond(than) / TokensPerSecond(row) - 1;
+}
+
+std::string LongerText(const PlanRow& row, const PlanRow& than) {
+  if (row.plan == than.plan && row.settings == than.settings) return "-";
+  const double longer = Longer(row, than);
+  return Signed(kHundred * longer, 1) + (std::abs(longer) < kTie ? " ~" : "");
+}
+
+std::string RecipeDifference(const plan::Plan& a, const plan::Plan& b) {
+  const plan::Training &x = a.training, &y = b.training;
+  std::vector<std::string> parts;
+  const auto compare = [&](const char* key, const auto& of_a, const auto& of_b) {
+    if (of_a != of_b) parts.push_back(fmt::format("{} {} ({})", key, of_a, of_b));
+  };
+  compare("compile", x.compile, y.compile);
+  compare("loss", std::string_view(model::Name(x.loss)), model::Name(y.loss));
+  compare("attention", std::string_view(model::Name(x.attention)), model::Name(y.attention));
+  compare("parameter_dtype", std::string_view(Name(x.parameter_dtype)), Name(y.parameter_dtype));
+  compare("master_weights", std::string_view(plan::Name(x.master_weights)),
+          plan::Name(y.master_weights));
+  compare("gradient_dtype", std::string_view(Name(x.gradient_dtype)), Name(y.gradient_dtype));
+  compare("reduce_dtype", std::string_view(Name(x.reduce_dtype)), Name(y.reduce_dtype));
+  compare("optimizer_state_dtype", std::string_view(Name(x.optimizer_state_dtype)),
+          Name(y.optimizer_state_dtype));
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 std::string LackText(const Goal& goal, const planner::PlanFacts& facts,

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/report/json_values.h"
 #include "src/report/plan_report.h"
 
 // What text and document of `plan` say of a row. For the .cc files of this package only.
@@ -23,6 +24,25 @@ struct Shown {
   Bytes peak, needed;
 };
 Shown ShownOf(const PlanRow& row);
+
+// "3,512 to 4,051": in milliseconds, where nine of ten measurements are expected; "-": not known.
+std::string RangeText(const PlanRow& row);
+// The probability that a simulated plan fits, in per cent.
+std::string FitText(const planner::Outcome& outcome);
+// By how much longer than another plan it takes for a token, as a part of that.
+double Longer(const PlanRow& row, const PlanRow& than);
+// Forecasts of plans on one machine are off by so much from one another (docs/accuracy.md,
+// "Executions"): a smaller difference does not tell plans apart.
+inline constexpr double kTie = 0.02;
+inline constexpr const char* kTieText =
+    "~: less than 2 % apart, the error between forecasts of plans on one machine\n";
+// [low, high] in seconds; null: not known.
+Json RangeJson(const PlanRow& row);
+// "-", "+4.3", "+1.2 ~" for a tie: per cent.
+std::string LongerText(const PlanRow& row, const PlanRow& than);
+// What must be alike for two steps to be compared fairly: "compile, loss, master_weights"; empty: all
+// of it is.
+std::string RecipeDifference(const plan::Plan& a, const plan::Plan& b);
 
 // Why a simulated plan's memory rejects it; empty: it does not.
 std::string LackText(const planner::Goal& goal, const planner::PlanFacts& facts,

@@ -19,9 +19,14 @@ SearchView ViewOf(const PlanReport& report, std::vector<std::pair<std::string, s
   view.goal = TargetText(report.goal, result.UnequalTokens());
   view.held = HeldText(report);
   view.space = report.space;
-  // Plans whose allocator flushes come behind all others, and beat none of them.
-  const bool best_flushes =
-      !result.best.empty() && result.outcomes.at(result.best.front()).flushes > 0;
+  view.open = result.open;
+  if (report.own) {
+    view.own = report.own->outcome.step_time;
+    view.gain = GainText(report);
+  }
+  // Plans that are not safe come behind all others, and beat none of them.
+  const bool best_is_safe =
+      !result.best.empty() && IsSafe(result.outcomes.at(result.best.front()));
   std::map<std::int64_t, std::size_t> place;  // by plan: in view.plans
   for (const auto& [plan, outcome] : result.outcomes) {
     if (!outcome.illegal_message.empty()) continue;
@@ -37,7 +42,7 @@ SearchView ViewOf(const PlanReport& report, std::vector<std::pair<std::string, s
                           .capacity = result.states.FactsOf(plan).capacity,
                           .tokens_per_second_per_gpu = outcome.tokens_per_second_per_gpu,
                           .eligible = Eligible(report.goal, result.states.FactsOf(plan), outcome) &&
-                                      (outcome.flushes == 0 || best_flushes),
+                                      (IsSafe(outcome) || !best_is_safe),
                           .tokens = result.UnequalTokens() ? result.states.FactsOf(plan).tokens : 0,
                           .on_front = on_front});
   }

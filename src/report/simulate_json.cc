@@ -4,12 +4,33 @@
 #include <optional>
 #include <utility>
 
+#include "fmt/format.h"
+#include "src/base/version.h"
 #include "src/model/parameter_counts.h"
 #include "src/report/figures_json.h"
 #include "src/report/json_values.h"
 #include "src/report/training_report.h"
 
 namespace stepcast::report {
+
+namespace {
+
+std::string VersionText(const Version& version) {
+  return fmt::format("{}.{}", version.major, version.minor);
+}
+
+// What the forecast is for, and which of it the scenario leaves out.
+Json SoftwareJson(const scenario::Scenario& scenario) {
+  const plan::Software& software = scenario.plan.software;
+  Json assumed = Json::array();
+  if (scenario.torch_assumed) assumed.push_back("torch");
+  if (scenario.nccl_assumed) assumed.push_back("nccl");
+  return {{"torch", VersionText(software.torch)},
+          {"nccl", VersionText(software.nccl)},
+          {"assumed", std::move(assumed)}};
+}
+
+}  // namespace
 
 std::string SimulateJson(const scenario::Scenario& scenario, const forecast::Forecast& forecast,
                          double seconds, const forecast::TrainingTarget& target) {
@@ -30,6 +51,7 @@ std::string SimulateJson(const scenario::Scenario& scenario, const forecast::For
       {"communication", CommunicationJson(forecast)},
       {"memory", MemoryJson(forecast.memory)},
       {"classes", ClassesJson(forecast)},
+      {"software", SoftwareJson(scenario)},
       {"resolved", ToJson(scenario.resolved)},
       {"warnings", scenario.warnings},
   };

@@ -139,7 +139,7 @@ std::string SimulatePage(const scenario::Scenario& scenario, const forecast::Run
   Page page;
   page.kind = "Forecast of one training step";
   page.title = scenario.name;
-  page.asked = Facts(scenario);
+  page.asked = ForecastFacts(scenario);
   page.answer = AnswerOf(run.forecast);
   page.warnings = scenario.warnings;
   page.sections = {BreakdownSection(run.forecast)};

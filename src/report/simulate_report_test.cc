@@ -69,6 +69,7 @@ TEST(SimulateReportTest, ThePageSaysWhatWasForecastAndWhereTimeAndMemoryGo) {
             "plan       reference, ZeRO stage 0, 4 data-parallel ranks, buckets of 25 MiB\n"
             "batch      24 x 1,024 tokens: micro-batch 2 x accumulation 3 x 4 ranks\n"
             "precision  bf16; parameters bf16, gradients bf16, reduced in bf16; adamw (fused)\n"
+            "software   torch 2.14, NCCL 2.30\n"
             "\n"
             "step time  20 ms (nine of ten within 15 ms to 25 ms)\n"
             "throughput 1,228,800 tokens/s, 307,200.0 tokens/s per GPU\n"
@@ -124,6 +125,19 @@ TEST(SimulateReportTest, WhatFitsOnlyWithoutTheCacheSaysSo) {
   forecast.memory.fit_probability = 0.749;
   EXPECT_EQ(MemorySentence(forecast.memory),
             "may not fit: 61 GiB of 80 GiB are left; it fits with a probability of 75 %");
+}
+
+TEST(SimulateReportTest, SoftwareThatTheScenarioLeavesOutIsSaidToBeAssumed) {
+  scenario::Scenario scenario = Scenario();
+  scenario.torch_assumed = scenario.nccl_assumed = true;
+  EXPECT_THAT(SimulateText(scenario, Forecast()),
+              testing::HasSubstr("software   torch 2.14, NCCL 2.30 (assumed)\n"));
+  scenario.torch_assumed = false;
+  scenario.plan.software.torch = {2, 6};
+  EXPECT_THAT(SimulateText(scenario, Forecast()),
+              testing::HasSubstr("software   torch 2.6, NCCL 2.30 (NCCL is assumed)\n"));
+  EXPECT_THAT(SimulateJson(scenario, Forecast(), 0),
+              testing::HasSubstr("\"assumed\": [\n      \"nccl\"\n    ]"));
 }
 
 TEST(SimulateReportTest, ThePlanNamesWhatDistinguishesIt) {
@@ -239,6 +253,11 @@ TEST(SimulateReportTest, JsonHasTheContractsKeysInOrder) {
     "allocator_flushes": 0
   },
   "classes": [],
+  "software": {
+    "torch": "2.14",
+    "nccl": "2.30",
+    "assumed": []
+  },
   "resolved": {
     "stepcast": 1,
     "name": "toy"

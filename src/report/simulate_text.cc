@@ -66,7 +66,7 @@ std::string NetworkLine(const scenario::Scenario& scenario) {
 
 std::string SimulateText(const scenario::Scenario& scenario, const forecast::Forecast& forecast,
                          const forecast::TrainingTarget& target) {
-  return fmt::format("{}{}\n{}{}\n{}\n{}\n{}\n{}\n", Header(scenario), NetworkLine(scenario),
+  return fmt::format("{}{}\n{}{}\n{}\n{}\n{}\n{}\n", Header(scenario, ForecastFacts(scenario)), NetworkLine(scenario),
                      Throughput(forecast), TrainingText(target, TrainedStepOf(forecast)),
                      TimeTable(forecast) + ClassTable(forecast), CollectiveTable(forecast),
                      MemoryTable(forecast.memory), MemorySentence(forecast.memory));

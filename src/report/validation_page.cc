@@ -141,7 +141,7 @@ std::string ValidationPage(const scenario::Scenario& scenario, const forecast::R
   Page page;
   page.kind = "Forecast against an execution";
   page.title = scenario.name;
-  page.asked = Facts(scenario);
+  page.asked = ForecastFacts(scenario);
   page.asked.emplace_back(
       "executed", fmt::format("by the {} backend, {} ranks, {} steps measured", execution.backend,
                               execution.ranks.size(), execution.steps.size()));

@@ -114,7 +114,7 @@ std::string AccuracySentence(const validate::Comparison& comparison, double with
 
 std::string ValidationText(const scenario::Scenario& scenario, const validate::Execution& execution,
                            const validate::Comparison& comparison, double within) {
-  return fmt::format("{}{}\n{}\n{}\n{}\n{}\n{}", Header(scenario), RunLine(execution),
+  return fmt::format("{}{}\n{}\n{}\n{}\n{}\n{}", Header(scenario, ForecastFacts(scenario)), RunLine(execution),
                      TimeTable(comparison), KindTable(comparison),
                      LargestTable(execution.program_of(execution.critical()), comparison),
                      MemoryTable(comparison), AccuracySentence(comparison, within));

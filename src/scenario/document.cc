@@ -344,6 +344,28 @@ std::optional<std::vector<Node>> ReadSequence(const Node& node, Diagnostics& dia
   return std::nullopt;
 }
 
+std::optional<std::vector<std::string>> ReadWords(const Node& node, Diagnostics& diagnostics) {
+  std::vector<std::string> words;
+  const bool list = node.kind() == NodeKind::kSequence && !node.items().empty();
+  if (list || node.schema() != nullptr) {
+    const auto items = ReadSequence(node, diagnostics);
+    for (const Node& item : *items) {
+      if (auto word = ReadText(item, diagnostics)) words.push_back(*std::move(word));
+    }
+    if (node.schema() == nullptr) {
+      return words.size() == items->size() ? std::optional(std::move(words)) : std::nullopt;
+    }
+  }
+  const std::optional<std::string> text = ReadText(node, diagnostics);
+  if (!text) return std::nullopt;
+  for (std::size_t begin = 0; begin <= text->size();) {
+    const std::size_t end = std::min(text->find(' ', begin), text->size());
+    words.push_back(text->substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
+}
+
 bool IsWord(const Node& node, std::string_view word) {
   if (node.schema() != nullptr) {
     node.schema()->Take({.kind = SchemaValue::Kind::kWord, .words = {std::string(word)}});
@@ -480,6 +502,12 @@ std::optional<std::vector<Node>> MappingReader::ReadSequence(std::string_view ke
   const std::optional<Node> node = Take(key, need, "a sequence");
   if (!node.has_value()) return std::nullopt;
   return scenario::ReadSequence(*node, *diagnostics_);
+}
+
+std::optional<std::vector<std::string>> MappingReader::ReadWords(std::string_view key, Need need) {
+  const std::optional<Node> node = Take(key, need, "words, or a list of them");
+  if (!node.has_value()) return std::nullopt;
+  return scenario::ReadWords(*node, *diagnostics_);
 }
 
 std::optional<MappingReader> MappingReader::ReadMapping(std::string_view key, Need need) {

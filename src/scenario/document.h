@@ -105,6 +105,8 @@ std::optional<FlopRate> ReadFlopRate(const Node& node, Zero zero, Diagnostics& d
 std::optional<Version> ReadVersion(const Node& node, std::string_view example,
                                    Diagnostics& diagnostics);
 std::optional<std::vector<Node>> ReadSequence(const Node& node, Diagnostics& diagnostics);
+// A text of words with spaces between, or a sequence of them.
+std::optional<std::vector<std::string>> ReadWords(const Node& node, Diagnostics& diagnostics);
 // Of a place that takes this word beside values of another kind: whether it stands there.
 bool IsWord(const Node& node, std::string_view word);
 // The position of the node's scalar in `words`.
@@ -140,6 +142,7 @@ class MappingReader {
   std::optional<FlopRate> ReadFlopRate(std::string_view key, Need need, Zero zero);
   std::optional<Version> ReadVersion(std::string_view key, Need need, std::string_view example);
   std::optional<std::vector<Node>> ReadSequence(std::string_view key, Need need);
+  std::optional<std::vector<std::string>> ReadWords(std::string_view key, Need need);
   std::optional<MappingReader> ReadMapping(std::string_view key, Need need);
   // The node as it is, for values of several kinds. `what` describes it in the hint when a required
   // key is missing: "a path, or a mapping".

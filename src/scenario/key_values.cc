@@ -70,14 +70,22 @@ std::vector<std::string> SplitAtBlanks(std::string_view words) {
 
 }  // namespace
 
-bool HasKey(std::string_view key, const std::string& path,
-            const std::vector<std::string>& overrides, InputCache& cache) {
+std::optional<std::string> WrittenValue(std::string_view key, const std::string& path,
+                                        const std::vector<std::string>& overrides,
+                                        InputCache& cache) {
   auto opened = OpenScenario(path, cache);
-  if (!opened || opened->root == nullptr) return false;
+  if (!opened || opened->root == nullptr) return std::nullopt;
   Override(overrides, *opened, cache);
-  Diagnostics ignored;
-  const auto without = WithOverride(opened->root, fmt::format("{}=null", key), ignored);
-  return without.has_value() && *without != opened->root;
+  const YamlNode* node = opened->root.get();
+  while (!key.empty()) {
+    const std::string_view word = key.substr(0, key.find('.'));
+    key.remove_prefix(std::min(word.size() + 1, key.size()));
+    const auto entry = std::find_if(node->entries.begin(), node->entries.end(),
+                                    [&](const YamlNode::Entry& own) { return own.key == word; });
+    if (entry == node->entries.end()) return std::nullopt;
+    node = entry->value.get();
+  }
+  return node->kind == NodeKind::kScalar ? node->scalar : CanonicalText(*node);
 }
 
 Result<std::vector<std::string>> ValuesOf(std::string_view key, const std::string& path,

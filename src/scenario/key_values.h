@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,8 +18,10 @@ Result<std::vector<std::string>> ValuesOf(std::string_view key, const std::strin
                                           const std::vector<std::string>& overrides,
                                           InputCache& cache);
 
-// Whether the scenario, as it is written and overridden, has the key.
-bool HasKey(std::string_view key, const std::string& path,
-            const std::vector<std::string>& overrides, InputCache& cache);
+// The value of a dotted key, as the scenario is written and overridden; nothing: it does not have
+// the key.
+std::optional<std::string> WrittenValue(std::string_view key, const std::string& path,
+                                        const std::vector<std::string>& overrides,
+                                        InputCache& cache);
 
 }  // namespace stepcast::scenario

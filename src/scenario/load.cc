@@ -1,18 +1,68 @@
 #include "src/scenario/load.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "src/scenario/document.h"
 #include "src/scenario/loader.h"
 #include "src/scenario/plan_file.h"
+#include "src/scenario/yaml_tree.h"
 
 namespace stepcast::scenario {
 namespace {
 
+// The node at a dotted key; null: there is none, or it is in a sequence.
+const YamlNode* At(const YamlTree& root, std::string_view key) {
+  const YamlNode* node = root.get();
+  while (node != nullptr && !key.empty()) {
+    const std::string_view name = key.substr(0, key.find('.'));
+    key.remove_prefix(std::min(name.size() + 1, key.size()));
+    const auto found = std::find_if(node->entries.begin(), node->entries.end(),
+                                    [name](const auto& entry) { return entry.key == name; });
+    node = found == node->entries.end() ? nullptr : found->value.get();
+  }
+  return node;
+}
+
+// A title such as "8B on 16 nodes" does not hold for what is set otherwise: ", with KEY=VALUE". A few
+// settings are named, those with long values by their keys; none, where the title is among them.
+std::string Changes(const YamlTree& before, const YamlTree& after,
+                    const std::vector<std::string>& overrides) {
+  constexpr std::size_t kMost = 3, kLongest = 40;
+  std::vector<std::string> keys, named;
+  for (auto option = overrides.rbegin(); option != overrides.rend(); ++option) {
+    const std::string key = option->substr(0, option->find('='));
+    if (key == "name") return "";
+    if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;  // the last one holds
+    keys.push_back(key);
+    const YamlNode *was = At(before, key), *is = At(after, key);
+    const bool same = was == nullptr || is == nullptr
+                          ? was == is && option->ends_with("=null")
+                          : CanonicalText(*was) == CanonicalText(*is);
+    if (same) continue;
+    const bool shown = option->size() <= kLongest && option->find('\n') == std::string::npos;
+    named.push_back(shown ? *option : key);
+  }
+  if (named.empty()) return "";
+  std::reverse(named.begin(), named.end());
+  const std::size_t more = named.size() - std::min(named.size(), kMost);
+  named.resize(named.size() - more);
+  return fmt::format(", with {}{}", fmt::join(named, ", "),
+                     more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
 Result<Scenario> Read(OpenedScenario opened, const std::vector<std::string>& overrides,
                       InputCache& cache) {
+  const YamlTree before = opened.root;
   Override(overrides, opened, cache);
+  opened.changes = Changes(before, opened.root, overrides);
   Loader loader(std::move(opened), cache);
   if (auto read = loader.Read(); !read) return tl::make_unexpected(std::move(read.error()));
   return loader.Take();

@@ -753,8 +753,8 @@ TEST(Load, AJobMayHaveAPartOfTheGpus) {
 }
 
 TEST(Load, ResolvedIsTheSameWithAllGpusAsWithoutTheKey) {
-  const auto without = LoadString(std::string(kShipped));
-  const auto with = LoadString(std::string(kShipped), {"cluster.devices=16"});
+  const auto without = LoadString(std::string(kShipped), {"name=s"});
+  const auto with = LoadString(std::string(kShipped), {"name=s", "cluster.devices=16"});
   ASSERT_TRUE(without.has_value() && with.has_value());
   EXPECT_EQ(ToJson(with->resolved), ToJson(without->resolved));
 }
@@ -1006,6 +1006,33 @@ TEST(InputCache, IsSharedBetweenThreads) {
     EXPECT_EQ(resolved[i], resolved[0]);
     EXPECT_EQ(models[i], models[0]);
   }
+}
+
+// Words with spaces between, and a list of them.
+TEST(Load, ListsStandWhereATextOfWordsDoes) {
+  InputCache cache;
+  const auto text =
+      LoadText(kShipped, "s.yaml", {"training.lora={rank: 4, targets: linear_qkv linear_proj}"}, cache);
+  const auto list = LoadText(kShipped, "s.yaml",
+                             {"training.lora={rank: 4, targets: [linear_qkv, linear_proj]}"}, cache);
+  ASSERT_TRUE(text.has_value()) << Format(text.error());
+  ASSERT_TRUE(list.has_value()) << Format(list.error());
+  EXPECT_TRUE(text->plan == list->plan);
+  EXPECT_FALSE(
+      LoadText(kShipped, "s.yaml", {"training.lora={rank: 4, targets: []}"}, cache).has_value());
+}
+
+// It may say what no longer holds.
+TEST(Load, ATitleIsFollowedByWhatTheCommandLineChanges) {
+  InputCache cache;
+  const auto title = [&](const std::vector<std::string>& overrides) {
+    const auto loaded = LoadText(kShipped, "s.yaml", overrides, cache);
+    return loaded ? loaded->name : Format(loaded.error());
+  };
+  const std::string own = title({});
+  EXPECT_EQ(title({"training.micro_batch_size=2"}), own + ", with training.micro_batch_size=2");
+  EXPECT_EQ(title({"training.micro_batch_size=4", "training.compile=null"}), own);  // as the file has it
+  EXPECT_EQ(title({"training.micro_batch_size=2", "name=other"}), "other");
 }
 
 }  // namespace

@@ -71,11 +71,12 @@ void SortByPosition(Diagnostics& diagnostics) {
 
 class Loader::Reading {
  public:
-  Reading(YamlTree root, std::string file, Diagnostics diagnostics, Contents& contents)
-      : root_(std::move(root)),
-        file_(std::move(file)),
+  Reading(OpenedScenario opened, Contents& contents)
+      : root_(std::move(opened.root)),
+        file_(std::move(opened.file)),
+        changes_(std::move(opened.changes)),
         folder_(FolderOf(file_)),
-        diagnostics_(std::move(diagnostics)),
+        diagnostics_(std::move(opened.mistakes)),
         contents_(contents) {}
 
   Result<void> Read() {
@@ -87,30 +88,22 @@ class Loader::Reading {
     LoadCluster(read_);
     LoadCalibration(read_);
     LoadSchedule(read_);
+    const bool all_is_read = diagnostics_.empty();
+    if (all_is_read) TakeWhatPlansShare();
     CheckTogether(read_);
     if (!diagnostics_.empty()) {
+      if (all_is_read) FindBrokenRules();
       SortByPosition(diagnostics_);
-      return tl::make_unexpected(std::move(diagnostics_));
+      return tl::make_unexpected(std::exchange(diagnostics_, {}));
     }
-    scenario_.name = read_.name.value_or(DefaultName());
-    scenario_.algorithm = read_.algorithm.value_or(
-        scenario_.cluster->flat() ? CollectiveAlgorithm::kRing : CollectiveAlgorithm::kAuto);
-    scenario_.nccl_algo = read_.nccl_algo.value_or("");
-    scenario_.nccl_proto = read_.nccl_proto.value_or("");
-    scenario_.nccl_overrides = read_.nccl_overrides;
-    scenario_.nccl_collnet = read_.nccl_collnet.value_or(false);
-    scenario_.communication_location = LocationOf(root_, "communication");
-    scenario_.cluster_location = LocationOf(root_, "cluster.topology");
-    scenario_.network = read_.network.value_or(Fidelity::kAnalytic);
-    scenario_.calibration_of_another_gpu = read_.calibration_of_another_gpu.value_or(false);
-    scenario_.slow_links = read_.slow_links;
     warnings_ = scenario_.warnings;
-    cluster_nodes_ = read_.nodes;
-    if (read_.nodes && NodesAreAll()) clusters_[*read_.nodes] = scenario_.cluster;
     profile_believed_ = true;
     Complete();
     return {};
   }
+
+  // Whether rules about plans are all that Read has found wrong.
+  bool can_reread() const { return can_reread_; }
 
   // What Read does for another plan, where its outcome depends on plan and number of nodes.
   bool Reread(const plan::Request& request, std::optional<std::int64_t> nodes) {
@@ -196,6 +189,8 @@ class Loader::Reading {
     }
     const plan::Request& request = read_.request;
     scenario_.optimizer_states_assumed = !request.master_weights && !request.optimizer_state_dtype;
+    scenario_.torch_assumed = !request.torch;
+    scenario_.nccl_assumed = !request.nccl;
     AppendWarnings(read_, scenario_);
   }
 
@@ -633,6 +628,36 @@ class Loader::Reading {
                                              scenario_.nodes_described, diagnostics_);
   }
 
+  void TakeWhatPlansShare() {
+    scenario_.name = read_.name.value_or(DefaultName()) + changes_;
+    scenario_.algorithm = read_.algorithm.value_or(
+        scenario_.cluster->flat() ? CollectiveAlgorithm::kRing : CollectiveAlgorithm::kAuto);
+    scenario_.nccl_algo = read_.nccl_algo.value_or("");
+    scenario_.nccl_proto = read_.nccl_proto.value_or("");
+    scenario_.nccl_overrides = read_.nccl_overrides;
+    scenario_.nccl_collnet = read_.nccl_collnet.value_or(false);
+    scenario_.communication_location = LocationOf(root_, "communication");
+    scenario_.cluster_location = LocationOf(root_, "cluster.topology");
+    scenario_.network = read_.network.value_or(Fidelity::kAnalytic);
+    scenario_.calibration_of_another_gpu = read_.calibration_of_another_gpu.value_or(false);
+    scenario_.slow_links = read_.slow_links;
+    cluster_nodes_ = read_.nodes;
+    if (read_.nodes && NodesAreAll()) clusters_[*read_.nodes] = scenario_.cluster;
+  }
+
+  // The plan may be all that is wrong: then Reread can be tried with others.
+  void FindBrokenRules() {
+    broken_ = plan::Check(read_.request, Facts());
+    const auto is_of_plan = [&](const Diagnostic& fault) {
+      return std::any_of(broken_.begin(), broken_.end(), [&](const plan::Violation& violation) {
+        return violation.code == fault.code;
+      });
+    };
+    can_reread_ = std::all_of(diagnostics_.begin(), diagnostics_.end(), is_of_plan);
+    profile_believed_ = can_reread_;
+    warnings_ = scenario_.warnings;
+  }
+
   // "scenarios/bucket-sweep/scenario.yaml" is called bucket-sweep, "mine.yaml" mine.
   std::string DefaultName() const {
     const std::filesystem::path path(file_);
@@ -643,6 +668,7 @@ class Loader::Reading {
 
   const YamlTree root_;
   const std::string file_;
+  const std::string changes_;
   const std::string folder_;
   Diagnostics diagnostics_;
   Contents& contents_;
@@ -652,6 +678,7 @@ class Loader::Reading {
   std::shared_ptr<const model::Model> plain_model_, adapted_model_;
   model::Lora adapted_lora_;
   bool profile_believed_ = false;              // as that of the device
+  bool can_reread_ = false;
   std::optional<std::int64_t> cluster_nodes_;  // that the scenario's cluster is of
   std::vector<std::string> warnings_;          // that do not depend on the plan
   std::vector<plan::Violation> broken_;        // by the last reread plan
@@ -665,12 +692,13 @@ Loader::Loader(OpenedScenario opened, InputCache& cache) {
     mistakes_ = std::move(opened.mistakes);
     return;
   }
-  reading_ = std::make_unique<Reading>(std::move(opened.root), std::move(opened.file),
-                                       std::move(opened.mistakes), cache.contents());
+  reading_ = std::make_unique<Reading>(std::move(opened), cache.contents());
 }
 Loader::~Loader() = default;
 Loader::Loader(Loader&&) noexcept = default;
 Loader& Loader::operator=(Loader&&) noexcept = default;
+
+bool Loader::can_reread() const { return reading_ != nullptr && reading_->can_reread(); }
 
 Result<void> Loader::Read() {
   if (reading_ == nullptr) return tl::make_unexpected(std::move(mistakes_));

@@ -21,6 +21,8 @@ struct OpenedScenario {
   YamlTree root;  // null: there is none, and the mistakes say why
   Diagnostics mistakes;
   std::string file;  // that relative paths start from
+  // What the command line changes, behind the title, which speaks of the file: ", with KEY=VALUE".
+  std::string changes{};
 };
 
 // The file at `path`, as scenario::Load has it.
@@ -42,6 +44,10 @@ class Loader {
   // Every mistake of every file involved, by file and position. Once.
   Result<void> Read();
 
+  // Whether rules about plans are all that a failed Read has found wrong: `broken` are these, and
+  // Reread may be called.
+  bool can_reread() const;
+
   // After a Read without mistakes.
   const Scenario& scenario() const;  // but for `resolved`
   const plan::Request& request() const;
@@ -52,7 +58,7 @@ class Loader {
   // its cluster of `nodes`, which are stated if those of the tree are. False where that is no
   // scenario; Reread can then be tried with others.
   bool Reread(const plan::Request& request, std::optional<std::int64_t> nodes);
-  // The rules about plans that the last Reread found broken, if it was these that refused it.
+  // The rules about plans that the last Read or Reread found broken, if it was these that refused it.
   const std::vector<plan::Violation>& broken() const;
 
  private:

@@ -99,16 +99,12 @@ void ReadShare(MappingReader& reader, plan::Request& request) {
                 "write all, k/n with 1 <= k <= n <= 1000 (1/k is every k-th block), or first k");
 }
 
-// `recompute_modules`: words with spaces between.
 void ReadRecomputedModules(MappingReader& reader, plan::Request& request) {
-  const auto text = reader.ReadText("recompute_modules", Need::kOptional);
+  const auto words = reader.ReadWords("recompute_modules", Need::kOptional);
   request.recompute_modules.reset();
-  if (!text) return;
+  if (!words) return;
   model::RecomputedModules modules{.core_attn = false};
-  for (std::size_t begin = 0; begin <= text->size();) {
-    const std::size_t end = std::min(text->find(' ', begin), text->size());
-    const std::string word = text->substr(begin, end - begin);
-    begin = end + 1;
+  for (const std::string& word : *words) {
     const auto* known = std::find_if(std::begin(model::kRecomputedModuleNames),
                                      std::end(model::kRecomputedModuleNames),
                                      [&](const auto& entry) { return word == entry.name; });
@@ -117,7 +113,7 @@ void ReadRecomputedModules(MappingReader& reader, plan::Request& request) {
                     fmt::format("{} has a module that cannot be recomputed by itself: {}",
                                 Quoted(reader.PathOf("recompute_modules")), Quoted(word)),
                     "write some of core_attn mlp layernorm moe moe_act mla_up_proj, with one space "
-                    "between");
+                    "between, or a list of them");
       return;
     }
     modules.*known->member = true;
@@ -172,16 +168,12 @@ void ReadCheckpointSaving(MappingReader& reader, plan::Request& request) {
 void ReadLora(MappingReader& reader, plan::Request& request) {
   model::Lora lora;
   const auto rank = reader.ReadInteger("rank", Need::kRequired, {1, model::kMostRank});
-  const auto targets = reader.ReadText("targets", Need::kRequired);
+  const auto targets = reader.ReadWords("targets", Need::kRequired);
   lora.dropout = reader.ReadDecimal("dropout", Need::kOptional, {0, 0.99}).value_or(0);
   lora.all_to_all = reader.ReadBoolean("all_to_all", Need::kOptional).value_or(false);
   std::vector<std::string> names;
   for (const auto& known : model::kAdaptedLayerNames) names.emplace_back(known.name);
-  const std::string_view words = targets ? std::string_view(*targets) : std::string_view();
-  for (std::size_t begin = 0; targets && begin <= words.size();) {
-    const std::size_t end = std::min(words.find(' ', begin), words.size());
-    const std::string_view word = words.substr(begin, end - begin);
-    begin = end + 1;
+  for (const std::string& word : targets.value_or(std::vector<std::string>())) {
     const auto* known =
         std::find_if(std::begin(model::kAdaptedLayerNames), std::end(model::kAdaptedLayerNames),
                      [&](const auto& entry) { return word == entry.name; });
@@ -189,7 +181,8 @@ void ReadLora(MappingReader& reader, plan::Request& request) {
       reader.Report("targets", "input.unknown-word",
                     fmt::format("{} has a linear layer that is not known: {}",
                                 Quoted(reader.PathOf("targets")), Quoted(word)),
-                    fmt::format("write some of {}, with one space between", fmt::join(names, " ")));
+                    fmt::format("write some of {}, with one space between, or a list of them",
+                                fmt::join(names, " ")));
       continue;
     }
     lora.targets.*known->member = true;

@@ -89,6 +89,8 @@ struct Scenario {
   plan::Plan plan;
   // training.master_weights and optimizer_state_dtype are left out: the framework's defaults hold.
   bool optimizer_states_assumed = false;
+  // software.torch, software.nccl are left out: the newest that are modelled hold.
+  bool torch_assumed = false, nccl_assumed = false;
   Resolved resolved;                  // the scenario with every default filled in
   std::vector<std::string> warnings;  // keys without effect and the like
   Location cluster_location;  // of cluster.topology, for what only shows when costs are asked for

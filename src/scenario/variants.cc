@@ -120,7 +120,8 @@ const Scenario* Variants::LoadVariant(const std::vector<std::string>& overrides,
   Override(fixed_, *opened, cache_);
   Override(overrides, *opened, cache_);
   Loader loader(*std::move(opened), cache_);
-  if (auto read = loader.Read(); !read) {
+  auto read = loader.Read();
+  if (!read && !loader.can_reread()) {
     mistakes = std::move(read.error());
     return nullptr;
   }
@@ -129,7 +130,8 @@ const Scenario* Variants::LoadVariant(const std::vector<std::string>& overrides,
   variety->read = present_;
   variety->loader.emplace(std::move(loader));
   last_ = varieties_.emplace(signature_, std::move(variety)).first->second.get();
-  return &last_->loader->scenario();
+  mistakes_.clear();
+  return read ? &last_->loader->scenario() : nullptr;
 }
 
 // Keys are the same in the same order, so that what stands before the first other value is in the

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/base/stop.h"
 #include "src/simulate/record_order.h"
 
 namespace stepcast::simulate {
@@ -141,7 +142,8 @@ Time ClassRun::next() const {
 Time ClassRun::Run(Time at, Time until) {
   now_ = std::max(now_, at);
   until_ = until;
-  for (;;) {
+  for (std::uint32_t events = 0;; ++events) {
+    if (events % kEventsBetweenStopPoints == 0) StopPoint();
     DrainReadyQueue();
     Runner runner = NextRunner();
     if (runner == kNone || next_[runner] > now_) {

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "src/base/check.h"
+#include "src/base/stop.h"
 #include "src/cost/demand.h"
 
 namespace stepcast::simulate {
@@ -52,7 +53,8 @@ tl::expected<std::span<const Timeline>, Deadlock> Simulation::RunCompiled() {
   passes_ = static_cast<std::uint32_t>(options_.steps) + 1;
   SetUp();
   for (std::uint32_t c = 0; c < classes_.size(); ++c) Follow(c);
-  for (;;) {
+  for (std::uint32_t events = 0;; ++events) {
+    if (events % kEventsBetweenStopPoints == 0) StopPoint();
     RunDetached();
     const bool instant_over = events_.empty() || events_.Top().time > now_;
     // Rates follow when all that happens at this instant has happened.

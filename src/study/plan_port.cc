@@ -89,7 +89,7 @@ class Porter {
 
  private:
   bool Has(const char* key) {
-    return scenario::HasKey(key, question_.scenario, question_.set, cache_);
+    return scenario::WrittenValue(key, question_.scenario, question_.set, cache_).has_value();
   }
 
   // What holds for every plan that is tried.

@@ -16,9 +16,9 @@
 // What a search of plans is asked for, as text.
 namespace stepcast::study {
 
-// Finding the front means to look at most plans that need less memory than the best one: in a
-// larger space that takes minutes, and only who asks for it waits for it.
-inline constexpr std::int64_t kMostPlansWithFront = 20'000;
+// The front takes a look at most plans that need less memory than the best one, and the sensitivity
+// some twenty forecasts more. In larger spaces they are found only if they are asked for.
+inline constexpr std::int64_t kMostPlansWithAll = 20'000;
 
 struct PlanQuestion {
   std::string scenario;
@@ -32,13 +32,15 @@ struct PlanQuestion {
   std::string headroom;  // memory that must stay free: "4 GiB", "5%", "0";
                          // empty: the stated error of memory
   bool fewer_nodes = false;
-  // Whether to find the Pareto front. Neither is said: of spaces of at most kMostPlansWithFront.
+  // Whether to find the Pareto front. Neither is said: of spaces of at most kMostPlansWithAll.
   bool front = false, no_front = false;
   int best = 5;
   int why = 0;                  // how many runners-up to name
   std::string why_layout;       // "tensor=8,pipeline=16": whose place to say; empty: none
   std::string within;           // "10s": how long the search may take; empty: until all is proved
-  bool no_sensitivity = false;  // leave out what would change the answer
+  // Likewise what would change the best plan.
+  bool sensitivity = false, no_sensitivity = false;
+  bool try_own = true;          // begin with the scenario's own plan
   int threads = 0;              // of each process; 0: one for each core that it may use
   // Told how far the search has come; never from two threads at once. May be empty.
   std::function<void(const planner::SearchProgress&)> progress;

@@ -14,6 +14,7 @@
 #include "fmt/ranges.h"
 #include "src/base/files_read.h"
 #include "src/base/quantity.h"
+#include "src/base/stop.h"
 #include "src/forecast/forecast.h"
 #include "src/forecast/host_costs.h"
 #include "src/forecast/memory_summary.h"
@@ -23,9 +24,12 @@
 #include "src/planner/per_thread.h"
 #include "src/planner/plan_problem.h"
 #include "src/planner/plan_space.h"
+#include "src/planner/search_table.h"
 #include "src/planner/sensitivity.h"
 #include "src/planner/sweep_grid.h"
 #include "src/scenario/memory_document.h"
+#include "src/scenario/resolved_scenario.h"
+#include "src/study/plan_base.h"
 #include "src/study/run_facts.h"
 #include "src/study/varied.h"
 
@@ -39,12 +43,15 @@ std::string SetOption(const std::string& key, const std::string& value) {
 }  // namespace
 
 class PlanSearch::Impl {
+  using Clock = std::chrono::steady_clock;
+
  public:
   explicit Impl(PlanQuestion question)
       : question_(std::move(question)),
-        varied_(question_.scenario, question_.set, cache_),
+        set_(question_.set),
+        varied_(question_.scenario, set_, cache_),
         variants_([this] {
-          return std::make_unique<scenario::Variants>(question_.scenario, question_.set, cache_);
+          return std::make_unique<scenario::Variants>(question_.scenario, set_, cache_);
         }) {}
 
   Result<void> Prepare() {
@@ -53,9 +60,21 @@ class PlanSearch::Impl {
     planner::SpaceOptions space_options;
     ReadQuestion(space_options, faults);
     if (!faults.empty()) return tl::unexpected(std::move(faults));
-    auto base = scenario::Load(question_.scenario, question_.set, cache_);
+    auto base = LoadPlanBase(question_.scenario, question_.set, cache_);
     if (!base) return tl::unexpected(std::move(base.error()));
-    base_ = std::move(*base);
+    set_ = base->set;
+    assumed_ = std::move(base->assumed);
+    refused_ = std::move(base->refused);
+    base_ = std::move(base->scenario);
+    for (const std::string& text : question_.vary) {
+      auto axis = varied_.ReadAxis(text);
+      if (axis) {
+        space_options.vary.push_back(std::move(*axis));
+      } else {
+        faults.insert(faults.end(), axis.error().begin(), axis.error().end());
+      }
+    }
+    if (!faults.empty()) return tl::unexpected(std::move(faults));
     const bool varies_lengths = std::any_of(
         space_options.vary.begin(), space_options.vary.end(),
         [](const planner::SweepAxis& axis) { return axis.key.starts_with("training.lengths"); });
@@ -69,6 +88,7 @@ class PlanSearch::Impl {
     CheckHeadroom(space_options, faults);
     if (!faults.empty()) return tl::unexpected(std::move(faults));
     if (question_.headroom.empty()) TakeDefaultHeadroom(space_options);
+    space_options.own = AsksForOwn(space_options);
     auto space = planner::PlanSpace::Around(*base_, space_options);
     if (!space) return tl::unexpected(std::move(space.error()));
     space_ = std::move(*space);
@@ -90,7 +110,7 @@ class PlanSearch::Impl {
   // What bounds and forecasts depend on besides the settings of their plans: neither the goal nor
   // which plans there are.
   std::vector<planner::StoreFact> Facts(const std::string& code) const {
-    return RunFacts("plan", code, question_.set, files_);
+    return RunFacts("plan", code, set_, files_);
   }
   // What ranks must agree on: they speak of plans by their numbers.
   std::string Fingerprint(const std::string& code) const {
@@ -120,17 +140,31 @@ class PlanSearch::Impl {
     return "all";
   }
 
-  std::string Work(const std::string& item) const { return work_(item); }
+  std::string Work(const std::string& item) const {
+    const StopScope scope(stop_);
+    return work_(item);
+  }
 
-  bool FindsFront() const {
-    return question_.front || (!question_.no_front && space_->size() <= kMostPlansWithFront);
+  bool FindsFront() const { return IsSought(question_.front, question_.no_front); }
+  bool FindsSensitivity() const {
+    return IsSought(question_.sensitivity, question_.no_sensitivity);
+  }
+  bool IsSought(bool asked_for, bool left_out) const {
+    return asked_for || (!left_out && space_->size() <= kMostPlansWithAll);
   }
 
   Answer<report::PlanReport> Run(planner::WorkerPool& pool, planner::ResultStore* store) {
     planner::Answers answers(problem_, pool, store,
                              [this](std::int64_t plan) { return KeyOf(plan); });
-    enough_ = Enough();
+    // Bounds get half of the search's time, a search for --why half of all, the details of the rows
+    // what is left.
     constexpr double kPartForBounds = 0.5;
+    double searching = 1 - kPartForDetails;
+    if (!layout_.empty()) searching /= 2;
+    if (within_) stop_.RequestAt(TimeOf(1));
+    enough_ = Enough(searching);
+    report::PlanReport report;
+    SayOwn(report);
     const planner::SearchOptions search_options{
         .best = question_.best,
         .pareto = FindsFront(),
@@ -138,15 +172,15 @@ class PlanSearch::Impl {
         .kind = source_.kind,
         .group = [this](std::int64_t plan) { return space_->GroupOf(plan); },
         .groups = static_cast<int>(space_->groups().size()),
+        .own = space_->own(),
         .enough = enough_,
-        .bounded_enough = Enough(kPartForBounds),
+        .bounded_enough = within_ ? Enough(kPartForBounds * searching) : nullptr,
         .progress = question_.progress};
     auto found = planner::Search(answers, goal_, search_options);
     if (!found) return Failed(found.error());
     result_ = *std::move(found);
     const planner::SearchResult& result = *result_;
 
-    report::PlanReport report;
     report.name = base_->name;
     report.goal = goal_;
     report.space = space_->size();
@@ -161,19 +195,21 @@ class PlanSearch::Impl {
     }
     if (auto failed = AnswerSizes(answers, search_options, report)) return Failed(*failed);
     report.best = Rows(result, result.best);
-    if (!report.best.empty() && !layout_.empty()) SayWhereTimeGoes(report.best.front());
+    if (!report.best.empty()) SayWhereTimeGoes(report.best.front());
     for (report::PlanRow& row : report.best) NameTies(result, row);
     report.pareto = Rows(result, result.pareto);
+    SayRisky(report);
     report.file = scenario::MemoryDocument::Find(question_.scenario) ? "" : question_.scenario;
-    report.set = question_.set;
+    report.set = set_;
     if (!result.best.empty()) SayHowToExecute(result.best.front(), report);
     report.nearest = Rows(result, result.nearest);
+    SayRanges(report);
     if (question_.why > 0) {
       report.runners_up =
           Rows(result, planner::RunnersUp(result, goal_, question_.why, source_.kind));
     }
-    const bool in_time = !within_ || !search_options.bounded_enough();
-    if (!result.best.empty() && !question_.no_sensitivity && result.proved && in_time) {
+    const bool in_time = !stop_.requested() && (!within_ || !search_options.bounded_enough());
+    if (!result.best.empty() && FindsSensitivity() && result.proved && in_time) {
       auto sensitivity =
           planner::SensitivityOf(*space_, answers, goal_, search_options, result, problem_.screen,
                                  [this](std::int64_t plan) { return LoadPlan(plan); });
@@ -188,11 +224,23 @@ class PlanSearch::Impl {
       }
       report.sensitivity = std::move(*sensitivity);
     }
+    report.interrupted = interrupted();
     report.notes = space_->notes();
-    if (!FindsFront() && !question_.no_front) {
-      report.notes.push_back(
-          "the front of step time, memory and GPUs is not looked for among so many plans: add "
-          "--front, and time");
+    if (!assumed_.empty()) {
+      report.notes.insert(report.notes.begin(),
+                          fmt::format("the scenario does not say how it is trained; assumed: {}",
+                                      fmt::join(assumed_, ", ")));
+    }
+    for (const std::string& why : refused_) {
+      report.notes.insert(report.notes.begin(),
+                          fmt::format("the scenario's own plan cannot exist: {}", why));
+    }
+    if (space_->size() > kMostPlansWithAll && (!FindsFront() || !FindsSensitivity())) {
+      report.notes.push_back(fmt::format(
+          "among more than {} plans two answers take several times as long as the best plan: the "
+          "front of step time, memory and GPUs (--front), and what would change the best plan "
+          "(--sensitivity)",
+          kMostPlansWithAll));
     }
     report.held = space_->held();
     NoteFrameworksWithoutPlans(result, report.notes);
@@ -201,9 +249,11 @@ class PlanSearch::Impl {
     return report;
   }
 
+  std::int64_t plans() const { return space_->size(); }
+  StopFlag& stop() { return stop_; }
   const scenario::Scenario& base() const { return *base_; }
   Result<scenario::Scenario> ScenarioOf(std::int64_t plan) {
-    std::vector<std::string> set = question_.set;
+    std::vector<std::string> set = set_;
     for (std::string& option : OverridesOf(plan)) set.push_back(std::move(option));
     return scenario::Load(question_.scenario, set, cache_);
   }
@@ -226,15 +276,38 @@ class PlanSearch::Impl {
     space_options.kinds = ReadKinds(question_.only, faults);
     space_options.nodes = question_.fewer_nodes || goal_.target == planner::Target::kGpus;
     space_options.fix = question_.fix;
-    space_options.has_key = [this](const std::string& key) { return varied_.HasKey(key); };
-    for (const std::string& text : question_.vary) {
-      auto axis = varied_.ReadAxis(text);
-      if (axis) {
-        space_options.vary.push_back(std::move(*axis));
-      } else {
-        faults.insert(faults.end(), axis.error().begin(), axis.error().end());
+    space_options.value_of = [this](const std::string& key) { return varied_.ValueOf(key); };
+  }
+
+  // Whether the scenario's own plan is one of those that are asked for.
+  bool AsksForOwn(const planner::SpaceOptions& options) {
+    if (!question_.try_own || !assumed_.empty() || !refused_.empty()) return false;
+    const plan::Framework own = base_->plan.data_parallel.framework;
+    const auto& frameworks = options.frameworks;
+    if (!frameworks.empty() &&
+        std::find(frameworks.begin(), frameworks.end(), own) == frameworks.end()) {
+      return false;
+    }
+    const planner::Layout layout = planner::LayoutOf(base_->plan);
+    for (const planner::LayoutKey& row : planner::LayoutKeys()) {
+      const bool allowed = std::find(options.kinds.begin(), options.kinds.end(), row.kind) !=
+                           options.kinds.end();
+      if (!allowed && row.key == fmt::format("parallelism.{}", planner::Name(row.kind)) &&
+          row.text(layout) != "1") {
+        return false;
       }
     }
+    // A value of each key that varies leaves the scenario as it is.
+    const std::string resolved = scenario::ToJson(base_->resolved);
+    return std::all_of(
+        options.vary.begin(), options.vary.end(), [&](const planner::SweepAxis& axis) {
+          return std::any_of(axis.values.begin(), axis.values.end(), [&](const std::string& value) {
+            std::vector<std::string> set = set_;
+            set.push_back(SetOption(axis.key, value));
+            const auto same = scenario::Load(question_.scenario, set, cache_);
+            return same && scenario::ToJson(same->resolved) == resolved;
+          });
+        });
   }
 
   void CheckHeadroom(const planner::SpaceOptions& space_options, Diagnostics& faults) const {
@@ -270,17 +343,80 @@ class PlanSearch::Impl {
                 [this](std::int64_t plan) {
                   return space_->HasBefore(plan, "data_parallel.accumulate_unsharded", "false");
                 },
-            .kind = [this](std::int64_t plan) { return space_->KindOf(plan); }};
+            .kind = [this](std::int64_t plan) { return space_->KindOf(plan); },
+            .same_as_own = space_->own() < 0 ? nullptr : SameAsOwn()};
   }
 
-  // Whether this part of the time that the search may take has passed, from now on; null: it may
-  // take any.
-  std::function<bool()> Enough(double part = 1) const {
-    if (!within_) return nullptr;
-    const auto end = std::chrono::steady_clock::now() +
-                     std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                         std::chrono::duration<double>(part * *within_));
-    return [end] { return std::chrono::steady_clock::now() >= end; };
+  std::function<bool(const scenario::Scenario&)> SameAsOwn() const {
+    return [this](const scenario::Scenario& other) {
+      return other.plan == base_->plan && other.model == base_->model &&
+             other.cluster->devices() == base_->cluster->devices();
+    };
+  }
+
+  // When this part of the time has passed that the question may take, from its beginning on.
+  Clock::time_point TimeOf(double part) const {
+    return begin_ + std::chrono::duration_cast<Clock::duration>(
+                        std::chrono::duration<double>(part * *within_));
+  }
+
+  // Whether this part of the time has passed, or the search is to stop.
+  std::function<bool()> Enough(double part) const {
+    if (!within_) return [this] { return stop_.requested(); };
+    return [this, end = TimeOf(part)] { return stop_.requested() || Clock::now() >= end; };
+  }
+
+  // Asked to stop before the time that the question gave it.
+  bool interrupted() const {
+    return stop_.requested() && (!within_ || Clock::now() < TimeOf(1));
+  }
+
+  // The scenario's own plan, forecast as a whole.
+  void SayOwn(report::PlanReport& report) {
+    if (!refused_.empty() || !assumed_.empty()) return;
+    report::PlanRow row;
+    row.plan = kOwn;
+    row.values = base_->plan;
+    row.facts = planner::FactsOf(*base_);
+    const auto run = Simulate(*base_);
+    if (!run) return;
+    Detail(*run, row);
+    row.outcome = planner::OutcomeOf(run->forecast);
+    source_.own = row.outcome;
+    if (space_->own() == kOwn) detailed_.emplace(kOwn, row);
+    report.own = std::move(row);
+  }
+
+  // A forecast to the instruction; none where it cannot be, or the search is to stop.
+  std::optional<forecast::Run> Simulate(const scenario::Scenario& scenario) const {
+    const StopScope scope(stop_);
+    try {
+      auto run = forecast::Simulate(scenario);
+      if (run) return *std::move(run);
+    } catch (const Stopped&) {
+    }
+    return std::nullopt;
+  }
+
+  // A plan that is faster than the best and that may not fit.
+  void SayRisky(report::PlanReport& report) {
+    if (report.best.empty()) return;
+    const planner::Outcome& best = report.best.front().outcome;
+    if (!IsSafe(best)) return;
+    std::optional<std::int64_t> fastest;
+    for (const auto& [plan, outcome] : result_->outcomes) {
+      const planner::PlanFacts& facts = result_->states.FactsOf(plan);
+      if (IsSafe(outcome) || facts.gpus != report.best.front().facts.gpus ||
+          !Eligible(goal_, facts, outcome) ||
+          outcome.tokens_per_second_per_gpu <= best.tokens_per_second_per_gpu) {
+        continue;
+      }
+      if (!fastest || outcome.tokens_per_second_per_gpu >
+                          result_->outcomes.at(*fastest).tokens_per_second_per_gpu) {
+        fastest = plan;
+      }
+    }
+    if (fastest) report.risky = Row(*result_, *fastest);
   }
 
   // Whether the part's plans have the layout that --why names.
@@ -318,11 +454,9 @@ class PlanSearch::Impl {
     std::string text = fmt::format("{}; {}", fmt::join(frameworks, ", "),
                                    words.empty() ? std::string("data parallelism alone")
                                                  : fmt::format("{}", fmt::join(words, ", ")));
-    report.tried =
-        text + (base_->model->is_layer_list()
-                    ? "; all their data-parallel settings, for the micro-batch whose times the "
-                      "layer list gives"
-                    : "; all their micro-batches, recomputation and data-parallel settings");
+    const std::vector<std::string> settings = VariedSettings();
+    if (!settings.empty()) text += fmt::format("; {}", fmt::join(settings, ", "));
+    report.tried = std::move(text);
     if (degrees["tensor"].size() > 1) {
       report.not_tried.emplace_back("tensor parallelism across nodes");
     }
@@ -336,6 +470,26 @@ class PlanSearch::Impl {
         report.not_tried.push_back(fmt::format("{} parallelism", name));
       }
     }
+  }
+
+  // Settings within a layout of which some plans have several values, in the order of the table.
+  std::vector<std::string> VariedSettings() const {
+    std::set<std::string> several;
+    std::set<const planner::PlanChoices*> seen;
+    for (const planner::PlanPart& part : space_->parts()) {
+      if (!seen.insert(part.choices.get()).second) continue;
+      for (const planner::SweepAxis& axis : part.choices->axes) {
+        if (axis.values.size() > 1) several.insert(axis.key);
+      }
+    }
+    std::vector<std::string> names;
+    for (const planner::SearchRow& row : planner::SearchTable()) {
+      if (several.erase(row.key) > 0) {
+        names.emplace_back(std::string_view(row.key).substr(std::string_view(row.key).rfind('.') + 1));
+      }
+    }
+    for (const std::string& other : several) names.push_back(other);
+    return names;
   }
 
   void SayHowToExecute(std::int64_t plan, report::PlanReport& report) {
@@ -380,7 +534,7 @@ class PlanSearch::Impl {
     options.best = 1;
     options.pareto = false;
     options.groups = 0;
-    options.enough = Enough();  // as long again
+    options.enough = Enough(1 - kPartForDetails);
     return options;
   }
 
@@ -605,16 +759,58 @@ class PlanSearch::Impl {
 
   // Simulates the plan once more, to the instruction, unless the search's time is up.
   void SayWhereTimeGoes(report::PlanRow& row) {
-    if (enough_ && enough_()) return;
+    const auto known = detailed_.find(row.plan);
+    if (known != detailed_.end()) {
+      row.spent = known->second.spent;
+      row.range = known->second.range;
+      return;
+    }
     const auto scenario = LoadPlan(row.plan);
-    const auto run = scenario ? forecast::Simulate(*scenario) : tl::unexpected(scenario.error());
+    const auto run = scenario ? Simulate(*scenario) : std::nullopt;
     if (!run) return;
-    const forecast::TimeBreakdown& time = run->forecast.time;
+    Detail(*run, row);
+    detailed_.emplace(row.plan, row);
+  }
+
+  void Detail(const forecast::Run& run, report::PlanRow& row) {
+    const forecast::TimeBreakdown& time = run.forecast.time;
     report::TimeSpent& spent = row.spent.emplace();
-    spent.step = run->forecast.step_time;
+    spent.step = run.forecast.step_time;
     for (const Time phase : time.phase) spent.computing += phase;
     spent.communicating = time.exposed_communication + time.imbalance;
     spent.bubble = time.pipeline_bubble;
+    row.range = run.forecast.step_time_range;
+    row.outcome.step_time = run.forecast.step_time;
+  }
+
+  // A row that was not simulated to the instruction has a range as wide, for its length, as the
+  // nearest one that was: of the same kind, else of any.
+  void SayRanges(report::PlanReport& report) const {
+    std::vector<const report::PlanRow*> known;
+    for (const auto& [plan, row] : detailed_) {
+      if (row.range) known.push_back(&row);
+    }
+    if (report.own && report.own->range) known.push_back(&*report.own);
+    const auto say = [&](report::PlanRow& row) {
+      if (row.range || known.empty() || !row.simulated) return;
+      const auto is_alike = [&](const report::PlanRow* other) {
+        const plan::Plan &a = row.values, &b = other->values;
+        return a.data_parallel.framework == b.data_parallel.framework &&
+               (a.parallelism.tensor > 1) == (b.parallelism.tensor > 1) &&
+               (a.parallelism.pipeline > 1) == (b.parallelism.pipeline > 1);
+      };
+      const auto alike = std::find_if(known.begin(), known.end(), is_alike);
+      const report::PlanRow& like = alike == known.end() ? *known.front() : **alike;
+      const double scale = row.outcome.step_time / like.outcome.step_time;
+      row.range = {.low = like.range->low * scale, .high = like.range->high * scale};
+    };
+    for (report::KindRow& kind : report.kinds) {
+      if (kind.fits) say(kind.row);
+    }
+    for (auto* rows : {&report.best, &report.pareto, &report.nearest}) {
+      std::for_each(rows->begin(), rows->end(), say);
+    }
+    if (report.risky) say(*report.risky);
   }
 
   std::vector<report::PlanRow> Rows(const planner::SearchResult& result,
@@ -624,7 +820,14 @@ class PlanSearch::Impl {
     return rows;
   }
 
+  static constexpr std::int64_t kOwn = 0;
+  static constexpr double kPartForDetails = 0.1;  // of the question's time
+
+  const Clock::time_point begin_ = Clock::now();
   const PlanQuestion question_;
+  std::vector<std::string> set_;  // of the question, and what makes a legal scenario of it
+  std::vector<std::string> assumed_, refused_;  // PlanBase
+  StopFlag stop_;
   scenario::InputCache cache_;
   Varied varied_;
   planner::PerThread<scenario::Variants> variants_;
@@ -637,7 +840,8 @@ class PlanSearch::Impl {
   std::map<std::string, std::string> files_;
   std::optional<planner::SearchResult> result_;
   std::optional<double> within_;  // seconds
-  std::function<bool()> enough_;  // null: the search is to prove all
+  std::function<bool()> enough_;
+  std::map<std::int64_t, report::PlanRow> detailed_;
   std::vector<std::pair<const planner::LayoutKey*, std::string>> layout_;
 };
 
@@ -655,6 +859,8 @@ std::string PlanSearch::Work(const std::string& item) const { return impl_->Work
 Answer<report::PlanReport> PlanSearch::Run(planner::WorkerPool& pool, planner::ResultStore* store) {
   return impl_->Run(pool, store);
 }
+StopFlag& PlanSearch::stop() { return impl_->stop(); }
+std::int64_t PlanSearch::plans() const { return impl_->plans(); }
 const scenario::Scenario& PlanSearch::base() const { return impl_->base(); }
 Result<scenario::Scenario> PlanSearch::ScenarioOf(std::int64_t plan) {
   return impl_->ScenarioOf(plan);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "src/base/diagnostic.h"
+#include "src/base/stop.h"
 #include "src/forecast/forecast.h"
 #include "src/planner/result_store.h"
 #include "src/planner/search.h"
@@ -37,6 +38,10 @@ class PlanSearch {
   // The answer, which points into this. `store` may be null.
   Answer<report::PlanReport> Run(planner::WorkerPool& pool, planner::ResultStore* store);
 
+  // Requested from any thread or signal handler, it ends Run with what was found.
+  StopFlag& stop();
+  // How many plans there are; they are numbers from 0 on.
+  std::int64_t plans() const;
   // The scenario around which plans are searched.
   const scenario::Scenario& base() const;
   // The scenario of a plan, resolved.

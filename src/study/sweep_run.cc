@@ -185,7 +185,7 @@ Result<void> SweepRun::MakeGrid() {
     return std::any_of(grid_->axes().begin(), grid_->axes().end(),
                        [&](const planner::SweepAxis& axis) { return axis.key == key; });
   };
-  may_leave_idle_ = varies("parallelism.data") && !varies(kIdleKey) && !varied_.HasKey(kIdleKey);
+  may_leave_idle_ = varies("parallelism.data") && !varies(kIdleKey) && !varied_.ValueOf(kIdleKey);
   return {};
 }
 

@@ -92,8 +92,8 @@ Result<SweepAxis> Varied::ReadAxis(const std::string& text) {
   return axis;
 }
 
-bool Varied::HasKey(const std::string& key) {
-  return scenario::HasKey(key, scenario_, set_, cache_);
+std::optional<std::string> Varied::ValueOf(const std::string& key) {
+  return scenario::WrittenValue(key, scenario_, set_, cache_);
 }
 
 Diagnostics Varied::WrongValues(const std::vector<SweepAxis>& axes) {

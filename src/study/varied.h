@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,8 +21,8 @@ class Varied {
 
   // "KEY=VALUES"; KEY=all is every value that the key has.
   Result<planner::SweepAxis> ReadAxis(const std::string& text);
-  // Whether the scenario, as it is written and set, has the key.
-  bool HasKey(const std::string& key);
+  // The value of the key, as the scenario is written and set; nothing: it does not have the key.
+  std::optional<std::string> ValueOf(const std::string& key);
   // Values that no combination makes right: misspelled keys and words, what is no number or has no
   // unit, numbers out of range, files that are not there. What rules between keys refuse is none of
   // these. Of very long lists the first and the last values are looked at.

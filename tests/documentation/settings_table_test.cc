@@ -1,5 +1,5 @@
 // The pages of docs/formats about sections of a scenario have the tables of settings that the
-// program has.
+// program has, and docs/planning.md the table of what a search tries.
 //
 //   bazel test //tests/documentation:settings_table_test
 //   bazel run //tests/documentation:settings_table_test -- --update     # writes it anew
@@ -16,6 +16,7 @@
 #include "src/plan/mixture_settings.h"
 #include "src/plan/parallelism_settings.h"
 #include "src/plan/training_settings.h"
+#include "src/planner/search_table.h"
 
 namespace stepcast {
 namespace {
@@ -77,11 +78,21 @@ std::string Read(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
+std::string TableOfSearch() {
+  std::string table = "| key | values that are tried | frameworks | where |\n|---|---|---|---|\n";
+  for (const planner::SearchRow& row : planner::SearchTable()) {
+    table += fmt::format("| `{}` | {} | {} | {} |\n", row.key, Cell(row.tried),
+                         planner::FrameworksText(row.uses), Cell(row.where));
+  }
+  return table;
+}
+
+// `page`: below docs/, without its ending.
 void ExpectTable(const char* section, const char* page, const std::string& table) {
   const char* const workspace = std::getenv("BUILD_WORKSPACE_DIRECTORY");
   ASSERT_TRUE(!update || workspace != nullptr) << "--update needs bazel run";
   const std::string path =
-      fmt::format("{}docs/formats/{}.md", update ? fmt::format("{}/", workspace) : "", page);
+      fmt::format("{}docs/{}.md", update ? fmt::format("{}/", workspace) : "", page);
   const std::string document = Read(path);
   const std::string begin_line = fmt::format("<!-- settings of {}: begin -->\n", section);
   const std::size_t begin = document.find(begin_line);
@@ -99,15 +110,16 @@ void ExpectTable(const char* section, const char* page, const std::string& table
 }
 
 TEST(SettingsTable, OfTraining) {
-  ExpectTable("training", "training", Table(plan::TrainingSettings()));
+  ExpectTable("training", "formats/training", Table(plan::TrainingSettings()));
 }
-TEST(SettingsTable, OfParallelism) { ExpectTable("parallelism", "parallelism", TableOfAxes()); }
+TEST(SettingsTable, OfParallelism) { ExpectTable("parallelism", "formats/parallelism", TableOfAxes()); }
 TEST(SettingsTable, OfExperts) {
-  ExpectTable("experts", "experts", Table(plan::MixtureSettings()));
+  ExpectTable("experts", "formats/experts", Table(plan::MixtureSettings()));
 }
 TEST(SettingsTable, OfDataParallel) {
-  ExpectTable("data_parallel", "data-parallel", Table(plan::DataParallelSettings()));
+  ExpectTable("data_parallel", "formats/data-parallel", Table(plan::DataParallelSettings()));
 }
+TEST(SettingsTable, OfSearches) { ExpectTable("a search", "planning", TableOfSearch()); }
 
 }  // namespace
 }  // namespace stepcast

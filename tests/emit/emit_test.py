@@ -29,6 +29,7 @@ DEEPSPEED_KEYS = {
     "optimizer", "bf16", "fp16", "data_types", "communication_data_type", "zero_optimization",
     "zero_allow_untested_optimizer", "gradient_clipping", "prescale_gradients",
     "activation_checkpointing", "expert_parallel",
+    "stepcast_settings",  # which DeepSpeed leaves alone
 }
 # deepspeedai/DeepSpeed@0067b11e deepspeed/module_inject/auto_ep_config.py.
 EXPERT_PARALLEL_KEYS = {"enabled", "autoep_size", "use_grouped_mm"}

@@ -147,6 +147,9 @@ void AddChosen(Framework framework, const Axes& axes, std::vector<std::string>& 
     }
     add(2, names);
     add(3, {"parallelism.virtual_stages=2", "parallelism.virtual_stages=4"});
+    add(3, {"parallelism.microbatch_group_size_per_vp_stage=4",
+            "parallelism.microbatch_group_size_per_vp_stage=5",
+            "parallelism.microbatch_group_size_per_vp_stage=8"});
   }
   if (axes.tensor > 1) {
     add(2, {"parallelism.sequence_parallel=true"});
@@ -285,7 +288,7 @@ PlanText AnyPlan() {
       "parallelism: {{tensor: {}, context: {}, pipeline: {}}}\n"
       "data_parallel: {{framework: {}, zero_stage: {}}}\n",
       *rc::gen::elementOf(std::vector<const char*>(std::begin(kModels), std::end(kModels))),
-      AnyCluster(axes), AnyOf<int>({1, 1, 2}), AnyOf<int>({1, 2, 3, 4, 4, 6, 8, 8, 12}),
+      AnyCluster(axes), AnyOf<int>({1, 1, 2}), AnyOf<int>({1, 2, 3, 4, 4, 5, 6, 7, 8, 8, 12}),
       AnyOf<std::string>({"adamw", "adamw", "adamw", "sgd", "lamb"}), axes.tensor, axes.context,
       axes.pipeline, plan::Name(framework), AnyOf(ZeroStagesOf(framework)));
   plan.settings = AnySettings(framework, axes);

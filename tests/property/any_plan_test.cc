@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,8 @@
 #include "src/program/validator.h"
 #include "src/report/simulate_json.h"
 #include "src/scenario/load.h"
+#include "src/scenario/plan_file.h"
+#include "src/scenario/resolved_scenario.h"
 
 namespace stepcast {
 namespace {
@@ -37,6 +40,7 @@ constexpr std::int64_t kMostMemory = std::int64_t{2} << 30;
 // How often each law was tried: a law that nothing comes to holds for nothing.
 struct Tried {
   int plans = 0, several_axes = 0, refused = 0, more_batches = 0, flows = 0, twins = 0;
+  int written = 0;
 };
 
 std::vector<std::string> Violations(const Scenario& scenario) {
@@ -87,6 +91,7 @@ class Laws {
     CheckSums(run->forecast);
     CheckBounds(*run);
     CheckSameAgain(*scenario, *run);
+    CheckWrittenPlan(*scenario, run->forecast);
     CheckMoreBatches(plan, *scenario, run->forecast.step_time);
     constexpr std::uint64_t kEvery = 3;
     if (seed % kEvery == 0) CheckFlows(plan, run->forecast.step_time);
@@ -168,6 +173,41 @@ class Laws {
         "a sweep's row says {} B allocated and {} B reserved at the peak of a step with {} B and "
         "{} B",
         own.peak.count(), own.reserved.count(), whole.peak.count(), whole.reserved.count());
+  }
+
+  // The file of the plan is the plan: what it is read as gives the same bytes, warnings apart,
+  // which are about the keys as they were written.
+  void CheckWrittenPlan(const Scenario& scenario, const forecast::Forecast& forecast) {
+    const auto read = scenario::LoadText(scenario::ToJson(scenario::PlanOf(scenario.resolved)),
+                                         "plan.json", {}, cache_);
+    if (!read) {
+      faults_.push_back("its plan.json is refused: " + Format(read.error()));
+      return;
+    }
+    ++tried_.written;
+    const auto again = forecast::FiguresOf(*read);
+    if (!again) {
+      faults_.push_back("its plan.json has no forecast: " + Format(again.error()));
+      return;
+    }
+    const auto answer = [](Scenario of, const forecast::Forecast& figures) {
+      of.warnings.clear();
+      of.torch_assumed = of.nccl_assumed = false;
+      return report::SimulateJson(of, figures, 0);
+    };
+    const std::string before = answer(scenario, forecast), after = answer(*read, *again);
+    Expect(before == after, "its plan.json is another plan:\n{}", FirstDifference(before, after));
+  }
+
+  // The first line that differs, in both.
+  static std::string FirstDifference(const std::string& before, const std::string& after) {
+    std::istringstream left(before), right(after);
+    std::string was, is;
+    do {
+      std::getline(left, was);
+      std::getline(right, is);
+    } while (was == is && left && right);
+    return fmt::format("  {}\n  {}", was, is);
   }
 
   // Twice as many micro-batches are no less work.
@@ -259,8 +299,9 @@ TEST(AnyPlan, ObeysTheLaws) {
   RecordProperty("plans", tried.plans);
   std::printf(
       "%d plans, %d with several axes; %d refused; more micro-batches %d, flows %d, on one or two "
-      "GPUs %d\n",
-      tried.plans, tried.several_axes, tried.refused, tried.more_batches, tried.flows, tried.twins);
+      "GPUs %d, read from their plan.json %d\n",
+      tried.plans, tried.several_axes, tried.refused, tried.more_batches, tried.flows, tried.twins,
+      tried.written);
   EXPECT_GE(2 * tried.several_axes, tried.plans - 1);
   EXPECT_GE(3 * tried.more_batches, tried.plans);
   EXPECT_GE(8 * tried.flows, tried.plans);

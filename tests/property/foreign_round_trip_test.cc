@@ -150,12 +150,7 @@ const Program kPrograms[] = {
      "ds_config.json",
      "deepspeed",
      {},
-     // The trainer's affair, and the model's code.
-     {"training.sequence_length", "training.optimizer", "training.optimizer_implementation",
-      "training.activation_checkpointing", "training.checkpointed_blocks",
-      "training.checkpoint_early_stop", "training.recompute_modules",
-      "training.blocks_per_checkpoint", "training.attention", "training.compile", "training.lora",
-      "training.frozen_dtype", "training.deterministic", "parallelism", "experts"},
+     {},
      {"\"train_micro_batch_size_per_gpu\": ", "\"gradient_accumulation_steps\": ",
       "\"reduce_bucket_size\": "}},
 };
@@ -240,10 +235,6 @@ class RoundTrip {
     } else if (program_.name == std::string_view("DeepSpeed")) {
       const std::size_t begin = text.find("model: ") + 7;
       request.set.push_back("model=" + text.substr(begin, text.find("\ncluster:") - begin));
-      // What the file has no words for, the user says.
-      for (const auto& [key, value] : SettingsOf(scenario)) {
-        if (Among(key, program_.cannot_say)) request.set.push_back(key + "=" + value);
-      }
     }
     auto imported = foreign::Import(request);
     if (!imported) return tl::make_unexpected(imported.error());

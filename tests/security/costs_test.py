@@ -6,6 +6,7 @@ at some of them, STEPCAST_SAMPLES=all at all: every line of the fuzzers' corpora
 
 import gzip
 import io
+import json
 import os
 import pathlib
 import shutil
@@ -37,7 +38,8 @@ data_parallel: {zero_stage: 0, framework: reference}
 
 
 def filled(begin, piece, end="", size=SIZE):
-    """`piece` again and again; where it holds {}, with a number that is another each time."""
+    """`piece` again and again; where it holds {}, with a number that is another each time, and
+    where it holds {+}, with the next one."""
     if isinstance(piece, bytes):
         texts = [part.decode("latin-1") for part in (begin, piece, end)]
         return filled(*texts, size).encode("latin-1")
@@ -47,7 +49,8 @@ def filled(begin, piece, end="", size=SIZE):
     text.write(begin)
     number = 0
     while text.tell() < size - len(end) - 100 * (len(piece) + 10 * piece.count("{}")):
-        text.write("".join(piece.replace("{}", str(i)) for i in range(number, number + 100)))
+        text.write("".join(piece.replace("{}", str(i)).replace("{+}", str(i + 1))
+                           for i in range(number, number + 100)))
         number += 100
     return text.getvalue() + end
 
@@ -97,7 +100,27 @@ COMMANDS = {
     "question": ("json", ["serve"]),
 }
 # Those that are looked at in every run: each cost more than the law allows, but for the last ones.
+CONFIG = "def config():\n  return Trainer.Config(x=a30, y=a200)\n"
+# Keys whose names together are those of each value below them.
+LONG = "k" * 1000
 ATTACKS = [
+    ("python", "lists of lists", ("a0 = [1]\n", "a{+} = [a{}, a{}]\n", CONFIG)),
+    ("python", "calls of calls", ("a0 = f(x=1)\n", "a{+} = f(x=a{}, y=a{})\n", CONFIG)),
+    ("python", "members of members", (
+        "a0 = f(x=1)\n", "a{+} = f(x=1)\na{+}.b = a{}\na{+}.c = a{}\n", CONFIG)),
+    ("python", "functions of functions", (
+        "def a0():\n  return f(x=1)\n", "def a{+}():\n  return f(x=a{}(), y=a{}(), z=a{}())\n", "")),
+    ("python", "texts of texts", ('a0 = ["' + "x" * 500_000 + '"]\n', "a{+} = [a{}, a{}]\n", CONFIG)),
+    ("python", "a path of members", ("a30 = f()\na30", ".a", " = 1\n" + CONFIG)),
+    ("python", "functions beside constants", (
+        "a0 = [1]\n", "a{+} = [{}]\ndef f{}():\n  return f(x={})\n", "")),
+    ("foreign_yaml", "long names", (
+        '{"base_model":"x",' + "".join(f'"{LONG}":{{' for _ in range(50)), '"a{}":1,', '"b":1}' + "}" * 50)),
+    ("foreign_yaml", "values of values", (
+        "base_model: x\nb0: " + "x" * 100 + "\n", "b{+}: ${b{}}${b{}}\n", "", 160_000)),
+    ("toml", "long names", ("[" + ".".join([LONG] * 50) + "]\n", "a{} = 1\n", "")),
+    ("question", "small lines", ("", "a\n", "")),
+    ("question", "small questions", ("", '{"id": {}}\n', "")),
     ("kineto", "brackets", ("", "[", "")),
     ("kineto", "operators", trace("cpu_op", "aten::mm", '"Sequence number":{}')),
     ("kineto", "names", trace("cpu_op", "autograd::engine::evaluate_function: N{}", "")),
@@ -391,6 +414,19 @@ class CostsTest(unittest.TestCase):
             done = self.run_bounded(["model", "import", "--kineto", device])
             self.assertEqual((done.returncode, done.stdout), (2, b""))
             self.assertIn(b"file.not-a-file", done.stderr)
+
+    def test_a_question_of_more_than_it_may_ask(self):
+        """One answer, at once: what it asks for is not made first."""
+        scenario = str(self.folder / "scenario.yaml")
+        million = ",".join(str(i) for i in range(1_500_000))
+        for values in (million, "1..900000", list(range(900_000))):
+            for ask in ("sweep", "plan"):
+                with self.subTest(values=str(values)[:60], ask=ask):
+                    question = {"id": 1, "ask": ask, "scenario": scenario,
+                                "vary": {"training.micro_batch_size": values}}
+                    done = self.read("question", json.dumps(question) + "\n")
+                    self.assertEqual(done.stdout.count(b"\n"), 1)
+                    self.assertIn(b"mistakes", done.stdout)
 
     def test_faults_stop_after_a_hundred(self):
         (self.folder / "many.yaml").write_text(SCENARIO + "".join(f"a{i}: 1\n" for i in range(1000)))

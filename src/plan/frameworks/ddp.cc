@@ -84,12 +84,6 @@ class DdpFramework : public FrameworkPolicy {
     data_parallel.first_bucket_size = request.first_bucket_size.value_or(
         cap_holds_for_first ? *data_parallel.bucket_size : kDdpFirstBucket);
   }
-
-  std::vector<SearchedSetting> Searched(const SearchFacts&, const Training& training,
-                                        int) const override {
-    return {SearchedSetting::BucketSizes(training.gradient_dtype),
-            {.key = "gradient_as_bucket_view"}};
-  }
 };
 
 }  // namespace

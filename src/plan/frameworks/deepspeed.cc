@@ -262,32 +262,6 @@ class DeepSpeedFramework : public FrameworkPolicy {
     }
     data_parallel.deepspeed = Complete(request.deepspeed.value_or(DeepSpeedRequest()));
   }
-
-  std::vector<SearchedSetting> Searched(const SearchFacts& facts, const Training&,
-                                        int stage) const override {
-    if (stage == 0) return {};
-    std::vector<SearchedSetting> settings = {SearchedSetting::Of(
-        "deepspeed.reduce_bucket_size", {"200000000", "500000000", "1000000000"})};
-    if (facts.host) {
-      settings.push_back(SearchedSetting::Of("deepspeed.offload_optimizer", {"none", "cpu"}));
-    }
-    if (stage < 3) {
-      settings.push_back(SearchedSetting::Switch("overlap"));
-      return settings;
-    }
-    settings.push_back(SearchedSetting::Of("deepspeed.stage3_prefetch_bucket_size",
-                                           {"10000000", "50000000", "200000000"}));
-    settings.push_back(
-        SearchedSetting::Of("deepspeed.stage3_param_persistence_threshold", {"100000", "1000000"}));
-    if (facts.data_per_node > 1 && facts.data_per_node < facts.data) {
-      settings.push_back(SearchedSetting::Of("deepspeed.zero_hpz_partition_size",
-                                             {"1", fmt::format("{}", facts.data_per_node)}));
-    }
-    if (facts.host) {
-      settings.push_back(SearchedSetting::Of("deepspeed.offload_param", {"none", "cpu"}));
-    }
-    return settings;
-  }
 };
 
 }  // namespace

@@ -75,15 +75,6 @@ class Fsdp1Framework : public FrameworkPolicy {
         torch >= Version{2, 0} ? BackwardPrefetch::kPre : BackwardPrefetch::kNone);
     data_parallel.limit_all_gathers = request.limit_all_gathers.value_or(torch >= Version{2, 1});
   }
-
-  std::vector<SearchedSetting> Searched(const SearchFacts& facts, const Training&,
-                                        int) const override {
-    std::vector<SearchedSetting> settings = {
-        {.key = "backward_prefetch"}, {.key = "forward_prefetch"}, {.key = "limit_all_gathers"}};
-    if (facts.accumulates) settings.push_back(SearchedSetting::Switch("accumulate_unsharded"));
-    settings.push_back(SearchedSetting::ShardGroups());
-    return settings;
-  }
 };
 
 }  // namespace

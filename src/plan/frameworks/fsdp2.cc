@@ -147,25 +147,6 @@ class Fsdp2Framework : public FrameworkPolicy {
         ReshardAfterForward(data_parallel.zero_stage == 3 && !pipeline));
     data_parallel.accumulate_unsharded = data_parallel.accumulate_unsharded || pipeline;
   }
-
-  std::vector<SearchedSetting> Searched(const SearchFacts& facts, const Training&,
-                                        int stage) const override {
-    std::vector<SearchedSetting> settings = {{.key = "prefetch"}};
-    if (facts.pipeline) {
-      // Gradients are put off there, and no parts of parameters are kept.
-      settings.push_back(SearchedSetting::ShardGroups());
-      return settings;
-    }
-    // Over the ranks of a node that share states. Where layers are divided a rule refuses it.
-    const std::int64_t near = facts.data_per_node * facts.context;
-    if (stage == 3 && !facts.tensor && near > 1 && near < facts.data * facts.context) {
-      settings.push_back(
-          SearchedSetting::Of("reshard_after_forward", {"true", fmt::format("{}", near)}));
-    }
-    if (facts.accumulates) settings.push_back(SearchedSetting::Switch("accumulate_unsharded"));
-    settings.push_back(SearchedSetting::ShardGroups());
-    return settings;
-  }
 };
 
 }  // namespace

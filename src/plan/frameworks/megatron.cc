@@ -216,17 +216,6 @@ class MegatronFramework : public FrameworkPolicy {
     data_parallel.copy_main_gradients =
         request.copy_main_gradients.value_or(!IsPrecisionAware(training));
   }
-
-  std::vector<SearchedSetting> Searched(const SearchFacts&, const Training&,
-                                        int stage) const override {
-    std::vector<SearchedSetting> settings = {SearchedSetting::Of(
-        "bucket_size", {kLeftOut, "25 MiB", "50 MiB", "100 MiB", "200 MiB", "400 MiB"})};
-    if (stage == 1) {
-      settings.push_back({.key = "overlap_param_gather"});
-      settings.push_back(SearchedSetting::ShardGroups());
-    }
-    return settings;
-  }
 };
 
 }  // namespace

@@ -83,12 +83,6 @@ class NanotronFramework : public FrameworkPolicy {
                                           ? *data_parallel.bucket_size
                                           : kDdpFirstBucket;
   }
-
-  std::vector<SearchedSetting> Searched(const SearchFacts&, const Training& training,
-                                        int stage) const override {
-    if (stage > 0) return {};
-    return {SearchedSetting::BucketSizes(ComputeType(training.precision))};
-  }
 };
 
 }  // namespace

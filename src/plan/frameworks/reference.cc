@@ -66,22 +66,6 @@ class ReferenceFramework : public FrameworkPolicy {
     data_parallel.first_bucket_size =
         request.first_bucket_size ? request.first_bucket_size : data_parallel.bucket_size;
   }
-
-  std::vector<SearchedSetting> Searched(const SearchFacts& facts, const Training& training,
-                                        int stage) const override {
-    std::vector<SearchedSetting> settings;
-    if (stage < 3) {
-      settings.push_back(SearchedSetting::BucketSizes(WrittenGradientType(training)));
-    } else {
-      settings.push_back({.key = "prefetch"});
-      settings.push_back({.key = "reshard_after_forward"});
-    }
-    if (stage >= 2 && facts.accumulates) {
-      settings.push_back(SearchedSetting::Switch("accumulate_unsharded"));
-    }
-    if (stage >= 1) settings.push_back(SearchedSetting::ShardGroups());
-    return settings;
-  }
 };
 
 }  // namespace

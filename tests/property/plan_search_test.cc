@@ -1,0 +1,239 @@
+// Two laws about searches, from outside of the planner: scenarios come from the generator of
+// any_plan.h, which knows nothing of the search space, and the scenario's own plan is not handed to
+// the search.
+//
+// 1. Restricted to the scenario's own values, the space has exactly one legal plan, and its forecast
+//    is the scenario's to the byte. STEPCAST_SCENARIOS says how many scenarios (100 if it is not
+//    set), STEPCAST_SEED the first one's seed. At least half of them have pipelines.
+// 2. A search with --within finds a plan at least as fast as the scenario. STEPCAST_SEARCHES says how
+//    many scenarios (3), STEPCAST_WITHIN how long each search may take (20s).
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "fmt/format.h"
+#include "src/base/diagnostic.h"
+#include "src/forecast/forecast.h"
+#include "src/planner/search_table.h"
+#include "src/planner/sweep_grid.h"
+#include "src/planner/worker_pool.h"
+#include "src/report/simulate_json.h"
+#include "src/scenario/key_values.h"
+#include "src/scenario/load.h"
+#include "src/scenario/memory_document.h"
+#include "src/study/plan_search.h"
+#include "tests/property/any_plan.h"
+
+namespace stepcast {
+namespace {
+
+using scenario::Resolved;
+using scenario::Scenario;
+
+constexpr const char* kFile = "any-plan.yaml";
+
+// The value of a dotted key of the resolved scenario; "null" if it has none.
+std::string ValueOf(const Resolved& resolved, std::string_view key) {
+  const Resolved* node = &resolved;
+  while (!key.empty()) {
+    const std::string_view word = key.substr(0, key.find('.'));
+    key.remove_prefix(std::min(word.size() + 1, key.size()));
+    const auto* const mapping = std::get_if<Resolved::Mapping>(&node->value);
+    if (mapping == nullptr) return "null";
+    const Resolved* next = nullptr;
+    for (const auto& [name, value] : *mapping) {
+      if (name == word) next = &value;
+    }
+    if (next == nullptr) return "null";
+    node = next;
+  }
+  if (const auto* text = std::get_if<std::string>(&node->value)) return *text;
+  if (const auto* number = std::get_if<std::int64_t>(&node->value)) return fmt::format("{}", *number);
+  if (const auto* is = std::get_if<bool>(&node->value)) return *is ? "true" : "false";
+  return "null";
+}
+
+// A legal scenario of the generator, with its forecast.
+struct Own {
+  PlanText text;
+  Scenario scenario;
+  forecast::Forecast forecast;
+};
+
+class PlanSearchLaws : public testing::Test {
+ protected:
+  // The next legal scenario, from this seed on; pipelines by turns.
+  Own Next(std::uint64_t& seed) {
+    for (;; ++seed) {
+      PlanText text = PlanOf(seed);
+      SayWhenItEnds(text);
+      auto scenario = scenario::LoadText(text.scenario, kFile, text.settings, cache_);
+      if (!scenario) continue;
+      const bool pipeline = scenario->plan.parallelism.pipeline > 1;
+      if (pipeline != (2 * pipelines_ <= scenarios_)) continue;
+      if (scenario->plan.training.has_padded_lengths()) continue;  // `plan` refuses these
+      auto run = forecast::FiguresOf(*scenario);
+      if (!run) continue;
+      ++scenarios_;
+      pipelines_ += pipeline ? 1 : 0;
+      ++seed;
+      return {std::move(text), *std::move(scenario), *std::move(run)};
+    }
+  }
+
+  // A search around the scenario that does not look at its own plan first.
+  static study::PlanQuestion QuestionOf(const Own& own, const std::string& file) {
+    study::PlanQuestion question;
+    question.scenario = file;
+    question.set = own.text.settings;
+    question.try_own = false;
+    question.no_sensitivity = true;
+    question.no_front = true;
+    question.headroom = "0";
+    question.threads = 1;
+    return question;
+  }
+
+  scenario::InputCache cache_;
+  std::uint64_t scenarios_ = 0, pipelines_ = 0;
+};
+
+TEST_F(PlanSearchLaws, TheSpaceHasTheScenariosPlanOnce) {
+  const std::uint64_t wanted = NumberFrom("STEPCAST_SCENARIOS", 100);
+  std::uint64_t seed = NumberFrom("STEPCAST_SEED", 1), failed = 0;
+  while (scenarios_ < wanted) {
+    const Own own = Next(seed);
+    const scenario::MemoryDocument document("any-plan.yaml", own.text.scenario);
+    study::PlanQuestion question = QuestionOf(own, document.name());
+    const plan::DataParallel& data_parallel = own.scenario.plan.data_parallel;
+    question.vary = {fmt::format("data_parallel.framework={}", plan::Name(data_parallel.framework)),
+                     fmt::format("data_parallel.zero_stage={}", data_parallel.zero_stage)};
+    for (const planner::SearchRow& row : planner::SearchTable()) {
+      if (!row.uses.HasEffect(data_parallel.framework, data_parallel.zero_stage)) continue;
+      const auto written =
+          scenario::WrittenValue(row.key, document.name(), own.text.settings, cache_);
+      const bool of_layout = row.level == planner::SearchLevel::kLayout;
+      question.vary.push_back(fmt::format(
+          "{}={}", row.key,
+          written     ? *written
+          : of_layout ? ValueOf(own.scenario.resolved, row.key)
+                      : planner::kDefaultValue));
+    }
+    study::PlanSearch search(std::move(question));
+    std::string fault;
+    if (const auto ready = search.Prepare(); !ready) {
+      fault = "the space cannot be built: " + Format(ready.error());
+    } else {
+      std::vector<std::string> reasons;
+      std::int64_t legal = 0;
+      for (std::int64_t plan = 0; plan < search.plans(); ++plan) {
+        const auto planned = search.ScenarioOf(plan);
+        if (!planned) {
+          reasons.push_back(planned.error().front().message);
+          continue;
+        }
+        ++legal;
+        const auto run = forecast::FiguresOf(*planned);
+        if (!run || report::SimulateJson(own.scenario, *run, 0) !=
+                        report::SimulateJson(own.scenario, own.forecast, 0)) {
+          fault = "the plan's forecast is another: " + search.NameOf(plan);
+        }
+      }
+      if (legal != 1) {
+        fault = fmt::format("{} plans of {} can exist: {}", legal, search.plans(),
+                            reasons.empty() ? "" : reasons.front());
+      }
+    }
+    if (fault.empty()) continue;
+    ++failed;
+    ADD_FAILURE() << fault << "\nseed " << seed - 1 << "\n" << Said(own.text);
+  }
+  fmt::print("{} scenarios, {} with pipelines: {} failed\n", scenarios_, pipelines_, failed);
+  EXPECT_GE(2 * pipelines_, scenarios_ - 1);
+}
+
+// 8 micro-batches do not divide by 5 stages: interleaved stages need groups of another size.
+TEST_F(PlanSearchLaws, PlansOfUnevenGroupsAreInTheSpace) {
+  const scenario::MemoryDocument document("uneven.yaml", R"(
+stepcast: 1
+model: llama2-13b
+cluster: {topology: dgx-a100, nodes: 5}
+training: {sequence_length: 4096, micro_batch_size: 1, global_batch_size: 8, precision: bf16,
+           optimizer: adamw, activation_checkpointing: selective}
+data_parallel: {framework: megatron, zero_stage: 1}
+parallelism: {tensor: 8, sequence_parallel: true, pipeline: 5, schedule: interleaved_1f1b,
+              virtual_stages: 8, microbatch_group_size_per_vp_stage: 8}
+)");
+  study::PlanQuestion question;
+  question.scenario = document.name();
+  question.try_own = false;
+  question.vary = {"data_parallel.framework=megatron",
+                   "data_parallel.zero_stage=1",
+                   "parallelism.tensor=8",
+                   "parallelism.pipeline=5",
+                   "parallelism.virtual_stages=8",
+                   "parallelism.microbatch_group_size_per_vp_stage=8",
+                   "training.tensor_overlap=none",
+                   "data_parallel.bucket_size=null"};
+  study::PlanSearch search(std::move(question));
+  const auto ready = search.Prepare();
+  ASSERT_TRUE(ready.has_value()) << Format(ready.error());
+  std::int64_t legal = 0;
+  for (std::int64_t plan = 0; plan < search.plans(); ++plan) {
+    const auto planned = search.ScenarioOf(plan);
+    legal += planned ? 1 : 0;
+    EXPECT_TRUE(planned) << search.NameOf(plan) << "\n" << Format(planned.error());
+  }
+  EXPECT_GT(legal, 0);
+}
+
+TEST_F(PlanSearchLaws, ASearchFindsAPlanAtLeastAsFast) {
+  const std::uint64_t wanted = NumberFrom("STEPCAST_SEARCHES", 3);
+  const char* const within = std::getenv("STEPCAST_WITHIN");
+  std::uint64_t seed = NumberFrom("STEPCAST_SEED", 1), failed = 0, none_needed = 0;
+  while (scenarios_ < wanted) {
+    const Own own = Next(seed);
+    if (!own.forecast.memory.fits) {
+      ++none_needed;
+      continue;
+    }
+    const scenario::MemoryDocument document("any-plan.yaml", own.text.scenario);
+    study::PlanQuestion question = QuestionOf(own, document.name());
+    question.within = within == nullptr ? "20s" : within;
+    question.framework = plan::Name(own.scenario.plan.data_parallel.framework);
+    study::PlanSearch search(std::move(question));
+    std::string fault;
+    if (const auto ready = search.Prepare(); !ready) {
+      fault = "the space cannot be built: " + Format(ready.error());
+    } else {
+      const auto pool = planner::MakeThreadPool(
+          [&](const std::string& item) { return search.Work(item); }, 2);
+      const auto report = search.Run(*pool, nullptr);
+      if (!report) {
+        fault = "the search failed";
+      } else if (report->best.empty()) {
+        fault = "no plan was found";
+      } else if (report->best.front().outcome.step_time > own.forecast.step_time) {
+        fault = fmt::format("the best takes {:.4f} times as long: {}",
+                            report->best.front().outcome.step_time / own.forecast.step_time,
+                            search.NameOf(report->best.front().plan));
+      }
+    }
+    if (fault.empty()) continue;
+    ++failed;
+    ADD_FAILURE() << fault << "\nseed " << seed - 1 << "\n" << Said(own.text);
+  }
+  fmt::print("{} scenarios, {} do not fit: {} failed\n", scenarios_, none_needed, failed);
+}
+
+}  // namespace
+}  // namespace stepcast
