@@ -91,7 +91,8 @@ struct Kernel {
   // thread block (the weight gradients of PyTorch's layer norm). Few blocks share such work.
   std::int64_t summed_tokens = 0, summed_columns = 0;
   Access access = Access::kPlain;  // kMemoryBound
-  // kAttention, kAttentionGradient: the generation of FlashAttention, 1 to 3; 4 is cuDNN's.
+  // kAttention, kAttentionGradient: the generation of FlashAttention, 1 to 3; 4 is cuDNN's,
+  // 5 FlexAttention.
   std::uint8_t flash = 2;
   bool causal = true;  // likewise: a query sees the keys before it alone
   Issuer issuer = Issuer::kFramework;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -90,7 +91,7 @@ struct AttentionEfficiency {
   friend bool operator==(const AttentionEfficiency&, const AttentionEfficiency&) = default;
 };
 
-inline constexpr std::string_view kFusedNames[] = {"flash1", "flash2", "flash3", "cudnn"};
+inline constexpr std::string_view kFusedNames[] = {"flash1", "flash2", "flash3", "cudnn", "flex"};
 
 // Measured times by bytes, ascending: bytes that a kernel reads and writes, or that a copy moves.
 using Curve = std::vector<std::pair<Bytes, Time>>;
@@ -152,7 +153,7 @@ struct KernelCosts {
   double gemm_unaligned_result = 0;
   // The same of batches of products. The newest first; empty: not known, as single products.
   std::vector<UnalignedBatches> batched_unaligned;
-  std::array<AttentionEfficiency, 4>
+  std::array<AttentionEfficiency, std::size(kFusedNames)>
       attention;  // by kFusedNames, which Kernel::flash counts from 1
   PowerDraw power;
   // Devices of one type are not equally fast under arithmetic: standard deviation of their times

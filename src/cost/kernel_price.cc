@@ -65,6 +65,16 @@ Time LongRun(const Kernel& kernel, Time short_run, const KernelSetting& setting)
   return clock < 1 ? ScaledTime(short_run, 1 / clock) : short_run;
 }
 
+// PyTorch's FlexAttention: the part of FlashAttention-2's rate that it reaches, "90 % of
+// FlashAttention2's performance in the forward pass and 85 % in the backward pass" (PyTorch's blog
+// of 2024-08-07, "FlexAttention: The Flexibility of PyTorch with the Performance of
+// FlashAttention"). Its masks are blocks of 128 queries by 128 keys, of which those that a mask
+// cuts are computed whole; so are the tiles of FlashAttention-2, which half_length stands for.
+constexpr std::uint8_t kFlash2 = 2, kFlex = 5;
+double PartOfFlash2(const Kernel& kernel) {
+  return kernel.kind == KernelKind::kAttention ? 0.9 : 0.85;
+}
+
 std::optional<MeasuredTime> FindMeasured(const Kernel& kernel, const KernelSetting& setting) {
   const calibration::KernelCosts& costs = setting.costs;
   const auto type = static_cast<std::size_t>(kernel.data_type);
@@ -82,7 +92,10 @@ std::optional<MeasuredTime> FindMeasured(const Kernel& kernel, const KernelSetti
                                                          ? costs.attention_forward_surface[type]
                                                          : costs.attention_backward_surface[type];
       if (surface.empty()) return std::nullopt;
-      return TimeOfAttention(surface, kernel, setting.gpu.multiprocessors);
+      MeasuredTime measured = TimeOfAttention(surface, kernel, setting.gpu.multiprocessors);
+      if (kernel.flash == kFlex)
+        measured.time = ScaledTime(measured.time, 1 / PartOfFlash2(kernel));
+      return measured;
     }
     case KernelKind::kMemoryBound:
     case KernelKind::kOptimizer: {
@@ -129,19 +142,21 @@ struct AttentionDirection {
 AttentionDirection DirectionOf(const Kernel& kernel, const calibration::KernelCosts& costs) {
   const bool forward = kernel.kind == KernelKind::kAttention;
   constexpr std::uint8_t kCudnn = 4;
-  const bool unknown = kernel.flash == kCudnn && costs.attention[kCudnn - 1].forward == 0;
-  const std::uint8_t flash = unknown ? 2 : kernel.flash;
+  const bool unknown = (kernel.flash == kCudnn || kernel.flash == kFlex) &&
+                       costs.attention[kernel.flash - 1].forward == 0;
+  const std::uint8_t flash = unknown ? kFlash2 : kernel.flash;
+  const double part = unknown && kernel.flash == kFlex ? PartOfFlash2(kernel) : 1;
   const AttentionEfficiency& own = costs.attention[flash - 1];
   if (own.forward != 0) {
-    const double rate = RateOfHeads(own, kernel.k);
+    const double rate = part * RateOfHeads(own, kernel.k);
     return forward ? AttentionDirection{own.forward * rate, own.forward_half_length,
                                         own.forward_rows, own.forward_tail}
                    : AttentionDirection{own.backward * rate, own.backward_half_length,
                                         own.backward_rows, own.backward_tail};
   }
-  if (flash != 2) return {};
-  return {.efficiency =
-              forward ? costs.attention_forward_efficiency : costs.attention_backward_efficiency};
+  if (flash != kFlash2) return {};
+  return {.efficiency = part * (forward ? costs.attention_forward_efficiency
+                                        : costs.attention_backward_efficiency)};
 }
 
 // The flops that the kernel's time stands for at the rate of a full device and of long sequences.

@@ -245,6 +245,13 @@ TEST_F(KernelPriceTest, GenerationsOfFusedAttentionDiffer) {
   EXPECT_EQ(work(KernelKind::kAttention, 4), Microseconds(20));
   costs.attention[3] = {.forward = 0.4, .backward = 0.5};
   EXPECT_EQ(work(KernelKind::kAttention, 4), Microseconds(25));
+  // FlexAttention reaches 0.9 and 0.85 of FlashAttention-2, 50 and 25 Tflop/s, where the profile
+  // does not know it.
+  EXPECT_NEAR(work(KernelKind::kAttention, 5).seconds(), 20e-6 / 0.9, 1e-11);
+  EXPECT_NEAR(work(KernelKind::kAttentionGradient, 5).seconds(),
+              work(KernelKind::kAttentionGradient, 2).seconds() / 0.85, 1e-11);
+  costs.attention[4] = {.forward = 0.2, .backward = 0.5};
+  EXPECT_EQ(work(KernelKind::kAttention, 5), Microseconds(50));
   // A generation that the profile does not know has no price.
   const Kernel unknown{.kind = KernelKind::kAttention, .flops = 1, .flash = 3};
   EXPECT_EQ(PriceKernel(unknown, {.gpu = gpu_, .costs = costs_}).error(),

@@ -9,6 +9,7 @@
 #include "src/base/kernel.h"
 #include "src/model/model.h"
 #include "src/model/stage.h"
+#include "src/plan/pipeline.h"
 #include "src/plan/plan.h"
 
 namespace stepcast::cost {
@@ -32,8 +33,8 @@ MicroBatchDraw DrawOf(const scenario::Scenario& scenario, std::span<const model:
   std::vector<std::int64_t> layers(works.size());
   const std::vector<int> begins =
       model::ChunkLayers(*scenario.model, scenario.plan.parallelism.stage_layers);
-  for (const int work :
-       model::WorkOfLayers(*scenario.model, plan::WorkOptionsOf(scenario.plan), begins)) {
+  for (const int work : model::WorkOfLayers(*scenario.model, plan::WorkOptionsOf(scenario.plan),
+                                            begins, plan::StagesOfChunks(scenario.plan))) {
     ++layers[static_cast<std::size_t>(work)];
   }
   MicroBatchDraw draw;

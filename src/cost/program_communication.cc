@@ -183,7 +183,7 @@ class CommunicationPricer {
     if (!multiprocessors || !pricing_.scenario.gpu || demand.work == Time()) return;
     channels = *multiprocessors;
     demand.share[static_cast<std::size_t>(Resource::kCompute)] =
-        *multiprocessors / operations / pricing_.scenario.gpu->multiprocessors;
+        std::min(1.0, *multiprocessors / operations / pricing_.scenario.gpu->multiprocessors);
     demand.occupancy = Occupancy::kTurns;  // products know of them, and leave them out
   }
 
@@ -294,8 +294,8 @@ class CommunicationPricer {
                                    pricing_.scenario.algorithm);
   }
 
-  // Messages that were measured on these ranks, or between two of a flat cluster, whose ranks are all
-  // alike, where no communication library is modelled. Null: there are none.
+  // Messages that were measured on these ranks, or between two of a flat cluster, whose ranks are
+  // all alike, where no communication library is modelled. Null: there are none.
   const calibration::CollectiveTable* MeasuredMessages(const CommunicationPath& of_group) const {
     if (machine_.nccl) return nullptr;
     CommunicationPath path = of_group;
@@ -326,8 +326,8 @@ class CommunicationPricer {
     return price;
   }
 
-  // `table`: of even all-to-alls, whose messages hinder one another. As much as all members are sent
-  // takes as long as there; what the first is sent beyond that has its links for itself.
+  // `table`: of even all-to-alls, whose messages hinder one another. As much as all members are
+  // sent takes as long as there; what the first is sent beyond that has its links for itself.
   std::optional<CollectivePrice> PriceUnevenAllToAll(const program::Collective& collective,
                                                      const PricedMachine::Group& group,
                                                      const calibration::CollectiveTable& table) {
@@ -336,10 +336,10 @@ class CommunicationPricer {
     }
     const auto* const messages = MeasuredMessages(group.path);
     if (messages == nullptr) return std::nullopt;
-    const Bytes even(std::llround(static_cast<double>(collective.bytes.count()) *
-                                  collective.loads.others));
-    const CollectivePrice more = PriceMessages(
-        SentInAllToAll(collective.bytes - even, group.path), group.path, *messages);
+    const Bytes even(
+        std::llround(static_cast<double>(collective.bytes.count()) * collective.loads.others));
+    const CollectivePrice more =
+        PriceMessages(SentInAllToAll(collective.bytes - even, group.path), group.path, *messages);
     CollectivePrice price = PriceTabulatedCollective(even, group.path, pricing_.links, table);
     price.demand.work += more.demand.work;
     price.demand.provenance = std::max(price.demand.provenance, Provenance::kTransferred);

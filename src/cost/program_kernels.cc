@@ -90,8 +90,10 @@ class KernelPricer {
   }
 
   static std::string GenerationOf(const Kernel& kernel) {
-    constexpr int kCudnn = 4;
-    return kernel.flash == kCudnn ? "cuDNN" : fmt::format("FlashAttention-{}", kernel.flash);
+    constexpr int kCudnn = 4, kFlex = 5;
+    return kernel.flash == kCudnn  ? "cuDNN"
+           : kernel.flash == kFlex ? "FlexAttention"
+                                   : fmt::format("FlashAttention-{}", kernel.flash);
   }
 
   void ReportNoPrice(const Kernel& kernel, KernelFault fault) {

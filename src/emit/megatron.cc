@@ -216,6 +216,7 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
     return "it cannot recompute and move activations to the host: training.activation_offload";
   }
   if (training.attention == model::Attention::kFlash1) return "its flash attention is a later one";
+  if (training.attention == model::Attention::kFlex) return "it does not run FlexAttention";
   if (training.loss != model::Loss::kInPlace && training.loss != model::Loss::kFused) {
     return "its cross entropy is in_place or fused";
   }
@@ -328,6 +329,7 @@ void AddAttention(const plan::Training& training, Arguments& arguments) {
     case model::Attention::kFlash:
     case model::Attention::kFlash1:
     case model::Attention::kFlash3:
+    case model::Attention::kFlex:
       arguments.Add("attention-backend", "flash");
       break;
     case model::Attention::kCudnn:

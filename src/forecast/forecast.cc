@@ -15,6 +15,7 @@
 #include "src/forecast/collective_summaries.h"
 #include "src/forecast/forecast_parts.h"
 #include "src/forecast/host_costs.h"
+#include "src/forecast/known_gaps.h"
 #include "src/forecast/learned.h"
 #include "src/forecast/marked_operations.h"
 #include "src/forecast/memory_summary.h"
@@ -85,6 +86,7 @@ class WholeRun {
     const ReportedClass& critical = ranks_.reported[run_.critical];
     WidenByUnknownHost(scenario_, priced_[critical.priced].program, counts_[critical.priced],
                        *ranks_.classes[critical.index].prices, run_.forecast);
+    WidenByKnownGap(scenario_, run_.forecast);
     HandOverPrograms();
     return std::optional<Run>(std::move(run_));
   }

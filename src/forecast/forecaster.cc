@@ -13,6 +13,7 @@
 #include "src/forecast/forecast.h"
 #include "src/forecast/forecast_parts.h"
 #include "src/forecast/host_costs.h"
+#include "src/forecast/known_gaps.h"
 #include "src/forecast/learned.h"
 #include "src/forecast/marked_operations.h"
 #include "src/forecast/memory_summary.h"
@@ -162,6 +163,7 @@ class Row {
     const StepCounts counts(program,
                             repeated_ ? repeated_->LongerOf(last.priced) : program::LongerStep{});
     WidenByUnknownHost(scenario_, program, counts, *ranks_.classes[last.index].prices, forecast_);
+    WidenByKnownGap(scenario_, forecast_);
   }
 
   const scenario::Scenario& scenario_;

@@ -30,13 +30,15 @@ double MemoryErrorOf(const scenario::Scenario& scenario, plan::Framework framewo
 namespace {
 
 // Of what the allocator holds. Where an allocation failed it is even at most, although the
-// allocator may hold less than there is.
+// allocator may hold less than there is; so it is where one fails until cached memory is given
+// back.
 double FitProbabilityOf(const scenario::Scenario& scenario, const MemoryForecast& memory) {
   if (IsTextbook(scenario)) return memory.fits ? 1 : 0;
   const double probability = FitProbability(memory.capacity - memory.outside, memory.reserved,
                                             scenario.calibration->residuals);
   constexpr double kThousandths = 1000, kEven = 0.5;
-  return std::round(kThousandths * (memory.fits ? probability : std::min(probability, kEven))) /
+  const bool failed = !memory.fits || memory.allocator_flushes > 0;
+  return std::round(kThousandths * (failed ? std::min(probability, kEven) : probability)) /
          kThousandths;
 }
 

@@ -5,6 +5,7 @@
 
 #include "src/model/model.h"
 #include "src/model/stage.h"
+#include "src/plan/pipeline.h"
 
 namespace stepcast::forecast {
 
@@ -28,7 +29,8 @@ MicroBatchFlops FlopsOf(const scenario::Scenario& scenario,
   const model::WorkOptions options = plan::WorkOptionsOf(scenario.plan);
   const std::vector<int> begins =
       model::ChunkLayers(*scenario.model, scenario.plan.parallelism.stage_layers);
-  for (const int index : model::WorkOfLayers(*scenario.model, options, begins)) {
+  for (const int index :
+       model::WorkOfLayers(*scenario.model, options, begins, plan::StagesOfChunks(scenario.plan))) {
     const model::LayerWork& work = works[index];
     count(work.forward, flops.once);
     count(work.backward, flops.once);

@@ -158,8 +158,9 @@ std::optional<BytesRange> MemoryRange(Bytes peak,
 namespace {
 
 // So far from their forecasts, as a part of these, lies the median of the published peaks that
-// check forecasts (docs/uncertainty.md, "Does it fit"): forecasts are a little high.
-constexpr double kMedianOfMemory = -0.009;
+// check forecasts and fill half to four fifths of their device (docs/uncertainty.md, "Does it
+// fit"). Fuller ones are published only where they happened to fit.
+constexpr double kMedianOfMemory = -0.001;
 
 // The scale of the Cauchy distribution nine of ten of whose values lie as far from its median as
 // MemoryRange reaches: half of them lie within it.

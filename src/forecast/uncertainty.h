@@ -86,10 +86,10 @@ inline constexpr double kMemoryResidual = 0.063;
 // The probability that what a caching allocator holds is at most `available`, where the forecast is
 // `reserved`. Half of the published peaks lie within 1.9 % of their forecasts, but nine of ten only
 // within 13 %, seven times as far; of a normal distribution it would be 2.4 times, of a Cauchy
-// distribution it is 6.3. So the relative error is taken to be of the latter, around the published
-// peaks' median, which is 0.9 % below the forecast, and nine of ten of it lie as far from that as
-// MemoryRange reaches. stepcast validate published, "How probable it is that a peak fits", holds it
-// against all check rows.
+// distribution it is 6.3. So the relative error is taken to be of the latter, around the median of
+// the published peaks that fill half to four fifths of their device, 0.1 % below the forecast, and
+// nine of ten of it lie as far from that as MemoryRange reaches. stepcast validate published, "How
+// probable it is that a peak fits", holds it against all check rows.
 double FitProbability(Bytes available, Bytes reserved,
                       const std::vector<calibration::Residual>& residuals);
 

@@ -128,6 +128,13 @@ struct UnknownHost {
   Time step_time;    // the step if the host's part cost as much
 };
 
+// Measured steps of the scenario's kind take up to `factor` times their forecasts, and why is not
+// known (forecast/known_gaps.h).
+struct KnownGap {
+  const char* kind = "";  // "tensor parallelism in eager FSDP2"
+  double factor = 1;
+};
+
 // The lengths, in tokens, behind a forecast of steps whose micro-batches differ in length
 // (padded_lengths.h).
 struct LengthsForecast {
@@ -157,6 +164,7 @@ struct Forecast {
   std::optional<RunCorrection> learned{};      // none where the profile has no runs
   std::optional<TimeRange> step_time_range{};  // none where the profile has no residuals
   std::optional<UnknownHost> unknown_host{};   // set where the range is wider for it
+  std::optional<KnownGap> known_gap{};         // likewise
   double tokens_per_second = 0;
   double tokens_per_second_per_gpu = 0;
   bool has_flops = false;  // false for layer lists: mfu and hfu have no meaning

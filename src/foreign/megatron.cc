@@ -620,7 +620,9 @@ void ReadAttention(Reading& reading) {
     const bool wide = Has(reading, "attention-softmax-in-fp32");
     reading.Set(key, fused ? "fused_softmax" : wide ? "math_fp32" : "math", option);
   } else if (Has(reading, "use-flash-attn")) {
-    reading.Set(key, "flash", "use-flash-attn");
+    // megatron/core does not read it (NVIDIA/Megatron-LM @ d98e8a64ddf3; megatron/legacy did):
+    // Transformer Engine chooses among its kernels.
+    reading.Omit("use-flash-attn", "Transformer Engine chooses the kernel: --attention-backend");
   }
 }
 

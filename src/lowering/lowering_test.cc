@@ -236,6 +236,25 @@ TEST(Lowering, ProgramsOfTransformersAreSound) {
   }
 }
 
+// Shared experts beside the others, in every type that experts have.
+TEST(Lowering, ProgramsOfSharedExpertsBesideAreSound) {
+  constexpr const char* kMixture = R"(
+stepcast: 1
+model: models/deepseek-v2-lite.yaml
+cluster: {topology: topologies/dgx-b200.yaml, nodes: 1}
+training: {sequence_length: 256, micro_batch_size: 1, gradient_accumulation: 2, precision: bf16,
+           optimizer: adamw}
+parallelism: {expert: 8}
+experts: {overlap_shared_experts: true}
+data_parallel: {zero_stage: 1, framework: megatron}
+)";
+  for (const char* precision : {"bf16", "fp8", "mxfp8", "nvfp4"}) {
+    const auto violations =
+        program::Validate(Lowered(kMixture, {std::string("training.precision=") + precision}));
+    EXPECT_TRUE(violations.empty()) << precision << "\n" << violations.front();
+  }
+}
+
 TEST(Lowering, ProgramsOfLayerListsAreSound) {
   for (const auto& plan : Plans()) {
     if (Joined(plan).find("training.a") != std::string::npos) continue;  // no kernels to recompute

@@ -95,7 +95,8 @@ std::vector<int> PipelineStage::ChunkBegins() const {
 }
 
 std::vector<int> PipelineStage::WorkOfLayers(const model::WorkOptions& options) const {
-  return model::WorkOfLayers(model(), options, ChunkBegins());
+  const std::vector<int> begins = ChunkBegins();
+  return model::WorkOfLayers(model(), options, begins, std::vector<int>(begins.size(), stage_));
 }
 
 }  // namespace stepcast::lowering

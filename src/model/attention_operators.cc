@@ -130,6 +130,50 @@ void LayerOperators::SinkGradients(const AttentionShape& shape, std::string_view
   });
 }
 
+Operand LayerOperators::RescaleForSinks(const Operand& x, std::string_view module,
+                                        const AttentionShape& shape) {
+  const std::int64_t rows = x.tokens * shape.heads;
+  const Bytes size = Size(x), numbers(rows * kFp32Size), narrow = BytesOfElements(rows);
+  const auto name = [module](std::string_view suffix) { return Joined(module, suffix); };
+  const Operand y = Make(name(".sinks output"), x.width, x.tokens);
+  const Value scale = tape_->Make(name(".sinks.scale"), numbers);
+  tape_->Keep(x.value);
+  tape_->Keep(scale);
+  if (options_.compiled) {
+    tape_->Run(Memory(name(".sinks"), 4 * rows + Elements(x), size + numbers, size + numbers),
+               {x.value}, {y.value, scale});
+  } else {
+    const Value cast = tape_->Make(name(".sinks.cast output"), narrow);
+    tape_->Keep(cast);
+    tape_->Run(Memory(name(".sinks.subtract"), rows, numbers, numbers), {x.value}, {scale});
+    tape_->Run(Memory(name(".sinks.sigmoid"), 3 * rows, numbers, numbers), {scale}, {scale});
+    tape_->Run(Memory(name(".sinks.cast"), 0, numbers, narrow), {scale}, {cast});
+    tape_->Run(Memory(name(".sinks"), Elements(x), size + narrow, size), {x.value, cast},
+               {y.value});
+  }
+  tape_->OnBackward([=, this] {
+    const Value dy = tape_->GradientOf(y.value), dx = tape_->MakeGradient(x.value);
+    const Value d_scale = tape_->MakeScratch(numbers);
+    if (options_.compiled) {
+      tape_->RunBackward(
+          Memory(name(".sinks.dgrad"), 3 * Elements(x), 2 * size + numbers, size + numbers),
+          {dy, x.value, scale}, {dx, d_scale});
+    } else {
+      const Value products = tape_->MakeScratch(size);
+      tape_->RunBackward(Memory(name(".sinks.dgrad"), Elements(x), size + narrow, size), {dy},
+                         {dx});
+      tape_->RunBackward(Memory(name(".sinks.scale.product"), Elements(x), 2 * size, size),
+                         {dy, x.value}, {products});
+      tape_->RunBackward(Memory(name(".sinks.scale.grad"), Elements(x), size, narrow), {products},
+                         {d_scale});
+      tape_->RunBackward(Memory(name(".sinks.sigmoid.dgrad"), 3 * rows, narrow + numbers, numbers),
+                         {d_scale, scale}, {d_scale});
+    }
+    tape_->Deliver(x.value, dx);
+  });
+  return y;
+}
+
 LayerOperators::BlockSizes LayerOperators::SizesOf(const AttentionShape& shape,
                                                    const Block& block) const {
   const std::int64_t rows = block.rows * shape.heads;
@@ -151,22 +195,23 @@ Kernel LayerOperators::FlashKernel(std::string name, const AttentionShape& shape
   const BlockSizes sizes = SizesOf(shape, block);
   // Scores, and their product with the values: two products over the pairs that see each other.
   const std::int64_t width = shape.heads * (shape.head_size + shape.values());
-  return {
-      .name = std::move(name),
-      .kind = KernelKind::kAttention,
-      .data_type = element_,
-      .batch = Documents() * shape.heads,
-      .m = block.queries,
-      .n = block.visible,
-      // The mean of both makes as many FLOPs.
-      .k = (shape.head_size + shape.values()) / 2,
-      .key_heads = Documents() * shape.kv_heads,
-      .flops = Flops(width, block.seen_twice),
-      .model_flops = Flops(2, Flops(width, shape.causal ? block.seen_twice : block.seen_twice / 2)),
-      .read = sizes.queries + sizes.keys,
-      .written = sizes.output + sizes.row_numbers,
-      .flash = static_cast<std::uint8_t>(FlashGeneration(options_.attention)),
-      .causal = block.causal};
+  const std::int64_t of_model = width - shape.heads * shape.value_filling;
+  return {.name = std::move(name),
+          .kind = KernelKind::kAttention,
+          .data_type = element_,
+          .batch = Documents() * shape.heads,
+          .m = block.queries,
+          .n = block.visible,
+          // The mean of both makes as many FLOPs.
+          .k = (shape.head_size + shape.values()) / 2,
+          .key_heads = Documents() * shape.kv_heads,
+          .flops = Flops(width, block.seen_twice),
+          .model_flops =
+              Flops(2, Flops(of_model, shape.causal ? block.seen_twice : block.seen_twice / 2)),
+          .read = sizes.queries + sizes.keys,
+          .written = sizes.output + sizes.row_numbers,
+          .flash = static_cast<std::uint8_t>(FlashGeneration(options_.attention)),
+          .causal = block.causal};
 }
 
 void LayerOperators::RunFlashGradient(std::string_view module, const AttentionShape& shape,

@@ -34,7 +34,7 @@ constexpr std::int64_t kApart = 2;
 
 // sharded_moe.py, _capacity.
 std::int64_t MixtureOperators::capacity() const {
-  const double mean = static_cast<double>(sent_rows()) / static_cast<double>(experts_.count);
+  const double mean = static_cast<double>(rows_of_tokens()) / static_cast<double>(experts_.count);
   return std::max(static_cast<std::int64_t>(std::ceil(mean * options_.load)),
                   options_.min_capacity);
 }

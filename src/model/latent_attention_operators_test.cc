@@ -72,12 +72,12 @@ TEST(LatentAttentionOperatorsTest, ValuesAreFilledUpForTheSecondGeneration) {
 }
 
 // 2 FLOPs a weight and token, and for a sequence of s the scores and their product with the values:
-// 2 s^2 (192 + 128) a. Backward twice as much.
+// 2 s^2 (192 + 128) a, whatever values are filled up with. Backward twice as much.
 TEST(LatentAttentionOperatorsTest, Flops) {
   const std::int64_t weights = kHidden * 1536 + 1536 * kHeads * 192 + kHidden * 576 +
                                512 * kHeads * 256 + kHeads * 128 * kHidden + 3 * kHidden * kWidth;
   const std::int64_t attention = 2 * 64 * 64 * kHeads * (192 + 128);
-  for (const Attention attention_of : {Attention::kFlash3, Attention::kMath}) {
+  for (const Attention attention_of : {Attention::kFlash, Attention::kFlash3, Attention::kMath}) {
     for (const Implementation rotary : {Implementation::kFused, Implementation::kHuggingFace}) {
       WorkOptions options = Native(2, 64);
       options.attention = attention_of;

@@ -83,7 +83,9 @@ struct AttentionShape {
   std::int64_t kv_heads = 0;
   std::int64_t head_size = 0;   // of queries and keys
   std::int64_t value_size = 0;  // of values and of what attention makes; 0: head_size
-  std::int64_t window = 0;      // 0: every token before it
+  // Of these, what fills values up to the size that the kernel takes, and is none of the model's.
+  std::int64_t value_filling = 0;
+  std::int64_t window = 0;  // 0: every token before it
   bool dropout = false;
   bool causal = true;  // false: every token sees all of its sequence, but for masked padding
   // A number for each head takes part in the softmax of its scores, as another key would, and is
@@ -203,6 +205,9 @@ class LayerOperators {
   // sum over tokens of what the softmax gave them, which follows from the log-sum-exp and the sums
   // of rows that backward has.
   void SinkGradients(const AttentionShape& shape, std::string_view module);
+  // What a core that knows of no sinks has made, as it is with them (RescalesForSinks): each head's
+  // part times the sigmoid of the log-sum-exp less the head's sink.
+  Operand RescaleForSinks(const Operand& y, std::string_view module, const AttentionShape& shape);
 
   // The features of both side by side.
   Operand Join(Operand x, Operand y, std::string_view name);

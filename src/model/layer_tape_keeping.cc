@@ -59,18 +59,42 @@ std::vector<ValueId> LayerTape::BegunBy(std::size_t op, Lifetime lifetime,
   return begun;
 }
 
+namespace {
+
+// Of collectives, those of pytorch/torchtitan's list (v0.2.0 torchtitan/models/*/infra/
+// parallelize.py; @b5bcd76 torchtitan/distributed/activation_checkpoint.py): reduce_scatter_tensor,
+// all_to_all_single, and dispatch and combine of DeepEP and HybridEP. All-gathers and all-reduces
+// run again, but for what ranks tell one another of their experts' rows, an all_to_all_single
+// there.
+bool OutcomeStays(const GroupOperation& group) {
+  return group.collective == CollectiveKind::kReduceScatter ||
+         group.collective == CollectiveKind::kAllToAll ||
+         Meet(group.axes, parallel::Axis::kExpertOuter | parallel::Axis::kExpertInner);
+}
+
+}  // namespace
+
 std::vector<char> LayerTape::OperatorsWhoseOutcomeStays(Value activations,
                                                         const Keeping& keeping) const {
   std::vector<char> stays(forward_.size(), 0);
   if (keeping.checkpointing != Checkpointing::kSelectiveOp) return stays;
   bool keep_next = true;
   for (std::size_t op = 0; op < forward_.size(); ++op) {
-    if (forward_[op].operation.group) continue;
+    if (forward_[op].operation.group) {
+      stays[op] = OutcomeStays(*forward_[op].operation.group) ? 1 : 0;
+      continue;
+    }
     const Kernel& kernel = forward_[op].operation.kernel;
     if (kernel.kind == KernelKind::kAttention) stays[op] = 1;
     if (kernel.kind != KernelKind::kGemm || kernel.batch != 1) continue;
     stays[op] = keep_next ? 1 : 0;
     keep_next = !keep_next;
+  }
+  // Copies to the host are not made again.
+  for (const Recorded& recorded : forward_) {
+    if (recorded.awaited_on_host != kNoValue) {
+      stays[variables_[recorded.awaited_on_host].writer] = 1;
+    }
   }
   // What is added to a kept outcome where it lies, a bias, is kept with it.
   for (Value v = 0; v < activations; ++v) {
@@ -127,8 +151,8 @@ LayerTape::Kept LayerTape::KeepValues(std::optional<Value> output, Value activat
   };
   for (Value v = 0; v < activations; ++v) {
     const Variable& variable = variables_[v];
-    const bool outcome =
-        variable.writer >= 0 && kept.outcome_stays[variable.writer] != 0 && output != v;
+    const bool outcome = variable.writer >= 0 && kept.outcome_stays[variable.writer] != 0 &&
+                         output != v && variable.bytes > Bytes();
     const bool is_input = input_ == v;
     const bool starts_again = is_input && (checkpointing == Checkpointing::kFull ||
                                            checkpointing == Checkpointing::kSelectiveOp);

@@ -240,6 +240,7 @@ void LayerTape::JoinLanes(std::span<const Recorded> list, std::vector<Operation>
   // [lane] the last operation of the other lane for whose end it has waited.
   std::array<int, kLanes> joined{kNever, kNever};
   std::array<int, kLanes> last{kNever, kNever};  // kernels
+  int first_beside = kNever;
   std::vector<int> gradients;
   for (std::size_t i = 0; i < operations.size(); ++i) {
     Operation& operation = operations[i];
@@ -261,6 +262,15 @@ void LayerTape::JoinLanes(std::span<const Recorded> list, std::vector<Operation>
     }
     last[own] = static_cast<int>(i);
     if (own == 0) continue;
+    // Memory is the compute stream's. What the second lane makes has it from where the lane begins,
+    // behind what used it before: later kernels of the lane do not wait for the compute stream.
+    if (first_beside == kNever) {
+      first_beside = static_cast<int>(i);
+    } else {
+      std::vector<ValueId>& begins = operations[static_cast<std::size_t>(first_beside)].begins;
+      begins.insert(begins.end(), operation.begins.begin(), operation.begins.end());
+      operation.begins.clear();
+    }
     gradients.insert(gradients.end(), operation.gradients.begin(), operation.gradients.end());
     operation.gradients.clear();
   }

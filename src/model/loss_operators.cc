@@ -32,6 +32,8 @@ class LayerOperators::LossOfLogits {
   const WorkOptions& options() const { return operators_->options_; }
   // The words are divided among ranks.
   bool divided() const { return options().tensor > 1; }
+  // They are DTensors, as what divides each sequence is: PyTorch's loss_parallel.
+  bool of_dtensors() const { return divided() && options().divides_sequences; }
   // Logits are in 16 bits.
   bool casts() const { return operators_->element_ != DataType::kFp32; }
   bool keeps_logits() const { return options().loss == Loss::kHuggingFace; }
@@ -197,9 +199,23 @@ void LayerOperators::LossOfLogits::RunLogSoftmaxOverRanks(Value upcast, Value lo
   const Bytes wide = WideBytes();
   const auto most = AgreedRow(".max", elements(), wide, RowBytes(), upcast);
   const Value sums = tape_->Make(Joined(module_, ".sum output"), RowBytes());
-  tape_->Run(Fp32Kernel(".sum", 2 * elements(), wide, RowBytes()), {upcast, *most}, {sums});
-  AddUpOverRanks(sums);
-  tape_->Run(Fp32Kernel(".log_softmax", 2 * elements(), wide, wide), {upcast, sums}, {log_softmax});
+  if (of_dtensors()) {
+    // torch/distributed/tensor/parallel/loss.py, _log_softmax: operation by operation, each with a
+    // result of its own; the function's argument stays until it returns.
+    const Value shifted = tape_->Make(Joined(module_, ".shift output"), wide);
+    tape_->Run(Fp32Kernel(".shift", elements(), wide, wide), {upcast, *most}, {shifted});
+    const Value exponentials = tape_->Make(Joined(module_, ".exp output"), wide);
+    tape_->Run(Fp32Kernel(".exp", elements(), wide, wide), {shifted}, {exponentials});
+    tape_->Run(Fp32Kernel(".sum", elements(), wide, RowBytes()), {exponentials}, {sums});
+    AddUpOverRanks(sums);
+    tape_->Run(Fp32Kernel(".log_softmax", elements(), wide, wide), {shifted, sums, upcast},
+               {log_softmax});
+  } else {
+    tape_->Run(Fp32Kernel(".sum", 2 * elements(), wide, RowBytes()), {upcast, *most}, {sums});
+    AddUpOverRanks(sums);
+    tape_->Run(Fp32Kernel(".log_softmax", 2 * elements(), wide, wide), {upcast, sums},
+               {log_softmax});
+  }
   const auto losses = AgreedRow(".nll", tokens(), TargetBytes(), TargetBytes(), log_softmax);
   tape_->Run(Fp32Kernel(".mean", tokens(), RowBytes(), Bytes(kFp32Size)), {*losses}, {});
 }
@@ -209,10 +225,23 @@ void LayerOperators::LossOfLogits::RunLogSoftmaxBackward(Value upcast, Value log
   const Value d_log = tape_->MakeGradient(log_softmax);
   tape_->RunBackward(Fp32Kernel(".nll.dgrad", tokens(), TargetBytes(), wide), {}, {d_log});
   const Value d_upcast = tape_->MakeGradient(upcast);
-  // cunn_SoftMaxBackward reads the gradient twice, for its sum and for the result.
-  const Bytes reads = divided() ? 2 * wide : 3 * wide;
-  tape_->RunBackward(Fp32Kernel(".log_softmax.dgrad", kSoftmaxFlops * elements(), reads, wide),
-                     {d_log}, {d_upcast});
+  if (of_dtensors()) {
+    // torch/distributed/tensor/parallel/loss.py, _nll_loss_and_log_softmax_backward: exponentials,
+    // their sum with the losses' gradient, and the product of that with the output's gradient; the
+    // losses' gradient stays until the function returns.
+    const Value exponentials = tape_->MakeScratch(wide), sums = tape_->MakeScratch(wide);
+    tape_->RunBackward(Fp32Kernel(".exp.dgrad", elements(), wide, wide), {log_softmax},
+                       {exponentials});
+    tape_->RunBackward(Fp32Kernel(".sum.dgrad", elements(), 2 * wide, wide), {d_log, exponentials},
+                       {sums});
+    tape_->RunBackward(Fp32Kernel(".log_softmax.dgrad", elements(), wide, wide), {sums, d_log},
+                       {d_upcast});
+  } else {
+    // cunn_SoftMaxBackward reads the gradient twice, for its sum and for the result.
+    const Bytes reads = divided() ? 2 * wide : 3 * wide;
+    tape_->RunBackward(Fp32Kernel(".log_softmax.dgrad", kSoftmaxFlops * elements(), reads, wide),
+                       {d_log}, {d_upcast});
+  }
   if (!casts()) {
     tape_->Deliver(logits_.value, d_upcast);
     return;

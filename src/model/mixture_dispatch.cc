@@ -337,6 +337,24 @@ Operand MixtureOperators::Combine(const Operand& made, const Operand& x) {
   return AddUpRows(returned, ordered, x);
 }
 
+// The gradient of rows in FP32 that were multiplied by their weights, operation by operation; the
+// rows' own ends where it came from.
+void MixtureOperators::UnweighRows(Value rows, Value in_fp32, Value weights) {
+  const std::int64_t count = sent_rows();
+  const Bytes narrow = RowBytes(count), wide(count * width_ * kFp32Size);
+  const Value gradient = tape_.MakeScratch(wide), scaled = tape_.MakeScratch(wide),
+              products = tape_.MakeScratch(wide);
+  tape_.RunBackward(Small("mlp.combine.cast.dgrad", narrow, wide), {rows}, {gradient});
+  tape_.RunBackward(Small("mlp.combine.weigh.dgrad", wide, wide), {gradient, probabilities_},
+                    {scaled});
+  tape_.RunBackward(Small("mlp.combine.weights.product", 2 * wide, wide), {gradient, in_fp32},
+                    {products});
+  tape_.RunBackward(operators_.Memory("mlp.combine.weights.grad", count * width_, wide,
+                                      Bytes(tokens_ * experts_.count * kFp32Size)),
+                    {products}, {weights});
+  tape_.RunBackward(Small("mlp.combine.to_fp32.dgrad", wide, narrow), {scaled}, {rows});
+}
+
 // The rows of each token, added up. Its backward puts each row's gradient where the row came from,
 // and sends it there.
 Operand MixtureOperators::AddUpRows(const Pieces& returned, Value gradients_of, const Operand& x) {
@@ -367,13 +385,18 @@ Operand MixtureOperators::AddUpRows(const Pieces& returned, Value gradients_of, 
     tape_.RunBackward(Small("mlp.unpermute.dgrad", out, rows),
                       {tape_.GradientOf(y.value), row_map_}, {spread});
     if (weighed >= 0) {
-      const Bytes wide(count * width_ * kFp32Size);
       const Value dp = tape_.MakeGradient(probabilities_);
-      tape_.RunBackward(Small("mlp.combine.weigh.dgrad", wide, rows), {spread, probabilities_},
-                        {spread});
-      tape_.RunBackward(operators_.Memory("mlp.combine.weights.grad", count * width_, 2 * wide,
-                                          Bytes(tokens_ * experts_.count * kFp32Size)),
-                        {spread, weighed}, {dp});
+      const Bytes scores(tokens_ * experts_.count * kFp32Size);
+      if (work_.compiled) {
+        const Bytes wide(count * width_ * kFp32Size);
+        tape_.RunBackward(Small("mlp.combine.weigh.dgrad", wide, rows), {spread, probabilities_},
+                          {spread});
+        tape_.RunBackward(
+            operators_.Memory("mlp.combine.weights.grad", count * width_, 2 * wide, scores),
+            {spread, weighed}, {dp});
+      } else {
+        UnweighRows(spread, weighed, dp);
+      }
       tape_.Deliver(probabilities_, dp);
     }
     if (options_.ranks == 1) {

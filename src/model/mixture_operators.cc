@@ -36,8 +36,13 @@ Bytes MixtureOperators::RowBytes(std::int64_t rows) const {
   return operators_.BytesOfElements(rows * width_);
 }
 
+std::int64_t MixtureOperators::sent_rows() const {
+  const double part = options_.fixed_rows ? options_.load : kept();
+  return std::llround(static_cast<double>(rows_of_tokens()) * part);
+}
+
 std::int64_t MixtureOperators::received_rows() const {
-  return std::llround(static_cast<double>(sent_rows()) * options_.load);
+  return std::llround(static_cast<double>(rows_of_tokens()) * options_.load);
 }
 
 std::int64_t MixtureOperators::exchanged_rows() const {
@@ -49,7 +54,7 @@ double MixtureOperators::share_of_model() const {
   if (options_.implementation != ExpertImplementation::kDeepSpeed) {
     return 1 / std::max(options_.load, 1.0);
   }
-  return std::min(1.0, static_cast<double>(sent_rows()) / static_cast<double>(slots()));
+  return std::min(1.0, static_cast<double>(rows_of_tokens()) / static_cast<double>(slots()));
 }
 
 Bytes MixtureOperators::WeightBytes(std::int64_t rows) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -52,9 +53,12 @@ class MixtureOperators {
   bool divided() const { return options_.ranks * options_.tensor > 1; }
   parallel::AxisSet ranks_and_parts() const;
   std::int64_t local_experts() const { return experts_.count / options_.ranks; }
-  // Rows that the rank's tokens are, and rows that come to the ranks that have parts of its
-  // experts.
-  std::int64_t sent_rows() const { return tokens_ * experts_.per_token; }
+  // The part of a token's rows that experts have room for.
+  double kept() const { return std::min(options_.load, 1.0); }
+  // Rows that the rank's tokens are; of these, the rows that are not dropped, with the empty ones
+  // that fill experts up; and rows that come to the ranks that have parts of its experts.
+  std::int64_t rows_of_tokens() const { return tokens_ * experts_.per_token; }
+  std::int64_t sent_rows() const;
   std::int64_t received_rows() const;
   // Of an exchange, in parts of one size: the larger of the two.
   std::int64_t exchanged_rows() const;
@@ -102,6 +106,10 @@ class MixtureOperators {
                   const std::vector<LayerTape::Piece>& writes, std::vector<int> gradients,
                   const std::vector<int>& parameters);
   Operand WeightedSwiGlu(const Operand& gate_up, const Rows& rows);
+  // GPT-OSS, operation by operation: a bias for each row, by its expert; the gate's sigmoid unit,
+  // clamped, times the other half and one.
+  Operand BiasedRows(const Operand& y, const LinearModule& module);
+  Operand ClampedGlu(const Operand& gate_up);
 
   // transformers_mixture.cc: ExpertImplementation::kTransformers.
   Operand RunTransformers(const Operand& x);
@@ -154,6 +162,7 @@ class MixtureOperators {
   Operand CombineOnce(const Operand& made, const Operand& x);
   Operand AddUpRows(const std::vector<LayerTape::Piece>& returned, Value gradients_of,
                     const Operand& x);
+  void UnweighRows(Value rows, Value in_fp32, Value weights);
   void RunBeside(const std::function<void()>& operators);
 
   // Of `from`, in as many parts as there are ranks, each to its rank; what comes lies behind the
@@ -174,6 +183,9 @@ class MixtureOperators {
   // sends to ranks of its node. What other nodes send is handed on to the node's ranks while it
   // comes, so that both go on at once.
   std::int64_t tokens_to_nodes() const;
+  // Of so many groups of experts, those that have some of a token's experts that are not dropped,
+  // on average (GroupsOfToken).
+  double GroupsReached(std::int64_t groups, std::int64_t limit) const;
   std::int64_t tokens_to_ranks() const;
   Reach nodes() const;
   Reach neighbours() const;

@@ -153,12 +153,98 @@ Operand MixtureOperators::WeightedSwiGlu(const Operand& gate_up, const Rows& row
   return y;
 }
 
+// torchtitan/models/gpt_oss/moe.py @ b5bcd76, GptOssGroupedExperts: repeat_interleave lays a bias
+// out for each row. The gradient of that adds up rows.
+Operand MixtureOperators::BiasedRows(const Operand& y, const LinearModule& module) {
+  const std::string name(module.name);
+  const Bytes bytes = operators_.Size(y);
+  const Value biases = tape_.Make(name + " bias of each row", bytes);
+  const Operand sum = operators_.Make(name + ".bias output", y.width, y.tokens);
+  tape_.Run(Small(name + ".bias.repeat", Bytes(), bytes), {}, {biases}, module.parameters.all());
+  tape_.Run(operators_.Memory(name + ".bias", LayerOperators::Elements(y), 2 * bytes, bytes),
+            {y.value, biases}, {sum.value});
+  tape_.OnBackward([=, this] {
+    tape_.RunBackward(
+        operators_.Memory(name + ".bias.grad", LayerOperators::Elements(y), bytes, Bytes()),
+        {tape_.GradientOf(sum.value)}, {});
+    tape_.Pass(sum.value, y.value);
+  });
+  return sum;
+}
+
+// The same file's swiglu: halves of every second number, whose pieces of memory are read whole.
+Operand MixtureOperators::ClampedGlu(const Operand& gate_up) {
+  const Operand y =
+      operators_.Make("mlp.experts.activation output", gate_up.width / 2, gate_up.tokens);
+  const Bytes half = operators_.Size(y), both = operators_.Size(gate_up);
+  const auto name = [](std::string_view suffix) { return Joined("mlp.experts.act_fn", suffix); };
+  const auto run = [&](std::string_view suffix, Bytes read, const Pieces& reads) {
+    const Value made = tape_.Make(Joined(name(suffix), " output"), half);
+    tape_.Run(operators_.Memory(name(suffix), LayerOperators::Elements(y), read, half), reads,
+              {made});
+    return made;
+  };
+  const Value gate = run(".clamp_gate", both, {gate_up.value});
+  const Value linear = run(".clamp_linear", both, {gate_up.value});
+  const Value sigmoid = run(".sigmoid", half, {run(".scale", half, {gate})});
+  const Value unit = run(".unit", 2 * half, {gate, sigmoid});
+  tape_.Run(
+      operators_.Memory(name(".add_product"), 2 * LayerOperators::Elements(y), 3 * half, half),
+      {unit, linear}, {y.value});
+  for (const Value kept : {gate_up.value, gate, linear, sigmoid, unit}) tape_.Keep(kept);
+  tape_.OnBackward([=, this] {
+    const auto back = [&](std::string_view suffix, Bytes read, const Pieces& reads, Bytes written) {
+      const Value made = tape_.MakeScratch(written);
+      tape_.RunBackward(operators_.Memory(name(suffix), LayerOperators::Elements(y), read, written),
+                        reads, {made});
+      return made;
+    };
+    const auto operation = [&](std::string_view suffix, const Pieces& reads) {
+      return back(suffix, static_cast<std::int64_t>(reads.size()) * half, reads, half);
+    };
+    const Value dy = tape_.GradientOf(y.value);
+    const Value d_linear = operation(".add_product.dgrad_linear", {dy, unit});
+    const Value d_unit =
+        operation(".unit.grad.add", {dy, operation(".add_product.dgrad_unit", {dy, linear})});
+    const Value d_sigmoid = operation(".unit.dgrad_sigmoid", {d_unit, gate});
+    const Value d_gate = operation(".unit.dgrad_gate", {d_unit, sigmoid});
+    const Value d_scaled = operation(".sigmoid.dgrad", {d_sigmoid, sigmoid});
+    const Value d_clamped =
+        operation(".gate.grad.add", {d_gate, operation(".scale.dgrad", {d_scaled})});
+    // Of a clamp: what lay within, and the gradient there; then zeros of both halves, one of which
+    // is filled.
+    const auto unclamp = [&](std::string_view suffix, Value gradient) {
+      const Value within =
+          back(Joined(suffix, ".within"), both, {gate_up.value}, Bytes(half.count() / 2));
+      const Value chosen = operation(Joined(suffix, ".dgrad"), {gradient, within});
+      const Value zeros = back(Joined(suffix, ".zeros"), Bytes(), {}, both);
+      tape_.RunBackward(Small(name(Joined(suffix, ".fill")), half, both), {chosen}, {zeros});
+      return zeros;
+    };
+    const Value of_linear = unclamp(".clamp_linear", d_linear);
+    const Value of_gate = unclamp(".clamp_gate", d_clamped);
+    const Value joined = tape_.MakeGradient(gate_up.value);
+    tape_.RunBackward(operators_.Memory(name(".halves.grad.add"), LayerOperators::Elements(gate_up),
+                                        2 * both, both),
+                      {of_linear, of_gate}, {joined});
+    tape_.Deliver(gate_up.value, joined);
+  });
+  return y;
+}
+
 Operand MixtureOperators::RunExperts(const Rows& rows) {
   const Operand x =
       Padded({.value = rows.rows, .width = width_, .tokens = rows.count}, "mlp.experts.pad");
   const std::int64_t inner = modules_.gate_up.out / 2 / options_.tensor;
   const LinearModule& first = modules_.gate_up;
   if (!divided() && counts_on_host_ >= 0) tape_.AwaitOnHost(counts_on_host_);
+  if (experts_.bias && !options_.weighs_in_activation() && !work_.compiled) {
+    const Operand both =
+        BiasedRows(GroupedLinear(x, first.name, 2 * inner, first.parameters, true), first);
+    const LinearModule& last = modules_.down;
+    return BiasedRows(GroupedLinear(ClampedGlu(both), last.name, width_, last.parameters, true),
+                      last);
+  }
   if (IsUnfused(work_.activation_function) && !options_.weighs_in_activation()) {
     const Operand gate = GroupedLinear(x, "mlp.experts.gate_proj", inner, first.parameters, true);
     const Operand up = GroupedLinear(x, "mlp.experts.up_proj", inner, first.parameters, false);

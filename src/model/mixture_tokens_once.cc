@@ -17,10 +17,24 @@ using Pieces = std::vector<Piece>;
 
 }  // namespace
 
+double MixtureOperators::GroupsReached(std::int64_t groups, std::int64_t limit) const {
+  // Each choice is kept with the same probability: so many of them are, by the binomial
+  // distribution.
+  const std::int64_t choices = experts_.per_token;
+  const double kept = this->kept();
+  double reached = 0, ways = 1;
+  for (std::int64_t chosen = 0; chosen <= choices; ++chosen) {
+    reached += ways * std::pow(kept, chosen) * std::pow(1 - kept, choices - chosen) *
+               GroupsOfToken(experts_.count, groups, chosen, limit);
+    ways *= static_cast<double>(choices - chosen) / static_cast<double>(chosen + 1);
+  }
+  return reached;
+}
+
 std::int64_t MixtureOperators::tokens_to_nodes() const {
   const std::int64_t count = options_.ranks / options_.near;
-  const double each = GroupsOfToken(experts_.count, count, experts_.per_token, options_.node_limit);
-  const double sent = static_cast<double>(tokens_) * each * std::max(options_.load, 1.0);
+  const double sent = static_cast<double>(tokens_) * GroupsReached(count, options_.node_limit) *
+                      std::max(options_.load, 1.0);
   return (std::llround(sent) + count - 1) / count * count;
 }
 
@@ -28,9 +42,9 @@ std::int64_t MixtureOperators::tokens_to_ranks() const {
   // Of the groups that are chosen first, nodes, the ranks have so many experts each.
   const std::int64_t count = options_.ranks / options_.near;
   const std::int64_t open = options_.node_limit > 0 ? std::min(options_.node_limit, count) : count;
-  const double each =
-      GroupsOfToken(experts_.count, options_.ranks, experts_.per_token, open * options_.near);
-  const double sent = static_cast<double>(tokens_) * each * std::max(options_.load, 1.0);
+  const double sent = static_cast<double>(tokens_) *
+                      GroupsReached(options_.ranks, open * options_.near) *
+                      std::max(options_.load, 1.0);
   return (std::llround(sent) + options_.near - 1) / options_.near * options_.near;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -306,7 +307,7 @@ std::vector<LayerWork> BuildWork(const Model& model, const WorkOptions& options)
 }
 
 std::vector<int> WorkOfLayers(const Model& model, const WorkOptions& options,
-                              std::span<const int> begins) {
+                              std::span<const int> begins, std::span<const int> stages) {
   std::vector<int> works;
   works.reserve(model.layers.size());
   const auto* architecture = std::get_if<Architecture>(&model.source);
@@ -316,9 +317,20 @@ std::vector<int> WorkOfLayers(const Model& model, const WorkOptions& options,
   }
   const std::vector<LayerVariant> variants = VariantsOf(*architecture, options);
   std::int64_t block = 0;
+  std::map<int, std::int64_t> counted;  // blocks of a stage before its present chunk
+  int stage = -1;
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     const Layer& layer = model.layers[i];
-    if (std::find(begins.begin(), begins.end(), static_cast<int>(i)) != begins.end()) block = 0;
+    const auto begun = std::find(begins.begin(), begins.end(), static_cast<int>(i));
+    if (begun != begins.end()) {
+      if (stage >= 0) counted[stage] = block;
+      block = 0;
+      const auto chunk = static_cast<std::size_t>(begun - begins.begin());
+      if (options.checkpointed_blocks.is_part() && chunk < stages.size()) {
+        stage = stages[chunk];
+        block = counted[stage];
+      }
+    }
     works.push_back(IndexOf(variants, VariantOf(*architecture, options, layer, block)));
     if (layer.kind == LayerKind::kBlock) ++block;
   }

@@ -50,9 +50,10 @@ std::vector<LayerWork> BuildWork(const Model& model, const WorkOptions& options)
 
 // Which of them each layer does: the one of its variant (layer_variant.h), or of its entry in the
 // layer list. Checkpointed blocks are counted anew from the layers `begins` on: a pipeline's
-// chunks.
+// chunks. `stages`: the stage that has each chunk; a part of the blocks (Share) is counted through
+// all chunks of one. Empty: no stage has several.
 std::vector<int> WorkOfLayers(const Model& model, const WorkOptions& options,
-                              std::span<const int> begins = {});
+                              std::span<const int> begins = {}, std::span<const int> stages = {});
 
 // What the optimizer adds to a step of a layer list: its given time for all parameters on one
 // device; zero for an architecture (the update is then priced as a kernel).

@@ -144,6 +144,28 @@ TEST(ModelTest, APartOfTheBlocksIsEvenlySpaced) {
   EXPECT_EQ(chosen({1, 1}, 3), "xxx");
 }
 
+// A stage of an interleaved pipeline counts through its chunks, here of one block each; the first
+// ones are those of each chunk.
+TEST(ModelTest, PartsOfBlocksAreCountedThroughTheChunksOfAStage) {
+  const Model model = Build("gpt2", Gpt2Small());  // embedding, 12 blocks, head
+  WorkOptions options = {.micro_batch_size = 1, .sequence_length = 128};
+  options.checkpointing = Checkpointing::kFull;
+  std::vector<int> begins{0}, one_stage(12, 0), two_stages;
+  for (int chunk = 1; chunk < 12; ++chunk) begins.push_back(chunk + 1);
+  for (int chunk = 0; chunk < 12; ++chunk) two_stages.push_back(chunk % 2);
+  const auto checkpointed = [&](const Share& share, const std::vector<int>& stages) {
+    options.checkpointed_blocks = share;
+    std::string text;
+    const std::vector<int> works = WorkOfLayers(model, options, begins, stages);
+    for (int block = 1; block <= 12; ++block) text += works[block] == 1 ? 'x' : '.';
+    return text;
+  };
+  EXPECT_EQ(checkpointed({1, 2}, one_stage), "x.x.x.x.x.x.");
+  EXPECT_EQ(checkpointed({1, 2}, two_stages), "xx..xx..xx..");
+  EXPECT_EQ(checkpointed({1, 4}, one_stage), ".x...x...x..");
+  EXPECT_EQ(checkpointed({1, 1, 1}, one_stage), "xxxxxxxxxxxx");
+}
+
 TEST(ModelTest, BlocksThatAreNotCheckpointedKeepEverything) {
   const Model model = Build("gpt2", Gpt2Small());  // embedding, 12 blocks, head
   WorkOptions options = {.micro_batch_size = 1, .sequence_length = 128};

@@ -28,6 +28,8 @@ const char* Name(Attention attention) {
       return "flash3";
     case Attention::kCudnn:
       return "cudnn";
+    case Attention::kFlex:
+      return "flex";
     case Attention::kFusedSoftmax:
       return "fused_softmax";
     case Attention::kMathFp32:
@@ -122,6 +124,8 @@ int FlashGeneration(Attention attention) {
       return 3;
     case Attention::kCudnn:
       return 4;
+    case Attention::kFlex:
+      return 5;
     case Attention::kMath:
     case Attention::kMathFp32:
     case Attention::kFusedSoftmax:

@@ -12,9 +12,9 @@ enum class Checkpointing : std::uint8_t {
   kNone,
   kSelective,  // some modules of a block are recomputed: RecomputedModules
   kFull,       // only a block's input is kept
-  // Kept are a block's input, the outcome of the attention core and of every second matrix product
-  // from the first on; the rest is recomputed. torchtitan's default policy
-  // (pytorch/torchtitan@b5bcd76, "selective op").
+  // Kept are a block's input, the outcome of the attention core, of every second matrix product
+  // from the first on, of reduce-scatters and of all-to-alls; the rest is recomputed. torchtitan's
+  // default policy (pytorch/torchtitan@b5bcd76, "selective op").
   kSelectiveOp,
 };
 
@@ -67,12 +67,14 @@ inline constexpr RecomputedModuleName kRecomputedModuleNames[] = {
 
 // Which of the blocks: a part of them, evenly spaced, or the first of a rank. Of blocks numbered
 // from 1, those where i x part / of + 1/2 reaches another integer: 1/2 is every second one, 2/3 two
-// of three (foundation-model-stack/fms-fsdp, fms_fsdp/policies/ac_handler.py). The first ones:
-// Megatron-LM's --recompute-method block, which counts in each stage of a pipeline.
+// of three (foundation-model-stack/fms-fsdp, fms_fsdp/policies/ac_handler.py). A rank with several
+// chunks of a pipeline counts through all of them (torchtitan's _layer_sac_count). The first ones:
+// Megatron-LM's --recompute-method block, which counts in each chunk.
 struct Share {
   std::int64_t part = 1, of = 1;  // 1 <= part <= of
   std::int64_t first = 0;         // not 0: so many, whatever `part` says
   bool all() const { return first == 0 && part == of; }
+  bool is_part() const { return first == 0 && part < of; }
   // Whether the block with that number from 0 is one of them.
   bool Has(std::int64_t block) const {
     if (first > 0) return block < first;
@@ -88,6 +90,8 @@ struct Share {
 //             not use the tensor cores' new instructions
 //   kFlash3   the third (arXiv 2407.08608), for Hopper
 //   kCudnn    cuDNN's, for Hopper and Blackwell; where a profile does not know it as kFlash
+//   kFlex     PyTorch's FlexAttention (arXiv 2412.05496): a kernel that torch.compile makes for one
+//             mask, in Triton; where a profile does not know it as kFlash, somewhat slower
 // The forms with the score matrix:
 //   kMath          mask and softmax are kernels of their own
 //   kMathFp32      the same, the softmax in FP32 and cast to 16 bits (Hugging Face's eager
@@ -102,7 +106,8 @@ enum class Attention : std::uint8_t {
   kFlash3,
   kFusedSoftmax,
   kMathFp32,
-  kCudnn
+  kCudnn,
+  kFlex
 };
 
 // The cross entropy over the whole vocabulary:
@@ -197,7 +202,14 @@ const char* Name(Checkpointing checkpointing);       // "none", "selective", ...
 std::string Text(const RecomputedModules& modules);  // "core_attn mlp"
 std::string Text(const Share& share);                // "all", "1/2", "first 4"
 const char* Name(Attention attention);               // "flash", "math", "flash1", ...
-// 1, 2, 3; 0 where the score matrix is in memory.
+// 1, 2, 3, 4 for kCudnn, 5 for kFlex; 0 where the score matrix is in memory.
 int FlashGeneration(Attention attention);
+// Of attention with sinks: the softmax of the kernel knows of none, and what it makes is scaled by
+// what its log-sum-exp says (torchtitan/models/gpt_oss/model.py, apply_attention_sink_rescale).
+// cuDNN's takes sinks, and FlashAttention-3 with them is what transformers runs.
+constexpr bool RescalesForSinks(Attention attention) {
+  return attention == Attention::kFlash || attention == Attention::kFlash1 ||
+         attention == Attention::kFlex;
+}
 
 }  // namespace stepcast::model

@@ -371,6 +371,7 @@ class Block {
             .kv_heads = options_.repeat_kv ? heads() : kv_heads(),
             .head_size = a_.head_size,
             .value_size = fills_values() ? a_.head_size : ValueSize(a_),
+            .value_filling = fills_values() ? a_.head_size - ValueSize(a_) : 0,
             .window = variant_.full_attention ? 0 : a_.attention_window,
             .dropout = a_.attention_dropout,
             .causal = !IsEncoder(a_.family),
@@ -401,6 +402,9 @@ class Block {
                      : operators_.MathAttention(each..., core, shape);
     };
     Operand y = std::apply(attend, operands);
+    if (shape.sinks && RescalesForSinks(options_.attention)) {
+      y = operators_.RescaleForSinks(y, core, shape);
+    }
     if (fills_values()) {
       y = operators_.ResizeHeads(y, core, ".cut_output", heads(), ValueSize(a_));
     }

@@ -297,5 +297,26 @@ TEST(AttentionWorkTest, SinksHaveGradients) {
   }
 }
 
+// FlexAttention and FlashAttention-2 know of no sinks: what they make is scaled, in one kernel
+// where code is compiled. cuDNN's kernel takes them.
+TEST(AttentionWorkTest, KernelsWithoutSinksAreRescaled) {
+  const Architecture a = GptOss20B();
+  const auto block = [&](Attention attention, bool compiled) {
+    WorkOptions options = Options(1, 512, Checkpointing::kNone, attention);
+    options.compiled = compiled;
+    return BlockOf(a, options);
+  };
+  for (const Attention attention : {Attention::kFlash, Attention::kFlex}) {
+    const LayerWork eager = block(attention, false), compiled = block(attention, true);
+    EXPECT_NE(Find(eager, "self_attn.core.sinks.sigmoid"), nullptr);
+    EXPECT_EQ(Find(compiled, "self_attn.core.sinks.sigmoid"), nullptr);
+    for (const LayerWork* work : {&eager, &compiled}) {
+      EXPECT_NE(Find(*work, "self_attn.core.sinks.dgrad"), nullptr);
+    }
+  }
+  EXPECT_EQ(Find(block(Attention::kCudnn, false), "self_attn.core.sinks"), nullptr);
+  EXPECT_EQ(Find(block(Attention::kFlex, false), "self_attn.core")->flash, 5);
+}
+
 }  // namespace
 }  // namespace stepcast::model

@@ -460,5 +460,108 @@ TEST(MixtureWorkTest, SharedExpertsRunBesideTheExchanges) {
   EXPECT_EQ(gradients(beside), gradients(before));
 }
 
+// In 8 bits a cast in the middle of the second stream makes what is kept. Its memory may have been
+// something else of the compute stream: it is taken where the second stream begins, which waits.
+TEST(MixtureWorkTest, MemoryOfSharedExpertsBesideBeginsWithTheirStream) {
+  Architecture shared = Mixtral();
+  shared.experts.shared_feed_forward = kWidth;
+  for (const DataType compute :
+       {DataType::kBf16, DataType::kFp8, DataType::kMxfp8, DataType::kNvfp4}) {
+    WorkOptions options = Megatron(4);
+    options.compute = compute;
+    options.experts.shared_beside = true;
+    const LayerWork work = BlockOf(shared, options);
+    bool begun = false;
+    for (const Operation& operation : work.forward) {
+      if (operation.lane == 0) continue;
+      EXPECT_NE(operation.begins.empty(), !begun) << operation.kernel.name;
+      begun = true;
+    }
+    EXPECT_TRUE(begun);
+  }
+}
+
+// A capacity of half of the mean drops every second row: products and all-to-alls have half as
+// many, also where one rank has all experts. Twice the mean, filled up, is twice the work, and not
+// the model's.
+TEST(MixtureWorkTest, CapacityDropsRows) {
+  for (const std::int64_t ranks : {1, 4}) {
+    const LayerWork whole = BlockOf(Mixtral(), Megatron(ranks));
+    WorkOptions options = Megatron(ranks);
+    options.experts.load = 0.5;
+    const LayerWork half = BlockOf(Mixtral(), options);
+    EXPECT_EQ(2 * Flops(half.forward, "mlp.experts"), Flops(whole.forward, "mlp.experts"));
+    const auto sent = [](const LayerWork& work) {
+      std::int64_t bytes = 0;
+      for (const GroupOperation& group : Groups(work.forward, CollectiveKind::kAllToAll)) {
+        bytes += group.bytes.count();
+      }
+      return bytes;
+    };
+    EXPECT_EQ(2 * sent(half), sent(whole));
+    EXPECT_EQ(2 * Saved(half, ranks == 1 ? "permuted rows" : "rows of experts"),
+              Saved(whole, ranks == 1 ? "permuted rows" : "rows of experts"));
+    options.experts.load = 2;
+    options.experts.fixed_rows = true;
+    const LayerWork filled = BlockOf(Mixtral(), options);
+    EXPECT_EQ(Flops(filled.forward, "mlp.experts.down_proj"),
+              2 * Flops(whole.forward, "mlp.experts.down_proj"));
+    EXPECT_EQ(ModelFlops(filled.forward), ModelFlops(whole.forward));
+  }
+}
+
+// Tokens that are sent once still go to each rank that keeps some of their rows. Of 2 choices among
+// 8 ranks of an expert each, of which half are dropped: 2 x 1/2 on average, for no two choices are
+// of one rank.
+TEST(MixtureWorkTest, DroppedRowsReachFewerRanks) {
+  WorkOptions options = Megatron(8);
+  options.experts.dispatcher = Dispatcher::kDeepEp;
+  options.experts.near = 8;
+  const auto sent = [&] {
+    return Groups(BlockOf(Mixtral(), options).forward, CollectiveKind::kAllToAll).front().bytes;
+  };
+  const Bytes whole = sent();
+  options.experts.load = 0.5;
+  EXPECT_EQ(2 * sent(), whole);
+}
+
+// pytorch/torchtitan's list: all-to-alls, of counts too, and copies to the host are kept.
+TEST(MixtureWorkTest, SelectiveOpKeepsAllToAlls) {
+  WorkOptions options = Options(1, kTokens, Checkpointing::kSelectiveOp);
+  options.experts.ranks = 4;
+  options.experts.implementation = ExpertImplementation::kTorchtitan;
+  options.experts.fused_router = options.experts.fused_permutation = false;
+  const LayerWork work = BlockOf(Mixtral(), options);
+  EXPECT_EQ(Groups(work.forward, CollectiveKind::kAllToAll).size(), 2u);
+  for (const Operation& operation : work.recompute) EXPECT_FALSE(operation.group.has_value());
+  EXPECT_EQ(HostWaits(work.recompute), 0);
+  // Of 4 parts a rank's own is not sent.
+  EXPECT_EQ(Saved(work, "rows, from other ranks"), kTokens * kChosen * kHidden * 2 * 3 / 4);
+  EXPECT_EQ(Saved(work, "rows back, from other ranks"), kTokens * kChosen * kHidden * 2 * 3 / 4);
+}
+
+// GPT-OSS in eager PyTorch: biases are laid out for each row and added; the gate, clamped, and what
+// comes of it are kept beside the product's result.
+TEST(MixtureWorkTest, ExpertsOfGptOssRunOperationByOperation) {
+  Architecture a = Mixtral();
+  a.experts.bias = true;
+  WorkOptions options = Options(1, kTokens);
+  options.experts.implementation = ExpertImplementation::kTorchtitan;
+  options.experts.fused_router = options.experts.fused_permutation = false;
+  const LayerWork work = BlockOf(a, options);
+  constexpr std::int64_t kRows = kTokens * kChosen;
+  EXPECT_EQ(Saved(work, "mlp.experts.gate_up_proj.bias output"), kRows * 2 * kWidth * 2);
+  for (const char* name : {"clamp_gate", "clamp_linear", "sigmoid", "unit"}) {
+    EXPECT_EQ(Saved(work, std::string("mlp.experts.act_fn.") + name + " output"),
+              kRows * kWidth * 2)
+        << name;
+  }
+  const Kernel* add = Find(work, "mlp.experts.gate_up_proj.bias");
+  ASSERT_NE(add, nullptr);
+  EXPECT_EQ(add->read, Bytes(2 * kRows * 2 * kWidth * 2));
+  options.compiled = true;
+  EXPECT_EQ(Find(BlockOf(a, options), "mlp.experts.gate_up_proj.bias"), nullptr);
+}
+
 }  // namespace
 }  // namespace stepcast::model

@@ -303,5 +303,22 @@ TEST(DividedWorkTest, Mxfp8IsGatheredAsItIsRead) {
   EXPECT_NE(Find(BlockOf(a, options), "mlp.down_proj.output_grad.transpose"), nullptr);
 }
 
+// PyTorch's cross entropy over divided words makes each step's result anew. In backward the losses'
+// gradient, exponentials, their sum and the outcome are alive together, beside the log-softmax that
+// is kept: one FP32 copy of the logits more than elsewhere.
+TEST(DividedWorkTest, LossOfDTensorsTakesACopyMore) {
+  const Architecture a = Llama31With8B();
+  WorkOptions options = Options(1, 512);
+  options.tensor = 8;
+  options.loss = Loss::kEager;
+  const LayerWork other = TransformerWork(a, options)[kHead];
+  options.divides_sequences = true;
+  const LayerWork torch = TransformerWork(a, options)[kHead];
+  const Bytes copy(512 * (128256 / 8) * 4);
+  EXPECT_EQ(torch.backward_transient, other.backward_transient + copy);
+  EXPECT_GT(torch.forward_transient, other.forward_transient + copy);
+  EXPECT_EQ(Sum(torch.Of(Lifetime::kSaved)), Sum(other.Of(Lifetime::kSaved)));
+}
+
 }  // namespace
 }  // namespace stepcast::model

@@ -127,6 +127,19 @@ TEST(SearchTest, DirectNvlinks) {
   EXPECT_EQ(Text(graphs.ring), "12@20/20 NVL/PIX");
 }
 
+// Blackwell's slowest step is 18, and NCCL gives the link between AMD's sockets 16: one channel in the
+// order of the GPUs stands for what is not found, and carries what that link does.
+TEST(SearchTest, WhatIsNotFoundCarriesWhatItsLinksDo) {
+  Node node;
+  node.cpu = Cpu::kAmd;
+  for (int i = 0; i < 4; ++i) {
+    node.gpus.push_back({.compute_capability = 120, .slot = {.socket = i / 2, .bandwidth = 48}});
+  }
+  const Graph ring = FindGraphs(node, 1, Version::kV230).ring;
+  EXPECT_FALSE(ring.found);
+  EXPECT_EQ(ring.bw_intra, 16);
+}
+
 // GPUs at one PCIe root of 24: a ring at 20 (24 is no step in one node) leaves nothing for a second
 // one; two of 12 carry more.
 TEST(SearchTest, PcieOnly) {

@@ -30,6 +30,7 @@ struct Facts {
   std::optional<bool> encoder;                // the model is one, whose head predicts masked tokens
   bool norms_behind = false;                  // its blocks begin with products, not with a norm
   std::int64_t attention_window = 0;          // tokens that one sees; 0: all before it
+  bool attention_sinks = false;               // in the softmax of scores
   // What tensor parallelism divides, by its name: "num_attention_heads"; empty: nothing is known.
   struct Divided {
     std::string name;

@@ -691,6 +691,31 @@ TEST(Legality, MegatronTakesOneConnectionBeforeBlackwell) {
   EXPECT_EQ(KeysWithoutEffect(request).size(), 1u);
 }
 
+// Transformer Engine has cuDNN's kernel with sinks, and none of FlashAttention's.
+TEST(Legality, MegatronRunsTheAttentionThatTransformerEngineHas) {
+  using model::Attention;
+  Request request = Legal();
+  request.framework = Framework::kMegatron;
+  request.zero_stage = 1;
+  Facts facts = EightDevices();
+  const auto refused = [&](Attention attention, bool sinks) {
+    request.attention = attention;
+    facts.attention_sinks = sinks;
+    for (const Violation& violation : Check(request, facts)) {
+      if (violation.code == "plan.attention") return true;
+    }
+    return false;
+  };
+  EXPECT_TRUE(refused(Attention::kFlex, false));
+  for (const Attention attention : {Attention::kFlash, Attention::kFlash3}) {
+    EXPECT_FALSE(refused(attention, false));
+    EXPECT_TRUE(refused(attention, true));
+  }
+  for (const Attention attention : {Attention::kCudnn, Attention::kMath}) {
+    EXPECT_FALSE(refused(attention, true));
+  }
+}
+
 TEST(KeysWithoutEffect, NamesKeyFrameworkAndStage) {
   Request request = Legal();
   request.prefetch = 2;

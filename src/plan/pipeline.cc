@@ -45,4 +45,16 @@ parallel::PipelineSchedule ScheduleOf(const Plan& plan) {
   return parallel::WithReductions(std::move(schedule));
 }
 
+std::vector<int> StagesOfChunks(const Plan& plan) {
+  if (plan.parallelism.pipeline == 1 || !plan.training.checkpointed_blocks.is_part()) return {};
+  const parallel::PipelineSchedule schedule = ScheduleOf(plan);
+  std::vector<int> stages(static_cast<std::size_t>(parallel::Chunks(schedule)));
+  for (std::size_t stage = 0; stage < schedule.stages.size(); ++stage) {
+    for (const int chunk : schedule.stages[stage].chunks) {
+      stages[static_cast<std::size_t>(chunk)] = static_cast<int>(stage);
+    }
+  }
+  return stages;
+}
+
 }  // namespace stepcast::plan

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "src/parallel/pipeline_schedule.h"
 #include "src/plan/plan.h"
 
@@ -14,5 +16,9 @@ bool RunsListedActions(const Plan& plan);
 // takes one micro-batch after the other. With fsdp2 also when a chunk's parameters are gathered and
 // freed and its gradients reduced.
 parallel::PipelineSchedule ScheduleOf(const Plan& plan);
+
+// The stage that has each chunk, where a part of the blocks is recomputed, for which it matters
+// (model::WorkOfLayers); else empty.
+std::vector<int> StagesOfChunks(const Plan& plan);
 
 }  // namespace stepcast::plan

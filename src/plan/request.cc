@@ -45,17 +45,36 @@ model::Implementation DefaultRotary(const Request& request, bool compile) {
 // Transformer Engine prefers cuDNN's on both
 // (transformer_engine/pytorch/attention/dot_product_attention/utils.py, get_attention_backend);
 // here on Blackwell alone, because on Hopper published runs differ in what they prefer.
-model::Attention DefaultAttention(const Request& request) {
+//
+// torchtitan's models with sinks, with values of another size than keys or with chunks run
+// FlexAttention (torchtitan/models/{gpt_oss,deepseek_v3,llama4} @ v0.2.0 to v0.2.2, whose
+// attn_type is "flex"; DeepSeek-V3 and Llama 4 @ b5bcd76, too). PyTorch's
+// scaled_dot_product_attention has no sinks: transformers' GPT-OSS runs its eager code. Transformer
+// Engine's only fused kernel with sinks is cuDNN's since 9.13.1
+// (transformer_engine/common/fused_attn/fused_attn.cpp, nvte_get_fused_attn_backend); packages of
+// PyTorch before 2.11 bring 9.10, and scores are in memory (NVIDIA-NeMo/RL issue 1685).
+model::Attention DefaultAttention(const Request& request, const ModelBlocks& model) {
   constexpr Version kPrefersCudnn{2, 11};
+  const bool recent = request.torch.value_or(Software().torch) >= kPrefersCudnn;
+  const LayerStyle& layers = StyleOf(*request.framework).layers;
+  const bool of_torchtitan = layers.experts == model::ExpertImplementation::kTorchtitan &&
+                             ImplementationOf(request) == model::ExpertImplementation::kTorchtitan;
+  if (of_torchtitan && (model.attention_sinks || model.narrow_values || model.attention_chunks)) {
+    return model::Attention::kFlex;
+  }
+  const bool whole = request.context.value_or(1) == 1 && !request.lengths &&
+                     request.document_length.value_or(0) == 0;  // else scores cannot be in memory
+  if (model.attention_sinks && whole && !TraitsOf(*request.framework).textbook) {
+    return layers.transformer_engine_attention && recent ? model::Attention::kCudnn
+                                                         : model::Attention::kMath;
+  }
   constexpr int kHopper = 9, kBlackwell = 10;
   const int major = request.compute_capability.value_or(0) / 10;
   const FrameworkTraits& traits = TraitsOf(*request.framework);
-  const bool of_torch = traits.of_pytorch &&
-                        request.torch.value_or(Software().torch) >= kPrefersCudnn &&
-                        request.document_length.value_or(0) == 0 && !request.lengths;
-  const bool cudnn =
-      (of_torch && (major == kHopper || major == kBlackwell)) ||
-      (StyleOf(*request.framework).layers.transformer_engine_attention && major == kBlackwell);
+  const bool of_torch =
+      traits.of_pytorch && recent && request.document_length.value_or(0) == 0 && !request.lengths;
+  const bool cudnn = (of_torch && (major == kHopper || major == kBlackwell)) ||
+                     (layers.transformer_engine_attention && major == kBlackwell);
   return cudnn ? model::Attention::kCudnn : model::Attention::kFlash;
 }
 
@@ -122,7 +141,7 @@ OptimizerImplementation OptimizerImplementationOf(const Request& request) {
 
 namespace {
 
-Training CompleteTraining(const Request& request, std::int64_t data) {
+Training CompleteTraining(const Request& request, std::int64_t data, const ModelBlocks& model) {
   Training training;
   for (const TrainingSetting& setting : TrainingSettings()) setting.ApplyGiven(request, training);
   // Below: defaults that depend on other settings, and notations of their own.
@@ -147,7 +166,7 @@ Training CompleteTraining(const Request& request, std::int64_t data) {
       request.checkpoint_early_stop.value_or(StopsRecomputationEarly(request));
   training.loss =
       request.loss.value_or(traits.apex_kernels ? model::Loss::kInPlace : model::Loss::kEager);
-  training.attention = request.attention.value_or(DefaultAttention(request));
+  training.attention = request.attention.value_or(DefaultAttention(request, model));
   training.norm = request.norm.value_or(DefaultNorm(request, training.compile));
   training.rotary = request.rotary.value_or(DefaultRotary(request, training.compile));
   // megatron/training/arguments.py: bias_swiglu_fusion is on.
@@ -364,7 +383,7 @@ Plan Complete(const Request& request, std::int64_t devices, const ModelBlocks& m
   const std::optional<std::int64_t> data = DataDegree(request, devices);
   STEPCAST_CHECK(data.has_value(), "a request is checked before it is completed");
   Plan plan;
-  plan.training = CompleteTraining(request, *data);
+  plan.training = CompleteTraining(request, *data, model);
   const std::int64_t stages = request.pipeline.value_or(1);
   plan.parallelism = {
       .data = *data,

@@ -52,6 +52,8 @@ struct ModelBlocks {
   bool mixture = false;  // blocks have experts
   // Of a mixture whose router chooses groups of experts first (model::Experts); 0: it does not.
   std::int64_t expert_groups = 0, groups_per_token = 0;
+  // What not every attention kernel can do: sinks; values of another size than keys; chunks.
+  bool attention_sinks = false, narrow_values = false, attention_chunks = false;
 };
 
 // How many of the model's blocks each of so many chunks has: as requested, or equal parts, in which

@@ -414,5 +414,34 @@ RC_GTEST_PROP(Complete, KeepsTheBatchEquation, ()) {
             training.micro_batch_size * training.gradient_accumulation * devices);
 }
 
+// Of what not every kernel can do: torchtitan compiles FlexAttention; Transformer Engine has
+// cuDNN's kernel with sinks from the release that brings it; others compute scores in memory.
+TEST(Complete, AttentionIsWhatTheModelCanTake) {
+  using model::Attention;
+  const auto attention = [](Framework framework, Version torch, const ModelBlocks& blocks,
+                            std::optional<model::ExpertImplementation> experts = std::nullopt,
+                            std::int64_t context = 1) {
+    Request request = Minimal(framework, 0);
+    request.torch = torch;
+    request.compute_capability = 90;
+    request.expert_implementation = experts;
+    request.context = context;
+    return Complete(request, 8, blocks).training.attention;
+  };
+  const ModelBlocks sinks{.attention_sinks = true}, latent{.narrow_values = true},
+      chunks{.attention_chunks = true};
+  for (const ModelBlocks& blocks : {sinks, latent, chunks}) {
+    EXPECT_EQ(attention(Framework::kFsdp2, {2, 11}, blocks), Attention::kFlex);
+  }
+  EXPECT_EQ(attention(Framework::kFsdp2, {2, 11}, {}), Attention::kCudnn);
+  constexpr auto kTransformers = model::ExpertImplementation::kTransformers;
+  EXPECT_EQ(attention(Framework::kFsdp2, {2, 11}, sinks, kTransformers), Attention::kMath);
+  EXPECT_EQ(attention(Framework::kFsdp2, {2, 11}, latent, kTransformers), Attention::kCudnn);
+  EXPECT_EQ(attention(Framework::kDeepSpeed, {2, 11}, sinks), Attention::kMath);
+  EXPECT_EQ(attention(Framework::kMegatron, {2, 11}, sinks), Attention::kCudnn);
+  EXPECT_EQ(attention(Framework::kMegatron, {2, 10}, sinks), Attention::kMath);
+  EXPECT_EQ(attention(Framework::kMegatron, {2, 10}, sinks, std::nullopt, 2), Attention::kFlash);
+}
+
 }  // namespace
 }  // namespace stepcast::plan

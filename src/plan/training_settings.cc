@@ -266,22 +266,27 @@ std::vector<TrainingSetting> Rows() {
       {.key = "attention",
        .type = Words<&Given::attention, &Training::attention, model::Attention::kFlash,
                      model::Attention::kFlash1, model::Attention::kFlash3, model::Attention::kCudnn,
-                     model::Attention::kMath, model::Attention::kMathFp32,
+                     model::Attention::kFlex, model::Attention::kMath, model::Attention::kMathFp32,
                      model::Attention::kFusedSoftmax>(),
        .uses = {},
        .of_architectures = true,
-       .values = "`flash` (fused: FlashAttention-2, which on Blackwell reaches a quarter of the "
-                 "rate of `cudnn`), `flash1`, `flash3` (the other generations), `cudnn` "
-                 "(cuDNN's for Hopper and Blackwell; where the profile does not know it, as "
-                 "`flash`), `math` (score matrix in memory; mask and softmax are kernels "
-                 "of their own), `math_fp32` (the softmax in FP32, whose result is kept and cast, "
-                 "as Hugging Face's `eager`; `math` under autocast is the same) or `fused_softmax` "
-                 "(mask and softmax are one kernel, as in Megatron-LM; where a rank's heads times "
-                 "the micro-batch are no multiple of 4, or the sequence is longer than 4096, "
-                 "Megatron-LM casts, scales and masks in kernels of their own)",
-       .default_value = "what runs: `cudnn` of ddp, fsdp1 and fsdp2 from torch 2.11 on, on Hopper "
-                        "and Blackwell, without `document_length`; of megatron on Blackwell; "
-                        "else `flash`"},
+       .values =
+           "`flash` (fused: FlashAttention-2, which on Blackwell reaches a quarter of the "
+           "rate of `cudnn`), `flash1`, `flash3` (the other generations), `cudnn` "
+           "(cuDNN's for Hopper and Blackwell; where the profile does not know it, as "
+           "`flash`), `flex` (PyTorch's FlexAttention; where the profile does not know it, at "
+           "0.9 of the rate of `flash` forward and 0.85 backward), `math` (score matrix in memory; "
+           "mask and softmax are kernels "
+           "of their own), `math_fp32` (the softmax in FP32, whose result is kept and cast, "
+           "as Hugging Face's `eager`; `math` under autocast is the same) or `fused_softmax` "
+           "(mask and softmax are one kernel, as in Megatron-LM; where a rank's heads times "
+           "the micro-batch are no multiple of 4, or the sequence is longer than 4096, "
+           "Megatron-LM casts, scales and masks in kernels of their own)",
+       .default_value =
+           "what runs: `cudnn` of ddp, fsdp1 and fsdp2 from torch 2.11 on, on Hopper and "
+           "Blackwell, without `document_length`; of megatron on Blackwell; else `flash`. "
+           "torchtitan's GPT-OSS, DeepSeek-V3 and Llama 4 (fsdp2): `flex`. Other models with "
+           "attention sinks: `cudnn` of megatron from torch 2.11 on, else `math`"},
       {.key = "compile",
        .type = Switch{&Given::compile, &Training::compile},
        .uses = {},

@@ -241,6 +241,10 @@ std::vector<std::pair<std::string, std::string>> Facts(const scenario::Scenario&
   } else if (architecture == nullptr && scenario.plan.mixture.imbalance != 1) {
     facts.insert(facts.begin() + 3, {"experts", LoadText(scenario.plan.mixture)});
   }
+  if (scenario.attention_assumed) {
+    facts.emplace_back("attention",
+                       fmt::format("{} (assumed)", model::Name(scenario.plan.training.attention)));
+  }
   if (const std::int64_t idle = scenario.idle_devices(); idle > 0) {
     facts.insert(facts.begin() + 2,
                  {"idle", fmt::format("{} of the topology's {} GPUs; rates count the other {}",
@@ -291,6 +295,10 @@ std::string Throughput(const forecast::Forecast& forecast) {
   if (forecast.lengths) out += LengthsText(*forecast.lengths);
   if (const auto& unknown = forecast.unknown_host) {
     out += fmt::format("host       {}\n", forecast::Sentence(*unknown));
+  }
+  if (const auto& gap = forecast.known_gap) {
+    out += fmt::format("slower     {}: measured steps took up to {} times their forecasts\n",
+                       gap->kind, Decimal(gap->factor, 2));
   }
   if (const auto& learned = forecast.learned) {
     out += learned->known < kLeastKnown

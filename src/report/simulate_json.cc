@@ -55,6 +55,10 @@ std::string SimulateJson(const scenario::Scenario& scenario, const forecast::For
       {"resolved", ToJson(scenario.resolved)},
       {"warnings", scenario.warnings},
   };
+  if (!scenario.model->is_layer_list()) {
+    document["attention"] = {{"kernel", model::Name(scenario.plan.training.attention)},
+                             {"assumed", scenario.attention_assumed}};
+  }
   if (const std::int64_t idle = scenario.idle_devices(); idle > 0) {
     document["idle_gpus"] = idle;
   }
@@ -68,6 +72,9 @@ std::string SimulateJson(const scenario::Scenario& scenario, const forecast::For
     document["unknown_host"] = {{"framework", unknown->framework},
                                 {"like", unknown->like},
                                 {"step_time_s", JsonSeconds(unknown->step_time)}};
+  }
+  if (const auto& gap = forecast.known_gap) {
+    document["known_gap"] = {{"kind", gap->kind}, {"factor", gap->factor}};
   }
   if (const auto& learned = forecast.learned) {
     document["learned"] = {{"factor", learned->factor}, {"known", learned->known}};

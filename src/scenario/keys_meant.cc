@@ -90,6 +90,7 @@ constexpr OtherValue kOtherValues[] = {
     {"training.attention", "flash_attention_2", "flash"},
     {"training.attention", "fa3", "flash3"},
     {"training.attention", "flash_attention_3", "flash3"},
+    {"training.attention", "flex_attention", "flex"},
     {"training.attention", "eager", "math_fp32"},
     {"training.attention", "unfused", "math"},
     {"training.loss", "liger", "chunked"},

@@ -59,6 +59,7 @@ void AddModel(const Scenario& scenario, plan::Facts& facts) {
   facts.blocks = blocks.count;
   facts.of_block = blocks.of_block;
   facts.of_head = blocks.of_head;
+  facts.attention_sinks = blocks.attention_sinks;
 }
 
 void AddCluster(const Scenario& scenario, plan::Facts& facts) {

@@ -191,6 +191,7 @@ class Loader::Reading {
     scenario_.optimizer_states_assumed = !request.master_weights && !request.optimizer_state_dtype;
     scenario_.torch_assumed = !request.torch;
     scenario_.nccl_assumed = !request.nccl;
+    scenario_.attention_assumed = !request.attention && !scenario_.model->is_layer_list();
     AppendWarnings(read_, scenario_);
   }
 

@@ -91,6 +91,7 @@ struct Scenario {
   bool optimizer_states_assumed = false;
   // software.torch, software.nccl are left out: the newest that are modelled hold.
   bool torch_assumed = false, nccl_assumed = false;
+  bool attention_assumed = false;     // training.attention is left out, of a model that has some
   Resolved resolved;                  // the scenario with every default filled in
   std::vector<std::string> warnings;  // keys without effect and the like
   Location cluster_location;  // of cluster.topology, for what only shows when costs are asked for

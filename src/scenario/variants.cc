@@ -46,7 +46,8 @@ Result<const Scenario*> Variants::Load(const std::vector<std::string>& overrides
     last_values_ = {.variety = last_,
                     .plan = variant->plan,
                     .nodes = last_->loader->nodes(),
-                    .optimizer_states_assumed = variant->optimizer_states_assumed};
+                    .optimizer_states_assumed = variant->optimizer_states_assumed,
+                    .attention_assumed = variant->attention_assumed};
     same_as_before_ = last_values_ == before;
     return variant;
   }

@@ -91,6 +91,7 @@ class Variants {
     plan::Plan plan;
     std::optional<std::int64_t> nodes;
     bool optimizer_states_assumed = false;
+    bool attention_assumed = false;
     friend bool operator==(const Values&, const Values&) = default;
   };
   Values last_values_;

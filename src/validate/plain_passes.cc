@@ -226,7 +226,8 @@ PlainPasses::PlainPasses(const scenario::Scenario& scenario)
   if (apart_) return;
   const model::WorkOptions options = plan::WorkOptionsOf(scenario.plan);
   works_ = model::BuildWork(*scenario.model, options);
-  work_of_layer_ = model::WorkOfLayers(*scenario.model, options, stages_);
+  work_of_layer_ =
+      model::WorkOfLayers(*scenario.model, options, stages_, plan::StagesOfChunks(scenario.plan));
   if (!scenario.plan.parallelism.splits_backward) return;
   split_.assign(stages_.size() - 1,
                 std::vector<bool>(

@@ -250,6 +250,9 @@ TEST(OutputKeysTest, ThoseOfSimulateAreDocumented) {
                   "--set data_parallel.zero_stage=3 --set training.sequence_length=64 "
                   "--set training.micro_batch_size=1",
                   kScenario),
+      // Measured steps of this kind take longer than forecasts.
+      "simulate scenarios/llama3-70b-tensor-fsdp/scenario.yaml --json "
+      "--set training.compile=false",
       // The textbook on a flat cluster of no GPU type: nothing is said of ranges and of the MFU.
       "simulate scenarios/bucket-sweep/scenario.yaml --json",
       // A pipeline, whose schedule parts the backward.

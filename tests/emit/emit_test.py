@@ -191,6 +191,8 @@ class PlanTest(EmitTest):
                           (DDP, *LOOP, *TF32, *POWERSGD),
                           (DDP, *LOOP, LAYERS % "fsdp1"), (FSDP2, *LOOP, LAYERS % "fsdp2")):
             with self.subTest(arguments=arguments):
+                # The plan states its software, so that none is assumed.
+                arguments = (*arguments, "--set=software={torch: '2.14', nccl: '2.30'}")
                 plan, _ = self.emit(*arguments)
                 # Somewhere else, as on the cluster that it is meant for.
                 moved = self.folder / "moved"

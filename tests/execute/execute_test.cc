@@ -263,6 +263,14 @@ TEST_F(ExecuteTest, ValidateComparesAndAnswers) {
   EXPECT_EQ(no.status, 3);
   EXPECT_NE(no.output.find("not within 0.0 %"), std::string::npos) << no.output;
   EXPECT_EQ(Shell(Command("validate", "--within 10")).status, 2);
+
+  // The host is no A100; the scenario of the others has no GPU type.
+  constexpr const char* kWarning = "the host backend measured the CPUs of this machine";
+  EXPECT_EQ(no.messages.find(kWarning), std::string::npos) << no.messages;
+  const ShellResult other = Shell(
+      Command("validate", "--steps 1 --set cluster.topology.gpu=a100-sxm-80gb "
+                          "--set cluster.topology.memory=null"));
+  EXPECT_NE(other.messages.find(kWarning), std::string::npos) << other.messages;
 }
 
 TEST_F(ExecuteTest, WrongInputIsSaidOnceAndEndsWith2) {

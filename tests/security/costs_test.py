@@ -419,11 +419,13 @@ class CostsTest(unittest.TestCase):
         """One answer, at once: what it asks for is not made first."""
         scenario = str(self.folder / "scenario.yaml")
         million = ",".join(str(i) for i in range(1_500_000))
-        for values in (million, "1..900000", list(range(900_000))):
+        several = {f"training.{key}": list(range(1, 400))
+                   for key in ("micro_batch_size", "gradient_accumulation")}
+        for vary in (several, *({"training.micro_batch_size": values} for values in
+                                (million, "1..900000", list(range(900_000))))):
             for ask in ("sweep", "plan"):
-                with self.subTest(values=str(values)[:60], ask=ask):
-                    question = {"id": 1, "ask": ask, "scenario": scenario,
-                                "vary": {"training.micro_batch_size": values}}
+                with self.subTest(vary=str(vary)[:60], ask=ask):
+                    question = {"id": 1, "ask": ask, "scenario": scenario, "vary": vary}
                     done = self.read("question", json.dumps(question) + "\n")
                     self.assertEqual(done.stdout.count(b"\n"), 1)
                     self.assertIn(b"mistakes", done.stdout)

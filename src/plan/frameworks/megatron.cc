@@ -26,6 +26,7 @@ class MegatronRules : public Rules {
     if (request_.overlap_param_gather_with_optimizer_step.value_or(false)) CheckGatherInUpdate();
     if (request_.pipeline.value_or(1) > 1) CheckPipeline(*request_.pipeline, ScheduleOf(request_));
     CheckConnections();
+    CheckAttention();
     if (request_.optimizer == Optimizer::kMuon) CheckMuon();
     if (request_.dispatch_dtype == DataType::kFp8) CheckDispatch();
     if (request_.overlap_param_gather.value_or(false) && !request_.overlap.value_or(true)) {
@@ -157,6 +158,25 @@ class MegatronRules : public Rules {
                       Name(gradient), Name(*request_.reduce_dtype)),
           fmt::format("write reduce_dtype: {}, or leave it out", Name(gradient)));
     }
+  }
+
+  // transformer_engine/pytorch/attention/dot_product_attention/utils.py, get_attention_backend:
+  // FlashAttention is left out for a softmax with sinks.
+  void CheckAttention() {
+    if (!request_.attention) return;
+    const model::Attention attention = *request_.attention;
+    const bool flash =
+        model::FlashGeneration(attention) > 0 && attention != model::Attention::kCudnn;
+    if (attention != model::Attention::kFlex && !(flash && facts_.attention_sinks)) return;
+    Add("training.attention", "plan.attention",
+        attention == model::Attention::kFlex
+            ? std::string("megatron does not run FlexAttention, and attention is flex")
+            : fmt::format(
+                  "Transformer Engine has no FlashAttention with attention sinks, which the "
+                  "model has, and attention is {}",
+                  model::Name(attention)),
+        facts_.attention_sinks ? "write attention: cudnn or math, or leave it out"
+                               : "write attention: flash or cudnn, or leave it out");
   }
 
   // megatron/training/arguments.py, validate_args, which leaves the choice where passes run in
