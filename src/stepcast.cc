@@ -6,6 +6,7 @@
 #include "fmt/format.h"
 #include "src/base/diagnostic.h"
 #include "src/base/files_read.h"
+#include "src/forecast/communication_warnings.h"
 #include "src/forecast/explanation.h"
 #include "src/forecast/forecast.h"
 #include "src/forecast/optimizer_states_warning.h"
@@ -123,6 +124,7 @@ Answer<Simulated> SimulateAndShow(const Source& source, const Input& input) {
   auto run = forecast::Simulate(*scenario);
   if (!run) return WrongInput(run.error());
   forecast::WarnOfOptimizerStates(run->forecast.memory, *scenario);
+  forecast::WarnOfCommunicationSettings(*scenario);
   std::string json = report::SimulateJson(*scenario, run->forecast, stopwatch.Seconds());
   return Simulated{*std::move(scenario), std::move(run->forecast), std::move(json)};
 }
@@ -250,6 +252,7 @@ Answer<Document> Explain(const Input& input) {
   const auto explanation = forecast::Explain(*scenario);
   if (!explanation) return WrongInput(explanation.error());
   forecast::WarnOfOptimizerStates(explanation->forecast.memory, *scenario);
+  forecast::WarnOfCommunicationSettings(*scenario);
   return Document{report::ExplainJson(*scenario, *explanation, stopwatch.Seconds())};
 }
 

@@ -96,6 +96,7 @@ struct Kernel {
   std::uint8_t flash = 2;
   bool causal = true;  // likewise: a query sees the keys before it alone
   Issuer issuer = Issuer::kFramework;
+  friend bool operator==(const Kernel&, const Kernel&) = default;
 };
 
 }  // namespace stepcast

@@ -7,6 +7,7 @@
 #include "src/base/text_file.h"
 #include "src/cli/stopwatch.h"
 #include "src/cli/warnings.h"
+#include "src/forecast/communication_warnings.h"
 #include "src/forecast/forecast.h"
 #include "src/forecast/optimizer_states_warning.h"
 #include "src/formats/measured_memory.h"
@@ -37,6 +38,7 @@ Outcome CompareMemory(const CompareOptions& options) {
   const auto forecast = forecast::FiguresOf(*scenario);
   if (!forecast) return WrongInput(forecast.error());
   forecast::WarnOfOptimizerStates(forecast->memory, *scenario);
+  forecast::WarnOfCommunicationSettings(*scenario);
 
   const report::MeasuredComparison comparison{.scenario = scenario->name,
                                               .file = options.memory,

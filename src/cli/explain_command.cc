@@ -3,6 +3,7 @@
 #include "src/cli/fit_answer.h"
 #include "src/cli/stopwatch.h"
 #include "src/cli/warnings.h"
+#include "src/forecast/communication_warnings.h"
 #include "src/forecast/explanation.h"
 #include "src/forecast/optimizer_states_warning.h"
 #include "src/report/explain_report.h"
@@ -19,6 +20,7 @@ Outcome Explain(const ExplainOptions& options) {
   const auto explanation = forecast::Explain(*scenario);
   if (!explanation) return WrongInput(explanation.error());
   forecast::WarnOfOptimizerStates(explanation->forecast.memory, *scenario);
+  forecast::WarnOfCommunicationSettings(*scenario);
   Outcome outcome;
   outcome.output = options.json ? report::ExplainJson(*scenario, *explanation, stopwatch.Seconds())
                                 : report::Wrapped(report::ExplainText(*scenario, *explanation));

@@ -11,16 +11,14 @@
 #include "src/base/quantity.h"
 #include "src/foreign/frameworks.h"
 #include "src/foreign/recipes.h"
-#include "src/plan/data_parallel_settings.h"
 #include "src/plan/framework.h"
-#include "src/plan/mixture_settings.h"
-#include "src/plan/parallelism_settings.h"
-#include "src/plan/training_settings.h"
 #include "src/report/listing.h"
 #include "src/report/text_wrap.h"
 #include "src/scenario/data_root.h"
 #include "src/scenario/gpu_file.h"
+#include "src/scenario/input_schemas.h"
 #include "src/scenario/model_file.h"
+#include "src/scenario/schema.h"
 #include "src/scenario/source_names.h"
 #include "src/scenario/topology_file.h"
 
@@ -115,21 +113,81 @@ Result<Listing> Frameworks() {
   return listing;
 }
 
+// What a place takes that documents say nothing of.
+std::string ValuesOf(const scenario::Schema& schema) {
+  using Kind = scenario::SchemaValue::Kind;
+  std::vector<std::string> values;
+  for (const scenario::SchemaValue& value : schema.values()) {
+    switch (value.kind) {
+      case Kind::kText:
+        values.emplace_back("text");
+        break;
+      case Kind::kWord:
+        values.push_back(fmt::format("`{}`", fmt::join(value.words, "`, `")));
+        break;
+      case Kind::kInteger:
+        values.push_back(
+            fmt::format("an integer from {} to {}", value.integers.least, value.integers.most));
+        break;
+      case Kind::kDecimal:
+        values.push_back(
+            fmt::format("a number from {} to {}", value.decimals.least, value.decimals.most));
+        break;
+      case Kind::kBoolean:
+        values.emplace_back("`true`, `false`");
+        break;
+      case Kind::kVersion:
+        values.emplace_back("a version in quotes");
+        break;
+      case Kind::kBytes:
+        values.emplace_back("bytes");
+        break;
+      case Kind::kBandwidth:
+        values.emplace_back("a bandwidth");
+        break;
+      case Kind::kTime:
+        values.emplace_back("a time");
+        break;
+      case Kind::kFlopRate:
+        values.emplace_back("a rate of FLOPs");
+        break;
+      case Kind::kSequence:
+        values.emplace_back("a list");
+        break;
+      case Kind::kMapping:
+        values.emplace_back("a mapping");
+        break;
+    }
+  }
+  return fmt::format("{}", fmt::join(values, ", or "));
+}
+
+// The keys of a mapping and of mappings in it; those of files that a mapping may stand for have
+// schemas of their own (stepcast schema model, topology).
+void AddSettings(const scenario::Schema& mapping, const std::string& path, Listing& listing) {
+  for (const scenario::Schema::Key& key : mapping.keys()) {
+    const scenario::Schema& value = *key.value;
+    const std::string own = path.empty() ? key.name : fmt::format("{}.{}", path, key.name);
+    const bool section = path.empty() && !value.keys().empty();
+    if (!section) {
+      listing.rows.push_back({own,
+                              !value.default_value().empty() ? value.default_value()
+                              : mapping.Requires(key)        ? "required"
+                                                             : "",
+                              value.description().empty() ? ValuesOf(value) : value.description()});
+    }
+    if (value.others().empty()) AddSettings(value, own, listing);
+    if (value.items() != nullptr) AddSettings(*value.items(), own, listing);
+  }
+}
+
+// Everything that a scenario file takes.
 Listing Settings() {
   Listing listing{.name = "settings",
                   .columns = {{"setting", "key"}, {"default", "default"}, {"values", "values"}},
                   .rows = {},
                   .footer = ""};
-  const auto add = [&](const char* section, const auto& rows) {
-    for (const auto& row : rows) {
-      listing.rows.push_back({fmt::format("{}.{}", section, row.key),
-                              std::string(row.default_value), std::string(row.values)});
-    }
-  };
-  add("training", plan::TrainingSettings());
-  add("parallelism", plan::ParallelismSettings());
-  add("experts", plan::MixtureSettings());
-  add("data_parallel", plan::DataParallelSettings());
+  AddSettings(scenario::InputSchemaOf("scenario").schema, "", listing);
   return listing;
 }
 

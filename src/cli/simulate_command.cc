@@ -9,6 +9,7 @@
 #include "src/cli/trace_file.h"
 #include "src/cli/trace_folder.h"
 #include "src/cli/warnings.h"
+#include "src/forecast/communication_warnings.h"
 #include "src/forecast/forecast.h"
 #include "src/forecast/optimizer_states_warning.h"
 #include "src/forecast/training_run.h"
@@ -100,6 +101,7 @@ Outcome Simulate(const SimulateOptions& options) {
     figures = *std::move(found);
   }
   forecast::WarnOfOptimizerStates(figures.memory, *scenario);
+  forecast::WarnOfCommunicationSettings(*scenario);
 
   if (run) {
     const int rank = run->critical_class().first_rank;

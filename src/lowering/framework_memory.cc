@@ -10,7 +10,6 @@ namespace {
 
 using program::Category;
 
-constexpr Bytes kDeterministicWorkspace = Bytes(8 * (4 << 20));
 constexpr int kHopper = 90;
 
 Bytes TransformerEngineWorkspace(int compute_capability) {
@@ -28,7 +27,8 @@ void AllocateFrameworkWorkspaces(TrainingStep& step) {
     step.builder().Allocate(step.compute(),
                             step.builder().AddBuffer(name, size, Category::kWorkspace));
   };
-  const Bytes size = training.deterministic ? kDeterministicWorkspace : memory->gemm_workspace;
+  const Bytes size =
+      training.deterministic ? plan::kDeterministicWorkspace : memory->gemm_workspace;
   allocate("cuBLAS workspace of forward", size);
   allocate("cuBLAS workspace of backward", size);
   const int capability = scenario.gpu ? scenario.gpu->compute_capability : 0;

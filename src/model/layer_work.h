@@ -145,6 +145,7 @@ struct LayerValue {
   // The value is saved, backward comes in two parts, and the part for weights reads the value,
   // which therefore lives until that part has ended.
   bool for_weights = false;
+  friend bool operator==(const LayerValue&, const LayerValue&) = default;
 };
 
 // The work of one layer for one micro-batch, in execution order.
@@ -183,6 +184,7 @@ struct LayerWork {
     std::vector<Operation> operations;
     Bytes transient;
     std::vector<Bytes> temporaries;
+    friend bool operator==(const BackwardPart&, const BackwardPart&) = default;
   };
   BackwardPart backward_input{}, backward_weight{};
   // The first deferred value is the gradient of the layer's output; the others are made by the part
@@ -193,6 +195,7 @@ struct LayerWork {
   static constexpr int kNone = -1;
   int input = kNone;
   Bytes output{};  // what it hands to the next one; zero where it ends in the loss
+  friend bool operator==(const LayerWork&, const LayerWork&) = default;
 };
 
 }  // namespace stepcast::model

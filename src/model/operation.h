@@ -79,6 +79,7 @@ struct GroupOperation {
   DataType type = DataType::kBf16;
   AllToAllLoads loads{};        // kAllToAll
   ValueUse source{}, target{};  // the same value: in place
+  friend bool operator==(const GroupOperation&, const GroupOperation&) = default;
 };
 
 // A list of operations is one pass of a layer over a micro-batch.
@@ -108,6 +109,7 @@ struct Operation {
   bool delayed = false;
   // Of a kernel: 0 is the compute stream, 1 a stream beside it (LayerTape::BeginLane).
   std::uint8_t lane = 0;
+  friend bool operator==(const Operation&, const Operation&) = default;
 };
 
 // It is an all-to-all of experts' rows.

@@ -297,7 +297,8 @@ class AxisRules : public Rules {
     if (!StageLayersOf(request_, model, stages).empty()) return;
     if (*facts_.blocks < stages) {
       Add("parallelism.pipeline", "plan.stage-layers",
-          fmt::format("the model has {} blocks, fewer than pipeline: {}", *facts_.blocks, stages),
+          fmt::format("the model has {} blocks, fewer than pipeline{}: {}", *facts_.blocks,
+                      request_.virtual_stages.value_or(1) > 1 ? " x virtual_stages" : "", stages),
           fmt::format("use at most {} stages", *facts_.blocks));
       return;
     }
@@ -312,7 +313,11 @@ class AxisRules : public Rules {
     Add("parallelism.pipeline", "plan.stage-layers",
         fmt::format("{} blocks{} do not divide into {} equal stages", *facts_.blocks,
                     CountedEnds(request_), stages),
-        "choose a divisor, or say how many each stage has: stage_layers: [...]");
+        fmt::format("choose a divisor, or say how many each stage has: stage_layers: [...]{}",
+                    *CountedEnds(request_) == '\0'
+                        ? ""
+                        : "; without account_for_embedding_in_pipeline_split and "
+                          "account_for_loss_in_pipeline_split blocks alone are counted"));
   }
 
   // " and the head", where equal parts count it as a block.

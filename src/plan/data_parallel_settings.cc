@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "src/base/check.h"
+#include "src/plan/plan.h"
 
 namespace stepcast::plan {
 namespace {
@@ -15,12 +16,23 @@ using Count = CountSetting<Given, DataParallel>;
 constexpr std::int64_t kMostUnits = 1'000'000;
 constexpr std::int64_t kMostRanks = 10'000'000;
 
+// Why messages and gathers that virtual stages bring do nothing.
+std::string_view WithoutVirtualStages(const Plan& plan) {
+  if (plan.parallelism.virtual_stages <= 1) return "without parallelism.virtual_stages";
+  return plan.data_parallel.overlap_param_gather ? "" : "without overlap_param_gather";
+}
+
 std::vector<DataParallelSetting> Rows() {
   using enum Framework;
   return {
       {.key = "overlap",
        .type = Switch{&Given::overlap, &DataParallel::overlap},
        .uses = {Of(kReference), Of(kMegatron), At(kDeepSpeed, 1, 3)},
+       .idle = [](const Plan& plan) -> std::string_view {
+         const bool alone =
+             TraitsOf(plan.data_parallel.framework).textbook && GradientRanks(plan) == 1;
+         return alone ? "on one data-parallel rank, which has no gradients to send" : "";
+       },
        .values = "`false`: communicate after the whole backward (megatron: `overlap_grad_reduce`, "
                  "deepspeed: `overlap_comm`)",
        .default_value = "`true`; deepspeed at stages 1 and 2: `false`"},
@@ -79,6 +91,10 @@ std::vector<DataParallelSetting> Rows() {
       {.key = "align_grad_reduce",
        .type = Switch{&Given::align_grad_reduce, &DataParallel::align_grad_reduce},
        .uses = {Of(kMegatron, "in a pipeline, with overlap")},
+       .without = "pipeline",
+       .idle = [](const Plan& plan) -> std::string_view {
+         return plan.data_parallel.overlap ? "" : "without overlap";
+       },
        .values = "`true`: a virtual stage's gradients are reduced when the last stage of the "
                  "pipeline has them, on all stages at once; without virtual stages the first "
                  "stage alone reduces bucket by bucket. `false`: when they are there",
@@ -86,6 +102,7 @@ std::vector<DataParallelSetting> Rows() {
       {.key = "align_param_gather",
        .type = Switch{&Given::align_param_gather, &DataParallel::align_param_gather},
        .uses = {At(kMegatron, 1, 1, "with virtual stages and `overlap_param_gather`")},
+       .idle = WithoutVirtualStages,
        .values = "`true`: a virtual stage's parameters are gathered as soon as the one before "
                  "begins on the last stage of the pipeline, on all stages at once; `false`: when "
                  "its forward begins",
@@ -94,6 +111,7 @@ std::vector<DataParallelSetting> Rows() {
        .type = Switch{&Given::overlap_param_gather_with_optimizer_step,
                       &DataParallel::overlap_param_gather_with_optimizer_step},
        .uses = {At(kMegatron, 1, 1, "with virtual stages and `overlap_param_gather`")},
+       .idle = WithoutVirtualStages,
        .values = "`true`: the first virtual stage is updated by itself, and its parameters are "
                  "gathered while the others are updated; its gradients are one bucket",
        .default_value = "`false`"},
@@ -111,6 +129,12 @@ std::vector<DataParallelSetting> Rows() {
       {.key = "copy_main_gradients",
        .type = Switch{&Given::copy_main_gradients, &DataParallel::copy_main_gradients},
        .uses = {Of(kMegatron)},
+       .idle = [](const Plan& plan) -> std::string_view {
+         return plan.training.gradient_dtype == DataType::kFp32
+                    ? "with training.gradient_dtype fp32: the optimizer takes such gradients as "
+                      "they are"
+                    : "";
+       },
        .shown =
            [](const DataParallel& data_parallel) { return !data_parallel.copy_main_gradients; },
        .values = "`true`: main gradients of 16 bits are copied into FP32 ones for the fused "
@@ -131,6 +155,9 @@ std::vector<DataParallelSetting> Rows() {
        .type = Switch{&Given::batch_p2p_sync, &DataParallel::batch_p2p_sync},
        .uses = {Of(kMegatron, "in a pipeline, without `overlap_p2p_comm`")},
        .without = "pipeline",
+       .idle = [](const Plan& plan) -> std::string_view {
+         return plan.data_parallel.overlap_p2p_comm ? "with overlap_p2p_comm" : "";
+       },
        .shown = [](const DataParallel& data_parallel) { return !data_parallel.batch_p2p_sync; },
        .values = "`true`: after each batch of messages the host waits for the device",
        .default_value = "`true`"},
@@ -233,6 +260,11 @@ std::vector<DataParallelSetting> Rows() {
        .type = Words<&Given::mixed_precision, &DataParallel::mixed_precision, MixedPrecision::kFsdp,
                      MixedPrecision::kAutocast>(),
        .uses = {Of(kFsdp1)},
+       .idle = [](const Plan& plan) -> std::string_view {
+         return SizeOf(plan.training.parameter_dtype) < SizeOf(DataType::kFp32)
+                    ? "with parameters of 16 bits, which nobody casts"
+                    : "";
+       },
        .values = "who casts parameters of 32 bits: `fsdp` (its `MixedPrecision`: shards are cast "
                  "before they are gathered; accelerate and the Trainer set it) or `autocast` "
                  "(`torch.autocast` beside FSDP without it: parameters are gathered and gradients "

@@ -79,13 +79,6 @@ std::vector<std::string> KeysWithoutEffectOn(const Request& request,
         "as "
         "many rows whatever comes");
   }
-  if (request.norm && model::IsUnfused(*request.norm) &&
-      architecture.normalization == model::Normalization::kLayerNorm) {
-    sentences.push_back(
-        fmt::format("training.norm {} has no effect on layer norms, which are one kernel as with "
-                    "fused",
-                    model::Name(*request.norm)));
-  }
   if (architecture.experts.exist()) return sentences;
   for (const MixtureSetting& setting : MixtureSettings()) {
     if (!setting.IsGiven(request)) continue;
@@ -102,6 +95,22 @@ std::vector<std::string> KeysWithoutEffectOnLayerLists(const Request& request) {
     sentences.push_back(fmt::format(
         "training.{} has no effect on a layer list, whose times and activations are given",
         setting.key));
+  }
+  for (const MixtureSetting& setting : MixtureSettings()) {
+    if (!setting.of_architectures || !setting.IsGiven(request)) continue;
+    sentences.push_back(fmt::format(
+        "experts.{} has no effect on a layer list, whose times and activations are given",
+        setting.key));
+  }
+  if (IsQuantized(*request.precision)) {
+    sentences.push_back(fmt::format(
+        "training.precision {} has the forecast of bf16 on a layer list, whose times are given",
+        Name(*request.precision)));
+  }
+  if (request.data_loading && !request.data_loading->pin_memory && !request.data_loading->bytes) {
+    sentences.emplace_back(
+        "training.data_loading.pin_memory has no effect without bytes, which a layer list does not "
+        "tell");
   }
   return sentences;
 }

@@ -79,9 +79,10 @@ class LoraRules : public Rules {
         request_.zero_stage.value_or(0) == 3 && !StyleOf(*request_.framework).shards_frozen;
     if (shards) {
       Add("data_parallel.zero_stage", "plan.lora",
-          fmt::format("{} with frozen parameters is modelled where each rank has all of them, "
-                      "zero_stage is 3",
-                      plan::Name(*request_.framework)),
+          fmt::format(
+              "{} with the frozen parameters of lora is modelled where each rank has all of them, "
+              "zero_stage is 3",
+              plan::Name(*request_.framework)),
           "write zero_stage: 0, 1 or 2, or framework: fsdp1 or fsdp2");
     }
     if (request_.cpu_offload.value_or(false)) {

@@ -34,8 +34,8 @@ TEST(LoraRules, NameEveryImpossibleCombinationWithBothValues) {
          r.zero_stage = 3;
        },
        "data_parallel.zero_stage", "plan.lora",
-       "reference with frozen parameters is modelled where each rank has all of them, zero_stage "
-       "is 3"},
+       "reference with the frozen parameters of lora is modelled where each rank has all of them, "
+       "zero_stage is 3"},
       {[](Request& r) {
          r.lora = kAdapters;
          r.framework = Framework::kFsdp2;

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "src/model/architecture.h"
+#include "src/plan/plan.h"
 
 namespace stepcast::plan {
 namespace {
@@ -99,6 +100,14 @@ std::vector<MixtureSetting> Rows() {
        .of_architectures = true,
        .had_by = IsMixture,
        .needed = kNeeded,
+       .idle = [](const Plan& plan) -> std::string_view {
+         if (!model::SendsTokensOnce(plan.mixture.dispatcher)) {
+           return "with this dispatcher, which sends a token to each of its experts; take deepep "
+                  "or "
+                  "hybridep";
+         }
+         return plan.mixture.node_limit == 0 ? "beyond the nodes that share experts out" : "";
+       },
        .shown = [](const Mixture& mixture) { return mixture.node_limit > 0; },
        .values = "a token's experts are on so many nodes at most, with `deepep` and `hybridep` "
                  "(Megatron-Core's `moe_router_group_topk`, with a group of experts a node)",
@@ -141,6 +150,13 @@ std::vector<MixtureSetting> Rows() {
        .of_architectures = true,
        .had_by = IsMixture,
        .needed = kNeeded,
+       .idle = [](const Plan& plan) -> std::string_view {
+         const Mixture& mixture = plan.mixture;
+         const bool drops = *mixture.capacity_factor < mixture.imbalance;
+         return drops || mixture.pad_to_capacity
+                    ? ""
+                    : "at experts.imbalance or above: no expert has more rows than that";
+       },
        .values =
            "rows that an expert takes at most, over the mean of all experts; tokens beyond are "
            "dropped, and cost nothing (Megatron-Core's `moe_expert_capacity_factor`); with "
@@ -152,6 +168,11 @@ std::vector<MixtureSetting> Rows() {
        .of_architectures = true,
        .had_by = IsMixture,
        .needed = kNeeded,
+       .idle = [](const Plan& plan) -> std::string_view {
+         return plan.mixture.implementation == model::ExpertImplementation::kDeepSpeed
+                    ? ""
+                    : "but with DeepSpeed's own layer";
+       },
        .shown =
            [](const Mixture& mixture) {
              return mixture.implementation == model::ExpertImplementation::kDeepSpeed;

@@ -357,7 +357,11 @@ Mixture CompleteMixture(const Request& request, const ModelBlocks& model, std::i
   const bool torchtitan = mixture.implementation == model::ExpertImplementation::kTorchtitan;
   if (slots || (style.fp32_router && torchtitan)) mixture.router_dtype = DataType::kFp32;
   mixture.pad_to_capacity = slots;
-  for (const MixtureSetting& setting : MixtureSettings()) setting.ApplyGiven(request, mixture);
+  for (const MixtureSetting& setting : MixtureSettings()) {
+    if (setting.uses.HasEffect(*request.framework, *request.zero_stage)) {
+      setting.ApplyGiven(request, mixture);
+    }
+  }
   mixture.imbalance = request.imbalance.value_or(1);
   const std::int64_t nodes = request.expert.value_or(1) / near;
   if (!request.node_limit && model.expert_groups == nodes) {

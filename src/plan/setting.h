@@ -24,6 +24,8 @@
 // `Given` holds what was said, as members of type std::optional; `Kept` what holds.
 namespace stepcast::plan {
 
+struct Plan;
+
 // How a framework has a setting.
 struct SettingUse {
   Framework framework = Framework::kReference;
@@ -81,6 +83,7 @@ struct WordSetting {
 template <typename Given>
 struct OwnSetting {
   bool (*is_given)(const Given& given);
+  void (*take_back)(Given& given);
 };
 
 template <typename Given, typename Kept>
@@ -104,6 +107,9 @@ struct Setting {
   std::string_view needed = "";
   // The degree of `parallelism` without which (1) it does nothing; empty: there is none.
   std::string_view without = "";
+  // Why it does nothing in a complete plan, "with framework reference"; empty: it does something.
+  // Null: it does something in every plan of the frameworks that have it.
+  std::string_view (*idle)(const Plan& plan) = nullptr;
   // Whether the resolved scenario has it; null: wherever it has an effect.
   bool (*shown)(const Kept& kept) = nullptr;
   const char* values;         // for documents, in Markdown
@@ -116,6 +122,21 @@ struct Setting {
             return (request.*setting.given).has_value();
           } else {
             return setting.is_given(request);
+          }
+        },
+        type);
+  }
+
+  // As if it had not been said.
+  void TakeBack(Given& request) const {
+    std::visit(
+        [&](const auto& setting) {
+          if constexpr (requires { setting.given; }) {
+            (request.*setting.given).reset();
+          } else if constexpr (requires { setting.give; }) {
+            setting.give(request, std::nullopt);
+          } else {
+            setting.take_back(request);
           }
         },
         type);
@@ -161,7 +182,8 @@ auto Words() {
 template <auto given>
 auto OwnNotation() {
   using Given = decltype(OwnerOf(given));
-  return OwnSetting<Given>{[](const Given& request) { return (request.*given).has_value(); }};
+  return OwnSetting<Given>{[](const Given& request) { return (request.*given).has_value(); },
+                           [](Given& request) { (request.*given).reset(); }};
 }
 
 // nullptr: there is none of this name.

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "src/base/bytes.h"
 #include "src/base/data_type.h"
 #include "src/base/kernel.h"
 #include "src/model/lora.h"
@@ -82,6 +83,9 @@ struct Lengths {
   friend bool operator==(const Lengths&, const Lengths&) = default;
 };
 
+// Of cuBLAS, with `deterministic`: CUBLAS_WORKSPACE_CONFIG=:4096:8.
+inline constexpr Bytes kDeterministicWorkspace = Bytes(8 * (4 << 20));
+
 // Defaults that hold whatever the framework are those written here.
 struct Training {
   std::int64_t sequence_length = 0;
@@ -111,10 +115,10 @@ struct Training {
   model::Implementation norm = model::Implementation::kFused;
   model::Implementation rotary = model::Implementation::kFused;
   model::Implementation activation_function = model::Implementation::kEager;
-  bool repeat_kv = false;            // model::WorkOptions
-  std::int64_t masked_tokens = 0;    // likewise
-  // Of samples, where they are not as long as a sequence; `document_length` is short for packed ones
-  // of one length.
+  bool repeat_kv = false;          // model::WorkOptions
+  std::int64_t masked_tokens = 0;  // likewise
+  // Of samples, where they are not as long as a sequence; `document_length` is short for packed
+  // ones of one length.
   std::optional<Lengths> lengths{};
   std::int64_t document_length = 0;
   model::TensorOverlap tensor_overlap = model::TensorOverlap::kNone;

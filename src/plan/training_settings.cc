@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "src/model/architecture.h"
+#include "src/plan/framework_style.h"
+#include "src/plan/plan.h"
 
 namespace stepcast::plan {
 namespace {
@@ -44,6 +46,30 @@ bool Adapts(const Training& training) { return training.lora.adapts(); }
 bool Recomputes(const Training& training) {
   return training.activation_checkpointing == model::Checkpointing::kFull ||
          training.activation_checkpointing == model::Checkpointing::kSelectiveOp;
+}
+
+// DeepSpeed's stage 3 ends each backward and each step with a host that waits for the device.
+bool WaitsAnyway(const Plan& plan) {
+  return StyleOf(plan.data_parallel.framework).gradients == GradientStore::kPartitions &&
+         plan.data_parallel.zero_stage == 3;
+}
+std::string_view WhyNoHostWaits(const Plan& plan) {
+  const HostWaits waits = plan.training.host_waits;
+  if (waits == HostWaits::kLaunch) return "";
+  if (TraitsOf(plan.data_parallel.framework).textbook) {
+    return "with framework reference, which leaves the host out";
+  }
+  return waits != HostWaits::kPhase && WaitsAnyway(plan)
+             ? "with framework deepspeed at stage 3, whose host waits there in any case"
+             : "";
+}
+// Stages of a pipeline end their steps one after the other.
+std::string_view WhyNoStepBarrier(const Plan& plan) {
+  if (plan.parallelism.pipeline > 1) return "";
+  if (TraitsOf(plan.data_parallel.framework).textbook) {
+    return "with framework reference, whose steps do not overlap";
+  }
+  return WaitsAnyway(plan) ? "with framework deepspeed at stage 3, whose steps do not overlap" : "";
 }
 
 std::vector<TrainingSetting> Rows() {
@@ -484,6 +510,7 @@ std::vector<TrainingSetting> Rows() {
                      HostWaits::kLaunch>(),
        .of_task = true,
        .uses = {},
+       .idle = WhyNoHostWaits,
        .values =
            "where the training loop reads a value from the device, and the host waits until the "
            "compute stream is done: `never`, `step` (at its end: the loss), `update` (before each: "
@@ -530,6 +557,7 @@ std::vector<TrainingSetting> Rows() {
        .type = Switch{&Given::step_barrier, &Training::step_barrier},
        .of_task = true,
        .uses = {},
+       .idle = WhyNoStepBarrier,
        .values =
            "`true`: measure one step between barriers instead of the steady interval between steps",
        .default_value = "`false`"},

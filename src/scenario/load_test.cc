@@ -606,8 +606,8 @@ TEST(Load, WarnsAboutSettingsOfWhatThePlanDoesNotHave) {
                 "it ends the recomputation of full and selective_op",
                 "communication.nccl_collnet has no effect on one node, whose GPUs send nothing "
                 "through the fabric's switches",
-                "training.norm huggingface has no effect on layer norms, which are one kernel as "
-                "with fused"}));
+                "training.norm has no effect on this model: its layers run the same kernels by "
+                "default"}));
 }
 
 TEST(Load, WarnsAboutKeysWithoutEffect) {

@@ -19,6 +19,7 @@
 #include "src/model/architecture.h"
 #include "src/model/lora.h"
 #include "src/model/model.h"
+#include "src/plan/idle_settings.h"
 #include "src/plan/request.h"
 #include "src/scenario/calibration_file.h"
 #include "src/scenario/cross_checks.h"
@@ -142,6 +143,15 @@ class Loader::Reading {
   const ScenarioFile& read() const { return read_; }
   const Scenario& scenario() const { return scenario_; }
   Scenario Take() {
+    for (std::string& sentence :
+         plan::IdleSettings(read_.request, scenario_.plan, *scenario_.model,
+                            scenario_.cluster->devices(), BlocksOf(*scenario_.model))) {
+      const std::string key = sentence.substr(0, sentence.find(' ') + 1);
+      const bool named =
+          std::any_of(scenario_.warnings.begin(), scenario_.warnings.end(),
+                      [&](const std::string& warning) { return warning.starts_with(key); });
+      if (!named) scenario_.warnings.push_back(std::move(sentence));
+    }
     scenario_.resolved = Resolve(scenario_, sources_);
     return std::move(scenario_);
   }

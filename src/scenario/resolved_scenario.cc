@@ -31,18 +31,6 @@ Resolved VersionText(const Version& version) {
   return Text(fmt::format("{}.{}", version.major, version.minor));
 }
 
-const char* Name(CollectiveAlgorithm algorithm) {
-  switch (algorithm) {
-    case CollectiveAlgorithm::kAuto:
-      return "auto";
-    case CollectiveAlgorithm::kRing:
-      return "ring";
-    case CollectiveAlgorithm::kTree:
-      return "tree";
-  }
-  return "";
-}
-
 const char* Name(Fidelity fidelity) {
   switch (fidelity) {
     case Fidelity::kAnalytic:

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -24,6 +25,10 @@
 namespace stepcast::scenario {
 
 enum class CollectiveAlgorithm : std::uint8_t { kAuto, kRing, kTree };
+constexpr const char* Name(CollectiveAlgorithm algorithm) {
+  constexpr const char* kNames[] = {"auto", "ring", "tree"};
+  return kNames[static_cast<std::size_t>(algorithm)];
+}
 
 // How closely collectives are followed on the cluster's links.
 enum class Fidelity : std::uint8_t {

@@ -102,6 +102,19 @@ void WarnOfSlowAttention(const ScenarioFile& file, Scenario& scenario) {
       scenario.gpu->name));
 }
 
+void WarnOfUnknownAttention(const ScenarioFile& file, Scenario& scenario) {
+  constexpr std::size_t kCudnn = 3;  // in KernelCosts::attention
+  if (!file.request.attention || scenario.plan.training.attention != model::Attention::kCudnn ||
+      scenario.model->is_layer_list() || scenario.calibration == nullptr ||
+      !scenario.calibration->kernels ||
+      scenario.calibration->kernels->attention[kCudnn].forward != 0) {
+    return;
+  }
+  scenario.warnings.emplace_back(
+      "training.attention cudnn is forecast as flash: the calibration profile has no figures of "
+      "cuDNN's attention");
+}
+
 // A profile that is of another GPU, or may be.
 void WarnOfProfile(const calibration::Calibration& profile, const topology::Gpu& gpu, bool named,
                    Scenario& scenario) {
@@ -134,6 +147,56 @@ void WarnOfProfiles(const ScenarioFile& file, Scenario& scenario) {
     scenario.warnings.emplace_back(
         "calibration_of_another_gpu has no effect here: no profile is of another GPU");
   }
+}
+
+// How what leaves a leaf is spread over the spines, and the hash that spreads it.
+void WarnOfRouting(const RoutingRequest& routing, Scenario& scenario) {
+  if (!routing.choice && !routing.seed) return;
+  const topology::Fabric* fabric = scenario.cluster->fabric();
+  if (fabric == nullptr || fabric->kind == topology::FabricKind::kOneSwitch) {
+    scenario.warnings.emplace_back(
+        "cluster.routing and routing_seed have no effect here: the topology's fabric has no spines "
+        "to choose from; take a rail-optimised fabric or a fat-tree");
+    return;
+  }
+  if (fabric->routing == topology::Routing()) return;  // the default
+  if (scenario.cluster->nodes() <= fabric->nodes_per_unit) {
+    scenario.warnings.push_back(fmt::format(
+        "cluster.routing and routing_seed have no effect here: one leaf has {} nodes below it, and "
+        "nothing crosses the spines",
+        fabric->nodes_per_unit));
+    return;
+  }
+  const bool analytic = scenario.network == Fidelity::kAnalytic;
+  const bool hashed = fabric->routing.choice == topology::RouteChoice::kEcmp;
+  if (analytic && !hashed) {
+    scenario.warnings.push_back(
+        fmt::format("cluster.routing {} has no effect with cluster.network analytic, which uses "
+                    "all spines alike; take flow or message",
+                    topology::Name(fabric->routing.choice)));
+  }
+  if (fabric->routing.seed != 0 && (analytic || !hashed)) {
+    scenario.warnings.emplace_back(
+        analytic ? "cluster.routing_seed has no effect with cluster.network analytic, which takes "
+                   "the mean of all hashes; take flow or message"
+                 : "cluster.routing_seed has no effect without cluster.routing ecmp");
+  }
+}
+
+void WarnOfDeterminism(Scenario& scenario) {
+  const auto* memory = scenario.calibration != nullptr && scenario.calibration->memory
+                           ? &*scenario.calibration->memory
+                           : nullptr;
+  if (!scenario.plan.training.deterministic || scenario.model->is_layer_list()) return;
+  if (memory != nullptr && memory->gemm_workspace != Bytes(0) &&
+      memory->gemm_workspace != plan::kDeterministicWorkspace) {
+    return;
+  }
+  scenario.warnings.push_back(
+      fmt::format("training.deterministic has no effect here: {}",
+                  memory != nullptr && memory->gemm_workspace != Bytes(0)
+                      ? "cuBLAS's workspaces have 32 MiB on this GPU in any case"
+                      : "the calibration profile says nothing of cuBLAS's workspaces"));
 }
 
 void WarnOfIdleSlowDevices(const ScenarioFile& file, Scenario& scenario) {
@@ -171,18 +234,14 @@ void AppendWarnings(const ScenarioFile& file, Scenario& scenario) {
   WarnOfProfiles(file, scenario);
   WarnOfOtherTables(scenario);
   WarnOfSlowAttention(file, scenario);
+  WarnOfUnknownAttention(file, scenario);
   WarnOfIdleSlowDevices(file, scenario);
   if (!scenario.slow_links.empty() && scenario.network == Fidelity::kAnalytic) {
     scenario.warnings.push_back(
         "cluster.slow_links has no effect with cluster.network analytic; take flow or message");
   }
-  const topology::Fabric* fabric = scenario.cluster->fabric();
-  const bool spines = fabric != nullptr && fabric->kind != topology::FabricKind::kOneSwitch;
-  if ((file.routing.choice || file.routing.seed) && !spines) {
-    scenario.warnings.emplace_back(
-        "cluster.routing and routing_seed have no effect here: the topology's fabric has no spines "
-        "to choose from; take a rail-optimised fabric or a fat-tree");
-  }
+  WarnOfRouting(file.routing, scenario);
+  WarnOfDeterminism(scenario);
   const auto* architecture = std::get_if<model::Architecture>(&scenario.model->source);
   for (std::string& sentence : architecture != nullptr
                                    ? plan::KeysWithoutEffectOn(file.request, *architecture)

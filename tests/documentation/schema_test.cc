@@ -83,6 +83,28 @@ json Parsed(std::string_view text, const std::string& file) {
   return tree ? ToJson(**tree) : json();
 }
 
+// The keys of a mapping and of mappings in it, but for what files of their own may hold.
+void AddKeys(const json& mapping, const std::string& path, std::set<std::string>& keys) {
+  for (const auto& [name, value] : mapping.at("properties").items()) {
+    const std::string own = path.empty() ? name : path + "." + name;
+    const bool section = path.empty() && value.contains("properties");
+    if (!section) keys.insert(own);
+    if (value.contains("properties")) AddKeys(value, own, keys);
+    if (value.contains("items") && value["items"].contains("properties")) {
+      AddKeys(value["items"], own, keys);
+    }
+  }
+}
+
+// `list settings` has every key that the reader of scenarios takes.
+TEST(ListSettings, HasEveryKeyOfAScenario) {
+  std::set<std::string> keys, listed;
+  AddKeys(SchemaOf("scenario"), "", keys);
+  const json list = json::parse(cli::Shell("src/cli/stepcast list settings --json").output);
+  for (const json& setting : list.at("settings")) listed.insert(setting.at("key"));
+  EXPECT_EQ(listed, keys);
+}
+
 TEST(Schema, ThatOfDocumentsIsThatOfTheProgram) {
   const char* const workspace = std::getenv("BUILD_WORKSPACE_DIRECTORY");
   ASSERT_TRUE(!update || workspace != nullptr) << "--update needs bazel run";

@@ -1,0 +1,165 @@
+#include "src/forecast/communication_warnings.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "src/cost/demand.h"
+#include "src/cost/price.h"
+#include "src/forecast/forecast.h"
+#include "src/forecast/shorter_step.h"
+#include "src/forecast/simulated_ranks.h"
+#include "src/lowering/lowering.h"
+#include "src/plan/plan.h"
+#include "src/program/program.h"
+#include "src/scenario/node_kinds.h"
+
+namespace stepcast::forecast {
+namespace {
+
+using scenario::CollectiveAlgorithm;
+using scenario::Scenario;
+
+// A setting with another value than its default, and the scenario with the default.
+struct Choice {
+  std::string said;  // "software.nccl 2.20"
+  Scenario otherwise;
+};
+
+std::string Text(const Version& version) {
+  return fmt::format("{}.{}", version.major, version.minor);
+}
+
+std::vector<Choice> ChoicesOf(const Scenario& scenario) {
+  std::vector<Choice> choices;
+  const auto add = [&](bool differs, std::string said, const auto& take_back) {
+    if (!differs) return;
+    Choice& choice = choices.emplace_back(Choice{std::move(said), scenario});
+    take_back(choice.otherwise);
+  };
+  const auto by_default =
+      scenario.cluster->flat() ? CollectiveAlgorithm::kRing : CollectiveAlgorithm::kAuto;
+  add(scenario.algorithm != by_default,
+      fmt::format("cluster.collective_algorithm {}", scenario::Name(scenario.algorithm)),
+      [&](Scenario& other) { other.algorithm = by_default; });
+  add(!scenario.nccl_algo.empty(), fmt::format("communication.nccl_algo {}", scenario.nccl_algo),
+      [](Scenario& other) {
+        other.nccl_algo.clear();
+        other.nccl_overrides.algorithms = {};
+      });
+  add(!scenario.nccl_proto.empty(), fmt::format("communication.nccl_proto {}", scenario.nccl_proto),
+      [](Scenario& other) {
+        other.nccl_proto.clear();
+        other.nccl_overrides.protocols = {};
+      });
+  add(scenario.nccl_collnet, "communication.nccl_collnet",
+      [](Scenario& other) { other.nccl_collnet = false; });
+  const plan::Software& software = scenario.plan.software;
+  add(software.nccl != plan::kNewestNccl, fmt::format("software.nccl {}", Text(software.nccl)),
+      [](Scenario& other) { other.plan.software.nccl = plan::kNewestNccl; });
+  add(software.driver != plan::kNewestDriver,
+      fmt::format("software.driver {}", Text(software.driver)),
+      [](Scenario& other) { other.plan.software.driver = plan::kNewestDriver; });
+  return choices;
+}
+
+bool Same(const cost::Demand& a, const cost::Demand& b) {
+  return a.latency == b.latency && a.work == b.work && a.share == b.share;
+}
+bool Same(const cost::CollectivePrice& a, const cost::CollectivePrice& b) {
+  return Same(a.demand, b.demand) && std::string_view(a.algorithm) == b.algorithm &&
+         std::string_view(a.protocol) == b.protocol && a.channels == b.channels;
+}
+bool Same(const cost::MessagePrice& a, const cost::MessagePrice& b) {
+  return Same(a.demand, b.demand);
+}
+template <typename T>
+bool Same(const std::vector<T>& a, const std::vector<T>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const T& left, const T& right) { return Same(left, right); });
+}
+
+// The step's programs on each kind of node.
+using Programs = std::vector<std::vector<program::Program>>;
+
+// What their operations cost, one after the other. None where the scenario has no price for them.
+std::optional<std::vector<cost::Prices>> PricesOf(const Scenario& scenario,
+                                                  const Programs& programs) {
+  std::vector<cost::Prices> all;
+  for (std::size_t kind = 0; kind < programs.size(); ++kind) {
+    const Scenario own = scenario::OfKind(scenario, static_cast<int>(kind));
+    for (const program::Program& program : programs[kind]) {
+      auto prices = cost::Price(program, own);
+      if (!prices) return std::nullopt;
+      all.push_back(*std::move(prices));
+    }
+  }
+  return all;
+}
+
+// Whether some link can be used up when collectives share the cluster's links as flows.
+bool LinksAreShared(const Scenario& step) {
+  Scenario flow = step;
+  flow.network = scenario::Fidelity::kFlow;
+  const auto classes = PricedClassesOf(flow);
+  if (!classes) return true;
+  constexpr int kSteps = 2;
+  const auto ranks = SimulatedRanksOf(flow, *classes, kSteps);
+  return !ranks || !ranks->traffic || ranks->traffic->links > 0;
+}
+
+void WarnOfNetwork(const Scenario& step, Scenario& scenario) {
+  if (scenario.network == scenario::Fidelity::kAnalytic || LinksAreShared(step)) return;
+  scenario.warnings.push_back(
+      scenario.network == scenario::Fidelity::kFlow
+          ? "cluster.network flow has no effect here: no link is used up, whatever runs at the "
+            "same "
+            "time, which is what analytic assumes"
+          : "cluster.network message changes little or nothing here: no link is used up, whatever "
+            "runs at the same time; analytic answers sooner");
+}
+
+}  // namespace
+
+void WarnOfCommunicationSettings(Scenario& scenario) {
+  std::vector<Choice> choices = ChoicesOf(scenario);
+  std::erase_if(choices, [&](const Choice& choice) {
+    std::string key = choice.said.substr(0, choice.said.find(' '));
+    if (key.starts_with("communication.")) key.erase(0, key.find('.') + 1);
+    return std::any_of(
+        scenario.warnings.begin(), scenario.warnings.end(),
+        [&](const std::string& warning) { return warning.find(key) != std::string::npos; });
+  });
+  if (scenario.plan.training.has_padded_lengths()) return;
+  const bool analytic = scenario.network == scenario::Fidelity::kAnalytic;
+  if (choices.empty() && analytic) return;
+  const auto shorter = ShorterStepOf(scenario.plan);
+  const Scenario step = shorter ? Shortened(scenario, *shorter) : scenario;
+  WarnOfNetwork(step, scenario);
+  if (choices.empty()) return;
+  Programs programs;
+  for (int kind = 0; kind < scenario::KindCount(step); ++kind) {
+    programs.push_back(lowering::Lower(scenario::OfKind(step, kind)));
+  }
+  const auto own = PricesOf(scenario, programs);
+  if (!own) return;
+  for (const Choice& choice : choices) {
+    const auto others = PricesOf(choice.otherwise, programs);
+    if (!others) continue;
+    const bool same =
+        std::equal(own->begin(), own->end(), others->begin(), others->end(),
+                   [](const cost::Prices& a, const cost::Prices& b) {
+                     return Same(a.collectives, b.collectives) && Same(a.exchanges, b.exchanges);
+                   });
+    if (!same) continue;
+    scenario.warnings.push_back(fmt::format(
+        "{} has no effect here: the step's collectives run the same way by default", choice.said));
+  }
+}
+
+}  // namespace stepcast::forecast
