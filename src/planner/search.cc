@@ -430,11 +430,49 @@ class Searcher {
       if (found) found = FindBest(kRounds);
       return found;
     }
-    if (ranked_.empty()) found = FindSomeOfGroups(1);
+    if (ranked_.empty()) found = FindFirst();
     if (found) found = FindBestOfKinds(kRounds);
     if (found && ranked_.empty()) found = FindSomeOfGroups(1);
     if (found && !ranked_.empty()) found = FindBestOfFamily(ranked_.begin()->plan, kRounds);
     return found;
+  }
+
+  // Finds some plan that fits, by forecasts alone: the most promising ones of those whose bounds
+  // leave more and more of the device, for bounds of memory may be far below what a plan needs.
+  Finding FindFirst() {
+    constexpr std::size_t kAtOnce = 2;
+    constexpr int kRounds = 3;
+    for (const double room : {0.5, 0.7, 0.85}) {
+      Queue queue;
+      result_.states.ForEach(
+          [&](std::int64_t plan, std::int64_t, const PlanState& state, const PlanFacts&) {
+            if (!state.pending) return;
+            const Score score = InGroup(plan, room);
+            if (!score.behind) queue.push(score);
+          });
+      for (int round = 0; round < kRounds && ranked_.empty() && !Enough(); ++round) {
+        std::vector<std::int64_t> plans;
+        while (!queue.empty() && plans.size() < kAtOnce) {
+          const std::int64_t first = queue.top().plan;
+          queue.pop();
+          if (result_.states.Together(first)) {
+            if (auto expanded = Expand({first}); !expanded) return expanded;
+            if (answers_.stopped()) return {};
+          }
+          const PlanStates::Family& family = result_.states.FamilyOf(first);
+          for (std::int64_t plan = first; plan < family.first + family.plans; ++plan) {
+            if (!StateOf(plan).pending) continue;
+            StateOf(plan).sharp = true;  // its forecast, without a sharper bound before
+            plans.push_back(plan);
+            break;
+          }
+        }
+        if (plans.empty()) break;
+        if (auto advanced = Advance(plans); !advanced) return advanced;
+      }
+      if (!ranked_.empty()) break;
+    }
+    return {};
   }
 
   // Looks at one plan of each kind until it has its forecast, and only then at another of the kind,
@@ -545,13 +583,11 @@ class Searcher {
   }
 
   // A plan of each of so many groups, the most promising ones, that will do, where a few looks find
-  // one: among those whose bounds leave a tenth of the device, and among roomier ones, for bounds of
-  // memory may be far below what a plan needs. A search that may end at any time begins with roomy
-  // ones, which fit most probably.
+  // one: first among those whose bounds leave a tenth of the device, then among roomier ones, for
+  // bounds of memory may be far below what a plan needs.
   Finding FindSomeOfGroups(std::size_t groups) {
     constexpr int kLooks = 32;
-    for (const double room :
-         options_.anytime ? std::array{0.4, 0.7, 0.1} : std::array{0.1, 0.4, 0.7}) {
+    for (const double room : {0.1, 0.4, 0.7}) {
       std::vector<Queue> queues = PendingOfGroups(room);
       std::vector<std::size_t> order;  // the most promising first
       for (std::size_t group = 0; group < groups_.size(); ++group) {

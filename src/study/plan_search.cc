@@ -277,7 +277,12 @@ class PlanSearch::Impl {
     space_options.kinds = ReadKinds(question_.only, faults);
     space_options.nodes = question_.fewer_nodes || goal_.target == planner::Target::kGpus;
     space_options.fix = question_.fix;
-    space_options.value_of = [this](const std::string& key) { return varied_.ValueOf(key); };
+    space_options.value_of = [this, known = std::map<std::string, std::optional<std::string>>()](
+                                 const std::string& key) mutable {
+      const auto found = known.find(key);  // a look into the scenario takes a millisecond
+      if (found != known.end()) return found->second;
+      return known.emplace(key, varied_.ValueOf(key)).first->second;
+    };
   }
 
   // Whether the scenario's own plan is one of those that are asked for.
