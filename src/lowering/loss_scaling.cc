@@ -4,6 +4,7 @@
 
 #include "src/lowering/effects.h"
 #include "src/lowering/memory_kernel.h"
+#include "src/plan/loss_scaling.h"
 
 namespace stepcast::lowering {
 
@@ -11,20 +12,7 @@ using program::BufferUse;
 using program::Category;
 using program::kNone;
 
-bool LossScaling::scales() const {
-  const plan::Training& training = step_.plan().training;
-  if (training.precision != DataType::kFp16) return false;
-  switch (scaler()) {
-    case plan::LossScaler::kMegatron:
-      return true;
-    case plan::LossScaler::kGradScaler:
-      return training.parameter_dtype == DataType::kFp32 &&
-             training.optimizer != plan::Optimizer::kLamb;
-    case plan::LossScaler::kNone:
-      return false;
-  }
-  return false;
-}
+bool LossScaling::scales() const { return plan::ScalesLoss(step_.plan()); }
 
 plan::LossScaler LossScaling::scaler() const {
   return plan::StyleOf(step_.plan().data_parallel.framework).loss_scaler;

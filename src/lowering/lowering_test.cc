@@ -236,6 +236,32 @@ TEST(Lowering, ProgramsOfTransformersAreSound) {
   }
 }
 
+// Modules that are recomputed from the parts of sequences that ranks have, or cast their input.
+TEST(Lowering, ProgramsOfRecomputedModulesAreSound) {
+  constexpr const char* kDivided = R"(
+stepcast: 1
+model: models/gpt2.yaml
+cluster: {topology: topologies/dgx-h100.yaml, nodes: 1}
+training: {sequence_length: 64, micro_batch_size: 1, gradient_accumulation: 2, precision: bf16,
+           optimizer: adamw, activation_checkpointing: selective}
+parallelism: {tensor: 2, sequence_parallel: true}
+data_parallel: {zero_stage: 0, framework: reference}
+)";
+  for (const std::string framework : {"reference", "megatron"}) {
+    for (const std::string modules : {"core_attn", "mlp", "layernorm", "core_attn mlp layernorm"}) {
+      for (const std::string precision : {"bf16", "fp8"}) {
+        if (framework == "reference" && precision == "fp8") continue;
+        const auto violations =
+            program::Validate(Lowered(kDivided, {"data_parallel.framework=" + framework,
+                                                 "training.recompute_modules=" + modules,
+                                                 "training.precision=" + precision}));
+        EXPECT_TRUE(violations.empty()) << framework << " " << modules << " " << precision << "\n"
+                                        << violations.front();
+      }
+    }
+  }
+}
+
 // Shared experts beside the others, in every type that experts have.
 TEST(Lowering, ProgramsOfSharedExpertsBesideAreSound) {
   constexpr const char* kMixture = R"(

@@ -208,9 +208,7 @@ std::optional<LayerTape::Value> LayerTape::WriteBackward(std::optional<Value> ou
     for (std::size_t op = first; op < backward_.size(); ++op) backward_[op].differentiates = i;
   }
   if (!keeping.input_has_gradient) DropGradientOfInput();
-  if (keeping.keeps_inputs_of_modules && keeping.checkpointing == Checkpointing::kSelective) {
-    KeepInputs(keeping.modules);
-  }
+  if (keeping.checkpointing == Checkpointing::kSelective) KeepInputs(keeping.modules);
   if (keeping.delays_weight_gradients) DelayWeightGradients();
   return output_gradient;
 }

@@ -141,8 +141,6 @@ class LayerTape {
     // Nothing before the layer is trained: what only the gradient of its input needs is neither run
     // nor kept.
     bool input_has_gradient = true;
-    // Parameters are frozen: a module that is recomputed may take what nothing else keeps.
-    bool keeps_inputs_of_modules = false;
   };
   LayerWork Finish(std::optional<Value> output, const Keeping& keeping);
 
@@ -241,7 +239,8 @@ class LayerTape {
                       LayerWork& work) const;
   // Leaves out of the backward what no gradient of a parameter comes of, and what was kept for it.
   void DropGradientOfInput();
-  // Of the modules that are recomputed.
+  // Keeps what recomputed modules read, also if nothing else keeps it: a part of the tokens that a
+  // module gathers, an activation that it casts to FP8, the input of a frozen product.
   void KeepInputs(const RecomputedModules& modules);
   // layer_tape_parts.cc: LayerWork's two parts of backward. `saved`: by value, its index there.
   struct Parts {

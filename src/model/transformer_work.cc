@@ -608,8 +608,7 @@ LayerWork BlockWork(const Architecture& a, const WorkOptions& of_all, const Laye
                                .continues_checkpoint = variant.continues_checkpoint,
                                .splits_backward = options.splits_backward,
                                .delays_weight_gradients = options.experts.delays_weight_gradients,
-                               .input_has_gradient = !variant.ends_backward,
-                               .keeps_inputs_of_modules = a.lora.adapts()});
+                               .input_has_gradient = !variant.ends_backward});
 }
 
 std::int64_t VocabularyOfRank(const Architecture& a, const WorkOptions& options) {

@@ -44,6 +44,23 @@ TEST(RecomputedWorkTest, SelectiveDropsTheFeedForward) {
   EXPECT_EQ(ModelFlops(block.backward), ModelFlops(none.backward));
 }
 
+// Over t ranks that divide sequences it keeps its own part of the input, 2 sbh / t, and gathers the
+// others' again.
+TEST(RecomputedWorkTest, ADividedFeedForwardKeepsItsPartOfTheInput) {
+  const std::int64_t s = 512, h = 768, t = 2;
+  const auto divided = [](WorkOptions options) {
+    options.tensor = t;
+    options.sequence_parallel = true;
+    return BlockOf(Gpt2Small(), options);
+  };
+  const LayerWork none = divided(Options(1, s));
+  const LayerWork block =
+      divided(Dropping({.core_attn = false, .mlp = true, .layernorm = false}, s));
+  EXPECT_EQ(Sum(none.Of(Lifetime::kSaved)) - Sum(block.Of(Lifetime::kSaved)),
+            16 * s * h / t + 2 * s * h - 2 * s * h / t);
+  EXPECT_EQ(Sum(block.Of(Lifetime::kRecomputed)), 16 * s * h / t + 2 * s * h);
+}
+
 // Norms drop their outputs, 2 sbh each, and run again; with the feed-forward dropped, too, its
 // input is recomputed first.
 TEST(RecomputedWorkTest, SelectiveDropsTheNormsOutputs) {

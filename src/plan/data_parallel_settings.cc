@@ -22,6 +22,11 @@ std::string_view WithoutVirtualStages(const Plan& plan) {
   return plan.data_parallel.overlap_param_gather ? "" : "without overlap_param_gather";
 }
 
+std::string_view OnOneRank(const Plan& plan) {
+  return GradientRanks(plan) == 1 ? "on one data-parallel rank, which has no gradients to send"
+                                  : "";
+}
+
 std::vector<DataParallelSetting> Rows() {
   using enum Framework;
   return {
@@ -29,9 +34,7 @@ std::vector<DataParallelSetting> Rows() {
        .type = Switch{&Given::overlap, &DataParallel::overlap},
        .uses = {Of(kReference), Of(kMegatron), At(kDeepSpeed, 1, 3)},
        .idle = [](const Plan& plan) -> std::string_view {
-         const bool alone =
-             TraitsOf(plan.data_parallel.framework).textbook && GradientRanks(plan) == 1;
-         return alone ? "on one data-parallel rank, which has no gradients to send" : "";
+         return TraitsOf(plan.data_parallel.framework).textbook ? OnOneRank(plan) : "";
        },
        .values = "`false`: communicate after the whole backward (megatron: `overlap_grad_reduce`, "
                  "deepspeed: `overlap_comm`)",
@@ -56,8 +59,7 @@ std::vector<DataParallelSetting> Rows() {
            "that is given"},
       {.key = "prefetch",
        .type = Count{&Given::prefetch, &DataParallel::prefetch, 0, kMostUnits},
-       .uses = {At(kReference, 3, 3),
-                Of(kFsdp2)},
+       .uses = {At(kReference, 3, 3), Of(kFsdp2)},
        .values = "units gathered ahead; `0`: none",
        .default_value = "`1`"},
       {.key = "reshard_after_forward",
@@ -203,6 +205,7 @@ std::vector<DataParallelSetting> Rows() {
        .type = Words<&Given::comm_hook, &DataParallel::comm_hook, CommHook::kNone,
                      CommHook::kFp16Compress, CommHook::kBf16Compress, CommHook::kPowerSgd>(),
        .uses = {Of(kDdp)},
+       .idle = OnOneRank,
        .values = "what takes the place of a bucket's all-reduce: `none`, `fp16_compress`, "
                  "`bf16_compress` (sent in 16 bits; with `parameter_dtype: fp32`) or `powerSGD` "
                  "(low-rank factors)",

@@ -8,6 +8,7 @@
 #include "src/base/data_type.h"
 #include "src/plan/data_parallel_settings.h"
 #include "src/plan/framework_style.h"
+#include "src/plan/loss_scaling.h"
 #include "src/plan/mixture_settings.h"
 #include "src/plan/parallelism_settings.h"
 #include "src/plan/training_settings.h"
@@ -29,8 +30,8 @@ Plan WithoutFp16(Plan plan) {
 // Nothing is done for FP16 that is not done for BF16: no scaling of the loss, no search for
 // overflows. Both have 16 bits.
 bool TakesFp16AsBf16(const Plan& plan) {
+  if (ScalesLoss(plan)) return false;
   const FrameworkStyle& style = StyleOf(plan.data_parallel.framework);
-  if (style.loss_scaler != LossScaler::kNone) return false;
   return style.gradients != GradientStore::kPartitions ||
          (plan.data_parallel.zero_stage > 0 && plan.training.parameter_dtype != DataType::kFp16);
 }

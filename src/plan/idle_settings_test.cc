@@ -42,6 +42,23 @@ TEST(IdleSettings, SaysWhyARowIsIdle) {
   EXPECT_EQ(IdleOf(request), Sentences());
 }
 
+TEST(IdleSettings, NothingIsSentOrBesideOnOneGpu) {
+  const auto idle = [](const Request& request) {
+    const model::Model model = model::Build("llama", model::Llama31With8B());
+    return IdleSettings(request, Complete(request, 1), model, 1, ModelBlocks());
+  };
+  Request request = RequestOf(Framework::kDdp, 0);
+  request.comm_hook = CommHook::kPowerSgd;
+  EXPECT_EQ(idle(request), Sentences{"data_parallel.comm_hook has no effect on one data-parallel "
+                                     "rank, which has no gradients to send"});
+  EXPECT_EQ(IdleOf(request), Sentences());
+  request = RequestOf(Framework::kReference, 0);
+  request.host_waits = HostWaits::kLaunch;
+  EXPECT_EQ(idle(request),
+            Sentences{"training.host_waits has no effect with framework reference on one GPU, "
+                      "where nothing runs beside anything else"});
+}
+
 TEST(IdleSettings, ComparesTheKernelsOfLayers) {
   Request request = RequestOf(Framework::kDdp, 0);
   request.norm = model::Implementation::kApex;  // differs from `fused` in layer norms alone
@@ -66,7 +83,11 @@ TEST(IdleSettings, KnowsWhereFp16IsAsBf16) {
   EXPECT_EQ(IdleOf(request),
             Sentences{"training.precision fp16 has the forecast of bf16 with framework reference: "
                       "scaling of the loss is not modelled there"});
-  request.framework = Framework::kDdp;  // with torch.amp.GradScaler
+  request.framework = Framework::kDdp;  // torch.amp.GradScaler takes no FP16 gradients
+  EXPECT_EQ(IdleOf(request),
+            Sentences{"training.precision fp16 has the forecast of bf16 with framework ddp: "
+                      "scaling of the loss is not modelled there"});
+  request.parameter_dtype = DataType::kFp32;
   EXPECT_EQ(IdleOf(request), Sentences());
 }
 

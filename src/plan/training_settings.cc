@@ -55,8 +55,16 @@ bool WaitsAnyway(const Plan& plan) {
 }
 std::string_view WhyNoHostWaits(const Plan& plan) {
   const HostWaits waits = plan.training.host_waits;
-  if (waits == HostWaits::kLaunch) return "";
-  if (TraitsOf(plan.data_parallel.framework).textbook) {
+  const bool textbook = TraitsOf(plan.data_parallel.framework).textbook;
+  if (waits == HostWaits::kLaunch) {
+    const Parallelism& axes = plan.parallelism;
+    const bool one_gpu = GradientRanks(plan) == 1 && axes.tensor == 1 && axes.pipeline == 1 &&
+                         axes.context == 1 && axes.expert == 1;
+    return textbook && one_gpu
+               ? "with framework reference on one GPU, where nothing runs beside anything else"
+               : "";
+  }
+  if (textbook) {
     return "with framework reference, which leaves the host out";
   }
   return waits != HostWaits::kPhase && WaitsAnyway(plan)

@@ -199,11 +199,6 @@ class Trying {
 
   // The same on a plan at random, of which the silent are counted. False: the plan is refused.
   bool TryOn(const std::string& name, const PlanText& plan) {
-    // `reference` cannot yet recompute the feed-forward of layers that divide tokens.
-    if (plan.scenario.find("framework: reference") != std::string::npos &&
-        plan.scenario.find("tensor: 1,") == std::string::npos) {
-      return false;
-    }
     if (asking_.Ask(plan.scenario, plan.settings).refused) return false;
     random_ = true;
     if (std::getenv("STEPCAST_PRINT") != nullptr) {
