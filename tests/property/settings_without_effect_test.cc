@@ -154,6 +154,8 @@ class Asking {
     scenario->name = "";
     scenario->resolved = {};
     scenario->warnings = {};
+    scenario->plan.software = {};
+    scenario->torch_assumed = scenario->nccl_assumed = scenario->attention_assumed = false;
     answer.bytes = report::SimulateJson(*scenario, *forecast, 0);
     return answer;
   }
