@@ -150,6 +150,9 @@ class Asking {
     forecast::WarnOfCommunicationSettings(*scenario);
     answer.said = scenario->warnings;
     answer.plan = scenario->plan;
+    // Titles say what is set, and so differ.
+    auto& keys = std::get<scenario::Resolved::Mapping>(scenario->resolved.value);
+    std::erase_if(keys, [](const auto& entry) { return entry.first == "name"; });
     answer.resolved = scenario::ToJson(scenario->resolved);
     scenario->name = "";
     scenario->resolved = {};
