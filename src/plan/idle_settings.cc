@@ -1,5 +1,7 @@
 #include "src/plan/idle_settings.h"
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <variant>
@@ -34,6 +36,15 @@ bool TakesFp16AsBf16(const Plan& plan) {
   const FrameworkStyle& style = StyleOf(plan.data_parallel.framework);
   return style.gradients != GradientStore::kPartitions ||
          (plan.data_parallel.zero_stage > 0 && plan.training.parameter_dtype != DataType::kFp16);
+}
+
+// Between BF16 and FP16 a plan casts.
+bool MixesTypesOf16Bits(const Plan& plan) {
+  const Training& training = plan.training;
+  const DataType types[] = {ComputeType(training.precision), training.parameter_dtype,
+                            training.gradient_dtype, training.reduce_dtype};
+  return std::count(std::begin(types), std::end(types), DataType::kFp16) > 0 &&
+         std::count(std::begin(types), std::end(types), DataType::kBf16) > 0;
 }
 
 class Search {
@@ -107,7 +118,7 @@ class Search {
         Say(section, setting.key, why);
       } else if (with == plan_ && setting.of_architectures && HasSameLayers(*otherwise)) {
         Say(section, setting.key, "on this model: its layers run the same kernels by default");
-      } else if (TakesFp16AsBf16(plan_) && WithoutFp16(plan_) == WithoutFp16(*otherwise)) {
+      } else if (TakesFp16AsBf16(plan_) && !MixesTypesOf16Bits(plan_) && WithoutFp16(plan_) == WithoutFp16(*otherwise)) {
         Say(section, setting.key,
             fmt::format("with framework {}, whose FP16 takes the time and memory of BF16",
                         Name(plan_.data_parallel.framework)));

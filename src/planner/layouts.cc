@@ -288,6 +288,8 @@ std::vector<Layout> LayoutRules::With(std::vector<Layout> layouts,
     const SearchRow* const searched = FindSearchRow(key, question_.framework, question_.stage);
     const auto given = question_.given->find(key);
     const bool is_degree = fmt::format("parallelism.{}", Name(row.kind)) == key;
+    // The times of a layer list hold for its own degrees, whatever may be divided.
+    const bool keeps_own = !facts_.has_ends && row.kind != ParallelKind::kPipeline;
     std::vector<Layout> with;
     for (Layout& layout : layouts) {
       if (!row.used(layout) || (searched == nullptr && given == question_.given->end())) {
@@ -297,7 +299,7 @@ std::vector<Layout> LayoutRules::With(std::vector<Layout> layouts,
       std::vector<std::string> values;
       if (given != question_.given->end()) {
         values = given->second;
-      } else if (is_degree && facts_.has_ends && !Allowed(row.kind)) {
+      } else if (is_degree && !Allowed(row.kind) && !keeps_own) {
         values = {"1"};
       } else {
         values = searched->values({.scenario = question_.scenario,

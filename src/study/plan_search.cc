@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <memory>
@@ -808,7 +809,10 @@ class PlanSearch::Impl {
       const auto alike = std::find_if(known.begin(), known.end(), is_alike);
       const report::PlanRow& like = alike == known.end() ? *known.front() : **alike;
       const double scale = row.outcome.step_time / like.outcome.step_time;
-      row.range = {.low = like.range->low * scale, .high = like.range->high * scale};
+      const auto scaled = [&](Time time) {
+        return Picoseconds(std::llround(scale * static_cast<double>(time.picoseconds())));
+      };
+      row.range = {.low = scaled(like.range->low), .high = scaled(like.range->high)};
     };
     for (report::KindRow& kind : report.kinds) {
       if (kind.fits) say(kind.row);
