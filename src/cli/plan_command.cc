@@ -89,7 +89,8 @@ Outcome Work(const PlanOptions& options, study::PlanSearch& search,
   }
   if (report) report->seconds = stopwatch.Seconds();
   Outcome outcome = report ? Report(options, search, *report, page) : OutcomeOf(report.error());
-  outcome.messages += outcome.status == kFailed ? kept.HowToGoOn() : kept.WhatWasKnown(known);
+  outcome.messages += outcome.status == kFailed || outcome.status == kInterrupted
+                          ? kept.HowToGoOn() : kept.WhatWasKnown(known);
   return outcome;
 }
 

@@ -38,8 +38,9 @@ bool TakesFp16AsBf16(const Plan& plan) {
          (plan.data_parallel.zero_stage > 0 && plan.training.parameter_dtype != DataType::kFp16);
 }
 
-// Between BF16 and FP16 a plan casts.
-bool MixesTypesOf16Bits(const Plan& plan) {
+// PyTorch's frameworks cast between BF16 and FP16 in kernels of their own.
+bool CastsBetweenTypesOf16Bits(const Plan& plan) {
+  if (!TraitsOf(plan.data_parallel.framework).of_pytorch) return false;
   const Training& training = plan.training;
   const DataType types[] = {ComputeType(training.precision), training.parameter_dtype,
                             training.gradient_dtype, training.reduce_dtype};
@@ -118,7 +119,8 @@ class Search {
         Say(section, setting.key, why);
       } else if (with == plan_ && setting.of_architectures && HasSameLayers(*otherwise)) {
         Say(section, setting.key, "on this model: its layers run the same kernels by default");
-      } else if (TakesFp16AsBf16(plan_) && !MixesTypesOf16Bits(plan_) && WithoutFp16(plan_) == WithoutFp16(*otherwise)) {
+      } else if (TakesFp16AsBf16(plan_) && !CastsBetweenTypesOf16Bits(plan_) &&
+                 WithoutFp16(plan_) == WithoutFp16(*otherwise)) {
         Say(section, setting.key,
             fmt::format("with framework {}, whose FP16 takes the time and memory of BF16",
                         Name(plan_.data_parallel.framework)));

@@ -128,7 +128,12 @@ TEST_F(PlanSpaceTest, EverySettingLoadsOrIsAnIllegalPlanAndNoneTwice) {
     if (scenario) {
       ++legal;
       EXPECT_EQ(scenario->plan.training.global_batch_size, 256) << all;
-      EXPECT_THAT(scenario->warnings, IsEmpty()) << all;
+      // Frameworks have their stages on one rank, too.
+      std::vector<std::string> warnings = scenario->warnings;
+      std::erase_if(warnings, [](const std::string& warning) {
+        return warning.starts_with("data_parallel.zero_stage ");
+      });
+      EXPECT_THAT(warnings, IsEmpty()) << all;
     } else {
       EXPECT_TRUE(scenario.error().front().code.starts_with("plan."))
           << all << Format(scenario.error());

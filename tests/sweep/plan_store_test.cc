@@ -160,8 +160,7 @@ TEST_F(PlanStoreTest, AnInterruptSaysWhatIsKept) {
   ASSERT_TRUE(WIFEXITED(status));
   if (WEXITSTATUS(status) == 0) GTEST_SKIP() << "the search was faster than the signal";
   EXPECT_EQ(WEXITSTATUS(status), 130);
-  EXPECT_EQ(Read("out"), "");
-  EXPECT_THAT(Read("err"), HasSubstr("stepcast: interrupted\nstepcast: "));
+  EXPECT_THAT(Read("err"), HasSubstr("stepcast: ending with the best plan so far"));
   EXPECT_THAT(Read("err"), HasSubstr(fmt::format(" bounds and forecasts are kept in '{}': the same "
                                                  "command goes on from there",
                                                  store_)));
