@@ -45,7 +45,7 @@ struct Outcome {
   bool fits = false;
   bool fits_host = true;
   forecast::MemoryVerdict verdict = forecast::MemoryVerdict::kDoesNotFit;
-  double fit_probability = 0;
+  double fit_probability = 1;
   // How much more it needs than there is; where it fits: negative, so much of the device stays
   // free.
   Bytes over{};

@@ -46,7 +46,7 @@ std::int64_t TimeForAToken(const PlanFacts& facts, Time step_time) {
   return step_time.picoseconds() * (kTokens / facts.tokens);
 }
 
-// By definition, plan against plan: first those that do not flush; what is better under the goal,
+// By definition, plan against plan: first those that are safe; what is better under the goal,
 // then less time for a token, then less memory, then the lower number.
 std::vector<std::int64_t> Ranked(const SearchProblem& problem, const Goal& goal) {
   using Key = std::tuple<bool, double, std::int64_t, std::int64_t, std::int64_t>;
@@ -66,7 +66,7 @@ std::vector<std::int64_t> Ranked(const SearchProblem& problem, const Goal& goal)
     } else if (goal.target == Target::kMemory) {
       first = static_cast<double>(outcome.memory.count());
     }
-    keys.emplace_back(outcome.flushes > 0, first, TimeForAToken(screened.facts, outcome.step_time),
+    keys.emplace_back(!IsSafe(outcome), first, TimeForAToken(screened.facts, outcome.step_time),
                       outcome.memory.count(), plan);
   }
   std::sort(keys.begin(), keys.end());
@@ -86,9 +86,9 @@ std::vector<std::int64_t> Front(const SearchProblem& problem, const Goal& goal) 
   const std::vector<std::int64_t> ranked = Ranked(problem, goal);
   for (const std::int64_t plan : ranked) {
     const Outcome outcome = problem.simulate(plan);
-    // Plans that flush are behind all others, and beat none of them.
-    const bool best_flushes = problem.simulate(ranked.front()).flushes > 0;
-    if (outcome.flushes > 0 && !best_flushes) continue;
+    // Plans that are not safe are behind all others, and beat none of them.
+    const bool best_is_safe = IsSafe(problem.simulate(ranked.front()));
+    if (!IsSafe(outcome) && best_is_safe) continue;
     const PlanFacts facts = problem.screen(plan).facts;
     points.push_back({plan, facts.gpus, TimeForAToken(facts, outcome.step_time), outcome.memory});
   }
@@ -207,6 +207,7 @@ struct AnyPlans {
       outcome.fits = lacks <= 0;
       outcome.over = Bytes(lacks);
       outcome.flushes = lacks > -2 && lacks <= 0 && *rc::gen::arbitrary<bool>() ? 1 : 0;
+      if (*rc::gen::inRange(0, 4) == 0) outcome.fit_probability = kSafeFit / 2;
       Screened rough;
       rough.facts = facts;
       if (*rc::gen::inRange(0, 10) == 0) rough.illegal_code = "plan.batch";
@@ -222,8 +223,8 @@ struct AnyPlans {
                              below(sharp.bound.memory.count()), sharp.bound.over);
       // What has the same program has the same forecast.
       if (*rc::gen::arbitrary<bool>()) {
-        sharp.program = fmt::format("{} {} {} {} {}", time, memory, lacks, outcome.flushes,
-                                    outcome.illegal_message);
+        sharp.program = fmt::format("{} {} {} {} {} {}", time, memory, lacks, outcome.flushes,
+                                    outcome.fit_probability, outcome.illegal_message);
       }
       first.push_back(std::move(rough));
       second.push_back(std::move(sharp));
@@ -750,8 +751,8 @@ TEST(SearchTest, EndsWithWhatItHasFound) {
   SearchOptions options{.best = 1, .threads = 1};
   options.group = [](std::int64_t plan) { return static_cast<int>(plan % 2); };
   options.groups = 2;
-  // Screening and one plan of a group.
-  options.enough = [&] { return ++asked > kPlans; };
+  // Screening, and some plans of a group.
+  options.enough = [&] { return ++asked > kPlans + 8; };
   const SearchResult ended = Search(problem, {}, options);
   ASSERT_EQ(ended.best.size(), 1U);
   EXPECT_FALSE(ended.proved);
@@ -780,9 +781,11 @@ TEST(SearchTest, EndsWithWhatItHasFound) {
   EXPECT_EQ(part.open, kPlans - kBounded);
   options.bounded_enough = nullptr;
 
-  // Before anything was screened, too, it looks for a plan that will do.
+  // It keeps its time, also without an answer; only the own plan is forecast in any case.
   options.enough = [] { return true; };
-  EXPECT_FALSE(Search(problem, {}, options).best.empty());
+  EXPECT_TRUE(Search(problem, {}, options).best.empty());
+  options.own = 3;
+  EXPECT_THAT(Search(problem, {}, options).best, ElementsAre(3));
 }
 
 TEST(SearchTest, ChoosesAmongThoseThatAreAskedFor) {
