@@ -256,7 +256,7 @@ std::string PlanPage(const SearchView& view) {
        .more = fmt::format(
            "{} simulated; {}", Grouped(static_cast<std::int64_t>(view.plans.size())),
            view.open == 0 ? "the others are shown not to be better"
-                          : fmt::format("{} of the others may be better", Grouped(view.open)))});
+                          : fmt::format("{} more may be better", Grouped(view.open)))});
   if (!view.best.empty()) page.sections.push_back(BestSection(view));
   if (!view.plans.empty()) page.sections.push_back(FrontSection(view));
   if (!view.best.empty() && !view.sensitivity.empty()) {
