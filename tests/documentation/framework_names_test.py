@@ -29,6 +29,8 @@ NAMING = {
     "src/plan/setting.h": "the default",
     "src/plan/training_settings.cc": "which frameworks have a setting",
     "src/planner/plan_space.h": "the default",
+    "src/planner/search_table.cc": "which frameworks try values of a setting",
+    "src/planner/search_table.h": "the default",
 }
 
 

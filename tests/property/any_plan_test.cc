@@ -192,7 +192,7 @@ class Laws {
     }
     const auto answer = [](Scenario of, const forecast::Forecast& figures) {
       of.warnings.clear();
-      of.torch_assumed = of.nccl_assumed = false;
+      of.torch_assumed = of.nccl_assumed = of.attention_assumed = false;
       return report::SimulateJson(of, figures, 0);
     };
     const std::string before = answer(scenario, forecast), after = answer(*read, *again);
