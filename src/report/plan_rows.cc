@@ -51,8 +51,8 @@ std::string FitText(const planner::Outcome& outcome) {
 }
 
 Json RangeJson(const PlanRow& row) {
-  if (!row.range) return {};
   Json range = Json::array();
+  if (!row.range) return range;
   range.push_back(JsonSeconds(row.range->low));
   range.push_back(JsonSeconds(row.range->high));
   return range;

@@ -36,7 +36,7 @@ double Longer(const PlanRow& row, const PlanRow& than);
 inline constexpr double kTie = 0.02;
 inline constexpr const char* kTieText =
     "~: less than 2 % apart, the error between forecasts of plans on one machine\n";
-// [low, high] in seconds; null: not known.
+// [low, high] in seconds; empty: not known.
 Json RangeJson(const PlanRow& row);
 // "-", "+4.3", "+1.2 ~" for a tie: per cent.
 std::string LongerText(const PlanRow& row, const PlanRow& than);

@@ -41,7 +41,8 @@ const Keys kOfTheInput = {"plan.set",     "plan.as_good.settings", "row.set",
 const Keys kNamedInText = {"pruned"};
 
 // Where a plan stands: the best ones of `plan`, the two of `compare`.
-const Keys kPlans = {"best[]", "pareto[]", "nearest[]", "a", "b", "by_gpus[].best"};
+const Keys kPlans = {"best[]", "pareto[]", "nearest[]",      "a",
+                     "b",      "yours",    "by_gpus[].best", "risky"};
 
 // The paths of all values of a document: "space", "losers[].reason", "illegal.CODE.count". A plan
 // or a row is a document of its own.
