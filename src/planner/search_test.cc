@@ -752,7 +752,7 @@ TEST(SearchTest, EndsWithWhatItHasFound) {
   options.group = [](std::int64_t plan) { return static_cast<int>(plan % 2); };
   options.groups = 2;
   // Screening, and some plans of a group.
-  options.enough = [&] { return ++asked > kPlans + 8; };
+  options.enough = [&] { return ++asked > kPlans + 2; };
   const SearchResult ended = Search(problem, {}, options);
   ASSERT_EQ(ended.best.size(), 1U);
   EXPECT_FALSE(ended.proved);
