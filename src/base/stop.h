@@ -33,7 +33,7 @@ class StopFlag {
   std::thread timer_;
 };
 
-// What StopPoint throws. The work is abandoned: caches that it was filling must be dropped.
+// StopPoint throws this. The work is abandoned, and its half-filled caches must be dropped.
 struct Stopped : std::exception {
   const char* what() const noexcept override { return "stopped before the end"; }
 };

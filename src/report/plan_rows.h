@@ -29,7 +29,7 @@ Shown ShownOf(const PlanRow& row);
 std::string RangeText(const PlanRow& row);
 // The probability that a simulated plan fits, in per cent.
 std::string FitText(const planner::Outcome& outcome);
-// By how much longer than another plan it takes for a token, as a part of that.
+// The extra time for a token compared with another plan, as a fraction of that plan's time.
 double Longer(const PlanRow& row, const PlanRow& than);
 // Forecasts of plans on one machine are off by so much from one another (docs/accuracy.md,
 // "Executions"): a smaller difference does not tell plans apart.
@@ -40,8 +40,8 @@ inline constexpr const char* kTieText =
 Json RangeJson(const PlanRow& row);
 // "-", "+4.3", "+1.2 ~" for a tie: per cent.
 std::string LongerText(const PlanRow& row, const PlanRow& than);
-// What must be alike for two steps to be compared fairly: "compile, loss, master_weights"; empty: all
-// of it is.
+// Recipe settings in which two plans differ: "compile, loss, master_weights"; empty if
+// there are none.
 std::string RecipeDifference(const plan::Plan& a, const plan::Plan& b);
 
 // Why a simulated plan's memory rejects it; empty: it does not.
