@@ -87,9 +87,9 @@ struct PlanQuestion {
   std::string headroom{};            // memory that must stay free: "4 GiB", "5%", "0"; empty: its
                                      // stated error
   bool fewer_nodes = false;
-  int best = 5, why = 0;
-  int threads = 0;       // 0: one for each core
-  std::string folder{};  // where the best plan is written, as by Emit; empty: nowhere
+  int best = 0, why = 0;  // best 0: five; of a large space the first of them alone is proved
+  int threads = 0;        // 0: one for each core
+  std::string folder{};   // where the best plan is written, as by Emit; empty: nowhere
   bool force = false;
 };
 struct Planning {

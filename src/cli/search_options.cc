@@ -97,10 +97,13 @@ constexpr const char* kPlanFooter =
     "store that another program, other files or other --set options have made is refused. Under\n"
     "mpirun, or srun with PMI, all ranks work; rank 0 decides, keeps the store and prints.\n"
     "\n"
-    "The scenario's own plan is simulated first, and is the row 'yours' of every table. A scenario\n"
-    "needs a model, a cluster, a sequence length and a global batch; the rest is assumed and listed.\n"
+    "The scenario's own plan is simulated first, and is the row 'yours' of every table. A "
+    "scenario\n"
+    "needs a model, a cluster, a sequence length and a global batch; the rest is assumed and "
+    "listed.\n"
     "\n"
-    "Exits 3 when no plan fits and meets the deadline; those that come nearest are printed. Ctrl-C\n"
+    "Exits 3 when no plan fits and meets the deadline; those that come nearest are printed. "
+    "Ctrl-C\n"
     "prints the best plan so far and exits 130.\n"
     "\n"
     "Example:\n"
@@ -170,7 +173,8 @@ void AddPlan(Command app, ScenarioFiles& files, PlanOptions& plan) {
       .Type("N")
       .Needs(port);
   constexpr int kMostRows = 1000;
-  AddCount(command, "--best", plan.best, 1, kMostRows, "How many plans to rank (5)");
+  AddCount(command, "--best", plan.best, 1, kMostRows,
+           "How many plans to rank and prove (5; of more than 20,000 only the first is proved)");
   command.AddFlag("--front", plan.front,
                   "Find the Pareto front among more than 20,000 plans, too: most of the time");
   command.AddFlag("--no-front", plan.no_front, "Leave out the Pareto front");

@@ -288,7 +288,7 @@ Result<Forecast> Forecaster::Evaluate(const scenario::Scenario& scenario, bool w
 }
 
 void Forecaster::GiveBack() {
-  constexpr std::size_t kMostKept = 1'000'000;
+  constexpr std::size_t kMostKept = 3'000'000;
   if (std::exchange(workspace_->instructions, 0) < kMostKept) return;
   workspace_->simulator = {};
   workspace_->memory = {};

@@ -27,19 +27,25 @@ double MemoryErrorOf(const scenario::Scenario& scenario, plan::Framework framewo
   return plan::TraitsOf(framework).textbook ? 0 : MemoryError(scenario.calibration->residuals);
 }
 
+double FitProbabilityOf(const scenario::Scenario& scenario, Bytes reserved, Bytes outside) {
+  const Bytes available = scenario.cluster->device_memory() - outside;
+  if (IsTextbook(scenario)) return reserved <= available ? 1 : 0;
+  constexpr double kThousandths = 1000;
+  return std::round(kThousandths *
+                    FitProbability(available, reserved, scenario.calibration->residuals)) /
+         kThousandths;
+}
+
 namespace {
 
-// Of what the allocator holds. Where an allocation failed it is even at most, although the
-// allocator may hold less than there is; so it is where one fails until cached memory is given
-// back.
+// Where an allocation failed it is even at most, although the allocator may hold less than there
+// is; so it is where one fails until cached memory is given back.
 double FitProbabilityOf(const scenario::Scenario& scenario, const MemoryForecast& memory) {
   if (IsTextbook(scenario)) return memory.fits ? 1 : 0;
-  const double probability = FitProbability(memory.capacity - memory.outside, memory.reserved,
-                                            scenario.calibration->residuals);
-  constexpr double kThousandths = 1000, kEven = 0.5;
+  constexpr double kEven = 0.5;
   const bool failed = !memory.fits || memory.allocator_flushes > 0;
-  return std::round(kThousandths * (failed ? std::min(probability, kEven) : probability)) /
-         kThousandths;
+  return std::min(forecast::FitProbabilityOf(scenario, memory.reserved, memory.outside),
+                  failed ? kEven : 1);
 }
 
 }  // namespace

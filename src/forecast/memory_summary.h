@@ -20,6 +20,10 @@ Bytes OutsideAllocator(const scenario::Scenario& scenario, std::size_t communica
 // forecast (uncertainty.h); 0 without an allocator.
 double MemoryErrorOf(const scenario::Scenario& scenario, plan::Framework framework);
 
+// The probability that a rank fits whose allocator holds so much, beside so much outside of it: one
+// or zero in textbook data parallelism, of which all is known.
+double FitProbabilityOf(const scenario::Scenario& scenario, Bytes reserved, Bytes outside);
+
 // Where the program's memory comes from.
 memory::Device DeviceOf(const scenario::Scenario& scenario, const program::Program& program);
 

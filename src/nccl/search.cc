@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/base/stop.h"
 #include "src/nccl/generation.h"
 #include "src/nccl/link_bandwidth.h"
 #include "src/nccl/search_speeds.h"
@@ -315,6 +316,7 @@ class Attempts {
   void Visit(int gpu, int position, int to_card, int closing, Order order, int& steps) {
     if (steps <= 0) return;
     --steps;
+    if (++visits_ % kEventsBetweenStopPoints == 0) StopPoint();
     if (position == gpus_) {
       Complete(steps);
       return;
@@ -534,6 +536,7 @@ class Attempts {
   Graph& best_;
   int best_hops_ = 0;
   int gpus_ = 0;
+  std::uint32_t visits_ = 0;
   int nics_ = 0;
   std::vector<std::vector<int>> local_nics_;
   std::vector<std::vector<int>> local_gpus_;

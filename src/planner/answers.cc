@@ -79,6 +79,7 @@ void Write(const Screened& screened, ByteWriter& writer) {
   writer.Signed(screened.bound.needed.count());
   writer.Number(screened.bound.fits ? 1 : 0);
   writer.Number(screened.bound.fits_host ? 1 : 0);
+  writer.Number(std::bit_cast<std::uint64_t>(screened.bound.fit_probability));
   writer.Signed(screened.bound.over.count());
 }
 
@@ -96,6 +97,7 @@ void Read(ByteReader& reader, Screened& screened) {
   screened.bound.needed = Bytes(reader.Signed());
   screened.bound.fits = reader.Number() != 0;
   screened.bound.fits_host = reader.Number() != 0;
+  screened.bound.fit_probability = std::bit_cast<double>(reader.Number());
   screened.bound.over = Bytes(reader.Signed());
 }
 

@@ -16,11 +16,12 @@
 namespace stepcast::planner {
 
 struct Bound {
-  Time step_time{};       // the forecast's is no less
-  Bytes memory{};         // nor its peak
-  Bytes needed{};         // nor the memory it reserves and has outside of the allocator
-  bool fits = true;       // false: its forecast does not fit
-  bool fits_host = true;  // of the hosts
+  Time step_time{};            // the forecast's is no less
+  Bytes memory{};              // nor its peak
+  Bytes needed{};              // nor the memory it reserves and has outside of the allocator
+  bool fits = true;            // false: its forecast does not fit
+  bool fits_host = true;       // of the hosts
+  double fit_probability = 1;  // its forecast's is no higher
   // It needs at least so much more than there is; negative: at most so much stays free.
   Bytes over{};
 };

@@ -61,6 +61,7 @@ Bound Sharper(const Bound& a, const Bound& b) {
           .needed = std::max(a.needed, b.needed),
           .fits = a.fits && b.fits,
           .fits_host = a.fits_host && b.fits_host,
+          .fit_probability = std::min(a.fit_probability, b.fit_probability),
           .over = std::max(a.over, b.over)};
 }
 
@@ -115,9 +116,8 @@ Screened Look(const PlanSource& source, std::int64_t plan, bool closely) {
   if (loaded.scenario == nullptr) return Refused(loaded);
   const Scenario& scenario = *loaded.scenario;
   Screened screened{.facts = FactsOf(scenario)};
-  screened.same_as_another =
-      (PutsNothingOff(scenario.plan) && source.has_twin(plan)) ||
-      (plan != 0 && source.same_as_own && source.same_as_own(scenario));
+  screened.same_as_another = (PutsNothingOff(scenario.plan) && source.has_twin(plan)) ||
+                             (plan != 0 && source.same_as_own && source.same_as_own(scenario));
   if (screened.same_as_another) return screened;
   if (!closely) return FirstLook(scenario);
   auto found = WithOwn<Bounds>(
@@ -174,8 +174,8 @@ Outcome OutcomeOf(const forecast::Forecast& forecast) {
                   .over = memory.reserved + memory.outside - memory.capacity,
                   .flushes = static_cast<int>(memory.allocator_flushes)};
   if (!memory.fits) {
-    outcome.over = std::max({outcome.over, memory.host - memory.host_capacity,
-                             memory.drives - memory.drives_capacity});
+    outcome.over = std::max(
+        {outcome.over, memory.host - memory.host_capacity, memory.drives - memory.drives_capacity});
   }
   return outcome;
 }

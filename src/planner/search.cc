@@ -59,6 +59,7 @@ class Searcher {
     if (found) found = FindBest();
     if (found) found = FindBestOfGroups();
     if (found && options_.pareto && !ranked_.empty()) found = FindFront();
+    if (found) found = FindRisky();
     if (!found) return tl::unexpected(found.error());
     SayWhatIsOpen();
     NameTheRest();
@@ -183,7 +184,11 @@ class Searcher {
   }
   Score ScoreOfBound(std::int64_t plan, Want want) const {
     const Bound& bound = StateOf(plan).bound;
-    if (want == Want::kGoal) return ScoreOf(plan, bound.step_time, bound.memory);
+    if (want == Want::kGoal) {
+      Score score = ScoreOf(plan, bound.step_time, bound.memory);
+      score.behind = !IsSafe(bound);
+      return score;
+    }
     const Bytes lacks = bound.over + HeadroomOf(goal_, FactsOf(plan));
     return {.first = static_cast<double>(lacks.count()),
             .time_per_token = TimePerTokenOf(FactsOf(plan), bound.step_time),
@@ -319,13 +324,15 @@ class Searcher {
     Ranking ranking;
     const auto most = static_cast<std::size_t>(std::max(options_.best, kMostRanked));
     std::size_t looked_at = 0;
+    const auto best = static_cast<std::size_t>(options_.best);
+    const std::size_t exact = options_.exact > 0 ? static_cast<std::size_t>(options_.exact) : best;
     for (const Score& score : ranked_) {
       if (Leader(ranking.best, score.plan) < 0) ranking.best.push_back(score.plan);
-      const bool enough =
-          ranking.best.size() == static_cast<std::size_t>(options_.best) || ++looked_at == most;
-      if (!enough) continue;
-      ranking.last = &score;
-      break;
+      const bool enough = ranking.best.size() == best || ++looked_at == most;
+      if (ranking.last == nullptr && (enough || ranking.best.size() == exact)) {
+        ranking.last = &score;
+      }
+      if (enough) break;
     }
     return ranking;
   }
@@ -398,14 +405,14 @@ class Searcher {
   // Best first: the plan with the best bound is evaluated next, until no bound is better than the
   // last of the best, or for so many rounds.
   Finding FindBest(int rounds = std::numeric_limits<int>::max()) {
-    return FindBestIn(Pending(), rounds);
+    return Enough() ? Finding() : FindBestIn(Pending(), rounds);
   }
   Finding FindBestIn(Queue queue, int rounds) {
     std::vector<std::int64_t> round;
     while (!queue.empty() && !Enough() && rounds-- > 0) {
       round.clear();
       const Ranking ranking = Rank();
-      while (!queue.empty() && round.size() < (options_.anytime ? kFew : kRound) &&
+      while (!queue.empty() && round.size() < kFew &&
              (ranking.last == nullptr || queue.top() < *ranking.last)) {
         round.push_back(queue.top().plan);
         queue.pop();
@@ -443,6 +450,7 @@ class Searcher {
     constexpr std::size_t kAtOnce = 2;
     constexpr int kRounds = 3;
     for (const double room : {0.5, 0.7, 0.85}) {
+      if (Enough()) break;
       Queue queue;
       result_.states.ForEach(
           [&](std::int64_t plan, std::int64_t, const PlanState& state, const PlanFacts&) {
@@ -481,6 +489,7 @@ class Searcher {
   // were as far below its forecast as the closest bound of its group has been. The search ends
   // after so many rounds, or when no bound is better than the best.
   Finding FindBestOfKinds(int rounds) {
+    if (Enough()) return {};
     std::vector<Queue> queues = PendingOfGroups(0);
     std::map<std::string, std::int64_t> chosen;
     std::vector<std::int64_t> round;
@@ -546,7 +555,7 @@ class Searcher {
   Score InGroup(std::int64_t plan, double room) const {
     Score score = ScoreOfBound(plan, Want::kGoal);
     const auto left = static_cast<double>(-StateOf(plan).bound.over.count());
-    score.behind = left < room * static_cast<double>(FactsOf(plan).capacity.count());
+    score.behind |= left < room * static_cast<double>(FactsOf(plan).capacity.count());
     return score;
   }
 
@@ -588,6 +597,7 @@ class Searcher {
   Finding FindSomeOfGroups(std::size_t groups) {
     constexpr int kLooks = 32;
     for (const double room : {0.1, 0.4, 0.7}) {
+      if (Enough()) break;
       std::vector<Queue> queues = PendingOfGroups(room);
       std::vector<std::size_t> order;  // the most promising first
       for (std::size_t group = 0; group < groups_.size(); ++group) {
@@ -660,7 +670,8 @@ class Searcher {
   // promise to dominate most. The front is of plans like the best: plans that are not safe come
   // behind all others, and if one of them is the best nothing is left that may be safe.
   Finding FindFront() {
-    std::vector<Point>& front = fronts_[ranked_.begin()->behind ? 1 : 0];
+    const bool safe = !ranked_.begin()->behind;
+    std::vector<Point>& front = fronts_[safe ? 0 : 1];
     using Entry = std::pair<double, std::int64_t>;
     const auto entry = [&](std::int64_t plan) {
       const Point point = PointOfBound(plan);
@@ -671,7 +682,7 @@ class Searcher {
     std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
     result_.states.ForEach(
         [&](std::int64_t plan, std::int64_t, const PlanState& state, const PlanFacts&) {
-          if (state.pending) queue.push(entry(plan));
+          if (state.pending && (IsSafe(state.bound) || !safe)) queue.push(entry(plan));
         });
     std::vector<std::int64_t> round;
     while (!queue.empty() && !Enough()) {
@@ -692,6 +703,31 @@ class Searcher {
              std::tie(b.gpus, b.time_per_token, b.memory);
     });
     for (const Point& point : front) result_.pareto.push_back(point.plan);
+    return {};
+  }
+
+  // The plan whose bound promises most of those that may be faster than the best and that may not
+  // fit, by their bounds: for the answer to name it.
+  Finding FindRisky() {
+    if (ranked_.empty() || ranked_.begin()->behind || known_ != nullptr || Enough()) return {};
+    Score best = *ranked_.begin();
+    best.behind = true;  // compared with others that are
+    Queue queue;
+    result_.states.ForEach(
+        [&](std::int64_t plan, std::int64_t, const PlanState& state, const PlanFacts&) {
+          if (!state.pending || IsSafe(state.bound)) return;
+          const Score score = ScoreOfBound(plan, Want::kGoal);
+          if (score < best) queue.push(score);
+        });
+    const std::size_t simulated = result_.outcomes.size();
+    while (!queue.empty() && queue.top() < best && !Enough() &&
+           result_.outcomes.size() == simulated) {
+      const std::int64_t plan = queue.top().plan;
+      queue.pop();
+      const auto worked =
+          WorkOn({plan}, [&](std::int64_t again) { queue.push(ScoreOfBound(again, Want::kGoal)); });
+      if (!worked) return worked;
+    }
     return {};
   }
 

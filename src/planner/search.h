@@ -51,7 +51,9 @@ struct SearchProgress {
 };
 
 struct SearchOptions {
-  int best = 5;        // how many to rank
+  int best = 5;   // how many to rank
+  int exact = 0;  // how many of them are proved; the others are the best of what was simulated;
+                  // 0: all
   bool pareto = true;  // find the front too
   int threads = 0;     // of this process; 0: one for each core
   // Equal for plans that differ only in settings that may make no difference: of such plans that
@@ -105,10 +107,11 @@ struct GroupBest {
 };
 
 struct SearchResult {
-  // Ranked by the goal; of equal plans the one with the lower number comes first. Exact: an
-  // exhaustive search gives the same. With SearchOptions::kind, plans that tie with one before them
-  // are left out, and where kMostRanked plans are fewer than requested without these, they are all
-  // that is ranked. Where the search was ended before: of what it has found.
+  // Ranked by the goal; of equal plans the one with the lower number comes first. Exact, as far as
+  // SearchOptions::exact asks for it: an exhaustive search gives the same. With
+  // SearchOptions::kind, plans that tie with one before them are left out, and where kMostRanked
+  // plans are fewer than requested without these, they are all that is ranked. Where the search was
+  // ended before: of what it has found.
   std::vector<std::int64_t> best;
   // By ranked plan: its ties, which were left out, of all that were simulated; ascending.
   std::map<std::int64_t, std::vector<std::int64_t>> ties;
@@ -167,6 +170,7 @@ std::vector<std::int64_t> RunnersUp(const SearchResult& result, const Goal& goal
 // Plans that do not are ranked behind those that do: among thousands of plans, those that just fit
 // are the ones whose memory is forecast too low.
 inline constexpr double kSafeFit = 0.9;
+inline bool IsSafe(const Bound& bound) { return bound.fit_probability >= kSafeFit; }
 inline bool IsSafe(const Outcome& outcome) {
   return outcome.flushes == 0 && outcome.fit_probability >= kSafeFit;
 }

@@ -213,14 +213,20 @@ struct AnyPlans {
       if (*rc::gen::inRange(0, 10) == 0) rough.illegal_code = "plan.batch";
       if (*rc::gen::inRange(0, 20) == 0) outcome.illegal_message = "no price";
       Screened sharp = rough;
-      const auto bound_of = [&](std::int64_t t, std::int64_t m, Bytes most_over) {
+      const auto bound_of = [&](std::int64_t t, std::int64_t m, double probability,
+                                Bytes most_over) {
         const Bytes over = most_over - Bytes(*rc::gen::inRange<std::int64_t>(0, 6));
-        return Bound{
-            .step_time = Seconds(t), .memory = Bytes(m), .fits = over <= Bytes(0), .over = over};
+        return Bound{.step_time = Seconds(t),
+                     .memory = Bytes(m),
+                     .fits = over <= Bytes(0),
+                     .fit_probability = probability,
+                     .over = over};
       };
-      sharp.bound = bound_of(below(time), below(memory), outcome.over);
+      sharp.bound = bound_of(below(time), below(memory),
+                             *rc::gen::element(outcome.fit_probability, 1.0), outcome.over);
       rough.bound = bound_of(below(static_cast<std::int64_t>(sharp.bound.step_time.seconds())),
-                             below(sharp.bound.memory.count()), sharp.bound.over);
+                             below(sharp.bound.memory.count()),
+                             *rc::gen::element(sharp.bound.fit_probability, 1.0), sharp.bound.over);
       // What has the same program has the same forecast.
       if (*rc::gen::arbitrary<bool>()) {
         sharp.program = fmt::format("{} {} {} {} {} {}", time, memory, lacks, outcome.flushes,
@@ -256,6 +262,7 @@ struct AnyPlans {
       all.bound.memory = std::min(all.bound.memory, plan.bound.memory);
       all.bound.over = std::min(all.bound.over, plan.bound.over);
       all.bound.fits |= plan.bound.fits;
+      all.bound.fit_probability = std::max(all.bound.fit_probability, plan.bound.fit_probability);
     }
     return all;
   }

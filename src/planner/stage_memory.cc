@@ -102,9 +102,12 @@ Bytes MemoryBeside(const Scenario& scenario, const StageParameters& stage, Bytes
 }
 
 void SayWhetherItFits(const Scenario& scenario, int communicators, Bound& bound) {
-  bound.needed =
-      bound.memory + forecast::OutsideAllocator(scenario, static_cast<std::size_t>(communicators));
-  bound.over = bound.needed - scenario.cluster->device_memory();
+  const Bytes capacity = scenario.cluster->device_memory();
+  const Bytes outside =
+      forecast::OutsideAllocator(scenario, static_cast<std::size_t>(communicators));
+  bound.needed = bound.memory + outside;
+  bound.over = bound.needed - capacity;
+  bound.fit_probability = forecast::FitProbabilityOf(scenario, bound.memory, outside);
   bound.fits = bound.over <= Bytes(0);
   const plan::DeepSpeed& deepspeed = scenario.plan.data_parallel.deepspeed;
   if (!deepspeed.offloads()) return;

@@ -216,7 +216,7 @@ PYBIND11_MODULE(stepcast, module) {
              "framework"_a = "", "only"_a = "", "within"_a = "", "vary"_a = py::dict(),
              "fix"_a = std::vector<std::string>(), "set"_a = py::dict(), "deadline"_a = "",
              "tokens"_a = "", "price"_a = py::none(), "availability"_a = "", "headroom"_a = "",
-             "fewer_nodes"_a = false, "best"_a = 5, "why"_a = 0, "emit"_a = "", "force"_a = false,
+             "fewer_nodes"_a = false, "best"_a = 0, "why"_a = 0, "emit"_a = "", "force"_a = false,
              "The best plans: the document of `stepcast plan --json`; arguments are its options.\n"
              "`emit` names a folder for the best one.");
   module.def("compare", &Compare, "a"_a, "b"_a = py::none(), "set_a"_a = py::dict(),

@@ -34,14 +34,16 @@ struct PlanQuestion {
   bool fewer_nodes = false;
   // Whether to find the Pareto front. Neither is said: of spaces of at most kMostPlansWithAll.
   bool front = false, no_front = false;
-  int best = 5;
-  int why = 0;                  // how many runners-up to name
-  std::string why_layout;       // "tensor=8,pipeline=16": whose place to say; empty: none
-  std::string within;           // "10s": how long the search may take; empty: until all is proved
+  // How many plans to rank. 0: five, of which in a space of more than kMostPlansWithAll the first
+  // alone is proved, and the others are the best of what was simulated.
+  int best = 0;
+  int why = 0;             // how many runners-up to name
+  std::string why_layout;  // "tensor=8,pipeline=16": whose place to say; empty: none
+  std::string within;      // "10s": how long the search may take; empty: until all is proved
   // Likewise what would change the best plan.
   bool sensitivity = false, no_sensitivity = false;
-  bool try_own = true;          // begin with the scenario's own plan
-  int threads = 0;              // of each process; 0: one for each core that it may use
+  bool try_own = true;  // begin with the scenario's own plan
+  int threads = 0;      // of each process; 0: one for each core that it may use
   // Told how far the search has come; never from two threads at once. May be empty.
   std::function<void(const planner::SearchProgress&)> progress;
 };

@@ -167,7 +167,8 @@ class PlanSearch::Impl {
     report::PlanReport report;
     SayOwn(report);
     const planner::SearchOptions search_options{
-        .best = question_.best,
+        .best = question_.best > 0 ? question_.best : kBest,
+        .exact = question_.best > 0 || space_->size() <= kMostPlansWithAll ? 0 : 1,
         .pareto = FindsFront(),
         .threads = question_.threads,
         .kind = source_.kind,
@@ -237,13 +238,7 @@ class PlanSearch::Impl {
       report.notes.insert(report.notes.begin(),
                           fmt::format("the scenario's own plan cannot exist: {}", why));
     }
-    if (space_->size() > kMostPlansWithAll && (!FindsFront() || !FindsSensitivity())) {
-      report.notes.push_back(fmt::format(
-          "among more than {} plans two answers take several times as long as the best plan: the "
-          "front of step time, memory and GPUs (--front), and what would change the best plan "
-          "(--sensitivity)",
-          kMostPlansWithAll));
-    }
+    NoteWhatWasLeftOut(report.notes);
     report.held = space_->held();
     NoteFrameworksWithoutPlans(result, report.notes);
     NoteRuleOfMost(result, report.notes);
@@ -297,8 +292,8 @@ class PlanSearch::Impl {
     }
     const planner::Layout layout = planner::LayoutOf(base_->plan);
     for (const planner::LayoutKey& row : planner::LayoutKeys()) {
-      const bool allowed = std::find(options.kinds.begin(), options.kinds.end(), row.kind) !=
-                           options.kinds.end();
+      const bool allowed =
+          std::find(options.kinds.begin(), options.kinds.end(), row.kind) != options.kinds.end();
       if (!allowed && row.key == fmt::format("parallelism.{}", planner::Name(row.kind)) &&
           row.text(layout) != "1") {
         return false;
@@ -374,9 +369,7 @@ class PlanSearch::Impl {
   }
 
   // Asked to stop before the time that the question gave it.
-  bool interrupted() const {
-    return stop_.requested() && (!within_ || Clock::now() < TimeOf(1));
-  }
+  bool interrupted() const { return stop_.requested() && (!within_ || Clock::now() < TimeOf(1)); }
 
   // The scenario's own plan, forecast as a whole.
   void SayOwn(report::PlanReport& report) {
@@ -385,21 +378,21 @@ class PlanSearch::Impl {
     row.plan = kOwn;
     row.values = base_->plan;
     row.facts = planner::FactsOf(*base_);
-    const auto run = Simulate(*base_);
-    if (!run) return;
-    Detail(*run, row);
-    row.outcome = planner::OutcomeOf(run->forecast);
+    const auto forecast = Forecast(*base_);
+    if (!forecast) return;
+    Detail(*forecast, row);
+    row.outcome = planner::OutcomeOf(*forecast);
     source_.own = row.outcome;
     if (space_->own() == kOwn) detailed_.emplace(kOwn, row);
     report.own = std::move(row);
   }
 
-  // A forecast to the instruction; none where it cannot be, or the search is to stop.
-  std::optional<forecast::Run> Simulate(const scenario::Scenario& scenario) const {
+  // With where the time goes; none where there is no forecast, or the search is to stop.
+  std::optional<forecast::Forecast> Forecast(const scenario::Scenario& scenario) const {
     const StopScope scope(stop_);
     try {
-      auto run = forecast::Simulate(scenario);
-      if (run) return *std::move(run);
+      auto figures = forecast::FiguresOf(scenario);
+      if (figures) return *std::move(figures);
     } catch (const Stopped&) {
     }
     return std::nullopt;
@@ -492,7 +485,8 @@ class PlanSearch::Impl {
     std::vector<std::string> names;
     for (const planner::SearchRow& row : planner::SearchTable()) {
       if (several.erase(row.key) > 0) {
-        names.emplace_back(std::string_view(row.key).substr(std::string_view(row.key).rfind('.') + 1));
+        names.emplace_back(
+            std::string_view(row.key).substr(std::string_view(row.key).rfind('.') + 1));
       }
     }
     for (const std::string& other : several) names.push_back(other);
@@ -539,6 +533,7 @@ class PlanSearch::Impl {
   // Of a search for the best of a part of the plans, once that of all is done.
   planner::SearchOptions BestOnly(planner::SearchOptions options) const {
     options.best = 1;
+    options.exact = 0;
     options.pareto = false;
     options.groups = 0;
     options.enough = Enough(1 - kPartForDetails);
@@ -552,7 +547,8 @@ class PlanSearch::Impl {
     std::set<std::int64_t> sizes;
     result_->states.ForEach([&](std::int64_t, std::int64_t, const planner::PlanState& state,
                                 const planner::PlanFacts& facts) {
-      if (state.verdict != planner::Verdict::kIllegal) sizes.insert(facts.gpus);
+      const bool looked_at = facts.gpus > 0;  // before the search was ended
+      if (looked_at && state.verdict != planner::Verdict::kIllegal) sizes.insert(facts.gpus);
     });
     if (sizes.size() < 2) return std::nullopt;
     planner::SearchOptions among = BestOnly(options);
@@ -632,6 +628,22 @@ class PlanSearch::Impl {
 
   // What a store knows a plan by.
   std::string KeyOf(std::int64_t plan) const { return planner::ToText(space_->Settings(plan)); }
+
+  // What takes several times as long as the best plan.
+  void NoteWhatWasLeftOut(std::vector<std::string>& notes) const {
+    if (space_->size() <= kMostPlansWithAll) return;
+    std::vector<std::string> answers;
+    if (question_.best == 0)
+      answers.push_back(fmt::format("ranks 2 to {0} proved, too (--best {0})", kBest));
+    if (!FindsFront()) answers.emplace_back("the front of step time, memory and GPUs (--front)");
+    if (!FindsSensitivity())
+      answers.emplace_back("what would change the best plan (--sensitivity)");
+    if (answers.empty()) return;
+    notes.push_back(
+        fmt::format("among more than {} plans these take several times as long as the "
+                    "best plan, and are left out: {}",
+                    kMostPlansWithAll, fmt::join(answers, "; ")));
+  }
 
   // Frameworks of which no plan can exist, and why the first of their plans cannot.
   void NoteFrameworksWithoutPlans(const planner::SearchResult& result,
@@ -764,7 +776,7 @@ class PlanSearch::Impl {
     return row;
   }
 
-  // Simulates the plan once more, to the instruction, unless the search's time is up.
+  // Forecasts the plan once more, with records of its operations, unless the search's time is up.
   void SayWhereTimeGoes(report::PlanRow& row) {
     const auto known = detailed_.find(row.plan);
     if (known != detailed_.end()) {
@@ -773,21 +785,21 @@ class PlanSearch::Impl {
       return;
     }
     const auto scenario = LoadPlan(row.plan);
-    const auto run = scenario ? Simulate(*scenario) : std::nullopt;
-    if (!run) return;
-    Detail(*run, row);
+    const auto forecast = scenario ? Forecast(*scenario) : std::nullopt;
+    if (!forecast) return;
+    Detail(*forecast, row);
     detailed_.emplace(row.plan, row);
   }
 
-  void Detail(const forecast::Run& run, report::PlanRow& row) {
-    const forecast::TimeBreakdown& time = run.forecast.time;
+  static void Detail(const forecast::Forecast& forecast, report::PlanRow& row) {
+    const forecast::TimeBreakdown& time = forecast.time;
     report::TimeSpent& spent = row.spent.emplace();
-    spent.step = run.forecast.step_time;
+    spent.step = forecast.step_time;
     for (const Time phase : time.phase) spent.computing += phase;
     spent.communicating = time.exposed_communication + time.imbalance;
     spent.bubble = time.pipeline_bubble;
-    row.range = run.forecast.step_time_range;
-    row.outcome.step_time = run.forecast.step_time;
+    row.range = forecast.step_time_range;
+    row.outcome.step_time = forecast.step_time;
   }
 
   // A row that was not simulated to the instruction has a range as wide, for its length, as the
@@ -831,6 +843,7 @@ class PlanSearch::Impl {
   }
 
   static constexpr std::int64_t kOwn = 0;
+  static constexpr int kBest = 5;
   static constexpr double kPartForDetails = 0.1;  // of the question's time
 
   const Clock::time_point begin_ = Clock::now();

@@ -32,6 +32,9 @@ std::string Above(const char* name, const planner::Bound& bound,
        (forecast.step_time - forecast.time.learned).picoseconds());
   note("peak in bytes", bound.memory.count(), memory.peak.count());
   note("needed bytes", bound.needed.count(), (memory.reserved + memory.outside).count());
+  // Per mille, as forecasts are rounded.
+  note("chance to miss", std::llround(1000 * (1 - bound.fit_probability)),
+       std::llround(1000 * (1 - memory.fit_probability)));
   if (!bound.fits && memory.fits) text += fmt::format("{}: does not fit, and does\n", name);
   return text;
 }

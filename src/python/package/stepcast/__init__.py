@@ -51,7 +51,7 @@ def plan(scenario: Scenario, *, target: str = "step_time", framework: str = "", 
          fix: Sequence[str] = (), set: Settings = {}, deadline: str = "", tokens: str = "",
          price: Optional[float] = None, availability: str = "", headroom: str = "",
          fewer_nodes: bool = False,
-         best: int = 5, why: int = 0, emit: Union[str, "os.PathLike[str]"] = "",
+         best: int = 0, why: int = 0, emit: Union[str, "os.PathLike[str]"] = "",
          force: bool = False) -> Rows:
     """The best plans: the document of `stepcast plan --json`; arguments are its options.
 
