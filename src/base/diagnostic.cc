@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "fmt/format.h"
-#include "src/base/shown_faults.h"
+#include "src/base/printable.h"
 #include "src/base/utf8.h"
 
 namespace stepcast {

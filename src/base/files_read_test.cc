@@ -1,4 +1,3 @@
-#include "src/base/files_read.h"
 
 #include <cstdlib>
 #include <fstream>
@@ -7,7 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "src/base/text_file.h"
+#include "src/base/files.h"
 
 namespace stepcast {
 namespace {

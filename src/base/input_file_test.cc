@@ -1,5 +1,3 @@
-#include "src/base/input_file.h"
-
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +7,7 @@
 #include <thread>
 
 #include "gtest/gtest.h"
+#include "src/base/files.h"
 
 namespace stepcast {
 namespace {

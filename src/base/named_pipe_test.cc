@@ -1,5 +1,3 @@
-#include "src/base/named_pipe.h"
-
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,6 +7,7 @@
 #include <thread>
 
 #include "gtest/gtest.h"
+#include "src/base/files.h"
 
 namespace stepcast {
 namespace {

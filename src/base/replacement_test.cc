@@ -1,5 +1,3 @@
-#include "src/base/replacement.h"
-
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
@@ -15,6 +13,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "src/base/text_lines.h"
 
 namespace stepcast {
 namespace {

@@ -1,5 +1,3 @@
-#include "src/base/text_file.h"
-
 #include <sys/stat.h>
 
 #include <cstdio>
@@ -8,6 +6,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
+#include "src/base/files.h"
 
 namespace stepcast {
 namespace {

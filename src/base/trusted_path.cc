@@ -1,5 +1,3 @@
-#include "src/base/trusted_path.h"
-
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,6 +8,7 @@
 #include <system_error>
 
 #include "fmt/format.h"
+#include "src/base/files.h"
 
 namespace stepcast {
 namespace {
@@ -81,9 +80,8 @@ tl::expected<Destination, std::string> FollowTrustedLinks(const std::string& pat
     }
     if (!S_ISLNK(status.st_mode)) {
       if (S_ISDIR(status.st_mode) && !BelongsToCallerOrSystem(status) && IsSharedByAll(at)) {
-        return tl::unexpected(
-            fmt::format("cannot write '{}': the folder '{}' belongs to another user", path,
-                        next.string()));
+        return tl::unexpected(fmt::format(
+            "cannot write '{}': the folder '{}' belongs to another user", path, next.string()));
       }
       at = next;
       destination.status = status;

@@ -1,5 +1,3 @@
-#include "src/base/trusted_path.h"
-
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,6 +6,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
+#include "src/base/files.h"
 
 namespace stepcast {
 namespace {
@@ -89,8 +88,8 @@ TEST_F(TrustedPathTest, AnothersLinksAreRefusedWhereverTheyStand) {
   }
 }
 
-// In /tmp their owner can put a link in their place. Elsewhere folders of others are ordinary: those
-// of a colleague that the caller's group may write to.
+// In /tmp their owner can put a link in their place. Elsewhere folders of others are ordinary:
+// those of a colleague that the caller's group may write to.
 TEST_F(TrustedPathTest, AnothersFoldersAreRefusedWhereAllMayMakeSome) {
   const fs::path shared = folder_ / "shared";
   fs::create_directories(shared / "theirs" / "inner");
@@ -104,7 +103,8 @@ TEST_F(TrustedPathTest, AnothersFoldersAreRefusedWhereAllMayMakeSome) {
   };
   EXPECT_EQ(followed("theirs/page.html"), "yes");
   ASSERT_EQ(::chmod(shared.c_str(), 01777), 0);
-  for (const char* name : {"theirs", "theirs/page.html", "theirs/inner", "theirs/inner/page.html"}) {
+  for (const char* name :
+       {"theirs", "theirs/page.html", "theirs/inner", "theirs/inner/page.html"}) {
     EXPECT_EQ(followed(name), "cannot write '" + (shared / name).string() + "': the folder '" +
                                   (shared / "theirs").string() + "' belongs to another user");
   }

@@ -1,6 +1,5 @@
-#include "src/base/yaml_text.h"
-
 #include "gtest/gtest.h"
+#include "src/base/text_lines.h"
 
 namespace stepcast {
 namespace {

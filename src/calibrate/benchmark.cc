@@ -7,7 +7,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "src/calibrate/fits.h"
 #include "src/calibrate/statistics.h"
 
 namespace stepcast::calibrate {

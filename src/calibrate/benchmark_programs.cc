@@ -1,5 +1,3 @@
-#include "src/calibrate/benchmark_programs.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -7,6 +5,7 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/calibrate/benchmark.h"
 
 namespace stepcast::calibrate {
 namespace {
@@ -149,16 +148,13 @@ class Author {
 
   // To the next rank of the group, and from the one before it, at once.
   Index PassOn(Bytes bytes, const Operands& operands) {
-    program_.exchanges.push_back(
-        {.communicator = 0,
-         .data_type = DataType::kFp32,
-         .peers = program::PeerNaming::kDistance,
-         .messages = {{program::MessageDirection::kSend, 1, bytes},
-                      {program::MessageDirection::kReceive, -1, bytes}}});
-    return Add(Opcode::kExchange, kCommunication,
-               static_cast<Index>(program_.exchanges.size() - 1),
-               {{operands.source, false, Bytes(), bytes},
-                {operands.target, true, Bytes(), bytes}});
+    program_.exchanges.push_back({.communicator = 0,
+                                  .data_type = DataType::kFp32,
+                                  .peers = program::PeerNaming::kDistance,
+                                  .messages = {{program::MessageDirection::kSend, 1, bytes},
+                                               {program::MessageDirection::kReceive, -1, bytes}}});
+    return Add(Opcode::kExchange, kCommunication, static_cast<Index>(program_.exchanges.size() - 1),
+               {{operands.source, false, Bytes(), bytes}, {operands.target, true, Bytes(), bytes}});
   }
 
   program::Program Take() {

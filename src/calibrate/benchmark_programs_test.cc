@@ -1,5 +1,3 @@
-#include "src/calibrate/benchmark_programs.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "src/calibrate/benchmark.h"
 #include "src/program/validator.h"
 
 namespace stepcast::calibrate {
@@ -102,8 +101,7 @@ TEST(BenchmarkProgramsTest, MessagesAreExchanges) {
   EXPECT_EQ(exchange.PeerPosition(exchange.messages[0], 1, 2), 0);
   EXPECT_EQ(exchange.PeerPosition(exchange.messages[1], 1, 2), 0);
   EXPECT_EQ(exchange.messages[0].bytes, MiB(1));
-  const program::Instruction& last =
-      benchmark.program.step[benchmark.probes[1].operations.front()];
+  const program::Instruction& last = benchmark.program.step[benchmark.probes[1].operations.front()];
   EXPECT_EQ(last.opcode, program::Opcode::kExchange);
   ASSERT_EQ(last.use_count, 2u);  // what is sent, and what comes
   EXPECT_NE(benchmark.program.uses[last.first_use].buffer,

@@ -57,7 +57,7 @@ struct Options {
   std::vector<CollectiveKind> collectives;  // empty: all; quick: all but broadcast
   // Of collectives; from 1 KiB to 256 MiB (quick: 64 MiB) when zero.
   Bytes from, to;
-  std::vector<int> group_sizes;  // of the groups that communicate; empty: all that groups.h finds
+  std::vector<int> group_sizes;  // of the groups that communicate; empty: all that kernel_measurements.h finds
   std::string name;              // the profile's
   std::string gpu;               // its GPU type; empty: not known
   // The beginning of the provenance: machine, driver, libraries, date, command, version. Results of

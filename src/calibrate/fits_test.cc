@@ -1,5 +1,3 @@
-#include "src/calibrate/fits.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -7,6 +5,7 @@
 
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
+#include "src/calibrate/statistics.h"
 
 namespace stepcast::calibrate {
 namespace {

@@ -1,11 +1,10 @@
-#include "src/calibrate/groups.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <map>
 #include <set>
 #include <utility>
 
+#include "src/calibrate/kernel_measurements.h"
 #include "src/parallel/group_layout.h"
 
 namespace stepcast::calibrate {

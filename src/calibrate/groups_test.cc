@@ -1,10 +1,9 @@
-#include "src/calibrate/groups.h"
-
 #include <algorithm>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "src/calibrate/kernel_measurements.h"
 
 namespace stepcast::calibrate {
 namespace {

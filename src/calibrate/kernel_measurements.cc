@@ -12,7 +12,7 @@
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
-#include "src/calibrate/benchmark_programs.h"
+#include "src/calibrate/benchmark.h"
 
 namespace stepcast::calibrate {
 namespace {

@@ -1,10 +1,9 @@
-#include "src/calibrate/measurement_state.h"
-
 #include <cstdint>
 #include <string>
 
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
+#include "src/calibrate/session.h"
 
 namespace stepcast::calibrate {
 namespace {

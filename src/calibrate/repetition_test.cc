@@ -1,11 +1,10 @@
-#include "src/calibrate/repetition.h"
-
 #include <cmath>
 #include <cstdint>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
+#include "src/calibrate/statistics.h"
 
 namespace stepcast::calibrate {
 namespace {

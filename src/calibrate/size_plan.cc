@@ -1,11 +1,10 @@
-#include "src/calibrate/size_plan.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <optional>
 
 #include "src/base/check.h"
+#include "src/calibrate/session.h"
 
 namespace stepcast::calibrate {
 namespace {

@@ -1,5 +1,3 @@
-#include "src/calibrate/size_plan.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 
 #include "rapidcheck.h"
 #include "rapidcheck/gtest.h"
+#include "src/calibrate/session.h"
 
 namespace stepcast::calibrate {
 namespace {

@@ -21,7 +21,6 @@
 #include "src/base/time.h"
 #include "src/base/version.h"
 #include "src/calibration/collective_curves.h"
-#include "src/calibration/collective_law.h"
 
 // A calibration profile: what a GPU type and its software were measured, or published, to achieve.
 // Data, not code: calibration/*.yaml, every figure with its source. Format: docs/formats.md. How
@@ -42,7 +41,7 @@ struct GemmEfficiency {
 };
 
 // What a library's matrix products of one data type are made of: tiles in waves
-// (cost/gemm_tiles.h). Fitted through measured products; counts instead of GemmEfficiency where it
+// (cost/kernel_price.h). Fitted through measured products; counts instead of GemmEfficiency where it
 // is there.
 struct GemmTile {
   std::int64_t m = 0, n = 0;  // one thread block's part of the outcome; used either way round
@@ -60,7 +59,7 @@ struct GemmTiling {
 
 // What a device draws, in watts: at rest, and on top of it under matrix products at the clock of
 // the profile's tiles, or of the largest product of its surface, if it were allowed to. Zero: not
-// known, the clock holds (cost/sustained_clock.h).
+// known, the clock holds (cost/kernel_time.h).
 struct PowerDraw {
   double idle = 0;
   double products = 0;
@@ -145,7 +144,7 @@ struct KernelCosts {
   Time token_sum_time;
   std::array<GemmTiling, kDataTypeCount> gemm_tiling;  // by DataType
   // The part of their rate that matrix products keep whose operands have rows that 2 bytes alone
-  // divide (cost/unaligned_products.h). Zero: not known, nothing is lost.
+  // divide (cost/kernel_time.h). Zero: not known, nothing is lost.
   double gemm_unaligned = 0;
   // The same where 4 or 8 bytes divide the rows. Zero: as much less for each halving.
   double gemm_unaligned_even = 0;
@@ -157,7 +156,7 @@ struct KernelCosts {
       attention;  // by kFusedNames, which Kernel::flash counts from 1
   PowerDraw power;
   // Devices of one type are not equally fast under arithmetic: standard deviation of their times
-  // over the typical time. A step waits for the slowest (cost/slowest_device.h).
+  // over the typical time. A step waits for the slowest (cost/device_speed.h).
   double variation = 0;
   // A kernel is not equally fast at every launch: standard deviation over its mean time on one
   // device, from launch to launch. Ranks that wait for one another wait for whichever was late

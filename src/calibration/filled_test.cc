@@ -1,7 +1,6 @@
-#include "src/calibration/filled.h"
-
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "src/calibration/profiles.h"
 
 namespace stepcast::calibration {
 namespace {

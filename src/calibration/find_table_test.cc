@@ -1,6 +1,6 @@
-#include "src/calibration/find_table.h"
-
 #include <gtest/gtest.h>
+
+#include "src/calibration/profiles.h"
 
 namespace stepcast::calibration {
 namespace {

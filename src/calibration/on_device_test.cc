@@ -1,9 +1,8 @@
-#include "src/calibration/on_device.h"
-
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "src/calibration/profiles.h"
 
 namespace stepcast::calibration {
 namespace {

@@ -1,8 +1,7 @@
-#include "src/calibration/stand_in.h"
-
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "src/calibration/profiles.h"
 
 namespace stepcast::calibration {
 namespace {

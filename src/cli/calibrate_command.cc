@@ -1,5 +1,3 @@
-#include "src/cli/calibrate_command.h"
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,20 +20,21 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/diagnostic.h"
+#include "src/base/files.h"
 #include "src/base/quantity.h"
-#include "src/base/text_file.h"
 #include "src/calibrate/calibrate.h"
 #include "src/calibrate/device_runner.h"
 #include "src/cli/backends.h"
 #include "src/cli/distributed_session.h"
-#include "src/cli/output_failure.h"
-#include "src/cli/stopwatch.h"
+#include "src/cli/hardware_commands.h"
+#include "src/cli/outputs.h"
+#include "src/cli/progress.h"
 #include "src/formats/gpu_models.h"
 #include "src/messaging/launch.h"
-#include "src/report/calibration_report.h"
-#include "src/report/calibration_yaml.h"
+#include "src/report/answers.h"
+#include "src/report/hardware_reports.h"
 #include "src/report/output_file.h"
-#include "src/report/text_wrap.h"
+#include "src/report/table.h"
 #include "src/runtime/join.h"
 #include "src/runtime/thread_job.h"
 #include "src/study/output_paths.h"

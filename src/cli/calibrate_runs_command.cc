@@ -1,17 +1,16 @@
-#include "src/cli/calibrate_runs_command.h"
-
 #include <map>
 #include <optional>
 #include <utility>
 
 #include "fmt/format.h"
 #include "src/base/diagnostic.h"
-#include "src/base/text_file.h"
+#include "src/base/files.h"
 #include "src/calibrate/run_fit.h"
 #include "src/calibration/learned_runs.h"
-#include "src/cli/optional_output.h"
-#include "src/report/runs_report.h"
-#include "src/report/text_wrap.h"
+#include "src/cli/command_options.h"
+#include "src/cli/outputs.h"
+#include "src/report/accuracy.h"
+#include "src/report/table.h"
 #include "src/scenario/data_root.h"
 #include "src/validate/measured_runs.h"
 

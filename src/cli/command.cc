@@ -7,7 +7,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/diagnostic.h"
-#include "src/report/text_wrap.h"
+#include "src/report/table.h"
 #include "src/study/output_paths.h"
 
 namespace stepcast::cli {

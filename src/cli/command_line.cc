@@ -1,36 +1,275 @@
 #include "src/cli/command_line.h"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/diagnostic.h"
-#include "src/base/files_read.h"
+#include "src/base/files.h"
 #include "src/cli/command.h"
+#include "src/cli/command_options.h"
 #include "src/cli/completion.h"
-#include "src/cli/forecast_options.h"
 #include "src/cli/foreign_scenario.h"
-#include "src/cli/hardware_options.h"
-#include "src/cli/import_options.h"
-#include "src/cli/init_options.h"
-#include "src/cli/list_options.h"
-#include "src/cli/page_options.h"
-#include "src/cli/progress_line.h"
-#include "src/cli/schedule_options.h"
-#include "src/cli/schema_command.h"
-#include "src/cli/schema_options.h"
-#include "src/cli/search_options.h"
-#include "src/cli/search_progress.h"
-#include "src/cli/serve_command.h"
-#include "src/cli/serve_options.h"
-#include "src/cli/terminal.h"
+#include "src/cli/option_parts.h"
+#include "src/cli/outcome.h"
+#include "src/cli/outputs.h"
+#include "src/cli/progress.h"
 #include "src/cli/version.h"
-#include "src/report/text_wrap.h"
+#include "src/foreign/import.h"
+#include "src/report/dumps.h"
+#include "src/report/table.h"
+#include "src/scenario/input_schemas.h"
+#include "src/scenario/load.h"
+#include "src/scenario/memory_document.h"
 
 namespace stepcast::cli {
+struct InitOptions {
+  ScenarioFiles files;
+  std::vector<std::string> set;  // "KEY=VALUE"
+  std::string output;            // file to write; empty: stdout
+  bool force = false;            // replace that file
+};
+
+// `stepcast init`: a scenario from other programs' configurations. The answer is no where the
+// scenario states a plan that cannot be forecast; it is written all the same.
+Outcome Init(const InitOptions& options);
+
+namespace {
+
+// What keeps the scenario from being forecast, at the places that its values come from.
+Diagnostics Obstacles(const foreign::Imported& imported) {
+  const scenario::MemoryDocument document(imported.title, imported.scenario.text);
+  scenario::InputCache cache;
+  auto loaded = scenario::Load(document.name(), {}, cache);
+  if (loaded) return {};
+  return foreign::AtOrigins(std::move(loaded.error()), imported.title, imported.scenario);
+}
+
+}  // namespace
+
+Outcome Init(const InitOptions& options) {
+  std::error_code error;
+  if (!options.force && std::filesystem::is_regular_file(options.output, error)) {
+    return WrongInput({{"file.exists",
+                        {options.output, 0, 0},
+                        "the file exists, and may hold changes of yours: " + Quoted(options.output),
+                        "name another file, or replace this one with --force"}});
+  }
+  foreign::ImportRequest request = ImportRequestOf(options.files, options.set);
+  request.absolute_paths = !std::filesystem::path(options.output).parent_path().empty();
+  request.states_software = true;
+  const auto imported = foreign::Import(request);
+  if (!imported) return WrongInput(imported.error());
+  const Diagnostics obstacles = Obstacles(*imported);
+  Outcome outcome = PutText(options.output, imported->scenario.text);
+  if (outcome.status != kDone) return outcome;
+  outcome.messages = ImportMessages(*imported);
+  if (!options.output.empty()) outcome.messages += "stepcast: wrote " + options.output + "\n";
+  if (!obstacles.empty()) {
+    outcome.status = kAnswerIsNo;
+    outcome.messages += "The scenario cannot be forecast as it stands:\n" + Format(obstacles);
+  }
+  return outcome;
+}
+
+// The options of `stepcast init`.
+
+void AddInit(Command app, InitOptions& options);
+
+namespace {
+
+constexpr const char* kInitAbout =
+    "Makes a scenario of what you train with today: configurations of torchtitan, Megatron-LM,\n"
+    "NeMo, DeepSpeed, accelerate, Hugging Face's Trainer, axolotl and torchtune. Behind each "
+    "value\n"
+    "stands where it comes from.";
+
+constexpr const char* kInitFooter =
+    "Several files describe one job together: a script, its DeepSpeed JSON and the model's\n"
+    "config.json. What they do not say is asked for, and the option that says it is named. "
+    "Settings\n"
+    "that the forecast leaves out are listed at the scenario's end and on stderr, with what that\n"
+    "may change.\n"
+    "\n"
+    "Nothing in the files is executed. Of shell scripts assignments, arrays, ${A:-b}, $((A * b)),\n"
+    "tests of known variables and YAML between heredocs are read; what scripts take from their\n"
+    "arguments and surroundings is said with --variable. Of Python files literal keyword "
+    "arguments\n"
+    "are read. docs/foreign.md lists the options of each program.\n"
+    "\n"
+    "simulate, memory, plan and explain take the same files and options, without a scenario.\n"
+    "\n"
+    "Exits 3 when the scenario was written and cannot be forecast as it stands; stderr says why.\n"
+    "\n"
+    "Example:\n"
+    "  stepcast init train.toml --cluster dgx-h100 --nodes 16 -o scenario.yaml\n"
+    "  stepcast init pretrain.sh --variable TP=4 --model config.json --cluster dgx-h100 --nodes 8\n"
+    "  stepcast init ds_config.json trainer.yaml --model config.json --cluster dgx-a100 \\\n"
+    "      --set training.sequence_length=4096\n"
+    "  stepcast simulate train.toml --cluster dgx-h100 --nodes 16\n"
+    "\n";
+
+}  // namespace
+
+void AddInit(Command app, InitOptions& options) {
+  Command init = app.Add("init", kInitAbout, kInitFooter);
+  init.AddOption("FILE", options.files.files, "Configurations of other programs").Required();
+  AddRepeated(init, "--set", options.set, "KEY=VALUE",
+              "A key of the scenario by its dotted path, in the place of what the files say, as "
+              "often as needed");
+  AddImport(init, options.files);
+  AddOutput(init, "-o,--output", options.output, "Write to FILE instead of stdout");
+  init.AddFlag("--force", options.force, "Replace the file of --output");
+}
+
+// The terminal's width, else $COLUMNS, else 80.
+int StdoutWidth();
+
+// How to draw for stdout: nothing if it is no terminal, unless it is asked for (`forced`). The
+// width is StdoutWidth. Colours only on a terminal that has them, and not where $NO_COLOR is set
+// (no-color.org).
+std::optional<report::TerminalStyle> StdoutStyle(std::optional<bool> forced);
+
+namespace {
+
+int Width(bool terminal) {
+  constexpr int kLeast = 40, kMost = 400, kOtherwise = 80;
+  int width = 0;
+  if (terminal) {
+    winsize size{};
+    if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) width = size.ws_col;
+  }
+  if (width == 0) {
+    if (const char* columns = std::getenv("COLUMNS")) width = std::atoi(columns);
+  }
+  return width <= 0 ? kOtherwise : std::clamp(width, kLeast, kMost);
+}
+
+}  // namespace
+
+int StdoutWidth() { return Width(::isatty(STDOUT_FILENO) == 1); }
+
+std::optional<report::TerminalStyle> StdoutStyle(std::optional<bool> forced) {
+  const bool terminal = ::isatty(STDOUT_FILENO) == 1;
+  if (!forced.value_or(terminal)) return std::nullopt;
+  const char* no_colour = std::getenv("NO_COLOR");
+  const char* kind = std::getenv("TERM");
+  const bool colour = terminal && (no_colour == nullptr || *no_colour == '\0') && kind != nullptr &&
+                      *kind != '\0' && std::string_view(kind) != "dumb";
+  return report::TerminalStyle{.width = Width(terminal), .colour = colour};
+}
+
+// The options of `stepcast list`.
+
+void AddList(Command app, ListOptions& options);
+
+namespace {
+
+constexpr const char* kListAbout =
+    "Names what a scenario can name: the models, topologies and GPUs that come along, the\n"
+    "frameworks with their axes, and every setting with its values and default; and the\n"
+    "recipes that stepcast init takes by name.";
+
+constexpr const char* kListFooter =
+    "A name stands wherever a path does: model: llama3.1-8b, topology: dgx-h100, gpu: h100.\n"
+    "\n"
+    "Example:\n"
+    "  stepcast list models\n"
+    "  stepcast list settings --json\n"
+    "\n";
+
+}  // namespace
+
+void AddList(Command app, ListOptions& options) {
+  Command list = app.Add("list", kListAbout, kListFooter);
+  list.AddOption("WHAT", options.what, "models, topologies, gpus, frameworks, settings or recipes")
+      .Required()
+      .OneOf({"models", "topologies", "gpus", "frameworks", "settings", "recipes"});
+  list.AddFlag("--json", options.json, "Print one JSON document");
+}
+
+// The command that answers questions of other programs; it has no options.
+void AddServe(Command app);
+
+namespace {
+
+constexpr const char* kAboutServe =
+    "Answers questions of another program: a JSON object on each line of stdin, its answer on a\n"
+    "line of stdout, until stdin ends. Python's package stepcast speaks with it so.";
+
+constexpr const char* kServeFooter =
+    "A question has \"ask\" (compare, emit, explain, memory, plan, simulate or sweep),\n"
+    "\"scenario\" (a path, or the scenario itself as an object), \"set\" (an object of keys and\n"
+    "values) and what that command takes; \"id\" comes back with the answer. An answer has\n"
+    "\"answer\", what the command prints with --json; \"mistakes\", a list with code, file, line,\n"
+    "column, message and hint; or \"failure\", a sentence. docs/library.md lists the keys.\n"
+    "\n"
+    "Exits 0 when stdin ends, whatever the answers were; 2 after 100 lines in a row that are no\n"
+    "questions.\n"
+    "\n"
+    "Example:\n"
+    "  echo '{\"ask\": \"simulate\", \"scenario\": \"scenarios/gpt2-ddp/scenario.yaml\"}' |\n"
+    "      stepcast serve\n"
+    "\n";
+
+}  // namespace
+
+void AddServe(Command app) { app.Add("serve", kAboutServe, kServeFooter); }
+
+struct SchemaOptions {
+  std::string what;  // scenario, plan, model, topology, gpu
+};
+
+// `stepcast schema`: what a file may hold, as a JSON Schema.
+Outcome PrintSchema(const SchemaOptions& options);
+
+Outcome PrintSchema(const SchemaOptions& options) {
+  const scenario::InputSchema input = scenario::InputSchemaOf(options.what);
+  Outcome outcome;
+  outcome.output = report::SchemaJson(input.schema, options.what, input.version);
+  return outcome;
+}
+
+// The options of `stepcast schema`.
+
+void AddSchema(Command app, SchemaOptions& options);
+
+namespace {
+
+constexpr const char* kSchemaAbout =
+    "Prints the JSON Schema of a kind of file: its keys, with their values and defaults. Editors\n"
+    "complete and check files by it.";
+
+constexpr const char* kSchemaFooter =
+    "Example, for editors with the YAML language server (VS Code, Neovim, Emacs, JetBrains):\n"
+    "  stepcast schema scenario > scenario.schema.json\n"
+    "and as the first line of the scenario:\n"
+    "  # yaml-language-server: $schema=scenario.schema.json\n"
+    "\n";
+
+}  // namespace
+
+void AddSchema(Command app, SchemaOptions& options) {
+  Command schema = app.Add("schema", kSchemaAbout, kSchemaFooter);
+  schema.AddOption("WHAT", options.what, "scenario, plan, model, topology or gpu")
+      .Required()
+      .OneOf({"scenario", "plan", "model", "topology", "gpu"});
+}
+
 namespace {
 
 constexpr const char* kAbout =

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "src/cli/hardware_access.h"
+#include "src/cli/hardware_request.h"
 #include "src/cli/outcome.h"
 
 namespace stepcast::cli {

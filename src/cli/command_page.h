@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-// What the pages of help say, as values: for manual pages (manual_page.h) and for shells that
+// What the pages of help say, as values: for manual pages (command_options.h) and for shells that
 // complete words (completion.h).
 namespace stepcast::cli {
 

@@ -1,12 +1,262 @@
-#include "src/cli/forecast_options.h"
-
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fmt/format.h"
+#include "src/base/files.h"
+#include "src/base/quantity.h"
+#include "src/cli/collective_words.h"
+#include "src/cli/command_options.h"
 #include "src/cli/option_parts.h"
+#include "src/cli/outcome.h"
+#include "src/cli/outputs.h"
+#include "src/cli/progress.h"
+#include "src/forecast/collective_forecast.h"
+#include "src/forecast/explanation.h"
+#include "src/forecast/forecast.h"
+#include "src/forecast/training_run.h"
+#include "src/forecast/warnings.h"
+#include "src/formats/measured_memory.h"
+#include "src/lowering/lowering.h"
+#include "src/plan/rank_grid.h"
+#include "src/program/dump.h"
+#include "src/program/program.h"
+#include "src/program/validator.h"
+#include "src/report/answers.h"
+#include "src/report/dumps.h"
+#include "src/report/pages.h"
+#include "src/report/table.h"
+#include "src/report/trace.h"
+#include "src/scenario/load.h"
 
 namespace stepcast::cli {
+namespace {
+
+std::string Verdict(const std::vector<program::Violation>& violations) {
+  if (violations.empty()) {
+    return "valid: conflicting uses are ordered, buffers are allocated and released in pairs\n";
+  }
+  std::string text = fmt::format("not valid, {} violations:\n", violations.size());
+  for (const program::Violation& violation : violations) {
+    text += fmt::format("  {}: {}\n", Name(violation.kind), violation.message);
+  }
+  return text;
+}
+
+Outcome ShowProgram(const scenario::Scenario& scenario) {
+  const plan::RankLabels labels(scenario.plan);
+  const std::vector<program::Program> programs = lowering::Lower(scenario);
+  Outcome outcome;
+  bool valid = true;
+  for (std::size_t i = 0; i < programs.size(); ++i) {
+    const std::vector<program::Violation> violations = program::Validate(programs[i]);
+    valid = valid && violations.empty();
+    if (programs.size() > 1) {
+      outcome.output +=
+          fmt::format("{}stage {}, rank {} and {} more\n", i > 0 ? "\n" : "",
+                      labels.distinct()[i].stage, labels.FirstRank(i), labels.ranks_of_each() - 1);
+    }
+    outcome.output += Verdict(violations) + "\n" + program::Dump(programs[i]);
+  }
+  outcome.status = valid ? kDone : kFailed;
+  outcome.messages = Warnings(scenario);
+  if (!valid) {
+    outcome.messages += "stepcast: the step program is not valid: a bug of stepcast\n";
+  }
+  return outcome;
+}
+
+}  // namespace
+
+Outcome Simulate(const SimulateOptions& options) {
+  const Stopwatch stopwatch;
+  scenario::InputCache cache;
+  std::vector<std::string> set = options.set;
+  if (!options.network.empty()) set.push_back("cluster.network=" + options.network);
+  auto scenario = scenario::Load(options.scenario, set, cache);
+  Diagnostics faults;
+  const forecast::TrainingTarget training = study::ReadTraining(options.training, faults);
+  if (!scenario) faults.insert(faults.end(), scenario.error().begin(), scenario.error().end());
+  if (!faults.empty()) return WrongInput(faults);
+  if (options.program) return ShowProgram(*scenario);
+
+  TraceFile trace;
+  if (auto failed = trace.Create(options.trace)) return *failed;
+  if (auto fault = CheckEmit(options.emit)) return *std::move(fault);
+  TraceFolder traces;
+  if (auto failed = traces.Create(options.trace_dir)) return *failed;
+  OptionalOutput page;
+  if (auto failed = page.Create(options.report)) return *failed;
+
+  // Without what shows the run its figures are enough.
+  const bool timeline = options.timeline && !options.json;
+  const bool shown =
+      timeline || !options.trace.empty() || !options.trace_dir.empty() || !options.report.empty();
+  std::optional<forecast::Run> run;
+  forecast::Forecast figures;
+  if (shown) {
+    auto simulated = forecast::Simulate(*scenario);
+    if (!simulated) return WrongInput(simulated.error());
+    run = *std::move(simulated);
+    figures = run->forecast;
+  } else {
+    auto found = forecast::FiguresOf(*scenario);
+    if (!found) return WrongInput(found.error());
+    figures = *std::move(found);
+  }
+  forecast::WarnOfOptimizerStates(figures.memory, *scenario);
+  forecast::WarnOfCommunicationSettings(*scenario);
+
+  if (run) {
+    const int rank = run->critical_class().first_rank;
+    const int ranks = scenario->cluster->devices();
+    if (auto failed = trace.Write(*run, {scenario->name, rank, ranks}, options.trace_steps))
+      return *failed;
+    if (auto failed = traces.Write(report::ForecastProcesses(*run, options.trace_steps),
+                                   scenario->name, ranks)) {
+      return *failed;
+    }
+    if (auto failed = page.Write([&] { return report::SimulatePage(*scenario, *run); })) {
+      return *failed;
+    }
+  }
+
+  Outcome outcome;
+  outcome.output = options.json
+                       ? report::SimulateJson(*scenario, figures, stopwatch.Seconds(), training)
+                       : report::Wrapped(report::SimulateText(*scenario, figures, training));
+  if (timeline) outcome.output += "\n" + report::TimelineText(*run, *options.timeline);
+  outcome.messages = Warnings(*scenario);
+  const forecast::MemoryForecast& memory = forecast::LeastProbable(figures);
+  AnswerFit(memory.verdict(), memory.fit_probability, options.fit_probability, outcome);
+  if (!MeetsDeadline(training, forecast::TrainedStepOf(figures))) {
+    outcome.status = kAnswerIsNo;
+  }
+  if (auto failure = EmitPlan(*scenario, options.scenario, options.emit, outcome.messages)) {
+    return *std::move(failure);
+  }
+  return outcome;
+}
+
+namespace {
+
+Outcome CompareMemory(const CompareOptions& options) {
+  const Stopwatch stopwatch;
+  Diagnostics faults;
+  scenario::InputCache cache;
+  auto scenario = scenario::Load(options.a, options.set, cache);
+  if (!scenario) faults = std::move(scenario.error());
+  std::optional<formats::MeasuredMemory> measured;
+  if (const auto text = ReadAnyFile(options.memory, faults)) {
+    auto parsed = formats::ParseMeasuredMemory(*text, options.memory);
+    if (parsed) {
+      measured = *std::move(parsed);
+    } else {
+      faults.insert(faults.end(), parsed.error().begin(), parsed.error().end());
+    }
+  }
+  if (!faults.empty() || !measured) return WrongInput(faults);
+  const auto forecast = forecast::FiguresOf(*scenario);
+  if (!forecast) return WrongInput(forecast.error());
+  forecast::WarnOfOptimizerStates(forecast->memory, *scenario);
+  forecast::WarnOfCommunicationSettings(*scenario);
+
+  const report::MeasuredComparison comparison{.scenario = scenario->name,
+                                              .file = options.memory,
+                                              .measured = &*measured,
+                                              .forecast = &forecast->memory};
+  Outcome outcome;
+  outcome.output = options.json ? report::MeasuredMemoryJson(comparison, stopwatch.Seconds())
+                                : report::Wrapped(report::MeasuredMemoryText(comparison));
+  outcome.messages = Warnings(*scenario);
+  for (const std::string& note : measured->notes) outcome.messages += "note: " + note + "\n";
+  return outcome;
+}
+
+}  // namespace
+
+Outcome Compare(const CompareOptions& options) {
+  if (!options.memory.empty()) return CompareMemory(options);
+  const Stopwatch stopwatch;
+  const auto both = study::Compare(options);
+  if (!both) return WrongInput(both.error());
+
+  const report::ComparedPlan a{options.a, &both->a, &both->of_a};
+  const report::ComparedPlan b{options.b.empty() ? options.a : options.b, &both->b, &both->of_b};
+  Outcome outcome;
+  outcome.output = options.json ? report::CompareJson(a, b, stopwatch.Seconds())
+                                : report::Wrapped(report::CompareText(a, b));
+  outcome.messages = Warnings(both->a);
+  if (std::string more = Warnings(both->b); more != outcome.messages) outcome.messages += more;
+  return outcome;
+}
+
+Outcome Collective(const CollectiveOptions& options) {
+  Diagnostics faults;
+  const auto op = ReadCollective("--op", options.op, faults);
+  const auto from = ReadSize("--from", options.from, faults);
+  const auto to = ReadSize("--to", options.to, faults);
+  if (from && to && *from > *to) {
+    faults.push_back({"command.wrong-use",
+                      {"--to " + options.to, 0, 0},
+                      "the last size lies below the first: " + Quoted(options.to),
+                      "the first is --from " + FormatBytes(*from)});
+  }
+  scenario::InputCache cache;
+  std::vector<std::string> set = options.set;
+  if (!options.network.empty()) set.push_back("cluster.network=" + options.network);
+  const auto scenario = scenario::Load(options.scenario, set, cache);
+  if (!scenario) faults.insert(faults.end(), scenario.error().begin(), scenario.error().end());
+  if (!faults.empty()) return WrongInput(faults);
+
+  const auto forecast = forecast::ForecastCollective(*scenario, *op,
+                                                     {.name = options.group,
+                                                      .ranks = options.ranks,
+                                                      .nodes = options.nodes,
+                                                      .siblings = options.siblings},
+                                                     *from, *to);
+  if (!forecast) return WrongInput(forecast.error());
+  Outcome outcome;
+  outcome.output = options.json ? report::CollectiveJson(scenario->name, *forecast)
+                   : options.csv
+                       ? report::CollectiveCsv(*forecast)
+                       : report::Wrapped(report::CollectiveText(scenario->name, *forecast));
+  outcome.messages = Warnings(*scenario);
+  return outcome;
+}
+
+Outcome Explain(const ExplainOptions& options) {
+  const Stopwatch stopwatch;
+  scenario::InputCache cache;
+  auto scenario = scenario::Load(options.scenario, options.set, cache);
+  if (!scenario) return WrongInput(scenario.error());
+  const auto explanation = forecast::Explain(*scenario);
+  if (!explanation) return WrongInput(explanation.error());
+  forecast::WarnOfOptimizerStates(explanation->forecast.memory, *scenario);
+  forecast::WarnOfCommunicationSettings(*scenario);
+  Outcome outcome;
+  outcome.output = options.json ? report::ExplainJson(*scenario, *explanation, stopwatch.Seconds())
+                                : report::Wrapped(report::ExplainText(*scenario, *explanation));
+  outcome.messages = Warnings(*scenario);
+  const forecast::MemoryForecast& memory = forecast::LeastProbable(explanation->forecast);
+  AnswerFit(memory.verdict(), memory.fit_probability, options.fit_probability, outcome);
+  return outcome;
+}
+
+Outcome Memory(const MemoryOptions& options) {
+  const Stopwatch stopwatch;
+  const auto memory = study::MemoryOfStages(options);
+  if (!memory) return WrongInput(memory.error());
+  Outcome outcome;
+  outcome.output = options.json
+                       ? report::MemoryJson(memory->scenario, memory->report, stopwatch.Seconds())
+                       : report::Wrapped(report::MemoryText(memory->scenario, memory->report));
+  outcome.messages = Warnings(memory->scenario);
+  AnswerFit(memory->own.verdict(), memory->own.fit_probability, options.fit_probability, outcome);
+  return outcome;
+}
+
 namespace {
 
 constexpr const char* kSimulateAbout =

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "src/foreign/recognise.h"
+#include "src/foreign/recipes.h"
 
 namespace stepcast::cli {
 

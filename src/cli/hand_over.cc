@@ -1,5 +1,3 @@
-#include "src/cli/hand_over.h"
-
 #include <fcntl.h>
 #include <limits.h>
 #include <spawn.h>
@@ -16,6 +14,7 @@
 
 #include "fmt/format.h"
 #include "src/base/diagnostic.h"
+#include "src/cli/process.h"
 #include "src/messaging/launch.h"
 
 namespace stepcast::cli {

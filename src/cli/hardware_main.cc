@@ -3,11 +3,8 @@
 #include <vector>
 
 #include "src/cli/backends.h"
-#include "src/cli/calibrate_command.h"
-#include "src/cli/distributed_command.h"
-#include "src/cli/execute_command.h"
+#include "src/cli/hardware_commands.h"
 #include "src/cli/process.h"
-#include "src/cli/validate_command.h"
 #include "src/runtime/watch.h"
 
 namespace stepcast::cli {

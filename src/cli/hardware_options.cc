@@ -1,12 +1,150 @@
-#include "src/cli/hardware_options.h"
-
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <optional>
+#include <sstream>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "fmt/format.h"
+#include "src/base/diagnostic.h"
+#include "src/base/files.h"
+#include "src/cli/collective_words.h"
+#include "src/cli/command_options.h"
 #include "src/cli/option_parts.h"
+#include "src/cli/outcome.h"
+#include "src/cli/outputs.h"
+#include "src/formats/nccl_tests.h"
+#include "src/report/accuracy.h"
+#include "src/report/answers.h"
+#include "src/report/table.h"
+#include "src/validate/collectives.h"
+#include "src/validate/published.h"
 
 namespace stepcast::cli {
+namespace {
+
+// "h100" of "logs/h100.txt".
+
+}  // namespace
+
+Outcome CalibrateImport(const CalibrateImportOptions& options) {
+  Diagnostics faults;
+  formats::NcclTestsOptions import;
+  if (!options.op.empty()) import.collective = ReadCollective("--op", options.op, faults);
+  import.ranks = options.ranks;
+  import.ranks_per_node = options.ranks_per_node;
+  import.in_place = options.in_place;
+  import.keep_noise = options.keep_noise;
+  import.gpu = options.gpu;
+  import.name = options.name.empty() ? std::filesystem::path(options.logs.front()).stem().string()
+                                     : options.name;
+  std::vector<formats::NcclTestsRun> runs;
+  for (const std::string& log : options.logs) {
+    const auto text = ReadTextFile(log, faults);
+    if (!text) continue;
+    auto found = formats::ParseNcclTests(*text, log);
+    if (found) {
+      std::move(found->begin(), found->end(), std::back_inserter(runs));
+    } else {
+      faults.insert(faults.end(), found.error().begin(), found.error().end());
+    }
+  }
+  if (!faults.empty()) return WrongInput(faults);
+  const auto imported = formats::ProfileOf(runs, import);
+  if (!imported) return WrongInput(imported.error());
+  Outcome outcome = PutText(options.output, report::CalibrationYaml(imported->profile));
+  if (outcome.status == kDone) {
+    for (const std::string& note : imported->notes) outcome.messages += "note: " + note + "\n";
+  }
+  return outcome;
+}
+
+// The section of a document that --update names, if it does: what stands between the lines
+// '<!-- NAME: begin -->' and '<!-- NAME: end -->'.
+class DocumentSection {
+ public:
+  // Before the work, so that a document without the section is noticed at once. An outcome is a
+  // failure.
+  std::optional<Outcome> Open(const std::string& path, const std::string& name);
+  // Writes the section anew, and leaves the rest as it was when the document was opened. Makes the
+  // content only where a document is asked for.
+  std::optional<Outcome> Write(const std::function<std::string()>& content);
+
+ private:
+  std::string before_, after_;
+  OptionalOutput file_;
+};
+
+std::optional<Outcome> DocumentSection::Open(const std::string& path, const std::string& name) {
+  if (path.empty()) return std::nullopt;
+  const std::string begin_line = fmt::format("<!-- {}: begin -->\n", name);
+  const std::string end_line = fmt::format("<!-- {}: end -->\n", name);
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream read;
+  read << file.rdbuf();
+  const std::string text = read.str();
+  const std::size_t begin = text.find(begin_line);
+  const std::size_t end = begin == std::string::npos ? begin : text.find(end_line, begin);
+  if (!file || end == std::string::npos) {
+    return WrongInput(
+        {{file ? "command.no-section" : "file.not-found",
+          {path, 0, 0},
+          file ? fmt::format("the document has no section for {}", name) : "there is no such file",
+          fmt::format("write the lines '<!-- {0}: begin -->' and '<!-- {0}: end "
+                      "-->' where it is to stand",
+                      name)}});
+  }
+  before_ = text.substr(0, begin + begin_line.size());
+  after_ = text.substr(end);
+  return file_.Create(path);
+}
+
+std::optional<Outcome> DocumentSection::Write(const std::function<std::string()>& content) {
+  return file_.Write([&] { return before_ + content() + after_; });
+}
+
+Outcome ValidatePublished(const ValidatePublishedOptions& options) {
+  OptionalOutput page;
+  if (auto failed = page.Create(options.html)) return *failed;
+  DocumentSection section;
+  if (auto failed = section.Open(options.update, "published steps")) return *failed;
+  const auto accuracy = validate::ComparePublished(options.source);
+  if (!accuracy) return WrongInput(accuracy.error());
+  if (auto failed = section.Write([&] { return report::PublishedAccuracyMarkdown(*accuracy); })) {
+    return *failed;
+  }
+  if (auto failed = page.Write([&] { return report::PublishedAccuracyHtml(*accuracy); })) {
+    return *failed;
+  }
+  Outcome outcome;
+  outcome.status = accuracy->MeetsAims() ? kDone : kAnswerIsNo;
+  outcome.output = options.json  ? report::PublishedAccuracyJson(*accuracy)
+                   : options.csv ? report::PublishedAccuracyCsv(*accuracy)
+                                 : report::Wrapped(report::PublishedAccuracyText(*accuracy));
+  return outcome;
+}
+
+Outcome ValidateCollectives(const ValidateCollectivesOptions& options) {
+  DocumentSection section;
+  if (auto failed = section.Open(options.update, "collectives")) return *failed;
+  const auto accuracy = validate::CompareCollectives();
+  if (!accuracy) return WrongInput(accuracy.error());
+  if (auto failed = section.Write([&] { return report::CollectiveAccuracyMarkdown(*accuracy); })) {
+    return *failed;
+  }
+  Outcome outcome;
+  outcome.status = accuracy->MeetsTargets() ? kDone : kAnswerIsNo;
+  outcome.output = options.json  ? report::CollectiveAccuracyJson(*accuracy)
+                   : options.csv ? report::CollectiveAccuracyCsv(*accuracy)
+                                 : report::Wrapped(report::CollectiveAccuracyText(*accuracy));
+  return outcome;
+}
+
 namespace {
 
 constexpr const char* kExecuteAbout =

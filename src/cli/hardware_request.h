@@ -1,13 +1,16 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "src/base/diagnostic.h"
+#include "src/cli/outcome.h"
+
+namespace stepcast::cli {
 
 // What the command line asks of the commands that run on hardware. The structs know nothing of how
 // it is done, so that a program which hands these commands over can read their options, too.
-namespace stepcast::cli {
 
 // What `execute` and `validate` have in common.
 struct HardwareOptions {
@@ -56,6 +59,20 @@ struct CalibrateOptions {
   bool json = false;
   std::string command;  // the whole command line, for the provenance
   std::string version;  // of stepcast
+};
+
+// The commands that need hardware or several processes, which two programs share: stepcast-hardware
+// runs them, and stepcast, which links neither MPI nor a backend, starts stepcast-hardware for them
+// (process.h).
+
+struct HardwareAccess {
+  std::function<Outcome(const ExecuteOptions&)> execute;
+  std::function<Outcome(const ValidateOptions&)> validate;
+  std::function<Outcome(const CalibrateOptions&)> calibrate;
+  // For sweeps and searches.
+  RunWork run_work;
+  // What --version says of the backends: "host, cuda, MPI".
+  std::function<std::string()> backends;
 };
 
 }  // namespace stepcast::cli

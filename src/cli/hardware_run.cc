@@ -1,5 +1,3 @@
-#include "src/cli/hardware_run.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -19,11 +17,12 @@
 #include "src/base/quantity.h"
 #include "src/cli/backends.h"
 #include "src/cli/distributed_session.h"
+#include "src/cli/hardware_commands.h"
 #include "src/cli/rank_yield.h"
 #include "src/lowering/execution_limits.h"
 #include "src/lowering/lowering.h"
 #include "src/messaging/launch.h"
-#include "src/plan/rank_labels.h"
+#include "src/plan/rank_grid.h"
 #include "src/program/dump.h"
 #include "src/program/validator.h"
 #include "src/report/output_file.h"
@@ -31,8 +30,8 @@
 #include "src/runtime/join.h"
 #include "src/runtime/thread_job.h"
 #include "src/runtime/watch.h"
+#include "src/scenario/job_devices.h"
 #include "src/scenario/load.h"
-#include "src/scenario/node_kinds.h"
 #include "src/validate/training_check.h"
 
 namespace stepcast::cli {

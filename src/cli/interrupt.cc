@@ -1,10 +1,10 @@
-#include "src/cli/interrupt.h"
-
 #include <unistd.h>
 
 #include <atomic>
 #include <csignal>
 #include <string_view>
+
+#include "src/cli/process.h"
 
 namespace stepcast::cli {
 namespace {

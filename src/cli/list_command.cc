@@ -1,5 +1,3 @@
-#include "src/cli/list_command.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -9,11 +7,12 @@
 #include "fmt/ranges.h"
 #include "src/base/data_type.h"
 #include "src/base/quantity.h"
+#include "src/cli/command_options.h"
 #include "src/foreign/frameworks.h"
 #include "src/foreign/recipes.h"
 #include "src/plan/framework.h"
 #include "src/report/listing.h"
-#include "src/report/text_wrap.h"
+#include "src/report/table.h"
 #include "src/scenario/data_root.h"
 #include "src/scenario/gpu_file.h"
 #include "src/scenario/input_schemas.h"

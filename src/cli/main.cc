@@ -1,4 +1,3 @@
-#include "src/cli/hand_over.h"
 #include "src/cli/process.h"
 
 int main(int count, char** words) {

@@ -1,8 +1,7 @@
-#include "src/cli/manual_page.h"
-
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "src/cli/command_options.h"
 
 namespace stepcast::cli {
 namespace {

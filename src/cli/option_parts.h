@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "src/cli/command.h"
-#include "src/cli/emit_plan.h"
 #include "src/cli/foreign_scenario.h"
+#include "src/cli/outputs.h"
 #include "src/study/training_question.h"
 
 // What the commands' options have in common.

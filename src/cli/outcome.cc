@@ -1,6 +1,62 @@
 #include "src/cli/outcome.h"
 
+#include <limits.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/base/diagnostic.h"
+
 namespace stepcast::cli {
+namespace {
+
+// A handler may neither allocate nor lock: the end of the line is made beforehand.
+std::array<char, 5000> rest{};
+std::atomic<std::size_t> rest_size{0};
+std::atomic<const std::atomic<std::int64_t>*> results{nullptr};
+
+void Say(std::string_view text) {
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+}
+
+}  // namespace
+
+KeptNote::KeptNote(const std::atomic<std::int64_t>& kept, const std::string& what,
+                   const std::string& store) {
+  const std::string text = fmt::format(" {} are kept in {}: the same command goes on from there\n",
+                                       what, Quoted(store, "'", PATH_MAX));
+  rest_size = std::min(text.size(), rest.size());
+  std::memcpy(rest.data(), text.data(), rest_size);
+  results = &kept;
+}
+
+KeptNote::~KeptNote() { results = nullptr; }
+
+void SayWhatIsKept() {
+  const std::atomic<std::int64_t>* const kept = results.load();
+  if (kept == nullptr) return;
+  std::array<char, 24> digits{};
+  std::size_t first = digits.size();
+  std::int64_t number = kept->load();
+  do {
+    digits[--first] = static_cast<char>('0' + number % 10);
+    number /= 10;
+  } while (number > 0);
+  Say("stepcast: ");
+  Say({digits.data() + first, digits.size() - first});
+  Say({rest.data(), rest_size.load()});
+}
+
+Outcome RunOnThreads(const WorkCommand& command) {
+  if (auto end = command.prepare()) return std::move(*end);
+  const auto pool = planner::MakeThreadPool(command.work, command.threads);
+  return command.run(*pool);
+}
 
 Outcome WrongInput(const Diagnostics& diagnostics) {
   Outcome outcome{kWrongInput, "", Format(diagnostics)};

@@ -1,9 +1,14 @@
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "src/base/diagnostic.h"
+#include "src/planner/worker_pool.h"
+#include "src/scenario/scenario.h"
 #include "src/study/failure.h"
 
 namespace stepcast::cli {
@@ -12,9 +17,9 @@ namespace stepcast::cli {
 enum ExitStatus : int {
   kDone = 0,
   kFailed = 1,
-  kWrongInput = 2,  // diagnostics on stderr, nothing on stdout
-  kAnswerIsNo = 3,  // the answer is printed: it does not fit
-  kMayNotFit = 4,   // likewise: less probably than --fit-probability asks for
+  kWrongInput = 2,     // diagnostics on stderr, nothing on stdout
+  kAnswerIsNo = 3,     // the answer is printed: it does not fit
+  kMayNotFit = 4,      // likewise: less probably than --fit-probability asks for
   kInterrupted = 130,  // by Ctrl-C: the best answer that was found is printed
 };
 
@@ -38,5 +43,51 @@ Outcome Failed(const std::string& reason);
 
 // One of the two.
 Outcome OutcomeOf(const study::Failure& failure);
+
+// What a run that is ended by a signal says of the results that a store has.
+
+// While it lives, SayWhatIsKept says that the file `store` has `kept` of `what` ("of 400
+// combinations", "bounds and forecasts"). One at a time.
+class KeptNote {
+ public:
+  KeptNote(const std::atomic<std::int64_t>& kept, const std::string& what,
+           const std::string& store);
+  ~KeptNote();
+  KeptNote(const KeptNote&) = delete;
+  KeptNote& operator=(const KeptNote&) = delete;
+};
+
+// "120 of 400 are kept in 'F': the same command goes on from there", as a line on stderr; nothing
+// where nothing is kept. Safe in a signal handler.
+void SayWhatIsKept();
+
+// The scenario's warnings as lines for stderr.
+inline std::string Warnings(const scenario::Scenario& scenario) {
+  std::string lines;
+  for (const std::string& warning : scenario.warnings) lines += "warning: " + warning + "\n";
+  return lines;
+}
+
+// Commands that spread independent pieces of work over all cores.
+
+struct WorkCommand {
+  std::string scenario;  // names the command's input where ranks do not agree
+  int threads = 0;       // of each rank; 0: one for each core that it may use
+  // Called first, on every rank: reads the input. An outcome is the end; rank 0 prints it.
+  std::function<std::optional<Outcome>()> prepare;
+  // Called next if there are several ranks, on every rank: text that must be the same on all, or
+  // they would not do the same work (study/run_facts.h).
+  std::function<std::string()> fingerprint;
+  // What is done with an item.
+  planner::Work work;
+  // Called at rank 0 alone.
+  std::function<Outcome(planner::WorkerPool& pool)> run;
+};
+
+// How a program runs such a command: on its own threads, or on those of several processes.
+using RunWork = std::function<Outcome(const WorkCommand& command)>;
+
+// On the threads of this process.
+Outcome RunOnThreads(const WorkCommand& command);
 
 }  // namespace stepcast::cli

@@ -1,11 +1,10 @@
-#include "src/cli/output_failure.h"
-
 #include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "src/cli/outputs.h"
 
 namespace stepcast::cli {
 namespace {

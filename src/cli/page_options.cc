@@ -1,14 +1,142 @@
-#include "src/cli/page_options.h"
-
 #include <algorithm>
+#include <cctype>
+#include <string_view>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/diagnostic.h"
+#include "src/cli/command_options.h"
 #include "src/cli/completion.h"
-#include "src/cli/manual_page.h"
 
 namespace stepcast::cli {
+namespace {
+
+// Text that roff prints as it is: a backslash escapes, a hyphen would become another character, and
+// a dot or an apostrophe at the start of a line begins a request.
+std::string Plain(std::string_view text) {
+  std::string escaped;
+  bool line_start = true;
+  for (const char c : text) {
+    if (line_start && (c == '.' || c == '\'')) escaped += "\\&";
+    if (c == '\\') {
+      escaped += "\\e";
+    } else if (c == '-') {
+      escaped += "\\-";
+    } else {
+      escaped += c;
+    }
+    line_start = c == '\n';
+  }
+  return escaped;
+}
+
+std::string Upper(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return text;
+}
+
+std::vector<std::string_view> LinesOf(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    lines.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+// Paragraphs are filled; lines that are indented, such as commands, stay as they are; a line of its
+// own that ends with a colon above such lines is a heading.
+std::string Paragraphs(std::string_view text) {
+  const std::vector<std::string_view> lines = LinesOf(text);
+  std::string roff;
+  bool kept = false;
+  bool apart = false;  // an empty line stands before
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::string_view line = lines[i];
+    const bool indented = line.starts_with(' ');
+    if (kept && !indented) roff += ".EE\n";
+    const bool heading = line.ends_with(':') && i + 1 < lines.size() &&
+                         lines[i + 1].starts_with(' ') && (i == 0 || lines[i - 1].empty()) &&
+                         line.find(',') == std::string_view::npos;
+    if (apart && !line.empty() && !heading) roff += ".PP\n";
+    if (!kept && indented) roff += ".EX\n";
+    kept = indented;
+    apart = line.empty();
+    if (heading) {
+      roff += fmt::format(".SH {}\n", Plain(Upper(std::string(line.substr(0, line.size() - 1)))));
+    } else if (!line.empty()) {
+      roff += Plain(line) + "\n";
+    }
+  }
+  if (kept) roff += ".EE\n";
+  return roff;
+}
+
+std::string OptionsOf(const CommandPage& page, bool arguments) {
+  std::string roff;
+  for (const OptionPage& option : page.options) {
+    if (option.argument != arguments) continue;
+    roff += fmt::format(".TP\n.B {}\n", Plain(fmt::format("{}", fmt::join(option.names, ", "))));
+    // The value's name stands in italics behind the option's.
+    if (!arguments && !option.type.empty()) {
+      roff.pop_back();
+      roff += fmt::format(" \\fI{}\\fR\n", Plain(option.type));
+    }
+    roff += Plain(option.help) + "\n";
+    if (!option.words.empty()) {
+      roff += Plain(fmt::format("One of {}.", fmt::join(option.words, ", "))) + "\n";
+    }
+  }
+  return roff;
+}
+
+// Below the page's command, or of the program all.
+std::string CommandsOf(const CommandPage& page, const std::vector<CommandPage>& pages) {
+  std::string roff;
+  const std::string above = page.name.empty() ? "" : page.name + " ";
+  for (const CommandPage& other : pages) {
+    if (other.name.size() <= above.size() || !other.name.starts_with(above)) continue;
+    roff += fmt::format(".TP\n.BR {} (1)\n{}\n", Plain(ManualName(other.name)),
+                        Plain(FirstSentence(other.about)));
+  }
+  return roff;
+}
+
+}  // namespace
+
+std::string ManualName(const std::string& command) {
+  std::string name = command.empty() ? "stepcast" : "stepcast-" + command;
+  std::replace(name.begin(), name.end(), ' ', '-');
+  return name;
+}
+
+std::string ManualPage(const CommandPage& page, const std::vector<CommandPage>& pages,
+                       const std::string& version) {
+  const std::string name = ManualName(page.name);
+  std::string roff =
+      fmt::format(".TH {} 1 \"\" \"stepcast {}\" \"stepcast\"\n", Plain(Upper(name)), version);
+  // Lists of manual pages want the name, a hyphen and one line.
+  std::string line = FirstSentence(page.about);
+  if (!line.empty()) line.front() = static_cast<char>(std::tolower(line.front()));
+  roff += fmt::format(".SH NAME\n{} \\- {}\n", Plain(name), Plain(line));
+  roff += fmt::format(".SH SYNOPSIS\n.B {}\n", Plain(page.usage));
+  roff += ".SH DESCRIPTION\n" + Paragraphs(page.about);
+  const auto section = [&](const char* heading, const std::string& content) {
+    if (!content.empty()) roff += fmt::format(".SH {}\n{}", heading, content);
+  };
+  section("ARGUMENTS", OptionsOf(page, true));
+  section("OPTIONS", OptionsOf(page, false));
+  section("COMMANDS", CommandsOf(page, pages));
+  // A footer begins with a heading of its own, or with sentences.
+  const std::string footer = Paragraphs(page.footer);
+  if (!footer.starts_with(".SH")) roff += ".SH NOTES\n";
+  roff += footer;
+  if (!page.name.empty()) roff += ".SH SEE ALSO\n.BR stepcast (1)\n";
+  return roff;
+}
+
 namespace {
 
 constexpr const char* kCompletionAbout =

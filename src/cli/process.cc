@@ -20,10 +20,8 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "src/base/replacement.h"
+#include "src/base/text_lines.h"
 #include "src/cli/command_line.h"
-#include "src/cli/interrupt.h"
-#include "src/cli/kept_note.h"
 #include "src/cli/outcome.h"
 #include "src/report/output_file.h"
 
@@ -35,8 +33,7 @@ bool (*take_signal)(int) = nullptr;
 extern "C" void StopAtSignal(int signal) {
   // Several ranks end together, and the cause of the signal may be another rank's death.
   const int error = errno;
-  const bool taken =
-      TakeInterrupt(signal) || (take_signal != nullptr && take_signal(signal));
+  const bool taken = TakeInterrupt(signal) || (take_signal != nullptr && take_signal(signal));
   errno = error;
   if (taken) return;
   SignalsHeldBack::LetFinish();

@@ -1,9 +1,8 @@
-#include "src/cli/progress_line.h"
-
 #include <cstdlib>
 #include <string>
 
 #include "gtest/gtest.h"
+#include "src/cli/progress.h"
 
 namespace stepcast::cli {
 namespace {

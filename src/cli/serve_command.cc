@@ -1,5 +1,3 @@
-#include "src/cli/serve_command.h"
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,10 +16,11 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "src/base/text_file.h"
+#include "src/base/files.h"
+#include "src/cli/command_options.h"
 #include "src/formats/question.h"
 #include "src/planner/sweep_grid.h"
-#include "src/report/answer_line.h"
+#include "src/report/answers.h"
 #include "src/stepcast.h"
 
 namespace stepcast::cli {
@@ -84,8 +83,8 @@ std::string Answer(const std::string& id, const Question& question) {
   return LineOf(id, library::Compare(input, InputOf(other, question.other_set)));
 }
 
-// Other questions wait for this one: it may ask for no more than a minute or two. What is wrong with
-// the values is said where they are read.
+// Other questions wait for this one: it may ask for no more than a minute or two. What is wrong
+// with the values is said where they are read.
 std::optional<Diagnostics> TooManyCombinations(const Question& question) {
   constexpr std::size_t kMost = 20'000;
   std::size_t combinations = 1;
@@ -154,7 +153,7 @@ Outcome Serve() {
     } else {
       others = 0;
       // On a thread of its own, so that the files that earlier questions have read do not count as
-      // this one's (base/files_read.h).
+      // this one's (base/files.h).
       std::thread([&] { answer = AnswerOrReason(read.id, *read.question); }).join();
     }
     if (!Write(answer)) {

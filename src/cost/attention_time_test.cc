@@ -1,11 +1,10 @@
-#include "src/cost/attention_time.h"
-
 #include <cmath>
 #include <cstdint>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
+#include "src/cost/kernel_time.h"
 
 namespace stepcast::cost {
 namespace {

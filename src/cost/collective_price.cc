@@ -2,17 +2,132 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "src/base/check.h"
 #include "src/base/rates.h"
-#include "src/cost/collective_bounds.h"
-#include "src/cost/collective_table.h"
 #include "src/cost/exact_time.h"
 
 namespace stepcast::cost {
+TableTime TimeFromTable(const calibration::CollectiveTable& table, Bytes bytes) {
+  const auto& points = table.points;
+  STEPCAST_CHECK(!points.empty(), "a table has points");
+  const auto above = std::lower_bound(
+      points.begin(), points.end(), bytes,
+      [](const std::pair<Bytes, Time>& point, Bytes size) { return point.first < size; });
+  if (above == points.end()) {
+    const auto& [last_bytes, last_time] = points.back();
+    return {ScaledTime(last_time, bytes.count(), last_bytes.count()), Provenance::kExtrapolated};
+  }
+  if (above->first == bytes) return {above->second, Provenance::kMeasured};
+  if (above == points.begin()) return {above->second, Provenance::kExtrapolated};
+  const auto& [low_bytes, low_time] = *std::prev(above);
+  const auto& [high_bytes, high_time] = *above;
+  // log2 is exact at powers of two, the usual sizes.
+  const double part = std::log2(static_cast<double>(bytes.count()) / low_bytes.count()) /
+                      std::log2(static_cast<double>(high_bytes.count()) / low_bytes.count());
+  const double added = part * static_cast<double>((high_time - low_time).picoseconds());
+  return {low_time + Picoseconds(static_cast<std::int64_t>(std::ceil(added))),
+          Provenance::kInterpolated};
+}
+
+namespace {
+
+using topology::CommunicationPath;
+
+// What the links have to do for one algorithm.
+struct Demands {
+  Fraction intra, inter;  // parts of the buffer
+  std::int64_t intra_hops = 0, inter_hops = 0;
+};
+
+Demands DemandsOf(CollectiveKind kind, nccl::Algorithm algorithm, const CommunicationPath& path) {
+  const std::int64_t ranks = path.ranks;
+  const std::int64_t nodes = path.nodes;
+  const std::int64_t local = path.ranks_per_node;
+  const std::int64_t depth = std::bit_width(static_cast<std::uint64_t>(nodes)) - 1;
+  const bool all_reduce = kind == CollectiveKind::kAllReduce;
+  const std::int64_t rounds = all_reduce ? 2 : 1;
+  switch (algorithm) {
+    case nccl::Algorithm::kTree:
+      return {{2 * (local - 1), local}, {2 * (nodes - 1), nodes}, 2 * (local - 1), 2 * depth};
+    case nccl::Algorithm::kRing: {
+      const bool whole = kind == CollectiveKind::kBroadcast || kind == CollectiveKind::kReduce;
+      const Fraction part = whole ? Fraction{1, 1} : Fraction{rounds * (ranks - 1), ranks};
+      return {part, part, rounds * (ranks - nodes), rounds * (nodes - 1)};
+    }
+    case nccl::Algorithm::kNvls:
+      return {{ranks - 1, ranks}, {nodes - 1, nodes}, 1, nodes > 1 ? 1 : 0};
+    case nccl::Algorithm::kNvlsTree:
+      return {{local - 1, local}, {2 * (nodes - 1), nodes}, 1, 2 * depth};
+    case nccl::Algorithm::kCollNetDirect:
+    case nccl::Algorithm::kCollNetChain:
+      return {{local - 1, local}, {nodes - 1, nodes}, local > 1 ? 1 : 0, nodes > 1 ? 1 : 0};
+    case nccl::Algorithm::kPat:
+      return {{ranks - 1, ranks}, {ranks - 1, ranks}, 0, depth};
+  }
+  return {};
+}
+
+Demands ExchangeDemandsOf(CollectiveKind kind, const CommunicationPath& path) {
+  const std::int64_t ranks = path.ranks;
+  const std::int64_t local = path.ranks_per_node;
+  const bool network = path.nodes > 1;
+  Demands demands;
+  demands.intra_hops = network ? 0 : 1;
+  demands.inter_hops = network ? 1 : 0;
+  switch (kind) {
+    case CollectiveKind::kAllToAll:
+      demands.intra = {local - 1, ranks};
+      demands.inter = {local * (ranks - local), ranks};
+      break;
+    case CollectiveKind::kScatter:
+    case CollectiveKind::kGather:
+      demands.intra = {path.intra_is_nvlink ? local - 1 : 0, ranks};
+      demands.inter = {ranks - local, ranks};
+      break;
+    default:
+      demands.intra = demands.inter = {1, 1};
+      break;
+  }
+  return demands;
+}
+
+LinkTimes TimesOf(const Demands& demands, Bytes bytes, const CommunicationPath& path) {
+  LinkTimes times;
+  if (path.ranks_per_node > 1 && path.intra_bandwidth > Bandwidth()) {
+    times.intra = TimeOf(demands.intra, bytes, path.intra_bandwidth);
+    times.latency += demands.intra_hops * path.intra_latency;
+  }
+  if (path.nodes > 1 && path.inter_bandwidth > Bandwidth()) {
+    times.inter = TimeOf(demands.inter, bytes, path.inter_bandwidth);
+    times.latency += demands.inter_hops * path.inter_latency;
+  }
+  return times;
+}
+
+}  // namespace
+
+bool IsExchange(CollectiveKind kind) {
+  return kind == CollectiveKind::kAllToAll || kind == CollectiveKind::kScatter ||
+         kind == CollectiveKind::kGather || kind == CollectiveKind::kSendRecv;
+}
+
+LinkTimes FastestLinkTimes(CollectiveKind kind, nccl::Algorithm algorithm, Bytes bytes,
+                           const CommunicationPath& path) {
+  if (path.ranks == 1) return {};
+  return TimesOf(DemandsOf(kind, algorithm, path), bytes, path);
+}
+
+LinkTimes FastestExchangeTimes(CollectiveKind kind, Bytes bytes, const CommunicationPath& path) {
+  if (path.ranks == 1) return {};
+  return TimesOf(ExchangeDemandsOf(kind, path), bytes, path);
+}
+
 namespace {
 
 using scenario::CollectiveAlgorithm;

@@ -4,9 +4,74 @@
 #include "src/base/collective_kind.h"
 #include "src/base/time.h"
 #include "src/calibration/calibration.h"
+#include "src/cost/demand.h"
 #include "src/cost/prices.h"
+#include "src/nccl/terms.h"
 #include "src/scenario/scenario.h"
-#include "src/topology/communication_path.h"
+#include "src/topology/routes.h"
+
+namespace stepcast::cost {
+
+// Measured times of collectives, interpolated between the measured sizes.
+//
+//   at a point            its time                                              measured
+//   between two points    linear in time over the logarithm of the size:        interpolated
+//                         t = t0 + (t1 - t0) ln(S / S0) / ln(S1 / S0)
+//   below the first       its time: start-up costs rule there                   extrapolated
+//   beyond the last       its bandwidth: t = t_last S / S_last                  extrapolated
+//
+// A time that is no whole picosecond rounds up.
+
+struct TableTime {
+  Time time;
+  Provenance provenance = Provenance::kMeasured;
+};
+
+// Requires a table that satisfies calibration::Check, and bytes >= 0.
+TableTime TimeFromTable(const calibration::CollectiveTable& table, Bytes bytes);
+
+// How fast an algorithm can be at best on the raw links of a group (N ranks on n nodes, k to a
+// node, S bytes by nccl-tests' convention): what the links inside a node and those between nodes
+// must carry for a rank, respectively a node, and how many links a byte must cross one after
+// another.
+//
+//   algorithm          inside, of S         between, of S     one after another
+//   ring all-reduce    2 (N - 1) / N        2 (N - 1) / N     2 (N - n) inside, 2 (n - 1) between
+//   ring others        (N - 1) / N          (N - 1) / N       half of that
+//   ring broadcast     1                    1                 half of that
+//   tree               2 (k - 1) / k        2 (n - 1) / n     2 (k - 1) and 2 floor(log2 n)
+//   NVLS               (N - 1) / N          -                 1 inside
+//   NVLSTree           (k - 1) / k          2 (n - 1) / n     1 and 2 floor(log2 n)
+//   CollNet            (k - 1) / k          (n - 1) / n       1 and 1
+//   PAT                (N - 1) / N          (N - 1) / N       0 and floor(log2 n)
+//
+//   ring reduce        as ring broadcast
+//   all-to-all         (k - 1) / N          k (N - k) / N     1 inside, or 1 between
+//   scatter, gather    (k - 1) / N          (N - k) / N       1 inside, or 1 between
+//   send_recv          1                    1                 1 inside, or 1 between
+//
+// In-switch reduction sends less than a ring: each rank hands its data over once, and the switch
+// adds. What a root sends or receives over PCIe is not held against the ring's bandwidth inside the
+// node, which a link may limit that the root needs less.
+
+// Made of sends and receives: all-to-all, scatter, gather, send_recv.
+bool IsExchange(CollectiveKind kind);
+
+struct LinkTimes {
+  Time intra;  // links inside nodes
+  Time inter;  // links between nodes
+  Time latency;
+
+  Time bandwidth_bound() const { return intra > inter ? intra : inter; }
+};
+
+// Zero where there are no such links. Requires another kind than exchanges.
+LinkTimes FastestLinkTimes(CollectiveKind kind, nccl::Algorithm algorithm, Bytes bytes,
+                           const topology::CommunicationPath& path);
+
+// The same for exchanges.
+LinkTimes FastestExchangeTimes(CollectiveKind kind, Bytes bytes,
+                               const topology::CommunicationPath& path);
 
 // Collectives from the latency and bandwidth of the links they cross (the alpha-beta model), with
 // N ranks on n nodes and S bytes by the convention of nccl-tests. docs/collectives.md derives steps
@@ -52,7 +117,7 @@
 //   reduce          = ring: NCCL has no other
 //   all-to-all, scatter, gather, send_recv
 //                   = ring_base + one hop of the farthest kind + the longer of what crosses the
-//                     links inside nodes and between them (collective_bounds.h), each over what
+//                     links inside nodes and between them (collective_price.h), each over what
 //                     those links achieve
 // Protocols for small messages and reduction in switches are not modelled here.
 //
@@ -62,7 +127,6 @@
 // Shares: the hop that limits B has share 1 of kScaleUp (inside nodes) or kNetwork (between them),
 // the other one in proportion. The multiprocessors and the memory bandwidth that a collective takes
 // from kernels beside it are not counted.
-namespace stepcast::cost {
 
 // Bytes that a rank sends, mean over the group, ring and tree alike: all-reduce 2 (N - 1) / N S,
 // scatter and gather (N - 1) / N^2 S, send_recv S, the others (N - 1) / N S. Zero for one rank.
@@ -71,7 +135,7 @@ double WireBytesPerRank(CollectiveKind kind, Bytes bytes, int ranks);
 // The time below which a collective that sends through the ring's links cannot come, at the
 // links' raw bandwidth: 2 (N - 1) / N S / B for all-reduce, (N - 1) / N S / B for reduce-scatter
 // and all-gather, S / B for broadcast and reduce. Exchanges do not follow the ring; theirs is
-// that of collective_bounds.h. Zero for one rank or an unknown bandwidth.
+// that of collective_price.h. Zero for one rank or an unknown bandwidth.
 Time BandwidthBound(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path);
 
 // The time below which no measurement can be right. On a flat cluster that is BandwidthBound. On

@@ -1,9 +1,8 @@
-#include "src/cost/collective_table.h"
-
 #include <algorithm>
 
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
+#include "src/cost/collective_price.h"
 
 namespace stepcast::cost {
 namespace {

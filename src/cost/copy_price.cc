@@ -4,7 +4,7 @@
 
 #include "src/base/check.h"
 #include "src/cost/exact_time.h"
-#include "src/cost/measured_time.h"
+#include "src/cost/kernel_time.h"
 
 namespace stepcast::cost {
 namespace {

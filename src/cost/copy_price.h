@@ -5,8 +5,8 @@
 #include "src/base/time.h"
 #include "src/calibration/calibration.h"
 #include "src/cost/demand.h"
-#include "src/topology/communication_path.h"
-#include "src/topology/gpu.h"
+#include "src/topology/device.h"
+#include "src/topology/routes.h"
 
 // Copies by the bandwidth of what they cross.
 //

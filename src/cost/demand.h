@@ -44,7 +44,7 @@ enum class Resource : std::uint8_t {
   // stands for both.
   kScaleUpIn,
   kNetworkIn,
-  // Single links that groups share (shared_links.h): so many in the node, then so many that lead to
+  // Single links that groups share (priced_machine.h): so many in the node, then so many that lead to
   // the network.
   kNodeLinks,
   kNetworkLinks = kNodeLinks + 4,

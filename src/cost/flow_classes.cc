@@ -1,4 +1,3 @@
-#include "src/cost/flow_classes.h"
 
 #include <algorithm>
 #include <bit>
@@ -11,9 +10,8 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/cost/collective_flows.h"
 #include "src/cost/link_loads.h"
-#include "src/cost/priced_flow.h"
-#include "src/cost/scenario_network.h"
 #include "src/engine/shared_resources.h"
 
 namespace stepcast::cost {

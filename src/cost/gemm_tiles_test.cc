@@ -1,9 +1,8 @@
-#include "src/cost/gemm_tiles.h"
-
 #include "gtest/gtest.h"
 #include "rapidcheck.h"
 #include "rapidcheck/gtest.h"
 #include "src/base/rates.h"
+#include "src/cost/kernel_price.h"
 
 namespace stepcast::cost {
 namespace {

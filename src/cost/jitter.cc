@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "src/base/time.h"
-#include "src/cost/slowest_device.h"
+#include "src/cost/device_speed.h"
 
 namespace stepcast::cost {
 namespace {

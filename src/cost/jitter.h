@@ -9,11 +9,11 @@
 //
 // Two kinds of unequal times cost a synchronous step two different things. Devices that differ for
 // good (KernelCosts::variation) differ in every kernel: the slowest of all sets the pace of the
-// whole step (slowest_device.h). Kernels that differ from launch to launch (KernelCosts::jitter)
+// whole step (device_speed.h). Kernels that differ from launch to launch (KernelCosts::jitter)
 // even out: of k launches of time t each that ranks run before they meet, the sum has the standard
 // deviation jitter t sqrt(k), and n ranks that meet wait for the expected largest of n such sums,
 //
-//   jitter sqrt(sum of t^2) q(n),   q(n): of n standard normal numbers (slowest_device.h)
+//   jitter sqrt(sum of t^2) q(n),   q(n): of n standard normal numbers (device_speed.h)
 //
 // which beside their k t is the less, the more kernels lie between two meetings: much with tensor
 // parallelism, which meets twice a layer, little with data parallelism, which meets once a step.

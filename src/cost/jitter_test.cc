@@ -7,7 +7,7 @@
 
 #include "gtest/gtest.h"
 #include "src/base/time.h"
-#include "src/cost/slowest_device.h"
+#include "src/cost/device_speed.h"
 
 namespace stepcast::cost {
 namespace {

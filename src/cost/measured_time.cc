@@ -1,5 +1,3 @@
-#include "src/cost/measured_time.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,6 +8,7 @@
 
 #include "src/base/check.h"
 #include "src/cost/exact_time.h"
+#include "src/cost/kernel_time.h"
 
 namespace stepcast::cost {
 namespace {

@@ -1,10 +1,9 @@
-#include "src/cost/measured_time.h"
-
 #include <cmath>
 #include <cstddef>
 
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
+#include "src/cost/kernel_time.h"
 
 namespace stepcast::cost {
 namespace {

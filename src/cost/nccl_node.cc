@@ -1,5 +1,3 @@
-#include "src/cost/nccl_node.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <deque>
@@ -7,7 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "src/nccl/cpu.h"
+#include "src/cost/nccl_setting.h"
+#include "src/nccl/version.h"
 
 namespace stepcast::cost {
 namespace {

@@ -1,9 +1,8 @@
-#include "src/cost/nccl_node.h"
-
 #include <set>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "src/cost/nccl_setting.h"
 #include "src/nccl/graphs.h"
 #include "src/nccl/version.h"
 #include "src/topology/sample_nodes.h"

@@ -16,12 +16,12 @@
 #include "src/cost/prices.h"
 #include "src/nccl/communicator_model.h"
 #include "src/nccl/exchange.h"
+#include "src/nccl/node.h"
 #include "src/nccl/overrides.h"
-#include "src/nccl/path_type.h"
 #include "src/nccl/version.h"
 #include "src/topology/cluster.h"
-#include "src/topology/communication_path.h"
-#include "src/topology/gpu.h"
+#include "src/topology/device.h"
+#include "src/topology/routes.h"
 
 // Collectives as NCCL runs them on CUDA devices in a real topology.
 //
@@ -42,7 +42,7 @@
 //      own, 1, within kFadeDoublings of it. Of groups on several nodes only those with as many ranks to a node
 //      count, and rings on direct NVLinks say nothing about rings that other GPUs relay
 //                                                                                transferred
-//   4  the profile's law (calibration/collective_law.h) over the tuner's latency and bandwidth;
+//   4  the profile's law (calibration/collective_curves.h) over the tuner's latency and bandwidth;
 //      for sends and receives over those of nccl/exchange.h, by the figures of LL or Simple
 //                                                                                modelled
 //
@@ -69,7 +69,7 @@
 // machine, and the law's time here times that factor is the price
 //                                                                                transferred
 //
-// No time is below what the algorithm needs on the raw links (collective_bounds.h); the law's
+// No time is below what the algorithm needs on the raw links (collective_price.h); the law's
 // transfers count at least what the links take at the profile's efficiencies, so that a network
 // that NCCL does not see (a spine that is too narrow) slows them; and the tuner's latency counts at
 // least what a message takes along the links, of which the law stretches nothing.

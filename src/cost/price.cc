@@ -1,22 +1,367 @@
 #include "src/cost/price.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
-#include "src/cost/micro_batch_draw.h"
-#include "src/cost/priced_device.h"
+#include "fmt/format.h"
+#include "src/base/check.h"
+#include "src/base/data_type.h"
+#include "src/base/kernel.h"
+#include "src/base/quantity.h"
+#include "src/base/version.h"
+#include "src/cost/demand.h"
+#include "src/cost/device_speed.h"
+#include "src/cost/exact_time.h"
+#include "src/cost/kernel_price.h"
+#include "src/cost/kernel_time.h"
 #include "src/cost/priced_machine.h"
-#include "src/cost/pricing.h"
-#include "src/cost/program_communication.h"
-#include "src/cost/program_copies.h"
-#include "src/cost/program_kernels.h"
-#include "src/cost/sustained_clock.h"
+#include "src/cost/program_price.h"
+#include "src/model/layer_work.h"
 #include "src/model/model.h"
+#include "src/model/stage.h"
+#include "src/plan/pipeline.h"
 #include "src/plan/plan.h"
+#include "src/scenario/scenario.h"
 
 namespace stepcast::cost {
+// Kernels that were priced on one device by one profile, and what came out. Numbers name entries as
+// long as the memo lives.
+class KernelMemo {
+ public:
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+
+  // The entry of a kernel that costs the same; kNone where there is none.
+  std::uint32_t Find(const Kernel& kernel) const;
+  // The kernel must not be there yet.
+  std::uint32_t Add(const Kernel& kernel, const Demand& demand);
+
+  const Demand& DemandOf(std::uint32_t entry) const { return entries_[entry].demand; }
+  std::size_t size() const { return entries_.size(); }
+
+ private:
+  // All that a price depends on beside device and profile (kernel_price.h): not the name, and which
+  // code issues the kernel only as far as it is a compiled graph's product.
+  struct Key {
+    std::uint32_t kind = 0;  // with layout, data type and the generation of attention
+    std::int64_t batch = 0, m = 0, n = 0, k = 0, flops = 0, read = 0, written = 0;
+    std::int64_t summed_tokens = 0, summed_columns = 0;
+    Access access = Access::kPlain;
+    bool causal = true;
+    std::int64_t together = 1;
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  struct Hash {
+    std::size_t operator()(const Key& key) const;
+  };
+  struct Entry {
+    Key key;
+    Demand demand;
+  };
+
+  static Key KeyOf(const Kernel& kernel) {
+    const bool compiled = kernel.kind == KernelKind::kGemm && kernel.issuer == Issuer::kFramework;
+    return {.kind = static_cast<std::uint32_t>(compiled) << 31 |
+                    static_cast<std::uint32_t>(kernel.adds_to_fp32) << 30 |
+                    static_cast<std::uint32_t>(kernel.layout) << 24 |
+                    static_cast<std::uint32_t>(kernel.kind) << 16 |
+                    static_cast<std::uint32_t>(kernel.data_type) << 8 | kernel.flash,
+            .batch = kernel.batch,
+            .m = kernel.m,
+            .n = kernel.n,
+            .k = kernel.k,
+            .flops = kernel.flops,
+            .read = kernel.read.count(),
+            .written = kernel.written.count(),
+            .summed_tokens = kernel.summed_tokens,
+            .summed_columns = kernel.summed_columns,
+            .access = kernel.access,
+            .causal = kernel.causal,
+            .together = kernel.together};
+  }
+
+  std::vector<Entry> entries_;
+  std::unordered_map<Key, std::uint32_t, Hash> numbers_;
+};
+
+std::size_t KernelMemo::Hash::operator()(const Key& key) const {
+  std::uint64_t hash = key.kind;
+  for (const std::int64_t number : {key.batch, key.m, key.n, key.k, key.flops, key.read,
+                                    key.written, key.summed_tokens, key.summed_columns}) {
+    hash = (hash ^ static_cast<std::uint64_t>(number)) * 0x9E3779B97F4A7C15;
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
+
+std::uint32_t KernelMemo::Find(const Kernel& kernel) const {
+  const auto found = numbers_.find(KeyOf(kernel));
+  return found == numbers_.end() ? kNone : found->second;
+}
+
+std::uint32_t KernelMemo::Add(const Kernel& kernel, const Demand& demand) {
+  const auto number = static_cast<std::uint32_t>(entries_.size());
+  entries_.push_back({KeyOf(kernel), demand});
+  numbers_.emplace(entries_.back().key, number);
+  return number;
+}
+
+// A GPU with a profile, under a limit of power: what prices of kernels depend on beside the
+// kernel.
+struct PricedDevice {
+  static bool IsTextbook(const scenario::Scenario& scenario) {
+    return plan::TraitsOf(scenario.plan.data_parallel.framework).textbook;
+  }
+
+  PricedDevice(const scenario::Scenario& scenario, double limit)
+      : limit_watts(limit),
+        calibration(scenario.calibration),
+        gpu(scenario.gpu),
+        torch(scenario.plan.software.torch),
+        textbook(IsTextbook(scenario)) {}
+
+  bool IsOf(const scenario::Scenario& scenario, double limit) const {
+    return limit_watts == limit && calibration == scenario.calibration &&
+           textbook == IsTextbook(scenario) && gpu == scenario.gpu &&
+           torch == scenario.plan.software.torch;
+  }
+
+  // Of kernels on this device. Requires a GPU.
+  KernelSetting SettingOf(const calibration::KernelCosts& costs) const {
+    return {.gpu = *gpu,
+            .costs = costs,
+            .torch = torch,
+            .limit_watts = limit_watts,
+            .start_latency = !textbook};
+  }
+
+  const double limit_watts;  // of products and attention; 0: any
+  const std::shared_ptr<const calibration::Calibration> calibration;
+  const std::optional<topology::Gpu> gpu;
+  const Version torch;
+  const bool textbook;
+  KernelMemo kernels;
+};
+
+// Prices the program's kernels. `slowest`: time of arithmetic on the slowest device over the
+// typical time.
+void PriceKernels(Pricing& pricing, PricedDevice& device, double slowest);
+
+namespace {
+
+class KernelPricer {
+ public:
+  KernelPricer(Pricing& pricing, PricedDevice& device, double slowest)
+      : pricing_(pricing), device_(device), slowest_(slowest) {}
+
+  Demand PriceOneKernel(const Kernel& kernel) {
+    if (kernel.kind == KernelKind::kGiven) return PriceGivenKernel(kernel);
+    if (pricing_.kernels != nullptr) {
+      const std::uint32_t entry = EntryOf(kernel);
+      if (entry == KernelMemo::kNone) return {};
+      // A kernel on the slowest of all devices.
+      Demand demand = device_.kernels.DemandOf(entry);
+      if (IsArithmetic(kernel.kind)) demand.work = ScaledTime(demand.work, slowest_);
+      if (Endless(demand)) pricing_.ReportEndless(kernel.name);
+      return demand;
+    }
+    if (kernel.kind != KernelKind::kMemoryBound && !unpriceable_) {
+      unpriceable_ = true;
+      RefuseKernel(kernel);
+    }
+    return {};
+  }
+
+ private:
+  // No product that was measured may be faster than the data sheet allows.
+  bool BelievableProducts(DataType type) {
+    const auto at = static_cast<std::size_t>(type);
+    if (products_checked_[at]) return products_believed_[at];
+    products_checked_[at] = true;
+    products_believed_[at] = true;
+    const FlopRate peak = pricing_.scenario.gpu->PeakOf(type);
+    if (peak == FlopRate()) return true;
+    for (const ProductLayout layout : kProductLayouts) {
+      if (BelievableSurface(pricing_.kernels->SurfaceOf(type, layout), type, peak)) continue;
+      products_believed_[at] = false;
+      return false;
+    }
+    return true;
+  }
+
+  bool BelievableSurface(const calibration::GemmSurface& surface, DataType type, FlopRate peak) {
+    for (std::size_t m = 0; m < surface.m.size(); ++m) {
+      for (std::size_t n = 0; n < surface.n.size(); ++n) {
+        for (std::size_t k = 0; k < surface.k.size(); ++k) {
+          const Time bound = TimeOf(2 * surface.m[m] * surface.n[n] * surface.k[k], peak);
+          const Time time = surface.at(m, n, k);
+          if (time >= bound) continue;
+          pricing_.Report(
+              "cost.faster-than-device", pricing_.profile,
+              fmt::format("a product of {} x {} x {} in {} needs {} on {}, the profile has {}",
+                          surface.m[m], surface.n[n], surface.k[k], Name(type), FormatTime(bound),
+                          pricing_.scenario.gpu->name, FormatTime(time)),
+              "the profile may belong to another device");
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  // The memo's, where the kernel has a price.
+  std::uint32_t EntryOf(const Kernel& kernel) {
+    const std::uint32_t known = device_.kernels.Find(kernel);
+    if (known != KernelMemo::kNone) return known;
+    if (kernel.kind == KernelKind::kGemm && !BelievableProducts(kernel.data_type)) {
+      return KernelMemo::kNone;
+    }
+    const auto demand = PriceKernel(kernel, device_.SettingOf(*pricing_.kernels));
+    if (demand) return device_.kernels.Add(kernel, *demand);
+    ReportNoPrice(kernel, demand.error());
+    return KernelMemo::kNone;
+  }
+
+  static std::string GenerationOf(const Kernel& kernel) {
+    constexpr int kCudnn = 4, kFlex = 5;
+    return kernel.flash == kCudnn  ? "cuDNN"
+           : kernel.flash == kFlex ? "FlexAttention"
+                                   : fmt::format("FlashAttention-{}", kernel.flash);
+  }
+
+  void ReportNoPrice(const Kernel& kernel, KernelFault fault) {
+    if (fault == KernelFault::kNoPeak) {
+      pricing_.Report("cost.no-peak", pricing_.scenario.cluster_location,
+                      fmt::format("{} does not compute in {}", pricing_.scenario.gpu->name,
+                                  Name(kernel.data_type)),
+                      "set training.precision to a type that this GPU has");
+    } else {
+      const std::string what =
+          kernel.kind == KernelKind::kGemm
+              ? fmt::format("matrix products in {}", Name(kernel.data_type))
+          : kernel.kind == KernelKind::kMemoryBound || kernel.kind == KernelKind::kOptimizer
+              ? std::string("memory-bound kernels")
+              : fmt::format("attention in {} by {}", Name(kernel.data_type), GenerationOf(kernel));
+      const std::string remedy =
+          kernel.kind == KernelKind::kGemm
+              ? fmt::format(
+                    "add kernels.gemm.{0} or kernels.gemm_surface.{0}, or set "
+                    "training.precision to a type that it has",
+                    Name(kernel.data_type))
+          : kernel.kind == KernelKind::kMemoryBound || kernel.kind == KernelKind::kOptimizer
+              ? std::string("add kernels.memory_efficiency or kernels.memory_curve")
+              : fmt::format(
+                    "set training.attention to one that it has (kernels.attention), or add "
+                    "kernels.attention.{} or curves of attention",
+                    calibration::kFusedNames[static_cast<std::size_t>(kernel.flash - 1)]);
+      pricing_.Report("cost.no-efficiency", pricing_.profile,
+                      fmt::format("profile '{}' has no figures for {}",
+                                  pricing_.scenario.calibration->name, what),
+                      remedy);
+    }
+  }
+
+  void RefuseKernel(const Kernel& kernel) {
+    if (!pricing_.scenario.gpu) {
+      pricing_.Report(
+          "cost.no-gpu", pricing_.scenario.cluster_location,
+          fmt::format("without a GPU only layer lists can be simulated; nothing says how long "
+                      "a kernel takes: {}",
+                      kernel.name),
+          "name a GPU type in the cluster ('gpu: h100-sxm'), or describe the model as a list of "
+          "layers with times");
+    } else {
+      pricing_.Report(
+          "cost.no-kernel-costs", pricing_.profile,
+          fmt::format("the calibration has no 'kernels' section; nothing says how long a kernel "
+                      "takes: {}",
+                      kernel.name),
+          fmt::format("add the section, or leave out 'calibration' for the profile of {}",
+                      pricing_.scenario.gpu->name));
+    }
+  }
+
+  Pricing& pricing_;
+  PricedDevice& device_;
+  const double slowest_;
+  std::array<bool, kDataTypeCount> products_checked_{};  // by DataType
+  std::array<bool, kDataTypeCount> products_believed_{};
+  bool unpriceable_ = false;  // a kernel was refused
+};
+
+}  // namespace
+
+void PriceKernels(Pricing& pricing, PricedDevice& device, double slowest) {
+  KernelPricer pricer(pricing, device, slowest);
+  pricing.prices.kernels.reserve(pricing.program.kernels.size());
+  for (const Kernel& kernel : pricing.program.kernels) {
+    pricing.prices.kernels.push_back(pricer.PriceOneKernel(kernel));
+  }
+}
+
+// What the kernels of a micro-batch ask of a device: of all layers, forward, recomputation and
+// backward. `works`: model::BuildWork of the plan's options. The setting has no limit of power;
+// prices are found in `full_clock`, or added to it. Kernels without a price count for nothing.
+MicroBatchDraw DrawOf(const scenario::Scenario& scenario, std::span<const model::LayerWork> works,
+                      const KernelSetting& setting, KernelMemo& full_clock);
+
+namespace {
+
+std::optional<Demand> DemandOf(const Kernel& kernel, const KernelSetting& setting,
+                               KernelMemo& memo) {
+  const std::uint32_t known = memo.Find(kernel);
+  if (known != KernelMemo::kNone) return memo.DemandOf(known);
+  const auto demand = PriceKernel(kernel, setting);
+  if (!demand) return std::nullopt;
+  memo.Add(kernel, *demand);
+  return *demand;
+}
+
+}  // namespace
+
+MicroBatchDraw DrawOf(const scenario::Scenario& scenario, std::span<const model::LayerWork> works,
+                      const KernelSetting& setting, KernelMemo& full_clock) {
+  STEPCAST_CHECK(setting.limit_watts == 0, "the limit follows from kernels at full clock");
+  std::vector<std::int64_t> layers(works.size());
+  const std::vector<int> begins =
+      model::ChunkLayers(*scenario.model, scenario.plan.parallelism.stage_layers);
+  for (const int work : model::WorkOfLayers(*scenario.model, plan::WorkOptionsOf(scenario.plan),
+                                            begins, plan::StagesOfChunks(scenario.plan))) {
+    ++layers[static_cast<std::size_t>(work)];
+  }
+  MicroBatchDraw draw;
+  for (std::size_t w = 0; w < works.size(); ++w) {
+    const auto times = static_cast<double>(layers[w]);
+    for (const auto* pass : {&works[w].forward, &works[w].recompute, &works[w].backward}) {
+      for (const model::Operation& operation : *pass) {
+        const Kernel& kernel = operation.kernel;
+        if (operation.group || kernel.kind == KernelKind::kGiven) continue;
+        const std::optional<Demand> demand = DemandOf(kernel, setting, full_clock);
+        if (!demand) continue;
+        if (!IsArithmetic(kernel.kind)) {
+          draw.other += times * demand->alone().seconds();
+          continue;
+        }
+        const double best = BestProductRate(kernel, setting);
+        const double work = demand->work.seconds();
+        draw.other += times * demand->latency.seconds();
+        draw.arithmetic += times * work;
+        if (best > 0) {
+          draw.at_best += times * std::min(work, static_cast<double>(kernel.flops) / best);
+        }
+      }
+    }
+  }
+  return draw;
+}
 
 using program::Program;
 using scenario::Scenario;

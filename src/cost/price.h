@@ -17,7 +17,7 @@
 //   kernels       kernel_price.h       the profile's surfaces and curves where it has them, else
 //                                      roofline with its efficiencies
 //   collectives   collective_price.h   the profile's table for exactly the kind, ranks and nodes of
-//                                      the group, when it has one (collective_table.h); on CUDA
+//                                      the group, when it has one (collective_price.h); on CUDA
 //                                      devices in a real topology NCCL's choices, with the time
 //                                      from published curves or the profile's law (nccl_price.h);
 //                                      else ring or tree over the links between the ranks
@@ -52,7 +52,7 @@
 namespace stepcast::cost {
 
 // `works`: the plan's micro-batch (model::BuildWork), from which follows what power its products
-// have (sustained_clock.h).
+// have (kernel_time.h).
 Result<Prices> Price(const program::Program& program, const scenario::Scenario& scenario,
                      std::span<const model::LayerWork> works);
 // The same where nobody has them at hand.

@@ -1,4 +1,4 @@
-#include "src/cost/priced_kind.h"
+#include "src/cost/prices.h"
 
 namespace stepcast::cost {
 

@@ -1,26 +1,151 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
+#include "src/base/collective_kind.h"
 #include "src/base/version.h"
-#include "src/cost/group_loads.h"
+#include "src/cost/demand.h"
 #include "src/cost/nccl_price.h"
 #include "src/cost/prices.h"
-#include "src/cost/shared_links.h"
-#include "src/cost/sibling_links.h"
+#include "src/network/network.h"
 #include "src/parallel/group_layout.h"
 #include "src/program/program.h"
 #include "src/scenario/scenario.h"
 #include "src/topology/cluster.h"
+#include "tl/expected.hpp"
 
 namespace stepcast::cost {
+
+// What links carry when several groups of ranks run the same collective at once: of the first nodes
+// of a cluster, kept by value. Clusters that differ in the number of their nodes alone look at the
+// same few nodes again and again (priced_machine.h). Not to be used by two threads at once.
+class GroupLoads {
+ public:
+  struct Load {
+    // The same in clusters of more nodes, of whatever kind, as far as links are called the same.
+    std::uint32_t link = 0;
+    std::string_view name;  // as the network calls it
+    bool scale_up = false;  // GPUs of a node meet over it; else it leads to the network
+    double busy = 0;        // with all groups together, in seconds for each byte of the size
+  };
+  using Groups = std::vector<std::vector<int>>;
+
+  GroupLoads();
+  ~GroupLoads();
+
+  // By link of the network; without links that carry nothing. `groups` are on the first `nodes`
+  // nodes of a cluster on a real topology. Fails as flow does, where there is no way between ranks.
+  // The answer lives until the next one is asked for.
+  tl::expected<const std::vector<Load>*, network::Fault> Of(const topology::Cluster& cluster,
+                                                            int nodes, const Groups& groups,
+                                                            std::string_view algorithm,
+                                                            CollectiveKind kind);
+
+ private:
+  struct Nodes;  // so many of a kind, with their links
+  using Key = std::tuple<const Nodes*, Groups, std::string, CollectiveKind>;
+
+  tl::expected<Nodes*, network::Fault> NodesOf(const topology::Cluster& cluster, int nodes);
+
+  // Beyond so many all are forgotten.
+  static constexpr std::size_t kMostKnown = 4096;
+
+  std::vector<std::unique_ptr<Nodes>> nodes_;
+  std::map<Key, std::vector<Load>> known_;
+  std::unordered_map<std::string, std::uint32_t> links_;  // by name: Load::link
+};
+
+// The links that a group shares with its siblings: the other groups of its layout, which run the
+// same collective at the same time. Eight replica groups of a node with four cards put twice as
+// much on each card as one group does. Likewise for messages: what one member of a group sends to
+// another moves at the same time as between the members at these positions in every other group.
+//
+// Of the links, those count that the group uses, or another one for which its ranks stand, those of
+// the same pipeline stage: a stage whose ranks meet inside of a node does not wait for the cards of
+// one that crosses nodes.
+//
+// Loads are those of flow (link_loads.h), added up over groups. Siblings that have no node in
+// common with the group, nor with one that has, and so on, are left out: what they share are links
+// above the leaves, of which a path counts its nodes' part alone (Cluster::PathOf). Nodes are
+// copies, so groups on more than kMostNodes nodes are looked at on that many, or on two whole
+// leaves where these are larger, up to kMostBelowLeaf nodes each.
+class SiblingLinks {
+ public:
+  static constexpr int kMostNodes = 16;
+  static constexpr int kMostBelowLeaf = 64;
+
+  // The lists of ranks that communicate at the same time, of a group's ranks: the group itself, or
+  // pairs of which the first sends to the second.
+  using Lists = std::function<std::vector<std::vector<int>>(const std::vector<int>& group)>;
+
+  // `ranks`: a group of `layout`. `stage_ranks`: of each pipeline stage, one behind the other.
+  // `cluster` outlives this, and so do `loads`, which all groups of all clusters may share.
+  SiblingLinks(const topology::Cluster& cluster, const std::vector<int>& ranks,
+               const parallel::GroupLayout& layout, int stage_ranks, GroupLoads& loads);
+  // Collectives of the algorithm "pairwise" alone: of messages of S bytes, a kScatter of 2 S.
+  SiblingLinks(const topology::Cluster& cluster, const std::vector<int>& ranks,
+               const parallel::GroupLayout& layout, int stage_ranks, GroupLoads& loads,
+               const Lists& lists);
+
+  // Whether there are links of which a path of the group does not say all: siblings use them, too,
+  // or they lead to other nodes.
+  bool count() const { return count_; }
+  // Whether siblings use them, as far as this looks.
+  bool shared() const { return shared_; }
+
+  // What links carry, with all groups together, for one byte of the size: `loads` times `scale`.
+  struct OnLinks {
+    std::vector<GroupLoads::Load> loads;  // the nodes looked at are numbered from 0
+    double scale = 1;
+  };
+  // Bytes by link of a collective that all groups run. Requires a group of at least two ranks on a
+  // real topology. Fails as flow does, where there is no route between ranks.
+  tl::expected<OnLinks, network::Fault> Of(std::string_view algorithm, CollectiveKind kind) const;
+
+ private:
+  const topology::Cluster* cluster_;
+  int ranks_ = 0;                         // of the group, or of a pair
+  std::vector<std::vector<int>> groups_;  // on `nodes`, the group itself first
+  std::vector<std::vector<int>> alike_;   // of these, those of its stage; empty: all of them
+  bool shared_ = false;
+  bool count_ = false;
+  int nodes_ = 0;  // that they are on, numbered from 0
+  GroupLoads* loads_;
+};
+
+inline constexpr int kSharedLinks = kResources - static_cast<int>(Resource::kNodeLinks);
+
+// The links that decide how the collectives of a program hinder each other.
+//
+// In every node the same happens at the same time, so one rank's collectives stand for all: each
+// uses a link for as long as it and its siblings do together. Of two links of which one is never
+// busier than the other, whatever runs, only the other can decide. Those that are left are a few:
+// where shards meet behind PCIe switches and replicas over cards, a GPU's own link and the card.
+class SharedLinks {
+ public:
+  // A group with its siblings, the algorithm and the kind of a collective.
+  using Use = std::tuple<const SiblingLinks*, std::string, CollectiveKind>;
+  // Seconds for each byte of the size that a use keeps each of the links busy: in the order of
+  // resources from kNodeLinks on.
+  using Busy = std::array<double, kSharedLinks>;
+
+  // For each of the uses that a program has. Fails as SiblingLinks::Of.
+  tl::expected<std::vector<Busy>, network::Fault> Of(const std::vector<Use>& uses);
+
+ private:
+  std::map<std::vector<Use>, std::vector<Busy>> known_;
+};
 
 // A cluster with a profile and the settings of communication: what prices of collectives depend on
 // beside the group and the size.
@@ -72,7 +197,7 @@ struct PricedMachine {
   void Remember(const program::Collective& collective, const Group& group,
                 const CollectivePrice& price);
 
-  // See slowest_device.h; the last one stays.
+  // See device_speed.h; the last one stays.
   double SlowestOf(std::int64_t devices);
 
   // For GroupOf.

@@ -1,13 +1,16 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "src/base/kernel.h"
 #include "src/base/time.h"
 #include "src/cost/demand.h"
+#include "src/program/program.h"
+
+namespace stepcast::cost {
 
 // The prices of a program's operations: values that the simulator runs on. Made by price.h.
-namespace stepcast::cost {
 
 struct CollectivePrice {
   Demand demand;
@@ -46,5 +49,17 @@ struct Prices {
   Dispatch dispatch;
   Time IssueOf(const Kernel& kernel) const { return issue_kernel + dispatch[kernel.issuer]; }
 };
+
+// What ranks of a kind run, on the devices and nodes that they have.
+struct PricedKind {
+  const program::Program* program = nullptr;
+  const Prices* prices = nullptr;
+  friend bool operator==(const PricedKind&, const PricedKind&) = default;
+};
+
+// The price of a collective, by its number in the first kind's program, in a group with ranks of
+// all of these kinds: of their prices the one that takes longest, for they finish together
+// (scenario/job_devices.h). A kind with other collectives counts for nothing.
+const CollectivePrice& SlowestPrice(std::span<const PricedKind> kinds, program::Index collective);
 
 }  // namespace stepcast::cost

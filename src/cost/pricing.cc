@@ -1,10 +1,9 @@
-#include "src/cost/pricing.h"
-
 #include <algorithm>
 #include <utility>
 
 #include "fmt/format.h"
 #include "src/cost/exact_time.h"
+#include "src/cost/program_price.h"
 
 namespace stepcast::cost {
 

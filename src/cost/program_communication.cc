@@ -1,5 +1,3 @@
-#include "src/cost/program_communication.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -12,10 +10,10 @@
 #include "fmt/format.h"
 #include "src/base/all_to_all_loads.h"
 #include "src/base/quantity.h"
-#include "src/calibration/find_table.h"
+#include "src/calibration/profiles.h"
 #include "src/cost/collective_price.h"
-#include "src/cost/collective_table.h"
 #include "src/cost/copy_price.h"
+#include "src/cost/program_price.h"
 
 namespace stepcast::cost {
 namespace {

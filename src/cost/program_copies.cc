@@ -1,10 +1,9 @@
-#include "src/cost/program_copies.h"
-
 #include <algorithm>
 #include <cstdint>
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
+#include "src/cost/program_price.h"
 #include "src/topology/cluster.h"
 #include "src/topology/node_type.h"
 

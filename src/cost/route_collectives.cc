@@ -1,4 +1,3 @@
-#include "src/cost/route_collectives.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -13,12 +12,10 @@
 
 #include "fmt/format.h"
 #include "src/base/check.h"
+#include "src/cost/collective_flows.h"
 #include "src/cost/link_loads.h"
-#include "src/cost/priced_flow.h"
-#include "src/cost/scenario_network.h"
 #include "src/network/analytic.h"
 #include "src/network/cluster_network.h"
-#include "src/network/flow.h"
 #include "src/network/group_steps.h"
 #include "src/network/traffic.h"
 

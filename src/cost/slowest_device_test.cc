@@ -1,8 +1,7 @@
-#include "src/cost/slowest_device.h"
-
 #include "gtest/gtest.h"
 #include "rapidcheck.h"
 #include "rapidcheck/gtest.h"
+#include "src/cost/device_speed.h"
 
 namespace stepcast::cost {
 namespace {

@@ -1,10 +1,9 @@
-#include "src/cost/sustained_clock.h"
-
 #include <algorithm>
 #include <cmath>
 
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
+#include "src/cost/kernel_time.h"
 
 namespace stepcast::cost {
 namespace {

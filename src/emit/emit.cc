@@ -7,16 +7,15 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/data_type.h"
+#include "src/base/files.h"
 #include "src/base/quantity.h"
-#include "src/base/text_file.h"
 #include "src/emit/json_text.h"
-#include "src/emit/target.h"
 #include "src/emit/trainers.h"
 #include "src/model/model.h"
 #include "src/plan/plan.h"
 #include "src/scenario/data_root.h"
 #include "src/scenario/memory_document.h"
-#include "src/scenario/model_constants.h"
+#include "src/scenario/model_file.h"
 #include "src/scenario/plan_file.h"
 
 namespace stepcast::emit {
@@ -181,14 +180,14 @@ std::vector<std::string> ModelNotes(const scenario::Scenario& scenario, bool own
                     training.document_length));
   }
   if (training.lengths) {
-    note(fmt::format("samples are {}, {:.0f} tokens on average and up to {}, by the code that loads "
-                     "data",
-                     training.lengths->batching == plan::Batching::kPacked ? "packed"
-                     : training.lengths->batching == plan::Batching::kPadded
-                         ? "padded to the longest of a micro-batch"
-                         : "batched with others of their length",
-                     model::MeanLength(training.lengths->histogram),
-                     training.lengths->histogram.back().tokens));
+    note(fmt::format(
+        "samples are {}, {:.0f} tokens on average and up to {}, by the code that loads "
+        "data",
+        training.lengths->batching == plan::Batching::kPacked ? "packed"
+        : training.lengths->batching == plan::Batching::kPadded
+            ? "padded to the longest of a micro-batch"
+            : "batched with others of their length",
+        model::MeanLength(training.lengths->histogram), training.lengths->histogram.back().tokens));
   }
   if (own_blocks && training.activation_checkpointing != model::Checkpointing::kNone) {
     const model::Share& blocks = training.checkpointed_blocks;

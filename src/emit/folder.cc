@@ -18,8 +18,8 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "src/base/replacement.h"
-#include "src/base/trusted_path.h"
+#include "src/base/files.h"
+#include "src/base/text_lines.h"
 
 namespace stepcast::emit {
 namespace {

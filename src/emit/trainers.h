@@ -1,10 +1,51 @@
 #pragma once
 
-#include "src/emit/target.h"
+#include <string>
+#include <utility>
+
+#include "src/model/numerical_constants.h"
+#include "src/scenario/scenario.h"
+#include "tl/expected.hpp"
+
+namespace stepcast::emit {
+
+// A plan in the files of the frameworks that run it. Each function gives the whole text of one
+// file, or a sentence about why that program cannot run this plan: a setting that it does not have
+// is never left out in silence.
+
+using Target = tl::expected<std::string, std::string>;
+
+inline tl::unexpected<std::string> CannotRun(std::string why) {
+  return tl::unexpected<std::string>(std::move(why));
+}
+
+// DeepSpeed's configuration, keys of deepspeedai/DeepSpeed@1b88ac36
+// deepspeed/runtime/zero/config.py and @088be892 deepspeed/runtime/constants.py; of activation
+// checkpointing, deepspeed/runtime/activation_checkpointing/config.py.
+Target DeepSpeedConfig(const scenario::Scenario& scenario);
+
+// A Python module with the arguments of torch.nn.parallel.DistributedDataParallel, of
+// torch.distributed.fsdp.FullyShardedDataParallel and of torch.distributed.fsdp.fully_shard, and
+// functions that apply them to a model.
+Target PytorchSettings(const scenario::Scenario& scenario);
+
+// torchtitan's job configuration, keys of pytorch/torchtitan@000204a4
+// torchtitan/config/job_config.py.
+Target TorchtitanConfig(const scenario::Scenario& scenario,
+                        const model::NumericalConstants& constants);
+
+// Arguments of Megatron-LM's pretrain_gpt.py, one option with its value a line; names of
+// NVIDIA/Megatron-LM@000c4ac2 megatron/training/arguments.py.
+Target MegatronArguments(const scenario::Scenario& scenario,
+                         const model::NumericalConstants& constants);
+
+// A shell script that starts the ranks of one node with torchrun, and the batch script that runs it
+// on all nodes under Slurm.
+Target LaunchScript(const scenario::Scenario& scenario, const model::NumericalConstants& constants);
+Target BatchScript(const scenario::Scenario& scenario, const model::NumericalConstants& constants);
 
 // A trainer is the program that trains the plans of one framework. It says which of the emitted
 // files that program takes.
-namespace stepcast::emit {
 
 struct Trainer {
   bool takes_deepspeed_json = false, takes_torchtitan_toml = false, takes_megatron_args = false;

@@ -3,8 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "src/cost/slowest_device.h"
-#include "src/forecast/kernel_spans.h"
+#include "src/cost/device_speed.h"
 #include "src/forecast/time_breakdown.h"
 
 namespace stepcast::forecast {

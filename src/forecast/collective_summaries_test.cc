@@ -1,4 +1,3 @@
-#include "src/forecast/collective_summaries.h"
 
 #include <gtest/gtest.h>
 

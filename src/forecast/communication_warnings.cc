@@ -1,5 +1,3 @@
-#include "src/forecast/communication_warnings.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <optional>
@@ -14,10 +12,11 @@
 #include "src/forecast/forecast.h"
 #include "src/forecast/shorter_step.h"
 #include "src/forecast/simulated_ranks.h"
+#include "src/forecast/warnings.h"
 #include "src/lowering/lowering.h"
 #include "src/plan/plan.h"
 #include "src/program/program.h"
-#include "src/scenario/node_kinds.h"
+#include "src/scenario/job_devices.h"
 
 namespace stepcast::forecast {
 namespace {

@@ -1,5 +1,3 @@
-#include "src/forecast/communication_warnings.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
@@ -7,6 +5,7 @@
 
 #include "fmt/format.h"
 #include "src/base/diagnostic.h"
+#include "src/forecast/warnings.h"
 #include "src/scenario/load.h"
 
 namespace stepcast::forecast {

@@ -1,6 +1,6 @@
-#include "src/forecast/critical_path.h"
-
 #include <gtest/gtest.h>
+
+#include "src/forecast/explanation.h"
 
 namespace stepcast::forecast {
 namespace {

@@ -15,7 +15,7 @@
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
 #include "src/base/diagnostic.h"
-#include "src/cost/route_collectives.h"
+#include "src/cost/collective_flows.h"
 #include "src/forecast/forecast.h"
 #include "src/forecast/simulated_ranks.h"
 #include "src/lowering/lowering.h"

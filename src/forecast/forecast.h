@@ -8,9 +8,12 @@
 
 #include "src/base/diagnostic.h"
 #include "src/base/time.h"
-#include "src/forecast/priced_class.h"
+#include "src/cost/prices.h"
+#include "src/forecast/simulated_ranks.h"
+#include "src/forecast/steady_run.h"
 #include "src/forecast/values.h"
 #include "src/memory/account.h"
+#include "src/program/instruction.h"
 #include "src/program/program.h"
 #include "src/program/timeline.h"
 #include "src/scenario/scenario.h"
@@ -18,6 +21,12 @@
 // A scenario's forecast: lower it, price it, run it until its steps repeat, and say where the time
 // and the memory go. The one path behind simulate, memory, sweep and, later, plan.
 namespace stepcast::forecast {
+
+// A step's calls of each collective on each group, by collective, then group. `counts` are those of
+// `longer`, the step that is meant; `step` is one that the timeline shows.
+std::vector<CollectiveSummary> SummariseCollectives(
+    const program::Program& program, const cost::Prices& prices, const StepCounts& counts,
+    const program::Timeline& timeline, std::uint32_t step, const program::LongerStep& longer = {});
 
 // A class of ranks in a forecast: all that is behind its figures, for the trace, the page and the
 // program dump. The prices are those of its devices; the trace says where each time comes from.
@@ -107,7 +116,7 @@ class Forecaster {
 };
 
 // Where the costs of the scenario's framework are not known and the host may bound the step: what
-// the forecast's range says of it (host_costs.h), for those who compare forecasts without ranges.
+// the forecast's range says of it (corrections.h), for those who compare forecasts without ranges.
 std::optional<UnknownHost> UnknownHostOf(const scenario::Scenario& scenario);
 
 }  // namespace stepcast::forecast

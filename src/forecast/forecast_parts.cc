@@ -2,16 +2,97 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 
+#include "src/base/check.h"
 #include "src/cost/jitter.h"
+#include "src/forecast/simulated_ranks.h"
+#include "src/forecast/steady_run.h"
 #include "src/lowering/lowering.h"
+#include "src/memory/deferred_frees.h"
 #include "src/parallel/schedule_check.h"
 #include "src/plan/pipeline.h"
-#include "src/plan/rank_labels.h"
+#include "src/plan/rank_grid.h"
 
 namespace stepcast::forecast {
+Result<AllocatorStops> AllocatorStopsOf(
+    const scenario::Scenario& scenario, const std::vector<PricedClass>& priced,
+    const std::vector<std::vector<memory::DriverCallsAt>>& calls, Time step_time,
+    simulate::Simulator& simulator) {
+  const bool barrier = scenario.plan.training.step_barrier;
+  for (const bool waits : {true, false}) {
+    std::vector<PricedClass> stopped = priced;
+    for (std::size_t i = 0; i < stopped.size(); ++i) {
+      if (calls[i].empty()) continue;
+      stopped[i].program = memory::StoppedProgram(priced[i].program, calls[i], waits);
+    }
+    const auto ranks = SimulatedRanksOf(scenario, stopped, FirstSteps(barrier));
+    if (!ranks) return tl::unexpected(ranks.error());
+    const auto run = TryToSteadyState(simulator, *ranks, barrier, simulate::Recording::kNone,
+                                      Extent::kLateStart, false);
+    if (!run) continue;
+    return AllocatorStops{.time = std::max(StepTimeOf(run->ends, run->steady) - step_time, Time()),
+                          .may_hang = !waits};
+  }
+  STEPCAST_CHECK(false, "without waits of hosts a lowered program does not deadlock");
+  return AllocatorStops();
+}
+
+using program::Index;
+
+std::vector<memory::DeferredFrees> FreesOf(const std::vector<PricedClass>& priced) {
+  std::vector<memory::DeferredFrees> frees;
+  frees.reserve(priced.size());
+  for (const PricedClass& own : priced) frees.emplace_back(own.program);
+  return frees;
+}
+
+MarkedOperations::MarkedOperations(const std::vector<PricedClass>& priced,
+                                   const std::vector<memory::DeferredFrees>& frees,
+                                   const RepeatedOperations* repeated)
+    : marked_(priced.size()), repeated_(repeated) {
+  for (std::size_t i = 0; i < priced.size(); ++i) {
+    programs_.push_back(&priced[i].program);
+    if (frees[i].any() || repeated != nullptr) marked_[i].resize(programs_[i]->step.size());
+    for (const Index operation : frees[i].operations()) marked_[i][operation] = true;
+    for_memory_ = for_memory_ || frees[i].any();
+    if (repeated == nullptr) continue;
+    for (const Index operation : repeated->Of(i)) {
+      if (operation != program::kNone) marked_[i][operation] = true;
+    }
+  }
+}
+void MarkedOperations::MarkIn(SimulatedRanks& ranks) const {
+  for (const ReportedClass& reported : ranks.reported) {
+    const std::vector<bool>& own = marked_[reported.priced];
+    if (!own.empty()) ranks.classes[reported.index].marked = &own;
+  }
+  if (repeated_ == nullptr) return;
+  for (simulate::RankClass& own : ranks.classes) {
+    const auto program = std::find(programs_.begin(), programs_.end(), own.program);
+    const auto index = static_cast<std::size_t>(program - programs_.begin());
+    own.marked = &marked_[index];
+    const std::span<const Index> ends = repeated_->EndsOf(index);
+    own.looked_at = {.begin = ends.front() + 1, .end = ends.back() + 1};
+  }
+}
+
+std::shared_ptr<const WorkCache::Work> WorkCache::Of(const scenario::Scenario& scenario) {
+  const model::WorkOptions options = plan::WorkOptionsOf(scenario.plan);
+  const auto same = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    return entry.model == scenario.model && entry.options == options;
+  });
+  if (same != entries_.end()) return same->work;
+  if (entries_.size() == kMostEntries) entries_.erase(entries_.begin());
+  auto layers = model::BuildWork(*scenario.model, options);
+  const MicroBatchFlops flops = FlopsOf(scenario, layers);
+  const auto work = std::make_shared<const Work>(Work{.layers = std::move(layers), .flops = flops});
+  entries_.push_back({.model = scenario.model, .options = options, .work = work});
+  return work;
+}
 
 std::vector<PricedClass> UnpricedClasses(const scenario::Scenario& scenario,
                                          const KindScenarios& kinds,

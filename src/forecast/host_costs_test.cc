@@ -1,11 +1,10 @@
-#include "src/forecast/host_costs.h"
-
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "src/calibration/calibration.h"
+#include "src/forecast/corrections.h"
 #include "src/forecast/forecast.h"
 #include "src/scenario/load.h"
 

@@ -1,4 +1,3 @@
-#include "src/forecast/kernel_spans.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,11 +1,10 @@
 // Kinds of runs that are measured to be slower than their forecasts.
 
-#include "src/forecast/known_gaps.h"
-
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "src/forecast/corrections.h"
 #include "src/scenario/load.h"
 
 namespace stepcast::forecast {

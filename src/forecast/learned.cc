@@ -1,5 +1,3 @@
-#include "src/forecast/learned.h"
-
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -7,6 +5,7 @@
 #include "fmt/format.h"
 #include "src/base/data_type.h"
 #include "src/calibration/learned_runs.h"
+#include "src/forecast/corrections.h"
 #include "src/forecast/uncertainty.h"
 #include "src/model/model.h"
 #include "src/plan/plan.h"

@@ -1,5 +1,3 @@
-#include "src/forecast/learned.h"
-
 #include <cmath>
 #include <memory>
 #include <string>
@@ -7,6 +5,7 @@
 
 #include "gtest/gtest.h"
 #include "src/calibration/learned_runs.h"
+#include "src/forecast/corrections.h"
 #include "src/forecast/forecast.h"
 #include "src/scenario/load.h"
 

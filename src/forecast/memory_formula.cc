@@ -1,11 +1,10 @@
-#include "src/forecast/memory_formula.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
 #include <utility>
 #include <vector>
 
+#include "src/forecast/memory_summary.h"
 #include "src/lowering/parameter_share.h"
 #include "src/lowering/pipeline_stage.h"
 #include "src/model/model.h"

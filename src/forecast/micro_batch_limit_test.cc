@@ -1,5 +1,3 @@
-#include "src/forecast/micro_batch_limit.h"
-
 #include <string>
 #include <vector>
 
@@ -7,8 +5,9 @@
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
 #include "src/forecast/forecast.h"
+#include "src/forecast/memory_summary.h"
 #include "src/lowering/lowering.h"
-#include "src/memory/host_order.h"
+#include "src/memory/deferred_frees.h"
 #include "src/scenario/load.h"
 
 namespace stepcast::forecast {

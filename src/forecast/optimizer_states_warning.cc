@@ -1,5 +1,3 @@
-#include "src/forecast/optimizer_states_warning.h"
-
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -7,6 +5,7 @@
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
+#include "src/forecast/warnings.h"
 #include "src/plan/framework_style.h"
 #include "src/program/program.h"
 

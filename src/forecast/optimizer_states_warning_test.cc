@@ -1,5 +1,3 @@
-#include "src/forecast/optimizer_states_warning.h"
-
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -7,6 +5,7 @@
 #include <vector>
 
 #include "src/base/diagnostic.h"
+#include "src/forecast/warnings.h"
 #include "src/program/program.h"
 #include "src/scenario/load.h"
 

@@ -1,8 +1,7 @@
-#include "src/forecast/order_statistics.h"
-
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "src/forecast/padded_lengths.h"
 
 namespace stepcast::forecast {
 namespace {

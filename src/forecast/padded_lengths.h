@@ -2,9 +2,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
-#include "src/forecast/throughput.h"
+#include "src/forecast/training_run.h"
 #include "src/forecast/values.h"
 #include "src/scenario/scenario.h"
 
@@ -17,13 +18,27 @@
 //              - where they communicate in each micro-batch (shards that are gathered, experts, a
 //                step of one micro-batch), for the longest of all ranks' b samples;
 //              - where they meet at the end of a step alone, for the rank whose micro-batches take
-//                longest together (order_statistics.h).
+//                longest together (padded_lengths.h).
 //   by length  The samples of a step are neighbours in the order of lengths, so that its
 //              micro-batches, on all ranks, have one length, and none is padded.
 //
 // A step's time is linear in its micro-batches' times, so that the mean of steps is the step of
 // micro-batches of mean time. Memory is that of a job whose micro-batches are all the longest.
 namespace stepcast::forecast {
+
+// The largest of several draws.
+
+// The probability of each value that it is the largest of `draws` independent draws. The values are
+// in ascending order, and `probabilities` are those of one draw, which add up to one. The result is
+// F(i)^n - F(i - 1)^n, F being their running sum and n the number of draws.
+std::vector<double> OfLargest(std::span<const double> probabilities, double draws);
+
+// Each of `ranks` takes the mean of `draws` values: the expectation of the largest of these means.
+// Means are rounded to a grid of 512 steps between the smallest and the largest value, which keeps
+// the expectation of one rank's exactly and makes the largest one's too large, if at all: by less
+// than a step.
+double MeanOfLargest(std::span<const double> values, std::span<const double> probabilities,
+                     std::int64_t draws, std::int64_t ranks);
 
 class PaddedLengths {
  public:

@@ -8,7 +8,6 @@
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
 #include "src/forecast/forecast.h"
-#include "src/forecast/order_statistics.h"
 #include "src/lowering/lowering.h"
 #include "src/scenario/load.h"
 

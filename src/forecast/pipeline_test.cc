@@ -11,10 +11,9 @@
 #include "rapidcheck/gtest.h"
 #include "src/base/diagnostic.h"
 #include "src/forecast/forecast.h"
-#include "src/forecast/time_parts.h"
+#include "src/forecast/training_run.h"
 #include "src/parallel/named_schedules.h"
 #include "src/parallel/schedule_check.h"
-#include "src/parallel/schedule_timing.h"
 #include "src/scenario/load.h"
 
 // Pipelines whose times follow from their schedule alone: equal stages, layer times given.

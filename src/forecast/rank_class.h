@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "src/plan/rank_label.h"
+#include "src/plan/rank_grid.h"
 
 namespace stepcast::forecast {
 
@@ -13,7 +13,7 @@ namespace stepcast::forecast {
 struct RankClass {
   // Known when the class is lowered and priced.
   plan::RankLabel label{};  // the label of its ranks
-  int node_kind = 0;        // the kind of their nodes (scenario/node_kinds.h)
+  int node_kind = 0;        // the kind of their nodes (scenario/job_devices.h)
   std::string device{};     // the type of their devices, where the cluster has several
   int in_flight = 1;        // the most micro-batches whose activations a rank holds at once
   // Known when it is simulated.

@@ -8,12 +8,11 @@
 
 #include "src/base/time.h"
 #include "src/forecast/class_time.h"
-#include "src/forecast/priced_class.h"
 #include "src/forecast/simulated_ranks.h"
 #include "src/forecast/steady_run.h"
 #include "src/parallel/schedule_repetition.h"
 #include "src/plan/plan.h"
-#include "src/program/longer_step.h"
+#include "src/program/instruction.h"
 #include "src/program/program.h"
 #include "src/scenario/scenario.h"
 #include "src/simulate/simulate.h"

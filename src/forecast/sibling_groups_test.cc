@@ -250,7 +250,7 @@ RC_GTEST_PROP(SiblingGroups, AnalyticStepsTakeAsLongAsFlow, ()) {
   const double analytic = StepSeconds(text, {});
   const double flow = StepSeconds(text, {"cluster.network=flow"});
   RC_LOG() << text << " analytic " << analytic << " flow " << flow << "\n";
-  // Of more nodes the analytic price looks at a part (src/cost/sibling_links.h). In a step,
+  // Of more nodes the analytic price looks at a part (src/cost/priced_machine.h). In a step,
   // rounding moves what runs beside what.
   const double tolerance = cluster.nodes > 16 ? 1.02 : 1.005;
   RC_ASSERT(analytic <= flow * tolerance);

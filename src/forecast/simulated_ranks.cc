@@ -7,13 +7,12 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/cost/collective_flows.h"
 #include "src/cost/device_speed.h"
-#include "src/cost/flow_classes.h"
-#include "src/cost/route_collectives.h"
 #include "src/lowering/lowering.h"
 #include "src/parallel/rank_classes.h"
-#include "src/plan/rank_labels.h"
-#include "src/scenario/node_kinds.h"
+#include "src/plan/rank_grid.h"
+#include "src/scenario/job_devices.h"
 
 namespace stepcast::forecast {
 namespace {

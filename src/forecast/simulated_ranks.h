@@ -8,9 +8,7 @@
 #include <vector>
 
 #include "src/base/diagnostic.h"
-#include "src/cost/priced_kind.h"
 #include "src/cost/prices.h"
-#include "src/forecast/priced_class.h"
 #include "src/forecast/rank_class.h"
 #include "src/network/collective_traffic.h"
 #include "src/parallel/group_layout.h"
@@ -19,6 +17,13 @@
 #include "src/simulate/simulate.h"
 
 namespace stepcast::forecast {
+
+// The ranks of one label on one kind of node, their program, and what its operations cost there. A
+// scenario has those of the first kind first, of each kind by label.
+struct PricedClass : RankClass {
+  program::Program program{};  // of the first rank that has the label
+  cost::Prices prices{};
+};
 
 // A class that is part of the answer.
 struct ReportedClass : RankClass {
@@ -31,7 +36,7 @@ struct ReportedClass : RankClass {
 // Analytic: the coarsest classes whose ranks run one program in equivalent surroundings. These are
 // the labels of the plan, and where devices differ, by their kind or speed, the classes of a
 // colouring (parallel/rank_classes.h). With the network as flows, those of them that links tell
-// apart are classes of their own (cost/flow_classes.h); message by message every rank is simulated.
+// apart are classes of their own (cost/collective_flows.h); message by message every rank is simulated.
 // The answer has the analytic classes at every fidelity: of each its first rank is reported.
 struct SimulatedRanks {
   std::vector<simulate::RankClass> classes{};  // by representative

@@ -7,6 +7,8 @@
 
 #include "src/base/time.h"
 #include "src/forecast/simulated_ranks.h"
+#include "src/program/instruction.h"
+#include "src/program/program.h"
 #include "src/program/timeline.h"
 #include "src/simulate/simulate.h"
 
@@ -74,5 +76,16 @@ Time StartOf(const std::vector<Time>& ends, const SteadyState& steady);
 Time StepTimeOf(const std::vector<Time>& ends, const SteadyState& steady);
 // Of one of them.
 Time Mean(Time total, std::uint32_t count);
+
+// How often a step runs each entry of its program's tables: what follows from instructions alone,
+// whatever sizes and prices the entries have.
+struct StepCounts {
+  StepCounts() = default;
+  explicit StepCounts(const program::Program& program) : StepCounts(program, {}) {}
+  // These counts are those of the longer step that the program stands for.
+  StepCounts(const program::Program& program, const program::LongerStep& longer);
+
+  std::vector<std::uint32_t> kernels, collectives, exchanges, copies, host_tasks;  // by operand
+};
 
 }  // namespace stepcast::forecast

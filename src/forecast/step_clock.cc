@@ -5,7 +5,7 @@
 
 #include "src/base/time.h"
 #include "src/cost/prices.h"
-#include "src/forecast/step_counts.h"
+#include "src/forecast/steady_run.h"
 #include "src/program/program.h"
 
 namespace stepcast::forecast {

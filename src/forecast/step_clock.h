@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "src/base/diagnostic.h"
-#include "src/forecast/priced_class.h"
 #include "src/forecast/shorter_step.h"
+#include "src/forecast/simulated_ranks.h"
 #include "src/scenario/scenario.h"
 
 namespace stepcast::forecast {

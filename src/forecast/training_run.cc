@@ -2,8 +2,107 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <vector>
+
+#include "src/model/model.h"
+#include "src/model/stage.h"
+#include "src/plan/pipeline.h"
 
 namespace stepcast::forecast {
+void FillThroughput(const scenario::Scenario& scenario, Forecast& forecast) {
+  FillThroughput(
+      scenario,
+      FlopsOf(scenario, model::BuildWork(*scenario.model, plan::WorkOptionsOf(scenario.plan))),
+      forecast);
+}
+
+MicroBatchFlops FlopsOf(const scenario::Scenario& scenario,
+                        const std::vector<model::LayerWork>& works) {
+  MicroBatchFlops flops;
+  const auto count = [&](const std::vector<model::Operation>& operations, double& counted) {
+    for (const model::Operation& operation : operations) {
+      counted += static_cast<double>(operation.kernel.model_flops);
+      if (operation.kernel.kind == KernelKind::kMemoryBound) continue;
+      flops.executed += static_cast<double>(operation.kernel.flops);
+    }
+  };
+  const model::WorkOptions options = plan::WorkOptionsOf(scenario.plan);
+  const std::vector<int> begins =
+      model::ChunkLayers(*scenario.model, scenario.plan.parallelism.stage_layers);
+  for (const int index :
+       model::WorkOfLayers(*scenario.model, options, begins, plan::StagesOfChunks(scenario.plan))) {
+    const model::LayerWork& work = works[index];
+    count(work.forward, flops.once);
+    count(work.backward, flops.once);
+    count(work.recompute, flops.recomputed);
+  }
+  return flops;
+}
+
+namespace {
+
+// Of a device, in FLOPs per second.
+double MeanPeak(const scenario::Scenario& scenario) {
+  const auto peak_of = [&](const topology::Gpu& gpu) {
+    return static_cast<double>(gpu.PeakOf(scenario.plan.training.precision).flops_per_second());
+  };
+  double first = scenario.cluster->nodes();
+  double sum = 0;
+  for (const scenario::KindOfNode& kind : scenario.other_nodes) {
+    first -= kind.nodes;
+    sum += kind.nodes * peak_of(kind.gpu);
+  }
+  if (scenario.other_nodes.empty()) return peak_of(*scenario.gpu);
+  return (sum + first * peak_of(*scenario.gpu)) / scenario.cluster->nodes();
+}
+
+}  // namespace
+
+void FillThroughput(const scenario::Scenario& scenario, const MicroBatchFlops& flops,
+                    Forecast& forecast) {
+  const plan::Training& training = scenario.plan.training;
+  const double seconds = forecast.step_time.seconds();
+  const double devices = scenario.cluster->devices();
+  if (seconds <= 0) return;
+  const double tokens = training.has_padded_lengths()
+                            ? model::MeanLength(training.lengths->histogram)
+                            : static_cast<double>(training.sequence_length);
+  forecast.tokens_per_second = static_cast<double>(training.global_batch_size) * tokens / seconds;
+  forecast.tokens_per_second_per_gpu = forecast.tokens_per_second / devices;
+  if (scenario.model->is_layer_list() || !scenario.gpu) return;
+  const double peak = MeanPeak(scenario) * seconds;
+  // The ranks of a replica share out a micro-batch's work.
+  const double micro_batches = static_cast<double>(training.gradient_accumulation) /
+                               static_cast<double>(scenario.plan.parallelism.pipeline);
+  if (peak <= 0) return;
+  forecast.has_flops = true;
+  forecast.mfu = flops.once * micro_batches / peak;
+  forecast.hfu = (flops.once + flops.recomputed) * micro_batches / peak;
+  constexpr double kPicoseconds = 1e12;
+  forecast.time_at_peak =
+      Picoseconds(std::llround(kPicoseconds * seconds * flops.executed * micro_batches / peak));
+}
+
+using program::Phase;
+
+std::vector<TimePart> PartsOf(const TimeBreakdown& time) {
+  const auto phase = [&time](Phase which) { return time.phase[static_cast<std::size_t>(which)]; };
+  return {
+      {"forward", "forward", phase(Phase::kForward)},
+      {"backward", "backward", phase(Phase::kBackward)},
+      {"backward of weights", "backward_weight", phase(Phase::kBackwardWeight), false},
+      {"optimizer", "optimizer", phase(Phase::kOptimizer)},
+      {"checkpoint saving", "checkpoint_saving", phase(Phase::kCheckpoint), false},
+      {"exposed communication", "exposed_communication", time.exposed_communication},
+      {"imbalance", "imbalance", time.imbalance, false},
+      {"pipeline bubble", "pipeline_bubble", time.pipeline_bubble, false},
+      {"idle", "idle", time.idle},
+      {"allocator flushes", "allocator_flushes", time.allocator_flushes, false},
+      {"learned from runs", "learned", time.learned, false},
+  };
+}
+
 namespace {
 
 constexpr double kSecondsPerHour = 3600;

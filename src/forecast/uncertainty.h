@@ -11,7 +11,7 @@
 #include "src/base/time.h"
 #include "src/calibration/calibration.h"
 #include "src/cost/prices.h"
-#include "src/forecast/kernel_spans.h"
+#include "src/forecast/time_breakdown.h"
 #include "src/forecast/values.h"
 #include "src/program/program.h"
 #include "src/program/timeline.h"
@@ -31,7 +31,7 @@
 // where r_step is what remains between steps of one source that were measured and forecasts of
 // them, whatever the parts, and r_source by how much steps of a source are off to which nothing was
 // fitted: other code, other software, another cluster. v is by what the slowest of all devices is
-// forecast to be slower than a typical one (cost/slowest_device.h): how unequal the devices of a
+// forecast to be slower than a typical one (cost/device_speed.h): how unequal the devices of a
 // cluster are is not known, so they may cost nothing or twice as much. What a collective hides
 // behind kernels counts for nothing, also where a longer one would come to light. Nine of ten
 // measurements are expected within 1.645 s.

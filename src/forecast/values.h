@@ -11,7 +11,7 @@
 #include "src/base/time.h"
 #include "src/cost/demand.h"
 #include "src/forecast/rank_class.h"
-#include "src/memory/bytes_by_category.h"
+#include "src/memory/account.h"
 #include "src/program/program.h"
 
 // A forecast's figures, all units stated, as reports print them.
@@ -32,7 +32,7 @@ struct TimeBreakdown {
   Time pipeline_bubble;
   Time idle;
   // The device stands still while the host gives cached memory back and takes new: the driver's
-  // calls of allocator flushes (memory/driver_calls.h).
+  // calls of allocator flushes (memory/account.h).
   Time allocator_flushes;
   // Correction of the simulated step by measured runs: of no phase. Zero without runs.
   Time learned;
@@ -121,7 +121,7 @@ struct ClassForecast : RankClass {
   MemoryForecast memory{};
 };
 
-// Host costs of the framework are not known (forecast/host_costs.h).
+// Host costs of the framework are not known (forecast/corrections.h).
 struct UnknownHost {
   std::string framework;
   std::string like;  // the costliest framework that is known
@@ -129,7 +129,7 @@ struct UnknownHost {
 };
 
 // Measured steps of the scenario's kind take up to `factor` times their forecasts, and why is not
-// known (forecast/known_gaps.h).
+// known (forecast/corrections.h).
 struct KnownGap {
   const char* kind = "";  // "tensor parallelism in eager FSDP2"
   double factor = 1;

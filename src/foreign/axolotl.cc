@@ -1,5 +1,3 @@
-#include "src/foreign/axolotl.h"
-
 #include <algorithm>
 #include <string>
 
@@ -7,6 +5,7 @@
 #include "src/foreign/batching.h"
 #include "src/foreign/fsdp_options.h"
 #include "src/foreign/huggingface_names.h"
+#include "src/foreign/readers.h"
 
 namespace stepcast::foreign {
 namespace {

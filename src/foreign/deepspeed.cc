@@ -1,10 +1,9 @@
-#include "src/foreign/deepspeed.h"
-
 #include <algorithm>
 #include <string>
 #include <utility>
 
 #include "fmt/format.h"
+#include "src/foreign/readers.h"
 
 namespace stepcast::foreign {
 namespace {
@@ -285,8 +284,9 @@ void ReadOwn(Reading& reading) {
     if (setting.value.kind == Value::Kind::kText) value = setting.value.text;
     if (setting.value.kind == Value::Kind::kList) value = NumbersOf(setting.value);
     if (!value) {
-      reading.Wrong(setting.name, fmt::format("{} is a value that --emit does not write: {}",
-                                              Quoted(setting.name), Quoted(setting.value.Shown())),
+      reading.Wrong(setting.name,
+                    fmt::format("{} is a value that --emit does not write: {}",
+                                Quoted(setting.name), Quoted(setting.value.Shown())),
                     "write the file anew with --emit, or take the key out");
       continue;
     }

@@ -11,9 +11,10 @@
 
 #include "src/base/diagnostic.h"
 
+namespace stepcast::foreign {
+
 // A scenario while it is put together from other programs' files: values by dotted key, each with
 // its origin.
-namespace stepcast::foreign {
 
 // A value that a key of the scenario is set to. It is text, which the writer puts in quotes where
 // YAML needs them, or it is YAML on one line (a list, a mapping), which the writer leaves as it is.
@@ -108,5 +109,24 @@ class Draft {
   std::map<std::string, std::string> set_by_;
   Diagnostics mistakes_;
 };
+
+// A scenario as text, each value with a comment that names its origin, and behind it the settings
+// that it does not carry.
+struct ScenarioText {
+  std::string text;
+  // For each line of the text, from the first: where the user can change what stands there; no
+  // file: nowhere.
+  std::vector<Location> origins;
+};
+
+ScenarioText WriteScenario(const Draft& draft, const std::string& title);
+
+// The settings that are left out, a paragraph a kind, each line behind `prefix`. Empty: there are
+// none.
+std::string OmissionText(const Draft& draft, const std::string& prefix);
+
+// The mistakes of a scenario that was written as `text` under the name `file`, at the places that
+// its values come from.
+Diagnostics AtOrigins(Diagnostics mistakes, const std::string& file, const ScenarioText& text);
 
 }  // namespace stepcast::foreign

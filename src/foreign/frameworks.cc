@@ -2,19 +2,179 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string>
 #include <utility>
 
-#include "src/foreign/accelerate.h"
-#include "src/foreign/axolotl.h"
-#include "src/foreign/deepspeed.h"
-#include "src/foreign/megatron.h"
-#include "src/foreign/nanotron.h"
-#include "src/foreign/nemo.h"
-#include "src/foreign/torchtitan.h"
-#include "src/foreign/torchtune.h"
-#include "src/foreign/transformers.h"
+#include "fmt/format.h"
+#include "src/foreign/framework.h"
+#include "src/foreign/fsdp_options.h"
+#include "src/foreign/huggingface_names.h"
+#include "src/foreign/readers.h"
 
 namespace stepcast::foreign {
+// The file that `accelerate config` writes and `accelerate launch --config_file` reads
+// (huggingface/accelerate, src/accelerate/commands/config/config_args.py). It says how processes
+// share the work, and not what they train.
+extern const Framework kAccelerate;
+
+bool IsAccelerate(const Document& document);
+
+namespace {
+
+// Of huggingface/accelerate v1.12 src/accelerate/commands/config and utils/dataclasses.py.
+constexpr Option kOptions[] = {
+    Rule("distributed_type", "NO"),
+    Rule("mixed_precision", "no"),
+    Rule("num_processes"),
+    Sets("num_machines", "cluster.nodes"),
+    NoEffect("compute_environment"),
+    NoEffect("debug"),
+    NoEffect("downcast_bf16"),
+    NoEffect("enable_cpu_affinity"),
+    NoEffect("machine_rank"),
+    NoEffect("main_process_ip"),
+    NoEffect("main_process_port"),
+    NoEffect("main_training_function"),
+    NoEffect("rdzv_backend"),
+    NoEffect("same_network"),
+    NoEffect("tpu_*"),
+    NoEffect("use_cpu"),
+    NoEffect("gpu_ids"),
+    NoEffect("commands"),
+    NoEffect("command_file"),
+    Rule("dynamo_config.dynamo_backend"),
+    NoEffect("dynamo_config*"),
+    Rule("fsdp_config.fsdp_version", "1"),
+    Rule("fsdp_config.fsdp_sharding_strategy"),
+    Rule("fsdp_config.fsdp_reshard_after_forward"),
+    Rule("fsdp_config.fsdp_offload_params"),
+    Rule("fsdp_config.fsdp_auto_wrap_policy"),
+    Rule("fsdp_config.fsdp_backward_prefetch"),
+    Rule("fsdp_config.fsdp_backward_prefetch_policy"),
+    Rule("fsdp_config.fsdp_forward_prefetch"),
+    Rule("fsdp_config.fsdp_use_orig_params"),
+    Rule("fsdp_config.fsdp_activation_checkpointing"),
+    NoEffect("fsdp_config*"),
+    Rule("parallelism_config.parallelism_config_dp_shard_size"),
+    Rule("parallelism_config.parallelism_config_dp_replicate_size"),
+    Rule("parallelism_config.parallelism_config_tp_size"),
+    Rule("parallelism_config.parallelism_config_cp_size"),
+    NotModelled("parallelism_config.parallelism_config_sp_size", "1",
+                "each rank has whole sequences"),
+    NoEffect("parallelism_config*"),
+    Rule("deepspeed_config.zero_stage"),
+    Rule("deepspeed_config.deepspeed_config_file"),
+    Rule("deepspeed_config.offload_optimizer_device"),
+    Rule("deepspeed_config.offload_param_device"),
+    Sets("deepspeed_config.gradient_accumulation_steps", "training.gradient_accumulation"),
+    Rule("deepspeed_config.gradient_clipping"),
+    NoEffect("deepspeed_config*"),
+    NotModelled("megatron_lm_config", "", "Megatron-LM is read from its own arguments"),
+    Rule("megatron_lm_config.megatron_lm_tp_degree"),
+    Rule("megatron_lm_config.megatron_lm_pp_degree"),
+    NotModelled("fp8_config.backend", "", "products run in the type of mixed_precision"),
+    NoEffect("fp8_config*"),
+    Sets("gradient_accumulation_steps", "training.gradient_accumulation"),
+};
+
+void ReadDeepSpeed(Reading& reading) {
+  const Setting* file = reading.Stated("deepspeed_config.deepspeed_config_file");
+  if (file != nullptr && !reading.has_file_of("DeepSpeed")) {
+    reading.Wrong(
+        file->name,
+        fmt::format("this names a configuration of DeepSpeed: {}", Quoted(file->value.Shown())),
+        fmt::format("give it, too: stepcast init {} {}", reading.document().file,
+                    file->value.text));
+    return;
+  }
+  reading.Set("data_parallel.framework", "deepspeed", "distributed_type");
+  const std::string_view stage = "deepspeed_config.zero_stage";
+  if (const auto number = reading.Integer(stage)) {
+    reading.Set("data_parallel.zero_stage", fmt::format("{}", *number), stage);
+  }
+  for (const auto& [option, key] : {std::pair("deepspeed_config.offload_optimizer_device",
+                                              "data_parallel.deepspeed.offload_optimizer"),
+                                    std::pair("deepspeed_config.offload_param_device",
+                                              "data_parallel.deepspeed.offload_param")}) {
+    const std::string device = reading.Text(option);
+    if (device == "cpu" || device == "nvme") reading.Set(key, device, option);
+  }
+  const auto clip = reading.Get("deepspeed_config.gradient_clipping");
+  if (clip && clip->Number()) {
+    reading.Set("training.gradient_clipping", ScenarioWords(*clip),
+                "deepspeed_config.gradient_clipping");
+  }
+}
+
+void ReadProcesses(Reading& reading) {
+  const auto processes = reading.Integer("num_processes");
+  const auto devices = reading.devices();
+  if (!processes || *processes < 1 || !devices) return;
+  if (*processes < *devices) {
+    reading.Set("cluster.devices", fmt::format("{}", *processes), "num_processes");
+  } else if (*processes > *devices) {
+    reading.draft().Note(fmt::format("{} starts {} processes; the cluster has {} GPUs",
+                                     reading.document().file, *processes, *devices));
+  }
+}
+
+void Rules(Reading& reading) {
+  const std::string type = reading.Text("distributed_type");
+  if (type == "FSDP") {
+    const bool policy = reading.Stated("fsdp_config.fsdp_backward_prefetch_policy") != nullptr;
+    ReadFsdp(reading,
+             {.version = "fsdp_config.fsdp_version",
+              .strategy = "fsdp_config.fsdp_sharding_strategy",
+              .reshard = "fsdp_config.fsdp_reshard_after_forward",
+              .offload = "fsdp_config.fsdp_offload_params",
+              .wrap = "fsdp_config.fsdp_auto_wrap_policy",
+              .backward_prefetch = policy ? "fsdp_config.fsdp_backward_prefetch_policy"
+                                          : "fsdp_config.fsdp_backward_prefetch",
+              .forward_prefetch = "fsdp_config.fsdp_forward_prefetch",
+              .original_parameters = "fsdp_config.fsdp_use_orig_params",
+              .limits_gathers = "",
+              .checkpointing = "fsdp_config.fsdp_activation_checkpointing"},
+             "distributed_type");
+  } else if (type == "DEEPSPEED") {
+    ReadDeepSpeed(reading);
+  } else if (type == "MULTI_GPU" || type == "NO") {
+    reading.Set("data_parallel.framework", "ddp", "distributed_type");
+    reading.Set("data_parallel.zero_stage", "0", "distributed_type");
+  } else {
+    reading.Omit("distributed_type", "say which framework trains");
+  }
+  ReadDegrees(reading, {.shard = "parallelism_config.parallelism_config_dp_shard_size",
+                        .replicate = "parallelism_config.parallelism_config_dp_replicate_size",
+                        .tensor = "parallelism_config.parallelism_config_tp_size",
+                        .context = "parallelism_config.parallelism_config_cp_size",
+                        .expert = ""});
+  const std::string precision = reading.Text("mixed_precision");
+  if (precision == "bf16" || precision == "fp16") {
+    reading.Set("training.precision", precision, "mixed_precision");
+  } else if (precision == "fp8") {
+    reading.Set("training.precision", "fp8", "mixed_precision");
+  }
+  const std::string dynamo = reading.Text("dynamo_config.dynamo_backend");
+  if (!dynamo.empty() && dynamo != "NO" && dynamo != "no") {
+    reading.Set("training.compile", "true", "dynamo_config.dynamo_backend");
+  }
+  ReadProcesses(reading);
+  ReadHubExperts(reading);
+}
+
+}  // namespace
+
+const Framework kAccelerate = {.name = "accelerate",
+                               .form = "accelerate's configuration (YAML)",
+                               .release = "v1.12",
+                               .options = kOptions,
+                               .rules = Rules,
+                               .adds_to_others = true};
+
+bool IsAccelerate(const Document& document) {
+  return document.Has("distributed_type") || document.Has("compute_environment");
+}
+
 namespace {
 
 struct KindOfFile {

@@ -1,15 +1,23 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "src/base/diagnostic.h"
-#include "src/foreign/scenario_text.h"
+#include "src/foreign/draft.h"
+#include "src/foreign/setting.h"
 
 // Other programs' configurations as a scenario. Nothing in them is executed.
 namespace stepcast::foreign {
+
+// Replaces `${NAME}` and `$NAME` in the values of a YAML, JSON or TOML file: by what the user says
+// of NAME, or, for a dotted name of the file itself, `${model.seq_length}` or `${.seq_length}` as
+// OmegaConf has them, by that value; `${multiply:4, ${.hidden_size}}` is the product. What stays
+// makes the value unknown.
+void ReplaceVariables(Document& document, const std::map<std::string, std::string>& given);
 
 struct ImportRequest {
   std::vector<std::string> files{};  // in any order; one of them may be a config.json

@@ -1,6 +1,5 @@
-#include "src/foreign/layer_pattern.h"
-
 #include "gtest/gtest.h"
+#include "src/foreign/readers.h"
 
 namespace stepcast::foreign {
 namespace {

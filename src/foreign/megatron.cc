@@ -1,5 +1,3 @@
-#include "src/foreign/megatron.h"
-
 #include <algorithm>
 #include <filesystem>
 #include <string>
@@ -8,12 +6,12 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "src/base/yaml_text.h"
+#include "src/base/text_lines.h"
 #include "src/foreign/huggingface_names.h"
 #include "src/foreign/launcher.h"
-#include "src/foreign/megatron_experts.h"
+#include "src/foreign/readers.h"
 #include "src/foreign/recipes.h"
-#include "src/foreign/shell_settings.h"
+#include "src/foreign/shell.h"
 
 namespace stepcast::foreign {
 namespace {
@@ -794,8 +792,7 @@ void ReadPipeline(Reading& reading) {
 
 void ReadExperts(Reading& reading) {
   // As the arguments say, or the model that they or the command line name.
-  const bool experts =
-      reading.Integer("num-experts").value_or(reading.experts().value_or(0)) > 1;
+  const bool experts = reading.Integer("num-experts").value_or(reading.experts().value_or(0)) > 1;
   if (experts) ReadHowExpertsRun(reading);
   for (const char* option : {"expert-model-parallel-size", "moe-expert-parallel-size"}) {
     if (const auto degree = reading.Integer(option); degree && *degree > 1) {
@@ -1021,14 +1018,13 @@ std::string HubNameOf(std::string name) {
 // Megatron-LM's arguments in a file of Primus: below `overrides` of the module that trains.
 std::optional<Document> PrimusDocument(const Document& document) {
   constexpr std::string_view kFramework = "framework";
-  const auto framework = std::find_if(
-      document.settings.begin(), document.settings.end(), [](const Setting& setting) {
+  const auto framework =
+      std::find_if(document.settings.begin(), document.settings.end(), [](const Setting& setting) {
         return setting.name.starts_with("modules.") && setting.name.ends_with(kFramework) &&
                setting.value.text == "megatron";
       });
   if (framework == document.settings.end()) return std::nullopt;
-  const std::string module =
-      framework->name.substr(0, framework->name.size() - kFramework.size());
+  const std::string module = framework->name.substr(0, framework->name.size() - kFramework.size());
   Document arguments{.file = document.file};
   const Setting* config = document.Find(module + "config");
   for (const auto& [name, value] : kOfPrimus) {

@@ -1,11 +1,10 @@
-#include "src/foreign/nanotron.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <string>
 
 #include "fmt/format.h"
+#include "src/foreign/readers.h"
 
 namespace stepcast::foreign {
 namespace {

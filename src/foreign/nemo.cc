@@ -1,5 +1,3 @@
-#include "src/foreign/nemo.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
@@ -7,6 +5,7 @@
 #include <utility>
 
 #include "src/foreign/python_settings.h"
+#include "src/foreign/readers.h"
 #include "src/foreign/recipes.h"
 
 namespace stepcast::foreign {

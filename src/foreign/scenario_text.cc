@@ -1,5 +1,3 @@
-#include "src/foreign/scenario_text.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <map>
@@ -8,7 +6,8 @@
 
 #include "fmt/format.h"
 #include "src/base/printable.h"
-#include "src/base/yaml_text.h"
+#include "src/base/text_lines.h"
+#include "src/foreign/draft.h"
 #include "src/foreign/setting.h"
 
 namespace stepcast::foreign {

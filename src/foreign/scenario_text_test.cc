@@ -1,6 +1,5 @@
-#include "src/foreign/scenario_text.h"
-
 #include "gtest/gtest.h"
+#include "src/foreign/draft.h"
 
 namespace stepcast::foreign {
 namespace {

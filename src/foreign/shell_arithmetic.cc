@@ -1,8 +1,8 @@
-#include "src/foreign/shell_arithmetic.h"
-
 #include <cctype>
 #include <charconv>
 #include <cstddef>
+
+#include "src/foreign/shell.h"
 
 namespace stepcast::foreign {
 namespace {

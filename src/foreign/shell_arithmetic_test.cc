@@ -1,8 +1,7 @@
-#include "src/foreign/shell_arithmetic.h"
-
 #include <string>
 
 #include "gtest/gtest.h"
+#include "src/foreign/shell.h"
 
 namespace stepcast::foreign {
 namespace {

@@ -1,8 +1,8 @@
-#include "src/foreign/shell_lexer.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <utility>
+
+#include "src/foreign/shell.h"
 
 namespace stepcast::foreign {
 namespace {

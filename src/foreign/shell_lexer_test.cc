@@ -1,9 +1,8 @@
-#include "src/foreign/shell_lexer.h"
-
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "src/foreign/shell.h"
 
 namespace stepcast::foreign {
 namespace {

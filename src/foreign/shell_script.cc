@@ -1,4 +1,3 @@
-#include "src/foreign/shell_script.h"
 
 #include <algorithm>
 #include <cctype>
@@ -10,7 +9,7 @@
 
 #include "fmt/format.h"
 #include "src/foreign/setting.h"
-#include "src/foreign/shell_arithmetic.h"
+#include "src/foreign/shell.h"
 
 namespace stepcast::foreign {
 namespace {

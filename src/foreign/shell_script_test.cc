@@ -1,10 +1,9 @@
-#include "src/foreign/shell_script.h"
-
 #include <map>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "src/foreign/shell.h"
 
 namespace stepcast::foreign {
 namespace {

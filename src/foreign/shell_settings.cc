@@ -1,4 +1,3 @@
-#include "src/foreign/shell_settings.h"
 
 #include <algorithm>
 #include <cctype>
@@ -8,8 +7,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "src/foreign/shell_lexer.h"
-#include "src/foreign/shell_script.h"
+#include "src/foreign/shell.h"
 
 namespace stepcast::foreign {
 namespace {

@@ -1,6 +1,5 @@
-#include "src/foreign/shell_settings.h"
-
 #include "gtest/gtest.h"
+#include "src/foreign/shell.h"
 
 namespace stepcast::foreign {
 namespace {

@@ -1,9 +1,9 @@
-#include "src/foreign/toml_settings.h"
-
 #include <algorithm>
 #include <optional>
 #include <sstream>
 #include <utility>
+
+#include "src/foreign/settings_files.h"
 
 #define TOML_EXCEPTIONS 0
 // toml++ 3.3 asks of characters whether they are white space, and declares the answer for those

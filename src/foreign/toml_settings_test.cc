@@ -1,6 +1,5 @@
-#include "src/foreign/toml_settings.h"
-
 #include "gtest/gtest.h"
+#include "src/foreign/settings_files.h"
 
 namespace stepcast::foreign {
 namespace {

@@ -1,9 +1,8 @@
-#include "src/foreign/torchtitan.h"
-
 #include <algorithm>
 #include <string>
 
 #include "fmt/format.h"
+#include "src/foreign/readers.h"
 
 namespace stepcast::foreign {
 namespace {

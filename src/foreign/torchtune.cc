@@ -1,5 +1,3 @@
-#include "src/foreign/torchtune.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -10,6 +8,7 @@
 #include "src/foreign/batching.h"
 #include "src/foreign/fsdp_options.h"
 #include "src/foreign/huggingface_names.h"
+#include "src/foreign/readers.h"
 
 namespace stepcast::foreign {
 namespace {

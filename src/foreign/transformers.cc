@@ -1,5 +1,3 @@
-#include "src/foreign/transformers.h"
-
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -9,7 +7,8 @@
 #include "src/foreign/fsdp_options.h"
 #include "src/foreign/huggingface_names.h"
 #include "src/foreign/launcher.h"
-#include "src/foreign/shell_settings.h"
+#include "src/foreign/readers.h"
+#include "src/foreign/shell.h"
 
 namespace stepcast::foreign {
 namespace {

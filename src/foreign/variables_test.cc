@@ -1,9 +1,8 @@
-#include "src/foreign/variables.h"
-
 #include <cstddef>
 #include <string>
 
 #include "gtest/gtest.h"
+#include "src/foreign/import.h"
 
 namespace stepcast::foreign {
 namespace {

@@ -1,9 +1,8 @@
-#include "src/foreign/yaml_settings.h"
-
 #include <algorithm>
 #include <optional>
 #include <utility>
 
+#include "src/foreign/settings_files.h"
 #include "src/scenario/yaml_tree.h"
 
 namespace stepcast::foreign {

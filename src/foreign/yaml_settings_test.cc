@@ -1,6 +1,5 @@
-#include "src/foreign/yaml_settings.h"
-
 #include "gtest/gtest.h"
+#include "src/foreign/settings_files.h"
 
 namespace stepcast::foreign {
 namespace {

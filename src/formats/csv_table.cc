@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "src/base/shown_faults.h"
+#include "src/base/printable.h"
 
 namespace stepcast::formats {
 namespace {

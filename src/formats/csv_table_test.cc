@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
-#include "src/base/shown_faults.h"
+#include "src/base/printable.h"
 
 namespace stepcast::formats {
 namespace {

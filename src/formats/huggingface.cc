@@ -10,13 +10,7 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "src/formats/huggingface_decoder.h"
-#include "src/formats/huggingface_dense.h"
-#include "src/formats/huggingface_keys.h"
-#include "src/formats/huggingface_mixtures.h"
-#include "src/formats/huggingface_reader.h"
-#include "src/formats/huggingface_side_by_side.h"
-#include "src/formats/json_object.h"
+#include "src/formats/json_tree.h"
 #include "src/model/other_families.h"
 
 namespace stepcast::formats {

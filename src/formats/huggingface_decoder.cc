@@ -1,10 +1,9 @@
-#include "src/formats/huggingface_decoder.h"
-
 #include <algorithm>
 #include <optional>
 #include <vector>
 
 #include "fmt/format.h"
+#include "src/formats/huggingface.h"
 
 namespace stepcast::formats {
 namespace {

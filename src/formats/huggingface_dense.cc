@@ -1,7 +1,7 @@
-#include "src/formats/huggingface_dense.h"
-
 #include <cstdint>
 #include <string>
+
+#include "src/formats/huggingface.h"
 
 namespace stepcast::formats {
 namespace {

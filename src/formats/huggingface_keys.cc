@@ -1,5 +1,3 @@
-#include "src/formats/huggingface_keys.h"
-
 #include <algorithm>
 #include <iterator>
 #include <span>
@@ -8,6 +6,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "src/formats/huggingface.h"
 
 namespace stepcast::formats {
 namespace {

@@ -1,10 +1,9 @@
-#include "src/formats/huggingface_mixtures.h"
-
 #include <cstdint>
 #include <optional>
 #include <string>
 
-#include "src/formats/json_object.h"
+#include "src/formats/huggingface.h"
+#include "src/formats/json_tree.h"
 
 namespace stepcast::formats {
 namespace {

@@ -1,8 +1,7 @@
-#include "src/formats/huggingface_reader.h"
-
 #include <cmath>
 
 #include "fmt/format.h"
+#include "src/formats/huggingface.h"
 
 namespace stepcast::formats {
 

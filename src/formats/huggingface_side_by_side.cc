@@ -1,8 +1,8 @@
-#include "src/formats/huggingface_side_by_side.h"
-
 #include <cstdint>
 #include <initializer_list>
 #include <string>
+
+#include "src/formats/huggingface.h"
 
 namespace stepcast::formats {
 namespace {

@@ -5,7 +5,7 @@
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "src/base/text_file.h"
+#include "src/base/files.h"
 #include "src/model/example_architectures.h"
 #include "src/model/model.h"
 

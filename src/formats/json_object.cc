@@ -1,5 +1,3 @@
-#include "src/formats/json_object.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
@@ -10,9 +8,10 @@
 
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
-#include "src/base/shown_faults.h"
-#include "src/base/text_file.h"
+#include "src/base/files.h"
+#include "src/base/printable.h"
 #include "src/base/text_lines.h"
+#include "src/formats/json_tree.h"
 
 namespace stepcast::formats {
 namespace {
@@ -98,7 +97,8 @@ std::string WithStandIns(std::string_view text) {
     if (quoted) continue;
     for (const NoNumber& number : kNoNumbers) {
       if (!text.substr(i).starts_with(number.word)) continue;
-      if (!ends_number(i + number.word.size()) || (i > 0 && text[i - 1] != '-' && !ends_number(i - 1))) {
+      if (!ends_number(i + number.word.size()) ||
+          (i > 0 && text[i - 1] != '-' && !ends_number(i - 1))) {
         continue;
       }
       spelled.replace(i, number.word.size(), number.stand_in);

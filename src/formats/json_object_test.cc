@@ -1,10 +1,9 @@
-#include "src/formats/json_object.h"
-
 #include <cmath>
 #include <limits>
 #include <string>
 
 #include "gtest/gtest.h"
+#include "src/formats/json_tree.h"
 
 namespace stepcast::formats {
 namespace {
@@ -51,7 +50,8 @@ TEST(JsonObjectTest, FindsValuesAndTheirKeys) {
 // Python's json writes them, and JSON does not have them.
 TEST(JsonObjectTest, NumbersOfPython) {
   const auto object = JsonObject::Parse(
-      "{\"a\": NaN, \"b\": Infinity,\"c\":-Infinity, \"d\": \"NaN\", \"e\": 100, \"f\": 2}", "f.json");
+      "{\"a\": NaN, \"b\": Infinity,\"c\":-Infinity, \"d\": \"NaN\", \"e\": 100, \"f\": 2}",
+      "f.json");
   ASSERT_TRUE(object.has_value());
   EXPECT_TRUE(std::isnan(object->Find("a")->number));
   EXPECT_EQ(object->Find("b")->kind, Kind::kNumber);
@@ -60,7 +60,8 @@ TEST(JsonObjectTest, NumbersOfPython) {
   EXPECT_EQ(object->Find("d")->text, "NaN");
   EXPECT_EQ(object->Find("e")->integer, 100);
   EXPECT_EQ(object->Find("f")->integer, 2);
-  for (const char* wrong : {"{\"a\": NaNa}", "{\"a\": 1NaN}", "{\"a\": Infinity1}", "{\"a\": nan}"}) {
+  for (const char* wrong :
+       {"{\"a\": NaNa}", "{\"a\": 1NaN}", "{\"a\": Infinity1}", "{\"a\": nan}"}) {
     const Diagnostics mistakes = MistakesIn(wrong);
     ASSERT_EQ(mistakes.size(), 1U) << wrong;
     EXPECT_EQ(mistakes[0].code, "file.not-json");

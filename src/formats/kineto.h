@@ -9,7 +9,7 @@
 #include "src/base/block_buffer.h"
 #include "src/base/diagnostic.h"
 #include "src/base/time.h"
-#include "src/model/layer_list.h"
+#include "src/model/layer.h"
 
 // One rank's training step out of a PyTorch profiler trace (torch.profiler's
 // export_chrome_trace; Kineto's Chrome trace JSON): the layers with their times and gradients, and

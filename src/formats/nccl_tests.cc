@@ -9,9 +9,9 @@
 
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "src/base/files.h"
 #include "src/base/nccl_tests_convention.h"
-#include "src/base/shown_faults.h"
-#include "src/base/text_file.h"
+#include "src/base/printable.h"
 #include "src/base/text_lines.h"
 #include "src/formats/json_tree.h"
 

@@ -10,6 +10,9 @@
 #include "src/base/collective_kind.h"
 #include "src/base/diagnostic.h"
 #include "src/base/time.h"
+#include "src/calibration/calibration.h"
+
+namespace stepcast::formats {
 
 // The output of nccl-tests' programs (all_reduce_perf and its like), and the files they write with
 // -J.
@@ -30,7 +33,6 @@
 // not with a size), nccl-tests.wrong-results (#wrong above zero, or values out of bounds),
 // nccl-tests.failed (a run that ended with an error), nccl-tests.cpu-time
 // (-C: times of the CPU, not of the collective); file.not-json, input.wrong-kind.
-namespace stepcast::formats {
 
 struct NcclTestsRow {
   Bytes size;
@@ -63,5 +65,46 @@ struct NcclTestsRun {
 };
 
 Result<std::vector<NcclTestsRun>> ParseNcclTests(std::string_view text, const std::string& file);
+
+// Runs of nccl-tests as the tables of a calibration profile: one for each collective, number of
+// ranks and number of nodes. Where several rows have a size (several logs, several cycles), the
+// time is their mean.
+
+// Which collective a table of nccl-tests is of, where no line of the log names the program: its
+// rows say whether there was a reduction (redop), whether there was a root, and by busbw over algbw
+// (BusFactor) which collectives it may be on how many ranks.
+
+struct DeducedCollective {
+  std::vector<CollectiveKind> kinds;  // that it may be
+  int ranks = 0;                      // as busbw over algbw says; 0: that does not tell
+};
+
+// `ranks` of the run, 0 where that is not known.
+DeducedCollective DeduceCollective(const NcclTestsTraits& traits, int ranks);
+
+struct NcclTestsOptions {
+  std::optional<CollectiveKind> collective{};  // where a log does not tell
+  std::optional<int> ranks{};                  // likewise
+  std::optional<int> ranks_per_node{};         // none: as the log's hosts have it
+  bool in_place = false;                       // instead of out of place
+  // Where a larger size took less time than a smaller one, both count with their mean, and what
+  // would be too noisy for a table can be one.
+  bool keep_noise = false;
+  std::string name{};
+  std::string gpu{};  // the GPU type; empty: as the logs tell, by the device's name
+};
+
+struct NcclTestsProfile {
+  calibration::Calibration profile;  // name, gpus, provenance and collectives alone
+  std::vector<std::string> notes;    // sentences without a full stop: what was left out
+};
+
+// Where no line names the program, its rows may tell (nccl_tests.h).
+//
+// Mistakes: nccl-tests.no-collective and nccl-tests.no-ranks (neither log nor options tell),
+// nccl-tests.bad-group (ranks are not dealt out evenly), nccl-tests.no-times (no row has the times
+// asked for), calibration.implausible (calibration/plausible.h), at the row.
+Result<NcclTestsProfile> ProfileOf(const std::vector<NcclTestsRun>& runs,
+                                   const NcclTestsOptions& options);
 
 }  // namespace stepcast::formats

@@ -1,10 +1,9 @@
-#include "src/formats/nccl_tests_collective.h"
-
 #include <cmath>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "src/base/nccl_tests_convention.h"
+#include "src/formats/nccl_tests.h"
 
 namespace stepcast::formats {
 namespace {

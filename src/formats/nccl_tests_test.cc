@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include "gtest/gtest.h"
-#include "src/formats/nccl_tests_profile.h"
 
 namespace stepcast::formats {
 namespace {

@@ -1,5 +1,3 @@
-#include "src/formats/nccl_topology.h"
-
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
@@ -15,11 +13,12 @@
 
 #include "fmt/format.h"
 #include "pugixml.hpp"
+#include "src/base/files.h"
+#include "src/base/printable.h"
 #include "src/base/quantity.h"
-#include "src/base/shown_faults.h"
-#include "src/base/text_file.h"
 #include "src/base/text_lines.h"
 #include "src/formats/gpu_models.h"
+#include "src/formats/imported_topology.h"
 #include "src/topology/faults.h"
 #include "src/topology/link_rules.h"
 

@@ -1,11 +1,10 @@
-#include "src/formats/nccl_topology.h"
-
 #include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "gtest/gtest.h"
+#include "src/formats/imported_topology.h"
 #include "src/topology/device_set.h"
 #include "src/topology/node_type.h"
 

@@ -1,5 +1,3 @@
-#include "src/formats/nvidia_smi_topology.h"
-
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
@@ -11,8 +9,9 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "src/base/text_file.h"
+#include "src/base/files.h"
 #include "src/formats/gpu_models.h"
+#include "src/formats/imported_topology.h"
 #include "src/topology/faults.h"
 #include "src/topology/link_rules.h"
 

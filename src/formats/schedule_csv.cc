@@ -11,7 +11,7 @@
 
 #include "fmt/format.h"
 #include "src/base/check.h"
-#include "src/base/shown_faults.h"
+#include "src/base/printable.h"
 #include "src/formats/csv_table.h"
 #include "src/parallel/schedule_check.h"
 #include "src/parallel/schedule_text.h"

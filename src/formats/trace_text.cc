@@ -8,7 +8,7 @@
 
 #include "fmt/format.h"
 #include "src/base/check.h"
-#include "src/base/input_file.h"
+#include "src/base/files.h"
 
 namespace stepcast::formats {
 

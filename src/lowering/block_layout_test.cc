@@ -1,11 +1,11 @@
-#include "src/lowering/block_layout.h"
-
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
 #include <cstdint>
 #include <numeric>
 #include <vector>
+
+#include "src/lowering/layouts.h"
 
 namespace stepcast::lowering {
 namespace {

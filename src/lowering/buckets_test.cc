@@ -1,10 +1,10 @@
-#include "src/lowering/buckets.h"
-
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
 #include <numeric>
+
+#include "src/lowering/gradients.h"
 
 namespace stepcast::lowering {
 namespace {

@@ -4,8 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "src/lowering/effects.h"
-#include "src/lowering/memory_kernel.h"
+#include "src/lowering/step_parts.h"
 
 namespace stepcast::lowering {
 

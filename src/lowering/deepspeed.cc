@@ -1,23 +1,16 @@
-#include "src/lowering/deepspeed.h"
-
 #include <algorithm>
 #include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "src/lowering/buckets.h"
-#include "src/lowering/deepspeed_buckets.h"
-#include "src/lowering/deepspeed_chunks.h"
-#include "src/lowering/deepspeed_partitions.h"
-#include "src/lowering/deepspeed_update.h"
-#include "src/lowering/effects.h"
-#include "src/lowering/framework_memory.h"
+#include "src/lowering/deepspeed_parts.h"
+#include "src/lowering/framework_steps.h"
+#include "src/lowering/gradients.h"
 #include "src/lowering/host_offload.h"
-#include "src/lowering/local_gradients.h"
 #include "src/lowering/model_state.h"
 #include "src/lowering/operations.h"
-#include "src/lowering/tied_gradients.h"
+#include "src/lowering/step_parts.h"
 #include "src/lowering/training_step.h"
 
 namespace stepcast::lowering {

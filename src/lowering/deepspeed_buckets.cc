@@ -1,8 +1,8 @@
-#include "src/lowering/deepspeed_buckets.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
+
+#include "src/lowering/deepspeed_parts.h"
 
 namespace stepcast::lowering {
 namespace {

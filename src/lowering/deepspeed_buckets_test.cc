@@ -1,5 +1,3 @@
-#include "src/lowering/deepspeed_buckets.h"
-
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -7,6 +5,7 @@
 #include <set>
 #include <vector>
 
+#include "src/lowering/deepspeed_parts.h"
 #include "src/model/model.h"
 
 namespace stepcast::lowering {

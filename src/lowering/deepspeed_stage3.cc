@@ -1,27 +1,50 @@
-#include "src/lowering/deepspeed_stage3.h"
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "src/lowering/deepspeed_update.h"
-#include "src/lowering/effects.h"
-#include "src/lowering/framework_memory.h"
+#include "src/lowering/deepspeed_parts.h"
+#include "src/lowering/framework_steps.h"
 #include "src/lowering/host_offload.h"
-#include "src/lowering/module_runs.h"
+#include "src/lowering/layouts.h"
 #include "src/lowering/operations.h"
-#include "src/lowering/partitioned_gradients.h"
-#include "src/lowering/partitioned_parameters.h"
-#include "src/lowering/partitioned_tensors.h"
-#include "src/lowering/process_groups.h"
+#include "src/lowering/partitioned_state.h"
+#include "src/lowering/step_parts.h"
 #include "src/lowering/training_step.h"
+#include "src/model/layer_work.h"
 
 namespace stepcast::lowering {
+// Modules as frameworks with hooks see them: a module's hooks run before the first and after the
+// last of its kernels. Only modules that have parameters of their own count.
+
+struct ModuleRun {
+  std::size_t first = 0, last = 0;  // operators
+  std::vector<int> parameters{};    // positions in Layer::tensors, ascending
+};
+
+// The runs of one list of operators (LayerWork::forward, recompute or backward), in order.
+std::vector<ModuleRun> ModuleRunsOf(std::span<const model::Operation> operators);
+
+std::vector<ModuleRun> ModuleRunsOf(std::span<const model::Operation> operators) {
+  std::vector<ModuleRun> runs;
+  for (std::size_t op = 0; op < operators.size(); ++op) {
+    std::vector<int> parameters = operators[op].parameters;
+    if (parameters.empty()) continue;
+    std::sort(parameters.begin(), parameters.end());
+    if (!runs.empty() && runs.back().parameters == parameters) {
+      runs.back().last = op;
+    } else {
+      runs.push_back({.first = op, .last = op, .parameters = std::move(parameters)});
+    }
+  }
+  return runs;
+}
+
 namespace {
 
 using program::BufferUse;

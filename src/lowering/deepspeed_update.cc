@@ -1,10 +1,9 @@
-#include "src/lowering/deepspeed_update.h"
-
 #include <utility>
 
-#include "src/lowering/effects.h"
-#include "src/lowering/framework_update.h"
+#include "src/lowering/deepspeed_parts.h"
 #include "src/lowering/model_state.h"
+#include "src/lowering/step_parts.h"
+#include "src/lowering/update.h"
 #include "src/parallel/axis.h"
 #include "src/plan/optimizer_states.h"
 #include "src/plan/rank_grid.h"

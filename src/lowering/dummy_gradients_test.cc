@@ -1,5 +1,3 @@
-#include "src/lowering/dummy_gradients.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 
 #include "fmt/format.h"
 #include "src/base/diagnostic.h"
+#include "src/lowering/gradients.h"
 #include "src/lowering/lowering.h"
 #include "src/program/validator.h"
 #include "src/scenario/load.h"

@@ -1,5 +1,3 @@
-#include "src/lowering/flat_layout.h"
-
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -7,6 +5,8 @@
 #include <cstdint>
 #include <numeric>
 #include <vector>
+
+#include "src/lowering/layouts.h"
 
 namespace stepcast::lowering {
 namespace {

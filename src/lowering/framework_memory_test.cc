@@ -1,5 +1,3 @@
-#include "src/lowering/framework_memory.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
@@ -8,6 +6,7 @@
 #include "fmt/format.h"
 #include "src/base/diagnostic.h"
 #include "src/lowering/lowering.h"
+#include "src/lowering/step_parts.h"
 #include "src/scenario/load.h"
 
 namespace stepcast::lowering {

@@ -1,5 +1,3 @@
-#include "src/lowering/framework_update.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include "fmt/format.h"
 #include "src/base/diagnostic.h"
 #include "src/lowering/lowering.h"
+#include "src/lowering/update.h"
 #include "src/program/program.h"
 #include "src/program/validator.h"
 #include "src/scenario/load.h"

@@ -1,5 +1,3 @@
-#include "src/lowering/fsdp1.h"
-
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -7,15 +5,15 @@
 #include <vector>
 
 #include "src/lowering/autocast.h"
-#include "src/lowering/flat_layout.h"
-#include "src/lowering/framework_memory.h"
+#include "src/lowering/framework_steps.h"
 #include "src/lowering/gradient_clipping.h"
+#include "src/lowering/gradients.h"
 #include "src/lowering/host_offload.h"
-#include "src/lowering/local_gradients.h"
+#include "src/lowering/layouts.h"
 #include "src/lowering/operations.h"
-#include "src/lowering/process_groups.h"
 #include "src/lowering/rate_limiter.h"
 #include "src/lowering/sharded_state.h"
+#include "src/lowering/step_parts.h"
 #include "src/lowering/training_step.h"
 #include "src/lowering/units.h"
 

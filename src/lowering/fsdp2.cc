@@ -1,5 +1,3 @@
-#include "src/lowering/fsdp2.h"
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -8,17 +6,15 @@
 #include <variant>
 #include <vector>
 
-#include "src/lowering/block_layout.h"
-#include "src/lowering/effects.h"
-#include "src/lowering/framework_memory.h"
-#include "src/lowering/fsdp2_units.h"
+#include "src/lowering/framework_steps.h"
 #include "src/lowering/gradient_clipping.h"
+#include "src/lowering/gradients.h"
 #include "src/lowering/host_offload.h"
-#include "src/lowering/local_gradients.h"
+#include "src/lowering/layouts.h"
 #include "src/lowering/operations.h"
 #include "src/lowering/pipeline_stage.h"
-#include "src/lowering/process_groups.h"
 #include "src/lowering/sharded_state.h"
+#include "src/lowering/step_parts.h"
 #include "src/lowering/training_step.h"
 #include "src/lowering/units.h"
 #include "src/parallel/pipeline_schedule.h"

@@ -1,11 +1,10 @@
-#include "src/lowering/fsdp2_units.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <span>
 #include <utility>
 
-#include "src/lowering/shard.h"
+#include "src/lowering/layouts.h"
+#include "src/lowering/units.h"
 
 namespace stepcast::lowering {
 namespace {

@@ -1,9 +1,8 @@
-#include "src/lowering/gathered_units.h"
-
 #include <algorithm>
 #include <variant>
 
-#include "src/lowering/effects.h"
+#include "src/lowering/step_parts.h"
+#include "src/lowering/units.h"
 
 namespace stepcast::lowering {
 

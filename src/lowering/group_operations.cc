@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "src/lowering/effects.h"
+#include "src/lowering/step_parts.h"
 #include "src/parallel/axis.h"
 #include "src/plan/rank_grid.h"
 

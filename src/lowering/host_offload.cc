@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "src/lowering/data_loading_and_saving.h"
-#include "src/lowering/deepspeed_buckets.h"
+#include "src/lowering/deepspeed_parts.h"
 #include "src/model/model.h"
 #include "src/plan/framework_style.h"
 

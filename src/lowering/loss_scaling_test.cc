@@ -1,5 +1,3 @@
-#include "src/lowering/loss_scaling.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 
 #include "fmt/format.h"
 #include "src/base/diagnostic.h"
+#include "src/lowering/gradient_clipping.h"
 #include "src/lowering/lowering.h"
 #include "src/program/validator.h"
 #include "src/scenario/load.h"

@@ -19,7 +19,7 @@ std::vector<program::Program> Lower(const scenario::Scenario& scenario,
                                     const std::vector<model::LayerWork>* works = nullptr,
                                     const std::function<void(program::Program&)>& lowered = {});
 
-// The program of one rank. One file per sharding strategy writes it (reference.cc, ddp.cc,
+// The program of one rank. One file per sharding strategy writes it (reference.cc, lowering.cc,
 // fsdp1.cc, ...).
 program::Program LowerRank(const scenario::Scenario& scenario, const LowerOptions& options = {});
 

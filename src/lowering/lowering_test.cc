@@ -12,7 +12,7 @@
 #include "src/base/collective_kind.h"
 #include "src/base/data_type.h"
 #include "src/base/diagnostic.h"
-#include "src/lowering/fsdp1.h"
+#include "src/lowering/framework_steps.h"
 #include "src/program/data_flow_validator.h"
 #include "src/program/program.h"
 #include "src/program/validator.h"

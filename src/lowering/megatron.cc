@@ -1,5 +1,3 @@
-#include "src/lowering/megatron.h"
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -11,20 +9,16 @@
 #include <utility>
 #include <vector>
 
-#include "src/lowering/dummy_gradients.h"
-#include "src/lowering/effects.h"
-#include "src/lowering/framework_memory.h"
-#include "src/lowering/gradient_buckets.h"
+#include "src/lowering/framework_steps.h"
 #include "src/lowering/gradient_clipping.h"
+#include "src/lowering/gradients.h"
 #include "src/lowering/host_offload.h"
 #include "src/lowering/megatron_alignment.h"
-#include "src/lowering/memory_kernel.h"
 #include "src/lowering/model_state.h"
 #include "src/lowering/operations.h"
-#include "src/lowering/parameter_update.h"
-#include "src/lowering/process_groups.h"
-#include "src/lowering/tied_gradients.h"
+#include "src/lowering/step_parts.h"
 #include "src/lowering/training_step.h"
+#include "src/lowering/update.h"
 #include "src/plan/rank_grid.h"
 
 namespace stepcast::lowering {
@@ -296,7 +290,7 @@ class Megatron final : public ShardingStrategy {
   // (core/optimizer/optimizer.py, distrib_optimizer.py: _copy_model_grads_to_main_grads), and it is
   // the copies that are unscaled and clipped. They lie where activations were, which are more, and
   // are not counted; values are followed in the main gradients. Other implementations cast by
-  // themselves (optimizer.h), and the host casts for its own.
+  // themselves (update.h), and the host casts for its own.
   bool CopiesGradients() const {
     return plan_.data_parallel.copy_main_gradients && GradientType() != DataType::kFp32 &&
            !offload_.optimizer() &&

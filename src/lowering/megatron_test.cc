@@ -1,11 +1,10 @@
-#include "src/lowering/megatron.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "fmt/format.h"
 #include "src/base/diagnostic.h"
+#include "src/lowering/framework_steps.h"
 #include "src/program/validator.h"
 #include "src/scenario/load.h"
 

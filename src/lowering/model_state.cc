@@ -1,6 +1,6 @@
 #include "src/lowering/model_state.h"
 
-#include "src/lowering/effects.h"
+#include "src/lowering/step_parts.h"
 #include "src/plan/optimizer_states.h"
 
 namespace stepcast::lowering {

@@ -5,7 +5,7 @@
 
 #include "src/lowering/operations.h"
 #include "src/lowering/training_step.h"
-#include "src/lowering/updated_tensors.h"
+#include "src/lowering/update.h"
 
 // Says where the model's state lies that a rank keeps from step to step, for the model elements
 // [first, first + elements).

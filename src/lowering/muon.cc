@@ -1,5 +1,3 @@
-#include "src/lowering/muon.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -7,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/lowering/update_loop.h"
+#include "src/lowering/update.h"
 #include "src/plan/framework_style.h"
 #include "src/plan/optimizer_states.h"
 

@@ -1,5 +1,3 @@
-#include "src/lowering/nanotron.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -8,20 +6,15 @@
 #include <utility>
 #include <vector>
 
-#include "src/lowering/block_layout.h"
-#include "src/lowering/buckets.h"
-#include "src/lowering/effects.h"
-#include "src/lowering/framework_memory.h"
-#include "src/lowering/framework_update.h"
-#include "src/lowering/gradient_buckets.h"
+#include "src/lowering/framework_steps.h"
 #include "src/lowering/gradient_clipping.h"
-#include "src/lowering/local_gradients.h"
+#include "src/lowering/gradients.h"
+#include "src/lowering/layouts.h"
 #include "src/lowering/model_state.h"
 #include "src/lowering/operations.h"
-#include "src/lowering/process_groups.h"
-#include "src/lowering/shard.h"
-#include "src/lowering/tied_gradients.h"
+#include "src/lowering/step_parts.h"
 #include "src/lowering/training_step.h"
+#include "src/lowering/update.h"
 
 namespace stepcast::lowering {
 namespace {

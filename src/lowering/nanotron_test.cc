@@ -1,5 +1,3 @@
-#include "src/lowering/nanotron.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
@@ -7,6 +5,7 @@
 
 #include "fmt/format.h"
 #include "src/base/diagnostic.h"
+#include "src/lowering/framework_steps.h"
 #include "src/program/validator.h"
 #include "src/scenario/load.h"
 

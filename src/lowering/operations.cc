@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/lowering/memory_kernel.h"
+#include "src/lowering/step_parts.h"
 
 namespace stepcast::lowering {
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "src/lowering/range.h"
+#include "src/lowering/layouts.h"
 
 // What data parallelism does with parameters and gradients: copy, cast, accumulate, scale, gather,
 // reduce. Each call writes one operation; the instruction, the buffers that it uses, what it does

@@ -1,7 +1,7 @@
-#include "src/lowering/optimizer.h"
-
 #include <string>
 #include <utility>
+
+#include "src/lowering/update.h"
 
 namespace stepcast::lowering {
 namespace {

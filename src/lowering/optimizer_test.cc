@@ -1,11 +1,11 @@
-#include "src/lowering/optimizer.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
+
+#include "src/lowering/update.h"
 
 namespace stepcast::lowering {
 namespace {

@@ -1,11 +1,11 @@
-#include "src/lowering/parameter_coordinator.h"
-
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
 #include <set>
 #include <vector>
+
+#include "src/lowering/partitioned_state.h"
 
 namespace stepcast::lowering {
 namespace {

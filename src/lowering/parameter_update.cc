@@ -1,4 +1,4 @@
-#include "src/lowering/parameter_update.h"
+#include "src/lowering/update.h"
 
 namespace stepcast::lowering {
 

@@ -1,8 +1,7 @@
-#include "src/lowering/partitioned_gradients.h"
-
 #include <algorithm>
 
-#include "src/lowering/effects.h"
+#include "src/lowering/partitioned_state.h"
+#include "src/lowering/step_parts.h"
 
 namespace stepcast::lowering {
 

@@ -1,8 +1,7 @@
-#include "src/lowering/pass_slots.h"
-
 #include <algorithm>
 #include <cstddef>
 
+#include "src/lowering/passes.h"
 #include "src/parallel/axis.h"
 #include "src/plan/framework_style.h"
 #include "src/plan/pipeline.h"

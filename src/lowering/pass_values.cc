@@ -1,6 +1,5 @@
-#include "src/lowering/pass_values.h"
-
-#include "src/lowering/effects.h"
+#include "src/lowering/passes.h"
+#include "src/lowering/step_parts.h"
 
 namespace stepcast::lowering {
 

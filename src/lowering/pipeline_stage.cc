@@ -4,7 +4,7 @@
 #include <variant>
 
 #include "src/base/check.h"
-#include "src/model/local.h"
+#include "src/model/stage.h"
 #include "src/plan/rank_grid.h"
 
 namespace stepcast::lowering {

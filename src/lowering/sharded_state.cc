@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/lowering/effects.h"
-#include "src/lowering/framework_update.h"
 #include "src/lowering/model_state.h"
+#include "src/lowering/step_parts.h"
+#include "src/lowering/update.h"
 
 namespace stepcast::lowering {
 

@@ -4,10 +4,10 @@
 #include <span>
 #include <vector>
 
+#include "src/lowering/layouts.h"
 #include "src/lowering/operations.h"
-#include "src/lowering/parameter_update.h"
-#include "src/lowering/range.h"
 #include "src/lowering/training_step.h"
+#include "src/lowering/update.h"
 
 // What a rank keeps of a unit whose states are sharded: its part of the parameters, of the
 // optimizer's arrays and, from backward to the update, of the reduced gradients, all three laid out

@@ -8,7 +8,7 @@
 
 #include "src/base/check.h"
 #include "src/base/stop.h"
-#include "src/lowering/pass_slots.h"
+#include "src/lowering/passes.h"
 #include "src/plan/pipeline.h"
 #include "src/plan/rank_grid.h"
 

@@ -6,14 +6,12 @@
 #include <utility>
 #include <vector>
 
-#include "src/lowering/activation_offload.h"
 #include "src/lowering/data_loading_and_saving.h"
 #include "src/lowering/group_operations.h"
 #include "src/lowering/lower_options.h"
-#include "src/lowering/pass_values.h"
+#include "src/lowering/passes.h"
 #include "src/lowering/pipeline_stage.h"
 #include "src/lowering/program_builder.h"
-#include "src/lowering/scale_updates.h"
 #include "src/lowering/stage_messages.h"
 #include "src/model/model.h"
 #include "src/plan/plan.h"

@@ -7,7 +7,7 @@
 #include "src/base/check.h"
 #include "src/base/kernel.h"
 #include "src/lowering/training_step.h"
-#include "src/model/local.h"
+#include "src/model/stage.h"
 #include "src/parallel/axis.h"
 #include "src/plan/rank_grid.h"
 

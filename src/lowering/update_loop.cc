@@ -1,6 +1,6 @@
-#include "src/lowering/update_loop.h"
-
 #include <utility>
+
+#include "src/lowering/update.h"
 
 namespace stepcast::lowering {
 

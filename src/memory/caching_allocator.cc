@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "src/base/check.h"
-#include "src/memory/segment_sizes.h"
 
 namespace stepcast::memory {
 namespace {

@@ -10,7 +10,6 @@
 
 #include "rapidcheck/gtest.h"
 #include "src/base/bytes.h"
-#include "src/memory/segment_sizes.h"
 
 // Sizes are worked out by hand from the rules in the header.
 namespace stepcast::memory {

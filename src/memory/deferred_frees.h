@@ -4,9 +4,40 @@
 #include <span>
 #include <vector>
 
+#include "src/base/bytes.h"
+#include "src/memory/account.h"
 #include "src/program/program.h"
 
 namespace stepcast::memory {
+
+// A program's allocated bytes in host order, every free taking effect where it stands. No run has
+// less at its peak: deferred frees, and what the allocator caches or loses in pieces, only come on
+// top.
+class HostOrder {
+ public:
+  void Run(const program::Program& program, std::span<const program::Instruction> instructions);
+
+  Bytes allocated() const { return allocated_; }
+  Bytes peak() const { return peak_; }
+
+ private:
+  Bytes allocated_, peak_;
+};
+
+// The peak of the whole program.
+Bytes PeakInHostOrder(const program::Program& program);
+
+// The same program, whose host makes these calls of the driver in each step, each before the
+// allocation that it is for. cudaFree waits for the device (CUDA runtime API: "may perform implicit
+// synchronization"; pytorch/pytorch pull 19222), so where segments are given back the host first
+// waits for all that it has issued so far, on any stream: its lead is gone, and whatever it issues
+// next, a unit's all-gather say, has nothing to hide behind.
+//
+// `calls` is in ascending order of instructions. The result is without the data flow. With `waits`
+// false the host makes the calls and waits for nothing, for programs that would else wait for each
+// other.
+program::Program StoppedProgram(const program::Program& program,
+                                std::span<const DriverCallsAt> calls, bool waits = true);
 
 // The frees of a step that the caching allocator defers: those of buffers that another stream was
 // recorded on (kRecordStream). Such a block is free once the last use on each recorded stream,

@@ -4,7 +4,6 @@
 
 #include "src/memory/account.h"
 #include "src/memory/deferred_frees.h"
-#include "src/memory/steps.h"
 #include "src/program/program.h"
 #include "src/program/timeline.h"
 

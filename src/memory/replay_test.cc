@@ -10,7 +10,7 @@
 #include "rapidcheck/gtest.h"
 #include "src/memory/account.h"
 #include "src/memory/deferred_frees.h"
-#include "src/program/longer_step.h"
+#include "src/program/instruction.h"
 
 namespace stepcast::memory {
 namespace {

@@ -1,11 +1,10 @@
-#include "src/memory/stopped_program.h"
-
 #include <cstdint>
 #include <iterator>
 
 #include "gtest/gtest.h"
 #include "src/base/bytes.h"
 #include "src/base/time.h"
+#include "src/memory/deferred_frees.h"
 
 namespace stepcast::memory {
 namespace {

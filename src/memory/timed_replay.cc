@@ -13,10 +13,8 @@
 
 #include "src/base/check.h"
 #include "src/base/stop.h"
+#include "src/memory/account.h"
 #include "src/memory/caching_allocator.h"
-#include "src/memory/driver_calls.h"
-#include "src/memory/longer_periods.h"
-#include "src/memory/micro_batch_blocks.h"
 
 namespace stepcast::memory {
 namespace {

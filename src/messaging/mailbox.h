@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "src/messaging/failure.h"
+#include "src/messaging/launch.h"
 
 // Point-to-point messages between ranks in no common order: a worker that has finished its items
 // asks for more at any time. Operations that all ranks call in the same order are those of

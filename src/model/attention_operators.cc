@@ -10,7 +10,6 @@
 
 #include "src/model/layer_operators.h"
 #include "src/model/operator_name.h"
-#include "src/model/operator_sizes.h"
 
 // The core of attention: what lies between queries, keys and values and its output.
 namespace stepcast::model {

@@ -10,7 +10,6 @@
 #include "src/model/layer_operators.h"
 #include "src/model/loss_chunk.h"
 #include "src/model/operator_name.h"
-#include "src/model/operator_sizes.h"
 
 // The head's product and its cross entropy together, without all logits in memory.
 namespace stepcast::model {

@@ -11,7 +11,6 @@
 #include "src/base/collective_kind.h"
 #include "src/model/layer_operators.h"
 #include "src/model/operator_name.h"
-#include "src/model/operator_sizes.h"
 #include "src/parallel/axis.h"
 
 // Attention over sequences whose tokens several ranks share out. Of n ranks' 2n chunks of a

@@ -5,7 +5,6 @@
 
 #include "src/model/layer_operators.h"
 #include "src/model/operator_name.h"
-#include "src/model/operator_sizes.h"
 
 // Norms, rotary positions and activation functions as Python writes them, every operation a kernel
 // of its own, and the casts of autocast.

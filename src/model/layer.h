@@ -2,16 +2,21 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "src/base/bytes.h"
+#include "src/base/collective_kind.h"
+#include "src/base/time.h"
 #include "src/parallel/axis.h"
+
+namespace stepcast::model {
 
 // The parameter tensors of a model and the layers that use them.
 //
 // Tensors that training does not change are listed apart: they have no gradients, no optimizer
 // states, and nothing of theirs is reduced.
-namespace stepcast::model {
 
 // The ranks along an axis have a part each of a tensor's dimension.
 struct Split {
@@ -66,6 +71,33 @@ struct Layer {
   bool experts = false;         // a block whose feed-forward is a mixture of experts
   bool full_attention = false;  // a block that attends to all tokens while others have a window
   int listed = 0;               // of a layer list: which of its entries
+};
+
+// A model whose layer times are known, from a profile or a paper.
+
+// A collective within a layer, over the ranks along an axis.
+struct ListedCommunication {
+  CollectiveKind collective = CollectiveKind::kAllReduce;
+  parallel::AxisSet axis = parallel::Axis::kTensor;
+  Bytes bytes{};  // as nccl-tests count
+};
+
+struct ListedLayer {
+  std::string name;
+  std::int64_t repeat = 1;
+  std::vector<std::int64_t> parameters;   // elements of each tensor, registration order
+  Time forward;                           // one micro-batch
+  Time backward;                          // the layer's gradients are ready at its end
+  std::optional<Time> backward_weight{};  // the weights' part of `backward`; default half
+  Bytes activation;                       // kept from forward to backward, one micro-batch
+  Bytes output{};                         // handed to the next layer, one micro-batch
+  // In order: n of them cut the pass into n + 1 equal parts, each of which needs what came before.
+  std::vector<ListedCommunication> forward_communication{}, backward_communication{};
+};
+
+struct LayerList {
+  std::vector<ListedLayer> layers;
+  Time optimizer_step;  // all parameters on one device; a sharded update takes its share of it
 };
 
 }  // namespace stepcast::model

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "src/model/operator_name.h"
-#include "src/model/operator_sizes.h"
 
 namespace stepcast::model {
 namespace {

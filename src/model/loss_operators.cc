@@ -6,7 +6,6 @@
 #include "src/base/collective_kind.h"
 #include "src/model/layer_operators.h"
 #include "src/model/operator_name.h"
-#include "src/model/operator_sizes.h"
 #include "src/parallel/axis.h"
 
 // Cross entropy of logits, whole or a rank's part of the words.

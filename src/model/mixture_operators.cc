@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/model/operator_sizes.h"
+#include "src/model/operator_name.h"
 
 namespace stepcast::model {
 namespace {

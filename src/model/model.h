@@ -11,7 +11,6 @@
 #include "src/base/time.h"
 #include "src/model/architecture.h"
 #include "src/model/layer.h"
-#include "src/model/layer_list.h"
 #include "src/model/layer_work.h"
 
 // What is trained: parameter tensors in registration order, and per layer the kernels of forward

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -11,5 +12,13 @@ inline std::string Joined(std::string_view module, std::string_view suffix) {
   name += suffix;
   return name;
 }
+
+// What elements of operators take, whatever the model computes in.
+
+// Bytes: numbers that stay in FP32, a dropout's mask, an index of a token or of a word.
+inline constexpr std::int64_t kFp32Size = 4, kMaskSize = 1, kIndexSize = 8;
+// Floating-point operations. Those of kernels that memory bounds matter only where a device has
+// little arithmetic for its bandwidth.
+inline constexpr std::int64_t kSoftmaxFlops = 5;
 
 }  // namespace stepcast::model

@@ -10,7 +10,6 @@
 #include "src/model/column_region.h"
 #include "src/model/layer_operators.h"
 #include "src/model/operator_name.h"
-#include "src/model/operator_sizes.h"
 #include "src/parallel/axis.h"
 
 // Where tensor parallelism enters and leaves the operators of a layer.

@@ -1,7 +1,6 @@
-#include "src/model/parameter_counts.h"
-
 #include "gtest/gtest.h"
 #include "src/model/example_architectures.h"
+#include "src/model/stage.h"
 
 namespace stepcast::model {
 namespace {

@@ -2,10 +2,57 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <variant>
+#include <vector>
 
 #include "src/base/check.h"
+#include "src/model/architecture.h"
 
 namespace stepcast::model {
+Model Localised(const Model& whole, const parallel::Grids& grids) {
+  Model local = whole;
+  const auto divide = [&grids](Tensor& tensor) {
+    for (const Split& split : tensor.splits) {
+      if (split.dimension == Split::kOwn) continue;
+      const std::int64_t ranks = grids.Degree(split.axis);
+      std::int64_t& extent = tensor.shape[static_cast<std::size_t>(split.dimension)];
+      extent = (extent + ranks - 1) / ranks;
+    }
+    tensor.elements = 1;
+    for (const std::int64_t size : tensor.shape) tensor.elements *= size;
+  };
+  for (Tensor& tensor : local.tensors) divide(tensor);
+  for (Tensor& tensor : local.frozen) divide(tensor);
+  return local;
+}
+
+std::int64_t PartOf(const Tensor& tensor, const parallel::Grids& grids,
+                    const parallel::RankGrid::Coordinates& at) {
+  std::int64_t part = 0;
+  for (const Split& split : tensor.splits) {
+    part = part * grids.Degree(split.axis) + at[static_cast<std::size_t>(split.axis)];
+  }
+  return part;
+}
+
+ActiveParameters ActiveParametersOf(const Model& model) {
+  const auto* architecture = std::get_if<Architecture>(&model.source);
+  const auto active = [&](const Tensor& tensor) {
+    if (tensor.group != ParameterGroup::kExperts || architecture == nullptr) return tensor.elements;
+    const Experts& experts = architecture->experts;
+    return tensor.elements / experts.count * experts.per_token;
+  };
+  ActiveParameters parameters;
+  for (const std::vector<Tensor>* tensors : {&model.tensors, &model.frozen}) {
+    for (const Tensor& tensor : *tensors) parameters.all += active(tensor);
+  }
+  parameters.without_input_embedding = parameters.all;
+  if (architecture != nullptr && !architecture->tie_embeddings) {
+    parameters.without_input_embedding -= architecture->vocabulary * architecture->hidden;
+  }
+  return parameters;
+}
 
 namespace {
 

@@ -8,7 +8,6 @@
 
 #include "src/model/mixture_operators.h"
 #include "src/model/operator_name.h"
-#include "src/model/operator_sizes.h"
 
 namespace stepcast::model {
 namespace {

@@ -2,6 +2,7 @@
 
 #include "src/nccl/communicator.h"
 #include "src/nccl/terms.h"
+#include "src/nccl/version.h"
 
 namespace stepcast::nccl {
 
@@ -10,5 +11,73 @@ namespace stepcast::nccl {
 // src/graph/tuning.cc). Before any user setting and before the rules about LL128.
 double AlgorithmBandwidth(const Communicator& communicator, Function function, Algorithm algorithm,
                           Protocol protocol);
+
+// What a communicator cannot exceed, GB/s, by measurement of NCCL's authors (NVIDIA/nccl,
+// src/graph/tuning.cc).
+struct BandwidthCeilings {
+  double ll = 0;  // bus bandwidth of all channels together
+  // Of one search channel:
+  double ring_ll128 = 0;
+  double tree_ll128 = 0;
+  double tree = 0;
+  double nvls_tree = 0;
+  // The part of the links that in-switch reduction reaches.
+  double nvls_efficiency = 0;
+};
+
+// `oldest`: the GPUs' row. LL depends on it in one node, on the processors across several.
+BandwidthCeilings CeilingsOf(Version version, Generation oldest, Cpu cpu, int nodes);
+
+// The bandwidths that NCCL takes links to have, GB/s in one direction, net of their protocols
+// (NVIDIA/nccl, src/graph/topo.h and topo.cc).
+
+// One NVLink of a GPU. H100: 18 links of 20.6 make 370.8.
+constexpr double NvlinkBandwidth(int compute_capability) {
+  if (compute_capability >= 100) return 40.1;
+  if (compute_capability >= 90) return 20.6;
+  if (compute_capability == 86) return 12.0;
+  if (compute_capability >= 70) return 20.0;
+  if (compute_capability >= 60) return 18.0;
+  return 20.0;
+}
+
+// What such a link carries raw in hardware as NVIDIA ships it: NVLink 1 20 GB/s in each direction,
+// 2 to 4 25, 5 50; those of GA10x 14.0625 (the architectures' white papers). NCCL's figure stands
+// for this one: it cannot know of others.
+constexpr double NvlinkRate(int compute_capability) {
+  if (compute_capability >= 100) return 50;
+  if (compute_capability == 86) return 14.0625;
+  if (compute_capability >= 70) return 25;
+  return 20;
+}
+
+// `transfers`: the speed of a lane in GT/s, 8 (generation 3), 16 or 32. NCCL counts 7.5 units per
+// GT/s and 80 units per GB/s: generation 3 with 16 lanes gives 12, generation 5 gives 48.
+constexpr double PcieBandwidth(int lanes, double transfers) { return lanes * transfers * 7.5 / 80; }
+
+// A port of `megabits` per second: 400,000 gives 50.
+constexpr double PortBandwidth(double megabits) { return megabits / 8000; }
+
+// Between the sockets of a machine.
+constexpr double SocketBandwidth(Cpu cpu) {
+  switch (cpu) {
+    case Cpu::kIntelBroadwell:
+      return 6;
+    case Cpu::kIntelSkylake:
+      return 10;
+    case Cpu::kIntelSapphireRapids:
+      return 22;
+    case Cpu::kIntelEmeraldRapids:
+      return 40;
+    case Cpu::kAmd:
+    case Cpu::kMixed:
+      return 16;
+    case Cpu::kArm:
+      return 6;
+    case Cpu::kPower9:
+      return 32;
+  }
+  return 0;
+}
 
 }  // namespace stepcast::nccl

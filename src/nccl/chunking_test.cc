@@ -1,10 +1,9 @@
-#include "src/nccl/chunking.h"
-
 #include <cstdint>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
+#include "src/nccl/memory.h"
 #include "src/nccl/sample_communicators.h"
 
 namespace stepcast::nccl {

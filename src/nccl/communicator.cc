@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/nccl/channels.h"
+#include "src/nccl/graphs.h"
 
 namespace stepcast::nccl {
 

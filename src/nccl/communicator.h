@@ -1,6 +1,5 @@
 #pragma once
 
-#include "src/nccl/cpu.h"
 #include "src/nccl/graphs.h"
 #include "src/nccl/version.h"
 
@@ -16,7 +15,7 @@ struct Communicator {
   int max_compute_capability = 90;
   Cpu cpu = Cpu::kIntelSapphireRapids;
   Graphs graphs;
-  int compute_channels = 1;  // channels.h
+  int compute_channels = 1;  // graphs.h
   int nvls_channels = 0;     // 0: no multicast through NVSwitch
   bool nvswitch = false;
   // Reduction in the network: switched on, for all-gather and reduce-scatter too, and how many GPUs

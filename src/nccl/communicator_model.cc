@@ -6,12 +6,95 @@
 
 #include "src/base/check.h"
 #include "src/nccl/bandwidth.h"
-#include "src/nccl/generation.h"
-#include "src/nccl/latency.h"
-#include "src/nccl/link_bandwidth.h"
-#include "src/nccl/tree_correction.h"
+#include "src/nccl/communicator.h"
+#include "src/nccl/terms.h"
+#include "src/nccl/version.h"
 
 namespace stepcast::nccl {
+// The part of the tuner's prediction that does not depend on the size, in microseconds
+// (NVIDIA/nccl, src/graph/tuning.cc). Meaningful where AlgorithmBandwidth is above 0.
+double AlgorithmLatency(const Communicator& communicator, Function function, Algorithm algorithm,
+                        Protocol protocol);
+
+namespace {
+
+// What posting one message to the network costs the processor.
+double NetworkOverhead(const Communicator& communicator, Protocol protocol) {
+  if (communicator.nodes == 1) return 0;
+  const double post = communicator.cpu == Cpu::kAmd ? 2 : 1;
+  return protocol == Protocol::kSimple ? post * 3 : post;
+}
+
+double RingLatency(const Communicator& communicator, Function function, Protocol protocol,
+                   const ByAlgorithm<double>& intra_hops, double inter) {
+  const LatencyTable& table = LatenciesOf(communicator.version);
+  const int n = communicator.ranks;
+  const int nodes = communicator.nodes;
+  if (function == Function::kBroadcast || function == Function::kReduce) {
+    const ByAlgorithm<double>& hops = nodes == 1 ? intra_hops : table.network;
+    if (communicator.graphs.ring.same_channels) return hops.at(Algorithm::kRing, protocol);
+    // Chunks wait for each other; NCCL stands in the tree's hop for that.
+    const Algorithm hop = protocol == Protocol::kSimple ? Algorithm::kTree : Algorithm::kRing;
+    return n * hops.at(hop, protocol);
+  }
+  const int rounds = function == Function::kAllReduce ? 2 : 1;
+  const int steps = rounds * (n - 1);
+  const int inter_steps = nodes == 1 ? 0 : rounds * (nodes - 1);
+  const double intra =
+      std::max(intra_hops.at(Algorithm::kRing, protocol), NetworkOverhead(communicator, protocol));
+  return (steps - inter_steps) * intra + inter_steps * inter;
+}
+
+}  // namespace
+
+double AlgorithmLatency(const Communicator& communicator, Function function, Algorithm algorithm,
+                        Protocol protocol) {
+  const LatencyTable& table = LatenciesOf(communicator.version);
+  const Graph& graph = communicator.graphs.Of(algorithm);
+  const ByAlgorithm<double>& intra_hops =
+      graph.type_intra == PathType::kNvlink ? table.nvlink : table.pcie;
+  const double intra = intra_hops.at(algorithm, protocol);
+  // With one rank in each node nothing hides the network; Simple also has to flush what arrived.
+  const bool alone = communicator.ranks == communicator.nodes;
+  const double inter = table.network.at(alone ? Algorithm::kTree : algorithm, protocol) +
+                       graph.latency_inter * (protocol == Protocol::kSimple ? 2 : 1);
+  const int local = communicator.ranks / communicator.nodes;
+  const int levels = std::bit_width(static_cast<unsigned>(communicator.nodes)) - 1;
+
+  double latency = table.base.at(algorithm, protocol);
+  switch (algorithm) {
+    case Algorithm::kRing:
+      return latency + RingLatency(communicator, function, protocol, intra_hops, inter);
+    case Algorithm::kTree:
+      return latency + 2 * ((local - 1) * intra + levels * inter);
+    case Algorithm::kCollNetDirect:
+      return latency + 2 * (std::min(1, local - 1) * intra + (local - 1) * 0.4) + inter;
+    case Algorithm::kCollNetChain:
+      return latency + 2 * (local - 1) * intra + inter;
+    case Algorithm::kNvls:
+      return communicator.nodes > 1 ? intra + inter : intra;
+    case Algorithm::kNvlsTree:
+      return latency + intra + 2 * levels * inter;
+    case Algorithm::kPat:
+      return latency + levels * inter / 3.5 + communicator.ranks * 2.8;
+  }
+  return latency;
+}
+
+// What part of their bandwidth trees reach at a size: NCCL's correction of its own model, measured
+// for powers of two from 64 B on (NVIDIA/nccl, src/graph/tuning.cc). `step` is floor(log2(bytes /
+// 64)), 0 to kTreeCorrections - 1.
+inline constexpr int kTreeCorrections = 24;
+
+constexpr double TreeCorrection(Protocol protocol, int step) {
+  constexpr double kFactors[3][kTreeCorrections] = {
+      {1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1, 1},
+      {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1, 1},
+      {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5,
+       .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9, .9}};
+  return kFactors[static_cast<int>(protocol)][step];
+}
+
 namespace {
 
 constexpr int kWarp = 32;

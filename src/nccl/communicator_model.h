@@ -38,7 +38,7 @@ struct Choice {
 // threads may share it.
 //
 // Time = latency x operations + bytes / bandwidth, with
-//  * for trees the bandwidth corrected by size (tree_correction.h), and for NVLSTree on Blackwell
+//  * for trees the bandwidth corrected by size (communicator_model.cc), and for NVLSTree on Blackwell
 //    with x86 processors from 2.30 on
 //  * for Simple rings across nodes, from 64 B a rank and channel on, 1.4 of the latency in an
 //    all-reduce (1.9 before Ampere)

@@ -1,12 +1,11 @@
-#include "src/nccl/fabric.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <utility>
 
 #include "src/base/check.h"
-#include "src/nccl/link_bandwidth.h"
+#include "src/nccl/bandwidth.h"
+#include "src/nccl/node.h"
 
 namespace stepcast::nccl {
 namespace {

@@ -1,6 +1,5 @@
-#include "src/nccl/fabric.h"
-
 #include "gtest/gtest.h"
+#include "src/nccl/node.h"
 #include "src/nccl/sample_nodes.h"
 
 namespace stepcast::nccl {

@@ -1,6 +1,6 @@
-#include "src/nccl/latency_table.h"
-
 #include <cstddef>
+
+#include "src/nccl/terms.h"
 
 namespace stepcast::nccl {
 namespace {

@@ -1,10 +1,9 @@
-#include "src/nccl/node_trees.h"
-
 #include <cstddef>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
+#include "src/nccl/trees.h"
 
 namespace stepcast::nccl {
 namespace {

@@ -1,11 +1,10 @@
-#include "src/nccl/point_to_point.h"
-
 #include <cstddef>
 #include <set>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
+#include "src/nccl/exchange.h"
 #include "src/nccl/sample_nodes.h"
 
 namespace stepcast::nccl {

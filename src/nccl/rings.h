@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "src/nccl/graph.h"
+#include "src/nccl/graphs.h"
 
 namespace stepcast::nccl {
 

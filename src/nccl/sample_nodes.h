@@ -1,6 +1,6 @@
 #pragma once
 
-#include "src/nccl/link_bandwidth.h"
+#include "src/nccl/bandwidth.h"
 #include "src/nccl/node.h"
 
 // Machines for the tests of this package.

@@ -13,9 +13,8 @@
 
 #include "src/base/check.h"
 #include "src/base/stop.h"
-#include "src/nccl/generation.h"
-#include "src/nccl/link_bandwidth.h"
-#include "src/nccl/search_speeds.h"
+#include "src/nccl/bandwidth.h"
+#include "src/nccl/version.h"
 
 namespace stepcast::nccl {
 namespace {

@@ -1,7 +1,8 @@
 #pragma once
 
-#include "src/nccl/fabric.h"
-#include "src/nccl/graph.h"
+#include <span>
+
+#include "src/nccl/graphs.h"
 #include "src/nccl/node.h"
 #include "src/nccl/version.h"
 
@@ -34,5 +35,9 @@ struct SearchRequest {
 // slow. Takes milliseconds.
 Graph SearchGraph(const Node& node, const Fabric& fabric, Version version,
                   const SearchRequest& request);
+
+// The bandwidths per channel that the search tries, GB/s, highest first (NVIDIA/nccl,
+// src/graph/search.cc): inside one node, or across nodes.
+std::span<const double> SearchSpeeds(Version version, Generation generation, bool across_nodes);
 
 }  // namespace stepcast::nccl

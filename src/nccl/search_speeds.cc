@@ -1,4 +1,4 @@
-#include "src/nccl/search_speeds.h"
+#include "src/nccl/search.h"
 
 namespace stepcast::nccl {
 namespace {

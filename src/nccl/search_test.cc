@@ -9,7 +9,6 @@
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
-#include "src/nccl/channels.h"
 #include "src/nccl/graphs.h"
 #include "src/nccl/sample_nodes.h"
 
@@ -127,8 +126,8 @@ TEST(SearchTest, DirectNvlinks) {
   EXPECT_EQ(Text(graphs.ring), "12@20/20 NVL/PIX");
 }
 
-// Blackwell's slowest step is 18, and NCCL gives the link between AMD's sockets 16: one channel in the
-// order of the GPUs stands for what is not found, and carries what that link does.
+// Blackwell's slowest step is 18, and NCCL gives the link between AMD's sockets 16: one channel in
+// the order of the GPUs stands for what is not found, and carries what that link does.
 TEST(SearchTest, WhatIsNotFoundCarriesWhatItsLinksDo) {
   Node node;
   node.cpu = Cpu::kAmd;

@@ -5,12 +5,15 @@
 #include <cstdint>
 #include <string_view>
 
+#include "src/nccl/version.h"
+
+namespace stepcast::nccl {
+
 // NCCL's words for what it does and how (NVIDIA/nccl, src/include/nccl_common.h). The order of the
 // enumerators is NCCL's: where two predicted times are equal, the earlier one is taken.
 //
 // All of src/nccl reckons as NCCL's tuner does: latencies in microseconds, bandwidths in GB/s
 // (10^9 bytes per second, one direction), as floating point numbers.
-namespace stepcast::nccl {
 
 enum class Function : std::uint8_t { kBroadcast, kReduce, kAllGather, kReduceScatter, kAllReduce };
 enum class Algorithm : std::uint8_t {
@@ -75,5 +78,17 @@ class ByAlgorithm {
  private:
   std::array<std::array<T, kProtocols.size()>, kAlgorithms.size()> values_{};
 };
+
+// The latencies that the tuner adds up, in microseconds (NVIDIA/nccl, src/graph/tuning.cc). 0 where
+// an algorithm does not use a protocol.
+struct LatencyTable {
+  ByAlgorithm<double> base;
+  // Of one step over each kind of connection.
+  ByAlgorithm<double> nvlink;
+  ByAlgorithm<double> pcie;
+  ByAlgorithm<double> network;
+};
+
+const LatencyTable& LatenciesOf(Version version);
 
 }  // namespace stepcast::nccl

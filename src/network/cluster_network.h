@@ -9,7 +9,6 @@
 #include "src/network/network.h"
 #include "src/topology/cluster.h"
 #include "src/topology/node_type.h"
-#include "src/topology/nodes_of_type.h"
 
 namespace stepcast::network {
 

@@ -8,12 +8,12 @@
 
 #include "src/base/time.h"
 #include "src/collective/step_list.h"
+#include "src/network/analytic.h"
 #include "src/network/cluster_network.h"
-#include "src/network/flow.h"
 #include "src/network/traffic.h"
 
 // How the collectives and messages of step programs go over a cluster's links: values that the
-// simulator runs on. cost/route_collectives.h makes it.
+// simulator runs on. cost/collective_flows.h makes it.
 namespace stepcast::network {
 
 struct CollectiveTraffic {

@@ -1,11 +1,10 @@
-#include "src/network/direct_chains.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "src/network/group_steps.h"
 #include "src/topology/routes.h"
 #include "src/topology/sample_nodes.h"
 

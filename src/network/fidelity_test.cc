@@ -11,7 +11,6 @@
 #include "src/collective/ring.h"
 #include "src/collective/sample_lists.h"
 #include "src/network/analytic.h"
-#include "src/network/flow.h"
 #include "src/network/message.h"
 #include "src/network/sample_networks.h"
 

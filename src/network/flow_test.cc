@@ -1,5 +1,3 @@
-#include "src/network/flow.h"
-
 #include <algorithm>
 #include <memory>
 #include <numeric>
@@ -10,6 +8,7 @@
 #include "src/base/rates.h"
 #include "src/collective/ring.h"
 #include "src/collective/sample_lists.h"
+#include "src/network/analytic.h"
 #include "src/network/message.h"
 #include "src/network/sample_networks.h"
 

@@ -1,5 +1,3 @@
-#include "src/parallel/controllable_memory_schedules.h"
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "src/base/check.h"
+#include "src/parallel/named_schedules.h"
 
 namespace stepcast::parallel {
 namespace {

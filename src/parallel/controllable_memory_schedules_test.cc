@@ -1,5 +1,3 @@
-#include "src/parallel/controllable_memory_schedules.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <vector>
@@ -7,9 +5,9 @@
 #include "gtest/gtest.h"
 #include "rapidcheck.h"
 #include "rapidcheck/gtest.h"
+#include "src/parallel/named_schedules.h"
 #include "src/parallel/schedule_check.h"
 #include "src/parallel/schedule_text.h"
-#include "src/parallel/schedule_timing.h"
 
 namespace stepcast::parallel {
 namespace {

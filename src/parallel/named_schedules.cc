@@ -1,10 +1,219 @@
 #include "src/parallel/named_schedules.h"
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <deque>
+#include <utility>
+
 #include "fmt/format.h"
-#include "src/parallel/controllable_memory_schedules.h"
-#include "src/parallel/zero_bubble_schedules.h"
+#include "src/base/check.h"
 
 namespace stepcast::parallel {
+namespace {
+
+// Writes the entries of a stage with two legs, 0 and 1: chunks that each take their micro-batches
+// in order.
+class Stage {
+ public:
+  struct Leg {
+    int chunk = 0;
+    int first = 0;  // micro-batch
+  };
+  Stage(Leg first, Leg second) : legs_{first, second} {}
+
+  void Forward(int leg) { entries_.push_back(NextForward(leg)); }
+  void Backward(int leg) { entries_.push_back(NextBackward(leg)); }
+  void BackwardInput(int leg) {
+    Action action = NextBackward(leg);
+    action.task = Task::kBackwardInput;
+    entries_.push_back(action);
+    action.task = Task::kBackwardWeight;
+    delayed_.push_back(action);
+  }
+  // Of the gradients of inputs that wait longest: of any leg, or of one.
+  void BackwardWeight() {
+    entries_.push_back(delayed_.front());
+    delayed_.pop_front();
+  }
+  void BackwardWeight(int leg) {
+    const auto oldest = std::find_if(delayed_.begin(), delayed_.end(), [&](const Action& action) {
+      return action.chunk == legs_[At(leg)].chunk;
+    });
+    entries_.push_back(*oldest);
+    delayed_.erase(oldest);
+  }
+  void Pair(int forward, int backward) {
+    const Action ahead = NextForward(forward);
+    entries_.push_back(OverlappedPair{ahead, NextBackward(backward)});
+  }
+
+  int forwards(int leg) const { return forwards_[At(leg)]; }
+  bool delays() const { return !delayed_.empty(); }
+
+  PipelineSchedule::Stage Take() {
+    std::vector<int> chunks{legs_[0].chunk};
+    if (legs_[1].chunk != legs_[0].chunk) chunks.push_back(legs_[1].chunk);
+    std::sort(chunks.begin(), chunks.end());
+    return {.chunks = std::move(chunks), .entries = std::move(entries_)};
+  }
+
+ private:
+  static std::size_t At(int leg) { return static_cast<std::size_t>(leg); }
+  Action NextForward(int leg) {
+    return {Task::kForward, legs_[At(leg)].first + forwards_[At(leg)]++, legs_[At(leg)].chunk};
+  }
+  Action NextBackward(int leg) {
+    return {Task::kBackward, legs_[At(leg)].first + backwards_[At(leg)]++, legs_[At(leg)].chunk};
+  }
+
+  const std::array<Leg, 2> legs_;
+  std::array<int, 2> forwards_{}, backwards_{};
+  std::deque<Action> delayed_;  // weights' parts
+  std::vector<ScheduleEntry> entries_;
+};
+
+// dualpipe.py and dualpipev.py, steps 1 to 8: `place` counts from the end of a leg that begins it,
+// 0, to where the legs meet, `places` - 1; each leg has `count` micro-batches.
+void RunDualPipe(Stage& stage, int place, int places, int count) {
+  const int ahead = places - place - 1;
+  for (int i = 0; i < 2 * ahead; ++i) stage.Forward(0);
+  for (int i = 0; i <= place; ++i) {
+    stage.Forward(0);
+    stage.Forward(1);
+  }
+  for (int i = 0; i < ahead; ++i) {
+    stage.BackwardInput(1);
+    stage.BackwardWeight();
+    stage.Forward(1);
+  }
+  for (int i = 0; i < count - 2 * places + place + 1; ++i) {
+    if (i == 0 && ahead == 0) {
+      // Where the legs meet, the first two do not overlap.
+      stage.Forward(0);
+      stage.Backward(1);
+    } else {
+      stage.Pair(0, 1);
+    }
+    stage.Pair(1, 0);
+  }
+  for (int i = 0; i < ahead; ++i) {
+    stage.Backward(1);
+    stage.Pair(1, 0);
+  }
+  // From the middle on the weights' parts are put off.
+  for (int i = 0; i < 2 * (place + 1); ++i) {
+    const int leg = 1 - i % 2;
+    if (i > place) {
+      stage.BackwardInput(leg);
+    } else {
+      stage.Backward(leg);
+    }
+  }
+  for (int i = 0; i < ahead; ++i) {
+    stage.BackwardWeight();
+    stage.BackwardInput(0);
+  }
+  while (stage.delays()) stage.BackwardWeight();
+}
+
+// One forward and the inputs' part of one backward by turns. From a stage to the next the forwards
+// ahead of the first backward become fewer by `step`, and the weights' parts that wait more by it.
+PipelineSchedule SplitOneForwardOneBackward(int stages, int micro_batches, int step) {
+  STEPCAST_CHECK(stages >= 1 && micro_batches >= 1, "a schedule has stages and micro-batches");
+  PipelineSchedule schedule{.micro_batches = micro_batches, .stages = {}};
+  for (int s = 0; s < stages; ++s) {
+    Stage stage({s}, {s});
+    const int ahead = std::min(step * (stages - 1 - s), micro_batches);
+    for (int i = 0; i < ahead; ++i) stage.Forward(0);
+    for (int i = 0; i < micro_batches; ++i) {
+      if (ahead + i < micro_batches) stage.Forward(0);
+      stage.BackwardInput(0);
+      if (i >= step * s) stage.BackwardWeight();
+    }
+    while (stage.delays()) stage.BackwardWeight();
+    schedule.stages.push_back(stage.Take());
+  }
+  return schedule;
+}
+
+}  // namespace
+
+PipelineSchedule ZeroBubbleH1(int stages, int micro_batches) {
+  return SplitOneForwardOneBackward(stages, micro_batches, 1);
+}
+
+PipelineSchedule ZeroBubbleH2(int stages, int micro_batches) {
+  return SplitOneForwardOneBackward(stages, micro_batches, 2);
+}
+
+PipelineSchedule ZeroBubbleV(int stages, int micro_batches) {
+  STEPCAST_CHECK(stages >= 1 && micro_batches >= 1, "a schedule has stages and micro-batches");
+  // Fewer micro-batches than fill the pipeline run as its first ones.
+  const int count = std::max(2 * stages - 1, micro_batches);
+  PipelineSchedule schedule{.micro_batches = micro_batches, .stages = {}};
+  for (int s = 0; s < stages; ++s) {
+    Stage stage({s}, {2 * stages - 1 - s});
+    const auto backward = [&](int leg) {
+      stage.BackwardInput(leg);
+      stage.BackwardWeight(leg);
+    };
+    for (int i = 0; i < 2 * (stages - s) - 1; ++i) stage.Forward(0);
+    for (int i = 0; i < s; ++i) {
+      stage.Forward(1);
+      stage.Forward(0);
+    }
+    for (int i = 0; i < stages - s; ++i) {
+      stage.Forward(1);
+      backward(1);
+    }
+    while (stage.forwards(1) < count) {
+      if (stage.forwards(0) < count) stage.Forward(0);
+      backward(0);
+      stage.Forward(1);
+      backward(1);
+    }
+    for (int i = 0; i < s; ++i) {
+      stage.BackwardInput(0);
+      stage.BackwardInput(1);
+    }
+    for (int i = 0; i < stages - s; ++i) backward(0);
+    for (int i = 0; i < s; ++i) stage.BackwardWeight(1);
+    while (stage.delays()) stage.BackwardWeight();
+    PipelineSchedule::Stage& taken = schedule.stages.emplace_back(stage.Take());
+    std::erase_if(taken.entries, [&](const ScheduleEntry& entry) {
+      return std::get<Action>(entry).micro_batch >= micro_batches;
+    });
+  }
+  return schedule;
+}
+
+PipelineSchedule DualPipe(int stages, int micro_batches) {
+  STEPCAST_CHECK(stages % 2 == 0 && micro_batches % 2 == 0 && micro_batches >= 2 * stages,
+                 "stages and micro-batches are even, and enough to fill the pipeline");
+  PipelineSchedule schedule{.micro_batches = micro_batches, .stages = {}};
+  const int half = micro_batches / 2;
+  for (int s = 0; s < stages; ++s) {
+    const Stage::Leg onwards{s, 0}, back{stages - 1 - s, half};
+    const bool begins_onwards = s < stages / 2;
+    Stage stage(begins_onwards ? onwards : back, begins_onwards ? back : onwards);
+    RunDualPipe(stage, std::min(s, stages - 1 - s), stages / 2, half);
+    schedule.stages.push_back(stage.Take());
+  }
+  return schedule;
+}
+
+PipelineSchedule DualPipeV(int stages, int micro_batches) {
+  STEPCAST_CHECK(stages >= 1 && micro_batches >= 2 * stages, "micro-batches fill the pipeline");
+  PipelineSchedule schedule{.micro_batches = micro_batches, .stages = {}};
+  for (int s = 0; s < stages; ++s) {
+    Stage stage({s}, {2 * stages - 1 - s});
+    RunDualPipe(stage, s, stages, micro_batches);
+    schedule.stages.push_back(stage.Take());
+  }
+  return schedule;
+}
+
 namespace {
 
 using Number = ShapeMistake::Number;

@@ -11,7 +11,7 @@
 // The model's layers are cut into *chunks*, numbered in the order of the layers: chunk 0 has the
 // first ones. A *stage* (the ranks at one coordinate of the pipeline axis) holds one chunk or
 // several. Sends and receives are not in a schedule: they follow from which stage holds the
-// neighbouring chunk. Durations are not in it either (schedule_timing.h).
+// neighbouring chunk. Durations are not in it either (schedule_check.h).
 namespace stepcast::parallel {
 
 enum class Task : std::uint8_t {

@@ -10,7 +10,6 @@
 #include "rapidcheck/gtest.h"
 #include "src/parallel/schedule_check.h"
 #include "src/parallel/schedule_text.h"
-#include "src/parallel/schedule_timing.h"
 
 // Named schedules, against tables worked out by hand and the closed forms of papers.
 namespace stepcast::parallel {

@@ -1,10 +1,9 @@
-#include "src/parallel/schedule_timing.h"
 
 #include <algorithm>
 #include <cstddef>
 
 #include "src/base/check.h"
-#include "src/parallel/schedule_order.h"
+#include "src/parallel/schedule_check.h"
 
 namespace stepcast::parallel {
 

@@ -1,4 +1,3 @@
-#include "src/parallel/schedule_timing.h"
 
 #include <cstdint>
 #include <string>

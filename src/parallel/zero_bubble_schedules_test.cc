@@ -1,5 +1,3 @@
-#include "src/parallel/zero_bubble_schedules.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -7,9 +5,9 @@
 
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
+#include "src/parallel/named_schedules.h"
 #include "src/parallel/schedule_check.h"
 #include "src/parallel/schedule_text.h"
-#include "src/parallel/schedule_timing.h"
 
 // Against tables worked out by hand and the closed forms of papers.
 namespace stepcast::parallel {

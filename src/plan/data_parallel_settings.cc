@@ -1,10 +1,9 @@
-#include "src/plan/data_parallel_settings.h"
-
 #include <cstdint>
 #include <vector>
 
 #include "src/base/check.h"
 #include "src/plan/plan.h"
+#include "src/plan/settings.h"
 
 namespace stepcast::plan {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 // What runs data parallelism, and what is true of each as a whole. Which settings one has is
-// data_parallel_settings.h.
+// settings.h.
 namespace stepcast::plan {
 
 enum class Framework : std::uint8_t {

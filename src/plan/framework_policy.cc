@@ -3,13 +3,7 @@
 #include <cstddef>
 #include <variant>
 
-#include "src/plan/frameworks/ddp.h"
-#include "src/plan/frameworks/deepspeed.h"
-#include "src/plan/frameworks/fsdp1.h"
-#include "src/plan/frameworks/fsdp2.h"
-#include "src/plan/frameworks/megatron.h"
-#include "src/plan/frameworks/nanotron.h"
-#include "src/plan/frameworks/reference.h"
+#include "src/plan/frameworks/frameworks.h"
 
 namespace stepcast::plan {
 

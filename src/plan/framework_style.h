@@ -29,7 +29,7 @@ enum class StageSplit : std::uint8_t {
   kWithEnds,   // embedding and head count as blocks, parts differ by one (torchtitan)
 };
 
-// Whose Muon updates matrices (lowering/muon.h).
+// Whose Muon updates matrices (lowering/update.h).
 enum class MuonKernels : std::uint8_t {
   kNone,
   kTorch,     // torch.optim.Muon
@@ -47,7 +47,7 @@ enum class GradientStore : std::uint8_t {
   kAccumulators,    // FP32 accumulators beside the parameters' gradients
 };
 
-// Who scales the loss of training in FP16 (lowering/loss_scaling.h).
+// Who scales the loss of training in FP16 (lowering/gradient_clipping.h).
 enum class LossScaler : std::uint8_t {
   kNone,
   kGradScaler,  // torch.amp.GradScaler: of FP32 parameters under autocast

@@ -8,14 +8,24 @@
 
 #include "fmt/format.h"
 #include "src/base/data_type.h"
-#include "src/plan/data_parallel_settings.h"
 #include "src/plan/framework_style.h"
-#include "src/plan/loss_scaling.h"
-#include "src/plan/mixture_settings.h"
-#include "src/plan/parallelism_settings.h"
-#include "src/plan/training_settings.h"
+#include "src/plan/settings.h"
 
 namespace stepcast::plan {
+bool ScalesLoss(const Plan& plan) {
+  const Training& training = plan.training;
+  if (training.precision != DataType::kFp16) return false;
+  switch (StyleOf(plan.data_parallel.framework).loss_scaler) {
+    case LossScaler::kMegatron:
+      return true;
+    case LossScaler::kGradScaler:
+      return training.parameter_dtype == DataType::kFp32 && training.optimizer != Optimizer::kLamb;
+    case LossScaler::kNone:
+      return false;
+  }
+  return false;
+}
+
 namespace {
 
 // The plan as it would be if FP16 were BF16.

@@ -10,6 +10,10 @@
 
 namespace stepcast::plan {
 
+// Whether the loss is scaled and gradients are searched for overflows (LossScaler). PyTorch's
+// GradScaler takes FP32 gradients alone (torch/amp/grad_scaler.py, _unscale_grads_).
+bool ScalesLoss(const Plan& plan);
+
 // Sentences about settings that the request gives other values than their defaults, and that do
 // nothing in the complete plan: their rows say why (Setting::idle), or the model's layers run the
 // same kernels as by default. The request must be legal on `devices`, and `plan` what Complete

@@ -9,12 +9,9 @@
 #include "src/base/data_type.h"
 #include "src/model/architecture.h"
 #include "src/model/recomputation.h"
-#include "src/plan/data_parallel_settings.h"
 #include "src/plan/framework_style.h"
 #include "src/plan/legality.h"
-#include "src/plan/mixture_settings.h"
-#include "src/plan/parallelism_settings.h"
-#include "src/plan/training_settings.h"
+#include "src/plan/settings.h"
 
 namespace stepcast::plan {
 namespace {

@@ -6,12 +6,9 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "src/plan/data_parallel_settings.h"
 #include "src/plan/framework_policy.h"
 #include "src/plan/legality_rules.h"
-#include "src/plan/mixture_settings.h"
-#include "src/plan/parallelism_settings.h"
-#include "src/plan/training_settings.h"
+#include "src/plan/settings.h"
 
 namespace stepcast::plan {
 namespace {

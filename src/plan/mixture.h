@@ -7,7 +7,7 @@
 #include "src/model/expert_parallel.h"
 
 // The section `experts`: how a framework runs the experts of a mixture. Keys, values and
-// documentation are rows of mixture_settings.h. How many ranks share the experts out is
+// documentation are rows of settings.h. How many ranks share the experts out is
 // `parallelism.expert`.
 namespace stepcast::plan {
 

@@ -1,9 +1,8 @@
-#include "src/plan/mixture_settings.h"
-
 #include <vector>
 
 #include "src/model/architecture.h"
 #include "src/plan/plan.h"
+#include "src/plan/settings.h"
 
 namespace stepcast::plan {
 namespace {

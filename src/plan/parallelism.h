@@ -13,7 +13,7 @@ struct PipelineSchedule;
 }  // namespace stepcast::parallel
 
 // The section `parallelism`: what was said, and what holds. Keys, values and documentation are rows
-// of parallelism_settings.h.
+// of settings.h.
 namespace stepcast::plan {
 
 // Ranks along each axis of the grid, and how a pipeline runs.

@@ -1,10 +1,9 @@
-#include "src/plan/parallelism_settings.h"
-
 #include <cstdint>
 #include <variant>
 #include <vector>
 
 #include "src/base/check.h"
+#include "src/plan/settings.h"
 
 namespace stepcast::plan {
 namespace {

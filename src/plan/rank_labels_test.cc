@@ -1,4 +1,3 @@
-#include "src/plan/rank_labels.h"
 
 #include <cstddef>
 #include <cstdint>

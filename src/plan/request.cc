@@ -6,11 +6,9 @@
 
 #include "src/base/check.h"
 #include "src/parallel/named_schedules.h"
-#include "src/plan/data_parallel_settings.h"
 #include "src/plan/framework_policy.h"
 #include "src/plan/framework_style.h"
-#include "src/plan/mixture_settings.h"
-#include "src/plan/training_settings.h"
+#include "src/plan/settings.h"
 
 namespace stepcast::plan {
 namespace {

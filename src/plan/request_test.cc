@@ -8,7 +8,7 @@
 
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
-#include "src/plan/data_parallel_settings.h"
+#include "src/plan/settings.h"
 
 namespace stepcast::plan {
 namespace {

@@ -18,8 +18,8 @@
 // have it and at which ZeRO stages it does something, what documents say of it. The reader, the rule
 // that refuses settings of other frameworks, the warnings about settings without effect, the
 // resolved scenario and the tables of docs/formats.md follow
-// from the rows (training_settings.h,
-// parallelism_settings.h, data_parallel_settings.h).
+// from the rows (settings.h,
+// settings.h, settings.h).
 //
 // `Given` holds what was said, as members of type std::optional; `Kept` what holds.
 namespace stepcast::plan {

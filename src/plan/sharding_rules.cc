@@ -5,8 +5,8 @@
 #include <variant>
 
 #include "fmt/format.h"
-#include "src/plan/data_parallel_settings.h"
 #include "src/plan/legality_rules.h"
+#include "src/plan/settings.h"
 
 namespace stepcast::plan {
 namespace {

@@ -6,14 +6,39 @@
 #include "src/base/bytes.h"
 #include "src/base/data_type.h"
 #include "src/base/kernel.h"
+#include "src/base/rates.h"
+#include "src/base/time.h"
 #include "src/model/lora.h"
 #include "src/model/recomputation.h"
 #include "src/model/sample_lengths.h"
-#include "src/plan/data_loading_and_saving.h"
 
 // The section `training`: what was said, and what holds. Keys, values and documentation are rows of
-// training_settings.h.
+// settings.h.
 namespace stepcast::plan {
+
+// What hosts do for a training step beside starting kernels.
+
+// `training.data_loading`: torch.utils.data.DataLoader.
+struct DataLoading {
+  Time time;                   // that one process takes to make a rank's micro-batch
+  std::int64_t workers = 0;    // processes of a rank; 0: its own
+  std::int64_t prefetch = 2;   // micro-batches that each worker makes ahead
+  bool pin_memory = true;      // the copy to the device does not hold the host up
+  std::optional<Bytes> bytes;  // of a micro-batch; not set: two 64-bit integers a token
+  friend bool operator==(const DataLoading&, const DataLoading&) = default;
+};
+
+// When the training goes on: after the state is in storage, or after it is in the host's memory.
+enum class CheckpointMode : std::uint8_t { kSync, kAsync };
+const char* Name(CheckpointMode mode);  // "sync"
+
+// `training.checkpoint_saving`: what a step bears of it, on average over many steps.
+struct CheckpointSaving {
+  std::int64_t every = 1000;  // steps
+  CheckpointMode mode = CheckpointMode::kSync;
+  Bandwidth bandwidth;  // of a node to its storage
+  friend bool operator==(const CheckpointSaving&, const CheckpointSaving&) = default;
+};
 
 enum class Optimizer : std::uint8_t {
   kAdamW,
@@ -123,7 +148,7 @@ struct Training {
   std::int64_t document_length = 0;
   model::TensorOverlap tensor_overlap = model::TensorOverlap::kNone;
   model::Fp8Scaling fp8_scaling = model::Fp8Scaling::kDelayed;
-  bool tp_only_amax_red = false;                      // megatron: lowering/scale_updates.h
+  bool tp_only_amax_red = false;                      // megatron: lowering/passes.h
   bool async_tensor_model_parallel_allreduce = true;  // megatron: WorkOptions::sums_beside_weights
   std::int64_t make_vocab_size_divisible_by = 128;    // megatron: a rank's words
   model::Lora lora{};                                 // adapters, if it has a rank
@@ -132,7 +157,7 @@ struct Training {
   bool autocast = false;
   // The largest norm of all gradients together: they are scaled down to it before the update.
   std::optional<double> gradient_clipping;
-  bool deterministic = false;  // lowering/framework_memory.h
+  bool deterministic = false;  // lowering/step_parts.h
   std::optional<DataLoading> data_loading;
   std::optional<CheckpointSaving> checkpoint_saving;
   bool step_barrier = false;   // measure one step between barriers instead of the steady interval

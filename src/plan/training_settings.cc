@@ -1,11 +1,10 @@
-#include "src/plan/training_settings.h"
-
 #include <cstdint>
 #include <vector>
 
 #include "src/model/architecture.h"
 #include "src/plan/framework_style.h"
 #include "src/plan/plan.h"
+#include "src/plan/settings.h"
 
 namespace stepcast::plan {
 namespace {

@@ -12,7 +12,6 @@
 #include "src/forecast/forecast.h"
 #include "src/forecast/values.h"
 #include "src/lowering/lowering.h"
-#include "src/planner/first_bounds.h"
 #include "src/program/dump.h"
 #include "src/scenario/load.h"
 

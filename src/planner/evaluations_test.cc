@@ -1,5 +1,3 @@
-#include "src/planner/evaluations.h"
-
 #include <unistd.h>
 
 #include <atomic>
@@ -10,6 +8,7 @@
 
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
+#include "src/planner/answers.h"
 
 namespace stepcast::planner {
 namespace {

@@ -1,5 +1,3 @@
-#include "src/planner/first_bounds.h"
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -17,7 +15,6 @@
 
 #include "src/cost/price.h"
 #include "src/lowering/parameter_share.h"
-#include "src/model/local.h"
 #include "src/model/model.h"
 #include "src/model/stage.h"
 #include "src/parallel/named_schedules.h"
@@ -25,7 +22,7 @@
 #include "src/plan/framework_style.h"
 #include "src/plan/rank_grid.h"
 #include "src/plan/request.h"
-#include "src/planner/stage_memory.h"
+#include "src/planner/bounds.h"
 
 namespace stepcast::planner {
 namespace {

@@ -1,5 +1,3 @@
-#include "src/planner/given_settings.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <string_view>
@@ -7,11 +5,9 @@
 #include <variant>
 
 #include "fmt/format.h"
-#include "src/plan/data_parallel_settings.h"
 #include "src/plan/deepspeed.h"
-#include "src/plan/mixture_settings.h"
-#include "src/plan/parallelism_settings.h"
-#include "src/plan/training_settings.h"
+#include "src/plan/settings.h"
+#include "src/planner/search_table.h"
 
 namespace stepcast::planner {
 namespace {

@@ -8,7 +8,7 @@
 #include "fmt/format.h"
 #include "src/parallel/named_schedules.h"
 #include "src/plan/framework_style.h"
-#include "src/plan/parallelism_settings.h"
+#include "src/plan/settings.h"
 #include "src/planner/search_table.h"
 #include "src/planner/sweep_grid.h"
 #include "src/topology/cluster.h"
@@ -328,20 +328,19 @@ std::vector<Layout> LayoutRules::WithoutMistakes(std::vector<Layout> layouts) co
 }
 
 std::vector<Layout> LayoutRules::Tensors() const {
-  return WithoutMistakes(
-      With({Layout()}, {"parallelism.tensor", "parallelism.sequence_parallel"}));
+  return WithoutMistakes(With({Layout()}, {"parallelism.tensor", "parallelism.sequence_parallel"}));
 }
 
 std::vector<Layout> LayoutRules::Pipelines() const {
-  return WithoutMistakes(With({Layout()}, {"parallelism.pipeline", "parallelism.schedule",
-                                           "parallelism.virtual_stages",
-                                           "parallelism.account_for_embedding_in_pipeline_split",
-                                           "parallelism.account_for_loss_in_pipeline_split"}));
+  return WithoutMistakes(With(
+      {Layout()}, {"parallelism.pipeline", "parallelism.schedule", "parallelism.virtual_stages",
+                   "parallelism.account_for_embedding_in_pipeline_split",
+                   "parallelism.account_for_loss_in_pipeline_split"}));
 }
 
 std::vector<Layout> LayoutRules::Contexts(const Layout& layout) const {
-  return With({layout}, {"parallelism.context", "parallelism.context_method",
-                         "parallelism.context_inner"});
+  return With({layout},
+              {"parallelism.context", "parallelism.context_method", "parallelism.context_inner"});
 }
 
 std::vector<Layout> LayoutRules::Experts(const Layout& layout) const {

@@ -8,8 +8,8 @@
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "src/scenario/legality_facts.h"
 #include "src/scenario/load.h"
+#include "src/scenario/scenario_checks.h"
 
 namespace stepcast::planner {
 namespace {

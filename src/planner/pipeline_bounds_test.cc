@@ -1,5 +1,3 @@
-#include "src/planner/pipeline_bounds.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +10,7 @@
 #include "src/cost/demand.h"
 #include "src/cost/prices.h"
 #include "src/parallel/pipeline_schedule.h"
-#include "src/planner/program_bounds.h"
+#include "src/planner/bounds.h"
 #include "src/program/program.h"
 
 namespace stepcast::planner {

@@ -6,11 +6,10 @@
 
 #include "fmt/format.h"
 #include "src/base/stop.h"
+#include "src/forecast/corrections.h"
 #include "src/forecast/forecast.h"
-#include "src/forecast/learned.h"
 #include "src/lowering/host_offload.h"
 #include "src/planner/bounds.h"
-#include "src/planner/first_bounds.h"
 
 namespace stepcast::planner {
 namespace {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "src/base/diagnostic.h"
-#include "src/planner/given_settings.h"
 #include "src/planner/layouts.h"
+#include "src/planner/search_table.h"
 #include "src/planner/sweep_grid.h"
 #include "src/scenario/scenario.h"
 
@@ -30,7 +30,7 @@ struct SpaceOptions {
   std::vector<std::string> fix;  // keys that stay as the scenario has them
   // Plan 0 is the scenario's own: no setting is overridden.
   bool own = false;
-  WrittenValueOf value_of;              // what the scenario says
+  WrittenValueOf value_of;  // what the scenario says
 };
 
 // A setting that the scenario gives and that some plans of the space keep as it is there: other

@@ -11,14 +11,11 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/quantity.h"
-#include "src/plan/data_parallel_settings.h"
 #include "src/plan/framework_style.h"
-#include "src/plan/mixture_settings.h"
-#include "src/plan/parallelism_settings.h"
 #include "src/plan/request.h"
-#include "src/plan/training_settings.h"
+#include "src/plan/settings.h"
 #include "src/planner/search_table.h"
-#include "src/scenario/legality_facts.h"
+#include "src/scenario/scenario_checks.h"
 
 namespace stepcast::planner {
 namespace {
@@ -181,7 +178,8 @@ class Builder {
   // What the scenario says is tried by plans of its framework and stage, whatever else is.
   void AddOwnValue(SweepAxis& axis) const {
     const auto own = Written(axis.key);
-    if (!own || std::find(axis.values.begin(), axis.values.end(), *own) != axis.values.end()) return;
+    if (!own || std::find(axis.values.begin(), axis.values.end(), *own) != axis.values.end())
+      return;
     axis.values.push_back(*own);
   }
 

@@ -1,5 +1,3 @@
-#include "src/planner/program_bounds.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -12,7 +10,8 @@
 #include <vector>
 
 #include "src/base/stop.h"
-#include "src/memory/host_order.h"
+#include "src/memory/deferred_frees.h"
+#include "src/planner/bounds.h"
 
 namespace stepcast::planner {
 namespace {

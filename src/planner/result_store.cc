@@ -11,8 +11,7 @@
 
 #include "fmt/format.h"
 #include "src/base/check.h"
-#include "src/base/files_read.h"
-#include "src/base/trusted_path.h"
+#include "src/base/files.h"
 
 namespace stepcast::planner {
 namespace {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <tuple>
 #include <vector>
@@ -7,10 +8,28 @@
 #include "src/base/bytes.h"
 #include "src/base/time.h"
 #include "src/planner/search.h"
-#include "src/planner/time_per_token.h"
+
+namespace stepcast::planner {
+
+// Compares steps of unequal tokens.
+
+// An exact fraction. Among steps of as many tokens its order is that of their times.
+struct TimePerToken {
+  std::int64_t time = 0;  // of a step, picoseconds
+  std::int64_t tokens = 1;
+
+  static TimePerToken Of(Time step_time, std::int64_t tokens) {
+    return {step_time.picoseconds(), std::max<std::int64_t>(1, tokens)};
+  }
+
+  double picoseconds() const { return static_cast<double>(time) / static_cast<double>(tokens); }
+  __extension__ using Wide = __int128;
+  friend bool operator<(const TimePerToken& a, const TimePerToken& b) {
+    return Wide{a.time} * b.tokens < Wide{b.time} * a.tokens;
+  }
+};
 
 // How plans are compared.
-namespace stepcast::planner {
 
 TimePerToken TimePerTokenOf(const PlanFacts& facts, Time step_time);
 

@@ -1,10 +1,9 @@
-#include "src/planner/short_program.h"
-
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "src/lowering/lowering.h"
+#include "src/planner/bounds.h"
 
 namespace stepcast::planner {
 namespace {

@@ -1,8 +1,6 @@
 // A program with repeated micro-batches stands for the whole one: the same instructions in the same
 // order, and the same bounds.
 
-#include "src/planner/short_program.h"
-
 #include <string>
 #include <vector>
 
@@ -11,7 +9,7 @@
 #include "rapidcheck/gtest.h"
 #include "src/cost/price.h"
 #include "src/lowering/lowering.h"
-#include "src/planner/program_bounds.h"
+#include "src/planner/bounds.h"
 #include "src/scenario/load.h"
 
 namespace stepcast::planner {

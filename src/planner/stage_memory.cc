@@ -1,5 +1,3 @@
-#include "src/planner/stage_memory.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -8,6 +6,7 @@
 #include "src/lowering/host_offload.h"
 #include "src/parallel/named_schedules.h"
 #include "src/plan/framework_style.h"
+#include "src/planner/bounds.h"
 
 namespace stepcast::planner {
 namespace {

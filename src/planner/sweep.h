@@ -11,7 +11,7 @@
 #include "src/base/diagnostic.h"
 #include "src/base/time.h"
 #include "src/forecast/values.h"
-#include "src/planner/evaluations.h"
+#include "src/planner/answers.h"
 #include "src/planner/result_store.h"
 #include "src/planner/sweep_grid.h"
 #include "src/planner/worker_pool.h"

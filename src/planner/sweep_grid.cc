@@ -2,14 +2,265 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <numeric>
 #include <unordered_set>
+#include <utility>
 
 #include "fmt/format.h"
+#include "src/base/bytes.h"
 #include "src/base/check.h"
-#include "src/planner/sweep_range.h"
+#include "src/base/diagnostic.h"
+#include "src/base/quantity.h"
+#include "src/base/rates.h"
+#include "src/base/time.h"
 
 namespace stepcast::planner {
+namespace {
+
+constexpr std::string_view kDigits = "0123456789";
+
+enum class Kind : std::uint8_t { kPlain, kBytes, kTime, kBandwidth };
+
+// A number of the smallest unit of its kind; plain numbers count 10^-decimals.
+struct Amount {
+  Kind kind = Kind::kPlain;
+  std::int64_t count = 0;
+  int decimals = 0;
+};
+
+// Number and unit, "2.5 us"; the unit may be missing. Says nothing of whether there is such a unit.
+bool LooksLikeAQuantity(std::string_view text) {
+  const std::size_t unit = std::min(text.find_first_not_of("0123456789."), text.size());
+  if (unit == 0 || kDigits.find(text[0]) == std::string_view::npos) return false;
+  const std::string_view rest = Trimmed(text.substr(unit));
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  const std::size_t slash = std::min(rest.find_first_not_of(kLetters), rest.size());
+  return slash == rest.size() || (slash > 0 && rest.substr(slash) == "/s");
+}
+
+std::optional<Amount> ReadPlain(std::string_view text) {
+  constexpr std::size_t kMostDigits = 15;  // of both sides of the point: 10^18 is not reached
+  constexpr int kMostDecimals = 6;
+  const std::size_t point = std::min(text.find('.'), text.size());
+  const std::string_view whole = text.substr(0, point);
+  const std::string_view part = point == text.size() ? "" : text.substr(point + 1);
+  if (whole.empty() || whole.find_first_not_of(kDigits) != std::string_view::npos ||
+      part.find_first_not_of(kDigits) != std::string_view::npos ||
+      (whole.size() > 1 && whole[0] == '0') || (point != text.size() && part.empty()) ||
+      part.size() > kMostDecimals || whole.size() + part.size() > kMostDigits) {
+    return std::nullopt;
+  }
+  Amount amount{.kind = Kind::kPlain, .count = 0, .decimals = static_cast<int>(part.size())};
+  for (const std::string_view digits : {whole, part}) {
+    for (const char digit : digits) amount.count = 10 * amount.count + (digit - '0');
+  }
+  return amount;
+}
+
+std::optional<Amount> ReadAmount(std::string_view text) {
+  if (const auto plain = ReadPlain(text)) return plain;
+  if (const auto bytes = ParseBytes(text)) return Amount{Kind::kBytes, bytes->count(), 0};
+  if (const auto time = ParseTime(text)) return Amount{Kind::kTime, time->picoseconds(), 0};
+  if (const auto rate = ParseBandwidth(text)) {
+    return Amount{Kind::kBandwidth, rate->bytes_per_second(), 0};
+  }
+  return std::nullopt;
+}
+
+// All with the same number of decimals; false if that cannot be.
+bool Align(const std::vector<Amount*>& amounts) {
+  int most = 0;
+  for (const Amount* amount : amounts) most = std::max(most, amount->decimals);
+  for (Amount* amount : amounts) {
+    for (; amount->decimals < most; ++amount->decimals) {
+      if (__builtin_mul_overflow(amount->count, std::int64_t{10}, &amount->count)) return false;
+    }
+  }
+  return true;
+}
+
+std::string Text(const Amount& amount) {
+  switch (amount.kind) {
+    case Kind::kBytes:
+      return ExactBytes(Bytes(amount.count));
+    case Kind::kTime:
+      return ExactTime(Picoseconds(amount.count));
+    case Kind::kBandwidth:
+      return ExactBandwidth(Bandwidth::BytesPerSecond(amount.count));
+    case Kind::kPlain:
+      break;
+  }
+  std::int64_t one = 1;
+  for (int i = 0; i < amount.decimals; ++i) one *= 10;
+  std::string text = fmt::format("{}", amount.count / one);
+  if (amount.count % one == 0) return text;
+  std::string part = fmt::format("{:0{}}", amount.count % one, amount.decimals);
+  part.erase(part.find_last_not_of('0') + 1);
+  return text + "." + part;
+}
+
+// What a range with these ends could be; the smaller one first.
+std::string StepHint(std::string_view first, std::string_view last) {
+  const auto from = ReadAmount(first), to = ReadAmount(last);
+  if (from && to && from->kind == to->kind) {
+    Amount a = *from, b = *to;
+    if (Align({&a, &b}) && b.count < a.count) std::swap(first, last);
+  }
+  const bool plain = from && from->kind == Kind::kPlain;
+  return fmt::format("write '{0}..{1} x2' to double from value to value, or '{0}..{1} +{2}' to add",
+                     first, last, plain ? std::string_view("1") : first);
+}
+
+// Where a range from there may end, three doublings on.
+std::string EndHint(std::string_view first, const char* otherwise) {
+  auto last = ReadAmount(first);
+  constexpr std::int64_t kTimes = 8;
+  if (!last || last->count == 0 || __builtin_mul_overflow(last->count, kTimes, &last->count)) {
+    return otherwise;
+  }
+  return fmt::format("say where it ends and how it gets there, for example '{}..{} x2'", first,
+                     Text(*last));
+}
+
+constexpr const char* kForms = "write for example 1..64 x2, 1..9 +2 or '5 MiB..100 MiB x2'";
+
+// A range, "first..last x step" or "first..last + step". Each check requires those before it.
+class Range {
+ public:
+  // `rest`: behind the dots.
+  Range(std::string_view text, std::string_view first, std::string_view rest)
+      : text_(text), first_(first), rest_(rest), operation_(rest.find_first_of("x+")) {
+    last_ = Trimmed(rest.substr(0, operation_));
+    if (operation_ != std::string_view::npos) {
+      step_ = Trimmed(rest.substr(operation_ + 1));
+      multiplies_ = rest[operation_] == 'x';
+    }
+  }
+
+  tl::expected<std::vector<std::string>, RangeFault> Values() {
+    for (const auto check :
+         {&Range::CheckWords, &Range::ReadAmounts, &Range::CheckKinds, &Range::CheckExtent}) {
+      if (std::optional<RangeFault> fault = (this->*check)()) {
+        return tl::unexpected(std::move(*fault));
+      }
+    }
+    std::vector<std::string> values;
+    for (Amount value = from_;;) {
+      values.push_back(Text(value));
+      const bool beyond = multiplies_
+                              ? __builtin_mul_overflow(value.count, by_.count, &value.count)
+                              : __builtin_add_overflow(value.count, by_.count, &value.count);
+      if (beyond || value.count > to_.count) break;
+    }
+    return values;
+  }
+
+ private:
+  RangeFault Fault(const char* code, const std::string& message, std::string hint) const {
+    return {code, fmt::format("{}: {}", message, Quoted(text_)), std::move(hint)};
+  }
+  RangeFault Bad(const std::string& message, std::string hint) const {
+    return Fault("sweep.bad-range", message, std::move(hint));
+  }
+
+  std::optional<RangeFault> CheckWords() {
+    if (last_.empty()) return Bad("a range has two ends", EndHint(first_, kForms));
+    if (step_.empty() && ReadAmount(last_)) {
+      return Bad("a range needs its step", StepHint(first_, last_));
+    }
+    if (operation_ == std::string_view::npos) {
+      return Bad(fmt::format("a range ends with a number or a quantity, then x and a factor or + "
+                             "and a step, and {} is none",
+                             Quoted(last_)),
+                 kForms);
+    }
+    return std::nullopt;
+  }
+
+  std::optional<RangeFault> ReadAmounts() {
+    const auto from = ReadAmount(first_), to = ReadAmount(last_), by = ReadAmount(step_);
+    if (!from || !to || !by) {
+      return Bad(fmt::format("a range is made of numbers, or of bytes, times or bandwidths with "
+                             "their units, and {} is none",
+                             Quoted(!from ? first_
+                                    : !to ? last_
+                                          : step_)),
+                 kForms);
+    }
+    from_ = *from;
+    to_ = *to;
+    by_ = *by;
+    return std::nullopt;
+  }
+
+  std::optional<RangeFault> CheckKinds() {
+    if (from_.kind != to_.kind || (!multiplies_ && from_.kind != by_.kind)) {
+      return Bad(multiplies_ ? "the ends of a range are of one kind"
+                             : "the ends and the step of a range are of one kind",
+                 "give all of them units, or none");
+    }
+    if (multiplies_ && (by_.kind != Kind::kPlain || by_.decimals > 0 || by_.count < 2)) {
+      return Bad("a factor is a whole number from 2", StepHint(first_, last_));
+    }
+    if (!multiplies_ && by_.count == 0) return Bad("a step of nothing leads nowhere", kForms);
+    if (!(multiplies_ ? Align({&from_, &to_}) : Align({&from_, &to_, &by_}))) {
+      return Bad("a number has too many digits", kForms);
+    }
+    return std::nullopt;
+  }
+
+  std::optional<RangeFault> CheckExtent() {
+    if (from_.count > to_.count) {
+      return Fault("sweep.empty-range", "the range is empty, for its first end is the larger one",
+                   fmt::format("write the smaller end first: '{}..{} {}'", last_, first_,
+                               rest_.substr(operation_)));
+    }
+    if (multiplies_ && from_.count == 0) {
+      return Bad(
+          "zero times anything stays zero",
+          fmt::format("begin above zero, and give zero as a value of its own: '{},...'", first_));
+    }
+    if (!multiplies_ && (to_.count - from_.count) / by_.count >= SweepGrid::kMostRows) {
+      return Fault("sweep.too-many",
+                   fmt::format("the range has {} values, more than the {} combinations that a "
+                               "sweep may have",
+                               (to_.count - from_.count) / by_.count + 1, SweepGrid::kMostRows),
+                   "take a larger step, or multiply: x2");
+    }
+    return std::nullopt;
+  }
+
+  std::string_view text_, first_, rest_;
+  std::size_t operation_;  // in `rest_`: x or +
+  std::string_view last_, step_;
+  bool multiplies_ = false;
+  Amount from_, to_, by_;
+};
+
+}  // namespace
+
+std::string_view Trimmed(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+std::optional<tl::expected<std::vector<std::string>, RangeFault>> ReadRange(std::string_view text) {
+  text = Trimmed(text);
+  const std::size_t dots = text.find("..");
+  if (dots == std::string_view::npos) return std::nullopt;
+  const std::string_view first = Trimmed(text.substr(0, dots));
+  const std::string_view rest = text.substr(dots + 2);
+  if (first.empty() && !rest.empty() && kDigits.find(rest[0]) != std::string_view::npos) {
+    return tl::unexpected(RangeFault{"sweep.bad-range",
+                                     fmt::format("a range has two ends: {}", Quoted(text)),
+                                     fmt::format("say where it begins, for example '1{}'", text)});
+  }
+  if (!LooksLikeAQuantity(first)) return std::nullopt;
+  return Range(text, first, rest).Values();
+}
+
 namespace {
 
 constexpr std::string_view kAll = "all";

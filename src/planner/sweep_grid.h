@@ -1,15 +1,35 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "src/base/diagnostic.h"
+#include "tl/expected.hpp"
 
 // The combinations of a sweep: the cross product of its axes.
 namespace stepcast::planner {
+
+struct RangeFault {
+  std::string code;
+  std::string message;
+  std::string hint;
+};
+
+// The values of a range, or what is wrong with it; nothing when the text is no range but a value.
+//   1..64 x2            1, 2, 4, ..., 64: each the one before times 2
+//   1..9 +2             1, 3, 5, 7, 9: each the one before plus 2
+//   5 MiB..100 MiB x2   5 MiB, 10 MiB, ..., 80 MiB
+// Ends and steps are plain decimals, or bytes, times or bandwidths with their units; factors are
+// whole numbers. The first end is always a value, the second only if a step meets it. A text is a
+// range if a number stands before its first "..", so a path such as "../models/gpt2.yaml" is not.
+std::optional<tl::expected<std::vector<std::string>, RangeFault>> ReadRange(std::string_view text);
+
+// Gives the text without the blanks and tabs at its two ends.
+std::string_view Trimmed(std::string_view text);
 
 // The value that takes a key out of the scenario, so that its default holds.
 inline constexpr const char* kDefaultValue = "null";
@@ -21,7 +41,7 @@ struct SweepAxis {
   bool all = false;  // every value that the key can have, to be filled in; `values` is empty
 };
 
-// "KEY=V1,V2,...", where a V may be a range (sweep_range.h), or "KEY=all". Blanks around values do
+// "KEY=V1,V2,...", where a V may be a range (sweep_grid.h), or "KEY=all". Blanks around values do
 // not count; a comma inside brackets, braces or quotes does not part values ("[1, 2]" is one).
 // Errors: no "=", no key, no values, an empty value, a value twice, `all` beside others, a range
 // that is empty or none.

@@ -1,5 +1,3 @@
-#include "src/planner/sweep_range.h"
-
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -10,6 +8,7 @@
 #include "rapidcheck/gtest.h"
 #include "src/base/bytes.h"
 #include "src/base/quantity.h"
+#include "src/planner/sweep_grid.h"
 
 namespace stepcast::planner {
 namespace {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "src/messaging/failure.h"
+#include "src/messaging/launch.h"
 #include "src/messaging/mailbox.h"
 
 // Many independent items of work on all cores, of one machine or of several.

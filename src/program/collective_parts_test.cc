@@ -1,7 +1,6 @@
-#include "src/program/collective_parts.h"
-
 #include "gtest/gtest.h"
 #include "src/base/collective_kind.h"
+#include "src/program/data_flow.h"
 
 namespace stepcast::program {
 namespace {

@@ -5,7 +5,53 @@
 #include <vector>
 
 #include "src/base/bytes.h"
+#include "src/base/check.h"
+#include "src/base/collective_kind.h"
 #include "src/base/data_type.h"
+
+namespace stepcast::program {
+
+// How many elements one rank of a group reads and writes in a collective (EffectKind::kCollective
+// says where they lie).
+struct CollectiveParts {
+  std::int64_t sent = 0;
+  std::int64_t received = 0;
+  friend bool operator==(const CollectiveParts&, const CollectiveParts&) = default;
+};
+
+// `elements`: the collective's whole size. `kind` is one of kProgramCollectiveKinds.
+inline CollectiveParts PartsOf(CollectiveKind kind, std::int64_t elements, std::int64_t ranks) {
+  switch (kind) {
+    case CollectiveKind::kAllReduce:
+    case CollectiveKind::kBroadcast:
+      return {elements, elements};
+    case CollectiveKind::kReduceScatter:
+      return {elements, elements / ranks};
+    case CollectiveKind::kAllGather:
+      return {elements / ranks, elements};
+    case CollectiveKind::kAllToAll:
+      return {elements / ranks * (ranks - 1), elements / ranks * (ranks - 1)};
+    default:
+      STEPCAST_CHECK(false, "step programs hold no other collective");
+  }
+  return {};
+}
+
+// Whether the whole consists of equal parts, one for each rank: its elements divide by the ranks.
+constexpr bool HasPartForEachRank(CollectiveKind kind) {
+  return kind == CollectiveKind::kReduceScatter || kind == CollectiveKind::kAllGather ||
+         kind == CollectiveKind::kAllToAll;
+}
+
+// In an all-to-all the n parts of a rank's source, and the n - 1 that it receives, are in order of
+// distance: part i goes to, and comes from, the rank at these positions of the group. So all ranks
+// of a class have one program. A source's last part is the rank's own and is not sent.
+constexpr int AllToAllReceiver(int position, int part, int ranks) {
+  return (position + part + 1) % ranks;
+}
+constexpr int AllToAllSender(int position, int part, int ranks) {
+  return (position + ranks - part - 1) % ranks;
+}
 
 // What a program's operations do to the values that training is about: parameters, gradients and
 // optimizer states, element by element. The simulator needs none of it; the runtime follows it, so
@@ -14,7 +60,6 @@
 //
 // Model elements are numbered through: all elements of the first tensor (registration order), then
 // of the second, and so on. A data flow belongs to one rank; offsets are that rank's own.
-namespace stepcast::program {
 
 using Index = std::uint32_t;
 inline constexpr Index kNone = std::numeric_limits<Index>::max();
@@ -62,7 +107,7 @@ enum class EffectKind : std::uint8_t {
   //   all-gather       elements / ranks in source -> elements in target
   //   broadcast        elements in source of the collective's root -> elements in target
   //   all-to-all       elements / ranks x (ranks - 1) in source -> as many in target, part by part
-  //                    (collective_parts.h); the rank's own part, the last of the source, stays
+  //                    (data_flow.h); the rank's own part, the last of the source, stays
   // In place as NCCL has it: all-reduce and broadcast with source = target; the rank's own part of
   // the whole as target (reduce-scatter) or source (all-gather). The collective's own data type is
   // what is sent and added up in; where source or target have another one, their values are

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "fmt/format.h"
-#include "src/program/collective_parts.h"
+#include "src/program/data_flow.h"
 #include "src/program/description.h"
 
 namespace stepcast::program {

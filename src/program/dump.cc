@@ -12,7 +12,7 @@
 #include "src/base/data_type.h"
 #include "src/base/quantity.h"
 #include "src/program/description.h"
-#include "src/program/wait_target.h"
+#include "src/program/instruction.h"
 
 namespace stepcast::program {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "src/program/program.h"
-#include "src/program/violation.h"
+#include "src/program/validator.h"
 
 // Proves that the programs of several ranks go together: that every send has its receive, every
 // collective its members, and that no order in which ranks wait for one another comes round in a

@@ -1,5 +1,3 @@
-#include "src/program/race_check.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +11,7 @@
 
 #include "fmt/format.h"
 #include "src/program/description.h"
+#include "src/program/validator.h"
 
 namespace stepcast::program {
 namespace {

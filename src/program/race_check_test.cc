@@ -1,11 +1,10 @@
-#include "src/program/race_check.h"
-
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "src/program/program.h"
 #include "src/program/test_program.h"
+#include "src/program/validator.h"
 
 namespace stepcast::program {
 namespace {

@@ -1,4 +1,4 @@
-#include "src/program/wait_target.h"
+#include "src/program/instruction.h"
 
 namespace stepcast::program {
 

@@ -1,6 +1,5 @@
-#include "src/program/wait_target.h"
-
 #include "gtest/gtest.h"
+#include "src/program/instruction.h"
 #include "src/program/test_program.h"
 
 namespace stepcast::program {

@@ -1,6 +1,5 @@
-#include "src/report/answer_line.h"
-
 #include "gtest/gtest.h"
+#include "src/report/answers.h"
 
 namespace stepcast::report {
 namespace {

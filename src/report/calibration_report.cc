@@ -1,12 +1,11 @@
-#include "src/report/calibration_report.h"
-
 #include <cmath>
 #include <cstdint>
 #include <utility>
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
-#include "src/report/json_values.h"
+#include "src/report/hardware_reports.h"
+#include "src/report/json.h"
 #include "src/report/table.h"
 
 namespace stepcast::report {

@@ -1,5 +1,3 @@
-#include "src/report/calibration_yaml.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -14,7 +12,8 @@
 #include "src/base/collective_kind.h"
 #include "src/base/data_type.h"
 #include "src/base/quantity.h"
-#include "src/base/yaml_text.h"
+#include "src/base/text_lines.h"
+#include "src/report/answers.h"
 
 namespace stepcast::report {
 namespace {

@@ -1,5 +1,3 @@
-#include "src/report/calibration_yaml.h"
-
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -10,6 +8,7 @@
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
+#include "src/report/answers.h"
 #include "src/scenario/calibration_file.h"
 
 namespace stepcast::report {

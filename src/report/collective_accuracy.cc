@@ -1,13 +1,10 @@
-#include "src/report/collective_accuracy.h"
-
 #include <utility>
 #include <vector>
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
-#include "src/report/csv.h"
-#include "src/report/json_values.h"
-#include "src/report/number_text.h"
+#include "src/report/accuracy.h"
+#include "src/report/json.h"
 #include "src/report/table.h"
 
 namespace stepcast::report {

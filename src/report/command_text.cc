@@ -4,7 +4,7 @@
 #include <cctype>
 #include <string_view>
 
-#include "src/report/text_wrap.h"
+#include "src/report/table.h"
 
 namespace stepcast::report {
 namespace {

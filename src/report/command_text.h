@@ -18,7 +18,7 @@ struct CommandWords {
 
 // On one line, without its end.
 std::string CommandLine(const CommandWords& command);
-// Indented, in lines that go on behind a backslash (text_wrap.h).
+// Indented, in lines that go on behind a backslash (table.h).
 std::string CommandText(const CommandWords& command);
 
 }  // namespace stepcast::report

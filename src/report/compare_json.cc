@@ -1,11 +1,10 @@
 #include <cstdint>
 #include <utility>
 
+#include "src/report/answers.h"
 #include "src/report/categories.h"
-#include "src/report/compare_report.h"
-#include "src/report/figures_json.h"
-#include "src/report/json_values.h"
-#include "src/report/plan_difference.h"
+#include "src/report/json.h"
+#include "src/report/plan_rows.h"
 
 namespace stepcast::report {
 namespace {

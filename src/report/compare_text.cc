@@ -7,14 +7,12 @@
 #include "fmt/format.h"
 #include "src/base/diagnostic.h"
 #include "src/base/quantity.h"
-#include "src/forecast/host_costs.h"
-#include "src/forecast/time_parts.h"
+#include "src/forecast/corrections.h"
+#include "src/forecast/training_run.h"
 #include "src/program/program.h"
+#include "src/report/answers.h"
 #include "src/report/categories.h"
-#include "src/report/compare_report.h"
-#include "src/report/number_text.h"
-#include "src/report/plan_difference.h"
-#include "src/report/simulate_text.h"
+#include "src/report/plan_rows.h"
 #include "src/report/table.h"
 
 namespace stepcast::report {

@@ -1,6 +1,5 @@
-#include "src/report/csv.h"
-
 #include "gtest/gtest.h"
+#include "src/report/table.h"
 
 namespace stepcast::report {
 namespace {

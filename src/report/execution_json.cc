@@ -1,9 +1,8 @@
 #include <utility>
 
 #include "src/report/categories.h"
-#include "src/report/execution_report.h"
-#include "src/report/figures_json.h"
-#include "src/report/json_values.h"
+#include "src/report/hardware_reports.h"
+#include "src/report/json.h"
 
 namespace stepcast::report {
 namespace {

@@ -2,9 +2,8 @@
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
-#include "src/report/execution_report.h"
 #include "src/report/figures_text.h"
-#include "src/report/number_text.h"
+#include "src/report/hardware_reports.h"
 #include "src/report/table.h"
 
 namespace stepcast::report {
@@ -60,9 +59,10 @@ std::string RunLine(const validate::Execution& execution) {
 
 std::string ExecutionText(const scenario::Scenario& scenario,
                           const validate::Execution& execution) {
-  return fmt::format("{}{}{}\n{}\n{}\n{}\n{}", Header(scenario, Facts(scenario)), RunLine(execution),
-                     Machine(execution), StepTimes(execution), TimeTable(execution.figures),
-                     CollectiveTable(execution.figures), MemoryOfRanks(execution));
+  return fmt::format("{}{}{}\n{}\n{}\n{}\n{}", Header(scenario, Facts(scenario)),
+                     RunLine(execution), Machine(execution), StepTimes(execution),
+                     TimeTable(execution.figures), CollectiveTable(execution.figures),
+                     MemoryOfRanks(execution));
 }
 
 }  // namespace stepcast::report

@@ -1,9 +1,8 @@
-#include "src/report/execution_trace.h"
-
 #include <utility>
 
 #include "fmt/format.h"
 #include "src/memory/replay.h"
+#include "src/report/hardware_reports.h"
 
 namespace stepcast::report {
 

@@ -1,8 +1,7 @@
 #include <utility>
 
-#include "src/report/explain_report.h"
-#include "src/report/figures_json.h"
-#include "src/report/json_values.h"
+#include "src/report/answers.h"
+#include "src/report/json.h"
 
 namespace stepcast::report {
 

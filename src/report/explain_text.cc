@@ -3,10 +3,8 @@
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
-#include "src/report/explain_report.h"
+#include "src/report/answers.h"
 #include "src/report/figures_text.h"
-#include "src/report/number_text.h"
-#include "src/report/simulate_text.h"
 #include "src/report/table.h"
 
 namespace stepcast::report {

@@ -7,14 +7,13 @@
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
-#include "src/forecast/host_costs.h"
-#include "src/forecast/time_parts.h"
-#include "src/model/parameter_counts.h"
+#include "src/forecast/corrections.h"
+#include "src/forecast/training_run.h"
 #include "src/model/sample_lengths.h"
-#include "src/plan/data_parallel_settings.h"
+#include "src/model/stage.h"
+#include "src/plan/settings.h"
 #include "src/program/program.h"
 #include "src/report/categories.h"
-#include "src/report/number_text.h"
 #include "src/report/table.h"
 
 namespace stepcast::report {

@@ -10,11 +10,16 @@
 #include <variant>
 #include <vector>
 
+#include "src/base/time.h"
+#include "src/forecast/values.h"
+#include "src/scenario/resolved.h"
+
+namespace stepcast::report {
+
 // A JSON document that is being written; keys keep the order in which they were added. Reading
 // JSON, and the text of numbers and strings, is nlohmann-json's, whose interface this follows as
 // far as it goes. That library takes a second to include, hence here only json.cc does. For the .cc
 // files of this package only.
-namespace stepcast::report {
 
 class Json {
  public:
@@ -106,5 +111,34 @@ class Json::Part {
   friend class Json;
   mutable Json value_;  // elements of lists in braces are constant, but are moved from
 };
+
+// Values as the JSON documents hold them. For the .cc files of this package only.
+
+// Seconds, correctly rounded: 12.5 ms is 0.0125 and not 0.012500000000000001.
+double JsonSeconds(Time time);
+
+// A count that is a mean over ranks: without a fraction when it is whole.
+Json JsonNumber(double number);
+
+// "parameters_bytes": 0, ... in the order of program::Category.
+void AddCategories(Json& object, const forecast::BytesByCategory& bytes);
+
+Json ToJson(const scenario::Resolved& resolved);
+
+// The text of a document, with a newline at its end. Text that is not UTF-8 keeps its readable
+// part.
+std::string Text(const Json& document);
+// The same on one line.
+std::string Line(const Json& document);
+
+// The parts of the JSON documents that hold figures of a step, be they forecast or measured. For
+// the .cc files of this package only.
+
+Json TimeJson(const forecast::TimeBreakdown& time);  // "time_s"
+// One object a class of ranks, as docs/formats.md says; none where all ranks are one.
+Json ClassesJson(const forecast::Forecast& forecast);
+Json CommunicationJson(const forecast::Forecast& forecast);  // "communication"
+Json LengthsJson(const forecast::LengthsForecast& lengths);  // "lengths"
+Json MemoryJson(const forecast::MemoryForecast& memory);     // "memory"
 
 }  // namespace stepcast::report

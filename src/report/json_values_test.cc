@@ -1,9 +1,8 @@
-#include "src/report/json_values.h"
-
 #include <limits>
 #include <string>
 
 #include "gtest/gtest.h"
+#include "src/report/json.h"
 
 namespace stepcast::report {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "src/report/json.h"
-#include "src/report/number_text.h"
+#include "src/report/table.h"
 
 namespace stepcast::report {
 

@@ -1,5 +1,3 @@
-#include "src/report/measured_memory_report.h"
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -9,9 +7,8 @@
 #include "fmt/format.h"
 #include "src/program/program.h"
 #include "src/report/categories.h"
-#include "src/report/figures_json.h"
-#include "src/report/json_values.h"
-#include "src/report/number_text.h"
+#include "src/report/dumps.h"
+#include "src/report/json.h"
 #include "src/report/table.h"
 
 namespace stepcast::report {

@@ -1,11 +1,10 @@
-#include "src/report/measured_memory_report.h"
-
 #include <string>
 
 #include "gtest/gtest.h"
 #include "src/base/bytes.h"
 #include "src/formats/measured_memory.h"
 #include "src/program/program.h"
+#include "src/report/dumps.h"
 
 namespace stepcast::report {
 namespace {

@@ -1,6 +1,6 @@
+#include "src/report/answers.h"
 #include "src/report/categories.h"
-#include "src/report/json_values.h"
-#include "src/report/memory_report.h"
+#include "src/report/json.h"
 
 namespace stepcast::report {
 namespace {

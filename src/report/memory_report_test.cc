@@ -1,11 +1,10 @@
-#include "src/report/memory_report.h"
-
 #include <memory>
 #include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "src/report/answers.h"
 
 namespace stepcast::report {
 namespace {

@@ -19,7 +19,7 @@
 #include "src/forecast/forecast.h"
 #include "src/memory/account.h"
 #include "src/report/categories.h"
-#include "src/report/memory_chart.h"
+#include "src/report/pages.h"
 #include "src/report/trace.h"
 #include "src/scenario/load.h"
 #include "tests/samples/samples.h"

@@ -1,6 +1,5 @@
-#include "src/report/number_text.h"
-
 #include "gtest/gtest.h"
+#include "src/report/table.h"
 
 namespace stepcast::report {
 namespace {

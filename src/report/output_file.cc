@@ -15,9 +15,8 @@
 
 #include "fmt/format.h"
 #include "src/base/check.h"
-#include "src/base/named_pipe.h"
-#include "src/base/replacement.h"
-#include "src/base/trusted_path.h"
+#include "src/base/files.h"
+#include "src/base/text_lines.h"
 
 namespace stepcast::report {
 namespace {

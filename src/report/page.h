@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "src/base/time.h"
-#include "src/report/json_values.h"
+#include "src/report/json.h"
 #include "src/report/table.h"
 
 // A report as one HTML page that needs no other file and no network: the question, the answer in

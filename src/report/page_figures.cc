@@ -6,9 +6,9 @@
 #include "fmt/format.h"
 #include "src/base/check.h"
 #include "src/base/quantity.h"
-#include "src/forecast/time_parts.h"
-#include "src/report/number_text.h"
-#include "src/report/simulate_text.h"
+#include "src/forecast/training_run.h"
+#include "src/report/answers.h"
+#include "src/report/table.h"
 
 namespace stepcast::report {
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,6 +12,10 @@
 
 // Step time against memory of many plans or combinations. For the .cc files of this package only.
 namespace stepcast::report {
+
+// Which points no other beats: less is better in both, and at least as good in both with one better
+// is beaten. Points that are equal are all on the front.
+std::vector<bool> ParetoFront(const std::vector<double>& x, const std::vector<double>& y);
 
 struct ParetoPoint {
   std::string name;  // "data_parallel.bucket_size = 25 MiB, cluster.nodes = 4"

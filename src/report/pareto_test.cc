@@ -1,11 +1,10 @@
-#include "src/report/pareto.h"
-
 #include <cstddef>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "rapidcheck.h"
 #include "rapidcheck/gtest.h"
+#include "src/report/pareto_chart.h"
 
 namespace stepcast::report {
 namespace {

@@ -1,9 +1,8 @@
-#include "src/report/plan_difference.h"
-
 #include <cstdint>
 #include <string>
 
 #include "gtest/gtest.h"
+#include "src/report/plan_rows.h"
 
 namespace stepcast::report {
 namespace {

@@ -7,12 +7,10 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "src/report/csv.h"
-#include "src/report/json_values.h"
-#include "src/report/plan_kinds.h"
+#include "src/report/json.h"
 #include "src/report/plan_report.h"
 #include "src/report/plan_rows.h"
-#include "src/report/port_report.h"
+#include "src/report/table.h"
 #include "src/report/training_report.h"
 
 namespace stepcast::report {

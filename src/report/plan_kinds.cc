@@ -1,4 +1,3 @@
-#include "src/report/plan_kinds.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -8,8 +7,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/quantity.h"
-#include "src/report/json_values.h"
-#include "src/report/number_text.h"
+#include "src/report/json.h"
 #include "src/report/plan_rows.h"
 #include "src/report/table.h"
 
@@ -174,9 +172,8 @@ Json KindsJson(const PlanReport& report) {
          {"step_time_s", simulated ? Json(JsonSeconds(kind.row.outcome.step_time)) : Json()},
          {"step_time_range_s", RangeJson(kind.row)},
          {"fit_probability", simulated ? Json(kind.row.outcome.fit_probability) : Json()},
-         {"recipe_difference", report.own && kind.fits
-                                   ? RecipeDifference(kind.row.values, report.own->values)
-                                   : ""},
+         {"recipe_difference",
+          report.own && kind.fits ? RecipeDifference(kind.row.values, report.own->values) : ""},
          {"needed_bytes", NeededBy(kind.row).count()},
          {"lacks_bytes", std::max<std::int64_t>(0, LackedBy(report.goal, kind.row).count())},
          {"why", kind.fits ? WhyLonger(kind.row, report.kinds.front().row) : ""},

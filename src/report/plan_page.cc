@@ -1,5 +1,3 @@
-#include "src/report/plan_page.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -9,9 +7,10 @@
 #include "fmt/format.h"
 #include "src/base/quantity.h"
 #include "src/report/charts.h"
-#include "src/report/number_text.h"
 #include "src/report/page.h"
+#include "src/report/pages.h"
 #include "src/report/pareto_chart.h"
+#include "src/report/table.h"
 
 namespace stepcast::report {
 namespace {
@@ -253,10 +252,10 @@ std::string PlanPage(const SearchView& view) {
   page.answer.push_back(
       {.label = "Plans",
        .value = Grouped(view.space),
-       .more = fmt::format(
-           "{} simulated; {}", Grouped(static_cast<std::int64_t>(view.plans.size())),
-           view.open == 0 ? "the others are shown not to be better"
-                          : fmt::format("{} more may be better", Grouped(view.open)))});
+       .more =
+           fmt::format("{} simulated; {}", Grouped(static_cast<std::int64_t>(view.plans.size())),
+                       view.open == 0 ? "the others are shown not to be better"
+                                      : fmt::format("{} more may be better", Grouped(view.open)))});
   if (!view.best.empty()) page.sections.push_back(BestSection(view));
   if (!view.plans.empty()) page.sections.push_back(FrontSection(view));
   if (!view.best.empty() && !view.sensitivity.empty()) {

@@ -1,10 +1,9 @@
-#include "src/report/plan_page.h"
-
 #include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/base/time.h"
+#include "src/report/pages.h"
 
 namespace stepcast::report {
 namespace {

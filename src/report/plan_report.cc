@@ -9,10 +9,7 @@
 #include "fmt/ranges.h"
 #include "src/base/quantity.h"
 #include "src/report/command_text.h"
-#include "src/report/number_text.h"
-#include "src/report/plan_kinds.h"
 #include "src/report/plan_rows.h"
-#include "src/report/port_report.h"
 #include "src/report/table.h"
 #include "src/report/training_report.h"
 
@@ -174,10 +171,9 @@ std::string OwnText(const PlanReport& report) {
   }
   if (report.risky) {
     const PlanRow& risky = *report.risky;
-    out += fmt::format("risky  {}: {} % faster than the best, but fits with {} %\n",
-                       PlanInShort(risky),
-                       Decimal(kHundred * Longer(report.best.front(), risky), 1),
-                       FitText(risky.outcome));
+    out += fmt::format(
+        "risky  {}: {} % faster than the best, but fits with {} %\n", PlanInShort(risky),
+        Decimal(kHundred * Longer(report.best.front(), risky), 1), FitText(risky.outcome));
   }
   return out.empty() ? out : out + "\n";
 }
@@ -392,8 +388,8 @@ std::string ProofText(const PlanReport& report) {
     return out + fmt::format(
                      "the search was {} before it was done, and {} {} may be better than "
                      "the best, by {} % of its step at most\n\n",
-                     report.interrupted ? "interrupted" : "ended", Grouped(result.open), result.open == 1 ? "plan" : "plans",
-                     Decimal(100 * (1 - result.least), 1));
+                     report.interrupted ? "interrupted" : "ended", Grouped(result.open),
+                     result.open == 1 ? "plan" : "plans", Decimal(100 * (1 - result.least), 1));
   }
   return out +
          fmt::format("no other is better{}\n\n", report.held.empty() ? "" : ", with what is held");

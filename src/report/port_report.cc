@@ -1,12 +1,10 @@
-#include "src/report/port_report.h"
-
 #include <optional>
 #include <utility>
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
-#include "src/report/json_values.h"
-#include "src/report/number_text.h"
+#include "src/report/json.h"
+#include "src/report/plan_rows.h"
 #include "src/report/table.h"
 
 namespace stepcast::report {

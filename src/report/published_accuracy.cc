@@ -1,13 +1,10 @@
-#include "src/report/published_accuracy.h"
-
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "fmt/format.h"
-#include "src/report/csv.h"
-#include "src/report/json_values.h"
-#include "src/report/published_tables.h"
+#include "src/report/accuracy.h"
+#include "src/report/json.h"
 #include "src/report/table.h"
 
 namespace stepcast::report {

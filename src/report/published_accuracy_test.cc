@@ -1,5 +1,3 @@
-#include "src/report/published_accuracy.h"
-
 #include <algorithm>
 #include <string>
 
@@ -7,6 +5,7 @@
 #include "nlohmann/json.hpp"
 #include "src/base/bytes.h"
 #include "src/base/time.h"
+#include "src/report/accuracy.h"
 #include "src/scenario/published_file.h"
 #include "src/validate/published.h"
 

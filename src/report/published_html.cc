@@ -7,11 +7,10 @@
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
+#include "src/report/accuracy.h"
 #include "src/report/charts.h"
-#include "src/report/number_text.h"
 #include "src/report/page.h"
-#include "src/report/published_accuracy.h"
-#include "src/report/published_tables.h"
+#include "src/report/table.h"
 
 namespace stepcast::report {
 namespace {

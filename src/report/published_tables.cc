@@ -1,5 +1,3 @@
-#include "src/report/published_tables.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -12,7 +10,8 @@
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
-#include "src/report/number_text.h"
+#include "src/report/accuracy.h"
+#include "src/report/table.h"
 
 namespace stepcast::report {
 namespace {

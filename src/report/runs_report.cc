@@ -1,5 +1,3 @@
-#include "src/report/runs_report.h"
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -9,8 +7,8 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "src/report/json_values.h"
-#include "src/report/number_text.h"
+#include "src/report/accuracy.h"
+#include "src/report/json.h"
 #include "src/report/table.h"
 
 namespace stepcast::report {

@@ -1,5 +1,3 @@
-#include "src/report/schedule_drawing.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <sstream>
@@ -8,6 +6,7 @@
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
 #include "src/parallel/schedule_text.h"
+#include "src/report/dumps.h"
 
 namespace stepcast::report {
 namespace {

@@ -1,18 +1,234 @@
-#include "src/report/schedule_report.h"
-
+#include <algorithm>
+#include <cctype>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <string_view>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "fmt/format.h"
 #include "src/parallel/schedule_text.h"
-#include "src/report/json_values.h"
-#include "src/report/number_text.h"
-#include "src/report/schedule_drawing.h"
+#include "src/report/dumps.h"
+#include "src/report/json.h"
 #include "src/report/table.h"
 
 namespace stepcast::report {
+namespace {
+
+using parallel::Action;
+using parallel::ScheduleEntry;
+using parallel::ScheduleTiming;
+using parallel::Task;
+
+constexpr std::string_view kLeftOut = " ... ";
+
+// Backgrounds of the 256 colours that black text is readable on; -1: none.
+int ColourOf(const ScheduleEntry& entry) {
+  const auto* action = std::get_if<Action>(&entry);
+  if (action == nullptr) return 214;
+  switch (action->task) {
+    case Task::kForward:
+      return 75;
+    case Task::kBackward:
+    case Task::kBackwardInput:
+      return 176;
+    case Task::kBackwardWeight:
+      return 79;
+  }
+  return -1;
+}
+
+// The slots that are drawn: the first ones and the last ones, or all.
+struct Window {
+  std::int64_t head = 0;
+  std::int64_t tail = 0;  // where the last ones begin
+  std::int64_t slots = 0;
+  bool whole() const { return head == slots; }
+};
+
+Window ShownSlots(std::int64_t slots, std::int64_t columns_of_slot, std::int64_t columns) {
+  if (slots * columns_of_slot <= columns) return {slots, slots, slots};
+  const std::int64_t room = columns - static_cast<std::int64_t>(kLeftOut.size());
+  const std::int64_t shown = std::max<std::int64_t>(2, room / columns_of_slot);
+  return {shown - shown / 2, slots - shown / 2, slots};
+}
+
+// The columns of the slots that are drawn, with backgrounds.
+class StageLine {
+ public:
+  StageLine(const Window& window, std::int64_t columns_of_slot)
+      : window_(window),
+        columns_of_slot_(columns_of_slot),
+        letters_(
+            static_cast<std::size_t>((window.head + window.slots - window.tail) * columns_of_slot),
+            ' '),
+        colours_(letters_.size(), -1) {}
+
+  // Where a slot has several columns, the last one stays free.
+  void Draw(ScheduleTiming::Span span, std::string_view label, int colour, char fill) {
+    const std::int64_t begin = span.begin * columns_of_slot_;
+    const std::int64_t end =
+        std::min(span.end, window_.slots) * columns_of_slot_ - (columns_of_slot_ > 1 ? 1 : 0);
+    const std::int64_t head = window_.head * columns_of_slot_;
+    const std::int64_t tail = window_.tail * columns_of_slot_;
+    for (std::int64_t at = begin; at < end; ++at) {
+      if (at >= head && at < tail) at = std::min(tail, end);
+      if (at >= end) return;
+      const auto column = static_cast<std::size_t>(at < tail ? at : at - (tail - head));
+      const auto letter = static_cast<std::size_t>(at - begin);
+      letters_[column] = letter < label.size() ? label[letter] : fill;
+      colours_[column] = colour;
+    }
+  }
+
+  std::string Text(bool colour) const {
+    const auto head = static_cast<std::size_t>(window_.head * columns_of_slot_);
+    std::string text = Columns(0, head, colour);
+    if (!window_.whole()) text += std::string(kLeftOut) + Columns(head, letters_.size(), colour);
+    text.erase(text.find_last_not_of(' ') + 1);
+    return text;
+  }
+
+ private:
+  std::string Columns(std::size_t begin, std::size_t end, bool colour) const {
+    std::string text;
+    int now = -1;  // the colour that is on
+    for (std::size_t at = begin; at < end; ++at) {
+      if (colour && colours_[at] != now) {
+        now = colours_[at];
+        text += now < 0 ? std::string("\033[0m") : fmt::format("\033[30;48;5;{}m", now);
+      }
+      text += letters_[at];
+    }
+    if (now >= 0) text += "\033[0m";
+    return text;
+  }
+
+  Window window_;
+  std::int64_t columns_of_slot_;
+  std::string letters_;
+  std::vector<int> colours_;
+};
+
+// The numbers of slots, where they begin and have room.
+StageLine Scale(const Window& window, std::int64_t columns_of_slot) {
+  constexpr std::int64_t kApart = 8;
+  std::int64_t step = 1;
+  for (int i = 0; step * columns_of_slot < kApart; ++i) step = i % 3 == 1 ? step * 5 / 2 : step * 2;
+  StageLine row(window, columns_of_slot);
+  const auto label = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t slot = (begin + step - 1) / step * step; slot < end; slot += step) {
+      const std::string number = fmt::format("{}", slot);
+      const auto columns = static_cast<std::int64_t>(number.size());
+      const std::int64_t slots = (columns + columns_of_slot) / columns_of_slot;
+      if (slot == 0 || slot + slots <= end) row.Draw({slot, slot + slots}, number, -1, ' ');
+    }
+  };
+  label(0, window.head);
+  label(window.tail, window.slots);
+  return row;
+}
+
+// What drawings write of an entry: "F3", or one letter, small for other chunks than the stage's
+// first.
+std::string Label(const ScheduleEntry& entry, const std::vector<int>& chunks, bool numbers) {
+  if (numbers) return parallel::Print(entry, chunks.size() == 1 ? chunks.front() : -1);
+  if (std::holds_alternative<parallel::OverlappedPair>(entry)) return "+";
+  std::string letter = parallel::Print(entry, -1).substr(0, 1);
+  const auto* action = std::get_if<Action>(&entry);
+  const bool other = action != nullptr && action->chunk != chunks.front();
+  if (other) letter.front() = static_cast<char>(std::tolower(letter.front()));
+  return letter;
+}
+
+// Of what is drawn: passes that take no slot are not.
+std::string Legend(const parallel::PipelineSchedule& schedule, const ScheduleTiming& timing,
+                   bool numbers) {
+  constexpr std::pair<char, const char*> kLetters[] = {{'F', "forward"},
+                                                       {'B', "backward"},
+                                                       {'I', "backward of inputs"},
+                                                       {'W', "backward of weights"},
+                                                       {'+', "both by turns, overlapped"}};
+  std::string letters;
+  bool chunks = false;
+  for (std::size_t number = 0; number < schedule.stages.size(); ++number) {
+    const parallel::PipelineSchedule::Stage& stage = schedule.stages[number];
+    chunks = chunks || stage.chunks.size() > 1;
+    for (std::size_t i = 0; i < stage.entries.size(); ++i) {
+      const ScheduleEntry& entry = stage.entries[i];
+      if (timing.spans[number][i].begin == timing.spans[number][i].end) continue;
+      for (const Action& action : parallel::ActionsOf(entry)) {
+        letters += parallel::Letter(action.task);
+      }
+      if (std::holds_alternative<parallel::OverlappedPair>(entry)) letters += '+';
+    }
+  }
+  std::string legend;
+  for (const auto& [letter, meaning] : kLetters) {
+    if (letters.find(letter) == std::string::npos) continue;
+    legend += fmt::format("{}{} {}", legend.empty() ? "" : "   ", letter, meaning);
+  }
+  if (numbers)
+    return legend + (chunks ? "   with micro-batch.chunk\n" : "   with the micro-batch\n");
+  return legend + (chunks ? "   small: not of the stage's first chunk\n" : "\n");
+}
+
+// So many columns for a slot that all labels have room.
+std::int64_t ColumnsOfSlot(const parallel::PipelineSchedule& schedule,
+                           const ScheduleTiming& timing) {
+  std::int64_t columns = 2;
+  for (std::size_t stage = 0; stage < schedule.stages.size(); ++stage) {
+    for (std::size_t i = 0; i < schedule.stages[stage].entries.size(); ++i) {
+      const std::int64_t slots = timing.spans[stage][i].end - timing.spans[stage][i].begin;
+      if (slots == 0) continue;
+      const std::string label =
+          Label(schedule.stages[stage].entries[i], schedule.stages[stage].chunks, true);
+      const auto needed = static_cast<std::int64_t>(label.size()) + 1;
+      columns = std::max(columns, (needed + slots - 1) / slots);
+    }
+  }
+  return columns;
+}
+
+}  // namespace
+
+std::string ScheduleDrawing(const parallel::PipelineSchedule& schedule,
+                            const ScheduleTiming& timing, const TerminalStyle& style) {
+  const std::size_t name_width = fmt::format("stage {}", schedule.stages.size() - 1).size();
+  const std::int64_t beside = static_cast<std::int64_t>(name_width) + 2;
+  const std::int64_t columns = style.width - beside;
+  const std::int64_t with_numbers = ColumnsOfSlot(schedule, timing);
+  const bool numbers = timing.slots * with_numbers <= columns;
+  const std::int64_t columns_of_slot = numbers ? with_numbers : 1;
+  const Window window = ShownSlots(timing.slots, columns_of_slot, columns);
+
+  std::string out;
+  for (std::size_t number = 0; number < schedule.stages.size(); ++number) {
+    const parallel::PipelineSchedule::Stage& stage = schedule.stages[number];
+    StageLine row(window, columns_of_slot);
+    for (std::size_t i = 0; i < stage.entries.size(); ++i) {
+      row.Draw(timing.spans[number][i], Label(stage.entries[i], stage.chunks, numbers),
+               ColourOf(stage.entries[i]), style.colour ? ' ' : '-');
+    }
+    out += fmt::format("{:<{}}  {}\n", fmt::format("stage {}", number), name_width,
+                       row.Text(style.colour));
+  }
+  out +=
+      fmt::format("{:<{}}  {}\n", "slot", name_width, Scale(window, columns_of_slot).Text(false));
+  out += Legend(schedule, timing, numbers);
+  if (!window.whole()) {
+    out += fmt::format("slots {} to {} are left out: all {} need {} columns\n", window.head,
+                       window.tail - 1, timing.slots, timing.slots + beside);
+  }
+  if (!numbers) {
+    out += fmt::format("the numbers of micro-batches are left out: they need {} columns\n",
+                       timing.slots * with_numbers + beside);
+  }
+  return out;
+}
+
 namespace {
 
 std::string Slots(std::int64_t slots) {

@@ -1,6 +1,6 @@
-#include "src/report/simulate_page.h"
-
 #include <algorithm>
+#include <array>
+#include <string>
 #include <utility>
 
 #include "fmt/format.h"
@@ -9,13 +9,231 @@
 #include "src/report/categories.h"
 #include "src/report/charts.h"
 #include "src/report/figures_text.h"
-#include "src/report/memory_chart.h"
-#include "src/report/number_text.h"
 #include "src/report/page.h"
 #include "src/report/page_figures.h"
+#include "src/report/pages.h"
+#include "src/report/table.h"
 #include "src/report/timeline_chart.h"
 
 namespace stepcast::report {
+namespace {
+
+using program::Instruction;
+using program::Opcode;
+
+// When the compute stream gets to each instruction of a step: when it starts the first of its
+// operations that is not before it.
+std::vector<Time> ReachedAt(const program::Program& program, const program::Timeline& timeline,
+                            std::uint32_t step, Time start, Time end) {
+  std::vector<Time> reached(program.step.size(), end);
+  for (const program::OperationRecord& record : timeline.operations) {
+    if (record.step != step) continue;
+    const Instruction& instruction = program.step[record.instruction];
+    const bool computes = instruction.opcode == Opcode::kKernel &&
+                          instruction.stream == program::Program::kComputeStream;
+    if (computes) reached[record.instruction] = std::clamp(record.start, start, end);
+  }
+  Time next = end;
+  for (std::size_t i = reached.size(); i-- > 0;) {
+    next = std::min(next, reached[i]);
+    reached[i] = next;
+  }
+  return reached;
+}
+
+constexpr std::array<const char*, program::kCategories> kColours = {
+    "--parameters", "--gradients", "--states", "--activations", "--gathered", "--workspace"};
+
+// The categories' bytes over time, stacked.
+class MemoryDrawing {
+ public:
+  MemoryDrawing(const std::vector<MemoryInstant>& instants, Time length,
+                const forecast::MemoryForecast& memory)
+      : instants_(instants), end_(InMilliseconds(length)), capacity_(memory.capacity) {
+    for (const MemoryInstant& instant : instants) {
+      most_ = std::max(most_, Total(instant.bytes));
+      for (std::size_t i = 0; i < present_.size(); ++i) present_[i] |= instant.bytes[i] > Bytes();
+    }
+    unit_ = UnitFor(most_);
+  }
+
+  Chart Draw() const;
+
+ private:
+  static constexpr int kDigits = 2;
+
+  double Amount(Bytes bytes) const {
+    return Rounded(static_cast<double>(bytes.count()) / static_cast<double>(unit_.bytes));
+  }
+  // Far above everything else the capacity would flatten the areas.
+  bool shows_capacity() const {
+    constexpr std::int64_t kNear = 2;
+    return capacity_ > Bytes() && capacity_.count() <= kNear * most_.count();
+  }
+
+  void AddTips(Chart& chart) const;
+  void AddRows(Chart& chart) const;
+  void AddRow(double from, double until, const forecast::BytesByCategory& bytes,
+              Chart& chart) const;
+  Json TimeAxis() const;
+  Json Areas() const;
+  void AddCapacity(Json& layers) const;
+  Json Layers() const;
+
+  const std::vector<MemoryInstant>& instants_;
+  double end_;  // ms
+  Bytes capacity_, most_;
+  std::array<bool, program::kCategories> present_{};
+  ByteUnit unit_{};
+};
+
+Chart MemoryDrawing::Draw() const {
+  Chart chart;
+  chart.label = fmt::format(
+      "Memory handed out over one step, stacked by category, at most {} {}; the table below gives "
+      "what is alive at the peak",
+      Decimal(Amount(most_), kDigits), unit_.name);
+  AddTips(chart);
+  AddRows(chart);
+  constexpr int kHeight = 280;
+  chart.spec = Json{{"data", {{"name", "rows"}}},
+                    {"width", "container"},
+                    {"height", kHeight},
+                    {"params", {{{"name", "focus"}, {"value", -1}}}},
+                    {"layer", Layers()}};
+  return chart;
+}
+
+void MemoryDrawing::AddTips(Chart& chart) const {
+  chart.tips = {{"time", "Time", "ms", 3}, {"total", "Handed out", unit_.name, kDigits}};
+  for (std::size_t i = 0; i < present_.size(); ++i) {
+    if (!present_[i]) continue;
+    const std::string name(kCategoryNames[i]);
+    chart.tips.push_back({name, name, unit_.name, kDigits});
+  }
+}
+
+void MemoryDrawing::AddRows(Chart& chart) const {
+  for (std::size_t at = 0; at < instants_.size(); ++at) {
+    const double until = at + 1 < instants_.size() ? InMilliseconds(instants_[at + 1].start) : end_;
+    AddRow(InMilliseconds(instants_[at].start), until, instants_[at].bytes, chart);
+  }
+  // The areas need a point where the window ends.
+  AddRow(end_, end_, instants_.back().bytes, chart);
+}
+
+void MemoryDrawing::AddRow(double from, double until, const forecast::BytesByCategory& bytes,
+                           Chart& chart) const {
+  chart.data.Number("time", from);
+  chart.data.Number("until", until);
+  chart.data.Number("total", Amount(Total(bytes)));
+  for (std::size_t i = 0; i < present_.size(); ++i) {
+    if (present_[i]) chart.data.Number(kCategoryNames[i], Amount(bytes[i]));
+  }
+}
+
+Json MemoryDrawing::TimeAxis() const {
+  return Quantity("time", "time since the step began, ms",
+                  {{"domain", {0, end_}}, {"nice", false}});
+}
+
+Json MemoryDrawing::Areas() const {
+  Palette palette;
+  Json fold = Json::array();
+  for (std::size_t i = 0; i < present_.size(); ++i) {
+    if (!present_[i]) continue;
+    const std::string name(kCategoryNames[i]);
+    palette.emplace_back(name, kColours[i]);
+    fold.push_back(name);
+  }
+  const double top = Amount(shows_capacity() ? std::max(capacity_, most_) : most_) * 1.04;
+  Json y = Quantity("bytes", fmt::format("handed out, {}", unit_.name),
+                    {{"domain", {0, top}}, {"nice", false}});
+  y["stack"] = "zero";
+  Json areas{{"transform",
+              {{{"fold", fold}, {"as", {"category", "bytes"}}},
+               {{"calculate", "indexof(" + fold.dump() + ", datum.category)"}, {"as", "place"}}}},
+             {"mark", {{"type", "area"}, {"interpolate", "step-after"}, {"line", false}}},
+             {"encoding",
+              {{"x", TimeAxis()},
+               {"y", std::move(y)},
+               {"color", ColourBy("category", palette)},
+               {"order", {{"field", "place"}, {"type", "quantitative"}}}}}};
+  areas["mark"]["tooltip"] = nullptr;
+  return areas;
+}
+
+void MemoryDrawing::AddCapacity(Json& layers) const {
+  const Json value{{"capacity", Amount(capacity_)},
+                   {"text", fmt::format("capacity {}", FormatBytes(capacity_))}};
+  const Json level{{"field", "capacity"}, {"type", "quantitative"}, {"title", nullptr}};
+  layers.push_back({{"data", {{"values", Json::array({value})}}},
+                    {"mark", {{"type", "rule"}, {"color", "var(--bad)"}, {"strokeDash", {5, 4}}}},
+                    {"encoding", {{"y", level}}}});
+  layers.push_back({{"data", {{"values", Json::array({value})}}},
+                    {"mark",
+                     {{"type", "text"},
+                      {"color", "var(--bad)"},
+                      {"align", "right"},
+                      {"baseline", "bottom"},
+                      {"dx", -4},
+                      {"dy", -4},
+                      {"fontSize", 12},
+                      {"x", "width"}}},
+                    {"encoding", {{"y", level}, {"text", {{"field", "text"}}}}}});
+}
+
+Json MemoryDrawing::Layers() const {
+  const Json x = TimeAxis();
+  Json focused{{"transform", {{{"filter", "datum.id === focus"}}}},
+               {"mark", {{"type", "rule"}, {"color", "var(--mark)"}, {"strokeWidth", 2}}},
+               {"encoding", {{"x", x}}}};
+  Json layers = Json::array({Areas(), std::move(focused)});
+  if (shows_capacity()) AddCapacity(layers);
+  // Invisible columns carry the tooltips; the one in focus is drawn.
+  const Json column{{"x", x}, {"x2", {{"field", "until"}}}};
+  layers.push_back(Json{{"mark", Mark("rect", {{"opacity", 0}})}, {"encoding", column}});
+  return layers;
+}
+
+}  // namespace
+
+std::vector<MemoryInstant> MemoryOver(const program::Program& program,
+                                      const program::Timeline& timeline,
+                                      const memory::Account& account, std::uint32_t step,
+                                      Time start, Time end, std::size_t most) {
+  const std::vector<Time> reached = ReachedAt(program, timeline, step, start, end);
+  memory::Balance balance;
+  auto next = account.changes.begin();
+  for (; next != account.changes.end() && next->step < step; ++next) balance.Apply(program, *next);
+  // Equal parts of the window, each with its fullest moment: they are as fine as can be shown.
+  const Time part = Picoseconds(
+      std::max<std::int64_t>(1, (end - start).picoseconds() / static_cast<std::int64_t>(most)));
+  const auto slot_of = [&](Time at) { return at.picoseconds() / part.picoseconds(); };
+  std::vector<MemoryInstant> instants{{Time(), balance.by_category()}};
+  for (; next != account.changes.end() && next->step == step; ++next) {
+    const bool in_prologue = next->instruction == program::kNone;
+    const Time at = in_prologue ? Time() : reached[next->instruction] - start;
+    const std::int64_t slot = slot_of(at), last = slot_of(instants.back().start);
+    // What the last part ended with, where that is not its fullest moment.
+    if (slot > last + 1 && instants.back().bytes != balance.by_category()) {
+      instants.push_back({(last + 1) * part, balance.by_category()});
+    }
+    balance.Apply(program, *next);
+    if (slot != slot_of(instants.back().start)) {
+      instants.push_back({at, balance.by_category()});
+    } else if (balance.total() >= Total(instants.back().bytes)) {
+      instants.back().bytes = balance.by_category();
+    }
+  }
+  return instants;
+}
+
+Chart MemoryChart(const std::vector<MemoryInstant>& instants, Time length,
+                  const forecast::MemoryForecast& memory) {
+  return MemoryDrawing(instants, length, memory).Draw();
+}
+
 namespace {
 
 PageSection BreakdownSection(const forecast::Forecast& forecast) {

@@ -3,8 +3,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "src/report/simulate_json.h"
-#include "src/report/simulate_text.h"
+#include "src/report/answers.h"
 
 namespace stepcast::report {
 namespace {

@@ -1,5 +1,3 @@
-#include "src/report/sweep_page.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -12,10 +10,11 @@
 #include "src/base/check.h"
 #include "src/base/quantity.h"
 #include "src/report/charts.h"
-#include "src/report/number_text.h"
 #include "src/report/page.h"
+#include "src/report/pages.h"
 #include "src/report/pareto_chart.h"
 #include "src/report/sweep_report.h"
+#include "src/report/table.h"
 #include "src/report/training_report.h"
 
 namespace stepcast::report {

@@ -11,9 +11,7 @@
 #include "fmt/format.h"
 #include "src/base/check.h"
 #include "src/base/quantity.h"
-#include "src/report/csv.h"
-#include "src/report/json_values.h"
-#include "src/report/number_text.h"
+#include "src/report/json.h"
 #include "src/report/table.h"
 #include "src/report/training_report.h"
 

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "src/forecast/training_run.h"
+#include "src/planner/score.h"
 #include "src/planner/sweep.h"
 #include "src/planner/sweep_grid.h"
-#include "src/planner/time_per_token.h"
-#include "src/report/number_text.h"
+#include "src/report/table.h"
 
 // The output of `sweep`, one row per combination in the grid's order. `rows` has the grid's length;
 // `target` is what is said of the training.

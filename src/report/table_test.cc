@@ -8,7 +8,6 @@
 
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
-#include "src/report/text_wrap.h"
 
 namespace stepcast::report {
 namespace {

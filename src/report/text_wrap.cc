@@ -1,7 +1,7 @@
-#include "src/report/text_wrap.h"
-
 #include <algorithm>
 #include <atomic>
+
+#include "src/report/table.h"
 
 namespace stepcast::report {
 namespace {
@@ -155,8 +155,7 @@ std::size_t LongestPiece(std::string_view text) {
   return longest;
 }
 
-std::vector<std::string> WrapWords(std::string_view text, std::size_t width,
-                                   LongPaths paths) {
+std::vector<std::string> WrapWords(std::string_view text, std::size_t width, LongPaths paths) {
   if (WidthOf(text) <= width) return {std::string(text)};
   std::vector<std::string> lines(1);
   while (!text.empty()) {

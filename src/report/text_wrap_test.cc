@@ -1,11 +1,10 @@
-#include "src/report/text_wrap.h"
-
 #include <algorithm>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
+#include "src/report/table.h"
 
 namespace stepcast::report {
 namespace {

@@ -9,7 +9,7 @@
 #include "src/base/quantity.h"
 #include "src/program/description.h"
 #include "src/report/charts.h"
-#include "src/report/number_text.h"
+#include "src/report/table.h"
 
 namespace stepcast::report {
 namespace {

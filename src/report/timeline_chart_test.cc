@@ -8,7 +8,7 @@
 #include "src/base/bytes.h"
 #include "src/memory/account.h"
 #include "src/memory/replay.h"
-#include "src/report/memory_chart.h"
+#include "src/report/pages.h"
 #include "src/report/timeline_text.h"
 
 namespace stepcast::report {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "src/report/number_text.h"
 #include "src/report/page_figures.h"
+#include "src/report/table.h"
 #include "src/report/timeline_chart.h"
 
 namespace stepcast::report {

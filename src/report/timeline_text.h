@@ -3,7 +3,7 @@
 #include <string>
 
 #include "src/forecast/forecast.h"
-#include "src/report/terminal_style.h"
+#include "src/report/table.h"
 
 // One step's timeline for a terminal: streams as rows, time as columns.
 namespace stepcast::report {

@@ -1,8 +1,7 @@
-#include "src/report/topology_json.h"
-
 #include <gtest/gtest.h>
 
 #include "nlohmann/json.hpp"
+#include "src/report/dumps.h"
 #include "src/topology/node_type.h"
 
 namespace stepcast::report {

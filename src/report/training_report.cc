@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "src/report/number_text.h"
+#include "src/report/table.h"
 
 namespace stepcast::report {
 

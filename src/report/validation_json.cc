@@ -2,10 +2,10 @@
 #include <cstddef>
 #include <utility>
 
-#include "src/forecast/time_parts.h"
+#include "src/forecast/training_run.h"
 #include "src/program/description.h"
-#include "src/report/json_values.h"
-#include "src/report/validation_report.h"
+#include "src/report/hardware_reports.h"
+#include "src/report/json.h"
 
 namespace stepcast::report {
 namespace {

@@ -10,9 +10,9 @@
 #include "src/base/quantity.h"
 #include "src/report/charts.h"
 #include "src/report/figures_text.h"
-#include "src/report/number_text.h"
 #include "src/report/page.h"
 #include "src/report/page_figures.h"
+#include "src/report/table.h"
 #include "src/report/timeline_chart.h"
 
 namespace stepcast::report {

@@ -6,11 +6,9 @@
 #include "fmt/format.h"
 #include "src/base/quantity.h"
 #include "src/program/description.h"
-#include "src/report/execution_report.h"
 #include "src/report/figures_text.h"
-#include "src/report/number_text.h"
+#include "src/report/hardware_reports.h"
 #include "src/report/table.h"
-#include "src/report/validation_report.h"
 
 namespace stepcast::report {
 namespace {
@@ -114,8 +112,8 @@ std::string AccuracySentence(const validate::Comparison& comparison, double with
 
 std::string ValidationText(const scenario::Scenario& scenario, const validate::Execution& execution,
                            const validate::Comparison& comparison, double within) {
-  return fmt::format("{}{}\n{}\n{}\n{}\n{}\n{}", Header(scenario, ForecastFacts(scenario)), RunLine(execution),
-                     TimeTable(comparison), KindTable(comparison),
+  return fmt::format("{}{}\n{}\n{}\n{}\n{}\n{}", Header(scenario, ForecastFacts(scenario)),
+                     RunLine(execution), TimeTable(comparison), KindTable(comparison),
                      LargestTable(execution.program_of(execution.critical()), comparison),
                      MemoryTable(comparison), AccuracySentence(comparison, within));
 }

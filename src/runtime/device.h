@@ -6,9 +6,9 @@
 
 #include "src/base/bytes.h"
 #include "src/base/time.h"
-#include "src/messaging/failure.h"
+#include "src/messaging/launch.h"
 #include "src/program/data_flow.h"
-#include "src/program/operation_id.h"
+#include "src/program/instruction.h"
 #include "src/program/program.h"
 #include "src/runtime/progress.h"
 

@@ -13,7 +13,6 @@
 
 #include "fmt/format.h"
 #include "src/program/test_program.h"
-#include "src/runtime/clock_offsets.h"
 #include "src/runtime/thread_job.h"
 
 namespace stepcast::runtime {

@@ -2,18 +2,78 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "fmt/format.h"
+#include "src/messaging/byte_stream.h"
+#include "src/program/program.h"
 #include "src/runtime/watch.h"
-#include "src/runtime/watch_cause.h"
-#include "src/runtime/watch_messages.h"
 
 namespace stepcast::runtime::watching {
+
+// Why a run ends: what ranks report, and which of it counts.
+
+using Deadline = std::chrono::steady_clock::time_point;
+inline constexpr Deadline kNever = Deadline::max();
+
+// Why a run may end; what comes first in this list counts most.
+enum class Kind : std::uint8_t { kOutOfMemory, kDied, kFailed, kSilent, kHangs, kInterrupted };
+
+struct Cause {
+  Kind kind = Kind::kFailed;
+  int rank = 0;
+  int status = 1;
+  std::string sentence;
+};
+
+bool CountsMore(const Cause& a, const Cause& b);
+
+// Collects causes until it is decided with which the run ends.
+class Verdict {
+ public:
+  void Consider(Cause cause);
+  bool open() const { return cause_.has_value(); }
+  Deadline decided_at() const { return decided_at_; }
+  // Requires open().
+  const Cause& cause() const { return *cause_; }
+
+ private:
+  // Open MPI ends ranks whose neighbour died in the same moment; which was the first does not show.
+  void AlsoDied(Cause cause);
+
+  std::optional<Cause> cause_;
+  int died_ = 1;
+  Deadline decided_at_ = kNever;
+};
+
+// What the watches of ranks in processes of their own tell each other. What is read came from
+// outside: kinds and statuses are brought into their ranges, texts made printable.
+
+enum class MessageKind : std::uint8_t { kHeartbeat, kFailed, kInterrupted, kEnd, kBye };
+
+// How far a rank is.
+struct Heartbeat {
+  Stage stage = Stage::kSettingUp;
+  std::uint64_t operations = 0;
+  std::uint32_t step = 0;
+  program::Index instruction = program::kNone;
+};
+
+// A message that says no more than its kind.
+std::string ToBytes(MessageKind kind);
+std::string ToBytes(const Heartbeat& heartbeat);
+Heartbeat ReadHeartbeat(messaging::ByteReader& reader);
+std::string ToBytes(const Cause& cause);
+// A run that is ended by another rank has failed, whatever status that rank sends.
+int FailureStatus(std::uint64_t status);
+Cause ReadCause(messaging::ByteReader& reader, int rank);
+std::string ToBytesEnd(int status);
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;

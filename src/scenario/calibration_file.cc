@@ -1,25 +1,220 @@
 #include "src/scenario/calibration_file.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "fmt/format.h"
+#include "src/base/diagnostic.h"
+#include "src/base/time.h"
+#include "src/calibration/calibration.h"
+#include "src/calibration/learned_runs.h"
 #include "src/calibration/plausible.h"
-#include "src/scenario/collective_costs_section.h"
+#include "src/plan/framework.h"
 #include "src/scenario/curve_file.h"
 #include "src/scenario/data_root.h"
-#include "src/scenario/framework_costs_file.h"
-#include "src/scenario/kernel_costs_section.h"
-#include "src/scenario/learned_runs_section.h"
-#include "src/scenario/measured_rows.h"
-#include "src/scenario/node_path.h"
-#include "src/scenario/required_values.h"
+#include "src/scenario/document.h"
+#include "src/scenario/source_names.h"
 
 namespace stepcast::scenario {
+namespace {
+
+constexpr Time kLongest = Milliseconds(100);
+
+Time ReadCost(MappingReader& times, std::string_view key, Diagnostics& diagnostics) {
+  const auto node = times.ReadNode(key, Need::kRequired, "a time, such as 20 us");
+  if (!node) return Time();
+  const auto time = ReadTime(*node, Zero::kAllowed, diagnostics);
+  if (time && *time > kLongest) {
+    diagnostics.push_back({"calibration.implausible", node->location(),
+                           "a kernel costs the host at most 100 ms: " + node->Described(),
+                           "check the unit"});
+  }
+  return time.value_or(Time());
+}
+
+}  // namespace
+
+std::map<std::string, Dispatch, std::less<>> ReadDispatchCosts(MappingReader& reader) {
+  std::map<std::string, Dispatch, std::less<>> costs;
+  auto by_framework = reader.ReadMapping("dispatch", Need::kRequired);
+  if (!by_framework) return costs;
+  for (const plan::FrameworkTraits& traits : plan::kFrameworkTraits) {
+    if (traits.textbook) continue;
+    const char* framework = traits.name;
+    auto times = by_framework->ReadMapping(framework, Need::kOptional);
+    if (!times) continue;
+    costs[framework] = {.module = ReadCost(*times, "module", reader.diagnostics()),
+                        .autograd = ReadCost(*times, "autograd", reader.diagnostics())};
+    times->Finish();
+  }
+  by_framework->Finish();
+  return costs;
+}
+
+std::optional<calibration::FrameworkCosts> ReadFrameworkCosts(const Node& node,
+                                                              Diagnostics& diagnostics) {
+  MappingReader reader(node, diagnostics);
+  calibration::FrameworkCosts costs;
+  costs.name = reader.ReadText("name", Need::kRequired).value_or("");
+  costs.host = reader.ReadText("host", Need::kRequired).value_or("");
+  costs.dispatch = ReadDispatchCosts(reader);
+  reader.Finish();
+  if (reader.failed()) return std::nullopt;
+  return costs;
+}
+
+Result<calibration::FrameworkCosts> LoadFrameworkCosts(const std::string& path) {
+  Diagnostics diagnostics;
+  if (const std::optional<Node> node = ReadDocument(path, diagnostics)) {
+    auto costs = ReadFrameworkCosts(*node, diagnostics);
+    if (costs && diagnostics.empty()) return *std::move(costs);
+  }
+  return tl::make_unexpected(std::move(diagnostics));
+}
+
+// What a profile says of collectives (calibration_file.h, docs/formats.md).
+
+// An entry of `collectives`, the one at `index`: measured times by size. As far as it can be read:
+// what cannot be stands as something plausible, so that the rest can still be checked; the
+// diagnostics keep the profile from being used.
+calibration::CollectiveTable ReadCollectiveTable(const Node& node, int index,
+                                                 Diagnostics& diagnostics);
+
+// The section `collective_law`: how long they take where nothing was measured.
+calibration::CollectiveLaw ReadCollectiveLaw(MappingReader& section);
+
+namespace {
+
+constexpr IntegerRange kGroupSize{1, 10'000'000};
+
+std::pair<Time, Time> ReadQuantiles(const Node& node, Diagnostics& diagnostics) {
+  const std::vector<Node> row = ItemsOfRow(node, 2, "two times", "[12.9 ms, 13.4 ms]", diagnostics);
+  if (row.empty()) return {Picoseconds(1), Picoseconds(1)};
+  const auto low = ReadTime(row[0], Zero::kAllowed, diagnostics);
+  const auto high = ReadTime(row[1], Zero::kAllowed, diagnostics);
+  if (!low || !high) return {Picoseconds(1), Picoseconds(1)};
+  return {*low, *high};
+}
+
+}  // namespace
+
+calibration::CollectiveTable ReadCollectiveTable(const Node& node, int index,
+                                                 Diagnostics& diagnostics) {
+  calibration::CollectiveTable table;
+  table.location = node.location();
+  MappingReader reader(node, diagnostics);
+  const auto kind = ReadCollectiveKind(reader);
+  const auto ranks = reader.ReadInteger("ranks", Need::kRequired, kGroupSize);
+  const auto nodes = reader.ReadInteger("nodes", Need::kRequired, kGroupSize);
+  if (kind && ranks && nodes) {
+    table.collective = *kind;
+    table.ranks = static_cast<int>(*ranks);
+    table.nodes = static_cast<int>(*nodes);
+  } else {
+    table.ranks = static_cast<int>(kGroupSize.most) + 1 + index;  // no other table's key
+    table.nodes = 1;
+  }
+  if (const auto points = reader.ReadSequence("points", Need::kRequired)) {
+    ReadPoints(*points, table.points, diagnostics);
+  }
+  if (const auto quantiles = reader.ReadSequence("quantiles", Need::kOptional)) {
+    for (const Node& node : *quantiles) table.quantiles.push_back(ReadQuantiles(node, diagnostics));
+  }
+  reader.Finish();
+  return table;
+}
+
+calibration::CollectiveLaw ReadCollectiveLaw(MappingReader& section) {
+  constexpr DecimalRange kStretch = {0, 1000};
+  constexpr DecimalRange kEfficiency = {0.01, 2};
+  calibration::CollectiveLaw law;
+  law.launch = RequiredTime(section, "launch");
+  for (calibration::WireClass wire : calibration::kWireClasses) {
+    auto figures = section.ReadMapping(Name(wire), Need::kRequired);
+    if (!figures) continue;
+    calibration::CollectiveLaw::Ramp& ramp = law.ramp[static_cast<std::size_t>(wire)];
+    ramp.stretch = figures->ReadDecimal("stretch", Need::kRequired, kStretch).value_or(0);
+    const auto half = figures->ReadBytes("half", Need::kRequired, Zero::kRefused);
+    ramp.half = half ? static_cast<double>(half->count()) : 1;
+    ramp.efficiency = figures->ReadDecimal("efficiency", Need::kRequired, kEfficiency).value_or(1);
+    figures->Finish();
+  }
+  section.Finish();
+  return law;
+}
+
+// The section `runs` of a calibration profile (docs/formats.md, "Learned runs"). Besides what
+// documents report in general: calibration.runs (none, too many, or two of the same settings).
+std::shared_ptr<const calibration::LearnedRuns> ReadLearnedRuns(MappingReader& section);
+
+namespace {
+
+using calibration::LearnedRun;
+using calibration::LearnedRuns;
+using calibration::RunKind;
+using calibration::RunSize;
+
+LearnedRun ReadRun(const Node& node, Diagnostics& diagnostics) {
+  constexpr DecimalRange kRatio = {0.01, 100};
+  constexpr std::int64_t kMostRepeats = 1'000'000;
+  MappingReader reader(node, diagnostics);
+  LearnedRun run;
+  run.log_ratio =
+      std::log(reader.ReadDecimal("measured_over_forecast", Need::kRequired, kRatio).value_or(1));
+  run.repeats = static_cast<int>(
+      reader.ReadInteger("repeats", Need::kOptional, {1, kMostRepeats}).value_or(1));
+  for (std::size_t i = 0; i < calibration::kRunSizes; ++i) {
+    const auto size = static_cast<RunSize>(i);
+    const bool may_miss = MayBeUnknown(size);
+    run.settings.sizes[i] =
+        reader
+            .ReadInteger(Name(size), may_miss ? Need::kOptional : Need::kRequired,
+                         {.least = may_miss ? 0 : 1})
+            .value_or(may_miss ? 0 : 1);
+  }
+  for (std::size_t i = 0; i < calibration::kRunKinds; ++i) {
+    const auto kind = static_cast<RunKind>(i);
+    run.settings.kinds[i] =
+        reader.ReadText(Name(kind), MayBeUnknown(kind) ? Need::kOptional : Need::kRequired)
+            .value_or("");
+  }
+  reader.Finish();
+  return run;
+}
+
+}  // namespace
+
+std::shared_ptr<const LearnedRuns> ReadLearnedRuns(MappingReader& section) {
+  Diagnostics& diagnostics = section.diagnostics();
+  section.ReadText("source", Need::kOptional);
+  std::vector<LearnedRun> runs;
+  if (const auto cases = section.ReadSequence("cases", Need::kRequired)) {
+    std::set<calibration::RunSettings> known;
+    for (const Node& node : *cases) {
+      runs.push_back(ReadRun(node, diagnostics));
+      if (section.failed() || known.insert(runs.back().settings).second) continue;
+      diagnostics.push_back({"calibration.runs", node.location(), "another run has these settings",
+                             "write one case, with 'repeats'"});
+    }
+    if (cases->empty() || cases->size() > LearnedRuns::kMostRuns) {
+      section.Report("cases", "calibration.runs",
+                     fmt::format("a profile has between 1 and {} runs: {}", LearnedRuns::kMostRuns,
+                                 cases->size()),
+                     "leave the section out, or keep the runs that are like yours");
+    }
+  }
+  section.Finish();
+  if (section.failed()) return nullptr;
+  return std::make_shared<const LearnedRuns>(std::move(runs));
+}
+
 namespace {
 
 using calibration::Calibration;

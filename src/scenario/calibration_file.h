@@ -1,11 +1,65 @@
 #pragma once
 
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "src/base/diagnostic.h"
+#include "src/base/kernel.h"
 #include "src/calibration/calibration.h"
 #include "src/scenario/document.h"
+#include "src/scenario/yaml_tree.h"
+
+namespace stepcast::scenario {
+
+// A required key of a section: zero after a Diagnostic, and then what is read is not used.
+
+inline double RequiredDecimal(MappingReader& section, std::string_view key) {
+  return section.ReadDecimal(key, Need::kRequired, {}).value_or(0);
+}
+inline Time RequiredTime(MappingReader& section, std::string_view key) {
+  return section.ReadTime(key, Need::kRequired, Zero::kAllowed).value_or(Time());
+}
+inline Bytes RequiredBytes(MappingReader& section, std::string_view key) {
+  return section.ReadBytes(key, Need::kRequired, Zero::kAllowed).value_or(Bytes());
+}
+
+// Rows of measured figures, as profiles write them: [1 MiB, 13.1 ms], [1024, 1024, 4096, 25 us].
+// Besides what documents report in general: calibration.bad-point (a row of wrong length) and
+// calibration.no-points (an empty curve).
+
+// The items of one row; empty after a Diagnostic when there are not `count`. `needs`: what they
+// are, in words.
+std::vector<Node> ItemsOfRow(const Node& node, std::size_t count, std::string_view needs,
+                             std::string_view example, Diagnostics& diagnostics);
+
+// The nodes of an optional sequence that has something in it.
+std::vector<Node> ReadRows(MappingReader& section, std::string_view key);
+
+// Rows of a size and a time, each behind the points before.
+void ReadPoints(const std::vector<Node>& nodes, calibration::Curve& points,
+                Diagnostics& diagnostics);
+// Those of an optional key.
+calibration::Curve ReadCurve(MappingReader& section, std::string_view key,
+                             Diagnostics& diagnostics);
+
+// `over` laid over `base`: mappings are merged key by key, every other value of `over` takes the
+// place of the one in `base`, and null removes it. Positions stay those of the values. Parts that
+// do not change are shared. Neither may be null.
+YamlTree Merged(const YamlTree& base, const YamlTree& over);
+
+// What a device's kernels cost, by the releases of their libraries.
+struct KernelCostsSection {
+  calibration::KernelCosts costs;
+  std::vector<calibration::KernelRelease> releases{};  // ascending
+};
+
+// The section `kernels` of a calibration profile (calibration_file.h, which lists what is reported;
+// docs/formats.md).
+KernelCostsSection ReadKernelCosts(MappingReader& section, Diagnostics& diagnostics);
 
 // Calibration profiles as YAML.
 //
@@ -22,7 +76,7 @@
 //     collective_launch: 20 us
 //     releases:                                # the oldest first; what is different from each on
 //       - {torch: "2.8", token_sum_time: 5.5 ns}
-//   frameworks: calibration/hosts/frameworks.yaml   # framework_costs_file.h
+//   frameworks: calibration/hosts/frameworks.yaml   # calibration_file.h
 //   host:                                           # of this very machine
 //     dispatch: {megatron: {module: 100 us, autograd: 20 us}}   # by framework, each may be missing
 //   links:
@@ -62,7 +116,22 @@
 // curve), calibration.incomplete-surface (not every combination of m, n, k exactly once; gradients'
 // products without the forward's), calibration.repeated-point (attention of the same sizes twice)
 // and calibration.implausible (calibration/plausible.h), each at the value.
-namespace stepcast::scenario {
+
+// Host costs of frameworks' code as YAML, calibration/hosts/*.yaml:
+//
+//   name: frameworks
+//   host: ...                                                # the reference host, in words
+//   dispatch:                                                # by framework, each may be missing
+//     megatron: {module: 112 us, autograd: 28 us}
+//
+// Times are at most 100 ms.
+
+// The key `dispatch` of `reader`.
+std::map<std::string, Dispatch, std::less<>> ReadDispatchCosts(MappingReader& reader);
+
+std::optional<calibration::FrameworkCosts> ReadFrameworkCosts(const Node& node,
+                                                              Diagnostics& diagnostics);
+Result<calibration::FrameworkCosts> LoadFrameworkCosts(const std::string& path);
 
 std::optional<calibration::Calibration> ReadCalibration(const Node& node, Diagnostics& diagnostics);
 Result<calibration::Calibration> LoadCalibration(const std::string& path);

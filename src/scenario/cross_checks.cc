@@ -1,5 +1,3 @@
-#include "src/scenario/cross_checks.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -13,12 +11,12 @@
 #include "fmt/ranges.h"
 #include "src/base/quantity.h"
 #include "src/base/time.h"
-#include "src/calibration/on_device.h"
+#include "src/calibration/profiles.h"
 #include "src/model/architecture.h"
-#include "src/model/layer_list.h"
+#include "src/model/layer.h"
 #include "src/plan/legality.h"
 #include "src/plan/request.h"
-#include "src/scenario/legality_facts.h"
+#include "src/scenario/scenario_checks.h"
 #include "src/topology/cluster.h"
 
 namespace stepcast::scenario {

@@ -5,8 +5,14 @@
 
 #include "src/base/collective_kind.h"
 #include "src/base/diagnostic.h"
+#include "src/base/transport.h"
 #include "src/calibration/collective_curves.h"
 #include "src/scenario/document.h"
+
+namespace stepcast::scenario {
+
+// The key `transport` of a topology's fabric, or of a file of published collectives.
+std::optional<Transport> ReadTransport(MappingReader& reader, Need need);
 
 // Published measurements of collectives as YAML, calibration/collectives/*.yaml:
 //
@@ -33,7 +39,6 @@
 //
 // Besides what documents report in general: calibration.bad-point, calibration.no-points,
 // calibration.no-network, calibration.implausible (sizes that do not ascend, times of zero).
-namespace stepcast::scenario {
 
 // The key `collective` of a curve, or of a profile's table.
 std::optional<CollectiveKind> ReadCollectiveKind(MappingReader& reader);

@@ -8,9 +8,9 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "src/base/files.h"
+#include "src/base/printable.h"
 #include "src/base/quantity.h"
-#include "src/base/shown_faults.h"
-#include "src/base/text_file.h"
 
 namespace stepcast::scenario {
 namespace {

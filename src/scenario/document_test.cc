@@ -6,7 +6,7 @@
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
-#include "src/base/yaml_text.h"
+#include "src/base/text_lines.h"
 
 namespace stepcast::scenario {
 namespace {

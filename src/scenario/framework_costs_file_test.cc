@@ -1,10 +1,9 @@
-#include "src/scenario/framework_costs_file.h"
-
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "src/base/time.h"
+#include "src/scenario/calibration_file.h"
 #include "src/scenario/load.h"
 
 namespace stepcast::scenario {

@@ -9,7 +9,7 @@
 #include "fmt/ranges.h"
 #include "src/base/data_type.h"
 #include "src/scenario/data_root.h"
-#include "src/scenario/files_meant.h"
+#include "src/scenario/input_contents.h"
 #include "src/scenario/source_names.h"
 
 namespace stepcast::scenario {

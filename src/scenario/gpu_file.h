@@ -6,7 +6,7 @@
 
 #include "src/base/diagnostic.h"
 #include "src/scenario/document.h"
-#include "src/topology/gpu.h"
+#include "src/topology/device.h"
 
 // GPU data sheets as YAML, topologies/gpus/*.yaml:
 //

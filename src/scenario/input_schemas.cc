@@ -7,10 +7,7 @@
 #include <utility>
 
 #include "src/base/check.h"
-#include "src/plan/data_parallel_settings.h"
-#include "src/plan/mixture_settings.h"
-#include "src/plan/parallelism_settings.h"
-#include "src/plan/training_settings.h"
+#include "src/plan/settings.h"
 #include "src/scenario/document.h"
 #include "src/scenario/gpu_file.h"
 #include "src/scenario/model_file.h"

@@ -1,4 +1,3 @@
-#include "src/scenario/kernel_costs_section.h"
 
 #include <algorithm>
 #include <array>
@@ -11,8 +10,7 @@
 
 #include "fmt/format.h"
 #include "src/base/data_type.h"
-#include "src/scenario/measured_rows.h"
-#include "src/scenario/required_values.h"
+#include "src/scenario/calibration_file.h"
 
 namespace stepcast::scenario {
 namespace {

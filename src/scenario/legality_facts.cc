@@ -1,12 +1,11 @@
-#include "src/scenario/legality_facts.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <variant>
 
 #include "src/model/architecture.h"
-#include "src/scenario/model_blocks.h"
+#include "src/scenario/model_file.h"
+#include "src/scenario/scenario_checks.h"
 #include "src/topology/cluster.h"
 
 namespace stepcast::scenario {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "src/base/diagnostic.h"
-#include "src/scenario/input_cache.h"
+#include "src/scenario/input_contents.h"
 #include "src/scenario/scenario.h"
 #include "src/scenario/yaml_tree.h"
 

@@ -12,9 +12,8 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/data_type.h"
-#include "src/base/text_file.h"
-#include "src/calibration/filled.h"
-#include "src/calibration/stand_in.h"
+#include "src/base/files.h"
+#include "src/calibration/profiles.h"
 #include "src/formats/schedule_csv.h"
 #include "src/model/architecture.h"
 #include "src/model/lora.h"
@@ -22,20 +21,14 @@
 #include "src/plan/idle_settings.h"
 #include "src/plan/request.h"
 #include "src/scenario/calibration_file.h"
-#include "src/scenario/cross_checks.h"
 #include "src/scenario/data_root.h"
 #include "src/scenario/document.h"
-#include "src/scenario/files_meant.h"
 #include "src/scenario/input_contents.h"
 #include "src/scenario/job_devices.h"
-#include "src/scenario/legality_facts.h"
-#include "src/scenario/model_blocks.h"
 #include "src/scenario/model_file.h"
 #include "src/scenario/resolved_scenario.h"
+#include "src/scenario/scenario_checks.h"
 #include "src/scenario/scenario_file.h"
-#include "src/scenario/scenario_warnings.h"
-#include "src/scenario/shared_inputs.h"
-#include "src/scenario/slow_devices.h"
 #include "src/scenario/source_names.h"
 #include "src/scenario/topology_file.h"
 #include "src/topology/device.h"
@@ -678,7 +671,7 @@ class Loader::Reading {
   Sources sources_;
   std::shared_ptr<const model::Model> plain_model_, adapted_model_;
   model::Lora adapted_lora_;
-  bool profile_believed_ = false;              // as that of the device
+  bool profile_believed_ = false;  // as that of the device
   bool can_reread_ = false;
   std::optional<std::int64_t> cluster_nodes_;  // that the scenario's cluster is of
   std::vector<std::string> warnings_;          // that do not depend on the plan

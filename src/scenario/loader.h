@@ -9,7 +9,7 @@
 #include "src/base/diagnostic.h"
 #include "src/plan/legality.h"
 #include "src/plan/request.h"
-#include "src/scenario/input_cache.h"
+#include "src/scenario/input_contents.h"
 #include "src/scenario/scenario.h"
 #include "src/scenario/yaml_tree.h"
 
@@ -58,7 +58,8 @@ class Loader {
   // its cluster of `nodes`, which are stated if those of the tree are. False where that is no
   // scenario; Reread can then be tried with others.
   bool Reread(const plan::Request& request, std::optional<std::int64_t> nodes);
-  // The rules about plans that the last Read or Reread found broken, if it was these that refused it.
+  // The rules about plans that the last Read or Reread found broken, if it was these that refused
+  // it.
   const std::vector<plan::Violation>& broken() const;
 
  private:

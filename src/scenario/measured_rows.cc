@@ -1,8 +1,7 @@
-#include "src/scenario/measured_rows.h"
-
 #include <optional>
 
 #include "fmt/format.h"
+#include "src/scenario/calibration_file.h"
 
 namespace stepcast::scenario {
 namespace {

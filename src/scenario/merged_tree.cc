@@ -1,7 +1,7 @@
-#include "src/scenario/merged_tree.h"
-
 #include <algorithm>
 #include <memory>
+
+#include "src/scenario/calibration_file.h"
 
 namespace stepcast::scenario {
 

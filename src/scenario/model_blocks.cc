@@ -1,9 +1,8 @@
-#include "src/scenario/model_blocks.h"
-
 #include <variant>
 
 #include "src/model/architecture.h"
 #include "src/model/stage.h"
+#include "src/scenario/model_file.h"
 
 namespace stepcast::scenario {
 

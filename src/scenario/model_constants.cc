@@ -1,4 +1,3 @@
-#include "src/scenario/model_constants.h"
 
 #include <algorithm>
 #include <optional>

@@ -8,7 +8,19 @@
 #include "src/base/diagnostic.h"
 #include "src/model/model.h"
 #include "src/model/numerical_constants.h"
+#include "src/plan/request.h"
 #include "src/scenario/document.h"
+#include "src/scenario/scenario.h"
+
+namespace stepcast::scenario {
+
+// What a pipeline's stages share out of the model.
+plan::ModelBlocks BlocksOf(const model::Model& model);
+
+// The constants of the scenario's model, from the description that it was loaded from; `source` is
+// the scenario's file. Errors: those of a file that has changed since.
+Result<model::NumericalConstants> ModelConstantsOf(const Scenario& scenario,
+                                                   const std::string& source);
 
 // Model files (docs/formats.md): `kind: transformer`, a model by its dimensions, `kind: layers`, a
 // model by its layers' times, and a Hugging Face config.json, unchanged.
@@ -17,7 +29,6 @@
 // model.parameter-count (the dimensions give another count than the file states), model.too-large
 // (a layer list beyond what is simulated), model.no-parameters, and for a config.json what
 // formats/huggingface.h reports.
-namespace stepcast::scenario {
 
 // A layer list has at most this many layers and tensors, repeats counted, and takes at most so long
 // and keeps at most so much per micro-batch: no sum over a step then leaves 64 bits.

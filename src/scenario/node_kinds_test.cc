@@ -1,11 +1,10 @@
-#include "src/scenario/node_kinds.h"
-
 #include <cstddef>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "src/base/diagnostic.h"
+#include "src/scenario/job_devices.h"
 #include "src/scenario/load.h"
 
 namespace stepcast::scenario {

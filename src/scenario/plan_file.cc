@@ -2,12 +2,94 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "fmt/format.h"
-#include "src/scenario/other_files.h"
+#include "src/base/diagnostic.h"
+#include "src/scenario/document.h"
 
 namespace stepcast::scenario {
+// Says which file a document is that was named as a scenario and is none: another program's
+// configuration (DeepSpeed's, accelerate's), a model, a topology or a calibration profile of ours,
+// or what has no section of a scenario (file.not-a-scenario). Nothing where it has one.
+std::optional<Diagnostic> OtherFile(const Node& document);
+
+namespace {
+
+struct KindOfFile {
+  std::string_view key;  // that such files have
+  std::string_view what;
+  std::string_view hint;
+};
+
+constexpr std::string_view kAsModel = "a scenario names it: 'model: PATH'";
+constexpr std::string_view kAsTopology = "a scenario names it: 'cluster: {topology: PATH}'";
+constexpr std::string_view kAsProfile = "a scenario names it: 'calibration: PATH'";
+constexpr std::string_view kInit = "";  // what reads it is `stepcast init`
+
+// Of programs whose files are read: keys that no scenario has.
+constexpr KindOfFile kPrograms[] = {
+    {"zero_optimization", "a configuration of DeepSpeed", kInit},
+    {"train_micro_batch_size_per_gpu", "a configuration of DeepSpeed", kInit},
+    {"train_batch_size", "a configuration of DeepSpeed", kInit},
+    {"distributed_type", "a configuration of accelerate", kInit},
+    {"base_model", "a configuration of axolotl", kInit},
+    {"metric_logger", "a recipe of torchtune", kInit},
+    {"model_name_or_path", "a configuration of Hugging Face's Trainer", kInit},
+    {"per_device_train_batch_size", "a configuration of Hugging Face's Trainer", kInit},
+    {"MODEL_ARGS", "a list of Megatron-LM's arguments", kInit},
+    {"trainer", "a configuration of NeMo", kInit},
+};
+
+constexpr KindOfFile kKinds[] = {
+    {"model_type", "a config.json of Hugging Face", kAsModel},
+    {"hidden_size", "a model file", kAsModel},
+    {"layers", "a model file", kAsModel},
+    {"node", "a topology", kAsTopology},
+    {"devices", "a topology", kAsTopology},
+    {"provenance", "a calibration profile", kAsProfile},
+};
+
+}  // namespace
+
+std::optional<Diagnostic> OtherFile(const Node& document) {
+  const auto has = [&document](std::string_view key) {
+    const auto& entries = document.tree()->entries;
+    return std::any_of(entries.begin(), entries.end(),
+                       [key](const YamlNode::Entry& entry) { return entry.key == key; });
+  };
+  const auto told = [&](const KindOfFile& kind) {
+    return Diagnostic{
+        "file.not-a-scenario", document.location(),
+        fmt::format("this is {}, not a scenario: it has the key {}", kind.what, Quoted(kind.key)),
+        kind.hint.empty() ? fmt::format("make a scenario of it: stepcast init {} -o scenario.yaml",
+                                        document.file())
+                          : std::string(kind.hint)};
+  };
+  if (has("stepcast")) return std::nullopt;
+  for (const KindOfFile& kind : kPrograms) {
+    if (has(kind.key)) return told(kind);
+  }
+  for (const char* section : {"model", "cluster", "training", "data_parallel"}) {
+    if (has(section)) return std::nullopt;
+  }
+  for (const KindOfFile& kind : kKinds) {
+    if (has(kind.key)) return told(kind);
+  }
+  const bool list = document.kind() == NodeKind::kSequence;
+  if (!list && document.tree()->entries.empty()) return std::nullopt;
+  return Diagnostic{
+      "file.not-a-scenario", document.location(),
+      list ? std::string("this is a list, not a scenario")
+           : fmt::format("this is not a scenario: it has none of its sections, and begins with {}",
+                         Quoted(document.tree()->entries.front().key)),
+      fmt::format("a scenario says 'stepcast: 1', model, cluster, training and data_parallel; if "
+                  "another program trains with this file: stepcast init {}",
+                  document.file())};
+}
+
 namespace {
 
 constexpr const char* kVersionKey = "stepcast_plan";

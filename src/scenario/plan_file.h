@@ -15,7 +15,7 @@ inline constexpr int kPlanVersion = 1;
 
 // The scenario in the document: that of a plan, or the document itself where it is none. Nothing,
 // after appending what is wrong, for a plan of another version or with other keys, and for a file
-// that is neither (other_files.h).
+// that is neither (plan_file.cc).
 std::optional<Node> ScenarioOfPlan(const Node& document, Diagnostics& diagnostics);
 
 // The plan of a scenario, as a tree.

@@ -19,12 +19,8 @@
 #include "src/base/check.h"
 #include "src/model/lora.h"
 #include "src/parallel/named_schedules.h"
-#include "src/plan/data_parallel_settings.h"
-#include "src/plan/mixture_settings.h"
-#include "src/plan/parallelism_settings.h"
-#include "src/plan/training_settings.h"
+#include "src/plan/settings.h"
 #include "src/plan/withdrawn.h"
-#include "src/scenario/stage_layout.h"
 
 namespace stepcast::scenario {
 namespace {

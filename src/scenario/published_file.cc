@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "src/scenario/merged_tree.h"
+#include "src/scenario/calibration_file.h"
 
 namespace stepcast::scenario {
 namespace {
@@ -19,7 +19,7 @@ struct Part {
 };
 using Parts = std::map<std::string, Part>;
 
-YamlTree MappingOf(std::string key, const YamlTree& value) {
+YamlTree UnderKey(std::string key, const YamlTree& value) {
   auto mapping = std::make_shared<YamlNode>();
   mapping->kind = NodeKind::kMapping;
   mapping->position = value->position;
@@ -140,8 +140,8 @@ PublishedCase ReadCase(const Node& node, const YamlTree& shared, const Parts& pa
   }
   for (const CaseKey& key : kCaseKeys) {
     if (const auto value = reader.ReadNode(key.key, Need::kOptional, "an integer")) {
-      const YamlTree inner = MappingOf(std::string(key.name), value->tree());
-      row.scenario = Merged(row.scenario, MappingOf(std::string(key.section), inner));
+      const YamlTree inner = UnderKey(std::string(key.name), value->tree());
+      row.scenario = Merged(row.scenario, UnderKey(std::string(key.section), inner));
     }
   }
   if (const YamlTree own = ReadTree(reader, "scenario", Need::kOptional, diagnostics)) {

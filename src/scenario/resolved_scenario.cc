@@ -10,11 +10,8 @@
 #include "src/base/quantity.h"
 #include "src/model/architecture.h"
 #include "src/model/lora.h"
-#include "src/plan/data_parallel_settings.h"
 #include "src/plan/framework_style.h"
-#include "src/plan/mixture_settings.h"
-#include "src/plan/parallelism_settings.h"
-#include "src/plan/training_settings.h"
+#include "src/plan/settings.h"
 #include "src/topology/cluster.h"
 #include "src/topology/node_type.h"
 

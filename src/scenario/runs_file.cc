@@ -9,12 +9,12 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "src/base/shown_faults.h"
-#include "src/base/text_file.h"
+#include "src/base/files.h"
+#include "src/base/printable.h"
 #include "src/formats/csv_table.h"
+#include "src/scenario/calibration_file.h"
 #include "src/scenario/data_root.h"
 #include "src/scenario/document.h"
-#include "src/scenario/merged_tree.h"
 #include "src/scenario/overrides.h"
 
 namespace stepcast::scenario {

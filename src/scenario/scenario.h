@@ -17,7 +17,6 @@
 #include "src/scenario/resolved.h"
 #include "src/topology/cluster.h"
 #include "src/topology/device.h"
-#include "src/topology/gpu.h"
 #include "src/topology/node_type.h"
 
 // A scenario: model, cluster, calibration and plan, read from files, checked one by one and
@@ -84,7 +83,7 @@ struct Scenario {
   // Of the topology, idle ones included: `cluster` has those that the job uses (cluster.devices).
   int nodes_described = 1;
   // `cluster`, `calibration` and `gpu` are those of the first nodes, these follow them in this
-  // order: see node_kinds.h. `cluster` counts all nodes.
+  // order: see job_devices.h. `cluster` counts all nodes.
   std::vector<KindOfNode> other_nodes;
   plan::Plan plan;
   // training.master_weights and optimizer_state_dtype are left out: the framework's defaults hold.

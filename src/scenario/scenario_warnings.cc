@@ -1,5 +1,3 @@
-#include "src/scenario/scenario_warnings.h"
-
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -8,12 +6,13 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "src/calibration/find_table.h"
+#include "src/calibration/profiles.h"
 #include "src/model/model.h"
 #include "src/parallel/axis.h"
 #include "src/parallel/rank_grid.h"
 #include "src/plan/legality.h"
 #include "src/plan/rank_grid.h"
+#include "src/scenario/scenario_checks.h"
 #include "src/topology/cluster.h"
 #include "src/topology/node_type.h"
 

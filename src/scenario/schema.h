@@ -9,7 +9,7 @@
 
 // What a reader takes, as a value: readers (document.h) that are given a Schema note in it what
 // they ask for, key by key, so that it says what they do and nothing else. Editors complete files
-// by it (report/schema_json.h).
+// by it (report/dumps.h).
 namespace stepcast::scenario {
 
 enum class Need : std::uint8_t { kRequired, kOptional };

@@ -10,12 +10,12 @@
 #include "gtest/gtest.h"
 #include "src/base/data_type.h"
 #include "src/calibration/calibration.h"
-#include "src/calibration/stand_in.h"
+#include "src/calibration/profiles.h"
 #include "src/scenario/calibration_file.h"
 #include "src/scenario/data_root.h"
 #include "src/scenario/gpu_file.h"
 #include "src/scenario/source_names.h"
-#include "src/topology/gpu.h"
+#include "src/topology/device.h"
 
 namespace stepcast::scenario {
 namespace {

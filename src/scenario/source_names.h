@@ -6,8 +6,19 @@
 #include <string_view>
 #include <vector>
 
-// The files that inputs name: by a path, or, where the data root has them, by a name alone.
+#include "src/scenario/document.h"
+
 namespace stepcast::scenario {
+
+// Where a dotted path like "node.links[3].bandwidth" leads below a node: to the value, or to the
+// last thing on the way that is there.
+struct Followed {
+  Node last;
+  bool whole = true;
+};
+Followed Follow(Node node, std::string_view path);
+
+// The files that inputs name: by a path, or, where the data root has them, by a name alone.
 
 enum class SourceKind : std::uint8_t { kModel, kTopology, kCalibration };
 

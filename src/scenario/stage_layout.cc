@@ -1,10 +1,9 @@
-#include "src/scenario/stage_layout.h"
-
 #include <charconv>
 #include <cstddef>
 #include <utility>
 
 #include "fmt/format.h"
+#include "src/scenario/plan_sections.h"
 
 namespace stepcast::scenario {
 namespace {

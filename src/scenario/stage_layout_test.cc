@@ -1,9 +1,8 @@
-#include "src/scenario/stage_layout.h"
-
 #include <cstdint>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "src/scenario/plan_sections.h"
 
 namespace stepcast::scenario {
 namespace {

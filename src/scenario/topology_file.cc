@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "src/scenario/curve_file.h"
 #include "src/scenario/data_root.h"
 #include "src/scenario/gpu_file.h"
-#include "src/scenario/node_path.h"
-#include "src/scenario/transport_word.h"
+#include "src/scenario/source_names.h"
 #include "src/topology/device_set.h"
 #include "src/topology/faults.h"
 

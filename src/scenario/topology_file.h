@@ -8,7 +8,7 @@
 #include "src/base/diagnostic.h"
 #include "src/scenario/document.h"
 #include "src/topology/cluster.h"
-#include "src/topology/gpu.h"
+#include "src/topology/device.h"
 #include "src/topology/node_type.h"
 
 // Topologies as YAML: a node type with its fabric, or a flat cluster.

@@ -13,7 +13,7 @@
 #include "src/base/time.h"
 #include "src/base/transport.h"
 #include "src/scenario/data_root.h"
-#include "src/topology/communication_path.h"
+#include "src/topology/routes.h"
 
 namespace stepcast::scenario {
 namespace {

@@ -11,7 +11,7 @@
 #include "src/base/diagnostic.h"
 #include "src/plan/legality.h"
 #include "src/plan/plan.h"
-#include "src/scenario/input_cache.h"
+#include "src/scenario/input_contents.h"
 #include "src/scenario/loader.h"
 #include "src/scenario/plan_sections.h"
 #include "src/scenario/scenario.h"

@@ -10,7 +10,7 @@
 #include "src/cost/demand.h"
 #include "src/engine/shared_resources.h"
 #include "src/program/description.h"
-#include "src/program/instruction_head.h"
+#include "src/program/instruction.h"
 
 namespace stepcast::simulate {
 

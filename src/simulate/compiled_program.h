@@ -7,8 +7,8 @@
 #include "src/base/time.h"
 #include "src/cost/demand.h"
 #include "src/cost/prices.h"
+#include "src/program/instruction.h"
 #include "src/program/program.h"
-#include "src/program/wait_target.h"
 #include "src/simulate/concurrent_sets.h"
 
 // A program at its prices, made ready to be run: what can be told before is told once, so that the

@@ -1,7 +1,6 @@
-#include "src/simulate/late_start.h"
-
 #include <algorithm>
 
+#include "src/simulate/class_run.h"
 #include "src/simulate/simulation.h"
 
 namespace stepcast::simulate {

@@ -89,7 +89,7 @@ struct Options {
   // collective that waits, are Time::Max()). Without effect with a barrier, or message by message.
   bool until_repetition = false;
   // Goes through the last part of the first step only, as if all before it were over
-  // (late_start.h): that is enough to find out in which state a step leaves everything. Nothing of
+  // (class_run.h): that is enough to find out in which state a step leaves everything. Nothing of
   // the first step is recorded but its end. Without effect unless `until_repetition` has one, and
   // where no such part is found.
   bool late_start = false;

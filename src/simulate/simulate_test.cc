@@ -8,7 +8,7 @@
 
 #include "gtest/gtest.h"
 #include "src/collective/ring.h"
-#include "src/network/flow.h"
+#include "src/network/analytic.h"
 #include "src/network/traffic.h"
 #include "src/program/test_program.h"
 

@@ -6,7 +6,7 @@
 
 #include "fmt/format.h"
 #include "src/forecast/forecast.h"
-#include "src/forecast/optimizer_states_warning.h"
+#include "src/forecast/warnings.h"
 #include "src/scenario/load.h"
 
 namespace stepcast::study {

@@ -8,7 +8,7 @@
 #include <system_error>
 
 #include "fmt/format.h"
-#include "src/base/files_read.h"
+#include "src/base/files.h"
 
 namespace stepcast::study {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "src/base/diagnostic.h"
-#include "src/scenario/input_cache.h"
+#include "src/scenario/input_contents.h"
 #include "src/scenario/scenario.h"
 
 // The scenario around which plans are searched. A question needs a model, a cluster, a sequence
@@ -15,7 +15,8 @@ struct PlanBase {
   scenario::Scenario scenario;
   // "KEY=VALUE": what was asked for, and what makes a legal scenario of it.
   std::vector<std::string> set;
-  // Keys that the scenario lacks, with the values that stand in for them: "training.precision=bf16".
+  // Keys that the scenario lacks, with the values that stand in for them:
+  // "training.precision=bf16".
   std::vector<std::string> assumed;
   // Why the plan cannot exist as it is written, a sentence each. The settings that rules refuse are
   // left out of `scenario`.

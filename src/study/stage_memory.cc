@@ -4,9 +4,8 @@
 
 #include "fmt/format.h"
 #include "src/forecast/forecast.h"
-#include "src/forecast/memory_formula.h"
-#include "src/forecast/micro_batch_limit.h"
-#include "src/forecast/optimizer_states_warning.h"
+#include "src/forecast/memory_summary.h"
+#include "src/forecast/warnings.h"
 #include "src/scenario/load.h"
 
 namespace stepcast::study {

@@ -5,7 +5,7 @@
 
 #include "src/base/diagnostic.h"
 #include "src/forecast/values.h"
-#include "src/report/memory_report.h"
+#include "src/report/answers.h"
 #include "src/scenario/scenario.h"
 
 // The memory of a scenario at each ZeRO stage.

@@ -8,8 +8,8 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "src/base/files_read.h"
-#include "src/planner/evaluations.h"
+#include "src/base/files.h"
+#include "src/planner/answers.h"
 #include "src/study/run_facts.h"
 
 namespace stepcast::study {

@@ -7,7 +7,7 @@
 
 #include "src/base/diagnostic.h"
 #include "src/planner/sweep_grid.h"
-#include "src/scenario/input_cache.h"
+#include "src/scenario/input_contents.h"
 
 // What --vary asks for, held to the scenario: for all commands that vary keys.
 namespace stepcast::study {

@@ -13,7 +13,6 @@
 
 #include "src/base/check.h"
 #include "src/topology/graph.h"
-#include "src/topology/hash_collisions.h"
 #include "src/topology/rings.h"
 #include "src/topology/routes.h"
 

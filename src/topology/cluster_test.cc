@@ -14,7 +14,6 @@
 #include "rapidcheck/gtest.h"
 #include "src/topology/faults.h"
 #include "src/topology/graph.h"
-#include "src/topology/hash_collisions.h"
 #include "src/topology/sample_nodes.h"
 
 namespace stepcast::topology {

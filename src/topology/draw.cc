@@ -15,11 +15,11 @@
 #include "src/base/check.h"
 #include "src/base/quantity.h"
 #include "src/base/rates.h"
-#include "src/topology/communication_path.h"
 #include "src/topology/device.h"
 #include "src/topology/device_set.h"
 #include "src/topology/graph.h"
 #include "src/topology/node_type.h"
+#include "src/topology/routes.h"
 
 namespace stepcast::topology {
 namespace {

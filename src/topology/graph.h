@@ -10,7 +10,6 @@
 #include "src/base/time.h"
 #include "src/topology/device.h"
 #include "src/topology/node_type.h"
-#include "src/topology/nodes_of_type.h"
 
 // Nodes and clusters as graphs. Only topology code and what draws or writes it down use this
 // header; others ask a Cluster (cluster.h).

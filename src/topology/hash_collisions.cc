@@ -1,11 +1,10 @@
-#include "src/topology/hash_collisions.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <vector>
 
 #include "src/base/check.h"
+#include "src/topology/cluster.h"
 
 namespace stepcast::topology {
 namespace {

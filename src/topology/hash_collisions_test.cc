@@ -1,5 +1,3 @@
-#include "src/topology/hash_collisions.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -8,6 +6,7 @@
 
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
+#include "src/topology/cluster.h"
 
 namespace stepcast::topology {
 namespace {

@@ -13,9 +13,10 @@
 #include "src/base/transport.h"
 #include "src/topology/device.h"
 
+namespace stepcast::topology {
+
 // Descriptions from which a cluster's graph is built: topologies/*.yaml as values. What makes one
 // usable is said, and checked, in faults.h.
-namespace stepcast::topology {
 
 struct LinkSpec {
   Time latency;
@@ -157,6 +158,17 @@ struct FlatCluster {
   Bytes memory;
   std::string gpu;               // empty: none
   std::optional<LinkSpec> link;  // absent: collectives come from the profile's tables alone
+};
+
+// Nodes of one type, one behind another in the order of ranks. A cluster of several kinds of nodes
+// is several of them behind one another, below the switches of one fabric.
+struct NodesOfType {
+  const NodeType* type = nullptr;
+  LinkSpec link{};  // NIC to switch, each direction; of a node that stands alone anything
+  int nodes = 0;
+  std::optional<int> ranks_per_node{};  // on the first GPUs of each; none: on all of them
+
+  int gpus_with_ranks() const { return ranks_per_node.value_or(type->Count(DeviceKind::kGpu)); }
 };
 
 }  // namespace stepcast::topology

@@ -8,7 +8,7 @@
 #include "fmt/format.h"
 #include "src/base/check.h"
 #include "src/base/collective_kind.h"
-#include "src/forecast/time_parts.h"
+#include "src/forecast/training_run.h"
 #include "src/program/description.h"
 
 namespace stepcast::validate {

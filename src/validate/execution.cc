@@ -8,11 +8,11 @@
 
 #include "src/base/check.h"
 #include "src/cost/collective_price.h"
-#include "src/forecast/throughput.h"
 #include "src/forecast/time_breakdown.h"
+#include "src/forecast/training_run.h"
 #include "src/memory/replay.h"
 #include "src/program/description.h"
-#include "src/scenario/node_kinds.h"
+#include "src/scenario/job_devices.h"
 
 namespace stepcast::validate {
 namespace {

@@ -7,7 +7,6 @@
 #include <tuple>
 #include <utility>
 
-#include "src/model/local.h"
 #include "src/model/stage.h"
 #include "src/parallel/pipeline_schedule.h"
 #include "src/parallel/rank_grid.h"
@@ -63,7 +62,7 @@ std::uint32_t Sum(std::uint32_t a, std::uint32_t b, DataType type) {
 // One micro-batch on all ranks of a pipeline stage.
 class Ranks {
  public:
-  // `ranks`: of a stage, the first ones of the grids. `one_word`: as in lowering/pass_values.h.
+  // `ranks`: of a stage, the first ones of the grids. `one_word`: as in lowering/passes.h.
   Ranks(const parallel::Grids& grids, int ranks, bool one_word)
       : grids_(grids),
         one_word_(one_word),

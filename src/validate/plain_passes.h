@@ -12,7 +12,7 @@ namespace stepcast::validate {
 // What gradients are made from where a micro-batch's passes communicate: each rank has a word of 32
 // bits, which it makes from what messages of other pipeline stages and collectives inside layers
 // bring, and which goes into those that leave. The same as programs say it
-// (lowering/pass_values.h), from the layers' lists of operations alone, with all ranks of a
+// (lowering/passes.h), from the layers' lists of operations alone, with all ranks of a
 // pipeline stage side by side.
 class PlainPasses {
  public:

@@ -17,7 +17,7 @@
 #include "fmt/format.h"
 #include "src/base/thread_team.h"
 #include "src/forecast/forecast.h"
-#include "src/forecast/throughput.h"
+#include "src/forecast/training_run.h"
 #include "src/forecast/uncertainty.h"
 #include "src/model/architecture.h"
 #include "src/model/model.h"

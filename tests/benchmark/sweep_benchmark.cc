@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "src/base/diagnostic.h"
-#include "src/cli/sweep_command.h"
-#include "src/cli/work_command.h"
+#include "src/cli/command_options.h"
+#include "src/cli/outcome.h"
 #include "src/forecast/forecast.h"
 #include "src/scenario/variants.h"
 

@@ -21,7 +21,7 @@ NAMING = {
     "src/plan/data_parallel.h": "the default",
     "src/plan/data_parallel_settings.cc": "which frameworks have a setting",
     "src/plan/framework.h": "all of them",
-    "src/plan/frameworks/deepspeed.h": "whose layers are divided",
+    "src/plan/frameworks/frameworks.h": "whose layers are divided",
     "src/plan/legality_cases.h": "for tests",
     "src/plan/mixture_settings.cc": "which frameworks have a setting",
     "src/plan/parallelism_settings.cc": "which frameworks have a setting",

@@ -12,10 +12,7 @@
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
-#include "src/plan/data_parallel_settings.h"
-#include "src/plan/mixture_settings.h"
-#include "src/plan/parallelism_settings.h"
-#include "src/plan/training_settings.h"
+#include "src/plan/settings.h"
 #include "src/planner/search_table.h"
 
 namespace stepcast {
@@ -112,7 +109,9 @@ void ExpectTable(const char* section, const char* page, const std::string& table
 TEST(SettingsTable, OfTraining) {
   ExpectTable("training", "formats/training", Table(plan::TrainingSettings()));
 }
-TEST(SettingsTable, OfParallelism) { ExpectTable("parallelism", "formats/parallelism", TableOfAxes()); }
+TEST(SettingsTable, OfParallelism) {
+  ExpectTable("parallelism", "formats/parallelism", TableOfAxes());
+}
 TEST(SettingsTable, OfExperts) {
   ExpectTable("experts", "formats/experts", Table(plan::MixtureSettings()));
 }

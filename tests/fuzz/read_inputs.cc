@@ -16,27 +16,22 @@
 #include "src/base/bytes.h"
 #include "src/base/check.h"
 #include "src/base/diagnostic.h"
-#include "src/calibrate/measurement_state.h"
+#include "src/calibrate/session.h"
 #include "src/foreign/import.h"
 #include "src/formats/huggingface.h"
 #include "src/formats/imported_topology.h"
 #include "src/formats/kineto.h"
 #include "src/formats/measured_memory.h"
 #include "src/formats/nccl_tests.h"
-#include "src/formats/nccl_tests_profile.h"
-#include "src/formats/nccl_topology.h"
-#include "src/formats/nvidia_smi_topology.h"
 #include "src/formats/question.h"
 #include "src/formats/schedule_csv.h"
 #include "src/formats/trace_text.h"
 #include "src/planner/result_store.h"
-#include "src/report/calibration_yaml.h"
-#include "src/report/layer_list_yaml.h"
-#include "src/report/topology_yaml.h"
+#include "src/report/answers.h"
+#include "src/report/dumps.h"
 #include "src/scenario/calibration_file.h"
 #include "src/scenario/curve_file.h"
 #include "src/scenario/document.h"
-#include "src/scenario/framework_costs_file.h"
 #include "src/scenario/gpu_file.h"
 #include "src/scenario/load.h"
 #include "src/scenario/model_file.h"
@@ -150,9 +145,8 @@ void ReadCalibration(std::string_view text) {
 
 void ReadMeasurements(std::string_view text) {
   const auto read_with = [&](auto read) {
-    ReadDocumentWith(text, [&](const Node& node, Diagnostics& mistakes) {
-      return read(node, mistakes);
-    });
+    ReadDocumentWith(text,
+                     [&](const Node& node, Diagnostics& mistakes) { return read(node, mistakes); });
   };
   read_with(scenario::ReadPublished);
   read_with(scenario::ReadCurves);

@@ -13,11 +13,8 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/parallel/named_schedules.h"
-#include "src/plan/data_parallel_settings.h"
 #include "src/plan/framework.h"
-#include "src/plan/mixture_settings.h"
-#include "src/plan/parallelism_settings.h"
-#include "src/plan/training_settings.h"
+#include "src/plan/settings.h"
 
 namespace stepcast {
 namespace {

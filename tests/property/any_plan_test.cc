@@ -24,7 +24,7 @@
 #include "src/lowering/lowering.h"
 #include "src/program/program.h"
 #include "src/program/validator.h"
-#include "src/report/simulate_json.h"
+#include "src/report/answers.h"
 #include "src/scenario/load.h"
 #include "src/scenario/plan_file.h"
 #include "src/scenario/resolved_scenario.h"

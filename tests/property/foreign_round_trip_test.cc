@@ -21,7 +21,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/diagnostic.h"
-#include "src/emit/target.h"
+#include "src/emit/trainers.h"
 #include "src/foreign/import.h"
 #include "src/model/architecture.h"
 #include "src/scenario/load.h"

@@ -12,7 +12,7 @@
 #include "src/base/check.h"
 #include "src/base/diagnostic.h"
 #include "src/forecast/forecast.h"
-#include "src/forecast/memory_formula.h"
+#include "src/forecast/memory_summary.h"
 #include "src/scenario/load.h"
 
 namespace stepcast {

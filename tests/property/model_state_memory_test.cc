@@ -8,7 +8,7 @@
 
 #include "src/base/data_type.h"
 #include "src/forecast/forecast.h"
-#include "src/forecast/memory_formula.h"
+#include "src/forecast/memory_summary.h"
 #include "tests/property/flat_scenario.h"
 
 namespace stepcast {

@@ -11,7 +11,6 @@
 #include "src/base/diagnostic.h"
 #include "src/forecast/forecast.h"
 #include "src/planner/bounds.h"
-#include "src/planner/first_bounds.h"
 #include "src/scenario/load.h"
 #include "tests/property/any_plan.h"
 

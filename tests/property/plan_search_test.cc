@@ -2,11 +2,15 @@
 // any_plan.h, which knows nothing of the search space, and the scenario's own plan is not handed to
 // the search.
 //
-// 1. Restricted to the scenario's own values, the space has exactly one legal plan, and its forecast
+// 1. Restricted to the scenario's own values, the space has exactly one legal plan, and its
+// forecast
 //    is the scenario's to the byte. STEPCAST_SCENARIOS says how many scenarios (100 if it is not
 //    set), STEPCAST_SEED the first one's seed. At least half of them have pipelines.
-// 2. A search with --within finds a plan at least as fast as the scenario. STEPCAST_SEARCHES says how
+// 2. A search with --within finds a plan at least as fast as the scenario. STEPCAST_SEARCHES says
+// how
 //    many scenarios (3), STEPCAST_WITHIN how long each search may take (20s).
+
+#include "src/study/plan_search.h"
 
 #include <gtest/gtest.h>
 
@@ -26,11 +30,10 @@
 #include "src/planner/search_table.h"
 #include "src/planner/sweep_grid.h"
 #include "src/planner/worker_pool.h"
-#include "src/report/simulate_json.h"
+#include "src/report/answers.h"
 #include "src/scenario/key_values.h"
 #include "src/scenario/load.h"
 #include "src/scenario/memory_document.h"
-#include "src/study/plan_search.h"
 #include "tests/property/any_plan.h"
 
 namespace stepcast {
@@ -57,7 +60,8 @@ std::string ValueOf(const Resolved& resolved, std::string_view key) {
     node = next;
   }
   if (const auto* text = std::get_if<std::string>(&node->value)) return *text;
-  if (const auto* number = std::get_if<std::int64_t>(&node->value)) return fmt::format("{}", *number);
+  if (const auto* number = std::get_if<std::int64_t>(&node->value))
+    return fmt::format("{}", *number);
   if (const auto* is = std::get_if<bool>(&node->value)) return *is ? "true" : "false";
   return "null";
 }
@@ -122,11 +126,10 @@ TEST_F(PlanSearchLaws, TheSpaceHasTheScenariosPlanOnce) {
       const auto written =
           scenario::WrittenValue(row.key, document.name(), own.text.settings, cache_);
       const bool of_layout = row.level == planner::SearchLevel::kLayout;
-      question.vary.push_back(fmt::format(
-          "{}={}", row.key,
-          written     ? *written
-          : of_layout ? ValueOf(own.scenario.resolved, row.key)
-                      : planner::kDefaultValue));
+      question.vary.push_back(fmt::format("{}={}", row.key,
+                                          written     ? *written
+                                          : of_layout ? ValueOf(own.scenario.resolved, row.key)
+                                                      : planner::kDefaultValue));
     }
     study::PlanSearch search(std::move(question));
     std::string fault;
@@ -215,8 +218,8 @@ TEST_F(PlanSearchLaws, ASearchFindsAPlanAtLeastAsFast) {
     if (const auto ready = search.Prepare(); !ready) {
       fault = "the space cannot be built: " + Format(ready.error());
     } else {
-      const auto pool = planner::MakeThreadPool(
-          [&](const std::string& item) { return search.Work(item); }, 2);
+      const auto pool =
+          planner::MakeThreadPool([&](const std::string& item) { return search.Work(item); }, 2);
       const auto report = search.Run(*pool, nullptr);
       if (!report) {
         fault = "the search failed";

@@ -11,7 +11,7 @@
 #include "fmt/format.h"
 #include "src/base/diagnostic.h"
 #include "src/forecast/forecast.h"
-#include "src/report/simulate_json.h"
+#include "src/report/answers.h"
 #include "src/scenario/load.h"
 #include "tests/property/any_plan.h"
 

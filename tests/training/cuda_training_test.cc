@@ -21,7 +21,7 @@
 #include "src/runtime/executor.h"
 #include "src/runtime/thread_job.h"
 #include "src/scenario/load.h"
-#include "src/validate/plain_training.h"
+#include "src/validate/training_check.h"
 #include "tests/samples/samples.h"
 
 namespace stepcast::training {

@@ -9,7 +9,7 @@
 #include "src/base/diagnostic.h"
 #include "src/lowering/lowering.h"
 #include "src/scenario/load.h"
-#include "src/validate/plain_training.h"
+#include "src/validate/training_check.h"
 #include "tests/training/threaded_training.h"
 
 // A mixture of one expert, which every token takes, trains as the dense model does, bit by bit.

@@ -24,7 +24,7 @@
 #include "src/runtime/mpi_session.h"
 #include "src/runtime/thread_job.h"
 #include "src/scenario/load.h"
-#include "src/validate/plain_training.h"
+#include "src/validate/training_check.h"
 
 namespace stepcast::training {
 namespace {

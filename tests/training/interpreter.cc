@@ -4,9 +4,8 @@
 #include <utility>
 
 #include "src/base/check.h"
-#include "src/program/collective_parts.h"
+#include "src/program/data_flow.h"
 #include "src/program/data_flow_validator.h"
-#include "src/runtime/values/clipping.h"
 #include "src/runtime/values/gradients.h"
 #include "src/runtime/values/number_types.h"
 #include "src/runtime/values/optimizers.h"
@@ -288,8 +287,8 @@ void Interpreter::Communicate(std::size_t instruction, const std::vector<Effect>
           const auto from =
               program::AllToAllSender(static_cast<int>(m), p, static_cast<int>(members));
           const auto first = whole.begin() + from * sent + p * part;
-          const std::int64_t moved = ElementsSent(collective.loads, part, collective.data_type,
-                                                  from, static_cast<int>(m));
+          const std::int64_t moved =
+              ElementsSent(collective.loads, part, collective.data_type, from, static_cast<int>(m));
           received.insert(received.end(), first, first + moved);
           received.resize(static_cast<std::size_t>((p + 1) * part), kNotSent);
         }

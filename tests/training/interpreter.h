@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "src/program/program.h"
-#include "src/validate/plain_training.h"
+#include "src/validate/training_check.h"
 
 // Runs the data flow of all ranks' programs on host memory, one instruction after the other, all
 // ranks in lockstep. Slow, and so simple that it can be believed. Memory that nothing has written

@@ -17,7 +17,7 @@
 #include "src/program/dump.h"
 #include "src/program/validator.h"
 #include "src/scenario/load.h"
-#include "src/validate/plain_training.h"
+#include "src/validate/training_check.h"
 #include "tests/training/interpreter.h"
 
 namespace stepcast::training {

@@ -1,10 +1,9 @@
-#include "src/plan/frameworks/ddp.h"
-
 #include <optional>
 #include <utility>
 
 #include "fmt/format.h"
 #include "src/plan/framework_policy.h"
+#include "src/plan/frameworks/frameworks.h"
 #include "src/plan/legality_rules.h"
 
 namespace stepcast::plan {

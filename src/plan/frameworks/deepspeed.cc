@@ -1,5 +1,3 @@
-#include "src/plan/frameworks/deepspeed.h"
-
 #include <optional>
 #include <string>
 #include <string_view>
@@ -7,6 +5,7 @@
 
 #include "fmt/format.h"
 #include "src/plan/framework_policy.h"
+#include "src/plan/frameworks/frameworks.h"
 #include "src/plan/legality_rules.h"
 #include "src/plan/request.h"
 

@@ -1,9 +1,8 @@
-#include "src/plan/frameworks/fsdp1.h"
-
 #include <optional>
 
 #include "fmt/format.h"
 #include "src/plan/framework_policy.h"
+#include "src/plan/frameworks/frameworks.h"
 #include "src/plan/legality_rules.h"
 
 namespace stepcast::plan {

@@ -1,11 +1,10 @@
-#include "src/plan/frameworks/fsdp2.h"
-
 #include <string>
 #include <utility>
 
 #include "fmt/format.h"
 #include "src/parallel/named_schedules.h"
 #include "src/plan/framework_policy.h"
+#include "src/plan/frameworks/frameworks.h"
 #include "src/plan/legality_rules.h"
 
 namespace stepcast::plan {

@@ -1,11 +1,10 @@
-#include "src/plan/frameworks/megatron.h"
-
 #include <algorithm>
 #include <optional>
 #include <string>
 
 #include "fmt/format.h"
 #include "src/plan/framework_policy.h"
+#include "src/plan/frameworks/frameworks.h"
 #include "src/plan/legality_rules.h"
 
 namespace stepcast::plan {

@@ -1,7 +1,6 @@
-#include "src/plan/frameworks/reference.h"
-
 #include "fmt/format.h"
 #include "src/plan/framework_policy.h"
+#include "src/plan/frameworks/frameworks.h"
 #include "src/plan/legality_rules.h"
 
 namespace stepcast::plan {

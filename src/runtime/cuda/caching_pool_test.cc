@@ -1,5 +1,3 @@
-#include "src/runtime/cuda/caching_pool.h"
-
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
@@ -8,6 +6,8 @@
 #include <map>
 #include <set>
 #include <vector>
+
+#include "src/runtime/cuda/device_memory.h"
 
 namespace stepcast::runtime::cuda {
 namespace {

@@ -1,5 +1,3 @@
-#include "src/runtime/cuda/collective_check.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -9,8 +7,8 @@
 #include "src/base/bytes.h"
 #include "src/base/check.h"
 #include "src/base/collective_kind.h"
-#include "src/program/collective_parts.h"
-#include "src/runtime/cuda/communicator_ids.h"
+#include "src/program/data_flow.h"
+#include "src/runtime/cuda/communicators.h"
 #include "src/runtime/cuda/failure.h"
 #include "src/runtime/cuda/launch_plan.h"
 #include "src/runtime/values/number_types.h"

@@ -1,9 +1,9 @@
 // What collectives are checked against; the check itself runs with every device that is made.
-#include "src/runtime/cuda/collective_check.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "src/runtime/cuda/communicators.h"
 
 namespace stepcast::runtime::cuda {
 namespace {

@@ -1,5 +1,3 @@
-#include "src/runtime/cuda/communicator_ids.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -7,6 +5,7 @@
 
 #include "fmt/format.h"
 #include "src/base/check.h"
+#include "src/runtime/cuda/communicators.h"
 
 namespace stepcast::runtime::cuda {
 namespace {

@@ -1,5 +1,3 @@
-#include "src/runtime/cuda/communicator_ids.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "src/program/test_program.h"
+#include "src/runtime/cuda/communicators.h"
 #include "src/runtime/thread_job.h"
 
 namespace stepcast::runtime::cuda {

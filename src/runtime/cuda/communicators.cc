@@ -1,5 +1,6 @@
 #include "src/runtime/cuda/communicators.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -8,12 +9,85 @@
 #include "fmt/format.h"
 #include "src/base/check.h"
 #include "src/base/collective_kind.h"
-#include "src/program/collective_parts.h"
-#include "src/runtime/cuda/communicator_ids.h"
+#include "src/program/data_flow.h"
 #include "src/runtime/cuda/failure.h"
 #include "src/runtime/cuda/launch_plan.h"
 
 namespace stepcast::runtime::cuda {
+void AbortCommunicators(const std::vector<ncclComm_t>& communicators) {
+  constexpr int kTakesGroups = NCCL_VERSION(2, 22, 0);
+  int version = 0;
+  const bool together = ncclGetVersion(&version) == ncclSuccess && version >= kTakesGroups &&
+                        ncclGroupStart() == ncclSuccess;
+  for (ncclComm_t communicator : communicators) {
+    if (communicator != nullptr) ncclCommAbort(communicator);
+  }
+  if (together) ncclGroupEnd();
+}
+
+CommunicatorCache::~CommunicatorCache() {
+  // Destroying would wait for the other ranks, which may be threads that are gone.
+  std::vector<ncclComm_t> all;
+  for (const auto& [key, communicator] : communicators_) all.push_back(communicator);
+  if (!all.empty()) AbortCommunicators(all);
+}
+
+ncclComm_t CommunicatorCache::Take(const Key& key) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = communicators_.find(key);
+  return found == communicators_.end() ? nullptr : std::exchange(found->second, nullptr);
+}
+
+void CommunicatorCache::Give(const Key& key, ncclComm_t communicator) {
+  const std::scoped_lock lock(mutex_);
+  communicators_[key] = communicator;
+}
+
+namespace {
+
+void Convert(CollectiveOperands::Conversions& conversions, TypePair types, void* target,
+             const void* source, std::int64_t elements) {
+  auto found = std::find_if(conversions.begin(), conversions.end(),
+                            [&](const auto& entry) { return entry.first == types; });
+  if (found == conversions.end()) found = conversions.insert(conversions.end(), {types, {}});
+  found->second.push_back(
+      {.target = target, .source = source, .elements = elements, .block = elements});
+}
+
+}  // namespace
+
+CollectiveOperands OperandsOf(const program::Collective& collective, std::int64_t ranks,
+                              std::span<const program::Effect> effects,
+                              const std::function<std::byte*(const program::Elements&)>& at,
+                              std::byte* staging) {
+  const DataType type = collective.data_type;
+  const auto take = [&](std::int64_t elements) {
+    std::byte* const taken = staging;
+    staging += AlignedInArena(BytesOf(elements, type)).count();
+    return taken;
+  };
+  CollectiveOperands operands;
+  for (const program::Effect& effect : effects) {
+    if (effect.kind != program::EffectKind::kCollective) continue;
+    CollectiveOperands::Part part{
+        .elements = effect.elements, .source = at(effect.source), .target = at(effect.target)};
+    const program::CollectiveParts counts =
+        program::PartsOf(collective.kind, effect.elements, ranks);
+    if (effect.source.type != type) {
+      std::byte* staged = take(counts.sent);
+      Convert(operands.before, {type, effect.source.type}, staged, part.source, counts.sent);
+      part.source = staged;
+    }
+    if (effect.target.type != type) {
+      std::byte* staged = take(counts.received);
+      Convert(operands.after, {effect.target.type, type}, part.target, staged, counts.received);
+      part.target = staged;
+    }
+    operands.parts.push_back(part);
+  }
+  return operands;
+}
+
 namespace {
 
 Attempt<std::string> MakeId() {

@@ -4,7 +4,6 @@
 #include "src/runtime/cuda/effects.h"
 #include "src/runtime/cuda/launch.h"
 #include "src/runtime/cuda/packs.cuh"
-#include "src/runtime/values/clipping.h"
 #include "src/runtime/values/gradients.h"
 #include "src/runtime/values/number_types.h"
 #include "src/runtime/values/random_values.h"

@@ -12,8 +12,7 @@
 #include "src/base/kernel.h"
 #include "src/program/description.h"
 #include "src/runtime/cuda/attention.h"
-#include "src/runtime/cuda/collective_check.h"
-#include "src/runtime/cuda/collective_operands.h"
+#include "src/runtime/cuda/communicators.h"
 #include "src/runtime/cuda/failure.h"
 #include "src/runtime/cuda/synthetic_kernels.h"
 

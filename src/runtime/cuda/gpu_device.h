@@ -14,7 +14,6 @@
 #include "src/base/time.h"
 #include "src/program/program.h"
 #include "src/runtime/backend.h"
-#include "src/runtime/cuda/communicator_cache.h"
 #include "src/runtime/cuda/communicators.h"
 #include "src/runtime/cuda/device_memory.h"
 #include "src/runtime/cuda/effect_launches.h"

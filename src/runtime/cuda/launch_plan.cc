@@ -6,7 +6,7 @@
 
 #include "src/base/check.h"
 #include "src/base/kernel.h"
-#include "src/program/collective_parts.h"
+#include "src/program/data_flow.h"
 #include "src/runtime/cuda/effect_batches.h"
 
 namespace stepcast::runtime::cuda {

@@ -1,13 +1,97 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
+#include "src/program/program.h"
 #include "src/runtime/backend.h"
+#include "src/runtime/device.h"
+#include "src/runtime/host/clock.h"
+#include "src/runtime/host/communicator.h"
+#include "src/runtime/host/kernel_work.h"
+#include "src/runtime/host/memory_pool.h"
+#include "src/runtime/host/streams.h"
+#include "src/runtime/host/transport.h"
+#include "src/runtime/host/value_effects.h"
 
 namespace stepcast::runtime::host {
 
+// A rank on CPU cores: a thread for each stream, kernels as kernel_work.h says, layers with given
+// times as sleeps, effects on real memory, collectives through a transport. What an operation does,
+// in this order:
+//
+//   given time         its effects; then it sleeps until its time is over
+//   matrix products,   their work; then the effects
+//   attention
+//   memory-bound,      the effects; then the rest of the bytes that they say they move
+//   optimizer, copies
+//   collectives        the effects, the collective itself among them; without one, the same
+//                      number of scratch bytes
+//   exchanges          the bytes of the program's buffers that its uses name
+//
+// It cannot capture steps.
+class HostDevice : public Device {
+ public:
+  // All ranks of the job call this together.
+  static Attempt<std::unique_ptr<HostDevice>> Make(const program::Program& program, Job& job,
+                                                   const DeviceOptions& options);
+  // After a failure, or with work in the queues: drops what has not begun, tells the partners, and
+  // waits for what runs.
+  ~HostDevice() override;
+
+  Attempt<void> Allocate(program::Index buffer, std::uint16_t stream) override;
+  Attempt<void> Release(program::Index buffer) override;
+  void RecordStream(program::Index buffer, std::uint16_t stream) override;
+  Attempt<void> Launch(OperationId operation, const program::Instruction& instruction) override;
+  Attempt<void> Record(program::Index event, std::uint16_t stream) override;
+  Attempt<void> Wait(program::Index event, std::uint16_t stream) override;
+  Attempt<void> HostWait(program::Index event) override;
+  Attempt<void> BeginCapture() override;
+  Attempt<void> EndCapture() override;
+  Attempt<void> Replay(std::uint32_t step) override;
+  Attempt<void> Synchronise() override;
+  Attempt<std::vector<OperationTimes>> TakeTimes() override;
+  std::vector<WaitTimes> TakeWaits() override;
+  Time Now() override;
+  bool ReportTo(Progress* progress) override;
+  MemoryUse Memory() const override;
+  Attempt<std::vector<float>> Read(const program::Elements& from, std::int64_t count) override;
+
+ private:
+  HostDevice(const program::Program& program, int rank, const DeviceOptions& options, Bytes limit,
+             std::unique_ptr<Transport> transport, KernelWork work);
+
+  Attempt<void> OpenCommunicators();
+  std::vector<BoundEffect> EffectsOf(OperationId operation) const;
+  std::byte* At(const program::Elements& elements) const;
+  Attempt<void> Failed() const;  // the failure of queued work, if there was one
+  void GiveUp(const std::string& why);
+
+  void LaunchKernel(OperationId operation, const program::Instruction& instruction);
+  void LaunchCopy(OperationId operation, const program::Instruction& instruction);
+  void LaunchCollective(OperationId operation, const program::Instruction& instruction);
+  void LaunchExchange(OperationId operation, const program::Instruction& instruction);
+  EffectContext ContextOf(OperationId operation, const program::Instruction& instruction) const;
+
+  const program::Program& program_;
+  int rank_;
+  DeviceOptions options_;
+  Clock clock_;
+  std::unique_ptr<Transport> transport_;
+  KernelWork work_;
+  std::vector<std::unique_ptr<Communicator>> communicators_;  // by program's
+  std::vector<Position> events_;                              // latest record
+  std::vector<std::vector<program::StatePart>> state_;        // by buffer; until written
+  std::uint64_t wait_calls_ = 0;
+  std::optional<Streams> streams_;
+  std::optional<MemoryPool> pool_;
+};
+
 // Step programs on CPUs: ranks are threads of this process, or processes that mpirun started
-// (MpiSession must run then, when devices are made). See device.h for what operations do. The first
+// (MpiSession must run then, when devices are made). See backend.h for what operations do. The first
 // call may set OPENBLAS_CORETYPE (blas.h): before the process has threads that read variables.
 std::unique_ptr<Backend> MakeHostBackend();
 

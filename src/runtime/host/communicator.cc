@@ -7,7 +7,7 @@
 
 #include "fmt/format.h"
 #include "src/base/check.h"
-#include "src/program/collective_parts.h"
+#include "src/program/data_flow.h"
 #include "src/runtime/host/value_effects.h"
 #include "src/runtime/values/number_types.h"
 

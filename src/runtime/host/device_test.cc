@@ -1,4 +1,3 @@
-#include "src/runtime/host/device.h"
 
 #include <gtest/gtest.h>
 

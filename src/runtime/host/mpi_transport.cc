@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "src/base/check.h"
-#include "src/program/collective_parts.h"
+#include "src/program/data_flow.h"
 #include "src/runtime/host/mpi_exchange.h"
 #include "src/runtime/host/mpi_ring.h"
 #include "src/runtime/mpi_failure.h"

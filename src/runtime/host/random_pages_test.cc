@@ -1,5 +1,3 @@
-#include "src/runtime/host/random_pages.h"
-
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -9,6 +7,8 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+
+#include "src/runtime/host/memory_pool.h"
 
 namespace stepcast::runtime::host {
 namespace {

@@ -16,7 +16,7 @@
 
 #include "fmt/format.h"
 #include "src/base/check.h"
-#include "src/program/collective_parts.h"
+#include "src/program/data_flow.h"
 #include "src/runtime/values/number_types.h"
 
 namespace stepcast::runtime::host {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "src/program/collective_parts.h"
+#include "src/program/data_flow.h"
 #include "src/runtime/values/number_types.h"
 
 namespace stepcast::runtime::host {
@@ -173,14 +173,12 @@ std::string CheckExchanges(const Group& group) {
 // Rows of experts whose loads are not even, there and back.
 std::string CheckUneven(const Group& group) {
   const auto members = static_cast<std::int64_t>(group.ranks.size());
-  for (const auto first :
-       {AllToAllLoads::First::kReceivesMost, AllToAllLoads::First::kSendsMost}) {
+  for (const auto first : {AllToAllLoads::First::kReceivesMost, AllToAllLoads::First::kSendsMost}) {
     for (const double load : {1.5, static_cast<double>(members)}) {
       const AllToAllLoads loads = AllToAllLoads::Of(load, members, first);
       for (const std::int64_t part : {std::int64_t{1}, std::int64_t{5}, kManyElements}) {
-        std::string wrong =
-            CheckOne<float>(group, CollectiveKind::kAllToAll, DataType::kFp32, part, false, false,
-                            loads);
+        std::string wrong = CheckOne<float>(group, CollectiveKind::kAllToAll, DataType::kFp32, part,
+                                            false, false, loads);
         if (!wrong.empty()) return wrong + ", with loads that are not even";
       }
     }

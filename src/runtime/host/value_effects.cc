@@ -6,7 +6,6 @@
 
 #include "src/base/check.h"
 #include "src/runtime/host/simd_kernels.h"
-#include "src/runtime/values/clipping.h"
 #include "src/runtime/values/gradients.h"
 #include "src/runtime/values/number_types.h"
 #include "src/runtime/values/optimizers.h"

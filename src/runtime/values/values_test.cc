@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "src/base/data_type.h"
-#include "src/runtime/values/clipping.h"
 #include "src/runtime/values/gradients.h"
 #include "src/runtime/values/number_types.h"
 #include "src/runtime/values/optimizers.h"

@@ -1,0 +1,207 @@
+#include "src/calibration/profiles.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/base/data_type.h"
+#include "src/base/quantity.h"
+
+namespace stepcast::calibration {
+const CollectiveTable* FindTable(const std::vector<CollectiveTable>& tables,
+                                 CollectiveKind collective, int ranks, int nodes) {
+  for (const CollectiveTable& table : tables) {
+    if (table.collective == collective && table.ranks == ranks && table.nodes == nodes) {
+      return &table;
+    }
+  }
+  return nullptr;
+}
+
+const CollectiveTable* FindTableOfFlatCluster(const std::vector<CollectiveTable>& tables,
+                                              CollectiveKind collective, int ranks) {
+  const CollectiveTable* widest = nullptr;
+  for (const CollectiveTable& table : tables) {
+    if (table.collective != collective || table.ranks != ranks) continue;
+    if (widest == nullptr || table.nodes > widest->nodes) widest = &table;
+  }
+  return widest;
+}
+
+std::vector<std::string_view> MissingSections(const Calibration& profile) {
+  std::vector<std::string_view> sections;
+  if (!profile.kernels.has_value()) sections.emplace_back("kernels");
+  if (!profile.links.has_value()) sections.emplace_back("links");
+  if (!profile.memory.has_value()) sections.emplace_back("memory");
+  return sections;
+}
+
+std::vector<std::string> FillFrom(const Calibration& defaults, Calibration& profile) {
+  const std::vector<std::string_view> sections = MissingSections(profile);
+  std::vector<std::string> taken(sections.begin(), sections.end());
+  if (profile.kernels.has_value() && profile.kernels->measured() && defaults.kernels.has_value()) {
+    const KernelCosts measured = *profile.kernels;
+    for (std::string& key : Complete(*defaults.kernels, *profile.kernels)) {
+      taken.push_back("kernels." + std::move(key));
+    }
+    for (const KernelRelease& release : defaults.kernel_releases) {
+      profile.kernel_releases.push_back({release.torch, measured});
+      Complete(release.costs, profile.kernel_releases.back().costs);
+    }
+  }
+  if (!profile.kernels.has_value()) {
+    profile.kernels = defaults.kernels;
+    profile.kernel_releases = defaults.kernel_releases;
+  }
+  if (!profile.links.has_value()) {
+    profile.links = defaults.links;
+    profile.collective_law = defaults.collective_law;
+    profile.curves = defaults.curves;
+  }
+  if (!profile.memory.has_value()) profile.memory = defaults.memory;
+  if (profile.frameworks == nullptr) profile.frameworks = defaults.frameworks;
+  for (const Residual& residual : defaults.residuals) {
+    const bool general = residual.of == "source" || residual.of == "memory";
+    const bool stated = std::any_of(profile.residuals.begin(), profile.residuals.end(),
+                                    [&](const Residual& own) { return own.of == residual.of; });
+    if (general && !stated) profile.residuals.push_back(residual);
+  }
+  return taken;
+}
+
+namespace {
+
+// No device of today caches as much.
+constexpr Bytes kBeyondCaches = MiB(256);
+
+void CheckTraffic(const Curve& curve, const char* key, Bandwidth bandwidth,
+                  std::vector<Fault>& faults) {
+  for (const auto& [bytes, time] : curve) {
+    if (bytes < kBeyondCaches || time >= bytes / bandwidth) continue;
+    faults.push_back(
+        {fmt::format("kernels.{}", key),
+         fmt::format("{} in {} is more than the device's memory carries, which takes "
+                     "{}",
+                     FormatBytes(bytes), FormatTime(time), FormatTime(bytes / bandwidth)),
+         "the profile may belong to another device"});
+    return;
+  }
+}
+
+// `products` of queries and keys, half of each under the mask.
+void CheckAttention(const AttentionSurface& surface, std::int64_t products,
+                    const std::string& field, FlopRate peak, std::vector<Fault>& faults) {
+  if (peak == FlopRate()) return;
+  for (const AttentionCurve& curve : surface) {
+    for (const auto& [sequence, time] : curve.points) {
+      const Time least =
+          TimeFor(products * curve.heads * sequence * sequence * curve.head_size, peak);
+      if (time >= least) continue;
+      faults.push_back(
+          {field,
+           fmt::format("{} heads of {} over a sequence of {} in {} is above the device's peak, "
+                       "which takes {}",
+                       curve.heads, curve.head_size, sequence, FormatTime(time), FormatTime(least)),
+           "the profile may belong to another device"});
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Fault> CheckOnDevice(const KernelCosts& kernels, const DeviceSheet& sheet) {
+  std::vector<Fault> faults;
+  if (sheet.memory_bandwidth > Bandwidth()) {
+    CheckTraffic(kernels.memory_curve, "memory_curve", sheet.memory_bandwidth, faults);
+    CheckTraffic(kernels.optimizer_curve, "optimizer_curve", sheet.memory_bandwidth, faults);
+  }
+  for (DataType type : kDataTypes) {
+    const auto at = static_cast<std::size_t>(type);
+    CheckAttention(kernels.attention_forward_surface[at], 2,
+                   fmt::format("kernels.attention_forward_surface.{}", Name(type)), sheet.peak[at],
+                   faults);
+    CheckAttention(kernels.attention_backward_surface[at], 5,
+                   fmt::format("kernels.attention_backward_surface.{}", Name(type)), sheet.peak[at],
+                   faults);
+  }
+  if (!sheet.separate) return faults;
+  for (const auto& [key, time] :
+       {std::pair("start_latency", kernels.start_latency), {"launch", kernels.launch}}) {
+    if (time > Time()) continue;
+    faults.push_back({fmt::format("kernels.{}", key),
+                      fmt::format("a GPU's kernels take time to start: {}", FormatTime(time)),
+                      "a few microseconds; stepcast calibrate measures it"});
+  }
+  return faults;
+}
+
+namespace {
+
+constexpr FlopRate Gigaflops(std::int64_t n) { return FlopRate::FlopsPerSecond(n * 1'000'000'000); }
+
+// Of a compute capability (https://developer.nvidia.com/cuda-gpus) with several profiles the one
+// that most was measured for.
+struct OfCapability {
+  int compute_capability;
+  StandIn stand_in;
+};
+constexpr OfCapability kByCapability[] = {
+    {70, {"v100-sxm2-32gb", Gigaflops(125'000)}}, {80, {"a100-sxm-80gb", Gigaflops(312'000)}},
+    {86, {"sm_86", Gigaflops(154'800)}},          {89, {"l40s", Gigaflops(362'000)}},
+    {90, {"h100-sxm", Gigaflops(989'000)}},       {100, {"b200", Gigaflops(2'250'000)}},
+    {103, {"b300", Gigaflops(2'250'000)}},        {120, {"sm_120", Gigaflops(209'500)}},
+    {121, {"sm_120", Gigaflops(209'500)}},
+};
+
+// AMD's: MI325X is a MI300X with more power and memory (gfx942 both), MI355X of the next
+// generation.
+struct OfName {
+  std::string_view gpu;
+  StandIn stand_in;
+};
+constexpr OfName kByName[] = {
+    {"mi325x", {"mi300x", Gigaflops(1'307'000)}},
+    {"mi355x", {"gfx950", Gigaflops(2'516'000)}},
+};
+
+PowerDraw Scaled(const PowerDraw& power, double ratio) {
+  return {.idle = power.idle * ratio,
+          .products = power.products * ratio,
+          .memory = power.memory * ratio};
+}
+
+}  // namespace
+
+std::optional<StandIn> StandInOf(std::string_view gpu, int compute_capability) {
+  for (const OfName& known : kByName) {
+    if (known.gpu == gpu) return known.stand_in;
+  }
+  for (const OfCapability& known : kByCapability) {
+    if (known.compute_capability == compute_capability) return known.stand_in;
+  }
+  return std::nullopt;
+}
+
+Calibration AsStandIn(const Calibration& profile, const StandIn& stand_in, std::string_view gpu,
+                      FlopRate peak) {
+  const double ratio = static_cast<double>(peak.flops_per_second()) /
+                       static_cast<double>(stand_in.peak.flops_per_second());
+  Calibration of_gpu = profile;
+  of_gpu.gpus.emplace_back(gpu);
+  if (of_gpu.kernels) of_gpu.kernels->power = Scaled(of_gpu.kernels->power, ratio);
+  for (KernelRelease& release : of_gpu.kernel_releases) {
+    release.costs.power = Scaled(release.costs.power, ratio);
+  }
+  for (Residual& residual : of_gpu.residuals) {
+    if (residual.of == "memory") continue;
+    residual.spread *= kStandInResiduals;
+    residual.interpolation *= kStandInResiduals;
+  }
+  return of_gpu;
+}
+
+}  // namespace stepcast::calibration

@@ -1,0 +1,198 @@
+#include "src/cli/hardware_commands.h"
+
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/cli/distributed_session.h"
+#include "src/cli/outcome.h"
+#include "src/cli/outputs.h"
+#include "src/cli/progress.h"
+#include "src/forecast/forecast.h"
+#include "src/messaging/launch.h"
+#include "src/messaging/mailbox.h"
+#include "src/report/hardware_reports.h"
+#include "src/report/table.h"
+#include "src/report/validation_page.h"
+#include "src/runtime/join.h"
+#include "src/runtime/mpi_mailbox.h"
+#include "src/runtime/watch.h"
+#include "src/validate/comparison.h"
+
+namespace stepcast::cli {
+namespace {
+
+using runtime::Failure;
+
+// What a rank does that has an understanding with all others.
+Outcome TakePart(const WorkCommand& command, DistributedSession& session) {
+  const auto fail = [&](const Failure& failure) { session.watch().Fail(session.rank(), failure); };
+  const int threads = command.threads > 0
+                          ? command.threads
+                          : planner::ThreadsOfRank(session.job().place().local_ranks);
+  const auto mailbox = runtime::OpenMpiMailbox();
+  if (!mailbox) fail(mailbox.error());
+  try {
+    if (session.rank() == 0) {
+      const auto pool = planner::MakeMpiPool(**mailbox, command.work, threads);
+      return command.run(*pool);
+    }
+    const auto served = planner::RunWorker(**mailbox, command.work, threads);
+    if (!served) fail(served.error());
+  } catch (const std::bad_alloc&) {
+    fail({"out of memory", true});
+  }
+  return {};
+}
+
+Outcome RunInSession(const WorkCommand& command, DistributedSession& session,
+                     std::unique_ptr<runtime::StartLimit> limit) {
+  if (auto watched = session.StartWatch({}); !watched) return Failed(watched.error().message);
+  limit.reset();
+  // Nothing that a rank does here takes a known time, so that none is taken for a hang.
+  session.watch().SetStage(session.rank(), runtime::Stage::kForecasting);
+  std::optional<Outcome> end = command.prepare();
+  if (end = session.Agree(end); end) return std::move(*end);
+  const std::string other = session.FirstThatDiffers(command.fingerprint());
+  if (!other.empty()) {
+    end = WrongInput(
+        {{.code = "launch.different-work",
+          .location = {command.scenario, 0, 0},
+          .message = fmt::format("{} has other input files, other options or another build of "
+                                 "stepcast than rank 0",
+                                 other),
+          .hint = "give all ranks the same program, the same options and the same files"}});
+  }
+  if (end = session.Agree(end); end) return std::move(*end);
+  return TakePart(command, session);
+}
+
+}  // namespace
+
+Outcome RunDistributed(const WorkCommand& command) {
+  const auto launch = messaging::FindLaunch([](const char* name) { return std::getenv(name); });
+  // Work of this kind needs no launcher: torchrun's variables are ignored.
+  const bool ranks = launch && launch->launcher == messaging::Launcher::kMpi && launch->ranks > 1;
+  if (!ranks) return RunOnThreads(command);
+  auto limit = std::make_unique<runtime::StartLimit>(*launch);
+  auto job = runtime::Join(*launch);
+  if (!job) return Failed(job.error().message);
+  auto session = std::make_shared<DistributedSession>(std::move(*job));
+  Outcome outcome = RunInSession(command, *session, std::move(limit));
+  if (session->watched())
+    outcome.end = [session](ExitStatus status) { return session->End(status); };
+  return outcome;
+}
+
+Outcome Execute(const ExecuteOptions& options) {
+  const Stopwatch stopwatch;
+  HardwareReport report;
+  TraceFile trace;
+  TraceFolder traces;
+  report.prepare = [&](const scenario::Scenario&) {
+    auto failed = trace.Create(options.trace);
+    return failed ? failed : traces.Create(options.trace_dir);
+  };
+  report.write = [&](const scenario::Scenario& scenario, const validate::Execution& execution) {
+    const report::TraceSubject subject{scenario.name, execution.critical_rank,
+                                       static_cast<int>(execution.ranks.size())};
+    const auto processes = report::MeasuredProcesses(execution);
+    if (auto failed = trace.Write(processes, subject)) return *failed;
+    if (auto failed = traces.Write(processes, scenario.name, subject.ranks)) return *failed;
+    Outcome outcome;
+    outcome.output = options.json ? report::ExecutionJson(scenario, execution, stopwatch.Seconds())
+                                  : report::Wrapped(report::ExecutionText(scenario, execution));
+    outcome.messages = Warnings(scenario);
+    return outcome;
+  };
+  return RunOnHardware(options.hardware, report);
+}
+
+namespace {
+
+// "10%" or "2.5 %".
+Result<double> Share(std::string_view text) {
+  double per_cent = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), per_cent, std::chars_format::fixed);
+  std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  if (unit.starts_with(' ')) unit.remove_prefix(1);
+  if (error == std::errc() && unit == "%" && per_cent >= 0 && std::isfinite(per_cent)) {
+    return per_cent / 100;
+  }
+  return tl::unexpected(Diagnostics{
+      {.code = "command.bad-quantity",
+       .location = {"--within", 0, 0},
+       .message = fmt::format("a share of the measured step time is due: {}", Quoted(text)),
+       .hint = "write for example '10%'"}});
+}
+
+// What was forecast and what was measured are devices of two kinds; nothing where they may be one.
+std::optional<std::string> OtherDevice(const scenario::Scenario& scenario,
+                                       const validate::Execution& execution) {
+  constexpr std::string_view kHost = "host-cpu";
+  if (execution.backend != "host" || !scenario.gpu || scenario.gpu->name == kHost) {
+    return std::nullopt;
+  }
+  return fmt::format(
+      "the forecast is for {}, and the host backend measured the CPUs of this machine: their times "
+      "do not compare",
+      scenario.gpu->name);
+}
+
+}  // namespace
+
+Outcome Validate(const ValidateOptions& options) {
+  const Stopwatch stopwatch;
+  HardwareOptions hardware = options.hardware;
+  const Result<double> within = Share(options.within);
+  if (!within) hardware.faults = within.error();
+  std::optional<forecast::Run> forecast;
+  HardwareReport report;
+  TraceFile trace;
+  OptionalOutput page;
+  report.prepare = [&](const scenario::Scenario& scenario) -> std::optional<Outcome> {
+    if (auto failed = trace.Create(options.trace)) return failed;
+    if (auto failed = page.Create(options.report)) return failed;
+    auto run = forecast::Simulate(scenario);
+    if (!run) return WrongInput(run.error());
+    forecast.emplace(std::move(*run));
+    return std::nullopt;
+  };
+  report.write = [&](const scenario::Scenario& executed, const validate::Execution& execution) {
+    scenario::Scenario scenario = executed;
+    if (auto warning = OtherDevice(scenario, execution)) {
+      scenario.warnings.push_back(*std::move(warning));
+    }
+    const report::TraceSubject subject{scenario.name, execution.critical_rank,
+                                       static_cast<int>(execution.ranks.size())};
+    if (auto failed = trace.Write(report::BothProcesses(*forecast, execution), subject)) {
+      return *failed;
+    }
+    const validate::Comparison comparison = validate::Compare(*forecast, execution);
+    if (auto failed = page.Write([&] {
+          return report::ValidationPage(scenario, *forecast, execution, comparison, *within);
+        })) {
+      return *failed;
+    }
+    Outcome outcome;
+    outcome.status = std::abs(comparison.step_error()) <= *within ? kDone : kAnswerIsNo;
+    outcome.output =
+        options.json
+            ? report::ValidationJson(scenario, execution, comparison, *within, stopwatch.Seconds())
+            : report::Wrapped(report::ValidationText(scenario, execution, comparison, *within));
+    outcome.messages = Warnings(scenario);
+    return outcome;
+  };
+  return RunOnHardware(hardware, report);
+}
+
+}  // namespace stepcast::cli

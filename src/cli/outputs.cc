@@ -1,0 +1,168 @@
+#include "src/cli/outputs.h"
+
+#include <limits.h>
+
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/base/diagnostic.h"
+#include "src/base/files.h"
+#include "src/study/output_paths.h"
+#include "src/study/plan_folder.h"
+
+namespace stepcast::cli {
+std::optional<Outcome> OptionalOutput::Create(const std::string& path) {
+  if (path.empty()) return std::nullopt;
+  path_ = path;
+  if (auto wrong = study::ReplacesInput(path_)) return WrongInput({*std::move(wrong)});
+  auto file = report::OutputFile::Create(path);
+  if (!file) return CannotCreate(path, file.error());
+  file_.emplace(std::move(*file));
+  return std::nullopt;
+}
+
+std::optional<Outcome> OptionalOutput::Write(const std::function<std::string()>& text) {
+  return WriteBy([&](report::OutputFile& file) { return file.Write(text()); });
+}
+
+std::optional<Outcome> OptionalOutput::WriteBy(
+    const std::function<tl::expected<void, std::string>(report::OutputFile&)>& put) {
+  if (!file_) return std::nullopt;
+  // Some files are read only during the work.
+  if (auto wrong = study::ReplacesInput(path_)) return WrongInput({*std::move(wrong)});
+  auto written = put(*file_);
+  if (written) written = file_->Commit();
+  file_.reset();
+  if (!written) return Failed(written.error());
+  return std::nullopt;
+}
+
+Outcome CannotCreate(const std::string& path, const std::string& failure) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    return WrongInput({{"file.not-a-file",
+                        {path, 0, 0},
+                        fmt::format("this is a folder, and a file is to be written: {}",
+                                    Quoted(path, "'", PATH_MAX)),
+                        "add the name of the file"}});
+  }
+  if (auto missing = NoFolderFor(path)) return *std::move(missing);
+  return Failed(failure);
+}
+
+std::optional<Outcome> NoFolderFor(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  fs::path whole = fs::absolute(path, error);
+  if (error) return std::nullopt;
+  if (!whole.has_filename()) whole = whole.parent_path();  // "folder/"
+  const fs::path folder = whole.parent_path();
+  if (fs::is_directory(folder, error)) return std::nullopt;
+  return WrongInput({{"file.not-found",
+                      {path, 0, 0},
+                      fmt::format("the folder to write into does not exist: {}",
+                                  Quoted(folder.string(), "'", PATH_MAX)),
+                      "make it first, or name another"}});
+}
+
+Outcome PutText(const std::string& file, std::string text) {
+  Outcome outcome;
+  if (file.empty()) {
+    outcome.output = std::move(text);
+    return outcome;
+  }
+  OptionalOutput output;
+  if (auto failed = output.Create(file)) return *std::move(failed);
+  if (auto failed = output.Write([&] { return std::move(text); })) return *std::move(failed);
+  return outcome;
+}
+
+std::optional<Outcome> TraceFile::Write(std::span<const report::TraceProcess> processes,
+                                        const report::TraceSubject& subject) {
+  return file_.WriteBy([&](report::OutputFile& file) {
+    return report::WriteTrace(processes, subject,
+                              [&](std::string_view bytes) { return file.Write(bytes); });
+  });
+}
+
+std::optional<Outcome> TraceFile::Write(const forecast::Run& run,
+                                        const report::TraceSubject& subject, int steps) {
+  return file_.WriteBy([&](report::OutputFile& file) {
+    return report::WriteTrace(
+        run, subject, [&](std::string_view bytes) { return file.Write(bytes); }, steps);
+  });
+}
+
+std::optional<Outcome> TraceFolder::Create(const std::string& path) {
+  path_ = path;
+  if (path.empty()) return std::nullopt;
+  const auto destination = FollowTrustedLinks(path);
+  if (!destination) return Failed(destination.error());
+  std::error_code error;
+  std::filesystem::create_directory(path, error);
+  if (error == std::errc::no_such_file_or_directory) {
+    if (auto missing = NoFolderFor(path)) return missing;
+  }
+  // What is in the way is a file, and so a slip in the name.
+  if (error == std::errc::not_a_directory || error == std::errc::file_exists ||
+      (!error && !std::filesystem::is_directory(path, error))) {
+    return WrongInput(
+        {{"file.exists",
+          {path, 0, 0},
+          fmt::format("this folder cannot be made, a file is in its place: {}", Quoted(path)),
+          "name another folder"}});
+  }
+  if (error) return Failed(fmt::format("cannot make the folder {}: {}", path, error.message()));
+  return std::nullopt;
+}
+
+std::optional<Outcome> TraceFolder::Write(const std::vector<report::TraceProcess>& processes,
+                                          const std::string& scenario, int ranks) {
+  if (path_.empty()) return std::nullopt;
+  for (const report::TraceProcess& process : processes) {
+    TraceFile file;
+    if (auto failed = file.Create(fmt::format("{}/rank-{}.json", path_, process.id))) return failed;
+    const report::TraceSubject subject{scenario, process.id, ranks};
+    if (auto failed = file.Write({&process, 1}, subject)) return failed;
+  }
+  return std::nullopt;
+}
+
+void AnswerFit(forecast::MemoryVerdict verdict, double probability, std::optional<double> least,
+               Outcome& outcome) {
+  if (verdict == forecast::MemoryVerdict::kDoesNotFit) {
+    outcome.status = kAnswerIsNo;
+  } else if (least && probability < *least) {
+    outcome.status = kMayNotFit;
+    outcome.messages += fmt::format(
+        "stepcast: the plan fits with a probability of {}, less than --fit-probability {}\n",
+        probability, *least);
+  } else if (!least && verdict == forecast::MemoryVerdict::kMayNotFit) {
+    outcome.messages += fmt::format(
+        "warning: the plan may not fit: by the error of forecasts of memory it does with a "
+        "probability of {}; --fit-probability P makes a probability below P exit status 4\n",
+        probability);
+  }
+}
+
+std::optional<Outcome> CheckEmit(const EmitOptions& options) {
+  if (options.folder.empty()) return std::nullopt;
+  const auto good = study::CheckPlanFolder(options.folder, options.force);
+  if (!good) return OutcomeOf(good.error());
+  return std::nullopt;
+}
+
+std::optional<Outcome> EmitPlan(const scenario::Scenario& scenario, const std::string& source,
+                                const EmitOptions& options, std::string& messages) {
+  if (options.folder.empty()) return std::nullopt;
+  const auto emission = study::WritePlanFolder(scenario, source, options.folder, options.force);
+  if (!emission) return OutcomeOf(emission.error());
+  messages += emit::Describe(*emission, options.folder);
+  return std::nullopt;
+}
+
+}  // namespace stepcast::cli

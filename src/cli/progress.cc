@@ -1,0 +1,169 @@
+#include "src/cli/progress.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/report/table.h"
+
+namespace stepcast::cli {
+std::string TimeLeft(double seconds) {
+  constexpr double kLongest = 1e9;
+  if (!(seconds < kLongest)) return "years";
+  const auto whole = static_cast<std::int64_t>(std::ceil(seconds));
+  if (whole < 60) return fmt::format("{} s", whole);
+  const std::int64_t minutes = (whole + 59) / 60;
+  if (minutes < 60) return fmt::format("{} min", minutes);
+  return fmt::format("{} h {} min", minutes / 60, minutes % 60);
+}
+
+std::string ProgressText(std::int64_t done, std::int64_t known, std::int64_t all,
+                         std::chrono::duration<double> passed) {
+  std::string text = fmt::format("{} of {} combination{}", report::Grouped(done),
+                                 report::Grouped(all), all == 1 ? "" : "s");
+  const auto worked_out = static_cast<double>(done - known);
+  if (worked_out < 1 || passed.count() <= 0) return text;
+  const double rate = worked_out / passed.count();
+  return text + fmt::format(", {}/s, {} left", report::Decimal(rate, rate < 10 ? 1 : 0),
+                            TimeLeft(static_cast<double>(all - done) / rate));
+}
+
+bool ProgressLine::Possible() { return ::isatty(STDERR_FILENO) == 1; }
+
+void ProgressLine::Show(std::int64_t done, std::int64_t known, std::int64_t all) {
+  const auto now = std::chrono::steady_clock::now();
+  if (begin_ == std::chrono::steady_clock::time_point()) begin_ = now;
+  if (now < next_) return;
+  constexpr std::chrono::milliseconds kPause(100);
+  next_ = now + kPause;
+  // Carriage return, text, erase the rest of the line.
+  fmt::print(stderr, "\r{}\033[K", ProgressText(done, known, all, now - begin_));
+  std::fflush(stderr);
+  shown_ = true;
+}
+
+ProgressLine::~ProgressLine() {
+  if (shown_) fmt::print(stderr, "\r\033[K");
+}
+
+WorkNotice::WorkNotice(std::string work, std::chrono::milliseconds patience, std::FILE* to)
+    : work_(std::move(work)), to_(to) {
+  const char* wanted = std::getenv("STEPCAST_PROGRESS");
+  if (wanted != nullptr && std::string_view(wanted) == "0") return;
+  try {
+    thread_ = std::thread([this, patience] { Wait(patience); });
+  } catch (const std::system_error&) {
+    // Without a thread to spare the work goes on without notice.
+  }
+}
+
+WorkNotice::~WorkNotice() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+  }
+  ends_.notify_one();
+  thread_.join();
+}
+
+void WorkNotice::Wait(std::chrono::milliseconds patience) {
+  std::unique_lock lock(mutex_);
+  std::chrono::milliseconds passed{};
+  for (std::chrono::milliseconds next = patience;; next = passed) {
+    if (ends_.wait_for(lock, next, [&] { return ended_; })) return;
+    passed += next;
+    const double seconds = std::chrono::duration<double>(passed).count();
+    fmt::print(to_, "stepcast: {}, for {} s so far\n", work_, report::Decimal(seconds, 0));
+    std::fflush(to_);
+  }
+}
+
+using planner::SearchProgress;
+using report::Grouped;
+
+std::string SearchProgressText(const SearchProgress& progress, std::int64_t looked_at,
+                               std::chrono::duration<double> passed, std::optional<double> most) {
+  std::string text;
+  double left = 0, rate = 0;
+  if (progress.screened < progress.families) {
+    text = fmt::format("{} of {} families of plans bounded", Grouped(progress.screened),
+                       Grouped(progress.families));
+    left = static_cast<double>(progress.families - progress.screened);
+    rate = static_cast<double>(progress.screened) / passed.count();
+  } else {
+    text = fmt::format("{} {} simulated", Grouped(progress.simulated),
+                       progress.simulated == 1 ? "plan" : "plans");
+    if (progress.open >= 0) {
+      text += fmt::format(", {} may still be better", Grouped(progress.open));
+      left = static_cast<double>(progress.open);
+      rate = static_cast<double>(looked_at) / passed.count();
+    } else {
+      text += ": a first plan of each kind";
+    }
+  }
+  std::optional<double> seconds = most;
+  if (passed.count() > 0 && rate > 0) seconds = std::min(left / rate, most.value_or(left / rate));
+  return seconds ? text + fmt::format(", {} left", TimeLeft(std::max(0.0, *seconds))) : text;
+}
+
+SearchProgressLine::SearchProgressLine(std::optional<double> within)
+    : terminal_(::isatty(STDERR_FILENO) == 1),
+      silent_([] {
+        const char* wanted = std::getenv("STEPCAST_PROGRESS");
+        return wanted != nullptr && std::string_view(wanted) == "0";
+      }()),
+      within_(within),
+      begin_(Clock::now()),
+      next_(begin_),
+      part_(begin_) {
+  constexpr std::chrono::seconds kPatience(2);
+  if (!terminal_) next_ += kPatience;
+}
+
+SearchProgressLine::~SearchProgressLine() {
+  if (shown_ && terminal_) fmt::print(stderr, "\r\033[K");
+}
+
+void SearchProgressLine::Show(const SearchProgress& progress) {
+  const Clock::time_point now = Clock::now();
+  if (screening_ && progress.screened == progress.families) {
+    screening_ = false;
+    part_ = now;
+    looked_at_ = progress.looked_at;
+  }
+  if (silent_ || now < next_) return;
+  const std::chrono::duration<double> so_far = now - begin_;
+  constexpr double kMinute = 60;
+  if (!within_ && !said_how_to_end_ && so_far.count() > kMinute) {
+    said_how_to_end_ = true;
+    fmt::print(
+        stderr,
+        "{}stepcast: Ctrl-C ends the search with the best plan so far, --within 2min after a "
+        "time\n",
+        terminal_ ? "\r\033[K" : "");
+  }
+  const auto most = within_ ? std::optional(*within_ - so_far.count()) : std::nullopt;
+  const std::string text =
+      SearchProgressText(progress, progress.looked_at - looked_at_, now - part_, most);
+  if (terminal_) {
+    constexpr std::chrono::milliseconds kPause(100);
+    next_ = now + kPause;
+    // Carriage return, text, erase the rest of the line.
+    fmt::print(stderr, "\r{}\033[K", text);
+  } else {
+    next_ = now + (now - begin_);
+    fmt::print(stderr, "stepcast: {}\n", text);
+  }
+  std::fflush(stderr);
+  shown_ = true;
+}
+
+}  // namespace stepcast::cli

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <cstdio>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "src/planner/search.h"
+
+namespace stepcast::cli {
+
+// "59 s", "12 min", "3 h 20 min".
+std::string TimeLeft(double seconds);
+
+// "1,234 of 20,000 combinations, 830/s, 23 s left". `known` of those done took no time; without any
+// others yet there is no rate.
+std::string ProgressText(std::int64_t done, std::int64_t known, std::int64_t all,
+                         std::chrono::duration<double> passed);
+
+// A line on stderr that is overwritten until the work is done. One thread at a time.
+class ProgressLine {
+ public:
+  // Whether stderr is a terminal.
+  static bool Possible();
+
+  // The clock starts with the first call.
+  void Show(std::int64_t done, std::int64_t known, std::int64_t all);
+  ~ProgressLine();
+
+ private:
+  std::chrono::steady_clock::time_point begin_, next_;
+  bool shown_ = false;
+};
+
+// Says what a command is doing, on `to`, once that takes longer than `patience`, and again each
+// time as long has passed as before: after 2, 4, 8 seconds. Whole lines, for logs as well as
+// terminals; nothing where $STEPCAST_PROGRESS is 0, because transcripts must not depend on the
+// machine's speed.
+class WorkNotice {
+ public:
+  // "simulating a step of scenario.yaml".
+  explicit WorkNotice(std::string work,
+                      std::chrono::milliseconds patience = std::chrono::seconds(2),
+                      std::FILE* to = stderr);
+  WorkNotice(const WorkNotice&) = delete;
+  WorkNotice& operator=(const WorkNotice&) = delete;
+  ~WorkNotice();
+
+ private:
+  void Wait(std::chrono::milliseconds patience);
+
+  const std::string work_;
+  std::FILE* const to_;
+  std::mutex mutex_;
+  std::condition_variable ends_;
+  bool ended_ = false;  // under mutex_
+  std::thread thread_;  // not joinable: nothing is to be said
+};
+
+// How far `plan` has come, for people who wait.
+
+// "12,345 of 60,000 families of plans bounded, 3 s left"; then "35 plans simulated, 1,204 may still
+// be better, 40 s left". `passed`: since the present part of the work began, in which `looked_at`
+// plans were looked at. `most`: the search ends after so long at the latest.
+std::string SearchProgressText(const planner::SearchProgress& progress, std::int64_t looked_at,
+                               std::chrono::duration<double> passed,
+                               std::optional<double> most = std::nullopt);
+
+// On stderr: of a terminal a line that is overwritten until the search is done; else whole lines,
+// after 2, 4, 8 seconds and so on, unless $STEPCAST_PROGRESS is 0. A search without a limit says
+// after a minute how to end it with an answer. One thread at a time.
+class SearchProgressLine {
+ public:
+  // `within`: how many seconds the search may take; none: until it has its proof.
+  explicit SearchProgressLine(std::optional<double> within);
+  SearchProgressLine(const SearchProgressLine&) = delete;
+  SearchProgressLine& operator=(const SearchProgressLine&) = delete;
+  ~SearchProgressLine();
+
+  void Show(const planner::SearchProgress& progress);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  const bool terminal_;
+  const bool silent_;
+  const std::optional<double> within_;
+  const Clock::time_point begin_;
+  Clock::time_point next_, part_;
+  bool screening_ = true;       // the first part
+  std::int64_t looked_at_ = 0;  // when the present part began
+  bool shown_ = false;
+  bool said_how_to_end_ = false;
+};
+
+// Wall-clock time since its making: the `run` key of the JSON documents, and nothing else.
+class Stopwatch {
+ public:
+  double Seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace stepcast::cli

@@ -1,0 +1,226 @@
+#include "src/cost/kernel_time.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <vector>
+
+#include "src/base/check.h"
+#include "src/base/data_type.h"
+#include "src/cost/exact_time.h"
+
+namespace stepcast::cost {
+namespace {
+
+struct Point {
+  std::int64_t size = 0;
+  double time = 0;  // picoseconds
+  Provenance provenance = Provenance::kMeasured;
+};
+
+// At `size`, between the points that ascend; beyond them that of the end.
+Point Between(const std::vector<Point>& points, std::int64_t size) {
+  const auto above =
+      std::lower_bound(points.begin(), points.end(), size,
+                       [](const Point& point, std::int64_t wanted) { return point.size < wanted; });
+  if (above != points.end() && above->size == size) return *above;
+  if (above == points.begin() || above == points.end()) {
+    Point end = above == points.end() ? points.back() : points.front();
+    end.provenance = Provenance::kExtrapolated;
+    return end;
+  }
+  const Point& low = *std::prev(above);
+  const double part = std::log(static_cast<double>(size) / static_cast<double>(low.size)) /
+                      std::log(static_cast<double>(above->size) / static_cast<double>(low.size));
+  return {.size = size,
+          .time = low.time * std::pow(above->time / low.time, part),
+          .provenance = std::max({low.provenance, above->provenance, Provenance::kInterpolated})};
+}
+
+double Ratio(std::int64_t a, std::int64_t b) {
+  return static_cast<double>(a) / static_cast<double>(b);
+}
+
+Point AtSequence(const calibration::AttentionCurve& curve, std::int64_t sequence) {
+  std::vector<Point> points;
+  for (const auto& [length, time] : curve.points) {
+    points.push_back({.size = length, .time = static_cast<double>(time.picoseconds())});
+  }
+  Point point = Between(points, sequence);
+  const double beyond = std::max(1.0, Ratio(sequence, points.back().size));
+  point.time *= beyond * beyond;
+  point.size = curve.heads;
+  return point;
+}
+
+// Of the curves of one head size.
+Point AtHeads(const std::vector<Point>& by_heads, const Kernel& kernel, int multiprocessors) {
+  Point point = Between(by_heads, kernel.batch);
+  const auto filled = [&](std::int64_t heads) {
+    return std::max(Ratio(heads * kernel.m, kQueryRows), static_cast<double>(multiprocessors));
+  };
+  if (kernel.batch < by_heads.front().size || kernel.batch > by_heads.back().size) {
+    point.time *= filled(kernel.batch) / filled(point.size);
+  }
+  return point;
+}
+
+}  // namespace
+
+MeasuredTime TimeOfAttention(const calibration::AttentionSurface& surface, const Kernel& kernel,
+                             int multiprocessors) {
+  STEPCAST_CHECK(
+      !surface.empty() && kernel.batch > 0 && kernel.m > 0 && kernel.n > 0 && kernel.k > 0,
+      "attention has sizes, and a surface points");
+  // A square of as many pairs of a query and a key.
+  const std::int64_t length =
+      kernel.causal ? kernel.m
+                    : static_cast<std::int64_t>(std::llround(std::sqrt(
+                          static_cast<double>(kernel.m) * static_cast<double>(kernel.n))));
+  std::vector<Point> by_head_size;
+  for (auto curve = surface.begin(); curve != surface.end();) {
+    const std::int64_t head_size = curve->head_size;
+    std::vector<Point> by_heads;
+    for (; curve != surface.end() && curve->head_size == head_size; ++curve) {
+      by_heads.push_back(AtSequence(*curve, length));
+    }
+    by_head_size.push_back(AtHeads(by_heads, kernel, multiprocessors));
+    by_head_size.back().size = head_size;
+  }
+  Point point = Between(by_head_size, kernel.k);
+  point.time *= std::max(1.0, Ratio(kernel.k, by_head_size.back().size));
+  if (!kernel.causal) {
+    point.time *= 2;
+    point.provenance = std::max(point.provenance, Provenance::kInterpolated);
+  } else if (kernel.n < kernel.m) {
+    const double hidden = Ratio(kernel.m - kernel.n, kernel.m);
+    point.time *= 1 - hidden * hidden;
+    point.provenance = std::max(point.provenance, Provenance::kInterpolated);
+  }
+  const auto longest = static_cast<double>(kLongestTime.picoseconds());
+  return {point.time >= longest ? kLongestTime
+                                : Picoseconds(static_cast<std::int64_t>(std::ceil(point.time))),
+          point.provenance};
+}
+
+namespace {
+
+constexpr std::int64_t kWidest = 16;  // bytes
+constexpr std::int64_t kNarrowest = 2;
+
+// A matrix: which dimension its rows have, and which counts them.
+struct Matrix {
+  std::int64_t Kernel::*row;
+  std::int64_t Kernel::*rows;
+};
+
+std::array<Matrix, 2> OperandsOf(ProductLayout layout) {
+  switch (layout) {
+    case ProductLayout::kForward:
+      return {{{&Kernel::k, &Kernel::m}, {&Kernel::k, &Kernel::n}}};
+    case ProductLayout::kInputGradient:
+      return {{{&Kernel::k, &Kernel::m}, {&Kernel::n, &Kernel::k}}};
+    case ProductLayout::kWeightGradient:
+      return {{{&Kernel::m, &Kernel::k}, {&Kernel::n, &Kernel::k}}};
+  }
+  return {};
+}
+
+// The largest load, in bytes, that divides a row.
+std::int64_t LoadOf(std::int64_t row, std::int64_t element) {
+  std::int64_t load = kWidest;
+  while (load > kNarrowest && row * element % load != 0) load /= 2;
+  return load;
+}
+
+// Zero: not known.
+double BatchedRate(DataType type, const calibration::KernelCosts& costs, Version torch) {
+  for (const calibration::UnalignedBatches& batches : costs.batched_unaligned) {
+    if (torch >= batches.torch) return batches.rate[static_cast<std::size_t>(type)];
+  }
+  return 0;
+}
+
+// Of operands whose rows so many bytes divide.
+double OperandRate(std::int64_t load, const calibration::KernelCosts& costs) {
+  if (load == kWidest || costs.gemm_unaligned == 0) return 1;
+  if (load > kNarrowest && costs.gemm_unaligned_even != 0) return costs.gemm_unaligned_even;
+  return std::pow(costs.gemm_unaligned,
+                  std::log2(static_cast<double>(kWidest) / static_cast<double>(load)) /
+                      std::log2(static_cast<double>(kWidest) / kNarrowest));
+}
+
+// Of a result whose rows so many bytes divide.
+double ResultRate(std::int64_t load, const calibration::KernelCosts& costs) {
+  if (load == kWidest || costs.gemm_unaligned_result == 0) return 1;
+  if (load == kNarrowest) return costs.gemm_unaligned_result;
+  return costs.gemm_unaligned_even == 0 ? 1 : costs.gemm_unaligned_even;
+}
+
+}  // namespace
+
+double UnalignedRate(const Kernel& product, const calibration::KernelCosts& costs, Version torch) {
+  if (product.data_type == DataType::kFp32) return 1;
+  const std::int64_t element = SizeOf(product.data_type);
+  std::int64_t load = kWidest;
+  for (const Matrix& operand : OperandsOf(product.layout)) {
+    load = std::min(load, LoadOf(product.*operand.row, element));
+  }
+  if (load < kWidest && product.batch > 1) {
+    const double batched = BatchedRate(product.data_type, costs, torch);
+    if (batched != 0) return batched;
+  }
+  const std::int64_t sum = product.adds_to_fp32 ? SizeOf(DataType::kFp32) : element;
+  return std::min(OperandRate(load, costs), ResultRate(LoadOf(product.n, sum), costs));
+}
+
+PaddedProduct Padded(const Kernel& product) {
+  const std::int64_t element = SizeOf(product.data_type);
+  const std::int64_t multiple = kWidest / element;
+  PaddedProduct padded{.product = product, .copied = {}};
+  const auto fill = [&](std::int64_t& row) { row = (row + multiple - 1) / multiple * multiple; };
+  const auto operands = OperandsOf(product.layout);
+  for (const Matrix& operand : operands) fill(padded.product.*operand.row);
+  fill(padded.product.n);
+  for (const Matrix& operand : operands) {
+    const std::int64_t before = product.*operand.row * product.*operand.rows;
+    const std::int64_t after = padded.product.*operand.row * padded.product.*operand.rows;
+    if (after != before) padded.copied += Bytes(product.batch * element * (before + after));
+  }
+  padded.product.flops = 2 * product.batch * padded.product.m * padded.product.n * padded.product.k;
+  return padded;
+}
+
+double SustainedClock(const calibration::PowerDraw& power, double limit_watts) {
+  if (power.products == 0 || limit_watts == 0) return 1;
+  const double part = (limit_watts - power.idle) / power.products;
+  return part >= 1 ? 1 : std::cbrt(std::max(part, 1e-3));
+}
+
+double ArithmeticLimit(const calibration::PowerDraw& power, double limit_watts,
+                       const MicroBatchDraw& draw) {
+  const bool known = power.products != 0 && power.memory != 0 && limit_watts != 0;
+  if (!known || draw.at_best <= 0 || power.memory >= limit_watts) return limit_watts;
+  // With P B what products draw at full clock, as energy: the mean is the limit where
+  // P B c^3 = (L - W) M c + (L - idle) A.
+  const double cubic = power.products * draw.at_best;
+  const double spared = (limit_watts - power.memory) * draw.other;
+  const double allowed =
+      std::max(limit_watts - power.idle, 1e-3 * power.products) * draw.arithmetic;
+  double clock = 1;
+  if (cubic > spared + allowed) {
+    // Newton's method from above a root of a function that is convex there: it never passes it.
+    for (;;) {
+      const double above = cubic * clock * clock * clock - spared * clock - allowed;
+      const double next = clock - above / (3 * cubic * clock * clock - spared);
+      if (!(next < clock)) break;
+      clock = next;
+    }
+  }
+  return limit_watts + spared * clock / draw.arithmetic;
+}
+
+}  // namespace stepcast::cost

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "src/base/diagnostic.h"
+#include "src/calibration/calibration.h"
+#include "src/cost/copy_price.h"
+#include "src/cost/demand.h"
+#include "src/cost/priced_machine.h"
+#include "src/cost/prices.h"
+#include "src/program/program.h"
+#include "src/scenario/scenario.h"
+
+namespace stepcast::cost {
+
+// One program being priced: what the pricers of its kernels, copies and collectives share.
+
+struct Pricing {
+  // `textbook`: no start latencies and no issue costs (framework `reference`). Both outlive it.
+  Pricing(const program::Program& program, const scenario::Scenario& scenario, bool textbook);
+
+  // One cause is reported once, at the first operation that it hits.
+  void Report(std::string code, Location location, std::string message, std::string hint);
+  void ReportEndless(const std::string& what);
+  void ReportNoLinkCosts(const std::string& what);
+
+  const program::Program& program;
+  const scenario::Scenario& scenario;
+  const bool reference;
+  const calibration::KernelCosts* kernels = nullptr;  // null: nothing can be priced by roofline
+  const calibration::LinkCosts* links = nullptr;
+  Location profile;
+  Diagnostics diagnostics;
+  Prices prices;
+};
+
+// A day or more: some bandwidth is far too small.
+bool Endless(const Demand& demand);
+
+// Prices the program's copies.
+class CopyPricer {
+ public:
+  explicit CopyPricer(Pricing& pricing) : pricing_(pricing) {}
+
+  void PriceCopies();
+  Demand PriceOneCopy(const program::Copy& copy);
+
+ private:
+  // What was measured for copies in a direction; only a device has copies that cost something.
+  const calibration::Curve* MeasuredCopies(program::CopyDirection direction) const;
+
+  Pricing& pricing_;
+  std::optional<HostLink> host_link_;
+};
+
+// Prices the program's collectives and the messages of its exchanges: alone, and, where nothing was
+// reported, on links that others use at the same time. `copies`: of what a rank sends to itself.
+void PriceCommunication(Pricing& pricing, PricedMachine& machine, CopyPricer& copies);
+
+}  // namespace stepcast::cost

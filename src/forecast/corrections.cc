@@ -1,0 +1,115 @@
+#include "src/forecast/corrections.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "fmt/format.h"
+#include "src/base/quantity.h"
+#include "src/calibration/calibration.h"
+#include "src/model/architecture.h"
+#include "src/plan/framework.h"
+#include "src/plan/framework_style.h"
+#include "src/plan/plan.h"
+#include "src/topology/cluster.h"
+
+namespace stepcast::forecast {
+Time HostTime(const program::Program& program, const StepCounts& counts, const cost::Prices& prices,
+              const Dispatch& dispatch) {
+  const auto times = [](std::uint32_t count) { return static_cast<std::int64_t>(count); };
+  Time sum;
+  for (std::size_t i = 0; i < program.kernels.size(); ++i) {
+    sum += times(counts.kernels[i]) * (prices.issue_kernel + dispatch[program.kernels[i].issuer]);
+  }
+  for (const std::uint32_t count : counts.copies) sum += times(count) * prices.issue_copy;
+  for (const auto* table : {&counts.collectives, &counts.exchanges}) {
+    for (const std::uint32_t count : *table) sum += times(count) * prices.issue_collective;
+  }
+  for (std::size_t i = 0; i < program.host_tasks.size(); ++i) {
+    sum += times(counts.host_tasks[i]) * program.host_tasks[i].duration;
+  }
+  return sum;
+}
+
+std::string Sentence(const UnknownHost& unknown) {
+  return fmt::format("{}'s costs are not known; with {}'s a step takes {}", unknown.framework,
+                     unknown.like, FormatTime(unknown.step_time));
+}
+
+void WidenByUnknownHost(const scenario::Scenario& scenario, const program::Program& program,
+                        const StepCounts& counts, const cost::Prices& prices, Forecast& forecast) {
+  const auto& frameworks = scenario.calibration->frameworks;
+  if (scenario.plan.training.dispatch_known || frameworks == nullptr || !forecast.step_time_range ||
+      prices.issue_kernel == Time()) {
+    return;
+  }
+  UnknownHost unknown;
+  for (const auto& [framework, dispatch] : frameworks->dispatch) {
+    const Time host = HostTime(program, counts, prices,
+                               calibration::OnHost(dispatch, scenario.cluster->host_speed()));
+    if (host > unknown.step_time) unknown = {.framework = {}, .like = framework, .step_time = host};
+  }
+  const double left = forecast.learned ? 1 - forecast.learned->known : 1;
+  const Time beyond = unknown.step_time - forecast.step_time;
+  const Time high = forecast.step_time +
+                    Picoseconds(std::llround(left * static_cast<double>(beyond.picoseconds())));
+  if (high <= forecast.step_time_range->high) return;
+  forecast.step_time_range->high = high;
+  unknown.framework = plan::Name(scenario.plan.data_parallel.framework);
+  forecast.unknown_host = std::move(unknown);
+}
+
+namespace {
+
+// The largest measured step over its forecast, of the rows that docs/uncertainty.md lists.
+constexpr double kEagerTensor = 1.36, kEagerMixture = 1.63, kSlowHost = 1.92;
+
+// The part of a step for which devices wait for their hosts, from which on a host does not keep up.
+constexpr double kWaits = 0.2;
+
+bool IsMixture(const scenario::Scenario& scenario) {
+  const auto* architecture = std::get_if<model::Architecture>(&scenario.model->source);
+  return architecture != nullptr && architecture->experts.exist();
+}
+
+std::optional<KnownGap> GapOf(const scenario::Scenario& scenario, const Forecast& forecast) {
+  const plan::Plan& plan = scenario.plan;
+  const plan::FrameworkTraits& traits = plan::TraitsOf(plan.data_parallel.framework);
+  const bool eager = plan::StyleOf(plan.data_parallel.framework).distributed_tensors &&
+                     !plan.training.compile && !scenario.model->is_layer_list();
+  if (eager && IsMixture(scenario)) {
+    return KnownGap{.kind = "mixtures of experts in eager FSDP2", .factor = kEagerMixture};
+  }
+  if (eager && plan.parallelism.tensor > 1) {
+    return KnownGap{.kind = "tensor parallelism in eager FSDP2", .factor = kEagerTensor};
+  }
+  const bool waits = forecast.time.idle.seconds() > kWaits * forecast.step_time.seconds();
+  if (traits.megatron_layers && IsMixture(scenario) && plan.parallelism.expert > 1 &&
+      plan.mixture.dispatcher == model::Dispatcher::kAllToAll && waits) {
+    return KnownGap{.kind = "experts behind all-to-alls whose host does not keep up",
+                    .factor = kSlowHost};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void WidenByKnownGap(const scenario::Scenario& scenario, Forecast& forecast) {
+  if (!forecast.step_time_range) return;
+  const std::optional<KnownGap> gap = GapOf(scenario, forecast);
+  if (!gap) return;
+  // Runs that forecasts learned from have the gap in them.
+  const double left = forecast.learned ? 1 - forecast.learned->known : 1;
+  const double factor = 1 + left * (gap->factor - 1);
+  const Time high =
+      Picoseconds(std::llround(factor * static_cast<double>(forecast.step_time.picoseconds())));
+  if (high <= forecast.step_time_range->high) return;
+  forecast.step_time_range->high = high;
+  forecast.known_gap = gap;
+}
+
+}  // namespace stepcast::forecast

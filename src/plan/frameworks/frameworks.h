@@ -1,0 +1,125 @@
+#pragma once
+
+#include "src/plan/framework_style.h"
+
+namespace stepcast::plan {
+
+// torch.nn.parallel.DistributedDataParallel.
+inline constexpr FrameworkStyle kDdpStyle{
+    .lamb = true,
+    .adamw_8bit = true,
+    .lion_and_adafactor = true,
+    .muon = MuonKernels::kTorch,
+    .loss_scaler = LossScaler::kGradScaler,
+    .autocast = true,
+    .compiles_whole_model = true,
+    .layers = {.experts = model::ExpertImplementation::kTransformers}};
+
+const FrameworkPolicy& DdpPolicy();  // ddp.cc
+
+// DeepSpeed. Layers that ranks divide are the model's own there: Megatron-DeepSpeed's.
+inline constexpr FrameworkStyle kDeepSpeedStyle{
+    .engine = PipelineEngine::kDeepSpeed,
+    .fp32_states =
+        "deepspeed keeps FP32 master weights and moments (what bf16_master_weights_and_grads and "
+        "bf16_optimizer_states make of them is not modelled)",
+    .adamw_8bit = true,
+    .flattens = true,
+    .host_optimizer = HostOptimizer::kDeepSpeed,
+    .gradients = GradientStore::kPartitions,
+    .clips_in_fp32 = true,
+    .layers = {.torch_linear = true,
+               .experts = model::ExpertImplementation::kTransformers,
+               .shared_out_experts = model::ExpertImplementation::kDeepSpeed},
+    .divided_layers = Framework::kMegatron};
+
+const FrameworkPolicy& DeepSpeedPolicy();  // deepspeed.cc
+
+// torch.distributed.fsdp.FullyShardedDataParallel, which left its prototype in PyTorch 1.12. Layers
+// that ranks divide are the model's own there: Hetu-Galvatron's.
+inline constexpr FrameworkStyle kFsdp1Style{
+    .first_torch = {1, 12},
+    .adamw_8bit = true,
+    .lion_and_adafactor = true,
+    .flattens = true,
+    .loss_scaler = LossScaler::kGradScaler,
+    .gradients = GradientStore::kUnitsAsWritten,
+    .shards_frozen = true,
+    .layers = {.experts = model::ExpertImplementation::kTransformers}};
+
+const FrameworkPolicy& Fsdp1Policy();  // fsdp1.cc
+
+// torch.distributed.fsdp.fully_shard, and around it torchtitan. PyTorch 2.4 is the first release
+// that lists fully_shard per parameter (as a prototype).
+inline constexpr FrameworkStyle kFsdp2Style{
+    .first_torch = {2, 4},
+    .engine = PipelineEngine::kTorch,
+    .stage_split = StageSplit::kWithEnds,
+    .adamw_8bit = true,
+    .muon = MuonKernels::kDion,
+    .optimizer_in_backward = true,
+    .distributed_tensors = true,
+    .loss_scaler = LossScaler::kGradScaler,
+    .gradients = GradientStore::kUnitsAsReduced,
+    .divides_mixtures = true,
+    .shards_frozen = true,
+    // Routers as torchtitan/models/common/moe has them.
+    .layers = {.divides_sequences = true,
+               .fp8_scaling = model::Fp8Scaling::kTorchao,
+               .tensor_overlap = model::TensorOverlap::kAsync,
+               .context_method = model::ContextMethod::kAllGather,
+               .torch_context = true,
+               .fp32_router = true,
+               .experts = model::ExpertImplementation::kTorchtitan}};
+
+const FrameworkPolicy& Fsdp2Policy();  // fsdp2.cc
+
+// Megatron-LM and Megatron-Core.
+inline constexpr FrameworkStyle kMegatronStyle{
+    .precision_aware_optimizer = true,
+    .muon = MuonKernels::kMegatron,
+    .loss_scaler = LossScaler::kMegatron,
+    .host_optimizer = HostOptimizer::kMegatron,
+    .gradients = GradientStore::kMainBuffers,
+    .divides_mixtures = true,
+    .divides_adapters = true,
+    // megatron/training/arguments.py, validate_args.
+    .connections = 1,
+    // megatron/core/fusions/fused_layer_norm.py: Apex, where it is installed; --no-rope-fusion
+    // turns fused positions off. Ranks that share a head gather what they have made of it
+    // (NVIDIA/Megatron-LM, pull request 2565). NVIDIA's guide to mixtures
+    // (megatron/core/transformer/moe/README.md) asks for fused routers and permutations; grouped
+    // products run on streams beside each other.
+    .layers = {.transformer_engine_attention = true,
+               .shares_heads = true,
+               .norm = model::Implementation::kApex,
+               .rotary = model::Implementation::kApex,
+               .tensor_overlap = model::TensorOverlap::kUserBuffers,
+               .divides_experts = true,
+               .expert_products = model::ExpertProducts::kStreams,
+               .fused_router = true,
+               .fused_permutation = true}};
+
+const FrameworkPolicy& MegatronPolicy();  // megatron.cc
+
+// Hugging Face's nanotron.
+inline constexpr FrameworkStyle kNanotronStyle{
+    .stage_split = StageSplit::kByWeights,
+    .fp32_states =
+        "nanotron's gradient accumulator keeps FP32 master weights, and moments with them",
+    .gradients = GradientStore::kAccumulators,
+    .layers = {.experts = model::ExpertImplementation::kTransformers}};
+
+const FrameworkPolicy& NanotronPolicy();  // nanotron.cc
+
+// The algorithms as papers describe them, without the costs of a program that runs them.
+inline constexpr FrameworkStyle kReferenceStyle{.lamb = true,
+                                                .divides_adapters = true,
+                                                .layers = {.norm = model::Implementation::kFused,
+                                                           .rotary = model::Implementation::kFused,
+                                                           .fused_router = true,
+                                                           .fused_permutation = true}};
+
+const FrameworkPolicy& ReferencePolicy();  // reference.cc
+
+}  // namespace stepcast::plan

@@ -1,0 +1,107 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/base/diagnostic.h"
+#include "src/calibration/calibration.h"
+#include "src/forecast/collective_forecast.h"
+#include "src/forecast/explanation.h"
+#include "src/forecast/memory_summary.h"
+#include "src/forecast/training_run.h"
+#include "src/forecast/values.h"
+#include "src/scenario/scenario.h"
+
+namespace stepcast::report {
+
+// A profile as a file that scenario::LoadCalibration reads back to the same values (locations
+// apart): one row for each point, in columns. Sections that hold nothing are left out. Text is
+// written as it is but for control characters, which become spaces.
+std::string CalibrationYaml(const calibration::Calibration& profile);
+
+// The output of `stepcast collective`: the table of nccl-tests, with algorithm and provenance.
+
+// `name` is the scenario's.
+std::string CollectiveText(const std::string& name, const forecast::CollectiveForecast& forecast);
+// A heading line with the keys of the JSON rows; protocol and channels are empty where there are
+// none.
+std::string CollectiveCsv(const forecast::CollectiveForecast& forecast);
+// The document of `collective --json`, version 1.
+std::string CollectiveJson(const std::string& name, const forecast::CollectiveForecast& forecast);
+
+// Two plans side by side: what they say differently, and where their time and memory differ.
+
+struct ComparedPlan {
+  std::string file;  // as the user named it
+  const scenario::Scenario* scenario = nullptr;
+  const forecast::Forecast* forecast = nullptr;
+};
+
+// Differences are those of b from a.
+std::string CompareText(const ComparedPlan& a, const ComparedPlan& b);
+
+// The document of `compare --json`, version 1. Everything but its last key, `run`, depends on the
+// input alone; `seconds` is the wall-clock time of the run.
+std::string CompareJson(const ComparedPlan& a, const ComparedPlan& b, double seconds);
+
+// The output of `explain`: the critical path, exposed communication, the effect of faster
+// resources, and what is in memory at the peak.
+
+std::string ExplainText(const scenario::Scenario& scenario,
+                        const forecast::Explanation& explanation);
+
+// The document of `explain --json`, version 1.
+std::string ExplainJson(const scenario::Scenario& scenario,
+                        const forecast::Explanation& explanation, double seconds);
+
+// The output of `memory`: for each ZeRO stage, the textbook formula beside the simulated peak.
+
+struct StageMemory {
+  int stage = 0;
+  forecast::BytesByCategory formula{};
+  // None where the framework does not have this stage, or the combination is illegal.
+  std::optional<forecast::MemoryForecast> simulated;
+  std::string reason;  // why there is none
+  // The largest micro-batch that fits, where that was asked for and the stage can be simulated.
+  std::optional<forecast::MicroBatchLimit> limit{};
+};
+
+struct MemoryReport {
+  int own_stage = 0;  // the scenario's own; must be among `stages` and simulated
+  std::vector<StageMemory> stages;
+};
+
+std::string MemoryText(const scenario::Scenario& scenario, const MemoryReport& report);
+
+// The document of `memory --json`, version 1.
+std::string MemoryJson(const scenario::Scenario& scenario, const MemoryReport& report,
+                       double seconds);
+
+// The document of `simulate --json`, version 1. Everything but its last key, `run`, depends on the
+// input alone; `seconds` is the wall-clock time of the run, `target` what is said of the training.
+std::string SimulateJson(const scenario::Scenario& scenario, const forecast::Forecast& forecast,
+                         double seconds, const forecast::TrainingTarget& target = {});
+
+// The page that `simulate` prints for people: what was forecast, the step time, where it goes,
+// which collectives run, and what is in memory. Depends on the input alone.
+// `target`: what is said of the training.
+std::string SimulateText(const scenario::Scenario& scenario, const forecast::Forecast& forecast,
+                         const forecast::TrainingTarget& target = {});
+
+// The verdict on memory: "fits: 12.3 GiB of 80.0 GiB are left",
+// "may not fit: ..." or
+// "does not fit: 12.3 GiB more than the device's 80.0 GiB".
+std::string MemorySentence(const forecast::MemoryForecast& memory);
+
+// What `stepcast serve` writes: a JSON object on a line for each question (docs/library.md).
+
+// `id`: the question's, as JSON; `document`: the answer, as a command prints it with --json.
+std::string AnswerLine(std::string_view id, std::string_view document);
+// Mistakes in the question or in what it names.
+std::string MistakesLine(std::string_view id, const Diagnostics& mistakes);
+// Why there is no answer though the question is right.
+std::string FailureLine(std::string_view id, const std::string& reason);
+
+}  // namespace stepcast::report

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/calibrate/calibrate.h"
+#include "src/forecast/forecast.h"
+#include "src/report/trace.h"
+#include "src/scenario/scenario.h"
+#include "src/validate/comparison.h"
+#include "src/validate/execution.h"
+
+namespace stepcast::report {
+
+// The output of `stepcast calibrate`, which wrote the profile to `path`.
+
+// The measured curves, their precision, and a line of start and rate through each.
+std::string CalibrationText(const std::string& path, const calibrate::Outcome& measured);
+
+// {"stepcast": 1, "profile": path, "name", "provenance": {}, "fits": [{"of", "points", "start_s",
+// "bytes_per_s", "residual"}], "collectives": [{"collective", "ranks", "nodes", "points",
+// "largest_bytes"}], "interference": [...], "residuals": {...}, "warnings": [], "run": {"seconds"}}
+std::string CalibrationJson(const std::string& path, const calibrate::Outcome& measured,
+                            double seconds);
+
+// An execution's figures, as text and as one JSON document (docs/formats.md).
+
+std::string ExecutionText(const scenario::Scenario& scenario, const validate::Execution& execution);
+
+// `seconds`: wall-clock time of the command, the one value that differs from run to run by itself.
+std::string ExecutionJson(const scenario::Scenario& scenario, const validate::Execution& execution,
+                          double seconds);
+
+// "host: 4 ranks on 2 hosts, 5 steps": how it was measured. Ends in a newline.
+std::string RunLine(const validate::Execution& execution);
+
+// One process for each measured rank, by rank; in the time of rank 0, from the common start of
+// measuring.
+std::vector<TraceProcess> MeasuredProcesses(const validate::Execution& execution);
+
+// The forecast first, then the measured ranks, so that the step that the forecast describes and the
+// typical measured step start together.
+std::vector<TraceProcess> BothProcesses(const forecast::Run& forecast,
+                                        const validate::Execution& execution);
+
+// Forecast against execution, for people and as one JSON document (docs/formats.md). Differences
+// are forecast minus measured; errors are that over what was measured.
+
+// `within`: how large an error of the step time is allowed, 0.1 for ten per cent.
+std::string ValidationText(const scenario::Scenario& scenario, const validate::Execution& execution,
+                           const validate::Comparison& comparison, double within);
+
+std::string ValidationJson(const scenario::Scenario& scenario, const validate::Execution& execution,
+                           const validate::Comparison& comparison, double within, double seconds);
+
+}  // namespace stepcast::report
