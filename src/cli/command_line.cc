@@ -418,6 +418,7 @@ std::optional<Outcome> RunForecast(std::string_view command, Request& request,
   if (command == "explain") return RunExplain(request);
   if (command == "sweep") return RunSweep(request.sweep, hardware.run_work);
   if (command == "plan") {
+    request.files.for_search = true;
     return RunOn(request.files, request.plan.scenario, request.plan.set,
                  [&] { return RunPlan(request.plan, hardware.run_work); });
   }

@@ -29,6 +29,7 @@
 #include "src/report/table.h"
 #include "src/report/trace.h"
 #include "src/scenario/load.h"
+#include "src/study/fitting_settings.h"
 
 namespace stepcast::cli {
 namespace {
@@ -122,10 +123,16 @@ Outcome Simulate(const SimulateOptions& options) {
     }
   }
 
+  std::vector<report::FittingSettings> fitting;
+  if (!figures.memory.fits) fitting = study::SettingsThatFit(options.scenario, set, cache);
   Outcome outcome;
-  outcome.output = options.json
-                       ? report::SimulateJson(*scenario, figures, stopwatch.Seconds(), training)
-                       : report::Wrapped(report::SimulateText(*scenario, figures, training));
+  if (options.json) {
+    outcome.output =
+        report::SimulateJson(*scenario, figures, stopwatch.Seconds(), training, fitting);
+  } else {
+    outcome.output = report::Wrapped(report::SimulateText(*scenario, figures, training)) +
+                     report::FittingText(fitting);
+  }
   if (timeline) outcome.output += "\n" + report::TimelineText(*run, *options.timeline);
   outcome.messages = Warnings(*scenario);
   const forecast::MemoryForecast& memory = forecast::LeastProbable(figures);
@@ -248,10 +255,16 @@ Outcome Memory(const MemoryOptions& options) {
   const Stopwatch stopwatch;
   const auto memory = study::MemoryOfStages(options);
   if (!memory) return WrongInput(memory.error());
+  std::vector<report::FittingSettings> fitting;
+  if (!memory->own.fits && !options.json) {
+    scenario::InputCache cache;
+    fitting = study::SettingsThatFit(options.scenario, options.set, cache);
+  }
   Outcome outcome;
   outcome.output = options.json
                        ? report::MemoryJson(memory->scenario, memory->report, stopwatch.Seconds())
-                       : report::Wrapped(report::MemoryText(memory->scenario, memory->report));
+                       : report::Wrapped(report::MemoryText(memory->scenario, memory->report)) +
+                             report::FittingText(fitting);
   outcome.messages = Warnings(memory->scenario);
   AnswerFit(memory->own.verdict(), memory->own.fit_probability, options.fit_probability, outcome);
   return outcome;

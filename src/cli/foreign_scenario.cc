@@ -1,8 +1,13 @@
 #include "src/cli/foreign_scenario.h"
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "src/base/diagnostic.h"
+#include "src/cli/outputs.h"
 #include "src/foreign/recipes.h"
 
 namespace stepcast::cli {
@@ -13,14 +18,22 @@ foreign::ImportRequest ImportRequestOf(const ScenarioFiles& files,
           .model = files.model,
           .cluster = files.cluster,
           .nodes = files.nodes,
+          .gpus = files.gpus,
+          .sequence_length = files.sequence_length,
+          .global_batch = files.global_batch,
           .set = set,
           .variables = files.variables,
-          .function = files.function};
+          .function = files.function,
+          .for_search = files.for_search};
 }
 
 std::string ImportMessages(const foreign::Imported& imported) {
   std::string text;
   for (const std::string& note : imported.notes) text += "note: " + note + "\n";
+  if (!imported.assumed.empty()) {
+    text += fmt::format("assumed: {}; --save FILE writes them down\n",
+                        fmt::join(imported.assumed, ", "));
+  }
   return text + imported.omissions;
 }
 
@@ -34,11 +47,34 @@ Outcome RunOn(const ScenarioFiles& files, std::string& scenario, std::vector<std
     };
     add("model", files.model);
     add("cluster.topology", files.cluster);
-    if (files.nodes) add("cluster.nodes", fmt::format("{}", *files.nodes));
+    const auto count = [&add](const char* key, const std::optional<std::int64_t>& value) {
+      if (value) add(key, fmt::format("{}", *value));
+    };
+    count("cluster.nodes", files.nodes);
+    count("training.sequence_length", files.sequence_length);
+    count("training.global_batch_size", files.global_batch);
+    if (!files.gpus.empty() || !files.save.empty()) {
+      return WrongInput({{"command.wrong-use",
+                          {files.files.front(), 0, 0},
+                          "--gpus and --save are for questions without a scenario",
+                          "a scenario names its GPUs: --set 'cluster={gpu: h100-sxm, gpus: 8}'"}});
+    }
     return command();
   }
   auto imported = foreign::Import(ImportRequestOf(files, set));
   if (!imported) return WrongInput(imported.error());
+  if (!files.save.empty()) {
+    std::error_code error;
+    if (std::filesystem::exists(files.save, error)) {
+      return WrongInput({{"file.exists",
+                          {files.save, 0, 0},
+                          "the file exists, and may hold changes of yours: " + Quoted(files.save),
+                          "name another file"}});
+    }
+    if (auto saved = PutText(files.save, imported->scenario.text); saved.status != kDone) {
+      return saved;
+    }
+  }
   const scenario::MemoryDocument document(imported->title, imported->scenario.text);
   scenario = document.name();
   set.clear();

@@ -18,6 +18,10 @@ struct ScenarioFiles {
   std::string model;               // of --model, --cluster, --nodes, --variable, --function
   std::string cluster;
   std::optional<std::int64_t> nodes;
+  std::string gpus;  // of --gpus
+  std::optional<std::int64_t> sequence_length, global_batch;
+  std::string save;         // the file that --save names
+  bool for_search = false;  // the command looks for a plan
   std::vector<std::string> variables;
   std::string function;
 };

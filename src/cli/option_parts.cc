@@ -60,13 +60,15 @@ void AddScenario(Command command, std::string& scenario, std::vector<std::string
 void AddScenarioFiles(Command command, ScenarioFiles& files, std::vector<std::string>& set) {
   command
       .AddOption("SCENARIO", files.files,
-                 "Scenario (YAML; docs/formats.md), or configurations of other programs "
-                 "(docs/foreign.md)")
+                 "Scenario (YAML; docs/formats.md), a model (its name, here or on the Hub, or its "
+                 "config.json), or configurations of other programs (docs/foreign.md)")
       .Required();
   AddRepeated(command, "--set", set, "KEY=VALUE",
               "Override a key of the scenario by its dotted path, as often as needed; "
               "null: the key's default");
   AddImport(command, files);
+  AddOutput(command, "--save", files.save,
+            "Also write the scenario that a model's name or other programs' files make");
 }
 
 void AddImport(Command command, ScenarioFiles& files) {
@@ -79,6 +81,12 @@ void AddImport(Command command, ScenarioFiles& files) {
                  "The cluster: a topology file, or a name (stepcast list topologies)")
       .Type("TOPOLOGY");
   command.AddOption("--nodes", files.nodes, "How many nodes the job has").Type("N");
+  command
+      .AddOption("--gpus", files.gpus,
+                 "The cluster by its GPUs: '4 x rtx-4090' (stepcast list gpus)")
+      .Type("GPUS");
+  command.AddOption("--sequence-length", files.sequence_length, "Tokens of a sequence").Type("N");
+  command.AddOption("--global-batch", files.global_batch, "Sequences of a step").Type("N");
   AddRepeated(command, "--variable", files.variables, "NAME=VALUE",
               "A variable that a script of another program is started with; 1=VALUE: its first "
               "argument");

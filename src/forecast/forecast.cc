@@ -201,6 +201,7 @@ class WholeRun {
     WidenByUnknownHost(scenario_, priced_[critical.priced].program, counts_[critical.priced],
                        *ranks_.classes[critical.index].prices, run_.forecast);
     WidenByKnownGap(scenario_, run_.forecast);
+    DoubtAssumedKernel(scenario_, run_.forecast);
     HandOverPrograms();
     return std::optional<Run>(std::move(run_));
   }

@@ -9,10 +9,12 @@
 
 #include "src/base/check.h"
 #include "src/cost/jitter.h"
+#include "src/forecast/forecast.h"
 #include "src/forecast/simulated_ranks.h"
 #include "src/forecast/steady_run.h"
 #include "src/lowering/lowering.h"
 #include "src/memory/deferred_frees.h"
+#include "src/model/architecture.h"
 #include "src/parallel/schedule_check.h"
 #include "src/plan/pipeline.h"
 #include "src/plan/rank_grid.h"
@@ -163,6 +165,16 @@ void AddAllocatorStops(const AllocatorStops& stops, Forecast& forecast) {
       Picoseconds(std::llround(std::hypot(width, static_cast<double>(time.picoseconds()))));
   forecast.step_time_range =
       TimeRange{std::max(Time(), forecast.step_time - half), forecast.step_time + half};
+}
+
+void DoubtAssumedKernel(const scenario::Scenario& scenario, Forecast& forecast) {
+  constexpr double kEven = 0.5;
+  if (!scenario.KernelDependsOnAssumedRelease() || forecast.memory.fit_probability <= kEven) return;
+  scenario::Scenario older = scenario;
+  older.attention_assumed = false;
+  older.plan.training.attention = model::Attention::kMath;
+  const auto unfused = Forecaster().Evaluate(older);
+  if (unfused && !unfused->memory.fits) forecast.memory.fit_probability = kEven;
 }
 
 }  // namespace stepcast::forecast

@@ -135,4 +135,9 @@ class WorkCache {
   std::vector<Entry> entries_;
 };
 
+// Where an assumed release decides whether attention keeps its scores in memory
+// (Scenario::KernelDependsOnAssumedRelease), and the step would not fit with them: the probability
+// that it fits is even at most. Takes as long as a forecast.
+void DoubtAssumedKernel(const scenario::Scenario& scenario, Forecast& forecast);
+
 }  // namespace stepcast::forecast

@@ -69,6 +69,7 @@ class Row {
     FillThroughput(scenario_, flops, forecast_);
     ApplyRuns(scenario_, forecast_);
     if (with_range_) WidenByHost();
+    DoubtAssumedKernel(scenario_, forecast_);
     return std::optional<Forecast>(std::move(forecast_));
   }
 

@@ -170,6 +170,48 @@ std::optional<model::Architecture> ArchitectureOf(const std::string& named) {
   return *architecture;
 }
 
+// How a model is trained of which nothing but its name is said: as FSDP2 of torchtitan does it,
+// which fits where anything does.
+constexpr std::int64_t kSequence = 4096;
+constexpr std::int64_t kTokensOfStep = std::int64_t{1} << 22;
+constexpr std::pair<const char*, const char*> kDefaults[] = {
+    {"training.micro_batch_size", "1"},
+    {"training.precision", "bf16"},
+    {"training.parameter_dtype", "fp32"},
+    {"training.optimizer", "adamw"},
+    {"training.activation_checkpointing", "full"},
+    {"data_parallel.framework", "fsdp2"},
+    {"data_parallel.zero_stage", "3"}};
+
+// What a search chooses, and a question need not say.
+bool IsSearched(std::string_view key) {
+  return key != "model" && key != "cluster.topology" && key != "training.sequence_length";
+}
+
+struct NamedGpus {
+  std::int64_t count = 1;
+  std::string type;
+};
+
+// "4 x rtx-4090", "4x rtx-4090", "rtx-4090". Nothing of what is none of these.
+NamedGpus ParseNamedGpus(const std::string& text) {
+  std::size_t end = 0;
+  while (end < text.size() && text[end] >= '0' && text[end] <= '9') ++end;
+  constexpr std::size_t kMostDigits = 7;
+  if (end > kMostDigits) return {};
+  NamedGpus gpus;
+  std::size_t type = 0;
+  if (end > 0) {
+    type = text.find_first_not_of(" x*", end);
+    const bool times = type != std::string::npos && text.find_first_of("x*", end) < type;
+    if (!times) return {};
+    gpus.count = std::stoll(text.substr(0, end));
+  }
+  gpus.type = text.substr(type);
+  if (gpus.type.find(' ') != std::string::npos) return {};
+  return gpus;
+}
+
 class Importer {
  public:
   explicit Importer(const ImportRequest& request) : request_(request) {}
@@ -194,6 +236,7 @@ class Importer {
     imported.title = fmt::format("scenario of {}",
                                  std::filesystem::path(request_.files.front()).filename().string());
     imported.notes = draft_.notes();
+    imported.assumed = std::move(assumed_);
     imported.omissions = OmissionText(draft_, "");
     return imported;
   }
@@ -227,13 +270,31 @@ class Importer {
         draft_.Override(key, PathOf(value), fmt::format("{} {}", option, value));
       }
     };
-    const char* of_the_hub = ModelOfTheHub(request_.model);
-    const bool found =
-        of_the_hub == nullptr ||
-        scenario::FindSource(request_.model, "", scenario::SourceKind::kModel).has_value();
-    given("model", found ? request_.model : of_the_hub, "--model");
+    given("model", ModelNamed(request_.model), "--model");
     given("cluster.topology", request_.cluster, "--cluster");
-    if (request_.nodes) given("cluster.nodes", fmt::format("{}", *request_.nodes), "--nodes");
+    const auto count = [&given](const char* key, const std::optional<std::int64_t>& value,
+                                const char* option) {
+      if (value) given(key, fmt::format("{}", *value), option);
+    };
+    count("cluster.nodes", request_.nodes, "--nodes");
+    count("training.sequence_length", request_.sequence_length, "--sequence-length");
+    count("training.global_batch_size", request_.global_batch, "--global-batch");
+    ReadGpus();
+  }
+
+  // "4 x rtx-4090", "4x rtx-4090", "rtx-4090".
+  void ReadGpus() {
+    if (request_.gpus.empty()) return;
+    const NamedGpus asked = ParseNamedGpus(request_.gpus);
+    if (asked.type.empty() || asked.count < 1) {
+      draft_.Report({"command.wrong-use",
+                     {"--gpus", 0, 0},
+                     "GPUs are a number and a type: " + Quoted(request_.gpus),
+                     "write --gpus '8 x h100-sxm'"});
+      return;
+    }
+    draft_.Override("cluster.gpu", asked.type, "--gpus");
+    draft_.Override("cluster.gpus", fmt::format("{}", asked.count), "--gpus");
   }
 
   // The value is YAML, and may be of several lines.
@@ -268,8 +329,22 @@ class Importer {
     return Offer(std::move(document));
   }
 
+  // A model alone, which says nothing of its training.
+  bool ReadModelName(const std::string& name) {
+    if (!IsModelName(name)) return false;
+    draft_.State("model", ModelNamed(name), {name, 0, 0});
+    return true;
+  }
+
+  // A model of ours by its own name or the Hub's.
+  static std::string ModelNamed(const std::string& name) {
+    if (scenario::FindSource(name, "", scenario::SourceKind::kModel)) return name;
+    const char* of_the_hub = ModelOfTheHub(name);
+    return of_the_hub == nullptr ? name : of_the_hub;
+  }
+
   void Read(const std::string& file) {
-    if (ReadRecipe(file)) return;
+    if (ReadRecipe(file) || ReadModelName(file)) return;
     Diagnostics mistakes;
     const auto text = ReadTextFile(file, mistakes);
     if (!text) {
@@ -411,12 +486,41 @@ class Importer {
     for (Reading& reading : readings) reading.ReadRows();
     for (Reading& reading : readings) reading.ReadRules();
     for (Reading& reading : readings) reading.ReadDefaults();
-    draft_.Assume("cluster.nodes", "1", "assumed; --nodes N");
+    if (sources_.empty()) AssumeTraining();
+    if (!draft_.Covers("cluster.gpu")) {
+      draft_.Assume("cluster.nodes", "1", "assumed; --nodes N");
+    }
     if (request_.states_software) StateSoftware();
     if (!request_.files.empty()) {
-      const std::string stem = std::filesystem::path(request_.files.front()).stem().string();
+      const std::string& file = request_.files.front();
+      const std::string stem =
+          IsModelName(file) ? file : std::filesystem::path(file).stem().string();
       draft_.Assume("name", stem, "the file's name");
     }
+  }
+
+  // Of a model alone.
+  void AssumeTraining() {
+    const auto assume = [this](const char* key, const std::string& value) {
+      if (draft_.Covers(key)) return;
+      draft_.Assume(key, value, "assumed");
+      assumed_.push_back(fmt::format("{}={}", key, value));
+    };
+    const Surroundings surroundings = MakeSurroundings();
+    const auto model = ArchitectureNamed();
+    const std::int64_t longest =
+        model && model->max_positions > 0 ? model->max_positions : kSequence;
+    assume("training.sequence_length", fmt::format("{}", std::min(longest, kSequence)));
+    if (request_.for_search) {
+      const std::int64_t sequence = draft_.Degree("training.sequence_length");
+      const std::int64_t gpus = surroundings.devices().value_or(1);
+      std::int64_t batch = gpus;
+      while (2 * batch * sequence <= kTokensOfStep) batch *= 2;
+      assume("training.global_batch_size", fmt::format("{}", batch));
+      return;
+    }
+    for (const auto& [key, value] : kDefaults) assume(key, value);
+    if (!draft_.Covers("training.global_batch_size")) assume("training.gradient_accumulation", "1");
   }
 
   void StateSoftware() {
@@ -429,17 +533,22 @@ class Importer {
     assume("software.nccl", plan::kNewestNccl);
   }
 
+  // The model's architecture, where the draft names a model that has one.
+  std::optional<model::Architecture> ArchitectureNamed() const {
+    const Entry* named = draft_.Find("model");
+    return named == nullptr ? std::nullopt : ArchitectureOf(named->value.text);
+  }
+
   Surroundings MakeSurroundings() {
     const auto gpus = [this] {
+      if (draft_.Covers("cluster.gpu")) {
+        return Gpus{.of_node = {}, .of_cluster = draft_.Integer("cluster.gpus")};
+      }
       const Entry* cluster = draft_.Find("cluster.topology");
       if (cluster == nullptr) return Gpus{};
       return GpusOf(cluster->value.text, draft_.Integer("cluster.nodes").value_or(1));
     };
-    // The model's architecture, where the draft names a model that has one.
-    const auto architecture = [this]() -> std::optional<model::Architecture> {
-      const Entry* named = draft_.Find("model");
-      return named == nullptr ? std::nullopt : ArchitectureOf(named->value.text);
-    };
+    const auto architecture = [this] { return ArchitectureNamed(); };
     // A dimension that the draft states, or that its model has.
     const auto of_model =
         [this, architecture](
@@ -482,7 +591,9 @@ class Importer {
         {"model", "which model is trained",
          "name its config.json, or one that stepcast list models names: --model config.json"},
         {"cluster.topology", "on which cluster it runs",
-         "name one that stepcast list topologies names, or a file: --cluster dgx-h100 --nodes N"},
+         "name one that stepcast list topologies names, or a file: --cluster dgx-h100 --nodes N; "
+         "or "
+         "GPUs: --gpus '8 x h100-sxm'"},
         {"training.sequence_length", "how long sequences are",
          "say so: --set training.sequence_length=4096"},
         {"training.micro_batch_size", "how many sequences a GPU computes at a time",
@@ -498,6 +609,9 @@ class Importer {
     const std::string file = request_.files.empty() ? "command line" : request_.files.front();
     for (const Need& need : kNeeds) {
       if (draft_.Covers(need.key)) continue;
+      if (need.key == std::string_view("cluster.topology") && draft_.Covers("cluster.gpu"))
+        continue;
+      if (request_.for_search && sources_.empty() && IsSearched(need.key)) continue;
       // The variable that was asked for may say it.
       const bool of_plan = std::string_view(need.key).find('_') != std::string_view::npos ||
                            std::string_view(need.key).starts_with("training");
@@ -515,6 +629,7 @@ class Importer {
                      fmt::format("nothing says {}: {}", need.what, Quoted(need.key)),
                      need.hint});
     }
+    if (request_.for_search && sources_.empty()) return;
     if (!draft_.asked_for_variables() && !draft_.Covers("training.gradient_accumulation") &&
         !draft_.Covers("training.global_batch_size")) {
       draft_.Report({"foreign.missing",
@@ -530,6 +645,7 @@ class Importer {
   Draft draft_;
   std::vector<Recognised> sources_;
   std::map<std::string, std::string> variables_;
+  std::vector<std::string> assumed_;
 };
 
 }  // namespace

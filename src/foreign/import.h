@@ -20,10 +20,14 @@ namespace stepcast::foreign {
 void ReplaceVariables(Document& document, const std::map<std::string, std::string>& given);
 
 struct ImportRequest {
-  std::vector<std::string> files{};  // in any order; one of them may be a config.json
-  std::string model{};               // a name, or a file; empty: as the files say
-  std::string cluster{};             // likewise of a topology
+  // In any order; one of them may be a config.json, or the name of a model, which alone is trained
+  // as kDefaults says (import.cc).
+  std::vector<std::string> files{};
+  std::string model{};    // a name, or a file; empty: as the files say
+  std::string cluster{};  // likewise of a topology
   std::optional<std::int64_t> nodes{};
+  std::string gpus{};  // "4 x rtx-4090", in the place of cluster and nodes
+  std::optional<std::int64_t> sequence_length{}, global_batch{};
   std::vector<std::string> set{};        // "KEY=VALUE" of the scenario
   std::vector<std::string> variables{};  // "NAME=VALUE" that scripts are started with
   std::string function{};                // of a Python file with several configurations
@@ -31,13 +35,17 @@ struct ImportRequest {
   bool absolute_paths = false;
   // The scenario is to be kept: it states the software that it is for.
   bool states_software = false;
+  // A search chooses how the model is trained: of that nothing is assumed.
+  bool for_search = false;
 };
 
 struct Imported {
   ScenarioText scenario;
-  std::string title;               // the files' names, for positions in the scenario
-  std::vector<std::string> notes;  // sentences without full stop
-  std::string omissions;           // what the scenario does not carry, as text; empty: nothing
+  std::string title;                 // the files' names, for positions in the scenario
+  std::vector<std::string> notes;    // sentences without full stop
+  std::vector<std::string> assumed;  // "KEY=VALUE": what neither a file nor an option says of a
+                                     // model alone
+  std::string omissions;  // what the scenario does not carry, as text; empty: nothing
 };
 
 // Mistakes: what the files do not say and no option does (foreign.missing, the hint names the

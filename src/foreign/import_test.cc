@@ -47,6 +47,38 @@ TEST(Import, AsksForWhatTheFilesDoNotSay) {
   EXPECT_TRUE(Asks(other.error(), "--model"));
 }
 
+// A model's name alone is a question: what it does not say takes defaults, which are listed.
+TEST(Import, AModelAloneIsTrainedByDefaults) {
+  for (const char* name : {"llama3.1-8b", "meta-llama/Llama-3.1-8B"}) {
+    const auto imported = Import({.files = {name}, .gpus = "4 x rtx-4090", .global_batch = 8});
+    ASSERT_TRUE(imported.has_value()) << Format(imported.error());
+    EXPECT_EQ(ValueOf(*imported, "gpu"), "rtx-4090");
+    EXPECT_EQ(ValueOf(*imported, "gpus"), "4");
+    EXPECT_EQ(ValueOf(*imported, "global_batch_size"), "8");
+    EXPECT_EQ(ValueOf(*imported, "framework"), "fsdp2");
+    EXPECT_THAT(imported->assumed, testing::Contains("training.sequence_length=4096"));
+    EXPECT_THAT(imported->assumed, testing::Not(testing::Contains("training.global_batch_size=8")));
+  }
+}
+
+TEST(Import, ASearchAssumesNoPlan) {
+  const auto imported = Import(
+      {.files = {"llama2-13b"}, .cluster = "dgx-a100", .nodes = 2, .for_search = true});
+  ASSERT_TRUE(imported.has_value()) << Format(imported.error());
+  EXPECT_EQ(imported->scenario.text.find("framework"), std::string::npos);
+  EXPECT_EQ(ValueOf(*imported, "global_batch_size"), "1024");
+}
+
+TEST(Import, RefusesGpusThatAreNone) {
+  for (const char* gpus : {"four x rtx-4090", "4", "4 rtx-4090", "x", "99999999999 x h100-sxm"}) {
+    const auto imported = Import({.files = {"llama3.1-8b"}, .gpus = gpus});
+    ASSERT_FALSE(imported.has_value()) << gpus;
+  }
+  const auto nowhere = Import({.files = {"llama3.1-8b"}});
+  ASSERT_FALSE(nowhere.has_value());
+  EXPECT_TRUE(Asks(nowhere.error(), "--gpus"));
+}
+
 TEST(Import, TheCommandLineComesFirst) {
   const auto imported = Import({.files = {Write("d.toml", kTitan)},
                                 .model = "llama3.1-70b",
@@ -644,9 +676,9 @@ std::string Indented(const std::string& text) {
 TEST(Import, WordsOfOneTextAreAList) {
   const std::string selective = std::string(kArguments) + "recompute-granularity: selective\n";
   for (const char* modules : {"mlp layernorm", "[mlp, layernorm]", "mlp,layernorm"}) {
-    const auto imported = Import(
-        {.files = {Write("words.yaml", selective + "recompute-modules: " + modules + "\n")},
-         .cluster = "dgx-h100"});
+    const auto imported =
+        Import({.files = {Write("words.yaml", selective + "recompute-modules: " + modules + "\n")},
+                .cluster = "dgx-h100"});
     ASSERT_TRUE(imported.has_value()) << Format(imported.error());
     EXPECT_EQ(ValueOf(*imported, "activation_checkpointing"), "selective");
     EXPECT_EQ(ValueOf(*imported, "recompute_modules"), "mlp layernorm");
@@ -667,10 +699,9 @@ TEST(Import, NoBlockOfAStageIsRecomputed) {
 // Megatron-LM's own recipes, and Primus' files.
 TEST(Import, ArgumentsStandBelowOthersKeys) {
   const std::string arguments = std::string(kArguments) + "add_bias_linear: false\n";
-  const std::string files[] = {
-      arguments, "ENV_VARS:\n  A: 1\nARGS:\n" + Indented(arguments),
-      "modules:\n  trainer:\n    framework: megatron\n    overrides:\n" +
-          Indented(Indented(Indented(arguments)))};
+  const std::string files[] = {arguments, "ENV_VARS:\n  A: 1\nARGS:\n" + Indented(arguments),
+                               "modules:\n  trainer:\n    framework: megatron\n    overrides:\n" +
+                                   Indented(Indented(Indented(arguments)))};
   for (const std::string& text : files) {
     const auto imported = Import({.files = {Write("below.yaml", text)}, .cluster = "dgx-h100"});
     ASSERT_TRUE(imported.has_value()) << text << Format(imported.error());
@@ -698,13 +729,13 @@ TEST(Import, ExpertsOfANamedModelRunAsTheArgumentsSay) {
 
 // FSDP2 has no such setting.
 TEST(Import, PartsOfExpertsOfTorchtitanAreLeftOut) {
-  const auto imported = Import(
-      {.files = {Write("parts.toml",
-                       "[model]\nname = \"deepseek_v3\"\nflavor = \"16B\"\n[training]\n"
-                       "seq_len = 4096\n[parallelism]\ntensor_parallel_degree = 2\n"
-                       "expert_parallel_degree = 4\nexpert_tensor_parallel_degree = 2\n")},
-       .model = "deepseek-v2-lite",
-       .cluster = "dgx-h100"});
+  const auto imported =
+      Import({.files = {Write("parts.toml",
+                              "[model]\nname = \"deepseek_v3\"\nflavor = \"16B\"\n[training]\n"
+                              "seq_len = 4096\n[parallelism]\ntensor_parallel_degree = 2\n"
+                              "expert_parallel_degree = 4\nexpert_tensor_parallel_degree = 2\n")},
+              .model = "deepseek-v2-lite",
+              .cluster = "dgx-h100"});
   ASSERT_TRUE(imported.has_value()) << Format(imported.error());
   EXPECT_EQ(ValueOf(*imported, "expert"), "4");
   EXPECT_EQ(ValueOf(*imported, "expert_tensor"), "");

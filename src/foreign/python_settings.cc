@@ -422,10 +422,9 @@ class Budget {
   bool SpendOn(const Node& node) {
     constexpr std::size_t kLine = 64;
     if (!Spend(1 + node.text.size() / kLine)) return false;
-    return std::all_of(
-        node.arguments.begin(), node.arguments.end(), [&](const auto& argument) {
-          return Spend(argument.first.size() / kLine) && SpendOn(argument.second);
-        });
+    return std::all_of(node.arguments.begin(), node.arguments.end(), [&](const auto& argument) {
+      return Spend(argument.first.size() / kLine) && SpendOn(argument.second);
+    });
   }
   bool used_up() const { return left_ == 0; }
 
@@ -709,11 +708,11 @@ Result<Document> ParsePythonSettings(std::string_view text, const std::string& f
   const Program program(*std::move(statements));
   const std::vector<std::string> names = program.Names();
   const auto too_large = [&file](int line) {
-    return Diagnostics{{"file.too-large",
-                        {file, line, 0},
-                        fmt::format("this configuration stands for more than {} values",
-                                    kMostPythonValues),
-                        "check that this is the right file"}};
+    return Diagnostics{
+        {"file.too-large",
+         {file, line, 0},
+         fmt::format("this configuration stands for more than {} values", kMostPythonValues),
+         "check that this is the right file"}};
   };
   if (program.too_large()) return tl::make_unexpected(too_large(0));
   std::string chosen = function;

@@ -150,8 +150,8 @@ TEST(Python, StandsForAMillionValuesAtMost) {
       const std::string before = "a" + std::to_string(i), own = "a" + std::to_string(i + 1);
       text += kind == 0   ? own + " = [" + before + ", " + before + "]\n"
               : kind == 1 ? own + " = f(x=" + before + ", y=" + before + ")\n"
-                          : own + " = f(x=1)\n" + own + ".b = " + before + "\n" + own + ".c = " +
-                                before + "\n";
+                          : own + " = f(x=1)\n" + own + ".b = " + before + "\n" + own +
+                                ".c = " + before + "\n";
     }
     return text + "def config():\n  return C(a=a" + std::to_string(lines) + ")\n";
   };

@@ -12,7 +12,9 @@
 
 #include "src/base/files.h"
 #include "src/foreign/frameworks.h"
+#include "src/foreign/huggingface_names.h"
 #include "src/foreign/settings_files.h"
+#include "src/scenario/source_names.h"
 
 namespace stepcast::foreign {
 Syntax SyntaxOf(const std::string& file, std::string_view text) {
@@ -40,8 +42,16 @@ bool IsRecipe(const std::string& name) {
   return RecipeOf(name) != nullptr && !std::filesystem::exists(name, error);
 }
 
+bool IsModelName(const std::string& name) {
+  std::error_code error;
+  if (name.empty() || IsRecipe(name) || std::filesystem::is_regular_file(name, error)) return false;
+  if (ModelOfTheHub(name) != nullptr) return true;
+  return !name.ends_with(".yaml") &&
+         scenario::FindSource(name, "", scenario::SourceKind::kModel).has_value();
+}
+
 bool IsOfAnotherProgram(const std::string& file) {
-  if (IsRecipe(file)) return true;
+  if (IsRecipe(file) || IsModelName(file)) return true;
   // A pipe gives what it has once, and to the reader of scenarios.
   std::error_code error;
   if (!std::filesystem::is_regular_file(file, error)) return false;

@@ -47,7 +47,11 @@ Syntax SyntaxOf(const std::string& file, std::string_view text);
 // Whether this is the name of a recipe (recipes.h), and not of a file.
 bool IsRecipe(const std::string& name);
 
-// Whether the file is one that Import takes: another program's configuration, or a recipe. False
+// Whether this names a model that is there, here or on the Hub, and not a file.
+bool IsModelName(const std::string& name);
+
+// Whether the file is one that Import takes: another program's configuration, a recipe or a model.
+// False
 // for scenarios, for files that cannot be read or are too large, for pipes, which can be read only
 // once, and for files of which nothing is known.
 bool IsOfAnotherProgram(const std::string& file);

@@ -79,10 +79,22 @@ std::string MemoryText(const scenario::Scenario& scenario, const MemoryReport& r
 std::string MemoryJson(const scenario::Scenario& scenario, const MemoryReport& report,
                        double seconds);
 
+// Settings with which a step fits that does not.
+struct FittingSettings {
+  std::vector<std::string> set;  // "KEY=VALUE", beside the scenario's own
+  Time step_time;
+  Bytes left;  // of the fullest device
+  double fit_probability = 0;
+};
+
+// A table of them, for people; empty without any.
+std::string FittingText(const std::vector<FittingSettings>& fitting);
+
 // The document of `simulate --json`, version 1. Everything but its last key, `run`, depends on the
 // input alone; `seconds` is the wall-clock time of the run, `target` what is said of the training.
 std::string SimulateJson(const scenario::Scenario& scenario, const forecast::Forecast& forecast,
-                         double seconds, const forecast::TrainingTarget& target = {});
+                         double seconds, const forecast::TrainingTarget& target = {},
+                         const std::vector<FittingSettings>& fitting = {});
 
 // The page that `simulate` prints for people: what was forecast, the step time, where it goes,
 // which collectives run, and what is in memory. Depends on the input alone.

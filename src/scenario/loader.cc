@@ -238,6 +238,13 @@ class Loader::Reading {
     return name;
   }
 
+  // Whether a GPU is named where a topology is to be.
+  static bool IsGpu(const Node& source) {
+    const std::vector<std::string> gpus = NamesIn("topologies/gpus");
+    return KindOfKey(source.path()) == SourceKind::kTopology &&
+           std::find(gpus.begin(), gpus.end(), source.scalar()) != gpus.end();
+  }
+
   // The file that a source names; reported at the source when there is none.
   std::optional<std::string> FileOf(const Node& source) {
     const std::string& path = source.scalar();
@@ -254,7 +261,8 @@ class Loader::Reading {
       Report("file.not-found", source.location(),
              fmt::format("{} names a file that does not exist: {}", Quoted(source.path()),
                          Quoted(path)),
-             !meant.empty() ? fmt::format("did you mean '{}'?", fmt::join(meant, "', or '"))
+             IsGpu(source) ? fmt::format("it is a GPU: write cluster: {{gpu: {}, gpus: 8}}", path)
+             : !meant.empty() ? fmt::format("did you mean '{}'?", fmt::join(meant, "', or '"))
              : source.file().starts_with(kOption) && path.front() != '/' && !folder_.empty()
                  ? PlacesTried(path, folder_) + ", and in the working directory" + others
                  : PlacesTried(path, folder_) + others);
@@ -366,6 +374,7 @@ class Loader::Reading {
         [](const Node& node, Diagnostics& diagnostics) { return ReadTopology(node, diagnostics); });
     if (topology == nullptr) return;
     scenario_.gpu = topology->gpu;
+    if (!file.machine.empty()) scenario_.warnings.push_back(file.machine);
     if (!topology->note.empty()) scenario_.warnings.push_back(topology->note);
     const bool flat = std::holds_alternative<topology::FlatCluster>(topology->description);
     std::optional<std::int64_t> nodes = flat ? file.nodes : file.nodes.value_or(1);

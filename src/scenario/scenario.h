@@ -5,12 +5,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "src/base/diagnostic.h"
 #include "src/base/kernel.h"
 #include "src/base/rates.h"
 #include "src/calibration/calibration.h"
+#include "src/model/architecture.h"
 #include "src/model/model.h"
 #include "src/nccl/overrides.h"
 #include "src/plan/plan.h"
@@ -90,7 +92,9 @@ struct Scenario {
   bool optimizer_states_assumed = false;
   // software.torch, software.nccl are left out: the newest that are modelled hold.
   bool torch_assumed = false, nccl_assumed = false;
-  bool attention_assumed = false;     // training.attention is left out, of a model that has some
+  bool attention_assumed = false;  // training.attention is left out, of a model that has some
+  // Nothing says which release runs, and with older ones attention keeps its scores in memory.
+  bool KernelDependsOnAssumedRelease() const;
   Resolved resolved;                  // the scenario with every default filled in
   std::vector<std::string> warnings;  // keys without effect and the like
   Location cluster_location;  // of cluster.topology, for what only shows when costs are asked for
@@ -103,5 +107,12 @@ struct Scenario {
            cluster->devices();
   }
 };
+
+inline bool Scenario::KernelDependsOnAssumedRelease() const {
+  const auto* architecture = std::get_if<model::Architecture>(&model->source);
+  return torch_assumed && attention_assumed && architecture != nullptr &&
+         model::HasSinks(architecture->family) &&
+         plan.training.attention == model::Attention::kCudnn;
+}
 
 }  // namespace stepcast::scenario

@@ -13,6 +13,7 @@
 #include "fmt/format.h"
 #include "src/base/diagnostic.h"
 #include "src/scenario/document.h"
+#include "src/scenario/machine.h"
 #include "src/scenario/plan_sections.h"
 
 namespace stepcast::scenario {
@@ -79,12 +80,20 @@ constexpr std::pair<std::string_view, std::string_view> kOtherWords[] = {
 };
 // Keys of the sections that plan_sections.h does not read.
 constexpr std::pair<std::string_view, std::string_view> kOtherSections[] = {
-    {"cluster", "topology"},         {"cluster", "nodes"},
-    {"cluster", "network"},          {"cluster", "collective_algorithm"},
-    {"cluster", "routing"},          {"cluster", "routing_seed"},
-    {"cluster", "slow_links"},       {"cluster", "slow_devices"},
-    {"cluster", "other_nodes"},      {"communication", "nccl_algo"},
-    {"communication", "nccl_proto"}, {"communication", "nccl_collnet"},
+    {"cluster", "gpu"},
+    {"cluster", "gpus"},
+    {"cluster", "topology"},
+    {"cluster", "nodes"},
+    {"cluster", "network"},
+    {"cluster", "collective_algorithm"},
+    {"cluster", "routing"},
+    {"cluster", "routing_seed"},
+    {"cluster", "slow_links"},
+    {"cluster", "slow_devices"},
+    {"cluster", "other_nodes"},
+    {"communication", "nccl_algo"},
+    {"communication", "nccl_proto"},
+    {"communication", "nccl_collnet"},
 };
 // Values under the names that they have elsewhere.
 struct OtherValue {
@@ -281,10 +290,34 @@ std::optional<DevicesRequest> ReadDevices(MappingReader& reader, Diagnostics& di
   return count ? std::optional(DevicesRequest{count}) : std::nullopt;
 }
 
+// `gpu` and `gpus`, in the place of `topology`, `nodes` and `devices`.
+void ReadMachine(MappingReader& reader, const std::string& gpu, ScenarioFile& file,
+                 Diagnostics& diagnostics) {
+  const std::int64_t gpus = reader.ReadInteger("gpus", Need::kOptional, kDeviceRange).value_or(1);
+  for (const char* key : {"topology", "nodes", "devices"}) {
+    if (!reader.Has(key)) continue;
+    reader.Report(
+        key, "scenario.two-clusters",
+        fmt::format("the cluster is named by its GPUs already: {} beside 'gpu'", Quoted(key)),
+        "write gpu and gpus, or topology, nodes and devices");
+    return;
+  }
+  auto machine = MachineOf(gpu, gpus, reader.LocationOf("gpu"), diagnostics);
+  if (!machine) return;
+  file.topology.emplace(std::move(machine->topology), "cluster.topology");
+  file.nodes = machine->nodes;
+  if (machine->devices) file.devices = DevicesRequest{machine->devices};
+  file.machine = std::move(machine->taken);
+}
+
 void ReadCluster(MappingReader& reader, ScenarioFile& file, Diagnostics& diagnostics) {
-  file.topology = ReadSource(reader, "topology", Need::kRequired, diagnostics);
-  file.nodes = reader.ReadInteger("nodes", Need::kOptional, kNodeRange);
-  file.devices = ReadDevices(reader, diagnostics);
+  if (const auto gpu = reader.ReadText("gpu", Need::kOptional)) {
+    ReadMachine(reader, *gpu, file, diagnostics);
+  } else {
+    file.topology = ReadSource(reader, "topology", Need::kRequired, diagnostics);
+    file.nodes = reader.ReadInteger("nodes", Need::kOptional, kNodeRange);
+    file.devices = ReadDevices(reader, diagnostics);
+  }
   file.algorithm = reader.ReadWord<CollectiveAlgorithm>("collective_algorithm", Need::kOptional,
                                                         {{"auto", CollectiveAlgorithm::kAuto},
                                                          {"ring", CollectiveAlgorithm::kRing},

@@ -40,6 +40,8 @@ struct ScenarioFile {
   // A path, or a mapping in its place; never of another kind.
   std::optional<Node> model;
   std::optional<Node> topology;
+  std::string
+      machine;  // what GPUs that stand in the place of a topology are taken to be, a sentence
   std::optional<Node> calibration;
   std::optional<bool> calibration_of_another_gpu;
   std::optional<std::int64_t> nodes;

@@ -234,6 +234,12 @@ void AppendWarnings(const ScenarioFile& file, Scenario& scenario) {
   WarnOfOtherTables(scenario);
   WarnOfSlowAttention(file, scenario);
   WarnOfUnknownAttention(file, scenario);
+  if (scenario.KernelDependsOnAssumedRelease()) {
+    scenario.warnings.emplace_back(
+        "software.torch is not given: cuDNN's attention with sinks is assumed, which PyTorch's "
+        "packages have from 2.11 on; with older ones all scores are in memory, and the step may "
+        "not fit");
+  }
   WarnOfIdleSlowDevices(file, scenario);
   if (!scenario.slow_links.empty() && scenario.network == Fidelity::kAnalytic) {
     scenario.warnings.push_back(

@@ -1,0 +1,60 @@
+// Clusters that are named by their GPUs.
+
+#include "src/scenario/machine.h"
+
+#include <string>
+
+#include "gtest/gtest.h"
+#include "src/base/diagnostic.h"
+#include "src/scenario/load.h"
+
+namespace stepcast::scenario {
+namespace {
+
+Result<Scenario> LoadOn(const std::string& cluster) {
+  static InputCache cache;
+  const std::string text = "stepcast: 1\nmodel: llama3.2-1b\ncluster: " + cluster + R"(
+training: {sequence_length: 2048, micro_batch_size: 1, gradient_accumulation: 1, precision: bf16,
+           optimizer: adamw}
+data_parallel: {zero_stage: 3, framework: fsdp2}
+)";
+  return LoadText(text, "machine.yaml", {}, cache);
+}
+
+TEST(Machine, IsAWorkstationWhereNoTopologyHasTheGpu) {
+  const auto scenario = LoadOn("{gpu: rtx-4090, gpus: 4}");
+  ASSERT_TRUE(scenario) << Format(scenario.error());
+  EXPECT_EQ(scenario->cluster->devices(), 4);
+  EXPECT_EQ(scenario->cluster->nodes(), 1);
+  EXPECT_EQ(scenario->gpu->name, "rtx-4090");
+}
+
+TEST(Machine, IsAPartOfAShippedNode) {
+  const auto scenario = LoadOn("{gpu: a100-sxm-40gb, gpus: 4}");
+  ASSERT_TRUE(scenario) << Format(scenario.error());
+  EXPECT_EQ(scenario->cluster->devices(), 4);
+  EXPECT_EQ(scenario->gpu->name, "a100-sxm-40gb");
+}
+
+TEST(Machine, HasAsManyNodesAsHoldItsGpus) {
+  const auto scenario = LoadOn("{gpu: h100-sxm, gpus: 64}");
+  ASSERT_TRUE(scenario) << Format(scenario.error());
+  EXPECT_EQ(scenario->cluster->nodes(), 8);
+  const auto one = LoadOn("{gpu: h100-sxm}");
+  ASSERT_TRUE(one) << Format(one.error());
+  EXPECT_EQ(one->cluster->devices(), 1);
+}
+
+TEST(Machine, RefusesWhatIsNone) {
+  const auto codes = [](const std::string& cluster) {
+    const auto scenario = LoadOn(cluster);
+    return scenario ? std::string() : scenario.error().front().code;
+  };
+  EXPECT_EQ(codes("{gpu: rtx-4091, gpus: 4}"), "topology.unknown-gpu");
+  EXPECT_EQ(codes("{gpu: rtx-4090, gpus: 64}"), "topology.too-many-gpus");
+  EXPECT_EQ(codes("{gpu: rtx-4090, gpus: 4, nodes: 2}"), "scenario.two-clusters");
+  EXPECT_EQ(codes("{topology: rtx-4090}"), "file.not-found");
+}
+
+}  // namespace
+}  // namespace stepcast::scenario
