@@ -18,18 +18,18 @@ SearchView Sample() {
   view.space = 1200;
   view.plans = {{.name = "zero_stage = 3",
                  .gpus = 8,
-                 .step_time = Milliseconds(100),
+                 .step_time = stepcast::Milliseconds(100),
                  .peak = GiB(10),
                  .tokens_per_second_per_gpu = 50,
                  .on_front = true},
                 {.name = "zero_stage = 1",
                  .gpus = 8,
-                 .step_time = Milliseconds(110),
+                 .step_time = stepcast::Milliseconds(110),
                  .peak = GiB(20),
                  .tokens_per_second_per_gpu = 45}};
   view.best = {0, 1};
   view.became = {{"does not fit", 1000}, {"simulated", 200}};
-  view.sensitivity = {{"links 10 % faster", Milliseconds(95)}};
+  view.sensitivity = {{"links 10 % faster", stepcast::Milliseconds(95)}};
   return view;
 }
 
@@ -77,7 +77,7 @@ TEST(PlanPageTest, TheFrontIsOfPlansThatMayBeTheBest) {
   for (SearchedPlan& plan : view.plans) plan.on_front = false;
   view.plans.push_back({.name = "leaves too little",
                         .gpus = 8,
-                        .step_time = Milliseconds(90),
+                        .step_time = stepcast::Milliseconds(90),
                         .peak = GiB(9),
                         .eligible = false});
   const std::string page = PlanPage(view);

@@ -44,10 +44,10 @@ PublishedAccuracy Sample() {
   outcome.gpu = "gpu";
   outcome.devices = 8;
   outcome.tokens = 1000;
-  outcome.forecast = Milliseconds(1100);
-  outcome.range = {Milliseconds(1000), Milliseconds(1200)};
+  outcome.forecast = stepcast::Milliseconds(1100);
+  outcome.range = {stepcast::Milliseconds(1000), stepcast::Milliseconds(1200)};
   outcome.memory.push_back({scenario::MemoryKind::kReserved, GiB(8), GiB(10), {}, 0.1});
-  outcome.rival.step_time = Milliseconds(1500);
+  outcome.rival.step_time = stepcast::Milliseconds(1500);
   outcome.over = GiB(1);
   accuracy.outcomes.push_back(outcome);
   PublishedOutcome missing;

@@ -264,6 +264,7 @@ TEST(SimulateReportTest, JsonHasTheContractsKeysInOrder) {
   "warnings": [
     "a key without effect"
   ],
+  "would_fit": [],
   "run": {
     "seconds": 0.25
   }

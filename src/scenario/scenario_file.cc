@@ -291,15 +291,14 @@ std::optional<DevicesRequest> ReadDevices(MappingReader& reader, Diagnostics& di
 }
 
 // `gpu` and `gpus`, in the place of `topology`, `nodes` and `devices`.
-void ReadMachine(MappingReader& reader, const std::string& gpu, ScenarioFile& file,
-                 Diagnostics& diagnostics) {
-  const std::int64_t gpus = reader.ReadInteger("gpus", Need::kOptional, kDeviceRange).value_or(1);
+void TakeMachine(const MappingReader& reader, const std::string& gpu, std::int64_t gpus,
+                 ScenarioFile& file, Diagnostics& diagnostics) {
   for (const char* key : {"topology", "nodes", "devices"}) {
     if (!reader.Has(key)) continue;
-    reader.Report(
-        key, "scenario.two-clusters",
-        fmt::format("the cluster is named by its GPUs already: {} beside 'gpu'", Quoted(key)),
-        "write gpu and gpus, or topology, nodes and devices");
+    diagnostics.push_back(
+        {"scenario.two-clusters", reader.LocationOf(key),
+         fmt::format("the cluster is named by its GPUs already: {} beside 'gpu'", Quoted(key)),
+         "write gpu and gpus, or topology, nodes and devices"});
     return;
   }
   auto machine = MachineOf(gpu, gpus, reader.LocationOf("gpu"), diagnostics);
@@ -311,12 +310,17 @@ void ReadMachine(MappingReader& reader, const std::string& gpu, ScenarioFile& fi
 }
 
 void ReadCluster(MappingReader& reader, ScenarioFile& file, Diagnostics& diagnostics) {
-  if (const auto gpu = reader.ReadText("gpu", Need::kOptional)) {
-    ReadMachine(reader, *gpu, file, diagnostics);
-  } else {
-    file.topology = ReadSource(reader, "topology", Need::kRequired, diagnostics);
-    file.nodes = reader.ReadInteger("nodes", Need::kOptional, kNodeRange);
-    file.devices = ReadDevices(reader, diagnostics);
+  const auto gpu = reader.ReadText("gpu", Need::kOptional);
+  const auto gpus = reader.ReadInteger("gpus", Need::kOptional, kDeviceRange);
+  file.topology = ReadSource(reader, "topology", Need::kOptional, diagnostics);
+  file.nodes = reader.ReadInteger("nodes", Need::kOptional, kNodeRange);
+  file.devices = ReadDevices(reader, diagnostics);
+  if (gpu) {
+    TakeMachine(reader, *gpu, gpus.value_or(1), file, diagnostics);
+  } else if (gpus) {
+    reader.ReadText("gpu", Need::kRequired);
+  } else if (!reader.Has("topology")) {
+    ReadSource(reader, "topology", Need::kRequired, diagnostics);
   }
   file.algorithm = reader.ReadWord<CollectiveAlgorithm>("collective_algorithm", Need::kOptional,
                                                         {{"auto", CollectiveAlgorithm::kAuto},
