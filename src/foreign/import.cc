@@ -170,8 +170,8 @@ std::optional<model::Architecture> ArchitectureOf(const std::string& named) {
   return *architecture;
 }
 
-// How a model is trained of which nothing but its name is said: as FSDP2 of torchtitan does it,
-// which fits where anything does.
+// The training that is assumed of a model's name: torchtitan's FSDP2 with full recomputation, which
+// needs little memory.
 constexpr std::int64_t kSequence = 4096;
 constexpr std::int64_t kTokensOfStep = std::int64_t{1} << 22;
 constexpr std::pair<const char*, const char*> kDefaults[] = {

@@ -35,7 +35,7 @@ struct ImportRequest {
   bool absolute_paths = false;
   // The scenario is to be kept: it states the software that it is for.
   bool states_software = false;
-  // A search chooses how the model is trained: of that nothing is assumed.
+  // The command searches for a plan: no plan is assumed.
   bool for_search = false;
 };
 
@@ -45,7 +45,7 @@ struct Imported {
   std::vector<std::string> notes;    // sentences without full stop
   std::vector<std::string> assumed;  // "KEY=VALUE": what neither a file nor an option says of a
                                      // model alone
-  std::string omissions;  // what the scenario does not carry, as text; empty: nothing
+  std::string omissions;             // what the scenario does not carry, as text; empty: nothing
 };
 
 // Mistakes: what the files do not say and no option does (foreign.missing, the hint names the

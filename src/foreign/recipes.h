@@ -50,10 +50,9 @@ bool IsRecipe(const std::string& name);
 // Whether this names a model that is there, here or on the Hub, and not a file.
 bool IsModelName(const std::string& name);
 
-// Whether the file is one that Import takes: another program's configuration, a recipe or a model.
-// False
-// for scenarios, for files that cannot be read or are too large, for pipes, which can be read only
-// once, and for files of which nothing is known.
+// Whether Import takes it: another program's configuration, a recipe or a model. False for
+// scenarios, for unreadable, too large and unknown files, and for pipes, which can be read only
+// once.
 bool IsOfAnotherProgram(const std::string& file);
 
 }  // namespace stepcast::foreign

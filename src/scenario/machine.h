@@ -17,9 +17,9 @@ struct Machine {
   std::string taken;                    // what the machine is taken to be, a sentence
 };
 
-// The machine of a shipped topology that has such GPUs, one of NVIDIA's own first; without one a
-// workstation whose GPUs are on PCIe of one CPU. Mistakes: topology.unknown-gpu;
-// topology.too-many-gpus, of a workstation.
+// Takes a shipped topology whose nodes have this GPU, one of NVIDIA's first. If there is none, the
+// machine is a workstation with its GPUs on PCIe of one CPU. Mistakes: topology.unknown-gpu;
+// topology.too-many-gpus if a workstation has too many.
 std::optional<Machine> MachineOf(const std::string& gpu, std::int64_t gpus,
                                  const Location& location, Diagnostics& diagnostics);
 
