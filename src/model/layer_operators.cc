@@ -338,6 +338,22 @@ Operand LayerOperators::Add(Operand x, Operand y, std::string_view name) {
   return sum;
 }
 
+Operand LayerOperators::MeanOfRows(Operand x, std::string_view module, std::int64_t rows,
+                                   ModulePositions parameters) {
+  const Operand y = Make(Joined(module, " output"), x.width, x.tokens, x.fp32);
+  const std::int64_t flops = 4 * rows * Elements(x);
+  tape_->Run(Memory(std::string(module), flops, rows * Size(x), Size(y)), {x.value}, {y.value},
+             parameters.all());
+  tape_->OnBackward([=, this] {
+    const Value dx = tape_->MakeGradient(x.value);
+    tape_->RunBackward(
+        Memory(Joined(module, ".dgrad"), 2 * flops, 2 * rows * Size(x) + Size(y), rows * Size(x)),
+        {tape_->GradientOf(y.value)}, {dx}, parameters.all(), parameters.all());
+    tape_->Deliver(x.value, dx);
+  });
+  return y;
+}
+
 Operand LayerOperators::Scale(Operand x, std::string_view name) {
   if (options_.compiled) return x;
   const Operand y = Make(Joined(name, " output"), x.width, x.tokens, x.fp32);

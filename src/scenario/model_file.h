@@ -53,6 +53,12 @@ struct LoadedModel {
 // is the latter.
 Result<LoadedModel> LoadModel(const std::string& path);
 
+// A config.json and the file of its family, `{config: PATH, family: PATH}`: what a mapping is that
+// has the key `config`. Paths are relative to `folder`.
+bool NamesFamily(const Node& node);
+std::optional<LoadedModel> ReadConfigOfFamily(const Node& node, std::string_view folder,
+                                              Diagnostics& diagnostics);
+
 // The constants of the same descriptions, which no forecast needs. Layer lists have none that mean
 // anything. Only for descriptions that were read without mistakes.
 model::NumericalConstants ReadModelConstants(const Node& node);
