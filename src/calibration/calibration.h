@@ -41,8 +41,8 @@ struct GemmEfficiency {
 };
 
 // What a library's matrix products of one data type are made of: tiles in waves
-// (cost/kernel_price.h). Fitted through measured products; counts instead of GemmEfficiency where it
-// is there.
+// (cost/kernel_price.h). Fitted through measured products; counts instead of GemmEfficiency where
+// it is there.
 struct GemmTile {
   std::int64_t m = 0, n = 0;  // one thread block's part of the outcome; used either way round
   double efficiency = 0;      // of a multiprocessor's part of the peak, with k without end
@@ -52,7 +52,11 @@ struct GemmTiling {
   std::vector<GemmTile> tiles;
   double fill = 0;      // k's worth of time to fill the pipeline and to store a tile
   double add_fill = 0;  // ... so much more where tiles are added to FP32 values
-  Time start;           // what every product takes on the device besides; instead of start_latency
+  // The part of a wave's time that multiprocessors without a tile cost in the last of several
+  // waves. 1: the wave takes its time, however few its tiles are. Kernels that divide the last
+  // tiles over k, or whose last tiles have memory and power to themselves, lose less.
+  double last_wave = 1;
+  Time start;  // what every product takes on the device besides; instead of start_latency
   bool empty() const { return tiles.empty(); }
   friend bool operator==(const GemmTiling&, const GemmTiling&) = default;
 };
@@ -63,6 +67,12 @@ struct GemmTiling {
 struct PowerDraw {
   double idle = 0;
   double products = 0;
+  // The same by DataType of the operands. Zero: as `products`.
+  std::array<double, kDataTypeCount> of_type{};
+  double Of(DataType type) const {
+    const double own = of_type[static_cast<std::size_t>(type)];
+    return own == 0 ? products : own;
+  }
   double memory = 0;  // in all, under kernels that memory bounds; zero: not known, the limit
   friend bool operator==(const PowerDraw&, const PowerDraw&) = default;
 };
@@ -80,13 +90,16 @@ struct PowerDraw {
 // is not full while the last blocks run: for `tail` of the longest one's time, and for all of it if
 // blocks come in any order (Graham 1969, "Bounds on multiprocessing timing anomalies"). Nothing of
 // this stays where sequences become short. Heads of 64 and 256 reach `head_64` and `head_256` of
-// the rate. Zero efficiencies: nothing is known.
+// the rate. A window cuts a block's keys at a second edge: half_length then counts
+// `forward_window_length` more. Zero efficiencies: nothing is known.
 struct AttentionEfficiency {
   double forward = 0, backward = 0;
   double forward_half_length = 0, backward_half_length = 0;
   double forward_rows = 128, backward_rows = 128;
   double forward_tail = 0, backward_tail = 0;
   double head_64 = 1, head_256 = 1;
+  double forward_window_length = 0;
+  Time forward_start{};  // what every core takes on the device besides; zero: start_latency
   friend bool operator==(const AttentionEfficiency&, const AttentionEfficiency&) = default;
 };
 

@@ -13,6 +13,7 @@
 #include "src/base/rates.h"
 #include "src/base/time.h"
 #include "src/base/transport.h"
+#include "src/base/version.h"
 
 namespace stepcast::calibration {
 
@@ -83,7 +84,7 @@ struct CurveFile {
   std::string source;
   std::string machine;
   std::string topology;     // a file like that machine, for forecasts to be held against it
-  std::string nccl;         // its release, or the one supposed: "2.27"
+  Version nccl;             // the release, or the one supposed
   std::string rule;         // how points were divided into fit, held back and uncertain
   std::string not_counted;  // why none of it counts; empty: it does
   bool nvlink = true;       // GPUs of a node meet over NVLink, else PCIe

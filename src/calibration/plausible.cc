@@ -84,6 +84,11 @@ void CheckTilings(const KernelCosts& kernels, Checker& checker) {
                   fmt::format("must lie between 0 and {}: {}", kLargestFill, tiling.fill),
                   "it is the depth of product that takes as long as filling the pipeline");
     }
+    if (!(tiling.last_wave >= 0 && tiling.last_wave <= 1)) {
+      checker.Add(
+          field + ".last_wave", fmt::format("must lie between 0 and 1: {}", tiling.last_wave),
+          "it is the part of the last wave's time that multiprocessors without a tile cost");
+    }
     checker.Duration(field + ".start", tiling.start, kLongestStart);
   }
 }
@@ -161,8 +166,10 @@ void CheckDevices(const KernelCosts& kernels, Checker& checker) {
   }
   checker.Jitter("kernels.jitter", kernels.jitter);
   const PowerDraw& power = kernels.power;
-  if (power != PowerDraw() && !(power.idle >= 0 && power.idle <= kMostWatts && power.products > 0 &&
-                                power.products <= kMostWatts && power.memory <= kMostWatts)) {
+  if (power != PowerDraw() &&
+      !(power.idle >= 0 && power.idle <= kMostWatts && power.products > 0 &&
+        power.products <= kMostWatts && power.memory <= kMostWatts &&
+        *std::max_element(power.of_type.begin(), power.of_type.end()) <= kMostWatts)) {
     checker.Add("kernels.power",
                 fmt::format("watts lie between 0 and {}: {} at rest, {} more under products, {} "
                             "under memory traffic",

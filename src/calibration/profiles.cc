@@ -158,7 +158,7 @@ constexpr OfCapability kByCapability[] = {
 };
 
 // AMD's: MI325X is a MI300X with more power and memory (gfx942 both), MI355X of the next
-// generation.
+// generation. And types of one compute capability that another profile fits better.
 struct OfName {
   std::string_view gpu;
   StandIn stand_in;
@@ -166,12 +166,15 @@ struct OfName {
 constexpr OfName kByName[] = {
     {"mi325x", {"mi300x", Gigaflops(1'307'000)}},
     {"mi355x", {"gfx950", Gigaflops(2'516'000)}},
+    // The Workstation Edition: the same chip.
+    {"rtx-pro-6000", {"rtx-pro-6000-server", Gigaflops(467'800)}},
 };
 
 PowerDraw Scaled(const PowerDraw& power, double ratio) {
-  return {.idle = power.idle * ratio,
-          .products = power.products * ratio,
-          .memory = power.memory * ratio};
+  PowerDraw scaled = power;
+  for (double* watts : {&scaled.idle, &scaled.products, &scaled.memory}) *watts *= ratio;
+  for (double& watts : scaled.of_type) watts *= ratio;
+  return scaled;
 }
 
 }  // namespace

@@ -306,6 +306,7 @@ struct Request {
   CalibrateOptions calibrate;
   CalibrateImportOptions calibrate_import;
   CalibrateRunsOptions calibrate_runs;
+  ImportAtlasOptions import_atlas;
   CollectiveOptions collective;
   ScheduleOptions schedule;
   ExecuteOptions execute;
@@ -328,6 +329,7 @@ void Describe(Command app, Request& request) {
   AddSweep(app, request.sweep);
   AddPlan(app, request.files, request.plan);
   AddCalibrate(app, request.calibrate, request.calibrate_import, request.calibrate_runs);
+  AddImportAtlas(app, request.import_atlas);
   AddCollective(app, request.collective);
   AddSchedule(app, request.schedule);
   AddExecute(app, request.execute);
@@ -455,6 +457,11 @@ Outcome RunCommandLine(std::vector<std::string> arguments, const HardwareAccess&
     arguments.erase(arguments.begin());
     arguments[0] = arguments[0] == "published" ? kValidatePublished : kValidateCollectives;
   }
+  if (arguments.size() > 2 && arguments[0] == "calibrate" && arguments[1] == "import" &&
+      arguments[2] == "atlas") {
+    arguments.erase(arguments.begin(), arguments.begin() + 2);
+    arguments[0] = kImportAtlas;
+  }
   Program program([&] { return VersionText(hardware.backends()); }, kAbout, kMainFooter);
   Request request;
   Describe(program.Commands(), request);
@@ -472,6 +479,7 @@ Outcome RunCommandLine(std::vector<std::string> arguments, const HardwareAccess&
   if (command == "schema") return PrintSchema(request.schema);
   if (command == "calibrate") return RunCalibrate(request.calibrate, arguments, hardware);
   if (command == "calibrate import") return CalibrateImport(request.calibrate_import);
+  if (command == "calibrate import atlas") return ImportAtlas(request.import_atlas);
   if (command == "calibrate runs") return CalibrateRuns(request.calibrate_runs);
   if (command == "model import") return ModelImport(request.model_import);
   if (command == "execute") return hardware.execute(request.execute);

@@ -124,6 +124,19 @@ struct CalibrateImportOptions {
 // Writes a calibration profile whose tables are what nccl-tests measured.
 Outcome CalibrateImport(const CalibrateImportOptions& options);
 
+struct ImportAtlasOptions {
+  std::string folder;  // of the tables (validate/kernel_tables.h)
+  std::string gpu;     // one GPU type alone; empty: all that have a table and a profile
+  std::string source;  // whose measurements; empty: the folder's name
+  std::string output;  // a folder for the rates, GPU.yaml; empty: none are written
+};
+
+// Holds forecasts of kernels to tables of measured ones, and fits rates to the tables. The name is
+// that of the command line, "calibrate import atlas".
+inline constexpr const char* kImportAtlas = "calibrate-import-atlas";
+Outcome ImportAtlas(const ImportAtlasOptions& options);
+void AddImportAtlas(Command app, ImportAtlasOptions& options);
+
 struct ValidatePublishedOptions {
   std::string source;  // one source alone; empty: all
   bool json = false;

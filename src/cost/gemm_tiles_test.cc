@@ -38,6 +38,15 @@ TEST(GemmTiles, CountsWavesOfTiles) {
   EXPECT_EQ(TiledArithmetic(Product(640, 128, 500, 2), Setting(tiling)).time, Nanoseconds(32'768));
 }
 
+// 11 tiles are a wave of 10 and one of 1, of whose 9 idle tenths a third counts: 1.1 + 0.3 waves.
+TEST(GemmTiles, LastWaveCostsAPartOfWhatIsIdle) {
+  const GemmTiling tiling{.tiles = {{128, 128, 0.5}}, .fill = 0, .last_wave = 1.0 / 3, .start = {}};
+  EXPECT_EQ(TiledArithmetic(Product(1281, 128, 500), Setting(tiling)).time,
+            Picoseconds(45'875'200));
+  // One wave takes its time, however few its tiles are.
+  EXPECT_EQ(TiledArithmetic(Product(128, 128, 500), Setting(tiling)).time, Nanoseconds(32'768));
+}
+
 TEST(GemmTiles, FillLengthensEveryWave) {
   const GemmTiling tiling{.tiles = {{128, 128, 0.5}}, .fill = 100, .start = {}};
   // (500 + 100) / 500 of the time without.

@@ -51,8 +51,11 @@ TiledProduct TiledArithmetic(const Kernel& product, const TileSetting& setting) 
         if (parts > 1 && product.k / parts < kLeastPart) break;
         const double cut = static_cast<double>(parts);
         const double waves = std::ceil(tiles * cut / multiprocessors);
+        // Multiprocessors without a tile in the last of several waves.
+        const double idle = waves > 1 ? waves - tiles * cut / multiprocessors : 0;
         const double depth = static_cast<double>(product.k) / cut + fill;
-        double seconds = waves * tile * depth / (rate * shape.efficiency);
+        double seconds = (waves - idle * (1 - setting.tiling.last_wave)) * tile * depth /
+                         (rate * shape.efficiency);
         if (parts > 1) {
           seconds += setting.start_latency.seconds() +
                      8 * outcome * cut / static_cast<double>(setting.memory.bytes_per_second());
@@ -108,9 +111,9 @@ const calibration::Curve* MeasuredCurve(const Kernel& kernel,
 // The part of its clock that the device holds in a long run of kernels that reach this part of the
 // best products' rate. They draw as much less power than the best: multiprocessors that wait for
 // the last wave, or do something else, draw little.
-double ClockAt(double part, const KernelSetting& setting) {
+double ClockAt(double part, DataType type, const KernelSetting& setting) {
   const calibration::PowerDraw& power = setting.costs.power;
-  return SustainedClock({.idle = power.idle, .products = power.products * std::min(1.0, part)},
+  return SustainedClock({.idle = power.idle, .products = power.Of(type) * std::min(1.0, part)},
                         setting.limit_watts);
 }
 
@@ -119,7 +122,7 @@ Time LongRun(const Kernel& kernel, Time short_run, const KernelSetting& setting)
   const double best = BestProductRate(kernel, setting);
   if (best == 0 || short_run == Time()) return short_run;
   const double rate = static_cast<double>(kernel.flops) / short_run.seconds();
-  const double clock = ClockAt(rate / best, setting);
+  const double clock = ClockAt(rate / best, kernel.data_type, setting);
   return clock < 1 ? ScaledTime(short_run, 1 / clock) : short_run;
 }
 
@@ -234,6 +237,8 @@ struct AttentionDirection {
   double half_length = 0;
   double rows = 128;
   double tail = 0;
+  double window_length = 0;
+  Time start{};  // zero: as every kernel
 };
 
 AttentionDirection DirectionOf(const Kernel& kernel, const calibration::KernelCosts& costs) {
@@ -246,8 +251,9 @@ AttentionDirection DirectionOf(const Kernel& kernel, const calibration::KernelCo
   const AttentionEfficiency& own = costs.attention[flash - 1];
   if (own.forward != 0) {
     const double rate = part * RateOfHeads(own, kernel.k);
-    return forward ? AttentionDirection{own.forward * rate, own.forward_half_length,
-                                        own.forward_rows, own.forward_tail}
+    return forward ? AttentionDirection{own.forward * rate,        own.forward_half_length,
+                                        own.forward_rows,          own.forward_tail,
+                                        own.forward_window_length, own.forward_start}
                    : AttentionDirection{own.backward * rate, own.backward_half_length,
                                         own.backward_rows, own.backward_tail};
   }
@@ -267,8 +273,9 @@ double AttentionFlops(const Kernel& kernel, const AttentionDirection& direction,
   const double longest = flops * multiprocessors * std::min(direction.rows, queries) /
                          (static_cast<double>(kernel.batch) * queries) *
                          (static_cast<double>(kernel.n) / seen);
+  const bool window = kernel.causal && kernel.n < kernel.m;
   return std::max(flops + direction.tail * longest, longest) *
-         (1 + direction.half_length / (2 * seen));
+         (1 + (direction.half_length + (window ? direction.window_length : 0)) / (2 * seen));
 }
 
 // What sums over tokens take at least.
@@ -425,6 +432,7 @@ tl::expected<Demand, KernelFault> PriceAtRate(const Kernel& kernel, const Kernel
         const Time short_run =
             TimeFor(static_cast<std::int64_t>(std::ceil(flops)), peak.Scaled(direction.efficiency));
         roofline.arithmetic = LongRun(kernel, short_run, setting);
+        if (direction.start > Time()) start_latency = direction.start;
         break;
       }
     case KernelKind::kScan:

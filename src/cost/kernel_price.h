@@ -24,7 +24,7 @@
 //   kAttention,    max(flops + tail x longest, longest) (1 + half_length / sequence) / (peak of the
 //   kAttentionGradient  data type x efficiency of its generation, direction and size of heads),
 //                  longest: what the device could compute during the longest thread block
-//                  (calibration.h, AttentionEfficiency)
+//                  (calibration.h, AttentionEfficiency), with forward_start for the latency
 //   kMemoryBound,  flops / FP32 peak: vector work, which traffic hides
 //   kOptimizer
 // Kernels of eager PyTorch whose multiprocessors do not keep up with the memory (Access) take
@@ -63,7 +63,8 @@ namespace stepcast::cost {
 // (split-K) of at least 512, whose FP32 results a second kernel adds up:
 //
 //   tiles     = batch x ceil(m / tile_m) x ceil(n / tile_n) x parts
-//   waves     = ceil(tiles / multiprocessors)
+//   waves     = ceil(tiles / multiprocessors), the last of several counted for the part of it that
+//               has tiles, and `last_wave` of the rest
 //   one wave  = 2 tile_m tile_n (k / parts + fill)
 //               / (peak / multiprocessors x efficiency of the shape)
 //   adding up = start_latency + 8 batch m n parts bytes / achieved memory bandwidth

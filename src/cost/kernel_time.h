@@ -126,7 +126,9 @@ double SustainedClock(const calibration::PowerDraw& power, double limit_watts);
 // A micro-batch in seconds, at full clock. Only their ratios matter.
 struct MicroBatchDraw {
   double arithmetic = 0;  // A
-  double at_best = 0;     // that its flops take at the rate of the best products; at most A
+  // That its flops take at the rate of the best products, times watts of their type over
+  // PowerDraw::products.
+  double at_best = 0;
   double other = 0;       // M
 };
 

@@ -61,6 +61,9 @@
 // follows from the links that are there. So where they are faster the choice is the same, and its
 // transfers over NVLink are shorter in proportion.
 //
+// Curves of the release of NCCL that runs come first, then those of newer ones, the nearest first,
+// then of older ones (nccl_setting.h).
+//
 // A curve counts where the user lets NCCL choose as when it was measured (none was measured with
 // reduction in the network), GPUs of a node meet over the same kind of link, and nodes by
 // transports that are alike (base/transport.h): how long a small message takes is the transport's
@@ -109,7 +112,7 @@ struct NcclSetting {
   const topology::Gpu* gpu = nullptr;          // a CUDA device
   const calibration::LinkCosts* links = nullptr;
   const calibration::CollectiveLaw* law = nullptr;
-  std::span<const std::shared_ptr<const calibration::CurveFile>> curves;
+  std::vector<std::shared_ptr<const calibration::CurveFile>> curves;  // the most trusted first
   nccl::Version version = nccl::Version::kV230;
   nccl::Overrides overrides;
   bool multicast = true;  // the driver lets NVSwitch multicast, which NVLS takes

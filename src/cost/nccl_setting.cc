@@ -1,5 +1,6 @@
 #include "src/cost/nccl_setting.h"
 
+#include <algorithm>
 #include <bitset>
 #include <map>
 #include <mutex>
@@ -92,6 +93,20 @@ void AllowOnly(nccl::Function function, nccl::Algorithm algorithm, nccl::Overrid
 
 }  // namespace
 
+// Curves of the release first, then those of the next newer one, and so on, then of older ones.
+// What a release brings stays in later ones as a rule. Of one release the profile's order holds.
+std::vector<std::shared_ptr<const calibration::CurveFile>> ByRelease(
+    std::vector<std::shared_ptr<const calibration::CurveFile>> curves, Version version) {
+  constexpr int kOlder = 1000;
+  const auto distance = [&](const std::shared_ptr<const calibration::CurveFile>& file) {
+    const int releases = file->nccl.minor - version.minor;
+    return releases >= 0 ? releases : kOlder - releases;
+  };
+  std::stable_sort(curves.begin(), curves.end(),
+                   [&](const auto& a, const auto& b) { return distance(a) < distance(b); });
+  return curves;
+}
+
 std::optional<NcclSetting> NcclSettingOf(const scenario::Scenario& scenario) {
   if (scenario.cluster == nullptr || scenario.cluster->flat() || !scenario.gpu ||
       scenario.gpu->compute_capability == 0 || scenario.calibration == nullptr ||
@@ -103,8 +118,8 @@ std::optional<NcclSetting> NcclSettingOf(const scenario::Scenario& scenario) {
   setting.gpu = &*scenario.gpu;
   setting.links = &*scenario.calibration->links;
   setting.law = &*scenario.calibration->collective_law;
-  setting.curves = scenario.calibration->curves;
   const Version& version = scenario.plan.software.nccl;
+  setting.curves = ByRelease(scenario.calibration->curves, version);
   setting.version = nccl::VersionFromName(fmt::format("{}.{}", version.major, version.minor))
                         .value_or(nccl::kVersions.front());
   setting.overrides = scenario.nccl_overrides;

@@ -355,7 +355,8 @@ MicroBatchDraw DrawOf(const scenario::Scenario& scenario, std::span<const model:
         draw.other += times * demand->latency.seconds();
         draw.arithmetic += times * work;
         if (best > 0) {
-          draw.at_best += times * std::min(work, static_cast<double>(kernel.flops) / best);
+          draw.at_best += times * std::min(work, static_cast<double>(kernel.flops) / best) *
+                          setting.costs.power.Of(kernel.data_type) / setting.costs.power.products;
         }
       }
     }

@@ -21,6 +21,18 @@ namespace stepcast::report {
 // written as it is but for control characters, which become spaces.
 std::string CalibrationYaml(const calibration::Calibration& profile);
 
+// What `kernels.rates` of a profile names: products, attention and power of `costs` alone.
+struct Rates {
+  std::string name;    // of the GPU type
+  std::string source;  // of the measurements
+  std::vector<std::string> comments;
+  calibration::KernelCosts costs;
+};
+std::string RatesYaml(const Rates& rates);
+
+// Published collectives (calibration/collectives), as scenario::LoadCurves reads them.
+std::string CurvesYaml(const calibration::CurveFile& file);
+
 // The output of `stepcast collective`: the table of nccl-tests, with algorithm and provenance.
 
 // `name` is the scenario's.

@@ -132,38 +132,42 @@ void WriteUnalignedBatches(const KernelCosts& kernels, Writer& writer) {
   }
 }
 
-void WriteAttention(const KernelCosts& kernels, Writer& writer) {
+void WriteAttention(const KernelCosts& kernels, int depth, Writer& writer) {
   const auto known = [](const calibration::AttentionEfficiency& a) { return a.forward != 0; };
   if (std::any_of(kernels.attention.begin(), kernels.attention.end(), known)) {
-    writer.Line(1, "attention:");
+    writer.Line(depth, "attention:");
   }
   for (std::size_t i = 0; i < kernels.attention.size(); ++i) {
     const calibration::AttentionEfficiency& attention = kernels.attention[i];
     if (!known(attention)) continue;
     writer.Entry(
-        2,
+        depth + 1,
         "{}: {{forward: {}, backward: {}, forward_half_length: {}, backward_half_length: {}, "
         "forward_rows: {}, backward_rows: {}, forward_tail: {}, backward_tail: {}, head_64: {}, "
-        "head_256: {}}}",
+        "head_256: {}, forward_window_length: {}, forward_start: {}}}",
         calibration::kFusedNames[i], attention.forward, attention.backward,
         std::llround(attention.forward_half_length), std::llround(attention.backward_half_length),
         std::llround(attention.forward_rows), std::llround(attention.backward_rows),
-        attention.forward_tail, attention.backward_tail, attention.head_64, attention.head_256);
+        attention.forward_tail, attention.backward_tail, attention.head_64, attention.head_256,
+        std::llround(attention.forward_window_length), ExactTime(attention.forward_start));
   }
   if (kernels.power != calibration::PowerDraw()) {
-    const std::string memory = kernels.power.memory == 0
-                                   ? std::string()
-                                   : fmt::format(", memory_watts: {}", kernels.power.memory);
-    writer.Entry(1, "power: {{idle_watts: {}, products_watts: {}{}}}", kernels.power.idle,
-                 kernels.power.products, memory);
+    std::string others = kernels.power.memory == 0
+                             ? std::string()
+                             : fmt::format(", memory_watts: {}", kernels.power.memory);
+    for (DataType type : kDataTypes) {
+      const double watts = kernels.power.of_type[static_cast<std::size_t>(type)];
+      if (watts != 0) others += fmt::format(", {}_watts: {}", Name(type), watts);
+    }
+    writer.Entry(depth, "power: {{idle_watts: {}, products_watts: {}{}}}", kernels.power.idle,
+                 kernels.power.products, others);
   }
 }
 
-void WriteKernels(const KernelCosts& kernels, Writer& writer) {
-  writer.Line(0, "kernels:");
+void WriteGemm(const KernelCosts& kernels, int depth, Writer& writer) {
   const bool any = std::any_of(kernels.gemm.begin(), kernels.gemm.end(),
                                [](const auto& gemm) { return gemm.max_efficiency != 0; });
-  if (any || Any(kernels.gemm_tiling)) writer.Line(1, "gemm:");
+  if (any || Any(kernels.gemm_tiling)) writer.Line(depth, "gemm:");
   for (DataType type : kDataTypes) {
     const calibration::GemmTiling& tiling = kernels.gemm_tiling[static_cast<std::size_t>(type)];
     if (!tiling.empty()) {
@@ -174,15 +178,22 @@ void WriteKernels(const KernelCosts& kernels, Writer& writer) {
       }
       const std::string add_fill =
           tiling.add_fill > 0 ? fmt::format("add_fill: {}, ", tiling.add_fill) : "";
-      writer.Entry(2, "{}: {{tiles: [{}], fill: {}, {}start: {}}}", Name(type), tiles, tiling.fill,
-                   add_fill, ExactTime(tiling.start));
+      const std::string last_wave =
+          tiling.last_wave < 1 ? fmt::format("last_wave: {}, ", tiling.last_wave) : "";
+      writer.Entry(depth + 1, "{}: {{tiles: [{}], fill: {}, {}{}start: {}}}", Name(type), tiles,
+                   tiling.fill, add_fill, last_wave, ExactTime(tiling.start));
     }
     const calibration::GemmEfficiency& gemm = kernels.gemm[static_cast<std::size_t>(type)];
     if (gemm.max_efficiency == 0) continue;
-    writer.Entry(2, "{}: {{max_efficiency: {}, half_flops: {}}}", Name(type), gemm.max_efficiency,
-                 std::llround(gemm.half_flops));
+    writer.Entry(depth + 1, "{}: {{max_efficiency: {}, half_flops: {}}}", Name(type),
+                 gemm.max_efficiency, std::llround(gemm.half_flops));
   }
-  WriteAttention(kernels, writer);
+}
+
+void WriteKernels(const KernelCosts& kernels, Writer& writer) {
+  writer.Line(0, "kernels:");
+  WriteGemm(kernels, 1, writer);
+  WriteAttention(kernels, 1, writer);
   WriteTraffic(kernels, writer);
   WriteUnalignedBatches(kernels, writer);
   const std::pair<std::string_view, double> efficiencies[] = {
@@ -298,6 +309,46 @@ std::string CalibrationYaml(const calibration::Calibration& profile) {
     writer.Entry(1, "{}: {{spread: {}, interpolation: {}}}", YamlQuoted(residual.of),
                  residual.spread, residual.interpolation);
   }
+  return writer.Take();
+}
+
+std::string CurvesYaml(const calibration::CurveFile& file) {
+  Writer writer;
+  writer.Line(0, "# Made by 'stepcast calibrate import atlas'. Format: docs/formats.md.");
+  for (const auto& [key, text] : {std::pair<std::string_view, std::string_view>("name", file.name),
+                                  {"source", file.source},
+                                  {"machine", file.machine},
+                                  {"topology", file.topology}}) {
+    writer.Entry(0, "{}: {}", key, YamlQuoted(text));
+  }
+  writer.Entry(0, "nccl: \"{}.{}\"", file.nccl.major, file.nccl.minor);
+  writer.Entry(0, "rule: {}", YamlQuoted(file.rule));
+  writer.Entry(0, "inside: {}", file.nvlink ? "nvlink" : "pcie");
+  if (file.nvlink) {
+    writer.Entry(0, "inside_bandwidth: {} GB/s", file.inside.gigabytes_per_second());
+  }
+  writer.Line(0, "curves:");
+  const auto points = [](const std::vector<calibration::TimePoint>& some) {
+    std::vector<std::string> pairs;
+    for (const auto& [size, time] : some) {
+      pairs.push_back(fmt::format("[{}, {}]", ExactBytes(size), ExactTime(time)));
+    }
+    return fmt::format("[{}]", fmt::join(pairs, ", "));
+  };
+  for (const calibration::CollectiveCurve& curve : file.curves) {
+    writer.Entry(1, "- {{collective: {}, ranks: {}, nodes: {}, fit: {}}}", Name(curve.collective),
+                 curve.ranks, curve.nodes, points(curve.fit));
+  }
+  return writer.Take();
+}
+
+std::string RatesYaml(const Rates& rates) {
+  Writer writer;
+  for (const std::string& comment : rates.comments) writer.Entry(0, "# {}", comment);
+  writer.Entry(0, "name: {}", YamlQuoted(rates.name));
+  writer.Entry(0, "source: {}", YamlQuoted(rates.source));
+  WriteGemm(rates.costs, 0, writer);
+  WriteAttention(rates.costs, 0, writer);
   return writer.Take();
 }
 

@@ -327,7 +327,8 @@ calibration::LinkCosts ReadLinks(MappingReader& section) {
   return costs;
 }
 
-// The file that a profile names; nothing after a Diagnostic.
+}  // namespace
+
 std::optional<std::string> FindNamed(const Node& node, Diagnostics& diagnostics) {
   const auto name = ReadText(node, diagnostics);
   if (!name) return std::nullopt;
@@ -340,6 +341,8 @@ std::optional<std::string> FindNamed(const Node& node, Diagnostics& diagnostics)
   }
   return path;
 }
+
+namespace {
 
 // What is in a file, to be shared; null after a Diagnostic.
 template <typename T>

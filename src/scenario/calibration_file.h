@@ -61,6 +61,9 @@ struct KernelCostsSection {
 // docs/formats.md).
 KernelCostsSection ReadKernelCosts(MappingReader& section, Diagnostics& diagnostics);
 
+// The file that a value of a profile names, as it lies; nothing after a Diagnostic.
+std::optional<std::string> FindNamed(const Node& node, Diagnostics& diagnostics);
+
 // Calibration profiles as YAML.
 //
 //   name: h100-sxm

@@ -146,7 +146,7 @@ std::optional<calibration::CurveFile> ReadCurves(const Node& node, Diagnostics& 
   file.machine = text("machine", Need::kRequired);
   file.topology = text("topology", Need::kRequired);
   const auto version = reader.ReadVersion("nccl", Need::kRequired, "2.27");
-  if (version) file.nccl = fmt::format("{}.{}", version->major, version->minor);
+  if (version) file.nccl = *version;
   file.rule = text("rule", Need::kRequired);
   file.not_counted = text("not_counted", Need::kOptional);
   file.nvlink =

@@ -48,6 +48,7 @@ calibration::GemmTiling ReadTiling(MappingReader& figures, Diagnostics& diagnost
   }
   tiling.fill = RequiredDecimal(figures, "fill");
   tiling.add_fill = figures.ReadDecimal("add_fill", Need::kOptional, {}).value_or(0);
+  tiling.last_wave = figures.ReadDecimal("last_wave", Need::kOptional, {}).value_or(1);
   tiling.start = RequiredTime(figures, "start");
   return tiling;
 }
@@ -74,6 +75,9 @@ void ReadAttention(MappingReader& kernels, calibration::KernelCosts& costs) {
         figures->ReadDecimal("backward_tail", Need::kOptional, {}).value_or(0);
     attention.head_64 = figures->ReadDecimal("head_64", Need::kOptional, {}).value_or(1);
     attention.head_256 = figures->ReadDecimal("head_256", Need::kOptional, {}).value_or(1);
+    attention.forward_window_length = tokens("forward_window_length", 0);
+    attention.forward_start =
+        figures->ReadTime("forward_start", Need::kOptional, Zero::kAllowed).value_or(Time());
     figures->Finish();
   }
   section->Finish();
@@ -85,6 +89,13 @@ void ReadPower(MappingReader& kernels, calibration::KernelCosts& costs) {
   costs.power.idle = RequiredDecimal(*section, "idle_watts");
   costs.power.products = RequiredDecimal(*section, "products_watts");
   costs.power.memory = section->ReadDecimal("memory_watts", Need::kOptional, {}).value_or(0);
+  // By DataType. The reader keeps views of keys.
+  constexpr std::string_view kWatts[] = {"fp32_watts", "bf16_watts",  "fp16_watts", "fp8_watts",
+                                         "tf32_watts", "mxfp8_watts", "nvfp4_watts"};
+  static_assert(std::size(kWatts) == kDataTypeCount);
+  for (std::size_t type = 0; type < kDataTypeCount; ++type) {
+    costs.power.of_type[type] = section->ReadDecimal(kWatts[type], Need::kOptional, {}).value_or(0);
+  }
   section->Finish();
 }
 
@@ -169,6 +180,24 @@ void ReadGemm(MappingReader& kernels, Need need, calibration::KernelCosts& costs
     kernels.Report("gemm", "calibration.no-gemm", "no data type has figures for matrix products",
                    "write for example 'bf16: {max_efficiency: 0.75, half_flops: 3000000000}'");
   }
+}
+
+// `rates`, a file that `calibrate import atlas` made (calibration/rates): what it says counts where
+// the profile does not say otherwise.
+void ReadRates(MappingReader& kernels, calibration::KernelCosts& costs, Diagnostics& diagnostics) {
+  const auto named = kernels.ReadNode("rates", Need::kOptional, "a path");
+  if (!named) return;
+  const auto path = FindNamed(*named, diagnostics);
+  if (!path) return;
+  const std::optional<Node> root = ReadDocument(*path, diagnostics);
+  if (!root) return;
+  MappingReader reader(*root, diagnostics);
+  reader.ReadText("name", Need::kRequired);
+  reader.ReadText("source", Need::kRequired);
+  ReadGemm(reader, Need::kOptional, costs, diagnostics);
+  ReadAttention(reader, costs);
+  ReadPower(reader, costs);
+  reader.Finish();
 }
 
 std::optional<std::int64_t> ReadCount(const Node& node, Diagnostics& diagnostics) {
@@ -286,6 +315,7 @@ std::vector<calibration::KernelRelease> ReadReleases(MappingReader& kernels,
     MappingReader reader(node, diagnostics);
     const auto torch = reader.ReadVersion("torch", Need::kRequired, "2.11");
     calibration::KernelCosts costs = releases.empty() ? before : releases.back().costs;
+    ReadRates(reader, costs, diagnostics);
     ReadGemm(reader, Need::kOptional, costs, diagnostics);
     ReadAttention(reader, costs);
     ReadPower(reader, costs);
@@ -324,7 +354,8 @@ KernelCostsSection ReadKernelCosts(MappingReader& section, Diagnostics& diagnost
   const auto efficiency = [&](std::string_view key) {
     return section.ReadDecimal(key, need, {}).value_or(0);
   };
-  ReadGemm(section, need, costs, diagnostics);
+  ReadRates(section, costs, diagnostics);
+  ReadGemm(section, section.Has("rates") ? Need::kOptional : need, costs, diagnostics);
   ReadAttention(section, costs);
   ReadPower(section, costs);
   ReadTraffic(section, costs);

@@ -28,7 +28,7 @@ constexpr const char* kGpus[] = {
 // Profiles of architectures, which stand in for GPUs of which nothing was measured, and one of
 // these GPUs.
 constexpr std::pair<const char*, const char*> kArchitectures[] = {
-    {"sm_86", "rtx-a6000"}, {"sm_120", "rtx-pro-6000"}, {"gfx950", "mi355x"}};
+    {"sm_86", "rtx-a6000"}, {"sm_120", "rtx-5090"}, {"gfx950", "mi355x"}};
 
 std::string PathOf(const std::string& folder, const std::string& name) {
   return FindInput(folder + name + ".yaml", "").value_or("");

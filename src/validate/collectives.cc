@@ -73,11 +73,11 @@ Result<scenario::Scenario> ScenarioOf(const CurveFile& file, const CollectiveCur
       "    - {{name: none, parameters: [1], forward: 1 us, backward: 1 us, activation: 1 B}}\n"
       "  optimizer_step: 1 us\n"
       "cluster: {{topology: {}, nodes: {}}}\n"
-      "software: {{nccl: \"{}\"}}\n{}"
+      "software: {{nccl: \"{}.{}\"}}\n{}"
       "training: {{sequence_length: 1, micro_batch_size: 1, gradient_accumulation: 1,\n"
       "           precision: bf16, optimizer: sgd}}\n"
       "data_parallel: {{zero_stage: 0, framework: reference}}\n",
-      file.topology, curve.nodes, file.nccl, communication);
+      file.topology, curve.nodes, file.nccl.major, file.nccl.minor, communication);
   return scenario::LoadText(text, file.name, {}, cache);
 }
 
@@ -95,7 +95,8 @@ class Comparer {
  public:
   explicit Comparer(CollectiveAccuracy& accuracy) : accuracy_(accuracy) {}
 
-  std::optional<Diagnostics> Add(const std::shared_ptr<const CurveFile>& file) {
+  // `own`: forecasts read the fit points of the file, before those of the profile.
+  std::optional<Diagnostics> Add(const std::shared_ptr<const CurveFile>& file, bool own) {
     accuracy_.sources.push_back(
         {file->name, file->source, file->machine, file->rule, file->not_counted});
     for (const CollectiveCurve& curve : file->curves) {
@@ -107,11 +108,11 @@ class Comparer {
                             "NCCL is not modelled on the topology of this curve",
                             "name a topology of CUDA devices that is not flat"}};
       }
-      std::vector<std::shared_ptr<const CurveFile>> files = {file};
-      for (const auto& other : setting->curves) {
-        if (other->name != file->name) files.push_back(other);
+      if (own) {
+        std::erase_if(setting->curves,
+                      [&](const auto& other) { return other->name == file->name; });
+        setting->curves.insert(setting->curves.begin(), file);
       }
-      setting->curves = files;
       cost::NcclPricer pricer(*setting);
       if (auto wrong = AddCurve(curve, *scenario, pricer)) return wrong;
     }
@@ -246,7 +247,17 @@ Result<CollectiveAccuracy> CompareCollectives() {
   CollectiveAccuracy accuracy;
   Comparer comparer(accuracy);
   for (const auto& file : *files) {
-    if (auto wrong = comparer.Add(file)) return tl::unexpected(*std::move(wrong));
+    if (auto wrong = comparer.Add(file, /*own=*/true)) return tl::unexpected(*std::move(wrong));
+  }
+  return accuracy;
+}
+
+Result<CollectiveAccuracy> CompareCurves(std::span<const std::shared_ptr<const CurveFile>> files,
+                                         bool own) {
+  CollectiveAccuracy accuracy;
+  Comparer comparer(accuracy);
+  for (const auto& file : files) {
+    if (auto wrong = comparer.Add(file, own)) return tl::unexpected(*std::move(wrong));
   }
   return accuracy;
 }

@@ -3,6 +3,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +13,7 @@
 #include "src/base/collective_kind.h"
 #include "src/base/diagnostic.h"
 #include "src/base/time.h"
+#include "src/calibration/collective_curves.h"
 #include "src/cost/demand.h"
 
 // Every published measurement of a collective against the forecast of the same machine.
@@ -97,5 +100,9 @@ struct CollectiveAccuracy {
 
 // Of all calibration/collectives/*.yaml of the data root. Errors are those of the files.
 Result<CollectiveAccuracy> CompareCollectives();
+
+// The same of `files`. `own`: forecasts read their fit points; else the profiles' alone.
+Result<CollectiveAccuracy> CompareCurves(
+    std::span<const std::shared_ptr<const calibration::CurveFile>> files, bool own);
 
 }  // namespace stepcast::validate

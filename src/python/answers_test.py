@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 """import stepcast: dicts equal to the commands' --json, exceptions with positions, and an
-interpreter that goes on meanwhile. Of the module, or of the package in $STEPCAST_PACKAGE, which
-speaks with the program."""
+interpreter that goes on meanwhile. Run by package_test.py."""
 
 import concurrent.futures
 import json
@@ -15,7 +14,7 @@ import time
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
-PYTHON = os.path.abspath(os.environ.get("STEPCAST_PACKAGE", "src/python"))
+PYTHON = os.path.abspath("src/python/package")
 sys.path[:0] = [PYTHON, str(HERE.parents[1] / "tests" / "cluster")]
 import stepcast
 import test_report

@@ -1,0 +1,354 @@
+#include "src/validate/kernel_tables.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "fmt/format.h"
+#include "src/base/collective_kind.h"
+#include "src/base/files.h"
+#include "src/formats/csv_table.h"
+
+namespace stepcast::validate {
+namespace {
+
+constexpr std::int64_t kLeastSide = 512;
+constexpr double kShortest = 20, kLongest = 1000;  // microseconds
+// At the power limit what is shorter is mostly starts and casts.
+constexpr double kShortestAtLimit = 200;
+// A dozen of such products take as long as a board's power limit takes to tell: from here on, rates
+// of bursts are those of long runs. Beyond twice as much some libraries change to other kernels.
+constexpr double kLongBurst = 8000;
+// Under this part of the time with the cast, the time without it is mostly the error of a
+// difference.
+constexpr double kLeastNet = 0.6;
+
+// A file of the folder: nothing where it does not exist, or after a Diagnostic.
+class Table {
+ public:
+  static std::optional<Table> Open(const std::string& path, Diagnostics& faults) {
+    if (!std::filesystem::exists(path)) return std::nullopt;
+    const auto text = ReadTextFile(path, faults);
+    if (!text) return std::nullopt;
+    auto parsed = formats::ParseCsv(*text, path);
+    if (!parsed) {
+      faults.insert(faults.end(), parsed.error().begin(), parsed.error().end());
+      return std::nullopt;
+    }
+    return Table(*std::move(parsed), path, faults);
+  }
+
+  std::size_t size() const { return table_.rows.size(); }
+  bool Has(std::string_view column) const { return Find(column) != nullptr; }
+
+  // Empty where the column does not exist.
+  std::string_view Text(std::size_t row, std::string_view column) const {
+    const std::size_t* at = Find(column);
+    return at == nullptr ? std::string_view() : std::string_view(table_.rows[row][*at].text);
+  }
+
+  // Nothing where the field is empty, or after a Diagnostic.
+  std::optional<double> Number(std::size_t row, std::string_view column) const {
+    const std::string_view text = Text(row, column);
+    if (text.empty()) return std::nullopt;
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error == std::errc() && end == text.data() + text.size() && std::isfinite(value)) {
+      return value;
+    }
+    faults_->push_back({"atlas.number", table_.rows[row][*Find(column)].location,
+                        fmt::format("'{}' needs a number: {}", column, Quoted(text)),
+                        "leave the field empty where nothing was measured"});
+    return std::nullopt;
+  }
+
+  // Of a column that the table needs; zero after a Diagnostic.
+  std::int64_t Size(std::size_t row, std::string_view column) const {
+    return std::llround(Number(row, column).value_or(0));
+  }
+
+  bool Needs(std::initializer_list<std::string_view> columns) const {
+    for (const std::string_view column : columns) {
+      if (Has(column)) continue;
+      faults_->push_back({"atlas.column",
+                          {path_, 1, 1},
+                          fmt::format("the table has no column '{}'", column),
+                          "src/validate/kernel_tables.h lists the columns of each table"});
+      return false;
+    }
+    return true;
+  }
+
+ private:
+  Table(formats::CsvTable table, std::string path, Diagnostics& faults)
+      : table_(std::move(table)), path_(std::move(path)), faults_(&faults) {
+    for (std::size_t i = 0; i < table_.headings.size(); ++i) columns_[table_.headings[i].text] = i;
+  }
+  const std::size_t* Find(std::string_view column) const {
+    const auto found = columns_.find(column);
+    return found == columns_.end() ? nullptr : &found->second;
+  }
+
+  formats::CsvTable table_;
+  std::string path_;
+  std::map<std::string, std::size_t, std::less<>> columns_;
+  Diagnostics* faults_;
+};
+
+// What the tables call a type that the device multiplies.
+std::vector<std::pair<std::string_view, DataType>> TypesOf(const topology::Gpu& gpu) {
+  std::vector<std::pair<std::string_view, DataType>> types;
+  for (const auto& [name, type] : {std::pair<std::string_view, DataType>("bf16", DataType::kBf16),
+                                   {"fp8", DataType::kFp8},
+                                   {"fp8b", DataType::kMxfp8},
+                                   {"nvfp4", DataType::kNvfp4}}) {
+    if (gpu.PeakOf(type) > FlopRate()) types.emplace_back(name, type);
+  }
+  return types;
+}
+
+Kernel ProductOf(std::int64_t m, std::int64_t n, std::int64_t k, DataType type) {
+  return {.kind = KernelKind::kGemm,
+          .data_type = type,
+          .m = m,
+          .n = n,
+          .k = k,
+          .flops = 2 * m * n * k,
+          .read = BytesOf(m * k, type) + BytesOf(n * k, type),
+          .written = BytesOf(m * n, DataType::kBf16)};
+}
+
+using Sizes = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
+
+Sizes SizesOf(const Table& table, std::size_t row) {
+  return {table.Size(row, "m"), table.Size(row, "n"), table.Size(row, "k")};
+}
+
+bool IsLarge(const Sizes& sizes) {
+  const auto [m, n, k] = sizes;
+  return std::min({m, n, k}) >= kLeastSide;
+}
+
+MeasuredKernel RowOf(const Sizes& sizes, DataType type, double microseconds) {
+  const auto [m, n, k] = sizes;
+  return {.kernel = ProductOf(m, n, k, type),
+          .microseconds = microseconds,
+          .shape = fmt::format("{} x {}", n, k)};
+}
+
+// Products at full clock by the name of the type and the sizes, in microseconds.
+struct Burst {
+  double cast = 0;  // of x
+  double net = 0;   // without it
+};
+using Bursts = std::map<std::pair<std::string, Sizes>, Burst>;
+
+void ReadProducts(const Table& table, const topology::Gpu& gpu, KernelTables& tables,
+                  Bursts& bursts) {
+  if (!table.Needs({"m", "n", "k"})) return;
+  for (std::size_t row = 0; row < table.size(); ++row) {
+    const Sizes sizes = SizesOf(table, row);
+    if (!IsLarge(sizes)) continue;
+    for (const auto& [name, type] : TypesOf(gpu)) {
+      const auto total = table.Number(row, fmt::format("{}_us", name));
+      if (!total) continue;
+      const auto net = name == "bf16" ? total : table.Number(row, fmt::format("{}_net_us", name));
+      if (!net || *net < kLeastNet * *total) continue;
+      bursts[{std::string(name), sizes}] = {.cast = *total - *net, .net = *net};
+      if (type != DataType::kNvfp4 && *net >= kLongBurst && *net <= 2 * kLongBurst)
+        tables.sustained[type].push_back(RowOf(sizes, type, *net));
+      if (*net < kShortest || *net > kLongest) continue;
+      tables.products[type].push_back(RowOf(sizes, type, *net));
+    }
+  }
+}
+
+// Of what ran with random operands the fastest, without its cast. Values that are all the same draw
+// less power.
+void ReadSustained(const Table& table, const topology::Gpu& gpu, const Bursts& bursts,
+                   ProductRows& rows) {
+  if (!table.Needs({"gpu", "m", "n", "k", "type", "us", "by"})) return;
+  std::map<std::pair<DataType, Sizes>, MeasuredKernel> best;
+  for (std::size_t row = 0; row < table.size(); ++row) {
+    if (table.Text(row, "gpu") != gpu.name || table.Text(row, "by") == "V0") continue;
+    const Sizes sizes = SizesOf(table, row);
+    const auto microseconds = table.Number(row, "us");
+    if (!IsLarge(sizes) || !microseconds) continue;
+    for (const auto& [name, type] : TypesOf(gpu)) {
+      const auto burst = bursts.find({std::string(name), sizes});
+      if (table.Text(row, "type") != name || burst == bursts.end()) continue;
+      const double net = *microseconds - burst->second.cast;
+      if (burst->second.net > kLongest) continue;
+      if (net < kShortestAtLimit || net < kLeastNet * *microseconds) continue;
+      MeasuredKernel product = RowOf(sizes, type, net);
+      product.at_full_clock = burst->second.net;
+      const auto [at, added] = best.try_emplace({type, sizes}, product);
+      if (!added && net < at->second.microseconds) at->second = product;
+    }
+  }
+  for (auto& [key, product] : best) rows[key.first].push_back(std::move(product));
+}
+
+// TensorRT-LLM turns queries and keys and writes the cache, vLLM writes the cache, in kernels of
+// their own or inside: so many bytes more.
+double BytesBesides(std::string_view by, double tokens, double head, double heads,
+                    double kv_heads) {
+  constexpr double kElement = 2;
+  const double cache = 2 * kv_heads;  // keys and values, read and written with the next line
+  if (by == "T") return 2 * kElement * tokens * head * (heads + kv_heads + cache);
+  return by == "V" ? 2 * kElement * tokens * head * cache : 0;
+}
+
+std::vector<MeasuredKernel> ReadAttention(const Table& table, const topology::Gpu& gpu,
+                                          std::uint8_t flash) {
+  std::vector<MeasuredKernel> rows;
+  if (!table.Needs({"heads", "kv_heads", "head", "window", "batch", "length", "bf16_us"})) {
+    return rows;
+  }
+  for (std::size_t row = 0; row < table.size(); ++row) {
+    const auto microseconds = table.Number(row, "bf16_us");
+    const std::int64_t head = table.Size(row, "head");
+    const bool trained = head == 64 || head == 128 || head == 256;
+    if (!microseconds || *microseconds < kShortest || !trained) continue;
+    const std::int64_t heads = table.Size(row, "heads"), kv_heads = table.Size(row, "kv_heads");
+    const std::int64_t batch = table.Size(row, "batch"), length = table.Size(row, "length");
+    const std::int64_t window = table.Size(row, "window");
+    const std::int64_t keys = window == 0 ? length : std::min(window, length);
+    const std::int64_t pairs = length * keys - keys * keys / 2;
+    const double besides = BytesBesides(
+        table.Text(row, "bf16_by"), static_cast<double>(batch * length), static_cast<double>(head),
+        static_cast<double>(heads), static_cast<double>(kv_heads));
+    rows.push_back(
+        {.kernel = {.kind = KernelKind::kAttention,
+                    .data_type = DataType::kBf16,
+                    .batch = batch * heads,
+                    .m = length,
+                    .n = keys,
+                    .k = head,
+                    .key_heads = batch * kv_heads,
+                    .flops = 4 * batch * heads * pairs * head,
+                    .read =
+                        BytesOf(batch * length * head * (heads + 2 * kv_heads), DataType::kBf16),
+                    .written = BytesOf(batch * length * head * heads, DataType::kBf16),
+                    .flash = flash},
+         .microseconds = *microseconds,
+         .besides = 1e6 * besides / static_cast<double>(gpu.memory_bandwidth.bytes_per_second()),
+         .shape = fmt::format("{} of {} window {}", heads, head, window)});
+  }
+  return rows;
+}
+
+// "2.29" of "2.29.2".
+std::optional<Version> ReleaseOf(std::string_view text) {
+  Version version;
+  const char* const end = text.data() + text.size();
+  const auto major = std::from_chars(text.data(), end, version.major);
+  if (major.ec != std::errc() || major.ptr == end || *major.ptr != '.') return std::nullopt;
+  const auto minor = std::from_chars(major.ptr + 1, end, version.minor);
+  if (minor.ec != std::errc()) return std::nullopt;
+  return version;
+}
+
+std::optional<CollectiveKind> CollectiveOf(std::string_view op) {
+  for (const CollectiveKind kind : kMeasuredCollectiveKinds) {
+    if (Name(kind) == op) return kind;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<std::vector<calibration::CurveFile>> ReadCollectiveTable(const std::string& folder,
+                                                                const topology::Gpu& gpu,
+                                                                const std::string& topology,
+                                                                bool half) {
+  Diagnostics faults;
+  std::vector<calibration::CurveFile> files;
+  const auto table = Table::Open(folder + "/collectives/nccl.csv", faults);
+  using Group = std::tuple<CollectiveKind, int>;  // and ranks
+  // Of each size the sum over repetitions, and how many there are.
+  std::map<Version, std::map<Group, std::map<std::int64_t, std::pair<double, int>>>> releases;
+  if (table && table->Needs({"gpu", "release", "op", "ranks", "bytes", "us"})) {
+    for (std::size_t row = 0; row < table->size(); ++row) {
+      if (table->Text(row, "gpu") != gpu.name) continue;
+      const auto release = ReleaseOf(table->Text(row, "release"));
+      const auto kind = CollectiveOf(table->Text(row, "op"));
+      const auto time = table->Number(row, "us");
+      if (!release || !kind || !time) continue;
+      auto& [sum, count] = releases[*release][{*kind, static_cast<int>(table->Size(row, "ranks"))}]
+                                   [table->Size(row, "bytes")];
+      sum += *time;
+      ++count;
+    }
+  }
+  if (!faults.empty()) return tl::unexpected(std::move(faults));
+  for (const auto& [release, groups] : releases) {
+    calibration::CurveFile file{
+        .name = fmt::format("{}-nccl-{}.{}", gpu.name, release.major, release.minor),
+        .source = {},
+        .machine = fmt::format("one node of {}", gpu.name),
+        .topology = topology,
+        .nccl = release,
+        .rule = half ? "every second size is held back" : "all are fitted",
+        .not_counted = {},
+        .inside = {},
+        .network = {},
+        .curves = {}};
+    for (const auto& [group, points] : groups) {
+      calibration::CollectiveCurve curve{.location = {},
+                                         .collective = std::get<0>(group),
+                                         .ranks = std::get<1>(group),
+                                         .nodes = 1,
+                                         .algorithm = {},
+                                         .fit = {},
+                                         .held_back = {},
+                                         .uncertain = {},
+                                         .documented = {}};
+      bool held = false;
+      for (const auto& [bytes, times] : points) {
+        const double mean = times.first / times.second;
+        (held ? curve.held_back : curve.fit)
+            .emplace_back(Bytes(bytes), Picoseconds(std::llround(mean * 1e4) * 100));
+        held = half && !held;
+      }
+      file.curves.push_back(std::move(curve));
+    }
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
+Result<KernelTables> ReadKernelTables(const std::string& folder, const topology::Gpu& gpu,
+                                      std::uint8_t flash) {
+  Diagnostics faults;
+  KernelTables tables;
+  Bursts bursts;
+  const auto open = [&](const std::string& name) {
+    return Table::Open(fmt::format("{}/{}", folder, name), faults);
+  };
+  const auto products = open(fmt::format("products/{}.csv", gpu.name));
+  if (products) ReadProducts(*products, gpu, tables, bursts);
+  if (const auto sustained = open("sustained/products.csv")) {
+    ReadSustained(*sustained, gpu, bursts, tables.sustained);
+  }
+  const auto attention = open(fmt::format("attention/causal-{}.csv", gpu.name));
+  if (attention) tables.attention = ReadAttention(*attention, gpu, flash);
+  if (!products && !attention && faults.empty()) {
+    faults.push_back(
+        {"file.not-found",
+         {folder, 0, 0},
+         fmt::format("there is no products/{0}.csv and no attention/causal-{0}.csv", gpu.name),
+         "name the folder that holds them"});
+  }
+  if (!faults.empty()) return tl::unexpected(std::move(faults));
+  return tables;
+}
+
+}  // namespace stepcast::validate
